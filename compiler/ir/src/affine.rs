@@ -1,0 +1,107 @@
+//! Affine expressions of loop indices with symbolic sizes as coefficients: the subscripts and bounds
+//! that the compiler reasons about.
+
+use crate::Size;
+
+/// `constant + sum of coefficient * index`, terms sorted by index, no zero coefficient.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Affine<I> {
+    constant: Size,
+    terms: Vec<(I, Size)>,
+}
+
+impl<I: Copy + Ord> Affine<I> {
+    /// An expression without indices.
+    pub fn size(constant: Size) -> Affine<I> {
+        Affine { constant, terms: vec![] }
+    }
+
+    /// A number.
+    pub fn constant(value: i64) -> Affine<I> {
+        Affine::size(Size::constant(value))
+    }
+
+    /// An index alone.
+    pub fn index(index: I) -> Affine<I> {
+        Affine { constant: Size::default(), terms: vec![(index, Size::constant(1))] }
+    }
+
+    /// The part without indices.
+    pub fn constant_part(&self) -> &Size {
+        &self.constant
+    }
+
+    /// The indices, ascending, with their coefficients.
+    pub fn terms(&self) -> &[(I, Size)] {
+        &self.terms
+    }
+
+    /// The coefficient of an index (zero where it does not occur).
+    pub fn coefficient(&self, index: I) -> Size {
+        self.terms.iter().find(|(i, _)| *i == index).map_or_else(Size::default, |(_, c)| c.clone())
+    }
+
+    /// The index, if this is one alone with coefficient 1 and no constant.
+    pub fn as_index(&self) -> Option<I> {
+        match self.terms.as_slice() {
+            [(i, c)] if self.constant.is_zero() && c.as_constant() == Some(1) => Some(*i),
+            _ => None,
+        }
+    }
+
+    /// The size, if no index takes part.
+    pub fn as_size(&self) -> Option<&Size> {
+        self.terms.is_empty().then_some(&self.constant)
+    }
+
+    /// The sum of two expressions.
+    pub fn add(&self, other: &Affine<I>) -> Affine<I> {
+        let mut sum = Affine { constant: &self.constant + &other.constant, terms: self.terms.clone() };
+        for (index, coefficient) in &other.terms {
+            match sum.terms.binary_search_by(|(i, _)| i.cmp(index)) {
+                Ok(k) => sum.terms[k].1 = &sum.terms[k].1 + coefficient,
+                Err(k) => sum.terms.insert(k, (*index, coefficient.clone())),
+            }
+        }
+        sum.terms.retain(|(_, c)| !c.is_zero());
+        sum
+    }
+
+    /// The difference of two expressions.
+    pub fn sub(&self, other: &Affine<I>) -> Affine<I> {
+        self.add(&other.scale(&Size::constant(-1)))
+    }
+
+    /// The expression times a size.
+    pub fn scale(&self, factor: &Size) -> Affine<I> {
+        if factor.is_zero() {
+            return Affine::constant(0);
+        }
+        Affine { constant: &self.constant * factor, terms: self.terms.iter().map(|(i, c)| (*i, c * factor)).collect() }
+    }
+
+    /// The product, if one side has no index.
+    pub fn mul(&self, other: &Affine<I>) -> Option<Affine<I>> {
+        match (self.as_size(), other.as_size()) {
+            (_, Some(size)) => Some(self.scale(size)),
+            (Some(size), _) => Some(other.scale(size)),
+            _ => None,
+        }
+    }
+
+    /// The expression with each index replaced by another expression.
+    pub fn substitute<J: Copy + Ord>(&self, with: &mut impl FnMut(I) -> Affine<J>) -> Affine<J> {
+        let mut sum = Affine::size(self.constant.clone());
+        for (index, coefficient) in &self.terms {
+            sum = sum.add(&with(*index).scale(coefficient));
+        }
+        sum
+    }
+
+    /// The expression with its sizes rewritten.
+    pub fn map_sizes(&self, map: &impl Fn(&Size) -> Size) -> Affine<I> {
+        let mut terms: Vec<(I, Size)> = self.terms.iter().map(|(i, c)| (*i, map(c))).collect();
+        terms.retain(|(_, c)| !c.is_zero());
+        Affine { constant: map(&self.constant), terms }
+    }
+}

@@ -1,0 +1,163 @@
+//! Binding a call: the inputs' types and lengths against a program's parameters, the value of each size
+//! name, and the equations that the sizes must meet. All of it before anything runs.
+
+use cranelift_entity::PrimaryMap;
+
+use crate::array::ArrayRef;
+use crate::nest::{BufferId, Program, Relation, SiteId, SymbolSource};
+use crate::size::SizeError;
+use crate::{Dtype, Scalar, Size, SymbolId};
+
+/// The sizes of one call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Binding {
+    symbols: PrimaryMap<SymbolId, i64>,
+}
+
+/// Why inputs do not fit a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BindError {
+    /// Not as many inputs as parameters.
+    InputCount {
+        /// How many parameters there are.
+        expected: usize,
+        /// How many inputs were given.
+        found: usize,
+    },
+    /// An input of another element type.
+    InputDtype {
+        /// Which input.
+        input: usize,
+        /// The parameter's type.
+        expected: Dtype,
+        /// The input's type.
+        found: Dtype,
+    },
+    /// An input of another rank.
+    InputRank {
+        /// Which input.
+        input: usize,
+        /// The parameter's rank.
+        expected: usize,
+        /// The input's rank.
+        found: usize,
+    },
+    /// The sizes do not meet `program.requires[requirement]`.
+    Requirement {
+        /// Which one.
+        requirement: usize,
+        /// The value of its left side.
+        left: i64,
+        /// The value of its right side.
+        right: i64,
+    },
+    /// A size of `program.requires[requirement]` has no value.
+    RequirementSize {
+        /// Which one.
+        requirement: usize,
+        /// Why.
+        error: SizeError,
+    },
+    /// A length of a buffer is negative or has no value.
+    Length {
+        /// The buffer.
+        buffer: BufferId,
+        /// The axis.
+        axis: usize,
+        /// The negative length, or why there is none.
+        value: Result<i64, SizeError>,
+    },
+}
+
+/// A subscript that a run-time check found outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The place in the source.
+    pub site: SiteId,
+    /// The subscript.
+    pub index: i64,
+    /// One past the greatest legal subscript.
+    pub bound: i64,
+}
+
+impl Binding {
+    /// Binds the size names of a program to its inputs and checks types, ranks and requirements.
+    pub fn new(program: &Program, inputs: &[ArrayRef<'_>]) -> Result<Binding, BindError> {
+        let params = program.inputs();
+        if params.len() != inputs.len() {
+            return Err(BindError::InputCount { expected: params.len(), found: inputs.len() });
+        }
+        for (input, (param, given)) in params.iter().zip(inputs).enumerate() {
+            let param = &program.buffers[*param];
+            if param.dtype != given.dtype() {
+                return Err(BindError::InputDtype { input, expected: param.dtype, found: given.dtype() });
+            }
+            if param.shape.len() != given.shape().len() {
+                let (expected, found) = (param.shape.len(), given.shape().len());
+                return Err(BindError::InputRank { input, expected, found });
+            }
+        }
+        let mut symbols = PrimaryMap::new();
+        for symbol in program.symbols.values() {
+            symbols.push(match symbol.source {
+                SymbolSource::Dimension { input, axis } => {
+                    // Array lengths fit `isize`.
+                    i64::try_from(inputs[input].shape()[axis]).unwrap_or(i64::MAX)
+                }
+                SymbolSource::Scalar { input } => integer(inputs[input].get(0)),
+            });
+        }
+        let binding = Binding { symbols };
+        for (requirement, r) in program.requires.iter().enumerate() {
+            let size = |s| binding.size(s).map_err(|error| BindError::RequirementSize { requirement, error });
+            let mut void = false;
+            for s in &r.unless_empty {
+                void |= size(s)? < 1;
+            }
+            let (left, right) = (size(&r.left)?, size(&r.right)?);
+            let met = match r.relation {
+                Relation::Equal => left == right,
+                Relation::AtMost => left <= right,
+            };
+            if !(met || void) {
+                return Err(BindError::Requirement { requirement, left, right });
+            }
+        }
+        for buffer in program.buffers.keys() {
+            binding.shape(program, buffer)?;
+        }
+        Ok(binding)
+    }
+
+    /// The value of a size name.
+    pub fn symbol(&self, symbol: SymbolId) -> i64 {
+        self.symbols.get(symbol).copied().unwrap_or(0)
+    }
+
+    /// The value of a size.
+    pub fn size(&self, size: &Size) -> Result<i64, SizeError> {
+        size.eval(&|s| self.symbol(s))
+    }
+
+    /// The shape of a buffer.
+    pub fn shape(&self, program: &Program, buffer: BufferId) -> Result<Vec<usize>, BindError> {
+        let length = |(axis, size)| {
+            let value = self.size(size);
+            let length = value.ok().and_then(|v| usize::try_from(v).ok());
+            length.ok_or(BindError::Length { buffer, axis, value })
+        };
+        program.buffers[buffer].shape.iter().enumerate().map(length).collect()
+    }
+}
+
+fn integer(value: Option<Scalar>) -> i64 {
+    match value {
+        Some(Scalar::I64(v)) => v,
+        Some(Scalar::I32(v)) => v.into(),
+        Some(Scalar::U32(v)) => v.into(),
+        Some(Scalar::U64(v)) => i64::try_from(v).unwrap_or(i64::MAX),
+        Some(Scalar::I8(v)) => v.into(),
+        Some(Scalar::U8(v)) => v.into(),
+        _ => 0,
+    }
+}

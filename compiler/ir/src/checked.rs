@@ -1,0 +1,237 @@
+//! The checked program: what the source means, after names, types and shapes are settled. The checker
+//! makes it, lowering turns it into loop nests, and the interpreter can evaluate it as it stands.
+//!
+//! One function of the source, with every call inlined and every whole-array operation written out, so that
+//! little is left: **scalar** expressions, and four kinds of **array** expression ([`Kind::Param`] of rank 1 or
+//! more, [`Kind::Comprehension`], [`Kind::Reshape`], [`Kind::ArrayLiteral`]). `x * 2 + b` is two nested
+//! comprehensions, `transpose(x)` is one, `sum(x, axis = 1)` a comprehension over a reduction.
+//!
+//! Expressions form a DAG: a name bound by `let` is not a node, its uses share the node of its value. The
+//! free indices of a node are those that it mentions and no node below it binds. An array expression
+//! is evaluated whole, once for each setting of its free indices, if one of its elements is needed.
+
+use cranelift_entity::{PrimaryMap, entity_impl};
+
+use crate::nest::{Requirement, Site, SiteId, Symbol};
+use crate::{Affine, BinaryOp, CompareOp, Dtype, MathFn, Order, Origin, ReduceOp, Scalar, Size, SymbolId, UnaryOp};
+
+/// An expression.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ExprId(u32);
+entity_impl!(ExprId, "e");
+
+/// An index of a comprehension or a reduction; each binder has its own.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct IndexId(u32);
+entity_impl!(IndexId, "x");
+
+/// A branch of an `if` with an access in it that holds only there, or the function's top level ([`Checked::TOP`]).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GuardId(u32);
+entity_impl!(GuardId, "guard");
+
+/// One function of the source, checked.
+#[derive(Clone, Debug, Default)]
+pub struct Checked {
+    /// The function's name.
+    pub name: String,
+    /// The size names.
+    pub symbols: PrimaryMap<SymbolId, Symbol>,
+    /// The parameters, in order.
+    pub params: Vec<Param>,
+    /// All indices.
+    pub indices: PrimaryMap<IndexId, Index>,
+    /// The branches of `if`: each with the branch it stands in (the top level stands in itself).
+    pub guards: PrimaryMap<GuardId, GuardId>,
+    /// All expressions; operands come before their users.
+    pub exprs: PrimaryMap<ExprId, Expr>,
+    /// The results, in order: a name, unique among them, and the value.
+    pub results: Vec<(String, ExprId)>,
+    /// What the sizes of a call must meet.
+    pub requires: Vec<Requirement>,
+    /// The accesses that are checked as the program runs.
+    pub sites: PrimaryMap<SiteId, Site>,
+    /// From `@kernels(n)`: at most so many kernels.
+    pub max_kernels: Option<u64>,
+}
+
+/// A parameter. A scalar has no axes.
+#[derive(Clone, Debug)]
+pub struct Param {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub ty: Type,
+    /// Where it stands in the source.
+    pub origin: Origin,
+}
+
+/// The type of an expression.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Type {
+    /// The type of the elements.
+    pub dtype: Dtype,
+    /// The length of each axis; none for a scalar.
+    pub shape: Vec<Size>,
+}
+
+/// An index: a name and how far it runs, from 0.
+#[derive(Clone, Debug)]
+pub struct Index {
+    /// The name in the source, or one made up for an unnamed axis.
+    pub name: String,
+    /// How far it runs. Indices of a comprehension always have an extent without indices.
+    pub extent: Extent,
+    /// Where it is bound.
+    pub origin: Origin,
+}
+
+/// How far an index runs.
+#[derive(Clone, Debug)]
+pub enum Extent {
+    /// An affine expression of sizes and outer indices; no element if it is below 1.
+    Affine(Affine<IndexId>),
+    /// An `i64` expression that depends on data; no element if it is below 1.
+    Dynamic(ExprId),
+}
+
+/// An expression.
+#[derive(Clone, Debug)]
+pub struct Expr {
+    /// What it is.
+    pub kind: Kind,
+    /// Its type.
+    pub ty: Type,
+    /// The source it came from.
+    pub origin: Origin,
+    /// The innermost branch of `if` in which it was written.
+    pub guard: GuardId,
+    /// The name it was first bound to by `let`, for buffers and reports.
+    pub name: Option<String>,
+}
+
+/// What an expression is. All but the four array kinds have a scalar type and scalar operands.
+#[derive(Clone, Debug)]
+pub enum Kind {
+    /// A constant.
+    Constant(Scalar),
+    /// A size, as `i64`.
+    Size(Size),
+    /// The value of an index, as `i64`.
+    Index(IndexId),
+    /// A parameter: an array, or a scalar.
+    Param(usize),
+    /// A primitive of one operand.
+    Unary(UnaryOp, ExprId),
+    /// A primitive of two operands.
+    Binary(BinaryOp, ExprId, ExprId),
+    /// A comparison, to `bool`.
+    Compare(CompareOp, ExprId, ExprId),
+    /// `a * b + c`, rounded once.
+    Fma(ExprId, ExprId, ExprId),
+    /// Conversion to the expression's type.
+    Cast(ExprId),
+    /// A named scalar function at the expression's type.
+    Math(MathFn, Vec<ExprId>),
+    /// One of two values; what is not taken is not evaluated.
+    If {
+        /// A `bool`.
+        condition: ExprId,
+        /// The value if it is true.
+        then: ExprId,
+        /// The value if it is false.
+        otherwise: ExprId,
+    },
+    /// An element of an array: as many subscripts as axes.
+    Access {
+        /// An array expression.
+        array: ExprId,
+        /// One for each axis.
+        at: Vec<Subscript>,
+    },
+    /// A reduction over indices, numbered row-major, of a scalar body.
+    Reduce {
+        /// The operation; a `mean` is a `Sum` divided by a count.
+        op: ReduceOp,
+        /// Its indices.
+        over: Vec<IndexId>,
+        /// What is reduced.
+        body: ExprId,
+        /// The order, from the source alone.
+        order: Order,
+        /// Set for `sum[k <= i](e)` and `sum[k < i](e)` where `e` does not mention `i`: a scan.
+        prefix: Option<Prefix>,
+    },
+    /// The sum over indices of a product of two scalar factors: a contraction.
+    Contract {
+        /// The indices summed over.
+        over: Vec<IndexId>,
+        /// One factor.
+        left: ExprId,
+        /// The other.
+        right: ExprId,
+    },
+    /// An array: the body at each setting of the indices. The shape is the extents of the indices,
+    /// followed by the axes of the body, which may itself be an array.
+    Comprehension {
+        /// The indices, the outermost first.
+        indices: Vec<IndexId>,
+        /// A scalar or an array.
+        body: ExprId,
+    },
+    /// The elements of an array, in order, under the expression's shape.
+    Reshape(ExprId),
+    /// Scalars, row-major, under the expression's shape.
+    ArrayLiteral(Vec<ExprId>),
+}
+
+/// That a reduction is a prefix: over one index `k` with extent `of + 1` (inclusive) or `of`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prefix {
+    /// The index that bounds it.
+    pub of: IndexId,
+    /// Whether the element at `of` belongs to it.
+    pub inclusive: bool,
+}
+
+/// One subscript of an access.
+#[derive(Clone, Debug)]
+pub struct Subscript {
+    /// Its value, an integer scalar (any integer type: narrower ones are widened to `i64`).
+    pub value: ExprId,
+    /// The same as an affine expression, where it is one.
+    pub affine: Option<Affine<IndexId>>,
+    /// Set if it is not proved inside: then it is checked where it is evaluated.
+    pub check: Option<SiteId>,
+}
+
+impl Checked {
+    /// The guard of what stands under no `if`.
+    pub const TOP: GuardId = GuardId(0);
+
+    /// Whether guard `inner` is `outer` or stands inside it.
+    pub fn within(&self, mut inner: GuardId, outer: GuardId) -> bool {
+        loop {
+            if inner == outer {
+                return true;
+            }
+            let parent = self.guards[inner];
+            if parent == inner {
+                return false;
+            }
+            inner = parent;
+        }
+    }
+}
+
+impl Type {
+    /// A scalar type.
+    pub fn scalar(dtype: Dtype) -> Type {
+        Type { dtype, shape: vec![] }
+    }
+
+    /// Whether there are no axes.
+    pub fn is_scalar(&self) -> bool {
+        self.shape.is_empty()
+    }
+}

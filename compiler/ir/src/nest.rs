@@ -1,0 +1,409 @@
+//! Loop nests: the one program form from lowering to code generation.
+//!
+//! A [`Program`] is buffers, the equations that a call's sizes must meet, and an ordered list of
+//! [`Kernel`]s. A kernel is a tree: a [`Block`] is a list of statements, some of which hold blocks. Scalars
+//! are in SSA form, one [`ValueId`] a definition, visible from there to the end of the enclosing block and in
+//! the blocks inside. Loops bind [`IndexId`]s. All arrays are dense and row-major.
+//!
+//! The text form (`print`, `parse`) shows all of it; `verify` states the rules.
+
+use cranelift_entity::{PrimaryMap, entity_impl};
+
+use crate::{Affine, BinaryOp, CompareOp, Dtype, MathFn, Order, Origin, ReduceOp, Scalar, Size, SymbolId, UnaryOp};
+
+/// An array of the program.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BufferId(u32);
+entity_impl!(BufferId, "b");
+
+/// A kernel of the program.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KernelId(u32);
+entity_impl!(KernelId, "k");
+
+/// A scalar function of the program.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FunctionId(u32);
+entity_impl!(FunctionId, "f");
+
+/// A place in the source whose subscript is checked as the program runs.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SiteId(u32);
+entity_impl!(SiteId, "site");
+
+/// A loop index of a kernel.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct IndexId(u32);
+entity_impl!(IndexId, "i");
+
+/// A scalar value of a kernel or function.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ValueId(u32);
+entity_impl!(ValueId, "v");
+
+/// Everything an engine needs to run one function of the source.
+#[derive(Clone, Debug, Default)]
+pub struct Program {
+    /// The source function's name.
+    pub name: String,
+    /// Size names, each bound by an input when the program is called.
+    pub symbols: PrimaryMap<SymbolId, Symbol>,
+    /// Arrays. Inputs, in parameter order, and outputs, in result order, are found by their [`Role`].
+    pub buffers: PrimaryMap<BufferId, Buffer>,
+    /// Scalar functions that the kernels call.
+    pub functions: PrimaryMap<FunctionId, Function>,
+    /// Places of run-time checks.
+    pub sites: PrimaryMap<SiteId, Site>,
+    /// What the sizes of a call must meet, checked in this order before anything runs.
+    pub requires: Vec<Requirement>,
+    /// The kernels, in the order they run.
+    pub kernels: PrimaryMap<KernelId, Kernel>,
+}
+
+/// A size name and what binds it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Symbol {
+    /// The name in the source.
+    pub name: String,
+    /// Where a call takes its value from.
+    pub source: SymbolSource,
+}
+
+/// What binds a size name at a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SymbolSource {
+    /// The length of an axis of an input, counted among the inputs.
+    Dimension {
+        /// Which input.
+        input: usize,
+        /// Which of its axes.
+        axis: usize,
+    },
+    /// The value of an integer scalar input.
+    Scalar {
+        /// Which input.
+        input: usize,
+    },
+}
+
+/// An array of the program. Rank 0 is a scalar.
+#[derive(Clone, Debug)]
+pub struct Buffer {
+    /// A name from the source, unique among the program's buffers.
+    pub name: String,
+    /// The type of its elements.
+    pub dtype: Dtype,
+    /// The length of each axis.
+    pub shape: Vec<Size>,
+    /// Who provides it.
+    pub role: Role,
+}
+
+/// Who provides a buffer's memory and contents.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// The caller, as the n-th input. Never stored to.
+    Input(usize),
+    /// The program, as the n-th result. May be loaded from after it is stored.
+    Output(usize),
+    /// The program, for itself.
+    Temp,
+    /// The program's text: an array literal's elements, row-major. Never stored to.
+    Constant(Vec<Scalar>),
+}
+
+/// A condition on the sizes of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Requirement {
+    /// The left side.
+    pub left: Size,
+    /// How the sides must compare.
+    pub relation: Relation,
+    /// The right side.
+    pub right: Size,
+    /// Sizes of which one below 1 makes the requirement void (nothing would be accessed).
+    pub unless_empty: Vec<Size>,
+    /// What the left side is, in the user's words: "axis 0 of y".
+    pub left_is: String,
+    /// What the right side is, in the user's words.
+    pub right_is: String,
+    /// The source that asks for it.
+    pub origin: Origin,
+}
+
+/// How the sides of a [`Requirement`] compare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Relation {
+    /// `left == right`
+    Equal,
+    /// `left <= right`
+    AtMost,
+}
+
+/// A place in the source whose subscript is checked as the program runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Site {
+    /// The access in the source.
+    pub origin: Origin,
+    /// The array's name, or a description of it, in the user's words.
+    pub array: String,
+    /// Which of the array's axes the subscript selects from.
+    pub axis: usize,
+}
+
+/// A straight-line scalar function: an expansion of a [`MathFn`] into primitives, written once for all engines.
+/// Its body holds `Let` and `If` statements only, without loads, indices, sizes, checks or calls.
+#[derive(Clone, Debug)]
+pub struct Function {
+    /// The name in IR text, such as `exp.f32`.
+    pub name: String,
+    /// What it computes.
+    pub math: MathFn,
+    /// The values that are its parameters, in order.
+    pub params: Vec<ValueId>,
+    /// The types of all its values.
+    pub values: PrimaryMap<ValueId, Dtype>,
+    /// The body.
+    pub body: Block,
+    /// The value it returns.
+    pub result: ValueId,
+}
+
+/// One launch: a tree of loops over scalar code.
+#[derive(Clone, Debug, Default)]
+pub struct Kernel {
+    /// A name for reports, unique in the program.
+    pub name: String,
+    /// The indices that its loops bind.
+    pub indices: PrimaryMap<IndexId, Index>,
+    /// The types of all its values.
+    pub values: PrimaryMap<ValueId, Dtype>,
+    /// The statements.
+    pub body: Block,
+    /// The source operations that it computes.
+    pub origins: Vec<Origin>,
+}
+
+/// A loop index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Index {
+    /// A name for reports and text, unique in the kernel.
+    pub name: String,
+}
+
+/// Statements that run one after another.
+pub type Block = Vec<Statement>;
+
+/// One statement of a kernel.
+#[derive(Clone, Debug)]
+pub enum Statement {
+    /// Defines a scalar.
+    Let {
+        /// The value defined.
+        value: ValueId,
+        /// What it is.
+        op: Op,
+    },
+    /// Writes an element. Over a whole kernel each element of an output or temporary is written at most once,
+    /// and a kernel loads from a buffer that it stores to only what the same iteration (or an earlier
+    /// statement outside any shared loop) has stored.
+    Store {
+        /// The array.
+        buffer: BufferId,
+        /// Which element.
+        at: Vec<Subscript>,
+        /// What is written, of the buffer's type.
+        value: ValueId,
+    },
+    /// Runs one of two blocks. Nothing of the other is evaluated.
+    If {
+        /// A `bool`.
+        condition: ValueId,
+        /// Runs if it is true.
+        then: Block,
+        /// Runs if it is false.
+        otherwise: Block,
+        /// Values joined from both: (defined here, its value from `then`, its value from `otherwise`).
+        results: Vec<(ValueId, ValueId, ValueId)>,
+    },
+    /// Repeats a block.
+    Loop(Loop),
+    /// A matrix product or convolution, kept whole for a tuned library or a tensor unit.
+    Contract(Contraction),
+}
+
+/// A loop over one or several indices, the last running fastest.
+#[derive(Clone, Debug)]
+pub struct Loop {
+    /// The indices from the outermost in, each with its extent. An extent may depend on indices of outer
+    /// loops, not on those of this one. An extent below 1 means no iteration.
+    pub dims: Vec<(IndexId, Extent)>,
+    /// What the iterations have to do with each other.
+    pub kind: LoopKind,
+    /// What is repeated.
+    pub body: Block,
+}
+
+/// How often a loop runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// An affine expression of sizes and outer indices.
+    Affine(Affine<IndexId>),
+    /// An `i64` value from outside the loop.
+    Value(ValueId),
+}
+
+/// What the iterations of a loop have to do with each other.
+#[derive(Clone, Debug)]
+pub enum LoopKind {
+    /// Nothing: they may run in any order, at once, or on other threads.
+    Parallel,
+    /// They run in ascending order.
+    Serial,
+    /// Values of the body are reduced over all iterations, numbered row-major over the dims; the results are
+    /// visible after the loop. Reductions of one loop are independent of each other. The body stores nothing.
+    Reduce(Vec<Reduction>),
+    /// A loop over exactly one index that computes running reductions: in its body, [`Op::Prefix`] gives
+    /// the reduction over the iterations so far. The body never loads from a buffer that it stores to.
+    Scan,
+}
+
+/// One reduction of a loop of kind [`LoopKind::Reduce`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reduction {
+    /// Defined after the loop.
+    pub result: ValueId,
+    /// The operation.
+    pub op: ReduceOp,
+    /// Its order: part of the meaning.
+    pub order: Order,
+    /// The value of the body that is reduced.
+    pub input: ValueId,
+}
+
+/// `acc = sum over reduce of left * right`, for every point of the free dims; then the epilogue, once a point.
+///
+/// The order of the sum is free: the one place where engines may differ in bits, within
+/// `|error| <= k * eps * sum |left * right|`. Integers wrap and are exact.
+#[derive(Clone, Debug)]
+pub struct Contraction {
+    /// The indices of the result, visible everywhere in the contraction.
+    pub free: Vec<(IndexId, Extent)>,
+    /// The indices summed over, visible in both prologues.
+    pub reduce: Vec<(IndexId, Extent)>,
+    /// Computes the left factor; it stores nothing.
+    pub left: Prologue,
+    /// Computes the right factor; it stores nothing.
+    pub right: Prologue,
+    /// The sum, visible in the epilogue; it has the type of the factors.
+    pub result: ValueId,
+    /// Runs for each point of the free dims: at least stores the result somewhere.
+    pub epilogue: Block,
+}
+
+/// How a factor of a [`Contraction`] comes to be.
+#[derive(Clone, Debug)]
+pub struct Prologue {
+    /// Statements: in the plain case a single load.
+    pub body: Block,
+    /// The factor, defined in the body.
+    pub value: ValueId,
+}
+
+/// One subscript of an access.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subscript {
+    /// An affine expression of sizes and indices.
+    Affine(Affine<IndexId>),
+    /// An `i64` value: data, or arithmetic that is not affine. Comes from [`Op::Check`] unless proved inside.
+    Value(ValueId),
+}
+
+/// What defines a scalar value.
+#[derive(Clone, Debug)]
+pub enum Op {
+    /// A constant.
+    Constant(Scalar),
+    /// An affine expression of sizes and indices, as `i64`.
+    Affine(Affine<IndexId>),
+    /// A primitive of one operand.
+    Unary(UnaryOp, ValueId),
+    /// A primitive of two operands.
+    Binary(BinaryOp, ValueId, ValueId),
+    /// A comparison, to `bool`.
+    Compare(CompareOp, ValueId, ValueId),
+    /// `a * b + c`, rounded once (floats).
+    Fma(ValueId, ValueId, ValueId),
+    /// The second operand where the first (a `bool`) is true, else the third; both are evaluated.
+    Select(ValueId, ValueId, ValueId),
+    /// Conversion to a type: integers wrap, float to integer saturates with NaN to 0, narrowing floats round to
+    /// nearest even, to `bool` is `!= 0`.
+    Cast(Dtype, ValueId),
+    /// The same bits as another type of the same width.
+    Bitcast(Dtype, ValueId),
+    /// A call of a scalar function of the program.
+    Call(FunctionId, Vec<ValueId>),
+    /// An element of a buffer. Every subscript is inside, by proof or by check.
+    Load {
+        /// The array.
+        buffer: BufferId,
+        /// The shape that the subscripts see, of as many elements as the buffer's; `None` is its own shape.
+        view: Option<Vec<Size>>,
+        /// Which element.
+        at: Vec<Subscript>,
+    },
+    /// The operand (`i64`), if `0 <= operand < bound`; else the run ends with an error that names the site.
+    Check {
+        /// The subscript.
+        value: ValueId,
+        /// One past the greatest legal one.
+        bound: Size,
+        /// What to name in the error.
+        site: SiteId,
+    },
+    /// In a loop of kind [`LoopKind::Scan`], directly in its body: the inclusive prefix of a value of the body
+    /// over the iterations so far, in [`Order::Scan`] where order matters. For `argmax` the iteration's number.
+    Prefix(ReduceOp, ValueId),
+}
+
+impl Program {
+    /// The inputs, in parameter order.
+    pub fn inputs(&self) -> Vec<BufferId> {
+        self.by_role(|role| if let Role::Input(n) = role { Some(*n) } else { None })
+    }
+
+    /// The outputs, in result order.
+    pub fn outputs(&self) -> Vec<BufferId> {
+        self.by_role(|role| if let Role::Output(n) = role { Some(*n) } else { None })
+    }
+
+    fn by_role(&self, number: impl Fn(&Role) -> Option<usize>) -> Vec<BufferId> {
+        let mut found: Vec<_> = self.buffers.iter().filter_map(|(id, b)| Some((number(&b.role)?, id))).collect();
+        found.sort_unstable();
+        found.into_iter().map(|(_, id)| id).collect()
+    }
+}
+
+impl Op {
+    /// Calls `visit` on each value that the operation uses.
+    pub fn for_each_operand(&self, mut visit: impl FnMut(ValueId)) {
+        self.clone().for_each_operand_mut(|v| visit(*v));
+    }
+
+    /// Calls `visit` on each value that the operation uses, to look at or to replace.
+    pub fn for_each_operand_mut(&mut self, mut visit: impl FnMut(&mut ValueId)) {
+        match self {
+            Op::Constant(_) | Op::Affine(_) => {}
+            Op::Unary(_, a) | Op::Cast(_, a) | Op::Bitcast(_, a) | Op::Prefix(_, a) => visit(a),
+            Op::Binary(_, a, b) | Op::Compare(_, a, b) => [a, b].into_iter().for_each(visit),
+            Op::Fma(a, b, c) | Op::Select(a, b, c) => [a, b, c].into_iter().for_each(visit),
+            Op::Call(_, arguments) => arguments.iter_mut().for_each(visit),
+            Op::Load { at, .. } => at.iter_mut().for_each(|s| {
+                if let Subscript::Value(v) = s {
+                    visit(v);
+                }
+            }),
+            Op::Check { value, .. } => visit(value),
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! The scalar operations: a few dozen primitives, and the named functions that expand into them.
+//!
+//! Every operation is total. Integers wrap; integer division and remainder by zero give 0; float to
+//! integer saturates, NaN to 0; a shift by the width or more (or by a negative amount) gives 0, or the
+//! sign for a signed right shift. Floating point is IEEE, rounded to nearest even, never contracted,
+//! denormals kept; `Min` and `Max` propagate NaN and order -0 below +0. The definition of each, as a
+//! table of cases, is `interp::scalar`.
+
+use crate::Dtype;
+
+macro_rules! named_enum {
+    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal),* $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $name { $($(#[$vdoc])* $variant),* }
+        impl $name {
+            /// Every member, in declaration order.
+            pub const ALL: &'static [$name] = &[$($name::$variant),*];
+            /// The name in IR text.
+            pub fn name(self) -> &'static str {
+                match self { $($name::$variant => $text),* }
+            }
+            /// The member of that name.
+            pub fn from_name(name: &str) -> Option<$name> {
+                match name { $($text => Some($name::$variant),)* _ => None }
+            }
+        }
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.name())
+            }
+        }
+    };
+}
+
+named_enum! {
+    /// Operations of one operand; the result has the operand's type.
+    UnaryOp {
+        /// Negation; on floats it flips the sign bit.
+        Neg = "neg",
+        /// Logical not on `bool`, bitwise not on integers.
+        Not = "not",
+        /// Absolute value; `i32::MIN` stays.
+        Abs = "abs",
+        /// Square root (floats), correctly rounded.
+        Sqrt = "sqrt",
+        /// Round toward minus infinity (floats).
+        Floor = "floor",
+        /// Round toward plus infinity (floats).
+        Ceil = "ceil",
+        /// Round toward zero (floats).
+        Trunc = "trunc",
+        /// Round to nearest, ties to even (floats).
+        Round = "round",
+    }
+}
+
+named_enum! {
+    /// Operations of two operands of one type; the result has that type too.
+    BinaryOp {
+        /// Sum.
+        Add = "add",
+        /// Difference.
+        Sub = "sub",
+        /// Product.
+        Mul = "mul",
+        /// Quotient; truncates on integers, 0 for a zero divisor.
+        Div = "div",
+        /// Remainder with the dividend's sign (C's `fmod` on floats); 0 for a zero integer divisor.
+        Rem = "rem",
+        /// The lesser; NaN if either is, -0 below +0.
+        Min = "min",
+        /// The greater; NaN if either is, -0 below +0.
+        Max = "max",
+        /// Logical (`bool`) or bitwise and.
+        And = "and",
+        /// Logical (`bool`) or bitwise or.
+        Or = "or",
+        /// Logical (`bool`) or bitwise exclusive or.
+        Xor = "xor",
+        /// Left shift (integers).
+        Shl = "shl",
+        /// Right shift (integers): arithmetic on signed types, logical on unsigned ones.
+        Shr = "shr",
+    }
+}
+
+named_enum! {
+    /// Comparisons of two operands of one type, to `bool`. With a NaN all but `Ne` are false; `bool` orders false first.
+    CompareOp {
+        /// Equal.
+        Eq = "eq",
+        /// Not equal.
+        Ne = "ne",
+        /// Less.
+        Lt = "lt",
+        /// Less or equal.
+        Le = "le",
+        /// Greater.
+        Gt = "gt",
+        /// Greater or equal.
+        Ge = "ge",
+    }
+}
+
+named_enum! {
+    /// What a reduction or a scan does with its elements. (`mean` is a sum and a division.)
+    ReduceOp {
+        /// Sum; 0 of nothing.
+        Sum = "sum",
+        /// Product; 1 of nothing.
+        Prod = "prod",
+        /// Greatest; minus infinity or the type's least of nothing; NaN if one is there.
+        Max = "max",
+        /// Least; plus infinity or the type's greatest of nothing; NaN if one is there.
+        Min = "min",
+        /// Whether one is true (`bool`).
+        Any = "any",
+        /// Whether all are true (`bool`).
+        All = "all",
+        /// Row-major number (`i64`) of the first greatest element, or of the first NaN; 0 of nothing.
+        ArgMax = "argmax",
+        /// Row-major number (`i64`) of the first least element, or of the first NaN; 0 of nothing.
+        ArgMin = "argmin",
+    }
+}
+
+impl ReduceOp {
+    /// The type of the result over elements of type `element`.
+    pub fn result(self, element: Dtype) -> Dtype {
+        match self {
+            ReduceOp::ArgMax | ReduceOp::ArgMin => Dtype::I64,
+            _ => element,
+        }
+    }
+
+    /// Whether the order of the elements can change the result's bits for elements of this type.
+    pub fn depends_on_order(self, element: Dtype) -> bool {
+        matches!(self, ReduceOp::Sum | ReduceOp::Prod) && element.is_float()
+    }
+}
+
+named_enum! {
+    /// The named scalar functions. Each is one sequence of primitives for each float type, written
+    /// once in `compiler::math`; a program carries the ones it uses as [`crate::nest::Function`]s.
+    MathFn {
+        /// e^x
+        Exp = "exp",
+        /// 2^x
+        Exp2 = "exp2",
+        /// e^x - 1
+        Expm1 = "expm1",
+        /// Natural logarithm.
+        Log = "log",
+        /// Logarithm to base 2.
+        Log2 = "log2",
+        /// Logarithm to base 10.
+        Log10 = "log10",
+        /// log(1 + x)
+        Log1p = "log1p",
+        /// Sine of radians.
+        Sin = "sin",
+        /// Cosine of radians.
+        Cos = "cos",
+        /// Tangent of radians.
+        Tan = "tan",
+        /// Arc sine.
+        Asin = "asin",
+        /// Arc cosine.
+        Acos = "acos",
+        /// Arc tangent.
+        Atan = "atan",
+        /// Angle of the point (second, first).
+        Atan2 = "atan2",
+        /// Hyperbolic sine.
+        Sinh = "sinh",
+        /// Hyperbolic cosine.
+        Cosh = "cosh",
+        /// Hyperbolic tangent.
+        Tanh = "tanh",
+        /// Inverse hyperbolic sine.
+        Asinh = "asinh",
+        /// Inverse hyperbolic cosine.
+        Acosh = "acosh",
+        /// Inverse hyperbolic tangent.
+        Atanh = "atanh",
+        /// 1 / (1 + e^-x)
+        Sigmoid = "sigmoid",
+        /// Error function.
+        Erf = "erf",
+        /// 1 / sqrt(x)
+        Rsqrt = "rsqrt",
+        /// Cube root.
+        Cbrt = "cbrt",
+        /// First to the power of second.
+        Pow = "pow",
+        /// -1, 0 or 1 with the argument's sign; zeros and NaN stay.
+        Sign = "sign",
+        /// min(max(x, lo), hi)
+        Clamp = "clamp",
+        /// max(x, 0)
+        Relu = "relu",
+        /// x (1 + erf(x / sqrt 2)) / 2
+        Gelu = "gelu",
+        /// The tanh approximation of gelu.
+        GeluTanh = "gelu_tanh",
+        /// x sigmoid(x)
+        Silu = "silu",
+        /// log(1 + e^x)
+        Softplus = "softplus",
+    }
+}
+
+impl MathFn {
+    /// How many arguments the function takes.
+    pub fn arity(self) -> usize {
+        match self {
+            MathFn::Atan2 | MathFn::Pow => 2,
+            MathFn::Clamp => 3,
+            _ => 1,
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! Element types and single values.
+
+use std::fmt;
+
+/// The type of an array element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Dtype {
+    /// Truth value; one byte in memory, 0 or 1.
+    Bool,
+    /// 8-bit signed integer (storage only: arithmetic widens to `i32`).
+    I8,
+    /// 8-bit unsigned integer (storage only: arithmetic widens to `i32`).
+    U8,
+    /// 32-bit signed integer.
+    I32,
+    /// 64-bit signed integer; the type of indices.
+    I64,
+    /// 32-bit unsigned integer.
+    U32,
+    /// 64-bit unsigned integer.
+    U64,
+    /// IEEE half precision (storage only: arithmetic widens to `f32`).
+    F16,
+    /// bfloat16 (storage only: arithmetic widens to `f32`).
+    Bf16,
+    /// IEEE single precision.
+    F32,
+    /// IEEE double precision.
+    F64,
+}
+
+impl Dtype {
+    /// Every type, in declaration order.
+    pub const ALL: [Dtype; 11] = [
+        Dtype::Bool,
+        Dtype::I8,
+        Dtype::U8,
+        Dtype::I32,
+        Dtype::I64,
+        Dtype::U32,
+        Dtype::U64,
+        Dtype::F16,
+        Dtype::Bf16,
+        Dtype::F32,
+        Dtype::F64,
+    ];
+
+    /// The name in source and IR text.
+    pub fn name(self) -> &'static str {
+        match self {
+            Dtype::Bool => "bool",
+            Dtype::I8 => "i8",
+            Dtype::U8 => "u8",
+            Dtype::I32 => "i32",
+            Dtype::I64 => "i64",
+            Dtype::U32 => "u32",
+            Dtype::U64 => "u64",
+            Dtype::F16 => "f16",
+            Dtype::Bf16 => "bf16",
+            Dtype::F32 => "f32",
+            Dtype::F64 => "f64",
+        }
+    }
+
+    /// The type of that name.
+    pub fn from_name(name: &str) -> Option<Dtype> {
+        Dtype::ALL.into_iter().find(|d| d.name() == name)
+    }
+
+    /// Bytes an element takes in memory.
+    pub fn bytes(self) -> usize {
+        match self {
+            Dtype::Bool | Dtype::I8 | Dtype::U8 => 1,
+            Dtype::F16 | Dtype::Bf16 => 2,
+            Dtype::I32 | Dtype::U32 | Dtype::F32 => 4,
+            Dtype::I64 | Dtype::U64 | Dtype::F64 => 8,
+        }
+    }
+
+    /// Whether this is a floating-point type.
+    pub fn is_float(self) -> bool {
+        matches!(self, Dtype::F16 | Dtype::Bf16 | Dtype::F32 | Dtype::F64)
+    }
+
+    /// Whether this is an integer type (`bool` is none).
+    pub fn is_int(self) -> bool {
+        !self.is_float() && self != Dtype::Bool
+    }
+
+    /// Whether this is a signed integer type.
+    pub fn is_signed_int(self) -> bool {
+        matches!(self, Dtype::I8 | Dtype::I32 | Dtype::I64)
+    }
+
+    /// Whether values of this type only rest in memory and are widened before arithmetic.
+    pub fn is_storage(self) -> bool {
+        self.compute() != self
+    }
+
+    /// The type that arithmetic on this one happens in.
+    pub fn compute(self) -> Dtype {
+        match self {
+            Dtype::I8 | Dtype::U8 => Dtype::I32,
+            Dtype::F16 | Dtype::Bf16 => Dtype::F32,
+            other => other,
+        }
+    }
+}
+
+impl fmt::Display for Dtype {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// One value with its type. Equality is on bits, except that any NaN equals any NaN of its type.
+#[derive(Clone, Copy, Debug)]
+pub enum Scalar {
+    /// `bool`
+    Bool(bool),
+    /// `i8`
+    I8(i8),
+    /// `u8`
+    U8(u8),
+    /// `i32`
+    I32(i32),
+    /// `i64`
+    I64(i64),
+    /// `u32`
+    U32(u32),
+    /// `u64`
+    U64(u64),
+    /// `f16`
+    F16(half::f16),
+    /// `bf16`
+    Bf16(half::bf16),
+    /// `f32`
+    F32(f32),
+    /// `f64`
+    F64(f64),
+}
+
+impl Scalar {
+    /// The type of the value.
+    pub fn dtype(self) -> Dtype {
+        match self {
+            Scalar::Bool(_) => Dtype::Bool,
+            Scalar::I8(_) => Dtype::I8,
+            Scalar::U8(_) => Dtype::U8,
+            Scalar::I32(_) => Dtype::I32,
+            Scalar::I64(_) => Dtype::I64,
+            Scalar::U32(_) => Dtype::U32,
+            Scalar::U64(_) => Dtype::U64,
+            Scalar::F16(_) => Dtype::F16,
+            Scalar::Bf16(_) => Dtype::Bf16,
+            Scalar::F32(_) => Dtype::F32,
+            Scalar::F64(_) => Dtype::F64,
+        }
+    }
+
+    /// The value's bits, zero-extended.
+    pub fn bits(self) -> u64 {
+        match self {
+            Scalar::Bool(v) => v.into(),
+            Scalar::I8(v) => v.cast_unsigned().into(),
+            Scalar::U8(v) => v.into(),
+            Scalar::I32(v) => v.cast_unsigned().into(),
+            Scalar::I64(v) => v.cast_unsigned(),
+            Scalar::U32(v) => v.into(),
+            Scalar::U64(v) => v,
+            Scalar::F16(v) => v.to_bits().into(),
+            Scalar::Bf16(v) => v.to_bits().into(),
+            Scalar::F32(v) => v.to_bits().into(),
+            Scalar::F64(v) => v.to_bits(),
+        }
+    }
+
+    /// The value of type `dtype` whose bits are the low ones of `bits`; a `bool` is their lowest bit.
+    #[expect(clippy::cast_possible_truncation, reason = "keeping the low bits is the purpose")]
+    pub fn from_bits(dtype: Dtype, bits: u64) -> Scalar {
+        match dtype {
+            Dtype::Bool => Scalar::Bool(bits & 1 == 1),
+            Dtype::I8 => Scalar::I8(bits as i8),
+            Dtype::U8 => Scalar::U8(bits as u8),
+            Dtype::I32 => Scalar::I32(bits as i32),
+            Dtype::I64 => Scalar::I64(bits.cast_signed()),
+            Dtype::U32 => Scalar::U32(bits as u32),
+            Dtype::U64 => Scalar::U64(bits),
+            Dtype::F16 => Scalar::F16(half::f16::from_bits(bits as u16)),
+            Dtype::Bf16 => Scalar::Bf16(half::bf16::from_bits(bits as u16)),
+            Dtype::F32 => Scalar::F32(f32::from_bits(bits as u32)),
+            Dtype::F64 => Scalar::F64(f64::from_bits(bits)),
+        }
+    }
+
+    /// Whether the value is a NaN.
+    pub fn is_nan(self) -> bool {
+        match self {
+            Scalar::F16(v) => v.is_nan(),
+            Scalar::Bf16(v) => v.is_nan(),
+            Scalar::F32(v) => v.is_nan(),
+            Scalar::F64(v) => v.is_nan(),
+            _ => false,
+        }
+    }
+
+    /// The value zero (`false`, `+0.0`) of a type.
+    pub fn zero(dtype: Dtype) -> Scalar {
+        Scalar::from_bits(dtype, 0)
+    }
+
+    /// The value one (`true`) of a type.
+    pub fn one(dtype: Dtype) -> Scalar {
+        match dtype {
+            Dtype::F16 => Scalar::F16(half::f16::ONE),
+            Dtype::Bf16 => Scalar::Bf16(half::bf16::ONE),
+            Dtype::F32 => Scalar::F32(1.0),
+            Dtype::F64 => Scalar::F64(1.0),
+            _ => Scalar::from_bits(dtype, 1),
+        }
+    }
+}
+
+impl PartialEq for Scalar {
+    fn eq(&self, other: &Scalar) -> bool {
+        self.dtype() == other.dtype() && (self.bits() == other.bits() || (self.is_nan() && other.is_nan()))
+    }
+}
+
+impl Eq for Scalar {}

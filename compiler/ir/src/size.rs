@@ -1,0 +1,284 @@
+//! Symbolic sizes: integer polynomials over the size names of a program, with floor division as an
+//! opaque atom. They are kept in one normal form, so equality of values is equality of structure for
+//! everything but identities of division.
+
+use std::fmt;
+use std::ops::{Add, Mul, Neg, Sub};
+
+use cranelift_entity::entity_impl;
+
+/// A size name of the program: a dimension of an input, or an integer scalar parameter.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SymbolId(u32);
+entity_impl!(SymbolId, "s");
+
+/// What a polynomial multiplies.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Atom {
+    /// A size name.
+    Symbol(SymbolId),
+    /// Floor of the first over the second; evaluating it with a divisor below 1 is an error.
+    FloorDiv(Box<Size>, Box<Size>),
+    /// A coefficient left the range of `i64` while compiling: evaluates to an error.
+    Overflow,
+}
+
+/// An integer-valued symbolic expression in normal form: a sum of `coefficient * product of atoms`.
+/// The term without atoms is the constant. Arithmetic never panics: overflow turns into [`Atom::Overflow`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Size {
+    /// Products of atoms (sorted) with non-zero coefficients, sorted by product. Empty for zero.
+    terms: Vec<(Vec<Atom>, i64)>,
+}
+
+/// Why a size has no value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SizeError {
+    /// The value leaves the range of `i64`.
+    Overflow,
+    /// Division by a size below 1.
+    DivisionByZero,
+}
+
+impl Size {
+    /// The constant `value`.
+    pub fn constant(value: i64) -> Size {
+        let terms = if value == 0 { vec![] } else { vec![(vec![], value)] };
+        Size { terms }
+    }
+
+    /// The value of a size name.
+    pub fn symbol(symbol: SymbolId) -> Size {
+        Size::atom(Atom::Symbol(symbol))
+    }
+
+    fn atom(atom: Atom) -> Size {
+        Size { terms: vec![(vec![atom], 1)] }
+    }
+
+    fn overflow() -> Size {
+        Size::atom(Atom::Overflow)
+    }
+
+    /// The value, if no size name takes part.
+    pub fn as_constant(&self) -> Option<i64> {
+        match self.terms.as_slice() {
+            [] => Some(0),
+            [(product, value)] if product.is_empty() => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// The size name, if this is one alone.
+    pub fn as_symbol(&self) -> Option<SymbolId> {
+        match self.terms.as_slice() {
+            [(product, 1)] => match product.as_slice() {
+                [Atom::Symbol(s)] => Some(*s),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// The terms: sorted products of atoms with their non-zero coefficients.
+    pub fn terms(&self) -> &[(Vec<Atom>, i64)] {
+        &self.terms
+    }
+
+    /// The constant part.
+    pub fn constant_part(&self) -> i64 {
+        self.terms.iter().find(|(p, _)| p.is_empty()).map_or(0, |(_, c)| *c)
+    }
+
+    /// Whether the value is surely zero.
+    pub fn is_zero(&self) -> bool {
+        self.terms.is_empty()
+    }
+
+    /// Floor of `self / divisor`. A divisor that is a constant below 1 gives an error when evaluated.
+    pub fn floor_div(&self, divisor: &Size) -> Size {
+        match (self.as_constant(), divisor.as_constant()) {
+            (_, Some(1)) => return self.clone(),
+            (Some(a), Some(b)) if b > 0 => return Size::constant(a.div_euclid(b)),
+            (_, Some(b)) if b > 0 && self.terms.iter().all(|(_, c)| c % b == 0) => {
+                return Size { terms: self.terms.iter().map(|(p, c)| (p.clone(), c / b)).collect() };
+            }
+            _ => {}
+        }
+        Size::atom(Atom::FloorDiv(Box::new(self.clone()), Box::new(divisor.clone())))
+    }
+
+    /// The value, given the value of each size name.
+    pub fn eval(&self, symbols: &impl Fn(SymbolId) -> i64) -> Result<i64, SizeError> {
+        let mut sum = 0i64;
+        for (product, coefficient) in &self.terms {
+            let mut value = *coefficient;
+            for atom in product {
+                let factor = match atom {
+                    Atom::Symbol(s) => symbols(*s),
+                    Atom::FloorDiv(a, b) => {
+                        let (a, b) = (a.eval(symbols)?, b.eval(symbols)?);
+                        if b < 1 {
+                            return Err(SizeError::DivisionByZero);
+                        }
+                        a.div_euclid(b)
+                    }
+                    Atom::Overflow => return Err(SizeError::Overflow),
+                };
+                value = value.checked_mul(factor).ok_or(SizeError::Overflow)?;
+            }
+            sum = sum.checked_add(value).ok_or(SizeError::Overflow)?;
+        }
+        Ok(sum)
+    }
+
+    /// The same expression with each size name replaced.
+    pub fn substitute(&self, with: &impl Fn(SymbolId) -> Size) -> Size {
+        let mut sum = Size::default();
+        for (product, coefficient) in &self.terms {
+            let mut value = Size::constant(*coefficient);
+            for atom in product {
+                let factor = match atom {
+                    Atom::Symbol(s) => with(*s),
+                    Atom::FloorDiv(a, b) => a.substitute(with).floor_div(&b.substitute(with)),
+                    Atom::Overflow => Size::overflow(),
+                };
+                value = &value * &factor;
+            }
+            sum = &sum + &value;
+        }
+        sum
+    }
+
+    /// Calls `visit` for each size name in the expression.
+    pub fn for_each_symbol(&self, visit: &mut impl FnMut(SymbolId)) {
+        for (product, _) in &self.terms {
+            for atom in product {
+                match atom {
+                    Atom::Symbol(s) => visit(*s),
+                    Atom::FloorDiv(a, b) => {
+                        a.for_each_symbol(visit);
+                        b.for_each_symbol(visit);
+                    }
+                    Atom::Overflow => {}
+                }
+            }
+        }
+    }
+
+    /// The expression as text, with size names from `name`: `n * m + 2 * k - 1`, `(m + 1) / 2`.
+    pub fn display<'a, N: Fn(SymbolId) -> &'a str>(&'a self, name: &'a N) -> impl fmt::Display + 'a {
+        Display { size: self, name }
+    }
+
+    fn from_sum(mut terms: Vec<(Vec<Atom>, i64)>) -> Size {
+        terms.sort_by(|a, b| a.0.cmp(&b.0));
+        let mut merged: Vec<(Vec<Atom>, i64)> = Vec::with_capacity(terms.len());
+        for (product, coefficient) in terms {
+            match merged.last_mut() {
+                Some((last, sum)) if *last == product => match sum.checked_add(coefficient) {
+                    Some(s) => *sum = s,
+                    None => return Size::overflow(),
+                },
+                _ => merged.push((product, coefficient)),
+            }
+        }
+        merged.retain(|(_, c)| *c != 0);
+        Size { terms: merged }
+    }
+}
+
+impl From<i64> for Size {
+    fn from(value: i64) -> Size {
+        Size::constant(value)
+    }
+}
+
+impl Add for &Size {
+    type Output = Size;
+    fn add(self, other: &Size) -> Size {
+        Size::from_sum(self.terms.iter().chain(&other.terms).cloned().collect())
+    }
+}
+
+impl Neg for &Size {
+    type Output = Size;
+    fn neg(self) -> Size {
+        self * &Size::constant(-1)
+    }
+}
+
+impl Sub for &Size {
+    type Output = Size;
+    fn sub(self, other: &Size) -> Size {
+        self + &-other
+    }
+}
+
+impl Mul for &Size {
+    type Output = Size;
+    fn mul(self, other: &Size) -> Size {
+        let mut terms = Vec::with_capacity(self.terms.len() * other.terms.len());
+        for (p, a) in &self.terms {
+            for (q, b) in &other.terms {
+                let Some(c) = a.checked_mul(*b) else { return Size::overflow() };
+                let mut product: Vec<Atom> = p.iter().chain(q).cloned().collect();
+                product.sort();
+                terms.push((product, c));
+            }
+        }
+        Size::from_sum(terms)
+    }
+}
+
+struct Display<'a, N> {
+    size: &'a Size,
+    name: &'a N,
+}
+
+impl<'a, N: Fn(SymbolId) -> &'a str> fmt::Display for Display<'a, N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.size.is_zero() {
+            return f.write_str("0");
+        }
+        // Names first, the constant last, as one writes it; a positive term first if there is one.
+        let mut terms: Vec<_> = self.size.terms.iter().collect();
+        terms.sort_by_key(|(product, c)| (product.is_empty(), *c < 0));
+        for (k, (product, coefficient)) in terms.into_iter().enumerate() {
+            match (k, *coefficient < 0) {
+                (0, true) => f.write_str("-")?,
+                (0, false) => {}
+                (_, true) => f.write_str(" - ")?,
+                (_, false) => f.write_str(" + ")?,
+            }
+            let magnitude = coefficient.unsigned_abs();
+            // A quotient beside anything else, or behind a leading minus, needs parentheses of its own.
+            let alone = magnitude == 1 && product.len() == 1 && !(k == 0 && *coefficient < 0);
+            let mut first = true;
+            if magnitude != 1 || product.is_empty() {
+                write!(f, "{magnitude}")?;
+                first = false;
+            }
+            for atom in product {
+                if !first {
+                    f.write_str(" * ")?;
+                }
+                first = false;
+                match atom {
+                    Atom::Symbol(s) => f.write_str((self.name)(*s))?,
+                    Atom::FloorDiv(a, b) => {
+                        let a = Display { size: a, name: self.name };
+                        let b = Display { size: b, name: self.name };
+                        let (open, close) = if alone { ("", "") } else { ("(", ")") };
+                        match b.size.as_constant().is_some() || b.size.as_symbol().is_some() {
+                            true => write!(f, "{open}({a}) / {b}{close}")?,
+                            false => write!(f, "{open}({a}) / ({b}){close}")?,
+                        }
+                    }
+                    Atom::Overflow => f.write_str("overflow")?,
+                }
+            }
+        }
+        Ok(())
+    }
+}

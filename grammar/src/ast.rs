@@ -1,0 +1,291 @@
+//! The syntax tree: expressions in an arena, so that no depth of nesting is a depth of boxes.
+
+use cranelift_entity::{PrimaryMap, entity_impl};
+
+/// A byte range of the source text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Span {
+    /// First byte.
+    pub start: u32,
+    /// One past the last byte.
+    pub end: u32,
+}
+
+/// An expression of the file.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ExprId(u32);
+entity_impl!(ExprId, "expr");
+
+/// A source file.
+#[derive(Clone, Debug, Default)]
+pub struct File {
+    /// Its functions, in order.
+    pub functions: Vec<Function>,
+    /// Every expression; operands come before their users.
+    pub exprs: PrimaryMap<ExprId, Expr>,
+}
+
+/// A name where it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Name {
+    /// The name.
+    pub text: String,
+    /// Where it stands.
+    pub span: Span,
+}
+
+/// `fn name(params) -> results = result` or `... { lets; result }`.
+#[derive(Clone, Debug)]
+pub struct Function {
+    /// `@kernels(1)` and its like, in order.
+    pub decorators: Vec<Decorator>,
+    /// The function's name.
+    pub name: Name,
+    /// Its parameters.
+    pub params: Vec<Param>,
+    /// What stands after `->`.
+    pub results: Option<Results>,
+    /// The statements before the result.
+    pub lets: Vec<Let>,
+    /// The result: any expression, or a tuple.
+    pub result: ExprId,
+    /// From `fn` to the end of the body.
+    pub span: Span,
+}
+
+/// `@name` or `@name(args)`.
+#[derive(Clone, Debug)]
+pub struct Decorator {
+    /// Its name.
+    pub name: Name,
+    /// Its arguments.
+    pub args: Vec<ExprId>,
+    /// All of it.
+    pub span: Span,
+}
+
+/// `name: type`.
+#[derive(Clone, Debug)]
+pub struct Param {
+    /// The parameter's name.
+    pub name: Name,
+    /// Its type.
+    pub ty: Type,
+}
+
+/// `f32` or `f32[n, m + 1]`.
+#[derive(Clone, Debug)]
+pub struct Type {
+    /// The type of the elements.
+    pub dtype: Dtype,
+    /// The length of each axis.
+    pub shape: Vec<ExprId>,
+    /// All of it.
+    pub span: Span,
+}
+
+/// An element type by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(missing_docs, reason = "each is named as in the source")]
+pub enum Dtype {
+    Bool,
+    I8,
+    U8,
+    I32,
+    I64,
+    U32,
+    U64,
+    F16,
+    Bf16,
+    F32,
+    F64,
+}
+
+/// What stands after `->`.
+#[derive(Clone, Debug)]
+pub enum Results {
+    /// `f32[n]`
+    One(Type),
+    /// `(s: f32[n], c: f32[n])`, names optional.
+    Tuple(Vec<(Option<Name>, Type)>),
+}
+
+/// `let target = value`.
+#[derive(Clone, Debug)]
+pub struct Let {
+    /// What is bound.
+    pub target: Target,
+    /// To what.
+    pub value: ExprId,
+    /// From `let` to the end of the value.
+    pub span: Span,
+}
+
+/// What a `let` binds.
+#[derive(Clone, Debug)]
+pub enum Target {
+    /// `let y = ...`
+    Name(Name),
+    /// `let (s, c) = ...`
+    Tuple(Vec<Name>),
+    /// `let y[i, j < n] = ...`
+    Indexed {
+        /// The array's name.
+        name: Name,
+        /// Its indices.
+        binders: Vec<Binder>,
+    },
+}
+
+/// An index and how far it runs: `i`, `i < n` or `k <= i`.
+#[derive(Clone, Debug)]
+pub struct Binder {
+    /// The index.
+    pub name: Name,
+    /// Its explicit bound.
+    pub bound: Option<Bound>,
+}
+
+/// `< limit` or `<= limit`.
+#[derive(Clone, Copy, Debug)]
+pub struct Bound {
+    /// Whether the limit itself belongs to it.
+    pub inclusive: bool,
+    /// The limit.
+    pub limit: ExprId,
+}
+
+/// An expression where it stands. Parentheses leave no node but widen the span.
+#[derive(Clone, Debug)]
+pub struct Expr {
+    /// What it is.
+    pub kind: ExprKind,
+    /// Where it stands.
+    pub span: Span,
+}
+
+/// What an expression is.
+#[derive(Clone, Debug)]
+pub enum ExprKind {
+    /// `42`
+    Int(u64),
+    /// `1e-5`, as written (underscores removed), so that it is rounded once, to the type it takes.
+    Float(String),
+    /// `x`; also `inf nan pi true false`, which can be shadowed.
+    Name(String),
+    /// `_`, the size to be worked out in `reshape`.
+    Hole,
+    /// `-a`, `!a`
+    Unary(UnaryOp, ExprId),
+    /// `a + b`
+    Binary(BinaryOp, ExprId, ExprId),
+    /// `if c then a else b`
+    If {
+        /// Between `if` and `then`.
+        condition: ExprId,
+        /// Between `then` and `else`.
+        then: ExprId,
+        /// After `else`.
+        otherwise: ExprId,
+    },
+    /// `f(a, axis = 1)`
+    Call {
+        /// The function's name.
+        callee: Name,
+        /// Its arguments.
+        args: Vec<Arg>,
+    },
+    /// `f32(a)`
+    Cast(Dtype, ExprId),
+    /// `sum[k < n](e)`: any name followed by binders and one argument.
+    Reduce {
+        /// The reducer's name.
+        callee: Name,
+        /// Its indices.
+        binders: Vec<Binder>,
+        /// What is reduced.
+        body: ExprId,
+    },
+    /// `x[i, 1:n, ::2]`
+    Index {
+        /// What is indexed.
+        base: ExprId,
+        /// One for each leading axis.
+        items: Vec<Item>,
+    },
+    /// `[a, b]`
+    Array(Vec<ExprId>),
+    /// `(a, b)`: the result of a function only.
+    Tuple(Vec<ExprId>),
+}
+
+/// An argument of a call.
+#[derive(Clone, Debug)]
+pub struct Arg {
+    /// Set in `axis = 1`.
+    pub name: Option<Name>,
+    /// Its value.
+    pub value: ExprId,
+}
+
+/// A subscript.
+#[derive(Clone, Debug)]
+pub enum Item {
+    /// `i + 1`
+    At(ExprId),
+    /// `start:stop:step`, each optional.
+    Slice {
+        /// First.
+        start: Option<ExprId>,
+        /// One past the last.
+        stop: Option<ExprId>,
+        /// How far from one to the next.
+        step: Option<ExprId>,
+        /// All of it.
+        span: Span,
+    },
+}
+
+/// An operator with one operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnaryOp {
+    /// `-`
+    Neg,
+    /// `!`
+    Not,
+}
+
+/// An operator with two operands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BinaryOp {
+    /// `||`
+    Or,
+    /// `&&`
+    And,
+    /// `==`
+    Eq,
+    /// `!=`
+    Ne,
+    /// `<`
+    Lt,
+    /// `<=`
+    Le,
+    /// `>`
+    Gt,
+    /// `>=`
+    Ge,
+    /// `+`
+    Add,
+    /// `-`
+    Sub,
+    /// `*`
+    Mul,
+    /// `/`
+    Div,
+    /// `%`
+    Rem,
+    /// `@`
+    MatMul,
+    /// `^`
+    Pow,
+}

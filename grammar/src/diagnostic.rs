@@ -1,0 +1,71 @@
+//! What is wrong with a program, in data: rendering lives elsewhere.
+
+use std::fmt;
+
+use crate::ast::Span;
+
+/// A stable number of a kind of error, shown as `E0123`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Code(pub u16);
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "E{:04}", self.0)
+    }
+}
+
+/// One error, in the user's terms.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// Which kind of error.
+    pub code: Code,
+    /// What is wrong, in a sentence without a full stop: expected and found.
+    pub message: String,
+    /// Where: the first is the place itself, the others explain it.
+    pub labels: Vec<Label>,
+    /// What else helps to understand it.
+    pub notes: Vec<String>,
+    /// What to do about it, where that is known.
+    pub help: Option<String>,
+}
+
+/// A place in the source with a word on its part in the error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Label {
+    /// The place.
+    pub span: Span,
+    /// Its part in it; may be empty for the first label.
+    pub text: String,
+}
+
+impl Diagnostic {
+    /// An error at one place.
+    pub fn new(code: Code, span: Span, message: impl Into<String>) -> Diagnostic {
+        let labels = vec![Label { span, text: String::new() }];
+        Diagnostic { code, message: message.into(), labels, notes: vec![], help: None }
+    }
+
+    /// With a word on the first place.
+    pub fn here(mut self, text: impl Into<String>) -> Diagnostic {
+        self.labels[0].text = text.into();
+        self
+    }
+
+    /// With another place.
+    pub fn label(mut self, span: Span, text: impl Into<String>) -> Diagnostic {
+        self.labels.push(Label { span, text: text.into() });
+        self
+    }
+
+    /// With a note.
+    pub fn note(mut self, text: impl Into<String>) -> Diagnostic {
+        self.notes.push(text.into());
+        self
+    }
+
+    /// With a suggestion.
+    pub fn help(mut self, text: impl Into<String>) -> Diagnostic {
+        self.help = Some(text.into());
+        self
+    }
+}
