@@ -1,1 +1,5 @@
-//! x
+//! The reference interpreter: the meaning of a program, slow and obvious.
+
+#![forbid(unsafe_code)]
+
+pub mod scalar;
