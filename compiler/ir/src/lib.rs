@@ -7,6 +7,7 @@
 pub mod affine;
 pub mod array;
 pub mod bind;
+pub mod build;
 pub mod checked;
 pub mod nest;
 pub mod ops;

@@ -42,7 +42,7 @@ pub struct ValueId(u32);
 entity_impl!(ValueId, "v");
 
 /// Everything an engine needs to run one function of the source.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Program {
     /// The source function's name.
     pub name: String,
@@ -87,7 +87,7 @@ pub enum SymbolSource {
 }
 
 /// An array of the program. Rank 0 is a scalar.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Buffer {
     /// A name from the source, unique among the program's buffers.
     pub name: String,
@@ -153,7 +153,7 @@ pub struct Site {
 
 /// A straight-line scalar function: an expansion of a [`MathFn`] into primitives, written once for all engines.
 /// Its body holds `Let` and `If` statements only, without loads, indices, sizes, checks or calls.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {
     /// The name in IR text, such as `exp.f32`.
     pub name: String,
@@ -170,7 +170,7 @@ pub struct Function {
 }
 
 /// One launch: a tree of loops over scalar code.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kernel {
     /// A name for reports, unique in the program.
     pub name: String,
@@ -195,7 +195,7 @@ pub struct Index {
 pub type Block = Vec<Statement>;
 
 /// One statement of a kernel.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Statement {
     /// Defines a scalar.
     Let {
@@ -233,7 +233,7 @@ pub enum Statement {
 }
 
 /// A loop over one or several indices, the last running fastest.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loop {
     /// The indices from the outermost in, each with its extent. An extent may depend on indices of outer
     /// loops, not on those of this one. An extent below 1 means no iteration.
@@ -254,7 +254,7 @@ pub enum Extent {
 }
 
 /// What the iterations of a loop have to do with each other.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LoopKind {
     /// Nothing: they may run in any order, at once, or on other threads.
     Parallel,
@@ -285,7 +285,7 @@ pub struct Reduction {
 ///
 /// The order of the sum is free: the one place where engines may differ in bits, within
 /// `|error| <= k * eps * sum |left * right|`. Integers wrap and are exact.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contraction {
     /// The indices of the result, visible everywhere in the contraction.
     pub free: Vec<(IndexId, Extent)>,
@@ -302,7 +302,7 @@ pub struct Contraction {
 }
 
 /// How a factor of a [`Contraction`] comes to be.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prologue {
     /// Statements: in the plain case a single load.
     pub body: Block,
@@ -320,7 +320,7 @@ pub enum Subscript {
 }
 
 /// What defines a scalar value.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
     /// A constant.
     Constant(Scalar),

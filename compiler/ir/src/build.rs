@@ -1,0 +1,244 @@
+//! Building kernels and scalar functions statement by statement: fresh values typed by their operation, fresh
+//! index names, and a stack of open blocks. [`op_dtype`] is the one table of result types.
+//!
+//! A builder accepts anything; `verify` says whether it is right.
+
+use std::collections::BTreeSet;
+
+use cranelift_entity::PrimaryMap;
+
+use crate::nest::{
+    Block, BufferId, Contraction, Extent, Function, FunctionId, Index, IndexId, Kernel, KernelId, Loop, LoopKind, Op,
+    Program, Prologue, Reduction, SiteId, Statement, Subscript, ValueId,
+};
+use crate::{Affine, BinaryOp, CompareOp, Dtype, MathFn, Order, Origin, ReduceOp, Scalar, Size, UnaryOp};
+
+/// The types of the values of a kernel or function.
+pub type Values = PrimaryMap<ValueId, Dtype>;
+
+/// The type of an operation's result, or `None` if it mentions something that is not there.
+pub fn op_dtype(program: &Program, values: &Values, op: &Op) -> Option<Dtype> {
+    match op {
+        Op::Constant(scalar) => Some(scalar.dtype()),
+        Op::Affine(_) | Op::Check { .. } => Some(Dtype::I64),
+        Op::Unary(_, a) | Op::Binary(_, a, _) | Op::Fma(a, _, _) | Op::Select(_, a, _) => values.get(*a).copied(),
+        Op::Compare(..) => Some(Dtype::Bool),
+        Op::Cast(to, _) | Op::Bitcast(to, _) => Some(*to),
+        Op::Call(function, _) => {
+            let function = program.functions.get(*function)?;
+            function.values.get(function.result).copied()
+        }
+        Op::Load { buffer, .. } => Some(program.buffers.get(*buffer)?.dtype),
+        Op::Prefix(op, a) => values.get(*a).map(|a| op.result(*a)),
+    }
+}
+
+/// A kernel or function in the making. Statements go to the innermost open block.
+pub struct Builder<'a> {
+    /// The program that it will belong to. Buffers, functions and sites may be added meanwhile.
+    pub program: &'a mut Program,
+    indices: PrimaryMap<IndexId, Index>,
+    names: BTreeSet<String>,
+    values: Values,
+    body: Block,
+    /// Blocks begun and not ended.
+    open: Vec<Block>,
+}
+
+impl<'a> Builder<'a> {
+    /// An empty body.
+    pub fn new(program: &'a mut Program) -> Builder<'a> {
+        // Index and size names share the subscripts of the text form.
+        let names = program.symbols.values().map(|s| s.name.clone()).collect();
+        Builder { program, indices: PrimaryMap::new(), names, values: Values::new(), body: vec![], open: vec![] }
+    }
+
+    /// Ends the body and adds it to the program as its last kernel.
+    pub fn finish_kernel(self, name: String, origins: Vec<Origin>) -> KernelId {
+        let Builder { program, indices, values, body, .. } = self;
+        program.kernels.push(Kernel { name, indices, values, body, origins })
+    }
+
+    /// Ends the body and adds it to the program as a scalar function.
+    pub fn finish_function(self, name: String, math: MathFn, params: Vec<ValueId>, result: ValueId) -> FunctionId {
+        let Builder { program, values, body, .. } = self;
+        program.functions.push(Function { name, math, params, values, body, result })
+    }
+
+    /// The type of a value.
+    pub fn dtype(&self, value: ValueId) -> Dtype {
+        self.values[value]
+    }
+
+    /// A value without a definition: a parameter of a function, or one that a statement is about to define.
+    pub fn value(&mut self, dtype: Dtype) -> ValueId {
+        self.values.push(dtype)
+    }
+
+    /// A new index, named like `name`.
+    pub fn index(&mut self, name: &str) -> IndexId {
+        let mut unique = name.to_string();
+        let mut k = 0;
+        while !self.names.insert(unique.clone()) {
+            k += 1;
+            unique = format!("{name}_{k}");
+        }
+        self.indices.push(Index { name: unique })
+    }
+
+    /// Opens a block; what is pushed goes there until [`Builder::end`].
+    pub fn begin(&mut self) {
+        self.open.push(vec![]);
+    }
+
+    /// Closes the innermost open block.
+    pub fn end(&mut self) -> Block {
+        self.open.pop().unwrap_or_default()
+    }
+
+    /// Appends a statement.
+    pub fn push(&mut self, statement: Statement) {
+        self.open.last_mut().unwrap_or(&mut self.body).push(statement);
+    }
+
+    /// Defines a value.
+    pub fn op(&mut self, op: Op) -> ValueId {
+        // Of an operand that is not there the verifier will speak.
+        let dtype = op_dtype(self.program, &self.values, &op).unwrap_or(Dtype::Bool);
+        let value = self.values.push(dtype);
+        self.push(Statement::Let { value, op });
+        value
+    }
+
+    /// A constant.
+    pub fn constant(&mut self, value: Scalar) -> ValueId {
+        self.op(Op::Constant(value))
+    }
+
+    /// An affine expression, as `i64`.
+    pub fn affine(&mut self, value: Affine<IndexId>) -> ValueId {
+        self.op(Op::Affine(value))
+    }
+
+    /// A primitive of one operand.
+    pub fn unary(&mut self, op: UnaryOp, a: ValueId) -> ValueId {
+        self.op(Op::Unary(op, a))
+    }
+
+    /// A primitive of two operands.
+    pub fn binary(&mut self, op: BinaryOp, a: ValueId, b: ValueId) -> ValueId {
+        self.op(Op::Binary(op, a, b))
+    }
+
+    /// A comparison.
+    pub fn compare(&mut self, op: CompareOp, a: ValueId, b: ValueId) -> ValueId {
+        self.op(Op::Compare(op, a, b))
+    }
+
+    /// `a * b + c`, rounded once.
+    pub fn fma(&mut self, a: ValueId, b: ValueId, c: ValueId) -> ValueId {
+        self.op(Op::Fma(a, b, c))
+    }
+
+    /// One of two values.
+    pub fn select(&mut self, condition: ValueId, then: ValueId, otherwise: ValueId) -> ValueId {
+        self.op(Op::Select(condition, then, otherwise))
+    }
+
+    /// Conversion; a value of that type already stays as it is.
+    pub fn cast(&mut self, to: Dtype, a: ValueId) -> ValueId {
+        if self.values[a] == to { a } else { self.op(Op::Cast(to, a)) }
+    }
+
+    /// The same bits as another type.
+    pub fn bitcast(&mut self, to: Dtype, a: ValueId) -> ValueId {
+        self.op(Op::Bitcast(to, a))
+    }
+
+    /// A call of a function of the program.
+    pub fn call(&mut self, function: FunctionId, arguments: Vec<ValueId>) -> ValueId {
+        self.op(Op::Call(function, arguments))
+    }
+
+    /// An element of a buffer.
+    pub fn load(&mut self, buffer: BufferId, at: Vec<Subscript>) -> ValueId {
+        self.op(Op::Load { buffer, view: None, at })
+    }
+
+    /// An element of a buffer seen under another shape.
+    pub fn load_view(&mut self, buffer: BufferId, view: Vec<Size>, at: Vec<Subscript>) -> ValueId {
+        self.op(Op::Load { buffer, view: Some(view), at })
+    }
+
+    /// A subscript that is checked as the program runs.
+    pub fn check(&mut self, value: ValueId, bound: Size, site: SiteId) -> ValueId {
+        self.op(Op::Check { value, bound, site })
+    }
+
+    /// Writes an element.
+    pub fn store(&mut self, buffer: BufferId, at: Vec<Subscript>, value: ValueId) {
+        self.push(Statement::Store { buffer, at, value });
+    }
+
+    /// A loop that is parallel, serial or a scan. Without dims its body simply follows.
+    pub fn loop_(&mut self, kind: LoopKind, dims: Vec<(IndexId, Extent)>, body: Block) {
+        if dims.is_empty() {
+            body.into_iter().for_each(|statement| self.push(statement));
+        } else {
+            self.push(Statement::Loop(Loop { dims, kind, body }));
+        }
+    }
+
+    /// A reducing loop of one reduction.
+    pub fn reduce(
+        &mut self,
+        dims: Vec<(IndexId, Extent)>,
+        body: Block,
+        op: ReduceOp,
+        order: Order,
+        input: ValueId,
+    ) -> ValueId {
+        let result = self.values.push(op.result(self.values[input]));
+        let kind = LoopKind::Reduce(vec![Reduction { result, op, order, input }]);
+        self.push(Statement::Loop(Loop { dims, kind, body }));
+        result
+    }
+
+    /// One of two blocks, joining a value of each.
+    pub fn if_(&mut self, condition: ValueId, then: (Block, ValueId), otherwise: (Block, ValueId)) -> ValueId {
+        let result = self.values.push(self.values[then.1]);
+        let results = vec![(result, then.1, otherwise.1)];
+        self.push(Statement::If { condition, then: then.0, otherwise: otherwise.0, results });
+        result
+    }
+
+    /// A contraction; `epilogue` gets the sum and pushes what becomes of it.
+    pub fn contract(
+        &mut self,
+        free: Vec<(IndexId, Extent)>,
+        reduce: Vec<(IndexId, Extent)>,
+        left: Prologue,
+        right: Prologue,
+        epilogue: impl FnOnce(&mut Self, ValueId),
+    ) {
+        let result = self.values.push(self.values[left.value]);
+        self.begin();
+        epilogue(self, result);
+        let epilogue = self.end();
+        self.push(Statement::Contract(Contraction { free, reduce, left, right, result, epilogue }));
+    }
+}
+
+impl Extent {
+    /// The extent of a size.
+    pub fn size(size: Size) -> Extent {
+        Extent::Affine(Affine::size(size))
+    }
+}
+
+impl Subscript {
+    /// The subscript that is an index alone.
+    pub fn index(index: IndexId) -> Subscript {
+        Subscript::Affine(Affine::index(index))
+    }
+}
