@@ -4,7 +4,7 @@
 use crate::Size;
 
 /// `constant + sum of coefficient * index`, terms sorted by index, no zero coefficient.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Affine<I> {
     constant: Size,
     terms: Vec<(I, Size)>,

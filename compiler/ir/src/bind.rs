@@ -4,7 +4,7 @@
 use cranelift_entity::PrimaryMap;
 
 use crate::array::ArrayRef;
-use crate::nest::{BufferId, Program, Relation, SiteId, SymbolSource};
+use crate::nest::{BufferId, Program, Relation, Role, SiteId, SymbolSource};
 use crate::size::SizeError;
 use crate::{Dtype, Scalar, Size, SymbolId};
 
@@ -139,10 +139,14 @@ impl Binding {
         size.eval(&|s| self.symbol(s))
     }
 
-    /// The shape of a buffer.
+    /// The shape of a buffer. A temporary has a length for each trip of a loop, and a loop over an extent below 1
+    /// makes none: there a negative length counts as 0, elsewhere it is an error.
     pub fn shape(&self, program: &Program, buffer: BufferId) -> Result<Vec<usize>, BindError> {
         let length = |(axis, size)| {
-            let value = self.size(size);
+            let mut value = self.size(size);
+            if program.buffers[buffer].role == Role::Temp {
+                value = value.map(|v| v.max(0));
+            }
             let length = value.ok().and_then(|v| usize::try_from(v).ok());
             length.ok_or(BindError::Length { buffer, axis, value })
         };

@@ -96,6 +96,22 @@ impl<'a> Builder<'a> {
         self.open.pop().unwrap_or_default()
     }
 
+    /// How many blocks are open.
+    pub fn depth(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Sets the open blocks beyond the first `depth` aside, so that statements go to an outer block, before the
+    /// statement that the inner ones will belong to; [`Builder::resume`] takes them back.
+    pub fn suspend(&mut self, depth: usize) -> Vec<Block> {
+        self.open.split_off(depth.min(self.open.len()))
+    }
+
+    /// Takes back blocks set aside by [`Builder::suspend`].
+    pub fn resume(&mut self, blocks: Vec<Block>) {
+        self.open.extend(blocks);
+    }
+
     /// Appends a statement.
     pub fn push(&mut self, statement: Statement) {
         self.open.last_mut().unwrap_or(&mut self.body).push(statement);

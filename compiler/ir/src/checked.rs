@@ -195,6 +195,11 @@ pub struct Prefix {
 }
 
 /// One subscript of an access.
+///
+/// An expression may be computed for every setting of the indices that it mentions, whether or not other loops
+/// around it run at all, and under no `if` but its guard. So a proof that an access is inside rests on the
+/// extents of indices that the access mentions, on its guard, and on requirements of the call: `x[0]` in the body of
+/// `sum[k < n]` needs `1 <= n` even though there is no `k` where `n` is 0.
 #[derive(Clone, Debug)]
 pub struct Subscript {
     /// Its value, an integer scalar (any integer type: narrower ones are widened to `i64`).

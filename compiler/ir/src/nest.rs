@@ -121,7 +121,8 @@ pub struct Requirement {
     pub relation: Relation,
     /// The right side.
     pub right: Size,
-    /// Sizes of which one below 1 makes the requirement void (nothing would be accessed).
+    /// Sizes of which one below 1 makes the requirement void (nothing would be accessed): extents of indices that
+    /// the access itself mentions.
     pub unless_empty: Vec<Size>,
     /// What the left side is, in the user's words: "axis 0 of y".
     pub left_is: String,
