@@ -12,6 +12,8 @@ pub mod checked;
 pub mod nest;
 pub mod ops;
 pub mod order;
+pub mod parse;
+pub mod print;
 pub mod scalar;
 pub mod size;
 

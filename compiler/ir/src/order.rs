@@ -59,4 +59,9 @@ impl Order {
             Order::Scan => "scan",
         }
     }
+
+    /// The order of that name.
+    pub fn from_name(name: &str) -> Option<Order> {
+        Order::ALL.into_iter().find(|o| o.name() == name)
+    }
 }

@@ -56,7 +56,8 @@ impl Size {
         Size { terms: vec![(vec![atom], 1)] }
     }
 
-    fn overflow() -> Size {
+    /// A size that has no value: it left the range of `i64` while compiling.
+    pub fn overflow() -> Size {
         Size::atom(Atom::Overflow)
     }
 

@@ -1,0 +1,426 @@
+//! The text form of a program, which `parse` reads back. Tests are written in it and reports quote it.
+//!
+//! Everything that a program holds is there, but for ids that nothing mentions. The type of a value stands
+//! beside it only where it is not the one its definition gives (which `verify` would refuse).
+
+use std::fmt::{self, Write};
+
+use cranelift_entity::{EntityRef, PrimaryMap};
+
+use crate::build::{Values, op_dtype};
+use crate::nest::{
+    Block, Buffer, BufferId, Contraction, Extent, Function, Index, IndexId, Kernel, Loop, LoopKind, Op, Program,
+    Relation, Requirement, Role, Statement, Subscript, SymbolSource, ValueId,
+};
+use crate::{Affine, Dtype, Origin, Scalar, Size};
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut printer = Printer::new(self);
+        printer.program();
+        f.write_str(&printer.out)
+    }
+}
+
+/// The text of one kernel of a program.
+pub fn kernel(program: &Program, kernel: &Kernel) -> String {
+    let mut printer = Printer::new(program);
+    printer.kernel(kernel);
+    printer.out
+}
+
+/// The first line of a statement's text, to name it in messages.
+pub fn headline(program: &Program, indices: &PrimaryMap<IndexId, Index>, values: &Values, s: &Statement) -> String {
+    let mut printer = Printer::new(program);
+    printer.statement(&Body { indices, values }, s);
+    printer.out.lines().next().unwrap_or_default().to_string()
+}
+
+/// The text of a scalar: decimal that reads back to the same bits, or the bits of an unusual NaN.
+pub fn scalar(value: Scalar) -> String {
+    let odd_nan = match value {
+        Scalar::F16(v) => v.is_nan() && v.to_bits() != half::f16::NAN.to_bits(),
+        Scalar::Bf16(v) => v.is_nan() && v.to_bits() != half::bf16::NAN.to_bits(),
+        Scalar::F32(v) => v.is_nan() && v.to_bits() != f32::NAN.to_bits(),
+        Scalar::F64(v) => v.is_nan() && v.to_bits() != f64::NAN.to_bits(),
+        _ => false,
+    };
+    if odd_nan {
+        return format!("{:#x}", value.bits());
+    }
+    match value {
+        Scalar::Bool(v) => v.to_string(),
+        Scalar::I8(v) => v.to_string(),
+        Scalar::U8(v) => v.to_string(),
+        Scalar::I32(v) => v.to_string(),
+        Scalar::I64(v) => v.to_string(),
+        Scalar::U32(v) => v.to_string(),
+        Scalar::U64(v) => v.to_string(),
+        Scalar::F16(v) => float(v.to_f32()),
+        Scalar::Bf16(v) => float(v.to_f32()),
+        Scalar::F32(v) => float(v),
+        Scalar::F64(v) => float(v),
+    }
+}
+
+/// Shortest text that reads back to the same bits.
+fn float(value: impl fmt::Debug) -> String {
+    format!("{value:?}").replace("NaN", "nan")
+}
+
+/// A name as it stands in the text: bare if it reads as one, else quoted.
+fn name(name: &str) -> String {
+    let word = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    let number = |rest: &str| rest.bytes().all(|b| b.is_ascii_digit());
+    let value_like = name.strip_prefix('v').is_some_and(number);
+    let bare = name.split('.').all(word) && !name.starts_with(|c: char| c.is_ascii_digit()) && !value_like;
+    if bare && name != "overflow" { name.to_string() } else { quoted(name) }
+}
+
+fn quoted(text: &str) -> String {
+    let mut out = String::from('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            c if c.is_control() => out.extend(c.escape_unicode()),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+fn list<T>(items: impl IntoIterator<Item = T>, text: impl Fn(T) -> String) -> String {
+    items.into_iter().map(text).collect::<Vec<_>>().join(", ")
+}
+
+fn origins(origins: &[Origin]) -> String {
+    if origins.is_empty() {
+        return String::new();
+    }
+    format!(" at {}", list(origins, |o| format!("{}..{}", o.start, o.end)))
+}
+
+/// What the statements of a kernel or function refer to.
+struct Body<'a> {
+    indices: &'a PrimaryMap<IndexId, Index>,
+    values: &'a Values,
+}
+
+struct Printer<'a> {
+    program: &'a Program,
+    symbols: Vec<String>,
+    out: String,
+    depth: usize,
+}
+
+impl<'a> Printer<'a> {
+    fn new(program: &'a Program) -> Printer<'a> {
+        let symbols = program.symbols.values().map(|s| name(&s.name)).collect();
+        Printer { program, symbols, out: String::new(), depth: 0 }
+    }
+
+    fn line(&mut self, text: &str) {
+        for _ in 0..self.depth {
+            self.out.push_str("  ");
+        }
+        self.out.push_str(text);
+        self.out.push('\n');
+    }
+
+    fn program(&mut self) {
+        let program = self.program;
+        self.line(&format!("program @{} {{", name(&program.name)));
+        self.depth += 1;
+        for symbol in program.symbols.values() {
+            let source = match symbol.source {
+                SymbolSource::Dimension { input, axis } => format!("dim {axis} of input {input}"),
+                SymbolSource::Scalar { input } => format!("value of input {input}"),
+            };
+            self.line(&format!("symbol {} = {source}", name(&symbol.name)));
+        }
+        let (mut inputs, mut outputs) = (0, 0);
+        for buffer in program.buffers.values() {
+            let text = self.buffer(buffer, &mut inputs, &mut outputs);
+            self.line(&text);
+        }
+        for (id, site) in &program.sites {
+            let at = origins(&[site.origin]);
+            self.line(&format!("{id} = axis {} of {}{at}", site.axis, quoted(&site.array)));
+        }
+        for requirement in &program.requires {
+            let text = self.requirement(requirement);
+            self.line(&text);
+        }
+        for function in program.functions.values() {
+            self.function(function);
+        }
+        for kernel in program.kernels.values() {
+            self.kernel(kernel);
+        }
+        self.depth -= 1;
+        self.line("}");
+    }
+
+    /// Inputs and outputs that stand in order need no number.
+    fn buffer(&self, buffer: &Buffer, inputs: &mut usize, outputs: &mut usize) -> String {
+        let numbered = |word: &str, n: usize, next: &mut usize| {
+            let text = if n == *next { word.to_string() } else { format!("{word} {n}") };
+            *next = n.saturating_add(1);
+            text
+        };
+        let role = match &buffer.role {
+            Role::Input(n) => numbered("input", *n, inputs),
+            Role::Output(n) => numbered("output", *n, outputs),
+            Role::Temp => "temp".to_string(),
+            Role::Constant(_) => "constant".to_string(),
+        };
+        let mut text = format!("{role} %{}: {}{}", name(&buffer.name), buffer.dtype, self.sizes(&buffer.shape));
+        if let Role::Constant(elements) = &buffer.role {
+            let _ = write!(text, " = [{}]", list(elements, |e| scalar(*e)));
+        }
+        text
+    }
+
+    fn requirement(&self, r: &Requirement) -> String {
+        let relation = match r.relation {
+            Relation::Equal => "==",
+            Relation::AtMost => "<=",
+        };
+        let mut text = format!("require {} {relation} {}", self.size(&r.left), self.size(&r.right));
+        if !r.unless_empty.is_empty() {
+            let _ = write!(text, " unless empty({})", list(&r.unless_empty, |s| self.size(s)));
+        }
+        let _ = write!(text, " as {}, {}{}", quoted(&r.left_is), quoted(&r.right_is), origins(&[r.origin]));
+        text
+    }
+
+    fn function(&mut self, f: &Function) {
+        let body = Body { indices: &PrimaryMap::new(), values: &f.values };
+        let params = list(&f.params, |p| match f.values.get(*p) {
+            Some(dtype) => format!("{p}: {dtype}"),
+            None => p.to_string(),
+        });
+        self.line(&format!("function @{} = {}({params}) {{", name(&f.name), f.math));
+        self.block(&body, &f.body, &[f.result]);
+        self.line("}");
+    }
+
+    fn kernel(&mut self, k: &Kernel) {
+        let body = Body { indices: &k.indices, values: &k.values };
+        self.line(&format!("kernel @{}{} {{", name(&k.name), origins(&k.origins)));
+        // Indices are numbered as loops bind them; where they are not, their order is said first.
+        let mut bound = vec![];
+        bound_indices(&k.body, &mut bound);
+        if !k.indices.keys().eq(bound) {
+            self.depth += 1;
+            let text = format!("indices {}", list(k.indices.values(), |i| name(&i.name)));
+            self.line(&text);
+            self.depth -= 1;
+        }
+        self.block(&body, &k.body, &[]);
+        self.line("}");
+    }
+
+    fn block(&mut self, body: &Body<'_>, block: &Block, yields: &[ValueId]) {
+        self.depth += 1;
+        for statement in block {
+            self.statement(body, statement);
+        }
+        if !yields.is_empty() {
+            self.line(&format!("yield {}", list(yields, ValueId::to_string)));
+        }
+        self.depth -= 1;
+    }
+
+    fn statement(&mut self, body: &Body<'_>, statement: &Statement) {
+        match statement {
+            Statement::Let { value, op } => {
+                let dtype = op_dtype(self.program, body.values, op);
+                let text = format!("{} = {}", body.definition(*value, dtype), self.op(body, op));
+                self.line(&text);
+            }
+            Statement::Store { buffer, at, value } => {
+                let text = format!("store {}{}, {value}", self.buffer_name(*buffer), self.subscripts(body, at));
+                self.line(&text);
+            }
+            Statement::If { condition, then, otherwise, results } => {
+                let defined = list(results, |r| body.definition(r.0, body.values.get(r.1).copied()));
+                let equals = if results.is_empty() { "" } else { " = " };
+                self.line(&format!("{defined}{equals}if {condition} {{"));
+                self.block(body, then, &results.iter().map(|r| r.1).collect::<Vec<_>>());
+                if !(otherwise.is_empty() && results.is_empty()) {
+                    self.line("} else {");
+                    self.block(body, otherwise, &results.iter().map(|r| r.2).collect::<Vec<_>>());
+                }
+                self.line("}");
+            }
+            Statement::Loop(l) => self.loop_(body, l),
+            Statement::Contract(c) => self.contract(body, c),
+        }
+    }
+
+    fn loop_(&mut self, body: &Body<'_>, l: &Loop) {
+        let dims = self.dims(body, &l.dims);
+        let (head, tail) = match &l.kind {
+            LoopKind::Parallel => (format!("parallel {dims}"), String::new()),
+            LoopKind::Serial => (format!("serial {dims}"), String::new()),
+            LoopKind::Scan => (format!("scan {dims}"), String::new()),
+            LoopKind::Reduce(reductions) if reductions.is_empty() => (format!("reduce {dims}"), String::new()),
+            LoopKind::Reduce(reductions) => {
+                let defined = list(reductions, |r| {
+                    body.definition(r.result, body.values.get(r.input).map(|input| r.op.result(*input)))
+                });
+                let with = list(reductions, |r| format!("{} {} {}", r.op, r.order.name(), r.input));
+                (format!("{defined} = reduce {dims}"), format!(" with {with}"))
+            }
+        };
+        self.line(&format!("{head} {{"));
+        self.block(body, &l.body, &[]);
+        self.line(&format!("}}{tail}"));
+    }
+
+    fn contract(&mut self, body: &Body<'_>, c: &Contraction) {
+        let result = body.definition(c.result, body.values.get(c.left.value).copied());
+        let (free, reduce) = (self.dims(body, &c.free), self.dims(body, &c.reduce));
+        let over = if c.reduce.is_empty() { "over" } else { "over " };
+        let free = if c.free.is_empty() { free } else { format!("{free} ") };
+        self.line(&format!("{result} = contract {free}{over}{reduce} {{"));
+        self.depth += 1;
+        self.line("left {");
+        self.block(body, &c.left.body, &[c.left.value]);
+        self.line("}");
+        self.line("right {");
+        self.block(body, &c.right.body, &[c.right.value]);
+        self.line("}");
+        self.line("epilogue {");
+        self.block(body, &c.epilogue, &[]);
+        self.line("}");
+        self.depth -= 1;
+        self.line("}");
+    }
+
+    fn dims(&self, body: &Body<'_>, dims: &[(IndexId, Extent)]) -> String {
+        list(dims, |(index, extent)| match extent {
+            Extent::Affine(a) => format!("{} < {}", body.index(*index), self.affine(body, a)),
+            Extent::Value(v) => format!("{} < {v}", body.index(*index)),
+        })
+    }
+
+    fn op(&self, body: &Body<'_>, op: &Op) -> String {
+        match op {
+            Op::Constant(value) => format!("const {} {}", value.dtype(), scalar(*value)),
+            Op::Affine(a) => format!("affine {}", self.affine(body, a)),
+            Op::Unary(op, a) => format!("{op} {a}"),
+            Op::Binary(op, a, b) => format!("{op} {a}, {b}"),
+            Op::Compare(op, a, b) => format!("{op} {a}, {b}"),
+            Op::Fma(a, b, c) => format!("fma {a}, {b}, {c}"),
+            Op::Select(c, a, b) => format!("select {c}, {a}, {b}"),
+            Op::Cast(to, a) => format!("cast {to} {a}"),
+            Op::Bitcast(to, a) => format!("bitcast {to} {a}"),
+            Op::Call(f, arguments) => {
+                let f = self.program.functions.get(*f).map_or_else(|| f.to_string(), |f| name(&f.name));
+                format!("call @{f}({})", list(arguments, ValueId::to_string))
+            }
+            Op::Load { buffer, view, at } => {
+                let view = view.as_ref().map(|v| format!(" as [{}]", list(v, |s| self.size(s)))).unwrap_or_default();
+                format!("load {}{view}{}", self.buffer_name(*buffer), self.subscripts(body, at))
+            }
+            Op::Check { value, bound, site } => format!("check {value} < {} at {site}", self.size(bound)),
+            Op::Prefix(op, a) => format!("prefix {op} {a}"),
+        }
+    }
+
+    fn buffer_name(&self, id: BufferId) -> String {
+        format!("%{}", self.program.buffers.get(id).map_or_else(|| id.to_string(), |b| name(&b.name)))
+    }
+
+    fn subscripts(&self, body: &Body<'_>, at: &[Subscript]) -> String {
+        let subscript = |s: &Subscript| match s {
+            Subscript::Affine(a) => self.affine(body, a),
+            Subscript::Value(v) => v.to_string(),
+        };
+        format!("[{}]", list(at, subscript))
+    }
+
+    fn sizes(&self, shape: &[Size]) -> String {
+        if shape.is_empty() { String::new() } else { format!("[{}]", list(shape, |s| self.size(s))) }
+    }
+
+    fn size(&self, size: &Size) -> String {
+        size.display(&|s| self.symbols.get(s.index()).map_or("?", String::as_str)).to_string()
+    }
+
+    fn affine(&self, body: &Body<'_>, a: &Affine<IndexId>) -> String {
+        // Each part: whether it is subtracted, and its text.
+        let signed = |text: String| match text.strip_prefix('-') {
+            Some(rest) => (true, rest.to_string()),
+            None => (false, text),
+        };
+        let mut parts: Vec<(bool, String)> = vec![];
+        for (index, coefficient) in a.terms() {
+            let index = body.index(*index);
+            parts.push(match (coefficient.as_constant(), coefficient.terms().len()) {
+                (Some(1), _) => (false, index),
+                (Some(-1), _) => (true, index),
+                (_, 1) => {
+                    let (minus, text) = signed(self.size(coefficient));
+                    (minus, format!("{text} * {index}"))
+                }
+                _ => (false, format!("({}) * {index}", self.size(coefficient))),
+            });
+        }
+        if parts.is_empty() || !a.constant_part().is_zero() {
+            parts.push(signed(self.size(a.constant_part())));
+        }
+        // A positive part first, as one writes it.
+        parts.sort_by_key(|(minus, _)| *minus);
+        let mut text = String::new();
+        for (k, (minus, part)) in parts.iter().enumerate() {
+            text.push_str(match (k, *minus) {
+                (0, false) => "",
+                (0, true) => "-",
+                (_, false) => " + ",
+                (_, true) => " - ",
+            });
+            text.push_str(part);
+        }
+        text
+    }
+}
+
+impl Body<'_> {
+    fn index(&self, id: IndexId) -> String {
+        self.indices.get(id).map_or_else(|| format!("?{id}"), |i| name(&i.name))
+    }
+
+    /// A value where it is defined, with its type if that is not the one its definition gives.
+    fn definition(&self, value: ValueId, given: Option<Dtype>) -> String {
+        match self.values.get(value) {
+            Some(dtype) if Some(*dtype) != given => format!("{value}: {dtype}"),
+            _ => value.to_string(),
+        }
+    }
+}
+
+fn bound_indices(block: &Block, bound: &mut Vec<IndexId>) {
+    for statement in block {
+        match statement {
+            Statement::Let { .. } | Statement::Store { .. } => {}
+            Statement::If { then, otherwise, .. } => {
+                bound_indices(then, bound);
+                bound_indices(otherwise, bound);
+            }
+            Statement::Loop(l) => {
+                bound.extend(l.dims.iter().map(|(i, _)| *i));
+                bound_indices(&l.body, bound);
+            }
+            Statement::Contract(c) => {
+                bound.extend(c.free.iter().chain(&c.reduce).map(|(i, _)| *i));
+                for block in [&c.left.body, &c.right.body, &c.epilogue] {
+                    bound_indices(block, bound);
+                }
+            }
+        }
+    }
+}
