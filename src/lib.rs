@@ -1,1 +1,3 @@
-//! x
+//! The library.
+#![forbid(unsafe_code)]
+pub mod files;

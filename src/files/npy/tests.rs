@@ -1,0 +1,162 @@
+//! NumPy's own bytes, hostile bytes, and a round trip of everything else.
+
+use ir::{Array, Dtype, Scalar};
+use proptest::prelude::*;
+
+use super::*;
+
+fn decode(bytes: &[u8]) -> Result<Array, NpyError> {
+    read_from(&mut &bytes[..], bytes.len() as u64)
+}
+
+fn encode(array: &Array) -> Vec<u8> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.npy");
+    write(&path, array.as_ref()).unwrap();
+    std::fs::read(path).unwrap()
+}
+
+/// A file of version 1 with this header, unpadded, and this data.
+fn file(header: &str, data: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(header.len()).unwrap().to_le_bytes();
+    [MAGIC, &[1, 0], &length, header.as_bytes(), data].concat()
+}
+
+fn message(bytes: &[u8]) -> String {
+    decode(bytes).unwrap_err().to_string()
+}
+
+#[test]
+fn writes_the_bytes_of_numpy() {
+    // numpy.save of numpy.arange(6, dtype='<f4').reshape(2, 3), numpy 2.4.6.
+    let header = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }";
+    let mut expected = b"\x93NUMPY\x01\x00v\x00".to_vec();
+    expected.extend(header.as_bytes());
+    expected.resize(127, b' ');
+    expected.push(b'\n');
+    let values: Vec<_> = (0u8..6).map(|v| Scalar::F32(v.into())).collect();
+    values.iter().for_each(|v| expected.extend(u32::try_from(v.bits()).unwrap().to_le_bytes()));
+    let array = Array::from_scalars(Dtype::F32, &[2, 3], &values).unwrap();
+    assert_eq!(encode(&array), expected);
+    assert_eq!(decode(&expected).unwrap(), array);
+}
+
+#[test]
+fn pads_to_the_alignment_for_every_length() {
+    for n in [0usize, 1, 10, 1 << 20, 1 << 40, usize::MAX] {
+        for rank in 0..70 {
+            let header = encode_header(Dtype::Bool, &vec![n; rank]).unwrap();
+            assert_eq!(header.len() % ALIGN, 0, "{n} {rank}");
+        }
+    }
+    assert!(matches!(encode_header(Dtype::F32, &[1; 40_000]), Err(NpyError::HeaderTooLong(_))));
+}
+
+#[test]
+fn reads_what_others_write() {
+    let two = Array::from_scalars(Dtype::I32, &[2], &[Scalar::I32(1), Scalar::I32(-2)]).unwrap();
+    let big = file("{'descr': '>i4', 'fortran_order': False, 'shape': (2,)}", &[0, 0, 0, 1, 255, 255, 255, 254]);
+    assert_eq!(decode(&big).unwrap(), two);
+    let loose =
+        file("{ \"shape\":( 2 , ) ,'fortran_order' : True,\"descr\":\"<i4\"}\n\n ", &[1, 0, 0, 0, 254, 255, 255, 255]);
+    assert_eq!(decode(&loose).unwrap(), two);
+    for version in [2, 3] {
+        let header = b"{'descr': '<i4', 'fortran_order': False, 'shape': (2,), }";
+        let length = u32::try_from(header.len()).unwrap().to_le_bytes();
+        let data = [1, 0, 0, 0, 254, 255, 255, 255];
+        let bytes = [MAGIC, &[version, 0], &length, header, &data].concat();
+        assert_eq!(decode(&bytes).unwrap(), two);
+    }
+}
+
+#[test]
+fn turns_column_major_around() {
+    let bytes =
+        file("{'descr': '|u1', 'fortran_order': True, 'shape': (2, 3, 2), }", &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
+    assert_eq!(decode(&bytes).unwrap().bytes(), [0, 6, 2, 8, 4, 10, 1, 7, 3, 9, 5, 11]);
+    let empty = file("{'descr': '<f8', 'fortran_order': True, 'shape': (2, 0, 3), }", &[]);
+    assert_eq!(decode(&empty).unwrap().shape(), [2, 0, 3]);
+}
+
+#[test]
+fn refuses_hostile_headers() {
+    let with = |rest: &str| file(&format!("{{'descr': '<f4', 'fortran_order': False, {rest}}}"), &[0; 8]);
+    assert_eq!(decode(&with("'shape': (2,), ")).unwrap().shape(), [2]);
+    let max = usize::MAX;
+    for (bytes, expected) in [
+        (with(&format!("'shape': ({max}, {max}), ")), "the array is larger than memory can be"),
+        (with("'shape': (1099511627776,), "), "the header asks for 4398046511104 bytes of data, the file has 8"),
+        (with("'shape': (0, 4611686018427387904, 4), "), "the array is larger than memory can be"),
+        (with("'shape': (3,), "), "the header asks for 12 bytes of data, the file has 8"),
+        (with("'shape': (1,), "), "the header asks for 4 bytes of data, the file has 8"),
+        (with("'shape': (-2,), "), "a length is not a number"),
+        (with("'shape': (99999999999999999999999,), "), "a length is not a number"),
+        (with("'shape': (2), "), "expected `,`"),
+        (with("'shape': (__import__('os'),), "), "a length is not a number"),
+        (with("'shape': (2,), 'shape': (2,), "), "a key comes twice"),
+        (with("'shape': (2,), 'x': 1"), "a key other than"),
+        (with(""), "shape is missing"),
+        (with("'shape': (2,), }#"), "text behind the dictionary"),
+        (file("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }", &[0; 8]), "Python objects"),
+        (file("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }", &[0; 4]), "structured"),
+        (file("{'descr': '<c8', 'fortran_order': False, 'shape': (1,), }", &[0; 8]), "elements of type '<c8'"),
+        (file("{'descr': '\x1b[2J', 'fortran_order': False, 'shape': (1,), }", &[]), "'\\x1b[2J'"),
+        (file("{'descr': '|b1', 'fortran_order': False, 'shape': (3,), }", &[0, 1, 2]), "byte 2 of a bool array"),
+        (file("", &[]), "expected `{`"),
+        (file("{'descr", &[]), "expected a string"),
+        (b"\x93NUMPY\x04\x00".to_vec(), "version 4.0"),
+        (b"\x93NUMPY\x02\x00\xff\xff\xff\xff".to_vec(), "a header of 4294967295 bytes"),
+        (b"\x93NUMPY\x01\x00\xff\x7f".to_vec(), "the file ends in it"),
+        (b"\x93NUM".to_vec(), "not a .npy file"),
+        (b"PK\x03\x04 and so on".to_vec(), "not a .npy file"),
+    ] {
+        let found = message(&bytes);
+        assert!(found.contains(expected), "{found}\nlacks {expected}");
+    }
+}
+
+#[test]
+fn reads_files_only() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(matches!(read(folder.path()), Err(NpyError::NotAFile)));
+    assert!(matches!(read(&folder.path().join("none.npy")), Err(NpyError::Io(_))));
+    let path = folder.path().join("a.npy");
+    std::fs::write(&path, file("{'descr': '<f4', 'fortran_order': False, 'shape': (7, 9), }", &[])).unwrap();
+    assert_eq!(read_header(&path).unwrap().shape, [7, 9]);
+    assert!(matches!(read(&path), Err(NpyError::Length { expected: 252, found: 0 })));
+}
+
+fn arrays() -> impl Strategy<Value = Array> {
+    let dtypes: Vec<Dtype> = Dtype::ALL.into_iter().filter(|d| descr(*d).is_some()).collect();
+    (proptest::sample::select(dtypes), prop::collection::vec(0usize..5, 0..4)).prop_flat_map(|(dtype, shape)| {
+        let count = shape.iter().product::<usize>();
+        prop::collection::vec(any::<u64>(), count).prop_map(move |bits| {
+            let scalars: Vec<_> = bits.into_iter().map(|b| Scalar::from_bits(dtype, b)).collect();
+            Array::from_scalars(dtype, &shape, &scalars).unwrap()
+        })
+    })
+}
+
+proptest! {
+    #[test]
+    fn reads_back_what_it_writes(array in arrays()) {
+        let bytes = encode(&array);
+        prop_assert_eq!(bytes.len() % ALIGN, array.bytes().len() % ALIGN);
+        let back = decode(&bytes).unwrap();
+        prop_assert_eq!(back.bytes(), array.bytes());
+        prop_assert_eq!(back, array);
+    }
+
+    #[test]
+    fn never_panics(mut bytes in prop::collection::vec(any::<u8>(), 0..200), place in 0usize..200, array in arrays()) {
+        let _ = decode(&bytes);
+        // Near misses reach further than noise.
+        let good = encode(&array);
+        let at = place.min(good.len() - 1);
+        let noise = bytes.pop().unwrap_or(b'9');
+        let mut bad = good.clone();
+        bad[at] = noise;
+        let _ = decode(&bad);
+        let _ = decode(&good[..at]);
+    }
+}
