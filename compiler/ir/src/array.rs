@@ -162,6 +162,20 @@ impl Array {
         self.as_ref().get(number)
     }
 
+    /// Overwrites the element with a row-major number; `false` if there is none or the type is another.
+    pub fn set(&mut self, number: usize, value: Scalar) -> bool {
+        let width = self.dtype.bytes();
+        let start = number.saturating_mul(width);
+        if value.dtype() != self.dtype {
+            return false;
+        }
+        let Some(place) = self.bytes_mut().get_mut(start..start.saturating_add(width)) else { return false };
+        let bits = value.bits().to_ne_bytes();
+        let low = if cfg!(target_endian = "little") { 0 } else { 8 - width };
+        place.copy_from_slice(&bits[low..low + width]);
+        true
+    }
+
     /// The array, borrowed.
     pub fn as_ref(&self) -> ArrayRef<'_> {
         ArrayRef { dtype: self.dtype, shape: &self.shape, bytes: self.bytes() }

@@ -4,7 +4,7 @@
 use cranelift_entity::PrimaryMap;
 
 use crate::array::ArrayRef;
-use crate::nest::{BufferId, Program, Relation, Role, SiteId, SymbolSource};
+use crate::nest::{BufferId, KernelId, Program, Relation, Role, SiteId, SymbolSource};
 use crate::size::SizeError;
 use crate::{Dtype, Scalar, Size, SymbolId};
 
@@ -66,6 +66,13 @@ pub enum BindError {
         axis: usize,
         /// The negative length, or why there is none.
         value: Result<i64, SizeError>,
+    },
+    /// A size that a kernel uses has no value. Engines find this before the first kernel runs.
+    KernelSize {
+        /// The kernel.
+        kernel: KernelId,
+        /// Why.
+        error: SizeError,
     },
 }
 

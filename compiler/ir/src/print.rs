@@ -12,6 +12,7 @@ use crate::nest::{
     Block, Buffer, BufferId, Contraction, Extent, Function, Index, IndexId, Kernel, Loop, LoopKind, Op, Program,
     Relation, Requirement, Role, Statement, Subscript, SymbolSource, ValueId,
 };
+use crate::visit::bound_indices;
 use crate::{Affine, Dtype, Origin, Scalar, Size};
 
 impl fmt::Display for Program {
@@ -210,9 +211,7 @@ impl<'a> Printer<'a> {
         let body = Body { indices: &k.indices, values: &k.values };
         self.line(&format!("kernel @{}{} {{", name(&k.name), origins(&k.origins)));
         // Indices are numbered as loops bind them; where they are not, their order is said first.
-        let mut bound = vec![];
-        bound_indices(&k.body, &mut bound);
-        if !k.indices.keys().eq(bound) {
+        if !k.indices.keys().eq(bound_indices(&k.body)) {
             self.depth += 1;
             let text = format!("indices {}", list(k.indices.values(), |i| name(&i.name)));
             self.line(&text);
@@ -399,28 +398,6 @@ impl Body<'_> {
         match self.values.get(value) {
             Some(dtype) if Some(*dtype) != given => format!("{value}: {dtype}"),
             _ => value.to_string(),
-        }
-    }
-}
-
-fn bound_indices(block: &Block, bound: &mut Vec<IndexId>) {
-    for statement in block {
-        match statement {
-            Statement::Let { .. } | Statement::Store { .. } => {}
-            Statement::If { then, otherwise, .. } => {
-                bound_indices(then, bound);
-                bound_indices(otherwise, bound);
-            }
-            Statement::Loop(l) => {
-                bound.extend(l.dims.iter().map(|(i, _)| *i));
-                bound_indices(&l.body, bound);
-            }
-            Statement::Contract(c) => {
-                bound.extend(c.free.iter().chain(&c.reduce).map(|(i, _)| *i));
-                for block in [&c.left.body, &c.right.body, &c.epilogue] {
-                    bound_indices(block, bound);
-                }
-            }
         }
     }
 }
