@@ -4,6 +4,35 @@
 #![forbid(unsafe_code)]
 
 pub mod ast;
+mod builder;
+pub mod codes;
 pub mod diagnostic;
+mod layout;
+mod lexer;
+pub mod print;
+mod read;
+mod report;
+mod slips;
 
 pub use diagnostic::{Code, Diagnostic, Label};
+pub use read::parse;
+
+/// How deep an expression may be, counted in operators, calls and parentheses: what follows the parser may recurse.
+pub const MAX_DEPTH: u32 = 1000;
+
+/// How many bytes a source may have.
+pub const MAX_SOURCE: usize = 16 << 20;
+
+/// How many errors are reported of one source.
+pub const MAX_ERRORS: usize = 100;
+
+fn depth_error(span: ast::Span) -> Diagnostic {
+    Diagnostic::new(codes::TOO_DEEP, span, format!("this expression is more than {MAX_DEPTH} operations deep"))
+        .note("operators, calls and brackets count")
+        .help("give parts of it a name with `let`")
+}
+
+#[expect(clippy::all, unused_qualifications, reason = "generated")]
+mod parser {
+    include!(concat!(env!("OUT_DIR"), "/grammar.rs"));
+}

@@ -1,0 +1,304 @@
+//! What the actions of the grammar do: nodes into the arena, their depth beside them, and the errors that are easier to
+//! name than to exclude by grammar.
+
+use cranelift_entity::PrimaryMap;
+
+use crate::ast::{
+    Arg, BinaryOp, Binder, Bound, Decorator, Dtype, Expr, ExprId, ExprKind, Item, Let, Name, Param, Results, Span,
+    Type, UnaryOp,
+};
+use crate::codes;
+use crate::diagnostic::Diagnostic;
+use crate::report::{Errors, quote};
+use crate::slips;
+use crate::{MAX_DEPTH, depth_error};
+
+/// What the parser reads at a time.
+pub(crate) enum Piece {
+    /// A function up to `=` or `{`.
+    Header(Box<Header>),
+    /// A `let`.
+    Let(Box<Let>),
+    /// An expression, where a statement or the result of a function may stand.
+    Result(ExprId),
+}
+
+/// A function up to `=` or `{`.
+pub(crate) struct Header {
+    pub(crate) decorators: Vec<Decorator>,
+    pub(crate) name: Name,
+    pub(crate) params: Vec<Param>,
+    pub(crate) results: Option<Results>,
+    /// Where `fn` stands.
+    pub(crate) start: u32,
+}
+
+/// An expression that has been read.
+#[derive(Clone, Copy)]
+pub(crate) struct E {
+    pub(crate) id: ExprId,
+    /// How deep it is, in nodes and parentheses.
+    depth: u32,
+    /// A comparison without parentheses around it, whose right operand stands here.
+    compared: Option<Span>,
+}
+
+/// An argument of a call.
+pub(crate) struct Argument {
+    pub(crate) name: Option<Name>,
+    pub(crate) value: E,
+    pub(crate) span: Span,
+}
+
+/// A subscript, which may turn out to be an index of a reducer.
+pub(crate) struct Subscript {
+    item: Item,
+    depth: u32,
+    span: Span,
+}
+
+/// From byte to byte.
+pub(crate) fn span(start: u32, end: u32) -> Span {
+    Span { start, end }
+}
+
+/// The tree as far as it has been built.
+pub(crate) struct Builder<'s> {
+    pub(crate) source: &'s str,
+    pub(crate) exprs: PrimaryMap<ExprId, Expr>,
+    pub(crate) errors: Errors,
+    /// The tuples of this piece that are not known to be allowed where they stand.
+    tuples: Vec<ExprId>,
+    /// Whether this piece has been reported to be too deep.
+    too_deep: bool,
+}
+
+impl<'s> Builder<'s> {
+    /// An empty tree over `source`.
+    pub(crate) fn new(source: &'s str, errors: Errors) -> Builder<'s> {
+        Builder { source, exprs: PrimaryMap::new(), errors, tuples: vec![], too_deep: false }
+    }
+
+    /// What stands at a place.
+    pub(crate) fn text(&self, span: Span) -> &'s str {
+        self.source.get(span.start as usize..span.end as usize).unwrap_or_default()
+    }
+
+    /// To be called after each piece: complains about its tuples.
+    pub(crate) fn end_piece(&mut self) {
+        self.too_deep = false;
+        for tuple in std::mem::take(&mut self.tuples) {
+            let diagnostic = Diagnostic::new(
+                codes::TUPLE,
+                self.exprs[tuple].span,
+                "expected one value, found a tuple: only the result of a function may be one",
+            );
+            self.errors.push(diagnostic.help("bind each value by a `let` of its own; for an array write `[a, b]`"));
+        }
+    }
+
+    /// A node over parts of which the deepest is `below` deep.
+    fn node(&mut self, kind: ExprKind, below: u32, l: u32, r: u32) -> E {
+        let depth = self.check_depth(below + 1, l, r);
+        E { id: self.exprs.push(Expr { kind, span: span(l, r) }), depth, compared: None }
+    }
+
+    /// Reports the first depth of a piece that is beyond the limit; counting then starts again.
+    fn check_depth(&mut self, depth: u32, l: u32, r: u32) -> u32 {
+        if depth <= MAX_DEPTH {
+            return depth;
+        }
+        if !self.too_deep {
+            self.too_deep = true;
+            self.errors.push(depth_error(span(l, r)));
+        }
+        0
+    }
+
+    pub(crate) fn name(&self, span: Span) -> Name {
+        Name { text: self.text(span).to_owned(), span }
+    }
+
+    pub(crate) fn name_expr(&mut self, l: u32, r: u32) -> E {
+        let text = self.text(span(l, r)).to_owned();
+        self.node(ExprKind::Name(text), 0, l, r)
+    }
+
+    pub(crate) fn hole(&mut self, l: u32, r: u32) -> E {
+        self.node(ExprKind::Hole, 0, l, r)
+    }
+
+    /// The lexer has seen to it that it is well formed.
+    pub(crate) fn number(&mut self, l: u32, r: u32) -> E {
+        let written = self.text(span(l, r));
+        let mut digits = written.to_owned();
+        digits.retain(|c| c != '_');
+        let kind = if digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            ExprKind::Int(digits.parse().unwrap_or_else(|_| {
+                let message = format!("{} does not fit into 64 bits", quote(written));
+                let help = format!("the largest integer is {}; with a decimal point it is a float", u64::MAX);
+                self.errors.push(Diagnostic::new(codes::INTEGER_TOO_LARGE, span(l, r), message).help(help));
+                0
+            }))
+        } else {
+            ExprKind::Float(digits)
+        };
+        self.node(kind, 0, l, r)
+    }
+
+    pub(crate) fn parens(&mut self, inner: E, l: u32, r: u32) -> E {
+        self.exprs[inner.id].span = span(l, r);
+        E { id: inner.id, depth: self.check_depth(inner.depth + 1, l, r), compared: None }
+    }
+
+    pub(crate) fn unary(&mut self, op: UnaryOp, x: E, l: u32, r: u32) -> E {
+        self.node(ExprKind::Unary(op, x.id), x.depth, l, r)
+    }
+
+    pub(crate) fn binary(&mut self, op: BinaryOp, x: E, y: E, l: u32, r: u32) -> E {
+        self.node(ExprKind::Binary(op, x.id, y.id), x.depth.max(y.depth), l, r)
+    }
+
+    pub(crate) fn comparison(&mut self, op: BinaryOp, x: E, y: E, l: u32, r: u32) -> E {
+        let right = self.exprs[y.id].span;
+        if let Some(middle) = x.compared {
+            let left = self.exprs[x.id].span;
+            let [left, middle, right] = [left, middle, right].map(|part| self.text(part));
+            let help = match left.len() + middle.len() + right.len() < 60 {
+                true => format!("write `{left} && {middle} {} {right}`", op.symbol()),
+                false => "write `a < b && b < c`".to_owned(),
+            };
+            let diagnostic = Diagnostic::new(codes::COMPARISON_CHAIN, span(l, r), "comparisons do not form chains");
+            self.errors.push(diagnostic.help(help));
+        }
+        E { compared: Some(right), ..self.binary(op, x, y, l, r) }
+    }
+
+    pub(crate) fn condition(&mut self, c: E, x: E, y: E, l: u32, r: u32) -> E {
+        let kind = ExprKind::If { condition: c.id, then: x.id, otherwise: y.id };
+        self.node(kind, c.depth.max(x.depth).max(y.depth), l, r)
+    }
+
+    pub(crate) fn array(&mut self, elements: Vec<E>, l: u32, r: u32) -> E {
+        let kind = ExprKind::Array(elements.iter().map(|element| element.id).collect());
+        self.node(kind, deepest(elements.iter().map(|element| element.depth)), l, r)
+    }
+
+    pub(crate) fn tuple(&mut self, first: E, rest: Vec<E>, l: u32, r: u32) -> E {
+        let elements = || std::iter::once(&first).chain(&rest);
+        let kind = ExprKind::Tuple(elements().map(|element| element.id).collect());
+        let tuple = self.node(kind, deepest(elements().map(|element| element.depth)), l, r);
+        self.tuples.push(tuple.id);
+        tuple
+    }
+
+    /// An expression where a tuple may stand.
+    pub(crate) fn result(&mut self, result: E) -> ExprId {
+        self.tuples.pop_if(|tuple| *tuple == result.id);
+        result.id
+    }
+
+    pub(crate) fn cast(&mut self, to: Dtype, x: E, l: u32, r: u32) -> E {
+        self.node(ExprKind::Cast(to, x.id), x.depth, l, r)
+    }
+
+    pub(crate) fn call(&mut self, callee: Name, args: Vec<Argument>, l: u32, r: u32) -> E {
+        let below = deepest(args.iter().map(|arg| arg.value.depth));
+        if let Some(named) = args.iter().position(|arg| arg.name.is_some())
+            && let Some(late) = args[named..].iter().find(|arg| arg.name.is_none())
+        {
+            let message = "a positional argument stands after a named one";
+            self.errors.push(
+                Diagnostic::new(codes::POSITIONAL_AFTER_NAMED, late.span, message)
+                    .label(args[named].span, "this one is named")
+                    .help("put the named arguments last"),
+            );
+        }
+        let args = args.into_iter().map(|arg| Arg { name: arg.name, value: arg.value.id }).collect();
+        self.node(ExprKind::Call { callee, args }, below, l, r)
+    }
+
+    pub(crate) fn at(&mut self, at: E, l: u32, r: u32) -> Subscript {
+        Subscript { item: Item::At(at.id), depth: at.depth, span: span(l, r) }
+    }
+
+    pub(crate) fn slice(&mut self, start: Option<E>, stop: Option<E>, step: Option<E>, l: u32, r: u32) -> Subscript {
+        let depth = deepest([start, stop, step].into_iter().flatten().map(|part| part.depth));
+        let [start, stop, step] = [start, stop, step].map(|part| part.map(|part| part.id));
+        Subscript { item: Item::Slice { start, stop, step, span: span(l, r) }, depth, span: span(l, r) }
+    }
+
+    pub(crate) fn index(&mut self, base: E, items: Vec<Subscript>, l: u32, r: u32) -> E {
+        let below = base.depth.max(deepest(items.iter().map(|item| item.depth)));
+        let items = items.into_iter().map(|item| item.item).collect();
+        self.node(ExprKind::Index { base: base.id, items }, below, l, r)
+    }
+
+    pub(crate) fn index_name(&mut self, base: Name, items: Vec<Subscript>, l: u32, r: u32) -> E {
+        let base = self.node(ExprKind::Name(base.text), 0, base.span.start, base.span.end);
+        self.index(base, items, l, r)
+    }
+
+    /// `name[items](args)`: the items are indices, and there is one argument.
+    pub(crate) fn reduce(&mut self, callee: Name, items: Vec<Subscript>, args: Vec<Argument>, l: u32, r: u32) -> E {
+        let below = deepest(items.iter().map(|item| item.depth).chain(args.iter().map(|arg| arg.value.depth)));
+        let binders = items.iter().filter_map(|item| self.binder(&callee, item)).collect();
+        let body = match args.as_slice() {
+            [Argument { name: None, value, .. }] => value.id,
+            _ => {
+                let (found, at) = match args.as_slice() {
+                    [] => ("none".to_owned(), span(l, r)),
+                    [Argument { span, .. }] => ("a named one".to_owned(), *span),
+                    [_, second, ..] => (args.len().to_string(), second.span),
+                };
+                let message = format!("{} with indices takes one argument, found {found}", quote(&callee.text));
+                self.errors.push(Diagnostic::new(codes::REDUCER_ARGUMENT, at, message));
+                self.hole(l, r).id
+            }
+        };
+        self.node(ExprKind::Reduce { callee, binders, body }, below, l, r)
+    }
+
+    /// Reads a subscript as an index: `k`, `k < n`, `k <= i`.
+    fn binder(&mut self, callee: &Name, item: &Subscript) -> Option<Binder> {
+        let (index, bound) = match item.item {
+            Item::At(at) => match self.exprs[at].kind {
+                ExprKind::Binary(BinaryOp::Lt, index, limit) => (Some(index), Some(Bound { inclusive: false, limit })),
+                ExprKind::Binary(BinaryOp::Le, index, limit) => (Some(index), Some(Bound { inclusive: true, limit })),
+                _ => (Some(at), None),
+            },
+            Item::Slice { .. } => (None, None),
+        };
+        if let Some(index) = index
+            && let Expr { kind: ExprKind::Name(text), span } = &self.exprs[index]
+        {
+            return Some(Binder { name: Name { text: text.clone(), span: *span }, bound });
+        }
+        let message = format!("expected an index such as `k` or `k < n`, found {}", quote(self.text(item.span)));
+        let note = format!("what is applied to an argument, {}, is a reducer with its indices", quote(&callee.text));
+        self.errors.push(Diagnostic::new(codes::BINDER, item.span, message).note(note));
+        None
+    }
+
+    pub(crate) fn type_(&mut self, dtype: Dtype, shape: Option<Vec<E>>, l: u32, r: u32) -> Type {
+        let shape = shape.into_iter().flatten().map(|size| size.id).collect();
+        Type { dtype, shape, span: span(l, r) }
+    }
+
+    pub(crate) fn unknown_type(&mut self, name: &Name, shape: Option<Vec<E>>, l: u32, r: u32) -> Type {
+        let diagnostic =
+            Diagnostic::new(codes::UNKNOWN_TYPE, name.span, format!("there is no type {}", quote(&name.text)));
+        self.errors.push(match slips::similar_type(&name.text) {
+            Some(dtype) => diagnostic.help(format!("write `{}`", dtype.name())),
+            None => {
+                let all: Vec<_> = Dtype::ALL.iter().map(|dtype| format!("`{}`", dtype.name())).collect();
+                diagnostic.help(format!("the types are {}", all.join(", ")))
+            }
+        });
+        self.type_(Dtype::F32, shape, l, r)
+    }
+}
+
+fn deepest(depths: impl Iterator<Item = u32>) -> u32 {
+    depths.max().unwrap_or(0)
+}

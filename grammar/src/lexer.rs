@@ -1,0 +1,266 @@
+//! Text to tokens. A token carries no text: its span says where that stands.
+//!
+//! Numbers are decimal: `42`, `1_000`, `1.5`, `2.`, `.5`, `1e-5`. Names are ASCII letters, digits and `_`. A comment
+//! runs from `#` to the end of the line. `\r` counts as a space, so that both kinds of line ends work, and so does a
+//! byte order mark.
+
+use logos::{Lexer as Scanner, Logos, SpannedIter};
+
+use crate::ast::{Dtype, Span};
+use crate::codes;
+use crate::diagnostic::Diagnostic;
+use crate::report::quote;
+use crate::slips;
+
+/// A kind of token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Logos)]
+#[logos(error = Reason)]
+#[logos(skip(r"[ \t\r\x0c\u{a0}\u{feff}]+"))]
+#[logos(skip(r"#[^\n]*", allow_greedy = true))]
+#[rustfmt::skip]
+pub(crate) enum Tok {
+    #[token("fn")] Fn,
+    #[token("let")] Let,
+    #[token("if")] If,
+    #[token("then")] Then,
+    #[token("else")] Else,
+    #[token("bool", |_| Dtype::Bool)]
+    #[token("i8", |_| Dtype::I8)]
+    #[token("u8", |_| Dtype::U8)]
+    #[token("i32", |_| Dtype::I32)]
+    #[token("i64", |_| Dtype::I64)]
+    #[token("u32", |_| Dtype::U32)]
+    #[token("u64", |_| Dtype::U64)]
+    #[token("f16", |_| Dtype::F16)]
+    #[token("bf16", |_| Dtype::Bf16)]
+    #[token("f32", |_| Dtype::F32)]
+    #[token("f64", |_| Dtype::F64)]
+    Dtype(Dtype),
+    #[regex("[A-Za-z_][A-Za-z0-9_]*")] Name,
+    #[regex(r"\.?[0-9]", number)] Number,
+    #[token("_", priority = 10)] Hole,
+    #[token("(")] OpenRound,
+    #[token(")")] CloseRound,
+    #[token("[")] OpenSquare,
+    #[token("]")] CloseSquare,
+    #[token("{")] OpenBrace,
+    #[token("}")] CloseBrace,
+    #[token(",")] Comma,
+    #[token(":")] Colon,
+    #[token("->")] Arrow,
+    #[token("=")] Equals,
+    #[token("||")] OrOr,
+    #[token("&&")] AndAnd,
+    #[token("!")] Bang,
+    #[token("==")] Eq,
+    #[token("!=")] Ne,
+    #[token("<")] Lt,
+    #[token("<=")] Le,
+    #[token(">")] Gt,
+    #[token(">=")] Ge,
+    #[token("+")] Plus,
+    #[token("-")] Minus,
+    #[token("*")] Star,
+    #[token("/")] Slash,
+    #[token("%")] Percent,
+    #[token("@")] At,
+    #[token("^")] Caret,
+    /// The end of a statement: a `;` as written; inside brackets a mistake that the parser reports.
+    #[token(";")] Semicolon,
+    /// From the lexer any line end; after the layout only those that end a statement.
+    #[token("\n")] Newline,
+    /// What the lexer has complained about.
+    #[regex(r#"'[^'\n]*'?|"[^"\n]*"?"#, |_| wrong(Reason::Text))]
+    #[regex(r"&|\||~|<<|>>|\*\*|===|!==|<>|=<|=>|:=|\+=|-=|\*=|/=|\+\+|\?|\.|\\", |_| wrong(Reason::Operator))]
+    #[token("//", comment)]
+    #[token("/*", comment)]
+    Wrong,
+    /// Not in any text: before what is to be read as the head of a function, as a statement, or as a result.
+    AsHeader,
+    AsStatement,
+    AsResult,
+}
+
+/// A token where it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Token {
+    pub(crate) tok: Tok,
+    pub(crate) span: Span,
+}
+
+/// Why some text is no token.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Reason {
+    #[default]
+    Character,
+    Number(&'static str),
+    Operator,
+    Text,
+}
+
+fn wrong(reason: Reason) -> Result<(), Reason> {
+    Err(reason)
+}
+
+/// The comments of other languages are passed over: one complaint is enough for what they say.
+fn comment(scanner: &mut Scanner<'_, Tok>) -> Result<(), Reason> {
+    let rest = scanner.remainder();
+    let end = match scanner.slice() {
+        "/*" => rest.find("*/").map(|end| end + 2),
+        _ => rest.find('\n'),
+    };
+    scanner.bump(end.unwrap_or(rest.len()));
+    Err(Reason::Operator)
+}
+
+/// Takes all that could be meant as one number, and only then judges it.
+fn number(scanner: &mut Scanner<'_, Tok>) -> Result<(), Reason> {
+    let rest = scanner.remainder().as_bytes();
+    let mut previous = b'0';
+    let mut length = 0;
+    for &byte in rest {
+        let sign_of_exponent = matches!(byte, b'+' | b'-') && matches!(previous, b'e' | b'E');
+        if !(byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.') || sign_of_exponent) {
+            break;
+        }
+        previous = byte;
+        length += 1;
+    }
+    scanner.bump(length);
+    match malformed(scanner.slice().as_bytes()) {
+        None => Ok(()),
+        Some(why) => Err(Reason::Number(why)),
+    }
+}
+
+/// What is wrong with a number, if anything.
+fn malformed(text: &[u8]) -> Option<&'static str> {
+    let digits = |text: &[u8]| match text.first() {
+        Some(b'0'..=b'9') => text.iter().take_while(|byte| matches!(byte, b'0'..=b'9' | b'_')).count(),
+        _ => 0,
+    };
+    if text[0] == b'0' && matches!(text.get(1), Some(b'x' | b'X' | b'b' | b'B' | b'o' | b'O')) {
+        return Some("numbers are written in decimal");
+    }
+    let mut rest = &text[digits(text)..];
+    if let Some(after) = rest.strip_prefix(b".") {
+        rest = &after[digits(after)..];
+    }
+    if let [b'e' | b'E', after @ ..] = rest {
+        let after = after.strip_prefix(b"+").or(after.strip_prefix(b"-")).unwrap_or(after);
+        let count = digits(after);
+        if count == 0 {
+            return Some("an exponent has digits: `1e-5`");
+        }
+        rest = &after[count..];
+    }
+    match rest {
+        [] => None,
+        [b'.', ..] => Some("a number has one decimal point, before the exponent"),
+        [b'_', ..] => Some("`_` stands between digits"),
+        [b'f' | b'i' | b'u' | b'b', ..] => Some("a type goes around the number: `f32(1)`"),
+        _ => Some("put an operator between a number and a name: `2 * x`"),
+    }
+}
+
+/// The tokens of a text, and complaints in the places where there is none.
+pub(crate) struct Lexer<'s> {
+    source: &'s str,
+    scanner: SpannedIter<'s, Tok>,
+    wrong_until: u32,
+}
+
+impl<'s> Lexer<'s> {
+    /// Starts at the beginning of `source`, whose length has been checked to fit.
+    pub(crate) fn new(source: &'s str) -> Lexer<'s> {
+        Lexer { source, scanner: Tok::lexer(source).spanned(), wrong_until: u32::MAX }
+    }
+
+    /// The next token. A run of characters that are none is complained about once.
+    pub(crate) fn next(&mut self) -> Option<(Token, Option<Diagnostic>)> {
+        let (result, range) = self.scanner.next()?;
+        let span = Span { start: range.start as u32, end: range.end as u32 };
+        Some(match result {
+            Ok(tok) => (Token { tok, span }, None),
+            Err(reason) => {
+                let again = span.start == self.wrong_until;
+                self.wrong_until = span.end;
+                let complaint = (!again).then(|| complaint(reason, &self.source[range], span));
+                (Token { tok: Tok::Wrong, span }, complaint)
+            }
+        })
+    }
+}
+
+fn complaint(reason: Reason, text: &str, span: Span) -> Diagnostic {
+    match reason {
+        Reason::Character => {
+            let found = text.chars().next().unwrap_or_default();
+            let shown = if found.is_control() { format!("U+{:04X}", found as u32) } else { quote(text) };
+            let diagnostic = Diagnostic::new(codes::CHARACTER, span, format!("unexpected character {shown}"));
+            match slips::CHARACTERS.iter().find(|(known, _)| *known == found) {
+                Some((_, instead)) => diagnostic.help(format!("write `{instead}`")),
+                None if found.is_alphanumeric() => {
+                    diagnostic.help("names are made of the letters a to z, digits and `_`")
+                }
+                None => diagnostic,
+            }
+        }
+        Reason::Number(why) => {
+            Diagnostic::new(codes::NUMBER, span, format!("{} is not a number", quote(text))).help(why)
+        }
+        Reason::Operator => {
+            // A comment is its two first characters and the rest.
+            let mark = if text.starts_with("//") || text.starts_with("/*") { &text[..2] } else { text };
+            let diagnostic = Diagnostic::new(codes::OPERATOR, span, format!("there is no `{mark}`"));
+            match slips::look_up(slips::OPERATORS, mark) {
+                Some(help) => diagnostic.help(help),
+                None => diagnostic,
+            }
+        }
+        Reason::Text => Diagnostic::new(codes::TEXT, span, "there is no text in quotes")
+            .help("values are numbers, `true`, `false` and arrays of them"),
+    }
+}
+
+impl Tok {
+    /// The token as it is written, where it is always written in the same way.
+    #[rustfmt::skip]
+    pub(crate) fn text(self) -> Option<&'static str> {
+        Some(match self {
+            Tok::Fn => "fn", Tok::Let => "let", Tok::If => "if", Tok::Then => "then", Tok::Else => "else",
+            Tok::Dtype(dtype) => dtype.name(),
+            Tok::Hole => "_",
+            Tok::OpenRound => "(", Tok::CloseRound => ")",
+            Tok::OpenSquare => "[", Tok::CloseSquare => "]",
+            Tok::OpenBrace => "{", Tok::CloseBrace => "}",
+            Tok::Comma => ",", Tok::Colon => ":", Tok::Arrow => "->", Tok::Equals => "=", Tok::Semicolon => ";",
+            Tok::OrOr => "||", Tok::AndAnd => "&&", Tok::Bang => "!",
+            Tok::Eq => "==", Tok::Ne => "!=", Tok::Lt => "<", Tok::Le => "<=", Tok::Gt => ">", Tok::Ge => ">=",
+            Tok::Plus => "+", Tok::Minus => "-", Tok::Star => "*", Tok::Slash => "/", Tok::Percent => "%",
+            Tok::At => "@", Tok::Caret => "^",
+            Tok::Name | Tok::Number | Tok::Newline | Tok::Wrong
+            | Tok::AsHeader | Tok::AsStatement | Tok::AsResult => return None,
+        })
+    }
+
+    /// Whether a comparison.
+    pub(crate) fn compares(self) -> bool {
+        matches!(self, Tok::Eq | Tok::Ne | Tok::Lt | Tok::Le | Tok::Gt | Tok::Ge)
+    }
+
+    /// The bracket that closes this one.
+    pub(crate) fn closed_by(self) -> Option<Tok> {
+        match self {
+            Tok::OpenRound => Some(Tok::CloseRound),
+            Tok::OpenSquare => Some(Tok::CloseSquare),
+            Tok::OpenBrace => Some(Tok::CloseBrace),
+            _ => None,
+        }
+    }
+
+    /// Whether it closes a bracket.
+    pub(crate) fn closes(self) -> bool {
+        matches!(self, Tok::CloseRound | Tok::CloseSquare | Tok::CloseBrace)
+    }
+}

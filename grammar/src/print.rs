@@ -1,0 +1,146 @@
+//! The tree as nested lists, one line for each statement: what tests look at.
+
+use std::fmt::{self, Display, Formatter, Write};
+
+use crate::ast::{Binder, ExprId, ExprKind, File, Function, Item, Results, Target, Type};
+
+impl Display for File {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.functions.iter().try_for_each(|function| self.function(f, function))
+    }
+}
+
+impl File {
+    /// An expression as a nested list: `(+ x (* 2 y))`.
+    pub fn expr(&self, id: ExprId) -> impl Display + '_ {
+        Show(move |f: &mut Formatter<'_>| self.write(f, id))
+    }
+
+    fn function(&self, f: &mut Formatter<'_>, function: &Function) -> fmt::Result {
+        for decorator in &function.decorators {
+            write!(f, "@{}{} ", decorator.name.text, self.list(&decorator.args))?;
+        }
+        write!(f, "fn {}", function.name.text)?;
+        for param in &function.params {
+            write!(f, " {}: {}", param.name.text, self.ty(&param.ty))?;
+        }
+        match &function.results {
+            None => {}
+            Some(Results::One(ty)) => write!(f, " -> {}", self.ty(ty))?,
+            Some(Results::Tuple(results)) => {
+                f.write_str(" ->")?;
+                for (name, ty) in results {
+                    match name {
+                        Some(name) => write!(f, " {}: {}", name.text, self.ty(ty))?,
+                        None => write!(f, " {}", self.ty(ty))?,
+                    }
+                }
+            }
+        }
+        f.write_char('\n')?;
+        for one in &function.lets {
+            match &one.target {
+                Target::Name(name) => write!(f, "  {}", name.text)?,
+                Target::Tuple(names) => {
+                    let names: Vec<_> = names.iter().map(|name| name.text.as_str()).collect();
+                    write!(f, "  ({})", names.join(" "))?;
+                }
+                Target::Indexed { name, binders } => write!(f, "  {}{}", name.text, self.binders(binders))?,
+            }
+            writeln!(f, " = {}", self.expr(one.value))?;
+        }
+        writeln!(f, "  {}", self.expr(function.result))
+    }
+
+    fn ty<'a>(&'a self, ty: &'a Type) -> impl Display + 'a {
+        Show(move |f: &mut Formatter<'_>| write!(f, "{}{}", ty.dtype.name(), self.list(&ty.shape)))
+    }
+
+    /// `[a b]`, or nothing for nothing.
+    fn list<'a>(&'a self, list: &'a [ExprId]) -> impl Display + 'a {
+        Show(move |f: &mut Formatter<'_>| {
+            for (n, id) in list.iter().enumerate() {
+                f.write_str(if n == 0 { "[" } else { " " })?;
+                self.write(f, *id)?;
+            }
+            f.write_str(if list.is_empty() { "" } else { "]" })
+        })
+    }
+
+    fn binders<'a>(&'a self, binders: &'a [Binder]) -> impl Display + 'a {
+        Show(move |f: &mut Formatter<'_>| {
+            for (n, binder) in binders.iter().enumerate() {
+                write!(f, "{}{}", if n == 0 { "[" } else { " " }, binder.name.text)?;
+                if let Some(bound) = binder.bound {
+                    write!(f, "{}{}", if bound.inclusive { "<=" } else { "<" }, self.expr(bound.limit))?;
+                }
+            }
+            f.write_char(']')
+        })
+    }
+
+    fn write(&self, f: &mut Formatter<'_>, id: ExprId) -> fmt::Result {
+        match &self.exprs[id].kind {
+            ExprKind::Int(value) => write!(f, "{value}"),
+            ExprKind::Float(text) | ExprKind::Name(text) => f.write_str(text),
+            ExprKind::Hole => f.write_char('_'),
+            ExprKind::Unary(op, x) => write!(f, "({} {})", op.symbol(), self.expr(*x)),
+            ExprKind::Binary(op, x, y) => write!(f, "({} {} {})", op.symbol(), self.expr(*x), self.expr(*y)),
+            ExprKind::If { condition, then, otherwise } => {
+                write!(f, "(if {} {} {})", self.expr(*condition), self.expr(*then), self.expr(*otherwise))
+            }
+            ExprKind::Call { callee, args } => {
+                write!(f, "({}", callee.text)?;
+                for arg in args {
+                    match &arg.name {
+                        Some(name) => write!(f, " {}={}", name.text, self.expr(arg.value))?,
+                        None => write!(f, " {}", self.expr(arg.value))?,
+                    }
+                }
+                f.write_char(')')
+            }
+            ExprKind::Cast(dtype, x) => write!(f, "({} {})", dtype.name(), self.expr(*x)),
+            ExprKind::Reduce { callee, binders, body } => {
+                write!(f, "({}{} {})", callee.text, self.binders(binders), self.expr(*body))
+            }
+            ExprKind::Index { base, items } => {
+                write!(f, "(at {}", self.expr(*base))?;
+                for item in items {
+                    f.write_char(' ')?;
+                    self.item(f, item)?;
+                }
+                f.write_char(')')
+            }
+            ExprKind::Array(elements) => write!(f, "(array {})", self.list(elements)),
+            ExprKind::Tuple(elements) => write!(f, "(tuple {})", self.list(elements)),
+        }
+    }
+
+    fn item(&self, f: &mut Formatter<'_>, item: &Item) -> fmt::Result {
+        let part = |f: &mut Formatter<'_>, part: Option<ExprId>| match part {
+            Some(part) => self.write(f, part),
+            None => Ok(()),
+        };
+        match item {
+            Item::At(at) => self.write(f, *at),
+            Item::Slice { start, stop, step, .. } => {
+                part(f, *start)?;
+                f.write_char(':')?;
+                part(f, *stop)?;
+                if step.is_some() {
+                    f.write_char(':')?;
+                }
+                part(f, *step)
+            }
+        }
+    }
+}
+
+/// Displays by a function.
+struct Show<F>(F);
+
+impl<F: Fn(&mut Formatter<'_>) -> fmt::Result> Display for Show<F> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        (self.0)(f)
+    }
+}

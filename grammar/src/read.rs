@@ -1,0 +1,219 @@
+//! The way from text to tree: cuts the tokens into the pieces that the grammar knows and puts functions together.
+//!
+//! The layout has matched all brackets, so a piece ends where its text says, whatever is wrong inside it, and one error
+//! is reported for each piece that has any.
+
+use crate::ast::{ExprId, File, Function, Let, Span, Target};
+use crate::builder::{Builder, Header, Piece};
+use crate::diagnostic::Diagnostic;
+use crate::layout::arrange;
+use crate::lexer::{Tok, Token};
+use crate::parser::PieceParser;
+use crate::report::{Errors, Place, report, unexpected};
+use crate::{MAX_SOURCE, codes};
+
+/// Reads a source file; all independent errors of it, in order, if there are any.
+pub fn parse(source: &str) -> Result<File, Vec<Diagnostic>> {
+    if source.len() > MAX_SOURCE {
+        let message = format!("the source has {} bytes, more than the limit of {MAX_SOURCE}", source.len());
+        return Err(vec![Diagnostic::new(codes::SOURCE_TOO_LARGE, Span::default(), message)]);
+    }
+    let mut errors = Errors::default();
+    let tokens = arrange(source, &mut errors);
+    let mut reader = Reader {
+        tokens: tokens.as_deref().unwrap_or_default(),
+        at: 0,
+        parser: PieceParser::new(),
+        builder: Builder::new(source, errors),
+    };
+    let functions = reader.file();
+    match reader.builder.errors.finish() {
+        Ok(()) => Ok(File { functions, exprs: reader.builder.exprs }),
+        Err(diagnostics) => Err(diagnostics),
+    }
+}
+
+struct Reader<'s, 't> {
+    tokens: &'t [Token],
+    /// The next token.
+    at: usize,
+    parser: PieceParser,
+    builder: Builder<'s>,
+}
+
+impl Reader<'_, '_> {
+    fn file(&mut self) -> Vec<Function> {
+        let mut functions = vec![];
+        while self.at < self.tokens.len() && !self.builder.errors.full() {
+            match self.tokens[self.at].tok {
+                Tok::Newline | Tok::Semicolon => self.at += 1,
+                Tok::Fn | Tok::At => functions.extend(self.function()),
+                _ => {
+                    // The head of a function is what should stand here.
+                    self.piece(Tok::AsHeader, self.next_function(self.at + 1));
+                }
+            }
+        }
+        functions
+    }
+
+    /// Reads a function; none if it has no head or no result.
+    fn function(&mut self) -> Option<Function> {
+        let first = self.tokens[self.at].span.start;
+        let own = self.tokens[self.at..].iter().position(|token| token.tok == Tok::Fn).map_or(0, |own| own + 1);
+        let limit = self.next_function(self.at + own.max(1));
+        let opening = self.find(limit, |tok| matches!(tok, Tok::Equals | Tok::OpenBrace));
+        let header = match self.piece(Tok::AsHeader, (opening + 1).min(limit)) {
+            Some(Piece::Header(header)) => Some(*header),
+            _ => None,
+        };
+        let mut lets = vec![];
+        let mut result = None;
+        if opening < limit && self.tokens[opening].tok == Tok::OpenBrace {
+            result = self.block(first, limit, &mut lets);
+        } else if opening < limit {
+            let end = self.find(limit, |tok| matches!(tok, Tok::Newline | Tok::Semicolon));
+            result = match self.piece(Tok::AsResult, end) {
+                Some(Piece::Result(result)) => Some(result),
+                _ => None,
+            };
+        }
+        let end = self.tokens[self.at - 1].span.end;
+        self.after_function(limit, Span { start: first, end });
+        let Header { decorators, name, params, results, start } = header?;
+        Some(Function { decorators, name, params, results, lets, result: result?, span: Span { start, end } })
+    }
+
+    /// Reads a block behind its `{`; what it results in.
+    fn block(&mut self, first: u32, limit: usize, lets: &mut Vec<Let>) -> Option<ExprId> {
+        let close = self.find(limit, |tok| tok == Tok::CloseBrace);
+        let end = self.tokens.get(close).map_or(first, |token| token.span.end);
+        let mut results = vec![];
+        let mut last_is_let = false;
+        while self.at < close {
+            let piece = self.find(close, |tok| matches!(tok, Tok::Newline | Tok::Semicolon));
+            match self.piece(Tok::AsStatement, piece) {
+                Some(Piece::Let(one)) => {
+                    lets.push(*one);
+                    last_is_let = true;
+                }
+                Some(Piece::Result(result)) => {
+                    results.push(result);
+                    last_is_let = false;
+                }
+                _ => {}
+            }
+            self.at = (piece + 1).min(close);
+        }
+        self.at = (close + 1).min(limit);
+        if self.builder.errors.any_within(Span { start: first, end }) {
+            return None;
+        }
+        let result = results.pop().filter(|_| !last_is_let);
+        let unused = results.into_iter().map(|unused| self.builder.exprs[unused].span).collect::<Vec<_>>();
+        for span in unused {
+            self.builder.errors.push(
+                Diagnostic::new(codes::UNUSED_VALUE, span, "nothing uses this value")
+                    .note("the last expression of a block is its result")
+                    .help("name it, `let name = ...`, or remove it"),
+            );
+        }
+        if result.is_none() {
+            let span = self.tokens[close].span;
+            let message = "expected the result of the function, found `}`";
+            let diagnostic = Diagnostic::new(codes::NO_RESULT, span, message);
+            self.builder.errors.push(match lets.last() {
+                Some(last) => diagnostic.help(format!("end the block with its result: `{}`", target(&last.target))),
+                None => diagnostic.help("end the block with an expression"),
+            });
+        }
+        result
+    }
+
+    /// Passes over what wrongly follows a function on its line; after an error, over all up to the next function.
+    fn after_function(&mut self, limit: usize, function: Span) {
+        if self.builder.errors.any_within(function) {
+            self.at = limit;
+        } else if self.at < limit && !matches!(self.tokens[self.at].tok, Tok::Newline | Tok::Semicolon) {
+            let place = self.place(Tok::AsResult, &self.tokens[self.at..limit], limit);
+            self.builder.errors.push(unexpected(self.tokens[self.at], &place));
+            self.at = limit;
+        }
+    }
+
+    /// The first token from the next to `limit`, outside all brackets that open on the way, that is looked for.
+    fn find(&self, limit: usize, wanted: impl Fn(Tok) -> bool) -> usize {
+        let mut depth = 0u32;
+        for (at, token) in self.tokens[..limit].iter().enumerate().skip(self.at) {
+            if depth == 0 && wanted(token.tok) {
+                return at;
+            }
+            if token.tok.closed_by().is_some() {
+                depth += 1;
+            } else if token.tok.closes() {
+                depth = depth.saturating_sub(1);
+            }
+        }
+        limit
+    }
+
+    /// Where the next function or its first decorator stands, not before `from`.
+    fn next_function(&self, from: usize) -> usize {
+        let mut depth = 0u32;
+        for at in self.at..self.tokens.len() {
+            let tok = self.tokens[at].tok;
+            let on_its_own = || matches!(self.tokens[at - 1].tok, Tok::Newline | Tok::Semicolon | Tok::CloseBrace);
+            if depth == 0 && at >= from && (tok == Tok::Fn || (tok == Tok::At && on_its_own())) {
+                return at;
+            }
+            if tok.closed_by().is_some() {
+                depth += 1;
+            } else if tok.closes() {
+                depth = depth.saturating_sub(1);
+            }
+        }
+        self.tokens.len()
+    }
+
+    /// Reads the tokens up to `end` as a piece of the grammar. One error at most is reported of it.
+    fn piece(&mut self, read_as: Tok, end: usize) -> Option<Piece> {
+        let tokens = &self.tokens[self.at..end];
+        self.at = end;
+        let marker = (0, read_as, 0);
+        let stream = std::iter::once(marker)
+            .chain(tokens.iter().map(|token| (token.span.start, token.tok, token.span.end)))
+            .map(Ok);
+        let parsed = self.parser.parse(&mut self.builder, stream);
+        self.builder.end_piece();
+        match parsed {
+            Ok(piece) => Some(piece),
+            Err(error) => {
+                let within = match tokens {
+                    [first, .., last] => Span { start: first.span.start, end: last.span.end },
+                    [only] => only.span,
+                    [] => Span { start: u32::MAX, end: 0 },
+                };
+                if !self.builder.errors.any_within(within) {
+                    let place = self.place(read_as, tokens, end);
+                    self.builder.errors.push(report(error, &place));
+                }
+                None
+            }
+        }
+    }
+
+    fn place<'a>(&self, read_as: Tok, tokens: &'a [Token], end: usize) -> Place<'_, 'a> {
+        Place { source: self.builder.source, read_as, tokens, next: self.tokens.get(end).copied() }
+    }
+}
+
+/// What a `let` binds, as an expression.
+fn target(target: &Target) -> String {
+    match target {
+        Target::Name(name) | Target::Indexed { name, .. } => name.text.clone(),
+        Target::Tuple(names) => {
+            let names: Vec<_> = names.iter().map(|name| name.text.as_str()).collect();
+            format!("({})", names.join(", "))
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! Errors on their way out: collected, and those of the parser put into words.
+
+use std::convert::Infallible;
+
+use lalrpop_util::ParseError;
+
+use crate::ast::Span;
+use crate::lexer::{Tok, Token};
+use crate::{Diagnostic, MAX_ERRORS, codes, slips};
+
+/// The errors found so far, up to a limit.
+#[derive(Default)]
+pub(crate) struct Errors {
+    diagnostics: Vec<Diagnostic>,
+}
+
+impl Errors {
+    pub(crate) fn push(&mut self, diagnostic: Diagnostic) {
+        if !self.full() {
+            self.diagnostics.push(diagnostic);
+        }
+    }
+
+    /// Whether more would not be shown.
+    pub(crate) fn full(&self) -> bool {
+        self.diagnostics.len() >= MAX_ERRORS
+    }
+
+    /// Whether something in a place has been complained about: what else seems wrong there may be a consequence.
+    pub(crate) fn any_within(&self, place: Span) -> bool {
+        self.diagnostics.iter().any(|diagnostic| {
+            let at = diagnostic.labels[0].span;
+            place.start <= at.start && at.end <= place.end
+        })
+    }
+
+    /// All of them, in the order of the source.
+    pub(crate) fn finish(mut self) -> Result<(), Vec<Diagnostic>> {
+        if self.full() {
+            self.push_note(format!("only the first {MAX_ERRORS} errors are shown"));
+        }
+        self.diagnostics.sort_by_key(|diagnostic| diagnostic.labels[0].span);
+        if self.diagnostics.is_empty() { Ok(()) } else { Err(self.diagnostics) }
+    }
+
+    fn push_note(&mut self, note: String) {
+        if let Some(last) = self.diagnostics.iter_mut().max_by_key(|diagnostic| diagnostic.labels[0].span) {
+            last.notes.push(note);
+        }
+    }
+}
+
+/// Source text inside a message: in backquotes, one line, and not too long.
+pub(crate) fn quote(text: &str) -> String {
+    const LONGEST: usize = 40;
+    let mut line = text.lines().next().unwrap_or_default().chars();
+    let start: String = line.by_ref().take(LONGEST).collect();
+    let more = line.next().is_some() || text.contains('\n');
+    format!(
+        "`{}{}`",
+        start.escape_debug().collect::<String>().replace("\\'", "'").replace("\\\"", "\""),
+        if more { "…" } else { "" }
+    )
+}
+
+/// The piece in which the parser found an error.
+pub(crate) struct Place<'s, 't> {
+    pub(crate) source: &'s str,
+    /// What the piece was to be.
+    pub(crate) read_as: Tok,
+    pub(crate) tokens: &'t [Token],
+    /// What follows the piece, if not the end of the file.
+    pub(crate) next: Option<Token>,
+}
+
+/// What the grammar could go on with, by its names for terminals.
+struct Expected(Vec<String>);
+
+impl Expected {
+    fn has(&self, terminal: &str) -> bool {
+        self.0.iter().any(|expected| expected.trim_matches('"') == terminal)
+    }
+
+    /// Whether an expression may begin here.
+    fn operand(&self) -> bool {
+        self.has("number")
+    }
+
+    /// Whether an expression may go on here.
+    fn operator(&self) -> bool {
+        self.has("+")
+    }
+
+    /// In words, things of a kind together.
+    fn describe(&self, may_end: bool) -> String {
+        const PUNCTUATION: [&str; 14] =
+            ["fn", "let", "then", "else", "(", "[", ")", "]", ",", ":", "->", "=", "{", "@"];
+        let mut words = vec![];
+        if self.operand() {
+            words.push("an expression".to_owned());
+        } else if self.operator() {
+            words.push("an operator".to_owned());
+        } else if self.has("dtype") {
+            words.push("a type".to_owned());
+        } else if self.has("name") {
+            words.push("a name".to_owned());
+        }
+        for terminal in PUNCTUATION {
+            // Brackets that are part of an expression, and `@` as an operator, have been named.
+            let named = match terminal {
+                "(" | "[" => self.operand() || self.operator(),
+                "@" => self.operator(),
+                _ => false,
+            };
+            if self.has(terminal) && !named {
+                words.push(format!("`{terminal}`"));
+            }
+        }
+        if may_end {
+            words.push("a new line".to_owned());
+        }
+        match words.split_last() {
+            Some((last, [])) => last.clone(),
+            Some((last, others)) => format!("{} or {last}", others.join(", ")),
+            None => "a new line".to_owned(),
+        }
+    }
+}
+
+/// An error of the parser in the user's words.
+pub(crate) fn report(error: ParseError<u32, Tok, Infallible>, place: &Place<'_, '_>) -> Diagnostic {
+    let end = place.source.len() as u32;
+    let after = place.next.unwrap_or(Token { tok: Tok::Newline, span: Span { start: end, end } });
+    let (found, expected) = match error {
+        ParseError::UnrecognizedToken { token: (start, tok, end), expected } => {
+            (Token { tok, span: Span { start, end } }, expected)
+        }
+        ParseError::ExtraToken { token: (start, tok, end) } => (Token { tok, span: Span { start, end } }, vec![]),
+        ParseError::UnrecognizedEof { expected, .. } => (after, expected),
+        ParseError::InvalidToken { .. } => (after, vec![]),
+        ParseError::User { error } => match error {},
+    };
+    let expected = Expected(expected);
+    let before = &place.tokens[..place.tokens.iter().take_while(|token| token.span.start < found.span.start).count()];
+    let inside = before
+        .iter()
+        .fold(0i64, |depth, token| depth + i64::from(token.tok.closed_by().is_some()) - i64::from(token.tok.closes()));
+    let may_end = place.read_as != Tok::AsHeader
+        && inside == 0
+        && expected.operator()
+        && !["then", "else", "="].iter().any(|terminal| expected.has(terminal));
+    let message = format!("expected {}, found {}", expected.describe(may_end), describe(found, place));
+    let diagnostic = Diagnostic::new(codes::SYNTAX, found.span, message);
+    match help(found, before, &expected, place) {
+        Some(help) => diagnostic.help(help),
+        None => diagnostic,
+    }
+}
+
+/// A complaint about what follows a function on its line.
+pub(crate) fn unexpected(found: Token, place: &Place<'_, '_>) -> Diagnostic {
+    let message = format!("expected a new line, found {}", describe(found, place));
+    Diagnostic::new(codes::SYNTAX, found.span, message)
+}
+
+fn text<'s>(token: Token, source: &'s str) -> &'s str {
+    source.get(token.span.start as usize..token.span.end as usize).unwrap_or_default()
+}
+
+fn describe(found: Token, place: &Place<'_, '_>) -> String {
+    match found.tok {
+        Tok::Newline if found.span.end as usize >= place.source.len() => "the end of the file".to_owned(),
+        Tok::Newline => "the end of the line".to_owned(),
+        Tok::Dtype(dtype) => format!("the type `{}`", dtype.name()),
+        Tok::Fn | Tok::Let | Tok::If | Tok::Then | Tok::Else => format!("the keyword `{}`", text(found, place.source)),
+        _ => quote(text(found, place.source)),
+    }
+}
+
+/// What the writer may have meant.
+fn help(found: Token, before: &[Token], expected: &Expected, place: &Place<'_, '_>) -> Option<String> {
+    let word = |token: &Token| match token.tok {
+        Tok::Name => slips::look_up(slips::WORDS, text(*token, place.source)),
+        _ => None,
+    };
+    let previous = before.last();
+    if let Some(help) = word(&found).or(previous.and_then(word)) {
+        return Some(help.to_owned());
+    }
+    let fixed = match found.tok {
+        Tok::Equals if expected.operator() => match before {
+            [Token { tok: Tok::Name, .. }, rest @ ..] if !rest.iter().any(|token| token.tok == Tok::If) => {
+                return Some(format!("to name a value, write `let {} = ...`", text(before[0], place.source)));
+            }
+            _ => "to compare, write `==`",
+        },
+        Tok::OpenBrace if place.read_as == Tok::AsResult && before.is_empty() => {
+            "before a block stands no `=`: `fn f(x: f32[n]) { ... }`"
+        }
+        _ if expected.has("then") || expected.has("else") => "an `if` has both branches: `if c then a else b`",
+        Tok::OpenBrace => "braces enclose only the body of a function",
+        Tok::Let if place.read_as == Tok::AsResult => {
+            "a function with `let` has a block for a body: `fn f(x: f32[n]) { let ...; result }`"
+        }
+        Tok::Let if place.read_as == Tok::AsHeader && before.is_empty() => "a `let` stands in the body of a function",
+        Tok::Bang if expected.operand() => "`!` binds looser than the operator before it: write `(!a)`",
+        Tok::Plus if expected.operand() && !before.is_empty() => "there is no `+` with one operand",
+        tok if before.is_empty() && is_operator(tok) => {
+            "a line that begins with an operator is a new statement: end the line before it with the operator"
+        }
+        Tok::Fn | Tok::Let | Tok::If | Tok::Then | Tok::Else | Tok::Dtype(_)
+            if expected.has("name") && !expected.operand() && !expected.has("dtype") =>
+        {
+            return Some(format!("`{}` has a meaning in the language: choose another name", text(found, place.source)));
+        }
+        Tok::OpenRound if expected.operator() => "only a name can be called",
+        _ if expected.has(":") && place.read_as == Tok::AsHeader && !expected.operator() => {
+            "a parameter has a type: `x: f32[n]`"
+        }
+        Tok::Semicolon => "inside brackets a `;` has no meaning: write `,`",
+        _ => return None,
+    };
+    Some(fixed.to_owned())
+}
+
+fn is_operator(tok: Tok) -> bool {
+    tok.compares()
+        || matches!(
+            tok,
+            Tok::OrOr | Tok::AndAnd | Tok::Plus | Tok::Star | Tok::Slash | Tok::Percent | Tok::At | Tok::Caret
+        )
+}

@@ -1,0 +1,7 @@
+//! Programs of the language page parse, and into what.
+
+#[test]
+fn the_programs_of_the_language_page() {
+    let file = grammar::parse(include_str!("programs/language.fl")).unwrap();
+    insta::assert_snapshot!(file.to_string());
+}
