@@ -2,4 +2,6 @@
 
 #![forbid(unsafe_code)]
 
+pub mod nest;
+pub mod reduce;
 pub mod scalar;

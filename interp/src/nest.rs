@@ -1,0 +1,500 @@
+//! Runs a verified program as its text reads: statement by statement, loops in ascending order, every access
+//! checked and counted. What the compiled engines must agree with.
+//!
+//! Beyond `verify` it holds programs to the rules that only a run can show: every subscript is inside, an element
+//! is stored at most once a kernel, and what is loaded was stored before, by the same iteration of every
+//! parallel loop around. For that each element has a time of storing, and each iteration a time of beginning.
+
+use ir::array::{Array, ArrayError, ArrayRef};
+use ir::bind::{BindError, Binding, Fault};
+use ir::nest::{
+    Block, BufferId, Contraction, Extent, IndexId, Kernel, KernelId, Loop, LoopKind, Op, Program, Role, Statement,
+    Subscript, ValueId,
+};
+use ir::{Affine, BinaryOp, Order, Scalar, Size, print, visit};
+
+use crate::reduce::{Running, reduce};
+use crate::scalar::{self, Evaluator};
+
+/// What a run gives.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The results, in order.
+    pub outputs: Vec<Array>,
+    /// What each kernel loaded from and stored to each buffer.
+    pub traffic: Vec<KernelTraffic>,
+}
+
+/// Loads and stores of a kernel, by buffer.
+pub type KernelTraffic = Vec<Traffic>;
+
+/// Loads and stores of one buffer, in elements.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// How many loads there were.
+    pub loads: u64,
+    /// How many stores there were.
+    pub stores: u64,
+    /// Bytes of an element.
+    pub width: u64,
+}
+
+impl Traffic {
+    /// Bytes loaded and stored.
+    pub fn bytes(&self) -> u64 {
+        (self.loads + self.stores) * self.width
+    }
+}
+
+/// Why a run has no result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RunError {
+    /// The inputs do not fit the program.
+    Bind(BindError),
+    /// A subscript that is checked as the program runs is outside.
+    Fault(Fault),
+    /// There is no memory for the buffers.
+    OutOfMemory {
+        /// What was asked for.
+        bytes: usize,
+    },
+    /// The program breaks a rule of the IR: a bug of the compiler.
+    Internal {
+        /// The kernel's name.
+        kernel: String,
+        /// The access, as IR text.
+        access: String,
+        /// What is wrong with it.
+        problem: Problem,
+    },
+}
+
+/// What is wrong with an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Problem {
+    /// The subscript of an axis is outside.
+    Outside {
+        /// The axis.
+        axis: usize,
+        /// The subscript.
+        index: i64,
+        /// The length of the axis.
+        length: i64,
+    },
+    /// The view has another number of elements than the buffer.
+    View,
+    /// The element was never stored, or by a kernel or iteration that need not have run yet.
+    NotStored,
+    /// The kernel has stored the element before.
+    StoredTwice,
+    /// The buffer may not be stored to.
+    NotWritable,
+    /// The element of a result was never stored.
+    Missing,
+}
+
+/// Runs a verified program.
+pub fn run(program: &Program, inputs: &[ArrayRef<'_>]) -> Result<Outcome, RunError> {
+    let binding = Binding::new(program, inputs).map_err(RunError::Bind)?;
+    for (kernel, body) in program.kernels.iter().map(|(id, k)| (id, &k.body)) {
+        let mut result = Ok(());
+        visit::for_each_size(body, &mut |size| {
+            if let Err(error) = binding.size(size) {
+                result = Err(RunError::Bind(BindError::KernelSize { kernel, error }));
+            }
+        });
+        result?;
+    }
+    let mut memory = vec![];
+    for id in program.buffers.keys() {
+        memory.push(Memory::new(program, &binding, id, inputs)?);
+    }
+    let mut traffic = vec![];
+    let mut clock = 1;
+    for id in program.kernels.keys() {
+        let mut machine = Machine::new(program, &binding, id, memory, clock);
+        let result = machine.block(&program.kernels[id].body);
+        result.map_err(|stop| machine.explain(stop))?;
+        clock = machine.clock + 1;
+        traffic.push(machine.traffic);
+        memory = machine.memory;
+    }
+    let mut outputs = vec![];
+    for id in program.outputs() {
+        let buffer = &mut memory[slot(id)];
+        if let Some(element) = buffer.stored.iter().position(|time| *time == 0) {
+            let access = format!("element {element} of %{}", program.buffers[id].name);
+            return Err(RunError::Internal { kernel: String::new(), access, problem: Problem::Missing });
+        }
+        if let Contents::Own(array) =
+            std::mem::replace(&mut buffer.contents, Contents::Own(Array::scalar(Scalar::I64(0))))
+        {
+            outputs.push(array);
+        }
+    }
+    Ok(Outcome { outputs, traffic })
+}
+
+/// A buffer at work.
+struct Memory<'a> {
+    contents: Contents<'a>,
+    shape: Vec<i64>,
+    /// When each element was stored; 0 for never. Only of outputs and temporaries.
+    stored: Vec<u64>,
+}
+
+enum Contents<'a> {
+    Given(ArrayRef<'a>),
+    Own(Array),
+}
+
+impl<'a> Memory<'a> {
+    fn new(
+        program: &Program,
+        binding: &Binding,
+        id: BufferId,
+        inputs: &[ArrayRef<'a>],
+    ) -> Result<Memory<'a>, RunError> {
+        let buffer = &program.buffers[id];
+        let shape = binding.shape(program, id).map_err(RunError::Bind)?;
+        let no_memory = |error| match error {
+            ArrayError::OutOfMemory { bytes } => RunError::OutOfMemory { bytes },
+            _ => RunError::OutOfMemory { bytes: usize::MAX },
+        };
+        let mut stored = vec![];
+        let contents = match &buffer.role {
+            Role::Input(n) => Contents::Given(inputs[*n]),
+            Role::Constant(elements) => {
+                Contents::Own(Array::from_scalars(buffer.dtype, &shape, elements).map_err(no_memory)?)
+            }
+            Role::Output(_) | Role::Temp => {
+                let array = Array::zeros(buffer.dtype, &shape).map_err(no_memory)?;
+                let bytes = array.len().saturating_mul(8);
+                stored.try_reserve_exact(array.len()).map_err(|_| RunError::OutOfMemory { bytes })?;
+                stored.resize(array.len(), 0);
+                Contents::Own(array)
+            }
+        };
+        // Array lengths fit `isize`.
+        let shape = shape.into_iter().map(|n| i64::try_from(n).unwrap_or(i64::MAX)).collect();
+        Ok(Memory { contents, shape, stored })
+    }
+
+    fn get(&self, element: usize) -> Option<Scalar> {
+        match &self.contents {
+            Contents::Given(array) => array.get(element),
+            Contents::Own(array) => array.get(element),
+        }
+    }
+}
+
+/// Why a kernel ends early.
+enum Stop<'p> {
+    Fault(Fault),
+    Access(&'p Statement, Problem),
+}
+
+type Step<'p, T = ()> = Result<T, Stop<'p>>;
+
+/// A kernel at work.
+struct Machine<'p, 'a> {
+    program: &'p Program,
+    binding: &'p Binding,
+    kernel: KernelId,
+    memory: Vec<Memory<'a>>,
+    functions: Vec<Evaluator<'p>>,
+    indices: Vec<i64>,
+    values: Vec<Scalar>,
+    /// The running reductions of the scans under way, by the value that each defines.
+    prefixes: Vec<Option<Running>>,
+    /// Grows with every iteration.
+    clock: u64,
+    /// The time at which the kernel began.
+    began: u64,
+    /// Of each parallel loop around: when it began, and when its current iteration did.
+    around: Vec<(u64, u64)>,
+    traffic: KernelTraffic,
+}
+
+impl<'p, 'a> Machine<'p, 'a> {
+    fn new(
+        program: &'p Program,
+        binding: &'p Binding,
+        kernel: KernelId,
+        memory: Vec<Memory<'a>>,
+        clock: u64,
+    ) -> Machine<'p, 'a> {
+        let Kernel { indices, values, .. } = &program.kernels[kernel];
+        let width = |bytes: usize| u64::try_from(bytes).unwrap_or(0);
+        Machine {
+            program,
+            binding,
+            kernel,
+            memory,
+            functions: program.functions.values().map(Evaluator::new).collect(),
+            indices: vec![0; indices.len()],
+            values: values.values().map(|dtype| Scalar::zero(*dtype)).collect(),
+            prefixes: values.values().map(|_| None).collect(),
+            clock,
+            began: clock,
+            around: vec![],
+            traffic: program
+                .buffers
+                .values()
+                .map(|b| Traffic { width: width(b.dtype.bytes()), ..Traffic::default() })
+                .collect(),
+        }
+    }
+
+    fn explain(&self, stop: Stop<'p>) -> RunError {
+        match stop {
+            Stop::Fault(fault) => RunError::Fault(fault),
+            Stop::Access(statement, problem) => {
+                let kernel = &self.program.kernels[self.kernel];
+                let access = print::headline(self.program, &kernel.indices, &kernel.values, statement);
+                RunError::Internal { kernel: kernel.name.clone(), access, problem }
+            }
+        }
+    }
+
+    fn block(&mut self, block: &'p Block) -> Step<'p> {
+        block.iter().try_for_each(|statement| self.statement(statement))
+    }
+
+    fn statement(&mut self, statement: &'p Statement) -> Step<'p> {
+        match statement {
+            Statement::Let { value, op } => {
+                self.values[slot(*value)] = self.op(statement, *value, op)?;
+                Ok(())
+            }
+            Statement::Store { buffer, at, value } => self.store(statement, *buffer, at, self.get(*value)),
+            Statement::If { condition, then, otherwise, results } => {
+                let taken = self.get(*condition) == Scalar::Bool(true);
+                self.block(if taken { then } else { otherwise })?;
+                for (result, yes, no) in results {
+                    self.values[slot(*result)] = self.get(if taken { *yes } else { *no });
+                }
+                Ok(())
+            }
+            Statement::Loop(l) => self.loop_(l),
+            Statement::Contract(c) => self.contract(c),
+        }
+    }
+
+    fn loop_(&mut self, l: &'p Loop) -> Step<'p> {
+        match &l.kind {
+            LoopKind::Parallel => self.parallel(&l.dims, |machine| machine.block(&l.body)),
+            LoopKind::Serial => self.iterate(&l.dims, |machine| machine.block(&l.body)),
+            LoopKind::Reduce(reductions) => {
+                let mut elements = vec![vec![]; reductions.len()];
+                self.iterate(&l.dims, |machine| {
+                    machine.block(&l.body)?;
+                    for (elements, reduction) in elements.iter_mut().zip(reductions) {
+                        elements.push(machine.get(reduction.input));
+                    }
+                    Ok(())
+                })?;
+                for (elements, r) in elements.iter().zip(reductions) {
+                    let dtype = self.program.kernels[self.kernel].values[r.input];
+                    self.values[slot(r.result)] = reduce(r.op, r.order, dtype, elements);
+                }
+                Ok(())
+            }
+            LoopKind::Scan => {
+                for statement in &l.body {
+                    if let Statement::Let { value, op: Op::Prefix(op, of) } = statement {
+                        let dtype = self.program.kernels[self.kernel].values[*of];
+                        self.prefixes[slot(*value)] = Some(Running::new(*op, Order::Scan, dtype));
+                    }
+                }
+                self.iterate(&l.dims, |machine| machine.block(&l.body))
+            }
+        }
+    }
+
+    fn contract(&mut self, c: &'p Contraction) -> Step<'p> {
+        self.parallel(&c.free, |machine| {
+            let mut sum = Scalar::zero(machine.program.kernels[machine.kernel].values[c.result]);
+            machine.iterate(&c.reduce, |machine| {
+                machine.block(&c.left.body)?;
+                machine.block(&c.right.body)?;
+                let product = scalar::binary(BinaryOp::Mul, machine.get(c.left.value), machine.get(c.right.value));
+                sum = scalar::binary(BinaryOp::Add, sum, product);
+                Ok(())
+            })?;
+            machine.values[slot(c.result)] = sum;
+            machine.block(&c.epilogue)
+        })
+    }
+
+    /// Iterates over dims whose iterations must not meet.
+    fn parallel(&mut self, dims: &'p [(IndexId, Extent)], mut body: impl FnMut(&mut Self) -> Step<'p>) -> Step<'p> {
+        self.clock += 1;
+        let depth = self.around.len();
+        self.around.push((self.clock, self.clock));
+        self.iterate(dims, |machine| {
+            machine.clock += 1;
+            machine.around[depth].1 = machine.clock;
+            body(machine)
+        })?;
+        self.around.truncate(depth);
+        Ok(())
+    }
+
+    /// Iterates over dims, the last fastest.
+    fn iterate(&mut self, dims: &'p [(IndexId, Extent)], mut body: impl FnMut(&mut Self) -> Step<'p>) -> Step<'p> {
+        let extents: Vec<i64> = dims.iter().map(|(_, extent)| self.extent(extent)).collect();
+        if extents.iter().any(|n| *n < 1) {
+            return Ok(());
+        }
+        let mut at = vec![0; dims.len()];
+        loop {
+            for ((index, _), value) in dims.iter().zip(&at) {
+                self.indices[slot(*index)] = *value;
+            }
+            body(self)?;
+            let Some(moving) = (0..dims.len()).rev().find(|k| at[*k] + 1 < extents[*k]) else { return Ok(()) };
+            at[moving] += 1;
+            at[moving + 1..].fill(0);
+        }
+    }
+
+    fn extent(&self, extent: &Extent) -> i64 {
+        match extent {
+            Extent::Affine(a) => self.affine(a),
+            Extent::Value(v) => self.integer(*v),
+        }
+    }
+
+    fn op(&mut self, statement: &'p Statement, value: ValueId, op: &'p Op) -> Step<'p, Scalar> {
+        Ok(match op {
+            Op::Constant(scalar) => *scalar,
+            Op::Affine(a) => Scalar::I64(self.affine(a)),
+            Op::Unary(op, a) => scalar::unary(*op, self.get(*a)),
+            Op::Binary(op, a, b) => scalar::binary(*op, self.get(*a), self.get(*b)),
+            Op::Compare(op, a, b) => Scalar::Bool(scalar::compare(*op, self.get(*a), self.get(*b))),
+            Op::Fma(a, b, c) => scalar::fma(self.get(*a), self.get(*b), self.get(*c)),
+            Op::Select(c, a, b) => self.get(if self.get(*c) == Scalar::Bool(true) { *a } else { *b }),
+            Op::Cast(to, a) => scalar::cast(*to, self.get(*a)),
+            Op::Bitcast(to, a) => scalar::bitcast(*to, self.get(*a)),
+            Op::Call(function, arguments) => {
+                let arguments: Vec<Scalar> = arguments.iter().map(|a| self.get(*a)).collect();
+                self.functions[slot(*function)].call(&arguments)
+            }
+            Op::Load { buffer, view, at } => self.load(statement, *buffer, view.as_deref(), at)?,
+            Op::Check { value, bound, site } => {
+                let (index, bound) = (self.integer(*value), self.size(bound));
+                if !(0..bound).contains(&index) {
+                    return Err(Stop::Fault(Fault { site: *site, index, bound }));
+                }
+                Scalar::I64(index)
+            }
+            Op::Prefix(_, of) => {
+                let x = self.get(*of);
+                self.prefixes[slot(value)].as_mut().map_or(x, |running| running.push(x))
+            }
+        })
+    }
+
+    fn load(
+        &mut self,
+        statement: &'p Statement,
+        buffer: BufferId,
+        view: Option<&[Size]>,
+        at: &[Subscript],
+    ) -> Step<'p, Scalar> {
+        let seen = view.map(|view| view.iter().map(|n| self.size(n)).collect::<Vec<_>>());
+        let memory = &self.memory[slot(buffer)];
+        if let Some(seen) = &seen
+            && count(seen) != count(&memory.shape)
+        {
+            return Err(Stop::Access(statement, Problem::View));
+        }
+        let element = self.element(statement, seen.as_deref().unwrap_or(&memory.shape), at)?;
+        self.traffic[slot(buffer)].loads += 1;
+        if let Some(time) = memory.stored.get(element) {
+            let visible = |(began, iteration): &(u64, u64)| *time < *began || *time >= *iteration;
+            if *time == 0 || !self.around.iter().all(visible) {
+                return Err(Stop::Access(statement, Problem::NotStored));
+            }
+        }
+        memory.get(element).ok_or(Stop::Access(statement, Problem::View))
+    }
+
+    fn store(&mut self, statement: &'p Statement, buffer: BufferId, at: &[Subscript], value: Scalar) -> Step<'p> {
+        let element = self.element(statement, &self.memory[slot(buffer)].shape, at)?;
+        self.traffic[slot(buffer)].stores += 1;
+        let memory = &mut self.memory[slot(buffer)];
+        let (Some(time), Contents::Own(array)) = (memory.stored.get_mut(element), &mut memory.contents) else {
+            return Err(Stop::Access(statement, Problem::NotWritable));
+        };
+        if *time >= self.began {
+            return Err(Stop::Access(statement, Problem::StoredTwice));
+        }
+        *time = self.clock;
+        if array.set(element, value) { Ok(()) } else { Err(Stop::Access(statement, Problem::NotWritable)) }
+    }
+
+    /// The row-major number of an element.
+    fn element(&self, statement: &'p Statement, shape: &[i64], at: &[Subscript]) -> Step<'p, usize> {
+        let mut element = 0i64;
+        for (axis, (subscript, length)) in at.iter().zip(shape).enumerate() {
+            let index = match subscript {
+                Subscript::Affine(a) => self.affine(a),
+                Subscript::Value(v) => self.integer(*v),
+            };
+            if !(0..*length).contains(&index) {
+                return Err(Stop::Access(statement, Problem::Outside { axis, index, length: *length }));
+            }
+            // Stays below the number of elements, if every later length is at least 1: checked as we go.
+            element = element.wrapping_mul(*length).wrapping_add(index);
+        }
+        usize::try_from(element).map_err(|_| Stop::Access(statement, Problem::View))
+    }
+
+    fn affine(&self, a: &Affine<IndexId>) -> i64 {
+        let term =
+            |(index, coefficient): &(IndexId, Size)| self.size(coefficient).wrapping_mul(self.indices[slot(*index)]);
+        a.terms().iter().map(term).fold(self.size(a.constant_part()), i64::wrapping_add)
+    }
+
+    /// The value of a size. Before the first kernel all were found to have one.
+    fn size(&self, size: &Size) -> i64 {
+        self.binding.size(size).unwrap_or(0)
+    }
+
+    fn get(&self, value: ValueId) -> Scalar {
+        self.values[slot(value)]
+    }
+
+    fn integer(&self, value: ValueId) -> i64 {
+        if let Scalar::I64(v) = self.get(value) { v } else { 0 }
+    }
+}
+
+/// The number of elements of a shape, unless there is none.
+fn count(shape: &[i64]) -> Option<i64> {
+    if shape.contains(&0) {
+        return Some(0);
+    }
+    shape.iter().try_fold(1i64, |product, n| product.checked_mul(*n).filter(|p| *p >= 0))
+}
+
+/// Where the entry of an id stands.
+fn slot(id: impl Into<Slot>) -> usize {
+    id.into().0
+}
+
+struct Slot(usize);
+
+macro_rules! slots {
+    ($($id:ty),*) => {
+        $(impl From<$id> for Slot {
+            fn from(id: $id) -> Slot {
+                Slot(id.as_u32() as usize)
+            }
+        })*
+    };
+}
+
+slots!(BufferId, ir::nest::FunctionId, IndexId, ValueId);
