@@ -7,6 +7,7 @@ use ir::{Array, Dtype, Scalar};
 
 fn program(text: &str) -> Program {
     let program: Program = text.parse().unwrap_or_else(|e| panic!("{e}"));
+    ir::verify::verify(&program).unwrap_or_else(|e| panic!("{e}"));
     program
 }
 

@@ -16,6 +16,7 @@ pub mod parse;
 pub mod print;
 pub mod scalar;
 pub mod size;
+pub mod verify;
 pub mod visit;
 
 pub use affine::Affine;

@@ -278,7 +278,7 @@ pub struct Reduction {
     pub op: ReduceOp,
     /// Its order: part of the meaning.
     pub order: Order,
-    /// The value of the body that is reduced.
+    /// The value that is reduced, visible at the end of the body.
     pub input: ValueId,
 }
 
@@ -307,7 +307,7 @@ pub struct Contraction {
 pub struct Prologue {
     /// Statements: in the plain case a single load.
     pub body: Block,
-    /// The factor, defined in the body.
+    /// The factor, visible at the end of the body.
     pub value: ValueId,
 }
 

@@ -16,11 +16,10 @@ use crate::nest::{
     Buffer, BufferId, FunctionId, IndexId, Program, Relation, Requirement, Role, Site, SiteId, Symbol, SymbolSource,
 };
 use crate::size::Atom;
+use crate::verify::MAX_DEPTH;
 use crate::{Affine, Dtype, Origin, Scalar, Size, SymbolId};
 use token::Token;
 
-/// How deep blocks or parentheses may nest.
-const MAX_DEPTH: usize = 100;
 /// How many atoms a size in the text may come to, multiplied out.
 const MAX_ATOMS: usize = 4096;
 /// The greatest number of a value.

@@ -1,0 +1,420 @@
+//! The rules that a program keeps from lowering to code generation, checked after every pass in tests and debug
+//! builds. Engines rely on them without looking again. The message is for whoever wrote the pass: it names the
+//! kernel, the statement and the rule.
+//!
+//! What only a run can show (subscripts inside, elements stored once and before they are loaded, views of the
+//! same number of elements) the interpreter checks.
+
+mod ops;
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use cranelift_entity::{EntityRef, PrimaryMap};
+
+use crate::build::Values;
+use crate::nest::{
+    Block, Buffer, Contraction, Extent, Function, Index, IndexId, Kernel, Loop, LoopKind, Program, Role, Statement,
+    SymbolSource, ValueId,
+};
+use crate::{Affine, Dtype, Order, Size, print, visit};
+
+/// How deep blocks may nest, so that walking them by recursion is safe.
+pub const MAX_DEPTH: usize = 100;
+
+/// A broken rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VerifyError {
+    /// The kernel or function and the statement, or the part of the program.
+    pub place: String,
+    /// The rule, with what breaks it.
+    pub message: String,
+}
+
+impl fmt::Display for VerifyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.message)
+    }
+}
+
+impl std::error::Error for VerifyError {}
+
+type Result<T = (), E = VerifyError> = std::result::Result<T, E>;
+
+/// Checks every rule, up to the first that is broken.
+pub fn verify(program: &Program) -> Result {
+    names(program)?;
+    declarations(program)?;
+    for function in program.functions.values() {
+        self::function(program, function)?;
+    }
+    for kernel in program.kernels.values() {
+        self::kernel(program, kernel)?;
+    }
+    Ok(())
+}
+
+fn fail<T>(place: impl Into<String>, message: impl Into<String>) -> Result<T> {
+    Err(VerifyError { place: place.into(), message: message.into() })
+}
+
+fn unique<'n>(what: &str, names: impl Iterator<Item = &'n String>) -> Result {
+    let mut seen = BTreeSet::new();
+    for name in names {
+        if !seen.insert(name) {
+            return fail(format!("{what} {name}"), "the name is there twice");
+        }
+    }
+    Ok(())
+}
+
+fn names(program: &Program) -> Result {
+    unique("size", program.symbols.values().map(|s| &s.name))?;
+    unique("buffer", program.buffers.values().map(|b| &b.name))?;
+    unique("function", program.functions.values().map(|f| &f.name))?;
+    unique("kernel", program.kernels.values().map(|k| &k.name))
+}
+
+fn declarations(program: &Program) -> Result {
+    for buffer in program.buffers.values() {
+        self::buffer(program, buffer)?;
+    }
+    let (inputs, outputs) = (program.inputs(), program.outputs());
+    for (what, found) in [("inputs", &inputs), ("outputs", &outputs)] {
+        for (n, id) in found.iter().enumerate() {
+            if !matches!(&program.buffers[*id].role, Role::Input(k) | Role::Output(k) if *k == n) {
+                return fail(what, format!("are not numbered from 0 without gaps: there is no number {n}"));
+            }
+        }
+    }
+    for symbol in program.symbols.values() {
+        let place = format!("size {}", symbol.name);
+        let (SymbolSource::Dimension { input, .. } | SymbolSource::Scalar { input }) = symbol.source;
+        let Some(buffer) = inputs.get(input).map(|id| &program.buffers[*id]) else {
+            return fail(place, format!("there is no input {input}"));
+        };
+        match symbol.source {
+            SymbolSource::Dimension { axis, .. } if axis >= buffer.shape.len() => {
+                return fail(place, format!("input {input} has no axis {axis}"));
+            }
+            SymbolSource::Scalar { .. } if !(buffer.shape.is_empty() && buffer.dtype.is_int()) => {
+                return fail(place, format!("input {input} is no integer scalar"));
+            }
+            _ => {}
+        }
+    }
+    for (n, r) in program.requires.iter().enumerate() {
+        if ![&r.left, &r.right].into_iter().chain(&r.unless_empty).all(|s| known_size(program, s)) {
+            return fail(format!("requirement {n}"), "a size name of it is not there");
+        }
+    }
+    Ok(())
+}
+
+fn buffer(program: &Program, buffer: &Buffer) -> Result {
+    let place = format!("buffer {}", buffer.name);
+    if !buffer.shape.iter().all(|s| known_size(program, s)) {
+        return fail(place, "a size name of its shape is not there");
+    }
+    let Role::Constant(elements) = &buffer.role else { return Ok(()) };
+    let mut count = Some(1usize);
+    for size in &buffer.shape {
+        let length = size.as_constant().and_then(|n| usize::try_from(n).ok());
+        count = count.zip(length).and_then(|(c, n)| c.checked_mul(n));
+    }
+    if count != Some(elements.len()) {
+        return fail(place, format!("has {} elements, another number than its shape", elements.len()));
+    }
+    match elements.iter().find(|e| e.dtype() != buffer.dtype) {
+        Some(odd) => fail(place, format!("is {} and has an element of type {}", buffer.dtype, odd.dtype())),
+        None => Ok(()),
+    }
+}
+
+fn known_size(program: &Program, size: &Size) -> bool {
+    let mut known = true;
+    size.for_each_symbol(&mut |s| known &= program.symbols.get(s).is_some());
+    known
+}
+
+fn function(program: &Program, f: &Function) -> Result {
+    let mut checker = Checker::new(program, format!("function @{}", f.name), &f.values, None);
+    if f.params.len() != f.math.arity() {
+        return fail(checker.place, format!("{} has {} parameters", f.math, f.math.arity()));
+    }
+    for param in &f.params {
+        checker.define(None, *param)?;
+    }
+    let context = Context { stores: Err("a function stores nothing"), scan: false };
+    checker.block(None, &f.body, context, &[f.result])
+}
+
+fn kernel(program: &Program, k: &Kernel) -> Result {
+    let mut checker = Checker::new(program, format!("kernel @{}", k.name), &k.values, Some(&k.indices));
+    let sizes = program.symbols.values().map(|s| &s.name);
+    if let Err(error) = unique("index", sizes.chain(k.indices.values().map(|i| &i.name))) {
+        return fail(format!("{}: {}", checker.place, error.place), error.message);
+    }
+    checker.block(None, &k.body, Context { stores: Ok(()), scan: false }, &[])
+}
+
+/// What the place of a statement allows it.
+#[derive(Clone, Copy)]
+struct Context {
+    /// Whether it may store, or why not.
+    stores: Result<(), &'static str>,
+    /// Whether it stands directly in the body of a scan.
+    scan: bool,
+}
+
+/// The body of one kernel or function, and what is visible where the check has come to.
+struct Checker<'p> {
+    program: &'p Program,
+    place: String,
+    values: &'p Values,
+    /// None in a function.
+    indices: Option<&'p PrimaryMap<IndexId, Index>>,
+    defined: Vec<bool>,
+    /// Of each value, whether it is visible; the stack holds those that are, in the order of their definitions.
+    visible: Vec<bool>,
+    stack: Vec<ValueId>,
+    index_bound: Vec<bool>,
+    index_visible: Vec<bool>,
+    depth: usize,
+}
+
+impl<'p> Checker<'p> {
+    fn new(
+        program: &'p Program,
+        place: String,
+        values: &'p Values,
+        indices: Option<&'p PrimaryMap<IndexId, Index>>,
+    ) -> Checker<'p> {
+        let flags = vec![false; values.len()];
+        let index_flags = vec![false; indices.map_or(0, PrimaryMap::len)];
+        Checker {
+            program,
+            place,
+            values,
+            indices,
+            defined: flags.clone(),
+            visible: flags,
+            stack: vec![],
+            index_bound: index_flags.clone(),
+            index_visible: index_flags,
+            depth: 0,
+        }
+    }
+
+    fn fail<T>(&self, statement: Option<&Statement>, message: impl Into<String>) -> Result<T> {
+        let Some(statement) = statement else { return fail(&self.place, message) };
+        let none = PrimaryMap::new();
+        let line = print::headline(self.program, self.indices.unwrap_or(&none), self.values, statement);
+        fail(format!("{}: `{line}`", self.place), message)
+    }
+
+    fn define(&mut self, statement: Option<&Statement>, value: ValueId) -> Result {
+        match self.defined.get_mut(value.index()) {
+            None => self.fail(statement, format!("{value} has no type")),
+            Some(true) => self.fail(statement, format!("{value} is defined twice")),
+            Some(defined) => {
+                *defined = true;
+                self.visible[value.index()] = true;
+                self.stack.push(value);
+                Ok(())
+            }
+        }
+    }
+
+    /// Defines a value that must have type `dtype`.
+    fn define_as(&mut self, statement: &Statement, value: ValueId, dtype: Dtype) -> Result {
+        self.define(Some(statement), value)?;
+        match self.values[value] {
+            found if found == dtype => Ok(()),
+            found => self.fail(Some(statement), format!("{value} is {found}, its definition is {dtype}")),
+        }
+    }
+
+    /// The type of a value that is visible.
+    fn used(&self, statement: Option<&Statement>, value: ValueId) -> Result<Dtype> {
+        match self.visible.get(value.index()) {
+            Some(true) => Ok(self.values[value]),
+            _ => self.fail(statement, format!("{value} is not defined here")),
+        }
+    }
+
+    fn used_as(&self, statement: &Statement, value: ValueId, dtype: Dtype) -> Result {
+        match self.used(Some(statement), value)? {
+            found if found == dtype => Ok(()),
+            found => self.fail(Some(statement), format!("{value} is {found}, expected {dtype}")),
+        }
+    }
+
+    /// A block, at whose end `yields` must be visible. What it defines is not visible after it.
+    fn block(&mut self, holder: Option<&Statement>, block: &Block, context: Context, yields: &[ValueId]) -> Result {
+        if self.depth == MAX_DEPTH {
+            return self.fail(holder, format!("blocks nest more than {MAX_DEPTH} deep"));
+        }
+        self.depth += 1;
+        let height = self.stack.len();
+        for statement in block {
+            self.statement(statement, context)?;
+        }
+        for value in yields {
+            self.used(holder, *value)?;
+        }
+        for value in self.stack.drain(height..) {
+            self.visible[value.index()] = false;
+        }
+        self.depth -= 1;
+        Ok(())
+    }
+
+    fn statement(&mut self, statement: &Statement, context: Context) -> Result {
+        let s = Some(statement);
+        if self.indices.is_none() && !matches!(statement, Statement::Let { .. } | Statement::If { .. }) {
+            return self.fail(s, "a function holds `let` and `if` only");
+        }
+        match statement {
+            Statement::Let { value, op } => {
+                let dtype = self.op(statement, op, context)?;
+                self.define_as(statement, *value, dtype)
+            }
+            Statement::Store { buffer, at, value } => {
+                if let Err(why) = context.stores {
+                    return self.fail(s, why);
+                }
+                let Some(buffer) = self.program.buffers.get(*buffer) else { return self.fail(s, "no such buffer") };
+                if !matches!(buffer.role, Role::Output(_) | Role::Temp) {
+                    return self.fail(s, "only outputs and temporaries are stored to");
+                }
+                self.subscripts(statement, at, buffer.shape.len())?;
+                self.used_as(statement, *value, buffer.dtype)
+            }
+            Statement::If { condition, then, otherwise, results } => {
+                self.used_as(statement, *condition, Dtype::Bool)?;
+                let inner = Context { scan: false, ..context };
+                self.block(s, then, inner, &results.iter().map(|r| r.1).collect::<Vec<_>>())?;
+                self.block(s, otherwise, inner, &results.iter().map(|r| r.2).collect::<Vec<_>>())?;
+                for (value, yes, no) in results {
+                    if self.values[*yes] != self.values[*no] {
+                        return self.fail(s, format!("{yes} and {no} have different types"));
+                    }
+                    self.define_as(statement, *value, self.values[*yes])?;
+                }
+                Ok(())
+            }
+            Statement::Loop(l) => self.loop_(statement, l, context),
+            Statement::Contract(c) => self.contract(statement, c, context),
+        }
+    }
+
+    fn loop_(&mut self, statement: &Statement, l: &Loop, context: Context) -> Result {
+        let s = Some(statement);
+        self.extents(statement, &l.dims)?;
+        if l.dims.is_empty() {
+            return self.fail(s, "a loop has an index");
+        }
+        self.bind(statement, &l.dims)?;
+        let inner = Context { scan: false, ..context };
+        match &l.kind {
+            LoopKind::Parallel | LoopKind::Serial => self.block(s, &l.body, inner, &[])?,
+            LoopKind::Reduce(reductions) => {
+                let inner = Context { stores: Err("the body of a reduction stores nothing"), ..inner };
+                self.block(s, &l.body, inner, &reductions.iter().map(|r| r.input).collect::<Vec<_>>())?;
+                for r in reductions {
+                    let dtype = self.values[r.input];
+                    self.reduces(statement, r.op, r.input)?;
+                    if r.op.depends_on_order(dtype) == (r.order == Order::Free) {
+                        let not = if r.op.depends_on_order(dtype) { "not " } else { "" };
+                        return self.fail(s, format!("the order of {} over {dtype} is {not}free", r.op));
+                    }
+                    self.define_as(statement, r.result, r.op.result(dtype))?;
+                }
+            }
+            LoopKind::Scan => {
+                if l.dims.len() != 1 {
+                    return self.fail(s, "a scan has one index");
+                }
+                let stored = visit::stores(&l.body);
+                if let Some(both) = visit::loads(&l.body).into_iter().find(|b| stored.contains(b)) {
+                    let name = self.program.buffers.get(both).map_or("", |b| &b.name);
+                    return self.fail(s, format!("a scan loads from %{name}, to which it stores"));
+                }
+                self.block(s, &l.body, Context { scan: true, ..context }, &[])?;
+            }
+        }
+        self.unbind(&l.dims);
+        Ok(())
+    }
+
+    fn contract(&mut self, statement: &Statement, c: &Contraction, context: Context) -> Result {
+        let s = Some(statement);
+        self.extents(statement, &c.free)?;
+        self.extents(statement, &c.reduce)?;
+        if c.reduce.is_empty() {
+            return self.fail(s, "a contraction sums over an index");
+        }
+        self.bind(statement, &c.free)?;
+        self.bind(statement, &c.reduce)?;
+        let prologue = Context { stores: Err("a prologue stores nothing"), scan: false };
+        for side in [&c.left, &c.right] {
+            self.block(s, &side.body, prologue, &[side.value])?;
+        }
+        self.unbind(&c.reduce);
+        let dtype = self.values[c.left.value];
+        if self.values[c.right.value] != dtype {
+            return self.fail(s, "the factors have different types");
+        }
+        self.contracts(statement, c.left.value)?;
+        // The sum is visible in the epilogue alone.
+        let height = self.stack.len();
+        self.define_as(statement, c.result, dtype)?;
+        self.block(s, &c.epilogue, Context { scan: false, ..context }, &[])?;
+        for value in self.stack.drain(height..) {
+            self.visible[value.index()] = false;
+        }
+        self.unbind(&c.free);
+        if visit::stores(&c.epilogue).is_empty() { self.fail(s, "the epilogue stores nothing") } else { Ok(()) }
+    }
+
+    /// Extents see what is outside of the loop.
+    fn extents(&self, statement: &Statement, dims: &[(IndexId, Extent)]) -> Result {
+        dims.iter().try_for_each(|(_, extent)| match extent {
+            Extent::Affine(a) => self.affine(statement, a),
+            Extent::Value(v) => self.used_as(statement, *v, Dtype::I64),
+        })
+    }
+
+    fn bind(&mut self, statement: &Statement, dims: &[(IndexId, Extent)]) -> Result {
+        for (index, _) in dims {
+            match self.index_bound.get_mut(index.index()) {
+                None => return self.fail(Some(statement), format!("there is no index {index}")),
+                Some(true) => return self.fail(Some(statement), "binds an index that is bound elsewhere"),
+                Some(bound) => *bound = true,
+            }
+            self.index_visible[index.index()] = true;
+        }
+        Ok(())
+    }
+
+    fn unbind(&mut self, dims: &[(IndexId, Extent)]) {
+        dims.iter().for_each(|(index, _)| self.index_visible[index.index()] = false);
+    }
+
+    fn affine(&self, statement: &Statement, a: &Affine<IndexId>) -> Result {
+        for (index, coefficient) in a.terms() {
+            if self.index_visible.get(index.index()) != Some(&true) {
+                let name =
+                    self.indices.and_then(|i| i.get(*index)).map_or_else(|| index.to_string(), |i| i.name.clone());
+                return self.fail(Some(statement), format!("index {name} is not bound here"));
+            }
+            self.size(statement, coefficient)?;
+        }
+        self.size(statement, a.constant_part())
+    }
+
+    fn size(&self, statement: &Statement, size: &Size) -> Result {
+        if known_size(self.program, size) { Ok(()) } else { self.fail(Some(statement), "a size name is not there") }
+    }
+}

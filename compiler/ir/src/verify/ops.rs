@@ -1,0 +1,176 @@
+//! The rules of operations: which types they take, and where they may stand.
+
+use super::{Checker, Context, Result};
+use crate::build::op_dtype;
+use crate::nest::{Op, Statement, Subscript, ValueId};
+use crate::{BinaryOp, Dtype, ReduceOp, UnaryOp};
+
+/// A family of types that an operation takes.
+#[derive(Clone, Copy)]
+enum Takes {
+    Numbers,
+    Integers,
+    Floats,
+    BoolsAndIntegers,
+    Bools,
+}
+
+impl Takes {
+    /// Storage types are in no family: values of them are only moved and cast.
+    fn includes(self, dtype: Dtype) -> bool {
+        let (int, float) = (dtype.is_int(), dtype.is_float());
+        !dtype.is_storage()
+            && match self {
+                Takes::Numbers => int || float,
+                Takes::Integers => int,
+                Takes::Floats => float,
+                Takes::BoolsAndIntegers => !float,
+                Takes::Bools => dtype == Dtype::Bool,
+            }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Takes::Numbers => "numbers",
+            Takes::Integers => "integers",
+            Takes::Floats => "floats",
+            Takes::BoolsAndIntegers => "bools and integers",
+            Takes::Bools => "bools",
+        }
+    }
+}
+
+fn unary(op: UnaryOp) -> Takes {
+    match op {
+        UnaryOp::Neg | UnaryOp::Abs => Takes::Numbers,
+        UnaryOp::Not => Takes::BoolsAndIntegers,
+        UnaryOp::Sqrt | UnaryOp::Floor | UnaryOp::Ceil | UnaryOp::Trunc | UnaryOp::Round => Takes::Floats,
+    }
+}
+
+fn binary(op: BinaryOp) -> Takes {
+    match op {
+        BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul | BinaryOp::Div | BinaryOp::Rem => Takes::Numbers,
+        BinaryOp::Min | BinaryOp::Max => Takes::Numbers,
+        BinaryOp::And | BinaryOp::Or | BinaryOp::Xor => Takes::BoolsAndIntegers,
+        BinaryOp::Shl | BinaryOp::Shr => Takes::Integers,
+    }
+}
+
+fn reduction(op: ReduceOp) -> Takes {
+    match op {
+        ReduceOp::Any | ReduceOp::All => Takes::Bools,
+        ReduceOp::Sum | ReduceOp::Prod | ReduceOp::Max | ReduceOp::Min | ReduceOp::ArgMax | ReduceOp::ArgMin => {
+            Takes::Numbers
+        }
+    }
+}
+
+impl Checker<'_> {
+    /// Checks an operation and gives its type.
+    pub(super) fn op(&self, statement: &Statement, op: &Op, context: Context) -> Result<Dtype> {
+        let s = Some(statement);
+        if self.indices.is_none()
+            && matches!(op, Op::Affine(_) | Op::Call(..) | Op::Load { .. } | Op::Check { .. } | Op::Prefix(..))
+        {
+            return self.fail(s, "a function computes from its parameters alone, without calls");
+        }
+        let mut operands = vec![];
+        op.for_each_operand(|v| operands.push(v));
+        for value in operands {
+            self.used(s, value)?;
+        }
+        match op {
+            Op::Constant(_) => {}
+            Op::Affine(a) => self.affine(statement, a)?,
+            Op::Unary(op, a) => self.takes(statement, op.name(), unary(*op), *a)?,
+            Op::Binary(op, a, b) => {
+                self.takes(statement, op.name(), binary(*op), *a)?;
+                self.used_as(statement, *b, self.values[*a])?;
+            }
+            Op::Compare(op, a, b) => {
+                if self.values[*a].is_storage() {
+                    return self.fail(s, format!("{op} takes no {}", self.values[*a]));
+                }
+                self.used_as(statement, *b, self.values[*a])?;
+            }
+            Op::Fma(a, b, c) => {
+                self.takes(statement, "fma", Takes::Floats, *a)?;
+                self.used_as(statement, *b, self.values[*a])?;
+                self.used_as(statement, *c, self.values[*a])?;
+            }
+            Op::Select(condition, a, b) => {
+                self.used_as(statement, *condition, Dtype::Bool)?;
+                self.used_as(statement, *b, self.values[*a])?;
+            }
+            Op::Cast(..) => {}
+            Op::Bitcast(to, a) => {
+                self.takes(statement, "bitcast", Takes::Numbers, *a)?;
+                if !Takes::Numbers.includes(*to) || to.bytes() != self.values[*a].bytes() {
+                    return self.fail(s, format!("there is no bitcast from {} to {to}", self.values[*a]));
+                }
+            }
+            Op::Call(function, arguments) => {
+                let Some(f) = self.program.functions.get(*function) else { return self.fail(s, "no such function") };
+                if f.params.len() != arguments.len() {
+                    return self.fail(s, format!("@{} has {} parameters", f.name, f.params.len()));
+                }
+                for (param, argument) in f.params.iter().zip(arguments) {
+                    self.used_as(statement, *argument, f.values[*param])?;
+                }
+            }
+            Op::Load { buffer, view, at } => {
+                let Some(buffer) = self.program.buffers.get(*buffer) else { return self.fail(s, "no such buffer") };
+                for size in view.iter().flatten() {
+                    self.size(statement, size)?;
+                }
+                self.subscripts(statement, at, view.as_ref().unwrap_or(&buffer.shape).len())?;
+            }
+            Op::Check { value, bound, site } => {
+                self.used_as(statement, *value, Dtype::I64)?;
+                self.size(statement, bound)?;
+                if self.program.sites.get(*site).is_none() {
+                    return self.fail(s, format!("there is no {site}"));
+                }
+            }
+            Op::Prefix(op, a) => {
+                if !context.scan {
+                    return self.fail(s, "a prefix stands directly in the body of a scan");
+                }
+                self.reduces(statement, *op, *a)?;
+            }
+        }
+        match op_dtype(self.program, self.values, op) {
+            Some(dtype) => Ok(dtype),
+            None => self.fail(s, "it mentions what is not there"),
+        }
+    }
+
+    fn takes(&self, statement: &Statement, op: &str, family: Takes, value: ValueId) -> Result {
+        let dtype = self.values[value];
+        if family.includes(dtype) {
+            return Ok(());
+        }
+        self.fail(Some(statement), format!("{op} takes {}, {value} is {dtype}", family.name()))
+    }
+
+    /// Whether a reduction takes elements of the type of `value`, which need not be visible any more.
+    pub(super) fn reduces(&self, statement: &Statement, op: ReduceOp, value: ValueId) -> Result {
+        self.takes(statement, op.name(), reduction(op), value)
+    }
+
+    /// Whether a contraction takes factors of the type of `value`.
+    pub(super) fn contracts(&self, statement: &Statement, value: ValueId) -> Result {
+        self.takes(statement, "a contraction", Takes::Numbers, value)
+    }
+
+    pub(super) fn subscripts(&self, statement: &Statement, at: &[Subscript], rank: usize) -> Result {
+        if at.len() != rank {
+            return self.fail(Some(statement), format!("{} subscripts for {rank} axes", at.len()));
+        }
+        at.iter().try_for_each(|subscript| match subscript {
+            Subscript::Affine(a) => self.affine(statement, a),
+            Subscript::Value(v) => self.used_as(statement, *v, Dtype::I64),
+        })
+    }
+}

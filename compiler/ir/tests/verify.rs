@@ -1,0 +1,329 @@
+//! Every rule of the verifier, with IR that breaks it.
+
+use ir::nest::{Index, Program, Role};
+use ir::verify::verify;
+use ir::{Dtype, Scalar};
+
+const HEADER: &str = r#"
+  symbol n = dim 0 of input 0
+  input %x: f32[n]
+  input %k: i32[n]
+  input %h: bf16[n]
+  output %y: f32[n]
+  temp %t: f32[n]
+  site0 = axis 0 of "x" at 0..0
+  function @exp.f32 = exp(v0: f32) { yield v0 }
+"#;
+
+fn parse(parts: &str) -> Program {
+    format!("program @p {{ {parts} }}").parse().unwrap_or_else(|e| panic!("{e}\n{parts}"))
+}
+
+fn with_kernel(body: &str) -> Program {
+    parse(&format!("{HEADER} kernel @k {{ {body} }}"))
+}
+
+fn message(program: &Program) -> String {
+    verify(program).expect_err("it breaks a rule").to_string()
+}
+
+/// Checks a table of kernel bodies and the messages they get.
+fn table(cases: &[(&str, &str)]) {
+    for (body, expected) in cases {
+        assert_eq!(message(&with_kernel(body)), format!("kernel @k: {expected}"), "{body}");
+    }
+}
+
+#[test]
+fn right_programs_pass() {
+    let body = "
+      parallel i < n {
+        v0 = load %x[i]
+        v1 = call @exp.f32(v0)
+        v2 = load %h[i]
+        v3 = cast f32 v2
+        v5 = lt v1, v3
+        v4 = select v5, v1, v3
+        store %t[i], v4
+      }
+      scan s < n {
+        v6 = load %x as [n, 1][s, 0]
+        v7 = prefix sum v6
+        store %y[s], v7
+      }";
+    verify(&with_kernel(body)).unwrap();
+}
+
+#[test]
+fn declarations() {
+    let cases = [
+        ("symbol n = dim 0 of input 0", "size n: there is no input 0"),
+        ("symbol n = dim 1 of input 0 input %x: f32[3]", "size n: input 0 has no axis 1"),
+        ("symbol n = value of input 0 input %x: f32", "size n: input 0 is no integer scalar"),
+        ("symbol n = value of input 0 input %x: i32[2]", "size n: input 0 is no integer scalar"),
+        ("input 1 %x: f32", "inputs: are not numbered from 0 without gaps: there is no number 0"),
+        ("input %x: f32 input 0 %y: f32", "inputs: are not numbered from 0 without gaps: there is no number 1"),
+        ("output %x: f32 output 2 %y: f32", "outputs: are not numbered from 0 without gaps: there is no number 1"),
+        ("constant %c: f32[2] = [1.0]", "buffer c: has 1 elements, another number than its shape"),
+        (
+            "symbol n = dim 0 of input 0 input %x: f32[n] constant %c: f32[n] = [1.0]",
+            "buffer c: has 1 elements, another number than its shape",
+        ),
+        ("kernel @k { } kernel @k { }", "kernel k: the name is there twice"),
+    ];
+    for (parts, expected) in cases {
+        assert_eq!(message(&parse(parts)), expected, "{parts}");
+    }
+}
+
+/// What text cannot say, since the parser finds things by their names.
+#[test]
+fn declarations_that_text_cannot_say() {
+    let program = || with_kernel("parallel i < n { parallel j < n { } }");
+    let mut p = program();
+    p.buffers.values_mut().for_each(|b| b.name = "same".into());
+    assert_eq!(message(&p), "buffer same: the name is there twice");
+    let mut p = program();
+    let symbol = p.symbols.values().next().cloned().unwrap();
+    p.symbols.push(symbol);
+    assert_eq!(message(&p), "size n: the name is there twice");
+    let mut p = program();
+    let f = p.functions.values().next().cloned().unwrap();
+    p.functions.push(f);
+    assert_eq!(message(&p), "function exp.f32: the name is there twice");
+    let mut p = program();
+    p.kernels.values_mut().for_each(|k| _ = k.indices.push(Index { name: "i".into() }));
+    assert_eq!(message(&p), "kernel @k: index i: the name is there twice");
+    let mut p = program();
+    p.kernels.values_mut().for_each(|k| _ = k.indices.push(Index { name: "n".into() }));
+    assert_eq!(message(&p), "kernel @k: index n: the name is there twice");
+    let mut p = program();
+    p.symbols.clear();
+    assert_eq!(message(&p), "buffer x: a size name of its shape is not there");
+    p.buffers.clear();
+    assert_eq!(message(&p), "kernel @k: `parallel i < ? {`: a size name is not there");
+    let mut p = parse("symbol n = dim 0 of input 0 input %x: f32[1] require n == 3 as \"a\", \"b\" at 0..0");
+    p.symbols.clear();
+    assert_eq!(message(&p), "requirement 0: a size name of it is not there");
+    let mut p = parse("constant %c: f32[1] = [1.0]");
+    p.buffers.values_mut().for_each(|b| b.role = Role::Constant(vec![Scalar::one(Dtype::F64)]));
+    assert_eq!(message(&p), "buffer c: is f32 and has an element of type f64");
+    let mut p = with_kernel("v0 = load %x[0] v1 = call @exp.f32(v0) v2 = const i64 0 v3 = check v2 < 1 at site0");
+    p.sites.clear();
+    assert_eq!(message(&p), "kernel @k: `v3 = check v2 < 1 at site0`: there is no site0");
+    p.functions.clear();
+    assert_eq!(message(&p), "kernel @k: `v1: f32 = call @f0(v0)`: no such function");
+    p.buffers.clear();
+    assert_eq!(message(&p), "size n: there is no input 0");
+    p.symbols.clear();
+    assert_eq!(message(&p), "kernel @k: `v0: f32 = load %b0[0]`: no such buffer");
+}
+
+#[test]
+fn functions() {
+    let cases = [
+        ("exp(v0: f32, v1: f32) { yield v0 }", "exp has 1 parameters"),
+        ("exp(v0: f32) { yield v1 }", "v1 is not defined here"),
+        ("pow(v0: f32, v0: f32) { yield v0 }", "v0 is defined twice"),
+        (
+            "exp(v0: f32) { v1 = load %x[] yield v1 }",
+            "`v1 = load %x[]`: a function computes from its parameters alone, without calls",
+        ),
+        ("exp(v0: f32) { store %y[], v0 yield v0 }", "`store %y[], v0`: a function holds `let` and `if` only"),
+    ];
+    for (function, expected) in cases {
+        let program = parse(&format!("input %x: f32 output %y: f32 function @f = {function}"));
+        assert_eq!(message(&program), format!("function @f: {expected}"));
+    }
+}
+
+#[test]
+fn definitions_and_scopes() {
+    table(&[
+        ("store %y[0], v0", "`store %y[0], v0`: v0 is not defined here"),
+        ("v0: f32 = neg v1 v1 = load %x[0]", "`v0 = neg v1`: v1 is not defined here"),
+        ("v0 = load %x[0] v0 = load %x[0]", "`v0 = load %x[0]`: v0 is defined twice"),
+        ("parallel i < n { v0 = load %x[i] } store %y[0], v0", "`store %y[0], v0`: v0 is not defined here"),
+        (
+            "v0 = const bool true if v0 { v1 = load %x[0] } else { store %y[0], v1 }",
+            "`store %y[0], v1`: v1 is not defined here",
+        ),
+        (
+            "v0 = const bool true v2 = if v0 { v1 = load %x[0] yield v1 } else { yield v1 }",
+            "`v2 = if v0 {`: v1 is not defined here",
+        ),
+        (
+            "v1 = reduce i < n { v0 = load %x[i] store %t[i], v1 } with max free v0",
+            "`store %t[i], v1`: the body of a reduction stores nothing",
+        ),
+        ("v1 = reduce i < n { } with max free v0", "`v1: bool = reduce i < n {`: v0 is not defined here"),
+        ("v0: f64 = load %x[0]", "`v0: f64 = load %x[0]`: v0 is f64, its definition is f32"),
+    ]);
+}
+
+#[test]
+fn indices() {
+    table(&[
+        ("indices i parallel i < i { }", "`parallel i < i {`: index i is not bound here"),
+        ("parallel i < n, j < i { }", "`parallel i < n, j < i {`: index i is not bound here"),
+        ("parallel i < n { } v0 = affine i", "`v0 = affine i`: index i is not bound here"),
+        (
+            "indices i parallel i < n { parallel i < n { } }",
+            "`parallel i < n {`: binds an index that is bound elsewhere",
+        ),
+        (
+            "indices i parallel i < n { } parallel i < n { }",
+            "`parallel i < n {`: binds an index that is bound elsewhere",
+        ),
+        (
+            "parallel i < n { store %y[j], v0 }".replace("j", "i, i").leak(),
+            "`store %y[i, i], v0`: 2 subscripts for 1 axes",
+        ),
+    ]);
+    let mut program = with_kernel("parallel i < n { }");
+    program.kernels.values_mut().for_each(|k| k.indices.clear());
+    assert_eq!(message(&program), "kernel @k: `parallel ?i0 < n {`: there is no index i0");
+    program.kernels.values_mut().for_each(|k| {
+        if let Some(ir::nest::Statement::Loop(l)) = k.body.first_mut() {
+            l.dims.clear();
+        }
+    });
+    assert_eq!(message(&program), "kernel @k: `parallel  {`: a loop has an index");
+}
+
+#[test]
+fn accesses() {
+    table(&[
+        ("v0 = load %x[]", "`v0 = load %x[]`: 0 subscripts for 1 axes"),
+        ("v0 = load %x as [n, 1][0]", "`v0 = load %x as [n, 1][0]`: 1 subscripts for 2 axes"),
+        ("v0 = load %k[0] v1 = load %x[v0]", "`v1 = load %x[v0]`: v0 is i32, expected i64"),
+        ("v0 = load %x[0] store %x[0], v0", "`store %x[0], v0`: only outputs and temporaries are stored to"),
+        ("v0 = load %k[0] store %y[0], v0", "`store %y[0], v0`: v0 is i32, expected f32"),
+        ("v0 = load %x[0] v1 = check v0 < n at site0", "`v1 = check v0 < n at site0`: v0 is f32, expected i64"),
+        ("v0 = const i64 0 v1 = check v0 < n at site1", "`v1 = check v0 < n at site1`: there is no site1"),
+        ("v0 = load %k[0] parallel i < v0 { }", "`parallel i < v0 {`: v0 is i32, expected i64"),
+    ]);
+}
+
+#[test]
+fn types_of_operations() {
+    let operands = "v0 = load %x[0] v1 = load %k[0] v2 = load %h[0] v3 = lt v0, v0 v4 = const f64 1.0 ";
+    let cases = [
+        ("v9 = neg v3", "neg takes numbers, v3 is bool"),
+        ("v9 = neg v2", "neg takes numbers, v2 is bf16"),
+        ("v9 = not v0", "not takes bools and integers, v0 is f32"),
+        ("v9 = sqrt v1", "sqrt takes floats, v1 is i32"),
+        ("v9 = floor v2", "floor takes floats, v2 is bf16"),
+        ("v9 = add v0, v1", "v1 is i32, expected f32"),
+        ("v9 = add v3, v3", "add takes numbers, v3 is bool"),
+        ("v9 = max v2, v2", "max takes numbers, v2 is bf16"),
+        ("v9 = and v0, v0", "and takes bools and integers, v0 is f32"),
+        ("v9 = shl v3, v3", "shl takes integers, v3 is bool"),
+        ("v9 = lt v0, v4", "v4 is f64, expected f32"),
+        ("v9 = eq v2, v2", "eq takes no bf16"),
+        ("v9 = fma v1, v1, v1", "fma takes floats, v1 is i32"),
+        ("v9 = fma v0, v0, v4", "v4 is f64, expected f32"),
+        ("v9 = fma v0, v4, v0", "v4 is f64, expected f32"),
+        ("v9 = select v1, v0, v0", "v1 is i32, expected bool"),
+        ("v9 = select v3, v0, v4", "v4 is f64, expected f32"),
+        ("v9 = bitcast i64 v0", "there is no bitcast from f32 to i64"),
+        ("v9 = bitcast i32 v3", "bitcast takes numbers, v3 is bool"),
+        ("v9 = bitcast f16 v2", "bitcast takes numbers, v2 is bf16"),
+        ("v9 = call @exp.f32(v4)", "v4 is f64, expected f32"),
+        ("v9 = call @exp.f32(v0, v0)", "@exp.f32 has 1 parameters"),
+        ("v9 = prefix sum v0", "a prefix stands directly in the body of a scan"),
+    ];
+    for (op, expected) in cases {
+        assert_eq!(message(&with_kernel(&format!("{operands} {op}"))), format!("kernel @k: `{op}`: {expected}"));
+    }
+    table(&[
+        (&format!("{operands} if v0 {{ }}"), "`if v0 {`: v0 is f32, expected bool"),
+        (
+            &format!("{operands} v9 = if v3 {{ yield v0 }} else {{ yield v4 }}"),
+            "`v9 = if v3 {`: v0 and v4 have different types",
+        ),
+    ]);
+}
+
+#[test]
+fn reductions_and_scans() {
+    table(&[
+        (
+            "v1 = reduce i < n { v0 = load %k[i] } with sum lanes v0",
+            "`v1 = reduce i < n {`: the order of sum over i32 is free",
+        ),
+        (
+            "v1 = reduce i < n { v0 = load %x[i] } with sum free v0",
+            "`v1 = reduce i < n {`: the order of sum over f32 is not free",
+        ),
+        ("v1 = reduce i < n { v0 = load %x[i] } with any free v0", "`v1 = reduce i < n {`: any takes bools, v0 is f32"),
+        (
+            "v1 = reduce i < n { v0 = load %h[i] } with max free v0",
+            "`v1 = reduce i < n {`: max takes numbers, v0 is bf16",
+        ),
+        (
+            "v1: f32 = reduce i < n { v0 = load %x[i] } with argmax free v0",
+            "`v1: f32 = reduce i < n {`: v1 is f32, its definition is i64",
+        ),
+        ("scan i < n, j < n { }", "`scan i < n, j < n {`: a scan has one index"),
+        ("scan i < n { v0 = load %t[i] store %t[i], v0 }", "`scan i < n {`: a scan loads from %t, to which it stores"),
+        (
+            "scan i < n { v0 = load %x[i] v1 = const bool true if v1 { v2 = prefix sum v0 } }",
+            "`v2 = prefix sum v0`: a prefix stands directly in the body of a scan",
+        ),
+        (
+            "scan i < n { v0 = load %x[i] serial j < 2 { v2 = prefix sum v0 } }",
+            "`v2 = prefix sum v0`: a prefix stands directly in the body of a scan",
+        ),
+        ("scan i < n { v0 = load %x[i] v1 = prefix all v0 }", "`v1 = prefix all v0`: all takes bools, v0 is f32"),
+    ]);
+}
+
+#[test]
+fn contractions() {
+    let contract = |dims: &str, left: &str, right: &str, epilogue: &str| {
+        let body =
+            format!("v2 = contract {dims} {{ left {{ {left} }} right {{ {right} }} epilogue {{ {epilogue} }} }}");
+        message(&with_kernel(&body)).replace("kernel @k: ", "")
+    };
+    let (l, r, e) = ("v0 = load %x[i] yield v0", "v1 = load %x[k] yield v1", "store %y[i], v2");
+    let d = "i < n over k < n";
+    assert_eq!(
+        contract("i < n over", l, "v1 = load %x[i] yield v1", e),
+        "`v2 = contract i < n over {`: a contraction sums over an index"
+    );
+    assert_eq!(contract("i < n over k < i", l, r, e), "`v2 = contract i < n over k < i {`: index i is not bound here");
+    assert_eq!(
+        contract(d, l, "v1 = load %k[k] yield v1", e),
+        "`v2 = contract i < n over k < n {`: the factors have different types"
+    );
+    assert_eq!(
+        contract(d, "v0 = load %h[i] yield v0", "v1 = load %h[k] yield v1", ""),
+        "`v2 = contract i < n over k < n {`: a contraction takes numbers, v0 is bf16"
+    );
+    assert_eq!(contract(d, l, r, ""), "`v2 = contract i < n over k < n {`: the epilogue stores nothing");
+    assert_eq!(
+        contract(d, "v0 = load %x[i] store %y[i], v0 yield v0", r, e),
+        "`store %y[i], v0`: a prologue stores nothing"
+    );
+    assert_eq!(contract(d, l, r, "store %y[k], v2"), "`store %y[k], v2`: index k is not bound here");
+    assert_eq!(contract(d, l, r, "store %y[i], v0"), "`store %y[i], v0`: v0 is not defined here");
+    assert_eq!(contract(d, l, "v1 = neg v0 yield v1", e), "`v1 = neg v0`: v0 is not defined here");
+}
+
+#[test]
+fn depth() {
+    let mut program = with_kernel("parallel i < n { }");
+    for kernel in program.kernels.values_mut() {
+        for _ in 0..100 {
+            let inner = std::mem::take(&mut kernel.body);
+            let condition = kernel.values.push(Dtype::Bool);
+            let value = ir::nest::Op::Constant(Scalar::Bool(true));
+            kernel.body = vec![
+                ir::nest::Statement::Let { value: condition, op: value },
+                ir::nest::Statement::If { condition, then: inner, otherwise: vec![], results: vec![] },
+            ];
+        }
+    }
+    assert!(message(&program).ends_with("blocks nest more than 100 deep"), "{}", message(&program));
+}
