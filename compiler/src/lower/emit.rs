@@ -1,0 +1,495 @@
+//! The inside of a kernel: scalar expressions to statements.
+//!
+//! The emitter keeps the blocks that are open, and for each index of the checked program what it stands for here
+//! ([`Binding`]): a loop's index, or the subscript at which an array that could not stand apart is asked for an element
+//! (its body is emitted there, under that binding). A value goes to the outermost block where it may: where all that
+//! its indices stand for is there, and no guard of it is missing. Each block remembers its values by expression and
+//! bindings, so that nothing is emitted twice where the first is visible.
+
+use std::collections::BTreeMap;
+
+use cranelift_entity::{EntityRef, SecondaryMap};
+use ir::build::Builder;
+use ir::checked::{self, Checked, ExprId, GuardId, IndexId, Kind};
+use ir::nest::{self, Block, BufferId, Extent, FunctionId, KernelId, LoopKind, Op, Statement, Subscript, ValueId};
+use ir::verify::MAX_DEPTH;
+use ir::{Affine, BinaryOp, CompareOp, Dtype, MathFn, Order, Origin, ReduceOp, Scalar, Size};
+
+use super::operand::{Element, Operand, is_guarding, unchecked};
+use super::{Known, LowerError, MAX_STATEMENTS, Target};
+
+/// What an index of the checked program stands for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Binding {
+    /// An affine expression of the kernel's indices.
+    Affine(Affine<nest::IndexId>),
+    /// A value.
+    Value(ValueId),
+}
+
+/// An open block.
+struct Frame {
+    /// Under which guard it runs.
+    guard: GuardId,
+    /// What it holds already.
+    memo: BTreeMap<(ExprId, Vec<Binding>), ValueId>,
+}
+
+/// A loop's indices with their extents.
+pub(super) type Dims = Vec<(nest::IndexId, Extent)>;
+
+/// A kernel in the making.
+pub(super) struct Emitter<'a> {
+    known: &'a Known<'a>,
+    builder: Builder<'a>,
+    functions: &'a mut BTreeMap<(MathFn, Dtype), FunctionId>,
+    statements: &'a mut usize,
+    bindings: BTreeMap<IndexId, Binding>,
+    /// The kernel's body and the open blocks in it.
+    frames: Vec<Frame>,
+    /// The outermost block that values may go to: the body of the outermost loop.
+    floor: usize,
+    /// In which block each index and each value is there.
+    index_depth: SecondaryMap<nest::IndexId, usize>,
+    value_depth: SecondaryMap<ValueId, usize>,
+}
+
+impl<'a> Emitter<'a> {
+    /// An empty kernel.
+    pub fn new(known: &'a Known<'a>, target: &'a mut Target) -> Emitter<'a> {
+        Emitter {
+            known,
+            builder: Builder::new(&mut target.program),
+            functions: &mut target.functions,
+            statements: &mut target.statements,
+            bindings: BTreeMap::new(),
+            frames: vec![Frame { guard: Checked::TOP, memo: BTreeMap::new() }],
+            floor: 0,
+            index_depth: SecondaryMap::new(),
+            value_depth: SecondaryMap::new(),
+        }
+    }
+
+    /// Adds the kernel to the program.
+    pub fn finish(self, name: String, origin: Origin) -> KernelId {
+        self.builder.finish_kernel(name, vec![origin])
+    }
+
+    /// The outermost loop: `body` at each setting of indices that run over a box.
+    pub fn parallel(
+        &mut self,
+        indices: &[IndexId],
+        body: impl FnOnce(&mut Self) -> Result<(), LowerError>,
+    ) -> Result<(), LowerError> {
+        if indices.is_empty() {
+            return body(self);
+        }
+        let dims = self.bind_box(indices)?;
+        self.floor = 1;
+        self.open(Checked::TOP)?;
+        body(self)?;
+        let body = self.close();
+        self.builder.loop_(LoopKind::Parallel, dims, body);
+        Ok(())
+    }
+
+    /// Makes values go to no block outside those that are opened from now on.
+    pub fn stay_inside(&mut self) {
+        self.floor = self.frames.len();
+    }
+
+    /// Indices of the next block to be opened, as long as a box needs.
+    pub fn bind_box(&mut self, indices: &[IndexId]) -> Result<Dims, LowerError> {
+        let size = |i: &IndexId| self.known.facts.size(*i).map(Extent::size);
+        let extents = indices.iter().map(size).collect::<Result<Vec<_>, _>>()?;
+        Ok(self.bind(indices, extents))
+    }
+
+    /// Indices of the next block to be opened, as long as they say themselves.
+    fn bind_own(&mut self, indices: &[IndexId]) -> Result<Dims, LowerError> {
+        let mut extents = vec![];
+        for index in indices {
+            extents.push(match &self.known.checked.indices[*index].extent {
+                checked::Extent::Affine(extent) => match self.affine(extent)? {
+                    Binding::Affine(extent) => Extent::Affine(extent),
+                    Binding::Value(value) => Extent::Value(value),
+                },
+                checked::Extent::Dynamic(extent) => Extent::Value(self.value(*extent)?),
+            });
+        }
+        Ok(self.bind(indices, extents))
+    }
+
+    fn bind(&mut self, indices: &[IndexId], extents: Vec<Extent>) -> Dims {
+        let mut dims = vec![];
+        for (index, extent) in indices.iter().zip(extents) {
+            let here = self.builder.index(&self.known.facts.axis(*index).name);
+            self.index_depth[here] = self.frames.len();
+            self.bindings.insert(*index, Binding::Affine(Affine::index(here)));
+            dims.push((here, extent));
+        }
+        dims
+    }
+
+    /// Opens a block.
+    pub fn open(&mut self, guard: GuardId) -> Result<(), LowerError> {
+        if self.frames.len() == MAX_DEPTH {
+            return Err(LowerError::TooDeep);
+        }
+        self.builder.begin();
+        self.frames.push(Frame { guard, memo: BTreeMap::new() });
+        Ok(())
+    }
+
+    /// Closes the innermost block.
+    pub fn close(&mut self) -> Block {
+        self.frames.pop();
+        self.builder.end()
+    }
+
+    /// Appends a statement.
+    pub fn push(&mut self, statement: Statement) {
+        self.builder.push(statement);
+    }
+
+    /// The builder, for statements of a form that only one kind of kernel has.
+    pub fn builder(&mut self) -> &mut Builder<'a> {
+        &mut self.builder
+    }
+
+    /// Defines a value in the innermost block.
+    pub fn op(&mut self, op: Op) -> Result<ValueId, LowerError> {
+        self.count()?;
+        let value = self.builder.op(op);
+        Ok(self.here(value))
+    }
+
+    /// Stores an element.
+    pub fn store(&mut self, buffer: BufferId, at: &[Affine<IndexId>], value: ValueId) -> Result<(), LowerError> {
+        self.count()?;
+        let at = at.iter().map(|s| self.subscript(s)).collect::<Result<_, _>>()?;
+        self.builder.store(buffer, at, value);
+        Ok(())
+    }
+
+    fn count(&mut self) -> Result<(), LowerError> {
+        *self.statements += 1;
+        if *self.statements > MAX_STATEMENTS { Err(LowerError::TooLarge) } else { Ok(()) }
+    }
+
+    /// Notes that a value is defined in the innermost block.
+    fn here(&mut self, value: ValueId) -> ValueId {
+        self.value_depth[value] = self.frames.len() - 1;
+        value
+    }
+
+    fn integer(&mut self, affine: Affine<nest::IndexId>) -> Result<ValueId, LowerError> {
+        self.op(Op::Affine(affine))
+    }
+
+    fn size(&mut self, size: &Size) -> Result<ValueId, LowerError> {
+        self.integer(Affine::size(size.clone()))
+    }
+
+    fn binding(&self, index: IndexId) -> Result<&Binding, LowerError> {
+        self.bindings.get(&index).ok_or(LowerError::Malformed("an index outside what binds it"))
+    }
+
+    /// An affine expression of the checked program, here.
+    fn affine(&mut self, affine: &Affine<IndexId>) -> Result<Binding, LowerError> {
+        let mut sum = Affine::size(affine.constant_part().clone());
+        let mut values = vec![];
+        for (index, coefficient) in affine.terms() {
+            match self.binding(*index)? {
+                Binding::Affine(a) => sum = sum.add(&a.scale(coefficient)),
+                Binding::Value(value) => values.push((*value, coefficient)),
+            }
+        }
+        let mut total = None;
+        for (mut value, coefficient) in values {
+            if coefficient.as_constant() != Some(1) {
+                let coefficient = self.size(coefficient)?;
+                value = self.op(Op::Binary(BinaryOp::Mul, value, coefficient))?;
+            }
+            total = Some(match total {
+                None => value,
+                Some(total) => self.op(Op::Binary(BinaryOp::Add, total, value))?,
+            });
+        }
+        let Some(total) = total else { return Ok(Binding::Affine(sum)) };
+        if sum.as_size().is_some_and(Size::is_zero) {
+            return Ok(Binding::Value(total));
+        }
+        let rest = self.integer(sum)?;
+        Ok(Binding::Value(self.op(Op::Binary(BinaryOp::Add, total, rest))?))
+    }
+
+    fn subscript(&mut self, affine: &Affine<IndexId>) -> Result<Subscript, LowerError> {
+        Ok(match self.affine(affine)? {
+            Binding::Affine(affine) => Subscript::Affine(affine),
+            Binding::Value(value) => Subscript::Value(value),
+        })
+    }
+
+    fn bound_value(&mut self, binding: Binding) -> Result<ValueId, LowerError> {
+        match binding {
+            Binding::Affine(affine) => self.integer(affine),
+            Binding::Value(value) => Ok(value),
+        }
+    }
+
+    /// The outermost block in which an expression may be computed.
+    fn place(&self, id: ExprId) -> Result<usize, LowerError> {
+        let mut depth = self.floor;
+        for index in self.known.facts.free(id).iter() {
+            let there = match self.binding(*index)? {
+                Binding::Affine(a) => a.terms().iter().map(|(i, _)| self.index_depth[*i]).max().unwrap_or(0),
+                Binding::Value(value) => self.value_depth[*value],
+            };
+            depth = depth.max(there);
+        }
+        let guard = self.known.checked.exprs[id].guard;
+        let innermost = self.frames.len() - 1;
+        while depth < innermost && !self.known.checked.within(self.frames[depth].guard, guard) {
+            depth += 1;
+        }
+        Ok(depth.min(innermost))
+    }
+
+    /// The value of a scalar expression.
+    pub fn value(&mut self, id: ExprId) -> Result<ValueId, LowerError> {
+        let depth = self.place(id)?;
+        let bindings = self.known.facts.free(id).iter().map(|i| self.binding(*i).cloned()).collect::<Result<_, _>>()?;
+        let key = (id, bindings);
+        if let Some(value) = self.frames[depth].memo.get(&key) {
+            return Ok(*value);
+        }
+        let blocks = self.builder.suspend(depth);
+        let frames = self.frames.split_off(depth + 1);
+        let value = stacker::maybe_grow(64 << 10, 4 << 20, || self.compute(id))?;
+        self.frames[depth].memo.insert(key, value);
+        self.frames.extend(frames);
+        self.builder.resume(blocks);
+        Ok(value)
+    }
+
+    /// Computes a scalar expression in the innermost block: loads it if it stands apart.
+    pub fn compute(&mut self, id: ExprId) -> Result<ValueId, LowerError> {
+        match &self.known.operands[id] {
+            Some(operand @ Operand::Element(_)) => self.load(operand),
+            _ => self.operation(id),
+        }
+    }
+
+    /// Loads an operand in the innermost block.
+    pub fn load(&mut self, operand: &Operand) -> Result<ValueId, LowerError> {
+        match operand {
+            Operand::Inline { expr, .. } => self.operation(*expr),
+            Operand::Element(Element { buffer, view, at }) => {
+                let at = at.iter().map(|s| self.subscript(s)).collect::<Result<_, _>>()?;
+                self.op(Op::Load { buffer: *buffer, view: view.clone(), at })
+            }
+        }
+    }
+
+    /// Computes a scalar expression in the innermost block from its operands.
+    pub fn operation(&mut self, id: ExprId) -> Result<ValueId, LowerError> {
+        let checked = self.known.checked;
+        let expr = &checked.exprs[id];
+        let op = match &expr.kind {
+            Kind::Constant(value) => Op::Constant(*value),
+            Kind::Size(size) => Op::Affine(Affine::size(size.clone())),
+            Kind::Index(index) => {
+                let binding = self.binding(*index)?.clone();
+                return self.bound_value(binding);
+            }
+            Kind::Param(number) => Op::Load { buffer: BufferId::new(*number), view: None, at: vec![] },
+            Kind::Unary(op, a) => Op::Unary(*op, self.value(*a)?),
+            Kind::Binary(op, a, b) => Op::Binary(*op, self.value(*a)?, self.value(*b)?),
+            Kind::Compare(op, a, b) => Op::Compare(*op, self.value(*a)?, self.value(*b)?),
+            Kind::Fma(a, b, c) => Op::Fma(self.value(*a)?, self.value(*b)?, self.value(*c)?),
+            Kind::Cast(a) => Op::Cast(expr.ty.dtype, self.value(*a)?),
+            Kind::Math(function, operands) => {
+                let operands = operands.iter().map(|a| self.value(*a)).collect::<Result<_, _>>()?;
+                Op::Call(self.function(*function, expr.ty.dtype)?, operands)
+            }
+            Kind::If { condition, then, otherwise } => {
+                let condition = self.value(*condition)?;
+                if is_guarding(checked, id, *then, *otherwise) {
+                    let then = self.branch(*then, expr.guard)?;
+                    let otherwise = self.branch(*otherwise, expr.guard)?;
+                    self.count()?;
+                    let value = self.builder.if_(condition, then, otherwise);
+                    return Ok(self.here(value));
+                }
+                Op::Select(condition, self.value(*then)?, self.value(*otherwise)?)
+            }
+            Kind::Access { array, at } => {
+                let at = self.subscripts(*array, at)?;
+                return self.element(*array, &at);
+            }
+            Kind::Reduce { op, over, body, order, prefix } => {
+                // The last prefix of a scan has the bits that the scan would give.
+                let order = if prefix.is_some() { Order::Scan } else { *order };
+                return self.reduce(over, *op, order, |k| k.compute(*body));
+            }
+            Kind::Contract { over, left, right } => {
+                return self.reduce(over, ReduceOp::Sum, Order::Blocks, |k| {
+                    let (left, right) = (k.value(*left)?, k.value(*right)?);
+                    k.op(Op::Binary(BinaryOp::Mul, left, right))
+                });
+            }
+            Kind::Comprehension { .. } | Kind::Reshape(_) | Kind::ArrayLiteral(_) => {
+                return Err(LowerError::Malformed("an array where a scalar should be"));
+            }
+        };
+        self.op(op)
+    }
+
+    /// One branch of an `if` that stands under the guard `outer`.
+    fn branch(&mut self, id: ExprId, outer: GuardId) -> Result<(Block, ValueId), LowerError> {
+        let own = self.known.checked.exprs[id].guard;
+        self.open(if self.known.checked.within(own, outer) { own } else { outer })?;
+        let value = self.value(id)?;
+        Ok((self.close(), value))
+    }
+
+    /// A reducing loop. Where the extent of an index depends on another index of the same reduction, what is
+    /// reduced is the reductions over the inner ones.
+    fn reduce(
+        &mut self,
+        over: &[IndexId],
+        op: ReduceOp,
+        order: Order,
+        body: impl FnOnce(&mut Self) -> Result<ValueId, LowerError>,
+    ) -> Result<ValueId, LowerError> {
+        let (outer, inner) = over.split_at(self.box_len(over));
+        if !inner.is_empty() && matches!(op, ReduceOp::ArgMax | ReduceOp::ArgMin) {
+            return Err(LowerError::Malformed("a position among elements that form no box"));
+        }
+        let dims = self.bind_own(outer)?;
+        self.open(self.frames[self.frames.len() - 1].guard)?;
+        let input = if inner.is_empty() { body(self)? } else { self.reduce(inner, op, order, body)? };
+        let block = self.close();
+        let order = if op.depends_on_order(self.builder.dtype(input)) { order } else { Order::Free };
+        self.count()?;
+        let value = self.builder.reduce(dims, block, op, order, input);
+        Ok(self.here(value))
+    }
+
+    /// How many of the indices, from the first, have extents that do not depend on those before them.
+    fn box_len(&self, over: &[IndexId]) -> usize {
+        let depends = |k: usize| match &self.known.checked.indices[over[k]].extent {
+            checked::Extent::Affine(extent) => extent.terms().iter().any(|(i, _)| over[..k].contains(i)),
+            checked::Extent::Dynamic(extent) => self.known.facts.free(*extent).iter().any(|i| over[..k].contains(i)),
+        };
+        (0..over.len()).find(|k| depends(*k)).unwrap_or(over.len())
+    }
+
+    fn function(&mut self, function: MathFn, dtype: Dtype) -> Result<FunctionId, LowerError> {
+        if let Some(id) = self.functions.get(&(function, dtype)) {
+            return Ok(*id);
+        }
+        let definition = crate::math::define(function, dtype);
+        let definition = definition.ok_or(LowerError::Malformed("a function without a definition"))?;
+        let id = self.builder.program.functions.push(definition);
+        self.functions.insert((function, dtype), id);
+        Ok(id)
+    }
+
+    /// What the subscripts of an access are, checked where they must be.
+    fn subscripts(&mut self, array: ExprId, at: &[checked::Subscript]) -> Result<Vec<Binding>, LowerError> {
+        let shape = &self.known.checked.exprs[array].ty.shape;
+        let mut bindings = vec![];
+        for (subscript, bound) in at.iter().zip(shape) {
+            if let Some(affine) = unchecked(subscript) {
+                bindings.push(self.affine(affine)?);
+                continue;
+            }
+            let mut value = match &subscript.affine {
+                Some(affine) => {
+                    let binding = self.affine(affine)?;
+                    self.bound_value(binding)?
+                }
+                None => self.value(subscript.value)?,
+            };
+            if self.builder.dtype(value) != Dtype::I64 {
+                value = self.op(Op::Cast(Dtype::I64, value))?;
+            }
+            if let Some(site) = subscript.check {
+                value = self.op(Op::Check { value, bound: bound.clone(), site })?;
+            }
+            bindings.push(Binding::Value(value));
+        }
+        Ok(bindings)
+    }
+
+    /// An element of an array expression: loaded if the array stands apart, else computed.
+    fn element(&mut self, array: ExprId, at: &[Binding]) -> Result<ValueId, LowerError> {
+        let known = self.known;
+        if let Some(lambda) = &known.lambdas[array] {
+            self.bindings.extend(lambda.axes.iter().copied().zip(at.iter().cloned()));
+            return self.load(&lambda.operand);
+        }
+        let expr = &known.checked.exprs[array];
+        match &expr.kind {
+            Kind::Comprehension { indices, body } => {
+                let (own, rest) = at.split_at(indices.len().min(at.len()));
+                self.bindings.extend(indices.iter().copied().zip(own.iter().cloned()));
+                if rest.is_empty() { self.compute(*body) } else { self.element(*body, rest) }
+            }
+            Kind::Reshape(inner) => {
+                let number = self.number(at, &expr.ty.shape)?;
+                let at = self.position(number, &known.checked.exprs[*inner].ty.shape)?;
+                self.element(*inner, &at)
+            }
+            Kind::ArrayLiteral(elements) => {
+                let mut elements = elements.iter().map(|e| self.value(*e)).collect::<Result<Vec<_>, _>>()?.into_iter();
+                let number = self.number(at, &expr.ty.shape)?;
+                let number = self.bound_value(number)?;
+                let first = elements.next().ok_or(LowerError::Malformed("an array literal of nothing"))?;
+                elements.zip(1..).try_fold(first, |others, (element, k)| {
+                    let k = self.op(Op::Constant(Scalar::I64(k)))?;
+                    let here = self.op(Op::Compare(CompareOp::Eq, number, k))?;
+                    self.op(Op::Select(here, element, others))
+                })
+            }
+            _ => Err(LowerError::Malformed("an element of what is no array")),
+        }
+    }
+
+    /// The row-major number of a position.
+    fn number(&mut self, at: &[Binding], shape: &[Size]) -> Result<Binding, LowerError> {
+        let mut number = Binding::Affine(Affine::constant(0));
+        for (subscript, length) in at.iter().zip(shape) {
+            number = match (number, subscript) {
+                (Binding::Affine(number), Binding::Affine(s)) => Binding::Affine(number.scale(length).add(s)),
+                (number, subscript) => {
+                    let (number, length) = (self.bound_value(number)?, self.size(length)?);
+                    let subscript = self.bound_value(subscript.clone())?;
+                    let row = self.op(Op::Binary(BinaryOp::Mul, number, length))?;
+                    Binding::Value(self.op(Op::Binary(BinaryOp::Add, row, subscript))?)
+                }
+            };
+        }
+        Ok(number)
+    }
+
+    /// The position of a row-major number.
+    fn position(&mut self, number: Binding, shape: &[Size]) -> Result<Vec<Binding>, LowerError> {
+        let [_, inner @ ..] = shape else { return Ok(vec![]) };
+        if inner.is_empty() {
+            return Ok(vec![number]);
+        }
+        let mut rest = self.bound_value(number)?;
+        let mut at = vec![];
+        for length in inner.iter().rev() {
+            let length = self.size(length)?;
+            at.push(Binding::Value(self.op(Op::Binary(BinaryOp::Rem, rest, length))?));
+            rest = self.op(Op::Binary(BinaryOp::Div, rest, length))?;
+        }
+        at.push(Binding::Value(rest));
+        at.reverse();
+        Ok(at)
+    }
+}

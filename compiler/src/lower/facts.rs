@@ -1,0 +1,211 @@
+//! What lowering asks about a checked program again and again, found in two sweeps over its expressions.
+//!
+//! Operands come before their users. So a sweep from the last expression to the first meets every binder before what
+//! it binds, which ranks the indices from the outermost in; and a sweep from the first to the last finds free
+//! indices. Neither is recursive: a chain of ten thousand operations is no depth of stack.
+
+use std::rc::Rc;
+
+use cranelift_entity::{PrimaryMap, SecondaryMap};
+use ir::checked::{Checked, ExprId, Extent, IndexId, Kind, Prefix};
+use ir::{Affine, Size};
+
+use super::LowerError;
+
+/// An index as lowering sees it: one of the checked program's, or the axis of an array that has no index of its own.
+pub(super) struct Axis {
+    /// A name for loops.
+    pub name: String,
+    /// Its extent, if that needs no other index and no data.
+    pub size: Option<Size>,
+    /// Less than the rank of every index bound within this one's binder.
+    rank: usize,
+}
+
+/// What is known of an expression.
+struct Fact {
+    /// The indices that it mentions and does not bind, the outermost first.
+    free: Rc<[IndexId]>,
+    /// See [`Facts::apart`].
+    apart: bool,
+    /// See [`Facts::reached`].
+    reached: bool,
+}
+
+/// What is known of a checked program.
+pub(super) struct Facts {
+    axes: PrimaryMap<IndexId, Axis>,
+    exprs: PrimaryMap<ExprId, Fact>,
+    /// Expressions that are the value of a named one.
+    named: SecondaryMap<ExprId, Option<ExprId>>,
+}
+
+impl Facts {
+    /// Looks at every expression of a program.
+    pub fn new(checked: &Checked) -> Facts {
+        let mut axes: PrimaryMap<IndexId, Axis> = PrimaryMap::new();
+        for index in checked.indices.values() {
+            let size = match &index.extent {
+                Extent::Affine(extent) => extent.as_size().cloned(),
+                Extent::Dynamic(_) => None,
+            };
+            axes.push(Axis { name: index.name.clone(), size, rank: usize::MAX });
+        }
+        let mut named: SecondaryMap<ExprId, Option<ExprId>> = SecondaryMap::new();
+        let mut reached: SecondaryMap<ExprId, bool> = SecondaryMap::new();
+        for (_, result) in &checked.results {
+            reached[*result] = true;
+        }
+        let mut rank = 0;
+        for (id, expr) in checked.exprs.iter().rev() {
+            for index in bound(&expr.kind) {
+                axes[*index].rank = rank;
+                rank += 1;
+            }
+            match &expr.kind {
+                // A scan runs its index as far as the longest prefix goes.
+                Kind::Reduce { over, prefix: Some(Prefix { of, inclusive }), .. } => {
+                    let longest = axes[*of].size.clone();
+                    if let ([k], Some(longest)) = (over.as_slice(), longest) {
+                        axes[*k].size = Some(if *inclusive { longest } else { &longest - &Size::constant(1) });
+                    }
+                }
+                Kind::Comprehension { body, .. } => {
+                    let name = if expr.name.is_some() { Some(id) } else { named[id] };
+                    named[*body] = named[*body].or(name);
+                }
+                _ => {}
+            }
+            if reached[id] {
+                for_each_operand(checked, &expr.kind, |operand| reached[operand] = true);
+            }
+        }
+        let mut facts = Facts { axes, exprs: PrimaryMap::new(), named };
+        for id in checked.exprs.keys() {
+            let fact = facts.look(checked, id, reached[id]);
+            facts.exprs.push(fact);
+        }
+        facts
+    }
+
+    /// The fact of the next expression, from those of its operands.
+    fn look(&self, checked: &Checked, id: ExprId, reached: bool) -> Fact {
+        let expr = &checked.exprs[id];
+        let mut free: Rc<[IndexId]> = Rc::default();
+        for_each_operand(checked, &expr.kind, |operand| self.union(&mut free, &self.exprs[operand].free));
+        match &expr.kind {
+            Kind::Index(index) => self.union(&mut free, &[*index]),
+            Kind::Access { at, .. } => {
+                at.iter().filter_map(|s| s.affine.as_ref()).for_each(|a| self.union_affine(&mut free, a));
+            }
+            Kind::Reduce { prefix: Some(Prefix { of, .. }), .. } => self.union(&mut free, &[*of]),
+            _ => {}
+        }
+        for index in bound(&expr.kind) {
+            if let Extent::Affine(extent) = &checked.indices[*index].extent {
+                self.union_affine(&mut free, extent);
+            }
+        }
+        let bound = bound(&expr.kind);
+        if free.iter().any(|i| bound.contains(i)) {
+            free = free.iter().copied().filter(|i| !bound.contains(i)).collect();
+        }
+        let rectangular = |i: &IndexId| self.axes[*i].size.is_some();
+        let plain = expr.guard == Checked::TOP && free.iter().all(rectangular);
+        let is_apart = |e: &ExprId| self.exprs[*e].apart;
+        let is_constant = |e: &ExprId| matches!(checked.exprs[*e].kind, Kind::Constant(_));
+        let apart = match &expr.kind {
+            Kind::Constant(_) | Kind::Size(_) | Kind::Param(_) => true,
+            Kind::Comprehension { indices, body } => plain && indices.iter().all(rectangular) && is_apart(body),
+            Kind::Reshape(inner) => plain && is_apart(inner),
+            Kind::ArrayLiteral(elements) => elements.iter().all(is_constant) || plain && elements.iter().all(is_apart),
+            _ => plain,
+        };
+        Fact { free, apart, reached }
+    }
+
+    fn union_affine(&self, set: &mut Rc<[IndexId]>, affine: &Affine<IndexId>) {
+        affine.terms().iter().for_each(|(index, _)| self.union(set, &[*index]));
+    }
+
+    fn union(&self, set: &mut Rc<[IndexId]>, more: &[IndexId]) {
+        if more.iter().all(|i| set.contains(i)) {
+            return;
+        }
+        let mut merged: Vec<IndexId> = set.iter().copied().chain(more.iter().copied()).collect();
+        merged.sort_unstable_by_key(|i| (self.axes[*i].rank, *i));
+        merged.dedup();
+        *set = merged.into();
+    }
+
+    /// The free indices of an expression, the outermost first.
+    pub fn free(&self, expr: ExprId) -> &Rc<[IndexId]> {
+        &self.exprs[expr].free
+    }
+
+    /// Whether an expression can be computed apart from what uses it: it stands under no guard, and the indices that
+    /// it mentions run over a box whatever the data are.
+    pub fn apart(&self, expr: ExprId) -> bool {
+        self.exprs[expr].apart
+    }
+
+    /// Whether a result depends on the expression by other ways than an affine subscript.
+    pub fn reached(&self, expr: ExprId) -> bool {
+        self.exprs[expr].reached
+    }
+
+    /// The named expression whose value this is, perhaps under indices.
+    pub fn named(&self, expr: ExprId) -> Option<ExprId> {
+        self.named[expr]
+    }
+
+    /// An index.
+    pub fn axis(&self, index: IndexId) -> &Axis {
+        &self.axes[index]
+    }
+
+    /// The extent of an index that runs over a box.
+    pub fn size(&self, index: IndexId) -> Result<Size, LowerError> {
+        self.axes[index].size.clone().ok_or(LowerError::Malformed("an index without an extent of its own"))
+    }
+
+    /// Indices for the axes of an array that has none.
+    pub fn fresh(&mut self, shape: &[Size]) -> Vec<IndexId> {
+        let axis = |(k, size): (usize, &Size)| Axis { name: format!("i{k}"), size: Some(size.clone()), rank: usize::MAX };
+        shape.iter().enumerate().map(axis).map(|axis| self.axes.push(axis)).collect()
+    }
+}
+
+/// The indices that an expression binds.
+fn bound(kind: &Kind) -> &[IndexId] {
+    match kind {
+        Kind::Reduce { over, .. } | Kind::Contract { over, .. } => over,
+        Kind::Comprehension { indices, .. } => indices,
+        _ => &[],
+    }
+}
+
+/// Calls `visit` on each expression whose value this one takes, except subscripts that are taken in their affine form.
+pub(super) fn for_each_operand(checked: &Checked, kind: &Kind, mut visit: impl FnMut(ExprId)) {
+    for index in bound(kind) {
+        if let Extent::Dynamic(extent) = &checked.indices[*index].extent {
+            visit(*extent);
+        }
+    }
+    match kind {
+        Kind::Constant(_) | Kind::Size(_) | Kind::Index(_) | Kind::Param(_) => {}
+        Kind::Unary(_, a) | Kind::Cast(a) | Kind::Reshape(a) => visit(*a),
+        Kind::Binary(_, a, b) | Kind::Compare(_, a, b) | Kind::Contract { left: a, right: b, .. } => {
+            [*a, *b].into_iter().for_each(visit);
+        }
+        Kind::Fma(a, b, c) | Kind::If { condition: a, then: b, otherwise: c } => {
+            [*a, *b, *c].into_iter().for_each(visit);
+        }
+        Kind::Math(_, operands) | Kind::ArrayLiteral(operands) => operands.iter().copied().for_each(visit),
+        Kind::Access { array, at } => {
+            visit(*array);
+            at.iter().filter(|s| s.affine.is_none()).for_each(|s| visit(s.value));
+        }
+        Kind::Reduce { body, .. } | Kind::Comprehension { body, .. } => visit(*body),
+    }
+}

@@ -1,0 +1,176 @@
+//! Lowering: a checked program becomes loop nests, one kernel for each operation on data.
+//!
+//! It is naive on purpose: what comes out is what an eager framework would launch, and the baseline that fusion is
+//! measured against. Three rules give it all.
+//!
+//! 1. **An expression is an operand** ([`operand::Operand`]): an element of a buffer that exists, or something that
+//!    loads no data (indices, sizes, scalar parameters and arithmetic on them) and is computed anew wherever it is
+//!    used. Moving data makes no kernel: the element `x[j, i + 1]` of an array that is an operand at each of its
+//!    points is an operand again, by substitution. Every other operation gets a kernel: a parallel loop over its free
+//!    indices that loads its operands, does one thing and stores a temporary with an axis for each free index.
+//! 2. **Some expressions cannot stand apart** from what uses them ([`facts::Facts::apart`]): those under an `if` that
+//!    guards an access, and those that mention an index whose extent depends on another index or on data. They are
+//!    emitted within the kernel of the nearest operation around them that can.
+//! 3. **In a kernel, a statement goes to the outermost block** where its indices are bound and its guard holds
+//!    ([`emit::Emitter`]). So nothing is computed twice because it is used twice, in whichever blocks.
+//!
+//! By rules 1 and 3 an expression is evaluated once for each setting of the indices that it mentions, whether or not
+//! other loops around it run at all: a check in it may fail although its value is never asked for.
+//!
+//! ```text
+//! facts      what each expression mentions, what can stand apart
+//! operand    expressions to operands and the kernels that those need
+//! emit       the inside of a kernel
+//! reduce     scans and contractions: kernels of another form
+//! result     operands to output buffers
+//! ```
+
+mod emit;
+mod facts;
+mod operand;
+mod reduce;
+mod result;
+#[cfg(test)]
+mod tests;
+
+
+
+use std::collections::BTreeMap;
+
+use cranelift_entity::SecondaryMap;
+use ir::checked::{Checked, ExprId};
+use ir::nest::{Buffer, BufferId, FunctionId, KernelId, Program, Role};
+use ir::{Dtype, MathFn, Size};
+
+use facts::Facts;
+use operand::{Lambda, Operand};
+
+/// The most statements that one program may lower to.
+pub const MAX_STATEMENTS: usize = 1_000_000;
+
+/// Why a checked program was not lowered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LowerError {
+    /// It needs more than [`MAX_STATEMENTS`] statements.
+    TooLarge,
+    /// Its `if`s and reductions nest deeper than [`ir::verify::MAX_DEPTH`].
+    TooDeep,
+    /// The checked program breaks its own rules: a bug of ours.
+    Malformed(&'static str),
+}
+
+impl std::fmt::Display for LowerError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            LowerError::TooLarge => write!(f, "the program needs more than {MAX_STATEMENTS} statements"),
+            LowerError::TooDeep => write!(f, "`if`s and reductions nest more than {} deep", ir::verify::MAX_DEPTH),
+            LowerError::Malformed(what) => write!(f, "the checked program has {what}"),
+        }
+    }
+}
+
+impl std::error::Error for LowerError {}
+
+/// Lowers a checked program to one kernel for each operation.
+pub fn lower(checked: &Checked) -> Result<Program, LowerError> {
+    let mut lowering = Lowering::new(checked);
+    // Operands first: the kernels stand in the order in which the source computes.
+    for (id, expr) in &checked.exprs {
+        if lowering.known.facts.reached(id) && lowering.known.facts.apart(id) {
+            if expr.ty.is_scalar() {
+                lowering.known.operands[id] = Some(lowering.operand(id)?);
+            } else {
+                lowering.known.lambdas[id] = Some(lowering.lambda(id)?);
+            }
+        }
+    }
+    for number in 0..checked.results.len() {
+        lowering.result(number)?;
+    }
+    Ok(lowering.target.program)
+}
+
+/// A program in the making.
+struct Lowering<'a> {
+    known: Known<'a>,
+    target: Target,
+    /// Names of buffers that are taken, each with a number that is free behind it.
+    names: BTreeMap<String, usize>,
+    /// The buffers of array literals, by type, shape and bits.
+    constants: BTreeMap<(Dtype, Vec<Size>, Vec<u64>), BufferId>,
+    /// The kernel that stores each temporary.
+    producers: SecondaryMap<BufferId, Option<KernelId>>,
+}
+
+/// What there is to lower and what has become of it so far.
+struct Known<'a> {
+    checked: &'a Checked,
+    facts: Facts,
+    /// What scalars that can stand apart became.
+    operands: SecondaryMap<ExprId, Option<Operand>>,
+    /// What arrays that can stand apart became.
+    lambdas: SecondaryMap<ExprId, Option<Lambda>>,
+}
+
+/// What every kernel in the making adds to.
+struct Target {
+    program: Program,
+    functions: BTreeMap<(MathFn, Dtype), FunctionId>,
+    /// Statements so far.
+    statements: usize,
+}
+
+impl<'a> Lowering<'a> {
+    /// A program of inputs alone.
+    fn new(checked: &'a Checked) -> Lowering<'a> {
+        let mut program = Program {
+            name: checked.name.clone(),
+            symbols: checked.symbols.clone(),
+            sites: checked.sites.clone(),
+            requires: checked.requires.clone(),
+            ..Program::default()
+        };
+        let mut names: BTreeMap<String, usize> = checked.results.iter().map(|(name, _)| (name.clone(), 1)).collect();
+        for (number, param) in checked.params.iter().enumerate() {
+            names.insert(param.name.clone(), 1);
+            program.buffers.push(Buffer {
+                name: param.name.clone(),
+                dtype: param.ty.dtype,
+                shape: param.ty.shape.clone(),
+                role: Role::Input(number),
+            });
+        }
+        let facts = Facts::new(checked);
+        let known = Known { checked, facts, operands: SecondaryMap::new(), lambdas: SecondaryMap::new() };
+        Lowering {
+            known,
+            target: Target { program, functions: BTreeMap::new(), statements: 0 },
+            names,
+            constants: BTreeMap::new(),
+            producers: SecondaryMap::new(),
+        }
+    }
+
+    /// A new buffer, named like `name`.
+    fn buffer(&mut self, name: &str, dtype: Dtype, shape: Vec<Size>, role: Role) -> BufferId {
+        let name = self.unique(name);
+        self.target.program.buffers.push(Buffer { name, dtype, shape, role })
+    }
+
+    /// `name` if it is not taken, else with a number behind it.
+    fn unique(&mut self, name: &str) -> String {
+        let Some(next) = self.names.get_mut(name) else {
+            self.names.insert(name.to_string(), 1);
+            return name.to_string();
+        };
+        let mut k = *next;
+        let mut unique = format!("{name}_{k}");
+        while self.names.contains_key(&unique) {
+            k += 1;
+            unique = format!("{name}_{k}");
+        }
+        self.names.insert(name.to_string(), k + 1);
+        self.names.insert(unique.clone(), 1);
+        unique
+    }
+}

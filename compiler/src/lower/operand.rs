@@ -1,0 +1,330 @@
+//! Expressions to operands, and the kernels that make them.
+
+use cranelift_entity::EntityRef;
+use ir::checked::{Checked, Expr, ExprId, IndexId, Kind, Subscript};
+use ir::nest::{BufferId, Role};
+use ir::{Affine, Size};
+
+use super::emit::Emitter;
+use super::{Known, LowerError, Lowering};
+
+/// What loads no data is computed anew by each kernel that uses it, if it takes at most so many operations: else a
+/// chain of scalar operations that are all used by kernels would make their number quadratic.
+const MAX_INLINE: usize = 64;
+
+/// A scalar that can stand apart, at any setting of its free indices.
+#[derive(Clone, Debug)]
+pub(super) enum Operand {
+    /// Loads no data: arithmetic on indices, sizes, constants and scalar parameters.
+    Inline {
+        /// The expression.
+        expr: ExprId,
+        /// How many operations it takes, or more if it shares some.
+        weight: usize,
+    },
+    /// An element of a buffer.
+    Element(Element),
+}
+
+/// An element of a buffer.
+#[derive(Clone, Debug)]
+pub(super) struct Element {
+    /// The buffer.
+    pub buffer: BufferId,
+    /// The shape that the subscripts see, if it is not the buffer's own.
+    pub view: Option<Vec<Size>>,
+    /// The subscripts.
+    pub at: Vec<Affine<IndexId>>,
+}
+
+/// An array that can stand apart: an operand that mentions, beside the array's free indices, an index for each axis.
+#[derive(Clone, Debug)]
+pub(super) struct Lambda {
+    /// The axes' indices, all different.
+    pub axes: Vec<IndexId>,
+    /// The element there.
+    pub operand: Operand,
+}
+
+/// Whether an `if` guards an access in one of its branches, so that the branch must not be evaluated when it is not
+/// taken. (A branch that guards nothing has the guard of what is around it.)
+pub(super) fn is_guarding(checked: &Checked, id: ExprId, then: ExprId, otherwise: ExprId) -> bool {
+    let outer = checked.exprs[id].guard;
+    [then, otherwise].iter().any(|branch| !checked.within(outer, checked.exprs[*branch].guard))
+}
+
+/// The affine form of a subscript that needs no check.
+pub(super) fn unchecked(subscript: &Subscript) -> Option<&Affine<IndexId>> {
+    if subscript.check.is_some() { None } else { subscript.affine.as_ref() }
+}
+
+/// Indices as subscripts.
+fn plain(indices: &[IndexId]) -> Vec<Affine<IndexId>> {
+    indices.iter().map(|i| Affine::index(*i)).collect()
+}
+
+impl Known<'_> {
+    /// The operand that an expression, or an element of it, became.
+    fn became(&self, id: ExprId) -> Option<&Operand> {
+        self.operands[id].as_ref().or_else(|| self.lambdas[id].as_ref().map(|lambda| &lambda.operand))
+    }
+
+    /// The element that an access looks at, if that takes no arithmetic but affine subscripts.
+    fn looks_at(&self, array: ExprId, at: &[Subscript]) -> Option<Element> {
+        let Some(Lambda { axes, operand: Operand::Element(element) }) = &self.lambdas[array] else { return None };
+        let at = at.iter().map(unchecked).collect::<Option<Vec<_>>>()?;
+        let mut substitute = |i| match axes.iter().position(|axis| *axis == i) {
+            Some(axis) => at[axis].clone(),
+            None => Affine::index(i),
+        };
+        let at = element.at.iter().map(|s| s.substitute(&mut substitute)).collect();
+        Some(Element { buffer: element.buffer, view: element.view.clone(), at })
+    }
+
+    /// How many operations an expression takes that loads no data; `None` if it does.
+    fn weight(&self, id: ExprId) -> Option<usize> {
+        let kind = &self.checked.exprs[id].kind;
+        let loads = match kind {
+            Kind::Reduce { .. } | Kind::Contract { .. } => true,
+            Kind::If { then, otherwise, .. } => is_guarding(self.checked, id, *then, *otherwise),
+            Kind::Access { at, .. } => at.iter().any(|s| s.check.is_some()),
+            _ => false,
+        };
+        let mut weight = if loads { None } else { Some(1usize) };
+        super::facts::for_each_operand(self.checked, kind, |operand| {
+            let Some(Operand::Inline { weight: more, .. }) = self.became(operand) else {
+                weight = None;
+                return;
+            };
+            weight = weight.map(|w| w.saturating_add(*more));
+        });
+        weight.filter(|w| *w <= MAX_INLINE)
+    }
+}
+
+impl Lowering<'_> {
+    /// Lowers a scalar that can stand apart.
+    pub fn operand(&mut self, id: ExprId) -> Result<Operand, LowerError> {
+        let kind = &self.known.checked.exprs[id].kind;
+        if let Kind::Access { array, at } = kind
+            && let Some(element) = self.known.looks_at(*array, at)
+        {
+            return Ok(Operand::Element(element));
+        }
+        if let Some(weight) = self.known.weight(id) {
+            return Ok(Operand::Inline { expr: id, weight });
+        }
+        let free = self.known.facts.free(id).clone();
+        let buffer = self.temporary(id, &free)?;
+        match kind {
+            Kind::Reduce { op, over, body, prefix: Some(prefix), .. } => {
+                self.scan(id, buffer, *op, over, *body, *prefix)?;
+            }
+            Kind::Contract { over, left, right }
+                if over.iter().all(|k| self.known.facts.axis(*k).size.is_some()) =>
+            {
+                self.contraction(id, buffer, over, [*left, *right])?;
+            }
+            _ => self.kernel(id, buffer, |k| {
+                k.parallel(&free, |k| {
+                    let value = k.operation(id)?;
+                    k.store(buffer, &plain(&free), value)
+                })
+            })?,
+        }
+        Ok(Operand::Element(Element { buffer, view: None, at: plain(&free) }))
+    }
+
+    /// Lowers an array that can stand apart.
+    pub fn lambda(&mut self, id: ExprId) -> Result<Lambda, LowerError> {
+        let expr = &self.known.checked.exprs[id];
+        match &expr.kind {
+            Kind::Param(number) => {
+                let axes = self.known.facts.fresh(&expr.ty.shape);
+                let element = Element { buffer: BufferId::new(*number), view: None, at: plain(&axes) };
+                Ok(Lambda { axes, operand: Operand::Element(element) })
+            }
+            Kind::Comprehension { indices, body } => {
+                if let Some(operand) = &self.known.operands[*body] {
+                    return Ok(Lambda { axes: indices.clone(), operand: operand.clone() });
+                }
+                let inner = self.known.array(*body)?;
+                let axes = indices.iter().chain(&inner.axes).copied().collect();
+                Ok(Lambda { axes, operand: inner.operand.clone() })
+            }
+            Kind::Reshape(inner) => self.reshape(id, *inner),
+            Kind::ArrayLiteral(elements) => self.literal(id, expr, elements),
+            _ => Err(LowerError::Malformed("an array where a scalar should be")),
+        }
+    }
+
+    /// A reshaped array: its elements where they lie, if they lie dense and in order, else a copy of them.
+    fn reshape(&mut self, id: ExprId, inner: ExprId) -> Result<Lambda, LowerError> {
+        let old = &self.known.checked.exprs[inner].ty.shape;
+        let lambda = self.known.array(inner)?.clone();
+        let (element, mut shape) = match self.whole(&lambda, old) {
+            Some(whole) => whole,
+            None => {
+                let context = self.known.facts.free(inner).clone();
+                let indices: Vec<IndexId> = context.iter().chain(&lambda.axes).copied().collect();
+                let mut shape = context.iter().map(|i| self.known.facts.size(*i)).collect::<Result<Vec<_>, _>>()?;
+                let leading = shape.clone();
+                shape.extend_from_slice(old);
+                let dtype = self.known.checked.exprs[id].ty.dtype;
+                let name = self.name(id);
+                let buffer = self.buffer(&name, dtype, shape, Role::Temp);
+                self.copy(id, buffer, &indices, &lambda.operand)?;
+                (Element { buffer, view: None, at: plain(&context) }, leading)
+            }
+        };
+        let new = &self.known.checked.exprs[id].ty.shape;
+        let axes = self.known.facts.fresh(new);
+        shape.extend_from_slice(new);
+        let at = element.at.into_iter().chain(plain(&axes)).collect();
+        Ok(Lambda { axes, operand: Operand::Element(Element { buffer: element.buffer, view: Some(shape), at }) })
+    }
+
+    /// The buffer in which an array of the given shape is the whole of the last axes, in order, with the subscripts and
+    /// lengths of the axes before those.
+    fn whole(&self, lambda: &Lambda, shape: &[Size]) -> Option<(Element, Vec<Size>)> {
+        let Operand::Element(element) = &lambda.operand else { return None };
+        let seen = element.view.as_ref().unwrap_or(&self.target.program.buffers[element.buffer].shape);
+        let leading = seen.len().checked_sub(shape.len())?;
+        let (before, last) = element.at.split_at(leading);
+        let in_order = last.iter().zip(&lambda.axes).all(|(s, axis)| s.as_index() == Some(*axis));
+        let apart = before.iter().all(|s| s.terms().iter().all(|(i, _)| !lambda.axes.contains(i)));
+        let whole = in_order && apart && seen[leading..] == *shape;
+        let element = Element { buffer: element.buffer, view: None, at: before.to_vec() };
+        whole.then(|| (element, seen[..leading].to_vec()))
+    }
+
+    /// An array literal: part of the program if it is constant, else a kernel that stores each element.
+    fn literal(&mut self, id: ExprId, expr: &Expr, elements: &[ExprId]) -> Result<Lambda, LowerError> {
+        let (dtype, shape) = (expr.ty.dtype, expr.ty.shape.clone());
+        let axes = self.known.facts.fresh(&shape);
+        let constant = |e: &ExprId| match &self.known.checked.exprs[*e].kind {
+            Kind::Constant(value) => Some(*value),
+            _ => None,
+        };
+        if let Some(values) = elements.iter().map(constant).collect::<Option<Vec<_>>>() {
+            let key = (dtype, shape.clone(), values.iter().map(|v| v.bits()).collect());
+            let buffer = match self.constants.get(&key) {
+                Some(buffer) => *buffer,
+                None => {
+                    let name = self.name(id);
+                    let buffer = self.buffer(&name, dtype, shape, Role::Constant(values));
+                    self.constants.insert(key, buffer);
+                    buffer
+                }
+            };
+            let element = Element { buffer, view: None, at: plain(&axes) };
+            return Ok(Lambda { axes, operand: Operand::Element(element) });
+        }
+        let context = self.known.facts.free(id).clone();
+        let mut lengths = context.iter().map(|i| self.known.facts.size(*i)).collect::<Result<Vec<_>, _>>()?;
+        lengths.extend(shape.iter().cloned());
+        let name = self.name(id);
+        let buffer = self.buffer(&name, dtype, lengths, Role::Temp);
+        self.kernel(id, buffer, |k| {
+            k.parallel(&context, |k| {
+                for (number, element) in elements.iter().enumerate() {
+                    let value = k.value(*element)?;
+                    let mut at = plain(&context);
+                    at.extend(position(number, &shape)?);
+                    k.store(buffer, &at, value)?;
+                }
+                Ok(())
+            })
+        })?;
+        let at = context.iter().chain(&axes).map(|i| Affine::index(*i)).collect();
+        Ok(Lambda { axes, operand: Operand::Element(Element { buffer, view: None, at }) })
+    }
+
+    /// A kernel that stores an operand at each setting of the indices.
+    pub fn copy(
+        &mut self,
+        id: ExprId,
+        buffer: BufferId,
+        indices: &[IndexId],
+        operand: &Operand,
+    ) -> Result<(), LowerError> {
+        self.kernel(id, buffer, |k| {
+            k.parallel(indices, |k| {
+                let value = k.load(operand)?;
+                k.store(buffer, &plain(indices), value)
+            })
+        })
+    }
+
+    /// Adds the kernel that stores a buffer.
+    pub fn kernel(
+        &mut self,
+        id: ExprId,
+        buffer: BufferId,
+        fill: impl FnOnce(&mut Emitter<'_>) -> Result<(), LowerError>,
+    ) -> Result<(), LowerError> {
+        let name = self.target.program.buffers[buffer].name.clone();
+        let origin = self.known.checked.exprs[id].origin;
+        let mut emitter = Emitter::new(&self.known, &mut self.target);
+        fill(&mut emitter)?;
+        self.producers[buffer] = Some(emitter.finish(name, origin));
+        Ok(())
+    }
+
+    /// A buffer for the value of a scalar at each setting of the indices.
+    fn temporary(&mut self, id: ExprId, indices: &[IndexId]) -> Result<BufferId, LowerError> {
+        let shape = indices.iter().map(|i| self.known.facts.size(*i)).collect::<Result<Vec<_>, _>>()?;
+        let name = self.name(id);
+        Ok(self.buffer(&name, self.known.checked.exprs[id].ty.dtype, shape, Role::Temp))
+    }
+
+    /// What to call the value of an expression: by its name in the source, or by what it does.
+    fn name(&self, id: ExprId) -> String {
+        let checked = self.known.checked;
+        let named = self.known.facts.named(id).and_then(|named| checked.exprs[named].name.as_ref());
+        if let Some(name) = checked.exprs[id].name.as_ref().or(named) {
+            return name.clone();
+        }
+        let name = match &checked.exprs[id].kind {
+            Kind::Constant(_) => "constant",
+            Kind::Size(_) => "size",
+            Kind::Index(_) => "index",
+            Kind::Param(_) => "param",
+            Kind::Unary(op, _) => op.name(),
+            Kind::Binary(op, _, _) => op.name(),
+            Kind::Compare(op, _, _) => op.name(),
+            Kind::Fma(..) => "fma",
+            Kind::Cast(_) => "cast",
+            Kind::Math(function, _) => function.name(),
+            Kind::If { .. } => "select",
+            Kind::Access { .. } => "gather",
+            Kind::Reduce { prefix: Some(_), .. } => "scan",
+            Kind::Reduce { op, .. } => op.name(),
+            Kind::Contract { .. } => "contract",
+            Kind::Comprehension { .. } => "array",
+            Kind::Reshape(_) => "reshape",
+            Kind::ArrayLiteral(_) => "literal",
+        };
+        name.to_string()
+    }
+}
+
+impl Known<'_> {
+    /// The lambda of an array that stands apart.
+    pub fn array(&self, id: ExprId) -> Result<&Lambda, LowerError> {
+        self.lambdas[id].as_ref().ok_or(LowerError::Malformed("an array that depends on what it must not"))
+    }
+}
+
+/// The subscripts of the element with a row-major number in an array of constant shape.
+fn position(mut number: usize, shape: &[Size]) -> Result<Vec<Affine<IndexId>>, LowerError> {
+    let mut at = vec![];
+    for size in shape.iter().rev() {
+        let length = size.as_constant().and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0);
+        let length = length.ok_or(LowerError::Malformed("an array literal of unknown shape"))?;
+        at.push(Affine::constant(i64::try_from(number % length).unwrap_or(i64::MAX)));
+        number /= length;
+    }
+    at.reverse();
+    Ok(at)
+}

@@ -1,0 +1,99 @@
+//! Scans and contractions: the operations whose kernels have a form of their own.
+
+use ir::checked::{Checked, ExprId, IndexId, Prefix};
+use ir::nest::{BufferId, Loop, LoopKind, Op, Prologue, Statement};
+use ir::{Affine, CompareOp, Dtype, ReduceOp, Scalar};
+
+use super::{LowerError, Lowering};
+
+impl Lowering<'_> {
+    /// All the prefixes of a row in one pass: the temporary has an axis for the index that bounds the prefix, and one
+    /// for each other free index. In an exclusive scan the element `k + 1` gets the prefix that ends with `k`, and the
+    /// first one the reduction of nothing.
+    pub fn scan(
+        &mut self,
+        id: ExprId,
+        buffer: BufferId,
+        op: ReduceOp,
+        over: &[IndexId],
+        body: ExprId,
+        prefix: Prefix,
+    ) -> Result<(), LowerError> {
+        let free = self.known.facts.free(id).clone();
+        let others: Vec<IndexId> = free.iter().copied().filter(|i| *i != prefix.of).collect();
+        let [running] = over else { return Err(LowerError::Malformed("a prefix over several indices")) };
+        let at = |along: Affine<IndexId>| -> Vec<Affine<IndexId>> {
+            free.iter().map(|i| if *i == prefix.of { along.clone() } else { Affine::index(*i) }).collect()
+        };
+        let element = self.known.checked.exprs[body].ty.dtype;
+        let length = self.known.facts.size(prefix.of)?;
+        self.kernel(id, buffer, |k| {
+            k.parallel(&others, |k| {
+                if !prefix.inclusive {
+                    let (length, one) = (k.op(Op::Affine(Affine::size(length)))?, k.op(Op::Constant(Scalar::I64(1)))?);
+                    let condition = k.op(Op::Compare(CompareOp::Ge, length, one))?;
+                    k.open(Checked::TOP)?;
+                    let nothing = k.op(Op::Constant(identity(op, element)))?;
+                    k.store(buffer, &at(Affine::constant(0)), nothing)?;
+                    let then = k.close();
+                    k.push(Statement::If { condition, then, otherwise: vec![], results: vec![] });
+                }
+                let dims = k.bind_box(&[*running])?;
+                k.open(Checked::TOP)?;
+                let value = k.compute(body)?;
+                let value = k.op(Op::Prefix(op, value))?;
+                let shift = Affine::constant(if prefix.inclusive { 0 } else { 1 });
+                k.store(buffer, &at(Affine::index(*running).add(&shift)), value)?;
+                let body = k.close();
+                k.push(Statement::Loop(Loop { dims, kind: LoopKind::Scan, body }));
+                Ok(())
+            })
+        })
+    }
+
+    /// A contraction kept whole: a prologue for each factor, the sum, a store.
+    pub fn contraction(
+        &mut self,
+        id: ExprId,
+        buffer: BufferId,
+        over: &[IndexId],
+        factors: [ExprId; 2],
+    ) -> Result<(), LowerError> {
+        let free = self.known.facts.free(id).clone();
+        self.kernel(id, buffer, |k| {
+            k.stay_inside();
+            let outer = k.bind_box(&free)?;
+            let inner = k.bind_box(over)?;
+            let [left, right] = factors.map(|factor| {
+                k.open(Checked::TOP)?;
+                let value = k.compute(factor)?;
+                Ok(Prologue { body: k.close(), value })
+            });
+            let at = outer.iter().map(|(i, _)| ir::nest::Subscript::index(*i)).collect();
+            k.builder().contract(outer, inner, left?, right?, |b, sum| b.store(buffer, at, sum));
+            Ok(())
+        })
+    }
+}
+
+/// The reduction of nothing.
+fn identity(op: ReduceOp, element: Dtype) -> Scalar {
+    let extreme = |least: bool| match element {
+        Dtype::F16 => Scalar::from_bits(element, if least { 0xfc00 } else { 0x7c00 }),
+        Dtype::Bf16 => Scalar::from_bits(element, if least { 0xff80 } else { 0x7f80 }),
+        Dtype::F32 => Scalar::F32(if least { f32::NEG_INFINITY } else { f32::INFINITY }),
+        Dtype::F64 => Scalar::F64(if least { f64::NEG_INFINITY } else { f64::INFINITY }),
+        _ if element.is_signed_int() => {
+            let sign = 1u64 << (8 * element.bytes() - 1);
+            Scalar::from_bits(element, if least { sign } else { sign - 1 })
+        }
+        _ => Scalar::from_bits(element, if least { 0 } else { u64::MAX }),
+    };
+    match op {
+        ReduceOp::Sum | ReduceOp::Any => Scalar::zero(element),
+        ReduceOp::Prod | ReduceOp::All => Scalar::one(element),
+        ReduceOp::Max => extreme(true),
+        ReduceOp::Min => extreme(false),
+        ReduceOp::ArgMax | ReduceOp::ArgMin => Scalar::I64(0),
+    }
+}
