@@ -11,6 +11,7 @@ use crate::nest::{
     Block, BufferId, Contraction, Extent, Function, FunctionId, Index, IndexId, Kernel, KernelId, Loop, LoopKind, Op,
     Program, Prologue, Reduction, SiteId, Statement, Subscript, ValueId,
 };
+use crate::rewrite::fresh_name;
 use crate::{Affine, BinaryOp, CompareOp, Dtype, MathFn, Order, Origin, ReduceOp, Scalar, Size, UnaryOp};
 
 /// The types of the values of a kernel or function.
@@ -77,13 +78,8 @@ impl<'a> Builder<'a> {
 
     /// A new index, named like `name`.
     pub fn index(&mut self, name: &str) -> IndexId {
-        let mut unique = name.to_string();
-        let mut k = 0;
-        while !self.names.insert(unique.clone()) {
-            k += 1;
-            unique = format!("{name}_{k}");
-        }
-        self.indices.push(Index { name: unique })
+        let name = fresh_name(&mut self.names, name);
+        self.indices.push(Index { name })
     }
 
     /// Opens a block; what is pushed goes there until [`Builder::end`].

@@ -14,6 +14,7 @@ pub mod ops;
 pub mod order;
 pub mod parse;
 pub mod print;
+pub mod rewrite;
 pub mod scalar;
 pub mod size;
 pub mod verify;

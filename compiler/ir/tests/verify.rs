@@ -156,7 +156,7 @@ fn definitions_and_scopes() {
             "v1 = reduce i < n { v0 = load %x[i] store %t[i], v1 } with max free v0",
             "`store %t[i], v1`: the body of a reduction stores nothing",
         ),
-        ("v1 = reduce i < n { } with max free v0", "`v1: bool = reduce i < n {`: v0 is not defined here"),
+        ("v1 = reduce i < n { } with max free v0", "`v1 = reduce i < n {`: v0 is not defined here"),
         ("v0: f64 = load %x[0]", "`v0: f64 = load %x[0]`: v0 is f64, its definition is f32"),
     ]);
 }
