@@ -463,6 +463,7 @@ impl<'a> Emitter<'a> {
         let mut number = Binding::Affine(Affine::constant(0));
         for (subscript, length) in at.iter().zip(shape) {
             number = match (number, subscript) {
+                (Binding::Affine(none), _) if none == Affine::constant(0) => subscript.clone(),
                 (Binding::Affine(number), Binding::Affine(s)) => Binding::Affine(number.scale(length).add(s)),
                 (number, subscript) => {
                     let (number, length) = (self.bound_value(number)?, self.size(length)?);

@@ -171,7 +171,8 @@ impl Facts {
 
     /// Indices for the axes of an array that has none.
     pub fn fresh(&mut self, shape: &[Size]) -> Vec<IndexId> {
-        let axis = |(k, size): (usize, &Size)| Axis { name: format!("i{k}"), size: Some(size.clone()), rank: usize::MAX };
+        let axis =
+            |(k, size): (usize, &Size)| Axis { name: format!("i{k}"), size: Some(size.clone()), rank: usize::MAX };
         shape.iter().enumerate().map(axis).map(|axis| self.axes.push(axis)).collect()
     }
 }

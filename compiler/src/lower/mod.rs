@@ -33,8 +33,6 @@ mod result;
 #[cfg(test)]
 mod tests;
 
-
-
 use std::collections::BTreeMap;
 
 use cranelift_entity::SecondaryMap;

@@ -120,9 +120,7 @@ impl Lowering<'_> {
             Kind::Reduce { op, over, body, prefix: Some(prefix), .. } => {
                 self.scan(id, buffer, *op, over, *body, *prefix)?;
             }
-            Kind::Contract { over, left, right }
-                if over.iter().all(|k| self.known.facts.axis(*k).size.is_some()) =>
-            {
+            Kind::Contract { over, left, right } if over.iter().all(|k| self.known.facts.axis(*k).size.is_some()) => {
                 self.contraction(id, buffer, over, [*left, *right])?;
             }
             _ => self.kernel(id, buffer, |k| {

@@ -44,4 +44,3 @@ impl Lowering<'_> {
         self.copy(*id, buffer, &axes, &lambda.operand)
     }
 }
-

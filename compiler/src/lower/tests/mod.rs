@@ -1,21 +1,55 @@
-//! Lowered programs as text.
+//! Lowered programs as text, and what they compute beside what the checked program means.
 
+mod oracle;
 mod sample;
 
-use ir::checked::{Checked, IndexId};
+use ir::checked::{Checked, Extent};
 use ir::nest::Program;
-use ir::{Affine, BinaryOp, CompareOp, Dtype, MathFn, ReduceOp, Size};
+use ir::{Affine, Array, BinaryOp, CompareOp, Dtype, MathFn, ReduceOp, Scalar, Size};
 
-use super::lower;
+use super::{LowerError, lower};
 use sample::{Sample, at, plus};
 
-fn lowered(sample: &Sample) -> Program {
-    lower(&sample.checked).expect("lowers")
+fn lowered(checked: &Checked) -> Program {
+    let program = lower(checked).expect("lowers");
+    if let Err(error) = ir::verify::verify(&program) {
+        panic!("{error}\n{program}");
+    }
+    program
 }
 
 fn kernels(sample: &Sample) -> String {
-    let program = lowered(sample);
+    let program = lowered(&sample.checked);
     program.kernels.values().map(|kernel| ir::print::kernel(&program, kernel)).collect::<Vec<_>>().join("\n")
+}
+
+/// Numbers that every order of summation adds exactly.
+fn numbers(dtype: Dtype, shape: &[usize]) -> Array {
+    let count = shape.iter().product::<usize>();
+    let number = |n: usize| Scalar::I64(i64::try_from((n * 7 + 3) % 11).unwrap() - 4);
+    let elements: Vec<_> = (0..count).map(|n| interp::scalar::cast(dtype, number(n))).collect();
+    Array::from_scalars(dtype, shape, &elements).unwrap()
+}
+
+/// Holds the lowered program equal to the checked one at several lengths of every size.
+fn agrees(checked: &Checked) {
+    let program = lowered(checked);
+    for lengths in [[0; 4], [1; 4], [2, 3, 1, 2], [5, 4, 3, 2], [3, 0, 2, 2]] {
+        let mut inputs = vec![];
+        for param in &checked.params {
+            let value = |s: ir::SymbolId| lengths[s.as_u32() as usize % 4];
+            let length = |s: &Size| usize::try_from(s.eval(&value).unwrap()).unwrap();
+            inputs.push(numbers(param.ty.dtype, &param.ty.shape.iter().map(length).collect::<Vec<_>>()));
+        }
+        let borrowed: Vec<_> = inputs.iter().map(Array::as_ref).collect();
+        match interp::nest::run(&program, &borrowed) {
+            Ok(outcome) => assert_eq!(Ok(outcome.outputs), oracle::results(checked, &inputs), "{lengths:?}\n{program}"),
+            // A subscript may be checked although its value is not needed.
+            Err(interp::nest::RunError::Fault(_)) => {}
+            Err(interp::nest::RunError::Bind(_)) => {}
+            Err(error) => panic!("{error:?} {lengths:?}\n{program}"),
+        }
+    }
 }
 
 #[test]
@@ -39,6 +73,7 @@ fn softmax() {
     let p = s.array(&[i], p);
     s.result("out", p);
     println!("{}", kernels(&s));
+    agrees(&s.checked);
 }
 
 #[test]
@@ -74,4 +109,126 @@ fn shift_and_scan() {
     let t = s.array(&[a, b], t);
     s.result("t", t);
     println!("{}", kernels(&s));
+    agrees(&s.checked);
+}
+
+#[test]
+fn ragged_and_dynamic() {
+    let mut s = Sample::new();
+    let x = s.param("x", Dtype::F64, &["n"]);
+    let len = s.param("len", Dtype::I64, &["n"]);
+    let b = s.over("b", "n");
+    // What each row is long is data, and the second index of the reduction ends where the first one is.
+    let end = s.element(len, &[at(b)]);
+    let k = s.index_to("k", Extent::Dynamic(end));
+    let l = s.index("l", at(k));
+    let (kv, lv) = (s.value_of(k), s.value_of(l));
+    let product = s.binary(BinaryOp::Mul, kv, lv);
+    let ragged = s.reduce(ReduceOp::Sum, &[k, l], product);
+    let ragged = s.array(&[b], ragged);
+    s.result("ragged", ragged);
+    // An element of an array that depends on the running index, and one that does not.
+    let (i, j) = (s.over("i", "n"), s.over("j", "n"));
+    let k = s.index("k", plus(i, 1));
+    let (xj, xk, xi) = (s.element(x, &[at(j)]), s.element(x, &[at(k)]), s.element(x, &[at(i)]));
+    let product = s.binary(BinaryOp::Mul, xj, xk);
+    let row = s.array(&[j], product);
+    let j2 = s.over("j2", "n");
+    let r = s.element(row, &[at(j2)]);
+    let max = s.reduce(ReduceOp::Max, &[j2], r);
+    let min = s.element(row, &[at(k)]);
+    let both = s.binary(BinaryOp::Add, max, min);
+    let square = s.binary(BinaryOp::Mul, xi, xi);
+    let term = s.binary(BinaryOp::Sub, both, square);
+    let sum = s.reduce(ReduceOp::Sum, &[k], term);
+    let sum = s.array(&[i], sum);
+    s.result("sum", sum);
+    println!("{}", kernels(&s));
+    agrees(&s.checked);
+}
+
+#[test]
+fn guarded_arrays() {
+    let mut s = Sample::new();
+    let x = s.param("x", Dtype::I32, &["n", "m"]);
+    let idx = s.param("idx", Dtype::I64, &["n"]);
+    let i = s.over("i", "n");
+    let (m, n) = (s.size("m"), s.size("n"));
+    let (iv, zero) = (s.value_of(i), s.i64(0));
+    let c = s.compare(CompareOp::Gt, iv, zero);
+    let then = s.guarded(|s| {
+        // reshape(x[i - 1, :] * 2, [m, 1]), at a checked place.
+        let (j, two) = (s.over("j", "m"), s.scalar(ir::checked::Kind::Constant(Scalar::I32(2)), Dtype::I32));
+        let e = s.element(x, &[plus(i, -1), at(j)]);
+        let e = s.binary(BinaryOp::Mul, e, two);
+        let row = s.array(&[j], e);
+        let flat = s.reshape(row, vec![Size::constant(1), m.clone()]);
+        let flat = s.reshape(flat, vec![m.clone()]);
+        let at = s.element(idx, &[plus(i, -1)]);
+        let picked = s.gather(flat, at);
+        let j = s.over("j", "m");
+        let e = s.element(row, &[Affine::index(j)]);
+        let sum = s.reduce(ReduceOp::Sum, &[j], e);
+        s.binary(BinaryOp::Add, picked, sum)
+    });
+    let last = s.scalar(ir::checked::Kind::Constant(Scalar::I32(-1)), Dtype::I32);
+    let y = s.either(c, then, last);
+    let y = s.array(&[i], y);
+    s.result("y", y);
+    let r = s.reshape(x, vec![&n * &m]);
+    let r2 = s.reshape(r, vec![m.clone(), n.clone()]);
+    let (a, b) = (s.over("a", "m"), s.over("b", "n"));
+    let e = s.element(r2, &[at(a), at(b)]);
+    let e = s.scalar(ir::checked::Kind::Unary(ir::UnaryOp::Neg, e), Dtype::I32);
+    let t = s.array(&[a, b], e);
+    s.result("t", t);
+    println!("{}", kernels(&s));
+    agrees(&s.checked);
+}
+
+#[test]
+fn a_long_chain_is_fast_and_no_depth_of_stack() {
+    let mut s = Sample::new();
+    let mut x = s.param("x", Dtype::F32, &["n"]);
+    let mut scalar = s.param("a", Dtype::F32, &[]);
+    for _ in 0..5_000 {
+        let i = s.over("i", "n");
+        let e = s.element(x, &[at(i)]);
+        let e = s.binary(BinaryOp::Mul, e, scalar);
+        x = s.array(&[i], e);
+        scalar = s.binary(BinaryOp::Add, scalar, scalar);
+    }
+    s.result("out", x);
+    let start = std::time::Instant::now();
+    let program = lower(&s.checked).expect("lowers");
+    assert!(start.elapsed() < std::time::Duration::from_secs(5), "{:?}", start.elapsed());
+    assert!((5_000..=10_000).contains(&program.kernels.len()));
+    // Scalars are computed anew by their users, but not without end.
+    assert!(program.kernels.values().all(|k| k.values.len() < 100));
+}
+
+#[test]
+fn limits() {
+    let mut s = Sample::new();
+    let x = s.param("x", Dtype::F32, &["n"]);
+    let i = s.over("i", "n");
+    let (iv, zero) = (s.value_of(i), s.i64(0));
+    let c = s.compare(CompareOp::Gt, iv, zero);
+    fn nest(
+        s: &mut Sample,
+        depth: usize,
+        make: &mut dyn FnMut(&mut Sample) -> ir::checked::ExprId,
+        c: ir::checked::ExprId,
+    ) -> ir::checked::ExprId {
+        if depth == 0 {
+            return make(s);
+        }
+        let then = s.guarded(|s| nest(s, depth - 1, make, c));
+        let zero = s.f32(0.0);
+        s.either(c, then, zero)
+    }
+    let y = nest(&mut s, 200, &mut |s| s.element(x, &[plus(i, -1)]), c);
+    let y = s.array(&[i], y);
+    s.result("y", y);
+    assert_eq!(lower(&s.checked).unwrap_err(), LowerError::TooDeep);
 }
