@@ -415,13 +415,15 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// `*` and `/` over factors, from the left; the sign goes to the first factor.
+    /// `*` and `/` over factors, from the left, then the sign. (Only of the least number it belongs to the digits.)
     fn product(&mut self, minus: bool) -> Result<Affine<IndexId>> {
-        let mut product = self.factor(minus)?;
+        let least = self.peek() == Some(Token::Int("9223372036854775808"));
+        let mut product = self.factor(minus && least)?;
         loop {
             let divide = match self.peek() {
                 Some(Token::Mark("*")) => false,
                 Some(Token::Mark("/")) => true,
+                _ if minus && !least => return Ok(product.scale(&Size::constant(-1))),
                 _ => return Ok(product),
             };
             self.next += 1;

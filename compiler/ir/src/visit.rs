@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use crate::nest::{Block, BufferId, Extent, IndexId, LoopKind, Op, Statement, Subscript, ValueId};
 use crate::{Affine, Size};
 
+type Dims = [(IndexId, Extent)];
+
 /// Calls `visit` on every statement, those inside blocks after the one that holds them.
 pub fn for_each_statement<'b>(block: &'b Block, visit: &mut impl FnMut(&'b Statement)) {
     for statement in block {
@@ -27,7 +29,7 @@ pub fn for_each_op<'b>(block: &'b Block, visit: &mut impl FnMut(ValueId, &'b Op)
 /// Calls `visit` on every affine expression: subscripts, extents and operations.
 pub fn for_each_affine<'b>(block: &'b Block, visit: &mut impl FnMut(&'b Affine<IndexId>)) {
     for_each_statement(block, &mut |statement| {
-        let (at, extents): (&[Subscript], [&[(IndexId, Extent)]; 2]) = match statement {
+        let (at, extents): (&[Subscript], [&Dims; 2]) = match statement {
             Statement::Let { op: Op::Affine(a), .. } => return visit(a),
             Statement::Let { op: Op::Load { at, .. }, .. } | Statement::Store { at, .. } => (at, [&[], &[]]),
             Statement::Loop(l) => (&[], [&l.dims, &[]]),
@@ -62,7 +64,7 @@ pub fn for_each_size<'b>(block: &'b Block, visit: &mut impl FnMut(&'b Size)) {
 
 /// Calls `visit` on every value that a statement itself uses (not those that only its blocks use).
 pub fn for_each_use(statement: &Statement, visit: &mut impl FnMut(ValueId)) {
-    let mut extents = |dims: &[(IndexId, Extent)]| {
+    let mut extents = |dims: &Dims| {
         for (_, extent) in dims {
             if let Extent::Value(v) = extent {
                 visit(*v);
