@@ -104,7 +104,7 @@ fn prefixes(x: &[f32]) -> Vec<f32> {
             let mut p = group.to_vec();
             for d in [1, 2, 4, 8] {
                 for i in (d..p.len()).rev() {
-                    p[i] = p[i - d] + p[i];
+                    p[i] += p[i - d];
                 }
             }
             out.extend(p.iter().map(|p| chunk_carry + (carry + p)));
