@@ -161,7 +161,9 @@ impl<'s> Builder<'s> {
 
     pub(crate) fn comparison(&mut self, op: BinaryOp, x: E, y: E, l: u32, r: u32) -> E {
         let right = self.exprs[y.id].span;
-        if let Some(middle) = x.compared {
+        if let Some(middle) = x.compared
+            && !self.errors.full()
+        {
             let left = self.exprs[x.id].span;
             let [left, middle, right] = [left, middle, right].map(|part| self.text(part));
             let help = match left.len() + middle.len() + right.len() < 60 {
@@ -171,7 +173,9 @@ impl<'s> Builder<'s> {
             let diagnostic = Diagnostic::new(codes::COMPARISON_CHAIN, span(l, r), "comparisons do not form chains");
             self.errors.push(diagnostic.help(help));
         }
-        E { compared: Some(right), ..self.binary(op, x, y, l, r) }
+        // One complaint is enough for a chain.
+        let compared = if x.compared.is_none() { Some(right) } else { None };
+        E { compared, ..self.binary(op, x, y, l, r) }
     }
 
     pub(crate) fn condition(&mut self, c: E, x: E, y: E, l: u32, r: u32) -> E {

@@ -11,6 +11,9 @@
 //!
 //! Brackets that do not match are reported here and made to match, so that the parser sees none that do not: `fn` closes
 //! everything, `let` all brackets inside its block.
+//!
+//! The depth limit is held here too, as far as it concerns the parser: what is begun and not ended, brackets, `if`s and
+//! operators that wait for their right side, lies on the parser's stack. A deep tree that grows to the left does not.
 
 use crate::ast::Span;
 use crate::codes;
@@ -19,16 +22,16 @@ use crate::lexer::{Lexer, Tok, Token};
 use crate::report::Errors;
 use crate::{MAX_DEPTH, depth_error};
 
-/// The tokens of a text as the parser is to see them. Nothing if brackets nest beyond the limit.
+/// The tokens of a text as the parser is to see them. Nothing if something nests beyond the limit.
 pub(crate) fn arrange(source: &str, errors: &mut Errors) -> Option<Vec<Token>> {
     let mut lexer = Lexer::new(source);
-    let mut layout = Layout { errors, tokens: vec![], open: vec![], pending: None };
+    let mut layout = Layout { errors, tokens: vec![], open: vec![], waiting: vec![], pending: None };
     while let Some((token, complaint)) = lexer.next() {
         if let Some(complaint) = complaint {
             layout.errors.push(complaint);
         }
         layout.token(token);
-        if layout.open.len() > MAX_DEPTH as usize {
+        if layout.open.len() + layout.waiting.len() > MAX_DEPTH as usize {
             layout.errors.push(depth_error(token.span));
             return None;
         }
@@ -41,9 +44,19 @@ struct Layout<'e> {
     errors: &'e mut Errors,
     tokens: Vec<Token>,
     /// The brackets that are open here.
-    open: Vec<Token>,
+    open: Vec<Open>,
+    /// The operators that wait for their right side, and of each `if` whose end has not come the last word.
+    waiting: Vec<Tok>,
     /// A newline or `;` since the last token.
     pending: Option<Token>,
+}
+
+/// A bracket that is open.
+#[derive(Clone, Copy)]
+struct Open {
+    token: Token,
+    /// How much of what is waiting stands before it.
+    waiting: usize,
 }
 
 impl Layout<'_> {
@@ -59,8 +72,7 @@ impl Layout<'_> {
             }
             Tok::Fn => self.unwind(0, "the next `fn`"),
             Tok::Let => {
-                let keep = self.open.iter().rposition(|open| open.tok == Tok::OpenBrace).map_or(0, |brace| brace + 1);
-                self.unwind(keep, "the next `let`");
+                self.unwind(self.block(), "the next `let`");
             }
             _ => {}
         }
@@ -69,14 +81,45 @@ impl Layout<'_> {
             return;
         }
         self.end_statement(token.tok);
+        self.wait(token.tok);
         if token.tok.closed_by().is_some() {
-            self.open.push(token);
+            self.open.push(Open { token, waiting: self.waiting.len() });
         }
         self.tokens.push(token);
     }
 
     fn in_brackets(&self) -> bool {
-        self.open.last().is_some_and(|open| open.tok != Tok::OpenBrace)
+        self.open.last().is_some_and(|open| open.token.tok != Tok::OpenBrace)
+    }
+
+    /// How many brackets are open up to that of the block.
+    fn block(&self) -> usize {
+        self.open.iter().rposition(|open| open.token.tok == Tok::OpenBrace).map_or(0, |brace| brace + 1)
+    }
+
+    /// Notes what a token waits for, and what it ends the waiting of.
+    fn wait(&mut self, tok: Tok) {
+        let base = self.open.last().map_or(0, |open| open.waiting);
+        let operand_before = self.tokens.last().is_some_and(|previous| can_end(previous.tok));
+        match tok {
+            Tok::Comma | Tok::Colon => self.waiting.truncate(base),
+            Tok::If | Tok::Bang | Tok::Caret => self.waiting.push(tok),
+            Tok::Minus if !operand_before => self.waiting.push(tok),
+            Tok::Then | Tok::Else => {
+                let before = if tok == Tok::Then { Tok::If } else { Tok::Then };
+                if let Some(at) = self.waiting[base..].iter().rposition(|waiting| *waiting == before) {
+                    self.waiting.truncate(base + at);
+                    self.waiting.push(tok);
+                }
+            }
+            _ if tok.operates() => {
+                let ended = |waiting: &Tok| matches!(waiting, Tok::Bang | Tok::Minus | Tok::Caret);
+                while self.waiting.len() > base && self.waiting.last().is_some_and(ended) {
+                    self.waiting.pop();
+                }
+            }
+            _ => {}
+        }
     }
 
     /// Passes on the end of a statement that may lie before `next`.
@@ -92,36 +135,56 @@ impl Layout<'_> {
             let at = previous.span.end;
             let span = if end.tok == Tok::Semicolon { end.span } else { Span { start: at, end: at } };
             self.tokens.push(Token { tok: end.tok, span });
+            self.waiting.truncate(self.open.last().map_or(0, |open| open.waiting));
         }
     }
 
     fn close(&mut self, token: Token) {
-        let closes = |open: &Token| open.tok.closed_by() == Some(token.tok);
+        let closes = |open: &Open| open.token.tok.closed_by() == Some(token.tok);
         // A brace closes whatever was left open in its block; another bracket reaches no further than its block.
         let reach = match token.tok {
             Tok::CloseBrace => 0,
-            _ => self.open.iter().rposition(|open| open.tok == Tok::OpenBrace).map_or(0, |brace| brace + 1),
+            _ if self.open.last().is_some_and(closes) => self.open.len() - 1,
+            _ => self.block(),
         };
-        let Some(partner) = self.open[reach..].iter().rposition(closes).map(|at| reach + at) else {
-            let text = token.tok.text().unwrap_or_default();
-            let diagnostic = match self.open.get(reach..).and_then(|open| open.last()) {
-                Some(open) => {
-                    let [opening, closing] =
-                        [open.tok, open.tok.closed_by().unwrap_or(open.tok)].map(|tok| tok.text().unwrap_or_default());
-                    Diagnostic::new(codes::UNOPENED, token.span, format!("expected `{closing}`, found `{text}`"))
-                        .label(open.span, format!("this `{opening}` is open"))
-                }
-                None => Diagnostic::new(codes::UNOPENED, token.span, format!("this `{text}` closes nothing"))
-                    .help("remove it, or open a bracket before it"),
-            };
-            self.errors.push(diagnostic);
-            self.tokens.push(Token { tok: Tok::Wrong, span: token.span });
-            return;
-        };
-        self.unwind(partner + 1, &format!("this `{}`", token.tok.text().unwrap_or_default()));
+        let text = token.tok.text().unwrap_or_default();
+        match self.open[reach..].iter().rposition(closes) {
+            Some(partner) => self.unwind(reach + partner + 1, &format!("this `{text}`")),
+            None => {
+                self.mismatch(token, text, reach);
+                return;
+            }
+        }
         self.end_statement(token.tok);
-        self.open.pop();
+        self.pop();
         self.tokens.push(token);
+    }
+
+    /// Reports a bracket that closes none of those open from `reach`, and takes it for the one that was due.
+    fn mismatch(&mut self, token: Token, text: &str, reach: usize) {
+        let due = if self.open.len() > reach { self.pop() } else { None };
+        let (tok, diagnostic) = match due.and_then(|open| Some((open, open.tok.closed_by()?))) {
+            Some((open, closing)) => {
+                let [opening, due] = [open.tok, closing].map(|tok| tok.text().unwrap_or_default());
+                let message = format!("expected `{due}`, found `{text}`");
+                let diagnostic = Diagnostic::new(codes::UNOPENED, token.span, message)
+                    .label(open.span, format!("this `{opening}` is open"));
+                (closing, diagnostic)
+            }
+            None => {
+                let diagnostic = Diagnostic::new(codes::UNOPENED, token.span, format!("this `{text}` closes nothing"))
+                    .help("remove it, or open a bracket before it");
+                (Tok::Wrong, diagnostic)
+            }
+        };
+        self.errors.push(diagnostic);
+        self.tokens.push(Token { tok, span: token.span });
+    }
+
+    fn pop(&mut self) -> Option<Token> {
+        let open = self.open.pop()?;
+        self.waiting.truncate(open.waiting);
+        Some(open.token)
     }
 
     /// Closes all but the first `keep` brackets, which somebody forgot before `place`.
@@ -129,7 +192,7 @@ impl Layout<'_> {
         let at = self.tokens.last().map_or(0, |last| last.span.end);
         let span = Span { start: at, end: at };
         while self.open.len() > keep {
-            let Some(open) = self.open.pop() else { return };
+            let Some(open) = self.pop() else { return };
             let Some(closing) = open.tok.closed_by() else { continue };
             let (open_text, close_text) = (open.tok.text().unwrap_or_default(), closing.text().unwrap_or_default());
             let mut diagnostic =

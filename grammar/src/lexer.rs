@@ -249,6 +249,12 @@ impl Tok {
         matches!(self, Tok::Eq | Tok::Ne | Tok::Lt | Tok::Le | Tok::Gt | Tok::Ge)
     }
 
+    /// Whether an operator between two operands.
+    pub(crate) fn operates(self) -> bool {
+        let arithmetic = [Tok::Plus, Tok::Minus, Tok::Star, Tok::Slash, Tok::Percent, Tok::At, Tok::Caret];
+        self.compares() || matches!(self, Tok::OrOr | Tok::AndAnd) || arithmetic.contains(&self)
+    }
+
     /// The bracket that closes this one.
     pub(crate) fn closed_by(self) -> Option<Tok> {
         match self {

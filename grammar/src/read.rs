@@ -60,8 +60,10 @@ impl Reader<'_, '_> {
     /// Reads a function; none if it has no head or no result.
     fn function(&mut self) -> Option<Function> {
         let first = self.tokens[self.at].span.start;
-        let own = self.tokens[self.at..].iter().position(|token| token.tok == Tok::Fn).map_or(0, |own| own + 1);
-        let limit = self.next_function(self.at + own.max(1));
+        let in_decorators =
+            |tok| matches!(tok, Tok::At | Tok::Name | Tok::OpenRound | Tok::CloseRound | Tok::Newline | Tok::Semicolon);
+        let own = self.find(self.tokens.len(), |tok| !in_decorators(tok));
+        let limit = self.next_function(own + 1);
         let opening = self.find(limit, |tok| matches!(tok, Tok::Equals | Tok::OpenBrace));
         let header = match self.piece(Tok::AsHeader, (opening + 1).min(limit)) {
             Some(Piece::Header(header)) => Some(*header),
@@ -90,7 +92,7 @@ impl Reader<'_, '_> {
         let end = self.tokens.get(close).map_or(first, |token| token.span.end);
         let mut results = vec![];
         let mut last_is_let = false;
-        while self.at < close {
+        while self.at < close && !self.builder.errors.full() {
             let piece = self.find(close, |tok| matches!(tok, Tok::Newline | Tok::Semicolon));
             match self.piece(Tok::AsStatement, piece) {
                 Some(Piece::Let(one)) => {
@@ -134,9 +136,16 @@ impl Reader<'_, '_> {
     fn after_function(&mut self, limit: usize, function: Span) {
         if self.builder.errors.any_within(function) {
             self.at = limit;
-        } else if self.at < limit && !matches!(self.tokens[self.at].tok, Tok::Newline | Tok::Semicolon) {
-            let place = self.place(Tok::AsResult, &self.tokens[self.at..limit], limit);
-            self.builder.errors.push(unexpected(self.tokens[self.at], &place));
+            return;
+        }
+        let Some(next) = self.tokens.get(self.at).copied() else { return };
+        let block = self.tokens[self.at - 1].tok == Tok::CloseBrace;
+        let separate = matches!(next.tok, Tok::Newline | Tok::Semicolon) || (self.at == limit && block);
+        if !separate {
+            if !self.builder.errors.any_within(next.span) {
+                let place = self.place(Tok::AsResult, &[], limit);
+                self.builder.errors.push(unexpected(next, &place));
+            }
             self.at = limit;
         }
     }

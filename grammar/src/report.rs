@@ -53,14 +53,18 @@ impl Errors {
 /// Source text inside a message: in backquotes, one line, and not too long.
 pub(crate) fn quote(text: &str) -> String {
     const LONGEST: usize = 40;
-    let mut line = text.lines().next().unwrap_or_default().chars();
-    let start: String = line.by_ref().take(LONGEST).collect();
-    let more = line.next().is_some() || text.contains('\n');
-    format!(
-        "`{}{}`",
-        start.escape_debug().collect::<String>().replace("\\'", "'").replace("\\\"", "\""),
-        if more { "…" } else { "" }
-    )
+    let mut chars = text.lines().next().unwrap_or_default().chars();
+    let mut quoted = "`".to_owned();
+    for c in chars.by_ref().take(LONGEST) {
+        match c {
+            '\'' | '"' | '\\' => quoted.push(c),
+            _ => quoted.extend(c.escape_debug()),
+        }
+    }
+    if chars.next().is_some() || text.contains('\n') {
+        quoted.push('…');
+    }
+    quoted + "`"
 }
 
 /// The piece in which the parser found an error.
@@ -77,6 +81,14 @@ pub(crate) struct Place<'s, 't> {
 struct Expected(Vec<String>);
 
 impl Expected {
+    fn new(mut terminals: Vec<String>) -> Expected {
+        // Before an `=` a name has been taken for that of an argument; any other operator could have followed it too.
+        if terminals.len() == 2 && ["\"(\"", "\"[\""].iter().all(|open| terminals.iter().any(|other| other == open)) {
+            terminals.push("+".to_owned());
+        }
+        Expected(terminals)
+    }
+
     fn has(&self, terminal: &str) -> bool {
         self.0.iter().any(|expected| expected.trim_matches('"') == terminal)
     }
@@ -93,8 +105,8 @@ impl Expected {
 
     /// In words, things of a kind together.
     fn describe(&self, may_end: bool) -> String {
-        const PUNCTUATION: [&str; 14] =
-            ["fn", "let", "then", "else", "(", "[", ")", "]", ",", ":", "->", "=", "{", "@"];
+        const PUNCTUATION: [&str; 16] =
+            ["fn", "let", "then", "else", "(", "[", ")", "]", ",", ":", "->", "=", "{", "@", "<", "<="];
         let mut words = vec![];
         if self.operand() {
             words.push("an expression".to_owned());
@@ -106,10 +118,11 @@ impl Expected {
             words.push("a name".to_owned());
         }
         for terminal in PUNCTUATION {
-            // Brackets that are part of an expression, and `@` as an operator, have been named.
+            // Brackets that are part of an expression, and operators, have been named. That an argument may have a name
+            // is no help.
             let named = match terminal {
                 "(" | "[" => self.operand() || self.operator(),
-                "@" => self.operator(),
+                "@" | "<" | "<=" | "=" => self.operator(),
                 _ => false,
             };
             if self.has(terminal) && !named {
@@ -140,7 +153,7 @@ pub(crate) fn report(error: ParseError<u32, Tok, Infallible>, place: &Place<'_, 
         ParseError::InvalidToken { .. } => (after, vec![]),
         ParseError::User { error } => match error {},
     };
-    let expected = Expected(expected);
+    let expected = Expected::new(expected);
     let before = &place.tokens[..place.tokens.iter().take_while(|token| token.span.start < found.span.start).count()];
     let inside = before
         .iter()
@@ -148,7 +161,7 @@ pub(crate) fn report(error: ParseError<u32, Tok, Infallible>, place: &Place<'_, 
     let may_end = place.read_as != Tok::AsHeader
         && inside == 0
         && expected.operator()
-        && !["then", "else", "="].iter().any(|terminal| expected.has(terminal));
+        && !["then", "else"].iter().any(|terminal| expected.has(terminal));
     let message = format!("expected {}, found {}", expected.describe(may_end), describe(found, place));
     let diagnostic = Diagnostic::new(codes::SYNTAX, found.span, message);
     match help(found, before, &expected, place) {
@@ -163,7 +176,7 @@ pub(crate) fn unexpected(found: Token, place: &Place<'_, '_>) -> Diagnostic {
     Diagnostic::new(codes::SYNTAX, found.span, message)
 }
 
-fn text<'s>(token: Token, source: &'s str) -> &'s str {
+fn text(token: Token, source: &str) -> &str {
     source.get(token.span.start as usize..token.span.end as usize).unwrap_or_default()
 }
 
@@ -198,17 +211,18 @@ fn help(found: Token, before: &[Token], expected: &Expected, place: &Place<'_, '
             "before a block stands no `=`: `fn f(x: f32[n]) { ... }`"
         }
         _ if expected.has("then") || expected.has("else") => "an `if` has both branches: `if c then a else b`",
-        Tok::OpenBrace => "braces enclose only the body of a function",
         Tok::Let if place.read_as == Tok::AsResult => {
             "a function with `let` has a block for a body: `fn f(x: f32[n]) { let ...; result }`"
         }
         Tok::Let if place.read_as == Tok::AsHeader && before.is_empty() => "a `let` stands in the body of a function",
         Tok::Bang if expected.operand() => "`!` binds looser than the operator before it: write `(!a)`",
-        Tok::Plus if expected.operand() && !before.is_empty() => "there is no `+` with one operand",
-        tok if before.is_empty() && is_operator(tok) => {
+        Tok::Plus if expected.operand() && (place.read_as == Tok::AsResult || !before.is_empty()) => {
+            "there is no `+` with one operand"
+        }
+        tok if before.is_empty() && place.read_as != Tok::AsResult && tok.operates() && tok != Tok::Minus => {
             "a line that begins with an operator is a new statement: end the line before it with the operator"
         }
-        Tok::Fn | Tok::Let | Tok::If | Tok::Then | Tok::Else | Tok::Dtype(_)
+        Tok::Let | Tok::If | Tok::Then | Tok::Else | Tok::Dtype(_)
             if expected.has("name") && !expected.operand() && !expected.has("dtype") =>
         {
             return Some(format!("`{}` has a meaning in the language: choose another name", text(found, place.source)));
@@ -217,16 +231,17 @@ fn help(found: Token, before: &[Token], expected: &Expected, place: &Place<'_, '
         _ if expected.has(":") && place.read_as == Tok::AsHeader && !expected.operator() => {
             "a parameter has a type: `x: f32[n]`"
         }
+        Tok::Equals | Tok::OpenBrace
+            if place.read_as == Tok::AsHeader
+                && expected.has("(")
+                && !expected.operator()
+                && !expected.has("dtype") =>
+        {
+            "a function has parentheses after its name: `fn f() = ...`"
+        }
+        Tok::OpenBrace => "braces enclose only the body of a function",
         Tok::Semicolon => "inside brackets a `;` has no meaning: write `,`",
         _ => return None,
     };
     Some(fixed.to_owned())
-}
-
-fn is_operator(tok: Tok) -> bool {
-    tok.compares()
-        || matches!(
-            tok,
-            Tok::OrOr | Tok::AndAnd | Tok::Plus | Tok::Star | Tok::Slash | Tok::Percent | Tok::At | Tok::Caret
-        )
 }

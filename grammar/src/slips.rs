@@ -94,16 +94,26 @@ const TYPES: &[(&str, Dtype)] = &[
     ("byte", Dtype::U8),
     ("uint32", Dtype::U32),
     ("uint64", Dtype::U64),
+    ("i16", Dtype::I32),
+    ("u16", Dtype::U32),
     ("usize", Dtype::I64),
     ("isize", Dtype::I64),
     ("boolean", Dtype::Bool),
 ];
 
-/// The type that somebody may have meant: by its name elsewhere, or one letter away.
+/// The type that somebody may have meant: by its name elsewhere, one letter away, or with the same letters.
 pub(crate) fn similar_type(name: &str) -> Option<Dtype> {
     let lower = name.get(..name.len().min(16))?.to_ascii_lowercase();
     let elsewhere = TYPES.iter().find(|(other, _)| *other == lower).map(|(_, dtype)| *dtype);
-    elsewhere.or_else(|| Dtype::ALL.iter().copied().find(|dtype| one_edit(dtype.name(), &lower)))
+    let letters = |text: &str| {
+        let mut letters = text.as_bytes().to_vec();
+        letters.sort_unstable();
+        letters
+    };
+    let same_letters = |dtype: &Dtype| letters(dtype.name()) == letters(&lower);
+    let close = |dtype: &Dtype| one_edit(dtype.name(), &lower);
+    let find = |similar: &dyn Fn(&Dtype) -> bool| Dtype::ALL.iter().copied().find(|dtype| similar(dtype));
+    elsewhere.or_else(|| find(&same_letters)).or_else(|| find(&close))
 }
 
 /// Whether one letter changed, added or left out makes one of the other.

@@ -1,0 +1,181 @@
+//! What is said of wrong programs: each case and its diagnostics, in one snapshot for each kind of mistake.
+
+use std::fmt::Write;
+
+use grammar::ast::Span;
+
+/// The diagnostics of each source, in a plain form: where, what, and what to do about it.
+fn report(cases: &[&str]) -> String {
+    let mut report = String::new();
+    for source in cases {
+        for line in source.lines() {
+            writeln!(report, "| {line}").unwrap();
+        }
+        match grammar::parse(source) {
+            Ok(file) => writeln!(report, "parses: {file}").unwrap(),
+            Err(diagnostics) => {
+                for diagnostic in diagnostics {
+                    let place = place(source, diagnostic.labels[0].span);
+                    writeln!(report, "{} {place}: {}", diagnostic.code, diagnostic.message).unwrap();
+                    for label in &diagnostic.labels[1..] {
+                        writeln!(report, "    {}: {}", place_of(source, label.span), label.text).unwrap();
+                    }
+                    for note in &diagnostic.notes {
+                        writeln!(report, "    note: {note}").unwrap();
+                    }
+                    if let Some(help) = &diagnostic.help {
+                        writeln!(report, "    help: {help}").unwrap();
+                    }
+                }
+            }
+        }
+        report.push('\n');
+    }
+    report
+}
+
+fn place(source: &str, span: Span) -> String {
+    format!("{} {:?}", place_of(source, span), &source[span.start as usize..span.end as usize])
+}
+
+fn place_of(source: &str, span: Span) -> String {
+    let before = &source[..span.start as usize];
+    let line = before.matches('\n').count() + 1;
+    let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
+    format!("{line}:{column}")
+}
+
+#[test]
+fn characters_and_numbers() {
+    insta::assert_snapshot!(report(&[
+        "fn f(x: f32) = x $ 2",
+        "fn f(α: f32) = α",
+        "fn f(x: f32) = x − 1",
+        "fn f(x: f32) = x \u{202e} 1",
+        "fn f(x: f32) = x \u{7} 1",
+        "fn f(x: f32) = 2x",
+        "fn f(x: f32) = 1.2.3 + 0xff + 1e + 1_.5 + 1f32 + 1__0",
+        "fn f(x: i64) = x + 18446744073709551615 + 18446744073709551616",
+        "fn f(x: f32) = \"text\"",
+        "fn f(x: f32) = 'it",
+    ]));
+}
+
+#[test]
+fn operators_of_other_languages() {
+    insta::assert_snapshot!(report(&[
+        "fn f(x: bool) = x & x",
+        "fn f(x: bool) = x | x",
+        "fn f(x: f32) = x ** 2",
+        "fn f(x: f32) = x // 2",
+        "// a comment\nfn f(x: f32) = x /* two */",
+        "fn f(x: bool) = x ? 1 : 2",
+        "fn f(x: f32[n]) = x.sum()",
+        "fn f(x: i32) = x << 2",
+        "fn f(x: i32) = +x",
+        "fn f(x: i32) = x + +x",
+        "fn f(x: bool) = x and x",
+        "fn f(x: bool) = not x",
+        "fn f(x: bool) = x == !x",
+        "fn f(x: f32) = 0 < x <= 1",
+        "fn f(x: f32) = a < b == c < d",
+        "fn f(x: f32) = if x = 0 then 1 else 2",
+    ]));
+}
+
+#[test]
+fn words_of_other_languages() {
+    insta::assert_snapshot!(report(&[
+        "def f(x: f32):\n    return x",
+        "fn f(x: f32) { return x }",
+        "fn f(x: f32[n]) {\n    for i in n { x[i] }\n    x\n}",
+        "fn f(x: f32) { y = x + 1\n y }",
+        "fn f(x: f32) { let mut y = x\n y }",
+        "fn f(x: f32) = if x > 0 { 1 } else { 2 }",
+        "fn f(x: f32) = if x > 0 then 1 elif x < 0 then 2 else 3",
+        "fn f(x: f32) = if x > 0 1 else 2",
+        "fn f(x: f32) = if x > 0 then 1",
+        "fn f(x: f32) = { x }",
+        "fn f(x: f32) = let y = x",
+        "let y = 1",
+        "fn if(x: f32) = x",
+        "fn f(f32: f32) = x",
+    ]));
+}
+
+#[test]
+fn types() {
+    insta::assert_snapshot!(report(&[
+        "fn f(x: float) = x",
+        "fn f(x: f23[n], y: Float64, z: whatever[n], w: i16) -> f322 = x",
+        "fn f(x) = x",
+        "fn f(x: f32[]) = x",
+        "fn f(x: f32[n) = x",
+        "fn f(x: f32 y: f32) = x",
+        "fn f(x: f32) -> = x",
+        "fn f(x: f32) -> () = x",
+        "fn f(x: f32) = f32[n]",
+        "fn f(x: f32) = f32(x, x)",
+    ]));
+}
+
+#[test]
+fn functions_and_blocks() {
+    insta::assert_snapshot!(report(&[
+        "fn f(x: f32) {\n    let y = x\n}",
+        "fn f(x: f32) {\n    let (a, b) = g(x);\n}",
+        "fn f(x: f32) {\n}",
+        "fn f(x: f32) {\n    x + 1\n    x\n}",
+        "fn f(x: f32) {\n    x\n    let y = x\n}",
+        "fn f(x: f32)\n    x + 1",
+        "fn f(x: f32) x + 1",
+        "fn f = 1",
+        "fn (x: f32) = x",
+        "fn f(x: f32) = ",
+        "fn f(x: f32) = x fn g(x: f32) = x",
+        "fn f(x: f32) { x } x",
+        "x + 1",
+        "@fast\nx",
+        "@\nfn f(x: f32) = x",
+        "fn f(x: f32) {\n    let = 1\n    let 2 = x\n    let y[i + 1] = x\n    let y[] = x\n    let (a + b) = x\n    x\n}",
+        "fn f(x: f32) {\n    fn g(y: f32) = y\n    g(x)\n}",
+        "fn f(x: f32) {\n    let y = x\n        + 1\n    y\n}",
+    ]));
+}
+
+#[test]
+fn expressions() {
+    insta::assert_snapshot!(report(&[
+        "fn f(x: f32) = x +",
+        "fn f(x: f32) = x + * 2",
+        "fn f(x: f32) = (x + 1",
+        "fn f(x: f32) = x + 1)",
+        "fn f(x: f32) = g(x, [1, 2)",
+        "fn f(x: f32) = g(x]",
+        "fn f(x: f32) = ()",
+        "fn f(x: f32) = x y",
+        "fn f(x: f32) = g(x y)",
+        "fn f(x: f32) = g(, x)",
+        "fn f(x: f32) = g(x; y)",
+        "fn f(x: f32) = (x, x) + 1",
+        "fn f(x: f32) { let y = (x, (x, x))\n (y, g((y, y))) }",
+        "fn f(x: f32) = x[]",
+        "fn f(x: f32) = x[1:2:3:4]",
+        "fn f(x: f32) = x[i](x)",
+        "fn f(x: f32) = sum[k + 1, 1:2, k < n](x[k])",
+        "fn f(x: f32) = sum[k]()",
+        "fn f(x: f32) = sum[k](x, y) + sum[k](axis = 1)",
+        "fn f(x: f32) = (sum)(x)",
+        "fn f(x: f32) = g(axis = 1, x)",
+        "fn f(x: f32) = let",
+    ]));
+}
+
+#[test]
+fn errors_in_several_places_are_all_reported() {
+    insta::assert_snapshot!(report(&[
+        "fn f(x: float) = x +\n\nfn g(x: f32) {\n    let a = (x\n    let b = x y\n    let c = x & b\n    c *\n}\n\n\
+         fn h(x: f32] = x\nfn ok(x: f32) = x\n@kernels(1\nfn k(x: f32) = 1 < 2 < 3\n",
+        "fn f(x: f32) {\n    let y = x\n\nfn g(x: f32) {\n    x\n}\n}",
+    ]));
+}

@@ -1,0 +1,178 @@
+//! Small sources and the trees they make: operators, layout, every form of the grammar.
+
+fn parse(source: &str) -> String {
+    match grammar::parse(source) {
+        Ok(file) => file.to_string(),
+        Err(diagnostics) => panic!("{source}\n{diagnostics:#?}"),
+    }
+}
+
+/// The tree of an expression.
+fn expr(source: &str) -> String {
+    let printed = parse(&format!("fn f() = {source}"));
+    printed.strip_prefix("fn f\n  ").unwrap().trim_end().to_owned()
+}
+
+/// The statements of a block, one line each.
+fn block(source: &str) -> String {
+    let printed = parse(&format!("fn f() {{{source}}}"));
+    printed.strip_prefix("fn f\n").unwrap().lines().map(str::trim).collect::<Vec<_>>().join("; ")
+}
+
+fn rejected(source: &str) {
+    assert!(grammar::parse(source).is_err(), "{source}");
+}
+
+#[test]
+fn operators_bind_as_the_page_says() {
+    let table = [
+        ("a || b && c", "(|| a (&& b c))"),
+        ("a && b || c", "(|| (&& a b) c)"),
+        ("!a && b", "(&& (! a) b)"),
+        ("!a == b", "(! (== a b))"),
+        ("!!a || !b", "(|| (! (! a)) (! b))"),
+        ("a + b < c * d", "(< (+ a b) (* c d))"),
+        ("a - b - c + d", "(+ (- (- a b) c) d)"),
+        ("a / b * c % d @ e", "(@ (% (* (/ a b) c) d) e)"),
+        ("a + b @ c", "(+ a (@ b c))"),
+        ("-a * b", "(* (- a) b)"),
+        ("a * -b", "(* a (- b))"),
+        ("a - -b", "(- a (- b))"),
+        ("--a", "(- (- a))"),
+        ("-x ^ 2", "(- (^ x 2))"),
+        ("x ^ -2", "(^ x (- 2))"),
+        ("a ^ b ^ c", "(^ a (^ b c))"),
+        ("a ^ -b ^ c", "(^ a (- (^ b c)))"),
+        ("a ^ -b * c", "(* (^ a (- b)) c)"),
+        ("a ^ x[i]", "(^ a (at x i))"),
+        ("(a + b) * c", "(* (+ a b) c)"),
+        ("(a < b) == c", "(== (< a b) c)"),
+        ("a == (b != c)", "(== a (!= b c))"),
+        ("if a then b else c + d", "(if a b (+ c d))"),
+        ("1 + if a then b else c + d", "(+ 1 (if a b (+ c d)))"),
+        ("2 ^ -if a then b else c", "(^ 2 (- (if a b c)))"),
+        ("!if a then b else c || d", "(! (if a b (|| c d)))"),
+        ("if a then if b then c else d else e", "(if a (if b c d) e)"),
+        ("if a then b else if c then d else e", "(if a b (if c d e))"),
+        ("(if a then b else c) + d", "(+ (if a b c) d)"),
+    ];
+    for (source, tree) in table {
+        assert_eq!(expr(source), tree, "{source}");
+    }
+}
+
+#[test]
+fn every_form_of_expression() {
+    let table = [
+        ("1_000 + 1.5 + 2. + .5 + 1e-5 + 1_0.0_1E+2", "(+ (+ (+ (+ (+ 1000 1.5) 2.) .5) 1e-5) 10.01E+2)"),
+        ("18446744073709551615", "18446744073709551615"),
+        ("007", "7"),
+        ("true + inf + nan + pi", "(+ (+ (+ true inf) nan) pi)"),
+        ("f()", "(f)"),
+        ("f(a, axis = 1,)", "(f a axis=1)"),
+        ("reshape(x, n, _)", "(reshape x n _)"),
+        ("_x + x_1", "(+ _x x_1)"),
+        ("f32(a)", "(f32 a)"),
+        ("bf16(a,)", "(bf16 a)"),
+        ("sum[k](x[k])", "(sum[k] (at x k))"),
+        ("sum[k < n, l <= k + 1, m](1)", "(sum[k<n l<=(+ k 1) m] 1)"),
+        ("sum[k,](1,)", "(sum[k] 1)"),
+        ("x[i, 1:n, ::2, :, 1:, :n, 1:n:2, a::b]", "(at x i 1:n ::2 : 1: :n 1:n:2 a::b)"),
+        ("x[1:2]", "(at x 1:2)"),
+        ("x[i][j][k]", "(at (at (at x i) j) k)"),
+        ("f(x)[i]", "(at (f x) i)"),
+        ("(x + y)[i]", "(at (+ x y) i)"),
+        ("sum[k](x)[i]", "(at (sum[k] x) i)"),
+        ("x[y[i]]", "(at x (at y i))"),
+        ("[1, 2][i]", "(at (array [1 2]) i)"),
+        ("[[1.0, 2.0], [3.0, 4.0,],]", "(array [(array [1.0 2.0]) (array [3.0 4.0])])"),
+        ("[]", "(array )"),
+        ("(a)", "a"),
+        ("(a,)", "a"),
+        ("(a, b)", "(tuple [a b])"),
+        ("((a, b,))", "(tuple [a b])"),
+    ];
+    for (source, tree) in table {
+        assert_eq!(expr(source), tree, "{source}");
+    }
+}
+
+#[test]
+fn every_form_of_function() {
+    let head = |source: &str| parse(source).lines().next().unwrap().to_owned();
+    assert_eq!(head("fn f() -> f32 = 1"), "fn f -> f32");
+    assert_eq!(head("fn f(x: f32[n - 2, 3,], k: i64,) = 1"), "fn f x: f32[(- n 2) 3] k: i64");
+    assert_eq!(head("fn f() -> (s: f32[n], i64,) = 1"), "fn f -> s: f32[n] i64");
+    assert_eq!(head("@kernels(1)\n\n@fast fn f() = 1"), "@kernels[1] @fast fn f");
+    let all = "fn f(a: bool, b: i8, c: u8, d: i32, e: i64, f: u32, g: u64, h: f16, i: bf16, j: f32, k: f64) = 1";
+    assert_eq!(head(all), "fn f a: bool b: i8 c: u8 d: i32 e: i64 f: u32 g: u64 h: f16 i: bf16 j: f32 k: f64");
+}
+
+#[test]
+fn every_form_of_let() {
+    assert_eq!(block("let y = x\n y"), "y = x; y");
+    assert_eq!(block("let (s, c,) = f(x)\n s"), "(s c) = (f x); s");
+    assert_eq!(block("let y[i] = x\n y"), "y[i] = x; y");
+    assert_eq!(block("let y[i, j < n, k <= i + 1,] = x\n y"), "y[i j<n k<=(+ i 1)] = x; y");
+    assert_eq!(block("let y = x\n (y, y)"), "y = x; (tuple [y y])");
+}
+
+#[test]
+fn a_newline_ends_a_statement() {
+    assert_eq!(block("let v = a / b\n(v, w)"), "v = (/ a b); (tuple [v w])");
+    assert_eq!(block("let v = a\n-b"), "v = a; (- b)");
+    assert_eq!(block("let v = x\n[v]"), "v = x; (array [v])");
+    assert_eq!(block("let v = a # + b\n# comment\n\n  v  # end\n"), "v = a; v");
+    assert_eq!(block("let v = a\r\n\tv\r\n"), "v = a; v");
+    assert_eq!(block("let v = a; let w = b;; v;"), "v = a; w = b; v");
+    assert_eq!(block(";\n; v ;\n;"), "v");
+    assert_eq!(parse("\u{feff}fn f() = a; fn g() = b;"), "fn f\n  a\nfn g\n  b\n");
+    assert_eq!(parse("fn f() { a } fn g() { b } @fast fn h() = c"), "fn f\n  a\nfn g\n  b\n@fast fn h\n  c\n");
+    assert_eq!(parse(""), "");
+    assert_eq!(parse("\n# nothing\n;\n"), "");
+}
+
+#[test]
+fn a_newline_is_passed_over_where_no_statement_can_end() {
+    assert_eq!(block("let v =\n  a +\n  b\nv"), "v = (+ a b); v");
+    assert_eq!(block("let\nv\n=\na\nv"), "v = a; v");
+    assert_eq!(block("f(\na\n,\nb\n)"), "(f a b)");
+    assert_eq!(block("x[\ni\n-\n1\n:\n]"), "(at x (- i 1):)");
+    assert_eq!(block("if a\nthen b\nelse c"), "(if a b c)");
+    assert_eq!(block("if\na then\nb else\nc"), "(if a b c)");
+    assert_eq!(block("!\n-\na @\nb"), "(! (@ (- a) b))");
+    assert_eq!(parse("@fast\nfn\nf(x: f32[\nn],\n y: f32)\n-> f32\n= x\nfn g()\n{\na\n}\n").lines().count(), 4);
+    rejected("fn f() {\n let v = a\n + b\n v }");
+    rejected("fn f() {\n let v = a\n @ b\n v }");
+}
+
+#[test]
+fn what_is_no_program() {
+    for source in [
+        "fn f() = x fn g() = y",
+        "fn f() = a; b",
+        "fn f() = a +; b",
+        "fn f() = f(a; b)",
+        "fn f() { a; b }",
+        "fn f() { let a = 1 }",
+        "fn f() {}",
+        "fn f() = a < b < c",
+        "fn f() = a == !b",
+        "fn f() = (a, b) + c",
+        "fn f() = if a then b",
+        "fn f() = x[]",
+        "fn f() = f(,)",
+        "fn f() = a b",
+        "fn f() = f32",
+        "fn f(x) = x",
+        "fn f()",
+        "f() = a",
+        "fn let() = a",
+        "fn f() = 1 { a }",
+        "@fast",
+        "fn f() = a }",
+        "fn f() = {",
+    ] {
+        rejected(source);
+    }
+}

@@ -1,0 +1,141 @@
+//! Whatever is read: no panic, and every span is a piece of the source.
+
+use grammar::ast::{Binder, ExprKind, File, Item, Results, Span, Target, Type};
+use proptest::prelude::*;
+
+const TOKENS: &[&str] = &[
+    "fn", "let", "if", "then", "else", "f32", "i64", "bool", "x", "y", "sum", "n", "_", "1", "2.5", "1e-3", "(", ")",
+    "[", "]", "{", "}", ",", ":", "->", "=", "||", "&&", "!", "==", "<", "<=", "+", "-", "*", "/", "%", "@", "^", ";",
+    "\n", "#", "$", "é", "\"", "&", "//", "for", "float", "3x",
+];
+
+/// Tokens in an order in which a program may have them, so that much of it parses.
+const PHRASES: &[&str] = &[
+    "fn f(x: f32[n]) = ",
+    "fn g(x: f32) -> f32 { ",
+    "@fast ",
+    "let y = ",
+    "let y[i, j < n] = ",
+    "\n",
+    "; ",
+    " }",
+    "x",
+    "(x + 1)",
+    "sum[k](x[k])",
+    "x[1:, i]",
+    " + ",
+    " ^ ",
+    "-",
+    "if x then ",
+    " else ",
+    "(",
+    ")",
+    "f(x, axis = 1)",
+];
+
+fn check(source: &str) {
+    match grammar::parse(source) {
+        Ok(file) => {
+            check_file(source, &file);
+            let _ = file.to_string();
+        }
+        Err(diagnostics) => {
+            assert!(!diagnostics.is_empty());
+            for diagnostic in diagnostics {
+                assert!(!diagnostic.message.is_empty() && !diagnostic.labels.is_empty());
+                diagnostic.labels.iter().for_each(|label| check_span(source, label.span));
+            }
+        }
+    }
+}
+
+fn check_span(source: &str, span: Span) {
+    assert!(source.get(span.start as usize..span.end as usize).is_some(), "{span:?} of {source:?}");
+}
+
+fn check_file(source: &str, file: &File) {
+    let span = |span| check_span(source, span);
+    let ty = |ty: &Type| span(ty.span);
+    let binders = |binders: &[Binder]| binders.iter().for_each(|binder| span(binder.name.span));
+    for function in &file.functions {
+        span(function.span);
+        assert_eq!(&source[function.name.span.start as usize..function.name.span.end as usize], function.name.text);
+        assert!(source[function.span.start as usize..].starts_with("fn"));
+        function.decorators.iter().for_each(|decorator| span(decorator.span));
+        function.params.iter().for_each(|param| ty(&param.ty));
+        match &function.results {
+            None => {}
+            Some(Results::One(one)) => ty(one),
+            Some(Results::Tuple(results)) => results.iter().for_each(|(_, one)| ty(one)),
+        }
+        for one in &function.lets {
+            span(one.span);
+            match &one.target {
+                Target::Name(name) => span(name.span),
+                Target::Tuple(names) => names.iter().for_each(|name| span(name.span)),
+                Target::Indexed { name, binders: all } => {
+                    span(name.span);
+                    binders(all);
+                }
+            }
+        }
+    }
+    for expr in file.exprs.values() {
+        span(expr.span);
+        assert!(expr.span.start < expr.span.end);
+        match &expr.kind {
+            ExprKind::Reduce { binders: all, .. } => binders(all),
+            ExprKind::Index { items, .. } => {
+                for item in items {
+                    if let Item::Slice { span: slice, .. } = item {
+                        span(*slice);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn soup(words: &'static [&'static str], separator: &'static str) -> impl Strategy<Value = String> {
+    proptest::collection::vec(proptest::sample::select(words), 0..60).prop_map(move |words| words.join(separator))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_text(source in any::<String>()) {
+        check(&source);
+    }
+
+    #[test]
+    fn any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        check(&String::from_utf8_lossy(&bytes));
+    }
+
+    #[test]
+    fn any_tokens(source in soup(TOKENS, " ")) {
+        check(&source);
+    }
+
+    #[test]
+    fn any_tokens_unspaced(source in soup(TOKENS, "")) {
+        check(&source);
+    }
+
+    #[test]
+    fn any_phrases(source in soup(PHRASES, "")) {
+        check(&source);
+    }
+
+    /// A program with a byte range cut out or replaced.
+    #[test]
+    fn damaged_programs(from in 0usize..4000, length in 0usize..40, with in proptest::sample::select(TOKENS)) {
+        let source = include_str!("programs/language.fl");
+        check_file(source, &grammar::parse(source).unwrap());
+        let from = from.min(source.len());
+        let to = (from + length).min(source.len());
+        check(&format!("{}{with}{}", &source[..from], &source[to..]));
+    }
+}
