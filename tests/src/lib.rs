@@ -1,1 +1,6 @@
-//! x
+//! The test harness as a library: the program generator, the cases of the corpus, the engines under
+//! one name. The test binaries, and the fuzzer, stand on it.
+
+#![forbid(unsafe_code)]
+
+pub mod generate;

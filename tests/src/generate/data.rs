@@ -1,0 +1,217 @@
+//! Inputs for a generated program: sizes that matter (0, 1, primes, the edges of chunks) within a budget of
+//! work, and elements that matter (NaN, infinities, -0, denormals, extremes).
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use ir::{Array, Dtype, Scalar};
+
+use super::{ParamRole, Program, Ty};
+
+/// Sizes worth trying.
+const SIZES: [i64; 15] = [3, 5, 2, 7, 1, 16, 0, 17, 31, 127, 128, 129, 257, 1031, 4096];
+
+/// Seldom, a size beyond the chunk of a reduction.
+const LONG: i64 = 5000;
+
+/// How many elements all loop nests of a call may go through.
+const BUDGET: i64 = 40_000;
+
+/// Random numbers from a seed (splitmix64).
+#[derive(Clone, Debug)]
+pub struct Random(u64);
+
+impl Random {
+    /// Numbers from a seed.
+    pub fn new(seed: u64) -> Random {
+        Random(seed)
+    }
+
+    /// The next 64 bits.
+    pub fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `n` (0 if `n` is below 1).
+    pub fn below(&mut self, n: i64) -> i64 {
+        let n = u64::try_from(n).unwrap_or(0);
+        self.bits().checked_rem(n).and_then(|v| i64::try_from(v).ok()).unwrap_or(0)
+    }
+
+    /// A number from 0 to 1.
+    fn unit(&mut self) -> f64 {
+        f64::from(u32::try_from(self.bits() >> 32).unwrap_or(0)) / f64::from(u32::MAX)
+    }
+}
+
+/// The arguments of one call.
+#[derive(Clone)]
+pub struct Call {
+    /// The value of each size name.
+    pub sizes: BTreeMap<String, i64>,
+    /// Names and values, in parameter order.
+    pub inputs: Vec<(String, Array)>,
+}
+
+impl fmt::Debug for Call {
+    /// Sizes, and what is short of the inputs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "sizes {:?}", self.sizes)?;
+        for (name, array) in &self.inputs {
+            let shown = (0..array.len().min(24)).filter_map(|n| array.get(n)).map(|s| format!("{s:?}"));
+            let shown: Vec<String> = shown.collect();
+            let more = if array.len() > shown.len() { ", ..." } else { "" };
+            writeln!(f, "  {name}: {}{:?} = [{}{more}]", array.dtype(), array.shape(), shown.join(", "))?;
+        }
+        Ok(())
+    }
+}
+
+impl Program {
+    /// The n-th call: its sizes and elements follow from the program's seed.
+    pub fn call(&self, n: u64) -> Call {
+        let mut random = Random::new(self.data.wrapping_add(n.wrapping_mul(0x1234_5678_9abc_def1)));
+        let sizes = self.choose_sizes(&mut random);
+        let inputs = self.params.iter().map(|param| {
+            let shape: Vec<usize> = param.shape.iter().map(|dim| at(dim, &sizes)).collect();
+            let count = shape.iter().product();
+            // Now and then an input that does not fit.
+            let elements: Vec<Scalar> = match &param.role {
+                ParamRole::Size => vec![integer(param.ty, sizes[&param.name])],
+                ParamRole::Small => (0..count).map(|_| small(param.ty, random.below(7) - 3)).collect(),
+                ParamRole::Below(dim) => {
+                    let bound = dim.value(&|name| sizes[name]);
+                    let astray = random.below(10) == 0;
+                    (0..count)
+                        .map(|_| match astray && random.below(4) == 0 {
+                            true => integer(param.ty, bound + random.below(3) - 1),
+                            false => integer(param.ty, random.below(bound)),
+                        })
+                        .collect()
+                }
+                ParamRole::Ordinary => {
+                    let wild = [0, 0, 0, 3, 30][usize::try_from(random.below(5)).unwrap_or(0)];
+                    (0..count).map(|_| element(param.ty, wild, &mut random)).collect()
+                }
+            };
+            let array = Array::from_scalars(dtype(param.ty), &shape, &elements);
+            (param.name.clone(), array.expect("as many elements as the shape says"))
+        });
+        let inputs = inputs.collect();
+        Call { sizes, inputs }
+    }
+
+    /// Sizes at random, made smaller until the work is within the budget.
+    fn choose_sizes(&self, random: &mut Random) -> BTreeMap<String, i64> {
+        let mut sizes: BTreeMap<String, i64> = BTreeMap::new();
+        for name in &self.sizes {
+            let small = random.below(3) > 0;
+            let count = if small { 8 } else { SIZES.len() };
+            let index = usize::try_from(random.below(i64::try_from(count).unwrap_or(0))).unwrap_or(0);
+            let size = if random.below(40) == 0 { LONG } else { SIZES[index] };
+            sizes.insert(name.clone(), size);
+        }
+        // An integer scalar that bounds accesses should mostly keep them inside.
+        if sizes.contains_key("count") && random.below(4) > 0 {
+            let least = sizes.iter().filter(|(name, _)| *name != "count").map(|(_, n)| *n).min().unwrap_or(3);
+            sizes.insert("count".into(), random.below(least + 1));
+        }
+        let fits = |sizes: &BTreeMap<String, i64>| {
+            let value = |dim: &super::Dim| dim.value(&|name| sizes[name]).max(0);
+            let inputs = self.params.iter().map(|p| p.shape.iter().fold(1, |n, dim| value(dim).saturating_mul(n)));
+            self.work.iter().map(value).chain(inputs).fold(0, i64::saturating_add) <= BUDGET
+        };
+        while !fits(&sizes) {
+            let Some(largest) = sizes.values_mut().max() else { break };
+            if *largest < 2 {
+                break;
+            }
+            *largest /= 2;
+        }
+        // Most calls should come through: no negative length.
+        if random.below(8) > 0 {
+            let negative =
+                |sizes: &BTreeMap<String, i64>| self.lengths.iter().any(|d| d.value(&|name| sizes[name]) < 0);
+            for _ in 0..4 {
+                if negative(&sizes) {
+                    sizes.values_mut().for_each(|n| *n += 1);
+                }
+            }
+        }
+        sizes
+    }
+}
+
+fn at(dim: &super::Dim, sizes: &BTreeMap<String, i64>) -> usize {
+    usize::try_from(dim.value(&|name| sizes[name])).unwrap_or(0)
+}
+
+/// The element type in the product's vocabulary.
+fn dtype(ty: Ty) -> Dtype {
+    match ty {
+        Ty::Bool => Dtype::Bool,
+        Ty::I32 => Dtype::I32,
+        Ty::I64 => Dtype::I64,
+        Ty::F32 => Dtype::F32,
+        Ty::F64 => Dtype::F64,
+    }
+}
+
+fn integer(ty: Ty, value: i64) -> Scalar {
+    match ty {
+        Ty::I32 => Scalar::I32(i32::try_from(value).unwrap_or(i32::MAX)),
+        _ => Scalar::I64(value),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "a few units")]
+fn small(ty: Ty, value: i64) -> Scalar {
+    match ty {
+        Ty::F32 => Scalar::F32(value as f32),
+        Ty::F64 => Scalar::F64(value as f64),
+        _ => integer(ty, value),
+    }
+}
+
+const WILD: [f64; 14] = [
+    f64::NAN,
+    f64::INFINITY,
+    f64::NEG_INFINITY,
+    -0.0,
+    0.0,
+    1e-40,
+    -5e-324,
+    1e300,
+    -3.4028234663852886e38,
+    1.1754943508222875e-38,
+    88.72,
+    -104.0,
+    1e10,
+    0.5,
+];
+
+/// An element; `wild` of a hundred are out of the ordinary.
+#[expect(clippy::cast_possible_truncation, reason = "rounding to the type is wanted")]
+fn element(ty: Ty, wild: i64, random: &mut Random) -> Scalar {
+    let strange = random.below(100) < wild;
+    match ty {
+        Ty::Bool => Scalar::Bool(random.below(2) == 1),
+        Ty::I32 | Ty::I64 if !strange => integer(ty, random.below(21) - 10),
+        Ty::I32 => Scalar::I32([i32::MIN, i32::MAX, 0, -1][usize::try_from(random.below(4)).unwrap_or(0)]),
+        Ty::I64 => Scalar::I64([i64::MIN, i64::MAX, 0, -1][usize::try_from(random.below(4)).unwrap_or(0)]),
+        Ty::F32 | Ty::F64 => {
+            let value = match strange {
+                true => WILD[usize::try_from(random.below(14)).unwrap_or(0)],
+                false => match random.below(4) {
+                    0 => f64::from(i32::try_from(random.below(9)).unwrap_or(0) - 4),
+                    _ => random.unit() * 8.0 - 4.0,
+                },
+            };
+            if ty == Ty::F32 { Scalar::F32(value as f32) } else { Scalar::F64(value) }
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Functions: their text, and what a caller needs to know of them.
+
+use std::collections::BTreeMap;
+
+use super::dim::Dim;
+use super::expr::Writer;
+use super::piece::{Level, Piece, Ty};
+use super::scope::{Scope, Value};
+
+/// A function that others may call.
+#[derive(Clone, Debug, Default)]
+pub struct Helper {
+    /// Its name.
+    pub name: String,
+    /// Its text.
+    pub text: String,
+    /// Its size names.
+    pub sizes: Vec<String>,
+    /// Name, type and axes of each parameter.
+    pub params: Vec<(String, Ty, Vec<Dim>)>,
+    /// Name (if it has one), type and axes of each result.
+    pub results: Vec<(Option<String>, Ty, Vec<Dim>)>,
+    /// How many elements each of its loop nests goes through.
+    pub work: Vec<Dim>,
+    /// Whether its result is a product that a sum over it might turn into a contraction.
+    pub may_contract: bool,
+}
+
+impl Helper {
+    /// Whether it takes and gives scalars, so that it lifts over arrays.
+    pub fn is_scalar(&self) -> bool {
+        self.params.iter().all(|(_, _, axes)| axes.is_empty())
+            && self.results.iter().all(|(_, _, axes)| axes.is_empty())
+    }
+
+    /// The sizes under which a result with these axes has the given shape.
+    pub fn sizes_for(&self, axes: &[Dim], shape: &[Dim]) -> Option<BTreeMap<String, Dim>> {
+        if self.is_scalar() {
+            return Some(BTreeMap::new());
+        }
+        let mut sizes = BTreeMap::new();
+        if axes.len() != shape.len() {
+            return None;
+        }
+        for (axis, wanted) in axes.iter().zip(shape) {
+            let known = sizes.entry(axis.as_name()?.to_owned()).or_insert_with(|| wanted.clone());
+            if known != wanted {
+                return None;
+            }
+        }
+        Some(sizes)
+    }
+}
+
+/// A type as text.
+pub fn type_text(ty: Ty, shape: &[Dim]) -> String {
+    let sizes: Vec<String> = shape.iter().map(Dim::to_string).collect();
+    if sizes.is_empty() { ty.name().into() } else { format!("{}[{}]", ty.name(), sizes.join(", ")) }
+}
+
+/// A whole function as text: on one line where there are no statements.
+pub fn function_text(name: &str, params: &[String], results: Option<&str>, lets: &[String], result: &str) -> String {
+    let arrow = results.map(|r| format!(" -> {r}")).unwrap_or_default();
+    let head = format!("fn {name}({}){arrow}", params.join(", "));
+    match lets {
+        [] => format!("{head} = {result}\n"),
+        _ => format!("{head} {{\n    {}\n    {result}\n}}\n", lets.join("\n    ")),
+    }
+}
+
+/// Writes a helper: a scalar function, or one over arrays of sizes of its own.
+pub fn helper(words: &[u16], name: &str, helpers: &[Helper]) -> Helper {
+    let mut writer = Writer::new(words, Scope::default(), helpers);
+    let scalar = !writer.choices.chance(60);
+    let count = 1 + writer.choices.below(2);
+    let ty = *writer.choices.pick(&Ty::ALL[..4]).unwrap_or(&Ty::F32);
+    let mut helper = Helper { name: name.into(), ..Helper::default() };
+    if !scalar {
+        helper.sizes = vec!["p".into(), "q".into()];
+    }
+    for n in 0..count {
+        let axes: &[&str] = match (scalar, n) {
+            (true, _) => &[],
+            // The first parameter binds both size names.
+            (false, 0) => &["p", "q"],
+            (false, _) => writer.choices.pick(&[&["p"][..], &["q"], &["p", "q"], &[]]).copied().unwrap_or(&["p"]),
+        };
+        let mut axes: Vec<Dim> = axes.iter().map(|axis| Dim::name(axis)).collect();
+        if !scalar && n == 0 && !writer.choices.chance(40) {
+            helper.sizes = vec!["p".into()];
+            axes.truncate(1);
+        }
+        axes.retain(|axis| axis.as_name().is_none_or(|name| helper.sizes.iter().any(|s| s == name)));
+        let ty = if writer.choices.chance(15) { Ty::I64 } else { ty };
+        helper.params.push((["x", "y"][n].into(), ty, axes));
+    }
+    writer.scope.sizes.clone_from(&helper.sizes);
+    for (name, ty, shape) in &helper.params {
+        writer.scope.define(Value {
+            name: name.clone(),
+            ty: *ty,
+            shape: shape.clone(),
+            small: false,
+            below: None,
+            uses: [format!("parameter {name}")].into(),
+            may_contract: false,
+        });
+    }
+    let mut lets = vec![];
+    if writer.choices.chance(if scalar { 8 } else { 50 }) {
+        lets.extend(writer.statement());
+    }
+    let shape = match (scalar, writer.choices.below(4)) {
+        (true, _) | (false, 3) => vec![],
+        (false, 0 | 1) => helper.params[0].2.clone(),
+        (false, _) => vec![Dim::name("p")],
+    };
+    let tuple = !scalar && writer.choices.chance(25);
+    let result = writer.expr(ty, &shape, 3);
+    let mut text = result.text.clone();
+    let mut types = type_text(ty, &shape);
+    helper.may_contract = result.may_contract();
+    helper.results = vec![(None, ty, shape)];
+    if tuple {
+        let other_shape = writer.some_shape_of(ty);
+        let other = writer.expr(ty, &other_shape, 2);
+        text = format!("({}, {})", result.text, other.text);
+        types = format!("({types}, {})", type_text(ty, &other_shape));
+        helper.results.push((None, ty, other_shape));
+        helper.may_contract |= other.may_contract();
+    }
+    let types = (tuple || writer.choices.chance(50)).then_some(types);
+    let params: Vec<String> =
+        helper.params.iter().map(|(n, ty, axes)| format!("{n}: {}", type_text(*ty, axes))).collect();
+    helper.text = function_text(name, &params, types.as_deref(), &lets, &text);
+    helper.work = writer.work;
+    helper
+}
+
+impl Writer<'_> {
+    /// A `let` of both results of a helper that gives a tuple.
+    pub fn tuple_call(&mut self) -> Option<String> {
+        let found: Vec<&Helper> = self.helpers.iter().filter(|h| h.results.len() > 1).collect();
+        let helper = (*self.choices.pick(&found)?).clone();
+        let sizes: BTreeMap<String, Dim> = helper.sizes.iter().map(|name| (name.clone(), self.some_dim())).collect();
+        let put = |axes: &[Dim]| -> Vec<Dim> { axes.iter().map(|axis| axis.substitute(&sizes)).collect() };
+        let arguments: Vec<Piece> = helper.params.iter().map(|(_, ty, axes)| self.expr(*ty, &put(axes), 1)).collect();
+        let arguments: Vec<&Piece> = arguments.iter().collect();
+        let call = Piece::call(&helper.name, &arguments, Ty::F32, &[]);
+        self.work.extend(helper.work.iter().map(|work| work.substitute(&sizes)));
+        self.count("tuple call");
+        let mut names = vec![];
+        for (_, ty, axes) in &helper.results {
+            let name = self.fresh_name();
+            names.push(name.clone());
+            self.scope.define(Value {
+                name,
+                ty: *ty,
+                shape: put(axes),
+                small: false,
+                below: None,
+                uses: call.uses.clone(),
+                may_contract: helper.may_contract,
+            });
+        }
+        Some(format!("let ({}) = {}", names.join(", "), call.within(Level::If)))
+    }
+}

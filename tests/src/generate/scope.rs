@@ -1,0 +1,273 @@
+//! What a place in the program can see: values, indices, size names; and which accesses are inside there.
+
+use super::choice::Choices;
+use super::dim::Dim;
+use super::piece::{Names, Piece, Ty};
+
+/// A parameter or a `let`.
+#[derive(Clone, Debug)]
+pub struct Value {
+    /// Its name.
+    pub name: String,
+    /// The type of its elements.
+    pub ty: Ty,
+    /// Its axes.
+    pub shape: Vec<Dim>,
+    /// Whether its elements are whole numbers of a few units.
+    pub small: bool,
+    /// Set if its elements are subscripts: what they are below.
+    pub below: Option<Dim>,
+    /// The helpers' parameters it depends on.
+    pub uses: Names,
+    /// Whether it is a product that a sum over it might turn into a contraction.
+    pub may_contract: bool,
+}
+
+/// What an access says about how far an index runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Evidence {
+    /// The index stands alone in a subscript: it stays below this.
+    Alone(Dim),
+    /// The index shares a subscript with one whose bound is explicit: it stays below this.
+    Shared(Dim),
+    /// Anything else: the bound had better be written.
+    Unclear,
+}
+
+/// An index in scope.
+#[derive(Clone, Debug)]
+pub struct Index {
+    /// Its name.
+    pub name: String,
+    /// What it is below.
+    pub bound: Dim,
+    /// What it is below here, under the guards around.
+    pub upper: Dim,
+    /// What it is at least here, under the guards around.
+    pub lower: i64,
+    /// Whether it stands in a condition around this place: then an access bounds nothing.
+    pub guarded: bool,
+    /// How its bound is written where it is a prefix: `<= i`, with the outer index.
+    pub prefix: Option<(bool, String)>,
+    evidence: Vec<Evidence>,
+}
+
+impl Index {
+    /// An index below `bound`.
+    pub fn new(name: impl Into<String>, bound: Dim) -> Index {
+        let upper = bound.clone();
+        Index { name: name.into(), bound, upper, lower: 0, guarded: false, prefix: None, evidence: vec![] }
+    }
+
+    /// Its binder: the bound is left out where the accesses give it, if that is wanted.
+    pub fn binder(&self, explicit: bool) -> String {
+        match &self.prefix {
+            Some((true, outer)) => format!("{} <= {outer}", self.name),
+            Some((false, outer)) => format!("{} < {outer}", self.name),
+            None if explicit || !self.is_inferred() => format!("{} < {}", self.name, self.bound),
+            None => self.name.clone(),
+        }
+    }
+
+    /// Whether the accesses seen give the index its bound.
+    fn is_inferred(&self) -> bool {
+        let mut alone = vec![];
+        let mut shared = vec![];
+        for evidence in &self.evidence {
+            match evidence {
+                Evidence::Alone(dim) => alone.push(dim),
+                Evidence::Shared(dim) => shared.push(dim),
+                Evidence::Unclear => return false,
+            }
+        }
+        // Alone, the least of bounds that differ by a constant holds; otherwise all must agree.
+        let least = alone.iter().all(|dim| dim.minus(&self.bound).as_constant().is_some_and(|d| d >= 0));
+        let equal = shared.iter().all(|dim| **dim == self.bound);
+        if alone.is_empty() { !shared.is_empty() && equal } else { least && alone.contains(&&self.bound) }
+    }
+}
+
+/// How an axis is subscripted.
+#[derive(Clone, Debug)]
+enum Way {
+    /// `i + c`
+    Alone(usize, i64),
+    /// `i + r`: an outer index and one with an explicit bound.
+    Shared(usize, usize),
+    /// `d - 1 - i`
+    Reversed(usize),
+    /// `2 * i`
+    Double(usize),
+    /// `i % c`
+    Modulo(usize, i64),
+    /// A number.
+    Number(i64),
+    /// An element of an array of subscripts.
+    Data(usize),
+}
+
+/// What a place can see.
+#[derive(Clone, Debug, Default)]
+pub struct Scope {
+    /// Values, the latest last.
+    pub values: Vec<Value>,
+    /// Indices, the innermost last.
+    pub indices: Vec<Index>,
+    /// The function's size names.
+    pub sizes: Vec<String>,
+}
+
+/// At least how much `axis` exceeds `upper`, for any sizes.
+fn room(axis: &Dim, upper: &Dim) -> Option<i64> {
+    axis.minus(upper).least().filter(|d| *d >= 0)
+}
+
+impl Scope {
+    /// Makes a value visible; one of the same name is shadowed.
+    pub fn define(&mut self, value: Value) {
+        self.values.retain(|v| v.name != value.name);
+        self.values.push(value);
+    }
+
+    /// The product of all indices' bounds: how often this place runs.
+    pub fn runs(&self) -> Dim {
+        self.indices.iter().fold(Dim::constant(1), |product, index| product.times(&index.bound))
+    }
+
+    /// All ways to subscript an axis here; those by indices come first.
+    fn ways(&self, axis: &Dim, data: bool) -> Vec<Way> {
+        let mut ways = vec![];
+        for (n, index) in self.indices.iter().enumerate().rev() {
+            if let Some(room) = room(axis, &index.upper) {
+                ways.push(Way::Alone(n, 0));
+                ways.extend((1..=room.min(2)).map(|c| Way::Alone(n, c)));
+                if index.prefix.is_none() && *axis == index.bound {
+                    ways.push(Way::Reversed(n));
+                }
+            }
+            if index.guarded && axis.offset(index.lower.min(1)).minus(&index.upper).least().is_some_and(|d| d >= 0) {
+                ways.extend((1..=index.lower.min(2)).map(|c| Way::Alone(n, -c)));
+            }
+            if index.bound == axis.half() && index.prefix.is_none() && index.bound != *axis {
+                ways.push(Way::Double(n));
+            }
+        }
+        for (r, inner) in self.indices.iter().enumerate().skip(1) {
+            for (n, outer) in self.indices[..r].iter().enumerate() {
+                let past = outer.bound.plus(&inner.bound).offset(-1);
+                if inner.prefix.is_none() && outer.prefix.is_none() && *axis == past {
+                    ways.insert(0, Way::Shared(n, r));
+                }
+            }
+        }
+        if data {
+            let values = self.values.iter().enumerate();
+            let subscripts = values.filter(|(_, v)| v.below.as_ref() == Some(axis));
+            ways.extend(subscripts.map(|(n, _)| Way::Data(n)));
+        }
+        if let Some(constant) = axis.as_constant().filter(|c| *c > 0) {
+            ways.push(Way::Number(constant - 1));
+            ways.push(Way::Number(0));
+            ways.extend((0..self.indices.len()).map(|n| Way::Modulo(n, constant)));
+        }
+        ways
+    }
+
+    /// Whether some access to the leading axes is inside here.
+    pub fn reaches(&self, leading: &[Dim]) -> bool {
+        leading.iter().all(|axis| !self.ways(axis, true).is_empty())
+    }
+
+    /// An access to the leading axes of a value.
+    pub fn access(&mut self, choices: &mut Choices, value: usize, leading: usize) -> Option<Piece> {
+        self.access_with(choices, value, leading, true)
+    }
+
+    fn access_with(&mut self, choices: &mut Choices, value: usize, leading: usize, data: bool) -> Option<Piece> {
+        let array = self.values[value].clone();
+        let mut uses = array.uses.clone();
+        let mut subscripts = vec![];
+        for axis in &array.shape[..leading] {
+            let ways = self.ways(axis, data);
+            // The plain subscript in half of the cases.
+            let way = if choices.chance(50) { choices.pick(&ways) } else { ways.first() }?;
+            subscripts.push(self.subscript(choices, axis, way, &mut uses)?);
+        }
+        let text = match subscripts.as_slice() {
+            [] => array.name.clone(),
+            _ => format!("{}[{}]", array.name, subscripts.join(", ")),
+        };
+        let mut piece = Piece::atom(text, array.ty, &array.shape[leading..]);
+        piece.small = array.small;
+        if array.may_contract {
+            piece.factors = ["left of", "right of"].map(|side| [format!("{side} {}", array.name)].into()).into();
+        }
+        piece.uses = uses;
+        Some(piece)
+    }
+
+    fn subscript(&mut self, choices: &mut Choices, axis: &Dim, way: &Way, uses: &mut Names) -> Option<String> {
+        let mut mention = |index: &Index| {
+            uses.insert(index.name.clone());
+            index.name.clone()
+        };
+        Some(match *way {
+            Way::Alone(n, offset) => {
+                let name = mention(&self.indices[n]);
+                self.note_alone(n, &axis.offset(-offset));
+                match offset {
+                    0 => name,
+                    1.. => format!("{name} + {offset}"),
+                    _ => format!("{name} - {}", -offset),
+                }
+            }
+            Way::Shared(n, r) => {
+                let (outer, inner) = (mention(&self.indices[n]), mention(&self.indices[r]));
+                let bound = self.indices[n].bound.clone();
+                self.note(n, Evidence::Shared(bound));
+                self.note(r, Evidence::Unclear);
+                format!("{outer} + {inner}")
+            }
+            Way::Reversed(n) => {
+                self.note(n, Evidence::Unclear);
+                format!("{} - {}", axis.offset(-1), mention(&self.indices[n]))
+            }
+            Way::Double(n) => {
+                self.note_alone(n, &axis.half());
+                format!("2 * {}", mention(&self.indices[n]))
+            }
+            Way::Modulo(n, by) => {
+                self.note(n, Evidence::Unclear);
+                format!("{} % {by}", mention(&self.indices[n]))
+            }
+            Way::Number(number) => number.to_string(),
+            Way::Data(value) => {
+                let rank = self.values[value].shape.len();
+                let inner = self.access_with(choices, value, rank, false)?;
+                uses.extend(inner.uses);
+                inner.text
+            }
+        })
+    }
+
+    /// An index alone in a subscript stays below `bound`; a prefix passes that on to the index it follows.
+    fn note_alone(&mut self, n: usize, bound: &Dim) {
+        if self.indices[n].guarded {
+            return;
+        }
+        if let Some((inclusive, outer)) = self.indices[n].prefix.clone() {
+            let bound = if inclusive { bound.clone() } else { bound.offset(1) };
+            if let Some(outer) = self.indices.iter().position(|i| i.name == outer) {
+                self.note_alone(outer, &bound);
+            }
+        } else {
+            self.note(n, Evidence::Alone(bound.clone()));
+        }
+    }
+
+    fn note(&mut self, n: usize, evidence: Evidence) {
+        if !self.indices[n].guarded {
+            self.indices[n].evidence.push(evidence);
+        }
+    }
+}
