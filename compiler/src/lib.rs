@@ -1,1 +1,5 @@
-//! x
+//! Fuseloop's compiler: from the syntax tree to loop nests.
+
+#![forbid(unsafe_code)]
+
+pub mod math;

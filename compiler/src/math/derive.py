@@ -1,0 +1,187 @@
+"""Derives the constants of the expansions and prints `coefficients.rs`.
+
+    python3 compiler/src/math/derive.py > compiler/src/math/coefficients.rs
+
+Needs mpmath (and is faster with gmpy2). Each polynomial is a weighted minimax fit by the Remez exchange in 60
+digits. Its coefficients are rounded one at a time, the most significant first, and the others are fitted again
+after each, so that rounding costs little. The error printed beside a table is that of the rounded polynomial in
+exact arithmetic, as a power of two.
+"""
+
+import struct
+import sys
+
+import mpmath as mp
+
+mp.mp.dps = 60
+F32, F64 = 24, 53
+
+
+def nearest(x, bits):
+    """x rounded to a float of that many bits, to nearest."""
+    if x == 0:
+        return mp.mpf(0)
+    _, e = mp.frexp(x)
+    return mp.ldexp(mp.nint(mp.ldexp(x, bits - e)), e - bits)
+
+
+def solve_levelled(basis, target, weight, points):
+    """Coefficients whose weighted error has one size and alternating signs at the points, and that size."""
+    n = len(basis)
+    a = mp.matrix(n + 1, n + 1)
+    b = mp.matrix(n + 1, 1)
+    for i, x in enumerate(points):
+        for j, f in enumerate(basis):
+            a[i, j] = f(x)
+        a[i, n] = (-1) ** i / weight(x)
+        b[i] = target(x)
+    solution = mp.lu_solve(a, b)
+    return [solution[j] for j in range(n)], abs(solution[n])
+
+
+def remez(basis, target, weight, lo, hi, rounds=30, grid=1500):
+    """The weighted minimax fit of `target` on [lo, hi]; returns coefficients and the greatest weighted error."""
+    n = len(basis)
+    mid, half = (mp.mpf(lo) + hi) / 2, (mp.mpf(hi) - lo) / 2
+    points = [mid - half * mp.cos(mp.pi * (i + mp.mpf(1) / 2) / (n + 1)) for i in range(n + 1)]
+    xs = [mid - half * mp.cos(mp.pi * i / grid) for i in range(grid + 1)]
+    # A removable 0/0 of a weight: step off it.
+    xs = [x if abs(x) > mp.mpf(10) ** -20 else mp.mpf(10) ** -20 for x in xs]
+    rows = [[f(x) for f in basis] for x in xs]
+    values, weights = [target(x) for x in xs], [weight(x) for x in xs]
+    coefficients, worst = None, None
+    for _ in range(rounds):
+        coefficients, level = solve_levelled(basis, target, weight, points)
+        errors = [(v - mp.fdot(row, coefficients)) * w for row, v, w in zip(rows, values, weights)]
+        extrema = []
+        for x, e in zip(xs, errors):
+            if extrema and (extrema[-1][1] > 0) == (e > 0):
+                if abs(e) > abs(extrema[-1][1]):
+                    extrema[-1] = (x, e)
+            else:
+                extrema.append((x, e))
+        while len(extrema) > n + 1:
+            extrema.pop(0 if abs(extrema[0][1]) < abs(extrema[-1][1]) else -1)
+        worst = max(abs(e) for e in errors)
+        if len(extrema) < n + 1 or worst < level * (1 + mp.mpf(10) ** -3):
+            break
+        points = [x for x, _ in extrema]
+    return coefficients, worst
+
+
+def rounded_fit(exponents, target, weight, lo, hi, bits):
+    """A minimax polynomial with the given exponents, coefficients rounded to `bits`; (coefficients, error)."""
+    exponents = list(exponents)
+    # The fit is of target / x^k, k the least exponent: its error alternates, and x^k may change sign.
+    least = exponents[0]
+    fit, _ = remez(
+        [lambda x, e=e: x**e for e in exponents],
+        target,
+        lambda x: abs(weight(x)) * mp.sign(x) ** least,
+        lo,
+        hi,
+    )
+    # Round one after another; the later ones take over, by least squares, what rounding took from this one.
+    count = 6 * len(exponents)
+    xs = [(mp.mpf(lo) + hi) / 2 - (mp.mpf(hi) - lo) / 2 * mp.cos(mp.pi * (i + 0.5) / count) for i in range(count)]
+    weights = [weight(x) for x in xs]
+    for k, e in enumerate(exponents):
+        exact, fit[k] = fit[k], nearest(fit[k], bits)
+        rest = exponents[k + 1 :]
+        if rest:
+            a = mp.matrix([[w * x**r for r in rest] for x, w in zip(xs, weights)])
+            b = mp.matrix([w * (exact - fit[k]) * x**e for x, w in zip(xs, weights)])
+            for j, d in enumerate(mp.lu_solve(a.T * a, a.T * b)):
+                fit[k + 1 + j] += d
+    grid = [mp.mpf(lo) + (mp.mpf(hi) - lo) * i / 4001 for i in range(4002)]
+    grid = [x for x in grid if abs(x) > mp.mpf(10) ** -12]
+    worst = max(abs((target(x) - sum(c * x**e for c, e in zip(fit, exponents))) * weight(x)) for x in grid)
+    return fit, worst
+
+
+def split(x, bits, parts):
+    """x as a sum of floats of `bits` bits, each the nearest to what the earlier ones leave."""
+    out = []
+    for _ in range(parts):
+        out.append(nearest(x, bits))
+        x -= out[-1]
+    return out
+
+
+def literal(c, bits):
+    """A Rust literal that reads back as exactly c."""
+    if bits == F32:
+        c32 = struct.unpack("f", struct.pack("f", float(c)))[0]
+        assert mp.mpf(c32) == c, c
+        for digits in range(6, 12):
+            text = f"{c32:.{digits}g}"
+            if struct.unpack("f", struct.pack("f", float(text)))[0] == c32:
+                break
+    else:
+        assert mp.mpf(float(c)) == c, c
+        text = repr(float(c))
+    return text if any(ch in text for ch in ".en") else text + ".0"
+
+
+def emit(name, doc, pair):
+    """Prints one constant: `pair` holds (value or values, error or None) for f32 and for f64."""
+    errors = [f"2^{float(mp.log(error, 2)):.1f}" for _, error in pair if error is not None]
+    note = f" Error {' and '.join(errors)}." if errors else ""
+    texts = []
+    for (values, _), bits in zip(pair, (F32, F64)):
+        if isinstance(values, list):
+            texts.append(f"&[{', '.join(literal(c, bits) for c in values)}]")
+        else:
+            texts.append(literal(nearest(values, bits), bits))
+    kind = "&[f64]" if isinstance(pair[0][0], list) else "f64"
+    print(f"/// {doc}{note}")
+    print(f"pub(super) const {name}: PerFloat<{kind}> = PerFloat {{ f32: {texts[0]}, f64: {texts[1]} }};\n")
+
+
+def emit_constant(name, doc, value, parts=1):
+    """Prints a constant, or a sum that stands for it to `parts` times the precision."""
+    for i, terms in enumerate(zip(*(split(value, bits, parts) for bits in (F32, F64)))):
+        suffix = ("", "_LO", "_LOLO")[i]
+        emit(name + suffix, doc if i == 0 else f"What {name} leaves of it.", [(term, None) for term in terms])
+
+
+def odd_fit(f, lead, terms, limit, bits):
+    """(f(x) - lead x) / x^3 in powers of x^2 for 0 <= x <= limit, the error relative to f."""
+    return rounded_fit(range(3, 3 + 2 * terms, 2), lambda x: f(x) - lead * x, lambda x: 1 / f(x), 1e-5, limit, bits)
+
+
+def exponential():
+    def fit(degree, bits):
+        return rounded_fit(range(2, degree + 1), lambda r: mp.expm1(r) - r, lambda r: mp.exp(-r), -0.348, 0.348, bits)
+
+    emit("EXP", "(e^r - 1 - r) / r^2 in powers of r, for |r| <= 0.348.", [fit(6, F32), fit(11, F64)])
+    emit_constant("LOG2_E", "1 / log 2.", 1 / mp.log(2))
+    emit_constant("LN_2", "log 2.", mp.log(2), 2)
+
+
+def logarithm():
+    third = mp.mpf(1) / 3
+    fit = rounded_fit(range(2, 11), lambda f: mp.log1p(f) - f, lambda f: 1 / mp.log1p(f), -third, third * 1.0001, F32)
+    print("/// (log(1 + f) - f) / f^2 in powers of f, for |f| <= 1/3." + f" Error 2^{float(mp.log(fit[1], 2)):.1f}.")
+    print(f"pub(super) const LOG_DIRECT: &[f64] = &[{', '.join(literal(c, F32) for c in fit[0])}];\n")
+    fit = odd_fit(lambda s: 2 * mp.atanh(s), 2, 7, 0.1717, F64)
+    print("/// (2 atanh(s) - 2 s) / s^3 in powers of s^2, for |s| <= 0.1717." + f" Error 2^{float(mp.log(fit[1], 2)):.1f}.")
+    print(f"pub(super) const LOG_ATANH: &[f64] = &[{', '.join(literal(c, F64) for c in fit[0])}];\n")
+
+
+def hyperbolic():
+    fits = [odd_fit(mp.tanh, 1, terms, 0.55, bits) for terms, bits in ((5, F32), (11, F64))]
+    emit("TANH", "(tanh x - x) / x^3 in powers of x^2, for |x| <= 0.55.", fits)
+
+
+def main():
+    print("//! Constants of the expansions, made by `derive.py`, which says how. Do not edit.\n")
+    print('#![expect(clippy::approx_constant, reason = "the literals are the constants, rounded to each float type")]\n')
+    print("use super::builder::PerFloat;\n")
+    exponential()
+    logarithm()
+    hyperbolic()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,61 @@
+//! The logarithms.
+//!
+//! x = 2^e m with m about 1 and f = m - 1, exact; log(1 + f) = f + t with a small t, so that the sum of
+//! e log 2, f and t loses little. In `f32` t is a polynomial in f; in `f64` that would be long, and it is the series of
+//! 2 atanh(s) with s = f / (2 + f), as in FreeBSD's msun (`e_log.c`).
+
+use super::builder::{Float, PerFloat, Value};
+use super::coefficients::{LN_2, LN_2_LO, LOG_ATANH, LOG_DIRECT};
+
+/// log x
+pub(super) fn log(x: Value) -> Value {
+    let float = x.float();
+    let Parts { e, f, t } = parts(x);
+    let y = e.fma(LN_2.of(float), f + e.fma(LN_2_LO.of(float), t));
+    at_the_ends(x, y)
+}
+
+/// x = 2^e (1 + f) and log(1 + f) = f + t, for a positive finite x.
+struct Parts<'b> {
+    e: Value<'b>,
+    f: Value<'b>,
+    t: Value<'b>,
+}
+
+/// The least m: two thirds balances f; the square root of a half keeps s small.
+const LEAST_M: PerFloat<f64> = PerFloat { f32: 2.0 / 3.0, f64: std::f64::consts::FRAC_1_SQRT_2 };
+
+fn parts(x: Value) -> Parts {
+    let float = x.float();
+    let (fraction, integral) = (i64::from(float.fraction()), float.integral());
+    // A denormal is scaled to a normal number first.
+    let tiny = x.lt(float.least_normal());
+    let scaled = tiny.select(x * integral, x);
+    #[expect(clippy::cast_precision_loss, reason = "exponents are small")]
+    let zero = integral + float.bias() as f64;
+    #[expect(clippy::cast_precision_loss, reason = "exponents are small")]
+    let tiny_zero = zero + fraction as f64;
+    // The exponent, biased, counts from LEAST_M; as low bits of 2^fraction it becomes a float without a conversion.
+    let least = float.bits_of(LEAST_M.of(float));
+    let bits = scaled.bits() + (float.bits_of(1.0) - least);
+    let e = ((bits >> fraction) | float.bits_of(integral)).from_bits() - tiny.select(x.real(tiny_zero), x.real(zero));
+    let m = ((bits & ((1 << fraction) - 1)) + least).from_bits();
+    let f = m - 1.0;
+    let t = match float {
+        Float::F32 => f * f * f.polynomial(LOG_DIRECT),
+        Float::F64 => {
+            let s = f / (f + 2.0);
+            let z = s * s;
+            let half_square = f * f * 0.5;
+            s.fma(z.fma(z.polynomial(LOG_ATANH), half_square), -half_square)
+        }
+    };
+    Parts { e, f, t }
+}
+
+/// `y` where x is positive and finite; minus infinity at zeros, NaN below, infinity at infinity.
+fn at_the_ends<'b>(x: Value<'b>, y: Value<'b>) -> Value<'b> {
+    let infinity = x.real(f64::INFINITY);
+    let below = x.eq(0.0).select(x.real(f64::NEG_INFINITY), x.real(f64::NAN));
+    x.eq(infinity).select(infinity, x.gt(0.0).select(y, below))
+}

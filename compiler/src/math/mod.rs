@@ -1,0 +1,53 @@
+//! The mathematics: each named function as one fixed sequence of primitives for each float type.
+//!
+//! The rules that every expansion keeps:
+//!
+//! - One sequence for all engines: the interpreter evaluates it, code generators compile it, so all have the same bits.
+//! - At most 2 units in the last place (ULP) from the correctly rounded result over the whole range: denormal
+//!   arguments and results, and arguments of any size.
+//! - Exact where it is due: exp(0), log(1), sin(0), signs of zero, infinities; NaN in gives NaN out, whatever its payload.
+//! - No `min`, `max`, integer comparison, conversion between floats and integers, or shift by a variable amount outside an `If`: 128-bit SIMD
+//!   has these in many instructions or not at all. A rare and expensive case stands in an `If`, which engines skip when
+//!   no lane needs it; everything else is straight-line.
+
+mod builder;
+mod coefficients;
+mod exp;
+mod hyperbolic;
+mod log;
+mod simple;
+
+use builder::{Float, Value};
+use ir::nest::Function;
+use ir::{Dtype, MathFn};
+
+/// What computes a function from its arguments, by how many they are.
+enum Body {
+    One(for<'b> fn(Value<'b>) -> Value<'b>),
+    Three(for<'b> fn(Value<'b>, Value<'b>, Value<'b>) -> Value<'b>),
+}
+
+/// The expansion of `math` for arguments of type `dtype`, named such as `exp.f32`; `None` if there is none yet.
+pub fn define(math: MathFn, dtype: Dtype) -> Option<Function> {
+    let float = Float::of(dtype)?;
+    let body = body(math)?;
+    Some(builder::build(math, float, |arguments| match (body, arguments) {
+        (Body::One(f), &[x, ..]) => f(x),
+        (Body::Three(f), &[x, y, z, ..]) => f(x, y, z),
+        // No function has fewer arguments than its body takes: the table below and `MathFn::arity` agree.
+        _ => unreachable!("{math} takes {} arguments", math.arity()),
+    }))
+}
+
+fn body(math: MathFn) -> Option<Body> {
+    Some(match math {
+        MathFn::Exp => Body::One(exp::exp),
+        MathFn::Log => Body::One(log::log),
+        MathFn::Tanh => Body::One(hyperbolic::tanh),
+        MathFn::Sigmoid => Body::One(exp::sigmoid),
+        MathFn::Rsqrt => Body::One(simple::rsqrt),
+        MathFn::Clamp => Body::Three(simple::clamp),
+        MathFn::Relu => Body::One(simple::relu),
+        _ => return None,
+    })
+}
