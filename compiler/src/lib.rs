@@ -1,5 +1,8 @@
-//! Fuseloop's compiler: from the syntax tree to loop nests.
+//! The compiler: syntax tree to checked program to loop nests.
 
 #![forbid(unsafe_code)]
 
+pub mod check;
+pub mod lower;
 pub mod math;
+pub mod pipeline;

@@ -109,6 +109,23 @@ impl Size {
         Size::atom(Atom::FloorDiv(Box::new(self.clone()), Box::new(divisor.clone())))
     }
 
+    /// `self / divisor`, if the divisor is a single product that every term contains.
+    pub fn exact_div(&self, divisor: &Size) -> Option<Size> {
+        let [(product, by)] = divisor.terms.as_slice() else { return None };
+        let mut quotient = vec![];
+        for (term, coefficient) in &self.terms {
+            let mut rest = term.clone();
+            for atom in product {
+                rest.remove(rest.iter().position(|a| a == atom)?);
+            }
+            if coefficient.checked_rem(*by)? != 0 {
+                return None;
+            }
+            quotient.push((rest, coefficient.checked_div(*by)?));
+        }
+        Some(Size::from_sum(quotient))
+    }
+
     /// The value, given the value of each size name.
     pub fn eval(&self, symbols: &impl Fn(SymbolId) -> i64) -> Result<i64, SizeError> {
         let mut sum = 0i64;

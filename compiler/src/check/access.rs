@@ -1,0 +1,218 @@
+//! Subscripts: `x[i, j + 1]`, slices `x[a:b:c]`, rows `x[i]`, gathers `x[idx]`.
+
+use grammar::Diagnostic;
+use grammar::ast::{self, Item, Span};
+use ir::checked::{ExprId, IndexId, Kind, Subscript, Type};
+use ir::nest::{Relation, Requirement};
+use ir::{Affine, Dtype, Size};
+
+use super::bounds::Record;
+use super::{Checker, codes, origin};
+
+/// A subscript of an element, before it is known to be inside.
+struct Pending {
+    value: ExprId,
+    /// Whether it is inside by construction.
+    inside: bool,
+    span: Span,
+}
+
+impl Checker<'_> {
+    /// `base[items]`: an element, or an array over the axes that slices, array subscripts and missing subscripts leave.
+    pub(super) fn access(&mut self, base: ast::ExprId, items: &[Item], span: Span) -> Option<ExprId> {
+        let array = self.expr(base, None)?;
+        let shape = self.ty(array).shape.clone();
+        if shape.is_empty() {
+            let message = format!("{} is a scalar and has no subscripts", self.describe(array));
+            self.error(Diagnostic::new(codes::NOT_INDEXABLE, span, message));
+            return None;
+        }
+        if items.len() > shape.len() {
+            let (what, axes) = (self.describe(array), shape.len());
+            let message = format!(
+                "{} subscripts for {what}, which has {axes} ax{}s",
+                items.len(),
+                if axes == 1 { "i" } else { "e" }
+            );
+            self.error(Diagnostic::new(codes::TOO_MANY_SUBSCRIPTS, span, message));
+            return None;
+        }
+        let mut made: Vec<IndexId> = vec![];
+        let mut pending = vec![];
+        let mut gathered = false;
+        for (axis, item) in items.iter().enumerate() {
+            match item {
+                Item::At(at) => {
+                    let value = self.expr(*at, Some(Dtype::I64))?;
+                    let span = self.ast(*at).span;
+                    if !self.dtype(value).is_int() {
+                        let message = format!("a subscript is an integer, this is `{}`", self.dtype(value));
+                        let error = Diagnostic::new(codes::SUBSCRIPT_TYPE, span, message);
+                        self.error(match self.dtype(value) {
+                            Dtype::Bool => error.help("there are no masks: write `if` in index notation"),
+                            _ => error.help("convert it: `i64(...)`"),
+                        });
+                        return None;
+                    }
+                    let rows = self.ty(value).shape.clone();
+                    if !rows.is_empty() && std::mem::replace(&mut gathered, true) {
+                        let message = "only one subscript of an access can be an array";
+                        let help = "use index notation: `let y[i] = x[a[i], b[i]]`";
+                        self.error(Diagnostic::new(codes::SUBSCRIPT_TYPE, span, message).help(help));
+                        return None;
+                    }
+                    let indices = self.axis_indices(&rows, span);
+                    let at = indices.iter().map(|i| Affine::index(*i)).collect();
+                    let value = self.element(value, at, span);
+                    made.extend(indices);
+                    pending.push(Pending { value, inside: false, span });
+                }
+                Item::Slice { start, stop, step, span } => {
+                    let (index, at, inside) = self.slice(array, axis, [*start, *stop, *step], *span)?;
+                    made.push(index);
+                    let value = self.subscript(at, *span).value;
+                    pending.push(Pending { value, inside, span: *span });
+                }
+            }
+        }
+        for size in &shape[items.len()..] {
+            let index = self.index("a", Affine::size(size.clone()), span);
+            let value = self.index_node(index, span);
+            made.push(index);
+            pending.push(Pending { value, inside: true, span });
+        }
+        self.check_rank(made.len(), span)?;
+        let element = self.checked_element(array, pending, &made, span);
+        Some(self.comprehension(made, element, span))
+    }
+
+    /// An element by subscripts, each noted to be proved or checked, unless it is inside by construction.
+    fn checked_element(&mut self, array: ExprId, pending: Vec<Pending>, made: &[IndexId], span: Span) -> ExprId {
+        let ty = Type::scalar(self.dtype(array));
+        let shape = self.ty(array).shape.clone();
+        let at: Vec<Subscript> = pending
+            .iter()
+            .map(|p| Subscript { value: p.value, affine: self.affine(p.value).cloned(), check: None })
+            .collect();
+        let access = self.node(Kind::Access { array, at }, ty, span);
+        let mentions = self.mentions();
+        let mut scope = self.binders.clone();
+        scope.extend(made);
+        for (axis, p) in pending.into_iter().enumerate().filter(|(_, p)| !p.inside) {
+            let record = Record {
+                access,
+                axis,
+                value: p.value,
+                length: shape[axis].clone(),
+                guard: self.guard,
+                scope: scope.clone(),
+                mentions: mentions.clone(),
+                array: self.describe(array),
+                span: p.span,
+                calls: self.calls.clone(),
+            };
+            self.records.push(record);
+        }
+        access
+    }
+
+    /// The indices that the conditions around this place mention.
+    fn mentions(&self) -> Vec<IndexId> {
+        let mut mentions = vec![];
+        let mut guard = self.guard;
+        while guard != ir::checked::Checked::TOP {
+            if let Some((condition, _)) = self.branches[guard].condition {
+                mentions.extend_from_slice(self.free(condition));
+            }
+            guard = self.out.guards[guard];
+        }
+        mentions
+    }
+
+    /// `start:stop:step` along an axis: a new index, the subscript, and whether that is inside by requirement.
+    fn slice(
+        &mut self,
+        array: ExprId,
+        axis: usize,
+        parts: [Option<ast::ExprId>; 3],
+        span: Span,
+    ) -> Option<(IndexId, Affine<IndexId>, bool)> {
+        let length = self.ty(array).shape[axis].clone();
+        let mut part = |part: Option<ast::ExprId>, default: Size| match part {
+            None => Some(Affine::size(default)),
+            Some(id) => self.slice_part(id),
+        };
+        let start = part(parts[0], Size::default())?;
+        let stop = part(parts[1], length.clone())?;
+        let step = part(parts[2], Size::constant(1))?;
+        let Some(step) = step.as_size().and_then(Size::as_constant).filter(|s| *s > 0) else {
+            let message = "the step of a slice is a positive number";
+            let help = "backwards, in index notation: `let y[i < n] = x[n - 1 - i]`";
+            self.error(Diagnostic::new(codes::BAD_SLICE, span, message).help(help));
+            return None;
+        };
+        let Some(extent) = stop.sub(&start).as_size().cloned() else {
+            let message = "the length of a slice cannot depend on an index";
+            self.error(Diagnostic::new(codes::RAGGED, span, message));
+            return None;
+        };
+        let count = (&extent + &Size::constant(step - 1)).floor_div(&Size::constant(step));
+        let what = self.describe(array);
+        let inside = match (start.as_size(), stop.as_size()) {
+            (Some(start), Some(stop)) => {
+                let zero = Size::default();
+                self.order(&zero, "zero", start, "the start of the slice", span)?;
+                self.order(start, "the start of the slice", stop, "its end", span)?;
+                self.order(stop, "the end of the slice", &length, &format!("axis {axis} of {what}"), span)?;
+                true
+            }
+            _ => {
+                self.require_size(&extent, "the length of the slice", span)?;
+                false
+            }
+        };
+        let index = self.index("a", Affine::size(count), span);
+        let at = start.add(&Affine::index(index).scale(&Size::constant(step)));
+        Some((index, at, inside))
+    }
+
+    fn slice_part(&mut self, id: ast::ExprId) -> Option<Affine<IndexId>> {
+        if let Some(size) = self.plain_size(id) {
+            return Some(Affine::size(size));
+        }
+        let value = self.expr(id, Some(Dtype::I64))?;
+        let affine = self.affine(value).cloned();
+        if affine.is_none() {
+            let message = "the ends of a slice are made of sizes and indices";
+            let help = "with ends that are data, gather: `let y[i < n] = x[start[0] + i]`";
+            self.error(Diagnostic::new(codes::BAD_SLICE, self.ast(id).span, message).help(help));
+        }
+        affine
+    }
+
+    /// Requires `left <= right`: decided here, or by the call.
+    fn order(&mut self, left: &Size, left_is: &str, right: &Size, right_is: &str, span: Span) -> Option<()> {
+        let room = right - left;
+        match room.as_constant() {
+            Some(d) if d < 0 => {
+                let (l, r) = (self.show(left), self.show(right));
+                let message = format!("slices are not clipped: {left_is} ({l}) is beyond {right_is} ({r})");
+                self.error(Diagnostic::new(codes::BAD_SLICE, span, message));
+                return None;
+            }
+            Some(_) => return Some(()),
+            None if self.never_negative(&room) => return Some(()),
+            None => {}
+        }
+        self.require(Requirement {
+            left: left.clone(),
+            relation: Relation::AtMost,
+            right: right.clone(),
+            unless_empty: vec![],
+            left_is: left_is.to_string(),
+            right_is: right_is.to_string(),
+            origin: origin(span),
+        });
+        Some(())
+    }
+}

@@ -1,0 +1,481 @@
+//! The functions of the language, as a table, and their calls.
+
+use grammar::Diagnostic;
+use grammar::ast::{self, ExprKind, Span};
+use ir::checked::{ExprId, Kind, Type};
+use ir::nest::{Relation, Requirement};
+use ir::{Affine, BinaryOp, CompareOp, Dtype, MathFn, ReduceOp, Scalar, Size, UnaryOp};
+
+use super::{Branch, Checker, codes, origin};
+
+/// What a scalar function is made of.
+#[derive(Clone, Copy)]
+enum Scalars {
+    Unary(UnaryOp),
+    Binary(BinaryOp),
+    Math(MathFn),
+    Fma,
+    Select,
+    IsNan,
+    IsInf,
+    IsFinite,
+}
+
+/// Which types a scalar function takes.
+#[derive(Clone, Copy, PartialEq)]
+enum Domain {
+    Floats,
+    Ints,
+    Numbers,
+}
+
+/// Scalar functions beside those of [`MathFn`]: name, arguments, definition, types.
+const SCALARS: &[(&str, usize, Scalars, Domain)] = &[
+    ("abs", 1, Scalars::Unary(UnaryOp::Abs), Domain::Numbers),
+    ("sqrt", 1, Scalars::Unary(UnaryOp::Sqrt), Domain::Floats),
+    ("floor", 1, Scalars::Unary(UnaryOp::Floor), Domain::Floats),
+    ("ceil", 1, Scalars::Unary(UnaryOp::Ceil), Domain::Floats),
+    ("trunc", 1, Scalars::Unary(UnaryOp::Trunc), Domain::Floats),
+    ("round", 1, Scalars::Unary(UnaryOp::Round), Domain::Floats),
+    ("min", 2, Scalars::Binary(BinaryOp::Min), Domain::Numbers),
+    ("max", 2, Scalars::Binary(BinaryOp::Max), Domain::Numbers),
+    ("bit_and", 2, Scalars::Binary(BinaryOp::And), Domain::Ints),
+    ("bit_or", 2, Scalars::Binary(BinaryOp::Or), Domain::Ints),
+    ("bit_xor", 2, Scalars::Binary(BinaryOp::Xor), Domain::Ints),
+    ("bit_not", 1, Scalars::Unary(UnaryOp::Not), Domain::Ints),
+    ("shift_left", 2, Scalars::Binary(BinaryOp::Shl), Domain::Ints),
+    ("shift_right", 2, Scalars::Binary(BinaryOp::Shr), Domain::Ints),
+    ("fma", 3, Scalars::Fma, Domain::Floats),
+    ("select", 3, Scalars::Select, Domain::Numbers),
+    ("isnan", 1, Scalars::IsNan, Domain::Floats),
+    ("isinf", 1, Scalars::IsInf, Domain::Floats),
+    ("isfinite", 1, Scalars::IsFinite, Domain::Floats),
+];
+
+/// Functions of whole arrays, handled by name in [`Checker::builtin_call`].
+const WHOLE: &[&str] = &["reshape", "concat", "transpose", "iota", "size"];
+
+/// Functions that the language has and this version does not take.
+const NOT_YET: &[&str] = &["mod", "floor_div", "uniform", "normal"];
+
+fn scalar(name: &str, arguments: usize) -> Option<(Scalars, Domain)> {
+    let listed = SCALARS.iter().find(|(n, a, ..)| *n == name && *a == arguments).map(|(_, _, s, d)| (*s, *d));
+    let math = || MathFn::from_name(name).filter(|m| m.arity() == arguments);
+    listed.or_else(|| {
+        math().map(|m| {
+            let numbers = matches!(m, MathFn::Relu | MathFn::Clamp);
+            (Scalars::Math(m), if numbers { Domain::Numbers } else { Domain::Floats })
+        })
+    })
+}
+
+fn scalar_arity(name: &str) -> Option<usize> {
+    SCALARS
+        .iter()
+        .find(|(n, ..)| *n == name)
+        .map(|(_, a, ..)| *a)
+        .or_else(|| MathFn::from_name(name).map(MathFn::arity))
+}
+
+/// Whether this names a scalar function of so many arguments.
+pub(super) fn is_scalar_function(name: &str, arguments: usize) -> bool {
+    scalar(name, arguments).is_some()
+}
+
+/// Whether this names a function that gives floats.
+pub(super) fn is_float_function(name: &str) -> bool {
+    scalar_arity(name).and_then(|a| scalar(name, a)).is_some_and(|(_, d)| d == Domain::Floats)
+}
+
+/// Whether this names a function of the language.
+pub(super) fn is_function(name: &str) -> bool {
+    scalar_arity(name).is_some() || reducer(name).is_some() || WHOLE.contains(&name) || NOT_YET.contains(&name)
+}
+
+/// A reducer of the language; `mean` is a sum and a division.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reducer {
+    Plain(ReduceOp),
+    Mean,
+}
+
+/// The reducer of that name.
+pub(super) fn reducer(name: &str) -> Option<Reducer> {
+    if name == "mean" {
+        return Some(Reducer::Mean);
+    }
+    ReduceOp::from_name(name).map(Reducer::Plain)
+}
+
+/// The name nearest to a misspelt one, if one is near.
+pub(super) fn nearest<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Option<String> {
+    let limit = name.chars().count().div_ceil(3);
+    names.map(|n| (distance(name, n), n)).filter(|(d, _)| *d <= limit).min().map(|(_, n)| n.to_string())
+}
+
+/// Edit distance (Wagner and Fischer, 1974).
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, y) in b.iter().enumerate() {
+            let cost = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = cost.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+impl Checker<'_> {
+    /// A call of a function of the language.
+    pub(super) fn builtin_call(
+        &mut self,
+        callee: &ast::Name,
+        args: &[ast::Arg],
+        want: Option<Dtype>,
+        span: Span,
+    ) -> Option<ExprId> {
+        let name = callee.text.as_str();
+        let positional: Vec<ast::ExprId> = args.iter().filter(|a| a.name.is_none()).map(|a| a.value).collect();
+        let axis = self.axis_argument(callee, args)?;
+        if let (Some(reducer), 1) = (reducer(name), positional.len()) {
+            return self.reduce_array(name, reducer, positional[0], axis, span);
+        }
+        if let Some(function) = scalar(name, positional.len()) {
+            return self.scalar_call(name, function, &positional, want, span);
+        }
+        match (name, positional.as_slice()) {
+            ("transpose", [x]) => {
+                let x = self.expr(*x, want)?;
+                let indices = self.axis_indices(&self.ty(x).shape.clone(), span);
+                let reversed: Vec<_> = indices.iter().rev().copied().collect();
+                let at = indices.iter().map(|i| Affine::index(*i)).collect();
+                let element = self.element(x, at, span);
+                Some(self.comprehension(reversed, element, span))
+            }
+            ("iota", [n]) => {
+                let n = self.size_argument(*n)?;
+                let index = self.index("i", Affine::size(n), span);
+                let body = self.index_node(index, span);
+                Some(self.comprehension(vec![index], body, span))
+            }
+            ("size", [x, k]) => {
+                let x = self.expr(*x, None)?;
+                let axis = self.literal_axis(*k, self.ty(x).shape.len())?;
+                Some(self.size_node(self.ty(x).shape[axis].clone(), span))
+            }
+            ("reshape", [x, dims @ ..]) if !dims.is_empty() => self.reshape(*x, dims, want, span),
+            ("concat", [_, _, ..]) => self.concat(&positional, axis, want, span),
+            _ => {
+                self.bad_call(callee, positional.len(), span);
+                None
+            }
+        }
+    }
+
+    /// The value of `axis = k`, the one named argument that functions of the language have.
+    fn axis_argument(&mut self, callee: &ast::Name, args: &[ast::Arg]) -> Option<Option<ast::ExprId>> {
+        let mut axis = None;
+        for arg in args {
+            let Some(name) = &arg.name else { continue };
+            let takes = reducer(&callee.text).is_some() || callee.text == "concat";
+            if name.text != "axis" || axis.is_some() || !takes {
+                let message = match name.text == "axis" && takes {
+                    true => "`axis` is given twice".to_string(),
+                    false => format!("`{}` has no argument `{}`", callee.text, name.text),
+                };
+                self.error(Diagnostic::new(codes::ARGUMENT_NAME, name.span, message));
+                return None;
+            }
+            axis = Some(arg.value);
+        }
+        Some(axis)
+    }
+
+    fn bad_call(&mut self, callee: &ast::Name, count: usize, span: Span) {
+        let name = callee.text.as_str();
+        if NOT_YET.contains(&name) {
+            let message = format!("`{name}` is not taken yet");
+            self.error(Diagnostic::new(codes::NOT_YET, span, message));
+        } else if is_function(name) {
+            let expected = match name {
+                "reshape" => "an array and its new sizes: `reshape(x, n, m)`".to_string(),
+                "concat" => "at least two arrays: `concat(x, y, axis = 0)`".to_string(),
+                "size" => "an array and an axis: `size(x, 0)`".to_string(),
+                _ if reducer(name).is_some() && scalar_arity(name).is_none() => "one array".to_string(),
+                _ if reducer(name).is_some() => "one array to reduce, or two values to compare".to_string(),
+                _ => match scalar_arity(name).unwrap_or(1) {
+                    1 => "1 argument".to_string(),
+                    n => format!("{n} arguments"),
+                },
+            };
+            let message = format!("`{name}` takes {expected}; there are {count}");
+            self.error(Diagnostic::new(codes::ARGUMENT_COUNT, span, message));
+        } else {
+            let known = SCALARS.iter().map(|s| s.0).chain(MathFn::ALL.iter().map(|m| m.name()));
+            let known = known.chain(ReduceOp::ALL.iter().map(|r| r.name())).chain(WHOLE.iter().copied());
+            let near = nearest(name, known.chain(["mean"]).chain(self.functions.keys().copied()));
+            let error = Diagnostic::new(codes::UNKNOWN_FUNCTION, callee.span, format!("there is no function `{name}`"));
+            self.error(match near {
+                Some(near) => error.help(format!("did you mean `{near}`?")),
+                None if self.lookup(name).is_some() => {
+                    error.help(format!("`{name}` is a value; index it: `{name}[i]`"))
+                }
+                None => error,
+            });
+        }
+    }
+
+    fn scalar_call(
+        &mut self,
+        name: &str,
+        (function, domain): (Scalars, Domain),
+        args: &[ast::ExprId],
+        want: Option<Dtype>,
+        span: Span,
+    ) -> Option<ExprId> {
+        if let Scalars::Select = function {
+            let condition = self.expr(args[0], None)?;
+            self.expect_dtype(condition, Dtype::Bool, "`select`", span)?;
+            let (a, b) = self.operands(args[1], args[2], want, span)?;
+            let ty = Type::scalar(self.dtype(a));
+            return self.lift(&[condition, a, b], span, |c, v| {
+                c.node(Kind::If { condition: v[0], then: v[1], otherwise: v[2] }, ty, span)
+            });
+        }
+        // A function of floats gives an all-literal argument the type of its context, or `f32`.
+        let literal = args.iter().all(|a| self.is_literal(*a));
+        let want = match (want, domain) {
+            (None, Domain::Floats) if literal => Some(Dtype::F32),
+            _ => want,
+        };
+        let operands = self.same_type(args, want, span)?;
+        let dtype = self.dtype(operands[0]);
+        let fits = match domain {
+            Domain::Floats => dtype.is_float(),
+            Domain::Ints => dtype.is_int(),
+            Domain::Numbers => dtype != Dtype::Bool,
+        };
+        if !fits {
+            let (what, help) = match domain {
+                Domain::Floats => ("floats", "convert the argument: `f32(...)`"),
+                Domain::Ints => ("integers", "convert the argument: `i64(...)`"),
+                Domain::Numbers => ("numbers", "convert the argument: `i64(...)`"),
+            };
+            let message = format!("`{name}` takes {what}, this is `{dtype}`");
+            self.error(Diagnostic::new(codes::DTYPE_EXPECTED, span, message).help(help));
+            return None;
+        }
+        match function {
+            Scalars::Math(math) => self.math_function(math, &operands, span),
+            Scalars::Unary(op) => self.unary(op, operands[0], span),
+            Scalars::Binary(op) => self.binary(op, operands[0], operands[1], span),
+            Scalars::Fma => {
+                self.lift(&operands, span, |c, v| c.node(Kind::Fma(v[0], v[1], v[2]), Type::scalar(dtype), span))
+            }
+            Scalars::IsNan => self.compare(CompareOp::Ne, operands[0], operands[0], span),
+            Scalars::IsInf | Scalars::IsFinite | Scalars::Select => {
+                let infinity = match dtype {
+                    Dtype::F64 => Scalar::F64(f64::INFINITY),
+                    _ => Scalar::F32(f32::INFINITY),
+                };
+                let infinity = self.constant(infinity, span);
+                let magnitude = self.unary(UnaryOp::Abs, operands[0], span)?;
+                let op = if matches!(function, Scalars::IsInf) { CompareOp::Eq } else { CompareOp::Lt };
+                self.compare(op, magnitude, infinity, span)
+            }
+        }
+    }
+
+    /// A function that expands into primitives; on integers `relu` and `clamp` are comparisons.
+    pub(super) fn math_function(&mut self, math: MathFn, operands: &[ExprId], span: Span) -> Option<ExprId> {
+        let dtype = self.dtype(operands[0]);
+        if dtype.is_int() && math == MathFn::Relu {
+            let zero = self.constant(Scalar::zero(dtype), span);
+            return self.binary(BinaryOp::Max, operands[0], zero, span);
+        }
+        if dtype.is_int() && math == MathFn::Clamp {
+            let raised = self.binary(BinaryOp::Max, operands[0], operands[1], span)?;
+            return self.binary(BinaryOp::Min, raised, operands[2], span);
+        }
+        if crate::math::define(math, dtype).is_none() {
+            let message = match math {
+                MathFn::Pow => "a power whose exponent is no small integer literal is not taken yet".to_string(),
+                _ => format!("`{math}` is not taken yet for `{dtype}`"),
+            };
+            self.error(Diagnostic::new(codes::NOT_YET, span, message));
+            return None;
+        }
+        self.lift(operands, span, |c, v| c.node(Kind::Math(math, v.to_vec()), Type::scalar(dtype), span))
+    }
+
+    fn reshape(&mut self, x: ast::ExprId, dims: &[ast::ExprId], want: Option<Dtype>, span: Span) -> Option<ExprId> {
+        let x = self.expr(x, want)?;
+        self.check_rank(dims.len(), span)?;
+        let from = self.ty(x).shape.clone();
+        let total = from.iter().fold(Size::constant(1), |p, n| &p * n);
+        let mut hole = None;
+        let mut shape = vec![];
+        for (k, dim) in dims.iter().enumerate() {
+            if matches!(self.ast(*dim).kind, ExprKind::Hole) {
+                if hole.replace(k).is_some() {
+                    let message = "only one size of a `reshape` can be worked out";
+                    self.error(Diagnostic::new(codes::BAD_RESHAPE, self.ast(*dim).span, message));
+                    return None;
+                }
+                shape.push(Size::constant(1));
+            } else {
+                shape.push(self.size_argument(*dim)?);
+            }
+        }
+        let product = |shape: &[Size]| shape.iter().fold(Size::constant(1), |p, n| &p * n);
+        if let Some(k) = hole {
+            let others = product(&shape);
+            if others.as_constant() == Some(0) {
+                let message = "a size beside a zero cannot be worked out";
+                self.error(Diagnostic::new(codes::BAD_RESHAPE, span, message).help("write the size in place of `_`"));
+                return None;
+            }
+            shape[k] = total.exact_div(&others).unwrap_or_else(|| total.floor_div(&others));
+        }
+        let what = self.describe(x);
+        let new = product(&shape);
+        self.unify((&total, format!("the number of elements of {what}")), (&new, "the number asked for".into()), span)?;
+        let ty = Type { dtype: self.dtype(x), shape };
+        if from.is_empty() {
+            let body = x;
+            let indices = self.axis_indices(&ty.shape, span);
+            return Some(self.comprehension(indices, body, span));
+        }
+        Some(self.node(Kind::Reshape(x), ty, span))
+    }
+
+    /// Written out as `if i < n then x[i] else y[i - n]`, so that it fuses with no rule of its own.
+    fn concat(
+        &mut self,
+        args: &[ast::ExprId],
+        axis: Option<ast::ExprId>,
+        want: Option<Dtype>,
+        span: Span,
+    ) -> Option<ExprId> {
+        let arrays = self.same_type(args, want, span)?;
+        let first = self.ty(arrays[0]).clone();
+        let axis = match axis {
+            Some(axis) => self.literal_axis(axis, first.shape.len())?,
+            None => 0,
+        };
+        let mut shape = first.shape.clone();
+        let mut ends = vec![];
+        let mut total = Size::default();
+        for array in &arrays {
+            let own = self.ty(*array).shape.clone();
+            if own.is_empty() || own.len() != shape.len() {
+                let message =
+                    format!("`concat` takes arrays of one rank: {} and {} axes", first.shape.len(), own.len());
+                let help = "a scalar becomes an array as `[a]`";
+                self.error(Diagnostic::new(codes::RANK_MISMATCH, span, message).help(help));
+                return None;
+            }
+            for k in (0..own.len()).filter(|k| *k != axis) {
+                let (a, b) = (self.describe(arrays[0]), self.describe(*array));
+                let sides = ((&shape[k].clone(), format!("axis {k} of {a}")), (&own[k], format!("axis {k} of {b}")));
+                shape[k] = self.unify(sides.0, sides.1, span)?;
+            }
+            total = &total + &own[axis];
+            ends.push(total.clone());
+        }
+        shape[axis] = total;
+        let indices = self.axis_indices(&shape, span);
+        let along = indices[axis];
+        let scalar = Type::scalar(first.dtype);
+        let mut value = None;
+        let outer = self.guard;
+        // From the last array to the first: each `else` holds what is built so far. The guards nest the other way, so
+        // they are made first.
+        let mut guards = vec![];
+        for end in &ends[..ends.len() - 1] {
+            let (here, end) = (self.index_node(along, span), self.size_node(end.clone(), span));
+            let condition = self.node(Kind::Compare(CompareOp::Lt, here, end), Type::scalar(Dtype::Bool), span);
+            let side = |c: &mut Self, holds| {
+                let guard = c.out.guards.push(c.guard);
+                c.branches[guard] = Branch { condition: Some((condition, holds)), needed: true, eager: false };
+                guard
+            };
+            let (then, otherwise) = (side(self, true), side(self, false));
+            guards.push((condition, self.guard, then));
+            self.guard = otherwise;
+        }
+        for k in (0..arrays.len()).rev() {
+            let start = if k == 0 { Size::default() } else { ends[k - 1].clone() };
+            if let Some((_, _, then)) = guards.get(k) {
+                self.guard = *then;
+            }
+            let at = indices.iter().map(|i| match *i == along {
+                true => Affine::index(*i).sub(&Affine::size(start.clone())),
+                false => Affine::index(*i),
+            });
+            let element = self.element(arrays[k], at.collect(), span);
+            value = Some(match (value, guards.get(k)) {
+                (Some(otherwise), Some((condition, guard, _))) => {
+                    self.guard = *guard;
+                    self.node(Kind::If { condition: *condition, then: element, otherwise }, scalar.clone(), span)
+                }
+                _ => element,
+            });
+        }
+        self.guard = outer;
+        Some(self.comprehension(indices, value?, span))
+    }
+
+    /// A size given as an argument; it may be negative only by mistake, which the call checks.
+    pub(super) fn size_argument(&mut self, id: ast::ExprId) -> Option<Size> {
+        let size = self.size(id)?;
+        self.require_size(&size, "a size", self.ast(id).span)?;
+        Some(size)
+    }
+
+    /// Requires a size not to be negative.
+    pub(super) fn require_size(&mut self, size: &Size, what: &str, span: Span) -> Option<()> {
+        match size.as_constant() {
+            Some(n) if n < 0 => {
+                let message = format!("{what} cannot be negative: this is {n}");
+                self.error(Diagnostic::new(codes::NEGATIVE_SIZE, span, message));
+                None
+            }
+            Some(_) => Some(()),
+            None if self.never_negative(size) => Some(()),
+            None => {
+                self.require(Requirement {
+                    left: Size::default(),
+                    relation: Relation::AtMost,
+                    right: size.clone(),
+                    unless_empty: vec![],
+                    left_is: "zero".into(),
+                    right_is: what.to_string(),
+                    origin: origin(span),
+                });
+                Some(())
+            }
+        }
+    }
+
+    /// A literal axis below a rank.
+    pub(super) fn literal_axis(&mut self, id: ast::ExprId, rank: usize) -> Option<usize> {
+        let span = self.ast(id).span;
+        let axis = match self.ast(id).kind {
+            ExprKind::Int(k) => usize::try_from(k).ok().filter(|k| *k < rank),
+            _ => None,
+        };
+        if axis.is_none() {
+            let message = match rank {
+                0 => "a scalar has no axis".to_string(),
+                1 => "the axis must be 0: the array has one axis".to_string(),
+                _ => format!("the axis must be a number from 0 to {}: the array has {rank} axes", rank - 1),
+            };
+            self.error(Diagnostic::new(codes::BAD_AXIS, span, message));
+        }
+        axis
+    }
+}

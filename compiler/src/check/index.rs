@@ -1,0 +1,226 @@
+//! Index notation: `let y[i, j < m] = e`, and where each index ends.
+//!
+//! An index ends (1) at its explicit bound; else (2) where the accesses whose subscript has it alone all stay inside;
+//! else (3) where subscripts of several indices stay inside, given the others' bounds. An index that is bounded by an
+//! outer one (`k <= i`) stands, in a subscript, for the greatest value it takes there, so that `sum[k <= i](x[k])` ends
+//! `i` as `x[i]` would. An access under an `if` whose condition mentions the index bounds nothing.
+
+use grammar::Diagnostic;
+use grammar::ast::{self, Span};
+use ir::checked::{ExprId, Extent, Index, IndexId};
+use ir::{Affine, Dtype, Size};
+
+use super::{Binding, Checker, codes, origin};
+
+/// One access's word on where an index ends.
+struct Candidate {
+    extent: Size,
+    length: Size,
+    array: String,
+    span: Span,
+}
+
+impl Checker<'_> {
+    /// The array of `let y[binders] = value`.
+    pub(super) fn indexed(&mut self, binders: &[ast::Binder], value: ast::ExprId, span: Span) -> Option<ExprId> {
+        let depth = self.scope.len();
+        let indices = self.open(binders, false)?;
+        let body = self.expr(value, None);
+        self.scope.truncate(depth);
+        self.close(&indices, false);
+        let body = body?;
+        if indices.iter().any(|i| self.poisoned.contains(i)) {
+            return None;
+        }
+        self.check_rank(indices.len() + self.ty(body).shape.len(), span)?;
+        for index in &indices {
+            if let Extent::Affine(extent) = &self.out.indices[*index].extent
+                && let Some(extent) = extent.as_size().cloned()
+            {
+                let what = format!("the number of values of the index `{}`", self.out.indices[*index].name);
+                self.require_size(&extent, &what, span)?;
+            }
+        }
+        Some(self.comprehension(indices, body, self.ast(value).span))
+    }
+
+    /// Brings indices into scope, with their explicit bounds. Those of a reducer may end where data says.
+    pub(super) fn open(&mut self, binders: &[ast::Binder], reducer: bool) -> Option<Vec<IndexId>> {
+        let mut indices = vec![];
+        for binder in binders {
+            let name = &binder.name;
+            if indices.iter().any(|i| self.out.indices[*i].name == name.text) {
+                let message = format!("the index `{}` is bound twice", name.text);
+                self.error(Diagnostic::new(codes::DUPLICATE_NAME, name.span, message));
+            }
+            let extent = match binder.bound {
+                Some(bound) => self.explicit_extent(bound, reducer),
+                None => None,
+            };
+            let known = extent.is_some();
+            let extent = extent.unwrap_or(Extent::Affine(Affine::constant(0)));
+            let index = self.out.indices.push(Index { name: name.text.clone(), extent, origin: origin(name.span) });
+            match (known, binder.bound) {
+                (true, _) => {}
+                (false, None) => drop(self.unsolved.insert(index)),
+                (false, Some(_)) => drop(self.poisoned.insert(index)),
+            }
+            let node = self.index_node(index, name.span);
+            self.scope.push((name.text.clone(), Binding::Value(node)));
+            indices.push(index);
+        }
+        self.binders.extend(&indices);
+        Some(indices)
+    }
+
+    fn explicit_extent(&mut self, bound: ast::Bound, reducer: bool) -> Option<Extent> {
+        let span = self.ast(bound.limit).span;
+        let one_more = Affine::constant(i64::from(bound.inclusive));
+        if let Some(size) = self.plain_size(bound.limit) {
+            return Some(Extent::Affine(Affine::size(size).add(&one_more)));
+        }
+        let value = self.expr(bound.limit, Some(Dtype::I64))?;
+        if !self.dtype(value).is_int() || !self.ty(value).is_scalar() {
+            let shown = self.show_type(&self.ty(value).clone());
+            let message = format!("the bound of an index is an integer, this is {shown}");
+            self.error(Diagnostic::new(codes::DTYPE_EXPECTED, span, message));
+            return None;
+        }
+        match self.affine(value).cloned() {
+            Some(affine) if reducer || affine.as_size().is_some() => Some(Extent::Affine(affine.add(&one_more))),
+            _ if !reducer => {
+                let message = "where an index of an array ends cannot depend on other indices or on data";
+                let help =
+                    "take the greatest size and write `if` in the body: `let y[i, j < n] = if j <= i then ... else 0`";
+                self.error(Diagnostic::new(codes::RAGGED, span, message).help(help));
+                None
+            }
+            _ => {
+                let mut value = self.cast(Dtype::I64, value, span)?;
+                if bound.inclusive {
+                    let one = self.constant(ir::Scalar::I64(1), span);
+                    value = self.binary(ir::BinaryOp::Add, value, one, span)?;
+                }
+                Some(Extent::Dynamic(value))
+            }
+        }
+    }
+
+    /// Takes indices out of scope and works out where they end. Those of a reducer may wait for an outer binder.
+    pub(super) fn close(&mut self, indices: &[IndexId], reducer: bool) {
+        self.binders.truncate(self.binders.len() - indices.len());
+        // Each round may make another index known: first by accesses of an index alone, then by the others.
+        while self.solve_one(false) || self.solve_one(true) {}
+        let unsolved: Vec<IndexId> = match reducer && !self.binders.is_empty() {
+            true => vec![],
+            false if self.binders.is_empty() => self.unsolved.iter().copied().collect(),
+            false => indices.iter().copied().filter(|i| self.unsolved.contains(i)).collect(),
+        };
+        for index in unsolved {
+            self.unsolved.remove(&index);
+            self.poisoned.insert(index);
+            let Index { name, origin, .. } = self.out.indices[index].clone();
+            let span = Span { start: origin.start, end: origin.end };
+            let message = format!("nothing says where the index `{name}` ends");
+            let help = format!("give it a bound: `{name} < n`, or use it alone in a subscript: `x[{name}]`");
+            self.error(Diagnostic::new(codes::UNBOUNDED_INDEX, span, message).help(help));
+        }
+    }
+
+    /// Finds the end of one index, from the accesses that allow it; whether there was one.
+    fn solve_one(&mut self, mixed: bool) -> bool {
+        for index in self.unsolved.clone() {
+            let candidates = self.candidates(index, mixed);
+            let mut agreed: Vec<Candidate> = vec![];
+            for new in candidates {
+                let same = agreed.iter_mut().find(|old| {
+                    let constant = (&old.extent - &new.extent).as_constant().is_some();
+                    constant && (old.extent.as_constant().is_none() || old.length == new.length)
+                });
+                match same {
+                    Some(old) => {
+                        if (&new.extent - &old.extent).as_constant().is_some_and(|d| d < 0) {
+                            *old = new;
+                        }
+                    }
+                    None => agreed.push(new),
+                }
+            }
+            let mut agreed = agreed.into_iter();
+            let Some(first) = agreed.next() else { continue };
+            for other in agreed {
+                let name = self.out.indices[index].name.clone();
+                let says = |c: &Candidate| format!("where {} ends `{name}`", c.array);
+                if self.unify((&first.extent, says(&first)), (&other.extent, says(&other)), other.span).is_none() {
+                    self.poisoned.insert(index);
+                }
+            }
+            self.out.indices[index].extent = Extent::Affine(Affine::size(first.extent));
+            self.unsolved.remove(&index);
+            return true;
+        }
+        false
+    }
+
+    fn candidates(&self, index: IndexId, mixed: bool) -> Vec<Candidate> {
+        let mut found = vec![];
+        for record in &self.records {
+            if record.mentions.contains(&index) {
+                continue;
+            }
+            let Some(at) = self.affine(record.value) else { continue };
+            let greatest = self.extreme(at, index, mixed, true);
+            let coefficient = greatest.as_ref().and_then(|a| a.coefficient(index).as_constant());
+            let extent = match (greatest, coefficient) {
+                // a i + s <= length - 1
+                (Some(at), Some(a)) if a > 0 => {
+                    let room = &(&record.length - &Size::constant(1)) - at.constant_part();
+                    (&room + &Size::constant(a)).floor_div(&Size::constant(a))
+                }
+                // a i + s >= 0
+                (_, Some(a)) if a < 0 => {
+                    let Some(least) = self.extreme(at, index, mixed, false) else { continue };
+                    (least.constant_part() - &Size::constant(a)).floor_div(&Size::constant(-a))
+                }
+                _ => continue,
+            };
+            found.push(Candidate {
+                extent,
+                length: record.length.clone(),
+                array: record.array.clone(),
+                span: record.span,
+            });
+        }
+        found
+    }
+
+    /// The greatest (or least) value of an expression over all its indices but one. Without `mixed` only indices that
+    /// end where that one says may be replaced.
+    fn extreme(&self, at: &Affine<IndexId>, keep: IndexId, mixed: bool, greatest: bool) -> Option<Affine<IndexId>> {
+        let mut at = at.clone();
+        // An extent mentions only indices bound before, so the last goes first.
+        while let Some((index, coefficient)) = at.terms().iter().rev().find(|(i, _)| *i != keep).cloned() {
+            if self.unsolved.contains(&index) || self.poisoned.contains(&index) {
+                return None;
+            }
+            let Extent::Affine(extent) = &self.out.indices[index].extent else { return None };
+            if !mixed && extent.coefficient(keep).is_zero() {
+                return None;
+            }
+            let last = extent.sub(&Affine::constant(1));
+            let to = if (sign(&coefficient)? > 0) == greatest { last } else { Affine::constant(0) };
+            at = at.substitute(&mut |i| if i == index { to.clone() } else { Affine::index(i) });
+        }
+        Some(at)
+    }
+}
+
+/// The sign of a coefficient, where it is the same for all sizes (which are not negative).
+pub(super) fn sign(coefficient: &Size) -> Option<i64> {
+    if let Some(c) = coefficient.as_constant() {
+        return Some(c.signum());
+    }
+    let mut signs = coefficient.terms().iter().map(|(_, c)| c.signum());
+    let first = signs.next()?;
+    signs.all(|s| s == first).then_some(first)
+}

@@ -1,0 +1,270 @@
+//! Reducers: `sum[k](e)`, `sum(x, axis = 1)`, prefixes, means, and what is a contraction.
+
+use grammar::Diagnostic;
+use grammar::ast::{self, ExprKind, Span};
+use ir::checked::{ExprId, Extent, IndexId, Kind, Prefix, Type};
+use ir::{Affine, BinaryOp, Dtype, Order, ReduceOp, Scalar, Size};
+
+use super::builtin::{Reducer, reducer};
+use super::{Binding, Checker, codes};
+
+impl Checker<'_> {
+    /// `sum[k < n](e)`
+    pub(super) fn reduce_indexed(
+        &mut self,
+        callee: &ast::Name,
+        binders: &[ast::Binder],
+        body: ast::ExprId,
+        want: Option<Dtype>,
+        span: Span,
+    ) -> Option<ExprId> {
+        let user = self.functions.contains_key(callee.text.as_str());
+        let Some(reducer) = reducer(&callee.text).filter(|_| !user) else {
+            let message = format!("`{}` is no reducer: it takes no indices", callee.text);
+            let help = "the reducers are sum, prod, max, min, mean, any, all, argmax and argmin";
+            self.error(Diagnostic::new(codes::NOT_A_REDUCER, callee.span, message).help(help));
+            return None;
+        };
+        let outer = self.prefix_bound(binders);
+        let depth = self.scope.len();
+        let indices = self.open(binders, true)?;
+        let body = self.expr(body, want);
+        self.scope.truncate(depth);
+        self.close(&indices, true);
+        let body = body?;
+        if indices.iter().any(|i| self.poisoned.contains(i)) {
+            return None;
+        }
+        let prefix = outer.filter(|p| !self.free(body).contains(&p.of));
+        // The body may be an array: then each of its elements is reduced.
+        let axes = self.axis_indices(&self.ty(body).shape.clone(), span);
+        let at = axes.iter().map(|i| Affine::index(*i)).collect();
+        let element = self.element(body, at, span);
+        let value = self.reduction(&callee.text, reducer, indices, element, prefix, span)?;
+        Some(self.comprehension(axes, value, span))
+    }
+
+    /// `k <= i` or `k < i` where `i` is an index: the bound of a prefix.
+    fn prefix_bound(&self, binders: &[ast::Binder]) -> Option<Prefix> {
+        let [ast::Binder { bound: Some(bound), .. }] = binders else { return None };
+        let ExprKind::Name(name) = &self.ast(bound.limit).kind else { return None };
+        let Some(Binding::Value(value)) = self.lookup(name) else { return None };
+        match self.out.exprs[*value].kind {
+            Kind::Index(of) => Some(Prefix { of, inclusive: bound.inclusive }),
+            _ => None,
+        }
+    }
+
+    /// `sum(x)` and `sum(x, axis = k)`
+    pub(super) fn reduce_array(
+        &mut self,
+        name: &str,
+        reducer: Reducer,
+        x: ast::ExprId,
+        axis: Option<ast::ExprId>,
+        span: Span,
+    ) -> Option<ExprId> {
+        let x = self.expr(x, None)?;
+        let shape = self.ty(x).shape.clone();
+        if shape.is_empty() {
+            let message = format!("`{name}` reduces an array, this is a scalar");
+            self.error(Diagnostic::new(codes::RANK_MISMATCH, span, message));
+            return None;
+        }
+        let axis = match axis {
+            Some(axis) => Some(self.literal_axis(axis, shape.len())?),
+            None => None,
+        };
+        let indices = self.axis_indices(&shape, span);
+        let element = self.element(x, indices.iter().map(|i| Affine::index(*i)).collect(), span);
+        let (over, kept): (Vec<IndexId>, Vec<IndexId>) = match axis {
+            None => (indices, vec![]),
+            Some(k) => {
+                (vec![indices[k]], indices.into_iter().enumerate().filter(|(j, _)| *j != k).map(|(_, i)| i).collect())
+            }
+        };
+        let value = self.reduction(name, reducer, over, element, None, span)?;
+        Some(self.comprehension(kept, value, span))
+    }
+
+    fn reduction(
+        &mut self,
+        name: &str,
+        reducer: Reducer,
+        over: Vec<IndexId>,
+        body: ExprId,
+        prefix: Option<Prefix>,
+        span: Span,
+    ) -> Option<ExprId> {
+        let dtype = self.dtype(body);
+        let op = match reducer {
+            Reducer::Plain(op) => op,
+            Reducer::Mean => ReduceOp::Sum,
+        };
+        let who = format!("`{name}`");
+        match reducer {
+            Reducer::Mean if !dtype.is_float() => self.expect_dtype(body, Dtype::F32, &who, span)?,
+            Reducer::Plain(ReduceOp::Any | ReduceOp::All) => self.expect_dtype(body, Dtype::Bool, &who, span)?,
+            _ => self.expect_number(body, &who, span)?,
+        }
+        if let (Some(Prefix { inclusive: false, .. }), ReduceOp::ArgMax | ReduceOp::ArgMin) = (prefix, op) {
+            let message = format!("{who} of the elements before the first has no answer");
+            self.error(Diagnostic::new(codes::OUTSIDE, span, message).help("include the element itself: `k <= i`"));
+            return None;
+        }
+        let order = match (op.depends_on_order(dtype), prefix) {
+            (false, _) => Order::Free,
+            (true, Some(_)) => Order::Scan,
+            (true, None) => self.order_of(body, *over.last()?),
+        };
+        let count = match reducer {
+            Reducer::Mean => Some(self.count(&over, prefix, span)?),
+            Reducer::Plain(_) => None,
+        };
+        let product = matches!(self.out.exprs[body].kind, Kind::Binary(BinaryOp::Mul, a, b) if self.each_has_own(a, b));
+        let ty = Type::scalar(op.result(dtype));
+        let value = self.node(Kind::Reduce { op, over, body, order, prefix }, ty, span);
+        if product && op == ReduceOp::Sum && prefix.is_none() {
+            self.contractions.push(value);
+        }
+        match count {
+            Some(count) => {
+                let count = self.cast(dtype, count, span)?;
+                self.binary(BinaryOp::Div, value, count, span)
+            }
+            None => Some(value),
+        }
+    }
+
+    /// By lanes if the last reduced index stands in the last subscript of some access of the body, else by blocks.
+    fn order_of(&self, body: ExprId, last: IndexId) -> Order {
+        let mut seen = std::collections::BTreeSet::new();
+        let mut pending = vec![body];
+        while let Some(id) = pending.pop() {
+            if !seen.insert(id) {
+                continue;
+            }
+            match &self.out.exprs[id].kind {
+                Kind::Constant(_) | Kind::Size(_) | Kind::Index(_) | Kind::Param(_) => {}
+                Kind::Unary(_, a) | Kind::Cast(a) | Kind::Reshape(a) => pending.push(*a),
+                Kind::Binary(_, a, b) | Kind::Compare(_, a, b) => pending.extend([*a, *b]),
+                Kind::Fma(a, b, c) | Kind::If { condition: a, then: b, otherwise: c } => pending.extend([*a, *b, *c]),
+                Kind::Math(_, list) | Kind::ArrayLiteral(list) => pending.extend(list),
+                Kind::Access { array, at } => {
+                    if at.last().is_some_and(|s| self.free(s.value).contains(&last)) {
+                        return Order::Lanes;
+                    }
+                    pending.push(*array);
+                    pending.extend(at.iter().map(|s| s.value));
+                }
+                Kind::Reduce { body, .. } | Kind::Comprehension { body, .. } => pending.push(*body),
+                Kind::Contract { left, right, .. } => pending.extend([*left, *right]),
+            }
+        }
+        Order::Blocks
+    }
+
+    /// Whether each of two factors mentions an index that the other lacks.
+    fn each_has_own(&self, a: ExprId, b: ExprId) -> bool {
+        let lacks = |x: ExprId, y: ExprId| self.free(x).iter().any(|i| !self.free(y).contains(i));
+        lacks(a, b) && lacks(b, a)
+    }
+
+    /// How many elements a mean has, as `i64`.
+    fn count(&mut self, over: &[IndexId], prefix: Option<Prefix>, span: Span) -> Option<ExprId> {
+        if let Some(Prefix { of, inclusive }) = prefix {
+            let count = Affine::index(of).add(&Affine::constant(i64::from(inclusive)));
+            return Some(self.affine_node(&count, span));
+        }
+        let mut product: Option<ExprId> = None;
+        for index in over {
+            if self.unsolved.remove(index) {
+                self.poisoned.insert(*index);
+                let name = self.out.indices[*index].name.clone();
+                let message = format!("nothing says where the index `{name}` ends, so its mean has no count");
+                let help = format!("give it a bound: `{name} < n`");
+                self.error(Diagnostic::new(codes::UNBOUNDED_INDEX, span, message).help(help));
+                return None;
+            }
+            let count = match self.out.indices[*index].extent.clone() {
+                Extent::Affine(extent) if extent.as_size().is_some_and(|s| self.never_negative(s)) => {
+                    self.affine_node(&extent, span)
+                }
+                extent => {
+                    let count = match extent {
+                        Extent::Affine(extent) => self.affine_node(&extent, span),
+                        Extent::Dynamic(count) => count,
+                    };
+                    let zero = self.constant(Scalar::I64(0), span);
+                    self.binary(BinaryOp::Max, count, zero, span)?
+                }
+            };
+            product = Some(match product {
+                Some(product) => self.binary(BinaryOp::Mul, product, count, span)?,
+                None => count,
+            });
+        }
+        product
+    }
+
+    /// `a @ b`: the last axis of `a` with the last but one of `b` (or its only one); axes before those go together as
+    /// in any operation on two arrays.
+    pub(super) fn matmul(
+        &mut self,
+        left: ast::ExprId,
+        right: ast::ExprId,
+        want: Option<Dtype>,
+        span: Span,
+    ) -> Option<ExprId> {
+        let (a, b) = self.operands(left, right, want, span)?;
+        self.expect_number(a, "`@`", span)?;
+        let (sa, sb) = (self.ty(a).shape.clone(), self.ty(b).shape.clone());
+        if sa.is_empty() || sb.is_empty() {
+            let message = "`@` multiplies arrays, this is a scalar";
+            self.error(Diagnostic::new(codes::RANK_MISMATCH, span, message).help("a scalar is multiplied by `*`"));
+            return None;
+        }
+        let (k_a, k_b) = (sa.len() - 1, sb.len().saturating_sub(2));
+        let (name_a, name_b) = (self.describe(a), self.describe(b));
+        let axis_b = format!("axis {k_b} of {name_b}");
+        let inner = self.unify((&sa[k_a], format!("axis {k_a} of {name_a}")), (&sb[k_b], axis_b), span)?;
+        let rows = (sa.len() > 1).then(|| sa[k_a - 1].clone());
+        let columns = (sb.len() > 1).then(|| sb[sb.len() - 1].clone());
+        let (batch_a, batch_b) = (sa.len().saturating_sub(2), sb.len().saturating_sub(2));
+        // The batch axes, matched from the last backwards.
+        let count = batch_a.max(batch_b);
+        let mut batch: Vec<Size> = vec![];
+        for k in 0..count {
+            let own_a = (k + batch_a).checked_sub(count).map(|j| (sa[j].clone(), format!("axis {j} of {name_a}")));
+            let own_b = (k + batch_b).checked_sub(count).map(|j| (sb[j].clone(), format!("axis {j} of {name_b}")));
+            batch.push(match (own_a, own_b) {
+                (Some((n, _)), None) | (None, Some((n, _))) => n,
+                (Some((n, _)), Some((m, _))) if n.as_constant() == Some(1) => m,
+                (Some((n, _)), Some((m, _))) if m.as_constant() == Some(1) => n,
+                (Some((n, n_is)), Some((m, m_is))) => self.unify((&n, n_is), (&m, m_is), span)?,
+                (None, None) => Size::constant(1),
+            });
+        }
+        let batch = self.axis_indices(&batch, span);
+        let row = rows.map(|n| self.index("i", Affine::size(n), span));
+        let column = columns.map(|n| self.index("j", Affine::size(n), span));
+        let along = self.index("k", Affine::size(inner), span);
+        let own = |shape: &[Size], axes: usize| -> Vec<Affine<IndexId>> {
+            let indices = &batch[count - axes..];
+            let stretched = |(i, n): (&IndexId, &Size)| match n.as_constant() {
+                Some(1) => Affine::constant(0),
+                _ => Affine::index(*i),
+            };
+            indices.iter().zip(shape).map(stretched).collect()
+        };
+        let mut at_a = own(&sa, batch_a);
+        at_a.extend(row.into_iter().chain([along]).map(Affine::index));
+        let mut at_b = own(&sb, batch_b);
+        at_b.extend([along].into_iter().chain(column).map(Affine::index));
+        let (left, right) = (self.element(a, at_a, span), self.element(b, at_b, span));
+        let ty = Type::scalar(self.dtype(a));
+        let value = self.node(Kind::Contract { over: vec![along], left, right }, ty, span);
+        let indices = batch.into_iter().chain(row).chain(column).collect();
+        Some(self.comprehension(indices, value, span))
+    }
+}
