@@ -2,13 +2,13 @@
 //!
 //! The emitter keeps the blocks that are open, and for each index of the checked program what it stands for here
 //! ([`Binding`]): a loop's index, or the subscript at which an array that could not stand apart is asked for an element
-//! (its body is emitted there, under that binding). A value goes to the outermost block where it may: where all that
-//! its indices stand for is there, and no guard of it is missing. Each block remembers its values by expression and
+//! (its body is emitted there, under that binding). A value goes to the outermost block where it may: where all its
+//! indices are bound and no guard of it is missing. Each block remembers its values by expression and
 //! bindings, so that nothing is emitted twice where the first is visible.
 
 use std::collections::BTreeMap;
 
-use cranelift_entity::{EntityRef, SecondaryMap};
+use cranelift_entity::EntityRef;
 use ir::build::Builder;
 use ir::checked::{self, Checked, ExprId, GuardId, IndexId, Kind};
 use ir::nest::{self, Block, BufferId, Extent, FunctionId, KernelId, LoopKind, Op, Statement, Subscript, ValueId};
@@ -25,6 +25,13 @@ enum Binding {
     Affine(Affine<nest::IndexId>),
     /// A value.
     Value(ValueId),
+}
+
+/// What an index stands for, and the outermost block in which it does: a loop's body, or the block of an access, whose
+/// subscripts may be inside only there.
+struct Bound {
+    to: Binding,
+    depth: usize,
 }
 
 /// An open block.
@@ -44,14 +51,11 @@ pub(super) struct Emitter<'a> {
     builder: Builder<'a>,
     functions: &'a mut BTreeMap<(MathFn, Dtype), FunctionId>,
     statements: &'a mut usize,
-    bindings: BTreeMap<IndexId, Binding>,
+    bindings: BTreeMap<IndexId, Bound>,
     /// The kernel's body and the open blocks in it.
     frames: Vec<Frame>,
     /// The outermost block that values may go to: the body of the outermost loop.
     floor: usize,
-    /// In which block each index and each value is there.
-    index_depth: SecondaryMap<nest::IndexId, usize>,
-    value_depth: SecondaryMap<ValueId, usize>,
 }
 
 impl<'a> Emitter<'a> {
@@ -65,8 +69,6 @@ impl<'a> Emitter<'a> {
             bindings: BTreeMap::new(),
             frames: vec![Frame { guard: Checked::TOP, memo: BTreeMap::new() }],
             floor: 0,
-            index_depth: SecondaryMap::new(),
-            value_depth: SecondaryMap::new(),
         }
     }
 
@@ -124,11 +126,19 @@ impl<'a> Emitter<'a> {
         let mut dims = vec![];
         for (index, extent) in indices.iter().zip(extents) {
             let here = self.builder.index(&self.known.facts.axis(*index).name);
-            self.index_depth[here] = self.frames.len();
-            self.bindings.insert(*index, Binding::Affine(Affine::index(here)));
+            let bound = Bound { to: Binding::Affine(Affine::index(here)), depth: self.frames.len() };
+            self.bindings.insert(*index, bound);
             dims.push((here, extent));
         }
         dims
+    }
+
+    /// Makes indices stand for the subscripts of an access that is computed in the innermost block.
+    fn bind_to(&mut self, indices: &[IndexId], at: &[Binding]) {
+        let depth = self.frames.len() - 1;
+        for (index, to) in indices.iter().zip(at) {
+            self.bindings.insert(*index, Bound { to: to.clone(), depth });
+        }
     }
 
     /// Opens a block.
@@ -160,8 +170,7 @@ impl<'a> Emitter<'a> {
     /// Defines a value in the innermost block.
     pub fn op(&mut self, op: Op) -> Result<ValueId, LowerError> {
         self.count()?;
-        let value = self.builder.op(op);
-        Ok(self.here(value))
+        Ok(self.builder.op(op))
     }
 
     /// Stores an element.
@@ -177,12 +186,6 @@ impl<'a> Emitter<'a> {
         if *self.statements > MAX_STATEMENTS { Err(LowerError::TooLarge) } else { Ok(()) }
     }
 
-    /// Notes that a value is defined in the innermost block.
-    fn here(&mut self, value: ValueId) -> ValueId {
-        self.value_depth[value] = self.frames.len() - 1;
-        value
-    }
-
     fn integer(&mut self, affine: Affine<nest::IndexId>) -> Result<ValueId, LowerError> {
         self.op(Op::Affine(affine))
     }
@@ -191,7 +194,7 @@ impl<'a> Emitter<'a> {
         self.integer(Affine::size(size.clone()))
     }
 
-    fn binding(&self, index: IndexId) -> Result<&Binding, LowerError> {
+    fn bound(&self, index: IndexId) -> Result<&Bound, LowerError> {
         self.bindings.get(&index).ok_or(LowerError::Malformed("an index outside what binds it"))
     }
 
@@ -200,7 +203,7 @@ impl<'a> Emitter<'a> {
         let mut sum = Affine::size(affine.constant_part().clone());
         let mut values = vec![];
         for (index, coefficient) in affine.terms() {
-            match self.binding(*index)? {
+            match &self.bound(*index)?.to {
                 Binding::Affine(a) => sum = sum.add(&a.scale(coefficient)),
                 Binding::Value(value) => values.push((*value, coefficient)),
             }
@@ -231,7 +234,7 @@ impl<'a> Emitter<'a> {
         })
     }
 
-    fn bound_value(&mut self, binding: Binding) -> Result<ValueId, LowerError> {
+    fn integer_of(&mut self, binding: Binding) -> Result<ValueId, LowerError> {
         match binding {
             Binding::Affine(affine) => self.integer(affine),
             Binding::Value(value) => Ok(value),
@@ -242,11 +245,7 @@ impl<'a> Emitter<'a> {
     fn place(&self, id: ExprId) -> Result<usize, LowerError> {
         let mut depth = self.floor;
         for index in self.known.facts.free(id).iter() {
-            let there = match self.binding(*index)? {
-                Binding::Affine(a) => a.terms().iter().map(|(i, _)| self.index_depth[*i]).max().unwrap_or(0),
-                Binding::Value(value) => self.value_depth[*value],
-            };
-            depth = depth.max(there);
+            depth = depth.max(self.bound(*index)?.depth);
         }
         let guard = self.known.checked.exprs[id].guard;
         let innermost = self.frames.len() - 1;
@@ -259,9 +258,9 @@ impl<'a> Emitter<'a> {
     /// The value of a scalar expression.
     pub fn value(&mut self, id: ExprId) -> Result<ValueId, LowerError> {
         let depth = self.place(id)?;
-        let bindings = self.known.facts.free(id).iter().map(|i| self.binding(*i).cloned()).collect::<Result<_, _>>()?;
-        let key = (id, bindings);
-        if let Some(value) = self.frames[depth].memo.get(&key) {
+        let free = self.known.facts.free(id).iter();
+        let key = (id, free.map(|i| Ok(self.bound(*i)?.to.clone())).collect::<Result<_, LowerError>>()?);
+        if let Some(value) = self.frames[..=depth].iter().rev().find_map(|frame| frame.memo.get(&key)) {
             return Ok(*value);
         }
         let blocks = self.builder.suspend(depth);
@@ -300,8 +299,8 @@ impl<'a> Emitter<'a> {
             Kind::Constant(value) => Op::Constant(*value),
             Kind::Size(size) => Op::Affine(Affine::size(size.clone())),
             Kind::Index(index) => {
-                let binding = self.binding(*index)?.clone();
-                return self.bound_value(binding);
+                let binding = self.bound(*index)?.to.clone();
+                return self.integer_of(binding);
             }
             Kind::Param(number) => Op::Load { buffer: BufferId::new(*number), view: None, at: vec![] },
             Kind::Unary(op, a) => Op::Unary(*op, self.value(*a)?),
@@ -319,8 +318,7 @@ impl<'a> Emitter<'a> {
                     let then = self.branch(*then, expr.guard)?;
                     let otherwise = self.branch(*otherwise, expr.guard)?;
                     self.count()?;
-                    let value = self.builder.if_(condition, then, otherwise);
-                    return Ok(self.here(value));
+                    return Ok(self.builder.if_(condition, then, otherwise));
                 }
                 Op::Select(condition, self.value(*then)?, self.value(*otherwise)?)
             }
@@ -373,8 +371,7 @@ impl<'a> Emitter<'a> {
         let block = self.close();
         let order = if op.depends_on_order(self.builder.dtype(input)) { order } else { Order::Free };
         self.count()?;
-        let value = self.builder.reduce(dims, block, op, order, input);
-        Ok(self.here(value))
+        Ok(self.builder.reduce(dims, block, op, order, input))
     }
 
     /// How many of the indices, from the first, have extents that do not depend on those before them.
@@ -409,7 +406,7 @@ impl<'a> Emitter<'a> {
             let mut value = match &subscript.affine {
                 Some(affine) => {
                     let binding = self.affine(affine)?;
-                    self.bound_value(binding)?
+                    self.integer_of(binding)?
                 }
                 None => self.value(subscript.value)?,
             };
@@ -428,14 +425,14 @@ impl<'a> Emitter<'a> {
     fn element(&mut self, array: ExprId, at: &[Binding]) -> Result<ValueId, LowerError> {
         let known = self.known;
         if let Some(lambda) = &known.lambdas[array] {
-            self.bindings.extend(lambda.axes.iter().copied().zip(at.iter().cloned()));
+            self.bind_to(&lambda.axes, at);
             return self.load(&lambda.operand);
         }
         let expr = &known.checked.exprs[array];
         match &expr.kind {
             Kind::Comprehension { indices, body } => {
                 let (own, rest) = at.split_at(indices.len().min(at.len()));
-                self.bindings.extend(indices.iter().copied().zip(own.iter().cloned()));
+                self.bind_to(indices, own);
                 if rest.is_empty() { self.compute(*body) } else { self.element(*body, rest) }
             }
             Kind::Reshape(inner) => {
@@ -446,7 +443,7 @@ impl<'a> Emitter<'a> {
             Kind::ArrayLiteral(elements) => {
                 let mut elements = elements.iter().map(|e| self.value(*e)).collect::<Result<Vec<_>, _>>()?.into_iter();
                 let number = self.number(at, &expr.ty.shape)?;
-                let number = self.bound_value(number)?;
+                let number = self.integer_of(number)?;
                 let first = elements.next().ok_or(LowerError::Malformed("an array literal of nothing"))?;
                 elements.zip(1..).try_fold(first, |others, (element, k)| {
                     let k = self.op(Op::Constant(Scalar::I64(k)))?;
@@ -466,8 +463,8 @@ impl<'a> Emitter<'a> {
                 (Binding::Affine(none), _) if none == Affine::constant(0) => subscript.clone(),
                 (Binding::Affine(number), Binding::Affine(s)) => Binding::Affine(number.scale(length).add(s)),
                 (number, subscript) => {
-                    let (number, length) = (self.bound_value(number)?, self.size(length)?);
-                    let subscript = self.bound_value(subscript.clone())?;
+                    let (number, length) = (self.integer_of(number)?, self.size(length)?);
+                    let subscript = self.integer_of(subscript.clone())?;
                     let row = self.op(Op::Binary(BinaryOp::Mul, number, length))?;
                     Binding::Value(self.op(Op::Binary(BinaryOp::Add, row, subscript))?)
                 }
@@ -482,7 +479,7 @@ impl<'a> Emitter<'a> {
         if inner.is_empty() {
             return Ok(vec![number]);
         }
-        let mut rest = self.bound_value(number)?;
+        let mut rest = self.integer_of(number)?;
         let mut at = vec![];
         for length in inner.iter().rev() {
             let length = self.size(length)?;

@@ -64,6 +64,11 @@ fn plain(indices: &[IndexId]) -> Vec<Affine<IndexId>> {
 }
 
 impl Known<'_> {
+    /// The lambda of an array that stands apart.
+    pub fn array(&self, id: ExprId) -> Result<&Lambda, LowerError> {
+        self.lambdas[id].as_ref().ok_or(LowerError::Malformed("an array that depends on what it must not"))
+    }
+
     /// The operand that an expression, or an element of it, became.
     fn became(&self, id: ExprId) -> Option<&Operand> {
         self.operands[id].as_ref().or_else(|| self.lambdas[id].as_ref().map(|lambda| &lambda.operand))
@@ -304,13 +309,6 @@ impl Lowering<'_> {
             Kind::ArrayLiteral(_) => "literal",
         };
         name.to_string()
-    }
-}
-
-impl Known<'_> {
-    /// The lambda of an array that stands apart.
-    pub fn array(&self, id: ExprId) -> Result<&Lambda, LowerError> {
-        self.lambdas[id].as_ref().ok_or(LowerError::Malformed("an array that depends on what it must not"))
     }
 }
 

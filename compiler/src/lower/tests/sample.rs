@@ -6,7 +6,7 @@ use ir::{Affine, BinaryOp, CompareOp, Dtype, MathFn, Order, Origin, ReduceOp, Sc
 
 pub struct Sample {
     pub checked: Checked,
-    guard: GuardId,
+    pub guard: GuardId,
 }
 
 pub fn at(index: IndexId) -> Affine<IndexId> {
