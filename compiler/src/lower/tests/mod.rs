@@ -120,7 +120,7 @@ fn shift_and_scan() {
     let (a, b) = (s.over("a", "n"), s.over("b", "n"));
     let k = s.index("k", plus(a, 1));
     let (ck, yb) = (s.element(c, &[at(k)]), s.element(y, &[at(b)]));
-    let (ck, yb) = (s.math(MathFn::Sin, ck), s.math(MathFn::Cos, yb));
+    let (ck, yb) = (s.math(MathFn::Tanh, ck), s.math(MathFn::Exp, yb));
     let m = s.binary(BinaryOp::Mul, ck, yb);
     let t = s.reduce(ReduceOp::Sum, &[k], m);
     let t = s.array(&[a, b], t);
