@@ -285,12 +285,14 @@ impl<'a, N: Fn(SymbolId) -> &'a str> fmt::Display for Display<'a, N> {
                 match atom {
                     Atom::Symbol(s) => f.write_str((self.name)(*s))?,
                     Atom::FloorDiv(a, b) => {
+                        let brackets = if a.as_symbol().is_some() { ["", ""] } else { ["(", ")"] };
                         let a = Display { size: a, name: self.name };
+                        let a = format!("{}{a}{}", brackets[0], brackets[1]);
                         let b = Display { size: b, name: self.name };
                         let (open, close) = if alone { ("", "") } else { ("(", ")") };
                         match b.size.as_constant().is_some() || b.size.as_symbol().is_some() {
-                            true => write!(f, "{open}({a}) / {b}{close}")?,
-                            false => write!(f, "{open}({a}) / ({b}){close}")?,
+                            true => write!(f, "{open}{a} / {b}{close}")?,
+                            false => write!(f, "{open}{a} / ({b}){close}")?,
                         }
                     }
                     Atom::Overflow => f.write_str("overflow")?,

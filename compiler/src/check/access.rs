@@ -7,7 +7,7 @@ use ir::nest::{Relation, Requirement};
 use ir::{Affine, Dtype, Size};
 
 use super::bounds::Record;
-use super::{Checker, codes, origin};
+use super::{Checker, codes, count, origin};
 
 /// A subscript of an element, before it is known to be inside.
 struct Pending {
@@ -29,11 +29,8 @@ impl Checker<'_> {
         }
         if items.len() > shape.len() {
             let (what, axes) = (self.describe(array), shape.len());
-            let message = format!(
-                "{} subscripts for {what}, which has {axes} ax{}s",
-                items.len(),
-                if axes == 1 { "i" } else { "e" }
-            );
+            let axes = count(axes, "axis", "axes");
+            let message = format!("{} subscripts for {what}, which has {axes}", items.len());
             self.error(Diagnostic::new(codes::TOO_MANY_SUBSCRIPTS, span, message));
             return None;
         }

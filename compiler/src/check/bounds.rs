@@ -97,6 +97,9 @@ impl Checker<'_> {
         } else if self.settle_by_corner(record, &plain, &scope) {
             return;
         }
+        if record.guard != Checked::TOP && self.report_guarded_outside(record, &goals, &scope) {
+            return;
+        }
         self.need(record.guard);
         let site = Site { origin: origin(record.span), array: record.array.replace('`', ""), axis: record.axis };
         let site = self.out.sites.push(site);
@@ -183,6 +186,81 @@ impl Checker<'_> {
             false => error.help("end the index earlier, or guard the access: `if ... then x[...] else 0`"),
         });
         self.calls = outer;
+    }
+
+    /// Reports a subscript of one index that the conditions around it let be outside: at an index value where one of
+    /// them, or the index's range, only just holds, and whatever the sizes for which that value is reached.
+    fn report_guarded_outside(&mut self, record: &Record, goals: &[Linear; 2], scope: &[IndexId]) -> bool {
+        let [index] = self.free(record.value) else { return false };
+        let (index, variable) = (*index, Variable::Index(*index));
+        if self.affine(record.value).is_none() || !self.understood(record.guard) {
+            return false;
+        }
+        let (conditions, _) = self.conditions(record.guard);
+        if !conditions.choices.is_empty() {
+            return false;
+        }
+        let known = self.known(goals, scope, conditions);
+        let this = Linear::variable(variable.clone());
+        for row in &known.rows {
+            let Some((_, sign @ (1 | -1))) = row.terms.iter().find(|(v, _)| *v == variable) else { continue };
+            let at = this.plus(-sign, row);
+            let Some(shown) = self.linear_size(&at) else { continue };
+            let mut rows = known.rows.clone();
+            rows.extend([this.minus(&at), at.minus(&this)]);
+            let reached = !follows(&rows, &Linear::constant(-1));
+            let outside = |goal: &&Linear| follows(&rows, &Linear::constant(-1).minus(goal));
+            if let (true, Some(goal)) = (reached, goals.iter().find(outside)) {
+                let length = self.show(&record.length);
+                let bound =
+                    if *goal == goals[0] { "starts at 0".to_string() } else { format!("has {length} elements") };
+                let name = self.out.indices[index].name.clone();
+                let (shown, what) = (self.show(&shown), format!("axis {} of {}", record.axis, record.array));
+                let message =
+                    format!("the access is outside at {name} = {shown}, in spite of the condition: {what} {bound}");
+                let outer = std::mem::replace(&mut self.calls, record.calls.clone());
+                let help = "narrow the condition of the `if` around it";
+                self.error(Diagnostic::new(codes::OUTSIDE, record.span, message).help(help));
+                self.calls = outer;
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Whether every condition around a branch is wholly about indices and sizes, so that it surely holds somewhere.
+    fn understood(&self, mut guard: GuardId) -> bool {
+        let tame = |id| {
+            let form = self.exact(id);
+            form.is_some_and(|f| f.terms.iter().all(|(v, _)| !matches!(v, Variable::Opaque(_))))
+        };
+        while guard != Checked::TOP {
+            let Some((condition, _)) = self.branches[guard].condition else { return false };
+            let mut pending = vec![condition];
+            while let Some(id) = pending.pop() {
+                match &self.out.exprs[id].kind {
+                    Kind::Unary(UnaryOp::Not, a) => pending.push(*a),
+                    Kind::If { condition, then, otherwise } => pending.extend([*condition, *then, *otherwise]),
+                    Kind::Constant(_) => {}
+                    Kind::Compare(_, a, b) if self.dtype(*a).is_int() && tame(*a) && tame(*b) => {}
+                    _ => return false,
+                }
+            }
+            guard = self.out.guards[guard];
+        }
+        true
+    }
+
+    /// A linear form of size names alone, as a size.
+    fn linear_size(&self, form: &Linear) -> Option<Size> {
+        let mut size = Size::constant(i64::try_from(form.constant).ok()?);
+        for (variable, coefficient) in &form.terms {
+            let Variable::Product(atoms) = variable else { return None };
+            let [Atom::Symbol(symbol)] = atoms.as_slice() else { return None };
+            let coefficient = Size::constant(i64::try_from(*coefficient).ok()?);
+            size = &size + &(&coefficient * &Size::symbol(*symbol));
+        }
+        Some(size)
     }
 
     /// The least or greatest value of an expression over the ranges of its indices, if it is a size.
@@ -520,6 +598,12 @@ impl Checker<'_> {
             }
         }
         for (op, extent, origin) in wanted {
+            if extent.as_constant().is_some() {
+                let span = Span { start: origin.start, end: origin.end };
+                let message = format!("`{op}` of no element has no answer");
+                self.error(Diagnostic::new(codes::EMPTY_REDUCTION, span, message));
+                continue;
+            }
             self.require(Requirement {
                 left: Size::constant(1),
                 relation: Relation::AtMost,

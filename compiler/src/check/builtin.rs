@@ -109,7 +109,7 @@ pub(super) fn reducer(name: &str) -> Option<Reducer> {
 
 /// The name nearest to a misspelt one, if one is near.
 pub(super) fn nearest<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Option<String> {
-    let limit = name.chars().count().div_ceil(3);
+    let limit = (name.chars().count() + 1) / 3;
     names.map(|n| (distance(name, n), n)).filter(|(d, _)| *d <= limit).min().map(|(_, n)| n.to_string())
 }
 

@@ -47,4 +47,5 @@ codes! {
     TOO_LARGE = 133, "the program is larger than the stated limit";
     TOO_MANY_AXES = 134, "an array has more axes than the stated limit";
     EMPTY_LITERAL = 135, "an array literal that has no shape";
+    EMPTY_REDUCTION = 136, "argmax or argmin of nothing";
 }

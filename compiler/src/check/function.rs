@@ -9,7 +9,7 @@ use ir::checked::{Checked, ExprId, Kind, Param, Type};
 use ir::nest::{Relation, Requirement, Symbol, SymbolSource};
 use ir::{Dtype, Size};
 
-use super::{Binding, Checker, codes, origin};
+use super::{Binding, Checker, codes, count, origin};
 
 impl<'a> Checker<'a> {
     /// Checks a function as it is called from outside.
@@ -28,6 +28,8 @@ impl<'a> Checker<'a> {
         }
         if self.errors.is_empty() {
             self.finish();
+        }
+        if self.errors.is_empty() {
             Ok(self.out)
         } else {
             self.errors.sort_by_key(|e| e.labels[0].span);
@@ -125,9 +127,7 @@ impl<'a> Checker<'a> {
             return Some(size);
         }
         let span = self.ast(id).span;
-        if let ExprKind::Name(name) = &self.ast(id).kind
-            && self.lookup(name).is_none()
-        {
+        if let Some((name, span)) = self.unbound(id) {
             let message = format!("nothing binds the size `{name}`");
             let help =
                 format!("a parameter whose type has `{name}` alone for an axis binds it, as in `x: f32[{name}]`");
@@ -147,6 +147,16 @@ impl<'a> Checker<'a> {
         };
         self.error(error.help("sizes are settled before anything runs"));
         None
+    }
+
+    /// A name in a size that nothing binds.
+    fn unbound(&self, id: ast::ExprId) -> Option<(&'a str, Span)> {
+        match &self.ast(id).kind {
+            ExprKind::Name(name) if self.lookup(name).is_none() => Some((name, self.ast(id).span)),
+            ExprKind::Unary(_, a) => self.unbound(*a),
+            ExprKind::Binary(_, a, b) => self.unbound(*a).or_else(|| self.unbound(*b)),
+            _ => None,
+        }
     }
 
     /// The same, without an error if it is none.
@@ -224,7 +234,7 @@ impl<'a> Checker<'a> {
                 let found = values.as_ref().map_or(1, Vec::len);
                 if !call || (values.is_some() && found != names.len()) {
                     let message =
-                        format!("{} names for {found} value{}", names.len(), if found == 1 { "" } else { "s" });
+                        format!("{} for {}", count(names.len(), "name", "names"), count(found, "value", "values"));
                     self.error(Diagnostic::new(codes::TUPLE_USE, statement.span, message));
                 }
                 let values = values.filter(|v| v.len() == names.len());
@@ -273,7 +283,10 @@ impl<'a> Checker<'a> {
             let dtype = self.taken_dtype(ty.dtype, ty.span)?;
             if dtype != found.dtype || ty.shape.len() != found.shape.len() {
                 let shown = self.show_type(&found);
-                let message = format!("the result is {shown}, declared is `{}` of {} axes", dtype, ty.shape.len());
+                let message = match ty.shape.len() {
+                    0 => format!("the result is {shown}, declared is the scalar `{dtype}`"),
+                    n => format!("the result is {shown}, declared is `{dtype}` with {}", count(n, "axis", "axes")),
+                };
                 let error = Diagnostic::new(codes::RESULT_MISMATCH, span, message).here(format!("this is {shown}"));
                 self.error(error.label(ty.span, "declared here"));
                 return None;
@@ -327,7 +340,10 @@ impl<'a> Checker<'a> {
             return None;
         }
         if args.len() != function.params.len() {
-            let message = format!("`{}` takes {}, there are {}", callee.text, function.params.len(), args.len());
+            let message = {
+                let takes = count(function.params.len(), "argument", "arguments");
+                format!("`{}` takes {takes}, the call has {}", callee.text, args.len())
+            };
             let error = Diagnostic::new(codes::ARGUMENT_COUNT, *span, message);
             self.error(error.label(function.name.span, "declared here"));
             return None;
@@ -361,7 +377,7 @@ impl<'a> Checker<'a> {
             if declared == 0 && rank > 0 {
                 lifted.push(*argument);
             } else if rank != declared {
-                let message = format!("`{name}` has {declared} axes, the argument has {rank}");
+                let message = format!("`{name}` has {}, the argument has {rank}", count(declared, "axis", "axes"));
                 let error = Diagnostic::new(codes::RANK_MISMATCH, *span, message).label(param.ty.span, "declared here");
                 self.error(match rank > declared {
                     true => error.help(format!("apply it to each row: `let y[i] = {}(x[i])`", function.name.text)),

@@ -116,9 +116,13 @@ impl Checker<'_> {
             false if self.binders.is_empty() => self.unsolved.iter().copied().collect(),
             false => indices.iter().copied().filter(|i| self.unsolved.contains(i)).collect(),
         };
+        let cascade = indices.iter().any(|i| self.poisoned.contains(i));
         for index in unsolved {
             self.unsolved.remove(&index);
             self.poisoned.insert(index);
+            if cascade {
+                continue;
+            }
             let Index { name, origin, .. } = self.out.indices[index].clone();
             let span = Span { start: origin.start, end: origin.end };
             let message = format!("nothing says where the index `{name}` ends");

@@ -229,8 +229,8 @@ impl<'a> Checker<'a> {
     /// Notes a condition on sizes, unless it is there already or holds by itself.
     fn require(&mut self, requirement: Requirement) {
         let same = |r: &Requirement| {
-            r.left == requirement.left
-                && r.right == requirement.right
+            let swapped = r.left == requirement.right && r.right == requirement.left;
+            (r.left == requirement.left && r.right == requirement.right || swapped && r.relation == Relation::Equal)
                 && r.relation == requirement.relation
                 && r.unless_empty == requirement.unless_empty
         };
@@ -265,6 +265,11 @@ impl<'a> Checker<'a> {
         let simple = |s: &Size| s.as_constant().is_some() || s.as_symbol().is_some();
         Some(if simple(right) && !simple(left) { right.clone() } else { left.clone() })
     }
+}
+
+/// `1 axis`, `2 axes`
+fn count(n: usize, one: &str, many: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { many })
 }
 
 fn origin(span: Span) -> Origin {

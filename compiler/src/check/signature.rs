@@ -1,8 +1,8 @@
 //! A checked function's types as text.
 
-use ir::Size;
 use ir::checked::{Checked, Type};
-use ir::nest::Relation;
+use ir::nest::{Relation, SymbolSource};
+use ir::{Size, SymbolId};
 
 use super::Checker;
 
@@ -32,7 +32,8 @@ pub fn signature(checked: &Checked) -> String {
     let named: Vec<_> = shapes.filter_map(Size::as_symbol).collect();
     for r in &checked.requires {
         // That a parameter has the shape it is declared with is said already.
-        if r.left.as_symbol().is_some_and(|s| !named.contains(&s)) {
+        let axis = |s: SymbolId| matches!(checked.symbols[s].source, SymbolSource::Dimension { .. });
+        if r.left.as_symbol().is_some_and(|s| axis(s) && !named.contains(&s)) {
             continue;
         }
         let relation = match r.relation {
