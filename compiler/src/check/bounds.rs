@@ -79,8 +79,9 @@ impl Checker<'_> {
         let value = self.linear(record.value);
         let one = Linear::constant(1);
         let goals = [value.clone(), Linear::size(&record.length).minus(&one).minus(&value)];
-        let mut scope = record.scope.clone();
-        scope.extend_from_slice(self.free(record.value));
+        // An expression is computed wherever the indices that it mentions have values, whatever other loops stand around
+        // it in the source: that those run says nothing.
+        let mut scope = self.bounded_by(self.free(record.access));
         let plain = self.known(&goals, &scope, Known::default());
         let open: Vec<&Linear> = goals.iter().filter(|g| !proves(&plain, g)).collect();
         if open.is_empty() {
@@ -88,6 +89,7 @@ impl Checker<'_> {
         }
         if record.guard != Checked::TOP {
             let (facts, scalars) = self.conditions(record.guard);
+            scope.extend(self.bounded_by(&record.mentions));
             let guarded = self.known(&goals, &scope, facts);
             if open.iter().all(|g| proves(&guarded, g)) {
                 self.need(record.guard);
@@ -106,6 +108,23 @@ impl Checker<'_> {
         if let Kind::Access { at, .. } = &mut self.out.exprs[record.access].kind {
             at[record.axis].check = Some(site);
         }
+    }
+
+    /// Indices, and those that their extents mention.
+    fn bounded_by(&self, indices: &[IndexId]) -> Vec<IndexId> {
+        let mut all: Vec<IndexId> = vec![];
+        let mut pending = indices.to_vec();
+        while let Some(index) = pending.pop() {
+            if all.contains(&index) {
+                continue;
+            }
+            all.push(index);
+            match &self.out.indices[index].extent {
+                Extent::Affine(extent) => pending.extend(extent.terms().iter().map(|(i, _)| *i)),
+                Extent::Dynamic(extent) => pending.extend_from_slice(self.free(*extent)),
+            }
+        }
+        all
     }
 
     /// Decides a subscript by its least and greatest value, if those are sizes: an error if one is outside for all

@@ -18,7 +18,7 @@ pub(super) struct Axis {
     pub name: String,
     /// Its extent, if that needs no other index and no data.
     pub size: Option<Size>,
-    /// Less than the rank of every index bound within this one's binder.
+    /// Not above the rank of any index bound within this one's binder.
     rank: usize,
 }
 
@@ -63,10 +63,12 @@ impl Facts {
                 rank += 1;
             }
             match &expr.kind {
-                // A scan runs its index as far as the longest prefix goes.
+                // A scan runs its index as far as the longest prefix goes, and where the bounding index runs.
                 Kind::Reduce { over, prefix: Some(Prefix { of, inclusive }), .. } => {
-                    let longest = axes[*of].size.clone();
+                    let Axis { size: longest, rank, .. } = &axes[*of];
+                    let (longest, rank) = (longest.clone(), *rank);
                     if let ([k], Some(longest)) = (over.as_slice(), longest) {
+                        axes[*k].rank = rank;
                         axes[*k].size = Some(if *inclusive { longest } else { &longest - &Size::constant(1) });
                     }
                 }
