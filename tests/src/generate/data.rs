@@ -14,8 +14,9 @@ const SIZES: [i64; 15] = [3, 5, 2, 7, 1, 16, 0, 17, 31, 127, 128, 129, 257, 1031
 /// Seldom, a size beyond the chunk of a reduction.
 const LONG: i64 = 5000;
 
-/// How many elements all loop nests of a call may go through.
-const BUDGET: i64 = 40_000;
+/// How many elements all loop nests of a call may go through, and seldom, so that threads have something to do.
+const BUDGET: i64 = 30_000;
+const LARGE_BUDGET: i64 = 600_000;
 
 /// Random numbers from a seed (splitmix64).
 #[derive(Clone, Debug)]
@@ -120,10 +121,11 @@ impl Program {
             let least = sizes.iter().filter(|(name, _)| *name != "count").map(|(_, n)| *n).min().unwrap_or(3);
             sizes.insert("count".into(), random.below(least + 1));
         }
+        let budget = if random.below(20) == 0 { LARGE_BUDGET } else { BUDGET };
         let fits = |sizes: &BTreeMap<String, i64>| {
             let value = |dim: &super::Dim| dim.value(&|name| sizes[name]).max(0);
             let inputs = self.params.iter().map(|p| p.shape.iter().fold(1, |n, dim| value(dim).saturating_mul(n)));
-            self.work.iter().map(value).chain(inputs).fold(0, i64::saturating_add) <= BUDGET
+            self.work.iter().map(value).chain(inputs).fold(0, i64::saturating_add) <= budget
         };
         while !fits(&sizes) {
             let Some(largest) = sizes.values_mut().max() else { break };

@@ -103,7 +103,7 @@ impl<'a> Writer<'a> {
             (when(number && !scalar && shape.len() < 3, 3), Form::ReduceAxis),
             (when(ty == Ty::I64 && scalar, 3), Form::ArgExtreme),
             (when(ty == Ty::I64 && scalar, 2), Form::Size),
-            (when(!self.helpers.is_empty(), 3), Form::Call),
+            (when(!self.helpers.is_empty(), 7), Form::Call),
             (
                 when(shape.len() == 1 && shape[0].as_constant().is_some_and(|c| (1..5).contains(&c)), 3),
                 Form::ArrayLiteral,
@@ -197,7 +197,11 @@ impl<'a> Writer<'a> {
             Form::Logic => {
                 let (operator, level) = if self.choices.chance(50) { ("||", Level::Or) } else { ("&&", Level::And) };
                 self.count(operator);
-                let (left, right) = self.two(ty, shape, fuel);
+                let left = self.expr(ty, shape, fuel);
+                // The right operand is evaluated only if the left one leaves it open: it stands under a condition.
+                let guarded = self.guard(&left.uses);
+                let right = self.expr(ty, shape, fuel.saturating_sub(1));
+                self.unguard(guarded);
                 Piece::binary(&left, operator, &right, level, ty, shape)
             }
             Form::AnyAll => {

@@ -92,8 +92,8 @@ pub struct Program {
 
 /// Recipes for random programs.
 pub fn recipes() -> impl Strategy<Value = Recipe> {
-    let words = |most: usize| vec(any::<u16>(), 0..most);
-    (vec(any::<u16>(), 20..40), vec(words(50), 0..3), vec(words(90), 0..5), words(60), any::<u64>())
+    let words = |most: usize| vec(any::<u16>(), most / 3..most);
+    (words(60), vec(words(60), 0..3), vec(words(120), 0..5), words(90), any::<u64>())
         .prop_map(|(header, helpers, lets, result, data)| Recipe { header, helpers, lets, result, data })
 }
 
@@ -175,11 +175,11 @@ fn params(choices: &mut Choices) -> (Vec<Param>, Vec<String>) {
         let mut ty = if choices.chance(30) { choices.weighted(&types).unwrap_or(common) } else { common };
         let name = ["x", "y", "z", "w"][n].to_owned();
         let dims: Vec<Dim> = params.iter().flat_map(|p| p.shape.clone()).collect();
-        let kind = if n == 0 { 0 } else { choices.below(12) };
+        let kind = if n == 0 { 0 } else { choices.below(14) };
         let mut role = ParamRole::Ordinary;
         let mut shape = vec![];
         match kind {
-            8 => {
+            8 | 12 | 13 => {
                 role = ParamRole::Below(choices.pick(&dims).cloned().unwrap_or_default());
                 ty = if choices.chance(50) { Ty::I32 } else { Ty::I64 };
                 shape.push(axis(choices, names, &sizes));

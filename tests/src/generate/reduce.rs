@@ -12,10 +12,11 @@ impl Writer<'_> {
     /// `sum[r, s < 3](e)`: over one or two fresh indices, or a triangle below an outer one.
     pub fn reduce(&mut self, reducer: &'static str, ty: Ty, fuel: usize) -> Piece {
         let outer: Vec<Index> = self.scope.indices.iter().filter(|i| i.prefix.is_none()).cloned().collect();
-        if self.choices.chance(25)
+        if self.choices.chance(30)
             && let Some(outer) = self.choices.pick(&outer)
         {
-            let inclusive = !self.choices.chance(40);
+            // The extreme element of nothing has no number.
+            let inclusive = reducer.starts_with("arg") || !self.choices.chance(40);
             return self.triangle(reducer, ty, fuel, outer, inclusive);
         }
         self.count("reducer over indices");

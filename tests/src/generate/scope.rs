@@ -189,8 +189,12 @@ impl Scope {
         let mut subscripts = vec![];
         for axis in &array.shape[..leading] {
             let ways = self.ways(axis, data);
-            // The plain subscript in half of the cases.
-            let way = if choices.chance(50) { choices.pick(&ways) } else { ways.first() }?;
+            // The plain subscript in half of the cases; data where there is some in many of the others.
+            let way = match choices.below(8) {
+                0..4 => ways.first(),
+                4 | 5 => ways.iter().find(|way| matches!(way, Way::Data(_))).or(ways.first()),
+                _ => choices.pick(&ways),
+            }?;
             subscripts.push(self.subscript(choices, axis, way, &mut uses)?);
         }
         let text = match subscripts.as_slice() {
