@@ -47,7 +47,7 @@ fn engines_agree() {
     if let Err(error) = result {
         panic!("{error}");
     }
-    assert!(tally.accepted * 100 >= tally.programs * 95, "more than one program in twenty was rejected");
+    assert!(tally.accepted * 100 >= tally.programs * 90, "more than one program in ten was rejected");
 }
 
 /// Holds the engines to the first on some calls of a program.

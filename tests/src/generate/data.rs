@@ -86,13 +86,13 @@ impl Program {
                 ParamRole::Small => (0..count).map(|_| small(param.ty, random.below(7) - 3)).collect(),
                 ParamRole::Below(dim) => {
                     let bound = dim.value(&|name| sizes[name]);
-                    let astray = random.below(10) == 0;
-                    (0..count)
-                        .map(|_| match astray && random.below(4) == 0 {
-                            true => integer(param.ty, bound + random.below(3) - 1),
-                            false => integer(param.ty, random.below(bound)),
-                        })
-                        .collect()
+                    let astray =
+                        if random.below(3) == 0 { random.below(i64::try_from(count).unwrap_or(0)) } else { -1 };
+                    let element = |n| match n == astray {
+                        true => integer(param.ty, bound + random.below(3) - 1),
+                        false => integer(param.ty, random.below(bound)),
+                    };
+                    (0..i64::try_from(count).unwrap_or(0)).map(element).collect()
                 }
                 ParamRole::Ordinary => {
                     let wild = [0, 0, 0, 3, 30][usize::try_from(random.below(5)).unwrap_or(0)];

@@ -162,7 +162,8 @@ impl Scope {
         }
         if data {
             let values = self.values.iter().enumerate();
-            let subscripts = values.filter(|(_, v)| v.below.as_ref() == Some(axis));
+            let reached = |v: &Value| v.shape.iter().all(|axis| !self.ways(axis, false).is_empty());
+            let subscripts = values.filter(|(_, v)| v.below.as_ref() == Some(axis) && reached(v));
             ways.extend(subscripts.map(|(n, _)| Way::Data(n)));
         }
         if let Some(constant) = axis.as_constant().filter(|c| *c > 0) {
