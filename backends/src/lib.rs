@@ -1,1 +1,4 @@
-//! x
+//! Fuseloop's code generators and their run time: verified loop nests in, running machine code out.
+
+pub mod abi;
+pub mod cpu;

@@ -1,0 +1,224 @@
+//! From a program to machine code: one function a kernel, in one Cranelift module.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use cranelift_codegen::ir::types::{I32, I64};
+use cranelift_codegen::ir::{AbiParam, InstBuilder, Signature};
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use cranelift_jit::JITModule;
+use cranelift_module::{FuncId, Linkage, Module as _};
+use ir::Size;
+use ir::nest::{Block, Extent, Kernel, Loop, Op, Program, Statement};
+
+use super::CompileError;
+use super::emit::{Emitter, Params, SizeTable};
+use super::jit::{self, Code, Helper, Helpers};
+use super::nest::root;
+use super::prepare::prepare;
+use crate::abi::KernelFn;
+
+/// Most operations of a kernel, functions inlined.
+const MOST_OPERATIONS: usize = 20_000;
+/// Operations from which on registers are allocated in one pass: slower code, but in linear time.
+const BIG: usize = 4_000;
+
+/// A program's code and what running it takes.
+pub(super) struct Compiled {
+    /// Keeps the functions alive.
+    pub(super) _code: Code,
+    pub(super) kernels: Vec<CompiledKernel>,
+    /// What the table of sizes holds.
+    pub(super) sizes: Vec<Size>,
+}
+
+/// One kernel.
+pub(super) struct CompiledKernel {
+    pub(super) function: KernelFn,
+    /// The extents of the outer loop, whose product is the range; `None` if it runs in one piece.
+    pub(super) range: Option<Vec<Size>>,
+    pub(super) scratch: usize,
+    pub(super) cost: Cost,
+}
+
+/// A rough number of operations: to tell small work from large.
+pub(super) struct Cost {
+    /// Operations that run once.
+    pub(super) own: u64,
+    /// Loops: their extents, and the cost of one iteration.
+    pub(super) loops: Vec<(Vec<Size>, Cost)>,
+}
+
+/// Compiles all kernels. A panic inside the code generator is an error like any other.
+pub(super) fn compile(program: &Program) -> Result<Compiled, CompileError> {
+    catch_unwind(AssertUnwindSafe(|| compile_kernels(program))).unwrap_or_else(|panic| {
+        let message = panic.downcast_ref::<String>().cloned();
+        let message = message.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
+        Err(CompileError::Internal(message.unwrap_or_else(|| "a panic".to_string())))
+    })
+}
+
+fn compile_kernels(program: &Program) -> Result<Compiled, CompileError> {
+    ir::verify::verify(program).map_err(|e| CompileError::Internal(format!("the program is not verified: {e}")))?;
+    let kernels: Vec<Kernel> = program.kernels.values().map(prepare).collect();
+    let mut most = 0;
+    for kernel in &kernels {
+        let operations = operations(program, &kernel.body);
+        if operations > MOST_OPERATIONS {
+            return Err(CompileError::TooLarge { kernel: kernel.name.clone(), operations, limit: MOST_OPERATIONS });
+        }
+        most = most.max(operations);
+    }
+    let (mut module, helpers) = jit::module(most > BIG)?;
+    let mut signature = Signature::new(module.isa().default_call_conv());
+    signature.params.extend([AbiParam::new(I64); 6]);
+    signature.returns.push(AbiParam::new(I32));
+    let mut sizes = SizeTable::default();
+    let mut functions = vec![];
+    let mut context = FunctionBuilderContext::new();
+    for (number, kernel) in kernels.iter().enumerate() {
+        let internal = |e: &dyn std::fmt::Display| CompileError::Internal(format!("kernel {}: {e}", kernel.name));
+        let name = format!("kernel{number}");
+        let id = module.declare_function(&name, Linkage::Local, &signature).map_err(|e| internal(&e))?;
+        let mut function = module.make_context();
+        function.func.signature = signature.clone();
+        let builder = FunctionBuilder::new(&mut function.func, &mut context);
+        let scratch = emit(builder, &mut module, &helpers, program, kernel, &mut sizes);
+        if let Err(error) = module.define_function(id, &mut function) {
+            return Err(internal(&format!("{error:?}")));
+        }
+        functions.push((id, scratch));
+    }
+    module.finalize_definitions().map_err(|e| CompileError::Internal(e.to_string()))?;
+    let kernels = kernels
+        .iter()
+        .zip(functions)
+        .map(|(kernel, (id, scratch))| CompiledKernel {
+            // SAFETY: the function was defined with this signature and calling convention.
+            function: unsafe { std::mem::transmute::<*const u8, KernelFn>(module.get_finalized_function(id)) },
+            range: range(kernel),
+            scratch,
+            cost: cost(&kernel.body),
+        })
+        .collect();
+    Ok(Compiled { _code: Code::new(module), kernels, sizes: sizes.into_sizes() })
+}
+
+/// Emits one kernel; returns the bytes of scratch it needs.
+fn emit(
+    mut b: FunctionBuilder<'_>,
+    module: &mut JITModule,
+    helpers: &[(Helper, FuncId)],
+    program: &Program,
+    kernel: &Kernel,
+    sizes: &mut SizeTable,
+) -> usize {
+    let target = module.target_config();
+    let entry = b.create_block();
+    b.append_block_params_for_function_params(entry);
+    b.switch_to_block(entry);
+    let &[buffers, table, begin, end, scratch, fault] = b.block_params(entry) else { unreachable!("six parameters") };
+    let params = Params { buffers, sizes: table, begin, end, scratch, fault };
+    let fault_exit = b.create_block();
+    b.set_cold_block(fault_exit);
+    let helpers = Helpers::new(module, helpers);
+    let mut e = Emitter::new(b, helpers, program, &kernel.values, kernel.indices.len(), sizes, params, fault_exit);
+    match root(&kernel.body) {
+        Some((before, Statement::Loop(l))) => {
+            before.iter().for_each(|s| e.statement(s));
+            e.parallel(l, Some((begin, end)));
+        }
+        Some((before, Statement::Contract(c))) => {
+            before.iter().for_each(|s| e.statement(s));
+            e.contract(c, Some((begin, end)));
+        }
+        _ => e.block(&kernel.body),
+    }
+    let done = e.b.ins().iconst(I32, 0);
+    e.b.ins().return_(&[done]);
+    e.b.switch_to_block(fault_exit);
+    let failed = e.b.ins().iconst(I32, 1);
+    e.b.ins().return_(&[failed]);
+    let scratch = e.scratch_used();
+    let Emitter { mut b, .. } = e;
+    b.seal_all_blocks();
+    b.finalize(target);
+    scratch
+}
+
+/// The extents of the loop that a kernel can be split along.
+fn range(kernel: &Kernel) -> Option<Vec<Size>> {
+    let dims = match root(&kernel.body)?.1 {
+        Statement::Loop(l) => &l.dims,
+        Statement::Contract(c) => return super::contract::range(c),
+        _ => return None,
+    };
+    dims.iter()
+        .map(|(_, extent)| match extent {
+            Extent::Affine(affine) => affine.as_size().cloned(),
+            Extent::Value(_) => None,
+        })
+        .collect()
+}
+
+/// Operations of a block with functions inlined.
+fn operations(program: &Program, block: &Block) -> usize {
+    block
+        .iter()
+        .map(|statement| match statement {
+            Statement::Let { op: Op::Call(function, _), .. } => operations(program, &program.functions[*function].body),
+            Statement::Let { .. } | Statement::Store { .. } => 1,
+            Statement::If { then, otherwise, .. } => 1 + operations(program, then) + operations(program, otherwise),
+            Statement::Loop(l) => 1 + operations(program, &l.body),
+            Statement::Contract(c) => {
+                [&c.left.body, &c.right.body, &c.epilogue].map(|b| operations(program, b)).into_iter().sum::<usize>()
+                    + 1
+            }
+        })
+        .sum()
+}
+
+fn cost(block: &Block) -> Cost {
+    let mut total = Cost { own: 0, loops: vec![] };
+    // What hangs on an outer index or on data counts as a middling number.
+    let size = |extent: &Extent| match extent {
+        Extent::Affine(affine) if affine.as_size().is_some() => affine.constant_part().clone(),
+        _ => Size::constant(64),
+    };
+    let sizes = |dims: &[(ir::nest::IndexId, Extent)]| dims.iter().map(|(_, e)| size(e)).collect::<Vec<_>>();
+    for statement in block {
+        match statement {
+            Statement::Let { op: Op::Call(..), .. } => total.own += 16,
+            Statement::Let { .. } | Statement::Store { .. } => total.own += 1,
+            Statement::If { then, otherwise, .. } => {
+                let inner = [cost(then), cost(otherwise)];
+                for inner in inner {
+                    total.own += inner.own;
+                    total.loops.extend(inner.loops);
+                }
+            }
+            Statement::Loop(Loop { dims, body, .. }) => total.loops.push((sizes(dims), cost(body))),
+            Statement::Contract(c) => {
+                let mut all = sizes(&c.free);
+                all.extend(sizes(&c.reduce));
+                total.loops.push((all, Cost { own: 1, loops: vec![] }));
+                total.loops.push((sizes(&c.free), cost(&c.epilogue)));
+            }
+        }
+    }
+    total
+}
+
+impl Cost {
+    /// The number, for sizes given by `value`.
+    pub(super) fn at(&self, value: &impl Fn(&Size) -> i64) -> u64 {
+        let mut sum = self.own;
+        for (extents, inner) in &self.loops {
+            let mut times = 1u64;
+            for extent in extents {
+                times = times.saturating_mul(value(extent).max(0).cast_unsigned());
+            }
+            sum = sum.saturating_add(times.saturating_mul(inner.at(value)));
+        }
+        sum
+    }
+}

@@ -1,0 +1,407 @@
+//! The ground that all emitters stand on: one Cranelift function under construction, its scopes of values and
+//! indices, loops with carried values, sizes, addresses and scratch memory.
+
+use cranelift_codegen::entity::SecondaryMap;
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::I64;
+use cranelift_codegen::ir::{self as cl, AliasRegionData, BlockArg, InstBuilder, MemFlagsData, Type, Value};
+use cranelift_frontend::FunctionBuilder;
+use ir::build::Values;
+use ir::nest::{BufferId, IndexId, Program, Subscript, ValueId};
+use ir::{Affine, Dtype, Size};
+
+use super::jit::Helpers;
+use super::scalar;
+
+/// The sizes that kernels read: evaluated once a call, so that no kernel computes one.
+#[derive(Default)]
+pub(super) struct SizeTable {
+    sizes: Vec<Size>,
+    slots: std::collections::BTreeMap<Size, usize>,
+}
+
+impl SizeTable {
+    fn slot(&mut self, size: &Size) -> usize {
+        if let Some(slot) = self.slots.get(size) {
+            return *slot;
+        }
+        self.sizes.push(size.clone());
+        self.slots.insert(size.clone(), self.sizes.len() - 1);
+        self.sizes.len() - 1
+    }
+
+    pub(super) fn into_sizes(self) -> Vec<Size> {
+        self.sizes
+    }
+}
+
+/// The values of a kernel or of a function that is being inlined.
+pub(super) struct Scope<'a> {
+    pub(super) dtypes: &'a Values,
+    values: SecondaryMap<ValueId, Option<Value>>,
+}
+
+impl<'a> Scope<'a> {
+    pub(super) fn new(dtypes: &'a Values) -> Scope<'a> {
+        Scope { dtypes, values: SecondaryMap::new() }
+    }
+}
+
+/// Memory that only this kernel knows, in its scratch: seen by its emitters as one more buffer of rank 1.
+struct Local {
+    dtype: Dtype,
+    base: Value,
+}
+
+/// Where an access goes: a linear, row-major element number.
+#[derive(Clone, Debug)]
+pub(super) struct Linear {
+    pub(super) affine: Affine<IndexId>,
+    /// Subscripts that are values, with their strides.
+    pub(super) values: Vec<(ValueId, Size)>,
+}
+
+/// One Cranelift function under construction.
+pub(super) struct Emitter<'a> {
+    pub(super) b: FunctionBuilder<'a>,
+    pub(super) helpers: Helpers<'a>,
+    pub(super) program: &'a Program,
+    pub(super) scope: Scope<'a>,
+    sizes: &'a mut SizeTable,
+    /// The value of each index in scope and how deep its loop is.
+    indices: SecondaryMap<IndexId, Option<(Value, u32)>>,
+    fresh_index: u32,
+    depth: u32,
+    locals: Vec<Local>,
+    scratch_used: u32,
+    pub(super) params: Params,
+    /// Returns 1. Jumped to after the fault record is written.
+    pub(super) fault_exit: cl::Block,
+}
+
+/// The parameters of the function; see `abi::KernelFn`.
+#[derive(Clone, Copy)]
+pub(super) struct Params {
+    pub(super) buffers: Value,
+    pub(super) sizes: Value,
+    pub(super) begin: Value,
+    pub(super) end: Value,
+    pub(super) scratch: Value,
+    pub(super) fault: Value,
+}
+
+/// Memory of ours: aligned, and nothing else aliases it.
+pub(super) fn own_memory() -> MemFlagsData {
+    MemFlagsData::trusted()
+}
+
+/// Tables that nobody writes while a kernel runs.
+fn table_memory() -> MemFlagsData {
+    MemFlagsData::trusted().with_readonly().with_can_move()
+}
+
+impl<'a> Emitter<'a> {
+    pub(super) fn new(
+        b: FunctionBuilder<'a>,
+        helpers: Helpers<'a>,
+        program: &'a Program,
+        kernel_values: &'a Values,
+        index_count: usize,
+        sizes: &'a mut SizeTable,
+        params: Params,
+        fault_exit: cl::Block,
+    ) -> Emitter<'a> {
+        Emitter {
+            b,
+            helpers,
+            program,
+            scope: Scope::new(kernel_values),
+            sizes,
+            indices: SecondaryMap::new(),
+            fresh_index: u32::try_from(index_count).unwrap_or(u32::MAX),
+            depth: 0,
+            locals: vec![],
+            scratch_used: 0,
+            params,
+            fault_exit,
+        }
+    }
+
+    // Values, indices and sizes.
+
+    pub(super) fn value(&self, v: ValueId) -> Value {
+        self.scope.values[v].expect("a verified program defines values before it uses them")
+    }
+
+    pub(super) fn define(&mut self, v: ValueId, value: Value) {
+        self.scope.values[v] = Some(value);
+    }
+
+    pub(super) fn dtype(&self, v: ValueId) -> Dtype {
+        self.scope.dtypes[v]
+    }
+
+    /// An index that the program does not have.
+    pub(super) fn new_index(&mut self) -> IndexId {
+        self.fresh_index += 1;
+        IndexId::from_u32(self.fresh_index - 1)
+    }
+
+    pub(super) fn bind(&mut self, index: IndexId, value: Value) {
+        self.indices[index] = Some((value, self.depth));
+    }
+
+    fn index(&self, index: IndexId) -> (Value, u32) {
+        self.indices[index].expect("a verified program uses indices inside their loops")
+    }
+
+    pub(super) fn int(&mut self, value: i64) -> Value {
+        self.b.ins().iconst(I64, value)
+    }
+
+    pub(super) fn size(&mut self, size: &Size) -> Value {
+        match size.as_constant() {
+            Some(value) => self.int(value),
+            None => {
+                let offset = i32::try_from(self.sizes.slot(size) * 8).expect("the table of sizes is small");
+                self.b.ins().load(I64, table_memory(), self.params.sizes, offset)
+            }
+        }
+    }
+
+    /// An affine expression, summed from the outermost index in so that what is invariant can leave the loops.
+    pub(super) fn affine(&mut self, affine: &Affine<IndexId>) -> Value {
+        let base = (!affine.constant_part().is_zero()).then(|| self.size(affine.constant_part()));
+        self.add_terms(base, affine, 1)
+    }
+
+    fn add_terms(&mut self, base: Option<Value>, affine: &Affine<IndexId>, factor: i64) -> Value {
+        let mut terms: Vec<_> = affine.terms().iter().map(|(i, c)| (self.index(*i), c)).collect();
+        terms.sort_by_key(|((_, depth), _)| *depth);
+        let mut sum = base;
+        for ((index, _), coefficient) in terms {
+            let coefficient = coefficient * &Size::constant(factor);
+            let term = match coefficient.as_constant() {
+                Some(1) => index,
+                Some(c) => self.b.ins().imul_imm_s(index, c),
+                None => {
+                    let c = self.size(&coefficient);
+                    self.b.ins().imul(index, c)
+                }
+            };
+            sum = Some(sum.map_or(term, |s| self.b.ins().iadd(s, term)));
+        }
+        sum.unwrap_or_else(|| self.int(0))
+    }
+
+    // Memory.
+
+    /// Bytes of scratch that the function needs.
+    pub(super) fn scratch_used(&self) -> usize {
+        self.scratch_used as usize
+    }
+
+    /// Reserves scratch of so many bytes.
+    pub(super) fn scratch(&mut self, bytes: usize) -> Value {
+        let offset = self.scratch_used;
+        let bytes = u32::try_from(bytes.next_multiple_of(64)).expect("scratch is bounded");
+        self.scratch_used = offset.checked_add(bytes).expect("scratch is bounded");
+        self.b.ins().iadd_imm_s(self.params.scratch, i64::from(offset))
+    }
+
+    /// A buffer of rank 1 in scratch.
+    pub(super) fn local(&mut self, dtype: Dtype, elements: usize) -> BufferId {
+        let base = self.scratch(elements * dtype.bytes());
+        self.locals.push(Local { dtype, base });
+        BufferId::from_u32(u32::try_from(self.program.buffers.len() + self.locals.len() - 1).expect("few buffers"))
+    }
+
+    fn as_local(&self, buffer: BufferId) -> Option<&Local> {
+        self.locals.get((buffer.as_u32() as usize).checked_sub(self.program.buffers.len())?)
+    }
+
+    pub(super) fn buffer_dtype(&self, buffer: BufferId) -> Dtype {
+        self.as_local(buffer).map_or_else(|| self.program.buffers[buffer].dtype, |local| local.dtype)
+    }
+
+    /// The address of a buffer's first element.
+    pub(super) fn base(&mut self, buffer: BufferId) -> Value {
+        match self.as_local(buffer) {
+            Some(local) => local.base,
+            None => {
+                let offset = i32::try_from(u64::from(buffer.as_u32()) * 8).expect("few buffers");
+                self.b.ins().load(I64, table_memory(), self.params.buffers, offset)
+            }
+        }
+    }
+
+    /// How a buffer is accessed: never assumed aligned, never trapping, apart from all other buffers.
+    pub(super) fn buffer_memory(&mut self, buffer: BufferId) -> MemFlagsData {
+        let region = AliasRegionData { user_id: buffer.as_u32(), description: "buffer".into() };
+        let region = self.b.func.dfg.alias_regions.insert(region);
+        MemFlagsData::new().with_notrap().with_alias_region(Some(region))
+    }
+
+    /// The element number of an access.
+    pub(super) fn linear(&self, buffer: BufferId, view: Option<&[Size]>, at: &[Subscript]) -> Linear {
+        let shape = view.unwrap_or_else(|| self.program.buffers.get(buffer).map_or(&[], |b| &b.shape));
+        let mut linear = Linear { affine: Affine::constant(0), values: vec![] };
+        let mut stride = Size::constant(1);
+        for (axis, subscript) in at.iter().enumerate().rev() {
+            match subscript {
+                Subscript::Affine(affine) => linear.affine = linear.affine.add(&affine.scale(&stride)),
+                Subscript::Value(value) => linear.values.push((*value, stride.clone())),
+            }
+            if let Some(length) = shape.get(axis) {
+                stride = &stride * length;
+            }
+        }
+        linear
+    }
+
+    /// The address of an element, and a constant number of bytes to add to it.
+    pub(super) fn address(&mut self, buffer: BufferId, linear: &Linear) -> (Value, i32) {
+        let width = i64::try_from(self.buffer_dtype(buffer).bytes()).expect("a small number");
+        let mut constant = linear.affine.constant_part().clone();
+        let mut near = 0;
+        if let Some(bytes) = constant.constant_part().checked_mul(width).filter(|b| b.abs() < 1 << 20) {
+            near = i32::try_from(bytes).expect("a small number");
+            constant = &constant - &Size::constant(constant.constant_part());
+        }
+        let mut sum = self.base(buffer);
+        if !constant.is_zero() {
+            let bytes = self.size(&(&constant * &Size::constant(width)));
+            sum = self.b.ins().iadd(sum, bytes);
+        }
+        sum = self.add_terms(Some(sum), &linear.affine, width);
+        for (value, stride) in &linear.values {
+            let value = self.value(*value);
+            let bytes = self.size(&(stride * &Size::constant(width)));
+            let term = self.b.ins().imul(value, bytes);
+            sum = self.b.ins().iadd(sum, term);
+        }
+        (sum, near)
+    }
+
+    pub(super) fn load(&mut self, buffer: BufferId, linear: &Linear) -> Value {
+        let (address, near) = self.address(buffer, linear);
+        let ty = scalar::register(self.buffer_dtype(buffer));
+        let flags = self.buffer_memory(buffer);
+        self.b.ins().load(ty, flags, address, near)
+    }
+
+    pub(super) fn store(&mut self, buffer: BufferId, linear: &Linear, value: Value) {
+        let (address, near) = self.address(buffer, linear);
+        let flags = self.buffer_memory(buffer);
+        self.b.ins().store(flags, value, address, near);
+    }
+
+    /// The address of element `number` of an array in scratch.
+    pub(super) fn element(&mut self, base: Value, ty: Type, number: Value) -> Value {
+        let offset = self.b.ins().imul_imm_s(number, i64::from(ty.bytes()));
+        self.b.ins().iadd(base, offset)
+    }
+
+    // Control.
+
+    fn arguments(values: &[Value]) -> Vec<BlockArg> {
+        values.iter().map(|v| BlockArg::from(*v)).collect()
+    }
+
+    fn new_block(&mut self, like: &[Value]) -> cl::Block {
+        let block = self.b.create_block();
+        for v in like {
+            let ty = self.b.func.dfg.value_type(*v);
+            self.b.append_block_param(block, ty);
+        }
+        block
+    }
+
+    /// Runs `then` if `condition`; the result is what it returns, or `otherwise`.
+    pub(super) fn when(
+        &mut self,
+        condition: Value,
+        otherwise: &[Value],
+        then: impl FnOnce(&mut Self) -> Vec<Value>,
+    ) -> Vec<Value> {
+        let inside = self.b.create_block();
+        let join = self.new_block(otherwise);
+        self.b.ins().brif(condition, inside, &[], join, &Self::arguments(otherwise));
+        self.b.switch_to_block(inside);
+        let values = then(self);
+        self.b.ins().jump(join, &Self::arguments(&values));
+        self.b.switch_to_block(join);
+        self.b.block_params(join).to_vec()
+    }
+
+    /// Runs one of two; both return as many values, the results.
+    pub(super) fn either(
+        &mut self,
+        condition: Value,
+        types: &[Type],
+        then: impl FnOnce(&mut Self) -> Vec<Value>,
+        otherwise: impl FnOnce(&mut Self) -> Vec<Value>,
+    ) -> Vec<Value> {
+        let (yes, no, join) = (self.b.create_block(), self.b.create_block(), self.b.create_block());
+        for ty in types {
+            self.b.append_block_param(join, *ty);
+        }
+        self.b.ins().brif(condition, yes, &[], no, &[]);
+        self.b.switch_to_block(yes);
+        let values = then(self);
+        self.b.ins().jump(join, &Self::arguments(&values));
+        self.b.switch_to_block(no);
+        let values = otherwise(self);
+        self.b.ins().jump(join, &Self::arguments(&values));
+        self.b.switch_to_block(join);
+        self.b.block_params(join).to_vec()
+    }
+
+    /// Runs `body` on the carried values until it returns a false condition; at least once.
+    pub(super) fn repeat(
+        &mut self,
+        initial: &[Value],
+        body: impl FnOnce(&mut Self, &[Value]) -> (Value, Vec<Value>),
+    ) -> Vec<Value> {
+        let head = self.new_block(initial);
+        let exit = self.new_block(initial);
+        self.b.ins().jump(head, &Self::arguments(initial));
+        self.b.switch_to_block(head);
+        self.depth += 1;
+        let carried = self.b.block_params(head).to_vec();
+        let (again, next) = body(self, &carried);
+        self.depth -= 1;
+        let next = Self::arguments(&next);
+        self.b.ins().brif(again, head, &next, exit, &next);
+        self.b.switch_to_block(exit);
+        self.b.block_params(exit).to_vec()
+    }
+
+    /// Runs `body` for `from, from + step, ...` below `to`, with carried values; returns the last ones.
+    pub(super) fn counted(
+        &mut self,
+        from: Value,
+        to: Value,
+        step: i64,
+        carried: &[Value],
+        body: impl FnOnce(&mut Self, Value, &[Value]) -> Vec<Value>,
+    ) -> Vec<Value> {
+        let some = self.b.ins().icmp(IntCC::SignedLessThan, from, to);
+        self.when(some, carried, |e| {
+            let mut initial = vec![from];
+            initial.extend(carried);
+            let last = e.repeat(&initial, |e, state| {
+                let mut next = body(e, state[0], &state[1..]);
+                let i = e.b.ins().iadd_imm_s(state[0], step);
+                next.insert(0, i);
+                (e.b.ins().icmp(IntCC::SignedLessThan, i, to), next)
+            });
+            last[1..].to_vec()
+        })
+    }
+
+    /// The lesser of two signed numbers.
+    pub(super) fn least(&mut self, a: Value, b: Value) -> Value {
+        self.b.ins().smin(a, b)
+    }
+}

@@ -1,0 +1,266 @@
+//! The Cranelift module: its settings, the fixed table of functions that compiled code may call, and the
+//! compiled code, freed with its owner.
+
+use std::sync::Mutex;
+
+use cranelift_codegen::ir::types::{F32, F64, I32, I64};
+use cranelift_codegen::ir::{AbiParam, FuncRef, InstBuilder, Signature, Type, Value};
+use cranelift_codegen::settings::{self, Configurable};
+use cranelift_frontend::FunctionBuilder;
+use cranelift_jit::{JITBuilder, JITModule};
+use cranelift_module::{FuncId, Linkage, Module as _, default_libcall_names};
+
+use super::CompileError;
+use crate::abi::GemmCall;
+
+/// What compiled code may call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Helper {
+    RemF32,
+    RemF64,
+    WidenF16,
+    F16FromF64,
+    F16FromI64,
+    F16FromU64,
+    Bf16FromF64,
+    Bf16FromI64,
+    Bf16FromU64,
+    GemmF32,
+    GemmF64,
+}
+
+/// A row of the table: the symbol, its address, its parameters and its result.
+struct Entry {
+    helper: Helper,
+    name: &'static str,
+    address: *const u8,
+    params: &'static [Type],
+    result: Option<Type>,
+}
+
+fn entries() -> [Entry; 11] {
+    let entry = |helper, name, address, params, result| Entry { helper, name, address, params, result };
+    [
+        entry(Helper::RemF32, "fl_rem_f32", rem_f32 as *const u8, &[F32, F32], Some(F32)),
+        entry(Helper::RemF64, "fl_rem_f64", rem_f64 as *const u8, &[F64, F64], Some(F64)),
+        entry(Helper::WidenF16, "fl_widen_f16", widen_f16 as *const u8, &[I32], Some(F32)),
+        entry(Helper::F16FromF64, "fl_f16_from_f64", f16_from_f64 as *const u8, &[F64], Some(I32)),
+        entry(Helper::F16FromI64, "fl_f16_from_i64", f16_from_i64 as *const u8, &[I64], Some(I32)),
+        entry(Helper::F16FromU64, "fl_f16_from_u64", f16_from_u64 as *const u8, &[I64], Some(I32)),
+        entry(Helper::Bf16FromF64, "fl_bf16_from_f64", bf16_from_f64 as *const u8, &[F64], Some(I32)),
+        entry(Helper::Bf16FromI64, "fl_bf16_from_i64", bf16_from_i64 as *const u8, &[I64], Some(I32)),
+        entry(Helper::Bf16FromU64, "fl_bf16_from_u64", bf16_from_u64 as *const u8, &[I64], Some(I32)),
+        entry(Helper::GemmF32, "fl_gemm_f32", gemm_f32 as *const u8, &[I64], None),
+        entry(Helper::GemmF64, "fl_gemm_f64", gemm_f64 as *const u8, &[I64], None),
+    ]
+}
+
+/// What Cranelift itself calls where an instruction is missing (fused multiply-add, rounding), by its names.
+fn library_calls() -> [(&'static str, *const u8); 10] {
+    [
+        ("fmaf", fma_f32 as *const u8),
+        ("fma", fma_f64 as *const u8),
+        ("ceilf", ceil_f32 as *const u8),
+        ("ceil", ceil_f64 as *const u8),
+        ("floorf", floor_f32 as *const u8),
+        ("floor", floor_f64 as *const u8),
+        ("truncf", trunc_f32 as *const u8),
+        ("trunc", trunc_f64 as *const u8),
+        ("nearbyintf", nearest_f32 as *const u8),
+        ("nearbyint", nearest_f64 as *const u8),
+    ]
+}
+
+macro_rules! library_call {
+    ($($name:ident($($argument:ident),+: $type:ty) = $value:expr;)+) => {
+        $(extern "C" fn $name($($argument: $type),+) -> $type { $value })+
+    };
+}
+
+library_call! {
+    rem_f32(a, b: f32) = a % b;
+    rem_f64(a, b: f64) = a % b;
+    fma_f32(a, b, c: f32) = a.mul_add(b, c);
+    fma_f64(a, b, c: f64) = a.mul_add(b, c);
+    ceil_f32(a: f32) = a.ceil();
+    ceil_f64(a: f64) = a.ceil();
+    floor_f32(a: f32) = a.floor();
+    floor_f64(a: f64) = a.floor();
+    trunc_f32(a: f32) = a.trunc();
+    trunc_f64(a: f64) = a.trunc();
+    nearest_f32(a: f32) = a.round_ties_even();
+    nearest_f64(a: f64) = a.round_ties_even();
+}
+
+extern "C" fn widen_f16(bits: u32) -> f32 {
+    half::f16::from_bits(bits as u16).to_f32()
+}
+
+extern "C" fn f16_from_f64(v: f64) -> u32 {
+    half::f16::from_f32(float_to_odd(v)).to_bits().into()
+}
+
+extern "C" fn bf16_from_f64(v: f64) -> u32 {
+    half::bf16::from_f32(float_to_odd(v)).to_bits().into()
+}
+
+extern "C" fn f16_from_i64(v: i64) -> u32 {
+    f16_from_f64(int_to_odd(v.into()))
+}
+
+extern "C" fn f16_from_u64(v: u64) -> u32 {
+    f16_from_f64(int_to_odd(v.into()))
+}
+
+extern "C" fn bf16_from_i64(v: i64) -> u32 {
+    bf16_from_f64(int_to_odd(v.into()))
+}
+
+extern "C" fn bf16_from_u64(v: u64) -> u32 {
+    bf16_from_f64(int_to_odd(v.into()))
+}
+
+/// `v` rounded to odd, so that rounding the result again to a much narrower format rounds as if once (Boldo and
+/// Melquiond, "When double rounding is odd").
+fn float_to_odd(v: f64) -> f32 {
+    let near = v as f32;
+    if v.is_nan() || f64::from(near) == v || near.to_bits() & 1 == 1 {
+        return near;
+    }
+    let bits = near.to_bits();
+    f32::from_bits(if f64::from(near).abs() > v.abs() { bits - 1 } else { bits + 1 })
+}
+
+/// An integer of at most 65 bits, rounded to odd.
+fn int_to_odd(v: i128) -> f64 {
+    let near = v as f64;
+    if near as i128 == v || near.to_bits() & 1 == 1 {
+        return near;
+    }
+    let bits = near.to_bits();
+    f64::from_bits(if (near as i128).abs() > v.abs() { bits - 1 } else { bits + 1 })
+}
+
+macro_rules! gemm {
+    ($name:ident, $type:ty, $gemm:path) => {
+        extern "C" fn $name(call: *const GemmCall) {
+            // SAFETY: compiled code passes a call that it has just written, whose operands lie inside the program's
+            // buffers or the kernel's scratch, aligned (the run time copies unaligned arrays); `c` overlaps neither
+            // factor, since a kernel loads from no element that another iteration stores.
+            unsafe {
+                let g = *call;
+                $gemm(
+                    g.m as usize,
+                    g.k as usize,
+                    g.n as usize,
+                    1.0,
+                    g.a.cast::<$type>(),
+                    g.a_row as isize,
+                    g.a_column as isize,
+                    g.b.cast::<$type>(),
+                    g.b_row as isize,
+                    g.b_column as isize,
+                    if g.accumulate == 0 { 0.0 } else { 1.0 },
+                    g.c.cast::<$type>(),
+                    g.c_row as isize,
+                    g.c_column as isize,
+                );
+            }
+        }
+    };
+}
+
+gemm!(gemm_f32, f32, matrixmultiply::sgemm);
+gemm!(gemm_f64, f64, matrixmultiply::dgemm);
+
+/// The helpers, as one function under construction refers to them.
+pub(super) struct Helpers<'a> {
+    module: &'a mut JITModule,
+    ids: &'a [(Helper, FuncId)],
+    declared: Vec<(Helper, FuncRef)>,
+}
+
+impl<'a> Helpers<'a> {
+    pub(super) fn new(module: &'a mut JITModule, ids: &'a [(Helper, FuncId)]) -> Helpers<'a> {
+        Helpers { module, ids, declared: vec![] }
+    }
+
+    fn reference(&mut self, b: &mut FunctionBuilder<'_>, helper: Helper) -> FuncRef {
+        if let Some((_, found)) = self.declared.iter().find(|(h, _)| *h == helper) {
+            return *found;
+        }
+        let id = self.ids.iter().find(|(h, _)| *h == helper).expect("every helper is declared").1;
+        let reference = self.module.declare_func_in_func(id, b.func);
+        self.declared.push((helper, reference));
+        reference
+    }
+
+    /// Calls a helper that returns a value.
+    pub(super) fn call(&mut self, b: &mut FunctionBuilder<'_>, helper: Helper, arguments: &[Value]) -> Value {
+        let function = self.reference(b, helper);
+        let call = b.ins().call(function, arguments);
+        b.inst_results(call)[0]
+    }
+
+    /// Calls a helper that returns nothing.
+    pub(super) fn run(&mut self, b: &mut FunctionBuilder<'_>, helper: Helper, arguments: &[Value]) {
+        let function = self.reference(b, helper);
+        b.ins().call(function, arguments);
+    }
+}
+
+/// A module with the helpers declared. `big` picks the register allocator that stays linear on very large kernels.
+pub(super) fn module(big: bool) -> Result<(JITModule, Vec<(Helper, FuncId)>), CompileError> {
+    let internal = |e: &dyn std::fmt::Display| CompileError::Internal(e.to_string());
+    let mut flags = settings::builder();
+    for (name, value) in [
+        ("opt_level", "speed"),
+        ("is_pic", "false"),
+        ("use_colocated_libcalls", "false"),
+        ("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" }),
+        ("regalloc_algorithm", if big { "single_pass" } else { "backtracking" }),
+    ] {
+        flags.set(name, value).map_err(|e| internal(&e))?;
+    }
+    let target = cranelift_native::builder().map_err(|e| internal(&e))?;
+    let isa = target.finish(settings::Flags::new(flags)).map_err(|e| internal(&e))?;
+    let mut builder = JITBuilder::with_isa(isa, default_libcall_names());
+    let table = entries();
+    for entry in &table {
+        builder.symbol(entry.name, entry.address);
+    }
+    builder.symbols(library_calls());
+    let mut module = JITModule::new(builder);
+    let mut ids = vec![];
+    for entry in &table {
+        let mut signature = Signature::new(module.isa().default_call_conv());
+        signature.params.extend(entry.params.iter().map(|t| AbiParam::new(*t)));
+        signature.returns.extend(entry.result.map(AbiParam::new));
+        let id = module.declare_function(entry.name, Linkage::Import, &signature).map_err(|e| internal(&e))?;
+        ids.push((entry.helper, id));
+    }
+    Ok((module, ids))
+}
+
+/// Compiled code, readable and executable, never writable; unmapped when dropped.
+pub(super) struct Code {
+    /// Behind a lock only because a `JITModule` is not `Sync`; nobody locks it but `drop`.
+    module: Mutex<Option<JITModule>>,
+}
+
+impl Code {
+    pub(super) fn new(module: JITModule) -> Code {
+        Code { module: Mutex::new(Some(module)) }
+    }
+}
+
+impl Drop for Code {
+    fn drop(&mut self) {
+        let module = self.module.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(module) = module.take() {
+            // SAFETY: the functions are called only through the `Module` that owns this code, by shared reference:
+            // none can be running, and none can be called any more.
+            unsafe { module.free_memory() }
+        }
+    }
+}

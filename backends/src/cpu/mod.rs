@@ -1,0 +1,153 @@
+//! The CPU: verified programs compiled by Cranelift, one kernel a function, for any sizes.
+//!
+//! `jit` owns the machine code; `prepare`, `nest`, `scalar`, `reduce`, `scan` and `contract` make it from a kernel; `leaf`
+//! and `lanes128` make innermost loops vector code; `run` binds a call, finds memory and drives threads.
+
+mod compile;
+mod contract;
+mod emit;
+mod jit;
+mod lanes128;
+mod leaf;
+mod nest;
+mod prepare;
+mod reduce;
+mod run;
+mod scalar;
+mod scan;
+
+use std::fmt;
+
+use ir::Dtype;
+use ir::array::{ArrayMut, ArrayRef};
+use ir::bind::{BindError, Fault};
+use ir::nest::Program;
+
+/// How a program is compiled and run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The most threads that a run may use, at least 1. A run that asks for more gets these.
+    pub threads: usize,
+    /// A kernel of fewer operations than this, by a rough count, stays on the caller's thread: waking another costs
+    /// some ten microseconds.
+    pub serial_below: u64,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { threads: 256, serial_below: 1 << 16 }
+    }
+}
+
+/// Why a program could not be compiled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CompileError {
+    /// A kernel is larger than this engine takes.
+    TooLarge {
+        /// The kernel.
+        kernel: String,
+        /// Its operations, functions inlined.
+        operations: usize,
+        /// The most it may have.
+        limit: usize,
+    },
+    /// The code generator failed: a bug, not the user's fault.
+    Internal(String),
+}
+
+impl fmt::Display for CompileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CompileError::TooLarge { kernel, operations, limit } => {
+                write!(f, "kernel {kernel} has {operations} operations, more than the limit of {limit}")
+            }
+            CompileError::Internal(message) => write!(f, "the code generator failed: {message}"),
+        }
+    }
+}
+
+impl std::error::Error for CompileError {}
+
+/// Why a run gave no results. The outputs are as they were.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RunError {
+    /// The inputs do not fit the program.
+    Bind(BindError),
+    /// A subscript was found outside.
+    Fault(Fault),
+    /// Not as many outputs as results.
+    OutputCount {
+        /// How many results there are.
+        expected: usize,
+        /// How many outputs were given.
+        found: usize,
+    },
+    /// An output of another element type.
+    OutputDtype {
+        /// Which output.
+        output: usize,
+        /// The result's type.
+        expected: Dtype,
+        /// The output's type.
+        found: Dtype,
+    },
+    /// An output of another shape.
+    OutputShape {
+        /// Which output.
+        output: usize,
+        /// The result's shape.
+        expected: Vec<usize>,
+        /// The output's shape.
+        found: Vec<usize>,
+    },
+    /// There is no memory for a temporary array.
+    OutOfMemory {
+        /// What was asked for.
+        bytes: usize,
+    },
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RunError::Bind(error) => write!(f, "the inputs do not fit: {error:?}"),
+            RunError::Fault(fault) => {
+                write!(f, "{}: subscript {} is outside 0..{}", fault.site, fault.index, fault.bound)
+            }
+            RunError::OutputCount { expected, found } => write!(f, "{found} outputs for {expected} results"),
+            RunError::OutputDtype { output, expected, found } => {
+                write!(f, "output {output} has type {found}, the result {expected}")
+            }
+            RunError::OutputShape { output, expected, found } => {
+                write!(f, "output {output} has shape {found:?}, the result {expected:?}")
+            }
+            RunError::OutOfMemory { bytes } => write!(f, "no memory for {bytes} bytes"),
+        }
+    }
+}
+
+impl std::error::Error for RunError {}
+
+impl From<BindError> for RunError {
+    fn from(error: BindError) -> RunError {
+        RunError::Bind(error)
+    }
+}
+
+/// A compiled program: once for all sizes. It may be run from several threads at once.
+pub struct Module {
+    inner: run::Runner,
+}
+
+impl Module {
+    /// Compiles a verified program.
+    pub fn compile(program: &Program, options: &Options) -> Result<Module, CompileError> {
+        Ok(Module { inner: run::Runner::new(program, compile::compile(program)?, options) })
+    }
+
+    /// Runs the program. The outputs need not be zeroed; after an error they are as they were. At most `threads` threads
+    /// work at once, the caller's among them.
+    pub fn run(&self, inputs: &[ArrayRef<'_>], outputs: &mut [ArrayMut<'_>], threads: usize) -> Result<(), RunError> {
+        self.inner.run(inputs, outputs, threads)
+    }
+}

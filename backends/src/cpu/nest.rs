@@ -1,0 +1,373 @@
+//! Loop nests and scalar control: statements to Cranelift, loops merged where memory allows, innermost loops
+//! handed to the vector leaf where they are one.
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::I64;
+use cranelift_codegen::ir::{InstBuilder, Value};
+use ir::nest::{Block, Extent, FunctionId, IndexId, Loop, LoopKind, Op, Statement, Subscript, ValueId};
+use ir::{Affine, Size, visit};
+
+use super::emit::{Emitter, Scope, own_memory};
+use super::leaf::Leaf;
+use super::{lanes128, scalar};
+use crate::abi::FaultRecord;
+
+/// One loop to emit: one index, or several that run as one because every access steps evenly through them.
+#[derive(Clone, Debug)]
+pub(super) struct Axis {
+    /// The index that counts.
+    pub(super) index: IndexId,
+    /// Indices that stay 0 meanwhile: their share is in the count.
+    pub(super) merged: Vec<IndexId>,
+    /// How often it runs; not negative.
+    pub(super) extent: Value,
+}
+
+impl<'a> Emitter<'a> {
+    /// Statements one after another.
+    pub(super) fn block(&mut self, block: &Block) {
+        for statement in block {
+            self.statement(statement);
+        }
+    }
+
+    pub(super) fn statement(&mut self, statement: &Statement) {
+        match statement {
+            Statement::Let { value, op } => self.let_(*value, op),
+            Statement::Store { buffer, at, value } => {
+                let linear = self.linear(*buffer, None, at);
+                let value = self.value(*value);
+                self.store(*buffer, &linear, value);
+            }
+            Statement::If { condition, then, otherwise, results } => {
+                let condition = self.value(*condition);
+                let types: Vec<_> = results.iter().map(|(r, ..)| scalar::register(self.dtype(*r))).collect();
+                // Both closures need the emitter, one after the other.
+                let values = self.either(
+                    condition,
+                    &types,
+                    |e| {
+                        e.block(then);
+                        results.iter().map(|(_, a, _)| e.value(*a)).collect()
+                    },
+                    |e| {
+                        e.block(otherwise);
+                        results.iter().map(|(_, _, b)| e.value(*b)).collect()
+                    },
+                );
+                for ((result, ..), value) in results.iter().zip(values) {
+                    self.define(*result, value);
+                }
+            }
+            Statement::Loop(l) => self.loop_(l),
+            Statement::Contract(c) => self.contract(c, None),
+        }
+    }
+
+    pub(super) fn let_(&mut self, value: ValueId, op: &Op) {
+        let dtype = self.dtype(value);
+        let result = match op {
+            Op::Constant(c) => scalar::constant(&mut self.b, *c),
+            Op::Affine(affine) => self.affine(affine),
+            Op::Unary(op, a) => {
+                let a = self.value(*a);
+                scalar::unary(&mut self.b, *op, dtype, a)
+            }
+            Op::Binary(op, x, y) => {
+                let (x, y) = (self.value(*x), self.value(*y));
+                scalar::binary(&mut self.b, &mut self.helpers, *op, dtype, x, y)
+            }
+            Op::Compare(op, x, y) => {
+                let dtype = self.dtype(*x);
+                let (x, y) = (self.value(*x), self.value(*y));
+                scalar::compare(&mut self.b, *op, dtype, x, y)
+            }
+            Op::Fma(a, b, c) => {
+                let (a, b, c) = (self.value(*a), self.value(*b), self.value(*c));
+                self.b.ins().fma(a, b, c)
+            }
+            Op::Select(c, x, y) => {
+                let (c, x, y) = (self.value(*c), self.value(*x), self.value(*y));
+                self.b.ins().select(c, x, y)
+            }
+            Op::Cast(to, a) => {
+                let from = self.dtype(*a);
+                let a = self.value(*a);
+                scalar::cast(&mut self.b, &mut self.helpers, from, *to, a)
+            }
+            Op::Bitcast(to, a) => {
+                let from = self.dtype(*a);
+                let a = self.value(*a);
+                scalar::bitcast(&mut self.b, from, *to, a)
+            }
+            Op::Call(function, arguments) => self.call(*function, arguments),
+            Op::Load { buffer, view, at } => {
+                let linear = self.linear(*buffer, view.as_deref(), at);
+                self.load(*buffer, &linear)
+            }
+            Op::Check { value, bound, site } => self.check(*value, bound, i64::from(site.as_u32())),
+            // Defined by the scan's emitter before the body runs.
+            Op::Prefix(..) => self.value(value),
+        };
+        self.define(value, result);
+    }
+
+    /// A function of the program, inlined.
+    fn call(&mut self, function: FunctionId, arguments: &[ValueId]) -> Value {
+        let function = &self.program.functions[function];
+        let arguments: Vec<Value> = arguments.iter().map(|a| self.value(*a)).collect();
+        let outer = std::mem::replace(&mut self.scope, Scope::new(&function.values));
+        for (param, argument) in function.params.iter().zip(arguments) {
+            self.define(*param, argument);
+        }
+        self.block(&function.body);
+        let result = self.value(function.result);
+        self.scope = outer;
+        result
+    }
+
+    /// A subscript, or the end of the run with a fault.
+    fn check(&mut self, value: ValueId, bound: &Size, site: i64) -> Value {
+        let index = self.value(value);
+        let limit = self.size(bound);
+        let zero = self.int(0);
+        let most = self.b.ins().smax(limit, zero);
+        let outside = self.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, index, most);
+        let (fail, inside) = (self.b.create_block(), self.b.create_block());
+        self.b.set_cold_block(fail);
+        self.b.ins().brif(outside, fail, &[], inside, &[]);
+        self.b.switch_to_block(fail);
+        let site = self.int(site);
+        for (field, value) in [
+            (std::mem::offset_of!(FaultRecord, site), site),
+            (std::mem::offset_of!(FaultRecord, index), index),
+            (std::mem::offset_of!(FaultRecord, bound), limit),
+        ] {
+            let offset = i32::try_from(field).expect("a small record");
+            self.b.ins().store(own_memory(), value, self.params.fault, offset);
+        }
+        self.b.ins().jump(self.fault_exit, &[]);
+        self.b.switch_to_block(inside);
+        index
+    }
+
+    fn loop_(&mut self, l: &Loop) {
+        match &l.kind {
+            LoopKind::Parallel => self.parallel(l, None),
+            LoopKind::Serial => {
+                let axes = self.axes(&l.dims, &[&l.body]);
+                self.nest(&axes, &[], &mut |e, _| {
+                    e.block(&l.body);
+                    vec![]
+                });
+            }
+            LoopKind::Reduce(reductions) => self.reduce(l, reductions),
+            LoopKind::Scan => self.scan(l),
+        }
+    }
+
+    /// A parallel loop: all of it, or the iterations `range` of it, numbered row-major over its dims.
+    pub(super) fn parallel(&mut self, l: &Loop, range: Option<(Value, Value)>) {
+        let axes = self.axes(&l.dims, &[&l.body]);
+        let Some((last, outer)) = axes.split_last() else { return self.block(&l.body) };
+        match range {
+            Some(range) => self.ranged(&axes, range, &mut |e, from, to| e.innermost(last, from, to, &l.body)),
+            None => {
+                self.nest(outer, &[], &mut |e, _| {
+                    let zero = e.int(0);
+                    e.innermost(last, zero, last.extent, &l.body);
+                    vec![]
+                });
+            }
+        }
+    }
+
+    /// The iterations `from..to` of an innermost axis whose iterations are independent: as vectors where it is a leaf.
+    pub(super) fn innermost(&mut self, axis: &Axis, from: Value, to: Value, body: &Block) {
+        self.bind_merged(axis);
+        match Leaf::build(self, axis.index, body, &[]) {
+            Some(leaf) => {
+                let some = self.b.ins().icmp(IntCC::SignedLessThan, from, to);
+                self.when(some, &[], |e| {
+                    let done = lanes128::run(e, &leaf, from, to);
+                    e.each(axis, done, to, body);
+                    vec![]
+                });
+            }
+            None => self.each(axis, from, to, body),
+        }
+    }
+
+    /// The iterations `from..to` of an axis, one by one.
+    fn each(&mut self, axis: &Axis, from: Value, to: Value, body: &Block) {
+        self.counted(from, to, 1, &[], |e, i, _| {
+            e.bind(axis.index, i);
+            e.block(body);
+            vec![]
+        });
+    }
+
+    fn bind_merged(&mut self, axis: &Axis) {
+        let zero = self.int(0);
+        for index in &axis.merged {
+            self.bind(*index, zero);
+        }
+    }
+
+    /// The number of iterations of an extent, at least 0.
+    pub(super) fn extent(&mut self, extent: &Extent) -> Value {
+        let value = match extent {
+            Extent::Affine(affine) => self.affine(affine),
+            Extent::Value(value) => self.value(*value),
+        };
+        let zero = self.int(0);
+        self.b.ins().smax(value, zero)
+    }
+
+    /// The loops of some dims. Neighbours that every access of the `bodies` steps evenly through become one.
+    pub(super) fn axes(&mut self, dims: &[(IndexId, Extent)], bodies: &[&Block]) -> Vec<Axis> {
+        let mut axes: Vec<Axis> = vec![];
+        for (k, (index, extent)) in dims.iter().enumerate() {
+            let count = self.extent(extent);
+            match axes.last_mut() {
+                Some(last) if self.mergeable(dims[k - 1].0, *index, extent, bodies) => {
+                    last.merged.push(std::mem::replace(&mut last.index, *index));
+                    last.extent = self.b.ins().imul(last.extent, count);
+                }
+                _ => axes.push(Axis { index: *index, merged: vec![], extent: count }),
+            }
+        }
+        axes
+    }
+
+    /// Whether `outer` and `inner`, neighbours in one loop, may run as one index: each access has `outer` with the
+    /// coefficient of `inner` times its extent, and nothing else mentions either.
+    fn mergeable(&self, outer: IndexId, inner: IndexId, extent: &Extent, bodies: &[&Block]) -> bool {
+        let Extent::Affine(extent) = extent else { return false };
+        let Some(extent) = extent.as_size() else { return false };
+        let mut even = true;
+        for body in bodies {
+            let access = |buffer, view, at| {
+                let linear = self.linear(buffer, view, at).affine;
+                linear.coefficient(outer) == &linear.coefficient(inner) * extent
+            };
+            let absent =
+                |affine: &Affine<IndexId>| affine.coefficient(outer).is_zero() && affine.coefficient(inner).is_zero();
+            let extents = |dims: &[(IndexId, Extent)]| {
+                dims.iter().all(|(_, e)| if let Extent::Affine(affine) = e { absent(affine) } else { true })
+            };
+            visit::for_each_statement(body, &mut |statement| {
+                even &= match statement {
+                    Statement::Let { op: Op::Affine(affine), .. } => absent(affine),
+                    Statement::Let { op: Op::Load { buffer, view, at }, .. } => access(*buffer, view.as_deref(), at),
+                    Statement::Let { .. } | Statement::If { .. } => true,
+                    Statement::Store { buffer, at, .. } => access(*buffer, None, at),
+                    Statement::Loop(l) => extents(&l.dims),
+                    Statement::Contract(c) => extents(&c.free) && extents(&c.reduce),
+                };
+            });
+        }
+        even
+    }
+
+    /// A nest of loops with carried values.
+    pub(super) fn nest(
+        &mut self,
+        axes: &[Axis],
+        carried: &[Value],
+        body: &mut dyn FnMut(&mut Self, &[Value]) -> Vec<Value>,
+    ) -> Vec<Value> {
+        let Some((axis, inner)) = axes.split_first() else { return body(self, carried) };
+        self.bind_merged(axis);
+        let zero = self.int(0);
+        self.counted(zero, axis.extent, 1, carried, |e, i, carried| {
+            e.bind(axis.index, i);
+            e.nest(inner, carried, body)
+        })
+    }
+
+    /// The iterations `begin..end`, numbered row-major, of a nest of axes: row by row, each as a range of the last
+    /// axis. The outer indices are found by division once and stepped like an odometer from there.
+    pub(super) fn ranged(
+        &mut self,
+        axes: &[Axis],
+        (begin, end): (Value, Value),
+        row: &mut dyn FnMut(&mut Self, Value, Value),
+    ) {
+        let Some((last, outer)) = axes.split_last() else { return };
+        let mut total = last.extent;
+        for axis in outer {
+            total = self.b.ins().imul(total, axis.extent);
+        }
+        let end = self.least(end, total);
+        for axis in axes {
+            self.bind_merged(axis);
+        }
+        if outer.is_empty() {
+            return row(self, begin, end);
+        }
+        let some = self.b.ins().icmp(IntCC::SignedLessThan, begin, end);
+        self.when(some, &[], |e| {
+            // In here the total is positive, so no extent is 0.
+            let mut number = e.b.ins().udiv(begin, last.extent);
+            let column = e.b.ins().urem(begin, last.extent);
+            let mut state = vec![begin, column];
+            let mut digits = vec![];
+            for axis in outer.iter().rev() {
+                digits.push(e.b.ins().urem(number, axis.extent));
+                number = e.b.ins().udiv(number, axis.extent);
+            }
+            state.extend(digits.into_iter().rev());
+            e.repeat(&state, |e, state| {
+                let (at, column, digits) = (state[0], state[1], &state[2..]);
+                for (axis, digit) in outer.iter().zip(digits) {
+                    e.bind(axis.index, *digit);
+                }
+                let left = e.b.ins().isub(end, at);
+                let stop = e.b.ins().iadd(column, left);
+                let stop = e.least(stop, last.extent);
+                row(e, column, stop);
+                let done = e.b.ins().isub(stop, column);
+                let at = e.b.ins().iadd(at, done);
+                let zero = e.int(0);
+                let mut next = vec![at, zero];
+                next.extend(e.odometer(outer, digits));
+                (e.b.ins().icmp(IntCC::SignedLessThan, at, end), next)
+            });
+            vec![]
+        });
+    }
+
+    /// The outer indices of the next row.
+    fn odometer(&mut self, axes: &[Axis], digits: &[Value]) -> Vec<Value> {
+        let mut next = vec![];
+        let mut carry = self.int(1);
+        let zero = self.int(0);
+        for (axis, digit) in axes.iter().zip(digits).rev() {
+            let sum = self.b.ins().iadd(*digit, carry);
+            let full = self.b.ins().icmp(IntCC::SignedGreaterThanOrEqual, sum, axis.extent);
+            next.push(self.b.ins().select(full, zero, sum));
+            carry = self.b.ins().uextend(I64, full);
+        }
+        next.reverse();
+        next
+    }
+}
+
+/// The statements before the last one of a kernel, and the last one, if the kernel can be split into ranges of it:
+/// everything before it only defines scalars, which each range may compute for itself.
+pub(super) fn root(body: &Block) -> Option<(&[Statement], &Statement)> {
+    let (last, before) = body.split_last()?;
+    let scalars = before.iter().all(|s| matches!(s, Statement::Let { .. }));
+    let parallel = match last {
+        Statement::Loop(l) => matches!(l.kind, LoopKind::Parallel) && !l.dims.is_empty(),
+        Statement::Contract(_) => true,
+        _ => false,
+    };
+    (scalars && parallel).then_some((before, last))
+}
+
+/// Whether a subscript mentions an index.
+pub(super) fn mentions(at: &[Subscript], index: IndexId) -> bool {
+    at.iter().any(|s| matches!(s, Subscript::Affine(a) if !a.coefficient(index).is_zero()))
+}

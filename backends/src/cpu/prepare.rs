@@ -1,0 +1,182 @@
+//! A kernel made ready for emission: contractions that no library takes become loops, and small reductions of
+//! constant extent (a 3 x 3 stencil) become straight-line code, so that the loop around them can be a leaf.
+
+use std::collections::BTreeMap;
+
+use ir::build::Values;
+use ir::nest::{
+    Block, Contraction, Extent, IndexId, Kernel, Loop, LoopKind, Op, Reduction, Statement, Subscript, ValueId,
+};
+use ir::order::{BLOCK, LANES};
+use ir::{Affine, BinaryOp, Dtype, Order, ReduceOp, Size};
+
+use super::reduce::Fold;
+
+/// Most iterations that are unrolled, and most statements that this may make.
+const UNROLL_ITERATIONS: i64 = 32;
+const UNROLL_STATEMENTS: i64 = 256;
+
+/// The kernel, ready.
+pub(super) fn prepare(kernel: &Kernel) -> Kernel {
+    let mut kernel = kernel.clone();
+    let body = std::mem::take(&mut kernel.body);
+    kernel.body = block(&mut kernel.values, body);
+    kernel
+}
+
+fn block(values: &mut Values, body: Block) -> Block {
+    let mut out = vec![];
+    for statement in body {
+        match statement {
+            Statement::If { condition, then, otherwise, results } => {
+                let (then, otherwise) = (block(values, then), block(values, otherwise));
+                out.push(Statement::If { condition, then, otherwise, results });
+            }
+            Statement::Loop(mut l) => {
+                l.body = block(values, l.body);
+                match unroll(values, &l) {
+                    Some(straight) => out.extend(straight),
+                    None => out.push(Statement::Loop(l)),
+                }
+            }
+            Statement::Contract(mut c) => {
+                if !for_library(values, &c) {
+                    let l = expand(values, c);
+                    out.extend(block(values, vec![l]));
+                    continue;
+                }
+                c.left.body = block(values, c.left.body);
+                c.right.body = block(values, c.right.body);
+                c.epilogue = block(values, c.epilogue);
+                out.push(Statement::Contract(c));
+            }
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+/// Whether the contraction's type is one that the library multiplies and its extents do not hang on values.
+fn for_library(values: &Values, c: &Contraction) -> bool {
+    let sized =
+        |dims: &[(IndexId, Extent)]| dims.iter().all(|(_, e)| matches!(e, Extent::Affine(a) if a.as_size().is_some()));
+    false && matches!(values[c.result], Dtype::F32 | Dtype::F64) && sized(&c.free) && sized(&c.reduce)
+}
+
+/// A contraction as ordinary loops.
+fn expand(values: &mut Values, c: Contraction) -> Statement {
+    let product = values.push(values[c.result]);
+    let mut body = c.left.body;
+    body.extend(c.right.body);
+    body.push(Statement::Let { value: product, op: Op::Binary(BinaryOp::Mul, c.left.value, c.right.value) });
+    let sum = Reduction { result: c.result, op: ReduceOp::Sum, order: Order::Free, input: product };
+    let reduce = Loop { dims: c.reduce, kind: LoopKind::Reduce(vec![sum]), body };
+    let mut point = vec![Statement::Loop(reduce)];
+    point.extend(c.epilogue);
+    if c.free.is_empty() {
+        // A loop that runs once keeps the definitions apart from the rest.
+        return Statement::Loop(Loop { dims: c.free, kind: LoopKind::Serial, body: point });
+    }
+    Statement::Loop(Loop { dims: c.free, kind: LoopKind::Parallel, body: point })
+}
+
+/// The reduction as straight-line code in its canonical order, if it is small and constant.
+fn unroll(values: &mut Values, l: &Loop) -> Option<Block> {
+    let LoopKind::Reduce(reductions) = &l.kind else { return None };
+    let mut extents = vec![];
+    let mut count = 1i64;
+    for (index, extent) in &l.dims {
+        let Extent::Affine(extent) = extent else { return None };
+        let extent = extent.as_size()?.as_constant()?.max(0);
+        count = count.checked_mul(extent)?;
+        extents.push((*index, extent));
+    }
+    let straight = l.body.iter().all(|s| matches!(s, Statement::Let { .. }));
+    let size = i64::try_from(l.body.len()).ok()?;
+    let plain = reductions.iter().all(|r| {
+        let fold = Fold { op: r.op, dtype: values[r.input] };
+        !fold.is_arg() && (r.order != Order::Scan || !r.op.depends_on_order(fold.dtype))
+    });
+    if !straight || !plain || count > UNROLL_ITERATIONS || count * size > UNROLL_STATEMENTS {
+        return None;
+    }
+    let mut out = vec![];
+    let mut elements: Vec<Vec<ValueId>> = vec![vec![]; reductions.len()];
+    for number in 0..count {
+        let mut at = BTreeMap::new();
+        let mut rest = number;
+        for (index, extent) in extents.iter().rev() {
+            at.insert(*index, rest % extent);
+            rest /= extent;
+        }
+        let names = copy(values, &l.body, &at, &mut out);
+        for (elements, r) in elements.iter_mut().zip(reductions) {
+            elements.push(names.get(&r.input).copied().unwrap_or(r.input));
+        }
+    }
+    for (elements, r) in elements.into_iter().zip(reductions) {
+        join(values, r, elements, &mut out);
+    }
+    Some(out)
+}
+
+/// One iteration of a straight-line body with its indices fixed; returns the new names of its values.
+fn copy(values: &mut Values, body: &Block, at: &BTreeMap<IndexId, i64>, out: &mut Block) -> BTreeMap<ValueId, ValueId> {
+    let fix = |affine: &mut Affine<IndexId>| {
+        *affine = affine
+            .substitute(&mut |i| at.get(&i).map_or_else(|| Affine::index(i), |v| Affine::size(Size::constant(*v))));
+    };
+    let mut names = BTreeMap::new();
+    for statement in body {
+        let Statement::Let { value, op } = statement else { continue };
+        let mut op = op.clone();
+        op.for_each_operand_mut(|v| *v = names.get(v).copied().unwrap_or(*v));
+        match &mut op {
+            Op::Affine(affine) => fix(affine),
+            Op::Load { at, .. } => at.iter_mut().for_each(|s| {
+                if let Subscript::Affine(affine) = s {
+                    fix(affine);
+                }
+            }),
+            _ => {}
+        }
+        let new = values.push(values[*value]);
+        names.insert(*value, new);
+        out.push(Statement::Let { value: new, op });
+    }
+    names
+}
+
+/// Joins the elements of a reduction in its order; there are fewer than a block or the lanes of a chunk.
+fn join(values: &mut Values, r: &Reduction, elements: Vec<ValueId>, out: &mut Block) {
+    const { assert!(UNROLL_ITERATIONS as usize <= LANES && UNROLL_ITERATIONS as usize <= BLOCK) };
+    let fold = Fold { op: r.op, dtype: values[r.input] };
+    let define = |values: &mut Values, out: &mut Block, op: Op| {
+        let value = values.push(fold.dtype);
+        out.push(Statement::Let { value, op });
+        value
+    };
+    let empty = define(values, out, Op::Constant(fold.identity()));
+    let join = |a, b| Op::Binary(fold.primitive(), a, b);
+    let lanes = r.order == Order::Lanes && r.op.depends_on_order(fold.dtype);
+    let mut sums =
+        if lanes { elements.into_iter().map(|x| define(values, out, join(empty, x))).collect() } else { elements };
+    if lanes {
+        let mut half = LANES / 2;
+        while half > 0 {
+            for lane in 0..half.min(sums.len()) {
+                if lane + half < sums.len() {
+                    sums[lane] = define(values, out, join(sums[lane], sums[lane + half]));
+                }
+            }
+            sums.truncate(half);
+            half /= 2;
+        }
+    }
+    let mut sum = empty;
+    for x in sums {
+        // In the order by lanes there is one left, and joining it with nothing changes nothing.
+        sum = define(values, out, join(sum, x));
+    }
+    out.push(Statement::Let { value: r.result, op: Op::Cast(fold.dtype, sum) });
+}

@@ -1,0 +1,272 @@
+//! Scalar operations in Cranelift: each primitive of `ir::ops` on one value. Every one is total: divisors are
+//! replaced before the division, shifts bounded, conversions saturate.
+//!
+//! How a type rests in a register: `bool`, `i8` and `u8` as `i8` (a `bool` is 0 or 1), the 16-bit floats as their bits
+//! in `i16` (Cranelift has no arithmetic on them), the rest as themselves.
+
+use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
+use cranelift_codegen::ir::types::{F32, F64, I8, I16, I32, I64};
+use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Type, Value};
+use cranelift_frontend::FunctionBuilder;
+use ir::{BinaryOp, CompareOp, Dtype, Scalar, UnaryOp};
+
+use super::jit::{Helper, Helpers};
+
+/// The register type of a value.
+pub(super) fn register(dtype: Dtype) -> Type {
+    match dtype {
+        Dtype::Bool | Dtype::I8 | Dtype::U8 => I8,
+        Dtype::F16 | Dtype::Bf16 => I16,
+        Dtype::I32 | Dtype::U32 => I32,
+        Dtype::I64 | Dtype::U64 => I64,
+        Dtype::F32 => F32,
+        Dtype::F64 => F64,
+    }
+}
+
+/// A constant.
+pub(super) fn constant(b: &mut FunctionBuilder<'_>, value: Scalar) -> Value {
+    match value {
+        Scalar::F32(v) => b.ins().f32const(v),
+        Scalar::F64(v) => b.ins().f64const(v),
+        other => b.ins().iconst(register(other.dtype()), other.bits().cast_signed()),
+    }
+}
+
+/// A primitive of one operand.
+pub(super) fn unary(b: &mut FunctionBuilder<'_>, op: UnaryOp, dtype: Dtype, a: Value) -> Value {
+    let float = dtype.is_float();
+    match op {
+        UnaryOp::Neg if float => b.ins().fneg(a),
+        UnaryOp::Neg => b.ins().ineg(a),
+        UnaryOp::Not if dtype == Dtype::Bool => b.ins().bxor_imm_u(a, 1),
+        UnaryOp::Not => b.ins().bnot(a),
+        UnaryOp::Abs if float => b.ins().fabs(a),
+        UnaryOp::Abs if dtype.is_signed_int() => b.ins().iabs(a),
+        UnaryOp::Abs => a,
+        UnaryOp::Sqrt => b.ins().sqrt(a),
+        UnaryOp::Floor => b.ins().floor(a),
+        UnaryOp::Ceil => b.ins().ceil(a),
+        UnaryOp::Trunc => b.ins().trunc(a),
+        UnaryOp::Round => b.ins().nearest(a),
+    }
+}
+
+/// A primitive of two operands of one type.
+pub(super) fn binary(
+    b: &mut FunctionBuilder<'_>,
+    helpers: &mut Helpers<'_>,
+    op: BinaryOp,
+    dtype: Dtype,
+    x: Value,
+    y: Value,
+) -> Value {
+    let (float, signed, bool) = (dtype.is_float(), dtype.is_signed_int(), dtype == Dtype::Bool);
+    match op {
+        BinaryOp::Add if float => b.ins().fadd(x, y),
+        BinaryOp::Add => b.ins().iadd(x, y),
+        BinaryOp::Sub if float => b.ins().fsub(x, y),
+        BinaryOp::Sub => b.ins().isub(x, y),
+        BinaryOp::Mul if float => b.ins().fmul(x, y),
+        BinaryOp::Mul => b.ins().imul(x, y),
+        BinaryOp::Div if float => b.ins().fdiv(x, y),
+        BinaryOp::Rem if float => {
+            let helper = if dtype == Dtype::F32 { Helper::RemF32 } else { Helper::RemF64 };
+            helpers.call(b, helper, &[x, y])
+        }
+        BinaryOp::Div | BinaryOp::Rem => divide(b, op, dtype, x, y),
+        BinaryOp::Min if float => b.ins().fmin(x, y),
+        BinaryOp::Max if float => b.ins().fmax(x, y),
+        BinaryOp::Min if bool => b.ins().band(x, y),
+        BinaryOp::Max if bool => b.ins().bor(x, y),
+        BinaryOp::Min if signed => b.ins().smin(x, y),
+        BinaryOp::Max if signed => b.ins().smax(x, y),
+        BinaryOp::Min => b.ins().umin(x, y),
+        BinaryOp::Max => b.ins().umax(x, y),
+        BinaryOp::And => b.ins().band(x, y),
+        BinaryOp::Or => b.ins().bor(x, y),
+        BinaryOp::Xor => b.ins().bxor(x, y),
+        BinaryOp::Shl | BinaryOp::Shr => shift(b, op, dtype, x, y),
+    }
+}
+
+/// Integer quotient or remainder. The divisors 0 and -1, which trap or may, are replaced by 1.
+fn divide(b: &mut FunctionBuilder<'_>, op: BinaryOp, dtype: Dtype, x: Value, y: Value) -> Value {
+    let ty = register(dtype);
+    let one = b.ins().iconst(ty, 1);
+    let zero = b.ins().iconst(ty, 0);
+    let by_zero = b.ins().icmp(IntCC::Equal, y, zero);
+    if !dtype.is_signed_int() {
+        let safe = b.ins().select(by_zero, one, y);
+        return match op {
+            BinaryOp::Rem => b.ins().urem(x, safe),
+            _ => {
+                let quotient = b.ins().udiv(x, safe);
+                b.ins().select(by_zero, zero, quotient)
+            }
+        };
+    }
+    let by_minus_one = b.ins().icmp_imm_s(IntCC::Equal, y, -1);
+    let special = b.ins().bor(by_zero, by_minus_one);
+    let safe = b.ins().select(special, one, y);
+    match op {
+        BinaryOp::Rem => b.ins().srem(x, safe),
+        _ => {
+            let quotient = b.ins().sdiv(x, safe);
+            let negated = b.ins().ineg(x);
+            let quotient = b.ins().select(by_minus_one, negated, quotient);
+            b.ins().select(by_zero, zero, quotient)
+        }
+    }
+}
+
+/// A shift by an amount that may be anything; as an unsigned number, a negative one is beyond every width.
+fn shift(b: &mut FunctionBuilder<'_>, op: BinaryOp, dtype: Dtype, x: Value, amount: Value) -> Value {
+    let ty = register(dtype);
+    let width = i64::from(ty.bits());
+    if op == BinaryOp::Shr && dtype.is_signed_int() {
+        let most = b.ins().iconst(ty, width - 1);
+        let amount = b.ins().umin(amount, most);
+        return b.ins().sshr(x, amount);
+    }
+    let shifted = if op == BinaryOp::Shl { b.ins().ishl(x, amount) } else { b.ins().ushr(x, amount) };
+    let inside = b.ins().icmp_imm_u(IntCC::UnsignedLessThan, amount, width);
+    let zero = b.ins().iconst(ty, 0);
+    b.ins().select(inside, shifted, zero)
+}
+
+/// The condition of an integer comparison. `bool` orders like an unsigned number.
+pub(super) fn int_condition(op: CompareOp, signed: bool) -> IntCC {
+    match (op, signed) {
+        (CompareOp::Eq, _) => IntCC::Equal,
+        (CompareOp::Ne, _) => IntCC::NotEqual,
+        (CompareOp::Lt, true) => IntCC::SignedLessThan,
+        (CompareOp::Le, true) => IntCC::SignedLessThanOrEqual,
+        (CompareOp::Gt, true) => IntCC::SignedGreaterThan,
+        (CompareOp::Ge, true) => IntCC::SignedGreaterThanOrEqual,
+        (CompareOp::Lt, false) => IntCC::UnsignedLessThan,
+        (CompareOp::Le, false) => IntCC::UnsignedLessThanOrEqual,
+        (CompareOp::Gt, false) => IntCC::UnsignedGreaterThan,
+        (CompareOp::Ge, false) => IntCC::UnsignedGreaterThanOrEqual,
+    }
+}
+
+/// The condition of a float comparison: ordered, but for `Ne`, which holds with a NaN.
+pub(super) fn float_condition(op: CompareOp) -> FloatCC {
+    match op {
+        CompareOp::Eq => FloatCC::Equal,
+        CompareOp::Ne => FloatCC::NotEqual,
+        CompareOp::Lt => FloatCC::LessThan,
+        CompareOp::Le => FloatCC::LessThanOrEqual,
+        CompareOp::Gt => FloatCC::GreaterThan,
+        CompareOp::Ge => FloatCC::GreaterThanOrEqual,
+    }
+}
+
+/// A comparison, to `bool`.
+pub(super) fn compare(b: &mut FunctionBuilder<'_>, op: CompareOp, dtype: Dtype, x: Value, y: Value) -> Value {
+    if dtype.is_float() {
+        b.ins().fcmp(float_condition(op), x, y)
+    } else {
+        b.ins().icmp(int_condition(op, dtype.is_signed_int()), x, y)
+    }
+}
+
+/// A 16-bit float as `f32`.
+fn widen_half(b: &mut FunctionBuilder<'_>, helpers: &mut Helpers<'_>, dtype: Dtype, bits: Value) -> Value {
+    let wide = b.ins().uextend(I32, bits);
+    if dtype == Dtype::Bf16 {
+        let bits = b.ins().ishl_imm_u(wide, 16);
+        b.ins().bitcast(F32, MemFlagsData::new(), bits)
+    } else {
+        helpers.call(b, Helper::WidenF16, &[wide])
+    }
+}
+
+/// The same bits as another type of the same width.
+pub(super) fn bitcast(b: &mut FunctionBuilder<'_>, from: Dtype, to: Dtype, v: Value) -> Value {
+    let (from, to) = (register(from), register(to));
+    if from == to { v } else { b.ins().bitcast(to, MemFlagsData::new(), v) }
+}
+
+/// Conversion to a type; see `ir::nest::Op::Cast`.
+pub(super) fn cast(b: &mut FunctionBuilder<'_>, helpers: &mut Helpers<'_>, from: Dtype, to: Dtype, v: Value) -> Value {
+    if from == to {
+        return v;
+    }
+    match (from, to) {
+        (Dtype::F16 | Dtype::Bf16, _) => {
+            let wide = widen_half(b, helpers, from, v);
+            cast(b, helpers, Dtype::F32, to, wide)
+        }
+        (_, Dtype::F16 | Dtype::Bf16) => {
+            let narrow = narrow_half(b, helpers, from, to, v);
+            b.ins().ireduce(I16, narrow)
+        }
+        (Dtype::F32 | Dtype::F64, _) => from_float(b, from, to, v),
+        _ => from_int(b, from, to, v),
+    }
+}
+
+/// A value rounded once to a 16-bit float, its bits in `i32`. Wide sources go through a helper that takes care not to
+/// round twice.
+fn narrow_half(b: &mut FunctionBuilder<'_>, helpers: &mut Helpers<'_>, from: Dtype, to: Dtype, v: Value) -> Value {
+    let half = to == Dtype::F16;
+    match from {
+        Dtype::I64 => helpers.call(b, if half { Helper::F16FromI64 } else { Helper::Bf16FromI64 }, &[v]),
+        Dtype::U64 => helpers.call(b, if half { Helper::F16FromU64 } else { Helper::Bf16FromU64 }, &[v]),
+        _ => {
+            let wide = cast(b, helpers, from, Dtype::F64, v);
+            helpers.call(b, if half { Helper::F16FromF64 } else { Helper::Bf16FromF64 }, &[wide])
+        }
+    }
+}
+
+fn from_float(b: &mut FunctionBuilder<'_>, from: Dtype, to: Dtype, v: Value) -> Value {
+    match to {
+        Dtype::F32 => b.ins().fdemote(F32, v),
+        Dtype::F64 => b.ins().fpromote(F64, v),
+        Dtype::Bool => {
+            let zero = constant(b, Scalar::zero(from));
+            b.ins().fcmp(FloatCC::NotEqual, v, zero)
+        }
+        Dtype::I8 | Dtype::U8 => {
+            let (least, most) = if to == Dtype::I8 { (-128, 127) } else { (0, 255) };
+            let wide = b.ins().fcvt_to_sint_sat(I32, v);
+            let [least, most] = [least, most].map(|k| b.ins().iconst(I32, k));
+            let wide = b.ins().smax(wide, least);
+            let wide = b.ins().smin(wide, most);
+            b.ins().ireduce(I8, wide)
+        }
+        _ if to.is_signed_int() => b.ins().fcvt_to_sint_sat(register(to), v),
+        _ => b.ins().fcvt_to_uint_sat(register(to), v),
+    }
+}
+
+fn from_int(b: &mut FunctionBuilder<'_>, from: Dtype, to: Dtype, v: Value) -> Value {
+    let signed = from.is_signed_int();
+    match to {
+        Dtype::Bool => {
+            let zero = b.ins().iconst(register(from), 0);
+            b.ins().icmp(IntCC::NotEqual, v, zero)
+        }
+        Dtype::F32 | Dtype::F64 => {
+            // Conversions from narrow registers exist for few targets: widen first, which is exact.
+            let v = if register(from) == I8 { resize(b, signed, I32, v) } else { v };
+            let ty = register(to);
+            if signed { b.ins().fcvt_from_sint(ty, v) } else { b.ins().fcvt_from_uint(ty, v) }
+        }
+        _ => resize(b, signed, register(to), v),
+    }
+}
+
+/// An integer in a register of another width, wrapped or extended by its sign.
+fn resize(b: &mut FunctionBuilder<'_>, signed: bool, to: Type, v: Value) -> Value {
+    let from = b.func.dfg.value_type(v);
+    match (from.bits().cmp(&to.bits()), signed) {
+        (std::cmp::Ordering::Equal, _) => v,
+        (std::cmp::Ordering::Greater, _) => b.ins().ireduce(to, v),
+        (std::cmp::Ordering::Less, true) => b.ins().sextend(to, v),
+        (std::cmp::Ordering::Less, false) => b.ins().uextend(to, v),
+    }
+}

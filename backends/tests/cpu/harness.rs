@@ -1,0 +1,214 @@
+//! Running one program on both engines with the same odd inputs.
+
+use backends::cpu::{Module, Options, RunError};
+use ir::array::{Array, ArrayMut};
+use ir::nest::{Program, SymbolSource};
+use ir::{Binding, Dtype, Scalar};
+
+/// A stream of bits.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A value of a type: mostly small, now and then odd.
+    pub fn scalar(&mut self, dtype: Dtype) -> Scalar {
+        let bits = self.next();
+        let pick = (bits >> 32) % 64;
+        let small = (bits % 2001) as f64 / 64.0 - 15.0;
+        match dtype {
+            Dtype::F32 => Scalar::F32(match pick {
+                0 => f32::NAN,
+                1 => f32::INFINITY,
+                2 => f32::NEG_INFINITY,
+                3 => -0.0,
+                4 => 0.0,
+                5 => f32::from_bits(bits as u32 & 0x807f_ffff),
+                6 => f32::from_bits(bits as u32),
+                _ => small as f32 * 1.001,
+            }),
+            Dtype::F64 => Scalar::F64(match pick {
+                0 => f64::NAN,
+                1 => f64::INFINITY,
+                2 => f64::NEG_INFINITY,
+                3 => -0.0,
+                4 => 0.0,
+                5 => f64::from_bits(bits & 0x800f_ffff_ffff_ffff),
+                6 => f64::from_bits(self.next()),
+                _ => small * 1.000_000_001,
+            }),
+            Dtype::F16 => Scalar::F16(half::f16::from_f64(small)),
+            Dtype::Bf16 => Scalar::Bf16(half::bf16::from_f64(small)),
+            _ => Scalar::from_bits(
+                dtype,
+                match pick {
+                    0 => 0,
+                    1 => u64::MAX,
+                    2 => 1 << (8 * dtype.bytes() - 1),
+                    3 => (1 << (8 * dtype.bytes() - 1)) - 1,
+                    4 => self.next(),
+                    _ => (bits % 100).wrapping_sub(40),
+                },
+            ),
+        }
+    }
+
+    pub fn array(&mut self, dtype: Dtype, shape: &[usize]) -> Array {
+        let elements: Vec<Scalar> = (0..shape.iter().product()).map(|_| self.scalar(dtype)).collect();
+        Array::from_scalars(dtype, shape, &elements).unwrap()
+    }
+
+    /// An array without infinities and NaN, of small integers: what contractions are exact on.
+    pub fn small(&mut self, dtype: Dtype, shape: &[usize]) -> Array {
+        let elements: Vec<Scalar> = (0..shape.iter().product())
+            .map(|_| interp::scalar::cast(dtype, Scalar::I64((self.next() % 9) as i64 - 4)))
+            .collect();
+        Array::from_scalars(dtype, shape, &elements).unwrap()
+    }
+}
+
+/// Random inputs for given values of the size names, in their order.
+pub fn inputs(program: &Program, sizes: &[i64], random: &mut Random, small: bool) -> Vec<Array> {
+    let value = |s: ir::SymbolId| sizes[s.as_u32() as usize];
+    program
+        .inputs()
+        .into_iter()
+        .enumerate()
+        .map(|(number, id)| {
+            let buffer = &program.buffers[id];
+            for symbol in program.symbols.keys() {
+                if program.symbols[symbol].source == (SymbolSource::Scalar { input: number }) {
+                    return Array::scalar(Scalar::from_bits(buffer.dtype, value(symbol) as u64));
+                }
+            }
+            let shape: Vec<usize> = buffer.shape.iter().map(|s| s.eval(&value).unwrap().try_into().unwrap()).collect();
+            if small { random.small(buffer.dtype, &shape) } else { random.array(buffer.dtype, &shape) }
+        })
+        .collect()
+}
+
+pub fn parse(text: &str) -> Program {
+    let program: Program = text.parse().unwrap_or_else(|e| panic!("{e}\n{text}"));
+    ir::verify::verify(&program).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    program
+}
+
+/// Every work is worth threads.
+pub fn compile(program: &Program) -> Module {
+    Module::compile(program, &Options { serial_below: 0, ..Options::default() }).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// Fresh outputs, full of rubbish.
+pub fn outputs(program: &Program, inputs: &[Array]) -> Vec<Array> {
+    let inputs: Vec<_> = inputs.iter().map(Array::as_ref).collect();
+    let binding = Binding::new(program, &inputs).unwrap();
+    let rubbish = |id| {
+        let mut array = Array::zeros(program.buffers[id].dtype, &binding.shape(program, id).unwrap()).unwrap();
+        let bool = program.buffers[id].dtype == Dtype::Bool;
+        array.bytes_mut().fill(if bool { 1 } else { 0xa5 });
+        array
+    };
+    program.outputs().into_iter().map(rubbish).collect()
+}
+
+/// Runs a module into fresh outputs.
+pub fn run(program: &Program, module: &Module, inputs: &[Array], threads: usize) -> (Result<(), RunError>, Vec<Array>) {
+    let mut outputs = outputs(program, inputs);
+    let inputs: Vec<_> = inputs.iter().map(Array::as_ref).collect();
+    let mut given: Vec<ArrayMut<'_>> = outputs.iter_mut().map(Array::as_mut).collect();
+    let result = module.run(&inputs, &mut given, threads);
+    drop(given);
+    (result, outputs)
+}
+
+/// Both engines on the same inputs, at one and two threads.
+pub fn agree(program: &Program, module: &Module, inputs: &[Array], what: &str) {
+    let refs: Vec<_> = inputs.iter().map(Array::as_ref).collect();
+    let expected = interp::nest::run(program, &refs);
+    for threads in [1, 2] {
+        let (result, found) = run(program, module, inputs, threads);
+        match (&expected, result) {
+            (Ok(expected), Ok(())) => {
+                for (n, (expected, found)) in expected.outputs.iter().zip(&found).enumerate() {
+                    if expected != found {
+                        let differ: Vec<_> = (0..expected.len())
+                            .filter(|k| expected.get(*k) != found.get(*k))
+                            .take(5)
+                            .map(|k| (k, expected.get(k), found.get(k)))
+                            .collect();
+                        panic!(
+                            "{what}, {threads} threads, output {n}: (element, expected, found) {differ:?}\n{program}"
+                        );
+                    }
+                }
+            }
+            (Err(interp::nest::RunError::Fault(expected)), Err(RunError::Fault(found))) => {
+                assert_eq!(*expected, found, "{what}, {threads} threads\n{program}");
+                let untouched = outputs(program, inputs);
+                assert!(found_untouched(&untouched, &run(program, module, inputs, threads).1), "outputs after a fault");
+            }
+            (Err(interp::nest::RunError::Bind(expected)), Err(RunError::Bind(found))) => assert_eq!(*expected, found),
+            (expected, found) => {
+                panic!("{what}: expected {:?}, found {found:?}\n{program}", expected.as_ref().map(|_| ()))
+            }
+        }
+    }
+}
+
+fn found_untouched(before: &[Array], after: &[Array]) -> bool {
+    before.iter().zip(after).all(|(a, b)| a.bytes() == b.bytes())
+}
+
+/// Parses, compiles once and compares on each tuple of sizes.
+pub fn check(text: &str, sizes: &[&[i64]]) {
+    check_with(text, sizes, false);
+}
+
+/// The same with inputs that are small whole numbers.
+pub fn check_small(text: &str, sizes: &[&[i64]]) {
+    check_with(text, sizes, true);
+}
+
+fn check_with(text: &str, sizes: &[&[i64]], small: bool) {
+    let program = parse(text);
+    let module = compile(&program);
+    let mut random = Random(text.len() as u64);
+    for sizes in sizes {
+        let inputs = inputs(&program, sizes, &mut random, small);
+        agree(&program, &module, &inputs, &format!("sizes {sizes:?}"));
+    }
+}
+
+/// The sizes at which something turns.
+pub const LENGTHS: &[&[i64]] = &[
+    &[0],
+    &[1],
+    &[2],
+    &[3],
+    &[4],
+    &[5],
+    &[7],
+    &[15],
+    &[16],
+    &[17],
+    &[31],
+    &[33],
+    &[127],
+    &[128],
+    &[129],
+    &[255],
+    &[256],
+    &[257],
+    &[513],
+    &[4095],
+    &[4096],
+    &[4097],
+    &[10000],
+    &[12289],
+];

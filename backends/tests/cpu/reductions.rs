@@ -1,0 +1,174 @@
+//! Reductions and scans, in every order, over every type, alone, together and nested.
+
+use ir::Dtype;
+
+use crate::harness::{LENGTHS, check};
+
+fn whole(dtype: Dtype, output: Dtype, body: &str) -> String {
+    format!(
+        "program @p {{ symbol n = dim 0 of input 0 input 0 %x: {dtype}[n] output %y: {output}[]
+         kernel @k {{ v9 = reduce i < n {{ v0 = load %x[i] {body} store %y[], v9 }} }}"
+    )
+}
+
+#[test]
+fn floats_in_every_order() {
+    for dtype in [Dtype::F32, Dtype::F64] {
+        for order in ["lanes", "blocks", "scan"] {
+            for op in ["sum", "prod"] {
+                check(&whole(dtype, dtype, &format!("}} with {op} {order} v0")), LENGTHS);
+            }
+            let body =
+                format!("v1 = abs v0 v2 = const {dtype} 0.001 v3 = mul v1, v2 v4 = sqrt v3 }} with sum {order} v4");
+            check(&whole(dtype, dtype, &body), LENGTHS);
+        }
+    }
+}
+
+#[test]
+fn free_orders() {
+    for dtype in Dtype::ALL.into_iter().filter(|d| !d.is_storage()) {
+        let ops: &[&str] = match dtype {
+            Dtype::Bool => &["any", "all"],
+            d if d.is_float() => &["max", "min", "argmax", "argmin"],
+            _ => &["sum", "prod", "max", "min", "argmax", "argmin"],
+        };
+        for op in ops {
+            let output = if op.starts_with("arg") { Dtype::I64 } else { dtype };
+            check(&whole(dtype, output, &format!("}} with {op} free v0")), LENGTHS);
+        }
+    }
+}
+
+#[test]
+fn several_at_once() {
+    check(
+        "program @p { symbol n = dim 0 of input 0 input 0 %x: f32[n]
+         output 0 %a: f32[] output 1 %b: f32[] output 2 %c: i64[] output 3 %d: f64[] output 4 %e: bool[]
+         kernel @k {
+           v9, v10 = reduce i < n { v0 = load %x[i] } with sum lanes v0, max free v0
+           store %a[], v9 store %b[], v10
+           v11, v12, v13 = reduce i < n { v0 = load %x[i] v1 = cast f64 v0 v2 = const f32 3.0 v3 = gt v0, v2 } with argmax free v0, sum lanes v1, any free v3
+           store %c[], v11 store %d[], v12 store %e[], v13 } }"
+            .replace("v11, v12, v13 = reduce i < n { v0 = load %x[i] v1 = cast f64 v0 v2 = const f32 3.0 v3 = gt v0, v2 } with argmax free v0, sum lanes v1, any free v3",
+                     "v11, v12, v13 = reduce j < n { v20 = load %x[j] v21 = cast f64 v20 v22 = const f32 3.0 v23 = gt v20, v22 } with argmax free v20, sum lanes v21, any free v23")
+            .as_str(),
+        LENGTHS,
+    );
+    check(
+        "program @p { symbol n = dim 0 of input 0 input 0 %x: f32[n]
+         output 0 %a: f32[] output 1 %b: i64[] output 2 %d: f64[] output 3 %e: bool[]
+         kernel @k {
+           v11, v12, v13, v14 = reduce i < n { v0 = load %x[i] v1 = cast f64 v0 v2 = const f32 3.0 v3 = lt v0, v2 v4 = affine i }
+             with sum lanes v0, sum free v4, sum lanes v1, all free v3
+           store %a[], v11 store %b[], v12 store %d[], v13 store %e[], v14 } }",
+        LENGTHS,
+    );
+    check(
+        "program @p { symbol n = dim 0 of input 0 input 0 %x: f32[n] output 0 %a: f32[] output 1 %b: f32[] output 2 %c: f32[]
+         kernel @k { v11, v12, v13 = reduce i < n { v0 = load %x[i] } with sum lanes v0, sum blocks v0, sum scan v0
+           store %a[], v11 store %b[], v12 store %c[], v13 } }",
+        LENGTHS,
+    );
+}
+
+#[test]
+fn rows_and_columns() {
+    const SHAPES: &[&[i64]] =
+        &[&[0, 0], &[0, 5], &[5, 0], &[1, 1], &[7, 3], &[3, 130], &[300, 5], &[5, 4100], &[4100, 3]];
+    let text = |shape: &str, over: &str| {
+        format!("program @p {{ symbol n = dim 0 of input 0 symbol m = dim 1 of input 0 input 0 %x: f32[n, m] output 0 %y: f32[{shape}]
+          kernel @k {{ {over} }} }}")
+    };
+    for order in ["lanes", "blocks", "scan"] {
+        check(
+            &text(
+                "n",
+                &format!(
+                    "parallel i < n {{ v1 = reduce j < m {{ v0 = load %x[i, j] }} with sum {order} v0 store %y[i], v1 }}"
+                ),
+            ),
+            SHAPES,
+        );
+        check(
+            &text(
+                "m",
+                &format!(
+                    "parallel j < m {{ v1 = reduce i < n {{ v0 = load %x[i, j] }} with sum {order} v0 store %y[j], v1 }}"
+                ),
+            ),
+            SHAPES,
+        );
+        check(
+            &text("", &format!("v1 = reduce i < n, j < m {{ v0 = load %x[i, j] }} with sum {order} v0 store %y[], v1")),
+            SHAPES,
+        );
+        check(
+            &text("", &format!("v1 = reduce j < m, i < n {{ v0 = load %x[i, j] }} with sum {order} v0 store %y[], v1")),
+            SHAPES,
+        );
+    }
+    check(
+        &text("m", "parallel j < m { v1 = reduce i < n { v0 = load %x[i, j] } with max free v0 store %y[j], v1 }"),
+        SHAPES,
+    );
+}
+
+#[test]
+fn softmax_in_one_kernel() {
+    check(
+        "program @p { symbol n = dim 0 of input 0 symbol m = dim 1 of input 0 input 0 %x: f32[n, m] output 0 %y: f32[n, m]
+         kernel @k { parallel i < n {
+           v1 = reduce j < m { v0 = load %x[i, j] } with max free v0
+           v5 = reduce k < m { v2 = load %x[i, k] v3 = sub v2, v1 v4 = abs v3 } with sum lanes v4
+           parallel l < m { v6 = load %x[i, l] v7 = sub v6, v1 v8 = div v7, v5 store %y[i, l], v8 } } } }",
+        &[&[0, 3], &[3, 0], &[2, 1], &[3, 77], &[2, 4097]],
+    );
+}
+
+#[test]
+fn branches_and_checks_inside() {
+    check(
+        "program @p { symbol n = dim 0 of input 0 input 0 %x: f32[n] output 0 %y: f32[] output 1 %z: f32[]
+         site0 = axis 0 of \"x\" at 0..0
+         kernel @k {
+           v9 = reduce i < n { v0 = affine 2 * i v1 = affine n v2 = lt v0, v1
+             v5 = if v2 { v3 = load %x[2 * i] yield v3 } else { v4 = const f32 1.0 yield v4 } } with sum lanes v5
+           store %y[], v9
+           v12 = reduce j < n { v10 = affine j v13 = check v10 < n at site0 v11 = load %x[v13] } with sum lanes v11
+           store %z[], v12 } }",
+        LENGTHS,
+    );
+}
+
+#[test]
+fn scans() {
+    for dtype in [Dtype::F32, Dtype::F64, Dtype::I32, Dtype::I64] {
+        for op in ["sum", "prod", "max", "argmax"] {
+            let output = if op == "argmax" { Dtype::I64 } else { dtype };
+            let text = format!(
+                "program @p {{ symbol n = dim 0 of input 0 input 0 %x: {dtype}[n] output 0 %y: {output}[n]
+                 kernel @k {{ scan i < n {{ v0 = load %x[i] v1 = prefix {op} v0 store %y[i], v1 }} }} }}"
+            );
+            check(&text, LENGTHS);
+        }
+    }
+}
+
+#[test]
+fn scans_of_rows_with_much_around() {
+    check(
+        "program @p { symbol n = dim 0 of input 0 symbol m = dim 1 of input 0 input 0 %x: f32[n, m]
+         output 0 %y: f32[n, m] output 1 %z: f32[n, m + 1] output 2 %k: i64[n, m]
+         kernel @k { parallel i < n {
+           v20 = const f32 0.0 store %z[i, 0], v20
+           scan j < m {
+             v0 = load %x[i, j] v1 = mul v0, v0 v2 = prefix sum v1 v3 = add v2, v0 v4 = prefix sum v3 v5 = sub v4, v1
+             v6 = prefix argmin v5 v7 = prefix max v0
+             store %k[i, j], v6
+             v8 = add v5, v7
+             store %y[i, j], v8
+             store %z[i, j + 1], v4 } } } }",
+        &[&[0, 3], &[3, 0], &[2, 1], &[3, 17], &[2, 4097]],
+    );
+}
