@@ -1,5 +1,45 @@
-//! The library.
+//! Fuseloop compiles programs of a tiny array language to machine code, and runs them on arrays of any size.
+//!
+//! ```
+//! use fuseloop::{Array, Dtype, Options, Program, Scalar};
+//!
+//! let program = Program::parse("fn relu_axpb(x: f32[n], b: f32[n]) = relu(x * 2 + b)")?;
+//! let kernel = program.function("relu_axpb")?.compile(&Options::default())?;
+//!
+//! // One kernel serves every size.
+//! for n in [1usize, 3, 1000] {
+//!     let x = Array::from_scalars(Dtype::F32, &[n], &vec![Scalar::F32(1.5); n])?;
+//!     let b = Array::from_scalars(Dtype::F32, &[n], &vec![Scalar::F32(-1.0); n])?;
+//!     let out = kernel.call(&[x.as_ref(), b.as_ref()])?;
+//!     assert_eq!(out[0].get(n - 1), Some(Scalar::F32(2.0)));
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! | room | for |
+//! |---|---|
+//! | [`Program`], [`Function`], [`Kernel`] | source text, one of its functions, that function compiled |
+//! | [`Errors`], [`CompileError`], [`RunError`], [`render`] | what can go wrong, as data; the same, drawn |
+//! | [`Array`], [`ArrayRef`], [`ArrayMut`] | arrays that own their elements, that borrow them, that lend them to be overwritten |
+//! | [`files`], [`values`], [`print`](mod@print) | array files, arguments as text, arrays as text |
+
 #![forbid(unsafe_code)]
+
+mod error;
 pub mod files;
+mod kernel;
 pub mod print;
+mod program;
+pub mod render;
+mod signature;
+pub mod values;
+
+pub use error::{CompileError, RunError, RunErrorKind, SizeName, SizeSide};
+pub use grammar::{Code, Diagnostic, Label, MAX_SOURCE};
+pub use ir::array::{ArrayError, ArrayMut, ArrayRef};
+pub use ir::nest::Relation;
 pub use ir::{Array, Dtype, Scalar};
+pub use kernel::{Device, Kernel, Options, Times};
+pub use program::{Errors, Function, Program, UnknownFunction};
+pub use render::{Source, Style};
+pub use signature::{Signature, Slot};

@@ -161,7 +161,8 @@ impl Binding {
     }
 }
 
-fn integer(value: Option<Scalar>) -> i64 {
+/// The value of an integer scalar as a size; 0 of anything else.
+pub fn integer(value: Option<Scalar>) -> i64 {
     match value {
         Some(Scalar::I64(v)) => v,
         Some(Scalar::I32(v)) => v.into(),

@@ -206,6 +206,15 @@ impl Size {
     }
 }
 
+impl From<&Atom> for Size {
+    fn from(atom: &Atom) -> Size {
+        match atom {
+            Atom::FloorDiv(a, b) => a.floor_div(b),
+            atom => Size::atom(atom.clone()),
+        }
+    }
+}
+
 impl From<i64> for Size {
     fn from(value: i64) -> Size {
         Size::constant(value)

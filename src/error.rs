@@ -1,0 +1,436 @@
+//! What can go wrong behind the checker: when a function is compiled, and when it is called. Data first; the
+//! sentences are made here too, the drawing in [`crate::render`].
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use ir::array::{ArrayError, ArrayRef};
+use ir::bind::{BindError, Fault};
+use ir::nest::{Program, Relation, Requirement, SymbolSource};
+use ir::size::SizeError;
+use ir::{Binding, Dtype, Origin, Size, SymbolId};
+
+use crate::render::{Report, draw};
+use crate::{Signature, Source, Style};
+
+/// Why a checked function could not be compiled: a stated limit, or a fault of the compiler.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompileError {
+    pub(crate) message: String,
+}
+
+impl fmt::Display for CompileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for CompileError {}
+
+/// Why a call came to nothing. The caller's arrays are as they were.
+///
+/// Its `Display` is one sentence; [`RunError::render`] adds the source and the reasons.
+#[derive(Clone, Debug)]
+pub struct RunError {
+    kind: Box<RunErrorKind>,
+    source: Arc<Source>,
+}
+
+/// What went wrong in a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RunErrorKind {
+    /// Not as many arrays as parameters.
+    ArgumentCount {
+        /// The parameters' names.
+        params: Vec<String>,
+        /// How many arrays were given.
+        found: usize,
+    },
+    /// An array of another element type.
+    ArgumentType {
+        /// The parameter.
+        param: String,
+        /// Its type.
+        expected: Dtype,
+        /// The array's.
+        found: Dtype,
+    },
+    /// An array of another rank.
+    ArgumentRank {
+        /// The parameter.
+        param: String,
+        /// Its type as declared, such as `f32[n, 64]`.
+        declared: String,
+        /// The shape given.
+        found: Vec<usize>,
+    },
+    /// Two sizes that do not go together.
+    Sizes {
+        /// One side.
+        left: SizeSide,
+        /// How they should compare.
+        relation: Relation,
+        /// The other side.
+        right: SizeSide,
+        /// The size names of both sides.
+        names: Vec<SizeName>,
+        /// The bytes of the source that ask for it.
+        at: Range<usize>,
+    },
+    /// A size that cannot be: negative, divided by zero or beyond 64 bits.
+    Size {
+        /// Which one, in the user's words.
+        what: String,
+        /// Its formula.
+        formula: String,
+        /// Its value, if there is one.
+        value: Result<i64, SizeError>,
+        /// The size names in it.
+        names: Vec<SizeName>,
+    },
+    /// A subscript outside of the array.
+    Access {
+        /// The array, in the user's words.
+        array: String,
+        /// Which of its axes.
+        axis: usize,
+        /// The subscript.
+        index: i64,
+        /// One past the greatest legal subscript.
+        bound: i64,
+        /// The bytes of the source that access it.
+        at: Range<usize>,
+    },
+    /// Not as many arrays to write to as results.
+    OutputCount {
+        /// The results' names.
+        results: Vec<String>,
+        /// How many were given.
+        found: usize,
+    },
+    /// An array to write to that does not fit the result.
+    Output {
+        /// The result.
+        result: String,
+        /// Its type and shape.
+        expected: (Dtype, Vec<usize>),
+        /// The array's.
+        found: (Dtype, Vec<usize>),
+    },
+    /// The call's arrays would take more memory than allowed.
+    Memory {
+        /// Bytes that all of them take.
+        needed: u128,
+        /// Bytes that the options allow.
+        limit: u64,
+    },
+    /// There was no memory for an array.
+    Array(ArrayError),
+    /// A stated limit of the engine, or a fault in it.
+    Engine(String),
+}
+
+/// One side of a condition on sizes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SizeSide {
+    /// What it is, in the user's words, such as "axis 0 of y".
+    pub what: String,
+    /// Its formula, such as `(m + 1) / 2`.
+    pub formula: String,
+    /// Its value in this call.
+    pub value: i64,
+}
+
+/// A size name in a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SizeName {
+    /// The name.
+    pub name: String,
+    /// Its value.
+    pub value: i64,
+    /// Where the value came from, such as "axis 0 of x".
+    pub from: String,
+}
+
+/// Puts what the engines report into the user's terms.
+pub(crate) struct Context<'a> {
+    pub source: &'a Arc<Source>,
+    pub program: &'a Program,
+    pub signature: &'a Signature,
+}
+
+impl Context<'_> {
+    pub fn error(&self, kind: RunErrorKind) -> RunError {
+        RunError { kind: Box::new(kind), source: Arc::clone(self.source) }
+    }
+
+    pub fn array(&self, e: ArrayError) -> RunError {
+        self.error(RunErrorKind::Array(e))
+    }
+
+    pub fn fault(&self, fault: &Fault) -> RunError {
+        let (index, bound) = (fault.index, fault.bound);
+        self.error(match self.program.sites.get(fault.site) {
+            Some(site) => {
+                let (array, axis, at) = (site.array.clone(), site.axis, range(site.origin));
+                RunErrorKind::Access { array, axis, index, bound, at }
+            }
+            None => RunErrorKind::Engine(format!("a subscript {index} is outside 0..{bound} at an unknown place")),
+        })
+    }
+
+    pub fn interp(&self, error: interp::nest::RunError, inputs: &[ArrayRef<'_>]) -> RunError {
+        use interp::nest::RunError as E;
+        match error {
+            E::Bind(e) => self.bind(e, inputs),
+            E::Fault(fault) => self.fault(&fault),
+            E::OutOfMemory { bytes } => self.array(ArrayError::OutOfMemory { bytes }),
+            E::Internal { kernel, access, problem } => self.error(RunErrorKind::Engine(format!(
+                "a fault of the compiler, please report it: kernel {kernel}, {access}: {problem:?}"
+            ))),
+        }
+    }
+
+    pub fn cpu(&self, error: backends::cpu::RunError, inputs: &[ArrayRef<'_>]) -> RunError {
+        use backends::cpu::RunError as E;
+        match error {
+            E::Bind(e) => self.bind(e, inputs),
+            E::Fault(fault) => self.fault(&fault),
+            E::OutOfMemory { bytes } => self.array(ArrayError::OutOfMemory { bytes }),
+            // The outputs are checked before.
+            e @ (E::OutputCount { .. } | E::OutputDtype { .. } | E::OutputShape { .. }) => {
+                self.error(RunErrorKind::Engine(e.to_string()))
+            }
+        }
+    }
+
+    pub fn bind(&self, error: BindError, inputs: &[ArrayRef<'_>]) -> RunError {
+        let param = |input: usize| self.signature.params.get(input);
+        let name = |input: usize| param(input).map_or_else(String::new, |p| p.name.clone());
+        self.error(match error {
+            BindError::InputCount { found, .. } => {
+                let params = self.signature.params.iter().map(|p| p.name.clone()).collect();
+                RunErrorKind::ArgumentCount { params, found }
+            }
+            BindError::InputDtype { input, expected, found } => {
+                RunErrorKind::ArgumentType { param: name(input), expected, found }
+            }
+            BindError::InputRank { input, .. } => RunErrorKind::ArgumentRank {
+                param: name(input),
+                declared: param(input).map_or_else(String::new, |p| p.ty()),
+                found: inputs.get(input).map_or_else(Vec::new, |a| a.shape().to_vec()),
+            },
+            BindError::Requirement { requirement, left, right } => {
+                let r = &self.program.requires[requirement];
+                let side =
+                    |size, what: &str, value| SizeSide { what: what.to_owned(), formula: self.text(size), value };
+                RunErrorKind::Sizes {
+                    left: side(&r.left, &r.left_is, left),
+                    relation: r.relation,
+                    right: side(&r.right, &r.right_is, right),
+                    names: self.names(&[&r.left, &r.right], inputs),
+                    at: range(r.origin),
+                }
+            }
+            BindError::RequirementSize { requirement, error } => {
+                let r = &self.program.requires[requirement];
+                let (size, what) = self.without_value(r);
+                self.size(size, what.to_owned(), Err(error), inputs)
+            }
+            BindError::KernelSize { kernel, error } => RunErrorKind::Engine(match self.program.kernels.get(kernel) {
+                Some(kernel) => format!("a size in kernel {} {}", kernel.name, no_value(error)),
+                None => format!("a size {}", no_value(error)),
+            }),
+            BindError::Length { buffer, axis, value } => {
+                let buffer = &self.program.buffers[buffer];
+                self.size(&buffer.shape[axis], format!("axis {axis} of {}", buffer.name), value, inputs)
+            }
+        })
+    }
+
+    fn size(&self, size: &Size, what: String, value: Result<i64, SizeError>, inputs: &[ArrayRef<'_>]) -> RunErrorKind {
+        RunErrorKind::Size { what, formula: self.text(size), value, names: self.names(&[size], inputs) }
+    }
+
+    /// The side of a requirement that can be without a value: the one with a division, or a product.
+    fn without_value<'r>(&self, r: &'r Requirement) -> (&'r Size, &'r str) {
+        if r.left.as_symbol().is_some() || r.left.as_constant().is_some() {
+            (&r.right, &r.right_is)
+        } else {
+            (&r.left, &r.left_is)
+        }
+    }
+
+    /// The formula of a size. A length that the source has no name for is called by its place.
+    fn text(&self, size: &Size) -> String {
+        let names: Vec<String> = self.program.symbols.keys().map(|s| self.symbol(s)).collect();
+        size.display(&|s: SymbolId| names.get(s.as_u32() as usize).map_or("?", String::as_str)).to_string()
+    }
+
+    fn symbol(&self, s: SymbolId) -> String {
+        let Some(symbol) = self.program.symbols.get(s) else { return "?".to_owned() };
+        if let SymbolSource::Dimension { input, axis } = symbol.source
+            && let Some(param) = self.signature.params.get(input)
+            && param.shape.get(axis) != Some(&symbol.name)
+        {
+            return format!("axis {axis} of {}", param.name);
+        }
+        symbol.name.clone()
+    }
+
+    /// The size names of formulas, with their values and where these came from.
+    fn names(&self, sizes: &[&Size], inputs: &[ArrayRef<'_>]) -> Vec<SizeName> {
+        let mut symbols = vec![];
+        sizes.iter().for_each(|size| size.for_each_symbol(&mut |s| symbols.push(s)));
+        symbols.sort_unstable();
+        symbols.dedup();
+        let name = |s: SymbolId| {
+            let symbol = self.program.symbols.get(s)?;
+            let name = self.symbol(s);
+            let param = |input: usize| self.signature.params.get(input).map(|p| p.name.as_str());
+            let (value, from) = match symbol.source {
+                SymbolSource::Dimension { input, axis } => {
+                    let length = inputs.get(input)?.shape().get(axis)?;
+                    (i64::try_from(*length).ok()?, format!("axis {axis} of {}", param(input)?))
+                }
+                SymbolSource::Scalar { input } => {
+                    let value = ir::bind::integer(inputs.get(input)?.get(0));
+                    (value, format!("the argument {}", param(input)?))
+                }
+            };
+            (name != from).then_some(SizeName { name, value, from })
+        };
+        symbols.into_iter().filter_map(name).collect()
+    }
+
+    /// Bytes of all arrays of a call.
+    pub fn memory(&self, binding: &Binding) -> u128 {
+        let bytes = |buffer: &ir::nest::Buffer| {
+            let lengths = buffer.shape.iter().map(|size| binding.size(size).map_or(0, |n| n.max(0).cast_unsigned()));
+            lengths.fold(buffer.dtype.bytes() as u128, |product, n| product.saturating_mul(n.into()))
+        };
+        self.program.buffers.values().map(bytes).fold(0, u128::saturating_add)
+    }
+}
+
+fn range(origin: Origin) -> Range<usize> {
+    origin.start as usize..origin.end as usize
+}
+
+impl RunError {
+    /// What went wrong.
+    pub fn kind(&self) -> &RunErrorKind {
+        &self.kind
+    }
+
+    /// The error with its reasons, drawn over the source where it has a place there.
+    pub fn render(&self, style: Style) -> String {
+        draw(&self.source, &self.report(), style)
+    }
+
+    fn report(&self) -> Report {
+        let mut report = Report::new(self.to_string());
+        match &*self.kind {
+            RunErrorKind::Sizes { left, right, names, at, .. } => {
+                report.labels = place(at, "");
+                report.notes.extend([left, right].into_iter().filter_map(|side| side.note(names)));
+                report.notes.extend(names.iter().map(SizeName::to_string));
+            }
+            RunErrorKind::Size { names, .. } => report.notes.extend(names.iter().map(SizeName::to_string)),
+            RunErrorKind::Access { axis, bound, at, .. } => {
+                report.labels = place(at, "accessed here");
+                report.notes.push(match bound {
+                    ..1 => format!("axis {axis} has no element"),
+                    _ => format!("along axis {axis} subscripts go from 0 to {}", bound - 1),
+                });
+            }
+            RunErrorKind::Memory { .. } => report.help = Some("raise the limit, or run on smaller arrays".to_owned()),
+            _ => {}
+        }
+        report
+    }
+}
+
+/// A label, unless the place is nowhere.
+fn place(at: &Range<usize>, text: &str) -> Vec<(Range<usize>, String)> {
+    if at.end == 0 { vec![] } else { vec![(at.clone(), text.to_owned())] }
+}
+
+impl SizeSide {
+    /// Where its value came from, unless its name or its description says so already.
+    fn note(&self, names: &[SizeName]) -> Option<String> {
+        let alone = names.iter().find(|n| n.name == self.formula).is_some_and(|n| n.from == self.what.replace('`', ""));
+        let said = alone || self.formula == self.value.to_string() || self.formula == self.what.replace('`', "");
+        (!said).then(|| format!("{} is `{}` = {}", self.what, self.formula, self.value))
+    }
+}
+
+impl fmt::Display for SizeName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} = {}, from {}", self.name, self.value, self.from)
+    }
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.kind {
+            RunErrorKind::ArgumentCount { params, found } => {
+                let names = params.join(", ");
+                write!(f, "the function takes {} ({names}), {found} given", count(params.len(), "argument"))
+            }
+            RunErrorKind::ArgumentType { param, expected, found } => {
+                write!(f, "`{param}` has elements of type {expected}, the array given has {found}")
+            }
+            RunErrorKind::ArgumentRank { param, declared, found } => {
+                write!(f, "`{param}` is {declared}, the array given has shape {}", shape(found))
+            }
+            RunErrorKind::Sizes { left, relation, right, .. } => {
+                // What is too small comes first: the other side is often a number.
+                let (first, must, second) = match relation {
+                    Relation::Equal => (left, "equal", right),
+                    Relation::AtMost => (right, "be at least", left),
+                };
+                write!(f, "{} must {must} {}: {} against {}", first.what, second.what, first.value, second.value)
+            }
+            RunErrorKind::Size { what, formula, value, .. } => match value {
+                Ok(value) => write!(f, "{what} would have the length `{formula}` = {value}"),
+                Err(e) => write!(f, "{what} {}: `{formula}`", no_value(*e)),
+            },
+            RunErrorKind::Access { array, index, bound, axis, .. } => {
+                write!(f, "subscript {index} is outside of {array}, whose axis {axis} has length {bound}")
+            }
+            RunErrorKind::OutputCount { results, found } => {
+                let names = results.join(", ");
+                write!(f, "the function gives {} ({names}), {found} arrays to write to", count(results.len(), "result"))
+            }
+            RunErrorKind::Output { result, expected, found } => {
+                let [e, o] = [expected, found].map(|(dtype, lengths)| format!("{dtype}{}", shape(lengths)));
+                write!(f, "`{result}` is {e}, the array to write to is {o}")
+            }
+            RunErrorKind::Memory { needed, limit } => {
+                write!(f, "the arrays of this call take {needed} bytes, the limit is {limit}")
+            }
+            RunErrorKind::Array(e) => write!(f, "{e}"),
+            RunErrorKind::Engine(e) => write!(f, "{e}"),
+        }
+    }
+}
+
+impl std::error::Error for RunError {}
+
+fn no_value(error: SizeError) -> &'static str {
+    match error {
+        SizeError::Overflow => "is beyond 64 bits",
+        SizeError::DivisionByZero => "divides by a size below 1",
+    }
+}
+
+fn count(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
+/// `[3, 4]`
+fn shape(lengths: &[usize]) -> String {
+    format!("[{}]", lengths.iter().map(usize::to_string).collect::<Vec<_>>().join(", "))
+}

@@ -1,0 +1,219 @@
+//! A compiled function: call it with arrays of any size, as often as you like, from any thread.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ir::Binding;
+use ir::array::{Array, ArrayMut, ArrayRef};
+use ir::checked::Checked;
+use ir::nest::Program;
+
+use crate::error::Context;
+use crate::{CompileError, RunError, RunErrorKind, Signature, Source};
+
+/// How a function is compiled and run. None of it changes a result by a bit.
+///
+/// ```
+/// use fuseloop::{Device, Options};
+///
+/// let options = Options { device: Device::Interp, ..Options::default() };
+/// assert_eq!(options.threads, 0);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// What runs it.
+    pub device: Device,
+    /// How many threads may work on a call; 0 stands for as many as the machine has.
+    pub threads: usize,
+    /// Refuses calls whose arrays, inputs and intermediate ones included, take more bytes.
+    pub max_memory: Option<u64>,
+}
+
+/// What runs a kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Device {
+    /// Machine code for this processor.
+    #[default]
+    Cpu,
+    /// The reference interpreter: slow, and the meaning of the program.
+    Interp,
+}
+
+/// How long it took to get from text to something that can be called.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Times {
+    /// Text to syntax tree.
+    pub parse: Duration,
+    /// Names, types, shapes and bounds of every function of the program.
+    pub check: Duration,
+    /// To kernels.
+    pub lower: Duration,
+    /// To machine code.
+    pub compile: Duration,
+}
+
+impl Times {
+    /// All of it.
+    pub fn total(&self) -> Duration {
+        self.parse + self.check + self.lower + self.compile
+    }
+}
+
+/// A compiled function.
+pub struct Kernel {
+    source: Arc<Source>,
+    signature: Signature,
+    program: Program,
+    engine: Engine,
+    threads: usize,
+    max_memory: Option<u64>,
+    times: Times,
+}
+
+enum Engine {
+    Cpu(backends::cpu::Module),
+    Interp,
+}
+
+const _: () = {
+    const fn shared_between_threads<T: Send + Sync>() {}
+    shared_between_threads::<Kernel>();
+};
+
+impl Kernel {
+    pub(crate) fn new(
+        source: Arc<Source>,
+        checked: &Checked,
+        signature: Signature,
+        options: &Options,
+        mut times: Times,
+    ) -> Result<Kernel, CompileError> {
+        let failed = |e: &dyn fmt::Display| CompileError { message: e.to_string() };
+        let start = Instant::now();
+        let program = compiler::pipeline::compile(checked).map_err(|e| failed(&e))?;
+        times.lower = start.elapsed();
+        let threads = match options.threads {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            n => n,
+        };
+        let start = Instant::now();
+        let engine = match options.device {
+            Device::Cpu => {
+                let options = backends::cpu::Options { threads, ..backends::cpu::Options::default() };
+                Engine::Cpu(backends::cpu::Module::compile(&program, &options).map_err(|e| failed(&e))?)
+            }
+            Device::Interp => Engine::Interp,
+        };
+        times.compile = start.elapsed();
+        Ok(Kernel { source, signature, program, engine, threads, max_memory: options.max_memory, times })
+    }
+
+    /// What the function takes and gives.
+    pub fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    /// How long it took to make this kernel.
+    pub fn times(&self) -> Times {
+        self.times
+    }
+
+    /// The shapes of the results for these inputs. (Values matter, not shapes alone: a size may be an argument.)
+    pub fn output_shapes(&self, inputs: &[ArrayRef<'_>]) -> Result<Vec<Vec<usize>>, RunError> {
+        self.shapes(&self.bind(inputs)?)
+    }
+
+    /// Calls the function and gives its results, in order.
+    pub fn call(&self, inputs: &[ArrayRef<'_>]) -> Result<Vec<Array>, RunError> {
+        let shapes = self.shapes(&self.bind(inputs)?)?;
+        if let Engine::Interp = self.engine {
+            return self.interpret(inputs);
+        }
+        let slots = self.signature.results.iter().zip(&shapes);
+        let outputs = slots.map(|(slot, shape)| Array::zeros(slot.dtype, shape).map_err(|e| self.context().array(e)));
+        let mut outputs = outputs.collect::<Result<Vec<_>, _>>()?;
+        self.run(inputs, &mut outputs.iter_mut().map(Array::as_mut).collect::<Vec<_>>())?;
+        Ok(outputs)
+    }
+
+    /// Calls the function and writes its results, in order, to arrays of the caller's. After an error these hold
+    /// what they held before.
+    ///
+    /// ```
+    /// use fuseloop::{Array, ArrayMut, ArrayRef, Dtype, Options, Program};
+    ///
+    /// let program = Program::parse("fn next(x: i32[n]) = x + 1")?;
+    /// let kernel = program.main()?.compile(&Options::default())?;
+    /// let mut out = Array::zeros(Dtype::I32, &[2])?;
+    /// let x = [3i32, -1].map(i32::to_ne_bytes).concat();
+    /// kernel.call_into(&[ArrayRef::new(Dtype::I32, &[2], &x)?], &mut [out.as_mut()])?;
+    /// assert_eq!(out.bytes(), [4i32, 0].map(i32::to_ne_bytes).concat());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn call_into(&self, inputs: &[ArrayRef<'_>], outputs: &mut [ArrayMut<'_>]) -> Result<(), RunError> {
+        let shapes = self.shapes(&self.bind(inputs)?)?;
+        let results = &self.signature.results;
+        if outputs.len() != results.len() {
+            let results = results.iter().map(|slot| slot.name.clone()).collect();
+            return Err(self.context().error(RunErrorKind::OutputCount { results, found: outputs.len() }));
+        }
+        for ((slot, shape), output) in results.iter().zip(shapes).zip(outputs.iter()) {
+            let expected = (slot.dtype, shape);
+            let found = (output.dtype(), output.shape().to_vec());
+            if found != expected {
+                return Err(self.context().error(RunErrorKind::Output { result: slot.name.clone(), expected, found }));
+            }
+        }
+        self.run(inputs, outputs)
+    }
+
+    fn run(&self, inputs: &[ArrayRef<'_>], outputs: &mut [ArrayMut<'_>]) -> Result<(), RunError> {
+        match &self.engine {
+            Engine::Cpu(module) => module.run(inputs, outputs, self.threads).map_err(|e| self.context().cpu(e, inputs)),
+            Engine::Interp => {
+                for (to, from) in outputs.iter_mut().zip(self.interpret(inputs)?) {
+                    to.bytes_mut().copy_from_slice(from.bytes());
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn interpret(&self, inputs: &[ArrayRef<'_>]) -> Result<Vec<Array>, RunError> {
+        let outcome = interp::nest::run(&self.program, inputs);
+        outcome.map(|o| o.outputs).map_err(|e| self.context().interp(e, inputs))
+    }
+
+    /// The sizes of a call, if its inputs fit and the memory is granted.
+    fn bind(&self, inputs: &[ArrayRef<'_>]) -> Result<Binding, RunError> {
+        let context = self.context();
+        let binding = Binding::new(&self.program, inputs).map_err(|e| context.bind(e, inputs))?;
+        if let Some(limit) = self.max_memory {
+            let needed = context.memory(&binding);
+            if needed > limit.into() {
+                return Err(context.error(RunErrorKind::Memory { needed, limit }));
+            }
+        }
+        Ok(binding)
+    }
+
+    fn shapes(&self, binding: &Binding) -> Result<Vec<Vec<usize>>, RunError> {
+        let outputs = self.program.outputs();
+        let shape = |buffer| binding.shape(&self.program, buffer).map_err(|e| self.context().bind(e, &[]));
+        outputs.into_iter().map(shape).collect()
+    }
+
+    fn context(&self) -> Context<'_> {
+        Context { source: &self.source, program: &self.program, signature: &self.signature }
+    }
+}
+
+impl fmt::Debug for Kernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kernel").field("signature", &self.signature.to_string()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,150 @@
+//! Source text and the functions in it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use grammar::Diagnostic;
+use ir::checked::Checked;
+
+use crate::render::{Report, draw};
+use crate::{CompileError, Kernel, Options, Signature, Source, Style, Times};
+
+/// A source text, parsed and checked.
+#[derive(Debug)]
+pub struct Program {
+    source: Arc<Source>,
+    functions: Vec<Entry>,
+    parse: Duration,
+    check: Duration,
+}
+
+#[derive(Debug)]
+struct Entry {
+    checked: Checked,
+    signature: Signature,
+}
+
+/// Every independent error of a source text.
+#[derive(Clone, Debug)]
+pub struct Errors {
+    source: Arc<Source>,
+    diagnostics: Vec<Diagnostic>,
+}
+
+/// That a program has no such function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownFunction {
+    /// What was asked for; `None` if nothing was, and the program has not just one function nor one called `main`.
+    pub name: Option<String>,
+    /// The functions that there are.
+    pub known: Vec<String>,
+}
+
+impl Program {
+    /// Parses a source text and checks every function in it.
+    ///
+    /// ```
+    /// let errors = fuseloop::Program::parse("fn f(x: f32[n]) = y + z").unwrap_err();
+    /// assert!(errors.to_string().contains("<source>:1:19"));
+    /// ```
+    pub fn parse(source: impl Into<Source>) -> Result<Program, Errors> {
+        let source = Arc::new(source.into());
+        let failed = |diagnostics| Errors { source: Arc::clone(&source), diagnostics };
+        let start = Instant::now();
+        let file = grammar::parse(&source.text).map_err(failed)?;
+        let parsed = Instant::now();
+        let all = compiler::check::check_all(&file).map_err(failed)?;
+        let entry = |checked| Entry { signature: Signature::new(&checked), checked };
+        let functions = all.into_iter().map(entry).collect();
+        Ok(Program { source, functions, parse: parsed - start, check: parsed.elapsed() })
+    }
+
+    /// The functions' signatures, in the order of the source.
+    pub fn functions(&self) -> impl Iterator<Item = &Signature> {
+        self.functions.iter().map(|f| &f.signature)
+    }
+
+    /// The signature of a function.
+    pub fn signature(&self, name: &str) -> Option<&Signature> {
+        self.functions().find(|s| s.name == name)
+    }
+
+    /// A function, by name.
+    pub fn function(&self, name: &str) -> Result<Function<'_>, UnknownFunction> {
+        let entry = self.functions.iter().find(|f| f.signature.name == name);
+        self.found(entry, Some(name))
+    }
+
+    /// The function that a user means who names none: `main`, or the only one.
+    pub fn main(&self) -> Result<Function<'_>, UnknownFunction> {
+        let only = match self.functions.as_slice() {
+            [only] => Some(only),
+            functions => functions.iter().find(|f| f.signature.name == "main"),
+        };
+        self.found(only, None)
+    }
+
+    fn found<'a>(&'a self, entry: Option<&'a Entry>, name: Option<&str>) -> Result<Function<'a>, UnknownFunction> {
+        entry.map(|entry| Function { program: self, entry }).ok_or_else(|| UnknownFunction {
+            name: name.map(str::to_owned),
+            known: self.functions().map(|s| s.name.clone()).collect(),
+        })
+    }
+}
+
+/// A function of a program.
+#[derive(Clone, Copy, Debug)]
+pub struct Function<'a> {
+    program: &'a Program,
+    entry: &'a Entry,
+}
+
+impl<'a> Function<'a> {
+    /// What it takes and gives.
+    pub fn signature(&self) -> &'a Signature {
+        &self.entry.signature
+    }
+
+    /// Compiles it, for arrays of any size.
+    pub fn compile(&self, options: &Options) -> Result<Kernel, CompileError> {
+        let times = Times { parse: self.program.parse, check: self.program.check, ..Times::default() };
+        let source = Arc::clone(&self.program.source);
+        Kernel::new(source, &self.entry.checked, self.entry.signature.clone(), options, times)
+    }
+}
+
+impl Errors {
+    /// The errors, in the order of the source.
+    pub fn diagnostics(&self) -> &[Diagnostic] {
+        &self.diagnostics
+    }
+
+    /// The errors drawn over the source, a blank line between them.
+    pub fn render(&self, style: Style) -> String {
+        let drawn = self.diagnostics.iter().map(|d| draw(&self.source, &Report::from(d), style));
+        drawn.collect::<Vec<_>>().join("\n\n")
+    }
+}
+
+impl fmt::Display for Errors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.render(Style::Plain))
+    }
+}
+
+impl std::error::Error for Errors {}
+
+impl fmt::Display for UnknownFunction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.name {
+            Some(name) => write!(f, "there is no function `{name}`")?,
+            None if self.known.is_empty() => return f.write_str("the program has no function"),
+            None => f.write_str("the program has several functions and none is called `main`")?,
+        }
+        let known: Vec<String> = self.known.iter().map(|name| format!("`{name}`")).collect();
+        if known.is_empty() { Ok(()) } else { write!(f, "; it has {}", known.join(", ")) }
+    }
+}
+
+impl std::error::Error for UnknownFunction {}
