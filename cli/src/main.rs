@@ -1,1 +1,73 @@
-fn main() {}
+//! The command `fuseloop`: one file a command, over nothing but the library.
+//!
+//! Exit codes: 0; 1 if the program or its data is wrong; 2 if the command line is. Results go to stdout, everything
+//! else to stderr.
+
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod check;
+mod failure;
+mod run;
+
+use std::ffi::OsString;
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use fuseloop::Style;
+
+use failure::Failure;
+
+/// Compiles programs of a tiny array language into fused loops, and runs them.
+#[derive(Debug, Parser)]
+#[command(name = "fuseloop", version, arg_required_else_help = true)]
+#[command(
+    after_help = "An argument @FILE stands for the arguments in FILE, separated by white space; # begins a comment.
+
+Example: fuseloop run examples/softmax.fl --fn softmax_rows x=random:1000x777 -o out=a.npy"
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Run(run::Arguments),
+    Check(check::Arguments),
+}
+
+fn main() -> ExitCode {
+    let style = style();
+    let mut stdout = io::stdout().lock();
+    let done = command_line().and_then(|arguments| {
+        let cli = Cli::try_parse_from(arguments)?;
+        match cli.command {
+            Command::Run(arguments) => run::run(&arguments, style, &mut stdout),
+            Command::Check(arguments) => check::run(&arguments, style, &mut stdout),
+        }
+    });
+    match done.and_then(|()| Ok(stdout.flush()?)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(style),
+    }
+}
+
+/// The arguments, those in `@FILE`s included.
+fn command_line() -> Result<Vec<OsString>, Failure> {
+    let mut arguments = vec![];
+    for argument in std::env::args_os() {
+        match argument.to_str().and_then(|text| text.strip_prefix('@')) {
+            Some(path) => arguments.extend(arguments::from_file(path)?.into_iter().map(OsString::from)),
+            None => arguments.push(argument),
+        }
+    }
+    Ok(arguments)
+}
+
+/// Colours only on a terminal whose user has not refused them.
+fn style() -> Style {
+    let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    if io::stderr().is_terminal() && !refused { Style::Colored } else { Style::Plain }
+}

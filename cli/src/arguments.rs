@@ -1,0 +1,73 @@
+//! The forms of arguments that clap does not know: `@FILE`, `NAME=VALUE`, byte counts, source files.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use fuseloop::{Program, Source, Style};
+
+use crate::failure::Failure;
+
+/// Bytes that a file of arguments may have.
+const ARGUMENTS_LIMIT: u64 = 1 << 20;
+
+/// The arguments in a file: separated by white space, `#` begins a comment that runs to the end of the line.
+pub fn from_file(path: &str) -> Result<Vec<String>, Failure> {
+    let text = read_text(Path::new(path), ARGUMENTS_LIMIT)?;
+    let lines = text.lines().map(|line| line.split_once('#').map_or(line, |(before, _)| before));
+    Ok(lines.flat_map(str::split_whitespace).map(str::to_owned).collect())
+}
+
+/// Parses and checks a program.
+pub fn program(path: &Path, style: Style) -> Result<Program, Failure> {
+    let text = read_text(path, fuseloop::MAX_SOURCE as u64)?;
+    let source = Source { name: path.display().to_string(), text };
+    Program::parse(source).map_err(|errors| Failure::Drawn(errors.render(style)))
+}
+
+/// A text file of at most `limit` bytes; of an endless one no more is read.
+fn read_text(path: &Path, limit: u64) -> Result<String, Failure> {
+    let failed = |e: &dyn std::fmt::Display| Failure::Wrong(format!("{}: {e}", path.display()));
+    let mut bytes = vec![];
+    let file = File::open(path).map_err(|e| failed(&e))?;
+    file.take(limit + 1).read_to_end(&mut bytes).map_err(|e| failed(&e))?;
+    if bytes.len() as u64 > limit {
+        return Err(failed(&format_args!("the file is larger than the limit of {limit} bytes")));
+    }
+    String::from_utf8(bytes).map_err(|e| failed(&format_args!("byte {} is not UTF-8", e.utf8_error().valid_up_to())))
+}
+
+/// `NAME=VALUE`
+pub fn name_and_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("expected NAME=VALUE, such as x=random:1000x777".to_owned()),
+    }
+}
+
+/// A count of bytes: `1000000`, `512M`, `4G`.
+pub fn bytes(text: &str) -> Result<u64, String> {
+    let (digits, unit) = match text.find(|c: char| !c.is_ascii_digit()) {
+        Some(at) => text.split_at(at),
+        None => (text, ""),
+    };
+    let shift = ["", "K", "M", "G", "T"].iter().position(|u| u.eq_ignore_ascii_case(unit));
+    let value = digits.parse::<u64>().ok().zip(shift);
+    value
+        .and_then(|(n, k)| n.checked_mul(1 << (10 * k)))
+        .ok_or_else(|| "expected bytes, such as 1000000, 512M or 4G".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_byte_counts() {
+        assert_eq!(bytes("1000000"), Ok(1_000_000));
+        assert_eq!(bytes("4G"), Ok(4 << 30));
+        for text in ["", "G", "-1", "4X", "99999999999T", "1.5G"] {
+            assert!(bytes(text).is_err(), "{text}");
+        }
+    }
+}

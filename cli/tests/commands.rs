@@ -1,0 +1,220 @@
+//! The command as a user meets it: exit codes, what is printed where, and what typical mistakes are told.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+const SOURCE: &str = "fn scale(x: f32[n], by: f32) = x * by
+fn pair(x: i32[n], y: i32[n]) -> (total: i32[n], most: i32) = (x + y, max(x))
+fn pick(x: f32[n], at: i32[m]) = x[at]
+";
+
+struct Session {
+    folder: TempDir,
+}
+
+impl Session {
+    fn new(source: &str) -> Session {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("a.fl"), source).unwrap();
+        Session { folder }
+    }
+
+    fn command(&self, line: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fuseloop"));
+        command.args(line.split_whitespace()).current_dir(&self.folder).stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, line: &str) -> Output {
+        self.command(line).output().unwrap()
+    }
+
+    /// What a command prints that succeeds.
+    #[track_caller]
+    fn prints(&self, line: &str) -> String {
+        let output = self.run(line);
+        let stderr = text(&output.stderr);
+        assert_eq!((output.status.code(), stderr.as_str()), (Some(0), ""), "{line}");
+        text(&output.stdout)
+    }
+
+    /// What a command says that fails with an exit code.
+    #[track_caller]
+    fn fails(&self, code: i32, line: &str) -> String {
+        let output = self.run(line);
+        let stderr = text(&output.stderr);
+        assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(code), ""), "{line}\n{stderr}");
+        assert!(!stderr.contains("panicked") && !stderr.contains('\x1b'), "{stderr}");
+        stderr
+    }
+
+    #[track_caller]
+    fn says(&self, code: i32, line: &str, parts: &[&str]) {
+        let stderr = self.fails(code, line);
+        for part in parts {
+            assert!(stderr.contains(part), "{line}\n{stderr}\nlacks {part}");
+        }
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.folder.path().join(name)
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[test]
+fn prints_results() {
+    let s = Session::new(SOURCE);
+    assert_eq!(s.prints("run a.fl --fn scale x=arange:4 by=0.5"), "[0.  0.5 1.  1.5]\n");
+    assert_eq!(s.prints("run a.fl --fn scale x=zeros:0 by=1"), "[]\n");
+    assert_eq!(s.prints("run a.fl --fn pair x=arange:3 y=ones:3"), "total = [1 2 3]\nmost = 2\n");
+    assert_eq!(s.prints("run a.fl --fn scale x=ones:3 by=-inf --device interp --threads 1"), "[-inf -inf -inf]\n");
+}
+
+#[test]
+fn saves_results_and_reads_them_back() {
+    let s = Session::new(SOURCE);
+    assert_eq!(s.prints("run a.fl --fn scale x=random:1001 by=2 --seed 7 -o out=cpu.npy"), "");
+    assert_eq!(s.prints("run a.fl --fn scale x=random:1001 by=2 --seed 7 -o out=interp.npy --device interp"), "");
+    let bytes = std::fs::read(s.path("cpu.npy")).unwrap();
+    assert_eq!(bytes.len(), 128 + 4 * 1001);
+    assert_eq!(bytes, std::fs::read(s.path("interp.npy")).unwrap());
+    assert_ne!(
+        s.prints("run a.fl --fn scale x=random:3 by=1"),
+        s.prints("run a.fl --fn scale x=random:3 by=1 --seed 1")
+    );
+    assert!(s.prints("run a.fl --fn scale x=cpu.npy by=0.5").starts_with('['));
+    assert_eq!(s.prints("run a.fl --fn pair x=ones:2 y=ones:2 -o most=most.npy"), "total = [2 2]\n");
+    assert_eq!(std::fs::read(s.path("most.npy")).unwrap()[128..], [1, 0, 0, 0]);
+    s.says(1, "run a.fl --fn pair x=cpu.npy y=ones:2", &["argument `x`", "of type i32, the file has f32"]);
+    s.says(1, "run a.fl --fn scale x=ones:2 by=cpu.npy", &["the parameter is f32, this has shape 1001"]);
+    s.says(1, "run a.fl --fn scale x=a.fl.npy by=1", &["a.fl.npy: No such file"]);
+    std::fs::write(s.path("bad.npy"), &bytes[..1000]).unwrap();
+    s.says(
+        1,
+        "run a.fl --fn scale x=bad.npy by=1",
+        &["bad.npy: the header asks for 4004 bytes of data, the file has 872"],
+    );
+    s.says(1, "run a.fl --fn scale x=ones:2 by=1 -o out=none/a.npy", &["none/a.npy: No such file"]);
+}
+
+#[test]
+fn takes_arguments_from_a_file() {
+    let s = Session::new(SOURCE);
+    std::fs::write(s.path("args"), "--fn scale # the function\n\n  x=arange:3\tby=2 # and more\n").unwrap();
+    assert_eq!(s.prints("run a.fl @args"), "[0. 2. 4.]\n");
+    s.says(1, "run a.fl @none", &["none: No such file"]);
+}
+
+#[test]
+fn checks() {
+    let s = Session::new(SOURCE);
+    let printed = s.prints("check a.fl");
+    assert!(printed.starts_with("fn scale(x: f32[n], by: f32) -> f32[n]\nfn pair("), "{printed}");
+    let s = Session::new("fn f(x: f32[n]) = y\n\nfn g(x: f32[n]) = x + z\n");
+    s.says(1, "check a.fl", &["a.fl:1:19", "a.fl:3:23", "error[E"]);
+    s.says(1, "run a.fl --fn f x=ones:1", &["a.fl:1:19"]);
+    s.says(1, "check none.fl", &["none.fl: No such file"]);
+    s.says(1, "check .", &["error: .: "]);
+    std::fs::write(s.path("latin.fl"), b"# caf\xe9\n").unwrap();
+    s.says(1, "check latin.fl", &["latin.fl: byte 5 is not UTF-8"]);
+}
+
+#[test]
+fn explains_arguments_that_do_not_fit() {
+    let s = Session::new(SOURCE);
+    s.says(2, "run a.fl x=ones:1", &["several functions and none is called `main`", "`scale`, `pair`, `pick`", "--fn"]);
+    s.says(2, "run a.fl --fn none", &["no function `none`", "`scale`"]);
+    s.says(2, "run a.fl --fn scale x=ones:1", &["missing arguments: by=VALUE", "fn scale(x: f32[n], by: f32)"]);
+    s.says(2, "run a.fl --fn scale x=ones:1 by=1 z=1", &["no parameter `z`", "fn scale(x: f32[n], by: f32)"]);
+    s.says(2, "run a.fl --fn scale x=ones:1 by=1 by=2", &["`by` is given twice"]);
+    s.says(2, "run a.fl --fn scale x=ones:1 by=1 -o y=a.npy", &["no result `y`", "-> f32[n]"]);
+    s.says(2, "run a.fl --fn scale x=ones:1 by=1 -o out=a.txt", &["only .npy"]);
+    s.says(2, "run a.fl --fn scale x=ones:1 1", &["expected NAME=VALUE"]);
+    s.says(2, "run a.fl --fn scale x=ones:1 by=one", &["argument `by`: the parameter is f32: give a number"]);
+    s.says(2, "run a.fl --fn scale x=3 by=1", &["argument `x`: the parameter is f32[n]: give a .npy file"]);
+    s.says(2, "run a.fl --fn scale x=ones:2y by=1", &["`2y` is not a shape"]);
+    s.says(1, "run a.fl --fn scale x=ones:2x2 by=1", &["the parameter is f32[n], this has shape 2x2"]);
+    s.says(2, "run a.fl --fn scale x=ones:1 by=1 --threads 0", &["--threads"]);
+    s.says(2, "run a.fl --fn scale x=ones:1 by=1 --device gpu", &["--device", "cpu, interp"]);
+    s.says(2, "go", &["unrecognized subcommand"]);
+}
+
+#[test]
+fn explains_calls_that_fail() {
+    let s = Session::new(SOURCE);
+    s.says(1, "run a.fl --fn pair x=ones:2 y=ones:3", &["2", "3", "axis 0 of x", "axis 0 of y"]);
+    for device in ["cpu", "interp"] {
+        let line = format!("run a.fl --fn pick x=ones:2 at=arange:4 --device {device}");
+        s.says(1, &line, &["subscript 2 is outside", "length 2", "a.fl:3:"]);
+    }
+    s.says(1, "run a.fl --fn scale x=ones:1000 by=1 --max-memory 1K", &["4004 bytes, the limit is 1024"]);
+    s.says(1, "run a.fl --fn scale x=ones:1000 by=1 --max-memory 5K", &["8004 bytes, the limit is 5120"]);
+    s.says(1, "run a.fl --fn scale x=zeros:4611686018427387904 by=1", &["larger than memory can be"]);
+    s.says(1, "run a.fl --fn scale x=zeros:1000000000000 by=1", &["the limit is"]);
+}
+
+#[test]
+fn helps() {
+    let s = Session::new(SOURCE);
+    for command in ["run", "check"] {
+        assert!(s.prints(&format!("{command} --help")).contains(&format!("Example: fuseloop {command} examples/")));
+    }
+    assert!(s.prints("--help").contains("Example: fuseloop run"));
+    assert!(s.prints("--version").starts_with("fuseloop "));
+}
+
+#[test]
+fn reports_times() {
+    let s = Session::new(SOURCE);
+    let output = s.run("run a.fl --fn scale x=ones:1 by=1 --time");
+    assert_eq!(text(&output.stdout), "[1.]\n");
+    let stderr = text(&output.stderr);
+    for stage in ["parse", "check", "lower", "compile", "text to callable", "run"] {
+        assert!(stderr.contains(&format!("{stage} ")), "{stderr}");
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn does_not_mind_a_closed_pipe() {
+    let s = Session::new(SOURCE);
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut child =
+        s.command("run a.fl --fn scale x=zeros:900 by=1").stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
+    let status = child.wait().unwrap();
+    assert_eq!(status.code(), Some(0));
+}
+
+#[test]
+fn the_examples_check() {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
+    let s = Session::new(SOURCE);
+    let mut count = 0;
+    for entry in std::fs::read_dir(examples).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|e| e == "fl") {
+            s.prints(&format!("check {}", path.display()));
+            count += 1;
+        }
+    }
+    assert!(count > 20);
+}
+
+#[test]
+fn reads_digits() {
+    let s = Session::new(SOURCE);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    for device in ["cpu", "interp"] {
+        let mut command = s.command("run examples/digits.fl @examples/digits/args --device");
+        let output = command.arg(device).current_dir(&root).output().unwrap();
+        let stdout = text(&output.stdout);
+        assert!(stdout.starts_with("accuracy = 0.97"), "{stdout}{}", text(&output.stderr));
+    }
+}
