@@ -3,5 +3,6 @@
 
 #![forbid(unsafe_code)]
 
+pub mod corpus;
 pub mod engines;
 pub mod generate;
