@@ -117,11 +117,11 @@ fn emit(
     b.append_block_params_for_function_params(entry);
     b.switch_to_block(entry);
     let &[buffers, table, begin, end, scratch, fault] = b.block_params(entry) else { unreachable!("six parameters") };
-    let params = Params { buffers, sizes: table, begin, end, scratch, fault };
+    let params = Params { buffers, sizes: table, scratch, fault };
     let fault_exit = b.create_block();
     b.set_cold_block(fault_exit);
     let helpers = Helpers::new(module, helpers);
-    let mut e = Emitter::new(b, helpers, program, &kernel.values, kernel.indices.len(), sizes, params, fault_exit);
+    let mut e = Emitter::new(b, helpers, program, kernel, sizes, params, fault_exit);
     match root(&kernel.body) {
         Some((before, Statement::Loop(l))) => {
             before.iter().for_each(|s| e.statement(s));

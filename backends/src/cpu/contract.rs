@@ -1,13 +1,427 @@
-//! stub
-use cranelift_codegen::ir::Value;
-use ir::Size;
-use ir::nest::Contraction;
+//! Contractions through the GEMM crate.
+//!
+//! The free indices are rows (only in the left factor), columns (only in the right one) or batch (the rest). For each
+//! point of the batch there is one product of matrices, whose rows, columns and inner numbers are the row-major numbers of
+//! their index groups. A factor that is a plain load with an even step along each group goes to the library where
+//! it lies; any other is packed, panel by panel, by a compiled nest. If the epilogue is one plain store the library writes there;
+//! else a tile of the result stays in scratch, and the epilogue runs over it while it is in cache.
 
-use super::emit::Emitter;
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{InstBuilder, Value};
+use ir::nest::{Block, BufferId, Contraction, Extent, IndexId, Op, Prologue, Statement, Subscript};
+use ir::{Affine, Dtype, Size, visit};
+
+use super::emit::{Emitter, Linear, own_memory};
+use super::jit::Helper;
+use super::nest::Axis;
+use crate::abi::GemmCall;
+
+/// Rows, columns and inner numbers of a tile: packed factors and the result together stay within a few MB.
+const ROWS: i64 = 512;
+const COLUMNS: i64 = 512;
+const INNER: i64 = 256;
+
+/// Indices with their extents, the last running fastest.
+type Dims = Vec<(IndexId, Extent)>;
+
+/// The index groups of a contraction.
+struct Groups {
+    batch: Dims,
+    rows: Dims,
+    columns: Dims,
+    inner: Dims,
+}
+
+impl Groups {
+    fn new(c: &Contraction) -> Groups {
+        let left = visit::free_indices(&c.left.body);
+        let right = visit::free_indices(&c.right.body);
+        let mut groups = Groups { batch: vec![], rows: vec![], columns: vec![], inner: c.reduce.clone() };
+        for (index, extent) in &c.free {
+            let group = match (left.contains(index), right.contains(index)) {
+                (true, false) => &mut groups.rows,
+                (false, true) => &mut groups.columns,
+                _ => &mut groups.batch,
+            };
+            group.push((*index, extent.clone()));
+        }
+        groups
+    }
+}
+
+/// The extents whose product is the range of a contraction's kernel: batch and rows.
+pub(super) fn range(c: &Contraction) -> Option<Vec<Size>> {
+    let groups = Groups::new(c);
+    groups.batch.iter().chain(&groups.rows).map(|(_, extent)| size(extent).cloned()).collect()
+}
+
+fn size(extent: &Extent) -> Option<&Size> {
+    match extent {
+        Extent::Affine(affine) => affine.as_size(),
+        Extent::Value(_) => None,
+    }
+}
+
+/// The row-major number of a group's indices, as an affine expression.
+fn number(dims: &Dims) -> Affine<IndexId> {
+    let mut sum = Affine::constant(0);
+    let mut stride = Size::constant(1);
+    for (index, extent) in dims.iter().rev() {
+        sum = sum.add(&Affine::index(*index).scale(&stride));
+        stride = size(extent).map_or_else(Size::default, |n| &stride * n);
+    }
+    sum
+}
+
+/// The step of an access from one number of a group to the next, if it is even.
+fn step(affine: &Affine<IndexId>, dims: &Dims) -> Option<Size> {
+    let Some((last, _)) = dims.last() else { return Some(Size::default()) };
+    for pair in dims.windows(2) {
+        let ((outer, _), (inner, extent)) = (&pair[0], &pair[1]);
+        if affine.coefficient(*outer) != &affine.coefficient(*inner) * size(extent)? {
+            return None;
+        }
+    }
+    Some(affine.coefficient(*last))
+}
+
+/// A matrix in memory: an access whose indices of two groups are fixed to 0, and its steps along them.
+struct InPlace {
+    buffer: BufferId,
+    origin: Linear,
+    down: Size,
+    across: Size,
+}
+
+/// The matrix behind an access, if it steps evenly along both groups.
+fn in_place(
+    e: &Emitter<'_>,
+    buffer: BufferId,
+    view: Option<&[Size]>,
+    at: &[Subscript],
+    (down, across): (&Dims, &Dims),
+) -> Option<InPlace> {
+    let linear = e.linear(buffer, view, at);
+    if !linear.values.is_empty() {
+        return None;
+    }
+    let steps = (step(&linear.affine, down)?, step(&linear.affine, across)?);
+    let mut origin = linear.affine.clone();
+    for (index, _) in down.iter().chain(across) {
+        origin = origin.sub(&Affine::index(*index).scale(&linear.affine.coefficient(*index)));
+    }
+    let origin = Linear { affine: origin, values: vec![] };
+    Some(InPlace { buffer, origin, down: steps.0, across: steps.1 })
+}
+
+/// Where a factor, or the result, lies for the library.
+enum Matrix {
+    InPlace(InPlace),
+    /// In scratch: how far it is from one row to the next and from one column to the next.
+    Panel {
+        local: BufferId,
+        down: i64,
+        across: i64,
+    },
+}
+
+/// One side of the product: its matrix, and how to fill it if it is a panel.
+struct Factor<'c> {
+    matrix: Matrix,
+    prologue: &'c Prologue,
+    down: Dims,
+    across: Dims,
+}
+
+/// Part of a matrix: where it begins and ends along a group.
+#[derive(Clone, Copy)]
+struct Span {
+    /// An index bound to the first number.
+    origin: IndexId,
+    from: Value,
+    to: Value,
+}
 
 impl Emitter<'_> {
-    pub(super) fn contract(&mut self, _c: &Contraction, _range: Option<(Value, Value)>) {}
+    /// A contraction, or the part of it in a range over batch and rows.
+    pub(super) fn contract(&mut self, c: &Contraction, part: Option<(Value, Value)>) {
+        let groups = Groups::new(c);
+        let dtype = self.dtype(c.result);
+        let left = self.factor(&c.left, &groups.rows, &groups.inner, dtype, (ROWS, INNER));
+        let right = self.factor(&c.right, &groups.inner, &groups.columns, dtype, (INNER, COLUMNS));
+        let result = match plain_store(c) {
+            Some((buffer, at)) if self.buffer_dtype(buffer) == dtype => {
+                in_place(self, buffer, None, at, (&groups.rows, &groups.columns)).map(Matrix::InPlace)
+            }
+            _ => None,
+        };
+        let result = result.unwrap_or_else(|| {
+            let local = self.local(dtype, (ROWS * COLUMNS) as usize);
+            let (down, across) =
+                if self.prefers(&c.epilogue, &groups.rows, &groups.columns) { (1, ROWS) } else { (COLUMNS, 1) };
+            Matrix::Panel { local, down, across }
+        });
+        let call = self.scratch(size_of::<GemmCall>());
+        let mut axes = self.axes(&groups.batch, &[&c.left.body, &c.right.body, &c.epilogue]);
+        let [rows, columns, inner] = [&groups.rows, &groups.columns, &groups.inner].map(|dims| self.count(dims));
+        axes.push(Axis { index: self.new_index(), merged: vec![], extent: rows });
+        let mut product = |e: &mut Self, from: Value, to: Value| {
+            e.product(c, &groups, (&left, &right, &result), call, (from, to), columns, inner);
+        };
+        if let Some(part) = part {
+            self.ranged(&axes, part, &mut product);
+        } else {
+            axes.pop();
+            self.nest(&axes, &[], &mut |e, _| {
+                let zero = e.int(0);
+                product(e, zero, rows);
+                vec![]
+            });
+        }
+    }
+
+    /// The numbers of a group.
+    fn count(&mut self, dims: &Dims) -> Value {
+        let mut count = self.int(1);
+        for (_, extent) in dims {
+            let n = self.extent(extent);
+            count = self.b.ins().imul(count, n);
+        }
+        count
+    }
+
+    fn factor<'c>(
+        &mut self,
+        prologue: &'c Prologue,
+        down: &Dims,
+        across: &Dims,
+        dtype: Dtype,
+        (most_down, most_across): (i64, i64),
+    ) -> Factor<'c> {
+        let plain = match prologue.body.as_slice() {
+            [Statement::Let { value, op: Op::Load { buffer, view, at } }] if *value == prologue.value => {
+                in_place(self, *buffer, view.as_deref(), at, (down, across)).map(Matrix::InPlace)
+            }
+            _ => None,
+        };
+        let matrix = plain.unwrap_or_else(|| {
+            let local = self.local(dtype, (most_down * most_across) as usize);
+            let fast_down = self.prefers(&prologue.body, down, across);
+            let (down, across) = if fast_down { (1, most_down) } else { (most_across, 1) };
+            Matrix::Panel { local, down, across }
+        });
+        Factor { matrix, prologue, down: down.clone(), across: across.clone() }
+    }
+
+    /// Whether memory runs along the first group rather than along the second.
+    fn prefers(&self, block: &Block, first: &Dims, second: &Dims) -> bool {
+        let along = |dims: &Dims| {
+            let Some((last, _)) = dims.last() else { return false };
+            let mut found = false;
+            visit::for_each_statement(block, &mut |statement| {
+                let linear = match statement {
+                    Statement::Let { op: Op::Load { buffer, view, at }, .. } => {
+                        self.linear(*buffer, view.as_deref(), at)
+                    }
+                    Statement::Store { buffer, at, .. } => self.linear(*buffer, None, at),
+                    _ => return,
+                };
+                found |= linear.affine.coefficient(*last).as_constant() == Some(1);
+            });
+            found
+        };
+        along(first) && (!along(second) || first.len() > 1)
+    }
+
+    /// The product of rows `from..to` with all columns, at one point of the batch.
+    #[expect(clippy::too_many_arguments, reason = "the parts of one product")]
+    fn product(
+        &mut self,
+        c: &Contraction,
+        groups: &Groups,
+        (left, right, result): (&Factor<'_>, &Factor<'_>, &Matrix),
+        call: Value,
+        (from, to): (Value, Value),
+        columns: Value,
+        inner: Value,
+    ) {
+        let whole = |m: &Matrix| matches!(m, Matrix::InPlace(_));
+        let all_whole = whole(&left.matrix) && whole(&right.matrix) && whole(result);
+        let whole_inner = whole(&left.matrix) && whole(&right.matrix);
+        let [row, column, at] = [(); 3].map(|()| self.new_index());
+        let zero = self.int(0);
+        self.tiles(row, (from, to), (!all_whole).then_some(ROWS), &mut |e, rows| {
+            e.tiles(column, (zero, columns), (!all_whole).then_some(COLUMNS), &mut |e, columns| {
+                // Once even if there is nothing to sum: the result is then 0.
+                e.repeat(&[zero], |e, state| {
+                    let from = state[0];
+                    e.bind(at, from);
+                    let next = if whole_inner { inner } else { e.b.ins().iadd_imm_s(from, INNER) };
+                    let to = e.least(next, inner);
+                    let span = Span { origin: at, from, to };
+                    e.fill(left, rows, span);
+                    e.fill(right, span, columns);
+                    e.multiply(c, (left, right, result), call, [rows, span, columns]);
+                    (e.b.ins().icmp(IntCC::SignedLessThan, next, inner), vec![next])
+                });
+                if let Matrix::Panel { local, down, across } = result {
+                    e.epilogue(c, groups, (*local, *down, *across), rows, columns);
+                }
+            });
+        });
+    }
+
+    /// Runs `body` on each tile of `from..to`, or on all of it at once.
+    fn tiles(
+        &mut self,
+        origin: IndexId,
+        (from, to): (Value, Value),
+        step: Option<i64>,
+        body: &mut dyn FnMut(&mut Self, Span),
+    ) {
+        let Some(step) = step else {
+            let some = self.b.ins().icmp(IntCC::SignedLessThan, from, to);
+            self.when(some, &[], |e| {
+                e.bind(origin, from);
+                body(e, Span { origin, from, to });
+                vec![]
+            });
+            return;
+        };
+        self.counted(from, to, step, &[], |e, from, _| {
+            e.bind(origin, from);
+            let next = e.b.ins().iadd_imm_s(from, step);
+            let to = e.least(next, to);
+            body(e, Span { origin, from, to });
+            vec![]
+        });
+    }
+
+    /// Computes a packed factor's part.
+    fn fill(&mut self, factor: &Factor<'_>, down: Span, across: Span) {
+        let Matrix::Panel { local, down: down_step, across: across_step } = &factor.matrix else { return };
+        let mut body = factor.prologue.body.clone();
+        let at = place((&factor.down, down, *down_step), (&factor.across, across, *across_step));
+        body.push(Statement::Store { buffer: *local, at: vec![Subscript::Affine(at)], value: factor.prologue.value });
+        if *down_step == 1 {
+            self.two_groups((&factor.across, across), (&factor.down, down), &body);
+        } else {
+            self.two_groups((&factor.down, down), (&factor.across, across), &body);
+        }
+    }
+
+    /// Runs a body whose iterations are independent over parts of two groups.
+    fn two_groups(&mut self, outer: (&Dims, Span), inner: (&Dims, Span), body: &Block) {
+        let outer_axes = self.axes(outer.0, &[body]);
+        let inner_axes = self.axes(inner.0, &[body]);
+        let inside = |e: &mut Self| match inner_axes.split_last() {
+            Some((last, _)) => {
+                let range = (inner.1.from, inner.1.to);
+                e.ranged(&inner_axes, range, &mut |e, from, to| e.innermost(last, from, to, body));
+            }
+            None => e.block(body),
+        };
+        let Some((last, _)) = outer_axes.split_last() else { return inside(self) };
+        self.ranged(&outer_axes, (outer.1.from, outer.1.to), &mut |e, from, to| {
+            e.counted(from, to, 1, &[], |e, i, _| {
+                e.bind(last.index, i);
+                inside(e);
+                vec![]
+            });
+        });
+    }
+
+    fn epilogue(
+        &mut self,
+        c: &Contraction,
+        groups: &Groups,
+        (local, down, across): (BufferId, i64, i64),
+        rows: Span,
+        columns: Span,
+    ) {
+        let at = place((&groups.rows, rows, down), (&groups.columns, columns, across));
+        let load = Op::Load { buffer: local, view: None, at: vec![Subscript::Affine(at)] };
+        let mut body = vec![Statement::Let { value: c.result, op: load }];
+        body.extend(c.epilogue.iter().cloned());
+        if down == 1 {
+            self.two_groups((&groups.columns, columns), (&groups.rows, rows), &body);
+        } else {
+            self.two_groups((&groups.rows, rows), (&groups.columns, columns), &body);
+        }
+    }
+
+    /// The address of a matrix's part, and its steps in elements.
+    fn part(&mut self, matrix: &Matrix, down: Span, across: Span) -> (Value, Value, Value) {
+        match matrix {
+            Matrix::Panel { local, down, across } => (self.base(*local), self.int(*down), self.int(*across)),
+            Matrix::InPlace(m) => {
+                let (start, near) = self.address(m.buffer, &m.origin);
+                let (down_step, across_step) = (self.size(&m.down), self.size(&m.across));
+                let rows = self.b.ins().imul(down.from, down_step);
+                let columns = self.b.ins().imul(across.from, across_step);
+                let elements = self.b.ins().iadd(rows, columns);
+                let width = self.buffer_dtype(m.buffer).bytes();
+                let bytes = self.b.ins().imul_imm_s(elements, width as i64);
+                let start = self.b.ins().iadd_imm_s(start, i64::from(near));
+                (self.b.ins().iadd(start, bytes), down_step, across_step)
+            }
+        }
+    }
+
+    /// One call of the library.
+    fn multiply(
+        &mut self,
+        c: &Contraction,
+        (left, right, result): (&Factor<'_>, &Factor<'_>, &Matrix),
+        call: Value,
+        [rows, inner, columns]: [Span; 3],
+    ) {
+        let [m, k, n] = [rows, inner, columns].map(|span| self.b.ins().isub(span.to, span.from));
+        let (a, a_row, a_column) = self.part(&left.matrix, rows, inner);
+        let (b, b_row, b_column) = self.part(&right.matrix, inner, columns);
+        let (to, c_row, c_column) = self.part(result, rows, columns);
+        let more = self.b.ins().icmp_imm_s(IntCC::NotEqual, inner.from, 0);
+        let accumulate = self.b.ins().uextend(cranelift_codegen::ir::types::I64, more);
+        macro_rules! fields {
+            ($($field:ident = $value:expr),* $(,)?) => {
+                [$((std::mem::offset_of!(GemmCall, $field), $value)),*]
+            };
+        }
+        let fields = fields![
+            m = m,
+            k = k,
+            n = n,
+            a = a,
+            a_row = a_row,
+            a_column = a_column,
+            b = b,
+            b_row = b_row,
+            b_column = b_column,
+            c = to,
+            c_row = c_row,
+            c_column = c_column,
+            accumulate = accumulate,
+        ];
+        for (offset, value) in fields {
+            self.b.ins().store(own_memory(), value, call, i32::try_from(offset).expect("a small record"));
+        }
+        let helper = if self.dtype(c.result) == Dtype::F32 { Helper::GemmF32 } else { Helper::GemmF64 };
+        self.helpers.run(&mut self.b, helper, &[call]);
+    }
 }
-pub(super) fn range(_c: &Contraction) -> Option<Vec<Size>> {
-    None
+
+/// The element of a panel for the numbers of two groups, counted from where their spans begin.
+fn place(down: (&Dims, Span, i64), across: (&Dims, Span, i64)) -> Affine<IndexId> {
+    let one = |(dims, span, step): (&Dims, Span, i64)| {
+        number(dims).sub(&Affine::index(span.origin)).scale(&Size::constant(step))
+    };
+    one(down).add(&one(across))
+}
+
+/// The store that the epilogue consists of, if it only stores the result.
+fn plain_store(c: &Contraction) -> Option<(BufferId, &[Subscript])> {
+    match c.epilogue.as_slice() {
+        [Statement::Store { buffer, at, value }] if *value == c.result => Some((*buffer, at)),
+        _ => None,
+    }
 }

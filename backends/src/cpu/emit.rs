@@ -7,7 +7,7 @@ use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{self as cl, AliasRegionData, BlockArg, InstBuilder, MemFlagsData, Type, Value};
 use cranelift_frontend::FunctionBuilder;
 use ir::build::Values;
-use ir::nest::{BufferId, IndexId, Program, Subscript, ValueId};
+use ir::nest::{BufferId, IndexId, Kernel, Program, Subscript, ValueId};
 use ir::{Affine, Dtype, Size};
 
 use super::jit::Helpers;
@@ -79,13 +79,11 @@ pub(super) struct Emitter<'a> {
     pub(super) fault_exit: cl::Block,
 }
 
-/// The parameters of the function; see `abi::KernelFn`.
+/// The parameters of the function that emitters use; see `abi::KernelFn`.
 #[derive(Clone, Copy)]
 pub(super) struct Params {
     pub(super) buffers: Value,
     pub(super) sizes: Value,
-    pub(super) begin: Value,
-    pub(super) end: Value,
     pub(super) scratch: Value,
     pub(super) fault: Value,
 }
@@ -105,8 +103,7 @@ impl<'a> Emitter<'a> {
         b: FunctionBuilder<'a>,
         helpers: Helpers<'a>,
         program: &'a Program,
-        kernel_values: &'a Values,
-        index_count: usize,
+        kernel: &'a Kernel,
         sizes: &'a mut SizeTable,
         params: Params,
         fault_exit: cl::Block,
@@ -115,10 +112,10 @@ impl<'a> Emitter<'a> {
             b,
             helpers,
             program,
-            scope: Scope::new(kernel_values),
+            scope: Scope::new(&kernel.values),
             sizes,
             indices: SecondaryMap::new(),
-            fresh_index: u32::try_from(index_count).unwrap_or(u32::MAX),
+            fresh_index: u32::try_from(kernel.indices.len()).unwrap_or(u32::MAX),
             depth: 0,
             locals: vec![],
             scratch_used: 0,

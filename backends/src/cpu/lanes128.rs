@@ -222,7 +222,7 @@ impl Lanes128<'_, '_> {
     }
 
     /// A scalar in register form as it stands in a lane.
-    fn to_lane(&mut self, dtype: Dtype, v: Value) -> Value {
+    fn lane(&mut self, dtype: Dtype, v: Value) -> Value {
         let b = &mut self.e.b;
         match dtype {
             Dtype::Bool => {
@@ -260,10 +260,10 @@ impl Lanes128<'_, '_> {
         let count = ty.lane_count() as usize;
         let mut parts = vec![];
         for chunk in scalars.chunks(count) {
-            let first = self.to_lane(dtype, chunk[0]);
+            let first = self.lane(dtype, chunk[0]);
             let mut v = self.e.b.ins().scalar_to_vector(ty, first);
             for (lane, scalar) in chunk.iter().enumerate().skip(1) {
-                let scalar = self.to_lane(dtype, *scalar);
+                let scalar = self.lane(dtype, *scalar);
                 v = self.e.b.ins().insertlane(v, scalar, u8::try_from(lane).expect("few lanes"));
             }
             parts.push(v);
@@ -371,7 +371,7 @@ impl LeafEmitter for Lanes128<'_, '_> {
 
     fn uniform(&mut self, dtype: Dtype, value: ValueId) -> Parts {
         let scalar = self.e.value(value);
-        let lane = self.to_lane(dtype, scalar);
+        let lane = self.lane(dtype, scalar);
         let splat = self.e.b.ins().splat(vector(dtype, false), lane);
         vec![splat; if is_wide(dtype) { 2 } else { 1 }]
     }

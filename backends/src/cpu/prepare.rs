@@ -60,7 +60,7 @@ fn block(values: &mut Values, body: Block) -> Block {
 fn for_library(values: &Values, c: &Contraction) -> bool {
     let sized =
         |dims: &[(IndexId, Extent)]| dims.iter().all(|(_, e)| matches!(e, Extent::Affine(a) if a.as_size().is_some()));
-    false && matches!(values[c.result], Dtype::F32 | Dtype::F64) && sized(&c.free) && sized(&c.reduce)
+    matches!(values[c.result], Dtype::F32 | Dtype::F64) && sized(&c.free) && sized(&c.reduce)
 }
 
 /// A contraction as ordinary loops.
@@ -149,7 +149,8 @@ fn copy(values: &mut Values, body: &Block, at: &BTreeMap<IndexId, i64>, out: &mu
 
 /// Joins the elements of a reduction in its order; there are fewer than a block or the lanes of a chunk.
 fn join(values: &mut Values, r: &Reduction, elements: Vec<ValueId>, out: &mut Block) {
-    const { assert!(UNROLL_ITERATIONS as usize <= LANES && UNROLL_ITERATIONS as usize <= BLOCK) };
+    // One element a lane at most, and less than a block.
+    const { assert!(UNROLL_ITERATIONS as usize <= LANES && LANES <= BLOCK) };
     let fold = Fold { op: r.op, dtype: values[r.input] };
     let define = |values: &mut Values, out: &mut Block, op: Op| {
         let value = values.push(fold.dtype);

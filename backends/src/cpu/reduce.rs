@@ -406,12 +406,11 @@ impl Emitter<'_> {
     pub(super) fn reduce(&mut self, l: &Loop, reductions: &[Reduction]) {
         let axes = self.axes(&l.dims, &[&l.body]);
         let folds: Vec<Fold> = reductions.iter().map(|r| Fold { op: r.op, dtype: self.dtype(r.input) }).collect();
-        if let [axis] = axes.as_slice() {
-            if reductions.iter().zip(&folds).all(|(r, f)| in_lanes(*f, r.order)) {
-                let inputs: Vec<ValueId> = reductions.iter().map(|r| r.input).collect();
-                if let Some(leaf) = Leaf::build(self, axis.index, &l.body, &inputs) {
-                    return self.reduce_leaf(axis, &l.body, &leaf, reductions, &folds);
-                }
+        let lanes = reductions.iter().zip(&folds).all(|(r, f)| in_lanes(*f, r.order));
+        if let ([axis], true) = (axes.as_slice(), lanes) {
+            let inputs: Vec<ValueId> = reductions.iter().map(|r| r.input).collect();
+            if let Some(leaf) = Leaf::build(self, axis.index, &l.body, &inputs) {
+                return self.reduce_leaf(axis, &l.body, &leaf, reductions, &folds);
             }
         }
         let accumulators: Vec<Accumulator> =
