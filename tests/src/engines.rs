@@ -2,16 +2,20 @@
 
 use std::fmt;
 
+use backends::cpu::{self, RunError as CpuError};
 use grammar::Diagnostic;
 use interp::nest::RunError as InterpError;
-use ir::array::{Array, ArrayRef};
-use ir::bind::{BindError, Fault};
+use ir::Dtype;
+use ir::array::{Array, ArrayMut, ArrayRef};
+use ir::bind::{BindError, Binding, Fault};
 use ir::nest::Program;
 
 /// A function of a source, ready to run on every engine.
 pub struct Compiled {
     /// Its loop nests.
     pub program: Program,
+    /// The same, compiled for the CPU.
+    module: cpu::Module,
 }
 
 /// Why there is nothing to run.
@@ -28,11 +32,13 @@ pub enum Rejected {
 pub enum Engine {
     /// The reference interpreter.
     Interp,
+    /// Compiled code, on so many threads.
+    Cpu(usize),
 }
 
 impl Engine {
     /// Every engine; the first is what the others are held to.
-    pub const ALL: [Engine; 1] = [Engine::Interp];
+    pub const ALL: [Engine; 3] = [Engine::Interp, Engine::Cpu(1), Engine::Cpu(2)];
 }
 
 /// What a call gives: results, or why there are none.
@@ -88,7 +94,9 @@ pub fn compile(source: &str, entry: &str) -> Result<Compiled, Rejected> {
     let file = grammar::parse(source).map_err(Rejected::Source)?;
     let checked = compiler::check::check(&file, entry).map_err(Rejected::Source)?;
     let program = compiler::pipeline::compile(&checked).map_err(|error| Rejected::Compiler(error.to_string()))?;
-    Ok(Compiled { program })
+    let module = cpu::Module::compile(&program, &cpu::Options::default());
+    let module = module.map_err(|error| Rejected::Compiler(error.to_string()))?;
+    Ok(Compiled { program, module })
 }
 
 impl Compiled {
@@ -101,6 +109,41 @@ impl Compiled {
                 Err(InterpError::Fault(fault)) => Outcome::Fault(fault),
                 Err(other) => Outcome::Broken(format!("{other:?}")),
             },
+            Engine::Cpu(threads) => self.run_cpu(inputs, threads),
         }
+    }
+
+    fn run_cpu(&self, inputs: &[ArrayRef<'_>], threads: usize) -> Outcome {
+        let outputs = match self.outputs(inputs) {
+            Ok(outputs) => outputs,
+            Err(error) => return Outcome::Refused(error),
+        };
+        let mut written = outputs.clone();
+        let mut lent: Vec<ArrayMut<'_>> = written.iter_mut().map(Array::as_mut).collect();
+        let untouched = |written: &[Array]| outputs.iter().zip(written).all(|(a, b)| a.bytes() == b.bytes());
+        match self.module.run(inputs, &mut lent, threads) {
+            Ok(()) => Outcome::Results(written),
+            Err(_) if !untouched(&written) => Outcome::Broken("a run without results has written outputs".into()),
+            Err(CpuError::Bind(error)) => Outcome::Refused(error),
+            Err(CpuError::Fault(fault)) => Outcome::Fault(fault),
+            Err(other) => Outcome::Broken(other.to_string()),
+        }
+    }
+
+    /// Memory for the results, filled with what no program leaves by chance.
+    fn outputs(&self, inputs: &[ArrayRef<'_>]) -> Result<Vec<Array>, BindError> {
+        let binding = Binding::new(&self.program, inputs)?;
+        let array = |id| {
+            let dtype = self.program.buffers[id].dtype;
+            let shape = binding.shape(&self.program, id)?;
+            let mut array = Array::zeros(dtype, &shape).map_err(|_| BindError::Length {
+                buffer: id,
+                axis: 0,
+                value: Err(ir::size::SizeError::Overflow),
+            })?;
+            array.bytes_mut().fill(if dtype == Dtype::Bool { 1 } else { 0xa5 });
+            Ok(array)
+        };
+        self.program.outputs().into_iter().map(array).collect()
     }
 }
