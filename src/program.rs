@@ -120,10 +120,14 @@ impl Errors {
         &self.diagnostics
     }
 
-    /// The errors drawn over the source, a blank line between them.
+    /// The errors drawn over the source, a blank line between them: as many as anybody reads.
     pub fn render(&self, style: Style) -> String {
-        let drawn = self.diagnostics.iter().map(|d| draw(&self.source, &Report::from(d), style));
-        drawn.collect::<Vec<_>>().join("\n\n")
+        let shown = self.diagnostics.iter().take(grammar::MAX_ERRORS);
+        let mut drawn: Vec<String> = shown.map(|d| draw(&self.source, &Report::from(d), style)).collect();
+        if self.diagnostics.len() > drawn.len() {
+            drawn.push(format!("and {} more errors", self.diagnostics.len() - drawn.len()));
+        }
+        drawn.join("\n\n")
     }
 }
 

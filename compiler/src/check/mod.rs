@@ -39,7 +39,8 @@ use ir::{Origin, Size};
 
 pub use signature::signature;
 
-/// Expressions of a checked function, every call inlined, beyond which the checker refuses.
+/// Expressions of a checked function, every call inlined, beyond which the checker refuses; so many may all functions
+/// of a file have together.
 pub const MAX_EXPRS: usize = 2_000_000;
 /// Axes that an array may have.
 pub const MAX_RANK: usize = 16;
@@ -70,9 +71,19 @@ pub fn check_all(file: &File) -> Result<Vec<Checked>, Vec<Diagnostic>> {
     let mut errors = vec![];
     let functions = functions(file, &mut errors);
     let mut all = vec![];
-    for k in 0..file.functions.len() {
-        let checked = Checker::new(file, &functions).entry(k);
-        all.extend(merge(&mut errors, checked));
+    let mut exprs = 0;
+    for (k, function) in file.functions.iter().enumerate() {
+        let checked = merge(&mut errors, Checker::new(file, &functions).entry(k));
+        exprs += checked.as_ref().map_or(0, |c| c.exprs.len());
+        all.extend(checked);
+        if exprs > MAX_EXPRS {
+            let message = format!("the functions have more than {MAX_EXPRS} operations when their calls are inlined");
+            errors.push(Diagnostic::new(codes::TOO_LARGE, function.name.span, message));
+        }
+        // What follows would take as long again.
+        if errors.iter().any(|e| e.code == codes::TOO_LARGE) {
+            break;
+        }
     }
     if errors.is_empty() { Ok(all) } else { Err(errors) }
 }
