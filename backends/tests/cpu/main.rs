@@ -1,7 +1,9 @@
 //! The compiled engine against the interpreter: the same bits (any NaN equal to any NaN) for every construct of
 //! loop nests, every type and the sizes at which the canonical orders turn.
 
+mod calls;
 mod harness;
 mod leaves;
 mod nests;
+mod random;
 mod reductions;

@@ -1,0 +1,149 @@
+//! Calls: what they refuse, memory that is not aligned, many modules, many threads, many sizes.
+
+use backends::cpu::{CompileError, Module, Options, RunError};
+use ir::array::{Array, ArrayMut, ArrayRef};
+use ir::{Dtype, Scalar};
+
+use crate::harness::{Random, agree, compile, inputs, outputs, parse, run};
+
+const ADD: &str = "program @p { symbol n = dim 0 of input 0 input 0 %x: f32[n] input 1 %b: f32[n] output %y: f32[n]
+    require n == n as \"a\", \"b\" at 0..0
+    kernel @k { parallel i < n { v0 = load %x[i] v1 = load %b[i] v2 = add v0, v1 store %y[i], v2 } } }";
+
+#[test]
+fn outputs_are_checked() {
+    let program = parse(ADD);
+    let module = compile(&program);
+    let inputs = inputs(&program, &[5], &mut Random(1), false);
+    let refs: Vec<ArrayRef<'_>> = inputs.iter().map(Array::as_ref).collect();
+    let try_with = |mut outputs: Vec<Array>| {
+        let mut given: Vec<ArrayMut<'_>> = outputs.iter_mut().map(Array::as_mut).collect();
+        module.run(&refs, &mut given, 1)
+    };
+    let zeros = |dtype, shape: &[usize]| Array::zeros(dtype, shape).unwrap();
+    assert_eq!(try_with(vec![zeros(Dtype::F32, &[5])]), Ok(()));
+    assert_eq!(try_with(vec![]), Err(RunError::OutputCount { expected: 1, found: 0 }));
+    let wrong = RunError::OutputDtype { output: 0, expected: Dtype::F32, found: Dtype::F64 };
+    assert_eq!(try_with(vec![zeros(Dtype::F64, &[5])]), Err(wrong));
+    let wrong = RunError::OutputShape { output: 0, expected: vec![5], found: vec![6] };
+    assert_eq!(try_with(vec![zeros(Dtype::F32, &[6])]), Err(wrong));
+    assert!(matches!(module.run(&refs[..1], &mut [], 1), Err(RunError::Bind(_))));
+}
+
+#[test]
+fn arrays_need_not_be_aligned() {
+    let program = parse(ADD);
+    let module = compile(&program);
+    let inputs = inputs(&program, &[1000], &mut Random(2), false);
+    let expected = run(&program, &module, &inputs, 1).1;
+    for shift in [1, 2, 3, 4] {
+        let shifted: Vec<Vec<u8>> = inputs.iter().map(|a| [&vec![0; shift], a.bytes()].concat()).collect();
+        let refs: Vec<_> =
+            shifted.iter().map(|bytes| ArrayRef::new(Dtype::F32, &[1000], &bytes[shift..]).unwrap()).collect();
+        let mut out = vec![0; 4000 + shift];
+        let mut given = [ArrayMut::new(Dtype::F32, &[1000], &mut out[shift..]).unwrap()];
+        module.run(&refs, &mut given, 2).unwrap();
+        assert_eq!(Array::from_bytes(Dtype::F32, &[1000], &out[shift..]).unwrap(), expected[0]);
+    }
+}
+
+#[test]
+fn one_module_serves_many_threads_and_sizes() {
+    let program = parse(ADD);
+    let module = compile(&program);
+    std::thread::scope(|scope| {
+        for seed in 0..4 {
+            let (program, module) = (&program, &module);
+            scope.spawn(move || {
+                for n in [0, 1, 100, 10_000] {
+                    let inputs = inputs(program, &[n], &mut Random(seed), false);
+                    agree(program, module, &inputs, "shared");
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn modules_come_and_go() {
+    for _ in 0..200 {
+        let program = parse(ADD);
+        let inputs = inputs(&program, &[3], &mut Random(3), false);
+        assert!(run(&program, &compile(&program), &inputs, 1).0.is_ok());
+    }
+}
+
+#[test]
+fn threads_change_nothing() {
+    let program = parse(
+        "program @p { symbol n = dim 0 of input 0 symbol m = dim 1 of input 0 input 0 %x: f32[n, m] output %y: f32[n, m]
+         kernel @k { parallel i < n, j < m { v0 = load %x[i, j] v1 = load %x[i, 0] v2 = div v0, v1 store %y[i, j], v2 } } }",
+    );
+    let module = compile(&program);
+    for sizes in [[1, 1000], [1000, 1], [7, 13], [3, 0]] {
+        let inputs = inputs(&program, &sizes, &mut Random(4), false);
+        let one = run(&program, &module, &inputs, 1).1;
+        for threads in [2, 3, 8, 1000] {
+            assert_eq!(run(&program, &module, &inputs, threads).1, one, "{threads} threads");
+        }
+    }
+}
+
+#[test]
+fn the_first_fault_is_reported_at_any_number_of_threads() {
+    let program = parse(
+        "program @p { symbol n = dim 0 of input 0 input 0 %j: i64[n] output %y: i64[n]
+         site0 = axis 0 of \"x\" at 0..0
+         kernel @k { parallel i < n { v0 = load %j[i] v1 = check v0 < n at site0 store %y[i], v1 } } }",
+    );
+    let module = compile(&program);
+    let mut indices: Vec<Scalar> = (0..50_000).map(Scalar::I64).collect();
+    indices[20_000] = Scalar::I64(-7);
+    indices[20_001] = Scalar::I64(99_999);
+    indices[49_000] = Scalar::I64(i64::MIN);
+    let inputs = [Array::from_scalars(Dtype::I64, &[50_000], &indices).unwrap()];
+    for threads in [1, 2, 3] {
+        for _ in 0..20 {
+            let (result, after) = run(&program, &module, &inputs, threads);
+            let Err(RunError::Fault(fault)) = result else { panic!("{result:?}") };
+            assert_eq!((fault.index, fault.bound), (-7, 50_000));
+            assert_eq!(after, outputs(&program, &inputs));
+        }
+    }
+}
+
+#[test]
+fn a_size_without_a_value_is_refused() {
+    let program = parse(
+        "program @p { symbol n = value of input 0 input 0 %n: i64[] output %y: i64[]
+         kernel @k { v0 = affine n * n * n store %y[], v0 } }",
+    );
+    let module = compile(&program);
+    for n in [3, i64::MAX] {
+        agree(&program, &module, &inputs(&program, &[n], &mut Random(5), false), "cube");
+    }
+}
+
+#[test]
+fn long_kernels_compile_and_longer_ones_are_refused() {
+    let long = |operations: usize| {
+        let mut text = String::from(
+            "program @p { symbol n = dim 0 of input 0 input 0 %x: f32[n] output %y: f32[n]
+             kernel @k { parallel i < n { v0 = load %x[i]\n",
+        );
+        for k in 1..=operations {
+            // Each value is used twice, the second time much later.
+            text += &format!("v{k} = add v{}, v{}\n", k - 1, k / 2);
+        }
+        text + &format!("store %y[i], v{operations} }} }} }}")
+    };
+    for operations in [500, 5_000] {
+        let program = parse(&long(operations));
+        let started = std::time::Instant::now();
+        let module = compile(&program);
+        assert!(started.elapsed().as_secs() < 60, "{operations} operations");
+        agree(&program, &module, &inputs(&program, &[37], &mut Random(6), false), "long");
+    }
+    let refused = Module::compile(&parse(&long(30_000)), &Options::default());
+    assert!(matches!(refused, Err(CompileError::TooLarge { .. })));
+}
