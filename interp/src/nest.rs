@@ -5,6 +5,8 @@
 //! is stored at most once a kernel, and what is loaded was stored before, by the same iteration of every
 //! parallel loop around. For that each element has a time of storing, and each iteration a time of beginning.
 
+use std::collections::BTreeMap;
+
 use ir::array::{Array, ArrayError, ArrayRef};
 use ir::bind::{BindError, Binding, Fault};
 use ir::nest::{
@@ -25,8 +27,8 @@ pub struct Outcome {
     pub traffic: Vec<KernelTraffic>,
 }
 
-/// Loads and stores of a kernel, by buffer.
-pub type KernelTraffic = Vec<Traffic>;
+/// Loads and stores of a kernel, for each buffer that it touches.
+pub type KernelTraffic = BTreeMap<BufferId, Traffic>;
 
 /// Loads and stores of one buffer, in elements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -225,7 +227,6 @@ impl<'p, 'a> Machine<'p, 'a> {
         clock: u64,
     ) -> Machine<'p, 'a> {
         let Kernel { indices, values, .. } = &program.kernels[kernel];
-        let width = |bytes: usize| u64::try_from(bytes).unwrap_or(0);
         Machine {
             program,
             binding,
@@ -238,12 +239,13 @@ impl<'p, 'a> Machine<'p, 'a> {
             clock,
             began: clock,
             around: vec![],
-            traffic: program
-                .buffers
-                .values()
-                .map(|b| Traffic { width: width(b.dtype.bytes()), ..Traffic::default() })
-                .collect(),
+            traffic: KernelTraffic::new(),
         }
+    }
+
+    fn traffic(&mut self, buffer: BufferId) -> &mut Traffic {
+        let width = self.program.buffers[buffer].dtype.bytes() as u64;
+        self.traffic.entry(buffer).or_insert(Traffic { width, ..Traffic::default() })
     }
 
     fn explain(&self, stop: Stop<'p>) -> RunError {
@@ -403,6 +405,7 @@ impl<'p, 'a> Machine<'p, 'a> {
         view: Option<&[Size]>,
         at: &[Subscript],
     ) -> Step<'p, Scalar> {
+        self.traffic(buffer).loads += 1;
         let seen = view.map(|view| view.iter().map(|n| self.size(n)).collect::<Vec<_>>());
         let memory = &self.memory[slot(buffer)];
         if let Some(seen) = &seen
@@ -411,7 +414,6 @@ impl<'p, 'a> Machine<'p, 'a> {
             return Err(Stop::Access(statement, Problem::View));
         }
         let element = self.element(statement, seen.as_deref().unwrap_or(&memory.shape), at)?;
-        self.traffic[slot(buffer)].loads += 1;
         if let Some(time) = memory.stored.get(element) {
             let visible = |(began, iteration): &(u64, u64)| *time < *began || *time >= *iteration;
             if *time == 0 || !self.around.iter().all(visible) {
@@ -423,7 +425,7 @@ impl<'p, 'a> Machine<'p, 'a> {
 
     fn store(&mut self, statement: &'p Statement, buffer: BufferId, at: &[Subscript], value: Scalar) -> Step<'p> {
         let element = self.element(statement, &self.memory[slot(buffer)].shape, at)?;
-        self.traffic[slot(buffer)].stores += 1;
+        self.traffic(buffer).stores += 1;
         let memory = &mut self.memory[slot(buffer)];
         let (Some(time), Contents::Own(array)) = (memory.stored.get_mut(element), &mut memory.contents) else {
             return Err(Stop::Access(statement, Problem::NotWritable));

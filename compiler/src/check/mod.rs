@@ -41,7 +41,7 @@ pub use signature::signature;
 
 /// Expressions of a checked function, every call inlined, beyond which the checker refuses; so many may all functions
 /// of a file have together.
-pub const MAX_EXPRS: usize = 2_000_000;
+pub const MAX_EXPRS: usize = 1_000_000;
 /// Axes that an array may have.
 pub const MAX_RANK: usize = 16;
 

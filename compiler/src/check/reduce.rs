@@ -112,6 +112,15 @@ impl Checker<'_> {
             self.error(Diagnostic::new(codes::OUTSIDE, span, message).help("include the element itself: `k <= i`"));
             return None;
         }
+        let bounded = |i: &IndexId| match &self.out.indices[*i].extent {
+            Extent::Affine(extent) => extent.terms().iter().any(|(j, _)| over.contains(j)),
+            Extent::Dynamic(e) => self.free(*e).iter().any(|j| over.contains(j)),
+        };
+        if matches!(op, ReduceOp::ArgMax | ReduceOp::ArgMin) && over.iter().any(bounded) {
+            let message = format!("{who} over indices of which one bounds another is not taken yet");
+            self.error(Diagnostic::new(codes::NOT_YET, span, message));
+            return None;
+        }
         let order = match (op.depends_on_order(dtype), prefix) {
             (false, _) => Order::Free,
             (true, Some(_)) => Order::Scan,
