@@ -159,10 +159,10 @@ impl<'b> Value<'b> {
         self.builder.float
     }
 
-    /// A constant of the function's float type.
+    /// A constant of this value's float type, or the function's if this is none.
     #[expect(clippy::cast_possible_truncation, reason = "constants are given as f64 and rounded to the type")]
     pub(super) fn real(self, x: f64) -> Value<'b> {
-        self.builder.constant(match self.float() {
+        self.builder.constant(match Float::of(self.dtype).unwrap_or(self.float()) {
             Float::F32 => Scalar::F32(x as f32),
             Float::F64 => Scalar::F64(x),
         })
@@ -232,7 +232,6 @@ impl<'b> Value<'b> {
     }
 
     /// Where this `bool` is true the values of `then`, else those of `otherwise`; only one is evaluated.
-    #[expect(dead_code, reason = "for argument reductions")]
     pub(super) fn branch<const N: usize>(
         self,
         then: impl FnOnce() -> [Value<'b>; N],
@@ -263,7 +262,6 @@ impl<'b> Value<'b> {
         self.builder.define(to, Op::Bitcast(to, self.id))
     }
 
-    #[expect(dead_code, reason = "for argument reductions")]
     pub(super) fn cast(self, to: Dtype) -> Value<'b> {
         self.builder.define(to, Op::Cast(to, self.id))
     }

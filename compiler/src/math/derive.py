@@ -81,8 +81,14 @@ def rounded_fit(exponents, target, weight, lo, hi, bits):
         lo,
         hi,
     )
-    # Round one after another; the later ones take over, by least squares, what rounding took from this one.
-    count = 6 * len(exponents)
+    return rounded(fit, exponents, target, weight, lo, hi, bits)
+
+
+def rounded(fit, exponents, target, weight, lo, hi, bits):
+    """Rounds the coefficients of a fit; (coefficients, error). Those still to be rounded take over, by least squares,
+    what rounding takes from the others."""
+    fit = list(fit)
+    count = 6 * len(fit)
     xs = [(mp.mpf(lo) + hi) / 2 - (mp.mpf(hi) - lo) / 2 * mp.cos(mp.pi * (i + 0.5) / count) for i in range(count)]
     weights = [weight(x) for x in xs]
     for k, e in enumerate(exponents):
@@ -93,7 +99,7 @@ def rounded_fit(exponents, target, weight, lo, hi, bits):
             b = mp.matrix([w * (exact - fit[k]) * x**e for x, w in zip(xs, weights)])
             for j, d in enumerate(mp.lu_solve(a.T * a, a.T * b)):
                 fit[k + 1 + j] += d
-    grid = [mp.mpf(lo) + (mp.mpf(hi) - lo) * i / 4001 for i in range(4002)]
+    grid = [mp.mpf(lo) + (mp.mpf(hi) - lo) * i / 1001 for i in range(1002)]
     grid = [x for x in grid if abs(x) > mp.mpf(10) ** -12]
     worst = max(abs((target(x) - sum(c * x**e for c, e in zip(fit, exponents))) * weight(x)) for x in grid)
     return fit, worst
@@ -174,6 +180,85 @@ def hyperbolic():
     emit("TANH", "(tanh x - x) / x^3 in powers of x^2, for |x| <= 0.55.", fits)
 
 
+def trigonometry():
+    # A quarter of pi and a little more: the nearest multiple of pi / 2 is found in rounded arithmetic.
+    limit = 0.7875
+
+    def cos_fit(terms, bits):
+        return rounded_fit(
+            range(4, 4 + 2 * terms, 2), lambda x: mp.cos(x) - 1 + x * x / 2, lambda x: 1 / mp.cos(x), 1e-5, limit, bits
+        )
+
+    emit("SIN", "(sin x - x) / x^3 in powers of x^2.", [odd_fit(mp.sin, 1, 3, limit, F32), odd_fit(mp.sin, 1, 6, limit, F64)])
+    emit("COS", "(cos x - 1 + x^2 / 2) / x^4 in powers of x^2.", [cos_fit(3, F32), cos_fit(6, F64)])
+    emit_constant("FRAC_2_PI", "2 / pi.", 2 / mp.pi)
+    emit_constant("FRAC_PI_2", "pi / 2.", mp.pi / 2, 3)
+    emit_constant("TAU", "2 pi.", 2 * mp.pi, 2)
+    with mp.workdps(400):
+        words = [int(mp.floor(mp.ldexp(1 / (2 * mp.pi), 64 * (i + 1) - 16))) % 2**64 for i in range(19)]
+    print("/// The bits of 1 / (2 pi) behind the point, after 16 zeros.")
+    print(f"pub(super) const TURN: [u64; 19] = [{', '.join(f'{w:#018x}' for w in words)}];\n")
+
+
+def error_function():
+    fits = [
+        rounded_fit(range(1, 1 + 2 * terms, 2), lambda x: mp.erf(x) - x, lambda x: 1 / mp.erf(x), 1e-5, 1, bits)
+        for terms, bits in ((7, F32), (13, F64))
+    ]
+    emit("ERF", "(erf x - x) / x in powers of x^2, for |x| <= 1.", fits)
+    fits = [
+        rounded_fit(
+            range(degree + 1), lambda x: -mp.log(mp.erfc(x)), lambda x: mp.erfc(x) / mp.erf(x), 0.99, limit, bits
+        )
+        for degree, limit, bits in ((6, 4, F32), (18, 6, F64))
+    ]
+    emit("ERFC_LOG", "-log(1 - erf x) in powers of x, from 1 to where erf is 1; the error is that of erf.", fits)
+
+
+def normal_tail(degree, k, limit, bits):
+    """g with P(X > a) e^(a^2/2) = g / (1 + k a) for a normal X, in powers of u - c with u = a / (1 + k a); (fit, c).
+
+    Further left the sum would cancel where g is small, further right the rounding of u - c would weigh; of the
+    centres about the middle the one is taken whose coefficients round best."""
+    k = mp.mpf(k)
+    top = limit / (1 + k * limit)
+    memo = {}
+
+    def g(u):
+        if u not in memo:
+            a = u / (1 - k * u)
+            memo[u] = mp.erfc(a / mp.sqrt(2)) / 2 * mp.exp(a * a / 2) * (1 + k * a)
+        return memo[u]
+
+    exponents = list(range(degree + 1))
+    exact, error = remez([lambda x, e=e: x**e for e in exponents], g, lambda u: 1 / g(u), 0, top)
+
+    def unrounded(u):
+        return mp.polyval(exact[::-1], u)
+
+    best = None
+    for i in range(24):
+        c = nearest(top / 2 + mp.mpf(i) / 96, 12)
+        shifted = [sum(exact[n] * mp.binomial(n, j) * c ** (n - j) for n in range(j, degree + 1)) for j in exponents]
+        fit, loss = rounded(
+            shifted, exponents, lambda v: unrounded(v + c), lambda v: 1 / unrounded(v + c), -c, top - c, bits
+        )
+        if best is None or loss < best[1]:
+            best = (fit, loss, c)
+    return best[0], error + best[1], best[2]
+
+
+def gelu():
+    fits = [normal_tail(9, 0.3125, 14.5, F32), normal_tail(22, 0.1875, 39, F64)]
+    emit(
+        "NORMAL_TAIL",
+        "P(X > a) e^(a^2 / 2) (1 + k a) for a normal X, in powers of a / (1 + k a) - c, for 0 <= a <= 14.5 and 39.",
+        [fit[:2] for fit in fits],
+    )
+    emit("NORMAL_TAIL_K", "k of NORMAL_TAIL.", [(mp.mpf(0.3125), None), (mp.mpf(0.1875), None)])
+    emit("NORMAL_TAIL_C", "c of NORMAL_TAIL.", [(fit[2], None) for fit in fits])
+
+
 def main():
     print("//! Constants of the expansions, made by `derive.py`, which says how. Do not edit.\n")
     print('#![expect(clippy::approx_constant, reason = "the literals are the constants, rounded to each float type")]\n')
@@ -181,6 +266,9 @@ def main():
     exponential()
     logarithm()
     hyperbolic()
+    trigonometry()
+    error_function()
+    gelu()
 
 
 if __name__ == "__main__":

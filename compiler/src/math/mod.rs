@@ -12,10 +12,12 @@
 
 mod builder;
 mod coefficients;
+mod erf;
 mod exp;
 mod hyperbolic;
 mod log;
 mod simple;
+mod trig;
 
 use builder::{Float, Value};
 use ir::nest::Function;
@@ -43,8 +45,12 @@ fn body(math: MathFn) -> Option<Body> {
     Some(match math {
         MathFn::Exp => Body::One(exp::exp),
         MathFn::Log => Body::One(log::log),
+        MathFn::Sin => Body::One(trig::sin),
+        MathFn::Cos => Body::One(trig::cos),
         MathFn::Tanh => Body::One(hyperbolic::tanh),
         MathFn::Sigmoid => Body::One(exp::sigmoid),
+        MathFn::Erf => Body::One(erf::erf),
+        MathFn::Gelu => Body::One(erf::gelu),
         MathFn::Rsqrt => Body::One(simple::rsqrt),
         MathFn::Clamp => Body::Three(simple::clamp),
         MathFn::Relu => Body::One(simple::relu),

@@ -1,0 +1,49 @@
+//! The error function and what is made of it.
+
+use super::builder::{PerFloat, Value};
+use super::coefficients::{ERF, ERFC_LOG, NORMAL_TAIL, NORMAL_TAIL_C, NORMAL_TAIL_K};
+use super::exp::{Scaled, exp_normal, scaled};
+
+/// From here on erf is 1.
+const ERF_LIMIT: PerFloat<f64> = PerFloat { f32: 4.0, f64: 6.0 };
+
+/// erf x: up to 1 an odd polynomial; beyond, 1 - e^-p(|x|) with a polynomial p, as N. Juffa does.
+pub(super) fn erf(x: Value) -> Value {
+    let float = x.float();
+    let a = x.abs().at_most(ERF_LIMIT.of(float));
+    let small = a.fma((a * a).polynomial(ERF.of(float)), a);
+    let large = -exp_normal(-a.polynomial(ERFC_LOG.of(float))) + 1.0;
+    a.lt(1.0).select(small, large).flip_sign(x.sign_bit())
+}
+
+/// From here on |x| P(X > |x|) is 0.
+const TAIL_LIMIT: PerFloat<f64> = PerFloat { f32: 14.5, f64: 39.0 };
+
+/// gelu x = x P(X < x) for a normal X, which is max(x, 0) - a P(X > a) with a = |x|: nothing cancels.
+///
+/// The tail is e^(-a^2 / 2) times a slow function of a, a polynomial in u = a / (1 + k a) (in that form Shepherd and
+/// Laframboise, "Chebyshev approximation of (1 + 2x) exp(x^2) erfc x", 1981). The square is exact in two parts, because e^x
+/// would magnify its rounding. At minus infinity the result is the limit, -0.
+pub(super) fn gelu(x: Value) -> Value {
+    let float = x.float();
+    let a = x.abs().at_most(TAIL_LIMIT.of(float));
+    let k = NORMAL_TAIL_K.of(float);
+    let d = a.fma(k, 1.0);
+    let u = a / d;
+    // What rounding took from d and u: 1 / d is 1 - k u.
+    let d_lo = a.fma(k, x.real(1.0) - d);
+    let u_lo = u.fma(-d_lo, u.fma(-d, a)) * u.fma(-k, 1.0);
+    // The last step of the polynomial, and what its rounding took.
+    let v = u - NORMAL_TAIL_C.of(float);
+    let (first, others) = (NORMAL_TAIL.of(float)[0], &NORMAL_TAIL.of(float)[1..]);
+    let others = v.polynomial(others);
+    let g = v.fma(others, first);
+    let g_lo = v.fma(others, x.real(first) - g);
+    let square = a * a;
+    let square_lo = a.fma(a, -square);
+    let Scaled { r, slope, half, other_half } = scaled(square * -0.5, Some(square_lo * -0.5));
+    let slow = u * g;
+    let slow_lo = u.fma(g_lo, u_lo.fma(g, u.fma(g, -slow)));
+    let tail = (slow + slow.fma(slope * r, slow_lo)) * half * other_half;
+    x.lt(0.0).select(x.real(-0.0), x) - tail
+}

@@ -1,0 +1,132 @@
+//! The trigonometric functions.
+//!
+//! |x| = n pi / 2 + r with |r| <= pi / 4; the sine or the cosine of r, with a sign, by n modulo 4. Up to a bound
+//! r comes from pi / 2 in three parts and fused steps (Cody and Waite): the first step is exact, the third below
+//! rounding. Beyond, x / (2 pi) is computed modulo 1 in integers, with as many bits of 1 / (2 pi) as the exponent
+//! asks for (Payne and Hanek, "Radian reduction for trigonometric functions", 1983), in an `If`.
+
+use ir::Dtype;
+
+use super::builder::{Float, PerFloat, Value};
+use super::coefficients::{COS, FRAC_2_PI, FRAC_PI_2, FRAC_PI_2_LO, FRAC_PI_2_LOLO, SIN, TAU, TAU_LO, TURN};
+
+/// Up to here three parts of pi / 2 reach.
+const NEAR: PerFloat<f64> = PerFloat { f32: 131_072.0, f64: 1_099_511_627_776.0 };
+
+/// The leading zeros of `TURN`: they let the bit position of any argument beyond `NEAR` be positive.
+const LEADING: i64 = 16;
+
+/// sin x
+pub(super) fn sin(x: Value) -> Value {
+    let (r, n) = reduce(x.abs());
+    let (y, sign) = quadrant(r, n);
+    y.flip_sign(sign ^ x.sign_bit())
+}
+
+/// cos x = sin(|x| + pi / 2)
+pub(super) fn cos(x: Value) -> Value {
+    let (r, n) = reduce(x.abs());
+    let (y, sign) = quadrant(r, n + 1);
+    y.flip_sign(sign)
+}
+
+/// sin(r + n pi / 2): its size, and the sign bit to flip.
+fn quadrant<'b>(r: Value<'b>, n: Value<'b>) -> (Value<'b>, Value<'b>) {
+    let float = r.float();
+    let square = r * r;
+    let sine = (square * r).fma(square.polynomial(SIN.of(float)), r);
+    let cosine = (square * square).fma(square.polynomial(COS.of(float)), square.fma(-0.5, 1.0));
+    let odd = (n & 1).eq(1);
+    let second_bit_to_top = PerFloat { f32: 30, f64: 62 }.of(float);
+    (odd.select(cosine, sine), (n << second_bit_to_top) & float.bits_of(-0.0))
+}
+
+/// a = n pi / 2 + r for a >= 0: r, and n modulo 4 in the low bits of an integer.
+fn reduce(a: Value) -> (Value, Value) {
+    let float = a.float();
+    let magic = 1.5 * float.integral();
+    let shifted = a.fma(FRAC_2_PI.of(float), magic);
+    let [r, n] = a.gt(NEAR.of(float)).branch(
+        || {
+            let (turn, rest) = turns(a);
+            // The nearest quarter, and what is left about its middle.
+            let turn = turn + (1 << 61);
+            let n = turn >> 62;
+            let n = match float {
+                Float::F32 => n.cast(Dtype::I32),
+                Float::F64 => n,
+            };
+            let r = angle((turn & ((1 << 62) - 1)) - (1 << 61), rest);
+            // a - a makes NaN of infinity.
+            [r + (a - a), n]
+        },
+        || {
+            let n = shifted - magic;
+            let r = n.fma(-FRAC_PI_2_LO.of(float), n.fma(-FRAC_PI_2.of(float), a));
+            [n.fma(-FRAC_PI_2_LOLO.of(float), r), shifted.bits()]
+        },
+    );
+    (r, n)
+}
+
+/// a / (2 pi) modulo 1 for a beyond `NEAR`, as an integer in units of 2^-64; in `f64` another holds 64 more bits.
+fn turns(a: Value) -> (Value, Value) {
+    let float = a.float();
+    let fraction = i64::from(float.fraction());
+    let bits = a.bits().cast(Dtype::U64);
+    let m = (bits & ((1 << fraction) - 1)) | (1 << fraction);
+    // a = m 2^k: the product's bits above the point are those of 1 / (2 pi) above bit k, which are left out.
+    let position = (bits >> fraction) + (LEADING - float.bias() - fraction);
+    let (index, shift) = (position >> 6, position & 63);
+    let (wanted, steps): (usize, &[usize]) = match float {
+        Float::F32 => (3, &[1]),
+        Float::F64 => (4, &[8, 4, 2, 1]),
+    };
+    let mut words: Vec<Value> = TURN.iter().map(|w| m.integer(w.cast_signed())).collect();
+    for &step in steps {
+        let bit = 1 << step.trailing_zeros();
+        let far = (index & bit).eq(bit);
+        words = (0..wanted + step - 1).map(|i| far.select(words[i + step], words[i])).collect();
+    }
+    // A shift by the width gives 0.
+    let back = shift.integer(64) - shift;
+    let window = |i: usize| (words[i] << shift) | (words[i + 1] >> back);
+    match float {
+        Float::F32 => (m * window(0) + ((m * (window(1) >> 32)) >> 32), m.integer(0)),
+        Float::F64 => {
+            let middle = window(1);
+            let low = m * middle;
+            let rest = low + high_product(m, window(2));
+            let carry = rest.lt(low).select(m.integer(1), m.integer(0));
+            (m * window(0) + high_product(m, middle) + carry, rest)
+        }
+    }
+}
+
+/// The high 64 bits of a 128-bit product, in pieces of 32 bits.
+fn high_product<'b>(a: Value<'b>, b: Value<'b>) -> Value<'b> {
+    let low = i64::from(u32::MAX);
+    let (a1, a0, b1, b0) = (a >> 32, a & low, b >> 32, b & low);
+    let middle = a0 * b1 + ((a0 * b0) >> 32);
+    let other_middle = a1 * b0 + (middle & low);
+    a1 * b1 + (middle >> 32) + (other_middle >> 32)
+}
+
+/// The angle in radians of a signed part of a turn in units of 2^-64, with 64 more bits in `rest`.
+fn angle<'b>(turn: Value<'b>, rest: Value<'b>) -> Value<'b> {
+    let unit = 2f64.powi(-64);
+    let signed = |v: Value<'b>| v.bitcast(Dtype::I64).cast(Dtype::F64);
+    match turn.float() {
+        Float::F32 => (signed(turn) * (TAU.f64 * unit)).cast(Dtype::F32),
+        Float::F64 => {
+            // Two exact parts, their sum and what it loses, times two parts of 2 pi.
+            let high = signed(turn & !0x7ff);
+            let low = (((turn & 0x7ff) << 53) | (rest >> 11)).cast(Dtype::F64) * 2f64.powi(-53);
+            let sum = high + low;
+            let lost = low - (sum - high);
+            let (tau, tau_lo) = (TAU.f64 * unit, TAU_LO.f64 * unit);
+            let r = sum * tau;
+            r + (sum.fma(tau, -r) + (sum * tau_lo + lost * tau))
+        }
+    }
+}
