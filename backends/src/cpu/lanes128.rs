@@ -6,20 +6,23 @@
 //! has no vector form of is done lane by lane with the scalar operation.
 
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::types::{F32, F32X4, F64, F64X2, I8, I8X16, I16X8, I32, I32X4, I64, I64X2};
+use cranelift_codegen::ir::types::{F32, F32X4, F64, F64X2, I8, I32, I32X4, I64, I64X2};
 use cranelift_codegen::ir::{Endianness, InstBuilder, MemFlagsData, Type, Value};
-use ir::nest::{IndexId, ValueId};
+use ir::nest::{IndexId, Op, ValueId};
 use ir::{Affine, BinaryOp, CompareOp, Dtype, Scalar, Size, UnaryOp};
 
+use super::convert::native_cast;
 use super::emit::Emitter;
-use super::leaf::{Inst, Leaf, LeafEmitter, LeafId, Step};
+use super::fold::Levels;
+use super::leaf::{Done, Inner, Inst, Leaf, LeafEmitter};
+use super::nest::Axis;
 use super::scalar;
 
 /// Elements of a step.
 pub(super) const GROUP: i64 = 4;
 
 /// The registers that hold a value for a group.
-type Parts = Vec<Value>;
+pub(super) type Parts = Vec<Value>;
 
 /// The vector type of a value's registers; `wide` is for masks.
 pub(super) fn vector(dtype: Dtype, wide: bool) -> Type {
@@ -32,37 +35,12 @@ pub(super) fn vector(dtype: Dtype, wide: bool) -> Type {
     }
 }
 
-fn is_wide(dtype: Dtype) -> bool {
+pub(super) fn is_wide(dtype: Dtype) -> bool {
     dtype.bytes() == 8
 }
 
-/// Whether the operations of a leaf are mostly ones that vectors have.
-pub(super) fn worthwhile(leaf: &Leaf) -> bool {
-    let (mut native, mut other) = (0, 0);
-    for step in &leaf.steps {
-        let good = match step {
-            Step::Value(id) if leaf.is_uniform(*id) => continue,
-            Step::Value(id) => is_native(leaf, *id),
-            Step::Store { access, .. } => leaf.accesses[*access].contiguous(),
-        };
-        *(if good { &mut native } else { &mut other }) += 1;
-    }
-    native > other
-}
-
-/// Whether the operation has a vector form that is better than lane by lane.
-fn is_native(leaf: &Leaf, id: LeafId) -> bool {
-    let (dtype, inst) = &leaf.values[id];
-    match inst {
-        Inst::Load(access) => leaf.accesses[*access].contiguous(),
-        Inst::Binary(BinaryOp::Shl | BinaryOp::Shr, _, amount) => leaf.is_uniform(*amount),
-        Inst::Binary(op, ..) => native_binary(*op, *dtype),
-        Inst::Cast(a) => native_cast(leaf.values[*a].0, *dtype),
-        _ => true,
-    }
-}
-
-fn native_binary(op: BinaryOp, dtype: Dtype) -> bool {
+/// Whether an operation has a vector form.
+pub(super) fn native_binary(op: BinaryOp, dtype: Dtype) -> bool {
     match op {
         BinaryOp::Div => dtype.is_float(),
         BinaryOp::Rem | BinaryOp::Shl | BinaryOp::Shr => false,
@@ -70,55 +48,12 @@ fn native_binary(op: BinaryOp, dtype: Dtype) -> bool {
     }
 }
 
-fn native_cast(from: Dtype, to: Dtype) -> bool {
-    match (from, to) {
-        (Dtype::F64, _) => matches!(to, Dtype::F32 | Dtype::F64 | Dtype::Bool),
-        (Dtype::F32, _) => !matches!(to, Dtype::I64 | Dtype::U64),
-        (Dtype::I64 | Dtype::U64, _) => to != Dtype::F32,
-        _ => true,
-    }
-}
-
-/// How many groups to have in flight: enough to hide latency, fewer for long bodies, which have parallelism of their own.
-pub(super) fn unroll(weight: usize) -> i64 {
-    match weight {
-        0..=16 => 4,
-        17..=64 => 2,
-        _ => 1,
-    }
-}
-
-/// Runs the leaf over `from..to` (not empty) as far as whole groups reach; returns where it stopped.
-pub(super) fn run(e: &mut Emitter<'_>, leaf: &Leaf, from: Value, to: Value) -> Value {
-    let operands = Operands::new(e, leaf);
-    let unroll = unroll(leaf.weight());
-    let mut done = from;
-    let mut groups = unroll;
-    while groups > 0 {
-        let step = groups * GROUP;
-        let count = e.b.ins().isub(to, done);
-        let whole = e.b.ins().band_imm_s(count, -step);
-        let stop = e.b.ins().iadd(done, whole);
-        e.counted(done, stop, step, &[], |e, i, _| {
-            for group in 0..groups {
-                emit_group(e, leaf, &operands, i, group * GROUP);
-            }
-            vec![]
-        });
-        done = stop;
-        groups = if groups > 1 { 1 } else { 0 };
-    }
-    done
-}
-
-/// Emits the group of elements that starts at `i + offset`.
-pub(super) fn emit_group(e: &mut Emitter<'_>, leaf: &Leaf, operands: &Operands, i: Value, offset: i64) -> Vec<Parts> {
-    leaf.emit(&mut Lanes128 { e, leaf, operands, i, offset })
-}
-
-/// What is computed once before the loop: the address of each access at index 0, with a constant to add.
+/// What is computed once before the loop.
 pub(super) struct Operands {
-    starts: Vec<(Value, i32)>,
+    /// The leaf's uniform values.
+    uniform: Vec<(ValueId, Value)>,
+    /// The address of each access at index 0, with a constant to add.
+    starts: Vec<Option<(Value, i32)>>,
 }
 
 impl Operands {
@@ -126,27 +61,44 @@ impl Operands {
         for (value, op) in &leaf.uniform {
             e.let_(*value, op);
         }
-        Operands { starts: leaf.accesses.iter().map(|a| e.address(a.buffer, &a.start)).collect() }
+        let uniform = leaf.uniform.iter().map(|(value, _)| (*value, e.value(*value))).collect();
+        let starts = leaf.accesses.iter().map(|a| (!a.inner).then(|| e.address(a.buffer, &a.start))).collect();
+        Operands { uniform, starts }
+    }
+
+    /// Makes the uniform values visible again after the body has been emitted as scalar code.
+    pub(super) fn restore(&self, e: &mut Emitter<'_>) {
+        for (id, value) in &self.uniform {
+            e.define(*id, *value);
+        }
     }
 }
 
-struct Lanes128<'l, 'a> {
-    e: &'l mut Emitter<'a>,
+/// One step under emission.
+pub(super) struct Lanes128<'l, 'a> {
+    pub(super) e: &'l mut Emitter<'a>,
     leaf: &'l Leaf,
     operands: &'l Operands,
     /// The element's number, but for `offset`.
     i: Value,
     offset: i64,
+    /// How many groups go together.
+    pub(super) groups: usize,
 }
 
 /// A vector whose lanes are all `value`.
-fn splat_bits(e: &mut Emitter<'_>, ty: Type, bits: u64) -> Value {
+pub(super) fn splat_bits(e: &mut Emitter<'_>, ty: Type, bits: u64) -> Value {
     let mut bytes = vec![];
     for _ in 0..ty.lane_count() {
         bytes.extend_from_slice(&bits.to_le_bytes()[..ty.lane_type().bytes() as usize]);
     }
     let constant = e.b.func.dfg.constants.insert(bytes.into());
     e.b.ins().vconst(ty, constant)
+}
+
+/// `count` offsets, so many bytes apart.
+fn offsets(first: i32, step: i32, count: usize) -> impl Iterator<Item = i32> {
+    (first..).step_by(step.unsigned_abs() as usize).take(count)
 }
 
 /// The constant's bits as they stand in a lane.
@@ -163,12 +115,25 @@ pub(super) fn splat_constant(e: &mut Emitter<'_>, value: Scalar) -> Value {
     splat_bits(e, vector(value.dtype(), false), lane_bits(value))
 }
 
-fn little() -> MemFlagsData {
+/// The order of lanes in memory when a vector is looked at as one of other lanes.
+pub(super) fn little() -> MemFlagsData {
     MemFlagsData::new().with_endianness(Endianness::Little)
 }
 
-impl Lanes128<'_, '_> {
-    fn each(&mut self, a: &Parts, mut op: impl FnMut(&mut Self, Value) -> Value) -> Parts {
+impl<'l, 'a> Lanes128<'l, 'a> {
+    /// `groups` groups of elements, the first starting at `i + offset`.
+    pub(super) fn new(
+        e: &'l mut Emitter<'a>,
+        leaf: &'l Leaf,
+        operands: &'l Operands,
+        i: Value,
+        offset: i64,
+        groups: usize,
+    ) -> Lanes128<'l, 'a> {
+        Lanes128 { e, leaf, operands, i, offset, groups }
+    }
+
+    pub(super) fn each(&mut self, a: &Parts, mut op: impl FnMut(&mut Self, Value) -> Value) -> Parts {
         a.iter().map(|a| op(self, *a)).collect()
     }
 
@@ -176,39 +141,14 @@ impl Lanes128<'_, '_> {
         a.iter().zip(b).map(|(a, b)| op(self, *a, *b)).collect()
     }
 
-    /// A mask in one or in two registers.
-    fn mask(&mut self, mask: &Parts, wide: bool) -> Parts {
-        match (mask.as_slice(), wide) {
-            ([narrow], true) => self.widen(*narrow, true),
-            ([low, high], false) => vec![self.narrow(*low, *high)],
-            _ => mask.clone(),
-        }
+    /// The registers that values of a type fill.
+    fn registers(&self, dtype: Dtype) -> usize {
+        if is_wide(dtype) { 2 * self.groups } else { self.groups }
     }
 
-    fn widen(&mut self, v: Value, signed: bool) -> Parts {
-        if signed {
-            vec![self.e.b.ins().swiden_low(v), self.e.b.ins().swiden_high(v)]
-        } else {
-            vec![self.e.b.ins().uwiden_low(v), self.e.b.ins().uwiden_high(v)]
-        }
-    }
-
-    /// The low halves of the 64-bit lanes of two registers, in one.
-    fn narrow(&mut self, low: Value, high: Value) -> Value {
-        self.shuffle(low, high, [0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27], I32X4)
-    }
-
-    fn shuffle(&mut self, a: Value, b: Value, bytes: [u8; 16], ty: Type) -> Value {
-        let ins = &mut self.e.b;
-        let a = ins.ins().bitcast(I8X16, little(), a);
-        let b = ins.ins().bitcast(I8X16, little(), b);
-        let mask = ins.func.dfg.immediates.push(bytes.to_vec().into());
-        let shuffled = ins.ins().shuffle(a, b, mask);
-        ins.ins().bitcast(ty, little(), shuffled)
-    }
-
-    fn splat(&mut self, ty: Type, bits: u64) -> Value {
-        splat_bits(self.e, ty, bits)
+    /// Elements of a step.
+    fn elements(&self) -> usize {
+        GROUP as usize * self.groups
     }
 
     /// A shift of all lanes by one amount below their width.
@@ -235,11 +175,11 @@ impl Lanes128<'_, '_> {
         }
     }
 
-    /// The scalars of a group, in register form.
+    /// The scalars of a value, in register form.
     fn lanes(&mut self, dtype: Dtype, v: &Parts) -> Vec<Value> {
-        let count = 4 / v.len();
+        let count = self.elements() / v.len();
         let mut lanes = vec![];
-        for lane in 0..4 {
+        for lane in 0..self.elements() {
             let b = &mut self.e.b;
             let value = b.ins().extractlane(v[lane / count], u8::try_from(lane % count).expect("few lanes"));
             lanes.push(match dtype {
@@ -254,7 +194,7 @@ impl Lanes128<'_, '_> {
         lanes
     }
 
-    /// The group of four scalars in register form.
+    /// The value whose scalars are given in register form.
     fn gather_lanes(&mut self, dtype: Dtype, scalars: &[Value]) -> Parts {
         let ty = vector(dtype, false);
         let count = ty.lane_count() as usize;
@@ -279,7 +219,7 @@ impl Lanes128<'_, '_> {
         mut op: impl FnMut(&mut Emitter<'_>, &[Value]) -> Value,
     ) -> Parts {
         let lanes: Vec<Vec<Value>> = operands.iter().map(|(dtype, v)| self.lanes(*dtype, v)).collect();
-        let scalars: Vec<Value> = (0..4)
+        let scalars: Vec<Value> = (0..self.elements())
             .map(|lane| {
                 let arguments: Vec<Value> = lanes.iter().map(|l| l[lane]).collect();
                 op(self.e, &arguments)
@@ -292,7 +232,7 @@ impl Lanes128<'_, '_> {
     fn even_address(&mut self, access: usize) -> (Value, i32) {
         let leaf = self.leaf;
         let a = &leaf.accesses[access];
-        let (start, near) = self.operands.starts[access];
+        let (start, near) = self.operands.starts[access].unwrap_or_else(|| self.e.address(a.buffer, &a.start));
         let width = i64::try_from(self.e.buffer_dtype(a.buffer).bytes()).expect("a small number");
         let bytes = &a.stride * &Size::constant(width);
         match bytes.as_constant().and_then(|c| Some((c, i32::try_from(c.checked_mul(self.offset)?).ok()?))) {
@@ -318,7 +258,7 @@ impl Lanes128<'_, '_> {
         let subscripts: Vec<Vec<Value>> = gathered.iter().map(|g| self.lanes(Dtype::I64, g)).collect();
         let mut address = first;
         let mut addresses = vec![];
-        for lane in 0..4 {
+        for lane in 0..self.elements() {
             if lane > 0 {
                 let stride = self.e.size(&(&a.stride * &width));
                 address = self.e.b.ins().iadd(address, stride);
@@ -333,32 +273,6 @@ impl Lanes128<'_, '_> {
         }
         addresses
     }
-
-    /// Four bytes in memory, as `i32` lanes.
-    fn load_bytes(&mut self, flags: MemFlagsData, signed: bool, address: Value, near: i32) -> Value {
-        let b = &mut self.e.b;
-        let word = b.ins().load(I32, flags, address, near);
-        let word = b.ins().scalar_to_vector(I32X4, word);
-        let bytes = b.ins().bitcast(I8X16, little(), word);
-        if signed {
-            let halves = b.ins().swiden_low(bytes);
-            b.ins().swiden_low(halves)
-        } else {
-            let halves = b.ins().uwiden_low(bytes);
-            b.ins().uwiden_low(halves)
-        }
-    }
-
-    /// Lanes of `i32`, each a byte's value by its sign or without, to four bytes in memory.
-    fn store_bytes(&mut self, flags: MemFlagsData, signed: bool, v: Value, address: Value, near: i32) {
-        let b = &mut self.e.b;
-        let halves = b.ins().snarrow(v, v);
-        debug_assert_eq!(b.func.dfg.value_type(halves), I16X8);
-        let bytes = if signed { b.ins().snarrow(halves, halves) } else { b.ins().unarrow(halves, halves) };
-        let words = b.ins().bitcast(I32X4, little(), bytes);
-        let word = b.ins().extractlane(words, 0);
-        b.ins().store(flags, word, address, near);
-    }
 }
 
 impl LeafEmitter for Lanes128<'_, '_> {
@@ -366,14 +280,14 @@ impl LeafEmitter for Lanes128<'_, '_> {
 
     fn constant(&mut self, value: Scalar) -> Parts {
         let splat = splat_constant(self.e, value);
-        vec![splat; if is_wide(value.dtype()) { 2 } else { 1 }]
+        vec![splat; self.registers(value.dtype())]
     }
 
     fn uniform(&mut self, dtype: Dtype, value: ValueId) -> Parts {
         let scalar = self.e.value(value);
         let lane = self.lane(dtype, scalar);
         let splat = self.e.b.ins().splat(vector(dtype, false), lane);
-        vec![splat; if is_wide(dtype) { 2 } else { 1 }]
+        vec![splat; self.registers(dtype)]
     }
 
     fn affine(&mut self, base: &Affine<IndexId>, coefficient: &Size) -> Parts {
@@ -384,17 +298,18 @@ impl LeafEmitter for Lanes128<'_, '_> {
         let first = self.e.b.ins().iadd(base, moved);
         if let Some(c) = coefficient.as_constant() {
             let first = self.e.b.ins().splat(I64X2, first);
-            return [[0, 1], [2, 3]]
-                .map(|lanes: [i64; 2]| {
-                    let bytes: Vec<u8> = lanes.iter().flat_map(|l| l.wrapping_mul(c).to_le_bytes()).collect();
-                    let constant = self.e.b.func.dfg.constants.insert(bytes.into());
-                    let steps = self.e.b.ins().vconst(I64X2, constant);
-                    self.e.b.ins().iadd(first, steps)
-                })
-                .to_vec();
+            let mut parts = vec![];
+            for lane in (0..self.elements() as i64).step_by(2) {
+                let steps = [lane, lane + 1].into_iter().flat_map(|lane| lane.wrapping_mul(c).to_le_bytes());
+                let steps: Vec<u8> = steps.collect();
+                let steps = self.e.b.func.dfg.constants.insert(steps.into());
+                let steps = self.e.b.ins().vconst(I64X2, steps);
+                parts.push(self.e.b.ins().iadd(first, steps));
+            }
+            return parts;
         }
         let mut scalars = vec![first];
-        for lane in 0..3 {
+        for lane in 0..self.elements() - 1 {
             scalars.push(self.e.b.ins().iadd(scalars[lane], coefficient_value));
         }
         self.gather_lanes(Dtype::I64, &scalars)
@@ -415,15 +330,18 @@ impl LeafEmitter for Lanes128<'_, '_> {
         }
         let (address, near) = self.even_address(access);
         match dtype {
-            Dtype::Bool => {
-                let ones = self.load_bytes(flags, false, address, near);
-                vec![self.e.b.ins().ineg(ones)]
+            Dtype::Bool | Dtype::I8 | Dtype::U8 => {
+                let mut parts = vec![];
+                for near in offsets(near, 4, self.groups) {
+                    let bytes = self.load_bytes(flags, dtype == Dtype::I8, address, near);
+                    parts.push(if dtype == Dtype::Bool { self.e.b.ins().ineg(bytes) } else { bytes });
+                }
+                parts
             }
-            Dtype::I8 | Dtype::U8 => vec![self.load_bytes(flags, dtype == Dtype::I8, address, near)],
             _ => {
                 let ty = vector(dtype, false);
-                let parts = if is_wide(dtype) { vec![0, 16] } else { vec![0] };
-                parts.into_iter().map(|offset| self.e.b.ins().load(ty, flags, address, near + offset)).collect()
+                let registers = self.registers(dtype);
+                offsets(near, 16, registers).map(|near| self.e.b.ins().load(ty, flags, address, near)).collect()
             }
         }
     }
@@ -443,14 +361,20 @@ impl LeafEmitter for Lanes128<'_, '_> {
         let (address, near) = self.even_address(access);
         match dtype {
             Dtype::Bool => {
-                let mask = self.mask(value, false)[0];
-                let ones = self.e.b.ins().ineg(mask);
-                self.store_bytes(flags, true, ones, address, near);
+                let mask = self.mask(value, false);
+                for (mask, near) in mask.into_iter().zip(offsets(near, 4, self.groups)) {
+                    let ones = self.e.b.ins().ineg(mask);
+                    self.store_bytes(flags, true, ones, address, near);
+                }
             }
-            Dtype::I8 | Dtype::U8 => self.store_bytes(flags, dtype == Dtype::I8, value[0], address, near),
+            Dtype::I8 | Dtype::U8 => {
+                for (part, near) in value.iter().zip(offsets(near, 4, self.groups)) {
+                    self.store_bytes(flags, dtype == Dtype::I8, *part, address, near);
+                }
+            }
             _ => {
-                for (part, offset) in value.iter().zip([0, 16]) {
-                    self.e.b.ins().store(flags, *part, address, near + offset);
+                for (part, near) in value.iter().zip(offsets(near, 16, value.len())) {
+                    self.e.b.ins().store(flags, *part, address, near);
                 }
             }
         }
@@ -470,7 +394,7 @@ impl LeafEmitter for Lanes128<'_, '_> {
                 scalar::binary(&mut e.b, &mut e.helpers, op, dtype, v[0], v[1])
             });
         }
-        let b = if dtype == Dtype::Bool { self.mask(b, a.len() == 2) } else { b.clone() };
+        let b = if dtype == Dtype::Bool { self.mask(b, self.fills_two(a)) } else { b.clone() };
         self.each2(a, &b, |l, a, b| binary(l.e, op, dtype, a, b))
     }
 
@@ -503,7 +427,7 @@ impl LeafEmitter for Lanes128<'_, '_> {
 
     fn compare(&mut self, op: CompareOp, dtype: Dtype, a: &Parts, b: &Parts) -> Parts {
         if dtype == Dtype::Bool {
-            let b = self.mask(b, a.len() == 2);
+            let b = self.mask(b, self.fills_two(a));
             return self.each2(a, &b, |l, a, b| {
                 let ins = &mut l.e.b;
                 match op {
@@ -546,8 +470,8 @@ impl LeafEmitter for Lanes128<'_, '_> {
     }
 
     fn select(&mut self, dtype: Dtype, c: &Parts, a: &Parts, b: &Parts) -> Parts {
-        let mask = self.mask(c, a.len() == 2);
-        let b = if dtype == Dtype::Bool { self.mask(b, a.len() == 2) } else { b.clone() };
+        let mask = self.mask(c, self.fills_two(a));
+        let b = if dtype == Dtype::Bool { self.mask(b, self.fills_two(a)) } else { b.clone() };
         let mut parts = vec![];
         for ((mask, a), b) in mask.iter().zip(a).zip(&b) {
             let ty = self.e.b.func.dfg.value_type(*a);
@@ -558,96 +482,94 @@ impl LeafEmitter for Lanes128<'_, '_> {
     }
 
     fn cast(&mut self, from: Dtype, to: Dtype, a: &Parts) -> Parts {
-        if from == to {
-            return a.clone();
+        if native_cast(from, to) {
+            return self.convert(from, to, a);
         }
-        if !native_cast(from, to) {
-            return self.lane_by_lane(to, &[(from, a)], |e, v| scalar::cast(&mut e.b, &mut e.helpers, from, to, v[0]));
-        }
-        match (from, to) {
-            (Dtype::Bool, _) => {
-                let mask = self.mask(a, is_wide(to));
-                let ty = vector(to, false);
-                let one = self.splat(ty, Scalar::one(to).bits());
-                self.each(&mask, |l, mask| {
-                    let mask = l.e.b.ins().bitcast(ty, little(), mask);
-                    l.e.b.ins().band(mask, one)
-                })
-            }
-            (_, Dtype::Bool) => {
-                let zero = self.constant(Scalar::zero(from));
-                self.compare(CompareOp::Ne, from, a, &zero)
-            }
-            (Dtype::F32, Dtype::F64) => {
-                let high =
-                    self.shuffle(a[0], a[0], [8, 9, 10, 11, 12, 13, 14, 15, 8, 9, 10, 11, 12, 13, 14, 15], F32X4);
-                [a[0], high].map(|v| self.e.b.ins().fvpromote_low(v)).to_vec()
-            }
-            (Dtype::F64, Dtype::F32) => {
-                let [low, high] = [a[0], a[1]].map(|v| self.e.b.ins().fvdemote(v));
-                let bytes = [0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23];
-                vec![self.shuffle(low, high, bytes, F32X4)]
-            }
-            (Dtype::F32, Dtype::U32) => self.each(a, |l, a| l.e.b.ins().fcvt_to_uint_sat(I32X4, a)),
-            (Dtype::F32, _) => {
-                let whole = self.each(a, |l, a| l.e.b.ins().fcvt_to_sint_sat(I32X4, a));
-                let (least, most) = match to {
-                    Dtype::I8 => (-128i32, 127i32),
-                    Dtype::U8 => (0, 255),
-                    _ => return whole,
-                };
-                let [least, most] = [least, most].map(|k| self.splat(I32X4, k.cast_unsigned().into()));
-                self.each(&whole, |l, v| {
-                    let v = l.e.b.ins().smax(v, least);
-                    l.e.b.ins().smin(v, most)
-                })
-            }
-            (_, Dtype::F32 | Dtype::F64) => self.int_to_float(from, to, a),
-            _ => self.int_to_int(from, to, a),
-        }
+        self.lane_by_lane(to, &[(from, a)], |e, v| scalar::cast(&mut e.b, &mut e.helpers, from, to, v[0]))
     }
 
     fn bitcast(&mut self, _: Dtype, to: Dtype, a: &Parts) -> Parts {
         let ty = vector(to, false);
         self.each(a, |l, a| l.e.b.ins().bitcast(ty, little(), a))
     }
-}
 
-impl Lanes128<'_, '_> {
-    fn int_to_float(&mut self, from: Dtype, to: Dtype, a: &Parts) -> Parts {
-        let ty = vector(to, false);
-        // To `f64` by way of `i64`, whatever the sign; one-byte numbers are signed in their lanes.
-        let wide_source = is_wide(from);
-        let signed = from != Dtype::U64 && (wide_source || from != Dtype::U32 || is_wide(to));
-        let source = if is_wide(to) && !wide_source { self.widen(a[0], from != Dtype::U32) } else { a.clone() };
-        self.each(
-            &source,
-            |l, v| {
-                if signed { l.e.b.ins().fcvt_from_sint(ty, v) } else { l.e.b.ins().fcvt_from_uint(ty, v) }
-            },
-        )
+    fn bound(&mut self, op: BinaryOp, dtype: Dtype, a: &Parts, constant: Scalar) -> Parts {
+        let splat = self.constant(constant);
+        let sign = 1u64 << (8 * dtype.bytes() - 1);
+        if op == BinaryOp::Min && constant.bits() == sign {
+            return self.binary(op, dtype, a, &splat);
+        }
+        // `c < a ? c : a` is one instruction on x86 and keeps a NaN in `a`. Of equals it takes `a`, which is wrong only for
+        // `max(-0, +0)`: there adding the zero makes it right. (`min(+0, -0)` is left to the general way.)
+        let chosen = self.each2(&splat, a, |l, c, a| {
+            let ins = &mut l.e.b;
+            let takes = match op {
+                BinaryOp::Min => ins.ins().fcmp(scalar::float_condition(CompareOp::Lt), c, a),
+                _ => ins.ins().fcmp(scalar::float_condition(CompareOp::Lt), a, c),
+            };
+            let ty = ins.func.dfg.value_type(a);
+            let takes = ins.ins().bitcast(ty, little(), takes);
+            ins.ins().bitselect(takes, c, a)
+        });
+        if op == BinaryOp::Max && constant.bits() == 0 {
+            return self.each2(&chosen, &splat, |l, v, zero| l.e.b.ins().fadd(v, zero));
+        }
+        chosen
     }
 
-    fn int_to_int(&mut self, from: Dtype, to: Dtype, a: &Parts) -> Parts {
-        let narrow = match (is_wide(from), is_wide(to)) {
-            (false, true) => return self.widen(a[0], from != Dtype::U32),
-            (true, true) => return a.clone(),
-            (true, false) => self.narrow(a[0], a[1]),
-            (false, false) => a[0],
-        };
-        let ins = &mut self.e.b;
-        vec![match to {
-            Dtype::I8 => {
-                let amount = ins.ins().iconst(I32, 24);
-                let high = ins.ins().ishl(narrow, amount);
-                ins.ins().sshr(high, amount)
+    fn scalar(&mut self, value: ValueId, op: &Op) {
+        self.e.let_(value, op);
+    }
+
+    fn reduce(&mut self, inner: &Inner, done: &mut Done<Parts>) {
+        let axes: Vec<Axis> = inner
+            .dims
+            .iter()
+            .map(|(index, extent)| Axis { index: *index, merged: vec![], extent: self.e.extent(extent) })
+            .collect();
+        let levels: Vec<Option<Levels>> = inner
+            .reductions
+            .iter()
+            .map(|r| {
+                let ordered = r.fold.op.depends_on_order(r.fold.dtype);
+                let ty = vector(r.fold.dtype, false);
+                ordered.then(|| Levels::of(self.e, r.fold, ty, self.registers(r.fold.dtype)))
+            })
+            .collect();
+        let mut state = vec![self.e.int(0)];
+        for r in &inner.reductions {
+            state.extend(self.constant(r.fold.identity()));
+        }
+        let Lanes128 { leaf, operands, i, offset, groups, .. } = *self;
+        let last = self.e.nest(&axes, &state, &mut |e, state| {
+            let mut l = Lanes128 { e, leaf, operands, i, offset, groups };
+            leaf.emit_steps(&inner.body, &mut l, done);
+            let number = state[0];
+            let next = l.e.b.ins().iadd_imm_s(number, 1);
+            let mut new = vec![next];
+            let mut sums = &state[1..];
+            for (r, levels) in inner.reductions.iter().zip(&levels) {
+                let x = done.get(r.input);
+                let (old, rest) = sums.split_at(x.len());
+                let sum = l.each2(&old.to_vec(), &x, |l, a, b| binary(l.e, r.fold.primitive(), r.fold.dtype, a, b));
+                new.extend(match levels {
+                    Some(levels) => levels.block(l.e, &sum, number, next),
+                    None => sum,
+                });
+                sums = rest;
             }
-            Dtype::U8 => {
-                let low = splat_bits(self.e, I32X4, 255);
-                self.e.b.ins().band(narrow, low)
-            }
-            _ => narrow,
-        }]
+            new
+        });
+        let mut sums = &last[1..];
+        for (r, levels) in inner.reductions.iter().zip(&levels) {
+            let (sum, rest) = sums.split_at(self.registers(r.fold.dtype));
+            let result = match levels {
+                Some(levels) => levels.finish_blocks(self.e, sum, last[0]),
+                None => sum.to_vec(),
+            };
+            done.set(r.result, result);
+            sums = rest;
+        }
     }
 }
 
@@ -672,5 +594,5 @@ pub(super) fn narrow_masks(e: &mut Emitter<'_>, leaf: &Leaf, operands: &Operands
         return v;
     }
     let i = e.int(0);
-    Lanes128 { e, leaf, operands, i, offset: 0 }.mask(&v, false)
+    Lanes128 { e, leaf, operands, i, offset: 0, groups: 1 }.mask(&v, false)
 }

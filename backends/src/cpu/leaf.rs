@@ -9,10 +9,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cranelift_codegen::entity::{PrimaryMap, entity_impl};
-use ir::nest::{Block, BufferId, FunctionId, IndexId, Op, Statement, Subscript, ValueId};
-use ir::{Affine, BinaryOp, CompareOp, Dtype, Scalar, Size, UnaryOp};
+use ir::nest::{Block, BufferId, Extent, FunctionId, IndexId, Loop, LoopKind, Op, Statement, Subscript, ValueId};
+use ir::{Affine, BinaryOp, CompareOp, Dtype, Order, Scalar, Size, UnaryOp};
 
 use super::emit::{Emitter, Linear};
+use super::fold::Fold;
 use super::nest::mentions;
 
 /// A value that varies with the leaf's index (or is made to look so).
@@ -40,6 +41,24 @@ pub(super) enum Step {
     Value(LeafId),
     /// Writes an element.
     Store { access: usize, value: LeafId },
+    /// Computes a scalar that hangs on the index of an inner reduction.
+    Scalar(ValueId, Op),
+    /// A reduction inside the body, for all elements at once: column sums.
+    Reduce(Inner),
+}
+
+/// A reducing loop inside a leaf, whose extents are the same for all elements.
+pub(super) struct Inner {
+    pub(super) dims: Vec<(IndexId, Extent)>,
+    pub(super) body: Vec<Step>,
+    pub(super) reductions: Vec<InnerReduction>,
+}
+
+/// One reduction of an [`Inner`] loop, by blocks where order matters.
+pub(super) struct InnerReduction {
+    pub(super) fold: Fold,
+    pub(super) input: LeafId,
+    pub(super) result: LeafId,
 }
 
 /// What defines a value of a leaf.
@@ -61,6 +80,8 @@ pub(super) enum Inst {
     Select(LeafId, LeafId, LeafId),
     Cast(LeafId),
     Bitcast(LeafId),
+    /// The result of an inner reduction.
+    Reduced,
 }
 
 /// An access of a leaf.
@@ -72,6 +93,8 @@ pub(super) struct Access {
     pub(super) stride: Size,
     /// Subscripts that vary otherwise, with their strides: a gather or scatter.
     pub(super) gathered: Vec<(LeafId, Size)>,
+    /// Whether it stands inside an inner reduction, so that where it starts hangs on the indices there.
+    pub(super) inner: bool,
 }
 
 impl Access {
@@ -101,51 +124,91 @@ pub(super) trait LeafEmitter {
     fn select(&mut self, dtype: Dtype, c: &Self::Vector, a: &Self::Vector, b: &Self::Vector) -> Self::Vector;
     fn cast(&mut self, from: Dtype, to: Dtype, a: &Self::Vector) -> Self::Vector;
     fn bitcast(&mut self, from: Dtype, to: Dtype, a: &Self::Vector) -> Self::Vector;
+    /// A minimum or maximum with a constant that is no NaN.
+    fn bound(&mut self, op: BinaryOp, dtype: Dtype, a: &Self::Vector, constant: Scalar) -> Self::Vector;
+    fn scalar(&mut self, value: ValueId, op: &Op);
+    /// Runs an inner reduction; defines its results in `done`.
+    fn reduce(&mut self, inner: &Inner, done: &mut Done<Self::Vector>);
+}
+
+/// The values computed so far.
+pub(super) struct Done<V>(Vec<Option<V>>);
+
+impl<V: Clone> Done<V> {
+    pub(super) fn get(&self, id: LeafId) -> V {
+        self.0[id.as_u32() as usize].clone().expect("steps are in order of definition")
+    }
+
+    pub(super) fn set(&mut self, id: LeafId, value: V) {
+        self.0[id.as_u32() as usize] = Some(value);
+    }
 }
 
 impl Leaf {
     /// One step of the leaf through an emitter; returns the wanted values.
     pub(super) fn emit<L: LeafEmitter>(&self, l: &mut L) -> Vec<L::Vector> {
-        let mut done: Vec<Option<L::Vector>> = vec![None; self.values.len()];
-        let get = |done: &[Option<L::Vector>], id: LeafId| {
-            done[id.as_u32() as usize].clone().expect("steps are in order of definition")
-        };
-        for step in &self.steps {
+        let mut done = Done(vec![None; self.values.len()]);
+        self.emit_steps(&self.steps, l, &mut done);
+        self.wanted.iter().map(|id| done.get(*id)).collect()
+    }
+
+    /// Some steps through an emitter.
+    pub(super) fn emit_steps<L: LeafEmitter>(&self, steps: &[Step], l: &mut L, done: &mut Done<L::Vector>) {
+        for step in steps {
             match step {
+                Step::Scalar(value, op) => l.scalar(*value, op),
+                Step::Reduce(inner) => l.reduce(inner, done),
                 Step::Store { access, value } => {
-                    let gathered: Vec<_> =
-                        self.accesses[*access].gathered.iter().map(|(v, _)| get(&done, *v)).collect();
-                    l.store(*access, &gathered, &get(&done, *value));
+                    let gathered = self.gathered::<L>(*access, done);
+                    l.store(*access, &gathered, &done.get(*value));
                 }
                 Step::Value(id) => {
-                    let (dtype, inst) = &self.values[*id];
-                    let dtype = *dtype;
-                    let of = |id: &LeafId| self.values[*id].0;
-                    let v = |id: &LeafId| get(&done, *id);
-                    let result = match inst {
-                        Inst::Constant(c) => l.constant(*c),
-                        Inst::Uniform(value) => l.uniform(dtype, *value),
-                        Inst::Affine { base, coefficient } => l.affine(base, coefficient),
-                        Inst::Load(access) => {
-                            let gathered: Vec<_> = self.accesses[*access].gathered.iter().map(|(g, _)| v(g)).collect();
-                            l.load(*access, &gathered)
-                        }
-                        Inst::Unary(op, a) => l.unary(*op, dtype, &v(a)),
-                        Inst::Binary(op @ (BinaryOp::Shl | BinaryOp::Shr), a, b) if self.is_uniform(*b) => {
-                            l.shift(*op, dtype, &v(a), &self.values[*b].1)
-                        }
-                        Inst::Binary(op, a, b) => l.binary(*op, dtype, &v(a), &v(b)),
-                        Inst::Compare(op, a, b) => l.compare(*op, of(a), &v(a), &v(b)),
-                        Inst::Fma(a, b, c) => l.fma(dtype, &v(a), &v(b), &v(c)),
-                        Inst::Select(c, a, b) => l.select(dtype, &v(c), &v(a), &v(b)),
-                        Inst::Cast(a) => l.cast(of(a), dtype, &v(a)),
-                        Inst::Bitcast(a) => l.bitcast(of(a), dtype, &v(a)),
-                    };
-                    done[id.as_u32() as usize] = Some(result);
+                    let value = self.emit_value(*id, l, done);
+                    done.set(*id, value);
                 }
             }
         }
-        self.wanted.iter().map(|id| get(&done, *id)).collect()
+    }
+
+    fn gathered<L: LeafEmitter>(&self, access: usize, done: &Done<L::Vector>) -> Vec<L::Vector> {
+        self.accesses[access].gathered.iter().map(|(v, _)| done.get(*v)).collect()
+    }
+
+    fn emit_value<L: LeafEmitter>(&self, id: LeafId, l: &mut L, done: &Done<L::Vector>) -> L::Vector {
+        let (dtype, inst) = &self.values[id];
+        let dtype = *dtype;
+        let of = |id: &LeafId| self.values[*id].0;
+        let v = |id: &LeafId| done.get(*id);
+        match inst {
+            Inst::Constant(c) => l.constant(*c),
+            Inst::Uniform(value) => l.uniform(dtype, *value),
+            Inst::Affine { base, coefficient } => l.affine(base, coefficient),
+            Inst::Load(access) => l.load(*access, &self.gathered::<L>(*access, done)),
+            Inst::Unary(op, a) => l.unary(*op, dtype, &v(a)),
+            Inst::Binary(op @ (BinaryOp::Shl | BinaryOp::Shr), a, b) if self.is_uniform(*b) => {
+                l.shift(*op, dtype, &v(a), &self.values[*b].1)
+            }
+            Inst::Binary(op @ (BinaryOp::Min | BinaryOp::Max), a, b) => match (self.number(*a), self.number(*b)) {
+                (_, Some(constant)) => l.bound(*op, dtype, &v(a), constant),
+                (Some(constant), None) => l.bound(*op, dtype, &v(b), constant),
+                (None, None) => l.binary(*op, dtype, &v(a), &v(b)),
+            },
+            Inst::Binary(op, a, b) => l.binary(*op, dtype, &v(a), &v(b)),
+            Inst::Compare(op, a, b) => l.compare(*op, of(a), &v(a), &v(b)),
+            Inst::Fma(a, b, c) => l.fma(dtype, &v(a), &v(b), &v(c)),
+            Inst::Select(c, a, b) => l.select(dtype, &v(c), &v(a), &v(b)),
+            Inst::Cast(a) => l.cast(of(a), dtype, &v(a)),
+            Inst::Bitcast(a) => l.bitcast(of(a), dtype, &v(a)),
+            Inst::Reduced => v(&id),
+        }
+    }
+
+    /// The constant that a value is, if it is a float and no NaN.
+    fn number(&self, id: LeafId) -> Option<Scalar> {
+        match self.values[id].1 {
+            Inst::Constant(c) if c.dtype().is_float() && !c.is_nan() => Some(c),
+            _ => None,
+        }
     }
 
     /// Whether a value is the same for all elements.
@@ -155,7 +218,26 @@ impl Leaf {
 
     /// Operations of the body, uniform values not counted.
     pub(super) fn weight(&self) -> usize {
-        self.steps.iter().filter(|s| !matches!(s, Step::Value(id) if self.is_uniform(*id))).count()
+        let mut weight = 0;
+        self.for_each_step(&self.steps, &mut |step| {
+            weight += usize::from(!matches!(step, Step::Value(id) if self.is_uniform(*id)));
+        });
+        weight
+    }
+
+    /// Calls `visit` on every step, those inside inner reductions too.
+    pub(super) fn for_each_step<'l>(&'l self, steps: &'l [Step], visit: &mut impl FnMut(&'l Step)) {
+        for step in steps {
+            visit(step);
+            if let Step::Reduce(inner) = step {
+                self.for_each_step(&inner.body, visit);
+            }
+        }
+    }
+
+    /// The reductions inside the body.
+    pub(super) fn inner(&self) -> Vec<&Inner> {
+        self.steps.iter().filter_map(|s| if let Step::Reduce(inner) = s { Some(inner) } else { None }).collect()
     }
 
     /// The body as a leaf over `index`, if it is one and vectors are worth it; `wanted` are values of the body.
@@ -167,13 +249,14 @@ impl Leaf {
             }
         }
         let leaf = Leaf { values: PrimaryMap::new(), steps: vec![], uniform: vec![], accesses: vec![], wanted: vec![] };
-        let mut build = Build { e, index, stored, leaf, names: BTreeMap::new(), splats: BTreeMap::new() };
+        let mut build =
+            Build { e, index, stored, leaf, inside: false, names: BTreeMap::new(), splats: BTreeMap::new() };
         build.block(body, true)?;
         for value in wanted {
             let id = build.varying(*value);
             build.leaf.wanted.push(id);
         }
-        super::lanes128::worthwhile(&build.leaf).then_some(build.leaf)
+        super::vectors::worthwhile(&build.leaf).then_some(build.leaf)
     }
 }
 
@@ -191,6 +274,8 @@ struct Build<'b, 'a> {
     /// Buffers that the body stores to: what is loaded from them does not leave the loop.
     stored: BTreeSet<BufferId>,
     leaf: Leaf,
+    /// Whether the steps are those of an inner reduction.
+    inside: bool,
     names: BTreeMap<ValueId, Name>,
     /// Uniform values that have been given a vector.
     splats: BTreeMap<ValueId, LeafId>,
@@ -205,7 +290,7 @@ impl Build<'_, '_> {
                     let name = self.op(*value, op, top)?;
                     self.names.insert(*value, name);
                 }
-                Statement::Store { buffer, at, value } if top => {
+                Statement::Store { buffer, at, value } if top && !self.inside => {
                     let access = self.access(*buffer, None, at);
                     let value = self.varying(*value);
                     // An element that every iteration writes, or none: nothing for vectors.
@@ -222,9 +307,44 @@ impl Build<'_, '_> {
                         self.names.insert(*result, name);
                     }
                 }
+                Statement::Loop(l) if top && !self.inside => self.inner(l)?,
                 Statement::Store { .. } | Statement::Loop(_) | Statement::Contract(_) => return None,
             }
         }
+        Some(())
+    }
+
+    /// A reducing loop of the body.
+    fn inner(&mut self, l: &Loop) -> Option<()> {
+        let LoopKind::Reduce(reductions) = &l.kind else { return None };
+        let same = l.dims.iter().all(|(_, extent)| match extent {
+            Extent::Affine(affine) => affine.coefficient(self.index).is_zero(),
+            Extent::Value(v) => !matches!(self.name(*v), Name::Varying(_)),
+        });
+        let folds: Vec<Fold> = reductions.iter().map(|r| Fold { op: r.op, dtype: self.e.dtype(r.input) }).collect();
+        let ordered = reductions
+            .iter()
+            .zip(&folds)
+            .all(|(r, fold)| !fold.is_arg() && (r.order == Order::Blocks || !fold.op.depends_on_order(fold.dtype)));
+        if !same || !ordered || folds.iter().any(|f| f.dtype == Dtype::Bool) {
+            return None;
+        }
+        let splats = self.splats.clone();
+        let outer = std::mem::take(&mut self.leaf.steps);
+        self.inside = true;
+        let straight = self.block(&l.body, true);
+        let inputs: Vec<LeafId> = reductions.iter().map(|r| self.varying(r.input)).collect();
+        self.inside = false;
+        let body = std::mem::replace(&mut self.leaf.steps, outer);
+        self.splats = splats;
+        straight?;
+        let mut found = vec![];
+        for ((r, fold), input) in reductions.iter().zip(folds).zip(inputs) {
+            let result = self.leaf.values.push((fold.dtype, Inst::Reduced));
+            self.names.insert(r.result, Name::Varying(result));
+            found.push(InnerReduction { fold, input, result });
+        }
+        self.leaf.steps.push(Step::Reduce(Inner { dims: l.dims.clone(), body, reductions: found }));
         Some(())
     }
 
@@ -272,7 +392,11 @@ impl Build<'_, '_> {
             _ => {}
         }
         if uniform {
-            self.leaf.uniform.push((value, op.clone()));
+            if self.inside {
+                self.leaf.steps.push(Step::Scalar(value, op.clone()));
+            } else {
+                self.leaf.uniform.push((value, op.clone()));
+            }
             return Some(if let Op::Constant(c) = op { Name::Constant(*c) } else { Name::Uniform });
         }
         let inst = match op {
@@ -354,7 +478,7 @@ impl Build<'_, '_> {
             }
             _ => true,
         });
-        self.leaf.accesses.push(Access { buffer, start, stride, gathered });
+        self.leaf.accesses.push(Access { buffer, start, stride, gathered, inner: self.inside });
         self.leaf.accesses.len() - 1
     }
 }

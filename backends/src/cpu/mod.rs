@@ -1,11 +1,14 @@
 //! The CPU: verified programs compiled by Cranelift, one kernel a function, for any sizes.
 //!
-//! `jit` owns the machine code; `prepare`, `nest`, `scalar`, `reduce`, `scan` and `contract` make it from a kernel; `leaf`
-//! and `lanes128` make innermost loops vector code; `run` binds a call, finds memory and drives threads.
+//! `jit` owns the machine code; `compile` makes it kernel by kernel: `prepare`, then `nest`, `scalar`, `reduce`, `scan`
+//! and `contract` on the ground of `emit`; `leaf`, `vectors` and `lanes128` make innermost loops vector code. `run` binds a
+//! call, finds memory and drives threads.
 
 mod compile;
 mod contract;
+mod convert;
 mod emit;
+mod fold;
 mod jit;
 mod lanes128;
 mod leaf;
@@ -15,6 +18,7 @@ mod reduce;
 mod run;
 mod scalar;
 mod scan;
+mod vectors;
 
 use std::fmt;
 

@@ -9,7 +9,7 @@ use ir::{Affine, Size, visit};
 
 use super::emit::{Emitter, Scope, own_memory};
 use super::leaf::Leaf;
-use super::{lanes128, scalar};
+use super::{scalar, vectors};
 use crate::abi::FaultRecord;
 
 /// One loop to emit: one index, or several that run as one because every access steps evenly through them.
@@ -189,7 +189,7 @@ impl<'a> Emitter<'a> {
             Some(leaf) => {
                 let some = self.b.ins().icmp(IntCC::SignedLessThan, from, to);
                 self.when(some, &[], |e| {
-                    let done = lanes128::run(e, &leaf, from, to);
+                    let done = vectors::run(e, &leaf, from, to);
                     e.each(axis, done, to, body);
                     vec![]
                 });

@@ -10,7 +10,7 @@ use ir::nest::{
 use ir::order::{BLOCK, LANES};
 use ir::{Affine, BinaryOp, Dtype, Order, ReduceOp, Size};
 
-use super::reduce::Fold;
+use super::fold::Fold;
 
 /// Most iterations that are unrolled, and most statements that this may make.
 const UNROLL_ITERATIONS: i64 = 32;

@@ -1,153 +1,21 @@
 //! Reductions in the orders of `ir::order`.
 //!
-//! Joining chunks by pairwise levels is done as the elements come, by a binary counter: partial result number `n` is
-//! joined with the pending one of each level whose bit of `n` is set, and at the end what is pending is joined from
-//! the newest to the oldest. These are the same pairs.
-//!
 //! There are two ways to run a reducing loop. One takes any body: elements one by one, each lane of the order by
 //! lanes in memory. The other takes a leaf: for each chunk, some lanes at a time live in vector registers over
 //! all the rows of the chunk (which stays in the first-level cache), so that loads and sums run at full width.
 
-use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
+use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Type, Value};
 use ir::nest::{Block, Loop, Reduction, ValueId};
-use ir::order::{BLOCK, LANES, LANES_CHUNK, SCAN_CHUNK, SCAN_GROUP};
-use ir::{BinaryOp, Dtype, Order, ReduceOp, Scalar};
+use ir::order::{LANES, LANES_CHUNK, SCAN_CHUNK, SCAN_GROUP};
+use ir::{BinaryOp, Dtype, Order};
 
 use super::emit::{Emitter, own_memory};
+use super::fold::{Fold, Levels, at_multiple, ceil_div, offset};
 use super::lanes128::{self, GROUP, Operands};
 use super::leaf::Leaf;
 use super::nest::Axis;
-use super::scalar;
-
-/// A reduction's operation on elements of a type.
-#[derive(Clone, Copy)]
-pub(super) struct Fold {
-    pub(super) op: ReduceOp,
-    pub(super) dtype: Dtype,
-}
-
-impl Fold {
-    /// The primitive that joins two elements; `argmax` and `argmin` have none.
-    pub(super) fn primitive(self) -> BinaryOp {
-        match self.op {
-            ReduceOp::Sum => BinaryOp::Add,
-            ReduceOp::Prod => BinaryOp::Mul,
-            ReduceOp::Max | ReduceOp::ArgMax => BinaryOp::Max,
-            ReduceOp::Min | ReduceOp::ArgMin => BinaryOp::Min,
-            ReduceOp::Any => BinaryOp::Or,
-            ReduceOp::All => BinaryOp::And,
-        }
-    }
-
-    /// The value of no elements.
-    pub(super) fn identity(self) -> Scalar {
-        let infinite = |negative: bool| {
-            let v = if negative { f64::NEG_INFINITY } else { f64::INFINITY };
-            if self.dtype == Dtype::F64 { Scalar::F64(v) } else { Scalar::F32(v as f32) }
-        };
-        let signed = self.dtype.is_signed_int();
-        let bits = 8 * self.dtype.bytes();
-        match self.op {
-            ReduceOp::Sum | ReduceOp::Any => Scalar::zero(self.dtype),
-            ReduceOp::Prod | ReduceOp::All => Scalar::one(self.dtype),
-            ReduceOp::Max | ReduceOp::ArgMax | ReduceOp::Min | ReduceOp::ArgMin => {
-                let least = matches!(self.op, ReduceOp::Max | ReduceOp::ArgMax);
-                match self.dtype {
-                    Dtype::Bool => Scalar::Bool(!least),
-                    d if d.is_float() => infinite(least),
-                    d if signed && least => Scalar::from_bits(d, 1 << (bits - 1)),
-                    d if signed => Scalar::from_bits(d, (1 << (bits - 1)) - 1),
-                    d => Scalar::from_bits(d, if least { 0 } else { u64::MAX }),
-                }
-            }
-        }
-    }
-
-    pub(super) fn empty(self, e: &mut Emitter<'_>) -> Value {
-        scalar::constant(&mut e.b, self.identity())
-    }
-
-    pub(super) fn join(self, e: &mut Emitter<'_>, a: Value, b: Value) -> Value {
-        scalar::binary(&mut e.b, &mut e.helpers, self.primitive(), self.dtype, a, b)
-    }
-
-    pub(super) fn is_arg(self) -> bool {
-        matches!(self.op, ReduceOp::ArgMax | ReduceOp::ArgMin)
-    }
-
-    /// One element more for `argmax` or `argmin`: (best, its number). The first is always taken; after it a better
-    /// one, or the first NaN.
-    pub(super) fn pick(
-        self,
-        e: &mut Emitter<'_>,
-        (best, at): (Value, Value),
-        x: Value,
-        number: Value,
-    ) -> (Value, Value) {
-        let first = e.b.ins().icmp_imm_s(IntCC::Equal, number, 0);
-        let op = if self.op == ReduceOp::ArgMax { ir::CompareOp::Gt } else { ir::CompareOp::Lt };
-        let better = scalar::compare(&mut e.b, op, self.dtype, x, best);
-        let mut take = e.b.ins().bor(first, better);
-        if self.dtype.is_float() {
-            let nan = e.b.ins().fcmp(FloatCC::Unordered, x, x);
-            let before = e.b.ins().fcmp(FloatCC::Ordered, best, best);
-            let first_nan = e.b.ins().band(nan, before);
-            take = e.b.ins().bor(take, first_nan);
-        }
-        (e.b.ins().select(take, x, best), e.b.ins().select(take, number, at))
-    }
-}
-
-/// Pending partial results of pairwise levels.
-struct Levels {
-    fold: Fold,
-    slots: Value,
-    ty: Type,
-}
-
-impl Levels {
-    fn new(e: &mut Emitter<'_>, fold: Fold) -> Levels {
-        let ty = scalar::register(fold.dtype);
-        Levels { fold, slots: e.scratch(64 * ty.bytes() as usize), ty }
-    }
-
-    /// Takes partial result number `number`.
-    fn push(&self, e: &mut Emitter<'_>, number: Value, x: Value) {
-        let width = i64::from(self.ty.bytes());
-        let state = e.repeat(&[number, self.slots, x], |e, state| {
-            let (bits, slot, x) = (state[0], state[1], state[2]);
-            let pending = e.b.ins().band_imm_u(bits, 1);
-            let joined = e.when(pending, &[x], |e| {
-                let older = e.b.ins().load(self.ty, own_memory(), slot, 0);
-                vec![self.fold.join(e, older, x)]
-            })[0];
-            let bits = e.b.ins().ushr_imm_u(bits, 1);
-            let up = e.b.ins().imul_imm_s(pending, width);
-            (pending, vec![bits, e.b.ins().iadd(slot, up), joined])
-        });
-        e.b.ins().store(own_memory(), state[2], state[1], 0);
-    }
-
-    /// The result of `count` partial results.
-    fn finish(&self, e: &mut Emitter<'_>, count: Value) -> Value {
-        let empty = self.fold.empty(e);
-        e.when(count, &[empty], |e| {
-            let state = e.repeat(&[count, self.slots, empty], |e, state| {
-                let (bits, slot, sum) = (state[0], state[1], state[2]);
-                let pending = e.b.ins().band_imm_u(bits, 1);
-                let joined = e.when(pending, &[sum], |e| {
-                    let older = e.b.ins().load(self.ty, own_memory(), slot, 0);
-                    vec![self.fold.join(e, older, sum)]
-                })[0];
-                let bits = e.b.ins().ushr_imm_u(bits, 1);
-                let slot = e.b.ins().iadd_imm_s(slot, i64::from(self.ty.bytes()));
-                (bits, vec![bits, slot, joined])
-            });
-            vec![state[2]]
-        })[0]
-    }
-}
+use super::{scalar, vectors};
 
 /// The lanes of a chunk in memory.
 struct LaneMemory {
@@ -170,10 +38,10 @@ impl LaneMemory {
         self.vector().lane_count() as usize
     }
 
-    /// Sets all lanes to the value of no elements.
-    fn clear(&self, e: &mut Emitter<'_>) {
+    /// Sets the first `lanes` lanes to the value of no elements.
+    fn clear(&self, e: &mut Emitter<'_>, lanes: usize) {
         let empty = lanes128::splat_constant(e, self.fold.identity());
-        for vector in 0..LANES / self.per_vector() {
+        for vector in 0..lanes / self.per_vector() {
             e.b.ins().store(own_memory(), empty, self.base, offset(vector * 16));
         }
     }
@@ -193,9 +61,9 @@ impl LaneMemory {
         e.b.ins().store(own_memory(), new, address, 0);
     }
 
-    /// The lanes folded in halves.
-    fn fold(&self, e: &mut Emitter<'_>) -> Value {
-        let mut v = self.halves(e, 0, self.per_vector());
+    /// The first `count` lanes folded in halves; the others got no element.
+    fn fold(&self, e: &mut Emitter<'_>, count: usize) -> Value {
+        let mut v = self.halves(e, 0, self.per_vector(), count);
         let mut lanes: Vec<Value> = (0..self.per_vector())
             .map(|lane| e.b.ins().extractlane(v, u8::try_from(lane).expect("few lanes")))
             .collect();
@@ -208,18 +76,14 @@ impl LaneMemory {
     }
 
     /// The vector of lanes `from..` after folding until `width` lanes are left.
-    fn halves(&self, e: &mut Emitter<'_>, from: usize, width: usize) -> Value {
-        if width == LANES {
+    fn halves(&self, e: &mut Emitter<'_>, from: usize, width: usize, count: usize) -> Value {
+        if width == count {
             return e.b.ins().load(self.vector(), own_memory(), self.base, offset(from * self.lane.bytes() as usize));
         }
-        let low = self.halves(e, from, 2 * width);
-        let high = self.halves(e, from + width, 2 * width);
-        lanes128::binary(e, self.fold.primitive(), self.fold.dtype, low, high)
+        let low = self.halves(e, from, 2 * width, count);
+        let high = self.halves(e, from + width, 2 * width, count);
+        self.join(e, low, high)
     }
-}
-
-fn offset(bytes: usize) -> i32 {
-    i32::try_from(bytes).expect("a small offset")
 }
 
 /// Prefixes inside a group of a scan, in log steps, over a group in memory.
@@ -265,7 +129,7 @@ impl Accumulator {
             Order::Blocks => Way::Blocks(Levels::new(e, fold)),
             Order::Lanes => {
                 let memory = LaneMemory::new(e, fold);
-                memory.clear(e);
+                memory.clear(e, LANES);
                 Way::Lanes(memory, Levels::new(e, fold))
             }
             Order::Scan => Way::Scan(e.scratch(SCAN_GROUP * fold.dtype.bytes())),
@@ -294,20 +158,16 @@ impl Accumulator {
             }
             Way::Blocks(levels) => {
                 let sum = fold.join(e, state[0], x);
-                at_multiple(e, next, BLOCK, &[sum], |e| {
-                    let block = e.b.ins().ushr_imm_u(number, i64::from(BLOCK.ilog2()));
-                    levels.push(e, block, sum);
-                    vec![fold.empty(e)]
-                })
+                levels.block(e, &[sum], number, next)
             }
             Way::Lanes(memory, levels) => {
                 let lane = e.b.ins().band_imm_u(number, LANES as i64 - 1);
                 memory.add(e, lane, x);
                 at_multiple(e, next, LANES_CHUNK, &[], |e| {
                     let chunk = e.b.ins().ushr_imm_u(number, i64::from(LANES_CHUNK.ilog2()));
-                    let sum = memory.fold(e);
-                    levels.push(e, chunk, sum);
-                    memory.clear(e);
+                    let sum = memory.fold(e, LANES);
+                    levels.push(e, chunk, &[sum]);
+                    memory.clear(e, LANES);
                     vec![]
                 })
             }
@@ -329,26 +189,17 @@ impl Accumulator {
         match &self.way {
             Way::Serial => state[0],
             Way::Pick => state[1],
-            Way::Blocks(levels) => {
-                let rest = e.b.ins().band_imm_u(count, BLOCK as i64 - 1);
-                e.when(rest, &[], |e| {
-                    let block = e.b.ins().ushr_imm_u(count, i64::from(BLOCK.ilog2()));
-                    levels.push(e, block, state[0]);
-                    vec![]
-                });
-                let blocks = ceil_div(e, count, BLOCK);
-                levels.finish(e, blocks)
-            }
+            Way::Blocks(levels) => levels.finish_blocks(e, state, count)[0],
             Way::Lanes(memory, levels) => {
                 let rest = e.b.ins().band_imm_u(count, LANES_CHUNK as i64 - 1);
                 e.when(rest, &[], |e| {
                     let chunk = e.b.ins().ushr_imm_u(count, i64::from(LANES_CHUNK.ilog2()));
-                    let sum = memory.fold(e);
-                    levels.push(e, chunk, sum);
+                    let sum = memory.fold(e, LANES);
+                    levels.push(e, chunk, &[sum]);
                     vec![]
                 });
                 let chunks = ceil_div(e, count, LANES_CHUNK);
-                levels.finish(e, chunks)
+                levels.finish(e, chunks)[0]
             }
             Way::Scan(group) => {
                 let rest = e.b.ins().band_imm_u(count, SCAN_GROUP as i64 - 1);
@@ -381,24 +232,6 @@ pub(super) fn end_group(
     let joined = fold.join(e, chunk, carry);
     let empty = fold.empty(e);
     vec![e.b.ins().select(rest, carry, empty), e.b.ins().select(rest, chunk, joined)]
-}
-
-/// Runs `then` where `count` is a multiple of a power of two.
-fn at_multiple(
-    e: &mut Emitter<'_>,
-    count: Value,
-    of: usize,
-    otherwise: &[Value],
-    then: impl FnOnce(&mut Emitter<'_>) -> Vec<Value>,
-) -> Vec<Value> {
-    let rest = e.b.ins().band_imm_u(count, of as i64 - 1);
-    let whole = e.b.ins().icmp_imm_s(IntCC::Equal, rest, 0);
-    e.when(whole, otherwise, |e| then(e))
-}
-
-fn ceil_div(e: &mut Emitter<'_>, count: Value, by: usize) -> Value {
-    let sum = e.b.ins().iadd_imm_s(count, by as i64 - 1);
-    e.b.ins().ushr_imm_u(sum, i64::from(by.ilog2()))
 }
 
 impl Emitter<'_> {
@@ -447,127 +280,178 @@ impl Emitter<'_> {
         for index in &axis.merged {
             self.bind(*index, zero);
         }
-        let memories: Vec<LaneMemory> = folds.iter().map(|f| LaneMemory::new(self, *f)).collect();
-        let levels: Vec<Option<Levels>> = reductions
+        let sums: Vec<LaneSum> = reductions
             .iter()
             .zip(folds)
-            .map(|(_, f)| f.op.depends_on_order(f.dtype).then(|| Levels::new(self, *f)))
+            .map(|(r, f)| LaneSum {
+                memory: LaneMemory::new(self, *f),
+                levels: f.op.depends_on_order(f.dtype).then(|| Levels::new(self, *f)),
+                input: r.input,
+            })
             .collect();
-        for (memory, _) in memories.iter().zip(&levels).filter(|(_, levels)| levels.is_none()) {
-            memory.clear(self);
-        }
         let n = axis.extent;
         let some = self.b.ins().icmp_imm_s(IntCC::SignedGreaterThan, n, 0);
-        let mut initial = vec![];
-        for (memory, levels) in memories.iter().zip(&levels) {
-            if levels.is_none() {
-                initial.push(memory.fold.empty(self));
-            }
-        }
+        let empty: Vec<Value> = folds.iter().map(|f| f.empty(self)).collect();
+        let types: Vec<Type> = empty.iter().map(|v| self.b.func.dfg.value_type(*v)).collect();
         // Behind the test for an empty loop, since what is computed once may load.
-        let free = self.when(some, &initial, |e| {
-            let operands = Operands::new(e, leaf);
-            let lanes_at_once = lanes_at_once(leaf, folds);
-            e.counted(zero, n, LANES_CHUNK as i64, &[], |e, base, _| {
-                e.chunk(axis, body, leaf, &operands, &memories, &levels, reductions, base, lanes_at_once);
-                vec![]
-            });
-            memories.iter().zip(&levels).filter(|(_, l)| l.is_none()).map(|(m, _)| m.fold(e)).collect()
+        let results = self.when(some, &empty, |e| {
+            let leaf = LeafLoop { axis, body, leaf, operands: Operands::new(e, leaf), sums: &sums };
+            let short = e.b.ins().icmp_imm_s(IntCC::SignedLessThanOrEqual, n, SHORT as i64);
+            e.either(
+                short,
+                &types,
+                |e| {
+                    sums.iter().for_each(|s| s.memory.clear(e, SHORT));
+                    e.rest_of_chunk(&leaf, zero, n);
+                    sums.iter().map(|s| s.memory.fold(e, SHORT)).collect()
+                },
+                |e| {
+                    sums.iter().filter(|s| s.levels.is_none()).for_each(|s| s.memory.clear(e, LANES));
+                    let lanes_at_once = lanes_at_once(leaf.leaf, folds);
+                    e.counted(zero, n, LANES_CHUNK as i64, &[], |e, base, _| {
+                        e.chunk(&leaf, base, lanes_at_once);
+                        vec![]
+                    });
+                    let chunks = ceil_div(e, n, LANES_CHUNK);
+                    sums.iter()
+                        .map(|s| match &s.levels {
+                            Some(levels) => levels.finish(e, chunks)[0],
+                            None => s.memory.fold(e, LANES),
+                        })
+                        .collect()
+                },
+            )
         });
-        let chunks = ceil_div(self, n, LANES_CHUNK);
-        let mut free = free.into_iter();
-        for (levels, r) in levels.iter().zip(reductions) {
-            let result = match levels {
-                Some(levels) => levels.finish(self, chunks),
-                None => free.next().expect("one for each"),
-            };
+        for (r, result) in reductions.iter().zip(results) {
             self.define(r.result, result);
         }
     }
 
-    /// One chunk: whole rows of lanes in vectors, then what is left over one by one.
-    #[expect(clippy::too_many_arguments, reason = "the state of one loop, split for reading")]
-    fn chunk(
-        &mut self,
-        axis: &Axis,
-        body: &Block,
-        leaf: &Leaf,
-        operands: &Operands,
-        memories: &[LaneMemory],
-        levels: &[Option<Levels>],
-        reductions: &[Reduction],
-        base: Value,
-        lanes_at_once: i64,
-    ) {
-        let left = self.b.ins().isub(axis.extent, base);
+    /// One chunk: whole rows of lanes in registers, then what is left over.
+    fn chunk(&mut self, l: &LeafLoop<'_>, base: Value, lanes_at_once: i64) {
+        let left = self.b.ins().isub(l.axis.extent, base);
         let most = self.int(LANES_CHUNK as i64);
         let count = self.least(left, most);
         let end = self.b.ins().iadd(base, count);
         let in_rows = self.b.ins().band_imm_s(count, -(LANES as i64));
         let rows_end = self.b.ins().iadd(base, in_rows);
         let (first, last) = (self.int(0), self.int(LANES as i64));
+        let groups = usize::try_from(lanes_at_once / GROUP).expect("a small number");
         self.counted(first, last, lanes_at_once, &[], |e, lane, _| {
-            let mut sums = vec![];
-            let groups = usize::try_from(lanes_at_once / GROUP).expect("a small number");
-            let addresses: Vec<Value> = memories.iter().map(|m| e.element(m.base, m.lane, lane)).collect();
-            for ((m, levels), address) in memories.iter().zip(levels).zip(&addresses) {
-                let registers = groups * m.registers();
-                for k in 0..registers {
-                    sums.push(match levels {
+            let addresses: Vec<Value> = l.sums.iter().map(|s| e.element(s.memory.base, s.memory.lane, lane)).collect();
+            let mut initial = vec![];
+            for (s, address) in l.sums.iter().zip(&addresses) {
+                let m = &s.memory;
+                for k in 0..groups * m.registers() {
+                    initial.push(match s.levels {
                         Some(_) => lanes128::splat_constant(e, m.fold.identity()),
                         None => e.b.ins().load(m.vector(), own_memory(), *address, offset(16 * k)),
                     });
                 }
             }
             let from = e.b.ins().iadd(base, lane);
-            // Lanes of a row beyond the last whole one are none: `rows_end` cuts all lanes alike.
-            let sums = e.counted(from, rows_end, LANES as i64, &sums, |e, i, sums| {
+            let last = e.counted(from, rows_end, LANES as i64, &initial, |e, i, sums| {
                 let mut next = sums.to_vec();
                 for group in 0..groups {
-                    let values = lanes128::emit_group(e, leaf, operands, i, group as i64 * GROUP);
+                    let parts = l.group(e, i, group as i64 * GROUP);
                     let mut at = 0;
-                    for (m, value) in memories.iter().zip(values) {
-                        let value = lanes128::narrow_masks(e, leaf, operands, m.fold.dtype, value);
-                        let registers = m.registers();
-                        for (k, part) in value.into_iter().enumerate() {
+                    for (s, parts) in l.sums.iter().zip(parts) {
+                        let registers = s.memory.registers();
+                        for (k, part) in parts.into_iter().enumerate() {
                             let sum = &mut next[at + group * registers + k];
-                            *sum = lanes128::binary(e, m.fold.primitive(), m.fold.dtype, *sum, part);
+                            *sum = s.memory.join(e, *sum, part);
                         }
                         at += groups * registers;
                     }
                 }
                 next
             });
-            let mut at = 0;
-            for (m, address) in memories.iter().zip(&addresses) {
-                for k in 0..groups * m.registers() {
-                    e.b.ins().store(own_memory(), sums[at + k], *address, offset(16 * k));
+            let mut last = last.into_iter();
+            for (s, address) in l.sums.iter().zip(&addresses) {
+                for k in 0..groups * s.memory.registers() {
+                    let sum = last.next().expect("as many as there were");
+                    e.b.ins().store(own_memory(), sum, *address, offset(16 * k));
                 }
-                at += groups * m.registers();
             }
             vec![]
         });
-        self.counted(rows_end, end, 1, &[], |e, i, _| {
-            e.bind(axis.index, i);
-            e.block(body);
-            let lane = e.b.ins().isub(i, rows_end);
-            for (m, r) in memories.iter().zip(reductions) {
-                let x = e.value(r.input);
-                m.add(e, lane, x);
-            }
-            vec![]
-        });
+        self.rest_of_chunk(l, rows_end, end);
         let number = self.b.ins().ushr_imm_u(base, i64::from(LANES_CHUNK.ilog2()));
-        for (m, levels) in memories.iter().zip(levels) {
-            if let Some(levels) = levels {
-                let sum = m.fold(self);
-                levels.push(self, number, sum);
+        for s in l.sums {
+            if let Some(levels) = &s.levels {
+                let sum = s.memory.fold(self, LANES);
+                levels.push(self, number, &[sum]);
             }
         }
     }
+
+    /// The elements `from..end`, less than a row, into the lanes from the first on: groups, then one by one.
+    fn rest_of_chunk(&mut self, l: &LeafLoop<'_>, from: Value, end: Value) {
+        let count = self.b.ins().isub(end, from);
+        let in_groups = self.b.ins().band_imm_s(count, -GROUP);
+        let groups_end = self.b.ins().iadd(from, in_groups);
+        self.counted(from, groups_end, GROUP, &[], |e, i, _| {
+            let lane = e.b.ins().isub(i, from);
+            for (s, parts) in l.sums.iter().zip(l.group(e, i, 0)) {
+                let m = &s.memory;
+                let address = e.element(m.base, m.lane, lane);
+                for (k, part) in parts.into_iter().enumerate() {
+                    let old = e.b.ins().load(m.vector(), own_memory(), address, offset(16 * k));
+                    let new = m.join(e, old, part);
+                    e.b.ins().store(own_memory(), new, address, offset(16 * k));
+                }
+            }
+            vec![]
+        });
+        self.counted(groups_end, end, 1, &[], |e, i, _| {
+            e.bind(l.axis.index, i);
+            e.block(l.body);
+            let lane = e.b.ins().isub(i, from);
+            for s in l.sums {
+                let x = e.value(s.input);
+                s.memory.add(e, lane, x);
+            }
+            vec![]
+        });
+        l.operands.restore(self);
+    }
 }
 
+/// One reduction of a leaf by lanes; without levels where the order is free.
+struct LaneSum {
+    memory: LaneMemory,
+    levels: Option<Levels>,
+    input: ValueId,
+}
+
+/// A reducing loop over a leaf.
+struct LeafLoop<'l> {
+    axis: &'l Axis,
+    body: &'l Block,
+    leaf: &'l Leaf,
+    operands: Operands,
+    sums: &'l [LaneSum],
+}
+
+impl LeafLoop<'_> {
+    /// The reduced values of the group that starts at `i + offset`, as lanes rest in memory.
+    fn group(&self, e: &mut Emitter<'_>, i: Value, offset: i64) -> Vec<Vec<Value>> {
+        let values = vectors::emit_groups(e, self.leaf, &self.operands, i, offset, 1);
+        let narrow =
+            |(s, v): (&LaneSum, _)| lanes128::narrow_masks(e, self.leaf, &self.operands, s.memory.fold.dtype, v);
+        self.sums.iter().zip(values).map(narrow).collect()
+    }
+}
+
+/// Up to so many elements go through as many lanes only.
+const SHORT: usize = 16;
+
 impl LaneMemory {
+    /// Joins lanes of one register.
+    fn join(&self, e: &mut Emitter<'_>, a: Value, b: Value) -> Value {
+        lanes128::binary(e, self.fold.primitive(), self.fold.dtype, a, b)
+    }
+
     /// Registers that a group fills.
     fn registers(&self) -> usize {
         GROUP as usize / self.per_vector()

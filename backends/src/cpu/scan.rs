@@ -13,7 +13,8 @@ use ir::order::SCAN_GROUP;
 use ir::{ReduceOp, visit};
 
 use super::emit::{Emitter, own_memory};
-use super::reduce::{Fold, end_group, scan_group};
+use super::fold::Fold;
+use super::reduce::{end_group, scan_group};
 use super::scalar;
 
 /// One prefix of the body.

@@ -20,7 +20,7 @@ fn pick<T: Copy>(random: &mut Random, of: &[T]) -> T {
 /// A value of a type among those there are, or a constant.
 fn operand(random: &mut Random, b: &mut Builder<'_>, pool: &[ValueId], dtype: Dtype) -> ValueId {
     let fit: Vec<ValueId> = pool.iter().copied().filter(|v| b.dtype(*v) == dtype).collect();
-    if fit.is_empty() || random.next() % 8 == 0 {
+    if fit.is_empty() || random.next().is_multiple_of(8) {
         let constant = random.scalar(dtype);
         return b.constant(constant);
     }
@@ -54,7 +54,7 @@ fn operation(random: &mut Random, b: &mut Builder<'_>, pool: &[ValueId]) -> Valu
             b.select(c, x, y)
         }
         6 => {
-            let from = if random.next() % 4 == 0 { pick(random, pool) } else { x };
+            let from = if random.next().is_multiple_of(4) { pick(random, pool) } else { x };
             b.cast(pick(random, &COMPUTE), from)
         }
         _ => match dtype {
@@ -117,9 +117,9 @@ fn program(seed: u64, operations: usize) -> Program {
     }
     pool.push(b.affine(Affine::index(i).scale(&Size::constant(5)).sub(&Affine::size(n.clone()))));
     for _ in 0..operations {
-        let v = if random.next() % 10 == 0 {
+        let v = if random.next().is_multiple_of(10) {
             branch(random, &mut b, &pool)
-        } else if random.next() % 12 == 0 {
+        } else if random.next().is_multiple_of(12) {
             let x = operand(random, &mut b, &pool, Dtype::F32);
             b.call(relu, vec![x])
         } else {
@@ -128,7 +128,7 @@ fn program(seed: u64, operations: usize) -> Program {
         pool.push(v);
     }
     let dims = vec![(i, Extent::size(n.clone()))];
-    if random.next() % 3 == 0 {
+    if random.next().is_multiple_of(3) {
         let mut reductions = vec![];
         for v in pool.iter().rev().copied() {
             let dtype = b.dtype(v);

@@ -74,8 +74,20 @@ fn several_at_once() {
 
 #[test]
 fn rows_and_columns() {
-    const SHAPES: &[&[i64]] =
-        &[&[0, 0], &[0, 5], &[5, 0], &[1, 1], &[7, 3], &[3, 130], &[300, 5], &[5, 4100], &[4100, 3]];
+    const SHAPES: &[&[i64]] = &[
+        &[0, 0],
+        &[0, 5],
+        &[5, 0],
+        &[1, 1],
+        &[7, 3],
+        &[3, 130],
+        &[300, 5],
+        &[5, 4100],
+        &[4100, 3],
+        &[300, 70],
+        &[257, 33],
+        &[1000, 6],
+    ];
     let text = |shape: &str, over: &str| {
         format!("program @p {{ symbol n = dim 0 of input 0 symbol m = dim 1 of input 0 input 0 %x: f32[n, m] output 0 %y: f32[{shape}]
           kernel @k {{ {over} }} }}")
@@ -112,6 +124,48 @@ fn rows_and_columns() {
         &text("m", "parallel j < m { v1 = reduce i < n { v0 = load %x[i, j] } with max free v0 store %y[j], v1 }"),
         SHAPES,
     );
+}
+
+/// Reductions inside a loop along memory: columns go through vectors together.
+#[test]
+fn columns_together() {
+    let shapes: &[&[i64]] = &[&[0, 9], &[9, 0], &[1, 1], &[3, 4], &[300, 70], &[513, 33]];
+    let text = |dtype: &str, body: &str| {
+        format!("program @p {{ symbol n = dim 0 of input 0 symbol m = dim 1 of input 0
+          input 0 %x: {dtype}[n, m] input 1 %w: {dtype}[n] input 2 %b: f32[m] output 0 %y: {dtype}[m] output 1 %z: f32[m]
+          kernel @k {{ parallel j < m {{ {body} }} }} }}")
+    };
+    for dtype in ["f32", "f64", "i32", "i64"] {
+        let order = if dtype.starts_with('f') { "blocks" } else { "free" };
+        let body = format!("
+            v1 = load %b[j]
+            v7, v8, v9 = reduce i < n {{ v2 = load %x[i, j] v3 = load %w[i] v4 = mul v2, v3 v5 = cast f32 v4 v6 = add v5, v1 }}
+              with sum {order} v4, max free v2, sum blocks v6
+            v10 = sub v7, v8 store %y[j], v10 v11 = const f32 0.0 v12 = max v9, v11 store %z[j], v12");
+        check(&text(dtype, &body), shapes);
+    }
+    // Two reductions one after the other (variance over an axis), indices as numbers, three reduced indices.
+    let body = "
+        v3 = reduce i < n { v1 = load %x[i, j] v0 = affine i + j v2 = cast f32 v0 v4 = add v1, v2 } with sum blocks v4
+        v9 = reduce k < n { v5 = load %x[k, j] v6 = sub v5, v3 v7 = mul v6, v6 v8 = abs v7 } with sum blocks v8
+        v20 = reduce p < n, q < 2, r < 3 { v10 = load %x[p, j] v11 = affine 2 * q + r v12 = cast f32 v11 v13 = mul v10, v12 } with sum blocks v13
+        store %y[j], v9 store %z[j], v20";
+    check(&text("f32", body), shapes);
+}
+
+/// Minima and maxima with constants, at every kind of zero.
+#[test]
+fn bounds() {
+    for dtype in ["f32", "f64"] {
+        for constant in ["0.0", "-0.0", "1.0", "-3.0", "inf", "-inf", "nan"] {
+            for op in ["min", "max"] {
+                let text = format!("program @p {{ symbol n = dim 0 of input 0 input 0 %x: {dtype}[n] output %y: {dtype}[n]
+                  kernel @k {{ parallel i < n {{ v0 = load %x[i] v1 = const {dtype} {constant} v2 = {op} v0, v1 v3 = {op} v1, v2
+                    store %y[i], v3 }} }} }}");
+                check(&text, &[&[1000]]);
+            }
+        }
+    }
 }
 
 #[test]
