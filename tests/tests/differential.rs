@@ -18,9 +18,15 @@ const CALLS: u64 = 2;
 struct Tally {
     programs: usize,
     accepted: usize,
+    /// Programs with something that the checker says it does not take yet.
+    not_yet: usize,
     outcomes: BTreeMap<&'static str, usize>,
     constructs: BTreeMap<&'static str, usize>,
     rejections: BTreeMap<String, (usize, String)>,
+    /// Calls with an input beyond a chunk of a reduction.
+    long: usize,
+    /// Calls whose results hold more than one value.
+    telling: usize,
 }
 
 #[test]
@@ -39,7 +45,9 @@ fn engines_agree() {
         calls.map_err(TestCaseError::fail)
     });
     let tally = tally.into_inner();
-    println!("{} programs, {} accepted; calls: {:?}", tally.programs, tally.accepted, tally.outcomes);
+    println!("{} programs, {} accepted, {} not taken yet", tally.programs, tally.accepted, tally.not_yet);
+    println!("calls: {:?}", tally.outcomes);
+    println!("{} calls with long inputs, {} with results that vary", tally.long, tally.telling);
     println!("constructs: {:?}", tally.constructs);
     for (message, (count, source)) in &tally.rejections {
         println!("rejected {count} times: {message}\n{source}");
@@ -47,7 +55,8 @@ fn engines_agree() {
     if let Err(error) = result {
         panic!("{error}");
     }
-    assert!(tally.accepted * 100 >= tally.programs * 90, "more than one program in ten was rejected");
+    let taken = tally.programs - tally.not_yet;
+    assert!(tally.accepted * 100 >= taken * 95, "more than one program in twenty was rejected");
 }
 
 /// Holds the engines to the first on some calls of a program.
@@ -56,6 +65,10 @@ fn hold(program: &Program, tally: &mut Tally) -> Result<(), String> {
     let compiled = match compile(&program.source, program.entry) {
         Ok(compiled) => compiled,
         Err(Rejected::Source(diagnostics)) => {
+            if diagnostics.iter().any(|d| d.code == compiler::check::codes::NOT_YET) {
+                tally.not_yet += 1;
+                return Ok(());
+            }
             let message = diagnostics.first().map(|d| format!("{} {}", d.code, d.message)).unwrap_or_default();
             tally.rejections.entry(message).or_insert((0, program.source.clone())).0 += 1;
             return Ok(());
@@ -77,6 +90,11 @@ fn hold(program: &Program, tally: &mut Tally) -> Result<(), String> {
             Outcome::Broken(what) => return Err(format!("{what}\ncall {n}: {call:?}")),
         };
         *tally.outcomes.entry(kind).or_default() += 1;
+        tally.long += usize::from(call.inputs.iter().any(|(_, input)| input.len() > ir::order::LANES_CHUNK));
+        if let Outcome::Results(results) = &expected {
+            let varies = |array: &Array| (1..array.len()).any(|n| array.get(n) != array.get(0));
+            tally.telling += usize::from(results.iter().any(varies));
+        }
         for engine in &Engine::ALL[1..] {
             let found = compiled.run(*engine, &inputs);
             if !found.agrees(&expected) {

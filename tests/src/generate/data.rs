@@ -16,7 +16,7 @@ const LONG: i64 = 5000;
 
 /// How many elements all loop nests of a call may go through, and seldom, so that threads have something to do.
 const BUDGET: i64 = 30_000;
-const LARGE_BUDGET: i64 = 600_000;
+const LARGE_BUDGET: i64 = 1_000_000;
 
 /// Random numbers from a seed (splitmix64).
 #[derive(Clone, Debug)]
@@ -121,7 +121,11 @@ impl Program {
             let least = sizes.iter().filter(|(name, _)| *name != "count").map(|(_, n)| *n).min().unwrap_or(3);
             sizes.insert("count".into(), random.below(least + 1));
         }
-        let budget = if random.below(20) == 0 { LARGE_BUDGET } else { BUDGET };
+        let large = random.below(20) == 0;
+        let budget = if large { LARGE_BUDGET } else { BUDGET };
+        if large {
+            sizes.values_mut().for_each(|n| *n = *n * 401 + 5);
+        }
         let fits = |sizes: &BTreeMap<String, i64>| {
             let value = |dim: &super::Dim| dim.value(&|name| sizes[name]).max(0);
             let inputs = self.params.iter().map(|p| p.shape.iter().fold(1, |n, dim| value(dim).saturating_mul(n)));

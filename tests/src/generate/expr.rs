@@ -510,25 +510,7 @@ impl<'a> Writer<'a> {
                 sizes.insert(name.clone(), dim);
             }
         }
-        let mut arguments = vec![];
-        for (n, (_, ty, axes)) in helper.params.iter().enumerate() {
-            let axes: Vec<Dim> = axes.iter().map(|axis| axis.substitute(&sizes)).collect();
-            arguments.push(match (helper.is_scalar(), n) {
-                (true, 0) => self.expr(*ty, shape, fuel),
-                (true, _) => self.operand(*ty, shape, fuel.min(1)),
-                (false, _) => self.expr(*ty, &axes, fuel.min(1)),
-            });
-        }
-        for work in &helper.work {
-            let here = self.scope.runs().times(&work.substitute(&sizes));
-            self.work.push(here);
-        }
-        let arguments: Vec<&Piece> = arguments.iter().collect();
-        let mut piece = Piece::call(&helper.name, &arguments, ty, shape);
-        if helper.may_contract {
-            piece.factors = ["left of", "right of"].map(|side| [format!("{side} {}", helper.name)].into()).into();
-        }
-        Some(piece)
+        Some(self.call_with(helper, &sizes, shape, fuel))
     }
 
     /// The length of some axis in sight.

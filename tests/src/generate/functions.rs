@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::dim::Dim;
 use super::expr::Writer;
-use super::piece::{Level, Piece, Ty};
+use super::piece::{Piece, Ty};
 use super::scope::{Scope, Value};
 
 /// A function that others may call.
@@ -138,16 +138,74 @@ pub fn helper(words: &[u16], name: &str, helpers: &[Helper]) -> Helper {
 }
 
 impl Writer<'_> {
-    /// A `let` of both results of a helper that gives a tuple.
-    pub fn tuple_call(&mut self) -> Option<String> {
-        let found: Vec<&Helper> = self.helpers.iter().filter(|h| h.results.len() > 1).collect();
-        let helper = (*self.choices.pick(&found)?).clone();
-        let sizes: BTreeMap<String, Dim> = helper.sizes.iter().map(|name| (name.clone(), self.some_dim())).collect();
-        let put = |axes: &[Dim]| -> Vec<Dim> { axes.iter().map(|axis| axis.substitute(&sizes)).collect() };
-        let arguments: Vec<Piece> = helper.params.iter().map(|(_, ty, axes)| self.expr(*ty, &put(axes), 1)).collect();
+    /// A `let` of what a helper gives, whole or for each row of something larger.
+    pub fn helper_call(&mut self) -> Option<String> {
+        let found: Vec<(Helper, Value)> = self
+            .helpers
+            .iter()
+            .flat_map(|helper| {
+                let (_, ty, axes) = &helper.params[0];
+                let fits = |v: &&Value| {
+                    v.ty == *ty
+                        && v.shape.len() >= axes.len().max(1)
+                        && v.shape.iter().all(|d| d.as_constant().is_none())
+                };
+                self.scope.values.iter().rev().filter(fits).map(|v| (helper.clone(), v.clone()))
+            })
+            .collect();
+        let (helper, value) = self.choices.pick(&found)?.clone();
+        let axes = &helper.params[0].2;
+        let rows = value.shape.len() - axes.len();
+        let mut sizes: BTreeMap<String, Dim> = BTreeMap::new();
+        for (axis, dim) in axes.iter().zip(&value.shape[rows..]) {
+            sizes.insert(axis.as_name()?.to_owned(), dim.clone());
+        }
+        if helper.results.len() > 1 {
+            return if rows == 0 { self.tuple_call(&helper, &sizes) } else { None };
+        }
+        if helper.is_scalar() {
+            self.count("lifted call");
+            let piece = self.call_with(&helper, &sizes, &value.shape, 2);
+            return Some(self.bind("", piece, None));
+        }
+        let (_, _, result) = &helper.results[0];
+        let shape: Vec<Dim> = result.iter().map(|axis| axis.substitute(&sizes)).collect();
+        self.count(if rows == 0 { "array call" } else { "vmapped call" });
+        Some(match rows {
+            0 => {
+                let piece = self.call_with(&helper, &sizes, &shape, 2);
+                self.bind("", piece, None)
+            }
+            _ => self.comprehension(&value.shape[..rows], |writer| writer.call_with(&helper, &sizes, &shape, 2)),
+        })
+    }
+
+    /// A call of a helper under the given sizes, which has the given shape.
+    pub fn call_with(&mut self, helper: &Helper, sizes: &BTreeMap<String, Dim>, shape: &[Dim], fuel: usize) -> Piece {
+        let mut arguments = vec![];
+        for (n, (_, ty, axes)) in helper.params.iter().enumerate() {
+            let axes: Vec<Dim> = axes.iter().map(|axis| axis.substitute(sizes)).collect();
+            arguments.push(match (helper.is_scalar(), n) {
+                (true, 0) => self.expr(*ty, shape, fuel),
+                (true, _) => self.operand(*ty, shape, fuel.min(1)),
+                (false, _) => self.expr(*ty, &axes, fuel.min(1)),
+            });
+        }
+        for work in &helper.work {
+            let here = self.scope.runs().times(&work.substitute(sizes));
+            self.work.push(here);
+        }
         let arguments: Vec<&Piece> = arguments.iter().collect();
-        let call = Piece::call(&helper.name, &arguments, Ty::F32, &[]);
-        self.work.extend(helper.work.iter().map(|work| work.substitute(&sizes)));
+        let mut piece = Piece::call(&helper.name, &arguments, helper.results[0].1, shape);
+        if helper.may_contract {
+            piece.factors = ["left of", "right of"].map(|side| [format!("{side} {}", helper.name)].into()).into();
+        }
+        piece
+    }
+
+    /// A `let` of both results of a helper that gives a tuple.
+    fn tuple_call(&mut self, helper: &Helper, sizes: &BTreeMap<String, Dim>) -> Option<String> {
+        let call = self.call_with(helper, sizes, &[], 1);
         self.count("tuple call");
         let mut names = vec![];
         for (_, ty, axes) in &helper.results {
@@ -156,13 +214,13 @@ impl Writer<'_> {
             self.scope.define(Value {
                 name,
                 ty: *ty,
-                shape: put(axes),
+                shape: axes.iter().map(|axis| axis.substitute(sizes)).collect(),
                 small: false,
                 below: None,
                 uses: call.uses.clone(),
                 may_contract: helper.may_contract,
             });
         }
-        Some(format!("let ({}) = {}", names.join(", "), call.within(Level::If)))
+        Some(format!("let ({}) = {}", names.join(", "), call.text))
     }
 }

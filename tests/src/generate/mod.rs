@@ -186,7 +186,7 @@ fn params(choices: &mut Choices) -> (Vec<Param>, Vec<String>) {
             }
             9 if choices.chance(50) && !sizes.contains(&"count".to_owned()) => {
                 role = ParamRole::Size;
-                ty = if choices.chance(30) { Ty::I32 } else { Ty::I64 };
+                ty = Ty::I64;
             }
             9 | 10 => {}
             _ => {
@@ -227,8 +227,8 @@ impl Writer<'_> {
         let latest = self.scope.values.last().cloned();
         let values: Vec<Value> = self.scope.values.iter().rev().filter(|v| !v.shape.is_empty()).cloned().collect();
         match (latest, self.choices.below(8)) {
-            (Some(value), 0 | 1) => (None, value.name),
-            (_, 2 | 3) if values.len() > 1 => {
+            (Some(value), 0) => (None, value.name),
+            (_, 1..5) if values.len() > 1 => {
                 self.count("tuple result");
                 let parts: Vec<&Value> = values.iter().take(2 + self.choices.below(2)).collect();
                 let named = self.choices.chance(60);
@@ -240,7 +240,7 @@ impl Writer<'_> {
             }
             (latest, choice) => {
                 let (ty, shape) = match latest {
-                    Some(value) if choice < 6 => (value.ty, value.shape),
+                    Some(value) if choice < 7 => (value.ty, value.shape),
                     _ => {
                         let ty = self.some_type();
                         (ty, self.some_shape_of(ty))

@@ -80,8 +80,10 @@ impl Index {
                 Evidence::Unclear => return false,
             }
         }
-        // Alone, the least of bounds that differ by a constant holds; otherwise all must agree.
-        let least = alone.iter().all(|dim| dim.minus(&self.bound).as_constant().is_some_and(|d| d >= 0));
+        // Alone, the least of bounds that differ by a constant over the same size name holds; others must agree.
+        let exceeds =
+            |dim: &Dim| dim.as_constant().is_none() && dim.minus(&self.bound).as_constant().is_some_and(|d| d >= 0);
+        let least = alone.iter().all(|dim| **dim == self.bound || exceeds(dim));
         let equal = shared.iter().all(|dim| **dim == self.bound);
         if alone.is_empty() { !shared.is_empty() && equal } else { least && alone.contains(&&self.bound) }
     }

@@ -23,7 +23,7 @@ enum Form {
     Reshape,
     Move,
     Literal,
-    TupleCall,
+    Call,
 }
 
 impl Writer<'_> {
@@ -39,7 +39,7 @@ impl Writer<'_> {
             (2, Form::Reshape),
             (2, Form::Move),
             (1, Form::Literal),
-            (if self.helpers.iter().any(|h| h.results.len() > 1) { 3 } else { 0 }, Form::TupleCall),
+            (if self.helpers.is_empty() { 0 } else { 8 }, Form::Call),
         ];
         match self.choices.weighted(&forms)? {
             Form::Whole => {
@@ -86,7 +86,7 @@ impl Writer<'_> {
             Form::Reshape => self.reshape(),
             Form::Move => self.moved_whole(),
             Form::Literal => Some(self.literal_array()),
-            Form::TupleCall => self.tuple_call(),
+            Form::Call => self.helper_call(),
         }
     }
 
@@ -106,7 +106,7 @@ impl Writer<'_> {
     }
 
     /// `let name[binders] = piece`, and the value comes in sight.
-    fn bind(&mut self, binders: &str, piece: Piece, below: Option<Dim>) -> String {
+    pub fn bind(&mut self, binders: &str, piece: Piece, below: Option<Dim>) -> String {
         let name = self.fresh_name();
         let text = format!("let {name}{binders} = {}", piece.text);
         self.loops(&piece.shape);
@@ -117,7 +117,7 @@ impl Writer<'_> {
     }
 
     /// `let y[i, j] = body`
-    fn comprehension(&mut self, dims: &[Dim], body: impl FnOnce(&mut Self) -> Piece) -> String {
+    pub fn comprehension(&mut self, dims: &[Dim], body: impl FnOnce(&mut Self) -> Piece) -> String {
         self.scope.indices = dims.iter().zip(INDICES).map(|(dim, name)| Index::new(name, dim.clone())).collect();
         let mut piece = body(self);
         let indices = std::mem::take(&mut self.scope.indices);
