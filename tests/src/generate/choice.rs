@@ -4,25 +4,26 @@
 
 /// Draws choices from a list.
 #[derive(Clone, Debug)]
-pub struct Choices {
-    words: std::vec::IntoIter<u16>,
+pub struct Choices<'a> {
+    words: &'a [u16],
 }
 
-impl Choices {
+impl Choices<'_> {
     /// Draws from `words` in order.
-    pub fn new(words: &[u16]) -> Choices {
-        Choices { words: words.to_vec().into_iter() }
+    pub fn new(words: &[u16]) -> Choices<'_> {
+        Choices { words }
     }
 
     /// Whether nothing but zeros is left.
     pub fn is_exhausted(&self) -> bool {
-        self.words.as_slice().is_empty()
+        self.words.is_empty()
     }
 
     /// A number below `n`, or 0 if `n` is 0.
     pub fn below(&mut self, n: usize) -> usize {
-        let word = usize::from(self.words.next().unwrap_or(0));
-        word.checked_rem(n).unwrap_or(0)
+        let Some((word, rest)) = self.words.split_first() else { return 0 };
+        self.words = rest;
+        usize::from(*word).checked_rem(n).unwrap_or(0)
     }
 
     /// True in so many cases of a hundred; false is the simpler.
@@ -31,7 +32,7 @@ impl Choices {
     }
 
     /// One of several; the first is the simplest.
-    pub fn pick<'a, T>(&mut self, from: &'a [T]) -> Option<&'a T> {
+    pub fn pick<'t, T>(&mut self, from: &'t [T]) -> Option<&'t T> {
         from.get(self.below(from.len()))
     }
 

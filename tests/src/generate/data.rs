@@ -174,7 +174,7 @@ fn integer(ty: Ty, value: i64) -> Scalar {
     }
 }
 
-#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "a few units")]
+#[expect(clippy::cast_precision_loss, reason = "a few units")]
 fn small(ty: Ty, value: i64) -> Scalar {
     match ty {
         Ty::F32 => Scalar::F32(value as f32),

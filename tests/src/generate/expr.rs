@@ -12,7 +12,7 @@ use super::scope::{Scope, Value};
 #[derive(Debug)]
 pub struct Writer<'a> {
     /// Where the decisions come from.
-    pub choices: Choices,
+    pub choices: Choices<'a>,
     /// What can be seen.
     pub scope: Scope,
     /// The functions that may be called.
@@ -60,7 +60,7 @@ const FLOAT_MATH: [&str; 14] =
 
 impl<'a> Writer<'a> {
     /// A writer of one function.
-    pub fn new(words: &[u16], scope: Scope, helpers: &'a [Helper]) -> Writer<'a> {
+    pub fn new(words: &'a [u16], scope: Scope, helpers: &'a [Helper]) -> Writer<'a> {
         Writer { choices: Choices::new(words), scope, helpers, work: vec![], constructs: BTreeSet::new(), reducers: 0 }
     }
 

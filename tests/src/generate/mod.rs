@@ -163,7 +163,7 @@ fn is_used(helper: &Helper, helpers: &[Helper], lets: &[String], result: &str) -
 }
 
 /// The entry's parameters and size names.
-fn params(choices: &mut Choices) -> (Vec<Param>, Vec<String>) {
+fn params(choices: &mut Choices<'_>) -> (Vec<Param>, Vec<String>) {
     let mut params: Vec<Param> = vec![];
     let mut sizes: Vec<String> = vec![];
     let count = 1 + choices.below(4);
@@ -212,7 +212,7 @@ fn params(choices: &mut Choices) -> (Vec<Param>, Vec<String>) {
 }
 
 /// An axis of a parameter: mostly a name, now and then a number or an expression of a name that is bound before.
-fn axis(choices: &mut Choices, names: &[&str], bound: &[String]) -> Dim {
+fn axis(choices: &mut Choices<'_>, names: &[&str], bound: &[String]) -> Dim {
     let name = Dim::name(choices.pick(names).unwrap_or(&"n"));
     match choices.below(20) {
         18 => Dim::constant(3),

@@ -182,11 +182,11 @@ impl Scope {
     }
 
     /// An access to the leading axes of a value.
-    pub fn access(&mut self, choices: &mut Choices, value: usize, leading: usize) -> Option<Piece> {
+    pub fn access(&mut self, choices: &mut Choices<'_>, value: usize, leading: usize) -> Option<Piece> {
         self.access_with(choices, value, leading, true)
     }
 
-    fn access_with(&mut self, choices: &mut Choices, value: usize, leading: usize, data: bool) -> Option<Piece> {
+    fn access_with(&mut self, choices: &mut Choices<'_>, value: usize, leading: usize, data: bool) -> Option<Piece> {
         let array = self.values[value].clone();
         let mut uses = array.uses.clone();
         let mut subscripts = vec![];
@@ -213,7 +213,7 @@ impl Scope {
         Some(piece)
     }
 
-    fn subscript(&mut self, choices: &mut Choices, axis: &Dim, way: &Way, uses: &mut Names) -> Option<String> {
+    fn subscript(&mut self, choices: &mut Choices<'_>, axis: &Dim, way: &Way, uses: &mut Names) -> Option<String> {
         let mut mention = |index: &Index| {
             uses.insert(index.name.clone());
             index.name.clone()
