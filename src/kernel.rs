@@ -72,7 +72,7 @@ pub struct Kernel {
 }
 
 enum Engine {
-    Cpu(backends::cpu::Module),
+    Cpu(Box<backends::cpu::Module>),
     Interp,
 }
 
@@ -101,7 +101,7 @@ impl Kernel {
         let engine = match options.device {
             Device::Cpu => {
                 let options = backends::cpu::Options { threads, ..backends::cpu::Options::default() };
-                Engine::Cpu(backends::cpu::Module::compile(&program, &options).map_err(|e| failed(&e))?)
+                Engine::Cpu(Box::new(backends::cpu::Module::compile(&program, &options).map_err(|e| failed(&e))?))
             }
             Device::Interp => Engine::Interp,
         };

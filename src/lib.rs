@@ -43,3 +43,8 @@ pub use kernel::{Device, Kernel, Options, Times};
 pub use program::{Errors, Function, Program, UnknownFunction};
 pub use render::{Source, Style};
 pub use signature::{Signature, Slot};
+
+/// The README's code is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -215,7 +215,7 @@ pub fn random(dtype: Dtype, seed: u64, stream: u64, number: u64) -> Scalar {
         Dtype::Bool => return Scalar::Bool(bits >> 63 == 1),
         _ => {
             // The high half of the product with 10 is uniform on 0 to 9.
-            let digit = u128::from(bits) * 10 >> 64;
+            let digit = (u128::from(bits) * 10) >> 64;
             return Scalar::from_bits(dtype, digit as u64 & 15);
         }
     };

@@ -148,7 +148,11 @@ fn explains_arguments_that_do_not_fit() {
 #[test]
 fn explains_calls_that_fail() {
     let s = Session::new(SOURCE);
-    s.says(1, "run a.fl --fn pair x=ones:2 y=ones:3", &["2", "3", "axis 0 of x", "axis 0 of y"]);
+    s.says(
+        1,
+        "run a.fl --fn pair x=ones:2 y=ones:3",
+        &["axis 0 of `y` must equal its declared size: 3 against 2", "a.fl:2:27", "n = 2, from axis 0 of x"],
+    );
     for device in ["cpu", "interp"] {
         let line = format!("run a.fl --fn pick x=ones:2 at=arange:4 --device {device}");
         s.says(1, &line, &["subscript 2 is outside", "length 2", "a.fl:3:"]);
@@ -205,6 +209,30 @@ fn the_examples_check() {
         }
     }
     assert!(count > 20);
+}
+
+/// Each `$ fuseloop ...` in the README with what it shows below, and the first command.
+#[test]
+#[cfg(unix)]
+fn the_readme_is_right() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
+    let s = Session::new(SOURCE);
+    std::os::unix::fs::symlink(root.canonicalize().unwrap().join("examples"), s.path("examples")).unwrap();
+    let (_, first) = readme.split_once("cargo run --release -p cli -- ").unwrap();
+    let (command, after) = first.split_once('\n').unwrap();
+    let (_, shown) = after.split_once("```text\n").unwrap();
+    let mut shown = vec![format!("{command}\n{}", shown.split("```").next().unwrap())];
+    for block in readme.split("```text\n").filter(|b| b.starts_with("$ fuseloop ")) {
+        let sessions = block.split("\n```").next().unwrap().split("$ fuseloop ").skip(1);
+        shown.extend(sessions.map(|session| format!("{}\n", session.trim_end())));
+    }
+    assert!(shown.len() >= 6, "{shown:?}");
+    for session in shown {
+        let (command, expected) = session.split_once('\n').unwrap();
+        let output = s.run(command);
+        assert_eq!(text(&output.stdout) + &text(&output.stderr), expected, "{command}");
+    }
 }
 
 #[test]
