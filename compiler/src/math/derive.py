@@ -1,6 +1,6 @@
 """Derives the constants of the expansions and prints `coefficients.rs`.
 
-    python3 compiler/src/math/derive.py > compiler/src/math/coefficients.rs
+    python3 compiler/src/math/derive.py | rustfmt > compiler/src/math/coefficients.rs
 
 Needs mpmath (and is faster with gmpy2). Each polynomial is a weighted minimax fit by the Remez exchange in 60
 digits. Its coefficients are rounded one at a time, the most significant first, and the others are fitted again
@@ -218,7 +218,7 @@ def error_function():
 def normal_tail(degree, k, limit, bits):
     """g with P(X > a) e^(a^2/2) = g / (1 + k a) for a normal X, in powers of u - c with u = a / (1 + k a); (fit, c).
 
-    Further left the sum would cancel where g is small, further right the rounding of u - c would weigh; of the
+    Further left the sum would cancel where g is small, further right the rounding of u - c would weigh; of
     centres about the middle the one is taken whose coefficients round best."""
     k = mp.mpf(k)
     top = limit / (1 + k * limit)
@@ -238,7 +238,7 @@ def normal_tail(degree, k, limit, bits):
 
     best = None
     for i in range(24):
-        c = nearest(top / 2 + mp.mpf(i) / 96, 12)
+        c = nearest(top * 0.65 + mp.mpf(i) / 96, 12)
         shifted = [sum(exact[n] * mp.binomial(n, j) * c ** (n - j) for n in range(j, degree + 1)) for j in exponents]
         fit, loss = rounded(
             shifted, exponents, lambda v: unrounded(v + c), lambda v: 1 / unrounded(v + c), -c, top - c, bits

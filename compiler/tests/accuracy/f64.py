@@ -1,0 +1,96 @@
+"""Makes `f64.txt`: arguments and correctly rounded results for the f64 expansions.
+
+    python3 compiler/tests/accuracy/f64.py > compiler/tests/accuracy/f64.txt
+
+Needs mpmath. Each section is a function's name and lines of three: the bits of an argument, the bits of the result rounded to
+nearest, and what rounding took from it in thousandths of a unit in the last place. Arguments are random in
+exponent and in the intervals where most happens, near multiples of pi / 2, and about thresholds. An argument
+to the script is the number of points for each function.
+"""
+
+import random
+import struct
+import sys
+
+import mpmath as mp
+
+mp.mp.dps = 60
+POINTS = int(sys.argv[1]) if len(sys.argv) > 1 else 600
+
+
+def bits(x):
+    return struct.unpack("<Q", struct.pack("<d", x))[0]
+
+
+def from_bits(b):
+    return struct.unpack("<d", struct.pack("<Q", b))[0]
+
+
+def rounded(exact):
+    """The double nearest to `exact`, and (exact - it) in thousandths of its unit in the last place."""
+    if exact == 0:
+        return 0.0, 0
+    exponent = max(mp.frexp(exact)[1], -1021) - 53
+    units = mp.nint(mp.ldexp(exact, -exponent))
+    rest = mp.ldexp(exact, -exponent) - units
+    if abs(units) >= 2**53 and exponent == 971:
+        return float("inf") if units > 0 else float("-inf"), 0
+    value = float(mp.ldexp(units, exponent))
+    if value == 0 and exact < 0:
+        value = -0.0
+    return value, int(mp.nint(rest * 1000))
+
+
+def sigmoid(x):
+    return 1 / (1 + mp.exp(-x))
+
+
+def gelu(x):
+    return x * mp.erfc(-x / mp.sqrt(2)) / 2
+
+
+# For each function: its value, the range of the argument's binary exponent, whether arguments may be negative, and
+# the intervals and thresholds that get points of their own.
+FUNCTIONS = {
+    "exp": (mp.exp, (-60, 10), True, [(-746, -700), (-1, 1), (-710, 710)], [0.34657, 709.78271289338397, -745.1332191019411]),
+    "log": (mp.log, (-1074, 1023), False, [(0.5, 2), (0.99, 1.01)], [0.70710678118654752, 1.0, 1.4142135623730951, 2.0**-1022]),
+    "sin": (mp.sin, (-60, 1023), True, [(-10, 10), (-1000, 1000), (0, 2.0**41)], [2.0**40, 0.7853981633974483]),
+    "cos": (mp.cos, (-60, 1023), True, [(-10, 10), (-1000, 1000), (0, 2.0**41)], [2.0**40, 0.7853981633974483]),
+    "tanh": (mp.tanh, (-60, 6), True, [(-1, 1), (0.4, 0.7)], [0.55, 19.0]),
+    "sigmoid": (sigmoid, (-60, 10), True, [(-750, -690), (-5, 5), (-40, 40)], [-708.4, -745.13]),
+    "erf": (mp.erf, (-60, 3), True, [(-1, 1), (0.9, 1.1), (1, 6)], [1.0, 5.92]),
+    "rsqrt": (lambda x: 1 / mp.sqrt(x), (-1074, 1023), False, [(0.5, 4)], [1.0]),
+    "gelu": (gelu, (-60, 6), True, [(-1, 1), (-8, 3), (-39, 0), (-38.6, -37)], [-38.4, -37.5]),
+}
+TRIGONOMETRIC = {"sin", "cos"}
+
+
+def arguments(name, exponents, negative, intervals, thresholds):
+    random.seed(name)
+    for i in range(POINTS):
+        kind = i % (len(intervals) + 2)
+        if kind < len(intervals):
+            yield random.uniform(*intervals[kind])
+        elif kind == len(intervals) and (thresholds or name in TRIGONOMETRIC):
+            if name in TRIGONOMETRIC and i % 3:
+                # The double nearest to a multiple of pi / 2, small or huge.
+                x = float(mp.mpf(random.getrandbits(random.randint(1, 60))) * mp.pi / 2)
+            else:
+                x = random.choice(thresholds)
+            yield from_bits(max(bits(x) + random.randint(-3, 3), 1)) if x else 0.0
+        else:
+            x = mp.ldexp(random.uniform(1, 2), random.randint(*exponents))
+            yield float(-x if negative and random.random() < 0.5 else x)
+
+
+def main():
+    for name, (function, *where) in FUNCTIONS.items():
+        print(name)
+        for x in arguments(name, *where):
+            value, rest = rounded(function(mp.mpf(x)))
+            print(f"{bits(x):x} {bits(value):x} {rest}")
+        print()
+
+
+if __name__ == "__main__":
+    main()

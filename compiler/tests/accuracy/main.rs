@@ -1,0 +1,221 @@
+//! The expansions against the exact functions: `f32` over a sweep of all bit patterns and about every place where
+//! something changes, `f64` over a table of correctly rounded results, and the values that must be exact.
+//! `examples/sweep.rs` visits all 2^32 arguments.
+
+mod reference;
+
+use compiler::math::define;
+use interp::scalar::Evaluator;
+use ir::{Dtype, MathFn, Scalar};
+use reference::{reference, ulps_f32};
+
+/// Two units from the correctly rounded result, which itself may be half a unit from the exact one.
+const LIMIT: f64 = 2.5;
+
+/// The greatest error over some arguments, and where it is.
+fn worst_f32(math: MathFn, arguments: impl Iterator<Item = u32>) -> Option<(f64, f32)> {
+    let function = define(math, Dtype::F32)?;
+    let mut evaluator = Evaluator::new(&function);
+    let mut worst = (0.0, 0.0);
+    for bits in arguments {
+        let x = f32::from_bits(bits);
+        let exact = reference(math, x.into())?;
+        let Scalar::F32(y) = evaluator.call(&[Scalar::F32(x)]) else { panic!("{math} of f32 is f32") };
+        let error = ulps_f32(y, exact);
+        if error > worst.0 {
+            worst = (error, x);
+        }
+    }
+    Some(worst)
+}
+
+/// Every 4093rd bit pattern.
+fn sweep() -> impl Iterator<Item = u32> {
+    (0..=u32::MAX).step_by(4093)
+}
+
+/// Both signs of the neighbours of every power of two and of the places where an expansion changes its ways.
+fn neighbourhoods() -> impl Iterator<Item = u32> {
+    let thresholds =
+        [0.55f32, 0.785_398_2, 1.570_796_4, 2.0 / 3.0, 4.0 / 3.0, 88.722_84, 87.336_55, 103.972_08, 14.5, 131_072.0];
+    let powers = (0..=255u32).map(|exponent| exponent << 23);
+    powers.chain(thresholds.map(f32::to_bits)).flat_map(|centre| {
+        (centre.saturating_sub(40)..=centre + 40).flat_map(|bits| [bits & 0x7fff_ffff, bits | 0x8000_0000])
+    })
+}
+
+#[test]
+fn f32_functions_are_within_two_units() {
+    let results: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = MathFn::ALL
+            .chunks(MathFn::ALL.len().div_ceil(2))
+            .map(|some| {
+                scope.spawn(move || {
+                    some.iter()
+                        .filter_map(|&math| Some((math, worst_f32(math, sweep().chain(neighbourhoods()))?)))
+                        .collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        threads.into_iter().flat_map(|thread| thread.join().expect("no expansion panics")).collect()
+    });
+    for (math, (error, x)) in &results {
+        println!("{math}.f32: {error:.3} units at {x:e}");
+    }
+    for (math, (error, x)) in results {
+        assert!(error < LIMIT, "{math}.f32 is {error} units from the exact result at {x:e}");
+    }
+}
+
+#[test]
+fn f64_functions_are_within_two_units() {
+    let mut worst = Vec::new();
+    for section in include_str!("f64.txt").split_inclusive("\n\n") {
+        let mut lines = section.split_whitespace();
+        let math = lines.next().and_then(MathFn::from_name).expect("a function's name heads each section");
+        let function = define(math, Dtype::F64).expect("the table has only functions that are expanded");
+        let mut evaluator = Evaluator::new(&function);
+        let mut greatest = (0.0, 0.0);
+        let fields: Vec<&str> = lines.collect();
+        for point in fields.chunks_exact(3) {
+            let bits = |text| u64::from_str_radix(text, 16).expect("bits are hexadecimal");
+            let (x, rounded) = (f64::from_bits(bits(point[0])), f64::from_bits(bits(point[1])));
+            let rest: f64 = point[2].parse().expect("the rest is a number");
+            let Scalar::F64(y) = evaluator.call(&[Scalar::F64(x)]) else { panic!("{math} of f64 is f64") };
+            let error = reference::ulps_f64(y, rounded, rest / 1000.0);
+            if error > greatest.0 {
+                greatest = (error, x);
+            }
+        }
+        println!("{math}.f64: {:.3} units at {:e}", greatest.0, greatest.1);
+        worst.push((math, greatest));
+    }
+    for (math, (error, x)) in worst {
+        assert!(error < LIMIT, "{math}.f64 is {error} units from the exact result at {x:e}");
+    }
+}
+
+/// f(x) in both float types, for an `x` and a result that both hold.
+fn both(math: MathFn, arguments: &[f64]) -> (Scalar, Scalar) {
+    let call = |dtype| {
+        let function = define(math, dtype).expect("the function is expanded");
+        let arguments: Vec<_> = arguments.iter().map(|&x| interp::scalar::cast(dtype, Scalar::F64(x))).collect();
+        interp::scalar::call(&function, &arguments)
+    };
+    (call(Dtype::F32), call(Dtype::F64))
+}
+
+#[test]
+fn exact_values() {
+    use MathFn::{Clamp, Cos, Erf, Exp, Gelu, Log, Relu, Rsqrt, Sigmoid, Sin, Tanh};
+    const INF: f64 = f64::INFINITY;
+    const NAN: f64 = f64::NAN;
+    let cases: &[(MathFn, &[f64], f64)] = &[
+        (Exp, &[0.0], 1.0),
+        (Exp, &[-0.0], 1.0),
+        (Exp, &[INF], INF),
+        (Exp, &[-INF], 0.0),
+        (Exp, &[1e30], INF),
+        (Exp, &[-1e30], 0.0),
+        (Log, &[1.0], 0.0),
+        (Log, &[0.0], -INF),
+        (Log, &[-0.0], -INF),
+        (Log, &[-1.0], NAN),
+        (Log, &[-INF], NAN),
+        (Log, &[INF], INF),
+        (Sin, &[0.0], 0.0),
+        (Sin, &[-0.0], -0.0),
+        (Sin, &[INF], NAN),
+        (Sin, &[-INF], NAN),
+        (Cos, &[0.0], 1.0),
+        (Cos, &[-0.0], 1.0),
+        (Cos, &[INF], NAN),
+        (Tanh, &[0.0], 0.0),
+        (Tanh, &[-0.0], -0.0),
+        (Tanh, &[INF], 1.0),
+        (Tanh, &[-INF], -1.0),
+        (Sigmoid, &[0.0], 0.5),
+        (Sigmoid, &[-0.0], 0.5),
+        (Sigmoid, &[INF], 1.0),
+        (Sigmoid, &[-INF], 0.0),
+        (Erf, &[0.0], 0.0),
+        (Erf, &[-0.0], -0.0),
+        (Erf, &[INF], 1.0),
+        (Erf, &[-INF], -1.0),
+        (Rsqrt, &[4.0], 0.5),
+        (Rsqrt, &[0.0], INF),
+        (Rsqrt, &[-0.0], -INF),
+        (Rsqrt, &[INF], 0.0),
+        (Rsqrt, &[-1.0], NAN),
+        (Relu, &[-0.0], 0.0),
+        (Relu, &[0.0], 0.0),
+        (Relu, &[-3.0], 0.0),
+        (Relu, &[3.0], 3.0),
+        (Relu, &[-INF], 0.0),
+        (Gelu, &[0.0], 0.0),
+        (Gelu, &[-0.0], -0.0),
+        (Gelu, &[INF], INF),
+        (Gelu, &[-INF], -0.0),
+        (Clamp, &[5.0, 0.0, 1.0], 1.0),
+        (Clamp, &[-5.0, 0.0, 1.0], 0.0),
+        (Clamp, &[0.5, 0.0, 1.0], 0.5),
+        (Clamp, &[0.5, 1.0, 0.0], 0.0),
+        (Clamp, &[-0.0, 0.0, 1.0], 0.0),
+        (Clamp, &[NAN, 0.0, 1.0], NAN),
+        (Clamp, &[0.5, NAN, 1.0], NAN),
+    ];
+    for &(math, arguments, result) in cases {
+        let expected = (interp::scalar::cast(Dtype::F32, Scalar::F64(result)), Scalar::F64(result));
+        assert_eq!(both(math, arguments), expected, "{math}{arguments:?}");
+    }
+}
+
+#[test]
+fn nan_in_gives_nan_out_whatever_its_bits() {
+    for &math in MathFn::ALL {
+        for (dtype, quiet, payloads) in [(Dtype::F32, 0x7fc0_0000, 22), (Dtype::F64, 0x7ff8_0000_0000_0000, 51)] {
+            let Some(function) = define(math, dtype) else { continue };
+            let mut evaluator = Evaluator::new(&function);
+            for sign in [0, 1 << (8 * dtype.bytes() - 1)] {
+                for bit in 0..=payloads {
+                    let nan = Scalar::from_bits(dtype, quiet | sign | ((1 << bit) - 1));
+                    let mut arguments = vec![Scalar::one(dtype); math.arity()];
+                    arguments[0] = nan;
+                    assert!(evaluator.call(&arguments).is_nan(), "{math} of {:x}", nan.bits());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn symmetries_and_bounds_are_exact() {
+    use MathFn::{Cos, Erf, Sigmoid, Sin, Tanh};
+    for (math, odd, least) in
+        [(Sin, true, -1.0), (Cos, false, -1.0), (Tanh, true, -1.0), (Erf, true, -1.0), (Sigmoid, false, 0.0)]
+    {
+        for dtype in [Dtype::F32, Dtype::F64] {
+            let function = define(math, dtype).expect("the function is expanded");
+            let mut evaluator = Evaluator::new(&function);
+            let mut at = |x: f64| match evaluator.call(&[interp::scalar::cast(dtype, Scalar::F64(x))]) {
+                Scalar::F32(y) => f64::from(y),
+                Scalar::F64(y) => y,
+                other => panic!("{other:?} is no float"),
+            };
+            for i in 0..20_000 {
+                let x = f64::from(i) * 0.000_931 + f64::from(i % 7) * 1e4;
+                let (plus, minus) = (at(x), at(-x));
+                assert!(
+                    (least..=1.0).contains(&plus) && (least..=1.0).contains(&minus),
+                    "{math} of {x} is out of bounds"
+                );
+                if math != Sigmoid {
+                    assert!(
+                        minus.to_bits() == if odd { -plus } else { plus }.to_bits(),
+                        "{math} of {x} is not symmetric"
+                    );
+                }
+            }
+        }
+    }
+}

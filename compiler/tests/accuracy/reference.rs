@@ -1,0 +1,63 @@
+//! What the expansions are held against, and the distance between the two.
+
+use ir::{MathFn, Scalar};
+
+/// The value of a function of one argument, in `f64`: the oracle for its `f32` expansion.
+pub fn reference(math: MathFn, x: f64) -> Option<f64> {
+    Some(match math {
+        MathFn::Exp => libm::exp(x),
+        MathFn::Log => libm::log(x),
+        MathFn::Sin => libm::sin(x),
+        MathFn::Cos => libm::cos(x),
+        MathFn::Tanh => libm::tanh(x),
+        MathFn::Sigmoid => {
+            let e = libm::exp(-x.abs());
+            (if x < 0.0 { e } else { 1.0 }) / (1.0 + e)
+        }
+        MathFn::Erf => libm::erf(x),
+        MathFn::Rsqrt => 1.0 / x.sqrt(),
+        MathFn::Relu => {
+            if x <= 0.0 {
+                0.0
+            } else {
+                x
+            }
+        }
+        // The limit at minus infinity, where the formula is infinity times zero.
+        MathFn::Gelu if x == f64::NEG_INFINITY => -0.0,
+        MathFn::Gelu => x * 0.5 * libm::erfc(-x * std::f64::consts::FRAC_1_SQRT_2),
+        _ => return None,
+    })
+}
+
+/// The distance of `y` from `exact` in units in the last place of an `f32` of that size; infinite if only one is NaN, if
+/// only one is infinite once rounded, or if the sign of a zero differs.
+pub fn ulps_f32(y: f32, exact: f64) -> f64 {
+    #[expect(clippy::cast_possible_truncation, reason = "rounding is the purpose")]
+    let rounded = exact as f32;
+    if Scalar::F32(y) == Scalar::F32(rounded) && (y.is_infinite() || y.is_nan() || exact == 0.0) {
+        return 0.0;
+    }
+    if !y.is_finite() || !rounded.is_finite() || exact == 0.0 {
+        return f64::INFINITY;
+    }
+    (f64::from(y) - exact).abs() / ulp(exact.abs().max(f32::MIN_POSITIVE.into()), 24)
+}
+
+/// The unit in the last place of a positive normal number in a format of `digits` binary digits.
+pub fn ulp(x: f64, digits: i32) -> f64 {
+    libm::scalbn(1.0, libm::ilogb(x) + 1 - digits)
+}
+
+/// The distance of `y` in units in the last place from an exact result, given as that rounded to nearest and
+/// what rounding took from it in such units.
+pub fn ulps_f64(y: f64, rounded: f64, rest: f64) -> f64 {
+    if y.to_bits() == rounded.to_bits() && (rounded.is_infinite() || rounded == 0.0) {
+        return rest.abs();
+    }
+    if !y.is_finite() || !rounded.is_finite() || (rounded == 0.0 && y.is_sign_negative() != rounded.is_sign_negative())
+    {
+        return f64::INFINITY;
+    }
+    ((y - rounded) / ulp(rounded.abs().max(f64::MIN_POSITIVE), 53) - rest).abs()
+}
