@@ -49,6 +49,8 @@ pub(super) struct Runner {
     kernel_sizes: Vec<(KernelId, Size)>,
     /// The elements of constant buffers.
     constants: Vec<(BufferId, Vec<u64>)>,
+    /// Scratch that no run is using, each enough for any kernel: a few MB at most.
+    scratches: Mutex<Vec<Block>>,
     /// One pool for each number of threads that has been asked for.
     pools: Mutex<BTreeMap<usize, Arc<ThreadPool>>>,
 }
@@ -88,6 +90,7 @@ impl Runner {
             may_fault,
             kernel_sizes,
             constants,
+            scratches: Mutex::new(vec![]),
             pools: Mutex::new(BTreeMap::new()),
         }
     }
@@ -211,12 +214,14 @@ impl Runner {
         let total = total.unwrap_or(i64::MAX);
         let threads = threads.min(usize::try_from(pieces).unwrap_or(1));
         if threads == 1 {
-            let mut scratch = Block::new(kernel.scratch + SCRATCH_ALIGN)?;
-            return self.piece(kernel, pointers, sizes, (0, total), &mut scratch).map_err(RunError::Fault);
+            let mut scratch = self.scratch()?;
+            let result = self.piece(kernel, pointers, sizes, (0, total), &mut scratch);
+            self.keep(scratch);
+            return result.map_err(RunError::Fault);
         }
         let mut scratches = vec![];
         for _ in 0..threads {
-            scratches.push(Mutex::new(Block::new(kernel.scratch + SCRATCH_ALIGN)?));
+            scratches.push(Mutex::new(self.scratch()?));
         }
         // Pieces of equal length but for the last, in ascending order, so that the first fault is the lowest piece's.
         let length = total / pieces + i64::from(total % pieces != 0);
@@ -252,6 +257,9 @@ impl Runner {
             // No threads to be had: the caller's does it all.
             None => work(&scratches[0]),
         }
+        for scratch in scratches {
+            self.keep(scratch.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()));
+        }
         let fault = *first_fault.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         fault.map_or(Ok(()), |(_, fault)| Err(RunError::Fault(fault)))
     }
@@ -280,6 +288,18 @@ impl Runner {
         }
         let site = SiteId::from_u32(u32::try_from(fault.site).unwrap_or(0));
         Err(Fault { site, index: fault.index, bound: fault.bound })
+    }
+
+    /// Scratch for one thread.
+    fn scratch(&self) -> Result<Block, RunError> {
+        let kept = self.scratches.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).pop();
+        let most = || self.compiled.kernels.iter().map(|k| k.scratch).max().unwrap_or(0);
+        kept.map_or_else(|| Block::new(most() + SCRATCH_ALIGN), Ok)
+    }
+
+    /// Keeps scratch for the next run.
+    fn keep(&self, scratch: Block) {
+        self.scratches.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(scratch);
     }
 
     fn pool(&self, threads: usize) -> Option<Arc<ThreadPool>> {
