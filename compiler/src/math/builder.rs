@@ -254,7 +254,7 @@ impl<'b> Value<'b> {
     }
 
     /// The float with these bits.
-    pub(super) fn from_bits(self) -> Value<'b> {
+    pub(super) fn as_float(self) -> Value<'b> {
         self.bitcast(self.float().dtype())
     }
 
@@ -273,7 +273,7 @@ impl<'b> Value<'b> {
 
     /// This float with its sign flipped where `sign`, from [`Value::sign_bit`], is set.
     pub(super) fn flip_sign(self, sign: Value<'b>) -> Value<'b> {
-        (self.bits() ^ sign).from_bits()
+        (self.bits() ^ sign).as_float()
     }
 
     /// `c[0] + c[1] x + c[2] x^2 + ...` by Horner's rule in fused steps.

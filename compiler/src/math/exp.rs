@@ -32,7 +32,7 @@ pub(super) fn sigmoid(x: Value) -> Value {
 /// e^x for x <= 0 whose e^x is normal.
 pub(super) fn exp_normal(x: Value) -> Value {
     let (r, bits) = reduce(x, x.float().bias());
-    slope(r).fma(r, 1.0) * (bits << i64::from(x.float().fraction())).from_bits()
+    slope(r).fma(r, 1.0) * (bits << i64::from(x.float().fraction())).as_float()
 }
 
 /// e^x = (1 + r slope) half other_half.
@@ -53,7 +53,7 @@ pub(super) fn scaled<'b>(x: Value<'b>, tail: Option<Value<'b>>) -> Scaled<'b> {
     let r = tail.map_or(r, |tail| r + tail);
     let half = (bits >> 1) << fraction;
     let other_half = (bits << fraction) - half;
-    Scaled { r, slope: slope(r), half: half.from_bits(), other_half: other_half.from_bits() }
+    Scaled { r, slope: slope(r), half: half.as_float(), other_half: other_half.as_float() }
 }
 
 /// x = k log 2 + r: r, and an integer that is k + `offset` in its low bits.

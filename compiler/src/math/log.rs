@@ -38,8 +38,8 @@ fn parts(x: Value) -> Parts {
     // The exponent, biased, counts from LEAST_M; as low bits of 2^fraction it becomes a float without a conversion.
     let least = float.bits_of(LEAST_M.of(float));
     let bits = scaled.bits() + (float.bits_of(1.0) - least);
-    let e = ((bits >> fraction) | float.bits_of(integral)).from_bits() - tiny.select(x.real(tiny_zero), x.real(zero));
-    let m = ((bits & ((1 << fraction) - 1)) + least).from_bits();
+    let e = ((bits >> fraction) | float.bits_of(integral)).as_float() - tiny.select(x.real(tiny_zero), x.real(zero));
+    let m = ((bits & ((1 << fraction) - 1)) + least).as_float();
     let f = m - 1.0;
     let t = match float {
         Float::F32 => f * f * f.polynomial(LOG_DIRECT),

@@ -57,8 +57,8 @@ fn reduce(a: Value) -> (Value, Value) {
                 Float::F64 => n,
             };
             let r = angle((turn & ((1 << 62) - 1)) - (1 << 61), rest);
-            // a - a makes NaN of infinity.
-            [r + (a - a), n]
+            // a 0 is NaN for infinity.
+            [r + a * 0.0, n]
         },
         || {
             let n = shifted - magic;

@@ -36,8 +36,18 @@ fn sweep() -> impl Iterator<Item = u32> {
 
 /// Both signs of the neighbours of every power of two and of the places where an expansion changes its ways.
 fn neighbourhoods() -> impl Iterator<Item = u32> {
-    let thresholds =
-        [0.55f32, 0.785_398_2, 1.570_796_4, 2.0 / 3.0, 4.0 / 3.0, 88.722_84, 87.336_55, 103.972_08, 14.5, 131_072.0];
+    let thresholds = [
+        0.55f32,
+        std::f32::consts::FRAC_PI_4,
+        std::f32::consts::FRAC_PI_2,
+        2.0 / 3.0,
+        4.0 / 3.0,
+        88.722_84,
+        87.336_55,
+        103.972_08,
+        14.5,
+        131_072.0,
+    ];
     let powers = (0..=255u32).map(|exponent| exponent << 23);
     powers.chain(thresholds.map(f32::to_bits)).flat_map(|centre| {
         (centre.saturating_sub(40)..=centre + 40).flat_map(|bits| [bits & 0x7fff_ffff, bits | 0x8000_0000])
