@@ -21,8 +21,29 @@ pub(super) const EXP: PerFloat<&[f64]> = PerFloat {
     ],
 };
 
+/// (2^r - 1) / r in powers of r, for |r| <= 1/2. Error 2^-28.0 and 2^-57.4.
+pub(super) const EXP2: PerFloat<&[f64]> = PerFloat {
+    f32: &[0.6931472, 0.24022645, 0.05550359, 0.009618834, 0.0013391303, 0.00015241314],
+    f64: &[
+        0.6931471805599453,
+        0.2402265069591013,
+        0.05550410866482226,
+        0.009618129107594384,
+        0.0013333558146381088,
+        0.00015403530456821078,
+        1.5252733804762867e-05,
+        1.321543541241998e-06,
+        1.0178087184916012e-07,
+        7.073762844627703e-09,
+        4.449882615935626e-10,
+    ],
+};
+
 /// 1 / log 2.
 pub(super) const LOG2_E: PerFloat<f64> = PerFloat { f32: 1.442695, f64: 1.4426950408889634 };
+
+/// What LOG2_E leaves of it.
+pub(super) const LOG2_E_LO: PerFloat<f64> = PerFloat { f32: 1.925963e-08, f64: 2.0355273740931033e-17 };
 
 /// log 2.
 pub(super) const LN_2: PerFloat<f64> = PerFloat { f32: 0.6931472, f64: 0.6931471805599453 };
@@ -45,6 +66,18 @@ pub(super) const LOG_ATANH: &[f64] = &[
     0.14798048126197738,
 ];
 
+/// 1 / log 10.
+pub(super) const LOG10_E: PerFloat<f64> = PerFloat { f32: 0.4342945, f64: 0.4342944819032518 };
+
+/// What LOG10_E leaves of it.
+pub(super) const LOG10_E_LO: PerFloat<f64> = PerFloat { f32: -1.010305e-08, f64: 1.098319650216765e-17 };
+
+/// log10(2).
+pub(super) const LOG10_2: PerFloat<f64> = PerFloat { f32: 0.30103, f64: 0.3010299956639812 };
+
+/// What LOG10_2 leaves of it.
+pub(super) const LOG10_2_LO: PerFloat<f64> = PerFloat { f32: -1.4320989e-08, f64: -2.8037281277851704e-18 };
+
 /// (tanh x - x) / x^3 in powers of x^2, for |x| <= 0.55. Error 2^-29.7 and 2^-60.6.
 pub(super) const TANH: PerFloat<&[f64]> = PerFloat {
     f32: &[-0.33333316, 0.13332556, -0.05384964, 0.021061981, -0.0062618377],
@@ -60,6 +93,21 @@ pub(super) const TANH: PerFloat<&[f64]> = PerFloat {
         -0.00023337933423186184,
         8.331345094335096e-05,
         -1.9492942396047825e-05,
+    ],
+};
+
+/// (sinh x - x) / x^3 in powers of x^2, for |x| <= 1. Error 2^-31.4 and 2^-62.6.
+pub(super) const SINH: PerFloat<&[f64]> = PerFloat {
+    f32: &[0.16666667, 0.008333314, 0.00019841907, 2.7884766e-06],
+    f64: &[
+        0.16666666666666666,
+        0.008333333333333528,
+        0.00019841269841122382,
+        2.755731927907478e-06,
+        2.505209712360617e-08,
+        1.606032907560009e-10,
+        7.570208437686569e-13,
+        4.7055006840650534e-15,
     ],
 };
 
@@ -216,6 +264,18 @@ pub(super) const NORMAL_TAIL: PerFloat<&[f64]> = PerFloat {
         -5.904469410903679e-20,
     ],
 };
+
+/// 2 sqrt(2 / pi).
+pub(super) const GELU_TANH_LINEAR: PerFloat<f64> = PerFloat { f32: 1.5957692, f64: 1.5957691216057308 };
+
+/// What GELU_TANH_LINEAR leaves of it.
+pub(super) const GELU_TANH_LINEAR_LO: PerFloat<f64> = PerFloat { f32: -4.534068e-08, f64: -9.96930880911092e-17 };
+
+/// 0.044715 times that.
+pub(super) const GELU_TANH_CUBIC: PerFloat<f64> = PerFloat { f32: 0.071354814, f64: 0.07135481627260025 };
+
+/// What GELU_TANH_CUBIC leaves of it.
+pub(super) const GELU_TANH_CUBIC_LO: PerFloat<f64> = PerFloat { f32: 2.3988325e-09, f64: -6.175149918155315e-19 };
 
 /// k of NORMAL_TAIL.
 pub(super) const NORMAL_TAIL_K: PerFloat<f64> = PerFloat { f32: 0.3125, f64: 0.1875 };

@@ -161,7 +161,12 @@ def exponential():
         return rounded_fit(range(2, degree + 1), lambda r: mp.expm1(r) - r, lambda r: mp.exp(-r), -0.348, 0.348, bits)
 
     emit("EXP", "(e^r - 1 - r) / r^2 in powers of r, for |r| <= 0.348.", [fit(6, F32), fit(11, F64)])
-    emit_constant("LOG2_E", "1 / log 2.", 1 / mp.log(2))
+
+    def slope2(degree, bits):
+        return rounded_fit(range(1, degree + 1), lambda r: mp.mpf(2) ** r - 1, lambda r: mp.mpf(2) ** -r, -0.5, 0.5, bits)
+
+    emit("EXP2", "(2^r - 1) / r in powers of r, for |r| <= 1/2.", [slope2(6, F32), slope2(11, F64)])
+    emit_constant("LOG2_E", "1 / log 2.", 1 / mp.log(2), 2)
     emit_constant("LN_2", "log 2.", mp.log(2), 2)
 
 
@@ -173,11 +178,15 @@ def logarithm():
     fit = odd_fit(lambda s: 2 * mp.atanh(s), 2, 7, 0.1717, F64)
     print("/// (2 atanh(s) - 2 s) / s^3 in powers of s^2, for |s| <= 0.1717." + f" Error 2^{float(mp.log(fit[1], 2)):.1f}.")
     print(f"pub(super) const LOG_ATANH: &[f64] = &[{', '.join(literal(c, F64) for c in fit[0])}];\n")
+    emit_constant("LOG10_E", "1 / log 10.", 1 / mp.log(10), 2)
+    emit_constant("LOG10_2", "log10(2).", mp.log10(2), 2)
 
 
 def hyperbolic():
     fits = [odd_fit(mp.tanh, 1, terms, 0.55, bits) for terms, bits in ((5, F32), (11, F64))]
     emit("TANH", "(tanh x - x) / x^3 in powers of x^2, for |x| <= 0.55.", fits)
+    fits = [odd_fit(mp.sinh, 1, terms, 1, bits) for terms, bits in ((4, F32), (8, F64))]
+    emit("SINH", "(sinh x - x) / x^3 in powers of x^2, for |x| <= 1.", fits)
 
 
 def trigonometry():
@@ -255,6 +264,9 @@ def gelu():
         "P(X > a) e^(a^2 / 2) (1 + k a) for a normal X, in powers of a / (1 + k a) - c, for 0 <= a <= 14.5 and 39.",
         [fit[:2] for fit in fits],
     )
+    outer = 2 * mp.sqrt(2 / mp.pi)
+    emit_constant("GELU_TANH_LINEAR", "2 sqrt(2 / pi).", outer, 2)
+    emit_constant("GELU_TANH_CUBIC", "0.044715 times that.", outer * mp.mpf("0.044715"), 2)
     emit("NORMAL_TAIL_K", "k of NORMAL_TAIL.", [(mp.mpf(0.3125), None), (mp.mpf(0.1875), None)])
     emit("NORMAL_TAIL_C", "c of NORMAL_TAIL.", [(fit[2], None) for fit in fits])
 

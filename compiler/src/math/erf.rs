@@ -39,11 +39,13 @@ pub(super) fn gelu(x: Value) -> Value {
     let others = v.polynomial(others);
     let g = v.fma(others, first);
     let g_lo = v.fma(others, x.real(first) - g);
-    let square = a * a;
-    let square_lo = a.fma(a, -square);
-    let Scaled { r, slope, half, other_half } = scaled(square * -0.5, Some(square_lo * -0.5));
     let slow = u * g;
     let slow_lo = u.fma(g_lo, u_lo.fma(g, u.fma(g, -slow)));
-    let tail = (slow + slow.fma(slope * r, slow_lo)) * half * other_half;
+    let square = a * a;
+    let square_lo = a.fma(a, -square) * -0.5;
+    let Scaled { e, half, other_half } = scaled(square * -0.5);
+    let less_one = e.less_one();
+    let less_one_lo = square_lo.fma(less_one, square_lo);
+    let tail = (slow + slow.fma(less_one, slow.fma(less_one_lo, slow_lo))) * half * other_half;
     x.lt(0.0).select(x.real(-0.0), x) - tail
 }

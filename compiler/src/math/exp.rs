@@ -5,8 +5,10 @@
 //! exponent bits. k comes from adding 1.5 * 2^fraction, which leaves the nearest integer in the low bits of
 //! the sum: no conversion to integer is needed, and 128-bit SIMD has none in 64 bits.
 
-use super::builder::{PerFloat, Value};
-use super::coefficients::{EXP, LN_2, LN_2_LO, LOG2_E};
+use super::builder::{Float, PerFloat, Value};
+use super::coefficients::{
+    EXP, EXP2, GELU_TANH_CUBIC, GELU_TANH_CUBIC_LO, GELU_TANH_LINEAR, GELU_TANH_LINEAR_LO, LN_2, LN_2_LO, LOG2_E,
+};
 
 /// Arguments below give e^x = 0 and arguments above infinity.
 const LEAST: PerFloat<f64> = PerFloat { f32: -104.0, f64: -746.0 };
@@ -15,59 +17,177 @@ const MOST: PerFloat<f64> = PerFloat { f32: 89.0, f64: 710.0 };
 /// e^x
 pub(super) fn exp(x: Value) -> Value {
     let x = x.at_most(MOST.of(x.float())).at_least(LEAST.of(x.float()));
-    let Scaled { r, slope, half, other_half } = scaled(x, None);
-    slope.fma(r, 1.0) * half * other_half
+    let Scaled { e, half, other_half } = scaled(x);
+    e.whole() * half * other_half
+}
+
+/// 2^x: the reduction is exact, and so are integers.
+pub(super) fn exp2(x: Value) -> Value {
+    let float = x.float();
+    let least = PerFloat { f32: -151.0, f64: -1076.0 }.of(float);
+    let most = PerFloat { f32: 128.0, f64: 1024.0 }.of(float);
+    let x = x.at_most(most).at_least(least);
+    let magic = magic(float, 2 * float.bias());
+    let shifted = x + magic;
+    let r = x - (shifted - magic);
+    let (half, other_half) = powers(shifted.bits());
+    r.polynomial(EXP2.of(float)).fma(r, 1.0) * half * other_half
+}
+
+/// e^x - 1 = 2^k (e^r - 1) + (2^k - 1), of which the second part is exact where it matters.
+pub(super) fn expm1(x: Value) -> Value {
+    let float = x.float();
+    // Below, the result is -1.
+    let x = x.at_most(MOST.of(float)).at_least(PerFloat { f32: -20.0, f64: -40.0 }.of(float));
+    // Half of 2^k, which itself may be out of range.
+    let Reduced { k, r, bits, .. } = reduce(x, float.bias() - 1);
+    let power = (bits << i64::from(float.fraction())).as_float();
+    let e = exp_reduced(r);
+    let far = power.fma(e.less_one(), power - 0.5) * 2.0;
+    // With k = 0, x is r but for the sign of a zero.
+    k.eq(0.0).select(e.slope() * x, far)
 }
 
 /// 1 / (1 + e^-x), from e^-|x| alone so that nothing overflows: that is e^x / (1 + e^x) below zero.
 pub(super) fn sigmoid(x: Value) -> Value {
-    let Scaled { r, slope, half, other_half } = scaled((-x.abs()).at_least(LEAST.of(x.float())), None);
-    let e = slope.fma(r, 1.0) * half;
+    let Scaled { e, half, other_half } = scaled((-x.abs()).at_least(LEAST.of(x.float())));
+    let power = e.whole() * half;
     let one = x.real(1.0);
     let negative = x.lt(0.0);
     // The second factor of 2^k comes last, where it rounds a denormal result once.
-    negative.select(e, one) / e.fma(other_half, one) * negative.select(other_half, one)
+    negative.select(power, one) / power.fma(other_half, one) * negative.select(other_half, one)
+}
+
+/// x / (1 + e^-x), at minus infinity the limit -0.
+pub(super) fn silu(x: Value) -> Value {
+    // Below, the result is -0.
+    let x = x.at_least(PerFloat { f32: -110.0, f64: -760.0 }.of(x.float()));
+    gated(x, x, None)
+}
+
+/// x / (1 + e^-w) with w = 2 sqrt(2 / pi) (x + 0.044715 x^3), at minus infinity the limit -0: that is the tanh form of
+/// gelu without its cancellation. w needs about twice the precision, because e^x magnifies its rounding.
+pub(super) fn gelu_tanh(x: Value) -> Value {
+    let float = x.float();
+    let least = PerFloat { f32: -12.0, f64: -24.0 }.of(float);
+    let x = x.at_least(least);
+    // Above, w is as good as infinite.
+    let near = x.at_most(-least);
+    let square = near * near;
+    let square_lo = near.fma(near, -square);
+    let (linear, cubic) = (near.real(GELU_TANH_LINEAR.of(float)), near.real(GELU_TANH_CUBIC.of(float)));
+    let product = cubic * square;
+    let product_lo = cubic.fma(square_lo, square.fma(GELU_TANH_CUBIC_LO.of(float), cubic.fma(square, -product)));
+    // Either term may be the greater (Knuth's sum).
+    let sum = linear + product;
+    let second = sum - linear;
+    let sum_lo = (linear - (sum - second)) + (product - second);
+    let sum_lo = sum_lo + (product_lo + GELU_TANH_LINEAR_LO.of(float));
+    let w = near * sum;
+    let w_lo = near.fma(sum_lo, near.fma(sum, -w));
+    gated(x, w, Some(w_lo))
+}
+
+/// x / (1 + e^-w) for w, or w + `w_lo`, of the sign of x, and not far below where e^w is 0. As the sigmoid, but with
+/// the rounding of the exponent's remainder kept, because more roundings follow.
+fn gated<'b>(x: Value<'b>, w: Value<'b>, w_lo: Option<Value<'b>>) -> Value<'b> {
+    let float = w.float();
+    let negative = x.lt(0.0);
+    let minus = (-w.abs()).at_least(PerFloat { f32: -150.0, f64: -1100.0 }.of(float));
+    let Reduced { k, first, r: rounded, bits } = reduce(minus, 2 * float.bias());
+    let lo = k.fma(-LN_2_LO.of(float), first - rounded);
+    let (r, lo) = match w_lo {
+        None => (rounded, lo),
+        Some(w_lo) => {
+            let lo = lo + negative.select(w_lo, -w_lo);
+            let r = rounded + lo;
+            (r, lo - (r - rounded))
+        }
+    };
+    let (half, other_half) = powers(bits);
+    let less_one = r + (r * r).fma(exp_reduced(r).curve, lo);
+    let above = ((less_one + 1.0) * half).fma(other_half, 1.0);
+    let below_zero = x.fma(less_one, x) * half;
+    negative.select(below_zero, x) / above * negative.select(other_half, x.real(1.0))
 }
 
 /// e^x for x <= 0 whose e^x is normal.
 pub(super) fn exp_normal(x: Value) -> Value {
-    let (r, bits) = reduce(x, x.float().bias());
-    slope(r).fma(r, 1.0) * (bits << i64::from(x.float().fraction())).as_float()
+    let Reduced { r, bits, .. } = reduce(x, x.float().bias());
+    exp_reduced(r).whole() * (bits << i64::from(x.float().fraction())).as_float()
 }
 
-/// e^x = (1 + r slope) half other_half.
+/// e^x = e half other_half.
 pub(super) struct Scaled<'b> {
-    pub(super) r: Value<'b>,
-    /// (e^r - 1) / r
-    pub(super) slope: Value<'b>,
+    pub(super) e: Exp<'b>,
     /// A factor of 2^k, and another: their product may be out of range where that of all is not.
     pub(super) half: Value<'b>,
     pub(super) other_half: Value<'b>,
 }
 
-/// The parts of e^(x + tail) for a tail that is lost in x, and an x for which e^x is not far out of range.
-pub(super) fn scaled<'b>(x: Value<'b>, tail: Option<Value<'b>>) -> Scaled<'b> {
-    let (fraction, bias) = (i64::from(x.float().fraction()), x.float().bias());
-    // The low bits hold k + 2 bias: the first factor takes the floor of half of it, the second what is left.
-    let (r, bits) = reduce(x, 2 * bias);
-    let r = tail.map_or(r, |tail| r + tail);
+/// The parts of e^x for an x for which it is not far out of range.
+pub(super) fn scaled(x: Value) -> Scaled {
+    let Reduced { r, bits, .. } = reduce(x, 2 * x.float().bias());
+    let (half, other_half) = powers(bits);
+    Scaled { e: exp_reduced(r), half, other_half }
+}
+
+/// Two factors of 2^k from k + 2 bias in low bits: the first takes the floor of half of k, the second what is left.
+fn powers(bits: Value) -> (Value, Value) {
+    let fraction = i64::from(bits.float().fraction());
     let half = (bits >> 1) << fraction;
     let other_half = (bits << fraction) - half;
-    Scaled { r, slope: slope(r), half: half.as_float(), other_half: other_half.as_float() }
+    (half.as_float(), other_half.as_float())
 }
 
-/// x = k log 2 + r: r, and an integer that is k + `offset` in its low bits.
+/// Added to a number of moderate size, it leaves in the low bits the nearest integer plus `offset`.
 #[expect(clippy::cast_precision_loss, reason = "offsets are small")]
-fn reduce(x: Value, offset: i64) -> (Value, Value) {
+fn magic(float: Float, offset: i64) -> f64 {
+    1.5 * float.integral() + offset as f64
+}
+
+/// x = k log 2 + r, and an integer that is k and an offset in its low bits.
+struct Reduced<'b> {
+    k: Value<'b>,
+    /// r by the first part of log 2 only: exact.
+    first: Value<'b>,
+    r: Value<'b>,
+    bits: Value<'b>,
+}
+
+fn reduce(x: Value, offset: i64) -> Reduced {
     let float = x.float();
-    let magic = 1.5 * float.integral() + offset as f64;
+    let magic = magic(float, offset);
     let shifted = x.fma(LOG2_E.of(float), magic);
     let k = shifted - magic;
-    let r = k.fma(-LN_2_LO.of(float), k.fma(-LN_2.of(float), x));
-    (r, shifted.bits())
+    let first = k.fma(-LN_2.of(float), x);
+    let r = k.fma(-LN_2_LO.of(float), first);
+    Reduced { k, first, r, bits: shifted.bits() }
 }
 
-/// (e^r - 1) / r for |r| <= 0.348.
-fn slope(r: Value) -> Value {
-    r.polynomial(EXP.of(r.float())).fma(r, 1.0)
+/// e^r = 1 + r + r^2 `curve` for |r| <= 0.348.
+pub(super) struct Exp<'b> {
+    r: Value<'b>,
+    curve: Value<'b>,
+}
+
+fn exp_reduced(r: Value) -> Exp {
+    Exp { r, curve: r.polynomial(EXP.of(r.float())) }
+}
+
+impl<'b> Exp<'b> {
+    /// (e^r - 1) / r
+    fn slope(&self) -> Value<'b> {
+        self.curve.fma(self.r, 1.0)
+    }
+
+    /// e^r
+    pub(super) fn whole(&self) -> Value<'b> {
+        self.slope().fma(self.r, 1.0)
+    }
+
+    /// e^r - 1, with one rounding that matters.
+    pub(super) fn less_one(&self) -> Value<'b> {
+        (self.r * self.r).fma(self.curve, self.r)
+    }
 }

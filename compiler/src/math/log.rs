@@ -5,7 +5,10 @@
 //! 2 atanh(s) with s = f / (2 + f), as in FreeBSD's msun (`e_log.c`).
 
 use super::builder::{Float, PerFloat, Value};
-use super::coefficients::{LN_2, LN_2_LO, LOG_ATANH, LOG_DIRECT};
+use super::coefficients::{
+    LN_2, LN_2_LO, LOG_ATANH, LOG_DIRECT, LOG2_E, LOG2_E_LO, LOG10_2, LOG10_2_LO, LOG10_E, LOG10_E_LO,
+};
+use super::exp::exp;
 
 /// log x
 pub(super) fn log(x: Value) -> Value {
@@ -13,6 +16,40 @@ pub(super) fn log(x: Value) -> Value {
     let Parts { e, f, t } = parts(x);
     let y = e.fma(LN_2.of(float), f + e.fma(LN_2_LO.of(float), t));
     at_the_ends(x, y)
+}
+
+/// The logarithm to base 2: exact at powers of 2.
+pub(super) fn log2(x: Value) -> Value {
+    let float = x.float();
+    let Parts { e, f, t } = parts(x);
+    let (unit, unit_lo) = (LOG2_E.of(float), LOG2_E_LO.of(float));
+    at_the_ends(x, e + f.fma(unit, t.fma(unit, f * unit_lo)))
+}
+
+/// The logarithm to base 10.
+pub(super) fn log10(x: Value) -> Value {
+    let float = x.float();
+    let Parts { e, f, t } = parts(x);
+    let (unit, unit_lo) = (LOG10_E.of(float), LOG10_E_LO.of(float));
+    let y = f.fma(unit, t.fma(unit, f.fma(unit_lo, e * LOG10_2_LO.of(float))));
+    at_the_ends(x, e.fma(LOG10_2.of(float), y))
+}
+
+/// log(1 + x) = log u + c / u with u = 1 + x as rounded and c what rounding took.
+pub(super) fn log1p(x: Value) -> Value {
+    let float = x.float();
+    let u = x + 1.0;
+    // Of 1 and x the lesser is exact behind the sum.
+    let c = x.gt(1.0).select(-(u - x - 1.0), x - (u - 1.0));
+    let Parts { e, f, t } = parts(u);
+    let y = e.fma(LN_2.of(float), f + (e.fma(LN_2_LO.of(float), t) + c / u));
+    // Where u is 1 the result is x, its sign included.
+    u.eq(1.0).select(x, at_the_ends(u, y))
+}
+
+/// log(1 + e^x) = max(x, 0) + log(1 + e^-|x|)
+pub(super) fn softplus(x: Value) -> Value {
+    x.gt(0.0).select(x, x.real(0.0)) + log1p(exp(-x.abs()))
 }
 
 /// x = 2^e (1 + f) and log(1 + f) = f + t, for a positive finite x.

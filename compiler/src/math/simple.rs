@@ -16,3 +16,8 @@ pub(super) fn clamp<'b>(x: Value<'b>, lo: Value<'b>, hi: Value<'b>) -> Value<'b>
 pub(super) fn relu(x: Value) -> Value {
     x.le(0.0).select(x.real(0.0), x)
 }
+
+/// -1, 0 or 1; zeros and NaN stay.
+pub(super) fn sign(x: Value) -> Value {
+    x.gt(0.0).select(x.real(1.0), x.lt(0.0).select(x.real(-1.0), x))
+}

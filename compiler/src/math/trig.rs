@@ -18,16 +18,41 @@ const LEADING: i64 = 16;
 
 /// sin x
 pub(super) fn sin(x: Value) -> Value {
-    let (r, n) = reduce(x.abs());
+    let Reduced { r, n, .. } = reduce(x.abs(), false);
     let (y, sign) = quadrant(r, n);
     y.flip_sign(sign ^ x.sign_bit())
 }
 
 /// cos x = sin(|x| + pi / 2)
 pub(super) fn cos(x: Value) -> Value {
-    let (r, n) = reduce(x.abs());
+    let Reduced { r, n, .. } = reduce(x.abs(), false);
     let (y, sign) = quadrant(r, n + 1);
     y.flip_sign(sign)
+}
+
+/// tan x: the quotient of the two, the other way about and negative in odd quadrants. What rounding takes is kept
+/// beside each number, because here it would add up from three.
+pub(super) fn tan(x: Value) -> Value {
+    let float = x.float();
+    let Reduced { r, r_lo, n } = reduce(x.abs(), true);
+    let r_lo = r_lo.unwrap_or(r);
+    let square = r * r;
+    let square_lo = r.fma(r, -square);
+    let bend = square * r * square.polynomial(SIN.of(float));
+    let sine = r + bend;
+    let flat = square.fma(-0.5, 1.0);
+    let bend_of_cosine = square * square * square.polynomial(COS.of(float));
+    let cosine = flat + bend_of_cosine;
+    let sine_lo = r_lo.fma(cosine, (r - sine) + bend);
+    let flat_lo = square_lo.fma(-0.5, square.fma(-0.5, x.real(1.0) - flat));
+    let cosine_lo = r_lo.fma(-sine, (flat - cosine) + bend_of_cosine + flat_lo);
+    let odd = (n & 1).eq(1);
+    let (above, below) = (odd.select(cosine, sine), odd.select(sine, cosine));
+    let (above_lo, below_lo) = (odd.select(cosine_lo, sine_lo), odd.select(sine_lo, cosine_lo));
+    let y = above / below;
+    let y = y + (y.fma(-below, above) + y.fma(-below_lo, above_lo)) / below;
+    let sign = n << PerFloat { f32: 31, f64: 63 }.of(float);
+    y.flip_sign(sign ^ x.sign_bit())
 }
 
 /// sin(r + n pi / 2): its size, and the sign bit to flip.
@@ -41,32 +66,62 @@ fn quadrant<'b>(r: Value<'b>, n: Value<'b>) -> (Value<'b>, Value<'b>) {
     (odd.select(cosine, sine), (n << second_bit_to_top) & float.bits_of(-0.0))
 }
 
-/// a = n pi / 2 + r for a >= 0: r, and n modulo 4 in the low bits of an integer.
-fn reduce(a: Value) -> (Value, Value) {
+/// a = n pi / 2 + r + r_lo for a >= 0, with n modulo 4 in the low bits of an integer, and `r_lo` on demand.
+struct Reduced<'b> {
+    r: Value<'b>,
+    r_lo: Option<Value<'b>>,
+    n: Value<'b>,
+}
+
+fn reduce(a: Value, with_lo: bool) -> Reduced {
     let float = a.float();
     let magic = 1.5 * float.integral();
     let shifted = a.fma(FRAC_2_PI.of(float), magic);
-    let [r, n] = a.gt(NEAR.of(float)).branch(
-        || {
-            let (turn, rest) = turns(a);
-            // The nearest quarter, and what is left about its middle.
-            let turn = turn + (1 << 61);
-            let n = turn >> 62;
-            let n = match float {
-                Float::F32 => n.cast(Dtype::I32),
-                Float::F64 => n,
-            };
-            let r = angle((turn & ((1 << 62) - 1)) - (1 << 61), rest);
-            // a 0 is NaN for infinity.
-            [r + a * 0.0, n]
-        },
-        || {
-            let n = shifted - magic;
-            let r = n.fma(-FRAC_PI_2_LO.of(float), n.fma(-FRAC_PI_2.of(float), a));
-            [n.fma(-FRAC_PI_2_LOLO.of(float), r), shifted.bits()]
-        },
-    );
-    (r, n)
+    let far = || {
+        let (turn, rest) = turns(a);
+        // The nearest quarter, and what is left about its middle.
+        let turn = turn + (1 << 61);
+        let n = turn >> 62;
+        let n = match float {
+            Float::F32 => n.cast(Dtype::I32),
+            Float::F64 => n,
+        };
+        let (r, r_lo) = angle((turn & ((1 << 62) - 1)) - (1 << 61), rest);
+        // a 0 is NaN for infinity.
+        (r + a * 0.0, r_lo, n)
+    };
+    let n = shifted - magic;
+    let first = || n.fma(-FRAC_PI_2.of(float), a);
+    let is_far = a.gt(NEAR.of(float));
+    if with_lo {
+        let [r, r_lo, n] = is_far.branch(
+            || <[Value; 3]>::from(far()),
+            || {
+                // The second step with all that rounding takes (Knuth's sum, an exact product).
+                let (first, lo) = (first(), FRAC_PI_2_LO.of(float));
+                let product = n * lo;
+                let second = first - product;
+                let taken = second - first;
+                let lost = (first - (second - taken)) - (product + taken) - n.fma(lo, -product);
+                let rest = n.fma(-FRAC_PI_2_LOLO.of(float), lost);
+                let r = second + rest;
+                [r, rest - (r - second), shifted.bits()]
+            },
+        );
+        Reduced { r, r_lo: Some(r_lo), n }
+    } else {
+        let [r, n] = is_far.branch(
+            || {
+                let (r, _, n) = far();
+                [r, n]
+            },
+            || {
+                let second = n.fma(-FRAC_PI_2_LO.of(float), first());
+                [n.fma(-FRAC_PI_2_LOLO.of(float), second), shifted.bits()]
+            },
+        );
+        Reduced { r, r_lo: None, n }
+    }
 }
 
 /// a / (2 pi) modulo 1 for a beyond `NEAR`, as an integer in units of 2^-64; in `f64` another holds 64 more bits.
@@ -112,12 +167,17 @@ fn high_product<'b>(a: Value<'b>, b: Value<'b>) -> Value<'b> {
     a1 * b1 + (middle >> 32) + (other_middle >> 32)
 }
 
-/// The angle in radians of a signed part of a turn in units of 2^-64, with 64 more bits in `rest`.
-fn angle<'b>(turn: Value<'b>, rest: Value<'b>) -> Value<'b> {
+/// The angle in radians of a signed part of a turn in units of 2^-64, with 64 more bits in `rest`, and what rounding
+/// took from it.
+fn angle<'b>(turn: Value<'b>, rest: Value<'b>) -> (Value<'b>, Value<'b>) {
     let unit = 2f64.powi(-64);
     let signed = |v: Value<'b>| v.bitcast(Dtype::I64).cast(Dtype::F64);
     match turn.float() {
-        Float::F32 => (signed(turn) * (TAU.f64 * unit)).cast(Dtype::F32),
+        Float::F32 => {
+            let exact = signed(turn) * (TAU.f64 * unit);
+            let r = exact.cast(Dtype::F32);
+            (r, (exact - r.cast(Dtype::F64)).cast(Dtype::F32))
+        }
         Float::F64 => {
             // Two exact parts, their sum and what it loses, times two parts of 2 pi.
             let high = signed(turn & !0x7ff);
@@ -125,8 +185,10 @@ fn angle<'b>(turn: Value<'b>, rest: Value<'b>) -> Value<'b> {
             let sum = high + low;
             let lost = low - (sum - high);
             let (tau, tau_lo) = (TAU.f64 * unit, TAU_LO.f64 * unit);
-            let r = sum * tau;
-            r + (sum.fma(tau, -r) + (sum * tau_lo + lost * tau))
+            let product = sum * tau;
+            let product_lo = sum.fma(tau, -product) + (sum * tau_lo + lost * tau);
+            let r = product + product_lo;
+            (r, product_lo - (r - product))
         }
     }
 }

@@ -15,7 +15,7 @@ import sys
 import mpmath as mp
 
 mp.mp.dps = 60
-POINTS = int(sys.argv[1]) if len(sys.argv) > 1 else 600
+POINTS = int(sys.argv[1]) if len(sys.argv) > 1 else 400
 
 
 def bits(x):
@@ -49,6 +49,10 @@ def gelu(x):
     return x * mp.erfc(-x / mp.sqrt(2)) / 2
 
 
+def gelu_tanh(x):
+    return x * sigmoid(2 * mp.sqrt(2 / mp.pi) * (x + mp.mpf("0.044715") * x**3))
+
+
 # For each function: its value, the range of the argument's binary exponent, whether arguments may be negative, and
 # the intervals and thresholds that get points of their own.
 FUNCTIONS = {
@@ -61,8 +65,19 @@ FUNCTIONS = {
     "erf": (mp.erf, (-60, 3), True, [(-1, 1), (0.9, 1.1), (1, 6)], [1.0, 5.92]),
     "rsqrt": (lambda x: 1 / mp.sqrt(x), (-1074, 1023), False, [(0.5, 4)], [1.0]),
     "gelu": (gelu, (-60, 6), True, [(-1, 1), (-8, 3), (-39, 0), (-38.6, -37)], [-38.4, -37.5]),
+    "exp2": (lambda x: mp.mpf(2) ** x, (-60, 10), True, [(-1076, -1000), (-1, 1), (-1024, 1024)], [0.5, 1023.99, -1074.9]),
+    "expm1": (mp.expm1, (-1074, 10), True, [(-1, 1), (0.3, 1.1), (-40, 40), (-710, 710)], [0.34657, 1.0397, 709.782]),
+    "log2": (lambda x: mp.log(x) / mp.log(2), (-1074, 1023), False, [(0.5, 2), (0.99, 1.01)], [0.70710678118654752, 1.0]),
+    "log10": (mp.log10, (-1074, 1023), False, [(0.5, 2), (0.99, 1.01)], [0.70710678118654752, 1.0]),
+    "log1p": (mp.log1p, (-70, 1023), False, [(-0.999, 1), (-0.1, 0.1), (0, 8)], [-0.29289, 0.41421, 1.0]),
+    "tan": (mp.tan, (-60, 1023), True, [(-10, 10), (-1000, 1000), (0, 2.0**41)], [2.0**40, 0.7853981633974483]),
+    "sinh": (mp.sinh, (-60, 9), True, [(-3, 3), (-711, 711)], [1.0, 710.4758600739439]),
+    "cosh": (mp.cosh, (-30, 9), True, [(-3, 3), (-711, 711)], [710.4758600739439]),
+    "silu": (lambda x: x * sigmoid(x), (-60, 10), True, [(-751, -690), (-5, 5), (-40, 40)], [-708.4, -745.13]),
+    "gelu_tanh": (gelu_tanh, (-60, 5), True, [(-1, 1), (-8, 3), (-22, 0)], [-20.5, -21.0]),
+    "softplus": (lambda x: mp.log1p(mp.exp(x)), (-60, 10), True, [(-750, -690), (-5, 5), (-40, 40)], [-708.4, 0.5]),
 }
-TRIGONOMETRIC = {"sin", "cos"}
+TRIGONOMETRIC = {"sin", "cos", "tan"}
 
 
 def arguments(name, exponents, negative, intervals, thresholds):

@@ -26,6 +26,23 @@ pub fn reference(math: MathFn, x: f64) -> Option<f64> {
         // The limit at minus infinity, where the formula is infinity times zero.
         MathFn::Gelu if x == f64::NEG_INFINITY => -0.0,
         MathFn::Gelu => x * 0.5 * libm::erfc(-x * std::f64::consts::FRAC_1_SQRT_2),
+        MathFn::Exp2 => libm::exp2(x),
+        MathFn::Expm1 => libm::expm1(x),
+        MathFn::Log2 => libm::log2(x),
+        MathFn::Log10 => libm::log10(x),
+        MathFn::Log1p => libm::log1p(x),
+        MathFn::Tan => libm::tan(x),
+        MathFn::Sinh => libm::sinh(x),
+        MathFn::Cosh => libm::cosh(x),
+        MathFn::Sign if x == 0.0 || x.is_nan() => x,
+        MathFn::Sign => x.signum(),
+        MathFn::Silu | MathFn::GeluTanh if x == f64::NEG_INFINITY => -0.0,
+        MathFn::Silu => x * reference(MathFn::Sigmoid, x)?,
+        MathFn::GeluTanh => {
+            let w = 2.0 * (2.0 * std::f64::consts::FRAC_1_PI).sqrt() * (x + 0.044_715 * x * x * x);
+            x * reference(MathFn::Sigmoid, w)?
+        }
+        MathFn::Softplus => x.max(0.0) + libm::log1p(libm::exp(-x.abs())),
         _ => return None,
     })
 }
