@@ -55,6 +55,15 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// The first element that differs, in words.
+    pub fn first_difference(&self, other: &Outcome) -> Option<String> {
+        let (Outcome::Results(these), Outcome::Results(others)) = (self, other) else { return None };
+        let results = these.iter().zip(others).enumerate();
+        let mut elements = results.flat_map(|(n, (a, b))| (0..a.len()).map(move |k| (n, k, a.get(k), b.get(k))));
+        let (result, element, a, b) = elements.find(|(_, _, a, b)| a != b)?;
+        Some(format!("result {result}, element {element}: {a:?} and {b:?}"))
+    }
+
     /// Whether two outcomes are one to the user: the same bits (any NaN as any NaN), or the same error.
     /// Of several subscripts outside, whichever of one site is met first may be reported.
     pub fn agrees(&self, other: &Outcome) -> bool {

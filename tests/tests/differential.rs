@@ -11,7 +11,7 @@ use tests::engines::{Engine, Outcome, Rejected, compile};
 use tests::generate::{Program, recipes};
 
 /// How often each program is called, with sizes and elements of its own.
-const CALLS: u64 = 2;
+const CALLS: u64 = 4;
 
 /// What happened over all programs.
 #[derive(Default)]

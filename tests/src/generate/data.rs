@@ -11,11 +11,16 @@ use super::{ParamRole, Program, Ty};
 /// Sizes worth trying.
 const SIZES: [i64; 15] = [3, 5, 2, 7, 1, 16, 0, 17, 31, 127, 128, 129, 257, 1031, 4096];
 
-/// Seldom, a size beyond the chunk of a reduction.
-const LONG: i64 = 5000;
+/// Sizes beyond the blocks and chunks of reductions.
+const LONG: [i64; 6] = [4097, 9000, 5000, 600, 1031, 12_345];
 
-/// How many elements all loop nests of a call may go through, and seldom, so that threads have something to do.
+/// How many elements all loop nests of a call may go through.
 const BUDGET: i64 = 30_000;
+
+/// The same where one size is beyond the blocks and chunks of reductions.
+const LONG_BUDGET: i64 = 200_000;
+
+/// The same, seldom, so that threads have something to do.
 const LARGE_BUDGET: i64 = 1_000_000;
 
 /// Random numbers from a seed (splitmix64).
@@ -49,6 +54,9 @@ impl Random {
     }
 }
 
+/// The value of each size name.
+type Sizes = BTreeMap<String, i64>;
+
 /// The arguments of one call.
 #[derive(Clone)]
 pub struct Call {
@@ -76,7 +84,7 @@ impl Program {
     /// The n-th call: its sizes and elements follow from the program's seed.
     pub fn call(&self, n: u64) -> Call {
         let mut random = Random::new(self.data.wrapping_add(n.wrapping_mul(0x1234_5678_9abc_def1)));
-        let sizes = self.choose_sizes(&mut random);
+        let sizes = self.choose_sizes(&mut random, n);
         let inputs = self.params.iter().map(|param| {
             let shape: Vec<usize> = param.shape.iter().map(|dim| at(dim, &sizes)).collect();
             let count = shape.iter().product();
@@ -106,53 +114,66 @@ impl Program {
         Call { sizes, inputs }
     }
 
-    /// Sizes at random, made smaller until the work is within the budget.
-    fn choose_sizes(&self, random: &mut Random) -> BTreeMap<String, i64> {
-        let mut sizes: BTreeMap<String, i64> = BTreeMap::new();
-        for name in &self.sizes {
-            let small = random.below(3) > 0;
-            let count = if small { 8 } else { SIZES.len() };
-            let index = usize::try_from(random.below(i64::try_from(count).unwrap_or(0))).unwrap_or(0);
-            let size = if random.below(40) == 0 { LONG } else { SIZES[index] };
-            sizes.insert(name.clone(), size);
+    /// Sizes at random. The first calls are small; of the others each has a long size if the work allows, and a
+    /// few have several.
+    fn choose_sizes(&self, random: &mut Random, n: u64) -> Sizes {
+        let mut sizes: Sizes = self.sizes.iter().map(|name| (name.clone(), small_size(random))).collect();
+        let mut budget = BUDGET;
+        if n > 0 && random.below(10) == 0 {
+            budget = LARGE_BUDGET;
+            sizes.values_mut().for_each(|n| *n = *n * 401 + 5);
+        } else if n > 1 {
+            let long = LONG[usize::try_from(random.below(6)).unwrap_or(0)];
+            let short: Sizes = sizes.keys().map(|name| (name.clone(), 1 + random.below(3))).collect();
+            let with_long = |name: &String| {
+                let mut sizes = short.clone();
+                sizes.insert(name.clone(), long);
+                sizes
+            };
+            let mut fitting: Vec<Sizes> = sizes.keys().map(with_long).filter(|s| self.work(s) <= LONG_BUDGET).collect();
+            if !fitting.is_empty() {
+                let index = random.below(i64::try_from(fitting.len()).unwrap_or(0));
+                sizes = fitting.swap_remove(usize::try_from(index).unwrap_or(0));
+                budget = LONG_BUDGET;
+            }
         }
         // An integer scalar that bounds accesses should mostly keep them inside.
         if sizes.contains_key("count") && random.below(4) > 0 {
             let least = sizes.iter().filter(|(name, _)| *name != "count").map(|(_, n)| *n).min().unwrap_or(3);
             sizes.insert("count".into(), random.below(least + 1));
         }
-        let large = random.below(20) == 0;
-        let budget = if large { LARGE_BUDGET } else { BUDGET };
-        if large {
-            sizes.values_mut().for_each(|n| *n = *n * 401 + 5);
-        }
-        let fits = |sizes: &BTreeMap<String, i64>| {
-            let value = |dim: &super::Dim| dim.value(&|name| sizes[name]).max(0);
-            let inputs = self.params.iter().map(|p| p.shape.iter().fold(1, |n, dim| value(dim).saturating_mul(n)));
-            self.work.iter().map(value).chain(inputs).fold(0, i64::saturating_add) <= budget
-        };
-        while !fits(&sizes) {
-            let Some(largest) = sizes.values_mut().max() else { break };
-            if *largest < 2 {
-                break;
-            }
+        while self.work(&sizes) > budget
+            && let Some(largest) = sizes.values_mut().max()
+            && *largest > 1
+        {
             *largest /= 2;
         }
         // Most calls should come through: no negative length.
         if random.below(8) > 0 {
-            let negative =
-                |sizes: &BTreeMap<String, i64>| self.lengths.iter().any(|d| d.value(&|name| sizes[name]) < 0);
             for _ in 0..4 {
-                if negative(&sizes) {
+                if self.lengths.iter().any(|d| d.value(&|name| sizes[name]) < 0) {
                     sizes.values_mut().for_each(|n| *n += 1);
                 }
             }
         }
         sizes
     }
+
+    /// How many elements a call goes through.
+    fn work(&self, sizes: &Sizes) -> i64 {
+        let value = |dim: &super::Dim| dim.value(&|name| sizes[name]).max(0);
+        let inputs = self.params.iter().map(|p| p.shape.iter().fold(1, |n, dim| value(dim).saturating_mul(n)));
+        self.work.iter().map(value).chain(inputs).fold(0, i64::saturating_add)
+    }
 }
 
-fn at(dim: &super::Dim, sizes: &BTreeMap<String, i64>) -> usize {
+/// A size worth trying, mostly a small one.
+fn small_size(random: &mut Random) -> i64 {
+    let count = if random.below(3) > 0 { 8 } else { SIZES.len() };
+    SIZES[usize::try_from(random.below(i64::try_from(count).unwrap_or(0))).unwrap_or(0)]
+}
+
+fn at(dim: &super::Dim, sizes: &Sizes) -> usize {
     usize::try_from(dim.value(&|name| sizes[name])).unwrap_or(0)
 }
 

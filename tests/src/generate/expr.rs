@@ -210,29 +210,21 @@ impl<'a> Writer<'a> {
                 self.reduce(name, ty, fuel)
             }
             Form::Reduce => {
-                let reducers: &[&str] =
-                    if ty.is_float() { &["sum", "max", "mean", "prod", "min"] } else { &["sum", "max", "prod", "min"] };
-                let name = *self.choices.pick(reducers).unwrap_or(&"sum");
-                self.count(name);
+                let name = self.reducer(ty);
                 self.reduce(name, ty, fuel)
             }
             Form::ReduceAll => {
-                let name = *self.choices.pick(&["sum", "max", "min", "prod"]).unwrap_or(&"sum");
+                let name = self.reducer(ty);
                 self.count("reducer over all");
                 let over = self.some_shape_of(ty);
                 let body = self.summand(name, ty, &over, fuel);
                 self.loops(&over);
                 Piece::call(name, &[&body], ty, shape)
             }
-            Form::ReduceAxis => {
-                let name = *self.choices.pick(&["sum", "max", "min", "prod"]).unwrap_or(&"sum");
-                self.count("reducer with axis");
-                let (axis, over) = self.with_axis(ty, shape);
-                let body = self.summand(name, ty, &over, fuel);
-                self.loops(&over);
-                let text = format!("{name}({}, axis = {axis})", body.text);
-                Piece::atom(text, ty, shape).using(&[&body])
-            }
+            Form::ReduceAxis => match self.with_axis(ty, shape) {
+                Some((axis, over)) => self.reduce_axis(ty, axis, &over, fuel),
+                None => self.atom(ty, shape),
+            },
             Form::ArgExtreme => {
                 let name = *self.choices.pick(&["argmax", "argmin"]).unwrap_or(&"argmax");
                 self.count(name);
@@ -548,8 +540,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// This shape with one axis more, as some value has it if one does.
-    fn with_axis(&mut self, ty: Ty, shape: &[Dim]) -> (usize, Vec<Dim>) {
+    /// This shape with one axis more, as some value has it; seldom as none has.
+    fn with_axis(&mut self, ty: Ty, shape: &[Dim]) -> Option<(usize, Vec<Dim>)> {
         let mut found = vec![];
         for value in self.scope.values.iter().rev().filter(|v| v.shape.len() == shape.len() + 1) {
             for axis in 0..value.shape.len() {
@@ -562,12 +554,15 @@ impl<'a> Writer<'a> {
         }
         found.sort_by_key(|(other, ..)| *other);
         if let Some((_, axis, over)) = self.choices.pick(&found) {
-            return (*axis, over.clone());
+            return Some((*axis, over.clone()));
+        }
+        if !self.choices.chance(10) {
+            return None;
         }
         let axis = self.choices.below(shape.len() + 1);
         let mut over = shape.to_vec();
         over.insert(axis, self.some_dim());
-        (axis, over)
+        Some((axis, over))
     }
 
     /// A type, mostly that of something in sight.

@@ -170,7 +170,7 @@ fn params(choices: &mut Choices<'_>) -> (Vec<Param>, Vec<String>) {
     let types = [(10, Ty::F32), (4, Ty::I64), (4, Ty::F64), (4, Ty::I32), (1, Ty::Bool)];
     let common = choices.weighted(&types).unwrap_or(Ty::F32);
     let names = ["n", "m", "k"];
-    let names = &names[..1 + choices.below(3).max(choices.below(2))];
+    let names = &names[..choices.weighted(&[(8, 2), (7, 3), (2, 1)]).unwrap_or(2)];
     for n in 0..count {
         let mut ty = if choices.chance(30) { choices.weighted(&types).unwrap_or(common) } else { common };
         let name = ["x", "y", "z", "w"][n].to_owned();
@@ -194,7 +194,14 @@ fn params(choices: &mut Choices<'_>) -> (Vec<Param>, Vec<String>) {
                     role = ParamRole::Small;
                 }
                 let rank = choices.weighted(&[(5, 1), (6, 2), (1, 3)]).unwrap_or(1);
-                shape.extend((0..rank).map(|_| axis(choices, names, &sizes)));
+                for _ in 0..rank {
+                    let mut dim = axis(choices, names, &sizes);
+                    // Mostly another name than the axis before.
+                    if shape.last() == Some(&dim) && choices.chance(75) {
+                        dim = axis(choices, names, &sizes);
+                    }
+                    shape.push(dim);
+                }
             }
         }
         for dim in &shape {

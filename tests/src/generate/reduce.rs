@@ -35,13 +35,82 @@ impl Writer<'_> {
         self.reduce_over(reducer, ty, fuel, count)
     }
 
+    /// A reducer that gives a number of this type.
+    pub fn reducer(&mut self, ty: Ty) -> &'static str {
+        let mean = if ty.is_float() { 2 } else { 0 };
+        let reducers = [(4, "sum"), (1, "max"), (mean, "mean"), (1, "prod"), (1, "min")];
+        let name = self.choices.weighted(&reducers).unwrap_or("sum");
+        self.count(name);
+        name
+    }
+
+    /// `sum(x, axis = 1)`
+    pub fn reduce_axis(&mut self, ty: Ty, axis: usize, over: &[Dim], fuel: usize) -> Piece {
+        self.count("reducer with axis");
+        let name = self.reducer(ty);
+        let body = self.summand(name, ty, over, fuel);
+        self.loops(over);
+        let mut shape = over.to_vec();
+        shape.remove(axis);
+        let text = format!("{name}({}, axis = {axis})", body.text);
+        Piece::atom(text, ty, &shape).using(&[&body])
+    }
+
+    /// A `let` that reduces along some axis of what is in sight, by name or by index.
+    pub fn reduction(&mut self) -> Option<String> {
+        let arrays = self.scope.values.iter().rev().filter(|v| v.ty != Ty::Bool && !v.shape.is_empty());
+        let arrays: Vec<(Ty, Vec<Dim>)> = arrays.map(|v| (v.ty, v.shape.clone())).collect();
+        let floats: Vec<(Ty, Vec<Dim>)> = arrays.iter().filter(|(ty, _)| ty.is_float()).cloned().collect();
+        let found = if floats.is_empty() || self.choices.chance(20) { &arrays } else { &floats };
+        let (ty, over) = self.choices.pick(found)?.clone();
+        let axis = self.choices.below(over.len());
+        let mut rest = over.clone();
+        let reduced = rest.remove(axis);
+        match self.choices.below(4) {
+            0 => {
+                let piece = self.reduce_axis(ty, axis, &over, 2);
+                Some(self.bind("", piece, None))
+            }
+            1 => {
+                self.count("prefix <=");
+                Some(self.comprehension(&over, |writer| {
+                    let outer = writer.scope.indices[axis].clone();
+                    let reducer = writer.reducer(ty);
+                    writer.scan(reducer, ty, &outer, true)
+                }))
+            }
+            _ => {
+                self.count("reducer over indices");
+                Some(self.comprehension(&rest, |writer| {
+                    let reducer = writer.reducer(ty);
+                    let index = writer.fresh_index(reduced);
+                    writer.scope.indices.push(index);
+                    writer.reduce_over(reducer, ty, 2, 1)
+                }))
+            }
+        }
+    }
+
     /// `sum[r < i](e)` in a scope where `i` is one more than what is accessed.
     pub fn prefix(&mut self, ty: Ty) -> Piece {
-        let reducer = *self.choices.pick(&["sum", "max", "prod", "min"]).unwrap_or(&"sum");
+        let reducer = self.reducer(ty);
         match self.scope.indices.first().cloned() {
-            Some(outer) => self.triangle(reducer, ty, 1, &outer, false),
+            Some(outer) => self.scan(reducer, ty, &outer, false),
             None => self.atom(ty, &[]),
         }
+    }
+
+    /// `sum[r <= i](x[r])` as all of an element: a scan, which goes through its elements once.
+    fn scan(&mut self, reducer: &str, ty: Ty, outer: &Index, inclusive: bool) -> Piece {
+        let before = self.work.len();
+        let piece = self.triangle(reducer, ty, 0, outer, inclusive);
+        let tail = piece.text.split_once("](").map(|(_, body)| body);
+        let mentions = |body: &str| body.split(|c: char| !c.is_alphanumeric()).any(|word| word == outer.name);
+        if tail.is_some_and(|body| !mentions(body)) {
+            self.work.truncate(before);
+            self.loops(&[]);
+        }
+        piece
     }
 
     /// `sum[r <= i](e)` or `sum[r < i](e)`
@@ -109,11 +178,28 @@ impl Writer<'_> {
         }
     }
 
+    /// The type and sizes of a matrix product of what is in sight, transposed if need be.
+    pub fn factors(&mut self) -> Option<(Ty, Dim, Dim, Dim)> {
+        let matrices = self.scope.values.iter().rev().filter(|v| v.ty != Ty::Bool && v.shape.len() == 2);
+        let matrices: Vec<(Ty, [Dim; 2])> =
+            matrices.map(|v| (v.ty, [v.shape[0].clone(), v.shape[1].clone()])).collect();
+        let mut found = vec![];
+        for (ty, [rows, inner]) in &matrices {
+            for (_, [a, b]) in matrices.iter().filter(|(other, _)| other == ty) {
+                for (first, columns) in [(a, b), (b, a)] {
+                    if first == inner {
+                        found.push((*ty, rows.clone(), inner.clone(), columns.clone()));
+                    }
+                }
+            }
+        }
+        self.choices.pick(&found).cloned()
+    }
+
     /// `sum[r](a[i, r] * b[r, j])` in a scope with two indices, both factors small.
-    pub fn contraction(&mut self, ty: Ty) -> Option<Piece> {
+    pub fn contraction(&mut self, ty: Ty, bound: Dim) -> Option<Piece> {
         let [left_index, right_index] = self.scope.indices.as_slice() else { return None };
         let (left_index, right_index) = (left_index.name.clone(), right_index.name.clone());
-        let bound = self.some_shape_of(ty).pop().unwrap_or_default();
         let inner = self.fresh_index(bound);
         let name = inner.name.clone();
         self.scope.indices.push(inner);

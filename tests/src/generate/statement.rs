@@ -17,6 +17,7 @@ enum Form {
     Whole,
     Indexed,
     ExclusivePrefix,
+    Reduction,
     Contraction,
     Product,
     Concat,
@@ -33,6 +34,7 @@ impl Writer<'_> {
             (5, Form::Whole),
             (10, Form::Indexed),
             (1, Form::ExclusivePrefix),
+            (9, Form::Reduction),
             (3, Form::Contraction),
             (2, Form::Product),
             (2, Form::Concat),
@@ -57,11 +59,11 @@ impl Writer<'_> {
                     writer.prefix(ty)
                 }))
             }
+            Form::Reduction => self.reduction(),
             Form::Contraction => {
-                let ty = self.some_number_type();
-                let dims = [self.some_dim(), self.some_dim()];
-                Some(self.comprehension(&dims, |writer| {
-                    let sum = writer.contraction(ty).unwrap_or_else(|| writer.atom(ty, &[]));
+                let (ty, rows, inner, columns) = self.factors()?;
+                Some(self.comprehension(&[rows, columns], |writer| {
+                    let sum = writer.contraction(ty, inner).unwrap_or_else(|| writer.atom(ty, &[]));
                     if writer.choices.chance(50) {
                         let other = writer.operand(ty, &[], 1);
                         return Piece::binary(&sum, "+", &other, Level::Add, ty, &[]);
@@ -70,11 +72,7 @@ impl Writer<'_> {
                 }))
             }
             Form::Product => {
-                let ty = self.some_number_type();
-                let mut matrix = self.some_shape_of(ty);
-                let inner = matrix.pop()?;
-                let rows = matrix.pop().unwrap_or_else(|| self.some_dim());
-                let columns = self.some_shape_of(ty).pop()?;
+                let (ty, rows, inner, columns) = self.factors()?;
                 self.count("@");
                 let left = self.small(ty, &[rows.clone(), inner.clone()]);
                 let right = self.small(ty, &[inner.clone(), columns.clone()]);
@@ -130,7 +128,8 @@ impl Writer<'_> {
             piece.uses.remove(&index.name);
         }
         piece.shape = dims.iter().chain(&piece.shape).cloned().collect();
-        self.bind(&format!("[{}]", binders.join(", ")), piece, None)
+        let binders = if binders.is_empty() { String::new() } else { format!("[{}]", binders.join(", ")) };
+        self.bind(&binders, piece, None)
     }
 
     fn indexed(&mut self) -> String {
