@@ -98,8 +98,12 @@ fn hold(program: &Program, tally: &mut Tally) -> Result<(), String> {
         for engine in &Engine::ALL[1..] {
             let found = compiled.run(*engine, &inputs);
             if !found.agrees(&expected) {
+                let place = expected.first_difference(&found).unwrap_or_default();
                 return Err(format!(
-                    "{engine:?} differs\nexpected {expected:?}\nfound    {found:?}\ncall {n}: {call:?}"
+                    "{engine:?} differs: {place}
+expected {expected:?}
+found    {found:?}
+call {n}: {call:?}"
                 ));
             }
         }
