@@ -1,12 +1,18 @@
 //! From a program to machine code: one function a kernel, in one Cranelift module.
 
+use std::any::Any;
+use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, PoisonError};
 
+use cranelift_codegen::Context;
+use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::ir::types::{I32, I64};
 use cranelift_codegen::ir::{AbiParam, InstBuilder, Signature};
+use cranelift_codegen::isa::TargetIsa;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::JITModule;
-use cranelift_module::{FuncId, Linkage, Module as _};
+use cranelift_module::{FuncId, Linkage, Module as _, ModuleReloc};
 use ir::Size;
 use ir::nest::{Block, Extent, Kernel, Loop, Op, Program, Statement};
 
@@ -21,6 +27,8 @@ use crate::abi::KernelFn;
 const MOST_OPERATIONS: usize = 20_000;
 /// Operations from which on registers are allocated in one pass: slower code, but in linear time.
 const BIG: usize = 4_000;
+/// Threads that compiling takes at most.
+const MOST_THREADS: usize = 8;
 
 /// A program's code and what running it takes.
 pub(super) struct Compiled {
@@ -50,11 +58,8 @@ pub(super) struct Cost {
 
 /// Compiles all kernels. A panic inside the code generator is an error like any other.
 pub(super) fn compile(program: &Program) -> Result<Compiled, CompileError> {
-    catch_unwind(AssertUnwindSafe(|| compile_kernels(program))).unwrap_or_else(|panic| {
-        let message = panic.downcast_ref::<String>().cloned();
-        let message = message.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
-        Err(CompileError::Internal(message.unwrap_or_else(|| "a panic".to_string())))
-    })
+    catch_unwind(AssertUnwindSafe(|| compile_kernels(program)))
+        .unwrap_or_else(|panic| Err(CompileError::Internal(panic_message(&*panic))))
 }
 
 fn compile_kernels(program: &Program) -> Result<Compiled, CompileError> {
@@ -76,23 +81,24 @@ fn compile_kernels(program: &Program) -> Result<Compiled, CompileError> {
     let mut functions = vec![];
     let mut context = FunctionBuilderContext::new();
     for (number, kernel) in kernels.iter().enumerate() {
-        let internal = |e: &dyn std::fmt::Display| CompileError::Internal(format!("kernel {}: {e}", kernel.name));
         let name = format!("kernel{number}");
-        let id = module.declare_function(&name, Linkage::Local, &signature).map_err(|e| internal(&e))?;
+        let id = module.declare_function(&name, Linkage::Local, &signature).map_err(|e| internal(kernel, &e))?;
         let mut function = module.make_context();
         function.func.signature = signature.clone();
         let builder = FunctionBuilder::new(&mut function.func, &mut context);
         let scratch = emit(builder, &mut module, &helpers, program, kernel, &mut sizes);
-        if let Err(error) = module.define_function(id, &mut function) {
-            return Err(internal(&format!("{error:?}")));
-        }
-        functions.push((id, scratch));
+        functions.push((id, scratch, function));
+    }
+    let code = machine_code(module.isa(), &mut functions);
+    for ((kernel, (id, ..)), code) in kernels.iter().zip(&functions).zip(code) {
+        let MachineCode { bytes, alignment, relocations } = code.map_err(|e| internal(kernel, &e))?;
+        module.define_function_bytes(*id, alignment, &bytes, &relocations).map_err(|e| internal(kernel, &e))?;
     }
     module.finalize_definitions().map_err(|e| CompileError::Internal(e.to_string()))?;
     let kernels = kernels
         .iter()
         .zip(functions)
-        .map(|(kernel, (id, scratch))| CompiledKernel {
+        .map(|(kernel, (id, scratch, _))| CompiledKernel {
             // SAFETY: the function was defined with this signature and calling convention.
             function: unsafe { std::mem::transmute::<*const u8, KernelFn>(module.get_finalized_function(id)) },
             range: range(kernel),
@@ -101,6 +107,59 @@ fn compile_kernels(program: &Program) -> Result<Compiled, CompileError> {
         })
         .collect();
     Ok(Compiled { _code: Code::new(module), kernels, sizes: sizes.into_sizes() })
+}
+
+/// A failure inside the code generator, with the kernel that it concerns.
+fn internal(kernel: &Kernel, error: &dyn Display) -> CompileError {
+    CompileError::Internal(format!("kernel {}: {error}", kernel.name))
+}
+
+/// A function as machine code.
+struct MachineCode {
+    bytes: Vec<u8>,
+    alignment: u64,
+    relocations: Vec<ModuleReloc>,
+}
+
+/// Compiles functions, which is most of the time that compiling takes, on a few threads. The code is the same
+/// however many there are.
+fn machine_code(isa: &dyn TargetIsa, functions: &mut [(FuncId, usize, Context)]) -> Vec<Result<MachineCode, String>> {
+    let compile = |(id, _, function): &mut (FuncId, usize, Context)| {
+        let compiled = function.compile(isa, &mut ControlPlane::default()).map_err(|e| format!("{:?}", e.inner))?;
+        let buffer = &compiled.buffer;
+        let (bytes, alignment, relocs) = (buffer.data().to_vec(), buffer.alignment.into(), buffer.relocs().to_vec());
+        let relocations = relocs.iter().map(|r| ModuleReloc::from_mach_reloc(r, &function.func, *id)).collect();
+        Ok(MachineCode { bytes, alignment, relocations })
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(functions.len()).min(MOST_THREADS);
+    if threads < 2 {
+        return functions.iter_mut().map(compile).collect();
+    }
+    let next = Mutex::new(functions.iter_mut().enumerate());
+    let work = || {
+        let mut done = vec![];
+        loop {
+            let taken = next.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let Some((number, function)) = taken else { return done };
+            // A panic inside the code generator must not pass a thread's end.
+            let code = catch_unwind(AssertUnwindSafe(|| compile(function)));
+            done.push((number, code.unwrap_or_else(|panic| Err(panic_message(&*panic)))));
+        }
+    };
+    let mut done = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        let mut done = work();
+        done.extend(others.into_iter().flat_map(|other| other.join().unwrap_or_default()));
+        done
+    });
+    done.sort_by_key(|(number, _)| *number);
+    done.into_iter().map(|(_, code)| code).collect()
+}
+
+fn panic_message(panic: &(dyn Any + Send)) -> String {
+    let message = panic.downcast_ref::<String>().cloned();
+    let message = message.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
+    message.unwrap_or_else(|| "a panic".to_string())
 }
 
 /// Emits one kernel; returns the bytes of scratch it needs.

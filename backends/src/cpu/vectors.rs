@@ -36,11 +36,11 @@ fn is_native(leaf: &Leaf, id: LeafId) -> bool {
     }
 }
 
-/// How many groups to have in flight: enough to hide latency, fewer for long bodies, which have parallelism of their own.
+/// How many groups to have in flight: several for short bodies, whose loop would cost as much as they do. Iterations of a
+/// longer one overlap in the processor by themselves, and its code is the most of what there is to compile.
 pub(super) fn unroll(weight: usize) -> i64 {
     match weight {
         0..=16 => 4,
-        17..=64 => 2,
         _ => 1,
     }
 }
