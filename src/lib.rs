@@ -31,9 +31,9 @@ mod kernel;
 pub mod print;
 mod program;
 pub mod render;
-mod signature;
 pub mod values;
 
+pub use compiler::check::{Signature, Slot};
 pub use error::{CompileError, RunError, RunErrorKind, SizeName, SizeSide};
 pub use grammar::{Code, Diagnostic, Label, MAX_SOURCE};
 pub use ir::array::{ArrayError, ArrayMut, ArrayRef};
@@ -42,7 +42,6 @@ pub use ir::{Array, Dtype, Scalar};
 pub use kernel::{Device, Kernel, Options, Times};
 pub use program::{Errors, Function, Program, UnknownFunction};
 pub use render::{Source, Style};
-pub use signature::{Signature, Slot};
 
 /// The README's code is a test.
 #[cfg(doctest)]

@@ -4,6 +4,8 @@
 
 use std::fmt::Write;
 
+use compiler::check::Signature;
+
 /// Everything the checker says of a program.
 fn outcome(source: &str) -> String {
     let mut text = format!("{}\n", source.trim());
@@ -14,7 +16,7 @@ fn outcome(source: &str) -> String {
     match compiler::check::check_all(&file) {
         Ok(all) => {
             for checked in all {
-                writeln!(text, "  => {}", compiler::check::signature(&checked).replace("\n    ", "\n     ")).unwrap();
+                writeln!(text, "  => {}", Signature::new(&checked).to_string().replace("\n    ", "\n     ")).unwrap();
                 for site in checked.sites.values() {
                     writeln!(text, "     checked: axis {} of {}", site.axis, site.array).unwrap();
                 }

@@ -37,7 +37,7 @@ use ir::checked::{Checked, ExprId, GuardId, IndexId};
 use ir::nest::{Relation, Requirement};
 use ir::{Origin, Size};
 
-pub use signature::signature;
+pub use signature::{Signature, Slot};
 
 /// Expressions of a checked function, every call inlined, beyond which the checker refuses; so many may all functions
 /// of a file have together.

@@ -1,59 +1,143 @@
-//! A checked function's types as text.
+//! What a function takes and gives, as text that a user can read.
+
+use std::fmt;
 
 use ir::checked::{Checked, Type};
-use ir::nest::{Relation, SymbolSource};
-use ir::{Size, SymbolId};
+use ir::nest::{Relation, Requirement, SymbolSource};
+use ir::{Dtype, Size, SymbolId};
 
 use super::Checker;
+
+/// What a function takes and gives. Its `Display` is how the source would declare it, with what the sizes must meet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Signature {
+    /// The function's name.
+    pub name: String,
+    /// Its parameters, in order.
+    pub params: Vec<Slot>,
+    /// Its results, in order.
+    pub results: Vec<Slot>,
+    /// What the sizes of a call must meet, such as `(m + 1) / 2 == n`.
+    pub requires: Vec<String>,
+}
+
+/// A parameter or a result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slot {
+    /// Its name; an unnamed result is `out`, or `out0`, `out1` and so on.
+    pub name: String,
+    /// The type of its elements.
+    pub dtype: Dtype,
+    /// The length of each axis as the source writes it; none for a scalar.
+    pub shape: Vec<String>,
+}
+
+impl Signature {
+    /// The signature of a checked function.
+    pub fn new(checked: &Checked) -> Signature {
+        let text = |size: &Size| size_text(checked, size);
+        let slot = |name: &str, ty: &Type| Slot::new(checked, name, ty);
+        let mut signature = Signature {
+            name: checked.name.clone(),
+            params: checked.params.iter().map(|p| slot(&p.name, &p.ty)).collect(),
+            results: checked.results.iter().map(|(name, value)| slot(name, &checked.exprs[*value].ty)).collect(),
+            requires: vec![],
+        };
+        for requirement in checked.requires.iter().filter(|r| !is_declared(checked, r)) {
+            let text = condition(requirement, &text);
+            if !signature.requires.contains(&text) {
+                signature.requires.push(text);
+            }
+        }
+        signature
+    }
+}
+
+/// Whether a requirement only says that a parameter has the shape that it is declared with: it then speaks of a length
+/// that the source has no name for.
+fn is_declared(checked: &Checked, requirement: &Requirement) -> bool {
+    let mut named = vec![];
+    for size in checked.params.iter().flat_map(|p| &p.ty.shape) {
+        size.for_each_symbol(&mut |s| named.push(s));
+    }
+    let mut unnamed = false;
+    for size in [&requirement.left, &requirement.right] {
+        size.for_each_symbol(&mut |s| {
+            let scalar = checked.symbols.get(s).is_some_and(|s| matches!(s.source, SymbolSource::Scalar { .. }));
+            unnamed |= !scalar && !named.contains(&s);
+        });
+    }
+    unnamed
+}
+
+/// A requirement as one would say it: no term is subtracted from another where it can be added to the other side.
+fn condition(requirement: &Requirement, text: &impl Fn(&Size) -> String) -> String {
+    let mut condition = match requirement.relation {
+        Relation::Equal => format!("{} == {}", text(&requirement.left), text(&requirement.right)),
+        Relation::AtMost => {
+            let (mut more, mut less) = (Size::constant(0), Size::constant(0));
+            for (product, coefficient) in (&requirement.right - &requirement.left).terms() {
+                let (side, coefficient) = match coefficient.checked_neg() {
+                    Some(positive @ 1..) => (&mut less, positive),
+                    _ => (&mut more, *coefficient),
+                };
+                let term = product.iter().fold(Size::constant(coefficient), |term, atom| &term * &atom.into());
+                *side = &*side + &term;
+            }
+            format!("{} >= {}", text(&more), text(&less))
+        }
+    };
+    for size in &requirement.unless_empty {
+        let relation = if size.as_symbol().is_some() { "==" } else { "<=" };
+        condition += &format!(" or {} {relation} 0", text(size));
+    }
+    condition
+}
+
+impl Slot {
+    fn new(checked: &Checked, name: &str, ty: &Type) -> Slot {
+        let shape = ty.shape.iter().map(|n| size_text(checked, n)).collect();
+        Slot { name: name.to_owned(), dtype: ty.dtype, shape }
+    }
+
+    /// The type as the source writes it: `f32[n, 64]`.
+    pub fn ty(&self) -> String {
+        match self.shape.as_slice() {
+            [] => self.dtype.to_string(),
+            shape => format!("{}[{}]", self.dtype, shape.join(", ")),
+        }
+    }
+
+    /// How many axes it has.
+    pub fn rank(&self) -> usize {
+        self.shape.len()
+    }
+}
+
+impl fmt::Display for Signature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |slots: &[Slot]| {
+            slots.iter().map(|slot| format!("{}: {}", slot.name, slot.ty())).collect::<Vec<_>>().join(", ")
+        };
+        write!(f, "fn {}({}) -> ", self.name, list(&self.params))?;
+        match self.results.as_slice() {
+            [only] if only.name == "out" => f.write_str(&only.ty())?,
+            results => write!(f, "({})", list(results))?,
+        }
+        for (k, requirement) in self.requires.iter().enumerate() {
+            write!(f, "\n    {} {requirement}", if k == 0 { "where" } else { "  and" })?;
+        }
+        Ok(())
+    }
+}
+
+fn size_text(checked: &Checked, size: &Size) -> String {
+    size.display(&|s: SymbolId| checked.symbols[s].name.as_str()).to_string()
+}
 
 impl Checker<'_> {
     /// A type as the user would write it.
     pub(super) fn show_type(&self, ty: &Type) -> String {
-        format!("`{}`", type_text(&self.out, ty))
+        format!("`{}`", Slot::new(&self.out, "", ty).ty())
     }
-}
-
-/// A function's parameters and results, and what its sizes must meet: `fn f(x: f32[n]) -> (out: f32[n - 2])`, then a
-/// line `where ...` for each condition.
-pub fn signature(checked: &Checked) -> String {
-    let params: Vec<_> = checked.params.iter().map(|p| format!("{}: {}", p.name, type_text(checked, &p.ty))).collect();
-    let result =
-        |(name, id): &(String, ir::checked::ExprId)| (name.clone(), type_text(checked, &checked.exprs[*id].ty));
-    let results: Vec<_> = checked.results.iter().map(result).collect();
-    let results = match results.as_slice() {
-        [(name, ty)] if name == "out" => ty.clone(),
-        several => {
-            let several: Vec<_> = several.iter().map(|(name, ty)| format!("{name}: {ty}")).collect();
-            format!("({})", several.join(", "))
-        }
-    };
-    let mut text = format!("fn {}({}) -> {results}", checked.name, params.join(", "));
-    let shapes = checked.params.iter().flat_map(|p| &p.ty.shape);
-    let named: Vec<_> = shapes.filter_map(Size::as_symbol).collect();
-    for r in &checked.requires {
-        // That a parameter has the shape it is declared with is said already.
-        let axis = |s: SymbolId| matches!(checked.symbols[s].source, SymbolSource::Dimension { .. });
-        if r.left.as_symbol().is_some_and(|s| axis(s) && !named.contains(&s)) {
-            continue;
-        }
-        let relation = match r.relation {
-            Relation::Equal => "==",
-            Relation::AtMost => "<=",
-        };
-        let (left, right) = (size_text(checked, &r.left), size_text(checked, &r.right));
-        text.push_str(&format!("\n    where {left} {relation} {right}"));
-    }
-    text
-}
-
-fn size_text(checked: &Checked, size: &Size) -> String {
-    size.display(&|s| checked.symbols[s].name.as_str()).to_string()
-}
-
-fn type_text(checked: &Checked, ty: &Type) -> String {
-    if ty.is_scalar() {
-        return ty.dtype.to_string();
-    }
-    let shape: Vec<_> = ty.shape.iter().map(|n| size_text(checked, n)).collect();
-    format!("{}[{}]", ty.dtype, shape.join(", "))
 }
