@@ -92,7 +92,7 @@ impl Checker<'_> {
             .map(|p| Subscript { value: p.value, affine: self.affine(p.value).cloned(), check: None })
             .collect();
         let access = self.node(Kind::Access { array, at }, ty, span);
-        let mentions = self.mentions();
+        let (mentions, exempt) = self.mentions();
         let mut scope = self.binders.clone();
         scope.extend(made);
         for (axis, p) in pending.into_iter().enumerate().filter(|(_, p)| !p.inside) {
@@ -104,6 +104,7 @@ impl Checker<'_> {
                 guard: self.guard,
                 scope: scope.clone(),
                 mentions: mentions.clone(),
+                exempt: exempt.clone(),
                 array: self.describe(array),
                 span: p.span,
                 calls: self.calls.clone(),
@@ -113,17 +114,20 @@ impl Checker<'_> {
         access
     }
 
-    /// The indices that the conditions around this place mention.
-    fn mentions(&self) -> Vec<IndexId> {
-        let mut mentions = vec![];
+    /// The indices that the conditions around this place mention, and those that the ones of an `if` do.
+    fn mentions(&self) -> (Vec<IndexId>, Vec<IndexId>) {
+        let (mut mentions, mut exempt) = (vec![], vec![]);
         let mut guard = self.guard;
         while guard != ir::checked::Checked::TOP {
             if let Some((condition, _)) = self.branches[guard].condition {
                 mentions.extend_from_slice(self.free(condition));
+                if !self.branches[guard].operator {
+                    exempt.extend_from_slice(self.free(condition));
+                }
             }
             guard = self.out.guards[guard];
         }
-        mentions
+        (mentions, exempt)
     }
 
     /// `start:stop:step` along an axis: a new index, the subscript, and whether that is inside by requirement.

@@ -35,6 +35,8 @@ pub(super) struct Record {
     pub scope: Vec<IndexId>,
     /// The indices that the conditions around it mention.
     pub mentions: Vec<IndexId>,
+    /// Those of them that conditions of an `if` mention: the access does not bound them.
+    pub exempt: Vec<IndexId>,
     /// The array, described.
     pub array: String,
     /// Where it stands.
@@ -628,8 +630,8 @@ impl Checker<'_> {
                 relation: Relation::AtMost,
                 right: extent,
                 unless_empty: vec![],
-                left_is: format!("the least number of elements for `{op}`"),
-                right_is: "the number there is".into(),
+                left_is: "one".into(),
+                right_is: format!("the number of elements that `{op}` looks at"),
                 origin,
             });
         }

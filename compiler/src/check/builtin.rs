@@ -400,7 +400,7 @@ impl Checker<'_> {
             let condition = self.node(Kind::Compare(CompareOp::Lt, here, end), Type::scalar(Dtype::Bool), span);
             let side = |c: &mut Self, holds| {
                 let guard = c.out.guards.push(c.guard);
-                c.branches[guard] = Branch { condition: Some((condition, holds)), needed: true, eager: false };
+                c.branches[guard] = Branch { condition: Some((condition, holds)), needed: true, ..Branch::default() };
                 guard
             };
             let (then, otherwise) = (side(self, true), side(self, false));

@@ -281,7 +281,10 @@ impl Checker<'_> {
         let (and, symbol) = (op == ast::BinaryOp::And, if op == ast::BinaryOp::And { "`&&`" } else { "`||`" });
         let a = self.expr(left, None)?;
         self.expect_dtype(a, Dtype::Bool, symbol, span)?;
-        let (guard, b) = self.branch(a, and, |c| c.expr(right, None));
+        let (guard, b) = self.branch(a, and, |c| {
+            c.branches[c.guard].operator = true;
+            c.expr(right, None)
+        });
         let b = b?;
         self.expect_dtype(b, Dtype::Bool, symbol, span)?;
         if !self.ty(a).is_scalar() || !self.ty(b).is_scalar() {

@@ -3,7 +3,8 @@
 //! An index ends (1) at its explicit bound; else (2) where the accesses whose subscript has it alone all stay inside;
 //! else (3) where subscripts of several indices stay inside, given the others' bounds. An index that is bounded by an
 //! outer one (`k <= i`) stands, in a subscript, for the greatest value it takes there, so that `sum[k <= i](x[k])` ends
-//! `i` as `x[i]` would. An access under an `if` whose condition mentions the index bounds nothing.
+//! `i` as `x[i]` would. An access under an `if` whose condition mentions the index bounds nothing; one on the right of
+//! `&&` or `||` does.
 
 use grammar::Diagnostic;
 use grammar::ast::{self, Span};
@@ -133,7 +134,8 @@ impl Checker<'_> {
 
     /// Finds the end of one index, from the accesses that allow it; whether there was one.
     fn solve_one(&mut self, mixed: bool) -> bool {
-        for index in self.unsolved.clone() {
+        // An index whose binder is open may have more accesses to come.
+        for index in self.unsolved.clone().into_iter().filter(|i| !self.binders.contains(i)) {
             let candidates = self.candidates(index, mixed);
             let mut agreed: Vec<Candidate> = vec![];
             for new in candidates {
@@ -169,7 +171,7 @@ impl Checker<'_> {
     fn candidates(&self, index: IndexId, mixed: bool) -> Vec<Candidate> {
         let mut found = vec![];
         for record in &self.records {
-            if record.mentions.contains(&index) {
+            if record.exempt.contains(&index) {
                 continue;
             }
             let Some(at) = self.affine(record.value) else { continue };

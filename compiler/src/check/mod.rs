@@ -139,6 +139,8 @@ struct Branch {
     condition: Option<(ExprId, bool)>,
     /// Whether an access holds only here.
     needed: bool,
+    /// Whether it is the right side of `&&` or `||`.
+    operator: bool,
     /// Whether it is evaluated whatever the condition: the right side of `&&` over arrays.
     eager: bool,
 }
