@@ -18,7 +18,7 @@ const PROGRAM: &str = r#"program @"all of it" {
   site0 = axis 0 of "x \"quoted\"" at 12..20
   site1 = axis 1 of "y" at 0..0
   require n == "v1" as "axis 0 of x", "k" at 3..9
-  require n - 1 <= 3 * ((n) / 2) unless empty(n, "v1") as "left", "right" at 0..0
+  require n - 1 <= 3 * (n / 2) unless empty(n, "v1") as "left", "right" at 0..0
   function @tanh.f32 = tanh(v0: f32) {
     v1 = const f32 1.0
     v2 = lt v0, v1
