@@ -1,7 +1,7 @@
 //! Each scalar primitive, once: what `ir::ops` and `ir::nest::Op` say in words, as code.
 //!
 //! Every function here is total. Operands whose types do not fit together cannot occur in verified IR;
-//! for them, and only for them, the answer is [`ill_typed`].
+//! for them, and only for them, the answer is `ill_typed`.
 
 use ir::nest::{Block, Function, Op, Statement, ValueId};
 use ir::{BinaryOp, CompareOp, Dtype, Scalar, UnaryOp};

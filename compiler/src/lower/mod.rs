@@ -3,16 +3,16 @@
 //! It is naive on purpose: what comes out is what an eager framework would launch, and the baseline that fusion is
 //! measured against. Three rules give it all.
 //!
-//! 1. **An expression is an operand** ([`operand::Operand`]): an element of a buffer that exists, or something that
+//! 1. **An expression is an operand** (`operand::Operand`): an element of a buffer that exists, or something that
 //!    loads no data (indices, sizes, scalar parameters and arithmetic on them) and is computed anew wherever it is
 //!    used. Moving data makes no kernel: the element `x[j, i + 1]` of an array that is an operand at each of its
 //!    points is an operand again, by substitution. Every other operation gets a kernel: a parallel loop over its free
 //!    indices that loads its operands, does one thing and stores a temporary with an axis for each free index.
-//! 2. **Some expressions cannot stand apart** from what uses them ([`facts::Facts::apart`]): those under an `if` that
+//! 2. **Some expressions cannot stand apart** from what uses them (`facts::Facts::apart`): those under an `if` that
 //!    guards an access, and those that mention an index whose extent depends on another index or on data. They are
 //!    emitted within the kernel of the nearest operation around them that can.
 //! 3. **In a kernel, a statement goes to the outermost block** where its indices are bound and its guard holds
-//!    ([`emit::Emitter`]). So nothing is computed twice because it is used twice, in whichever blocks.
+//!    (`emit::Emitter`). So nothing is computed twice because it is used twice, in whichever blocks.
 //!
 //! By rules 1 and 3 an expression is evaluated once for each setting of the indices that it mentions, whether or not
 //! other loops around it run at all: a check in it may fail although its value is never asked for.
