@@ -11,7 +11,9 @@
 //! | `reduce` | reducers, prefixes, contractions |
 //! | `access` | subscripts, slices, gathers |
 //! | `bounds` | that every access is inside: proved, required of the call, or checked as the program runs |
+//! | `facts` | what is known where an access stands |
 //! | `prove` | linear integer inequalities |
+//! | `finish` | what is a contraction, which branches of `if` protect an access |
 //! | `node` | making nodes of the checked program, with their free indices and affine forms |
 //! | `signature` | a checked function's types as text |
 
@@ -20,6 +22,8 @@ mod bounds;
 mod builtin;
 pub mod codes;
 mod expr;
+mod facts;
+mod finish;
 mod function;
 mod index;
 mod lift;

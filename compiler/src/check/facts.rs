@@ -1,0 +1,298 @@
+//! What is known where an access stands: linear facts about indices, sizes and other integer expressions, gathered
+//! from ranges, lengths, requirements and conditions, for the prover.
+
+use std::collections::BTreeSet;
+
+use ir::checked::{Checked, ExprId, Extent, GuardId, IndexId, Kind};
+use ir::nest::{Relation, SymbolSource};
+use ir::size::Atom;
+use ir::{BinaryOp, CompareOp, Dtype, Scalar, Size, SymbolId, UnaryOp};
+
+use super::Checker;
+use super::prove::{Linear, Variable, follows};
+
+/// What is known: rows that are not negative, and choices of which one holds.
+#[derive(Default)]
+pub(super) struct Known {
+    pub rows: Vec<Linear>,
+    pub choices: Vec<Vec<Vec<Linear>>>,
+}
+
+/// Choices beyond which a proof gives up on further ones.
+const MAX_CHOICES: usize = 5;
+/// Scalar parameters that take part in conditions lie within this, so that no condition wraps.
+pub(super) const MAX_SCALAR: i64 = 1 << 48;
+/// Coefficients in conditions that cannot make sizes and indices wrap.
+const MAX_CONDITION: i128 = 1 << 12;
+
+impl Checker<'_> {
+    /// The value of an integer scalar as a linear form; what is not linear stands for itself.
+    pub(super) fn linear(&self, id: ExprId) -> Linear {
+        if let Some(affine) = self.affine(id) {
+            let constant = affine.terms().iter().all(|(_, c)| c.as_constant().is_some());
+            if constant {
+                let start = Linear::size(affine.constant_part());
+                return affine.terms().iter().fold(start, |sum, (index, c)| {
+                    let c = i128::from(c.as_constant().unwrap_or(0));
+                    sum.plus(c, &Linear::variable(Variable::Index(*index)))
+                });
+            }
+            return Linear::variable(Variable::Opaque(id));
+        }
+        match &self.out.exprs[id].kind {
+            Kind::Cast(a) if self.dtype(*a).is_int() => self.linear(*a),
+            Kind::Unary(UnaryOp::Neg, a) if self.dtype(id) == Dtype::I64 => Linear::constant(0).minus(&self.linear(*a)),
+            Kind::Binary(op, a, b) if self.dtype(id) == Dtype::I64 => {
+                let (x, y) = (self.linear(*a), self.linear(*b));
+                match op {
+                    BinaryOp::Add => x.plus(1, &y),
+                    BinaryOp::Sub => x.minus(&y),
+                    BinaryOp::Mul if y.terms.is_empty() && small(y.constant) => {
+                        Linear::constant(0).plus(y.constant, &x)
+                    }
+                    BinaryOp::Mul if x.terms.is_empty() && small(x.constant) => {
+                        Linear::constant(0).plus(x.constant, &y)
+                    }
+                    _ => Linear::variable(Variable::Opaque(id)),
+                }
+            }
+            _ => Linear::variable(Variable::Opaque(id)),
+        }
+    }
+
+    /// The value of an integer scalar as a linear form, if computing it cannot wrap.
+    pub(super) fn exact(&self, id: ExprId) -> Option<Linear> {
+        let form = self.linear(id);
+        let single = matches!(form.terms.as_slice(), [(Variable::Opaque(_), 1)]) && form.constant == 0;
+        let tame = |(v, c): &(Variable, i128)| {
+            small(*c)
+                && match v {
+                    Variable::Index(_) => true,
+                    Variable::Product(atoms) => atoms.len() == 1,
+                    Variable::Opaque(_) => false,
+                }
+        };
+        let bounded = form.terms.iter().all(tame) && form.constant.abs() <= MAX_SCALAR.into();
+        (single || bounded).then_some(form)
+    }
+
+    /// What the conditions around a branch say, and the scalar parameters they mention.
+    pub(super) fn conditions(&self, mut guard: GuardId) -> (Known, BTreeSet<SymbolId>) {
+        let mut known = Known::default();
+        while guard != Checked::TOP {
+            if let Some((condition, holds)) = self.branches[guard].condition {
+                self.assume(condition, holds, &mut known);
+            }
+            guard = self.out.guards[guard];
+        }
+        let choices = known.choices.iter().flatten().flatten();
+        let mut scalars = BTreeSet::new();
+        for (variable, _) in known.rows.iter().chain(choices).flat_map(|r| &r.terms) {
+            if let Variable::Product(atoms) = variable {
+                for atom in atoms {
+                    if let Atom::Symbol(s) = atom
+                        && matches!(self.out.symbols[*s].source, SymbolSource::Scalar { .. })
+                    {
+                        scalars.insert(*s);
+                    }
+                }
+            }
+        }
+        (known, scalars)
+    }
+
+    fn assume(&self, condition: ExprId, holds: bool, known: &mut Known) {
+        let truth = |id: ExprId| match self.out.exprs[id].kind {
+            Kind::Constant(Scalar::Bool(b)) => Some(b),
+            _ => None,
+        };
+        match &self.out.exprs[condition].kind {
+            Kind::Unary(UnaryOp::Not, a) => self.assume(*a, !holds, known),
+            // `a && b`, which is `if a then b else false`, and `a || b`.
+            Kind::If { condition: a, then: b, otherwise } if truth(*otherwise) == Some(false) => match holds {
+                true => [*a, *b].iter().for_each(|c| self.assume(*c, true, known)),
+                false => self.assume_one(&[(*a, false), (*b, false)], known),
+            },
+            Kind::If { condition: a, then, otherwise: b } if truth(*then) == Some(true) => match holds {
+                false => [*a, *b].iter().for_each(|c| self.assume(*c, false, known)),
+                true => self.assume_one(&[(*a, true), (*b, true)], known),
+            },
+            Kind::Compare(op, a, b) if self.dtype(*a).is_int() => {
+                let (Some(a), Some(b)) = (self.exact(*a), self.exact(*b)) else { return };
+                let less = |x: &Linear, y: &Linear| y.minus(x).minus(&Linear::constant(1));
+                let at_most = |x: &Linear, y: &Linear| y.minus(x);
+                match (op, holds) {
+                    (CompareOp::Lt, true) | (CompareOp::Ge, false) => known.rows.push(less(&a, &b)),
+                    (CompareOp::Le, true) | (CompareOp::Gt, false) => known.rows.push(at_most(&a, &b)),
+                    (CompareOp::Gt, true) | (CompareOp::Le, false) => known.rows.push(less(&b, &a)),
+                    (CompareOp::Ge, true) | (CompareOp::Lt, false) => known.rows.push(at_most(&b, &a)),
+                    (CompareOp::Eq, true) | (CompareOp::Ne, false) => {
+                        known.rows.extend([at_most(&a, &b), at_most(&b, &a)]);
+                    }
+                    (CompareOp::Ne, true) | (CompareOp::Eq, false) => {
+                        known.choices.push(vec![vec![less(&a, &b)], vec![less(&b, &a)]]);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// One of two conditions has the given truth.
+    fn assume_one(&self, sides: &[(ExprId, bool)], known: &mut Known) {
+        let mut cases = vec![];
+        for (condition, holds) in sides {
+            let mut case = Known::default();
+            self.assume(*condition, *holds, &mut case);
+            cases.push(case.rows);
+        }
+        known.choices.push(cases);
+    }
+
+    /// All that is known of the variables of some goals, inside the loops over some indices.
+    pub(super) fn known(&self, goals: &[Linear], scope: &[IndexId], mut known: Known) -> Known {
+        let mut extents: Vec<Size> = vec![];
+        let mut pending: Vec<Variable> = scope.iter().map(|i| Variable::Index(*i)).collect();
+        for index in scope {
+            if let Extent::Affine(extent) = &self.out.indices[*index].extent {
+                extents.extend(extent.as_size().cloned());
+            }
+        }
+        let of = |rows: &[Linear]| -> Vec<Variable> {
+            rows.iter().flat_map(|r| r.terms.iter().map(|(v, _)| v.clone())).collect()
+        };
+        pending.extend(of(goals));
+        pending.extend(of(&known.rows));
+        known.choices.iter().flatten().for_each(|rows| pending.extend(of(rows)));
+        let requirements: Vec<(Linear, bool)> = self
+            .out
+            .requires
+            .iter()
+            .filter(|r| r.unless_empty.iter().all(|s| extents.contains(s)))
+            .map(|r| (Linear::size(&r.right).minus(&Linear::size(&r.left)), r.relation == Relation::Equal))
+            .collect();
+        let mut used = vec![false; requirements.len()];
+        let mut seen: BTreeSet<Variable> = BTreeSet::new();
+        while let Some(variable) = pending.pop() {
+            if !seen.insert(variable.clone()) {
+                continue;
+            }
+            let (rows, choices) = (known.rows.len(), known.choices.len());
+            self.facts(&variable, &mut known);
+            for (k, (row, equal)) in requirements.iter().enumerate() {
+                if !used[k] && row.terms.iter().any(|(v, _)| *v == variable) {
+                    used[k] = true;
+                    known.rows.push(row.clone());
+                    if *equal {
+                        known.rows.push(Linear::constant(0).minus(row));
+                    }
+                }
+            }
+            pending.extend(of(&known.rows[rows..]));
+            known.choices[choices..].iter().flatten().for_each(|rows| pending.extend(of(rows)));
+        }
+        known
+    }
+
+    /// What is known of one variable by itself.
+    fn facts(&self, variable: &Variable, known: &mut Known) {
+        let this = Linear::variable(variable.clone());
+        let one = Linear::constant(1);
+        match variable {
+            Variable::Index(index) => {
+                known.rows.push(this.clone());
+                let end = match &self.out.indices[*index].extent {
+                    Extent::Affine(extent) if extent.terms().iter().all(|(_, c)| c.as_constant().is_some()) => {
+                        let start = Linear::size(extent.constant_part());
+                        Some(extent.terms().iter().fold(start, |sum, (i, c)| {
+                            let c = i128::from(c.as_constant().unwrap_or(0));
+                            sum.plus(c, &Linear::variable(Variable::Index(*i)))
+                        }))
+                    }
+                    Extent::Affine(_) => None,
+                    Extent::Dynamic(end) => self.exact(*end),
+                };
+                known.rows.extend(end.map(|end| end.minus(&one).minus(&this)));
+            }
+            Variable::Product(atoms) => {
+                let length = |a: &Atom| match a {
+                    Atom::Symbol(s) => matches!(self.out.symbols[*s].source, SymbolSource::Dimension { .. }),
+                    Atom::FloorDiv(..) | Atom::Overflow => false,
+                };
+                if atoms.iter().all(length) {
+                    known.rows.push(this.clone());
+                }
+                if let [Atom::FloorDiv(a, b)] = atoms.as_slice()
+                    && let Some(b) = b.as_constant().filter(|b| *b > 0)
+                {
+                    let a = Linear::size(a);
+                    known.rows.extend(quotient(&a, &this, b.into()));
+                }
+            }
+            Variable::Opaque(id) => self.opaque_facts(*id, &this, known),
+        }
+    }
+
+    fn opaque_facts(&self, id: ExprId, this: &Linear, known: &mut Known) {
+        let Kind::Binary(op, a, b) = self.out.exprs[id].kind else { return };
+        let (Some(a), Some(b)) = (self.exact(a), self.exact(b)) else { return };
+        let equal = |x: &Linear| vec![x.minus(this), this.minus(x)];
+        let divisor = (b.terms.is_empty() && b.constant > 0 && small(b.constant)).then_some(b.constant);
+        let one = Linear::constant(1);
+        let negative = Linear::constant(0).minus(&a).minus(&one);
+        match (op, divisor) {
+            (BinaryOp::Min, _) => {
+                known.rows.extend([a.minus(this), b.minus(this)]);
+                known.choices.push(vec![equal(&a), equal(&b)]);
+            }
+            (BinaryOp::Max, _) => {
+                known.rows.extend([this.minus(&a), this.minus(&b)]);
+                known.choices.push(vec![equal(&a), equal(&b)]);
+            }
+            // Division truncates: down where the dividend is not negative, up where it is.
+            (BinaryOp::Div, Some(d)) => {
+                let mut down = quotient(&a, this, d).to_vec();
+                down.push(a.clone());
+                let minus = |x: &Linear| Linear::constant(0).minus(x);
+                let mut up = quotient(&minus(&a), &minus(this), d).to_vec();
+                up.push(negative);
+                known.choices.push(vec![down, up]);
+            }
+            (BinaryOp::Rem, Some(d)) => {
+                let below = Linear::constant(d - 1);
+                let down = vec![a.clone(), this.clone(), below.minus(this), a.minus(this)];
+                let up = vec![negative, Linear::constant(0).minus(this), below.plus(1, this)];
+                known.choices.push(vec![down, up]);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn small(c: i128) -> bool {
+    c.abs() <= MAX_CONDITION
+}
+
+/// `q` is the floor of `a / d`.
+fn quotient(a: &Linear, q: &Linear, d: i128) -> [Linear; 2] {
+    [a.plus(-d, q), Linear::constant(d - 1).plus(d, q).minus(a)]
+}
+
+/// Whether a goal follows whichever of the choices hold.
+pub(super) fn proves(known: &Known, goal: &Linear) -> bool {
+    fn all(rows: &mut Vec<Linear>, choices: &[Vec<Vec<Linear>>], goal: &Linear) -> bool {
+        if follows(rows, goal) {
+            return true;
+        }
+        let Some((first, rest)) = choices.split_first() else { return false };
+        first.iter().all(|case| {
+            let depth = rows.len();
+            rows.extend(case.iter().cloned());
+            let proved = all(rows, rest, goal);
+            rows.truncate(depth);
+            proved
+        })
+    }
+    let choices = &known.choices[..known.choices.len().min(MAX_CHOICES)];
+    all(&mut known.rows.clone(), choices, goal)
+}
