@@ -133,7 +133,7 @@ impl Checker<'_> {
         let product = matches!(self.out.exprs[body].kind, Kind::Binary(BinaryOp::Mul, a, b) if self.each_has_own(a, b));
         let ty = Type::scalar(op.result(dtype));
         let value = self.node(Kind::Reduce { op, over, body, order, prefix }, ty, span);
-        if product && op == ReduceOp::Sum && prefix.is_none() {
+        if product && reducer == Reducer::Plain(ReduceOp::Sum) && prefix.is_none() {
             self.contractions.push(value);
         }
         match count {
