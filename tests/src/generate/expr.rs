@@ -55,8 +55,37 @@ const FLOAT_LITERALS: [&str; 14] =
     ["1", "2", "0.5", "3", "0", "1.5", "0.1", "10", "1e-3", "100.0", "pi", "2.5e6", "inf", "nan"];
 const INT_LITERALS: [&str; 8] = ["1", "2", "3", "0", "5", "7", "100", "1000003"];
 const SMALL_LITERALS: [&str; 3] = ["1", "2", "3"];
-const FLOAT_MATH: [&str; 14] =
-    ["abs", "floor", "sqrt", "exp", "log", "sin", "cos", "tanh", "sigmoid", "erf", "rsqrt", "round", "relu", "gelu"];
+const FLOAT_MATH: [&str; 28] = [
+    "abs",
+    "floor",
+    "ceil",
+    "trunc",
+    "round",
+    "sqrt",
+    "rsqrt",
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log2",
+    "log10",
+    "log1p",
+    "sin",
+    "cos",
+    "tan",
+    "sinh",
+    "cosh",
+    "tanh",
+    "sigmoid",
+    "silu",
+    "softplus",
+    "erf",
+    "gelu",
+    "gelu_tanh",
+    "relu",
+    "sign",
+];
+const INT_PAIRS: [&str; 5] = ["bit_and", "bit_or", "bit_xor", "shift_left", "shift_right"];
 
 impl<'a> Writer<'a> {
     /// A writer of one function.
@@ -155,6 +184,18 @@ impl<'a> Writer<'a> {
                 Piece::call(name, &[&operand], ty, shape)
             }
             Form::MinMax => {
+                if ty.is_float() && self.choices.chance(25) {
+                    self.count("fma");
+                    let (left, right) = self.two(ty, shape, fuel);
+                    let addend = self.operand(ty, shape, fuel.saturating_sub(1));
+                    return Piece::call("fma", &[&left, &right, &addend], ty, shape);
+                }
+                if !ty.is_float() && self.choices.chance(35) {
+                    let name = *self.choices.pick(&INT_PAIRS).unwrap_or(&"bit_and");
+                    self.count(name);
+                    let (left, right) = self.two(ty, shape, fuel);
+                    return Piece::call(name, &[&left, &right], ty, shape);
+                }
                 let name = *self.choices.pick(&["max(,)", "min(,)", "abs int", "relu int"]).unwrap_or(&"max(,)");
                 self.count(name);
                 if let Some(unary) = name.strip_suffix(" int") {
@@ -169,6 +210,12 @@ impl<'a> Writer<'a> {
                 let operand = self.expr(ty, shape, fuel);
                 let bounds = [self.operand(ty, shape, 0), self.operand(ty, shape, 0)];
                 Piece::call("clamp", &[&operand, &bounds[0], &bounds[1]], ty, shape)
+            }
+            Form::If if self.choices.chance(12) => {
+                self.count("select");
+                let condition = self.expr(Ty::Bool, shape, fuel);
+                let (then, otherwise) = self.two(ty, shape, fuel);
+                Piece::call("select", &[&condition, &then, &otherwise], ty, shape)
             }
             Form::If => {
                 self.count("if");
@@ -189,6 +236,12 @@ impl<'a> Writer<'a> {
             }
             Form::Compare => {
                 let of = self.some_number_type();
+                if of.is_float() && self.choices.chance(15) {
+                    let name = *self.choices.pick(&["isnan", "isinf", "isfinite"]).unwrap_or(&"isnan");
+                    self.count(name);
+                    let operand = self.expr(of, shape, fuel);
+                    return Piece::call(name, &[&operand], ty, shape);
+                }
                 let operator = *self.choices.pick(&["<", "<=", ">", ">=", "==", "!="]).unwrap_or(&"<");
                 self.count(operator);
                 let (left, right) = self.two(of, shape, fuel);
