@@ -2,7 +2,7 @@
 
 use super::builder::{PerFloat, Value};
 use super::coefficients::{ERF, ERFC_LOG, NORMAL_TAIL, NORMAL_TAIL_C, NORMAL_TAIL_K};
-use super::exp::{Scaled, exp_normal, scaled};
+use super::exp::{Fine, exp_normal, fine};
 
 /// From here on erf is 1.
 const ERF_LIMIT: PerFloat<f64> = PerFloat { f32: 4.0, f64: 6.0 };
@@ -40,12 +40,11 @@ pub(super) fn gelu(x: Value) -> Value {
     let g = v.fma(others, first);
     let g_lo = v.fma(others, x.real(first) - g);
     let slow = u * g;
-    let slow_lo = u.fma(g_lo, u_lo.fma(g, u.fma(g, -slow)));
+    // The derivative of u g by u is nearly g + u others.
+    let slow_lo = u.fma(g_lo, u_lo.fma(u.fma(others, g), u.fma(g, -slow)));
     let square = a * a;
-    let square_lo = a.fma(a, -square) * -0.5;
-    let Scaled { e, half, other_half } = scaled(square * -0.5);
-    let less_one = e.less_one();
-    let less_one_lo = square_lo.fma(less_one, square_lo);
-    let tail = (slow + slow.fma(less_one, slow.fma(less_one_lo, slow_lo))) * half * other_half;
+    let square_lo = a.fma(a, -square);
+    let Fine { r, bend, half, other_half } = fine(square * -0.5, Some(square_lo * -0.5));
+    let tail = (slow + slow.fma(r + bend, slow_lo)) * half * other_half;
     x.lt(0.0).select(x.real(-0.0), x) - tail
 }

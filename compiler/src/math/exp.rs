@@ -91,23 +91,15 @@ pub(super) fn gelu_tanh(x: Value) -> Value {
 /// x / (1 + e^-w) for w, or w + `w_lo`, of the sign of x, and not far below where e^w is 0. As the sigmoid, but with
 /// the rounding of the exponent's remainder kept, because more roundings follow.
 fn gated<'b>(x: Value<'b>, w: Value<'b>, w_lo: Option<Value<'b>>) -> Value<'b> {
-    let float = w.float();
     let negative = x.lt(0.0);
-    let minus = (-w.abs()).at_least(PerFloat { f32: -150.0, f64: -1100.0 }.of(float));
-    let Reduced { k, first, r: rounded, bits } = reduce(minus, 2 * float.bias());
-    let lo = k.fma(-LN_2_LO.of(float), first - rounded);
-    let (r, lo) = match w_lo {
-        None => (rounded, lo),
-        Some(w_lo) => {
-            let lo = lo + negative.select(w_lo, -w_lo);
-            let r = rounded + lo;
-            (r, lo - (r - rounded))
-        }
-    };
-    let (half, other_half) = powers(bits);
-    let less_one = r + (r * r).fma(exp_reduced(r).curve, lo);
-    let above = ((less_one + 1.0) * half).fma(other_half, 1.0);
-    let below_zero = x.fma(less_one, x) * half;
+    let w = (-w.abs()).at_least(PerFloat { f32: -150.0, f64: -1100.0 }.of(w.float()));
+    let Fine { r, bend, half, other_half } = fine(w, w_lo.map(|lo| negative.select(lo, -lo)));
+    let whole = r + bend + 1.0;
+    let power = whole * half;
+    let above = power.fma(other_half, 1.0);
+    // What rounding took from the divisor goes, nearly, into the dividend where that is rounded too.
+    let above_lo = power.fma(other_half, x.real(1.0) - above);
+    let below_zero = x.fma(r + above_lo.fma(-whole, bend), x) * half;
     negative.select(below_zero, x) / above * negative.select(other_half, x.real(1.0))
 }
 
@@ -130,6 +122,31 @@ pub(super) fn scaled(x: Value) -> Scaled {
     let Reduced { r, bits, .. } = reduce(x, 2 * x.float().bias());
     let (half, other_half) = powers(bits);
     Scaled { e: exp_reduced(r), half, other_half }
+}
+
+/// e^x = (1 + r + bend) half other_half, of which nothing but r and bend is rounded.
+pub(super) struct Fine<'b> {
+    pub(super) r: Value<'b>,
+    pub(super) bend: Value<'b>,
+    pub(super) half: Value<'b>,
+    pub(super) other_half: Value<'b>,
+}
+
+/// The parts of e^(x + `x_lo`), as [`scaled`], with the rounding of r kept in the lesser term.
+pub(super) fn fine<'b>(x: Value<'b>, x_lo: Option<Value<'b>>) -> Fine<'b> {
+    let float = x.float();
+    let Reduced { k, first, r: rounded, bits } = reduce(x, 2 * float.bias());
+    let lo = k.fma(-LN_2_LO.of(float), first - rounded);
+    let (r, lo) = match x_lo {
+        None => (rounded, lo),
+        Some(x_lo) => {
+            let lo = lo + x_lo;
+            let r = rounded + lo;
+            (r, lo - (r - rounded))
+        }
+    };
+    let (half, other_half) = powers(bits);
+    Fine { r, bend: (r * r).fma(exp_reduced(r).curve, lo), half, other_half }
 }
 
 /// Two factors of 2^k from k + 2 bias in low bits: the first takes the floor of half of k, the second what is left.
