@@ -135,7 +135,10 @@ fn machine_code(isa: &dyn TargetIsa, functions: &mut [(FuncId, usize, Context)])
     if threads < 2 {
         return functions.iter_mut().map(compile).collect();
     }
-    let next = Mutex::new(functions.iter_mut().enumerate());
+    // The longest first, so that no thread is left with it at the end.
+    let mut queue: Vec<_> = functions.iter_mut().enumerate().collect();
+    queue.sort_by_key(|(_, (_, _, function))| std::cmp::Reverse(function.func.dfg.num_insts()));
+    let next = Mutex::new(queue.into_iter());
     let work = || {
         let mut done = vec![];
         loop {
