@@ -263,7 +263,7 @@ impl<'b> Value<'b> {
     }
 
     pub(super) fn cast(self, to: Dtype) -> Value<'b> {
-        self.builder.define(to, Op::Cast(to, self.id))
+        if self.dtype == to { self } else { self.builder.define(to, Op::Cast(to, self.id)) }
     }
 
     /// The sign bit of a float, alone.

@@ -86,16 +86,19 @@ fn reduce(a: Value, with_lo: bool) -> Reduced {
             Float::F32 => n.cast(Dtype::I32),
             Float::F64 => n,
         };
-        let (r, r_lo) = angle((turn & ((1 << 62) - 1)) - (1 << 61), rest);
+        let angle = angle((turn & ((1 << 62) - 1)) - (1 << 61), rest);
         // a 0 is NaN for infinity.
-        (r + a * 0.0, r_lo, n)
+        (angle.r + a * 0.0, angle, n)
     };
     let n = shifted - magic;
     let first = || n.fma(-FRAC_PI_2.of(float), a);
     let is_far = a.gt(NEAR.of(float));
     if with_lo {
         let [r, r_lo, n] = is_far.branch(
-            || <[Value; 3]>::from(far()),
+            || {
+                let (r, angle, n) = far();
+                [r, angle.lo(), n]
+            },
             || {
                 // The second step with all that rounding takes (Knuth's sum, an exact product).
                 let (first, lo) = (first(), FRAC_PI_2_LO.of(float));
@@ -125,7 +128,7 @@ fn reduce(a: Value, with_lo: bool) -> Reduced {
 }
 
 /// a / (2 pi) modulo 1 for a beyond `NEAR`, as an integer in units of 2^-64; in `f64` another holds 64 more bits.
-fn turns(a: Value) -> (Value, Value) {
+fn turns(a: Value) -> (Value, Option<Value>) {
     let float = a.float();
     let fraction = i64::from(float.fraction());
     let bits = a.bits().cast(Dtype::U64);
@@ -137,7 +140,8 @@ fn turns(a: Value) -> (Value, Value) {
         Float::F32 => (3, &[1]),
         Float::F64 => (4, &[8, 4, 2, 1]),
     };
-    let mut words: Vec<Value> = TURN.iter().map(|w| m.integer(w.cast_signed())).collect();
+    let mut words: Vec<Value> =
+        TURN[..wanted + steps.iter().sum::<usize>()].iter().map(|w| m.integer(w.cast_signed())).collect();
     for &step in steps {
         let bit = 1 << step.trailing_zeros();
         let far = (index & bit).eq(bit);
@@ -147,13 +151,13 @@ fn turns(a: Value) -> (Value, Value) {
     let back = shift.integer(64) - shift;
     let window = |i: usize| (words[i] << shift) | (words[i + 1] >> back);
     match float {
-        Float::F32 => (m * window(0) + ((m * (window(1) >> 32)) >> 32), m.integer(0)),
+        Float::F32 => (m * window(0) + ((m * (window(1) >> 32)) >> 32), None),
         Float::F64 => {
             let middle = window(1);
             let low = m * middle;
             let rest = low + high_product(m, window(2));
             let carry = rest.lt(low).select(m.integer(1), m.integer(0));
-            (m * window(0) + high_product(m, middle) + carry, rest)
+            (m * window(0) + high_product(m, middle) + carry, Some(rest))
         }
     }
 }
@@ -167,28 +171,45 @@ fn high_product<'b>(a: Value<'b>, b: Value<'b>) -> Value<'b> {
     a1 * b1 + (middle >> 32) + (other_middle >> 32)
 }
 
-/// The angle in radians of a signed part of a turn in units of 2^-64, with 64 more bits in `rest`, and what rounding
-/// took from it.
-fn angle<'b>(turn: Value<'b>, rest: Value<'b>) -> (Value<'b>, Value<'b>) {
+/// The angle in radians of a signed part of a turn in units of 2^-64, with 64 more bits in `rest`, before what
+/// [`Angle::lo`] adds.
+fn angle<'b>(turn: Value<'b>, rest: Option<Value<'b>>) -> Angle<'b> {
     let unit = 2f64.powi(-64);
     let signed = |v: Value<'b>| v.bitcast(Dtype::I64).cast(Dtype::F64);
-    match turn.float() {
-        Float::F32 => {
-            let exact = signed(turn) * (TAU.f64 * unit);
-            let r = exact.cast(Dtype::F32);
-            (r, (exact - r.cast(Dtype::F64)).cast(Dtype::F32))
-        }
-        Float::F64 => {
-            // Two exact parts, their sum and what it loses, times two parts of 2 pi.
-            let high = signed(turn & !0x7ff);
-            let low = (((turn & 0x7ff) << 53) | (rest >> 11)).cast(Dtype::F64) * 2f64.powi(-53);
-            let sum = high + low;
-            let lost = low - (sum - high);
-            let (tau, tau_lo) = (TAU.f64 * unit, TAU_LO.f64 * unit);
-            let product = sum * tau;
-            let product_lo = sum.fma(tau, -product) + (sum * tau_lo + lost * tau);
-            let r = product + product_lo;
-            (r, product_lo - (r - product))
+    let Some(rest) = rest else {
+        let exact = signed(turn) * (TAU.f64 * unit);
+        return Angle { r: exact.cast(Dtype::F32), exact: Exact::Wide(exact) };
+    };
+    // Two exact parts, their sum and what it loses, times two parts of 2 pi.
+    let high = signed(turn & !0x7ff);
+    let low = (((turn & 0x7ff) << 53) | (rest >> 11)).cast(Dtype::F64) * 2f64.powi(-53);
+    let sum = high + low;
+    let lost = low - (sum - high);
+    let (tau, tau_lo) = (TAU.f64 * unit, TAU_LO.f64 * unit);
+    let product = sum * tau;
+    let product_lo = sum.fma(tau, -product) + (sum * tau_lo + lost * tau);
+    Angle { r: product + product_lo, exact: Exact::Sum(product, product_lo) }
+}
+
+/// A rounded angle and where it came from.
+struct Angle<'b> {
+    r: Value<'b>,
+    exact: Exact<'b>,
+}
+
+enum Exact<'b> {
+    /// An `f64` that was rounded to `f32`.
+    Wide(Value<'b>),
+    /// A sum.
+    Sum(Value<'b>, Value<'b>),
+}
+
+impl<'b> Angle<'b> {
+    /// What rounding took.
+    fn lo(&self) -> Value<'b> {
+        match self.exact {
+            Exact::Wide(exact) => (exact - self.r.cast(Dtype::F64)).cast(Dtype::F32),
+            Exact::Sum(high, low) => low - (self.r - high),
         }
     }
 }

@@ -6,6 +6,7 @@ mod reference;
 
 use compiler::math::define;
 use interp::scalar::Evaluator;
+use ir::nest::{Block, Statement, ValueId};
 use ir::{Dtype, MathFn, Scalar};
 use reference::{reference, ulps_f32};
 
@@ -222,6 +223,42 @@ fn exact_values() {
         let expected = (interp::scalar::cast(Dtype::F32, Scalar::F64(result)), Scalar::F64(result));
         assert_eq!(both(math, arguments), expected, "{math}{arguments:?}");
     }
+}
+
+#[test]
+fn expansions_verify_and_use_all_that_they_compute() {
+    for &math in MathFn::ALL {
+        for dtype in [Dtype::F32, Dtype::F64] {
+            let Some(function) = define(math, dtype) else { continue };
+            let used = used(&function.body, function.result);
+            for value in function.values.keys().filter(|v| !function.params.contains(v)) {
+                assert!(used.contains(&value), "{value} of {} is computed in vain", function.name);
+            }
+            let mut program = ir::nest::Program { name: math.to_string(), ..Default::default() };
+            program.functions.push(function);
+            if let Err(error) = ir::verify::verify(&program) {
+                panic!("{math} of {dtype}: {error:?}");
+            }
+        }
+    }
+}
+
+/// The values that some statement uses, and the result.
+fn used(block: &Block, result: ValueId) -> Vec<ValueId> {
+    let mut values = vec![result];
+    for statement in block {
+        match statement {
+            Statement::Let { op, .. } => op.for_each_operand(|v| values.push(v)),
+            Statement::If { condition, then, otherwise, results } => {
+                values.push(*condition);
+                values.extend(results.iter().flat_map(|&(_, a, b)| [a, b]));
+                values.extend(used(then, result));
+                values.extend(used(otherwise, result));
+            }
+            other => panic!("{other:?} stands in no expansion"),
+        }
+    }
+    values
 }
 
 #[test]
