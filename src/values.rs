@@ -138,7 +138,7 @@ impl Value {
             }
             (header.shape, From::Npy(path))
         } else if param.rank() == 0 && looks_like_a_scalar(text) {
-            (vec![], From::Scalar(parse_scalar(text, param.dtype).ok_or(ValueError::Scalar(param.dtype))?))
+            (vec![], From::Scalar(Scalar::parse(param.dtype, text).ok_or(ValueError::Scalar(param.dtype))?))
         } else {
             return Err(ValueError::Form { declared: param.ty(), array: param.rank() > 0 });
         };
@@ -262,20 +262,6 @@ fn parse_shape(text: &str) -> Result<Vec<usize>, ValueError> {
 /// Whether somebody meant a number or a truth value, of whatever type.
 fn looks_like_a_scalar(text: &str) -> bool {
     matches!(text, "true" | "false") || text.parse::<f64>().is_ok()
-}
-
-fn parse_scalar(text: &str, dtype: Dtype) -> Option<Scalar> {
-    Some(match dtype {
-        Dtype::Bool => Scalar::Bool(text.parse().ok()?),
-        Dtype::I8 => Scalar::I8(text.parse().ok()?),
-        Dtype::U8 => Scalar::U8(text.parse().ok()?),
-        Dtype::I32 => Scalar::I32(text.parse().ok()?),
-        Dtype::I64 => Scalar::I64(text.parse().ok()?),
-        Dtype::U32 => Scalar::U32(text.parse().ok()?),
-        Dtype::U64 => Scalar::U64(text.parse().ok()?),
-        Dtype::F32 => Scalar::F32(text.parse().ok()?),
-        Dtype::F16 | Dtype::Bf16 | Dtype::F64 => float(dtype, text.parse().ok()?),
-    })
 }
 
 #[cfg(test)]

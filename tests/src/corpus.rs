@@ -247,13 +247,6 @@ impl<'a> Reader<'a> {
 
 /// A number as text, as a type.
 fn scalar(dtype: Dtype, text: &str) -> Result<Scalar, String> {
-    let found = match dtype {
-        Dtype::Bool => text.parse().ok().map(Scalar::Bool),
-        Dtype::I32 => text.parse().ok().map(Scalar::I32),
-        Dtype::I64 => text.parse().ok().map(Scalar::I64),
-        Dtype::F32 => text.parse().ok().map(Scalar::F32),
-        Dtype::F64 => text.parse().ok().map(Scalar::F64),
-        _ => None,
-    };
+    let found = Scalar::parse(dtype, text);
     found.ok_or_else(|| format!("not a value of type {dtype}: `{text}`"))
 }

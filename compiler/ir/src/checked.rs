@@ -53,6 +53,8 @@ pub struct Checked {
     pub sites: PrimaryMap<SiteId, Site>,
     /// From `@kernels(n)`: at most so many kernels.
     pub max_kernels: Option<u64>,
+    /// From `@fast`: speed before equal bits.
+    pub fast: bool,
 }
 
 /// A parameter. A scalar has no axes.
@@ -202,7 +204,8 @@ pub struct Prefix {
 /// `sum[k < n]` needs `1 <= n` even though there is no `k` where `n` is 0.
 #[derive(Clone, Debug)]
 pub struct Subscript {
-    /// Its value, an integer scalar (any integer type: narrower ones are widened to `i64`).
+    /// Its value, an integer scalar of any integer type, taken as an `i64`; a `u64` beyond that as the greatest one,
+    /// which is outside of every array.
     pub value: ExprId,
     /// The same as an affine expression, where it is one.
     pub affine: Option<Affine<IndexId>>,

@@ -385,7 +385,7 @@ impl<'s> Parser<'s> {
                 let bits = u64::from_str_radix(digits, 16).ok();
                 bits.map(|b| Scalar::from_bits(dtype, b)).filter(|s| minus.is_empty() && Some(s.bits()) == bits)
             }
-            None => read_scalar(dtype, &format!("{minus}{text}")),
+            None => Scalar::parse(dtype, &format!("{minus}{text}")),
         };
         let value = value.ok_or_else(|| self.error(format!("not a value of type {dtype}")))?;
         self.next += 1;
@@ -479,21 +479,4 @@ fn size_weight(size: &Size) -> usize {
         Atom::Symbol(_) | Atom::Overflow => 1,
     };
     size.terms().iter().map(|(atoms, _)| 1 + atoms.iter().map(atom).sum::<usize>()).sum()
-}
-
-fn read_scalar(dtype: Dtype, text: &str) -> Option<Scalar> {
-    match dtype {
-        Dtype::Bool => text.parse().ok().map(Scalar::Bool),
-        Dtype::I8 => text.parse().ok().map(Scalar::I8),
-        Dtype::U8 => text.parse().ok().map(Scalar::U8),
-        Dtype::I32 => text.parse().ok().map(Scalar::I32),
-        Dtype::I64 => text.parse().ok().map(Scalar::I64),
-        Dtype::U32 => text.parse().ok().map(Scalar::U32),
-        Dtype::U64 => text.parse().ok().map(Scalar::U64),
-        // By way of `f64`, which is exact for everything that is printed.
-        Dtype::F16 => text.parse().ok().map(|v| Scalar::F16(half::f16::from_f64(v))),
-        Dtype::Bf16 => text.parse().ok().map(|v| Scalar::Bf16(half::bf16::from_f64(v))),
-        Dtype::F32 => text.parse().ok().map(Scalar::F32),
-        Dtype::F64 => text.parse().ok().map(Scalar::F64),
-    }
 }

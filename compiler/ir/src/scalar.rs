@@ -1,5 +1,6 @@
 //! Element types and single values.
 
+use std::cmp::Ordering;
 use std::fmt;
 
 /// The type of an array element.
@@ -204,6 +205,24 @@ impl Scalar {
         }
     }
 
+    /// The value of a type nearest to a decimal (or `inf`, `-inf`, `nan`, `true`, `false`), rounded once; an integer
+    /// beyond the type is none. A decimal beyond a float type is infinite.
+    pub fn parse(dtype: Dtype, text: &str) -> Option<Scalar> {
+        Some(match dtype {
+            Dtype::Bool => Scalar::Bool(text.parse().ok()?),
+            Dtype::I8 => Scalar::I8(text.parse().ok()?),
+            Dtype::U8 => Scalar::U8(text.parse().ok()?),
+            Dtype::I32 => Scalar::I32(text.parse().ok()?),
+            Dtype::I64 => Scalar::I64(text.parse().ok()?),
+            Dtype::U32 => Scalar::U32(text.parse().ok()?),
+            Dtype::U64 => Scalar::U64(text.parse().ok()?),
+            Dtype::F16 => Scalar::F16(half::f16::from_f32(odd(text)?)),
+            Dtype::Bf16 => Scalar::Bf16(half::bf16::from_f32(odd(text)?)),
+            Dtype::F32 => Scalar::F32(text.parse().ok()?),
+            Dtype::F64 => Scalar::F64(text.parse().ok()?),
+        })
+    }
+
     /// The value zero (`false`, `+0.0`) of a type.
     pub fn zero(dtype: Dtype) -> Scalar {
         Scalar::from_bits(dtype, 0)
@@ -228,3 +247,54 @@ impl PartialEq for Scalar {
 }
 
 impl Eq for Scalar {}
+
+/// A decimal rounded to odd: an inexact result is the neighbour with an odd last bit, which keeps the next rounding
+/// right (Boldo and Melquiond, "When double rounding is odd").
+fn odd(text: &str) -> Option<f32> {
+    let near: f32 = text.parse().ok()?;
+    if !near.is_finite() || near == 0.0 || near.to_bits() & 1 == 1 {
+        return Some(near);
+    }
+    // An `f32` has at most 112 significant digits.
+    Some(f32::from_bits(match digits(text).cmp(&digits(&format!("{near:.120e}"))) {
+        Ordering::Less => near.to_bits() - 1,
+        Ordering::Equal => near.to_bits(),
+        Ordering::Greater => near.to_bits() + 1,
+    }))
+}
+
+/// The magnitude of a decimal that is not 0, comparable: with `(e, d)` it is `0.d` times ten to the power `e`.
+fn digits(text: &str) -> (i64, String) {
+    let text = text.trim_start_matches(['+', '-']);
+    let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let all = format!("{whole}{fraction}");
+    let digits = all.trim_start_matches('0');
+    let point = i64::try_from(whole.len()).unwrap_or(i64::MAX) - i64::try_from(all.len() - digits.len()).unwrap_or(0);
+    let exponent: i64 = exponent.parse().unwrap_or(0);
+    (exponent.saturating_add(point), digits.trim_end_matches('0').to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decimals_are_rounded_once() {
+        let bits = |dtype, text| Scalar::parse(dtype, text).map(Scalar::bits);
+        // 1 + 2^-11 lies half way between 1 and the next f16, 1 + 2^-8 half way in bf16: a trace above goes up.
+        assert_eq!(bits(Dtype::F16, "1.00048828125"), Some(0x3c00));
+        assert_eq!(bits(Dtype::F16, "1.000488281250000000000000000000001"), Some(0x3c01));
+        assert_eq!(bits(Dtype::F16, "1000488.281249999999999999999999999e-6"), Some(0x3c00));
+        assert_eq!(bits(Dtype::F16, "-1.000488281250000000000000000000001"), Some(0xbc01));
+        assert_eq!(bits(Dtype::Bf16, "1.00390625"), Some(0x3f80));
+        assert_eq!(bits(Dtype::Bf16, "1.003906250000000000000000000000001"), Some(0x3f81));
+        // Half the least f16.
+        assert_eq!(bits(Dtype::F16, "2.98023223876953125e-8"), Some(0));
+        assert_eq!(bits(Dtype::F16, "0.00000002980232238769531250000000000000000001"), Some(1));
+        assert_eq!(bits(Dtype::F16, "65519.99"), Some(0x7bff));
+        assert_eq!(bits(Dtype::F16, "65520"), Some(0x7c00));
+        assert_eq!(bits(Dtype::F16, "1e-400"), Some(0));
+        assert_eq!(bits(Dtype::U8, "256"), None);
+    }
+}

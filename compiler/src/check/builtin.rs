@@ -6,6 +6,7 @@ use ir::checked::{ExprId, Kind, Type};
 use ir::nest::{Relation, Requirement};
 use ir::{Affine, BinaryOp, CompareOp, Dtype, MathFn, ReduceOp, Scalar, Size, UnaryOp};
 
+use super::expr::Use;
 use super::{Branch, Checker, codes, origin};
 
 /// What a scalar function is made of.
@@ -239,9 +240,9 @@ impl Checker<'_> {
         if let Scalars::Select = function {
             let condition = self.expr(args[0], None)?;
             self.expect_dtype(condition, Dtype::Bool, "`select`", span)?;
-            let (a, b) = self.operands(args[1], args[2], want, span)?;
-            let ty = Type::scalar(self.dtype(a));
-            return self.lift(&[condition, a, b], span, |c, v| {
+            let values = self.same_type(&args[1..], Use::Moved, want, span)?;
+            let ty = Type::scalar(self.dtype(values[0]));
+            return self.lift(&[condition, values[0], values[1]], span, |c, v| {
                 c.node(Kind::If { condition: v[0], then: v[1], otherwise: v[2] }, ty, span)
             });
         }
@@ -251,8 +252,8 @@ impl Checker<'_> {
             (None, Domain::Floats) if literal => Some(Dtype::F32),
             _ => want,
         };
-        let operands = self.same_type(args, want, span)?;
-        let dtype = self.dtype(operands[0]);
+        let operands = self.same_type(args, Use::Computed, want, span)?;
+        let dtype = self.dtype(operands[0]).compute();
         let fits = match domain {
             Domain::Floats => dtype.is_float(),
             Domain::Ints => dtype.is_int(),
@@ -273,7 +274,7 @@ impl Checker<'_> {
             Scalars::Unary(op) => self.unary(op, operands[0], span),
             Scalars::Binary(op) => self.binary(op, operands[0], operands[1], span),
             Scalars::Fma => {
-                self.lift(&operands, span, |c, v| c.node(Kind::Fma(v[0], v[1], v[2]), Type::scalar(dtype), span))
+                self.compute(&operands, span, |c, v| c.node(Kind::Fma(v[0], v[1], v[2]), Type::scalar(dtype), span))
             }
             Scalars::IsNan => self.compare(CompareOp::Ne, operands[0], operands[0], span),
             Scalars::IsInf | Scalars::IsFinite | Scalars::Select => {
@@ -291,7 +292,7 @@ impl Checker<'_> {
 
     /// A function that expands into primitives; on integers `relu` and `clamp` are comparisons.
     pub(super) fn math_function(&mut self, math: MathFn, operands: &[ExprId], span: Span) -> Option<ExprId> {
-        let dtype = self.dtype(operands[0]);
+        let dtype = self.dtype(operands[0]).compute();
         if dtype.is_int() && math == MathFn::Relu {
             let zero = self.constant(Scalar::zero(dtype), span);
             return self.binary(BinaryOp::Max, operands[0], zero, span);
@@ -308,7 +309,7 @@ impl Checker<'_> {
             self.error(Diagnostic::new(codes::NOT_YET, span, message));
             return None;
         }
-        self.lift(operands, span, |c, v| c.node(Kind::Math(math, v.to_vec()), Type::scalar(dtype), span))
+        self.compute(operands, span, |c, v| c.node(Kind::Math(math, v.to_vec()), Type::scalar(dtype), span))
     }
 
     fn reshape(&mut self, x: ast::ExprId, dims: &[ast::ExprId], want: Option<Dtype>, span: Span) -> Option<ExprId> {
@@ -360,7 +361,7 @@ impl Checker<'_> {
         want: Option<Dtype>,
         span: Span,
     ) -> Option<ExprId> {
-        let arrays = self.same_type(args, want, span)?;
+        let arrays = self.same_type(args, Use::Moved, want, span)?;
         let first = self.ty(arrays[0]).clone();
         let axis = match axis {
             Some(axis) => self.literal_axis(axis, first.shape.len())?,

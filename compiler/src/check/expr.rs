@@ -1,14 +1,33 @@
 //! One expression: operators, `if`, casts and literals.
 //!
-//! A *literal expression* (numbers, `pi inf nan`, and arithmetic, scalar functions and `if` of those) has no type of
-//! its own: it takes the whole of its context's type, `want`. Without a context it is `i64`, or `f32` if it has a point.
+//! What moves a value keeps its type. Arithmetic, comparisons, scalar functions and reducers first widen a storage type
+//! ([`Checker::compute`]), element by element, where they read it.
 
 use grammar::Diagnostic;
 use grammar::ast::{self, ExprKind, Span};
 use ir::checked::{ExprId, GuardId, Kind, Type};
-use ir::{BinaryOp, CompareOp, Dtype, MathFn, Scalar, Size, UnaryOp};
+use ir::{BinaryOp, CompareOp, Dtype, MathFn, Scalar, UnaryOp};
 
 use super::{Binding, Branch, Checker, builtin, codes};
+
+/// What becomes of operands that must have one type.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Use {
+    /// They keep their type.
+    Moved,
+    /// They are computed with, and storage types are widened.
+    Computed,
+}
+
+impl Use {
+    /// The type that a value of some type is used at.
+    fn dtype(self, dtype: Dtype) -> Dtype {
+        match self {
+            Use::Moved => dtype,
+            Use::Computed => dtype.compute(),
+        }
+    }
+}
 
 /// The greatest literal exponent that is written out as multiplications.
 const MAX_EXPONENT: u64 = 64;
@@ -94,108 +113,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether an expression is literal: it takes the type of its context.
-    pub(super) fn is_literal(&self, id: ast::ExprId) -> bool {
-        let literal = |id: &ast::ExprId| stacker::maybe_grow(64 << 10, 1 << 20, || self.is_literal(*id));
-        match &self.ast(id).kind {
-            ExprKind::Int(_) | ExprKind::Float(_) => true,
-            ExprKind::Name(name) => matches!(name.as_str(), "pi" | "inf" | "nan") && self.lookup(name).is_none(),
-            ExprKind::Unary(ast::UnaryOp::Neg, a) => literal(a),
-            ExprKind::Binary(op, a, b) => arithmetic(*op).is_some() && literal(a) && literal(b),
-            ExprKind::If { then, otherwise, .. } => literal(then) && literal(otherwise),
-            ExprKind::Array(elements) => elements.iter().all(literal),
-            ExprKind::Call { callee, args } => {
-                builtin::is_scalar_function(&callee.text, args.len())
-                    && !self.functions.contains_key(callee.text.as_str())
-                    && args.iter().all(|a| literal(&a.value))
-            }
-            _ => false,
-        }
-    }
-
-    /// The type of a literal expression without a context.
-    pub(super) fn default_dtype(&self, id: ast::ExprId) -> Dtype {
-        if self.has_point(id) { Dtype::F32 } else { Dtype::I64 }
-    }
-
-    fn has_point(&self, id: ast::ExprId) -> bool {
-        let any = |id: &ast::ExprId| stacker::maybe_grow(64 << 10, 1 << 20, || self.has_point(*id));
-        match &self.ast(id).kind {
-            ExprKind::Float(_) | ExprKind::Name(_) => true,
-            ExprKind::Unary(_, a) => any(a),
-            ExprKind::Binary(_, a, b) | ExprKind::If { then: a, otherwise: b, .. } => any(a) || any(b),
-            ExprKind::Array(elements) => elements.iter().any(any),
-            ExprKind::Call { callee, args } => {
-                builtin::is_float_function(&callee.text) || args.iter().any(|a| any(&a.value))
-            }
-            _ => false,
-        }
-    }
-
-    /// A number or a named constant of the type that its context wants.
-    fn literal(&mut self, id: ast::ExprId, want: Option<Dtype>) -> Option<ExprId> {
-        let dtype = want.unwrap_or_else(|| self.default_dtype(id));
-        let ast::Expr { kind, span } = self.ast(id);
-        let value = match (kind, dtype) {
-            (ExprKind::Int(v), Dtype::I32 | Dtype::I64) => return self.integer(*v, false, dtype, *span),
-            (ExprKind::Int(v), _) => float_scalar(dtype, &v.to_string()),
-            (ExprKind::Float(text), _) => float_scalar(dtype, text),
-            (ExprKind::Name(name), _) if name == "pi" => float_scalar(dtype, "3.14159265358979323846264338327950288"),
-            (ExprKind::Name(name), _) => float_scalar(dtype, name),
-            _ => None,
-        };
-        let Some(value) = value else {
-            let message = format!("a literal of type `{dtype}` is expected here");
-            let error = Diagnostic::new(codes::LITERAL_TYPE, *span, message);
-            self.error(match dtype {
-                Dtype::Bool => error.here("this is a number").help("compare it: `x != 0`"),
-                _ => error
-                    .here("this is no integer")
-                    .help(format!("convert the other side to a float, or this one: `{dtype}(...)`")),
-            });
-            return None;
-        };
-        let overflow =
-            matches!(value, Scalar::F32(v) if v.is_infinite()) || matches!(value, Scalar::F64(v) if v.is_infinite());
-        if overflow && !matches!(kind, ExprKind::Name(_)) {
-            let message = format!("the literal is beyond the range of `{dtype}`");
-            self.error(Diagnostic::new(codes::LITERAL_RANGE, *span, message).help("write `inf` if that is meant"));
-            return None;
-        }
-        Some(self.constant(value, *span))
-    }
-
-    fn integer(&mut self, magnitude: u64, negative: bool, dtype: Dtype, span: Span) -> Option<ExprId> {
-        let value = if negative { -i128::from(magnitude) } else { i128::from(magnitude) };
-        let scalar = match dtype {
-            Dtype::I32 => i32::try_from(value).ok().map(Scalar::I32),
-            _ => i64::try_from(value).ok().map(Scalar::I64),
-        };
-        if scalar.is_none() {
-            let message = format!("the literal {value} does not fit `{dtype}`");
-            self.error(Diagnostic::new(codes::LITERAL_RANGE, span, message));
-        }
-        Some(self.constant(scalar?, span))
-    }
-
-    fn negate(&mut self, operand: ast::ExprId, want: Option<Dtype>, span: Span) -> Option<ExprId> {
-        let dtype = want.unwrap_or(Dtype::I64);
-        if let (ExprKind::Int(v), Dtype::I32 | Dtype::I64) = (&self.ast(operand).kind, dtype) {
-            return self.integer(*v, true, dtype, span);
-        }
-        let value = self.expr(operand, want)?;
-        self.expect_number(value, "`-`", span)?;
-        if let Kind::Constant(c) = self.out.exprs[value].kind {
-            match c {
-                Scalar::F32(v) => return Some(self.constant(Scalar::F32(-v), span)),
-                Scalar::F64(v) => return Some(self.constant(Scalar::F64(-v), span)),
-                _ => {}
-            }
-        }
-        self.unary(UnaryOp::Neg, value, span)
-    }
-
-    /// Two operands of one type: a literal one takes the other's.
+    /// Two operands of an operation: a literal one takes the other's type.
     pub(super) fn operands(
         &mut self,
         left: ast::ExprId,
@@ -203,12 +121,18 @@ impl Checker<'_> {
         want: Option<Dtype>,
         span: Span,
     ) -> Option<(ExprId, ExprId)> {
-        let both = self.same_type(&[left, right], want, span)?;
+        let both = self.same_type(&[left, right], Use::Computed, want, span)?;
         Some((both[0], both[1]))
     }
 
-    /// Operands of one type: literal ones take the others'.
-    pub(super) fn same_type(&mut self, asts: &[ast::ExprId], want: Option<Dtype>, span: Span) -> Option<Vec<ExprId>> {
+    /// Operands of one type: literal ones take the others'. For arithmetic storage types count as what they widen to.
+    pub(super) fn same_type(
+        &mut self,
+        asts: &[ast::ExprId],
+        used: Use,
+        want: Option<Dtype>,
+        span: Span,
+    ) -> Option<Vec<ExprId>> {
         let literal: Vec<bool> = asts.iter().map(|a| self.is_literal(*a)).collect();
         let mut values: Vec<Option<ExprId>> = vec![None; asts.len()];
         let mut failed = false;
@@ -222,27 +146,31 @@ impl Checker<'_> {
         }
         let point = asts.iter().any(|a| self.has_point(*a));
         let default = if point { Dtype::F32 } else { Dtype::I64 };
-        let dtype = known.or(want).unwrap_or(default);
+        let dtype = used.dtype(known.or(want).unwrap_or(default));
         for k in (0..asts.len()).filter(|k| literal[*k]) {
             values[k] = self.expr(asts[k], Some(dtype));
         }
         let values: Vec<ExprId> = values.into_iter().collect::<Option<_>>()?;
-        for (value, id) in values.iter().zip(asts) {
-            let found = self.dtype(*value);
-            if found != dtype {
-                let message = format!("the operands have different types: `{dtype}` and `{found}`");
-                let help = format!("nothing converts by itself: write `{dtype}(...)` or `{found}(...)`");
-                let error = Diagnostic::new(codes::DTYPE_MISMATCH, span, message);
-                let first = asts.iter().zip(&values).find(|(_, v)| self.dtype(**v) == dtype);
-                let error = match first {
-                    Some((first, _)) => error.label(self.ast(*first).span, format!("`{dtype}`")),
-                    None => error,
-                };
-                self.error(error.label(self.ast(*id).span, format!("`{found}`")).help(help));
-                return None;
-            }
+        let differs = values.iter().zip(asts).find(|(v, _)| used.dtype(self.dtype(**v)) != dtype);
+        let Some((other, id)) = differs else { return Some(values) };
+        let (first, of) = match values.iter().zip(asts).find(|(v, _)| used.dtype(self.dtype(**v)) == dtype) {
+            Some((first, of)) => (self.dtype(*first), Some(*of)),
+            None => (dtype, None),
+        };
+        let other = self.dtype(*other);
+        let shown = |d: Dtype| match used.dtype(d) {
+            same if same == d => format!("`{d}`"),
+            wider => format!("`{d}` (`{wider}` in arithmetic)"),
+        };
+        let message = format!("the operands have different types: {} and {}", shown(first), shown(other));
+        let help =
+            format!("nothing converts by itself: write `{}(...)` or `{}(...)`", used.dtype(first), used.dtype(other));
+        let mut error = Diagnostic::new(codes::DTYPE_MISMATCH, span, message);
+        if let Some(of) = of {
+            error = error.label(self.ast(of).span, format!("`{first}`"));
         }
-        Some(values)
+        self.error(error.label(self.ast(*id).span, format!("`{other}`")).help(help));
+        None
     }
 
     fn operator(
@@ -371,9 +299,10 @@ impl Checker<'_> {
             let (a, b) = self.operands(base, exponent, want, span)?;
             return self.math_function(MathFn::Pow, &[a, b], span);
         };
-        let x = self.expr(base, want)?;
+        let x = self.expr(base, want.map(Dtype::compute))?;
         self.expect_number(x, "`^`", span)?;
-        let dtype = self.dtype(x);
+        let dtype = self.dtype(x).compute();
+        let x = self.cast(dtype, x, span)?;
         if negative && !dtype.is_float() {
             let message = format!("an integer (`{dtype}`) has no negative power");
             self.error(Diagnostic::new(codes::BAD_EXPONENT, span, message).help("convert the base: `f32(...)`"));
@@ -404,7 +333,7 @@ impl Checker<'_> {
 
     /// `f32(e)`
     fn cast_call(&mut self, dtype: ast::Dtype, operand: ast::ExprId, span: Span) -> Option<ExprId> {
-        let dtype = self.taken_dtype(dtype, span)?;
+        let dtype = element_type(dtype);
         let want = match self.is_literal(operand) {
             true if dtype.is_float() || !self.has_point(operand) && dtype.is_int() => Some(dtype),
             true if self.has_point(operand) => Some(Dtype::F64),
@@ -421,36 +350,40 @@ impl Checker<'_> {
         self.lift(&[value], span, |c, v| c.node(Kind::Cast(v[0]), Type::scalar(dtype), span))
     }
 
-    /// An element type of the source, if this version takes it.
-    pub(super) fn taken_dtype(&mut self, dtype: ast::Dtype, span: Span) -> Option<Dtype> {
-        let taken = match dtype {
-            ast::Dtype::Bool => Dtype::Bool,
-            ast::Dtype::I32 => Dtype::I32,
-            ast::Dtype::I64 => Dtype::I64,
-            ast::Dtype::F32 => Dtype::F32,
-            ast::Dtype::F64 => Dtype::F64,
-            other => {
-                let message = format!("the type `{}` is not taken yet", other.name());
-                let help = "this version has `bool`, `i32`, `i64`, `f32` and `f64`";
-                self.error(Diagnostic::new(codes::NOT_YET, span, message).help(help));
-                return None;
-            }
-        };
-        Some(taken)
+    /// Applies an operation to operands of any ranks, each element first widened to the type it is computed in.
+    pub(super) fn compute(
+        &mut self,
+        operands: &[ExprId],
+        span: Span,
+        operation: impl FnOnce(&mut Self, &[ExprId]) -> ExprId,
+    ) -> Option<ExprId> {
+        self.lift(operands, span, |c, elements| {
+            let wide: Vec<ExprId> = elements.iter().map(|e| c.widened(*e, span)).collect();
+            operation(c, &wide)
+        })
+    }
+
+    /// A scalar, widened if its type is for storage alone.
+    pub(super) fn widened(&mut self, value: ExprId, span: Span) -> ExprId {
+        let dtype = self.dtype(value);
+        if !dtype.is_storage() {
+            return value;
+        }
+        self.node(Kind::Cast(value), Type::scalar(dtype.compute()), span)
     }
 
     pub(super) fn unary(&mut self, op: UnaryOp, a: ExprId, span: Span) -> Option<ExprId> {
-        let ty = Type::scalar(self.dtype(a));
-        self.lift(&[a], span, |c, v| c.node(Kind::Unary(op, v[0]), ty, span))
+        let ty = Type::scalar(self.dtype(a).compute());
+        self.compute(&[a], span, |c, v| c.node(Kind::Unary(op, v[0]), ty, span))
     }
 
     pub(super) fn binary(&mut self, op: BinaryOp, a: ExprId, b: ExprId, span: Span) -> Option<ExprId> {
-        let ty = Type::scalar(self.dtype(a));
-        self.lift(&[a, b], span, |c, v| c.node(Kind::Binary(op, v[0], v[1]), ty, span))
+        let ty = Type::scalar(self.dtype(a).compute());
+        self.compute(&[a, b], span, |c, v| c.node(Kind::Binary(op, v[0], v[1]), ty, span))
     }
 
     pub(super) fn compare(&mut self, op: CompareOp, a: ExprId, b: ExprId, span: Span) -> Option<ExprId> {
-        self.lift(&[a, b], span, |c, v| c.node(Kind::Compare(op, v[0], v[1]), Type::scalar(Dtype::Bool), span))
+        self.compute(&[a, b], span, |c, v| c.node(Kind::Compare(op, v[0], v[1]), Type::scalar(Dtype::Bool), span))
     }
 
     pub(super) fn expect_dtype(&mut self, value: ExprId, dtype: Dtype, who: &str, span: Span) -> Option<()> {
@@ -476,61 +409,27 @@ impl Checker<'_> {
         self.error(Diagnostic::new(codes::DTYPE_EXPECTED, span, message).help(help));
         None
     }
-
-    /// `[a, b]`: scalars, or arrays of one shape, stacked along a new first axis.
-    fn array_literal(&mut self, id: ast::ExprId, want: Option<Dtype>) -> Option<ExprId> {
-        let span = self.ast(id).span;
-        let mut leaves = vec![];
-        let shape = self.literal_shape(id, &mut leaves)?;
-        self.check_rank(shape.len(), span)?;
-        if leaves.is_empty() {
-            let message = "an empty array literal has no element type";
-            self.error(Diagnostic::new(codes::EMPTY_LITERAL, span, message).help("`iota(0)` is an empty array"));
-            return None;
-        }
-        let elements = self.same_type(&leaves, want, span)?;
-        for (element, leaf) in elements.iter().zip(&leaves) {
-            if !self.ty(*element).is_scalar() {
-                let message = "the elements of an array literal are scalars, this is an array";
-                let help = "`concat` joins arrays";
-                self.error(Diagnostic::new(codes::RANK_MISMATCH, self.ast(*leaf).span, message).help(help));
-                return None;
-            }
-        }
-        let ty = Type { dtype: self.dtype(elements[0]), shape: shape.into_iter().map(Size::constant).collect() };
-        Some(self.node(Kind::ArrayLiteral(elements), ty, span))
-    }
-
-    fn literal_shape(&mut self, id: ast::ExprId, leaves: &mut Vec<ast::ExprId>) -> Option<Vec<i64>> {
-        let ExprKind::Array(elements) = &self.ast(id).kind else {
-            leaves.push(id);
-            return Some(vec![]);
-        };
-        let mut inner: Option<Vec<i64>> = None;
-        for element in elements {
-            let shape = self.literal_shape(*element, leaves)?;
-            if inner.as_ref().is_some_and(|s| *s != shape) {
-                let message = "the rows of an array literal have different lengths";
-                self.error(Diagnostic::new(codes::SIZE_MISMATCH, self.ast(*element).span, message));
-                return None;
-            }
-            inner = Some(shape);
-        }
-        let mut shape = vec![i64::try_from(elements.len()).ok()?];
-        shape.extend(inner.unwrap_or_default());
-        Some(shape)
-    }
 }
 
-fn float_scalar(dtype: Dtype, text: &str) -> Option<Scalar> {
+/// The type that a name in the source stands for.
+pub(super) fn element_type(dtype: ast::Dtype) -> Dtype {
     match dtype {
-        Dtype::F32 => text.parse().ok().map(Scalar::F32),
-        Dtype::F64 => text.parse().ok().map(Scalar::F64),
-        _ => None,
+        ast::Dtype::Bool => Dtype::Bool,
+        ast::Dtype::I8 => Dtype::I8,
+        ast::Dtype::U8 => Dtype::U8,
+        ast::Dtype::I32 => Dtype::I32,
+        ast::Dtype::I64 => Dtype::I64,
+        ast::Dtype::U32 => Dtype::U32,
+        ast::Dtype::U64 => Dtype::U64,
+        ast::Dtype::F16 => Dtype::F16,
+        ast::Dtype::Bf16 => Dtype::Bf16,
+        ast::Dtype::F32 => Dtype::F32,
+        ast::Dtype::F64 => Dtype::F64,
     }
 }
 
-fn arithmetic(op: ast::BinaryOp) -> Option<(BinaryOp, &'static str)> {
+/// The primitive of an arithmetic operator, and how to name it.
+pub(super) fn arithmetic(op: ast::BinaryOp) -> Option<(BinaryOp, &'static str)> {
     Some(match op {
         ast::BinaryOp::Add => (BinaryOp::Add, "`+`"),
         ast::BinaryOp::Sub => (BinaryOp::Sub, "`-`"),

@@ -9,6 +9,7 @@ use ir::size::Atom;
 use ir::{BinaryOp, CompareOp, Dtype, Scalar, Size, SymbolId, UnaryOp};
 
 use super::Checker;
+use super::node::keeps_value;
 use super::prove::{Linear, Variable, follows};
 
 /// What is known: rows that are not negative, and choices of which one holds.
@@ -40,7 +41,7 @@ impl Checker<'_> {
             return Linear::variable(Variable::Opaque(id));
         }
         match &self.out.exprs[id].kind {
-            Kind::Cast(a) if self.dtype(*a).is_int() => self.linear(*a),
+            Kind::Cast(a) if keeps_value(self.dtype(*a), self.dtype(id)) => self.linear(*a),
             Kind::Unary(UnaryOp::Neg, a) if self.dtype(id) == Dtype::I64 => Linear::constant(0).minus(&self.linear(*a)),
             Kind::Binary(op, a, b) if self.dtype(id) == Dtype::I64 => {
                 let (x, y) = (self.linear(*a), self.linear(*b));
@@ -234,6 +235,15 @@ impl Checker<'_> {
     }
 
     fn opaque_facts(&self, id: ExprId, this: &Linear, known: &mut Known) {
+        // A table of 256 elements can be indexed by any `u8`.
+        let range: (Option<i128>, Option<i128>) = match self.dtype(id) {
+            Dtype::I8 => (Some(i8::MIN.into()), Some(i8::MAX.into())),
+            Dtype::U8 => (Some(0), Some(u8::MAX.into())),
+            Dtype::U32 | Dtype::U64 => (Some(0), None),
+            _ => (None, None),
+        };
+        known.rows.extend(range.0.map(|least| this.minus(&Linear::constant(least))));
+        known.rows.extend(range.1.map(|most| Linear::constant(most).minus(this)));
         let Kind::Binary(op, a, b) = self.out.exprs[id].kind else { return };
         let (Some(a), Some(b)) = (self.exact(a), self.exact(b)) else { return };
         let equal = |x: &Linear| vec![x.minus(this), this.minus(x)];

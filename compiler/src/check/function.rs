@@ -9,6 +9,7 @@ use ir::checked::{Checked, ExprId, Kind, Param, Type};
 use ir::nest::{Relation, Requirement, Symbol, SymbolSource};
 use ir::{Dtype, Size};
 
+use super::expr::element_type;
 use super::{Binding, Checker, codes, count, origin};
 
 impl<'a> Checker<'a> {
@@ -46,15 +47,15 @@ impl<'a> Checker<'a> {
                     let message = "`@kernels` takes one number of at least 1";
                     self.error(Diagnostic::new(codes::DECORATOR, decorator.span, message).help("write `@kernels(1)`"));
                 }
+                ("fast", []) => self.out.fast = true,
                 ("fast", _) => {
-                    let message = "`@fast` is not taken yet";
-                    self.error(Diagnostic::new(codes::NOT_YET, decorator.span, message));
+                    let message = "`@fast` takes no arguments";
+                    self.error(Diagnostic::new(codes::DECORATOR, decorator.span, message).help("write `@fast`"));
                 }
                 (name, _) => {
                     let message = format!("there is no decorator `@{name}`");
-                    self.error(
-                        Diagnostic::new(codes::DECORATOR, decorator.span, message).help("there is `@kernels(n)`"),
-                    );
+                    let help = "there are `@kernels(n)` and `@fast`";
+                    self.error(Diagnostic::new(codes::DECORATOR, decorator.span, message).help(help));
                 }
             }
         }
@@ -64,11 +65,11 @@ impl<'a> Checker<'a> {
     fn entry_arguments(&mut self, function: &'a ast::Function) -> Option<Vec<ExprId>> {
         let mut types = vec![];
         for param in &function.params {
-            types.push((self.taken_dtype(param.ty.dtype, param.ty.span), param));
+            types.push((element_type(param.ty.dtype), param));
         }
         // Integer scalars first: they may stand in the sizes of the other parameters.
         for (input, (dtype, param)) in types.iter().enumerate() {
-            if param.ty.shape.is_empty() && dtype.is_some_and(Dtype::is_int) {
+            if param.ty.shape.is_empty() && dtype.is_int() {
                 let source = SymbolSource::Scalar { input };
                 let symbol = self.out.symbols.push(Symbol { name: param.name.text.clone(), source });
                 self.scope.push((param.name.text.clone(), Binding::Size(Size::symbol(symbol))));
@@ -92,7 +93,7 @@ impl<'a> Checker<'a> {
                 shape.push(self.entry_size(input, axis, *dim, &param.name.text)?);
             }
             self.check_rank(shape.len(), param.ty.span)?;
-            let ty = Type { dtype: dtype?, shape };
+            let ty = Type { dtype, shape };
             let name = param.name.text.clone();
             self.out.params.push(Param { name: name.clone(), ty: ty.clone(), origin: origin(param.name.span) });
             let node = self.node(Kind::Param(input), ty, param.name.span);
@@ -258,7 +259,7 @@ impl<'a> Checker<'a> {
 
     /// What the declaration says of each result's element type, for literals.
     fn declared_dtypes(&self, function: &ast::Function, count: usize) -> Vec<Option<Dtype>> {
-        let of = |ty: &ast::Type| Dtype::from_name(ty.dtype.name());
+        let of = |ty: &ast::Type| Some(element_type(ty.dtype));
         match &function.results {
             Some(Results::One(ty)) if count == 1 => vec![of(ty)],
             Some(Results::Tuple(types)) if types.len() == count => types.iter().map(|(_, ty)| of(ty)).collect(),
@@ -280,7 +281,7 @@ impl<'a> Checker<'a> {
         }
         for (ty, result) in declared.into_iter().zip(results) {
             let found = self.ty(*result).clone();
-            let dtype = self.taken_dtype(ty.dtype, ty.span)?;
+            let dtype = element_type(ty.dtype);
             if dtype != found.dtype || ty.shape.len() != found.shape.len() {
                 let shown = self.show_type(&found);
                 let message = match ty.shape.len() {
@@ -288,7 +289,9 @@ impl<'a> Checker<'a> {
                     n => format!("the result is {shown}, declared is `{dtype}` with {}", count(n, "axis", "axes")),
                 };
                 let error = Diagnostic::new(codes::RESULT_MISMATCH, span, message).here(format!("this is {shown}"));
-                self.error(error.label(ty.span, "declared here"));
+                let error = error.label(ty.span, "declared here");
+                let convertible = ty.shape.len() == found.shape.len();
+                self.error(if convertible { error.help(format!("convert it: `{dtype}(...)`")) } else { error });
                 return None;
             }
             for (axis, (dim, size)) in ty.shape.iter().zip(&found.shape).enumerate() {
@@ -350,7 +353,7 @@ impl<'a> Checker<'a> {
         }
         let mut arguments = vec![];
         for (arg, param) in args.iter().zip(&function.params) {
-            let want = Dtype::from_name(param.ty.dtype.name());
+            let want = Some(element_type(param.ty.dtype));
             arguments.push((self.expr(arg.value, want), self.ast(arg.value).span));
         }
         let arguments: Vec<(ExprId, Span)> =
@@ -363,7 +366,7 @@ impl<'a> Checker<'a> {
         let function = &self.file.functions[number];
         let mut lifted = vec![];
         for (param, (argument, span)) in function.params.iter().zip(arguments) {
-            let dtype = self.taken_dtype(param.ty.dtype, param.ty.span)?;
+            let dtype = element_type(param.ty.dtype);
             let found = self.dtype(*argument);
             let name = &param.name.text;
             if found != dtype {

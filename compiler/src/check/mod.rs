@@ -4,7 +4,8 @@
 //! | file | settles |
 //! |---|---|
 //! | `function` | parameters, size names, calls (inlined at each place, lifted where a scalar meets an array), results |
-//! | `expr` | one expression: operators, `if`, casts; literals take the type of their context |
+//! | `expr` | one expression: operators, `if`, casts |
+//! | `literal` | numbers, named constants and array literals, in the type of their context |
 //! | `lift` | scalar operations over arrays: broadcasting, equal sizes |
 //! | `builtin` | the functions of the language, as a table |
 //! | `index` | index notation: binders, where each index ends |
@@ -27,6 +28,7 @@ mod finish;
 mod function;
 mod index;
 mod lift;
+mod literal;
 mod node;
 mod prove;
 mod reduce;

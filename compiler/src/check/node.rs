@@ -171,13 +171,11 @@ impl Checker<'_> {
             return None;
         }
         match kind {
-            Kind::Constant(Scalar::I64(v)) => Some(Affine::constant(*v)),
-            Kind::Constant(Scalar::I32(v)) => Some(Affine::constant((*v).into())),
+            Kind::Constant(v) => i64::try_from(integer(*v)?).ok().map(Affine::constant),
             Kind::Size(size) => Some(Affine::size(size.clone())),
             Kind::Index(index) => Some(Affine::index(*index)),
             Kind::Param(k) => self.scalar_symbol(*k).map(|s| Affine::size(Size::symbol(s))),
-            // A cast between integers keeps the value of a parameter or constant if it widens.
-            Kind::Cast(a) if ty.dtype == Dtype::I64 => self.affine(*a).cloned(),
+            Kind::Cast(a) if keeps_value(self.dtype(*a), ty.dtype) => self.affine(*a).cloned(),
             // Narrow arithmetic wraps where an affine expression would not.
             _ if ty.dtype != Dtype::I64 => None,
             Kind::Unary(UnaryOp::Neg, a) => Some(self.affine(*a)?.scale(&Size::constant(-1))),
@@ -193,4 +191,28 @@ impl Checker<'_> {
             _ => None,
         }
     }
+}
+
+/// Whether conversion keeps the value of every integer of a type.
+pub(super) fn keeps_value(from: Dtype, to: Dtype) -> bool {
+    from.is_int()
+        && to.is_int()
+        && match (from.is_signed_int(), to.is_signed_int()) {
+            (true, false) => false,
+            (false, true) => from.bytes() < to.bytes(),
+            _ => from.bytes() <= to.bytes(),
+        }
+}
+
+/// The value of an integer; none of anything else.
+fn integer(value: Scalar) -> Option<i128> {
+    Some(match value {
+        Scalar::I8(v) => v.into(),
+        Scalar::U8(v) => v.into(),
+        Scalar::I32(v) => v.into(),
+        Scalar::U32(v) => v.into(),
+        Scalar::I64(v) => v.into(),
+        Scalar::U64(v) => v.into(),
+        Scalar::Bool(_) | Scalar::F16(_) | Scalar::Bf16(_) | Scalar::F32(_) | Scalar::F64(_) => return None,
+    })
 }

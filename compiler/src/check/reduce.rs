@@ -107,6 +107,8 @@ impl Checker<'_> {
             Reducer::Plain(ReduceOp::Any | ReduceOp::All) => self.expect_dtype(body, Dtype::Bool, &who, span)?,
             _ => self.expect_number(body, &who, span)?,
         }
+        let body = self.widened(body, span);
+        let dtype = self.dtype(body);
         if let (Some(Prefix { inclusive: false, .. }), ReduceOp::ArgMax | ReduceOp::ArgMin) = (prefix, op) {
             let message = format!("{who} of the elements before the first has no answer");
             self.error(Diagnostic::new(codes::OUTSIDE, span, message).help("include the element itself: `k <= i`"));
@@ -271,7 +273,8 @@ impl Checker<'_> {
         let mut at_b = own(&sb, batch_b);
         at_b.extend([along].into_iter().chain(column).map(Affine::index));
         let (left, right) = (self.element(a, at_a, span), self.element(b, at_b, span));
-        let ty = Type::scalar(self.dtype(a));
+        let (left, right) = (self.widened(left, span), self.widened(right, span));
+        let ty = Type::scalar(self.dtype(left));
         let value = self.node(Kind::Contract { over: vec![along], left, right }, ty, span);
         let indices = batch.into_iter().chain(row).chain(column).collect();
         Some(self.comprehension(indices, value, span))

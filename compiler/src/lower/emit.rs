@@ -410,6 +410,10 @@ impl<'a> Emitter<'a> {
                 }
                 None => self.value(subscript.value)?,
             };
+            if self.builder.dtype(value) == Dtype::U64 && subscript.check.is_some() {
+                let greatest = self.op(Op::Constant(Scalar::U64(i64::MAX.cast_unsigned())))?;
+                value = self.op(Op::Binary(BinaryOp::Min, value, greatest))?;
+            }
             if self.builder.dtype(value) != Dtype::I64 {
                 value = self.op(Op::Cast(Dtype::I64, value))?;
             }

@@ -12,10 +12,14 @@ use super::{Known, LowerError, Lowering};
 /// chain of scalar operations that are all used by kernels would make their number quadratic.
 const MAX_INLINE: usize = 64;
 
+/// The weight of what reads an element in passing: an element of a storage type, widened to be computed with. Whatever
+/// uses it still gets a kernel.
+const IN_PASSING: usize = usize::MAX;
+
 /// A scalar that can stand apart, at any setting of its free indices.
 #[derive(Clone, Debug)]
 pub(super) enum Operand {
-    /// Loads no data: arithmetic on indices, sizes, constants and scalar parameters.
+    /// Loads no data: arithmetic on indices, sizes, constants and scalar parameters. Or widens an element.
     Inline {
         /// The expression.
         expr: ExprId,
@@ -86,6 +90,22 @@ impl Known<'_> {
         Some(Element { buffer: element.buffer, view: element.view.clone(), at })
     }
 
+    /// Whether an expression is an element of a storage type, widened: reading that is part of the operation.
+    fn widens(&self, expr: &Expr) -> bool {
+        let widened = |operand| matches!(operand, Some(&Operand::Inline { weight: IN_PASSING, .. }));
+        match &expr.kind {
+            Kind::Cast(a) => {
+                let from = self.checked.exprs[*a].ty.dtype;
+                let wider = from.is_storage() && from.compute() == expr.ty.dtype;
+                wider && matches!(self.operands[*a], Some(Operand::Element(_)))
+            }
+            Kind::Access { array, at } => {
+                widened(self.lambdas[*array].as_ref().map(|l| &l.operand)) && at.iter().all(|s| unchecked(s).is_some())
+            }
+            _ => false,
+        }
+    }
+
     /// How many operations an expression takes that loads no data; `None` if it does.
     fn weight(&self, id: ExprId) -> Option<usize> {
         let kind = &self.checked.exprs[id].kind;
@@ -115,6 +135,9 @@ impl Lowering<'_> {
             && let Some(element) = self.known.looks_at(*array, at)
         {
             return Ok(Operand::Element(element));
+        }
+        if self.known.widens(&self.known.checked.exprs[id]) {
+            return Ok(Operand::Inline { expr: id, weight: IN_PASSING });
         }
         if let Some(weight) = self.known.weight(id) {
             return Ok(Operand::Inline { expr: id, weight });

@@ -1,0 +1,164 @@
+//! Literals: numbers, named constants and array literals, in the type of their context.
+//!
+//! A *literal expression* (numbers, `pi inf nan`, and arithmetic, scalar functions and `if` of those) has no type of
+//! its own: it takes the whole of its context's type, `want`. Without a context it is `i64`, or `f32` if it has a point.
+//! In a context of a storage type a number is rounded to it at once; arithmetic of numbers is arithmetic, and so
+//! happens in the wider type.
+
+use grammar::Diagnostic;
+use grammar::ast::{self, ExprKind, Span};
+use ir::checked::{ExprId, Kind, Type};
+use ir::{Dtype, Scalar, Size, UnaryOp};
+
+use super::expr::{Use, arithmetic};
+use super::{Checker, builtin, codes};
+
+impl Checker<'_> {
+    /// Whether an expression is literal: it takes the type of its context.
+    pub(super) fn is_literal(&self, id: ast::ExprId) -> bool {
+        let literal = |id: &ast::ExprId| stacker::maybe_grow(64 << 10, 1 << 20, || self.is_literal(*id));
+        match &self.ast(id).kind {
+            ExprKind::Int(_) | ExprKind::Float(_) => true,
+            ExprKind::Name(name) => matches!(name.as_str(), "pi" | "inf" | "nan") && self.lookup(name).is_none(),
+            ExprKind::Unary(ast::UnaryOp::Neg, a) => literal(a),
+            ExprKind::Binary(op, a, b) => arithmetic(*op).is_some() && literal(a) && literal(b),
+            ExprKind::If { then, otherwise, .. } => literal(then) && literal(otherwise),
+            ExprKind::Array(elements) => elements.iter().all(literal),
+            ExprKind::Call { callee, args } => {
+                builtin::is_scalar_function(&callee.text, args.len())
+                    && !self.functions.contains_key(callee.text.as_str())
+                    && args.iter().all(|a| literal(&a.value))
+            }
+            _ => false,
+        }
+    }
+
+    /// The type of a literal expression without a context.
+    pub(super) fn default_dtype(&self, id: ast::ExprId) -> Dtype {
+        if self.has_point(id) { Dtype::F32 } else { Dtype::I64 }
+    }
+
+    /// Whether a literal expression has something in it that is a float without a context.
+    pub(super) fn has_point(&self, id: ast::ExprId) -> bool {
+        let any = |id: &ast::ExprId| stacker::maybe_grow(64 << 10, 1 << 20, || self.has_point(*id));
+        match &self.ast(id).kind {
+            ExprKind::Float(_) | ExprKind::Name(_) => true,
+            ExprKind::Unary(_, a) => any(a),
+            ExprKind::Binary(_, a, b) | ExprKind::If { then: a, otherwise: b, .. } => any(a) || any(b),
+            ExprKind::Array(elements) => elements.iter().any(any),
+            ExprKind::Call { callee, args } => {
+                builtin::is_float_function(&callee.text) || args.iter().any(|a| any(&a.value))
+            }
+            _ => false,
+        }
+    }
+
+    /// A number or a named constant of the type that its context wants.
+    pub(super) fn literal(&mut self, id: ast::ExprId, want: Option<Dtype>) -> Option<ExprId> {
+        let dtype = want.unwrap_or_else(|| self.default_dtype(id));
+        let ast::Expr { kind, span } = self.ast(id);
+        let float = |text: &str| Scalar::parse(dtype, text).filter(|_| dtype.is_float());
+        let value = match kind {
+            ExprKind::Int(v) if dtype.is_int() => return self.integer(*v, false, dtype, *span),
+            ExprKind::Int(v) => float(&v.to_string()),
+            ExprKind::Float(text) => float(text),
+            ExprKind::Name(name) if name == "pi" => float("3.14159265358979323846264338327950288"),
+            ExprKind::Name(name) => float(name),
+            _ => None,
+        };
+        let Some(value) = value else {
+            let message = format!("a literal of type `{dtype}` is expected here");
+            let error = Diagnostic::new(codes::LITERAL_TYPE, *span, message);
+            self.error(match dtype {
+                Dtype::Bool => error.here("this is a number").help("compare it: `x != 0`"),
+                _ => error
+                    .here("this is no integer")
+                    .help(format!("convert the other side to a float, or this one: `{dtype}(...)`")),
+            });
+            return None;
+        };
+        let infinite = Scalar::parse(dtype, "inf") == Some(value);
+        if infinite && !matches!(kind, ExprKind::Name(_)) {
+            let message = format!("the literal is beyond the range of `{dtype}`");
+            self.error(Diagnostic::new(codes::LITERAL_RANGE, *span, message).help("write `inf` if that is meant"));
+            return None;
+        }
+        Some(self.constant(value, *span))
+    }
+
+    fn integer(&mut self, magnitude: u64, negative: bool, dtype: Dtype, span: Span) -> Option<ExprId> {
+        let value = if negative { -i128::from(magnitude) } else { i128::from(magnitude) };
+        let scalar = Scalar::parse(dtype, &value.to_string());
+        if scalar.is_none() {
+            let message = format!("the literal {value} does not fit `{dtype}`");
+            self.error(Diagnostic::new(codes::LITERAL_RANGE, span, message));
+        }
+        Some(self.constant(scalar?, span))
+    }
+
+    pub(super) fn negate(&mut self, operand: ast::ExprId, want: Option<Dtype>, span: Span) -> Option<ExprId> {
+        let dtype = want.unwrap_or(Dtype::I64);
+        if let (ExprKind::Int(v), true) = (&self.ast(operand).kind, dtype.is_int()) {
+            return self.integer(*v, true, dtype, span);
+        }
+        let value = self.expr(operand, want)?;
+        self.expect_number(value, "`-`", span)?;
+        if let (Kind::Constant(c), true) = (&self.out.exprs[value].kind, self.is_literal(operand)) {
+            let negative = match *c {
+                Scalar::F16(v) => Some(Scalar::F16(-v)),
+                Scalar::Bf16(v) => Some(Scalar::Bf16(-v)),
+                Scalar::F32(v) => Some(Scalar::F32(-v)),
+                Scalar::F64(v) => Some(Scalar::F64(-v)),
+                _ => None,
+            };
+            if let Some(negative) = negative {
+                return Some(self.constant(negative, span));
+            }
+        }
+        self.unary(UnaryOp::Neg, value, span)
+    }
+
+    /// `[a, b]`: scalars, or arrays of one shape, stacked along a new first axis.
+    pub(super) fn array_literal(&mut self, id: ast::ExprId, want: Option<Dtype>) -> Option<ExprId> {
+        let span = self.ast(id).span;
+        let mut leaves = vec![];
+        let shape = self.literal_shape(id, &mut leaves)?;
+        self.check_rank(shape.len(), span)?;
+        if leaves.is_empty() {
+            let message = "an empty array literal has no element type";
+            self.error(Diagnostic::new(codes::EMPTY_LITERAL, span, message).help("`iota(0)` is an empty array"));
+            return None;
+        }
+        let elements = self.same_type(&leaves, Use::Moved, want, span)?;
+        for (element, leaf) in elements.iter().zip(&leaves) {
+            if !self.ty(*element).is_scalar() {
+                let message = "the elements of an array literal are scalars, this is an array";
+                let help = "`concat` joins arrays";
+                self.error(Diagnostic::new(codes::RANK_MISMATCH, self.ast(*leaf).span, message).help(help));
+                return None;
+            }
+        }
+        let ty = Type { dtype: self.dtype(elements[0]), shape: shape.into_iter().map(Size::constant).collect() };
+        Some(self.node(Kind::ArrayLiteral(elements), ty, span))
+    }
+
+    fn literal_shape(&mut self, id: ast::ExprId, leaves: &mut Vec<ast::ExprId>) -> Option<Vec<i64>> {
+        let ExprKind::Array(elements) = &self.ast(id).kind else {
+            leaves.push(id);
+            return Some(vec![]);
+        };
+        let mut inner: Option<Vec<i64>> = None;
+        for element in elements {
+            let shape = self.literal_shape(*element, leaves)?;
+            if inner.as_ref().is_some_and(|s| *s != shape) {
+                let message = "the rows of an array literal have different lengths";
+                self.error(Diagnostic::new(codes::SIZE_MISMATCH, self.ast(*element).span, message));
+                return None;
+            }
+            inner = Some(shape);
+        }
+        let mut shape = vec![i64::try_from(elements.len()).ok()?];
+        shape.extend(inner.unwrap_or_default());
+        Some(shape)
+    }
+}
