@@ -141,7 +141,7 @@ impl ReduceOp {
 }
 
 named_enum! {
-    /// The named scalar functions. Each is one sequence of primitives for each float type, written
+    /// The named scalar functions. Each is one sequence of primitives for each float type (some for integers too), written
     /// once in `compiler::math`; a program carries the ones it uses as [`crate::nest::Function`]s.
     MathFn {
         /// e^x
@@ -194,6 +194,10 @@ named_enum! {
         Cbrt = "cbrt",
         /// First to the power of second.
         Pow = "pow",
+        /// The remainder with the divisor's sign.
+        Mod = "mod",
+        /// The quotient rounded down.
+        FloorDiv = "floor_div",
         /// -1, 0 or 1 with the argument's sign; zeros and NaN stay.
         Sign = "sign",
         /// min(max(x, lo), hi)
@@ -215,7 +219,7 @@ impl MathFn {
     /// How many arguments the function takes.
     pub fn arity(self) -> usize {
         match self {
-            MathFn::Atan2 | MathFn::Pow => 2,
+            MathFn::Atan2 | MathFn::Pow | MathFn::Mod | MathFn::FloorDiv => 2,
             MathFn::Clamp => 3,
             _ => 1,
         }

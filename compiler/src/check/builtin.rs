@@ -53,18 +53,21 @@ const SCALARS: &[(&str, usize, Scalars, Domain)] = &[
     ("isfinite", 1, Scalars::IsFinite, Domain::Floats),
 ];
 
+/// Functions of [`MathFn`] that integers have too.
+const NUMBERS: &[MathFn] = &[MathFn::Relu, MathFn::Clamp, MathFn::Sign, MathFn::Pow, MathFn::Mod, MathFn::FloorDiv];
+
 /// Functions of whole arrays, handled by name in [`Checker::builtin_call`].
 const WHOLE: &[&str] = &["reshape", "concat", "transpose", "iota", "size"];
 
 /// Functions that the language has and this version does not take.
-const NOT_YET: &[&str] = &["mod", "floor_div", "uniform", "normal"];
+const NOT_YET: &[&str] = &["uniform", "normal"];
 
 fn scalar(name: &str, arguments: usize) -> Option<(Scalars, Domain)> {
     let listed = SCALARS.iter().find(|(n, a, ..)| *n == name && *a == arguments).map(|(_, _, s, d)| (*s, *d));
     let math = || MathFn::from_name(name).filter(|m| m.arity() == arguments);
     listed.or_else(|| {
         math().map(|m| {
-            let numbers = matches!(m, MathFn::Relu | MathFn::Clamp);
+            let numbers = NUMBERS.contains(&m);
             (Scalars::Math(m), if numbers { Domain::Numbers } else { Domain::Floats })
         })
     })
@@ -246,6 +249,9 @@ impl Checker<'_> {
                 c.node(Kind::If { condition: v[0], then: v[1], otherwise: v[2] }, ty, span)
             });
         }
+        if let Scalars::Math(MathFn::Pow) = function {
+            return self.power(args[0], args[1], want, span);
+        }
         // A function of floats gives an all-literal argument the type of its context, or `f32`.
         let literal = args.iter().all(|a| self.is_literal(*a));
         let want = match (want, domain) {
@@ -302,10 +308,7 @@ impl Checker<'_> {
             return self.binary(BinaryOp::Min, raised, operands[2], span);
         }
         if crate::math::define(math, dtype).is_none() {
-            let message = match math {
-                MathFn::Pow => "a power whose exponent is no small integer literal is not taken yet".to_string(),
-                _ => format!("`{math}` is not taken yet for `{dtype}`"),
-            };
+            let message = format!("`{math}` is not taken yet for `{dtype}`");
             self.error(Diagnostic::new(codes::NOT_YET, span, message));
             return None;
         }

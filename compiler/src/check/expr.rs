@@ -285,8 +285,14 @@ impl Checker<'_> {
         (guard, value)
     }
 
-    /// `x ^ k`: repeated multiplication by squaring for an integer literal exponent, `pow` otherwise.
-    fn power(&mut self, base: ast::ExprId, exponent: ast::ExprId, want: Option<Dtype>, span: Span) -> Option<ExprId> {
+    /// `x ^ k`, and `pow(x, k)`: repeated multiplication by squaring for a small integer literal exponent, else a function.
+    pub(super) fn power(
+        &mut self,
+        base: ast::ExprId,
+        exponent: ast::ExprId,
+        want: Option<Dtype>,
+        span: Span,
+    ) -> Option<ExprId> {
         let (negative, magnitude) = match &self.ast(exponent).kind {
             ExprKind::Int(k) => (false, Some(*k)),
             ExprKind::Unary(ast::UnaryOp::Neg, k) => match self.ast(*k).kind {
@@ -297,6 +303,7 @@ impl Checker<'_> {
         };
         let Some(magnitude) = magnitude.filter(|k| *k <= MAX_EXPONENT) else {
             let (a, b) = self.operands(base, exponent, want, span)?;
+            self.expect_number(a, "`^`", span)?;
             return self.math_function(MathFn::Pow, &[a, b], span);
         };
         let x = self.expr(base, want.map(Dtype::compute))?;

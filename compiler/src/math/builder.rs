@@ -2,7 +2,7 @@
 //! operation on it appends a statement to the function being built.
 
 use std::cell::RefCell;
-use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Shl, Shr, Sub};
+use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Rem, Shl, Shr, Sub};
 
 use cranelift_entity::PrimaryMap;
 use ir::nest::{Block, Function, Op, Statement, ValueId};
@@ -101,10 +101,10 @@ struct Open {
     constants: Vec<(Scalar, ValueId)>,
 }
 
-/// Builds the function that `body` computes from its parameters, all of type `float`.
-pub(super) fn build(math: MathFn, float: Float, body: impl for<'b> FnOnce(&[Value<'b>]) -> Value<'b>) -> Function {
+/// Builds the function that `body` computes from its parameters, all of type `dtype`.
+pub(super) fn build(math: MathFn, dtype: Dtype, body: impl for<'b> FnOnce(&[Value<'b>]) -> Value<'b>) -> Function {
+    let float = Float::of(dtype).unwrap_or(Float::F64);
     let builder = Builder { float, state: RefCell::new(State { open: vec![Open::default()], ..State::default() }) };
-    let dtype = float.dtype();
     let parameters: Vec<Value> = (0..math.arity())
         .map(|_| Value { builder: &builder, id: builder.state.borrow_mut().values.push(dtype), dtype })
         .collect();
@@ -173,6 +173,16 @@ impl<'b> Value<'b> {
         self.builder.constant(Scalar::from_bits(self.dtype, x.cast_unsigned()))
     }
 
+    /// Whether this is a signed integer.
+    pub(super) fn is_signed(self) -> bool {
+        self.dtype.is_signed_int()
+    }
+
+    /// How many bits this value has.
+    pub(super) fn width(self) -> u32 {
+        if self.dtype.bytes() == 4 { 32 } else { 64 }
+    }
+
     fn unary(self, op: UnaryOp) -> Value<'b> {
         self.builder.define(self.dtype, Op::Unary(op, self.id))
     }
@@ -192,6 +202,10 @@ impl<'b> Value<'b> {
 
     pub(super) fn sqrt(self) -> Value<'b> {
         self.unary(UnaryOp::Sqrt)
+    }
+
+    pub(super) fn floor(self) -> Value<'b> {
+        self.unary(UnaryOp::Floor)
     }
 
     /// The lesser; NaN if either is.
@@ -328,7 +342,7 @@ macro_rules! operator {
     };
 }
 
-operator!(Add add Add, Sub sub Sub, Mul mul Mul, Div div Div, BitAnd bitand And, BitOr bitor Or, BitXor bitxor Xor,
+operator!(Add add Add, Sub sub Sub, Mul mul Mul, Div div Div, Rem rem Rem, BitAnd bitand And, BitOr bitor Or, BitXor bitxor Xor,
     Shl shl Shl, Shr shr Shr);
 
 impl<'b> Neg for Value<'b> {

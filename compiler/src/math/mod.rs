@@ -27,13 +27,14 @@
 //! | cos | 1.58 | 1.32 | | silu | 1.83 | 1.30 |
 //! | tan | 0.89 ** | 0.66 | | softplus | 1.72 ** | 1.39 |
 //!
-//! `clamp`, `relu` and `sign` are exact.
+//! `clamp`, `relu` and `sign` are exact; so is `mod` where the remainder has the divisor's sign already, and all that integers have.
 
 mod builder;
 mod coefficients;
 mod erf;
 mod exp;
 mod hyperbolic;
+mod integer;
 mod log;
 mod simple;
 mod trig;
@@ -45,15 +46,20 @@ use ir::{Dtype, MathFn};
 /// What computes a function from its arguments, by how many they are.
 enum Body {
     One(for<'b> fn(Value<'b>) -> Value<'b>),
+    Two(for<'b> fn(Value<'b>, Value<'b>) -> Value<'b>),
     Three(for<'b> fn(Value<'b>, Value<'b>, Value<'b>) -> Value<'b>),
 }
 
 /// The expansion of `math` for arguments of type `dtype`, named such as `exp.f32`; `None` if there is none yet.
 pub fn define(math: MathFn, dtype: Dtype) -> Option<Function> {
-    let float = Float::of(dtype)?;
-    let body = body(math)?;
-    Some(builder::build(math, float, |arguments| match (body, arguments) {
+    let body = match Float::of(dtype) {
+        Some(_) => body(math)?,
+        None if dtype.is_int() && !dtype.is_storage() => integer::body(math)?,
+        None => return None,
+    };
+    Some(builder::build(math, dtype, |arguments| match (body, arguments) {
         (Body::One(f), &[x, ..]) => f(x),
+        (Body::Two(f), &[x, y, ..]) => f(x, y),
         (Body::Three(f), &[x, y, z, ..]) => f(x, y, z),
         // No function has fewer arguments than its body takes: the table below and `MathFn::arity` agree.
         _ => unreachable!("{math} takes {} arguments", math.arity()),
@@ -78,6 +84,8 @@ fn body(math: MathFn) -> Option<Body> {
         MathFn::Sigmoid => Body::One(exp::sigmoid),
         MathFn::Erf => Body::One(erf::erf),
         MathFn::Rsqrt => Body::One(simple::rsqrt),
+        MathFn::Mod => Body::Two(simple::modulo),
+        MathFn::FloorDiv => Body::Two(simple::floor_div),
         MathFn::Sign => Body::One(simple::sign),
         MathFn::Clamp => Body::Three(simple::clamp),
         MathFn::Relu => Body::One(simple::relu),

@@ -1,0 +1,64 @@
+//! The functions that integers have too. They are exact; like all arithmetic on integers they wrap.
+
+use ir::MathFn;
+
+use super::Body;
+use super::builder::Value;
+
+/// What computes a function of integers; none if it is a function of floats.
+pub(super) fn body(math: MathFn) -> Option<Body> {
+    Some(match math {
+        MathFn::Sign => Body::One(sign),
+        MathFn::Pow => Body::Two(pow),
+        MathFn::Mod => Body::Two(modulo),
+        MathFn::FloorDiv => Body::Two(floor_div),
+        _ => return None,
+    })
+}
+
+/// -1, 0 or 1
+fn sign(x: Value) -> Value {
+    x.gt(0).select(x.integer(1), x.lt(0).select(x.integer(-1), x))
+}
+
+/// The remainder with the divisor's sign; 0 by zero.
+fn modulo<'b>(a: Value<'b>, b: Value<'b>) -> Value<'b> {
+    let r = a % b;
+    if !a.is_signed() {
+        return r;
+    }
+    r.eq(0).select(r, (r ^ b).lt(0).select(r + b, r))
+}
+
+/// The quotient, rounded down; 0 by zero.
+fn floor_div<'b>(a: Value<'b>, b: Value<'b>) -> Value<'b> {
+    let q = a / b;
+    if !a.is_signed() {
+        return q;
+    }
+    let r = a % b;
+    r.eq(0).select(q, (r ^ b).lt(0).select(q - 1, q))
+}
+
+/// Bits of an exponent that are looked at whatever it is: a greater one is rare.
+const COMMON: u32 = 6;
+
+/// By squaring, over the bits of the exponent. A negative one gives `1 / a ^ -e`, truncated: 0, but for 1 and -1 themselves,
+/// where the lowest bit decides alone.
+fn pow<'b>(a: Value<'b>, e: Value<'b>) -> Value<'b> {
+    let mut square = a;
+    let step = |k: u32, power: Value<'b>, square: &mut Value<'b>| {
+        if k > 0 {
+            *square = *square * *square;
+        }
+        (e & (1i64 << k)).eq(0).select(power, power * *square)
+    };
+    let common = (0..COMMON).fold(a.integer(1), |power, k| step(k, power, &mut square));
+    let rest = || [(COMMON..a.width()).fold(common, |power, k| step(k, power, &mut square))];
+    let [power] = (e >> i64::from(COMMON)).eq(0).branch(|| [common], rest);
+    if !a.is_signed() {
+        return power;
+    }
+    let unit = a.eq(1) | a.eq(-1);
+    e.lt(0).select(unit.select(power, a.integer(0)), power)
+}
