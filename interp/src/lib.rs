@@ -5,3 +5,4 @@
 pub mod nest;
 pub mod reduce;
 pub mod scalar;
+pub mod source;

@@ -82,6 +82,7 @@ fn call(source: &str, text: &str) -> Result<(), String> {
     let borrowed: Vec<_> = inputs.iter().map(Array::as_ref).collect();
     let names: Vec<&str> = program.outputs().iter().map(|id| program.buffers[*id].name.as_str()).collect();
     debug_assert!(program.outputs().iter().all(|id| matches!(program.buffers[*id].role, Role::Output(_))));
+    compiled.hold(&borrowed)?;
     for engine in Engine::ALL {
         let outcome = compiled.run(engine, &borrowed);
         compare(&outcome, &names, wanted.trim()).map_err(|why| format!("{engine:?}: {why}"))?;

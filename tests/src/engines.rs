@@ -4,14 +4,18 @@ use std::fmt;
 
 use backends::cpu::{self, RunError as CpuError};
 use grammar::Diagnostic;
-use interp::nest::RunError as InterpError;
+use interp::nest::RunError as NestError;
+use interp::source::{self, RunError as SourceError};
 use ir::Dtype;
 use ir::array::{Array, ArrayMut, ArrayRef};
 use ir::bind::{BindError, Binding, Fault};
-use ir::nest::Program;
+use ir::checked::Checked;
+use ir::nest::{KernelId, Program};
 
 /// A function of a source, ready to run on every engine.
 pub struct Compiled {
+    /// What it means.
+    pub checked: Checked,
     /// Its loop nests.
     pub program: Program,
     /// The same, compiled for the CPU.
@@ -27,18 +31,20 @@ pub enum Rejected {
     Compiler(String),
 }
 
-/// An engine that runs loop nests.
+/// A way to run a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
-    /// The reference interpreter.
-    Interp,
+    /// The checked program, element by element.
+    Source,
+    /// Its loop nests, interpreted.
+    Nest,
     /// Compiled code, on so many threads.
     Cpu(usize),
 }
 
 impl Engine {
     /// Every engine; the first is what the others are held to.
-    pub const ALL: [Engine; 3] = [Engine::Interp, Engine::Cpu(1), Engine::Cpu(2)];
+    pub const ALL: [Engine; 4] = [Engine::Source, Engine::Nest, Engine::Cpu(1), Engine::Cpu(2)];
 }
 
 /// What a call gives: results, or why there are none.
@@ -62,16 +68,6 @@ impl Outcome {
         let mut elements = results.flat_map(|(n, (a, b))| (0..a.len()).map(move |k| (n, k, a.get(k), b.get(k))));
         let (result, element, a, b) = elements.find(|(_, _, a, b)| a != b)?;
         Some(format!("result {result}, element {element}: {a:?} and {b:?}"))
-    }
-
-    /// Whether two outcomes are one to the user: the same bits (any NaN as any NaN), or the same error.
-    /// Of several subscripts outside, whichever of one site is met first may be reported.
-    pub fn agrees(&self, other: &Outcome) -> bool {
-        match (self, other) {
-            (Outcome::Broken(_), _) | (_, Outcome::Broken(_)) => false,
-            (Outcome::Fault(a), Outcome::Fault(b)) => a.site == b.site,
-            (a, b) => a == b,
-        }
     }
 }
 
@@ -105,17 +101,63 @@ pub fn compile(source: &str, entry: &str) -> Result<Compiled, Rejected> {
     let program = compiler::pipeline::compile(&checked).map_err(|error| Rejected::Compiler(error.to_string()))?;
     let module = cpu::Module::compile(&program, &cpu::Options::default());
     let module = module.map_err(|error| Rejected::Compiler(error.to_string()))?;
-    Ok(Compiled { program, module })
+    Ok(Compiled { checked, program, module })
 }
 
 impl Compiled {
+    /// Runs every engine and holds them to each other; gives what the first says.
+    ///
+    /// All give the same bits (any NaN as any NaN), or none gives results. An access that is outside and that a result needs is
+    /// an error on all of them; which of several is reported, and whether one that no result needs is met at all, is open.
+    pub fn hold(&self, inputs: &[ArrayRef<'_>]) -> Result<Outcome, String> {
+        let outcomes = Engine::ALL.map(|engine| (engine, self.run(engine, inputs)));
+        let [(_, meant), (_, nest), ..] = &outcomes;
+        for (engine, found) in &outcomes {
+            let agrees = match (meant, found) {
+                (Outcome::Broken(_), _) | (_, Outcome::Broken(_)) => false,
+                (Outcome::Results(_) | Outcome::Fault(_), Outcome::Fault(fault)) => {
+                    let is_one = || source::may_fault(&self.checked, inputs, &compiler::math::define, *fault);
+                    matches!(nest, Outcome::Fault(_)) && (meant == found || is_one() == Ok(true))
+                }
+                (Outcome::Results(_), Outcome::Results(_)) => meant == found && matches!(nest, Outcome::Results(_)),
+                (Outcome::Refused(meant), Outcome::Refused(found)) => {
+                    let late = |e: &BindError| matches!(e, BindError::Length { .. } | BindError::KernelSize { .. });
+                    meant == found || late(meant) && late(found)
+                }
+                _ => false,
+            };
+            // The first may have results where the others meet what no result needs.
+            let is_first = *engine == Engine::ALL[0] && !matches!(found, Outcome::Broken(_));
+            if !(agrees || is_first) {
+                let place = meant.first_difference(found).unwrap_or_default();
+                return Err(format!("{engine:?} differs: {place}\nexpected {meant:?}\nfound    {found:?}"));
+            }
+        }
+        let [(_, meant), ..] = outcomes;
+        Ok(meant)
+    }
+
     /// Calls the function on one engine.
     pub fn run(&self, engine: Engine, inputs: &[ArrayRef<'_>]) -> Outcome {
         match engine {
-            Engine::Interp => match interp::nest::run(&self.program, inputs) {
+            Engine::Source => match source::run(&self.checked, inputs, &compiler::math::define) {
+                Ok(results) => Outcome::Results(results),
+                Err(SourceError::Bind(error)) => Outcome::Refused(error),
+                Err(SourceError::Length { result, axis, length }) => Outcome::Refused(BindError::Length {
+                    buffer: self.program.outputs()[result],
+                    axis,
+                    value: Ok(length),
+                }),
+                Err(SourceError::Size(error)) => {
+                    Outcome::Refused(BindError::KernelSize { kernel: KernelId::from_u32(0), error })
+                }
+                Err(SourceError::Fault(fault)) => Outcome::Fault(fault),
+                Err(other) => Outcome::Broken(format!("{other:?}")),
+            },
+            Engine::Nest => match interp::nest::run(&self.program, inputs) {
                 Ok(outcome) => Outcome::Results(outcome.outputs),
-                Err(InterpError::Bind(error)) => Outcome::Refused(error),
-                Err(InterpError::Fault(fault)) => Outcome::Fault(fault),
+                Err(NestError::Bind(error)) => Outcome::Refused(error),
+                Err(NestError::Fault(fault)) => Outcome::Fault(fault),
                 Err(other) => Outcome::Broken(format!("{other:?}")),
             },
             Engine::Cpu(threads) => self.run_cpu(inputs, threads),

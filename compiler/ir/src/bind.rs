@@ -4,7 +4,7 @@
 use cranelift_entity::PrimaryMap;
 
 use crate::array::ArrayRef;
-use crate::nest::{BufferId, KernelId, Program, Relation, Role, SiteId, SymbolSource};
+use crate::nest::{BufferId, KernelId, Program, Relation, Requirement, Role, SiteId, Symbol, SymbolSource};
 use crate::size::SizeError;
 use crate::{Dtype, Scalar, Size, SymbolId};
 
@@ -88,25 +88,38 @@ pub struct Fault {
 }
 
 impl Binding {
-    /// Binds the size names of a program to its inputs and checks types, ranks and requirements.
+    /// Binds the size names of a program to its inputs and checks types, ranks, requirements and lengths.
     pub fn new(program: &Program, inputs: &[ArrayRef<'_>]) -> Result<Binding, BindError> {
-        let params = program.inputs();
+        let params = program.inputs().into_iter().map(|id| &program.buffers[id]);
+        let params: Vec<(Dtype, usize)> = params.map(|buffer| (buffer.dtype, buffer.shape.len())).collect();
+        let binding = Binding::of_call(&program.symbols, &params, &program.requires, inputs)?;
+        for buffer in program.buffers.keys() {
+            binding.shape(program, buffer)?;
+        }
+        Ok(binding)
+    }
+
+    /// Binds size names to inputs and checks their types and ranks, and what the sizes must meet.
+    pub fn of_call(
+        symbols: &PrimaryMap<SymbolId, Symbol>,
+        params: &[(Dtype, usize)],
+        requires: &[Requirement],
+        inputs: &[ArrayRef<'_>],
+    ) -> Result<Binding, BindError> {
         if params.len() != inputs.len() {
             return Err(BindError::InputCount { expected: params.len(), found: inputs.len() });
         }
-        for (input, (param, given)) in params.iter().zip(inputs).enumerate() {
-            let param = &program.buffers[*param];
-            if param.dtype != given.dtype() {
-                return Err(BindError::InputDtype { input, expected: param.dtype, found: given.dtype() });
+        for (input, ((dtype, rank), given)) in params.iter().zip(inputs).enumerate() {
+            if *dtype != given.dtype() {
+                return Err(BindError::InputDtype { input, expected: *dtype, found: given.dtype() });
             }
-            if param.shape.len() != given.shape().len() {
-                let (expected, found) = (param.shape.len(), given.shape().len());
-                return Err(BindError::InputRank { input, expected, found });
+            if *rank != given.shape().len() {
+                return Err(BindError::InputRank { input, expected: *rank, found: given.shape().len() });
             }
         }
-        let mut symbols = PrimaryMap::new();
-        for symbol in program.symbols.values() {
-            symbols.push(match symbol.source {
+        let mut values = PrimaryMap::new();
+        for symbol in symbols.values() {
+            values.push(match symbol.source {
                 SymbolSource::Dimension { input, axis } => {
                     // Array lengths fit `isize`.
                     i64::try_from(inputs[input].shape()[axis]).unwrap_or(i64::MAX)
@@ -114,8 +127,8 @@ impl Binding {
                 SymbolSource::Scalar { input } => integer(inputs[input].get(0)),
             });
         }
-        let binding = Binding { symbols };
-        for (requirement, r) in program.requires.iter().enumerate() {
+        let binding = Binding { symbols: values };
+        for (requirement, r) in requires.iter().enumerate() {
             let size = |s| binding.size(s).map_err(|error| BindError::RequirementSize { requirement, error });
             let mut void = false;
             for s in &r.unless_empty {
@@ -129,9 +142,6 @@ impl Binding {
             if !(met || void) {
                 return Err(BindError::Requirement { requirement, left, right });
             }
-        }
-        for buffer in program.buffers.keys() {
-            binding.shape(program, buffer)?;
         }
         Ok(binding)
     }

@@ -99,11 +99,24 @@ impl Sample {
     }
 
     pub fn element(&mut self, array: ExprId, at: &[Affine<IndexId>]) -> ExprId {
-        let zero = self.i64(0);
-        let subscript = |a: &Affine<IndexId>| Subscript { value: zero, affine: Some(a.clone()), check: None };
-        let at = at.iter().map(subscript).collect();
+        let mut subscripts = vec![];
+        for affine in at {
+            subscripts.push(Subscript { value: self.sum_of(affine), affine: Some(affine.clone()), check: None });
+        }
+        let at = subscripts;
         let dtype = self.dtype(array);
         self.scalar(Kind::Access { array, at }, dtype)
+    }
+
+    /// An affine expression written out.
+    fn sum_of(&mut self, affine: &Affine<IndexId>) -> ExprId {
+        let mut sum = self.scalar(Kind::Size(affine.constant_part().clone()), Dtype::I64);
+        for (index, coefficient) in affine.terms() {
+            let (index, by) = (self.value_of(*index), self.scalar(Kind::Size(coefficient.clone()), Dtype::I64));
+            let term = self.binary(BinaryOp::Mul, index, by);
+            sum = self.binary(BinaryOp::Add, sum, term);
+        }
+        sum
     }
 
     /// An element of an array of rank 1 at a checked subscript.

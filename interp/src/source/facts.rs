@@ -1,0 +1,174 @@
+//! What evaluation asks about a checked program: which expressions a result needs, which indices each mentions, and which values
+//! are worth remembering. Operands come before their users, so two sweeps find it all without recursion.
+
+use std::rc::Rc;
+
+use cranelift_entity::{PrimaryMap, SecondaryMap};
+use ir::Size;
+use ir::checked::{Checked, ExprId, Extent, IndexId, Kind};
+
+/// Whether and how the values of an expression are remembered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Keep {
+    /// Not: computing one is as quick, or nobody asks twice.
+    No,
+    /// The latest: one of several users may ask for it again, or a loop that it does not mention.
+    Latest,
+    /// As many as there is room for: reductions, and elements of arrays.
+    Many,
+}
+
+/// What is known of an expression.
+struct Fact {
+    /// The indices that it mentions and does not bind, ascending.
+    free: Rc<[IndexId]>,
+    keep: Keep,
+    reached: bool,
+}
+
+/// What is known of a checked program.
+pub(super) struct Facts {
+    exprs: PrimaryMap<ExprId, Fact>,
+}
+
+impl Facts {
+    /// Looks at every expression of a program.
+    pub fn new(checked: &Checked) -> Facts {
+        let mut free: PrimaryMap<ExprId, Rc<[IndexId]>> = PrimaryMap::new();
+        for expr in checked.exprs.values() {
+            let mut set: Rc<[IndexId]> = Rc::default();
+            for_each_operand(checked, &expr.kind, |operand| union(&mut set, &free[operand]));
+            if let Kind::Index(index) = &expr.kind {
+                mention(&mut set, *index);
+            }
+            let bound = bound(&expr.kind);
+            for index in bound {
+                if let Extent::Affine(extent) = &checked.indices[*index].extent {
+                    extent.terms().iter().for_each(|(i, _)| mention(&mut set, *i));
+                }
+            }
+            if set.iter().any(|i| bound.contains(i)) {
+                set = set.iter().copied().filter(|i| !bound.contains(i)).collect();
+            }
+            free.push(set);
+        }
+        // Of each expression: how many ask for it, and whether it is asked for again where only other indices move.
+        let mut users: SecondaryMap<ExprId, u32> = SecondaryMap::new();
+        let mut repeated: SecondaryMap<ExprId, bool> = SecondaryMap::new();
+        for (_, result) in &checked.results {
+            users[*result] += 1;
+        }
+        for (id, expr) in checked.exprs.iter().rev() {
+            if users[id] == 0 {
+                continue;
+            }
+            let again = users[id] > 1 || repeated[id];
+            let bound = bound(&expr.kind);
+            for_each_operand(checked, &expr.kind, |operand| {
+                users[operand] = users[operand].saturating_add(1);
+                repeated[operand] |= match &expr.kind {
+                    // They remember nothing themselves.
+                    Kind::Reshape(_) | Kind::ArrayLiteral(_) => again,
+                    _ if !bound.is_empty() => bound.iter().any(|i| !free[operand].contains(i)),
+                    _ => !checked.exprs[operand].ty.is_scalar() || free[operand] != free[id],
+                };
+            });
+        }
+        let mut exprs = PrimaryMap::new();
+        for (id, free) in free {
+            let again = users[id] > 1 || repeated[id];
+            let keep = match &checked.exprs[id].kind {
+                Kind::Constant(_) | Kind::Size(_) | Kind::Index(_) | Kind::Param(_) => Keep::No,
+                // Their elements are expressions of their own.
+                Kind::Reshape(_) | Kind::ArrayLiteral(_) => Keep::No,
+                Kind::Reduce { .. } | Kind::Contract { .. } => Keep::Many,
+                Kind::Comprehension { .. } if again => Keep::Many,
+                _ if again => Keep::Latest,
+                _ => Keep::No,
+            };
+            exprs.push(Fact { free, keep, reached: users[id] > 0 });
+        }
+        Facts { exprs }
+    }
+
+    /// The indices that an expression mentions and does not bind, ascending.
+    pub fn free(&self, expr: ExprId) -> &Rc<[IndexId]> {
+        &self.exprs[expr].free
+    }
+
+    /// Whether and how its values are remembered.
+    pub fn keep(&self, expr: ExprId) -> Keep {
+        self.exprs[expr].keep
+    }
+
+    /// Whether a result may depend on it.
+    pub fn reached(&self, expr: ExprId) -> bool {
+        self.exprs[expr].reached
+    }
+
+    /// Visits every size that evaluation may ask for, until one is refused.
+    pub fn for_each_size<E>(&self, checked: &Checked, mut visit: impl FnMut(&Size) -> Result<(), E>) -> Result<(), E> {
+        for (_, expr) in checked.exprs.iter().filter(|(id, _)| self.reached(*id)) {
+            expr.ty.shape.iter().try_for_each(&mut visit)?;
+            if let Kind::Size(size) = &expr.kind {
+                visit(size)?;
+            }
+            for index in bound(&expr.kind) {
+                if let Extent::Affine(extent) = &checked.indices[*index].extent {
+                    visit(extent.constant_part())?;
+                    extent.terms().iter().map(|(_, coefficient)| coefficient).try_for_each(&mut visit)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn union(set: &mut Rc<[IndexId]>, more: &Rc<[IndexId]>) {
+    if set.iter().all(|i| more.contains(i)) {
+        set.clone_from(more);
+    } else {
+        more.iter().for_each(|i| mention(set, *i));
+    }
+}
+
+fn mention(set: &mut Rc<[IndexId]>, index: IndexId) {
+    if let Err(at) = set.binary_search(&index) {
+        let (before, after) = set.split_at(at);
+        *set = [before, &[index], after].concat().into();
+    }
+}
+
+/// The indices that an expression binds.
+pub(super) fn bound(kind: &Kind) -> &[IndexId] {
+    match kind {
+        Kind::Reduce { over, .. } | Kind::Contract { over, .. } => over,
+        Kind::Comprehension { indices, .. } => indices,
+        _ => &[],
+    }
+}
+
+/// Calls `visit` on each expression whose value this one takes.
+fn for_each_operand(checked: &Checked, kind: &Kind, mut visit: impl FnMut(ExprId)) {
+    for index in bound(kind) {
+        if let Extent::Dynamic(extent) = &checked.indices[*index].extent {
+            visit(*extent);
+        }
+    }
+    match kind {
+        Kind::Constant(_) | Kind::Size(_) | Kind::Index(_) | Kind::Param(_) => {}
+        Kind::Unary(_, a) | Kind::Cast(a) | Kind::Reshape(a) => visit(*a),
+        Kind::Binary(_, a, b) | Kind::Compare(_, a, b) | Kind::Contract { left: a, right: b, .. } => {
+            [*a, *b].into_iter().for_each(visit);
+        }
+        Kind::Fma(a, b, c) | Kind::If { condition: a, then: b, otherwise: c } => {
+            [*a, *b, *c].into_iter().for_each(visit);
+        }
+        Kind::Math(_, operands) | Kind::ArrayLiteral(operands) => operands.iter().copied().for_each(visit),
+        Kind::Access { array, at } => {
+            visit(*array);
+            at.iter().for_each(|s| visit(s.value));
+        }
+        Kind::Reduce { body, .. } | Kind::Comprehension { body, .. } => visit(*body),
+    }
+}

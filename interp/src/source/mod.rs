@@ -1,0 +1,152 @@
+//! Evaluates a checked program as the language reference reads, element by element, without lowering: the meaning that
+//! every other engine is held to.
+//!
+//! An element is computed when something asks for it and remembered (`machine`), so what no result needs is never
+//! looked at and what is shared is computed once; nothing is planned, moved or combined. A run is slow and its memory is bounded:
+//! each array expression keeps its elements for the setting of its free indices that is at hand, and for others
+//! while there is room.
+//!
+//! An access that is outside is an error where a result needs it. An engine that computes arrays whole may meet one that no
+//! result needs, and may meet several in another order; [`may_fault`] says which errors a program can end in.
+
+mod facts;
+mod faults;
+mod machine;
+
+use std::collections::BTreeMap;
+
+use ir::array::{Array, ArrayError, ArrayRef};
+use ir::bind::{BindError, Binding, Fault};
+use ir::checked::{Checked, Kind};
+use ir::nest::Function;
+use ir::size::SizeError;
+use ir::{Dtype, MathFn};
+
+use facts::Facts;
+use machine::{Machine, Stop};
+
+/// The definitions of named scalar functions, as a compiled program would carry them.
+pub type Definitions<'a> = &'a dyn Fn(MathFn, Dtype) -> Option<Function>;
+
+/// Memory that the elements of one program may take, one setting of the free indices each.
+const MAX_BYTES: usize = 4 << 30;
+
+/// Why a run has no result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RunError {
+    /// The inputs do not fit the program.
+    Bind(BindError),
+    /// A size that the program uses has no value.
+    Size(SizeError),
+    /// An axis of a result has a negative length.
+    Length {
+        /// Which result.
+        result: usize,
+        /// Which of its axes.
+        axis: usize,
+        /// The length.
+        length: i64,
+    },
+    /// A subscript that is checked as the program runs, and that a result needs, is outside.
+    Fault(Fault),
+    /// There is no memory for the arrays.
+    OutOfMemory {
+        /// What was asked for.
+        bytes: usize,
+    },
+    /// The checked program breaks its own rules: a bug of the compiler.
+    Internal(String),
+}
+
+/// Runs a checked program.
+pub fn run(checked: &Checked, inputs: &[ArrayRef<'_>], definitions: Definitions<'_>) -> Result<Vec<Array>, RunError> {
+    let facts = Facts::new(checked);
+    let functions = functions(checked, &facts, definitions)?;
+    let mut machine = prepare(checked, inputs, &facts, &functions)?;
+    let mut results = vec![];
+    for (_, id) in &checked.results {
+        let shape: Vec<usize> = machine.shape(*id).iter().map(|n| usize::try_from(*n).unwrap_or(0)).collect();
+        let mut array = Array::zeros(checked.exprs[*id].ty.dtype, &shape).map_err(no_memory)?;
+        for number in 0..array.len() {
+            let element = machine.numbered(*id, number).map_err(|stop| explain(checked, stop))?;
+            array.set(number, element);
+        }
+        results.push(array);
+    }
+    Ok(results)
+}
+
+/// Whether an engine may end a run with this fault: some access of the program, at some setting of the indices that it
+/// mentions and with every `if` around it taken, has that subscript and that bound.
+pub fn may_fault(
+    checked: &Checked,
+    inputs: &[ArrayRef<'_>],
+    definitions: Definitions<'_>,
+    fault: Fault,
+) -> Result<bool, RunError> {
+    let facts = Facts::new(checked);
+    let functions = functions(checked, &facts, definitions)?;
+    let machine = prepare(checked, inputs, &facts, &functions)?;
+    Ok(faults::may_fault(checked, &facts, machine, fault))
+}
+
+type Functions = BTreeMap<(MathFn, Dtype), Function>;
+
+/// The functions that a program calls.
+fn functions(checked: &Checked, facts: &Facts, definitions: Definitions<'_>) -> Result<Functions, RunError> {
+    let mut functions = Functions::new();
+    for (_, expr) in checked.exprs.iter().filter(|(id, _)| facts.reached(*id)) {
+        if let Kind::Math(function, _) = expr.kind {
+            let key = (function, expr.ty.dtype);
+            if let std::collections::btree_map::Entry::Vacant(entry) = functions.entry(key) {
+                let undefined = || RunError::Internal(format!("{function} of {} has no definition", expr.ty.dtype));
+                entry.insert(definitions(function, expr.ty.dtype).ok_or_else(undefined)?);
+            }
+        }
+    }
+    Ok(functions)
+}
+
+/// A machine for one call: everything that can be refused is, before anything runs.
+fn prepare<'a>(
+    checked: &'a Checked,
+    inputs: &'a [ArrayRef<'a>],
+    facts: &'a Facts,
+    functions: &'a Functions,
+) -> Result<Machine<'a>, RunError> {
+    let params: Vec<(Dtype, usize)> = checked.params.iter().map(|p| (p.ty.dtype, p.ty.shape.len())).collect();
+    let binding = Binding::of_call(&checked.symbols, &params, &checked.requires, inputs).map_err(RunError::Bind)?;
+    for (result, (_, id)) in checked.results.iter().enumerate() {
+        for (axis, size) in checked.exprs[*id].ty.shape.iter().enumerate() {
+            let length = binding.size(size).map_err(RunError::Size)?;
+            if length < 0 {
+                return Err(RunError::Length { result, axis, length });
+            }
+        }
+    }
+    facts.for_each_size(checked, |size| binding.size(size).map(drop)).map_err(RunError::Size)?;
+    let machine = Machine::new(checked, inputs, facts, functions, binding);
+    match machine.bytes() {
+        Some(bytes) if bytes <= MAX_BYTES => Ok(machine),
+        bytes => Err(RunError::OutOfMemory { bytes: bytes.unwrap_or(usize::MAX) }),
+    }
+}
+
+fn no_memory(error: ArrayError) -> RunError {
+    match error {
+        ArrayError::OutOfMemory { bytes } => RunError::OutOfMemory { bytes },
+        _ => RunError::OutOfMemory { bytes: usize::MAX },
+    }
+}
+
+fn explain(checked: &Checked, stop: Stop) -> RunError {
+    match stop {
+        Stop::Fault(fault) => RunError::Fault(fault),
+        Stop::Unproved { access, axis, index, length } => {
+            let origin = checked.exprs[access].origin;
+            RunError::Internal(format!(
+                "{index} is outside axis {axis} of {length} at {origin:?}, and no check says so"
+            ))
+        }
+    }
+}
