@@ -342,10 +342,9 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// The value of an integer scalar, as `i64`.
+    /// The value of an integer scalar, as `i64`: a `u64` beyond that is the greatest one.
     pub fn integer(&mut self, id: ExprId) -> Step<i64> {
-        let value = self.value(id)?;
-        if let Scalar::I64(value) = scalar::cast(Dtype::I64, value) { Ok(value) } else { Ok(0) }
+        self.value(id).map(|value| ir::bind::integer(Some(value)))
     }
 
     fn affine(&self, affine: &Affine<IndexId>) -> i64 {
