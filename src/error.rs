@@ -5,19 +5,86 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+use compiler::lower::LowerError;
+use compiler::pipeline::PipelineError;
+use grammar::Code;
 use ir::array::{ArrayError, ArrayRef};
 use ir::bind::{BindError, Fault};
-use ir::nest::{Program, Relation, Requirement, SymbolSource};
+use ir::nest::{Program, Purpose, Relation, Requirement, SymbolSource};
 use ir::size::SizeError;
 use ir::{Binding, Dtype, Origin, Size, SymbolId};
 
 use crate::render::{Report, draw};
 use crate::{Signature, Source, Style};
 
+/// The codes of this room: E0200 to E0249 for calls, from E0250 for what the compiler and the engines do not take.
+pub(crate) mod codes {
+    grammar::codes! {
+        ARGUMENT_COUNT = 200, "not as many arguments as parameters";
+        LENGTHS = 201, "lengths of a call that disagree";
+        ARGUMENT_TYPE = 202, "an argument of another element type";
+        ARGUMENT_RANK = 203, "an argument of another rank";
+        DECLARED = 204, "an argument of another length than declared";
+        TOO_SMALL = 205, "an array too small for the accesses to it";
+        SLICE = 206, "a slice that reaches beyond its array";
+        NEGATIVE = 207, "a length that would be negative";
+        EMPTY = 208, "argmax or argmin of an array without elements";
+        SCALAR = 209, "a number too large for the condition it stands in";
+        NO_VALUE = 210, "a length without a value";
+        OUTSIDE = 220, "an access outside, found as the program runs";
+        OUTPUT_COUNT = 230, "not as many arrays to write to as results";
+        OUTPUT = 231, "an array to write to that does not fit";
+        MEMORY = 240, "a call that takes more memory than allowed";
+        ARRAY = 241, "an array for which there is no memory";
+        TOO_LARGE = 250, "a function too large to compile";
+        TOO_DEEP = 251, "reductions and conditions nested too deep to compile";
+        FAULT = 299, "a fault of Fuseloop itself";
+    }
+}
+
 /// Why a checked function could not be compiled: a stated limit, or a fault of the compiler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompileError {
-    pub(crate) message: String,
+    code: Code,
+    message: String,
+}
+
+impl CompileError {
+    /// Which kind of error.
+    pub fn code(&self) -> Code {
+        self.code
+    }
+
+    /// The error, ready to be drawn or written as JSON.
+    pub fn report(&self) -> Report {
+        let mut report = Report::new(self.code, &*self.message);
+        report.help = match self.code {
+            codes::FAULT => Some("please report it, with the program".to_owned()),
+            _ => Some("split the function into several, called one after the other".to_owned()),
+        };
+        report
+    }
+}
+
+impl From<PipelineError> for CompileError {
+    fn from(error: PipelineError) -> CompileError {
+        let code = match &error {
+            PipelineError::Lower(LowerError::TooLarge) => codes::TOO_LARGE,
+            PipelineError::Lower(LowerError::TooDeep) => codes::TOO_DEEP,
+            PipelineError::Lower(LowerError::Malformed(_)) | PipelineError::Broken { .. } => codes::FAULT,
+        };
+        CompileError { code, message: error.to_string() }
+    }
+}
+
+impl From<backends::cpu::CompileError> for CompileError {
+    fn from(error: backends::cpu::CompileError) -> CompileError {
+        let code = match &error {
+            backends::cpu::CompileError::TooLarge { .. } => codes::TOO_LARGE,
+            backends::cpu::CompileError::Internal(_) => codes::FAULT,
+        };
+        CompileError { code, message: error.to_string() }
+    }
 }
 
 impl fmt::Display for CompileError {
@@ -73,6 +140,8 @@ pub enum RunErrorKind {
         relation: Relation,
         /// The other side.
         right: SizeSide,
+        /// What asks for it.
+        purpose: Purpose,
         /// The size names of both sides.
         names: Vec<SizeName>,
         /// The bytes of the source that ask for it.
@@ -229,6 +298,7 @@ impl Context<'_> {
                     left: side(&r.left, &r.left_is, left),
                     relation: r.relation,
                     right: side(&r.right, &r.right_is, right),
+                    purpose: r.purpose,
                     names: self.names(&[&r.left, &r.right], inputs),
                     at: range(r.origin),
                 }
@@ -324,13 +394,45 @@ impl RunError {
         &self.kind
     }
 
+    /// Which kind of error.
+    pub fn code(&self) -> Code {
+        match &*self.kind {
+            RunErrorKind::ArgumentCount { .. } => codes::ARGUMENT_COUNT,
+            RunErrorKind::ArgumentType { .. } => codes::ARGUMENT_TYPE,
+            RunErrorKind::ArgumentRank { .. } => codes::ARGUMENT_RANK,
+            RunErrorKind::Sizes { purpose, .. } => match purpose {
+                Purpose::Lengths => codes::LENGTHS,
+                Purpose::Declared => codes::DECLARED,
+                Purpose::Length => codes::NEGATIVE,
+                Purpose::Slice => codes::SLICE,
+                Purpose::Access => codes::TOO_SMALL,
+                Purpose::Elements => codes::EMPTY,
+                Purpose::Scalar => codes::SCALAR,
+            },
+            RunErrorKind::Size { value: Ok(_), .. } => codes::NEGATIVE,
+            RunErrorKind::Size { value: Err(_), .. } => codes::NO_VALUE,
+            RunErrorKind::Access { .. } => codes::OUTSIDE,
+            RunErrorKind::OutputCount { .. } => codes::OUTPUT_COUNT,
+            RunErrorKind::Output { .. } => codes::OUTPUT,
+            RunErrorKind::Memory { .. } => codes::MEMORY,
+            RunErrorKind::Array(_) => codes::ARRAY,
+            RunErrorKind::Engine(_) => codes::FAULT,
+        }
+    }
+
+    /// The source of the function called.
+    pub fn source(&self) -> &Source {
+        &self.source
+    }
+
     /// The error with its reasons, drawn over the source where it has a place there.
     pub fn render(&self, style: Style) -> String {
         draw(&self.source, &self.report(), style)
     }
 
-    fn report(&self) -> Report {
-        let mut report = Report::new(self.to_string());
+    /// The error with its reasons, ready to be drawn or written as JSON.
+    pub fn report(&self) -> Report {
+        let mut report = Report::new(self.code(), self.to_string());
         match &*self.kind {
             RunErrorKind::Sizes { left, right, names, at, .. } => {
                 report.labels = place(at, "");

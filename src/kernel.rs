@@ -89,9 +89,8 @@ impl Kernel {
         options: &Options,
         mut times: Times,
     ) -> Result<Kernel, CompileError> {
-        let failed = |e: &dyn fmt::Display| CompileError { message: e.to_string() };
         let start = Instant::now();
-        let program = compiler::pipeline::compile(checked).map_err(|e| failed(&e))?;
+        let program = compiler::pipeline::compile(checked)?;
         times.lower = start.elapsed();
         let threads = match options.threads {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
@@ -101,7 +100,7 @@ impl Kernel {
         let engine = match options.device {
             Device::Cpu => {
                 let options = backends::cpu::Options { threads, ..backends::cpu::Options::default() };
-                Engine::Cpu(Box::new(backends::cpu::Module::compile(&program, &options).map_err(|e| failed(&e))?))
+                Engine::Cpu(Box::new(backends::cpu::Module::compile(&program, &options)?))
             }
             Device::Interp => Engine::Interp,
         };

@@ -20,13 +20,17 @@
 //! |---|---|
 //! | [`Program`], [`Function`], [`Kernel`] | source text, one of its functions, that function compiled |
 //! | [`Errors`], [`CompileError`], [`RunError`], [`render`] | what can go wrong, as data; the same, drawn |
+//! | [`errors`] | every kind of error, with the page that explains it |
 //! | [`Array`], [`ArrayRef`], [`ArrayMut`] | arrays that own their elements, that borrow them, that lend them to be overwritten |
+//! | [`json`] | reports for programs |
 //! | [`files`], [`values`], [`print`](mod@print) | array files, arguments as text, arrays as text |
 
 #![forbid(unsafe_code)]
 
 mod error;
+pub mod errors;
 pub mod files;
+pub mod json;
 mod kernel;
 pub mod print;
 mod program;
@@ -35,13 +39,13 @@ pub mod values;
 
 pub use compiler::check::{Signature, Slot};
 pub use error::{CompileError, RunError, RunErrorKind, SizeName, SizeSide};
-pub use grammar::{Code, Diagnostic, Label, MAX_SOURCE};
+pub use grammar::{Code, Diagnostic, Label, MAX_SOURCE, Suggestion};
 pub use ir::array::{ArrayError, ArrayMut, ArrayRef};
-pub use ir::nest::Relation;
+pub use ir::nest::{Purpose, Relation};
 pub use ir::{Array, Dtype, Scalar};
 pub use kernel::{Device, Kernel, Options, Times};
 pub use program::{Errors, Function, Program, UnknownFunction};
-pub use render::{Source, Style};
+pub use render::{Report, Source, Style};
 
 /// The README's code is a test.
 #[cfg(doctest)]

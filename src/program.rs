@@ -120,12 +120,28 @@ impl Errors {
         &self.diagnostics
     }
 
-    /// The errors drawn over the source, a blank line between them: as many as anybody reads.
+    /// The source.
+    pub fn source(&self) -> &Source {
+        &self.source
+    }
+
+    /// The errors, each ready to be drawn or written as JSON: as many as anybody reads.
+    pub fn reports(&self) -> impl Iterator<Item = Report> {
+        self.diagnostics.iter().take(grammar::MAX_ERRORS).map(Report::from)
+    }
+
+    /// How many errors there are beyond those of [`Errors::reports`].
+    pub fn more(&self) -> usize {
+        self.diagnostics.len().saturating_sub(grammar::MAX_ERRORS)
+    }
+
+    /// The errors drawn over the source, a blank line between them.
     pub fn render(&self, style: Style) -> String {
-        let shown = self.diagnostics.iter().take(grammar::MAX_ERRORS);
-        let mut drawn: Vec<String> = shown.map(|d| draw(&self.source, &Report::from(d), style)).collect();
-        if self.diagnostics.len() > drawn.len() {
-            drawn.push(format!("and {} more errors", self.diagnostics.len() - drawn.len()));
+        let mut drawn: Vec<String> = self.reports().map(|report| draw(&self.source, &report, style)).collect();
+        match self.more() {
+            0 => {}
+            1 => drawn.push("and 1 more error".to_owned()),
+            more => drawn.push(format!("and {more} more errors")),
         }
         drawn.join("\n\n")
     }

@@ -3,10 +3,12 @@
 //! What comes from outside (source text, file names, messages that quote them) may hold anything: spans are clamped
 //! to the text, and terminal escapes and bidirectional controls are shown, never sent.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
-use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
-use grammar::Diagnostic;
+use annotate_snippets::{AnnotationKind, Group, Level, Patch, Renderer, Snippet};
+use grammar::ast::Span;
+use grammar::{Code, Diagnostic};
 
 /// A source text and the name that errors give it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,62 +35,83 @@ pub enum Style {
     Colored,
 }
 
-/// Something to draw: a sentence, the places it is about, and what else helps.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Report {
-    pub id: Option<String>,
+/// An error with all that is said of it, ready to be drawn or written as JSON.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Which kind of error, if it has a code.
+    pub code: Option<Code>,
+    /// What is wrong.
     pub message: String,
-    /// The first is the place itself.
+    /// Bytes of the source, each with its part in the error; the first is the place itself.
     pub labels: Vec<(Range<usize>, String)>,
+    /// What else helps to understand it.
     pub notes: Vec<String>,
+    /// What to do about it.
     pub help: Option<String>,
+    /// An edit that does it: bytes of the source, and what to put there.
+    pub suggestion: Option<(Range<usize>, String)>,
 }
 
 impl Report {
-    pub fn new(message: impl Into<String>) -> Report {
-        Report { message: message.into(), ..Report::default() }
+    /// A sentence alone.
+    pub fn new(code: Code, message: impl Into<String>) -> Report {
+        Report { code: Some(code), message: message.into(), ..Report::default() }
     }
+}
+
+fn bytes(span: Span) -> Range<usize> {
+    span.start as usize..span.end as usize
 }
 
 impl From<&Diagnostic> for Report {
     fn from(d: &Diagnostic) -> Report {
-        let labels = d.labels.iter().map(|l| (l.span.start as usize..l.span.end as usize, l.text.clone()));
         Report {
-            id: Some(d.code.to_string()),
+            code: Some(d.code),
             message: d.message.clone(),
-            labels: labels.collect(),
+            labels: d.labels.iter().map(|l| (bytes(l.span), l.text.clone())).collect(),
             notes: d.notes.clone(),
             help: d.help.clone(),
+            suggestion: d.suggestion.as_ref().map(|s| (bytes(s.span), s.replacement.clone())),
         }
     }
 }
 
 /// The report over its source, without a newline at the end.
-pub(crate) fn draw(source: &Source, report: &Report, style: Style) -> String {
+pub fn draw(source: &Source, report: &Report, style: Style) -> String {
+    let text = printable(&source.text);
     let mut title = Level::ERROR.primary_title(visible(&report.message));
-    if let Some(id) = &report.id {
-        title = title.id(id);
+    if let Some(code) = &report.code {
+        title = title.id(code.to_string());
     }
     let mut group = Group::with_title(title);
     if !report.labels.is_empty() {
-        let annotations = report.labels.iter().enumerate().map(|(k, (span, text))| {
+        let annotations = report.labels.iter().enumerate().map(|(k, (span, label))| {
             let kind = if k == 0 { AnnotationKind::Primary } else { AnnotationKind::Context };
-            let annotation = kind.span(clamp(&source.text, span));
-            if text.is_empty() { annotation } else { annotation.label(visible(text)) }
+            let annotation = kind.span(clamp(&text, span));
+            if label.is_empty() { annotation } else { annotation.label(visible(label)) }
         });
-        group = group.element(Snippet::source(&source.text).path(visible(&source.name)).annotations(annotations));
+        group = group.element(Snippet::source(&*text).path(one_line(&source.name)).annotations(annotations));
     }
     group = group.elements(report.notes.iter().map(|note| Level::NOTE.message(visible(note))));
-    group = group.elements(report.help.iter().map(|help| Level::HELP.message(visible(help))));
+    let mut groups = vec![];
+    match (&report.help, &report.suggestion) {
+        (help, Some((span, replacement))) => {
+            let title = help.as_deref().map_or_else(|| "write instead".into(), visible);
+            let patch = Patch::new(clamp(&text, span), visible(replacement));
+            groups.extend([group, Level::HELP.secondary_title(title).element(Snippet::source(&*text).patch(patch))]);
+        }
+        (Some(help), None) => groups.push(group.element(Level::HELP.message(visible(help)))),
+        (None, None) => groups.push(group),
+    }
     let renderer = match style {
         Style::Plain => Renderer::plain(),
         Style::Colored => Renderer::styled(),
     };
-    renderer.render(&[group])
+    renderer.render(&groups)
 }
 
 /// The span within the text, at character boundaries.
-fn clamp(text: &str, span: &Range<usize>) -> Range<usize> {
+pub(crate) fn clamp(text: &str, span: &Range<usize>) -> Range<usize> {
     let boundary = |mut at: usize| {
         at = at.min(text.len());
         while !text.is_char_boundary(at) {
@@ -100,18 +123,44 @@ fn clamp(text: &str, span: &Range<usize>) -> Range<usize> {
     start..boundary(span.end).max(start)
 }
 
-/// The text with control characters written out, for messages that go to a terminal undrawn.
+/// The text with control characters written out, for messages that go to a terminal undrawn. Line ends stay.
 pub fn visible(text: &str) -> String {
-    let show = |c: char| match c {
-        '\n' => "\n".to_owned(),
-        // Bidirectional controls and their kin change how what follows is read.
-        '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}' => {
-            c.escape_unicode().to_string()
-        }
-        c if c.is_control() => c.escape_default().to_string(),
-        c => c.to_string(),
-    };
+    let show = |c: char| if c != '\n' && unprintable(c) { written_out(c) } else { c.to_string() };
     text.chars().map(show).collect()
+}
+
+/// The same, line ends too: of names that somebody else chose.
+pub fn one_line(text: &str) -> String {
+    text.chars().map(|c| if unprintable(c) { written_out(c) } else { c.to_string() }).collect()
+}
+
+fn written_out(c: char) -> String {
+    if c.is_ascii() { c.escape_default().to_string() } else { c.escape_unicode().to_string() }
+}
+
+/// Whether a terminal takes a character for a command, or it changes how what stands around it is read.
+pub(crate) fn unprintable(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// The source text with a sign of the same number of bytes for each character that is not to reach a terminal: places
+/// stay where they are.
+fn printable(text: &str) -> Cow<'_, str> {
+    let replace = |c: char| !matches!(c, '\n' | '\r' | '\t') && unprintable(c);
+    if !text.contains(replace) {
+        return Cow::Borrowed(text);
+    }
+    let sign = |c: char| match c.len_utf8() {
+        _ if !replace(c) => c,
+        1 => '?',
+        2 => '\u{a4}',
+        3 => char::REPLACEMENT_CHARACTER,
+        _ => '\u{1f7d9}',
+    };
+    Cow::Owned(text.chars().map(sign).collect())
 }
 
 #[cfg(test)]
@@ -119,36 +168,51 @@ mod tests {
     use super::*;
 
     fn report(span: Range<usize>) -> Report {
-        Report { labels: vec![(span, "here".to_owned())], ..Report::new("wrong") }
+        Report { labels: vec![(span, "here".to_owned())], ..Report::new(Code(115), "wrong") }
     }
 
     #[test]
     fn draws_over_the_source() {
         let source = Source { name: "a.fl".to_owned(), text: "fn f(x: f32[n]) = y\n".to_owned() };
         let mut report = report(18..19);
-        report.id = Some("E0100".to_owned());
         report.notes.push("a note".to_owned());
         report.help = Some("a hint".to_owned());
         let drawn = draw(&source, &report, Style::Plain);
-        assert!(drawn.starts_with("error[E0100]: wrong\n --> a.fl:1:19\n"), "{drawn}");
+        assert!(drawn.starts_with("error[E0115]: wrong\n --> a.fl:1:19\n"), "{drawn}");
         for part in ["^ here", "note: a note", "help: a hint"] {
             assert!(drawn.contains(part), "{drawn}");
         }
         assert!(!drawn.contains('\x1b'));
         assert!(draw(&source, &report, Style::Colored).contains('\x1b'));
+        report.suggestion = Some((18..19, "x".to_owned()));
+        let drawn = draw(&source, &report, Style::Plain);
+        assert!(drawn.contains("help: a hint\n") && drawn.contains("+ fn f(x: f32[n]) = x"), "{drawn}");
     }
 
     #[test]
     fn survives_any_span_and_text() {
-        for text in ["", "\n", "é\u{1F600}", "a\r\nb", "x\x1b[2J\u{202e}y", &"long ".repeat(100_000)] {
-            let source = Source { name: "n\x1b[31m\n".to_owned(), text: text.to_owned() };
+        let hostile = "x\x1b[2J\u{9b}31m\x07\x7f\u{202e}y\u{200b}\u{2067}\u{e0041}\u{61c}";
+        for text in ["", "\n", "é\u{1F600}", "a\r\nb", hostile, &"long ".repeat(100_000)] {
+            let source = Source { name: format!("{hostile}\n"), text: text.to_owned() };
             for start in [0, 1, 2, 5, text.len(), text.len() + 1, usize::MAX] {
                 for end in [0, 1, 3, text.len(), text.len() + 9, usize::MAX] {
-                    let drawn = draw(&source, &report(start..end), Style::Plain);
-                    assert!(!drawn.contains(['\x1b', '\u{202e}']), "{drawn}");
-                    assert!(drawn.len() < 2000);
+                    let mut report = report(start..end);
+                    report.message = hostile.to_owned();
+                    report.labels[0].1 = hostile.to_owned();
+                    for suggestion in [None, Some((start..end, hostile.to_owned()))] {
+                        report.suggestion = suggestion;
+                        let drawn = draw(&source, &report, Style::Plain);
+                        assert!(!drawn.contains(|c| c != '\n' && unprintable(c)), "{drawn:?}");
+                        assert!(drawn.len() < 4000);
+                    }
                 }
             }
         }
+    }
+
+    #[test]
+    fn writes_out_what_is_not_to_be_sent() {
+        assert_eq!(visible("a\nb\x1b[0m\u{202e}é"), "a\nb\\u{1b}[0m\\u{202e}é");
+        assert_eq!(one_line("a\nb\r"), "a\\nb\\r");
     }
 }

@@ -4,7 +4,8 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use fuseloop::{Program, Source, Style};
+use fuseloop::render::one_line;
+use fuseloop::{Program, Source};
 
 use crate::failure::Failure;
 
@@ -19,15 +20,15 @@ pub fn from_file(path: &str) -> Result<Vec<String>, Failure> {
 }
 
 /// Parses and checks a program.
-pub fn program(path: &Path, style: Style) -> Result<Program, Failure> {
+pub fn program(path: &Path) -> Result<Program, Failure> {
     let text = read_text(path, fuseloop::MAX_SOURCE as u64)?;
     let source = Source { name: path.display().to_string(), text };
-    Program::parse(source).map_err(|errors| Failure::Drawn(errors.render(style)))
+    Ok(Program::parse(source)?)
 }
 
 /// A text file of at most `limit` bytes; of an endless one no more is read.
 fn read_text(path: &Path, limit: u64) -> Result<String, Failure> {
-    let failed = |e: &dyn std::fmt::Display| Failure::Wrong(format!("{}: {e}", path.display()));
+    let failed = |e: &dyn std::fmt::Display| Failure::Wrong(format!("{}: {e}", one_line(&path.display().to_string())));
     let mut bytes = vec![];
     let file = File::open(path).map_err(|e| failed(&e))?;
     file.take(limit + 1).read_to_end(&mut bytes).map_err(|e| failed(&e))?;

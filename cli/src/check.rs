@@ -3,10 +3,10 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use fuseloop::Style;
+use fuseloop::json;
 
 use crate::arguments;
-use crate::failure::Failure;
+use crate::failure::{Failure, Format};
 
 /// Checks types, shapes and bounds; prints each function's inferred signature.
 #[derive(Debug, clap::Args)]
@@ -14,13 +14,19 @@ use crate::failure::Failure;
 pub struct Arguments {
     /// The program
     file: PathBuf,
+    /// For whom errors and signatures are written
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
 }
 
 /// Runs the command.
-pub fn run(arguments: &Arguments, style: Style, stdout: &mut impl Write) -> Result<(), Failure> {
-    let program = arguments::program(&arguments.file, style)?;
+pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure> {
+    let program = arguments::program(&arguments.file)?;
     for signature in program.functions() {
-        writeln!(stdout, "{signature}")?;
+        match arguments.format {
+            Format::Text => writeln!(stdout, "{signature}")?,
+            Format::Json => writeln!(stdout, "{}", json::signature(signature))?,
+        }
     }
     Ok(())
 }

@@ -4,8 +4,18 @@ use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use fuseloop::Style;
-use fuseloop::render::visible;
+use fuseloop::render::{draw, visible};
+use fuseloop::{CompileError, Errors, Report, RunError, Source, Style, json};
+
+/// For whom a command reports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// For people
+    #[default]
+    Text,
+    /// For programs: on stdout, one JSON object a line (docs/json.md)
+    Json,
+}
 
 /// Why a command came to nothing.
 #[derive(Debug)]
@@ -14,8 +24,12 @@ pub enum Failure {
     Usage(String),
     /// The program or its data is wrong: exit code 1.
     Wrong(String),
-    /// The same, drawn already.
-    Drawn(String),
+    /// The program has errors.
+    Program(Errors),
+    /// The function is beyond what can be compiled.
+    Compile(CompileError),
+    /// The call failed.
+    Run(RunError),
     /// Clap's own: help, version and usage errors, in its own words.
     Clap(clap::Error),
     /// Nobody reads the results any more.
@@ -33,21 +47,70 @@ impl Failure {
         Failure::Usage(what.to_string())
     }
 
-    /// Says so on stderr and gives the exit code. (If stderr is gone too, nobody is left to tell.)
-    pub fn report(self, style: Style) -> ExitCode {
+    /// Says so, and gives the exit code. (If the stream is gone too, nobody is left to tell.)
+    pub fn report(self, format: Format, style: Style) -> ExitCode {
+        let code = match &self {
+            Failure::Usage(_) => 2,
+            Failure::Clap(e) => u8::try_from(e.exit_code()).unwrap_or(2),
+            Failure::BrokenPipe => 0,
+            _ => 1,
+        };
+        let _ = match format {
+            Format::Json if code != 0 => self.write_json(),
+            _ => self.write_text(style),
+        };
+        ExitCode::from(code)
+    }
+
+    /// On stdout: a line for each error.
+    fn write_json(&self) -> io::Result<()> {
+        let mut stdout = io::stdout().lock();
+        let mut line =
+            |source: Option<&Source>, report: &Report| writeln!(stdout, "{}", json::diagnostic(source, report));
+        let plain = |message: &str| Report { message: message.to_owned(), ..Report::default() };
+        match self {
+            Failure::Usage(what) | Failure::Wrong(what) => line(None, &plain(what)),
+            Failure::Program(errors) => errors.reports().try_for_each(|report| line(Some(errors.source()), &report)),
+            Failure::Compile(e) => line(None, &e.report()),
+            Failure::Run(e) => line(Some(e.source()), &e.report()),
+            // Until the command line is read nobody has asked for JSON.
+            Failure::Clap(_) | Failure::BrokenPipe => Ok(()),
+        }
+    }
+
+    /// On stderr, as people read it.
+    fn write_text(&self, style: Style) -> io::Result<()> {
         let error = match style {
             Style::Plain => "error",
             Style::Colored => "\x1b[1m\x1b[91merror\x1b[0m",
         };
         let mut stderr = io::stderr().lock();
-        let (_, code) = match self {
-            Failure::Usage(what) => (writeln!(stderr, "{error}: {}", visible(&what)), 2),
-            Failure::Wrong(what) => (writeln!(stderr, "{error}: {}", visible(&what)), 1),
-            Failure::Drawn(what) => (writeln!(stderr, "{what}"), 1),
-            Failure::Clap(e) => (e.print(), u8::try_from(e.exit_code()).unwrap_or(2)),
-            Failure::BrokenPipe => (Ok(()), 0),
-        };
-        ExitCode::from(code)
+        match self {
+            Failure::Usage(what) | Failure::Wrong(what) => writeln!(stderr, "{error}: {}", visible(what)),
+            Failure::Program(errors) => writeln!(stderr, "{}", errors.render(style)),
+            Failure::Compile(e) => writeln!(stderr, "{}", draw(&Source::from(""), &e.report(), style)),
+            Failure::Run(e) => writeln!(stderr, "{}", e.render(style)),
+            Failure::Clap(e) => e.print(),
+            Failure::BrokenPipe => Ok(()),
+        }
+    }
+}
+
+impl From<CompileError> for Failure {
+    fn from(e: CompileError) -> Failure {
+        Failure::Compile(e)
+    }
+}
+
+impl From<RunError> for Failure {
+    fn from(e: RunError) -> Failure {
+        Failure::Run(e)
+    }
+}
+
+impl From<Errors> for Failure {
+    fn from(e: Errors) -> Failure {
+        Failure::Program(e)
     }
 }
 

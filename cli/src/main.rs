@@ -8,6 +8,7 @@
 mod arguments;
 mod check;
 mod failure;
+mod help;
 mod run;
 
 use std::ffi::OsString;
@@ -17,11 +18,11 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use fuseloop::Style;
 
-use failure::Failure;
+use failure::{Failure, Format};
 
 /// Compiles programs of a tiny array language into fused loops, and runs them.
 #[derive(Debug, Parser)]
-#[command(name = "fuseloop", version, arg_required_else_help = true)]
+#[command(name = "fuseloop", version, arg_required_else_help = true, disable_help_subcommand = true)]
 #[command(
     after_help = "An argument @FILE stands for the arguments in FILE, separated by white space; # begins a comment.
 
@@ -36,21 +37,30 @@ struct Cli {
 enum Command {
     Run(run::Arguments),
     Check(check::Arguments),
+    Help(help::Arguments),
 }
 
 fn main() -> ExitCode {
     let style = style();
+    let mut format = Format::Text;
     let mut stdout = io::stdout().lock();
     let done = command_line().and_then(|arguments| {
         let cli = Cli::try_parse_from(arguments)?;
         match cli.command {
-            Command::Run(arguments) => run::run(&arguments, style, &mut stdout),
-            Command::Check(arguments) => check::run(&arguments, style, &mut stdout),
+            Command::Run(arguments) => {
+                format = arguments.format;
+                run::run(&arguments, &mut stdout)
+            }
+            Command::Check(arguments) => {
+                format = arguments.format;
+                check::run(&arguments, &mut stdout)
+            }
+            Command::Help(arguments) => help::run::<Cli>(&arguments, &mut stdout),
         }
     });
     match done.and_then(|()| Ok(stdout.flush()?)) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.report(style),
+        Err(failure) => failure.report(format, style),
     }
 }
 

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
+use fuseloop::render::one_line;
 use fuseloop::values::{Value, ValueError};
-use fuseloop::{Array, Device, Function, Options, Signature, Style, Times, files, print};
+use fuseloop::{Array, Device, Function, Options, Signature, Times, files, json, print};
 
 use crate::arguments;
-use crate::failure::Failure;
+use crate::failure::{Failure, Format};
 
 /// Compiles a function and runs it.
 #[derive(Debug, clap::Args)]
@@ -47,6 +48,9 @@ pub struct Arguments {
     /// Refuses to run if the arrays would take more, such as 512M or 4G [default: 80 % of what is free]
     #[arg(long, value_name = "BYTES", value_parser = arguments::bytes)]
     max_memory: Option<u64>,
+    /// For whom results, times and errors are written
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
 }
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
@@ -59,8 +63,8 @@ enum DeviceName {
 }
 
 /// Runs the command.
-pub fn run(arguments: &Arguments, style: Style, stdout: &mut impl Write) -> Result<(), Failure> {
-    let program = arguments::program(&arguments.file, style)?;
+pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure> {
+    let program = arguments::program(&arguments.file)?;
     let function = match &arguments.function {
         Some(name) => program.function(name).map_err(Failure::usage)?,
         None => program.main().map_err(|e| {
@@ -79,15 +83,25 @@ pub fn run(arguments: &Arguments, style: Style, stdout: &mut impl Write) -> Resu
         threads: arguments.threads.map_or(0, usize::from),
         max_memory,
     };
-    let (results, times, call) = compute(&function, &options, &values, arguments.seed, style)?;
-    if arguments.time {
-        report_times(times, call);
+    let (results, times, call) = compute(&function, &options, &values, arguments.seed)?;
+    match arguments.format {
+        Format::Json => writeln!(stdout, "{}", json::times(times, call))?,
+        Format::Text if arguments.time => report_times(times, call),
+        Format::Text => {}
     }
     for (slot, result) in signature.results.iter().zip(&results) {
-        match paths.get(slot.name.as_str()) {
-            Some(path) => files::npy::write(path, result.as_ref())
-                .map_err(|e| Failure::wrong(format!("{}: {e}", path.display())))?,
-            None => {
+        let path = paths.get(slot.name.as_str());
+        if let Some(path) = path {
+            let failed = |e| Failure::wrong(format!("{}: {e}", one_line(&path.display().to_string())));
+            files::npy::write(path, result.as_ref()).map_err(failed)?;
+        }
+        match (arguments.format, path) {
+            (Format::Json, path) => {
+                let path = path.map(|path| path.display().to_string());
+                writeln!(stdout, "{}", json::result(&slot.name, result.as_ref(), path.as_deref()))?;
+            }
+            (Format::Text, Some(_)) => {}
+            (Format::Text, None) => {
                 let text = print::to_text(result.as_ref());
                 let gap = if text.contains('\n') { '\n' } else { ' ' };
                 match signature.results.len() {
@@ -106,9 +120,8 @@ fn compute(
     options: &Options,
     values: &[Value],
     seed: u64,
-    style: Style,
 ) -> Result<(Vec<Array>, Times, Duration), Failure> {
-    let kernel = function.compile(options).map_err(Failure::wrong)?;
+    let kernel = function.compile(options)?;
     // The kernel counts all its arrays when it is called. By then the arguments are in memory.
     let needed: u128 = values.iter().map(|v| v.bytes() as u128).sum();
     if let Some(limit) = options.max_memory.filter(|limit| needed > u128::from(*limit)) {
@@ -122,7 +135,7 @@ fn compute(
     }
     let inputs: Vec<_> = inputs.iter().map(Array::as_ref).collect();
     let start = Instant::now();
-    let results = kernel.call(&inputs).map_err(|e| Failure::Drawn(e.render(style)))?;
+    let results = kernel.call(&inputs)?;
     Ok((results, kernel.times(), start.elapsed()))
 }
 

@@ -8,6 +8,17 @@ use crate::ast::Span;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Code(pub u16);
 
+/// Declares the codes of a room, each with its title, and `ALL` of them by number.
+#[macro_export]
+macro_rules! codes {
+    ($($name:ident = $number:literal, $title:literal;)*) => {
+        $(#[doc = concat!($title, ".")] pub const $name: $crate::Code = $crate::Code($number);)*
+
+        /// Every code of this room with its title, by number.
+        pub const ALL: &[($crate::Code, &str)] = &[$(($name, $title)),*];
+    };
+}
+
 impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "E{:04}", self.0)
@@ -27,6 +38,17 @@ pub struct Diagnostic {
     pub notes: Vec<String>,
     /// What to do about it, where that is known.
     pub help: Option<String>,
+    /// An edit that does it, where one will.
+    pub suggestion: Option<Suggestion>,
+}
+
+/// An edit of the source that mends an error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Suggestion {
+    /// What to replace; empty to insert.
+    pub span: Span,
+    /// What to put there.
+    pub replacement: String,
 }
 
 /// A place in the source with a word on its part in the error.
@@ -42,7 +64,7 @@ impl Diagnostic {
     /// An error at one place.
     pub fn new(code: Code, span: Span, message: impl Into<String>) -> Diagnostic {
         let labels = vec![Label { span, text: String::new() }];
-        Diagnostic { code, message: message.into(), labels, notes: vec![], help: None }
+        Diagnostic { code, message: message.into(), labels, notes: vec![], help: None, suggestion: None }
     }
 
     /// With a word on the first place.
@@ -63,9 +85,15 @@ impl Diagnostic {
         self
     }
 
-    /// With a suggestion.
+    /// With a hint.
     pub fn help(mut self, text: impl Into<String>) -> Diagnostic {
         self.help = Some(text.into());
+        self
+    }
+
+    /// With an edit that mends it.
+    pub fn suggest(mut self, span: Span, replacement: impl Into<String>) -> Diagnostic {
+        self.suggestion = Some(Suggestion { span, replacement: replacement.into() });
         self
     }
 }

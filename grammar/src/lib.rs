@@ -14,7 +14,7 @@ mod read;
 mod report;
 mod slips;
 
-pub use diagnostic::{Code, Diagnostic, Label};
+pub use diagnostic::{Code, Diagnostic, Label, Suggestion};
 pub use read::parse;
 
 /// How deep an expression may be, counted in operators, calls and parentheses: what follows the parser may recurse.

@@ -6,3 +6,4 @@
 pub mod corpus;
 pub mod engines;
 pub mod generate;
+pub mod page;

@@ -1,42 +1,61 @@
-//! The programs of the documentation: each block checks, or gives the error that it names.
+//! The documentation means what it says: its programs check or give the errors that they name, every error has its
+//! page, and what a page's error suggests mends its example.
+//!
+//! `UPDATE_DOCS=1` rewrites the generated list of errors.
 
-use std::fmt::Write;
+use std::path::Path;
 
-/// Blocks of a page headed by three backquotes and `fl`, with the error that each must give.
-fn blocks(page: &str) -> Vec<(usize, Option<String>, String)> {
-    let mut found = vec![];
-    let mut open: Option<(usize, Option<String>, String)> = None;
-    for (number, line) in page.lines().enumerate() {
-        match (&mut open, line.strip_prefix("```")) {
-            (None, Some(head)) => {
-                let mut words = head.split_whitespace();
-                let error = match (words.next(), words.next(), words.next()) {
-                    (Some("fl"), Some("error"), code) => code.map(str::to_string),
-                    (Some("fl"), ..) => None,
-                    _ => Some("other".into()),
-                };
-                open = Some((number + 1, error, String::new()));
-            }
-            (Some(_), Some(_)) => found.extend(open.take()),
-            (Some((_, _, text)), None) => writeln!(text, "{line}").unwrap(),
-            (None, None) => {}
-        }
-    }
-    found.retain(|(_, error, _)| error.as_deref() != Some("other"));
-    found
+use fuseloop::errors;
+use tests::page::blocks;
+
+/// Codes whose page has no example: nothing that a user writes should give them.
+const NO_EXAMPLE: &[u16] = &[299];
+
+fn assert_no_faults(faults: &[String]) {
+    assert!(faults.is_empty(), "\n{}\n", faults.join("\n\n"));
 }
 
 #[test]
 fn programs_of_the_language_reference_mean_what_it_says() {
-    let page = include_str!("../../docs/language.md");
-    let blocks = blocks(page);
+    let blocks = blocks(include_str!("../../docs/language.md"));
     assert!(blocks.len() > 8, "the page has its programs");
-    for (line, error, source) in blocks {
-        let file = grammar::parse(&source).unwrap_or_else(|e| panic!("line {line}: {e:?}"));
-        let found = match compiler::check::check_all(&file) {
-            Ok(_) => None,
-            Err(errors) => Some(errors[0].code.to_string()),
-        };
-        assert_eq!(found, error, "the block at line {line}");
+    assert_no_faults(&blocks.iter().filter_map(|block| block.fault()).collect::<Vec<_>>());
+}
+
+#[test]
+fn every_error_has_a_page_whose_examples_give_it() {
+    let mut faults = vec![];
+    for entry in errors::all() {
+        let code = entry.code.to_string();
+        let title = format!("# {code}: {}", entry.title);
+        if entry.page.lines().next() != Some(&*title) {
+            faults.push(format!("docs/errors/{code}.md does not begin with `{title}`"));
+            continue;
+        }
+        let blocks = blocks(entry.page);
+        let wrong = blocks.iter().filter(|block| block.error.is_some()).count();
+        if !NO_EXAMPLE.contains(&entry.code.0) {
+            let own = blocks.first().is_some_and(|block| block.error.as_ref() == Some(&code));
+            if !own || wrong == blocks.len() {
+                faults.push(format!("{code}: a page has an example of its error, then one that is right"));
+            }
+        }
+        faults.extend(blocks.iter().filter_map(|block| Some(format!("{code}, {}", block.fault()?))));
     }
+    let numbers: Vec<u16> = errors::all().map(|entry| entry.code.0).collect();
+    assert!(numbers.is_sorted_by(|a, b| a < b), "a number stands for one error: {numbers:?}");
+    let stray = errors::pages().filter(|page| !numbers.contains(page));
+    faults.extend(stray.map(|page| format!("docs/errors/E{page:04}.md is the page of no error")));
+    assert!(numbers.len() >= 60, "there are {} errors", numbers.len());
+    assert_no_faults(&faults);
+}
+
+#[test]
+fn the_list_of_errors_is_up_to_date() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/errors/README.md");
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(&path, errors::index()).expect("the list can be written");
+    }
+    let list = std::fs::read_to_string(path).unwrap_or_default();
+    assert_eq!(list, errors::index(), "`UPDATE_DOCS=1 cargo test -p tests --test docs` rewrites it");
 }

@@ -128,8 +128,56 @@ pub struct Requirement {
     pub left_is: String,
     /// What the right side is, in the user's words.
     pub right_is: String,
+    /// What asks for it.
+    pub purpose: Purpose,
     /// The source that asks for it.
     pub origin: Origin,
+}
+
+/// What asks for a [`Requirement`]: a call that does not meet it has made another mistake.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Purpose {
+    /// Lengths that go together.
+    #[default]
+    Lengths,
+    /// A parameter's type.
+    Declared,
+    /// A length that the program works out and that cannot be negative.
+    Length,
+    /// The ends of a slice.
+    Slice,
+    /// The subscripts of an access.
+    Access,
+    /// A reduction that has no answer for no element.
+    Elements,
+    /// A condition on a scalar parameter that must not wrap.
+    Scalar,
+}
+
+impl Purpose {
+    /// All of them.
+    pub const ALL: [Purpose; 7] = [
+        Purpose::Lengths,
+        Purpose::Declared,
+        Purpose::Length,
+        Purpose::Slice,
+        Purpose::Access,
+        Purpose::Elements,
+        Purpose::Scalar,
+    ];
+
+    /// Its name in the text of a program.
+    pub fn name(self) -> &'static str {
+        match self {
+            Purpose::Lengths => "lengths",
+            Purpose::Declared => "declared",
+            Purpose::Length => "length",
+            Purpose::Slice => "slice",
+            Purpose::Access => "access",
+            Purpose::Elements => "elements",
+            Purpose::Scalar => "scalar",
+        }
+    }
 }
 
 /// How the sides of a [`Requirement`] compare.

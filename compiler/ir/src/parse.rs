@@ -13,7 +13,8 @@ use cranelift_entity::EntityRef;
 use logos::Logos;
 
 use crate::nest::{
-    Buffer, BufferId, FunctionId, IndexId, Program, Relation, Requirement, Role, Site, SiteId, Symbol, SymbolSource,
+    Buffer, BufferId, FunctionId, IndexId, Program, Purpose, Relation, Requirement, Role, Site, SiteId, Symbol,
+    SymbolSource,
 };
 use crate::size::Atom;
 use crate::verify::MAX_DEPTH;
@@ -369,9 +370,15 @@ impl<'s> Parser<'s> {
         let left_is = self.text()?;
         self.mark(",")?;
         let right_is = self.text()?;
+        let mut purpose = Purpose::default();
+        if self.take_word("for") {
+            let known = Purpose::ALL.into_iter().find(|p| self.take_word(p.name()));
+            purpose = known.ok_or_else(|| self.error("a purpose is expected"))?;
+        }
         self.word("at")?;
         let origin = self.origin()?;
-        self.program.requires.push(Requirement { left, relation, right, unless_empty, left_is, right_is, origin });
+        let requirement = Requirement { left, relation, right, unless_empty, left_is, right_is, purpose, origin };
+        self.program.requires.push(requirement);
         Ok(())
     }
 

@@ -10,7 +10,7 @@ use cranelift_entity::{EntityRef, PrimaryMap};
 use crate::build::{Values, op_dtype};
 use crate::nest::{
     Block, Buffer, BufferId, Contraction, Extent, Function, Index, IndexId, Kernel, Loop, LoopKind, Op, Program,
-    Relation, Requirement, Role, Statement, Subscript, SymbolSource, ValueId,
+    Purpose, Relation, Requirement, Role, Statement, Subscript, SymbolSource, ValueId,
 };
 use crate::visit::bound_indices;
 use crate::{Affine, Dtype, Origin, Scalar, Size};
@@ -192,7 +192,11 @@ impl<'a> Printer<'a> {
         if !r.unless_empty.is_empty() {
             let _ = write!(text, " unless empty({})", list(&r.unless_empty, |s| self.size(s)));
         }
-        let _ = write!(text, " as {}, {}{}", quoted(&r.left_is), quoted(&r.right_is), origins(&[r.origin]));
+        let _ = write!(text, " as {}, {}", quoted(&r.left_is), quoted(&r.right_is));
+        if r.purpose != Purpose::default() {
+            let _ = write!(text, " for {}", r.purpose.name());
+        }
+        text += &origins(&[r.origin]);
         text
     }
 

@@ -2,8 +2,8 @@
 
 use ir::build::Builder;
 use ir::nest::{
-    Buffer, BufferId, Extent, FunctionId, IndexId, LoopKind, Op, Program, Prologue, Relation, Requirement, Role, Site,
-    SiteId, Statement, Subscript, Symbol, SymbolSource, ValueId,
+    Buffer, BufferId, Extent, FunctionId, IndexId, LoopKind, Op, Program, Prologue, Purpose, Relation, Requirement,
+    Role, Site, SiteId, Statement, Subscript, Symbol, SymbolSource, ValueId,
 };
 use ir::rewrite::renumber;
 use ir::{
@@ -81,6 +81,7 @@ fn declare(c: &mut Choices<'_>) -> Program {
         unless_empty: (0..c.below(3)).map(|_| c.size(1)).collect(),
         left_is: c.of(&NAMES).into(),
         right_is: c.of(&NAMES).into(),
+        purpose: c.of(&Purpose::ALL),
         origin: c.origin(),
     });
     let mut builder = Builder::new(&mut program);

@@ -3,7 +3,7 @@
 use grammar::Diagnostic;
 use grammar::ast::{self, Item, Span};
 use ir::checked::{ExprId, IndexId, Kind, Subscript, Type};
-use ir::nest::{Relation, Requirement};
+use ir::nest::{Purpose, Relation, Requirement};
 use ir::{Affine, Dtype, Size};
 
 use super::bounds::Record;
@@ -212,6 +212,7 @@ impl Checker<'_> {
             unless_empty: vec![],
             left_is: left_is.to_string(),
             right_is: right_is.to_string(),
+            purpose: Purpose::Slice,
             origin: origin(span),
         });
         Some(())

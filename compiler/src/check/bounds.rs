@@ -8,7 +8,7 @@
 use grammar::Diagnostic;
 use grammar::ast::Span;
 use ir::checked::{Checked, ExprId, Extent, GuardId, IndexId, Kind};
-use ir::nest::{Relation, Requirement, Site};
+use ir::nest::{Purpose, Relation, Requirement, Site};
 use ir::size::Atom;
 use ir::{Affine, Size, SymbolId, UnaryOp};
 
@@ -155,6 +155,7 @@ impl Checker<'_> {
                 unless_empty: void.clone(),
                 left_is: "zero".into(),
                 right_is: format!("the least subscript of {what}"),
+                purpose: Purpose::Access,
                 origin: origin(record.span),
             });
         }
@@ -166,6 +167,7 @@ impl Checker<'_> {
                 unless_empty: void,
                 left_is: "the elements that this access needs".into(),
                 right_is: what,
+                purpose: Purpose::Access,
                 origin: origin(record.span),
             });
         }
@@ -312,6 +314,7 @@ impl Checker<'_> {
                 unless_empty: vec![],
                 left_is: left_is.to_string(),
                 right_is: right_is.to_string(),
+                purpose: Purpose::Scalar,
                 origin: origin(span),
             });
         }

@@ -3,7 +3,7 @@
 use grammar::Diagnostic;
 use grammar::ast::{self, ExprKind, Span};
 use ir::checked::{ExprId, Kind, Type};
-use ir::nest::{Relation, Requirement};
+use ir::nest::{Purpose, Relation, Requirement};
 use ir::{Affine, BinaryOp, CompareOp, Dtype, MathFn, ReduceOp, Scalar, Size, UnaryOp};
 
 use super::expr::Use;
@@ -458,6 +458,7 @@ impl Checker<'_> {
                     unless_empty: vec![],
                     left_is: "zero".into(),
                     right_is: what.to_string(),
+                    purpose: Purpose::Length,
                     origin: origin(span),
                 });
                 Some(())

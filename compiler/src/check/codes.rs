@@ -1,16 +1,6 @@
 //! The checker's error codes. A code never changes its meaning.
 
-use grammar::Code;
-
-macro_rules! codes {
-    ($($name:ident = $number:literal, $title:literal;)*) => {
-        $(#[doc = $title] pub const $name: Code = Code($number);)*
-        /// Every code of the checker with its title.
-        pub const ALL: &[(Code, &str)] = &[$(($name, $title)),*];
-    };
-}
-
-codes! {
+grammar::codes! {
     NOT_YET = 100, "part of the language that this version does not take yet";
     UNKNOWN_NAME = 101, "unknown name";
     UNKNOWN_FUNCTION = 102, "unknown function";

@@ -3,7 +3,7 @@
 use grammar::Diagnostic;
 use grammar::ast::Span;
 use ir::checked::{Checked, ExprId, Extent, IndexId, Kind};
-use ir::nest::{Relation, Requirement};
+use ir::nest::{Purpose, Relation, Requirement};
 use ir::{BinaryOp, ReduceOp, Scalar, Size};
 
 use super::{Checker, codes};
@@ -74,6 +74,7 @@ impl Checker<'_> {
                 unless_empty: vec![],
                 left_is: "one".into(),
                 right_is: format!("the number of elements that `{op}` looks at"),
+                purpose: Purpose::Elements,
                 origin,
             });
         }

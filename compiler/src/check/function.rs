@@ -6,7 +6,7 @@
 use grammar::Diagnostic;
 use grammar::ast::{self, ExprKind, Results, Span, Target};
 use ir::checked::{Checked, ExprId, Kind, Param, Type};
-use ir::nest::{Relation, Requirement, Symbol, SymbolSource};
+use ir::nest::{Purpose, Relation, Requirement, Symbol, SymbolSource};
 use ir::{Dtype, Size};
 
 use super::expr::element_type;
@@ -116,6 +116,7 @@ impl<'a> Checker<'a> {
                 unless_empty: vec![],
                 left_is: format!("axis {axis} of `{param}`"),
                 right_is: "its declared size".into(),
+                purpose: Purpose::Declared,
                 origin: origin(self.ast(dim).span),
             });
         }

@@ -40,7 +40,7 @@ use cranelift_entity::{PrimaryMap, SecondaryMap};
 use grammar::Diagnostic;
 use grammar::ast::{self, File, Span};
 use ir::checked::{Checked, ExprId, GuardId, IndexId};
-use ir::nest::{Relation, Requirement};
+use ir::nest::{Purpose, Relation, Requirement};
 use ir::{Origin, Size};
 
 pub use signature::{Signature, Slot};
@@ -279,6 +279,7 @@ impl<'a> Checker<'a> {
             unless_empty: vec![],
             left_is,
             right_is,
+            purpose: Purpose::Lengths,
             origin: origin(span),
         });
         let simple = |s: &Size| s.as_constant().is_some() || s.as_symbol().is_some();

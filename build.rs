@@ -1,0 +1,23 @@
+//! Lists the pages of `docs/errors`, so that the library carries them: one line for each file, nothing to keep in step.
+
+use std::fmt::Write;
+use std::path::Path;
+
+fn main() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/errors");
+    println!("cargo::rerun-if-changed={}", folder.display());
+    let entries = std::fs::read_dir(&folder).expect("docs/errors is there");
+    let mut pages: Vec<(u16, String)> = entries
+        .filter_map(|entry| entry.expect("docs/errors is readable").file_name().into_string().ok())
+        .filter_map(|name| Some((name.strip_prefix('E')?.strip_suffix(".md")?.parse().ok()?, name)))
+        .collect();
+    pages.sort();
+    let mut table = "&[\n".to_owned();
+    for (number, name) in pages {
+        let path = folder.join(name);
+        writeln!(table, "    ({number}, include_str!({path:?})),").expect("a string takes any text");
+    }
+    table += "]\n";
+    let to = Path::new(&std::env::var("OUT_DIR").expect("cargo says where to")).join("pages.rs");
+    std::fs::write(to, table).expect("the build folder can be written to");
+}

@@ -1,0 +1,106 @@
+//! The index of errors: each code with its title and the page that explains it, as `fuseloop help E0123` shows it.
+//!
+//! ```
+//! let entry = fuseloop::errors::find("e115").unwrap();
+//! assert_eq!(entry.code.to_string(), "E0115");
+//! assert!(entry.page.starts_with("# E0115: "));
+//! ```
+
+use std::fmt;
+
+use grammar::Code;
+
+use crate::error::codes;
+
+/// A kind of error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its code.
+    pub code: Code,
+    /// What it is, in a few words.
+    pub title: &'static str,
+    /// What it means and how to mend it, in Markdown.
+    pub page: &'static str,
+}
+
+/// A text that is no code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownCode {
+    /// What was asked for.
+    pub text: String,
+    /// The code nearest to it, if it is a number at all.
+    pub nearest: Option<Entry>,
+}
+
+/// The tables of codes, in the order of their numbers.
+const TABLES: &[&[(Code, &str)]] = &[grammar::codes::ALL, compiler::check::codes::ALL, codes::ALL];
+
+/// Page by number.
+const PAGES: &[(u16, &str)] = include!(concat!(env!("OUT_DIR"), "/pages.rs"));
+
+/// Every code, by number.
+pub fn all() -> impl Iterator<Item = Entry> {
+    TABLES.iter().copied().flatten().map(|(code, title)| {
+        let page = PAGES.binary_search_by_key(&code.0, |(number, _)| *number).map_or("", |k| PAGES[k].1);
+        Entry { code: *code, title, page }
+    })
+}
+
+/// The numbers that have a page, whether or not there is a code of that number.
+pub fn pages() -> impl Iterator<Item = u16> {
+    PAGES.iter().map(|(number, _)| *number)
+}
+
+/// The entry of a code as somebody types it: `E0123`, `e123`, `123`.
+pub fn find(text: &str) -> Result<Entry, UnknownCode> {
+    let digits = text.strip_prefix(['E', 'e']).unwrap_or(text);
+    let number: Option<u16> = digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().ok()).flatten();
+    match number.and_then(|number| all().find(|entry| entry.code.0 == number)) {
+        Some(entry) => Ok(entry),
+        None => Err(UnknownCode {
+            text: text.to_owned(),
+            nearest: number.and_then(|number| all().min_by_key(|entry| entry.code.0.abs_diff(number))),
+        }),
+    }
+}
+
+/// Whether a text looks like a code, rather than a word.
+pub fn is_code(text: &str) -> bool {
+    let digits = text.strip_prefix(['E', 'e']).unwrap_or(text);
+    !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
+}
+
+/// The list of all codes, as `docs/errors/README.md` has it.
+pub fn index() -> String {
+    let mut text = "# Errors\n\nEach error has a code that never changes its meaning. `fuseloop help E0101` shows the page of one; \
+                    every example on a page is run by the tests.\n"
+        .to_owned();
+    let mut group = "";
+    for Entry { code, title, .. } in all() {
+        let of = match code.0 {
+            ..100 => "Reading a program",
+            100..200 => "Checking a program",
+            200..300 => "Compiling, calling, running",
+            300..400 => "Array files",
+            _ => "The command",
+        };
+        if group != of {
+            group = of;
+            text += &format!("\n## {of}\n\n");
+        }
+        text += &format!("- [{code}]({code}.md) {title}\n");
+    }
+    text
+}
+
+impl fmt::Display for UnknownCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "there is no error `{}`", self.text)?;
+        match self.nearest {
+            Some(entry) => write!(f, "; the nearest is {}: {}", entry.code, entry.title),
+            None => f.write_str("; a code is written E0101"),
+        }
+    }
+}
+
+impl std::error::Error for UnknownCode {}
