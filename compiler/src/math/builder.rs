@@ -154,15 +154,19 @@ pub(super) struct Value<'b> {
 }
 
 impl<'b> Value<'b> {
-    /// The float type of the function.
+    /// This value's float type, or that of which it holds the bits; the function's of any other.
     pub(super) fn float(self) -> Float {
-        self.builder.float
+        match self.dtype {
+            Dtype::F32 | Dtype::I32 => Float::F32,
+            Dtype::F64 | Dtype::U64 => Float::F64,
+            _ => self.builder.float,
+        }
     }
 
-    /// A constant of this value's float type, or the function's if this is none.
+    /// A constant of this value's float type.
     #[expect(clippy::cast_possible_truncation, reason = "constants are given as f64 and rounded to the type")]
     pub(super) fn real(self, x: f64) -> Value<'b> {
-        self.builder.constant(match Float::of(self.dtype).unwrap_or(self.float()) {
+        self.builder.constant(match self.float() {
             Float::F32 => Scalar::F32(x as f32),
             Float::F64 => Scalar::F64(x),
         })
@@ -206,6 +210,11 @@ impl<'b> Value<'b> {
 
     pub(super) fn floor(self) -> Value<'b> {
         self.unary(UnaryOp::Floor)
+    }
+
+    /// Of a `bool`.
+    pub(super) fn not(self) -> Value<'b> {
+        self.unary(UnaryOp::Not)
     }
 
     /// The lesser; NaN if either is.

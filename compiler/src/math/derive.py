@@ -271,6 +271,53 @@ def gelu():
     emit("NORMAL_TAIL_C", "c of NORMAL_TAIL.", [(fit[2], None) for fit in fits])
 
 
+def emit_f64(name, doc, fit):
+    """Prints coefficients that only `f64` arithmetic uses, in both types' functions."""
+    print(f"/// {doc} Error 2^{float(mp.log(fit[1], 2)):.1f}.")
+    print(f"pub(super) const {name}: &[f64] = &[{', '.join(literal(c, F64) for c in fit[0])}];\n")
+
+
+def inverse():
+    for name, f, limit, terms in (
+        ("ASIN", mp.asin, 0.5, (5, 13)),
+        ("ATAN", mp.atan, 1.01, (9, 19)),
+        ("ASINH", mp.asinh, 0.5, (5, 12)),
+        ("ATANH", mp.atanh, 0.1717, (3, 7)),
+    ):
+        word = name.lower()
+        fits = [odd_fit(f, 1, n, limit, bits) for n, bits in zip(terms, (F32, F64))]
+        emit(name, f"({word} x - x) / x^3 in powers of x^2, for |x| <= {limit}.", fits)
+
+    def root(degree, bits):
+        return rounded_fit(range(degree + 1), lambda m: m ** (-mp.mpf(1) / 3), lambda m: mp.cbrt(m), 1, 2, bits)
+
+    emit("INVERSE_CBRT", "1 / cbrt(m) in powers of m, for 1 <= m <= 2.", [root(4, F32), root(6, F64)])
+    emit("CBRT_2", "cbrt(2).", [(mp.cbrt(2), None), (mp.cbrt(2), None)])
+
+
+def power():
+    unit = 2 / mp.log(2)
+
+    def per_s(s):
+        return unit * (mp.atanh(s) / s if s else 1)
+
+    fit = rounded_fit(range(0, 12, 2), per_s, lambda s: 1 / per_s(s), 1e-5, 0.1717, F64)
+    emit_f64("POW_LOG2", "2 atanh(s) / (s log 2) in powers of s^2, for |s| <= 0.1717; `f32` only.", fit)
+    fit = rounded_fit(range(1, 8), lambda r: mp.mpf(2) ** r - 1, lambda r: mp.mpf(2) ** -r, -0.5, 0.5, F64)
+    emit_f64("POW_EXP2", "(2^r - 1) / r in powers of r, for |r| <= 1/2; `f32` only.", fit)
+
+    def tail(z):
+        # The series itself: a difference would lose all digits near 0.
+        return mp.nsum(lambda k: z**k / (2 * k + 7), [0, mp.inf])
+
+    fit = rounded_fit(range(7), tail, lambda z: z**3, 1e-7, mp.mpf("0.0295"), F64)
+    emit_f64("POW_LOG_TAIL", "(atanh(s) / s - 1 - z / 3 - z^2 / 5) / z^3 in powers of z = s^2, for |s| <= 0.1717; the error is that of atanh(s) / s.", fit)
+    fit = rounded_fit(range(2, 12), lambda r: mp.mpf(2) ** r - 1 - r * mp.log(2), lambda r: mp.mpf(2) ** -r, -0.5, 0.5, F64)
+    emit_f64("POW_EXP2_BEND", "(2^r - 1 - r log 2) / r^2 in powers of r, for |r| <= 1/2.", fit)
+    emit_constant("THIRD", "1 / 3.", mp.mpf(1) / 3, 2)
+    emit_constant("FIFTH", "1 / 5.", mp.mpf(1) / 5, 2)
+
+
 def main():
     print("//! Constants of the expansions, made by `derive.py`, which says how. Do not edit.\n")
     print('#![expect(clippy::approx_constant, reason = "the literals are the constants, rounded to each float type")]\n')
@@ -281,6 +328,8 @@ def main():
     trigonometry()
     error_function()
     gelu()
+    inverse()
+    power()
 
 
 if __name__ == "__main__":

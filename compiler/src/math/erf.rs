@@ -24,7 +24,7 @@ const TAIL_LIMIT: PerFloat<f64> = PerFloat { f32: 14.5, f64: 39.0 };
 /// The tail is e^(-a^2 / 2) times a slow function of a, a polynomial in u = a / (1 + k a) (in that form Shepherd and
 /// Laframboise, "Chebyshev approximation of (1 + 2x) exp(x^2) erfc x", 1981). The square is exact in two parts, because e^x
 /// would magnify its rounding. At minus infinity the result is the limit, -0.
-pub(super) fn gelu(x: Value) -> Value {
+pub(super) fn gelu<'b>(x: Value<'b>) -> Value<'b> {
     let float = x.float();
     let a = x.abs().at_most(TAIL_LIMIT.of(float));
     let k = NORMAL_TAIL_K.of(float);
@@ -33,12 +33,16 @@ pub(super) fn gelu(x: Value) -> Value {
     // What rounding took from d and u: 1 / d is 1 - k u.
     let d_lo = a.fma(k, x.real(1.0) - d);
     let u_lo = u.fma(-d_lo, u.fma(-d, a)) * u.fma(-k, 1.0);
-    // The last step of the polynomial, and what its rounding took.
+    // The last two steps of the polynomial, and what their rounding took.
     let v = u - NORMAL_TAIL_C.of(float);
-    let (first, others) = (NORMAL_TAIL.of(float)[0], &NORMAL_TAIL.of(float)[1..]);
-    let others = v.polynomial(others);
-    let g = v.fma(others, first);
-    let g_lo = v.fma(others, x.real(first) - g);
+    let step = |sum: Value<'b>, c: f64| {
+        let next = v.fma(sum, c);
+        (next, v.fma(sum, v.real(c) - next))
+    };
+    let c = NORMAL_TAIL.of(float);
+    let (others, others_lo) = step(v.polynomial(&c[2..]), c[1]);
+    let (g, g_lo) = step(others, c[0]);
+    let g_lo = v.fma(others_lo, g_lo);
     let slow = u * g;
     // The derivative of u g by u is nearly g + u others.
     let slow_lo = u.fma(g_lo, u_lo.fma(u.fma(others, g), u.fma(g, -slow)));

@@ -48,14 +48,9 @@ pub(super) fn expm1(x: Value) -> Value {
     k.eq(0.0).select(e.slope() * x, far)
 }
 
-/// 1 / (1 + e^-x), from e^-|x| alone so that nothing overflows: that is e^x / (1 + e^x) below zero.
+/// 1 / (1 + e^-x)
 pub(super) fn sigmoid(x: Value) -> Value {
-    let Scaled { e, half, other_half } = scaled((-x.abs()).at_least(LEAST.of(x.float())));
-    let power = e.whole() * half;
-    let one = x.real(1.0);
-    let negative = x.lt(0.0);
-    // The second factor of 2^k comes last, where it rounds a denormal result once.
-    negative.select(power, one) / power.fma(other_half, one) * negative.select(other_half, one)
+    gated(x.real(1.0), x, None)
 }
 
 /// x / (1 + e^-x), at minus infinity the limit -0.
@@ -88,10 +83,10 @@ pub(super) fn gelu_tanh(x: Value) -> Value {
     gated(x, w, Some(w_lo))
 }
 
-/// x / (1 + e^-w) for w, or w + `w_lo`, of the sign of x, and not far below where e^w is 0. As the sigmoid, but with
-/// the rounding of the exponent's remainder kept, because more roundings follow.
+/// x / (1 + e^-w) for w or w + `w_lo`, from e^-|w| alone so that nothing overflows: that is x e^w / (1 + e^w) below zero.
+/// The rounding of the exponent's remainder is kept, because more roundings follow.
 fn gated<'b>(x: Value<'b>, w: Value<'b>, w_lo: Option<Value<'b>>) -> Value<'b> {
-    let negative = x.lt(0.0);
+    let negative = w.lt(0.0);
     let w = (-w.abs()).at_least(PerFloat { f32: -150.0, f64: -1100.0 }.of(w.float()));
     let Fine { r, bend, half, other_half } = fine(w, w_lo.map(|lo| negative.select(lo, -lo)));
     let whole = r + bend + 1.0;
@@ -150,7 +145,7 @@ pub(super) fn fine<'b>(x: Value<'b>, x_lo: Option<Value<'b>>) -> Fine<'b> {
 }
 
 /// Two factors of 2^k from k + 2 bias in low bits: the first takes the floor of half of k, the second what is left.
-fn powers(bits: Value) -> (Value, Value) {
+pub(super) fn powers(bits: Value) -> (Value, Value) {
     let fraction = i64::from(bits.float().fraction());
     let half = (bits >> 1) << fraction;
     let other_half = (bits << fraction) - half;
@@ -159,7 +154,7 @@ fn powers(bits: Value) -> (Value, Value) {
 
 /// Added to a number of moderate size, it leaves in the low bits the nearest integer plus `offset`.
 #[expect(clippy::cast_precision_loss, reason = "offsets are small")]
-fn magic(float: Float, offset: i64) -> f64 {
+pub(super) fn magic(float: Float, offset: i64) -> f64 {
     1.5 * float.integral() + offset as f64
 }
 

@@ -1,8 +1,11 @@
-//! The hyperbolic functions.
+//! The hyperbolic functions and their inverses.
+//!
+//! The inverses are odd polynomials near 0 and logarithms elsewhere, of a sum or a quotient whose rounding is kept.
 
 use super::builder::{PerFloat, Value};
-use super::coefficients::{SINH, TANH};
+use super::coefficients::{ASINH, ATANH, SINH, TANH};
 use super::exp::{Scaled, exp_normal, scaled};
+use super::log::log_of_sum;
 
 /// Below, tanh is an odd polynomial; above, it is far enough from 0 that nothing cancels in 1 - 2 t / (1 + t) with
 /// t = e^-2|x|.
@@ -40,4 +43,54 @@ fn half_exp(a: Value) -> Value {
     let most = PerFloat { f32: 90.0, f64: 711.0 }.of(a.float());
     let Scaled { e, half, other_half } = scaled(a.at_most(most));
     e.whole() * (half * 0.5) * other_half
+}
+
+/// From here on x^2 + 1 and x^2 - 1 are x^2.
+const SQUARES: PerFloat<f64> = PerFloat { f32: 16_777_216.0, f64: 9_007_199_254_740_992.0 };
+
+/// asinh x: up to a half an odd polynomial, beyond log(|x| + sqrt(x^2 + 1)).
+pub(super) fn asinh(x: Value) -> Value {
+    let a = x.abs();
+    let square = a * a;
+    let small = (square * a).fma(square.polynomial(ASINH.of(x.float())), a);
+    a.lt(0.5).select(small, log_with_root(a, 1.0)).flip_sign(x.sign_bit())
+}
+
+/// acosh x = log(x + sqrt(x^2 - 1)), NaN below 1.
+pub(super) fn acosh(x: Value) -> Value {
+    x.lt(1.0).select(x.real(f64::NAN), log_with_root(x, -1.0))
+}
+
+/// log(a + sqrt(a^2 + `one`)) for a > 0, and log(2 a) where that is all.
+fn log_with_root(a: Value, one: f64) -> Value {
+    let square = a * a;
+    let square_lo = a.fma(a, -square);
+    let sum = square + one;
+    // Either term may be the greater (Knuth's sum).
+    let second = sum - square;
+    let sum_lo = (square - (sum - second)) + (second.real(one) - second) + square_lo;
+    let root = sum.sqrt();
+    // The root may be 0, and is else far above the least number.
+    let root_lo = (root.fma(-root, sum) + sum_lo) * 0.5 / (root + a.float().least_normal());
+    let u = a + root;
+    // The root is less than a if one is below 0, else greater.
+    let (greater, lesser) = if one < 0.0 { (a, root) } else { (root, a) };
+    let c = (greater - u) + lesser + root_lo;
+    let large = a.gt(SQUARES.of(a.float()));
+    log_of_sum(large.select(a, u), large.select(a.real(0.0), c), Some(large))
+}
+
+/// Up to here atanh is an odd polynomial.
+const ATANH_SMALL: f64 = 0.1716;
+
+/// atanh x: an odd polynomial near 0, beyond log((1 + |x|) / (1 - |x|)) / 2.
+pub(super) fn atanh(x: Value) -> Value {
+    let a = x.abs();
+    let square = a * a;
+    let small = (square * a).fma(square.polynomial(ATANH.of(x.float())), a);
+    let (above, below) = (a + 1.0, -a + 1.0);
+    let (above_lo, below_lo) = (a - (above - 1.0), (-below + 1.0) - a);
+    let u = above / below;
+    let c = (u.fma(-below, above) + u.fma(-below_lo, above_lo)) / below;
+    a.lt(ATANH_SMALL).select(small, log_of_sum(u, c, None) * 0.5).flip_sign(x.sign_bit())
 }

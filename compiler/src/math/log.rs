@@ -37,14 +37,20 @@ pub(super) fn log10(x: Value) -> Value {
 
 /// log(1 + x) = log u + c / u with u = 1 + x as rounded and c what rounding took.
 pub(super) fn log1p(x: Value) -> Value {
-    let float = x.float();
     let u = x + 1.0;
     // Of 1 and x the lesser is exact behind the sum.
     let c = x.gt(1.0).select(-(u - x - 1.0), x - (u - 1.0));
-    let Parts { e, f, t } = parts(u);
-    let y = e.fma(LN_2.of(float), f + (e.fma(LN_2_LO.of(float), t) + c / u));
     // Where u is 1 the result is x, its sign included.
-    u.eq(1.0).select(x, at_the_ends(u, y))
+    u.eq(1.0).select(x, log_of_sum(u, c, None))
+}
+
+/// log(u + c) for a c that rounding took from u, and where `twice` is true log(2 u + 2 c).
+pub(super) fn log_of_sum<'b>(u: Value<'b>, c: Value<'b>, twice: Option<Value<'b>>) -> Value<'b> {
+    let float = u.float();
+    let Parts { e, f, t } = parts(u);
+    let e = twice.map_or(e, |twice| e + twice.select(u.real(1.0), u.real(0.0)));
+    let y = e.fma(LN_2.of(float), f + (e.fma(LN_2_LO.of(float), t) + c / u));
+    at_the_ends(u, y)
 }
 
 /// log(1 + e^x) = max(x, 0) + log(1 + e^-|x|)
@@ -64,19 +70,7 @@ const LEAST_M: PerFloat<f64> = PerFloat { f32: 2.0 / 3.0, f64: std::f64::consts:
 
 fn parts(x: Value) -> Parts {
     let float = x.float();
-    let (fraction, integral) = (i64::from(float.fraction()), float.integral());
-    // A denormal is scaled to a normal number first.
-    let tiny = x.lt(float.least_normal());
-    let scaled = tiny.select(x * integral, x);
-    #[expect(clippy::cast_precision_loss, reason = "exponents are small")]
-    let zero = integral + float.bias() as f64;
-    #[expect(clippy::cast_precision_loss, reason = "exponents are small")]
-    let tiny_zero = zero + fraction as f64;
-    // The exponent, biased, counts from LEAST_M; as low bits of 2^fraction it becomes a float without a conversion.
-    let least = float.bits_of(LEAST_M.of(float));
-    let bits = scaled.bits() + (float.bits_of(1.0) - least);
-    let e = ((bits >> fraction) | float.bits_of(integral)).as_float() - tiny.select(x.real(tiny_zero), x.real(zero));
-    let m = ((bits & ((1 << fraction) - 1)) + least).as_float();
+    let (e, m) = split(x, LEAST_M.of(float), true);
     let f = m - 1.0;
     let t = match float {
         Float::F32 => f * f * f.polynomial(LOG_DIRECT),
@@ -90,8 +84,31 @@ fn parts(x: Value) -> Parts {
     Parts { e, f, t }
 }
 
+/// x = 2^e m with `least_m` <= m < 2 `least_m`, for a positive finite x; it may be denormal if `any`.
+pub(super) fn split(x: Value, least_m: f64, any: bool) -> (Value, Value) {
+    let float = x.float();
+    let (fraction, integral) = (i64::from(float.fraction()), float.integral());
+    #[expect(clippy::cast_precision_loss, reason = "exponents are small")]
+    let zero = x.real(integral + float.bias() as f64);
+    let (scaled, zero) = if any {
+        // A denormal is scaled to a normal number first.
+        let tiny = x.lt(float.least_normal());
+        #[expect(clippy::cast_precision_loss, reason = "exponents are small")]
+        let tiny_zero = integral + (float.bias() + fraction) as f64;
+        (tiny.select(x * integral, x), tiny.select(x.real(tiny_zero), zero))
+    } else {
+        (x, zero)
+    };
+    // The exponent, biased, counts from `least_m`; as low bits of 2^fraction it becomes a float without a conversion.
+    let least = float.bits_of(least_m);
+    let bits = scaled.bits() + (float.bits_of(1.0) - least);
+    let e = ((bits >> fraction) | float.bits_of(integral)).as_float() - zero;
+    let m = ((bits & ((1 << fraction) - 1)) + least).as_float();
+    (e, m)
+}
+
 /// `y` where x is positive and finite; minus infinity at zeros, NaN below, infinity at infinity.
-fn at_the_ends<'b>(x: Value<'b>, y: Value<'b>) -> Value<'b> {
+pub(super) fn at_the_ends<'b>(x: Value<'b>, y: Value<'b>) -> Value<'b> {
     let infinity = x.real(f64::INFINITY);
     let below = x.eq(0.0).select(x.real(f64::NEG_INFINITY), x.real(f64::NAN));
     x.eq(infinity).select(infinity, x.gt(0.0).select(y, below))

@@ -35,7 +35,9 @@ mod erf;
 mod exp;
 mod hyperbolic;
 mod integer;
+mod inverse;
 mod log;
+mod power;
 mod simple;
 mod trig;
 
@@ -50,10 +52,10 @@ enum Body {
     Three(for<'b> fn(Value<'b>, Value<'b>, Value<'b>) -> Value<'b>),
 }
 
-/// The expansion of `math` for arguments of type `dtype`, named such as `exp.f32`; `None` if there is none yet.
+/// The expansion of `math` for arguments of type `dtype`, named such as `exp.f32`; `None` if the type has no such function.
 pub fn define(math: MathFn, dtype: Dtype) -> Option<Function> {
     let body = match Float::of(dtype) {
-        Some(_) => body(math)?,
+        Some(_) => body(math),
         None if dtype.is_int() && !dtype.is_storage() => integer::body(math)?,
         None => return None,
     };
@@ -66,8 +68,8 @@ pub fn define(math: MathFn, dtype: Dtype) -> Option<Function> {
     }))
 }
 
-fn body(math: MathFn) -> Option<Body> {
-    Some(match math {
+fn body(math: MathFn) -> Body {
+    match math {
         MathFn::Exp => Body::One(exp::exp),
         MathFn::Exp2 => Body::One(exp::exp2),
         MathFn::Expm1 => Body::One(exp::expm1),
@@ -78,14 +80,23 @@ fn body(math: MathFn) -> Option<Body> {
         MathFn::Sin => Body::One(trig::sin),
         MathFn::Cos => Body::One(trig::cos),
         MathFn::Tan => Body::One(trig::tan),
+        MathFn::Asin => Body::One(inverse::asin),
+        MathFn::Acos => Body::One(inverse::acos),
+        MathFn::Atan => Body::One(inverse::atan),
+        MathFn::Atan2 => Body::Two(inverse::atan2),
         MathFn::Sinh => Body::One(hyperbolic::sinh),
         MathFn::Cosh => Body::One(hyperbolic::cosh),
         MathFn::Tanh => Body::One(hyperbolic::tanh),
+        MathFn::Asinh => Body::One(hyperbolic::asinh),
+        MathFn::Acosh => Body::One(hyperbolic::acosh),
+        MathFn::Atanh => Body::One(hyperbolic::atanh),
         MathFn::Sigmoid => Body::One(exp::sigmoid),
         MathFn::Erf => Body::One(erf::erf),
         MathFn::Rsqrt => Body::One(simple::rsqrt),
         MathFn::Mod => Body::Two(simple::modulo),
         MathFn::FloorDiv => Body::Two(simple::floor_div),
+        MathFn::Cbrt => Body::One(power::cbrt),
+        MathFn::Pow => Body::Two(power::pow),
         MathFn::Sign => Body::One(simple::sign),
         MathFn::Clamp => Body::Three(simple::clamp),
         MathFn::Relu => Body::One(simple::relu),
@@ -93,6 +104,5 @@ fn body(math: MathFn) -> Option<Body> {
         MathFn::GeluTanh => Body::One(exp::gelu_tanh),
         MathFn::Silu => Body::One(exp::silu),
         MathFn::Softplus => Body::One(log::softplus),
-        _ => return None,
-    })
+    }
 }

@@ -77,6 +77,17 @@ FUNCTIONS = {
     "gelu_tanh": (gelu_tanh, (-60, 5), True, [(-1, 1), (-8, 3), (-22, 0)], [-20.5, -21.0]),
     "softplus": (lambda x: mp.log1p(mp.exp(x)), (-60, 10), True, [(-750, -690), (-5, 5), (-40, 40)], [-708.4, 0.5]),
 }
+FUNCTIONS |= {
+    "asin": (mp.asin, (-60, -1), True, [(-1, 1), (0.49, 0.51), (0.9, 1)], [0.5, 1 - 2.0**-50]),
+    "acos": (mp.acos, (-60, -1), True, [(-1, 1), (0.49, 0.51), (0.9, 1), (-0.51, -0.49)], [0.5, -0.5, 1 - 2.0**-50]),
+    "atan": (mp.atan, (-1074, 1023), True, [(-1, 1), (0.4, 0.45), (0, 4)], [0.41421357, 1.0, 2.414213562373095]),
+    "asinh": (mp.asinh, (-1074, 1023), True, [(-1, 1), (0.4, 0.6), (0, 10)], [0.5, 2.0**53, 2.0**511]),
+    "acosh": (mp.acosh, (0, 1023), False, [(1, 1.001), (1, 2), (1, 100)], [1 + 2.0**-50, 2.0**53, 2.0**511]),
+    "atanh": (mp.atanh, (-1074, -1), True, [(-1, 1), (0.16, 0.18), (0.99, 1)], [0.1716, 0.5, 1 - 2.0**-50]),
+    "cbrt": (lambda x: mp.sign(x) * mp.cbrt(abs(x)), (-1074, 1023), True, [(-1, 1), (1, 8)], [1.0, 2.0, 4.0, 8.0, 2.0**-1022]),
+    "pow": (mp.power,),
+    "atan2": (mp.atan2,),
+}
 TRIGONOMETRIC = {"sin", "cos", "tan"}
 
 
@@ -98,12 +109,64 @@ def arguments(name, exponents, negative, intervals, thresholds):
             yield float(-x if negative and random.random() < 0.5 else x)
 
 
+def pairs(name):
+    """Arguments of the functions of two."""
+    random.seed(name)
+    draw = PAIRS[name]
+    count = 0
+    while count < 2 * POINTS:
+        pair = draw[count % len(draw)]()
+        if all(x == x and x not in (0, float("inf"), float("-inf")) for x in pair):
+            yield pair
+            count += 1
+
+
+def anything():
+    return float(mp.ldexp(random.uniform(1, 2), random.randint(-1074, 1023)))
+
+
+def power_with(x, least, most):
+    """x and an exponent so that log2 of the power lies between the two."""
+    return x, float(random.uniform(least, most) / mp.log(x, 2)) if x != 1 else 0.0
+
+
+def near_one():
+    return 1 + random.choice((1, -0.5)) * random.randint(1, 2 ** random.randint(1, 40)) * 2.0**-52
+
+
+PAIRS = {
+    "pow": [
+        lambda: power_with(anything(), -1074, 1024),
+        lambda: power_with(near_one(), -1074, 1024),
+        lambda: power_with(random.uniform(0.5, 2), -1074, 1024),
+        lambda: power_with(random.uniform(0.5, 2), -2, 2),
+        lambda: power_with(anything(), -1076, -1020),
+        lambda: power_with(anything(), 1020, 1024),
+        lambda: (float(random.randint(2, 50)), float(random.randint(-20, 20))),
+        lambda: (from_bits(bits(2**-0.5) + random.randint(-9, 9)), random.uniform(-2000, 2000)),
+        lambda: (from_bits(bits(2**0.5) + random.randint(-9, 9)), random.uniform(-2000, 2000)),
+        lambda: (anything(), random.choice((0.5, -0.5, 1 / 3, 2.0, -1.0, 1.5, 0.25))),
+    ],
+    "atan2": [
+        lambda: (random.uniform(-1, 1), random.uniform(-1, 1)),
+        lambda: (random.choice((-1, 1)) * anything(), random.choice((-1, 1)) * anything()),
+        lambda: (x := random.choice((-1, 1)) * anything(), x * random.uniform(0.1, 10)),
+        lambda: (x := anything(), x * random.uniform(2.4, 2.43)),
+        lambda: (x := anything(), -x * random.uniform(0.41, 0.42)),
+        lambda: (x := anything(), x * random.uniform(0.999999, 1.000001)),
+        lambda: (random.randint(1, 2**20) * 2.0**-1074, random.randint(-(2**20), 2**20) * 2.0**-1074),
+        lambda: (random.uniform(0.5, 1) * 2.0**1023, random.uniform(-1, 1) * 2.0**1023),
+        lambda: (x := random.uniform(0.5, 1) * 2.0**-1000, random.uniform(0.5, 1) * 2.0 ** random.randint(-1, 74)),
+    ],
+}
+
+
 def main():
     for name, (function, *where) in FUNCTIONS.items():
         print(name)
-        for x in arguments(name, *where):
-            value, rest = rounded(function(mp.mpf(x)))
-            print(f"{bits(x):x} {bits(value):x} {rest}")
+        for x in pairs(name) if name in PAIRS else ((x,) for x in arguments(name, *where)):
+            value, rest = rounded(function(*map(mp.mpf, x)))
+            print(*(f"{bits(part):x}" for part in x), f"{bits(value):x} {rest}")
         print()
 
 

@@ -32,6 +32,15 @@ pub fn reference(math: MathFn, x: f64) -> Option<f64> {
         MathFn::Log10 => libm::log10(x),
         MathFn::Log1p => libm::log1p(x),
         MathFn::Tan => libm::tan(x),
+        MathFn::Asin => libm::asin(x),
+        MathFn::Acos => libm::acos(x),
+        MathFn::Atan => libm::atan(x),
+        MathFn::Asinh => libm::asinh(x),
+        // The library's is defined from 1 on.
+        MathFn::Acosh if x < 1.0 => f64::NAN,
+        MathFn::Acosh => libm::acosh(x),
+        MathFn::Atanh => libm::atanh(x),
+        MathFn::Cbrt => libm::cbrt(x),
         MathFn::Sinh => libm::sinh(x),
         MathFn::Cosh => libm::cosh(x),
         MathFn::Sign if x == 0.0 || x.is_nan() => x,
@@ -45,6 +54,15 @@ pub fn reference(math: MathFn, x: f64) -> Option<f64> {
         MathFn::Softplus => x.max(0.0) + libm::log1p(libm::exp(-x.abs())),
         _ => return None,
     })
+}
+
+/// The value of a function of two arguments, in `f64`.
+pub fn reference2(math: MathFn, x: f64, y: f64) -> f64 {
+    match math {
+        MathFn::Pow => libm::pow(x, y),
+        MathFn::Atan2 => libm::atan2(x, y),
+        other => panic!("{other} takes {} arguments", other.arity()),
+    }
 }
 
 /// The distance of `y` from `exact` in units in the last place of an `f32` of that size; infinite if only one is NaN, if
