@@ -21,6 +21,15 @@ impl Session {
         Session { folder }
     }
 
+    /// A session in whose folder `examples/` is to be found.
+    #[cfg(unix)]
+    fn beside_the_examples() -> Session {
+        let s = Session::new(SOURCE);
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap();
+        std::os::unix::fs::symlink(root.join("examples"), s.path("examples")).unwrap();
+        s
+    }
+
     fn command(&self, line: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_fuseloop"));
         command.args(line.split_whitespace()).current_dir(&self.folder).stdin(Stdio::null());
@@ -196,19 +205,29 @@ fn does_not_mind_a_closed_pipe() {
     assert_eq!(status.code(), Some(0));
 }
 
+/// Each example checks, and each command that its header shows runs.
 #[test]
-fn the_examples_check() {
-    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
-    let s = Session::new(SOURCE);
+#[cfg(unix)]
+fn the_examples_run_as_they_say() {
+    let s = Session::beside_the_examples();
     let mut count = 0;
-    for entry in std::fs::read_dir(examples).unwrap() {
+    for entry in std::fs::read_dir(s.path("examples")).unwrap() {
         let path = entry.unwrap().path();
-        if path.extension().is_some_and(|e| e == "fl") {
-            s.prints(&format!("check {}", path.display()));
-            count += 1;
+        if path.extension().is_none_or(|e| e != "fl") {
+            continue;
         }
+        s.prints(&format!("check {}", path.display()));
+        let source = std::fs::read_to_string(&path).unwrap();
+        let commands: Vec<&str> = source.lines().filter_map(|line| line.strip_prefix("#     fuseloop ")).collect();
+        let name = path.file_name().unwrap().to_string_lossy();
+        assert!(!commands.is_empty(), "the header of {name} shows no command");
+        for command in commands {
+            assert!(command.starts_with(&format!("run examples/{name} ")), "{command}");
+            s.prints(command);
+        }
+        count += 1;
     }
-    assert!(count > 20);
+    assert!(count > 30);
 }
 
 /// Each `$ fuseloop ...` in the README with what it shows below, and the first command.
@@ -217,8 +236,7 @@ fn the_examples_check() {
 fn the_readme_is_right() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
-    let s = Session::new(SOURCE);
-    std::os::unix::fs::symlink(root.canonicalize().unwrap().join("examples"), s.path("examples")).unwrap();
+    let s = Session::beside_the_examples();
     let (_, first) = readme.split_once("cargo run --release -p cli -- ").unwrap();
     let (command, after) = first.split_once('\n').unwrap();
     let (_, shown) = after.split_once("```text\n").unwrap();
