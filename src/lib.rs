@@ -22,6 +22,7 @@
 //! | [`Errors`], [`CompileError`], [`RunError`], [`render`] | what can go wrong, as data; the same, drawn |
 //! | [`errors`] | every kind of error, with the page that explains it |
 //! | [`Array`], [`ArrayRef`], [`ArrayMut`] | arrays that own their elements, that borrow them, that lend them to be overwritten |
+//! | [`format()`] | source text in the one style |
 //! | [`json`] | reports for programs |
 //! | [`files`], [`values`], [`print`](mod@print) | array files, arguments as text, arrays as text |
 
@@ -44,7 +45,7 @@ pub use ir::array::{ArrayError, ArrayMut, ArrayRef};
 pub use ir::nest::{Purpose, Relation};
 pub use ir::{Array, Dtype, Scalar};
 pub use kernel::{Device, Kernel, Options, Times};
-pub use program::{Errors, Function, Program, UnknownFunction};
+pub use program::{Errors, Function, Program, UnknownFunction, format};
 pub use render::{Report, Source, Style};
 
 /// The README's code is a test.

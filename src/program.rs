@@ -93,6 +93,17 @@ impl Program {
     }
 }
 
+/// The source text in the one style, which changes nothing but its layout; its errors if it does not parse.
+///
+/// ```
+/// assert_eq!(fuseloop::format("fn f(x:f32[n])=x*2 # twice")?, "fn f(x: f32[n]) = x * 2  # twice\n");
+/// # Ok::<(), fuseloop::Errors>(())
+/// ```
+pub fn format(source: impl Into<Source>) -> Result<String, Errors> {
+    let source = source.into();
+    grammar::format(&source.text).map_err(|diagnostics| Errors { source: Arc::new(source), diagnostics })
+}
+
 /// A function of a program.
 #[derive(Clone, Copy, Debug)]
 pub struct Function<'a> {

@@ -1,7 +1,7 @@
 //! The forms of arguments that clap does not know: `@FILE`, `NAME=VALUE`, byte counts, source files.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::Path;
 
 use fuseloop::render::one_line;
@@ -21,17 +21,34 @@ pub fn from_file(path: &str) -> Result<Vec<String>, Failure> {
 
 /// Parses and checks a program.
 pub fn program(path: &Path) -> Result<Program, Failure> {
-    let text = read_text(path, fuseloop::MAX_SOURCE as u64)?;
-    let source = Source { name: path.display().to_string(), text };
-    Ok(Program::parse(source)?)
+    Ok(Program::parse(source(path)?)?)
 }
 
-/// A text file of at most `limit` bytes; of an endless one no more is read.
+/// A source file.
+pub fn source(path: &Path) -> Result<Source, Failure> {
+    let text = read_text(path, fuseloop::MAX_SOURCE as u64)?;
+    Ok(Source { name: path.display().to_string(), text })
+}
+
+/// The source on standard input.
+pub fn stdin() -> Result<Source, Failure> {
+    let name = "<stdin>".to_owned();
+    let text = read(io::stdin().lock(), &name, fuseloop::MAX_SOURCE as u64)?;
+    Ok(Source { name, text })
+}
+
+/// A text file of at most `limit` bytes.
 fn read_text(path: &Path, limit: u64) -> Result<String, Failure> {
-    let failed = |e: &dyn std::fmt::Display| Failure::Wrong(format!("{}: {e}", one_line(&path.display().to_string())));
+    let name = one_line(&path.display().to_string());
+    let file = File::open(path).map_err(|e| Failure::Wrong(format!("{name}: {e}")))?;
+    read(file, &name, limit)
+}
+
+/// A text of at most `limit` bytes; of an endless one no more is read.
+fn read(from: impl Read, name: &str, limit: u64) -> Result<String, Failure> {
+    let failed = |e: &dyn std::fmt::Display| Failure::Wrong(format!("{name}: {e}"));
     let mut bytes = vec![];
-    let file = File::open(path).map_err(|e| failed(&e))?;
-    file.take(limit + 1).read_to_end(&mut bytes).map_err(|e| failed(&e))?;
+    from.take(limit + 1).read_to_end(&mut bytes).map_err(|e| failed(&e))?;
     if bytes.len() as u64 > limit {
         return Err(failed(&format_args!("the file is larger than the limit of {limit} bytes")));
     }

@@ -32,6 +32,8 @@ pub enum Failure {
     Run(RunError),
     /// Clap's own: help, version and usage errors, in its own words.
     Clap(clap::Error),
+    /// Several things are wrong, each with a program or its data.
+    Several(Vec<Failure>),
     /// Nobody reads the results any more.
     BrokenPipe,
 }
@@ -73,6 +75,7 @@ impl Failure {
             Failure::Program(errors) => errors.reports().try_for_each(|report| line(Some(errors.source()), &report)),
             Failure::Compile(e) => line(None, &e.report()),
             Failure::Run(e) => line(Some(e.source()), &e.report()),
+            Failure::Several(all) => all.iter().try_for_each(Failure::write_json),
             // Until the command line is read nobody has asked for JSON.
             Failure::Clap(_) | Failure::BrokenPipe => Ok(()),
         }
@@ -91,6 +94,7 @@ impl Failure {
             Failure::Compile(e) => writeln!(stderr, "{}", draw(&Source::from(""), &e.report(), style)),
             Failure::Run(e) => writeln!(stderr, "{}", e.render(style)),
             Failure::Clap(e) => e.print(),
+            Failure::Several(all) => all.iter().try_for_each(|failure| failure.write_text(style)),
             Failure::BrokenPipe => Ok(()),
         }
     }

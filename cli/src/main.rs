@@ -8,6 +8,7 @@
 mod arguments;
 mod check;
 mod failure;
+mod fmt;
 mod help;
 mod run;
 
@@ -37,6 +38,7 @@ struct Cli {
 enum Command {
     Run(run::Arguments),
     Check(check::Arguments),
+    Fmt(fmt::Arguments),
     Help(help::Arguments),
 }
 
@@ -55,6 +57,7 @@ fn main() -> ExitCode {
                 format = arguments.format;
                 check::run(&arguments, &mut stdout)
             }
+            Command::Fmt(arguments) => fmt::run(&arguments, &mut stdout),
             Command::Help(arguments) => help::run::<Cli>(&arguments, &mut stdout),
         }
     });

@@ -7,6 +7,7 @@ pub mod ast;
 mod builder;
 pub mod codes;
 pub mod diagnostic;
+mod format;
 mod layout;
 mod lexer;
 pub mod print;
@@ -15,6 +16,7 @@ mod report;
 mod slips;
 
 pub use diagnostic::{Code, Diagnostic, Label, Suggestion};
+pub use format::format;
 pub use read::parse;
 
 /// How deep an expression may be, counted in operators, calls and parentheses: what follows the parser may recurse.

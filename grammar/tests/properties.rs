@@ -1,4 +1,4 @@
-//! Whatever is read: no panic, and every span is a piece of the source.
+//! Whatever is read: no panic, every span is a piece of the source, and formatting changes no program.
 
 use grammar::ast::{Binder, ExprKind, File, Item, Results, Span, Target, Type};
 use proptest::prelude::*;
@@ -37,10 +37,13 @@ fn check(source: &str) {
     match grammar::parse(source) {
         Ok(file) => {
             check_file(source, &file);
-            let _ = file.to_string();
+            let formatted = grammar::format(source).unwrap();
+            assert_eq!(grammar::parse(&formatted).unwrap().to_string(), file.to_string(), "{source:?}");
+            assert_eq!(grammar::format(&formatted).unwrap(), formatted, "{source:?}");
         }
         Err(diagnostics) => {
             assert!(!diagnostics.is_empty());
+            assert_eq!(grammar::format(source).unwrap_err(), diagnostics);
             for diagnostic in diagnostics {
                 assert!(!diagnostic.message.is_empty() && !diagnostic.labels.is_empty());
                 diagnostic.labels.iter().for_each(|label| check_span(source, label.span));

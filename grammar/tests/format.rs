@@ -1,0 +1,244 @@
+//! The style, by example, and its limits. That no program changes its meaning is shown by the properties in `tests/`.
+
+use std::time::Instant;
+
+use grammar::{MAX_DEPTH, format};
+
+/// Formats `source` into what follows the arrow, and that into itself.
+#[track_caller]
+fn becomes(source: &str, formatted: &str) {
+    assert_eq!(format(source).unwrap(), formatted);
+    assert_eq!(format(formatted).unwrap(), formatted, "not stable");
+}
+
+#[track_caller]
+fn stays(source: &str) {
+    becomes(source, source);
+}
+
+#[test]
+fn spaces() {
+    becomes(
+        "fn f( x:f32 [n,m+1] ,k : i64,)->(a:f32[n],f32)=( x[:, 1 : n : 2]*-k^- 2 , ! (k==1) )",
+        "fn f(x: f32[n, m + 1], k: i64) -> (a: f32[n], f32) = (x[:, 1:n:2] * -k ^ -2, !(k == 1))\n",
+    );
+    becomes("fn f(x: f32[n]) = sum [ k<n ,l ] ( x [k] , )", "fn f(x: f32[n]) = sum[k < n, l](x[k])\n");
+    becomes(
+        "fn f(x: f32[n])=mean( x,axis=0 )@[1_0,.5,2.,1E-5]",
+        "fn f(x: f32[n]) = mean(x, axis = 0) @ [1_0, .5, 2., 1E-5]\n",
+    );
+    becomes("fn f() = (((1)))+((2,),)[0]", "fn f() = (1) + (2)[0]\n");
+    becomes("\u{feff}fn f() =\t1\r\n", "fn f() = 1\n");
+}
+
+#[test]
+fn statements_have_a_line_each() {
+    becomes(
+        "fn f(x: f32[n]) { let (a,b)=g(x); ; let y [i,j<n]=a\n\n\n\n y+b }",
+        "fn f(x: f32[n]) {\n    let (a, b) = g(x)\n    let y[i, j < n] = a\n\n    y + b\n}\n",
+    );
+    becomes("@fast @kernels( 1, )\n\nfn f() = 1", "@fast\n@kernels(1)\nfn f() = 1\n");
+}
+
+#[test]
+fn blank_lines_between_functions() {
+    stays("fn f() = 1\nfn g() = 2\n\nfn h() = 3\n");
+    becomes("\n\nfn f() = 1; fn g() {\n\n2\n\n} fn h() = 3\n\n\n", "fn f() = 1\n\nfn g() {\n    2\n}\n\nfn h() = 3\n");
+    stays("fn f() = 1\n# of g\nfn g() = 2\n# of h\n\n# more\nfn h() = 3\n");
+    becomes("fn f() {\n1\n}\n# of g\nfn g() = 2", "fn f() {\n    1\n}\n\n# of g\nfn g() = 2\n");
+    becomes(
+        "fn f() {\n1\n} # of f\n# of f too\n\nfn g() = 2",
+        "fn f() {\n    1\n}  # of f\n# of f too\n\nfn g() = 2\n",
+    );
+    becomes("", "");
+    becomes("\n\n# alone \n\n\n#: and more", "# alone\n\n#: and more\n");
+}
+
+#[test]
+fn values_too_long_for_their_line() {
+    // What fits into a line of its own has one.
+    stays(
+        "fn classify(x: f32[n, p], w1: f32[p, h], b1: f32[h], w2: f32[h, c], b2: f32[c]) -> i64[n] =
+    argmax(logits(x, w1, b1, w2, b2), axis = 1)
+",
+    );
+    // A call that does not breaks in its brackets, the innermost if each is the only thing in the others.
+    stays(
+        "fn f(x: f32[n]) {
+    let first = clamp(
+        the_first_of_all_the_arguments_of_this_function,
+        the_second_of_all_the_arguments_of_this_function,
+        axis = 1,
+    )
+    let second = relu(sum[z, u, v](
+        weights_of_the_first_layer[n, z, i + u, j + v] *
+        weights_of_the_second_layer[o, z, u, v] *
+        scale
+    ))
+    the_first_operand_of_a_long_result(first) * the_second_factor +
+        the_second_operand_of_a_long_result(second)
+}
+",
+    );
+    // The looser an operator, the further left.
+    stays(
+        "fn f(x: f32[n]) =
+    the_first_factor_of_the_first_summand_of_the_left_side *
+            the_second_factor_of_the_first_summand_of_the_left_side +
+        the_second_summand_of_the_left_side ==
+    the_right_side
+",
+    );
+    stays(
+        "fn f(x: f32[n]) {
+    let y[i < n] =
+        if 0 < i && i < n - 1 then the_value_inside(x[i - 1], x[i], x[i + 1])
+        else if i == 0 then
+            the_value_at_the_beginning(x[0], x[1], x[2], x[3], x[4]) *
+            the_factor_at_the_beginning(x[0], x[1], x[2], x[3], x[4])
+        else the_value_at_the_end
+    y
+}
+",
+    );
+}
+
+#[test]
+fn heads_too_long_for_their_line() {
+    stays(
+        "fn f(
+    the_first_parameter: f32[n, the_size_of_the_first_parameter],
+    the_second_parameter: f32[n, the_size_of_the_second_parameter],
+) -> f32[n] {
+    the_first_parameter
+}
+
+fn activations(x: f32[n]) -> (
+    sigmoid: f32[n],
+    tanh: f32[n],
+    gelu: f32[n],
+    erf: f32[n],
+    clipped: f32[n],
+    rounded: f32[n],
+) {
+    x
+}
+",
+    );
+}
+
+#[test]
+fn tables_are_filled() {
+    let numbers: Vec<String> = (100..130).map(|n| n.to_string()).collect();
+    becomes(
+        &format!("fn f() = [{}]", numbers.join(",")),
+        &format!("fn f() = [\n    {},\n    {},\n]\n", numbers[..19].join(", "), numbers[19..].join(", ")),
+    );
+    stays("fn f() = [\n    1, 2,  # the first row\n    3, 4,  # the second\n]\n");
+}
+
+#[test]
+fn comments_inside_expressions() {
+    becomes(
+        "fn f(x: f32[n], # the data
+  # a scalar, or two
+  k: f32 # once
+  , ) = max(x # left
+   # of both
+   * k # right
+   , # nothing
+   0
+   # at the end
+   )",
+        "fn f(
+    x: f32[n],  # the data
+    # a scalar, or two
+    k: f32,  # once
+) = max(
+    x *  # left
+        # of both
+        k,  # right
+    # nothing
+    0,
+    # at the end
+)
+",
+    );
+    becomes("fn f( # none\n) = 1", "fn f(\n    # none\n) = 1\n");
+    becomes("fn f() = [ # none\n # at all\n ]", "fn f() = [  # none\n    # at all\n]\n");
+    becomes(
+        "fn # name\n f() { # block\n # end\n 1 # one\n # two\n }",
+        "fn f() {  # name\n    # block\n    # end\n    1  # one\n    # two\n}\n",
+    );
+    becomes(
+        "fn f(c: bool) = if c then # yes\n 1 else # no\n 2",
+        "fn f(c: bool) =\n    if c then  # yes\n        1\n    else  # no\n        2\n",
+    );
+    becomes("fn f() = ( # a\n ((1 # b\n ) # c\n ))", "fn f() =\n    (  # a\n        1  # b\n    )  # c\n");
+}
+
+#[test]
+fn comments_are_aligned() {
+    // In adjacent lines.
+    becomes(
+        "fn f() {\n  let a = 1 # one\n  let long = 2 # two\n\n  let b = 3 # three\n  b\n}",
+        "fn f() {\n    let a = 1     # one\n    let long = 2  # two\n\n    let b = 3  # three\n    b\n}\n",
+    );
+    // Where the author put them, if there is room; also such as go on below.
+    stays(
+        "fn f() {             # one\n    let a = 1\n    let bcd = 2      # two\n                     # and a half\n    a\n}\n",
+    );
+    becomes(
+        "fn f() {\n    let a = 1  # one\n    let long=2 +  3  # two\n               # more\n    a\n}\n",
+        "fn f() {\n    let a = 1         # one\n    let long = 2 + 3  # two\n    # more\n    a\n}\n",
+    );
+    // Not so that they leave the page.
+    let (long, comment) = ("x".repeat(60), "c".repeat(80));
+    stays(&format!("fn f() {{\n    let {long} = 1  # 1\n    let a = 2  # {comment}\n    a\n}}\n"));
+}
+
+#[test]
+fn errors_are_those_of_reading() {
+    let source = "fn f(x: foo) = x $\nfn g(";
+    assert_eq!(format(source), Err(grammar::parse(source).unwrap_err()));
+}
+
+#[test]
+fn large_programs_take_linear_time() {
+    let result = |expr: String| format!("fn f() = {expr}\n");
+    let deep = MAX_DEPTH as usize - 4;
+    let million = 1 << 20;
+    let sources = [
+        result(format!("[{}]", "1, ".repeat(million / 3))),
+        result(format!("[{}]", "1 + 2 * 3, ".repeat(million / 11))),
+        result(format!("f({})", "g(x, y)[i] # c\n, ".repeat(million / 18))),
+        result(format!("[{}]", format!("{}1,", "1+".repeat(deep)).repeat(million / 2 / deep))),
+        result(format!("{}{}{}", "(".repeat(deep), "1".repeat(19), ")".repeat(deep))),
+        result(format!("{}{}{}", "[".repeat(deep), "1,".repeat(million / 2), "]".repeat(deep))),
+        result(format!("{}{}{}", "f(1,".repeat(deep), "a,".repeat(million / 2), ")".repeat(deep))),
+        result(format!("{}x", "if c then a else ".repeat(deep))),
+        result(format!("{}x{}", "if ".repeat(deep), " then a else b".repeat(deep))),
+        result(format!("{}x", "1 ^ ".repeat(deep))),
+        result(format!("{}x", "-".repeat(deep))),
+        result(format!("x{}", "[i]".repeat(deep))),
+        result(format!("{}1{}", "1+(2*".repeat(deep / 3), ")".repeat(deep / 3))),
+        format!("fn f() {{ {} x }}", "let y = 1; # c\n".repeat(million / 15)),
+        "# c\n".repeat(million / 4),
+        "fn f() = 1 # c\n\n".repeat(million / 16),
+        result("x".repeat(million)),
+        result(format!("( {} 1)", "#\n".repeat(million / 2))),
+        result(format!("( {} 1)", "\n".repeat(million))),
+    ];
+    for source in sources {
+        let start = Instant::now();
+        let begin = source[..source.len().min(30)].to_owned();
+        // The stack of a worker thread.
+        let formatted =
+            std::thread::Builder::new().stack_size(2 << 20).spawn(move || format(&source)).unwrap().join().unwrap();
+        let formatted = formatted.unwrap_or_else(|errors| panic!("{begin}: {errors:?}"));
+        assert!(formatted.len() < 64 * million, "{begin}: {}", formatted.len());
+        let seconds = start.elapsed().as_secs_f64();
+        println!("{begin:?}: {seconds:.2} s, {} bytes", formatted.len());
+        assert!(seconds < 20.0, "{begin}: {seconds} s");
+    }
+}
