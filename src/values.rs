@@ -3,7 +3,8 @@
 //! | text | is |
 //! |---|---|
 //! | `3`, `-1.5`, `1e-5`, `inf`, `nan`, `true` | a scalar, for a parameter without axes |
-//! | `path.npy` | the array in that file |
+//! | `path.npy`, `path.npz:key`, `path.safetensors:key` | the array in that file, see [`files`] |
+//! | `-` | the array on standard input, as `.npy` |
 //! | `zeros:4x3`, `ones:4x3` | an array of zeros or ones of that shape |
 //! | `arange:4x3` | 0, 1, 2 and so on, row-major, as NumPy's `arange(12).reshape(4, 3)` |
 //! | `random:4x3` | drawn by a [`random`] generator: floats in [0, 1), integers 0 to 9, truth values |
@@ -12,27 +13,28 @@
 //! element of it exists.
 
 use std::fmt;
-use std::path::PathBuf;
 
+use grammar::Code;
 use ir::array::{ArrayError, byte_len};
 use ir::{Array, Dtype, Scalar};
 
-use crate::Slot;
-use crate::files::npy::{self, NpyError};
-use crate::render::visible;
+use crate::files::{self, FileError, Place, Stored, codes, shown};
+use crate::render::{Report, draw};
+use crate::{Slot, Source, Style};
 
 /// An argument that fits its parameter's type and rank.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Value {
+    param: String,
     dtype: Dtype,
     shape: Vec<usize>,
     from: From,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 enum From {
     Scalar(Scalar),
-    Npy(PathBuf),
+    File(Stored),
     Generator(Generator),
 }
 
@@ -53,8 +55,17 @@ const GENERATORS: [(&str, Generator); 4] = [
 ];
 
 /// Why a text is no value for a parameter.
+///
+/// Its `Display` is one sentence; [`ValueError::render`] adds the code and the remedy.
 #[derive(Debug)]
-pub enum ValueError {
+pub struct ValueError {
+    param: String,
+    kind: ValueErrorKind,
+}
+
+/// What is wrong with an argument.
+#[derive(Debug)]
+pub enum ValueErrorKind {
     /// It is none of the forms that the parameter takes.
     Form {
         /// The parameter's type as declared.
@@ -62,8 +73,13 @@ pub enum ValueError {
         /// Whether it has axes.
         array: bool,
     },
-    /// A number that the type does not hold.
-    Scalar(Dtype),
+    /// A number or truth value that the type does not hold.
+    Range {
+        /// What was given.
+        text: String,
+        /// The parameter's type.
+        dtype: Dtype,
+    },
     /// The lengths of a generated array are not numbers joined by `x`.
     Shape(String),
     /// Another rank than the parameter's.
@@ -81,44 +97,103 @@ pub enum ValueError {
         found: Dtype,
     },
     /// The file is not there, or is not what it should be.
-    Npy(PathBuf, NpyError),
+    File(FileError),
     /// The array cannot be.
     Array(ArrayError),
 }
 
+impl ValueError {
+    /// The parameter.
+    pub fn param(&self) -> &str {
+        &self.param
+    }
+
+    /// What is wrong.
+    pub fn kind(&self) -> &ValueErrorKind {
+        &self.kind
+    }
+
+    /// Which kind of error it is.
+    pub fn code(&self) -> Code {
+        match &self.kind {
+            ValueErrorKind::Form { .. } => codes::VALUE_FORM,
+            ValueErrorKind::Range { .. } => codes::VALUE_RANGE,
+            ValueErrorKind::Shape(_) => codes::VALUE_SHAPE,
+            ValueErrorKind::Rank { .. } => codes::VALUE_RANK,
+            ValueErrorKind::Dtype { .. } => codes::VALUE_DTYPE,
+            ValueErrorKind::File(e) => e.code(),
+            ValueErrorKind::Array(_) => codes::TOO_LARGE,
+        }
+    }
+
+    /// What to do about it, where that is not plain.
+    pub fn help(&self) -> Option<String> {
+        Some(match &self.kind {
+            ValueErrorKind::Form { array: true, .. } => {
+                "give a file (a.npy, a.npz:key, a.safetensors:key), or random:, zeros:, ones: or arange: with a shape such as 4x3"
+                    .to_owned()
+            }
+            ValueErrorKind::Form { array: false, .. } => "give a number, or a file that holds a single one".to_owned(),
+            ValueErrorKind::Range { dtype, .. } => match limits(*dtype) {
+                Some((least, greatest)) => format!("{dtype} goes from {least} to {greatest}"),
+                None if *dtype == Dtype::Bool => "write true or false".to_owned(),
+                None => "write inf for infinity".to_owned(),
+            },
+            ValueErrorKind::Shape(_) => "write lengths joined by x, such as 4x3".to_owned(),
+            ValueErrorKind::Dtype { expected, found } => match (expected, found) {
+                (Dtype::Bf16, _) | (_, Dtype::Bf16) => format!("declare the parameter as {found}, and convert it: {expected}(...)"),
+                _ => format!("save array.astype(numpy.{}), or declare the parameter as {found}", numpy_name(*expected)),
+            },
+            ValueErrorKind::File(e) => return e.help(),
+            _ => return None,
+        })
+    }
+
+    /// Whether the text is at fault, and not what it leads to.
+    pub fn is_misspelt(&self) -> bool {
+        matches!(self.kind, ValueErrorKind::Form { .. } | ValueErrorKind::Range { .. } | ValueErrorKind::Shape(_))
+    }
+
+    /// The sentence with its code and the remedy.
+    pub fn render(&self, style: Style) -> String {
+        let id = Some(self.code().to_string());
+        draw(&Source::from(""), &Report { id, help: self.help(), ..Report::new(self.to_string()) }, style)
+    }
+}
+
 impl fmt::Display for ValueError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "argument `{}`: {}", self.param, self.kind)
+    }
+}
+
+impl fmt::Display for ValueErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ValueError::Form { declared, array: true } => write!(
-                f,
-                "the parameter is {declared}: give a .npy file, or random:, zeros:, ones: or arange: with a shape such as 4x3"
-            ),
-            ValueError::Form { declared, array: false } => {
-                write!(f, "the parameter is {declared}: give a number, or a .npy file that holds a single one")
-            }
-            ValueError::Scalar(dtype) => write!(f, "not a value of type {dtype}"),
-            ValueError::Shape(text) => write!(f, "`{}` is not a shape: write lengths such as 4x3", visible(text)),
-            ValueError::Rank { declared, found } => {
+            ValueErrorKind::Form { declared, .. } => write!(f, "this is no value for a parameter of type {declared}"),
+            ValueErrorKind::Range { text, dtype } => write!(f, "{} is not a value of type {dtype}", shown(text)),
+            ValueErrorKind::Shape(text) => write!(f, "{} is not a shape", shown(text)),
+            ValueErrorKind::Rank { declared, found } => {
                 let found = found.iter().map(usize::to_string).collect::<Vec<_>>().join("x");
                 match found.is_empty() {
                     true => write!(f, "the parameter is {declared}, this is a scalar"),
                     false => write!(f, "the parameter is {declared}, this has shape {found}"),
                 }
             }
-            ValueError::Dtype { expected, found } => {
+            ValueErrorKind::Dtype { expected, found } => {
                 write!(f, "the parameter has elements of type {expected}, the file has {found}")
             }
-            ValueError::Npy(path, e) => write!(f, "{}: {e}", visible(&path.display().to_string())),
-            ValueError::Array(e) => write!(f, "{e}"),
+            ValueErrorKind::File(e) => write!(f, "{e}"),
+            ValueErrorKind::Array(e) => write!(f, "{e}"),
         }
     }
 }
 
 impl std::error::Error for ValueError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            ValueError::Npy(_, e) => Some(e),
-            ValueError::Array(e) => Some(e),
+        match &self.kind {
+            ValueErrorKind::File(e) => Some(e),
+            ValueErrorKind::Array(e) => Some(e),
             _ => None,
         }
     }
@@ -127,26 +202,13 @@ impl std::error::Error for ValueError {
 impl Value {
     /// Reads an argument. Of a file only the header is read.
     pub fn parse(text: &str, param: &Slot) -> Result<Value, ValueError> {
-        let (shape, from) = if let Some((name, generator)) = GENERATORS.iter().find(|(name, _)| text.starts_with(name))
-        {
-            (parse_shape(&text[name.len()..])?, From::Generator(*generator))
-        } else if text.to_ascii_lowercase().ends_with(".npy") {
-            let path = PathBuf::from(text);
-            let header = npy::read_header(&path).map_err(|e| ValueError::Npy(path.clone(), e))?;
-            if header.dtype != param.dtype {
-                return Err(ValueError::Dtype { expected: param.dtype, found: header.dtype });
-            }
-            (header.shape, From::Npy(path))
-        } else if param.rank() == 0 && looks_like_a_scalar(text) {
-            (vec![], From::Scalar(Scalar::parse(param.dtype, text).ok_or(ValueError::Scalar(param.dtype))?))
-        } else {
-            return Err(ValueError::Form { declared: param.ty(), array: param.rank() > 0 });
-        };
+        let failed = |kind| ValueError { param: param.name.clone(), kind };
+        let (shape, from) = read(text, param).map_err(failed)?;
         if shape.len() != param.rank() {
-            return Err(ValueError::Rank { declared: param.ty(), found: shape });
+            return Err(failed(ValueErrorKind::Rank { declared: param.ty(), found: shape }));
         }
-        byte_len(param.dtype, &shape).map_err(ValueError::Array)?;
-        Ok(Value { dtype: param.dtype, shape, from })
+        byte_len(param.dtype, &shape).map_err(|e| failed(ValueErrorKind::Array(e)))?;
+        Ok(Value { param: param.name.clone(), dtype: param.dtype, shape, from })
     }
 
     /// The length of each axis.
@@ -160,30 +222,49 @@ impl Value {
     }
 
     /// The array itself. `seed` and `stream` matter to `random:` alone: each parameter has a stream of its own.
-    pub fn load(&self, seed: u64, stream: u64) -> Result<Array, ValueError> {
-        let generator = match &self.from {
-            From::Scalar(value) => return Ok(Array::scalar(*value)),
-            From::Npy(path) => {
-                let array = npy::read(path).map_err(|e| ValueError::Npy(path.clone(), e))?;
-                // The file may have changed since its header was read.
-                return match array.dtype() == self.dtype && array.shape() == self.shape {
-                    true => Ok(array),
-                    false => {
-                        Err(ValueError::Npy(path.clone(), NpyError::Header("it changed while it was read".into())))
-                    }
-                };
+    pub fn load(self, seed: u64, stream: u64) -> Result<Array, ValueError> {
+        let failed = |kind| ValueError { param: self.param.clone(), kind };
+        match self.from {
+            From::Scalar(value) => Ok(Array::scalar(value)),
+            From::File(stored) => stored.read().map_err(|e| failed(ValueErrorKind::File(e))),
+            From::Generator(generator) => {
+                let array = generator.array(self.dtype, &self.shape, seed, stream);
+                array.map_err(|e| failed(ValueErrorKind::Array(e)))
             }
-            From::Generator(generator) => *generator,
+        }
+    }
+}
+
+/// The shape of what a text gives, and where it comes from.
+fn read(text: &str, param: &Slot) -> Result<(Vec<usize>, From), ValueErrorKind> {
+    if let Some((name, generator)) = GENERATORS.iter().find(|(name, _)| text.starts_with(name)) {
+        return Ok((parse_shape(&text[name.len()..])?, From::Generator(*generator)));
+    }
+    if let Some(place) = Place::parse(text) {
+        let stored = files::open(&place).map_err(ValueErrorKind::File)?;
+        return match stored.dtype() == param.dtype {
+            true => Ok((stored.shape().to_vec(), From::File(stored))),
+            false => Err(ValueErrorKind::Dtype { expected: param.dtype, found: stored.dtype() }),
         };
-        let mut array = Array::zeros(self.dtype, &self.shape).map_err(ValueError::Array)?;
-        let element = |number: u64| match generator {
-            Generator::Zeros => Scalar::zero(self.dtype),
-            Generator::Ones => Scalar::one(self.dtype),
-            Generator::Arange => counted(self.dtype, number),
-            Generator::Random => random(self.dtype, seed, stream, number),
+    }
+    if param.rank() == 0 && looks_like_a_scalar(text) {
+        let range = || ValueErrorKind::Range { text: text.to_owned(), dtype: param.dtype };
+        return Ok((vec![], From::Scalar(parse_scalar(text, param.dtype).ok_or_else(range)?)));
+    }
+    Err(ValueErrorKind::Form { declared: param.ty(), array: param.rank() > 0 })
+}
+
+impl Generator {
+    fn array(self, dtype: Dtype, shape: &[usize], seed: u64, stream: u64) -> Result<Array, ArrayError> {
+        let mut array = Array::zeros(dtype, shape)?;
+        let element = |number: u64| match self {
+            Generator::Zeros => Scalar::zero(dtype),
+            Generator::Ones => Scalar::one(dtype),
+            Generator::Arange => counted(dtype, number),
+            Generator::Random => random(dtype, seed, stream, number),
         };
-        if generator != Generator::Zeros {
-            let width = self.dtype.bytes();
+        if self != Generator::Zeros {
+            let width = dtype.bytes();
             for (to, number) in array.bytes_mut().chunks_exact_mut(width).zip(0..) {
                 to.copy_from_slice(Array::scalar(element(number)).bytes());
             }
@@ -247,7 +328,7 @@ fn float(dtype: Dtype, value: f64) -> Scalar {
 }
 
 /// `4096x1024`; nothing at all is the shape of a scalar.
-fn parse_shape(text: &str) -> Result<Vec<usize>, ValueError> {
+fn parse_shape(text: &str) -> Result<Vec<usize>, ValueErrorKind> {
     if text.is_empty() {
         return Ok(vec![]);
     }
@@ -256,12 +337,49 @@ fn parse_shape(text: &str) -> Result<Vec<usize>, ValueError> {
         false => None,
     };
     let lengths: Option<Vec<usize>> = text.split('x').map(length).collect();
-    lengths.ok_or_else(|| ValueError::Shape(text.to_owned()))
+    lengths.ok_or_else(|| ValueErrorKind::Shape(text.to_owned()))
 }
 
 /// Whether somebody meant a number or a truth value, of whatever type.
 fn looks_like_a_scalar(text: &str) -> bool {
     matches!(text, "true" | "false") || text.parse::<f64>().is_ok()
+}
+
+/// The scalar that a text stands for. A number beyond a float type is none, though `inf` is.
+fn parse_scalar(text: &str, dtype: Dtype) -> Option<Scalar> {
+    let infinite = |value: &Scalar| match value {
+        Scalar::F16(v) => v.is_infinite(),
+        Scalar::Bf16(v) => v.is_infinite(),
+        Scalar::F32(v) => v.is_infinite(),
+        Scalar::F64(v) => v.is_infinite(),
+        _ => false,
+    };
+    let is_number = text.contains(|c: char| c.is_ascii_digit());
+    Scalar::parse(dtype, text).filter(|value| !(is_number && infinite(value)))
+}
+
+/// The least and the greatest value of an integer type.
+fn limits(dtype: Dtype) -> Option<(i64, u64)> {
+    Some(match dtype {
+        Dtype::I8 => (i8::MIN.into(), i8::MAX.cast_unsigned().into()),
+        Dtype::U8 => (0, u8::MAX.into()),
+        Dtype::I32 => (i32::MIN.into(), i32::MAX.cast_unsigned().into()),
+        Dtype::I64 => (i64::MIN, i64::MAX.cast_unsigned()),
+        Dtype::U32 => (0, u32::MAX.into()),
+        Dtype::U64 => (0, u64::MAX),
+        Dtype::Bool | Dtype::F16 | Dtype::Bf16 | Dtype::F32 | Dtype::F64 => return None,
+    })
+}
+
+/// What NumPy calls a type.
+fn numpy_name(dtype: Dtype) -> String {
+    let text = dtype.to_string();
+    match text.split_at(1) {
+        ("f", bits) => format!("float{bits}"),
+        ("i", bits) => format!("int{bits}"),
+        ("u", bits) => format!("uint{bits}"),
+        _ => text,
+    }
 }
 
 #[cfg(test)]

@@ -1,3 +1,266 @@
-//! Array files. Each format's reader treats its file as hostile.
+//! Array files: `.npy`, `.npz`, `.safetensors`, and `.npy` on standard input and output.
+//!
+//! ```
+//! use fuseloop::{Array, Scalar, files};
+//!
+//! let folder = tempfile::tempdir()?;
+//! let file = folder.path().join("a.npz");
+//! let (x, y) = (Array::scalar(Scalar::F32(1.5)), Array::scalar(Scalar::I64(7)));
+//!
+//! // Several results in one file; all that is named is written, or nothing is.
+//! let place = |key: &str| files::Place::parse(&format!("{}:{key}", file.display())).unwrap();
+//! files::save(&[(place("x"), x.as_ref()), (place("y"), y.as_ref())])?;
+//! assert_eq!(files::read(&place("x"))?, x);
+//!
+//! // What a file holds is known before any of it is in memory.
+//! let stored = files::open(&place("y"))?;
+//! assert_eq!((stored.dtype(), stored.shape(), stored.bytes()), (fuseloop::Dtype::I64, &[][..], 8));
+//! assert_eq!(stored.read()?, y);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Files are hostile until they have shown otherwise. Nothing in them is evaluated, and no memory is taken on their word alone: what
+//! is allocated is bounded by the file's size (of deflated data, 1,032 times its size), and [`Stored::bytes`] tells
+//! how much it will be. Each kind of error has a code, listed in [`codes`].
 
-pub mod npy;
+pub mod codes;
+mod error;
+mod npy;
+mod place;
+mod safetensors;
+mod save;
+mod zip;
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use ir::array::{ArrayError, byte_len};
+use ir::{Array, Dtype};
+
+pub(crate) use error::shown;
+pub use error::{Fault, FileError};
+pub use place::{Format, Place};
+pub use save::{check, save};
+
+use npy::Layout;
+
+/// An array in a file: its type and shape are known, its elements still unread.
+pub struct Stored {
+    place: Place,
+    layout: Layout,
+    bytes: usize,
+    /// Stands where the elements begin, and ends with the array.
+    data: Box<dyn Read + Send>,
+    /// How many bytes there are. Of a stream nobody knows.
+    length: Option<u64>,
+}
+
+/// Reads an array from a file.
+pub fn read(place: &Place) -> Result<Array, FileError> {
+    open(place)?.read()
+}
+
+/// Reads what a file says of an array, and no more.
+pub fn open(place: &Place) -> Result<Stored, FileError> {
+    let failed = |fault| FileError::new(place.file_name(), fault);
+    let (layout, data, length) = find(place).map_err(failed)?;
+    let bytes = byte_len(layout.dtype, &layout.shape).map_err(|e| failed(e.into()))?;
+    if let Some(found) = length.filter(|length| *length != bytes as u64) {
+        return Err(failed(Fault::Length { expected: bytes as u64, found }));
+    }
+    Ok(Stored { place: place.clone(), layout, bytes, data, length })
+}
+
+/// The names of the arrays in a `.npz` or `.safetensors` file; of a `.npy` file, none.
+pub fn names(place: &Place) -> Result<Vec<String>, FileError> {
+    let names = || match (place.path(), place.format()) {
+        (None, _) | (_, Format::Npy) => Ok(vec![]),
+        (Some(path), Format::Npz) => {
+            let (mut file, length) = regular(path)?;
+            Ok(members(&zip::Directory::read(&mut file, length)?))
+        }
+        (Some(path), Format::Safetensors) => {
+            let (mut file, length) = regular(path)?;
+            Ok(safetensors::Index::read(&mut file, length)?.names().map(str::to_owned).collect())
+        }
+    };
+    names().map_err(|fault| FileError::new(place.file_name(), fault))
+}
+
+impl Stored {
+    /// The type of the elements.
+    pub fn dtype(&self) -> Dtype {
+        self.layout.dtype
+    }
+
+    /// The length of each axis.
+    pub fn shape(&self) -> &[usize] {
+        &self.layout.shape
+    }
+
+    /// How many bytes the elements take.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The array itself.
+    pub fn read(self) -> Result<Array, FileError> {
+        let name = self.place.file_name();
+        self.elements().map_err(|fault| FileError::new(name, fault))
+    }
+
+    fn elements(mut self) -> Result<Array, Fault> {
+        let Layout { dtype, ref shape, fortran_order, swapped } = self.layout;
+        let expected = self.bytes as u64;
+        let ended = |e: io::Error| match e.kind() {
+            io::ErrorKind::UnexpectedEof => Fault::EndsEarly { expected },
+            io::ErrorKind::OutOfMemory => ArrayError::OutOfMemory { bytes: self.bytes }.into(),
+            _ => e.into(),
+        };
+        let mut array = if self.length.is_some() {
+            let mut array = Array::zeros(dtype, shape)?;
+            self.data.read_exact(array.bytes_mut()).map_err(ended)?;
+            array
+        } else {
+            // A stream is believed as far as it goes.
+            let mut bytes = vec![];
+            self.data.by_ref().take(expected).read_to_end(&mut bytes).map_err(ended)?;
+            if (bytes.len() as u64) < expected {
+                return Err(Fault::EndsEarly { expected });
+            }
+            let mut array = Array::zeros(dtype, shape)?;
+            array.bytes_mut().copy_from_slice(&bytes);
+            array
+        };
+        if read_one(&mut self.data)? {
+            return Err(Fault::GoesOn { expected });
+        }
+        if swapped {
+            array.bytes_mut().chunks_exact_mut(dtype.bytes()).for_each(<[u8]>::reverse);
+        }
+        if dtype == Dtype::Bool
+            && let Some(position) = array.bytes().iter().position(|b| *b > 1)
+        {
+            return Err(ArrayError::InvalidBool { position }.into());
+        }
+        if fortran_order { Ok(from_column_major(&array)?) } else { Ok(array) }
+    }
+}
+
+impl fmt::Debug for Stored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stored").field("place", &self.place).field("layout", &self.layout).finish_non_exhaustive()
+    }
+}
+
+/// Whether there is one more byte. At the end of a part of an archive this looks at its checksum.
+fn read_one(reader: &mut dyn Read) -> Result<bool, Fault> {
+    loop {
+        match reader.read(&mut [0]) {
+            Ok(count) => return Ok(count > 0),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e.into()),
+        }
+    }
+}
+
+/// An array's layout, its elements, and how many bytes of those there are if that is known.
+type Found = (Layout, Box<dyn Read + Send>, Option<u64>);
+
+fn find(place: &Place) -> Result<Found, Fault> {
+    let Some(path) = place.path() else {
+        let mut stdin = io::stdin();
+        let (layout, _) = npy::read_header(&mut stdin)?;
+        return Ok((layout, Box::new(stdin), None));
+    };
+    if let (Format::Npy, Some(key)) = (place.format(), place.key()) {
+        return Err(Fault::KeyUnused(key.to_owned()));
+    }
+    let (mut file, length) = regular(path)?;
+    match place.format() {
+        Format::Npy => {
+            let (layout, start) = npy::read_header(&mut file)?;
+            Ok((layout, Box::new(file), Some(length.saturating_sub(start))))
+        }
+        Format::Npz => {
+            let directory = zip::Directory::read(&mut file, length)?;
+            let names = members(&directory);
+            let name = choose(place.key(), &names)?;
+            let part = |name: &str| directory.parts.iter().find(|part| part.name == name);
+            // As in NumPy, a name may be given as it stands in the archive.
+            let part = part(name).filter(|part| is_array(&part.name)).or_else(|| part(&format!("{name}.npy")));
+            let part = part.ok_or_else(|| Fault::UnknownKey { key: name.to_owned(), names: names.clone() })?;
+            let mut data = directory.open(file, part)?;
+            let (layout, start) = npy::read_header(&mut data)?;
+            Ok((layout, Box::new(data), Some(part.bytes.saturating_sub(start))))
+        }
+        Format::Safetensors => {
+            let index = safetensors::Index::read(&mut file, length)?;
+            let names: Vec<String> = index.names().map(str::to_owned).collect();
+            let name = choose(place.key(), &names)?;
+            let found = index.find(&mut file, name)?;
+            let (dtype, shape, length) =
+                found.ok_or_else(|| Fault::UnknownKey { key: name.to_owned(), names: names.clone() })?;
+            let layout = Layout { dtype, shape, fortran_order: false, swapped: npy::is_swapped(dtype, true) };
+            Ok((layout, Box::new(file.take(length)), Some(length)))
+        }
+    }
+}
+
+/// The array that was named, or the only one.
+fn choose<'a>(key: Option<&'a str>, names: &'a [String]) -> Result<&'a str, Fault> {
+    match (key, names) {
+        (Some(key), _) => Ok(key),
+        (None, [only]) => Ok(only),
+        (None, _) => Err(Fault::KeyNeeded(names.to_vec())),
+    }
+}
+
+/// The arrays of an archive, as NumPy names them. Other parts it may have are none of ours.
+fn members(directory: &zip::Directory) -> Vec<String> {
+    let arrays = directory.parts.iter().filter_map(|part| part.name.strip_suffix(".npy"));
+    arrays.map(str::to_owned).collect()
+}
+
+fn is_array(name: &str) -> bool {
+    name.ends_with(".npy")
+}
+
+/// Opens a file of known length. A pipe could be endless, and opening one waits for a writer.
+fn regular(path: &Path) -> Result<(File, u64), Fault> {
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(Fault::NotAFile);
+    }
+    let file = File::open(path)?;
+    let length = file.metadata()?.len();
+    Ok((file, length))
+}
+
+/// The array whose elements, the first axis running fastest, are those of `array` in row-major order.
+fn from_column_major(array: &Array) -> Result<Array, ArrayError> {
+    let (shape, width) = (array.shape(), array.dtype().bytes());
+    let mut result = Array::zeros(array.dtype(), shape)?;
+    let mut strides = Vec::with_capacity(shape.len());
+    let mut stride = width;
+    for n in shape {
+        strides.push(stride);
+        stride *= n; // no overflow: the array exists, and without elements nothing below is read
+    }
+    let mut at = vec![0usize; shape.len()];
+    let mut from = 0;
+    for to in result.bytes_mut().chunks_exact_mut(width) {
+        to.copy_from_slice(&array.bytes()[from..from + width]);
+        for axis in (0..shape.len()).rev() {
+            at[axis] += 1;
+            from += strides[axis];
+            if at[axis] < shape[axis] {
+                break;
+            }
+            from -= strides[axis] * shape[axis];
+            at[axis] = 0;
+        }
+    }
+    Ok(result)
+}

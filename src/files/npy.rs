@@ -1,16 +1,15 @@
 //! `.npy`, NumPy's own format: <https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html>.
 //!
-//! The reader treats a file as hostile. It evaluates nothing (the header is a Python literal, of which [`Header`]
-//! takes the one form that an array has); it allocates nothing on a header's word, only what the file is long
-//! enough to fill; and it wants exactly the bytes that the shape says. The writer gives NumPy's own bytes.
+//! Nothing is evaluated: the header is a Python literal, of which [`Parser`] takes the one form that an array has.
+//! What is written is byte for byte what `numpy.save` writes.
 
-use std::fmt;
-use std::fs::File;
-use std::io::{self, Read, Write};
-use std::path::Path;
+use std::borrow::Cow;
+use std::io::{self, Read};
 
-use ir::array::{ArrayError, ArrayRef, byte_len};
-use ir::{Array, Dtype};
+use ir::Dtype;
+use ir::array::ArrayRef;
+
+use super::error::{Fault, shown};
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 /// A header of an array of numbers is one line; this is room for any rank that makes sense.
@@ -18,191 +17,51 @@ const HEADER_LIMIT: usize = 1 << 16;
 /// NumPy aligns the data so.
 const ALIGN: usize = 64;
 
-/// What a file's header says.
+/// What a header says of the data behind it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Header {
-    /// The type of the elements.
+pub(super) struct Layout {
     pub dtype: Dtype,
-    /// The length of each axis.
     pub shape: Vec<usize>,
     /// Whether the first axis runs fastest.
     pub fortran_order: bool,
     /// Whether the elements' bytes are in the order that this machine does not use.
-    swapped: bool,
+    pub swapped: bool,
 }
 
-/// Why a file is not an array.
-#[derive(Debug)]
-pub enum NpyError {
-    /// The system could not read or write it.
-    Io(io::Error),
-    /// It is a folder, a pipe or a device.
-    NotAFile,
-    /// It does not begin as `.npy` files do.
-    Magic,
-    /// It has a version of the format that nobody has published.
-    Version(u8, u8),
-    /// The header is longer than any array needs.
-    HeaderTooLong(usize),
-    /// The header is not what it should be.
-    Header(String),
-    /// The elements have a type that the language has not.
-    Dtype(String),
-    /// The file is longer or shorter than its header says.
-    Length {
-        /// Bytes of data that the header asks for.
-        expected: usize,
-        /// Bytes of data in the file.
-        found: u64,
-    },
-    /// The array cannot be: too large, or a `bool` that is none.
-    Array(ArrayError),
+/// Bytes of another order than this machine's.
+pub(super) fn is_swapped(dtype: Dtype, little: bool) -> bool {
+    dtype.bytes() > 1 && little != cfg!(target_endian = "little")
 }
 
-impl fmt::Display for NpyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            NpyError::Io(e) => write!(f, "{e}"),
-            NpyError::NotAFile => f.write_str("not a regular file"),
-            NpyError::Magic => f.write_str("not a .npy file (it does not begin with \\x93NUMPY)"),
-            NpyError::Version(major, minor) => write!(f, "version {major}.{minor} of the .npy format is unknown"),
-            NpyError::HeaderTooLong(n) => write!(f, "a header of {n} bytes is longer than the limit of {HEADER_LIMIT}"),
-            NpyError::Header(what) => write!(f, "malformed header: {what}"),
-            NpyError::Dtype(what) => f.write_str(what),
-            NpyError::Length { expected, found } => {
-                write!(f, "the header asks for {expected} bytes of data, the file has {found}")
-            }
-            NpyError::Array(e) => write!(f, "{e}"),
-        }
+/// The elements as files have them: the low byte first.
+pub(super) fn little_endian<'a>(array: &ArrayRef<'a>) -> Cow<'a, [u8]> {
+    if !is_swapped(array.dtype(), true) {
+        return Cow::Borrowed(array.bytes());
     }
+    let mut bytes = array.bytes().to_vec();
+    bytes.chunks_exact_mut(array.dtype().bytes()).for_each(<[u8]>::reverse);
+    Cow::Owned(bytes)
 }
 
-impl std::error::Error for NpyError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            NpyError::Io(e) => Some(e),
-            NpyError::Array(e) => Some(e),
-            _ => None,
-        }
-    }
-}
-
-impl From<io::Error> for NpyError {
-    fn from(e: io::Error) -> NpyError {
-        NpyError::Io(e)
-    }
-}
-
-impl From<ArrayError> for NpyError {
-    fn from(e: ArrayError) -> NpyError {
-        NpyError::Array(e)
-    }
-}
-
-/// Reads an array from a file.
-pub fn read(path: &Path) -> Result<Array, NpyError> {
-    let (mut file, length) = open(path)?;
-    read_from(&mut file, length)
-}
-
-/// Reads no more than what a file says of its array.
-pub fn read_header(path: &Path) -> Result<Header, NpyError> {
-    let (mut file, _) = open(path)?;
-    Ok(header_from(&mut file)?.0)
-}
-
-/// Writes an array to a file, byte for byte as `numpy.save` does.
-pub fn write(path: &Path, array: ArrayRef<'_>) -> Result<(), NpyError> {
-    let header = encode_header(array.dtype(), array.shape())?;
-    let mut file = File::create(path)?;
-    file.write_all(&header)?;
-    if cfg!(target_endian = "little") {
-        file.write_all(array.bytes())?;
-    } else {
-        let mut bytes = array.bytes().to_vec();
-        bytes.chunks_exact_mut(array.dtype().bytes()).for_each(<[u8]>::reverse);
-        file.write_all(&bytes)?;
-    }
-    Ok(())
-}
-
-// A pipe could be endless, and opening one waits for a writer.
-fn open(path: &Path) -> Result<(File, u64), NpyError> {
-    if !std::fs::metadata(path)?.is_file() {
-        return Err(NpyError::NotAFile);
-    }
-    let file = File::open(path)?;
-    let length = file.metadata()?.len();
-    Ok((file, length))
-}
-
-/// Reads an array from `length` bytes.
-pub fn read_from(reader: &mut impl Read, length: u64) -> Result<Array, NpyError> {
-    let (header, data_start) = header_from(reader)?;
-    let expected = byte_len(header.dtype, &header.shape)?;
-    let found = length.saturating_sub(data_start);
-    if u64::try_from(expected) != Ok(found) {
-        return Err(NpyError::Length { expected, found });
-    }
-    let mut array = Array::zeros(header.dtype, &header.shape)?;
-    reader.read_exact(array.bytes_mut())?;
-    if header.swapped {
-        array.bytes_mut().chunks_exact_mut(header.dtype.bytes()).for_each(<[u8]>::reverse);
-    }
-    if header.dtype == Dtype::Bool
-        && let Some(position) = array.bytes().iter().position(|b| *b > 1)
-    {
-        return Err(ArrayError::InvalidBool { position }.into());
-    }
-    if header.fortran_order { Ok(from_column_major(&array)?) } else { Ok(array) }
-}
-
-/// The array whose elements, the first axis running fastest, are those of `array` in row-major order.
-fn from_column_major(array: &Array) -> Result<Array, ArrayError> {
-    let (shape, width) = (array.shape(), array.dtype().bytes());
-    let mut result = Array::zeros(array.dtype(), shape)?;
-    let mut strides = Vec::with_capacity(shape.len());
-    let mut stride = width;
-    for n in shape {
-        strides.push(stride);
-        stride *= n; // no overflow: the array exists, and without elements nothing below is read
-    }
-    let mut at = vec![0usize; shape.len()];
-    let mut from = 0;
-    for to in result.bytes_mut().chunks_exact_mut(width) {
-        to.copy_from_slice(&array.bytes()[from..from + width]);
-        for axis in (0..shape.len()).rev() {
-            at[axis] += 1;
-            from += strides[axis];
-            if at[axis] < shape[axis] {
-                break;
-            }
-            from -= strides[axis] * shape[axis];
-            at[axis] = 0;
-        }
-    }
-    Ok(result)
-}
-
-/// The header and where the data starts.
-fn header_from(reader: &mut impl Read) -> Result<(Header, u64), NpyError> {
+/// Reads the header: what it says, and where the data starts.
+pub(super) fn read_header(reader: &mut impl Read) -> Result<(Layout, u64), Fault> {
     let mut start = [0u8; 8];
-    read_or(reader, &mut start, || NpyError::Magic)?;
+    read_or(reader, &mut start, || Fault::NotNpy)?;
     let [magic @ .., major, minor] = start;
     if magic != MAGIC {
-        return Err(NpyError::Magic);
+        return Err(Fault::NotNpy);
     }
-    let ended = || NpyError::Header("the file ends in it".to_owned());
+    let ended = || Fault::NpyHeader("the file ends in it".to_owned());
     let mut field = [0u8; 4];
     let field_len = match (major, minor) {
         (1, 0) => 2,
         (2 | 3, 0) => 4,
-        _ => return Err(NpyError::Version(major, minor)),
+        _ => return Err(Fault::NpyVersion(major, minor)),
     };
     read_or(reader, &mut field[..field_len], ended)?;
     let length = usize::try_from(u32::from_le_bytes(field)).unwrap_or(usize::MAX);
     if length > HEADER_LIMIT {
-        return Err(NpyError::HeaderTooLong(length));
+        return Err(too_long(length));
     }
     let mut text = vec![0; length];
     read_or(reader, &mut text, ended)?;
@@ -210,12 +69,16 @@ fn header_from(reader: &mut impl Read) -> Result<(Header, u64), NpyError> {
     Ok((Parser { text: &text, at: 0 }.header()?, data_start as u64))
 }
 
-fn read_or(reader: &mut impl Read, into: &mut [u8], ended: impl Fn() -> NpyError) -> Result<(), NpyError> {
+fn too_long(length: usize) -> Fault {
+    Fault::HeaderTooLong { found: length as u64, limit: HEADER_LIMIT as u64 }
+}
+
+fn read_or(reader: &mut impl Read, into: &mut [u8], ended: impl Fn() -> Fault) -> Result<(), Fault> {
     reader.read_exact(into).map_err(|e| if e.kind() == io::ErrorKind::UnexpectedEof { ended() } else { e.into() })
 }
 
 /// The letter and width that NumPy writes for a type; `bf16` has none.
-fn descr(dtype: Dtype) -> Option<&'static str> {
+pub(super) fn descr(dtype: Dtype) -> Option<&'static str> {
     Some(match dtype {
         Dtype::Bool => "|b1",
         Dtype::I8 => "|i1",
@@ -232,8 +95,8 @@ fn descr(dtype: Dtype) -> Option<&'static str> {
 }
 
 /// Magic, version, length and header, padded as NumPy pads them.
-fn encode_header(dtype: Dtype, shape: &[usize]) -> Result<Vec<u8>, NpyError> {
-    let descr = descr(dtype).ok_or_else(|| NpyError::Dtype(format!("the .npy format has no {dtype}")))?;
+pub(super) fn encode_header(dtype: Dtype, shape: &[usize]) -> Result<Vec<u8>, Fault> {
+    let descr = descr(dtype).ok_or(Fault::UnwritableDtype(dtype))?;
     let tuple = match shape {
         [n] => format!("({n},)"),
         _ => format!("({})", shape.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")),
@@ -245,7 +108,7 @@ fn encode_header(dtype: Dtype, shape: &[usize]) -> Result<Vec<u8>, NpyError> {
     let padding = room + ALIGN - unpadded % ALIGN;
     header.extend(std::iter::repeat_n(' ', padding));
     header.push('\n');
-    let length = u16::try_from(header.len()).map_err(|_| NpyError::HeaderTooLong(header.len()))?;
+    let length = u16::try_from(header.len()).map_err(|_| too_long(header.len()))?;
     Ok([MAGIC, &[1, 0], &length.to_le_bytes(), header.as_bytes()].concat())
 }
 
@@ -256,7 +119,7 @@ struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    fn header(mut self) -> Result<Header, NpyError> {
+    fn header(mut self) -> Result<Layout, Fault> {
         let (mut dtype, mut fortran_order, mut shape) = (None, None, None);
         self.expect(b'{')?;
         while !self.take(b'}') {
@@ -282,14 +145,14 @@ impl<'a> Parser<'a> {
         }
         match (dtype, fortran_order, shape) {
             (Some((dtype, swapped)), Some(fortran_order), Some(shape)) => {
-                Ok(Header { dtype, shape, fortran_order, swapped })
+                Ok(Layout { dtype, shape, fortran_order, swapped })
             }
             _ => self.fail("descr, fortran_order or shape is missing"),
         }
     }
 
-    fn fail<T>(&self, what: &str) -> Result<T, NpyError> {
-        Err(NpyError::Header(format!("{what} (at byte {} of it)", self.at)))
+    fn fail<T>(&self, what: &str) -> Result<T, Fault> {
+        Err(Fault::NpyHeader(format!("{what} (at byte {} of it)", self.at)))
     }
 
     fn space(&mut self) {
@@ -305,11 +168,11 @@ impl<'a> Parser<'a> {
         there
     }
 
-    fn expect(&mut self, byte: u8) -> Result<(), NpyError> {
+    fn expect(&mut self, byte: u8) -> Result<(), Fault> {
         if self.take(byte) { Ok(()) } else { self.fail(&format!("expected `{}`", byte.escape_ascii())) }
     }
 
-    fn string(&mut self) -> Result<&'a [u8], NpyError> {
+    fn string(&mut self) -> Result<&'a [u8], Fault> {
         self.space();
         let quote = self.text.get(self.at).copied();
         let rest = self.text.get(self.at + 1..).unwrap_or_default();
@@ -322,7 +185,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn boolean(&mut self) -> Result<bool, NpyError> {
+    fn boolean(&mut self) -> Result<bool, Fault> {
         self.space();
         for (word, value) in [(&b"True"[..], true), (b"False", false)] {
             if self.text[self.at..].starts_with(word) {
@@ -333,7 +196,7 @@ impl<'a> Parser<'a> {
         self.fail("expected True or False")
     }
 
-    fn shape(&mut self) -> Result<Vec<usize>, NpyError> {
+    fn shape(&mut self) -> Result<Vec<usize>, Fault> {
         let mut shape = vec![];
         self.expect(b'(')?;
         while !self.take(b')') {
@@ -344,6 +207,8 @@ impl<'a> Parser<'a> {
                 return self.fail("a length is not a number that memory can hold");
             };
             self.at += digits;
+            // Python 2 wrote `3L`.
+            self.at += usize::from(self.text.get(self.at) == Some(&b'L'));
             shape.push(length);
             if !self.take(b',') {
                 // `(3)` is no tuple.
@@ -358,28 +223,48 @@ impl<'a> Parser<'a> {
     }
 
     /// The type, and whether its bytes are swapped.
-    fn dtype(&mut self) -> Result<(Dtype, bool), NpyError> {
+    fn dtype(&mut self) -> Result<(Dtype, bool), Fault> {
         if self.take(b'[') {
-            return Err(NpyError::Dtype("structured types are not supported: save each field by itself".to_owned()));
+            let remedy = "save each field by itself";
+            return Err(Fault::Dtype { found: "structured".to_owned(), remedy });
         }
         let name = self.string()?;
-        let shown = name.escape_ascii();
         let (order, kind) = match name {
             [order @ (b'<' | b'>' | b'=' | b'|'), kind @ ..] => (*order, kind),
             kind => (b'=', kind),
         };
-        if kind.starts_with(b"O") {
-            return Err(NpyError::Dtype(
-                "the elements are Python objects: save numbers, with an explicit dtype".to_owned(),
-            ));
-        }
-        let dtype = Dtype::ALL.into_iter().find(|d| descr(*d).is_some_and(|text| &text.as_bytes()[1..] == kind));
-        let Some(dtype) = dtype else {
-            return Err(NpyError::Dtype(format!("elements of type '{shown}' are not supported by the language")));
+        let Some(dtype) = Dtype::ALL.into_iter().find(|d| descr(*d).is_some_and(|text| &text.as_bytes()[1..] == kind))
+        else {
+            return Err(foreign(name, kind));
         };
-        let native = if cfg!(target_endian = "little") { b'<' } else { b'>' };
-        let swapped = dtype.bytes() > 1 && matches!(order, b'<' | b'>') && order != native;
-        Ok((dtype, swapped))
+        let native = cfg!(target_endian = "little");
+        let little = order == b'<' || order != b'>' && native;
+        Ok((dtype, is_swapped(dtype, little)))
+    }
+}
+
+/// NumPy's types that the language does not have, by how their names begin: what they are, and the way out.
+const FOREIGN: &[(&str, &str, &str)] = &[
+    ("i2", "int16", "save array.astype(numpy.int32)"),
+    ("u2", "uint16", "save array.astype(numpy.int32)"),
+    ("f", "long double", "save array.astype(numpy.float64)"),
+    ("c", "complex", "save array.real and array.imag by themselves"),
+    ("O", "Python objects", "they are never unpickled; save numbers, array.astype(numpy.float64) for one"),
+    ("S", "bytes", "save numbers, such as array.view(numpy.uint8)"),
+    ("U", "text", "save numbers, such as the codes that numpy.unique(array, return_inverse=True) gives"),
+    ("M", "dates", "save array.astype(numpy.int64)"),
+    ("m", "time spans", "save array.astype(numpy.int64)"),
+    ("V1", "raw bytes", "an 8-bit float of ml_dtypes? save array.astype(numpy.float32)"),
+    ("V2", "raw bytes", "bfloat16 of ml_dtypes? .npy forgets its type: save it to a .safetensors file"),
+    ("V", "raw bytes", "save numbers, such as array.view(numpy.uint8)"),
+];
+
+/// That there is no such type, with the name as it stands in the header.
+fn foreign(name: &[u8], kind: &[u8]) -> Fault {
+    let text = shown(&String::from_utf8_lossy(name));
+    match FOREIGN.iter().find(|(start, ..)| kind.starts_with(start.as_bytes())) {
+        Some((_, what, remedy)) => Fault::Dtype { found: format!("{text} ({what})"), remedy },
+        None => Fault::Dtype { found: text, remedy: "save array.astype(numpy.float32), or another type of the language" },
     }
 }
 

@@ -1,0 +1,115 @@
+//! Where an array is, as text: a file, a name within it, or a standard stream.
+
+use std::path::{Path, PathBuf};
+
+/// An array in a file: `a.npy`, `a.npz:key`, `a.safetensors:key`; or `-`, `.npy` on standard input or output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// None for a standard stream.
+    path: Option<PathBuf>,
+    format: Format,
+    key: Option<String>,
+}
+
+/// The format of a file, which its name tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// One array, as `numpy.save` writes it.
+    Npy,
+    /// Arrays by name, as `numpy.savez` and `numpy.savez_compressed` write them.
+    Npz,
+    /// Arrays by name, as the `safetensors` package writes them.
+    Safetensors,
+}
+
+const ENDINGS: [(&str, Format); 3] =
+    [(".npz", Format::Npz), (".safetensors", Format::Safetensors), (".npy", Format::Npy)];
+
+impl Place {
+    /// Reads a place; `None` if the text has no form of one. The first ending in it that tells a format ends the path.
+    ///
+    /// ```
+    /// use fuseloop::files::{Format, Place};
+    ///
+    /// let place = Place::parse("data/a.npz:w1").unwrap();
+    /// assert_eq!((place.format(), place.key()), (Format::Npz, Some("w1")));
+    /// assert!(Place::parse("a.txt").is_none());
+    /// ```
+    pub fn parse(text: &str) -> Option<Place> {
+        if text == "-" {
+            return Some(Place { path: None, format: Format::Npy, key: None });
+        }
+        let lower = text.to_ascii_lowercase();
+        let mut ends: Vec<(usize, Format)> = vec![];
+        for (ending, format) in ENDINGS {
+            let mut places = lower.match_indices(ending).map(|(at, _)| at + ending.len());
+            ends.extend(places.find(|end| matches!(text.as_bytes().get(*end), None | Some(b':'))).map(|e| (e, format)));
+        }
+        let (end, format) = ends.into_iter().min_by_key(|(end, _)| *end)?;
+        let key = text[end..].strip_prefix(':').map(str::to_owned);
+        Some(Place { path: Some(PathBuf::from(&text[..end])), format, key })
+    }
+
+    /// The file; `None` for a standard stream.
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    /// Its format.
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// The name of the array in the file, if the place has one.
+    pub fn key(&self) -> Option<&str> {
+        self.key.as_deref()
+    }
+
+    /// The place with a name for the array, where the format has names and the place has none.
+    #[must_use]
+    pub fn or_key(mut self, name: &str) -> Place {
+        if self.format != Format::Npy {
+            self.key.get_or_insert_with(|| name.to_owned());
+        }
+        self
+    }
+
+    /// The file, for messages.
+    pub(crate) fn file_name(&self) -> String {
+        self.path.as_ref().map_or_else(|| "-".to_owned(), |path| path.display().to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tells_paths_from_keys() {
+        let parts = |text: &str| {
+            let place = Place::parse(text)?;
+            let path = place.path().map_or("-".to_owned(), |p| p.display().to_string());
+            Some((path, place.format(), place.key().map(str::to_owned)))
+        };
+        let key = |key: &str| Some(key.to_owned());
+        for (text, expected) in [
+            ("-", ("-", Format::Npy, None)),
+            ("a.npy", ("a.npy", Format::Npy, None)),
+            ("a.NPY", ("a.NPY", Format::Npy, None)),
+            ("b/a.npz", ("b/a.npz", Format::Npz, None)),
+            ("a.npz:", ("a.npz", Format::Npz, key(""))),
+            ("a.npz:x", ("a.npz", Format::Npz, key("x"))),
+            ("a.npz:x.npy", ("a.npz", Format::Npz, key("x.npy"))),
+            ("a.npz:x.npz:y", ("a.npz", Format::Npz, key("x.npz:y"))),
+            ("a.npy:x", ("a.npy", Format::Npy, key("x"))),
+            ("a.npy.d/a.npz", ("a.npy.d/a.npz", Format::Npz, None)),
+            ("C:\\a.safetensors:l.0:w", ("C:\\a.safetensors", Format::Safetensors, key("l.0:w"))),
+        ] {
+            let (path, format, key) = expected;
+            assert_eq!(parts(text), Some((path.to_owned(), format, key)), "{text}");
+        }
+        for text in ["", "a", "a.txt", "a.npyx", "3", "npz:a", "a.npy2:x"] {
+            assert_eq!(parts(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! `.safetensors`: <https://huggingface.co/docs/safetensors>. A length, a header in JSON, the tensors' bytes.
+//!
+//! The reader holds the header to all that the format promises (each tensor as many bytes as its shape says, one
+//! behind the other, no gap, the last one up to the end of the file) whichever tensor is asked for. Elements are copied, so a
+//! tensor may begin at any byte. What is written is byte for byte what the `safetensors` package writes.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::{Read, Seek, SeekFrom, Write};
+
+use ir::Dtype;
+use ir::array::{ArrayRef, byte_len};
+use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
+
+use super::error::Fault;
+use super::npy::little_endian;
+
+/// The format's own limit.
+const HEADER_LIMIT: u64 = 100_000_000;
+/// What the header's length is a multiple of.
+const ALIGN: usize = 8;
+
+/// What stands under this name is no tensor.
+pub(super) const METADATA: &str = "__metadata__";
+
+/// The names of the language's types, in the order in which the format's own writer puts tensors: its last ones first.
+const NAMES: [(&str, Dtype); 11] = [
+    ("BOOL", Dtype::Bool),
+    ("U8", Dtype::U8),
+    ("I8", Dtype::I8),
+    ("F16", Dtype::F16),
+    ("BF16", Dtype::Bf16),
+    ("I32", Dtype::I32),
+    ("U32", Dtype::U32),
+    ("F32", Dtype::F32),
+    ("F64", Dtype::F64),
+    ("I64", Dtype::I64),
+    ("U64", Dtype::U64),
+];
+
+/// The format's types that the language does not have, and the way out.
+const FOREIGN: [(&str, &str); 3] = [
+    ("I16", "save it as int32"),
+    ("U16", "save it as int32"),
+    ("C64", "save the real and the imaginary parts by themselves"),
+];
+
+/// What the header says of a tensor.
+#[derive(Debug, serde::Deserialize)]
+pub(super) struct Tensor {
+    dtype: String,
+    shape: Vec<usize>,
+    data_offsets: (u64, u64),
+}
+
+/// Tensors by name.
+#[derive(Debug)]
+struct Header(BTreeMap<String, Tensor>);
+
+impl<'de> Deserialize<'de> for Header {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Header, D::Error> {
+        struct Entries;
+        impl<'de> Visitor<'de> for Entries {
+            type Value = Header;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object of tensors")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Header, A::Error> {
+                let mut tensors = BTreeMap::new();
+                while let Some(name) = map.next_key::<String>()? {
+                    if name == METADATA {
+                        map.next_value::<IgnoredAny>()?;
+                    } else if tensors.contains_key(&name) {
+                        return Err(A::Error::custom(format_args!("{DUPLICATE}{name}")));
+                    } else {
+                        tensors.insert(name, map.next_value()?);
+                    }
+                }
+                Ok(Header(tensors))
+            }
+        }
+        from.deserialize_map(Entries)
+    }
+}
+
+/// Marks the one error of the visitor that has a code of its own.
+const DUPLICATE: &str = "duplicate tensor ";
+
+/// The tensors of a file.
+#[derive(Debug)]
+pub(super) struct Index {
+    tensors: BTreeMap<String, Tensor>,
+    data_start: u64,
+}
+
+fn bad<T>(what: impl Into<String>) -> Result<T, Fault> {
+    Err(Fault::Safetensors(what.into()))
+}
+
+impl Index {
+    /// Reads the header of a file of `length` bytes.
+    pub fn read(file: &mut impl Read, length: u64) -> Result<Index, Fault> {
+        let mut field = [0; 8];
+        if length < field.len() as u64 {
+            return bad("the file is too short for one");
+        }
+        file.read_exact(&mut field)?;
+        let header_len = u64::from_le_bytes(field);
+        if header_len > HEADER_LIMIT {
+            return Err(Fault::HeaderTooLong { found: header_len, limit: HEADER_LIMIT });
+        }
+        let data_start = header_len + field.len() as u64;
+        if data_start > length {
+            return bad(format!("it would have {header_len} bytes, the file has {}", length - field.len() as u64));
+        }
+        let mut text = vec![0; usize::try_from(header_len).unwrap_or(usize::MAX)];
+        file.read_exact(&mut text)?;
+        let Header(tensors) = serde_json::from_slice(&text).map_err(|e| {
+            let message = e.to_string();
+            match message.strip_prefix(DUPLICATE) {
+                Some(rest) => Fault::DuplicateKey(rest.rsplit_once(" at line ").map_or(rest, |(n, _)| n).to_owned()),
+                None => Fault::Safetensors(message),
+            }
+        })?;
+        let index = Index { tensors, data_start };
+        index.check(length - data_start)?;
+        Ok(index)
+    }
+
+    /// That the tensors fill the data, each the bytes that its shape says.
+    fn check(&self, data_len: u64) -> Result<(), Fault> {
+        let mut sorted: Vec<_> = self.tensors.iter().collect();
+        sorted.sort_by_key(|(_, tensor)| tensor.data_offsets);
+        let mut at = 0;
+        for (name, tensor) in sorted {
+            let (start, end) = tensor.data_offsets;
+            let fail = |problem: String| Err(Fault::Offsets { name: name.clone(), problem });
+            if end < start {
+                return fail(format!("would end at byte {end}, before its start at {start}"));
+            }
+            if start != at {
+                let what = if start < at { "overlaps the one before it" } else { "leaves a gap before it" };
+                return fail(format!("{what}: it starts at byte {start}, not {at}"));
+            }
+            if end > data_len {
+                return fail(format!("would end at byte {end} of {data_len}"));
+            }
+            if let Some(dtype) = dtype_of(&tensor.dtype)
+                && byte_len(dtype, &tensor.shape)? as u64 != end - start
+            {
+                return fail(format!("has {} bytes, which is not what its type and shape say", end - start));
+            }
+            at = end;
+        }
+        if at != data_len {
+            return bad(format!("the file has {data_len} bytes of data, the tensors {at}"));
+        }
+        Ok(())
+    }
+
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.tensors.keys().map(String::as_str)
+    }
+
+    /// The type and shape of a tensor that the index has, and its bytes in the file, at which `file` then stands.
+    pub fn find(&self, file: &mut (impl Read + Seek), name: &str) -> Result<Option<(Dtype, Vec<usize>, u64)>, Fault> {
+        let Some(tensor) = self.tensors.get(name) else { return Ok(None) };
+        let Some(dtype) = dtype_of(&tensor.dtype) else {
+            let remedy = FOREIGN.iter().find(|(name, _)| *name == tensor.dtype).map(|(_, remedy)| *remedy);
+            let found = super::error::shown(&tensor.dtype);
+            return Err(Fault::Dtype { found, remedy: remedy.unwrap_or("save it as float16, bfloat16 or float32") });
+        };
+        let (start, end) = tensor.data_offsets;
+        file.seek(SeekFrom::Start(self.data_start + start))?;
+        Ok(Some((dtype, tensor.shape.clone(), end - start)))
+    }
+}
+
+fn dtype_of(name: &str) -> Option<Dtype> {
+    NAMES.iter().find(|(n, _)| *n == name).map(|(_, dtype)| *dtype)
+}
+
+/// Writes a file of these tensors.
+pub(super) fn write(to: &mut impl Write, arrays: &[(&str, ArrayRef<'_>)]) -> Result<(), Fault> {
+    let place = |array: &ArrayRef<'_>| NAMES.iter().position(|(_, dtype)| *dtype == array.dtype());
+    let mut sorted: Vec<_> = arrays.iter().collect();
+    sorted.sort_by(|(a, x), (b, y)| place(y).cmp(&place(x)).then_with(|| a.cmp(b)));
+    let mut entries = vec![];
+    let mut at = 0;
+    for (name, array) in &sorted {
+        let end = at + array.bytes().len();
+        let dtype = place(array).map_or("", |n| NAMES[n].0);
+        let name = serde_json::Value::from(*name);
+        let shape = array.shape().iter().map(usize::to_string).collect::<Vec<_>>().join(",");
+        entries.push(format!(r#"{name}:{{"dtype":"{dtype}","shape":[{shape}],"data_offsets":[{at},{end}]}}"#));
+        at = end;
+    }
+    let mut header = format!("{{{}}}", entries.join(","));
+    header.extend(std::iter::repeat_n(' ', header.len().next_multiple_of(ALIGN) - header.len()));
+    to.write_all(&(header.len() as u64).to_le_bytes())?;
+    to.write_all(header.as_bytes())?;
+    for (_, array) in &sorted {
+        to.write_all(&little_endian(array))?;
+    }
+    Ok(())
+}

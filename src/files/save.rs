@@ -1,0 +1,153 @@
+//! Results to files, all or none: each file is written under another name beside its place and takes its name
+//! when all are complete. So a failure leaves what was there, and a file may be read and written by one command.
+
+use std::fs::{self, File, Permissions};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use ir::Dtype;
+use ir::array::ArrayRef;
+use tempfile::NamedTempFile;
+
+use super::error::{Fault, FileError};
+use super::place::{Format, Place};
+use super::{npy, safetensors, zip};
+
+/// Writes arrays to files; those for one `.npz` or `.safetensors` file go into it together. A file that is there is
+/// replaced. After an error every file is as it was.
+pub fn save(arrays: &[(Place, ArrayRef<'_>)]) -> Result<(), FileError> {
+    let groups = group(arrays, |array| array.dtype())?;
+    let mut ready = vec![];
+    for group in &groups {
+        let failed = |fault| FileError::new(group.place.file_name(), fault);
+        match group.place.path() {
+            Some(path) => ready.push((group, stage(path, group).map_err(failed)?)),
+            None => group.write(&mut io::stdout().lock()).map_err(failed)?,
+        }
+    }
+    for (group, staged) in ready {
+        staged.commit().map_err(|e| FileError::new(group.place.file_name(), e.into()))?;
+    }
+    Ok(())
+}
+
+/// Says what [`save`] would say of arrays of these types, before there are any.
+pub fn check(arrays: &[(Place, Dtype)]) -> Result<(), FileError> {
+    group(arrays, |dtype| *dtype).map(drop)
+}
+
+/// What goes to one file.
+struct Group<'a, T> {
+    place: &'a Place,
+    /// One path for all the ways to write it.
+    absolute: Option<PathBuf>,
+    /// The arrays by name.
+    arrays: Vec<(&'a str, &'a T)>,
+}
+
+fn group<'a, T>(arrays: &'a [(Place, T)], dtype: impl Fn(&T) -> Dtype) -> Result<Vec<Group<'a, T>>, FileError> {
+    let mut groups: Vec<Group<'a, T>> = vec![];
+    for (place, array) in arrays {
+        let failed = |fault| Err(FileError::new(place.file_name(), fault));
+        let dtype = dtype(array);
+        if dtype == Dtype::Bf16 && place.format() != Format::Safetensors {
+            return failed(Fault::UnwritableDtype(dtype));
+        }
+        let key = match (place.format(), place.key()) {
+            (Format::Npy, None) => "",
+            (Format::Npy, Some(key)) => return failed(Fault::KeyUnused(key.to_owned())),
+            (_, None) => return failed(Fault::KeyName(String::new())),
+            // As in NumPy, the array is called so, the part of the archive `key.npy`.
+            (Format::Npz, Some(key)) => key.strip_suffix(".npy").unwrap_or(key),
+            (Format::Safetensors, Some(safetensors::METADATA)) => {
+                return failed(Fault::KeyName(safetensors::METADATA.to_owned()));
+            }
+            (Format::Safetensors, Some(key)) => key,
+        };
+        let absolute = place.path().map(|path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned()));
+        match groups.iter_mut().find(|g| g.absolute == absolute) {
+            None => groups.push(Group { place, absolute, arrays: vec![(key, array)] }),
+            Some(_) if place.format() == Format::Npy => return failed(Fault::WrittenTwice(None)),
+            Some(group) if group.arrays.iter().any(|(other, _)| *other == key) => {
+                return failed(Fault::WrittenTwice(Some(key.to_owned())));
+            }
+            Some(group) => group.arrays.push((key, array)),
+        }
+    }
+    Ok(groups)
+}
+
+impl Group<'_, ArrayRef<'_>> {
+    fn write(&self, to: &mut impl Write) -> Result<(), Fault> {
+        match self.place.format() {
+            Format::Npy => {
+                for (_, array) in &self.arrays {
+                    to.write_all(&npy::encode_header(array.dtype(), array.shape())?)?;
+                    to.write_all(&npy::little_endian(array))?;
+                }
+            }
+            Format::Npz => {
+                let mut archive = zip::Writer::new(&mut *to);
+                for (name, array) in &self.arrays {
+                    let header = npy::encode_header(array.dtype(), array.shape())?;
+                    archive.add(&format!("{name}.npy"), &[&header, &npy::little_endian(array)])?;
+                }
+                archive.finish()?;
+            }
+            Format::Safetensors => {
+                let arrays: Vec<_> = self.arrays.iter().map(|(name, array)| (*name, **array)).collect();
+                safetensors::write(to, &arrays)?;
+            }
+        }
+        Ok(to.flush()?)
+    }
+}
+
+/// A file that is complete and waits for its name.
+struct Staged {
+    file: NamedTempFile,
+    path: PathBuf,
+}
+
+fn stage(path: &Path, group: &Group<'_, ArrayRef<'_>>) -> Result<Staged, Fault> {
+    // A link stays one: what it leads to is replaced.
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let before = fs::metadata(&path).ok();
+    if let Some(before) = &before {
+        if !before.is_file() {
+            return Err(Fault::NotAFile);
+        }
+        // It may be replaced if it could be overwritten.
+        File::options().write(true).open(&path)?;
+    }
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    fs::metadata(folder)?;
+    let mut builder = tempfile::Builder::new();
+    let permissions = before.map_or_else(usual_permissions, |before| Some(before.permissions()));
+    if let Some(permissions) = &permissions {
+        builder.permissions(permissions.clone());
+    }
+    let file = builder.prefix(".fuseloop-").tempfile_in(folder).map_err(|e| io::Error::from(e.kind()))?; // the name would say nothing
+    let mut buffered = BufWriter::with_capacity(1 << 16, file.as_file());
+    group.write(&mut buffered)?;
+    drop(buffered);
+    Ok(Staged { file, path })
+}
+
+/// Those of a new file, less what the user masks; a temporary one is private otherwise.
+#[cfg(unix)]
+fn usual_permissions() -> Option<Permissions> {
+    use std::os::unix::fs::PermissionsExt;
+    Some(Permissions::from_mode(0o666))
+}
+
+#[cfg(not(unix))]
+fn usual_permissions() -> Option<Permissions> {
+    None
+}
+
+impl Staged {
+    fn commit(self) -> io::Result<()> {
+        self.file.persist(self.path).map(drop).map_err(|e| e.error)
+    }
+}
