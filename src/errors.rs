@@ -33,7 +33,8 @@ pub struct UnknownCode {
 }
 
 /// The tables of codes, in the order of their numbers.
-const TABLES: &[&[(Code, &str)]] = &[grammar::codes::ALL, compiler::check::codes::ALL, codes::ALL];
+const TABLES: &[&[(Code, &str)]] =
+    &[grammar::codes::ALL, compiler::check::codes::ALL, codes::ALL, crate::files::codes::ALL];
 
 /// Page by number.
 const PAGES: &[(u16, &str)] = include!(concat!(env!("OUT_DIR"), "/pages.rs"));
@@ -81,7 +82,7 @@ pub fn index() -> String {
             ..100 => "Reading a program",
             100..200 => "Checking a program",
             200..300 => "Compiling, calling, running",
-            300..400 => "Array files",
+            300..400 => "Files and arguments",
             _ => "The command",
         };
         if group != of {

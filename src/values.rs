@@ -18,9 +18,10 @@ use grammar::Code;
 use ir::array::{ArrayError, byte_len};
 use ir::{Array, Dtype, Scalar};
 
+use crate::Slot;
+use crate::error::codes as call;
 use crate::files::{self, FileError, Place, Stored, codes, shown};
-use crate::render::{Report, draw};
-use crate::{Slot, Source, Style};
+use crate::render::Report;
 
 /// An argument that fits its parameter's type and rank.
 #[derive(Debug)]
@@ -56,10 +57,11 @@ const GENERATORS: [(&str, Generator); 4] = [
 
 /// Why a text is no value for a parameter.
 ///
-/// Its `Display` is one sentence; [`ValueError::render`] adds the code and the remedy.
+/// Its `Display` is one sentence; [`ValueError::report`] adds the code and the remedy.
 #[derive(Debug)]
 pub struct ValueError {
-    param: String,
+    /// None of all arguments together.
+    param: Option<String>,
     kind: ValueErrorKind,
 }
 
@@ -100,12 +102,33 @@ pub enum ValueErrorKind {
     File(FileError),
     /// The array cannot be.
     Array(ArrayError),
+    /// Standard input can be read once.
+    StandardInput {
+        /// What reads it already.
+        reader: String,
+    },
+    /// The arguments take more memory than they may.
+    Memory {
+        /// Bytes that they take.
+        needed: u128,
+        /// Bytes that they may take.
+        limit: u64,
+    },
 }
 
 impl ValueError {
-    /// The parameter.
-    pub fn param(&self) -> &str {
-        &self.param
+    fn of(param: &str, kind: ValueErrorKind) -> ValueError {
+        ValueError { param: Some(param.to_owned()), kind }
+    }
+
+    /// That an argument cannot come from standard input, because something else does.
+    pub fn standard_input(param: &str, reader: &str) -> ValueError {
+        ValueError::of(param, ValueErrorKind::StandardInput { reader: reader.to_owned() })
+    }
+
+    /// The parameter; none of an error of all arguments together.
+    pub fn param(&self) -> Option<&str> {
+        self.param.as_deref()
     }
 
     /// What is wrong.
@@ -119,10 +142,12 @@ impl ValueError {
             ValueErrorKind::Form { .. } => codes::VALUE_FORM,
             ValueErrorKind::Range { .. } => codes::VALUE_RANGE,
             ValueErrorKind::Shape(_) => codes::VALUE_SHAPE,
-            ValueErrorKind::Rank { .. } => codes::VALUE_RANK,
-            ValueErrorKind::Dtype { .. } => codes::VALUE_DTYPE,
+            ValueErrorKind::Rank { .. } => call::ARGUMENT_RANK,
+            ValueErrorKind::Dtype { .. } => call::ARGUMENT_TYPE,
             ValueErrorKind::File(e) => e.code(),
-            ValueErrorKind::Array(_) => codes::TOO_LARGE,
+            ValueErrorKind::Array(_) => call::ARRAY,
+            ValueErrorKind::StandardInput { .. } => codes::STANDARD_INPUT,
+            ValueErrorKind::Memory { .. } => call::MEMORY,
         }
     }
 
@@ -145,25 +170,33 @@ impl ValueError {
                 _ => format!("save array.astype(numpy.{}), or declare the parameter as {found}", numpy_name(*expected)),
             },
             ValueErrorKind::File(e) => return e.help(),
-            _ => return None,
+            ValueErrorKind::StandardInput { .. } => "give one of the two as a file".to_owned(),
+            ValueErrorKind::Memory { .. } => "raise the limit (--max-memory), or run on smaller arrays".to_owned(),
+            ValueErrorKind::Rank { .. } | ValueErrorKind::Array(_) => return None,
         })
     }
 
     /// Whether the text is at fault, and not what it leads to.
     pub fn is_misspelt(&self) -> bool {
-        matches!(self.kind, ValueErrorKind::Form { .. } | ValueErrorKind::Range { .. } | ValueErrorKind::Shape(_))
+        match self.kind {
+            ValueErrorKind::Form { .. } | ValueErrorKind::Range { .. } | ValueErrorKind::Shape(_) => true,
+            ValueErrorKind::StandardInput { .. } => true,
+            _ => false,
+        }
     }
 
-    /// The sentence with its code and the remedy.
-    pub fn render(&self, style: Style) -> String {
-        let id = Some(self.code().to_string());
-        draw(&Source::from(""), &Report { id, help: self.help(), ..Report::new(self.to_string()) }, style)
+    /// The error with its code and the remedy, ready to be drawn.
+    pub fn report(&self) -> Report {
+        Report { help: self.help(), ..Report::new(self.code(), self.to_string()) }
     }
 }
 
 impl fmt::Display for ValueError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "argument `{}`: {}", self.param, self.kind)
+        match &self.param {
+            Some(param) => write!(f, "argument `{param}`: {}", self.kind),
+            None => write!(f, "{}", self.kind),
+        }
     }
 }
 
@@ -185,6 +218,10 @@ impl fmt::Display for ValueErrorKind {
             }
             ValueErrorKind::File(e) => write!(f, "{e}"),
             ValueErrorKind::Array(e) => write!(f, "{e}"),
+            ValueErrorKind::StandardInput { reader } => write!(f, "standard input is read already, by {reader}"),
+            ValueErrorKind::Memory { needed, limit } => {
+                write!(f, "the arguments alone take {needed} bytes, the limit is {limit}")
+            }
         }
     }
 }
@@ -202,7 +239,7 @@ impl std::error::Error for ValueError {
 impl Value {
     /// Reads an argument. Of a file only the header is read.
     pub fn parse(text: &str, param: &Slot) -> Result<Value, ValueError> {
-        let failed = |kind| ValueError { param: param.name.clone(), kind };
+        let failed = |kind| ValueError::of(&param.name, kind);
         let (shape, from) = read(text, param).map_err(failed)?;
         if shape.len() != param.rank() {
             return Err(failed(ValueErrorKind::Rank { declared: param.ty(), found: shape }));
@@ -223,7 +260,7 @@ impl Value {
 
     /// The array itself. `seed` and `stream` matter to `random:` alone: each parameter has a stream of its own.
     pub fn load(self, seed: u64, stream: u64) -> Result<Array, ValueError> {
-        let failed = |kind| ValueError { param: self.param.clone(), kind };
+        let failed = |kind| ValueError::of(&self.param, kind);
         match self.from {
             From::Scalar(value) => Ok(Array::scalar(value)),
             From::File(stored) => stored.read().map_err(|e| failed(ValueErrorKind::File(e))),
@@ -235,12 +272,21 @@ impl Value {
     }
 }
 
+/// The arrays of a call's arguments, if all of them take at most `limit` bytes: otherwise none is made.
+pub fn load(values: Vec<Value>, seed: u64, limit: Option<u64>) -> Result<Vec<Array>, ValueError> {
+    let needed = values.iter().map(|value| value.bytes() as u128).sum();
+    if let Some(limit) = limit.filter(|limit| needed > u128::from(*limit)) {
+        return Err(ValueError { param: None, kind: ValueErrorKind::Memory { needed, limit } });
+    }
+    values.into_iter().zip(0..).map(|(value, stream)| value.load(seed, stream)).collect()
+}
+
 /// The shape of what a text gives, and where it comes from.
 fn read(text: &str, param: &Slot) -> Result<(Vec<usize>, From), ValueErrorKind> {
     if let Some((name, generator)) = GENERATORS.iter().find(|(name, _)| text.starts_with(name)) {
         return Ok((parse_shape(&text[name.len()..])?, From::Generator(*generator)));
     }
-    if let Some(place) = Place::parse(text) {
+    if let Ok(place) = Place::parse(text) {
         let stored = files::open(&place).map_err(ValueErrorKind::File)?;
         return match stored.dtype() == param.dtype {
             true => Ok((stored.shape().to_vec(), From::File(stored))),
@@ -384,6 +430,7 @@ fn numpy_name(dtype: Dtype) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::load as load_all;
     use super::*;
 
     fn slot(dtype: Dtype, shape: &[&str]) -> Slot {
@@ -411,11 +458,11 @@ mod tests {
         ] {
             assert_eq!(load(text, expected.dtype(), &[]).get(0), Some(expected), "{text}");
         }
-        assert_eq!(error("2147483648", Dtype::I32, &[]), "not a value of type i32");
-        assert_eq!(error("1.5", Dtype::I64, &[]), "not a value of type i64");
-        assert_eq!(error("1", Dtype::Bool, &[]), "not a value of type bool");
-        assert!(error("x", Dtype::F32, &[]).contains("give a number"));
-        assert!(error("3", Dtype::F32, &["n"]).contains("the parameter is f32[n]: give a .npy file"));
+        assert_eq!(error("2147483648", Dtype::I32, &[]), "argument `x`: `2147483648` is not a value of type i32");
+        assert_eq!(error("1.5", Dtype::I64, &[]), "argument `x`: `1.5` is not a value of type i64");
+        assert_eq!(error("1", Dtype::Bool, &[]), "argument `x`: `1` is not a value of type bool");
+        assert!(error("x", Dtype::F32, &[]).contains("this is no value for a parameter of type f32"));
+        assert!(error("3", Dtype::F32, &["n"]).contains("this is no value for a parameter of type f32[n]"));
     }
 
     #[test]
@@ -430,7 +477,7 @@ mod tests {
             assert!(error(&format!("zeros:{shape}"), Dtype::F32, &["n"]).contains("is not a shape"), "{shape}");
         }
         let huge = "zeros:4294967296x4294967296";
-        assert_eq!(error(huge, Dtype::F32, &["n", "m"]), "the array is larger than memory can be");
+        assert!(error(huge, Dtype::F32, &["n", "m"]).contains("the array is larger than memory can be"));
     }
 
     #[test]
@@ -459,12 +506,65 @@ mod tests {
     #[test]
     fn reads_files() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a.npy");
-        npy::write(&path, Array::scalar(Scalar::F32(2.5)).as_ref()).unwrap();
-        let text = path.to_str().unwrap();
-        assert_eq!(load(text, Dtype::F32, &[]).get(0), Some(Scalar::F32(2.5)));
-        assert!(error(text, Dtype::F64, &[]).contains("of type f64, the file has f32"));
-        assert!(error(text, Dtype::F32, &["n"]).contains("this is a scalar"));
-        assert!(error("none.npy", Dtype::F32, &["n"]).starts_with("none.npy: No such file"));
+        let text = folder.path().join("a.npy").display().to_string();
+        files::save(&[(Place::parse(&text).unwrap(), Array::scalar(Scalar::F32(2.5)).as_ref())]).unwrap();
+        assert_eq!(load(&text, Dtype::F32, &[]).get(0), Some(Scalar::F32(2.5)));
+        assert!(error(&text, Dtype::F64, &[]).contains("of type f64, the file has f32"));
+        assert!(error(&text, Dtype::F32, &["n"]).contains("this is a scalar"));
+        assert!(error("none.npy", Dtype::F32, &["n"]).contains("`x`: none.npy: No such file"));
+    }
+
+    #[test]
+    fn scalars_have_the_range_of_their_type() {
+        for (dtype, least, greatest) in [
+            (Dtype::I8, "-128", "127"),
+            (Dtype::U8, "0", "255"),
+            (Dtype::I32, "-2147483648", "2147483647"),
+            (Dtype::U32, "0", "4294967295"),
+            (Dtype::I64, "-9223372036854775808", "9223372036854775807"),
+            (Dtype::U64, "0", "18446744073709551615"),
+        ] {
+            for (text, step) in [(least, -1), (greatest, 1)] {
+                let value = Scalar::parse(dtype, text);
+                assert_eq!(load(text, dtype, &[]).get(0), value);
+                let beyond = (text.parse::<i128>().unwrap() + step).to_string();
+                let e = Value::parse(&beyond, &slot(dtype, &[])).unwrap_err();
+                assert_eq!(e.code(), codes::VALUE_RANGE, "{beyond}");
+                assert_eq!(e.help(), Some(format!("{dtype} goes from {least} to {greatest}")));
+            }
+        }
+        for (dtype, greatest, beyond) in [
+            (Dtype::F16, "65504", "65520"),
+            (Dtype::Bf16, "3.38e38", "3.4e38"),
+            (Dtype::F32, "3.4e38", "3.41e38"),
+            (Dtype::F64, "1.7e308", "1e309"),
+        ] {
+            assert_eq!(load(greatest, dtype, &[]).get(0), Scalar::parse(dtype, greatest));
+            assert_eq!(load("-inf", dtype, &[]).get(0), Scalar::parse(dtype, "-inf"));
+            assert!(error(beyond, dtype, &[]).contains(&format!("is not a value of type {dtype}")));
+        }
+    }
+
+    #[test]
+    fn memory_is_granted_before_it_is_taken() {
+        let value = |text: &str| Value::parse(text, &slot(Dtype::F32, &["n", "m"])).unwrap();
+        let e = load_all(vec![value("zeros:1000000x1000000")], 0, Some(1 << 40)).unwrap_err();
+        assert_eq!(e.code(), call::MEMORY);
+        assert_eq!(e.to_string(), "the arguments alone take 4000000000000 bytes, the limit is 1099511627776");
+        assert!(load_all(vec![value("ones:4x4"), value("ones:4x4")], 0, Some(127)).is_err());
+        assert_eq!(load_all(vec![value("ones:4x4"), value("ones:4x4")], 0, Some(128)).unwrap().len(), 2);
+    }
+
+    #[test]
+    fn every_type_is_generated() {
+        for dtype in Dtype::ALL {
+            for (text, expected) in [("zeros:2", ["0", "0"]), ("ones:2", ["1", "1"]), ("arange:2", ["0", "1"])] {
+                let word = |text| if text == "0" { "false" } else { "true" };
+                let expected = expected.map(|t| Scalar::parse(dtype, if dtype == Dtype::Bool { word(t) } else { t }));
+                let array = load(text, dtype, &["n"]);
+                assert_eq!([array.get(0), array.get(1)], expected, "{dtype} {text}");
+            }
+            assert_eq!(load("random:3x4", dtype, &["n", "m"]).shape(), [3, 4]);
+        }
     }
 }

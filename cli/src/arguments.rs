@@ -19,9 +19,10 @@ pub fn from_file(path: &str) -> Result<Vec<String>, Failure> {
     Ok(lines.flat_map(str::split_whitespace).map(str::to_owned).collect())
 }
 
-/// Parses and checks a program.
+/// Parses and checks a program; `-` is the one on standard input.
 pub fn program(path: &Path) -> Result<Program, Failure> {
-    Ok(Program::parse(source(path)?)?)
+    let source = if path == Path::new("-") { stdin()? } else { source(path)? };
+    Ok(Program::parse(source)?)
 }
 
 /// A source file.

@@ -4,7 +4,9 @@ use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use fuseloop::files::{Fault, FileError};
 use fuseloop::render::{draw, visible};
+use fuseloop::values::ValueError;
 use fuseloop::{CompileError, Errors, Report, RunError, Source, Style, json};
 
 /// For whom a command reports.
@@ -28,6 +30,10 @@ pub enum Failure {
     Program(Errors),
     /// The function is beyond what can be compiled.
     Compile(CompileError),
+    /// An argument is not what it should be: exit code 2 if it is misspelt.
+    Value(ValueError),
+    /// A file cannot be written: exit code 2 if the command line asks for what cannot be.
+    File(FileError),
     /// The call failed.
     Run(RunError),
     /// Clap's own: help, version and usage errors, in its own words.
@@ -39,11 +45,6 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// The program or its data is wrong.
-    pub fn wrong(what: impl fmt::Display) -> Failure {
-        Failure::Wrong(what.to_string())
-    }
-
     /// The command line is wrong.
     pub fn usage(what: impl fmt::Display) -> Failure {
         Failure::Usage(what.to_string())
@@ -53,6 +54,8 @@ impl Failure {
     pub fn report(self, format: Format, style: Style) -> ExitCode {
         let code = match &self {
             Failure::Usage(_) => 2,
+            Failure::Value(e) if e.is_misspelt() => 2,
+            Failure::File(e) if e.fault().is_misspelt() => 2,
             Failure::Clap(e) => u8::try_from(e.exit_code()).unwrap_or(2),
             Failure::BrokenPipe => 0,
             _ => 1,
@@ -74,6 +77,8 @@ impl Failure {
             Failure::Usage(what) | Failure::Wrong(what) => line(None, &plain(what)),
             Failure::Program(errors) => errors.reports().try_for_each(|report| line(Some(errors.source()), &report)),
             Failure::Compile(e) => line(None, &e.report()),
+            Failure::Value(e) => line(None, &e.report()),
+            Failure::File(e) => line(None, &e.report()),
             Failure::Run(e) => line(Some(e.source()), &e.report()),
             Failure::Several(all) => all.iter().try_for_each(Failure::write_json),
             // Until the command line is read nobody has asked for JSON.
@@ -92,6 +97,8 @@ impl Failure {
             Failure::Usage(what) | Failure::Wrong(what) => writeln!(stderr, "{error}: {}", visible(what)),
             Failure::Program(errors) => writeln!(stderr, "{}", errors.render(style)),
             Failure::Compile(e) => writeln!(stderr, "{}", draw(&Source::from(""), &e.report(), style)),
+            Failure::Value(e) => writeln!(stderr, "{}", draw(&Source::from(""), &e.report(), style)),
+            Failure::File(e) => writeln!(stderr, "{}", draw(&Source::from(""), &e.report(), style)),
             Failure::Run(e) => writeln!(stderr, "{}", e.render(style)),
             Failure::Clap(e) => e.print(),
             Failure::Several(all) => all.iter().try_for_each(|failure| failure.write_text(style)),
@@ -103,6 +110,21 @@ impl Failure {
 impl From<CompileError> for Failure {
     fn from(e: CompileError) -> Failure {
         Failure::Compile(e)
+    }
+}
+
+impl From<ValueError> for Failure {
+    fn from(e: ValueError) -> Failure {
+        Failure::Value(e)
+    }
+}
+
+impl From<FileError> for Failure {
+    fn from(e: FileError) -> Failure {
+        match e.fault() {
+            Fault::Io(io) if io.kind() == io::ErrorKind::BrokenPipe => Failure::BrokenPipe,
+            _ => Failure::File(e),
+        }
     }
 }
 

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
-use fuseloop::render::one_line;
-use fuseloop::values::{Value, ValueError};
-use fuseloop::{Array, Device, Function, Options, Signature, Times, files, json, print};
+use fuseloop::files::{self, Place};
+use fuseloop::values::{self, Value, ValueError};
+use fuseloop::{Array, Device, Function, Options, Signature, Times, json, print};
 
 use crate::arguments;
 use crate::failure::{Failure, Format};
@@ -16,13 +16,15 @@ use crate::failure::{Failure, Format};
 /// Compiles a function and runs it.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "A VALUE is a scalar (3, -1.5, true), a file (a.npy), or zeros:4x3, ones:4x3, arange:4x3, random:4x3.
-Its type is the parameter's.
+    after_help = "A VALUE is a scalar (3, -1.5, true), a file (a.npy, a.npz:key, a.safetensors:key), - (.npy on standard input),
+or zeros:4x3, ones:4x3, arange:4x3, random:4x3. Its type is the parameter's.
+
+A PATH is a file of one of these formats, or - (.npy on standard output).
 
 Example: fuseloop run examples/softmax.fl --fn softmax_rows x=random:1000x777 -o out=a.npy"
 )]
 pub struct Arguments {
-    /// The program
+    /// The program; - reads it from standard input
     file: PathBuf,
     /// The arguments, one for each parameter
     #[arg(value_name = "NAME=VALUE", value_parser = arguments::name_and_value)]
@@ -30,9 +32,9 @@ pub struct Arguments {
     /// The function [default: main, or the only one]
     #[arg(long = "fn", value_name = "NAME")]
     function: Option<String>,
-    /// Saves a result to a .npy file instead of printing it (an unnamed result is called out)
-    #[arg(short, long = "output", value_name = "NAME=PATH", value_parser = arguments::name_and_value)]
-    output: Vec<(String, String)>,
+    /// Saves a result to a file instead of printing it (an unnamed result is called out); without NAME, all others
+    #[arg(short, long = "output", value_name = "[NAME=]PATH")]
+    output: Vec<String>,
     /// What runs it
     #[arg(long, value_enum, default_value_t)]
     device: DeviceName,
@@ -72,8 +74,8 @@ pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure
         })?,
     };
     let signature = function.signature();
-    let values = bind(signature, &arguments.values)?;
-    let paths = outputs(signature, &arguments.output)?;
+    let values = bind(signature, &arguments.values, &arguments.file)?;
+    let places = outputs(signature, &arguments.output)?;
     let max_memory = arguments.max_memory.or_else(memory_to_use);
     let options = Options {
         device: match arguments.device {
@@ -83,21 +85,23 @@ pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure
         threads: arguments.threads.map_or(0, usize::from),
         max_memory,
     };
-    let (results, times, call) = compute(&function, &options, &values, arguments.seed)?;
-    match arguments.format {
-        Format::Json => writeln!(stdout, "{}", json::times(times, call))?,
-        Format::Text if arguments.time => report_times(times, call),
-        Format::Text => {}
+    let (results, times, call) = compute(&function, &options, values, arguments.seed)?;
+    let saved = places.iter().zip(&results).filter_map(|(place, result)| Some((place.clone()?, result.as_ref())));
+    let saved: Vec<_> = saved.collect();
+    files::save(&saved)?;
+    if arguments.time && arguments.format == Format::Text {
+        report_times(times, call);
     }
-    for (slot, result) in signature.results.iter().zip(&results) {
-        let path = paths.get(slot.name.as_str());
-        if let Some(path) = path {
-            let failed = |e| Failure::wrong(format!("{}: {e}", one_line(&path.display().to_string())));
-            files::npy::write(path, result.as_ref()).map_err(failed)?;
-        }
-        match (arguments.format, path) {
-            (Format::Json, path) => {
-                let path = path.map(|path| path.display().to_string());
+    if saved.iter().any(|(place, _)| place.path().is_none()) {
+        return Ok(()); // anything else on standard output would be taken for a part of the array
+    }
+    if arguments.format == Format::Json {
+        writeln!(stdout, "{}", json::times(times, call))?;
+    }
+    for ((slot, result), place) in signature.results.iter().zip(&results).zip(&places) {
+        match (arguments.format, place) {
+            (Format::Json, place) => {
+                let path = place.as_ref().map(Place::to_string);
                 writeln!(stdout, "{}", json::result(&slot.name, result.as_ref(), path.as_deref()))?;
             }
             (Format::Text, Some(_)) => {}
@@ -118,21 +122,12 @@ pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure
 fn compute(
     function: &Function<'_>,
     options: &Options,
-    values: &[Value],
+    values: Vec<Value>,
     seed: u64,
 ) -> Result<(Vec<Array>, Times, Duration), Failure> {
     let kernel = function.compile(options)?;
     // The kernel counts all its arrays when it is called. By then the arguments are in memory.
-    let needed: u128 = values.iter().map(|v| v.bytes() as u128).sum();
-    if let Some(limit) = options.max_memory.filter(|limit| needed > u128::from(*limit)) {
-        return Err(Failure::wrong(format!(
-            "the arguments alone take {needed} bytes, the limit is {limit} (--max-memory raises it)"
-        )));
-    }
-    let mut inputs = vec![];
-    for ((value, stream), param) in values.iter().zip(0..).zip(&function.signature().params) {
-        inputs.push(value.load(seed, stream).map_err(|e| value_failure(&param.name, &e))?);
-    }
+    let inputs = values::load(values, seed, options.max_memory)?;
     let inputs: Vec<_> = inputs.iter().map(Array::as_ref).collect();
     let start = Instant::now();
     let results = kernel.call(&inputs)?;
@@ -140,7 +135,7 @@ fn compute(
 }
 
 /// One value for each parameter, in order.
-fn bind(signature: &Signature, given: &[(String, String)]) -> Result<Vec<Value>, Failure> {
+fn bind(signature: &Signature, given: &[(String, String)], program: &Path) -> Result<Vec<Value>, Failure> {
     let names: Vec<&str> = signature.params.iter().map(|p| p.name.as_str()).collect();
     let given = by_name("parameter", &names, given, signature)?;
     let missing: Vec<&str> = names.iter().copied().filter(|name| !given.contains_key(name)).collect();
@@ -148,18 +143,42 @@ fn bind(signature: &Signature, given: &[(String, String)]) -> Result<Vec<Value>,
         let list = missing.iter().map(|name| format!("{name}=VALUE")).collect::<Vec<_>>().join(" ");
         return Err(Failure::usage(format!("missing arguments: {list}\n  {signature}")));
     }
-    let value = |p: &fuseloop::Slot| Value::parse(given[p.name.as_str()], p).map_err(|e| value_failure(&p.name, &e));
-    signature.params.iter().map(value).collect()
+    let mut reader = (program == Path::new("-")).then(|| "the program".to_owned());
+    let mut values = vec![];
+    for param in &signature.params {
+        let text = given[param.name.as_str()];
+        if text == "-"
+            && let Some(reader) = reader.replace(format!("`{}`", param.name))
+        {
+            return Err(ValueError::standard_input(&param.name, &reader).into());
+        }
+        values.push(Value::parse(text, param)?);
+    }
+    Ok(values)
 }
 
-/// Where to save results, by name.
-fn outputs<'a>(signature: &Signature, given: &'a [(String, String)]) -> Result<BTreeMap<&'a str, &'a Path>, Failure> {
+/// Where to save each result, if anywhere. `NAME=PATH` is for that result, a path alone for all others; in a file of
+/// several a result is called as it is.
+fn outputs(signature: &Signature, given: &[String]) -> Result<Vec<Option<Place>>, Failure> {
     let names: Vec<&str> = signature.results.iter().map(|r| r.name.as_str()).collect();
-    let given = by_name("result", &names, given, signature)?;
-    match given.iter().find(|(_, path)| !path.to_ascii_lowercase().ends_with(".npy")) {
-        Some((name, path)) => Err(Failure::usage(format!("-o {name}={path}: only .npy files can be written"))),
-        None => Ok(given.into_iter().map(|(name, path)| (name, Path::new(path))).collect()),
+    let (mut named, mut others) = (vec![], None);
+    for text in given {
+        match text.split_once('=') {
+            Some((name, path)) => named.push((name.to_owned(), path.to_owned())),
+            None if others.is_none() => others = Some(text.as_str()),
+            None => return Err(Failure::usage("two -o without the name of a result")),
+        }
     }
+    let named = by_name("result", &names, &named, signature)?;
+    let mut places = vec![];
+    for name in &names {
+        let text = named.get(name).copied().or(others);
+        let place = text.map(Place::parse).transpose()?;
+        places.push(place.map(|place| place.or_key(name)));
+    }
+    let planned = places.iter().zip(&signature.results).filter_map(|(place, slot)| Some((place.clone()?, slot.dtype)));
+    files::check(&planned.collect::<Vec<_>>())?;
+    Ok(places)
 }
 
 /// What was given, by name; each name at most once and only those that there are.
@@ -179,14 +198,6 @@ fn by_name<'a>(
         }
     }
     Ok(map)
-}
-
-fn value_failure(param: &str, error: &ValueError) -> Failure {
-    let message = format!("argument `{param}`: {error}");
-    match error {
-        ValueError::Form { .. } | ValueError::Scalar(_) | ValueError::Shape(_) => Failure::Usage(message),
-        _ => Failure::Wrong(message),
-    }
 }
 
 fn report_times(times: Times, call: Duration) {

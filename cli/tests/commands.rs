@@ -101,7 +101,11 @@ fn saves_results_and_reads_them_back() {
     assert_eq!(s.prints("run a.fl --fn pair x=ones:2 y=ones:2 -o most=most.npy"), "total = [2 2]\n");
     assert_eq!(std::fs::read(s.path("most.npy")).unwrap()[128..], [1, 0, 0, 0]);
     s.says(1, "run a.fl --fn pair x=cpu.npy y=ones:2", &["argument `x`", "of type i32, the file has f32"]);
-    s.says(1, "run a.fl --fn scale x=ones:2 by=cpu.npy", &["the parameter is f32, this has shape 1001"]);
+    s.says(
+        1,
+        "run a.fl --fn scale x=ones:2 by=cpu.npy",
+        &["error[E0203]", "argument `by`: the parameter is f32, this has shape 1001"],
+    );
     s.says(1, "run a.fl --fn scale x=a.fl.npy by=1", &["a.fl.npy: No such file"]);
     std::fs::write(s.path("bad.npy"), &bytes[..1000]).unwrap();
     s.says(
@@ -143,10 +147,22 @@ fn explains_arguments_that_do_not_fit() {
     s.says(2, "run a.fl --fn scale x=ones:1 by=1 z=1", &["no parameter `z`", "fn scale(x: f32[n], by: f32)"]);
     s.says(2, "run a.fl --fn scale x=ones:1 by=1 by=2", &["`by` is given twice"]);
     s.says(2, "run a.fl --fn scale x=ones:1 by=1 -o y=a.npy", &["no result `y`", "-> f32[n]"]);
-    s.says(2, "run a.fl --fn scale x=ones:1 by=1 -o out=a.txt", &["only .npy"]);
+    s.says(
+        2,
+        "run a.fl --fn scale x=ones:1 by=1 -o out=a.txt",
+        &["error[E0302]: a.txt: the name tells no format", "help: give a name that ends in .npy"],
+    );
     s.says(2, "run a.fl --fn scale x=ones:1 1", &["expected NAME=VALUE"]);
-    s.says(2, "run a.fl --fn scale x=ones:1 by=one", &["argument `by`: the parameter is f32: give a number"]);
-    s.says(2, "run a.fl --fn scale x=3 by=1", &["argument `x`: the parameter is f32[n]: give a .npy file"]);
+    s.says(
+        2,
+        "run a.fl --fn scale x=ones:1 by=one",
+        &["error[E0330]: argument `by`: this is no value for a parameter of type f32", "help: give a number"],
+    );
+    s.says(
+        2,
+        "run a.fl --fn scale x=3 by=1",
+        &["argument `x`: this is no value for a parameter of type f32[n]", "help: give a file"],
+    );
     s.says(2, "run a.fl --fn scale x=ones:2y by=1", &["`2y` is not a shape"]);
     s.says(1, "run a.fl --fn scale x=ones:2x2 by=1", &["the parameter is f32[n], this has shape 2x2"]);
     s.says(2, "run a.fl --fn scale x=ones:1 by=1 --threads 0", &["--threads"]);

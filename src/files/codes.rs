@@ -1,16 +1,6 @@
 //! The errors of array files and of argument values, E0300 to E0399. A code never changes its meaning.
 
-use grammar::Code;
-
-macro_rules! codes {
-    ($($name:ident = $number:literal, $title:literal;)*) => {
-        $(#[doc = $title] pub const $name: Code = Code($number);)*
-        /// Every code of files and values with its title.
-        pub const ALL: &[(Code, &str)] = &[$(($name, $title)),*];
-    };
-}
-
-codes! {
+grammar::codes! {
     ACCESS = 300, "a file that cannot be read or written";
     NOT_A_FILE = 301, "not a regular file";
     UNKNOWN_FORMAT = 302, "a file name that tells no format";
@@ -39,7 +29,4 @@ codes! {
     VALUE_FORM = 330, "not a value for this parameter";
     VALUE_RANGE = 331, "a number that the parameter's type does not hold";
     VALUE_SHAPE = 332, "a shape that is none";
-    VALUE_RANK = 333, "an argument with more or fewer axes than its parameter";
-    VALUE_DTYPE = 334, "an argument of another type than its parameter";
-    VALUE_MEMORY = 335, "arguments larger than the memory that they may take";
 }

@@ -8,12 +8,11 @@ use ir::Dtype;
 use ir::array::ArrayError;
 
 use super::codes;
-use crate::{Source, Style};
-use crate::render::{Report, draw, visible};
+use crate::render::{Report, one_line};
 
 /// Why an array could not be read from a file or written to one.
 ///
-/// Its `Display` is one sentence; [`FileError::render`] adds the code and the remedy.
+/// Its `Display` is one sentence; [`FileError::report`] adds the code and the remedy.
 #[derive(Debug)]
 pub struct FileError {
     file: String,
@@ -25,6 +24,8 @@ pub struct FileError {
 pub enum Fault {
     /// The system could not read or write it.
     Io(io::Error),
+    /// Its name tells no format.
+    UnknownFormat,
     /// It is a folder, a pipe or a device.
     NotAFile,
     /// It does not begin as `.npy` files do.
@@ -116,8 +117,8 @@ const NAME_SHOWN: usize = 60;
 /// A name from a file or a command line, as messages show it: visible, and not endless.
 pub(crate) fn shown(name: &str) -> String {
     match name.char_indices().nth(NAME_SHOWN) {
-        Some((end, _)) => format!("`{}...`", visible(&name[..end]).replace('\n', "\\n")),
-        None => format!("`{}`", visible(name).replace('\n', "\\n")),
+        Some((end, _)) => format!("`{}...`", one_line(&name[..end])),
+        None => format!("`{}`", one_line(name)),
     }
 }
 
@@ -156,13 +157,9 @@ impl FileError {
         self.fault.help(&self.file)
     }
 
-    /// The sentence with its code and the remedy.
-    pub fn render(&self, style: Style) -> String {
-        draw(&Source::from(""), &self.report(), style)
-    }
-
-    pub(crate) fn report(&self) -> Report {
-        Report { id: Some(self.code().to_string()), help: self.help(), ..Report::new(self.to_string()) }
+    /// The error with its code and the remedy, ready to be drawn.
+    pub fn report(&self) -> Report {
+        Report { help: self.help(), ..Report::new(self.code(), self.to_string()) }
     }
 }
 
@@ -171,6 +168,7 @@ impl Fault {
     pub fn code(&self) -> Code {
         match self {
             Fault::Io(_) => codes::ACCESS,
+            Fault::UnknownFormat => codes::UNKNOWN_FORMAT,
             Fault::NotAFile => codes::NOT_A_FILE,
             Fault::NotNpy => codes::NOT_NPY,
             Fault::NpyVersion(..) => codes::NPY_VERSION,
@@ -196,8 +194,21 @@ impl Fault {
         }
     }
 
+    /// Whether the place as it was written is at fault, and not what is there.
+    pub fn is_misspelt(&self) -> bool {
+        matches!(
+            self,
+            Fault::UnknownFormat
+                | Fault::KeyUnused(_)
+                | Fault::KeyName(_)
+                | Fault::UnwritableDtype(_)
+                | Fault::WrittenTwice(_)
+        )
+    }
+
     fn help(&self, file: &str) -> Option<String> {
         Some(match self {
+            Fault::UnknownFormat => "give a name that ends in .npy, .npz or .safetensors".to_owned(),
             Fault::NotNpy | Fault::NpyVersion(..) => "write it with numpy.save(file, array)".to_owned(),
             Fault::Dtype { remedy, .. } => (*remedy).to_owned(),
             Fault::Zip(_) | Fault::ZipMethod(_) => {
@@ -216,7 +227,7 @@ impl Fault {
 
 impl fmt::Display for FileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", visible(&self.file), self.fault)
+        write!(f, "{}: {}", one_line(&self.file), self.fault)
     }
 }
 
@@ -224,6 +235,7 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Fault::Io(e) => write!(f, "{e}"),
+            Fault::UnknownFormat => f.write_str("the name tells no format"),
             Fault::NotAFile => f.write_str("not a regular file"),
             Fault::NotNpy => f.write_str("not a .npy file (it does not begin with \\x93NUMPY)"),
             Fault::NpyVersion(major, minor) => write!(f, "version {major}.{minor} of the .npy format is unknown"),

@@ -8,12 +8,12 @@
 //! let (x, y) = (Array::scalar(Scalar::F32(1.5)), Array::scalar(Scalar::I64(7)));
 //!
 //! // Several results in one file; all that is named is written, or nothing is.
-//! let place = |key: &str| files::Place::parse(&format!("{}:{key}", file.display())).unwrap();
-//! files::save(&[(place("x"), x.as_ref()), (place("y"), y.as_ref())])?;
-//! assert_eq!(files::read(&place("x"))?, x);
+//! let place = |key: &str| files::Place::parse(&format!("{}:{key}", file.display()));
+//! files::save(&[(place("x")?, x.as_ref()), (place("y")?, y.as_ref())])?;
+//! assert_eq!(files::read(&place("x")?)?, x);
 //!
 //! // What a file holds is known before any of it is in memory.
-//! let stored = files::open(&place("y"))?;
+//! let stored = files::open(&place("y")?)?;
 //! assert_eq!((stored.dtype(), stored.shape(), stored.bytes()), (fuseloop::Dtype::I64, &[][..], 8));
 //! assert_eq!(stored.read()?, y);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -264,3 +264,6 @@ fn from_column_major(array: &Array) -> Result<Array, ArrayError> {
     }
     Ok(result)
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,11 +11,11 @@ use ir::array::ArrayRef;
 
 use super::error::{Fault, shown};
 
-const MAGIC: &[u8] = b"\x93NUMPY";
+pub(super) const MAGIC: &[u8] = b"\x93NUMPY";
 /// A header of an array of numbers is one line; this is room for any rank that makes sense.
 const HEADER_LIMIT: usize = 1 << 16;
 /// NumPy aligns the data so.
-const ALIGN: usize = 64;
+pub(super) const ALIGN: usize = 64;
 
 /// What a header says of the data behind it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -264,9 +264,8 @@ fn foreign(name: &[u8], kind: &[u8]) -> Fault {
     let text = shown(&String::from_utf8_lossy(name));
     match FOREIGN.iter().find(|(start, ..)| kind.starts_with(start.as_bytes())) {
         Some((_, what, remedy)) => Fault::Dtype { found: format!("{text} ({what})"), remedy },
-        None => Fault::Dtype { found: text, remedy: "save array.astype(numpy.float32), or another type of the language" },
+        None => {
+            Fault::Dtype { found: text, remedy: "save array.astype(numpy.float32), or another type of the language" }
+        }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,6 +1,9 @@
 //! Where an array is, as text: a file, a name within it, or a standard stream.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
+
+use super::error::{Fault, FileError};
 
 /// An array in a file: `a.npy`, `a.npz:key`, `a.safetensors:key`; or `-`, `.npy` on standard input or output.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,18 +29,19 @@ const ENDINGS: [(&str, Format); 3] =
     [(".npz", Format::Npz), (".safetensors", Format::Safetensors), (".npy", Format::Npy)];
 
 impl Place {
-    /// Reads a place; `None` if the text has no form of one. The first ending in it that tells a format ends the path.
+    /// Reads a place. It is an error if the text tells no format. The first ending in it that tells a format ends the path.
     ///
     /// ```
     /// use fuseloop::files::{Format, Place};
     ///
     /// let place = Place::parse("data/a.npz:w1").unwrap();
     /// assert_eq!((place.format(), place.key()), (Format::Npz, Some("w1")));
-    /// assert!(Place::parse("a.txt").is_none());
+    /// assert!(Place::parse("a.txt").is_err());
     /// ```
-    pub fn parse(text: &str) -> Option<Place> {
+    pub fn parse(text: &str) -> Result<Place, FileError> {
+        let unknown = || FileError::new(text.to_owned(), Fault::UnknownFormat);
         if text == "-" {
-            return Some(Place { path: None, format: Format::Npy, key: None });
+            return Ok(Place { path: None, format: Format::Npy, key: None });
         }
         let lower = text.to_ascii_lowercase();
         let mut ends: Vec<(usize, Format)> = vec![];
@@ -45,9 +49,9 @@ impl Place {
             let mut places = lower.match_indices(ending).map(|(at, _)| at + ending.len());
             ends.extend(places.find(|end| matches!(text.as_bytes().get(*end), None | Some(b':'))).map(|e| (e, format)));
         }
-        let (end, format) = ends.into_iter().min_by_key(|(end, _)| *end)?;
+        let (end, format) = ends.into_iter().min_by_key(|(end, _)| *end).ok_or_else(unknown)?;
         let key = text[end..].strip_prefix(':').map(str::to_owned);
-        Some(Place { path: Some(PathBuf::from(&text[..end])), format, key })
+        Ok(Place { path: Some(PathBuf::from(&text[..end])), format, key })
     }
 
     /// The file; `None` for a standard stream.
@@ -80,6 +84,14 @@ impl Place {
     }
 }
 
+/// The place as [`Place::parse`] reads it.
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.file_name())?;
+        self.key.as_ref().map_or(Ok(()), |key| write!(f, ":{key}"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -87,7 +99,7 @@ mod tests {
     #[test]
     fn tells_paths_from_keys() {
         let parts = |text: &str| {
-            let place = Place::parse(text)?;
+            let place = Place::parse(text).ok()?;
             let path = place.path().map_or("-".to_owned(), |p| p.display().to_string());
             Some((path, place.format(), place.key().map(str::to_owned)))
         };
@@ -107,6 +119,7 @@ mod tests {
         ] {
             let (path, format, key) = expected;
             assert_eq!(parts(text), Some((path.to_owned(), format, key)), "{text}");
+            assert_eq!(Place::parse(text).unwrap().to_string(), text);
         }
         for text in ["", "a", "a.txt", "a.npyx", "3", "npz:a", "a.npy2:x"] {
             assert_eq!(parts(text), None, "{text}");

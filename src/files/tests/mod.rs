@@ -1,0 +1,83 @@
+//! Files as others write them, hostile files, and a round trip of everything there is.
+
+use std::path::PathBuf;
+
+use ir::{Array, Dtype, Scalar};
+use proptest::prelude::*;
+
+use super::*;
+
+mod npy;
+mod safetensors;
+mod save;
+mod zip;
+
+/// A place for files that goes when the test ends.
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Folder {
+        Folder(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn place(&self, name: &str) -> Place {
+        Place::parse(self.path(name).to_str().unwrap()).unwrap()
+    }
+
+    /// The array at a place such as `a.npz:x`, in a file of these bytes.
+    fn read(&self, name: &str, bytes: &[u8]) -> Result<Array, FileError> {
+        let place = self.place(name);
+        std::fs::write(place.path().unwrap(), bytes).unwrap();
+        read(&place)
+    }
+
+    /// The bytes of a file of this array.
+    fn written(&self, name: &str, array: &Array) -> Vec<u8> {
+        let place = self.place(name);
+        save(&[(place.clone(), array.as_ref())]).unwrap();
+        std::fs::read(place.path().unwrap()).unwrap()
+    }
+}
+
+fn drawn(e: &FileError) -> String {
+    crate::render::draw(&crate::Source::from(""), &e.report(), crate::Style::Plain)
+}
+
+/// The places to write an array of a type to.
+fn places(dtype: Dtype) -> &'static [&'static str] {
+    match dtype {
+        Dtype::Bf16 => &["a.safetensors:x"],
+        _ => &["a.npy", "a.npz:x", "a.safetensors:x"],
+    }
+}
+
+fn arrays() -> impl Strategy<Value = Array> {
+    (proptest::sample::select(&Dtype::ALL[..]), prop::collection::vec(0usize..5, 0..4)).prop_flat_map(
+        |(dtype, shape)| {
+            let count = shape.iter().product::<usize>();
+            prop::collection::vec(any::<u64>(), count).prop_map(move |bits| {
+                let scalars: Vec<_> = bits.into_iter().map(|b| Scalar::from_bits(dtype, b)).collect();
+                Array::from_scalars(dtype, &shape, &scalars).unwrap()
+            })
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn reads_back_what_it_writes(array in arrays()) {
+        let folder = Folder::new();
+        for name in places(array.dtype()) {
+            let bytes = folder.written(name, &array);
+            let stored = open(&folder.place(name)).unwrap();
+            prop_assert_eq!((stored.dtype(), stored.shape(), stored.bytes()), (array.dtype(), array.shape(), array.bytes().len()));
+            let back = folder.read(name, &bytes).unwrap();
+            prop_assert_eq!(back.bytes(), array.bytes());
+            prop_assert_eq!(back, array.clone());
+        }
+    }
+}
