@@ -135,7 +135,7 @@ fn refuses_what_lies() {
         (one(Raw { bytes: count - 1, ..plain.clone() }), "a stored part has two sizes"),
         (one(Raw { bytes: count + 1, packed: count + 1, ..plain.clone() }), "a part reaches into the directory"),
         (one(Raw { bytes: 1 << 31, packed: 1 << 31, ..plain.clone() }), "a part reaches into the directory"),
-        (one(Raw { data: data[..20].to_vec(), ..packed.clone() }), "it does not unpack"),
+        (one(Raw { data: data[..20].to_vec(), packed: 20, ..packed.clone() }), "it does not unpack"),
         (one(Raw { method: 12, ..plain.clone() }), "it is packed by method 12, not stored or deflated"),
         (one(Raw { flags: 1, ..plain.clone() }), "it is encrypted"),
         (one(Raw { at: Some(1), ..plain.clone() }), "a part is not where the directory says"),
