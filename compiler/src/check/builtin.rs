@@ -484,3 +484,19 @@ impl Checker<'_> {
         axis
     }
 }
+
+/// The scalar functions of numbers that give the type they take, this one: names, and how many arguments.
+pub fn scalar_functions(dtype: Dtype) -> impl Iterator<Item = (&'static str, usize)> {
+    let takes = move |name: &str, arguments: usize| {
+        scalar(name, arguments).is_some_and(|(_, domain)| match domain {
+            Domain::Floats => dtype.is_float(),
+            Domain::Ints => dtype.is_int(),
+            Domain::Numbers => dtype != Dtype::Bool,
+        })
+    };
+    let keeps = |s: &Scalars| matches!(s, Scalars::Unary(_) | Scalars::Binary(_) | Scalars::Fma);
+    let listed = SCALARS.iter().filter(move |(_, _, s, _)| keeps(s)).map(|(name, arguments, ..)| (*name, *arguments));
+    let defined = MathFn::ALL.iter().filter(move |f| crate::math::define(**f, dtype).is_some());
+    let math = defined.map(|f| (f.name(), f.arity()));
+    listed.chain(math).filter(move |(name, arguments)| takes(name, *arguments))
+}

@@ -6,7 +6,7 @@ use std::fmt;
 
 use ir::{Array, Dtype, Scalar};
 
-use super::{ParamRole, Program, Ty};
+use super::{ParamRole, Program};
 
 /// Sizes worth trying.
 const SIZES: [i64; 15] = [3, 5, 2, 7, 1, 16, 0, 17, 31, 127, 128, 129, 257, 1031, 4096];
@@ -21,7 +21,7 @@ const BUDGET: i64 = 30_000;
 const LONG_BUDGET: i64 = 200_000;
 
 /// The same, seldom, so that threads have something to do.
-const LARGE_BUDGET: i64 = 1_000_000;
+const LARGE_BUDGET: i64 = 500_000;
 
 /// Random numbers from a seed (splitmix64).
 #[derive(Clone, Debug)]
@@ -91,7 +91,7 @@ impl Program {
             // Now and then an input that does not fit.
             let elements: Vec<Scalar> = match &param.role {
                 ParamRole::Size => vec![integer(param.ty, sizes[&param.name])],
-                ParamRole::Small => (0..count).map(|_| small(param.ty, random.below(7) - 3)).collect(),
+                ParamRole::Small => (0..count).map(|_| integer(param.ty, random.below(7) - 3)).collect(),
                 ParamRole::Below(dim) => {
                     let bound = dim.value(&|name| sizes[name]);
                     let astray =
@@ -107,7 +107,7 @@ impl Program {
                     (0..count).map(|_| element(param.ty, wild, &mut random)).collect()
                 }
             };
-            let array = Array::from_scalars(dtype(param.ty), &shape, &elements);
+            let array = Array::from_scalars(param.ty, &shape, &elements);
             (param.name.clone(), array.expect("as many elements as the shape says"))
         });
         let inputs = inputs.collect();
@@ -141,6 +141,10 @@ impl Program {
         if sizes.contains_key("count") && random.below(4) > 0 {
             let least = sizes.iter().filter(|(name, _)| *name != "count").map(|(_, n)| *n).min().unwrap_or(3);
             sizes.insert("count".into(), random.below(least + 1));
+        }
+        // What a parameter of a narrow type cannot hold is no size of it.
+        if let Some(count) = sizes.get_mut("count") {
+            *count = (*count).min(i8::MAX.into());
         }
         while self.work(&sizes) > budget
             && let Some(largest) = sizes.values_mut().max()
@@ -177,32 +181,21 @@ fn at(dim: &super::Dim, sizes: &Sizes) -> usize {
     usize::try_from(dim.value(&|name| sizes[name])).unwrap_or(0)
 }
 
-/// The element type in the product's vocabulary.
-fn dtype(ty: Ty) -> Dtype {
-    match ty {
-        Ty::Bool => Dtype::Bool,
-        Ty::I32 => Dtype::I32,
-        Ty::I64 => Dtype::I64,
-        Ty::F32 => Dtype::F32,
-        Ty::F64 => Dtype::F64,
-    }
+/// A whole number as an element; the nearest that the type has.
+fn integer(ty: Dtype, value: i64) -> Scalar {
+    let (least, greatest) = match ty {
+        Dtype::I8 => (i8::MIN.into(), i8::MAX.into()),
+        Dtype::U8 => (0, u8::MAX.into()),
+        Dtype::I32 => (i32::MIN.into(), i32::MAX.into()),
+        Dtype::U32 => (0, u32::MAX.into()),
+        Dtype::U64 => (0, i64::MAX),
+        _ => (i64::MIN, i64::MAX),
+    };
+    interp::scalar::cast(ty, Scalar::I64(value.clamp(least, greatest)))
 }
 
-fn integer(ty: Ty, value: i64) -> Scalar {
-    match ty {
-        Ty::I32 => Scalar::I32(i32::try_from(value).unwrap_or(i32::MAX)),
-        _ => Scalar::I64(value),
-    }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a few units")]
-fn small(ty: Ty, value: i64) -> Scalar {
-    match ty {
-        Ty::F32 => Scalar::F32(value as f32),
-        Ty::F64 => Scalar::F64(value as f64),
-        _ => integer(ty, value),
-    }
-}
+/// The extremes of integers, in their high bits.
+const EXTREMES: [u64; 6] = [1 << 63, (1 << 63) - 1, 0, u64::MAX, (1 << 63) + 1, u64::MAX - 1];
 
 const WILD: [f64; 14] = [
     f64::NAN,
@@ -222,23 +215,29 @@ const WILD: [f64; 14] = [
 ];
 
 /// An element; `wild` of a hundred are out of the ordinary.
-#[expect(clippy::cast_possible_truncation, reason = "rounding to the type is wanted")]
-fn element(ty: Ty, wild: i64, random: &mut Random) -> Scalar {
+fn element(ty: Dtype, wild: i64, random: &mut Random) -> Scalar {
     let strange = random.below(100) < wild;
-    match ty {
-        Ty::Bool => Scalar::Bool(random.below(2) == 1),
-        Ty::I32 | Ty::I64 if !strange => integer(ty, random.below(21) - 10),
-        Ty::I32 => Scalar::I32([i32::MIN, i32::MAX, 0, -1][usize::try_from(random.below(4)).unwrap_or(0)]),
-        Ty::I64 => Scalar::I64([i64::MIN, i64::MAX, 0, -1][usize::try_from(random.below(4)).unwrap_or(0)]),
-        Ty::F32 | Ty::F64 => {
-            let value = match strange {
-                true => WILD[usize::try_from(random.below(14)).unwrap_or(0)],
-                false => match random.below(4) {
-                    0 => f64::from(i32::try_from(random.below(9)).unwrap_or(0) - 4),
-                    _ => random.unit() * 8.0 - 4.0,
-                },
-            };
-            if ty == Ty::F32 { Scalar::F32(value as f32) } else { Scalar::F64(value) }
-        }
+    if ty == Dtype::Bool {
+        return Scalar::Bool(random.below(2) == 1);
     }
+    // Now and then any bits at all.
+    if strange && random.below(4) == 0 {
+        return Scalar::from_bits(ty, random.bits());
+    }
+    if ty.is_int() {
+        return match strange {
+            true => {
+                Scalar::from_bits(ty, EXTREMES[usize::try_from(random.below(6)).unwrap_or(0)] >> (64 - 8 * ty.bytes()))
+            }
+            false => integer(ty, random.below(21) - if ty.is_signed_int() { 10 } else { 0 }),
+        };
+    }
+    let value = match strange {
+        true => WILD[usize::try_from(random.below(14)).unwrap_or(0)],
+        false => match random.below(4) {
+            0 => f64::from(i32::try_from(random.below(9)).unwrap_or(0) - 4),
+            _ => random.unit() * 8.0 - 4.0,
+        },
+    };
+    interp::scalar::cast(ty, Scalar::F64(value))
 }

@@ -1,4 +1,4 @@
-//! Lengths of axes as the generator knows them: polynomials over size names, and halves of them.
+//! Lengths of axes as the generator knows them: polynomials over size names, and parts of them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,8 +8,8 @@ use std::fmt;
 enum Atom {
     /// A size name.
     Name(String),
-    /// `(d + 1) / 2`: every second element of `d`.
-    Half(Dim),
+    /// `(d + k - 1) / k`: every k-th element of `d`.
+    Every(i64, Dim),
 }
 
 /// A length: products of atoms with their coefficients; the empty product is the constant.
@@ -29,11 +29,11 @@ impl Dim {
         Dim { terms: [(vec![Atom::Name(name.into())], 1)].into() }
     }
 
-    /// `(self + 1) / 2`.
-    pub fn half(&self) -> Dim {
+    /// `(self + step - 1) / step`.
+    pub fn every(&self, step: i64) -> Dim {
         match self.as_constant() {
-            Some(value) => Dim::constant((value + 1).div_euclid(2)),
-            None => Dim { terms: [(vec![Atom::Half(self.clone())], 1)].into() },
+            Some(value) => Dim::constant((value + step - 1).div_euclid(step)),
+            None => Dim { terms: [(vec![Atom::Every(step, self.clone())], 1)].into() },
         }
     }
 
@@ -103,7 +103,7 @@ impl Dim {
     pub fn value(&self, size: &dyn Fn(&str) -> i64) -> i64 {
         let atom = |atom: &Atom| match atom {
             Atom::Name(name) => size(name),
-            Atom::Half(dim) => dim.value(size).saturating_add(1).div_euclid(2),
+            Atom::Every(step, dim) => dim.value(size).saturating_add(step - 1).div_euclid(*step),
         };
         let product = |(atoms, c): (&Vec<Atom>, &i64)| atoms.iter().map(atom).fold(*c, i64::saturating_mul);
         self.terms.iter().map(product).fold(0, i64::saturating_add)
@@ -117,7 +117,7 @@ impl Dim {
             for atom in atoms {
                 product = product.times(&match atom {
                     Atom::Name(name) => with.get(name).cloned().unwrap_or_else(|| Dim::name(name)),
-                    Atom::Half(dim) => dim.substitute(with).half(),
+                    Atom::Every(step, dim) => dim.substitute(with).every(*step),
                 });
             }
             sum = sum.plus(&product);
@@ -154,13 +154,13 @@ impl fmt::Display for Dim {
             for atom in atoms {
                 factors.push(match atom {
                     Atom::Name(name) => name.clone(),
-                    Atom::Half(dim) => {
-                        let above = dim.offset(1);
+                    Atom::Every(step, dim) => {
+                        let above = dim.offset(step - 1);
                         let above = if above.as_name().is_some() { format!("{above}") } else { format!("({above})") };
                         if several || *c != 1 || atoms.len() > 1 {
-                            format!("({above} / 2)")
+                            format!("({above} / {step})")
                         } else {
-                            format!("{above} / 2")
+                            format!("{above} / {step}")
                         }
                     }
                 });

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use ir::Dtype;
+
 use super::dim::Dim;
 use super::expr::Writer;
-use super::piece::{Piece, Ty};
+use super::piece::{Piece, TYPES};
 use super::scope::{Scope, Value};
 
 /// A function that others may call.
@@ -17,9 +19,9 @@ pub struct Helper {
     /// Its size names.
     pub sizes: Vec<String>,
     /// Name, type and axes of each parameter.
-    pub params: Vec<(String, Ty, Vec<Dim>)>,
+    pub params: Vec<(String, Dtype, Vec<Dim>)>,
     /// Name (if it has one), type and axes of each result.
-    pub results: Vec<(Option<String>, Ty, Vec<Dim>)>,
+    pub results: Vec<(Option<String>, Dtype, Vec<Dim>)>,
     /// How many elements each of its loop nests goes through.
     pub work: Vec<Dim>,
     /// Whether its result is a product that a sum over it might turn into a contraction.
@@ -53,7 +55,7 @@ impl Helper {
 }
 
 /// A type as text.
-pub fn type_text(ty: Ty, shape: &[Dim]) -> String {
+pub fn type_text(ty: Dtype, shape: &[Dim]) -> String {
     let sizes: Vec<String> = shape.iter().map(Dim::to_string).collect();
     if sizes.is_empty() { ty.name().into() } else { format!("{}[{}]", ty.name(), sizes.join(", ")) }
 }
@@ -73,7 +75,8 @@ pub fn helper(words: &[u16], name: &str, helpers: &[Helper]) -> Helper {
     let mut writer = Writer::new(words, Scope::default(), helpers);
     let scalar = !writer.choices.chance(60);
     let count = 1 + writer.choices.below(2);
-    let ty = *writer.choices.pick(&Ty::ALL[..4]).unwrap_or(&Ty::F32);
+    let rare = writer.choices.chance(35);
+    let ty = *writer.choices.pick(if rare { &TYPES } else { &TYPES[..4] }).unwrap_or(&Dtype::F32);
     let mut helper = Helper { name: name.into(), ..Helper::default() };
     if !scalar {
         helper.sizes = vec!["p".into(), "q".into()];
@@ -91,7 +94,7 @@ pub fn helper(words: &[u16], name: &str, helpers: &[Helper]) -> Helper {
             axes.truncate(1);
         }
         axes.retain(|axis| axis.as_name().is_none_or(|name| helper.sizes.iter().any(|s| s == name)));
-        let ty = if writer.choices.chance(15) { Ty::I64 } else { ty };
+        let ty = if writer.choices.chance(15) { Dtype::I64 } else { ty };
         helper.params.push((["x", "y"][n].into(), ty, axes));
     }
     writer.scope.sizes.clone_from(&helper.sizes);

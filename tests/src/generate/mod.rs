@@ -1,22 +1,26 @@
 //! The program generator: well-typed programs of the language, as a person might write them, with inputs.
 //!
-//! It knows the language's rules and nothing of the compiler. Decisions come from lists of numbers, one list for
+//! It knows the language's rules, and of the compiler the table of scalar functions. Decisions come from lists of numbers, one list for
 //! each helper function, each `let` and the result ([`Recipe`]): shrinking drops statements and simplifies what
 //! is left.
 
 mod choice;
+mod condition;
 pub mod data;
 mod dim;
 mod expr;
 mod functions;
+mod leaf;
 mod piece;
 mod reduce;
 mod scope;
+mod sight;
 mod statement;
 
 use std::collections::BTreeSet;
 use std::fmt;
 
+use ir::Dtype;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -25,7 +29,6 @@ pub use dim::Dim;
 use expr::Writer;
 use functions::{Helper, function_text, type_text};
 use piece::Piece;
-pub use piece::Ty;
 use scope::{Scope, Value};
 
 /// The decisions that make a program and its inputs.
@@ -49,7 +52,7 @@ pub struct Param {
     /// Its name.
     pub name: String,
     /// The type of its elements.
-    pub ty: Ty,
+    pub ty: Dtype,
     /// Its axes; none for a scalar.
     pub shape: Vec<Dim>,
     /// What its elements are.
@@ -119,7 +122,8 @@ impl Recipe {
             helpers.push(helper);
         }
         let (params, sizes) = params(&mut Choices::new(&self.header));
-        let mut scope = Scope { sizes: sizes.clone(), ..Scope::default() };
+        let narrow = params.iter().filter(|p| p.role == ParamRole::Size && p.ty != Dtype::I64).map(|p| p.name.clone());
+        let mut scope = Scope { sizes: sizes.clone(), narrow: narrow.collect(), ..Scope::default() };
         for param in &params {
             scope.define(Value {
                 name: param.name.clone(),
@@ -149,6 +153,9 @@ impl Recipe {
         let heads: Vec<String> = params.iter().map(|p| format!("{}: {}", p.name, type_text(p.ty, &p.shape))).collect();
         let mut source: String =
             helpers.iter().filter(|h| is_used(h, &helpers, &lets, &result)).map(|h| h.text.clone()).collect();
+        if self.data % 16 == 0 {
+            source.push_str("@kernels(100000)\n");
+        }
         source.push_str(&function_text("main", &heads, types.as_deref(), &lets, &result));
         Program { source, entry: "main", params, sizes, lengths, work, constructs, data: self.data }
     }
@@ -167,8 +174,21 @@ fn params(choices: &mut Choices<'_>) -> (Vec<Param>, Vec<String>) {
     let mut params: Vec<Param> = vec![];
     let mut sizes: Vec<String> = vec![];
     let count = 1 + choices.below(4);
-    let types = [(10, Ty::F32), (4, Ty::I64), (4, Ty::F64), (4, Ty::I32), (1, Ty::Bool)];
-    let common = choices.weighted(&types).unwrap_or(Ty::F32);
+    let types = [
+        (10, Dtype::F32),
+        (4, Dtype::I64),
+        (4, Dtype::F64),
+        (4, Dtype::I32),
+        (1, Dtype::Bool),
+        (3, Dtype::U32),
+        (3, Dtype::F16),
+        (2, Dtype::I8),
+        (2, Dtype::U64),
+        (2, Dtype::Bf16),
+        (2, Dtype::U8),
+    ];
+    let integers = [(6, Dtype::I64), (5, Dtype::I32), (2, Dtype::U32), (2, Dtype::I8), (2, Dtype::U64), (2, Dtype::U8)];
+    let common = choices.weighted(&types).unwrap_or(Dtype::F32);
     let names = ["n", "m", "k"];
     let names = &names[..choices.weighted(&[(8, 2), (7, 3), (2, 1)]).unwrap_or(2)];
     for n in 0..count {
@@ -181,16 +201,16 @@ fn params(choices: &mut Choices<'_>) -> (Vec<Param>, Vec<String>) {
         match kind {
             8 | 12 | 13 => {
                 role = ParamRole::Below(choices.pick(&dims).cloned().unwrap_or_default());
-                ty = if choices.chance(50) { Ty::I32 } else { Ty::I64 };
+                ty = choices.weighted(&integers).unwrap_or(Dtype::I64);
                 shape.push(axis(choices, names, &sizes));
             }
             9 if choices.chance(50) && !sizes.contains(&"count".to_owned()) => {
                 role = ParamRole::Size;
-                ty = Ty::I64;
+                ty = choices.weighted(&integers).unwrap_or(Dtype::I64);
             }
             9 | 10 => {}
             _ => {
-                if ty != Ty::Bool && choices.chance(25) {
+                if ty != Dtype::Bool && choices.chance(25) {
                     role = ParamRole::Small;
                 }
                 let rank = choices.weighted(&[(5, 1), (6, 2), (1, 3)]).unwrap_or(1);

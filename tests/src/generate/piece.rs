@@ -3,39 +3,24 @@
 
 use std::collections::BTreeSet;
 
+use ir::Dtype;
+
 use super::dim::Dim;
 
-/// An element type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[expect(missing_docs, reason = "each is named as in the source")]
-pub enum Ty {
-    F32,
-    I64,
-    F64,
-    I32,
-    Bool,
-}
-
-impl Ty {
-    /// Every type, the commonest first.
-    pub const ALL: [Ty; 5] = [Ty::F32, Ty::I64, Ty::F64, Ty::I32, Ty::Bool];
-
-    /// The name in the source.
-    pub fn name(self) -> &'static str {
-        match self {
-            Ty::Bool => "bool",
-            Ty::I32 => "i32",
-            Ty::I64 => "i64",
-            Ty::F32 => "f32",
-            Ty::F64 => "f64",
-        }
-    }
-
-    /// Whether arithmetic rounds.
-    pub fn is_float(self) -> bool {
-        matches!(self, Ty::F32 | Ty::F64)
-    }
-}
+/// Every element type, the commonest first.
+pub const TYPES: [Dtype; 11] = [
+    Dtype::F32,
+    Dtype::I64,
+    Dtype::F64,
+    Dtype::I32,
+    Dtype::Bool,
+    Dtype::U32,
+    Dtype::F16,
+    Dtype::I8,
+    Dtype::U64,
+    Dtype::Bf16,
+    Dtype::U8,
+];
 
 /// How tightly text binds, loosest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,7 +48,7 @@ pub struct Piece {
     /// How tightly it binds.
     pub level: Level,
     /// The type of its elements.
-    pub ty: Ty,
+    pub ty: Dtype,
     /// Its axes.
     pub shape: Vec<Dim>,
     /// Whether it is made of literals alone, so that it has no type of its own.
@@ -78,7 +63,7 @@ pub struct Piece {
 
 impl Piece {
     /// A name, call or literal.
-    pub fn atom(text: impl Into<String>, ty: Ty, shape: &[Dim]) -> Piece {
+    pub fn atom(text: impl Into<String>, ty: Dtype, shape: &[Dim]) -> Piece {
         Piece {
             text: text.into(),
             level: Level::Atom,
@@ -92,13 +77,13 @@ impl Piece {
     }
 
     /// A call of a named function, or whatever else stands in brackets, over some operands.
-    pub fn call(head: &str, operands: &[&Piece], ty: Ty, shape: &[Dim]) -> Piece {
+    pub fn call(head: &str, operands: &[&Piece], ty: Dtype, shape: &[Dim]) -> Piece {
         let arguments: Vec<&str> = operands.iter().map(|p| p.text.as_str()).collect();
         Piece::atom(format!("{head}({})", arguments.join(", ")), ty, shape).using(operands)
     }
 
     /// Two operands around an operator of the given level.
-    pub fn binary(left: &Piece, operator: &str, right: &Piece, level: Level, ty: Ty, shape: &[Dim]) -> Piece {
+    pub fn binary(left: &Piece, operator: &str, right: &Piece, level: Level, ty: Dtype, shape: &[Dim]) -> Piece {
         // Chains lean to the left; comparisons do not chain.
         let (low, high) = if level == Level::Compare { (Level::Add, Level::Add) } else { (level, next(level)) };
         let text = format!("{} {operator} {}", left.within(low), right.within(high));

@@ -1,8 +1,10 @@
 //! What a place in the program can see: values, indices, size names; and which accesses are inside there.
 
+use ir::Dtype;
+
 use super::choice::Choices;
 use super::dim::Dim;
-use super::piece::{Names, Piece, Ty};
+use super::piece::{Names, Piece};
 
 /// A parameter or a `let`.
 #[derive(Clone, Debug)]
@@ -10,7 +12,7 @@ pub struct Value {
     /// Its name.
     pub name: String,
     /// The type of its elements.
-    pub ty: Ty,
+    pub ty: Dtype,
     /// Its axes.
     pub shape: Vec<Dim>,
     /// Whether its elements are whole numbers of a few units.
@@ -49,6 +51,8 @@ pub struct Index {
     pub guarded: bool,
     /// How its bound is written where it is a prefix: `<= i`, with the outer index.
     pub prefix: Option<(bool, String)>,
+    /// What its bound is where that is data: the text, and what it mentions.
+    pub data: Option<(String, Names)>,
     evidence: Vec<Evidence>,
 }
 
@@ -56,11 +60,19 @@ impl Index {
     /// An index below `bound`.
     pub fn new(name: impl Into<String>, bound: Dim) -> Index {
         let upper = bound.clone();
-        Index { name: name.into(), bound, upper, lower: 0, guarded: false, prefix: None, evidence: vec![] }
+        Index { name: name.into(), bound, upper, lower: 0, guarded: false, prefix: None, data: None, evidence: vec![] }
+    }
+
+    /// Whether it runs over sizes alone.
+    pub fn is_plain(&self) -> bool {
+        self.prefix.is_none() && self.data.is_none()
     }
 
     /// Its binder: the bound is left out where the accesses give it, if that is wanted.
     pub fn binder(&self, explicit: bool) -> String {
+        if let Some((end, _)) = &self.data {
+            return format!("{} < {end}", self.name);
+        }
         match &self.prefix {
             Some((true, outer)) => format!("{} <= {outer}", self.name),
             Some((false, outer)) => format!("{} < {outer}", self.name),
@@ -99,13 +111,15 @@ enum Way {
     /// `d - 1 - i`
     Reversed(usize),
     /// `2 * i`
-    Double(usize),
+    Times(usize, i64),
     /// `i % c`
     Modulo(usize, i64),
     /// A number.
     Number(i64),
     /// An element of an array of subscripts.
     Data(usize),
+    /// Any whole number, kept inside: `clamp(v, 0, d - 1)`.
+    Clamped(usize),
 }
 
 /// What a place can see.
@@ -117,6 +131,8 @@ pub struct Scope {
     pub indices: Vec<Index>,
     /// The function's size names.
     pub sizes: Vec<String>,
+    /// Those that are parameters of another type than `i64`.
+    pub narrow: Vec<String>,
 }
 
 /// At least how much `axis` exceeds `upper`, for any sizes.
@@ -136,6 +152,12 @@ impl Scope {
         self.indices.iter().fold(Dim::constant(1), |product, index| product.times(&index.bound))
     }
 
+    /// A length as an `i64` expression.
+    pub fn number(&self, dim: &Dim) -> Dim {
+        let wide = self.narrow.iter().map(|name| (name.clone(), Dim::name(&format!("i64({name})"))));
+        dim.substitute(&wide.collect())
+    }
+
     /// All ways to subscript an axis here; those by indices come first.
     fn ways(&self, axis: &Dim, data: bool) -> Vec<Way> {
         let mut ways = vec![];
@@ -143,21 +165,20 @@ impl Scope {
             if let Some(room) = room(axis, &index.upper) {
                 ways.push(Way::Alone(n, 0));
                 ways.extend((1..=room.min(2)).map(|c| Way::Alone(n, c)));
-                if index.prefix.is_none() && *axis == index.bound {
+                if index.is_plain() && *axis == index.bound {
                     ways.push(Way::Reversed(n));
                 }
             }
             if index.guarded && axis.offset(index.lower.min(1)).minus(&index.upper).least().is_some_and(|d| d >= 0) {
                 ways.extend((1..=index.lower.min(2)).map(|c| Way::Alone(n, -c)));
             }
-            if index.bound == axis.half() && index.prefix.is_none() && index.bound != *axis {
-                ways.push(Way::Double(n));
-            }
+            let steps = [2, 3].into_iter().filter(|step| index.bound == axis.every(*step) && index.bound != *axis);
+            ways.extend(steps.filter(|_| index.is_plain()).map(|step| Way::Times(n, step)));
         }
         for (r, inner) in self.indices.iter().enumerate().skip(1) {
             for (n, outer) in self.indices[..r].iter().enumerate() {
                 let past = outer.bound.plus(&inner.bound).offset(-1);
-                if inner.prefix.is_none() && outer.prefix.is_none() && *axis == past {
+                if inner.is_plain() && outer.is_plain() && *axis == past {
                     ways.insert(0, Way::Shared(n, r));
                 }
             }
@@ -167,6 +188,8 @@ impl Scope {
             let reached = |v: &Value| v.shape.iter().all(|axis| !self.ways(axis, false).is_empty());
             let subscripts = values.filter(|(_, v)| v.below.as_ref() == Some(axis) && reached(v));
             ways.extend(subscripts.map(|(n, _)| Way::Data(n)));
+            let whole = self.values.iter().enumerate().filter(|(_, v)| v.ty == Dtype::I64 && v.below.is_none());
+            ways.extend(whole.filter(|(_, v)| reached(v)).map(|(n, _)| Way::Clamped(n)));
         }
         if let Some(constant) = axis.as_constant().filter(|c| *c > 0) {
             ways.push(Way::Number(constant - 1));
@@ -237,11 +260,11 @@ impl Scope {
             }
             Way::Reversed(n) => {
                 self.note(n, Evidence::Unclear);
-                format!("{} - {}", axis.offset(-1), mention(&self.indices[n]))
+                format!("{} - {}", self.number(&axis.offset(-1)), mention(&self.indices[n]))
             }
-            Way::Double(n) => {
-                self.note_alone(n, &axis.half());
-                format!("2 * {}", mention(&self.indices[n]))
+            Way::Times(n, step) => {
+                self.note_alone(n, &axis.every(step));
+                format!("{step} * {}", mention(&self.indices[n]))
             }
             Way::Modulo(n, by) => {
                 self.note(n, Evidence::Unclear);
@@ -253,6 +276,12 @@ impl Scope {
                 let inner = self.access_with(choices, value, rank, false)?;
                 uses.extend(inner.uses);
                 inner.text
+            }
+            Way::Clamped(value) => {
+                let rank = self.values[value].shape.len();
+                let inner = self.access_with(choices, value, rank, false)?;
+                uses.extend(inner.uses);
+                format!("clamp({}, 0, {})", inner.text, self.number(&axis.offset(-1)))
             }
         })
     }

@@ -1,8 +1,10 @@
 //! Statements: `let` in its several forms.
 
+use ir::Dtype;
+
 use super::dim::Dim;
 use super::expr::Writer;
-use super::piece::{Level, Piece, Ty};
+use super::piece::{Level, Piece};
 use super::scope::{Index, Value};
 
 /// Names of `let`s, none of them a size, an index or a parameter.
@@ -65,8 +67,8 @@ impl Writer<'_> {
                 Some(self.comprehension(&[rows, columns], |writer| {
                     let sum = writer.contraction(ty, inner).unwrap_or_else(|| writer.atom(ty, &[]));
                     if writer.choices.chance(50) {
-                        let other = writer.operand(ty, &[], 1);
-                        return Piece::binary(&sum, "+", &other, Level::Add, ty, &[]);
+                        let other = writer.loose(sum.ty, &[], 1);
+                        return Piece::binary(&sum, "+", &other, Level::Add, sum.ty, &[]);
                     }
                     sum
                 }))
@@ -77,7 +79,7 @@ impl Writer<'_> {
                 let left = self.small(ty, &[rows.clone(), inner.clone()]);
                 let right = self.small(ty, &[inner.clone(), columns.clone()]);
                 self.loops(&[rows.clone(), inner, columns.clone()]);
-                let piece = Piece::binary(&left, "@", &right, Level::Mul, ty, &[rows, columns]);
+                let piece = Piece::binary(&left, "@", &right, Level::Mul, ty.compute(), &[rows, columns]);
                 Some(self.bind("", piece, None))
             }
             Form::Concat => self.concat(),
@@ -145,7 +147,10 @@ impl Writer<'_> {
                 dims[axis] = dims[axis].offset(-by);
                 self.count("stencil bound");
             }
-            9 if self.choices.chance(50) => dims[axis] = dims[axis].half(),
+            9 if self.choices.chance(50) => {
+                let step = if self.choices.chance(30) { 3 } else { 2 };
+                dims[axis] = dims[axis].every(step);
+            }
             9 if rank < 3 => {
                 dims.push(Dim::constant(1));
                 rest.clear();
@@ -214,8 +219,8 @@ impl Writer<'_> {
         let (name, first) = (&value.name, value.shape[0].clone());
         let fits = first.as_constant().is_none_or(|c| c > 2);
         let mut shape = value.shape.clone();
-        let (construct, text) = match self.choices.below(6) {
-            0 if shape.len() == 2 => {
+        let (construct, text) = match self.choices.below(9) {
+            0 if shape.len() > 1 => {
                 shape.reverse();
                 ("transpose", format!("transpose({name})"))
             }
@@ -228,16 +233,29 @@ impl Writer<'_> {
                 ("slice", format!("{name}[1:{}]", first.offset(-1)))
             }
             3 if shape.len() > 1 => {
-                shape[1] = shape[1].half();
+                shape[1] = shape[1].every(2);
                 ("strided slice", format!("{name}[:, ::2]"))
             }
             4 => {
                 shape.remove(0);
                 ("row", format!("{name}[0]"))
             }
+            5 if shape.len() > 1 => {
+                shape.remove(1);
+                ("column", format!("{name}[:, 0]"))
+            }
+            6 if fits => {
+                shape[0] = first.offset(-1).every(2);
+                ("strided slice", format!("{name}[1::2]"))
+            }
+            7 if fits => {
+                shape[0] = first.offset(-2).every(3);
+                ("strided slice", format!("{name}[1:{}:3]", first.offset(-1)))
+            }
             _ => {
-                shape[0] = first.half();
-                ("strided slice", format!("{name}[::2]"))
+                let step = if self.choices.chance(40) { 3 } else { 2 };
+                shape[0] = first.every(step);
+                ("strided slice", format!("{name}[::{step}]"))
             }
         };
         self.count(construct);
@@ -247,14 +265,17 @@ impl Writer<'_> {
 
     fn literal_array(&mut self) -> String {
         self.count("array literal");
-        let (text, ty, sizes, below): (&str, Ty, &[i64], Option<i64>) = match self.choices.below(4) {
-            0 => ("[0.25, 0.5, 0.25]", Ty::F32, &[3], None),
-            1 => ("[2, 0, 1]", Ty::I64, &[3], Some(3)),
-            2 => ("[[1.0, 2.0], [3.0, 4.0]]", Ty::F32, &[2, 2], None),
-            _ => ("[true, false]", Ty::Bool, &[2], None),
+        let (text, ty, sizes, below): (&str, Dtype, &[i64], Option<i64>) = match self.choices.below(7) {
+            0 => ("[0.25, 0.5, 0.25]", Dtype::F32, &[3], None),
+            1 => ("[2, 0, 1]", Dtype::I64, &[3], Some(3)),
+            2 => ("[[1.0, 2.0], [3.0, 4.0]]", Dtype::F32, &[2, 2], None),
+            3 => ("u8([1, 0])", Dtype::U8, &[2], Some(2)),
+            4 => ("f16([[0.25, -1, inf]])", Dtype::F16, &[1, 3], None),
+            5 => ("u64([18446744073709551615, 1])", Dtype::U64, &[2], None),
+            _ => ("[true, false]", Dtype::Bool, &[2], None),
         };
         let shape: Vec<Dim> = sizes.iter().map(|n| Dim::constant(*n)).collect();
-        let small = !text.contains("0.25");
+        let small = !text.contains("0.25") && !text.contains("18446744073709551615");
         let piece = Piece { small, ..Piece::atom(text, ty, &shape) };
         self.bind("", piece, below.map(Dim::constant))
     }

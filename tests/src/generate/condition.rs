@@ -1,0 +1,65 @@
+//! `if`: conditions, and what they guard.
+
+use ir::Dtype;
+
+use super::dim::Dim;
+use super::expr::Writer;
+use super::piece::{Level, Names, Piece};
+use super::scope::Index;
+
+impl Writer<'_> {
+    /// `if i > 0 then x[i - 1] else e`
+    pub fn guarded_access(&mut self, ty: Dtype, fuel: usize) -> Piece {
+        let n = self.choices.below(self.scope.indices.len());
+        let index = self.scope.indices[n].clone();
+        if index.guarded || !index.is_plain() {
+            return self.atom(ty, &[]);
+        }
+        self.count("guarded access");
+        let by = 1 + i64::try_from(self.choices.below(2)).unwrap_or(0);
+        let name = &index.name;
+        let below = index.bound.offset(-by);
+        let (least, bound) = (self.scope.number(&below), self.scope.number(&index.bound));
+        let (text, lower, upper) = match self.choices.below(4) {
+            0 => (format!("{name} > {}", by - 1), by, index.upper.clone()),
+            1 => (format!("{name} >= {by}"), by, index.upper.clone()),
+            2 => (format!("{name} < {least}"), index.lower, below),
+            _ => (format!("{name} + {by} < {bound}"), index.lower, below),
+        };
+        let condition =
+            Piece { uses: [name.clone()].into(), level: Level::Compare, ..Piece::atom(text, Dtype::Bool, &[]) };
+        let guarded = self.guard(&condition.uses);
+        self.scope.indices[n].lower = lower;
+        self.scope.indices[n].upper = upper;
+        let then = self.expr(ty, &[], fuel);
+        self.scope.indices[n].lower = index.lower;
+        self.scope.indices[n].upper = index.upper;
+        let otherwise = self.operand(ty, &[], fuel.saturating_sub(1));
+        self.unguard(guarded);
+        if_piece(&condition, &then, &otherwise, ty, &[])
+    }
+
+    /// Marks the indices of a condition; gives back which were not marked before.
+    pub fn guard(&mut self, names: &Names) -> Vec<usize> {
+        let open = |(_, i): &(usize, &mut Index)| !i.guarded && names.contains(&i.name);
+        let indices = self.scope.indices.iter_mut().enumerate();
+        let mark = |(n, index): (usize, &mut Index)| {
+            index.guarded = true;
+            n
+        };
+        indices.filter(open).map(mark).collect()
+    }
+
+    pub fn unguard(&mut self, indices: Vec<usize>) {
+        for n in indices {
+            self.scope.indices[n].guarded = false;
+        }
+    }
+}
+
+/// `if c then a else b`
+pub fn if_piece(condition: &Piece, then: &Piece, otherwise: &Piece, ty: Dtype, shape: &[Dim]) -> Piece {
+    let condition_text = condition.within(Level::Or);
+    let text = format!("if {condition_text} then {} else {}", then.within(Level::Or), otherwise.text);
+    Piece { level: Level::If, ..Piece::atom(text, ty, shape) }.using(&[condition, then, otherwise])
+}
