@@ -1,0 +1,81 @@
+//! Formatting changes no program: those of the repository, of the program generator and of the grammar, as they
+//! are and with line ends, comments and long names strewn in.
+
+use std::fs::read_to_string;
+use std::path::{Path, PathBuf};
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+use tests::format::{check, noisy, program};
+use tests::generate::recipes;
+
+fn config(cases: u32) -> ProptestConfig {
+    let mut config = ProptestConfig { failure_persistence: None, max_shrink_iters: 5000, ..ProptestConfig::default() };
+    if std::env::var_os("PROPTEST_CASES").is_none() {
+        config.cases = cases;
+    }
+    config
+}
+
+fn words(most: usize) -> impl Strategy<Value = Vec<u16>> {
+    vec(any::<u16>(), 0..most)
+}
+
+/// Every program of the repository in a file or on a page, with where it stands.
+fn programs() -> Vec<(PathBuf, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut found = vec![];
+    for folder in ["examples", "tests/programs", "tests/errors", "docs", "docs/errors", "."] {
+        for entry in std::fs::read_dir(root.join(folder)).into_iter().flatten() {
+            let path = entry.unwrap().path();
+            match path.extension().and_then(|extension| extension.to_str()) {
+                Some("fl") => found.push((path.clone(), read_to_string(&path).unwrap())),
+                Some("md") => {
+                    let page = read_to_string(&path).unwrap();
+                    let blocks = page.split("\n```fl").skip(1).filter_map(|block| block.split_once('\n'));
+                    let blocks = blocks.filter_map(|(_, block)| block.split_once("```"));
+                    found.extend(blocks.map(|(block, _)| (path.clone(), block.to_owned())));
+                }
+                _ => {}
+            }
+        }
+    }
+    found.retain(|(_, source)| grammar::parse(source).is_ok());
+    assert!(found.len() > 60, "{}", found.len());
+    found
+}
+
+#[test]
+fn programs_of_the_repository() {
+    for (path, source) in programs() {
+        check(&source).unwrap_or_else(|message| panic!("{}: {message}", path.display()));
+    }
+}
+
+#[test]
+fn noisy_programs_of_the_repository() {
+    let all: Vec<String> = programs().into_iter().map(|(_, source)| source).collect();
+    let cases = (proptest::sample::select(all), words(400));
+    let run = TestRunner::new(config(1000))
+        .run(&cases, |(source, words)| check(&noisy(&source, &words)).map_err(TestCaseError::fail));
+    run.unwrap_or_else(|error| panic!("{error}"));
+}
+
+#[test]
+fn random_programs() {
+    let run = TestRunner::new(config(1000)).run(&(recipes(), words(400)), |(recipe, words)| {
+        let source = recipe.program().source;
+        check(&source).and_then(|()| check(&noisy(&source, &words))).map_err(TestCaseError::fail)
+    });
+    run.unwrap_or_else(|error| panic!("{error}"));
+}
+
+#[test]
+fn programs_of_the_grammar() {
+    let run = TestRunner::new(config(3000)).run(&(words(150), words(400)), |(form, words)| {
+        let source = program(&form);
+        check(&source).and_then(|()| check(&noisy(&source, &words))).map_err(TestCaseError::fail)
+    });
+    run.unwrap_or_else(|error| panic!("{error}"));
+}
