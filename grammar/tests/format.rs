@@ -164,7 +164,7 @@ fn comments_inside_expressions() {
 )
 ",
     );
-    becomes("fn f( # none\n) = 1", "fn f(\n    # none\n) = 1\n");
+    becomes("fn f(\n# none\n) = 1", "fn f(\n    # none\n) = 1\n");
     becomes("fn f() = [ # none\n # at all\n ]", "fn f() = [  # none\n    # at all\n]\n");
     becomes(
         "fn # name\n f() { # block\n # end\n 1 # one\n # two\n }",
@@ -174,7 +174,7 @@ fn comments_inside_expressions() {
         "fn f(c: bool) = if c then # yes\n 1 else # no\n 2",
         "fn f(c: bool) =\n    if c then  # yes\n        1\n    else  # no\n        2\n",
     );
-    becomes("fn f() = ( # a\n ((1 # b\n ) # c\n ))", "fn f() =\n    (  # a\n        1  # b\n    )  # c\n");
+    becomes("fn f() = ( # a\n ((1 # b\n ) # c\n ))", "fn f() = (  # a\n    1       # b\n)           # c\n");
 }
 
 #[test]

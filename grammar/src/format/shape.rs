@@ -323,8 +323,9 @@ impl Shaper<'_, '_> {
         let several = self.has_several(inside, close);
         let end = self.applied(inside);
         let only = end == close || (end + 1 == close && self.text.tokens[end].tok == Tok::Comma);
+        let nothing = inside == close && token.comments.is_empty();
         // `relu(sum(...))` breaks inside the inner brackets alone.
-        if only && end > inside + 1 {
+        if (only && end > inside + 1) || nothing {
             self.take();
             self.elements(close, square, false, LINE);
             self.take();
