@@ -10,7 +10,7 @@ use compiler::pipeline::PipelineError;
 use grammar::Code;
 use ir::array::{ArrayError, ArrayRef};
 use ir::bind::{BindError, Fault};
-use ir::nest::{Program, Purpose, Relation, Requirement, SymbolSource};
+use ir::nest::{Place, Program, Purpose, Relation, Requirement, SymbolSource};
 use ir::size::SizeError;
 use ir::{Binding, Dtype, Origin, Size, SymbolId};
 
@@ -171,6 +171,13 @@ pub enum RunErrorKind {
         /// The bytes of the source that access it.
         at: Range<usize>,
     },
+    /// `argmax` or `argmin` of nothing.
+    NoElement {
+        /// The reducer.
+        reducer: &'static str,
+        /// The bytes of the source that reduce.
+        at: Range<usize>,
+    },
     /// Not as many arrays to write to as results.
     OutputCount {
         /// The results' names.
@@ -242,8 +249,13 @@ impl Context<'_> {
         let (index, bound) = (fault.index, fault.bound);
         self.error(match self.program.sites.get(fault.site) {
             Some(site) => {
-                let (array, axis, at) = (site.array.clone(), site.axis, range(site.origin));
-                RunErrorKind::Access { array, axis, index, bound, at }
+                let at = range(site.origin);
+                match &site.what {
+                    Place::Axis { array, axis } => {
+                        RunErrorKind::Access { array: array.clone(), axis: *axis, index, bound, at }
+                    }
+                    Place::Elements(op) => RunErrorKind::NoElement { reducer: op.name(), at },
+                }
             }
             None => RunErrorKind::Engine(format!("a subscript {index} is outside 0..{bound} at an unknown place")),
         })
@@ -412,6 +424,7 @@ impl RunError {
             RunErrorKind::Size { value: Ok(_), .. } => codes::NEGATIVE,
             RunErrorKind::Size { value: Err(_), .. } => codes::NO_VALUE,
             RunErrorKind::Access { .. } => codes::OUTSIDE,
+            RunErrorKind::NoElement { .. } => codes::EMPTY,
             RunErrorKind::OutputCount { .. } => codes::OUTPUT_COUNT,
             RunErrorKind::Output { .. } => codes::OUTPUT,
             RunErrorKind::Memory { .. } => codes::MEMORY,
@@ -447,6 +460,7 @@ impl RunError {
                     _ => format!("along axis {axis} subscripts go from 0 to {}", bound - 1),
                 });
             }
+            RunErrorKind::NoElement { at, .. } => report.labels = place(at, "there is no element here"),
             RunErrorKind::Memory { .. } => report.help = Some("raise the limit, or run on smaller arrays".to_owned()),
             _ => {}
         }
@@ -502,6 +516,7 @@ impl fmt::Display for RunError {
             RunErrorKind::Access { array, index, bound, axis, .. } => {
                 write!(f, "subscript {index} is outside of {array}, whose axis {axis} has length {bound}")
             }
+            RunErrorKind::NoElement { reducer, .. } => write!(f, "`{reducer}` of no element has no answer"),
             RunErrorKind::OutputCount { results, found } => {
                 let names = results.join(", ");
                 write!(f, "the function gives {} ({names}), {found} arrays to write to", count(results.len(), "result"))

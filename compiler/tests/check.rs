@@ -2,6 +2,7 @@
 //!
 //! Each case is a program; the snapshot shows its signatures, its run-time checks and its errors.
 
+use ir::nest::Place;
 use std::fmt::Write;
 
 use compiler::check::Signature;
@@ -18,7 +19,11 @@ fn outcome(source: &str) -> String {
             for checked in all {
                 writeln!(text, "  => {}", Signature::new(&checked).to_string().replace("\n    ", "\n     ")).unwrap();
                 for site in checked.sites.values() {
-                    writeln!(text, "     checked: axis {} of {}", site.axis, site.array).unwrap();
+                    let what = match &site.what {
+                        Place::Axis { array, axis } => format!("axis {axis} of {array}"),
+                        Place::Elements(op) => format!("elements of {op}"),
+                    };
+                    writeln!(text, "     checked: {what}").unwrap();
                 }
             }
         }

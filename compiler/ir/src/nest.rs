@@ -192,12 +192,24 @@ pub enum Relation {
 /// A place in the source whose subscript is checked as the program runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Site {
-    /// The access in the source.
+    /// What stands there in the source.
     pub origin: Origin,
-    /// The array's name, or a description of it, in the user's words.
-    pub array: String,
-    /// Which of the array's axes the subscript selects from.
-    pub axis: usize,
+    /// What a subscript that is outside means.
+    pub what: Place,
+}
+
+/// What is checked at a [`Site`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A subscript of the source.
+    Axis {
+        /// The array's name, or a description of it, in the user's words.
+        array: String,
+        /// Which of the array's axes the subscript selects from.
+        axis: usize,
+    },
+    /// That `argmax` or `argmin` has an element to look at.
+    Elements(ReduceOp),
 }
 
 /// A straight-line scalar function: an expansion of a [`MathFn`] into primitives, written once for all engines.

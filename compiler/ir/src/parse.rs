@@ -13,12 +13,12 @@ use cranelift_entity::EntityRef;
 use logos::Logos;
 
 use crate::nest::{
-    Buffer, BufferId, FunctionId, IndexId, Program, Purpose, Relation, Requirement, Role, Site, SiteId, Symbol,
+    Buffer, BufferId, FunctionId, IndexId, Place, Program, Purpose, Relation, Requirement, Role, Site, SiteId, Symbol,
     SymbolSource,
 };
 use crate::size::Atom;
 use crate::verify::MAX_DEPTH;
-use crate::{Affine, Dtype, Origin, Scalar, Size, SymbolId};
+use crate::{Affine, Dtype, Origin, ReduceOp, Scalar, Size, SymbolId};
 use token::Token;
 
 /// How many atoms a size in the text may come to, multiplied out.
@@ -335,13 +335,18 @@ impl<'s> Parser<'s> {
             return Err(self.error_before("sites are numbered in order"));
         }
         self.mark("=")?;
-        self.word("axis")?;
-        let axis = self.number()?;
-        self.word("of")?;
-        let array = self.text()?;
+        let what = if self.take_word("elements") {
+            self.word("of")?;
+            Place::Elements(self.named("a reduction", ReduceOp::from_name)?)
+        } else {
+            self.word("axis")?;
+            let axis = self.number()?;
+            self.word("of")?;
+            Place::Axis { array: self.text()?, axis }
+        };
         self.word("at")?;
         let origin = self.origin()?;
-        self.program.sites.push(Site { origin, array, axis });
+        self.program.sites.push(Site { origin, what });
         Ok(())
     }
 

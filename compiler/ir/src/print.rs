@@ -9,7 +9,7 @@ use cranelift_entity::{EntityRef, PrimaryMap};
 
 use crate::build::{Values, op_dtype};
 use crate::nest::{
-    Block, Buffer, BufferId, Contraction, Extent, Function, Index, IndexId, Kernel, Loop, LoopKind, Op, Program,
+    Block, Buffer, BufferId, Contraction, Extent, Function, Index, IndexId, Kernel, Loop, LoopKind, Op, Place, Program,
     Purpose, Relation, Requirement, Role, Statement, Subscript, SymbolSource, ValueId,
 };
 use crate::visit::bound_indices;
@@ -147,7 +147,11 @@ impl<'a> Printer<'a> {
         }
         for (id, site) in &program.sites {
             let at = origins(&[site.origin]);
-            self.line(&format!("{id} = axis {} of {}{at}", site.axis, quoted(&site.array)));
+            let what = match &site.what {
+                Place::Axis { array, axis } => format!("axis {axis} of {}", quoted(array)),
+                Place::Elements(op) => format!("elements of {op}"),
+            };
+            self.line(&format!("{id} = {what}{at}"));
         }
         for requirement in &program.requires {
             let text = self.requirement(requirement);

@@ -2,8 +2,8 @@
 
 use ir::build::Builder;
 use ir::nest::{
-    Buffer, BufferId, Extent, FunctionId, IndexId, LoopKind, Op, Program, Prologue, Purpose, Relation, Requirement,
-    Role, Site, SiteId, Statement, Subscript, Symbol, SymbolSource, ValueId,
+    Buffer, BufferId, Extent, FunctionId, IndexId, LoopKind, Op, Place, Program, Prologue, Purpose, Relation,
+    Requirement, Role, Site, SiteId, Statement, Subscript, Symbol, SymbolSource, ValueId,
 };
 use ir::rewrite::renumber;
 use ir::{
@@ -73,7 +73,9 @@ fn declare(c: &mut Choices<'_>) -> Program {
         };
         program.buffers.push(Buffer { name: format!("{} {k}", c.of(&NAMES)), dtype, shape, role });
     }
-    program.sites.push(Site { origin: c.origin(), array: c.of(&NAMES).into(), axis: 1 });
+    let what = Place::Axis { array: c.of(&NAMES).into(), axis: 1 };
+    program.sites.push(Site { origin: c.origin(), what });
+    program.sites.push(Site { origin: c.origin(), what: Place::Elements(ReduceOp::ArgMin) });
     program.requires.push(Requirement {
         left: c.size(3),
         relation: c.of(&[Relation::Equal, Relation::AtMost]),

@@ -4,7 +4,7 @@ use grammar::Diagnostic;
 use grammar::ast::{self, Item, Span};
 use ir::checked::{ExprId, IndexId, Kind, Subscript, Type};
 use ir::nest::{Purpose, Relation, Requirement};
-use ir::{Affine, Dtype, Size};
+use ir::{Affine, Dtype, ReduceOp, Size};
 
 use super::bounds::Record;
 use super::{Checker, codes, count, origin};
@@ -108,10 +108,27 @@ impl Checker<'_> {
                 array: self.describe(array),
                 span: p.span,
                 calls: self.calls.clone(),
+                of: None,
             };
             self.records.push(record);
         }
         access
+    }
+
+    /// An element of an array that is inside if a reducer has an element: if its `last` one has a number.
+    pub(super) fn wanted_element(
+        &mut self,
+        array: ExprId,
+        at: ExprId,
+        last: ExprId,
+        op: ReduceOp,
+        span: Span,
+    ) -> ExprId {
+        let element = self.checked_element(array, vec![Pending { value: at, inside: false, span }], &[], span);
+        if let Some(record) = self.records.last_mut() {
+            (record.value, record.of) = (last, Some(op));
+        }
+        element
     }
 
     /// The indices that the conditions around this place mention, and those that the ones of an `if` do.

@@ -8,9 +8,9 @@
 use grammar::Diagnostic;
 use grammar::ast::Span;
 use ir::checked::{Checked, ExprId, Extent, GuardId, IndexId, Kind};
-use ir::nest::{Purpose, Relation, Requirement, Site};
+use ir::nest::{Place, Purpose, Relation, Requirement, Site};
 use ir::size::Atom;
-use ir::{Affine, Size, SymbolId, UnaryOp};
+use ir::{Affine, ReduceOp, Size, SymbolId, UnaryOp};
 
 use super::facts::{Known, MAX_SCALAR, proves};
 use super::index::sign;
@@ -42,6 +42,8 @@ pub(super) struct Record {
     pub span: Span,
     /// The calls it stands in.
     pub calls: Vec<(usize, Option<Span>)>,
+    /// Set if it is no access of the source, but says that a reducer has an element: then the value must not be negative.
+    pub of: Option<ReduceOp>,
 }
 
 impl Checker<'_> {
@@ -67,12 +69,17 @@ impl Checker<'_> {
         let index = self.affine(record.value).and_then(Affine::as_index);
         if let Some(Extent::Affine(extent)) = index.map(|i| &self.out.indices[i].extent)
             && extent.as_size() == Some(&record.length)
+            && record.of.is_none()
         {
             return;
         }
         let value = self.linear(record.value);
         let one = Linear::constant(1);
-        let goals = [value.clone(), Linear::size(&record.length).minus(&one).minus(&value)];
+        let room = match record.of {
+            Some(_) => Linear::constant(0),
+            None => Linear::size(&record.length).minus(&one).minus(&value),
+        };
+        let goals = [value, room];
         // An expression is computed wherever the indices that it mentions have values, whatever other loops stand around
         // it in the source: that those run says nothing.
         let mut scope = self.bounded_by(self.free(record.access));
@@ -93,12 +100,15 @@ impl Checker<'_> {
         } else if self.settle_by_corner(record, &plain, &scope) {
             return;
         }
-        if record.guard != Checked::TOP && self.report_guarded_outside(record, &goals, &scope) {
+        if record.of.is_none() && record.guard != Checked::TOP && self.report_guarded_outside(record, &goals, &scope) {
             return;
         }
         self.need(record.guard);
-        let site = Site { origin: origin(record.span), array: record.array.replace('`', ""), axis: record.axis };
-        let site = self.out.sites.push(site);
+        let what = match record.of {
+            Some(op) => Place::Elements(op),
+            None => Place::Axis { array: record.array.replace('`', ""), axis: record.axis },
+        };
+        let site = self.out.sites.push(Site { origin: origin(record.span), what });
         if let Kind::Access { at, .. } = &mut self.out.exprs[record.access].kind {
             at[record.axis].check = Some(site);
         }
@@ -138,13 +148,18 @@ impl Checker<'_> {
         void.dedup();
         let room_below = least.clone();
         let room_above = &(&record.length - &Size::constant(1)) - &greatest;
-        for (room, extreme, is_greatest) in [(&room_below, &least, false), (&room_above, &greatest, true)] {
+        let sides = [(&room_below, &least, false), (&room_above, &greatest, true)];
+        for (room, extreme, is_greatest) in sides.into_iter().take(if record.of.is_some() { 1 } else { 2 }) {
             let outside = Linear::constant(-1).minus(&Linear::size(room));
             let known = self.known(std::slice::from_ref(&outside), scope, Known::default());
             if proves(&known, &outside) {
                 self.report_outside(record, &at, extreme, is_greatest);
                 return true;
             }
+        }
+        if let Some(op) = record.of {
+            self.want_element(op, &(&least + &Size::constant(1)), void, record.span);
+            return true;
         }
         let what = format!("axis {} of {}", record.axis, record.array);
         if !proves(plain, &Linear::size(&room_below)) {
@@ -186,6 +201,13 @@ impl Checker<'_> {
             if let Some(value) = value {
                 where_.push(format!("{} = {}", info.name, self.show(&value)));
             }
+        }
+        if let Some(op) = record.of {
+            let at = if where_.is_empty() { String::new() } else { format!("at {}, ", where_.join(", ")) };
+            let outer = std::mem::replace(&mut self.calls, record.calls.clone());
+            self.no_element(op, &at, record.span);
+            self.calls = outer;
+            return;
         }
         let at_index = if where_.is_empty() { String::new() } else { format!("at {} ", where_.join(", ")) };
         let (subscript, length) = (self.show(extreme), self.show(&record.length));
@@ -279,10 +301,13 @@ impl Checker<'_> {
     }
 
     /// The least or greatest value of an expression over the ranges of its indices, if it is a size.
-    fn corner(&self, at: &Affine<IndexId>, greatest: bool) -> Option<Size> {
+    pub(super) fn corner(&self, at: &Affine<IndexId>, greatest: bool) -> Option<Size> {
         let mut at = at.clone();
         while let Some((index, coefficient)) = at.terms().last().cloned() {
             let Extent::Affine(extent) = &self.out.indices[index].extent else { return None };
+            if self.unsolved.contains(&index) {
+                return None;
+            }
             let last = extent.sub(&Affine::constant(1));
             let to = if (sign(&coefficient)? > 0) == greatest { last } else { Affine::constant(0) };
             at = at.substitute(&mut |i| if i == index { to.clone() } else { Affine::index(i) });

@@ -307,11 +307,6 @@ impl Checker<'_> {
             let raised = self.binary(BinaryOp::Max, operands[0], operands[1], span)?;
             return self.binary(BinaryOp::Min, raised, operands[2], span);
         }
-        if crate::math::define(math, dtype).is_none() {
-            let message = format!("`{math}` is not taken yet for `{dtype}`");
-            self.error(Diagnostic::new(codes::NOT_YET, span, message));
-            return None;
-        }
         self.compute(operands, span, |c, v| c.node(Kind::Math(math, v.to_vec()), Type::scalar(dtype), span))
     }
 

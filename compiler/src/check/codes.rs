@@ -38,4 +38,5 @@ grammar::codes! {
     TOO_MANY_AXES = 134, "an array has more axes than the stated limit";
     EMPTY_LITERAL = 135, "an array literal that has no shape";
     EMPTY_REDUCTION = 136, "argmax or argmin of nothing";
+    NO_NUMBER = 137, "argmax or argmin over elements that have no number";
 }

@@ -1,12 +1,9 @@
 //! Last steps over a whole function, when all ends and proofs are known.
 
-use grammar::Diagnostic;
-use grammar::ast::Span;
 use ir::checked::{Checked, ExprId, Extent, IndexId, Kind};
-use ir::nest::{Purpose, Relation, Requirement};
-use ir::{BinaryOp, ReduceOp, Scalar, Size};
+use ir::{BinaryOp, Scalar};
 
-use super::{Checker, codes};
+use super::Checker;
 
 impl Checker<'_> {
     /// Last steps over the whole function, when all bounds are known.
@@ -32,7 +29,7 @@ impl Checker<'_> {
                 self.out.exprs[id].kind = Kind::Contract { over, left, right };
             }
         }
-        self.require_elements();
+        self.finish_positions();
         // Only branches that protect an access stay.
         let ids: Vec<ExprId> = self.out.exprs.keys().collect();
         for id in ids {
@@ -41,42 +38,6 @@ impl Checker<'_> {
                 guard = self.out.guards[guard];
             }
             self.out.exprs[id].guard = guard;
-        }
-    }
-
-    /// `argmax` and `argmin` of nothing have no answer: the call must bring an element.
-    fn require_elements(&mut self) {
-        let mut wanted = vec![];
-        for expr in self.out.exprs.values() {
-            let Kind::Reduce { op: op @ (ReduceOp::ArgMax | ReduceOp::ArgMin), over, prefix: None, .. } = &expr.kind
-            else {
-                continue;
-            };
-            for index in over {
-                if let Extent::Affine(extent) = &self.out.indices[*index].extent
-                    && let Some(extent) = extent.as_size().filter(|s| s.as_constant().is_none_or(|c| c < 1))
-                {
-                    wanted.push((*op, extent.clone(), expr.origin));
-                }
-            }
-        }
-        for (op, extent, origin) in wanted {
-            if extent.as_constant().is_some() {
-                let span = Span { start: origin.start, end: origin.end };
-                let message = format!("`{op}` of no element has no answer");
-                self.error(Diagnostic::new(codes::EMPTY_REDUCTION, span, message));
-                continue;
-            }
-            self.require(Requirement {
-                left: Size::constant(1),
-                relation: Relation::AtMost,
-                right: extent,
-                unless_empty: vec![],
-                left_is: "one".into(),
-                right_is: format!("the number of elements that `{op}` looks at"),
-                purpose: Purpose::Elements,
-                origin,
-            });
         }
     }
 }

@@ -171,7 +171,7 @@ impl Checker<'_> {
     fn candidates(&self, index: IndexId, mixed: bool) -> Vec<Candidate> {
         let mut found = vec![];
         for record in &self.records {
-            if record.exempt.contains(&index) {
+            if record.exempt.contains(&index) || record.of.is_some() {
                 continue;
             }
             let Some(at) = self.affine(record.value) else { continue };

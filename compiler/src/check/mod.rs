@@ -10,6 +10,7 @@
 //! | `builtin` | the functions of the language, as a table |
 //! | `index` | index notation: binders, where each index ends |
 //! | `reduce` | reducers, prefixes, contractions |
+//! | `position` | `argmax` and `argmin`: that there is an element, and its number |
 //! | `access` | subscripts, slices, gathers |
 //! | `bounds` | that every access is inside: proved, required of the call, or checked as the program runs |
 //! | `facts` | what is known where an access stands |
@@ -30,6 +31,7 @@ mod index;
 mod lift;
 mod literal;
 mod node;
+mod position;
 mod prove;
 mod reduce;
 mod signature;
@@ -182,6 +184,10 @@ struct Checker<'a> {
     records: Vec<bounds::Record>,
     /// `&&` and `||` as `if`s, each with the branch of its right side: see `expr::short_circuit`.
     short_circuits: Vec<(ExprId, GuardId)>,
+    /// Places of greatest and least elements, with their checks.
+    positions: Vec<position::Position>,
+    /// Indices that must have a value.
+    wanted: Vec<position::Wanted>,
     /// Reductions that are contractions if all their extents turn out rectangular.
     contractions: Vec<ExprId>,
     errors: Vec<Diagnostic>,
@@ -205,6 +211,8 @@ impl<'a> Checker<'a> {
             poisoned: BTreeSet::new(),
             records: vec![],
             short_circuits: vec![],
+            positions: vec![],
+            wanted: vec![],
             contractions: vec![],
             errors: vec![],
         }

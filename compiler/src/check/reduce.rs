@@ -26,22 +26,44 @@ impl Checker<'_> {
             return None;
         };
         let outer = self.prefix_bound(binders);
+        let (indices, value) = self.under(binders, body, want)?;
+        let prefix = outer.filter(|p| !self.free(value).contains(&p.of));
+        let second = match reducer {
+            Reducer::Plain(op @ (ReduceOp::ArgMax | ReduceOp::ArgMin)) if self.bound_one_another(&indices) => {
+                Some((op, self.under(binders, body, want)?))
+            }
+            _ => None,
+        };
+        // The body may be an array: then each of its elements is reduced.
+        let axes = self.axis_indices(&self.ty(value).shape.clone(), span);
+        let at: Vec<_> = axes.iter().map(|i| Affine::index(*i)).collect();
+        let element = self.element(value, at.clone(), span);
+        let value = match second {
+            Some((op, (again, value))) => {
+                self.expect_number(value, &format!("`{op}`"), span)?;
+                let second = self.element(value, at, span);
+                self.ragged_position(op, (indices, element), (again, second), span)?
+            }
+            None => self.reduction(&callee.text, reducer, indices, element, prefix, span)?,
+        };
+        Some(self.comprehension(axes, value, span))
+    }
+
+    /// An expression under the indices of a reducer.
+    fn under(
+        &mut self,
+        binders: &[ast::Binder],
+        body: ast::ExprId,
+        want: Option<Dtype>,
+    ) -> Option<(Vec<IndexId>, ExprId)> {
         let depth = self.scope.len();
         let indices = self.open(binders, true)?;
         let body = self.expr(body, want);
         self.scope.truncate(depth);
         self.close(&indices, true);
         let body = body?;
-        if indices.iter().any(|i| self.poisoned.contains(i)) {
-            return None;
-        }
-        let prefix = outer.filter(|p| !self.free(body).contains(&p.of));
-        // The body may be an array: then each of its elements is reduced.
-        let axes = self.axis_indices(&self.ty(body).shape.clone(), span);
-        let at = axes.iter().map(|i| Affine::index(*i)).collect();
-        let element = self.element(body, at, span);
-        let value = self.reduction(&callee.text, reducer, indices, element, prefix, span)?;
-        Some(self.comprehension(axes, value, span))
+        let sound = !indices.iter().any(|i| self.poisoned.contains(i));
+        sound.then_some((indices, body))
     }
 
     /// `k <= i` or `k < i` where `i` is an index: the bound of a prefix.
@@ -114,15 +136,6 @@ impl Checker<'_> {
             self.error(Diagnostic::new(codes::OUTSIDE, span, message).help("include the element itself: `k <= i`"));
             return None;
         }
-        let bounded = |i: &IndexId| match &self.out.indices[*i].extent {
-            Extent::Affine(extent) => extent.terms().iter().any(|(j, _)| over.contains(j)),
-            Extent::Dynamic(e) => self.free(*e).iter().any(|j| over.contains(j)),
-        };
-        if matches!(op, ReduceOp::ArgMax | ReduceOp::ArgMin) && over.iter().any(bounded) {
-            let message = format!("{who} over indices of which one bounds another is not taken yet");
-            self.error(Diagnostic::new(codes::NOT_YET, span, message));
-            return None;
-        }
         let order = match (op.depends_on_order(dtype), prefix) {
             (false, _) => Order::Free,
             (true, Some(_)) => Order::Scan,
@@ -134,7 +147,10 @@ impl Checker<'_> {
         };
         let product = matches!(self.out.exprs[body].kind, Kind::Binary(BinaryOp::Mul, a, b) if self.each_has_own(a, b));
         let ty = Type::scalar(op.result(dtype));
-        let value = self.node(Kind::Reduce { op, over, body, order, prefix }, ty, span);
+        let value = self.node(Kind::Reduce { op, over: over.clone(), body, order, prefix }, ty, span);
+        if let (ReduceOp::ArgMax | ReduceOp::ArgMin, None) = (op, prefix) {
+            return self.position(op, value, &over, span);
+        }
         if product && reducer == Reducer::Plain(ReduceOp::Sum) && prefix.is_none() {
             self.contractions.push(value);
         }
