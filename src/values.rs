@@ -159,10 +159,11 @@ impl ValueError {
                     .to_owned()
             }
             ValueErrorKind::Form { array: false, .. } => "give a number, or a file that holds a single one".to_owned(),
-            ValueErrorKind::Range { dtype, .. } => match limits(*dtype) {
-                Some((least, greatest)) => format!("{dtype} goes from {least} to {greatest}"),
+            ValueErrorKind::Range { text, dtype } => match limits(*dtype) {
+                Some((least, greatest)) => format!("{dtype} has the whole numbers from {least} to {greatest}"),
                 None if *dtype == Dtype::Bool => "write true or false".to_owned(),
-                None => "write inf for infinity".to_owned(),
+                None if is_number(text) => "it is beyond the greatest one; infinity is written inf".to_owned(),
+                None => "write a number".to_owned(),
             },
             ValueErrorKind::Shape(_) => "write lengths joined by x, such as 4x3".to_owned(),
             ValueErrorKind::Dtype { expected, found } => match (expected, found) {
@@ -310,9 +311,8 @@ impl Generator {
             Generator::Random => random(dtype, seed, stream, number),
         };
         if self != Generator::Zeros {
-            let width = dtype.bytes();
-            for (to, number) in array.bytes_mut().chunks_exact_mut(width).zip(0..) {
-                to.copy_from_slice(Array::scalar(element(number)).bytes());
+            for number in 0..array.len() {
+                array.set(number, element(number as u64));
             }
         }
         Ok(array)
@@ -400,8 +400,12 @@ fn parse_scalar(text: &str, dtype: Dtype) -> Option<Scalar> {
         Scalar::F64(v) => v.is_infinite(),
         _ => false,
     };
-    let is_number = text.contains(|c: char| c.is_ascii_digit());
-    Scalar::parse(dtype, text).filter(|value| !(is_number && infinite(value)))
+    Scalar::parse(dtype, text).filter(|value| !(is_number(text) && infinite(value)))
+}
+
+/// Whether it is written in digits, not as a word.
+fn is_number(text: &str) -> bool {
+    text.contains(|c: char| c.is_ascii_digit())
 }
 
 /// The least and the greatest value of an integer type.
@@ -530,7 +534,7 @@ mod tests {
                 let beyond = (text.parse::<i128>().unwrap() + step).to_string();
                 let e = Value::parse(&beyond, &slot(dtype, &[])).unwrap_err();
                 assert_eq!(e.code(), codes::VALUE_RANGE, "{beyond}");
-                assert_eq!(e.help(), Some(format!("{dtype} goes from {least} to {greatest}")));
+                assert_eq!(e.help(), Some(format!("{dtype} has the whole numbers from {least} to {greatest}")));
             }
         }
         for (dtype, greatest, beyond) in [
@@ -565,6 +569,18 @@ mod tests {
                 assert_eq!([array.get(0), array.get(1)], expected, "{dtype} {text}");
             }
             assert_eq!(load("random:3x4", dtype, &["n", "m"]).shape(), [3, 4]);
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_a_value_or_an_error(text in "[-+0-9a-z.:x\\PC]{0,20}", ending in "|\\.npy|\\.npz:.{0,3}|x3") {
+            let text = format!("{text}{ending}");
+            for (dtype, shape) in [(Dtype::F16, &[][..]), (Dtype::I8, &[]), (Dtype::F32, &["n"])] {
+                // What is not there is not made: a shape may be anything.
+                let _ = Value::parse(&text, &slot(dtype, shape)).map(|value| value.bytes());
+                let _ = Value::parse(&format!("random:{text}"), &slot(dtype, shape)).map(|value| value.bytes());
+            }
         }
     }
 }

@@ -116,6 +116,94 @@ fn saves_results_and_reads_them_back() {
     s.says(1, "run a.fl --fn scale x=ones:2 by=1 -o out=none/a.npy", &["none/a.npy: No such file"]);
 }
 
+/// What a command does whose standard input is a file.
+fn fed(s: &Session, input: &str, line: &str) -> Output {
+    s.command(line).stdin(std::fs::File::open(s.path(input)).unwrap()).output().unwrap()
+}
+
+#[test]
+fn saves_several_results_to_one_file() {
+    let s = Session::new(SOURCE);
+    let pair = "run a.fl --fn pair x=arange:3 y=ones:3";
+    for ending in ["npz", "safetensors"] {
+        assert_eq!(s.prints(&format!("{pair} -o all.{ending}")), "");
+        assert_eq!(s.prints(&format!("{pair} -o most=m.{ending}:best -o b.{ending}")), "");
+        for (x, y) in [("all.E:total", "b.E:total"), ("b.E", "all.E:total")] {
+            let line =
+                format!("run a.fl --fn pair x={x} y={y} -o most.npy -o total=-").replace(".E", &format!(".{ending}"));
+            let output = s.run(&line);
+            assert_eq!(output.stdout[128..], [2i32, 4, 6].map(i32::to_le_bytes).concat(), "{line}");
+        }
+        let line = format!("run a.fl --fn pair x=arange:3 y=all.{ending}");
+        s.says(
+            1,
+            &line,
+            &["error[E0319]", "it has several arrays: `", "`most`", "`total`", &format!("say which: all.{ending}:")],
+        );
+        s.says(1, &format!("{line}:none"), &["error[E0318]", "`none`; it has `", "`most`", "`total`"]);
+    }
+    s.says(2, &format!("{pair} -o one.npy"), &["error[E0322]", "one.npy: several results"]);
+    s.says(2, &format!("{pair} -o -"), &["error[E0322]: -: several results"]);
+    s.says(2, &format!("{pair} -o a.npz -o b.npz"), &["two -o without the name of a result"]);
+    s.says(2, &format!("{pair} -o none=a.npz"), &["there is no result `none`"]);
+    s.says(1, &format!("{pair} -o none/a.npz"), &["error[E0300]: none/a.npz: No such file"]);
+}
+
+#[test]
+fn a_file_is_read_and_replaced_at_once() {
+    let s = Session::new(SOURCE);
+    s.prints("run a.fl --fn scale x=ones:3 by=1 -o x.npy");
+    s.prints("run a.fl --fn scale x=x.npy by=3 -o x.npy");
+    assert_eq!(s.prints("run a.fl --fn scale x=x.npy by=1"), "[3. 3. 3.]\n");
+    // A call that fails replaces nothing.
+    s.fails(1, "run a.fl --fn pick x=x.npy at=arange:9 -o x.npy");
+    assert_eq!(s.prints("run a.fl --fn scale x=x.npy by=1"), "[3. 3. 3.]\n");
+}
+
+#[test]
+fn reads_standard_input() {
+    let s = Session::new(SOURCE);
+    s.prints("run a.fl --fn scale x=arange:4 by=1 -o x.npy");
+    let output = fed(&s, "x.npy", "run a.fl --fn scale x=- by=2");
+    assert_eq!(text(&output.stdout), "[0. 2. 4. 6.]\n");
+    let output = fed(&s, "a.fl", "run - --fn scale x=x.npy by=2");
+    assert_eq!(text(&output.stdout), "[0. 2. 4. 6.]\n");
+    let good = std::fs::read(s.path("x.npy")).unwrap();
+    let claims = |n: &str| {
+        let mut bytes = good.clone();
+        let at = bytes.windows(4).position(|w| w == b"(4,)").unwrap();
+        let shape = format!("({n},), }}");
+        bytes[at..at + shape.len()].copy_from_slice(shape.as_bytes());
+        bytes
+    };
+    let max = " --max-memory 999T";
+    for (bytes, options, expected) in [
+        (
+            good[..140].to_vec(),
+            "",
+            "error[E0308]: argument `x`: -: the header asks for 16 bytes of data, there are fewer",
+        ),
+        ([&good[..], b"!"].concat(), "", "the header asks for 16 bytes of data, there are more"),
+        (good[..5].to_vec(), "", "error[E0303]: argument `x`: -: not a .npy file"),
+        (vec![], "", "error[E0303]"),
+        (claims("99999999999999"), "", "error[E0240]: the arguments alone take 400000000000000 bytes"),
+        (claims("99999999999999"), max, "error[E0308]: argument `x`: -: the header asks for 399999999999996 bytes"),
+        (claims("9999999999999999999"), max, "error[E0309]: argument `x`: -: the array is larger than memory can be"),
+    ] {
+        std::fs::write(s.path("in"), &bytes).unwrap();
+        let output = fed(&s, "in", &format!("run a.fl --fn scale x=- by=2{options}"));
+        assert!(text(&output.stderr).contains(expected), "{}\nlacks {expected}", text(&output.stderr));
+        assert_eq!(output.status.code(), Some(1));
+    }
+    s.says(2, "run - --fn scale x=- by=1", &["the program has no function"]);
+    let output = fed(&s, "a.fl", "run - --fn scale x=- by=1");
+    assert!(
+        text(&output.stderr).contains("error[E0323]: argument `x`: standard input is read already, by the program")
+    );
+    let output = fed(&s, "x.npy", "run a.fl --fn scale x=none.npy by=1 --format json");
+    assert!(text(&output.stdout).contains("\"code\":\"E0300\""), "{}", text(&output.stdout));
+}
+
 #[test]
 fn takes_arguments_from_a_file() {
     let s = Session::new(SOURCE);

@@ -34,6 +34,7 @@ mod zip;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
+use std::mem;
 use std::path::Path;
 
 use ir::array::{ArrayError, byte_len};
@@ -119,21 +120,19 @@ impl Stored {
             io::ErrorKind::OutOfMemory => ArrayError::OutOfMemory { bytes: self.bytes }.into(),
             _ => e.into(),
         };
-        let mut array = if self.length.is_some() {
-            let mut array = Array::zeros(dtype, shape)?;
-            self.data.read_exact(array.bytes_mut()).map_err(ended)?;
-            array
-        } else {
+        if self.length.is_none() {
             // A stream is believed as far as it goes.
             let mut bytes = vec![];
             self.data.by_ref().take(expected).read_to_end(&mut bytes).map_err(ended)?;
-            if (bytes.len() as u64) < expected {
-                return Err(Fault::EndsEarly { expected });
-            }
-            let mut array = Array::zeros(dtype, shape)?;
-            array.bytes_mut().copy_from_slice(&bytes);
-            array
-        };
+            let left = mem::replace(&mut self.data, Box::new(io::empty()));
+            self.data = Box::new(io::Cursor::new(bytes).chain(left));
+        }
+        let mut array = Array::zeros(dtype, shape)?;
+        match fortran_order {
+            true => read_column_major(&mut self.data, &mut array),
+            false => self.data.read_exact(array.bytes_mut()),
+        }
+        .map_err(ended)?;
         if read_one(&mut self.data)? {
             return Err(Fault::GoesOn { expected });
         }
@@ -145,7 +144,7 @@ impl Stored {
         {
             return Err(ArrayError::InvalidBool { position }.into());
         }
-        if fortran_order { Ok(from_column_major(&array)?) } else { Ok(array) }
+        Ok(array)
     }
 }
 
@@ -238,32 +237,38 @@ fn regular(path: &Path) -> Result<(File, u64), Fault> {
     Ok((file, length))
 }
 
-/// The array whose elements, the first axis running fastest, are those of `array` in row-major order.
-fn from_column_major(array: &Array) -> Result<Array, ArrayError> {
-    let (shape, width) = (array.shape(), array.dtype().bytes());
-    let mut result = Array::zeros(array.dtype(), shape)?;
-    let mut strides = Vec::with_capacity(shape.len());
-    let mut stride = width;
-    for n in shape {
-        strides.push(stride);
-        stride *= n; // no overflow: the array exists, and without elements nothing below is read
+/// Fills an array from elements that come with the first axis running fastest.
+fn read_column_major(from: &mut dyn Read, array: &mut Array) -> io::Result<()> {
+    let (shape, width) = (array.shape().to_vec(), array.dtype().bytes());
+    let mut strides = vec![width; shape.len()];
+    for axis in (1..shape.len()).rev() {
+        strides[axis - 1] = strides[axis] * shape[axis]; // no overflow: the array exists, and is only read if it has elements
     }
-    let mut at = vec![0usize; shape.len()];
-    let mut from = 0;
-    for to in result.bytes_mut().chunks_exact_mut(width) {
-        to.copy_from_slice(&array.bytes()[from..from + width]);
-        for axis in (0..shape.len()).rev() {
-            at[axis] += 1;
-            from += strides[axis];
-            if at[axis] < shape[axis] {
-                break;
+    let bytes = array.bytes_mut();
+    let mut piece = vec![0; bytes.len().min(PIECE)];
+    let (mut at, mut to, mut left) = (vec![0usize; shape.len()], 0, bytes.len());
+    while left > 0 {
+        let count = left.min(PIECE);
+        from.read_exact(&mut piece[..count])?;
+        left -= count;
+        for element in piece[..count].chunks_exact(width) {
+            bytes[to..to + width].copy_from_slice(element);
+            for (at, (length, stride)) in at.iter_mut().zip(shape.iter().zip(&strides)) {
+                *at += 1;
+                to += stride;
+                if *at < *length {
+                    break;
+                }
+                to -= stride * length;
+                *at = 0;
             }
-            from -= strides[axis] * shape[axis];
-            at[axis] = 0;
         }
     }
-    Ok(result)
+    Ok(())
 }
+
+/// Bytes of a column-major array that are turned around at a time: whole elements of any type.
+const PIECE: usize = 1 << 16;
 
 #[cfg(test)]
 mod tests;

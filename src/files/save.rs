@@ -19,21 +19,32 @@ pub fn save(arrays: &[(Place, ArrayRef<'_>)]) -> Result<(), FileError> {
     let groups = group(arrays, |array| array.dtype())?;
     let mut ready = vec![];
     for group in &groups {
-        let failed = |fault| FileError::new(group.place.file_name(), fault);
-        match group.place.path() {
-            Some(path) => ready.push((group, stage(path, group).map_err(failed)?)),
-            None => group.write(&mut io::stdout().lock()).map_err(failed)?,
+        if let Some(path) = group.place.path() {
+            ready.push((group, stage(path, group).map_err(|fault| group.failed(fault))?));
         }
     }
     for (group, staged) in ready {
-        staged.commit().map_err(|e| FileError::new(group.place.file_name(), e.into()))?;
+        staged.commit().map_err(|e| group.failed(e.into()))?;
+    }
+    // Last, because it cannot be taken back.
+    let streams = groups.iter().filter(|group| group.place.path().is_none());
+    streams.into_iter().try_for_each(|group| group.write(&mut io::stdout().lock()).map_err(|fault| group.failed(fault)))
+}
+
+/// Says what [`save`] would say of arrays of these types, before there are any: of their places, and of folders that
+/// are not there.
+pub fn check(arrays: &[(Place, Dtype)]) -> Result<(), FileError> {
+    for group in group(arrays, |dtype| *dtype)? {
+        if let Some(path) = group.place.path() {
+            fs::metadata(folder(path)).map_err(|e| group.failed(e.into()))?;
+        }
     }
     Ok(())
 }
 
-/// Says what [`save`] would say of arrays of these types, before there are any.
-pub fn check(arrays: &[(Place, Dtype)]) -> Result<(), FileError> {
-    group(arrays, |dtype| *dtype).map(drop)
+/// The folder that a file is in.
+fn folder(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// What goes to one file.
@@ -75,6 +86,12 @@ fn group<'a, T>(arrays: &'a [(Place, T)], dtype: impl Fn(&T) -> Dtype) -> Result
         }
     }
     Ok(groups)
+}
+
+impl<T> Group<'_, T> {
+    fn failed(&self, fault: Fault) -> FileError {
+        FileError::new(self.place.file_name(), fault)
+    }
 }
 
 impl Group<'_, ArrayRef<'_>> {
@@ -120,7 +137,7 @@ fn stage(path: &Path, group: &Group<'_, ArrayRef<'_>>) -> Result<Staged, Fault> 
         // It may be replaced if it could be overwritten.
         File::options().write(true).open(&path)?;
     }
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = folder(&path);
     fs::metadata(folder)?;
     let mut builder = tempfile::Builder::new();
     let permissions = before.map_or_else(usual_permissions, |before| Some(before.permissions()));
