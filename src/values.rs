@@ -179,11 +179,8 @@ impl ValueError {
 
     /// Whether the text is at fault, and not what it leads to.
     pub fn is_misspelt(&self) -> bool {
-        match self.kind {
-            ValueErrorKind::Form { .. } | ValueErrorKind::Range { .. } | ValueErrorKind::Shape(_) => true,
-            ValueErrorKind::StandardInput { .. } => true,
-            _ => false,
-        }
+        use ValueErrorKind as Kind;
+        matches!(self.kind, Kind::Form { .. } | Kind::Range { .. } | Kind::Shape(_) | Kind::StandardInput { .. })
     }
 
     /// The error with its code and the remedy, ready to be drawn.

@@ -124,6 +124,9 @@ impl Stored {
             // A stream is believed as far as it goes.
             let mut bytes = vec![];
             self.data.by_ref().take(expected).read_to_end(&mut bytes).map_err(ended)?;
+            if (bytes.len() as u64) < expected {
+                return Err(Fault::EndsEarly { expected });
+            }
             let left = mem::replace(&mut self.data, Box::new(io::empty()));
             self.data = Box::new(io::Cursor::new(bytes).chain(left));
         }

@@ -5,6 +5,7 @@
 //! tensor may begin at any byte. What is written is byte for byte what the `safetensors` package writes.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt;
 use std::io::{Read, Seek, SeekFrom, Write};
 
@@ -72,11 +73,14 @@ impl<'de> Deserialize<'de> for Header {
                 while let Some(name) = map.next_key::<String>()? {
                     if name == METADATA {
                         map.next_value::<IgnoredAny>()?;
-                    } else if tensors.contains_key(&name) {
-                        return Err(A::Error::custom(format_args!("{DUPLICATE}{name}")));
-                    } else {
-                        tensors.insert(name, map.next_value()?);
+                        continue;
                     }
+                    match tensors.entry(name) {
+                        Entry::Vacant(place) => place.insert(map.next_value()?),
+                        Entry::Occupied(place) => {
+                            return Err(A::Error::custom(format_args!("{DUPLICATE}{}", place.key())));
+                        }
+                    };
                 }
                 Ok(Header(tensors))
             }

@@ -5,5 +5,6 @@
 
 pub mod corpus;
 pub mod engines;
+pub mod format;
 pub mod generate;
 pub mod page;
