@@ -195,7 +195,7 @@ fn reads_standard_input() {
         assert!(text(&output.stderr).contains(expected), "{}\nlacks {expected}", text(&output.stderr));
         assert_eq!(output.status.code(), Some(1));
     }
-    s.says(2, "run - --fn scale x=- by=1", &["the program has no function"]);
+    s.says(2, "run - --fn scale x=- by=1", &["there is no function `scale`"]);
     let output = fed(&s, "a.fl", "run - --fn scale x=- by=1");
     assert!(
         text(&output.stderr).contains("error[E0323]: argument `x`: standard input is read already, by the program")
