@@ -24,7 +24,7 @@ use ir::Dtype;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use choice::Choices;
+pub use choice::Choices;
 pub use dim::Dim;
 use expr::Writer;
 use functions::{Helper, function_text, type_text};
