@@ -212,6 +212,12 @@ named_enum! {
         Silu = "silu",
         /// log(1 + e^x)
         Softplus = "softplus",
+        /// A random number in [0, 1), uniformly distributed: of a seed and two numbers, all `u64`.
+        Uniform = "uniform",
+        /// A random number of the standard normal distribution, likewise.
+        Normal = "normal",
+        /// A random number of 64 bits, the seed of other draws, likewise.
+        Subseed = "subseed",
     }
 }
 
@@ -220,8 +226,13 @@ impl MathFn {
     pub fn arity(self) -> usize {
         match self {
             MathFn::Atan2 | MathFn::Pow | MathFn::Mod | MathFn::FloorDiv => 2,
-            MathFn::Clamp => 3,
+            MathFn::Clamp | MathFn::Uniform | MathFn::Normal | MathFn::Subseed => 3,
             _ => 1,
         }
+    }
+
+    /// Whether the function draws random numbers: its arguments are `u64`, whatever its result is.
+    pub fn is_random(self) -> bool {
+        matches!(self, MathFn::Uniform | MathFn::Normal | MathFn::Subseed)
     }
 }

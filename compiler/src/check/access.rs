@@ -1,5 +1,7 @@
 //! Subscripts: `x[i, j + 1]`, slices `x[a:b:c]`, rows `x[i]`, gathers `x[idx]`.
 
+use std::collections::BTreeSet;
+
 use grammar::Diagnostic;
 use grammar::ast::{self, Item, Span};
 use ir::checked::{ExprId, IndexId, Kind, Subscript, Type};
@@ -139,12 +141,31 @@ impl Checker<'_> {
             if let Some((condition, _)) = self.branches[guard].condition {
                 mentions.extend_from_slice(self.free(condition));
                 if !self.branches[guard].operator {
-                    exempt.extend_from_slice(self.free(condition));
+                    exempt.extend(self.tested(condition));
                 }
             }
             guard = self.out.guards[guard];
         }
         (mentions, exempt)
+    }
+
+    /// The indices on which a condition may say something: those that it mentions elsewhere than in what it draws by.
+    fn tested(&self, condition: ExprId) -> Vec<IndexId> {
+        let (mut tested, mut pending) = (vec![], vec![condition]);
+        let mut seen = BTreeSet::new();
+        while let Some(id) = pending.pop() {
+            if !seen.insert(id) {
+                continue;
+            }
+            match &self.out.exprs[id].kind {
+                Kind::Math(function, _) if function.is_random() => {}
+                Kind::Unary(_, a) | Kind::Cast(a) => pending.push(*a),
+                Kind::Binary(_, a, b) | Kind::Compare(_, a, b) => pending.extend([*a, *b]),
+                Kind::Math(_, list) => pending.extend(list),
+                _ => tested.extend_from_slice(self.free(id)),
+            }
+        }
+        tested
     }
 
     /// `start:stop:step` along an axis: a new index, the subscript, and whether that is inside by requirement.

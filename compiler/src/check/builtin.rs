@@ -7,7 +7,7 @@ use ir::nest::{Purpose, Relation, Requirement};
 use ir::{Affine, BinaryOp, CompareOp, Dtype, MathFn, ReduceOp, Scalar, Size, UnaryOp};
 
 use super::expr::Use;
-use super::{Branch, Checker, codes, origin};
+use super::{Branch, Checker, codes, origin, random};
 
 /// What a scalar function is made of.
 #[derive(Clone, Copy)]
@@ -59,12 +59,9 @@ const NUMBERS: &[MathFn] = &[MathFn::Relu, MathFn::Clamp, MathFn::Sign, MathFn::
 /// Functions of whole arrays, handled by name in [`Checker::builtin_call`].
 const WHOLE: &[&str] = &["reshape", "concat", "transpose", "iota", "size"];
 
-/// Functions that the language has and this version does not take.
-const NOT_YET: &[&str] = &["uniform", "normal"];
-
 fn scalar(name: &str, arguments: usize) -> Option<(Scalars, Domain)> {
     let listed = SCALARS.iter().find(|(n, a, ..)| *n == name && *a == arguments).map(|(_, _, s, d)| (*s, *d));
-    let math = || MathFn::from_name(name).filter(|m| m.arity() == arguments);
+    let math = || math(name).filter(|m| m.arity() == arguments);
     listed.or_else(|| {
         math().map(|m| {
             let numbers = NUMBERS.contains(&m);
@@ -74,11 +71,12 @@ fn scalar(name: &str, arguments: usize) -> Option<(Scalars, Domain)> {
 }
 
 fn scalar_arity(name: &str) -> Option<usize> {
-    SCALARS
-        .iter()
-        .find(|(n, ..)| *n == name)
-        .map(|(_, a, ..)| *a)
-        .or_else(|| MathFn::from_name(name).map(MathFn::arity))
+    SCALARS.iter().find(|(n, ..)| *n == name).map(|(_, a, ..)| *a).or_else(|| math(name).map(MathFn::arity))
+}
+
+/// The function of numbers of that name; random ones have calls of their own.
+fn math(name: &str) -> Option<MathFn> {
+    MathFn::from_name(name).filter(|m| !m.is_random())
 }
 
 /// Whether this names a scalar function of so many arguments.
@@ -88,12 +86,13 @@ pub(super) fn is_scalar_function(name: &str, arguments: usize) -> bool {
 
 /// Whether this names a function that gives floats.
 pub(super) fn is_float_function(name: &str) -> bool {
-    scalar_arity(name).and_then(|a| scalar(name, a)).is_some_and(|(_, d)| d == Domain::Floats)
+    random::function(name).is_some()
+        || scalar_arity(name).and_then(|a| scalar(name, a)).is_some_and(|(_, d)| d == Domain::Floats)
 }
 
 /// Whether this names a function of the language.
 pub(super) fn is_function(name: &str) -> bool {
-    scalar_arity(name).is_some() || reducer(name).is_some() || WHOLE.contains(&name) || NOT_YET.contains(&name)
+    scalar_arity(name).is_some() || random::function(name).is_some() || reducer(name).is_some() || WHOLE.contains(&name)
 }
 
 /// A reducer of the language; `mean` is a sum and a division.
@@ -150,6 +149,9 @@ impl Checker<'_> {
         if let Some(function) = scalar(name, positional.len()) {
             return self.scalar_call(name, function, &positional, want, span);
         }
+        if let (Some(function), 2..) = (random::function(name), positional.len()) {
+            return self.draw(function, &positional, want, span);
+        }
         match (name, positional.as_slice()) {
             ("transpose", [x]) => {
                 let x = self.expr(*x, want)?;
@@ -200,14 +202,12 @@ impl Checker<'_> {
 
     fn bad_call(&mut self, callee: &ast::Name, count: usize, span: Span) {
         let name = callee.text.as_str();
-        if NOT_YET.contains(&name) {
-            let message = format!("`{name}` is not taken yet");
-            self.error(Diagnostic::new(codes::NOT_YET, span, message));
-        } else if is_function(name) {
+        if is_function(name) {
             let expected = match name {
                 "reshape" => "an array and its new sizes: `reshape(x, n, m)`".to_string(),
                 "concat" => "at least two arrays: `concat(x, y, axis = 0)`".to_string(),
                 "size" => "an array and an axis: `size(x, 0)`".to_string(),
+                _ if random::function(name).is_some() => format!("a seed and indices: `{name}(seed, i)`"),
                 _ if reducer(name).is_some() && scalar_arity(name).is_none() => "one array".to_string(),
                 _ if reducer(name).is_some() => "one array to reduce, or two values to compare".to_string(),
                 _ => match scalar_arity(name).unwrap_or(1) {
@@ -218,7 +218,8 @@ impl Checker<'_> {
             let message = format!("`{name}` takes {expected}; there are {count}");
             self.error(Diagnostic::new(codes::ARGUMENT_COUNT, span, message));
         } else {
-            let known = SCALARS.iter().map(|s| s.0).chain(MathFn::ALL.iter().map(|m| m.name()));
+            let known =
+                SCALARS.iter().map(|s| s.0).chain(MathFn::ALL.iter().map(|m| m.name()).filter(|n| is_function(n)));
             let known = known.chain(ReduceOp::ALL.iter().map(|r| r.name())).chain(WHOLE.iter().copied());
             let near = nearest(name, known.chain(["mean"]).chain(self.functions.keys().copied()));
             let error = Diagnostic::new(codes::UNKNOWN_FUNCTION, callee.span, format!("there is no function `{name}`"));

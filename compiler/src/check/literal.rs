@@ -1,6 +1,6 @@
 //! Literals: numbers, named constants and array literals, in the type of their context.
 //!
-//! A *literal expression* (numbers, `pi inf nan`, and arithmetic, scalar functions and `if` of those) has no type of
+//! A *literal expression* (numbers, `pi inf nan`, draws, and arithmetic, scalar functions and `if` of those) has no type of
 //! its own: it takes the whole of its context's type, `want`. Without a context it is `i64`, or `f32` if it has a point.
 //! In a context of a storage type a number is rounded to it at once; arithmetic of numbers is arithmetic, and so
 //! happens in the wider type.
@@ -11,7 +11,7 @@ use ir::checked::{ExprId, Kind, Type};
 use ir::{Dtype, Scalar, Size, UnaryOp};
 
 use super::expr::{Use, arithmetic};
-use super::{Checker, builtin, codes};
+use super::{Checker, builtin, codes, random};
 
 impl Checker<'_> {
     /// Whether an expression is literal: it takes the type of its context.
@@ -24,10 +24,9 @@ impl Checker<'_> {
             ExprKind::Binary(op, a, b) => arithmetic(*op).is_some() && literal(a) && literal(b),
             ExprKind::If { then, otherwise, .. } => literal(then) && literal(otherwise),
             ExprKind::Array(elements) => elements.iter().all(literal),
-            ExprKind::Call { callee, args } => {
-                builtin::is_scalar_function(&callee.text, args.len())
-                    && !self.functions.contains_key(callee.text.as_str())
-                    && args.iter().all(|a| literal(&a.value))
+            ExprKind::Call { callee, args } if !self.functions.contains_key(callee.text.as_str()) => {
+                random::function(&callee.text).is_some()
+                    || builtin::is_scalar_function(&callee.text, args.len()) && args.iter().all(|a| literal(&a.value))
             }
             _ => false,
         }

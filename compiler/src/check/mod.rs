@@ -33,6 +33,7 @@ mod literal;
 mod node;
 mod position;
 mod prove;
+mod random;
 mod reduce;
 mod signature;
 

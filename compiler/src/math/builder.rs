@@ -101,12 +101,13 @@ struct Open {
     constants: Vec<(Scalar, ValueId)>,
 }
 
-/// Builds the function that `body` computes from its parameters, all of type `dtype`.
+/// Builds the function that `body` computes from its parameters, all of type `dtype`, or `u64` if it is a random one.
 pub(super) fn build(math: MathFn, dtype: Dtype, body: impl for<'b> FnOnce(&[Value<'b>]) -> Value<'b>) -> Function {
     let float = Float::of(dtype).unwrap_or(Float::F64);
+    let parameter = if math.is_random() { Dtype::U64 } else { dtype };
     let builder = Builder { float, state: RefCell::new(State { open: vec![Open::default()], ..State::default() }) };
     let parameters: Vec<Value> = (0..math.arity())
-        .map(|_| Value { builder: &builder, id: builder.state.borrow_mut().values.push(dtype), dtype })
+        .map(|_| Value { builder: &builder, id: builder.state.borrow_mut().values.push(parameter), dtype: parameter })
         .collect();
     let params = parameters.iter().map(|p| p.id).collect();
     let result = body(&parameters).id;

@@ -4,6 +4,7 @@ use ir::MathFn;
 
 use super::Body;
 use super::builder::Value;
+use super::random;
 
 /// What computes a function of integers; none if it is a function of floats.
 pub(super) fn body(math: MathFn) -> Option<Body> {
@@ -12,6 +13,7 @@ pub(super) fn body(math: MathFn) -> Option<Body> {
         MathFn::Pow => Body::Two(pow),
         MathFn::Mod => Body::Two(modulo),
         MathFn::FloorDiv => Body::Two(floor_div),
+        MathFn::Subseed => Body::Three(random::subseed),
         _ => return None,
     })
 }

@@ -38,6 +38,7 @@ mod integer;
 mod inverse;
 mod log;
 mod power;
+mod random;
 mod simple;
 mod trig;
 
@@ -52,10 +53,11 @@ enum Body {
     Three(for<'b> fn(Value<'b>, Value<'b>, Value<'b>) -> Value<'b>),
 }
 
-/// The expansion of `math` for arguments of type `dtype`, named such as `exp.f32`; `None` if the type has no such function.
+/// The expansion of `math` for results of type `dtype` (which its arguments have too, but those of random functions), named
+/// such as `exp.f32`; `None` if the type has no such function.
 pub fn define(math: MathFn, dtype: Dtype) -> Option<Function> {
     let body = match Float::of(dtype) {
-        Some(_) => body(math),
+        Some(_) => body(math)?,
         None if dtype.is_int() && !dtype.is_storage() => integer::body(math)?,
         None => return None,
     };
@@ -68,8 +70,8 @@ pub fn define(math: MathFn, dtype: Dtype) -> Option<Function> {
     }))
 }
 
-fn body(math: MathFn) -> Body {
-    match math {
+fn body(math: MathFn) -> Option<Body> {
+    Some(match math {
         MathFn::Exp => Body::One(exp::exp),
         MathFn::Exp2 => Body::One(exp::exp2),
         MathFn::Expm1 => Body::One(exp::expm1),
@@ -104,5 +106,8 @@ fn body(math: MathFn) -> Body {
         MathFn::GeluTanh => Body::One(exp::gelu_tanh),
         MathFn::Silu => Body::One(exp::silu),
         MathFn::Softplus => Body::One(log::softplus),
-    }
+        MathFn::Uniform => Body::Three(random::uniform),
+        MathFn::Normal => Body::Three(random::normal),
+        MathFn::Subseed => return None,
+    })
 }

@@ -320,7 +320,7 @@ fn used(block: &Block, result: ValueId) -> Vec<ValueId> {
 
 #[test]
 fn nan_in_gives_nan_out_whatever_its_bits() {
-    for &math in MathFn::ALL {
+    for &math in MathFn::ALL.iter().filter(|math| !math.is_random()) {
         for (dtype, quiet, payloads) in [(Dtype::F32, 0x7fc0_0000, 22), (Dtype::F64, 0x7ff8_0000_0000_0000, 51)] {
             let Some(function) = define(math, dtype) else { continue };
             let mut evaluator = Evaluator::new(&function);

@@ -259,6 +259,9 @@ impl<'a> Writer<'a> {
 
     /// Some scalar function that gives this type.
     fn function(&mut self, ty: Dtype, shape: &[Dim], fuel: usize) -> Piece {
+        if ty.is_float() && self.choices.chance(6) {
+            return self.draw(ty, shape, fuel);
+        }
         let functions: Vec<(&'static str, usize)> = compiler::check::scalar_functions(ty).collect();
         let (name, arity) = *self.choices.pick(&functions).unwrap_or(&("abs", 1));
         self.count(name);
@@ -268,6 +271,21 @@ impl<'a> Writer<'a> {
         }
         let operands: Vec<&Piece> = operands.iter().collect();
         Piece::call(name, &operands, ty, shape)
+    }
+
+    /// A random number, of a seed and an index or more of any integer types.
+    fn draw(&mut self, ty: Dtype, shape: &[Dim], fuel: usize) -> Piece {
+        let name = *self.choices.pick(&["uniform", "normal"]).unwrap_or(&"uniform");
+        self.count(name);
+        let mut operands = vec![];
+        for _ in 0..2 + self.choices.below(3) {
+            let int = *self.choices.pick(&[Dtype::I64, Dtype::U32, Dtype::I32, Dtype::U64, Dtype::U8]).unwrap_or(&ty);
+            operands.push(self.expr(int, if operands.is_empty() { shape } else { &[] }, fuel.min(1)));
+        }
+        let operands: Vec<&Piece> = operands.iter().collect();
+        // It takes the type of its context, which a cast pins down.
+        let draw = Piece::call(name, &operands, ty, shape);
+        Piece::call(ty.name(), &[&draw], ty, shape)
     }
 
     /// A type that operations widen to this one: mostly itself.

@@ -1,0 +1,77 @@
+//! `uniform(seed, i, ...)` and `normal(seed, i, ...)`: pure functions of a seed and one index or more.
+//!
+//! A draw of `compiler::math` takes a seed and two numbers. One index is split into its halves; the last two of several are a
+//! number each, and those before them make a seed of the seed, one after the other, so that what depends on outer indices
+//! alone is known before the inner loop. Constants keep apart how many indices there are, and indices from seeds: a
+//! number with a different constant in it is a counter that the others do not reach.
+
+use grammar::Diagnostic;
+use grammar::ast::{self, Span};
+use ir::checked::{ExprId, Kind, Type};
+use ir::{BinaryOp, Dtype, MathFn, Scalar};
+
+use super::{Checker, codes};
+
+/// What tells a draw of two indices or more, and the making of a seed, from a draw of one index.
+const PAIR: u64 = 0x5BD1_E995;
+const SUBSEED: u64 = 0xB549_7A2D;
+
+/// The random function of that name.
+pub(super) fn function(name: &str) -> Option<MathFn> {
+    [MathFn::Uniform, MathFn::Normal].into_iter().find(|m| m.name() == name)
+}
+
+impl Checker<'_> {
+    /// A call of a random function. Its result is of the type that the context wants, as a literal's.
+    pub(super) fn draw(
+        &mut self,
+        function: MathFn,
+        args: &[ast::ExprId],
+        want: Option<Dtype>,
+        span: Span,
+    ) -> Option<ExprId> {
+        let mut operands = vec![];
+        for (k, arg) in args.iter().enumerate() {
+            let Some(operand) = self.expr(*arg, None) else { continue };
+            let found = self.dtype(operand);
+            if found.is_int() {
+                operands.push(operand);
+                continue;
+            }
+            let what = if k == 0 { "the seed" } else { "an index" };
+            let message = format!("{what} of `{function}` is an integer, this is `{found}`");
+            let error = Diagnostic::new(codes::DTYPE_EXPECTED, self.ast(*arg).span, message);
+            self.error(error.help("convert it: `i64(...)`"));
+        }
+        if operands.len() < args.len() {
+            return None;
+        }
+        let dtype = if want == Some(Dtype::F64) { Dtype::F64 } else { Dtype::F32 };
+        self.lift(&operands, span, |c, operands| {
+            let words: Vec<ExprId> =
+                operands.iter().map(|v| c.node(Kind::Cast(*v), Type::scalar(Dtype::U64), span)).collect();
+            let (mut seed, indices) = (words[0], &words[1..]);
+            for index in &indices[..indices.len().saturating_sub(2)] {
+                let (low, high) = c.halves(*index, span);
+                let high = c.word(BinaryOp::Xor, high, SUBSEED, span);
+                seed = c.node(Kind::Math(MathFn::Subseed, vec![seed, low, high]), Type::scalar(Dtype::U64), span);
+            }
+            let (a, b) = match indices {
+                [.., outer, inner] => (*inner, c.word(BinaryOp::Xor, *outer, PAIR, span)),
+                _ => c.halves(indices[0], span),
+            };
+            c.node(Kind::Math(function, vec![seed, a, b]), Type::scalar(dtype), span)
+        })
+    }
+
+    /// The low and the high half of an `u64`.
+    fn halves(&mut self, v: ExprId, span: Span) -> (ExprId, ExprId) {
+        (self.word(BinaryOp::And, v, u32::MAX.into(), span), self.word(BinaryOp::Shr, v, 32, span))
+    }
+
+    /// An operation of an `u64` and a constant.
+    fn word(&mut self, op: BinaryOp, v: ExprId, constant: u64, span: Span) -> ExprId {
+        let constant = self.constant(Scalar::U64(constant), span);
+        self.node(Kind::Binary(op, v, constant), Type::scalar(Dtype::U64), span)
+    }
+}
