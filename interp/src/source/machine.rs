@@ -26,6 +26,9 @@ pub(super) enum Stop {
 
 pub(super) type Step<T> = Result<T, Stop>;
 
+/// A value with the setting of the free indices that it belongs to.
+type Latest = (Box<[i64]>, Scalar);
+
 /// The values of an expression that are remembered, by the setting of its free indices.
 struct Table<T> {
     /// The one used last.
@@ -75,7 +78,7 @@ pub(super) struct Machine<'a> {
     shapes: PrimaryMap<ExprId, Box<[i64]>>,
     /// The setting of the indices. An index keeps its value when its binder ends: nothing mentions it there.
     indices: SecondaryMap<IndexId, i64>,
-    latest: SecondaryMap<ExprId, Option<(Box<[i64]>, Scalar)>>,
+    latest: SecondaryMap<ExprId, Option<Latest>>,
     elements: BTreeMap<ExprId, Table<Vec<Option<Scalar>>>>,
     scans: BTreeMap<ExprId, Table<Option<Scan>>>,
     /// How many settings an expression may remember, if each takes one value.
