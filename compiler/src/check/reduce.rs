@@ -28,23 +28,24 @@ impl Checker<'_> {
         let outer = self.prefix_bound(binders);
         let (indices, value) = self.under(binders, body, want)?;
         let prefix = outer.filter(|p| !self.free(value).contains(&p.of));
-        let second = match reducer {
-            Reducer::Plain(op @ (ReduceOp::ArgMax | ReduceOp::ArgMin)) if self.bound_one_another(&indices) => {
-                Some((op, self.under(binders, body, want)?))
-            }
-            _ => None,
+        // Where indices bound one another, some reducers go through them twice.
+        let twice = matches!(reducer, Reducer::Mean | Reducer::Plain(ReduceOp::ArgMax | ReduceOp::ArgMin));
+        let second = match twice && self.bound_one_another(&indices) {
+            true => Some(self.under(binders, body, want)?),
+            false => None,
         };
         // The body may be an array: then each of its elements is reduced.
         let axes = self.axis_indices(&self.ty(value).shape.clone(), span);
         let at: Vec<_> = axes.iter().map(|i| Affine::index(*i)).collect();
         let element = self.element(value, at.clone(), span);
-        let value = match second {
-            Some((op, (again, value))) => {
+        let value = match (reducer, second) {
+            (Reducer::Plain(op), Some((again, value))) => {
                 self.expect_number(value, &format!("`{op}`"), span)?;
                 let second = self.element(value, at, span);
                 self.ragged_position(op, (indices, element), (again, second), span)?
             }
-            None => self.reduction(&callee.text, reducer, indices, element, prefix, span)?,
+            (Reducer::Mean, Some((again, _))) => self.ragged_mean(indices, element, again, span)?,
+            (_, None) => self.reduction(&callee.text, reducer, indices, element, prefix, span)?,
         };
         Some(self.comprehension(axes, value, span))
     }
@@ -161,6 +162,19 @@ impl Checker<'_> {
             }
             None => Some(value),
         }
+    }
+
+    /// A mean where indices bound one another: how many elements there are is counted, over indices of its own.
+    fn ragged_mean(&mut self, over: Vec<IndexId>, body: ExprId, again: Vec<IndexId>, span: Span) -> Option<ExprId> {
+        if !self.dtype(body).is_float() {
+            self.expect_dtype(body, Dtype::F32, "`mean`", span)?;
+        }
+        let sum = self.reduction("mean", Reducer::Plain(ReduceOp::Sum), over, body, None, span)?;
+        let one = self.constant(Scalar::I64(1), span);
+        let ones = Kind::Reduce { op: ReduceOp::Sum, over: again, body: one, order: Order::Free, prefix: None };
+        let count = self.node(ones, Type::scalar(Dtype::I64), span);
+        let count = self.cast(self.dtype(sum), count, span)?;
+        self.binary(BinaryOp::Div, sum, count, span)
     }
 
     /// By lanes if the last reduced index stands in the last subscript of some access of the body, else by blocks.

@@ -153,7 +153,7 @@ impl Recipe {
         let heads: Vec<String> = params.iter().map(|p| format!("{}: {}", p.name, type_text(p.ty, &p.shape))).collect();
         let mut source: String =
             helpers.iter().filter(|h| is_used(h, &helpers, &lets, &result)).map(|h| h.text.clone()).collect();
-        if self.data % 16 == 0 {
+        if self.data.is_multiple_of(16) {
             source.push_str("@kernels(100000)\n");
         }
         source.push_str(&function_text("main", &heads, types.as_deref(), &lets, &result));
@@ -241,9 +241,13 @@ fn params(choices: &mut Choices<'_>) -> (Vec<Param>, Vec<String>) {
 /// An axis of a parameter: mostly a name, now and then a number or an expression of a name that is bound before.
 fn axis(choices: &mut Choices<'_>, names: &[&str], bound: &[String]) -> Dim {
     let name = Dim::name(choices.pick(names).unwrap_or(&"n"));
-    match choices.below(20) {
-        18 => Dim::constant(3),
-        19 => bound.first().map_or(name, |name| Dim::name(name).offset(1)),
+    let known: Vec<Dim> = bound.iter().map(|name| Dim::name(name)).collect();
+    match (choices.below(24), known.as_slice()) {
+        (18, _) => Dim::constant(3),
+        (19, [first, ..]) => first.offset(1),
+        (20, [first, ..]) => first.times(&Dim::constant(2)),
+        (21, [first, second, ..]) => first.times(second),
+        (22, [first, ..]) => first.every(2),
         _ => name,
     }
 }

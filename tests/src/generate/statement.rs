@@ -76,10 +76,18 @@ impl Writer<'_> {
             Form::Product => {
                 let (ty, rows, inner, columns) = self.factors()?;
                 self.count("@");
-                let left = self.small(ty, &[rows.clone(), inner.clone()]);
-                let right = self.small(ty, &[inner.clone(), columns.clone()]);
-                self.loops(&[rows.clone(), inner, columns.clone()]);
-                let piece = Piece::binary(&left, "@", &right, Level::Mul, ty.compute(), &[rows, columns]);
+                // Either side may be a vector.
+                let (rows, columns) = match self.choices.below(6) {
+                    4 => (vec![], vec![columns]),
+                    5 => (vec![rows], vec![]),
+                    _ => (vec![rows], vec![columns]),
+                };
+                let with_inner = |before: &[Dim], after: &[Dim]| [before, &[inner.clone()], after].concat();
+                let left = self.small(ty, &with_inner(&rows, &[]));
+                let right = self.small(ty, &with_inner(&[], &columns));
+                self.loops(&with_inner(&rows, &columns));
+                let shape = [rows, columns].concat();
+                let piece = Piece::binary(&left, "@", &right, Level::Mul, ty.compute(), &shape);
                 Some(self.bind("", piece, None))
             }
             Form::Concat => self.concat(),
@@ -183,7 +191,11 @@ impl Writer<'_> {
         let mut shape = first.shape.clone();
         shape[axis] = shape[axis].plus(&second.shape[axis]);
         self.count("concat");
-        let text = format!("concat({}, {}, axis = {axis})", first.name, second.name);
+        let mut text = format!("concat({}, {}, axis = {axis})", first.name, second.name);
+        if self.choices.chance(20) {
+            shape[axis] = shape[axis].plus(&first.shape[axis]);
+            text = format!("concat({}, {}, {}, axis = {axis})", first.name, second.name, first.name);
+        }
         let mut piece = Piece::atom(text, first.ty, &shape);
         piece.small = first.small && second.small;
         piece.uses = first.uses.union(&second.uses).cloned().collect();
