@@ -226,7 +226,7 @@ impl<'a> Parser<'a> {
     fn dtype(&mut self) -> Result<(Dtype, bool), Fault> {
         if self.take(b'[') {
             let remedy = "save each field by itself";
-            return Err(Fault::Dtype { found: "structured".to_owned(), remedy });
+            return Err(Fault::Dtype { found: "record (structured)".to_owned(), remedy });
         }
         let name = self.string()?;
         let (order, kind) = match name {

@@ -104,7 +104,7 @@ impl Group<'_, ArrayRef<'_>> {
                 }
             }
             Format::Npz => {
-                let mut archive = zip::Writer::new(&mut *to);
+                let mut archive = zip::Writer::new(&mut *to, zip::LIMIT);
                 for (name, array) in &self.arrays {
                     let header = npy::encode_header(array.dtype(), array.shape())?;
                     archive.add(&format!("{name}.npy"), &[&header, &npy::little_endian(array)])?;

@@ -304,15 +304,12 @@ pub(super) struct Writer<W: Write> {
     at: u64,
     central: Vec<u8>,
     count: u64,
+    /// Greater numbers have 64 bits in the directory.
+    limit: u64,
 }
 
-/// From here on NumPy's writer (Python's `zipfile`) uses 64-bit numbers in the directory.
-const LIMIT: u64 = (1 << 31) - 1;
-
-/// The number, or the mark that it stands elsewhere with 64 bits.
-fn narrow(n: u64) -> u32 {
-    u32::try_from(n).ok().filter(|_| n <= LIMIT).unwrap_or(u32::MAX)
-}
+/// Up to here NumPy's writer (Python's `zipfile`) uses 32-bit numbers in the directory.
+pub(super) const LIMIT: u64 = (1 << 31) - 1;
 
 /// The length of an extra field: of three numbers at most.
 fn short(length: usize) -> u16 {
@@ -323,8 +320,13 @@ fn short(length: usize) -> u16 {
 const DATE: u32 = 0x0021_0000;
 
 impl<W: Write> Writer<W> {
-    pub fn new(to: W) -> Writer<W> {
-        Writer { to, at: 0, central: vec![], count: 0 }
+    pub fn new(to: W, limit: u64) -> Writer<W> {
+        Writer { to, at: 0, central: vec![], count: 0, limit }
+    }
+
+    /// The number, or the mark that it stands elsewhere with 64 bits.
+    fn narrow(&self, n: u64) -> u32 {
+        u32::try_from(n).ok().filter(|_| n <= self.limit).unwrap_or(u32::MAX)
     }
 
     /// Adds a part.
@@ -356,23 +358,24 @@ impl<W: Write> Writer<W> {
             self.to.write_all(piece)?;
         }
         let mut extra: Vec<u8> = vec![];
-        if bytes > LIMIT {
+        if bytes > self.limit {
             extra.extend([bytes; 2].map(u64::to_le_bytes).as_flattened());
         }
-        if self.at > LIMIT {
+        if self.at > self.limit {
             extra.extend(self.at.to_le_bytes());
         }
         if !extra.is_empty() {
             let length = short(extra.len());
             extra.splice(0..0, [1, length].map(u16::to_le_bytes).as_flattened().to_vec());
         }
+        let (narrow_bytes, narrow_at) = (self.narrow(bytes), self.narrow(self.at));
         let central = &mut self.central;
         central.extend(CENTRAL.to_le_bytes());
         central.extend([45, 3]);
         central.extend(common(45));
-        central.extend([narrow(bytes); 2].map(u32::to_le_bytes).as_flattened());
+        central.extend([narrow_bytes; 2].map(u32::to_le_bytes).as_flattened());
         central.extend([name_len, short(extra.len()), 0, 0, 0].map(u16::to_le_bytes).as_flattened());
-        central.extend([0o600 << 16, narrow(self.at)].map(u32::to_le_bytes).as_flattened());
+        central.extend([0o600 << 16, narrow_at].map(u32::to_le_bytes).as_flattened());
         central.extend(name.as_bytes());
         central.extend(extra);
         self.count += 1;
@@ -385,7 +388,7 @@ impl<W: Write> Writer<W> {
         let (start, size) = (self.at, self.central.len() as u64);
         self.to.write_all(&self.central)?;
         let mut end = vec![];
-        if self.count > u16::MAX.into() || start > LIMIT || size > LIMIT {
+        if self.count > u16::MAX.into() || start > self.limit || size > self.limit {
             end.extend(END64.to_le_bytes());
             end.extend((END64_LEN as u64 - 12).to_le_bytes());
             end.extend([45, 45].map(u16::to_le_bytes).as_flattened());
@@ -398,7 +401,7 @@ impl<W: Write> Writer<W> {
         let count = u16::try_from(self.count).unwrap_or(u16::MAX);
         end.extend(END.to_le_bytes());
         end.extend([0, 0, count, count].map(u16::to_le_bytes).as_flattened());
-        end.extend([narrow(size), narrow(start)].map(u32::to_le_bytes).as_flattened());
+        end.extend([self.narrow(size), self.narrow(start)].map(u32::to_le_bytes).as_flattened());
         end.extend(0u16.to_le_bytes());
         self.to.write_all(&end)?;
         Ok(self.to)

@@ -56,7 +56,7 @@ fn places(dtype: Dtype) -> &'static [&'static str] {
 }
 
 fn arrays() -> impl Strategy<Value = Array> {
-    (proptest::sample::select(&Dtype::ALL[..]), prop::collection::vec(0usize..5, 0..4)).prop_flat_map(
+    (proptest::sample::select(&Dtype::ALL[..]), prop::collection::vec(0usize..4, 0..7)).prop_flat_map(
         |(dtype, shape)| {
             let count = shape.iter().product::<usize>();
             prop::collection::vec(any::<u64>(), count).prop_map(move |bits| {

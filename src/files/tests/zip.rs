@@ -241,6 +241,21 @@ fn reads_64_bit_records() {
 }
 
 #[test]
+fn writes_64_bit_records() {
+    // As it would be from 2 GiB on; Python's `zipfile` and NumPy read it too.
+    for limit in [0, 200] {
+        let mut writer = super::super::zip::Writer::new(vec![], limit);
+        writer.add("x.npy", &[&three()]).unwrap();
+        writer.add("y.npy", &[&three()]).unwrap();
+        let bytes = writer.finish().unwrap();
+        assert!(bytes.windows(4).any(|window| window == b"PK\x06\x06"));
+        let folder = Folder::new();
+        assert_eq!(folder.read("a.npz:x", &bytes).unwrap().bytes(), [1, 2, 3]);
+        assert_eq!(folder.read("a.npz:y", &bytes).unwrap().bytes(), [1, 2, 3]);
+    }
+}
+
+#[test]
 fn names_are_neither_paths_nor_escapes() {
     let folder = Folder::new();
     let long = "n".repeat(60_000);
