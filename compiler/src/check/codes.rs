@@ -1,7 +1,6 @@
 //! The checker's error codes. A code never changes its meaning.
 
 grammar::codes! {
-    NOT_YET = 100, "part of the language that this version does not take yet";
     UNKNOWN_NAME = 101, "unknown name";
     UNKNOWN_FUNCTION = 102, "unknown function";
     DUPLICATE_NAME = 103, "a name is declared twice";

@@ -132,11 +132,6 @@ impl Checker<'_> {
         }
         let body = self.widened(body, span);
         let dtype = self.dtype(body);
-        if let (Some(Prefix { inclusive: false, .. }), ReduceOp::ArgMax | ReduceOp::ArgMin) = (prefix, op) {
-            let message = format!("{who} of the elements before the first has no answer");
-            self.error(Diagnostic::new(codes::OUTSIDE, span, message).help("include the element itself: `k <= i`"));
-            return None;
-        }
         let order = match (op.depends_on_order(dtype), prefix) {
             (false, _) => Order::Free,
             (true, Some(_)) => Order::Scan,
@@ -149,7 +144,9 @@ impl Checker<'_> {
         let product = matches!(self.out.exprs[body].kind, Kind::Binary(BinaryOp::Mul, a, b) if self.each_has_own(a, b));
         let ty = Type::scalar(op.result(dtype));
         let value = self.node(Kind::Reduce { op, over: over.clone(), body, order, prefix }, ty, span);
-        if let (ReduceOp::ArgMax | ReduceOp::ArgMin, None) = (op, prefix) {
+        // A prefix with the element itself is never empty.
+        let empty = prefix.is_none_or(|p| !p.inclusive);
+        if let (ReduceOp::ArgMax | ReduceOp::ArgMin, true) = (op, empty) {
             return self.position(op, value, &over, span);
         }
         if product && reducer == Reducer::Plain(ReduceOp::Sum) && prefix.is_none() {
