@@ -11,6 +11,10 @@ use super::leaf::LeafEmitter;
 /// Whether a conversion has a vector form.
 pub(super) fn native_cast(from: Dtype, to: Dtype) -> bool {
     match (from, to) {
+        _ if from == to => true,
+        (Dtype::F16 | Dtype::Bf16, _) => native_cast(Dtype::F32, to),
+        // From these by way of `f32`, which holds them, there is one rounding.
+        (_, Dtype::F16 | Dtype::Bf16) => matches!(from, Dtype::F32 | Dtype::I8 | Dtype::U8 | Dtype::Bool),
         (Dtype::F64, _) => matches!(to, Dtype::F32 | Dtype::F64 | Dtype::Bool),
         (Dtype::F32, _) => !matches!(to, Dtype::I64 | Dtype::U64),
         (Dtype::I64 | Dtype::U64, _) => to != Dtype::F32,
@@ -65,6 +69,14 @@ impl Lanes128<'_, '_> {
     pub(super) fn convert(&mut self, from: Dtype, to: Dtype, a: &Parts) -> Parts {
         match (from, to) {
             _ if from == to => a.clone(),
+            (Dtype::F16 | Dtype::Bf16, _) => {
+                let wide = self.widen_half(from, a);
+                self.convert(Dtype::F32, to, &wide)
+            }
+            (_, Dtype::F16 | Dtype::Bf16) => {
+                let wide = self.convert(from, Dtype::F32, a);
+                self.narrow_half(to, &wide)
+            }
             (Dtype::Bool, _) => {
                 let mask = self.mask(a, is_wide(to));
                 let ty = vector(to, false);

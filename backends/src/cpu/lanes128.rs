@@ -1,12 +1,13 @@
 //! `Lanes128`: leaves in Cranelift's 128-bit vectors, on every target.
 //!
 //! A step is a group of [`GROUP`] elements, whatever their types: a value of four bytes fills one register, one of
-//! eight bytes two. One-byte integers are kept widened in `i32` lanes. A `bool` is a mask, lanes all ones or all
+//! eight bytes two. One-byte integers are kept widened in `i32` lanes, and so are the
+//! bits of 16-bit floats. A `bool` is a mask, lanes all ones or all
 //! zeros, as wide as the comparison that made it: one register of 32-bit lanes or two of 64-bit lanes. What Cranelift
 //! has no vector form of is done lane by lane with the scalar operation.
 
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::types::{F32, F32X4, F64, F64X2, I8, I32, I32X4, I64, I64X2};
+use cranelift_codegen::ir::types::{F32, F32X4, F64, F64X2, I8, I16, I32, I32X4, I64, I64X2};
 use cranelift_codegen::ir::{Endianness, InstBuilder, MemFlagsData, Type, Value};
 use ir::nest::{IndexId, Op, ValueId};
 use ir::{Affine, BinaryOp, CompareOp, Dtype, Scalar, Size, UnaryOp};
@@ -170,7 +171,7 @@ impl<'l, 'a> Lanes128<'l, 'a> {
                 b.ins().ineg(wide)
             }
             Dtype::I8 => b.ins().sextend(I32, v),
-            Dtype::U8 => b.ins().uextend(I32, v),
+            Dtype::U8 | Dtype::F16 | Dtype::Bf16 => b.ins().uextend(I32, v),
             _ => v,
         }
     }
@@ -188,6 +189,7 @@ impl<'l, 'a> Lanes128<'l, 'a> {
                     b.ins().band_imm_u(byte, 1)
                 }
                 Dtype::I8 | Dtype::U8 => b.ins().ireduce(I8, value),
+                Dtype::F16 | Dtype::Bf16 => b.ins().ireduce(I16, value),
                 _ => value,
             });
         }
@@ -338,6 +340,9 @@ impl LeafEmitter for Lanes128<'_, '_> {
                 }
                 parts
             }
+            Dtype::F16 | Dtype::Bf16 => {
+                offsets(near, 8, self.groups).map(|near| self.load_halves(flags, address, near)).collect()
+            }
             _ => {
                 let ty = vector(dtype, false);
                 let registers = self.registers(dtype);
@@ -370,6 +375,11 @@ impl LeafEmitter for Lanes128<'_, '_> {
             Dtype::I8 | Dtype::U8 => {
                 for (part, near) in value.iter().zip(offsets(near, 4, self.groups)) {
                     self.store_bytes(flags, dtype == Dtype::I8, *part, address, near);
+                }
+            }
+            Dtype::F16 | Dtype::Bf16 => {
+                for (part, near) in value.iter().zip(offsets(near, 8, self.groups)) {
+                    self.store_halves(flags, *part, address, near);
                 }
             }
             _ => {

@@ -375,7 +375,7 @@ impl Build<'_, '_> {
 
     fn op(&mut self, value: ValueId, op: &Op, top: bool) -> Option<Name> {
         let dtype = self.e.dtype(value);
-        if matches!(dtype, Dtype::F16 | Dtype::Bf16) || matches!(op, Op::Check { .. } | Op::Prefix(..)) {
+        if matches!(op, Op::Check { .. } | Op::Prefix(..)) {
             return None;
         }
         let mut uniform = true;

@@ -9,6 +9,7 @@ mod contract;
 mod convert;
 mod emit;
 mod fold;
+mod half;
 mod jit;
 mod lanes128;
 mod leaf;
