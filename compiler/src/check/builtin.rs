@@ -225,9 +225,6 @@ impl Checker<'_> {
             let error = Diagnostic::new(codes::UNKNOWN_FUNCTION, callee.span, format!("there is no function `{name}`"));
             self.error(match near {
                 Some(near) => error.help(format!("did you mean `{near}`?")),
-                None if self.lookup(name).is_some() => {
-                    error.help(format!("`{name}` is a value; index it: `{name}[i]`"))
-                }
                 None => error,
             });
         }

@@ -10,7 +10,7 @@ use ir::nest::{Purpose, Relation, Requirement, Symbol, SymbolSource};
 use ir::{Dtype, Size};
 
 use super::expr::element_type;
-use super::{Binding, Checker, codes, count, origin};
+use super::{Binding, Checker, builtin, codes, count, origin};
 
 impl<'a> Checker<'a> {
     /// Checks a function as it is called from outside.
@@ -305,7 +305,17 @@ impl<'a> Checker<'a> {
         Some(())
     }
 
-    fn result_names(&self, function: &ast::Function, count: usize) -> Vec<String> {
+    fn result_names(&mut self, function: &ast::Function, count: usize) -> Vec<String> {
+        if let Some(Results::Tuple(types)) = &function.results {
+            let names: Vec<&ast::Name> = types.iter().filter_map(|(name, _)| name.as_ref()).collect();
+            for (k, name) in names.iter().enumerate() {
+                if let Some(first) = names[..k].iter().find(|n| n.text == name.text) {
+                    let message = format!("two results are called `{}`", name.text);
+                    let error = Diagnostic::new(codes::DUPLICATE_NAME, name.span, message);
+                    self.error(error.label(first.span, "first here"));
+                }
+            }
+        }
         let declared = match &function.results {
             Some(Results::Tuple(types)) => types.iter().map(|(name, _)| name.clone().map(|n| n.text)).collect(),
             _ => vec![None; count],
@@ -322,9 +332,34 @@ impl<'a> Checker<'a> {
         names
     }
 
+    /// Whether a value hides the function of that name.
+    pub(super) fn is_hidden(&self, callee: &str) -> bool {
+        matches!(self.lookup(callee), Some(Binding::Value(_) | Binding::Broken))
+    }
+
+    /// Reports a call of a function that a value hides.
+    pub(super) fn expect_function(&mut self, callee: &ast::Name) -> Option<()> {
+        if !self.is_hidden(&callee.text) {
+            return Some(());
+        }
+        let name = callee.text.as_str();
+        if matches!(self.lookup(name), Some(Binding::Value(_))) {
+            let message = format!("`{name}` is a value here, not a function");
+            let error = Diagnostic::new(codes::UNKNOWN_FUNCTION, callee.span, message);
+            self.error(match self.functions.contains_key(name) || builtin::is_function(name) {
+                true => {
+                    error.help(format!("a parameter, `let` or index hides the function `{name}`: rename one of them"))
+                }
+                false => error.help(format!("index it: `{name}[i]`")),
+            });
+        }
+        None
+    }
+
     /// A call: of a function of the file, or else of the language.
     pub(super) fn call(&mut self, id: ast::ExprId, want: Option<Dtype>) -> Option<Vec<ExprId>> {
         let ast::Expr { kind: ExprKind::Call { callee, args }, span } = self.ast(id) else { return None };
+        self.expect_function(callee)?;
         let Some(number) = self.functions.get(callee.text.as_str()).copied() else {
             return Some(vec![self.builtin_call(callee, args, want, *span)?]);
         };

@@ -24,7 +24,9 @@ impl Checker<'_> {
             ExprKind::Binary(op, a, b) => arithmetic(*op).is_some() && literal(a) && literal(b),
             ExprKind::If { then, otherwise, .. } => literal(then) && literal(otherwise),
             ExprKind::Array(elements) => elements.iter().all(literal),
-            ExprKind::Call { callee, args } if !self.functions.contains_key(callee.text.as_str()) => {
+            ExprKind::Call { callee, args }
+                if !self.functions.contains_key(callee.text.as_str()) && !self.is_hidden(&callee.text) =>
+            {
                 random::function(&callee.text).is_some()
                     || builtin::is_scalar_function(&callee.text, args.len()) && args.iter().all(|a| literal(&a.value))
             }

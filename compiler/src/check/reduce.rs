@@ -18,6 +18,7 @@ impl Checker<'_> {
         want: Option<Dtype>,
         span: Span,
     ) -> Option<ExprId> {
+        self.expect_function(callee)?;
         let user = self.functions.contains_key(callee.text.as_str());
         let Some(reducer) = reducer(&callee.text).filter(|_| !user) else {
             let message = format!("`{}` is no reducer: it takes no indices", callee.text);
@@ -126,7 +127,7 @@ impl Checker<'_> {
         };
         let who = format!("`{name}`");
         match reducer {
-            Reducer::Mean if !dtype.is_float() => self.expect_dtype(body, Dtype::F32, &who, span)?,
+            Reducer::Mean if !dtype.is_float() => return self.floats_expected(dtype, &who, span),
             Reducer::Plain(ReduceOp::Any | ReduceOp::All) => self.expect_dtype(body, Dtype::Bool, &who, span)?,
             _ => self.expect_number(body, &who, span)?,
         }
@@ -161,10 +162,16 @@ impl Checker<'_> {
         }
     }
 
+    fn floats_expected<T>(&mut self, found: Dtype, who: &str, span: Span) -> Option<T> {
+        let message = format!("{who} takes floats, this is `{found}`");
+        self.error(Diagnostic::new(codes::DTYPE_EXPECTED, span, message).help("convert it: `f32(...)`"));
+        None
+    }
+
     /// A mean where indices bound one another: how many elements there are is counted, over indices of its own.
     fn ragged_mean(&mut self, over: Vec<IndexId>, body: ExprId, again: Vec<IndexId>, span: Span) -> Option<ExprId> {
         if !self.dtype(body).is_float() {
-            self.expect_dtype(body, Dtype::F32, "`mean`", span)?;
+            return self.floats_expected(self.dtype(body), "`mean`", span);
         }
         let sum = self.reduction("mean", Reducer::Plain(ReduceOp::Sum), over, body, None, span)?;
         let one = self.constant(Scalar::I64(1), span);
