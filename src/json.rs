@@ -31,7 +31,7 @@ enum Line<'a> {
         spans: Vec<Span>,
         notes: &'a [String],
         help: Option<&'a str>,
-        suggestion: Option<Suggestion<'a>>,
+        suggestion: Vec<Edit>,
     },
     Signature {
         name: &'a str,
@@ -69,10 +69,10 @@ struct Span {
 }
 
 #[derive(Serialize)]
-struct Suggestion<'a> {
+struct Edit {
     start: usize,
     end: usize,
-    replacement: &'a str,
+    replacement: String,
 }
 
 #[derive(Serialize)]
@@ -90,6 +90,10 @@ pub fn diagnostic(source: Option<&Source>, report: &Report) -> String {
         let ((line, column), (end_line, end_column)) = (place(text, start), place(text, end));
         Span { start, end, line, column, end_line, end_column, label: label.clone(), primary: k == 0 }
     };
+    let edit = |(range, replacement): &'_ (Range<usize>, String)| {
+        let Range { start, end } = clamp(text, range);
+        Edit { start, end, replacement: replacement.clone() }
+    };
     write(&Line::Diagnostic {
         code: report.code.map(|code| code.to_string()),
         severity: "error",
@@ -98,10 +102,7 @@ pub fn diagnostic(source: Option<&Source>, report: &Report) -> String {
         spans: report.labels.iter().enumerate().map(span).collect(),
         notes: &report.notes,
         help: report.help.as_deref(),
-        suggestion: report.suggestion.as_ref().map(|(range, replacement)| {
-            let Range { start, end } = clamp(text, range);
-            Suggestion { start, end, replacement }
-        }),
+        suggestion: report.suggestion.iter().map(edit).collect(),
     })
 }
 

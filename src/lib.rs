@@ -40,7 +40,7 @@ pub mod values;
 
 pub use compiler::check::{Signature, Slot};
 pub use error::{CompileError, RunError, RunErrorKind, SizeName, SizeSide};
-pub use grammar::{Code, Diagnostic, Label, MAX_SOURCE, Suggestion};
+pub use grammar::{Code, Diagnostic, Edit, Label, MAX_SOURCE};
 pub use ir::array::{ArrayError, ArrayMut, ArrayRef};
 pub use ir::nest::{Purpose, Relation};
 pub use ir::{Array, Dtype, Scalar};

@@ -48,8 +48,8 @@ pub struct Report {
     pub notes: Vec<String>,
     /// What to do about it.
     pub help: Option<String>,
-    /// An edit that does it: bytes of the source, and what to put there.
-    pub suggestion: Option<(Range<usize>, String)>,
+    /// The edits that do it, together: bytes of the source, and what to put there.
+    pub suggestion: Vec<(Range<usize>, String)>,
 }
 
 impl Report {
@@ -71,7 +71,7 @@ impl From<&Diagnostic> for Report {
             labels: d.labels.iter().map(|l| (bytes(l.span), l.text.clone())).collect(),
             notes: d.notes.clone(),
             help: d.help.clone(),
-            suggestion: d.suggestion.as_ref().map(|s| (bytes(s.span), s.replacement.clone())),
+            suggestion: d.suggestion.iter().map(|s| (bytes(s.span), s.replacement.clone())).collect(),
         }
     }
 }
@@ -94,14 +94,13 @@ pub fn draw(source: &Source, report: &Report, style: Style) -> String {
     }
     group = group.elements(report.notes.iter().map(|note| Level::NOTE.message(visible(note))));
     let mut groups = vec![];
-    match (&report.help, &report.suggestion) {
-        (help, Some((span, replacement))) => {
-            let title = help.as_deref().map_or_else(|| "write instead".into(), visible);
-            let patch = Patch::new(clamp(&text, span), visible(replacement));
-            groups.extend([group, Level::HELP.secondary_title(title).element(Snippet::source(&*text).patch(patch))]);
-        }
-        (Some(help), None) => groups.push(group.element(Level::HELP.message(visible(help)))),
-        (None, None) => groups.push(group),
+    if report.suggestion.is_empty() {
+        groups.push(group.elements(report.help.iter().map(|help| Level::HELP.message(visible(help)))));
+    } else {
+        let title = report.help.as_deref().map_or_else(|| "write instead".into(), visible);
+        let edits = report.suggestion.iter().map(|(span, new)| Patch::new(clamp(&text, span), visible(new)));
+        let edited = Snippet::source(&*text).patches(edits);
+        groups.extend([group, Level::HELP.secondary_title(title).element(edited)]);
     }
     let renderer = match style {
         Style::Plain => Renderer::plain(),
@@ -184,7 +183,7 @@ mod tests {
         }
         assert!(!drawn.contains('\x1b'));
         assert!(draw(&source, &report, Style::Colored).contains('\x1b'));
-        report.suggestion = Some((18..19, "x".to_owned()));
+        report.suggestion = vec![(18..19, "x".to_owned())];
         let drawn = draw(&source, &report, Style::Plain);
         assert!(drawn.contains("help: a hint\n") && drawn.contains("+ fn f(x: f32[n]) = x"), "{drawn}");
     }
@@ -199,7 +198,7 @@ mod tests {
                     let mut report = report(start..end);
                     report.message = hostile.to_owned();
                     report.labels[0].1 = hostile.to_owned();
-                    for suggestion in [None, Some((start..end, hostile.to_owned()))] {
+                    for suggestion in [vec![], vec![(start..end, hostile.to_owned())]] {
                         report.suggestion = suggestion;
                         let drawn = draw(&source, &report, Style::Plain);
                         assert!(!drawn.contains(|c| c != '\n' && unprintable(c)), "{drawn:?}");

@@ -166,12 +166,14 @@ impl<'s> Builder<'s> {
         {
             let left = self.exprs[x.id].span;
             let [left, middle, right] = [left, middle, right].map(|part| self.text(part));
-            let help = match left.len() + middle.len() + right.len() < 60 {
-                true => format!("write `{left} && {middle} {} {right}`", op.symbol()),
-                false => "write `a < b && b < c`".to_owned(),
-            };
             let diagnostic = Diagnostic::new(codes::COMPARISON_CHAIN, span(l, r), "comparisons do not form chains");
-            self.errors.push(diagnostic.help(help));
+            self.errors.push(match left.len() + middle.len() + right.len() < 60 {
+                true => {
+                    let both = format!("{left} && {middle} {} {right}", op.symbol());
+                    diagnostic.help(format!("write `{both}`")).suggest(span(l, r), both)
+                }
+                false => diagnostic.help("write `a < b && b < c`"),
+            });
         }
         // One complaint is enough for a chain.
         let compared = if x.compared.is_none() { Some(right) } else { None };
@@ -217,6 +219,19 @@ impl<'s> Builder<'s> {
                     .label(args[named].span, "this one is named")
                     .help("put the named arguments last"),
             );
+        }
+        for arg in args.iter().filter(|arg| arg.name.is_none()) {
+            // `reshape(x, (n, m))`: the parentheses of other languages.
+            if let Some(at) = self.tuples.iter().position(|tuple| *tuple == arg.value.id) {
+                self.tuples.remove(at);
+                let inner = self.text(arg.span).trim_start_matches('(').trim_end_matches(')').to_owned();
+                let message = "expected one value, found a tuple: only the result of a function may be one";
+                self.errors.push(
+                    Diagnostic::new(codes::TUPLE, arg.span, message)
+                        .help("give the values as arguments of their own")
+                        .suggest(arg.span, inner),
+                );
+            }
         }
         let args = args.into_iter().map(|arg| Arg { name: arg.name, value: arg.value.id }).collect();
         self.node(ExprKind::Call { callee, args }, below, l, r)
@@ -293,7 +308,10 @@ impl<'s> Builder<'s> {
         let diagnostic =
             Diagnostic::new(codes::UNKNOWN_TYPE, name.span, format!("there is no type {}", quote(&name.text)));
         self.errors.push(match slips::similar_type(&name.text) {
-            Some(dtype) => diagnostic.help(format!("write `{}`", dtype.name())),
+            Some(dtype) => diagnostic.help(format!("write `{}`", dtype.name())).suggest(name.span, dtype.name()),
+            None if slips::ARRAYS.contains(&name.text.to_ascii_lowercase().as_str()) => {
+                diagnostic.help("an array's type is that of its elements, its sizes behind it: `f32[n]`")
+            }
             None => {
                 let all: Vec<_> = Dtype::ALL.iter().map(|dtype| format!("`{}`", dtype.name())).collect();
                 diagnostic.help(format!("the types are {}", all.join(", ")))

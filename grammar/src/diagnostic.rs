@@ -38,13 +38,13 @@ pub struct Diagnostic {
     pub notes: Vec<String>,
     /// What to do about it, where that is known.
     pub help: Option<String>,
-    /// An edit that does it, where one will.
-    pub suggestion: Option<Suggestion>,
+    /// The edits that do it, to be made together; none where it takes a person.
+    pub suggestion: Vec<Edit>,
 }
 
-/// An edit of the source that mends an error.
+/// A change of the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Suggestion {
+pub struct Edit {
     /// What to replace; empty to insert.
     pub span: Span,
     /// What to put there.
@@ -64,7 +64,7 @@ impl Diagnostic {
     /// An error at one place.
     pub fn new(code: Code, span: Span, message: impl Into<String>) -> Diagnostic {
         let labels = vec![Label { span, text: String::new() }];
-        Diagnostic { code, message: message.into(), labels, notes: vec![], help: None, suggestion: None }
+        Diagnostic { code, message: message.into(), labels, notes: vec![], help: None, suggestion: vec![] }
     }
 
     /// With a word on the first place.
@@ -91,9 +91,15 @@ impl Diagnostic {
         self
     }
 
-    /// With an edit that mends it.
+    /// With an edit that mends it, together with those that it has.
     pub fn suggest(mut self, span: Span, replacement: impl Into<String>) -> Diagnostic {
-        self.suggestion = Some(Suggestion { span, replacement: replacement.into() });
+        self.suggestion.push(Edit { span, replacement: replacement.into() });
         self
+    }
+
+    /// With the edit that puts something before and behind a place.
+    pub fn wrap(self, span: Span, before: impl Into<String>, behind: impl Into<String>) -> Diagnostic {
+        let (start, end) = (Span { end: span.start, ..span }, Span { start: span.end, ..span });
+        self.suggest(start, before).suggest(end, behind)
     }
 }

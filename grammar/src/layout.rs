@@ -173,7 +173,8 @@ impl Layout<'_> {
             }
             None => {
                 let diagnostic = Diagnostic::new(codes::UNOPENED, token.span, format!("this `{text}` closes nothing"))
-                    .help("remove it, or open a bracket before it");
+                    .help("remove it, or open a bracket before it")
+                    .suggest(token.span, "");
                 (Tok::Wrong, diagnostic)
             }
         };
@@ -197,7 +198,9 @@ impl Layout<'_> {
             let (open_text, close_text) = (open.tok.text().unwrap_or_default(), closing.text().unwrap_or_default());
             let mut diagnostic =
                 Diagnostic::new(codes::UNCLOSED, open.span, format!("this `{open_text}` is not closed before {place}"))
-                    .label(span, format!("expected `{close_text}` here, or earlier"));
+                    .label(span, format!("expected `{close_text}` here, or earlier"))
+                    .help("close it")
+                    .suggest(span, close_text);
             if open.tok == Tok::OpenBrace && place.contains("fn") {
                 diagnostic = diagnostic.note("a function cannot stand inside another");
             }

@@ -139,6 +139,9 @@ fn malformed(text: &[u8]) -> Option<&'static str> {
         Some(b'0'..=b'9') => text.iter().take_while(|byte| matches!(byte, b'0'..=b'9' | b'_')).count(),
         _ => 0,
     };
+    if text.windows(2).any(|pair| pair == b"..") {
+        return Some("a range is `0:n` in a slice, `i < n` for an index");
+    }
     if text[0] == b'0' && matches!(text.get(1), Some(b'x' | b'X' | b'b' | b'B' | b'o' | b'O')) {
         return Some("numbers are written in decimal");
     }
@@ -185,21 +188,23 @@ impl<'s> Lexer<'s> {
             Err(reason) => {
                 let again = span.start == self.wrong_until;
                 self.wrong_until = span.end;
-                let complaint = (!again).then(|| complaint(reason, &self.source[range], span));
+                let complaint = (!again).then(|| complaint(reason, self.source, span));
                 (Token { tok: Tok::Wrong, span }, complaint)
             }
         })
     }
 }
 
-fn complaint(reason: Reason, text: &str, span: Span) -> Diagnostic {
+fn complaint(reason: Reason, source: &str, span: Span) -> Diagnostic {
+    let (before, rest) = source.split_at(span.start as usize);
+    let (text, after) = rest.split_at((span.end - span.start) as usize);
     match reason {
         Reason::Character => {
             let found = text.chars().next().unwrap_or_default();
             let shown = if found.is_control() { format!("U+{:04X}", found as u32) } else { quote(text) };
             let diagnostic = Diagnostic::new(codes::CHARACTER, span, format!("unexpected character {shown}"));
             match slips::CHARACTERS.iter().find(|(known, _)| *known == found) {
-                Some((_, instead)) => diagnostic.help(format!("write `{instead}`")),
+                Some((_, instead)) => diagnostic.help(format!("write `{instead}`")).suggest(span, *instead),
                 None if found.is_alphanumeric() => {
                     diagnostic.help("names are made of the letters a to z, digits and `_`")
                 }
@@ -213,10 +218,18 @@ fn complaint(reason: Reason, text: &str, span: Span) -> Diagnostic {
             // A comment is its two first characters and the rest.
             let mark = if text.starts_with("//") || text.starts_with("/*") { &text[..2] } else { text };
             let diagnostic = Diagnostic::new(codes::OPERATOR, span, format!("there is no `{mark}`"));
-            match slips::look_up(slips::OPERATORS, mark) {
-                Some(help) => diagnostic.help(help),
-                None => diagnostic,
+            let first_of_a_type = before.trim_end().ends_with([':', '>', '[']);
+            match (mark, slips::look_up(slips::OPERATORS, mark)) {
+                (".", _) => diagnostic.help(slips::dot(before, after)),
+                ("&", _) if first_of_a_type => diagnostic.help("there are no references: an array is `x: f32[n]`"),
+                ("?", _) if first_of_a_type => diagnostic.help("a size that the call decides is a name: `f32[n]`"),
+                (_, Some((help, Some(instead)))) => diagnostic.help(help).suggest(span, instead),
+                (_, Some((help, None))) => diagnostic.help(help),
+                _ => diagnostic,
             }
+        }
+        Reason::Text if text.starts_with('\'') && before.ends_with(|c: char| c.is_ascii_alphanumeric() || c == ')') => {
+            Diagnostic::new(codes::OPERATOR, span, "there is no `'`").help("write `transpose(x)`")
         }
         Reason::Text => Diagnostic::new(codes::TEXT, span, "there is no text in quotes")
             .help("values are numbers, `true`, `false` and arrays of them"),

@@ -15,7 +15,7 @@ mod read;
 mod report;
 mod slips;
 
-pub use diagnostic::{Code, Diagnostic, Label, Suggestion};
+pub use diagnostic::{Code, Diagnostic, Edit, Label};
 pub use format::format;
 pub use read::parse;
 

@@ -125,7 +125,14 @@ impl Reader<'_, '_> {
             let message = "expected the result of the function, found `}`";
             let diagnostic = Diagnostic::new(codes::NO_RESULT, span, message);
             self.builder.errors.push(match lets.last() {
-                Some(last) => diagnostic.help(format!("end the block with its result: `{}`", target(&last.target))),
+                Some(last) => {
+                    let result = target(&last.target);
+                    let between = self.builder.text(Span { start: last.span.end, end: span.start });
+                    let text = if between.contains('\n') { format!("    {result}\n") } else { format!("; {result} ") };
+                    let place = Span { start: span.start, end: span.start };
+                    let help = format!("end the block with its result: `{result}`");
+                    diagnostic.help(help).suggest(place, text)
+                }
                 None => diagnostic.help("end the block with an expression"),
             });
         }

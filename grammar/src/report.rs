@@ -164,10 +164,26 @@ pub(crate) fn report(error: ParseError<u32, Tok, Infallible>, place: &Place<'_, 
         && !["then", "else"].iter().any(|terminal| expected.has(terminal));
     let message = format!("expected {}, found {}", expected.describe(may_end), describe(found, place));
     let diagnostic = Diagnostic::new(codes::SYNTAX, found.span, message);
+    if let Some((token, (help, instead))) = foreign_word(found, before.last(), place) {
+        let diagnostic = diagnostic.help(help);
+        return match instead {
+            Some(instead) => diagnostic.suggest(token.span, instead),
+            None => diagnostic,
+        };
+    }
     match help(found, before, &expected, place) {
         Some(help) => diagnostic.help(help),
         None => diagnostic,
     }
+}
+
+/// A word of another language, here or just before.
+fn foreign_word(found: Token, previous: Option<&Token>, place: &Place<'_, '_>) -> Option<(Token, slips::Instead)> {
+    let word = |token: Token| match token.tok {
+        Tok::Name => Some((token, slips::look_up(slips::WORDS, text(token, place.source))?)),
+        _ => None,
+    };
+    word(found).or_else(|| previous.copied().and_then(word))
 }
 
 /// A complaint about what follows a function on its line.
@@ -192,16 +208,28 @@ fn describe(found: Token, place: &Place<'_, '_>) -> String {
 
 /// What the writer may have meant.
 fn help(found: Token, before: &[Token], expected: &Expected, place: &Place<'_, '_>) -> Option<String> {
-    let word = |token: &Token| match token.tok {
-        Tok::Name => slips::look_up(slips::WORDS, text(*token, place.source)),
-        _ => None,
-    };
-    let previous = before.last();
-    if let Some(help) = word(&found).or(previous.and_then(word)) {
-        return Some(help.to_owned());
-    }
+    let header = place.read_as == Tok::AsHeader;
     let fixed = match found.tok {
+        Tok::Equals if header && !before.is_empty() && (expected.has(":") || expected.has(",")) => {
+            "a parameter has a type and no default: `k: i64`"
+        }
+        Tok::Colon if header && expected.has("->") => "the type of the result stands behind `->`",
+        Tok::Colon if expected.has("=") && before.first().is_some_and(|first| first.tok == Tok::Let) => {
+            "a `let` has no type, it is inferred; a type converts: `let y = f32(...)`"
+        }
+        Tok::If if expected.operator() => "write `if c then a else b`: the condition comes first",
+        Tok::OpenBrace | Tok::Colon if expected.has("then") => "write `if c then a else b`, without braces",
+        Tok::OpenSquare if expected.has("dtype") && !expected.operand() => {
+            "an array's type is that of its elements, its sizes behind it: `f32[n]`"
+        }
+        Tok::Colon | Tok::Star if header && expected.operand() => {
+            "a size is a name, which the call decides, or a number: `f32[n, 3]`"
+        }
+        Tok::Name if header && before.is_empty() => "a function begins with `fn`: `fn f(x: f32[n]) = ...`",
         Tok::Equals if expected.operator() => match before {
+            [Token { tok: Tok::Name, .. }, Token { tok: Tok::OpenSquare, .. }, ..] => {
+                "nothing is assigned to: make a new array, `let y[i < n] = if i == 0 then 1 else x[i]`"
+            }
             [Token { tok: Tok::Name, .. }, rest @ ..] if !rest.iter().any(|token| token.tok == Tok::If) => {
                 return Some(format!("to name a value, write `let {} = ...`", text(before[0], place.source)));
             }

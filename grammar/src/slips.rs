@@ -2,30 +2,33 @@
 
 use crate::ast::Dtype;
 
-/// Operators elsewhere: what to write here.
-pub(crate) const OPERATORS: &[(&str, &str)] = &[
-    ("&", "write `&&` for a condition, `bit_and(a, b)` for bits"),
-    ("|", "write `||` for a condition, `bit_or(a, b)` for bits"),
-    ("~", "write `!a` for a condition, `bit_not(a)` for bits"),
-    ("<<", "write `shift_left(a, b)`"),
-    (">>", "write `shift_right(a, b)`"),
-    ("**", "write `^` for a power: `x ^ 2`"),
-    ("//", "a comment begins with `#`; integer division is `/`, or `floor_div(a, b)` to round down"),
-    ("/*", "a comment begins with `#` and runs to the end of the line"),
-    ("===", "write `==`"),
-    ("!==", "write `!=`"),
-    ("<>", "write `!=`"),
-    ("=<", "write `<=`"),
-    ("=>", "write `>=` to compare, `=` to define"),
-    (":=", "write `let name = value`"),
-    ("+=", "nothing is assigned to: bind a new value with `let`, or write `sum[i](...)`"),
-    ("-=", "nothing is assigned to: bind a new value with `let`"),
-    ("*=", "nothing is assigned to: bind a new value with `let`, or write `prod[i](...)`"),
-    ("/=", "nothing is assigned to: bind a new value with `let`; to compare write `!=`"),
-    ("++", "nothing is assigned to: bind a new value with `let`"),
-    ("?", "write `if c then a else b`"),
-    (".", "there are no fields or methods: write `f(x)` for `x.f()`, `size(x, 0)` for a length"),
-    ("\\", "a line goes on inside brackets and after an operator: no mark is needed"),
+/// What to write in place of something, in words, and the text itself where that is all there is to it.
+pub(crate) type Instead = (&'static str, Option<&'static str>);
+
+/// Operators elsewhere.
+pub(crate) const OPERATORS: &[(&str, Instead)] = &[
+    ("&", ("write `&&` for a condition, `bit_and(a, b)` for bits", None)),
+    ("|", ("write `||` for a condition, `bit_or(a, b)` for bits", None)),
+    ("~", ("write `!a` for a condition, `bit_not(a)` for bits", None)),
+    ("<<", ("write `shift_left(a, b)`", None)),
+    (">>", ("write `shift_right(a, b)`", None)),
+    ("**", ("write `^` for a power: `x ^ 2`", Some("^"))),
+    ("//", ("a comment begins with `#`; integer division is `/`, or `floor_div(a, b)` to round down", None)),
+    ("/*", ("a comment begins with `#` and runs to the end of the line", None)),
+    ("===", ("write `==`", Some("=="))),
+    ("!==", ("write `!=`", Some("!="))),
+    ("<>", ("write `!=`", Some("!="))),
+    ("=<", ("write `<=`", Some("<="))),
+    ("=>", ("write `>=` to compare, `=` to define", None)),
+    (":=", ("write `let name = value`", None)),
+    ("+=", ("nothing is assigned to: bind a new value with `let`, or write `sum[i](...)`", None)),
+    ("-=", ("nothing is assigned to: bind a new value with `let`", None)),
+    ("*=", ("nothing is assigned to: bind a new value with `let`, or write `prod[i](...)`", None)),
+    ("/=", ("nothing is assigned to: bind a new value with `let`; to compare write `!=`", None)),
+    ("++", ("nothing is assigned to: bind a new value with `let`", None)),
+    ("?", ("write `if c then a else b`", None)),
+    (".", ("there are no fields or methods: write `f(x)` for `x.f()`, `size(x, 0)` for a length", None)),
+    ("\\", ("a line goes on inside brackets and after an operator: no mark is needed", None)),
 ];
 
 /// Characters that look like an operator.
@@ -48,30 +51,54 @@ pub(crate) const CHARACTERS: &[(char, &str)] = &[
     ('²', "^ 2"),
 ];
 
-/// Words that mean something elsewhere: what to write here.
-pub(crate) const WORDS: &[(&str, &str)] = &[
-    ("def", "a function is `fn f(x: f32[n]) = ...`"),
-    ("function", "a function is `fn f(x: f32[n]) = ...`"),
-    ("func", "a function is `fn f(x: f32[n]) = ...`"),
-    ("fun", "a function is `fn f(x: f32[n]) = ...`"),
-    ("lambda", "functions have names: `fn f(x: f32) = ...`"),
-    ("return", "no `return` is needed: the last expression of a block is its result"),
-    ("for", "there are no loops: write `let y[i] = ...` for an array, `sum[i](...)` to reduce"),
-    ("while", "there are no loops: write `let y[i] = ...` for an array, `sum[i](...)` to reduce"),
-    ("and", "write `&&`"),
-    ("or", "write `||`"),
-    ("not", "write `!`"),
-    ("elif", "write `else if`"),
-    ("elsif", "write `else if`"),
-    ("end", "a block ends with `}`, an `if` with its `else`"),
-    ("var", "write `let name = value`"),
-    ("const", "write `let name = value`"),
-    ("mut", "nothing is assigned to: write `let name = value`"),
-    ("import", "a program is one file: there is nothing to import"),
-    ("from", "a program is one file: there is nothing to import"),
-    ("use", "a program is one file: there is nothing to import"),
-    ("class", "there are no classes: a program is a list of functions"),
-    ("struct", "there are no structures: a function may have several results, `(a, b)`"),
+/// Members of an array elsewhere, behind a `.`.
+pub(crate) const MEMBERS: &[(&str, &str)] = &[
+    ("shape", "the length of an axis is its size name, or `size(x, 0)`"),
+    ("size", "the length of an axis is its size name, or `size(x, 0)`"),
+    ("ndim", "the number of axes stands in the parameter's type"),
+    ("dtype", "the type of the elements stands in the parameter's type"),
+    ("T", "write `transpose(x)`"),
+    ("t", "write `transpose(x)`"),
+    ("astype", "a type converts: `f32(x)`"),
+    ("to", "a type converts: `f32(x)`"),
+    ("map", "a function of scalars is applied to each element: write `f(x)`"),
+    ("iter", "write `let y[i] = ...` for an array, `sum[i](...)` to reduce"),
+    ("len", "the length of an axis is its size name, or `size(x, 0)`"),
+    ("dot", "write `sum(a * b)` of vectors, `a @ b` of matrices"),
+    ("item", "a scalar is no array: leave it out"),
+    ("clone", "values are never changed: leave it out"),
+    ("copy", "values are never changed: leave it out"),
+];
+
+/// Words that mean something elsewhere.
+pub(crate) const WORDS: &[(&str, Instead)] = &[
+    ("def", ("a function is `fn f(x: f32[n]) = ...`", Some("fn"))),
+    ("function", ("a function is `fn f(x: f32[n]) = ...`", Some("fn"))),
+    ("func", ("a function is `fn f(x: f32[n]) = ...`", Some("fn"))),
+    ("fun", ("a function is `fn f(x: f32[n]) = ...`", Some("fn"))),
+    ("lambda", ("functions have names: `fn f(x: f32) = ...`", None)),
+    ("return", ("no `return` is needed: the last expression of a block is its result", Some(""))),
+    ("for", ("there are no loops: write `let y[i] = ...` for an array, `sum[i](...)` to reduce", None)),
+    ("while", ("there are no loops: write `let y[i] = ...` for an array, `sum[i](...)` to reduce", None)),
+    ("and", ("write `&&`", Some("&&"))),
+    ("or", ("write `||`", Some("||"))),
+    ("not", ("write `!`", Some("!"))),
+    ("elif", ("write `else if`", Some("else if"))),
+    ("elsif", ("write `else if`", Some("else if"))),
+    ("elseif", ("write `else if`", Some("else if"))),
+    ("as", ("convert by the name of the type: `f32(x)`", None)),
+    ("in", ("there are no loops: write `let y[i] = ...` for an array, `sum[i](...)` to reduce", None)),
+    ("where", ("write `if c then a else b`; what sizes must meet is inferred", None)),
+    ("pub", ("every function of a file can be called: leave `pub` out", None)),
+    ("end", ("a block ends with `}`, an `if` with its `else`", None)),
+    ("var", ("write `let name = value`", None)),
+    ("const", ("write `let name = value`", None)),
+    ("mut", ("nothing is assigned to: write `let name = value`", None)),
+    ("import", ("a program is one file: there is nothing to import", None)),
+    ("from", ("a program is one file: there is nothing to import", None)),
+    ("use", ("a program is one file: there is nothing to import", None)),
+    ("class", ("there are no classes: a program is a list of functions", None)),
+    ("struct", ("there are no structures: a function may have several results, `(a, b)`", None)),
 ];
 
 /// Types by their names elsewhere.
@@ -101,6 +128,10 @@ const TYPES: &[(&str, Dtype)] = &[
     ("boolean", Dtype::Bool),
 ];
 
+/// Arrays by their names elsewhere.
+pub(crate) const ARRAYS: &[&str] =
+    &["array", "arrayview", "list", "matrix", "memref", "ndarray", "slice", "tensor", "tuple", "vec", "vector"];
+
 /// The type that somebody may have meant: by its name elsewhere, one letter away, or with the same letters.
 pub(crate) fn similar_type(name: &str) -> Option<Dtype> {
     let lower = name.get(..name.len().min(16))?.to_ascii_lowercase();
@@ -126,6 +157,23 @@ fn one_edit(a: &str, b: &str) -> bool {
 }
 
 /// What a table says of a key.
-pub(crate) fn look_up(table: &'static [(&'static str, &'static str)], key: &str) -> Option<&'static str> {
+pub(crate) fn look_up<T: Copy>(table: &'static [(&'static str, T)], key: &str) -> Option<T> {
     table.iter().find(|(known, _)| *known == key).map(|(_, help)| *help)
+}
+
+/// What to write in place of a `.`, by what stands around it.
+pub(crate) fn dot(before: &str, after: &str) -> &'static str {
+    let name_end = after.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(after.len());
+    let member = &after[..name_end];
+    if after.starts_with('.') || before.ends_with('.') {
+        "a slice is `x[a:b]`, a bounded index `i < n`; axes without a subscript are whole: `x[i]`"
+    } else if after.starts_with(['*', '/', '+', '-', '^', '=', '<', '>']) {
+        "operators apply to each element: write them without the `.`"
+    } else if after.starts_with('(') {
+        "a function of scalars is applied to each element: write it without the `.`"
+    } else if ["np", "numpy", "jnp", "torch", "tf", "math", "std"].iter().any(|module| before.ends_with(module)) {
+        "functions stand alone: write `sum(x)` for `np.sum(x)`"
+    } else {
+        look_up(MEMBERS, member).unwrap_or("there are no fields or methods: write `f(x)` for `x.f()`")
+    }
 }

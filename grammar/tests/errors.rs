@@ -26,6 +26,10 @@ fn report(cases: &[&str]) -> String {
                     if let Some(help) = &diagnostic.help {
                         writeln!(report, "    help: {help}").unwrap();
                     }
+                    for edit in &diagnostic.suggestion {
+                        let at = place_of(source, edit.span);
+                        writeln!(report, "    {at}: write {:?}", edit.replacement).unwrap();
+                    }
                 }
             }
         }
@@ -100,6 +104,42 @@ fn words_of_other_languages() {
         "let y = 1",
         "fn if(x: f32) = x",
         "fn f(f32: f32) = x",
+    ]));
+}
+
+#[test]
+fn slips_of_people_who_know_numpy_rust_or_julia() {
+    insta::assert_snapshot!(report(&[
+        "fn f(x: f32[n]) = np.sum(x)",
+        "fn f(x: f32[n]) = x.shape[0]",
+        "fn f(x: f32[n]) = x.T",
+        "fn f(x: f32[n]) = x.astype(f64)",
+        "fn f(x: f32[n], y: f32[n]) = x .* y",
+        "fn f(x: f32[n]) = exp.(x)",
+        "fn f(x: f32[n]) = x'",
+        "fn f(x: f32[n]) = x[...]",
+        "fn f(x: f32[n]) = x[0..3]",
+        "fn f(x: f32[n]) = x as f64",
+        "fn f(x: &[f32]) = x",
+        "fn f(x: f32[?]) = x",
+        "fn f(x: f32[:]) = x",
+        "fn f(x: [f32; n]) = x",
+        "fn f(x: Vec[n]) = x",
+        "fn f(x: f32[n]): f32[n] = x",
+        "fn f(x: f32[n], k = 1) = x",
+        "fn f(x: f32[n], k: i64 = 1) = x",
+        "f(x: f32) = x",
+        "fn f(x: f32[n]) { let y: f32[n] = x * 2\n y }",
+        "fn f(x: f32[n]) { x[0] = 1\n x }",
+        "fn f(x: f32[n]) { x += 1\n x }",
+        "fn f(x: f32) { if x > 0 { x } else { 0 } }",
+        "fn f(x: f32) = if x > 0: x else 0",
+        "fn f(x: f32) = x if x > 0 else 0",
+        "fn f(x: f32[n, m]) = reshape(x, (m, n))",
+        "fn f(x: f32[n]) = sum(x[i] for i in 0:n)",
+        "fn f(x: f32[n]) = x.map(g)",
+        "fn f(x: f32) = x === 1",
+        "pub fn f(x: f32) = x",
     ]));
 }
 

@@ -109,9 +109,13 @@ impl Block {
             let message = report.map(|r| r.message).unwrap_or_default();
             return Some(format!("line {}: expected {:?}, found {found:?} {message}", self.line, self.error));
         }
-        let (range, replacement) = report?.suggestion?;
+        let mut edits = report?.suggestion;
+        if edits.is_empty() {
+            return None;
+        }
+        edits.sort_by_key(|(range, _)| range.start);
         let mut mended = source;
-        mended.replace_range(range, &replacement);
+        edits.iter().rev().for_each(|(range, replacement)| mended.replace_range(range.clone(), replacement));
         let error = Program::parse(mended.as_str()).err()?;
         Some(format!("line {}: the suggestion makes\n{mended}{error}", self.line))
     }

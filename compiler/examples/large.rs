@@ -1,0 +1,135 @@
+//! How long large programs take: `cargo run --release -p compiler --example large [NAME]`.
+//!
+//! Each line is a program that somebody could generate; 10,000 operations are to check and lower in under a second.
+
+use std::fmt::Write;
+use std::time::Instant;
+
+/// A name and the program.
+type Case = (&'static str, fn() -> String);
+
+const CASES: &[Case] = &[
+    ("10,000 operations, a chain of lets over arrays", || lets(10_000, |k| format!("y{k} * 0.5 + x"))),
+    ("10,000 operations, scalars", || lets(10_000, |k| format!("y{k} * 0.5 + 1")).replace("x: f32[n]", "x: f32")),
+    ("10,000 functions", || (0..10_000).map(|k| format!("fn f{k}(x: f32[n]) = x * {k}\n")).collect()),
+    ("10,000 lets, index notation", || indexed(10_000, |k| format!("y{k}[i] + x[i]"))),
+    ("2,000 stencils", || indexed(2000, |k| format!("x[i + {k}] + x[i]"))),
+    ("2,000 guarded stencils", || {
+        indexed(2000, |_| "if i > 0 && i < n then x[i - 1] else 0".into()).replace("[i]", "[i < n]")
+    }),
+    ("a sum of 900 terms", || format!("fn f(x: f32[n]) = {}x\n", "x + ".repeat(900))),
+    ("a sum of 5,000 terms, 100 a let", || lets(50, |k| format!("y{k}{}", " + x".repeat(100)))),
+    ("a sum of 900 subscripts", || {
+        format!("fn f(x: f32[n]) = {}x[0]\n", (1..900).map(|k| format!("x[{k}] + ")).collect::<String>())
+    }),
+    ("a subscript of 900 terms", || format!("fn f(x: f32[n], i: i64) = x[{}i]\n", "i + ".repeat(900))),
+    ("900 sizes", || {
+        let sizes: Vec<String> = (0..900).map(|k| format!("x{k}: f32[n{k}]")).collect();
+        let sum: Vec<String> = (0..900).map(|k| format!("x{k}")).collect();
+        format!("fn f({}) = {}\n", sizes.join(", "), sum.join(" + "))
+    }),
+    ("900 results", || {
+        let names: Vec<String> = (0..900).map(|k| format!("x + {k}")).collect();
+        format!("fn f(x: f32[n]) = ({})\n", names.join(", "))
+    }),
+    ("calls that double 40 times", || doubling(40, "")),
+    ("calls that double 40 times, arrays", || doubling(40, "[n]")),
+    ("calls that double 12 times, arrays", || doubling(12, "[n]")),
+    ("calls 900 deep", || {
+        let mut text = "fn f0(x: f32[n]) = x\n".to_owned();
+        (1..900).for_each(|k| writeln!(text, "fn f{k}(x: f32[n]) = f{}(x) + 1", k - 1).unwrap());
+        text
+    }),
+    ("a concat of 900 arrays", || format!("fn f(x: f32[n]) = concat({}x)\n", "x, ".repeat(899))),
+    ("a literal of 100,000 elements", || format!("fn f() = [{}1.5]\n", "1.5, ".repeat(99_999))),
+    ("a literal of 10,000 expressions", || format!("fn f(x: f32) = [{}x]\n", "x * 2, ".repeat(9_999))),
+    ("a condition of 900 comparisons", || {
+        let conditions: Vec<String> = (0..900).map(|k| format!("i >= {k}")).collect();
+        format!(
+            "fn f(x: f32[n]) {{\n    let y[i < n] = if {} then x[i - 1] else 0\n    y\n}}\n",
+            conditions.join(" && ")
+        )
+    }),
+    ("a condition of 300 comparisons of different indices", || {
+        let conditions: Vec<String> = (0..300).map(|k| format!("i + {k} * j <= n + {k} * m")).collect();
+        let condition = conditions.join(" && ");
+        format!(
+            "fn f(x: f32[n], z: f32[m]) {{\n    let y[i < n, j < m] = if {condition} then x[i - 1] else 0\n    y\n}}\n"
+        )
+    }),
+    ("a condition of 300 alternatives", || {
+        let conditions: Vec<String> = (0..300).map(|k| format!("i != {k}")).collect();
+        let condition = conditions.join(" && ");
+        format!("fn f(x: f32[n]) {{\n    let y[i < n] = if {condition} then x[i - 1] else 0\n    y\n}}\n")
+    }),
+    ("twelve indices in one subscript", || {
+        let names: Vec<String> = (0..12).map(|k| format!("i{k}")).collect();
+        let bounded: Vec<String> = names.iter().map(|i| format!("{i} < n")).collect();
+        format!("fn f(x: f32[m], n: i64) {{\n    let y[{}] = x[{}]\n    y\n}}\n", bounded.join(", "), names.join(" + "))
+    }),
+    ("sizes that multiply", || lets(60, |k| format!("concat(y{k}, y{k})")).replace("f32[n]", "f32[n + m + 1]")),
+    ("reshapes of products", || {
+        "fn f(x: f32[a + 1, b + 1, c + 1, d + 1, e + 1, g + 1], y: f32[a, b, c, d, e, g]) = reshape(x, _)\n".into()
+    }),
+    ("100 reducers in one another", || {
+        let (open, close) = ("sum[j <= i](x[i] * sum[i <= j](x[j] * ".repeat(45), "))".repeat(45));
+        format!("fn f(x: f32[n]) {{\n    let y[i < n] = {open}x[i]{close}\n    y\n}}\n")
+    }),
+    ("10,000 unknown names", || lets(10_000, |k| format!("unknown{k}"))),
+    ("10,000 functions with an error each", || {
+        (0..10_000).map(|k| format!("fn f{k}(x: f32[n]) = x * z{k}\n")).collect()
+    }),
+];
+
+/// A function of so many `let`s, each made from the one before.
+fn lets(count: usize, value: impl Fn(usize) -> String) -> String {
+    let mut text = "fn f(x: f32[n]) {\n    let y0 = x\n".to_owned();
+    (0..count).for_each(|k| writeln!(text, "    let y{} = {}", k + 1, value(k)).unwrap());
+    writeln!(text, "    y{count}\n}}").unwrap();
+    text
+}
+
+/// The same in index notation; all are results of the last.
+fn indexed(count: usize, value: impl Fn(usize) -> String) -> String {
+    let mut text = "fn f(x: f32[n]) {\n    let y0 = x\n".to_owned();
+    (0..count).for_each(|k| writeln!(text, "    let y{}[i] = {}", k + 1, value(k)).unwrap());
+    writeln!(text, "    y{count}\n}}").unwrap();
+    text
+}
+
+/// Functions that each call the one before twice.
+fn doubling(levels: usize, shape: &str) -> String {
+    let mut text = format!("fn f0(x: f32{shape}) = x + 1\n");
+    (1..=levels).for_each(|k| writeln!(text, "fn f{k}(x: f32{shape}) = f{0}(x) * f{0}(x + 1)", k - 1).unwrap());
+    text
+}
+
+fn main() {
+    let wanted = std::env::args().nth(1).unwrap_or_default();
+    for (name, source) in CASES.iter().filter(|(name, _)| name.contains(&wanted)) {
+        let source = source();
+        let start = Instant::now();
+        let file = grammar::parse(&source);
+        let parsed = start.elapsed();
+        let start = Instant::now();
+        let checked =
+            file.map_err(|e| e[0].clone()).and_then(|f| compiler::check::check_all(&f).map_err(|e| e[0].clone()));
+        let check = start.elapsed();
+        let start = Instant::now();
+        let outcome = match checked {
+            Ok(all) => {
+                let lowered: Result<Vec<_>, _> = all.iter().map(compiler::lower::lower).collect();
+                match lowered {
+                    Ok(programs) => {
+                        let kernels: usize = programs.iter().map(|p| p.kernels.len()).sum();
+                        format!("{} expressions, {kernels} kernels", all.iter().map(|c| c.exprs.len()).sum::<usize>())
+                    }
+                    Err(error) => error.to_string(),
+                }
+            }
+            Err(error) => format!("{} {}", error.code, error.message),
+        };
+        let [parse, check, lower] = [parsed, check, start.elapsed()].map(|t| t.as_secs_f64() * 1e3);
+        println!("{name:52} parse {parse:7.1}  check {check:8.1}  lower {lower:8.1} ms  {outcome:.80}");
+    }
+}
