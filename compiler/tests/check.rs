@@ -35,6 +35,10 @@ fn outcome(source: &str) -> String {
                 if let Some(help) = e.help {
                     writeln!(text, "     help: {help}").unwrap();
                 }
+                for edit in e.suggestion {
+                    let at = &source[edit.span.start as usize..edit.span.end as usize];
+                    writeln!(text, "     write `{}` for `{at}`", edit.replacement).unwrap();
+                }
             }
         }
     }
@@ -207,6 +211,43 @@ fn functions_are_inlined_lifted_and_applied_to_rows() {
         "fn f(x: f32) = x\nfn f(y: f32) = y",
         "fn f(x: f32[n]) = argmax(x)",
         "fn f(x: f32[n]) = argmax[k < 0](x[k])",
+    ]));
+}
+
+#[test]
+fn slips_of_people_who_know_numpy_rust_or_julia() {
+    insta::assert_snapshot!(outcomes(&[
+        "fn f(x: f32[n]) = sum(x) / len(x)",
+        "fn f(x: f32[n]) = maximum(x, 0)",
+        "fn f(x: f32[n]) = where(x > 0, x, 0)",
+        "fn f(x: f32[n], y: f32[n]) = dot(x, y)",
+        "fn f(x: i64[n]) = float(x)",
+        "fn f(x: f32[n]) = softmax(x)",
+        "fn f(x: f32[n]) = zeros(n)",
+        "fn f(n: i64) = arange(n)",
+        "fn f(x: f32[n]) = sort(x)",
+        "fn f(x: f32[n]) = print(x)",
+        "fn f(x: f32[n]) = logical_and(x > 0, x < 1)",
+        "fn f(x: f32[n], y: f32[n]) = concatenate(x, y)",
+        "fn f(x: f32[n], y: f32[n]) = concat([1, 2])",
+        "fn f(x: f32[n, m]) = sum(x, axis = -1)",
+        "fn f(x: f32[n, m]) = sum(x, axis = 1, keepdims = true)",
+        "fn f(x: f32[n, m]) = sum(x, dim = 0)",
+        "fn f(x: f32[n, m]) = mean(x, 0)",
+        "fn f(x: f32[n, m]) = reshape(x, -1)",
+        "fn f(x: f32[n]) = x[-1]",
+        "fn f(x: f32[n]) = x[-2:]",
+        "fn f(x: f32[n]) = x == True",
+        "fn f(x: f32[n]) = None",
+        "fn f(x: f32[n]) = NaN * x",
+        "fn f(x: f32[N]) = x * f32(n)",
+        "fn f(x: f32[n, m]) = x[i, j]",
+        "fn f(x: f32[n]) { let y[i] = y[i - 1] + x[i]\n y }",
+        "fn f(x: f32[n], y: f64[n]) = x + y",
+        "fn f(x: f32[n]) { let y[i] = x[i] * i\n y }",
+        "fn f(x: f32[n], s: f32) = x[s]",
+        "fn f(x: f32[n]) = sum(x)[0]",
+        "fn f(x: f32[n, m]) -> f32[n] = x",
     ]));
 }
 

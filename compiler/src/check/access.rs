@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use grammar::Diagnostic;
-use grammar::ast::{self, Item, Span};
+use grammar::ast::{self, ExprKind, Item, Span};
 use ir::checked::{ExprId, IndexId, Kind, Subscript, Type};
 use ir::nest::{Purpose, Relation, Requirement};
 use ir::{Affine, Dtype, ReduceOp, Size};
@@ -26,7 +26,10 @@ impl Checker<'_> {
         let shape = self.ty(array).shape.clone();
         if shape.is_empty() {
             let message = format!("{} is a scalar and has no subscripts", self.describe(array));
-            self.error(Diagnostic::new(codes::NOT_INDEXABLE, span, message));
+            let end = self.ast(base).span.end;
+            let subscripts = Span { start: end, end: span.end };
+            let error = Diagnostic::new(codes::NOT_INDEXABLE, span, message);
+            self.error(error.help("leave the subscripts out").suggest(subscripts, ""));
             return None;
         }
         if items.len() > shape.len() {
@@ -42,14 +45,23 @@ impl Checker<'_> {
         for (axis, item) in items.iter().enumerate() {
             match item {
                 Item::At(at) => {
-                    let value = self.expr(*at, Some(Dtype::I64))?;
                     let span = self.ast(*at).span;
+                    if let ExprKind::Name(name) = &self.ast(*at).kind
+                        && self.lookup(name).is_none()
+                        && name.len() == 1
+                    {
+                        let message = format!("nothing runs over the index `{name}`");
+                        let help = format!("for an array write `let y[{name}] = ...`, to reduce `sum[{name}](...)`");
+                        self.error(Diagnostic::new(codes::LOOSE_INDEX, span, message).help(help));
+                        return None;
+                    }
+                    let value = self.expr(*at, Some(Dtype::I64))?;
                     if !self.dtype(value).is_int() {
                         let message = format!("a subscript is an integer, this is `{}`", self.dtype(value));
                         let error = Diagnostic::new(codes::SUBSCRIPT_TYPE, span, message);
                         self.error(match self.dtype(value) {
                             Dtype::Bool => error.help("there are no masks: write `if` in index notation"),
-                            _ => error.help("convert it: `i64(...)`"),
+                            _ => error.help("convert it: `i64(...)`").wrap(span, "i64(", ")"),
                         });
                         return None;
                     }
@@ -112,6 +124,11 @@ impl Checker<'_> {
                 calls: self.calls.clone(),
                 of: None,
             };
+            let indices: Vec<IndexId> =
+                self.affine(p.value).map_or_else(Vec::new, |at| at.terms().iter().map(|(i, _)| *i).collect());
+            for index in self.bounded_by(&indices) {
+                self.mentioned[index].push(self.records.len());
+            }
             self.records.push(record);
         }
         access
@@ -235,8 +252,12 @@ impl Checker<'_> {
         match room.as_constant() {
             Some(d) if d < 0 => {
                 let (l, r) = (self.show(left), self.show(right));
-                let message = format!("slices are not clipped: {left_is} ({l}) is beyond {right_is} ({r})");
-                self.error(Diagnostic::new(codes::BAD_SLICE, span, message));
+                let error = |message: String| Diagnostic::new(codes::BAD_SLICE, span, message);
+                self.error(match left.is_zero() {
+                    true => error(format!("{right_is} is {r}, below 0"))
+                        .help("slices do not count from the end: write `n - 1` for `-1`"),
+                    false => error(format!("slices are not clipped: {left_is} ({l}) is beyond {right_is} ({r})")),
+                });
                 return None;
             }
             Some(_) => return Some(()),

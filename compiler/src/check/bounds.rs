@@ -115,7 +115,7 @@ impl Checker<'_> {
     }
 
     /// Indices, and those that their extents mention.
-    fn bounded_by(&self, indices: &[IndexId]) -> Vec<IndexId> {
+    pub(super) fn bounded_by(&self, indices: &[IndexId]) -> Vec<IndexId> {
         let mut all: Vec<IndexId> = vec![];
         let mut pending = indices.to_vec();
         while let Some(index) = pending.pop() {
@@ -218,7 +218,13 @@ impl Checker<'_> {
         );
         let error = Diagnostic::new(codes::OUTSIDE, record.span, message);
         let outer = std::mem::replace(&mut self.calls, record.calls.clone());
+        let from_the_end = extreme.as_constant().filter(|k| *k < 0 && record.calls.len() == 1);
         self.error(match where_.is_empty() {
+            true if from_the_end.is_some() => {
+                let subscript = self.show(&(&record.length + extreme));
+                let help = format!("negative subscripts do not count from the end: write `{subscript}`");
+                error.help(help).suggest(record.span, subscript)
+            }
             true => error,
             false => error.help("end the index earlier, or guard the access: `if ... then x[...] else 0`"),
         });

@@ -7,7 +7,7 @@ use ir::nest::{Purpose, Relation, Requirement};
 use ir::{Affine, BinaryOp, CompareOp, Dtype, MathFn, ReduceOp, Scalar, Size, UnaryOp};
 
 use super::expr::Use;
-use super::{Branch, Checker, codes, origin, random};
+use super::{Branch, Checker, codes, foreign, origin, random};
 
 /// What a scalar function is made of.
 #[derive(Clone, Copy)]
@@ -113,7 +113,8 @@ pub(super) fn reducer(name: &str) -> Option<Reducer> {
 /// The name nearest to a misspelt one, if one is near.
 pub(super) fn nearest<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Option<String> {
     let limit = (name.chars().count() + 1) / 3;
-    names.map(|n| (distance(name, n), n)).filter(|(d, _)| *d <= limit).min().map(|(_, n)| n.to_string())
+    let distance = |n: &str| if n.eq_ignore_ascii_case(name) { 0 } else { distance(name, n) };
+    names.map(|n| (distance(n), n)).filter(|(d, _)| *d <= limit).min().map(|(_, n)| n.to_string())
 }
 
 /// Edit distance (Wagner and Fischer, 1974).
@@ -192,7 +193,14 @@ impl Checker<'_> {
                     true => "`axis` is given twice".to_string(),
                     false => format!("`{}` has no argument `{}`", callee.text, name.text),
                 };
-                self.error(Diagnostic::new(codes::ARGUMENT_NAME, name.span, message));
+                let error = Diagnostic::new(codes::ARGUMENT_NAME, name.span, message);
+                self.error(match name.text.as_str() {
+                    "dim" | "dims" | "ax" | "axes" if takes => error.help("write `axis`").suggest(name.span, "axis"),
+                    "keepdims" | "keepdim" => error.help("the axis goes; `reshape(sum(x, axis = 1), n, 1)` keeps it"),
+                    "dtype" | "out" => error.help("a type converts: `f32(x)`"),
+                    _ if takes => error.help("the one argument with a name is `axis`"),
+                    _ => error.help("give the arguments in order"),
+                });
                 return None;
             }
             axis = Some(arg.value);
@@ -201,6 +209,9 @@ impl Checker<'_> {
     }
 
     fn bad_call(&mut self, callee: &ast::Name, count: usize, span: Span) {
+        if self.full() {
+            return;
+        }
         let name = callee.text.as_str();
         if is_function(name) {
             let expected = match name {
@@ -216,16 +227,24 @@ impl Checker<'_> {
                 },
             };
             let message = format!("`{name}` takes {expected}; there are {count}");
-            self.error(Diagnostic::new(codes::ARGUMENT_COUNT, span, message));
+            let error = Diagnostic::new(codes::ARGUMENT_COUNT, span, message);
+            self.error(match name {
+                "concat" if count == 1 => error.help("the arrays are arguments of their own: `concat(x, y)`"),
+                "reshape" if count == 1 => error.help("the sizes follow: `reshape(x, n, m)`"),
+                _ if reducer(name).is_some() && count == 2 => error.help("an axis has its name: `axis = 1`"),
+                _ => error,
+            });
         } else {
             let known =
                 SCALARS.iter().map(|s| s.0).chain(MathFn::ALL.iter().map(|m| m.name()).filter(|n| is_function(n)));
             let known = known.chain(ReduceOp::ALL.iter().map(|r| r.name())).chain(WHOLE.iter().copied());
             let near = nearest(name, known.chain(["mean"]).chain(self.functions.keys().copied()));
             let error = Diagnostic::new(codes::UNKNOWN_FUNCTION, callee.span, format!("there is no function `{name}`"));
-            self.error(match near {
-                Some(near) => error.help(format!("did you mean `{near}`?")),
-                None => error,
+            self.error(match (foreign::function(name), near) {
+                (Some((help, Some(instead))), _) => error.help(help).suggest(callee.span, instead),
+                (Some((help, None)), _) => error.help(help),
+                (None, Some(near)) => error.help(format!("did you mean `{near}`?")).suggest(callee.span, near),
+                _ => error.help("a function is defined by `fn`, above or below"),
             });
         }
     }
@@ -438,7 +457,11 @@ impl Checker<'_> {
         match size.as_constant() {
             Some(n) if n < 0 => {
                 let message = format!("{what} cannot be negative: this is {n}");
-                self.error(Diagnostic::new(codes::NEGATIVE_SIZE, span, message));
+                let error = Diagnostic::new(codes::NEGATIVE_SIZE, span, message);
+                self.error(match n {
+                    -1 => error.help("in a `reshape`, `_` is a size to be worked out").suggest(span, "_"),
+                    _ => error,
+                });
                 None
             }
             Some(_) => Some(()),
@@ -472,7 +495,18 @@ impl Checker<'_> {
                 1 => "the axis must be 0: the array has one axis".to_string(),
                 _ => format!("the axis must be a number from 0 to {}: the array has {rank} axes", rank - 1),
             };
-            self.error(Diagnostic::new(codes::BAD_AXIS, span, message));
+            let error = Diagnostic::new(codes::BAD_AXIS, span, message);
+            let from_the_end = match &self.ast(id).kind {
+                ExprKind::Unary(ast::UnaryOp::Neg, k) => match self.ast(*k).kind {
+                    ExprKind::Int(k) => usize::try_from(k).ok().filter(|k| *k > 0).and_then(|k| rank.checked_sub(k)),
+                    _ => None,
+                },
+                _ => None,
+            };
+            self.error(match from_the_end {
+                Some(k) => error.help(format!("axes are counted from 0: write {k}")).suggest(span, k.to_string()),
+                None => error,
+            });
         }
         axis
     }

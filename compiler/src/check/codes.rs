@@ -38,4 +38,6 @@ grammar::codes! {
     EMPTY_LITERAL = 135, "an array literal that has no shape";
     EMPTY_REDUCTION = 136, "argmax or argmin of nothing";
     NO_NUMBER = 137, "argmax or argmin over elements that have no number";
+    READS_ITSELF = 138, "an array that reads itself";
+    LOOSE_INDEX = 139, "an index that nothing runs over";
 }

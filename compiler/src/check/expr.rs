@@ -8,7 +8,7 @@ use grammar::ast::{self, ExprKind, Span};
 use ir::checked::{ExprId, GuardId, Kind, Type};
 use ir::{BinaryOp, CompareOp, Dtype, MathFn, Scalar, UnaryOp};
 
-use super::{Binding, Branch, Checker, builtin, codes};
+use super::{Binding, Branch, Checker, builtin, codes, foreign};
 
 /// What becomes of operands that must have one type.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -100,13 +100,23 @@ impl Checker<'_> {
                 self.error(Diagnostic::new(codes::NOT_A_VALUE, span, message).help(format!("call it: `{name}(...)`")));
                 None
             }
+            // Beyond the errors that are shown nobody needs a hint.
+            _ if self.full() => None,
             _ => {
-                let names = self.scope.iter().map(|(n, _)| n.as_str());
+                let names = self.scope.names();
                 let near = builtin::nearest(name, names.chain(["pi", "inf", "nan", "true", "false"]));
                 let error = Diagnostic::new(codes::UNKNOWN_NAME, span, format!("there is no `{name}` here"));
-                self.error(match near {
-                    Some(near) => error.help(format!("did you mean `{near}`?")),
-                    None => error.help("names come from parameters, sizes, `let` and indices"),
+                self.error(match (foreign::value(name), near) {
+                    _ if self.making == Some(name) => {
+                        let message = format!("`{name}` is made from its own elements");
+                        Diagnostic::new(codes::READS_ITSELF, span, message)
+                            .note("all elements of an array are made at once")
+                            .help("a running sum is `sum[k <= i](x[k])`")
+                    }
+                    (Some((help, Some(instead))), _) => error.help(help).suggest(span, instead),
+                    (Some((help, None)), _) => error.help(help),
+                    (None, Some(near)) => error.help(format!("did you mean `{near}`?")).suggest(span, near),
+                    (None, None) => error.help("names come from parameters, sizes, `let` and indices"),
                 });
                 None
             }
@@ -169,7 +179,18 @@ impl Checker<'_> {
         if let Some(of) = of {
             error = error.label(self.ast(of).span, format!("`{first}`"));
         }
-        self.error(error.label(self.ast(*id).span, format!("`{other}`")).help(help));
+        error = error.label(self.ast(*id).span, format!("`{other}`")).help(help);
+        // The narrower one is converted: what it holds, the other holds too, or nearly.
+        let of = of.unwrap_or(*id);
+        let width = |d: Dtype| (d.is_float(), d.bytes());
+        let (from, to) = match width(used.dtype(first)) < width(used.dtype(other)) {
+            true => (of, used.dtype(other)),
+            false => (*id, used.dtype(first)),
+        };
+        if first != Dtype::Bool && other != Dtype::Bool {
+            error = error.wrap(self.ast(from).span, format!("{to}("), ")");
+        }
+        self.error(error);
         None
     }
 

@@ -1,10 +1,11 @@
 //! What is known where an access stands: linear facts about indices, sizes and other integer expressions, gathered
 //! from ranges, lengths, requirements and conditions, for the prover.
 
-use std::collections::BTreeSet;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ir::checked::{Checked, ExprId, Extent, GuardId, IndexId, Kind};
-use ir::nest::{Relation, SymbolSource};
+use ir::nest::{Relation, Requirement, SymbolSource};
 use ir::size::Atom;
 use ir::{BinaryOp, CompareOp, Dtype, Scalar, Size, SymbolId, UnaryOp};
 
@@ -19,12 +20,73 @@ pub(super) struct Known {
     pub choices: Vec<Vec<Vec<Linear>>>,
 }
 
+/// Requirements beyond which a proof gives up on further ones.
+const MAX_REQUIREMENTS: usize = 200;
 /// Choices beyond which a proof gives up on further ones.
 const MAX_CHOICES: usize = 5;
 /// Scalar parameters that take part in conditions lie within this, so that no condition wraps.
 pub(super) const MAX_SCALAR: i64 = 1 << 48;
 /// Coefficients in conditions that cannot make sizes and indices wrap.
 const MAX_CONDITION: i128 = 1 << 12;
+
+/// What a call must meet, as rows that are not negative. Of rows that differ by a constant only the strongest is kept.
+#[derive(Default)]
+pub(super) struct Requirements {
+    /// Those that are noted: sides, and when they are void.
+    seen: BTreeSet<(bool, Size, Size, Vec<Size>)>,
+    rows: Vec<Row>,
+    /// Row by terms and when it is void.
+    strongest: BTreeMap<(Vec<(Variable, i128)>, Vec<Size>), usize>,
+    /// Rows by each variable in them.
+    mentions: BTreeMap<Variable, Vec<usize>>,
+}
+
+/// A form that is not negative unless a size is below 1.
+pub(super) struct Row {
+    form: Linear,
+    unless_empty: Vec<Size>,
+}
+
+impl Requirements {
+    /// Notes a requirement; whether it is new.
+    pub fn insert(&mut self, r: &Requirement) -> bool {
+        let equal = r.relation == Relation::Equal;
+        let (first, second) = match equal && r.right < r.left {
+            true => (&r.right, &r.left),
+            false => (&r.left, &r.right),
+        };
+        if !self.seen.insert((equal, first.clone(), second.clone(), r.unless_empty.clone())) {
+            return false;
+        }
+        let form = Linear::size(&r.right).minus(&Linear::size(&r.left));
+        if equal {
+            self.row(Linear::constant(0).minus(&form), &r.unless_empty);
+        }
+        self.row(form, &r.unless_empty);
+        true
+    }
+
+    fn row(&mut self, form: Linear, unless_empty: &[Size]) {
+        match self.strongest.entry((form.terms.clone(), unless_empty.to_vec())) {
+            Entry::Occupied(at) => {
+                let known = &mut self.rows[*at.get()].form.constant;
+                *known = form.constant.min(*known);
+            }
+            Entry::Vacant(at) => {
+                for (variable, _) in &form.terms {
+                    self.mentions.entry(variable.clone()).or_default().push(self.rows.len());
+                }
+                at.insert(self.rows.len());
+                self.rows.push(Row { form, unless_empty: unless_empty.to_vec() });
+            }
+        }
+    }
+
+    /// The rows that mention a variable, each with its number.
+    fn of(&self, variable: &Variable) -> impl Iterator<Item = (usize, &Row)> {
+        self.mentions.get(variable).into_iter().flatten().map(|k| (*k, &self.rows[*k]))
+    }
+}
 
 impl Checker<'_> {
     /// The value of an integer scalar as a linear form; what is not linear stands for itself.
@@ -165,14 +227,7 @@ impl Checker<'_> {
         pending.extend(of(goals));
         pending.extend(of(&known.rows));
         known.choices.iter().flatten().for_each(|rows| pending.extend(of(rows)));
-        let requirements: Vec<(Linear, bool)> = self
-            .out
-            .requires
-            .iter()
-            .filter(|r| r.unless_empty.iter().all(|s| extents.contains(s)))
-            .map(|r| (Linear::size(&r.right).minus(&Linear::size(&r.left)), r.relation == Relation::Equal))
-            .collect();
-        let mut used = vec![false; requirements.len()];
+        let mut used: BTreeSet<usize> = BTreeSet::new();
         let mut seen: BTreeSet<Variable> = BTreeSet::new();
         while let Some(variable) = pending.pop() {
             if !seen.insert(variable.clone()) {
@@ -180,13 +235,10 @@ impl Checker<'_> {
             }
             let (rows, choices) = (known.rows.len(), known.choices.len());
             self.facts(&variable, &mut known);
-            for (k, (row, equal)) in requirements.iter().enumerate() {
-                if !used[k] && row.terms.iter().any(|(v, _)| *v == variable) {
-                    used[k] = true;
-                    known.rows.push(row.clone());
-                    if *equal {
-                        known.rows.push(Linear::constant(0).minus(row));
-                    }
+            for (k, row) in self.requirements.of(&variable) {
+                let holds = row.unless_empty.iter().all(|s| extents.contains(s));
+                if used.len() < MAX_REQUIREMENTS && holds && used.insert(k) {
+                    known.rows.push(row.form.clone());
                 }
             }
             pending.extend(of(&known.rows[rows..]));

@@ -227,7 +227,9 @@ impl<'a> Checker<'a> {
                 self.bind(name, value);
             }
             Target::Indexed { name, binders } => {
+                self.making = Some(&name.text);
                 let value = self.indexed(binders, statement.value, name.span);
+                self.making = None;
                 self.bind(name, value);
             }
             Target::Tuple(names) => {
@@ -292,7 +294,11 @@ impl<'a> Checker<'a> {
                 let error = Diagnostic::new(codes::RESULT_MISMATCH, span, message).here(format!("this is {shown}"));
                 let error = error.label(ty.span, "declared here");
                 let convertible = ty.shape.len() == found.shape.len();
-                self.error(if convertible { error.help(format!("convert it: `{dtype}(...)`")) } else { error });
+                let convert = if convertible { format!("convert it, `{dtype}(...)`, or ") } else { String::new() };
+                let error = error.help(format!("{convert}declare what it is"));
+                // In a function that is called, the sizes have the caller's names.
+                let own = self.calls.len() == 1;
+                self.error(if own { error.suggest(ty.span, shown.trim_matches('`')) } else { error });
                 return None;
             }
             for (axis, (dim, size)) in ty.shape.iter().zip(&found.shape).enumerate() {

@@ -170,7 +170,7 @@ impl Checker<'_> {
 
     fn candidates(&self, index: IndexId, mixed: bool) -> Vec<Candidate> {
         let mut found = vec![];
-        for record in &self.records {
+        for record in self.mentioned[index].iter().map(|k| &self.records[*k]) {
             if record.exempt.contains(&index) || record.of.is_some() {
                 continue;
             }

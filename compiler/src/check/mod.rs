@@ -8,6 +8,7 @@
 //! | `literal` | numbers, named constants and array literals, in the type of their context |
 //! | `lift` | scalar operations over arrays: broadcasting, equal sizes |
 //! | `builtin` | the functions of the language, as a table |
+//! | `foreign` | what other languages call things |
 //! | `index` | index notation: binders, where each index ends |
 //! | `reduce` | reducers, prefixes, contractions |
 //! | `position` | `argmax` and `argmin`: that there is an element, and its number |
@@ -16,6 +17,7 @@
 //! | `facts` | what is known where an access stands |
 //! | `prove` | linear integer inequalities |
 //! | `finish` | what is a contraction, which branches of `if` protect an access |
+//! | `scope` | what names stand for |
 //! | `node` | making nodes of the checked program, with their free indices and affine forms |
 //! | `signature` | a checked function's types as text |
 
@@ -26,6 +28,7 @@ pub mod codes;
 mod expr;
 mod facts;
 mod finish;
+mod foreign;
 mod function;
 mod index;
 mod lift;
@@ -35,13 +38,14 @@ mod position;
 mod prove;
 mod random;
 mod reduce;
+mod scope;
 mod signature;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use cranelift_entity::{PrimaryMap, SecondaryMap};
-use grammar::Diagnostic;
 use grammar::ast::{self, File, Span};
+use grammar::{Diagnostic, MAX_ERRORS};
 use ir::checked::{Checked, ExprId, GuardId, IndexId};
 use ir::nest::{Purpose, Relation, Requirement};
 use ir::{Origin, Size};
@@ -90,8 +94,8 @@ pub fn check_all(file: &File) -> Result<Vec<Checked>, Vec<Diagnostic>> {
             let message = format!("the functions have more than {MAX_EXPRS} operations when their calls are inlined");
             errors.push(Diagnostic::new(codes::TOO_LARGE, function.name.span, message));
         }
-        // What follows would take as long again.
-        if errors.iter().any(|e| e.code == codes::TOO_LARGE) {
+        // What follows would take as long again, or is more than anybody reads.
+        if errors.len() >= MAX_ERRORS || errors.iter().any(|e| e.code == codes::TOO_LARGE) {
             break;
         }
     }
@@ -171,7 +175,7 @@ struct Checker<'a> {
     out: Checked,
     meta: PrimaryMap<ExprId, Meta>,
     /// Names in scope, the innermost last; those of callers are put away in `function`.
-    scope: Vec<(String, Binding)>,
+    scope: scope::Scope,
     /// The functions being inlined, each with its call.
     calls: Vec<(usize, Option<Span>)>,
     guard: GuardId,
@@ -182,7 +186,11 @@ struct Checker<'a> {
     unsolved: BTreeSet<IndexId>,
     /// Indices whose error is reported already.
     poisoned: BTreeSet<IndexId>,
+    /// What the call is required to meet so far, for proofs.
+    requirements: facts::Requirements,
     records: Vec<bounds::Record>,
+    /// Which of the records may say where an index ends.
+    mentioned: SecondaryMap<IndexId, Vec<usize>>,
     /// `&&` and `||` as `if`s, each with the branch of its right side: see `expr::short_circuit`.
     short_circuits: Vec<(ExprId, GuardId)>,
     /// Places of greatest and least elements, with their checks.
@@ -191,6 +199,8 @@ struct Checker<'a> {
     wanted: Vec<position::Wanted>,
     /// Reductions that are contractions if all their extents turn out rectangular.
     contractions: Vec<ExprId>,
+    /// The array that index notation is making.
+    making: Option<&'a str>,
     errors: Vec<Diagnostic>,
 }
 
@@ -203,7 +213,8 @@ impl<'a> Checker<'a> {
             functions,
             out,
             meta: PrimaryMap::new(),
-            scope: vec![],
+            scope: scope::Scope::default(),
+            requirements: facts::Requirements::default(),
             calls: vec![],
             guard: Checked::TOP,
             branches: SecondaryMap::new(),
@@ -211,16 +222,26 @@ impl<'a> Checker<'a> {
             unsolved: BTreeSet::new(),
             poisoned: BTreeSet::new(),
             records: vec![],
+            mentioned: SecondaryMap::new(),
             short_circuits: vec![],
             positions: vec![],
             wanted: vec![],
             contractions: vec![],
+            making: None,
             errors: vec![],
         }
     }
 
+    /// Whether there are as many errors as anybody reads.
+    fn full(&self) -> bool {
+        self.errors.len() >= MAX_ERRORS
+    }
+
     /// Reports an error, with the calls that led to it.
     fn error(&mut self, mut error: Diagnostic) {
+        if self.full() {
+            return;
+        }
         for (function, call) in self.calls.iter().rev().take(3) {
             if let Some(call) = call {
                 let name = &self.file.functions[*function].name.text;
@@ -233,7 +254,7 @@ impl<'a> Checker<'a> {
     }
 
     fn lookup(&self, name: &str) -> Option<&Binding> {
-        self.scope.iter().rev().find(|(n, _)| n == name).map(|(_, b)| b)
+        self.scope.get(name)
     }
 
     fn ast(&self, id: ast::ExprId) -> &'a ast::Expr {
@@ -257,13 +278,7 @@ impl<'a> Checker<'a> {
 
     /// Notes a condition on sizes, unless it is there already or holds by itself.
     fn require(&mut self, requirement: Requirement) {
-        let same = |r: &Requirement| {
-            let swapped = r.left == requirement.right && r.right == requirement.left;
-            (r.left == requirement.left && r.right == requirement.right || swapped && r.relation == Relation::Equal)
-                && r.relation == requirement.relation
-                && r.unless_empty == requirement.unless_empty
-        };
-        if !self.out.requires.iter().any(same) {
+        if self.requirements.insert(&requirement) {
             self.out.requires.push(requirement);
         }
     }

@@ -4,7 +4,7 @@
 //! Indices, products of sizes and opaque integer expressions are its variables. It answers only "proved" or
 //! "not proved": giving up is always sound.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use ir::Size;
 use ir::checked::{ExprId, IndexId};
@@ -122,43 +122,66 @@ fn gcd(a: i128, b: i128) -> i128 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
+/// Rows that are not negative, by their terms. Of rows that differ by a constant only the strongest is kept.
+#[derive(Default)]
+struct Rows {
+    rows: BTreeMap<Vec<(Variable, i128)>, i128>,
+    /// Whether one of them says that a negative number is not negative.
+    contradiction: bool,
+}
+
+impl Rows {
+    fn insert(&mut self, row: Linear) {
+        let Linear { terms, constant } = row.tightened();
+        if terms.is_empty() {
+            self.contradiction |= constant < 0;
+        } else {
+            let known = self.rows.entry(terms).or_insert(constant);
+            *known = constant.min(*known);
+        }
+    }
+
+    /// The variable whose elimination makes the fewest new rows.
+    fn cheapest(&self) -> Option<Variable> {
+        let mut signs: BTreeMap<&Variable, (usize, usize)> = BTreeMap::new();
+        for (variable, coefficient) in self.rows.keys().flatten() {
+            let (up, down) = signs.entry(variable).or_default();
+            *(if *coefficient > 0 { up } else { down }) += 1;
+        }
+        let cost = |(up, down): (usize, usize)| (up * down).saturating_sub(up + down);
+        signs.into_iter().min_by_key(|(_, counts)| cost(*counts)).map(|(variable, _)| variable.clone())
+    }
+}
+
 /// Whether `goal >= 0` follows from `facts`, each of which says `fact >= 0`.
 pub fn follows(facts: &[Linear], goal: &Linear) -> bool {
     // Over the integers, the opposite of goal >= 0 is -goal - 1 >= 0: search for a contradiction.
-    let mut rows: BTreeSet<Linear> = facts.iter().cloned().map(Linear::tightened).collect();
-    rows.insert(Linear::constant(-1).minus(goal).tightened());
-    loop {
-        if rows.iter().any(|r| r.terms.is_empty() && r.constant < 0) {
-            return true;
+    let mut rows = Rows::default();
+    facts.iter().cloned().for_each(|fact| rows.insert(fact));
+    rows.insert(Linear::constant(-1).minus(goal));
+    while !rows.contradiction {
+        let Some(variable) = rows.cheapest() else { return false };
+        let (mut ups, mut downs, mut next) = (vec![], vec![], Rows::default());
+        for (terms, constant) in rows.rows {
+            let row = Linear { terms, constant };
+            match row.coefficient(&variable) {
+                0 => drop(next.rows.insert(row.terms, row.constant)),
+                a @ 1.. => ups.push((a, row)),
+                b => downs.push((-b, row)),
+            }
         }
-        rows.retain(|r| !r.terms.is_empty());
-        let variables: BTreeSet<&Variable> = rows.iter().flat_map(|r| r.terms.iter().map(|(v, _)| v)).collect();
-        // The cheapest variable first: fewest new rows.
-        let cost = |v: &Variable| {
-            let signs = rows.iter().map(|r| r.coefficient(v).signum());
-            let (up, down) = signs.fold((0usize, 0usize), |(u, d), s| (u + usize::from(s > 0), d + usize::from(s < 0)));
-            (up * down).saturating_sub(up + down)
-        };
-        let Some(variable) = variables.into_iter().min_by_key(|v| cost(v)).cloned() else { return false };
-        let (with, mut next): (Vec<Linear>, BTreeSet<Linear>) = {
-            let (with, without): (Vec<_>, Vec<_>) = rows.into_iter().partition(|r| r.coefficient(&variable) != 0);
-            (with, without.into_iter().collect())
-        };
-        for up in with.iter().filter(|r| r.coefficient(&variable) > 0) {
-            for down in with.iter().filter(|r| r.coefficient(&variable) < 0) {
-                let (a, b) = (up.coefficient(&variable), -down.coefficient(&variable));
-                let row = Linear::default().plus(b, up).plus(a, down).tightened();
-                if row.too_large() {
+        for (a, up) in &ups {
+            for (b, down) in &downs {
+                let row = Linear::default().plus(*b, up).plus(*a, down);
+                if row.too_large() || next.rows.len() > MAX_ROWS {
                     return false;
                 }
                 next.insert(row);
             }
         }
-        if next.len() > MAX_ROWS {
-            return false;
-        }
         rows = next;
     }
+    true
 }
 
 #[cfg(test)]
