@@ -95,9 +95,6 @@ pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure
     if saved.iter().any(|(place, _)| place.path().is_none()) {
         return Ok(()); // anything else on standard output would be taken for a part of the array
     }
-    if arguments.format == Format::Json {
-        writeln!(stdout, "{}", json::times(times, call))?;
-    }
     for ((slot, result), place) in signature.results.iter().zip(&results).zip(&places) {
         match (arguments.format, place) {
             (Format::Json, place) => {
@@ -114,6 +111,9 @@ pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure
                 }
             }
         }
+    }
+    if arguments.format == Format::Json {
+        writeln!(stdout, "{}", json::times(times, call))?;
     }
     Ok(())
 }

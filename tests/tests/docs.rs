@@ -10,7 +10,7 @@ use fuseloop::errors;
 use tests::page::blocks;
 
 /// Codes whose page has no example: nothing that a user writes should give them.
-const NO_EXAMPLE: &[u16] = &[100, 299];
+const NO_EXAMPLE: &[u16] = &[299];
 
 /// Codes whose example is a session with files, which `cli/tests/sessions.rs` plays.
 const SESSIONS: Range<u16> = 300..400;

@@ -342,6 +342,12 @@ impl Checker<'_> {
                     return None;
                 }
                 shape.push(Size::constant(1));
+            } else if self.plain_size(*dim).is_some_and(|size| size.as_constant() == Some(-1)) {
+                let span = self.ast(*dim).span;
+                let message = "a size cannot be negative: this is -1";
+                let help = "`_` is the size to be worked out";
+                self.error(Diagnostic::new(codes::NEGATIVE_SIZE, span, message).help(help).suggest(span, "_"));
+                return None;
             } else {
                 shape.push(self.size_argument(*dim)?);
             }
@@ -457,11 +463,7 @@ impl Checker<'_> {
         match size.as_constant() {
             Some(n) if n < 0 => {
                 let message = format!("{what} cannot be negative: this is {n}");
-                let error = Diagnostic::new(codes::NEGATIVE_SIZE, span, message);
-                self.error(match n {
-                    -1 => error.help("in a `reshape`, `_` is a size to be worked out").suggest(span, "_"),
-                    _ => error,
-                });
+                self.error(Diagnostic::new(codes::NEGATIVE_SIZE, span, message));
                 None
             }
             Some(_) => Some(()),
