@@ -141,18 +141,11 @@ impl Errors {
         self.diagnostics.iter().take(grammar::MAX_ERRORS).map(Report::from)
     }
 
-    /// How many errors there are beyond those of [`Errors::reports`].
-    pub fn more(&self) -> usize {
-        self.diagnostics.len().saturating_sub(grammar::MAX_ERRORS)
-    }
-
     /// The errors drawn over the source, a blank line between them.
     pub fn render(&self, style: Style) -> String {
         let mut drawn: Vec<String> = self.reports().map(|report| draw(&self.source, &report, style)).collect();
-        match self.more() {
-            0 => {}
-            1 => drawn.push("and 1 more error".to_owned()),
-            more => drawn.push(format!("and {more} more errors")),
+        if drawn.len() == grammar::MAX_ERRORS {
+            drawn.push(format!("only the first {} errors are shown", grammar::MAX_ERRORS));
         }
         drawn.join("\n\n")
     }

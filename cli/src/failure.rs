@@ -105,7 +105,11 @@ impl Failure {
             Failure::Value(e) => writeln!(stderr, "{}", draw(&Source::from(""), &e.report(), style)),
             Failure::File(e) => writeln!(stderr, "{}", draw(&Source::from(""), &e.report(), style)),
             Failure::Run(e) => writeln!(stderr, "{}", e.render(style)),
-            Failure::Clap(e) => e.print(),
+            Failure::Clap(e) => match e.to_string() {
+                // Clap quotes the command line as it is.
+                text if visible(&text) != text => write!(stderr, "{}", visible(&text)),
+                _ => e.print(),
+            },
             Failure::Several(all) => all.iter().try_for_each(|failure| failure.write_text(style)),
             Failure::BrokenPipe => Ok(()),
         }

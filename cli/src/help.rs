@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use clap::CommandFactory;
+use clap::Parser;
 use fuseloop::errors;
 
 use crate::failure::Failure;
@@ -16,11 +16,10 @@ pub struct Arguments {
     topic: Option<String>,
 }
 
-/// Runs the command.
-pub fn run<C: CommandFactory>(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure> {
-    let mut command = C::command();
+/// Runs the command. `C` is the whole command line.
+pub fn run<C: Parser>(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure> {
     match arguments.topic.as_deref() {
-        None => write!(stdout, "{}", command.render_long_help())?,
+        None => describe::<C>(&["fuseloop", "--help"])?,
         Some("errors") => {
             for entry in errors::all() {
                 writeln!(stdout, "{}  {}", entry.code, entry.title)?;
@@ -29,17 +28,17 @@ pub fn run<C: CommandFactory>(arguments: &Arguments, stdout: &mut impl Write) ->
         Some(topic) if errors::is_code(topic) => {
             write!(stdout, "{}", errors::find(topic).map_err(Failure::usage)?.page)?;
         }
+        Some(topic) if C::command().find_subcommand(topic).is_some() => describe::<C>(&["fuseloop", topic, "--help"])?,
         Some(topic) => {
-            command.build();
-            match command.find_subcommand_mut(topic) {
-                Some(command) => write!(stdout, "{}", command.render_long_help())?,
-                None => {
-                    let message =
-                        format!("there is no command and no error `{topic}`: `fuseloop help` lists the commands");
-                    return Err(Failure::Usage(format!("{message}, `fuseloop help errors` the errors")));
-                }
-            }
+            let message = format!("there is no command and no error `{topic}`: `fuseloop help` lists the commands");
+            return Err(Failure::Usage(format!("{message}, `fuseloop help errors` the errors")));
         }
     }
+    Ok(())
+}
+
+/// What clap says of a command: to it that is the end of parsing.
+fn describe<C: Parser>(line: &[&str]) -> Result<(), Failure> {
+    C::try_parse_from(line)?;
     Ok(())
 }

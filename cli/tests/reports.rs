@@ -32,14 +32,14 @@ fn session(folder: &Path, line: &str) -> String {
 #[test]
 fn help_explains_errors_and_commands() {
     let folder = folder(&[]);
-    let session = |line| session(folder.path(), line);
+    let session = |line: &str| session(folder.path(), line);
     for text in ["E0115", "e0115", "e115", "115"] {
         assert!(session(&format!("help {text}")).contains("\n# E0115: sizes that can never be equal\n"), "{text}");
     }
     let list = session("help errors");
     assert!(list.lines().count() > 60 && list.contains("\nE0101  unknown name\n"), "{list}");
     assert!(session("help run").contains("Usage: fuseloop run"));
-    assert_eq!(session("help").replace("help\n", "--help\n"), session("--help"));
+    assert_eq!(session("help").split_once('\n').unwrap().1, session("--help").split_once('\n').unwrap().1);
     insta::assert_snapshot!(
         [session("help E0114x"), session("help 116000"), session("help 8"), session("help rum")].concat()
     );
@@ -93,7 +93,7 @@ fn json_keeps_its_fields() {
     }
     // How long it took is another number each time.
     let times = |line: &str| line.starts_with(r#"{"type":"times","#);
-    let stages = |line: &str| line.split(['{', ',', ':']).step_by(2).map(str::to_owned).collect::<Vec<_>>().join(" ");
+    let stages = |line: &str| line.split(',').filter_map(|f| f.split(':').next()).collect::<Vec<_>>().join(", ");
     let text: Vec<String> = text.lines().map(|l| if times(l) { stages(l) } else { l.to_owned() }).collect();
     insta::assert_snapshot!(text.join("\n"));
 }

@@ -36,17 +36,8 @@ impl Errors {
 
     /// All of them, in the order of the source.
     pub(crate) fn finish(mut self) -> Result<(), Vec<Diagnostic>> {
-        if self.full() {
-            self.push_note(format!("only the first {MAX_ERRORS} errors are shown"));
-        }
         self.diagnostics.sort_by_key(|diagnostic| diagnostic.labels[0].span);
         if self.diagnostics.is_empty() { Ok(()) } else { Err(self.diagnostics) }
-    }
-
-    fn push_note(&mut self, note: String) {
-        if let Some(last) = self.diagnostics.iter_mut().max_by_key(|diagnostic| diagnostic.labels[0].span) {
-            last.notes.push(note);
-        }
     }
 }
 

@@ -415,7 +415,8 @@ impl<'a> Checker<'a> {
                 let message = format!("`{name}` is declared `{dtype}`, the argument is `{found}`");
                 let error =
                     Diagnostic::new(codes::DTYPE_MISMATCH, *span, message).label(param.ty.span, "declared here");
-                self.error(error.help(format!("convert it: `{dtype}(...)`")));
+                let error = error.help(format!("convert it: `{dtype}(...)`"));
+                self.error(error.wrap(*span, format!("{dtype}("), ")"));
                 return None;
             }
             let (rank, declared) = (self.ty(*argument).shape.len(), param.ty.shape.len());

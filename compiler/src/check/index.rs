@@ -28,6 +28,7 @@ impl Checker<'_> {
         let indices = self.open(binders, false)?;
         let body = self.expr(value, None);
         self.scope.truncate(depth);
+        self.excuse(&indices, body);
         self.close(&indices, false);
         let body = body?;
         if indices.iter().any(|i| self.poisoned.contains(i)) {
@@ -103,6 +104,15 @@ impl Checker<'_> {
                     value = self.binary(ir::BinaryOp::Add, value, one, span)?;
                 }
                 Some(Extent::Dynamic(value))
+            }
+        }
+    }
+
+    /// Of a body with errors nobody can say where its indices end: that is no error of its own.
+    pub(super) fn excuse(&mut self, indices: &[IndexId], body: Option<ExprId>) {
+        for index in indices {
+            if body.is_none() && self.unsolved.remove(index) {
+                self.poisoned.insert(*index);
             }
         }
     }

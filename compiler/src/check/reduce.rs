@@ -62,6 +62,7 @@ impl Checker<'_> {
         let indices = self.open(binders, true)?;
         let body = self.expr(body, want);
         self.scope.truncate(depth);
+        self.excuse(&indices, body);
         self.close(&indices, true);
         let body = body?;
         let sound = !indices.iter().any(|i| self.poisoned.contains(i));

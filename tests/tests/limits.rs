@@ -1,0 +1,100 @@
+//! The limits that the language reference states: each is there, what is just within it passes, and programs that double at
+//! each level stop at it. (What gives the errors themselves stands on their pages, which `docs` runs.)
+
+use std::fmt::Write;
+
+use fuseloop::{Options, Program, RunErrorKind};
+
+fn first_code(source: &str) -> Option<String> {
+    Program::parse(source).err().map(|errors| errors.diagnostics()[0].code.to_string())
+}
+
+#[test]
+fn the_reference_states_the_limits_that_there_are() {
+    let page = include_str!("../../docs/language.md");
+    let (_, limits) = page.split_once("## Limits").expect("the page has its limits");
+    let thousands = |n: usize| {
+        let digits = n.to_string();
+        let groups: Vec<&str> = digits.as_bytes().rchunks(3).rev().map(|g| std::str::from_utf8(g).unwrap()).collect();
+        groups.join(",")
+    };
+    for (what, limit) in [
+        ("a source", format!("{} MiB", grammar::MAX_SOURCE >> 20)),
+        ("the depth of an expression", thousands(grammar::MAX_DEPTH as usize)),
+        ("operations of a function", thousands(compiler::check::MAX_EXPRS)),
+        ("axes of an array", thousands(compiler::check::MAX_RANK)),
+        ("statements of a compiled function", thousands(compiler::lower::MAX_STATEMENTS)),
+        ("reductions, and `if`s", thousands(ir::verify::MAX_DEPTH)),
+        ("errors of a source", thousands(grammar::MAX_ERRORS)),
+    ] {
+        let row = limits.lines().find(|line| line.starts_with(&format!("| {what}")));
+        assert!(row.is_some_and(|row| row.contains(&format!("| {limit} |"))), "{what}: {limit}, {row:?}");
+    }
+}
+
+#[test]
+fn what_is_within_a_limit_passes() {
+    let axes = |n: usize| (0..n).map(|k| format!("n{k}")).collect::<Vec<_>>().join(", ");
+    assert_eq!(first_code(&format!("fn f(x: f32[{}]) = x * 2", axes(16))), None);
+    assert_eq!(first_code(&format!("fn f(x: f32[{}]) = x * 2", axes(17))).as_deref(), Some("E0134"));
+    let params: Vec<String> = (0..300).map(|k| format!("x{k}: f32[n{k}]")).collect();
+    let results: Vec<String> = (0..300).map(|k| format!("x{k} + 1")).collect();
+    assert_eq!(first_code(&format!("fn f({}) = ({})", params.join(", "), results.join(", "))), None);
+    let functions: String = (0..3000).map(|k| format!("fn g{k}(x: f32[n]) = x + {k}\n")).collect();
+    assert_eq!(first_code(&functions), None);
+    assert_eq!(first_code(&format!("fn f() = [{}1]", "1, ".repeat(50_000))), None);
+}
+
+#[test]
+fn calls_that_double_stop_at_the_limit() {
+    for shape in ["", "[n]"] {
+        let mut source = format!("fn g0(x: f32{shape}) = x + 1\n");
+        for k in 1..=40 {
+            writeln!(source, "fn g{k}(x: f32{shape}) = g{0}(x) * g{0}(x + 1)", k - 1).unwrap();
+        }
+        assert_eq!(first_code(&source).as_deref(), Some("E0133"));
+    }
+}
+
+/// Programs whose proofs once took time that grew with the square, the cube or the power of their length: 20 times as
+/// large as these they are in the example `large`, which measures.
+#[test]
+fn long_programs_are_no_hard_proofs() {
+    let lets = |value: &dyn Fn(usize) -> String| {
+        let mut source = "fn f(x: f32[n]) {\n    let y0 = x\n".to_owned();
+        (0..1000).for_each(|k| writeln!(source, "    let y{}[i] = {}", k + 1, value(k)).unwrap());
+        source + "    y1000\n}\n"
+    };
+    assert_eq!(first_code(&lets(&|k| format!("y{k}[i] + x[i]"))), None);
+    assert_eq!(first_code(&lets(&|k| format!("x[i + {k}] + x[i]"))), None);
+    let conditions: Vec<String> = (0..300).map(|k| format!("i + {k} * j <= n + {k} * m")).collect();
+    let guarded = format!("if {} then x[i - 1] else 0", conditions.join(" && "));
+    let source = format!("fn f(x: f32[n], z: f32[m]) {{\n    let y[i < n, j < m] = {guarded}\n    y\n}}\n");
+    assert_eq!(first_code(&source).as_deref(), Some("E0124"));
+}
+
+#[test]
+fn so_many_errors_are_shown_and_no_more() {
+    for line in ["fn f{}(x: f32[n]) = x * z{}\n", "fn f{}(x: f32[n]) = x $ 2\n"] {
+        let source: String = (0..1000).map(|k| line.replace("{}", &format!("_{k}"))).collect();
+        let errors = Program::parse(source.as_str()).unwrap_err();
+        assert_eq!(errors.reports().count(), 100);
+        let drawn = errors.to_string();
+        assert!(
+            drawn.matches("error[E").count() == 100 && drawn.contains("only the first 100 errors"),
+            "{}",
+            drawn.len()
+        );
+    }
+}
+
+#[test]
+fn memory_is_counted_before_it_is_allocated() {
+    let program = Program::parse("fn f(n: i64) { let y[i < n, j < n] = i * j\n (sum(y), y) }").unwrap();
+    let options = Options { max_memory: Some(1 << 20), ..Options::default() };
+    let kernel = program.main().unwrap().compile(&options).unwrap();
+    // 8 EiB: whoever allocates first does not come back with this error.
+    let n = fuseloop::Array::scalar(fuseloop::Scalar::I64(1 << 30));
+    let error = kernel.call(&[n.as_ref()]).unwrap_err();
+    assert!(matches!(error.kind(), RunErrorKind::Memory { needed, .. } if *needed >= 1 << 63), "{error}");
+}
