@@ -61,5 +61,5 @@ fn the_list_of_errors_is_up_to_date() {
         std::fs::write(&path, errors::index()).expect("the list can be written");
     }
     let list = std::fs::read_to_string(path).unwrap_or_default();
-    assert_eq!(list, errors::index(), "`UPDATE_DOCS=1 cargo test -p tests --test docs` rewrites it");
+    assert!(list == errors::index(), "`UPDATE_DOCS=1 cargo test -p tests --test docs` rewrites it");
 }
