@@ -94,7 +94,7 @@ pub fn draw(source: &Source, report: &Report, style: Style) -> String {
     }
     group = group.elements(report.notes.iter().map(|note| Level::NOTE.message(visible(note))));
     let mut groups = vec![];
-    if report.suggestion.is_empty() {
+    if report.suggestion.is_empty() || !report.suggestion.iter().all(|edit| is_short(&text, edit)) {
         groups.push(group.elements(report.help.iter().map(|help| Level::HELP.message(visible(help)))));
     } else {
         let title = report.help.as_deref().map_or_else(|| "write instead".into(), visible);
@@ -107,6 +107,15 @@ pub fn draw(source: &Source, report: &Report, style: Style) -> String {
         Style::Colored => Renderer::styled(),
     };
     renderer.render(&groups)
+}
+
+/// Whether an edit can be shown with the lines that it changes.
+fn is_short(text: &str, (span, replacement): &(Range<usize>, String)) -> bool {
+    const LONGEST: usize = 500;
+    let Range { start, end } = clamp(text, span);
+    let first = text[..start].rfind('\n').map_or(0, |newline| newline + 1);
+    let last = text[end..].find('\n').map_or(text.len(), |newline| end + newline);
+    last - first + replacement.len() <= LONGEST
 }
 
 /// The span within the text, at character boundaries.
