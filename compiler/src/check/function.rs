@@ -39,7 +39,11 @@ impl<'a> Checker<'a> {
     }
 
     fn decorators(&mut self, function: &ast::Function) {
-        for decorator in &function.decorators {
+        for (k, decorator) in function.decorators.iter().enumerate() {
+            if function.decorators[..k].iter().any(|d| d.name.text == decorator.name.text) {
+                let message = format!("`@{}` is given twice", decorator.name.text);
+                self.error(Diagnostic::new(codes::DECORATOR, decorator.span, message));
+            }
             let args: Vec<_> = decorator.args.iter().map(|a| &self.ast(*a).kind).collect();
             match (decorator.name.text.as_str(), args.as_slice()) {
                 ("kernels", [ExprKind::Int(n)]) if *n > 0 => self.out.max_kernels = Some(*n),

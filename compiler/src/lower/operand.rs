@@ -12,9 +12,9 @@ use super::{Known, LowerError, Lowering};
 /// chain of scalar operations that are all used by kernels would make their number quadratic.
 const MAX_INLINE: usize = 64;
 
-/// The weight of what reads an element in passing: an element of a storage type, widened to be computed with. Whatever
+/// From this weight on, an operand reads an element in passing: one of a storage type, widened to be computed with. Whatever
 /// uses it still gets a kernel.
-const IN_PASSING: usize = usize::MAX;
+const IN_PASSING: usize = MAX_INLINE + 1;
 
 /// A scalar that can stand apart, at any setting of its free indices.
 #[derive(Clone, Debug)]
@@ -90,19 +90,20 @@ impl Known<'_> {
         Some(Element { buffer: element.buffer, view: element.view.clone(), at })
     }
 
-    /// Whether an expression is an element of a storage type, widened: reading that is part of the operation.
-    fn widens(&self, expr: &Expr) -> bool {
-        let widened = |operand| matches!(operand, Some(&Operand::Inline { weight: IN_PASSING, .. }));
+    /// The weight of an element of a storage type, widened: reading that is part of the operation. Moves of such elements
+    /// are followed where they are read, so only so many may follow one another.
+    fn widening(&self, expr: &Expr) -> Option<usize> {
         match &expr.kind {
             Kind::Cast(a) => {
                 let from = self.checked.exprs[*a].ty.dtype;
                 let wider = from.is_storage() && from.compute() == expr.ty.dtype;
-                wider && matches!(self.operands[*a], Some(Operand::Element(_)))
+                (wider && matches!(self.operands[*a], Some(Operand::Element(_)))).then_some(IN_PASSING)
             }
-            Kind::Access { array, at } => {
-                widened(self.lambdas[*array].as_ref().map(|l| &l.operand)) && at.iter().all(|s| unchecked(s).is_some())
+            Kind::Access { array, at } if at.iter().all(|s| unchecked(s).is_some()) => {
+                let Operand::Inline { weight, .. } = self.lambdas[*array].as_ref()?.operand else { return None };
+                (IN_PASSING..IN_PASSING + MAX_INLINE).contains(&weight).then_some(weight + 1)
             }
-            _ => false,
+            _ => None,
         }
     }
 
@@ -136,10 +137,8 @@ impl Lowering<'_> {
         {
             return Ok(Operand::Element(element));
         }
-        if self.known.widens(&self.known.checked.exprs[id]) {
-            return Ok(Operand::Inline { expr: id, weight: IN_PASSING });
-        }
-        if let Some(weight) = self.known.weight(id) {
+        let widening = self.known.widening(&self.known.checked.exprs[id]);
+        if let Some(weight) = widening.or_else(|| self.known.weight(id)) {
             return Ok(Operand::Inline { expr: id, weight });
         }
         let free = self.known.facts.free(id).clone();

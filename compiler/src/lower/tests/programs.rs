@@ -192,3 +192,17 @@ fn mentioned(x: f32[n], y: f32[m]) {
     z
 }"
 );
+lowers!(
+    widened,
+    "
+fn widened(x: f16[n], y: bf16[n, m]) = (transpose(f32(x) + y[:, 0]), sum(y), y @ x[:m] + 1)"
+);
+lowers!(
+    places,
+    "
+fn places(x: f32[n, m]) {
+    let y[i] = argmax(x[i])
+    let z[i] = argmax[k <= i](x[0, k])
+    (y, z)
+}"
+);
