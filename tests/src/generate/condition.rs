@@ -5,11 +5,16 @@ use ir::Dtype;
 use super::dim::Dim;
 use super::expr::Writer;
 use super::piece::{Level, Names, Piece};
-use super::scope::Index;
+use super::scope::{Index, Value};
 
 impl Writer<'_> {
     /// `if i > 0 then x[i - 1] else e`
     pub fn guarded_access(&mut self, ty: Dtype, fuel: usize) -> Piece {
+        if self.choices.chance(25)
+            && let Some(piece) = self.guarded_gather(ty)
+        {
+            return piece;
+        }
         let n = self.choices.below(self.scope.indices.len());
         let index = self.scope.indices[n].clone();
         if index.guarded || !index.is_plain() {
@@ -37,6 +42,25 @@ impl Writer<'_> {
         let otherwise = self.operand(ty, &[], fuel.saturating_sub(1));
         self.unguard(guarded);
         if_piece(&condition, &then, &otherwise, ty, &[])
+    }
+
+    /// `if v[i] >= 0 && v[i] < n then x[v[i]] else e`
+    fn guarded_gather(&mut self, ty: Dtype) -> Option<Piece> {
+        let values = self.scope.values.iter().enumerate();
+        let whole = values.clone().filter(|(_, v)| v.ty == Dtype::I64 && v.below.is_none());
+        let whole: Vec<usize> = whole.filter(|(_, v)| self.scope.reaches(&v.shape)).map(|(n, _)| n).collect();
+        let arrays = values.filter(|(_, v)| v.ty == ty && v.shape.len() == 1);
+        let arrays: Vec<Value> = arrays.map(|(_, v)| v.clone()).collect();
+        let (value, array) = (*self.choices.pick(&whole)?, self.choices.pick(&arrays)?.clone());
+        let subscript = self.scope.access(&mut self.choices, value, self.scope.values[value].shape.len())?;
+        self.count("guarded gather");
+        let at = &subscript.text;
+        let condition = format!("{at} >= 0 && {at} < {}", self.scope.number(&array.shape[0]));
+        let condition = Piece { level: Level::And, ..Piece::atom(condition, Dtype::Bool, &[]) }.using(&[&subscript]);
+        let mut then = Piece::atom(format!("{}[{at}]", array.name), ty, &[]).using(&[&subscript]);
+        then.uses.extend(array.uses);
+        let otherwise = self.literal(ty);
+        Some(if_piece(&condition, &then, &otherwise, ty, &[]))
     }
 
     /// Marks the indices of a condition; gives back which were not marked before.

@@ -87,7 +87,7 @@ impl<'a> Writer<'a> {
             (when(number, 8), Form::Arithmetic),
             (when(number, 1), Form::Power),
             (when(number, 1), Form::Negate),
-            (when(number, 5), Form::Function),
+            (when(number, 8), Form::Function),
             (when(number, 1), Form::MinMax),
             (3, Form::If),
             (when(indexed && scalar, 3), Form::Guard),
@@ -267,7 +267,10 @@ impl<'a> Writer<'a> {
         self.count(name);
         let mut operands = vec![self.widened(ty, shape, fuel)];
         while operands.len() < arity {
-            operands.push(self.loose(ty, shape, fuel.saturating_sub(operands.len())));
+            let operand = self.loose(ty, shape, fuel.saturating_sub(operands.len()));
+            // A whole number has no negative power.
+            let power = name == "pow" && operand.literal && !ty.is_float();
+            operands.push(if power { Piece::atom("3", ty, &[]) } else { operand });
         }
         let operands: Vec<&Piece> = operands.iter().collect();
         Piece::call(name, &operands, ty, shape)

@@ -157,8 +157,24 @@ impl Recipe {
             source.push_str("@kernels(100000)\n");
         }
         source.push_str(&function_text("main", &heads, types.as_deref(), &lets, &result));
+        // Functions of the file shadow those of the language.
+        if self.data % 8 == 1 && !source.contains("acosh(") {
+            source = renamed(&source, "f(", "acosh(");
+        }
         Program { source, entry: "main", params, sizes, lengths, work, constructs, data: self.data }
     }
+}
+
+/// The text with a word exchanged for another.
+fn renamed(text: &str, word: &str, by: &str) -> String {
+    let mut pieces = text.split(word);
+    let mut renamed = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let inner = renamed.ends_with(|c: char| c.is_alphanumeric() || c == '_');
+        renamed.push_str(if inner { word } else { by });
+        renamed.push_str(piece);
+    }
+    renamed
 }
 
 fn is_used(helper: &Helper, helpers: &[Helper], lets: &[String], result: &str) -> bool {

@@ -14,6 +14,12 @@ impl Writer<'_> {
     /// `sum[r, s < 3](e)`: over one or two fresh indices, or a triangle below an outer one. The body may be an array.
     pub fn reduce(&mut self, reducer: &'static str, ty: Dtype, shape: &[Dim], fuel: usize) -> Piece {
         let extreme = reducer.starts_with("arg");
+        if self.choices.chance(25)
+            && let Some(index) = self.ragged()
+        {
+            self.scope.indices.push(index);
+            return self.reduce_over(reducer, ty, shape, fuel, 1);
+        }
         let outer: Vec<Index> = self.scope.indices.iter().filter(|i| i.is_plain()).cloned().collect();
         if self.choices.chance(30)
             && let Some(outer) = self.choices.pick(&outer)
@@ -21,12 +27,6 @@ impl Writer<'_> {
             // The extreme element of nothing has no number.
             let inclusive = extreme || !self.choices.chance(40);
             return self.triangle(reducer, ty, shape, fuel, outer, inclusive);
-        }
-        if self.choices.chance(10)
-            && let Some(index) = self.ragged()
-        {
-            self.scope.indices.push(index);
-            return self.reduce_over(reducer, ty, shape, fuel, 1);
         }
         self.count("reducer over indices");
         // Mostly the last axes of something, seldom a window.
