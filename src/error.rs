@@ -447,10 +447,13 @@ impl RunError {
     pub fn report(&self) -> Report {
         let mut report = Report::new(self.code(), self.to_string());
         match &*self.kind {
-            RunErrorKind::Sizes { left, right, names, at, .. } => {
+            RunErrorKind::Sizes { left, right, purpose, names, at, .. } => {
                 report.labels = place(at, "");
                 report.notes.extend([left, right].into_iter().filter_map(|side| side.note(names)));
                 report.notes.extend(names.iter().map(SizeName::to_string));
+                if *purpose == Purpose::Scalar {
+                    report.notes.push("it stands in a condition, which numbers beyond 2^48 could make wrap".to_owned());
+                }
             }
             RunErrorKind::Size { names, .. } => report.notes.extend(names.iter().map(SizeName::to_string)),
             RunErrorKind::Access { axis, bound, at, .. } => {
@@ -501,13 +504,25 @@ impl fmt::Display for RunError {
             RunErrorKind::ArgumentRank { param, declared, found } => {
                 write!(f, "`{param}` is {declared}, the array given has shape {}", shape(found))
             }
-            RunErrorKind::Sizes { left, relation, right, .. } => {
-                // What is too small comes first: the other side is often a number.
-                let (first, must, second) = match relation {
-                    Relation::Equal => (left, "equal", right),
-                    Relation::AtMost => (right, "be at least", left),
-                };
-                write!(f, "{} must {must} {}: {} against {}", first.what, second.what, first.value, second.value)
+            RunErrorKind::Sizes { left, relation, right, purpose, .. } => {
+                let (least, most) = (left.value, right.value);
+                let (left_is, right_is) = (&left.what, &right.what);
+                // What is asked to be at least a number that stands in no source.
+                let bounds_below = left.formula == left.value.to_string();
+                match (relation, purpose) {
+                    (_, Purpose::Declared) => write!(f, "{left_is} is {least}, {right_is} is {most}"),
+                    (Relation::Equal, _) => write!(f, "{left_is} must equal {right_is}: {least} against {most}"),
+                    (_, Purpose::Length) => write!(f, "{right_is} would be {most}"),
+                    (_, Purpose::Elements) => write!(f, "{right_is} is {most}: there must be one"),
+                    (_, Purpose::Scalar) if bounds_below => write!(f, "{right_is} is {most}, less than {least}"),
+                    (_, Purpose::Scalar) => write!(f, "{left_is} is {least}, more than {most}"),
+                    (_, Purpose::Access | Purpose::Slice) if bounds_below && least == 0 => {
+                        write!(f, "{right_is} is {most}, below 0")
+                    }
+                    (_, Purpose::Access) => write!(f, "{right_is} has length {most}, this access needs {least}"),
+                    (_, Purpose::Slice) => write!(f, "{left_is} is {least}, beyond {right_is}: {most}"),
+                    (_, Purpose::Lengths) => write!(f, "{right_is} must be at least {left_is}: {most} against {least}"),
+                }
             }
             RunErrorKind::Size { what, formula, value, .. } => match value {
                 Ok(value) => write!(f, "{what} would have the length `{formula}` = {value}"),

@@ -264,7 +264,7 @@ fn explains_calls_that_fail() {
     s.says(
         1,
         "run a.fl --fn pair x=ones:2 y=ones:3",
-        &["axis 0 of `y` must equal its declared size: 3 against 2", "a.fl:2:27", "n = 2, from axis 0 of x"],
+        &["axis 0 of `y` is 3, its declared size is 2", "a.fl:2:27", "n = 2, from axis 0 of x"],
     );
     for device in ["cpu", "interp"] {
         let line = format!("run a.fl --fn pick x=ones:2 at=arange:4 --device {device}");

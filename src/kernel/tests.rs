@@ -73,7 +73,7 @@ fn says_what_does_not_fit() {
         assert_eq!(error(&[x.as_ref(), x.as_ref()]), "`y` is f32[n, 3], the array given has shape [2]");
         let wide = Array::zeros(Dtype::F32, &[2, 4]).unwrap();
         let found = k.call(&[x.as_ref(), wide.as_ref()]).unwrap_err();
-        assert_eq!(found.to_string(), "axis 1 of `y` must equal its declared size: 4 against 3");
+        assert_eq!(found.to_string(), "axis 1 of `y` is 4, its declared size is 3");
         assert!(!found.render(Style::Plain).contains("note"), "{}", found.render(Style::Plain));
         let long = Array::zeros(Dtype::F32, &[5, 3]).unwrap();
         let found = k.call(&[x.as_ref(), long.as_ref()]).unwrap_err();

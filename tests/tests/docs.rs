@@ -6,7 +6,8 @@
 use std::ops::Range;
 use std::path::Path;
 
-use fuseloop::errors;
+use fuseloop::render::draw;
+use fuseloop::{Source, Style, errors};
 use tests::page::blocks;
 
 /// Codes whose page has no example: nothing that a user writes should give them.
@@ -52,6 +53,20 @@ fn every_error_has_a_page_whose_examples_give_it() {
     faults.extend(stray.map(|page| format!("docs/errors/E{page:04}.md is the page of no error")));
     assert!(numbers.len() >= 60, "there are {} errors", numbers.len());
     assert_no_faults(&faults);
+}
+
+/// The first example of each page, drawn: program, message and suggestion.
+#[test]
+fn what_each_error_says() {
+    let mut all = String::new();
+    for entry in errors::all() {
+        let Some(block) = blocks(entry.page).into_iter().find(|block| block.error.is_some()) else { continue };
+        let (source, report) = block.outcome();
+        let report = report.expect("the example has its error");
+        all += &draw(&Source::from(source.as_str()), &report, Style::Plain);
+        all += "\n\n";
+    }
+    insta::assert_snapshot!(all);
 }
 
 #[test]
