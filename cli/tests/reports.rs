@@ -106,7 +106,7 @@ fn nothing_hidden_in_text_reaches_the_terminal() {
         format!("fn f(x: f32[n]) = x {HOSTILE} + 1\n"),
         format!("fn f{HOSTILE}(x: f32[n]) = \"{HOSTILE}\"\n"),
         format!("fn f(x: f{HOSTILE}32[n]) = x ** 2 // {HOSTILE}\n"),
-        format!("{HOSTILE}"),
+        HOSTILE.to_string(),
     ];
     for source in &sources {
         let folder = folder(&[(&name, source)]);

@@ -11,7 +11,7 @@ use ir::{BinaryOp, CompareOp, Dtype, Scalar, Size, SymbolId, UnaryOp};
 
 use super::Checker;
 use super::node::keeps_value;
-use super::prove::{Linear, Variable, follows};
+use super::prove::{Linear, Terms, Variable, follows};
 
 /// What is known: rows that are not negative, and choices of which one holds.
 #[derive(Default)]
@@ -36,7 +36,7 @@ pub(super) struct Requirements {
     seen: BTreeSet<(bool, Size, Size, Vec<Size>)>,
     rows: Vec<Row>,
     /// Row by terms and when it is void.
-    strongest: BTreeMap<(Vec<(Variable, i128)>, Vec<Size>), usize>,
+    strongest: BTreeMap<(Terms, Vec<Size>), usize>,
     /// Rows by each variable in them.
     mentions: BTreeMap<Variable, Vec<usize>>,
 }

@@ -21,11 +21,14 @@ pub enum Variable {
     Opaque(ExprId),
 }
 
+/// Variables with their coefficients.
+pub type Terms = Vec<(Variable, i128)>;
+
 /// `constant + sum of coefficient * variable`, terms sorted, no zero coefficient.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Linear {
     /// The terms.
-    pub terms: Vec<(Variable, i128)>,
+    pub terms: Terms,
     /// The constant.
     pub constant: i128,
 }
@@ -125,7 +128,7 @@ fn gcd(a: i128, b: i128) -> i128 {
 /// Rows that are not negative, by their terms. Of rows that differ by a constant only the strongest is kept.
 #[derive(Default)]
 struct Rows {
-    rows: BTreeMap<Vec<(Variable, i128)>, i128>,
+    rows: BTreeMap<Terms, i128>,
     /// Whether one of them says that a negative number is not negative.
     contradiction: bool,
 }
