@@ -480,6 +480,8 @@ CASES = [
     case("mixed_precision", "softmax", [dict(x=f32(101).astype(np.float16))], lambda x: softmax(x.astype(float)),
          ulp(0.51, "one rounding to f16; those in f32 are some thousand times finer")),
     case("mixed_precision", "softmax_rows", [dict(x=f32(7, 31).astype(np.float16))], lambda x: softmax(x.astype(float)), ulp(0.51, "the same")),
+    case("mixed_precision", "product", [dict(x=small(n, k) * np.float32(1 + 2**-9), w=small(k, m)) for n, k, m in ((1, 1, 1), (7, 13, 5))],
+         lambda x, w: bf16(x) @ w),
     case("mixed_precision", "through_bf16", [dict(x=f32(n)) for n in (0, 1, 1009)], bf16),
     case("digits", "main", [dict(**image, **weights, **digits_data("label"))], digits, free=True),
     case("digits", "logits", [dict(**image, **weights)], digits_logits,
