@@ -1,5 +1,5 @@
-//! The test harness as a library: the program generator, the cases of the corpus, the engines under
-//! one name. The test binaries, and the fuzzer, stand on it.
+//! The test harness as a library: the program generator, the cases of the corpus, what formatting must keep, the
+//! engines under one name. The test binaries, and the fuzzer, stand on it.
 
 #![forbid(unsafe_code)]
 

@@ -6,16 +6,21 @@ use std::path::{Path, PathBuf};
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use proptest::test_runner::TestRunner;
+use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
 use tests::format::{check, noisy, program};
 use tests::generate::recipes;
 
-fn config(cases: u32) -> ProptestConfig {
-    let mut config = ProptestConfig { failure_persistence: None, max_shrink_iters: 5000, ..ProptestConfig::default() };
+/// Holds a property of so many cases, or as many as `PROPTEST_CASES` says; shows the program that breaks it.
+fn hold<S: Strategy>(cases: u32, of: &S, property: impl Fn(&S::Value) -> Result<(), String>) {
+    let mut config = Config { failure_persistence: None, max_shrink_iters: 3000, ..Config::default() };
     if std::env::var_os("PROPTEST_CASES").is_none() {
         config.cases = cases;
     }
-    config
+    match TestRunner::new(config).run(of, |case| property(&case).map_err(TestCaseError::fail)) {
+        Ok(()) => {}
+        Err(TestError::Fail(reason, _)) => panic!("{reason}"),
+        Err(error) => panic!("{error}"),
+    }
 }
 
 fn words(most: usize) -> impl Strategy<Value = Vec<u16>> {
@@ -57,25 +62,21 @@ fn programs_of_the_repository() {
 fn noisy_programs_of_the_repository() {
     let all: Vec<String> = programs().into_iter().map(|(_, source)| source).collect();
     let cases = (proptest::sample::select(all), words(400));
-    let run = TestRunner::new(config(1000))
-        .run(&cases, |(source, words)| check(&noisy(&source, &words)).map_err(TestCaseError::fail));
-    run.unwrap_or_else(|error| panic!("{error}"));
+    hold(1000, &cases, |(source, words)| check(&noisy(source, words)));
 }
 
 #[test]
 fn random_programs() {
-    let run = TestRunner::new(config(1000)).run(&(recipes(), words(400)), |(recipe, words)| {
+    hold(1000, &(recipes(), words(400)), |(recipe, words)| {
         let source = recipe.program().source;
-        check(&source).and_then(|()| check(&noisy(&source, &words))).map_err(TestCaseError::fail)
+        check(&source).and_then(|()| check(&noisy(&source, words)))
     });
-    run.unwrap_or_else(|error| panic!("{error}"));
 }
 
 #[test]
 fn programs_of_the_grammar() {
-    let run = TestRunner::new(config(3000)).run(&(words(150), words(400)), |(form, words)| {
-        let source = program(&form);
-        check(&source).and_then(|()| check(&noisy(&source, &words))).map_err(TestCaseError::fail)
+    hold(3000, &(words(150), words(400)), |(form, words)| {
+        let source = program(form);
+        check(&source).and_then(|()| check(&noisy(&source, words)))
     });
-    run.unwrap_or_else(|error| panic!("{error}"));
 }

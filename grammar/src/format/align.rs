@@ -16,8 +16,8 @@ pub(super) fn write(text: &Text<'_>, lines: &[Line]) -> String {
     let mut out = String::with_capacity(text.source.len() * 5 / 4);
     let mut rest = lines;
     while let Some(first) = rest.first() {
-        let adjacent = rest.iter().skip(1).take_while(|line| line.at_end && !line.blank).count();
-        let (run, after) = rest.split_at(if first.at_end { adjacent + 1 } else { 1 });
+        let lines = if first.at_end { 1 + adjacent(rest) } else { 1 };
+        let (run, after) = rest.split_at(lines);
         rest = after;
         let column = column(text, run);
         let mut previous = 0;
@@ -43,13 +43,19 @@ pub(super) fn write(text: &Text<'_>, lines: &[Line]) -> String {
     out
 }
 
+/// How many lines after the first have comments to be aligned with its. What goes on below a comment ends them.
+fn adjacent(lines: &[Line]) -> usize {
+    let pairs = lines.iter().zip(lines.iter().skip(1));
+    pairs.take_while(|(a, b)| b.at_end && !b.blank && (!a.code.is_empty() || b.code.is_empty())).count()
+}
+
 /// The column of the comments at the ends of adjacent lines, if they have one.
 fn column(text: &Text<'_>, run: &[Line]) -> Option<usize> {
     let comments = || run.iter().filter_map(|line| Some((line, &text.comments[line.comment?])));
     let least = run.iter().map(width).max()? + APART;
     let authors = comments().filter_map(|(_, comment)| comment.column).filter(|column| *column > least).min();
     let fits = || {
-        comments().all(|(line, comment)| {
+        comments().filter(|(line, _)| !line.code.is_empty()).all(|(line, comment)| {
             let length = (comment.span.end - comment.span.start) as usize;
             least + length <= WIDTH || width(line) + APART + length > WIDTH
         })

@@ -131,8 +131,8 @@ impl Printer<'_, '_> {
         let broken = !self.comments.is_empty()
             || (self.broken() && !(place.fill && self.fits(at + 1, 0, self.column() + space)));
         if broken {
-            self.end_line();
             let inside = self.level() + usize::from(place.closes);
+            self.end_line(inside);
             self.own_comments(inside, None);
             self.line.indent = columns(self.level());
         } else if place.space {
@@ -153,19 +153,20 @@ impl Printer<'_, '_> {
             self.line.code.push(' ');
         } else {
             self.levels.push(level + 1);
-            self.end_line();
+            self.end_line(level + 1);
             self.own_comments(level + 1, None);
             self.line.indent = next;
         }
     }
 
     fn end(&mut self, end: &End) {
-        self.end_line();
+        let inside = self.level() + usize::from(end.closes);
+        self.end_line(inside);
         if end.function {
             self.end_function();
         }
         let gap = self.lines.len();
-        self.own_comments(self.level() + usize::from(end.closes), Some(!end.tight));
+        self.own_comments(inside, Some(!end.tight));
         let first = self.lines.len() == gap;
         self.line.blank = end.blank && !(first && end.tight) && !self.lines.is_empty();
         self.line.indent = columns(self.level());
@@ -190,8 +191,9 @@ impl Printer<'_, '_> {
         self.before = self.function.map(|_| (self.lines.len(), single));
     }
 
-    /// Ends the line being written, if there is one, with the comment that belongs to it.
-    fn end_line(&mut self) {
+    /// Ends the line being written, if there is one, with the comment that belongs to it, and those below that go on
+    /// with it; but not such as stand where lines of this level begin, and may be there by chance.
+    fn end_line(&mut self, level: usize) {
         if self.line.code.is_empty() {
             return;
         }
@@ -203,7 +205,8 @@ impl Printer<'_, '_> {
             line.comment = Some(first);
             line.at_end = true;
             self.lines.push(line);
-            while let Some(next) = self.comments.clone().next().filter(|next| all[*next].continues) {
+            let goes_on = |next: &usize| all[*next].continues && all[*next].column != Some(columns(level));
+            while let Some(next) = self.comments.clone().next().filter(goes_on) {
                 self.comments.next();
                 self.lines.push(Line { comment: Some(next), at_end: true, ..Line::default() });
             }
