@@ -8,3 +8,4 @@ pub mod engines;
 pub mod format;
 pub mod generate;
 pub mod page;
+pub mod sweep;

@@ -258,7 +258,7 @@ def normal_tail(degree, k, limit, bits):
 
 
 def gelu():
-    fits = [normal_tail(9, 0.3125, 14.5, F32), normal_tail(22, 0.1875, 39, F64)]
+    fits = [normal_tail(10, 0.3125, 14.5, F32), normal_tail(22, 0.1875, 39, F64)]
     emit(
         "NORMAL_TAIL",
         "P(X > a) e^(a^2 / 2) (1 + k a) for a normal X, in powers of a / (1 + k a) - c, for 0 <= a <= 14.5 and 39.",

@@ -49,6 +49,9 @@ pub(super) fn gelu<'b>(x: Value<'b>) -> Value<'b> {
     let square = a * a;
     let square_lo = a.fma(a, -square);
     let Fine { r, bend, half, other_half } = fine(square * -0.5, Some(square_lo * -0.5));
-    let tail = (slow + slow.fma(r + bend, slow_lo)) * half * other_half;
+    // e^(-a^2 / 2) less 1, and what its rounding took.
+    let less_one = r + bend;
+    let slow_lo = slow.fma((r - less_one) + bend, slow_lo);
+    let tail = (slow + slow.fma(less_one, slow_lo)) * half * other_half;
     x.lt(0.0).select(x.real(-0.0), x) - tail
 }

@@ -76,12 +76,12 @@ pub fn ulps_f32(y: f32, exact: f64) -> f64 {
     if !y.is_finite() || !rounded.is_finite() || exact == 0.0 {
         return f64::INFINITY;
     }
-    (f64::from(y) - exact).abs() / ulp(exact.abs().max(f32::MIN_POSITIVE.into()), 24)
+    (f64::from(y) - exact).abs() / (binade(exact.abs().max(f32::MIN_POSITIVE.into())) * f64::from(f32::EPSILON))
 }
 
-/// The unit in the last place of a positive normal number in a format of `digits` binary digits.
-pub fn ulp(x: f64, digits: i32) -> f64 {
-    libm::scalbn(1.0, libm::ilogb(x) + 1 - digits)
+/// The greatest power of two up to a positive normal number.
+fn binade(x: f64) -> f64 {
+    f64::from_bits(x.to_bits() & (0x7ff << 52))
 }
 
 /// The distance of `y` in units in the last place from an exact result, given as that rounded to nearest and
@@ -94,5 +94,5 @@ pub fn ulps_f64(y: f64, rounded: f64, rest: f64) -> f64 {
     {
         return f64::INFINITY;
     }
-    ((y - rounded) / ulp(rounded.abs().max(f64::MIN_POSITIVE), 53) - rest).abs()
+    ((y - rounded) / (binade(rounded.abs().max(f64::MIN_POSITIVE)) * f64::EPSILON) - rest).abs()
 }

@@ -1,0 +1,155 @@
+//! Every input of a function of one argument, through compiled code, against what the result should be.
+//!
+//! A [`Case`] is a program of one function and a judge of its results. Types of up to 32 bits are visited whole; of wider ones
+//! the upper half takes every value, the lower one a few that lie on rounding's edges.
+
+mod catalogue;
+mod convert;
+#[path = "../../../compiler/tests/accuracy/reference.rs"]
+pub mod reference;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use fuseloop::{Array, Dtype, Kernel, Options, Program, Scalar};
+
+pub use catalogue::{Group, cases};
+
+/// Units in the last place that a result may be from the exact one.
+pub const LIMIT: f64 = 2.0;
+
+/// Inputs of one call.
+const BLOCK: u64 = 1 << 16;
+
+/// A function of one argument and what its results are held against.
+pub struct Case {
+    /// What it is called by, such as `exp` or `i8(f32)`.
+    pub name: String,
+    /// What it belongs to.
+    pub group: Group,
+    /// The program: one function.
+    source: String,
+    from: Dtype,
+    to: Dtype,
+    judge: Judge,
+}
+
+/// Adds what it finds in the bytes of some inputs and of their results.
+type Judge = Box<dyn Fn(&[u8], &[u8], &mut Finding) + Send + Sync>;
+
+/// What came of a case.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Finding {
+    /// Inputs visited.
+    pub inputs: u64,
+    /// The greatest distance from the exact result in units in the last place; infinite for a wrong one.
+    pub worst: f64,
+    /// The bits of the input where it is.
+    pub at: u64,
+    /// Results that are not the correctly rounded ones.
+    pub unrounded: u64,
+}
+
+impl Finding {
+    /// Counts a result that is so far off.
+    fn add(&mut self, input: u64, units: f64, rounded: bool) {
+        self.unrounded += u64::from(!rounded);
+        if units > self.worst {
+            (self.worst, self.at) = (units, input);
+        }
+    }
+
+    fn join(mut self, other: Finding) -> Finding {
+        if other.worst > self.worst || other.worst == self.worst && other.at < self.at {
+            (self.worst, self.at) = (other.worst, other.at);
+        }
+        self.inputs += other.inputs;
+        self.unrounded += other.unrounded;
+        self
+    }
+
+    /// Whether it is what the language promises.
+    pub fn holds(&self) -> bool {
+        self.worst <= LIMIT
+    }
+}
+
+impl Case {
+    /// How many inputs there are when every `stride`th is visited; of a narrow type that is all.
+    pub fn inputs(&self, stride: u64) -> u64 {
+        match self.from.bytes() {
+            _ if self.from == Dtype::Bool => 2,
+            narrow @ ..=2 => 1 << (8 * narrow),
+            _ => (1u64 << 32).div_ceil(stride),
+        }
+    }
+
+    /// Visits every `stride`th input, on so many threads; `progress` is told how many more are done.
+    pub fn run(&self, stride: u64, threads: usize, progress: &(dyn Fn(u64) + Sync)) -> Result<Finding, String> {
+        let program = Program::parse(self.source.as_str()).map_err(|e| e.to_string())?;
+        let function = program.main().map_err(|e| e.to_string())?;
+        let options = Options { threads: 1, ..Options::default() };
+        let kernel = function.compile(&options).map_err(|e| e.to_string())?;
+        let next = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            let work = || self.work(&kernel, stride, &next, progress);
+            let running: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(work)).collect();
+            running.into_iter().try_fold(Finding::default(), |sum, thread| {
+                let found = thread.join().map_err(|_| format!("a thread of {} panicked", self.name))??;
+                Ok(sum.join(found))
+            })
+        })
+    }
+
+    /// Takes one block after the other until none is left.
+    fn work(
+        &self,
+        kernel: &Kernel,
+        stride: u64,
+        next: &AtomicU64,
+        progress: &(dyn Fn(u64) + Sync),
+    ) -> Result<Finding, String> {
+        let count = self.inputs(stride);
+        let width = self.from.bytes();
+        let mut found = Finding::default();
+        let mut arrays: Option<(Array, Array)> = None;
+        loop {
+            let first = next.fetch_add(1, Ordering::Relaxed) * BLOCK;
+            if first >= count {
+                return Ok(found);
+            }
+            let here = BLOCK.min(count - first);
+            let len = usize::try_from(here).map_err(|e| e.to_string())?;
+            let (input, output) = match &mut arrays {
+                Some(pair) if pair.0.len() == len => pair,
+                other => {
+                    let made = |dtype| Array::zeros(dtype, &[len]).map_err(|e| e.to_string());
+                    other.insert((made(self.from)?, made(self.to)?))
+                }
+            };
+            for (element, i) in input.bytes_mut().chunks_exact_mut(width).zip(first..) {
+                element.copy_from_slice(&self.input(i, stride).to_le_bytes()[..width]);
+            }
+            kernel.call_into(&[input.as_ref()], &mut [output.as_mut()]).map_err(|e| e.to_string())?;
+            (self.judge)(input.bytes(), output.bytes(), &mut found);
+            found.inputs += here;
+            progress(here);
+        }
+    }
+
+    /// The bits of an input, by its number.
+    fn input(&self, number: u64, stride: u64) -> u64 {
+        /// Lower halves of wide inputs: about nothing, and a half of the places that a narrower type drops.
+        const LOW: [u64; 8] = [0, 1, 0x1000_0000, 0x0fff_ffff, 0x1000_0001, 0x8000_0000, 0x3000_0000, 0xffff_ffff];
+        let spread = number * stride;
+        match self.from.bytes() {
+            ..=2 => number,
+            4 => spread,
+            _ => spread << 32 | LOW[(number.wrapping_mul(0x9e37_79b9) >> 16 & 7) as usize],
+        }
+    }
+
+    /// An input as a number, for people.
+    pub fn show(&self, bits: u64) -> String {
+        format!("{:?} ({bits:#x})", Scalar::from_bits(self.from, bits))
+    }
+}
