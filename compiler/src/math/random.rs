@@ -30,6 +30,7 @@ const SEED_COUNTER: i64 = 0x27D4_EB2F;
 const SEED_KEY: i64 = 0x1656_67B1;
 
 /// sin(pi t) / t in powers of t^2 for |t| <= 1/2, by mpmath's `chebyfit`; relative error 2^-28 and 2^-62.
+#[expect(clippy::approx_constant, reason = "a fit, whose first coefficient is nearly pi")]
 const SIN_PI: PerFloat<&[f64]> = PerFloat {
     f32: &[3.141_592_6, -5.167_71, 2.550_077_4, -0.598_290_4, 0.077_655_91],
     f64: &[
@@ -55,8 +56,8 @@ struct Words<'b> {
 /// The words of a draw.
 fn draw<'b>(seed: Value<'b>, a: Value<'b>, b: Value<'b>) -> Words<'b> {
     let [(s, s_high), (a, a_high), (b, b_high)] = [seed, a, b].map(|v| (v.cast(Dtype::U32), high(v)));
-    let key = s ^ s_high * SEED_KEY;
-    philox(key, a ^ b_high * HIGH_B, b ^ a_high * HIGH_A ^ s_high * SEED_COUNTER)
+    let key = s ^ (s_high * SEED_KEY);
+    philox(key, a ^ (b_high * HIGH_B), b ^ (a_high * HIGH_A) ^ (s_high * SEED_COUNTER))
 }
 
 fn high(v: Value) -> Value {
@@ -76,7 +77,7 @@ fn philox<'b>(key: Value<'b>, first: Value<'b>, second: Value<'b>) -> Words<'b> 
 /// The words as one number: the seed of a stream of its own.
 pub(super) fn subseed<'b>(seed: Value<'b>, a: Value<'b>, b: Value<'b>) -> Value<'b> {
     let words = draw(seed, a, b);
-    words.first.cast(Dtype::U64) | words.second.cast(Dtype::U64) << 32
+    words.first.cast(Dtype::U64) | (words.second.cast(Dtype::U64) << 32)
 }
 
 /// The leading bits of the words as a number in [0, 1), as many as the type holds: `f32` gives what `f64` does, cut short.
