@@ -82,7 +82,7 @@ impl Writer<'_> {
                     5 => (vec![rows], vec![]),
                     _ => (vec![rows], vec![columns]),
                 };
-                let with_inner = |before: &[Dim], after: &[Dim]| [before, &[inner.clone()], after].concat();
+                let with_inner = |before: &[Dim], after: &[Dim]| [before, std::slice::from_ref(&inner), after].concat();
                 let left = self.small(ty, &with_inner(&rows, &[]));
                 let right = self.small(ty, &with_inner(&[], &columns));
                 self.loops(&with_inner(&rows, &columns));
