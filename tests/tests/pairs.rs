@@ -50,11 +50,11 @@ macro_rules! by_type {
 }
 
 fn remainder(a: Scalar, b: Scalar) -> Option<Scalar> {
-    by_type!(a, b, Some(a % b), Some(if b == 0 { 0 } else { a.wrapping_rem(b) }), Some(if b == 0 { 0 } else { a % b }))
+    by_type!(a, b, Some(a % b), Some(if b == 0 { 0 } else { a.wrapping_rem(b) }), Some(a.checked_rem(b).unwrap_or(0)))
 }
 
 fn quotient(a: Scalar, b: Scalar) -> Option<Scalar> {
-    by_type!(a, b, Some(a / b), Some(if b == 0 { 0 } else { a.wrapping_div(b) }), Some(if b == 0 { 0 } else { a / b }))
+    by_type!(a, b, Some(a / b), Some(if b == 0 { 0 } else { a.wrapping_div(b) }), Some(a.checked_div(b).unwrap_or(0)))
 }
 
 /// Of integers; those of floats are NumPy's, in the corpus.
@@ -71,7 +71,7 @@ fn modulo(a: Scalar, b: Scalar) -> Option<Scalar> {
                 r => r,
             },
         }),
-        Some(if b == 0 { 0 } else { a % b })
+        Some(a.checked_rem(b).unwrap_or(0))
     )
 }
 
@@ -84,7 +84,7 @@ fn floor_div(a: Scalar, b: Scalar) -> Option<Scalar> {
             0 => 0,
             _ => a.wrapping_div(b).wrapping_sub((a.wrapping_rem(b) != 0 && (a < 0) != (b < 0)).into()),
         }),
-        Some(if b == 0 { 0 } else { a / b })
+        Some(a.checked_div(b).unwrap_or(0))
     )
 }
 
@@ -116,13 +116,8 @@ fn fused(a: Scalar, b: Scalar) -> Option<Scalar> {
 
 /// Of integers, which wrap, with an exponent that Rust takes.
 fn power(a: Scalar, b: Scalar) -> Option<Scalar> {
-    by_type!(
-        a,
-        b,
-        None,
-        u32::try_from(b).ok().map(|b| a.wrapping_pow(b)),
-        u32::try_from(b).ok().map(|b| a.wrapping_pow(b))
-    )
+    let exponent = |b: i128| u32::try_from(b).ok();
+    by_type!(a, b, None, exponent(b.into()).map(|b| a.wrapping_pow(b)), exponent(b.into()).map(|b| a.wrapping_pow(b)))
 }
 
 /// Values of a type at which something changes.
