@@ -45,11 +45,6 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// The program or its data is wrong.
-    pub fn wrong(what: impl fmt::Display) -> Failure {
-        Failure::Wrong(what.to_string())
-    }
-
     /// The command line is wrong.
     pub fn usage(what: impl fmt::Display) -> Failure {
         Failure::Usage(what.to_string())

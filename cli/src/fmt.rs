@@ -1,16 +1,14 @@
 //! `fuseloop fmt`: programs in the one style, in place.
 
-use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use fuseloop::Source;
-use fuseloop::render::{one_line, visible};
+use fuseloop::render::visible;
+use fuseloop::{Source, files};
 use similar::TextDiff;
 
-use crate::arguments;
-use crate::failure::Failure;
+use crate::failure::{Failure, Format};
 
 /// After this long a difference need not be the smallest.
 const DIFF_TIME: Duration = Duration::from_secs(1);
@@ -27,40 +25,44 @@ pub struct Arguments {
     /// Write nothing: show what would change, and exit with 1 if anything would
     #[arg(long)]
     check: bool,
+    /// How errors are reported; `json` shows no difference
+    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub format: Format,
 }
 
 /// Runs the command on each file, whatever becomes of the others.
 pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure> {
     let mut failures = vec![];
-    let mut unformatted = 0;
+    let mut unformatted = vec![];
     for file in &arguments.files {
-        match one(file, arguments.check, stdout) {
-            Ok(changes) => unformatted += usize::from(changes && arguments.check),
+        match one(file, arguments, stdout) {
+            Ok(changes) if changes && arguments.check => unformatted.push(file.display().to_string()),
+            Ok(_) => {}
             Err(Failure::BrokenPipe) => return Err(Failure::BrokenPipe),
             Err(failure) => failures.push(failure),
         }
     }
-    if unformatted > 0 {
-        let all = arguments.files.len();
-        failures.push(Failure::Wrong(format!("{unformatted} of {all} files not formatted; `fuseloop fmt` does it")));
+    if !unformatted.is_empty() {
+        let (some, all, names) = (unformatted.len(), arguments.files.len(), unformatted.join(", "));
+        failures.push(Failure::Wrong(format!("{some} of {all} files not formatted: {names}; `fuseloop fmt` does it")));
     }
     if failures.is_empty() { Ok(()) } else { Err(Failure::Several(failures)) }
 }
 
 /// Formats a file; whether that changes it.
-fn one(file: &PathBuf, check: bool, stdout: &mut impl Write) -> Result<bool, Failure> {
+fn one(file: &PathBuf, arguments: &Arguments, stdout: &mut impl Write) -> Result<bool, Failure> {
     let stdin = file.as_os_str() == "-";
-    let source = if stdin { arguments::stdin()? } else { arguments::source(file)? };
+    let source = if stdin { crate::arguments::stdin()? } else { crate::arguments::source(file)? };
     let formatted = fuseloop::format(source.clone())?;
     let changes = formatted != source.text;
-    if check {
-        if changes {
+    if arguments.check {
+        if changes && arguments.format == Format::Text {
             write!(stdout, "{}", difference(&source, &formatted))?;
         }
     } else if stdin {
         stdout.write_all(formatted.as_bytes())?;
     } else if changes {
-        fs::write(file, formatted).map_err(|e| Failure::wrong(format_args!("{}: {e}", one_line(&source.name))))?;
+        files::replace(file, &formatted)?;
     }
     Ok(changes)
 }

@@ -57,7 +57,10 @@ fn main() -> ExitCode {
                 format = arguments.format;
                 check::run(&arguments, &mut stdout)
             }
-            Command::Fmt(arguments) => fmt::run(&arguments, &mut stdout),
+            Command::Fmt(arguments) => {
+                format = arguments.format;
+                fmt::run(&arguments, &mut stdout)
+            }
             Command::Help(arguments) => help::run::<Cli>(&arguments, &mut stdout),
         }
     });

@@ -60,7 +60,7 @@ fn checks_without_writing() {
     let lines: Vec<&str> = stdout.lines().collect();
     assert_eq!(lines[..2], ["--- loose.fl", "+++ loose.fl (formatted)"]);
     assert_eq!(lines[3..], [format!("-{}", LOOSE.trim_end()), format!("+{}", FORMATTED.trim_end())]);
-    assert!(stderr.contains("1 of 2 files not formatted"), "{stderr}");
+    assert!(stderr.contains("1 of 2 files not formatted: loose.fl"), "{stderr}");
     assert_eq!(read(&folder, "loose.fl"), LOOSE);
     assert_eq!(run(folder.path(), "fmt --check formatted.fl"), (Some(0), String::new(), String::new()));
 }
@@ -92,4 +92,15 @@ fn the_examples_are_formatted() {
     assert!(programs.len() > 20);
     let output = command(&examples, "fmt --check").args(programs).output().unwrap();
     assert_eq!(outcome(output), (Some(0), String::new(), String::new()));
+}
+
+#[test]
+fn errors_as_json() {
+    let folder = folder();
+    let (code, stdout, stderr) = run(folder.path(), "fmt --check --format json loose.fl wrong.fl formatted.fl");
+    assert_eq!((code, stderr.as_str()), (Some(1), ""));
+    let lines: Vec<&str> = stdout.lines().collect();
+    assert_eq!(lines.len(), 2, "{stdout}");
+    assert!(lines[0].contains(r#""code":"E0020""#) && lines[0].contains(r#""file":"wrong.fl""#), "{stdout}");
+    assert!(lines[1].contains("1 of 3 files not formatted: loose.fl"), "{stdout}");
 }

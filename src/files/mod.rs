@@ -43,7 +43,7 @@ use ir::{Array, Dtype};
 pub(crate) use error::shown;
 pub use error::{Fault, FileError};
 pub use place::{Format, Place};
-pub use save::{check, save};
+pub use save::{check, replace, save};
 
 use npy::Layout;
 

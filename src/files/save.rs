@@ -20,7 +20,8 @@ pub fn save(arrays: &[(Place, ArrayRef<'_>)]) -> Result<(), FileError> {
     let mut ready = vec![];
     for group in &groups {
         if let Some(path) = group.place.path() {
-            ready.push((group, stage(path, group).map_err(|fault| group.failed(fault))?));
+            let staged = stage(path, |file| group.write(file)).map_err(|fault| group.failed(fault))?;
+            ready.push((group, staged));
         }
     }
     for (group, staged) in ready {
@@ -29,6 +30,13 @@ pub fn save(arrays: &[(Place, ArrayRef<'_>)]) -> Result<(), FileError> {
     // Last, because it cannot be taken back.
     let streams = groups.iter().filter(|group| group.place.path().is_none());
     streams.into_iter().try_for_each(|group| group.write(&mut io::stdout().lock()).map_err(|fault| group.failed(fault)))
+}
+
+/// Puts a text in a file's place, whole or not at all.
+pub fn replace(path: &Path, text: &str) -> Result<(), FileError> {
+    let staged = stage(path, |file| Ok(file.write_all(text.as_bytes())?));
+    let done = staged.and_then(|staged| Ok(staged.commit()?));
+    done.map_err(|fault| FileError::new(path.display().to_string(), fault))
 }
 
 /// Says what [`save`] would say of arrays of these types, before there are any: of their places, and of folders that
@@ -95,7 +103,7 @@ impl<T> Group<'_, T> {
 }
 
 impl Group<'_, ArrayRef<'_>> {
-    fn write(&self, to: &mut impl Write) -> Result<(), Fault> {
+    fn write(&self, mut to: impl Write) -> Result<(), Fault> {
         match self.place.format() {
             Format::Npy => {
                 for (_, array) in &self.arrays {
@@ -104,7 +112,7 @@ impl Group<'_, ArrayRef<'_>> {
                 }
             }
             Format::Npz => {
-                let mut archive = zip::Writer::new(&mut *to, zip::LIMIT);
+                let mut archive = zip::Writer::new(&mut to, zip::LIMIT);
                 for (name, array) in &self.arrays {
                     let header = npy::encode_header(array.dtype(), array.shape())?;
                     archive.add(&format!("{name}.npy"), &[&header, &npy::little_endian(array)])?;
@@ -113,7 +121,7 @@ impl Group<'_, ArrayRef<'_>> {
             }
             Format::Safetensors => {
                 let arrays: Vec<_> = self.arrays.iter().map(|(name, array)| (*name, **array)).collect();
-                safetensors::write(to, &arrays)?;
+                safetensors::write(&mut to, &arrays)?;
             }
         }
         Ok(to.flush()?)
@@ -126,7 +134,7 @@ struct Staged {
     path: PathBuf,
 }
 
-fn stage(path: &Path, group: &Group<'_, ArrayRef<'_>>) -> Result<Staged, Fault> {
+fn stage(path: &Path, write: impl FnOnce(&mut BufWriter<&File>) -> Result<(), Fault>) -> Result<Staged, Fault> {
     // A link stays one: what it leads to is replaced.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let before = fs::metadata(&path).ok();
@@ -146,7 +154,8 @@ fn stage(path: &Path, group: &Group<'_, ArrayRef<'_>>) -> Result<Staged, Fault> 
     }
     let file = builder.prefix(".fuseloop-").tempfile_in(folder).map_err(|e| io::Error::from(e.kind()))?; // the name would say nothing
     let mut buffered = BufWriter::with_capacity(1 << 16, file.as_file());
-    group.write(&mut buffered)?;
+    write(&mut buffered)?;
+    buffered.flush()?;
     drop(buffered);
     Ok(Staged { file, path })
 }
