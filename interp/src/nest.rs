@@ -15,7 +15,7 @@ use ir::nest::{
 };
 use ir::{Affine, BinaryOp, Order, Scalar, Size, print, visit};
 
-use crate::reduce::{Running, reduce};
+use crate::reduce::{Reduction, Running};
 use crate::scalar::{self, Evaluator};
 
 /// What a run gives.
@@ -288,17 +288,18 @@ impl<'p, 'a> Machine<'p, 'a> {
             LoopKind::Parallel => self.parallel(&l.dims, |machine| machine.block(&l.body)),
             LoopKind::Serial => self.iterate(&l.dims, |machine| machine.block(&l.body)),
             LoopKind::Reduce(reductions) => {
-                let mut elements = vec![vec![]; reductions.len()];
+                let values = &self.program.kernels[self.kernel].values;
+                let begin = |r: &'p ir::nest::Reduction| (r, Reduction::new(r.op, r.order, values[r.input]));
+                let mut under_way: Vec<_> = reductions.iter().map(begin).collect();
                 self.iterate(&l.dims, |machine| {
                     machine.block(&l.body)?;
-                    for (elements, reduction) in elements.iter_mut().zip(reductions) {
-                        elements.push(machine.get(reduction.input));
+                    for (r, reduction) in &mut under_way {
+                        reduction.push(machine.get(r.input));
                     }
                     Ok(())
                 })?;
-                for (elements, r) in elements.iter().zip(reductions) {
-                    let dtype = self.program.kernels[self.kernel].values[r.input];
-                    self.values[slot(r.result)] = reduce(r.op, r.order, dtype, elements);
+                for (r, reduction) in under_way {
+                    self.values[slot(r.result)] = reduction.finish();
                 }
                 Ok(())
             }

@@ -7,23 +7,66 @@ use crate::scalar::{binary, compare};
 
 /// The reduction of elements of type `dtype`, in their order.
 pub fn reduce(op: ReduceOp, order: Order, dtype: Dtype, elements: &[Scalar]) -> Scalar {
-    match order {
-        Order::Lanes => {
-            let chunks = elements.chunks(LANES_CHUNK).map(|chunk| lanes(op, dtype, chunk)).collect();
-            pairwise(op, dtype, chunks)
-        }
-        Order::Blocks => {
-            let blocks = elements.chunks(BLOCK).map(|block| ascending(op, dtype, block)).collect();
-            pairwise(op, dtype, blocks)
-        }
-        Order::Free | Order::Scan => {
-            let mut running = Running::new(op, order, dtype);
-            let mut last = running.of_none();
-            for x in elements {
-                last = running.push(*x);
+    let mut reduction = Reduction::new(op, order, dtype);
+    elements.iter().for_each(|x| reduction.push(*x));
+    reduction.finish()
+}
+
+/// A reduction under way: takes its elements one by one and keeps a chunk of them.
+pub struct Reduction {
+    op: ReduceOp,
+    order: Order,
+    dtype: Dtype,
+    /// The elements of the chunk or block that is not full.
+    pending: Vec<Scalar>,
+    /// The results of those that are.
+    done: Vec<Scalar>,
+    /// What there is in the other orders, which need no chunks.
+    running: Running,
+    last: Scalar,
+}
+
+impl Reduction {
+    /// A reduction of elements of type `dtype`.
+    pub fn new(op: ReduceOp, order: Order, dtype: Dtype) -> Reduction {
+        let running = Running::new(op, order, dtype);
+        let last = running.of_none();
+        Reduction { op, order, dtype, pending: vec![], done: vec![], running, last }
+    }
+
+    /// Takes the next element.
+    pub fn push(&mut self, x: Scalar) {
+        let full = match self.order {
+            Order::Lanes => LANES_CHUNK,
+            Order::Blocks => BLOCK,
+            Order::Free | Order::Scan => {
+                self.last = self.running.push(x);
+                return;
             }
-            last
+        };
+        self.pending.push(x);
+        if self.pending.len() == full {
+            self.end_chunk();
         }
+    }
+
+    /// The result.
+    pub fn finish(mut self) -> Scalar {
+        if !self.pending.is_empty() {
+            self.end_chunk();
+        }
+        match self.order {
+            Order::Lanes | Order::Blocks => pairwise(self.op, self.dtype, self.done),
+            Order::Free | Order::Scan => self.last,
+        }
+    }
+
+    fn end_chunk(&mut self) {
+        self.done.push(match self.order {
+            Order::Lanes => lanes(self.op, self.dtype, &self.pending),
+            _ => ascending(self.op, self.dtype, &self.pending),
+        });
+        self.pending.clear();
     }
 }
 

@@ -10,7 +10,7 @@ use ir::{Affine, BinaryOp, Dtype, MathFn, Order, ReduceOp, Scalar, Size};
 
 use super::Functions;
 use super::facts::{Facts, Keep};
-use crate::reduce::{Running, identity, reduce};
+use crate::reduce::{Reduction, Running, identity};
 use crate::scalar::{self, Evaluator};
 
 /// How many settings of their free indices all expressions together may remember, beyond one each.
@@ -284,7 +284,7 @@ impl<'a> Machine<'a> {
         let dtype = self.checked.exprs[body].ty.dtype;
         let Some(running) = over.first() else { return Ok(identity(op, dtype)) };
         let count = usize::try_from(self.extent(*running)?).unwrap_or(0);
-        let mut scan = self.scan(id, prefix.of).take().unwrap_or_else(|| {
+        let mut scan = self.scan(id, prefix.of, count).take().unwrap_or_else(|| {
             let order = if op.depends_on_order(dtype) { Order::Scan } else { Order::Free };
             Scan { running: Running::new(op, order, dtype), prefixes: vec![identity(op, dtype)] }
         });
@@ -296,14 +296,14 @@ impl<'a> Machine<'a> {
             scan.prefixes.push(value);
         }
         let value = scan.prefixes[count];
-        *self.scan(id, prefix.of) = Some(scan);
+        *self.scan(id, prefix.of, count) = Some(scan);
         Ok(value)
     }
 
-    fn scan(&mut self, id: ExprId, of: IndexId) -> &mut Option<Scan> {
-        let Machine { facts, indices, scans, .. } = self;
+    fn scan(&mut self, id: ExprId, of: IndexId, count: usize) -> &mut Option<Scan> {
+        let Machine { facts, indices, scans, room, .. } = self;
         let others = facts.free(id).iter().filter(|i| **i != of).map(|i| indices[*i]);
-        scans.entry(id).or_insert(Table::EMPTY).at(others, 1, || None)
+        scans.entry(id).or_insert(Table::EMPTY).at(others, *room / (count + 1), || None)
     }
 
     /// A reduction. Where the extent of an index depends on another one of the same reduction, what is reduced is the
@@ -316,16 +316,16 @@ impl<'a> Machine<'a> {
     ) -> Step<Scalar> {
         let (outer, inner) = over.split_at(self.box_len(over));
         let extents = outer.iter().map(|index| self.extent(*index)).collect::<Step<Vec<_>>>()?;
-        let mut elements = vec![];
+        let order = if op.depends_on_order(dtype) { order } else { Order::Free };
+        let mut reduction = Reduction::new(op, order, dtype);
         let mut at = vec![0; outer.len()];
         let mut left = extents.iter().all(|n| *n > 0);
         while left {
             outer.iter().zip(&at).for_each(|(index, value)| self.set(*index, *value));
-            elements.push(if inner.is_empty() { body(self)? } else { self.reduce(inner, (op, order, dtype), body)? });
+            reduction.push(if inner.is_empty() { body(self)? } else { self.reduce(inner, (op, order, dtype), body)? });
             left = advance(&mut at, &extents);
         }
-        let order = if op.depends_on_order(dtype) { order } else { Order::Free };
-        Ok(reduce(op, order, dtype, &elements))
+        Ok(reduction.finish())
     }
 
     /// How many of the indices, from the first, have extents that do not depend on those before them.

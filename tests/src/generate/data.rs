@@ -146,12 +146,6 @@ impl Program {
         if let Some(count) = sizes.get_mut("count") {
             *count = (*count).min(i8::MAX.into());
         }
-        while self.work(&sizes) > budget
-            && let Some(largest) = sizes.values_mut().max()
-            && *largest > 1
-        {
-            *largest /= 2;
-        }
         // Most calls should come through: no negative length.
         if random.below(8) > 0 {
             for _ in 0..4 {
@@ -159,6 +153,12 @@ impl Program {
                     sizes.values_mut().for_each(|n| *n += 1);
                 }
             }
+        }
+        while self.work(&sizes) > budget
+            && let Some(largest) = sizes.values_mut().max()
+            && *largest > 1
+        {
+            *largest /= 2;
         }
         sizes
     }
