@@ -1,7 +1,7 @@
 //! `fuseloop fmt`: programs in the one style, in place.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fuseloop::render::visible;
@@ -50,7 +50,7 @@ pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure
 }
 
 /// Formats a file; whether that changes it.
-fn one(file: &PathBuf, arguments: &Arguments, stdout: &mut impl Write) -> Result<bool, Failure> {
+fn one(file: &Path, arguments: &Arguments, stdout: &mut impl Write) -> Result<bool, Failure> {
     let stdin = file.as_os_str() == "-";
     let source = if stdin { crate::arguments::stdin()? } else { crate::arguments::source(file)? };
     let formatted = fuseloop::format(source.clone())?;

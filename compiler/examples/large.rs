@@ -114,8 +114,7 @@ fn main() {
         let file = grammar::parse(&source);
         let parsed = start.elapsed();
         let start = Instant::now();
-        let checked =
-            file.map_err(|e| e[0].clone()).and_then(|f| compiler::check::check_all(&f).map_err(|e| e[0].clone()));
+        let checked = file.and_then(|f| compiler::check::check_all(&f));
         let check = start.elapsed();
         let start = Instant::now();
         let outcome = match checked {
@@ -129,7 +128,7 @@ fn main() {
                     Err(error) => error.to_string(),
                 }
             }
-            Err(error) => format!("{} {}", error.code, error.message),
+            Err(errors) => format!("{} {}", errors[0].code, errors[0].message),
         };
         let [parse, check, lower] = [parsed, check, start.elapsed()].map(|t| t.as_secs_f64() * 1e3);
         println!("{name:52} parse {parse:7.1}  check {check:8.1}  lower {lower:8.1} ms  {outcome:.80}");

@@ -166,8 +166,10 @@ impl Checker<'_> {
             let Some(first) = agreed.next() else { continue };
             for other in agreed {
                 let name = self.out.indices[index].name.clone();
-                let says = |c: &Candidate| format!("where {} ends `{name}`", c.array);
-                if self.unify((&first.extent, says(&first)), (&other.extent, says(&other)), other.span).is_none() {
+                let says = |of: &str, c: &Candidate| format!("where {of}{} ends `{name}`", c.array);
+                let another = if other.array == first.array { "another access of " } else { "" };
+                let (left, right) = (says("", &first), says(another, &other));
+                if self.unify((&first.extent, left), (&other.extent, right), other.span).is_none() {
                     self.poisoned.insert(index);
                 }
             }
