@@ -508,7 +508,11 @@ mod tests {
     fn reads_files() {
         let folder = tempfile::tempdir().unwrap();
         let text = folder.path().join("a.npy").display().to_string();
-        files::save(&[(Place::parse(&text).unwrap(), Array::scalar(Scalar::F32(2.5)).as_ref())]).unwrap();
+        files::save(
+            &[(Place::parse(&text).unwrap(), Array::scalar(Scalar::F32(2.5)).as_ref())],
+            files::Packing::Stored,
+        )
+        .unwrap();
         assert_eq!(load(&text, Dtype::F32, &[]).get(0), Some(Scalar::F32(2.5)));
         assert!(error(&text, Dtype::F64, &[]).contains("of type f64, the file has f32"));
         assert!(error(&text, Dtype::F32, &["n"]).contains("this is a scalar"));

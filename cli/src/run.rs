@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
-use fuseloop::files::{self, Place};
+use fuseloop::files::{self, Packing, Place};
 use fuseloop::values::{self, Value, ValueError};
 use fuseloop::{Array, Device, Function, Options, Signature, Times, json, print};
 
@@ -35,6 +35,9 @@ pub struct Arguments {
     /// Saves a result to a file instead of printing it (an unnamed result is called out); without NAME, all others
     #[arg(short, long = "output", value_name = "[NAME=]PATH")]
     output: Vec<String>,
+    /// Compresses what goes into .npz files
+    #[arg(long, requires = "output")]
+    compress: bool,
     /// What runs it
     #[arg(long, value_enum, default_value_t)]
     device: DeviceName,
@@ -88,7 +91,7 @@ pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure
     let (results, times, call) = compute(&function, &options, values, arguments.seed)?;
     let saved = places.iter().zip(&results).filter_map(|(place, result)| Some((place.clone()?, result.as_ref())));
     let saved: Vec<_> = saved.collect();
-    files::save(&saved)?;
+    files::save(&saved, if arguments.compress { Packing::Deflated } else { Packing::Stored })?;
     if arguments.time && arguments.format == Format::Text {
         report_times(times, call);
     }

@@ -64,7 +64,8 @@ fn folder() -> TempDir {
             fuseloop::files::Place::parse(path.to_str().unwrap()).unwrap()
         };
         let array = fuseloop::Array::from_bytes(fuseloop::Dtype::F32, &[3], &floats()).unwrap();
-        fuseloop::files::save(&[(place("x"), array.as_ref()), (place("y"), array.as_ref())]).unwrap();
+        let arrays = [(place("x"), array.as_ref()), (place("y"), array.as_ref())];
+        fuseloop::files::save(&arrays, fuseloop::files::Packing::Stored).unwrap();
     }
     let archive = std::fs::read(folder.path().join("arrays.npz")).unwrap();
     write("cut.npz", &archive[..archive.len() - 30]);

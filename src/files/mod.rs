@@ -9,7 +9,7 @@
 //!
 //! // Several results in one file; all that is named is written, or nothing is.
 //! let place = |key: &str| files::Place::parse(&format!("{}:{key}", file.display()));
-//! files::save(&[(place("x")?, x.as_ref()), (place("y")?, y.as_ref())])?;
+//! files::save(&[(place("x")?, x.as_ref()), (place("y")?, y.as_ref())], files::Packing::Stored)?;
 //! assert_eq!(files::read(&place("x")?)?, x);
 //!
 //! // What a file holds is known before any of it is in memory.
@@ -44,6 +44,7 @@ pub(crate) use error::shown;
 pub use error::{Fault, FileError};
 pub use place::{Format, Place};
 pub use save::{check, replace, save};
+pub use zip::Packing;
 
 use npy::Layout;
 

@@ -11,16 +11,17 @@ use tempfile::NamedTempFile;
 
 use super::error::{Fault, FileError};
 use super::place::{Format, Place};
+use super::zip::Packing;
 use super::{npy, safetensors, zip};
 
 /// Writes arrays to files; those for one `.npz` or `.safetensors` file go into it together. A file that is there is
 /// replaced. After an error every file is as it was.
-pub fn save(arrays: &[(Place, ArrayRef<'_>)]) -> Result<(), FileError> {
+pub fn save(arrays: &[(Place, ArrayRef<'_>)], packing: Packing) -> Result<(), FileError> {
     let groups = group(arrays, |array| array.dtype())?;
     let mut ready = vec![];
     for group in &groups {
         if let Some(path) = group.place.path() {
-            let staged = stage(path, |file| group.write(file)).map_err(|fault| group.failed(fault))?;
+            let staged = stage(path, |file| group.write(file, packing)).map_err(|fault| group.failed(fault))?;
             ready.push((group, staged));
         }
     }
@@ -29,7 +30,9 @@ pub fn save(arrays: &[(Place, ArrayRef<'_>)]) -> Result<(), FileError> {
     }
     // Last, because it cannot be taken back.
     let streams = groups.iter().filter(|group| group.place.path().is_none());
-    streams.into_iter().try_for_each(|group| group.write(&mut io::stdout().lock()).map_err(|fault| group.failed(fault)))
+    streams
+        .into_iter()
+        .try_for_each(|group| group.write(&mut io::stdout().lock(), packing).map_err(|fault| group.failed(fault)))
 }
 
 /// Puts a text in a file's place, whole or not at all.
@@ -103,7 +106,7 @@ impl<T> Group<'_, T> {
 }
 
 impl Group<'_, ArrayRef<'_>> {
-    fn write(&self, mut to: impl Write) -> Result<(), Fault> {
+    fn write(&self, mut to: impl Write, packing: Packing) -> Result<(), Fault> {
         match self.place.format() {
             Format::Npy => {
                 for (_, array) in &self.arrays {
@@ -115,7 +118,7 @@ impl Group<'_, ArrayRef<'_>> {
                 let mut archive = zip::Writer::new(&mut to, zip::LIMIT);
                 for (name, array) in &self.arrays {
                     let header = npy::encode_header(array.dtype(), array.shape())?;
-                    archive.add(&format!("{name}.npy"), &[&header, &npy::little_endian(array)])?;
+                    archive.add(&format!("{name}.npy"), &[&header, &npy::little_endian(array)], packing)?;
                 }
                 archive.finish()?;
             }

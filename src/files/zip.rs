@@ -4,15 +4,20 @@
 //! is all that is believed; each part must lie before the directory and claim no more than its compressed bytes can stand for.
 //! The checksum is held while the part is read. Names are keys into the archive, never paths.
 //!
-//! What is written is byte for byte what `numpy.savez` writes: stored, with 64-bit sizes throughout.
+//! What is written has 64-bit sizes throughout, as what NumPy writes; stored, it is byte for byte what `numpy.savez` writes.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
-use flate2::Crc;
 use flate2::read::DeflateDecoder;
+use flate2::write::DeflateEncoder;
+use flate2::{Compression, Crc};
 
 use super::error::Fault;
+
+/// The methods of packing that `.npz` has.
+const STORED: u16 = 0;
+const DEFLATED: u16 = 8;
 
 const LOCAL: u32 = 0x0403_4b50;
 const CENTRAL: u32 = 0x0201_4b50;
@@ -125,10 +130,10 @@ impl Directory {
         if part.flags & 1 != 0 {
             return Err(Fault::ZipMethod("it is encrypted".to_owned()));
         }
-        if part.method != 0 && part.method != 8 {
+        if part.method != STORED && part.method != DEFLATED {
             return Err(Fault::ZipMethod(format!("it is packed by method {}, not stored or deflated", part.method)));
         }
-        if part.method == 0 && part.bytes != part.packed {
+        if part.method == STORED && part.bytes != part.packed {
             return bad("a stored part has two sizes");
         }
         if part.bytes.div_ceil(MOST) > part.packed {
@@ -155,7 +160,7 @@ impl Directory {
         file.seek(SeekFrom::Start(start))?;
         let packed = file.take(part.packed);
         let data: Box<dyn Read + Send> =
-            if part.method == 0 { Box::new(packed) } else { Box::new(DeflateDecoder::new(packed)) };
+            if part.method == STORED { Box::new(packed) } else { Box::new(DeflateDecoder::new(packed)) };
         Ok(Checked { data: data.take(part.bytes), crc: Crc::new(), expected: part.crc, left: part.bytes })
     }
 }
@@ -308,6 +313,16 @@ pub(super) struct Writer<W: Write> {
     limit: u64,
 }
 
+/// How the arrays of a `.npz` file are kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Packing {
+    /// As they are, like `numpy.savez`.
+    #[default]
+    Stored,
+    /// Compressed, like `numpy.savez_compressed`.
+    Deflated,
+}
+
 /// Up to here NumPy's writer (Python's `zipfile`) uses 32-bit numbers in the directory.
 pub(super) const LIMIT: u64 = (1 << 31) - 1;
 
@@ -329,16 +344,25 @@ impl<W: Write> Writer<W> {
         u32::try_from(n).ok().filter(|_| n <= self.limit).unwrap_or(u32::MAX)
     }
 
-    /// Adds a part.
-    pub fn add(&mut self, name: &str, pieces: &[&[u8]]) -> Result<(), Fault> {
+    /// Adds a part. The compressed form is made in memory, since its length comes first.
+    pub fn add(&mut self, name: &str, pieces: &[&[u8]], packing: Packing) -> Result<(), Fault> {
         let Ok(name_len) = u16::try_from(name.len()) else { return Err(Fault::KeyName(name.to_owned())) };
         let mut crc = Crc::new();
         pieces.iter().for_each(|piece| crc.update(piece));
         let bytes: u64 = pieces.iter().map(|piece| piece.len() as u64).sum();
+        let deflated = match packing {
+            Packing::Stored => None,
+            Packing::Deflated => {
+                let mut encoder = DeflateEncoder::new(vec![], Compression::default());
+                pieces.iter().try_for_each(|piece| encoder.write_all(piece))?;
+                Some(encoder.finish()?)
+            }
+        };
+        let (method, packed) = deflated.as_ref().map_or((STORED, bytes), |data| (DEFLATED, data.len() as u64));
         let flags: u16 = if name.is_ascii() { 0 } else { 0x800 };
         let common = |version: u16| {
             let mut record = vec![];
-            for field in [version, flags, 0] {
+            for field in [version, flags, method] {
                 record.extend(field.to_le_bytes());
             }
             for field in [DATE, crc.sum()] {
@@ -352,14 +376,16 @@ impl<W: Write> Writer<W> {
         local.extend([name_len, 20].map(u16::to_le_bytes).as_flattened());
         local.extend(name.as_bytes());
         local.extend([1, 16].map(u16::to_le_bytes).as_flattened());
-        local.extend([bytes; 2].map(u64::to_le_bytes).as_flattened());
+        local.extend([bytes, packed].map(u64::to_le_bytes).as_flattened());
         self.to.write_all(&local)?;
-        for piece in pieces {
-            self.to.write_all(piece)?;
+        match &deflated {
+            Some(data) => self.to.write_all(data)?,
+            None => pieces.iter().try_for_each(|piece| self.to.write_all(piece))?,
         }
         let mut extra: Vec<u8> = vec![];
-        if bytes > self.limit {
-            extra.extend([bytes; 2].map(u64::to_le_bytes).as_flattened());
+        let wide = bytes.max(packed) > self.limit;
+        if wide {
+            extra.extend([bytes, packed].map(u64::to_le_bytes).as_flattened());
         }
         if self.at > self.limit {
             extra.extend(self.at.to_le_bytes());
@@ -368,18 +394,19 @@ impl<W: Write> Writer<W> {
             let length = short(extra.len());
             extra.splice(0..0, [1, length].map(u16::to_le_bytes).as_flattened().to_vec());
         }
-        let (narrow_bytes, narrow_at) = (self.narrow(bytes), self.narrow(self.at));
+        let narrow = |n| if wide { u32::MAX } else { self.narrow(n) };
+        let (narrow_packed, narrow_bytes, narrow_at) = (narrow(packed), narrow(bytes), self.narrow(self.at));
         let central = &mut self.central;
         central.extend(CENTRAL.to_le_bytes());
         central.extend([45, 3]);
         central.extend(common(45));
-        central.extend([narrow_bytes; 2].map(u32::to_le_bytes).as_flattened());
+        central.extend([narrow_packed, narrow_bytes].map(u32::to_le_bytes).as_flattened());
         central.extend([name_len, short(extra.len()), 0, 0, 0].map(u16::to_le_bytes).as_flattened());
         central.extend([0o600 << 16, narrow_at].map(u32::to_le_bytes).as_flattened());
         central.extend(name.as_bytes());
         central.extend(extra);
         self.count += 1;
-        self.at += local.len() as u64 + bytes;
+        self.at += local.len() as u64 + packed;
         Ok(())
     }
 

@@ -51,12 +51,13 @@ def inputs(folder, x):
 
 
 def outputs(folder, x):
-    """Each way to take one: an option, and how to read it back from a file or standard output."""
+    """Each way to take one: options, and how to read it back from a file or standard output."""
     yield f"{folder}/out.safetensors", lambda _: load_file(folder / "out.safetensors")["out"]
     if x.dtype == ml_dtypes.bfloat16:
         return
     yield f"out={folder}/out.npy", lambda _: np.load(folder / "out.npy")
     yield f"{folder}/out.npz:key", lambda _: np.load(folder / "out.npz")["key"]
+    yield f"{folder}/small_out.npz:key --compress", lambda _: np.load(folder / "small_out.npz")["key"]
     yield "out=-", lambda stdout: np.load(io.BytesIO(stdout))
 
 
@@ -69,10 +70,10 @@ def main():
             folder = Path(at)
             program = folder / "same.fl"
             program.write_text(f"fn same(x: {name}{f'[{axes}]' if axes else ''}) = x\n")
-            for (value, stdin), (option, read) in itertools.product(inputs(folder, x), outputs(folder, x)):
-                command = [BINARY, "run", program, f"x={value}", "-o", option]
+            for (value, stdin), (options, read) in itertools.product(inputs(folder, x), outputs(folder, x)):
+                command = [BINARY, "run", program, f"x={value}", "-o", *options.split()]
                 done = subprocess.run(command, input=stdin, capture_output=True)
-                shown = f"{name} {shape}, x={value} -o {option}"
+                shown = f"{name} {shape}, x={value} -o {options}"
                 assert done.returncode == 0, f"{shown}: {done.stderr.decode()}"
                 back = read(done.stdout)
                 assert (back.dtype, back.shape) == (x.dtype, x.shape), f"{shown}: {back.dtype} {back.shape}"

@@ -58,7 +58,7 @@ fn what_is_written_has_the_bytes_of_the_originals() {
         let path = target.path().join(file);
         let place = |name: &str| Place::parse(&format!("{}:{name}", path.display())).expect("a place");
         let saved: Vec<_> = arrays.iter().map(|(name, array)| (place(name), array.as_ref())).collect();
-        files::save(&saved).expect("the folder can be written to");
+        files::save(&saved, files::Packing::Stored).expect("the folder can be written to");
         let (ours, theirs) = (std::fs::read(&path), std::fs::read(folder().join(file)));
         assert_eq!(ours.expect("it was written"), theirs.expect("it is there"), "{file}");
     }

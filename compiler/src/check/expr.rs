@@ -331,7 +331,7 @@ impl Checker<'_> {
         self.expect_number(x, "`^`", span)?;
         let dtype = self.dtype(x).compute();
         let x = self.cast(dtype, x, span)?;
-        if negative && !dtype.is_float() {
+        if negative && magnitude > 0 && !dtype.is_float() {
             let message = format!("an integer (`{dtype}`) has no negative power");
             self.error(Diagnostic::new(codes::BAD_EXPONENT, span, message).help("convert the base: `f32(...)`"));
             return None;

@@ -38,7 +38,7 @@ impl Folder {
     /// The bytes of a file of this array.
     fn written(&self, name: &str, array: &Array) -> Vec<u8> {
         let place = self.place(name);
-        save(&[(place.clone(), array.as_ref())]).unwrap();
+        save(&[(place.clone(), array.as_ref())], Packing::Stored).unwrap();
         std::fs::read(place.path().unwrap()).unwrap()
     }
 }

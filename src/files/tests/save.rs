@@ -18,11 +18,11 @@ fn writes_several_arrays_to_one_file() {
     let (folder, other) = (Folder::new(), one(2));
     for ending in ["npz", "safetensors"] {
         let place = |key: &str| folder.place(&format!("a.{ending}:{key}"));
-        save(&[(place("x"), one(1).as_ref()), (place("é\x1b/.."), other.as_ref())]).unwrap();
+        save(&[(place("x"), one(1).as_ref()), (place("é\x1b/.."), other.as_ref())], Packing::Stored).unwrap();
         assert_eq!(read(&place("x")).unwrap(), one(1));
         assert_eq!(read(&place("é\x1b/..")).unwrap(), other);
         // A file is replaced, not added to.
-        save(&[(place("y"), other.as_ref())]).unwrap();
+        save(&[(place("y"), other.as_ref())], Packing::Stored).unwrap();
         assert_eq!(names(&place("")).unwrap(), ["y"]);
     }
     assert_eq!(entries(&folder), ["a.npz", "a.safetensors"]);
@@ -31,12 +31,12 @@ fn writes_several_arrays_to_one_file() {
 #[test]
 fn a_failure_leaves_every_file_as_it_was() {
     let folder = Folder::new();
-    save(&[(folder.place("a.npy"), one(1).as_ref())]).unwrap();
+    save(&[(folder.place("a.npy"), one(1).as_ref())], Packing::Stored).unwrap();
     std::fs::create_dir(folder.path("b.npy")).unwrap();
     for bad in ["none/b.npy", "b.npy", "b.npz", "b.safetensors:__metadata__"] {
         let arrays = [(folder.place("a.npy"), one(2)), (folder.place(bad), one(3))];
         let refs: Vec<_> = arrays.iter().map(|(place, array)| (place.clone(), array.as_ref())).collect();
-        save(&refs).unwrap_err();
+        save(&refs, Packing::Stored).unwrap_err();
         assert_eq!(read(&folder.place("a.npy")).unwrap(), one(1), "{bad}");
         assert_eq!(entries(&folder), ["a.npy", "b.npy"], "{bad}");
     }
@@ -73,11 +73,11 @@ fn links_and_permissions_stay() {
     let folder = Folder::new();
     let mode = |name: &str| std::fs::metadata(folder.path(name)).unwrap().permissions().mode() & 0o777;
     std::fs::write(folder.path("plain"), "").unwrap();
-    save(&[(folder.place("a.npy"), one(1).as_ref())]).unwrap();
+    save(&[(folder.place("a.npy"), one(1).as_ref())], Packing::Stored).unwrap();
     assert_eq!(mode("a.npy"), mode("plain"));
     std::fs::set_permissions(folder.path("a.npy"), std::fs::Permissions::from_mode(0o600)).unwrap();
     symlink(folder.path("a.npy"), folder.path("link.npy")).unwrap();
-    save(&[(folder.place("link.npy"), one(2).as_ref())]).unwrap();
+    save(&[(folder.place("link.npy"), one(2).as_ref())], Packing::Stored).unwrap();
     assert!(folder.path("link.npy").is_symlink());
     assert_eq!(read(&folder.place("a.npy")).unwrap(), one(2));
     assert_eq!(mode("a.npy"), 0o600);
@@ -91,4 +91,15 @@ fn reads_files_only() {
     assert!(matches!(read(&folder.place("none.npy")).unwrap_err().fault(), Fault::Io(_)));
     let e = read(&folder.place("none.npz:\x1b")).unwrap_err();
     assert!(drawn(&e).contains("none.npz: No such file"));
+}
+
+#[test]
+fn compresses_what_goes_into_an_archive() {
+    let folder = Folder::new();
+    let zeros = Array::zeros(Dtype::F64, &[4096]).unwrap();
+    let arrays = [(folder.place("a.npz:zeros"), zeros.as_ref()), (folder.place("a.npz:x"), zeros.as_ref())];
+    save(&arrays, Packing::Deflated).unwrap();
+    assert!(std::fs::metadata(folder.path("a.npz")).unwrap().len() < 1000);
+    assert_eq!(read(&arrays[0].0).unwrap(), zeros);
+    assert_eq!(read(&arrays[1].0).unwrap(), zeros);
 }
