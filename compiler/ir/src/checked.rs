@@ -230,6 +230,42 @@ impl Checked {
             inner = parent;
         }
     }
+
+    /// Calls `visit` on each expression whose value one of this kind takes, those that end its indices first.
+    pub fn for_each_operand(&self, kind: &Kind, mut visit: impl FnMut(ExprId)) {
+        for index in kind.bound() {
+            if let Extent::Dynamic(extent) = &self.indices[*index].extent {
+                visit(*extent);
+            }
+        }
+        match kind {
+            Kind::Constant(_) | Kind::Size(_) | Kind::Index(_) | Kind::Param(_) => {}
+            Kind::Unary(_, a) | Kind::Cast(a) | Kind::Reshape(a) => visit(*a),
+            Kind::Binary(_, a, b) | Kind::Compare(_, a, b) | Kind::Contract { left: a, right: b, .. } => {
+                [*a, *b].into_iter().for_each(visit);
+            }
+            Kind::Fma(a, b, c) | Kind::If { condition: a, then: b, otherwise: c } => {
+                [*a, *b, *c].into_iter().for_each(visit);
+            }
+            Kind::Math(_, operands) | Kind::ArrayLiteral(operands) => operands.iter().copied().for_each(visit),
+            Kind::Access { array, at } => {
+                visit(*array);
+                at.iter().for_each(|s| visit(s.value));
+            }
+            Kind::Reduce { body, .. } | Kind::Comprehension { body, .. } => visit(*body),
+        }
+    }
+}
+
+impl Kind {
+    /// The indices that an expression of this kind binds.
+    pub fn bound(&self) -> &[IndexId] {
+        match self {
+            Kind::Reduce { over, .. } | Kind::Contract { over, .. } => over,
+            Kind::Comprehension { indices, .. } => indices,
+            _ => &[],
+        }
+    }
 }
 
 impl Type {

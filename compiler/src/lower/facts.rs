@@ -58,7 +58,7 @@ impl Facts {
         }
         let mut rank = 0;
         for (id, expr) in checked.exprs.iter().rev() {
-            for index in bound(&expr.kind) {
+            for index in expr.kind.bound() {
                 axes[*index].rank = rank;
                 rank += 1;
             }
@@ -103,12 +103,12 @@ impl Facts {
             Kind::Reduce { prefix: Some(Prefix { of, .. }), .. } => self.union(&mut free, &[*of]),
             _ => {}
         }
-        for index in bound(&expr.kind) {
+        for index in expr.kind.bound() {
             if let Extent::Affine(extent) = &checked.indices[*index].extent {
                 self.union_affine(&mut free, extent);
             }
         }
-        let bound = bound(&expr.kind);
+        let bound = expr.kind.bound();
         if free.iter().any(|i| bound.contains(i)) {
             free = free.iter().copied().filter(|i| !bound.contains(i)).collect();
         }
@@ -179,36 +179,13 @@ impl Facts {
     }
 }
 
-/// The indices that an expression binds.
-fn bound(kind: &Kind) -> &[IndexId] {
-    match kind {
-        Kind::Reduce { over, .. } | Kind::Contract { over, .. } => over,
-        Kind::Comprehension { indices, .. } => indices,
-        _ => &[],
-    }
-}
-
 /// Calls `visit` on each expression whose value this one takes, except subscripts that are taken in their affine form.
 pub(super) fn for_each_operand(checked: &Checked, kind: &Kind, mut visit: impl FnMut(ExprId)) {
-    for index in bound(kind) {
-        if let Extent::Dynamic(extent) = &checked.indices[*index].extent {
-            visit(*extent);
-        }
-    }
     match kind {
-        Kind::Constant(_) | Kind::Size(_) | Kind::Index(_) | Kind::Param(_) => {}
-        Kind::Unary(_, a) | Kind::Cast(a) | Kind::Reshape(a) => visit(*a),
-        Kind::Binary(_, a, b) | Kind::Compare(_, a, b) | Kind::Contract { left: a, right: b, .. } => {
-            [*a, *b].into_iter().for_each(visit);
-        }
-        Kind::Fma(a, b, c) | Kind::If { condition: a, then: b, otherwise: c } => {
-            [*a, *b, *c].into_iter().for_each(visit);
-        }
-        Kind::Math(_, operands) | Kind::ArrayLiteral(operands) => operands.iter().copied().for_each(visit),
         Kind::Access { array, at } => {
             visit(*array);
             at.iter().filter(|s| s.affine.is_none()).for_each(|s| visit(s.value));
         }
-        Kind::Reduce { body, .. } | Kind::Comprehension { body, .. } => visit(*body),
+        _ => checked.for_each_operand(kind, visit),
     }
 }

@@ -37,11 +37,11 @@ impl Facts {
         let mut free: PrimaryMap<ExprId, Rc<[IndexId]>> = PrimaryMap::new();
         for expr in checked.exprs.values() {
             let mut set: Rc<[IndexId]> = Rc::default();
-            for_each_operand(checked, &expr.kind, |operand| union(&mut set, &free[operand]));
+            checked.for_each_operand(&expr.kind, |operand| union(&mut set, &free[operand]));
             if let Kind::Index(index) = &expr.kind {
                 mention(&mut set, *index);
             }
-            let bound = bound(&expr.kind);
+            let bound = expr.kind.bound();
             for index in bound {
                 if let Extent::Affine(extent) = &checked.indices[*index].extent {
                     extent.terms().iter().for_each(|(i, _)| mention(&mut set, *i));
@@ -63,8 +63,8 @@ impl Facts {
                 continue;
             }
             let again = users[id] > 1 || repeated[id];
-            let bound = bound(&expr.kind);
-            for_each_operand(checked, &expr.kind, |operand| {
+            let bound = expr.kind.bound();
+            checked.for_each_operand(&expr.kind, |operand| {
                 users[operand] = users[operand].saturating_add(1);
                 repeated[operand] |= match &expr.kind {
                     // They remember nothing themselves.
@@ -113,7 +113,7 @@ impl Facts {
             if let Kind::Size(size) = &expr.kind {
                 visit(size)?;
             }
-            for index in bound(&expr.kind) {
+            for index in expr.kind.bound() {
                 if let Extent::Affine(extent) = &checked.indices[*index].extent {
                     visit(extent.constant_part())?;
                     extent.terms().iter().map(|(_, coefficient)| coefficient).try_for_each(&mut visit)?;
@@ -136,39 +136,5 @@ fn mention(set: &mut Rc<[IndexId]>, index: IndexId) {
     if let Err(at) = set.binary_search(&index) {
         let (before, after) = set.split_at(at);
         *set = [before, &[index], after].concat().into();
-    }
-}
-
-/// The indices that an expression binds.
-pub(super) fn bound(kind: &Kind) -> &[IndexId] {
-    match kind {
-        Kind::Reduce { over, .. } | Kind::Contract { over, .. } => over,
-        Kind::Comprehension { indices, .. } => indices,
-        _ => &[],
-    }
-}
-
-/// Calls `visit` on each expression whose value this one takes.
-fn for_each_operand(checked: &Checked, kind: &Kind, mut visit: impl FnMut(ExprId)) {
-    for index in bound(kind) {
-        if let Extent::Dynamic(extent) = &checked.indices[*index].extent {
-            visit(*extent);
-        }
-    }
-    match kind {
-        Kind::Constant(_) | Kind::Size(_) | Kind::Index(_) | Kind::Param(_) => {}
-        Kind::Unary(_, a) | Kind::Cast(a) | Kind::Reshape(a) => visit(*a),
-        Kind::Binary(_, a, b) | Kind::Compare(_, a, b) | Kind::Contract { left: a, right: b, .. } => {
-            [*a, *b].into_iter().for_each(visit);
-        }
-        Kind::Fma(a, b, c) | Kind::If { condition: a, then: b, otherwise: c } => {
-            [*a, *b, *c].into_iter().for_each(visit);
-        }
-        Kind::Math(_, operands) | Kind::ArrayLiteral(operands) => operands.iter().copied().for_each(visit),
-        Kind::Access { array, at } => {
-            visit(*array);
-            at.iter().for_each(|s| visit(s.value));
-        }
-        Kind::Reduce { body, .. } | Kind::Comprehension { body, .. } => visit(*body),
     }
 }
