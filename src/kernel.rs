@@ -90,7 +90,7 @@ impl Kernel {
         mut times: Times,
     ) -> Result<Kernel, CompileError> {
         let start = Instant::now();
-        let program = compiler::pipeline::compile(checked)?;
+        let program = compiler::pipeline::compile(checked, &compiler::pipeline::Options::default())?.program;
         times.lower = start.elapsed();
         let threads = match options.threads {
             0 => std::thread::available_parallelism().map_or(1, usize::from),

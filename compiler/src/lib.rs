@@ -1,8 +1,9 @@
-//! The compiler: syntax tree to checked program to loop nests.
+//! The compiler: syntax tree to checked program to loop nests, and those merged.
 
 #![forbid(unsafe_code)]
 
 pub mod check;
+pub mod fusion;
 pub mod lower;
 pub mod math;
 pub mod pipeline;

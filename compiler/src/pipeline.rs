@@ -1,24 +1,65 @@
 //! The passes in order: what stands between a checked program and the engines.
 
+use cranelift_entity::SecondaryMap;
 use ir::checked::Checked;
-use ir::nest::Program;
+use ir::decision::{Decision, FusionPass, Passes};
+use ir::nest::{KernelId, Program};
 use ir::verify::{VerifyError, verify};
 
+use crate::fusion::{self, Graph};
 use crate::lower::{LowerError, lower};
 
-/// One step over loop nests.
+/// One step over the program that is being fused.
 #[derive(Clone, Copy, Debug)]
 pub struct Pass {
-    /// Its name, as options and reports give it.
-    pub name: &'static str,
-    /// What it is for, in a line.
-    pub purpose: &'static str,
+    /// Its name and purpose.
+    pub pass: FusionPass,
     /// Rewrites the program; says whether it changed anything.
-    pub run: fn(&mut Program) -> bool,
+    pub run: fn(&mut Graph) -> bool,
 }
 
-/// The passes that follow lowering, in order. There are none yet: what lowering makes is what runs.
-pub const PASSES: &[Pass] = &[];
+/// The passes that follow lowering, in order.
+pub const PASSES: &[Pass] = &[
+    Pass { pass: FusionPass::Kloop, run: fusion::kloop::run },
+    Pass { pass: FusionPass::Kinput, run: fusion::kinput::run },
+    Pass { pass: FusionPass::Siblings, run: fusion::siblings::run },
+    Pass { pass: FusionPass::Nest, run: fusion::nest::run },
+    Pass { pass: FusionPass::Koutput, run: fusion::koutput::run },
+];
+
+/// What is fused, and by whose judgement. No choice changes a result by a bit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// The passes that may merge kernels.
+    pub fuse: Passes,
+    /// Who chooses among what is legal.
+    pub policy: Policy,
+    /// The most merges, all passes together; none given is no limit. To find the merge that goes wrong by bisection.
+    pub fuel: Option<u64>,
+}
+
+/// Who chooses among legal merges.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Policy {
+    /// The cost model.
+    #[default]
+    Model,
+    /// A coin for each, whatever it costs: for tests of legality.
+    Random(u64),
+}
+
+/// A function's loop nests, before and after fusion.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    /// One kernel an operation.
+    pub unfused: Program,
+    /// What runs.
+    pub program: Program,
+    /// The operations that each kernel of `program` computes, as kernels of `unfused`, ascending.
+    pub members: SecondaryMap<KernelId, Vec<KernelId>>,
+    /// What was decided on each pair of operations.
+    pub decisions: Vec<Decision>,
+}
 
 /// Why a checked program did not become loop nests.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,15 +87,18 @@ impl std::fmt::Display for PipelineError {
 impl std::error::Error for PipelineError {}
 
 /// Lowers a checked program and runs the passes.
-pub fn compile(checked: &Checked) -> Result<Program, PipelineError> {
-    let mut program = lower(checked).map_err(PipelineError::Lower)?;
-    check("lower", &program)?;
-    for pass in PASSES {
-        if (pass.run)(&mut program) {
-            check(pass.name, &program)?;
+pub fn compile(checked: &Checked, options: &Options) -> Result<Compiled, PipelineError> {
+    let unfused = lower(checked).map_err(PipelineError::Lower)?;
+    check("lower", &unfused)?;
+    let mut graph = Graph::new(&unfused, options);
+    for Pass { pass, run } in PASSES {
+        if options.fuse.contains(*pass) && run(&mut graph) {
+            graph.settle();
+            check(pass.name(), graph.program())?;
         }
     }
-    Ok(program)
+    let (program, members, decisions) = graph.finish();
+    Ok(Compiled { unfused, program, members, decisions })
 }
 
 fn check(pass: &'static str, program: &Program) -> Result<(), PipelineError> {

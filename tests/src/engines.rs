@@ -3,6 +3,7 @@
 use std::fmt;
 
 use backends::cpu::{self, RunError as CpuError};
+use compiler::pipeline::Options;
 use grammar::Diagnostic;
 use interp::nest::RunError as NestError;
 use interp::source::{self, RunError as SourceError};
@@ -98,7 +99,8 @@ impl fmt::Debug for Shown<'_> {
 pub fn compile(source: &str, entry: &str) -> Result<Compiled, Rejected> {
     let file = grammar::parse(source).map_err(Rejected::Source)?;
     let checked = compiler::check::check(&file, entry).map_err(Rejected::Source)?;
-    let program = compiler::pipeline::compile(&checked).map_err(|error| Rejected::Compiler(error.to_string()))?;
+    let program = compiler::pipeline::compile(&checked, &Options::default());
+    let program = program.map_err(|error| Rejected::Compiler(error.to_string()))?.program;
     let module = cpu::Module::compile(&program, &cpu::Options::default());
     let module = module.map_err(|error| Rejected::Compiler(error.to_string()))?;
     Ok(Compiled { checked, program, module })

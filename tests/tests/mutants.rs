@@ -110,7 +110,7 @@ fn no_mutant_is_a_panic() {
             }
             Ok(all) => {
                 for checked in all {
-                    let program = compiler::pipeline::compile(&checked);
+                    let program = compiler::pipeline::compile(&checked, &compiler::pipeline::Options::default());
                     prop_assert!(program.is_ok(), "{:?}\n{source}", program.err());
                 }
                 *tally.1 += 1;

@@ -1,0 +1,23 @@
+//! Fusion: kernels merged so that less moves through memory. No merge changes a bit of any result.
+//!
+//! A pass looks for candidates, asks `legality` whether a merge keeps the meaning and `profit` whether it pays, lets a
+//! mechanic rewrite the kernels and tells the [`Graph`], which keeps the books: who loads and stores what, which
+//! operations each kernel computes, and what was decided on each pair of operations.
+//!
+//! ```text
+//! graph      the program between passes, its edges, and the record of decisions
+//! kloop kinput siblings nest koutput     the passes, one file each
+//! legality   the rules, each a function that names the reason of its refusal
+//! profit     the prices
+//! inline     mechanic: the producer's body in place of the consumer's loads
+//! weave      mechanic: two kernels' loops made one
+//! ```
+
+mod graph;
+pub mod kinput;
+pub mod kloop;
+pub mod koutput;
+pub mod nest;
+pub mod siblings;
+
+pub use graph::Graph;
