@@ -3,7 +3,7 @@
 //!
 //! Beyond `verify` it holds programs to the rules that only a run can show: every subscript is inside, an element
 //! is stored at most once a kernel, and what is loaded was stored before, by the same iteration of every
-//! parallel loop around. For that each element has a time of storing, and each iteration a time of beginning.
+//! parallel or reducing loop around; scratch, by the same iteration of the outermost loop. For that each element has a time of storing, and each iteration a time of beginning.
 
 use std::collections::BTreeMap;
 
@@ -85,9 +85,9 @@ pub enum Problem {
     },
     /// The view has another number of elements than the buffer.
     View,
-    /// The element was never stored, or by a kernel or iteration that need not have run yet.
+    /// The element was never stored, or not by a statement or iteration that the load may rely on.
     NotStored,
-    /// The kernel has stored the element before.
+    /// The kernel (for scratch, the iteration of the outermost loop) has stored the element before.
     StoredTwice,
     /// The buffer may not be stored to.
     NotWritable,
@@ -141,8 +141,10 @@ pub fn run(program: &Program, inputs: &[ArrayRef<'_>]) -> Result<Outcome, RunErr
 struct Memory<'a> {
     contents: Contents<'a>,
     shape: Vec<i64>,
-    /// When each element was stored; 0 for never. Only of outputs and temporaries.
+    /// When each element was stored; 0 for never. Only of what kernels store to.
     stored: Vec<u64>,
+    /// Whether each iteration of the outermost loop begins without contents.
+    scratch: bool,
 }
 
 enum Contents<'a> {
@@ -169,7 +171,7 @@ impl<'a> Memory<'a> {
             Role::Constant(elements) => {
                 Contents::Own(Array::from_scalars(buffer.dtype, &shape, elements).map_err(no_memory)?)
             }
-            Role::Output(_) | Role::Temp => {
+            Role::Output(_) | Role::Temp | Role::Scratch => {
                 let array = Array::zeros(buffer.dtype, &shape).map_err(no_memory)?;
                 let bytes = array.len().saturating_mul(8);
                 stored.try_reserve_exact(array.len()).map_err(|_| RunError::OutOfMemory { bytes })?;
@@ -179,7 +181,7 @@ impl<'a> Memory<'a> {
         };
         // Array lengths fit `isize`.
         let shape = shape.into_iter().map(|n| i64::try_from(n).unwrap_or(i64::MAX)).collect();
-        Ok(Memory { contents, shape, stored })
+        Ok(Memory { contents, shape, stored, scratch: buffer.role == Role::Scratch })
     }
 
     fn get(&self, element: usize) -> Option<Scalar> {
@@ -213,8 +215,12 @@ struct Machine<'p, 'a> {
     clock: u64,
     /// The time at which the kernel began.
     began: u64,
-    /// Of each parallel loop around: when it began, and when its current iteration did.
+    /// Of each parallel or reducing loop around: when it began, and when its current iteration did.
     around: Vec<(u64, u64)>,
+    /// How many loops are around.
+    depth: usize,
+    /// When the current iteration of the outermost loop began.
+    outermost: u64,
     traffic: KernelTraffic,
 }
 
@@ -239,6 +245,8 @@ impl<'p, 'a> Machine<'p, 'a> {
             clock,
             began: clock,
             around: vec![],
+            depth: 0,
+            outermost: clock,
             traffic: KernelTraffic::new(),
         }
     }
@@ -285,13 +293,13 @@ impl<'p, 'a> Machine<'p, 'a> {
 
     fn loop_(&mut self, l: &'p Loop) -> Step<'p> {
         match &l.kind {
-            LoopKind::Parallel => self.parallel(&l.dims, |machine| machine.block(&l.body)),
+            LoopKind::Parallel => self.apart(&l.dims, |machine| machine.block(&l.body)),
             LoopKind::Serial => self.iterate(&l.dims, |machine| machine.block(&l.body)),
             LoopKind::Reduce(reductions) => {
                 let values = &self.program.kernels[self.kernel].values;
                 let begin = |r: &'p ir::nest::Reduction| (r, Reduction::new(r.op, r.order, values[r.input]));
                 let mut under_way: Vec<_> = reductions.iter().map(begin).collect();
-                self.iterate(&l.dims, |machine| {
+                self.apart(&l.dims, |machine| {
                     machine.block(&l.body)?;
                     for (r, reduction) in &mut under_way {
                         reduction.push(machine.get(r.input));
@@ -316,7 +324,7 @@ impl<'p, 'a> Machine<'p, 'a> {
     }
 
     fn contract(&mut self, c: &'p Contraction) -> Step<'p> {
-        self.parallel(&c.free, |machine| {
+        self.apart(&c.free, |machine| {
             let mut sum = Scalar::zero(machine.program.kernels[machine.kernel].values[c.result]);
             machine.iterate(&c.reduce, |machine| {
                 machine.block(&c.left.body)?;
@@ -330,8 +338,8 @@ impl<'p, 'a> Machine<'p, 'a> {
         })
     }
 
-    /// Iterates over dims whose iterations must not meet.
-    fn parallel(&mut self, dims: &'p [(IndexId, Extent)], mut body: impl FnMut(&mut Self) -> Step<'p>) -> Step<'p> {
+    /// Iterates over dims whose iterations see nothing of each other.
+    fn apart(&mut self, dims: &'p [(IndexId, Extent)], mut body: impl FnMut(&mut Self) -> Step<'p>) -> Step<'p> {
         self.clock += 1;
         let depth = self.around.len();
         self.around.push((self.clock, self.clock));
@@ -355,7 +363,13 @@ impl<'p, 'a> Machine<'p, 'a> {
             for ((index, _), value) in dims.iter().zip(&at) {
                 self.indices[slot(*index)] = *value;
             }
+            if self.depth == 0 {
+                self.clock += 1;
+                self.outermost = self.clock;
+            }
+            self.depth += 1;
             body(self)?;
+            self.depth -= 1;
             let Some(moving) = (0..dims.len()).rev().find(|k| at[*k] + 1 < extents[*k]) else { return Ok(()) };
             at[moving] += 1;
             at[moving + 1..].fill(0);
@@ -417,7 +431,8 @@ impl<'p, 'a> Machine<'p, 'a> {
         let element = self.element(statement, seen.as_deref().unwrap_or(&memory.shape), at)?;
         if let Some(time) = memory.stored.get(element) {
             let visible = |(began, iteration): &(u64, u64)| *time < *began || *time >= *iteration;
-            if *time == 0 || !self.around.iter().all(visible) {
+            let since = if memory.scratch { self.outermost } else { 1 };
+            if *time < since || !self.around.iter().all(visible) {
                 return Err(Stop::Access(statement, Problem::NotStored));
             }
         }
@@ -428,10 +443,11 @@ impl<'p, 'a> Machine<'p, 'a> {
         let element = self.element(statement, &self.memory[slot(buffer)].shape, at)?;
         self.traffic(buffer).stores += 1;
         let memory = &mut self.memory[slot(buffer)];
+        let since = if memory.scratch { self.outermost } else { self.began };
         let (Some(time), Contents::Own(array)) = (memory.stored.get_mut(element), &mut memory.contents) else {
             return Err(Stop::Access(statement, Problem::NotWritable));
         };
-        if *time >= self.began {
+        if *time >= since {
             return Err(Stop::Access(statement, Problem::StoredTwice));
         }
         *time = self.clock;

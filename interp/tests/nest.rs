@@ -332,6 +332,107 @@ fn broken_rules_are_found() {
     assert!(try_run(&vector_program(y, earlier), &[f32s([1.0, 2.0])]).is_ok());
 }
 
+/// A row of exponentials in scratch, kept while they are summed.
+const SOFTMAX: &str = "program @softmax {
+    symbol n = dim 0 of input 0
+    symbol m = dim 1 of input 0
+    input %x: f32[n, m]
+    output %y: f32[n, m]
+    scratch %e: f32[m]
+    kernel @k {
+      parallel i < n {
+        v1 = reduce j < m { v0 = load %x[i, j] } with max free v0
+        v4 = reduce k < m {
+          v2 = load %x[i, k]
+          v3 = sub v2, v1
+          store %e[k], v3
+        } with sum lanes v3
+        parallel l < m {
+          v5 = load %e[l]
+          v6 = div v5, v4
+          store %y[i, l], v6
+        }
+      }
+    }
+  }";
+
+#[test]
+fn scratch_of_a_row() {
+    let outcome = try_run(SOFTMAX, &[f32_matrix(3, 2, |i, j| (i * 5 + 3 * j) as f32)]).unwrap();
+    assert_eq!(outcome.outputs[0], f32_matrix(3, 2, |_, j| if j == 0 { 1.0 } else { -0.0 }));
+    let traffic: Vec<_> = outcome.traffic[0].values().map(|t| (t.loads, t.stores)).collect();
+    assert_eq!(traffic, [(12, 0), (0, 6), (6, 6)]);
+    assert_eq!(one(SOFTMAX, &[f32_matrix(0, 4, |_, _| 0.0)]).shape(), [0, 4]);
+    // The outermost loop may be of any kind.
+    let contract = "program @p {
+        symbol n = dim 0 of input 0
+        input %x: f32[n]
+        output %y: f32[n]
+        scratch %e: f32
+        kernel @k {
+          v2 = contract i < n over j < n {
+            left { v0 = load %x[i] yield v0 }
+            right { v1 = load %x[j] yield v1 }
+            epilogue { store %e[], v2 v3 = load %e[] store %y[i], v3 }
+          }
+        }
+      }";
+    assert_eq!(one(contract, &[f32s([1.0, 2.0, 4.0])]), f32s([7.0, 14.0, 28.0]));
+    let all_one = contract.replace("i < n over", "over").replace("[i]", "[0]").replace("%y: f32[n]", "%y: f32[1]");
+    assert_eq!(one(&all_one, &[f32s([1.0, 2.0, 4.0])]), f32s([7.0]));
+}
+
+#[test]
+fn scratch_of_another_iteration_is_not_seen() {
+    let problem = |outer: &str, from: &str, to: &str| {
+        let body = format!(
+            "{outer} i < n {{
+               v0 = load %x[i] v1 = affine i v2 = const i64 0 v3 = eq v1, v2
+               if v3 {{ store %e[0], v0 }}
+               {from} {to}
+             }}"
+        );
+        match try_run(&vector_program("output %y: f32[n] scratch %e: f32[n]", &body), &[f32s([1.0, 2.0])]) {
+            Err(RunError::Internal { problem, .. }) => Some(problem),
+            Err(other) => panic!("{other:?}"),
+            Ok(_) => None,
+        }
+    };
+    for outer in ["parallel", "serial", "reduce"] {
+        // The iteration with i = 1 has stored element 1 alone.
+        let own = "store %e[1], v0 v4 = load %e[1]";
+        assert_eq!(problem(outer, own, "store %y[i], v4"), None, "{outer}");
+        assert_eq!(problem(outer, "v4 = load %e[0]", "store %y[i], v4"), Some(Problem::NotStored), "{outer}");
+        assert_eq!(problem(outer, &format!("{own} {}", "store %e[1], v4"), ""), Some(Problem::StoredTwice), "{outer}");
+    }
+}
+
+/// What a reduction's body stores, its own iteration sees and the statements after it.
+#[test]
+fn reductions_that_store() {
+    let header = "output %y: f32[n] output %s: f32 temp %t: f32[n]";
+    let body = |at: &str| {
+        format!(
+            "v3 = reduce i < n {{
+               v0 = load %x[i] v1 = neg v0 store %t[i], v1
+               v2 = load %t[{at}]
+             }} with sum lanes v2
+             store %s[], v3
+             parallel j < n {{ v4 = load %t[n - 1 - j] store %y[j], v4 }}"
+        )
+    };
+    let run = |at| try_run(&vector_program(header, &body(at)), &[f32s([1.0, 2.0])]);
+    let outcome = run("i").unwrap();
+    assert_eq!(outcome.outputs, [f32s([-2.0, -1.0]), Array::scalar(Scalar::F32(-3.0))]);
+    let Err(RunError::Internal { access, problem, .. }) = run("0") else { panic!() };
+    assert_eq!((access.as_str(), problem), ("v2 = load %t[0]", Problem::NotStored));
+    let twice = body("i").replace("store %t[i]", "store %t[0]").replace("load %t[i]", "load %t[0]");
+    let Err(RunError::Internal { problem, .. }) = try_run(&vector_program(header, &twice), &[f32s([1.0, 2.0])]) else {
+        panic!()
+    };
+    assert_eq!(problem, Problem::StoredTwice);
+}
+
 #[test]
 fn sizes_without_a_value_end_before_the_first_kernel() {
     let text = "program @p {

@@ -47,6 +47,8 @@ pub(super) struct Runner {
     may_fault: bool,
     /// Sizes that kernels mention: a call is refused if one has no value.
     kernel_sizes: Vec<(KernelId, Size)>,
+    /// Of each kernel, the scratch buffers that it stores to: each thread has its own.
+    own: Vec<BTreeSet<BufferId>>,
     /// The elements of constant buffers.
     constants: Vec<(BufferId, Vec<u64>)>,
     /// Scratch that no run is using, each enough for any kernel: a few MB at most.
@@ -68,6 +70,9 @@ impl Runner {
             });
             visit::for_each_op(&kernel.body, &mut |_, op| may_fault |= matches!(op, Op::Check { .. }));
         }
+        let is_scratch = |id: &BufferId| program.buffers[*id].role == Role::Scratch;
+        let own = program.kernels.values().map(|k| visit::stores(&k.body).into_iter().filter(is_scratch).collect());
+        let own = own.collect();
         let constants = program
             .buffers
             .iter()
@@ -89,6 +94,7 @@ impl Runner {
             options: options.clone(),
             may_fault,
             kernel_sizes,
+            own,
             constants,
             scratches: Mutex::new(vec![]),
             pools: Mutex::new(BTreeMap::new()),
@@ -145,24 +151,22 @@ impl Runner {
                     }
                 }
                 Role::Temp => {
-                    let shape = binding.shape(program, id)?;
-                    let bytes =
-                        byte_len(buffer.dtype, &shape).map_err(|_| RunError::OutOfMemory { bytes: usize::MAX })?;
-                    let mut block = Block::new(bytes)?;
+                    let mut block = self.memory(&binding, id)?;
                     let pointer = block.pointer();
                     blocks.push(block);
                     pointer
                 }
-                // Set below.
-                Role::Constant(_) => std::ptr::null_mut(),
+                // Set below, scratch for each thread.
+                Role::Constant(_) | Role::Scratch => std::ptr::null_mut(),
             };
         }
         for (id, words) in &self.constants {
             // Kernels never store to constants.
             pointers[id.index()] = words.as_ptr().cast::<u8>().cast_mut();
         }
-        for kernel in &self.compiled.kernels {
-            self.kernel(kernel, &pointers, &sizes, threads, &value)?;
+        for (kernel, own) in self.compiled.kernels.iter().zip(&self.own) {
+            let own = || own.iter().map(|id| Ok((*id, self.memory(&binding, *id)?))).collect();
+            self.kernel(kernel, &pointers, &sizes, threads, &value, &own)?;
         }
         for (n, pointer) in copies {
             let bytes = outputs[n].bytes_mut();
@@ -171,6 +175,13 @@ impl Runner {
             unsafe { std::ptr::copy_nonoverlapping(pointer, bytes.as_mut_ptr(), bytes.len()) };
         }
         Ok(())
+    }
+
+    /// Memory for a temporary or scratch.
+    fn memory(&self, binding: &Binding, id: BufferId) -> Result<Block, RunError> {
+        let shape = binding.shape(&self.program, id)?;
+        let bytes = byte_len(self.program.buffers[id].dtype, &shape);
+        Block::new(bytes.map_err(|_| RunError::OutOfMemory { bytes: usize::MAX })?)
     }
 
     fn check_outputs(&self, binding: &Binding, outputs: &[ArrayMut<'_>]) -> Result<(), RunError> {
@@ -191,6 +202,7 @@ impl Runner {
         Ok(())
     }
 
+    /// Runs a kernel; `own` allocates the scratch buffers of one thread.
     fn kernel(
         &self,
         kernel: &CompiledKernel,
@@ -198,6 +210,7 @@ impl Runner {
         sizes: &[i64],
         threads: usize,
         value: &impl Fn(&Size) -> i64,
+        own: &impl Fn() -> Result<Vec<(BufferId, Block)>, RunError>,
     ) -> Result<(), RunError> {
         let total = kernel
             .range
@@ -215,22 +228,26 @@ impl Runner {
         let threads = threads.min(usize::try_from(pieces).unwrap_or(1));
         if threads == 1 {
             let mut scratch = self.scratch()?;
-            let result = self.piece(kernel, pointers, sizes, (0, total), &mut scratch);
+            let mut own = own()?;
+            let pointers = with_own(pointers, &mut own);
+            let result = self.piece(kernel, &pointers, sizes, (0, total), &mut scratch);
             self.keep(scratch);
             return result.map_err(RunError::Fault);
         }
         let mut scratches = vec![];
         for _ in 0..threads {
-            scratches.push(Mutex::new(self.scratch()?));
+            scratches.push(Mutex::new((self.scratch()?, own()?)));
         }
         // Pieces of equal length but for the last, in ascending order, so that the first fault is the lowest piece's.
         let length = total / pieces + i64::from(total % pieces != 0);
         let next = AtomicI64::new(0);
         let first_fault: Mutex<Option<(i64, Fault)>> = Mutex::new(None);
         let shared: Vec<AtomicPtr<u8>> = pointers.iter().map(|p| AtomicPtr::new(*p)).collect();
-        let work = |scratch: &Mutex<Block>| {
+        let work = |memory: &Mutex<(Block, Vec<(BufferId, Block)>)>| {
+            let mut memory = memory.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            let (scratch, own) = &mut *memory;
             let pointers: Vec<*mut u8> = shared.iter().map(|p| p.load(Ordering::Relaxed)).collect();
-            let mut scratch = scratch.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            let pointers = with_own(&pointers, own);
             loop {
                 let piece = next.fetch_add(1, Ordering::Relaxed);
                 let faulted = |f: &Option<(i64, Fault)>| f.is_some();
@@ -238,7 +255,7 @@ impl Runner {
                     return;
                 }
                 let range = (piece.saturating_mul(length), (piece + 1).saturating_mul(length).min(total));
-                if let Err(fault) = self.piece(kernel, &pointers, sizes, range, &mut scratch) {
+                if let Err(fault) = self.piece(kernel, &pointers, sizes, range, scratch) {
                     let mut first = first_fault.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
                     if first.is_none_or(|(p, _)| piece < p) {
                         *first = Some((piece, fault));
@@ -258,7 +275,7 @@ impl Runner {
             None => work(&scratches[0]),
         }
         for scratch in scratches {
-            self.keep(scratch.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()));
+            self.keep(scratch.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()).0);
         }
         let fault = *first_fault.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         fault.map_or(Ok(()), |(_, fault)| Err(RunError::Fault(fault)))
@@ -311,6 +328,15 @@ impl Runner {
         pools.insert(threads, pool.clone());
         Some(pool)
     }
+}
+
+/// The buffers' memory, with one thread's own for scratch.
+fn with_own(pointers: &[*mut u8], own: &mut [(BufferId, Block)]) -> Vec<*mut u8> {
+    let mut pointers = pointers.to_vec();
+    for (id, block) in own {
+        pointers[id.index()] = block.pointer();
+    }
+    pointers
 }
 
 /// Elements in native byte order, in aligned memory.

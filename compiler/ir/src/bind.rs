@@ -156,12 +156,12 @@ impl Binding {
         size.eval(&|s| self.symbol(s))
     }
 
-    /// The shape of a buffer. A temporary has a length for each trip of a loop, and a loop over an extent below 1
-    /// makes none: there a negative length counts as 0, elsewhere it is an error.
+    /// The shape of a buffer. A temporary or scratch has a length for each trip of a loop, and a loop over an
+    /// extent below 1 makes none: there a negative length counts as 0, elsewhere it is an error.
     pub fn shape(&self, program: &Program, buffer: BufferId) -> Result<Vec<usize>, BindError> {
         let length = |(axis, size)| {
             let mut value = self.size(size);
-            if program.buffers[buffer].role == Role::Temp {
+            if matches!(program.buffers[buffer].role, Role::Temp | Role::Scratch) {
                 value = value.map(|v| v.max(0));
             }
             let length = value.ok().and_then(|v| usize::try_from(v).ok());

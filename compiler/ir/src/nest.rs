@@ -108,6 +108,11 @@ pub enum Role {
     Output(usize),
     /// The program, for itself.
     Temp,
+    /// One kernel, for each iteration of its outermost loop: the only statement of the kernel's body that is a loop or
+    /// contraction (of which an iteration is a point of the free dims), beside nothing but `let`s. Each iteration
+    /// has the whole of it for its own, without contents as it begins: it loads only what it has stored itself, and
+    /// stores an element once. Engines keep one for each thread, so that it stays in a cache.
+    Scratch,
     /// The program's text: an array literal's elements, row-major. Never stored to.
     Constant(Vec<Scalar>),
 }
@@ -230,7 +235,8 @@ pub struct Function {
     pub result: ValueId,
 }
 
-/// One launch: a tree of loops over scalar code.
+/// One launch: a tree of loops over scalar code. Top-level loops run one after another: a later one may load what an
+/// earlier one has stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kernel {
     /// A name for reports, unique in the program.
@@ -265,9 +271,10 @@ pub enum Statement {
         /// What it is.
         op: Op,
     },
-    /// Writes an element. Over a whole kernel each element of an output or temporary is written at most once,
-    /// and a kernel loads from a buffer that it stores to only what the same iteration (or an earlier
-    /// statement outside any shared loop) has stored.
+    /// Writes an element. Over a whole kernel each element of an output or temporary is written at most once (of
+    /// [`Role::Scratch`], once an iteration of the outermost loop). A kernel loads from a buffer that it stores to
+    /// only what the same iteration of every parallel or reducing loop around, or a statement before such a loop, has
+    /// stored.
     Store {
         /// The array.
         buffer: BufferId,
@@ -322,7 +329,8 @@ pub enum LoopKind {
     /// They run in ascending order.
     Serial,
     /// Values of the body are reduced over all iterations, numbered row-major over the dims; the results are
-    /// visible after the loop. Reductions of one loop are independent of each other. The body stores nothing.
+    /// visible after the loop. Reductions of one loop are independent of each other. The body may store; no
+    /// iteration loads what another has stored.
     Reduce(Vec<Reduction>),
     /// A loop over exactly one index that computes running reductions: in its body, [`Op::Prefix`] gives
     /// the reduction over the iterations so far. The body never loads from a buffer that it stores to.
@@ -448,7 +456,19 @@ impl Program {
 impl Op {
     /// Calls `visit` on each value that the operation uses.
     pub fn for_each_operand(&self, mut visit: impl FnMut(ValueId)) {
-        self.clone().for_each_operand_mut(|v| visit(*v));
+        match self {
+            Op::Constant(_) | Op::Affine(_) => {}
+            Op::Unary(_, a) | Op::Cast(_, a) | Op::Bitcast(_, a) | Op::Prefix(_, a) => visit(*a),
+            Op::Binary(_, a, b) | Op::Compare(_, a, b) => [*a, *b].into_iter().for_each(visit),
+            Op::Fma(a, b, c) | Op::Select(a, b, c) => [*a, *b, *c].into_iter().for_each(visit),
+            Op::Call(_, arguments) => arguments.iter().for_each(|v| visit(*v)),
+            Op::Load { at, .. } => at.iter().for_each(|s| {
+                if let Subscript::Value(v) = s {
+                    visit(*v);
+                }
+            }),
+            Op::Check { value, .. } => visit(*value),
+        }
     }
 
     /// Calls `visit` on each value that the operation uses, to look at or to replace.

@@ -249,6 +249,10 @@ impl<'s> Parser<'s> {
                     self.next += 1;
                     self.buffer(Role::Temp)?;
                 }
+                Some(Token::Word("scratch")) => {
+                    self.next += 1;
+                    self.buffer(Role::Scratch)?;
+                }
                 Some(Token::Word("constant")) => {
                     self.next += 1;
                     self.buffer(Role::Constant(vec![]))?;

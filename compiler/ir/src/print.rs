@@ -178,6 +178,7 @@ impl<'a> Printer<'a> {
             Role::Input(n) => numbered("input", *n, inputs),
             Role::Output(n) => numbered("output", *n, outputs),
             Role::Temp => "temp".to_string(),
+            Role::Scratch => "scratch".to_string(),
             Role::Constant(_) => "constant".to_string(),
         };
         let mut text = format!("{role} %{}: {}{}", name(&buffer.name), buffer.dtype, self.sizes(&buffer.shape));

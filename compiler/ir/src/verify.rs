@@ -10,12 +10,12 @@ mod ops;
 use std::collections::BTreeSet;
 use std::fmt;
 
-use cranelift_entity::{EntityRef, PrimaryMap};
+use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
 
 use crate::build::Values;
 use crate::nest::{
-    Block, Buffer, Contraction, Extent, Function, Index, IndexId, Kernel, Loop, LoopKind, Program, Role, Statement,
-    SymbolSource, ValueId,
+    Block, Buffer, BufferId, Contraction, Extent, Function, Index, IndexId, Kernel, KernelId, Loop, LoopKind, Op,
+    Program, Role, Statement, SymbolSource, ValueId,
 };
 use crate::{Affine, Dtype, Order, Size, print, visit};
 
@@ -51,7 +51,7 @@ pub fn verify(program: &Program) -> Result {
     for kernel in program.kernels.values() {
         self::kernel(program, kernel)?;
     }
-    Ok(())
+    scratch(program)
 }
 
 fn fail<T>(place: impl Into<String>, message: impl Into<String>) -> Result<T> {
@@ -156,6 +156,42 @@ fn kernel(program: &Program, k: &Kernel) -> Result {
         return fail(format!("{}: {}", checker.place, error.place), error.message);
     }
     checker.block(None, &k.body, Context { stores: Ok(()), scan: false }, &[])
+}
+
+/// Scratch belongs to one kernel, and to the iterations of its outermost loop.
+fn scratch(program: &Program) -> Result {
+    let is_scratch = |id: BufferId| program.buffers[id].role == Role::Scratch;
+    if !program.buffers.keys().any(is_scratch) {
+        return Ok(());
+    }
+    let mut owners: SecondaryMap<BufferId, Option<KernelId>> = SecondaryMap::new();
+    for (id, k) in &program.kernels {
+        let of_kernel = |message: String| fail(format!("kernel @{}", k.name), message);
+        let mut mentioned = visit::loads(&k.body);
+        mentioned.extend(visit::stores(&k.body));
+        mentioned.retain(|b| is_scratch(*b));
+        let Some(first) = mentioned.first() else { continue };
+        for buffer in &mentioned {
+            if owners[*buffer].replace(id).is_some_and(|owner| owner != id) {
+                return of_kernel(format!("another kernel mentions the scratch %{}", program.buffers[*buffer].name));
+            }
+        }
+        let outermost = k.body.iter().filter(|s| matches!(s, Statement::Loop(_) | Statement::Contract(_))).count();
+        let beside = k.body.iter().filter(|s| matches!(s, Statement::Let { .. })).count();
+        if outermost != 1 || outermost + beside != k.body.len() {
+            let name = &program.buffers[*first].name;
+            return of_kernel(format!("beside the loop around the scratch %{name} stand only `let`s"));
+        }
+        for statement in &k.body {
+            if let Statement::Let { op: Op::Load { buffer, .. }, .. } = statement
+                && is_scratch(*buffer)
+            {
+                let name = &program.buffers[*buffer].name;
+                return of_kernel(format!("the scratch %{name} is loaded from outside of the loop around it"));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// What the place of a statement allows it.
@@ -285,8 +321,8 @@ impl<'p> Checker<'p> {
                     return self.fail(s, why);
                 }
                 let Some(buffer) = self.program.buffers.get(*buffer) else { return self.fail(s, "no such buffer") };
-                if !matches!(buffer.role, Role::Output(_) | Role::Temp) {
-                    return self.fail(s, "only outputs and temporaries are stored to");
+                if !matches!(buffer.role, Role::Output(_) | Role::Temp | Role::Scratch) {
+                    return self.fail(s, "only outputs, temporaries and scratch are stored to");
                 }
                 self.subscripts(statement, at, buffer.shape.len())?;
                 self.used_as(statement, *value, buffer.dtype)
@@ -320,7 +356,6 @@ impl<'p> Checker<'p> {
         match &l.kind {
             LoopKind::Parallel | LoopKind::Serial => self.block(s, &l.body, inner, &[])?,
             LoopKind::Reduce(reductions) => {
-                let inner = Context { stores: Err("the body of a reduction stores nothing"), ..inner };
                 self.block(s, &l.body, inner, &reductions.iter().map(|r| r.input).collect::<Vec<_>>())?;
                 for r in reductions {
                     let dtype = self.values[r.input];
@@ -336,7 +371,7 @@ impl<'p> Checker<'p> {
                 if l.dims.len() != 1 {
                     return self.fail(s, "a scan has one index");
                 }
-                let stored = visit::stores(&l.body);
+                let stored: BTreeSet<BufferId> = visit::stores(&l.body).into_iter().collect();
                 if let Some(both) = visit::loads(&l.body).into_iter().find(|b| stored.contains(b)) {
                     let name = self.program.buffers.get(both).map_or("", |b| &b.name);
                     return self.fail(s, format!("a scan loads from %{name}, to which it stores"));

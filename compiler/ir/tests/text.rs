@@ -12,6 +12,7 @@ const PROGRAM: &str = r#"program @"all of it" {
   input 1 %idx: i64[(n + 1) / 2]
   output %y: f32[n]
   temp %"odd name": f16[2 * n + "v1" - 1]
+  scratch %row: f32[n]
   constant %c: f32[6] = [1.5, -0.0, nan, -inf, 1e-45, 0x7f800001]
   constant %h: bf16[2] = [1.0, 0.100097656]
   constant %b: bool[2] = [true, false]

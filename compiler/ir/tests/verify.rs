@@ -154,7 +154,7 @@ fn definitions_and_scopes() {
         ),
         (
             "v1 = reduce i < n { v0 = load %x[i] store %t[i], v1 } with max free v0",
-            "`store %t[i], v1`: the body of a reduction stores nothing",
+            "`store %t[i], v1`: v1 is not defined here",
         ),
         ("v1 = reduce i < n { } with max free v0", "`v1 = reduce i < n {`: v0 is not defined here"),
         ("v0: f64 = load %x[0]", "`v0: f64 = load %x[0]`: v0 is f64, its definition is f32"),
@@ -197,7 +197,7 @@ fn accesses() {
         ("v0 = load %x[]", "`v0 = load %x[]`: 0 subscripts for 1 axes"),
         ("v0 = load %x as [n, 1][0]", "`v0 = load %x as [n, 1][0]`: 1 subscripts for 2 axes"),
         ("v0 = load %k[0] v1 = load %x[v0]", "`v1 = load %x[v0]`: v0 is i32, expected i64"),
-        ("v0 = load %x[0] store %x[0], v0", "`store %x[0], v0`: only outputs and temporaries are stored to"),
+        ("v0 = load %x[0] store %x[0], v0", "`store %x[0], v0`: only outputs, temporaries and scratch are stored to"),
         ("v0 = load %k[0] store %y[0], v0", "`store %y[0], v0`: v0 is i32, expected f32"),
         ("v0 = load %x[0] v1 = check v0 < n at site0", "`v1 = check v0 < n at site0`: v0 is f32, expected i64"),
         ("v0 = const i64 0 v1 = check v0 < n at site1", "`v1 = check v0 < n at site1`: there is no site1"),
@@ -309,6 +309,56 @@ fn contractions() {
     assert_eq!(contract(d, l, r, "store %y[k], v2"), "`store %y[k], v2`: index k is not bound here");
     assert_eq!(contract(d, l, r, "store %y[i], v0"), "`store %y[i], v0`: v0 is not defined here");
     assert_eq!(contract(d, l, "v1 = neg v0 yield v1", e), "`v1 = neg v0`: v0 is not defined here");
+}
+
+#[test]
+fn reductions_may_store_and_kernels_hold_several_loops() {
+    let body = "
+      v2 = reduce i < n {
+        v0 = load %x[i]
+        v1 = neg v0
+        store %t[i], v1
+      } with max free v1
+      parallel j < n {
+        v3 = load %t[j]
+        v4 = sub v3, v2
+        store %y[j], v4
+      }";
+    verify(&with_kernel(body)).unwrap();
+}
+
+#[test]
+fn scratch() {
+    let kernels = |kernels: &str| parse(&format!("{HEADER} scratch %s: f32[n] {kernels}"));
+    let row = "v0 = load %x[0]
+      parallel i < n {
+        parallel j < n { store %s[j], v0 }
+        parallel k < n { v1 = load %s[k] }
+      }";
+    verify(&kernels(&format!("kernel @k {{ {row} }} kernel @l {{ }}"))).unwrap();
+    let contract = "v2 = contract i < n over k < n {
+        left { v0 = load %x[i] yield v0 }
+        right { v1 = load %x[k] yield v1 }
+        epilogue { store %s[i], v2 v3 = load %s[i] store %y[i], v3 }
+      }";
+    verify(&kernels(&format!("kernel @k {{ {contract} }}"))).unwrap();
+
+    let beside = "kernel @k: beside the loop around the scratch %s stand only `let`s";
+    let cases = [
+        (format!("kernel @k {{ {row} }} kernel @l {{ {row} }}"), "kernel @l: another kernel mentions the scratch %s"),
+        (format!("kernel @k {{ {row} parallel l < n {{ }} }}"), beside),
+        (format!("kernel @k {{ parallel l < n {{ }} {} }}", contract.replace("%x[i]", "%s[i]")), beside),
+        (format!("kernel @k {{ {row} store %y[0], v0 }}"), beside),
+        (format!("kernel @k {{ {row} v9 = const bool true if v9 {{ }} }}"), beside),
+        ("kernel @k { v0 = load %x[0] store %s[0], v0 }".into(), beside),
+        (
+            format!("kernel @k {{ {row} v9 = load %s[0] }}"),
+            "kernel @k: the scratch %s is loaded from outside of the loop around it",
+        ),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(message(&kernels(&text)), expected, "{text}");
+    }
 }
 
 #[test]
