@@ -246,11 +246,27 @@ impl Extent {
     pub fn size(size: Size) -> Extent {
         Extent::Affine(Affine::size(size))
     }
+
+    /// The size, if it is one: no index and no value takes part.
+    pub fn as_size(&self) -> Option<&Size> {
+        match self {
+            Extent::Affine(affine) => affine.as_size(),
+            Extent::Value(_) => None,
+        }
+    }
 }
 
 impl Subscript {
     /// The subscript that is an index alone.
     pub fn index(index: IndexId) -> Subscript {
         Subscript::Affine(Affine::index(index))
+    }
+
+    /// The index, if it is one alone.
+    pub fn as_index(&self) -> Option<IndexId> {
+        match self {
+            Subscript::Affine(affine) => affine.as_index(),
+            Subscript::Value(_) => None,
+        }
     }
 }

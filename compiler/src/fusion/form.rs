@@ -1,0 +1,270 @@
+//! What a kernel looks like from outside: which buffer it gives element by element, and where it loads another.
+
+use std::collections::BTreeMap;
+
+use ir::nest::{Block, BufferId, Extent, IndexId, Kernel, Loop, LoopKind, Op, Program, Statement, Subscript, ValueId};
+use ir::{Affine, Size, visit};
+
+/// A kernel that computes every element of one buffer by itself, so that its body can stand wherever an element is wanted.
+pub(super) struct Elementwise<'k> {
+    /// What is computed once.
+    pub scalars: &'k [Statement],
+    /// The index that stands for each axis of the buffer.
+    pub axes: Vec<IndexId>,
+    /// What is computed for each element.
+    pub body: &'k [Statement],
+    /// The buffer.
+    pub buffer: BufferId,
+    /// The element's value, defined by the body.
+    pub value: ValueId,
+    /// Whether the body reduces over extents that are no small numbers.
+    pub reduces: bool,
+}
+
+/// Reductions over at most so many elements count as straight-line code: a stencil.
+const SMALL_REDUCTION: i64 = 64;
+
+impl<'k> Elementwise<'k> {
+    /// The kernel as one that computes elements, if it is: one parallel loop, or none, that ends in its only store, at its
+    /// own indices.
+    pub fn of(kernel: &'k Kernel) -> Option<Elementwise<'k>> {
+        let (last, before) = kernel.body.split_last()?;
+        let (scalars, dims, all): (&[Statement], &[_], &[Statement]) = match last {
+            Statement::Loop(Loop { dims, kind: LoopKind::Parallel, body }) => (before, dims, body),
+            _ => (&[], &[], &kernel.body),
+        };
+        let (Statement::Store { buffer, at, value }, body) = all.split_last()? else { return None };
+        let axes = at.iter().map(Subscript::as_index).collect::<Option<Vec<_>>>()?;
+        let each_once = axes.len() == dims.len() && dims.iter().all(|(i, _)| axes.contains(i));
+        let sized = dims.iter().all(|(_, extent)| extent.as_size().is_some());
+        let plain = scalars.iter().all(|s| matches!(s, Statement::Let { .. }));
+        let mut reduces = false;
+        if !(each_once && sized && plain && computes_only(body, &mut reduces)) {
+            return None;
+        }
+        Some(Elementwise { scalars, axes, body, buffer: *buffer, value: *value, reduces })
+    }
+}
+
+/// Whether a block only computes: it stores nothing and has no loops but reductions.
+fn computes_only(block: &[Statement], reduces: &mut bool) -> bool {
+    block.iter().all(|statement| match statement {
+        Statement::Let { .. } => true,
+        Statement::If { then, otherwise, .. } => computes_only(then, reduces) && computes_only(otherwise, reduces),
+        Statement::Loop(Loop { dims, kind: LoopKind::Reduce(_), body }) => {
+            let mut count = Some(1i64);
+            for (_, extent) in dims {
+                let extent = extent.as_size().and_then(Size::as_constant);
+                count = count.zip(extent).and_then(|(a, b)| a.checked_mul(b.max(0)));
+            }
+            *reduces |= count.is_none_or(|count| count > SMALL_REDUCTION);
+            computes_only(body, reduces)
+        }
+        Statement::Store { .. } | Statement::Loop(_) | Statement::Contract(_) => false,
+    })
+}
+
+/// What kind of place a load stands in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Parallel loops, small reductions at most.
+    Loop,
+    /// The body of a reduction or scan.
+    Reduction,
+    /// A factor of a contraction.
+    Factor,
+}
+
+/// A load of a buffer in a kernel.
+pub(super) struct Load<'k> {
+    /// The shape that the subscripts see, if it is not the buffer's own.
+    pub view: Option<&'k [Size]>,
+    /// The subscripts.
+    pub at: &'k [Subscript],
+    /// The kind of place.
+    pub place: Place,
+    /// The loops around it, from the outermost in.
+    pub around: Vec<(IndexId, &'k Extent)>,
+}
+
+impl Load<'_> {
+    /// How often the load happens for each element that it can reach: the product of the extents of those loops around it
+    /// that do not move it along an axis of its own.
+    pub fn reuse(&self) -> Size {
+        let mut moving = vec![];
+        for subscript in self.at {
+            let candidates = self.around.iter().filter(|(index, _)| !moving.contains(index));
+            let found = match subscript {
+                // Of several indices in one subscript the one that runs farthest moves it; the others run over a window.
+                Subscript::Affine(a) => {
+                    let mut own: Vec<_> = candidates.filter(|(i, _)| !a.coefficient(*i).is_zero()).collect();
+                    own.sort_by_key(|(_, extent)| extent.as_size().and_then(Size::as_constant).unwrap_or(i64::MAX));
+                    own.last().map(|(i, _)| *i)
+                }
+                // A place that the data name may be any.
+                Subscript::Value(_) => candidates.map(|(i, _)| *i).next(),
+            };
+            moving.extend(found);
+        }
+        let others = self.around.iter().filter(|(index, _)| !moving.contains(index));
+        others.fold(Size::constant(1), |product, (_, extent)| match extent.as_size() {
+            Some(size) => &product * size,
+            None => product,
+        })
+    }
+}
+
+/// The loads of a buffer in a kernel, in text order.
+pub(super) fn loads_of(kernel: &Kernel, buffer: BufferId) -> Vec<Load<'_>> {
+    let mut walk = Walk { buffer, around: vec![], found: vec![] };
+    walk.block(&kernel.body, Place::Loop);
+    walk.found
+}
+
+struct Walk<'k> {
+    buffer: BufferId,
+    around: Vec<(IndexId, &'k Extent)>,
+    found: Vec<Load<'k>>,
+}
+
+impl<'k> Walk<'k> {
+    fn block(&mut self, block: &'k Block, place: Place) {
+        for statement in block {
+            match statement {
+                Statement::Let { op: Op::Load { buffer, view, at }, .. } if *buffer == self.buffer => {
+                    self.found.push(Load { view: view.as_deref(), at, place, around: self.around.clone() });
+                }
+                Statement::Let { .. } | Statement::Store { .. } => {}
+                Statement::If { then, otherwise, .. } => {
+                    self.block(then, place);
+                    self.block(otherwise, place);
+                }
+                Statement::Loop(l) => {
+                    let mut reduces = false;
+                    let place = match l.kind {
+                        LoopKind::Parallel | LoopKind::Serial => place,
+                        LoopKind::Scan => Place::Reduction,
+                        LoopKind::Reduce(_) => {
+                            computes_only(std::slice::from_ref(statement), &mut reduces);
+                            if reduces { Place::Reduction } else { place }
+                        }
+                    };
+                    self.inside(&l.dims, |walk| walk.block(&l.body, place));
+                }
+                Statement::Contract(c) => self.inside(&c.free, |walk| {
+                    walk.inside(&c.reduce, |walk| {
+                        walk.block(&c.left.body, Place::Factor);
+                        walk.block(&c.right.body, Place::Factor);
+                    });
+                    walk.block(&c.epilogue, place);
+                }),
+            }
+        }
+    }
+
+    fn inside(&mut self, dims: &'k [(IndexId, Extent)], walk: impl FnOnce(&mut Self)) {
+        let depth = self.around.len();
+        self.around.extend(dims.iter().map(|(index, extent)| (*index, extent)));
+        walk(self);
+        self.around.truncate(depth);
+    }
+}
+
+/// The subscripts under one shape of the element that other subscripts reach under another shape of as many elements. New
+/// values go to `out`; `integer` makes them.
+pub(super) fn position(
+    (at, seen): (&[Subscript], &[Size]),
+    shape: &[Size],
+    integer: &mut impl FnMut(Op) -> ValueId,
+) -> Vec<Subscript> {
+    if seen == shape {
+        return at.to_vec();
+    }
+    let mut found = BTreeMap::new();
+    // From the last axis on, the shortest groups of axes with as many elements on both sides.
+    let (mut old, mut new) = (seen.len(), shape.len());
+    while new > 0 {
+        let (old_end, new_end) = (old, new);
+        let (mut old_count, mut new_count) = (Size::constant(1), Size::constant(1));
+        loop {
+            if new > 0 && (new == new_end || shorter(&new_count, &old_count) || old == 0) {
+                new -= 1;
+                new_count = &new_count * &shape[new];
+            } else if old > 0 {
+                old -= 1;
+                old_count = &old_count * &seen[old];
+            } else {
+                break;
+            }
+            if old_count == new_count && old < old_end {
+                break;
+            }
+        }
+        let number = number((&at[old..old_end], &seen[old..old_end]), integer);
+        for (axis, subscript) in split(number, &shape[new..new_end], integer).into_iter().enumerate() {
+            found.insert(new + axis, subscript);
+        }
+    }
+    found.into_values().collect()
+}
+
+/// Whether a product has fewer factors to come before it can equal another: a guess that only orders the search.
+fn shorter(a: &Size, b: &Size) -> bool {
+    let degree = |s: &Size| s.terms().iter().map(|(product, _)| product.len()).max().unwrap_or(0);
+    let constant = |s: &Size| s.as_constant().unwrap_or(0);
+    (degree(a), constant(a)) < (degree(b), constant(b))
+}
+
+/// The row-major number of a position.
+fn number((at, shape): (&[Subscript], &[Size]), integer: &mut impl FnMut(Op) -> ValueId) -> Subscript {
+    let mut number = Subscript::Affine(Affine::constant(0));
+    for (subscript, length) in at.iter().zip(shape) {
+        number = match (&number, subscript) {
+            (Subscript::Affine(n), Subscript::Affine(s)) => Subscript::Affine(n.scale(length).add(s)),
+            (Subscript::Affine(n), Subscript::Value(_)) if *n == Affine::constant(0) => subscript.clone(),
+            (number, subscript) => {
+                let (number, subscript) = (value(number, integer), value(subscript, integer));
+                let length = integer(Op::Affine(Affine::size(length.clone())));
+                let row = integer(Op::Binary(ir::BinaryOp::Mul, number, length));
+                Subscript::Value(integer(Op::Binary(ir::BinaryOp::Add, row, subscript)))
+            }
+        };
+    }
+    number
+}
+
+/// The position of a row-major number.
+fn split(number: Subscript, shape: &[Size], integer: &mut impl FnMut(Op) -> ValueId) -> Vec<Subscript> {
+    if shape.len() <= 1 {
+        return shape.iter().map(|_| number.clone()).collect();
+    }
+    let mut rest = value(&number, integer);
+    let mut at = vec![];
+    for length in shape[1..].iter().rev() {
+        let length = integer(Op::Affine(Affine::size(length.clone())));
+        at.push(Subscript::Value(integer(Op::Binary(ir::BinaryOp::Rem, rest, length))));
+        rest = integer(Op::Binary(ir::BinaryOp::Div, rest, length));
+    }
+    at.push(Subscript::Value(rest));
+    at.reverse();
+    at
+}
+
+fn value(subscript: &Subscript, integer: &mut impl FnMut(Op) -> ValueId) -> ValueId {
+    match subscript {
+        Subscript::Affine(affine) => integer(Op::Affine(affine.clone())),
+        Subscript::Value(value) => *value,
+    }
+}
+
+/// The shape of a buffer.
+pub(super) fn shape(program: &Program, buffer: BufferId) -> &[Size] {
+    &program.buffers[buffer].shape
+}
+
+/// Whether a kernel is a contraction, or has one.
+pub(super) fn contracts(kernel: &Kernel) -> bool {
+    let mut found = false;
+    visit::for_each_statement(&kernel.body, &mut |s| found |= matches!(s, Statement::Contract(_)));
+    found
+}
