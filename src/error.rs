@@ -1,6 +1,7 @@
 //! What can go wrong behind the checker: when a function is compiled, and when it is called. Data first; the
 //! sentences are made here too, the drawing in [`crate::render`].
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,9 +11,9 @@ use compiler::pipeline::PipelineError;
 use grammar::Code;
 use ir::array::{ArrayError, ArrayRef};
 use ir::bind::{BindError, Fault};
-use ir::nest::{Place, Program, Purpose, Relation, Requirement, SymbolSource};
+use ir::nest::{Buffer, BufferId, Place, Program, Purpose, Relation, Requirement, Role, SymbolSource};
 use ir::size::SizeError;
-use ir::{Binding, Dtype, Origin, Size, SymbolId};
+use ir::{Binding, Dtype, Origin, Size, SymbolId, visit};
 
 use crate::render::{Report, draw};
 use crate::{Signature, Source, Style};
@@ -386,13 +387,19 @@ impl Context<'_> {
         symbols.into_iter().filter_map(name).collect()
     }
 
-    /// Bytes of all arrays of a call.
-    pub fn memory(&self, binding: &Binding) -> u128 {
-        let bytes = |buffer: &ir::nest::Buffer| {
+    /// Bytes of all arrays of a call by so many threads. A temporary that no kernel writes takes none.
+    pub fn memory(&self, binding: &Binding, threads: usize) -> u128 {
+        let stored: BTreeSet<BufferId> = self.program.kernels.values().flat_map(|k| visit::stores(&k.body)).collect();
+        let bytes = |(id, buffer): (BufferId, &Buffer)| {
             let lengths = buffer.shape.iter().map(|size| binding.size(size).map_or(0, |n| n.max(0).cast_unsigned()));
-            lengths.fold(buffer.dtype.bytes() as u128, |product, n| product.saturating_mul(n.into()))
+            let one = lengths.fold(buffer.dtype.bytes() as u128, |product, n| product.saturating_mul(n.into()));
+            one.saturating_mul(match buffer.role {
+                Role::Scratch => threads as u128,
+                Role::Temp => stored.contains(&id).into(),
+                Role::Input(_) | Role::Output(_) | Role::Constant(_) => 1,
+            })
         };
-        self.program.buffers.values().map(bytes).fold(0, u128::saturating_add)
+        self.program.buffers.iter().map(bytes).fold(0, u128::saturating_add)
     }
 }
 

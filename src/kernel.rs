@@ -189,7 +189,7 @@ impl Kernel {
         let context = self.context();
         let binding = Binding::new(&self.program, inputs).map_err(|e| context.bind(e, inputs))?;
         if let Some(limit) = self.max_memory {
-            let needed = context.memory(&binding);
+            let needed = context.memory(&binding, self.threads);
             if needed > limit.into() {
                 return Err(context.error(RunErrorKind::Memory { needed, limit }));
             }

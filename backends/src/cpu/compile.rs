@@ -7,20 +7,21 @@ use std::sync::{Mutex, PoisonError};
 
 use cranelift_codegen::Context;
 use cranelift_codegen::control::ControlPlane;
+use cranelift_codegen::entity::PrimaryMap;
 use cranelift_codegen::ir::types::{I32, I64};
 use cranelift_codegen::ir::{AbiParam, InstBuilder, Signature};
 use cranelift_codegen::isa::TargetIsa;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::JITModule;
 use cranelift_module::{FuncId, Linkage, Module as _, ModuleReloc};
-use ir::Size;
-use ir::nest::{Block, Extent, Kernel, Loop, Op, Program, Statement};
+use ir::nest::{Block, BufferId, Extent, Kernel, Loop, Op, Program, Role, Statement};
+use ir::{Size, visit};
 
 use super::CompileError;
 use super::emit::{Emitter, Params, SizeTable};
 use super::jit::{self, Code, Helper, Helpers};
-use super::nest::root;
 use super::prepare::prepare;
+use super::split::{root, split};
 use crate::abi::KernelFn;
 
 /// Most operations of a kernel, functions inlined.
@@ -34,6 +35,9 @@ const MOST_THREADS: usize = 8;
 pub(super) struct Compiled {
     /// Keeps the functions alive.
     pub(super) _code: Code,
+    /// The program as it is run, without its kernels' code.
+    pub(super) program: Program,
+    /// What runs, in order: the parts of the program's kernels.
     pub(super) kernels: Vec<CompiledKernel>,
     /// What the table of sizes holds.
     pub(super) sizes: Vec<Size>,
@@ -44,7 +48,10 @@ pub(super) struct CompiledKernel {
     pub(super) function: KernelFn,
     /// The extents of the outer loop, whose product is the range; `None` if it runs in one piece.
     pub(super) range: Option<Vec<Size>>,
+    /// Bytes that its code needs for each thread.
     pub(super) scratch: usize,
+    /// Scratch buffers of the program that it uses.
+    pub(super) buffers: Vec<BufferId>,
     pub(super) cost: Cost,
 }
 
@@ -64,15 +71,22 @@ pub(super) fn compile(program: &Program) -> Result<Compiled, CompileError> {
 
 fn compile_kernels(program: &Program) -> Result<Compiled, CompileError> {
     ir::verify::verify(program).map_err(|e| CompileError::Internal(format!("the program is not verified: {e}")))?;
-    let kernels: Vec<Kernel> = program.kernels.values().map(prepare).collect();
     let mut most = 0;
-    for kernel in &kernels {
+    let mut split_program = Program { kernels: PrimaryMap::new(), ..program.clone() };
+    for kernel in program.kernels.values() {
+        let kernel = prepare(kernel);
         let operations = operations(program, &kernel.body);
         if operations > MOST_OPERATIONS {
             return Err(CompileError::TooLarge { kernel: kernel.name.clone(), operations, limit: MOST_OPERATIONS });
         }
         most = most.max(operations);
+        for part in split(&mut split_program, kernel) {
+            split_program.kernels.push(part);
+        }
     }
+    let mut program = split_program;
+    debug_assert_eq!(ir::verify::verify(&program), Ok(()), "{program}");
+    let kernels: Vec<Kernel> = std::mem::take(&mut program.kernels).into_iter().map(|(_, kernel)| kernel).collect();
     let (mut module, helpers) = jit::module(most > BIG)?;
     let mut signature = Signature::new(module.isa().default_call_conv());
     signature.params.extend([AbiParam::new(I64); 6]);
@@ -86,7 +100,7 @@ fn compile_kernels(program: &Program) -> Result<Compiled, CompileError> {
         let mut function = module.make_context();
         function.func.signature = signature.clone();
         let builder = FunctionBuilder::new(&mut function.func, &mut context);
-        let scratch = emit(builder, &mut module, &helpers, program, kernel, &mut sizes);
+        let scratch = emit(builder, &mut module, &helpers, &program, kernel, &mut sizes);
         functions.push((id, scratch, function));
     }
     let code = machine_code(module.isa(), &mut functions);
@@ -103,10 +117,11 @@ fn compile_kernels(program: &Program) -> Result<Compiled, CompileError> {
             function: unsafe { std::mem::transmute::<*const u8, KernelFn>(module.get_finalized_function(id)) },
             range: range(kernel),
             scratch,
+            buffers: scratch_buffers(&program, kernel),
             cost: cost(&kernel.body),
         })
         .collect();
-    Ok(Compiled { _code: Code::new(module), kernels, sizes: sizes.into_sizes() })
+    Ok(Compiled { _code: Code::new(module), program, kernels, sizes: sizes.into_sizes() })
 }
 
 /// A failure inside the code generator, with the kernel that it concerns.
@@ -205,6 +220,15 @@ fn emit(
     b.seal_all_blocks();
     b.finalize(target);
     scratch
+}
+
+/// The scratch buffers that a kernel uses.
+fn scratch_buffers(program: &Program, kernel: &Kernel) -> Vec<BufferId> {
+    let mut found = visit::stores(&kernel.body);
+    found.retain(|id| program.buffers[*id].role == Role::Scratch);
+    found.sort_unstable();
+    found.dedup();
+    found
 }
 
 /// The extents of the loop that a kernel can be split along.

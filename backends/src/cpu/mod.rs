@@ -1,8 +1,8 @@
 //! The CPU: verified programs compiled by Cranelift, one kernel a function, for any sizes.
 //!
-//! `jit` owns the machine code; `compile` makes it kernel by kernel: `prepare`, then `nest`, `scalar`, `reduce`, `scan`
+//! `jit` owns the machine code; `compile` makes it kernel by kernel: `prepare`, `split`, then `nest`, `scalar`, `reduce`, `scan`
 //! and `contract` on the ground of `emit`; `leaf`, `vectors` and `lanes128` make innermost loops vector code. `run` binds a
-//! call, finds memory and drives threads.
+//! call, finds `memory` and drives threads.
 
 mod compile;
 mod contract;
@@ -13,12 +13,14 @@ mod half;
 mod jit;
 mod lanes128;
 mod leaf;
+mod memory;
 mod nest;
 mod prepare;
 mod reduce;
 mod run;
 mod scalar;
 mod scan;
+mod split;
 mod vectors;
 
 use std::fmt;

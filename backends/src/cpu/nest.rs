@@ -354,19 +354,6 @@ impl<'a> Emitter<'a> {
     }
 }
 
-/// The statements before the last one of a kernel, and the last one, if the kernel can be split into ranges of it:
-/// everything before it only defines scalars, which each range may compute for itself.
-pub(super) fn root(body: &Block) -> Option<(&[Statement], &Statement)> {
-    let (last, before) = body.split_last()?;
-    let scalars = before.iter().all(|s| matches!(s, Statement::Let { .. }));
-    let parallel = match last {
-        Statement::Loop(l) => matches!(l.kind, LoopKind::Parallel) && !l.dims.is_empty(),
-        Statement::Contract(_) => true,
-        _ => false,
-    };
-    (scalars && parallel).then_some((before, last))
-}
-
 /// Whether a subscript mentions an index.
 pub(super) fn mentions(at: &[Subscript], index: IndexId) -> bool {
     at.iter().any(|s| matches!(s, Subscript::Affine(a) if !a.coefficient(index).is_zero()))

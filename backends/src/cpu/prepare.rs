@@ -65,11 +65,13 @@ fn for_library(values: &Values, c: &Contraction) -> bool {
 
 /// A contraction as ordinary loops.
 fn expand(values: &mut Values, c: Contraction) -> Statement {
-    let product = values.push(values[c.result]);
+    let dtype = values[c.result];
+    let product = values.push(dtype);
     let mut body = c.left.body;
     body.extend(c.right.body);
     body.push(Statement::Let { value: product, op: Op::Binary(BinaryOp::Mul, c.left.value, c.right.value) });
-    let sum = Reduction { result: c.result, op: ReduceOp::Sum, order: Order::Free, input: product };
+    let order = if ReduceOp::Sum.depends_on_order(dtype) { Order::Lanes } else { Order::Free };
+    let sum = Reduction { result: c.result, op: ReduceOp::Sum, order, input: product };
     let reduce = Loop { dims: c.reduce, kind: LoopKind::Reduce(vec![sum]), body };
     let mut point = vec![Statement::Loop(reduce)];
     point.extend(c.epilogue);

@@ -10,49 +10,31 @@ use ir::array::{ArrayMut, ArrayRef, byte_len};
 use ir::bind::{BindError, Binding, Fault};
 use ir::nest::{BufferId, KernelId, Op, Program, Role, SiteId};
 use ir::size::Atom;
-use ir::{Scalar, Size, visit};
+use ir::{Size, visit};
 use rayon::ThreadPool;
 
 use super::compile::{Compiled, CompiledKernel};
+use super::memory::{Block, Pool, words};
 use super::{Options, RunError};
 use crate::abi::{FaultRecord, SCRATCH_ALIGN};
 
 /// Pieces of a range for each thread, so that a slow one does not hold up the rest.
 const PIECES: i64 = 4;
 
-/// Memory without contents, aligned for every element type.
-struct Block {
-    words: Vec<u64>,
-}
-
-impl Block {
-    fn new(bytes: usize) -> Result<Block, RunError> {
-        let mut words: Vec<u64> = Vec::new();
-        words.try_reserve_exact(bytes.div_ceil(8)).map_err(|_| RunError::OutOfMemory { bytes })?;
-        Ok(Block { words })
-    }
-
-    fn pointer(&mut self) -> *mut u8 {
-        self.words.as_mut_ptr().cast()
-    }
-}
-
 /// A compiled program with what its runs need.
 pub(super) struct Runner {
-    /// The program without its kernels.
-    program: Program,
     compiled: Compiled,
     options: Options,
     /// Whether a run may end at a check, so that outputs are written only at its end.
     may_fault: bool,
     /// Sizes that kernels mention: a call is refused if one has no value.
     kernel_sizes: Vec<(KernelId, Size)>,
-    /// Of each kernel, the scratch buffers that it stores to: each thread has its own.
-    own: Vec<BTreeSet<BufferId>>,
+    /// Buffers that a kernel mentions: no others get memory.
+    mentioned: BTreeSet<BufferId>,
     /// The elements of constant buffers.
     constants: Vec<(BufferId, Vec<u64>)>,
-    /// Scratch that no run is using, each enough for any kernel: a few MB at most.
-    scratches: Mutex<Vec<Block>>,
+    /// Threads' memory that no run is using.
+    memory: Pool,
     /// One pool for each number of threads that has been asked for.
     pools: Mutex<BTreeMap<usize, Arc<ThreadPool>>>,
 }
@@ -61,6 +43,7 @@ impl Runner {
     pub(super) fn new(program: &Program, compiled: Compiled, options: &Options) -> Runner {
         let mut may_fault = false;
         let mut kernel_sizes = vec![];
+        let mut mentioned = BTreeSet::new();
         for (id, kernel) in program.kernels.iter() {
             let mut seen = BTreeSet::new();
             visit::for_each_size(&kernel.body, &mut |size| {
@@ -69,10 +52,10 @@ impl Runner {
                 }
             });
             visit::for_each_op(&kernel.body, &mut |_, op| may_fault |= matches!(op, Op::Check { .. }));
+            mentioned.extend(visit::stores(&kernel.body));
         }
-        let is_scratch = |id: &BufferId| program.buffers[*id].role == Role::Scratch;
-        let own = program.kernels.values().map(|k| visit::stores(&k.body).into_iter().filter(is_scratch).collect());
-        let own = own.collect();
+        // Values that go from one part of a kernel to another.
+        mentioned.extend(compiled.program.buffers.keys().skip(program.buffers.len()));
         let constants = program
             .buffers
             .iter()
@@ -81,22 +64,14 @@ impl Runner {
                 _ => None,
             })
             .collect();
-        let program = Program {
-            name: program.name.clone(),
-            symbols: program.symbols.clone(),
-            buffers: program.buffers.clone(),
-            requires: program.requires.clone(),
-            ..Program::default()
-        };
         Runner {
-            program,
             compiled,
             options: options.clone(),
             may_fault,
             kernel_sizes,
-            own,
+            mentioned,
             constants,
-            scratches: Mutex::new(vec![]),
+            memory: Pool::default(),
             pools: Mutex::new(BTreeMap::new()),
         }
     }
@@ -107,7 +82,7 @@ impl Runner {
         outputs: &mut [ArrayMut<'_>],
         threads: usize,
     ) -> Result<(), RunError> {
-        let program = &self.program;
+        let program = &self.compiled.program;
         let binding = Binding::new(program, inputs)?;
         for (kernel, size) in &self.kernel_sizes {
             binding.size(size).map_err(|error| BindError::KernelSize { kernel: *kernel, error })?;
@@ -150,23 +125,23 @@ impl Runner {
                         pointer
                     }
                 }
-                Role::Temp => {
-                    let mut block = self.memory(&binding, id)?;
+                Role::Temp if self.mentioned.contains(&id) => {
+                    let mut block = Block::new(self.bytes(&binding, id)?)?;
                     let pointer = block.pointer();
                     blocks.push(block);
                     pointer
                 }
-                // Set below, scratch for each thread.
-                Role::Constant(_) | Role::Scratch => std::ptr::null_mut(),
+                // Constants are set below, scratch for each thread. What no kernel mentions needs no memory.
+                Role::Temp | Role::Constant(_) | Role::Scratch => std::ptr::null_mut(),
             };
         }
         for (id, words) in &self.constants {
             // Kernels never store to constants.
             pointers[id.index()] = words.as_ptr().cast::<u8>().cast_mut();
         }
-        for (kernel, own) in self.compiled.kernels.iter().zip(&self.own) {
-            let own = || own.iter().map(|id| Ok((*id, self.memory(&binding, *id)?))).collect();
-            self.kernel(kernel, &pointers, &sizes, threads, &value, &own)?;
+        for kernel in &self.compiled.kernels {
+            let own = self.own(&binding, kernel)?;
+            self.kernel(kernel, &pointers, &own, &sizes, threads, &value)?;
         }
         for (n, pointer) in copies {
             let bytes = outputs[n].bytes_mut();
@@ -177,24 +152,37 @@ impl Runner {
         Ok(())
     }
 
-    /// Memory for a temporary or scratch.
-    fn memory(&self, binding: &Binding, id: BufferId) -> Result<Block, RunError> {
-        let shape = binding.shape(&self.program, id)?;
-        let bytes = byte_len(self.program.buffers[id].dtype, &shape);
-        Block::new(bytes.map_err(|_| RunError::OutOfMemory { bytes: usize::MAX })?)
+    /// Bytes of a temporary or scratch.
+    fn bytes(&self, binding: &Binding, id: BufferId) -> Result<usize, RunError> {
+        let program = &self.compiled.program;
+        let shape = binding.shape(program, id)?;
+        byte_len(program.buffers[id].dtype, &shape).map_err(|_| RunError::OutOfMemory { bytes: usize::MAX })
+    }
+
+    /// What each thread keeps for a kernel: what its code asks for, then its scratch buffers.
+    fn own(&self, binding: &Binding, kernel: &CompiledKernel) -> Result<Own, RunError> {
+        let mut own = Own { bytes: kernel.scratch, buffers: vec![] };
+        for id in &kernel.buffers {
+            own.buffers.push((*id, own.bytes));
+            let bytes = self.bytes(binding, *id)?.checked_next_multiple_of(SCRATCH_ALIGN);
+            let sum = bytes.and_then(|bytes| own.bytes.checked_add(bytes));
+            own.bytes = sum.ok_or(RunError::OutOfMemory { bytes: usize::MAX })?;
+        }
+        Ok(own)
     }
 
     fn check_outputs(&self, binding: &Binding, outputs: &[ArrayMut<'_>]) -> Result<(), RunError> {
-        let results = self.program.outputs();
+        let program = &self.compiled.program;
+        let results = program.outputs();
         if results.len() != outputs.len() {
             return Err(RunError::OutputCount { expected: results.len(), found: outputs.len() });
         }
         for (output, (id, given)) in results.iter().zip(outputs).enumerate() {
-            let expected = self.program.buffers[*id].dtype;
+            let expected = program.buffers[*id].dtype;
             if expected != given.dtype() {
                 return Err(RunError::OutputDtype { output, expected, found: given.dtype() });
             }
-            let expected = binding.shape(&self.program, *id)?;
+            let expected = binding.shape(program, *id)?;
             if expected != given.shape() {
                 return Err(RunError::OutputShape { output, expected, found: given.shape().to_vec() });
             }
@@ -202,15 +190,14 @@ impl Runner {
         Ok(())
     }
 
-    /// Runs a kernel; `own` allocates the scratch buffers of one thread.
     fn kernel(
         &self,
         kernel: &CompiledKernel,
         pointers: &[*mut u8],
+        own: &Own,
         sizes: &[i64],
         threads: usize,
         value: &impl Fn(&Size) -> i64,
-        own: &impl Fn() -> Result<Vec<(BufferId, Block)>, RunError>,
     ) -> Result<(), RunError> {
         let total = kernel
             .range
@@ -227,27 +214,25 @@ impl Runner {
         let total = total.unwrap_or(i64::MAX);
         let threads = threads.min(usize::try_from(pieces).unwrap_or(1));
         if threads == 1 {
-            let mut scratch = self.scratch()?;
-            let mut own = own()?;
-            let pointers = with_own(pointers, &mut own);
-            let result = self.piece(kernel, &pointers, sizes, (0, total), &mut scratch);
-            self.keep(scratch);
+            let mut memory = self.memory.take(own.bytes)?;
+            let pointers = own.pointers(pointers, &mut memory);
+            let result = self.piece(kernel, &pointers, sizes, (0, total), &mut memory);
+            self.memory.keep(memory);
             return result.map_err(RunError::Fault);
         }
-        let mut scratches = vec![];
+        let mut memories = vec![];
         for _ in 0..threads {
-            scratches.push(Mutex::new((self.scratch()?, own()?)));
+            memories.push(Mutex::new(self.memory.take(own.bytes)?));
         }
         // Pieces of equal length but for the last, in ascending order, so that the first fault is the lowest piece's.
         let length = total / pieces + i64::from(total % pieces != 0);
         let next = AtomicI64::new(0);
         let first_fault: Mutex<Option<(i64, Fault)>> = Mutex::new(None);
         let shared: Vec<AtomicPtr<u8>> = pointers.iter().map(|p| AtomicPtr::new(*p)).collect();
-        let work = |memory: &Mutex<(Block, Vec<(BufferId, Block)>)>| {
+        let work = |memory: &Mutex<Block>| {
             let mut memory = memory.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            let (scratch, own) = &mut *memory;
             let pointers: Vec<*mut u8> = shared.iter().map(|p| p.load(Ordering::Relaxed)).collect();
-            let pointers = with_own(&pointers, own);
+            let pointers = own.pointers(&pointers, &mut memory);
             loop {
                 let piece = next.fetch_add(1, Ordering::Relaxed);
                 let faulted = |f: &Option<(i64, Fault)>| f.is_some();
@@ -255,7 +240,7 @@ impl Runner {
                     return;
                 }
                 let range = (piece.saturating_mul(length), (piece + 1).saturating_mul(length).min(total));
-                if let Err(fault) = self.piece(kernel, &pointers, sizes, range, scratch) {
+                if let Err(fault) = self.piece(kernel, &pointers, sizes, range, &mut memory) {
                     let mut first = first_fault.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
                     if first.is_none_or(|(p, _)| piece < p) {
                         *first = Some((piece, fault));
@@ -266,16 +251,16 @@ impl Runner {
         let work = &work;
         match self.pool(threads - 1) {
             Some(pool) => pool.in_place_scope(|scope| {
-                for scratch in &scratches[1..] {
-                    scope.spawn(move |_| work(scratch));
+                for memory in &memories[1..] {
+                    scope.spawn(move |_| work(memory));
                 }
-                work(&scratches[0]);
+                work(&memories[0]);
             }),
             // No threads to be had: the caller's does it all.
-            None => work(&scratches[0]),
+            None => work(&memories[0]),
         }
-        for scratch in scratches {
-            self.keep(scratch.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()).0);
+        for memory in memories {
+            self.memory.keep(memory.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()));
         }
         let fault = *first_fault.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         fault.map_or(Ok(()), |(_, fault)| Err(RunError::Fault(fault)))
@@ -288,11 +273,10 @@ impl Runner {
         pointers: &[*mut u8],
         sizes: &[i64],
         (begin, end): (i64, i64),
-        scratch: &mut Block,
+        memory: &mut Block,
     ) -> Result<(), Fault> {
         let mut fault = FaultRecord::default();
-        let memory = scratch.pointer();
-        let memory = memory.wrapping_add(memory.align_offset(SCRATCH_ALIGN));
+        let memory = memory.pointer();
         // SAFETY: the program is verified, so every access is inside its buffer: each pointer is that of memory of the
         // buffer's size under this call's binding, inputs and constants are only read, and the sizes are this
         // call's. Ranges of one kernel write different elements; the scratch is this thread's alone, aligned
@@ -307,18 +291,6 @@ impl Runner {
         Err(Fault { site, index: fault.index, bound: fault.bound })
     }
 
-    /// Scratch for one thread.
-    fn scratch(&self) -> Result<Block, RunError> {
-        let kept = self.scratches.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).pop();
-        let most = || self.compiled.kernels.iter().map(|k| k.scratch).max().unwrap_or(0);
-        kept.map_or_else(|| Block::new(most() + SCRATCH_ALIGN), Ok)
-    }
-
-    /// Keeps scratch for the next run.
-    fn keep(&self, scratch: Block) {
-        self.scratches.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(scratch);
-    }
-
     fn pool(&self, threads: usize) -> Option<Arc<ThreadPool>> {
         let mut pools = self.pools.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if let Some(pool) = pools.get(&threads) {
@@ -330,31 +302,22 @@ impl Runner {
     }
 }
 
-/// The buffers' memory, with one thread's own for scratch.
-fn with_own(pointers: &[*mut u8], own: &mut [(BufferId, Block)]) -> Vec<*mut u8> {
-    let mut pointers = pointers.to_vec();
-    for (id, block) in own {
-        pointers[id.index()] = block.pointer();
-    }
-    pointers
+/// What a thread keeps for itself while it runs a kernel.
+struct Own {
+    bytes: usize,
+    /// Its scratch buffers: where in its memory they begin.
+    buffers: Vec<(BufferId, usize)>,
 }
 
-/// Elements in native byte order, in aligned memory.
-fn words(elements: &[Scalar]) -> Vec<u64> {
-    let mut bytes = vec![];
-    for element in elements {
-        let width = element.dtype().bytes();
-        let all = element.bits().to_ne_bytes();
-        bytes.extend_from_slice(if cfg!(target_endian = "little") { &all[..width] } else { &all[8 - width..] });
+impl Own {
+    /// The memory of all buffers as one thread sees it.
+    fn pointers(&self, shared: &[*mut u8], memory: &mut Block) -> Vec<*mut u8> {
+        let mut pointers = shared.to_vec();
+        for (id, offset) in &self.buffers {
+            pointers[id.index()] = memory.pointer().wrapping_add(*offset);
+        }
+        pointers
     }
-    bytes
-        .chunks(8)
-        .map(|chunk| {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            u64::from_ne_bytes(word)
-        })
-        .collect()
 }
 
 /// The value of a size modulo 2^64: where a coefficient or stride alone leaves the range of `i64`, the element number

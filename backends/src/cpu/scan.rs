@@ -204,7 +204,8 @@ fn leading(before: &[Statement], input: ValueId) -> Vec<&Statement> {
     kept
 }
 
-fn may_fault(statement: &Statement) -> bool {
+/// Whether a statement may end the run.
+pub(super) fn may_fault(statement: &Statement) -> bool {
     let mut found = matches!(statement, Statement::Let { op: Op::Check { .. }, .. });
     for block in statement.blocks() {
         visit::for_each_op(block, &mut |_, op| found |= matches!(op, Op::Check { .. }));

@@ -6,5 +6,6 @@ mod conversions;
 mod harness;
 mod leaves;
 mod nests;
+mod phases;
 mod random;
 mod reductions;
