@@ -45,7 +45,7 @@ impl<'a> Copier<'a> {
     }
 
     /// Appends a copy of a block to `out`.
-    pub fn copy(&mut self, block: &Block, out: &mut Block) {
+    pub fn copy(&mut self, block: &[Statement], out: &mut Block) {
         for statement in block {
             self.statement(statement, out);
         }

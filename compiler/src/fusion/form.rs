@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ir::nest::{Block, BufferId, Extent, IndexId, Kernel, Loop, LoopKind, Op, Program, Statement, Subscript, ValueId};
-use ir::{Affine, Size, visit};
+use ir::{Affine, Size};
 
 /// A kernel that computes every element of one buffer by itself, so that its body can stand wherever an element is wanted.
 pub(super) struct Elementwise<'k> {
@@ -65,7 +65,7 @@ fn computes_only(block: &[Statement], reduces: &mut bool) -> bool {
 }
 
 /// What kind of place a load stands in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Place {
     /// Parallel loops, small reductions at most.
     Loop,
@@ -77,8 +77,6 @@ pub(super) enum Place {
 
 /// A load of a buffer in a kernel.
 pub(super) struct Load<'k> {
-    /// The shape that the subscripts see, if it is not the buffer's own.
-    pub view: Option<&'k [Size]>,
     /// The subscripts.
     pub at: &'k [Subscript],
     /// The kind of place.
@@ -131,8 +129,8 @@ impl<'k> Walk<'k> {
     fn block(&mut self, block: &'k Block, place: Place) {
         for statement in block {
             match statement {
-                Statement::Let { op: Op::Load { buffer, view, at }, .. } if *buffer == self.buffer => {
-                    self.found.push(Load { view: view.as_deref(), at, place, around: self.around.clone() });
+                Statement::Let { op: Op::Load { buffer, at, .. }, .. } if *buffer == self.buffer => {
+                    self.found.push(Load { at, place, around: self.around.clone() });
                 }
                 Statement::Let { .. } | Statement::Store { .. } => {}
                 Statement::If { then, otherwise, .. } => {
@@ -260,11 +258,4 @@ fn value(subscript: &Subscript, integer: &mut impl FnMut(Op) -> ValueId) -> Valu
 /// The shape of a buffer.
 pub(super) fn shape(program: &Program, buffer: BufferId) -> &[Size] {
     &program.buffers[buffer].shape
-}
-
-/// Whether a kernel is a contraction, or has one.
-pub(super) fn contracts(kernel: &Kernel) -> bool {
-    let mut found = false;
-    visit::for_each_statement(&kernel.body, &mut |s| found |= matches!(s, Statement::Contract(_)));
-    found
 }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use ir::decision::{Decision, FusionPass, Outcome, Pair, Reason};
-use ir::nest::{BufferId, Kernel, KernelId, Program, Role};
+use ir::nest::{BufferId, Kernel, KernelId, Op, Program, Role, Statement};
 use ir::{Size, visit};
 
 use crate::pipeline::{Options, Policy};
@@ -33,6 +33,8 @@ struct Node {
     members: Vec<KernelId>,
     loads: BTreeSet<BufferId>,
     stores: BTreeSet<BufferId>,
+    /// Statements, functions written out.
+    size: u64,
 }
 
 /// Who touches a buffer.
@@ -112,6 +114,11 @@ impl Graph {
     /// The buffers that a kernel stores.
     pub fn stores(&self, id: KernelId) -> &BTreeSet<BufferId> {
         &self.nodes[id].stores
+    }
+
+    /// How large a kernel's code is: its statements, functions written out.
+    pub fn size(&self, id: KernelId) -> u64 {
+        self.nodes[id].size
     }
 
     /// Whether a buffer is a result, so that it has to be stored whoever loads it.
@@ -249,9 +256,18 @@ impl Graph {
     }
 
     fn enter(&mut self, id: KernelId) {
-        let body = &self.program.kernels[id].body;
-        let loads: BTreeSet<BufferId> = visit::loads(body).into_iter().collect();
-        let stores: BTreeSet<BufferId> = visit::stores(body).into_iter().collect();
+        let (mut loads, mut stores, mut size) = (BTreeSet::new(), BTreeSet::new(), 0);
+        visit::for_each_statement(&self.program.kernels[id].body, &mut |statement| {
+            size += 1;
+            match statement {
+                Statement::Let { op: Op::Load { buffer, .. }, .. } => _ = loads.insert(*buffer),
+                Statement::Let { op: Op::Call(function, _), .. } => {
+                    size += self.program.functions[*function].body.len() as u64;
+                }
+                Statement::Store { buffer, .. } => _ = stores.insert(*buffer),
+                _ => {}
+            }
+        });
         for buffer in &loads {
             self.edges[*buffer].readers.insert(id);
         }
@@ -259,7 +275,7 @@ impl Graph {
             self.edges[*buffer].writer = Some(id);
         }
         let node = &mut self.nodes[id];
-        (node.loads, node.stores) = (loads, stores);
+        (node.loads, node.stores, node.size) = (loads, stores, size);
     }
 
     fn leave(&mut self, id: KernelId) {

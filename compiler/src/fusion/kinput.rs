@@ -1,8 +1,27 @@
-//! Elementwise work into the input of a reduction or scan, and scalar work into its end.
+//! Elementwise work goes into the input of the reduction or scan that takes it (`sum(x * x)`), and what becomes of a
+//! reduction's result into its end (`sqrt(sum(x * x))`). XLA's kInput: the root is a reduction.
+//!
+//! A reduction moves only to where each of its results is wanted once.
+
+use ir::Size;
+use ir::decision::FusionPass;
 
 use super::Graph;
+use super::form::Place;
+use super::substitution::{self, Rule};
 
 /// Runs the pass; says whether it changed anything.
-pub fn run(_graph: &mut Graph) -> bool {
-    false
+pub fn run(graph: &mut Graph) -> bool {
+    substitution::run(
+        graph,
+        &Rule {
+            pass: FusionPass::Kinput,
+            takes: |producer, uses| {
+                let factor = uses.iter().any(|u| u.place == Place::Factor);
+                let reduction = uses.iter().any(|u| u.place == Place::Reduction);
+                let once = || matches!(uses, [u] if u.copies == Size::constant(1));
+                !factor && if producer.reduces { once() } else { reduction }
+            },
+        },
+    )
 }

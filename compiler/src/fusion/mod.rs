@@ -13,11 +13,16 @@
 //! weave      mechanic: two kernels' loops made one
 //! ```
 
+mod form;
 mod graph;
+mod inline;
 pub mod kinput;
 pub mod kloop;
 pub mod koutput;
+mod legality;
 pub mod nest;
+mod profit;
 pub mod siblings;
+mod substitution;
 
 pub use graph::Graph;

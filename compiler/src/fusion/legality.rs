@@ -1,0 +1,18 @@
+//! The rules of merging: each is a function that says nothing, or the reason why not.
+
+use ir::decision::Reason;
+
+use super::profit::{MAX_COPIES, MAX_SIZE};
+use super::substitution::Use;
+
+/// A producer of some size may stand in place of a consumer's loads: no kernel grows beyond what compiles well.
+pub(super) fn substitutes(producer: u64, consumer: u64, u: &Use) -> Result<(), Reason> {
+    if u.sites > MAX_COPIES {
+        return Err(Reason::TooManyCopies { copies: u.sites, limit: MAX_COPIES });
+    }
+    let operations = consumer + u.sites * producer;
+    if operations > MAX_SIZE {
+        return Err(Reason::TooLarge { operations, limit: MAX_SIZE });
+    }
+    Ok(())
+}

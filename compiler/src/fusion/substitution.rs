@@ -1,0 +1,163 @@
+//! The search that `kloop` and `kinput` share: elementwise producers, the most bytes saved first, each put into all of its
+//! consumers or into none. After a merge only the neighbours are weighed anew (XLA's priority fusion). Of equal
+//! savings the smaller kernels go first, so that a chain merges like a tree and stays near-linear.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+use cranelift_entity::SecondaryMap;
+use ir::decision::{FusionPass, Reason};
+use ir::nest::{BufferId, Kernel, KernelId};
+
+use super::Graph;
+use super::form::{Elementwise, Place, loads_of};
+use super::inline::inline;
+use super::{legality, profit};
+
+/// What one of the passes takes on.
+pub(super) struct Rule {
+    /// The pass.
+    pub pass: FusionPass,
+    /// Whether a producer that goes to such places is its business.
+    pub takes: fn(&Elementwise<'_>, &[Use]) -> bool,
+}
+
+/// What one consumer makes of a producer's buffer.
+pub(super) struct Use {
+    /// The consumer.
+    pub consumer: KernelId,
+    /// Where it loads the buffer: the place that asks most.
+    pub place: Place,
+    /// How many loads there are.
+    pub sites: u64,
+    /// How often each element is computed there, all sites together.
+    pub copies: ir::Size,
+}
+
+/// More bytes first, then less code.
+type Key = (Reverse<u64>, u64, KernelId);
+
+/// Producers that wait to be looked at.
+#[derive(Default)]
+struct Queue {
+    order: BTreeSet<Key>,
+    keys: SecondaryMap<KernelId, Option<Key>>,
+}
+
+impl Queue {
+    fn put(&mut self, graph: &Graph, id: KernelId) {
+        if let Some(old) = self.keys[id].take() {
+            self.order.remove(&old);
+        }
+        self.keys[id] = weigh(graph, id);
+        self.order.extend(self.keys[id]);
+    }
+
+    fn pop(&mut self) -> Option<KernelId> {
+        let (_, _, id) = self.order.pop_first()?;
+        self.keys[id] = None;
+        Some(id)
+    }
+}
+
+/// How much there is to gain from a producer, roughly.
+fn weigh(graph: &Graph, id: KernelId) -> Option<Key> {
+    let mut stores = graph.stores(id).iter();
+    let (Some(buffer), None) = (stores.next(), stores.next()) else { return None };
+    if graph.is_result(*buffer) {
+        return None;
+    }
+    let (mut readers, mut size) = (0u32, graph.size(id));
+    for reader in graph.readers(*buffer) {
+        readers += 1;
+        size += graph.size(reader);
+    }
+    let bytes = profit::bytes(graph.program(), *buffer) * f64::from(1 + readers);
+    (readers > 0).then_some((Reverse(bytes as u64), size, id))
+}
+
+/// Runs the search; says whether it changed anything.
+pub(super) fn run(graph: &mut Graph, rule: &Rule) -> bool {
+    let mut queue = Queue::default();
+    let all: Vec<KernelId> = graph.kernels().collect();
+    all.into_iter().for_each(|id| queue.put(graph, id));
+    let mut changed = false;
+    while let Some(producer) = queue.pop() {
+        let Some(merge) = propose(graph, rule, producer) else { continue };
+        if !graph.grants(merge.pays) {
+            for (consumer, reason) in merge.refusals {
+                graph.refused(merge.buffer, consumer, reason);
+            }
+            continue;
+        }
+        changed = true;
+        let mut neighbours = graph.producers(producer);
+        for (consumer, kernel) in merge.merged {
+            graph.replace(consumer, kernel);
+            graph.fused(merge.buffer, consumer, rule.pass);
+            graph.adopt(consumer, producer);
+            neighbours.insert(consumer);
+            neighbours.extend(graph.producers(consumer));
+        }
+        if graph.readers(merge.buffer).next().is_none() {
+            graph.remove(producer);
+        }
+        neighbours.remove(&producer);
+        neighbours.into_iter().for_each(|id| queue.put(graph, id));
+    }
+    changed
+}
+
+/// A producer's merge into its consumers.
+struct Merge {
+    buffer: BufferId,
+    merged: Vec<(KernelId, Kernel)>,
+    pays: bool,
+    /// Why not, if it is not made.
+    refusals: Vec<(KernelId, Reason)>,
+}
+
+/// The merge of a producer, if it is legal; else the refusals are on record.
+fn propose(graph: &mut Graph, rule: &Rule, producer: KernelId) -> Option<Merge> {
+    let p = Elementwise::of(graph.kernel(producer))?;
+    let buffer = p.buffer;
+    let readers: Vec<KernelId> = graph.readers(buffer).collect();
+    let uses: Vec<Use> = readers.iter().map(|id| look(graph, buffer, *id)).collect();
+    if uses.is_empty() || !(rule.takes)(&p, &uses) {
+        return None;
+    }
+    let legal = |u: &Use| legality::substitutes(graph.size(producer), graph.size(u.consumer), u);
+    let refusals: Vec<(KernelId, Reason)> = uses.iter().filter_map(|u| Some((u.consumer, legal(u).err()?))).collect();
+    if let [(first, _), ..] = refusals.as_slice() {
+        // Into all of them or into none.
+        let blocking = graph.operation(*first);
+        for consumer in readers {
+            let own = refusals.iter().find(|(id, _)| *id == consumer).map(|(_, reason)| reason.clone());
+            graph.refused(buffer, consumer, own.unwrap_or(Reason::OtherConsumer { consumer: blocking }));
+        }
+        return None;
+    }
+    let program = graph.program();
+    let mut merged = vec![];
+    let (mut before, mut after) = (profit::time(program, graph.kernel(producer)), 0.0);
+    for id in &readers {
+        let kernel = profit::tidy(program, inline(program, graph.kernel(*id), graph.kernel(producer), &p));
+        before += profit::time(program, graph.kernel(*id));
+        after += profit::time(program, &kernel);
+        merged.push((*id, kernel));
+    }
+    let pays = after <= before;
+    let refusals = uses.into_iter().map(|u| (u.consumer, profit::refusal(program, &p, u.copies, after - before)));
+    Some(Merge { buffer, merged, pays, refusals: refusals.collect() })
+}
+
+/// How a kernel uses a buffer.
+fn look(graph: &Graph, buffer: BufferId, consumer: KernelId) -> Use {
+    let mut found = Use { consumer, place: Place::Loop, sites: 0, copies: ir::Size::default() };
+    for load in loads_of(graph.kernel(consumer), buffer) {
+        found.place = found.place.max(load.place);
+        found.sites += 1;
+        found.copies = &found.copies + &load.reuse();
+    }
+    found
+}
