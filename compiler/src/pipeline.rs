@@ -90,8 +90,14 @@ impl std::error::Error for PipelineError {}
 pub fn compile(checked: &Checked, options: &Options) -> Result<Compiled, PipelineError> {
     let unfused = lower(checked).map_err(PipelineError::Lower)?;
     check("lower", &unfused)?;
+    fuse(unfused, options)
+}
+
+/// Runs the passes over a program of one kernel an operation.
+pub fn fuse(unfused: Program, options: &Options) -> Result<Compiled, PipelineError> {
     let mut graph = Graph::new(&unfused, options);
     for Pass { pass, run } in PASSES {
+        graph.begin(*pass);
         if options.fuse.contains(*pass) && run(&mut graph) {
             graph.settle();
             check(pass.name(), graph.program())?;

@@ -39,6 +39,11 @@ impl<'a> Copier<'a> {
         self.values.insert(from, to);
     }
 
+    /// The kernel that is copied to.
+    pub fn to(&mut self) -> &mut Kernel {
+        self.to
+    }
+
     /// What a value has become.
     pub fn value(&self, from: ValueId) -> ValueId {
         self.values.get(&from).copied().unwrap_or(from)

@@ -20,7 +20,10 @@ pub struct Graph {
     edges: SecondaryMap<BufferId, Edges>,
     /// The kernels that load each buffer in the unfused program, and the one that stores it.
     flows: SecondaryMap<BufferId, Edges>,
-    decisions: BTreeMap<Pair, Outcome>,
+    /// What was decided, and by which pass.
+    decisions: BTreeMap<Pair, (FusionPass, Outcome)>,
+    /// The pass that runs.
+    pass: FusionPass,
     options: Options,
     merges: u64,
     coin: u64,
@@ -53,6 +56,7 @@ impl Graph {
             edges: SecondaryMap::new(),
             flows: SecondaryMap::new(),
             decisions: BTreeMap::new(),
+            pass: FusionPass::ALL[0],
             options: options.clone(),
             merges: 0,
             coin: if let Policy::Random(seed) = options.policy { seed } else { 0 },
@@ -63,6 +67,11 @@ impl Graph {
         }
         graph.flows = graph.edges.clone();
         graph
+    }
+
+    /// Says which pass runs next.
+    pub fn begin(&mut self, pass: FusionPass) {
+        self.pass = pass;
     }
 
     /// The program. During a pass, kernels that are gone have an empty body.
@@ -210,32 +219,41 @@ impl Graph {
     }
 
     /// Records that the flow of a buffer into a kernel is fused.
-    pub fn fused(&mut self, buffer: BufferId, consumer: KernelId, pass: FusionPass) {
+    pub fn fused(&mut self, buffer: BufferId, consumer: KernelId) {
         for pair in self.pairs(buffer, consumer) {
-            self.decisions.insert(pair, Outcome::Fused(pass));
+            self.decide(pair, Outcome::Fused(self.pass));
         }
     }
 
-    /// Records why the flow of a buffer into a kernel is not fused. What is recorded already stays: the first pass that
-    /// looks at a pair knows best.
-    pub fn refused(&mut self, buffer: BufferId, consumer: KernelId, reason: Reason) {
+    /// Records why the flow of a buffer into a kernel is not fused.
+    pub fn refused(&mut self, buffer: BufferId, consumer: KernelId, reason: &Reason) {
         for pair in self.pairs(buffer, consumer) {
-            self.decisions.entry(pair).or_insert_with(|| Outcome::Refused(reason.clone()));
+            self.decide(pair, Outcome::Refused(reason.clone()));
         }
     }
 
-    /// Records what became of two kernels that load the same buffer. A pair of kernels stands for the first operations in
-    /// them that load it.
-    pub fn shared(&mut self, buffer: BufferId, (first, second): (KernelId, KernelId), outcome: Outcome) {
+    /// A merge stays; of refusals that of the first pass that looked at the pair, which knows best, and of its refusals the
+    /// last.
+    fn decide(&mut self, pair: Pair, outcome: Outcome) {
+        let stands = match (self.decisions.get(&pair), &outcome) {
+            (Some((_, Outcome::Fused(_))), _) => true,
+            (Some((pass, Outcome::Refused(_))), Outcome::Refused(_)) => *pass != self.pass,
+            _ => false,
+        };
+        if !stands {
+            self.decisions.insert(pair, (self.pass, outcome));
+        }
+    }
+
+    /// Records what became of two kernels that load the same buffer: merged, or refused for a reason. A pair of kernels stands
+    /// for the first operations in them that load it.
+    pub fn shared(&mut self, buffer: BufferId, (first, second): (KernelId, KernelId), refused: Option<&Reason>) {
         let reader = |kernel| self.readers_within(buffer, kernel).into_iter().next();
         if let (Some(first), Some(second)) = (reader(first), reader(second))
             && first != second
         {
             let pair = Pair::Shared { first: first.min(second), second: first.max(second), buffer };
-            match outcome {
-                Outcome::Fused(_) => _ = self.decisions.insert(pair, outcome),
-                Outcome::Refused(_) => _ = self.decisions.entry(pair).or_insert(outcome),
-            }
+            self.decide(pair, refused.map_or(Outcome::Fused(self.pass), |reason| Outcome::Refused(reason.clone())));
         }
     }
 
@@ -331,11 +349,12 @@ impl Graph {
             let Some(producer) = edges.writer else { continue };
             for consumer in edges.readers.iter().copied().filter(|reader| *reader != producer) {
                 let pair = Pair::Flow { producer, consumer, buffer };
-                let outcome = self.decisions.remove(&pair).unwrap_or_else(|| Outcome::Refused(self.not_tried()));
+                let outcome = self.decisions.remove(&pair).map(|(_, outcome)| outcome);
+                let outcome = outcome.unwrap_or_else(|| Outcome::Refused(self.not_tried()));
                 decisions.push(Decision { pair, outcome, bytes: self.bytes(buffer, 2) });
             }
         }
-        for (pair, outcome) in std::mem::take(&mut self.decisions) {
+        for (pair, (_, outcome)) in std::mem::take(&mut self.decisions) {
             if let Pair::Shared { buffer, .. } = pair {
                 decisions.push(Decision { pair, outcome, bytes: self.bytes(buffer, 1) });
             }

@@ -3,7 +3,7 @@
 //! its own: it is in the subscripts.
 
 use ir::Dtype;
-use ir::nest::{Kernel, Program, Statement, Subscript};
+use ir::nest::{Block, IndexId, Kernel, Op, Program, Statement, Subscript, ValueId};
 use ir::rewrite::{Copier, replace_loads};
 
 use super::form::{Elementwise, position, shape};
@@ -11,26 +11,44 @@ use super::form::{Elementwise, position, shape};
 /// The consumer with the producer's body in place of every load of the producer's buffer.
 pub(super) fn inline(program: &Program, consumer: &Kernel, producer: &Kernel, p: &Elementwise<'_>) -> Kernel {
     let mut kernel = consumer.clone();
-    replace_loads(&mut kernel, p.buffer, |kernel, view, at, out| {
-        let own = shape(program, p.buffer);
-        let at: Vec<Subscript> = match view {
-            None => at.to_vec(),
-            Some(view) => position((at, view), own, &mut |op| {
-                let value = kernel.values.push(Dtype::I64);
-                out.push(Statement::Let { value, op });
-                value
-            }),
+    let own = shape(program, p.buffer);
+    replace_loads(&mut kernel, p.buffer, |kernel, view, seen, out| {
+        let at = match view {
+            None => seen.to_vec(),
+            Some(view) => position((seen, view), own, &mut |op| push(kernel, Dtype::I64, op, out)),
         };
         let mut copier = Copier::new(program, producer, kernel);
         for (index, subscript) in p.axes.iter().zip(at) {
             copier.map_index(*index, subscript);
         }
         copier.copy(p.scalars, out);
-        copier.copy(p.body, out);
+        for statement in p.body {
+            match (view, statement) {
+                // What lies like the buffer can be seen like it.
+                (Some(view), Statement::Let { value, op: Op::Load { buffer, view: None, at } })
+                    if shape(program, *buffer) == own && is_identity(at, &p.axes) =>
+                {
+                    let op = Op::Load { buffer: *buffer, view: Some(view.to_vec()), at: seen.to_vec() };
+                    let element = push(copier.to(), program.buffers[*buffer].dtype, op, out);
+                    copier.map_value(*value, element);
+                }
+                _ => copier.copy(std::slice::from_ref(statement), out),
+            }
+        }
         copier.value(p.value)
     });
     kernel.origins.extend(producer.origins.iter().copied());
     kernel.origins.sort_unstable();
     kernel.origins.dedup();
     kernel
+}
+
+fn push(kernel: &mut Kernel, dtype: Dtype, op: Op, out: &mut Block) -> ValueId {
+    let value = kernel.values.push(dtype);
+    out.push(Statement::Let { value, op });
+    value
+}
+
+fn is_identity(at: &[Subscript], axes: &[IndexId]) -> bool {
+    at.len() == axes.len() && at.iter().zip(axes).all(|(s, axis)| s.as_index() == Some(*axis))
 }

@@ -4,7 +4,6 @@
 //! A reduction moves only to where each of its results is wanted once.
 
 use ir::Size;
-use ir::decision::FusionPass;
 
 use super::Graph;
 use super::form::Place;
@@ -15,7 +14,6 @@ pub fn run(graph: &mut Graph) -> bool {
     substitution::run(
         graph,
         &Rule {
-            pass: FusionPass::Kinput,
             takes: |producer, uses| {
                 let factor = uses.iter().any(|u| u.place == Place::Factor);
                 let reduction = uses.iter().any(|u| u.place == Place::Reduction);

@@ -4,8 +4,6 @@
 //! A producer goes into all of its consumers or into none, unless computing it again costs no more than reading it
 //! back; an expensive one is not computed again for each reuse.
 
-use ir::decision::FusionPass;
-
 use super::Graph;
 use super::form::Place;
 use super::substitution::{self, Rule};
@@ -14,9 +12,6 @@ use super::substitution::{self, Rule};
 pub fn run(graph: &mut Graph) -> bool {
     substitution::run(
         graph,
-        &Rule {
-            pass: FusionPass::Kloop,
-            takes: |producer, uses| !producer.reduces && uses.iter().all(|u| u.place == Place::Loop),
-        },
+        &Rule { takes: |producer, uses| !producer.reduces && uses.iter().all(|u| u.place == Place::Loop) },
     )
 }

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use cranelift_entity::SecondaryMap;
-use ir::decision::{FusionPass, Reason};
+use ir::decision::Reason;
 use ir::nest::{BufferId, Kernel, KernelId};
 
 use super::Graph;
@@ -16,8 +16,6 @@ use super::{legality, profit};
 
 /// What one of the passes takes on.
 pub(super) struct Rule {
-    /// The pass.
-    pub pass: FusionPass,
     /// Whether a producer that goes to such places is its business.
     pub takes: fn(&Elementwise<'_>, &[Use]) -> bool,
 }
@@ -85,8 +83,8 @@ pub(super) fn run(graph: &mut Graph, rule: &Rule) -> bool {
     while let Some(producer) = queue.pop() {
         let Some(merge) = propose(graph, rule, producer) else { continue };
         if !graph.grants(merge.pays) {
-            for (consumer, reason) in merge.refusals {
-                graph.refused(merge.buffer, consumer, reason);
+            for (consumer, _) in merge.merged {
+                graph.refused(merge.buffer, consumer, &merge.refusal);
             }
             continue;
         }
@@ -94,7 +92,7 @@ pub(super) fn run(graph: &mut Graph, rule: &Rule) -> bool {
         let mut neighbours = graph.producers(producer);
         for (consumer, kernel) in merge.merged {
             graph.replace(consumer, kernel);
-            graph.fused(merge.buffer, consumer, rule.pass);
+            graph.fused(merge.buffer, consumer);
             graph.adopt(consumer, producer);
             neighbours.insert(consumer);
             neighbours.extend(graph.producers(consumer));
@@ -114,7 +112,7 @@ struct Merge {
     merged: Vec<(KernelId, Kernel)>,
     pays: bool,
     /// Why not, if it is not made.
-    refusals: Vec<(KernelId, Reason)>,
+    refusal: Reason,
 }
 
 /// The merge of a producer, if it is legal; else the refusals are on record.
@@ -133,7 +131,7 @@ fn propose(graph: &mut Graph, rule: &Rule, producer: KernelId) -> Option<Merge> 
         let blocking = graph.operation(*first);
         for consumer in readers {
             let own = refusals.iter().find(|(id, _)| *id == consumer).map(|(_, reason)| reason.clone());
-            graph.refused(buffer, consumer, own.unwrap_or(Reason::OtherConsumer { consumer: blocking }));
+            graph.refused(buffer, consumer, &own.unwrap_or(Reason::OtherConsumer { consumer: blocking }));
         }
         return None;
     }
@@ -147,8 +145,9 @@ fn propose(graph: &mut Graph, rule: &Rule, producer: KernelId) -> Option<Merge> 
         merged.push((*id, kernel));
     }
     let pays = after <= before;
-    let refusals = uses.into_iter().map(|u| (u.consumer, profit::refusal(program, &p, u.copies, after - before)));
-    Some(Merge { buffer, merged, pays, refusals: refusals.collect() })
+    let copies = uses.iter().fold(ir::Size::default(), |sum, u| &sum + &u.copies);
+    let refusal = profit::refusal(program, &p, copies, after - before);
+    Some(Merge { buffer, merged, pays, refusal })
 }
 
 /// How a kernel uses a buffer.
