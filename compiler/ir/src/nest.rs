@@ -380,7 +380,7 @@ pub struct Prologue {
 }
 
 /// One subscript of an access.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subscript {
     /// An affine expression of sizes and indices.
     Affine(Affine<IndexId>),

@@ -1,0 +1,298 @@
+//! When two operations, or two statements that hold blocks, compute the same: they are equal but for what they call
+//! the values and indices that they define themselves.
+//!
+//! Only what computes and does nothing else is compared: operations, branches and reductions over them. Each element
+//! is stored once and loaded only after that, so equal loads give equal values wherever one is in reach of the other.
+
+use std::hash::{Hash, Hasher};
+use std::mem::discriminant;
+
+use cranelift_entity::SecondaryMap;
+use cranelift_entity::packed_option::PackedOption;
+use rustc_hash::FxHasher;
+
+use crate::Affine;
+use crate::nest::{Block, Extent, IndexId, Loop, LoopKind, Op, Statement, Subscript, ValueId};
+
+/// What a name that the compared statements define stands for: the how-manieth of its kind there. It means something
+/// until that comparison is over.
+#[derive(Clone, Copy, Default)]
+struct Local {
+    comparison: u32,
+    number: u32,
+}
+
+/// Which values are known to be equal, and what the statements under comparison define.
+#[derive(Default)]
+pub(super) struct Equality {
+    /// Of each value, the one that it equals, unless that is itself.
+    equal: SecondaryMap<ValueId, PackedOption<ValueId>>,
+    values: SecondaryMap<ValueId, Local>,
+    indices: SecondaryMap<IndexId, Local>,
+    /// How many comparisons are over.
+    over: u32,
+    /// The values that the first statement defines, by their numbers.
+    defined: Vec<ValueId>,
+    bound: u32,
+}
+
+impl Equality {
+    /// The value that stands for all that equal `value`.
+    pub(super) fn of(&self, value: ValueId) -> ValueId {
+        self.equal[value].expand().unwrap_or(value)
+    }
+
+    /// Says that `value` equals `first`, which stands for itself.
+    pub(super) fn learn(&mut self, value: ValueId, first: ValueId) {
+        self.equal[value] = first.into();
+    }
+
+    /// A hash of an operation.
+    pub(super) fn hash_of_op(&self, op: &Op) -> u64 {
+        let mut hasher = FxHasher::default();
+        self.hash_op(op, &mut hasher);
+        hasher.finish()
+    }
+
+    /// A hash of a branch or reduction without its results, unless it does more than to compute.
+    pub(super) fn hash_of(&mut self, statement: &Statement) -> Option<u64> {
+        let mut hasher = FxHasher::default();
+        let computes = self.hash_inside(statement, &mut hasher);
+        self.end();
+        computes.map(|()| hasher.finish())
+    }
+
+    /// Whether two branches or reductions that only compute are equal but for their results. If so, `then` learns
+    /// what the first calls each value that the second uses at its end.
+    pub(super) fn compare(
+        &mut self,
+        first: &Statement,
+        second: &Statement,
+        then: impl FnOnce(&dyn Fn(ValueId) -> ValueId),
+    ) -> bool {
+        let same = self.same_inside(first, second);
+        if same {
+            then(&|value| match self.values[value] {
+                local if local.comparison > self.over => self.of(self.defined[local.number as usize]),
+                _ => self.of(value),
+            });
+        }
+        self.end();
+        same
+    }
+
+    /// Ends a comparison: its names mean nothing any more.
+    fn end(&mut self) {
+        self.over += 1;
+        self.defined.clear();
+        self.bound = 0;
+    }
+
+    /// The next value that both statements define (one, where only one is looked at).
+    fn define(&mut self, first: ValueId, second: ValueId) {
+        let local = Local { comparison: self.over + 1, number: self.defined.len() as u32 };
+        (self.values[first], self.values[second]) = (local, local);
+        self.defined.push(first);
+    }
+
+    fn bind(&mut self, first: IndexId, second: IndexId) {
+        let local = Local { comparison: self.over + 1, number: self.bound };
+        (self.indices[first], self.indices[second]) = (local, local);
+        self.bound += 1;
+    }
+
+    /// A number that names share which mean the same.
+    fn value(&self, value: ValueId) -> u64 {
+        self.number(self.values[value], self.of(value).as_u32())
+    }
+
+    fn index(&self, index: IndexId) -> u64 {
+        self.number(self.indices[index], index.as_u32())
+    }
+
+    fn number(&self, local: Local, global: u32) -> u64 {
+        if local.comparison > self.over { 1 << 32 | u64::from(local.number) } else { global.into() }
+    }
+
+    fn hash_op(&self, op: &Op, h: &mut FxHasher) {
+        discriminant(op).hash(h);
+        match op {
+            Op::Constant(scalar) => (scalar.dtype(), scalar.bits()).hash(h),
+            Op::Affine(a) => self.hash_affine(a, h),
+            Op::Unary(op, _) => op.hash(h),
+            Op::Binary(op, ..) => op.hash(h),
+            Op::Compare(op, ..) => op.hash(h),
+            Op::Prefix(op, _) => op.hash(h),
+            Op::Cast(to, _) | Op::Bitcast(to, _) => to.hash(h),
+            Op::Call(function, _) => function.hash(h),
+            Op::Load { buffer, view, at } => {
+                (buffer, view).hash(h);
+                for subscript in at {
+                    if let Subscript::Affine(a) = subscript {
+                        self.hash_affine(a, h);
+                    }
+                }
+            }
+            Op::Check { bound, .. } => bound.hash(h),
+            Op::Fma(..) | Op::Select(..) => {}
+        }
+        op.for_each_operand(|v| self.value(v).hash(h));
+    }
+
+    pub(super) fn same_op(&self, a: &Op, b: &Op) -> bool {
+        let same = |v: &[&ValueId], w: &[&ValueId]| v.iter().zip(w).all(|(v, w)| self.value(**v) == self.value(**w));
+        match (a, b) {
+            (Op::Constant(a), Op::Constant(b)) => a.dtype() == b.dtype() && a.bits() == b.bits(),
+            (Op::Affine(a), Op::Affine(b)) => self.same_affine(a, b),
+            (Op::Unary(p, a), Op::Unary(q, b)) => p == q && same(&[a], &[b]),
+            (Op::Binary(p, a, b), Op::Binary(q, c, d)) => p == q && same(&[a, b], &[c, d]),
+            (Op::Compare(p, a, b), Op::Compare(q, c, d)) => p == q && same(&[a, b], &[c, d]),
+            (Op::Fma(a, b, c), Op::Fma(d, e, f)) | (Op::Select(a, b, c), Op::Select(d, e, f)) => {
+                same(&[a, b, c], &[d, e, f])
+            }
+            (Op::Cast(p, a), Op::Cast(q, b)) | (Op::Bitcast(p, a), Op::Bitcast(q, b)) => p == q && same(&[a], &[b]),
+            (Op::Call(f, a), Op::Call(g, b)) => {
+                f == g && a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(&[a], &[b]))
+            }
+            (Op::Load { buffer, view, at }, Op::Load { buffer: other, view: seen, at: there }) => {
+                let subscript = |(a, b): (&Subscript, &Subscript)| match (a, b) {
+                    (Subscript::Affine(a), Subscript::Affine(b)) => self.same_affine(a, b),
+                    (Subscript::Value(a), Subscript::Value(b)) => same(&[a], &[b]),
+                    _ => false,
+                };
+                buffer == other && view == seen && at.len() == there.len() && at.iter().zip(there).all(subscript)
+            }
+            // Where the first passes so does the second, whatever it would say.
+            (Op::Check { value: a, bound, .. }, Op::Check { value: b, bound: other, .. }) => {
+                bound == other && same(&[a], &[b])
+            }
+            _ => false,
+        }
+    }
+
+    /// Without regard to the order of terms: it goes by ids.
+    fn hash_affine(&self, a: &Affine<IndexId>, h: &mut FxHasher) {
+        a.constant_part().hash(h);
+        let mut terms = 0u64;
+        for (index, coefficient) in a.terms() {
+            let mut hasher = FxHasher::default();
+            (self.index(*index), coefficient).hash(&mut hasher);
+            terms = terms.wrapping_add(hasher.finish());
+        }
+        terms.hash(h);
+    }
+
+    fn same_affine(&self, a: &Affine<IndexId>, b: &Affine<IndexId>) -> bool {
+        a.constant_part() == b.constant_part()
+            && a.terms().len() == b.terms().len()
+            && a.terms().iter().all(|(i, c)| b.terms().iter().any(|(j, d)| self.index(*i) == self.index(*j) && c == d))
+    }
+
+    fn hash_inside(&mut self, statement: &Statement, h: &mut FxHasher) -> Option<()> {
+        discriminant(statement).hash(h);
+        match statement {
+            Statement::If { condition, then, otherwise, .. } => {
+                self.value(*condition).hash(h);
+                self.hash_block(then, h)?;
+                self.hash_block(otherwise, h)
+            }
+            Statement::Loop(Loop { dims, kind: LoopKind::Reduce(_), body }) => {
+                for (_, extent) in dims {
+                    match extent {
+                        Extent::Affine(a) => self.hash_affine(a, h),
+                        Extent::Value(v) => self.value(*v).hash(h),
+                    }
+                }
+                dims.iter().for_each(|(index, _)| self.bind(*index, *index));
+                self.hash_block(body, h)
+            }
+            _ => None,
+        }
+    }
+
+    fn hash_block(&mut self, block: &Block, h: &mut FxHasher) -> Option<()> {
+        block.len().hash(h);
+        block.iter().try_for_each(|statement| {
+            match statement {
+                Statement::Let { op: Op::Prefix(..), .. } => return None,
+                Statement::Let { value, op } => {
+                    self.hash_op(op, h);
+                    self.define(*value, *value);
+                }
+                Statement::If { results, .. } => {
+                    self.hash_inside(statement, h)?;
+                    for (value, yes, no) in results {
+                        (self.value(*yes), self.value(*no)).hash(h);
+                        self.define(*value, *value);
+                    }
+                }
+                Statement::Loop(Loop { kind: LoopKind::Reduce(reductions), .. }) => {
+                    self.hash_inside(statement, h)?;
+                    for r in reductions {
+                        (r.op, r.order, self.value(r.input)).hash(h);
+                        self.define(r.result, r.result);
+                    }
+                }
+                Statement::Store { .. } | Statement::Loop(_) | Statement::Contract(_) => return None,
+            }
+            Some(())
+        })
+    }
+
+    fn same_inside(&mut self, a: &Statement, b: &Statement) -> bool {
+        match (a, b) {
+            (
+                Statement::If { condition: a, then: yes, otherwise: no, .. },
+                Statement::If { condition: b, then, otherwise, .. },
+            ) => self.value(*a) == self.value(*b) && self.same_block(yes, then) && self.same_block(no, otherwise),
+            (Statement::Loop(a), Statement::Loop(b)) => {
+                let reduce = |l: &Loop| matches!(l.kind, LoopKind::Reduce(_));
+                let extent = |((_, a), (_, b)): (&(IndexId, Extent), &(IndexId, Extent))| match (a, b) {
+                    (Extent::Affine(a), Extent::Affine(b)) => self.same_affine(a, b),
+                    (Extent::Value(a), Extent::Value(b)) => self.value(*a) == self.value(*b),
+                    _ => false,
+                };
+                if !reduce(a) || !reduce(b) || a.dims.len() != b.dims.len() || !a.dims.iter().zip(&b.dims).all(extent) {
+                    return false;
+                }
+                a.dims.iter().zip(&b.dims).for_each(|((i, _), (j, _))| self.bind(*i, *j));
+                self.same_block(&a.body, &b.body)
+            }
+            _ => false,
+        }
+    }
+
+    fn same_block(&mut self, first: &Block, second: &Block) -> bool {
+        first.len() == second.len() && first.iter().zip(second).all(|(a, b)| self.same_statement(a, b))
+    }
+
+    fn same_statement(&mut self, a: &Statement, b: &Statement) -> bool {
+        match (a, b) {
+            (Statement::Let { value: v, op: p }, Statement::Let { value: w, op: q }) => {
+                let same = self.same_op(p, q);
+                self.define(*v, *w);
+                same
+            }
+            (Statement::If { results: r, .. }, Statement::If { results: s, .. }) => {
+                let mut same = r.len() == s.len() && self.same_inside(a, b);
+                for ((v, yes, no), (w, then, otherwise)) in r.iter().zip(s) {
+                    same = same && self.value(*yes) == self.value(*then) && self.value(*no) == self.value(*otherwise);
+                    self.define(*v, *w);
+                }
+                same
+            }
+            (
+                Statement::Loop(Loop { kind: LoopKind::Reduce(r), .. }),
+                Statement::Loop(Loop { kind: LoopKind::Reduce(s), .. }),
+            ) => {
+                let mut same = r.len() == s.len() && self.same_inside(a, b);
+                for (r, s) in r.iter().zip(s) {
+                    same = same && (r.op, r.order) == (s.op, s.order) && self.value(r.input) == self.value(s.input);
+                    self.define(r.result, s.result);
+                }
+                same
+            }
+            _ => false,
+        }
+    }
+}

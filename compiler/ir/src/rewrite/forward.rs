@@ -1,0 +1,71 @@
+//! Taking a value from where it was computed instead of loading what was just stored.
+
+use std::collections::BTreeMap;
+
+use cranelift_entity::packed_option::PackedOption;
+use cranelift_entity::{EntitySet, SecondaryMap};
+
+use super::replace::for_each_use_mut;
+use crate::nest::{Block, BufferId, Kernel, Op, Program, Statement, Subscript, ValueId};
+use crate::visit;
+
+/// Replaces each load of an element that a statement before it in its block, or in a block around, has stored under
+/// the same subscripts by the value stored. Says how many there were.
+pub fn forward(program: &Program, kernel: &mut Kernel) -> usize {
+    let mut stored = EntitySet::new();
+    stored.extend(visit::stores(&kernel.body));
+    if !visit::loads(&kernel.body).into_iter().any(|buffer| stored.contains(buffer)) {
+        return 0;
+    }
+    let mut forwarder =
+        Forwarder { program, stores: BTreeMap::new(), reach: vec![], values: SecondaryMap::new(), count: 0 };
+    forwarder.block(&mut kernel.body);
+    forwarder.count
+}
+
+struct Forwarder<'p> {
+    program: &'p Program,
+    /// The stores in reach: an element is stored once, so the one found is the one.
+    stores: BTreeMap<BufferId, BTreeMap<Vec<Subscript>, ValueId>>,
+    /// The same, in the order they came.
+    reach: Vec<(BufferId, Vec<Subscript>)>,
+    /// What stands for a load.
+    values: SecondaryMap<ValueId, PackedOption<ValueId>>,
+    count: usize,
+}
+
+impl Forwarder<'_> {
+    fn block(&mut self, block: &mut Block) {
+        let outside = self.reach.len();
+        block.retain_mut(|statement| self.keep(statement));
+        for (buffer, at) in self.reach.drain(outside..) {
+            if let Some(stores) = self.stores.get_mut(&buffer) {
+                stores.remove(&at);
+            }
+        }
+    }
+
+    fn keep(&mut self, statement: &mut Statement) -> bool {
+        for inner in statement.blocks_mut() {
+            self.block(inner);
+        }
+        for_each_use_mut(statement, &mut |value| *value = self.values[*value].expand().unwrap_or(*value));
+        match statement {
+            Statement::Store { buffer, at, value } => {
+                self.stores.entry(*buffer).or_default().insert(at.clone(), *value);
+                self.reach.push((*buffer, at.clone()));
+            }
+            Statement::Let { value, op: Op::Load { buffer, view, at } } => {
+                let plain = view.as_ref().is_none_or(|view| *view == self.program.buffers[*buffer].shape);
+                let stored = self.stores.get(buffer).filter(|_| plain).and_then(|stores| stores.get(at.as_slice()));
+                if let Some(stored) = stored {
+                    self.values[*value] = (*stored).into();
+                    self.count += 1;
+                    return false;
+                }
+            }
+            _ => {}
+        }
+        true
+    }
+}

@@ -1,0 +1,158 @@
+//! Moving code that does not change from iteration to iteration out of its loops.
+
+use cranelift_entity::{EntitySet, SecondaryMap};
+
+use crate::nest::{Block, BufferId, Extent, IndexId, Kernel, LoopKind, Op, Statement, Subscript, ValueId};
+use crate::visit::{self, for_each_use};
+use crate::{Affine, verify};
+
+/// Moves what only computes to the outermost block in which all that it mentions is visible: operations, loads from
+/// buffers that the kernel does not store to, and whole branches and reductions made of these. Nothing leaves a
+/// branch, and nothing but scalars (constants, sizes, elements of arrays without axes and what comes of them) leaves
+/// the kernel's outermost loop: iterations of that run apart. Checks stay. Says how many statements moved.
+///
+/// An access so moved may run where the loops that it leaves do not. It is inside all the same: what it rests on
+/// holds whatever the extents of indices that it does not mention (see [`crate::nest::Requirement::unless_empty`]).
+pub fn hoist(kernel: &mut Kernel) -> usize {
+    let mut stored = EntitySet::new();
+    stored.extend(visit::stores(&kernel.body));
+    let mut hoister =
+        Hoister { stored, values: SecondaryMap::new(), indices: SecondaryMap::new(), open: vec![], floor: 0, moved: 0 };
+    let body = std::mem::take(&mut kernel.body);
+    kernel.body = hoister.block(body).statements;
+    hoister.moved
+}
+
+/// Blocks by their depth: bit `d` stands for the one that is `d` deep.
+type Depths = u128;
+
+const _: () = assert!(verify::MAX_DEPTH < Depths::BITS as usize);
+
+/// A block in the making.
+#[derive(Default)]
+struct Open {
+    statements: Block,
+    /// Where what its statements mention is defined or bound.
+    mentions: Depths,
+    /// Whether one of its statements does more than to compute.
+    acts: bool,
+}
+
+struct Hoister {
+    stored: EntitySet<BufferId>,
+    /// How deep the block is in which a value or index is visible.
+    values: SecondaryMap<ValueId, u8>,
+    indices: SecondaryMap<IndexId, u8>,
+    /// The blocks around, from the kernel's body in.
+    open: Vec<Open>,
+    /// How deep the innermost branch around is.
+    floor: usize,
+    moved: usize,
+}
+
+impl Hoister {
+    fn block(&mut self, block: Block) -> Open {
+        self.open.push(Open { statements: Vec::with_capacity(block.len()), ..Open::default() });
+        for statement in block {
+            self.statement(statement);
+        }
+        self.open.pop().unwrap_or_default()
+    }
+
+    fn statement(&mut self, mut statement: Statement) {
+        let depth = self.open.len() - 1;
+        let mut mentions = 0;
+        let mut acts = self.acts(&statement);
+        for (index, _) in dims(&statement) {
+            self.indices[*index] = depth as u8 + 1;
+        }
+        let branch = matches!(statement, Statement::If { .. });
+        if let Statement::Contract(c) = &statement {
+            self.values[c.result] = depth as u8 + 1;
+        }
+        for inner in statement.blocks_mut() {
+            let floor = self.floor;
+            if branch {
+                self.floor = depth + 1;
+            }
+            let done = self.block(std::mem::take(inner));
+            self.floor = floor;
+            mentions |= done.mentions;
+            acts |= done.acts;
+            *inner = done.statements;
+        }
+        mentions |= self.mentions(&statement);
+        // What is defined inside goes with it.
+        mentions &= (2 << depth) - 1;
+        let target = if acts {
+            depth
+        } else {
+            let deepest = mentions.checked_ilog2().unwrap_or(0) as usize;
+            deepest.max(self.floor).max(usize::from(!is_scalar(&statement)).min(depth))
+        };
+        if !matches!(statement, Statement::Contract(_)) {
+            visit::for_each_definition(&statement, &mut |value| self.values[value] = target as u8);
+        }
+        self.moved += usize::from(target < depth);
+        let open = &mut self.open[target];
+        open.mentions |= mentions;
+        open.acts |= acts;
+        open.statements.push(statement);
+    }
+
+    /// Whether a statement, not counting its blocks, does more than to compute the same whenever it runs.
+    fn acts(&self, statement: &Statement) -> bool {
+        match statement {
+            Statement::Let { op: Op::Check { .. } | Op::Prefix(..), .. } => true,
+            Statement::Let { op: Op::Load { buffer, .. }, .. } => self.stored.contains(*buffer),
+            Statement::Let { .. } | Statement::If { .. } => false,
+            Statement::Loop(l) => !matches!(l.kind, LoopKind::Reduce(_)),
+            Statement::Store { .. } | Statement::Contract(_) => true,
+        }
+    }
+
+    /// Where what a statement itself mentions is visible.
+    fn mentions(&self, statement: &Statement) -> Depths {
+        let mut depths = 0;
+        let mut affine = |a: &Affine<IndexId>| a.terms().iter().for_each(|(i, _)| depths |= 1 << self.indices[*i]);
+        let at: &[Subscript] = match statement {
+            Statement::Let { op: Op::Affine(a), .. } => {
+                affine(a);
+                &[]
+            }
+            Statement::Let { op: Op::Load { at, .. }, .. } | Statement::Store { at, .. } => at,
+            _ => &[],
+        };
+        for subscript in at {
+            if let Subscript::Affine(a) = subscript {
+                affine(a);
+            }
+        }
+        for (_, extent) in dims(statement) {
+            if let Extent::Affine(a) = extent {
+                affine(a);
+            }
+        }
+        for_each_use(statement, &mut |value| depths |= 1 << self.values[value]);
+        depths
+    }
+}
+
+/// The indices that a statement binds, with their extents.
+fn dims(statement: &Statement) -> impl Iterator<Item = &(IndexId, Extent)> {
+    let (free, reduce): (&[_], &[_]) = match statement {
+        Statement::Loop(l) => (&l.dims, &[]),
+        Statement::Contract(c) => (&c.free, &c.reduce),
+        _ => (&[], &[]),
+    };
+    free.iter().chain(reduce)
+}
+
+/// Whether a statement that only computes may stand beside the outermost loop if what it mentions does.
+fn is_scalar(statement: &Statement) -> bool {
+    match statement {
+        Statement::Let { op: Op::Load { at, .. }, .. } => at.is_empty(),
+        Statement::Let { .. } => true,
+        _ => false,
+    }
+}

@@ -1,0 +1,93 @@
+//! Putting code in place of statements and loads, and values in place of values.
+
+use std::collections::BTreeMap;
+
+use crate::Size;
+use crate::nest::{Block, BufferId, Extent, IndexId, Kernel, LoopKind, Op, Statement, Subscript, ValueId};
+
+/// Puts in place of every statement what `with` pushes for it; the blocks inside come first.
+pub fn replace(block: &mut Block, with: &mut impl FnMut(Statement, &mut Block)) {
+    let old = std::mem::take(block);
+    for mut statement in old {
+        for inner in statement.blocks_mut() {
+            replace(inner, with);
+        }
+        with(statement, block);
+    }
+}
+
+/// Puts code in place of the loads from a buffer. `with` gets the kernel (whose body is set aside), the load's view and
+/// subscripts and the block to append to, and gives the value that stands for the element. Says how many there were.
+pub fn replace_loads(
+    kernel: &mut Kernel,
+    buffer: BufferId,
+    mut with: impl FnMut(&mut Kernel, Option<&[Size]>, &[Subscript], &mut Block) -> ValueId,
+) -> usize {
+    let mut body = std::mem::take(&mut kernel.body);
+    let mut values = BTreeMap::new();
+    replace(&mut body, &mut |statement, out| match statement {
+        Statement::Let { value, op: Op::Load { buffer: from, view, at } } if from == buffer => {
+            // A subscript may itself have been loaded from the buffer.
+            let renamed = |s| match s {
+                Subscript::Value(v) => Subscript::Value(values.get(&v).copied().unwrap_or(v)),
+                affine => affine,
+            };
+            let at: Vec<Subscript> = at.into_iter().map(renamed).collect();
+            let element = with(kernel, view.as_deref(), &at, out);
+            values.insert(value, element);
+        }
+        other => out.push(other),
+    });
+    replace_values(&mut body, &values);
+    kernel.body = body;
+    values.len()
+}
+
+/// Puts values in place of others wherever a block uses them.
+pub fn replace_values(block: &mut Block, values: &BTreeMap<ValueId, ValueId>) {
+    for statement in block {
+        for_each_use_mut(statement, &mut |v| *v = values.get(v).copied().unwrap_or(*v));
+        for inner in statement.blocks_mut() {
+            replace_values(inner, values);
+        }
+    }
+}
+
+/// Calls `visit` on every value that a statement itself uses, to replace it.
+pub fn for_each_use_mut(statement: &mut Statement, visit: &mut impl FnMut(&mut ValueId)) {
+    match statement {
+        Statement::Let { op, .. } => op.for_each_operand_mut(visit),
+        Statement::Store { at, value, .. } => {
+            for subscript in at {
+                if let Subscript::Value(v) = subscript {
+                    visit(v);
+                }
+            }
+            visit(value);
+        }
+        Statement::If { condition, results, .. } => {
+            visit(condition);
+            results.iter_mut().for_each(|(_, a, b)| [a, b].into_iter().for_each(&mut *visit));
+        }
+        Statement::Loop(l) => {
+            extents_mut(&mut l.dims, visit);
+            if let LoopKind::Reduce(reductions) = &mut l.kind {
+                reductions.iter_mut().for_each(|r| visit(&mut r.input));
+            }
+        }
+        Statement::Contract(c) => {
+            extents_mut(&mut c.free, visit);
+            extents_mut(&mut c.reduce, visit);
+            visit(&mut c.left.value);
+            visit(&mut c.right.value);
+        }
+    }
+}
+
+fn extents_mut(dims: &mut [(IndexId, Extent)], visit: &mut impl FnMut(&mut ValueId)) {
+    for (_, extent) in dims {
+        if let Extent::Value(v) = extent {
+            visit(v);
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Computing what is equal once: value numbering over a kernel, in which a definition stands for the equal ones
+//! after it in its block and in the blocks inside.
+
+use rustc_hash::FxHashMap;
+
+use super::equal::Equality;
+use super::replace::for_each_use_mut;
+use crate::nest::{Block, Kernel, Loop, LoopKind, Op, Reduction, Statement, ValueId};
+use crate::{Order, ReduceOp};
+
+/// Replaces each definition by an equal one that is in reach: operations, loads, checks, and branches and reductions
+/// that only compute. Of these, those that differ in nothing but their results become one with the results of
+/// all. Says how many definitions and statements went.
+pub fn share(kernel: &mut Kernel) -> usize {
+    let mut finder = Finder::default();
+    finder.block(&kernel.body);
+    let Finder { equality, inner, count, .. } = finder;
+    if count > 0 {
+        Rewriter { equality, inner: inner.into_iter() }.block(&mut kernel.body);
+    }
+    count
+}
+
+/// What stands for others.
+#[derive(Clone, Copy)]
+enum First<'k> {
+    Op(ValueId, &'k Op),
+    /// A branch or reduction and its number.
+    Inner(usize, &'k Statement),
+}
+
+/// How a result of a branch or reduction comes to be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Gives {
+    Joined(ValueId, ValueId),
+    Reduced(ReduceOp, Order, ValueId),
+}
+
+/// A branch or reduction that stays, with its results, or one that goes.
+type Inner = Option<Vec<(ValueId, Gives)>>;
+
+#[derive(Default)]
+struct Finder<'k> {
+    equality: Equality,
+    /// What is in reach, by its hash. Of two different ones of a hash the first stays: the other is computed again.
+    table: FxHashMap<u64, First<'k>>,
+    /// The hashes in the table, in the order they came.
+    reach: Vec<u64>,
+    /// The branches and reductions in the order of the text, but for those inside of what goes.
+    inner: Vec<Inner>,
+    count: usize,
+}
+
+impl<'k> Finder<'k> {
+    fn block(&mut self, block: &'k Block) {
+        let outside = self.reach.len();
+        for statement in block {
+            match statement {
+                Statement::Let { op: Op::Prefix(..), .. } => {}
+                Statement::Let { value, op } => self.op(*value, op),
+                Statement::If { .. } | Statement::Loop(Loop { kind: LoopKind::Reduce(_), .. }) => self.inner(statement),
+                _ => statement.blocks().for_each(|inner| self.block(inner)),
+            }
+        }
+        for hash in self.reach.drain(outside..) {
+            self.table.remove(&hash);
+        }
+    }
+
+    fn op(&mut self, value: ValueId, op: &'k Op) {
+        let hash = self.equality.hash_of_op(op);
+        match self.table.get(&hash) {
+            Some(First::Op(first, other)) if self.equality.same_op(op, other) => {
+                self.equality.learn(value, *first);
+                self.count += 1;
+            }
+            Some(_) => {}
+            None => self.reaches(hash, First::Op(value, op)),
+        }
+    }
+
+    fn inner(&mut self, statement: &'k Statement) {
+        let number = self.inner.len();
+        self.inner.push(None);
+        let hash = self.equality.hash_of(statement);
+        if let Some(First::Inner(first, other)) = hash.and_then(|hash| self.table.get(&hash)).copied() {
+            let mut same = vec![];
+            if self.equality.compare(other, statement, |name| same = results(statement, name)) {
+                self.count += 1;
+                return self.give(first, same);
+            }
+        }
+        statement.blocks().for_each(|inner| self.block(inner));
+        let own = results(statement, &|value| self.equality.of(value));
+        self.inner[number] = Some(vec![]);
+        self.give(number, own);
+        if let Some(hash) = hash.filter(|hash| !self.table.contains_key(hash)) {
+            self.reaches(hash, First::Inner(number, statement));
+        }
+    }
+
+    fn reaches(&mut self, hash: u64, first: First<'k>) {
+        self.table.insert(hash, first);
+        self.reach.push(hash);
+    }
+
+    /// Has a branch or reduction give results, each kind once.
+    fn give(&mut self, number: usize, results: Vec<(ValueId, Gives)>) {
+        let Some(given) = &mut self.inner[number] else { return };
+        for (result, gives) in results {
+            match given.iter().find(|(_, known)| *known == gives) {
+                Some((known, _)) => {
+                    self.equality.learn(result, *known);
+                    self.count += 1;
+                }
+                None => given.push((result, gives)),
+            }
+        }
+    }
+}
+
+/// The results of a branch or reduction, from values as `name` calls them.
+fn results(statement: &Statement, name: &dyn Fn(ValueId) -> ValueId) -> Vec<(ValueId, Gives)> {
+    match statement {
+        Statement::If { results, .. } => {
+            results.iter().map(|(result, yes, no)| (*result, Gives::Joined(name(*yes), name(*no)))).collect()
+        }
+        Statement::Loop(Loop { kind: LoopKind::Reduce(reductions), .. }) => {
+            reductions.iter().map(|r| (r.result, Gives::Reduced(r.op, r.order, name(r.input)))).collect()
+        }
+        _ => vec![],
+    }
+}
+
+/// Writes what the finder found into the kernel, in the same order.
+struct Rewriter {
+    equality: Equality,
+    inner: std::vec::IntoIter<Inner>,
+}
+
+impl Rewriter {
+    fn block(&mut self, block: &mut Block) {
+        block.retain_mut(|statement| self.keep(statement));
+    }
+
+    fn keep(&mut self, statement: &mut Statement) -> bool {
+        match statement {
+            Statement::Let { value, .. } if self.equality.of(*value) != *value => return false,
+            Statement::If { results, .. } => {
+                let Some(given) = self.inner.next().flatten() else { return false };
+                let joined = |(result, gives)| match gives {
+                    Gives::Joined(yes, no) => Some((result, yes, no)),
+                    Gives::Reduced(..) => None,
+                };
+                *results = given.into_iter().filter_map(joined).collect();
+            }
+            Statement::Loop(Loop { kind: LoopKind::Reduce(reductions), .. }) => {
+                let Some(given) = self.inner.next().flatten() else { return false };
+                let reduced = |(result, gives)| match gives {
+                    Gives::Reduced(op, order, input) => Some(Reduction { result, op, order, input }),
+                    Gives::Joined(..) => None,
+                };
+                *reductions = given.into_iter().filter_map(reduced).collect();
+            }
+            _ => {}
+        }
+        for_each_use_mut(statement, &mut |value| *value = self.equality.of(*value));
+        for inner in statement.blocks_mut() {
+            self.block(inner);
+        }
+        true
+    }
+}

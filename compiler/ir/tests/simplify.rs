@@ -1,0 +1,666 @@
+//! Each way to simplify a kernel, before and after as IR text.
+
+use std::collections::BTreeSet;
+
+use ir::nest::{Kernel, Program};
+use ir::rewrite::{erase_stores, forward, hoist, renumber, share};
+use ir::{print, verify};
+
+const HEADER: &str = "program @p {
+  symbol n = dim 0 of input 0
+  symbol m = dim 1 of input 0
+  input %x: f32[n, m]
+  input %b: f32[m]
+  input %c: f32
+  input %k: i64[n]
+  output %y: f32[n, m]
+  output %z: f32[n]
+  temp %t: f32[n, m]
+  scratch %e: f32[m]
+  site0 = axis 0 of \"t\" at 0..0
+  site1 = axis 1 of \"t\" at 0..0";
+
+/// What a rewrite makes of a kernel's body.
+fn after(body: &str, rewrite: impl FnOnce(&Program, &mut Kernel)) -> String {
+    let mut program: Program = format!("{HEADER} kernel @k {{ {body} }} }}").parse().unwrap_or_else(|e| panic!("{e}"));
+    verify::verify(&program).unwrap_or_else(|e| panic!("{e}"));
+    let mut kernel = program.kernels.values().next().cloned().unwrap();
+    rewrite(&program, &mut kernel);
+    let kernel = renumber(&program, &kernel);
+    let text = print::kernel(&program, &kernel);
+    program.kernels.clear();
+    program.kernels.push(kernel);
+    verify::verify(&program).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    text
+}
+
+fn shared(body: &str) -> String {
+    after(body, |_, kernel| {
+        let count = share(kernel);
+        assert_eq!(share(&mut kernel.clone()), 0, "once is enough: {count} the first time");
+    })
+}
+
+fn hoisted(body: &str) -> String {
+    after(body, |_, kernel| {
+        hoist(kernel);
+        let before = kernel.clone();
+        assert_eq!(hoist(kernel), 0);
+        assert_eq!(*kernel, before);
+    })
+}
+
+fn forwarded(body: &str) -> String {
+    after(body, |program, kernel| {
+        forward(program, kernel);
+        assert_eq!(forward(program, kernel), 0);
+    })
+}
+
+#[test]
+fn equal_definitions_in_reach_are_one() {
+    insta::assert_snapshot!(shared(
+        "v0 = load %c[]
+         parallel i < n {
+           v1 = load %c[]
+           v2 = load %x[i, 0]
+           v3 = add v1, v2
+           parallel j < m {
+             v4 = load %x[i, 0]
+             v5 = add v0, v4
+             v6 = add v4, v0
+             v7 = sub v5, v3
+             v8 = mul v7, v6
+             store %y[i, j], v8
+           }
+         }"
+    ), @r"
+    kernel @k {
+      v0 = load %c[]
+      parallel i < n {
+        v1 = load %x[i, 0]
+        v2 = add v0, v1
+        parallel j < m {
+          v3 = add v1, v0
+          v4 = sub v2, v2
+          v5 = mul v4, v3
+          store %y[i, j], v5
+        }
+      }
+    }
+    ");
+}
+
+#[test]
+fn blocks_beside_each_other_share_nothing() {
+    insta::assert_snapshot!(shared(
+        "v0 = const bool true
+         v3 = if v0 { v1 = load %c[] yield v1 } else { v2 = load %c[] yield v2 }
+         parallel i < n { v4 = load %c[] v5 = add v4, v3 store %z[i], v5 }"
+    ), @r"
+    kernel @k {
+      v0 = const bool true
+      v3 = if v0 {
+        v1 = load %c[]
+        yield v1
+      } else {
+        v2 = load %c[]
+        yield v2
+      }
+      parallel i < n {
+        v4 = load %c[]
+        v5 = add v4, v3
+        store %z[i], v5
+      }
+    }
+    ");
+}
+
+#[test]
+fn constants_are_equal_by_type_and_bits() {
+    insta::assert_snapshot!(shared(
+        "parallel i < n {
+           v0 = const f32 0.0 v1 = const f32 -0.0 v2 = const f32 nan v3 = const f32 0x7fc00001 v4 = const f32 nan
+           v5 = const f64 0.0 v6 = cast f32 v5 v7 = const f64 0.0 v8 = cast f32 v7 v9 = cast f64 v6 v10 = cast f64 v8
+           v11 = add v0, v1 v12 = add v2, v3 v13 = add v4, v11 v14 = add v12, v13 v15 = sub v9, v10 v16 = cast f32 v15
+           v17 = add v14, v16
+           store %z[i], v17
+         }"
+    ), @r"
+    kernel @k {
+      parallel i < n {
+        v0 = const f32 0.0
+        v1 = const f32 -0.0
+        v2 = const f32 nan
+        v3 = const f32 0x7fc00001
+        v4 = const f64 0.0
+        v5 = cast f32 v4
+        v6 = cast f64 v5
+        v7 = add v0, v1
+        v8 = add v2, v3
+        v9 = add v2, v7
+        v10 = add v8, v9
+        v11 = sub v6, v6
+        v12 = cast f32 v11
+        v13 = add v10, v12
+        store %z[i], v13
+      }
+    }
+    ");
+}
+
+#[test]
+fn a_check_that_has_passed_is_not_made_again() {
+    insta::assert_snapshot!(shared(
+        "parallel i < n {
+           v0 = load %k[i]
+           v1 = check v0 < n at site0
+           v2 = load %k[i]
+           v3 = check v2 < n at site1
+           v4 = check v2 < m at site1
+           v5 = load %x[v1, v4]
+           v6 = load %x[v3, v4]
+           v7 = sub v5, v6
+           store %z[i], v7
+         }"
+    ), @r"
+    kernel @k {
+      parallel i < n {
+        v0 = load %k[i]
+        v1 = check v0 < n at site0
+        v2 = check v0 < m at site1
+        v3 = load %x[v1, v2]
+        v4 = sub v3, v3
+        store %z[i], v4
+      }
+    }
+    ");
+}
+
+#[test]
+fn equal_reductions_are_one_loop() {
+    insta::assert_snapshot!(shared(
+        "parallel i < n {
+           v2 = reduce j < m { v0 = load %x[i, j] v1 = neg v0 } with max free v1
+           v5 = reduce l < m { v3 = load %x[i, l] v4 = neg v3 } with sum lanes v4
+           v8 = reduce p < m { v6 = load %x[i, p] v7 = neg v6 } with max free v7
+           v11 = reduce q < n { v9 = load %x[q, 0] v10 = neg v9 } with max free v10
+           v14, v15 = reduce r < m { v12 = load %x[i, r] v13 = load %x[i, r] } with max free v12, max free v13
+           v16 = add v2, v5
+           v17 = add v16, v8
+           v18 = add v17, v11
+           v19 = add v14, v15
+           v20 = add v18, v19
+           store %z[i], v20
+         }"
+    ), @r"
+    kernel @k {
+      parallel i < n {
+        v2, v3 = reduce j < m {
+          v0 = load %x[i, j]
+          v1 = neg v0
+        } with max free v1, sum lanes v1
+        v6 = reduce q < n {
+          v4 = load %x[q, 0]
+          v5 = neg v4
+        } with max free v5
+        v8 = reduce r < m {
+          v7 = load %x[i, r]
+        } with max free v7
+        v9 = add v2, v3
+        v10 = add v9, v2
+        v11 = add v10, v6
+        v12 = add v8, v8
+        v13 = add v11, v12
+        store %z[i], v13
+      }
+    }
+    ");
+}
+
+#[test]
+fn equal_branches_are_one() {
+    insta::assert_snapshot!(shared(
+        "v0 = const f32 1.0
+         parallel i < n, j < m {
+           v1 = affine i
+           v2 = affine j
+           v3 = lt v1, v2
+           v6 = if v3 { v4 = load %x[i, 0] yield v4 } else { v5 = load %b[j] yield v5 }
+           v9, v10 = if v3 { v7 = load %x[i, 0] yield v7, v0 } else { v8 = load %b[j] yield v8, v8 }
+           v13 = if v3 { v11 = load %x[i, 1] yield v11 } else { v12 = load %b[j] yield v12 }
+           v14 = add v6, v9
+           v15 = add v14, v10
+           v16 = add v15, v13
+           store %y[i, j], v16
+         }"
+    ), @r"
+    kernel @k {
+      v0 = const f32 1.0
+      parallel i < n, j < m {
+        v1 = affine i
+        v2 = affine j
+        v3 = lt v1, v2
+        v6, v7 = if v3 {
+          v4 = load %x[i, 0]
+          yield v4, v0
+        } else {
+          v5 = load %b[j]
+          yield v5, v5
+        }
+        v10 = if v3 {
+          v8 = load %x[i, 1]
+          yield v8
+        } else {
+          v9 = load %b[j]
+          yield v9
+        }
+        v11 = add v6, v6
+        v12 = add v11, v7
+        v13 = add v12, v10
+        store %y[i, j], v13
+      }
+    }
+    ");
+}
+
+/// Names that stand for an outer value in one and for an inner one in the other do not mislead.
+#[test]
+fn names_inside_and_outside_are_told_apart() {
+    insta::assert_snapshot!(shared(
+        "parallel i < n {
+           v0 = load %c[]
+           v3 = reduce j < m { v1 = load %x[i, j] v2 = mul v1, v1 } with sum lanes v2
+           v6 = reduce l < m { v4 = load %x[i, l] v5 = mul v4, v0 } with sum lanes v5
+           v9 = reduce p < m { v7 = load %x[i, p] v8 = mul v0, v7 } with sum lanes v8
+           v12 = reduce q < m { v10 = load %x[i, q] v11 = mul v10, v0 } with sum lanes v10
+           v13 = add v3, v6 v14 = add v9, v12 v15 = add v13, v14
+           store %z[i], v15
+         }"
+    ), @r"
+    kernel @k {
+      parallel i < n {
+        v0 = load %c[]
+        v3 = reduce j < m {
+          v1 = load %x[i, j]
+          v2 = mul v1, v1
+        } with sum lanes v2
+        v6, v7 = reduce l < m {
+          v4 = load %x[i, l]
+          v5 = mul v4, v0
+        } with sum lanes v5, sum lanes v4
+        v10 = reduce p < m {
+          v8 = load %x[i, p]
+          v9 = mul v0, v8
+        } with sum lanes v9
+        v11 = add v3, v6
+        v12 = add v10, v7
+        v13 = add v11, v12
+        store %z[i], v13
+      }
+    }
+    ");
+}
+
+#[test]
+fn what_does_not_change_leaves_its_loops() {
+    insta::assert_snapshot!(hoisted(
+        "parallel i < n {
+           parallel j < m {
+             v0 = const f32 2.0
+             v1 = load %c[]
+             v2 = mul v0, v1
+             v3 = load %x[i, 0]
+             v4 = mul v2, v3
+             v5 = load %b[j]
+             v6 = load %b[0]
+             v7 = add v4, v5
+             v8 = add v7, v6
+             store %y[i, j], v8
+           }
+         }"
+    ), @r"
+    kernel @k {
+      v0 = const f32 2.0
+      v1 = load %c[]
+      v2 = mul v0, v1
+      parallel i < n {
+        v3 = load %x[i, 0]
+        v4 = mul v2, v3
+        v5 = load %b[0]
+        parallel j < m {
+          v6 = load %b[j]
+          v7 = add v4, v6
+          v8 = add v7, v5
+          store %y[i, j], v8
+        }
+      }
+    }
+    ");
+}
+
+#[test]
+fn whole_reductions_and_branches_leave_loops() {
+    insta::assert_snapshot!(hoisted(
+        "parallel i < n {
+           parallel j < m {
+             v2 = reduce l < m { v0 = load %x[i, l] v1 = load %b[j] v10 = mul v0, v0 } with sum lanes v10
+             v3 = const bool true
+             v6 = if v3 { v4 = load %x[i, 0] yield v4 } else { v5 = load %b[0] yield v5 }
+             v9 = reduce p < m { v7 = load %x[i, p] v8 = load %b[j] v11 = mul v7, v8 } with sum lanes v11
+             v12 = add v2, v6 v13 = add v12, v9
+             store %y[i, j], v13
+           }
+         }"
+    ), @r"
+    kernel @k {
+      v0 = const bool true
+      parallel i < n {
+        v3 = reduce l < m {
+          v1 = load %x[i, l]
+          v2 = mul v1, v1
+        } with sum lanes v2
+        v6 = if v0 {
+          v4 = load %x[i, 0]
+          yield v4
+        } else {
+          v5 = load %b[0]
+          yield v5
+        }
+        v7 = add v3, v6
+        parallel j < m {
+          v8 = load %b[j]
+          v9 = load %b[j]
+          v12 = reduce p < m {
+            v10 = load %x[i, p]
+            v11 = mul v10, v9
+          } with sum lanes v11
+          v13 = add v7, v12
+          store %y[i, j], v13
+        }
+      }
+    }
+    ");
+}
+
+/// Out of a branch nothing goes, a check stays, and so does what comes of it and what the kernel stores.
+#[test]
+fn what_must_stay_stays() {
+    insta::assert_snapshot!(hoisted(
+        "parallel i < n {
+           v20 = load %c[]
+           store %t[i, 0], v20
+           parallel j < m {
+             v0 = affine j
+             v1 = affine i
+             v2 = lt v0, v1
+             v9 = if v2 {
+               v3 = load %x[i, 0]
+               v5 = reduce l < m { v4 = load %x[i, l] v6 = load %b[0] v7 = mul v6, v4 } with sum lanes v7
+               v8 = add v3, v5
+               yield v8
+             } else { yield v20 }
+             v10 = load %k[i]
+             v11 = check v10 < n at site0
+             v12 = load %x[v11, 0]
+             v13 = load %t[i, 0]
+             v14 = add v9, v12
+             v15 = add v14, v13
+             store %y[i, j], v15
+           }
+         }"
+    ), @r"
+    kernel @k {
+      v0 = load %c[]
+      parallel i < n {
+        store %t[i, 0], v0
+        v1 = affine i
+        v2 = load %k[i]
+        parallel j < m {
+          v3 = affine j
+          v4 = lt v3, v1
+          v11 = if v4 {
+            v5 = load %x[i, 0]
+            v6 = load %b[0]
+            v9 = reduce l < m {
+              v7 = load %x[i, l]
+              v8 = mul v6, v7
+            } with sum lanes v8
+            v10 = add v5, v9
+            yield v10
+          } else {
+            yield v0
+          }
+          v12 = check v2 < n at site0
+          v13 = load %x[v12, 0]
+          v14 = load %t[i, 0]
+          v15 = add v11, v13
+          v16 = add v15, v14
+          store %y[i, j], v16
+        }
+      }
+    }
+    ");
+    insta::assert_snapshot!(hoisted(
+        "scan s < n {
+           v0 = load %c[]
+           v1 = prefix sum v0
+           v2 = load %b[0]
+           v3 = add v1, v2
+           store %z[s], v3
+         }"
+    ), @r"
+    kernel @k {
+      v0 = load %c[]
+      scan s < n {
+        v1 = prefix sum v0
+        v2 = load %b[0]
+        v3 = add v1, v2
+        store %z[s], v3
+      }
+    }
+    ");
+}
+
+#[test]
+fn contractions_are_loops_too() {
+    insta::assert_snapshot!(hoisted(
+        "v20 = contract i < n, j < m over l < m {
+           left { v0 = load %x[i, l] v1 = load %c[] v2 = mul v0, v1 yield v2 }
+           right { v3 = load %x[l, j] yield v3 }
+           epilogue { v4 = load %c[] v5 = load %b[0] v6 = add v5, v4 v7 = add v6, v20 store %y[i, j], v7 }
+         }"
+    ), @r"
+    kernel @k {
+      v0 = load %c[]
+      v1 = load %c[]
+      v5 = contract i < n, j < m over l < m {
+        left {
+          v2 = load %x[i, l]
+          v3 = mul v2, v0
+          yield v3
+        }
+        right {
+          v4 = load %x[l, j]
+          yield v4
+        }
+        epilogue {
+          v6 = load %b[0]
+          v7 = add v6, v1
+          v8 = add v7, v5
+          store %y[i, j], v8
+        }
+      }
+    }
+    ");
+    insta::assert_snapshot!(hoisted(
+        "parallel p < n {
+           v20 = contract j < m over l < m {
+             left { v0 = load %x[p, l] v1 = load %x[p, 0] v2 = mul v0, v1 yield v2 }
+             right { v3 = load %x[p, 1] yield v3 }
+             epilogue { v5 = load %b[0] v6 = neg v5 v7 = add v6, v20 store %y[p, j], v7 }
+           }
+         }"
+    ), @r"
+    kernel @k {
+      parallel p < n {
+        v0 = load %x[p, 0]
+        v1 = load %x[p, 1]
+        v2 = load %b[0]
+        v3 = neg v2
+        v6 = contract j < m over l < m {
+          left {
+            v4 = load %x[p, l]
+            v5 = mul v4, v0
+            yield v5
+          }
+          right {
+            yield v1
+          }
+          epilogue {
+            v7 = add v3, v6
+            store %y[p, j], v7
+          }
+        }
+      }
+    }
+    ");
+}
+
+#[test]
+fn what_was_stored_is_not_loaded() {
+    insta::assert_snapshot!(forwarded(
+        "parallel i < n {
+           parallel j < m {
+             v0 = load %x[i, j]
+             store %t[i, j], v0
+             v1 = load %t[i, j]
+             v2 = neg v1
+             store %e[j], v2
+             v3 = load %t as [n, m][i, j]
+             v4 = reduce l < 2 { v5 = load %e[j] v6 = mul v5, v3 } with sum lanes v6
+             v7 = load %t as [m, n][j, i]
+             v8 = add v4, v7
+             store %y[i, j], v8
+           }
+           v10 = reduce p < m { v9 = load %e[p] } with sum lanes v9
+           store %z[i], v10
+         }"
+    ), @r"
+    kernel @k {
+      parallel i < n {
+        parallel j < m {
+          v0 = load %x[i, j]
+          store %t[i, j], v0
+          v1 = neg v0
+          store %e[j], v1
+          v3 = reduce l < 2 {
+            v2 = mul v1, v0
+          } with sum lanes v2
+          v4 = load %t as [m, n][j, i]
+          v5 = add v3, v4
+          store %y[i, j], v5
+        }
+        v7 = reduce p < m {
+          v6 = load %e[p]
+        } with sum lanes v6
+        store %z[i], v7
+      }
+    }
+    ");
+    // A subscript may itself have been stored, and a branch has stored nothing for what follows it.
+    insta::assert_snapshot!(forwarded(
+        "parallel i < n {
+           v0 = load %x[i, 0]
+           v1 = const bool true
+           if v1 { store %e[0], v0 v2 = load %e[0] store %z[i], v2 }
+           parallel j < m {
+             v3 = load %b[j]
+             store %t[i, j], v3
+             v4 = load %e[0]
+             v5 = load %t[i, j]
+             v6 = sub v4, v5
+             v9 = if v1 { v7 = load %t[i, j] yield v7 } else { v8 = load %t[i, 0] yield v8 }
+             v10 = add v6, v9
+             store %y[i, j], v10
+           }
+         }"
+    ), @r"
+    kernel @k {
+      parallel i < n {
+        v0 = load %x[i, 0]
+        v1 = const bool true
+        if v1 {
+          store %e[0], v0
+          store %z[i], v0
+        }
+        parallel j < m {
+          v2 = load %b[j]
+          store %t[i, j], v2
+          v3 = load %e[0]
+          v4 = sub v3, v2
+          v6 = if v1 {
+            yield v2
+          } else {
+            v5 = load %t[i, 0]
+            yield v5
+          }
+          v7 = add v4, v6
+          store %y[i, j], v7
+        }
+      }
+    }
+    ");
+}
+
+#[test]
+fn stores_that_nothing_needs_go_with_what_they_alone_need() {
+    let erase = |body: &str, name: &str| {
+        after(body, |program, kernel| {
+            let of_name = |id: &_| program.buffers[*id].name == name;
+            erase_stores(kernel, &program.buffers.keys().filter(of_name).collect::<BTreeSet<_>>());
+        })
+    };
+    insta::assert_snapshot!(erase(
+        "parallel i < n {
+           v3 = reduce j < m { v0 = load %x[i, j] v1 = neg v0 v2 = load %b[j] store %t[i, j], v2 } with sum lanes v1
+           v6 = reduce l < m { v4 = load %x[i, l] store %t[i, l], v4 store %y[i, l], v4 } with max free v4
+           store %z[i], v3
+         }",
+        "t"
+    ), @r"
+    kernel @k {
+      parallel i < n {
+        v2 = reduce j < m {
+          v0 = load %x[i, j]
+          v1 = neg v0
+        } with sum lanes v1
+        parallel l < m {
+          v3 = load %x[i, l]
+          store %y[i, l], v3
+        }
+        store %z[i], v2
+      }
+    }
+    ");
+    insta::assert_snapshot!(erase(
+        "v9 = contract i < n, j < m over l < m {
+           left { v0 = load %k[i] v1 = check v0 < n at site0 v2 = load %x[v1, l] yield v2 }
+           right { v3 = load %x[l, j] yield v3 }
+           epilogue { store %t[i, j], v9 }
+         }
+         v10 = contract p < n over q < m {
+           left { v4 = load %x[p, q] yield v4 }
+           right { v5 = load %b[q] yield v5 }
+           epilogue { store %t[p, 0], v10 }
+         }",
+        "t"
+    ), @r"
+    kernel @k {
+      parallel i < n, j < m, l < m {
+        v0 = load %k[i]
+        v1 = check v0 < n at site0
+      }
+    }
+    ");
+}
