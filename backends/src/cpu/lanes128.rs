@@ -121,6 +121,26 @@ pub(super) fn little() -> MemFlagsData {
     MemFlagsData::new().with_endianness(Endianness::Little)
 }
 
+/// A scalar in register form as it stands in a lane.
+fn lane(e: &mut Emitter<'_>, dtype: Dtype, v: Value) -> Value {
+    match dtype {
+        Dtype::Bool => {
+            let wide = e.b.ins().uextend(I32, v);
+            e.b.ins().ineg(wide)
+        }
+        Dtype::I8 => e.b.ins().sextend(I32, v),
+        Dtype::U8 | Dtype::F16 | Dtype::Bf16 => e.b.ins().uextend(I32, v),
+        _ => v,
+    }
+}
+
+/// A scalar in the first lane of one register, `rest` in the others.
+pub(super) fn one_lane(e: &mut Emitter<'_>, rest: Scalar, v: Value) -> Value {
+    let v = lane(e, rest.dtype(), v);
+    let rest = splat_constant(e, rest);
+    e.b.ins().insertlane(rest, v, 0)
+}
+
 impl<'l, 'a> Lanes128<'l, 'a> {
     /// `groups` groups of elements, the first starting at `i + offset`.
     pub(super) fn new(
@@ -162,20 +182,6 @@ impl<'l, 'a> Lanes128<'l, 'a> {
         }
     }
 
-    /// A scalar in register form as it stands in a lane.
-    fn lane(&mut self, dtype: Dtype, v: Value) -> Value {
-        let b = &mut self.e.b;
-        match dtype {
-            Dtype::Bool => {
-                let wide = b.ins().uextend(I32, v);
-                b.ins().ineg(wide)
-            }
-            Dtype::I8 => b.ins().sextend(I32, v),
-            Dtype::U8 | Dtype::F16 | Dtype::Bf16 => b.ins().uextend(I32, v),
-            _ => v,
-        }
-    }
-
     /// The scalars of a value, in register form.
     fn lanes(&mut self, dtype: Dtype, v: &Parts) -> Vec<Value> {
         let count = self.elements() / v.len();
@@ -202,11 +208,11 @@ impl<'l, 'a> Lanes128<'l, 'a> {
         let count = ty.lane_count() as usize;
         let mut parts = vec![];
         for chunk in scalars.chunks(count) {
-            let first = self.lane(dtype, chunk[0]);
+            let first = lane(self.e, dtype, chunk[0]);
             let mut v = self.e.b.ins().scalar_to_vector(ty, first);
-            for (lane, scalar) in chunk.iter().enumerate().skip(1) {
-                let scalar = self.lane(dtype, *scalar);
-                v = self.e.b.ins().insertlane(v, scalar, u8::try_from(lane).expect("few lanes"));
+            for (number, scalar) in chunk.iter().enumerate().skip(1) {
+                let scalar = lane(self.e, dtype, *scalar);
+                v = self.e.b.ins().insertlane(v, scalar, u8::try_from(number).expect("few lanes"));
             }
             parts.push(v);
         }
@@ -287,7 +293,7 @@ impl LeafEmitter for Lanes128<'_, '_> {
 
     fn uniform(&mut self, dtype: Dtype, value: ValueId) -> Parts {
         let scalar = self.e.value(value);
-        let lane = self.lane(dtype, scalar);
+        let lane = lane(self.e, dtype, scalar);
         let splat = self.e.b.ins().splat(vector(dtype, false), lane);
         vec![splat; self.registers(dtype)]
     }

@@ -1,8 +1,9 @@
 //! Reductions and scans, in every order, over every type, alone, together and nested.
 
-use ir::Dtype;
+use ir::array::Array;
+use ir::{Dtype, Scalar};
 
-use crate::harness::{LENGTHS, check};
+use crate::harness::{LENGTHS, agree, check, compile, parse};
 
 fn whole(dtype: Dtype, output: Dtype, body: &str) -> String {
     format!(
@@ -225,4 +226,25 @@ fn scans_of_rows_with_much_around() {
              store %z[i, j + 1], v4 } } } }",
         &[&[0, 3], &[3, 0], &[2, 1], &[3, 17], &[2, 4097]],
     );
+}
+
+#[test]
+fn zeros_of_both_signs_and_nan() {
+    for (dtype, op) in [(Dtype::F32, "max"), (Dtype::F32, "min"), (Dtype::F64, "max"), (Dtype::F64, "min")] {
+        let program = parse(&whole(dtype, dtype, &format!("}} with {op} free v0")));
+        let module = compile(&program);
+        let sign = if op == "max" { -1.0 } else { 1.0 };
+        for n in [1usize, 3, 4, 5, 16, 17, 31, 64, 67] {
+            for odd in [0.0, -0.0, f64::NAN, -f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+                for rest in [0.0, -0.0, sign, sign * f64::INFINITY] {
+                    for at in [0, n / 2, n - 1] {
+                        let value = |k| interp::scalar::cast(dtype, Scalar::F64(if k == at { odd } else { rest }));
+                        let elements: Vec<Scalar> = (0..n).map(value).collect();
+                        let inputs = [Array::from_scalars(dtype, &[n], &elements).unwrap()];
+                        agree(&program, &module, &inputs, &format!("{op} of {odd} at {at} among {n} {rest}"));
+                    }
+                }
+            }
+        }
+    }
 }

@@ -1,0 +1,410 @@
+//! Reductions of a leaf, several elements at once.
+//!
+//! What is free of order is kept in registers over the whole loop. Sums in the order by lanes keep the lanes of the
+//! chunk at hand in memory: a step of the loop adds its elements to theirs, so that elements are taken as they lie in
+//! memory and the body stands there once. Where the body is so short that this would be most of the work, four rows
+//! of lanes at a time share one trip to memory.
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{InstBuilder, Type, Value};
+use ir::nest::{Block, Reduction, ValueId};
+use ir::order::{LANES, LANES_CHUNK};
+use ir::{BinaryOp, Dtype, Order};
+
+use super::best::Best;
+use super::emit::{Emitter, own_memory};
+use super::fold::{Fold, Levels, ceil_div, offset};
+use super::lanes128::{self, GROUP, Operands};
+use super::leaf::Leaf;
+use super::nest::Axis;
+use super::vectors;
+
+/// The least number of lanes that are folded: those that got no element hold the value of none.
+const FEWEST: usize = 16;
+/// Operations of a body that is short.
+const SHORT: usize = 8;
+
+/// The lanes of a chunk in memory.
+pub(super) struct LaneMemory {
+    fold: Fold,
+    base: Value,
+    lane: Type,
+}
+
+impl LaneMemory {
+    pub(super) fn new(e: &mut Emitter<'_>, fold: Fold) -> LaneMemory {
+        let lane = lanes128::memory_lane(fold.dtype);
+        LaneMemory { fold, base: e.scratch(LANES * lane.bytes() as usize), lane }
+    }
+
+    fn vector(&self) -> Type {
+        lanes128::vector(self.fold.dtype, false)
+    }
+
+    /// Registers that so many lanes fill.
+    fn registers(&self, lanes: usize) -> usize {
+        lanes / self.vector().lane_count() as usize
+    }
+
+    /// Sets the lanes of a chunk of `count` elements (at least 1) to the value of no elements, as far as they are
+    /// folded.
+    pub(super) fn clear(&self, e: &mut Emitter<'_>, count: Value) {
+        let empty = lanes128::splat_constant(e, self.fold.identity());
+        let most = e.int(LANES as i64);
+        let count = e.b.ins().umin(count, most);
+        // The next power of two.
+        let last = e.b.ins().iadd_imm_s(count, -1);
+        let last = e.b.ins().bor_imm_u(last, FEWEST as i64 - 1);
+        let zeros = e.b.ins().clz(last);
+        let all = e.int(-1);
+        let mask = e.b.ins().ushr(all, zeros);
+        let zero = e.int(0);
+        e.counted(zero, mask, FEWEST as i64, &[], |e, lane, _| {
+            let address = e.element(self.base, self.lane, lane);
+            for k in 0..self.registers(FEWEST) {
+                e.b.ins().store(own_memory(), empty, address, offset(16 * k));
+            }
+            vec![]
+        });
+    }
+
+    /// Takes one element into lane `lane`.
+    pub(super) fn add(&self, e: &mut Emitter<'_>, lane: Value, x: Value) {
+        let address = e.element(self.base, self.lane, lane);
+        let old = e.b.ins().load(self.lane, own_memory(), address, 0);
+        let new = if self.fold.dtype == Dtype::Bool {
+            // Lanes hold masks.
+            let wide = e.b.ins().uextend(self.lane, x);
+            let mask = e.b.ins().ineg(wide);
+            if self.fold.primitive() == BinaryOp::Or { e.b.ins().bor(old, mask) } else { e.b.ins().band(old, mask) }
+        } else {
+            self.fold.join(e, old, x)
+        };
+        e.b.ins().store(own_memory(), new, address, 0);
+    }
+
+    /// The lanes folded in halves after `count` elements (at least 1): halves that got none are left out.
+    pub(super) fn fold(&self, e: &mut Emitter<'_>, count: Value) -> Value {
+        let mut half = LANES / 2;
+        while half >= FEWEST {
+            let some = e.b.ins().icmp_imm_s(IntCC::SignedGreaterThan, count, half as i64);
+            e.when(some, &[], |e| {
+                for k in 0..self.registers(half) {
+                    let sum = self.halves(e, 16 * k, half);
+                    e.b.ins().store(own_memory(), sum, self.base, offset(16 * k));
+                }
+                vec![]
+            });
+            half /= 2;
+        }
+        let mut parts = vec![];
+        for k in 0..self.registers(FEWEST / 2) {
+            parts.push(self.halves(e, 16 * k, FEWEST / 2));
+        }
+        fold_registers(e, self.fold, parts)
+    }
+
+    /// A vector of lanes joined with that `half` lanes up.
+    fn halves(&self, e: &mut Emitter<'_>, at: usize, half: usize) -> Value {
+        let low = e.b.ins().load(self.vector(), own_memory(), self.base, offset(at));
+        let up = at + half * self.lane.bytes() as usize;
+        let high = e.b.ins().load(self.vector(), own_memory(), self.base, offset(up));
+        lanes128::binary(e, self.fold.primitive(), self.fold.dtype, low, high)
+    }
+}
+
+/// The lanes of some registers (a power of two) folded in halves.
+fn fold_registers(e: &mut Emitter<'_>, fold: Fold, mut parts: Vec<Value>) -> Value {
+    while parts.len() > 1 {
+        let upper = parts.split_off(parts.len() / 2);
+        let pairs = parts.into_iter().zip(upper);
+        parts = pairs.map(|(a, b)| lanes128::binary(e, fold.primitive(), fold.dtype, a, b)).collect();
+    }
+    let ty = e.b.func.dfg.value_type(parts[0]);
+    let mut lanes: Vec<Value> = (0..ty.lane_count())
+        .map(|lane| e.b.ins().extractlane(parts[0], u8::try_from(lane).expect("few lanes")))
+        .collect();
+    while lanes.len() > 1 {
+        let upper = lanes.split_off(lanes.len() / 2);
+        lanes = lanes.into_iter().zip(upper).map(|(a, b)| fold.join(e, a, b)).collect();
+    }
+    if fold.dtype == Dtype::Bool { e.b.ins().icmp_imm_s(IntCC::NotEqual, lanes[0], 0) } else { lanes[0] }
+}
+
+/// How one reduction takes its elements.
+enum Way {
+    /// In the order by lanes.
+    Lanes(LaneMemory, Levels),
+    /// As they come, in registers.
+    Free,
+    /// The least or greatest float, in registers.
+    Best(Best),
+}
+
+/// One reduction of a leaf.
+struct Lane {
+    fold: Fold,
+    way: Way,
+    input: ValueId,
+}
+
+impl Lane {
+    fn new(e: &mut Emitter<'_>, fold: Fold, input: ValueId) -> Lane {
+        let way = match Best::new(fold) {
+            Some(best) => Way::Best(best),
+            None if fold.op.depends_on_order(fold.dtype) => Way::Lanes(LaneMemory::new(e, fold), Levels::new(e, fold)),
+            None => Way::Free,
+        };
+        Lane { fold, way, input }
+    }
+
+    /// Values that are carried through the loops, `groups` groups at once.
+    fn carried(&self, groups: usize) -> usize {
+        match &self.way {
+            Way::Lanes(..) => 0,
+            Way::Free => groups * self.registers(),
+            Way::Best(_) => Best::carried(groups * self.registers()),
+        }
+    }
+
+    fn initial(&self, e: &mut Emitter<'_>, groups: usize) -> Vec<Value> {
+        match &self.way {
+            Way::Lanes(..) => vec![],
+            Way::Free => vec![lanes128::splat_constant(e, self.fold.identity()); groups * self.registers()],
+            Way::Best(best) => best.initial(e, groups * self.registers()),
+        }
+    }
+
+    /// Registers that a group fills.
+    fn registers(&self) -> usize {
+        let ty = lanes128::vector(self.fold.dtype, false);
+        GROUP as usize / ty.lane_count() as usize
+    }
+
+    /// The lanes in memory, and the levels of the chunks.
+    fn ordered(&self) -> Option<(&LaneMemory, &Levels)> {
+        if let Way::Lanes(memory, levels) = &self.way { Some((memory, levels)) } else { None }
+    }
+
+    /// Takes some registers of elements into those of its state, or of the lanes that they belong to.
+    fn take(&self, e: &mut Emitter<'_>, state: &mut [Value], x: &[Value]) {
+        if let Way::Best(best) = &self.way {
+            return best.take(e, state, x);
+        }
+        for (sum, x) in state.iter_mut().zip(x) {
+            *sum = lanes128::binary(e, self.fold.primitive(), self.fold.dtype, *sum, *x);
+        }
+    }
+
+    /// Takes one element.
+    fn take_one(&self, e: &mut Emitter<'_>, state: &mut [Value], lane: Value, x: Value) {
+        if let Way::Lanes(memory, _) = &self.way {
+            return memory.add(e, lane, x);
+        }
+        let x = lanes128::one_lane(e, self.fold.identity(), x);
+        self.take(e, state, &[x]);
+    }
+}
+
+/// A reducing loop over a leaf.
+struct LeafLoop<'l> {
+    axis: &'l Axis,
+    body: &'l Block,
+    leaf: &'l Leaf,
+    operands: Operands,
+    lanes: &'l [Lane],
+    /// Groups of what is carried.
+    groups: usize,
+    /// Rows of lanes and groups that a step takes, the longest steps first.
+    steps: &'static [(usize, usize)],
+}
+
+/// Whether a reduction can go by lanes.
+pub(super) fn in_lanes(fold: Fold, order: Order) -> bool {
+    if fold.is_arg() || matches!(fold.dtype, Dtype::I8 | Dtype::U8 | Dtype::F16 | Dtype::Bf16) {
+        return false;
+    }
+    order == Order::Lanes || !fold.op.depends_on_order(fold.dtype)
+}
+
+impl Emitter<'_> {
+    /// A reducing loop over a leaf; the reductions are such as go by lanes.
+    pub(super) fn reduce_leaf(&mut self, axis: &Axis, body: &Block, leaf: &Leaf, reductions: &[Reduction]) {
+        let zero = self.int(0);
+        for index in &axis.merged {
+            self.bind(*index, zero);
+        }
+        let folds: Vec<Fold> = reductions.iter().map(|r| Fold { op: r.op, dtype: self.dtype(r.input) }).collect();
+        let lanes: Vec<Lane> = folds.iter().zip(reductions).map(|(f, r)| Lane::new(self, *f, r.input)).collect();
+        let ordered = lanes.iter().any(|lane| matches!(lane.way, Way::Lanes(..)));
+        let (groups, steps): (_, &[_]) = match (leaf.weight() <= SHORT, ordered) {
+            (true, true) => (4, &[(4, 4), (1, 4), (1, 1)]),
+            (true, false) => (4, &[(1, 4), (1, 1)]),
+            (false, _) => (1, &[(1, 1)]),
+        };
+        let n = axis.extent;
+        let some = self.b.ins().icmp_imm_s(IntCC::SignedGreaterThan, n, 0);
+        let empty: Vec<Value> = folds.iter().map(|f| f.empty(self)).collect();
+        // Behind the test for an empty loop, since what is computed once may load.
+        let results = self.when(some, &empty, |e| {
+            let l = LeafLoop { axis, body, leaf, operands: Operands::new(e, leaf), lanes: &lanes, groups, steps };
+            let mut state = vec![];
+            for lane in &lanes {
+                state.extend(lane.initial(e, groups));
+            }
+            if ordered {
+                return e.chunks(&l, state);
+            }
+            let state = e.chunk(&l, (zero, n), &state);
+            e.results(&l, &state, &[])
+        });
+        for (r, result) in reductions.iter().zip(results) {
+            self.define(r.result, result);
+        }
+    }
+
+    /// All chunks; returns the results.
+    fn chunks(&mut self, l: &LeafLoop<'_>, mut state: Vec<Value>) -> Vec<Value> {
+        let n = l.axis.extent;
+        let ordered: Vec<(&LaneMemory, &Levels)> = l.lanes.iter().filter_map(Lane::ordered).collect();
+        let carried = state.len();
+        // The sum of the last chunk; one that is alone needs no levels.
+        for (memory, _) in &ordered {
+            state.push(memory.fold.empty(self));
+        }
+        let most = self.int(LANES_CHUNK as i64);
+        let several = self.b.ins().icmp(IntCC::SignedGreaterThan, n, most);
+        let zero = self.int(0);
+        let last = self.counted(zero, n, LANES_CHUNK as i64, &state, |e, base, state| {
+            let left = e.b.ins().isub(n, base);
+            let count = e.least(left, most);
+            let end = e.b.ins().iadd(base, count);
+            ordered.iter().for_each(|(memory, _)| memory.clear(e, count));
+            let mut next = e.chunk(l, (base, end), &state[..carried]);
+            let sums: Vec<Value> = ordered.iter().map(|(memory, _)| memory.fold(e, count)).collect();
+            e.when(several, &[], |e| {
+                let number = e.b.ins().ushr_imm_u(base, i64::from(LANES_CHUNK.ilog2()));
+                for ((_, levels), sum) in ordered.iter().zip(&sums) {
+                    levels.push(e, number, &[*sum]);
+                }
+                vec![]
+            });
+            next.extend(sums);
+            next
+        });
+        let (state, sums) = last.split_at(carried);
+        let sums = self.when(several, sums, |e| {
+            let chunks = ceil_div(e, n, LANES_CHUNK);
+            ordered.iter().map(|(_, levels)| levels.finish(e, chunks)[0]).collect()
+        });
+        self.results(l, state, &sums)
+    }
+
+    /// The results of all reductions, in their order.
+    fn results(&mut self, l: &LeafLoop<'_>, state: &[Value], sums: &[Value]) -> Vec<Value> {
+        let (mut state, mut sums) = (state, sums.iter());
+        let mut results = vec![];
+        for lane in l.lanes {
+            let (own, rest) = state.split_at(lane.carried(l.groups));
+            state = rest;
+            results.extend(match &lane.way {
+                Way::Lanes(..) => sums.next().copied(),
+                Way::Free => Some(fold_registers(self, lane.fold, own.to_vec())),
+                Way::Best(best) => Some(best.finish(self, own)),
+            });
+        }
+        results
+    }
+
+    /// The elements `base..end`, of one chunk if there are lanes: steps of the lengths that there are, then one by one.
+    /// Returns what is carried.
+    fn chunk(&mut self, l: &LeafLoop<'_>, (base, end): (Value, Value), state: &[Value]) -> Vec<Value> {
+        let mut state = state.to_vec();
+        let mut at = base;
+        for (rows, groups) in l.steps {
+            let lanes = *groups as i64 * GROUP;
+            let step = if *rows > 1 { (rows * LANES) as i64 } else { lanes };
+            let left = self.b.ins().isub(end, at);
+            let whole = self.b.ins().band_imm_s(left, -step);
+            let stop = self.b.ins().iadd(at, whole);
+            state = self.counted(at, stop, step, &state, |e, i, state| {
+                if *rows == 1 {
+                    let lane = e.b.ins().band_imm_u(i, LANES as i64 - 1);
+                    return e.step(l, (i, lane), (1, *groups), state);
+                }
+                let (first, last) = (e.int(0), e.int(LANES as i64));
+                e.counted(first, last, lanes, state, |e, lane, state| {
+                    let i = e.b.ins().iadd(i, lane);
+                    e.step(l, (i, lane), (*rows, *groups), state)
+                })
+            });
+            at = stop;
+        }
+        let state = self.counted(at, end, 1, &state, |e, i, state| {
+            e.bind(l.axis.index, i);
+            e.block(l.body);
+            let lane = e.b.ins().band_imm_u(i, LANES as i64 - 1);
+            let mut state = state.to_vec();
+            let mut own = state.as_mut_slice();
+            for reduction in l.lanes {
+                let (first, rest) = own.split_at_mut(reduction.carried(l.groups));
+                own = rest;
+                let x = e.value(reduction.input);
+                reduction.take_one(e, first, lane, x);
+            }
+            state
+        });
+        l.operands.restore(self);
+        state
+    }
+
+    /// Some rows of some groups, from element `i` on, which belongs to `lane`.
+    fn step(
+        &mut self,
+        l: &LeafLoop<'_>,
+        (i, lane): (Value, Value),
+        (rows, groups): (usize, usize),
+        state: &[Value],
+    ) -> Vec<Value> {
+        let mut state = state.to_vec();
+        let mut sums: Vec<Option<(Value, Vec<Value>)>> = vec![];
+        for reduction in l.lanes {
+            sums.push(reduction.ordered().map(|(memory, _)| {
+                let address = self.element(memory.base, memory.lane, lane);
+                let registers = 0..groups * reduction.registers();
+                let load = |k| self.b.ins().load(memory.vector(), own_memory(), address, offset(16 * k));
+                (address, registers.map(load).collect())
+            }));
+        }
+        for row in 0..rows {
+            let mut elements: Vec<Vec<Value>> = vec![vec![]; l.lanes.len()];
+            for group in 0..groups {
+                let offset = (row * LANES) as i64 + group as i64 * GROUP;
+                for (elements, parts) in elements.iter_mut().zip(l.group(self, i, offset)) {
+                    elements.extend(parts);
+                }
+            }
+            let mut own = state.as_mut_slice();
+            for ((reduction, sums), x) in l.lanes.iter().zip(&mut sums).zip(&elements) {
+                let (first, rest) = own.split_at_mut(reduction.carried(l.groups));
+                own = rest;
+                reduction.take(self, sums.as_mut().map_or(first, |(_, sums)| sums), x);
+            }
+        }
+        for (address, sums) in sums.into_iter().flatten() {
+            for (k, sum) in sums.into_iter().enumerate() {
+                self.b.ins().store(own_memory(), sum, address, offset(16 * k));
+            }
+        }
+        state
+    }
+}
+
+impl LeafLoop<'_> {
+    /// The reduced values of the group that starts at `i + offset`, as lanes rest in memory.
+    fn group(&self, e: &mut Emitter<'_>, i: Value, offset: i64) -> Vec<Vec<Value>> {
+        let values = vectors::emit_groups(e, self.leaf, &self.operands, i, offset, 1);
+        let narrow = |(lane, v): (&Lane, _)| lanes128::narrow_masks(e, self.leaf, &self.operands, lane.fold.dtype, v);
+        self.lanes.iter().zip(values).map(narrow).collect()
+    }
+}
