@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod analysis;
 pub mod check;
 pub mod fusion;
 pub mod lower;

@@ -1,0 +1,288 @@
+//! What scalar code costs: operations executed, weighted; code size; how many scalars are alive at once.
+//!
+//! A weight of 1 is an operation that a core starts two of a cycle, on all lanes of a vector: an addition, a comparison, a
+//! selection. Loads and stores weigh nothing here: their bytes are counted apart.
+
+use cranelift_entity::{PrimaryMap, SecondaryMap};
+use ir::nest::{
+    Contraction, Extent, Function, FunctionId, IndexId, Kernel, Loop, LoopKind, Op, Program, Statement, ValueId,
+};
+use ir::{Affine, BinaryOp, Dtype, ReduceOp, Size, UnaryOp};
+
+/// What a piece of code costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Work {
+    /// Operations executed, by weight. Of an `If` the dearer branch counts; in a function the cheaper one, since the other is
+    /// a rare case that engines skip.
+    pub operations: f64,
+    /// Floating-point operations executed: arithmetic, roots, roundings, extremes, and two for `fma`. Comparisons,
+    /// selections and conversions are none.
+    pub flops: f64,
+    /// Statements in the text, functions written out at each call.
+    pub statements: u64,
+    /// An estimate of the most scalars alive at once. Constants and index arithmetic are not counted: they can be made anew.
+    pub live: u64,
+}
+
+/// The work of a kernel, with lengths from `sizes`. What runs as often as the data say counts as [`super::cost::NOMINAL`].
+pub fn kernel(program: &Program, kernel: &Kernel, sizes: &impl Fn(&Size) -> f64) -> Work {
+    block(program, kernel, &kernel.body, sizes)
+}
+
+/// The work of some statements of a kernel, run once.
+pub fn block(program: &Program, kernel: &Kernel, block: &[Statement], sizes: &impl Fn(&Size) -> f64) -> Work {
+    let mut walk = Walk::new(program, &kernel.values, sizes, false);
+    walk.block(block, 1.0);
+    walk.finish()
+}
+
+/// The work of one call of a function.
+pub fn function(function: &Function) -> Work {
+    let nothing = Program::default();
+    let mut walk = Walk::new(&nothing, &function.values, &|_| 0.0, true);
+    walk.block(&function.body, 1.0);
+    walk.finish()
+}
+
+/// What one operation costs that gives a value of some type: its weight, and how many floating-point operations it is.
+fn weight(op: &Op, dtype: Dtype) -> (f64, f64) {
+    let float = if dtype.is_float() { 1.0 } else { 0.0 };
+    match op {
+        Op::Constant(_) | Op::Affine(_) | Op::Bitcast(..) | Op::Load { .. } | Op::Call(..) => (0.0, 0.0),
+        Op::Unary(UnaryOp::Sqrt, _) => (5.0, float),
+        Op::Binary(BinaryOp::Div, ..) if dtype.is_float() => (5.0, float),
+        Op::Binary(BinaryOp::Rem, ..) if dtype.is_float() => (40.0, float),
+        Op::Binary(BinaryOp::Div | BinaryOp::Rem, ..) => (20.0, 0.0),
+        Op::Unary(..) | Op::Binary(..) => (1.0, float),
+        Op::Fma(..) => (1.0, 2.0 * float),
+        Op::Compare(..) | Op::Select(..) => (1.0, 0.0),
+        // Half precision has no instructions of its own on most machines.
+        Op::Cast(to, _) if to.is_storage() => (4.0, 0.0),
+        Op::Cast(..) => (1.0, 0.0),
+        Op::Check { .. } => (2.0, 0.0),
+        // Four steps within a group and two carries.
+        Op::Prefix(..) => (6.0, float),
+    }
+}
+
+/// What it costs to take one element into a reduction.
+fn reduction(op: ReduceOp, dtype: Dtype) -> (f64, f64) {
+    match op {
+        ReduceOp::ArgMax | ReduceOp::ArgMin => (3.0, 0.0),
+        _ => (1.0, if dtype.is_float() { 1.0 } else { 0.0 }),
+    }
+}
+
+/// When a value is defined, and in how many loops.
+#[derive(Clone, Copy, Default)]
+struct Birth {
+    /// Counted in statements from 1; 0 for what is not counted.
+    time: usize,
+    depth: usize,
+}
+
+/// How often bodies of loops run.
+pub(super) struct Trips<'s, S> {
+    sizes: &'s S,
+    /// The middle of the range of each index.
+    middles: SecondaryMap<IndexId, f64>,
+}
+
+impl<'s, S: Fn(&Size) -> f64> Trips<'s, S> {
+    pub fn new(sizes: &'s S) -> Trips<'s, S> {
+        Trips { sizes, middles: SecondaryMap::new() }
+    }
+
+    /// How often a body runs for each run of its loop, on average where an extent hangs on outer indices. To be asked from
+    /// the outside in.
+    pub fn of(&mut self, dims: &[(IndexId, Extent)]) -> f64 {
+        let mut product = 1.0;
+        for (index, extent) in dims {
+            let extent = match extent {
+                Extent::Affine(a) => self.affine(a).max(0.0),
+                Extent::Value(_) => super::cost::NOMINAL,
+            };
+            self.middles[*index] = (extent - 1.0).max(0.0) / 2.0;
+            product *= extent;
+        }
+        product
+    }
+
+    fn affine(&self, a: &Affine<IndexId>) -> f64 {
+        let terms = a.terms().iter().map(|(index, coefficient)| (self.sizes)(coefficient) * self.middles[*index]);
+        (self.sizes)(a.constant_part()) + terms.sum::<f64>()
+    }
+}
+
+struct Walk<'p, S> {
+    program: &'p Program,
+    values: &'p PrimaryMap<ValueId, Dtype>,
+    trips: Trips<'p, S>,
+    in_function: bool,
+    functions: SecondaryMap<FunctionId, Option<Work>>,
+    work: Work,
+    time: usize,
+    born: SecondaryMap<ValueId, Birth>,
+    /// When each value is used for the last time.
+    died: SecondaryMap<ValueId, usize>,
+    /// For each loop around: values from outside that it uses, which are alive until it ends.
+    kept: Vec<Vec<ValueId>>,
+    /// Times of calls, with what the function keeps alive.
+    calls: Vec<(usize, u64)>,
+}
+
+impl<'p, S: Fn(&Size) -> f64> Walk<'p, S> {
+    fn new(
+        program: &'p Program,
+        values: &'p PrimaryMap<ValueId, Dtype>,
+        sizes: &'p S,
+        in_function: bool,
+    ) -> Walk<'p, S> {
+        Walk {
+            program,
+            values,
+            trips: Trips::new(sizes),
+            in_function,
+            functions: SecondaryMap::new(),
+            work: Work::default(),
+            time: 0,
+            born: SecondaryMap::with_capacity(values.len()),
+            died: SecondaryMap::with_capacity(values.len()),
+            kept: vec![],
+            calls: vec![],
+        }
+    }
+
+    fn block(&mut self, block: &[Statement], times: f64) {
+        block.iter().for_each(|statement| self.statement(statement, times));
+    }
+
+    fn statement(&mut self, statement: &Statement, times: f64) {
+        self.time += 1;
+        self.work.statements += 1;
+        ir::visit::for_each_use(statement, &mut |v| self.uses(v));
+        match statement {
+            Statement::Let { value, op } => {
+                self.op(*value, op, times);
+                if !matches!(op, Op::Constant(_) | Op::Affine(_)) {
+                    self.defines(*value);
+                }
+            }
+            Statement::Store { .. } => {}
+            Statement::If { then, otherwise, results, .. } => {
+                let before = self.work;
+                self.block(then, times);
+                let first = self.work;
+                (self.work.operations, self.work.flops) = (before.operations, before.flops);
+                self.block(otherwise, times);
+                let second = self.work;
+                let take_first = (first.operations > second.operations) != self.in_function;
+                let taken = if take_first { first } else { second };
+                (self.work.operations, self.work.flops) = (taken.operations + times, taken.flops);
+                for (value, a, b) in results {
+                    self.uses(*a);
+                    self.uses(*b);
+                    self.defines(*value);
+                }
+            }
+            Statement::Loop(l) => self.loop_(l, times),
+            Statement::Contract(c) => self.contract(c, times),
+        }
+    }
+
+    fn op(&mut self, value: ValueId, op: &Op, times: f64) {
+        if let Op::Call(id, _) = op {
+            let work = match self.functions[*id] {
+                Some(work) => work,
+                None => *self.functions[*id].insert(function(&self.program.functions[*id])),
+            };
+            self.work.statements += work.statements;
+            self.spend((work.operations, work.flops), times);
+            self.calls.push((self.time, work.live));
+        } else {
+            self.spend(weight(op, self.values[value]), times);
+        }
+    }
+
+    fn loop_(&mut self, l: &Loop, times: f64) {
+        let inner = times * self.trips.of(&l.dims);
+        let reductions = if let LoopKind::Reduce(reductions) = &l.kind { reductions.as_slice() } else { &[] };
+        // What is reduced so far is alive all along.
+        reductions.iter().for_each(|r| self.defines(r.result));
+        self.kept.push(vec![]);
+        self.block(&l.body, inner);
+        for r in reductions {
+            self.spend(reduction(r.op, self.values[r.input]), inner);
+            self.uses(r.input);
+        }
+        self.leave();
+        reductions.iter().for_each(|r| self.uses(r.result));
+    }
+
+    fn contract(&mut self, c: &Contraction, times: f64) {
+        let points = times * self.trips.of(&c.free);
+        let inner = points * self.trips.of(&c.reduce);
+        self.defines(c.result);
+        self.kept.push(vec![]);
+        self.block(&c.left.body, inner);
+        self.block(&c.right.body, inner);
+        self.spend((1.0, if self.values[c.result].is_float() { 2.0 } else { 0.0 }), inner);
+        self.uses(c.left.value);
+        self.uses(c.right.value);
+        self.block(&c.epilogue, points);
+        self.leave();
+    }
+
+    /// Ends a loop: what it uses from outside is alive until here.
+    fn leave(&mut self) {
+        self.time += 1;
+        for value in self.kept.pop().unwrap_or_default() {
+            self.died[value] = self.time;
+        }
+    }
+
+    fn spend(&mut self, (weight, flops): (f64, f64), times: f64) {
+        self.work.operations += weight * times;
+        self.work.flops += flops * times;
+    }
+
+    fn defines(&mut self, value: ValueId) {
+        self.born[value] = Birth { time: self.time, depth: self.kept.len() };
+        self.died[value] = self.time;
+    }
+
+    fn uses(&mut self, value: ValueId) {
+        let Birth { time, depth } = self.born[value];
+        if time == 0 {
+            return;
+        }
+        self.died[value] = self.time;
+        if depth < self.kept.len() {
+            // Once is enough, but looking for it costs more.
+            self.kept[depth].push(value);
+        }
+    }
+
+    fn finish(mut self) -> Work {
+        // A value takes room from the statement after its definition to its last use.
+        let mut change = vec![0i64; self.time + 2];
+        for value in self.values.keys() {
+            let (from, to) = (self.born[value].time, self.died[value]);
+            if from < to {
+                change[from + 1] += 1;
+                change[to + 1] -= 1;
+            }
+        }
+        let mut calls = self.calls.iter().peekable();
+        let (mut alive, mut most) = (0i64, 0i64);
+        for (time, change) in change.into_iter().enumerate() {
+            alive += change;
+            most = most.max(alive);
+            while let Some((_, inner)) = calls.next_if(|(at, _)| *at == time) {
+                most = most.max(alive.saturating_add_unsigned(*inner));
+            }
+        }
+        self.work.live = most.unsigned_abs();
+        self.work
+    }
+}
