@@ -91,7 +91,7 @@ fn element(dtype: Dtype, seed: &mut u64) -> Scalar {
         Dtype::F32 if small >= 7 => Scalar::F32(special[(*seed >> 40) as usize % special.len()]),
         Dtype::F32 => Scalar::F32(small as f32 - 2.5),
         Dtype::F64 => Scalar::F64(small as f64 - 2.5),
-        Dtype::Bool => Scalar::Bool(small % 2 == 0),
+        Dtype::Bool => Scalar::Bool(small.is_multiple_of(2)),
         integer => Scalar::from_bits(integer, small % 4),
     }
 }
