@@ -4,7 +4,7 @@
 
 use ir::Dtype;
 use ir::nest::{Block, IndexId, Kernel, Op, Program, Statement, Subscript, ValueId};
-use ir::rewrite::{Copier, replace_loads};
+use ir::rewrite::{Copier, erase_unused, hoist, replace_loads, share};
 
 use super::form::{Elementwise, position, shape};
 
@@ -40,7 +40,16 @@ pub(super) fn inline(program: &Program, consumer: &Kernel, producer: &Kernel, p:
     kernel.origins.extend(producer.origins.iter().copied());
     kernel.origins.sort_unstable();
     kernel.origins.dedup();
+    tidy(&mut kernel);
     kernel
+}
+
+/// Undoes what merging leaves behind: what is computed in every iteration and need not be, what is computed twice, and what
+/// nobody uses.
+pub(super) fn tidy(kernel: &mut Kernel) {
+    hoist(kernel);
+    share(kernel);
+    erase_unused(&mut kernel.body);
 }
 
 fn push(kernel: &mut Kernel, dtype: Dtype, op: Op, out: &mut Block) -> ValueId {

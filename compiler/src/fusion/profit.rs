@@ -24,11 +24,6 @@ pub(super) fn bytes(program: &Program, buffer: BufferId) -> f64 {
     buffer.shape.iter().map(nominal).product::<f64>() * buffer.dtype.bytes() as f64
 }
 
-/// A kernel without what the merge made double.
-pub(super) fn tidy(_program: &Program, kernel: Kernel) -> Kernel {
-    kernel
-}
-
 /// How long a kernel takes, in nanoseconds.
 pub(super) fn time(program: &Program, kernel: &Kernel) -> f64 {
     let mut operations = 0.0;

@@ -139,7 +139,7 @@ fn propose(graph: &mut Graph, rule: &Rule, producer: KernelId) -> Option<Merge> 
     let mut merged = vec![];
     let (mut before, mut after) = (profit::time(program, graph.kernel(producer)), 0.0);
     for id in &readers {
-        let kernel = profit::tidy(program, inline(program, graph.kernel(*id), graph.kernel(producer), &p));
+        let kernel = inline(program, graph.kernel(*id), graph.kernel(producer), &p);
         before += profit::time(program, graph.kernel(*id));
         after += profit::time(program, &kernel);
         merged.push((*id, kernel));
