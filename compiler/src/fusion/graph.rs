@@ -8,9 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use ir::decision::{Decision, FusionPass, Outcome, Pair, Reason};
-use ir::nest::{BufferId, Kernel, KernelId, Op, Program, Role, Statement};
+use ir::nest::{BufferId, Kernel, KernelId, Program, Role};
 use ir::{Size, visit};
 
+use crate::analysis::cost::{self, Price};
 use crate::pipeline::{Options, Policy};
 
 /// The program while it is being fused.
@@ -36,8 +37,7 @@ struct Node {
     members: Vec<KernelId>,
     loads: BTreeSet<BufferId>,
     stores: BTreeSet<BufferId>,
-    /// Statements, functions written out.
-    size: u64,
+    price: Price,
 }
 
 /// Who touches a buffer.
@@ -125,9 +125,9 @@ impl Graph {
         &self.nodes[id].stores
     }
 
-    /// How large a kernel's code is: its statements, functions written out.
-    pub fn size(&self, id: KernelId) -> u64 {
-        self.nodes[id].size
+    /// What a kernel costs.
+    pub fn price(&self, id: KernelId) -> &Price {
+        &self.nodes[id].price
     }
 
     /// Whether a buffer is a result, so that it has to be stored whoever loads it.
@@ -274,18 +274,10 @@ impl Graph {
     }
 
     fn enter(&mut self, id: KernelId) {
-        let (mut loads, mut stores, mut size) = (BTreeSet::new(), BTreeSet::new(), 0);
-        visit::for_each_statement(&self.program.kernels[id].body, &mut |statement| {
-            size += 1;
-            match statement {
-                Statement::Let { op: Op::Load { buffer, .. }, .. } => _ = loads.insert(*buffer),
-                Statement::Let { op: Op::Call(function, _), .. } => {
-                    size += self.program.functions[*function].body.len() as u64;
-                }
-                Statement::Store { buffer, .. } => _ = stores.insert(*buffer),
-                _ => {}
-            }
-        });
+        let kernel = &self.program.kernels[id];
+        let loads: BTreeSet<BufferId> = visit::loads(&kernel.body).into_iter().collect();
+        let stores: BTreeSet<BufferId> = visit::stores(&kernel.body).into_iter().collect();
+        let price = cost::nominally(&self.program, kernel);
         for buffer in &loads {
             self.edges[*buffer].readers.insert(id);
         }
@@ -293,7 +285,7 @@ impl Graph {
             self.edges[*buffer].writer = Some(id);
         }
         let node = &mut self.nodes[id];
-        (node.loads, node.stores, node.size) = (loads, stores, size);
+        (node.loads, node.stores, node.price) = (loads, stores, price);
     }
 
     fn leave(&mut self, id: KernelId) {

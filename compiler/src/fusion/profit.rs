@@ -1,72 +1,61 @@
 //! What merging gains: the price of kernels as they are against the price of kernels as they would be, by the one cost
 //! model, and the limits of one kernel.
 
+use ir::Size;
+use ir::decision::Reason;
 use ir::nest::{BufferId, Kernel, Program};
-use ir::{Size, SymbolId};
+
+use crate::analysis::cost::{self, Machine, Price};
+use crate::analysis::work;
+
+use super::form::Elementwise;
 
 /// The largest kernel, in statements with functions written out: beyond it, compiling takes longer than it saves.
 pub(super) const MAX_SIZE: u64 = 2_000;
 
+/// The most scalars alive at once: beyond it, code is mostly about where to keep them.
+pub(super) const MAX_LIVE: u64 = 128;
+
 /// The most places in which one kernel may compute a producer: XLA's bound on the uses that indexing makes.
 pub(super) const MAX_COPIES: u64 = 15;
-
-/// What a size name counts as: decisions never depend on a call's sizes.
-const NOMINAL: i64 = 1024;
-
-/// A size at nominal extents.
-pub(super) fn nominal(size: &Size) -> f64 {
-    size.eval(&|_: SymbolId| NOMINAL).map_or(f64::MAX, |value| value.max(0) as f64)
-}
 
 /// The bytes of a buffer at nominal sizes.
 pub(super) fn bytes(program: &Program, buffer: BufferId) -> f64 {
     let buffer = &program.buffers[buffer];
-    buffer.shape.iter().map(nominal).product::<f64>() * buffer.dtype.bytes() as f64
+    buffer.shape.iter().map(cost::nominal).product::<f64>() * buffer.dtype.bytes() as f64
 }
 
-/// How long a kernel takes, in nanoseconds.
-pub(super) fn time(program: &Program, kernel: &Kernel) -> f64 {
-    let mut operations = 0.0;
-    count(program, &kernel.body, 1.0, &mut operations);
-    let touched: std::collections::BTreeSet<BufferId> =
-        ir::visit::loads(&kernel.body).into_iter().chain(ir::visit::stores(&kernel.body)).collect();
-    let memory: f64 = touched.into_iter().map(|b| bytes(program, b)).sum();
-    3000.0 + (memory / 10.0).max(operations / 8.0)
-}
-
-fn count(program: &Program, block: &ir::nest::Block, times: f64, sum: &mut f64) {
-    for s in block {
-        *sum += times;
-        if let ir::nest::Statement::Let { op: ir::nest::Op::Call(f, _), .. } = s {
-            *sum += times * program.functions[*f].body.len() as f64;
-        }
-        let inner = match s {
-            ir::nest::Statement::Loop(l) => {
-                times * l.dims.iter().map(|(_, e)| e.as_size().map_or(1024.0, nominal)).product::<f64>()
-            }
-            ir::nest::Statement::Contract(c) => {
-                times
-                    * c.free.iter().chain(&c.reduce).map(|(_, e)| e.as_size().map_or(1024.0, nominal)).product::<f64>()
-            }
-            _ => times,
-        };
-        for b in s.blocks() {
-            count(program, b, inner, sum);
-        }
-    }
-}
-
-/// Why a merge that loses time is refused.
-pub(super) fn refusal(
+/// Whether it pays to compute a producer where it is used, each element so many times, if that turns kernels of one price
+/// into kernels of another; else the reason why not.
+pub(super) fn substitution(
     program: &Program,
-    p: &super::form::Elementwise<'_>,
+    (kernel, p): (&Kernel, &Elementwise<'_>),
     copies: Size,
-    loss: f64,
-) -> ir::decision::Reason {
-    let mut operations = 0.0;
-    count(program, &p.body.to_vec(), 1.0, &mut operations);
-    if copies == Size::constant(1) {
-        return ir::decision::Reason::NotProfitable { loss: loss as u64 };
+    before: f64,
+    after: f64,
+) -> Result<(), Reason> {
+    let width = program.buffers[p.buffer].dtype.bytes() as f64;
+    let operations = work::block(program, kernel, p.body, &cost::nominal).operations;
+    let again = copies != Size::constant(1);
+    if again && (after > before || Machine::NOMINAL.is_expensive(operations, width)) {
+        return Err(Reason::WouldDuplicate { copies, operations: operations as u64 });
     }
-    ir::decision::Reason::WouldDuplicate { copies, operations: operations as u64 }
+    worthwhile(before, after)
+}
+
+/// Whether kernels that take some nanoseconds may become others.
+pub(super) fn worthwhile(before: f64, after: f64) -> Result<(), Reason> {
+    if after > before { Err(Reason::NotProfitable { loss: (after - before) as u64 }) } else { Ok(()) }
+}
+
+/// Whether a kernel is small enough to compile well.
+pub(super) fn compiles(price: &Price) -> Result<(), Reason> {
+    let Price { statements, live, .. } = *price;
+    if statements > MAX_SIZE {
+        return Err(Reason::TooLarge { operations: statements, limit: MAX_SIZE });
+    }
+    if live > MAX_LIVE {
+        return Err(Reason::TooManyLiveValues { live, limit: MAX_LIVE });
+    }
+    Ok(())
 }

@@ -13,6 +13,7 @@ use super::Graph;
 use super::form::{Elementwise, Place, loads_of};
 use super::inline::inline;
 use super::{legality, profit};
+use crate::analysis::cost;
 
 /// What one of the passes takes on.
 pub(super) struct Rule {
@@ -65,10 +66,10 @@ fn weigh(graph: &Graph, id: KernelId) -> Option<Key> {
     if graph.is_result(*buffer) {
         return None;
     }
-    let (mut readers, mut size) = (0u32, graph.size(id));
+    let (mut readers, mut size) = (0u32, graph.price(id).statements);
     for reader in graph.readers(*buffer) {
         readers += 1;
-        size += graph.size(reader);
+        size += graph.price(reader).statements;
     }
     let bytes = profit::bytes(graph.program(), *buffer) * f64::from(1 + readers);
     (readers > 0).then_some((Reverse(bytes as u64), size, id))
@@ -82,9 +83,9 @@ pub(super) fn run(graph: &mut Graph, rule: &Rule) -> bool {
     let mut changed = false;
     while let Some(producer) = queue.pop() {
         let Some(merge) = propose(graph, rule, producer) else { continue };
-        if !graph.grants(merge.pays) {
-            for (consumer, _) in merge.merged {
-                graph.refused(merge.buffer, consumer, &merge.refusal);
+        if !graph.grants(merge.pays.is_ok()) {
+            if let Err(reason) = &merge.pays {
+                merge.merged.iter().for_each(|(consumer, _)| graph.refused(merge.buffer, *consumer, reason));
             }
             continue;
         }
@@ -110,9 +111,7 @@ pub(super) fn run(graph: &mut Graph, rule: &Rule) -> bool {
 struct Merge {
     buffer: BufferId,
     merged: Vec<(KernelId, Kernel)>,
-    pays: bool,
-    /// Why not, if it is not made.
-    refusal: Reason,
+    pays: Result<(), Reason>,
 }
 
 /// The merge of a producer, if it is legal; else the refusals are on record.
@@ -124,7 +123,8 @@ fn propose(graph: &mut Graph, rule: &Rule, producer: KernelId) -> Option<Merge> 
     if uses.is_empty() || !(rule.takes)(&p, &uses) {
         return None;
     }
-    let legal = |u: &Use| legality::substitutes(graph.size(producer), graph.size(u.consumer), u);
+    let legal =
+        |u: &Use| legality::substitutes(graph.price(producer).statements, graph.price(u.consumer).statements, u);
     let refusals: Vec<(KernelId, Reason)> = uses.iter().filter_map(|u| Some((u.consumer, legal(u).err()?))).collect();
     if let [(first, _), ..] = refusals.as_slice() {
         // Into all of them or into none.
@@ -137,17 +137,23 @@ fn propose(graph: &mut Graph, rule: &Rule, producer: KernelId) -> Option<Merge> 
     }
     let program = graph.program();
     let mut merged = vec![];
-    let (mut before, mut after) = (profit::time(program, graph.kernel(producer)), 0.0);
+    let (mut before, mut after) = (graph.price(producer).time, 0.0);
+    let mut limit = Ok(());
     for id in &readers {
         let kernel = inline(program, graph.kernel(*id), graph.kernel(producer), &p);
-        before += profit::time(program, graph.kernel(*id));
-        after += profit::time(program, &kernel);
+        let price = cost::nominally(program, &kernel);
+        limit = limit.and(profit::compiles(&price));
+        before += graph.price(*id).time;
+        after += price.time;
         merged.push((*id, kernel));
     }
-    let pays = after <= before;
     let copies = uses.iter().fold(ir::Size::default(), |sum, u| &sum + &u.copies);
-    let refusal = profit::refusal(program, &p, copies, after - before);
-    Some(Merge { buffer, merged, pays, refusal })
+    let pays = profit::substitution(program, (graph.kernel(producer), &p), copies, before, after);
+    if let Err(reason) = limit {
+        readers.iter().for_each(|id| graph.refused(buffer, *id, &reason));
+        return None;
+    }
+    Some(Merge { buffer, merged, pays })
 }
 
 /// How a kernel uses a buffer.
