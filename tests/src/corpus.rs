@@ -69,7 +69,7 @@ fn call(source: &str, text: &str) -> Result<(), String> {
             return Err(format!("does not compile: {}", found.join("; ")));
         }
     };
-    let program = &compiled.program;
+    let program = compiled.program();
     let mut inputs = vec![];
     for id in program.inputs() {
         let buffer = &program.buffers[id];

@@ -11,14 +11,26 @@ use ir::Dtype;
 use ir::array::{Array, ArrayMut, ArrayRef};
 use ir::bind::{BindError, Binding, Fault};
 use ir::checked::Checked;
+use ir::decision::{Decision, Passes};
 use ir::nest::{KernelId, Program};
+use ir::verify::verify;
 
-/// A function of a source, ready to run on every engine.
+/// A function of a source, ready to run on every engine, fused in several ways.
 pub struct Compiled {
     /// What it means.
     pub checked: Checked,
-    /// Its loop nests.
+    /// Its loop nests: unfused, fused as the model judges, and fused in the ways that were asked for.
+    pub forms: Vec<Form>,
+}
+
+/// A function's loop nests, fused in some way.
+pub struct Form {
+    /// The way.
+    pub options: Options,
+    /// The loop nests.
     pub program: Program,
+    /// What was decided on each pair of operations.
+    pub decisions: Vec<Decision>,
     /// The same, compiled for the CPU.
     module: cpu::Module,
 }
@@ -75,7 +87,7 @@ impl Outcome {
 impl fmt::Debug for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Outcome::Results(arrays) => f.debug_list().entries(arrays.iter().map(Shown)).finish(),
+            Outcome::Results(arrays) => f.debug_list().entries(arrays.iter().map(Shown::<Array>)).finish(),
             Outcome::Refused(error) => write!(f, "refused: {error:?}"),
             Outcome::Fault(fault) => write!(f, "{fault:?}"),
             Outcome::Broken(what) => write!(f, "broken: {what}"),
@@ -83,10 +95,11 @@ impl fmt::Debug for Outcome {
     }
 }
 
-/// An array's type, shape and first elements.
-pub struct Shown<'a>(pub &'a Array);
+/// Something as a failure shows it.
+pub struct Shown<'a, T>(pub &'a T);
 
-impl fmt::Debug for Shown<'_> {
+/// An array's type, shape and first elements.
+impl fmt::Debug for Shown<'_, Array> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let elements = (0..self.0.len().min(24)).filter_map(|n| self.0.get(n));
         let elements: Vec<String> = elements.map(|s| format!("{s:?}")).collect();
@@ -95,54 +108,45 @@ impl fmt::Debug for Shown<'_> {
     }
 }
 
-/// Compiles a function of a source.
-pub fn compile(source: &str, entry: &str) -> Result<Compiled, Rejected> {
-    let file = grammar::parse(source).map_err(Rejected::Source)?;
-    let checked = compiler::check::check(&file, entry).map_err(Rejected::Source)?;
-    let program = compiler::pipeline::compile(&checked, &Options::default());
-    let program = program.map_err(|error| Rejected::Compiler(error.to_string()))?.program;
-    let module = cpu::Module::compile(&program, &cpu::Options::default());
-    let module = module.map_err(|error| Rejected::Compiler(error.to_string()))?;
-    Ok(Compiled { checked, program, module })
+/// A way to fuse, as an expression that gives it again.
+impl fmt::Display for Shown<'_, Options> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Options { fuse, policy, fuel } = self.0;
+        write!(f, "Options {{ fuse: \"{fuse}\".parse().unwrap(), policy: Policy::{policy:?}, fuel: {fuel:?} }}")
+    }
 }
 
-impl Compiled {
-    /// Runs every engine and holds them to each other; gives what the first says.
-    ///
-    /// All give the same bits (any NaN as any NaN), or none gives results. An access that is outside and that a result needs is
-    /// an error on all of them; which of several is reported, and whether one that no result needs is met at all, is open.
-    pub fn hold(&self, inputs: &[ArrayRef<'_>]) -> Result<Outcome, String> {
-        let outcomes = Engine::ALL.map(|engine| (engine, self.run(engine, inputs)));
-        let [(_, meant), (_, nest), ..] = &outcomes;
-        for (engine, found) in &outcomes {
-            let agrees = match (meant, found) {
-                (Outcome::Broken(_), _) | (_, Outcome::Broken(_)) => false,
-                (Outcome::Results(_) | Outcome::Fault(_), Outcome::Fault(fault)) => {
-                    let is_one = || source::may_fault(&self.checked, inputs, &compiler::math::define, *fault);
-                    matches!(nest, Outcome::Fault(_)) && (meant == found || is_one() == Ok(true))
-                }
-                (Outcome::Results(_), Outcome::Results(_)) => meant == found && matches!(nest, Outcome::Results(_)),
-                (Outcome::Refused(meant), Outcome::Refused(found)) => {
-                    let late = |e: &BindError| matches!(e, BindError::Length { .. } | BindError::KernelSize { .. });
-                    meant == found || late(meant) && late(found)
-                }
-                _ => false,
-            };
-            // The first may have results where the others meet what no result needs.
-            let is_first = *engine == Engine::ALL[0] && !matches!(found, Outcome::Broken(_));
-            if !(agrees || is_first) {
-                let place = meant.first_difference(found).unwrap_or_default();
-                return Err(format!("{engine:?} differs: {place}\nexpected {meant:?}\nfound    {found:?}"));
-            }
-        }
-        let [(_, meant), ..] = outcomes;
-        Ok(meant)
+/// Compiles a function of a source, unfused and fused as the model judges.
+pub fn compile(source: &str, entry: &str) -> Result<Compiled, Rejected> {
+    compile_in(source, entry, &[])
+}
+
+/// Compiles a function of a source, unfused, fused as the model judges, and fused in some ways more.
+pub fn compile_in(source: &str, entry: &str, ways: &[Options]) -> Result<Compiled, Rejected> {
+    let file = grammar::parse(source).map_err(Rejected::Source)?;
+    let checked = compiler::check::check(&file, entry).map_err(Rejected::Source)?;
+    let unfused = Options { fuse: Passes::NONE, ..Options::default() };
+    let all = [unfused, Options::default()];
+    let forms: Result<Vec<Form>, String> = all.iter().chain(ways).map(|options| Form::new(&checked, options)).collect();
+    Ok(Compiled { checked, forms: forms.map_err(Rejected::Compiler)? })
+}
+
+impl Form {
+    /// Fuses a function in some way and compiles it.
+    pub fn new(checked: &Checked, options: &Options) -> Result<Form, String> {
+        let shown = Shown(options);
+        let compiled = compiler::pipeline::compile(checked, options).map_err(|error| format!("{shown}: {error}"))?;
+        let program = compiled.program;
+        verify(&program).map_err(|error| format!("{shown}: {error}\n{program}"))?;
+        let module = cpu::Module::compile(&program, &cpu::Options::default());
+        let module = module.map_err(|error| format!("{shown}: {error}\n{program}"))?;
+        Ok(Form { options: options.clone(), program, decisions: compiled.decisions, module })
     }
 
     /// Calls the function on one engine.
-    pub fn run(&self, engine: Engine, inputs: &[ArrayRef<'_>]) -> Outcome {
+    pub fn run(&self, checked: &Checked, engine: Engine, inputs: &[ArrayRef<'_>]) -> Outcome {
         match engine {
-            Engine::Source => match source::run(&self.checked, inputs, &compiler::math::define) {
+            Engine::Source => match source::run(checked, inputs, &compiler::math::define) {
                 Ok(results) => Outcome::Results(results),
                 Err(SourceError::Bind(error)) => Outcome::Refused(error),
                 Err(SourceError::Length { result, axis, length }) => Outcome::Refused(BindError::Length {
@@ -198,5 +202,81 @@ impl Compiled {
             Ok(array)
         };
         self.program.outputs().into_iter().map(array).collect()
+    }
+}
+
+impl Compiled {
+    /// The loop nests that users run: fused as the model judges.
+    pub fn program(&self) -> &Program {
+        &self.fused().program
+    }
+
+    fn fused(&self) -> &Form {
+        &self.forms[1]
+    }
+
+    /// Calls the function as users do, on one engine.
+    pub fn run(&self, engine: Engine, inputs: &[ArrayRef<'_>]) -> Outcome {
+        self.fused().run(&self.checked, engine, inputs)
+    }
+
+    /// Runs every form on every engine and [holds](hold) them to each other.
+    pub fn hold(&self, inputs: &[ArrayRef<'_>]) -> Result<Outcome, String> {
+        let forms: Vec<&Form> = self.forms.iter().collect();
+        hold(&self.checked, &forms, inputs)
+    }
+}
+
+/// Runs every form of a function on every engine and holds them to each other; gives what the source says. The first form is unfused.
+///
+/// All give the same bits (any NaN as any NaN), or none gives results. An access that is outside and that a result needs is
+/// an error on all of them; which of several is reported, and whether one that no result needs is met at all, is open: a
+/// fused form computes less than an unfused one. Engines that run one form agree on that.
+pub fn hold(checked: &Checked, forms: &[&Form], inputs: &[ArrayRef<'_>]) -> Result<Outcome, String> {
+    let meant = forms[0].run(checked, Engine::Source, inputs);
+    let mut unfused = None;
+    for form in forms {
+        let nest = form.run(checked, Engine::Nest, inputs);
+        let unfused = unfused.get_or_insert_with(|| nest.clone());
+        // What the unfused loop nests say decides whether fused ones may meet a fault; and what those say, whether compiled code does.
+        let holds = |engine, witness: &Outcome, found: &Outcome| {
+            if agree(checked, inputs, &meant, found) && allows(witness, found, engine) {
+                return Ok(());
+            }
+            let place = meant.first_difference(found).unwrap_or_default();
+            let way = Shown(&form.options);
+            let message = format!("{way} on {engine:?} differs: {place}\nexpected {meant:?}\nfound    {found:?}");
+            Err(message)
+        };
+        holds(Engine::Nest, unfused, &nest)?;
+        for engine in [Engine::Cpu(1), Engine::Cpu(2)] {
+            holds(engine, &nest, &form.run(checked, engine, inputs))?;
+        }
+    }
+    Ok(meant)
+}
+
+/// Whether what an engine found is what the source means, or a fault that no result needs.
+fn agree(checked: &Checked, inputs: &[ArrayRef<'_>], meant: &Outcome, found: &Outcome) -> bool {
+    match (meant, found) {
+        (Outcome::Results(_) | Outcome::Fault(_), Outcome::Fault(fault)) => {
+            meant == found || source::may_fault(checked, inputs, &compiler::math::define, *fault) == Ok(true)
+        }
+        (Outcome::Refused(meant), Outcome::Refused(found)) => {
+            let late = |e: &BindError| matches!(e, BindError::Length { .. } | BindError::KernelSize { .. });
+            meant == found || late(meant) && late(found)
+        }
+        (Outcome::Results(_), Outcome::Results(_)) => meant == found,
+        _ => false,
+    }
+}
+
+/// Whether an engine may meet a fault, or none, beside the witness: fused loop nests need not meet it, compiled code meets it
+/// as the loop nests do.
+fn allows(witness: &Outcome, found: &Outcome, engine: Engine) -> bool {
+    match (witness, found) {
+        (Outcome::Fault(_), Outcome::Results(_)) => engine == Engine::Nest,
+        (Outcome::Results(_), Outcome::Fault(_)) => false,
+        _ => true,
     }
 }

@@ -9,3 +9,4 @@ pub mod format;
 pub mod generate;
 pub mod page;
 pub mod sweep;
+pub mod ways;

@@ -1,15 +1,20 @@
-//! Random programs give the same bits, or end in an error, on every engine: as the source reads, as loop nests, and compiled
-//! at 1 and 2 threads.
+//! Random programs give the same bits, or end in an error, on every engine and however they are fused: as the source reads, as
+//! loop nests, and compiled at 1 and 2 threads; unfused, fused as the model judges, and by legal merges at random.
 //!
-//! 500 programs, or as many as `PROPTEST_CASES` says; the same ones each time unless `PROPTEST_RNG_SEED` is set.
+//! 500 programs, or as many as `PROPTEST_CASES` says; the same ones each time unless `PROPTEST_RNG_SEED` is set. A failure shows the
+//! program, the call, the way to fuse, and the first merge after which the results are wrong.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use compiler::pipeline::Options;
 use ir::array::Array;
-use proptest::test_runner::{Config, RngSeed, TestCaseError, TestRunner};
-use tests::engines::{Outcome, Rejected, compile};
-use tests::generate::{Program, recipes};
+use ir::decision::{FusionPass, Outcome as Decided, Reason};
+use ir::{Dtype, Passes};
+use proptest::test_runner::{Config, RngSeed, TestCaseError, TestError, TestRunner};
+use tests::engines::{Compiled, Form, Outcome, Rejected, compile_in, hold as hold_forms};
+use tests::generate::{Dim, Param, ParamRole, Program, recipes};
+use tests::ways;
 
 /// How often each program is called, with sizes and elements of its own.
 const CALLS: u64 = 4;
@@ -26,6 +31,26 @@ struct Tally {
     long: usize,
     /// Calls whose results hold more than one value.
     telling: usize,
+    /// Pairs of operations that each pass fused.
+    fused: BTreeMap<&'static str, usize>,
+    /// Pairs of operations that were refused for each reason.
+    refused: BTreeMap<&'static str, usize>,
+    /// Kernels before and after fusion as the model judges.
+    kernels: (usize, usize),
+}
+
+impl Tally {
+    fn decided(&mut self, compiled: &Compiled) {
+        for decision in compiled.forms[1..].iter().flat_map(|form| &form.decisions) {
+            let (count, name) = match &decision.outcome {
+                Decided::Fused(pass) => (&mut self.fused, pass.name()),
+                Decided::Refused(reason) => (&mut self.refused, reason.name()),
+            };
+            *count.entry(name).or_default() += 1;
+        }
+        self.kernels.0 += compiled.forms[0].program.kernels.len();
+        self.kernels.1 += compiled.forms[1].program.kernels.len();
+    }
 }
 
 #[test]
@@ -43,7 +68,11 @@ fn engines_agree() {
         let calls = hold(&program, &mut tally.borrow_mut());
         calls.map_err(TestCaseError::fail)
     });
-    let tally = tally.into_inner();
+    let mut tally = tally.into_inner();
+    for (name, source) in DIRECTED {
+        let program = directed(source());
+        hold(&program, &mut tally).unwrap_or_else(|why| panic!("{name}: {why}\n{}", program.source));
+    }
     let rejected = tally.programs - tally.accepted;
     println!(
         "{} programs, {rejected} of them rejected ({} in a thousand)",
@@ -56,16 +85,27 @@ fn engines_agree() {
     for (message, (count, source)) in &tally.rejections {
         println!("rejected {count} times: {message}\n{source}");
     }
+    println!("fused: {:?}", tally.fused);
+    println!("refused: {:?}", tally.refused);
+    println!("{} kernels, {} after fusion", tally.kernels.0, tally.kernels.1);
+    if let Err(TestError::Fail(_, recipe)) = &result {
+        println!("{}", blame(&recipe.program()).unwrap_or_default());
+    }
     if let Err(error) = result {
         panic!("{error}");
     }
+    let never: Vec<&str> =
+        (FusionPass::ALL.iter().map(|pass| pass.name()).filter(|name| !tally.fused.contains_key(name)))
+            .chain(Reason::NAMES.iter().copied().filter(|name| !tally.refused.contains_key(name)))
+            .collect();
+    println!("never: {never:?}");
     assert!(rejected * 50 <= tally.programs, "more than one program in fifty was rejected");
 }
 
 /// Holds the engines to the first on some calls of a program.
 fn hold(program: &Program, tally: &mut Tally) -> Result<(), String> {
     tally.programs += 1;
-    let compiled = match compile(&program.source, program.entry) {
+    let compiled = match compile_in(&program.source, program.entry, &ways::drawn(program.data)) {
         Ok(compiled) => compiled,
         Err(Rejected::Source(diagnostics)) => {
             let message = diagnostics.first().map(|d| format!("{} {}", d.code, d.message)).unwrap_or_default();
@@ -75,6 +115,7 @@ fn hold(program: &Program, tally: &mut Tally) -> Result<(), String> {
         Err(Rejected::Compiler(message)) => return Err(message),
     };
     tally.accepted += 1;
+    tally.decided(&compiled);
     for construct in &program.constructs {
         *tally.constructs.entry(construct).or_default() += 1;
     }
@@ -96,4 +137,55 @@ fn hold(program: &Program, tally: &mut Tally) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// The first merge that makes a failing program wrong.
+fn blame(program: &Program) -> Option<String> {
+    let file = grammar::parse(&program.source).ok()?;
+    let checked = compiler::check::check(&file, program.entry).ok()?;
+    let unfused = Form::new(&checked, &Options { fuse: Passes::NONE, ..Options::default() }).ok()?;
+    let calls: Vec<_> = (0..CALLS).map(|n| program.call(n)).collect();
+    let is_wrong = |form: &Form| {
+        calls.iter().any(|call| {
+            let inputs: Vec<_> = call.inputs.iter().map(|(_, array)| array.as_ref()).collect();
+            hold_forms(&checked, &[&unfused, form], &inputs).is_err()
+        })
+    };
+    let mut ways = [Options::default()].into_iter().chain(ways::drawn(program.data));
+    ways.find_map(|way| ways::blame(&checked, &way, is_wrong))
+}
+
+/// Programs for what random ones hardly reach: kernels at their limits.
+const DIRECTED: &[(&str, fn() -> String)] = &[
+    ("more operations than a kernel may have", || {
+        let lets: String = (0..400).map(|k| format!("    let y{} = sin(y{k} * 0.5) + x\n", k + 1)).collect();
+        format!("fn main(x: f32[n]) {{\n    let y0 = x\n{lets}    y400\n}}\n")
+    }),
+    ("a value used in many places", || {
+        let terms: Vec<String> = (0..40).map(|k| format!("y[i + {k}]")).collect();
+        format!("fn main(x: f32[n]) {{\n    let y = x * 2\n    let z[i] = {}\n    z\n}}\n", terms.join(" + "))
+    }),
+    ("more sums at once than there are registers", || {
+        let sums: Vec<String> = (1..60).map(|k| format!("sum(x * {k})")).collect();
+        format!("fn main(x: f32[n]) = ({})\n", sums.join(", "))
+    }),
+    ("a global reduction between two that share an input", || {
+        "fn main(x: f32[n]) {\n    let e = exp(x)\n    let s = sum(x)\n    (e, e / s)\n}\n".into()
+    }),
+];
+
+/// A program of one parameter `x: f32[n]`.
+fn directed(source: String) -> Program {
+    let n = Dim::name("n");
+    let x = Param { name: "x".into(), ty: Dtype::F32, shape: vec![n.clone()], role: ParamRole::Ordinary };
+    Program {
+        source,
+        entry: "main",
+        params: vec![x],
+        sizes: vec!["n".into()],
+        lengths: vec![n.offset(-40)],
+        work: vec![n.times(&Dim::constant(500))],
+        constructs: BTreeSet::new(),
+        data: 5,
+    }
 }
