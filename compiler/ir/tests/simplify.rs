@@ -302,6 +302,35 @@ fn names_inside_and_outside_are_told_apart() {
     ");
 }
 
+/// An equal body is not enough where what is reduced comes of the first loop.
+#[test]
+fn results_of_what_follows_need_a_loop_of_their_own() {
+    insta::assert_snapshot!(shared(
+        "parallel i < n {
+           v0 = load %c[]
+           v1 = reduce j < m { } with sum lanes v0
+           v2 = reduce l < m { } with sum lanes v1
+           v3 = reduce p < m { } with max free v0
+           v4 = add v1, v2
+           v5 = add v3, v4
+           store %z[i], v5
+         }"
+    ), @r"
+    kernel @k {
+      parallel i < n {
+        v0 = load %c[]
+        v1, v2 = reduce j < m {
+        } with sum lanes v0, max free v0
+        v3 = reduce l < m {
+        } with sum lanes v1
+        v4 = add v1, v3
+        v5 = add v2, v4
+        store %z[i], v5
+      }
+    }
+    ");
+}
+
 #[test]
 fn what_does_not_change_leaves_its_loops() {
     insta::assert_snapshot!(hoisted(

@@ -1,6 +1,8 @@
 //! Copying a block into another kernel, with other indices and values.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+
+use rustc_hash::FxHashMap;
 
 use crate::nest::{
     Block, Contraction, Extent, Index, IndexId, Kernel, Loop, LoopKind, Op, Program, Prologue, Reduction, Statement,
@@ -16,14 +18,14 @@ pub struct Copier<'a> {
     to: &'a mut Kernel,
     /// Index and size names that fresh indices must not take, once an index has been copied.
     names: Option<BTreeSet<String>>,
-    indices: BTreeMap<IndexId, Subscript>,
-    values: BTreeMap<ValueId, ValueId>,
+    indices: FxHashMap<IndexId, Subscript>,
+    values: FxHashMap<ValueId, ValueId>,
 }
 
 impl<'a> Copier<'a> {
     /// A copier between kernels of a program (of which either may be set aside at the moment).
     pub fn new(program: &'a Program, from: &'a Kernel, to: &'a mut Kernel) -> Copier<'a> {
-        Copier { program, from, to, names: None, indices: BTreeMap::new(), values: BTreeMap::new() }
+        Copier { program, from, to, names: None, indices: FxHashMap::default(), values: FxHashMap::default() }
     }
 
     /// Says what an index becomes: an affine expression of the other kernel's indices, or a value there.
@@ -65,14 +67,13 @@ impl<'a> Copier<'a> {
                 Subscript::Affine(a) => Statement::Let { value: self.define(*value), op: Op::Affine(a) },
                 Subscript::Value(v) => return self.map_value(*value, v),
             },
+            Statement::Let { value, op: Op::Load { buffer, view, at } } => {
+                let op = Op::Load { buffer: *buffer, view: view.clone(), at: self.subscripts(at, out) };
+                Statement::Let { value: self.define(*value), op }
+            }
             Statement::Let { value, op } => {
                 let mut op = op.clone();
-                // Values of subscripts are mapped with the subscripts.
-                if let Op::Load { at, .. } = &mut op {
-                    *at = self.subscripts(at, out);
-                } else {
-                    op.for_each_operand_mut(|v| *v = self.value(*v));
-                }
+                op.for_each_operand_mut(|v| *v = self.value(*v));
                 Statement::Let { value: self.define(*value), op }
             }
             Statement::Store { buffer, at, value } => {

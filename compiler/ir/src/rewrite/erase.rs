@@ -25,53 +25,54 @@ pub fn erase_unused(body: &mut Block) {
 
 /// `used` holds the values that are used after the block, and at the end those used in it too.
 fn erase_unused_but(block: &mut Block, used: &mut EntitySet<ValueId>) {
-    let mut kept = vec![];
-    while let Some(mut statement) = block.pop() {
-        match &mut statement {
-            Statement::Let { op: Op::Check { .. }, .. } | Statement::Store { .. } => {}
-            Statement::Let { value, .. } => {
-                if !used.contains(*value) {
-                    continue;
-                }
-            }
-            Statement::If { results, .. } => results.retain(|(value, _, _)| used.contains(*value)),
-            Statement::Loop(Loop { kind: LoopKind::Reduce(reductions), .. }) => {
-                reductions.retain(|r| used.contains(r.result));
-            }
-            Statement::Contract(c) => {
-                // The epilogue comes last, and without it nobody asks for the sum.
-                erase_unused_but(&mut c.epilogue, used);
-                if c.epilogue.is_empty() {
-                    statement = factors(c);
-                }
-            }
-            Statement::Loop(_) => {}
-        }
-        for_each_use(&statement, &mut |v| _ = used.insert(v));
-        // A block that runs once more after itself uses nothing of its last time: one walk is enough.
-        match &mut statement {
-            Statement::Contract(c) => {
-                erase_unused_but(&mut c.left.body, used);
-                erase_unused_but(&mut c.right.body, used);
-            }
-            other => other.blocks_mut().for_each(|inner| erase_unused_but(inner, used)),
-        }
-        if let Statement::Loop(Loop { kind, .. }) = &mut statement
-            && matches!(kind, LoopKind::Reduce(reductions) if reductions.is_empty())
-        {
-            *kind = LoopKind::Parallel;
-        }
-        let idle = match &statement {
-            Statement::If { results, .. } => results.is_empty(),
-            Statement::Loop(l) => !matches!(l.kind, LoopKind::Reduce(_)),
-            Statement::Let { .. } | Statement::Store { .. } | Statement::Contract(_) => false,
-        };
-        if !(idle && statement.blocks().all(Vec::is_empty)) {
-            kept.push(statement);
-        }
+    // From the end, so that uses come before definitions.
+    let mut kept: Vec<bool> = block.iter_mut().rev().map(|statement| is_used(statement, used)).collect();
+    if kept.contains(&false) {
+        block.retain(|_| kept.pop().unwrap_or(true));
     }
-    kept.reverse();
-    *block = kept;
+}
+
+/// Whether a statement, without what is unused inside, still does something.
+fn is_used(statement: &mut Statement, used: &mut EntitySet<ValueId>) -> bool {
+    match statement {
+        Statement::Let { op: Op::Check { .. }, .. } | Statement::Store { .. } => {}
+        Statement::Let { value, .. } => {
+            if !used.contains(*value) {
+                return false;
+            }
+        }
+        Statement::If { results, .. } => results.retain(|(value, _, _)| used.contains(*value)),
+        Statement::Loop(Loop { kind: LoopKind::Reduce(reductions), .. }) => {
+            reductions.retain(|r| used.contains(r.result));
+        }
+        Statement::Contract(c) => {
+            // The epilogue comes last, and without it nobody asks for the sum.
+            erase_unused_but(&mut c.epilogue, used);
+            if c.epilogue.is_empty() {
+                *statement = factors(c);
+            }
+        }
+        Statement::Loop(_) => {}
+    }
+    for_each_use(statement, &mut |v| _ = used.insert(v));
+    // A block that runs once more after itself uses nothing of its last time: one walk is enough.
+    if let Statement::Contract(c) = statement {
+        erase_unused_but(&mut c.left.body, used);
+        erase_unused_but(&mut c.right.body, used);
+    } else {
+        statement.blocks_mut().for_each(|inner| erase_unused_but(inner, used));
+    }
+    match statement {
+        Statement::Let { .. } | Statement::Store { .. } | Statement::Contract(_) => return true,
+        Statement::If { results, .. } if !results.is_empty() => return true,
+        Statement::If { .. } => {}
+        Statement::Loop(l) => match &l.kind {
+            LoopKind::Reduce(reductions) if !reductions.is_empty() => return true,
+            LoopKind::Reduce(_) => l.kind = LoopKind::Parallel,
+            _ => {}
+        },
+    }
+    !statement.blocks().all(Vec::is_empty)
 }
 
 /// What a contraction without an epilogue still does: compute its factors, which may hold checks.

@@ -1,11 +1,13 @@
 //! Computing what is equal once: value numbering over a kernel, in which a definition stands for the equal ones
 //! after it in its block and in the blocks inside.
 
+use cranelift_entity::SecondaryMap;
 use rustc_hash::FxHashMap;
 
 use super::equal::Equality;
 use super::replace::for_each_use_mut;
 use crate::nest::{Block, Kernel, Loop, LoopKind, Op, Reduction, Statement, ValueId};
+use crate::visit::for_each_definition;
 use crate::{Order, ReduceOp};
 
 /// Replaces each definition by an equal one that is in reach: operations, loads, checks, and branches and reductions
@@ -25,8 +27,16 @@ pub fn share(kernel: &mut Kernel) -> usize {
 #[derive(Clone, Copy)]
 enum First<'k> {
     Op(ValueId, &'k Op),
-    /// A branch or reduction and its number.
-    Inner(usize, &'k Statement),
+    Inner(Kept<'k>),
+}
+
+/// A branch or reduction that stays.
+#[derive(Clone, Copy)]
+struct Kept<'k> {
+    number: usize,
+    statement: &'k Statement,
+    /// How many values were defined up to its end.
+    end: u32,
 }
 
 /// How a result of a branch or reduction comes to be.
@@ -34,6 +44,15 @@ enum First<'k> {
 enum Gives {
     Joined(ValueId, ValueId),
     Reduced(ReduceOp, Order, ValueId),
+}
+
+impl Gives {
+    fn from(self) -> [ValueId; 2] {
+        match self {
+            Gives::Joined(yes, no) => [yes, no],
+            Gives::Reduced(_, _, input) => [input; 2],
+        }
+    }
 }
 
 /// A branch or reduction that stays, with its results, or one that goes.
@@ -46,6 +65,9 @@ struct Finder<'k> {
     table: FxHashMap<u64, First<'k>>,
     /// The hashes in the table, in the order they came.
     reach: Vec<u64>,
+    /// How many values have been defined so far, and of each how many had been before it.
+    defined: u32,
+    before: SecondaryMap<ValueId, u32>,
     /// The branches and reductions in the order of the text, but for those inside of what goes.
     inner: Vec<Inner>,
     count: usize,
@@ -56,15 +78,31 @@ impl<'k> Finder<'k> {
         let outside = self.reach.len();
         for statement in block {
             match statement {
-                Statement::Let { op: Op::Prefix(..), .. } => {}
-                Statement::Let { value, op } => self.op(*value, op),
-                Statement::If { .. } | Statement::Loop(Loop { kind: LoopKind::Reduce(_), .. }) => self.inner(statement),
-                _ => statement.blocks().for_each(|inner| self.block(inner)),
+                Statement::Let { op: Op::Prefix(..), .. } => self.defines(statement),
+                Statement::Let { value, op } => {
+                    self.op(*value, op);
+                    self.defines(statement);
+                }
+                Statement::If { .. } | Statement::Loop(Loop { kind: LoopKind::Reduce(_), .. }) => {
+                    self.inner(statement);
+                    self.defines(statement);
+                }
+                _ => {
+                    self.defines(statement);
+                    statement.blocks().for_each(|inner| self.block(inner));
+                }
             }
         }
         for hash in self.reach.drain(outside..) {
             self.table.remove(&hash);
         }
+    }
+
+    fn defines(&mut self, statement: &Statement) {
+        for_each_definition(statement, &mut |value| {
+            self.before[value] = self.defined;
+            self.defined += 1;
+        });
     }
 
     fn op(&mut self, value: ValueId, op: &'k Op) {
@@ -83,11 +121,13 @@ impl<'k> Finder<'k> {
         let number = self.inner.len();
         self.inner.push(None);
         let hash = self.equality.hash_of(statement);
-        if let Some(First::Inner(first, other)) = hash.and_then(|hash| self.table.get(&hash)).copied() {
-            let mut same = vec![];
-            if self.equality.compare(other, statement, |name| same = results(statement, name)) {
+        if let Some(First::Inner(first)) = hash.and_then(|hash| self.table.get(&hash)).copied() {
+            let mut more = vec![];
+            let same = self.equality.compare(first.statement, statement, |name| more = results(statement, name));
+            // What it gives must not come of what follows the first.
+            if same && more.iter().flat_map(|(_, gives)| gives.from()).all(|value| self.before[value] < first.end) {
                 self.count += 1;
-                return self.give(first, same);
+                return self.give(first.number, more);
             }
         }
         statement.blocks().for_each(|inner| self.block(inner));
@@ -95,7 +135,7 @@ impl<'k> Finder<'k> {
         self.inner[number] = Some(vec![]);
         self.give(number, own);
         if let Some(hash) = hash.filter(|hash| !self.table.contains_key(hash)) {
-            self.reaches(hash, First::Inner(number, statement));
+            self.reaches(hash, First::Inner(Kept { number, statement, end: self.defined }));
         }
     }
 
