@@ -31,6 +31,11 @@ entity_impl!(FunctionId, "f");
 pub struct SiteId(u32);
 entity_impl!(SiteId, "site");
 
+/// A piece of memory that buffers share.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SlotId(u32);
+entity_impl!(SlotId, "slot");
+
 /// A loop index of a kernel.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IndexId(u32);
@@ -54,6 +59,10 @@ pub struct Program {
     pub functions: PrimaryMap<FunctionId, Function>,
     /// Places of run-time checks.
     pub sites: PrimaryMap<SiteId, Site>,
+    /// Memory for temporaries: the buffers that have it one after another, in the order of their lives (see
+    /// [`crate::live`]). At a call it has as many bytes as the largest of them. One of them may be an output, as large as each
+    /// of the others: then it is the caller's memory. A temporary that is in no slot has memory of its own.
+    pub slots: PrimaryMap<SlotId, Vec<BufferId>>,
     /// What the sizes of a call must meet, checked in this order before anything runs.
     pub requires: Vec<Requirement>,
     /// The kernels, in the order they run.

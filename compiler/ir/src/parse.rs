@@ -257,6 +257,7 @@ impl<'s> Parser<'s> {
                     self.next += 1;
                     self.buffer(Role::Constant(vec![]))?;
                 }
+                Some(Token::Word(word)) if word.starts_with("slot") => self.slot()?,
                 Some(Token::Word(word)) if word.starts_with("site") => self.site()?,
                 Some(Token::Word("require")) => self.requirement()?,
                 Some(Token::Word("function")) => self.function()?,
@@ -327,6 +328,17 @@ impl<'s> Parser<'s> {
         self.mark("%")?;
         let name = self.name()?;
         self.buffers.get(&name).copied().ok_or_else(|| self.error_before(format!("there is no buffer %{name}")))
+    }
+
+    fn slot(&mut self) -> Result<()> {
+        let number = |word: &str| word.strip_prefix("slot")?.parse::<usize>().ok();
+        if self.named("a slot such as `slot0`", number)? != self.program.slots.len() {
+            return Err(self.error_before("slots are numbered in order"));
+        }
+        self.mark("=")?;
+        let members = self.list(Self::buffer_use)?;
+        self.program.slots.push(members);
+        Ok(())
     }
 
     fn site_id(&mut self) -> Result<SiteId> {

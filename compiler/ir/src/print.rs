@@ -145,6 +145,10 @@ impl<'a> Printer<'a> {
             let text = self.buffer(buffer, &mut inputs, &mut outputs);
             self.line(&text);
         }
+        for (id, members) in &program.slots {
+            let text = format!("{id} = {}", list(members, |member| self.buffer_name(*member)));
+            self.line(&text);
+        }
         for (id, site) in &program.sites {
             let at = origins(&[site.origin]);
             let what = match &site.what {

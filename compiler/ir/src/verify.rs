@@ -6,6 +6,7 @@
 //! same number of elements) the interpreter checks.
 
 mod ops;
+mod slots;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -51,7 +52,8 @@ pub fn verify(program: &Program) -> Result {
     for kernel in program.kernels.values() {
         self::kernel(program, kernel)?;
     }
-    scratch(program)
+    scratch(program)?;
+    slots::slots(program)
 }
 
 fn fail<T>(place: impl Into<String>, message: impl Into<String>) -> Result<T> {

@@ -16,6 +16,8 @@ const PROGRAM: &str = r#"program @"all of it" {
   constant %c: f32[6] = [1.5, -0.0, nan, -inf, 1e-45, 0x7f800001]
   constant %h: bf16[2] = [1.0, 0.100097656]
   constant %b: bool[2] = [true, false]
+  slot0 = %"odd name", %y
+  slot1 = %y
   site0 = axis 0 of "x \"quoted\"" at 12..20
   site1 = axis 1 of "y" at 0..0
   require n == "v1" as "axis 0 of x", "k" at 3..9

@@ -362,6 +362,56 @@ fn scratch() {
 }
 
 #[test]
+fn slots() {
+    let of = |slots: &str, first: &str, second: &str| {
+        let more = "temp %u: f32[n] temp %w: f32[n] temp %unused: f32[n] temp %small: f32[n - 1] output %z: f32[n]";
+        let kernels = format!(
+            "kernel @a {{ parallel i < n {{ v0 = load %x[i] store %t[i], v0 }} }}
+             kernel @b {{ {first} }}
+             kernel @c {{ {second} }}"
+        );
+        parse(&format!("{HEADER} {more} {slots} {kernels}"))
+    };
+    let next = |from: &str, to: &str| format!("parallel i < n {{ v0 = load %{from}[i] store %{to}[i], v0 }}");
+    let (b, c) = (next("t", "u"), next("u", "y"));
+    for right in ["slot0 = %t", "slot0 = %t, %y slot1 = %u", "slot0 = %t, %u", "slot0 = %t, %u, %y"] {
+        verify(&of(right, &b, &c)).unwrap();
+    }
+    let cases = [
+        ("slot0 = %x", "slot0: %x is no temporary or output"),
+        ("slot0 = %unused", "slot0: %unused is mentioned by no kernel"),
+        ("slot0 = %t slot1 = %t", "slot1: %t has memory already"),
+        ("slot0 = %y, %z", "slot0: %z is a second output"),
+        ("slot0 = %u, %t", "slot0: %t is there before the one ahead of it is done with"),
+        ("slot0 = %t, %y, %u", "slot0: %u is there before the one ahead of it is done with"),
+    ];
+    for (slots, expected) in cases {
+        assert_eq!(message(&of(slots, &b, &c)), expected, "{slots}");
+    }
+    let small = next("t", "small");
+    assert_eq!(
+        message(&of("slot0 = %small, %y", &small, &next("x", "y"))),
+        "slot0: %small has another size than the output there"
+    );
+    verify(&of("slot0 = %small, %u", &small, &next("x", "u"))).unwrap();
+    let not_in_place = [
+        "parallel i < n { v0 = load %t[n - i - 1] store %u[i], v0 }",
+        "parallel i < n { v0 = load %t[i] v1 = load %t[0] store %u[i], v0 }",
+        "parallel i < n { v0 = load %t[i] store %u[i], v0 v1 = load %t[i] }",
+        "parallel i < n { v0 = load %t as [n, 1][i, 0] store %u[i], v0 }",
+        "serial i < n { v0 = load %t[i] store %u[i], v0 }",
+        "parallel i < n { serial j < 1 { v0 = load %t[i] store %u[i], v0 } }",
+        "v0 = load %t[0] store %u[0], v0",
+        "parallel i < n { v0 = load %t[i] store %u[i], v0 } parallel j < n { v1 = load %t[j] }",
+    ];
+    for first in not_in_place {
+        let found = message(&of("slot0 = %t, %u", first, &c));
+        assert_eq!(found, "slot0: %u is there before the one ahead of it is done with", "{first}");
+    }
+    assert!(verify(&of("slot0 = %t, %u", &b, &next("t", "y"))).is_err());
+}
+
+#[test]
 fn depth() {
     let mut program = with_kernel("parallel i < n { }");
     for kernel in program.kernels.values_mut() {

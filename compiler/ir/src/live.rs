@@ -1,0 +1,136 @@
+//! How long the contents of buffers matter, in kernels: which of them may have the same memory one after another.
+//!
+//! A temporary lives from the first kernel that mentions it to the last; an output, from the first to the end of the
+//! call. Where one ends in the kernel in which another begins, the second may still take over the first's memory *in
+//! place*: if iterations of parallel loops store it just where, in the same block, they have loaded the first, and nothing
+//! else there loads it. So no element is written before it was last read, however iterations are spread over vectors and
+//! threads: it is this iteration's alone.
+
+use std::collections::BTreeMap;
+
+use cranelift_entity::{EntityRef, SecondaryMap};
+
+use crate::Size;
+use crate::nest::{Block, Buffer, BufferId, KernelId, LoopKind, Op, Program, Role, Statement, Subscript};
+
+/// The life of a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// The first kernel that mentions it.
+    pub first: KernelId,
+    /// The last one; for outputs, one beyond the program's last kernel.
+    pub last: KernelId,
+}
+
+/// The lives of a program's temporaries and outputs.
+pub struct Lives<'p> {
+    program: &'p Program,
+    spans: SecondaryMap<BufferId, Option<Span>>,
+    places: SecondaryMap<KernelId, Places<'p>>,
+}
+
+/// Where a kernel accesses buffers, if it does so at one place only.
+#[derive(Clone, Default)]
+struct Places<'p> {
+    loads: BTreeMap<BufferId, Option<Place<'p>>>,
+    stores: BTreeMap<BufferId, Option<Place<'p>>>,
+}
+
+/// A place in a block of a kernel around which all loops are parallel, of which there is at least one.
+#[derive(Clone, Copy)]
+struct Place<'p> {
+    /// The block, in text order.
+    block: usize,
+    at: &'p [Subscript],
+    /// The statement, in its block.
+    statement: usize,
+}
+
+impl<'p> Lives<'p> {
+    /// Looks at a program.
+    pub fn of(program: &'p Program) -> Lives<'p> {
+        let mut lives = Lives { program, spans: SecondaryMap::new(), places: SecondaryMap::new() };
+        for (id, kernel) in &program.kernels {
+            let mut walk = Walk { places: Places::default(), blocks: 0 };
+            walk.block(&kernel.body, false, true);
+            for buffer in walk.places.loads.keys().chain(walk.places.stores.keys()) {
+                let last = match program.buffers[*buffer].role {
+                    Role::Output(_) => KernelId::new(program.kernels.len()),
+                    _ => id,
+                };
+                lives.spans[*buffer].get_or_insert(Span { first: id, last }).last = last;
+            }
+            lives.places[id] = walk.places;
+        }
+        lives
+    }
+
+    /// The life of a buffer, unless no kernel mentions it.
+    pub fn span(&self, buffer: BufferId) -> Option<Span> {
+        self.spans[buffer]
+    }
+
+    /// Whether a buffer may have memory that another had until then.
+    pub fn follows(&self, earlier: BufferId, later: BufferId) -> bool {
+        let (Some(before), Some(after)) = (self.spans[earlier], self.spans[later]) else { return false };
+        before.last < after.first || self.in_place(earlier, later)
+    }
+
+    /// Whether a buffer begins in the kernel in which another ends and can take over its memory element by element.
+    pub fn in_place(&self, earlier: BufferId, later: BufferId) -> bool {
+        let (Some(before), Some(after)) = (self.spans[earlier], self.spans[later]) else { return false };
+        let [from, to] = [earlier, later].map(|id| &self.program.buffers[id]);
+        if !(before.first < before.last && before.last == after.first && same_elements(from, to)) {
+            return false;
+        }
+        let places = &self.places[after.first];
+        let (Some(Some(load)), Some(Some(store))) = (places.loads.get(&earlier), places.stores.get(&later)) else {
+            return false;
+        };
+        load.block == store.block && load.statement < store.statement && load.at == store.at
+    }
+}
+
+/// Whether elements with the same subscripts have the same bytes of their buffers.
+fn same_elements(a: &Buffer, b: &Buffer) -> bool {
+    a.dtype.bytes() == b.dtype.bytes() && a.shape == b.shape
+}
+
+/// The bytes of a buffer. (Of a temporary whose length can be negative, at a call where it is not.)
+pub fn bytes(buffer: &Buffer) -> Size {
+    let width = Size::constant(i64::try_from(buffer.dtype.bytes()).unwrap_or(i64::MAX));
+    buffer.shape.iter().fold(width, |product, length| &product * length)
+}
+
+/// The search for the places of one kernel.
+struct Walk<'p> {
+    places: Places<'p>,
+    blocks: usize,
+}
+
+impl<'p> Walk<'p> {
+    /// Looks at a block; `apart` says whether it is only inside parallel loops, `top` whether it is the kernel's.
+    fn block(&mut self, block: &'p Block, apart: bool, top: bool) {
+        let number = self.blocks;
+        self.blocks += 1;
+        for (at_statement, statement) in block.iter().enumerate() {
+            let place = |at| apart.then_some(Place { block: number, at, statement: at_statement });
+            match statement {
+                Statement::Let { op: Op::Load { buffer, view, at }, .. } => {
+                    let place = if view.is_none() { place(at) } else { None };
+                    let known = self.places.loads.entry(*buffer).or_insert(place);
+                    *known = known.zip(place).filter(|(a, b)| a.block == b.block && a.at == b.at).map(|(_, later)| later);
+                }
+                Statement::Store { buffer, at, .. } => {
+                    let known = self.places.stores.contains_key(buffer);
+                    self.places.stores.insert(*buffer, if known { None } else { place(at) });
+                }
+                _ => {}
+            }
+            let parallel = matches!(statement, Statement::Loop(l) if matches!(l.kind, LoopKind::Parallel));
+            for inner in statement.blocks() {
+                self.block(inner, parallel && (apart || top), false);
+            }
+        }
+    }
+}
