@@ -5,6 +5,8 @@
 //! is stored at most once a kernel, and what is loaded was stored before, by the same iteration of every
 //! parallel or reducing loop around; scratch, by the same iteration of the outermost loop. For that each element has a time of storing, and each iteration a time of beginning.
 
+mod sharing;
+
 use std::collections::BTreeMap;
 
 use ir::array::{Array, ArrayError, ArrayRef};
@@ -17,6 +19,7 @@ use ir::{Affine, BinaryOp, Order, Scalar, Size, print, visit};
 
 use crate::reduce::{Reduction, Running};
 use crate::scalar::{self, Evaluator};
+use sharing::Sharing;
 
 /// What a run gives.
 #[derive(Clone, Debug)]
@@ -91,6 +94,8 @@ pub enum Problem {
     StoredTwice,
     /// The buffer may not be stored to.
     NotWritable,
+    /// The element shares its memory with another's that is needed, here or by another iteration.
+    Overwritten,
     /// The element of a result was never stored.
     Missing,
 }
@@ -111,15 +116,17 @@ pub fn run(program: &Program, inputs: &[ArrayRef<'_>]) -> Result<Outcome, RunErr
     for id in program.buffers.keys() {
         memory.push(Memory::new(program, &binding, id, inputs)?);
     }
+    let sharing = Sharing::new(program, |id| memory[slot(id)].stored.len());
+    let mut sharing = sharing.map_err(|_| RunError::OutOfMemory { bytes: usize::MAX })?;
     let mut traffic = vec![];
     let mut clock = 1;
     for id in program.kernels.keys() {
-        let mut machine = Machine::new(program, &binding, id, memory, clock);
+        let mut machine = Machine::new(program, &binding, id, (memory, sharing), clock);
         let result = machine.block(&program.kernels[id].body);
         result.map_err(|stop| machine.explain(stop))?;
         clock = machine.clock + 1;
         traffic.push(machine.traffic);
-        memory = machine.memory;
+        (memory, sharing) = (machine.memory, machine.sharing);
     }
     let mut outputs = vec![];
     for id in program.outputs() {
@@ -206,6 +213,7 @@ struct Machine<'p, 'a> {
     binding: &'p Binding,
     kernel: KernelId,
     memory: Vec<Memory<'a>>,
+    sharing: Sharing,
     functions: Vec<Evaluator<'p>>,
     indices: Vec<i64>,
     values: Vec<Scalar>,
@@ -229,7 +237,7 @@ impl<'p, 'a> Machine<'p, 'a> {
         program: &'p Program,
         binding: &'p Binding,
         kernel: KernelId,
-        memory: Vec<Memory<'a>>,
+        (memory, sharing): (Vec<Memory<'a>>, Sharing),
         clock: u64,
     ) -> Machine<'p, 'a> {
         let Kernel { indices, values, .. } = &program.kernels[kernel];
@@ -238,6 +246,7 @@ impl<'p, 'a> Machine<'p, 'a> {
             binding,
             kernel,
             memory,
+            sharing,
             functions: program.functions.values().map(Evaluator::new).collect(),
             indices: vec![0; indices.len()],
             values: values.values().map(|dtype| Scalar::zero(*dtype)).collect(),
@@ -436,6 +445,9 @@ impl<'p, 'a> Machine<'p, 'a> {
                 return Err(Stop::Access(statement, Problem::NotStored));
             }
         }
+        if !self.sharing.load(buffer, element, self.clock, self.began) {
+            return Err(Stop::Access(statement, Problem::Overwritten));
+        }
         memory.get(element).ok_or(Stop::Access(statement, Problem::View))
     }
 
@@ -451,6 +463,10 @@ impl<'p, 'a> Machine<'p, 'a> {
             return Err(Stop::Access(statement, Problem::StoredTwice));
         }
         *time = self.clock;
+        let sees = |read| self.around.iter().all(|(began, iteration)| read < *began || read >= *iteration);
+        if !self.sharing.store(buffer, element, self.began, sees) {
+            return Err(Stop::Access(statement, Problem::Overwritten));
+        }
         if array.set(element, value) { Ok(()) } else { Err(Stop::Access(statement, Problem::NotWritable)) }
     }
 

@@ -332,6 +332,44 @@ fn broken_rules_are_found() {
     assert!(try_run(&vector_program(y, earlier), &[f32s([1.0, 2.0])]).is_ok());
 }
 
+/// Buffers of one slot. The verifier would refuse these; the interpreter finds out by itself.
+#[test]
+fn slots_hold_what_is_needed() {
+    let run_with = |slot: &str, kernels: &str| {
+        let text = format!(
+            "program @p {{ symbol n = dim 0 of input 0 input %x: f32[n] output %y: f32[n] temp %t: f32[n] temp %u: f32[n]
+             temp %b: i8[4 * n] slot0 = {slot} {kernels} }}"
+        );
+        match run(&text.parse().unwrap(), &[f32s([1.0, 2.0, 3.0]).as_ref()]) {
+            Ok(outcome) => Ok(outcome.outputs[0].clone()),
+            Err(RunError::Internal { problem, .. }) => Err(problem),
+            Err(other) => panic!("{other:?}"),
+        }
+    };
+    let map = |name: &str, from: &str, at: &str, to: &str| {
+        format!("kernel @{name} {{ parallel i < n {{ v0 = load %{from}[{at}] v1 = add v0, v0 store %{to}[i], v1 }} }}")
+    };
+    let chain = |at: &str| [map("a", "x", "i", "t"), map("b", "t", at, "u"), map("c", "u", "i", "y")].concat();
+    assert_eq!(run_with("%t, %u, %y", &chain("i")), Ok(f32s([8.0, 16.0, 24.0])));
+    assert_eq!(run_with("%t, %y", &chain("n - i - 1")), Ok(f32s([24.0, 16.0, 8.0])));
+    // Element 2 is overwritten before it is read, or (in another order) read before it is overwritten.
+    for at in ["n - i - 1", "0", "n - 1"] {
+        assert_eq!(run_with("%t, %u", &chain(at)), Err(Problem::Overwritten), "{at}");
+    }
+    let ahead =
+        chain("i").replace("v1 = add v0, v0 store %u[i], v1", "v2 = load %t[n - 1] v1 = add v0, v2 store %u[i], v1");
+    assert_eq!(run_with("%t, %u", &ahead), Err(Problem::Overwritten));
+    let late = [map("a", "x", "i", "t"), map("b", "x", "i", "u"), map("c", "t", "i", "y")].concat();
+    assert_eq!(run_with("%t, %u", &late), Err(Problem::Overwritten));
+    let bytes = |at: &str| {
+        let store = format!("kernel @b {{ v0 = const i8 1 v1 = lt v0, v0 if v1 {{ }} else {{ store %b[{at}], v0 }} }}");
+        [map("a", "x", "i", "t"), store, map("c", "t", "i", "y")].concat()
+    };
+    assert_eq!(run_with("%t", &bytes("5")), Ok(f32s([4.0, 8.0, 12.0])));
+    assert_eq!(run_with("%t, %b", &bytes("5")), Err(Problem::Overwritten));
+    assert_eq!(run_with("%t, %b", &bytes("5").replace("load %t[i]", "load %t[0]")), Ok(f32s([4.0, 4.0, 4.0])));
+}
+
 /// A row of exponentials in scratch, kept while they are summed.
 const SOFTMAX: &str = "program @softmax {
     symbol n = dim 0 of input 0

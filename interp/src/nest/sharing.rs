@@ -1,0 +1,75 @@
+//! Whether buffers of one slot keep out of each other's way. Each has an array of its own here; on the side it is kept
+//! whose bytes the slot would hold, so that a program whose buffers lie in slots means the same as one where they do not.
+
+use std::collections::TryReserveError;
+
+use cranelift_entity::{EntityRef, SecondaryMap};
+use ir::nest::{BufferId, Program};
+
+/// The slots of a run that have more than one buffer.
+pub(super) struct Sharing {
+    /// Of each buffer there, its slot, and how many units an element has.
+    places: SecondaryMap<BufferId, Option<(usize, usize)>>,
+    slots: Vec<Vec<Unit>>,
+}
+
+/// As many bytes of a slot as the smallest element there has.
+#[derive(Clone, Copy)]
+struct Unit {
+    /// The buffer whose element is there.
+    owner: BufferId,
+    /// When it was first read since `since`.
+    read: u64,
+    /// The kernel, by its beginning, that read it last.
+    since: u64,
+}
+
+impl Sharing {
+    /// The slots, for buffers of so many elements.
+    pub(super) fn new(program: &Program, elements: impl Fn(BufferId) -> usize) -> Result<Sharing, TryReserveError> {
+        let mut sharing = Sharing { places: SecondaryMap::new(), slots: vec![] };
+        for members in program.slots.values().filter(|members| members.len() > 1) {
+            let width = |id: BufferId| program.buffers[id].dtype.bytes();
+            let unit = members.iter().map(|id| width(*id)).min().unwrap_or(1);
+            let mut units = 0;
+            for id in members {
+                let each = width(*id) / unit;
+                sharing.places[*id] = Some((sharing.slots.len(), each));
+                units = units.max(elements(*id).saturating_mul(each));
+            }
+            let mut slot = vec![];
+            slot.try_reserve_exact(units)?;
+            slot.resize(units, Unit { owner: BufferId::new(0), read: 0, since: 0 });
+            sharing.slots.push(slot);
+        }
+        Ok(sharing)
+    }
+
+    fn units(&mut self, buffer: BufferId, element: usize) -> &mut [Unit] {
+        let Some((slot, each)) = self.places[buffer] else { return &mut [] };
+        self.slots[slot].get_mut(element * each..(element + 1) * each).unwrap_or_default()
+    }
+
+    /// Whether an element is still there to be loaded, at a time in a kernel that began at `began`.
+    pub(super) fn load(&mut self, buffer: BufferId, element: usize, time: u64, began: u64) -> bool {
+        let mut there = true;
+        for unit in self.units(buffer, element) {
+            there &= unit.owner == buffer;
+            if unit.since != began {
+                (unit.since, unit.read) = (began, time);
+            }
+        }
+        there
+    }
+
+    /// Whether an element may be stored: what another buffer had there may have been loaded in this kernel only by
+    /// whom `sees` says that this iteration can rely on.
+    pub(super) fn store(&mut self, buffer: BufferId, element: usize, began: u64, sees: impl Fn(u64) -> bool) -> bool {
+        let mut may = true;
+        for unit in self.units(buffer, element) {
+            may &= unit.owner == buffer || unit.since != began || sees(unit.read);
+            unit.owner = buffer;
+        }
+        may
+    }
+}
