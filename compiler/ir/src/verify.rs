@@ -49,8 +49,9 @@ pub fn verify(program: &Program) -> Result {
     for function in program.functions.values() {
         self::function(program, function)?;
     }
+    let sizes: BTreeSet<&str> = program.symbols.values().map(|s| s.name.as_str()).collect();
     for kernel in program.kernels.values() {
-        self::kernel(program, kernel)?;
+        self::kernel(program, kernel, &sizes)?;
     }
     scratch(program)?;
     slots::slots(program)
@@ -151,11 +152,13 @@ fn function(program: &Program, f: &Function) -> Result {
     checker.block(None, &f.body, context, &[f.result])
 }
 
-fn kernel(program: &Program, k: &Kernel) -> Result {
+fn kernel(program: &Program, k: &Kernel, sizes: &BTreeSet<&str>) -> Result {
     let mut checker = Checker::new(program, format!("kernel @{}", k.name), &k.values, Some(&k.indices));
-    let sizes = program.symbols.values().map(|s| &s.name);
-    if let Err(error) = unique("index", sizes.chain(k.indices.values().map(|i| &i.name))) {
-        return fail(format!("{}: {}", checker.place, error.place), error.message);
+    let mut names = BTreeSet::new();
+    for index in k.indices.values() {
+        if sizes.contains(index.name.as_str()) || !names.insert(&index.name) {
+            return fail(format!("{}: index {}", checker.place, index.name), "the name is there twice");
+        }
     }
     checker.block(None, &k.body, Context { stores: Ok(()), scan: false }, &[])
 }

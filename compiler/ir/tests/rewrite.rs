@@ -19,7 +19,7 @@ fn fuse(text: &str) -> String {
         for ((index, _), at) in l.dims.iter().zip(at) {
             copier.map_index(*index, at.clone());
         }
-        copier.copy(&computed.to_vec(), out);
+        copier.copy(computed, out);
         copier.value(*value)
     });
     erase_unused(&mut consumer.body);

@@ -75,11 +75,13 @@ impl Checker<'_> {
         {
             return self.fail(s, "a function computes from its parameters alone, without calls");
         }
-        let mut operands = vec![];
-        op.for_each_operand(|v| operands.push(v));
-        for value in operands {
-            self.used(s, value)?;
-        }
+        let mut visible = Ok(());
+        op.for_each_operand(|value| {
+            if visible.is_ok() {
+                visible = self.used(s, value).map(|_| ());
+            }
+        });
+        visible?;
         match op {
             Op::Constant(_) => {}
             Op::Affine(a) => self.affine(statement, a)?,
