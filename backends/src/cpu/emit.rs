@@ -152,6 +152,11 @@ impl<'a> Emitter<'a> {
         self.indices[index].expect("a verified program uses indices inside their loops")
     }
 
+    /// The value of an index in scope.
+    pub(super) fn index_value(&self, index: IndexId) -> Value {
+        self.index(index).0
+    }
+
     pub(super) fn int(&mut self, value: i64) -> Value {
         self.b.ins().iconst(I64, value)
     }

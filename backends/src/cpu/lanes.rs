@@ -14,6 +14,7 @@ use ir::{BinaryOp, Dtype, Order};
 use super::best::Best;
 use super::emit::{Emitter, own_memory};
 use super::fold::{Fold, Levels, ceil_div, offset};
+use super::kept::Kept;
 use super::lanes128::{self, GROUP, Operands};
 use super::leaf::Leaf;
 use super::nest::Axis;
@@ -206,10 +207,18 @@ impl Lane {
     }
 }
 
+/// Where the elements come from that a leaf only loads: they are computed chunk by chunk.
+struct Source<'l> {
+    axes: &'l [Axis],
+    body: &'l Block,
+    kept: &'l Kept,
+}
+
 /// A reducing loop over a leaf.
 struct LeafLoop<'l> {
     axis: &'l Axis,
     body: &'l Block,
+    source: Option<Source<'l>>,
     leaf: &'l Leaf,
     operands: Operands,
     lanes: &'l [Lane],
@@ -220,7 +229,7 @@ struct LeafLoop<'l> {
 }
 
 /// Whether a reduction can go by lanes.
-pub(super) fn in_lanes(fold: Fold, order: Order) -> bool {
+fn in_lanes(fold: Fold, order: Order) -> bool {
     if fold.is_arg() || matches!(fold.dtype, Dtype::I8 | Dtype::U8 | Dtype::F16 | Dtype::Bf16) {
         return false;
     }
@@ -228,8 +237,45 @@ pub(super) fn in_lanes(fold: Fold, order: Order) -> bool {
 }
 
 impl Emitter<'_> {
-    /// A reducing loop over a leaf; the reductions are such as go by lanes.
-    pub(super) fn reduce_leaf(&mut self, axis: &Axis, body: &Block, leaf: &Leaf, reductions: &[Reduction]) {
+    /// A reducing loop, if its body is a leaf and its reductions are such as go by lanes.
+    pub(super) fn reduce_by_lanes(&mut self, axes: &[Axis], body: &Block, reductions: &[Reduction]) -> Option<()> {
+        let inputs: Vec<ValueId> = reductions.iter().map(|r| r.input).collect();
+        let fit = |r: &Reduction| in_lanes(Fold { op: r.op, dtype: self.dtype(r.input) }, r.order);
+        if !reductions.iter().all(fit) {
+            return None;
+        }
+        let (last, outer) = axes.split_last()?;
+        if outer.is_empty() {
+            let leaf = Leaf::build(self, last.index, body, &inputs)?;
+            self.reduce_leaf(last, body, &leaf, None, reductions);
+            return Some(());
+        }
+        // Rows that are not one row: their elements, put side by side.
+        Leaf::build(self, last.index, body, &inputs)?;
+        let kept = Kept::new(self, inputs.clone(), LANES_CHUNK);
+        let mut filling = body.clone();
+        filling.extend(kept.stores(last.index));
+        let mut extent = last.extent;
+        for axis in outer {
+            extent = self.b.ins().imul(extent, axis.extent);
+        }
+        let axis = Axis { index: self.new_index(), merged: vec![], extent };
+        let loads = kept.loads(axis.index);
+        let leaf = Leaf::build(self, axis.index, &loads, &inputs)?;
+        let source = Source { axes, body: &filling, kept: &kept };
+        self.reduce_leaf(&axis, &loads, &leaf, Some(source), reductions);
+        Some(())
+    }
+
+    /// A reducing loop over a leaf.
+    fn reduce_leaf(
+        &mut self,
+        axis: &Axis,
+        body: &Block,
+        leaf: &Leaf,
+        source: Option<Source<'_>>,
+        reductions: &[Reduction],
+    ) {
         let zero = self.int(0);
         for index in &axis.merged {
             self.bind(*index, zero);
@@ -247,12 +293,16 @@ impl Emitter<'_> {
         let empty: Vec<Value> = folds.iter().map(|f| f.empty(self)).collect();
         // Behind the test for an empty loop, since what is computed once may load.
         let results = self.when(some, &empty, |e| {
-            let l = LeafLoop { axis, body, leaf, operands: Operands::new(e, leaf), lanes: &lanes, groups, steps };
+            if let Some(source) = &source {
+                source.kept.begin(e, zero);
+            }
+            let operands = Operands::new(e, leaf);
+            let l = LeafLoop { axis, body, source, leaf, operands, lanes: &lanes, groups, steps };
             let mut state = vec![];
             for lane in &lanes {
                 state.extend(lane.initial(e, groups));
             }
-            if ordered {
+            if ordered || l.source.is_some() {
                 return e.chunks(&l, state);
             }
             let state = e.chunk(&l, (zero, n), &state);
@@ -280,7 +330,13 @@ impl Emitter<'_> {
             let count = e.least(left, most);
             let end = e.b.ins().iadd(base, count);
             ordered.iter().for_each(|(memory, _)| memory.clear(e, count));
-            let mut next = e.chunk(l, (base, end), &state[..carried]);
+            let mut part = (base, end);
+            if let Some(source) = &l.source {
+                source.kept.fill(e, source.axes, part, source.body);
+                source.kept.begin(e, zero);
+                part = (zero, count);
+            }
+            let mut next = e.chunk(l, part, &state[..carried]);
             let sums: Vec<Value> = ordered.iter().map(|(memory, _)| memory.fold(e, count)).collect();
             e.when(several, &[], |e| {
                 let number = e.b.ins().ushr_imm_u(base, i64::from(LANES_CHUNK.ilog2()));

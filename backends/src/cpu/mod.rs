@@ -1,7 +1,7 @@
 //! The CPU: verified programs compiled by Cranelift, one kernel a function, for any sizes.
 //!
 //! `jit` owns the machine code; `compile` makes it kernel by kernel: `prepare`, `split`, then `nest`, `scalar`, `reduce`,
-//! `lanes`, `best`, `scan` and `contract` on the ground of `emit`; `leaf`, `vectors` and `lanes128` make innermost loops vector
+//! `lanes`, `best`, `kept`, `scan` and `contract` on the ground of `emit`; `leaf`, `vectors` and `lanes128` make innermost loops vector
 //! code. `run` binds a call, finds `memory` and drives threads.
 
 mod best;
@@ -12,6 +12,7 @@ mod emit;
 mod fold;
 mod half;
 mod jit;
+mod kept;
 mod lanes;
 mod lanes128;
 mod leaf;

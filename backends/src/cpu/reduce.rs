@@ -5,13 +5,12 @@
 
 use cranelift_codegen::ir::{InstBuilder, Value};
 use ir::Order;
-use ir::nest::{Loop, Reduction, ValueId};
+use ir::nest::{Loop, Reduction};
 use ir::order::{LANES, LANES_CHUNK, SCAN_CHUNK, SCAN_GROUP};
 
 use super::emit::{Emitter, own_memory};
 use super::fold::{Fold, Levels, at_multiple, ceil_div, offset};
-use super::lanes::{LaneMemory, in_lanes};
-use super::leaf::Leaf;
+use super::lanes::LaneMemory;
 use super::scalar;
 
 /// Prefixes inside a group of a scan, in log steps, over a group in memory.
@@ -169,12 +168,8 @@ impl Emitter<'_> {
     pub(super) fn reduce(&mut self, l: &Loop, reductions: &[Reduction]) {
         let axes = self.axes(&l.dims, &[&l.body]);
         let folds: Vec<Fold> = reductions.iter().map(|r| Fold { op: r.op, dtype: self.dtype(r.input) }).collect();
-        let lanes = reductions.iter().zip(&folds).all(|(r, f)| in_lanes(*f, r.order));
-        if let ([axis], true) = (axes.as_slice(), lanes) {
-            let inputs: Vec<ValueId> = reductions.iter().map(|r| r.input).collect();
-            if let Some(leaf) = Leaf::build(self, axis.index, &l.body, &inputs) {
-                return self.reduce_leaf(axis, &l.body, &leaf, reductions);
-            }
+        if self.reduce_by_lanes(&axes, &l.body, reductions).is_some() {
+            return;
         }
         let accumulators: Vec<Accumulator> =
             reductions.iter().zip(&folds).map(|(r, f)| Accumulator::new(self, *f, r.order)).collect();

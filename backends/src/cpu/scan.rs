@@ -1,32 +1,42 @@
 //! Loops that compute running reductions.
 //!
-//! Where no prefix depends on the order, elements go one by one. Else they go in the groups of `ir::order`: first,
-//! for each prefix in turn, the part of the body that leads to its input runs over the group and leaves the
-//! inputs in memory, where they become prefixes; then the whole body runs over the group and finds them there.
-//! Computing the leading part again is cheaper than keeping all that it defines.
+//! There are two ways. One takes elements one by one: where no prefix depends on the order and there is little
+//! around, or where the body may end the run, so that the first fault is the right one. The other takes a chunk at a time:
+//! for each prefix in turn, the part of the body that leads to its input runs over the chunk as a leaf and leaves the
+//! inputs in memory, where they become prefixes; then what is left of the body runs over the chunk and finds them there.
+//! Computing the leading part again where both need it is cheaper than keeping all that it defines.
 
 use std::collections::BTreeSet;
 
+use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value};
-use ir::nest::{Loop, Op, Statement, ValueId};
-use ir::order::SCAN_GROUP;
-use ir::{ReduceOp, visit};
+use ir::nest::{Block, IndexId, Loop, Op, Statement, ValueId};
+use ir::order::{SCAN_CHUNK, SCAN_GROUP};
+use ir::visit;
 
 use super::emit::{Emitter, own_memory};
-use super::fold::Fold;
+use super::fold::{Fold, offset};
+use super::kept::{Kept, Place};
+use super::nest::Axis;
 use super::reduce::{end_group, scan_group};
-use super::scalar;
+use super::{lanes128, scalar};
+
+/// Elements that are kept at once: they stay in the first-level cache.
+const KEPT: usize = 1024;
+const _: () = assert!(SCAN_CHUNK.is_multiple_of(KEPT) && KEPT.is_multiple_of(SCAN_GROUP));
+/// Statements of a body that is worth the way by chunks though no prefix depends on the order.
+const LONG: usize = 6;
 
 /// One prefix of the body.
-struct Prefix<'b> {
+struct Prefix {
     result: ValueId,
     input: ValueId,
     fold: Fold,
-    /// What the input needs of the body before it.
-    leading: Vec<&'b Statement>,
+    /// Its place in the body.
+    at: usize,
 }
 
-impl Prefix<'_> {
+impl Prefix {
     fn is_ordered(&self) -> bool {
         self.fold.op.depends_on_order(self.fold.dtype)
     }
@@ -41,15 +51,36 @@ impl Prefix<'_> {
         }
     }
 
-    /// One element more of a prefix that is free of order: the state, and the prefix.
-    fn take(&self, e: &mut Emitter<'_>, state: &[Value], x: Value, number: Value) -> (Vec<Value>, Value) {
-        if self.fold.is_arg() {
-            let (best, at) = self.fold.pick(e, (state[0], state[1]), x, number);
-            (vec![best, at], at)
-        } else {
-            let sum = self.fold.join(e, state[0], x);
-            (vec![sum], sum)
+    /// One element more: the state, and the prefix. An ordered one has memory for its group.
+    fn take(&self, e: &mut Emitter<'_>, state: &[Value], x: Value, number: Value, group: Value) -> (Vec<Value>, Value) {
+        let fold = self.fold;
+        if fold.is_arg() {
+            let (best, at) = fold.pick(e, (state[0], state[1]), x, number);
+            return (vec![best, at], at);
         }
+        if !self.is_ordered() {
+            let sum = fold.join(e, state[0], x);
+            return (vec![sum], sum);
+        }
+        let (carry, chunk) = (state[0], state[1]);
+        let ty = scalar::register(fold.dtype);
+        let place = e.b.ins().band_imm_u(number, SCAN_GROUP as i64 - 1);
+        let address = e.element(group, ty, place);
+        e.b.ins().store(own_memory(), x, address, 0);
+        // What stands behind the element is left from the group before and changes nothing up to it.
+        let prefixes = scan_group(e, fold, group);
+        let last = prefixes[SCAN_GROUP - 1];
+        let done = i32::try_from(SCAN_GROUP).expect("a small number") * ty.bytes().cast_signed();
+        for (k, prefix) in prefixes.into_iter().enumerate() {
+            e.b.ins().store(own_memory(), prefix, group, done + offset(k * ty.bytes() as usize));
+        }
+        let prefix = e.b.ins().load(ty, own_memory(), address, done);
+        let inner = fold.join(e, carry, prefix);
+        let whole = fold.join(e, chunk, inner);
+        let next = e.b.ins().iadd_imm_s(number, 1);
+        let rest = e.b.ins().band_imm_u(next, SCAN_GROUP as i64 - 1);
+        let full = e.b.ins().icmp_imm_s(IntCC::Equal, rest, 0);
+        (e.when(full, state, |e| end_group(e, fold, (carry, chunk), last, next)), whole)
     }
 }
 
@@ -57,147 +88,142 @@ impl Emitter<'_> {
     pub(super) fn scan(&mut self, l: &Loop) {
         let [(index, extent)] = l.dims.as_slice() else { return };
         let n = self.extent(extent);
-        let prefixes: Vec<Prefix<'_>> = l
-            .body
-            .iter()
-            .enumerate()
-            .filter_map(|(k, s)| match s {
-                Statement::Let { value, op: Op::Prefix(op, input) } => {
-                    let fold = Fold { op: *op, dtype: self.dtype(*input) };
-                    Some(Prefix { result: *value, input: *input, fold, leading: leading(&l.body[..k], *input) })
-                }
-                _ => None,
-            })
-            .collect();
-        let states: Vec<Vec<Value>> = prefixes.iter().map(|p| p.initial(self)).collect();
-        let lengths: Vec<usize> = states.iter().map(Vec::len).collect();
-        let initial: Vec<Value> = states.concat();
-        let zero = self.int(0);
-        if !prefixes.iter().any(Prefix::is_ordered) {
-            self.counted(zero, n, 1, &initial, |e, i, state| {
-                e.bind(*index, i);
-                let mut state = state.to_vec();
-                let mut from = 0;
-                let mut next = prefixes.iter().zip(&lengths);
-                for statement in &l.body {
-                    if let Statement::Let { op: Op::Prefix(..), .. } = statement {
-                        let Some((p, length)) = next.next() else { continue };
-                        let x = e.value(p.input);
-                        let (new, prefix) = p.take(e, &state[from..from + length], x, i);
-                        state[from..from + length].copy_from_slice(&new);
-                        e.define(p.result, prefix);
-                        from += length;
-                    } else {
-                        e.statement(statement);
-                    }
-                }
-                state
-            });
-            return;
-        }
-        let groups: Vec<Value> = prefixes
-            .iter()
-            .map(|p| self.scratch(SCAN_GROUP * scalar::register(prefix_dtype(p)).bytes() as usize))
-            .collect();
-        self.counted(zero, n, SCAN_GROUP as i64, &initial, |e, first, state| {
-            let past = e.b.ins().iadd_imm_s(first, SCAN_GROUP as i64);
-            let end = e.least(past, n);
-            let mut next = vec![];
-            let mut from = 0;
-            for (k, length) in lengths.iter().enumerate() {
-                let state = &state[from..from + length];
-                from += length;
-                next.extend(e.prefix_group(&prefixes[..=k], &groups[..=k], state, *index, (first, end, past)));
+        let mut prefixes = vec![];
+        for (at, statement) in l.body.iter().enumerate() {
+            if let Statement::Let { value, op: Op::Prefix(op, input) } = statement {
+                let fold = Fold { op: *op, dtype: self.dtype(*input) };
+                prefixes.push(Prefix { result: *value, input: *input, fold, at });
             }
-            e.counted(first, end, 1, &[], |e, i, _| {
-                e.bind(*index, i);
-                e.load_prefixes(&prefixes, &groups, first, i);
-                e.block(&l.body);
-                vec![]
-            });
+        }
+        let worth = prefixes.iter().any(Prefix::is_ordered) || l.body.len() > LONG;
+        if worth && !l.body.iter().any(may_fault) {
+            self.scan_chunks(l, *index, n, &prefixes);
+        } else {
+            self.scan_elements(l, *index, n, &prefixes);
+        }
+    }
+
+    fn scan_elements(&mut self, l: &Loop, index: IndexId, n: Value, prefixes: &[Prefix]) {
+        let states: Vec<Vec<Value>> = prefixes.iter().map(|p| p.initial(self)).collect();
+        let bytes = |p: &Prefix| 2 * SCAN_GROUP * scalar::register(p.fold.dtype).bytes() as usize;
+        let groups: Vec<Value> = prefixes.iter().map(|p| self.scratch(bytes(p))).collect();
+        let zero = self.int(0);
+        self.counted(zero, n, 1, &states.concat(), |e, i, state| {
+            e.bind(index, i);
+            let mut state = state;
+            let mut new = vec![];
+            let mut next = prefixes.iter().zip(&states).zip(&groups);
+            for statement in &l.body {
+                if let Statement::Let { op: Op::Prefix(..), .. } = statement {
+                    let Some(((p, initial), group)) = next.next() else { continue };
+                    let (own, rest) = state.split_at(initial.len());
+                    state = rest;
+                    let x = e.value(p.input);
+                    let (taken, prefix) = p.take(e, own, x, i, *group);
+                    new.extend(taken);
+                    e.define(p.result, prefix);
+                } else {
+                    e.statement(statement);
+                }
+            }
+            new
+        });
+    }
+
+    fn scan_chunks(&mut self, l: &Loop, index: IndexId, n: Value, prefixes: &[Prefix]) {
+        let inputs = Kept::new(self, prefixes.iter().map(|p| p.input).collect(), KEPT);
+        let results = Kept::new(self, prefixes.iter().map(|p| p.result).collect(), KEPT);
+        let with = |values: &[ValueId], mut body: Block| {
+            let mut all: Block = results.loads(index);
+            all.retain(|s| matches!(s, Statement::Let { value, .. } if values.contains(value)));
+            all.append(&mut body);
+            all
+        };
+        let found: Vec<ValueId> = prefixes.iter().map(|p| p.result).collect();
+        let mut leading = vec![];
+        for (k, p) in prefixes.iter().enumerate() {
+            let mut body = with(&found[..k], needed(&l.body[..p.at], BTreeSet::from([p.input]), false));
+            let stores = inputs.stores(index).into_iter();
+            body.extend(stores.filter(|s| matches!(s, Statement::Store { value, .. } if *value == p.input)));
+            leading.push(body);
+        }
+        let rest = with(&found, needed(&l.body, BTreeSet::new(), true));
+        let axis = Axis { index, merged: vec![], extent: n };
+        let states: Vec<Vec<Value>> = prefixes.iter().map(|p| p.initial(self)).collect();
+        let zero = self.int(0);
+        self.counted(zero, n, KEPT as i64, &states.concat(), |e, first, state| {
+            let past = e.b.ins().iadd_imm_s(first, KEPT as i64);
+            let end = e.least(past, n);
+            inputs.begin(e, first);
+            results.begin(e, first);
+            let mut state = state;
+            let mut next = vec![];
+            for ((p, initial), leading) in prefixes.iter().zip(&states).zip(&leading) {
+                let (own, rest) = state.split_at(initial.len());
+                state = rest;
+                e.innermost(&axis, first, end, leading);
+                let places = (inputs.place(e, p.input), results.place(e, p.result));
+                next.extend(e.prefixes(p, own, places, (first, end)));
+            }
+            e.innermost(&axis, first, end, &rest);
             next
         });
     }
 
-    /// Leaves the prefixes of the last of `prefixes` for the group `first..end` in memory; the ones before it are
-    /// there already. Returns its new state.
-    fn prefix_group(
+    /// Makes the inputs `first..end` prefixes; returns the state behind them.
+    fn prefixes(
         &mut self,
-        prefixes: &[Prefix<'_>],
-        groups: &[Value],
+        p: &Prefix,
         state: &[Value],
-        index: ir::nest::IndexId,
-        (first, end, past): (Value, Value, Value),
+        (inputs, results): (Place, Place),
+        (first, end): (Value, Value),
     ) -> Vec<Value> {
-        let (Some((p, before)), Some(group)) = (prefixes.split_last(), groups.last()) else { return vec![] };
-        let ty = scalar::register(prefix_dtype(p));
-        let carried = if p.is_ordered() { &[] } else { state };
-        let taken = self.counted(first, end, 1, carried, |e, i, state| {
-            e.bind(index, i);
-            e.load_prefixes(before, groups, first, i);
-            for statement in &p.leading {
-                e.statement(statement);
-            }
-            let x = e.value(p.input);
-            let (state, x) = if p.is_ordered() { (vec![], x) } else { p.take(e, state, x, i) };
-            let place = e.b.ins().isub(i, first);
-            let address = e.element(*group, ty, place);
-            e.b.ins().store(own_memory(), x, address, 0);
-            state
-        });
+        let count = self.b.ins().isub(end, first);
+        let zero = self.int(0);
+        let ty = scalar::register(p.fold.dtype);
         if !p.is_ordered() {
-            return taken;
+            return self.counted(zero, count, 1, state, |e, k, state| {
+                let address = e.element(inputs.base, ty, k);
+                let x = e.b.ins().load(ty, inputs.flags, address, 0);
+                let number = e.b.ins().iadd(first, k);
+                let (state, prefix) = p.take(e, state, x, number, zero);
+                let address = e.element(results.base, scalar::register(e.dtype(p.result)), k);
+                e.b.ins().store(results.flags, prefix, address, 0);
+                state
+            });
         }
         let (carry, chunk) = (state[0], state[1]);
-        let prefixes = scan_group(self, p.fold, *group);
-        for (k, prefix) in prefixes.iter().enumerate() {
-            let inner = p.fold.join(self, carry, *prefix);
-            let whole = p.fold.join(self, chunk, inner);
-            let offset = i32::try_from(k * ty.bytes() as usize).expect("a small offset");
-            self.b.ins().store(own_memory(), whole, *group, offset);
-        }
-        end_group(self, p.fold, (carry, chunk), prefixes[SCAN_GROUP - 1], past)
-    }
-
-    /// Defines prefixes from the group in memory that starts at `first`.
-    fn load_prefixes(&mut self, prefixes: &[Prefix<'_>], groups: &[Value], first: Value, i: Value) {
-        for (p, group) in prefixes.iter().zip(groups) {
-            let ty = scalar::register(prefix_dtype(p));
-            let place = self.b.ins().isub(i, first);
-            let address = self.element(*group, ty, place);
-            let value = self.b.ins().load(ty, own_memory(), address, 0);
-            self.define(p.result, value);
-        }
+        let vector = lanes128::vector(p.fold.dtype, false);
+        let whole = self.b.ins().splat(vector, chunk);
+        let carried = self.b.ins().splat(vector, carry);
+        let last = self.counted(zero, count, SCAN_GROUP as i64, &[carried], |e, k, carried| {
+            let from = Place { base: e.element(inputs.base, ty, k), ..inputs };
+            let to = Place { base: e.element(results.base, ty, k), ..results };
+            vec![lanes128::scan_group(e, p.fold, (from, to), carried[0], whole)]
+        });
+        let carry = self.b.ins().extractlane(last[0], 0);
+        // The chunk of the order ends with this one.
+        let rest = self.b.ins().band_imm_u(end, SCAN_CHUNK as i64 - 1);
+        let joined = p.fold.join(self, chunk, carry);
+        let empty = p.fold.empty(self);
+        vec![self.b.ins().select(rest, carry, empty), self.b.ins().select(rest, chunk, joined)]
     }
 }
 
-fn prefix_dtype(p: &Prefix<'_>) -> ir::Dtype {
-    match p.fold.op {
-        ReduceOp::ArgMax | ReduceOp::ArgMin => ir::Dtype::I64,
-        _ => p.fold.dtype,
-    }
-}
-
-/// The statements of `before` that `input` depends on, and those that may end the run, in order; earlier prefixes
-/// are left out, they are in memory.
-fn leading(before: &[Statement], input: ValueId) -> Vec<&Statement> {
-    let mut needed = BTreeSet::from([input]);
+/// The statements that define what is `wanted` or, with `effects`, store, and what those need of the ones before them;
+/// prefixes are left out, they are in memory.
+fn needed(body: &[Statement], mut wanted: BTreeSet<ValueId>, effects: bool) -> Block {
     let mut kept = vec![];
-    for statement in before.iter().rev() {
+    for statement in body.iter().rev() {
         if matches!(statement, Statement::Let { op: Op::Prefix(..), .. }) {
             continue;
         }
-        let mut is_needed = may_fault(statement);
-        visit::for_each_definition(statement, &mut |v| is_needed |= needed.contains(&v));
+        let one = vec![statement.clone()];
+        let mut is_needed = effects && !visit::stores(&one).is_empty();
+        visit::for_each_definition(statement, &mut |v| is_needed |= wanted.contains(&v));
         if is_needed {
-            let mut insert = |v| {
-                needed.insert(v);
-            };
-            visit::for_each_use(statement, &mut insert);
-            for block in statement.blocks() {
-                visit::for_each_statement(block, &mut |s| visit::for_each_use(s, &mut insert));
-            }
-            kept.push(statement);
+            wanted.extend(visit::free_values(&one));
+            kept.extend(one);
         }
     }
     kept.reverse();

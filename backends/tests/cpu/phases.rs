@@ -244,3 +244,76 @@ fn checks_between_loops_fault_in_their_order() {
     check(text, &[&[3, 3], &[0, 50], &[7, 3], &[7, 50], &[60, 50], &[200, 50], &[2000, 50]]);
     check_small(text, &[&[3, 3], &[0, 50], &[7, 3], &[7, 50], &[60, 50]]);
 }
+
+#[test]
+fn scans_between_two_bodies() {
+    for dtype in ["f32", "f64"] {
+        for op in ["sum", "prod", "max"] {
+            // What leads to the prefix is stored, too, and used behind it.
+            let text = format!(
+                "program @p {{ symbol n = dim 0 of input 0 input 0 %x: {dtype}[n] output %y: {dtype}[n] output 1 %z: {dtype}[n] output 2 %i: i32[n]
+                 kernel @k {{ v20 = const {dtype} 0.25 scan i < n {{
+                   v0 = load %x[n - 1 - i] v1 = mul v0, v20 v2 = sqrt v1 store %z[i], v2 v3 = prefix {op} v2
+                   v4 = sub v3, v2 v5 = mul v4, v20 v6 = cast i32 v5 store %i[i], v6 store %y[n - 1 - i], v5 }} }} }}"
+            );
+            check(&text, LENGTHS);
+        }
+    }
+    // Prefixes of prefixes of other types, of a value from outside, and beside a branch that stores.
+    check(
+        "program @p { symbol n = dim 0 of input 0 input 0 %x: i32[n] output %y: f64[n] output 1 %z: i64[n] output 2 %b: bool[n] output 3 %k: i64[n]
+         kernel @k { v20 = const f32 0.1 scan i < n {
+           v0 = load %x[i] v1 = prefix sum v0 v2 = cast f64 v1 v3 = prefix sum v2 v4 = prefix sum v20 v5 = cast f64 v4 v6 = add v5, v3
+           v7 = lt v0, v1 v8 = prefix any v7 v9 = prefix argmin v6 store %k[i], v9
+           if v7 { v10 = affine i store %z[i], v10 store %b[i], v8 } else { v11 = affine 2 * i v12 = not v8 store %b[i], v12 store %z[i], v11 }
+           store %y[i], v6 } } }",
+        LENGTHS,
+    );
+    // A reduction of each element's own before the prefix.
+    check(
+        "program @p { symbol n = dim 0 of input 0 symbol m = dim 1 of input 0 input 0 %x: f32[n, m] output %y: f32[n]
+         kernel @k { scan i < n { v1 = reduce j < m { v0 = load %x[i, j] } with sum lanes v0 v2 = prefix sum v1
+           v3 = add v2, v1 store %y[i], v3 } } }",
+        ROWS,
+    );
+}
+
+#[test]
+fn scans_fault_where_they_would_element_by_element() {
+    let text = "program @p { symbol n = dim 0 of input 0 symbol m = dim 0 of input 1
+         input 0 %x: i64[n] input 1 %j: i64[m] output %y: f32[n]
+         site0 = axis 0 of \"a\" at 0..0 site1 = axis 0 of \"b\" at 0..0
+         kernel @k { scan i < n {
+           v0 = load %x[i] v1 = add v0, v0 v2 = check v1 < 190 at site0 v3 = cast f32 v2 v4 = prefix sum v3
+           v5 = cast i64 v4 v6 = check v5 < m at site1 v7 = load %j[v6] v8 = cast f32 v7 v9 = add v8, v4 store %y[i], v9 } } }";
+    for m in [1, 60, 1000, 100_000] {
+        let sizes: Vec<Vec<i64>> = [0, 1, 2, 5, 17, 40, 300].map(|n| vec![n, m]).to_vec();
+        check(text, &sizes.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        check_small(text, &sizes.iter().map(Vec::as_slice).collect::<Vec<_>>());
+    }
+    // In range for long enough to pass groups and chunks.
+    let text = text.replace("v1 = add v0, v0", "v10 = mul v0, v0 v1 = min v10, v0 v11 = max v1, v10");
+    let text = text.replace("check v1 < 190", "check v11 < 100000").replace("load %j[v6]", "load %j[v6]");
+    check_small(&text, &[&[0, 5], &[40, 100_000], &[5000, 100], &[5000, 10_000], &[5000, 100_000]]);
+}
+
+#[test]
+fn reductions_over_rows_that_are_not_one() {
+    for (dtype, order) in [("f32", "lanes"), ("f64", "lanes"), ("i32", "free"), ("i64", "free")] {
+        let text = format!(
+            "program @p {{ symbol n = dim 0 of input 0 symbol m = dim 1 of input 0
+             input 0 %x: {dtype}[n, m] input 1 %w: {dtype}[m] input 2 %u: {dtype}[n] output %y: {dtype}[m, n] output 1 %s: {dtype}[] output 2 %t: {dtype}[] output 3 %b: bool[]
+             kernel @k {{ v9, v10, v11 = reduce i < n, j < m {{ v0 = load %x[i, j] v1 = load %w[j] v2 = mul v0, v1 v3 = load %u[i] v4 = sub v2, v3
+               store %y[j, i], v4 v5 = lt v4, v0 }} with sum {order} v4, min free v2, any free v5
+               store %s[], v9 store %t[], v10 store %b[], v11 }} }}"
+        );
+        check(&text, ROWS);
+        check(&text, &[&[5000, 1], &[4097, 2], &[1000, 9], &[64, 64], &[65, 63]]);
+    }
+    check(
+        "program @p { symbol a = dim 0 of input 0 symbol b = dim 1 of input 0 symbol c = dim 2 of input 0
+         input 0 %x: f32[a, b, c] input 1 %w: f32[a, c] output %s: f32[]
+         kernel @k { v9 = reduce i < a, j < b, k < c { v0 = load %x[i, j, k] v1 = load %w[i, k] v2 = mul v0, v1 } with sum lanes v2 store %s[], v9 } }",
+        &[&[0, 3, 3], &[3, 0, 3], &[3, 3, 0], &[2, 3, 5], &[7, 13, 67], &[1, 1, 5000]],
+    );
+}

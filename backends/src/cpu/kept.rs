@@ -1,0 +1,81 @@
+//! Values of a loop's body kept in memory for a chunk of iterations: the body runs as a leaf, and what must take elements
+//! in an order of its own (a scan, a reduction over several axes) finds them side by side.
+
+use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value};
+use ir::Affine;
+use ir::nest::{Block, BufferId, IndexId, Op, Statement, Subscript, ValueId};
+
+use super::emit::Emitter;
+use super::nest::Axis;
+
+/// Where an array of kept values begins, and how it is accessed.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pub(super) base: Value,
+    pub(super) flags: MemFlagsData,
+}
+
+/// Arrays in scratch, one for each value.
+pub(super) struct Kept {
+    values: Vec<(ValueId, BufferId)>,
+    /// What is added to the index of the innermost loop to give an element's place.
+    shift: IndexId,
+}
+
+impl Kept {
+    /// Room for `elements` of each value.
+    pub(super) fn new(e: &mut Emitter<'_>, mut values: Vec<ValueId>, elements: usize) -> Kept {
+        values.sort_unstable();
+        values.dedup();
+        let values = values.into_iter().map(|v| (v, e.local(e.dtype(v), elements))).collect();
+        Kept { values, shift: e.new_index() }
+    }
+
+    /// Where an array begins, and how it is accessed.
+    pub(super) fn place(&self, e: &mut Emitter<'_>, value: ValueId) -> Place {
+        let (_, buffer) = self.values.iter().find(|(v, _)| *v == value).expect("it is one of those kept");
+        Place { base: e.base(*buffer), flags: e.buffer_memory(*buffer) }
+    }
+
+    fn at(&self, index: IndexId) -> Vec<Subscript> {
+        vec![Subscript::Affine(Affine::index(index).add(&Affine::index(self.shift)))]
+    }
+
+    /// Statements that keep the values of the iteration `index`.
+    pub(super) fn stores(&self, index: IndexId) -> Block {
+        let store = |(value, buffer): &_| Statement::Store { buffer: *buffer, at: self.at(index), value: *value };
+        self.values.iter().map(store).collect()
+    }
+
+    /// Statements that define the values of the iteration `index` from what was kept.
+    pub(super) fn loads(&self, index: IndexId) -> Block {
+        let load = |(value, buffer): &_| {
+            let op = Op::Load { buffer: *buffer, view: None, at: self.at(index) };
+            Statement::Let { value: *value, op }
+        };
+        self.values.iter().map(load).collect()
+    }
+
+    /// The index of the innermost loop, less this, is an element's place.
+    pub(super) fn begin(&self, e: &mut Emitter<'_>, first: Value) {
+        let shift = e.b.ins().ineg(first);
+        e.bind(self.shift, shift);
+    }
+
+    /// Runs the iterations `from..to` of a nest whose body, with the stores, is a leaf.
+    pub(super) fn fill(&self, e: &mut Emitter<'_>, axes: &[Axis], (from, to): (Value, Value), body: &Block) {
+        let Some((last, outer)) = axes.split_last() else { return };
+        e.ranged(axes, (from, to), &mut |e, first, stop| {
+            let mut number = e.int(0);
+            for axis in outer {
+                number = e.b.ins().imul(number, axis.extent);
+                let index = e.index_value(axis.index);
+                number = e.b.ins().iadd(number, index);
+            }
+            let row = e.b.ins().imul(number, last.extent);
+            let before = e.b.ins().isub(from, row);
+            self.begin(e, before);
+            e.innermost(last, first, stop, body);
+        });
+    }
+}
