@@ -111,9 +111,17 @@ pub struct Bound<'k> {
 pub struct Places(u64);
 
 impl Places {
+    /// No index.
+    pub const NONE: Places = Places(0);
+
     /// The index with so many around it.
     pub fn one(place: usize) -> Places {
         Places(1 << place.min(63))
+    }
+
+    /// The index with so many around it, if it can be told from all others.
+    pub fn alone(place: usize) -> Places {
+        if place < 63 { Places::one(place) } else { Places::NONE }
     }
 
     /// Those with fewer around them than this.
@@ -136,6 +144,11 @@ impl Places {
     /// Whether an index is in the set.
     pub fn contains(self, place: usize) -> bool {
         self.0 >> place.min(63) & 1 == 1
+    }
+
+    /// The outermost index of the set, by how many are around it.
+    pub fn first(self) -> usize {
+        self.0.trailing_zeros() as usize
     }
 
     /// Whether no index is.

@@ -3,6 +3,9 @@
 //!
 //! ```text
 //! accesses    each load and store with the loops around it
+//! traffic     how many loads and stores there are, as polynomials
+//! predict     the same in numbers, for the sizes of a call
+//! known       values as far as they are known without data: numbers, ranges
 //! footprint   how much of each buffer must cross from memory, and what caches spare
 //! work        what the scalar code costs: operations, code size, values alive at once
 //! cost        the cost model: a machine's constants, and prices in time
@@ -11,6 +14,9 @@
 pub mod accesses;
 pub mod cost;
 pub mod footprint;
+mod known;
+pub mod predict;
+pub mod traffic;
 pub mod work;
 
 #[cfg(test)]

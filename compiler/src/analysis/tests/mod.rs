@@ -1,6 +1,7 @@
 //! What is told of kernels, from source text and from IR text.
 
 mod prices;
+mod traffic;
 
 use ir::Size;
 use ir::nest::Program;

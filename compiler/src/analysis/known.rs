@@ -1,0 +1,192 @@
+//! Scalars as far as they are known without the data: a value, a range while indices run, or nothing.
+//!
+//! What is not known says why: because of indices that run over several values just now, so that it would help to look at
+//! fewer of them at a time; or because it hangs on data, and nothing helps.
+
+use interp::scalar;
+use ir::{BinaryOp, CompareOp, Dtype, Scalar, UnaryOp};
+
+use super::accesses::Places;
+
+/// A scalar, as far as it is known.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Known {
+    /// Its value.
+    Value(Scalar),
+    /// An integer between two, both included.
+    Range {
+        least: i64,
+        greatest: i64,
+        /// The indices it would be known without; none if it hangs on data too.
+        because: Places,
+    },
+    /// Nothing.
+    Nothing {
+        /// The indices it would be known without; none if it hangs on data.
+        because: Places,
+    },
+}
+
+/// Hangs on data.
+pub(super) const UNKNOWN: Known = Known::Nothing { because: Places::NONE };
+
+impl Known {
+    /// An integer of 64 bits between two.
+    pub fn between(least: i64, greatest: i64, because: Places) -> Known {
+        if least == greatest { Known::Value(Scalar::I64(least)) } else { Known::Range { least, greatest, because } }
+    }
+
+    /// The truth value, or the indices that keep it from being known.
+    pub fn truth(self) -> Result<bool, Places> {
+        match self {
+            Known::Value(value) => Ok(value == Scalar::Bool(true)),
+            Known::Range { because, .. } | Known::Nothing { because } => Err(because),
+        }
+    }
+
+    /// The least and the greatest value, of an integer.
+    pub fn range(self) -> Option<(i64, i64)> {
+        match self {
+            Known::Value(value) if value.dtype().is_int() => {
+                let n = match value {
+                    Scalar::U64(v) => i64::try_from(v).ok()?,
+                    value => ir::bind::integer(Some(value)),
+                };
+                Some((n, n))
+            }
+            Known::Range { least, greatest, .. } => Some((least, greatest)),
+            Known::Value(_) | Known::Nothing { .. } => None,
+        }
+    }
+
+    /// Why it is not known; nothing if it is.
+    pub fn because(self) -> Option<Places> {
+        match self {
+            Known::Value(_) => None,
+            Known::Range { because, .. } | Known::Nothing { because } => Some(because),
+        }
+    }
+}
+
+/// Why something that hangs on these is not known.
+pub(super) fn because(operands: &[Known]) -> Places {
+    let reasons = operands.iter().filter_map(|known| known.because());
+    let joined = reasons.reduce(|a, b| if a.is_empty() || b.is_empty() { Places::NONE } else { a.and(b) });
+    joined.unwrap_or_default()
+}
+
+/// The values of all operands, if they are known.
+pub(super) fn values<const N: usize>(operands: [Known; N]) -> Result<[Scalar; N], Known> {
+    let mut values = [Scalar::Bool(false); N];
+    for (value, known) in values.iter_mut().zip(operands) {
+        match known {
+            Known::Value(v) => *value = v,
+            _ => return Err(Known::Nothing { because: because(&operands) }),
+        }
+    }
+    Ok(values)
+}
+
+/// A primitive of one operand.
+pub(super) fn unary(op: UnaryOp, a: Known, dtype: Dtype) -> Known {
+    match (op, a, a.range()) {
+        (_, Known::Value(a), _) => Known::Value(scalar::unary(op, a)),
+        (UnaryOp::Neg, _, Some((low, high))) => within(dtype, -i128::from(high), -i128::from(low), &[a]),
+        _ => Known::Nothing { because: because(&[a]) },
+    }
+}
+
+/// A primitive of two operands.
+pub(super) fn binary(op: BinaryOp, a: Known, b: Known, dtype: Dtype) -> Known {
+    if let (Known::Value(a), Known::Value(b)) = (a, b) {
+        return Known::Value(scalar::binary(op, a, b));
+    }
+    // One side can decide alone.
+    for side in [a, b] {
+        match (op, side) {
+            (BinaryOp::And, Known::Value(Scalar::Bool(false))) | (BinaryOp::Or, Known::Value(Scalar::Bool(true))) => {
+                return side;
+            }
+            _ => {}
+        }
+    }
+    let nothing = match op {
+        // What hangs on data may yet be decided by the other side.
+        BinaryOp::And | BinaryOp::Or if dtype == Dtype::Bool => {
+            let [a, b] = [a, b].map(|side| side.because().unwrap_or_default());
+            Known::Nothing { because: a.and(b) }
+        }
+        _ => Known::Nothing { because: because(&[a, b]) },
+    };
+    let (Some((low, high)), Some((least, greatest))) = (a.range(), b.range()) else { return nothing };
+    let [low, high, least, greatest] = [low, high, least, greatest].map(i128::from);
+    let (from, to) = match op {
+        BinaryOp::Add => (low + least, high + greatest),
+        BinaryOp::Sub => (low - greatest, high - least),
+        BinaryOp::Min => (low.min(least), high.min(greatest)),
+        BinaryOp::Max => (low.max(least), high.max(greatest)),
+        BinaryOp::Mul => {
+            let products = [low * least, low * greatest, high * least, high * greatest];
+            (products.into_iter().fold(i128::MAX, i128::min), products.into_iter().fold(i128::MIN, i128::max))
+        }
+        BinaryOp::Div if least == greatest && least > 0 => (low / least, high / least),
+        BinaryOp::Rem if least == greatest && least > 0 && low >= 0 && low / least == high / least => {
+            (low % least, high % least)
+        }
+        _ => return nothing,
+    };
+    within(dtype, from, to, &[a, b])
+}
+
+/// A comparison.
+pub(super) fn compare(op: CompareOp, a: Known, b: Known) -> Known {
+    if let (Known::Value(a), Known::Value(b)) = (a, b) {
+        return Known::Value(Scalar::Bool(scalar::compare(op, a, b)));
+    }
+    let nothing = Known::Nothing { because: because(&[a, b]) };
+    let (Some((low, high)), Some((least, greatest))) = (a.range(), b.range()) else { return nothing };
+    let (below, above) = (high < least, low > greatest);
+    let decided = match op {
+        CompareOp::Lt if below => true,
+        CompareOp::Lt if low >= greatest => false,
+        CompareOp::Le if high <= least => true,
+        CompareOp::Le if above => false,
+        CompareOp::Gt if above => true,
+        CompareOp::Gt if high <= least => false,
+        CompareOp::Ge if low >= greatest => true,
+        CompareOp::Ge if below => false,
+        CompareOp::Eq if below || above => false,
+        CompareOp::Ne if below || above => true,
+        _ => return nothing,
+    };
+    Known::Value(Scalar::Bool(decided))
+}
+
+/// A conversion.
+pub(super) fn cast(to: Dtype, a: Known) -> Known {
+    match (a, a.range()) {
+        (Known::Value(a), _) => Known::Value(scalar::cast(to, a)),
+        (_, Some((low, high))) if to.is_int() => within(to, low.into(), high.into(), &[a]),
+        _ => Known::Nothing { because: because(&[a]) },
+    }
+}
+
+/// A range of integers, if none of them wraps in a type.
+fn within(dtype: Dtype, least: i128, greatest: i128, operands: &[Known]) -> Known {
+    let because = because(operands);
+    let bits = 8 * dtype.bytes();
+    let (lowest, highest) = match dtype.is_signed_int() {
+        true => (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1),
+        false => (0, (1i128 << bits) - 1),
+    };
+    match (i64::try_from(least), i64::try_from(greatest)) {
+        (Ok(low), Ok(high)) if least >= lowest && greatest <= highest => {
+            // A range of one value keeps its type.
+            match low == high {
+                true => Known::Value(scalar::cast(dtype, Scalar::I64(low))),
+                false => Known::Range { least: low, greatest: high, because },
+            }
+        }
+        _ => Known::Nothing { because },
+    }
+}

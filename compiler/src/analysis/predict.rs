@@ -1,0 +1,446 @@
+//! The loads and stores of a call, told from its sizes alone: equal to what the interpreter of loop nests counts wherever they are
+//! said to be exact, and no less elsewhere. A run that ends in a fault has no prediction.
+//!
+//! Bodies are run without data, on whole ranges of indices at once: what they touch counts as often as the ranges have
+//! elements. Where a branch or an inner extent is not the same over the whole range, the range of the outermost index to blame
+//! is halved and both halves are run apart. So a guard `i > 0` costs a few runs whatever the size, and a
+//! triangular loop one for each iteration around it. What hangs on data is *at most* the dearer branch; a loop whose extent does
+//! runs at most as often as a check of its index in its body lets it. After [`LIMIT`] steps nothing is halved any more: the rest is
+//! at most.
+
+use std::collections::BTreeMap;
+
+use cranelift_entity::SecondaryMap;
+use interp::scalar::{self, Evaluator};
+use ir::nest::{
+    Block, BufferId, Extent, FunctionId, IndexId, Kernel, Loop, Op, Program, Role, Statement, SymbolSource, ValueId,
+};
+use ir::{Affine, Dtype, Scalar, Size, SymbolId};
+
+use super::accesses::Places;
+use super::known::{self, Known, UNKNOWN};
+use super::traffic::{Count, KernelTraffic, Traffic};
+
+/// How many steps are spent on a kernel before counts become bounds: some tenths of a second.
+const LIMIT: u64 = 1 << 23;
+
+/// The traffic of each kernel, from the value of each size name.
+pub fn predict(program: &Program, symbols: &impl Fn(SymbolId) -> i64) -> Vec<KernelTraffic<u64>> {
+    program.kernels.values().map(|kernel| predict_kernel(program, kernel, symbols)).collect()
+}
+
+/// The traffic of one kernel.
+pub fn predict_kernel(program: &Program, kernel: &Kernel, symbols: &impl Fn(SymbolId) -> i64) -> KernelTraffic<u64> {
+    let mut planner = Planner { program, symbols, wanted: wanted(&kernel.body), buffers: vec![] };
+    let steps = planner.block(&kernel.body, 0);
+    let buffers = planner.buffers;
+    let mut run = Run {
+        program,
+        types: &kernel.values,
+        values: SecondaryMap::with_default(UNKNOWN),
+        indices: SecondaryMap::with_default(UNKNOWN),
+        evaluators: BTreeMap::new(),
+        counts: vec![Count { elements: Some(0), exact: true }; 2 * buffers.len()],
+        left: LIMIT,
+    };
+    // Without an index to blame nothing can fail.
+    let _ = run.steps(&steps, Count { elements: Some(1), exact: true });
+    let traffic = buffers.into_iter().zip(run.counts.chunks_exact(2));
+    traffic.map(|(buffer, counts)| (buffer, Traffic { loads: counts[0], stores: counts[1] })).collect()
+}
+
+/// The values that decide what runs: conditions and extents, and what they are made of.
+fn wanted(body: &Block) -> SecondaryMap<ValueId, bool> {
+    let mut made_of: SecondaryMap<ValueId, Vec<ValueId>> = SecondaryMap::new();
+    let mut open = vec![];
+    ir::visit::for_each_statement(body, &mut |statement| match statement {
+        Statement::Let { value, op } if !matches!(op, Op::Load { .. } | Op::Prefix(..)) => {
+            op.for_each_operand(|operand| made_of[*value].push(operand));
+        }
+        Statement::If { condition, results, .. } => {
+            open.push(*condition);
+            results.iter().for_each(|(value, a, b)| made_of[*value].extend([*a, *b]));
+        }
+        Statement::Loop(Loop { dims, .. }) => open.extend(dims.iter().filter_map(|(_, extent)| value_of(extent))),
+        Statement::Contract(c) => {
+            open.extend(c.free.iter().chain(&c.reduce).filter_map(|(_, extent)| value_of(extent)));
+        }
+        Statement::Let { .. } | Statement::Store { .. } => {}
+    });
+    let mut wanted: SecondaryMap<ValueId, bool> = SecondaryMap::new();
+    while let Some(value) = open.pop() {
+        if !wanted[value] {
+            wanted[value] = true;
+            open.append(&mut made_of[value]);
+        }
+    }
+    wanted
+}
+
+fn value_of(extent: &Extent) -> Option<ValueId> {
+    if let Extent::Value(v) = extent { Some(*v) } else { None }
+}
+
+/// What is left of a kernel without its data.
+enum Step<'k> {
+    /// An access, by its counter.
+    Touch(usize),
+    /// An integer of indices.
+    Line(ValueId, Line),
+    /// A value that was given with the sizes.
+    Given(ValueId, Scalar),
+    /// Any other value.
+    Let(ValueId, &'k Op),
+    If {
+        condition: ValueId,
+        branches: [Vec<Step<'k>>; 2],
+        results: &'k [(ValueId, ValueId, ValueId)],
+    },
+    Loop {
+        dims: Vec<Dim>,
+        place: usize,
+        body: Vec<Step<'k>>,
+        steps: u64,
+    },
+}
+
+/// An affine expression at the sizes of the call.
+struct Line {
+    constant: i64,
+    terms: Vec<(IndexId, i64)>,
+}
+
+/// An index of a loop.
+struct Dim {
+    index: IndexId,
+    extent: Reach,
+}
+
+/// How far an index runs.
+enum Reach {
+    Line(Line),
+    /// As far as a value says, of which all that may be known is that it is not above the other.
+    Value(ValueId, Option<Line>),
+}
+
+struct Planner<'k, S> {
+    program: &'k Program,
+    symbols: &'k S,
+    wanted: SecondaryMap<ValueId, bool>,
+    /// The buffers that have counters: two each.
+    buffers: Vec<BufferId>,
+}
+
+impl<'k, S: Fn(SymbolId) -> i64> Planner<'k, S> {
+    fn block(&mut self, block: &'k Block, place: usize) -> Vec<Step<'k>> {
+        let mut steps = vec![];
+        for statement in block {
+            match statement {
+                Statement::Let { value, op } => {
+                    if let Op::Load { buffer, .. } = op {
+                        steps.push(Step::Touch(self.counter(*buffer)));
+                    }
+                    if self.wanted[*value] {
+                        steps.extend(self.define(*value, op));
+                    }
+                }
+                Statement::Store { buffer, .. } => steps.push(Step::Touch(self.counter(*buffer) + 1)),
+                Statement::If { condition, then, otherwise, results } => {
+                    let branches = [self.block(then, place), self.block(otherwise, place)];
+                    let joins = results.iter().any(|(value, _, _)| self.wanted[*value]);
+                    if joins || branches.iter().any(|steps| !steps.is_empty()) {
+                        steps.push(Step::If { condition: *condition, branches, results });
+                    }
+                }
+                Statement::Loop(l) => {
+                    let body = self.block(&l.body, place + l.dims.len());
+                    steps.extend(self.loop_(&l.dims, place, &l.body, body));
+                }
+                Statement::Contract(c) => {
+                    let inside = place + c.free.len();
+                    let mut factors = self.block(&c.left.body, inside + c.reduce.len());
+                    factors.append(&mut self.block(&c.right.body, inside + c.reduce.len()));
+                    let mut body: Vec<_> = self.loop_(&c.reduce, inside, &[], factors).into_iter().collect();
+                    body.append(&mut self.block(&c.epilogue, inside));
+                    steps.extend(self.loop_(&c.free, place, &[], body));
+                }
+            }
+        }
+        steps
+    }
+
+    fn loop_(
+        &self,
+        dims: &[(IndexId, Extent)],
+        place: usize,
+        statements: &[Statement],
+        body: Vec<Step<'k>>,
+    ) -> Option<Step<'k>> {
+        let dims = dims.iter().map(|(index, extent)| {
+            let extent = match extent {
+                Extent::Affine(a) => Reach::Line(self.line(a)),
+                Extent::Value(v) => Reach::Value(*v, self.checked(*index, statements)),
+            };
+            Dim { index: *index, extent }
+        });
+        let dims = dims.collect();
+        (!body.is_empty()).then(|| Step::Loop { dims, place, steps: 1 + count(&body), body })
+    }
+
+    /// The least extent of a loop that fails a check of its index in its body, less one.
+    fn checked(&self, index: IndexId, body: &[Statement]) -> Option<Line> {
+        let affine = |value| {
+            body.iter().find_map(|statement| match statement {
+                Statement::Let { value: v, op: Op::Affine(a) } if *v == value => Some(a),
+                _ => None,
+            })
+        };
+        body.iter().find_map(|statement| {
+            let Statement::Let { op: Op::Check { value, bound, .. }, .. } = statement else { return None };
+            let subscript = affine(*value)?;
+            let rest = subscript.sub(&Affine::index(index));
+            rest.coefficient(index).is_zero().then(|| self.line(&Affine::size(bound.clone()).sub(&rest)))
+        })
+    }
+
+    fn define(&self, value: ValueId, op: &'k Op) -> Option<Step<'k>> {
+        match op {
+            Op::Affine(a) => Some(Step::Line(value, self.line(a))),
+            Op::Load { buffer, .. } => {
+                let buffer = &self.program.buffers[*buffer];
+                let Role::Input(n) = buffer.role else { return None };
+                let source = SymbolSource::Scalar { input: n };
+                let symbol = self.program.symbols.iter().find(|(_, symbol)| symbol.source == source)?.0;
+                let number = (self.symbols)(symbol);
+                // What is no `i64` counts as the greatest.
+                let sure = buffer.dtype != Dtype::U64 || number < i64::MAX;
+                sure.then(|| Step::Given(value, scalar::cast(buffer.dtype, Scalar::I64(number))))
+            }
+            Op::Prefix(..) => None,
+            op => Some(Step::Let(value, op)),
+        }
+    }
+
+    fn counter(&mut self, buffer: BufferId) -> usize {
+        let known = self.buffers.iter().position(|b| *b == buffer);
+        2 * known.unwrap_or_else(|| {
+            self.buffers.push(buffer);
+            self.buffers.len() - 1
+        })
+    }
+
+    fn line(&self, affine: &Affine<IndexId>) -> Line {
+        // Before the first kernel of a call all sizes were found to have a value.
+        let value = |size: &Size| size.eval(self.symbols).unwrap_or(0);
+        let terms = affine.terms().iter().map(|(index, coefficient)| (*index, value(coefficient)));
+        Line { constant: value(affine.constant_part()), terms: terms.filter(|(_, c)| *c != 0).collect() }
+    }
+}
+
+fn count(steps: &[Step<'_>]) -> u64 {
+    let inside = |step: &Step<'_>| match step {
+        Step::Loop { steps, .. } => *steps,
+        Step::If { branches, .. } => 1 + branches.iter().map(|branch| count(branch)).sum::<u64>(),
+        Step::Touch(_) | Step::Line(..) | Step::Given(..) | Step::Let(..) => 1,
+    };
+    steps.iter().map(inside).sum()
+}
+
+/// Something is not the same over the whole range of these indices.
+struct Blame(Places);
+
+struct Run<'k> {
+    program: &'k Program,
+    types: &'k cranelift_entity::PrimaryMap<ValueId, Dtype>,
+    values: SecondaryMap<ValueId, Known>,
+    indices: SecondaryMap<IndexId, Known>,
+    evaluators: BTreeMap<FunctionId, Evaluator<'k>>,
+    counts: Vec<Count<u64>>,
+    /// How many steps may be spent yet.
+    left: u64,
+}
+
+impl<'k> Run<'k> {
+    fn steps(&mut self, steps: &[Step<'k>], times: Count<u64>) -> Result<(), Blame> {
+        for step in steps {
+            match step {
+                Step::Touch(counter) => add(&mut self.counts[*counter], times),
+                Step::Line(value, line) => self.values[*value] = self.line(line),
+                Step::Given(value, scalar) => self.values[*value] = Known::Value(*scalar),
+                Step::Let(value, op) => self.values[*value] = self.op(*value, op),
+                Step::If { condition, branches, results } => {
+                    match self.values[*condition].truth() {
+                        Ok(truth) => self.steps(&branches[usize::from(!truth)], times)?,
+                        Err(because) => {
+                            self.blame(because)?;
+                            self.either(branches, times)?;
+                        }
+                    }
+                    for (value, a, b) in *results {
+                        self.values[*value] = self.select(*condition, *a, *b);
+                    }
+                }
+                Step::Loop { dims, place, body, steps } => self.loop_(dims, *place, body, *steps, times)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at fewer indices at a time, if that helps and there are steps left.
+    fn blame(&self, because: Places) -> Result<(), Blame> {
+        if because.is_empty() || self.left == 0 { Ok(()) } else { Err(Blame(because)) }
+    }
+
+    /// One of two branches, and no telling which.
+    fn either(&mut self, branches: &[Vec<Step<'k>>; 2], times: Count<u64>) -> Result<(), Blame> {
+        let nothing = vec![Count { elements: Some(0), exact: true }; self.counts.len()];
+        let before = std::mem::replace(&mut self.counts, nothing.clone());
+        self.steps(&branches[0], times)?;
+        let first = std::mem::replace(&mut self.counts, nothing);
+        self.steps(&branches[1], times)?;
+        let second = std::mem::replace(&mut self.counts, before);
+        for ((sum, a), b) in self.counts.iter_mut().zip(first).zip(second) {
+            let most = a.elements.zip(b.elements).map(|(a, b)| a.max(b));
+            add(sum, if a == b { a } else { Count { elements: most, exact: false } });
+        }
+        Ok(())
+    }
+
+    fn loop_(
+        &mut self,
+        dims: &[Dim],
+        place: usize,
+        body: &[Step<'k>],
+        steps: u64,
+        times: Count<u64>,
+    ) -> Result<(), Blame> {
+        let mut exact = times.exact;
+        let mut whole = vec![];
+        for (n, Dim { extent, .. }) in dims.iter().enumerate() {
+            let reach = match extent {
+                Reach::Line(line) => self.line(line),
+                Reach::Value(v, _) => self.values[*v],
+            };
+            let mut because = Places::alone(place + n);
+            let mut greatest = reach.range().map_or(i64::MAX, |(_, greatest)| greatest);
+            if let Some(reason) = reach.because() {
+                self.blame(reason)?;
+                if let Reach::Value(_, Some(checked)) = extent
+                    && let Some((_, most)) = self.line(checked).range()
+                {
+                    greatest = greatest.min(most);
+                }
+                (exact, because) = (false, Places::NONE);
+            }
+            if greatest < 1 {
+                return Ok(());
+            }
+            whole.push((0, greatest - 1, because));
+        }
+        let times = Count { exact, ..times };
+        let mut open = vec![whole];
+        while let Some(ranges) = open.pop() {
+            let mut volume = times.elements;
+            for (Dim { index, .. }, (least, greatest, because)) in dims.iter().zip(&ranges) {
+                self.indices[*index] = Known::between(*least, *greatest, *because);
+                let length = greatest.abs_diff(*least).saturating_add(1);
+                volume = volume.zip(Some(length)).filter(|(_, n)| *n < 1 << 62).and_then(|(v, n)| v.checked_mul(n));
+            }
+            self.left = self.left.saturating_sub(steps);
+            let before = self.counts.clone();
+            if let Err(Blame(places)) = self.steps(body, Count { elements: volume, ..times }) {
+                self.counts = before;
+                let first = places.first();
+                if first < place {
+                    return Err(Blame(places));
+                }
+                let halves = halve(ranges, first - place);
+                open.extend(halves.into_iter().flatten());
+            }
+        }
+        Ok(())
+    }
+
+    fn op(&mut self, value: ValueId, op: &Op) -> Known {
+        let get = |v: &ValueId| self.values[*v];
+        let dtype = self.types[value];
+        let all = |values: Result<[Scalar; 3], Known>, op: fn(Scalar, Scalar, Scalar) -> Scalar| match values {
+            Ok([a, b, c]) => Known::Value(op(a, b, c)),
+            Err(nothing) => nothing,
+        };
+        match op {
+            Op::Constant(scalar) => Known::Value(*scalar),
+            Op::Unary(op, a) => known::unary(*op, get(a), dtype),
+            Op::Binary(op, a, b) => known::binary(*op, get(a), get(b), dtype),
+            Op::Compare(op, a, b) => known::compare(*op, get(a), get(b)),
+            Op::Fma(a, b, c) => all(known::values([get(a), get(b), get(c)]), scalar::fma),
+            Op::Select(condition, a, b) => self.select(*condition, *a, *b),
+            Op::Cast(to, a) => known::cast(*to, get(a)),
+            Op::Bitcast(to, a) => match get(a) {
+                Known::Value(a) => Known::Value(scalar::bitcast(*to, a)),
+                unknown => Known::Nothing { because: known::because(&[unknown]) },
+            },
+            Op::Check { value, .. } => get(value),
+            Op::Call(function, arguments) => {
+                let known: Vec<Known> = arguments.iter().map(get).collect();
+                let values: Option<Vec<Scalar>> =
+                    known.iter().map(|known| if let Known::Value(v) = known { Some(*v) } else { None }).collect();
+                let Some(values) = values else { return Known::Nothing { because: known::because(&known) } };
+                let body = &self.program.functions[*function];
+                Known::Value(self.evaluators.entry(*function).or_insert_with(|| Evaluator::new(body)).call(&values))
+            }
+            Op::Affine(_) | Op::Load { .. } | Op::Prefix(..) => UNKNOWN,
+        }
+    }
+
+    fn select(&self, condition: ValueId, a: ValueId, b: ValueId) -> Known {
+        match self.values[condition].truth() {
+            Ok(truth) => self.values[if truth { a } else { b }],
+            Err(because) => Known::Nothing { because },
+        }
+    }
+
+    fn line(&self, line: &Line) -> Known {
+        let (mut least, mut greatest) = (i128::from(line.constant), i128::from(line.constant));
+        let mut because: Option<Places> = None;
+        for (index, coefficient) in &line.terms {
+            let index = self.indices[*index];
+            let (low, high) = index.range().unwrap_or((0, i64::MAX));
+            let ends = [low, high].map(|end| i128::from(end) * i128::from(*coefficient));
+            least += ends[0].min(ends[1]);
+            greatest += ends[0].max(ends[1]);
+            if let Known::Range { because: reason, .. } = index {
+                because = Some(match because {
+                    Some(other) if other.is_empty() || reason.is_empty() => Places::NONE,
+                    Some(other) => other.and(reason),
+                    None => reason,
+                });
+            }
+        }
+        let because = because.unwrap_or_default();
+        match (i64::try_from(least), i64::try_from(greatest)) {
+            (Ok(least), Ok(greatest)) => Known::between(least, greatest, because),
+            _ => Known::Nothing { because },
+        }
+    }
+}
+
+/// Indices from one to another, and the place of the index if looking at fewer of them helps.
+type Ranges = Vec<(i64, i64, Places)>;
+
+/// Both halves of some ranges, the first half last.
+fn halve(mut ranges: Ranges, dim: usize) -> [Option<Ranges>; 2] {
+    let Some((least, greatest, because)) = ranges.get(dim).copied() else { return [None, None] };
+    let middle = least + (greatest - least) / 2;
+    let mut upper = ranges.clone();
+    upper[dim] = (middle + 1, greatest, because);
+    ranges[dim] = (least, middle, because);
+    [Some(upper), Some(ranges)]
+}
+
+fn add(sum: &mut Count<u64>, times: Count<u64>) {
+    if times.elements != Some(0) {
+        sum.elements = sum.elements.zip(times.elements).and_then(|(a, b)| a.checked_add(b));
+        sum.exact &= times.exact && sum.elements.is_some();
+    }
+}

@@ -1,0 +1,130 @@
+//! How many elements of each buffer a kernel loads and stores: the counts that the interpreter of loop nests makes as it runs,
+//! told beforehand. Here as polynomials of the size names; `predict` has them in numbers for the sizes of a call.
+//!
+//! A load in a nest of loops runs as often as the extents' product says, or, where an extent is an affine
+//! expression of one outer index (`j < i + 1`), as the closed form of the sum. What runs under an `If` counts as if it
+//! always ran, and is *at most* that. Where data are an extent there is no polynomial.
+
+use std::collections::BTreeMap;
+
+use ir::nest::{BufferId, Extent, IndexId, Kernel};
+use ir::{Affine, Size};
+
+use super::accesses::{AccessKind, Accesses, ScopeId};
+
+pub use super::predict::{predict, predict_kernel};
+
+/// A number of elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Count<N> {
+    /// How many there are, or at most are; nothing if there is no telling.
+    pub elements: Option<N>,
+    /// Whether there are exactly so many.
+    pub exact: bool,
+}
+
+/// Loads and stores of a buffer, in elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Traffic<N> {
+    /// How many elements are loaded.
+    pub loads: Count<N>,
+    /// How many elements are stored.
+    pub stores: Count<N>,
+}
+
+/// The traffic of a kernel, for each buffer that its text mentions.
+pub type KernelTraffic<N> = BTreeMap<BufferId, Traffic<N>>;
+
+impl Count<Size> {
+    fn exactly(elements: Size) -> Count<Size> {
+        Count { elements: Some(elements), exact: true }
+    }
+
+    fn plus(&self, other: &Count<Size>) -> Count<Size> {
+        let sum = self.elements.as_ref().zip(other.elements.as_ref());
+        Count { elements: sum.map(|(a, b)| a + b), exact: self.exact && other.exact }
+    }
+}
+
+/// The traffic of a kernel as polynomials, which hold for all sizes for which no extent, at its greatest, is negative.
+pub fn polynomials(kernel: &Kernel) -> KernelTraffic<Size> {
+    let accesses = Accesses::of(kernel);
+    let trips: Vec<Count<Size>> = accesses.scopes.keys().map(|scope| trips(&accesses, scope)).collect();
+    let mut traffic = KernelTraffic::new();
+    for access in &accesses.list {
+        let nothing = || Count::exactly(Size::default());
+        let entry = traffic.entry(access.buffer).or_insert_with(|| Traffic { loads: nothing(), stores: nothing() });
+        let count = match access.kind {
+            AccessKind::Load => &mut entry.loads,
+            AccessKind::Store => &mut entry.stores,
+        };
+        *count = count.plus(&trips[access.scope.as_u32() as usize]);
+    }
+    traffic
+}
+
+/// How often a block runs, all in all.
+fn trips(accesses: &Accesses<'_>, scope: ScopeId) -> Count<Size> {
+    let exactly = closed_form(accesses, scope);
+    let exact = exactly.is_some() && !accesses.scopes[scope].guarded;
+    Count { elements: exactly.or_else(|| bound(accesses, scope)), exact }
+}
+
+/// The sum over all indices of 1, where it is a polynomial that is easy to come by: from the inside out, with a summand that stays
+/// affine.
+fn closed_form(accesses: &Accesses<'_>, scope: ScopeId) -> Option<Size> {
+    let mut summand: Affine<IndexId> = Affine::constant(1);
+    for (index, extent) in accesses.around(scope).flat_map(|scope| scope.dims.iter().rev()) {
+        let Extent::Affine(extent) = extent else { return None };
+        if extent.as_size().is_none() && !never_negative(accesses, extent) {
+            return None;
+        }
+        let slope = summand.coefficient(*index);
+        if slope.is_zero() {
+            summand = summand.mul(extent)?;
+        } else {
+            // sum of (base + slope * i) over i < n is base * n + slope * n (n - 1) / 2
+            let n = extent.as_size()?;
+            let base = summand.substitute(&mut |i| if i == *index { Affine::constant(0) } else { Affine::index(i) });
+            let triangle = (&(n * n) - n).floor_div(&Size::constant(2));
+            summand = base.scale(n).add(&Affine::size(&slope * &triangle));
+        }
+    }
+    summand.as_size().cloned()
+}
+
+/// Whether an extent is 0 or more for all values of the outer indices, if sizes are.
+fn never_negative(accesses: &Accesses<'_>, extent: &Affine<IndexId>) -> bool {
+    let mut least = extent.constant_part().clone();
+    for (index, slope) in extent.terms() {
+        if slope.terms().iter().all(|(_, c)| *c >= 0) {
+            continue;
+        }
+        // It falls: it is least at the last iteration.
+        let Some(Extent::Affine(outer)) = accesses.indices[*index].map(|bound| bound.extent) else { return false };
+        let Some(outer) = outer.as_size() else { return false };
+        least = &least + &(slope * &(outer - &Size::constant(1)));
+    }
+    least.terms().iter().all(|(_, c)| *c >= 0)
+}
+
+/// A bound on how often a block runs: every extent at its greatest.
+fn bound(accesses: &Accesses<'_>, scope: ScopeId) -> Option<Size> {
+    let dims = accesses.around(scope).flat_map(|scope| scope.dims);
+    dims.map(|(_, extent)| most(accesses, extent)).try_fold(Size::constant(1), |product, n| Some(&product * &n?))
+}
+
+fn most(accesses: &Accesses<'_>, extent: &Extent) -> Option<Size> {
+    let Extent::Affine(extent) = extent else { return None };
+    let mut greatest = extent.constant_part().clone();
+    for (index, slope) in extent.terms() {
+        let signs = |positive: bool| slope.terms().iter().all(|(_, c)| (*c > 0) == positive);
+        if signs(true) {
+            let outer = most(accesses, accesses.indices[*index]?.extent)?;
+            greatest = &greatest + &(slope * &(&outer - &Size::constant(1)));
+        } else if !signs(false) {
+            return None;
+        }
+    }
+    Some(greatest)
+}
