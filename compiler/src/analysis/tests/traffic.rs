@@ -108,11 +108,11 @@ fn triangles() {
     let pairs = "n + (n * n - n) / 2";
     assert_eq!(counts(&lower), format!("x: {pairs} loads\ny: {pairs} loads\nout: n stores"));
     exact(&lower, &[&[0], &[1], &[2], &[9]]);
-    let upper = lowered("fn f(x: f64[n, n]) {\n let z[i] = sum[j < n - i](x[i, j])\n z\n}");
+    let upper = lowered("fn f(x: f64[n, n]) {\n let z[i < n] = sum[j < n - i](x[i, j])\n z\n}");
     assert_eq!(counts(&upper), "x: n * n - (n * n - n) / 2 loads\nout: n stores");
-    exact(&upper, &[&[0], &[1], &[9]]);
+    exact(&upper, &[&[1], &[2], &[9]]);
     // The first extent is -1, which counts as 0: no polynomial.
-    let strict = lowered("fn f(x: f64[n, n]) {\n let z[i] = sum[j < i - 1](x[i, j])\n z\n}");
+    let strict = lowered("fn f(x: f64[n, n]) {\n let z[i < n] = sum[j < i - 1](x[i, j])\n z\n}");
     assert_eq!(counts(&strict), "x: at most n * n - 2 * n loads\nout: n stores");
     exact(&strict, &[&[2], &[3], &[9]]);
 }
