@@ -11,7 +11,7 @@ use compiler::pipeline::PipelineError;
 use grammar::Code;
 use ir::array::{ArrayError, ArrayRef};
 use ir::bind::{BindError, Fault};
-use ir::nest::{Buffer, BufferId, Place, Program, Purpose, Relation, Requirement, Role, SymbolSource};
+use ir::nest::{BufferId, Place, Program, Purpose, Relation, Requirement, Role, SymbolSource};
 use ir::size::SizeError;
 use ir::{Binding, Dtype, Origin, Size, SymbolId, visit};
 
@@ -389,8 +389,10 @@ impl Context<'_> {
 
     /// Bytes of all arrays of a call by so many threads. A temporary that no kernel writes takes none.
     pub fn memory(&self, binding: &Binding, threads: usize) -> u128 {
-        let stored: BTreeSet<BufferId> = self.program.kernels.values().flat_map(|k| visit::stores(&k.body)).collect();
-        let bytes = |(id, buffer): (BufferId, &Buffer)| {
+        let program = self.program;
+        let stored: BTreeSet<BufferId> = program.kernels.values().flat_map(|k| visit::stores(&k.body)).collect();
+        let bytes = |id: BufferId| {
+            let buffer = &program.buffers[id];
             let lengths = buffer.shape.iter().map(|size| binding.size(size).map_or(0, |n| n.max(0).cast_unsigned()));
             let one = lengths.fold(buffer.dtype.bytes() as u128, |product, n| product.saturating_mul(n.into()));
             one.saturating_mul(match buffer.role {
@@ -399,7 +401,10 @@ impl Context<'_> {
                 Role::Input(_) | Role::Output(_) | Role::Constant(_) => 1,
             })
         };
-        self.program.buffers.iter().map(bytes).fold(0, u128::saturating_add)
+        let slots = program.slots.values().map(|members| members.iter().map(|id| bytes(*id)).max().unwrap_or(0));
+        let shared: BTreeSet<BufferId> = program.slots.values().flatten().copied().collect();
+        let alone = program.buffers.keys().filter(|id| !shared.contains(id)).map(bytes);
+        alone.chain(slots).fold(0, u128::saturating_add)
     }
 }
 

@@ -29,8 +29,8 @@ pub(super) struct Runner {
     may_fault: bool,
     /// Sizes that kernels mention: a call is refused if one has no value.
     kernel_sizes: Vec<(KernelId, Size)>,
-    /// Buffers that a kernel mentions: no others get memory.
-    mentioned: BTreeSet<BufferId>,
+    /// The temporaries that kernels mention, those together that share memory (with an output, perhaps).
+    shared: Vec<Vec<BufferId>>,
     /// The elements of constant buffers.
     constants: Vec<(BufferId, Vec<u64>)>,
     /// Threads' memory that no run is using.
@@ -56,6 +56,10 @@ impl Runner {
         }
         // Values that go from one part of a kernel to another.
         mentioned.extend(compiled.program.buffers.keys().skip(program.buffers.len()));
+        let mut shared: Vec<Vec<BufferId>> = program.slots.values().cloned().collect();
+        shared.iter().flatten().for_each(|id| _ = mentioned.remove(id));
+        mentioned.retain(|id| compiled.program.buffers[*id].role == Role::Temp);
+        shared.extend(mentioned.into_iter().map(|id| vec![id]));
         let constants = program
             .buffers
             .iter()
@@ -69,7 +73,7 @@ impl Runner {
             options: options.clone(),
             may_fault,
             kernel_sizes,
-            mentioned,
+            shared,
             constants,
             memory: Pool::default(),
             pools: Mutex::new(BTreeMap::new()),
@@ -125,15 +129,26 @@ impl Runner {
                         pointer
                     }
                 }
-                Role::Temp if self.mentioned.contains(&id) => {
-                    let mut block = Block::new(self.bytes(&binding, id)?)?;
+                // Set below, scratch for each thread.
+                Role::Temp | Role::Constant(_) | Role::Scratch => std::ptr::null_mut(),
+            };
+        }
+        for members in &self.shared {
+            let output = members.iter().find(|id| matches!(program.buffers[**id].role, Role::Output(_)));
+            let pointer = match output {
+                Some(id) => pointers[id.index()],
+                None => {
+                    let mut bytes = 0;
+                    for id in members {
+                        bytes = bytes.max(self.bytes(&binding, *id)?);
+                    }
+                    let mut block = Block::new(bytes)?;
                     let pointer = block.pointer();
                     blocks.push(block);
                     pointer
                 }
-                // Constants are set below, scratch for each thread. What no kernel mentions needs no memory.
-                Role::Temp | Role::Constant(_) | Role::Scratch => std::ptr::null_mut(),
             };
+            members.iter().for_each(|id| pointers[id.index()] = pointer);
         }
         for (id, words) in &self.constants {
             // Kernels never store to constants.

@@ -4,7 +4,7 @@ use backends::cpu::{CompileError, Module, Options, RunError};
 use ir::array::{Array, ArrayMut, ArrayRef};
 use ir::{Dtype, Scalar};
 
-use crate::harness::{Random, agree, compile, inputs, outputs, parse, run};
+use crate::harness::{LENGTHS, Random, agree, check, compile, inputs, outputs, parse, run};
 
 const ADD: &str = "program @p { symbol n = dim 0 of input 0 input 0 %x: f32[n] input 1 %b: f32[n] output %y: f32[n]
     require n == n as \"a\", \"b\" at 0..0
@@ -146,4 +146,19 @@ fn long_kernels_compile_and_longer_ones_are_refused() {
     }
     let refused = Module::compile(&parse(&long(30_000)), &Options::default());
     assert!(matches!(refused, Err(CompileError::TooLarge { .. })));
+}
+
+#[test]
+fn buffers_share_memory_one_after_another() {
+    check(
+        "program @p { symbol n = dim 0 of input 0 input 0 %x: f32[n] output %y: f32[n] output 1 %s: f32[]
+         temp %a: f32[n] temp %b: i32[n] temp %c: f32[n] temp %d: f64[n] temp %unused: f64[n, n, n]
+         slot0 = %a, %b, %y slot1 = %c, %d
+         kernel @k { parallel i < n { v0 = load %x[i] v1 = mul v0, v0 store %a[i], v1 } }
+         kernel @l { parallel i < n { v0 = load %a[i] v1 = cast i32 v0 store %b[i], v1 } parallel j < n { v2 = load %x[n - 1 - j] store %c[j], v2 } }
+         kernel @m { parallel i < n { v0 = load %b[i] v1 = load %c[n - 1 - i] v2 = cast f32 v0 v3 = add v2, v1 store %y[i], v3 } }
+         kernel @o { parallel i < n { v0 = load %y[i] v1 = cast f64 v0 store %d[i], v1 } }
+         kernel @q { v1 = reduce i < n { v0 = load %d[i] } with max free v0 v2 = cast f32 v1 store %s[], v2 } }",
+        LENGTHS,
+    );
 }

@@ -119,7 +119,8 @@ impl<'p> Walk<'p> {
                 Statement::Let { op: Op::Load { buffer, view, at }, .. } => {
                     let place = if view.is_none() { place(at) } else { None };
                     let known = self.places.loads.entry(*buffer).or_insert(place);
-                    *known = known.zip(place).filter(|(a, b)| a.block == b.block && a.at == b.at).map(|(_, later)| later);
+                    *known =
+                        known.zip(place).filter(|(a, b)| a.block == b.block && a.at == b.at).map(|(_, later)| later);
                 }
                 Statement::Store { buffer, at, .. } => {
                     let known = self.places.stores.contains_key(buffer);
