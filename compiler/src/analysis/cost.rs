@@ -134,7 +134,8 @@ pub fn price(program: &Program, kernel: &Kernel, sizes: &impl Fn(&Size) -> f64, 
     let cache = again + (touched - memory).max(0.0);
     let loops = accesses.inside(ScopeId::from_u32(0)).filter(|(_, scope)| !scope.dims.is_empty()).count();
     let barriers = machine.barrier * loops.saturating_sub(1) as f64;
-    let busy = operations / machine.operation_rate + cache / machine.cache_rate;
+    // What comes from memory passes the caches too.
+    let busy = operations / machine.operation_rate + (touched + again) / machine.cache_rate;
     let time = machine.launch + barriers + busy.max(memory / machine.memory_rate);
     Price { memory, cache, operations, flops, live, statements, time }
 }
