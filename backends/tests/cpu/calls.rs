@@ -152,7 +152,7 @@ fn long_kernels_compile_and_longer_ones_are_refused() {
 fn buffers_share_memory_one_after_another() {
     check(
         "program @p { symbol n = dim 0 of input 0 input 0 %x: f32[n] output %y: f32[n] output 1 %s: f32[]
-         temp %a: f32[n] temp %b: i32[n] temp %c: f32[n] temp %d: f64[n] temp %unused: f64[n, n, n]
+         temp %a: f32[n] temp %b: i32[n] temp %c: f32[n] temp %d: f64[n]
          slot0 = %a, %b, %y slot1 = %c, %d
          kernel @k { parallel i < n { v0 = load %x[i] v1 = mul v0, v0 store %a[i], v1 } }
          kernel @l { parallel i < n { v0 = load %a[i] v1 = cast i32 v0 store %b[i], v1 } parallel j < n { v2 = load %x[n - 1 - j] store %c[j], v2 } }
@@ -161,4 +161,11 @@ fn buffers_share_memory_one_after_another() {
          kernel @q { v1 = reduce i < n { v0 = load %d[i] } with max free v0 v2 = cast f32 v1 store %s[], v2 } }",
         LENGTHS,
     );
+}
+
+#[test]
+fn a_temporary_that_no_kernel_mentions_takes_no_memory() {
+    let program = parse(&ADD.replace("kernel", "temp %t: f64[n, n, n] kernel"));
+    let inputs = inputs(&program, &[100_000], &mut Random(7), false);
+    assert_eq!(run(&program, &compile(&program), &inputs, 2).0, Ok(()));
 }
