@@ -26,6 +26,8 @@ pub struct Writer<'a> {
     pub constructs: BTreeSet<&'static str>,
     /// Numbers the indices of reducers.
     pub reducers: usize,
+    /// Whether a new value may take the name of another.
+    pub shadows: bool,
 }
 
 /// What an expression can be at its top.
@@ -58,7 +60,8 @@ const EXPONENTS: [&str; 9] = ["2", "3", "1", "0", "4", "63", "70", "-1", "-2"];
 impl<'a> Writer<'a> {
     /// A writer of one function.
     pub fn new(words: &'a [u16], scope: Scope, helpers: &'a [Helper]) -> Writer<'a> {
-        Writer { choices: Choices::new(words), scope, helpers, work: vec![], constructs: BTreeSet::new(), reducers: 0 }
+        let (work, constructs) = (vec![], BTreeSet::new());
+        Writer { choices: Choices::new(words), scope, helpers, work, constructs, reducers: 0, shadows: true }
     }
 
     /// Notes that a construct occurs.

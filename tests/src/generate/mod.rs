@@ -10,6 +10,7 @@ pub mod data;
 mod dim;
 mod expr;
 mod functions;
+mod idiom;
 mod leaf;
 mod piece;
 mod reduce;
@@ -277,9 +278,9 @@ impl Writer<'_> {
             (Some(value), 0) => (None, value.name),
             (_, 1..5) if values.len() > 1 => {
                 self.count("tuple result");
-                let parts: Vec<&Value> = values.iter().take(2 + self.choices.below(2)).collect();
+                let parts: Vec<&Value> = values.iter().take(2 + self.choices.below(3)).collect();
                 let named = self.choices.chance(60);
-                let names = ["s", "t", "u"];
+                let names = ["s", "t", "u", "v"];
                 let types: Vec<String> =
                     parts.iter().zip(names).map(|(v, name)| format!("{name}: {}", type_text(v.ty, &v.shape))).collect();
                 let result: Vec<&str> = parts.iter().map(|v| v.name.as_str()).collect();

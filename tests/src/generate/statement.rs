@@ -27,11 +27,12 @@ enum Form {
     Move,
     Literal,
     Call,
+    Idiom,
 }
 
 impl Writer<'_> {
-    /// A `let`, whose value is visible from here on.
-    pub fn statement(&mut self) -> Option<String> {
+    /// A `let`, or several that belong together, whose values are visible from here on.
+    pub fn statement(&mut self) -> Vec<String> {
         let forms = [
             (5, Form::Whole),
             (10, Form::Indexed),
@@ -44,8 +45,17 @@ impl Writer<'_> {
             (2, Form::Move),
             (1, Form::Literal),
             (if self.helpers.is_empty() { 0 } else { 8 }, Form::Call),
+            (14, Form::Idiom),
         ];
-        match self.choices.weighted(&forms)? {
+        match self.choices.weighted(&forms) {
+            Some(Form::Idiom) => self.idiom(),
+            form => form.and_then(|form| self.single(form)).into_iter().collect(),
+        }
+    }
+
+    /// A `let`.
+    fn single(&mut self, form: Form) -> Option<String> {
+        match form {
             Form::Whole => {
                 let ty = self.some_type();
                 let shape = self.some_shape_of(ty);
@@ -95,6 +105,7 @@ impl Writer<'_> {
             Form::Move => self.moved_whole(),
             Form::Literal => Some(self.literal_array()),
             Form::Call => self.helper_call(),
+            Form::Idiom => None,
         }
     }
 
@@ -102,7 +113,8 @@ impl Writer<'_> {
     pub fn fresh_name(&mut self) -> String {
         let taken: Vec<String> = self.scope.values.iter().map(|v| v.name.clone()).collect();
         let protected = |name: &String| self.scope.sizes.contains(name);
-        if self.choices.chance(8)
+        if self.shadows
+            && self.choices.chance(8)
             && let Some(name) = self.choices.pick(&taken)
             && !protected(name)
         {
