@@ -18,7 +18,8 @@ use ir::nest::{Block, BufferId, Extent, Kernel, Loop, Op, Program, Role, Stateme
 use ir::{Size, visit};
 
 use super::CompileError;
-use super::emit::{Emitter, Params, SizeTable};
+use super::columns::Columns;
+use super::emit::{Emitter, Entry, Params, SizeTable};
 use super::jit::{self, Code, Helper, Helpers};
 use super::prepare::prepare;
 use super::split::{root, split};
@@ -40,7 +41,7 @@ pub(super) struct Compiled {
     /// What runs, in order: the parts of the program's kernels.
     pub(super) kernels: Vec<CompiledKernel>,
     /// What the table of sizes holds.
-    pub(super) sizes: Vec<Size>,
+    pub(super) sizes: Vec<Entry>,
 }
 
 /// One kernel.
@@ -52,6 +53,8 @@ pub(super) struct CompiledKernel {
     pub(super) scratch: usize,
     /// Scratch buffers of the program that it uses.
     pub(super) buffers: Vec<BufferId>,
+    /// Its passes over columns.
+    pub(super) columns: Columns,
     pub(super) cost: Cost,
 }
 
@@ -100,8 +103,8 @@ fn compile_kernels(program: &Program) -> Result<Compiled, CompileError> {
         let mut function = module.make_context();
         function.func.signature = signature.clone();
         let builder = FunctionBuilder::new(&mut function.func, &mut context);
-        let scratch = emit(builder, &mut module, &helpers, &program, kernel, &mut sizes);
-        functions.push((id, scratch, function));
+        let needs = emit(builder, &mut module, &helpers, &program, kernel, &mut sizes);
+        functions.push((id, needs, function));
     }
     let code = machine_code(module.isa(), &mut functions);
     for ((kernel, (id, ..)), code) in kernels.iter().zip(&functions).zip(code) {
@@ -112,16 +115,17 @@ fn compile_kernels(program: &Program) -> Result<Compiled, CompileError> {
     let kernels = kernels
         .iter()
         .zip(functions)
-        .map(|(kernel, (id, scratch, _))| CompiledKernel {
+        .map(|(kernel, (id, needs, _))| CompiledKernel {
             // SAFETY: the function was defined with this signature and calling convention.
             function: unsafe { std::mem::transmute::<*const u8, KernelFn>(module.get_finalized_function(id)) },
             range: range(kernel),
-            scratch,
+            scratch: needs.scratch,
             buffers: scratch_buffers(&program, kernel),
+            columns: needs.columns,
             cost: cost(&kernel.body),
         })
         .collect();
-    Ok(Compiled { _code: Code::new(module), program, kernels, sizes: sizes.into_sizes() })
+    Ok(Compiled { _code: Code::new(module), program, kernels, sizes: sizes.into_entries() })
 }
 
 /// A failure inside the code generator, with the kernel that it concerns.
@@ -138,8 +142,8 @@ struct MachineCode {
 
 /// Compiles functions, which is most of the time that compiling takes, on a few threads. The code is the same
 /// however many there are.
-fn machine_code(isa: &dyn TargetIsa, functions: &mut [(FuncId, usize, Context)]) -> Vec<Result<MachineCode, String>> {
-    let compile = |(id, _, function): &mut (FuncId, usize, Context)| {
+fn machine_code(isa: &dyn TargetIsa, functions: &mut [(FuncId, Needs, Context)]) -> Vec<Result<MachineCode, String>> {
+    let compile = |(id, _, function): &mut (FuncId, Needs, Context)| {
         let compiled = function.compile(isa, &mut ControlPlane::default()).map_err(|e| format!("{:?}", e.inner))?;
         let buffer = &compiled.buffer;
         let (bytes, alignment, relocs) = (buffer.data().to_vec(), buffer.alignment.into(), buffer.relocs().to_vec());
@@ -180,7 +184,14 @@ fn panic_message(panic: &(dyn Any + Send)) -> String {
     message.unwrap_or_else(|| "a panic".to_string())
 }
 
-/// Emits one kernel; returns the bytes of scratch it needs.
+/// What a kernel's code needs of the run time.
+struct Needs {
+    /// Bytes for each thread.
+    scratch: usize,
+    columns: Columns,
+}
+
+/// Emits one kernel.
 fn emit(
     mut b: FunctionBuilder<'_>,
     module: &mut JITModule,
@@ -188,7 +199,7 @@ fn emit(
     program: &Program,
     kernel: &Kernel,
     sizes: &mut SizeTable,
-) -> usize {
+) -> Needs {
     let target = module.target_config();
     let entry = b.create_block();
     b.append_block_params_for_function_params(entry);
@@ -216,10 +227,10 @@ fn emit(
     let failed = e.b.ins().iconst(I32, 1);
     e.b.ins().return_(&[failed]);
     let scratch = e.scratch_used();
-    let Emitter { mut b, .. } = e;
+    let Emitter { mut b, columns, .. } = e;
     b.seal_all_blocks();
     b.finalize(target);
-    scratch
+    Needs { scratch, columns }
 }
 
 /// The scratch buffers that a kernel uses.

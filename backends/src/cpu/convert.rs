@@ -34,7 +34,7 @@ impl Lanes128<'_, '_> {
 
     /// Whether a value has two registers a group.
     pub(super) fn fills_two(&self, v: &Parts) -> bool {
-        v.len() == 2 * self.groups
+        v.len() == 2 * self.at.groups
     }
 
     fn widen(&mut self, v: &Parts, signed: bool) -> Parts {

@@ -1,6 +1,8 @@
 //! The ground that all emitters stand on: one Cranelift function under construction, its scopes of values and
 //! indices, loops with carried values, sizes, addresses and scratch memory.
 
+use std::collections::BTreeSet;
+
 use cranelift_codegen::entity::SecondaryMap;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
@@ -10,28 +12,48 @@ use ir::build::Values;
 use ir::nest::{BufferId, IndexId, Kernel, Program, Subscript, ValueId};
 use ir::{Affine, Dtype, Size};
 
+use super::columns::{Columns, Width};
 use super::jit::Helpers;
 use super::scalar;
 
-/// The sizes that kernels read: evaluated once a call, so that no kernel computes one.
+/// The numbers that kernels read: evaluated once a call, so that no kernel computes one.
 #[derive(Default)]
 pub(super) struct SizeTable {
-    sizes: Vec<Size>,
-    slots: std::collections::BTreeMap<Size, usize>,
+    entries: Vec<Entry>,
+    slots: std::collections::BTreeMap<Entry, usize>,
+}
+
+/// A number that kernels read.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Entry {
+    /// A size of the program.
+    Size(Size),
+    /// How many columns go together.
+    Width(Width),
+}
+
+impl Entry {
+    /// The number, for sizes given by `value`.
+    pub(super) fn at(&self, value: &impl Fn(&Size) -> i64) -> i64 {
+        match self {
+            Entry::Size(size) => value(size),
+            Entry::Width(width) => width.at(value),
+        }
+    }
 }
 
 impl SizeTable {
-    fn slot(&mut self, size: &Size) -> usize {
-        if let Some(slot) = self.slots.get(size) {
-            return *slot;
+    fn slot(&mut self, entry: Entry) -> usize {
+        let next = self.entries.len();
+        let slot = *self.slots.entry(entry.clone()).or_insert(next);
+        if slot == next {
+            self.entries.push(entry);
         }
-        self.sizes.push(size.clone());
-        self.slots.insert(size.clone(), self.sizes.len() - 1);
-        self.sizes.len() - 1
+        slot
     }
 
-    pub(super) fn into_sizes(self) -> Vec<Size> {
-        self.sizes
+    pub(super) fn into_entries(self) -> Vec<Entry> {
+        self.entries
     }
 }
 
@@ -74,6 +96,7 @@ pub(super) struct Emitter<'a> {
     depth: u32,
     locals: Vec<Local>,
     scratch_used: u32,
+    pub(super) columns: Columns,
     pub(super) params: Params,
     /// Returns 1. Jumped to after the fault record is written.
     pub(super) fault_exit: cl::Block,
@@ -119,6 +142,7 @@ impl<'a> Emitter<'a> {
             depth: 0,
             locals: vec![],
             scratch_used: 0,
+            columns: Columns::default(),
             params,
             fault_exit,
         }
@@ -164,11 +188,20 @@ impl<'a> Emitter<'a> {
     pub(super) fn size(&mut self, size: &Size) -> Value {
         match size.as_constant() {
             Some(value) => self.int(value),
-            None => {
-                let offset = i32::try_from(self.sizes.slot(size) * 8).expect("the table of sizes is small");
-                self.b.ins().load(I64, table_memory(), self.params.sizes, offset)
-            }
+            None => self.entry(Entry::Size(size.clone())),
         }
+    }
+
+    fn entry(&mut self, entry: Entry) -> Value {
+        let offset = i32::try_from(self.sizes.slot(entry) * 8).expect("the table of sizes is small");
+        self.b.ins().load(I64, table_memory(), self.params.sizes, offset)
+    }
+
+    /// How many columns go together, each with its own of the `spread` scratch.
+    pub(super) fn width(&mut self, width: Width, spread: BTreeSet<BufferId>) -> Value {
+        self.columns.spread.extend(spread.into_iter().map(|buffer| (buffer, width.clone())));
+        self.columns.strips = true;
+        self.entry(Entry::Width(width))
     }
 
     /// An affine expression, summed from the outermost index in so that what is invariant can leave the loops.
@@ -259,6 +292,17 @@ impl<'a> Emitter<'a> {
             }
         }
         linear
+    }
+
+    /// An element's number.
+    pub(super) fn number(&mut self, linear: &Linear) -> Value {
+        let mut sum = self.affine(&linear.affine);
+        for (value, stride) in &linear.values {
+            let (value, stride) = (self.value(*value), self.size(stride));
+            let term = self.b.ins().imul(value, stride);
+            sum = self.b.ins().iadd(sum, term);
+        }
+        sum
     }
 
     /// The address of an element, and a constant number of bytes to add to it.

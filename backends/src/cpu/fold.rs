@@ -92,6 +92,9 @@ impl Fold {
     }
 }
 
+/// So many levels are enough for any number of partial results.
+pub(super) const LEVELS: usize = 64;
+
 /// Pending partial results of pairwise levels: of one reduction, or of one for each lane of some registers.
 pub(super) struct Levels {
     fold: Fold,
@@ -102,12 +105,13 @@ pub(super) struct Levels {
 
 impl Levels {
     pub(super) fn new(e: &mut Emitter<'_>, fold: Fold) -> Levels {
-        Levels::of(e, fold, scalar::register(fold.dtype), 1)
+        let ty = scalar::register(fold.dtype);
+        Levels::of(fold, ty, 1, e.scratch(LEVELS * ty.bytes() as usize))
     }
 
-    /// Levels of so many registers of a type.
-    pub(super) fn of(e: &mut Emitter<'_>, fold: Fold, ty: Type, registers: usize) -> Levels {
-        Levels { fold, slots: e.scratch(64 * registers * ty.bytes() as usize), ty, registers }
+    /// Levels of so many registers of a type, in memory of [`LEVELS`] times their bytes.
+    pub(super) fn of(fold: Fold, ty: Type, registers: usize, slots: Value) -> Levels {
+        Levels { fold, slots, ty, registers }
     }
 
     fn bytes(&self) -> i64 {

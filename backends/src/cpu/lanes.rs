@@ -459,7 +459,7 @@ impl Emitter<'_> {
 impl LeafLoop<'_> {
     /// The reduced values of the group that starts at `i + offset`, as lanes rest in memory.
     fn group(&self, e: &mut Emitter<'_>, i: Value, offset: i64) -> Vec<Vec<Value>> {
-        let values = vectors::emit_groups(e, self.leaf, &self.operands, i, offset, 1);
+        let values = vectors::emit_group(e, self.leaf, &self.operands, i, offset);
         let narrow = |(lane, v): (&Lane, _)| lanes128::narrow_masks(e, self.leaf, &self.operands, lane.fold.dtype, v);
         self.lanes.iter().zip(values).map(narrow).collect()
     }

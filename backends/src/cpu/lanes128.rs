@@ -13,12 +13,12 @@ use ir::nest::{IndexId, Op, ValueId};
 use ir::order::SCAN_GROUP;
 use ir::{Affine, BinaryOp, CompareOp, Dtype, Scalar, Size, UnaryOp};
 
+use super::columns::Strip;
 use super::convert::native_cast;
 use super::emit::Emitter;
-use super::fold::{Fold, Levels};
+use super::fold::{Fold, offset};
 use super::kept::Place;
-use super::leaf::{Done, Inner, Inst, Leaf, LeafEmitter};
-use super::nest::Axis;
+use super::leaf::{Access, Done, Inst, Leaf, LeafEmitter, Nest};
 use super::scalar;
 
 /// Elements of a step.
@@ -77,16 +77,26 @@ impl Operands {
     }
 }
 
+/// Which elements a step takes, of which leaf.
+#[derive(Clone, Copy)]
+pub(super) struct Elements<'l> {
+    pub(super) leaf: &'l Leaf,
+    pub(super) operands: &'l Operands,
+    /// The first element's number, but for `offset`.
+    pub(super) i: Value,
+    pub(super) offset: i64,
+    /// How many groups go together.
+    pub(super) groups: usize,
+    /// The strip that the elements are of, if the leaf goes in strips.
+    pub(super) strip: Option<Strip>,
+    /// The last element there is: lanes behind it do the same as it does.
+    pub(super) last: Option<Value>,
+}
+
 /// One step under emission.
 pub(super) struct Lanes128<'l, 'a> {
     pub(super) e: &'l mut Emitter<'a>,
-    leaf: &'l Leaf,
-    operands: &'l Operands,
-    /// The element's number, but for `offset`.
-    i: Value,
-    offset: i64,
-    /// How many groups go together.
-    pub(super) groups: usize,
+    pub(super) at: Elements<'l>,
 }
 
 /// A vector whose lanes are all `value`.
@@ -144,34 +154,27 @@ pub(super) fn one_lane(e: &mut Emitter<'_>, rest: Scalar, v: Value) -> Value {
 }
 
 impl<'l, 'a> Lanes128<'l, 'a> {
-    /// `groups` groups of elements, the first starting at `i + offset`.
-    pub(super) fn new(
-        e: &'l mut Emitter<'a>,
-        leaf: &'l Leaf,
-        operands: &'l Operands,
-        i: Value,
-        offset: i64,
-        groups: usize,
-    ) -> Lanes128<'l, 'a> {
-        Lanes128 { e, leaf, operands, i, offset, groups }
-    }
-
     pub(super) fn each(&mut self, a: &Parts, mut op: impl FnMut(&mut Self, Value) -> Value) -> Parts {
         a.iter().map(|a| op(self, *a)).collect()
     }
 
-    fn each2(&mut self, a: &Parts, b: &Parts, mut op: impl FnMut(&mut Self, Value, Value) -> Value) -> Parts {
+    pub(super) fn each2(
+        &mut self,
+        a: &Parts,
+        b: &Parts,
+        mut op: impl FnMut(&mut Self, Value, Value) -> Value,
+    ) -> Parts {
         a.iter().zip(b).map(|(a, b)| op(self, *a, *b)).collect()
     }
 
     /// The registers that values of a type fill.
-    fn registers(&self, dtype: Dtype) -> usize {
-        if is_wide(dtype) { 2 * self.groups } else { self.groups }
+    pub(super) fn registers(&self, dtype: Dtype) -> usize {
+        if is_wide(dtype) { 2 * self.at.groups } else { self.at.groups }
     }
 
     /// Elements of a step.
     fn elements(&self) -> usize {
-        GROUP as usize * self.groups
+        GROUP as usize * self.at.groups
     }
 
     /// A shift of all lanes by one amount below their width.
@@ -240,18 +243,27 @@ impl<'l, 'a> Lanes128<'l, 'a> {
 
     /// The address of the group's first element of an access that steps evenly, and a constant to add.
     fn even_address(&mut self, access: usize) -> (Value, i32) {
-        let leaf = self.leaf;
+        let leaf = self.at.leaf;
         let a = &leaf.accesses[access];
-        let (start, near) = self.operands.starts[access].unwrap_or_else(|| self.e.address(a.buffer, &a.start));
+        let (start, near) = self.at.operands.starts[access].unwrap_or_else(|| self.e.address(a.buffer, &a.start));
         let width = i64::try_from(self.e.buffer_dtype(a.buffer).bytes()).expect("a small number");
+        if let (true, Some(strip)) = (a.spread, self.at.strip) {
+            let row = self.e.number(&a.start);
+            let row = self.e.b.ins().imul(row, strip.width);
+            let column = self.e.b.ins().isub(self.at.i, strip.from);
+            let element = self.e.b.ins().iadd(row, column);
+            let bytes = self.e.b.ins().imul_imm_s(element, width);
+            let base = self.e.base(a.buffer);
+            return (self.e.b.ins().iadd(base, bytes), offset((self.at.offset * width).unsigned_abs() as usize));
+        }
         let bytes = &a.stride * &Size::constant(width);
-        match bytes.as_constant().and_then(|c| Some((c, i32::try_from(c.checked_mul(self.offset)?).ok()?))) {
+        match bytes.as_constant().and_then(|c| Some((c, i32::try_from(c.checked_mul(self.at.offset)?).ok()?))) {
             Some((stride, offset)) if near.checked_add(offset).is_some() => {
-                let moved = self.e.b.ins().imul_imm_s(self.i, stride);
+                let moved = self.e.b.ins().imul_imm_s(self.at.i, stride);
                 (self.e.b.ins().iadd(start, moved), near + offset)
             }
             _ => {
-                let i = self.e.b.ins().iadd_imm_s(self.i, self.offset);
+                let i = self.e.b.ins().iadd_imm_s(self.at.i, self.at.offset);
                 let stride = self.e.size(&bytes);
                 let moved = self.e.b.ins().imul(i, stride);
                 (self.e.b.ins().iadd(start, moved), near)
@@ -259,9 +271,21 @@ impl<'l, 'a> Lanes128<'l, 'a> {
         }
     }
 
+    /// Whether an access is one of neighbouring elements that are all there.
+    fn in_one_piece(&self, access: &Access) -> bool {
+        access.contiguous() && (self.at.last.is_none() || access.spread)
+    }
+
+    /// What belongs to lane number `lane`, or `before` where there is no such element.
+    fn unless_past(&mut self, lane: usize, own: Value, before: Value) -> Value {
+        let Some(last) = self.at.last else { return own };
+        let there = self.e.b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, last, lane as i64);
+        self.e.b.ins().select(there, own, before)
+    }
+
     /// The address of each element of the group, for accesses that are not contiguous.
     fn element_addresses(&mut self, access: usize, gathered: &[Parts]) -> Vec<(Value, i32)> {
-        let leaf = self.leaf;
+        let leaf = self.at.leaf;
         let a = &leaf.accesses[access];
         let (first, near) = self.even_address(access);
         let width = Size::constant(i64::try_from(self.e.buffer_dtype(a.buffer).bytes()).expect("a small number"));
@@ -271,7 +295,8 @@ impl<'l, 'a> Lanes128<'l, 'a> {
         for lane in 0..self.elements() {
             if lane > 0 {
                 let stride = self.e.size(&(&a.stride * &width));
-                address = self.e.b.ins().iadd(address, stride);
+                let next = self.e.b.ins().iadd(address, stride);
+                address = self.unless_past(lane, next, address);
             }
             let mut at = address;
             for (subscript, (_, stride)) in subscripts.iter().zip(&a.gathered) {
@@ -303,10 +328,10 @@ impl LeafEmitter for Lanes128<'_, '_> {
     fn affine(&mut self, base: &Affine<IndexId>, coefficient: &Size) -> Parts {
         let base = self.e.affine(base);
         let coefficient_value = self.e.size(coefficient);
-        let i = self.e.b.ins().iadd_imm_s(self.i, self.offset);
+        let i = self.e.b.ins().iadd_imm_s(self.at.i, self.at.offset);
         let moved = self.e.b.ins().imul(i, coefficient_value);
         let first = self.e.b.ins().iadd(base, moved);
-        if let Some(c) = coefficient.as_constant() {
+        if let (Some(c), None) = (coefficient.as_constant(), self.at.last) {
             let first = self.e.b.ins().splat(I64X2, first);
             let mut parts = vec![];
             for lane in (0..self.elements() as i64).step_by(2) {
@@ -320,17 +345,18 @@ impl LeafEmitter for Lanes128<'_, '_> {
         }
         let mut scalars = vec![first];
         for lane in 0..self.elements() - 1 {
-            scalars.push(self.e.b.ins().iadd(scalars[lane], coefficient_value));
+            let next = self.e.b.ins().iadd(scalars[lane], coefficient_value);
+            scalars.push(self.unless_past(lane + 1, next, scalars[lane]));
         }
         self.gather_lanes(Dtype::I64, &scalars)
     }
 
     fn load(&mut self, access: usize, gathered: &[Parts]) -> Parts {
-        let leaf = self.leaf;
+        let leaf = self.at.leaf;
         let a = &leaf.accesses[access];
         let dtype = self.e.buffer_dtype(a.buffer);
         let flags = self.e.buffer_memory(a.buffer);
-        if !a.contiguous() {
+        if !self.in_one_piece(a) {
             let scalars: Vec<Value> = self
                 .element_addresses(access, gathered)
                 .into_iter()
@@ -342,14 +368,14 @@ impl LeafEmitter for Lanes128<'_, '_> {
         match dtype {
             Dtype::Bool | Dtype::I8 | Dtype::U8 => {
                 let mut parts = vec![];
-                for near in offsets(near, 4, self.groups) {
+                for near in offsets(near, 4, self.at.groups) {
                     let bytes = self.load_bytes(flags, dtype == Dtype::I8, address, near);
                     parts.push(if dtype == Dtype::Bool { self.e.b.ins().ineg(bytes) } else { bytes });
                 }
                 parts
             }
             Dtype::F16 | Dtype::Bf16 => {
-                offsets(near, 8, self.groups).map(|near| self.load_halves(flags, address, near)).collect()
+                offsets(near, 8, self.at.groups).map(|near| self.load_halves(flags, address, near)).collect()
             }
             _ => {
                 let ty = vector(dtype, false);
@@ -360,11 +386,11 @@ impl LeafEmitter for Lanes128<'_, '_> {
     }
 
     fn store(&mut self, access: usize, gathered: &[Parts], value: &Parts) {
-        let leaf = self.leaf;
+        let leaf = self.at.leaf;
         let a = &leaf.accesses[access];
         let dtype = self.e.buffer_dtype(a.buffer);
         let flags = self.e.buffer_memory(a.buffer);
-        if !a.contiguous() {
+        if !self.in_one_piece(a) {
             let scalars = self.lanes(dtype, value);
             for ((address, near), scalar) in self.element_addresses(access, gathered).into_iter().zip(scalars) {
                 self.e.b.ins().store(flags, scalar, address, near);
@@ -375,18 +401,18 @@ impl LeafEmitter for Lanes128<'_, '_> {
         match dtype {
             Dtype::Bool => {
                 let mask = self.mask(value, false);
-                for (mask, near) in mask.into_iter().zip(offsets(near, 4, self.groups)) {
+                for (mask, near) in mask.into_iter().zip(offsets(near, 4, self.at.groups)) {
                     let ones = self.e.b.ins().ineg(mask);
                     self.store_bytes(flags, true, ones, address, near);
                 }
             }
             Dtype::I8 | Dtype::U8 => {
-                for (part, near) in value.iter().zip(offsets(near, 4, self.groups)) {
+                for (part, near) in value.iter().zip(offsets(near, 4, self.at.groups)) {
                     self.store_bytes(flags, dtype == Dtype::I8, *part, address, near);
                 }
             }
             Dtype::F16 | Dtype::Bf16 => {
-                for (part, near) in value.iter().zip(offsets(near, 8, self.groups)) {
+                for (part, near) in value.iter().zip(offsets(near, 8, self.at.groups)) {
                     self.store_halves(flags, *part, address, near);
                 }
             }
@@ -539,55 +565,8 @@ impl LeafEmitter for Lanes128<'_, '_> {
         self.e.let_(value, op);
     }
 
-    fn reduce(&mut self, inner: &Inner, done: &mut Done<Parts>) {
-        let axes: Vec<Axis> = inner
-            .dims
-            .iter()
-            .map(|(index, extent)| Axis { index: *index, merged: vec![], extent: self.e.extent(extent) })
-            .collect();
-        let levels: Vec<Option<Levels>> = inner
-            .reductions
-            .iter()
-            .map(|r| {
-                let ordered = r.fold.op.depends_on_order(r.fold.dtype);
-                let ty = vector(r.fold.dtype, false);
-                ordered.then(|| Levels::of(self.e, r.fold, ty, self.registers(r.fold.dtype)))
-            })
-            .collect();
-        let mut state = vec![self.e.int(0)];
-        for r in &inner.reductions {
-            state.extend(self.constant(r.fold.identity()));
-        }
-        let Lanes128 { leaf, operands, i, offset, groups, .. } = *self;
-        let last = self.e.nest(&axes, &state, &mut |e, state| {
-            let mut l = Lanes128 { e, leaf, operands, i, offset, groups };
-            leaf.emit_steps(&inner.body, &mut l, done);
-            let number = state[0];
-            let next = l.e.b.ins().iadd_imm_s(number, 1);
-            let mut new = vec![next];
-            let mut sums = &state[1..];
-            for (r, levels) in inner.reductions.iter().zip(&levels) {
-                let x = done.get(r.input);
-                let (old, rest) = sums.split_at(x.len());
-                let sum = l.each2(&old.to_vec(), &x, |l, a, b| binary(l.e, r.fold.primitive(), r.fold.dtype, a, b));
-                new.extend(match levels {
-                    Some(levels) => levels.block(l.e, &sum, number, next),
-                    None => sum,
-                });
-                sums = rest;
-            }
-            new
-        });
-        let mut sums = &last[1..];
-        for (r, levels) in inner.reductions.iter().zip(&levels) {
-            let (sum, rest) = sums.split_at(self.registers(r.fold.dtype));
-            let result = match levels {
-                Some(levels) => levels.finish_blocks(self.e, sum, last[0]),
-                None => sum.to_vec(),
-            };
-            done.set(r.result, result);
-            sums = rest;
-        }
+    fn nest(&mut self, nest: &Nest, done: &mut Done<Parts>) {
+        self.nest_in_registers(nest, done);
     }
 }
 
@@ -667,5 +646,6 @@ pub(super) fn narrow_masks(e: &mut Emitter<'_>, leaf: &Leaf, operands: &Operands
         return v;
     }
     let i = e.int(0);
-    Lanes128 { e, leaf, operands, i, offset: 0, groups: 1 }.mask(&v, false)
+    let at = Elements { leaf, operands, i, offset: 0, groups: 1, strip: None, last: None };
+    Lanes128 { e, at }.mask(&v, false)
 }

@@ -9,8 +9,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cranelift_codegen::entity::{PrimaryMap, entity_impl};
-use ir::nest::{Block, BufferId, Extent, FunctionId, IndexId, Loop, LoopKind, Op, Statement, Subscript, ValueId};
-use ir::{Affine, BinaryOp, CompareOp, Dtype, Order, Scalar, Size, UnaryOp};
+use ir::nest::{
+    Block, BufferId, Extent, FunctionId, IndexId, Loop, LoopKind, Op, Reduction, Role, Statement, Subscript, ValueId,
+};
+use ir::{Affine, BinaryOp, CompareOp, Dtype, Order, Scalar, Size, UnaryOp, visit};
 
 use super::emit::{Emitter, Linear};
 use super::fold::Fold;
@@ -43,22 +45,28 @@ pub(super) enum Step {
     Store { access: usize, value: LeafId },
     /// Computes a scalar that hangs on the index of an inner reduction.
     Scalar(ValueId, Op),
-    /// A reduction inside the body, for all elements at once: column sums.
-    Reduce(Inner),
+    /// A loop inside the body, for all elements at once: column sums, a pass over columns.
+    Nest(Nest),
 }
 
-/// A reducing loop inside a leaf, whose extents are the same for all elements.
-pub(super) struct Inner {
+/// A loop inside a leaf, whose extents are the same for all elements.
+pub(super) struct Nest {
     pub(super) dims: Vec<(IndexId, Extent)>,
     pub(super) body: Vec<Step>,
-    pub(super) reductions: Vec<InnerReduction>,
+    pub(super) reductions: Vec<NestReduction>,
 }
 
-/// One reduction of an [`Inner`] loop, by blocks where order matters.
-pub(super) struct InnerReduction {
+/// One reduction of a [`Nest`], by blocks where order matters.
+pub(super) struct NestReduction {
     pub(super) fold: Fold,
     pub(super) input: LeafId,
     pub(super) result: LeafId,
+}
+
+impl NestReduction {
+    pub(super) fn is_ordered(&self) -> bool {
+        self.fold.op.depends_on_order(self.fold.dtype)
+    }
 }
 
 /// What defines a value of a leaf.
@@ -84,6 +92,17 @@ pub(super) enum Inst {
     Reduced,
 }
 
+impl Inst {
+    fn for_each_operand(&self, visit: &mut impl FnMut(LeafId)) {
+        match self {
+            Inst::Constant(_) | Inst::Uniform(_) | Inst::Affine { .. } | Inst::Load(_) | Inst::Reduced => {}
+            Inst::Unary(_, a) | Inst::Cast(a) | Inst::Bitcast(a) => visit(*a),
+            Inst::Binary(_, a, b) | Inst::Compare(_, a, b) => [*a, *b].into_iter().for_each(visit),
+            Inst::Fma(a, b, c) | Inst::Select(a, b, c) => [*a, *b, *c].into_iter().for_each(visit),
+        }
+    }
+}
+
 /// An access of a leaf.
 pub(super) struct Access {
     pub(super) buffer: BufferId,
@@ -93,8 +112,11 @@ pub(super) struct Access {
     pub(super) stride: Size,
     /// Subscripts that vary otherwise, with their strides: a gather or scatter.
     pub(super) gathered: Vec<(LeafId, Size)>,
-    /// Whether it stands inside an inner reduction, so that where it starts hangs on the indices there.
+    /// Whether it stands inside an inner loop, so that where it starts hangs on the indices there.
     pub(super) inner: bool,
+    /// Whether the buffer is scratch of which each element of the leaf has its own: where `start` has one element, a
+    /// strip of them lies in memory.
+    pub(super) spread: bool,
 }
 
 impl Access {
@@ -127,14 +149,18 @@ pub(super) trait LeafEmitter {
     /// A minimum or maximum with a constant that is no NaN.
     fn bound(&mut self, op: BinaryOp, dtype: Dtype, a: &Self::Vector, constant: Scalar) -> Self::Vector;
     fn scalar(&mut self, value: ValueId, op: &Op);
-    /// Runs an inner reduction; defines its results in `done`.
-    fn reduce(&mut self, inner: &Inner, done: &mut Done<Self::Vector>);
+    /// Runs an inner loop; defines the results of its reductions in `done`.
+    fn nest(&mut self, nest: &Nest, done: &mut Done<Self::Vector>);
 }
 
 /// The values computed so far.
 pub(super) struct Done<V>(Vec<Option<V>>);
 
 impl<V: Clone> Done<V> {
+    pub(super) fn new(leaf: &Leaf) -> Done<V> {
+        Done(vec![None; leaf.values.len()])
+    }
+
     pub(super) fn get(&self, id: LeafId) -> V {
         self.0[id.as_u32() as usize].clone().expect("steps are in order of definition")
     }
@@ -147,7 +173,7 @@ impl<V: Clone> Done<V> {
 impl Leaf {
     /// One step of the leaf through an emitter; returns the wanted values.
     pub(super) fn emit<L: LeafEmitter>(&self, l: &mut L) -> Vec<L::Vector> {
-        let mut done = Done(vec![None; self.values.len()]);
+        let mut done = Done::new(self);
         self.emit_steps(&self.steps, l, &mut done);
         self.wanted.iter().map(|id| done.get(*id)).collect()
     }
@@ -157,7 +183,7 @@ impl Leaf {
         for step in steps {
             match step {
                 Step::Scalar(value, op) => l.scalar(*value, op),
-                Step::Reduce(inner) => l.reduce(inner, done),
+                Step::Nest(nest) => l.nest(nest, done),
                 Step::Store { access, value } => {
                     let gathered = self.gathered::<L>(*access, done);
                     l.store(*access, &gathered, &done.get(*value));
@@ -174,7 +200,8 @@ impl Leaf {
         self.accesses[access].gathered.iter().map(|(v, _)| done.get(*v)).collect()
     }
 
-    fn emit_value<L: LeafEmitter>(&self, id: LeafId, l: &mut L, done: &Done<L::Vector>) -> L::Vector {
+    /// A value whose operands are done.
+    pub(super) fn emit_value<L: LeafEmitter>(&self, id: LeafId, l: &mut L, done: &Done<L::Vector>) -> L::Vector {
         let (dtype, inst) = &self.values[id];
         let dtype = *dtype;
         let of = |id: &LeafId| self.values[*id].0;
@@ -218,39 +245,77 @@ impl Leaf {
 
     /// Operations of the body, uniform values not counted.
     pub(super) fn weight(&self) -> usize {
+        self.weight_of(&self.steps)
+    }
+
+    /// Operations of some steps.
+    pub(super) fn weight_of(&self, steps: &[Step]) -> usize {
         let mut weight = 0;
-        self.for_each_step(&self.steps, &mut |step| {
+        self.for_each_step(steps, &mut |step| {
             weight += usize::from(!matches!(step, Step::Value(id) if self.is_uniform(*id)));
         });
         weight
     }
 
-    /// Calls `visit` on every step, those inside inner reductions too.
+    /// Calls `visit` on every step, those inside inner loops too.
     pub(super) fn for_each_step<'l>(&'l self, steps: &'l [Step], visit: &mut impl FnMut(&'l Step)) {
         for step in steps {
             visit(step);
-            if let Step::Reduce(inner) = step {
-                self.for_each_step(&inner.body, visit);
+            if let Step::Nest(nest) = step {
+                self.for_each_step(&nest.body, visit);
             }
         }
     }
 
-    /// The reductions inside the body.
-    pub(super) fn inner(&self) -> Vec<&Inner> {
-        self.steps.iter().filter_map(|s| if let Step::Reduce(inner) = s { Some(inner) } else { None }).collect()
+    /// Calls `visit` on every value that steps use.
+    pub(super) fn for_each_use(&self, steps: &[Step], visit: &mut impl FnMut(LeafId)) {
+        self.for_each_step(steps, &mut |step| {
+            let access = match step {
+                Step::Value(id) => {
+                    let inst = &self.values[*id].1;
+                    inst.for_each_operand(visit);
+                    if let Inst::Load(access) = inst { Some(*access) } else { None }
+                }
+                Step::Store { access, value } => {
+                    visit(*value);
+                    Some(*access)
+                }
+                Step::Nest(nest) => {
+                    nest.reductions.iter().for_each(|r| visit(r.input));
+                    None
+                }
+                Step::Scalar(..) => None,
+            };
+            for (v, _) in access.map_or(&[][..], |access| &self.accesses[access].gathered) {
+                visit(*v);
+            }
+        });
+    }
+
+    /// Whether it goes in strips of elements, since it holds loops or scratch.
+    pub(super) fn in_strips(&self) -> bool {
+        self.steps.iter().any(|s| matches!(s, Step::Nest(_))) || self.accesses.iter().any(|a| a.spread)
     }
 
     /// The body as a leaf over `index`, if it is one and vectors are worth it; `wanted` are values of the body.
     pub(super) fn build(e: &Emitter<'_>, index: IndexId, body: &Block, wanted: &[ValueId]) -> Option<Leaf> {
-        let mut stored = BTreeSet::new();
-        for statement in body {
-            if let Statement::Store { buffer, .. } = statement {
-                stored.insert(*buffer);
+        let stored: BTreeSet<BufferId> = visit::stores(body).into_iter().collect();
+        let is_scratch = |b: &BufferId| e.program.buffers.get(*b).is_some_and(|b| b.role == Role::Scratch);
+        let mut spread: BTreeSet<BufferId> = stored.iter().copied().filter(is_scratch).collect();
+        visit::for_each_statement(body, &mut |statement| {
+            if let Statement::Let { op: Op::Load { buffer, at, .. }, .. } | Statement::Store { buffer, at, .. } =
+                statement
+                && mentions(at, index)
+            {
+                spread.remove(buffer);
             }
+        });
+        if !(spread.is_empty() || wanted.is_empty()) {
+            return None;
         }
         let leaf = Leaf { values: PrimaryMap::new(), steps: vec![], uniform: vec![], accesses: vec![], wanted: vec![] };
         let mut build =
-            Build { e, index, stored, leaf, inside: false, names: BTreeMap::new(), splats: BTreeMap::new() };
+            Build { e, index, stored, spread, leaf, inside: false, names: BTreeMap::new(), splats: BTreeMap::new() };
         build.block(body, true)?;
         for value in wanted {
             let id = build.varying(*value);
@@ -273,8 +338,10 @@ struct Build<'b, 'a> {
     index: IndexId,
     /// Buffers that the body stores to: what is loaded from them does not leave the loop.
     stored: BTreeSet<BufferId>,
+    /// Those of them that are scratch of one iteration.
+    spread: BTreeSet<BufferId>,
     leaf: Leaf,
-    /// Whether the steps are those of an inner reduction.
+    /// Whether the steps are those of an inner loop.
     inside: bool,
     names: BTreeMap<ValueId, Name>,
     /// Uniform values that have been given a vector.
@@ -290,8 +357,8 @@ impl Build<'_, '_> {
                     let name = self.op(*value, op, top)?;
                     self.names.insert(*value, name);
                 }
-                Statement::Store { buffer, at, value } if top && !self.inside => {
-                    let access = self.access(*buffer, None, at);
+                Statement::Store { buffer, at, value } if top => {
+                    let access = self.access(*buffer, None, at)?;
                     let value = self.varying(*value);
                     // An element that every iteration writes, or none: nothing for vectors.
                     if self.leaf.accesses[access].gathered.is_empty() && self.leaf.accesses[access].stride.is_zero() {
@@ -307,16 +374,20 @@ impl Build<'_, '_> {
                         self.names.insert(*result, name);
                     }
                 }
-                Statement::Loop(l) if top && !self.inside => self.inner(l)?,
+                Statement::Loop(l) if top => self.nest(l)?,
                 Statement::Store { .. } | Statement::Loop(_) | Statement::Contract(_) => return None,
             }
         }
         Some(())
     }
 
-    /// A reducing loop of the body.
-    fn inner(&mut self, l: &Loop) -> Option<()> {
-        let LoopKind::Reduce(reductions) = &l.kind else { return None };
+    /// A loop of the body.
+    fn nest(&mut self, l: &Loop) -> Option<()> {
+        let reductions: &[Reduction] = match &l.kind {
+            LoopKind::Parallel | LoopKind::Serial => &[],
+            LoopKind::Reduce(reductions) => reductions,
+            LoopKind::Scan => return None,
+        };
         let same = l.dims.iter().all(|(_, extent)| match extent {
             Extent::Affine(affine) => affine.coefficient(self.index).is_zero(),
             Extent::Value(v) => !matches!(self.name(*v), Name::Varying(_)),
@@ -326,15 +397,15 @@ impl Build<'_, '_> {
             .iter()
             .zip(&folds)
             .all(|(r, fold)| !fold.is_arg() && (r.order == Order::Blocks || !fold.op.depends_on_order(fold.dtype)));
-        if !same || !ordered || folds.iter().any(|f| f.dtype == Dtype::Bool) {
+        if !same || !ordered {
             return None;
         }
         let splats = self.splats.clone();
         let outer = std::mem::take(&mut self.leaf.steps);
-        self.inside = true;
+        let inside = std::mem::replace(&mut self.inside, true);
         let straight = self.block(&l.body, true);
         let inputs: Vec<LeafId> = reductions.iter().map(|r| self.varying(r.input)).collect();
-        self.inside = false;
+        self.inside = inside;
         let body = std::mem::replace(&mut self.leaf.steps, outer);
         self.splats = splats;
         straight?;
@@ -342,9 +413,9 @@ impl Build<'_, '_> {
         for ((r, fold), input) in reductions.iter().zip(folds).zip(inputs) {
             let result = self.leaf.values.push((fold.dtype, Inst::Reduced));
             self.names.insert(r.result, Name::Varying(result));
-            found.push(InnerReduction { fold, input, result });
+            found.push(NestReduction { fold, input, result });
         }
-        self.leaf.steps.push(Step::Reduce(Inner { dims: l.dims.clone(), body, reductions: found }));
+        self.leaf.steps.push(Step::Nest(Nest { dims: l.dims.clone(), body, reductions: found }));
         Some(())
     }
 
@@ -375,20 +446,26 @@ impl Build<'_, '_> {
 
     fn op(&mut self, value: ValueId, op: &Op, top: bool) -> Option<Name> {
         let dtype = self.e.dtype(value);
-        if matches!(op, Op::Check { .. } | Op::Prefix(..)) {
-            return None;
-        }
         let mut uniform = true;
         op.for_each_operand(|v| uniform &= !matches!(self.name(v), Name::Varying(_)));
         match op {
             Op::Affine(affine) => uniform = affine.coefficient(self.index).is_zero(),
             Op::Load { .. } if !top => return None,
+            Op::Load { buffer, .. } if self.spread.contains(buffer) => uniform = false,
             Op::Load { buffer, at, .. } => {
                 uniform &= !mentions(at, self.index);
                 if uniform && self.stored.contains(buffer) {
                     return None;
                 }
             }
+            // The first element's checks come in the same order if those that are made once are the first.
+            Op::Check { .. } => {
+                let nests = self.leaf.steps.iter().any(|s| matches!(s, Step::Nest(_)));
+                if !uniform || !top || (nests && !self.inside) {
+                    return None;
+                }
+            }
+            Op::Prefix(..) => return None,
             _ => {}
         }
         if uniform {
@@ -405,7 +482,7 @@ impl Build<'_, '_> {
                 let term = Affine::index(self.index).scale(&coefficient);
                 Inst::Affine { base: affine.sub(&term), coefficient }
             }
-            Op::Load { buffer, view, at } => Inst::Load(self.access(*buffer, view.as_deref(), at)),
+            Op::Load { buffer, view, at } => Inst::Load(self.access(*buffer, view.as_deref(), at)?),
             Op::Call(function, arguments) => {
                 let arguments: Vec<LeafId> = arguments.iter().map(|a| self.varying(*a)).collect();
                 return self.call(*function, &arguments).map(Name::Varying);
@@ -466,9 +543,10 @@ impl Build<'_, '_> {
         Some(())
     }
 
-    fn access(&mut self, buffer: BufferId, view: Option<&[Size]>, at: &[Subscript]) -> usize {
+    /// `None` where scratch of an iteration is accessed by data of it.
+    fn access(&mut self, buffer: BufferId, view: Option<&[Size]>, at: &[Subscript]) -> Option<usize> {
         let mut start = self.e.linear(buffer, view, at);
-        let stride = start.affine.coefficient(self.index);
+        let mut stride = start.affine.coefficient(self.index);
         start.affine = start.affine.sub(&Affine::index(self.index).scale(&stride));
         let mut gathered = vec![];
         start.values.retain(|(v, stride)| match self.names.get(v) {
@@ -478,7 +556,14 @@ impl Build<'_, '_> {
             }
             _ => true,
         });
-        self.leaf.accesses.push(Access { buffer, start, stride, gathered, inner: self.inside });
-        self.leaf.accesses.len() - 1
+        let spread = self.spread.contains(&buffer);
+        if spread {
+            stride = Size::constant(1);
+        }
+        if spread && !gathered.is_empty() {
+            return None;
+        }
+        self.leaf.accesses.push(Access { buffer, start, stride, gathered, inner: self.inside, spread });
+        Some(self.leaf.accesses.len() - 1)
     }
 }

@@ -9,7 +9,7 @@ use ir::{Affine, Size, visit};
 
 use super::emit::{Emitter, Scope, own_memory};
 use super::leaf::Leaf;
-use super::{scalar, vectors};
+use super::{columns, scalar, vectors};
 use crate::abi::FaultRecord;
 
 /// One loop to emit: one index, or several that run as one because every access steps evenly through them.
@@ -186,6 +186,13 @@ impl<'a> Emitter<'a> {
     pub(super) fn innermost(&mut self, axis: &Axis, from: Value, to: Value, body: &Block) {
         self.bind_merged(axis);
         match Leaf::build(self, axis.index, body, &[]) {
+            Some(leaf) if leaf.in_strips() => {
+                let some = self.b.ins().icmp(IntCC::SignedLessThan, from, to);
+                self.when(some, &[], |e| {
+                    columns::run(e, &leaf, from, to);
+                    vec![]
+                });
+            }
             Some(leaf) => {
                 let some = self.b.ins().icmp(IntCC::SignedLessThan, from, to);
                 self.when(some, &[], |e| {

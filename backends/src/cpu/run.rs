@@ -93,7 +93,7 @@ impl Runner {
         }
         self.check_outputs(&binding, outputs)?;
         let value = |size: &Size| binding.size(size).unwrap_or_else(|_| wrapping(size, &binding));
-        let sizes: Vec<i64> = self.compiled.sizes.iter().map(value).collect();
+        let sizes: Vec<i64> = self.compiled.sizes.iter().map(|entry| entry.at(&value)).collect();
 
         // Blocks live until the run ends; copies stand in for arrays that are not aligned to their elements.
         let mut blocks: Vec<Block> = vec![];
@@ -155,7 +155,7 @@ impl Runner {
             pointers[id.index()] = words.as_ptr().cast::<u8>().cast_mut();
         }
         for kernel in &self.compiled.kernels {
-            let own = self.own(&binding, kernel)?;
+            let own = self.own(&binding, kernel, &value)?;
             self.kernel(kernel, &pointers, &own, &sizes, threads, &value)?;
         }
         for (n, pointer) in copies {
@@ -175,11 +175,13 @@ impl Runner {
     }
 
     /// What each thread keeps for a kernel: what its code asks for, then its scratch buffers.
-    fn own(&self, binding: &Binding, kernel: &CompiledKernel) -> Result<Own, RunError> {
+    fn own(&self, binding: &Binding, kernel: &CompiledKernel, value: &impl Fn(&Size) -> i64) -> Result<Own, RunError> {
         let mut own = Own { bytes: kernel.scratch, buffers: vec![] };
         for id in &kernel.buffers {
             own.buffers.push((*id, own.bytes));
-            let bytes = self.bytes(binding, *id)?.checked_next_multiple_of(SCRATCH_ALIGN);
+            let times = usize::try_from(kernel.columns.times(*id, value)).unwrap_or(usize::MAX);
+            let bytes = self.bytes(binding, *id)?.checked_mul(times);
+            let bytes = bytes.and_then(|bytes| bytes.checked_next_multiple_of(SCRATCH_ALIGN));
             let sum = bytes.and_then(|bytes| own.bytes.checked_add(bytes));
             own.bytes = sum.ok_or(RunError::OutOfMemory { bytes: usize::MAX })?;
         }

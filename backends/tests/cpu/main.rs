@@ -2,6 +2,7 @@
 //! loop nests, every type and the sizes at which the canonical orders turn.
 
 mod calls;
+mod columns;
 mod conversions;
 mod harness;
 mod leaves;

@@ -1,0 +1,457 @@
+//! Leaves with loops inside: passes over columns, in vectors that run across them.
+//!
+//! Columns go in strips. A strip takes one phase of the body after another: straight code between loops, or a
+//! loop. In a loop a group of columns, its sums in registers, goes down some rows, then the next group does: so each
+//! row is read as long as the strip is wide, which memory likes, and sums rest in the cache between. What one phase
+//! computes for a later one lies in memory, as wide as the strip, and so does scratch of one column. The last columns, fewer
+//! than a vector has lanes, are a group whose lanes past the last one repeat it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cranelift_codegen::ir::{InstBuilder, Value};
+use ir::nest::{BufferId, Extent, IndexId};
+use ir::{BinaryOp, Dtype, Size};
+
+use super::emit::{Emitter, own_memory};
+use super::fold::{LEVELS, Levels, offset};
+use super::lanes128::{self, Elements, GROUP, Lanes128, Operands, Parts, is_wide, vector};
+use super::leaf::{Done, Inst, Leaf, LeafEmitter, LeafId, Nest, Step};
+use super::nest::Axis;
+
+/// Columns of a strip at most: with `f32` a row of it fills a page.
+const MOST: i64 = 1024;
+/// Columns that a strip has at least, if it is made narrow for a cache.
+const LEAST: i64 = 32;
+/// Bytes that later phases find in the cache.
+const CACHE: i64 = 1 << 20;
+/// Iterations of a loop's first index that a group of columns goes through at a time.
+const ROWS: i64 = 16;
+
+/// A strip of columns.
+#[derive(Clone, Copy)]
+pub(super) struct Strip {
+    pub(super) from: Value,
+    to: Value,
+    /// Columns from a row of scratch to the next.
+    pub(super) width: Value,
+}
+
+/// What a kernel's passes over columns ask of the run time.
+#[derive(Default)]
+pub(super) struct Columns {
+    /// Whether there are any.
+    pub(super) strips: bool,
+    /// Scratch buffers of which each column of a strip has its own.
+    pub(super) spread: Vec<(BufferId, Width)>,
+}
+
+impl Columns {
+    /// How often a thread needs a scratch buffer, for sizes given by `value`.
+    pub(super) fn times(&self, buffer: BufferId, value: &impl Fn(&Size) -> i64) -> i64 {
+        self.spread.iter().filter(|(b, _)| *b == buffer).map(|(_, width)| width.at(value)).max().unwrap_or(1)
+    }
+}
+
+/// How many columns go together.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Width {
+    /// Bytes of a column that more than one phase touches.
+    again: Size,
+    /// Whether there is scratch for each column.
+    spread: bool,
+}
+
+impl Width {
+    /// The number, a multiple of a cache line's elements, for sizes given by `value`.
+    pub(super) fn at(&self, value: &impl Fn(&Size) -> i64) -> i64 {
+        let fit = CACHE / value(&self.again).max(1);
+        // What does not stay in the cache is best read as it lies, but scratch is kept small.
+        if fit < LEAST && !self.spread { MOST } else { fit.clamp(LEAST, MOST) & -16 }
+    }
+}
+
+/// A part of the body that runs for a whole strip before the next one does.
+enum Phase<'l> {
+    Line(&'l [Step]),
+    Nest(&'l Nest),
+}
+
+/// The body of a leaf as phases.
+struct Phases<'l> {
+    leaf: &'l Leaf,
+    operands: Operands,
+    phases: Vec<Phase<'l>>,
+    /// Of each phase, the values of earlier ones that it uses.
+    uses: Vec<BTreeSet<LeafId>>,
+    /// The values that later phases use, each with its memory.
+    kept: BTreeMap<LeafId, Value>,
+    strip: Strip,
+}
+
+/// Runs the leaf over `from..to` (not empty).
+pub(super) fn run(e: &mut Emitter<'_>, leaf: &Leaf, from: Value, to: Value) {
+    let operands = Operands::new(e, leaf);
+    let spread = leaf.accesses.iter().filter(|a| a.spread).map(|a| a.buffer).collect();
+    let width = e.width(width(e, leaf), spread);
+    let strip = Strip { from, to, width };
+    let mut phases = Phases { leaf, operands, phases: phases(leaf), uses: vec![], kept: BTreeMap::new(), strip };
+    let mut before = BTreeSet::new();
+    for phase in &phases.phases {
+        let (mut uses, mut defined) = (BTreeSet::new(), BTreeSet::new());
+        let mut scan = |steps: &[Step]| {
+            leaf.for_each_use(steps, &mut |id| _ = uses.insert(id));
+            leaf.for_each_step(steps, &mut |s| {
+                if let Step::Value(id) = s {
+                    defined.insert(*id);
+                }
+            });
+        };
+        match phase {
+            Phase::Line(steps) => scan(steps),
+            Phase::Nest(nest) => {
+                scan(&nest.body);
+                uses.extend(nest.reductions.iter().map(|r| r.input));
+                defined.extend(nest.reductions.iter().map(|r| r.result));
+            }
+        }
+        uses.retain(|id| before.contains(id));
+        before.extend(defined);
+        phases.uses.push(uses);
+    }
+    for id in phases.uses.iter().flatten().filter(|id| !again(leaf, **id)) {
+        phases.kept.entry(*id).or_insert_with(|| e.scratch(MOST as usize * lane_bytes(leaf.values[*id].0)));
+    }
+    e.repeat(&[from], |e, state| {
+        let next = e.b.ins().iadd(state[0], width);
+        phases.strip = Strip { from: state[0], to: e.least(next, to), width };
+        for number in 0..phases.phases.len() {
+            match phases.phases[number] {
+                Phase::Line(steps) => phases.line(e, number, steps),
+                Phase::Nest(nest) => phases.nest(e, number, nest),
+            }
+        }
+        (e.b.ins().icmp(cranelift_codegen::ir::condcodes::IntCC::SignedLessThan, next, to), vec![next])
+    });
+}
+
+/// Whether a value costs no more to compute again than to load.
+fn again(leaf: &Leaf, id: LeafId) -> bool {
+    leaf.is_uniform(id) || matches!(leaf.values[id].1, Inst::Affine { .. })
+}
+
+/// Bytes of memory for one lane of a value.
+fn lane_bytes(dtype: Dtype) -> usize {
+    if is_wide(dtype) { 8 } else { 4 }
+}
+
+fn phases(leaf: &Leaf) -> Vec<Phase<'_>> {
+    let mut phases = vec![];
+    for run in leaf.steps.chunk_by(|a, b| !matches!(a, Step::Nest(_)) && !matches!(b, Step::Nest(_))) {
+        phases.push(match run {
+            [Step::Nest(nest)] => Phase::Nest(nest),
+            line => Phase::Line(line),
+        });
+    }
+    phases
+}
+
+/// What the leaf's loops make of a strip's width.
+fn width(e: &Emitter<'_>, leaf: &Leaf) -> Width {
+    let mut touched: BTreeMap<BufferId, (Size, usize)> = BTreeMap::new();
+    let mut spread = false;
+    for step in &leaf.steps {
+        let Step::Nest(nest) = step else { continue };
+        let mut buffers = BTreeSet::new();
+        leaf.for_each_step(&nest.body, &mut |step| {
+            let access = match step {
+                Step::Value(id) => match leaf.values[*id].1 {
+                    Inst::Load(access) => access,
+                    _ => return,
+                },
+                Step::Store { access, .. } => *access,
+                Step::Scalar(..) | Step::Nest(_) => return,
+            };
+            let access = &leaf.accesses[access];
+            spread |= access.spread;
+            buffers.insert(access.buffer);
+        });
+        for buffer in buffers {
+            let bytes = i64::try_from(e.buffer_dtype(buffer).bytes()).expect("a small number");
+            let bytes = &Size::constant(bytes) * &iterations(&nest.dims);
+            touched.entry(buffer).or_insert((bytes, 0)).1 += 1;
+        }
+    }
+    let mut sum = Size::default();
+    for (bytes, times) in touched.into_values() {
+        if times > 1 {
+            sum = &sum + &bytes;
+        }
+    }
+    Width { again: sum, spread }
+}
+
+/// How often a loop runs, roughly where that hangs on indices or data.
+fn iterations(dims: &[(IndexId, Extent)]) -> Size {
+    let mut product = Size::constant(1);
+    for (_, extent) in dims {
+        let size = if let Extent::Affine(a) = extent { a.as_size().cloned() } else { None };
+        product = &product * &size.unwrap_or_else(|| Size::constant(64));
+    }
+    product
+}
+
+impl Phases<'_> {
+    /// Runs `body` on the strip's columns, group by group.
+    fn groups(&self, e: &mut Emitter<'_>, groups: i64, body: &mut dyn FnMut(&mut Lanes128<'_, '_>)) {
+        let strip = self.strip;
+        let at = |i, groups: i64, last| Elements {
+            leaf: self.leaf,
+            operands: &self.operands,
+            i,
+            offset: 0,
+            groups: groups as usize,
+            strip: Some(strip),
+            last,
+        };
+        let count = e.b.ins().isub(strip.to, strip.from);
+        let mut done = strip.from;
+        let mut step = groups;
+        while step > 0 {
+            let whole = e.b.ins().band_imm_s(count, -(step * GROUP));
+            let stop = e.b.ins().iadd(strip.from, whole);
+            e.counted(done, stop, step * GROUP, &[], |e, i, _| {
+                body(&mut Lanes128 { e, at: at(i, step, None) });
+                vec![]
+            });
+            done = stop;
+            step = i64::from(step > 1);
+        }
+        let rest = e.b.ins().band_imm_s(count, GROUP - 1);
+        e.when(rest, &[], |e| {
+            let last = e.b.ins().iadd_imm_s(rest, -1);
+            body(&mut Lanes128 { e, at: at(done, 1, Some(last)) });
+            vec![]
+        });
+    }
+
+    /// The values that a phase uses.
+    fn restore(&self, l: &mut Lanes128<'_, '_>, number: usize) -> Done<Parts> {
+        let mut done = Done::new(self.leaf);
+        for id in &self.uses[number] {
+            let value = match self.kept.get(id) {
+                Some(memory) => l.load_lanes(*memory, self.leaf.values[*id].0),
+                None => self.leaf.emit_value(*id, l, &done),
+            };
+            done.set(*id, value);
+        }
+        done
+    }
+
+    /// Keeps a value, if a later phase uses it.
+    fn keep(&self, l: &mut Lanes128<'_, '_>, id: LeafId, value: &Parts) {
+        if let Some(memory) = self.kept.get(&id) {
+            l.store_lanes(*memory, self.leaf.values[id].0, value);
+        }
+    }
+
+    fn line(&self, e: &mut Emitter<'_>, number: usize, steps: &[Step]) {
+        let weight = self.leaf.weight_of(steps);
+        self.groups(e, if weight > 16 { 1 } else { 4 }, &mut |l| {
+            let mut done = self.restore(l, number);
+            self.leaf.emit_steps(steps, l, &mut done);
+            for step in steps {
+                if let Step::Value(id) = step {
+                    self.keep(l, *id, &done.get(*id));
+                }
+            }
+        });
+    }
+
+    fn nest(&self, e: &mut Emitter<'_>, number: usize, nest: &Nest) {
+        let axes = axes(e, nest);
+        let Some((first, others)) = axes.split_first() else { return };
+        let sums: Vec<Value> = nest
+            .reductions
+            .iter()
+            .map(|r| self.kept.get(&r.result).copied().unwrap_or_else(|| e.scratch(MOST as usize * 8)))
+            .collect();
+        let levels: Vec<Option<Value>> = nest
+            .reductions
+            .iter()
+            .map(|r| r.is_ordered().then(|| e.scratch(MOST as usize * LEVELS * lane_bytes(r.fold.dtype))))
+            .collect();
+        let groups = self.groups_of(number, nest);
+        if !nest.reductions.is_empty() {
+            self.groups(e, groups, &mut |l| {
+                for (r, memory) in nest.reductions.iter().zip(&sums) {
+                    let empty = l.constant(r.fold.identity());
+                    l.store_lanes(*memory, r.fold.dtype, &empty);
+                }
+            });
+        }
+        let mut inner = e.int(1);
+        for axis in others {
+            inner = e.b.ins().imul(inner, axis.extent);
+        }
+        let zero = e.int(0);
+        e.counted(zero, first.extent, ROWS, &[], |e, row, _| {
+            let next = e.b.ins().iadd_imm_s(row, ROWS);
+            let rows = (row, e.least(next, first.extent));
+            let before = e.b.ins().imul(row, inner);
+            self.groups(e, groups, &mut |l| {
+                let mut done = self.restore(l, number);
+                let mut state = vec![before];
+                for (r, memory) in nest.reductions.iter().zip(&sums) {
+                    state.extend(l.load_lanes(*memory, r.fold.dtype));
+                }
+                let levels = l.levels_at(nest, &levels);
+                let last = l.iterate(nest, &axes, Some(rows), &levels, &state, &mut done);
+                let mut last = &last[1..];
+                for (r, memory) in nest.reductions.iter().zip(&sums) {
+                    let (sum, rest) = last.split_at(l.registers(r.fold.dtype));
+                    l.store_lanes(*memory, r.fold.dtype, &sum.to_vec());
+                    last = rest;
+                }
+            });
+            vec![]
+        });
+        if levels.iter().any(Option::is_some) {
+            let count = e.b.ins().imul(first.extent, inner);
+            self.groups(e, groups, &mut |l| {
+                for ((r, memory), levels) in nest.reductions.iter().zip(&sums).zip(l.levels_at(nest, &levels)) {
+                    let Some(levels) = levels else { continue };
+                    let sum = l.load_lanes(*memory, r.fold.dtype);
+                    let result = levels.finish_blocks(l.e, &sum, count);
+                    l.store_lanes(*memory, r.fold.dtype, &result);
+                }
+            });
+        }
+    }
+
+    /// How many groups of columns go down the rows together: as many as registers hold, fewer for long bodies, which
+    /// overlap in the processor by themselves.
+    fn groups_of(&self, number: usize, nest: &Nest) -> i64 {
+        let registers = |dtype: Dtype| if is_wide(dtype) { 2 } else { 1 };
+        let sums: i64 = nest.reductions.iter().map(|r| registers(r.fold.dtype)).sum();
+        let uses = self.uses[number].iter().filter(|id| self.kept.contains_key(id));
+        let uses: i64 = uses.map(|id| registers(self.leaf.values[*id].0)).sum();
+        let by_weight = match self.leaf.weight_of(&nest.body) {
+            0..=8 => 8,
+            9..=24 => 4,
+            _ => 1,
+        };
+        let groups = (10 / (sums + uses).max(1)).clamp(1, by_weight);
+        1 << groups.ilog2()
+    }
+}
+
+/// The loops of a nest.
+fn axes(e: &mut Emitter<'_>, nest: &Nest) -> Vec<Axis> {
+    let axis = |(index, extent): &(IndexId, Extent)| Axis { index: *index, merged: vec![], extent: e.extent(extent) };
+    nest.dims.iter().map(axis).collect()
+}
+
+impl Lanes128<'_, '_> {
+    /// The address, in an array as wide as the strip, of what belongs to the first column.
+    fn in_strip(&mut self, memory: Value, bytes: usize) -> Value {
+        let Some(strip) = self.at.strip else { return memory };
+        let column = self.e.b.ins().isub(self.at.i, strip.from);
+        let column = self.e.b.ins().imul_imm_s(column, bytes as i64);
+        self.e.b.ins().iadd(memory, column)
+    }
+
+    fn load_lanes(&mut self, memory: Value, dtype: Dtype) -> Parts {
+        let address = self.in_strip(memory, lane_bytes(dtype));
+        let ty = vector(dtype, false);
+        (0..self.registers(dtype)).map(|k| self.e.b.ins().load(ty, own_memory(), address, offset(16 * k))).collect()
+    }
+
+    fn store_lanes(&mut self, memory: Value, dtype: Dtype, value: &Parts) {
+        let value = if dtype == Dtype::Bool { self.mask(value, false) } else { value.clone() };
+        let address = self.in_strip(memory, lane_bytes(dtype));
+        for (k, part) in value.into_iter().enumerate() {
+            self.e.b.ins().store(own_memory(), part, address, offset(16 * k));
+        }
+    }
+
+    /// The levels of a nest's reductions for this group of columns.
+    fn levels_at(&mut self, nest: &Nest, memory: &[Option<Value>]) -> Vec<Option<Levels>> {
+        let mut levels = vec![];
+        for (r, memory) in nest.reductions.iter().zip(memory) {
+            let registers = self.registers(r.fold.dtype);
+            levels.push(memory.map(|memory| {
+                let slots = self.in_strip(memory, LEVELS * lane_bytes(r.fold.dtype));
+                Levels::of(r.fold, vector(r.fold.dtype, false), registers, slots)
+            }));
+        }
+        levels
+    }
+
+    /// A loop inside, with its sums in registers.
+    pub(super) fn nest_in_registers(&mut self, nest: &Nest, done: &mut Done<Parts>) {
+        let axes = axes(self.e, nest);
+        let mut levels = vec![];
+        let mut state = vec![self.e.int(0)];
+        for r in &nest.reductions {
+            let (ty, registers) = (vector(r.fold.dtype, false), self.registers(r.fold.dtype));
+            levels.push(r.is_ordered().then(|| {
+                let slots = self.e.scratch(LEVELS * registers * 16);
+                Levels::of(r.fold, ty, registers, slots)
+            }));
+            state.extend(self.constant(r.fold.identity()));
+        }
+        let last = self.iterate(nest, &axes, None, &levels, &state, done);
+        let mut sums = &last[1..];
+        for (r, levels) in nest.reductions.iter().zip(&levels) {
+            let (sum, rest) = sums.split_at(self.registers(r.fold.dtype));
+            let result = match levels {
+                Some(levels) => levels.finish_blocks(self.e, sum, last[0]),
+                None => sum.to_vec(),
+            };
+            done.set(r.result, result);
+            sums = rest;
+        }
+    }
+
+    /// The iterations of a loop inside, of its first index only those of `rows`. The state is the iteration's number and
+    /// the sums.
+    fn iterate(
+        &mut self,
+        nest: &Nest,
+        axes: &[Axis],
+        rows: Option<(Value, Value)>,
+        levels: &[Option<Levels>],
+        state: &[Value],
+        done: &mut Done<Parts>,
+    ) -> Vec<Value> {
+        let at = self.at;
+        let mut body = |e: &mut Emitter<'_>, state: &[Value]| {
+            let mut l = Lanes128 { e, at };
+            at.leaf.emit_steps(&nest.body, &mut l, done);
+            let number = state[0];
+            let next = l.e.b.ins().iadd_imm_s(number, 1);
+            let mut new = vec![next];
+            let mut sums = &state[1..];
+            for (r, levels) in nest.reductions.iter().zip(levels) {
+                let x = done.get(r.input);
+                let x = if r.fold.dtype == Dtype::Bool { l.mask(&x, false) } else { x };
+                let (old, rest) = sums.split_at(x.len());
+                let op: BinaryOp = r.fold.primitive();
+                let sum = l.each2(&old.to_vec(), &x, |l, a, b| lanes128::binary(l.e, op, r.fold.dtype, a, b));
+                new.extend(match levels {
+                    Some(levels) => levels.block(l.e, &sum, number, next),
+                    None => sum,
+                });
+                sums = rest;
+            }
+            new
+        };
+        match (rows, axes.split_first()) {
+            (Some((from, to)), Some((first, others))) => self.e.counted(from, to, 1, state, |e, i, state| {
+                e.bind(first.index, i);
+                e.nest(others, state, &mut body)
+            }),
+            _ => self.e.nest(axes, state, &mut body),
+        }
+    }
+}
