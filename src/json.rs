@@ -219,7 +219,8 @@ impl Formatter for Escaping {
     }
 }
 
-fn write(line: &Line<'_>) -> String {
+/// A line of JSON.
+pub(crate) fn write(line: &impl Serialize) -> String {
     let mut bytes = vec![];
     let written = line.serialize(&mut serde_json::Serializer::with_formatter(&mut bytes, Escaping));
     debug_assert!(written.is_ok(), "memory takes all that is written, and every field has a form");

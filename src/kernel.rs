@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use ir::Binding;
 use ir::array::{Array, ArrayMut, ArrayRef};
 use ir::checked::Checked;
+use ir::decision::Passes;
 use ir::nest::Program;
 
 use crate::error::Context;
@@ -28,6 +29,14 @@ pub struct Options {
     pub threads: usize,
     /// Refuses calls whose arrays, inputs and intermediate ones included, take more bytes.
     pub max_memory: Option<u64>,
+    /// The passes that may merge kernels.
+    pub fuse: Passes,
+}
+
+impl Options {
+    pub(crate) fn pipeline(&self) -> compiler::pipeline::Options {
+        compiler::pipeline::Options { fuse: self.fuse, ..compiler::pipeline::Options::default() }
+    }
 }
 
 /// What runs a kernel.
@@ -90,7 +99,7 @@ impl Kernel {
         mut times: Times,
     ) -> Result<Kernel, CompileError> {
         let start = Instant::now();
-        let program = compiler::pipeline::compile(checked, &compiler::pipeline::Options::default())?.program;
+        let program = compiler::pipeline::compile(checked, &options.pipeline())?.program;
         times.lower = start.elapsed();
         let threads = match options.threads {
             0 => std::thread::available_parallelism().map_or(1, usize::from),

@@ -21,6 +21,7 @@
 //! | [`Program`], [`Function`], [`Kernel`] | source text, one of its functions, that function compiled |
 //! | [`Errors`], [`CompileError`], [`RunError`], [`render`] | what can go wrong, as data; the same, drawn |
 //! | [`errors`] | every kind of error, with the page that explains it |
+//! | [`Explanation`] | what fusion made of a function, and why |
 //! | [`Array`], [`ArrayRef`], [`ArrayMut`] | arrays that own their elements, that borrow them, that lend them to be overwritten |
 //! | [`format()`] | source text in the one style |
 //! | [`json`] | reports for programs |
@@ -30,6 +31,7 @@
 
 mod error;
 pub mod errors;
+mod explain;
 pub mod files;
 pub mod json;
 mod kernel;
@@ -40,8 +42,10 @@ pub mod values;
 
 pub use compiler::check::{Signature, Slot};
 pub use error::{CompileError, RunError, RunErrorKind, SizeName, SizeSide};
+pub use explain::{ExplainError, Explanation};
 pub use grammar::{Code, Diagnostic, Edit, Label, MAX_SOURCE};
 pub use ir::array::{ArrayError, ArrayMut, ArrayRef};
+pub use ir::decision::{FusionPass, Passes};
 pub use ir::nest::{Purpose, Relation};
 pub use ir::{Array, Dtype, Scalar};
 pub use kernel::{Device, Kernel, Options, Times};

@@ -8,7 +8,7 @@ use grammar::Diagnostic;
 use ir::checked::Checked;
 
 use crate::render::{Report, draw};
-use crate::{CompileError, Kernel, Options, Signature, Source, Style, Times};
+use crate::{CompileError, ExplainError, Explanation, Kernel, Options, Signature, Source, Style, Times};
 
 /// A source text, parsed and checked.
 #[derive(Debug)]
@@ -122,6 +122,21 @@ impl<'a> Function<'a> {
         let times = Times { parse: self.program.parse, check: self.program.check, ..Times::default() };
         let source = Arc::clone(&self.program.source);
         Kernel::new(source, &self.entry.checked, self.entry.signature.clone(), options, times)
+    }
+
+    /// Explains what fusion makes of it, with numbers where the sizes that they depend on are given by name.
+    ///
+    /// ```
+    /// use fuseloop::{Options, Program};
+    ///
+    /// let program = Program::parse("fn scaled(x: f32[n]) = relu(x * 2) + 1")?;
+    /// let explanation = program.main()?.explain(&Options::default(), &[("n", 1000)])?;
+    /// assert_eq!((explanation.kernels_before(), explanation.kernels_after()), (3, 1));
+    /// assert_eq!((explanation.bytes_before(), explanation.bytes_after()), (Some(24_000), Some(8_000)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn explain(&self, options: &Options, sizes: &[(&str, i64)]) -> Result<Explanation, ExplainError> {
+        Explanation::new(Arc::clone(&self.program.source), &self.entry.checked, options, sizes)
     }
 }
 

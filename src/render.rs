@@ -78,8 +78,17 @@ impl From<&Diagnostic> for Report {
 
 /// The report over its source, without a newline at the end.
 pub fn draw(source: &Source, report: &Report, style: Style) -> String {
+    draw_as(Level::ERROR, source, report, style)
+}
+
+/// The same of what is no error.
+pub fn draw_note(source: &Source, report: &Report, style: Style) -> String {
+    draw_as(Level::NOTE, source, report, style)
+}
+
+fn draw_as(level: Level<'_>, source: &Source, report: &Report, style: Style) -> String {
     let text = printable(&source.text);
-    let mut title = Level::ERROR.primary_title(visible(&report.message));
+    let mut title = level.primary_title(visible(&report.message));
     if let Some(code) = &report.code {
         title = title.id(code.to_string());
     }

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use fuseloop::render::one_line;
-use fuseloop::{Program, Source};
+use fuseloop::{Function, FusionPass, Passes, Program, Source};
 
 use crate::failure::Failure;
 
@@ -23,6 +23,16 @@ pub fn from_file(path: &str) -> Result<Vec<String>, Failure> {
 pub fn program(path: &Path) -> Result<Program, Failure> {
     let source = if path == Path::new("-") { stdin()? } else { source(path)? };
     Ok(Program::parse(source)?)
+}
+
+/// The function of that name; without one `main`, or the only one.
+pub fn function<'p>(program: &'p Program, name: Option<&str>) -> Result<Function<'p>, Failure> {
+    match name {
+        Some(name) => program.function(name).map_err(Failure::usage),
+        None => program
+            .main()
+            .map_err(|e| Failure::usage(format!("{e}{}", if e.known.is_empty() { "" } else { ": choose with --fn" }))),
+    }
 }
 
 /// A source file.
@@ -62,6 +72,20 @@ pub fn name_and_value(text: &str) -> Result<(String, String), String> {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err("expected NAME=VALUE, such as x=random:1000x777".to_owned()),
     }
+}
+
+/// `SIZE=N`
+pub fn name_and_size(text: &str) -> Result<(String, i64), String> {
+    let pair = text.split_once('=').and_then(|(name, size)| Some((name.to_owned(), size.parse().ok()?)));
+    pair.filter(|(name, _)| !name.is_empty()).ok_or_else(|| "expected SIZE=N, such as n=4096".to_owned())
+}
+
+/// `all`, `none`, or passes with commas between them.
+pub fn passes(text: &str) -> Result<Passes, String> {
+    text.parse().map_err(|name| {
+        let names: Vec<&str> = FusionPass::ALL.iter().map(|pass| pass.name()).collect();
+        format!("there is no pass `{name}`: expected all, none, or some of {}", names.join(","))
+    })
 }
 
 /// A count of bytes: `1000000`, `512M`, `4G`.

@@ -7,6 +7,7 @@
 
 mod arguments;
 mod check;
+mod explain;
 mod failure;
 mod fmt;
 mod help;
@@ -38,12 +39,13 @@ struct Cli {
 enum Command {
     Run(run::Arguments),
     Check(check::Arguments),
+    Explain(explain::Arguments),
     Fmt(fmt::Arguments),
     Help(help::Arguments),
 }
 
 fn main() -> ExitCode {
-    let style = style();
+    let style = style(&io::stderr());
     let mut format = Format::Text;
     let mut stdout = io::stdout().lock();
     let done = command_line().and_then(|arguments| {
@@ -56,6 +58,10 @@ fn main() -> ExitCode {
             Command::Check(arguments) => {
                 format = arguments.format;
                 check::run(&arguments, &mut stdout)
+            }
+            Command::Explain(arguments) => {
+                format = arguments.errors();
+                explain::run(&arguments, &mut stdout)
             }
             Command::Fmt(arguments) => {
                 format = arguments.format;
@@ -83,7 +89,7 @@ fn command_line() -> Result<Vec<OsString>, Failure> {
 }
 
 /// Colours only on a terminal whose user has not refused them.
-fn style() -> Style {
+fn style(stream: &impl IsTerminal) -> Style {
     let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    if io::stderr().is_terminal() && !refused { Style::Colored } else { Style::Plain }
+    if stream.is_terminal() && !refused { Style::Colored } else { Style::Plain }
 }

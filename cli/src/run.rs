@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use clap::ValueEnum;
 use fuseloop::files::{self, Packing, Place};
 use fuseloop::values::{self, Value, ValueError};
-use fuseloop::{Array, Device, Function, Options, Signature, Times, json, print};
+use fuseloop::{Array, Device, Function, Options, Passes, Signature, Times, json, print};
 
 use crate::arguments;
 use crate::failure::{Failure, Format};
@@ -44,6 +44,9 @@ pub struct Arguments {
     /// How many threads may work on it [default: as many as the machine has]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
+    /// The passes that may merge kernels: all, none, or some of kloop, kinput, siblings, nest, koutput
+    #[arg(long, value_name = "PASSES", default_value_t, value_parser = arguments::passes)]
+    fuse: Passes,
     /// Where random: begins
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
@@ -70,12 +73,7 @@ enum DeviceName {
 /// Runs the command.
 pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure> {
     let program = arguments::program(&arguments.file)?;
-    let function = match &arguments.function {
-        Some(name) => program.function(name).map_err(Failure::usage)?,
-        None => program.main().map_err(|e| {
-            Failure::usage(format!("{e}{}", if e.known.is_empty() { "" } else { ": choose with --fn" }))
-        })?,
-    };
+    let function = arguments::function(&program, arguments.function.as_deref())?;
     let signature = function.signature();
     let values = bind(signature, &arguments.values, &arguments.file)?;
     let places = outputs(signature, &arguments.output)?;
@@ -87,6 +85,7 @@ pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure
         },
         threads: arguments.threads.map_or(0, usize::from),
         max_memory,
+        fuse: arguments.fuse,
     };
     let (results, times, call) = compute(&function, &options, values, arguments.seed)?;
     let saved = places.iter().zip(&results).filter_map(|(place, result)| Some((place.clone()?, result.as_ref())));

@@ -4,6 +4,7 @@
 
 pub mod analysis;
 pub mod check;
+pub mod explain;
 pub mod fusion;
 pub mod lower;
 pub mod math;

@@ -110,7 +110,11 @@ fn a_failed_call_leaves_outputs_alone() {
 fn refuses_calls_beyond_the_memory_allowed() {
     let program = Source::parse("fn f(n: i64) = iota(n)").unwrap();
     for device in DEVICES {
-        let kernel = program.main().unwrap().compile(&Options { device, max_memory: Some(1000), threads: 1 }).unwrap();
+        let kernel = program
+            .main()
+            .unwrap()
+            .compile(&Options { device, max_memory: Some(1000), threads: 1, ..Options::default() })
+            .unwrap();
         let call = |n| kernel.call(&[Array::scalar(Scalar::I64(n)).as_ref()]);
         assert_eq!(call(100).unwrap()[0].len(), 100);
         for n in [1000, 1 << 40, i64::MAX] {

@@ -64,6 +64,44 @@ pub fn scalar(value: Scalar) -> String {
     }
 }
 
+/// The text of an affine expression, a positive term first if there is one: `2 * i + n - 1`.
+pub fn affine<I: Copy + Ord>(a: &Affine<I>, index: &impl Fn(I) -> String, size: &impl Fn(&Size) -> String) -> String {
+    // Each part: whether it is subtracted, and its text.
+    let signed = |text: String| match text.strip_prefix('-') {
+        Some(rest) => (true, rest.to_string()),
+        None => (false, text),
+    };
+    let mut parts: Vec<(bool, String)> = vec![];
+    for (i, coefficient) in a.terms() {
+        let index = index(*i);
+        parts.push(match (coefficient.as_constant(), coefficient.terms().len()) {
+            (Some(1), _) => (false, index),
+            (Some(-1), _) => (true, index),
+            (_, 1) => {
+                let (minus, text) = signed(size(coefficient));
+                (minus, format!("{text} * {index}"))
+            }
+            _ => (false, format!("({}) * {index}", size(coefficient))),
+        });
+    }
+    if parts.is_empty() || !a.constant_part().is_zero() {
+        parts.push(signed(size(a.constant_part())));
+    }
+    // A positive part first, as one writes it.
+    parts.sort_by_key(|(minus, _)| *minus);
+    let mut text = String::new();
+    for (k, (minus, part)) in parts.iter().enumerate() {
+        text.push_str(match (k, *minus) {
+            (0, false) => "",
+            (0, true) => "-",
+            (_, false) => " + ",
+            (_, true) => " - ",
+        });
+        text.push_str(part);
+    }
+    text
+}
+
 /// Shortest text that reads back to the same bits.
 fn float(value: impl fmt::Debug) -> String {
     format!("{value:?}").replace("NaN", "nan")
@@ -364,40 +402,7 @@ impl<'a> Printer<'a> {
     }
 
     fn affine(&self, body: &Body<'_>, a: &Affine<IndexId>) -> String {
-        // Each part: whether it is subtracted, and its text.
-        let signed = |text: String| match text.strip_prefix('-') {
-            Some(rest) => (true, rest.to_string()),
-            None => (false, text),
-        };
-        let mut parts: Vec<(bool, String)> = vec![];
-        for (index, coefficient) in a.terms() {
-            let index = body.index(*index);
-            parts.push(match (coefficient.as_constant(), coefficient.terms().len()) {
-                (Some(1), _) => (false, index),
-                (Some(-1), _) => (true, index),
-                (_, 1) => {
-                    let (minus, text) = signed(self.size(coefficient));
-                    (minus, format!("{text} * {index}"))
-                }
-                _ => (false, format!("({}) * {index}", self.size(coefficient))),
-            });
-        }
-        if parts.is_empty() || !a.constant_part().is_zero() {
-            parts.push(signed(self.size(a.constant_part())));
-        }
-        // A positive part first, as one writes it.
-        parts.sort_by_key(|(minus, _)| *minus);
-        let mut text = String::new();
-        for (k, (minus, part)) in parts.iter().enumerate() {
-            text.push_str(match (k, *minus) {
-                (0, false) => "",
-                (0, true) => "-",
-                (_, false) => " + ",
-                (_, true) => " - ",
-            });
-            text.push_str(part);
-        }
-        text
+        affine(a, &|index| body.index(index), &|size| self.size(size))
     }
 }
 

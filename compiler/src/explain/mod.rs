@@ -1,0 +1,257 @@
+//! What fusion made of a function, and why: a report as plain data, in terms of the source.
+//!
+//! ```text
+//! names     what to call operations and sizes
+//! why       refusals in words, and what to write instead
+//! values    which scalars of a fused kernel are values of the source
+//! nests     kernels as readable loop nests
+//! ```
+//!
+//! Nothing here is computed twice: figures come from `analysis`, decisions from `fusion`.
+
+mod names;
+mod nests;
+mod values;
+mod why;
+
+use std::collections::BTreeMap;
+
+use cranelift_entity::PrimaryMap;
+use ir::checked::Checked;
+use ir::decision::{FusionPass, Outcome, Pair, Passes, Reason};
+use ir::nest::{Kernel, KernelId, Program, Role};
+use ir::{Size, SymbolId, visit};
+
+use crate::analysis::{cost, work};
+use crate::pipeline::Compiled;
+
+pub use names::{Operation, Sizes};
+pub use why::Why;
+
+use values::Formulas;
+use why::Words;
+
+/// What fusion made of a function.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The function.
+    pub function: String,
+    /// Its size names.
+    pub sizes: Sizes,
+    /// The values of size names that were given.
+    pub given: BTreeMap<SymbolId, i64>,
+    /// The passes that ran.
+    pub passes: Passes,
+    /// Its operations. An operation's id is that of its kernel before fusion.
+    pub operations: PrimaryMap<KernelId, Operation>,
+    /// One kernel an operation.
+    pub before: Stage,
+    /// The kernels that are launched.
+    pub after: Stage,
+    /// What was decided on each two operations that could share a kernel.
+    pub pairs: Vec<Decided>,
+}
+
+/// The kernels before or after fusion.
+#[derive(Clone, Debug)]
+pub struct Stage {
+    /// In the order they run.
+    pub kernels: Vec<KernelReport>,
+    /// All of them together.
+    pub total: Figures,
+}
+
+/// A kernel.
+#[derive(Clone, Debug)]
+pub struct KernelReport {
+    /// What it stores, in words of the source.
+    pub title: String,
+    /// The operations that it computes, ascending.
+    pub operations: Vec<KernelId>,
+    /// What it costs.
+    pub figures: Figures,
+    /// An estimate of the most scalars alive at once.
+    pub live: u64,
+    /// Bytes that each thread keeps for itself.
+    pub scratch: Amount,
+    /// Its loops, a line each.
+    pub nest: Vec<String>,
+}
+
+/// What kernels cost.
+#[derive(Clone, Debug, Default)]
+pub struct Figures {
+    /// Bytes that must cross between memory and caches.
+    pub bytes: Amount,
+    /// Floating-point operations: where not all sizes are given, with [`cost::NOMINAL`] for the others.
+    pub flops: f64,
+    /// Bytes at those sizes.
+    bytes_there: f64,
+}
+
+impl Figures {
+    /// Floating-point operations for each byte.
+    pub fn intensity(&self) -> f64 {
+        if self.bytes_there > 0.0 { self.flops / self.bytes_there } else { 0.0 }
+    }
+
+    fn add(&mut self, other: &Figures) {
+        self.bytes = self.bytes.plus(&other.bytes);
+        self.flops += other.flops;
+        self.bytes_there += other.bytes_there;
+    }
+}
+
+/// A number that depends on sizes, those that are given put in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Amount {
+    /// Its formula; none where data decide, or the compiler keeps no formula.
+    pub formula: Option<Size>,
+    /// Its value, where that depends on no size that is not given.
+    pub value: Option<u64>,
+}
+
+impl Default for Amount {
+    fn default() -> Amount {
+        Amount::of(Size::default())
+    }
+}
+
+impl Amount {
+    fn of(size: Size) -> Amount {
+        let value = size.as_constant().and_then(|n| u64::try_from(n).ok());
+        Amount { formula: size.eval(&|_| 1).is_ok().then_some(size), value }
+    }
+
+    fn plus(&self, other: &Amount) -> Amount {
+        let formula = self.formula.as_ref().zip(other.formula.as_ref()).map(|(a, b)| a + b);
+        let value = self.value.zip(other.value).and_then(|(a, b)| a.checked_add(b));
+        Amount { formula, value }
+    }
+}
+
+/// What became of two operations that could share a kernel.
+#[derive(Clone, Debug)]
+pub struct Decided {
+    /// Which two.
+    pub pair: Pair,
+    /// The name of the array between them, or that both read.
+    pub array: String,
+    /// What they move through memory if they are apart.
+    pub bytes: Amount,
+    /// The pass that merged them, or why none did.
+    pub verdict: Verdict,
+}
+
+/// Whether two operations share a kernel.
+#[derive(Clone, Debug)]
+pub enum Verdict {
+    /// They do, by the work of a pass.
+    Fused(FusionPass),
+    /// They do not.
+    Apart(Reason, Why),
+}
+
+impl Decided {
+    /// The two operations, in the order of the source.
+    pub fn operations(&self) -> (KernelId, KernelId) {
+        match self.pair {
+            Pair::Flow { producer, consumer, .. } => (producer, consumer),
+            Pair::Shared { first, second, .. } => (first, second),
+        }
+    }
+}
+
+/// Explains a compiled function. `source` is the text that it was checked from, `given` the sizes that are known.
+pub fn explain(
+    checked: &Checked,
+    compiled: &Compiled,
+    passes: Passes,
+    source: &str,
+    given: &BTreeMap<SymbolId, i64>,
+) -> Report {
+    let sizes = Sizes::new(checked);
+    let operations = names::operations(checked, &compiled.unfused, source);
+    let mut formulas = Formulas::new(&compiled.unfused);
+    let mut stage = |program: &Program, members: &[Vec<KernelId>]| {
+        let formulas = &mut formulas;
+        let mut stage = Stage { kernels: vec![], total: Figures::default() };
+        for (kernel, members) in program.kernels.values().zip(members) {
+            let report = KernelReport {
+                title: title(program, kernel, &compiled.unfused, &operations, members),
+                nest: nests::lines(program, kernel, &sizes, &formulas.names(program, kernel)),
+                operations: members.clone(),
+                ..measured(program, kernel, &sizes, given)
+            };
+            stage.total.add(&report.figures);
+            stage.kernels.push(report);
+        }
+        stage
+    };
+    let alone: Vec<_> = compiled.unfused.kernels.keys().map(|id| vec![id]).collect();
+    let before = stage(&compiled.unfused, &alone);
+    let members: Vec<_> = compiled.program.kernels.keys().map(|id| compiled.members[id].clone()).collect();
+    let after = stage(&compiled.program, &members);
+    let words = Words { operations: &operations, sizes: &sizes };
+    let pairs = compiled.decisions.iter().map(|decision| {
+        let (Pair::Flow { buffer, .. } | Pair::Shared { buffer, .. }) = decision.pair;
+        Decided {
+            pair: decision.pair,
+            array: compiled.unfused.buffers[buffer].name.clone(),
+            bytes: Amount::of(sizes.known(&decision.bytes, given)),
+            verdict: match &decision.outcome {
+                Outcome::Fused(pass) => Verdict::Fused(*pass),
+                Outcome::Refused(reason) => Verdict::Apart(reason.clone(), words.refusal(decision.pair, reason)),
+            },
+        }
+    });
+    let pairs = pairs.collect();
+    Report { function: checked.name.clone(), given: given.clone(), passes, before, after, pairs, operations, sizes }
+}
+
+/// What a kernel is called: the operations whose results it leaves in memory.
+fn title(
+    program: &Program,
+    kernel: &Kernel,
+    unfused: &Program,
+    operations: &PrimaryMap<KernelId, Operation>,
+    members: &[KernelId],
+) -> String {
+    let stored = visit::stores(&kernel.body);
+    let kept = stored.iter().filter(|b| program.buffers[**b].role != Role::Scratch).map(|b| &program.buffers[*b].name);
+    let mut titles: Vec<&str> = vec![];
+    for name in kept {
+        let operation = members.iter().find(|m| unfused.kernels[**m].name == *name);
+        if let Some(operation) = operation.and_then(|o| operations.get(*o))
+            && !titles.contains(&operation.title.as_str())
+        {
+            titles.push(&operation.title);
+        }
+    }
+    if titles.is_empty() { format!("`{}`", kernel.name) } else { titles.join(", ") }
+}
+
+/// A kernel's figures.
+fn measured(program: &Program, kernel: &Kernel, sizes: &Sizes, given: &BTreeMap<SymbolId, i64>) -> KernelReport {
+    let known = |size: &Size| sizes.known(size, given);
+    let there = |size: &Size| cost::nominal(&known(size));
+    let moved = cost::symbolic(program, kernel);
+    let bytes = moved.iter().fold(Size::default(), |sum, m| &sum + &m.bytes);
+    let mut scratch = Size::default();
+    let mut stored = visit::stores(&kernel.body);
+    stored.sort_unstable();
+    stored.dedup();
+    for buffer in stored.into_iter().map(|b| &program.buffers[b]).filter(|b| b.role == Role::Scratch) {
+        let width = Size::constant(i64::try_from(buffer.dtype.bytes()).unwrap_or(i64::MAX));
+        scratch = &scratch + &buffer.shape.iter().fold(width, |product, length| &product * length);
+    }
+    let work = work::kernel(program, kernel, &there);
+    KernelReport {
+        title: String::new(),
+        operations: vec![],
+        figures: Figures { bytes: Amount::of(known(&bytes)), flops: work.flops, bytes_there: there(&bytes) },
+        live: work.live,
+        scratch: Amount::of(known(&scratch)),
+        nest: vec![],
+    }
+}

@@ -1,0 +1,214 @@
+//! What to call things in front of a user: operations by the name that a `let` gives them or by their text, sizes by their
+//! names in the source. Names that the compiler made up are not for sentences.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cranelift_entity::{PrimaryMap, SecondaryMap};
+use ir::checked::Checked;
+use ir::nest::{KernelId, Program, Relation, Requirement, SymbolSource};
+use ir::{Origin, Size, SymbolId, visit};
+
+/// Longer texts of operations are cut.
+const LONGEST: usize = 48;
+
+/// An operation of the source: what one kernel computes before fusion.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Operation {
+    /// How sentences call it: a name or a piece of the source, between backquotes.
+    pub title: String,
+    /// The name that a `let` or the signature gives it, if one does.
+    pub name: Option<String>,
+    /// Where it stands.
+    pub origin: Origin,
+}
+
+/// The operations of an unfused program, by kernel.
+pub fn operations(checked: &Checked, unfused: &Program, source: &str) -> PrimaryMap<KernelId, Operation> {
+    let mut bound: BTreeMap<Origin, &str> = BTreeMap::new();
+    let mut lets: BTreeMap<&str, BTreeSet<Origin>> = BTreeMap::new();
+    for expr in checked.exprs.values() {
+        if let Some(name) = &expr.name {
+            bound.entry(expr.origin).or_insert(name);
+            lets.entry(name).or_default().insert(expr.origin);
+        }
+    }
+    // A result without a name of its own is called `out`, or `out0` and so on: its text says more.
+    let results = checked.results.iter().map(|(name, _)| name.as_str());
+    let named: BTreeSet<&str> = results.filter(|name| !is_made_up(name)).collect();
+    // Several kernels may come of one piece of the source, as the sum and the quotient of a mean: the last is the whole.
+    let mut last: BTreeMap<Origin, KernelId> = BTreeMap::new();
+    for (id, kernel) in &unfused.kernels {
+        last.insert(origin(&kernel.origins), id);
+    }
+    let mut titles: BTreeMap<String, usize> = BTreeMap::new();
+    let mut operations = PrimaryMap::new();
+    for (id, kernel) in &unfused.kernels {
+        let origin = origin(&kernel.origins);
+        let is_whole = last.get(&origin) == Some(&id);
+        // Functions are inlined: a name may stand for several operations, of which all but the first have numbers.
+        let stem = stem(&kernel.name);
+        let near = |at: &Origin| contains(at, &origin) || contains(&origin, at);
+        let by_let = bound.get(&origin).copied().or_else(|| lets.contains_key(&*kernel.name).then_some(&*kernel.name));
+        let by_let = by_let.or_else(|| lets.get(stem).filter(|at| at.iter().any(near)).map(|_| stem));
+        let name = named.get(&*kernel.name).copied().or(by_let).filter(|_| is_whole);
+        let name = name.map(|name| if name == stem { &*kernel.name } else { name });
+        let text = quoted(source, origin);
+        let title = match name {
+            Some(name) => format!("`{name}`"),
+            None if is_whole => text,
+            None => format!("the {} in {text}", word(unfused, id)),
+        };
+        let count = titles.entry(title.clone()).or_insert(0);
+        *count += 1;
+        let title = if *count == 1 { title } else { format!("{title} (no. {count})") };
+        operations.push(Operation { title, name: name.map(str::to_owned), origin });
+    }
+    operations
+}
+
+fn origin(origins: &[Origin]) -> Origin {
+    origins.first().copied().unwrap_or_default()
+}
+
+fn is_made_up(name: &str) -> bool {
+    name.strip_prefix("out").is_some_and(|rest| rest.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// A buffer's name without the number that tells it from others of that name.
+fn stem(buffer: &str) -> &str {
+    match buffer.rsplit_once('_') {
+        Some((stem, n)) if !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()) => stem,
+        _ => buffer,
+    }
+}
+
+fn contains(outer: &Origin, inner: &Origin) -> bool {
+    outer.start <= inner.start && inner.end <= outer.end
+}
+
+/// The source text of a span on one line, between backquotes, cut if it is long.
+fn quoted(source: &str, origin: Origin) -> String {
+    let text = source.get(origin.start as usize..origin.end as usize).unwrap_or_default();
+    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
+    let words: Vec<&str> = lines.flat_map(str::split_whitespace).collect();
+    let text = words.join(" ");
+    let text = unwrapped(&text);
+    match text.char_indices().nth(LONGEST) {
+        None => format!("`{text}`"),
+        Some((end, _)) => {
+            let end = text[..end].rfind(' ').filter(|at| *at > LONGEST / 2).unwrap_or(end);
+            format!("`{} ...`", &text[..end])
+        }
+    }
+}
+
+/// The text without brackets around all of it.
+fn unwrapped(text: &str) -> &str {
+    let Some(inner) = text.strip_prefix('(').and_then(|t| t.strip_suffix(')')) else { return text };
+    let mut depth = 0i64;
+    for c in inner.chars() {
+        depth += match c {
+            '(' => 1,
+            ')' => -1,
+            _ => 0,
+        };
+        if depth < 0 {
+            return text;
+        }
+    }
+    inner
+}
+
+/// What a kernel that is a part of a piece of source does, in a word: its reduction, or the last thing it computes.
+fn word(unfused: &Program, id: KernelId) -> &'static str {
+    use ir::nest::{LoopKind, Op, Statement};
+    let mut word = "part";
+    visit::for_each_statement(&unfused.kernels[id].body, &mut |statement| match statement {
+        Statement::Contract(_) => word = "product",
+        Statement::Loop(l) => {
+            if let LoopKind::Reduce(reductions) = &l.kind
+                && let Some(r) = reductions.first()
+            {
+                word = r.op.name();
+            }
+        }
+        Statement::Let { op: Op::Call(function, _), .. } if word == "part" => {
+            word = unfused.functions[*function].math.name();
+        }
+        _ => {}
+    });
+    word
+}
+
+/// Names of sizes: as the source calls them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sizes {
+    names: PrimaryMap<SymbolId, String>,
+    /// Sizes without a name of their own, such as the second `d` of `x: f32[d], y: f32[d]`, by what they must equal.
+    equal: SecondaryMap<SymbolId, Option<Size>>,
+}
+
+impl Sizes {
+    /// The size names of a checked function.
+    pub fn new(checked: &Checked) -> Sizes {
+        let mut declared = vec![];
+        for size in checked.params.iter().flat_map(|p| &p.ty.shape) {
+            size.for_each_symbol(&mut |s| declared.push(s));
+        }
+        let scalar = |s| matches!(checked.symbols[s].source, SymbolSource::Scalar { .. });
+        let own = |s: SymbolId| scalar(s) || declared.contains(&s);
+        let mut sizes = Sizes::default();
+        for (id, symbol) in &checked.symbols {
+            sizes.names.push(match symbol.source {
+                SymbolSource::Dimension { input, axis } if !own(id) => {
+                    let param = checked.params.get(input).map_or("?", |p| p.name.as_str());
+                    format!("size({param}, {axis})")
+                }
+                _ => symbol.name.clone(),
+            });
+        }
+        for Requirement { left, relation, right, .. } in &checked.requires {
+            for (unnamed, other) in [(left, right), (right, left)] {
+                if *relation == Relation::Equal
+                    && let Some(s) = unnamed.as_symbol()
+                    && !own(s)
+                    && sizes.equal[s].is_none()
+                    && all(other, own)
+                {
+                    sizes.equal[s] = Some(other.clone());
+                }
+            }
+        }
+        sizes
+    }
+
+    /// The sizes that a user can give, in the order in which the function's parameters name them.
+    pub fn names(&self) -> impl Iterator<Item = (SymbolId, &str)> {
+        self.names.iter().filter(|(id, name)| self.equal[*id].is_none() && !name.contains('(')).map(|(s, n)| (s, &**n))
+    }
+
+    /// A size in terms of the sizes that have names, those that are given as numbers.
+    pub fn known(&self, size: &Size, given: &BTreeMap<SymbolId, i64>) -> Size {
+        let number = |s: SymbolId| given.get(&s).map_or_else(|| Size::symbol(s), |n| Size::constant(*n));
+        let named = |s: SymbolId| self.equal[s].clone().unwrap_or_else(|| Size::symbol(s));
+        size.substitute(&named).substitute(&number)
+    }
+
+    /// A size as text.
+    pub fn text(&self, size: &Size) -> String {
+        let size = self.known(size, &BTreeMap::new());
+        size.display(&|s| self.names.get(s).map_or("?", String::as_str)).to_string()
+    }
+
+    /// Name by symbol.
+    pub fn name(&self, symbol: SymbolId) -> &str {
+        self.names.get(symbol).map_or("?", String::as_str)
+    }
+}
+
+/// Whether all size names in a size pass a test.
+fn all(size: &Size, test: impl Fn(SymbolId) -> bool) -> bool {
+    let mut every = true;
+    size.for_each_symbol(&mut |s| every &= test(s));
+    every
+}

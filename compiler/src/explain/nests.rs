@@ -1,0 +1,572 @@
+//! Kernels as readable loop nests: in names of the source, an expression within the one that uses it.
+//!
+//! ```text
+//! for i < n in parallel:
+//!     max = max over j < m of x[i, j]
+//!     over j < m:
+//!         e[j] = exp(x[i, j] - max)
+//!         sum = sum of e[j]
+//!     for j < m:
+//!         out[i, j] = e[j] / sum
+//! ```
+//!
+//! It is for reading: a value that is used once in the block that computes it stands where it is used, and so do loads.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cranelift_entity::SecondaryMap;
+use ir::nest::{
+    Block, BufferId, Contraction, Extent, IndexId, Kernel, Loop, LoopKind, Op, Program, Reduction, Statement,
+    Subscript, ValueId,
+};
+use ir::{Affine, BinaryOp, CompareOp, Dtype, Size, UnaryOp, print, visit};
+
+use super::names::Sizes;
+
+/// An expression that is longer gets a line of its own.
+const LONGEST: usize = 60;
+
+/// How tightly an expression holds together: what it is an operand of puts it in brackets if that binds more tightly.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Level {
+    Choice,
+    Or,
+    And,
+    Comparison,
+    Sum,
+    Product,
+    Sign,
+    #[default]
+    Atom,
+}
+
+/// An expression.
+#[derive(Clone, Debug, Default)]
+struct Text {
+    text: String,
+    level: Level,
+}
+
+impl Text {
+    fn new(level: Level, text: impl Into<String>) -> Text {
+        Text { text: text.into(), level }
+    }
+
+    fn atom(text: impl Into<String>) -> Text {
+        Text::new(Level::Atom, text)
+    }
+
+    fn at(&self, least: Level) -> String {
+        if self.level < least { format!("({})", self.text) } else { self.text.clone() }
+    }
+}
+
+/// How a value is used.
+#[derive(Clone, Copy, Debug, Default)]
+struct Uses {
+    count: usize,
+    /// The loop body in which it is computed.
+    home: usize,
+    /// Whether it is used in another loop body.
+    abroad: bool,
+    /// Whether a use takes it as it is: a store, or a reduction.
+    kept: bool,
+}
+
+/// The lines of a kernel, indented.
+pub fn lines(
+    program: &Program,
+    kernel: &Kernel,
+    sizes: &Sizes,
+    names: &SecondaryMap<ValueId, Option<&str>>,
+) -> Vec<String> {
+    let mut count = Count { uses: SecondaryMap::new(), bodies: 0 };
+    count.block(&kernel.body, 0);
+    let mut printer = Printer {
+        program,
+        kernel,
+        sizes,
+        names,
+        uses: count.uses,
+        texts: SecondaryMap::new(),
+        indices: BTreeMap::new(),
+        taken: BTreeSet::new(),
+        done: BTreeSet::new(),
+        lines: vec![],
+        depth: 0,
+    };
+    printer.name_indices();
+    printer.block(&kernel.body);
+    printer.lines
+}
+
+/// Counts uses.
+struct Count {
+    uses: SecondaryMap<ValueId, Uses>,
+    bodies: usize,
+}
+
+impl Count {
+    fn block(&mut self, block: &Block, body: usize) {
+        for statement in block {
+            match statement {
+                Statement::Let { op, .. } => op.for_each_operand(|v| self.used(v, body, false)),
+                Statement::Store { at, value, .. } => {
+                    at.iter().for_each(|s| self.subscript(s, body));
+                    self.used(*value, body, true);
+                }
+                Statement::If { condition, then, otherwise, results } => {
+                    self.used(*condition, body, false);
+                    self.block(then, body);
+                    self.block(otherwise, body);
+                    for (_, a, b) in results {
+                        self.used(*a, body, false);
+                        self.used(*b, body, false);
+                    }
+                }
+                Statement::Loop(l) => {
+                    self.extents(&l.dims, body);
+                    let inner = self.body();
+                    self.block(&l.body, inner);
+                    if let LoopKind::Reduce(reductions) = &l.kind {
+                        reductions.iter().for_each(|r| self.used(r.input, inner, true));
+                    }
+                }
+                Statement::Contract(c) => {
+                    self.extents(&c.free, body);
+                    self.extents(&c.reduce, body);
+                    let (inner, epilogue) = (self.body(), self.body());
+                    self.block(&c.left.body, inner);
+                    self.block(&c.right.body, inner);
+                    self.used(c.left.value, inner, false);
+                    self.used(c.right.value, inner, false);
+                    self.uses[c.result].home = epilogue;
+                    self.block(&c.epilogue, epilogue);
+                    continue;
+                }
+            }
+            visit::for_each_definition(statement, &mut |v| self.uses[v].home = body);
+        }
+    }
+
+    fn body(&mut self) -> usize {
+        self.bodies += 1;
+        self.bodies
+    }
+
+    fn extents(&mut self, dims: &[(IndexId, Extent)], body: usize) {
+        for (_, extent) in dims {
+            if let Extent::Value(v) = extent {
+                self.used(*v, body, false);
+            }
+        }
+    }
+
+    fn subscript(&mut self, subscript: &Subscript, body: usize) {
+        if let Subscript::Value(v) = subscript {
+            self.used(*v, body, false);
+        }
+    }
+
+    fn used(&mut self, value: ValueId, body: usize, kept: bool) {
+        let uses = &mut self.uses[value];
+        uses.count += 1;
+        uses.abroad |= uses.home != body;
+        uses.kept |= kept;
+    }
+}
+
+struct Printer<'a> {
+    program: &'a Program,
+    kernel: &'a Kernel,
+    sizes: &'a Sizes,
+    names: &'a SecondaryMap<ValueId, Option<&'a str>>,
+    uses: SecondaryMap<ValueId, Uses>,
+    texts: SecondaryMap<ValueId, Text>,
+    indices: BTreeMap<IndexId, String>,
+    taken: BTreeSet<String>,
+    /// Stores that stand on the line that computes their value.
+    done: BTreeSet<(BufferId, ValueId)>,
+    lines: Vec<String>,
+    depth: usize,
+}
+
+impl Printer<'_> {
+    /// Indices keep their names; those that the source does not name get letters.
+    fn name_indices(&mut self) {
+        let bound = visit::bound_indices(&self.kernel.body);
+        let made_up = |name: &str| {
+            let digits = name.strip_prefix('a').unwrap_or_default();
+            digits.starts_with(|c: char| c.is_ascii_digit()) && digits.bytes().all(|b| b.is_ascii_digit() || b == b'_')
+        };
+        let name = |i: IndexId| self.kernel.indices.get(i).map_or("?", |index| index.name.as_str());
+        self.taken = self.sizes.names().map(|(_, name)| name.to_owned()).collect();
+        self.taken.extend(self.program.buffers.values().map(|b| b.name.clone()));
+        for index in &bound {
+            if !made_up(name(*index)) {
+                let name = name(*index).to_owned();
+                self.taken.insert(name.clone());
+                self.indices.insert(*index, name);
+            }
+        }
+        // Of one name, in different kernels or loops, the same letter.
+        let mut letters: BTreeMap<String, String> = BTreeMap::new();
+        let mut unused = ["i", "j", "k", "l", "p", "q", "r", "s", "t", "u", "v", "w"].into_iter();
+        for index in bound {
+            let old = name(index);
+            if made_up(old) {
+                let letter = letters.entry(old.to_owned()).or_insert_with(|| {
+                    let free = unused.find(|letter| !self.taken.contains(*letter));
+                    free.map_or_else(|| old.to_owned(), str::to_owned)
+                });
+                self.indices.insert(index, letter.clone());
+            }
+        }
+        self.taken.extend(letters.into_values());
+    }
+
+    fn line(&mut self, text: &str) {
+        self.lines.push(format!("{}{text}", "    ".repeat(self.depth)));
+    }
+
+    /// A name that nothing else in the kernel has.
+    fn fresh(&mut self, wanted: &str) -> String {
+        let mut name = wanted.to_owned();
+        let mut k = 0;
+        while self.taken.contains(&name) {
+            // The name of a buffer that this kernel does not touch is free.
+            if k == 0 && self.is_free(wanted) {
+                break;
+            }
+            k += 1;
+            name = format!("{wanted}_{k}");
+        }
+        self.taken.insert(name.clone());
+        name
+    }
+
+    /// Whether a name is only taken by a buffer that the kernel leaves alone, and by no value yet.
+    fn is_free(&mut self, name: &str) -> bool {
+        let Some((id, _)) = self.program.buffers.iter().find(|(_, b)| b.name == name) else { return false };
+        let mut touched = self.lines.iter().any(|line| line.trim_start().starts_with(&format!("{name} = ")));
+        visit::for_each_statement(&self.kernel.body, &mut |statement| {
+            touched |= match statement {
+                Statement::Let { op: Op::Load { buffer, .. }, .. } | Statement::Store { buffer, .. } => *buffer == id,
+                _ => false,
+            }
+        });
+        !touched
+    }
+
+    fn block(&mut self, block: &Block) {
+        for (k, statement) in block.iter().enumerate() {
+            let rest = &block[k + 1..];
+            match statement {
+                Statement::Let { value, op } => {
+                    let text = self.op(op);
+                    let in_place = matches!(op, Op::Constant(_) | Op::Affine(_) | Op::Load { .. } | Op::Check { .. });
+                    self.define(*value, text, in_place, rest);
+                }
+                Statement::Store { buffer, at, value } => {
+                    if !self.done.contains(&(*buffer, *value)) {
+                        let line = format!("{} = {}", self.element(*buffer, None, at), self.texts[*value].text);
+                        self.line(&line);
+                    }
+                }
+                Statement::If { condition, then, otherwise, results } => {
+                    self.choice(*condition, [then, otherwise], results, rest);
+                }
+                Statement::Loop(l) => self.loop_(l, rest),
+                Statement::Contract(c) => self.contract(c),
+            }
+        }
+    }
+
+    /// Gives a value its text: the expression itself where that reads well, else the name on a line of its own.
+    fn define(&mut self, value: ValueId, text: Text, in_place: bool, rest: &[Statement]) {
+        let uses = self.uses[value];
+        let short = text.text.len() <= LONGEST;
+        let once = uses.count == 1 && !uses.abroad && (short || uses.kept);
+        if uses.count == 0 || once || (in_place && short) {
+            self.texts[value] = text;
+            return;
+        }
+        let target = self.target(value, rest);
+        self.line(&format!("{} = {}", target.text, text.text));
+        self.texts[value] = target;
+    }
+
+    /// What stands on the left of a value's line: the element that it is stored to, or a name.
+    fn target(&mut self, value: ValueId, rest: &[Statement]) -> Text {
+        let stored = rest.iter().find_map(|s| match s {
+            Statement::Store { buffer, at, value: v } if *v == value => {
+                at.iter().all(|s| matches!(s, Subscript::Affine(_))).then_some((*buffer, at))
+            }
+            _ => None,
+        });
+        match stored {
+            Some((buffer, at)) => {
+                self.done.insert((buffer, value));
+                Text::atom(self.element(buffer, None, at))
+            }
+            None => {
+                let name = self.names[value].unwrap_or("v");
+                Text::atom(self.fresh(name))
+            }
+        }
+    }
+
+    fn choice(
+        &mut self,
+        condition: ValueId,
+        [then, otherwise]: [&Block; 2],
+        results: &[(ValueId, ValueId, ValueId)],
+        rest: &[Statement],
+    ) {
+        let condition = self.texts[condition].clone();
+        let [first, second] = [then, otherwise].map(|block| self.apart(|printer| printer.block(block)));
+        if first.is_empty() && second.is_empty() {
+            for (value, a, b) in results {
+                let (a, b) = (&self.texts[*a].text, &self.texts[*b].text);
+                let text = Text::new(Level::Choice, format!("if {} then {a} else {b}", condition.text));
+                self.define(*value, text, false, rest);
+            }
+            return;
+        }
+        let targets: Vec<Text> = results.iter().map(|(value, ..)| self.target(*value, rest)).collect();
+        self.line(&format!("if {}:", condition.text));
+        let assign = |printer: &Printer<'_>, target: &Text, value: ValueId| {
+            format!("{}{} = {}", "    ".repeat(printer.depth + 1), target.text, printer.texts[value].text)
+        };
+        self.lines.extend(first);
+        let values = targets.iter().zip(results).map(|(target, (_, a, _))| assign(self, target, *a));
+        let values: Vec<String> = values.collect();
+        self.lines.extend(values);
+        if !(second.is_empty() && results.is_empty()) {
+            self.line("else:");
+            self.lines.extend(second);
+            let values = targets.iter().zip(results).map(|(target, (_, _, b))| assign(self, target, *b));
+            let values: Vec<String> = values.collect();
+            self.lines.extend(values);
+        }
+        for ((value, ..), target) in results.iter().zip(targets) {
+            self.texts[*value] = target;
+        }
+    }
+
+    /// What is printed inside, one step further in.
+    fn apart(&mut self, print: impl FnOnce(&mut Self)) -> Vec<String> {
+        let before = std::mem::take(&mut self.lines);
+        self.depth += 1;
+        print(self);
+        self.depth -= 1;
+        std::mem::replace(&mut self.lines, before)
+    }
+
+    fn loop_(&mut self, l: &Loop, rest: &[Statement]) {
+        let dims = self.dims(&l.dims);
+        let inner = self.apart(|printer| printer.block(&l.body));
+        let head = match &l.kind {
+            LoopKind::Parallel if self.depth == 0 => format!("for {dims} in parallel:"),
+            LoopKind::Parallel => format!("for {dims}:"),
+            LoopKind::Serial | LoopKind::Scan => format!("for {dims} in order:"),
+            LoopKind::Reduce(reductions) => return self.reduce(&dims, reductions, inner, rest),
+        };
+        self.line(&head);
+        self.lines.extend(inner);
+    }
+
+    fn reduce(&mut self, dims: &str, reductions: &[Reduction], inner: Vec<String>, rest: &[Statement]) {
+        let targets: Vec<Text> = reductions
+            .iter()
+            .map(|r| {
+                if self.names[r.result].is_none() && !is_stored(r.result, rest) {
+                    return Text::atom(self.fresh(r.op.name()));
+                }
+                self.target(r.result, rest)
+            })
+            .collect();
+        let of = |printer: &Self, r: &Reduction| printer.texts[r.input].text.clone();
+        match (reductions, targets.as_slice()) {
+            ([r], [target]) if inner.is_empty() => {
+                self.line(&format!("{} = {} over {dims} of {}", target.text, r.op, of(self, r)));
+            }
+            _ => {
+                self.line(&format!("over {dims}:"));
+                self.lines.extend(inner);
+                self.depth += 1;
+                for (r, target) in reductions.iter().zip(&targets) {
+                    self.line(&format!("{} = {} of {}", target.text, r.op, of(self, r)));
+                }
+                self.depth -= 1;
+            }
+        }
+        for (r, target) in reductions.iter().zip(targets) {
+            self.texts[r.result] = target;
+        }
+    }
+
+    fn contract(&mut self, c: &Contraction) {
+        let (free, reduce) = (self.dims(&c.free), self.dims(&c.reduce));
+        if !c.free.is_empty() {
+            self.line(&format!("for {free} as a matrix product:"));
+            self.depth += 1;
+        }
+        let inner = self.apart(|printer| {
+            printer.block(&c.left.body);
+            printer.block(&c.right.body);
+        });
+        let [left, right] = [&c.left, &c.right].map(|factor| self.texts[factor.value].at(Level::Product));
+        let product = format!("{left} * {right}");
+        let one_use = self.uses[c.result].count == 1 && !self.uses[c.result].abroad;
+        if inner.is_empty() && one_use {
+            let text = format!("sum over {reduce} of {product}");
+            let stored = is_stored(c.result, &c.epilogue);
+            self.texts[c.result] = if stored { Text::atom(text) } else { Text::atom(format!("({text})")) };
+        } else {
+            let target = self.target(c.result, &c.epilogue);
+            if inner.is_empty() {
+                self.line(&format!("{} = sum over {reduce} of {product}", target.text));
+            } else {
+                self.line(&format!("over {reduce}:"));
+                self.lines.extend(inner);
+                self.depth += 1;
+                self.line(&format!("{} = sum of {product}", target.text));
+                self.depth -= 1;
+            }
+            self.texts[c.result] = target;
+        }
+        self.block(&c.epilogue);
+        self.depth -= usize::from(!c.free.is_empty());
+    }
+
+    fn dims(&self, dims: &[(IndexId, Extent)]) -> String {
+        let dim = |(index, extent): &(IndexId, Extent)| {
+            let extent = match extent {
+                Extent::Affine(a) => self.affine(a),
+                Extent::Value(v) => self.texts[*v].text.clone(),
+            };
+            format!("{} < {extent}", self.index(*index))
+        };
+        dims.iter().map(dim).collect::<Vec<_>>().join(", ")
+    }
+
+    fn index(&self, index: IndexId) -> String {
+        self.indices.get(&index).cloned().unwrap_or_else(|| "?".to_owned())
+    }
+
+    fn affine(&self, a: &Affine<IndexId>) -> String {
+        print::affine(a, &|index| self.index(index), &|size: &Size| self.sizes.text(size))
+    }
+
+    fn element(&self, buffer: BufferId, view: Option<&[Size]>, at: &[Subscript]) -> String {
+        let name = self.program.buffers.get(buffer).map_or("?", |b| b.name.as_str());
+        let array = match view {
+            Some(shape) => {
+                let shape: Vec<String> = shape.iter().map(|size| self.sizes.text(size)).collect();
+                format!("reshape({name}, {})", shape.join(", "))
+            }
+            None => name.to_owned(),
+        };
+        if at.is_empty() {
+            return array;
+        }
+        let subscript = |s: &Subscript| match s {
+            Subscript::Affine(a) => self.affine(a),
+            Subscript::Value(v) => self.texts[*v].text.clone(),
+        };
+        format!("{array}[{}]", at.iter().map(subscript).collect::<Vec<_>>().join(", "))
+    }
+
+    fn op(&self, op: &Op) -> Text {
+        let of = |v: &ValueId, least| self.texts[*v].at(least);
+        let call = |name: &str, operands: &[ValueId]| {
+            let operands: Vec<String> = operands.iter().map(|v| of(v, Level::Choice)).collect();
+            Text::atom(format!("{name}({})", operands.join(", ")))
+        };
+        match op {
+            Op::Constant(value) => {
+                let text = print::scalar(*value);
+                let text = text.strip_suffix(".0").map_or(text.clone(), str::to_owned);
+                Text::new(if text.starts_with('-') { Level::Sign } else { Level::Atom }, text)
+            }
+            Op::Affine(a) => {
+                let text = self.affine(a);
+                let level = match () {
+                    () if text.contains([' ', '(']) && text.contains(['+', '-']) => Level::Sum,
+                    () if text.contains(' ') => Level::Product,
+                    () if text.starts_with('-') => Level::Sign,
+                    () => Level::Atom,
+                };
+                Text::new(level, text)
+            }
+            Op::Unary(UnaryOp::Neg, a) => Text::new(Level::Sign, format!("-{}", of(a, Level::Sign))),
+            Op::Unary(UnaryOp::Not, a) if self.dtype(*a) == Some(Dtype::Bool) => {
+                Text::new(Level::Sign, format!("!{}", of(a, Level::Sign)))
+            }
+            Op::Unary(UnaryOp::Not, a) => call("bit_not", &[*a]),
+            Op::Unary(op, a) => call(op.name(), &[*a]),
+            Op::Binary(op, a, b) => self.binary(*op, *a, *b),
+            Op::Compare(op, a, b) => {
+                let sign = match op {
+                    CompareOp::Eq => "==",
+                    CompareOp::Ne => "!=",
+                    CompareOp::Lt => "<",
+                    CompareOp::Le => "<=",
+                    CompareOp::Gt => ">",
+                    CompareOp::Ge => ">=",
+                };
+                let text = format!("{} {sign} {}", of(a, Level::Sum), of(b, Level::Sum));
+                Text::new(Level::Comparison, text)
+            }
+            Op::Fma(a, b, c) => call("fma", &[*a, *b, *c]),
+            Op::Select(a, b, c) => call("select", &[*a, *b, *c]),
+            Op::Cast(to, a) | Op::Bitcast(to, a) => call(to.name(), &[*a]),
+            Op::Call(function, arguments) => {
+                call(self.program.functions.get(*function).map_or("?", |f| f.math.name()), arguments)
+            }
+            Op::Load { buffer, view, at } => Text::atom(self.element(*buffer, view.as_deref(), at)),
+            Op::Check { value, .. } => self.texts[*value].clone(),
+            Op::Prefix(op, a) => Text::new(Level::Choice, format!("running {op} of {}", of(a, Level::Choice))),
+        }
+    }
+
+    fn binary(&self, op: BinaryOp, a: ValueId, b: ValueId) -> Text {
+        let is_bool = self.dtype(a) == Some(Dtype::Bool);
+        let (level, sign, associative) = match op {
+            BinaryOp::Add => (Level::Sum, "+", true),
+            BinaryOp::Sub => (Level::Sum, "-", false),
+            BinaryOp::Mul => (Level::Product, "*", true),
+            BinaryOp::Div => (Level::Product, "/", false),
+            BinaryOp::Rem => (Level::Product, "%", false),
+            BinaryOp::And if is_bool => (Level::And, "&&", true),
+            BinaryOp::Or if is_bool => (Level::Or, "||", true),
+            _ => {
+                let name = match op {
+                    BinaryOp::And => "bit_and",
+                    BinaryOp::Or => "bit_or",
+                    BinaryOp::Xor => "bit_xor",
+                    BinaryOp::Shl => "shift_left",
+                    BinaryOp::Shr => "shift_right",
+                    other => other.name(),
+                };
+                return Text::atom(format!("{name}({}, {})", self.texts[a].text, self.texts[b].text));
+            }
+        };
+        // Of floats even `a + (b + c)` is not `a + b + c`.
+        let left = self.texts[a].at(level);
+        let right = &self.texts[b];
+        let logical = associative && is_bool;
+        let right = if right.level == level && !logical { format!("({})", right.text) } else { right.at(level) };
+        Text::new(level, format!("{left} {sign} {right}"))
+    }
+
+    fn dtype(&self, value: ValueId) -> Option<Dtype> {
+        self.kernel.values.get(value).copied()
+    }
+}
+
+/// Whether one of the statements stores a value.
+fn is_stored(value: ValueId, statements: &[Statement]) -> bool {
+    statements.iter().any(|s| matches!(s, Statement::Store { value: v, .. } if *v == value))
+}

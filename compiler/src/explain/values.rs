@@ -1,0 +1,127 @@
+//! Which scalars of a fused kernel are which values of the source. Fusion leaves scalars without names; one that is computed
+//! from the inputs by the same operations as an operation of the source is called like it.
+//!
+//! Every scalar of the unfused program gets a number by what it is computed from, down to the inputs, places aside: equal
+//! numbers mean equal formulas.
+
+use std::collections::BTreeMap;
+
+use cranelift_entity::SecondaryMap;
+use ir::nest::{Block, Kernel, LoopKind, Op, Program, Statement, ValueId};
+
+/// What is known of all values: numbers by formula, and names by number.
+#[derive(Default)]
+pub struct Formulas<'p> {
+    numbers: BTreeMap<(String, Vec<usize>), usize>,
+    /// The formula of what each buffer of the unfused program holds.
+    buffers: BTreeMap<&'p str, usize>,
+    /// What operation has a formula.
+    names: BTreeMap<usize, &'p str>,
+}
+
+impl<'p> Formulas<'p> {
+    /// The formulas of an unfused program.
+    pub fn new(unfused: &'p Program) -> Formulas<'p> {
+        let mut formulas = Formulas::default();
+        for kernel in unfused.kernels.values() {
+            let mut walk = Walk { program: unfused, formulas: &mut formulas, of: SecondaryMap::new(), stored: vec![] };
+            walk.block(&kernel.body);
+            let stored = walk.stored;
+            for (buffer, number) in stored {
+                formulas.buffers.insert(buffer, number);
+                formulas.names.entry(number).or_insert(&kernel.name);
+            }
+        }
+        formulas
+    }
+
+    /// The name of each value of a kernel that is an operation's.
+    pub fn names(&mut self, program: &Program, kernel: &Kernel) -> SecondaryMap<ValueId, Option<&'p str>> {
+        let mut walk = Walk { program, formulas: self, of: SecondaryMap::new(), stored: vec![] };
+        walk.block(&kernel.body);
+        let of = walk.of;
+        let mut names = SecondaryMap::new();
+        for value in kernel.values.keys() {
+            names[value] = of[value].and_then(|number| self.names.get(&number).copied());
+        }
+        names
+    }
+
+    fn number(&mut self, key: (String, Vec<usize>)) -> usize {
+        let next = self.numbers.len();
+        *self.numbers.entry(key).or_insert(next)
+    }
+}
+
+struct Walk<'f, 'p, 'q> {
+    program: &'q Program,
+    formulas: &'f mut Formulas<'p>,
+    of: SecondaryMap<ValueId, Option<usize>>,
+    stored: Vec<(&'q str, usize)>,
+}
+
+impl Walk<'_, '_, '_> {
+    fn block(&mut self, block: &Block) {
+        for statement in block {
+            match statement {
+                Statement::Let { value, op } => self.of[*value] = self.op(op),
+                Statement::Store { buffer, value, .. } => {
+                    if let (Some(buffer), Some(number)) = (self.program.buffers.get(*buffer), self.of[*value]) {
+                        self.stored.push((&buffer.name, number));
+                    }
+                }
+                Statement::If { condition, then, otherwise, results } => {
+                    self.block(then);
+                    self.block(otherwise);
+                    for (value, a, b) in results {
+                        self.of[*value] = self.formula("if".to_owned(), &[*condition, *a, *b]);
+                    }
+                }
+                Statement::Loop(l) => {
+                    self.block(&l.body);
+                    if let LoopKind::Reduce(reductions) = &l.kind {
+                        for r in reductions {
+                            self.of[r.result] = self.formula(format!("{} {}", r.op, r.order.name()), &[r.input]);
+                        }
+                    }
+                }
+                Statement::Contract(c) => {
+                    self.block(&c.left.body);
+                    self.block(&c.right.body);
+                    self.of[c.result] = self.formula("contract".to_owned(), &[c.left.value, c.right.value]);
+                    self.block(&c.epilogue);
+                }
+            }
+        }
+    }
+
+    fn op(&mut self, op: &Op) -> Option<usize> {
+        let (text, operands): (String, &[ValueId]) = match op {
+            Op::Check { value, .. } => return self.of[*value],
+            Op::Load { buffer, at, .. } => {
+                let name = self.program.buffers.get(*buffer)?.name.as_str();
+                if let Some(number) = self.formulas.buffers.get(name) {
+                    return Some(*number);
+                }
+                (format!("load {name} {}", at.len()), &[])
+            }
+            Op::Constant(value) => (format!("{} {}", value.dtype(), value.bits()), &[]),
+            Op::Affine(_) => ("affine".to_owned(), &[]),
+            Op::Unary(op, a) => (op.to_string(), &[*a]),
+            Op::Binary(op, a, b) => (op.to_string(), &[*a, *b]),
+            Op::Compare(op, a, b) => (op.to_string(), &[*a, *b]),
+            Op::Fma(a, b, c) => ("fma".to_owned(), &[*a, *b, *c]),
+            Op::Select(a, b, c) => ("select".to_owned(), &[*a, *b, *c]),
+            Op::Cast(to, a) => (format!("cast {to}"), &[*a]),
+            Op::Bitcast(to, a) => (format!("bitcast {to}"), &[*a]),
+            Op::Call(function, arguments) => (self.program.functions.get(*function)?.name.clone(), arguments),
+            Op::Prefix(op, a) => (format!("prefix {op}"), &[*a]),
+        };
+        self.formula(text, operands)
+    }
+
+    fn formula(&mut self, text: String, operands: &[ValueId]) -> Option<usize> {
+        let operands = operands.iter().map(|v| self.of[*v]).collect::<Option<Vec<_>>>()?;
+        Some(self.formulas.number((text, operands)))
+    }
+}

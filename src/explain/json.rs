@@ -1,0 +1,188 @@
+//! The report as a line of JSON. `docs/json.md` lists the fields.
+
+use std::collections::BTreeMap;
+
+use compiler::explain::{Amount, Decided, Figures, KernelReport, Report, Stage, Verdict};
+use ir::Origin;
+use ir::decision::Pair;
+use serde::Serialize;
+
+use crate::Source;
+use crate::render::clamp;
+
+/// Raised when a field changes its meaning; new fields do not.
+const VERSION: u32 = 1;
+
+#[derive(Serialize)]
+struct Line<'a> {
+    r#type: &'static str,
+    version: u32,
+    function: &'a str,
+    file: &'a str,
+    fuse: String,
+    sizes: BTreeMap<&'a str, Option<i64>>,
+    kernels: Kernels,
+    operations: Vec<Operation<'a>>,
+    before: StageLine<'a>,
+    after: StageLine<'a>,
+    pairs: Vec<PairLine<'a>>,
+}
+
+#[derive(Serialize)]
+struct Kernels {
+    before: usize,
+    after: usize,
+}
+
+#[derive(Serialize)]
+struct Operation<'a> {
+    title: &'a str,
+    name: Option<&'a str>,
+    span: Span,
+}
+
+#[derive(Serialize)]
+struct Span {
+    start: usize,
+    end: usize,
+    line: usize,
+    column: usize,
+    end_line: usize,
+    end_column: usize,
+}
+
+#[derive(Serialize)]
+struct StageLine<'a> {
+    bytes: Number,
+    flops: f64,
+    intensity: f64,
+    kernels: Vec<KernelLine<'a>>,
+}
+
+#[derive(Serialize)]
+struct KernelLine<'a> {
+    title: &'a str,
+    operations: Vec<u32>,
+    bytes: Number,
+    flops: f64,
+    intensity: f64,
+    live: u64,
+    scratch: Number,
+    nest: &'a [String],
+}
+
+#[derive(Serialize)]
+struct Number {
+    formula: Option<String>,
+    value: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct PairLine<'a> {
+    kind: &'static str,
+    first: u32,
+    second: u32,
+    array: &'a str,
+    bytes: Number,
+    fused: bool,
+    pass: Option<&'static str>,
+    reason: Option<&'static str>,
+    why: Option<&'a str>,
+    suggestion: Option<&'a str>,
+}
+
+/// The line.
+pub fn write(source: &Source, report: &Report) -> String {
+    let places = Places::new(&source.text);
+    let operations = report.operations.values();
+    let size = |(symbol, name)| (name, report.given.get(&symbol).copied());
+    crate::json::write(&Line {
+        r#type: "explanation",
+        version: VERSION,
+        function: &report.function,
+        file: &source.name,
+        fuse: report.passes.to_string(),
+        sizes: report.sizes.names().map(size).collect(),
+        kernels: Kernels { before: report.before.kernels.len(), after: report.after.kernels.len() },
+        operations: operations
+            .map(|o| Operation { title: &o.title, name: o.name.as_deref(), span: places.span(o.origin) })
+            .collect(),
+        before: stage(report, &report.before),
+        after: stage(report, &report.after),
+        pairs: report.pairs.iter().map(|decided| pair(report, decided)).collect(),
+    })
+}
+
+fn stage<'a>(report: &Report, stage: &'a Stage) -> StageLine<'a> {
+    let Figures { bytes, flops, .. } = &stage.total;
+    StageLine {
+        bytes: number(report, bytes),
+        flops: *flops,
+        intensity: stage.total.intensity(),
+        kernels: stage.kernels.iter().map(|k| kernel(report, k)).collect(),
+    }
+}
+
+fn kernel<'a>(report: &Report, kernel: &'a KernelReport) -> KernelLine<'a> {
+    KernelLine {
+        title: &kernel.title,
+        operations: kernel.operations.iter().map(|o| o.as_u32()).collect(),
+        bytes: number(report, &kernel.figures.bytes),
+        flops: kernel.figures.flops,
+        intensity: kernel.figures.intensity(),
+        live: kernel.live,
+        scratch: number(report, &kernel.scratch),
+        nest: &kernel.nest,
+    }
+}
+
+fn number(report: &Report, amount: &Amount) -> Number {
+    Number { formula: amount.formula.as_ref().map(|f| report.sizes.text(f)), value: amount.value }
+}
+
+fn pair<'a>(report: &Report, decided: &'a Decided) -> PairLine<'a> {
+    let (first, second) = decided.operations();
+    let (pass, refusal) = match &decided.verdict {
+        Verdict::Fused(pass) => (Some(pass.name()), None),
+        Verdict::Apart(reason, why) => (None, Some((reason, why))),
+    };
+    PairLine {
+        kind: match decided.pair {
+            Pair::Flow { .. } => "flow",
+            Pair::Shared { .. } => "shared",
+        },
+        first: first.as_u32(),
+        second: second.as_u32(),
+        array: &decided.array,
+        bytes: number(report, &decided.bytes),
+        fused: pass.is_some(),
+        pass,
+        reason: refusal.map(|(reason, _)| reason.name()),
+        why: refusal.map(|(_, why)| why.sentence.as_str()),
+        suggestion: refusal.and_then(|(_, why)| why.suggestion.as_deref()),
+    }
+}
+
+/// Where lines begin, to find the line of a byte without reading the text again.
+struct Places<'a> {
+    text: &'a str,
+    lines: Vec<usize>,
+}
+
+impl<'a> Places<'a> {
+    fn new(text: &'a str) -> Places<'a> {
+        let ends = text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(at, _)| at + 1);
+        Places { text, lines: std::iter::once(0).chain(ends).collect() }
+    }
+
+    fn span(&self, origin: Origin) -> Span {
+        let range = clamp(self.text, &(origin.start as usize..origin.end as usize));
+        let ((line, column), (end_line, end_column)) = (self.place(range.start), self.place(range.end));
+        Span { start: range.start, end: range.end, line, column, end_line, end_column }
+    }
+
+    fn place(&self, at: usize) -> (usize, usize) {
+        let line = self.lines.partition_point(|start| *start <= at);
+        (line, self.text[self.lines[line - 1]..at].chars().count() + 1)
+    }
+}

@@ -1,0 +1,146 @@
+//! The report for people: kernels with their loops and figures, then every decision, those that keep operations apart drawn
+//! over the source.
+
+use std::fmt::Write;
+
+use compiler::explain::{Amount, Decided, KernelReport, Report, Stage, Verdict, Why};
+use ir::Origin;
+use ir::decision::{FusionPass, Pair};
+
+use crate::render::{Report as Drawn, draw_note, visible};
+use crate::{Source, Style};
+
+/// More pairs that stay apart are not drawn.
+const MAX_DRAWN: usize = 100;
+
+/// The report, without a newline at the end.
+pub fn render(source: &Source, report: &Report, style: Style) -> String {
+    let mut out = String::new();
+    // A string takes any text.
+    let _ = write(&mut out, source, report, style);
+    out.truncate(out.trim_end().len());
+    out
+}
+
+fn write(out: &mut String, source: &Source, report: &Report, style: Style) -> std::fmt::Result {
+    let (before, after) = (report.before.kernels.len(), report.after.kernels.len());
+    let one = if after == 1 { "kernel" } else { "kernels" };
+    writeln!(out, "{}: {before} operations in {after} {one}", visible(&report.function))?;
+    let bytes = |stage: &Stage| amount(report, &stage.total.bytes);
+    writeln!(out, "  moves {}, {} without fusion{}", bytes(&report.after), bytes(&report.before), share(report))?;
+    let flops = |stage: &Stage| decimal(stage.total.intensity());
+    writeln!(out, "  computes {} flops a byte, {} without fusion", flops(&report.after), flops(&report.before))?;
+    for (k, kernel) in report.after.kernels.iter().enumerate() {
+        writeln!(out, "\nkernel {} of {after}: {}", k + 1, visible(&kernel.title))?;
+        self::kernel(out, report, kernel)?;
+    }
+    if report.before.kernels.len() > report.after.kernels.len() {
+        writeln!(out, "\nwithout fusion:\n")?;
+        for kernel in &report.before.kernels {
+            kernel.nest.iter().try_for_each(|line| writeln!(out, "    {}", visible(line)))?;
+        }
+    }
+    let fused: Vec<_> = report.pairs.iter().filter_map(|d| fused(report, d)).collect();
+    if !fused.is_empty() {
+        writeln!(out, "\nfused:\n")?;
+        fused.iter().try_for_each(|line| writeln!(out, "    {}", visible(line)))?;
+        for pass in FusionPass::ALL {
+            if report.pairs.iter().any(|d| matches!(d.verdict, Verdict::Fused(p) if p == *pass)) {
+                writeln!(out, "  {pass} {}", pass.purpose())?;
+            }
+        }
+    }
+    let mut apart = report.pairs.iter().filter_map(|d| match &d.verdict {
+        Verdict::Apart(_, why) => Some(drawn(report, d, why)),
+        Verdict::Fused(_) => None,
+    });
+    for note in apart.by_ref().take(MAX_DRAWN) {
+        writeln!(out, "\n{}", draw_note(source, &note, style))?;
+    }
+    let more = apart.count();
+    if more > 0 {
+        writeln!(out, "\n{more} more pairs stay apart; the JSON form has all of them")?;
+    }
+    Ok(())
+}
+
+fn kernel(out: &mut String, report: &Report, kernel: &KernelReport) -> std::fmt::Result {
+    if kernel.operations.len() > 1 {
+        let titles: Vec<&str> = kernel.operations.iter().map(|o| report.operations[*o].title.as_str()).collect();
+        writeln!(out, "  computes {}", visible(&titles.join(", ")))?;
+    }
+    let live = kernel.live;
+    let values = if live == 1 { "value" } else { "values" };
+    let flops = decimal(kernel.figures.intensity());
+    writeln!(out, "  moves {}, {flops} flops a byte, {live} live {values}", amount(report, &kernel.figures.bytes))?;
+    if kernel.scratch.value != Some(0) {
+        writeln!(out, "  keeps {} for each thread", amount(report, &kernel.scratch))?;
+    }
+    writeln!(out)?;
+    kernel.nest.iter().try_for_each(|line| writeln!(out, "    {}", visible(line)))
+}
+
+/// Who was merged with whom.
+fn fused(report: &Report, decided: &Decided) -> Option<String> {
+    let Verdict::Fused(pass) = decided.verdict else { return None };
+    let (first, second) = decided.operations();
+    let (first, second) = (&report.operations[first].title, &report.operations[second].title);
+    let saved = amount(report, &decided.bytes);
+    Some(match decided.pair {
+        Pair::Flow { .. } => format!("{first} -> {second}: {pass}, saves {saved}"),
+        Pair::Shared { .. } => format!("{first}, {second}: {pass}, read `{}` once, saves {saved}", decided.array),
+    })
+}
+
+/// A pair that stays apart.
+fn drawn(report: &Report, decided: &Decided, why: &Why) -> Drawn {
+    let (first, second) = decided.operations();
+    let (first, second) = (&report.operations[first], &report.operations[second]);
+    let mut drawn = Drawn { message: why.sentence.clone(), help: why.suggestion.clone(), ..Drawn::default() };
+    let (here, there) = match decided.pair {
+        Pair::Flow { .. } => ("is in a kernel of its own", "computed here"),
+        Pair::Shared { .. } => ("could share a kernel", "with this"),
+    };
+    for (origin, label) in [(second.origin, here), (first.origin, there)] {
+        if origin != Origin::default() {
+            drawn.labels.push((origin.start as usize..origin.end as usize, label.to_owned()));
+        }
+    }
+    drawn.notes.push(format!("{} and {} apart move {}", first.title, second.title, amount(report, &decided.bytes)));
+    drawn
+}
+
+/// Such as ` (-57 %)`, where both are known.
+fn share(report: &Report) -> String {
+    match (report.before.total.bytes.value, report.after.total.bytes.value) {
+        (Some(before), Some(after)) if before > 0 && before != after => {
+            format!(" ({:+.0} %)", (after as f64 / before as f64 - 1.0) * 100.0)
+        }
+        _ => String::new(),
+    }
+}
+
+fn amount(report: &Report, amount: &Amount) -> String {
+    match (amount.value, &amount.formula) {
+        (Some(value), _) => format!("{} bytes", grouped(value)),
+        (None, Some(formula)) => format!("{} bytes", report.sizes.text(formula)),
+        (None, None) => "as many bytes as the data say".to_owned(),
+    }
+}
+
+/// `1,234,567`
+fn grouped(value: u64) -> String {
+    let digits = value.to_string();
+    let mut text = String::new();
+    for (k, digit) in digits.chars().enumerate() {
+        if k > 0 && (digits.len() - k).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+fn decimal(value: f64) -> String {
+    format!("{value:.2}")
+}
