@@ -227,12 +227,23 @@ impl Compiled {
     }
 }
 
-/// Runs every form of a function on every engine and holds them to each other; gives what the source says. The first form is unfused.
+/// Runs every form of a function on every engine and [holds](hold_on) them to each other.
+pub fn hold(checked: &Checked, forms: &[&Form], inputs: &[ArrayRef<'_>]) -> Result<Outcome, String> {
+    hold_on(&Engine::ALL[1..], checked, forms, inputs)
+}
+
+/// Runs every form of a function on some engines and holds them to each other; gives what the source says. The first form
+/// is unfused.
 ///
 /// All give the same bits (any NaN as any NaN), or none gives results. An access that is outside and that a result needs is
 /// an error on all of them; which of several is reported, and whether one that no result needs is met at all, is open: a
 /// fused form computes less than an unfused one. Engines that run one form agree on that.
-pub fn hold(checked: &Checked, forms: &[&Form], inputs: &[ArrayRef<'_>]) -> Result<Outcome, String> {
+pub fn hold_on(
+    engines: &[Engine],
+    checked: &Checked,
+    forms: &[&Form],
+    inputs: &[ArrayRef<'_>],
+) -> Result<Outcome, String> {
     let meant = forms[0].run(checked, Engine::Source, inputs);
     let mut unfused = None;
     for form in forms {
@@ -249,8 +260,8 @@ pub fn hold(checked: &Checked, forms: &[&Form], inputs: &[ArrayRef<'_>]) -> Resu
             Err(message)
         };
         holds(Engine::Nest, unfused, &nest)?;
-        for engine in [Engine::Cpu(1), Engine::Cpu(2)] {
-            holds(engine, &nest, &form.run(checked, engine, inputs))?;
+        for engine in engines.iter().filter(|engine| matches!(engine, Engine::Cpu(_))) {
+            holds(*engine, &nest, &form.run(checked, *engine, inputs))?;
         }
     }
     Ok(meant)

@@ -5,6 +5,7 @@
 
 pub mod corpus;
 pub mod engines;
+pub mod examples;
 pub mod format;
 pub mod generate;
 pub mod page;

@@ -1,18 +1,17 @@
-//! Every case of every file in `programs/` and `errors/`, through every engine.
+//! Every case of every file in `programs/` and `errors/`, and every function of every example, through every engine, unfused
+//! and fused.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use tests::corpus::cases;
+use tests::examples;
 
 fn main() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut trials = vec![];
     for folder in ["programs", "errors"] {
-        let entries = std::fs::read_dir(root.join(folder)).expect("the corpus is there");
-        let mut paths: Vec<_> = entries.map(|entry| entry.expect("the corpus is readable").path()).collect();
-        paths.sort();
-        for path in paths {
+        for path in fl_files(&root.join(folder)) {
             let source = std::fs::read_to_string(&path).expect("the corpus is UTF-8");
             let file = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
             let cases = cases(&source);
@@ -24,5 +23,19 @@ fn main() {
             }
         }
     }
+    for path in fl_files(&root.join("../examples")) {
+        let source = std::fs::read_to_string(&path).expect("an example is UTF-8");
+        let name = format!("examples/{}", path.file_name().unwrap_or_default().display());
+        trials.push(Trial::test(name, move || examples::hold(&source).map_err(Failed::from)));
+    }
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
+}
+
+/// The programs of a folder.
+fn fl_files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).expect("the folder is there");
+    let paths = entries.map(|entry| entry.expect("the folder is readable").path());
+    let mut paths: Vec<_> = paths.filter(|path| path.extension().is_some_and(|e| e == "fl")).collect();
+    paths.sort();
+    paths
 }

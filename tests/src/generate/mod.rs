@@ -97,7 +97,7 @@ pub struct Program {
 /// Recipes for random programs.
 pub fn recipes() -> impl Strategy<Value = Recipe> {
     let words = |most: usize| vec(any::<u16>(), most / 3..most);
-    (words(60), vec(words(60), 0..3), vec(words(120), 0..5), words(90), any::<u64>())
+    (words(60), vec(words(60), 0..3), vec(words(120), 0..6), words(90), any::<u64>())
         .prop_map(|(header, helpers, lets, result, data)| Recipe { header, helpers, lets, result, data })
 }
 
