@@ -9,3 +9,4 @@ pub mod fusion;
 pub mod lower;
 pub mod math;
 pub mod pipeline;
+pub mod plan;

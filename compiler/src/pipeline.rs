@@ -8,6 +8,7 @@ use ir::verify::{VerifyError, verify};
 
 use crate::fusion::{self, Graph};
 use crate::lower::{LowerError, lower};
+use crate::plan::plan;
 
 /// One step over the program that is being fused.
 #[derive(Clone, Copy, Debug)]
@@ -103,7 +104,9 @@ pub fn fuse(unfused: Program, options: &Options) -> Result<Compiled, PipelineErr
             check(pass.name(), graph.program())?;
         }
     }
-    let (program, members, decisions) = graph.finish();
+    let (mut program, members, decisions) = graph.finish();
+    plan(&mut program);
+    check("plan", &program)?;
     Ok(Compiled { unfused, program, members, decisions })
 }
 

@@ -1,0 +1,147 @@
+//! Contraction of arrays: what stays inside one kernel need not be kept for all of its iterations.
+//!
+//! A temporary that one kernel alone mentions, all inside the kernel's one outermost loop, loses each axis whose subscript
+//! is, at every access, the same expression of that loop's indices: it has one value throughout an iteration. It
+//! becomes scratch, of which every iteration has its own. (Iterations of parallel and reducing loops load only what they
+//! have stored themselves: so says the IR.) It is done whenever an axis goes: a row per thread takes the place of an
+//! array in memory. A temporary that loses no axis stays as it is: each thread would need all of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cranelift_entity::SecondaryMap;
+use ir::nest::{Block, Buffer, BufferId, IndexId, Kernel, KernelId, LoopKind, Op, Program, Role, Statement, Subscript};
+use ir::{Affine, Size, visit};
+
+use super::accessed;
+
+/// Makes temporaries scratch where that takes an axis away.
+pub(super) fn contract(program: &mut Program) {
+    let kernels: Vec<KernelId> = program.kernels.keys().collect();
+    let shared = shared(program);
+    for id in kernels {
+        let is_own = |buffer: BufferId| program.buffers[buffer].role == Role::Temp && !shared.contains(&buffer);
+        let lost: Vec<(BufferId, Vec<bool>)> = candidates(&program.kernels[id], is_own)
+            .into_iter()
+            .filter_map(|(buffer, accesses)| Some((buffer, losses(&program.buffers[buffer].shape, &accesses)?)))
+            .collect();
+        for (buffer, lost) in lost {
+            let Buffer { shape, role, .. } = &mut program.buffers[buffer];
+            contract_in(&mut program.kernels[id].body, buffer, shape, &lost);
+            *role = Role::Scratch;
+            let mut kept = lost.iter();
+            shape.retain(|_| kept.next() == Some(&false));
+        }
+    }
+}
+
+/// The buffers that several kernels mention.
+fn shared(program: &Program) -> BTreeSet<BufferId> {
+    let mut owners: SecondaryMap<BufferId, Option<KernelId>> = SecondaryMap::new();
+    let mut shared = BTreeSet::new();
+    for (id, kernel) in &program.kernels {
+        visit::for_each_statement(&kernel.body, &mut |statement| {
+            if let Some(buffer) = accessed(statement)
+                && owners[buffer].replace(id).is_some_and(|owner| owner != id)
+            {
+                shared.insert(buffer);
+            }
+        });
+    }
+    shared
+}
+
+/// One access: how the buffer is seen, its subscripts, each with its expression if that is one of the outermost loop's
+/// indices alone.
+struct Access<'k> {
+    view: Option<&'k [Size]>,
+    at: Vec<Option<&'k Affine<IndexId>>>,
+}
+
+/// The buffers that only the outermost loop of a kernel mentions, with all accesses.
+fn candidates(kernel: &Kernel, is_own: impl Fn(BufferId) -> bool) -> BTreeMap<BufferId, Vec<Access<'_>>> {
+    let mut found = BTreeMap::new();
+    let mut outermost = kernel.body.iter().filter(|s| !matches!(s, Statement::Let { .. }));
+    let (Some(outermost), None) = (outermost.next(), outermost.next()) else { return found };
+    let dims = match outermost {
+        Statement::Loop(l) if matches!(l.kind, LoopKind::Parallel | LoopKind::Reduce(_)) => &l.dims,
+        Statement::Contract(c) => &c.free,
+        _ => return found,
+    };
+    let constant = |a: &Affine<IndexId>| a.terms().iter().all(|(index, _)| dims.iter().any(|(i, _)| i == index));
+    for block in outermost.blocks() {
+        visit::for_each_statement(block, &mut |statement| {
+            let (buffer, view, at) = match statement {
+                Statement::Let { op: Op::Load { buffer, view, at }, .. } => (*buffer, view.as_deref(), at),
+                Statement::Store { buffer, at, .. } => (*buffer, None, at),
+                _ => return,
+            };
+            if is_own(buffer) {
+                let at = at.iter().map(|subscript| match subscript {
+                    Subscript::Affine(a) if constant(a) => Some(a),
+                    _ => None,
+                });
+                let at = at.collect();
+                found.entry(buffer).or_insert_with(Vec::new).push(Access { view, at });
+            }
+        });
+    }
+    for statement in &kernel.body {
+        if let Some(buffer) = accessed(statement) {
+            found.remove(&buffer);
+        }
+    }
+    found
+}
+
+/// Which axes go, if any.
+fn losses(shape: &[Size], accesses: &[Access<'_>]) -> Option<Vec<bool>> {
+    let goes = |axis: usize| {
+        let mut subscripts = accesses.iter().map(|access| access.at[seen_axis(shape, access.view, axis)?]);
+        let first = subscripts.next().flatten();
+        first.is_some() && subscripts.all(|s| s == first)
+    };
+    let lost: Vec<bool> = (0..shape.len()).map(goes).collect();
+    lost.contains(&true).then_some(lost)
+}
+
+/// The axis of a view that is an axis of the buffer: where the axes on one side of it are the same.
+fn seen_axis(shape: &[Size], view: Option<&[Size]>, axis: usize) -> Option<usize> {
+    let Some(view) = view else { return Some(axis) };
+    let after = shape.len() - axis;
+    if view.len() > axis && shape[..=axis] == view[..=axis] {
+        Some(axis)
+    } else if view.len() >= after && shape[axis..] == view[view.len() - after..] {
+        Some(view.len() - after)
+    } else {
+        None
+    }
+}
+
+/// Takes the axes out of every access.
+fn contract_in(block: &mut Block, buffer: BufferId, shape: &[Size], lost: &[bool]) {
+    for statement in block {
+        match statement {
+            Statement::Let { op: Op::Load { buffer: from, view, at }, .. } if *from == buffer => {
+                let lost: BTreeSet<usize> = (0..lost.len())
+                    .filter(|axis| lost[*axis])
+                    .filter_map(|axis| seen_axis(shape, view.as_deref(), axis))
+                    .collect();
+                retain(at, |axis| !lost.contains(&axis));
+                if let Some(view) = view {
+                    retain(view, |axis| !lost.contains(&axis));
+                }
+            }
+            Statement::Store { buffer: to, at, .. } if *to == buffer => retain(at, |axis| !lost[axis]),
+            _ => {}
+        }
+        statement.blocks_mut().for_each(|inner| contract_in(inner, buffer, shape, lost));
+    }
+}
+
+fn retain<T>(items: &mut Vec<T>, keep: impl Fn(usize) -> bool) {
+    let mut at = 0;
+    items.retain(|_| {
+        at += 1;
+        keep(at - 1)
+    });
+}

@@ -1,0 +1,63 @@
+//! Memory: which temporaries become scratch, which share a slot, and what a call takes at most. It changes where elements
+//! lie, never what is computed or how often; every program is planned, fused or not.
+//!
+//! ```text
+//! contract   temporaries that stay inside one kernel lose the axes of its outermost loop and become scratch
+//! slots      temporaries that are not needed at once share memory
+//! peak       the bytes that a call takes
+//! ```
+
+mod contract;
+pub mod peak;
+mod slots;
+
+use cranelift_entity::{EntitySet, PrimaryMap, SecondaryMap};
+use ir::nest::{Block, BufferId, Op, Program, Role, Statement};
+use ir::visit;
+
+/// Plans the memory of a program.
+pub fn plan(program: &mut Program) {
+    contract::contract(program);
+    drop_unused(program);
+    program.slots = slots::slots(program);
+}
+
+/// Takes temporaries and constants that no kernel mentions out of the program.
+fn drop_unused(program: &mut Program) {
+    let mut used = EntitySet::new();
+    for kernel in program.kernels.values() {
+        visit::for_each_statement(&kernel.body, &mut |statement| used.extend(accessed(statement)));
+    }
+    let stays = |id: BufferId, role: &Role| matches!(role, Role::Input(_) | Role::Output(_)) || used.contains(id);
+    if program.buffers.iter().all(|(id, buffer)| stays(id, &buffer.role)) {
+        return;
+    }
+    let mut numbers: SecondaryMap<BufferId, Option<BufferId>> = SecondaryMap::new();
+    let mut buffers = PrimaryMap::new();
+    for (id, buffer) in std::mem::take(&mut program.buffers) {
+        if stays(id, &buffer.role) {
+            numbers[id] = Some(buffers.push(buffer));
+        }
+    }
+    program.buffers = buffers;
+    for kernel in program.kernels.values_mut() {
+        for_each_access(&mut kernel.body, &mut |buffer| *buffer = numbers[*buffer].unwrap_or(*buffer));
+    }
+}
+
+/// The buffer that a statement itself loads from or stores to.
+fn accessed(statement: &Statement) -> Option<BufferId> {
+    match statement {
+        Statement::Let { op: Op::Load { buffer, .. }, .. } | Statement::Store { buffer, .. } => Some(*buffer),
+        _ => None,
+    }
+}
+
+fn for_each_access(block: &mut Block, visit: &mut impl FnMut(&mut BufferId)) {
+    for statement in block {
+        if let Statement::Let { op: Op::Load { buffer, .. }, .. } | Statement::Store { buffer, .. } = statement {
+            visit(buffer);
+        }
+        statement.blocks_mut().for_each(|inner| for_each_access(inner, visit));
+    }
+}

@@ -1,0 +1,99 @@
+//! What a call takes at most: inputs, results and constants, the slots (which are there as long as the call), and what each
+//! thread keeps while it runs a kernel. As a number for given sizes and as a formula; the limit on memory and the
+//! reports use the same.
+
+use std::collections::BTreeSet;
+
+use ir::nest::{Buffer, BufferId, Program, Role};
+use ir::{Size, visit};
+
+/// The bytes of a call.
+#[derive(Clone, Debug)]
+pub struct Peak {
+    /// Arrays that each have memory of their own.
+    apart: Vec<Bytes>,
+    /// Slots, which take as much as the largest of their members.
+    slots: Vec<Vec<Bytes>>,
+    /// The scratch of each kernel that has some: one at a time, once for each thread.
+    scratch: Vec<Vec<Bytes>>,
+}
+
+/// The bytes of an array: the product of these, of which one below 0 counts as 0.
+type Bytes = Vec<Size>;
+
+impl Peak {
+    /// What calls of a program take.
+    pub fn of(program: &Program) -> Peak {
+        let bytes = |buffer: &Buffer| -> Bytes {
+            let width = Size::constant(i64::try_from(buffer.dtype.bytes()).unwrap_or(i64::MAX));
+            std::iter::once(width).chain(buffer.shape.iter().cloned()).collect()
+        };
+        let of = |id: BufferId| bytes(&program.buffers[id]);
+        let is_temp = |id: &BufferId| program.buffers[*id].role == Role::Temp;
+        let (mut alone, mut scratch) = (BTreeSet::new(), vec![]);
+        for kernel in program.kernels.values() {
+            let stored: BTreeSet<BufferId> = visit::stores(&kernel.body).into_iter().collect();
+            alone.extend(stored.iter().copied().filter(is_temp));
+            let own: Vec<Bytes> =
+                stored.into_iter().filter(|id| program.buffers[*id].role == Role::Scratch).map(of).collect();
+            if !own.is_empty() {
+                scratch.push(own);
+            }
+        }
+        let mut slots = vec![];
+        for members in program.slots.values() {
+            members.iter().for_each(|id| _ = alone.remove(id));
+            // With a result among them, all lie in its memory.
+            if members.iter().all(is_temp) {
+                slots.push(members.iter().copied().map(of).collect::<BTreeSet<Bytes>>().into_iter().collect());
+            }
+        }
+        let given = program.buffers.values().filter(|b| !matches!(b.role, Role::Temp | Role::Scratch));
+        let apart = given.map(bytes).chain(alone.into_iter().map(of)).collect();
+        Peak { apart, slots, scratch }
+    }
+
+    /// The bytes of a call with these sizes on so many threads.
+    pub fn at(&self, size: &impl Fn(&Size) -> i64, threads: usize) -> u128 {
+        let bytes = |factors: &Bytes| {
+            let lengths = factors.iter().map(|factor| u128::from(size(factor).max(0).cast_unsigned()));
+            lengths.fold(1, u128::saturating_mul)
+        };
+        let sum = |all: &[Bytes]| all.iter().map(bytes).fold(0, u128::saturating_add);
+        let slots = self.slots.iter().map(|members| members.iter().map(bytes).max().unwrap_or(0));
+        let scratch = self.scratch.iter().map(|own| sum(own)).max().unwrap_or(0);
+        let scratch = scratch.saturating_mul(threads as u128);
+        slots.fold(sum(&self.apart).saturating_add(scratch), u128::saturating_add)
+    }
+
+    /// The bytes of a call as a formula, such as `8 * n * m + max(4 * n, 4 * m) + threads * 4 * m`, with sizes written by
+    /// `text`.
+    pub fn formula(&self, text: &impl Fn(&Size) -> String) -> String {
+        let product = |factors: &Bytes| factors.iter().fold(Size::constant(1), |product, factor| &product * factor);
+        let sum = |all: &[Bytes]| all.iter().map(product).fold(Size::default(), |sum, bytes| &sum + &bytes);
+        let most = |sizes: &BTreeSet<Size>| {
+            let texts: Vec<String> = sizes.iter().map(text).collect();
+            format!("max({})", texts.join(", "))
+        };
+        let mut always = sum(&self.apart);
+        let mut parts = vec![];
+        for members in &self.slots {
+            let sizes: BTreeSet<Size> = members.iter().map(product).collect();
+            match sizes.first() {
+                Some(size) if sizes.len() == 1 => always = &always + size,
+                _ => parts.push(most(&sizes)),
+            }
+        }
+        let scratch: BTreeSet<Size> = self.scratch.iter().map(|own| sum(own)).collect();
+        match scratch.first() {
+            None => {}
+            Some(size) if scratch.len() > 1 || size.terms().len() > 1 => {
+                let each = if scratch.len() > 1 { most(&scratch) } else { format!("({})", text(size)) };
+                parts.push(format!("threads * {each}"));
+            }
+            Some(size) => parts.push(format!("threads * {}", text(size))),
+        }
+        parts.insert(0, text(&always));
+        parts.join(" + ")
+    }
+}
