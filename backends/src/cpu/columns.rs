@@ -169,7 +169,7 @@ fn width(e: &Emitter<'_>, leaf: &Leaf) -> Width {
                     _ => return,
                 },
                 Step::Store { access, .. } => *access,
-                Step::Scalar(..) | Step::Nest(_) => return,
+                Step::Scalar(..) | Step::Nest(_) | Step::Branch(_) => return,
             };
             let access = &leaf.accesses[access];
             spread |= access.spread;

@@ -13,6 +13,7 @@ use ir::nest::{IndexId, Op, ValueId};
 use ir::order::SCAN_GROUP;
 use ir::{Affine, BinaryOp, CompareOp, Dtype, Scalar, Size, UnaryOp};
 
+use super::branch::Branch;
 use super::columns::Strip;
 use super::convert::native_cast;
 use super::emit::Emitter;
@@ -567,6 +568,10 @@ impl LeafEmitter for Lanes128<'_, '_> {
 
     fn nest(&mut self, nest: &Nest, done: &mut Done<Parts>) {
         self.nest_in_registers(nest, done);
+    }
+
+    fn branch(&mut self, branch: &Branch, done: &mut Done<Parts>) {
+        self.run_branch(branch, done);
     }
 }
 

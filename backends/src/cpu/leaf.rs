@@ -14,6 +14,7 @@ use ir::nest::{
 };
 use ir::{Affine, BinaryOp, CompareOp, Dtype, Order, Scalar, Size, UnaryOp, visit};
 
+use super::branch::Branch;
 use super::emit::{Emitter, Linear};
 use super::fold::Fold;
 use super::nest::mentions;
@@ -47,6 +48,8 @@ pub(super) enum Step {
     Scalar(ValueId, Op),
     /// A loop inside the body, for all elements at once: column sums, a pass over columns.
     Nest(Nest),
+    /// Computes values if a lane needs them.
+    Branch(Branch),
 }
 
 /// A loop inside a leaf, whose extents are the same for all elements.
@@ -151,6 +154,8 @@ pub(super) trait LeafEmitter {
     fn scalar(&mut self, value: ValueId, op: &Op);
     /// Runs an inner loop; defines the results of its reductions in `done`.
     fn nest(&mut self, nest: &Nest, done: &mut Done<Self::Vector>);
+    /// Runs a side of a branch where it is needed; defines its results in `done`.
+    fn branch(&mut self, branch: &Branch, done: &mut Done<Self::Vector>);
 }
 
 /// The values computed so far.
@@ -184,6 +189,7 @@ impl Leaf {
             match step {
                 Step::Scalar(value, op) => l.scalar(*value, op),
                 Step::Nest(nest) => l.nest(nest, done),
+                Step::Branch(branch) => l.branch(branch, done),
                 Step::Store { access, value } => {
                     let gathered = self.gathered::<L>(*access, done);
                     l.store(*access, &gathered, &done.get(*value));
@@ -261,8 +267,10 @@ impl Leaf {
     pub(super) fn for_each_step<'l>(&'l self, steps: &'l [Step], visit: &mut impl FnMut(&'l Step)) {
         for step in steps {
             visit(step);
-            if let Step::Nest(nest) = step {
-                self.for_each_step(&nest.body, visit);
+            match step {
+                Step::Nest(nest) => self.for_each_step(&nest.body, visit),
+                Step::Branch(branch) => self.for_each_step(&branch.steps, visit),
+                Step::Value(_) | Step::Store { .. } | Step::Scalar(..) => {}
             }
         }
     }
@@ -282,6 +290,10 @@ impl Leaf {
                 }
                 Step::Nest(nest) => {
                     nest.reductions.iter().for_each(|r| visit(r.input));
+                    None
+                }
+                Step::Branch(branch) => {
+                    branch.for_each_operand(&mut *visit);
                     None
                 }
                 Step::Scalar(..) => None,
@@ -333,19 +345,20 @@ enum Name {
     Varying(LeafId),
 }
 
-struct Build<'b, 'a> {
+/// A leaf in the making.
+pub(super) struct Build<'b, 'a> {
     e: &'b Emitter<'a>,
     index: IndexId,
     /// Buffers that the body stores to: what is loaded from them does not leave the loop.
     stored: BTreeSet<BufferId>,
     /// Those of them that are scratch of one iteration.
     spread: BTreeSet<BufferId>,
-    leaf: Leaf,
+    pub(super) leaf: Leaf,
     /// Whether the steps are those of an inner loop.
     inside: bool,
     names: BTreeMap<ValueId, Name>,
     /// Uniform values that have been given a vector.
-    splats: BTreeMap<ValueId, LeafId>,
+    pub(super) splats: BTreeMap<ValueId, LeafId>,
 }
 
 impl Build<'_, '_> {
@@ -367,8 +380,16 @@ impl Build<'_, '_> {
                     self.leaf.steps.push(Step::Store { access, value });
                 }
                 Statement::If { condition, then, otherwise, results } => {
-                    self.block(then, false)?;
-                    self.block(otherwise, false)?;
+                    let condition_id = self.varying(*condition);
+                    let side = |block, pick: fn(&(ValueId, ValueId, ValueId)) -> ValueId| {
+                        move |build: &mut Self| {
+                            build.block(block, false)?;
+                            Some(results.iter().map(|r| build.varying(pick(r))).collect())
+                        }
+                    };
+                    let then = self.side(side(then, |r| r.1))?;
+                    let otherwise = self.side(side(otherwise, |r| r.2))?;
+                    self.sides(condition_id, then, otherwise);
                     for (result, a, b) in results {
                         let name = self.op(*result, &Op::Select(*condition, *a, *b), false)?;
                         self.names.insert(*result, name);
@@ -529,11 +550,19 @@ impl Build<'_, '_> {
                     names.insert(*value, self.push(dtypes[*value], inst));
                 }
                 Statement::If { condition, then, otherwise, results } => {
-                    self.inline(then, dtypes, names)?;
-                    self.inline(otherwise, dtypes, names)?;
-                    for (result, a, b) in results {
-                        let [c, a, b] = [condition, a, b].map(|v| names.get(v).copied());
-                        let id = self.push(dtypes[*result], Inst::Select(c?, a?, b?));
+                    let condition = names.get(condition).copied()?;
+                    let then = self.side(|build| {
+                        build.inline(then, dtypes, names)?;
+                        results.iter().map(|(_, yes, _)| names.get(yes).copied()).collect()
+                    })?;
+                    let otherwise = self.side(|build| {
+                        build.inline(otherwise, dtypes, names)?;
+                        results.iter().map(|(.., no)| names.get(no).copied()).collect()
+                    })?;
+                    let pairs: Vec<_> = then.1.iter().copied().zip(otherwise.1.iter().copied()).collect();
+                    self.sides(condition, then, otherwise);
+                    for ((result, ..), (yes, no)) in results.iter().zip(pairs) {
+                        let id = self.push(dtypes[*result], Inst::Select(condition, yes, no));
                         names.insert(*result, id);
                     }
                 }

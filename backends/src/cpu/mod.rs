@@ -1,10 +1,11 @@
 //! The CPU: verified programs compiled by Cranelift, one kernel a function, for any sizes.
 //!
 //! `jit` owns the machine code; `compile` makes it kernel by kernel: `prepare`, `split`, then `nest`, `scalar`, `reduce`,
-//! `lanes`, `best`, `kept`, `scan` and `contract` on the ground of `emit`; `leaf`, `vectors`, `columns` and `lanes128` make innermost loops
-//! vector code. `run` binds a call, finds `memory` and drives threads.
+//! `lanes`, `best`, `kept`, `scan` and `contract` on the ground of `emit`; `leaf`, `branch`, `vectors`, `columns` and
+//! `lanes128` make innermost loops vector code. `run` binds a call, finds `memory` and drives threads.
 
 mod best;
+mod branch;
 mod columns;
 mod compile;
 mod contract;

@@ -15,7 +15,7 @@ pub(super) fn worthwhile(leaf: &Leaf) -> bool {
     leaf.for_each_step(&leaf.steps, &mut |step| {
         let good = match step {
             Step::Value(id) if leaf.is_uniform(*id) => return,
-            Step::Scalar(..) | Step::Nest(_) => return,
+            Step::Scalar(..) | Step::Nest(_) | Step::Branch(_) => return,
             Step::Value(id) => is_native(leaf, *id),
             Step::Store { access, .. } => leaf.accesses[*access].contiguous(),
         };

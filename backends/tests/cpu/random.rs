@@ -168,14 +168,23 @@ fn program(seed: u64, operations: usize) -> Program {
 fn branch(random: &mut Random, b: &mut Builder<'_>, pool: &[ValueId]) -> ValueId {
     let c = operand(random, b, pool, Dtype::Bool);
     b.begin();
-    let x = operation(random, b, pool);
+    // Some long enough to be left out where no lane needs them.
+    let mut inside = pool.to_vec();
+    for _ in 0..[0, 0, 8, 24][random.next() as usize % 4] {
+        inside.push(operation(random, b, &inside));
+    }
+    let x = operation(random, b, &inside);
     let dtype = b.dtype(x);
     let then = b.end();
     b.begin();
     let y = operand(random, b, pool, dtype);
     let y = if dtype == Dtype::Bool { b.unary(UnaryOp::Not, y) } else { b.binary(BinaryOp::Add, y, y) };
     let otherwise = b.end();
-    b.if_(c, (then, x), (otherwise, y))
+    if random.next().is_multiple_of(2) {
+        b.if_(c, (then, x), (otherwise, y))
+    } else {
+        b.if_(c, (otherwise, y), (then, x))
+    }
 }
 
 /// A function with a branch, called by some bodies.

@@ -1,0 +1,108 @@
+//! Branches of leaves. A leaf computes both sides of a branch and selects, lane by lane; but a long side, which is
+//! mostly a rare and expensive case (the sine of a huge number), is left out where no lane needs it.
+
+use cranelift_codegen::ir::types::I32X4;
+use cranelift_codegen::ir::{InstBuilder, Value};
+use ir::Dtype;
+
+use super::lanes128::{Lanes128, Parts, little};
+use super::leaf::{Build, Done, LeafId, Step};
+
+/// Operations from which on a side is long.
+const LONG: usize = 16;
+
+/// The long side of a branch.
+pub(super) struct Branch {
+    /// A `bool`, and what it is where the side is needed.
+    condition: (LeafId, bool),
+    pub(super) steps: Vec<Step>,
+    /// Its results, and those of the other side: what they are where no lane needs them.
+    results: Vec<(LeafId, LeafId)>,
+}
+
+impl Branch {
+    /// Calls `visit` on each value that it uses beside what its steps use.
+    pub(super) fn for_each_operand(&self, mut visit: impl FnMut(LeafId)) {
+        visit(self.condition.0);
+        self.results.iter().for_each(|(_, other)| visit(*other));
+    }
+}
+
+impl Build<'_, '_> {
+    /// What `build` defines, with its steps.
+    pub(super) fn side(
+        &mut self,
+        build: impl FnOnce(&mut Self) -> Option<Vec<LeafId>>,
+    ) -> Option<(Vec<Step>, Vec<LeafId>)> {
+        let outer = std::mem::take(&mut self.leaf.steps);
+        let splats = self.splats.clone();
+        let results = build(self);
+        self.splats = splats;
+        let steps = std::mem::replace(&mut self.leaf.steps, outer);
+        Some((steps, results?))
+    }
+
+    /// Both sides of a branch: the shorter one as it is, a long one only where it is needed.
+    pub(super) fn sides(
+        &mut self,
+        condition: LeafId,
+        (then, yes): (Vec<Step>, Vec<LeafId>),
+        (otherwise, no): (Vec<Step>, Vec<LeafId>),
+    ) {
+        let swap = self.leaf.weight_of(&then) < self.leaf.weight_of(&otherwise);
+        let (long, short) = if swap { ((otherwise, no), (then, yes)) } else { ((then, yes), (otherwise, no)) };
+        self.leaf.steps.extend(short.0);
+        // Scalars of a loop are seen behind the branch.
+        let scalars = long.0.iter().any(|step| matches!(step, Step::Scalar(..)));
+        if scalars || self.leaf.is_uniform(condition) || self.leaf.weight_of(&long.0) < LONG {
+            self.leaf.steps.extend(long.0);
+            return;
+        }
+        let results = long.1.into_iter().zip(short.1).collect();
+        self.leaf.steps.push(Step::Branch(Branch { condition: (condition, !swap), steps: long.0, results }));
+    }
+}
+
+impl Lanes128<'_, '_> {
+    /// Runs the steps if a lane needs them.
+    pub(super) fn run_branch(&mut self, branch: &Branch, done: &mut Done<Parts>) {
+        let (condition, when) = branch.condition;
+        let needed = self.any(&done.get(condition), when);
+        let mut others = vec![];
+        let mut lengths = vec![];
+        for (result, other) in &branch.results {
+            let other = self.one_form(*result, done.get(*other));
+            lengths.push(other.len());
+            others.extend(other);
+        }
+        let at = self.at;
+        let found = self.e.when(needed, &others, |e| {
+            let mut l = Lanes128 { e, at };
+            at.leaf.emit_steps(&branch.steps, &mut l, done);
+            branch.results.iter().flat_map(|(result, _)| l.one_form(*result, done.get(*result))).collect()
+        });
+        let mut found = found.as_slice();
+        for ((result, _), length) in branch.results.iter().zip(lengths) {
+            let (own, rest) = found.split_at(length);
+            done.set(*result, own.to_vec());
+            found = rest;
+        }
+    }
+
+    /// Masks of one width; anything else as it is.
+    fn one_form(&mut self, id: LeafId, v: Parts) -> Parts {
+        if self.at.leaf.values[id].0 == Dtype::Bool { self.mask(&v, false) } else { v }
+    }
+
+    /// Whether some lane of a mask is `value`.
+    fn any(&mut self, mask: &Parts, value: bool) -> Value {
+        let b = &mut self.e.b;
+        let mut all = b.ins().bitcast(I32X4, little(), mask[0]);
+        for part in &mask[1..] {
+            let part = b.ins().bitcast(I32X4, little(), *part);
+            all = if value { b.ins().bor(all, part) } else { b.ins().band(all, part) };
+        }
+        let all = if value { all } else { b.ins().bnot(all) };
+        b.ins().vany_true(all)
+    }
+}
