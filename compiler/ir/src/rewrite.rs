@@ -14,5 +14,5 @@ pub use copy::{Copier, renumber};
 pub use erase::{erase_stores, erase_unused};
 pub use forward::forward;
 pub use hoist::hoist;
-pub use replace::{for_each_use_mut, replace, replace_loads, replace_values};
+pub use replace::{for_each_affine_mut, for_each_use_mut, replace, replace_loads, replace_values};
 pub use share::share;

@@ -8,7 +8,7 @@ use crate::{Affine, Size};
 type Dims = [(IndexId, Extent)];
 
 /// Calls `visit` on every statement, those inside blocks after the one that holds them.
-pub fn for_each_statement<'b>(block: &'b Block, visit: &mut impl FnMut(&'b Statement)) {
+pub fn for_each_statement<'b>(block: &'b [Statement], visit: &mut impl FnMut(&'b Statement)) {
     for statement in block {
         visit(statement);
         for inner in statement.blocks() {

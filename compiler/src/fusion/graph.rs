@@ -19,6 +19,8 @@ pub struct Graph {
     program: Program,
     nodes: SecondaryMap<KernelId, Node>,
     edges: SecondaryMap<BufferId, Edges>,
+    /// A number for each kernel, greater than those of its producers.
+    position: SecondaryMap<KernelId, u32>,
     /// The kernels that load each buffer in the unfused program, and the one that stores it.
     flows: SecondaryMap<BufferId, Edges>,
     /// What was decided, and by which pass.
@@ -54,6 +56,7 @@ impl Graph {
             program: unfused.clone(),
             nodes: SecondaryMap::new(),
             edges: SecondaryMap::new(),
+            position: SecondaryMap::new(),
             flows: SecondaryMap::new(),
             decisions: BTreeMap::new(),
             pass: FusionPass::ALL[0],
@@ -63,6 +66,7 @@ impl Graph {
         };
         for id in unfused.kernels.keys() {
             graph.nodes[id].members = vec![id];
+            graph.position[id] = id.as_u32();
             graph.enter(id);
         }
         graph.flows = graph.edges.clone();
@@ -148,19 +152,56 @@ impl Graph {
 
     /// A kernel through which data go from one kernel to another, so that the two cannot become one.
     pub fn path_between(&self, from: KernelId, to: KernelId) -> Option<KernelId> {
+        let behind = |id: &KernelId| self.position[*id] >= self.position[from];
         let mut seen = BTreeSet::from([to]);
         // Backwards: a kernel rarely has many producers.
-        let mut open: Vec<(KernelId, KernelId)> =
-            self.producers(to).into_iter().filter(|p| *p != from).map(|p| (p, p)).collect();
+        let direct = self.producers(to).into_iter().filter(|p| *p != from && behind(p));
+        let mut open: Vec<(KernelId, KernelId)> = direct.map(|p| (p, p)).collect();
         while let Some((at, through)) = open.pop() {
             if at == from {
                 return Some(through);
             }
             if seen.insert(at) {
-                open.extend(self.producers(at).into_iter().map(|p| (p, through)));
+                open.extend(self.producers(at).into_iter().filter(behind).map(|p| (p, through)));
             }
         }
         None
+    }
+
+    /// Puts a kernel in place of two between which no path goes: it is the second of them.
+    pub fn unite(&mut self, first: KernelId, second: KernelId, kernel: Kernel) {
+        self.reorder(first, second);
+        self.adopt(second, first);
+        self.remove(first);
+        self.replace(second, kernel);
+    }
+
+    /// Finds a position for two kernels that become one, the second: behind the producers of both and before their
+    /// consumers. Only what stands between the two and hangs on one of them moves (Pearce and Kelly, 2006).
+    fn reorder(&mut self, first: KernelId, second: KernelId) {
+        let (early, late) =
+            if self.position[first] < self.position[second] { (first, second) } else { (second, first) };
+        let between = self.position[early] + 1..self.position[late];
+        let reach = |start: KernelId, next: &dyn Fn(KernelId) -> BTreeSet<KernelId>| {
+            let (mut seen, mut open) = (BTreeSet::new(), vec![start]);
+            while let Some(at) = open.pop() {
+                let beside = next(at).into_iter().filter(|id| between.contains(&self.position[*id]));
+                open.extend(beside.filter(|id| seen.insert((self.position[*id], *id))));
+            }
+            seen
+        };
+        let before = reach(late, &|id| self.producers(id));
+        let behind = reach(early, &|id| self.consumers(id));
+        let order: Vec<(u32, KernelId)> = before
+            .into_iter()
+            .chain([(self.position[early], first), (self.position[late], second)])
+            .chain(behind)
+            .collect();
+        let mut positions: Vec<u32> = order.iter().map(|(position, _)| *position).collect();
+        positions.sort_unstable();
+        for ((_, id), position) in order.into_iter().zip(positions) {
+            self.position[id] = position;
+        }
     }
 
     /// Whether a legal merge is to be made: by the model if it pays, at random by a coin; never beyond the fuel.
@@ -326,6 +367,7 @@ impl Graph {
         for old in order {
             let new = kernels.push(std::mem::take(&mut self.program.kernels[old]));
             nodes[new].members = std::mem::take(&mut self.nodes[old].members);
+            self.position[new] = new.as_u32();
         }
         self.program.kernels = kernels;
         self.nodes = nodes;

@@ -2,6 +2,8 @@
 
 use ir::decision::Reason;
 
+use super::Graph;
+use super::pairs::Pair;
 use super::profit::{MAX_COPIES, MAX_SIZE};
 use super::substitution::Use;
 
@@ -15,4 +17,16 @@ pub(super) fn substitutes(producer: u64, consumer: u64, u: &Use) -> Result<(), R
         return Err(Reason::TooLarge { operations, limit: MAX_SIZE });
     }
     Ok(())
+}
+
+/// Two kernels may become one if nothing has to run between them, and if the one is not too large to look at.
+pub(super) fn adjacent(graph: &Graph, (first, second): Pair) -> Result<(), Reason> {
+    let operations = graph.price(first).statements + graph.price(second).statements;
+    if operations > MAX_SIZE {
+        return Err(Reason::TooLarge { operations, limit: MAX_SIZE });
+    }
+    match graph.path_between(first, second) {
+        Some(through) => Err(Reason::PathBetween { through: graph.operation(through) }),
+        None => Ok(()),
+    }
 }

@@ -16,13 +16,16 @@
 mod form;
 mod graph;
 mod inline;
+mod join;
 pub mod kinput;
 pub mod kloop;
 pub mod koutput;
 mod legality;
 pub mod nest;
+mod pairs;
 mod profit;
 pub mod siblings;
 mod substitution;
+mod weave;
 
 pub use graph::Graph;

@@ -3,11 +3,12 @@
 
 use ir::Size;
 use ir::decision::Reason;
-use ir::nest::{BufferId, Kernel, Program};
+use ir::nest::{BufferId, Kernel, KernelId, Program};
 
 use crate::analysis::cost::{self, Machine, Price};
 use crate::analysis::work;
 
+use super::Graph;
 use super::form::Elementwise;
 
 /// The largest kernel, in statements with functions written out: beyond it, compiling takes longer than it saves.
@@ -57,5 +58,30 @@ pub(super) fn compiles(price: &Price) -> Result<(), Reason> {
     if live > MAX_LIVE {
         return Err(Reason::TooManyLiveValues { live, limit: MAX_LIVE });
     }
+    Ok(())
+}
+
+/// Kernels that share nothing but a launch become one only if that is most of what they cost.
+pub(super) fn small(graph: &Graph, (first, second): (KernelId, KernelId)) -> Result<(), Reason> {
+    let launch = Machine::NOMINAL.launch;
+    let work = graph.price(first).time.max(graph.price(second).time) - launch;
+    if work > launch { Err(Reason::NotProfitable { loss: (work - launch) as u64 }) } else { Ok(()) }
+}
+
+/// Puts a kernel in place of two whose work it does, if it pays; `record` says so in the books.
+pub(super) fn merge(
+    graph: &mut Graph,
+    (first, second): (KernelId, KernelId),
+    kernel: Kernel,
+    record: impl FnOnce(&mut Graph),
+) -> Result<(), Reason> {
+    let price = cost::nominally(graph.program(), &kernel);
+    compiles(&price)?;
+    let worthwhile = worthwhile(graph.price(first).time + graph.price(second).time, price.time);
+    if !graph.grants(worthwhile.is_ok()) {
+        return Err(worthwhile.err().unwrap_or(Reason::NotProfitable { loss: 0 }));
+    }
+    record(graph);
+    graph.unite(first, second, kernel);
     Ok(())
 }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::Size;
 use crate::nest::{Block, BufferId, Extent, IndexId, Kernel, LoopKind, Op, Statement, Subscript, ValueId};
+use crate::{Affine, Size};
 
 /// Puts in place of every statement what `with` pushes for it; the blocks inside come first.
 pub fn replace(block: &mut Block, with: &mut impl FnMut(Statement, &mut Block)) {
@@ -89,5 +89,35 @@ fn extents_mut(dims: &mut [(IndexId, Extent)], visit: &mut impl FnMut(&mut Value
         if let Extent::Value(v) = extent {
             visit(v);
         }
+    }
+}
+
+/// Calls `visit` on every affine expression of a statement and of the blocks inside, to replace it.
+pub fn for_each_affine_mut(statement: &mut Statement, visit: &mut impl FnMut(&mut Affine<IndexId>)) {
+    let mut extents = |dims: &mut [(IndexId, Extent)]| {
+        for (_, extent) in dims {
+            if let Extent::Affine(a) = extent {
+                visit(a);
+            }
+        }
+    };
+    match statement {
+        Statement::Let { op: Op::Affine(a), .. } => visit(a),
+        Statement::Let { op: Op::Load { at, .. }, .. } | Statement::Store { at, .. } => {
+            for subscript in at {
+                if let Subscript::Affine(a) = subscript {
+                    visit(a);
+                }
+            }
+        }
+        Statement::Loop(l) => extents(&mut l.dims),
+        Statement::Contract(c) => {
+            extents(&mut c.free);
+            extents(&mut c.reduce);
+        }
+        Statement::Let { .. } | Statement::If { .. } => {}
+    }
+    for inner in statement.blocks_mut().flatten() {
+        for_each_affine_mut(inner, visit);
     }
 }

@@ -1,0 +1,326 @@
+//! Loops of one block made one: where two loops run over the same, an iteration does the work of both, and what the first
+//! stored the second finds at hand.
+//!
+//! A pair of loops is joined if
+//! - the second can move up to the first: nothing that it needs waits for the first, but through buffers;
+//! - some indices match: a buffer that the first stores and the second loads is stored with the one index alone on some
+//!   axis and loaded with the other index alone on that axis, so that each iteration loads what the same iteration
+//!   stored (where nothing flows between them, outermost indices match that run along the same axis of a buffer both load);
+//! - the kinds agree: the indices of parallel loops part freely into those that match, outside, and the rest, inside; those
+//!   of a reduction or scan stay together and in order, since their numbering is part of the meaning.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ir::nest::{
+    Block, BufferId, Contraction, Extent, IndexId, Loop, LoopKind, Op, Program, Statement, Subscript, ValueId,
+};
+use ir::rewrite::for_each_affine_mut;
+use ir::{Affine, visit};
+
+/// What is joined besides loops that have something in common.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Also {
+    /// Nothing.
+    Nothing,
+    /// Of the outermost, loops over the same extents that have nothing in common.
+    SameExtents,
+    /// Contractions with elementwise loops over just their free indices, which go to their epilogues.
+    Epilogues,
+}
+
+/// Joins the loops of a block, and of those inside. Says whether there were any.
+pub(super) fn join(program: &Program, block: &mut Block, also: Also) -> bool {
+    let mut changed = false;
+    if block.iter().filter(|s| matches!(s, Statement::Loop(_) | Statement::Contract(_))).count() > 1 {
+        let mut outlines: Vec<Outline> = block.iter().map(|s| Outline::of(program, s)).collect();
+        let mut at = 1;
+        while at < block.len() {
+            let Some((first, matched)) = partner(block, &outlines, at, also) else {
+                at += 1;
+                continue;
+            };
+            at = join_at(program, block, &mut outlines, (first, at), &matched);
+            changed = true;
+        }
+    }
+    for inner in block.iter_mut().flat_map(Statement::blocks_mut) {
+        changed |= join(program, inner, Also::Nothing);
+    }
+    changed
+}
+
+/// Indices of a loop that match those of a later one.
+type Matched = Vec<(IndexId, IndexId)>;
+
+/// How a statement accesses a buffer.
+struct Access {
+    /// For each axis the index that stands there alone in every access.
+    axes: Vec<Option<IndexId>>,
+    /// The subscripts, if all accesses have the same.
+    same: Option<Vec<Subscript>>,
+    /// Whether each stands directly in the loop's body.
+    direct: bool,
+}
+
+/// What a statement has to do with those around it.
+#[derive(Default)]
+struct Outline {
+    defines: BTreeSet<ValueId>,
+    uses: BTreeSet<ValueId>,
+    loads: BTreeMap<BufferId, Access>,
+    stores: BTreeMap<BufferId, Access>,
+}
+
+impl Outline {
+    fn of(program: &Program, statement: &Statement) -> Outline {
+        let mut outline = Outline::default();
+        outline.look(program, statement, 0);
+        visit::for_each_definition(statement, &mut |value| _ = outline.defines.insert(value));
+        let mut inside = BTreeSet::new();
+        for block in statement.blocks() {
+            visit::for_each_statement(block, &mut |s| visit::for_each_definition(s, &mut |v| _ = inside.insert(v)));
+        }
+        if let Statement::Contract(c) = statement {
+            inside.insert(c.result);
+        }
+        outline.uses.retain(|value| !inside.contains(value));
+        outline
+    }
+
+    fn look(&mut self, program: &Program, statement: &Statement, depth: usize) {
+        visit::for_each_use(statement, &mut |value| _ = self.uses.insert(value));
+        match statement {
+            Statement::Let { op: Op::Load { buffer, view, at }, .. } => {
+                let plain = view.as_ref().is_none_or(|view| *view == program.buffers[*buffer].shape);
+                note(&mut self.loads, *buffer, plain.then_some(at), depth);
+            }
+            Statement::Store { buffer, at, .. } => note(&mut self.stores, *buffer, Some(at), depth),
+            _ => statement.blocks().flatten().for_each(|inner| self.look(program, inner, depth + 1)),
+        }
+    }
+}
+
+/// Notes an access; subscripts that see another shape say nothing.
+fn note(accesses: &mut BTreeMap<BufferId, Access>, buffer: BufferId, at: Option<&Vec<Subscript>>, depth: usize) {
+    let axes = at.map_or(vec![], |at| at.iter().map(Subscript::as_index).collect());
+    match accesses.get_mut(&buffer) {
+        None => {
+            accesses.insert(buffer, Access { axes, same: at.cloned(), direct: depth == 1 });
+        }
+        Some(known) => {
+            known.axes.truncate(axes.len());
+            for (known, axis) in known.axes.iter_mut().zip(axes) {
+                *known = known.filter(|index| Some(*index) == axis);
+            }
+            known.same = known.same.take().filter(|same| Some(same) == at);
+            known.direct &= depth == 1;
+        }
+    }
+}
+
+/// The nearest loop before the one at `second` that it can be joined with, and the indices that match.
+fn partner(block: &Block, outlines: &[Outline], second: usize, also: Also) -> Option<(usize, Matched)> {
+    let Statement::Loop(later) = &block[second] else { return None };
+    (0..second).rev().find_map(|first| {
+        let (a, b) = (&outlines[first], &outlines[second]);
+        let (matched, agree) = match &block[first] {
+            Statement::Loop(earlier) => {
+                let matched = matched((&earlier.dims, a), (&later.dims, b), also);
+                let agree = kinds_agree(earlier, later, &matched) && scans_forward((earlier, a), (later, b), &matched);
+                (matched, agree)
+            }
+            Statement::Contract(c) if also == Also::Epilogues => {
+                let matched = matched((&c.free, a), (&later.dims, b), also);
+                let all = matched.len() == c.free.len() && matched.len() == later.dims.len();
+                let agree = all && later.kind == LoopKind::Parallel && is_elementwise(&later.body);
+                (matched, agree)
+            }
+            _ => return None,
+        };
+        (agree && needed(outlines, first, second).is_some()).then_some((first, matched))
+    })
+}
+
+/// Whether a block holds no loops.
+fn is_elementwise(block: &Block) -> bool {
+    block.iter().all(|s| match s {
+        Statement::Let { .. } | Statement::Store { .. } => true,
+        Statement::If { then, otherwise, .. } => is_elementwise(then) && is_elementwise(otherwise),
+        Statement::Loop(_) | Statement::Contract(_) => false,
+    })
+}
+
+type Dims = [(IndexId, Extent)];
+
+/// The indices that match.
+fn matched((first, a): (&Dims, &Outline), (second, b): (&Dims, &Outline), also: Also) -> Matched {
+    let mut pairs: Matched = vec![];
+    let extent = |dims: &Dims, index: IndexId| dims.iter().find(|(i, _)| *i == index).map(|(_, extent)| extent.clone());
+    let consider = |i: IndexId, j: IndexId, pairs: &mut Matched| {
+        let free = pairs.iter().all(|(k, l)| *k != i && *l != j);
+        if free && extent(first, i).is_some_and(|e| extent(second, j) == Some(e)) {
+            pairs.push((i, j));
+        }
+    };
+    let along = |x: &Access, y: &Access| -> Matched {
+        x.axes.iter().zip(&y.axes).filter_map(|(i, j)| Some(((*i)?, (*j)?))).collect()
+    };
+    let mut flows = a.stores.iter().filter_map(|(buffer, stored)| Some((stored, b.loads.get(buffer)?)));
+    if let Some((stored, loaded)) = flows.next() {
+        along(stored, loaded).into_iter().for_each(|(i, j)| consider(i, j, &mut pairs));
+        for (stored, loaded) in flows {
+            let also = along(stored, loaded);
+            pairs.retain(|pair| also.contains(pair));
+        }
+        return pairs;
+    }
+    let mut scalars = true;
+    for (x, y) in a.loads.iter().filter_map(|(buffer, x)| Some((x, b.loads.get(buffer)?))) {
+        along(x, y).into_iter().for_each(|(i, j)| consider(i, j, &mut pairs));
+        scalars &= x.axes.is_empty();
+    }
+    let in_order = || first.iter().zip(second).map(|((i, _), (j, _))| (*i, *j));
+    if also == Also::SameExtents && scalars && first.len() == second.len() {
+        in_order().for_each(|(i, j)| consider(i, j, &mut pairs));
+        return if pairs.len() == first.len() { pairs } else { vec![] };
+    }
+    // What both read is not worth another order of a loop's indices, which is that of its accesses.
+    let all = pairs.len() == first.len() && pairs.len() == second.len();
+    if all { pairs } else { in_order().take_while(|pair| pairs.contains(pair)).collect() }
+}
+
+/// Whether loops of these kinds may share the indices that match.
+fn kinds_agree(first: &Loop, second: &Loop, matched: &Matched) -> bool {
+    let all = |l: &Loop| l.dims.len() == matched.len();
+    match (&first.kind, &second.kind) {
+        _ if matched.is_empty() => false,
+        (LoopKind::Parallel, LoopKind::Parallel) => true,
+        (LoopKind::Parallel, LoopKind::Reduce(_) | LoopKind::Scan) => all(second),
+        (LoopKind::Reduce(_) | LoopKind::Scan, LoopKind::Parallel) => all(first),
+        (LoopKind::Reduce(_), LoopKind::Reduce(_)) | (LoopKind::Scan, LoopKind::Scan) => {
+            let in_order = first.dims.iter().zip(&second.dims).all(|((i, _), (j, _))| matched.contains(&(*i, *j)));
+            all(first) && all(second) && in_order
+        }
+        _ => false,
+    }
+}
+
+/// Whether what flows between loops, of which one is a scan, is forwarded to the last load: a scan loads nothing that it
+/// stores.
+fn scans_forward((first, a): (&Loop, &Outline), (second, b): (&Loop, &Outline), matched: &Matched) -> bool {
+    if first.kind != LoopKind::Scan && second.kind != LoopKind::Scan {
+        return true;
+    }
+    let apart = |o: &Outline| !o.stores.keys().any(|buffer| o.loads.contains_key(buffer));
+    let flow = |(buffer, stored): (&BufferId, &Access)| {
+        let Some(loaded) = b.loads.get(buffer) else { return true };
+        let (Some(stored_at), Some(loaded_at)) = (&stored.same, &loaded.same) else { return false };
+        let stored_at: Vec<Subscript> = stored_at.iter().map(|s| renamed(s, matched)).collect();
+        stored.direct && first.dims.len() == matched.len() && stored_at == *loaded_at
+    };
+    apart(a) && apart(b) && a.stores.iter().all(flow)
+}
+
+fn renamed(subscript: &Subscript, matched: &Matched) -> Subscript {
+    match subscript {
+        Subscript::Affine(a) => Subscript::Affine(rename(a, matched)),
+        Subscript::Value(v) => Subscript::Value(*v),
+    }
+}
+
+fn rename(affine: &Affine<IndexId>, matched: &Matched) -> Affine<IndexId> {
+    let to = |index| matched.iter().find(|(i, _)| *i == index).map_or(index, |(_, j)| *j);
+    affine.substitute(&mut |index| Affine::index(to(index)))
+}
+
+/// The statements between two that the second needs, if none of what it needs waits for the first. (What flows between
+/// the two themselves through buffers is for `matched` to judge.)
+fn needed(outlines: &[Outline], first: usize, second: usize) -> Option<Vec<usize>> {
+    let waits = |o: &Outline| !o.uses.is_disjoint(&outlines[first].defines);
+    if waits(&outlines[second]) {
+        return None;
+    }
+    let mut needed = vec![];
+    let mut by = vec![&outlines[second]];
+    for between in (first + 1..second).rev() {
+        let o = &outlines[between];
+        let gives = |to: &&Outline| {
+            !o.defines.is_disjoint(&to.uses) || o.stores.keys().any(|buffer| to.loads.contains_key(buffer))
+        };
+        if by.iter().any(gives) {
+            if waits(o) || outlines[first].stores.keys().any(|buffer| o.loads.contains_key(buffer)) {
+                return None;
+            }
+            needed.push(between);
+            by.push(o);
+        }
+    }
+    needed.reverse();
+    Some(needed)
+}
+
+/// Joins two loops of a block and says where the one stands that came of them: what the second needs goes before it.
+fn join_at(
+    program: &Program,
+    block: &mut Block,
+    outlines: &mut Vec<Outline>,
+    (first, second): (usize, usize),
+    matched: &Matched,
+) -> usize {
+    let needed = needed(outlines, first, second).unwrap_or_default();
+    let later = block.remove(second);
+    outlines.remove(second);
+    for (moved, from) in needed.iter().enumerate() {
+        // All that stands from `first` up to it moves by one.
+        block[first + moved..=*from].rotate_right(1);
+        outlines[first + moved..=*from].rotate_right(1);
+    }
+    let place = first + needed.len();
+    match (&mut block[place], later) {
+        (Statement::Loop(earlier), Statement::Loop(later)) => merge(earlier, later, matched),
+        (Statement::Contract(c), Statement::Loop(later)) => epilogue(c, later, matched),
+        _ => {}
+    }
+    outlines[place] = Outline::of(program, &block[place]);
+    place
+}
+
+/// Makes the earlier loop do the work of the later one too, with the indices of that.
+fn merge(earlier: &mut Loop, later: Loop, matched: &Matched) {
+    rename_all(&mut earlier.body, matched);
+    for (index, _) in &mut earlier.dims {
+        *index = matched.iter().find(|(i, _)| i == index).map_or(*index, |(_, j)| *j);
+    }
+    // A reduction's or scan's indices keep their order.
+    let mut dims = if earlier.kind == LoopKind::Parallel { later.dims.clone() } else { earlier.dims.clone() };
+    dims.retain(|(i, _)| matched.iter().any(|(_, j)| i == j));
+    let mut body = inner(std::mem::take(&mut earlier.dims), std::mem::take(&mut earlier.body), &dims);
+    body.extend(inner(later.dims, later.body, &dims));
+    let kind = match (std::mem::replace(&mut earlier.kind, LoopKind::Parallel), later.kind) {
+        (LoopKind::Reduce(mut reductions), LoopKind::Reduce(more)) => {
+            reductions.extend(more);
+            LoopKind::Reduce(reductions)
+        }
+        (LoopKind::Parallel, kind) | (kind, _) => kind,
+    };
+    *earlier = Loop { dims, kind, body };
+}
+
+/// Makes a contraction's epilogue do the work of a loop over its free indices too.
+fn epilogue(c: &mut Contraction, mut later: Loop, matched: &Matched) {
+    let back: Matched = matched.iter().map(|(i, j)| (*j, *i)).collect();
+    rename_all(&mut later.body, &back);
+    c.epilogue.append(&mut later.body);
+}
+
+fn rename_all(block: &mut Block, matched: &Matched) {
+    for statement in block {
+        for_each_affine_mut(statement, &mut |affine| *affine = rename(affine, matched));
+    }
+}
+
+/// A body under those of its indices that are not outside.
+fn inner(mut dims: Vec<(IndexId, Extent)>, body: Block, outside: &[(IndexId, Extent)]) -> Block {
+    dims.retain(|(index, _)| !outside.iter().any(|(i, _)| i == index));
+    if dims.is_empty() { body } else { vec![Statement::Loop(Loop { dims, kind: LoopKind::Parallel, body })] }
+}

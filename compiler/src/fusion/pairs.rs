@@ -1,0 +1,141 @@
+//! The search over pairs of kernels, which `siblings`, `nest` and `koutput` share: the pair that saves most bytes first, of equal
+//! savings the smaller kernels. When two become one, pairs with either stand for pairs with that one; of those that were
+//! refused only what may have changed is asked again.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use cranelift_entity::SecondaryMap;
+use cranelift_entity::packed_option::PackedOption;
+use ir::decision::Reason;
+use ir::nest::{BufferId, KernelId};
+
+use super::{Graph, profit};
+
+pub(super) type Pair = (KernelId, KernelId);
+
+/// More bytes first, then less code.
+type Key = (Reverse<u64>, u64, Pair);
+
+/// Pairs that wait to be looked at.
+#[derive(Default)]
+pub(super) struct Pairs {
+    order: BTreeSet<Key>,
+    /// What a kernel that is gone has become.
+    became: SecondaryMap<KernelId, PackedOption<KernelId>>,
+    refused: BTreeSet<Pair>,
+    /// Refused pairs with a kernel that may fare better when it changes.
+    again: BTreeMap<KernelId, Vec<Pair>>,
+}
+
+impl Pairs {
+    /// Adds a pair, if it saves anything.
+    pub fn put(&mut self, graph: &Graph, pair: Pair) {
+        let bytes = saved(graph, pair);
+        let size = graph.price(pair.0).statements + graph.price(pair.1).statements;
+        self.order.insert((Reverse(bytes), size, pair));
+    }
+
+    /// The next pair.
+    pub fn pop(&mut self, graph: &Graph) -> Option<Pair> {
+        while let Some((weight, size, (first, second))) = self.order.pop_first() {
+            let pair = (self.resolve(first), self.resolve(second));
+            if pair.0 == pair.1 || self.refused.contains(&pair) {
+                continue;
+            }
+            if pair != (first, second) {
+                // Not the pair that was weighed.
+                let now = Reverse(saved(graph, pair));
+                let code = graph.price(pair.0).statements + graph.price(pair.1).statements;
+                if (now, code) > (weight, size) {
+                    self.order.insert((now, code, pair));
+                    continue;
+                }
+            }
+            return Some(pair);
+        }
+        None
+    }
+
+    fn resolve(&mut self, mut kernel: KernelId) -> KernelId {
+        let mut root = kernel;
+        while let Some(next) = self.became[root].expand() {
+            root = next;
+        }
+        while let Some(next) = self.became[kernel].expand() {
+            self.became[kernel] = root.into();
+            kernel = next;
+        }
+        root
+    }
+
+    /// Says that a pair stays apart.
+    pub fn refuse(&mut self, pair: Pair, reason: &Reason) {
+        self.refused.insert(pair);
+        if matches!(reason, Reason::PathBetween { .. } | Reason::NotProfitable { .. }) {
+            self.again.entry(pair.0).or_default().push(pair);
+            self.again.entry(pair.1).or_default().push(pair);
+        }
+    }
+
+    /// Says that a pair has become its second kernel.
+    pub fn merge(&mut self, graph: &Graph, (first, second): Pair) {
+        self.became[first] = second.into();
+        for kernel in [first, second] {
+            for pair in self.again.remove(&kernel).unwrap_or_default() {
+                if self.refused.remove(&pair) {
+                    let pair = (self.resolve(pair.0), self.resolve(pair.1));
+                    if pair.0 != pair.1 {
+                        self.put(graph, pair);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What flows from the first kernel to the second.
+pub(super) fn flows(graph: &Graph, (producer, consumer): Pair) -> Vec<BufferId> {
+    graph.stores(producer).intersection(graph.loads(consumer)).copied().collect()
+}
+
+/// The bytes that a merge may save: what flows is not read back, what both read is read once.
+pub(super) fn saved(graph: &Graph, (first, second): Pair) -> u64 {
+    let flows = graph.stores(first).intersection(graph.loads(second));
+    let common = graph.loads(first).intersection(graph.loads(second));
+    let bytes = |buffer: &BufferId| profit::bytes(graph.program(), *buffer);
+    (flows.map(|b| 2.0 * bytes(b)).sum::<f64>() + common.map(bytes).sum::<f64>()) as u64
+}
+
+/// Merges producers with consumers by the rules of `merge`, of those pairs that are `wanted`. Says whether it changed anything.
+pub(super) fn along_flows(
+    graph: &mut Graph,
+    wanted: impl Fn(&Graph, Pair) -> bool,
+    merge: impl Fn(&mut Graph, Pair, &[BufferId]) -> Result<(), Reason>,
+) -> bool {
+    let mut pairs = Pairs::default();
+    let consumers: Vec<KernelId> = graph.kernels().collect();
+    for consumer in consumers {
+        for producer in graph.producers(consumer) {
+            pairs.put(graph, (producer, consumer));
+        }
+    }
+    let mut changed = false;
+    while let Some(pair) = pairs.pop(graph) {
+        if !wanted(graph, pair) {
+            continue;
+        }
+        let flows = flows(graph, pair);
+        match merge(graph, pair, &flows) {
+            Ok(()) => {
+                changed = true;
+                pairs.merge(graph, pair);
+            }
+            Err(reason) => {
+                flows.iter().for_each(|buffer| graph.refused(*buffer, pair.1, &reason));
+                pairs.refuse(pair, &reason);
+            }
+        }
+    }
+    changed
+}
