@@ -1,0 +1,200 @@
+//! What the compiler says a program loads and stores is what it loads and stores: random programs and the examples, as lowered, as
+//! fused, and fused by coin. Exact where that is said, and no less elsewhere.
+
+use std::cell::RefCell;
+use std::path::Path;
+
+use compiler::analysis::traffic::{self, Count};
+use compiler::pipeline::{self, Options, Policy};
+use fuseloop::values::{self, Value};
+use interp::nest::{RunError, run};
+use ir::Size;
+use ir::array::{Array, ArrayRef};
+use ir::bind::Binding;
+use ir::checked::Checked;
+use ir::nest::Program;
+use proptest::test_runner::{Config, RngSeed, TestCaseError, TestRunner};
+use tests::generate::recipes;
+
+/// How often each random program is called, with sizes and elements of its own.
+const CALLS: u64 = 3;
+
+/// How many counts there were, and how many of them were said to be exact.
+#[derive(Debug, Default)]
+struct Tally {
+    runs: usize,
+    counts: usize,
+    exact: usize,
+    /// Polynomials, and those said to be exact.
+    polynomials: usize,
+    closed: usize,
+}
+
+impl Tally {
+    /// Holds the predictions for a call to what the interpreter counts. A run that ends in an error has none.
+    fn hold(&mut self, program: &Program, inputs: &[ArrayRef<'_>]) -> Result<(), String> {
+        let outcome = match run(program, inputs) {
+            Ok(outcome) => outcome,
+            Err(RunError::Bind(_) | RunError::Fault(_)) => return Ok(()),
+            Err(error) => return Err(format!("{error:?}\n{program}")),
+        };
+        let binding = Binding::new(program, inputs).map_err(|e| format!("{e:?}"))?;
+        self.runs += 1;
+        let predicted = traffic::predict(program, &|symbol| binding.symbol(symbol));
+        for ((kernel, predicted), found) in program.kernels.values().zip(&predicted).zip(&outcome.traffic) {
+            let polynomials = traffic::polynomials(kernel);
+            let closed = extents_are_lengths(kernel, &binding);
+            if !found.keys().all(|buffer| predicted.contains_key(buffer)) {
+                return Err(format!("a buffer was forgotten\n{program}"));
+            }
+            for (buffer, predicted) in predicted {
+                let found = found.get(buffer).copied().unwrap_or_default();
+                let terms = &polynomials[buffer];
+                let both =
+                    [(predicted.loads, &terms.loads, found.loads), (predicted.stores, &terms.stores, found.stores)];
+                for (predicted, polynomial, found) in both {
+                    let wrong = |what: &dyn std::fmt::Debug| {
+                        let Program { buffers, symbols, .. } = program;
+                        let sizes: Vec<_> = symbols.iter().map(|(id, s)| (&s.name, binding.symbol(id))).collect();
+                        let place = format!("{} in {}", buffers[*buffer].name, kernel.name);
+                        Err(format!("{place}: {what:?}, and {found} were counted at {sizes:?}\n{program}"))
+                    };
+                    self.counts += 1;
+                    self.exact += usize::from(predicted.exact);
+                    if !holds(&predicted, found) {
+                        return wrong(&predicted);
+                    }
+                    if closed {
+                        self.polynomials += 1;
+                        self.closed += usize::from(polynomial.exact);
+                        let value = |size: &Size| binding.size(size).ok().and_then(|n| u64::try_from(n).ok());
+                        let elements = polynomial.elements.as_ref().and_then(value);
+                        if !holds(&Count { elements, exact: polynomial.exact }, found) {
+                            return wrong(&(elements, polynomial));
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Holds a program as lowered, as fused, and as fused by a coin.
+    fn hold_all(&mut self, checked: &Checked, inputs: &[ArrayRef<'_>], seed: u64) -> Result<(), String> {
+        let random = Options { policy: Policy::Random(seed), ..Options::default() };
+        for (n, options) in [Options::default(), random].into_iter().enumerate() {
+            let compiled = pipeline::compile(checked, &options).map_err(|e| e.to_string())?;
+            if n == 0 {
+                self.hold(&compiled.unfused, inputs)?;
+            }
+            self.hold(&compiled.program, inputs)?;
+        }
+        Ok(())
+    }
+}
+
+fn holds(count: &Count<u64>, found: u64) -> bool {
+    match count {
+        Count { elements, exact: true } => *elements == Some(found),
+        Count { elements, exact: false } => elements.is_none_or(|most| most >= found),
+    }
+}
+
+/// Whether every extent of a kernel that is a size is none below 0: what polynomials presuppose. (No extent that hangs on
+/// indices is looked at: the generated ones all are lengths at their greatest.)
+fn extents_are_lengths(kernel: &ir::nest::Kernel, binding: &Binding) -> bool {
+    let mut all = true;
+    ir::visit::for_each_statement(&kernel.body, &mut |statement| {
+        let dims: Vec<_> = match statement {
+            ir::nest::Statement::Loop(l) => l.dims.iter().collect(),
+            ir::nest::Statement::Contract(c) => c.free.iter().chain(&c.reduce).collect(),
+            _ => vec![],
+        };
+        for (_, extent) in dims {
+            if let ir::nest::Extent::Affine(a) = extent
+                && let Some(size) = a.as_size()
+            {
+                all &= binding.size(size).is_ok_and(|n| n >= 0);
+            }
+        }
+    });
+    all
+}
+
+fn checked(source: &str, entry: &str) -> Option<Checked> {
+    let file = grammar::parse(source).ok()?;
+    compiler::check::check(&file, entry).ok()
+}
+
+#[test]
+fn random_programs() {
+    let mut config = Config { failure_persistence: None, max_shrink_iters: 1000, ..Config::default() };
+    if std::env::var_os("PROPTEST_CASES").is_none() {
+        config.cases = 300;
+    }
+    if std::env::var_os("PROPTEST_RNG_SEED").is_none() {
+        config.rng_seed = RngSeed::Fixed(5);
+    }
+    let tally = RefCell::new(Tally::default());
+    let result = TestRunner::new(config).run(&recipes(), |recipe| {
+        let program = recipe.program();
+        let Some(checked) = checked(&program.source, program.entry) else { return Ok(()) };
+        for n in 0..CALLS {
+            let call = program.call(n);
+            let inputs: Vec<_> = call.inputs.iter().map(|(_, array)| Array::as_ref(array)).collect();
+            tally.borrow_mut().hold_all(&checked, &inputs, program.data).map_err(TestCaseError::fail)?;
+        }
+        Ok(())
+    });
+    if let Err(error) = result {
+        panic!("{error}");
+    }
+    let tally = tally.into_inner();
+    println!("{tally:?}");
+    assert!(tally.exact * 5 > tally.counts * 4 && tally.closed * 5 > tally.polynomials * 3, "{tally:?}");
+}
+
+/// The examples, called as their headers show.
+#[test]
+fn examples() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut tally = Tally::default();
+    let mut count = 0;
+    for entry in std::fs::read_dir(root.join("examples")).unwrap() {
+        let path = entry.unwrap().path();
+        let Ok(source) = std::fs::read_to_string(&path) else { continue };
+        for command in source.lines().filter_map(|line| line.strip_prefix("#     fuseloop run ")) {
+            let Some((function, inputs)) = call(&root, &source, command) else { continue };
+            let inputs: Vec<_> = inputs.iter().map(Array::as_ref).collect();
+            let checked = checked(&source, &function).expect("the examples check");
+            tally.hold_all(&checked, &inputs, 1).unwrap_or_else(|why| panic!("{command}: {why}"));
+            count += 1;
+        }
+    }
+    println!("{tally:?}");
+    assert!(count > 35, "{count} calls");
+    assert!(tally.exact * 100 > tally.counts * 95, "{tally:?}");
+}
+
+/// The function that a command runs, and its inputs, if they are small.
+fn call(root: &Path, source: &str, command: &str) -> Option<(String, Vec<Array>)> {
+    let words: Vec<&str> = command.split_whitespace().collect();
+    let program = fuseloop::Program::parse(source).expect("the examples check");
+    let named = words.iter().position(|word| *word == "--fn").map(|at| words[at + 1]);
+    let function = match named {
+        Some(name) => program.function(name).expect("a function of the example"),
+        None => program.main().ok()?,
+    };
+    let signature = function.signature();
+    let values = signature.params.iter().map(|param| {
+        let given = words.iter().find_map(|word| word.strip_prefix(param.name.as_str())?.strip_prefix('='))?;
+        let file = root.join(given);
+        let text = if file.is_file() { file.to_str()? } else { given };
+        Some(Value::parse(text, param).unwrap_or_else(|e| panic!("{command}: {e}")))
+    });
+    let values: Option<Vec<Value>> = values.collect();
+    let values = values?;
+    // A million darts take the interpreter a while.
+    let small = !words.contains(&"darts=1000000") && values.iter().all(|value| value.bytes() < 40_000);
+    small.then(|| (signature.name.clone(), values::load(values, 0, None).expect("arrays")))
+}
