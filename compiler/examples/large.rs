@@ -1,14 +1,31 @@
 //! How long large programs take: `cargo run --release -p compiler --example large [NAME]`.
 //!
-//! Each line is a program that somebody could generate; 10,000 operations are to check and lower in under a second.
+//! Each line is a program that somebody could generate; 10,000 operations are to check and lower in under a second, and to fuse in
+//! another; 100 operations to fuse in 5 ms.
 
 use std::fmt::Write;
 use std::time::Instant;
+
+use compiler::lower::lower;
+use compiler::pipeline::{Options, fuse};
 
 /// A name and the program.
 type Case = (&'static str, fn() -> String);
 
 const CASES: &[Case] = &[
+    ("100 operations, a chain of lets over arrays", || lets(50, |k| format!("y{k} * 0.5 + x"))),
+    ("100 operations, rows that are reduced and changed", || rows(20)),
+    ("100 operations, each used by two", || shared(100)),
+    ("10,000 operations, rows that are reduced and changed", || rows(2_000)),
+    ("10,000 operations, each used by two", || shared(10_000)),
+    ("10,000 operations, 100 results that share", || {
+        let results: Vec<String> = (0..100).map(|k| format!("y{}", 100 * (k + 1))).collect();
+        shared(10_000).replace("    y10000\n", &format!("    ({})\n", results.join(", ")))
+    }),
+    ("1,000 reductions of one array", || {
+        let sums: Vec<String> = (0..1000).map(|k| format!("sum(x * {k})")).collect();
+        format!("fn f(x: f32[n]) = {}\n", sums.join(" + "))
+    }),
     ("10,000 operations, a chain of lets over arrays", || lets(5_000, |k| format!("y{k} * 0.5 + x"))),
     ("10,000 operations, scalars", || lets(5_000, |k| format!("y{k} * 0.5 + 1")).replace("x: f32[n]", "x: f32")),
     ("10,000 functions", || (0..10_000).map(|k| format!("fn g{k}(x: f32[n]) = x * {k}\n")).collect()),
@@ -91,6 +108,17 @@ fn lets(count: usize, value: impl Fn(usize) -> String) -> String {
     text
 }
 
+/// A normalisation of rows, so many times: five operations each.
+fn rows(count: usize) -> String {
+    lets(count, |k| format!("exp(y{k} - max(y{k}, axis = 0)) / (sum(y{k}, axis = 0) + 1)"))
+        .replace("f32[n]", "f32[n, m]")
+}
+
+/// A function of so many `let`s, each made from the two before.
+fn shared(count: usize) -> String {
+    lets(count, |k| format!("y{k} + y{}", k.saturating_sub(1)))
+}
+
 /// The same in index notation; all are results of the last.
 fn indexed(count: usize, value: impl Fn(usize) -> String) -> String {
     let mut text = "fn f(x: f32[n]) {\n    let y0 = x\n".to_owned();
@@ -117,20 +145,22 @@ fn main() {
         let checked = file.and_then(|f| compiler::check::check_all(&f));
         let check = start.elapsed();
         let start = Instant::now();
-        let outcome = match checked {
-            Ok(all) => {
-                let lowered: Result<Vec<_>, _> = all.iter().map(compiler::lower::lower).collect();
-                match lowered {
-                    Ok(programs) => {
-                        let kernels: usize = programs.iter().map(|p| p.kernels.len()).sum();
-                        format!("{} expressions, {kernels} kernels", all.iter().map(|c| c.exprs.len()).sum::<usize>())
-                    }
-                    Err(error) => error.to_string(),
-                }
-            }
-            Err(errors) => format!("{} {}", errors[0].code, errors[0].message),
+        let lowered: Result<Vec<_>, _> = match &checked {
+            Ok(all) => all.iter().map(|c| lower(c).map_err(|error| error.to_string())).collect(),
+            Err(errors) => Err(format!("{} {}", errors[0].code, errors[0].message)),
         };
-        let [parse, check, lower] = [parsed, check, start.elapsed()].map(|t| t.as_secs_f64() * 1e3);
-        println!("{name:52} parse {parse:7.1}  check {check:8.1}  lower {lower:8.1} ms  {outcome:.80}");
+        let lowering = start.elapsed();
+        let start = Instant::now();
+        let outcome = lowered.and_then(|programs| {
+            let operations: usize = programs.iter().map(|p| p.kernels.len()).sum();
+            let fused: Result<Vec<_>, _> = programs.into_iter().map(|p| fuse(p, &Options::default())).collect();
+            let kernels: usize = fused.map_err(|e| e.to_string())?.iter().map(|c| c.program.kernels.len()).sum();
+            Ok(format!("{operations} operations, {kernels} kernels"))
+        });
+        let [parse, check, lower, fuse] = [parsed, check, lowering, start.elapsed()].map(|t| t.as_secs_f64() * 1e3);
+        let outcome = outcome.unwrap_or_else(|error| error);
+        println!(
+            "{name:52} parse {parse:7.1}  check {check:8.1}  lower {lower:8.1}  fuse {fuse:8.1} ms  {outcome:.80}"
+        );
     }
 }

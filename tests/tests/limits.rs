@@ -98,3 +98,36 @@ fn memory_is_counted_before_it_is_allocated() {
     let error = kernel.call(&[n.as_ref()]).unwrap_err();
     assert!(matches!(error.kind(), RunErrorKind::Memory { needed, .. } if *needed >= 1 << 63), "{error}");
 }
+
+/// The statements of a program's kernels, functions once.
+fn statements(program: &ir::nest::Program) -> usize {
+    let mut count = 0;
+    for kernel in program.kernels.values() {
+        ir::visit::for_each_statement(&kernel.body, &mut |_| count += 1);
+    }
+    count
+}
+
+/// Large programs fuse to kernels of bounded size, with no more code than they had.
+#[test]
+fn large_programs_fuse_without_growing() {
+    let lets = |count: usize, shape: &str, value: &dyn Fn(usize) -> String| {
+        let mut source = format!("fn f(x: f32{shape}) {{\n    let y0 = x\n");
+        (0..count).for_each(|k| writeln!(source, "    let y{} = {}", k + 1, value(k)).unwrap());
+        source + &format!("    y{count}\n}}\n")
+    };
+    let rows = |k| format!("exp(y{k} - max(y{k}, axis = 0)) / (sum(y{k}, axis = 0) + 1)");
+    for (name, source, kernels) in [
+        ("a chain", lets(5000, "[n]", &|k| format!("y{k} * 0.5 + x")), 20),
+        ("each used by two", lets(2000, "[n]", &|k| format!("y{k} + y{}", k.saturating_sub(1))), 400),
+        ("reduced and changed", lets(100, "[n, m]", &rows), 300),
+        ("reduced and changed, with sharing", lets(200, "[n, m]", &|k| format!("y{k} / sum(y{k} * x, axis = 0)")), 400),
+    ] {
+        let file = grammar::parse(&source).unwrap();
+        let checked = compiler::check::check(&file, "f").unwrap();
+        let compiled = compiler::pipeline::compile(&checked, &Default::default()).unwrap();
+        let (before, after) = (statements(&compiled.unfused), statements(&compiled.program));
+        assert!(compiled.program.kernels.len() <= kernels, "{name}: {} kernels", compiled.program.kernels.len());
+        assert!(after <= 2 * before, "{name}: {before} statements, {after} after fusion");
+    }
+}
