@@ -1,7 +1,6 @@
 //! What can go wrong behind the checker: when a function is compiled, and when it is called. Data first; the
 //! sentences are made here too, the drawing in [`crate::render`].
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,9 +10,9 @@ use compiler::pipeline::PipelineError;
 use grammar::Code;
 use ir::array::{ArrayError, ArrayRef};
 use ir::bind::{BindError, Fault};
-use ir::nest::{BufferId, Place, Program, Purpose, Relation, Requirement, Role, SymbolSource};
+use ir::nest::{Place, Program, Purpose, Relation, Requirement, SymbolSource};
 use ir::size::SizeError;
-use ir::{Binding, Dtype, Origin, Size, SymbolId, visit};
+use ir::{Dtype, Origin, Size, SymbolId};
 
 use crate::render::{Report, draw};
 use crate::{Signature, Source, Style};
@@ -385,26 +384,6 @@ impl Context<'_> {
             (name != from).then_some(SizeName { name, value, from })
         };
         symbols.into_iter().filter_map(name).collect()
-    }
-
-    /// Bytes of all arrays of a call by so many threads. A temporary that no kernel writes takes none.
-    pub fn memory(&self, binding: &Binding, threads: usize) -> u128 {
-        let program = self.program;
-        let stored: BTreeSet<BufferId> = program.kernels.values().flat_map(|k| visit::stores(&k.body)).collect();
-        let bytes = |id: BufferId| {
-            let buffer = &program.buffers[id];
-            let lengths = buffer.shape.iter().map(|size| binding.size(size).map_or(0, |n| n.max(0).cast_unsigned()));
-            let one = lengths.fold(buffer.dtype.bytes() as u128, |product, n| product.saturating_mul(n.into()));
-            one.saturating_mul(match buffer.role {
-                Role::Scratch => threads as u128,
-                Role::Temp => stored.contains(&id).into(),
-                Role::Input(_) | Role::Output(_) | Role::Constant(_) => 1,
-            })
-        };
-        let slots = program.slots.values().map(|members| members.iter().map(|id| bytes(*id)).max().unwrap_or(0));
-        let shared: BTreeSet<BufferId> = program.slots.values().flatten().copied().collect();
-        let alone = program.buffers.keys().filter(|id| !shared.contains(id)).map(bytes);
-        alone.chain(slots).fold(0, u128::saturating_add)
     }
 }
 

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use compiler::plan::peak::Peak;
 use ir::Binding;
 use ir::array::{Array, ArrayMut, ArrayRef};
 use ir::checked::Checked;
@@ -27,7 +28,7 @@ pub struct Options {
     pub device: Device,
     /// How many threads may work on a call; 0 stands for as many as the machine has.
     pub threads: usize,
-    /// Refuses calls whose arrays, inputs and intermediate ones included, take more bytes.
+    /// Refuses calls whose arrays, inputs and intermediate ones included, take more bytes at once.
     pub max_memory: Option<u64>,
     /// The passes that may merge kernels.
     pub fuse: Passes,
@@ -77,6 +78,7 @@ pub struct Kernel {
     engine: Engine,
     threads: usize,
     max_memory: Option<u64>,
+    peak: Peak,
     times: Times,
 }
 
@@ -114,7 +116,8 @@ impl Kernel {
             Device::Interp => Engine::Interp,
         };
         times.compile = start.elapsed();
-        Ok(Kernel { source, signature, program, engine, threads, max_memory: options.max_memory, times })
+        let (peak, max_memory) = (Peak::of(&program), options.max_memory);
+        Ok(Kernel { source, signature, program, engine, threads, max_memory, peak, times })
     }
 
     /// What the function takes and gives.
@@ -198,7 +201,7 @@ impl Kernel {
         let context = self.context();
         let binding = Binding::new(&self.program, inputs).map_err(|e| context.bind(e, inputs))?;
         if let Some(limit) = self.max_memory {
-            let needed = context.memory(&binding, self.threads);
+            let needed = self.peak.at(&|size| binding.size(size).unwrap_or(0), self.threads);
             if needed > limit.into() {
                 return Err(context.error(RunErrorKind::Memory { needed, limit }));
             }

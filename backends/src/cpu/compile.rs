@@ -19,7 +19,7 @@ use ir::{Size, visit};
 
 use super::CompileError;
 use super::columns::Columns;
-use super::emit::{Emitter, Entry, Params, SizeTable};
+use super::emit::{Emitter, Entry, Params, SizeTable, SlotTable, slot_table};
 use super::jit::{self, Code, Helper, Helpers};
 use super::prepare::prepare;
 use super::split::{root, split};
@@ -95,6 +95,7 @@ fn compile_kernels(program: &Program) -> Result<Compiled, CompileError> {
     signature.params.extend([AbiParam::new(I64); 6]);
     signature.returns.push(AbiParam::new(I32));
     let mut sizes = SizeTable::default();
+    let slots = slot_table(&program);
     let mut functions = vec![];
     let mut context = FunctionBuilderContext::new();
     for (number, kernel) in kernels.iter().enumerate() {
@@ -103,7 +104,7 @@ fn compile_kernels(program: &Program) -> Result<Compiled, CompileError> {
         let mut function = module.make_context();
         function.func.signature = signature.clone();
         let builder = FunctionBuilder::new(&mut function.func, &mut context);
-        let needs = emit(builder, &mut module, &helpers, &program, kernel, &mut sizes);
+        let needs = emit(builder, &mut module, &helpers, (&program, &slots), kernel, &mut sizes);
         functions.push((id, needs, function));
     }
     let code = machine_code(module.isa(), &mut functions);
@@ -196,7 +197,7 @@ fn emit(
     mut b: FunctionBuilder<'_>,
     module: &mut JITModule,
     helpers: &[(Helper, FuncId)],
-    program: &Program,
+    (program, slots): (&Program, &SlotTable),
     kernel: &Kernel,
     sizes: &mut SizeTable,
 ) -> Needs {
@@ -209,7 +210,7 @@ fn emit(
     let fault_exit = b.create_block();
     b.set_cold_block(fault_exit);
     let helpers = Helpers::new(module, helpers);
-    let mut e = Emitter::new(b, helpers, program, kernel, sizes, params, fault_exit);
+    let mut e = Emitter::new(b, helpers, (program, slots), kernel, sizes, params, fault_exit);
     match root(&kernel.body) {
         Some((before, Statement::Loop(l))) => {
             before.iter().for_each(|s| e.statement(s));

@@ -9,7 +9,7 @@ use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{self as cl, AliasRegionData, BlockArg, InstBuilder, MemFlagsData, Type, Value};
 use cranelift_frontend::FunctionBuilder;
 use ir::build::Values;
-use ir::nest::{BufferId, IndexId, Kernel, Program, Subscript, ValueId};
+use ir::nest::{BufferId, IndexId, Kernel, Program, SlotId, Subscript, ValueId};
 use ir::{Affine, Dtype, Size};
 
 use super::columns::{Columns, Width};
@@ -57,6 +57,18 @@ impl SizeTable {
     }
 }
 
+/// The slot of each buffer that is in one.
+pub(super) type SlotTable = SecondaryMap<BufferId, Option<SlotId>>;
+
+/// The slots of a program's buffers.
+pub(super) fn slot_table(program: &Program) -> SlotTable {
+    let mut table = SlotTable::new();
+    for (slot, members) in &program.slots {
+        members.iter().for_each(|id| table[*id] = Some(slot));
+    }
+    table
+}
+
 /// The values of a kernel or of a function that is being inlined.
 pub(super) struct Scope<'a> {
     pub(super) dtypes: &'a Values,
@@ -88,6 +100,7 @@ pub(super) struct Emitter<'a> {
     pub(super) b: FunctionBuilder<'a>,
     pub(super) helpers: Helpers<'a>,
     pub(super) program: &'a Program,
+    slots: &'a SlotTable,
     pub(super) scope: Scope<'a>,
     sizes: &'a mut SizeTable,
     /// The value of each index in scope and how deep its loop is.
@@ -125,7 +138,7 @@ impl<'a> Emitter<'a> {
     pub(super) fn new(
         b: FunctionBuilder<'a>,
         helpers: Helpers<'a>,
-        program: &'a Program,
+        (program, slots): (&'a Program, &'a SlotTable),
         kernel: &'a Kernel,
         sizes: &'a mut SizeTable,
         params: Params,
@@ -135,6 +148,7 @@ impl<'a> Emitter<'a> {
             b,
             helpers,
             program,
+            slots,
             scope: Scope::new(&kernel.values),
             sizes,
             indices: SecondaryMap::new(),
@@ -270,9 +284,10 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// How a buffer is accessed: never assumed aligned, never trapping, apart from all other buffers.
+    /// How a buffer is accessed: never assumed aligned, never trapping, apart from all buffers but those of its slot.
     pub(super) fn buffer_memory(&mut self, buffer: BufferId) -> MemFlagsData {
-        let region = AliasRegionData { user_id: buffer.as_u32(), description: "buffer".into() };
+        let user_id = self.slots[buffer].map_or(buffer.as_u32(), |slot| u32::MAX - slot.as_u32());
+        let region = AliasRegionData { user_id, description: "buffer".into() };
         let region = self.b.func.dfg.alias_regions.insert(region);
         MemFlagsData::new().with_notrap().with_alias_region(Some(region))
     }

@@ -1,13 +1,15 @@
 //! Memory of a run: temporaries of the call, and of each thread what its kernels keep for themselves.
 
+use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 use ir::Scalar;
+use ir::nest::{BufferId, Program, Role};
 
 use super::RunError;
 use crate::abi::SCRATCH_ALIGN;
 
-/// A thread's memory that is kept for the next run may have so many bytes.
+/// A call's or a thread's memory that is kept for the next run may have so many bytes.
 const MOST_KEPT: usize = 64 << 20;
 
 #[derive(Clone, Copy)]
@@ -39,7 +41,7 @@ impl Block {
     }
 }
 
-/// Blocks for threads, kept between kernels and runs so that their pages are there and in a cache.
+/// Blocks for calls or threads, kept between kernels and runs so that their pages are there and in a cache.
 #[derive(Default)]
 pub(super) struct Pool {
     free: Mutex<Vec<Block>>,
@@ -57,6 +59,58 @@ impl Pool {
         if block.bytes() <= MOST_KEPT {
             self.free.lock().unwrap_or_else(PoisonError::into_inner).push(block);
         }
+    }
+}
+
+/// Where a program's temporaries lie in the memory of a call.
+pub(super) struct Slots {
+    /// Temporaries that have the same memory, one after another.
+    own: Vec<Vec<BufferId>>,
+    /// Temporaries in the memory of outputs that begin after them.
+    lent: Vec<(BufferId, BufferId)>,
+}
+
+/// The memory of a temporary.
+pub(super) enum Place {
+    /// So many bytes into the memory for temporaries.
+    At(usize),
+    /// The same as an output's.
+    Of(BufferId),
+}
+
+impl Slots {
+    /// The memory that a program's plan says, and some for each other temporary of `stored`.
+    pub(super) fn new(program: &Program, mut stored: BTreeSet<BufferId>) -> Slots {
+        let mut slots = Slots { own: vec![], lent: vec![] };
+        let is_temp = |id: &BufferId| program.buffers[*id].role == Role::Temp;
+        for members in program.slots.values() {
+            members.iter().for_each(|id| _ = stored.remove(id));
+            match members.iter().find(|id| !is_temp(id)) {
+                Some(output) => slots.lent.extend(members.iter().filter(|id| is_temp(id)).map(|id| (*id, *output))),
+                None => slots.own.push(members.clone()),
+            }
+        }
+        slots.own.extend(stored.into_iter().filter(is_temp).map(|id| vec![id]));
+        slots
+    }
+
+    /// The bytes that temporaries take in all, and where each is.
+    pub(super) fn places(
+        &self,
+        bytes: impl Fn(BufferId) -> Result<usize, RunError>,
+    ) -> Result<(usize, Vec<(BufferId, Place)>), RunError> {
+        let (mut end, mut places) = (0usize, vec![]);
+        for members in &self.own {
+            let begin = end;
+            for id in members {
+                places.push((*id, Place::At(begin)));
+                let bytes = bytes(*id)?.checked_next_multiple_of(SCRATCH_ALIGN);
+                let own = bytes.and_then(|bytes| begin.checked_add(bytes));
+                end = end.max(own.ok_or(RunError::OutOfMemory { bytes: usize::MAX })?);
+            }
+        }
+        places.extend(self.lent.iter().map(|(id, output)| (*id, Place::Of(*output))));
+        Ok((end, places))
     }
 }
 

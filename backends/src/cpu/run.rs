@@ -14,7 +14,7 @@ use ir::{Size, visit};
 use rayon::ThreadPool;
 
 use super::compile::{Compiled, CompiledKernel};
-use super::memory::{Block, Pool, words};
+use super::memory::{Block, Place, Pool, Slots, words};
 use super::{Options, RunError};
 use crate::abi::{FaultRecord, SCRATCH_ALIGN};
 
@@ -29,10 +29,12 @@ pub(super) struct Runner {
     may_fault: bool,
     /// Sizes that kernels mention: a call is refused if one has no value.
     kernel_sizes: Vec<(KernelId, Size)>,
-    /// The temporaries that kernels mention, those together that share memory (with an output, perhaps).
-    shared: Vec<Vec<BufferId>>,
+    /// Where temporaries lie.
+    slots: Slots,
     /// The elements of constant buffers.
     constants: Vec<(BufferId, Vec<u64>)>,
+    /// Memory for temporaries that no run is using.
+    temporaries: Pool,
     /// Threads' memory that no run is using.
     memory: Pool,
     /// One pool for each number of threads that has been asked for.
@@ -43,7 +45,7 @@ impl Runner {
     pub(super) fn new(program: &Program, compiled: Compiled, options: &Options) -> Runner {
         let mut may_fault = false;
         let mut kernel_sizes = vec![];
-        let mut mentioned = BTreeSet::new();
+        let mut stored = BTreeSet::new();
         for (id, kernel) in program.kernels.iter() {
             let mut seen = BTreeSet::new();
             visit::for_each_size(&kernel.body, &mut |size| {
@@ -52,14 +54,10 @@ impl Runner {
                 }
             });
             visit::for_each_op(&kernel.body, &mut |_, op| may_fault |= matches!(op, Op::Check { .. }));
-            mentioned.extend(visit::stores(&kernel.body));
+            stored.extend(visit::stores(&kernel.body));
         }
         // Values that go from one part of a kernel to another.
-        mentioned.extend(compiled.program.buffers.keys().skip(program.buffers.len()));
-        let mut shared: Vec<Vec<BufferId>> = program.slots.values().cloned().collect();
-        shared.iter().flatten().for_each(|id| _ = mentioned.remove(id));
-        mentioned.retain(|id| compiled.program.buffers[*id].role == Role::Temp);
-        shared.extend(mentioned.into_iter().map(|id| vec![id]));
+        stored.extend(compiled.program.buffers.keys().skip(program.buffers.len()));
         let constants = program
             .buffers
             .iter()
@@ -69,12 +67,13 @@ impl Runner {
             })
             .collect();
         Runner {
+            slots: Slots::new(&compiled.program, stored),
             compiled,
             options: options.clone(),
             may_fault,
             kernel_sizes,
-            shared,
             constants,
+            temporaries: Pool::default(),
             memory: Pool::default(),
             pools: Mutex::new(BTreeMap::new()),
         }
@@ -129,26 +128,17 @@ impl Runner {
                         pointer
                     }
                 }
-                // Set below, scratch for each thread.
+                // Temporaries and constants are set below, scratch for each thread. What no kernel stores needs no memory.
                 Role::Temp | Role::Constant(_) | Role::Scratch => std::ptr::null_mut(),
             };
         }
-        for members in &self.shared {
-            let output = members.iter().find(|id| matches!(program.buffers[**id].role, Role::Output(_)));
-            let pointer = match output {
-                Some(id) => pointers[id.index()],
-                None => {
-                    let mut bytes = 0;
-                    for id in members {
-                        bytes = bytes.max(self.bytes(&binding, *id)?);
-                    }
-                    let mut block = Block::new(bytes)?;
-                    let pointer = block.pointer();
-                    blocks.push(block);
-                    pointer
-                }
+        let (bytes, places) = self.slots.places(|id| self.bytes(&binding, id))?;
+        let mut temporaries = self.temporaries.take(bytes)?;
+        for (id, place) in places {
+            pointers[id.index()] = match place {
+                Place::At(offset) => temporaries.pointer().wrapping_add(offset),
+                Place::Of(output) => pointers[output.index()],
             };
-            members.iter().for_each(|id| pointers[id.index()] = pointer);
         }
         for (id, words) in &self.constants {
             // Kernels never store to constants.
@@ -158,6 +148,7 @@ impl Runner {
             let own = self.own(&binding, kernel, &value)?;
             self.kernel(kernel, &pointers, &own, &sizes, threads, &value)?;
         }
+        self.temporaries.keep(temporaries);
         for (n, pointer) in copies {
             let bytes = outputs[n].bytes_mut();
             // SAFETY: the block has as many bytes as the output, and the program's kernels have written all of them:
@@ -295,7 +286,7 @@ impl Runner {
         let mut fault = FaultRecord::default();
         let memory = memory.pointer();
         // SAFETY: the program is verified, so every access is inside its buffer: each pointer is that of memory of the
-        // buffer's size under this call's binding, inputs and constants are only read, and the sizes are this
+        // buffer's size under this call's binding (shared only with buffers that are not needed at once), inputs and constants are only read, and the sizes are this
         // call's. Ranges of one kernel write different elements; the scratch is this thread's alone, aligned
         // and long enough.
         let status = unsafe {
