@@ -38,31 +38,55 @@ pub(crate) mod codes {
         ARRAY = 241, "an array for which there is no memory";
         TOO_LARGE = 250, "a function too large to compile";
         TOO_DEEP = 251, "reductions and conditions nested too deep to compile";
+        TOO_MANY_KERNELS = 252, "more kernels than the function allows";
         FAULT = 299, "a fault of Fuseloop itself";
     }
 }
 
-/// Why a checked function could not be compiled: a stated limit, or a fault of the compiler.
+/// Why a checked function could not be compiled: a stated limit, the function's own limit, or a fault of the compiler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompileError {
-    code: Code,
-    message: String,
+    report: Box<Report>,
+    source: Option<Arc<Source>>,
 }
 
 impl CompileError {
+    pub(crate) fn new(report: Report) -> CompileError {
+        CompileError { report: Box::new(report), source: None }
+    }
+
+    /// The error with the source that its labels are of.
+    pub(crate) fn at(self, source: &Arc<Source>) -> CompileError {
+        CompileError { source: Some(Arc::clone(source)), ..self }
+    }
+
+    fn of(code: Code, message: String) -> CompileError {
+        let mut report = Report::new(code, message);
+        report.help = match code {
+            codes::FAULT => Some("please report it, with the program".to_owned()),
+            _ => Some("split the function into several, called one after the other".to_owned()),
+        };
+        CompileError::new(report)
+    }
+
     /// Which kind of error.
     pub fn code(&self) -> Code {
-        self.code
+        self.report.code.unwrap_or(codes::FAULT)
+    }
+
+    /// The source of the function, if the error has a place in it.
+    pub fn source(&self) -> Option<&Source> {
+        self.source.as_deref()
     }
 
     /// The error, ready to be drawn or written as JSON.
     pub fn report(&self) -> Report {
-        let mut report = Report::new(self.code, &*self.message);
-        report.help = match self.code {
-            codes::FAULT => Some("please report it, with the program".to_owned()),
-            _ => Some("split the function into several, called one after the other".to_owned()),
-        };
-        report
+        Report::clone(&self.report)
+    }
+
+    /// The error with its reasons, drawn over the source where it has a place there.
+    pub fn render(&self, style: Style) -> String {
+        draw(self.source().unwrap_or(&Source::from("")), &self.report, style)
     }
 }
 
@@ -73,7 +97,7 @@ impl From<PipelineError> for CompileError {
             PipelineError::Lower(LowerError::TooDeep) => codes::TOO_DEEP,
             PipelineError::Lower(LowerError::Malformed(_)) | PipelineError::Broken { .. } => codes::FAULT,
         };
-        CompileError { code, message: error.to_string() }
+        CompileError::of(code, error.to_string())
     }
 }
 
@@ -83,13 +107,13 @@ impl From<backends::cpu::CompileError> for CompileError {
             backends::cpu::CompileError::TooLarge { .. } => codes::TOO_LARGE,
             backends::cpu::CompileError::Internal(_) => codes::FAULT,
         };
-        CompileError { code, message: error.to_string() }
+        CompileError::of(code, error.to_string())
     }
 }
 
 impl fmt::Display for CompileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
+        f.write_str(&self.report.message)
     }
 }
 

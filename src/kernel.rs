@@ -12,6 +12,7 @@ use ir::decision::Passes;
 use ir::nest::Program;
 
 use crate::error::Context;
+use crate::explain::limit;
 use crate::{CompileError, RunError, RunErrorKind, Signature, Source};
 
 /// How a function is compiled and run. None of it changes a result by a bit.
@@ -101,7 +102,9 @@ impl Kernel {
         mut times: Times,
     ) -> Result<Kernel, CompileError> {
         let start = Instant::now();
-        let program = compiler::pipeline::compile(checked, &options.pipeline())?.program;
+        let compiled = compiler::pipeline::compile(checked, &options.pipeline())?;
+        limit::hold(&source, checked, (options.fuse == Passes::ALL).then_some(&compiled))?;
+        let program = compiled.program;
         times.lower = start.elapsed();
         let threads = match options.threads {
             0 => std::thread::available_parallelism().map_or(1, usize::from),

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use grammar::Diagnostic;
 use ir::checked::Checked;
 
+use crate::explain::limit;
 use crate::render::{Report, draw};
 use crate::{CompileError, ExplainError, Explanation, Kernel, Options, Signature, Source, Style, Times};
 
@@ -122,6 +123,12 @@ impl<'a> Function<'a> {
         let times = Times { parse: self.program.parse, check: self.program.check, ..Times::default() };
         let source = Arc::clone(&self.program.source);
         Kernel::new(source, &self.entry.checked, self.entry.signature.clone(), options, times)
+    }
+
+    /// Whether it takes no more kernels than its `@kernels(n)` allows, if it has one; the error says what keeps them apart.
+    /// [`Function::compile`] asks too.
+    pub fn hold_kernels(&self) -> Result<(), CompileError> {
+        limit::hold(&self.program.source, &self.entry.checked, None)
     }
 
     /// Explains what fusion makes of it, with numbers where the sizes that they depend on are given by name.

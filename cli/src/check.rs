@@ -22,6 +22,11 @@ pub struct Arguments {
 /// Runs the command.
 pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure> {
     let program = arguments::program(&arguments.file)?;
+    let names = program.functions().map(|signature| program.function(&signature.name));
+    let failures: Vec<Failure> = names.flatten().filter_map(|f| f.hold_kernels().err().map(Failure::Compile)).collect();
+    if !failures.is_empty() {
+        return Err(Failure::Several(failures));
+    }
     for signature in program.functions() {
         match arguments.format {
             Format::Text => writeln!(stdout, "{signature}")?,

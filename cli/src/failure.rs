@@ -28,7 +28,7 @@ pub enum Failure {
     Wrong(String),
     /// The program has errors.
     Program(Errors),
-    /// The function is beyond what can be compiled.
+    /// The function is beyond what can be compiled, or what it allows itself.
     Compile(CompileError),
     /// An argument is not what it should be: exit code 2 if it is misspelt.
     Value(ValueError),
@@ -76,7 +76,7 @@ impl Failure {
         match self {
             Failure::Usage(what) | Failure::Wrong(what) => line(None, &plain(what)),
             Failure::Program(errors) => errors.reports().try_for_each(|report| line(Some(errors.source()), &report)),
-            Failure::Compile(e) => line(None, &e.report()),
+            Failure::Compile(e) => line(e.source(), &e.report()),
             Failure::Value(e) => line(None, &e.report()),
             Failure::File(e) => line(None, &e.report()),
             Failure::Run(e) => line(Some(e.source()), &e.report()),
@@ -96,7 +96,7 @@ impl Failure {
         match self {
             Failure::Usage(what) | Failure::Wrong(what) => writeln!(stderr, "{error}: {}", visible(what)),
             Failure::Program(errors) => writeln!(stderr, "{}", errors.render(style)),
-            Failure::Compile(e) => writeln!(stderr, "{}", draw(&Source::from(""), &e.report(), style)),
+            Failure::Compile(e) => writeln!(stderr, "{}", e.render(style)),
             Failure::Value(e) => writeln!(stderr, "{}", draw(&Source::from(""), &e.report(), style)),
             Failure::File(e) => writeln!(stderr, "{}", draw(&Source::from(""), &e.report(), style)),
             Failure::Run(e) => writeln!(stderr, "{}", e.render(style)),

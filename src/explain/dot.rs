@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use compiler::explain::{Report, Verdict};
-use ir::decision::Pair;
+use ir::decision::{FusionPass, Pair};
 
 use crate::render::one_line;
 
@@ -53,14 +53,12 @@ fn graph(out: &mut String, report: &Report) -> std::fmt::Result {
         let (Some(first), Some(second)) = (&places[first.as_u32() as usize], &places[second.as_u32() as usize]) else {
             continue;
         };
-        let is_flow = matches!(decided.pair, Pair::Flow { .. });
-        let style = match (&decided.verdict, is_flow) {
-            (Verdict::Fused(pass), true) => format!("label={}", quoted(pass.name())),
-            (Verdict::Fused(pass), false) => format!("dir=none, label={}", quoted(pass.name())),
-            (Verdict::Apart(reason, _), true) => format!("style=dashed, label={}", quoted(reason.name())),
-            (Verdict::Apart(reason, _), false) => format!("style=dashed, dir=none, label={}", quoted(reason.name())),
+        let (style, label) = match &decided.verdict {
+            Verdict::Fused(pass) => ("", pass.map_or("", FusionPass::name)),
+            Verdict::Apart(reason, _) => ("style=dashed, ", reason.name()),
         };
-        writeln!(out, "    {first} -> {second} [{style}]")?;
+        let ends = if matches!(decided.pair, Pair::Flow { .. }) { "" } else { "dir=none, " };
+        writeln!(out, "    {first} -> {second} [{style}{ends}label={}]", quoted(label))?;
     }
     writeln!(out, "  }}")?;
     writeln!(out, "}}")

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use compiler::explain::{Amount, Decided, Figures, KernelReport, Report, Stage, Verdict};
 use ir::Origin;
-use ir::decision::Pair;
+use ir::decision::{FusionPass, Pair};
 use serde::Serialize;
 
 use crate::Source;
@@ -53,19 +53,28 @@ struct Span {
 
 #[derive(Serialize)]
 struct StageLine<'a> {
+    #[serde(flatten)]
+    figures: FiguresLine,
+    kernels: Vec<KernelLine<'a>>,
+}
+
+#[derive(Serialize)]
+struct FiguresLine {
     bytes: Number,
+    loads: Number,
+    stores: Number,
+    scratch_loads: Number,
+    scratch_stores: Number,
     flops: f64,
     intensity: f64,
-    kernels: Vec<KernelLine<'a>>,
 }
 
 #[derive(Serialize)]
 struct KernelLine<'a> {
     title: &'a str,
     operations: Vec<u32>,
-    bytes: Number,
-    flops: f64,
-    intensity: f64,
+    #[serde(flatten)]
+    figures: FiguresLine,
     live: u64,
     scratch: Number,
     nest: &'a [String],
@@ -75,6 +84,7 @@ struct KernelLine<'a> {
 struct Number {
     formula: Option<String>,
     value: Option<u64>,
+    exact: bool,
 }
 
 #[derive(Serialize)]
@@ -114,12 +124,22 @@ pub fn write(source: &Source, report: &Report) -> String {
 }
 
 fn stage<'a>(report: &Report, stage: &'a Stage) -> StageLine<'a> {
-    let Figures { bytes, flops, .. } = &stage.total;
     StageLine {
-        bytes: number(report, bytes),
-        flops: *flops,
-        intensity: stage.total.intensity(),
+        figures: figures(report, &stage.total),
         kernels: stage.kernels.iter().map(|k| kernel(report, k)).collect(),
+    }
+}
+
+fn figures(report: &Report, figures: &Figures) -> FiguresLine {
+    let number = |amount| number(report, amount);
+    FiguresLine {
+        bytes: number(&figures.bytes),
+        loads: number(&figures.loads),
+        stores: number(&figures.stores),
+        scratch_loads: number(&figures.scratch_loads),
+        scratch_stores: number(&figures.scratch_stores),
+        flops: figures.flops,
+        intensity: figures.intensity(),
     }
 }
 
@@ -127,9 +147,7 @@ fn kernel<'a>(report: &Report, kernel: &'a KernelReport) -> KernelLine<'a> {
     KernelLine {
         title: &kernel.title,
         operations: kernel.operations.iter().map(|o| o.as_u32()).collect(),
-        bytes: number(report, &kernel.figures.bytes),
-        flops: kernel.figures.flops,
-        intensity: kernel.figures.intensity(),
+        figures: figures(report, &kernel.figures),
         live: kernel.live,
         scratch: number(report, &kernel.scratch),
         nest: &kernel.nest,
@@ -137,13 +155,14 @@ fn kernel<'a>(report: &Report, kernel: &'a KernelReport) -> KernelLine<'a> {
 }
 
 fn number(report: &Report, amount: &Amount) -> Number {
-    Number { formula: amount.formula.as_ref().map(|f| report.sizes.text(f)), value: amount.value }
+    let formula = amount.formula.as_ref().map(|f| report.sizes.text(f));
+    Number { formula, value: amount.value, exact: amount.exact }
 }
 
 fn pair<'a>(report: &Report, decided: &'a Decided) -> PairLine<'a> {
     let (first, second) = decided.operations();
     let (pass, refusal) = match &decided.verdict {
-        Verdict::Fused(pass) => (Some(pass.name()), None),
+        Verdict::Fused(pass) => (pass.map(FusionPass::name), None),
         Verdict::Apart(reason, why) => (None, Some((reason, why))),
     };
     PairLine {
@@ -155,7 +174,7 @@ fn pair<'a>(report: &Report, decided: &'a Decided) -> PairLine<'a> {
         second: second.as_u32(),
         array: &decided.array,
         bytes: number(report, &decided.bytes),
-        fused: pass.is_some(),
+        fused: refusal.is_none(),
         pass,
         reason: refusal.map(|(reason, _)| reason.name()),
         why: refusal.map(|(_, why)| why.sentence.as_str()),

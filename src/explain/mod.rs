@@ -2,6 +2,7 @@
 
 mod dot;
 mod json;
+pub(crate) mod limit;
 mod text;
 
 use std::collections::BTreeMap;

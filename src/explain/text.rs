@@ -25,7 +25,8 @@ pub fn render(source: &Source, report: &Report, style: Style) -> String {
 fn write(out: &mut String, source: &Source, report: &Report, style: Style) -> std::fmt::Result {
     let (before, after) = (report.before.kernels.len(), report.after.kernels.len());
     let one = if after == 1 { "kernel" } else { "kernels" };
-    writeln!(out, "{}: {before} operations in {after} {one}", visible(&report.function))?;
+    let many = if before == 1 { "operation" } else { "operations" };
+    writeln!(out, "{}: {before} {many} in {after} {one}", visible(&report.function))?;
     let bytes = |stage: &Stage| amount(report, &stage.total.bytes);
     writeln!(out, "  moves {}, {} without fusion{}", bytes(&report.after), bytes(&report.before), share(report))?;
     let flops = |stage: &Stage| decimal(stage.total.intensity());
@@ -45,15 +46,12 @@ fn write(out: &mut String, source: &Source, report: &Report, style: Style) -> st
         writeln!(out, "\nfused:\n")?;
         fused.iter().try_for_each(|line| writeln!(out, "    {}", visible(line)))?;
         for pass in FusionPass::ALL {
-            if report.pairs.iter().any(|d| matches!(d.verdict, Verdict::Fused(p) if p == *pass)) {
+            if report.pairs.iter().any(|d| matches!(d.verdict, Verdict::Fused(Some(p)) if p == *pass)) {
                 writeln!(out, "  {pass} {}", pass.purpose())?;
             }
         }
     }
-    let mut apart = report.pairs.iter().filter_map(|d| match &d.verdict {
-        Verdict::Apart(_, why) => Some(drawn(report, d, why)),
-        Verdict::Fused(_) => None,
-    });
+    let mut apart = report.apart().map(|(decided, why)| drawn(report, decided, why));
     for note in apart.by_ref().take(MAX_DRAWN) {
         writeln!(out, "\n{}", draw_note(source, &note, style))?;
     }
@@ -72,9 +70,14 @@ fn kernel(out: &mut String, report: &Report, kernel: &KernelReport) -> std::fmt:
     let live = kernel.live;
     let values = if live == 1 { "value" } else { "values" };
     let flops = decimal(kernel.figures.intensity());
+    let (loads, stores) = (count(report, &kernel.figures.loads), count(report, &kernel.figures.stores));
+    writeln!(out, "  loads {loads} elements, stores {stores}")?;
     writeln!(out, "  moves {}, {flops} flops a byte, {live} live {values}", amount(report, &kernel.figures.bytes))?;
     if kernel.scratch.value != Some(0) {
-        writeln!(out, "  keeps {} for each thread", amount(report, &kernel.scratch))?;
+        let (loads, stores) =
+            (count(report, &kernel.figures.scratch_loads), count(report, &kernel.figures.scratch_stores));
+        let scratch = amount(report, &kernel.scratch);
+        writeln!(out, "  keeps {scratch} for each thread, in cache: loads {loads} elements, stores {stores}")?;
     }
     writeln!(out)?;
     kernel.nest.iter().try_for_each(|line| writeln!(out, "    {}", visible(line)))
@@ -86,9 +89,10 @@ fn fused(report: &Report, decided: &Decided) -> Option<String> {
     let (first, second) = decided.operations();
     let (first, second) = (&report.operations[first].title, &report.operations[second].title);
     let saved = amount(report, &decided.bytes);
+    let by = pass.map_or_else(String::new, |pass| format!(" by {pass}"));
     Some(match decided.pair {
-        Pair::Flow { .. } => format!("{first} -> {second}: {pass}, saves {saved}"),
-        Pair::Shared { .. } => format!("{first}, {second}: {pass}, read `{}` once, saves {saved}", decided.array),
+        Pair::Flow { .. } => format!("{first} -> {second}{by}, saves {saved}"),
+        Pair::Shared { .. } => format!("{first} and {second}{by}, read `{}` once, saves {saved}", decided.array),
     })
 }
 
@@ -98,8 +102,8 @@ fn drawn(report: &Report, decided: &Decided, why: &Why) -> Drawn {
     let (first, second) = (&report.operations[first], &report.operations[second]);
     let mut drawn = Drawn { message: why.sentence.clone(), help: why.suggestion.clone(), ..Drawn::default() };
     let (here, there) = match decided.pair {
-        Pair::Flow { .. } => ("is in a kernel of its own", "computed here"),
-        Pair::Shared { .. } => ("could share a kernel", "with this"),
+        Pair::Flow { .. } => ("in another kernel", "computed here"),
+        Pair::Shared { .. } => ("in another kernel", "computed here"),
     };
     for (origin, label) in [(second.origin, here), (first.origin, there)] {
         if origin != Origin::default() {
@@ -125,6 +129,15 @@ fn amount(report: &Report, amount: &Amount) -> String {
         (Some(value), _) => format!("{} bytes", grouped(value)),
         (None, Some(formula)) => format!("{} bytes", report.sizes.text(formula)),
         (None, None) => "as many bytes as the data say".to_owned(),
+    }
+}
+
+fn count(report: &Report, amount: &Amount) -> String {
+    let most = if amount.exact { "" } else { "at most " };
+    match (amount.value, &amount.formula) {
+        (Some(value), _) => format!("{most}{}", grouped(value)),
+        (None, Some(formula)) => format!("{most}{}", report.sizes.text(formula)),
+        (None, None) => "as many as the data say".to_owned(),
     }
 }
 

@@ -18,11 +18,11 @@ use std::collections::BTreeMap;
 
 use cranelift_entity::PrimaryMap;
 use ir::checked::Checked;
-use ir::decision::{FusionPass, Outcome, Pair, Passes, Reason};
+use ir::decision::{Decision, FusionPass, Outcome, Pair, Passes, Reason};
 use ir::nest::{Kernel, KernelId, Program, Role};
 use ir::{Size, SymbolId, visit};
 
-use crate::analysis::{cost, work};
+use crate::analysis::{cost, traffic, work};
 use crate::pipeline::Compiled;
 
 pub use names::{Operation, Sizes};
@@ -83,6 +83,14 @@ pub struct KernelReport {
 pub struct Figures {
     /// Bytes that must cross between memory and caches.
     pub bytes: Amount,
+    /// Elements that are loaded from arrays.
+    pub loads: Amount,
+    /// Elements that are stored to arrays.
+    pub stores: Amount,
+    /// Elements that are loaded from what a thread keeps for itself.
+    pub scratch_loads: Amount,
+    /// Elements that are stored to what a thread keeps for itself.
+    pub scratch_stores: Amount,
     /// Floating-point operations: where not all sizes are given, with [`cost::NOMINAL`] for the others.
     pub flops: f64,
     /// Bytes at those sizes.
@@ -97,6 +105,10 @@ impl Figures {
 
     fn add(&mut self, other: &Figures) {
         self.bytes = self.bytes.plus(&other.bytes);
+        self.loads = self.loads.plus(&other.loads);
+        self.stores = self.stores.plus(&other.stores);
+        self.scratch_loads = self.scratch_loads.plus(&other.scratch_loads);
+        self.scratch_stores = self.scratch_stores.plus(&other.scratch_stores);
         self.flops += other.flops;
         self.bytes_there += other.bytes_there;
     }
@@ -109,6 +121,8 @@ pub struct Amount {
     pub formula: Option<Size>,
     /// Its value, where that depends on no size that is not given.
     pub value: Option<u64>,
+    /// Whether it is that much exactly, and not only at most: as where data decide whether something runs.
+    pub exact: bool,
 }
 
 impl Default for Amount {
@@ -120,13 +134,17 @@ impl Default for Amount {
 impl Amount {
     fn of(size: Size) -> Amount {
         let value = size.as_constant().and_then(|n| u64::try_from(n).ok());
-        Amount { formula: size.eval(&|_| 1).is_ok().then_some(size), value }
+        Amount { formula: size.eval(&|_| 1).is_ok().then_some(size), value, exact: true }
+    }
+
+    fn unknown() -> Amount {
+        Amount { formula: None, value: None, exact: false }
     }
 
     fn plus(&self, other: &Amount) -> Amount {
         let formula = self.formula.as_ref().zip(other.formula.as_ref()).map(|(a, b)| a + b);
         let value = self.value.zip(other.value).and_then(|(a, b)| a.checked_add(b));
-        Amount { formula, value }
+        Amount { formula, value, exact: self.exact && other.exact }
     }
 }
 
@@ -146,8 +164,8 @@ pub struct Decided {
 /// Whether two operations share a kernel.
 #[derive(Clone, Debug)]
 pub enum Verdict {
-    /// They do, by the work of a pass.
-    Fused(FusionPass),
+    /// They do, by the work of a pass; of none where each was merged with a third.
+    Fused(Option<FusionPass>),
     /// They do not.
     Apart(Reason, Why),
 }
@@ -159,6 +177,16 @@ impl Decided {
             Pair::Flow { producer, consumer, .. } => (producer, consumer),
             Pair::Shared { first, second, .. } => (first, second),
         }
+    }
+}
+
+impl Report {
+    /// The pairs that stay apart.
+    pub fn apart(&self) -> impl Iterator<Item = (&Decided, &Why)> {
+        self.pairs.iter().filter_map(|decided| match &decided.verdict {
+            Verdict::Apart(_, why) => Some((decided, why)),
+            Verdict::Fused(_) => None,
+        })
     }
 }
 
@@ -193,19 +221,24 @@ pub fn explain(
     let members: Vec<_> = compiled.program.kernels.keys().map(|id| compiled.members[id].clone()).collect();
     let after = stage(&compiled.program, &members);
     let words = Words { operations: &operations, sizes: &sizes };
-    let pairs = compiled.decisions.iter().map(|decision| {
+    let together = |pair| {
+        let (Pair::Flow { producer: a, consumer: b, .. } | Pair::Shared { first: a, second: b, .. }) = pair;
+        members.iter().any(|members| members.contains(&a) && members.contains(&b))
+    };
+    let decided = |decision: &Decision| {
         let (Pair::Flow { buffer, .. } | Pair::Shared { buffer, .. }) = decision.pair;
         Decided {
             pair: decision.pair,
             array: compiled.unfused.buffers[buffer].name.clone(),
             bytes: Amount::of(sizes.known(&decision.bytes, given)),
             verdict: match &decision.outcome {
-                Outcome::Fused(pass) => Verdict::Fused(*pass),
+                Outcome::Fused(pass) => Verdict::Fused(Some(*pass)),
+                Outcome::Refused(_) if together(decision.pair) => Verdict::Fused(None),
                 Outcome::Refused(reason) => Verdict::Apart(reason.clone(), words.refusal(decision.pair, reason)),
             },
         }
-    });
-    let pairs = pairs.collect();
+    };
+    let pairs = compiled.decisions.iter().map(decided).collect();
     Report { function: checked.name.clone(), given: given.clone(), passes, before, after, pairs, operations, sizes }
 }
 
@@ -246,12 +279,44 @@ fn measured(program: &Program, kernel: &Kernel, sizes: &Sizes, given: &BTreeMap<
         scratch = &scratch + &buffer.shape.iter().fold(width, |product, length| &product * length);
     }
     let work = work::kernel(program, kernel, &there);
+    let mut figures = counted(program, kernel, sizes, given);
+    figures.bytes = Amount::of(known(&bytes));
+    (figures.flops, figures.bytes_there) = (work.flops, there(&bytes));
     KernelReport {
         title: String::new(),
         operations: vec![],
-        figures: Figures { bytes: Amount::of(known(&bytes)), flops: work.flops, bytes_there: there(&bytes) },
+        figures,
         live: work.live,
         scratch: Amount::of(known(&scratch)),
         nest: vec![],
     }
+}
+
+/// How many elements a kernel loads and stores: as a formula, and if all sizes are given as the number that the interpreter of
+/// loop nests would count.
+fn counted(program: &Program, kernel: &Kernel, sizes: &Sizes, given: &BTreeMap<SymbolId, i64>) -> Figures {
+    let known = |size: Size| sizes.known(&size, given);
+    let symbol = |s: SymbolId| known(Size::symbol(s)).as_constant();
+    let numbers = program.symbols.keys().all(|s| symbol(s).is_some());
+    let numbers = numbers.then(|| traffic::predict_kernel(program, kernel, &|s| symbol(s).unwrap_or(0)));
+    let mut figures = Figures::default();
+    for (buffer, symbolic) in traffic::polynomials(kernel) {
+        let number = numbers.as_ref().and_then(|numbers| numbers.get(&buffer));
+        let amount = |formula: traffic::Count<Size>, number: Option<traffic::Count<u64>>| {
+            let amount = formula.elements.map_or_else(Amount::unknown, |size| Amount::of(known(size)));
+            match number {
+                Some(number) => Amount { value: number.elements, exact: number.exact, ..amount },
+                None => Amount { exact: formula.exact, ..amount },
+            }
+        };
+        let loads = amount(symbolic.loads, number.map(|n| n.loads));
+        let stores = amount(symbolic.stores, number.map(|n| n.stores));
+        let (to_loads, to_stores) = match program.buffers[buffer].role {
+            Role::Scratch => (&mut figures.scratch_loads, &mut figures.scratch_stores),
+            _ => (&mut figures.loads, &mut figures.stores),
+        };
+        *to_loads = to_loads.plus(&loads);
+        *to_stores = to_stores.plus(&stores);
+    }
+    figures
 }

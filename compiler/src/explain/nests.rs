@@ -310,7 +310,7 @@ impl Printer<'_> {
                 Text::atom(self.element(buffer, None, at))
             }
             None => {
-                let name = self.names[value].unwrap_or("v");
+                let name = self.names[value].unwrap_or("value");
                 Text::atom(self.fresh(name))
             }
         }
