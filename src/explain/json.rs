@@ -55,7 +55,15 @@ struct Span {
 struct StageLine<'a> {
     #[serde(flatten)]
     figures: FiguresLine,
+    peak: Peak<'a>,
     kernels: Vec<KernelLine<'a>>,
+}
+
+#[derive(Serialize)]
+struct Peak<'a> {
+    formula: &'a str,
+    value: Option<u64>,
+    per_thread: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -124,8 +132,10 @@ pub fn write(source: &Source, report: &Report) -> String {
 }
 
 fn stage<'a>(report: &Report, stage: &'a Stage) -> StageLine<'a> {
+    let peak = &stage.peak;
     StageLine {
         figures: figures(report, &stage.total),
+        peak: Peak { formula: &peak.formula, value: peak.value, per_thread: peak.per_thread },
         kernels: stage.kernels.iter().map(|k| kernel(report, k)).collect(),
     }
 }

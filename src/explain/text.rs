@@ -31,6 +31,7 @@ fn write(out: &mut String, source: &Source, report: &Report, style: Style) -> st
     writeln!(out, "  moves {}, {} without fusion{}", bytes(&report.after), bytes(&report.before), share(report))?;
     let flops = |stage: &Stage| decimal(stage.total.intensity());
     writeln!(out, "  computes {} flops a byte, {} without fusion", flops(&report.after), flops(&report.before))?;
+    writeln!(out, "  takes {} of memory, {} without fusion", peak(&report.after), peak(&report.before))?;
     for (k, kernel) in report.after.kernels.iter().enumerate() {
         writeln!(out, "\nkernel {} of {after}: {}", k + 1, visible(&kernel.title))?;
         self::kernel(out, report, kernel)?;
@@ -129,6 +130,14 @@ fn amount(report: &Report, amount: &Amount) -> String {
         (Some(value), _) => format!("{} bytes", grouped(value)),
         (None, Some(formula)) => format!("{} bytes", report.sizes.text(formula)),
         (None, None) => "as many bytes as the data say".to_owned(),
+    }
+}
+
+fn peak(stage: &Stage) -> String {
+    match (stage.peak.value, stage.peak.per_thread) {
+        (Some(value), Some(0)) => format!("{} bytes", grouped(value)),
+        (Some(value), Some(each)) => format!("{} bytes and {} for each thread", grouped(value), grouped(each)),
+        _ => format!("{} bytes", stage.peak.formula),
     }
 }
 

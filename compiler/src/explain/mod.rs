@@ -24,6 +24,7 @@ use ir::{Size, SymbolId, visit};
 
 use crate::analysis::{cost, traffic, work};
 use crate::pipeline::Compiled;
+use crate::plan::{self, peak::Peak};
 
 pub use names::{Operation, Sizes};
 pub use why::Why;
@@ -59,6 +60,19 @@ pub struct Stage {
     pub kernels: Vec<KernelReport>,
     /// All of them together.
     pub total: Figures,
+    /// The memory that a call takes.
+    pub peak: PeakMemory,
+}
+
+/// The memory that a call takes at most, arguments and results included.
+#[derive(Clone, Debug)]
+pub struct PeakMemory {
+    /// All of it as a formula, in bytes.
+    pub formula: String,
+    /// Bytes beside what each thread keeps for itself, if all sizes are given.
+    pub value: Option<u64>,
+    /// Bytes that each thread keeps for itself, if all sizes are given.
+    pub per_thread: Option<u64>,
 }
 
 /// A kernel.
@@ -203,7 +217,7 @@ pub fn explain(
     let mut formulas = Formulas::new(&compiled.unfused);
     let mut stage = |program: &Program, members: &[Vec<KernelId>]| {
         let formulas = &mut formulas;
-        let mut stage = Stage { kernels: vec![], total: Figures::default() };
+        let mut stage = Stage { kernels: vec![], total: Figures::default(), peak: peak(program, &sizes, given) };
         for (kernel, members) in program.kernels.values().zip(members) {
             let report = KernelReport {
                 title: title(program, kernel, &compiled.unfused, &operations, members),
@@ -217,7 +231,11 @@ pub fn explain(
         stage
     };
     let alone: Vec<_> = compiled.unfused.kernels.keys().map(|id| vec![id]).collect();
-    let before = stage(&compiled.unfused, &alone);
+    let mut before = stage(&compiled.unfused, &alone);
+    // Arrays share memory without fusion too.
+    let mut planned = compiled.unfused.clone();
+    plan::plan(&mut planned);
+    before.peak = peak(&planned, &sizes, given);
     let members: Vec<_> = compiled.program.kernels.keys().map(|id| compiled.members[id].clone()).collect();
     let after = stage(&compiled.program, &members);
     let words = Words { operations: &operations, sizes: &sizes };
@@ -289,6 +307,22 @@ fn measured(program: &Program, kernel: &Kernel, sizes: &Sizes, given: &BTreeMap<
         live: work.live,
         scratch: Amount::of(known(&scratch)),
         nest: vec![],
+    }
+}
+
+/// The memory that a call of a program takes.
+fn peak(program: &Program, sizes: &Sizes, given: &BTreeMap<SymbolId, i64>) -> PeakMemory {
+    let peak = Peak::of(program);
+    let known = program.symbols.keys().all(|s| sizes.known(&Size::symbol(s), given).as_constant().is_some());
+    let bytes = |threads| {
+        let bytes = peak.at(&|size| sizes.known(size, given).as_constant().unwrap_or(0), threads);
+        u64::try_from(bytes).ok().filter(|_| known)
+    };
+    let (value, with_one) = (bytes(0), bytes(1));
+    PeakMemory {
+        formula: peak.formula(&|size| sizes.text(&sizes.known(size, given))),
+        value,
+        per_thread: with_one.zip(value).map(|(one, none)| one - none),
     }
 }
 

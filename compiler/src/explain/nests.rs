@@ -192,37 +192,47 @@ struct Printer<'a> {
 }
 
 impl Printer<'_> {
-    /// Indices keep their names; those that the source does not name get letters.
+    /// Indices keep their names; those that the source does not name get letters. Loops that are not in one another may share
+    /// a name.
     fn name_indices(&mut self) {
-        let bound = visit::bound_indices(&self.kernel.body);
-        let made_up = |name: &str| {
-            let digits = name.strip_prefix('a').unwrap_or_default();
-            digits.starts_with(|c: char| c.is_ascii_digit()) && digits.bytes().all(|b| b.is_ascii_digit() || b == b'_')
-        };
-        let name = |i: IndexId| self.kernel.indices.get(i).map_or("?", |index| index.name.as_str());
         self.taken = self.sizes.names().map(|(_, name)| name.to_owned()).collect();
         self.taken.extend(self.program.buffers.values().map(|b| b.name.clone()));
-        for index in &bound {
-            if !made_up(name(*index)) {
-                let name = name(*index).to_owned();
-                self.taken.insert(name.clone());
+        let mut around = vec![];
+        self.name_indices_in(&self.kernel.body, &mut around);
+        self.taken.extend(self.indices.values().cloned());
+    }
+
+    fn name_indices_in(&mut self, block: &Block, around: &mut Vec<String>) {
+        for statement in block {
+            let depth = around.len();
+            let dims = match statement {
+                Statement::Loop(l) => [l.dims.as_slice(), &[]],
+                Statement::Contract(c) => [c.free.as_slice(), &c.reduce],
+                _ => [&[][..], &[]],
+            };
+            for (index, _) in dims.into_iter().flatten() {
+                let name = self.index_name(*index, around);
+                around.push(name.clone());
                 self.indices.insert(*index, name);
             }
-        }
-        // Of one name, in different kernels or loops, the same letter.
-        let mut letters: BTreeMap<String, String> = BTreeMap::new();
-        let mut unused = ["i", "j", "k", "l", "p", "q", "r", "s", "t", "u", "v", "w"].into_iter();
-        for index in bound {
-            let old = name(index);
-            if made_up(old) {
-                let letter = letters.entry(old.to_owned()).or_insert_with(|| {
-                    let free = unused.find(|letter| !self.taken.contains(*letter));
-                    free.map_or_else(|| old.to_owned(), str::to_owned)
-                });
-                self.indices.insert(index, letter.clone());
+            for inner in statement.blocks() {
+                self.name_indices_in(inner, around);
             }
+            around.truncate(depth);
         }
-        self.taken.extend(letters.into_values());
+    }
+
+    fn index_name(&self, index: IndexId, around: &[String]) -> String {
+        let own = self.kernel.indices.get(index).map_or("?", |index| index.name.as_str());
+        let is_free = |name: &&str| !self.taken.contains(*name) && !around.iter().any(|other| other == name);
+        let number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        let stem = own.rsplit_once('_').filter(|(_, n)| number(n)).map_or(own, |(stem, _)| stem);
+        let found = if stem.strip_prefix('a').is_some_and(number) {
+            ["i", "j", "k", "l", "p", "q", "r", "s", "t", "u"].into_iter().find(is_free)
+        } else {
+            Some(stem).filter(is_free)
+        };
+        found.unwrap_or(own).to_owned()
     }
 
     fn line(&mut self, text: &str) {
