@@ -15,14 +15,16 @@ use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::JITModule;
 use cranelift_module::{FuncId, Linkage, Module as _, ModuleReloc};
 use ir::nest::{Block, BufferId, Extent, Kernel, Loop, Op, Program, Role, Statement};
+use ir::order::LANES_CHUNK;
 use ir::{Size, visit};
 
 use super::CompileError;
 use super::columns::Columns;
 use super::emit::{Emitter, Entry, Params, SizeTable, SlotTable, slot_table};
 use super::jit::{self, Code, Helper, Helpers};
+use super::lanes::Chunks;
 use super::prepare::prepare;
-use super::split::{root, split};
+use super::split::{Part, extent_size, root, split};
 use crate::abi::KernelFn;
 
 /// Most operations of a kernel, functions inlined.
@@ -49,6 +51,8 @@ pub(super) struct CompiledKernel {
     pub(super) function: KernelFn,
     /// The extents of the outer loop, whose product is the range; `None` if it runs in one piece.
     pub(super) range: Option<Vec<Size>>,
+    /// So many iterations count as one of the range.
+    pub(super) step: i64,
     /// Bytes that its code needs for each thread.
     pub(super) scratch: usize,
     /// Scratch buffers of the program that it uses.
@@ -75,7 +79,8 @@ pub(super) fn compile(program: &Program) -> Result<Compiled, CompileError> {
 fn compile_kernels(program: &Program) -> Result<Compiled, CompileError> {
     ir::verify::verify(program).map_err(|e| CompileError::Internal(format!("the program is not verified: {e}")))?;
     let mut most = 0;
-    let mut split_program = Program { kernels: PrimaryMap::new(), ..program.clone() };
+    let mut run = Program { kernels: PrimaryMap::new(), ..program.clone() };
+    let mut parts = vec![];
     for kernel in program.kernels.values() {
         let kernel = prepare(kernel);
         let operations = operations(program, &kernel.body);
@@ -83,13 +88,10 @@ fn compile_kernels(program: &Program) -> Result<Compiled, CompileError> {
             return Err(CompileError::TooLarge { kernel: kernel.name.clone(), operations, limit: MOST_OPERATIONS });
         }
         most = most.max(operations);
-        for part in split(&mut split_program, kernel) {
-            split_program.kernels.push(part);
-        }
+        parts.extend(split(&mut run, kernel));
     }
-    let mut program = split_program;
-    debug_assert_eq!(ir::verify::verify(&program), Ok(()), "{program}");
-    let kernels: Vec<Kernel> = std::mem::take(&mut program.kernels).into_iter().map(|(_, kernel)| kernel).collect();
+    let program = run;
+    debug_assert!(is_verified(&program, &parts));
     let (mut module, helpers) = jit::module(most > BIG)?;
     let mut signature = Signature::new(module.isa().default_call_conv());
     signature.params.extend([AbiParam::new(I64); 6]);
@@ -98,40 +100,48 @@ fn compile_kernels(program: &Program) -> Result<Compiled, CompileError> {
     let slots = slot_table(&program);
     let mut functions = vec![];
     let mut context = FunctionBuilderContext::new();
-    for (number, kernel) in kernels.iter().enumerate() {
+    for (number, part) in parts.iter().enumerate() {
         let name = format!("kernel{number}");
-        let id = module.declare_function(&name, Linkage::Local, &signature).map_err(|e| internal(kernel, &e))?;
+        let id = module.declare_function(&name, Linkage::Local, &signature).map_err(|e| internal(part, &e))?;
         let mut function = module.make_context();
         function.func.signature = signature.clone();
         let builder = FunctionBuilder::new(&mut function.func, &mut context);
-        let needs = emit(builder, &mut module, &helpers, (&program, &slots), kernel, &mut sizes);
+        let needs = emit(builder, &mut module, &helpers, (&program, &slots), part, &mut sizes);
         functions.push((id, needs, function));
     }
     let code = machine_code(module.isa(), &mut functions);
-    for ((kernel, (id, ..)), code) in kernels.iter().zip(&functions).zip(code) {
-        let MachineCode { bytes, alignment, relocations } = code.map_err(|e| internal(kernel, &e))?;
-        module.define_function_bytes(*id, alignment, &bytes, &relocations).map_err(|e| internal(kernel, &e))?;
+    for ((part, (id, ..)), code) in parts.iter().zip(&functions).zip(code) {
+        let MachineCode { bytes, alignment, relocations } = code.map_err(|e| internal(part, &e))?;
+        module.define_function_bytes(*id, alignment, &bytes, &relocations).map_err(|e| internal(part, &e))?;
     }
     module.finalize_definitions().map_err(|e| CompileError::Internal(e.to_string()))?;
-    let kernels = kernels
+    let kernels = parts
         .iter()
         .zip(functions)
-        .map(|(kernel, (id, needs, _))| CompiledKernel {
+        .map(|(part, (id, needs, _))| CompiledKernel {
             // SAFETY: the function was defined with this signature and calling convention.
             function: unsafe { std::mem::transmute::<*const u8, KernelFn>(module.get_finalized_function(id)) },
-            range: range(kernel),
+            range: range(part),
+            step: if part.chunks.is_empty() { 1 } else { LANES_CHUNK as i64 },
             scratch: needs.scratch,
-            buffers: scratch_buffers(&program, kernel),
+            buffers: scratch_buffers(&program, &part.kernel),
             columns: needs.columns,
-            cost: cost(&kernel.body),
+            cost: cost(&part.kernel.body),
         })
         .collect();
     Ok(Compiled { _code: Code::new(module), program, kernels, sizes: sizes.into_entries() })
 }
 
 /// A failure inside the code generator, with the kernel that it concerns.
-fn internal(kernel: &Kernel, error: &dyn Display) -> CompileError {
-    CompileError::Internal(format!("kernel {}: {error}", kernel.name))
+fn internal(part: &Part, error: &dyn Display) -> CompileError {
+    CompileError::Internal(format!("kernel {}: {error}", part.kernel.name))
+}
+
+/// Whether the parts keep the rules of kernels.
+fn is_verified(program: &Program, parts: &[Part]) -> bool {
+    let kernels = parts.iter().map(|part| part.kernel.clone()).collect();
+    let program = Program { kernels, ..program.clone() };
+    ir::verify::verify(&program).is_ok()
 }
 
 /// A function as machine code.
@@ -198,7 +208,7 @@ fn emit(
     module: &mut JITModule,
     helpers: &[(Helper, FuncId)],
     (program, slots): (&Program, &SlotTable),
-    kernel: &Kernel,
+    part: &Part,
     sizes: &mut SizeTable,
 ) -> Needs {
     let target = module.target_config();
@@ -210,17 +220,21 @@ fn emit(
     let fault_exit = b.create_block();
     b.set_cold_block(fault_exit);
     let helpers = Helpers::new(module, helpers);
-    let mut e = Emitter::new(b, helpers, (program, slots), kernel, sizes, params, fault_exit);
-    match root(&kernel.body) {
+    let mut e = Emitter::new(b, helpers, (program, slots), part, sizes, params, fault_exit);
+    match root(part) {
         Some((before, Statement::Loop(l))) => {
             before.iter().for_each(|s| e.statement(s));
-            e.parallel(l, Some((begin, end)));
+            if part.chunks.is_empty() {
+                e.parallel(l, Some((begin, end)));
+            } else {
+                e.reduce_chunks(l, &Chunks { range: (begin, end), buffers: &part.chunks });
+            }
         }
         Some((before, Statement::Contract(c))) => {
             before.iter().for_each(|s| e.statement(s));
             e.contract(c, Some((begin, end)));
         }
-        _ => e.block(&kernel.body),
+        _ => e.block(&part.kernel.body),
     }
     let done = e.b.ins().iconst(I32, 0);
     e.b.ins().return_(&[done]);
@@ -244,18 +258,13 @@ fn scratch_buffers(program: &Program, kernel: &Kernel) -> Vec<BufferId> {
 }
 
 /// The extents of the loop that a kernel can be split along.
-fn range(kernel: &Kernel) -> Option<Vec<Size>> {
-    let dims = match root(&kernel.body)?.1 {
+fn range(part: &Part) -> Option<Vec<Size>> {
+    let dims = match root(part)?.1 {
         Statement::Loop(l) => &l.dims,
         Statement::Contract(c) => return super::contract::range(c),
         _ => return None,
     };
-    dims.iter()
-        .map(|(_, extent)| match extent {
-            Extent::Affine(affine) => affine.as_size().cloned(),
-            Extent::Value(_) => None,
-        })
-        .collect()
+    dims.iter().map(|(_, extent)| extent_size(extent).cloned()).collect()
 }
 
 /// Operations of a block with functions inlined.

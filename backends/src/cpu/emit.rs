@@ -9,12 +9,13 @@ use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{self as cl, AliasRegionData, BlockArg, InstBuilder, MemFlagsData, Type, Value};
 use cranelift_frontend::FunctionBuilder;
 use ir::build::Values;
-use ir::nest::{BufferId, IndexId, Kernel, Program, SlotId, Subscript, ValueId};
+use ir::nest::{BufferId, IndexId, Program, SlotId, Subscript, ValueId};
 use ir::{Affine, Dtype, Size};
 
 use super::columns::{Columns, Width};
 use super::jit::Helpers;
 use super::scalar;
+use super::split::Part;
 
 /// The numbers that kernels read: evaluated once a call, so that no kernel computes one.
 #[derive(Default)]
@@ -110,6 +111,8 @@ pub(super) struct Emitter<'a> {
     locals: Vec<Local>,
     scratch_used: u32,
     pub(super) columns: Columns,
+    /// Indices of loops whose elements are results of chunks.
+    pub(super) joins: &'a [IndexId],
     pub(super) params: Params,
     /// Returns 1. Jumped to after the fault record is written.
     pub(super) fault_exit: cl::Block,
@@ -139,7 +142,7 @@ impl<'a> Emitter<'a> {
         b: FunctionBuilder<'a>,
         helpers: Helpers<'a>,
         (program, slots): (&'a Program, &'a SlotTable),
-        kernel: &'a Kernel,
+        part: &'a Part,
         sizes: &'a mut SizeTable,
         params: Params,
         fault_exit: cl::Block,
@@ -149,14 +152,15 @@ impl<'a> Emitter<'a> {
             helpers,
             program,
             slots,
-            scope: Scope::new(&kernel.values),
+            scope: Scope::new(&part.kernel.values),
             sizes,
             indices: SecondaryMap::new(),
-            fresh_index: u32::try_from(kernel.indices.len()).unwrap_or(u32::MAX),
+            fresh_index: u32::try_from(part.kernel.indices.len()).unwrap_or(u32::MAX),
             depth: 0,
             locals: vec![],
             scratch_used: 0,
             columns: Columns::default(),
+            joins: &part.joins,
             params,
             fault_exit,
         }
@@ -166,6 +170,11 @@ impl<'a> Emitter<'a> {
 
     pub(super) fn value(&self, v: ValueId) -> Value {
         self.scope.values[v].expect("a verified program defines values before it uses them")
+    }
+
+    /// The value, if it is defined so far.
+    pub(super) fn defined(&self, v: ValueId) -> Option<Value> {
+        self.scope.values[v]
     }
 
     pub(super) fn define(&mut self, v: ValueId, value: Value) {

@@ -7,7 +7,7 @@
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Type, Value};
-use ir::nest::{Block, Reduction, ValueId};
+use ir::nest::{Block, BufferId, Loop, LoopKind, Reduction, ValueId};
 use ir::order::{LANES, LANES_CHUNK};
 use ir::{BinaryOp, Dtype, Order};
 
@@ -214,6 +214,12 @@ struct Source<'l> {
     kept: &'l Kept,
 }
 
+/// A range of the chunks of a loop, and where their results go.
+pub(super) struct Chunks<'c> {
+    pub(super) range: (Value, Value),
+    pub(super) buffers: &'c [BufferId],
+}
+
 /// A reducing loop over a leaf.
 struct LeafLoop<'l> {
     axis: &'l Axis,
@@ -229,7 +235,7 @@ struct LeafLoop<'l> {
 }
 
 /// Whether a reduction can go by lanes.
-fn in_lanes(fold: Fold, order: Order) -> bool {
+pub(super) fn in_lanes(fold: Fold, order: Order) -> bool {
     if fold.is_arg() || matches!(fold.dtype, Dtype::I8 | Dtype::U8 | Dtype::F16 | Dtype::Bf16) {
         return false;
     }
@@ -238,20 +244,39 @@ fn in_lanes(fold: Fold, order: Order) -> bool {
 
 impl Emitter<'_> {
     /// A reducing loop, if its body is a leaf and its reductions are such as go by lanes.
-    pub(super) fn reduce_by_lanes(&mut self, axes: &[Axis], body: &Block, reductions: &[Reduction]) -> Option<()> {
-        let inputs: Vec<ValueId> = reductions.iter().map(|r| r.input).collect();
+    pub(super) fn reduce_by_lanes(&mut self, axes: &[Axis], l: &Loop, reductions: &[Reduction]) -> Option<()> {
         let fit = |r: &Reduction| in_lanes(Fold { op: r.op, dtype: self.dtype(r.input) }, r.order);
         if !reductions.iter().all(fit) {
             return None;
         }
         let (last, outer) = axes.split_last()?;
+        let inputs: Vec<ValueId> = reductions.iter().map(|r| r.input).collect();
+        let leaf = Leaf::build(self, last.index, &l.body, &inputs)?;
         if outer.is_empty() {
-            let leaf = Leaf::build(self, last.index, body, &inputs)?;
-            self.reduce_leaf(last, body, &leaf, None, reductions);
-            return Some(());
+            self.reduce_leaf((last, &l.body, &leaf), None, None, reductions);
+        } else {
+            self.reduce_kept(axes, &l.body, None, reductions);
         }
-        // Rows that are not one row: their elements, put side by side.
-        Leaf::build(self, last.index, body, &inputs)?;
+        Some(())
+    }
+
+    /// Some chunks of a reducing loop whose reductions go by lanes.
+    pub(super) fn reduce_chunks(&mut self, l: &Loop, chunks: &Chunks<'_>) {
+        let LoopKind::Reduce(reductions) = &l.kind else { return };
+        let axes = self.axes(&l.dims, &[&l.body]);
+        if let [axis] = axes.as_slice() {
+            let inputs: Vec<ValueId> = reductions.iter().map(|r| r.input).collect();
+            if let Some(leaf) = Leaf::build(self, axis.index, &l.body, &inputs) {
+                return self.reduce_leaf((axis, &l.body, &leaf), None, Some(chunks), reductions);
+            }
+        }
+        self.reduce_kept(&axes, &l.body, Some(chunks), reductions);
+    }
+
+    /// A reducing loop over rows that are not one row, or whose body is no leaf: its elements are put side by side.
+    fn reduce_kept(&mut self, axes: &[Axis], body: &Block, chunks: Option<&Chunks<'_>>, reductions: &[Reduction]) {
+        let Some((last, outer)) = axes.split_last() else { return };
+        let inputs: Vec<ValueId> = reductions.iter().map(|r| r.input).collect();
         let kept = Kept::new(self, inputs.clone(), LANES_CHUNK);
         let mut filling = body.clone();
         filling.extend(kept.stores(last.index));
@@ -261,19 +286,24 @@ impl Emitter<'_> {
         }
         let axis = Axis { index: self.new_index(), merged: vec![], extent };
         let loads = kept.loads(axis.index);
-        let leaf = Leaf::build(self, axis.index, &loads, &inputs)?;
+        let leaf = Leaf::build(self, axis.index, &loads, &inputs).expect("loads side by side are a leaf");
+        // What comes from outside of the loop is seen behind it.
+        let outside: Vec<Option<Value>> = inputs.iter().map(|v| self.defined(*v)).collect();
         let source = Source { axes, body: &filling, kept: &kept };
-        self.reduce_leaf(&axis, &loads, &leaf, Some(source), reductions);
-        Some(())
+        self.reduce_leaf((&axis, &loads, &leaf), Some(source), chunks, reductions);
+        for (v, value) in inputs.into_iter().zip(outside) {
+            if let Some(value) = value {
+                self.define(v, value);
+            }
+        }
     }
 
-    /// A reducing loop over a leaf.
+    /// A reducing loop over a leaf, or some chunks of it.
     fn reduce_leaf(
         &mut self,
-        axis: &Axis,
-        body: &Block,
-        leaf: &Leaf,
+        (axis, body, leaf): (&Axis, &Block, &Leaf),
         source: Option<Source<'_>>,
+        chunks: Option<&Chunks<'_>>,
         reductions: &[Reduction],
     ) {
         let zero = self.int(0);
@@ -302,8 +332,12 @@ impl Emitter<'_> {
             for lane in &lanes {
                 state.extend(lane.initial(e, groups));
             }
+            if let Some(chunks) = chunks {
+                e.some_chunks(&l, &state, chunks);
+                return empty.clone();
+            }
             if ordered || l.source.is_some() {
-                return e.chunks(&l, state);
+                return e.all_chunks(&l, state);
             }
             let state = e.chunk(&l, (zero, n), &state);
             e.results(&l, &state, &[])
@@ -314,7 +348,7 @@ impl Emitter<'_> {
     }
 
     /// All chunks; returns the results.
-    fn chunks(&mut self, l: &LeafLoop<'_>, mut state: Vec<Value>) -> Vec<Value> {
+    fn all_chunks(&mut self, l: &LeafLoop<'_>, mut state: Vec<Value>) -> Vec<Value> {
         let n = l.axis.extent;
         let ordered: Vec<(&LaneMemory, &Levels)> = l.lanes.iter().filter_map(Lane::ordered).collect();
         let carried = state.len();
@@ -322,22 +356,10 @@ impl Emitter<'_> {
         for (memory, _) in &ordered {
             state.push(memory.fold.empty(self));
         }
-        let most = self.int(LANES_CHUNK as i64);
-        let several = self.b.ins().icmp(IntCC::SignedGreaterThan, n, most);
+        let several = self.b.ins().icmp_imm_s(IntCC::SignedGreaterThan, n, LANES_CHUNK as i64);
         let zero = self.int(0);
         let last = self.counted(zero, n, LANES_CHUNK as i64, &state, |e, base, state| {
-            let left = e.b.ins().isub(n, base);
-            let count = e.least(left, most);
-            let end = e.b.ins().iadd(base, count);
-            ordered.iter().for_each(|(memory, _)| memory.clear(e, count));
-            let mut part = (base, end);
-            if let Some(source) = &l.source {
-                source.kept.fill(e, source.axes, part, source.body);
-                source.kept.begin(e, zero);
-                part = (zero, count);
-            }
-            let mut next = e.chunk(l, part, &state[..carried]);
-            let sums: Vec<Value> = ordered.iter().map(|(memory, _)| memory.fold(e, count)).collect();
+            let (mut next, sums) = e.one_chunk(l, base, &state[..carried]);
             e.when(several, &[], |e| {
                 let number = e.b.ins().ushr_imm_u(base, i64::from(LANES_CHUNK.ilog2()));
                 for ((_, levels), sum) in ordered.iter().zip(&sums) {
@@ -354,6 +376,44 @@ impl Emitter<'_> {
             ordered.iter().map(|(_, levels)| levels.finish(e, chunks)[0]).collect()
         });
         self.results(l, state, &sums)
+    }
+
+    /// Chunks of a range; their results go to memory.
+    fn some_chunks(&mut self, l: &LeafLoop<'_>, state: &[Value], chunks: &Chunks<'_>) {
+        let count = ceil_div(self, l.axis.extent, LANES_CHUNK);
+        let (begin, end) = chunks.range;
+        let end = self.least(end, count);
+        self.counted(begin, end, 1, &[], |e, number, _| {
+            let base = e.b.ins().ishl_imm_u(number, i64::from(LANES_CHUNK.ilog2()));
+            let (state, sums) = e.one_chunk(l, base, state);
+            for (result, buffer) in e.results(l, &state, &sums).into_iter().zip(chunks.buffers) {
+                let base = e.base(*buffer);
+                let ty = e.b.func.dfg.value_type(result);
+                let address = e.element(base, ty, number);
+                let flags = e.buffer_memory(*buffer);
+                e.b.ins().store(flags, result, address, 0);
+            }
+            vec![]
+        });
+    }
+
+    /// The chunk that begins at `base`: what is carried, and the sums by lanes.
+    fn one_chunk(&mut self, l: &LeafLoop<'_>, base: Value, state: &[Value]) -> (Vec<Value>, Vec<Value>) {
+        let left = self.b.ins().isub(l.axis.extent, base);
+        let most = self.int(LANES_CHUNK as i64);
+        let count = self.least(left, most);
+        let end = self.b.ins().iadd(base, count);
+        let ordered: Vec<&LaneMemory> = l.lanes.iter().filter_map(|lane| Some(lane.ordered()?.0)).collect();
+        ordered.iter().for_each(|memory| memory.clear(self, count));
+        let mut part = (base, end);
+        if let Some(source) = &l.source {
+            source.kept.fill(self, source.axes, part, source.body);
+            let zero = self.int(0);
+            source.kept.begin(self, zero);
+            part = (zero, count);
+        }
+        let state = self.chunk(l, part, state);
+        (state, ordered.iter().map(|memory| memory.fold(self, count)).collect())
     }
 
     /// The results of all reductions, in their order.

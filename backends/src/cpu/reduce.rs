@@ -34,6 +34,8 @@ enum Way {
     Serial,
     /// (best, its number).
     Pick,
+    /// Of elements that are results of chunks: ().
+    Levels(Levels),
     /// (sum of the block).
     Blocks(Levels),
     /// ().
@@ -48,11 +50,12 @@ struct Accumulator {
 }
 
 impl Accumulator {
-    fn new(e: &mut Emitter<'_>, fold: Fold, order: Order) -> Accumulator {
+    fn new(e: &mut Emitter<'_>, fold: Fold, order: Order, joins: bool) -> Accumulator {
         let way = match order {
             _ if fold.is_arg() => Way::Pick,
             _ if !fold.op.depends_on_order(fold.dtype) => Way::Serial,
             Order::Free => Way::Serial,
+            _ if joins => Way::Levels(Levels::new(e, fold)),
             Order::Blocks => Way::Blocks(Levels::new(e, fold)),
             Order::Lanes => {
                 let memory = LaneMemory::new(e, fold);
@@ -70,7 +73,7 @@ impl Accumulator {
         match self.way {
             Way::Serial | Way::Blocks(_) => vec![empty],
             Way::Pick => vec![empty, e.int(0)],
-            Way::Lanes(..) => vec![],
+            Way::Lanes(..) | Way::Levels(_) => vec![],
             Way::Scan(_) => vec![empty, empty],
         }
     }
@@ -83,6 +86,10 @@ impl Accumulator {
             Way::Pick => {
                 let (best, at) = fold.pick(e, (state[0], state[1]), x, number);
                 vec![best, at]
+            }
+            Way::Levels(levels) => {
+                levels.push(e, number, &[x]);
+                vec![]
             }
             Way::Blocks(levels) => {
                 let sum = fold.join(e, state[0], x);
@@ -118,6 +125,7 @@ impl Accumulator {
         match &self.way {
             Way::Serial => state[0],
             Way::Pick => state[1],
+            Way::Levels(levels) => levels.finish(e, count)[0],
             Way::Blocks(levels) => levels.finish_blocks(e, state, count)[0],
             Way::Lanes(memory, levels) => {
                 let rest = e.b.ins().band_imm_u(count, LANES_CHUNK as i64 - 1);
@@ -168,11 +176,12 @@ impl Emitter<'_> {
     pub(super) fn reduce(&mut self, l: &Loop, reductions: &[Reduction]) {
         let axes = self.axes(&l.dims, &[&l.body]);
         let folds: Vec<Fold> = reductions.iter().map(|r| Fold { op: r.op, dtype: self.dtype(r.input) }).collect();
-        if self.reduce_by_lanes(&axes, &l.body, reductions).is_some() {
+        let joins = l.dims.iter().any(|(index, _)| self.joins.contains(index));
+        if !joins && self.reduce_by_lanes(&axes, l, reductions).is_some() {
             return;
         }
         let accumulators: Vec<Accumulator> =
-            reductions.iter().zip(&folds).map(|(r, f)| Accumulator::new(self, *f, r.order)).collect();
+            reductions.iter().zip(&folds).map(|(r, f)| Accumulator::new(self, *f, r.order, joins)).collect();
         let mut state = vec![self.int(0)];
         for a in &accumulators {
             state.extend(a.initial(self));

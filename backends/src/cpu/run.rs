@@ -210,7 +210,8 @@ impl Runner {
         let total = kernel
             .range
             .as_ref()
-            .map(|extents| extents.iter().fold(1i64, |total, extent| total.saturating_mul(value(extent).max(0))));
+            .map(|extents| extents.iter().fold(1i64, |total, extent| total.saturating_mul(value(extent).max(0))))
+            .map(|total| total / kernel.step + i64::from(total % kernel.step != 0));
         let mut threads = threads.clamp(1, self.options.threads.max(1));
         if threads > 1 && kernel.cost.at(value) < self.options.serial_below {
             threads = 1;

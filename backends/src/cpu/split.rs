@@ -1,55 +1,154 @@
 //! A kernel of several statements becomes parts, kernels of one function each: a parallel loop or contraction at the top
-//! is a part of its own, whose range is split over threads; what stands between runs on one thread.
+//! is a part of its own, whose range is split over threads, and so is a reducing loop, chunk by chunk; what stands
+//! between runs on one thread.
 //!
 //! A part computes again what scalars it needs. Where it cannot (results of reductions, say), the part that
-//! defines them leaves them in a temporary of rank 0.
+//! defines them leaves them in a temporary of rank 0. A reducing loop leaves the results of its chunks in temporaries, and
+//! another loop joins them.
 
-use ir::nest::{Block, Buffer, BufferId, Kernel, LoopKind, Op, Program, Role, Statement, ValueId};
-use ir::visit;
+use ir::build::Values;
+use ir::nest::{
+    Block, Buffer, BufferId, Extent, Index, IndexId, Kernel, Loop, LoopKind, Op, Program, Reduction, Role, Statement,
+    Subscript, SymbolSource, ValueId,
+};
+use ir::order::LANES_CHUNK;
+use ir::{Affine, Size, visit};
 
+use super::fold::Fold;
+use super::lanes::in_lanes;
 use super::scan::may_fault;
 
-/// The kernels of `kernel` in the order they run; temporaries that they need are added to the program.
-pub(super) fn split(program: &mut Program, kernel: Kernel) -> Vec<Kernel> {
-    let body = &kernel.body;
-    let mut parts: Vec<Vec<usize>> = vec![];
+/// A part of a kernel.
+pub(super) struct Part {
+    pub(super) kernel: Kernel,
+    /// If its last statement is a reducing loop that runs by chunks, where the results of these go.
+    pub(super) chunks: Vec<BufferId>,
+    /// Loops over results of chunks: the reductions of these join them.
+    pub(super) joins: Vec<IndexId>,
+}
+
+/// How a statement at the top runs.
+enum Run {
+    /// Each part may compute it for itself.
+    Scalar,
+    /// In ranges.
+    Ranged,
+    /// In ranges of chunks, with their results kept.
+    Chunks(Vec<BufferId>),
+    /// In one piece.
+    Alone,
+}
+
+/// The parts of `kernel` in the order they run; temporaries that they need are added to the program.
+pub(super) fn split(program: &mut Program, mut kernel: Kernel) -> Vec<Part> {
+    let mut runs = vec![];
+    let mut joins = vec![];
+    for statement in std::mem::take(&mut kernel.body) {
+        let run = match &statement {
+            s if is_scalar(s) => Run::Scalar,
+            s if is_ranged(s) => Run::Ranged,
+            Statement::Loop(l) if by_chunks(program, &kernel.values, l) => {
+                let (part, buffers, join) = chunks(program, &mut kernel, l.clone());
+                kernel.body.push(Statement::Loop(part));
+                runs.push(Run::Chunks(buffers));
+                joins.extend(join.dims.iter().map(|(index, _)| *index));
+                kernel.body.push(Statement::Loop(join));
+                runs.push(Run::Alone);
+                continue;
+            }
+            _ => Run::Alone,
+        };
+        kernel.body.push(statement);
+        runs.push(run);
+    }
+    let mut parts: Vec<(Vec<usize>, Vec<BufferId>)> = vec![];
     let mut scalars = vec![];
     let mut open = false;
-    for (at, statement) in body.iter().enumerate() {
-        if is_scalar(statement) {
+    for (at, run) in runs.into_iter().enumerate() {
+        let alone = !matches!(run, Run::Alone);
+        if let Run::Scalar = run {
             scalars.push(at);
             continue;
         }
-        let alone = is_ranged(statement);
         if alone || !open {
-            parts.push(vec![]);
+            parts.push((vec![], vec![]));
         }
-        if let Some(part) = parts.last_mut() {
+        if let Some((part, chunks)) = parts.last_mut() {
             part.append(&mut scalars);
             part.push(at);
+            if let Run::Chunks(buffers) = run {
+                *chunks = buffers;
+            }
         }
         open = !alone;
     }
     // Scalars at the end matter only for the checks among them.
-    if scalars.iter().any(|at| may_fault(&body[*at])) {
-        parts.push(scalars);
-    }
-    if parts.len() < 2 {
-        let end = parts.first().and_then(|part| part.last()).map_or(0, |at| at + 1);
-        return vec![Kernel { body: body[..end].to_vec(), ..kernel }];
+    if scalars.iter().any(|at| may_fault(&kernel.body[*at])) {
+        parts.push((scalars, vec![]));
     }
     let mut spills = Spills { program, kernel: &kernel, buffers: vec![] };
     // Last ones first: what they ask for is then known when its part is made.
-    let mut blocks: Vec<Block> = parts.iter().rev().map(|part| spills.block(part)).collect();
-    blocks.reverse();
-    let part = |(number, body)| Kernel { name: format!("{}.{number}", kernel.name), body, ..kernel.clone() };
-    blocks.into_iter().enumerate().map(part).collect()
+    let mut made: Vec<(Block, Vec<BufferId>)> = vec![];
+    for (part, chunks) in parts.into_iter().rev() {
+        made.push((spills.block(&part), chunks));
+    }
+    made.reverse();
+    let part = |(number, (body, chunks))| {
+        let kernel = Kernel { name: format!("{}.{number}", kernel.name), body, ..kernel.clone() };
+        Part { kernel, chunks, joins: joins.clone() }
+    };
+    made.into_iter().enumerate().map(part).collect()
+}
+
+/// Whether a reducing loop at the top may run by chunks: its reductions go by lanes, and how often it runs is known before.
+fn by_chunks(program: &Program, values: &Values, l: &Loop) -> bool {
+    let LoopKind::Reduce(reductions) = &l.kind else { return false };
+    let fit = |r: &Reduction| in_lanes(Fold { op: r.op, dtype: values[r.input] }, r.order);
+    // Two extents below 0 would multiply to chunks that there are not.
+    let not_negative = |size: &Size| {
+        size.as_constant().is_some_and(|n| n >= 0)
+            || size.as_symbol().is_some_and(|s| matches!(program.symbols[s].source, SymbolSource::Dimension { .. }))
+    };
+    let sizes: Option<Vec<&Size>> = l.dims.iter().map(|(_, extent)| extent_size(extent)).collect();
+    reductions.iter().all(fit) && sizes.is_some_and(|s| s.len() == 1 || s.into_iter().all(not_negative))
+}
+
+/// A loop's extent, if it is a size.
+pub(super) fn extent_size(extent: &Extent) -> Option<&Size> {
+    if let Extent::Affine(affine) = extent { affine.as_size() } else { None }
+}
+
+/// The loop that computes the results of chunks, the buffers that they go to, and the loop that joins them.
+fn chunks(program: &mut Program, kernel: &mut Kernel, mut l: Loop) -> (Loop, Vec<BufferId>, Loop) {
+    let product = l.dims.iter().filter_map(|(_, extent)| extent_size(extent)).fold(Size::constant(1), |p, n| &p * n);
+    let chunk = Size::constant(LANES_CHUNK as i64);
+    let count = (&product + &Size::constant(LANES_CHUNK as i64 - 1)).floor_div(&chunk);
+    let index = kernel.indices.push(Index { name: format!("chunk.{}", kernel.indices.len()) });
+    let mut buffers = vec![];
+    let mut body = vec![];
+    let mut joined = vec![];
+    if let LoopKind::Reduce(reductions) = &mut l.kind {
+        for r in reductions {
+            let dtype = kernel.values[r.result];
+            let result = std::mem::replace(&mut r.result, kernel.values.push(dtype));
+            let name = format!("{}.{result}.chunks", kernel.name);
+            let buffer = program.buffers.push(Buffer { name, dtype, shape: vec![count.clone()], role: Role::Temp });
+            let value = kernel.values.push(dtype);
+            let at = vec![Subscript::Affine(Affine::index(index))];
+            body.push(Statement::Let { value, op: Op::Load { buffer, view: None, at } });
+            joined.push(Reduction { result, input: value, ..r.clone() });
+            buffers.push(buffer);
+        }
+    }
+    let dims = vec![(index, Extent::Affine(Affine::size(count)))];
+    (l, buffers, Loop { dims, kind: LoopKind::Reduce(joined), body })
 }
 
 /// The statements before the last one of a part, which define scalars, and the last one, if that is run in ranges.
-pub(super) fn root(body: &Block) -> Option<(&[Statement], &Statement)> {
-    let (last, before) = body.split_last()?;
-    (is_ranged(last) && before.iter().all(is_scalar)).then_some((before, last))
+pub(super) fn root(part: &Part) -> Option<(&[Statement], &Statement)> {
+    let (last, before) = part.kernel.body.split_last()?;
+    let ranged = is_ranged(last) || !part.chunks.is_empty();
+    (ranged && before.iter().all(is_scalar)).then_some((before, last))
 }
 
 /// Whether each part may compute the statement for itself.

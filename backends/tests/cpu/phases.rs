@@ -317,3 +317,33 @@ fn reductions_over_rows_that_are_not_one() {
         &[&[0, 3, 3], &[3, 0, 3], &[3, 3, 0], &[2, 3, 5], &[7, 13, 67], &[1, 1, 5000]],
     );
 }
+
+#[test]
+fn whole_reductions_by_chunks() {
+    // A body that is no leaf, a value from outside that is wanted again, and faults in any chunk.
+    check(
+        "program @p { symbol n = dim 0 of input 0 symbol m = dim 1 of input 0 input 0 %x: f32[n, m] output %s: f32[] output 1 %t: f32[]
+         kernel @k { v0 = const f32 0.1 v1 = affine n v2 = cast f32 v1 v3 = mul v2, v0
+           v5, v6, v7 = reduce i < n { v4 = reduce j < m { v8 = load %x[i, j] } with argmax free v8 v9 = cast f32 v4 v10 = mul v9, v0 }
+             with sum lanes v10, sum lanes v3, max free v0
+           v11 = add v5, v6 v12 = mul v11, v3 store %s[], v12 v13 = sub v7, v0 store %t[], v13 } }",
+        &[&[1, 1], &[5, 3], &[4096, 2], &[4097, 1], &[9000, 3], &[20_000, 1]],
+    );
+    check_small(
+        "program @p { symbol n = dim 0 of input 0 symbol m = dim 0 of input 1 input 0 %x: i64[n] input 1 %w: f64[m] output %s: f64[] output 1 %y: f64[n]
+         site0 = axis 0 of \"w\" at 0..0
+         kernel @k { v5, v6 = reduce i < n { v0 = load %x[i] v1 = check v0 < m at site0 v2 = load %w[v1] store %y[i], v2 } with sum lanes v2, min free v2
+           v7 = div v5, v6 store %s[], v7 } }",
+        &[&[0, 1], &[1, 1], &[5, 5], &[12_000, 5], &[12_000, 1]],
+    );
+    // Each needs what the one before gives, and so does the loop at the end.
+    check(
+        "program @p { symbol n = dim 0 of input 0 symbol m = dim 1 of input 0 input 0 %x: f32[n, m] output %y: f32[n, m]
+         kernel @k { v0 = affine n * m v1 = cast f32 v0
+           v3 = reduce a < n, b < m { v2 = load %x[a, b] } with sum lanes v2 v4 = div v3, v1
+           v7, v8 = reduce c < n, d < m { v5 = load %x[c, d] v6 = sub v5, v4 v9 = mul v6, v6 v10 = abs v6 } with sum lanes v9, max free v10
+           v11 = add v7, v8
+           parallel e < n, f < m { v12 = load %x[e, f] v13 = sub v12, v4 v14 = div v13, v11 store %y[e, f], v14 } } }",
+        ROWS,
+    );
+}
