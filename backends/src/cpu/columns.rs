@@ -19,11 +19,13 @@ use super::leaf::{Done, Inst, Leaf, LeafEmitter, LeafId, Nest, Step};
 use super::nest::Axis;
 
 /// Columns of a strip at most: with `f32` a row of it fills a page.
-const MOST: i64 = 1024;
-/// Columns that a strip has at least, if it is made narrow for a cache.
-const LEAST: i64 = 32;
-/// Bytes that later phases find in the cache.
-const CACHE: i64 = 1 << 20;
+/// (Narrow strips that stay in a cache between phases lose: rows far apart share its sets, and no prefetcher helps.)
+pub(super) const MOST: i64 = 1024;
+/// Columns that a strip has at least, if it is made narrow to save memory, and the bytes of scratch that are saved then.
+const LEAST: i64 = 64;
+const SCRATCH: i64 = 32 << 20;
+/// Elements of a cache line.
+const LINE: i64 = 16;
 /// Iterations of a loop's first index that a group of columns goes through at a time.
 const ROWS: i64 = 16;
 
@@ -39,7 +41,9 @@ pub(super) struct Strip {
 /// What a kernel's passes over columns ask of the run time.
 #[derive(Default)]
 pub(super) struct Columns {
-    /// Whether there are any.
+    /// The last index of the loop that is run in ranges.
+    pub(super) ranged: Option<IndexId>,
+    /// Whether strips go along that index.
     pub(super) strips: bool,
     /// Scratch buffers of which each column of a strip has its own.
     pub(super) spread: Vec<(BufferId, Width)>,
@@ -55,19 +59,28 @@ impl Columns {
 /// How many columns go together.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Width {
-    /// Bytes of a column that more than one phase touches.
-    again: Size,
-    /// Whether there is scratch for each column.
-    spread: bool,
+    /// Bytes of scratch for each column.
+    scratch: Size,
+    /// How many columns there are, if sizes tell.
+    columns: Option<Size>,
 }
 
 impl Width {
-    /// The number, a multiple of a cache line's elements, for sizes given by `value`.
+    /// The number, a multiple of [`LINE`], for sizes given by `value`.
     pub(super) fn at(&self, value: &impl Fn(&Size) -> i64) -> i64 {
-        let fit = CACHE / value(&self.again).max(1);
-        // What does not stay in the cache is best read as it lies, but scratch is kept small.
-        if fit < LEAST && !self.spread { MOST } else { fit.clamp(LEAST, MOST) & -16 }
+        let columns = self.columns.as_ref().map_or(MOST, value).clamp(1, MOST);
+        let fit = SCRATCH / value(&self.scratch).max(1);
+        let lines = columns.min(fit.max(LEAST)) + LINE - 1;
+        lines - lines % LINE
     }
+}
+
+/// Iterations to give a thread at a time, of `total` that go in strips: whole strips while there are enough for all, and whole
+/// cache lines.
+pub(super) fn piece(total: i64, threads: i64, pieces: i64) -> i64 {
+    let pieces = (total / MOST).clamp(threads.min(pieces), pieces).max(1);
+    let length = total / pieces + i64::from(total % pieces != 0);
+    length.saturating_add(LINE - 1) / LINE * LINE
 }
 
 /// A part of the body that runs for a whole strip before the next one does.
@@ -91,8 +104,15 @@ struct Phases<'l> {
 /// Runs the leaf over `from..to` (not empty).
 pub(super) fn run(e: &mut Emitter<'_>, leaf: &Leaf, from: Value, to: Value) {
     let operands = Operands::new(e, leaf);
-    let spread = leaf.accesses.iter().filter(|a| a.spread).map(|a| a.buffer).collect();
-    let width = e.width(width(e, leaf), spread);
+    let spread: BTreeSet<BufferId> = leaf.accesses.iter().filter(|a| a.spread).map(|a| a.buffer).collect();
+    let mut scratch = Size::default();
+    for buffer in spread.iter().map(|b| &e.program.buffers[*b]) {
+        let bytes = Size::constant(i64::try_from(buffer.dtype.bytes()).expect("a small number"));
+        scratch = &scratch + &buffer.shape.iter().fold(bytes, |product, length| &product * length);
+    }
+    let width = Width { scratch, columns: e.length(leaf.index).cloned() };
+    let width = e.width(width, spread);
+    e.columns.strips |= e.columns.ranged == Some(leaf.index);
     let strip = Strip { from, to, width };
     let mut phases = Phases { leaf, operands, phases: phases(leaf), uses: vec![], kept: BTreeMap::new(), strip };
     let mut before = BTreeSet::new();
@@ -153,51 +173,6 @@ fn phases(leaf: &Leaf) -> Vec<Phase<'_>> {
         });
     }
     phases
-}
-
-/// What the leaf's loops make of a strip's width.
-fn width(e: &Emitter<'_>, leaf: &Leaf) -> Width {
-    let mut touched: BTreeMap<BufferId, (Size, usize)> = BTreeMap::new();
-    let mut spread = false;
-    for step in &leaf.steps {
-        let Step::Nest(nest) = step else { continue };
-        let mut buffers = BTreeSet::new();
-        leaf.for_each_step(&nest.body, &mut |step| {
-            let access = match step {
-                Step::Value(id) => match leaf.values[*id].1 {
-                    Inst::Load(access) => access,
-                    _ => return,
-                },
-                Step::Store { access, .. } => *access,
-                Step::Scalar(..) | Step::Nest(_) | Step::Branch(_) => return,
-            };
-            let access = &leaf.accesses[access];
-            spread |= access.spread;
-            buffers.insert(access.buffer);
-        });
-        for buffer in buffers {
-            let bytes = i64::try_from(e.buffer_dtype(buffer).bytes()).expect("a small number");
-            let bytes = &Size::constant(bytes) * &iterations(&nest.dims);
-            touched.entry(buffer).or_insert((bytes, 0)).1 += 1;
-        }
-    }
-    let mut sum = Size::default();
-    for (bytes, times) in touched.into_values() {
-        if times > 1 {
-            sum = &sum + &bytes;
-        }
-    }
-    Width { again: sum, spread }
-}
-
-/// How often a loop runs, roughly where that hangs on indices or data.
-fn iterations(dims: &[(IndexId, Extent)]) -> Size {
-    let mut product = Size::constant(1);
-    for (_, extent) in dims {
-        let size = if let Extent::Affine(a) = extent { a.as_size().cloned() } else { None };
-        product = &product * &size.unwrap_or_else(|| Size::constant(64));
-    }
-    product
 }
 
 impl Phases<'_> {

@@ -1,7 +1,7 @@
 //! The ground that all emitters stand on: one Cranelift function under construction, its scopes of values and
 //! indices, loops with carried values, sizes, addresses and scratch memory.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cranelift_codegen::entity::SecondaryMap;
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -21,7 +21,7 @@ use super::split::Part;
 #[derive(Default)]
 pub(super) struct SizeTable {
     entries: Vec<Entry>,
-    slots: std::collections::BTreeMap<Entry, usize>,
+    slots: BTreeMap<Entry, usize>,
 }
 
 /// A number that kernels read.
@@ -106,6 +106,8 @@ pub(super) struct Emitter<'a> {
     sizes: &'a mut SizeTable,
     /// The value of each index in scope and how deep its loop is.
     indices: SecondaryMap<IndexId, Option<(Value, u32)>>,
+    /// How often the loops of indices run.
+    lengths: BTreeMap<IndexId, Size>,
     fresh_index: u32,
     depth: u32,
     locals: Vec<Local>,
@@ -155,6 +157,7 @@ impl<'a> Emitter<'a> {
             scope: Scope::new(&part.kernel.values),
             sizes,
             indices: SecondaryMap::new(),
+            lengths: BTreeMap::new(),
             fresh_index: u32::try_from(part.kernel.indices.len()).unwrap_or(u32::MAX),
             depth: 0,
             locals: vec![],
@@ -204,6 +207,15 @@ impl<'a> Emitter<'a> {
         self.index(index).0
     }
 
+    /// How often the loop of an index runs, if sizes tell.
+    pub(super) fn length(&self, index: IndexId) -> Option<&Size> {
+        self.lengths.get(&index)
+    }
+
+    pub(super) fn set_length(&mut self, index: IndexId, length: Size) {
+        self.lengths.insert(index, length);
+    }
+
     pub(super) fn int(&mut self, value: i64) -> Value {
         self.b.ins().iconst(I64, value)
     }
@@ -223,7 +235,6 @@ impl<'a> Emitter<'a> {
     /// How many columns go together, each with its own of the `spread` scratch.
     pub(super) fn width(&mut self, width: Width, spread: BTreeSet<BufferId>) -> Value {
         self.columns.spread.extend(spread.into_iter().map(|buffer| (buffer, width.clone())));
-        self.columns.strips = true;
         self.entry(Entry::Width(width))
     }
 

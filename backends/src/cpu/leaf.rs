@@ -26,6 +26,7 @@ entity_impl!(LeafId, "l");
 
 /// An innermost loop with a straight-line body.
 pub(super) struct Leaf {
+    pub(super) index: IndexId,
     /// Every value of the body and what defines it.
     pub(super) values: PrimaryMap<LeafId, (Dtype, Inst)>,
     /// The body in order.
@@ -325,7 +326,8 @@ impl Leaf {
         if !(spread.is_empty() || wanted.is_empty()) {
             return None;
         }
-        let leaf = Leaf { values: PrimaryMap::new(), steps: vec![], uniform: vec![], accesses: vec![], wanted: vec![] };
+        let leaf =
+            Leaf { index, values: PrimaryMap::new(), steps: vec![], uniform: vec![], accesses: vec![], wanted: vec![] };
         let mut build =
             Build { e, index, stored, spread, leaf, inside: false, names: BTreeMap::new(), splats: BTreeMap::new() };
         build.block(body, true)?;

@@ -171,7 +171,10 @@ impl<'a> Emitter<'a> {
         let axes = self.axes(&l.dims, &[&l.body]);
         let Some((last, outer)) = axes.split_last() else { return self.block(&l.body) };
         match range {
-            Some(range) => self.ranged(&axes, range, &mut |e, from, to| e.innermost(last, from, to, &l.body)),
+            Some(range) => {
+                self.columns.ranged = Some(last.index);
+                self.ranged(&axes, range, &mut |e, from, to| e.innermost(last, from, to, &l.body));
+            }
             None => {
                 self.nest(outer, &[], &mut |e, _| {
                     let zero = e.int(0);
@@ -241,7 +244,14 @@ impl<'a> Emitter<'a> {
                     last.merged.push(std::mem::replace(&mut last.index, *index));
                     last.extent = self.b.ins().imul(last.extent, count);
                 }
-                _ => axes.push(Axis { index: *index, merged: vec![], extent: count }),
+                _ => {
+                    if let Extent::Affine(extent) = extent
+                        && let Some(length) = extent.as_size()
+                    {
+                        self.set_length(*index, length.clone());
+                    }
+                    axes.push(Axis { index: *index, merged: vec![], extent: count });
+                }
             }
         }
         axes

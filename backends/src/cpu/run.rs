@@ -13,6 +13,7 @@ use ir::size::Atom;
 use ir::{Size, visit};
 use rayon::ThreadPool;
 
+use super::columns;
 use super::compile::{Compiled, CompiledKernel};
 use super::memory::{Block, Place, Pool, Slots, words};
 use super::{Options, RunError};
@@ -221,6 +222,13 @@ impl Runner {
             _ => 1,
         };
         let total = total.unwrap_or(i64::MAX);
+        // Pieces of equal length but for the last, in ascending order, so that the first fault is the lowest piece's.
+        let (length, pieces) = if kernel.columns.strips && pieces > 1 {
+            let length = columns::piece(total, i64::try_from(threads).unwrap_or(1), pieces);
+            (length, total / length + i64::from(total % length != 0))
+        } else {
+            (total / pieces + i64::from(total % pieces != 0), pieces)
+        };
         let threads = threads.min(usize::try_from(pieces).unwrap_or(1));
         if threads == 1 {
             let mut memory = self.memory.take(own.bytes)?;
@@ -233,8 +241,6 @@ impl Runner {
         for _ in 0..threads {
             memories.push(Mutex::new(self.memory.take(own.bytes)?));
         }
-        // Pieces of equal length but for the last, in ascending order, so that the first fault is the lowest piece's.
-        let length = total / pieces + i64::from(total % pieces != 0);
         let next = AtomicI64::new(0);
         let first_fault: Mutex<Option<(i64, Fault)>> = Mutex::new(None);
         let shared: Vec<AtomicPtr<u8>> = pointers.iter().map(|p| AtomicPtr::new(*p)).collect();
