@@ -2,9 +2,10 @@
 //!
 //! First, what can be computed in place of an operand that ends there is: both are one *group*. Then the groups
 //! go into slots, the largest first (at nominal sizes), so that a slot is made as large as it will be by its first
-//! one: "greedy by size" of Pisarchyk and Lee, Efficient Memory Management for Deep Neural Net Inference, 2020. Of
-//! slots that are free for as long as a group lives, it takes a result that is not yet begun and has its size; one of its
-//! size; a larger one. Among groups of one size this needs no more slots than live at once.
+//! one: "greedy by size" of Pisarchyk and Lee, Efficient Memory Management for Deep Neural Net Inference, 2020. Groups of one
+//! size go from the end of the program to its beginning: results, which stay to the end, are then slots like others, free before
+//! they begin, and there are no more slots than groups that live at once. Where none of its size is free, a group takes a
+//! gap in a larger slot.
 //!
 //! Sizes are known at a call only, so a group may turn out larger than the one that opened its slot. A slot is as large as
 //! the largest in it: sharing never takes more than doing without.
@@ -19,7 +20,7 @@ use ir::nest::{BufferId, KernelId, Program, Role, SlotId};
 
 use crate::analysis::cost::nominal;
 
-/// How many slots of other sizes, and how many results, are looked at for one group: planning stays near-linear.
+/// How many slots of other sizes are looked at for one group: planning stays near-linear.
 const TRIES: usize = 32;
 
 /// Buffers that have the same memory from the first to the last, each but the first in place of the one before.
@@ -46,6 +47,9 @@ impl Open {
     }
 }
 
+/// Slots of one size by the first kernel in which they are taken so far: free before it.
+type Free = BinaryHeap<(KernelId, usize)>;
+
 /// The slots of all temporaries of a program.
 pub(super) fn slots(program: &Program) -> PrimaryMap<SlotId, Vec<BufferId>> {
     let is_output = |id: &BufferId| matches!(program.buffers[*id].role, Role::Output(_));
@@ -53,21 +57,23 @@ pub(super) fn slots(program: &Program) -> PrimaryMap<SlotId, Vec<BufferId>> {
         groups(program).into_iter().partition(|group| group.members.last().is_some_and(is_output));
     let mut open: Vec<Open> = vec![];
     // Results by what they can hold: elements of their width (the caller's memory may be aligned to no more).
-    let mut results: BTreeMap<(Size, usize), Vec<usize>> = BTreeMap::new();
+    let mut results: BTreeMap<(Size, usize), Free> = BTreeMap::new();
     let width = |group: &Group| group.members.first().map_or(0, |id| program.buffers[*id].dtype.bytes());
     for group in hosts {
-        results.entry((group.size.clone(), width(&group))).or_default().push(open.len());
+        results.entry((group.size.clone(), width(&group))).or_default().push((group.span.first, open.len()));
         let mut slot = Open::default();
         slot.put(group);
         open.push(slot);
     }
     let own = open.len();
 
-    groups
-        .sort_by_cached_key(|g| (Reverse(nominal(&g.size).to_bits()), g.size.clone(), g.span.first, g.members.clone()));
-    // When each slot that was opened for the size at hand is free again.
-    let mut same: BinaryHeap<Reverse<(KernelId, usize)>> = BinaryHeap::new();
+    groups.sort_by_cached_key(|g| {
+        let last = (g.span.last, g.span.first, g.members.clone());
+        (Reverse(nominal(&g.size).to_bits()), g.size.clone(), Reverse(last))
+    });
     let mut size = Size::default();
+    let mut same = Free::new();
+    // The slots before it are larger.
     let mut larger = own;
     for group in groups {
         if group.size != size {
@@ -76,22 +82,21 @@ pub(super) fn slots(program: &Program) -> PrimaryMap<SlotId, Vec<BufferId>> {
             larger = open.len();
         }
         let span = group.span;
-        let hosts = results.get(&(size.clone(), width(&group))).map_or(&[][..], Vec::as_slice);
-        let host = hosts.iter().take(TRIES).copied().find(|slot| open[*slot].is_free(span));
-        let again = || same.peek().filter(|Reverse((last, _))| *last < span.first).map(|Reverse((_, slot))| *slot);
-        let gap = || (own..larger).rev().take(TRIES).find(|slot| open[*slot].is_free(span));
-        let found = host.or_else(again).or_else(gap);
+        let take = |free: &mut Free| {
+            let (first, slot) = free.peek().copied()?;
+            (span.last < first).then(|| free.pop())?;
+            free.push((span.first, slot));
+            Some(slot)
+        };
+        let result = results.get_mut(&(size.clone(), width(&group))).and_then(take);
+        let found = result.or_else(|| take(&mut same));
+        let found = found.or_else(|| (own..larger).rev().take(TRIES).find(|slot| open[*slot].is_free(span)));
         let slot = found.unwrap_or_else(|| {
+            same.push((span.first, open.len()));
             open.push(Open::default());
             open.len() - 1
         });
         open[slot].put(group);
-        if slot >= larger {
-            if found.is_some() {
-                same.pop();
-            }
-            same.push(Reverse((span.last, slot)));
-        }
     }
 
     let mut slots: Vec<Vec<BufferId>> = vec![];
