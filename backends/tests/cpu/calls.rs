@@ -169,3 +169,32 @@ fn a_temporary_that_no_kernel_mentions_takes_no_memory() {
     let inputs = inputs(&program, &[100_000], &mut Random(7), false);
     assert_eq!(run(&program, &compile(&program), &inputs, 2).0, Ok(()));
 }
+
+/// In place, in a result that begins later, of other sizes and types; and where a run may end early, so that results wait in
+/// memory of the run.
+#[test]
+fn buffers_of_a_slot_share_memory() {
+    let program = |check: &str| {
+        format!(
+            "program @p {{ symbol n = dim 0 of input 0 input %x: f32[n] output %y: f32[n] output %z: f32[n]
+             temp %t: f32[n] temp %u: f32[n] temp %b: bf16[n + 1] temp %d: f64[n] temp %e: i64[n]
+             slot0 = %t, %u, %y
+             slot1 = %b, %e
+             slot2 = %d
+             site0 = axis 0 of \"x\" at 0..0
+             kernel @k0 {{ parallel i < n {{
+                 v0 = load %x[i] {check} store %t[i], v0
+                 v1 = cast bf16 v0 store %b[n - i], v1 }} }}
+             kernel @k1 {{ parallel i < n {{
+                 v0 = load %t[i] v1 = mul v0, v0 v2 = load %b[i + 1] v3 = cast f32 v2 v4 = sub v1, v3
+                 store %u[i], v4 v5 = cast f64 v3 store %d[i], v5 }} }}
+             kernel @k2 {{ parallel i < n {{
+                 v0 = load %d[n - i - 1] v1 = cast i64 v0 store %e[i], v1
+                 v2 = load %u[i] v3 = load %x[n - i - 1] v4 = add v2, v3 store %y[i], v4 }} }}
+             kernel @k3 {{ parallel i < n {{
+                 v0 = load %e[i] v1 = cast f32 v0 v2 = load %y[0] v3 = add v1, v2 store %z[i], v3 }} }} }}"
+        )
+    };
+    check(&program(""), LENGTHS);
+    check(&program("v7 = affine i v8 = check v7 < 4096 at site0"), LENGTHS);
+}
