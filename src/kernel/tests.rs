@@ -124,6 +124,26 @@ fn refuses_calls_beyond_the_memory_allowed() {
     }
 }
 
+/// Arrays that are not needed at once share memory, fused or not.
+#[test]
+fn takes_no_more_memory_than_is_needed_at_once() {
+    let lines: Vec<String> = (1..100).map(|k| format!("    let y{k}[i < n] = y{}[n - i - 1] + 1\n", k - 1)).collect();
+    let source = format!("fn f(y0: f32[n]) {{\n{}    y99\n}}", lines.concat());
+    let program = Source::parse(source.as_str()).unwrap();
+    let x = Array::zeros(Dtype::F32, &[100]).unwrap();
+    for device in DEVICES {
+        // The argument, the result, and without fusion one array more.
+        for (fuse, needed) in [(Passes::NONE, 1200), (Passes::ALL, 800)] {
+            let call = |limit| {
+                let options = Options { device, fuse, max_memory: Some(limit), threads: 2 };
+                program.main().unwrap().compile(&options).unwrap().call(&[x.as_ref()])
+            };
+            assert_eq!(call(needed).unwrap()[0].get(99), Some(Scalar::F32(99.0)));
+            assert!(matches!(call(needed - 1).unwrap_err().kind(), RunErrorKind::Memory { .. }), "{fuse:?}");
+        }
+    }
+}
+
 #[test]
 fn finds_functions() {
     let program = Source::parse("fn a(x: f32) = x\nfn main(x: f32) = x\nfn b(x: f32) = x").unwrap();
