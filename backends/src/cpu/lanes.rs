@@ -18,6 +18,7 @@ use super::kept::Kept;
 use super::lanes128::{self, GROUP, Operands};
 use super::leaf::Leaf;
 use super::nest::Axis;
+use super::pick::{self, Pick};
 use super::vectors;
 
 /// The least number of lanes that are folded: those that got no element hold the value of none.
@@ -140,6 +141,8 @@ enum Way {
     Free,
     /// The least or greatest float, in registers.
     Best(Best),
+    /// The number of the best, from elements that lie side by side.
+    Pick(Pick),
 }
 
 /// One reduction of a leaf.
@@ -151,10 +154,11 @@ struct Lane {
 
 impl Lane {
     fn new(e: &mut Emitter<'_>, fold: Fold, input: ValueId) -> Lane {
-        let way = match Best::new(fold) {
-            Some(best) => Way::Best(best),
-            None if fold.op.depends_on_order(fold.dtype) => Way::Lanes(LaneMemory::new(e, fold), Levels::new(e, fold)),
-            None => Way::Free,
+        let way = match (Best::new(fold), Pick::new(fold)) {
+            (Some(best), _) => Way::Best(best),
+            (_, Some(pick)) => Way::Pick(pick),
+            _ if fold.op.depends_on_order(fold.dtype) => Way::Lanes(LaneMemory::new(e, fold), Levels::new(e, fold)),
+            _ => Way::Free,
         };
         Lane { fold, way, input }
     }
@@ -165,6 +169,7 @@ impl Lane {
             Way::Lanes(..) => 0,
             Way::Free => groups * self.registers(),
             Way::Best(_) => Best::carried(groups * self.registers()),
+            Way::Pick(_) => 2,
         }
     }
 
@@ -173,6 +178,7 @@ impl Lane {
             Way::Lanes(..) => vec![],
             Way::Free => vec![lanes128::splat_constant(e, self.fold.identity()); groups * self.registers()],
             Way::Best(best) => best.initial(e, groups * self.registers()),
+            Way::Pick(pick) => pick.initial(e),
         }
     }
 
@@ -189,8 +195,10 @@ impl Lane {
 
     /// Takes some registers of elements into those of its state, or of the lanes that they belong to.
     fn take(&self, e: &mut Emitter<'_>, state: &mut [Value], x: &[Value]) {
-        if let Way::Best(best) = &self.way {
-            return best.take(e, state, x);
+        match &self.way {
+            Way::Best(best) => return best.take(e, state, x),
+            Way::Pick(_) => return,
+            Way::Lanes(..) | Way::Free => {}
         }
         for (sum, x) in state.iter_mut().zip(x) {
             *sum = lanes128::binary(e, self.fold.primitive(), self.fold.dtype, *sum, *x);
@@ -199,8 +207,10 @@ impl Lane {
 
     /// Takes one element.
     fn take_one(&self, e: &mut Emitter<'_>, state: &mut [Value], lane: Value, x: Value) {
-        if let Way::Lanes(memory, _) = &self.way {
-            return memory.add(e, lane, x);
+        match &self.way {
+            Way::Lanes(memory, _) => return memory.add(e, lane, x),
+            Way::Pick(_) => return,
+            Way::Free | Way::Best(_) => {}
         }
         let x = lanes128::one_lane(e, self.fold.identity(), x);
         self.take(e, state, &[x]);
@@ -245,14 +255,19 @@ pub(super) fn in_lanes(fold: Fold, order: Order) -> bool {
 impl Emitter<'_> {
     /// A reducing loop, if its body is a leaf and its reductions are such as go by lanes.
     pub(super) fn reduce_by_lanes(&mut self, axes: &[Axis], l: &Loop, reductions: &[Reduction]) -> Option<()> {
-        let fit = |r: &Reduction| in_lanes(Fold { op: r.op, dtype: self.dtype(r.input) }, r.order);
-        if !reductions.iter().all(fit) {
-            return None;
+        let mut picks = false;
+        for r in reductions {
+            let fold = Fold { op: r.op, dtype: self.dtype(r.input) };
+            let pick = Pick::new(fold).is_some();
+            if !(pick || in_lanes(fold, r.order)) {
+                return None;
+            }
+            picks |= pick;
         }
         let (last, outer) = axes.split_last()?;
         let inputs: Vec<ValueId> = reductions.iter().map(|r| r.input).collect();
         let leaf = Leaf::build(self, last.index, &l.body, &inputs)?;
-        if outer.is_empty() {
+        if outer.is_empty() && !picks {
             self.reduce_leaf((last, &l.body, &leaf), None, None, reductions);
         } else {
             self.reduce_kept(axes, &l.body, None, reductions);
@@ -277,7 +292,7 @@ impl Emitter<'_> {
     fn reduce_kept(&mut self, axes: &[Axis], body: &Block, chunks: Option<&Chunks<'_>>, reductions: &[Reduction]) {
         let Some((last, outer)) = axes.split_last() else { return };
         let inputs: Vec<ValueId> = reductions.iter().map(|r| r.input).collect();
-        let kept = Kept::new(self, inputs.clone(), LANES_CHUNK);
+        let kept = Kept::new(self, inputs.clone(), LANES_CHUNK + pick::ROOM);
         let mut filling = body.clone();
         filling.extend(kept.stores(last.index));
         let mut extent = last.extent;
@@ -320,7 +335,7 @@ impl Emitter<'_> {
         };
         let n = axis.extent;
         let some = self.b.ins().icmp_imm_s(IntCC::SignedGreaterThan, n, 0);
-        let empty: Vec<Value> = folds.iter().map(|f| f.empty(self)).collect();
+        let empty: Vec<Value> = folds.iter().map(|f| if f.is_arg() { zero } else { f.empty(self) }).collect();
         // Behind the test for an empty loop, since what is computed once may load.
         let results = self.when(some, &empty, |e| {
             if let Some(source) = &source {
@@ -412,7 +427,8 @@ impl Emitter<'_> {
             source.kept.begin(self, zero);
             part = (zero, count);
         }
-        let state = self.chunk(l, part, state);
+        let state = self.pick(l, (base, count), state);
+        let state = self.chunk(l, part, &state);
         (state, ordered.iter().map(|memory| memory.fold(self, count)).collect())
     }
 
@@ -427,15 +443,38 @@ impl Emitter<'_> {
                 Way::Lanes(..) => sums.next().copied(),
                 Way::Free => Some(fold_registers(self, lane.fold, own.to_vec())),
                 Way::Best(best) => Some(best.finish(self, own)),
+                Way::Pick(_) => Some(own[1]),
             });
         }
         results
+    }
+
+    /// What of the state belongs to picks, after so many elements that lie side by side, the first of number `base`.
+    fn pick(&mut self, l: &LeafLoop<'_>, elements: (Value, Value), state: &[Value]) -> Vec<Value> {
+        let Some(source) = &l.source else { return state.to_vec() };
+        let mut rest = state;
+        let mut new = vec![];
+        for lane in l.lanes {
+            let (own, others) = rest.split_at(lane.carried(l.groups));
+            rest = others;
+            match &lane.way {
+                Way::Pick(pick) => {
+                    let place = source.kept.place(self, lane.input);
+                    new.extend(pick.take(self, own, place, elements));
+                }
+                Way::Lanes(..) | Way::Free | Way::Best(_) => new.extend(own),
+            }
+        }
+        new
     }
 
     /// The elements `base..end`, of one chunk if there are lanes: steps of the lengths that there are, then one by one.
     /// Returns what is carried.
     fn chunk(&mut self, l: &LeafLoop<'_>, (base, end): (Value, Value), state: &[Value]) -> Vec<Value> {
         let mut state = state.to_vec();
+        if l.lanes.iter().all(|lane| matches!(lane.way, Way::Pick(_))) {
+            return state;
+        }
         let mut at = base;
         for (rows, groups) in l.steps {
             let lanes = *groups as i64 * GROUP;

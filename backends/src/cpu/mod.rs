@@ -1,7 +1,7 @@
 //! The CPU: verified programs compiled by Cranelift, one kernel a function, for any sizes.
 //!
 //! `jit` owns the machine code; `compile` makes it kernel by kernel: `prepare`, `split`, then `nest`, `scalar`, `reduce`,
-//! `lanes`, `best`, `kept`, `scan` and `contract` on the ground of `emit`; `leaf`, `branch`, `vectors`, `columns` and
+//! `lanes`, `best`, `pick`, `kept`, `scan` and `contract` on the ground of `emit`; `leaf`, `branch`, `vectors`, `columns` and
 //! `lanes128` make innermost loops vector code. `run` binds a call, finds `memory` and drives threads.
 
 mod best;
@@ -20,6 +20,7 @@ mod lanes128;
 mod leaf;
 mod memory;
 mod nest;
+mod pick;
 mod prepare;
 mod reduce;
 mod run;

@@ -230,11 +230,14 @@ fn scans_of_rows_with_much_around() {
 
 #[test]
 fn zeros_of_both_signs_and_nan() {
-    for (dtype, op) in [(Dtype::F32, "max"), (Dtype::F32, "min"), (Dtype::F64, "max"), (Dtype::F64, "min")] {
-        let program = parse(&whole(dtype, dtype, &format!("}} with {op} free v0")));
+    for (dtype, op) in
+        [Dtype::F32, Dtype::F64].into_iter().flat_map(|d| ["max", "min", "argmax", "argmin"].map(|op| (d, op)))
+    {
+        let output = if op.starts_with("arg") { Dtype::I64 } else { dtype };
+        let program = parse(&whole(dtype, output, &format!("}} with {op} free v0")));
         let module = compile(&program);
-        let sign = if op == "max" { -1.0 } else { 1.0 };
-        for n in [1usize, 3, 4, 5, 16, 17, 31, 64, 67] {
+        let sign = if op.ends_with("max") { -1.0 } else { 1.0 };
+        for n in [1usize, 3, 4, 5, 16, 17, 31, 64, 67, 4099] {
             for odd in [0.0, -0.0, f64::NAN, -f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
                 for rest in [0.0, -0.0, sign, sign * f64::INFINITY] {
                     for at in [0, n / 2, n - 1] {

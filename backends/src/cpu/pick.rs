@@ -1,0 +1,158 @@
+//! `argmax` and `argmin` over elements that lie side by side: first the best of a chunk, in vectors; only where it beats
+//! what came before, its place.
+
+use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
+use cranelift_codegen::ir::types::{I32, I32X4, I64};
+use cranelift_codegen::ir::{InstBuilder, Type, Value};
+use ir::{BinaryOp, CompareOp, Dtype, ReduceOp, Scalar};
+
+use super::emit::Emitter;
+use super::fold::{Fold, offset};
+use super::kept::Place;
+use super::lanes128::{self, little};
+use super::scalar;
+
+/// Elements that are looked at together.
+const STEP: usize = 16;
+/// Room behind the elements of a chunk.
+pub(super) const ROOM: usize = STEP;
+
+/// How the best element is found. Its state: the best so far, and its number.
+pub(super) struct Pick {
+    fold: Fold,
+    ty: Type,
+}
+
+impl Pick {
+    /// `None` if the reduction is another one, or its elements have no vectors.
+    pub(super) fn new(fold: Fold) -> Option<Pick> {
+        let wide = matches!(fold.dtype, Dtype::F32 | Dtype::F64 | Dtype::I32 | Dtype::I64 | Dtype::U32 | Dtype::U64);
+        (fold.is_arg() && wide).then(|| Pick { fold, ty: lanes128::vector(fold.dtype, false) })
+    }
+
+    /// Before the first element: a value that none is worse than, and the number of the first.
+    pub(super) fn initial(&self, e: &mut Emitter<'_>) -> Vec<Value> {
+        vec![self.fold.empty(e), e.int(0)]
+    }
+
+    fn is_float(&self) -> bool {
+        self.fold.dtype.is_float()
+    }
+
+    /// The better of two vectors, of a NaN and another the `old` one.
+    fn better(&self, e: &mut Emitter<'_>, new: Value, old: Value) -> Value {
+        let greatest = self.fold.op == ReduceOp::ArgMax;
+        if !self.is_float() {
+            let op = if greatest { BinaryOp::Max } else { BinaryOp::Min };
+            return lanes128::binary(e, op, self.fold.dtype, new, old);
+        }
+        let (low, high) = if greatest { (old, new) } else { (new, old) };
+        let takes = e.b.ins().fcmp(FloatCC::LessThan, low, high);
+        let takes = e.b.ins().bitcast(self.ty, little(), takes);
+        e.b.ins().bitselect(takes, new, old)
+    }
+
+    fn load(&self, e: &mut Emitter<'_>, elements: Place, number: Value, k: usize) -> Value {
+        let address = e.element(elements.base, self.ty.lane_type(), number);
+        e.b.ins().load(self.ty, elements.flags, address, offset(16 * k))
+    }
+
+    /// Takes `count` elements, the first of which has number `first`. Overwrites what lies behind them.
+    pub(super) fn take(
+        &self,
+        e: &mut Emitter<'_>,
+        state: &[Value],
+        elements: Place,
+        (first, count): (Value, Value),
+    ) -> Vec<Value> {
+        let (best, at) = (state[0], state[1]);
+        let vectors = STEP / self.ty.lane_count() as usize;
+        let empty = lanes128::splat_constant(e, self.fold.identity());
+        let behind = e.element(elements.base, self.ty.lane_type(), count);
+        for k in 0..vectors {
+            e.b.ins().store(elements.flags, empty, behind, offset(16 * k));
+        }
+        let zero = e.int(0);
+        let no_nan = lanes128::splat_bits(e, I32X4, 0);
+        let mut initial = vec![empty; vectors];
+        initial.push(no_nan);
+        let last = e.counted(zero, count, STEP as i64, &initial, |e, number, state| {
+            let mut next = vec![];
+            let mut nans = state[vectors];
+            for (k, best) in state[..vectors].iter().enumerate() {
+                let x = self.load(e, elements, number, k);
+                next.push(self.better(e, x, *best));
+                if self.is_float() {
+                    let nan = e.b.ins().fcmp(FloatCC::Unordered, x, x);
+                    let nan = e.b.ins().bitcast(I32X4, little(), nan);
+                    nans = e.b.ins().bor(nans, nan);
+                }
+            }
+            next.push(nans);
+            next
+        });
+        let mut lanes = last[..vectors].to_vec();
+        while lanes.len() > 1 {
+            let upper = lanes.split_off(lanes.len() / 2);
+            lanes = lanes.into_iter().zip(upper).map(|(a, b)| self.better(e, b, a)).collect();
+        }
+        let found = self.best_lane(e, lanes[0]);
+        let op = if self.fold.op == ReduceOp::ArgMax { CompareOp::Gt } else { CompareOp::Lt };
+        let beats = scalar::compare(&mut e.b, op, self.fold.dtype, found, best);
+        let mut found = found;
+        let mut takes = beats;
+        if self.is_float() {
+            // The first NaN is better than any number, and nothing is better than it.
+            let nan = e.b.ins().vany_true(last[vectors]);
+            let number = e.b.ins().fcmp(FloatCC::Ordered, best, best);
+            let quiet = if self.fold.dtype == Dtype::F64 { Scalar::F64(f64::NAN) } else { Scalar::F32(f32::NAN) };
+            let quiet = scalar::constant(&mut e.b, quiet);
+            let first_nan = e.b.ins().band(nan, number);
+            found = e.b.ins().select(first_nan, quiet, found);
+            takes = e.b.ins().bor(beats, first_nan);
+        }
+        e.when(takes, &[best, at], |e| {
+            let place = self.place(e, elements, found);
+            vec![found, e.b.ins().iadd(first, place)]
+        })
+    }
+
+    /// The best lane of a vector without NaN.
+    fn best_lane(&self, e: &mut Emitter<'_>, v: Value) -> Value {
+        let op = if self.fold.op == ReduceOp::ArgMax { CompareOp::Gt } else { CompareOp::Lt };
+        let mut best = e.b.ins().extractlane(v, 0);
+        for lane in 1..self.ty.lane_count() {
+            let x = e.b.ins().extractlane(v, u8::try_from(lane).expect("few lanes"));
+            let better = scalar::compare(&mut e.b, op, self.fold.dtype, x, best);
+            best = e.b.ins().select(better, x, best);
+        }
+        best
+    }
+
+    /// The place of the first element that is `found`, which is there.
+    fn place(&self, e: &mut Emitter<'_>, elements: Place, found: Value) -> Value {
+        let lanes = i64::from(self.ty.lane_count());
+        let splat = e.b.ins().splat(self.ty, found);
+        let is_nan = self.is_float().then(|| e.b.ins().fcmp(FloatCC::Unordered, splat, splat));
+        let before = e.int(-lanes);
+        let zero = e.b.ins().iconst(I32, 0);
+        let last = e.repeat(&[before, zero], |e, state| {
+            let number = e.b.ins().iadd_imm_s(state[0], lanes);
+            let x = self.load(e, elements, number, 0);
+            let hits = match is_nan {
+                Some(is_nan) => {
+                    let equal = e.b.ins().fcmp(FloatCC::Equal, x, splat);
+                    let nan = e.b.ins().fcmp(FloatCC::Unordered, x, x);
+                    let nan = e.b.ins().band(nan, is_nan);
+                    e.b.ins().bor(equal, nan)
+                }
+                None => e.b.ins().icmp(IntCC::Equal, x, splat),
+            };
+            let hits = e.b.ins().vhigh_bits(I32, hits);
+            (e.b.ins().icmp_imm_s(IntCC::Equal, hits, 0), vec![number, hits])
+        });
+        let lane = e.b.ins().ctz(last[1]);
+        let lane = e.b.ins().uextend(I64, lane);
+        e.b.ins().iadd(last[0], lane)
+    }
+}
