@@ -187,7 +187,8 @@ impl Checker<'_> {
         let mut seen = std::collections::BTreeSet::new();
         let mut pending = vec![body];
         while let Some(id) = pending.pop() {
-            if !seen.insert(id) {
+            // What does not mention the index, such as all that was computed before, need not be gone through.
+            if !self.free(id).contains(&last) || !seen.insert(id) {
                 continue;
             }
             match &self.out.exprs[id].kind {

@@ -108,7 +108,7 @@ enum Access {
     Store,
 }
 
-/// For each axis of a buffer: the extent of the outermost parallel index that stands there alone in all accesses.
+/// For each axis of a buffer: the extent of the outermost index (that is not reduced) that stands there alone in all accesses.
 fn outer_axes(program: &Program, kernel: &Kernel, buffer: BufferId, access: Access) -> Vec<Option<Size>> {
     let mut axes: Option<Vec<Option<Size>>> = None;
     let mut note = |at: &[Subscript], outer: &[(IndexId, &Size)]| {
@@ -128,7 +128,7 @@ fn outer_axes(program: &Program, kernel: &Kernel, buffer: BufferId, access: Acce
     for statement in &kernel.body {
         let mut outer = vec![];
         if let Statement::Loop(l) = statement
-            && (access == Access::Load || l.kind == LoopKind::Parallel)
+            && (access == Access::Load || !matches!(l.kind, LoopKind::Reduce(_)))
         {
             outer = l.dims.iter().filter_map(|(i, extent)| Some((*i, extent.as_size()?))).collect();
         }
