@@ -1,5 +1,5 @@
-//! The sessions in the documentation of files and of their errors: each command with what it prints. `UPDATE_DOCS=1` writes
-//! what it prints now.
+//! The sessions in the documentation: each command with what it prints. Those about files and their errors take place in a
+//! folder of good and bad ones, those of the README and about fusion beside the examples. `UPDATE_DOCS=1` writes what is printed now.
 #![cfg(unix)]
 
 use std::fmt::Write;
@@ -85,7 +85,7 @@ fn folder() -> TempDir {
 }
 
 /// What a shell shows for a command, line end included.
-fn shown(folder: &TempDir, command: &str) -> String {
+fn shown(folder: &Path, command: &str) -> String {
     let binaries = Path::new(env!("CARGO_BIN_EXE_fuseloop")).parent().unwrap();
     let path = format!("{}:{}", binaries.display(), std::env::var("PATH").unwrap_or_default());
     let mut shell = Command::new("sh");
@@ -94,20 +94,21 @@ fn shown(folder: &TempDir, command: &str) -> String {
     String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
 }
 
-/// The page with what each command of its sessions prints.
-fn played(page: &str) -> String {
-    let folder = folder();
-    let (mut text, mut block) = (String::new(), None);
-    for line in page.lines() {
-        match (block, line.strip_prefix("```")) {
-            (None, Some(head)) => block = Some(head == "text"),
-            (Some(_), Some(_)) => block = None,
-            (Some(true), None) if !line.starts_with("$ ") => continue,
-            _ => {}
+/// The page with what each command of its sessions prints in a folder. A session is a block that begins with a command.
+fn played(page: &str, folder: &Path) -> String {
+    let mut text = String::new();
+    let mut lines = page.lines().peekable();
+    let (mut inside, mut session) = (false, false);
+    while let Some(line) = lines.next() {
+        if let Some(head) = line.strip_prefix("```") {
+            inside = !inside;
+            session = inside && head == "text" && lines.peek().is_some_and(|next| next.starts_with("$ "));
+        } else if session && !line.starts_with("$ ") {
+            continue;
         }
         writeln!(text, "{line}").unwrap();
-        if let (Some(true), Some(command)) = (block, line.strip_prefix("$ ")) {
-            text += &shown(&folder, command);
+        if let (true, Some(command)) = (session, line.strip_prefix("$ ")) {
+            text += &shown(folder, command);
         }
     }
     text
@@ -123,7 +124,7 @@ fn sessions_show_what_happens() {
     let mut faults = vec![];
     for path in pages {
         let page = std::fs::read_to_string(&path).unwrap();
-        let played = played(&page);
+        let played = played(&page, folder().path());
         if let Some(code) = path.file_stem().and_then(|s| s.to_str()).filter(|s| s.starts_with('E')) {
             // The error, and then how to mend it.
             let errors: Vec<_> = played.match_indices("\nerror").collect();
@@ -137,6 +138,25 @@ fn sessions_show_what_happens() {
             std::fs::write(&path, played).unwrap();
         } else if played != page {
             faults.push(format!("{}\n{played}", path.display()));
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n\n"));
+}
+
+#[test]
+fn sessions_with_the_examples_show_what_happens() {
+    let folder = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(root().canonicalize().unwrap().join("examples"), folder.path().join("examples"))
+        .unwrap();
+    let mut faults = vec![];
+    for name in ["README.md", "docs/fusion.md"] {
+        let path = root().join(name);
+        let page = std::fs::read_to_string(&path).unwrap();
+        let played = played(&page, folder.path());
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            std::fs::write(&path, played).unwrap();
+        } else if played != page {
+            faults.push(format!("{name}\n{played}"));
         }
     }
     assert!(faults.is_empty(), "{}", faults.join("\n\n"));
