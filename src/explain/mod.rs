@@ -10,7 +10,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use compiler::explain::{Report, Sizes, explain};
+use ir::SymbolId;
 use ir::checked::Checked;
+use ir::nest::{Relation, Requirement};
 
 use crate::{CompileError, Options, Source, Style};
 
@@ -41,6 +43,11 @@ pub enum ExplainError {
         /// The size.
         value: i64,
     },
+    /// Sizes that no call has.
+    Sizes {
+        /// What they do not meet, such as `m == 2 * n`.
+        requirement: String,
+    },
 }
 
 impl Explanation {
@@ -61,6 +68,11 @@ impl Explanation {
                 return Err(ExplainError::NegativeSize { name: (*name).to_owned(), value: *value });
             }
             given.insert(symbol, *value);
+        }
+        if let Some(requirement) = checked.requires.iter().find(|r| is_unmet(r, &names, &given)) {
+            let relation = if requirement.relation == Relation::Equal { "==" } else { "<=" };
+            let (left, right) = (names.text(&requirement.left), names.text(&requirement.right));
+            return Err(ExplainError::Sizes { requirement: format!("{left} {relation} {right}") });
         }
         let compiled = compiler::pipeline::compile(checked, &options.pipeline()).map_err(CompileError::from)?;
         let report = explain(checked, &compiled, options.fuse, &source.text, &given);
@@ -103,6 +115,17 @@ impl Explanation {
     }
 }
 
+/// Whether the sizes that are given are enough to tell that no call has them.
+fn is_unmet(requirement: &Requirement, names: &Sizes, given: &BTreeMap<SymbolId, i64>) -> bool {
+    let value = |size| names.known(size, given).as_constant();
+    let (Some(left), Some(right)) = (value(&requirement.left), value(&requirement.right)) else { return false };
+    let met = match requirement.relation {
+        Relation::Equal => left == right,
+        Relation::AtMost => left <= right,
+    };
+    !met && requirement.unless_empty.iter().all(|size| value(size).is_some_and(|n| n > 0))
+}
+
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.render(Style::Plain))
@@ -127,6 +150,7 @@ impl fmt::Display for ExplainError {
                 write!(f, "there is no size `{name}`; there is {}", known.join(", "))
             }
             ExplainError::NegativeSize { name, value } => write!(f, "the size `{name}` is {value}, below 0"),
+            ExplainError::Sizes { requirement } => write!(f, "no call has these sizes: they must meet `{requirement}`"),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use ir::checked::Checked;
-use ir::nest::{KernelId, Program, Relation, Requirement, SymbolSource};
+use ir::nest::{BufferId, KernelId, Program, Relation, Requirement, SymbolSource};
 use ir::{Origin, Size, SymbolId, visit};
 
 /// Longer texts of operations are cut.
@@ -36,15 +36,19 @@ pub fn operations(checked: &Checked, unfused: &Program, source: &str) -> Primary
     let results = checked.results.iter().map(|(name, _)| name.as_str());
     let named: BTreeSet<&str> = results.filter(|name| !is_made_up(name)).collect();
     // Several kernels may come of one piece of the source, as the sum and the quotient of a mean: the last is the whole.
-    let mut last: BTreeMap<Origin, KernelId> = BTreeMap::new();
+    let mut part: SecondaryMap<KernelId, bool> = SecondaryMap::new();
+    let mut writers: SecondaryMap<BufferId, Option<KernelId>> = SecondaryMap::new();
     for (id, kernel) in &unfused.kernels {
-        last.insert(origin(&kernel.origins), id);
+        for writer in visit::loads(&kernel.body).into_iter().filter_map(|buffer| writers[buffer]) {
+            part[writer] |= origin(&unfused.kernels[writer].origins) == origin(&kernel.origins);
+        }
+        visit::stores(&kernel.body).into_iter().for_each(|buffer| writers[buffer] = Some(id));
     }
     let mut titles: BTreeMap<String, usize> = BTreeMap::new();
     let mut operations = PrimaryMap::new();
     for (id, kernel) in &unfused.kernels {
         let origin = origin(&kernel.origins);
-        let is_whole = last.get(&origin) == Some(&id);
+        let is_whole = !part[id];
         // Functions are inlined: a name may stand for several operations, of which all but the first have numbers.
         let stem = stem(&kernel.name);
         let near = |at: &Origin| contains(at, &origin) || contains(&origin, at);

@@ -113,3 +113,45 @@ impl Words<'_> {
 fn counted(n: u64, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
+
+#[cfg(test)]
+mod tests {
+    use cranelift_entity::EntityRef;
+    use ir::decision::FusionPass;
+    use ir::nest::BufferId;
+    use ir::{Origin, Size};
+
+    use super::*;
+
+    #[test]
+    fn every_reason_has_its_words() {
+        let operation = |title: &str| Operation { title: title.to_owned(), name: None, origin: Origin::default() };
+        let operations = ["`exp(x)`", "`y / z`", "`sum(y)`"].into_iter().map(operation).collect();
+        let words = Words { operations: &operations, sizes: &Sizes::default() };
+        let [producer, consumer, third] = [0, 1, 2].map(KernelId::new);
+        let pair = Pair::Flow { producer, consumer, buffer: BufferId::new(0) };
+        let size = |n: i64| Size::constant(n);
+        let reasons = [
+            Reason::Disabled(FusionPass::Kloop),
+            Reason::GlobalReduction,
+            Reason::OtherIterations,
+            Reason::WouldDuplicate { copies: size(9), operations: 20 },
+            Reason::TooManyCopies { copies: 20, limit: 15 },
+            Reason::ExtentsDiffer { first: size(3), second: size(4) },
+            Reason::TooManyLiveValues { live: 40, limit: 32 },
+            Reason::TooLarge { operations: 20_000, limit: 10_000 },
+            Reason::NotProfitable { loss: 1200 },
+            Reason::OtherConsumer { consumer: third },
+            Reason::PathBetween { through: third },
+            Reason::Contraction,
+        ];
+        let names: Vec<&str> = reasons.iter().map(Reason::name).collect();
+        assert_eq!(names, Reason::NAMES);
+        let mut text = String::new();
+        for reason in &reasons {
+            let Why { sentence, suggestion } = words.refusal(pair, reason);
+            text += &format!("{}: {sentence}\n    {}\n", reason.name(), suggestion.as_deref().unwrap_or("-"));
+        }
+        insta::assert_snapshot!(text);
+    }
+}

@@ -1,0 +1,146 @@
+//! Reports on programs that everybody knows: first what was decided, as data, then what it reads like.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use compiler::check::check;
+use compiler::explain::{Report, Verdict, explain};
+use compiler::pipeline::{Options, compile};
+use ir::Passes;
+
+fn report(source: &str, function: &str, fuse: Passes) -> Report {
+    let file = grammar::parse(source).unwrap();
+    let checked = check(&file, function).unwrap();
+    let compiled = compile(&checked, &Options { fuse, ..Options::default() }).unwrap();
+    explain(&checked, &compiled, fuse, source, &BTreeMap::new())
+}
+
+/// Kernels, operations and pairs.
+fn decided(report: &Report) -> String {
+    let mut text = String::new();
+    let title = |o| report.operations[o].title.as_str();
+    for kernel in &report.after.kernels {
+        let operations: Vec<&str> = kernel.operations.iter().map(|o| title(*o)).collect();
+        writeln!(text, "kernel {}: {}", kernel.title, operations.join(", ")).unwrap();
+    }
+    for pair in &report.pairs {
+        let (first, second) = pair.operations();
+        let bytes = pair.bytes.formula.as_ref().map(|f| report.sizes.text(f)).unwrap_or_default();
+        let verdict = match &pair.verdict {
+            Verdict::Fused(pass) => format!("fused {pass:?}"),
+            Verdict::Apart(reason, _) => format!("apart {}", reason.name()),
+        };
+        writeln!(text, "{} -> {}: {verdict}, {bytes} bytes", title(first), title(second)).unwrap();
+    }
+    text
+}
+
+/// The loops after fusion.
+fn nests(report: &Report) -> String {
+    report.after.kernels.iter().map(|k| k.nest.join("\n") + "\n").collect()
+}
+
+const CHAIN: &str = "fn case_a(x: f32[n]) = relu(x + 1) * 2";
+const SHARES: &str = "fn case_b(x: f32[n]) = x / sum(x)";
+const SOFTMAX: &str = include_str!("../../examples/softmax.fl");
+const STENCIL: &str = "fn blur(x: f32[n, m]) {
+    let e = exp(x)
+    let y[i, j] = sum[r < 3, s < 3](e[i + r, j + s]) / 9
+    y
+}";
+
+#[test]
+fn decisions_of_what_everybody_knows() {
+    let all: Vec<String> =
+        [(CHAIN, "case_a"), (SHARES, "case_b"), (SOFTMAX, "softmax_rows"), (SOFTMAX, "softmax"), (STENCIL, "blur")]
+            .iter()
+            .map(|(source, function)| format!("{function}\n{}", decided(&report(source, function, Passes::ALL))))
+            .collect();
+    insta::assert_snapshot!(all.join("\n"));
+}
+
+#[test]
+fn loops_read_like_the_source() {
+    let mut all = String::new();
+    for (source, function) in [(CHAIN, "case_a"), (SOFTMAX, "softmax_rows"), (STENCIL, "blur")] {
+        all += &format!("{function}\n{}\n", nests(&report(source, function, Passes::ALL)));
+    }
+    // What a loop nest may hold: conditions, scans, products, gathers, several reductions, brackets.
+    let zoo = "
+fn shift(x: f32[n]) {
+    let y[i < n] = if i > 0 then x[i - 1] else 0
+    y * 2 - (x - (1 - x)) / (x / 3)
+}
+fn cumulated(x: f32[n]) {
+    let c[i] = sum[k <= i](exp(x[k]))
+    c
+}
+fn layer(x: f32[n, k], w: f32[k, m], b: f32[m]) = relu(x @ w + b)
+fn gathered(x: f32[m], idx: i32[n]) = -x[idx] * 2
+fn extremes(x: f32[n, m]) -> (lo: f32[n], hi: f32[n]) = (min(x, axis = 1), max(x, axis = 1))
+fn flat(x: f32[n, m]) = reshape(x, _) + 1
+fn logic(a: bool[n], b: bool[n], k: i32[n]) = (a || b) && !(k % 3 == 1 || k < -2)
+";
+    for function in ["shift", "cumulated", "layer", "gathered", "extremes", "flat", "logic"] {
+        all += &format!("{function}\n{}\n", nests(&report(zoo, function, Passes::ALL)));
+    }
+    insta::assert_snapshot!(all);
+}
+
+#[test]
+fn operations_are_called_as_the_source_calls_them() {
+    let source = "
+fn norm(x: f32[d]) {
+    let mu = mean(x)
+    let var = mean((x - mu) ^ 2)
+    (x - mu) * rsqrt(var + 1e-5)
+}
+fn twice(x: f32[n], y: f32[m]) -> (a: f32[n], b: f32[m]) = (norm(x), norm(y))
+fn long(x: f32[n]) {
+    let sum = sum(x * x)   # takes the name of a function
+    sin(cos(sin(cos(sin(cos(x +
+        sum)))))) * (exp(x) + log(x) - sqrt(x))
+}
+";
+    let mut all = String::new();
+    for function in ["twice", "long"] {
+        let report = report(source, function, Passes::NONE);
+        let titles: Vec<&str> = report.operations.values().map(|o| o.title.as_str()).collect();
+        all += &format!("{function}\n{}\n\n", titles.join("\n"));
+    }
+    insta::assert_snapshot!(all);
+}
+
+#[test]
+fn formulas_take_the_sizes_that_are_given() {
+    let file = grammar::parse("fn f(x: f32[n, m], y: f32[m]) = x * y").unwrap();
+    let checked = check(&file, "f").unwrap();
+    let compiled = compile(&checked, &Options::default()).unwrap();
+    let bytes = |given: &[(&str, i64)]| {
+        let symbol = |name: &str| checked.symbols.iter().find(|(_, s)| s.name == name).unwrap().0;
+        let given = given.iter().map(|(name, n)| (symbol(name), *n)).collect();
+        let report = explain(&checked, &compiled, Passes::ALL, "", &given);
+        let bytes = report.after.total.bytes;
+        (report.sizes.text(&bytes.formula.unwrap()), bytes.value)
+    };
+    assert_eq!(bytes(&[]), ("8 * n * m + 4 * m".to_owned(), None));
+    assert_eq!(bytes(&[("n", 10)]), ("84 * m".to_owned(), None));
+    assert_eq!(bytes(&[("n", 10), ("m", 3)]), ("252".to_owned(), Some(252)));
+}
+
+/// What loops the size of a sum's terms is told apart from what data decide.
+#[test]
+fn counts_are_exact_unless_data_decide() {
+    let source = "
+fn triangle(x: f32[n]) {
+    let y[i] = sum[k <= i](x[k] * x[i])
+    y
+}
+fn guarded(x: f32[n], at: i64[n]) {
+    let y[i < n] = if at[i] < n && at[i] >= 0 then x[at[i]] else 0
+    y
+}
+";
+    let exact = |function| report(source, function, Passes::ALL).after.total.loads.exact;
+    assert_eq!([exact("triangle"), exact("guarded")], [true, false]);
+}
