@@ -403,7 +403,8 @@ impl Graph {
 
     /// Why a pair that no pass looked at is apart: the pass that would have is off.
     fn not_tried(&self) -> Reason {
-        let off = FusionPass::ALL.iter().find(|pass| !self.enabled(**pass));
+        let flows = FusionPass::ALL.iter().filter(|pass| **pass != FusionPass::Siblings);
+        let off = flows.into_iter().find(|pass| !self.enabled(**pass));
         off.map_or(Reason::OtherIterations, |pass| Reason::Disabled(*pass))
     }
 
