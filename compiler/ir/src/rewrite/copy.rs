@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 
 use crate::nest::{
     Block, Contraction, Extent, Index, IndexId, Kernel, Loop, LoopKind, Op, Program, Prologue, Reduction, Statement,
@@ -18,14 +18,14 @@ pub struct Copier<'a> {
     to: &'a mut Kernel,
     /// Index and size names that fresh indices must not take, once an index has been copied.
     names: Option<BTreeSet<String>>,
-    indices: FxHashMap<IndexId, Subscript>,
-    values: FxHashMap<ValueId, ValueId>,
+    indices: BTreeMap<IndexId, Subscript>,
+    values: BTreeMap<ValueId, ValueId>,
 }
 
 impl<'a> Copier<'a> {
     /// A copier between kernels of a program (of which either may be set aside at the moment).
     pub fn new(program: &'a Program, from: &'a Kernel, to: &'a mut Kernel) -> Copier<'a> {
-        Copier { program, from, to, names: None, indices: FxHashMap::default(), values: FxHashMap::default() }
+        Copier { program, from, to, names: None, indices: BTreeMap::new(), values: BTreeMap::new() }
     }
 
     /// Says what an index becomes: an affine expression of the other kernel's indices, or a value there.
