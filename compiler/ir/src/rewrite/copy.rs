@@ -1,8 +1,6 @@
 //! Copying a block into another kernel, with other indices and values.
 
-use std::collections::BTreeSet;
-
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::nest::{
     Block, Contraction, Extent, Index, IndexId, Kernel, Loop, LoopKind, Op, Program, Prologue, Reduction, Statement,

@@ -1,8 +1,9 @@
 //! Computing what is equal once: value numbering over a kernel, in which a definition stands for the equal ones
 //! after it in its block and in the blocks inside.
 
-use cranelift_entity::SecondaryMap;
 use std::collections::BTreeMap;
+
+use cranelift_entity::SecondaryMap;
 
 use super::equal::Equality;
 use super::replace::for_each_use_mut;
