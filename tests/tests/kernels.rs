@@ -150,7 +150,7 @@ const APART: &[(Row, &str)] = &[
     ),
     (row("x / sum(x)", Example("chains", "case_b"), 2, "every element waits"), "global-reduction"),
     (
-        row("softmax of a vector", Example("softmax", "softmax"), 2, "every element waits for the sum of all"),
+        row("softmax of a vector", Example("softmax", "softmax"), 3, "every step waits for all of the one before"),
         "global-reduction",
     ),
     (

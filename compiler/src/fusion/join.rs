@@ -11,6 +11,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use cranelift_entity::EntitySet;
 use ir::nest::{
     Block, BufferId, Contraction, Extent, IndexId, Loop, LoopKind, Op, Program, Statement, Subscript, ValueId,
 };
@@ -235,27 +236,24 @@ fn rename(affine: &Affine<IndexId>, matched: &Matched) -> Affine<IndexId> {
 
 /// The statements between two that the second needs, if none of what it needs waits for the first. (What flows between
 /// the two themselves through buffers is for `matched` to judge.)
-fn needed(outlines: &[Outline], first: usize, second: usize) -> Option<Vec<usize>> {
-    let waits = |o: &Outline| !o.uses.is_disjoint(&outlines[first].defines);
-    if waits(&outlines[second]) {
-        return None;
-    }
-    let mut needed = vec![];
-    let mut by = vec![&outlines[second]];
-    for between in (first + 1..second).rev() {
-        let o = &outlines[between];
-        let gives = |to: &&Outline| {
-            !o.defines.is_disjoint(&to.uses) || o.stores.keys().any(|buffer| to.loads.contains_key(buffer))
-        };
-        if by.iter().any(gives) {
-            if waits(o) || outlines[first].stores.keys().any(|buffer| o.loads.contains_key(buffer)) {
+fn needed(outlines: &[Outline], first: usize, second: usize) -> Option<BTreeSet<usize>> {
+    let earlier = &outlines[first];
+    let (mut values, mut buffers) = (EntitySet::new(), EntitySet::new());
+    let mut needed = BTreeSet::new();
+    for at in (first + 1..=second).rev() {
+        let o = &outlines[at];
+        let gives = o.defines.iter().any(|v| values.contains(*v)) || o.stores.keys().any(|b| buffers.contains(*b));
+        if at == second || gives {
+            let loads = at != second && earlier.stores.keys().any(|buffer| o.loads.contains_key(buffer));
+            if loads || earlier.defines.iter().any(|value| o.uses.contains(value)) {
                 return None;
             }
-            needed.push(between);
-            by.push(o);
+            values.extend(o.uses.iter().copied());
+            buffers.extend(o.loads.keys().copied());
+            needed.insert(at);
         }
     }
-    needed.reverse();
+    needed.remove(&second);
     Some(needed)
 }
 
@@ -270,12 +268,9 @@ fn join_at(
     let needed = needed(outlines, first, second).unwrap_or_default();
     let later = block.remove(second);
     outlines.remove(second);
-    for (moved, from) in needed.iter().enumerate() {
-        // All that stands from `first` up to it moves by one.
-        block[first + moved..=*from].rotate_right(1);
-        outlines[first + moved..=*from].rotate_right(1);
-    }
     let place = first + needed.len();
+    reorder(block, (first, second), &needed);
+    reorder(outlines, (first, second), &needed);
     match (&mut block[place], later) {
         (Statement::Loop(earlier), Statement::Loop(later)) => merge(earlier, later, matched),
         (Statement::Contract(c), Statement::Loop(later)) => epilogue(c, later, matched),
@@ -283,6 +278,14 @@ fn join_at(
     }
     outlines[place] = Outline::of(program, &block[place]);
     place
+}
+
+/// Puts what is `needed` before the rest, from one place up to another.
+fn reorder<T>(items: &mut Vec<T>, (from, to): (usize, usize), needed: &BTreeSet<usize>) {
+    let tail = items.split_off(to);
+    let (front, rest): (Vec<_>, Vec<_>) =
+        items.split_off(from).into_iter().enumerate().partition(|(n, _)| needed.contains(&(from + n)));
+    items.extend(front.into_iter().chain(rest).map(|(_, item)| item).chain(tail));
 }
 
 /// Makes the earlier loop do the work of the later one too, with the indices of that.

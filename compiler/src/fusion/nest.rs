@@ -16,7 +16,7 @@ pub fn run(graph: &mut Graph) -> bool {
         |graph, (producer, consumer)| !(contracts(graph, producer) || contracts(graph, consumer)),
         |graph, pair, flows| {
             legality::adjacent(graph, pair)?;
-            let kernel = weave(graph, pair, Also::Nothing)?;
+            let kernel = weave(graph, pair, Also::SameExtents)?;
             profit::merge(graph, pair, kernel, |graph| flows.iter().for_each(|buffer| graph.fused(*buffer, pair.1)))
         },
     )

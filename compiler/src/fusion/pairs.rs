@@ -14,8 +14,8 @@ use super::{Graph, profit};
 
 pub(super) type Pair = (KernelId, KernelId);
 
-/// More bytes first, then less code.
-type Key = (Reverse<u64>, u64, Pair);
+/// More bytes first, of those about as many less code: so that long chains merge like a tree.
+type Key = (Reverse<u32>, u64, Pair);
 
 /// Pairs that wait to be looked at.
 #[derive(Default)]
@@ -31,28 +31,23 @@ pub(super) struct Pairs {
 impl Pairs {
     /// Adds a pair, if it saves anything.
     pub fn put(&mut self, graph: &Graph, pair: Pair) {
-        let bytes = saved(graph, pair);
-        let size = graph.price(pair.0).statements + graph.price(pair.1).statements;
-        self.order.insert((Reverse(bytes), size, pair));
+        self.order.insert(weigh(graph, pair));
     }
 
     /// The next pair.
     pub fn pop(&mut self, graph: &Graph) -> Option<Pair> {
-        while let Some((weight, size, (first, second))) = self.order.pop_first() {
+        while let Some(key) = self.order.pop_first() {
+            let (first, second) = key.2;
             let pair = (self.resolve(first), self.resolve(second));
             if pair.0 == pair.1 || self.refused.contains(&pair) {
                 continue;
             }
-            if pair != (first, second) {
-                // Not the pair that was weighed.
-                let now = Reverse(saved(graph, pair));
-                let code = graph.price(pair.0).statements + graph.price(pair.1).statements;
-                if (now, code) > (weight, size) {
-                    self.order.insert((now, code, pair));
-                    continue;
-                }
+            // It may have grown since it was weighed.
+            let now = weigh(graph, pair);
+            if now <= (key.0, key.1, pair) {
+                return Some(pair);
             }
-            return Some(pair);
+            self.order.insert(now);
         }
         None
     }
@@ -94,17 +89,21 @@ impl Pairs {
     }
 }
 
+fn weigh(graph: &Graph, pair: Pair) -> Key {
+    (Reverse(saved(graph, pair).ilog2()), graph.price(pair.0).statements + graph.price(pair.1).statements, pair)
+}
+
 /// What flows from the first kernel to the second.
 pub(super) fn flows(graph: &Graph, (producer, consumer): Pair) -> Vec<BufferId> {
     graph.stores(producer).intersection(graph.loads(consumer)).copied().collect()
 }
 
-/// The bytes that a merge may save: what flows is not read back, what both read is read once.
+/// The bytes that a merge may save, and one: what flows is not read back, what both read is read once.
 pub(super) fn saved(graph: &Graph, (first, second): Pair) -> u64 {
     let flows = graph.stores(first).intersection(graph.loads(second));
     let common = graph.loads(first).intersection(graph.loads(second));
     let bytes = |buffer: &BufferId| profit::bytes(graph.program(), *buffer);
-    (flows.map(|b| 2.0 * bytes(b)).sum::<f64>() + common.map(bytes).sum::<f64>()) as u64
+    (flows.map(|b| 2.0 * bytes(b)).sum::<f64>() + common.map(bytes).sum::<f64>()) as u64 + 1
 }
 
 /// Merges producers with consumers by the rules of `merge`, of those pairs that are `wanted`. Says whether it changed anything.

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use cranelift_entity::SecondaryMap;
 use ir::decision::Reason;
-use ir::nest::{BufferId, Kernel, KernelId};
+use ir::nest::{BufferId, Kernel, KernelId, Statement};
 
 use super::Graph;
 use super::form::{Elementwise, Place, loads_of};
@@ -29,6 +29,8 @@ pub(super) struct Use {
     pub place: Place,
     /// How many loads there are.
     pub sites: u64,
+    /// Whether loops of the kernel wait for a load.
+    pub before_loops: bool,
     /// How often each element is computed there, all sites together.
     pub copies: ir::Size,
 }
@@ -158,8 +160,11 @@ fn propose(graph: &mut Graph, rule: &Rule, producer: KernelId) -> Option<Merge> 
 
 /// How a kernel uses a buffer.
 fn look(graph: &Graph, buffer: BufferId, consumer: KernelId) -> Use {
-    let mut found = Use { consumer, place: Place::Loop, sites: 0, copies: ir::Size::default() };
-    for load in loads_of(graph.kernel(consumer), buffer) {
+    let kernel = graph.kernel(consumer);
+    let loops = kernel.body.iter().any(|s| matches!(s, Statement::Loop(_) | Statement::Contract(_)));
+    let mut found = Use { consumer, place: Place::Loop, sites: 0, before_loops: false, copies: ir::Size::default() };
+    for load in loads_of(kernel, buffer) {
+        found.before_loops |= loops && load.around.is_empty();
         found.place = found.place.max(load.place);
         found.sites += 1;
         found.copies = &found.copies + &load.reuse();

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use ir::decision::Reason;
-use ir::nest::{Block, BufferId, IndexId, Kernel, KernelId, LoopKind, Op, Program, Statement, Subscript};
+use ir::nest::{Block, BufferId, IndexId, Kernel, KernelId, Op, Program, Statement, Subscript};
 use ir::rewrite::{Copier, erase_stores, erase_unused, forward, hoist, renumber, share};
 use ir::{Size, verify, visit};
 
@@ -24,10 +24,12 @@ pub(super) fn weave(graph: &Graph, (first, second): Pair, also: Also) -> Result<
     let mut kernel = one_after_another(program, a, b);
     let apart = loops(&a.body).max(loops(&b.body));
     loop {
+        let joined = join(program, &mut kernel.body, also);
         forward(program, &mut kernel);
         hoist(&mut kernel);
         share(&mut kernel);
-        if !join(program, &mut kernel.body, also) {
+        // Lengths that the data give are the same only where they have been found to be.
+        if !joined {
             break;
         }
     }
@@ -108,7 +110,7 @@ enum Access {
     Store,
 }
 
-/// For each axis of a buffer: the extent of the outermost index (that is not reduced) that stands there alone in all accesses.
+/// For each axis of a buffer: the extent of the outermost index that stands there alone in all accesses.
 fn outer_axes(program: &Program, kernel: &Kernel, buffer: BufferId, access: Access) -> Vec<Option<Size>> {
     let mut axes: Option<Vec<Option<Size>>> = None;
     let mut note = |at: &[Subscript], outer: &[(IndexId, &Size)]| {
@@ -127,9 +129,7 @@ fn outer_axes(program: &Program, kernel: &Kernel, buffer: BufferId, access: Acce
     };
     for statement in &kernel.body {
         let mut outer = vec![];
-        if let Statement::Loop(l) = statement
-            && (access == Access::Load || !matches!(l.kind, LoopKind::Reduce(_)))
-        {
+        if let Statement::Loop(l) = statement {
             outer = l.dims.iter().filter_map(|(i, extent)| Some((*i, extent.as_size()?))).collect();
         }
         visit::for_each_statement(std::slice::from_ref(statement), &mut |s| match s {
