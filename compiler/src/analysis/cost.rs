@@ -7,11 +7,13 @@
 //! A kernel is priced at *nominal sizes*, each size name at [`NOMINAL`]: no decision hangs on the sizes of a call. Reports price
 //! at the sizes of a call with [`given`].
 
-use ir::nest::{Kernel, Program, Role};
+use std::collections::BTreeSet;
+
+use ir::nest::{BufferId, Kernel, Program, Role, Subscript};
 use ir::size::Atom;
 use ir::{Size, SymbolId};
 
-use super::accesses::{Accesses, ScopeId, ScopeKind};
+use super::accesses::{Access, Accesses, ScopeId, ScopeKind};
 use super::footprint::{self, Moved};
 use super::work::{self, Trips, Work};
 
@@ -31,6 +33,8 @@ pub struct Machine {
     pub cache: f64,
     /// Bytes that memory moves at once.
     pub line: i64,
+    /// How many times longer memory takes for an array whose neighbours are not touched one after another: strips of columns.
+    pub across: f64,
     /// Operations of weight 1 that a core executes in a nanosecond, on vectors.
     pub operation_rate: f64,
     /// How many scalars' vectors stay in registers.
@@ -50,6 +54,7 @@ impl Machine {
         cache_rate: 80.0,
         cache: 1_048_576.0,
         line: 64,
+        across: 1.25,
         operation_rate: 20.0,
         registers: 16,
         launch: 3000.0,
@@ -129,6 +134,8 @@ pub fn price(program: &Program, kernel: &Kernel, sizes: &impl Fn(&Size) -> f64, 
     let accesses = Accesses::of(kernel);
     let moved: Vec<Moved<f64>> = footprint::moved(program, &accesses, sizes, machine);
     let memory = moved.iter().map(|m| m.bytes).sum::<f64>();
+    let across = across(&accesses);
+    let slow = moved.iter().filter(|m| across.contains(&m.buffer)).map(|m| m.bytes).sum::<f64>();
     let Work { operations, flops, live, statements } = work::kernel(program, kernel, sizes);
     let (touched, again) = touched(program, &accesses, sizes);
     let cache = again + (touched - memory).max(0.0);
@@ -136,8 +143,23 @@ pub fn price(program: &Program, kernel: &Kernel, sizes: &impl Fn(&Size) -> f64, 
     let barriers = machine.barrier * loops.saturating_sub(1) as f64;
     // What comes from memory passes the caches too.
     let busy = operations / machine.operation_rate + (touched + again) / machine.cache_rate;
-    let time = machine.launch + barriers + busy.max(memory / machine.memory_rate);
+    let moving = (memory + slow * (machine.across - 1.0)) / machine.memory_rate;
+    let time = machine.launch + barriers + busy.max(moving);
     Price { memory, cache, operations, flops, live, statements, time }
+}
+
+/// The buffers that loops run across: of some access the index that moves fastest is not along the last axis.
+fn across(accesses: &Accesses<'_>) -> BTreeSet<BufferId> {
+    let fastest = |subscript: &Subscript| match subscript {
+        Subscript::Affine(a) => a.terms().iter().filter_map(|(i, _)| Some(accesses.indices[*i]?.place)).max(),
+        Subscript::Value(_) => None,
+    };
+    let runs_across = |access: &&Access<'_>| {
+        let along = access.at.last().and_then(fastest);
+        let factor = accesses.scopes[access.scope].kind == ScopeKind::Sum;
+        !factor && along.is_some() && access.at.iter().filter_map(fastest).max() != along
+    };
+    accesses.list.iter().filter(runs_across).map(|access| access.buffer).collect()
 }
 
 /// The bytes that loads and stores touch, each time anew: of buffers that lie in memory, and of scratch and constants. The factors
