@@ -199,6 +199,32 @@ impl Kernel {
         outcome.map(|o| o.outputs).map_err(|e| self.context().interp(e, inputs))
     }
 
+    /// Calls the function as [`Kernel::call_into`] does, and adds to the n-th of `times` how long its n-th kernel took.
+    pub(crate) fn call_timed(
+        &self,
+        inputs: &[ArrayRef<'_>],
+        outputs: &mut [ArrayMut<'_>],
+        times: &mut [Duration],
+    ) -> Result<(), RunError> {
+        match &self.engine {
+            Engine::Cpu(module) => {
+                let done = module.run_timed(inputs, outputs, self.threads, times);
+                done.map_err(|e| self.context().cpu(e, inputs))
+            }
+            Engine::Interp => self.run(inputs, outputs),
+        }
+    }
+
+    /// Its loop nests.
+    pub(crate) fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// How many threads may work on a call.
+    pub(crate) fn threads(&self) -> usize {
+        self.threads
+    }
+
     /// The sizes of a call, if its inputs fit and the memory is granted.
     fn bind(&self, inputs: &[ArrayRef<'_>]) -> Result<Binding, RunError> {
         let context = self.context();

@@ -21,7 +21,7 @@
 //! | [`Program`], [`Function`], [`Kernel`] | source text, one of its functions, that function compiled |
 //! | [`Errors`], [`CompileError`], [`RunError`], [`render`] | what can go wrong, as data; the same, drawn |
 //! | [`errors`] | every kind of error, with the page that explains it |
-//! | [`Explanation`] | what fusion made of a function, and why |
+//! | [`Explanation`], [`Benchmark`] | what fusion made of a function, and why; what it gains |
 //! | [`Array`], [`ArrayRef`], [`ArrayMut`] | arrays that own their elements, that borrow them, that lend them to be overwritten |
 //! | [`format()`] | source text in the one style |
 //! | [`json`] | reports for programs |
@@ -29,6 +29,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bench;
 mod error;
 pub mod errors;
 mod explain;
@@ -40,6 +41,7 @@ mod program;
 pub mod render;
 pub mod values;
 
+pub use bench::{BenchError, Benchmark, Measured, Measurement};
 pub use compiler::check::{Signature, Slot};
 pub use error::{CompileError, RunError, RunErrorKind, SizeName, SizeSide};
 pub use explain::{ExplainError, Explanation};

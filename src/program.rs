@@ -9,7 +9,9 @@ use ir::checked::Checked;
 
 use crate::explain::limit;
 use crate::render::{Report, draw};
-use crate::{CompileError, ExplainError, Explanation, Kernel, Options, Signature, Source, Style, Times};
+use crate::{
+    BenchError, Benchmark, CompileError, ExplainError, Explanation, Kernel, Options, Signature, Source, Style, Times,
+};
 
 /// A source text, parsed and checked.
 #[derive(Debug)]
@@ -144,6 +146,19 @@ impl<'a> Function<'a> {
     /// ```
     pub fn explain(&self, options: &Options, sizes: &[(&str, i64)]) -> Result<Explanation, ExplainError> {
         Explanation::new(Arc::clone(&self.program.source), &self.entry.checked, options, sizes)
+    }
+}
+
+impl Function<'_> {
+    /// Measures it with fusion and without. A size name that has no size here gets one for which the arrays are large.
+    /// `progress` is told now and then how much is done, of 1.
+    pub fn bench(
+        &self,
+        options: &Options,
+        sizes: &[(&str, i64)],
+        progress: &mut dyn FnMut(f64),
+    ) -> Result<Benchmark, BenchError> {
+        Benchmark::new(self, options, sizes, progress)
     }
 }
 

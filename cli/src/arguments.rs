@@ -80,6 +80,18 @@ pub fn name_and_size(text: &str) -> Result<(String, i64), String> {
     pair.filter(|(name, _)| !name.is_empty()).ok_or_else(|| "expected SIZE=N, such as n=4096".to_owned())
 }
 
+/// Sizes by name, each given once.
+pub fn sizes(given: &[(String, i64)]) -> Result<Vec<(&str, i64)>, Failure> {
+    let mut sizes: Vec<(&str, i64)> = vec![];
+    for (name, size) in given {
+        if sizes.iter().any(|(other, _)| other == name) {
+            return Err(Failure::usage(format!("the size `{name}` is given twice")));
+        }
+        sizes.push((name, *size));
+    }
+    Ok(sizes)
+}
+
 /// `all`, `none`, or passes with commas between them.
 pub fn passes(text: &str) -> Result<Passes, String> {
     text.parse().map_err(|name| {

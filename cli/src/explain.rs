@@ -59,13 +59,7 @@ impl Arguments {
 pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure> {
     let program = arguments::program(&arguments.file)?;
     let function = arguments::function(&program, arguments.function.as_deref())?;
-    let mut sizes: Vec<(&str, i64)> = vec![];
-    for (name, size) in &arguments.sizes {
-        if sizes.iter().any(|(other, _)| other == name) {
-            return Err(Failure::usage(format!("the size `{name}` is given twice")));
-        }
-        sizes.push((name, *size));
-    }
+    let sizes = arguments::sizes(&arguments.sizes)?;
     let options = Options { fuse: arguments.fuse, ..Options::default() };
     let explanation = function.explain(&options, &sizes).map_err(|error| match error {
         ExplainError::Compile(error) => Failure::Compile(error),

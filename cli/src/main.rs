@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod bench;
 mod check;
 mod explain;
 mod failure;
@@ -40,6 +41,7 @@ enum Command {
     Run(run::Arguments),
     Check(check::Arguments),
     Explain(explain::Arguments),
+    Bench(bench::Arguments),
     Fmt(fmt::Arguments),
     Help(help::Arguments),
 }
@@ -62,6 +64,10 @@ fn main() -> ExitCode {
             Command::Explain(arguments) => {
                 format = arguments.errors();
                 explain::run(&arguments, &mut stdout)
+            }
+            Command::Bench(arguments) => {
+                format = arguments.format;
+                bench::run(&arguments, &mut stdout)
             }
             Command::Fmt(arguments) => {
                 format = arguments.format;

@@ -279,7 +279,7 @@ fn explains_calls_that_fail() {
 #[test]
 fn helps() {
     let s = Session::new(SOURCE);
-    for command in ["run", "check"] {
+    for command in ["run", "check", "explain", "bench"] {
         assert!(s.prints(&format!("{command} --help")).contains(&format!("Example: fuseloop {command} examples/")));
     }
     assert!(s.prints("--help").contains("Example: fuseloop run"));
@@ -295,6 +295,24 @@ fn reports_times() {
     for stage in ["parse", "check", "lower", "compile", "text to callable", "run"] {
         assert!(stderr.contains(&format!("{stage} ")), "{stderr}");
     }
+}
+
+#[test]
+fn measures_with_fusion_and_without() {
+    let s = Session::new(SOURCE);
+    let line = s.prints("bench a.fl --fn scale n=1000 --threads 1 --format json");
+    for part in [
+        r#"{"type":"benchmark","version":1,"function":"scale","fuse":"all","threads":1,"sizes":{"n":1000},"#,
+        r#""ratio":"#,
+    ] {
+        assert!(line.contains(part), "{line}");
+    }
+    let text = s.prints("bench a.fl --fn scale n=0 --fuse none");
+    for part in ["scale with n = 0", "\nwithout fusion ", "\nfused ", " times as fast\n"] {
+        assert!(text.contains(part), "{text}");
+    }
+    s.says(2, "bench a.fl --fn scale q=3", &["there is no size `q`"]);
+    s.says(2, "bench a.fl --fn scale n=1 n=2", &["given twice"]);
 }
 
 #[test]

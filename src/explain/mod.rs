@@ -79,6 +79,11 @@ impl Explanation {
         Ok(Explanation { source, report })
     }
 
+    /// The report as data.
+    pub(crate) fn report(&self) -> &Report {
+        &self.report
+    }
+
     /// Kernels of the unfused program: one an operation.
     pub fn kernels_before(&self) -> usize {
         self.report.before.kernels.len()

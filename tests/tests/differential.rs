@@ -174,6 +174,9 @@ const DIRECTED: &[(&str, fn() -> String)] = &[
             "fn main(x: f32[n]) {{\n    let y = exp(x)\n    let z[i] = {sum}\n    let w[i] = y[i + 1] * 2\n    (z, w)\n}}\n"
         )
     }),
+    ("an outer product that a reshape would compute element by element", || {
+        "fn main(x: f32[n]) {\n    let a[i, j] = x[i] * x[j]\n    reshape(a, n * n)\n}\n".into()
+    }),
     ("more values at once than there are registers", || {
         let lets: String = (0..200).map(|k| format!("    let y{k} = x * {k}.5\n")).collect();
         let uses: String = (0..200).map(|k| format!("    let t = t * y{k} - s\n")).collect();
@@ -192,7 +195,7 @@ fn directed(source: String) -> Program {
         params: vec![x],
         sizes: vec!["n".into()],
         lengths: vec![n.offset(-40)],
-        work: vec![n.times(&Dim::constant(500))],
+        work: vec![n.times(&Dim::constant(500)), n.times(&n)],
         constructs: BTreeSet::new(),
         data: 5,
     }

@@ -14,7 +14,7 @@ use cranelift_codegen::isa::TargetIsa;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::JITModule;
 use cranelift_module::{FuncId, Linkage, Module as _, ModuleReloc};
-use ir::nest::{Block, BufferId, Extent, Kernel, Loop, Op, Program, Role, Statement};
+use ir::nest::{Block, BufferId, Extent, Kernel, KernelId, Loop, Op, Program, Role, Statement};
 use ir::order::LANES_CHUNK;
 use ir::{Size, visit};
 
@@ -49,6 +49,8 @@ pub(super) struct Compiled {
 /// One kernel.
 pub(super) struct CompiledKernel {
     pub(super) function: KernelFn,
+    /// Which of the program's kernels it is a part of.
+    pub(super) part_of: KernelId,
     /// The extents of the outer loop, whose product is the range; `None` if it runs in one piece.
     pub(super) range: Option<Vec<Size>>,
     /// So many iterations count as one of the range.
@@ -81,7 +83,8 @@ fn compile_kernels(program: &Program) -> Result<Compiled, CompileError> {
     let mut most = 0;
     let mut run = Program { kernels: PrimaryMap::new(), ..program.clone() };
     let mut parts = vec![];
-    for kernel in program.kernels.values() {
+    let mut part_of = vec![];
+    for (id, kernel) in program.kernels.iter() {
         let kernel = prepare(kernel);
         let operations = operations(program, &kernel.body);
         if operations > MOST_OPERATIONS {
@@ -89,6 +92,7 @@ fn compile_kernels(program: &Program) -> Result<Compiled, CompileError> {
         }
         most = most.max(operations);
         parts.extend(split(&mut run, kernel));
+        part_of.resize(parts.len(), id);
     }
     let program = run;
     debug_assert!(is_verified(&program, &parts));
@@ -118,9 +122,11 @@ fn compile_kernels(program: &Program) -> Result<Compiled, CompileError> {
     let kernels = parts
         .iter()
         .zip(functions)
-        .map(|(part, (id, needs, _))| CompiledKernel {
+        .zip(part_of)
+        .map(|((part, (id, needs, _)), part_of)| CompiledKernel {
             // SAFETY: the function was defined with this signature and calling convention.
             function: unsafe { std::mem::transmute::<*const u8, KernelFn>(module.get_finalized_function(id)) },
+            part_of,
             range: range(part),
             step: if part.chunks.is_empty() { 1 } else { LANES_CHUNK as i64 },
             scratch: needs.scratch,

@@ -30,6 +30,7 @@ mod split;
 mod vectors;
 
 use std::fmt;
+use std::time::Duration;
 
 use ir::Dtype;
 use ir::array::{ArrayMut, ArrayRef};
@@ -161,6 +162,17 @@ impl Module {
     /// Runs the program. The outputs need not be zeroed; after an error they are as they were. At most `threads` threads
     /// work at once, the caller's among them.
     pub fn run(&self, inputs: &[ArrayRef<'_>], outputs: &mut [ArrayMut<'_>], threads: usize) -> Result<(), RunError> {
-        self.inner.run(inputs, outputs, threads)
+        self.inner.run(inputs, outputs, threads, None)
+    }
+
+    /// Runs the program, and adds to the n-th of `times` how long its n-th kernel took.
+    pub fn run_timed(
+        &self,
+        inputs: &[ArrayRef<'_>],
+        outputs: &mut [ArrayMut<'_>],
+        threads: usize,
+        times: &mut [Duration],
+    ) -> Result<(), RunError> {
+        self.inner.run(inputs, outputs, threads, Some(times))
     }
 }

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicI64, AtomicPtr, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use cranelift_codegen::entity::EntityRef;
 use ir::array::{ArrayMut, ArrayRef, byte_len};
@@ -85,6 +86,7 @@ impl Runner {
         inputs: &[ArrayRef<'_>],
         outputs: &mut [ArrayMut<'_>],
         threads: usize,
+        mut times: Option<&mut [Duration]>,
     ) -> Result<(), RunError> {
         let program = &self.compiled.program;
         let binding = Binding::new(program, inputs)?;
@@ -147,7 +149,13 @@ impl Runner {
         }
         for kernel in &self.compiled.kernels {
             let own = self.own(&binding, kernel, &value)?;
+            let start = times.is_some().then(Instant::now);
             self.kernel(kernel, &pointers, &own, &sizes, threads, &value)?;
+            if let (Some(times), Some(start)) = (&mut times, start)
+                && let Some(time) = times.get_mut(kernel.part_of.index())
+            {
+                *time += start.elapsed();
+            }
         }
         self.temporaries.keep(temporaries);
         for (n, pointer) in copies {
