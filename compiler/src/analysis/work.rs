@@ -65,6 +65,9 @@ fn weight(op: &Op, dtype: Dtype) -> (f64, f64) {
     }
 }
 
+/// Rows or columns of a contraction's tile.
+const TILE: f64 = 512.0;
+
 /// What it costs to take one element into a reduction.
 fn reduction(op: ReduceOp, dtype: Dtype) -> (f64, f64) {
     match op {
@@ -224,8 +227,13 @@ impl<'p, S: Fn(&Size) -> f64> Walk<'p, S> {
         let inner = points * self.trips.of(&c.reduce);
         self.defines(c.result);
         self.kept.push(vec![]);
-        self.block(&c.left.body, inner);
-        self.block(&c.right.body, inner);
+        for side in [&c.left, &c.right] {
+            // A factor is computed as it is packed, anew for each tile of what it is multiplied with.
+            let own = ir::visit::free_indices(&side.body);
+            let others = c.free.iter().filter(|(index, _)| !own.contains(index));
+            let other: f64 = others.map(|dim| self.trips.of(std::slice::from_ref(dim))).product();
+            self.block(&side.body, inner / other.clamp(1.0, TILE));
+        }
         self.spend((1.0, if self.values[c.result].is_float() { 2.0 } else { 0.0 }), inner);
         self.uses(c.left.value);
         self.uses(c.right.value);
