@@ -177,36 +177,9 @@ fn phases(leaf: &Leaf) -> Vec<Phase<'_>> {
 
 impl Phases<'_> {
     /// Runs `body` on the strip's columns, group by group.
-    fn groups(&self, e: &mut Emitter<'_>, groups: i64, body: &mut dyn FnMut(&mut Lanes128<'_, '_>)) {
-        let strip = self.strip;
-        let at = |i, groups: i64, last| Elements {
-            leaf: self.leaf,
-            operands: &self.operands,
-            i,
-            offset: 0,
-            groups: groups as usize,
-            strip: Some(strip),
-            last,
-        };
-        let count = e.b.ins().isub(strip.to, strip.from);
-        let mut done = strip.from;
-        let mut step = groups;
-        while step > 0 {
-            let whole = e.b.ins().band_imm_s(count, -(step * GROUP));
-            let stop = e.b.ins().iadd(strip.from, whole);
-            e.counted(done, stop, step * GROUP, &[], |e, i, _| {
-                body(&mut Lanes128 { e, at: at(i, step, None) });
-                vec![]
-            });
-            done = stop;
-            step = i64::from(step > 1);
-        }
-        let rest = e.b.ins().band_imm_s(count, GROUP - 1);
-        e.when(rest, &[], |e| {
-            let last = e.b.ins().iadd_imm_s(rest, -1);
-            body(&mut Lanes128 { e, at: at(done, 1, Some(last)) });
-            vec![]
-        });
+    fn groups(&self, e: &mut Emitter<'_>, count: i64, body: &mut dyn FnMut(&mut Lanes128<'_, '_>)) {
+        let part = (self.strip.from, self.strip.to);
+        groups(e, (self.leaf, &self.operands, Some(self.strip)), part, count, body);
     }
 
     /// The values that a phase uses.
@@ -255,7 +228,8 @@ impl Phases<'_> {
             .iter()
             .map(|r| r.is_ordered().then(|| e.scratch(MOST as usize * LEVELS * lane_bytes(r.fold.dtype))))
             .collect();
-        let groups = self.groups_of(number, nest);
+        let uses = self.uses[number].iter().filter(|id| self.kept.contains_key(id));
+        let groups = groups_of(self.leaf, nest, uses.map(|id| registers(self.leaf.values[*id].0)).sum());
         if !nest.reductions.is_empty() {
             self.groups(e, groups, &mut |l| {
                 for (r, memory) in nest.reductions.iter().zip(&sums) {
@@ -296,32 +270,68 @@ impl Phases<'_> {
                 for ((r, memory), levels) in nest.reductions.iter().zip(&sums).zip(l.levels_at(nest, &levels)) {
                     let Some(levels) = levels else { continue };
                     let sum = l.load_lanes(*memory, r.fold.dtype);
-                    let result = levels.finish_blocks(l.e, &sum, count);
+                    let result = finish(l.e, nest, &levels, &sum, count);
                     l.store_lanes(*memory, r.fold.dtype, &result);
                 }
             });
         }
     }
+}
 
-    /// How many groups of columns go down the rows together: as many as registers hold, fewer for long bodies, which
-    /// overlap in the processor by themselves.
-    fn groups_of(&self, number: usize, nest: &Nest) -> i64 {
-        let registers = |dtype: Dtype| if is_wide(dtype) { 2 } else { 1 };
-        let sums: i64 = nest.reductions.iter().map(|r| registers(r.fold.dtype)).sum();
-        let uses = self.uses[number].iter().filter(|id| self.kept.contains_key(id));
-        let uses: i64 = uses.map(|id| registers(self.leaf.values[*id].0)).sum();
-        let by_weight = match self.leaf.weight_of(&nest.body) {
-            0..=8 => 8,
-            9..=24 => 4,
-            _ => 1,
-        };
-        let groups = (10 / (sums + uses).max(1)).clamp(1, by_weight);
-        1 << groups.ilog2()
+/// Runs `body` on the columns `from..to`, `count` groups of them at a time while there are so many.
+pub(super) fn groups(
+    e: &mut Emitter<'_>,
+    (leaf, operands, strip): (&Leaf, &Operands, Option<Strip>),
+    (from, to): (Value, Value),
+    count: i64,
+    body: &mut dyn FnMut(&mut Lanes128<'_, '_>),
+) {
+    let at = |i, groups: i64, last| Elements { leaf, operands, i, offset: 0, groups: groups as usize, strip, last };
+    let columns = e.b.ins().isub(to, from);
+    let mut done = from;
+    let mut step = count;
+    while step > 0 {
+        let whole = e.b.ins().band_imm_s(columns, -(step * GROUP));
+        let stop = e.b.ins().iadd(from, whole);
+        e.counted(done, stop, step * GROUP, &[], |e, i, _| {
+            body(&mut Lanes128 { e, at: at(i, step, None) });
+            vec![]
+        });
+        done = stop;
+        step = i64::from(step > 1);
     }
+    let rest = e.b.ins().band_imm_s(columns, GROUP - 1);
+    e.when(rest, &[], |e| {
+        let last = e.b.ins().iadd_imm_s(rest, -1);
+        body(&mut Lanes128 { e, at: at(done, 1, Some(last)) });
+        vec![]
+    });
+}
+
+fn registers(dtype: Dtype) -> i64 {
+    if is_wide(dtype) { 2 } else { 1 }
+}
+
+/// How many groups of columns go down the rows together: as many as registers hold beside `uses` of each, fewer for long
+/// bodies, which overlap in the processor by themselves.
+pub(super) fn groups_of(leaf: &Leaf, nest: &Nest, uses: i64) -> i64 {
+    let sums: i64 = nest.reductions.iter().map(|r| registers(r.fold.dtype)).sum();
+    let by_weight = match leaf.weight_of(&nest.body) {
+        0..=8 => 8,
+        9..=24 => 4,
+        _ => 1,
+    };
+    let groups = (10 / (sums + uses).max(1)).clamp(1, by_weight);
+    1 << groups.ilog2()
+}
+
+/// The result of `count` elements.
+fn finish(e: &mut Emitter<'_>, nest: &Nest, levels: &Levels, sum: &[Value], count: Value) -> Parts {
+    if nest.joins { levels.finish(e, count) } else { levels.finish_blocks(e, sum, count) }
 }
 
 /// The loops of a nest.
-fn axes(e: &mut Emitter<'_>, nest: &Nest) -> Vec<Axis> {
+pub(super) fn axes(e: &mut Emitter<'_>, nest: &Nest) -> Vec<Axis> {
     let axis = |(index, extent): &(IndexId, Extent)| Axis { index: *index, merged: vec![], extent: e.extent(extent) };
     nest.dims.iter().map(axis).collect()
 }
@@ -380,7 +390,7 @@ impl Lanes128<'_, '_> {
         for (r, levels) in nest.reductions.iter().zip(&levels) {
             let (sum, rest) = sums.split_at(self.registers(r.fold.dtype));
             let result = match levels {
-                Some(levels) => levels.finish_blocks(self.e, sum, last[0]),
+                Some(levels) => finish(self.e, nest, levels, sum, last[0]),
                 None => sum.to_vec(),
             };
             done.set(r.result, result);
@@ -390,7 +400,7 @@ impl Lanes128<'_, '_> {
 
     /// The iterations of a loop inside, of its first index only those of `rows`. The state is the iteration's number and
     /// the sums.
-    fn iterate(
+    pub(super) fn iterate(
         &mut self,
         nest: &Nest,
         axes: &[Axis],
@@ -414,6 +424,10 @@ impl Lanes128<'_, '_> {
                 let op: BinaryOp = r.fold.primitive();
                 let sum = l.each2(&old.to_vec(), &x, |l, a, b| lanes128::binary(l.e, op, r.fold.dtype, a, b));
                 new.extend(match levels {
+                    Some(levels) if nest.joins => {
+                        levels.push(l.e, number, &x);
+                        old.to_vec()
+                    }
                     Some(levels) => levels.block(l.e, &sum, number, next),
                     None => sum,
                 });

@@ -55,6 +55,8 @@ pub(super) struct CompiledKernel {
     pub(super) range: Option<Vec<Size>>,
     /// So many iterations count as one of the range.
     pub(super) step: i64,
+    /// How many pieces a thread gets of it, so that a slow one does not hold up the rest.
+    pub(super) pieces: i64,
     /// Bytes that its code needs for each thread.
     pub(super) scratch: usize,
     /// Scratch buffers of the program that it uses.
@@ -128,6 +130,8 @@ fn compile_kernels(program: &Program) -> Result<Compiled, CompileError> {
             function: unsafe { std::mem::transmute::<*const u8, KernelFn>(module.get_finalized_function(id)) },
             part_of,
             range: range(part),
+            // A product lays out its factors anew for each piece.
+            pieces: if matches!(root(part), Some((_, Statement::Contract(_)))) { 1 } else { 4 },
             step: if part.chunks.is_empty() { 1 } else { LANES_CHUNK as i64 },
             scratch: needs.scratch,
             buffers: scratch_buffers(&program, &part.kernel),
@@ -227,8 +231,9 @@ fn emit(
     b.set_cold_block(fault_exit);
     let helpers = Helpers::new(module, helpers);
     let mut e = Emitter::new(b, helpers, (program, slots), part, sizes, params, fault_exit);
-    match root(part) {
-        Some((before, Statement::Loop(l))) => {
+    match (&part.tiled, root(part)) {
+        (Some(tiled), _) => e.tiled(tiled, &part.kernel.body, (begin, end)),
+        (None, Some((before, Statement::Loop(l)))) => {
             before.iter().for_each(|s| e.statement(s));
             if part.chunks.is_empty() {
                 e.parallel(l, Some((begin, end)));
@@ -236,7 +241,7 @@ fn emit(
                 e.reduce_chunks(l, &Chunks { range: (begin, end), buffers: &part.chunks });
             }
         }
-        Some((before, Statement::Contract(c))) => {
+        (None, Some((before, Statement::Contract(c)))) => {
             before.iter().for_each(|s| e.statement(s));
             e.contract(c, Some((begin, end)));
         }
@@ -265,6 +270,9 @@ fn scratch_buffers(program: &Program, kernel: &Kernel) -> Vec<BufferId> {
 
 /// The extents of the loop that a kernel can be split along.
 fn range(part: &Part) -> Option<Vec<Size>> {
+    if let Some(tiled) = &part.tiled {
+        return Some(tiled.range());
+    }
     let dims = match root(part)?.1 {
         Statement::Loop(l) => &l.dims,
         Statement::Contract(c) => return super::contract::range(c),

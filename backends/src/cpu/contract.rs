@@ -17,8 +17,8 @@ use super::nest::Axis;
 use crate::abi::GemmCall;
 
 /// Rows, columns and inner numbers of a tile: packed factors and the result together stay within a few MB.
-const ROWS: i64 = 512;
-const COLUMNS: i64 = 512;
+const ROWS: i64 = 1024;
+const COLUMNS: i64 = 1024;
 const INNER: i64 = 256;
 
 /// Indices with their extents, the last running fastest.

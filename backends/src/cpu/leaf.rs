@@ -58,6 +58,8 @@ pub(super) struct Nest {
     pub(super) dims: Vec<(IndexId, Extent)>,
     pub(super) body: Vec<Step>,
     pub(super) reductions: Vec<NestReduction>,
+    /// Whether what it reduces are sums of blocks.
+    pub(super) joins: bool,
 }
 
 /// One reduction of a [`Nest`], by blocks where order matters.
@@ -438,7 +440,8 @@ impl Build<'_, '_> {
             self.names.insert(r.result, Name::Varying(result));
             found.push(NestReduction { fold, input, result });
         }
-        self.leaf.steps.push(Step::Nest(Nest { dims: l.dims.clone(), body, reductions: found }));
+        let joins = l.dims.iter().any(|(index, _)| self.e.joins.contains(index));
+        self.leaf.steps.push(Step::Nest(Nest { dims: l.dims.clone(), body, reductions: found, joins }));
         Some(())
     }
 

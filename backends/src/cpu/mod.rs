@@ -27,6 +27,7 @@ mod run;
 mod scalar;
 mod scan;
 mod split;
+mod tiled;
 mod vectors;
 
 use std::fmt;

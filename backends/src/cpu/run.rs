@@ -20,9 +20,6 @@ use super::memory::{Block, Place, Pool, Slots, words};
 use super::{Options, RunError};
 use crate::abi::{FaultRecord, SCRATCH_ALIGN};
 
-/// Pieces of a range for each thread, so that a slow one does not hold up the rest.
-const PIECES: i64 = 4;
-
 /// A compiled program with what its runs need.
 pub(super) struct Runner {
     compiled: Compiled,
@@ -226,7 +223,9 @@ impl Runner {
             threads = 1;
         }
         let pieces = match total {
-            Some(total) if threads > 1 => total.min(i64::try_from(threads).unwrap_or(1).saturating_mul(PIECES)).max(1),
+            Some(total) if threads > 1 => {
+                total.min(i64::try_from(threads).unwrap_or(1).saturating_mul(kernel.pieces)).max(1)
+            }
             _ => 1,
         };
         let total = total.unwrap_or(i64::MAX);

@@ -17,6 +17,7 @@ use ir::{Affine, Size, visit};
 use super::fold::Fold;
 use super::lanes::in_lanes;
 use super::scan::may_fault;
+use super::tiled::{Tiled, tile};
 
 /// A part of a kernel.
 pub(super) struct Part {
@@ -25,6 +26,8 @@ pub(super) struct Part {
     pub(super) chunks: Vec<BufferId>,
     /// Loops over results of chunks: the reductions of these join them.
     pub(super) joins: Vec<IndexId>,
+    /// If it is loops over rows and columns that go together.
+    pub(super) tiled: Option<Tiled>,
 }
 
 /// How a statement at the top runs.
@@ -41,6 +44,9 @@ enum Run {
 
 /// The parts of `kernel` in the order they run; temporaries that they need are added to the program.
 pub(super) fn split(program: &mut Program, mut kernel: Kernel) -> Vec<Part> {
+    if let Some(parts) = tile(program, &kernel) {
+        return parts;
+    }
     let mut runs = vec![];
     let mut joins = vec![];
     for statement in std::mem::take(&mut kernel.body) {
@@ -95,7 +101,7 @@ pub(super) fn split(program: &mut Program, mut kernel: Kernel) -> Vec<Part> {
     made.reverse();
     let part = |(number, (body, chunks))| {
         let kernel = Kernel { name: format!("{}.{number}", kernel.name), body, ..kernel.clone() };
-        Part { kernel, chunks, joins: joins.clone() }
+        Part { kernel, chunks, joins: joins.clone(), tiled: None }
     };
     made.into_iter().enumerate().map(part).collect()
 }
@@ -105,12 +111,15 @@ fn by_chunks(program: &Program, values: &Values, l: &Loop) -> bool {
     let LoopKind::Reduce(reductions) = &l.kind else { return false };
     let fit = |r: &Reduction| in_lanes(Fold { op: r.op, dtype: values[r.input] }, r.order);
     // Two extents below 0 would multiply to chunks that there are not.
-    let not_negative = |size: &Size| {
-        size.as_constant().is_some_and(|n| n >= 0)
-            || size.as_symbol().is_some_and(|s| matches!(program.symbols[s].source, SymbolSource::Dimension { .. }))
-    };
     let sizes: Option<Vec<&Size>> = l.dims.iter().map(|(_, extent)| extent_size(extent)).collect();
-    reductions.iter().all(fit) && sizes.is_some_and(|s| s.len() == 1 || s.into_iter().all(not_negative))
+    reductions.iter().all(fit)
+        && sizes.is_some_and(|s| s.len() == 1 || s.into_iter().all(|size| is_length(program, size)))
+}
+
+/// Whether a size is known not to be negative.
+pub(super) fn is_length(program: &Program, size: &Size) -> bool {
+    size.as_constant().is_some_and(|n| n >= 0)
+        || size.as_symbol().is_some_and(|s| matches!(program.symbols[s].source, SymbolSource::Dimension { .. }))
 }
 
 /// A loop's extent, if it is a size.
@@ -152,7 +161,7 @@ pub(super) fn root(part: &Part) -> Option<(&[Statement], &Statement)> {
 }
 
 /// Whether each part may compute the statement for itself.
-fn is_scalar(statement: &Statement) -> bool {
+pub(super) fn is_scalar(statement: &Statement) -> bool {
     match statement {
         Statement::Let { .. } => true,
         Statement::If { then, otherwise, .. } => then.iter().chain(otherwise).all(is_scalar),

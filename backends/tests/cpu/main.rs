@@ -10,3 +10,4 @@ mod nests;
 mod phases;
 mod random;
 mod reductions;
+mod tiles;
