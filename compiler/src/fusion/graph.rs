@@ -42,6 +42,14 @@ struct Node {
     price: Price,
 }
 
+impl Node {
+    fn new(members: Vec<KernelId>, kernel: &Kernel, price: Price) -> Node {
+        let loads = visit::loads(&kernel.body).into_iter().collect();
+        let stores = visit::stores(&kernel.body).into_iter().collect();
+        Node { members, loads, stores, price }
+    }
+}
+
 /// Who touches a buffer.
 #[derive(Clone, Debug, Default)]
 struct Edges {
@@ -65,7 +73,8 @@ impl Graph {
             coin: if let Policy::Random(seed) = options.policy { seed } else { 0 },
         };
         for id in unfused.kernels.keys() {
-            graph.nodes[id].members = vec![id];
+            let kernel = &unfused.kernels[id];
+            graph.nodes[id] = Node::new(vec![id], kernel, cost::nominally(unfused, kernel));
             graph.position[id] = id.as_u32();
             graph.enter(id);
         }
@@ -169,11 +178,11 @@ impl Graph {
     }
 
     /// Puts a kernel in place of two between which no path goes: it is the second of them.
-    pub fn unite(&mut self, first: KernelId, second: KernelId, kernel: Kernel) {
+    pub fn unite(&mut self, first: KernelId, second: KernelId, kernel: Kernel, price: Price) {
         self.reorder(first, second);
         self.adopt(second, first);
         self.remove(first);
-        self.replace(second, kernel);
+        self.replace(second, kernel, price);
     }
 
     /// Finds a position for two kernels that become one, the second: behind the producers of both and before their
@@ -231,9 +240,11 @@ impl Graph {
         self.options.fuse.contains(pass)
     }
 
-    /// Puts another kernel in place of one.
-    pub fn replace(&mut self, id: KernelId, kernel: Kernel) {
+    /// Puts another kernel in place of one, at its price.
+    pub fn replace(&mut self, id: KernelId, kernel: Kernel, price: Price) {
         self.leave(id);
+        let members = std::mem::take(&mut self.nodes[id].members);
+        self.nodes[id] = Node::new(members, &kernel, price);
         self.program.kernels[id] = kernel;
         self.enter(id);
     }
@@ -314,19 +325,15 @@ impl Graph {
         readers.map(|consumer| Pair::Flow { producer, consumer, buffer }).collect()
     }
 
+    /// Puts a kernel's edges into the books.
     fn enter(&mut self, id: KernelId) {
-        let kernel = &self.program.kernels[id];
-        let loads: BTreeSet<BufferId> = visit::loads(&kernel.body).into_iter().collect();
-        let stores: BTreeSet<BufferId> = visit::stores(&kernel.body).into_iter().collect();
-        let price = cost::nominally(&self.program, kernel);
-        for buffer in &loads {
+        let node = &self.nodes[id];
+        for buffer in &node.loads {
             self.edges[*buffer].readers.insert(id);
         }
-        for buffer in &stores {
+        for buffer in &node.stores {
             self.edges[*buffer].writer = Some(id);
         }
-        let node = &mut self.nodes[id];
-        (node.loads, node.stores, node.price) = (loads, stores, price);
     }
 
     fn leave(&mut self, id: KernelId) {
@@ -366,7 +373,7 @@ impl Graph {
         let mut nodes: SecondaryMap<KernelId, Node> = SecondaryMap::new();
         for old in order {
             let new = kernels.push(std::mem::take(&mut self.program.kernels[old]));
-            nodes[new].members = std::mem::take(&mut self.nodes[old].members);
+            nodes[new] = std::mem::take(&mut self.nodes[old]);
             self.position[new] = new.as_u32();
         }
         self.program.kernels = kernels;

@@ -66,8 +66,8 @@ struct Access {
 /// What a statement has to do with those around it.
 #[derive(Default)]
 struct Outline {
-    defines: BTreeSet<ValueId>,
-    uses: BTreeSet<ValueId>,
+    defines: Vec<ValueId>,
+    uses: Vec<ValueId>,
     loads: BTreeMap<BufferId, Access>,
     stores: BTreeMap<BufferId, Access>,
 }
@@ -76,20 +76,20 @@ impl Outline {
     fn of(program: &Program, statement: &Statement) -> Outline {
         let mut outline = Outline::default();
         outline.look(program, statement, 0);
-        visit::for_each_definition(statement, &mut |value| _ = outline.defines.insert(value));
-        let mut inside = BTreeSet::new();
+        visit::for_each_definition(statement, &mut |value| outline.defines.push(value));
+        let mut inside = EntitySet::new();
         for block in statement.blocks() {
             visit::for_each_statement(block, &mut |s| visit::for_each_definition(s, &mut |v| _ = inside.insert(v)));
         }
         if let Statement::Contract(c) = statement {
             inside.insert(c.result);
         }
-        outline.uses.retain(|value| !inside.contains(value));
+        outline.uses.retain(|value| !inside.contains(*value));
         outline
     }
 
     fn look(&mut self, program: &Program, statement: &Statement, depth: usize) {
-        visit::for_each_use(statement, &mut |value| _ = self.uses.insert(value));
+        visit::for_each_use(statement, &mut |value| self.uses.push(value));
         match statement {
             Statement::Let { op: Op::Load { buffer, view, at }, .. } => {
                 let plain = view.as_ref().is_none_or(|view| *view == program.buffers[*buffer].shape);
@@ -238,14 +238,15 @@ fn rename(affine: &Affine<IndexId>, matched: &Matched) -> Affine<IndexId> {
 /// the two themselves through buffers is for `matched` to judge.)
 fn needed(outlines: &[Outline], first: usize, second: usize) -> Option<BTreeSet<usize>> {
     let earlier = &outlines[first];
-    let (mut values, mut buffers) = (EntitySet::new(), EntitySet::new());
+    let (mut results, mut values, mut buffers) = (EntitySet::new(), EntitySet::new(), EntitySet::new());
+    results.extend(earlier.defines.iter().copied());
     let mut needed = BTreeSet::new();
     for at in (first + 1..=second).rev() {
         let o = &outlines[at];
         let gives = o.defines.iter().any(|v| values.contains(*v)) || o.stores.keys().any(|b| buffers.contains(*b));
         if at == second || gives {
             let loads = at != second && earlier.stores.keys().any(|buffer| o.loads.contains_key(buffer));
-            if loads || earlier.defines.iter().any(|value| o.uses.contains(value)) {
+            if loads || o.uses.iter().any(|value| results.contains(*value)) {
                 return None;
             }
             values.extend(o.uses.iter().copied());

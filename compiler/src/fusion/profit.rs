@@ -82,6 +82,6 @@ pub(super) fn merge(
         return Err(worthwhile.err().unwrap_or(Reason::NotProfitable { loss: 0 }));
     }
     record(graph);
-    graph.unite(first, second, kernel);
+    graph.unite(first, second, kernel, price);
     Ok(())
 }

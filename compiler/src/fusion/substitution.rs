@@ -13,7 +13,7 @@ use super::Graph;
 use super::form::{Elementwise, Place, loads_of};
 use super::inline::inline;
 use super::{legality, profit};
-use crate::analysis::cost;
+use crate::analysis::cost::{self, Price};
 
 /// What one of the passes takes on.
 pub(super) struct Rule {
@@ -87,14 +87,14 @@ pub(super) fn run(graph: &mut Graph, rule: &Rule) -> bool {
         let Some(merge) = propose(graph, rule, producer) else { continue };
         if !graph.grants(merge.pays.is_ok()) {
             if let Err(reason) = &merge.pays {
-                merge.merged.iter().for_each(|(consumer, _)| graph.refused(merge.buffer, *consumer, reason));
+                merge.merged.iter().for_each(|(consumer, ..)| graph.refused(merge.buffer, *consumer, reason));
             }
             continue;
         }
         changed = true;
         let mut neighbours = graph.producers(producer);
-        for (consumer, kernel) in merge.merged {
-            graph.replace(consumer, kernel);
+        for (consumer, kernel, price) in merge.merged {
+            graph.replace(consumer, kernel, price);
             graph.fused(merge.buffer, consumer);
             graph.adopt(consumer, producer);
             neighbours.insert(consumer);
@@ -112,7 +112,7 @@ pub(super) fn run(graph: &mut Graph, rule: &Rule) -> bool {
 /// A producer's merge into its consumers.
 struct Merge {
     buffer: BufferId,
-    merged: Vec<(KernelId, Kernel)>,
+    merged: Vec<(KernelId, Kernel, Price)>,
     pays: Result<(), Reason>,
 }
 
@@ -147,7 +147,7 @@ fn propose(graph: &mut Graph, rule: &Rule, producer: KernelId) -> Option<Merge> 
         limit = limit.and(profit::compiles(&price));
         before += graph.price(*id).time;
         after += price.time;
-        merged.push((*id, kernel));
+        merged.push((*id, kernel, price));
     }
     let copies = uses.iter().fold(ir::Size::default(), |sum, u| &sum + &u.copies);
     let pays = profit::substitution(program, (graph.kernel(producer), &p), copies, before, after);
