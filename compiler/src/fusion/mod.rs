@@ -11,6 +11,8 @@
 //! profit     the prices
 //! inline     mechanic: the producer's body in place of the consumer's loads
 //! weave      mechanic: two kernels' loops made one
+//! join       loops of a block made one, at every depth
+//! substitution, pairs    the searches: over producers, over pairs of kernels
 //! ```
 
 mod form;
