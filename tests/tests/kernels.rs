@@ -1,19 +1,19 @@
-//! Fusion, counted: what must become how many kernels, and what must not fuse, for which reason. A test shows every row that
-//! comes out otherwise.
+//! Fusion, counted: what must become how many kernels, and what must not fuse, for which reason, as `explain --format json` says
+//! it. A test shows every row that comes out otherwise.
 
 use std::fmt::Write;
 use std::path::Path;
 
-use compiler::pipeline::{Compiled, Options, compile};
-use ir::decision::{Outcome, Pair};
+use compiler::pipeline::{Options, compile};
 use ir::nest::{Program, Role};
 use ir::{Array, Passes};
+use serde_json::Value;
 
 /// A program, the kernels that it must become, and why.
 struct Row {
     name: &'static str,
     text: Text,
-    kernels: usize,
+    kernels: u64,
     why: &'static str,
 }
 
@@ -24,7 +24,7 @@ enum Text {
 }
 use Text::{Example, Here};
 
-const fn row(name: &'static str, text: Text, kernels: usize, why: &'static str) -> Row {
+const fn row(name: &'static str, text: Text, kernels: u64, why: &'static str) -> Row {
     Row { name, text, kernels, why }
 }
 
@@ -204,34 +204,37 @@ const CHAIN: &str = "fn f(x: f32[n]) {\n let a = ((((((((x + 1) * 2 - 3) * 0.5 +
 const N: u64 = 1000;
 
 impl Text {
-    fn compile(&self, fuse: Passes) -> Compiled {
-        let (source, entry) = match self {
+    /// The source and the function.
+    fn source(&self) -> (String, &'static str) {
+        match self {
             Here(source) => ((*source).to_owned(), "f"),
             Example(file, entry) => {
                 let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
                 (std::fs::read_to_string(folder.join(format!("{file}.fl"))).expect("the example is there"), *entry)
             }
-        };
-        let fail = |errors: Vec<grammar::Diagnostic>| -> ! { panic!("{}\n{source}", errors[0].message) };
-        let file = grammar::parse(&source).unwrap_or_else(|errors| fail(errors));
-        let checked = compiler::check::check(&file, entry).unwrap_or_else(|errors| fail(errors));
-        compile(&checked, &Options { fuse, ..Options::default() }).expect("it compiles")
+        }
+    }
+
+    /// What `fuseloop explain --format json` says.
+    fn explained(&self) -> Value {
+        let (source, entry) = self.source();
+        let program = fuseloop::Program::parse(source.as_str()).unwrap_or_else(|errors| panic!("{errors}"));
+        let function = program.function(entry).expect("the function is there");
+        let explanation = function.explain(&fuseloop::Options::default(), &[]).expect("it compiles");
+        serde_json::from_str(&explanation.to_json()).expect("it is JSON")
+    }
+
+    fn compile(&self, fuse: Passes) -> Program {
+        let (source, entry) = self.source();
+        let file = grammar::parse(&source).expect("it has no errors");
+        let checked = compiler::check::check(&file, entry).expect("it has no errors");
+        compile(&checked, &Options { fuse, ..Options::default() }).expect("it compiles").program
     }
 }
 
-/// Why a program has more kernels than it should: each pair that is apart.
-fn refusals(compiled: &Compiled) -> String {
-    let name = |id| &compiled.unfused.kernels[id].name;
-    let mut text = String::new();
-    for decision in &compiled.decisions {
-        let (Pair::Flow { producer: first, consumer: second, buffer } | Pair::Shared { first, second, buffer }) =
-            decision.pair;
-        let buffer = &compiled.unfused.buffers[buffer].name;
-        if let Outcome::Refused(reason) = &decision.outcome {
-            let _ = writeln!(text, "    {} and {} apart, {buffer}: {reason:?}", name(first), name(second));
-        }
-    }
-    text
+/// The pairs of operations that stay apart.
+fn apart(explained: &Value) -> impl Iterator<Item = &Value> {
+    explained["pairs"].as_array().into_iter().flatten().filter(|pair| pair["fused"] == false)
 }
 
 /// Fails with all mismatches.
@@ -239,19 +242,25 @@ fn report(wrong: &[String]) {
     assert!(wrong.is_empty(), "{} rows come out otherwise:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-fn mismatch(row: &Row, compiled: &Compiled) -> String {
-    let found = compiled.program.kernels.len();
-    format!("{}: {found} kernels, not {} ({})\n{}", row.name, row.kernels, row.why, refusals(compiled))
+/// What came out, and why a program has more kernels than it should: each pair that is apart.
+fn mismatch(row: &Row, explained: &Value) -> String {
+    let found = &explained["kernels"]["after"];
+    let mut text = format!("{}: {found} kernels, not {} ({})\n", row.name, row.kernels, row.why);
+    for pair in apart(explained) {
+        let title = |which: &str| &explained["operations"][pair[which].as_u64().unwrap_or(0) as usize]["title"];
+        let _ = writeln!(text, "    {} and {}: {} {}", title("first"), title("second"), pair["reason"], pair["why"]);
+    }
+    text
 }
 
 #[test]
 fn what_must_fuse_does() {
     let mut wrong = vec![];
     for (row, exact) in FUSED.iter().map(|r| (r, true)).chain(AT_MOST.iter().map(|r| (r, false))) {
-        let compiled = row.text.compile(Passes::ALL);
-        let found = compiled.program.kernels.len();
+        let explained = row.text.explained();
+        let found = explained["kernels"]["after"].as_u64().unwrap_or(u64::MAX);
         if found > row.kernels || exact && found != row.kernels {
-            wrong.push(mismatch(row, &compiled));
+            wrong.push(mismatch(row, &explained));
         }
     }
     report(&wrong);
@@ -261,11 +270,10 @@ fn what_must_fuse_does() {
 fn what_must_not_fuse_does_not_and_says_why() {
     let mut wrong = vec![];
     for (row, wanted) in APART {
-        let compiled = row.text.compile(Passes::ALL);
-        let is_wanted = |outcome: &Outcome| matches!(outcome, Outcome::Refused(reason) if reason.name() == *wanted);
-        let says = compiled.decisions.iter().any(|d| is_wanted(&d.outcome));
-        if compiled.program.kernels.len() != row.kernels || !says {
-            wrong.push(format!("{}    expected: {wanted}", mismatch(row, &compiled)));
+        let explained = row.text.explained();
+        let says = apart(&explained).any(|pair| pair["reason"] == *wanted);
+        if explained["kernels"]["after"] != row.kernels || !says {
+            wrong.push(format!("{}    expected: {wanted}", mismatch(row, &explained)));
         }
     }
     report(&wrong);
@@ -294,8 +302,8 @@ fn bytes(program: &Program) -> u64 {
 fn bytes_go_where_they_must() {
     let mut wrong = vec![];
     for (name, text, before, after) in BYTES {
-        let unfused = bytes(&text.compile(Passes::NONE).program);
-        let fused = bytes(&text.compile(Passes::ALL).program);
+        let unfused = bytes(&text.compile(Passes::NONE));
+        let fused = bytes(&text.compile(Passes::ALL));
         if unfused != *before || fused > *after {
             wrong.push(format!("{name}: {unfused} bytes unfused, not {before}; {fused} fused, not {after}"));
         }
