@@ -7,18 +7,16 @@
 //! has no vector form of is done lane by lane with the scalar operation.
 
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::types::{F32, F32X4, F64, F64X2, I8, I8X16, I16, I32, I32X4, I64, I64X2};
+use cranelift_codegen::ir::types::{F32, F32X4, F64, F64X2, I8, I16, I32, I32X4, I64, I64X2};
 use cranelift_codegen::ir::{Endianness, InstBuilder, MemFlagsData, Type, Value};
 use ir::nest::{IndexId, Op, ValueId};
-use ir::order::SCAN_GROUP;
 use ir::{Affine, BinaryOp, CompareOp, Dtype, Scalar, Size, UnaryOp};
 
 use super::branch::Branch;
 use super::columns::Strip;
 use super::convert::native_cast;
 use super::emit::Emitter;
-use super::fold::{Fold, offset};
-use super::kept::Place;
+use super::fold::offset;
 use super::leaf::{Access, Done, Inst, Leaf, LeafEmitter, Nest};
 use super::scalar;
 
@@ -578,61 +576,6 @@ impl LeafEmitter for Lanes128<'_, '_> {
 /// An operation that vectors of a type have; masks are combined as bits.
 pub(super) fn binary(e: &mut Emitter<'_>, op: BinaryOp, dtype: Dtype, a: Value, b: Value) -> Value {
     scalar::binary(&mut e.b, &mut e.helpers, op, dtype, a, b)
-}
-
-/// A group of a scan, from memory to memory: prefixes by doubling, then joined with what the groups before (`carried`) and
-/// the chunks before (`whole`) give. Returns the new `carried`. What has nothing before it is joined with the value of
-/// no elements, which leaves no trace behind the last join.
-pub(super) fn scan_group(
-    e: &mut Emitter<'_>,
-    fold: Fold,
-    (from, to): (Place, Place),
-    carried: Value,
-    whole: Value,
-) -> Value {
-    let ty = vector(fold.dtype, false);
-    let lanes = ty.lane_count() as usize;
-    let width = ty.lane_type().bytes() as usize;
-    let at = |k: usize| i32::try_from(16 * k).expect("a small offset");
-    let join = |e: &mut Emitter<'_>, a, b| binary(e, fold.primitive(), fold.dtype, a, b);
-    let empty = splat_constant(e, fold.identity());
-    let mut p = vec![];
-    for k in 0..SCAN_GROUP / lanes {
-        p.push(e.b.ins().load(ty, from.flags, from.base, at(k)));
-    }
-    let mut d = 1;
-    while d < SCAN_GROUP {
-        for k in (0..p.len()).rev() {
-            let before = if d < lanes {
-                let low = if k == 0 { empty } else { p[k - 1] };
-                let first = 16 - d * width;
-                shuffle(e, low, p[k], &std::array::from_fn(|byte| (first + byte) as u8))
-            } else if k >= d / lanes {
-                p[k - d / lanes]
-            } else {
-                continue;
-            };
-            p[k] = join(e, before, p[k]);
-        }
-        d *= 2;
-    }
-    for (k, prefix) in p.iter().enumerate() {
-        let inner = join(e, carried, *prefix);
-        let all = join(e, whole, inner);
-        e.b.ins().store(to.flags, all, to.base, at(k));
-    }
-    let last = p[p.len() - 1];
-    let last = shuffle(e, last, last, &std::array::from_fn(|byte| (16 - width + byte % width) as u8));
-    join(e, carried, last)
-}
-
-/// Bytes of two registers, by their numbers.
-fn shuffle(e: &mut Emitter<'_>, a: Value, b: Value, bytes: &[u8; 16]) -> Value {
-    let ty = e.b.func.dfg.value_type(a);
-    let [a, b] = [a, b].map(|v| e.b.ins().bitcast(I8X16, little(), v));
-    let mask = e.b.func.dfg.immediates.push(bytes.as_slice().into());
-    let shuffled = e.b.ins().shuffle(a, b, mask);
-    e.b.ins().bitcast(ty, little(), shuffled)
 }
 
 /// The lane type in which a reduction keeps its lanes in memory.

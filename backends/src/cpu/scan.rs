@@ -9,6 +9,7 @@
 use std::collections::BTreeSet;
 
 use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::I8X16;
 use cranelift_codegen::ir::{InstBuilder, Value};
 use ir::nest::{Block, IndexId, Loop, Op, Statement, ValueId};
 use ir::order::{SCAN_CHUNK, SCAN_GROUP};
@@ -17,9 +18,10 @@ use ir::visit;
 use super::emit::{Emitter, own_memory};
 use super::fold::{Fold, offset};
 use super::kept::{Kept, Place};
+use super::lanes128::{self, little};
 use super::nest::Axis;
 use super::reduce::{end_group, scan_group};
-use super::{lanes128, scalar};
+use super::scalar;
 
 /// Elements that are kept at once: they stay in the first-level cache.
 const KEPT: usize = 1024;
@@ -199,7 +201,7 @@ impl Emitter<'_> {
         let last = self.counted(zero, count, SCAN_GROUP as i64, &[carried], |e, k, carried| {
             let from = Place { base: e.element(inputs.base, ty, k), ..inputs };
             let to = Place { base: e.element(results.base, ty, k), ..results };
-            vec![lanes128::scan_group(e, p.fold, (from, to), carried[0], whole)]
+            vec![vector_group(e, p.fold, (from, to), carried[0], whole)]
         });
         let carry = self.b.ins().extractlane(last[0], 0);
         // The chunk of the order ends with this one.
@@ -208,6 +210,55 @@ impl Emitter<'_> {
         let empty = p.fold.empty(self);
         vec![self.b.ins().select(rest, carry, empty), self.b.ins().select(rest, chunk, joined)]
     }
+}
+
+/// A group of a scan, from memory to memory: prefixes by doubling, then joined with what the groups before (`carried`) and
+/// the chunks before (`whole`) give. Returns the new `carried`. What has nothing before it is joined with the value of
+/// no elements, which leaves no trace behind the last join.
+fn vector_group(e: &mut Emitter<'_>, fold: Fold, (from, to): (Place, Place), carried: Value, whole: Value) -> Value {
+    let ty = lanes128::vector(fold.dtype, false);
+    let lanes = ty.lane_count() as usize;
+    let width = ty.lane_type().bytes() as usize;
+    let at = |k: usize| offset(16 * k);
+    let join = |e: &mut Emitter<'_>, a, b| lanes128::binary(e, fold.primitive(), fold.dtype, a, b);
+    let empty = lanes128::splat_constant(e, fold.identity());
+    let mut p = vec![];
+    for k in 0..SCAN_GROUP / lanes {
+        p.push(e.b.ins().load(ty, from.flags, from.base, at(k)));
+    }
+    let mut d = 1;
+    while d < SCAN_GROUP {
+        for k in (0..p.len()).rev() {
+            let before = if d < lanes {
+                let low = if k == 0 { empty } else { p[k - 1] };
+                let first = 16 - d * width;
+                shuffle(e, low, p[k], &std::array::from_fn(|byte| (first + byte) as u8))
+            } else if k >= d / lanes {
+                p[k - d / lanes]
+            } else {
+                continue;
+            };
+            p[k] = join(e, before, p[k]);
+        }
+        d *= 2;
+    }
+    for (k, prefix) in p.iter().enumerate() {
+        let inner = join(e, carried, *prefix);
+        let all = join(e, whole, inner);
+        e.b.ins().store(to.flags, all, to.base, at(k));
+    }
+    let last = p[p.len() - 1];
+    let last = shuffle(e, last, last, &std::array::from_fn(|byte| (16 - width + byte % width) as u8));
+    join(e, carried, last)
+}
+
+/// Bytes of two registers, by their numbers.
+fn shuffle(e: &mut Emitter<'_>, a: Value, b: Value, bytes: &[u8; 16]) -> Value {
+    let ty = e.b.func.dfg.value_type(a);
+    let [a, b] = [a, b].map(|v| e.b.ins().bitcast(I8X16, little(), v));
+    let mask = e.b.func.dfg.immediates.push(bytes.as_slice().into());
+    let shuffled = e.b.ins().shuffle(a, b, mask);
+    e.b.ins().bitcast(ty, little(), shuffled)
 }
 
 /// The statements that define what is `wanted` or, with `effects`, store, and what those need of the ones before them;
