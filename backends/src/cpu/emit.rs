@@ -113,6 +113,8 @@ pub(super) struct Emitter<'a> {
     locals: Vec<Local>,
     scratch_used: u32,
     pub(super) columns: Columns,
+    /// How many comparisons the loop at hand has been cut at.
+    pub(super) cuts: u32,
     /// Indices of loops whose elements are results of chunks.
     pub(super) joins: &'a [IndexId],
     pub(super) params: Params,
@@ -163,6 +165,7 @@ impl<'a> Emitter<'a> {
             locals: vec![],
             scratch_used: 0,
             columns: Columns::default(),
+            cuts: 0,
             joins: &part.joins,
             params,
             fault_exit,

@@ -21,6 +21,7 @@ mod leaf;
 mod memory;
 mod nest;
 mod pick;
+mod pieces;
 mod prepare;
 mod reduce;
 mod run;

@@ -204,7 +204,11 @@ impl<'a> Emitter<'a> {
                     vec![]
                 });
             }
-            None => self.each(axis, from, to, body),
+            None => {
+                if self.in_pieces(axis, (from, to), body).is_none() {
+                    self.each(axis, from, to, body);
+                }
+            }
         }
     }
 

@@ -8,6 +8,7 @@ mod harness;
 mod leaves;
 mod nests;
 mod phases;
+mod pieces;
 mod random;
 mod reductions;
 mod tiles;

@@ -1,0 +1,272 @@
+//! Loops whose iterations differ by where they stand, cut into pieces in which they do not: a concatenation, padding, a stencil
+//! at its edges. Where a branch that accesses memory hangs on comparisons of the index, or on ones that are the same for the
+//! whole loop, each side of such a comparison becomes a loop of its own, and that may be a leaf.
+
+use std::collections::BTreeMap;
+
+use cranelift_codegen::ir::{InstBuilder, Value};
+use ir::nest::{Block, IndexId, Op, Statement, ValueId};
+use ir::{Affine, BinaryOp, CompareOp, Dtype, Scalar, UnaryOp, visit};
+
+use super::emit::Emitter;
+use super::nest::Axis;
+use super::scalar;
+
+/// Comparisons that a loop is cut at, one inside the other, and the most statements that copies of the body may make.
+const DEEPEST: u32 = 5;
+const STATEMENTS: usize = 2048;
+
+/// A `bool` to cut at.
+struct Cut {
+    value: ValueId,
+    test: Test,
+}
+
+/// What it is.
+enum Test {
+    /// A value from outside of the loop.
+    Outside,
+    /// The same for all iterations.
+    Same(CompareOp, [Operand; 2]),
+    /// One side holds up to some iteration, the other one from there on.
+    Along(Along),
+}
+
+/// The comparison `sign * index + base op bound`.
+struct Along {
+    sign: i64,
+    base: Affine<IndexId>,
+    bound: Operand,
+    op: CompareOp,
+}
+
+/// What is compared.
+#[derive(Clone)]
+enum Operand {
+    /// A value from outside of the loop.
+    Outside(ValueId),
+    Affine(Affine<IndexId>),
+    Constant(i64),
+}
+
+/// The body, and what is known of it.
+struct Body<'b> {
+    ops: BTreeMap<ValueId, &'b Op>,
+    bound: Vec<IndexId>,
+    /// The results of branches and loops.
+    results: Vec<ValueId>,
+}
+
+impl Body<'_> {
+    /// An operand that is the same in all of the body, or affine.
+    fn operand(&self, value: ValueId) -> Option<Operand> {
+        match self.ops.get(&value) {
+            None => (!self.results.contains(&value)).then_some(Operand::Outside(value)),
+            Some(Op::Constant(Scalar::I64(k))) => Some(Operand::Constant(*k)),
+            Some(Op::Affine(a)) => {
+                let free = a.terms().iter().all(|(index, _)| !self.bound.contains(index));
+                free.then(|| Operand::Affine(a.clone()))
+            }
+            Some(_) => None,
+        }
+    }
+
+    /// A comparison that the condition hangs on and that the loop over `index` can be cut at.
+    fn cut(&self, e: &Emitter<'_>, index: IndexId, condition: ValueId) -> Option<Cut> {
+        let Some(op) = self.ops.get(&condition) else {
+            let test = Test::Outside;
+            return (!self.results.contains(&condition)).then_some(Cut { value: condition, test });
+        };
+        match op {
+            Op::Unary(UnaryOp::Not, a) => self.cut(e, index, *a),
+            Op::Binary(BinaryOp::And | BinaryOp::Or, a, b) => self.cut(e, index, *a).or_else(|| self.cut(e, index, *b)),
+            Op::Compare(op, a, b) if e.dtype(*a) == Dtype::I64 => {
+                let operands = [self.operand(*a)?, self.operand(*b)?];
+                let varies = operands.each_ref().map(|o| match o {
+                    Operand::Affine(a) => a.coefficient(index).as_constant(),
+                    _ => Some(0),
+                });
+                let (at, op) = match (varies, op) {
+                    ([Some(0), Some(0)], _) => {
+                        return Some(Cut { value: condition, test: Test::Same(*op, operands) });
+                    }
+                    (_, CompareOp::Eq | CompareOp::Ne) => return None,
+                    ([Some(1 | -1), Some(0)], op) => (0, *op),
+                    ([Some(0), Some(1 | -1)], op) => (1, turned(*op)),
+                    _ => return None,
+                };
+                let (Operand::Affine(affine), Some(sign)) = (&operands[at], varies[at]) else { return None };
+                let base = affine.sub(&Affine::index(index).scale(&ir::Size::constant(sign)));
+                let bound = operands[1 - at].clone();
+                Some(Cut { value: condition, test: Test::Along(Along { sign, base, bound, op }) })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The comparison with its operands exchanged.
+fn turned(op: CompareOp) -> CompareOp {
+    match op {
+        CompareOp::Lt => CompareOp::Gt,
+        CompareOp::Le => CompareOp::Ge,
+        CompareOp::Gt => CompareOp::Lt,
+        CompareOp::Ge => CompareOp::Le,
+        same => same,
+    }
+}
+
+/// The first comparison to cut at.
+fn find(e: &Emitter<'_>, index: IndexId, block: &Block) -> Option<Cut> {
+    let mut ops = BTreeMap::new();
+    visit::for_each_op(block, &mut |value, op| _ = ops.insert(value, op));
+    let mut bound = visit::bound_indices(block);
+    bound.retain(|i| *i != index);
+    let mut results = vec![];
+    visit::for_each_statement(block, &mut |s| visit::for_each_definition(s, &mut |v| results.push(v)));
+    results.retain(|v| !ops.contains_key(v));
+    let body = Body { ops, bound, results };
+    let mut found = None;
+    visit::for_each_statement(block, &mut |statement| {
+        let Statement::If { condition, then, otherwise, .. } = statement else { return };
+        let touches = |b: &Block| !visit::loads(b).is_empty() || !visit::stores(b).is_empty();
+        if found.is_none() && (touches(then) || touches(otherwise)) {
+            found = body.cut(e, index, *condition);
+        }
+    });
+    found
+}
+
+/// The block where `known` values are what they are.
+fn fold(e: &Emitter<'_>, block: &Block, known: &mut BTreeMap<ValueId, bool>) -> Block {
+    let mut out = vec![];
+    for statement in block {
+        match statement {
+            Statement::Let { value, op } => {
+                let get = |v: &ValueId| known.get(v).copied();
+                let constant = match op {
+                    _ if known.contains_key(value) => get(value),
+                    Op::Unary(UnaryOp::Not, a) => get(a).map(|a| !a),
+                    Op::Binary(BinaryOp::And, a, b) => match (get(a), get(b)) {
+                        (Some(false), _) | (_, Some(false)) => Some(false),
+                        (Some(true), Some(true)) => Some(true),
+                        _ => None,
+                    },
+                    Op::Binary(BinaryOp::Or, a, b) => match (get(a), get(b)) {
+                        (Some(true), _) | (_, Some(true)) => Some(true),
+                        (Some(false), Some(false)) => Some(false),
+                        _ => None,
+                    },
+                    _ => None,
+                };
+                // With one side known, the other one is what matters.
+                let other = match op {
+                    Op::Binary(BinaryOp::And | BinaryOp::Or, a, b) if constant.is_none() => {
+                        get(a).map(|_| *b).or_else(|| get(b).map(|_| *a))
+                    }
+                    _ => None,
+                };
+                let op = match (constant, other) {
+                    (Some(c), _) if e.dtype(*value) == Dtype::Bool => {
+                        known.insert(*value, c);
+                        Op::Constant(Scalar::Bool(c))
+                    }
+                    (None, Some(other)) if e.dtype(*value) == Dtype::Bool => Op::Cast(Dtype::Bool, other),
+                    _ => op.clone(),
+                };
+                out.push(Statement::Let { value: *value, op });
+            }
+            Statement::If { condition, then, otherwise, results } => match known.get(condition).copied() {
+                Some(side) => {
+                    out.extend(fold(e, if side { then } else { otherwise }, known));
+                    for (result, yes, no) in results {
+                        let op = Op::Cast(e.dtype(*result), if side { *yes } else { *no });
+                        out.push(Statement::Let { value: *result, op });
+                    }
+                }
+                None => out.push(Statement::If {
+                    condition: *condition,
+                    then: fold(e, then, known),
+                    otherwise: fold(e, otherwise, known),
+                    results: results.clone(),
+                }),
+            },
+            Statement::Loop(l) => {
+                let mut l = l.clone();
+                l.body = fold(e, &l.body, known);
+                out.push(Statement::Loop(l));
+            }
+            other => out.push(other.clone()),
+        }
+    }
+    out
+}
+
+impl Emitter<'_> {
+    /// The iterations `from..to` of an innermost axis in pieces, if it can be cut.
+    pub(super) fn in_pieces(&mut self, axis: &Axis, (from, to): (Value, Value), body: &Block) -> Option<()> {
+        let mut statements = 0;
+        visit::for_each_statement(body, &mut |_| statements += 1);
+        if self.cuts == DEEPEST || statements << self.cuts > STATEMENTS {
+            return None;
+        }
+        let cut = find(self, axis.index, body)?;
+        let [yes, no] = [true, false].map(|side| fold(self, body, &mut BTreeMap::from([(cut.value, side)])));
+        self.cuts += 1;
+        let condition = match &cut.test {
+            Test::Along(along) => {
+                let (at, below) = self.turn(along);
+                let at = self.b.ins().smax(at, from);
+                let at = self.least(at, to);
+                let (low, high) = if below { (&yes, &no) } else { (&no, &yes) };
+                self.innermost(axis, from, at, low);
+                self.innermost(axis, at, to, high);
+                None
+            }
+            Test::Same(op, operands) => {
+                let [a, b] = operands.each_ref().map(|o| self.operand(o));
+                Some(scalar::compare(&mut self.b, *op, Dtype::I64, a, b))
+            }
+            Test::Outside => Some(self.value(cut.value)),
+        };
+        if let Some(condition) = condition {
+            let run = |e: &mut Self, body: &Block| {
+                e.innermost(axis, from, to, body);
+                vec![]
+            };
+            self.either(condition, &[], |e| run(e, &yes), |e| run(e, &no));
+        }
+        self.cuts -= 1;
+        Some(())
+    }
+
+    /// Where a comparison turns, and whether it holds below rather than from there on.
+    fn turn(&mut self, along: &Along) -> (Value, bool) {
+        let base = self.affine(&along.base);
+        let bound = self.operand(&along.bound);
+        // So that nothing wraps: subscripts are far inside.
+        let [least, most] = [-(1i64 << 62), 1 << 62].map(|k| self.int(k));
+        let bound = self.b.ins().smax(bound, least);
+        let bound = self.b.ins().smin(bound, most);
+        let (at, op) = if along.sign > 0 {
+            (self.b.ins().isub(bound, base), along.op)
+        } else {
+            (self.b.ins().isub(base, bound), turned(along.op))
+        };
+        let past = self.b.ins().iadd_imm_s(at, 1);
+        match op {
+            CompareOp::Lt => (at, true),
+            CompareOp::Le => (past, true),
+            CompareOp::Gt => (past, false),
+            _ => (at, false),
+        }
+    }
+
+    fn operand(&mut self, operand: &Operand) -> Value {
+        match operand {
+            Operand::Outside(v) => self.value(*v),
+            Operand::Affine(a) => self.affine(a),
+            Operand::Constant(k) => self.int(*k),
+        }
+    }
+}
