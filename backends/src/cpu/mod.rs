@@ -1,7 +1,7 @@
 //! The CPU: verified programs compiled by Cranelift, one kernel a function, for any sizes.
 //!
-//! `jit` owns the machine code; `compile` makes it kernel by kernel: `prepare`, `split`, then `nest`, `scalar`, `reduce`,
-//! `lanes`, `best`, `pick`, `kept`, `scan` and `contract` on the ground of `emit`; `leaf`, `branch`, `vectors`, `columns` and
+//! `jit` owns the machine code; `compile` makes it kernel by kernel: `prepare`, `split` (and `tiled`), then `nest`, `scalar`, `reduce`,
+//! `lanes`, `best`, `pick`, `kept`, `scan` and `contract` on the ground of `emit`; `leaf`, `branch`, `vectors`, `columns`, `pieces` and
 //! `lanes128` make innermost loops vector code. `run` binds a call, finds `memory` and drives threads.
 
 mod best;
