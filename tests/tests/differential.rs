@@ -161,8 +161,11 @@ fn blame(program: &Program) -> Option<String> {
     ways.find_map(|way| ways::blame(&checked, &way, is_wrong))
 }
 
+/// What a program is for, and its text.
+type Directed = (&'static str, fn() -> String);
+
 /// Programs for what random ones hardly reach: kernels at their limits.
-const DIRECTED: &[(&str, fn() -> String)] = &[
+const DIRECTED: &[Directed] = &[
     ("more operations than a kernel may have", || {
         let lets: String = (0..400).map(|k| format!("    let y{} = sin(y{k} * 0.5) + x\n", k + 1)).collect();
         format!("fn main(x: f32[n]) {{\n    let y0 = x\n{lets}    y400\n}}\n")
