@@ -22,10 +22,7 @@ const CASES: &[Case] = &[
         let results: Vec<String> = (0..100).map(|k| format!("y{}", 100 * (k + 1))).collect();
         shared(10_000).replace("    y10000\n", &format!("    ({})\n", results.join(", ")))
     }),
-    ("1,000 reductions of one array", || {
-        let sums: Vec<String> = (0..1000).map(|k| format!("sum(x * {k})")).collect();
-        format!("fn f(x: f32[n]) = {}\n", sums.join(" + "))
-    }),
+    ("1,000 reductions of one array", || lets(1000, |k| format!("y{k} + sum(x * {k})"))),
     ("10,000 operations, a chain of lets over arrays", || lets(5_000, |k| format!("y{k} * 0.5 + x"))),
     ("10,000 operations, scalars", || lets(5_000, |k| format!("y{k} * 0.5 + 1")).replace("x: f32[n]", "x: f32")),
     ("10,000 functions", || (0..10_000).map(|k| format!("fn g{k}(x: f32[n]) = x * {k}\n")).collect()),
