@@ -147,9 +147,11 @@ impl Scope {
         self.values.push(value);
     }
 
-    /// The product of all indices' bounds: how often this place runs.
+    /// The product of all indices' bounds: how often this place runs. An `n - 2` counts as `n`: where it is 0, what does not
+    /// mention the index may run all the same.
     pub fn runs(&self) -> Dim {
-        self.indices.iter().fold(Dim::constant(1), |product, index| product.times(&index.bound))
+        let length = |bound: &Dim| bound.offset(-bound.constant_part().min(0));
+        self.indices.iter().fold(Dim::constant(1), |product, index| product.times(&length(&index.bound)))
     }
 
     /// A length as an `i64` expression.
