@@ -104,7 +104,7 @@ fn drawn(report: &Report, decided: &Decided, why: &Why) -> Drawn {
     let mut drawn = Drawn { message: why.sentence.clone(), help: why.suggestion.clone(), ..Drawn::default() };
     let (here, there) = match decided.pair {
         Pair::Flow { .. } => ("in another kernel", "computed here"),
-        Pair::Shared { .. } => ("in another kernel", "computed here"),
+        Pair::Shared { .. } => ("in another kernel", "than this"),
     };
     for (origin, label) in [(second.origin, here), (first.origin, there)] {
         if origin != Origin::default() {

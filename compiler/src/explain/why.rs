@@ -46,6 +46,10 @@ impl Words<'_> {
                         .to_owned(),
                 ),
             ),
+            Reason::OtherIterations if matches!(pair, Pair::Shared { .. }) => (
+                format!("{first} and {second} go through what both read in loops that cannot be one"),
+                Some("read it at the same indices, in loops of the same order".to_owned()),
+            ),
             Reason::OtherIterations => (
                 format!("an element of {second} needs elements of {first} that are computed elsewhere in its loops"),
                 Some(format!("read {first} at the indices at which it is computed, in loops of the same order")),
@@ -80,7 +84,7 @@ impl Words<'_> {
             ),
             Reason::TooManyLiveValues { live, limit } => (
                 format!("together they keep {live} values alive at once, and registers hold {limit}"),
-                Some("none of the two needs to change: apart they are faster".to_owned()),
+                None,
             ),
             Reason::TooLarge { operations, limit } => (
                 format!("together they have {operations} operations, and a kernel at most {limit}"),

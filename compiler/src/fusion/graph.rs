@@ -410,8 +410,8 @@ impl Graph {
 
     /// Why a pair that no pass looked at is apart: the pass that would have is off.
     fn not_tried(&self) -> Reason {
-        let flows = FusionPass::ALL.iter().filter(|pass| **pass != FusionPass::Siblings);
-        let off = flows.into_iter().find(|pass| !self.enabled(**pass));
+        let mut for_flows = FusionPass::ALL.iter().filter(|pass| **pass != FusionPass::Siblings);
+        let off = for_flows.find(|pass| !self.enabled(**pass));
         off.map_or(Reason::OtherIterations, |pass| Reason::Disabled(*pass))
     }
 
