@@ -196,7 +196,9 @@ impl Printer<'_> {
     /// a name.
     fn name_indices(&mut self) {
         self.taken = self.sizes.names().map(|(_, name)| name.to_owned()).collect();
-        self.taken.extend(self.program.buffers.values().map(|b| b.name.clone()));
+        let body = &self.kernel.body;
+        let touched = visit::loads(body).into_iter().chain(visit::stores(body));
+        self.taken.extend(touched.filter_map(|id| self.program.buffers.get(id)).map(|b| b.name.clone()));
         let mut around = vec![];
         self.name_indices_in(&self.kernel.body, &mut around);
         self.taken.extend(self.indices.values().cloned());
@@ -243,29 +245,11 @@ impl Printer<'_> {
     fn fresh(&mut self, wanted: &str) -> String {
         let mut name = wanted.to_owned();
         let mut k = 0;
-        while self.taken.contains(&name) {
-            // The name of a buffer that this kernel does not touch is free.
-            if k == 0 && self.is_free(wanted) {
-                break;
-            }
+        while !self.taken.insert(name.clone()) {
             k += 1;
             name = format!("{wanted}_{k}");
         }
-        self.taken.insert(name.clone());
         name
-    }
-
-    /// Whether a name is only taken by a buffer that the kernel leaves alone, and by no value yet.
-    fn is_free(&mut self, name: &str) -> bool {
-        let Some((id, _)) = self.program.buffers.iter().find(|(_, b)| b.name == name) else { return false };
-        let mut touched = self.lines.iter().any(|line| line.trim_start().starts_with(&format!("{name} = ")));
-        visit::for_each_statement(&self.kernel.body, &mut |statement| {
-            touched |= match statement {
-                Statement::Let { op: Op::Load { buffer, .. }, .. } | Statement::Store { buffer, .. } => *buffer == id,
-                _ => false,
-            }
-        });
-        !touched
     }
 
     fn block(&mut self, block: &Block) {
