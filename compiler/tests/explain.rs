@@ -6,13 +6,14 @@ use std::fmt::Write;
 use compiler::check::check;
 use compiler::explain::{Report, Verdict, explain};
 use compiler::pipeline::{Options, compile};
+use interp::scalar::ARITHMETIC;
 use ir::Passes;
 
 fn report(source: &str, function: &str, fuse: Passes) -> Report {
     let file = grammar::parse(source).unwrap();
     let checked = check(&file, function).unwrap();
     let compiled = compile(&checked, &Options { fuse, ..Options::default() }).unwrap();
-    explain(&checked, &compiled, fuse, source, &BTreeMap::new())
+    explain(&checked, &compiled, fuse, source, &BTreeMap::new(), &ARITHMETIC)
 }
 
 /// Kernels, operations and pairs.
@@ -119,7 +120,7 @@ fn formulas_take_the_sizes_that_are_given() {
     let bytes = |given: &[(&str, i64)]| {
         let symbol = |name: &str| checked.symbols.iter().find(|(_, s)| s.name == name).unwrap().0;
         let given = given.iter().map(|(name, n)| (symbol(name), *n)).collect();
-        let report = explain(&checked, &compiled, Passes::ALL, "", &given);
+        let report = explain(&checked, &compiled, Passes::ALL, "", &given, &ARITHMETIC);
         let bytes = report.after.total.bytes;
         (report.sizes.text(&bytes.formula.unwrap()), bytes.value)
     };

@@ -4,7 +4,10 @@
 //! for them, and only for them, the answer is `ill_typed`.
 
 use ir::nest::{Block, Function, Op, Statement, ValueId};
-use ir::{BinaryOp, CompareOp, Dtype, Scalar, UnaryOp};
+use ir::{Arithmetic, BinaryOp, CompareOp, Dtype, Scalar, UnaryOp};
+
+/// All of it, for those who compute with scalars and do not import this.
+pub const ARITHMETIC: Arithmetic = Arithmetic { unary, binary, compare, fma, cast, bitcast, call };
 
 /// The value of an operation that the verifier would have refused.
 fn ill_typed(dtype: Dtype) -> Scalar {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use compiler::explain::{Report, explain};
 use compiler::pipeline::{self, Compiled};
+use interp::scalar::ARITHMETIC;
 use ir::Origin;
 use ir::checked::Checked;
 use ir::decision::Passes;
@@ -32,7 +33,7 @@ pub fn hold(source: &Arc<Source>, checked: &Checked, compiled: Option<&Compiled>
     if compiled.program.kernels.len() as u64 <= most {
         return Ok(());
     }
-    let report = explain(checked, compiled, Passes::ALL, &source.text, &Default::default());
+    let report = explain(checked, compiled, Passes::ALL, &source.text, &Default::default(), &ARITHMETIC);
     Err(CompileError::new(refusal(&report, most)).at(source))
 }
 

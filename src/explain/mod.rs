@@ -10,6 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use compiler::explain::{Report, Sizes, explain};
+use interp::scalar::ARITHMETIC;
 use ir::SymbolId;
 use ir::checked::Checked;
 use ir::nest::{Relation, Requirement};
@@ -75,7 +76,7 @@ impl Explanation {
             return Err(ExplainError::Sizes { requirement: format!("{left} {relation} {right}") });
         }
         let compiled = compiler::pipeline::compile(checked, &options.pipeline()).map_err(CompileError::from)?;
-        let report = explain(checked, &compiled, options.fuse, &source.text, &given);
+        let report = explain(checked, &compiled, options.fuse, &source.text, &given, &ARITHMETIC);
         Ok(Explanation { source, report })
     }
 

@@ -8,6 +8,7 @@ use compiler::analysis::traffic::{self, Count};
 use compiler::pipeline::{self, Options, Policy};
 use fuseloop::values::{self, Value};
 use interp::nest::{RunError, run};
+use interp::scalar::ARITHMETIC;
 use ir::Size;
 use ir::array::{Array, ArrayRef};
 use ir::bind::Binding;
@@ -40,7 +41,7 @@ impl Tally {
         };
         let binding = Binding::new(program, inputs).map_err(|e| format!("{e:?}"))?;
         self.runs += 1;
-        let predicted = traffic::predict(program, &|symbol| binding.symbol(symbol));
+        let predicted = traffic::predict(program, &|symbol| binding.symbol(symbol), &ARITHMETIC);
         for ((kernel, predicted), found) in program.kernels.values().zip(&predicted).zip(&outcome.traffic) {
             let polynomials = traffic::polynomials(kernel);
             let closed = extents_are_lengths(kernel, &binding);

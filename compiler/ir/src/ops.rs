@@ -4,9 +4,10 @@
 //! integer saturates, NaN to 0; a shift by the width or more (or by a negative amount) gives 0, or the
 //! sign for a signed right shift. Floating point is IEEE, rounded to nearest even, never contracted,
 //! denormals kept; `Min` and `Max` propagate NaN and order -0 below +0. The definition of each, as a
-//! table of cases, is `interp::scalar`.
+//! table of cases, is `interp::scalar`; who works out values without importing it is handed an [`Arithmetic`].
 
-use crate::Dtype;
+use crate::nest::Function;
+use crate::{Dtype, Scalar};
 
 macro_rules! named_enum {
     ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal),* $(,)? }) => {
@@ -235,4 +236,24 @@ impl MathFn {
     pub fn is_random(self) -> bool {
         matches!(self, MathFn::Uniform | MathFn::Normal | MathFn::Subseed)
     }
+}
+
+/// How to compute the scalar operations. The interpreter, which defines them, has the one there is (`interp::scalar::ARITHMETIC`):
+/// whoever calls an analysis that works out values gives it, and no second definition comes about.
+#[derive(Clone, Copy, Debug)]
+pub struct Arithmetic {
+    /// A primitive of one operand.
+    pub unary: fn(UnaryOp, Scalar) -> Scalar,
+    /// A primitive of two operands.
+    pub binary: fn(BinaryOp, Scalar, Scalar) -> Scalar,
+    /// A comparison.
+    pub compare: fn(CompareOp, Scalar, Scalar) -> bool,
+    /// `a * b + c`, rounded once.
+    pub fma: fn(Scalar, Scalar, Scalar) -> Scalar,
+    /// Conversion to a type.
+    pub cast: fn(Dtype, Scalar) -> Scalar,
+    /// The same bits as another type.
+    pub bitcast: fn(Dtype, Scalar) -> Scalar,
+    /// The value of a function at its arguments.
+    pub call: fn(&Function, &[Scalar]) -> Scalar,
 }

@@ -3,8 +3,7 @@
 //! What is not known says why: because of indices that run over several values just now, so that it would help to look at
 //! fewer of them at a time; or because it hangs on data, and nothing helps.
 
-use interp::scalar;
-use ir::{BinaryOp, CompareOp, Dtype, Scalar, UnaryOp};
+use ir::{Arithmetic, BinaryOp, CompareOp, Dtype, Scalar, UnaryOp};
 
 use super::accesses::Places;
 
@@ -75,31 +74,19 @@ pub(super) fn because(operands: &[Known]) -> Places {
     joined.unwrap_or_default()
 }
 
-/// The values of all operands, if they are known.
-pub(super) fn values<const N: usize>(operands: [Known; N]) -> Result<[Scalar; N], Known> {
-    let mut values = [Scalar::Bool(false); N];
-    for (value, known) in values.iter_mut().zip(operands) {
-        match known {
-            Known::Value(v) => *value = v,
-            _ => return Err(Known::Nothing { because: because(&operands) }),
-        }
-    }
-    Ok(values)
-}
-
 /// A primitive of one operand.
-pub(super) fn unary(op: UnaryOp, a: Known, dtype: Dtype) -> Known {
+pub(super) fn unary(arithmetic: &Arithmetic, op: UnaryOp, a: Known, dtype: Dtype) -> Known {
     match (op, a, a.range()) {
-        (_, Known::Value(a), _) => Known::Value(scalar::unary(op, a)),
-        (UnaryOp::Neg, _, Some((low, high))) => within(dtype, -i128::from(high), -i128::from(low), &[a]),
+        (_, Known::Value(a), _) => Known::Value((arithmetic.unary)(op, a)),
+        (UnaryOp::Neg, _, Some((low, high))) => within(arithmetic, dtype, -i128::from(high), -i128::from(low), &[a]),
         _ => Known::Nothing { because: because(&[a]) },
     }
 }
 
 /// A primitive of two operands.
-pub(super) fn binary(op: BinaryOp, a: Known, b: Known, dtype: Dtype) -> Known {
+pub(super) fn binary(arithmetic: &Arithmetic, op: BinaryOp, a: Known, b: Known, dtype: Dtype) -> Known {
     if let (Known::Value(a), Known::Value(b)) = (a, b) {
-        return Known::Value(scalar::binary(op, a, b));
+        return Known::Value((arithmetic.binary)(op, a, b));
     }
     // One side can decide alone.
     for side in [a, b] {
@@ -135,13 +122,13 @@ pub(super) fn binary(op: BinaryOp, a: Known, b: Known, dtype: Dtype) -> Known {
         }
         _ => return nothing,
     };
-    within(dtype, from, to, &[a, b])
+    within(arithmetic, dtype, from, to, &[a, b])
 }
 
 /// A comparison.
-pub(super) fn compare(op: CompareOp, a: Known, b: Known) -> Known {
+pub(super) fn compare(arithmetic: &Arithmetic, op: CompareOp, a: Known, b: Known) -> Known {
     if let (Known::Value(a), Known::Value(b)) = (a, b) {
-        return Known::Value(Scalar::Bool(scalar::compare(op, a, b)));
+        return Known::Value(Scalar::Bool((arithmetic.compare)(op, a, b)));
     }
     let nothing = Known::Nothing { because: because(&[a, b]) };
     let (Some((low, high)), Some((least, greatest))) = (a.range(), b.range()) else { return nothing };
@@ -163,16 +150,16 @@ pub(super) fn compare(op: CompareOp, a: Known, b: Known) -> Known {
 }
 
 /// A conversion.
-pub(super) fn cast(to: Dtype, a: Known) -> Known {
+pub(super) fn cast(arithmetic: &Arithmetic, to: Dtype, a: Known) -> Known {
     match (a, a.range()) {
-        (Known::Value(a), _) => Known::Value(scalar::cast(to, a)),
-        (_, Some((low, high))) if to.is_int() => within(to, low.into(), high.into(), &[a]),
+        (Known::Value(a), _) => Known::Value((arithmetic.cast)(to, a)),
+        (_, Some((low, high))) if to.is_int() => within(arithmetic, to, low.into(), high.into(), &[a]),
         _ => Known::Nothing { because: because(&[a]) },
     }
 }
 
 /// A range of integers, if none of them wraps in a type.
-fn within(dtype: Dtype, least: i128, greatest: i128, operands: &[Known]) -> Known {
+fn within(arithmetic: &Arithmetic, dtype: Dtype, least: i128, greatest: i128, operands: &[Known]) -> Known {
     let because = because(operands);
     let bits = 8 * dtype.bytes();
     let (lowest, highest) = match dtype.is_signed_int() {
@@ -183,7 +170,7 @@ fn within(dtype: Dtype, least: i128, greatest: i128, operands: &[Known]) -> Know
         (Ok(low), Ok(high)) if least >= lowest && greatest <= highest => {
             // A range of one value keeps its type.
             match low == high {
-                true => Known::Value(scalar::cast(dtype, Scalar::I64(low))),
+                true => Known::Value((arithmetic.cast)(dtype, Scalar::I64(low))),
                 false => Known::Range { least: low, greatest: high, because },
             }
         }

@@ -5,17 +5,12 @@
 //! elements. Where a branch or an inner extent is not the same over the whole range, the range of the outermost index to blame
 //! is halved and both halves are run apart. So a guard `i > 0` costs a few runs whatever the size, and a
 //! triangular loop one for each iteration around it. What hangs on data is *at most* the dearer branch; a loop whose extent does
-//! runs at most as often as a check of its index in its body lets it. After [`LIMIT`] steps nothing is halved any more: the rest is
+//! runs at most as often as a check of its index in its body lets it. After `LIMIT` steps nothing is halved any more: the rest is
 //! at most.
 
-use std::collections::BTreeMap;
-
 use cranelift_entity::SecondaryMap;
-use interp::scalar::{self, Evaluator};
-use ir::nest::{
-    Block, BufferId, Extent, FunctionId, IndexId, Kernel, Loop, Op, Program, Role, Statement, SymbolSource, ValueId,
-};
-use ir::{Affine, Dtype, Scalar, Size, SymbolId};
+use ir::nest::{Block, BufferId, Extent, IndexId, Kernel, Loop, Op, Program, Role, Statement, SymbolSource, ValueId};
+use ir::{Affine, Arithmetic, Dtype, Scalar, Size, SymbolId};
 
 use super::accesses::Places;
 use super::known::{self, Known, UNKNOWN};
@@ -25,21 +20,30 @@ use super::traffic::{Count, KernelTraffic, Traffic};
 const LIMIT: u64 = 1 << 23;
 
 /// The traffic of each kernel, from the value of each size name.
-pub fn predict(program: &Program, symbols: &impl Fn(SymbolId) -> i64) -> Vec<KernelTraffic<u64>> {
-    program.kernels.values().map(|kernel| predict_kernel(program, kernel, symbols)).collect()
+pub fn predict(
+    program: &Program,
+    symbols: &impl Fn(SymbolId) -> i64,
+    arithmetic: &Arithmetic,
+) -> Vec<KernelTraffic<u64>> {
+    program.kernels.values().map(|kernel| predict_kernel(program, kernel, symbols, arithmetic)).collect()
 }
 
 /// The traffic of one kernel.
-pub fn predict_kernel(program: &Program, kernel: &Kernel, symbols: &impl Fn(SymbolId) -> i64) -> KernelTraffic<u64> {
-    let mut planner = Planner { program, symbols, wanted: wanted(&kernel.body), buffers: vec![] };
+pub fn predict_kernel(
+    program: &Program,
+    kernel: &Kernel,
+    symbols: &impl Fn(SymbolId) -> i64,
+    arithmetic: &Arithmetic,
+) -> KernelTraffic<u64> {
+    let mut planner = Planner { program, symbols, arithmetic, wanted: wanted(&kernel.body), buffers: vec![] };
     let steps = planner.block(&kernel.body, 0);
     let buffers = planner.buffers;
     let mut run = Run {
         program,
+        arithmetic,
         types: &kernel.values,
         values: SecondaryMap::with_default(UNKNOWN),
         indices: SecondaryMap::with_default(UNKNOWN),
-        evaluators: BTreeMap::new(),
         counts: vec![Count { elements: Some(0), exact: true }; 2 * buffers.len()],
         left: LIMIT,
     };
@@ -126,6 +130,7 @@ enum Reach {
 struct Planner<'k, S> {
     program: &'k Program,
     symbols: &'k S,
+    arithmetic: &'k Arithmetic,
     wanted: SecondaryMap<ValueId, bool>,
     /// The buffers that have counters: two each.
     buffers: Vec<BufferId>,
@@ -214,7 +219,7 @@ impl<'k, S: Fn(SymbolId) -> i64> Planner<'k, S> {
                 let number = (self.symbols)(symbol);
                 // What is no `i64` counts as the greatest.
                 let sure = buffer.dtype != Dtype::U64 || number < i64::MAX;
-                sure.then(|| Step::Given(value, scalar::cast(buffer.dtype, Scalar::I64(number))))
+                sure.then(|| Step::Given(value, (self.arithmetic.cast)(buffer.dtype, Scalar::I64(number))))
             }
             Op::Prefix(..) => None,
             op => Some(Step::Let(value, op)),
@@ -251,10 +256,10 @@ struct Blame(Places);
 
 struct Run<'k> {
     program: &'k Program,
+    arithmetic: &'k Arithmetic,
     types: &'k cranelift_entity::PrimaryMap<ValueId, Dtype>,
     values: SecondaryMap<ValueId, Known>,
     indices: SecondaryMap<IndexId, Known>,
-    evaluators: BTreeMap<FunctionId, Evaluator<'k>>,
     counts: Vec<Count<u64>>,
     /// How many steps may be spent yet.
     left: u64,
@@ -361,23 +366,22 @@ impl<'k> Run<'k> {
         Ok(())
     }
 
-    fn op(&mut self, value: ValueId, op: &Op) -> Known {
+    fn op(&self, value: ValueId, op: &Op) -> Known {
         let get = |v: &ValueId| self.values[*v];
-        let dtype = self.types[value];
-        let all = |values: Result<[Scalar; 3], Known>, op: fn(Scalar, Scalar, Scalar) -> Scalar| match values {
-            Ok([a, b, c]) => Known::Value(op(a, b, c)),
-            Err(nothing) => nothing,
-        };
+        let (dtype, arithmetic) = (self.types[value], self.arithmetic);
         match op {
             Op::Constant(scalar) => Known::Value(*scalar),
-            Op::Unary(op, a) => known::unary(*op, get(a), dtype),
-            Op::Binary(op, a, b) => known::binary(*op, get(a), get(b), dtype),
-            Op::Compare(op, a, b) => known::compare(*op, get(a), get(b)),
-            Op::Fma(a, b, c) => all(known::values([get(a), get(b), get(c)]), scalar::fma),
+            Op::Unary(op, a) => known::unary(arithmetic, *op, get(a), dtype),
+            Op::Binary(op, a, b) => known::binary(arithmetic, *op, get(a), get(b), dtype),
+            Op::Compare(op, a, b) => known::compare(arithmetic, *op, get(a), get(b)),
+            Op::Fma(a, b, c) => match [get(a), get(b), get(c)] {
+                [Known::Value(a), Known::Value(b), Known::Value(c)] => Known::Value((arithmetic.fma)(a, b, c)),
+                unknown => Known::Nothing { because: known::because(&unknown) },
+            },
             Op::Select(condition, a, b) => self.select(*condition, *a, *b),
-            Op::Cast(to, a) => known::cast(*to, get(a)),
+            Op::Cast(to, a) => known::cast(arithmetic, *to, get(a)),
             Op::Bitcast(to, a) => match get(a) {
-                Known::Value(a) => Known::Value(scalar::bitcast(*to, a)),
+                Known::Value(a) => Known::Value((arithmetic.bitcast)(*to, a)),
                 unknown => Known::Nothing { because: known::because(&[unknown]) },
             },
             Op::Check { value, .. } => get(value),
@@ -386,8 +390,7 @@ impl<'k> Run<'k> {
                 let values: Option<Vec<Scalar>> =
                     known.iter().map(|known| if let Known::Value(v) = known { Some(*v) } else { None }).collect();
                 let Some(values) = values else { return Known::Nothing { because: known::because(&known) } };
-                let body = &self.program.functions[*function];
-                Known::Value(self.evaluators.entry(*function).or_insert_with(|| Evaluator::new(body)).call(&values))
+                Known::Value((arithmetic.call)(&self.program.functions[*function], &values))
             }
             Op::Affine(_) | Op::Load { .. } | Op::Prefix(..) => UNKNOWN,
         }

@@ -20,7 +20,7 @@ use cranelift_entity::PrimaryMap;
 use ir::checked::Checked;
 use ir::decision::{Decision, FusionPass, Outcome, Pair, Passes, Reason};
 use ir::nest::{Kernel, KernelId, Program, Role};
-use ir::{Size, SymbolId, visit};
+use ir::{Arithmetic, Size, SymbolId, visit};
 
 use crate::analysis::{cost, traffic, work};
 use crate::pipeline::Compiled;
@@ -205,12 +205,14 @@ impl Report {
 }
 
 /// Explains a compiled function. `source` is the text that it was checked from, `given` the sizes that are known.
+/// Where guards and extents take arithmetic to tell how often something runs, it is done by `arithmetic`.
 pub fn explain(
     checked: &Checked,
     compiled: &Compiled,
     passes: Passes,
     source: &str,
     given: &BTreeMap<SymbolId, i64>,
+    arithmetic: &Arithmetic,
 ) -> Report {
     let sizes = Sizes::new(checked);
     let operations = names::operations(checked, &compiled.unfused, source);
@@ -223,7 +225,7 @@ pub fn explain(
                 title: title(program, kernel, &compiled.unfused, &operations, members),
                 nest: nests::lines(program, kernel, &sizes, &formulas.names(program, kernel)),
                 operations: members.clone(),
-                ..measured(program, kernel, &sizes, given)
+                ..measured(program, kernel, &sizes, given, arithmetic)
             };
             stage.total.add(&report.figures);
             stage.kernels.push(report);
@@ -283,7 +285,13 @@ fn title(
 }
 
 /// A kernel's figures.
-fn measured(program: &Program, kernel: &Kernel, sizes: &Sizes, given: &BTreeMap<SymbolId, i64>) -> KernelReport {
+fn measured(
+    program: &Program,
+    kernel: &Kernel,
+    sizes: &Sizes,
+    given: &BTreeMap<SymbolId, i64>,
+    arithmetic: &Arithmetic,
+) -> KernelReport {
     let known = |size: &Size| sizes.known(size, given);
     let there = |size: &Size| cost::nominal(&known(size));
     let moved = cost::symbolic(program, kernel);
@@ -297,7 +305,7 @@ fn measured(program: &Program, kernel: &Kernel, sizes: &Sizes, given: &BTreeMap<
         scratch = &scratch + &buffer.shape.iter().fold(width, |product, length| &product * length);
     }
     let work = work::kernel(program, kernel, &there);
-    let mut figures = counted(program, kernel, sizes, given);
+    let mut figures = counted(program, kernel, sizes, given, arithmetic);
     figures.bytes = Amount::of(known(&bytes));
     (figures.flops, figures.bytes_there) = (work.flops, there(&bytes));
     KernelReport {
@@ -328,11 +336,17 @@ fn peak(program: &Program, sizes: &Sizes, given: &BTreeMap<SymbolId, i64>) -> Pe
 
 /// How many elements a kernel loads and stores: as a formula, and if all sizes are given as the number that the interpreter of
 /// loop nests would count.
-fn counted(program: &Program, kernel: &Kernel, sizes: &Sizes, given: &BTreeMap<SymbolId, i64>) -> Figures {
+fn counted(
+    program: &Program,
+    kernel: &Kernel,
+    sizes: &Sizes,
+    given: &BTreeMap<SymbolId, i64>,
+    arithmetic: &Arithmetic,
+) -> Figures {
     let known = |size: Size| sizes.known(&size, given);
     let symbol = |s: SymbolId| known(Size::symbol(s)).as_constant();
     let numbers = program.symbols.keys().all(|s| symbol(s).is_some());
-    let numbers = numbers.then(|| traffic::predict_kernel(program, kernel, &|s| symbol(s).unwrap_or(0)));
+    let numbers = numbers.then(|| traffic::predict_kernel(program, kernel, &|s| symbol(s).unwrap_or(0), arithmetic));
     let mut figures = Figures::default();
     for (buffer, symbolic) in traffic::polynomials(kernel) {
         let number = numbers.as_ref().and_then(|numbers| numbers.get(&buffer));

@@ -1,5 +1,6 @@
 //! Counts of loads and stores: polynomials, and numbers beside what a run counts.
 
+use interp::scalar::ARITHMETIC;
 use ir::nest::{Program, SymbolSource};
 use ir::{Array, Scalar};
 
@@ -51,7 +52,9 @@ fn held(program: &Program, sizes: &[i64]) -> (usize, usize) {
     let borrowed: Vec<_> = arrays.iter().map(Array::as_ref).collect();
     let found = interp::nest::run(program, &borrowed).unwrap_or_else(|e| panic!("{e:?} {sizes:?}\n{program}")).traffic;
     let (mut all, mut exact) = (0, 0);
-    for (predicted, found) in predict(program, &|symbol| sizes[symbol.as_u32() as usize]).iter().zip(&found) {
+    for (predicted, found) in
+        predict(program, &|symbol| sizes[symbol.as_u32() as usize], &ARITHMETIC).iter().zip(&found)
+    {
         assert!(found.keys().all(|buffer| predicted.contains_key(buffer)));
         for (buffer, traffic) in predicted {
             let found = found.get(buffer).copied().unwrap_or_default();
@@ -138,7 +141,7 @@ fn data_decide() {
     let ragged = lowered("fn f(x: i32[n, m], len: i64[n]) {\n let z[i] = sum[j < len[i]](x[i, j])\n z\n}");
     assert_eq!(counts(&ragged), "x: unknown loads\nlen: n loads\nout: n stores");
     assert_eq!(held(&ragged, &[4, 3]), (6, 5));
-    let predicted = &predict(&ragged, &|symbol| [4, 3][symbol.as_u32() as usize])[0];
+    let predicted = &predict(&ragged, &|symbol| [4, 3][symbol.as_u32() as usize], &ARITHMETIC)[0];
     let x = predicted[&ragged.inputs()[0]].loads;
     // A subscript that the run checks goes no further than the axis.
     assert_eq!(x, Count { elements: Some(12), exact: false });
@@ -155,11 +158,11 @@ fn sizes_do_not_matter() {
         lowered("fn f(x: f32[n, m]) {\n let y[i < n, j < m] = if i > 0 && j < 5 then x[i - 1, j] else 0\n y\n}");
     let start = std::time::Instant::now();
     let sizes = [1i64 << 20, 1 << 30];
-    let traffic = predict(&shift, &|symbol| sizes[symbol.as_u32() as usize]);
+    let traffic = predict(&shift, &|symbol| sizes[symbol.as_u32() as usize], &ARITHMETIC);
     let x = traffic[0][&shift.inputs()[0]].loads;
     assert_eq!(x, Count { elements: Some(5 * ((1 << 20) - 1)), exact: true });
     let lower = lowered("fn f(x: f64[n, n]) {\n let z[i] = sum[j <= i](x[i, j])\n z\n}");
-    let traffic = predict(&lower, &|_| 1 << 30);
+    let traffic = predict(&lower, &|_| 1 << 30, &ARITHMETIC);
     let x = traffic[0][&lower.inputs()[0]].loads;
     assert!(!x.exact && x.elements.is_some_and(|n| ((1 << 59) + (1 << 29)..=1 << 60).contains(&n)), "{x:?}");
     assert!(start.elapsed().as_secs() < 10);
