@@ -87,6 +87,8 @@ pub struct Price {
     pub live: u64,
     /// Code size; see [`Work::statements`].
     pub statements: u64,
+    /// Length of the text; see [`Work::lines`].
+    pub lines: u64,
     /// How long it takes, in nanoseconds.
     pub time: f64,
 }
@@ -136,7 +138,7 @@ pub fn price(program: &Program, kernel: &Kernel, sizes: &impl Fn(&Size) -> f64, 
     let memory = moved.iter().map(|m| m.bytes).sum::<f64>();
     let across = across(&accesses);
     let slow = moved.iter().filter(|m| across.contains(&m.buffer)).map(|m| m.bytes).sum::<f64>();
-    let Work { operations, flops, live, statements } = work::kernel(program, kernel, sizes);
+    let Work { operations, flops, live, statements, lines } = work::kernel(program, kernel, sizes);
     let (touched, again) = touched(program, &accesses, sizes);
     let cache = again + (touched - memory).max(0.0);
     let loops = accesses.inside(ScopeId::from_u32(0)).filter(|(_, scope)| !scope.dims.is_empty()).count();
@@ -145,7 +147,7 @@ pub fn price(program: &Program, kernel: &Kernel, sizes: &impl Fn(&Size) -> f64, 
     let busy = operations / machine.operation_rate + (touched + again) / machine.cache_rate;
     let moving = (memory + slow * (machine.across - 1.0)) / machine.memory_rate;
     let time = machine.launch + barriers + busy.max(moving);
-    Price { memory, cache, operations, flops, live, statements, time }
+    Price { memory, cache, operations, flops, live, statements, lines, time }
 }
 
 /// The buffers that loops run across: of some access the index that moves fastest is not along the last axis.

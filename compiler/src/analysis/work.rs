@@ -20,6 +20,8 @@ pub struct Work {
     pub flops: f64,
     /// Statements in the text, functions written out at each call.
     pub statements: u64,
+    /// Statements in the text: a call counts as one.
+    pub lines: u64,
     /// An estimate of the most scalars alive at once. Constants and index arithmetic are not counted: they can be made anew.
     pub live: u64,
 }
@@ -163,6 +165,7 @@ impl<'p, S: Fn(&Size) -> f64> Walk<'p, S> {
     fn statement(&mut self, statement: &Statement, times: f64) {
         self.time += 1;
         self.work.statements += 1;
+        self.work.lines += 1;
         ir::visit::for_each_use(statement, &mut |v| self.uses(v));
         match statement {
             Statement::Let { value, op } => {

@@ -213,6 +213,11 @@ impl Graph {
         }
     }
 
+    /// Who chooses among legal merges.
+    pub fn policy(&self) -> Policy {
+        self.options.policy
+    }
+
     /// Whether a legal merge is to be made: by the model if it pays, at random by a coin; never beyond the fuel.
     pub fn grants(&mut self, pays: bool) -> bool {
         if self.options.fuel.is_some_and(|fuel| self.merges >= fuel) {

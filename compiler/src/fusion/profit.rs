@@ -12,7 +12,10 @@ use super::Graph;
 use super::form::Elementwise;
 
 /// The largest kernel, in statements with functions written out: beyond it, compiling takes longer than it saves.
-pub(super) const MAX_SIZE: u64 = 2_000;
+const MAX_SIZE: u64 = 2_000;
+
+/// The longest kernel, in statements of its text, which every merge rewrites: so fusion stays near-linear.
+const MAX_LINES: u64 = 512;
 
 /// The most scalars alive at once: beyond it, code is mostly about where to keep them.
 pub(super) const MAX_LIVE: u64 = 128;
@@ -26,22 +29,38 @@ pub(super) fn bytes(program: &Program, buffer: BufferId) -> f64 {
     buffer.shape.iter().map(cost::nominal).product::<f64>() * buffer.dtype.bytes() as f64
 }
 
-/// Whether it pays to compute a producer where it is used, each element so many times, if that turns kernels of one price
-/// into kernels of another; else the reason why not.
-pub(super) fn substitution(
-    program: &Program,
-    (kernel, p): (&Kernel, &Elementwise<'_>),
+/// A producer computed where it is used.
+pub(super) struct Repetition {
+    /// How often each element is computed.
     copies: Size,
-    before: f64,
-    after: f64,
-) -> Result<(), Reason> {
-    let width = program.buffers[p.buffer].dtype.bytes() as f64;
-    let operations = work::block(program, kernel, p.body, &cost::nominal).operations;
-    let again = copies != Size::constant(1);
-    if again && (after > before || Machine::NOMINAL.is_expensive(operations, width)) {
-        return Err(Reason::WouldDuplicate { copies, operations: operations as u64 });
+    /// What an element costs, by weight.
+    operations: f64,
+    /// The bytes of an element.
+    width: f64,
+}
+
+impl Repetition {
+    /// A producer of which each element is computed so many times.
+    pub fn new(program: &Program, (kernel, p): (&Kernel, &Elementwise<'_>), copies: Size) -> Repetition {
+        let operations = work::block(program, kernel, p.body, &cost::nominal).operations;
+        Repetition { copies, operations, width: program.buffers[p.buffer].dtype.bytes() as f64 }
     }
-    worthwhile(before, after)
+
+    /// Whether computing an element again costs less than storing it and reading it back: known before anything is rewritten.
+    pub fn is_affordable(&self) -> Result<(), Reason> {
+        let dear = Machine::NOMINAL.is_expensive(self.operations, self.width);
+        if dear && self.copies != Size::constant(1) { Err(self.reason()) } else { Ok(()) }
+    }
+
+    /// Whether kernels of one price may become kernels of another.
+    pub fn pays(&self, before: f64, after: f64) -> Result<(), Reason> {
+        self.is_affordable()?;
+        worthwhile(before, after).map_err(|loss| if self.copies == Size::constant(1) { loss } else { self.reason() })
+    }
+
+    fn reason(&self) -> Reason {
+        Reason::WouldDuplicate { copies: self.copies.clone(), operations: self.operations as u64 }
+    }
 }
 
 /// Whether kernels that take some nanoseconds may become others.
@@ -51,12 +70,21 @@ pub(super) fn worthwhile(before: f64, after: f64) -> Result<(), Reason> {
 
 /// Whether a kernel is small enough to compile well.
 pub(super) fn compiles(price: &Price) -> Result<(), Reason> {
-    let Price { statements, live, .. } = *price;
-    if statements > MAX_SIZE {
-        return Err(Reason::TooLarge { operations: statements, limit: MAX_SIZE });
-    }
+    let Price { statements, lines, live, .. } = *price;
+    fits(statements, lines)?;
     if live > MAX_LIVE {
         return Err(Reason::TooManyLiveValues { live, limit: MAX_LIVE });
+    }
+    Ok(())
+}
+
+/// Whether a kernel of so many statements, with functions written out and in its text, is small enough.
+pub(super) fn fits(statements: u64, lines: u64) -> Result<(), Reason> {
+    if lines > MAX_LINES {
+        return Err(Reason::TooLarge { operations: lines, limit: MAX_LINES });
+    }
+    if statements > MAX_SIZE {
+        return Err(Reason::TooLarge { operations: statements, limit: MAX_SIZE });
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! The search that `kloop` and `kinput` share: elementwise producers, the most bytes saved first, each put into all of its
-//! consumers or into none. After a merge only the neighbours are weighed anew (XLA's priority fusion). Of equal
+//! consumers or into none. Those of one consumer go before those that would be computed in several: often those become one kernel
+//! in the meantime. After a merge only the neighbours are weighed anew (XLA's priority fusion). Of equal
 //! savings the smaller kernels go first, so that a chain merges like a tree and stays near-linear.
 
 use std::cmp::Reverse;
@@ -12,8 +13,10 @@ use ir::nest::{BufferId, Kernel, KernelId, Statement};
 use super::Graph;
 use super::form::{Elementwise, Place, loads_of};
 use super::inline::inline;
-use super::{legality, profit};
+use super::legality;
+use super::profit::{self, Repetition};
 use crate::analysis::cost::{self, Price};
+use crate::pipeline::Policy;
 
 /// What one of the passes takes on.
 pub(super) struct Rule {
@@ -35,8 +38,8 @@ pub(super) struct Use {
     pub copies: ir::Size,
 }
 
-/// More bytes first, then less code.
-type Key = (Reverse<u64>, u64, KernelId);
+/// What is computed in one place first, then more bytes, then less code.
+type Key = (bool, Reverse<u64>, u64, KernelId);
 
 /// Producers that wait to be looked at.
 #[derive(Default)]
@@ -55,7 +58,7 @@ impl Queue {
     }
 
     fn pop(&mut self) -> Option<KernelId> {
-        let (_, _, id) = self.order.pop_first()?;
+        let (.., id) = self.order.pop_first()?;
         self.keys[id] = None;
         Some(id)
     }
@@ -74,7 +77,7 @@ fn weigh(graph: &Graph, id: KernelId) -> Option<Key> {
         size += graph.price(reader).statements;
     }
     let bytes = profit::bytes(graph.program(), *buffer) * f64::from(1 + readers);
-    (readers > 0).then_some((Reverse(bytes as u64), size, id))
+    (readers > 0).then_some((readers > 1, Reverse(bytes as u64), size, id))
 }
 
 /// Runs the search; says whether it changed anything.
@@ -125,8 +128,7 @@ fn propose(graph: &mut Graph, rule: &Rule, producer: KernelId) -> Option<Merge> 
     if uses.is_empty() || !(rule.takes)(&p, &uses) {
         return None;
     }
-    let legal =
-        |u: &Use| legality::substitutes(graph.price(producer).statements, graph.price(u.consumer).statements, u);
+    let legal = |u: &Use| legality::substitutes(graph.price(producer), graph.price(u.consumer), u);
     let refusals: Vec<(KernelId, Reason)> = uses.iter().filter_map(|u| Some((u.consumer, legal(u).err()?))).collect();
     if let [(first, _), ..] = refusals.as_slice() {
         // Into all of them or into none.
@@ -138,6 +140,12 @@ fn propose(graph: &mut Graph, rule: &Rule, producer: KernelId) -> Option<Merge> 
         return None;
     }
     let program = graph.program();
+    let copies = uses.iter().fold(ir::Size::default(), |sum, u| &sum + &u.copies);
+    let repetition = Repetition::new(program, (graph.kernel(producer), &p), copies);
+    if let (Err(reason), Policy::Model) = (repetition.is_affordable(), graph.policy()) {
+        readers.iter().for_each(|id| graph.refused(buffer, *id, &reason));
+        return None;
+    }
     let mut merged = vec![];
     let (mut before, mut after) = (graph.price(producer).time, 0.0);
     let mut limit = Ok(());
@@ -149,8 +157,7 @@ fn propose(graph: &mut Graph, rule: &Rule, producer: KernelId) -> Option<Merge> 
         after += price.time;
         merged.push((*id, kernel, price));
     }
-    let copies = uses.iter().fold(ir::Size::default(), |sum, u| &sum + &u.copies);
-    let pays = profit::substitution(program, (graph.kernel(producer), &p), copies, before, after);
+    let pays = repetition.pays(before, after);
     if let Err(reason) = limit {
         readers.iter().for_each(|id| graph.refused(buffer, *id, &reason));
         return None;
