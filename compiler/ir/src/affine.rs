@@ -1,19 +1,24 @@
 //! Affine expressions of loop indices with symbolic sizes as coefficients: the subscripts and bounds
 //! that the compiler reasons about.
 
+use smallvec::{SmallVec, smallvec};
+
 use crate::Size;
+
+/// Indices with their coefficients: mostly one, in place.
+type Terms<I> = SmallVec<[(I, Size); 1]>;
 
 /// `constant + sum of coefficient * index`, terms sorted by index, no zero coefficient.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Affine<I> {
     constant: Size,
-    terms: Vec<(I, Size)>,
+    terms: Terms<I>,
 }
 
 impl<I: Copy + Ord> Affine<I> {
     /// An expression without indices.
     pub fn size(constant: Size) -> Affine<I> {
-        Affine { constant, terms: vec![] }
+        Affine { constant, terms: smallvec![] }
     }
 
     /// A number.
@@ -23,7 +28,7 @@ impl<I: Copy + Ord> Affine<I> {
 
     /// An index alone.
     pub fn index(index: I) -> Affine<I> {
-        Affine { constant: Size::default(), terms: vec![(index, Size::constant(1))] }
+        Affine { constant: Size::default(), terms: smallvec![(index, Size::constant(1))] }
     }
 
     /// The part without indices.
@@ -100,7 +105,7 @@ impl<I: Copy + Ord> Affine<I> {
 
     /// The expression with its sizes rewritten.
     pub fn map_sizes(&self, map: &impl Fn(&Size) -> Size) -> Affine<I> {
-        let mut terms: Vec<(I, Size)> = self.terms.iter().map(|(i, c)| (*i, map(c))).collect();
+        let mut terms: Terms<I> = self.terms.iter().map(|(i, c)| (*i, map(c))).collect();
         terms.retain(|(_, c)| !c.is_zero());
         Affine { constant: map(&self.constant), terms }
     }

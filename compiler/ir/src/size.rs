@@ -6,6 +6,7 @@ use std::fmt;
 use std::ops::{Add, Mul, Neg, Sub};
 
 use cranelift_entity::entity_impl;
+use smallvec::{SmallVec, smallvec};
 
 /// A size name of the program: a dimension of an input, or an integer scalar parameter.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -23,12 +24,15 @@ pub enum Atom {
     Overflow,
 }
 
+/// Products of atoms with their coefficients: mostly one, in place.
+type Terms = SmallVec<[(Vec<Atom>, i64); 1]>;
+
 /// An integer-valued symbolic expression in normal form: a sum of `coefficient * product of atoms`.
 /// The term without atoms is the constant. Arithmetic never panics: overflow turns into [`Atom::Overflow`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Size {
     /// Products of atoms (sorted) with non-zero coefficients, sorted by product. Empty for zero.
-    terms: Vec<(Vec<Atom>, i64)>,
+    terms: Terms,
 }
 
 /// Why a size has no value.
@@ -43,7 +47,7 @@ pub enum SizeError {
 impl Size {
     /// The constant `value`.
     pub fn constant(value: i64) -> Size {
-        let terms = if value == 0 { vec![] } else { vec![(vec![], value)] };
+        let terms = if value == 0 { smallvec![] } else { smallvec![(vec![], value)] };
         Size { terms }
     }
 
@@ -53,7 +57,7 @@ impl Size {
     }
 
     fn atom(atom: Atom) -> Size {
-        Size { terms: vec![(vec![atom], 1)] }
+        Size { terms: smallvec![(vec![atom], 1)] }
     }
 
     /// A size that has no value: it left the range of `i64` while compiling.
@@ -112,7 +116,7 @@ impl Size {
     /// `self / divisor`, if the divisor is a single product that every term contains.
     pub fn exact_div(&self, divisor: &Size) -> Option<Size> {
         let [(product, by)] = divisor.terms.as_slice() else { return None };
-        let mut quotient = vec![];
+        let mut quotient = Terms::new();
         for (term, coefficient) in &self.terms {
             let mut rest = term.clone();
             for atom in product {
@@ -189,9 +193,9 @@ impl Size {
         Display { size: self, name }
     }
 
-    fn from_sum(mut terms: Vec<(Vec<Atom>, i64)>) -> Size {
+    fn from_sum(mut terms: Terms) -> Size {
         terms.sort_by(|a, b| a.0.cmp(&b.0));
-        let mut merged: Vec<(Vec<Atom>, i64)> = Vec::with_capacity(terms.len());
+        let mut merged = Terms::with_capacity(terms.len());
         for (product, coefficient) in terms {
             match merged.last_mut() {
                 Some((last, sum)) if *last == product => match sum.checked_add(coefficient) {
@@ -245,7 +249,7 @@ impl Sub for &Size {
 impl Mul for &Size {
     type Output = Size;
     fn mul(self, other: &Size) -> Size {
-        let mut terms = Vec::with_capacity(self.terms.len() * other.terms.len());
+        let mut terms = Terms::with_capacity(self.terms.len() * other.terms.len());
         for (p, a) in &self.terms {
             for (q, b) in &other.terms {
                 let Some(c) = a.checked_mul(*b) else { return Size::overflow() };
