@@ -51,7 +51,6 @@ impl Tally {
                     Decided::Refused(_) => continue,
                 };
                 *count.entry(name).or_default() += 1;
-                if name == "not-profitable" {}
             }
         }
         self.kernels.0 += compiled.forms[0].program.kernels.len();
@@ -181,10 +180,12 @@ const DIRECTED: &[Directed] = &[
         "fn main(x: f32[n]) {\n    let a[i, j] = x[i] * x[j]\n    reshape(a, n * n)\n}\n".into()
     }),
     ("more values at once than there are registers", || {
-        let lets: String = (0..200).map(|k| format!("    let y{k} = x * {k}.5\n")).collect();
-        let uses: String = (0..200).map(|k| format!("    let t = t * y{k} - s\n")).collect();
-        let sum: Vec<String> = (0..200).map(|k| format!("y{k}")).collect();
-        format!("fn main(x: f32[n]) {{\n{lets}    let s = {}\n    let t = s\n{uses}    t\n}}\n", sum.join(" + "))
+        let steps: String = (0..12).map(|k| format!("    let a{k} = x + {k}\n    let b{k} = x * {k}\n")).collect();
+        let products: Vec<String> = (0..132).map(|k| format!("y{k}")).collect();
+        let lets: String = (0..132).map(|k| format!("    let y{k} = a{} * b{}\n", k % 12, k / 12)).collect();
+        let uses: String = products.iter().map(|y| format!("    let t = t - {y}\n")).collect();
+        let sum = products.join(" + ");
+        format!("fn main(x: f32[n]) {{\n{steps}{lets}    let t = {sum}\n{uses}    t\n}}\n")
     }),
 ];
 

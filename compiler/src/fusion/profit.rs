@@ -15,7 +15,7 @@ use super::form::Elementwise;
 const MAX_SIZE: u64 = 2_000;
 
 /// The longest kernel, in statements of its text, which every merge rewrites: so fusion stays near-linear.
-const MAX_LINES: u64 = 512;
+const MAX_LINES: u64 = 640;
 
 /// The most scalars alive at once: beyond it, code is mostly about where to keep them.
 pub(super) const MAX_LIVE: u64 = 128;
