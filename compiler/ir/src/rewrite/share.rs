@@ -1,8 +1,9 @@
 //! Computing what is equal once: value numbering over a kernel, in which a definition stands for the equal ones
 //! after it in its block and in the blocks inside.
 
+use std::collections::BTreeMap;
+
 use cranelift_entity::SecondaryMap;
-use rustc_hash::FxHashMap;
 
 use super::equal::Equality;
 use super::replace::for_each_use_mut;
@@ -62,7 +63,7 @@ type Inner = Option<Vec<(ValueId, Gives)>>;
 struct Finder<'k> {
     equality: Equality,
     /// What is in reach, by its hash. Of two different ones of a hash the first stays: the other is computed again.
-    table: FxHashMap<u64, First<'k>>,
+    table: BTreeMap<u64, First<'k>>,
     /// The hashes in the table, in the order they came.
     reach: Vec<u64>,
     /// How many values have been defined so far, and of each how many had been before it.
