@@ -37,6 +37,12 @@ const FUSED: &[Row] = &[
     row("sin and cos", Example("sincos", "sincos"), 1, "one read, two results"),
     row("sum and max", Here("fn f(x: f32[n]) = (sum(x), max(x))"), 1, "one read, two reductions"),
     row(
+        "sum and max of many axes",
+        Here("fn f(x: f32[a, b, c, d, e, g, h]) = (sum(x), max(x))"),
+        1,
+        "whatever the size",
+    ),
+    row(
         "row and column sums",
         Here("fn f(x: f32[n, m]) = (sum(x, axis = 1), sum(x, axis = 0))"),
         1,

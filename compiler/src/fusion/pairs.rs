@@ -103,7 +103,7 @@ pub(super) fn saved(graph: &Graph, (first, second): Pair) -> u64 {
     let flows = graph.stores(first).intersection(graph.loads(second));
     let common = graph.loads(first).intersection(graph.loads(second));
     let bytes = |buffer: &BufferId| profit::bytes(graph.program(), *buffer);
-    (flows.map(|b| 2.0 * bytes(b)).sum::<f64>() + common.map(bytes).sum::<f64>()) as u64 + 1
+    ((flows.map(|b| 2.0 * bytes(b)).sum::<f64>() + common.map(bytes).sum::<f64>()) as u64).saturating_add(1)
 }
 
 /// Merges producers with consumers by the rules of `merge`, of those pairs that are `wanted`. Says whether it changed anything.
