@@ -15,6 +15,7 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
     ("backends", &["ir"], &["interp"]),
     ("fuseloop", &["grammar", "ir", "compiler", "interp", "backends"], &[]),
     ("cli", &["fuseloop"], &[]),
+    ("bench", &["fuseloop"], &[]),
     ("tests", &["grammar", "ir", "compiler", "interp", "backends", "fuseloop"], &[]),
     ("fuzz", &["tests"], &[]),
 ];

@@ -1,0 +1,374 @@
+"""The workloads as loops for Numba, by hand: parallel, with fast-math, into memory that is there.
+
+Numba does arithmetic of an f32 and a literal in f64, so constants are named here.
+"""
+
+import math
+
+import numpy as np
+from numba import njit, prange
+
+f32 = np.float32
+ZERO, ONE, TWO, FOUR, HALF, FIFTH, THIRD = f32(0), f32(1), f32(2), f32(4), f32(0.5), f32(0.2), f32(1 / 3)
+SMALL, EPSILON, SOFTENING = f32(1e-3), f32(1e-5), f32(0.01)
+GELU, CUBIC, ROOT_HALF = f32(math.sqrt(2 / math.pi)), f32(0.044715), f32(math.sqrt(0.5))
+LAT, LON, COS_LAT, DIAMETER = f32(0.70984286), f32(1.2389197), f32(math.cos(0.70984286)), f32(7918)
+RATE, VOLATILITY, DRIFT = f32(0.02), f32(0.3), f32(0.02 + 0.3**2 / 2)
+
+#: The loops by workload, with how many results they write to their last parameters.
+LOOPS = {}
+
+
+def loops(results=1, parallel=True):
+    def add(f):
+        LOOPS[f.__name__] = njit(f, parallel=parallel, fastmath=True, error_model="numpy", cache=True), results
+        return f
+
+    return add
+
+
+@njit(fastmath=True)
+def sigmoid(x):
+    return ONE / (ONE + math.exp(-x))
+
+
+@loops()
+def tiny(x, out):
+    for i in prange(x.size):
+        out[i] = sigmoid(max((x[i] + ONE) * TWO, ZERO) - HALF)
+
+
+@loops()
+def relu_bias(x, y, out):
+    for i in prange(x.size):
+        out[i] = max(x[i] * TWO + y[i], ZERO)
+
+
+@loops()
+def relu_bias_row(x, b, out):
+    for i in prange(x.shape[0]):
+        for j in range(x.shape[1]):
+            out[i, j] = max(x[i, j] * TWO + b[j], ZERO)
+
+
+@loops()
+def chain5(x, out):
+    for i in prange(x.size):
+        out[i] = sigmoid(max((x[i] + ONE) * TWO, ZERO) - HALF)
+
+
+@loops()
+def chain_xy(x, y, out):
+    for i in prange(x.size):
+        out[i] = sigmoid(max((x[i] + y[i]) * TWO, ZERO) - ONE)
+
+
+@loops()
+def chain_sq(x, out):
+    for i in prange(x.size):
+        r = max((x[i] + ONE) * TWO, ZERO)
+        out[i] = r * r
+
+
+@loops()
+def sig_tanh(x, out):
+    for i in prange(x.size):
+        out[i] = sigmoid(x[i]) * math.tanh(x[i] + ONE)
+
+
+@loops()
+def log_relu(x, y, out):
+    for i in prange(x.size):
+        out[i] = math.log(max(x[i] + y[i], ZERO) + SMALL)
+
+
+@loops()
+def gelu_tanh(x, out):
+    for i in prange(x.size):
+        v = x[i]
+        out[i] = HALF * v * (ONE + math.tanh(GELU * (v + CUBIC * v * v * v)))
+
+
+@loops()
+def gelu_erf(x, out):
+    for i in prange(x.size):
+        out[i] = HALF * x[i] * (ONE + math.erf(x[i] * ROOT_HALF))
+
+
+@loops()
+def swiglu(x, y, out):
+    for i in prange(x.size):
+        out[i] = x[i] * sigmoid(x[i]) * y[i]
+
+
+@loops()
+def relu_plus_sig(x, y, out):
+    for i in prange(x.size):
+        out[i] = max(x[i], ZERO) + sigmoid(y[i])
+
+
+@loops()
+def pw_xwb(x, w, b, out):
+    for i in prange(x.size):
+        out[i] = max(x[i] * w[i] + b[i], ZERO) * HALF
+
+
+@loops(2)
+def sincos(x, s, c):
+    for i in prange(x.size):
+        s[i] = math.sin(x[i])
+        c[i] = math.cos(x[i])
+
+
+@loops()
+def mse(x, y, out):
+    total = ZERO
+    for i in prange(x.size):
+        d = x[i] - y[i]
+        total += d * d
+    out[()] = total / x.size
+
+
+@loops()
+def dot(x, y, out):
+    total = ZERO
+    for i in prange(x.size):
+        total += x[i] * y[i]
+    out[()] = total
+
+
+@loops()
+def l2norm(x, out):
+    total = ZERO
+    for i in prange(x.size):
+        total += x[i] * x[i]
+    out[()] = math.sqrt(total)
+
+
+@loops()
+def x_over_sum(x, out):
+    total = ZERO
+    for i in prange(x.size):
+        total += x[i]
+    factor = ONE / total
+    for i in prange(x.size):
+        out[i] = x[i] * factor
+
+
+@loops()
+def variance(x, out):
+    total = ZERO
+    for i in prange(x.size):
+        total += x[i]
+    mean = f32(total / x.size)
+    squares = ZERO
+    for i in prange(x.size):
+        squares += (x[i] - mean) * (x[i] - mean)
+    out[()] = squares / x.size
+
+
+@loops(4)
+def multi_reduce(x, total, squares, lo, hi):
+    t, s, a, b = ZERO, ZERO, x[0], x[0]
+    for i in prange(x.size):
+        t += x[i]
+        s += x[i] * x[i]
+        a = min(a, x[i])
+        b = max(b, x[i])
+    total[()], squares[()], lo[()], hi[()] = t, s, a, b
+
+
+@loops(parallel=False)
+def cumsum(x, out):
+    total = ZERO
+    for i in range(x.size):
+        total += x[i]
+        out[i] = total
+
+
+@loops()
+def logsumexp(x, out):
+    for i in prange(x.shape[0]):
+        hi = x[i, 0]
+        for j in range(x.shape[1]):
+            hi = max(hi, x[i, j])
+        total = ZERO
+        for j in range(x.shape[1]):
+            total += math.exp(x[i, j] - hi)
+        out[i] = math.log(total) + hi
+
+
+@loops()
+def softmax(x, out):
+    for i in prange(x.shape[0]):
+        hi = x[i, 0]
+        for j in range(x.shape[1]):
+            hi = max(hi, x[i, j])
+        total = ZERO
+        for j in range(x.shape[1]):
+            e = math.exp(x[i, j] - hi)
+            out[i, j] = e
+            total += e
+        factor = ONE / total
+        for j in range(x.shape[1]):
+            out[i, j] *= factor
+
+
+@loops()
+def layernorm(x, g, b, out):
+    n = f32(x.shape[1])
+    for i in prange(x.shape[0]):
+        total = ZERO
+        for j in range(x.shape[1]):
+            total += x[i, j]
+        mean = total / n
+        squares = ZERO
+        for j in range(x.shape[1]):
+            squares += (x[i, j] - mean) * (x[i, j] - mean)
+        factor = ONE / math.sqrt(squares / n + EPSILON)
+        for j in range(x.shape[1]):
+            out[i, j] = (x[i, j] - mean) * factor * g[j] + b[j]
+
+
+@loops()
+def rmsnorm(x, g, out):
+    n = f32(x.shape[1])
+    for i in prange(x.shape[0]):
+        squares = ZERO
+        for j in range(x.shape[1]):
+            squares += x[i, j] * x[i, j]
+        factor = ONE / math.sqrt(squares / n + EPSILON)
+        for j in range(x.shape[1]):
+            out[i, j] = x[i, j] * factor * g[j]
+
+
+@loops()
+def cross_entropy(x, label, out):
+    loss = ZERO
+    for i in prange(x.shape[0]):
+        hi = x[i, 0]
+        for j in range(x.shape[1]):
+            hi = max(hi, x[i, j])
+        total = ZERO
+        for j in range(x.shape[1]):
+            total += math.exp(x[i, j] - hi)
+        loss += math.log(total) + hi - x[i, label[i]]
+    out[()] = loss / x.shape[0]
+
+
+@loops()
+def argmax(x, out):
+    for i in prange(x.shape[0]):
+        best, place = x[i, 0], 0
+        for j in range(x.shape[1]):
+            if x[i, j] > best:
+                best, place = x[i, j], j
+        out[i] = place
+
+
+@loops()
+def colsum_xy(x, y, out):
+    block = 64
+    for k in prange((x.shape[1] + block - 1) // block):
+        lo, hi = k * block, min(k * block + block, x.shape[1])
+        for j in range(lo, hi):
+            out[j] = ZERO
+        for i in range(x.shape[0]):
+            for j in range(lo, hi):
+                out[j] += x[i, j] * y[i, j]
+
+
+@loops(2)
+def black_scholes(spot, strike, years, call, put):
+    for i in prange(spot.size):
+        spread = VOLATILITY * math.sqrt(years[i])
+        d1 = (math.log(spot[i] / strike[i]) + DRIFT * years[i]) / spread
+        n1 = HALF + HALF * math.erf(d1 * ROOT_HALF)
+        n2 = HALF + HALF * math.erf((d1 - spread) * ROOT_HALF)
+        discounted = strike[i] * math.exp(-RATE * years[i])
+        c = spot[i] * n1 - discounted * n2
+        call[i] = c
+        put[i] = c - spot[i] + discounted
+
+
+@loops()
+def haversine(lat, lon, out):
+    for i in prange(lat.size):
+        s, t = math.sin((lat[i] - LAT) * HALF), math.sin((lon[i] - LON) * HALF)
+        out[i] = DIAMETER * math.asin(math.sqrt(s * s + COS_LAT * math.cos(lat[i]) * t * t))
+
+
+@loops()
+def mandelbrot(cr, ci, out):
+    for i in prange(cr.size):
+        re, im, steps = ZERO, ZERO, ZERO
+        for _ in range(20):
+            inside = re * re + im * im <= FOUR
+            steps += ONE if inside else ZERO
+            next_re = re * re - im * im + cr[i]
+            im = TWO * re * im + ci[i] if inside else im
+            re = next_re if inside else re
+        out[i] = steps
+
+
+@loops(3)
+def nbody(x, y, z, m, ax, ay, az):
+    for i in prange(x.size):
+        sx, sy, sz = ZERO, ZERO, ZERO
+        for j in range(x.size):
+            dx, dy, dz = x[j] - x[i], y[j] - y[i], z[j] - z[i]
+            r2 = dx * dx + dy * dy + dz * dz + SOFTENING
+            pull = m[j] / (r2 * math.sqrt(r2))
+            sx += dx * pull
+            sy += dy * pull
+            sz += dz * pull
+        ax[i], ay[i], az[i] = sx, sy, sz
+
+
+@loops()
+def stencil5(x, out):
+    for i in prange(1, x.shape[0] - 1):
+        for j in range(1, x.shape[1] - 1):
+            out[i - 1, j - 1] = FIFTH * (x[i, j] + x[i - 1, j] + x[i + 1, j] + x[i, j - 1] + x[i, j + 1])
+
+
+@loops()
+def blur3x3(x, out):
+    for i in prange(x.shape[0] - 2):
+        for j in range(x.shape[1] - 2):
+            a = (x[i, j] + x[i, j + 1] + x[i, j + 2]) * THIRD
+            b = (x[i + 1, j] + x[i + 1, j + 1] + x[i + 1, j + 2]) * THIRD
+            c = (x[i + 2, j] + x[i + 2, j + 1] + x[i + 2, j + 2]) * THIRD
+            out[i, j] = (a + b + c) * THIRD
+
+
+@loops()
+def strided(x, y, out):
+    for i in prange(y.size):
+        out[i] = x[2 * i] + y[i]
+
+
+@loops()
+def gather(x, index, y, out):
+    for i in prange(y.size):
+        out[i] = x[index[i]] + y[i]
+
+
+@loops()
+def transpose_add(x, y, out):
+    block = 32
+    n, m = y.shape
+    for k in prange((n + block - 1) // block):
+        for l in range((m + block - 1) // block):
+            for i in range(k * block, min(n, k * block + block)):
+                for j in range(l * block, min(m, l * block + block)):
+                    out[i, j] = x[j, i] + y[i, j]
+
+
+@loops()
+def concat(x, y, out):
+    n = x.size
+    for i in prange(n):
+        out[i] = x[i] * TWO
+    for i in prange(y.size):
+        out[n + i] = y[i] + ONE

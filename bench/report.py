@@ -1,0 +1,160 @@
+"""Figures of a run as text: a line for each cell, the table and the plot of docs/performance.md.
+
+    python bench/report.py target/bench/results.json          # the table
+    python bench/report.py --page target/bench/results.json   # into the page
+"""
+
+import argparse
+import json
+import math
+import statistics
+from pathlib import Path
+
+from peer import PEERS
+
+#: The table stands between these lines of the page.
+BEGIN, END = "<!-- bench/run.py: from here -->", "<!-- bench/run.py: to here -->"
+
+
+def time(seconds):
+    micros = seconds * 1e6
+    return f"{micros:.1f}" if micros < 10 else f"{micros:,.0f}"
+
+
+def best_peer(cell):
+    peers = [name for name in PEERS if name in cell["runs"]]
+    return min(peers, key=lambda name: cell["runs"][name]["seconds"], default=None)
+
+
+def ratio(cell, name=None):
+    """A peer's time over ours: the median over the rounds, in each of which both ran. The best peer's unless another is named."""
+    name = name or best_peer(cell)
+    ours = cell["runs"].get("fuseloop")
+    if name is None or ours is None:
+        return None
+    return statistics.median(p / o for p, o in zip(cell["runs"][name]["rounds"], ours["rounds"]))
+
+
+def rate(cell):
+    """Of our run: GB/s of the bytes that must be moved, or GFLOP/s."""
+    return (cell["flops"] or cell["bytes"]) / cell["runs"]["fuseloop"]["seconds"] / 1e9
+
+
+def ceiling(cell):
+    """The same of the ceiling: the better kind of store."""
+    kinds = [kind for kind in (cell["ceiling"], f"{cell['ceiling']}_nt") if kind in cell["runs"]]
+    fastest = min((cell["runs"][kind]["seconds"] for kind in kinds), default=math.inf)
+    amount = cell["threads"] * (1 << 20) if cell["ceiling"] == "fma" else cell["bytes"]
+    return amount / fastest / 1e9
+
+
+def line(cell):
+    """A cell as a line for the terminal."""
+    start = f"{cell['workload']:14} {cell['size']:17} {cell['threads']} "
+    if "fuseloop" not in cell["runs"]:
+        return start + "failed"
+    unit = "GFLOP/s" if cell["flops"] else "GB/s"
+    share = rate(cell) / ceiling(cell) if ceiling(cell) else 0
+    text = f"{time(cell['runs']['fuseloop']['seconds']):>9} us {rate(cell):6.1f} {unit}, {share:4.0%} of {cell['ceiling']}"
+    peers = sorted((ratio(cell, name), name) for name in PEERS if name in cell["runs"])
+    disturbed = " (disturbed)" if sum(share > 0.1 for share in cell["others"]) * 2 > len(cell["others"]) else ""
+    return start + text + "; " + ", ".join(f"{name} {r:.2f}" for r, name in peers) + disturbed
+
+
+def table(results):
+    """All cells as a table, a row for each workload and size."""
+    by = {}
+    for cell in results["cells"]:
+        by.setdefault((cell["workload"], cell["size"]), {})[cell["threads"]] = cell
+    threads = sorted({cell["threads"] for cell in results["cells"]}, reverse=True)
+    heads = [f"{'1 thread' if n == 1 else f'{n} threads'}, us | of ceiling | best peer | ratio" for n in threads]
+    lines = [f"| workload | size | MB | {' | '.join(heads)} |", "|---|---|--:|" + "--:|--:|---|--:|" * len(threads)]
+    for (workload, size), cells in by.items():
+        parts = []
+        for n in threads:
+            cell = cells.get(n)
+            name = cell and best_peer(cell)
+            if not cell or "fuseloop" not in cell["runs"]:
+                parts += ["-"] * 4
+                continue
+            ours, peer = cell["runs"]["fuseloop"]["seconds"], name and cell["runs"][name]["seconds"]
+            parts += [time(ours), f"{rate(cell) / ceiling(cell):.2f}"]
+            parts += [f"{name} {time(peer)}", f"{ratio(cell):.2f}"] if name else ["-", "-"]
+        megabytes = next(iter(cells.values()))["bytes"] / 1e6
+        lines.append(f"| {workload} | {size} | {megabytes:.2f} | {' | '.join(parts)} |")
+    return "\n".join(lines)
+
+
+COLOURS = dict(zip(PEERS, ["#7f7f7f", "#8c6d31", "#2ca02c", "#1f77b4", "#d62728", "#ff7f0e"]))
+
+STYLE = """text { font: 12px sans-serif; fill: #333 } .grid { stroke: #ddd } .one { stroke: #333; stroke-width: 1.5 }
+.bar { stroke: #bbb; stroke-width: 2 } .right { text-anchor: end } .middle { text-anchor: middle }
+@media (prefers-color-scheme: dark) { text { fill: #ccc } .grid { stroke: #444 } .one { stroke: #ccc } .bar { stroke: #666 } }"""
+
+
+def plot(results):
+    """The largest size of each workload with the most threads: each peer's time over ours, a dot on a logarithmic axis."""
+    most = max(cell["threads"] for cell in results["cells"])
+    last = {c["workload"]: c for c in results["cells"] if c["threads"] == most and "fuseloop" in c["runs"]}
+    ratios = {w: {name: ratio(c, name) for name in PEERS if name in c["runs"]} for w, c in last.items()}
+    found = [r for of in ratios.values() for r in of.values() if math.isfinite(r)] + [1]
+    low, high = math.floor(math.log2(min(found)) - 0.2), math.ceil(math.log2(max(found)) + 0.2)
+    left, top, width, step = 190, 56, 560, 19
+    height = top + step * len(ratios)
+    x = lambda r: left + width * (math.log2(r) - low) / (high - low)
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left + width + 20} {height + 34}">']
+    out.append(f"<style>{STYLE}</style>")
+    for i, (name, colour) in enumerate(COLOURS.items()):
+        out.append(f'<circle cx="{left + 90 * i}" cy="14" r="4.5" fill="{colour}"/>')
+        out.append(f'<text x="{left + 90 * i + 9}" y="18">{name}</text>')
+    for power in range(low, high + 1):
+        at, style = x(2.0**power), "one" if power == 0 else "grid"
+        label = f"{2**power}" if power >= 0 else f"1/{2**-power}"
+        out.append(f'<line class="{style}" x1="{at:.1f}" x2="{at:.1f}" y1="{top - 12}" y2="{height}"/>')
+        out.append(f'<text class="middle" x="{at:.1f}" y="{top - 18}">{label}</text>')
+    for row, (workload, of) in enumerate(ratios.items()):
+        y = top + step * row + 6
+        out.append(f'<text class="right" x="{left - 12}" y="{y + 4}">{workload} {last[workload]["size"].split("v")[0]}</text>')
+        if of:
+            ends = [x(min(of.values())), x(1)]
+            out.append(f'<line class="bar" x1="{min(ends):.1f}" x2="{max(ends):.1f}" y1="{y}" y2="{y}"/>')
+        for name, r in of.items():
+            if math.isfinite(r):
+                title = f"<title>{name}: {r:.2f}</title>"
+                out.append(f'<circle cx="{x(r):.1f}" cy="{y}" r="4.5" fill="{COLOURS[name]}">{title}</circle>')
+    caption = f"time of each peer / time of Fuseloop, {most} threads, largest size; right of 1, Fuseloop is faster"
+    out.append(f'<text class="middle" x="{left + width / 2}" y="{height + 22}">{caption}</text>')
+    return "\n".join(out + ["</svg>"]) + "\n"
+
+
+def summary(results):
+    """On what machine and beside whom."""
+    there = ", ".join(f"{name} {version}" for name, version in results["versions"].items() if version)
+    absent = ", ".join(name for name, version in results["versions"].items() if not version)
+    absent = f" Not there: {absent}." if absent else ""
+    return f"{results['machine']}, {results['date']}, {results['rounds']} rounds. Beside {there}.{absent}"
+
+
+def write_page(results, docs):
+    """Puts the table and the plot in their places."""
+    (docs / "performance.svg").write_text(plot(results))
+    page = docs / "performance.md"
+    before, _, rest = page.read_text().partition(BEGIN)
+    _, _, after = rest.partition(END)
+    page.write_text(f"{before}{BEGIN}\n\n{summary(results)}\n\n{table(results)}\n\n{END}{after}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("results", type=Path, help="what run.py wrote")
+    parser.add_argument("--page", action="store_true", help="write docs/performance.md and its plot")
+    options = parser.parse_args()
+    results = json.loads(options.results.read_text())
+    if options.page:
+        write_page(results, Path(__file__).resolve().parent.parent / "docs")
+    else:
+        print(table(results))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,236 @@
+//! What the machine could do at best: streams through memory and fused multiply-adds, on so many threads.
+//!
+//! Streams are measured with ordinary stores and with non-temporal ones, which write whole lines to memory without reading them
+//! first: faster for arrays beyond the caches, slower within. The better of the two is the ceiling.
+
+use std::hint::{black_box, spin_loop};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::{Error, Task};
+
+/// What is done.
+#[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Reads one array and writes one.
+    Copy,
+    /// The same, without reading what is overwritten.
+    CopyNt,
+    /// Reads two arrays and writes one.
+    Triad,
+    /// The same, without reading what is overwritten.
+    TriadNt,
+    /// Reads one array.
+    Read,
+    /// Multiplies and adds in registers: a pass is 2^20 operations a thread, the "bytes" count for nothing.
+    Fma,
+}
+
+/// A line of the cache.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Line([f32; 16]);
+
+/// Arrays to stream through, cut into a piece for each thread.
+pub struct Ceiling {
+    kind: Kind,
+    threads: usize,
+    to: Vec<Line>,
+    from: Vec<Line>,
+    with: Vec<Line>,
+}
+
+impl Ceiling {
+    /// Arrays of so many bytes in all.
+    pub fn new(kind: Kind, bytes: usize, threads: usize) -> Ceiling {
+        let (written, read) = match kind {
+            Kind::Copy | Kind::CopyNt => (1, 1),
+            Kind::Triad | Kind::TriadNt => (1, 2),
+            Kind::Read => (0, 1),
+            Kind::Fma => (0, 0),
+        };
+        let lines = bytes / size_of::<Line>() / (written + read).max(1);
+        let array = |there: bool| vec![Line([1.0; 16]); if there { lines.max(threads) } else { 0 }];
+        Ceiling { kind, threads, to: array(written > 0), from: array(read > 0), with: array(read > 1) }
+    }
+}
+
+impl Task for Ceiling {
+    fn run(&mut self, times: usize) -> Result<(), Error> {
+        let (kind, threads) = (self.kind, self.threads);
+        let started = AtomicUsize::new(0);
+        let started = &started;
+        let cut = |lines: usize| lines.div_ceil(threads).max(1);
+        let cut_to = cut(self.to.len());
+        let mut to = self.to.chunks_mut(cut_to);
+        let mut from = self.from.chunks(cut(self.from.len()));
+        let mut with = self.with.chunks(cut(self.with.len()));
+        std::thread::scope(|scope| {
+            for thread in 1..=threads {
+                let mut piece = Piece {
+                    to: to.next().unwrap_or_default(),
+                    from: from.next().unwrap_or_default(),
+                    with: with.next().unwrap_or_default(),
+                };
+                let mut work = move || {
+                    started.fetch_add(1, Ordering::Relaxed);
+                    while started.load(Ordering::Relaxed) < threads {
+                        spin_loop();
+                    }
+                    for _ in 0..times {
+                        piece.pass(kind);
+                    }
+                };
+                if thread == threads {
+                    work();
+                } else {
+                    scope.spawn(work);
+                }
+            }
+        });
+        Ok(())
+    }
+
+    /// Long beside the time that it takes to start threads.
+    fn shortest(&self) -> Duration {
+        Duration::from_millis(4)
+    }
+}
+
+/// What one thread works on.
+struct Piece<'a> {
+    to: &'a mut [Line],
+    from: &'a [Line],
+    with: &'a [Line],
+}
+
+/// Multiply-adds of a pass, in vectors: enough in flight to hide their latency.
+const CHAINS: usize = 16;
+const STEPS: usize = (1 << 20) / (2 * 16 * CHAINS);
+
+impl Piece<'_> {
+    fn pass(&mut self, kind: Kind) {
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx512f") {
+            #[expect(unsafe_code, reason = "vectors of 512 bits and non-temporal stores have no other way")]
+            // SAFETY: the processor has AVX-512.
+            return unsafe { wide::pass(self, kind) };
+        }
+        match kind {
+            Kind::Copy | Kind::CopyNt => {
+                for (to, a) in self.to.iter_mut().zip(self.from) {
+                    *to = Line(a.0.map(|a| a * 3.0)); // a plain copy would become a call of memcpy
+                }
+            }
+            Kind::Triad | Kind::TriadNt => {
+                for ((to, a), b) in self.to.iter_mut().zip(self.from).zip(self.with) {
+                    *to = Line(std::array::from_fn(|i| a.0[i] + b.0[i] * 3.0));
+                }
+            }
+            Kind::Read => {
+                let mut sums = [Line([0.0; 16]); 8];
+                for lines in self.from.chunks(8) {
+                    sums.iter_mut().zip(lines).for_each(|(s, a)| *s = Line(std::array::from_fn(|i| s.0[i] + a.0[i])));
+                }
+                black_box(sums);
+            }
+            Kind::Fma => {
+                let mut sums = [[1.0f32; 16]; CHAINS];
+                let factor = black_box(0.5);
+                for _ in 0..STEPS {
+                    sums.iter_mut().flatten().for_each(|s| *s = *s * factor + 0.5);
+                }
+                black_box(sums);
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[expect(unsafe_code, reason = "vectors of 512 bits and non-temporal stores have no other way")]
+mod wide {
+    //! The same with AVX-512.
+
+    use std::arch::x86_64::{
+        __m512, _mm_sfence, _mm512_add_ps, _mm512_fmadd_ps, _mm512_load_ps, _mm512_mul_ps, _mm512_set1_ps,
+        _mm512_store_ps, _mm512_stream_ps,
+    };
+    use std::hint::black_box;
+
+    use super::{CHAINS, Kind, Line, Piece, STEPS};
+
+    #[target_feature(enable = "avx512f")]
+    fn load(line: &Line) -> __m512 {
+        // SAFETY: a line is 64 readable bytes, aligned.
+        unsafe { _mm512_load_ps(line.0.as_ptr()) }
+    }
+
+    #[target_feature(enable = "avx512f")]
+    fn store<const STREAM: bool>(line: &mut Line, value: __m512) {
+        // SAFETY: a line is 64 writable bytes, aligned; `fence` comes before anyone else reads them.
+        unsafe {
+            if STREAM {
+                _mm512_stream_ps(line.0.as_mut_ptr(), value)
+            } else {
+                _mm512_store_ps(line.0.as_mut_ptr(), value)
+            }
+        }
+    }
+
+    #[target_feature(enable = "avx512f")]
+    fn copy<const STREAM: bool>(p: &mut Piece<'_>) {
+        let scale = _mm512_set1_ps(black_box(3.0));
+        for (to, a) in p.to.iter_mut().zip(p.from) {
+            store::<STREAM>(to, _mm512_mul_ps(load(a), scale));
+        }
+        _mm_sfence();
+    }
+
+    #[target_feature(enable = "avx512f")]
+    fn triad<const STREAM: bool>(p: &mut Piece<'_>) {
+        let scale = _mm512_set1_ps(black_box(3.0));
+        for ((to, a), b) in p.to.iter_mut().zip(p.from).zip(p.with) {
+            store::<STREAM>(to, _mm512_fmadd_ps(load(b), scale, load(a)));
+        }
+        _mm_sfence();
+    }
+
+    #[target_feature(enable = "avx512f")]
+    fn read(p: &Piece<'_>) {
+        let mut sums = [_mm512_set1_ps(0.0); 8];
+        for lines in p.from.as_chunks::<8>().0 {
+            for (sum, line) in sums.iter_mut().zip(lines) {
+                *sum = _mm512_add_ps(*sum, load(line));
+            }
+        }
+        black_box(sums);
+    }
+
+    #[target_feature(enable = "avx512f")]
+    fn fma() {
+        let mut sums = [_mm512_set1_ps(1.0); CHAINS];
+        let (factor, term) = (_mm512_set1_ps(black_box(0.5)), _mm512_set1_ps(0.5));
+        for _ in 0..STEPS {
+            for sum in &mut sums {
+                *sum = _mm512_fmadd_ps(*sum, factor, term);
+            }
+        }
+        black_box(sums);
+    }
+
+    /// Passes once over a thread's piece.
+    #[target_feature(enable = "avx512f")]
+    pub(super) fn pass(p: &mut Piece<'_>, kind: Kind) {
+        match kind {
+            Kind::Copy => copy::<false>(p),
+            Kind::CopyNt => copy::<true>(p),
+            Kind::Triad => triad::<false>(p),
+            Kind::TriadNt => triad::<true>(p),
+            Kind::Read => read(p),
+            Kind::Fma => fma(),
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! A workload as a task: compiled once, called on the same arrays, into the same memory.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use fuseloop::files::{self, Place};
+use fuseloop::{Array, ArrayRef, Kernel, Options, Passes, Program, Source};
+use serde::Serialize;
+
+use crate::{Error, Task};
+
+/// Samples of each result that are compared: as `sample` in workloads.py takes them.
+const SAMPLES: usize = 1 << 17;
+
+/// A call.
+pub struct Workload {
+    kernel: Kernel,
+    inputs: Vec<Array>,
+    outputs: Vec<Array>,
+}
+
+/// What the first call tells.
+#[derive(Serialize)]
+pub struct Prepared {
+    /// Seconds from text to something that can be called.
+    compile: f64,
+    /// Seconds from text to the first result.
+    first: f64,
+    /// Files with samples of the results.
+    outputs: Vec<String>,
+    /// A hash of all bytes of the results.
+    digest: String,
+}
+
+impl Workload {
+    /// Compiles a function of a file, reads its inputs, and calls it.
+    pub fn new(
+        program: &Path,
+        function: &str,
+        inputs: &[String],
+        threads: usize,
+        fuse: bool,
+        samples: &Path,
+    ) -> Result<(Workload, Prepared), Error> {
+        let source = Source { name: program.display().to_string(), text: std::fs::read_to_string(program)? };
+        let inputs = inputs.iter().map(|file| files::read(&Place::parse(file)?)).collect::<Result<Vec<_>, _>>()?;
+        let fuse = if fuse { Passes::ALL } else { Passes::NONE };
+        let start = Instant::now();
+        let kernel =
+            Program::parse(source)?.function(function)?.compile(&Options { threads, fuse, ..Options::default() })?;
+        let compile = start.elapsed().as_secs_f64();
+        let outputs = kernel.call(&inputs.iter().map(Array::as_ref).collect::<Vec<_>>())?;
+        let first = start.elapsed().as_secs_f64();
+        let mut workload = Workload { kernel, inputs, outputs };
+        // The memory of later calls: nothing of the first must be left in it.
+        let digest = workload.digest();
+        workload.outputs.iter_mut().for_each(|output| output.bytes_mut().fill(1));
+        workload.run(1)?;
+        if workload.digest() != digest {
+            return Err("two calls gave different bits".into());
+        }
+        let outputs = workload.save(samples)?;
+        Ok((workload, Prepared { compile, first, outputs, digest: format!("{digest:016x}") }))
+    }
+
+    /// Writes samples of the results to files in a folder.
+    fn save(&self, folder: &Path) -> Result<Vec<String>, Error> {
+        let mut names = vec![];
+        for (number, output) in self.outputs.iter().enumerate() {
+            let width = output.dtype().bytes();
+            let step = (output.len() / SAMPLES) | 1;
+            let bytes: Vec<u8> = output.bytes().chunks_exact(width).step_by(step).flatten().copied().collect();
+            let count = [bytes.len() / width];
+            let name = folder.join(format!("fuseloop-{number}.npy")).display().to_string();
+            files::save(
+                &[(Place::parse(&name)?, ArrayRef::new(output.dtype(), &count, &bytes)?)],
+                files::Packing::Stored,
+            )?;
+            names.push(name);
+        }
+        Ok(names)
+    }
+
+    /// A hash of all bits of the results.
+    fn digest(&self) -> u64 {
+        let mix = |hash: u64, word: u64| (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+        let mut hash = 0;
+        for output in &self.outputs {
+            let (words, rest) = output.bytes().as_chunks::<8>();
+            hash = words.iter().fold(mix(hash, output.len() as u64), |hash, word| mix(hash, u64::from_le_bytes(*word)));
+            hash = rest.iter().fold(hash, |hash, byte| mix(hash, u64::from(*byte)));
+        }
+        hash
+    }
+}
+
+impl Task for Workload {
+    fn run(&mut self, times: usize) -> Result<(), Error> {
+        let inputs: Vec<_> = self.inputs.iter().map(Array::as_ref).collect();
+        let mut outputs: Vec<_> = self.outputs.iter_mut().map(Array::as_mut).collect();
+        for _ in 0..times {
+            self.kernel.call_into(&inputs, &mut outputs)?;
+        }
+        Ok(())
+    }
+
+    fn shortest(&self) -> Duration {
+        Duration::from_micros(200)
+    }
+}
