@@ -15,16 +15,13 @@ GELU, CUBIC, ROOT_HALF = f32(math.sqrt(2 / math.pi)), f32(0.044715), f32(math.sq
 LAT, LON, COS_LAT, DIAMETER = f32(0.70984286), f32(1.2389197), f32(math.cos(0.70984286)), f32(7918)
 RATE, VOLATILITY, DRIFT = f32(0.02), f32(0.3), f32(0.02 + 0.3**2 / 2)
 
-#: The loops by workload, with how many results they write to their last parameters.
+#: The loops by workload. Results are written to the last parameters.
 LOOPS = {}
 
 
-def loops(results=1, parallel=True):
-    def add(f):
-        LOOPS[f.__name__] = njit(f, parallel=parallel, fastmath=True, error_model="numpy", cache=True), results
-        return f
-
-    return add
+def loops(f, parallel=True):
+    LOOPS[f.__name__] = njit(f, parallel=parallel, fastmath=True, error_model="numpy", cache=True)
+    return f
 
 
 @njit(fastmath=True)
@@ -32,95 +29,95 @@ def sigmoid(x):
     return ONE / (ONE + math.exp(-x))
 
 
-@loops()
+@loops
 def tiny(x, out):
     for i in prange(x.size):
         out[i] = sigmoid(max((x[i] + ONE) * TWO, ZERO) - HALF)
 
 
-@loops()
+@loops
 def relu_bias(x, y, out):
     for i in prange(x.size):
         out[i] = max(x[i] * TWO + y[i], ZERO)
 
 
-@loops()
+@loops
 def relu_bias_row(x, b, out):
     for i in prange(x.shape[0]):
         for j in range(x.shape[1]):
             out[i, j] = max(x[i, j] * TWO + b[j], ZERO)
 
 
-@loops()
+@loops
 def chain5(x, out):
     for i in prange(x.size):
         out[i] = sigmoid(max((x[i] + ONE) * TWO, ZERO) - HALF)
 
 
-@loops()
+@loops
 def chain_xy(x, y, out):
     for i in prange(x.size):
         out[i] = sigmoid(max((x[i] + y[i]) * TWO, ZERO) - ONE)
 
 
-@loops()
+@loops
 def chain_sq(x, out):
     for i in prange(x.size):
         r = max((x[i] + ONE) * TWO, ZERO)
         out[i] = r * r
 
 
-@loops()
+@loops
 def sig_tanh(x, out):
     for i in prange(x.size):
         out[i] = sigmoid(x[i]) * math.tanh(x[i] + ONE)
 
 
-@loops()
+@loops
 def log_relu(x, y, out):
     for i in prange(x.size):
         out[i] = math.log(max(x[i] + y[i], ZERO) + SMALL)
 
 
-@loops()
+@loops
 def gelu_tanh(x, out):
     for i in prange(x.size):
         v = x[i]
         out[i] = HALF * v * (ONE + math.tanh(GELU * (v + CUBIC * v * v * v)))
 
 
-@loops()
+@loops
 def gelu_erf(x, out):
     for i in prange(x.size):
         out[i] = HALF * x[i] * (ONE + math.erf(x[i] * ROOT_HALF))
 
 
-@loops()
+@loops
 def swiglu(x, y, out):
     for i in prange(x.size):
         out[i] = x[i] * sigmoid(x[i]) * y[i]
 
 
-@loops()
+@loops
 def relu_plus_sig(x, y, out):
     for i in prange(x.size):
         out[i] = max(x[i], ZERO) + sigmoid(y[i])
 
 
-@loops()
+@loops
 def pw_xwb(x, w, b, out):
     for i in prange(x.size):
         out[i] = max(x[i] * w[i] + b[i], ZERO) * HALF
 
 
-@loops(2)
+@loops
 def sincos(x, s, c):
     for i in prange(x.size):
         s[i] = math.sin(x[i])
         c[i] = math.cos(x[i])
 
 
-@loops()
+@loops
 def mse(x, y, out):
     total = ZERO
     for i in prange(x.size):
@@ -129,7 +126,7 @@ def mse(x, y, out):
     out[()] = total / x.size
 
 
-@loops()
+@loops
 def dot(x, y, out):
     total = ZERO
     for i in prange(x.size):
@@ -137,7 +134,7 @@ def dot(x, y, out):
     out[()] = total
 
 
-@loops()
+@loops
 def l2norm(x, out):
     total = ZERO
     for i in prange(x.size):
@@ -145,7 +142,7 @@ def l2norm(x, out):
     out[()] = math.sqrt(total)
 
 
-@loops()
+@loops
 def x_over_sum(x, out):
     total = ZERO
     for i in prange(x.size):
@@ -155,7 +152,7 @@ def x_over_sum(x, out):
         out[i] = x[i] * factor
 
 
-@loops()
+@loops
 def variance(x, out):
     total = ZERO
     for i in prange(x.size):
@@ -167,7 +164,7 @@ def variance(x, out):
     out[()] = squares / x.size
 
 
-@loops(4)
+@loops
 def multi_reduce(x, total, squares, lo, hi):
     t, s, a, b = ZERO, ZERO, x[0], x[0]
     for i in prange(x.size):
@@ -178,7 +175,6 @@ def multi_reduce(x, total, squares, lo, hi):
     total[()], squares[()], lo[()], hi[()] = t, s, a, b
 
 
-@loops(parallel=False)
 def cumsum(x, out):
     total = ZERO
     for i in range(x.size):
@@ -186,7 +182,10 @@ def cumsum(x, out):
         out[i] = total
 
 
-@loops()
+loops(cumsum, parallel=False)
+
+
+@loops
 def logsumexp(x, out):
     for i in prange(x.shape[0]):
         hi = x[i, 0]
@@ -198,7 +197,7 @@ def logsumexp(x, out):
         out[i] = math.log(total) + hi
 
 
-@loops()
+@loops
 def softmax(x, out):
     for i in prange(x.shape[0]):
         hi = x[i, 0]
@@ -214,7 +213,7 @@ def softmax(x, out):
             out[i, j] *= factor
 
 
-@loops()
+@loops
 def layernorm(x, g, b, out):
     n = f32(x.shape[1])
     for i in prange(x.shape[0]):
@@ -230,7 +229,7 @@ def layernorm(x, g, b, out):
             out[i, j] = (x[i, j] - mean) * factor * g[j] + b[j]
 
 
-@loops()
+@loops
 def rmsnorm(x, g, out):
     n = f32(x.shape[1])
     for i in prange(x.shape[0]):
@@ -242,7 +241,7 @@ def rmsnorm(x, g, out):
             out[i, j] = x[i, j] * factor * g[j]
 
 
-@loops()
+@loops
 def cross_entropy(x, label, out):
     loss = ZERO
     for i in prange(x.shape[0]):
@@ -256,7 +255,7 @@ def cross_entropy(x, label, out):
     out[()] = loss / x.shape[0]
 
 
-@loops()
+@loops
 def argmax(x, out):
     for i in prange(x.shape[0]):
         best, place = x[i, 0], 0
@@ -266,7 +265,7 @@ def argmax(x, out):
         out[i] = place
 
 
-@loops()
+@loops
 def colsum_xy(x, y, out):
     block = 64
     for k in prange((x.shape[1] + block - 1) // block):
@@ -278,7 +277,7 @@ def colsum_xy(x, y, out):
                 out[j] += x[i, j] * y[i, j]
 
 
-@loops(2)
+@loops
 def black_scholes(spot, strike, years, call, put):
     for i in prange(spot.size):
         spread = VOLATILITY * math.sqrt(years[i])
@@ -291,14 +290,14 @@ def black_scholes(spot, strike, years, call, put):
         put[i] = c - spot[i] + discounted
 
 
-@loops()
+@loops
 def haversine(lat, lon, out):
     for i in prange(lat.size):
         s, t = math.sin((lat[i] - LAT) * HALF), math.sin((lon[i] - LON) * HALF)
         out[i] = DIAMETER * math.asin(math.sqrt(s * s + COS_LAT * math.cos(lat[i]) * t * t))
 
 
-@loops()
+@loops
 def mandelbrot(cr, ci, out):
     for i in prange(cr.size):
         re, im, steps = ZERO, ZERO, ZERO
@@ -311,7 +310,7 @@ def mandelbrot(cr, ci, out):
         out[i] = steps
 
 
-@loops(3)
+@loops
 def nbody(x, y, z, m, ax, ay, az):
     for i in prange(x.size):
         sx, sy, sz = ZERO, ZERO, ZERO
@@ -325,14 +324,14 @@ def nbody(x, y, z, m, ax, ay, az):
         ax[i], ay[i], az[i] = sx, sy, sz
 
 
-@loops()
+@loops
 def stencil5(x, out):
     for i in prange(1, x.shape[0] - 1):
         for j in range(1, x.shape[1] - 1):
             out[i - 1, j - 1] = FIFTH * (x[i, j] + x[i - 1, j] + x[i + 1, j] + x[i, j - 1] + x[i, j + 1])
 
 
-@loops()
+@loops
 def blur3x3(x, out):
     for i in prange(x.shape[0] - 2):
         for j in range(x.shape[1] - 2):
@@ -342,19 +341,19 @@ def blur3x3(x, out):
             out[i, j] = (a + b + c) * THIRD
 
 
-@loops()
+@loops
 def strided(x, y, out):
     for i in prange(y.size):
         out[i] = x[2 * i] + y[i]
 
 
-@loops()
+@loops
 def gather(x, index, y, out):
     for i in prange(y.size):
         out[i] = x[index[i]] + y[i]
 
 
-@loops()
+@loops
 def transpose_add(x, y, out):
     block = 32
     n, m = y.shape
@@ -365,7 +364,7 @@ def transpose_add(x, y, out):
                     out[i, j] = x[j, i] + y[i, j]
 
 
-@loops()
+@loops
 def concat(x, y, out):
     n = x.size
     for i in prange(n):

@@ -68,7 +68,7 @@ class NumbaPeer:
     def prepare(self, workload, dims, inputs):
         if workload.name not in self.loops:
             raise Missing
-        loop, _ = self.loops[workload.name]
+        loop = self.loops[workload.name]
         dtype = np.int64 if workload.name == "argmax" else np.float32
         outputs = [np.empty(shape, dtype) for shape in workload.outputs(*dims)]
 

@@ -44,10 +44,10 @@ def environment(threads):
     """For all workers alike. Memory that is freed is kept, in huge pages, so that nobody pays page faults for results: not every
     peer can write to memory of ours."""
     allocator = ["mmap_max=0", f"trim_threshold={1 << 60}", f"top_pad={64 << 20}", "arena_max=1", "hugetlb=1"]
-    pools = ["OMP", "MKL", "OPENBLAS", "NUMBA", "NUMEXPR", "NUMEXPR_MAX"]
+    pools = ["OMP_NUM", "MKL_NUM", "OPENBLAS_NUM", "NUMBA_NUM", "NUMEXPR_MAX"]
     return os.environ | {
+        **{f"{pool}_THREADS": str(threads) for pool in pools},
         "GLIBC_TUNABLES": ":".join(f"glibc.malloc.{setting}" for setting in allocator),
-        **{f"{pool}_NUM_THREADS" if pool != "NUMEXPR_MAX" else "NUMEXPR_MAX_THREADS": str(threads) for pool in pools},
         "CUDA_VISIBLE_DEVICES": "",
         "JAX_PLATFORMS": "cpu",
         "NUMBA_CACHE_DIR": str(BUILT / "numba"),

@@ -1,5 +1,5 @@
-//! Every case of every file in `programs/` and `errors/`, and every function of every example, through every engine, unfused
-//! and fused.
+//! Every case of every file in `programs/` and `errors/`, and every function of every example and of the benchmark,
+//! through every engine, unfused and fused.
 
 use std::path::{Path, PathBuf};
 
@@ -23,10 +23,12 @@ fn main() {
             }
         }
     }
-    for path in fl_files(&root.join("../examples")) {
-        let source = std::fs::read_to_string(&path).expect("an example is UTF-8");
-        let name = format!("examples/{}", path.file_name().unwrap_or_default().display());
-        trials.push(Trial::test(name, move || examples::hold(&source).map_err(Failed::from)));
+    for folder in ["examples", "bench"] {
+        for path in fl_files(&root.join("..").join(folder)) {
+            let source = std::fs::read_to_string(&path).expect("an example is UTF-8");
+            let name = format!("{folder}/{}", path.file_name().unwrap_or_default().display());
+            trials.push(Trial::test(name, move || examples::hold(&source).map_err(Failed::from)));
+        }
     }
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
