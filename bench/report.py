@@ -93,15 +93,15 @@ STYLE = """text { font: 12px sans-serif; fill: #333 } .grid { stroke: #ddd } .on
 
 
 def plot(results):
-    """The largest size of each workload with the most threads: each peer's time over ours, a dot on a logarithmic axis."""
+    """The largest size of each workload with the most threads: each peer's time over ours, a dot on a logarithmic axis. What is
+    off it stands at its end."""
     most = max(cell["threads"] for cell in results["cells"])
     last = {c["workload"]: c for c in results["cells"] if c["threads"] == most and "fuseloop" in c["runs"]}
     ratios = {w: {name: ratio(c, name) for name in PEERS if name in c["runs"]} for w, c in last.items()}
-    found = [r for of in ratios.values() for r in of.values() if math.isfinite(r)] + [1]
-    low, high = math.floor(math.log2(min(found)) - 0.2), math.ceil(math.log2(max(found)) + 0.2)
+    low, high = -3, 4
     left, top, width, step = 190, 56, 560, 19
     height = top + step * len(ratios)
-    x = lambda r: left + width * (math.log2(r) - low) / (high - low)
+    x = lambda r: left + width * (min(max(math.log2(r), low), high) - low) / (high - low)
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left + width + 20} {height + 34}">']
     out.append(f"<style>{STYLE}</style>")
     for i, (name, colour) in enumerate(COLOURS.items()):
@@ -119,9 +119,8 @@ def plot(results):
             ends = [x(min(of.values())), x(1)]
             out.append(f'<line class="bar" x1="{min(ends):.1f}" x2="{max(ends):.1f}" y1="{y}" y2="{y}"/>')
         for name, r in of.items():
-            if math.isfinite(r):
-                title = f"<title>{name}: {r:.2f}</title>"
-                out.append(f'<circle cx="{x(r):.1f}" cy="{y}" r="4.5" fill="{COLOURS[name]}">{title}</circle>')
+            title = f"<title>{name}: {r:.2f}</title>"
+            out.append(f'<circle cx="{x(r):.1f}" cy="{y}" r="4.5" fill="{COLOURS[name]}">{title}</circle>')
     caption = f"time of each peer / time of Fuseloop, {most} threads, largest size; right of 1, Fuseloop is faster"
     out.append(f'<text class="middle" x="{left + width / 2}" y="{height + 22}">{caption}</text>')
     return "\n".join(out + ["</svg>"]) + "\n"
