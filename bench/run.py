@@ -14,6 +14,7 @@ import os
 import platform
 import selectors
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -284,6 +285,7 @@ def main():
         if name not in workloads.ALL:
             parser.error(f"there is no workload {name}: see --list")
     subprocess.run(["cargo", "build", "--release", "-p", "bench"], cwd=ROOT, check=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the workers end too
     bench = Bench(options)
     try:
         for workload in workloads.ALL.values():
