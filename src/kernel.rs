@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use backends::cpu::Simd;
 use compiler::plan::peak::Peak;
 use ir::Binding;
 use ir::array::{Array, ArrayMut, ArrayRef};
@@ -33,6 +34,8 @@ pub struct Options {
     pub max_memory: Option<u64>,
     /// The passes that may merge kernels.
     pub fuse: Passes,
+    /// How wide the vectors of [`Device::Cpu`] are.
+    pub simd: Simd,
 }
 
 impl Options {
@@ -113,7 +116,8 @@ impl Kernel {
         let start = Instant::now();
         let engine = match options.device {
             Device::Cpu => {
-                let options = backends::cpu::Options { threads, ..backends::cpu::Options::default() };
+                let options =
+                    backends::cpu::Options { threads, simd: options.simd, ..backends::cpu::Options::default() };
                 Engine::Cpu(Box::new(backends::cpu::Module::compile(&program, &options)?))
             }
             Device::Interp => Engine::Interp,

@@ -41,6 +41,7 @@ mod program;
 pub mod render;
 pub mod values;
 
+pub use backends::cpu::Simd;
 pub use bench::{BenchError, Benchmark, Measured, Measurement};
 pub use compiler::check::{Signature, Slot};
 pub use error::{CompileError, RunError, RunErrorKind, SizeName, SizeSide};

@@ -4,8 +4,9 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
+use clap::ValueEnum;
 use fuseloop::render::one_line;
-use fuseloop::{Function, FusionPass, Passes, Program, Source};
+use fuseloop::{Function, FusionPass, Passes, Program, Simd, Source};
 
 use crate::failure::Failure;
 
@@ -98,6 +99,30 @@ pub fn passes(text: &str) -> Result<Passes, String> {
         let names: Vec<&str> = FusionPass::ALL.iter().map(|pass| pass.name()).collect();
         format!("there is no pass `{name}`: expected all, none, or some of {}", names.join(","))
     })
+}
+
+/// How wide vectors are.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub enum SimdName {
+    /// As wide as this machine's
+    #[default]
+    Auto,
+    /// What every machine has
+    #[value(name = "128")]
+    W128,
+    /// AVX-512, where the machine has it
+    #[value(name = "512")]
+    W512,
+}
+
+impl From<SimdName> for Simd {
+    fn from(name: SimdName) -> Simd {
+        match name {
+            SimdName::Auto => Simd::Auto,
+            SimdName::W128 => Simd::W128,
+            SimdName::W512 => Simd::W512,
+        }
+    }
 }
 
 /// A count of bytes: `1000000`, `512M`, `4G`.

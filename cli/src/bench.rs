@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use fuseloop::{BenchError, ExplainError, Options, Passes};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::arguments;
+use crate::arguments::{self, SimdName};
 use crate::failure::{Failure, Format};
 
 /// Measures a function with fusion and without, kernel by kernel.
@@ -29,6 +29,9 @@ pub struct Arguments {
     /// The passes that may merge kernels: all, none, or some of kloop, kinput, siblings, nest, koutput
     #[arg(long, value_name = "PASSES", default_value_t, value_parser = arguments::passes)]
     fuse: Passes,
+    /// How wide the CPU's vectors are, in bits
+    #[arg(long, value_enum, default_value_t)]
+    simd: SimdName,
     /// How many threads may work on it [default: as many as the machine has]
     #[arg(long, value_name = "N")]
     threads: Option<u16>,
@@ -46,7 +49,7 @@ pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure
     let function = arguments::function(&program, arguments.function.as_deref())?;
     let sizes = arguments::sizes(&arguments.sizes)?;
     let threads = arguments.threads.map_or(0, usize::from);
-    let options = Options { fuse: arguments.fuse, threads, ..Options::default() };
+    let options = Options { fuse: arguments.fuse, simd: arguments.simd.into(), threads, ..Options::default() };
     // On standard error, and only if that is a terminal.
     let bar = ProgressBar::new(STEPS);
     let style = ProgressStyle::with_template("{msg} {wide_bar} {percent:>3} %");

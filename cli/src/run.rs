@@ -10,7 +10,7 @@ use fuseloop::files::{self, Packing, Place};
 use fuseloop::values::{self, Value, ValueError};
 use fuseloop::{Array, Device, Function, Options, Passes, Signature, Times, json, print};
 
-use crate::arguments;
+use crate::arguments::{self, SimdName};
 use crate::failure::{Failure, Format};
 
 /// Compiles a function and runs it.
@@ -44,6 +44,9 @@ pub struct Arguments {
     /// How many threads may work on it [default: as many as the machine has]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
+    /// How wide the CPU's vectors are, in bits
+    #[arg(long, value_enum, default_value_t)]
+    simd: SimdName,
     /// The passes that may merge kernels: all, none, or some of kloop, kinput, siblings, nest, koutput
     #[arg(long, value_name = "PASSES", default_value_t, value_parser = arguments::passes)]
     fuse: Passes,
@@ -86,6 +89,7 @@ pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure
         threads: arguments.threads.map_or(0, usize::from),
         max_memory,
         fuse: arguments.fuse,
+        simd: arguments.simd.into(),
     };
     let (results, times, call) = compute(&function, &options, values, arguments.seed)?;
     let saved = places.iter().zip(&results).filter_map(|(place, result)| Some((place.clone()?, result.as_ref())));

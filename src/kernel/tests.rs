@@ -135,7 +135,7 @@ fn takes_no_more_memory_than_is_needed_at_once() {
         // The argument, the result, and without fusion one array more.
         for (fuse, needed) in [(Passes::NONE, 1200), (Passes::ALL, 800)] {
             let call = |limit| {
-                let options = Options { device, fuse, max_memory: Some(limit), threads: 2 };
+                let options = Options { device, fuse, max_memory: Some(limit), threads: 2, ..Options::default() };
                 program.main().unwrap().compile(&options).unwrap().call(&[x.as_ref()])
             };
             assert_eq!(call(needed).unwrap()[0].get(99), Some(Scalar::F32(99.0)));

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use backends::cpu::{self, RunError as CpuError};
+use backends::cpu::{self, RunError as CpuError, Simd};
 use compiler::pipeline::Options;
 use grammar::Diagnostic;
 use interp::nest::RunError as NestError;
@@ -31,8 +31,8 @@ pub struct Form {
     pub program: Program,
     /// What was decided on each pair of operations.
     pub decisions: Vec<Decision>,
-    /// The same, compiled for the CPU.
-    module: cpu::Module,
+    /// The same, compiled for the CPU: as wide as the machine has it, and for every machine.
+    modules: [cpu::Module; 2],
 }
 
 /// Why there is nothing to run.
@@ -51,13 +51,19 @@ pub enum Engine {
     Source,
     /// Its loop nests, interpreted.
     Nest,
-    /// Compiled code, on so many threads.
-    Cpu(usize),
+    /// Compiled code, on so many threads, with vectors so wide.
+    Cpu(usize, Simd),
 }
 
 impl Engine {
     /// Every engine; the first is what the others are held to.
-    pub const ALL: [Engine; 4] = [Engine::Source, Engine::Nest, Engine::Cpu(1), Engine::Cpu(2)];
+    pub const ALL: [Engine; 5] = [
+        Engine::Source,
+        Engine::Nest,
+        Engine::Cpu(1, Simd::Auto),
+        Engine::Cpu(2, Simd::Auto),
+        Engine::Cpu(1, Simd::W128),
+    ];
 }
 
 /// What a call gives: results, or why there are none.
@@ -138,9 +144,12 @@ impl Form {
         let compiled = compiler::pipeline::compile(checked, options).map_err(|error| format!("{shown}: {error}"))?;
         let program = compiled.program;
         verify(&program).map_err(|error| format!("{shown}: {error}\n{program}"))?;
-        let module = cpu::Module::compile(&program, &cpu::Options::default());
-        let module = module.map_err(|error| format!("{shown}: {error}\n{program}"))?;
-        Ok(Form { options: options.clone(), program, decisions: compiled.decisions, module })
+        let compile = |simd| {
+            let options = cpu::Options { simd, ..cpu::Options::default() };
+            cpu::Module::compile(&program, &options).map_err(|error| format!("{shown}: {error}\n{program}"))
+        };
+        let modules = [compile(Simd::Auto)?, compile(Simd::W128)?];
+        Ok(Form { options: options.clone(), program, decisions: compiled.decisions, modules })
     }
 
     /// Calls the function on one engine.
@@ -166,11 +175,11 @@ impl Form {
                 Err(NestError::Fault(fault)) => Outcome::Fault(fault),
                 Err(other) => Outcome::Broken(format!("{other:?}")),
             },
-            Engine::Cpu(threads) => self.run_cpu(inputs, threads),
+            Engine::Cpu(threads, simd) => self.run_cpu(inputs, threads, &self.modules[usize::from(simd == Simd::W128)]),
         }
     }
 
-    fn run_cpu(&self, inputs: &[ArrayRef<'_>], threads: usize) -> Outcome {
+    fn run_cpu(&self, inputs: &[ArrayRef<'_>], threads: usize, module: &cpu::Module) -> Outcome {
         let outputs = match self.outputs(inputs) {
             Ok(outputs) => outputs,
             Err(error) => return Outcome::Refused(error),
@@ -178,7 +187,7 @@ impl Form {
         let mut written = outputs.clone();
         let mut lent: Vec<ArrayMut<'_>> = written.iter_mut().map(Array::as_mut).collect();
         let untouched = |written: &[Array]| outputs.iter().zip(written).all(|(a, b)| a.bytes() == b.bytes());
-        match self.module.run(inputs, &mut lent, threads) {
+        match module.run(inputs, &mut lent, threads) {
             Ok(()) => Outcome::Results(written),
             Err(_) if !untouched(&written) => Outcome::Broken("a run without results has written outputs".into()),
             Err(CpuError::Bind(error)) => Outcome::Refused(error),
@@ -260,7 +269,7 @@ pub fn hold_on(
             Err(message)
         };
         holds(Engine::Nest, unfused, &nest)?;
-        for engine in engines.iter().filter(|engine| matches!(engine, Engine::Cpu(_))) {
+        for engine in engines.iter().filter(|engine| matches!(engine, Engine::Cpu(..))) {
             holds(*engine, &nest, &form.run(checked, *engine, inputs))?;
         }
     }

@@ -7,7 +7,7 @@ use tests::engines::{Engine, Outcome, compile};
 
 /// What a function of integer parameters gives, as `f64`.
 fn call(source: &str, arguments: &[i64]) -> Vec<f64> {
-    call_on(Engine::Cpu(2), source, arguments)
+    call_on(Engine::Cpu(2, backends::cpu::Simd::Auto), source, arguments)
 }
 
 fn call_on(engine: Engine, source: &str, arguments: &[i64]) -> Vec<f64> {

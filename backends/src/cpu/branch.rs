@@ -14,10 +14,10 @@ const LONG: usize = 16;
 /// The long side of a branch.
 pub(super) struct Branch {
     /// A `bool`, and what it is where the side is needed.
-    condition: (LeafId, bool),
+    pub(super) condition: (LeafId, bool),
     pub(super) steps: Vec<Step>,
     /// Its results, and those of the other side: what they are where no lane needs them.
-    results: Vec<(LeafId, LeafId)>,
+    pub(super) results: Vec<(LeafId, LeafId)>,
 }
 
 impl Branch {

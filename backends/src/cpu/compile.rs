@@ -18,13 +18,14 @@ use ir::nest::{Block, BufferId, Extent, Kernel, KernelId, Loop, Op, Program, Rol
 use ir::order::LANES_CHUNK;
 use ir::{Size, visit};
 
-use super::CompileError;
 use super::columns::Columns;
 use super::emit::{Emitter, Entry, Params, SizeTable, SlotTable, slot_table};
 use super::jit::{self, Code, Helper, Helpers};
 use super::lanes::Chunks;
 use super::prepare::prepare;
 use super::split::{Part, extent_size, root, split};
+use super::wide;
+use super::{CompileError, Simd};
 use crate::abi::KernelFn;
 
 /// Most operations of a kernel, functions inlined.
@@ -75,12 +76,12 @@ pub(super) struct Cost {
 }
 
 /// Compiles all kernels. A panic inside the code generator is an error like any other.
-pub(super) fn compile(program: &Program) -> Result<Compiled, CompileError> {
-    catch_unwind(AssertUnwindSafe(|| compile_kernels(program)))
+pub(super) fn compile(program: &Program, simd: Simd) -> Result<Compiled, CompileError> {
+    catch_unwind(AssertUnwindSafe(|| compile_kernels(program, simd)))
         .unwrap_or_else(|panic| Err(CompileError::Internal(panic_message(&*panic))))
 }
 
-fn compile_kernels(program: &Program) -> Result<Compiled, CompileError> {
+fn compile_kernels(program: &Program, simd: Simd) -> Result<Compiled, CompileError> {
     ir::verify::verify(program).map_err(|e| CompileError::Internal(format!("the program is not verified: {e}")))?;
     let mut most = 0;
     let mut run = Program { kernels: PrimaryMap::new(), ..program.clone() };
@@ -104,6 +105,7 @@ fn compile_kernels(program: &Program) -> Result<Compiled, CompileError> {
     signature.returns.push(AbiParam::new(I32));
     let mut sizes = SizeTable::default();
     let slots = slot_table(&program);
+    let wide = simd != Simd::W128 && wide::is_here();
     let mut functions = vec![];
     let mut context = FunctionBuilderContext::new();
     for (number, part) in parts.iter().enumerate() {
@@ -112,7 +114,7 @@ fn compile_kernels(program: &Program) -> Result<Compiled, CompileError> {
         let mut function = module.make_context();
         function.func.signature = signature.clone();
         let builder = FunctionBuilder::new(&mut function.func, &mut context);
-        let needs = emit(builder, &mut module, &helpers, (&program, &slots), part, &mut sizes);
+        let needs = emit(builder, &mut module, &helpers, (&program, &slots), part, &mut sizes, wide);
         functions.push((id, needs, function));
     }
     let code = machine_code(module.isa(), &mut functions);
@@ -220,6 +222,7 @@ fn emit(
     (program, slots): (&Program, &SlotTable),
     part: &Part,
     sizes: &mut SizeTable,
+    wide: bool,
 ) -> Needs {
     let target = module.target_config();
     let entry = b.create_block();
@@ -231,6 +234,7 @@ fn emit(
     b.set_cold_block(fault_exit);
     let helpers = Helpers::new(module, helpers);
     let mut e = Emitter::new(b, helpers, (program, slots), part, sizes, params, fault_exit);
+    e.wide = wide;
     match (&part.tiled, root(part)) {
         (Some(tiled), _) => e.tiled(tiled, &part.kernel.body, (begin, end)),
         (None, Some((before, Statement::Loop(l)))) => {

@@ -117,6 +117,8 @@ pub(super) struct Emitter<'a> {
     pub(super) cuts: u32,
     /// Indices of loops whose elements are results of chunks.
     pub(super) joins: &'a [IndexId],
+    /// Whether leaves may be wider than Cranelift's vectors.
+    pub(super) wide: bool,
     pub(super) params: Params,
     /// Returns 1. Jumped to after the fault record is written.
     pub(super) fault_exit: cl::Block,
@@ -167,6 +169,7 @@ impl<'a> Emitter<'a> {
             columns: Columns::default(),
             cuts: 0,
             joins: &part.joins,
+            wide: false,
             params,
             fault_exit,
         }

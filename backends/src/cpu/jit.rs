@@ -5,6 +5,7 @@ use std::sync::Mutex;
 
 use cranelift_codegen::ir::types::{F32, F64, I32, I64};
 use cranelift_codegen::ir::{AbiParam, FuncRef, InstBuilder, Signature, Type, Value};
+use cranelift_codegen::isa::CallConv;
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::FunctionBuilder;
 use cranelift_jit::{JITBuilder, JITModule};
@@ -200,6 +201,16 @@ impl<'a> Helpers<'a> {
         let function = self.reference(b, helper);
         let call = b.ins().call(function, arguments);
         b.inst_results(call)[0]
+    }
+
+    /// Calls machine code that takes an address.
+    pub(super) fn run_bytes(&mut self, b: &mut FunctionBuilder<'_>, code: &[u8], argument: Value) {
+        let mut signature = Signature::new(CallConv::SystemV);
+        signature.params.push(AbiParam::new(I64));
+        let id = self.module.declare_anonymous_function(&signature).expect("a new function");
+        self.module.define_function_bytes(id, 64, code, &[]).expect("a function that is not defined");
+        let function = self.module.declare_func_in_func(id, b.func);
+        b.ins().call(function, &[argument]);
     }
 
     /// Calls a helper that returns nothing.

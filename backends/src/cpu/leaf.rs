@@ -337,7 +337,7 @@ impl Leaf {
             let id = build.varying(*value);
             build.leaf.wanted.push(id);
         }
-        super::vectors::worthwhile(&build.leaf).then_some(build.leaf)
+        ((e.wide && super::wide::takes(&build.leaf)) || super::vectors::worthwhile(&build.leaf)).then_some(build.leaf)
     }
 }
 

@@ -30,6 +30,7 @@ mod scan;
 mod split;
 mod tiled;
 mod vectors;
+mod wide;
 
 use std::fmt;
 use std::time::Duration;
@@ -47,11 +48,25 @@ pub struct Options {
     /// A kernel of fewer operations than this, by a rough count, stays on the caller's thread: waking another costs
     /// some ten microseconds.
     pub serial_below: u64,
+    /// How wide vectors are.
+    pub simd: Simd,
+}
+
+/// How wide the vectors of innermost loops are. The width never changes a result.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Simd {
+    /// As wide as this machine's.
+    #[default]
+    Auto,
+    /// 128 bits: what Cranelift has, on every machine.
+    W128,
+    /// 512 bits: AVX-512. Where the machine does not have it, 128.
+    W512,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { threads: 256, serial_below: 1 << 16 }
+        Options { threads: 256, serial_below: 1 << 16, simd: Simd::Auto }
     }
 }
 
@@ -158,7 +173,7 @@ pub struct Module {
 impl Module {
     /// Compiles a verified program.
     pub fn compile(program: &Program, options: &Options) -> Result<Module, CompileError> {
-        Ok(Module { inner: run::Runner::new(program, compile::compile(program)?, options) })
+        Ok(Module { inner: run::Runner::new(program, compile::compile(program, options.simd)?, options) })
     }
 
     /// Runs the program. The outputs need not be zeroed; after an error they are as they were. At most `threads` threads

@@ -199,8 +199,9 @@ impl<'a> Emitter<'a> {
             Some(leaf) => {
                 let some = self.b.ins().icmp(IntCC::SignedLessThan, from, to);
                 self.when(some, &[], |e| {
-                    let done = vectors::run(e, &leaf, from, to);
-                    e.each(axis, done, to, body);
+                    if let Some(done) = vectors::run(e, &leaf, from, to) {
+                        e.each(axis, done, to, body);
+                    }
                     vec![]
                 });
             }

@@ -8,6 +8,7 @@ use super::convert::native_cast;
 use super::emit::Emitter;
 use super::lanes128::{Elements, GROUP, Lanes128, Operands, Parts, native_binary};
 use super::leaf::{Inst, Leaf, LeafId, Step};
+use super::wide;
 
 /// Whether the operations of a leaf are mostly ones that vectors have.
 pub(super) fn worthwhile(leaf: &Leaf) -> bool {
@@ -48,8 +49,11 @@ pub(super) fn unroll(weight: usize) -> i64 {
     }
 }
 
-/// Runs the leaf over `from..to` (not empty) as far as whole groups reach; returns where it stopped.
-pub(super) fn run(e: &mut Emitter<'_>, leaf: &Leaf, from: Value, to: Value) -> Value {
+/// Runs the leaf over `from..to` (not empty) as far as whole groups reach; returns where it stopped, if that is before the end.
+pub(super) fn run(e: &mut Emitter<'_>, leaf: &Leaf, from: Value, to: Value) -> Option<Value> {
+    if e.wide && wide::run(e, leaf, from, to).is_some() {
+        return None;
+    }
     let operands = Operands::new(e, leaf);
     let mut groups = unroll(leaf.weight());
     let mut done = from;
@@ -67,7 +71,7 @@ pub(super) fn run(e: &mut Emitter<'_>, leaf: &Leaf, from: Value, to: Value) -> V
         done = stop;
         groups = if groups > 1 { 1 } else { 0 };
     }
-    done
+    Some(done)
 }
 
 /// Emits the group of elements that starts at `i + offset`; returns the wanted values.

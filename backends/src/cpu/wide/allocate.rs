@@ -1,0 +1,580 @@
+//! Registers for straight-line code: one pass over it, in which a value is in a register from its definition on until it is
+//! needed no more, or until a register is needed and its next use is the furthest (Belady, 1966). Every value is defined once,
+//! so it goes to memory at most once.
+//!
+//! A region that may be skipped begins and ends with the same values in the same registers. Its results have their registers
+//! before it begins, with what they are without it.
+
+use cranelift_codegen::entity::SecondaryMap;
+use iced_x86::{Code, Register};
+
+use super::assemble::{Assembler, Chosen, Condition, THERE};
+use super::inst::{Body, Class, Fma, Item, Lanes, Operand, Place, Plain, Reg, Region, Splat};
+
+/// Vector registers.
+const VECTORS: u32 = 32;
+/// Masks that are free to use: the first cannot mask, and two hold the lanes that there are.
+const MASKS: std::ops::Range<u32> = 3..8;
+
+/// Numbers that rest in registers all along.
+#[derive(Default)]
+pub(super) struct Residents(Vec<(Splat, u32)>);
+
+impl Residents {
+    /// The numbers that bodies use most, as many as registers are left.
+    pub(super) fn of(bodies: &[&Body]) -> Residents {
+        let mut counts: Vec<(Splat, usize)> = vec![];
+        for body in bodies {
+            for_each_splat(&body.items, &mut |splat| match counts.iter_mut().find(|(known, _)| *known == splat) {
+                Some((_, count)) => *count += 1,
+                None => counts.push((splat, 1)),
+            });
+        }
+        let most = bodies.iter().map(|body| pressure(body)).max().unwrap_or(0);
+        let left = (VECTORS as usize).saturating_sub(most + 2);
+        counts.sort_by_key(|(splat, count)| (std::cmp::Reverse(*count), *splat));
+        Residents(counts.into_iter().take(left).map(|(splat, _)| splat).zip((0..VECTORS).rev()).collect())
+    }
+
+    /// Loads them.
+    pub(super) fn load(&self, asm: &mut Assembler) {
+        for (splat, register) in &self.0 {
+            broadcast(asm, *splat, *register);
+        }
+    }
+
+    fn find(&self, splat: Splat) -> Option<u32> {
+        self.0.iter().find(|(known, _)| *known == splat).map(|(_, register)| *register)
+    }
+}
+
+fn broadcast(asm: &mut Assembler, splat: Splat, register: u32) {
+    let code =
+        if splat.is_wide() { Code::EVEX_Vpbroadcastq_zmm_k1z_xmmm64 } else { Code::EVEX_Vpbroadcastd_zmm_k1z_xmmm32 };
+    asm.vector(code, &[Chosen::Register(register), Chosen::Broadcast(splat)], None);
+}
+
+fn for_each_splat(items: &[Item], visit: &mut impl FnMut(Splat)) {
+    for_each_item(items, &mut |item| {
+        for_each_operand(item, &mut |operand| {
+            if let Operand::Splat(splat) = operand {
+                visit(splat);
+            }
+        });
+    });
+}
+
+fn for_each_item<'i>(items: &'i [Item], visit: &mut impl FnMut(&'i Item)) {
+    for item in items {
+        visit(item);
+        if let Item::Region(region) = item {
+            for_each_item(&region.body, visit);
+        }
+    }
+}
+
+/// What an item takes where it begins.
+fn for_each_operand(item: &Item, visit: &mut impl FnMut(Operand)) {
+    match item {
+        Item::Plain(plain) => plain.for_each_operand(visit),
+        Item::Fma(Fma { factors, addend, .. }) => factors.iter().chain([addend]).for_each(|operand| visit(*operand)),
+        Item::Region(region) => {
+            visit(Operand::Register(region.condition));
+            region.results.iter().for_each(|(_, without, _)| visit(*without));
+        }
+    }
+}
+
+/// The most vector values alive at once.
+fn pressure(body: &Body) -> usize {
+    let uses = Uses::of(body);
+    let (mut most, mut alive) = (0usize, 0usize);
+    let mut events: Vec<(usize, bool)> = vec![];
+    for (reg, class) in body.classes.iter() {
+        if *class == Class::Vector {
+            events.push((uses.defined[reg], true));
+            events.push((uses.last(reg).max(uses.defined[reg]), false));
+        }
+    }
+    // At one place, what dies makes room for what begins.
+    events.sort_unstable();
+    for (_, begins) in events {
+        if begins {
+            alive += 1;
+            most = most.max(alive);
+        } else {
+            alive = alive.saturating_sub(1);
+        }
+    }
+    most
+}
+
+/// Where values are used.
+struct Uses {
+    /// The places, ascending.
+    places: SecondaryMap<Reg, Vec<usize>>,
+    defined: SecondaryMap<Reg, usize>,
+}
+
+impl Uses {
+    fn of(body: &Body) -> Uses {
+        let mut uses = Uses { places: SecondaryMap::new(), defined: SecondaryMap::new() };
+        uses.walk(&body.items, &mut 0);
+        uses
+    }
+
+    fn walk(&mut self, items: &[Item], at: &mut usize) {
+        for item in items {
+            let here = *at;
+            *at += 1;
+            for_each_operand(item, &mut |operand| {
+                if let Some(reg) = operand.register() {
+                    self.places[reg].push(here);
+                }
+            });
+            match item {
+                Item::Plain(plain) => plain.to.iter().for_each(|to| self.defined[*to] = here),
+                Item::Fma(fma) => self.defined[fma.to] = here,
+                Item::Region(region) => {
+                    region.results.iter().for_each(|(result, ..)| self.defined[*result] = here);
+                    self.walk(&region.body, at);
+                    for (_, _, with) in &region.results {
+                        if let Some(reg) = with.register() {
+                            self.places[reg].push(*at);
+                        }
+                    }
+                    *at += 1;
+                }
+            }
+        }
+    }
+
+    fn last(&self, reg: Reg) -> usize {
+        self.places[reg].last().copied().unwrap_or(0)
+    }
+
+    /// The first use behind a place.
+    fn next(&self, reg: Reg, at: usize) -> Option<usize> {
+        let places = &self.places[reg];
+        places.get(places.partition_point(|place| *place <= at)).copied()
+    }
+}
+
+/// What a register holds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Holds {
+    Nothing,
+    Value(Reg),
+    /// Something for the instruction at hand.
+    Taken,
+    /// A number that rests in it, or no register of ours.
+    Kept,
+}
+
+/// Where values are.
+#[derive(Clone)]
+struct State {
+    vectors: [Holds; 32],
+    masks: [Holds; 8],
+    register: SecondaryMap<Reg, Option<u32>>,
+    /// Whether its copy in memory is good.
+    saved: SecondaryMap<Reg, bool>,
+}
+
+/// Writes a body's instructions with registers chosen.
+pub(super) struct Allocator<'a> {
+    asm: &'a mut Assembler,
+    residents: &'a Residents,
+    body: &'a Body,
+    uses: Uses,
+    state: State,
+    spill: SecondaryMap<Reg, Option<usize>>,
+    at: usize,
+    /// Values that the instruction at hand takes.
+    pinned: Vec<Reg>,
+}
+
+/// Assembles a body.
+pub(super) fn assemble(asm: &mut Assembler, residents: &Residents, body: &Body) {
+    let mut state = State {
+        vectors: [Holds::Nothing; 32],
+        masks: [Holds::Kept; 8],
+        register: SecondaryMap::new(),
+        saved: SecondaryMap::new(),
+    };
+    MASKS.for_each(|mask| state.masks[mask as usize] = Holds::Nothing);
+    residents.0.iter().for_each(|(_, register)| state.vectors[*register as usize] = Holds::Kept);
+    let uses = Uses::of(body);
+    let mut allocator =
+        Allocator { asm, residents, body, uses, state, spill: SecondaryMap::new(), at: 0, pinned: vec![] };
+    allocator.items(&body.items);
+}
+
+impl Allocator<'_> {
+    fn items(&mut self, items: &[Item]) {
+        for item in items {
+            self.pinned.clear();
+            for_each_operand(item, &mut |operand| self.pinned.extend(operand.register()));
+            match item {
+                Item::Plain(plain) => self.plain(plain),
+                Item::Fma(fma) => self.fma(fma),
+                Item::Region(region) => {
+                    self.region(region);
+                    continue;
+                }
+            }
+            self.at += 1;
+        }
+    }
+
+    fn class(&self, reg: Reg) -> Class {
+        self.body.classes[reg]
+    }
+
+    fn file(&mut self, class: Class) -> &mut [Holds] {
+        match class {
+            Class::Vector => &mut self.state.vectors,
+            Class::Mask => &mut self.state.masks,
+        }
+    }
+
+    /// A register of a class that is free, or made free.
+    fn free(&mut self, class: Class) -> u32 {
+        let file = self.file(class);
+        let found = file.iter().position(|holds| *holds == Holds::Nothing);
+        let number = found.unwrap_or_else(|| {
+            // Uses lie behind place 0.
+            let mut furthest = (0, 0);
+            for (number, holds) in self.state_of(class).iter().enumerate() {
+                let Holds::Value(reg) = *holds else { continue };
+                if !self.pinned.contains(&reg) {
+                    let next = self.uses.next(reg, self.at).unwrap_or(usize::MAX);
+                    furthest = furthest.max((next, number));
+                }
+            }
+            if furthest == (0, 0) {
+                self.asm.give_up("an instruction needs more registers than there are");
+            }
+            self.evict(class, furthest.1);
+            furthest.1
+        });
+        self.file(class)[number] = Holds::Taken;
+        number as u32
+    }
+
+    fn state_of(&self, class: Class) -> &[Holds] {
+        match class {
+            Class::Vector => &self.state.vectors,
+            Class::Mask => &self.state.masks,
+        }
+    }
+
+    fn evict(&mut self, class: Class, number: usize) {
+        let Holds::Value(reg) = self.state_of(class)[number] else { return };
+        if !self.state.saved[reg] {
+            let spill = self.spill_of(reg);
+            let code = match class {
+                Class::Vector => Code::EVEX_Vmovups_zmmm512_k1z_zmm,
+                Class::Mask => Code::VEX_Kmovw_m16_kr,
+            };
+            self.asm.vector(code, &[Chosen::Spill(spill), Chosen::Register(number as u32)], None);
+            self.state.saved[reg] = true;
+        }
+        self.state.register[reg] = None;
+        self.file(class)[number] = Holds::Nothing;
+    }
+
+    fn spill_of(&mut self, reg: Reg) -> usize {
+        if let Some(spill) = self.spill[reg] {
+            return spill;
+        }
+        let spill = self.asm.spills;
+        self.asm.spills += 1;
+        self.spill[reg] = Some(spill);
+        spill
+    }
+
+    fn reload(&mut self, reg: Reg, number: u32) {
+        let spill = self.spill_of(reg);
+        let code = match self.class(reg) {
+            Class::Vector => Code::EVEX_Vmovups_zmm_k1z_zmmm512,
+            Class::Mask => Code::VEX_Kmovw_kr_km16,
+        };
+        self.asm.vector(code, &[Chosen::Register(number), Chosen::Spill(spill)], None);
+    }
+
+    /// The register of a value.
+    fn have(&mut self, reg: Reg) -> u32 {
+        if let Some(number) = self.state.register[reg] {
+            return number;
+        }
+        let number = self.free(self.class(reg));
+        self.reload(reg, number);
+        self.hold(reg, number);
+        number
+    }
+
+    fn hold(&mut self, reg: Reg, number: u32) {
+        let class = self.class(reg);
+        self.file(class)[number as usize] = Holds::Value(reg);
+        self.state.register[reg] = Some(number);
+    }
+
+    /// Whether nothing uses a value behind the instruction at hand.
+    fn dies(&self, reg: Reg) -> bool {
+        self.uses.next(reg, self.at).is_none()
+    }
+
+    fn release(&mut self, reg: Reg) {
+        if let Some(number) = self.state.register[reg].take() {
+            let class = self.class(reg);
+            self.file(class)[number as usize] = Holds::Nothing;
+        }
+    }
+
+    fn release_pinned(&mut self) {
+        for reg in std::mem::take(&mut self.pinned) {
+            if self.dies(reg) {
+                self.release(reg);
+            }
+        }
+    }
+
+    /// A number in a register; where it was loaded for the instruction at hand, that too.
+    fn splat(&mut self, splat: Splat, loaded: &mut Vec<u32>) -> u32 {
+        self.residents.find(splat).unwrap_or_else(|| {
+            let number = self.free(Class::Vector);
+            broadcast(self.asm, splat, number);
+            loaded.push(number);
+            number
+        })
+    }
+
+    /// An operand as the instruction takes it; `last` is the one that may lie in memory.
+    fn operand(&mut self, operand: Operand, broadcasts: bool, loaded: &mut Vec<u32>) -> Chosen {
+        match operand {
+            Operand::Register(reg) => Chosen::Register(self.have(reg)),
+            Operand::Immediate(value) => Chosen::Immediate(value),
+            Operand::Index => Chosen::Index,
+            Operand::Memory(place) => {
+                let numbers = if let Place::Scattered { numbers, .. } = place { self.have(numbers) } else { 0 };
+                Chosen::Memory(place, numbers)
+            }
+            Operand::Splat(splat) => match self.residents.find(splat) {
+                None if broadcasts => Chosen::Broadcast(splat),
+                _ => Chosen::Register(self.splat(splat, loaded)),
+            },
+        }
+    }
+
+    /// A register with a copy of an operand, which the instruction at hand overwrites.
+    fn copy(&mut self, operand: Operand) -> u32 {
+        match operand {
+            Operand::Register(reg) => {
+                let from = self.have(reg);
+                let class = self.class(reg);
+                let once = self.pinned.iter().filter(|pinned| **pinned == reg).count() == 1;
+                if once && self.dies(reg) {
+                    self.state.register[reg] = None;
+                    self.pinned.retain(|pinned| *pinned != reg);
+                    self.file(class)[from as usize] = Holds::Taken;
+                    return from;
+                }
+                let number = self.free(class);
+                let code = match class {
+                    Class::Vector => Code::EVEX_Vmovaps_zmm_k1z_zmmm512,
+                    Class::Mask => Code::VEX_Kmovw_kr_km16,
+                };
+                self.asm.vector(code, &[Chosen::Register(number), Chosen::Register(from)], None);
+                number
+            }
+            Operand::Splat(splat) => {
+                let number = self.free(Class::Vector);
+                match self.residents.find(splat) {
+                    Some(from) => self.asm.vector(
+                        Code::EVEX_Vmovaps_zmm_k1z_zmmm512,
+                        &[Chosen::Register(number), Chosen::Register(from)],
+                        None,
+                    ),
+                    None => broadcast(self.asm, splat, number),
+                }
+                number
+            }
+            Operand::Memory(_) | Operand::Immediate(_) | Operand::Index => {
+                let number = self.free(Class::Vector);
+                let mut loaded = vec![];
+                let from = self.operand(operand, false, &mut loaded);
+                self.asm.vector(Code::EVEX_Vmovups_zmm_k1z_zmmm512, &[Chosen::Register(number), from], None);
+                number
+            }
+        }
+    }
+
+    fn plain(&mut self, plain: &Plain) {
+        let mut loaded = vec![];
+        let over = plain.over.map(|over| self.copy(over));
+        let rm = plain.from.iter().rposition(|operand| !matches!(operand, Operand::Immediate(_)));
+        let can = plain.code.op_code().can_broadcast();
+        let mut operands: Vec<Chosen> = vec![];
+        for (k, operand) in plain.from.iter().enumerate() {
+            operands.push(self.operand(*operand, can && Some(k) == rm, &mut loaded));
+        }
+        let (mask, spent) = match plain.lanes {
+            Lanes::All => (None, None),
+            Lanes::There { upper, zero } if plain.spends_mask => {
+                let number = self.free(Class::Mask);
+                let there = THERE[usize::from(upper)] as u32 - Register::K0 as u32;
+                self.asm.vector(Code::VEX_Kmovw_kr_km16, &[Chosen::Register(number), Chosen::Register(there)], None);
+                (Some((Register::K0 + number, zero)), Some(number))
+            }
+            Lanes::There { upper, zero } => (Some((THERE[usize::from(upper)], zero)), None),
+            Lanes::Some { mask, zero } => (Some((Register::K0 + self.have(mask), zero)), None),
+        };
+        // A gather must not write what it reads from.
+        if !plain.spends_mask {
+            self.release_pinned();
+            loaded.drain(..).for_each(|number| self.state.vectors[number as usize] = Holds::Nothing);
+        }
+        if let Some(to) = plain.to {
+            let class = self.class(to);
+            let number = over.unwrap_or_else(|| self.free(class));
+            operands.insert(0, Chosen::Register(number));
+            self.asm.vector(plain.code, &operands, mask);
+            self.hold(to, number);
+            if self.dies(to) {
+                self.release(to);
+            }
+        } else {
+            self.asm.vector(plain.code, &operands, mask);
+        }
+        self.release_pinned();
+        loaded.into_iter().for_each(|number| self.state.vectors[number as usize] = Holds::Nothing);
+        if let Some(number) = spent {
+            self.state.masks[number as usize] = Holds::Nothing;
+        }
+    }
+
+    fn fma(&mut self, fma: &Fma) {
+        let Fma { to, wide, factors: [a, b], addend: c } = *fma;
+        let dies = |operand: Operand| matches!(operand, Operand::Register(reg) if self.dies(reg));
+        let splat = |operand: Operand| matches!(operand, Operand::Splat(_));
+        // Overwrite a value that is needed no more, and leave a number for the place that may be in memory.
+        let options = [
+            (a, b, c, Form::F213),
+            (b, a, c, Form::F213),
+            (a, c, b, Form::F132),
+            (b, c, a, Form::F132),
+            (c, a, b, Form::F231),
+            (c, b, a, Form::F231),
+        ];
+        let cost = |(over, middle, last, _): &(Operand, Operand, Operand, Form)| {
+            usize::from(!dies(*over) || over == middle || over == last) * 2
+                + usize::from(splat(*middle))
+                + usize::from(splat(*over))
+        };
+        let (over, middle, last, form) = options.into_iter().min_by_key(cost).unwrap_or(options[0]);
+        let number = self.copy(over);
+        let mut loaded = vec![];
+        let middle = self.operand(middle, false, &mut loaded);
+        let last = self.operand(last, true, &mut loaded);
+        self.asm.vector(form.code(wide), &[Chosen::Register(number), middle, last], None);
+        self.hold(to, number);
+        if self.dies(to) {
+            self.release(to);
+        }
+        self.release_pinned();
+        loaded.into_iter().for_each(|number| self.state.vectors[number as usize] = Holds::Nothing);
+    }
+
+    fn region(&mut self, region: &Region) {
+        let condition = self.have(region.condition);
+        // Results begin as what they are without the region.
+        let mut registers = vec![];
+        for (result, without, _) in &region.results {
+            let number = self.copy(*without);
+            let class = self.class(*result);
+            self.file(class)[number as usize] = Holds::Kept;
+            registers.push(number);
+            self.state.register[*result] = Some(number);
+        }
+        let end = self.asm.label();
+        let condition = Chosen::Register(condition);
+        self.asm.vector(Code::VEX_Kortestw_kr_kr, &[condition, condition], None);
+        self.asm.jump(if region.when { Condition::None } else { Condition::All }, end);
+        self.release_pinned();
+        let before = self.state.clone();
+        self.at += 1;
+        self.items(&region.body);
+        for ((result, _, with), number) in region.results.iter().zip(&registers) {
+            self.pinned = with.register().into_iter().collect();
+            let mut loaded = vec![];
+            let from = self.operand(*with, false, &mut loaded);
+            let code = match self.class(*result) {
+                Class::Vector => Code::EVEX_Vmovups_zmm_k1z_zmmm512,
+                Class::Mask => Code::VEX_Kmovw_kr_km16,
+            };
+            self.asm.vector(code, &[Chosen::Register(*number), from], None);
+            loaded.into_iter().for_each(|number| self.state.vectors[number as usize] = Holds::Nothing);
+        }
+        self.restore(before);
+        self.asm.place(end);
+        for ((result, ..), number) in region.results.iter().zip(registers) {
+            self.hold(*result, number);
+            if self.dies(*result) {
+                self.release(*result);
+            }
+        }
+        self.at += 1;
+    }
+
+    /// Puts what is still needed back to where it was.
+    fn restore(&mut self, before: State) {
+        for class in [Class::Vector, Class::Mask] {
+            let holds: Vec<Holds> = match class {
+                Class::Vector => before.vectors.to_vec(),
+                Class::Mask => before.masks.to_vec(),
+            };
+            for (number, holds) in holds.into_iter().enumerate() {
+                let Holds::Value(reg) = holds else { continue };
+                if self.dies(reg) {
+                    continue;
+                }
+                if self.state.register[reg] != Some(number as u32) {
+                    // If it is in another register it went there by way of memory.
+                    self.reload(reg, number as u32);
+                }
+            }
+        }
+        self.state = before;
+        let all: Vec<Reg> = self.body.classes.keys().collect();
+        for reg in all {
+            if self.state.register[reg].is_some() && self.dies(reg) {
+                self.release(reg);
+            }
+        }
+    }
+}
+
+/// Which operand a fused multiply-add overwrites.
+#[derive(Clone, Copy)]
+enum Form {
+    /// The first factor; the others follow.
+    F213,
+    /// A factor; the addend is the second.
+    F132,
+    /// The addend.
+    F231,
+}
+
+impl Form {
+    fn code(self, wide: bool) -> Code {
+        match (self, wide) {
+            (Form::F213, false) => Code::EVEX_Vfmadd213ps_zmm_k1z_zmm_zmmm512b32_er,
+            (Form::F213, true) => Code::EVEX_Vfmadd213pd_zmm_k1z_zmm_zmmm512b64_er,
+            (Form::F132, false) => Code::EVEX_Vfmadd132ps_zmm_k1z_zmm_zmmm512b32_er,
+            (Form::F132, true) => Code::EVEX_Vfmadd132pd_zmm_k1z_zmm_zmmm512b64_er,
+            (Form::F231, false) => Code::EVEX_Vfmadd231ps_zmm_k1z_zmm_zmmm512b32_er,
+            (Form::F231, true) => Code::EVEX_Vfmadd231pd_zmm_k1z_zmm_zmmm512b64_er,
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! Bytes of machine code: instructions with their registers chosen, jumps between labels, and behind the code a pool of
+//! the constants that it reads.
+//!
+//! The function that comes of it takes one argument, the address of its slots, and changes no register that its caller
+//! keeps. How registers of addresses are used: see [`Address`].
+
+use std::collections::BTreeMap;
+
+use iced_x86::{Code, Encoder, Instruction, OpCodeOperandKind, OpKind, Register};
+
+use super::inst::{Place, Slot, Splat};
+
+/// A place in the code.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Label(usize);
+
+/// When to jump.
+#[derive(Clone, Copy)]
+pub(super) enum Condition {
+    Less,
+    GreaterOrEqual,
+    /// After `kortest`: no lane is one.
+    None,
+    /// After `kortest`: all lanes are ones.
+    All,
+}
+
+impl Condition {
+    /// The jump's bytes before its distance.
+    fn code(self) -> &'static [u8] {
+        match self {
+            Condition::None => &[0x0f, 0x84],
+            Condition::All => &[0x0f, 0x82],
+            Condition::Less => &[0x0f, 0x8c],
+            Condition::GreaterOrEqual => &[0x0f, 0x8d],
+        }
+    }
+}
+
+/// The address of the slots.
+pub(super) const SLOTS: Register = Register::RDI;
+/// The number of the element at hand.
+pub(super) const INDEX: Register = Register::RCX;
+/// Where the loop at hand ends.
+pub(super) const END: Register = Register::RDX;
+/// For addresses that no register is left for, and for counting.
+pub(super) const SPARE: Register = Register::RAX;
+/// For counting.
+pub(super) const OTHER: Register = Register::R11;
+/// Registers for the addresses of accesses; the last of them are the caller's and saved.
+pub(super) const ADDRESSES: [Register; 10] = [
+    Register::RSI,
+    Register::R8,
+    Register::R9,
+    Register::R10,
+    Register::RBX,
+    Register::RBP,
+    Register::R12,
+    Register::R13,
+    Register::R14,
+    Register::R15,
+];
+/// How many of them the caller does not keep.
+pub(super) const FREE_ADDRESSES: usize = 4;
+/// The masks of the lanes that there are elements for.
+pub(super) const THERE: [Register; 2] = [Register::K1, Register::K2];
+
+/// How an access is addressed.
+#[derive(Clone, Copy)]
+pub(super) struct Address {
+    /// The slot of its address at element 0.
+    pub(super) slot: Slot,
+    /// Bytes of an element.
+    pub(super) width: u32,
+    /// The slot of the bytes from an element to the next, where they are not neighbours.
+    pub(super) stride: Option<Slot>,
+}
+
+/// What an instruction takes, registers chosen.
+#[derive(Clone, Copy)]
+pub(super) enum Chosen {
+    /// A vector or mask register by its number.
+    Register(u32),
+    /// Memory, and the vector register of element numbers.
+    Memory(Place, u32),
+    /// A number broadcast from memory.
+    Broadcast(Splat),
+    /// A register's place in memory while it is needed for something else.
+    Spill(usize),
+    Immediate(u8),
+    /// [`INDEX`].
+    Index,
+}
+
+/// Code under construction.
+pub(super) struct Assembler {
+    encoder: Encoder,
+    code: Vec<u8>,
+    labels: Vec<Option<usize>>,
+    /// Where a jump's distance stands, and where it goes.
+    jumps: Vec<(usize, Label)>,
+    pool: Vec<u8>,
+    scalars: BTreeMap<Splat, usize>,
+    vectors: Vec<usize>,
+    /// Where a distance to the pool stands, how many bytes of its instruction follow, and to which byte of the pool it goes.
+    reads: Vec<(usize, usize, usize)>,
+    pub(super) addresses: Vec<Address>,
+    /// Slots that the caller fills; spills lie behind.
+    slots: u32,
+    pub(super) spills: usize,
+    failed: Option<String>,
+}
+
+impl Assembler {
+    pub(super) fn new(addresses: Vec<Address>, slots: u32, vectors: &[[u8; 64]]) -> Assembler {
+        let mut pool = vec![];
+        let mut at = vec![];
+        for vector in vectors {
+            at.push(pool.len());
+            pool.extend_from_slice(vector);
+        }
+        Assembler {
+            encoder: Encoder::new(64),
+            code: vec![],
+            labels: vec![],
+            jumps: vec![],
+            pool,
+            scalars: BTreeMap::new(),
+            vectors: at,
+            reads: vec![],
+            addresses,
+            slots,
+            spills: 0,
+            failed: None,
+        }
+    }
+
+    /// Says why there will be no code.
+    pub(super) fn give_up(&mut self, why: &str) {
+        self.failed = Some(why.to_string());
+    }
+
+    // Control.
+
+    pub(super) fn label(&mut self) -> Label {
+        self.labels.push(None);
+        Label(self.labels.len() - 1)
+    }
+
+    pub(super) fn place(&mut self, label: Label) {
+        self.labels[label.0] = Some(self.code.len());
+    }
+
+    /// Fills up to a multiple of 32 bytes: where a loop begins.
+    pub(super) fn align(&mut self) {
+        const NOPS: [&[u8]; 4] = [&[0x90], &[0x66, 0x90], &[0x0f, 0x1f, 0x00], &[0x0f, 0x1f, 0x40, 0x00]];
+        while !self.code.len().is_multiple_of(32) {
+            let rest = 32 - self.code.len() % 32;
+            self.code.extend_from_slice(NOPS[rest.min(NOPS.len()) - 1]);
+        }
+    }
+
+    pub(super) fn jump(&mut self, condition: Condition, to: Label) {
+        self.code.extend_from_slice(condition.code());
+        self.distance(to);
+    }
+
+    fn distance(&mut self, to: Label) {
+        self.jumps.push((self.code.len(), to));
+        self.code.extend_from_slice(&[0; 4]);
+    }
+
+    // Instructions.
+
+    fn push(&mut self, instruction: &Instruction) {
+        match self.encoder.encode(instruction, self.code.len() as u64) {
+            Ok(_) => self.code.append(&mut self.encoder.take_buffer()),
+            Err(e) => self.give_up(&e.to_string()),
+        }
+    }
+
+    /// An instruction on general registers.
+    pub(super) fn general(&mut self, instruction: Result<Instruction, iced_x86::IcedError>) {
+        match instruction {
+            Ok(instruction) => self.push(&instruction),
+            Err(e) => self.give_up(&e.to_string()),
+        }
+    }
+
+    /// The memory of a slot.
+    pub(super) fn slot(slot: Slot) -> iced_x86::MemoryOperand {
+        iced_x86::MemoryOperand::with_base_displ(SLOTS, i64::from(slot.0) * 8)
+    }
+
+    pub(super) fn load_slot(&mut self, to: Register, slot: Slot) {
+        self.general(Instruction::with2(Code::Mov_r64_rm64, to, Self::slot(slot)));
+    }
+
+    /// An instruction on vectors and masks: its operands in order, the result first.
+    pub(super) fn vector(&mut self, code: Code, operands: &[Chosen], mask: Option<(Register, bool)>) {
+        let mut instruction = Instruction::default();
+        instruction.set_code(code);
+        let info = code.op_code();
+        let mut pooled = None;
+        for (k, operand) in operands.iter().enumerate() {
+            let number = k as u32;
+            match operand {
+                Chosen::Register(r) => {
+                    instruction.set_op_kind(number, OpKind::Register);
+                    instruction.set_op_register(number, register(info.op_kind(number), *r));
+                }
+                Chosen::Index => {
+                    instruction.set_op_kind(number, OpKind::Register);
+                    instruction.set_op_register(number, INDEX);
+                }
+                Chosen::Immediate(value) => {
+                    instruction.set_op_kind(number, OpKind::Immediate8);
+                    instruction.set_immediate8(*value);
+                }
+                Chosen::Memory(place, numbers) => {
+                    instruction.set_op_kind(number, OpKind::Memory);
+                    pooled = self.memory(&mut instruction, *place, *numbers);
+                }
+                Chosen::Broadcast(splat) => {
+                    instruction.set_op_kind(number, OpKind::Memory);
+                    instruction.set_is_broadcast(info.can_broadcast());
+                    pooled = self.splat(&mut instruction, *splat);
+                }
+                Chosen::Spill(spill) => {
+                    instruction.set_op_kind(number, OpKind::Memory);
+                    let first = (u64::from(self.slots) * 8).next_multiple_of(64);
+                    based(&mut instruction, SLOTS, first + *spill as u64 * 64);
+                }
+            }
+        }
+        if let Some((mask, zero)) = mask {
+            instruction.set_op_mask(mask);
+            instruction.set_zeroing_masking(zero);
+        }
+        self.push(&instruction);
+        if let Some(at) = pooled {
+            let behind = operands.iter().filter(|operand| matches!(operand, Chosen::Immediate(_))).count();
+            self.reads.push((self.code.len() - behind - 4, behind, at));
+        }
+    }
+
+    /// Addresses memory; returns the byte of the pool if it is there.
+    fn memory(&mut self, instruction: &mut Instruction, place: Place, numbers: u32) -> Option<usize> {
+        match place {
+            Place::Slot(slot) => based(instruction, SLOTS, u64::from(slot.0) * 8),
+            Place::Pool(vector) => {
+                let at = self.vectors[vector];
+                relative(instruction);
+                return Some(at);
+            }
+            Place::Along { access, offset } => {
+                let base = self.address(access);
+                let width = self.addresses[access].width;
+                based(instruction, base, (i64::from(offset) * i64::from(width)).cast_unsigned());
+                instruction.set_memory_index(INDEX);
+                instruction.set_memory_index_scale(width);
+            }
+            Place::Scattered { access, offset, .. } => {
+                let address = self.addresses[access];
+                if let Some(stride) = address.stride {
+                    self.general(Instruction::with2(Code::Mov_r64_rm64, SPARE, INDEX));
+                    self.general(Instruction::with2(Code::Add_rm64_imm32, SPARE, offset));
+                    self.general(Instruction::with2(Code::Imul_r64_rm64, SPARE, Self::slot(stride)));
+                    match ADDRESSES.get(access) {
+                        Some(base) => self.general(Instruction::with2(Code::Add_r64_rm64, SPARE, *base)),
+                        None => self.general(Instruction::with2(Code::Add_r64_rm64, SPARE, Self::slot(address.slot))),
+                    }
+                    based(instruction, SPARE, 0);
+                } else {
+                    let base = self.address(access);
+                    based(instruction, base, 0);
+                }
+                instruction.set_memory_index(Register::ZMM0 + numbers);
+                instruction.set_memory_index_scale(address.width);
+            }
+        }
+        None
+    }
+
+    /// The register of an access's address.
+    fn address(&mut self, access: usize) -> Register {
+        match ADDRESSES.get(access) {
+            Some(register) => *register,
+            None => {
+                self.load_slot(SPARE, self.addresses[access].slot);
+                SPARE
+            }
+        }
+    }
+
+    fn splat(&mut self, instruction: &mut Instruction, splat: Splat) -> Option<usize> {
+        let bytes = match splat {
+            Splat::Slot32(slot) | Splat::Slot64(slot) => {
+                based(instruction, SLOTS, u64::from(slot.0) * 8);
+                return None;
+            }
+            Splat::Bits32(bits) => bits.to_le_bytes().to_vec(),
+            Splat::Bits64(bits) => bits.to_le_bytes().to_vec(),
+        };
+        relative(instruction);
+        if let Some(at) = self.scalars.get(&splat) {
+            return Some(*at);
+        }
+        self.pool.resize(self.pool.len().next_multiple_of(bytes.len()), 0);
+        let at = self.pool.len();
+        self.pool.extend(bytes);
+        self.scalars.insert(splat, at);
+        Some(at)
+    }
+
+    /// The bytes, and how many bytes of memory lie at the address of the slots.
+    pub(super) fn finish(mut self) -> Result<(Vec<u8>, usize), String> {
+        if let Some(message) = self.failed {
+            return Err(message);
+        }
+        let pool = self.code.len().next_multiple_of(64);
+        let jumps = self.jumps.iter().map(|(at, to)| (*at, at + 4, self.labels[to.0].unwrap_or(0)));
+        let reads = self.reads.iter().map(|(at, behind, byte)| (*at, at + 4 + behind, pool + byte));
+        for (at, from, to) in jumps.chain(reads).collect::<Vec<_>>() {
+            let distance = i32::try_from(to as i64 - from as i64).unwrap_or(0);
+            self.code[at..at + 4].copy_from_slice(&distance.to_le_bytes());
+        }
+        self.code.resize(pool, 0xcc);
+        self.code.extend(self.pool);
+        let slots = (self.slots as usize * 8).next_multiple_of(64);
+        Ok((self.code, slots + self.spills * 64))
+    }
+}
+
+fn based(instruction: &mut Instruction, base: Register, displacement: u64) {
+    instruction.set_memory_base(base);
+    instruction.set_memory_displacement64(displacement);
+    instruction.set_memory_displ_size(if displacement == 0 { 0 } else { 1 });
+}
+
+/// A distance to be filled in.
+fn relative(instruction: &mut Instruction) {
+    instruction.set_memory_base(Register::RIP);
+    instruction.set_memory_displ_size(8);
+}
+
+/// The register of a number, as wide as the operand asks for.
+fn register(kind: OpCodeOperandKind, number: u32) -> Register {
+    use OpCodeOperandKind as K;
+    let first = match kind {
+        K::k_reg | K::kp1_reg | K::k_rm | K::k_vvvv | K::k_or_mem => Register::K0,
+        K::xmm_reg | K::xmm_rm | K::xmm_vvvv | K::xmm_or_mem => Register::XMM0,
+        K::ymm_reg | K::ymm_rm | K::ymm_vvvv | K::ymm_or_mem => Register::YMM0,
+        _ => Register::ZMM0,
+    };
+    first + number
+}

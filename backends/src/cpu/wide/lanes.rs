@@ -1,0 +1,585 @@
+//! The operations of leaves as AVX-512 instructions on sixteen elements at a time.
+//!
+//! A value of up to four bytes fills one register, one of eight bytes two. One-byte integers are kept widened to 32 bits, 16-bit
+//! floats as their bits side by side. A `bool` is one mask of sixteen lanes, or two of eight where a comparison of wider
+//! numbers made it.
+
+use cranelift_codegen::entity::PrimaryMap;
+use iced_x86::Code;
+use ir::nest::{IndexId, Op, ValueId};
+use ir::{Affine, BinaryOp, CompareOp, Dtype, Scalar, Size, UnaryOp};
+
+use super::inst::{Body, Class, Fma, Item, Lanes, Operand, Place, Plain, Reg, Region, Slot, Splat};
+use super::table;
+use crate::cpu::branch::Branch;
+use crate::cpu::emit::Emitter;
+use crate::cpu::lanes128::is_wide;
+use crate::cpu::leaf::{Done, Inst, Leaf, LeafEmitter, Nest};
+
+/// Elements of a step.
+pub(super) const GROUP: i32 = 16;
+
+/// The registers that hold a value for a step.
+pub(super) type Parts = Vec<Operand>;
+
+/// What the caller puts into a slot.
+#[derive(Clone, PartialEq)]
+pub(super) enum Given {
+    /// How many elements there are.
+    Count,
+    /// The address of an access at the first of them.
+    Address(usize),
+    /// The bytes from an element of an access to the next.
+    Stride(usize),
+    /// A scalar.
+    Value(ValueId),
+    /// A `bool` as sixteen lanes.
+    Lanes(ValueId),
+    /// An affine expression at the first element, without its coefficient of the leaf's index.
+    Affine(Affine<IndexId>, Size),
+    Size(Size),
+}
+
+/// What several bodies of a leaf share.
+#[derive(Default)]
+pub(super) struct Shared {
+    pub(super) given: Vec<Given>,
+    pub(super) vectors: Vec<[u8; 64]>,
+}
+
+impl Shared {
+    pub(super) fn slot(&mut self, given: Given) -> Slot {
+        let found = self.given.iter().position(|known| *known == given);
+        let number = found.unwrap_or_else(|| {
+            self.given.push(given);
+            self.given.len() - 1
+        });
+        Slot(u32::try_from(number).expect("few slots"))
+    }
+
+    fn vector(&mut self, bytes: [u8; 64]) -> Operand {
+        let found = self.vectors.iter().position(|known| *known == bytes);
+        Operand::Memory(Place::Pool(found.unwrap_or_else(|| {
+            self.vectors.push(bytes);
+            self.vectors.len() - 1
+        })))
+    }
+
+    /// The numbers `first`, `first + step` and so on, as integers of eight bytes.
+    pub(super) fn numbers(&mut self, first: i64, step: i64) -> Operand {
+        let mut bytes = [0; 64];
+        for (lane, bytes) in bytes.chunks_exact_mut(8).enumerate() {
+            bytes.copy_from_slice(&first.wrapping_add(step.wrapping_mul(lane as i64)).to_le_bytes());
+        }
+        self.vector(bytes)
+    }
+}
+
+/// One step of a leaf under emission.
+pub(super) struct WideX86<'l, 'a> {
+    pub(super) e: &'l Emitter<'a>,
+    pub(super) leaf: &'l Leaf,
+    pub(super) shared: &'l mut Shared,
+    pub(super) body: Body,
+    /// The number of the step's first element, from the one at hand.
+    pub(super) offset: i32,
+    /// Whether there may be fewer than sixteen elements.
+    pub(super) partial: bool,
+    /// Whether results go past the caches.
+    pub(super) streams: bool,
+}
+
+impl WideX86<'_, '_> {
+    fn register(&mut self, class: Class) -> Reg {
+        self.body.classes.push(class)
+    }
+
+    pub(super) fn push(&mut self, plain: Plain) {
+        self.body.items.push(Item::Plain(plain));
+    }
+
+    fn computes(&mut self, class: Class, code: Code, over: Option<Operand>, from: &[Operand], lanes: Lanes) -> Operand {
+        let to = self.register(class);
+        self.push(Plain { code, to: Some(to), over, from: from.to_vec(), lanes, spends_mask: false });
+        Operand::Register(to)
+    }
+
+    /// A vector from operands.
+    pub(super) fn vector(&mut self, code: Code, from: &[Operand]) -> Operand {
+        self.computes(Class::Vector, code, None, from, Lanes::All)
+    }
+
+    /// A vector from operands in some lanes, and `others` in the rest.
+    pub(super) fn merged(&mut self, code: Code, mask: Operand, from: &[Operand], others: Operand) -> Operand {
+        let Some(mask) = mask.register() else { return others };
+        self.computes(Class::Vector, code, Some(others), from, Lanes::Some { mask, zero: false })
+    }
+
+    /// A vector from operands in some lanes, and zero in the rest.
+    pub(super) fn zeroed(&mut self, code: Code, mask: Operand, from: &[Operand]) -> Operand {
+        let Some(mask) = mask.register() else { return mask };
+        self.computes(Class::Vector, code, None, from, Lanes::Some { mask, zero: true })
+    }
+
+    /// A mask from operands.
+    pub(super) fn mask(&mut self, code: Code, from: &[Operand]) -> Operand {
+        self.computes(Class::Mask, code, None, from, Lanes::All)
+    }
+
+    /// A `bool` as one mask.
+    pub(super) fn whole(&mut self, v: &Parts) -> Operand {
+        match v.as_slice() {
+            [low, high] => self.mask(Code::VEX_Kunpckbw_kr_kr_kr, &[*high, *low]),
+            _ => v[0],
+        }
+    }
+
+    /// A `bool` as masks for values that fill so many registers.
+    pub(super) fn masks(&mut self, v: &Parts, registers: usize) -> Parts {
+        match (v.len(), registers) {
+            (1, 2) => vec![v[0], self.mask(Code::VEX_Kshiftrw_kr_kr_imm8, &[v[0], Operand::Immediate(8)])],
+            (2, 1) => vec![self.whole(v)],
+            _ => v.clone(),
+        }
+    }
+
+    fn each(&mut self, a: &Parts, mut op: impl FnMut(&mut Self, Operand) -> Operand) -> Parts {
+        a.iter().map(|a| op(self, *a)).collect()
+    }
+
+    fn each2(&mut self, a: &Parts, b: &Parts, mut op: impl FnMut(&mut Self, Operand, Operand) -> Operand) -> Parts {
+        a.iter().zip(b).map(|(a, b)| op(self, *a, *b)).collect()
+    }
+
+    /// The lanes of a part that there are elements for.
+    fn there(&self, part: usize, zero: bool) -> Lanes {
+        if self.partial { Lanes::There { upper: part == 1, zero } } else { Lanes::All }
+    }
+
+    /// The least or greatest of floats: NaN if one is, -0 below +0.
+    fn extreme(&mut self, op: BinaryOp, wide: bool, a: Operand, b: Operand) -> Operand {
+        let t = table::float(wide);
+        // Signed zeros are minded, and of a number and a NaN it gives the number.
+        let control = if op == BinaryOp::Min { 0b0100 } else { 0b0101 };
+        let range = self.vector(t.range, &[a, b, Operand::Immediate(control)]);
+        let unordered = self.mask(t.compare, &[a, b, Operand::Immediate(3)]);
+        self.merged(t.add, unordered, &[a, b], range)
+    }
+
+    /// The numbers of the elements of an access from its address at hand, for its lanes of a part.
+    fn numbers(&mut self, access: usize, gathered: &[Parts], part: usize) -> Operand {
+        let a = &self.leaf.accesses[access];
+        let mut sum: Option<Operand> = None;
+        for (subscript, (_, stride)) in gathered.iter().zip(&a.gathered) {
+            let term = self.times(subscript[part], stride);
+            sum = Some(sum.map_or(term, |sum| self.vector(Code::EVEX_Vpaddq_zmm_k1z_zmm_zmmm512b64, &[sum, term])));
+        }
+        if a.stride.is_zero()
+            && let Some(sum) = sum
+        {
+            return sum;
+        }
+        let lanes = self.lane_numbers(part, &a.stride);
+        match sum {
+            Some(sum) => self.vector(Code::EVEX_Vpaddq_zmm_k1z_zmm_zmmm512b64, &[sum, lanes]),
+            None => self.vector(Code::EVEX_Vmovdqu64_zmm_k1z_zmmm512, &[lanes]),
+        }
+    }
+
+    /// Each lane's number times a size.
+    fn lane_numbers(&mut self, part: usize, times: &Size) -> Operand {
+        let first = 8 * part as i64;
+        if let Some(step) = times.as_constant() {
+            return self.shared.numbers(first.wrapping_mul(step), step);
+        }
+        let lanes = self.shared.numbers(first, 1);
+        let lanes = self.vector(Code::EVEX_Vmovdqu64_zmm_k1z_zmmm512, &[lanes]);
+        self.times(lanes, times)
+    }
+
+    fn times(&mut self, v: Operand, size: &Size) -> Operand {
+        match size.as_constant() {
+            Some(1) => v,
+            Some(c) => {
+                let c = Operand::Splat(Splat::Bits64(c.cast_unsigned()));
+                self.vector(Code::EVEX_Vpmullq_zmm_k1z_zmm_zmmm512b64, &[v, c])
+            }
+            None => {
+                let slot = self.shared.slot(Given::Size(size.clone()));
+                let c = Operand::Splat(Splat::Slot64(slot));
+                self.vector(Code::EVEX_Vpmullq_zmm_k1z_zmm_zmmm512b64, &[v, c])
+            }
+        }
+    }
+
+    /// Loads lanes of four or eight bytes, each from its own place.
+    fn gather(&mut self, access: usize, gathered: &[Parts], wide: bool) -> Parts {
+        let code = if wide { Code::EVEX_Vpgatherqq_zmm_k1_vm64z } else { Code::EVEX_Vpgatherqd_ymm_k1_vm64z };
+        let zero = Operand::Splat(Splat::Bits32(0));
+        let mut parts = vec![];
+        for part in 0..2 {
+            let Some(numbers) = self.numbers(access, gathered, part).register() else { continue };
+            let place = Operand::Memory(Place::Scattered { access, offset: self.offset, numbers });
+            let to = self.register(Class::Vector);
+            let lanes = Lanes::There { upper: part == 1, zero: false };
+            self.push(Plain { code, to: Some(to), over: Some(zero), from: vec![place], lanes, spends_mask: true });
+            parts.push(Operand::Register(to));
+        }
+        if wide { parts } else { vec![self.joined(&parts)] }
+    }
+
+    fn scatter(&mut self, access: usize, gathered: &[Parts], wide: bool, value: &Parts) {
+        let code = if wide { Code::EVEX_Vpscatterqq_vm64z_k1_zmm } else { Code::EVEX_Vpscatterqd_vm64z_k1_ymm };
+        let parts = if wide { value.clone() } else { self.halves(value[0]) };
+        for (part, value) in parts.into_iter().enumerate() {
+            let Some(numbers) = self.numbers(access, gathered, part).register() else { continue };
+            let place = Operand::Memory(Place::Scattered { access, offset: self.offset, numbers });
+            let lanes = Lanes::There { upper: part == 1, zero: false };
+            self.push(Plain { code, to: None, over: None, from: vec![place, value], lanes, spends_mask: true });
+        }
+    }
+
+    /// Two registers of eight lanes as one of sixteen narrower ones.
+    pub(super) fn joined(&mut self, parts: &[Operand]) -> Operand {
+        self.vector(Code::EVEX_Vinserti64x4_zmm_k1z_zmm_ymmm256_imm8, &[parts[0], parts[1], Operand::Immediate(1)])
+    }
+
+    /// The reverse.
+    pub(super) fn halves(&mut self, v: Operand) -> Parts {
+        match v {
+            Operand::Splat(_) => vec![v, v],
+            _ => {
+                vec![v, self.vector(Code::EVEX_Vextracti64x4_ymmm256_k1z_zmm_imm8, &[v, Operand::Immediate(1)])]
+            }
+        }
+    }
+}
+
+/// A constant's bits as they stand in a lane.
+fn splat(value: Scalar) -> Splat {
+    match value {
+        Scalar::I8(v) => Splat::Bits32(i32::from(v).cast_unsigned()),
+        _ if is_wide(value.dtype()) => Splat::Bits64(value.bits()),
+        // Two side by side.
+        Scalar::F16(_) | Scalar::Bf16(_) => Splat::Bits32((value.bits() as u32) << 16 | value.bits() as u32),
+        _ => Splat::Bits32(value.bits() as u32),
+    }
+}
+
+/// Whether an operation is among those that are done here.
+pub(super) fn has(leaf: &Leaf, inst: &Inst, dtype: Dtype) -> bool {
+    let small = |dtype: Dtype| matches!(dtype, Dtype::I8 | Dtype::U8 | Dtype::F16 | Dtype::Bf16);
+    let of = |id: &crate::cpu::leaf::LeafId| leaf.values[*id].0;
+    match inst {
+        Inst::Constant(_) | Inst::Affine { .. } | Inst::Select(..) | Inst::Fma(..) => true,
+        Inst::Uniform(_) => !matches!(dtype, Dtype::F16 | Dtype::Bf16 | Dtype::I8 | Dtype::U8),
+        Inst::Load(access) => {
+            let a = &leaf.accesses[*access];
+            a.contiguous() || dtype.bytes() >= 4
+        }
+        Inst::Unary(..) => !small(dtype),
+        Inst::Binary(BinaryOp::Rem, ..) => false,
+        Inst::Binary(BinaryOp::Div, ..) => dtype.is_float(),
+        Inst::Binary(op, ..) => {
+            let bits = matches!(op, BinaryOp::And | BinaryOp::Or | BinaryOp::Xor | BinaryOp::Min | BinaryOp::Max);
+            !small(dtype) && (dtype != Dtype::Bool || bits)
+        }
+        Inst::Compare(_, a, _) => !matches!(of(a), Dtype::F16 | Dtype::Bf16),
+        Inst::Cast(a) => super::convert::has(of(a), dtype),
+        Inst::Bitcast(a) => !small(dtype) && of(a).bytes() == dtype.bytes() && dtype.bytes() >= 4,
+        Inst::Reduced => false,
+    }
+}
+
+impl LeafEmitter for WideX86<'_, '_> {
+    type Vector = Parts;
+
+    fn constant(&mut self, value: Scalar) -> Parts {
+        match value {
+            Scalar::Bool(v) => {
+                // A mask compared with itself.
+                let code = if v { Code::VEX_Kxnorw_kr_kr_kr } else { Code::VEX_Kxorw_kr_kr_kr };
+                let any = Operand::Memory(Place::Slot(self.shared.slot(Given::Count)));
+                let any = self.mask(Code::VEX_Kmovw_kr_km16, &[any]);
+                vec![self.mask(code, &[any, any])]
+            }
+            _ => vec![Operand::Splat(splat(value)); if is_wide(value.dtype()) { 2 } else { 1 }],
+        }
+    }
+
+    fn uniform(&mut self, dtype: Dtype, value: ValueId) -> Parts {
+        if dtype == Dtype::Bool {
+            let slot = self.shared.slot(Given::Lanes(value));
+            return vec![self.mask(Code::VEX_Kmovw_kr_km16, &[Operand::Memory(Place::Slot(slot))])];
+        }
+        let slot = self.shared.slot(Given::Value(value));
+        if is_wide(dtype) {
+            vec![Operand::Splat(Splat::Slot64(slot)); 2]
+        } else {
+            vec![Operand::Splat(Splat::Slot32(slot))]
+        }
+    }
+
+    fn affine(&mut self, base: &Affine<IndexId>, coefficient: &Size) -> Parts {
+        let first = self.shared.slot(Given::Affine(base.clone(), coefficient.clone()));
+        let first = Operand::Splat(Splat::Slot64(first));
+        let here = self.vector(Code::EVEX_Vpbroadcastq_zmm_k1z_r64, &[Operand::Index]);
+        let mut parts = vec![];
+        for part in 0..2 {
+            let lanes = self.shared.numbers(8 * part + i64::from(self.offset), 1);
+            let number = self.vector(Code::EVEX_Vpaddq_zmm_k1z_zmm_zmmm512b64, &[here, lanes]);
+            let moved = self.times(number, coefficient);
+            parts.push(self.vector(Code::EVEX_Vpaddq_zmm_k1z_zmm_zmmm512b64, &[moved, first]));
+        }
+        parts
+    }
+
+    fn load(&mut self, access: usize, gathered: &[Parts]) -> Parts {
+        let a = &self.leaf.accesses[access];
+        let dtype = self.e.buffer_dtype(a.buffer);
+        if !a.contiguous() {
+            return self.gather(access, gathered, is_wide(dtype));
+        }
+        let along = |offset| Operand::Memory(Place::Along { access, offset });
+        let here = along(self.offset);
+        let lanes = self.there(0, true);
+        let one = |l: &mut Self, code| vec![l.computes(Class::Vector, code, None, &[here], lanes)];
+        match dtype {
+            Dtype::Bool => {
+                let bytes = self.computes(Class::Vector, Code::EVEX_Vmovdqu8_xmm_k1z_xmmm128, None, &[here], lanes);
+                vec![self.mask(Code::EVEX_Vptestmb_kr_k1_xmm_xmmm128, &[bytes, bytes])]
+            }
+            Dtype::I8 => one(self, Code::EVEX_Vpmovsxbd_zmm_k1z_xmmm128),
+            Dtype::U8 => one(self, Code::EVEX_Vpmovzxbd_zmm_k1z_xmmm128),
+            Dtype::F16 | Dtype::Bf16 => one(self, Code::EVEX_Vmovdqu16_ymm_k1z_ymmm256),
+            Dtype::F32 | Dtype::I32 | Dtype::U32 => one(self, Code::EVEX_Vmovups_zmm_k1z_zmmm512),
+            Dtype::F64 | Dtype::I64 | Dtype::U64 => {
+                let upper = self.there(1, true);
+                let low = self.computes(Class::Vector, Code::EVEX_Vmovupd_zmm_k1z_zmmm512, None, &[here], lanes);
+                let there = along(self.offset + 8);
+                let high = self.computes(Class::Vector, Code::EVEX_Vmovupd_zmm_k1z_zmmm512, None, &[there], upper);
+                vec![low, high]
+            }
+        }
+    }
+
+    fn store(&mut self, access: usize, gathered: &[Parts], value: &Parts) {
+        let a = &self.leaf.accesses[access];
+        let dtype = self.e.buffer_dtype(a.buffer);
+        if !a.contiguous() {
+            return self.scatter(access, gathered, is_wide(dtype), value);
+        }
+        let store = |l: &mut Self, code, part: usize, value| {
+            let place = Operand::Memory(Place::Along { access, offset: l.offset + 8 * part as i32 });
+            let lanes = l.there(part, false);
+            l.push(Plain { code, to: None, over: None, from: vec![place, value], lanes, spends_mask: false });
+        };
+        match dtype {
+            Dtype::Bool => {
+                let mask = self.whole(value);
+                let ones = Operand::Splat(Splat::Bits32(0x0101_0101));
+                let bytes = self.zeroed(Code::EVEX_Vmovdqu8_xmm_k1z_xmmm128, mask, &[ones]);
+                store(self, Code::EVEX_Vmovdqu8_xmmm128_k1z_xmm, 0, bytes);
+            }
+            Dtype::I8 | Dtype::U8 => store(self, Code::EVEX_Vpmovdb_xmmm128_k1z_zmm, 0, value[0]),
+            Dtype::F16 | Dtype::Bf16 => store(self, Code::EVEX_Vmovdqu16_ymmm256_k1z_ymm, 0, value[0]),
+            _ => {
+                let code = match (self.streams, is_wide(dtype)) {
+                    (true, _) => Code::EVEX_Vmovntps_m512_zmm,
+                    (false, false) => Code::EVEX_Vmovups_zmmm512_k1z_zmm,
+                    (false, true) => Code::EVEX_Vmovupd_zmmm512_k1z_zmm,
+                };
+                for (part, value) in value.iter().enumerate() {
+                    store(self, code, part, *value);
+                }
+            }
+        }
+    }
+
+    fn unary(&mut self, op: UnaryOp, dtype: Dtype, a: &Parts) -> Parts {
+        let wide = is_wide(dtype);
+        let (t, f) = (table::int(wide), table::float(wide));
+        let splat = |bits: u64| Operand::Splat(if wide { Splat::Bits64(bits) } else { Splat::Bits32(bits as u32) });
+        let sign = if wide { 1 << 63 } else { 1 << 31 };
+        let round = |mode: u8| Operand::Immediate(8 | mode);
+        self.each(a, |l, a| match op {
+            UnaryOp::Not if dtype == Dtype::Bool => l.mask(Code::VEX_Knotw_kr_kr, &[a]),
+            UnaryOp::Not => l.vector(t.xor, &[a, splat(u64::MAX)]),
+            UnaryOp::Neg if dtype.is_float() => l.vector(t.xor, &[a, splat(sign)]),
+            UnaryOp::Neg => l.vector(t.sub, &[splat(0), a]),
+            UnaryOp::Abs if dtype.is_float() => l.vector(t.and, &[a, splat(!sign)]),
+            UnaryOp::Abs if dtype.is_signed_int() => l.vector(t.abs, &[a]),
+            UnaryOp::Abs => a,
+            UnaryOp::Sqrt => l.vector(f.sqrt, &[a]),
+            UnaryOp::Round => l.vector(f.round, &[a, round(0)]),
+            UnaryOp::Floor => l.vector(f.round, &[a, round(1)]),
+            UnaryOp::Ceil => l.vector(f.round, &[a, round(2)]),
+            UnaryOp::Trunc => l.vector(f.round, &[a, round(3)]),
+        })
+    }
+
+    fn binary(&mut self, op: BinaryOp, dtype: Dtype, a: &Parts, b: &Parts) -> Parts {
+        if dtype == Dtype::Bool {
+            let code = match op {
+                BinaryOp::And | BinaryOp::Min => Code::VEX_Kandw_kr_kr_kr,
+                BinaryOp::Xor => Code::VEX_Kxorw_kr_kr_kr,
+                _ => Code::VEX_Korw_kr_kr_kr,
+            };
+            let (a, b) = (self.whole(a), self.whole(b));
+            return vec![self.mask(code, &[a, b])];
+        }
+        let wide = is_wide(dtype);
+        let code = table::binary(op, dtype);
+        self.each2(a, b, |l, a, b| match code {
+            None => l.extreme(op, wide, a, b),
+            // What takes a number from memory takes it second.
+            Some((code, true)) if matches!(a, Operand::Splat(_)) => l.vector(code, &[b, a]),
+            Some((code, _)) => l.vector(code, &[a, b]),
+        })
+    }
+
+    fn shift(&mut self, op: BinaryOp, dtype: Dtype, a: &Parts, amount: &Inst) -> Parts {
+        let t = table::int(is_wide(dtype));
+        let bits = 8 * dtype.bytes() as u64;
+        match amount {
+            Inst::Constant(amount) => {
+                let (code, most) = match op {
+                    BinaryOp::Shl => (t.shl, 255),
+                    _ if dtype.is_signed_int() => (t.sar, bits - 1),
+                    _ => (t.shr, 255),
+                };
+                let amount = Operand::Immediate(u8::try_from(amount.bits().min(most)).unwrap_or(u8::MAX));
+                self.each(a, |l, a| l.vector(code, &[a, amount]))
+            }
+            Inst::Uniform(value) => {
+                let amount = self.uniform(dtype, *value);
+                self.binary(op, dtype, a, &amount)
+            }
+            _ => unreachable!("only uniform amounts come here"),
+        }
+    }
+
+    fn compare(&mut self, op: CompareOp, dtype: Dtype, a: &Parts, b: &Parts) -> Parts {
+        if dtype == Dtype::Bool {
+            let (a, b) = (self.whole(a), self.whole(b));
+            let not = |l: &mut Self, v| l.mask(Code::VEX_Knotw_kr_kr, &[v]);
+            let (andn, or) = (Code::VEX_Kandnw_kr_kr_kr, Code::VEX_Korw_kr_kr_kr);
+            return vec![match op {
+                CompareOp::Eq => self.mask(Code::VEX_Kxnorw_kr_kr_kr, &[a, b]),
+                CompareOp::Ne => self.mask(Code::VEX_Kxorw_kr_kr_kr, &[a, b]),
+                CompareOp::Lt => self.mask(andn, &[a, b]),
+                CompareOp::Gt => self.mask(andn, &[b, a]),
+                CompareOp::Le => {
+                    let not = not(self, a);
+                    self.mask(or, &[not, b])
+                }
+                CompareOp::Ge => {
+                    let not = not(self, b);
+                    self.mask(or, &[a, not])
+                }
+            }];
+        }
+        let (code, predicate) = table::compare(op, dtype);
+        self.each2(a, b, |l, a, b| l.mask(code, &[a, b, Operand::Immediate(predicate)]))
+    }
+
+    fn fma(&mut self, dtype: Dtype, a: &Parts, b: &Parts, c: &Parts) -> Parts {
+        let wide = is_wide(dtype);
+        let triples = a.iter().zip(b).zip(c);
+        triples
+            .map(|((a, b), c)| {
+                let to = self.register(Class::Vector);
+                self.body.items.push(Item::Fma(Fma { to, wide, factors: [*a, *b], addend: *c }));
+                Operand::Register(to)
+            })
+            .collect()
+    }
+
+    fn select(&mut self, dtype: Dtype, c: &Parts, a: &Parts, b: &Parts) -> Parts {
+        if dtype == Dtype::Bool {
+            let (c, a, b) = (self.whole(c), self.whole(a), self.whole(b));
+            let yes = self.mask(Code::VEX_Kandw_kr_kr_kr, &[c, a]);
+            let no = self.mask(Code::VEX_Kandnw_kr_kr_kr, &[c, b]);
+            return vec![self.mask(Code::VEX_Korw_kr_kr_kr, &[yes, no])];
+        }
+        let code = match dtype {
+            Dtype::F16 | Dtype::Bf16 => Code::EVEX_Vpblendmw_ymm_k1z_ymm_ymmm256,
+            _ => table::int(is_wide(dtype)).blend,
+        };
+        let masks = self.masks(c, a.len());
+        let mut parts = vec![];
+        for ((mask, a), b) in masks.iter().zip(a).zip(b) {
+            let Some(mask) = mask.register() else { continue };
+            parts.push(self.computes(Class::Vector, code, None, &[*b, *a], Lanes::Some { mask, zero: false }));
+        }
+        parts
+    }
+
+    fn cast(&mut self, from: Dtype, to: Dtype, a: &Parts) -> Parts {
+        self.convert(from, to, a)
+    }
+
+    fn bitcast(&mut self, _: Dtype, _: Dtype, a: &Parts) -> Parts {
+        a.clone()
+    }
+
+    fn bound(&mut self, op: BinaryOp, dtype: Dtype, a: &Parts, constant: Scalar) -> Parts {
+        let wide = is_wide(dtype);
+        let sign = 1u64 << (8 * dtype.bytes() - 1);
+        let c = Operand::Splat(splat(constant));
+        if op == BinaryOp::Min && constant.bits() == sign {
+            return self.each(a, |l, a| l.extreme(op, wide, a, c));
+        }
+        let t = table::float(wide);
+        let code = if op == BinaryOp::Min { t.min } else { t.max };
+        // The instruction gives its second operand for a NaN and for two zeros, which is wrong only for `max(-0, +0)`: there
+        // adding the zero makes it right.
+        let chosen = self.each(a, |l, a| l.vector(code, &[c, a]));
+        if op == BinaryOp::Max && constant.bits() == 0 {
+            return self.each(&chosen, |l, v| l.vector(t.add, &[v, c]));
+        }
+        chosen
+    }
+
+    fn scalar(&mut self, _: ValueId, _: &Op) {
+        unreachable!("no loops come here")
+    }
+
+    fn nest(&mut self, _: &Nest, _: &mut Done<Parts>) {
+        unreachable!("no loops come here")
+    }
+
+    fn branch(&mut self, branch: &Branch, done: &mut Done<Parts>) {
+        let (condition, when) = branch.condition;
+        let condition = self.whole(&done.get(condition));
+        let Some(condition) = condition.register() else { return };
+        let mut others = vec![];
+        for (result, other) in &branch.results {
+            let other = done.get(*other);
+            let bool = self.leaf.values[*result].0 == Dtype::Bool;
+            others.push(if bool { vec![self.whole(&other)] } else { other });
+        }
+        let outer = std::mem::take(&mut self.body.items);
+        self.leaf.emit_steps(&branch.steps, self, done);
+        let mut results = vec![];
+        for ((result, _), others) in branch.results.iter().zip(others) {
+            let found = done.get(*result);
+            let bool = self.leaf.values[*result].0 == Dtype::Bool;
+            let found = if bool { vec![self.whole(&found)] } else { found };
+            let mut registers = vec![];
+            for (found, other) in found.into_iter().zip(others) {
+                let to = self.register(if bool { Class::Mask } else { Class::Vector });
+                results.push((to, other, found));
+                registers.push(Operand::Register(to));
+            }
+            done.set(*result, registers);
+        }
+        let body = std::mem::replace(&mut self.body.items, outer);
+        self.body.items.push(Item::Region(Region { condition, when, body, results }));
+    }
+}
+
+/// A body without instructions.
+pub(super) fn empty() -> Body {
+    Body { items: vec![], classes: PrimaryMap::new() }
+}

@@ -1,0 +1,245 @@
+//! `WideX86`: leaves in AVX-512, for machines that have it. Cranelift's vectors end at 128 bits, so a leaf becomes a function of
+//! its own, which the kernel calls with what it needs in slots.
+//!
+//! `lanes` (with `convert` and the `table` of instructions) turns a leaf's operations into instructions on registers that are
+//! not chosen yet (`inst`), `allocate` chooses them, `assemble` makes bytes. A leaf with something that is not done here stays in
+//! Cranelift's vectors. Both have the same bits.
+
+mod allocate;
+mod assemble;
+mod convert;
+mod inst;
+mod lanes;
+mod table;
+
+use cranelift_codegen::ir::types::I64;
+use cranelift_codegen::ir::{InstBuilder, Value};
+use iced_x86::{Code, Instruction, Register};
+use ir::Size;
+
+use self::allocate::Residents;
+use self::assemble::{ADDRESSES, Address, Assembler, Condition, END, FREE_ADDRESSES, INDEX, OTHER, SPARE, THERE};
+use self::inst::{Body, Slot};
+use self::lanes::{GROUP, Given, Shared, WideX86};
+use super::emit::{Emitter, own_memory};
+use super::leaf::{Leaf, Step};
+
+/// Whether this machine runs what is made here.
+pub(super) fn is_here() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    {
+        // What is asked for beside AVX-512 came before it in every processor.
+        use std::arch::is_x86_feature_detected as has;
+        has!("avx512f") && has!("avx512dq") && has!("avx512bw") && has!("avx512vl") && has!("bmi2") && cfg!(unix)
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        false
+    }
+}
+
+/// Whether everything in a leaf is done here.
+pub(super) fn takes(leaf: &Leaf) -> bool {
+    let mut all = leaf.wanted.is_empty() && !leaf.in_strips();
+    leaf.for_each_step(&leaf.steps, &mut |step| {
+        all &= match step {
+            Step::Value(id) => {
+                let (dtype, inst) = &leaf.values[*id];
+                lanes::has(leaf, inst, *dtype)
+            }
+            Step::Store { access, value } => leaf.accesses[*access].contiguous() || leaf.values[*value].0.bytes() >= 4,
+            Step::Branch(_) => true,
+            Step::Scalar(..) | Step::Nest(_) => false,
+        };
+    });
+    all
+}
+
+/// How many groups to do at once: several for short bodies, whose loop would cost as much as they do.
+fn unroll(weight: usize) -> i32 {
+    match weight {
+        0..=12 => 4,
+        13..=24 => 2,
+        _ => 1,
+    }
+}
+
+/// A leaf's code, and what its caller hands over.
+struct Function {
+    code: Vec<u8>,
+    given: Vec<Given>,
+    /// Bytes at the address that it takes.
+    memory: usize,
+}
+
+/// Runs the leaf over `from..to` (not empty), if it is done here.
+pub(super) fn run(e: &mut Emitter<'_>, leaf: &Leaf, from: Value, to: Value) -> Option<()> {
+    if !takes(leaf) {
+        return None;
+    }
+    let function = function(e, leaf)?;
+    for (value, op) in &leaf.uniform {
+        e.let_(*value, op);
+    }
+    let memory = e.scratch(function.memory);
+    for (slot, given) in function.given.iter().enumerate() {
+        let value = given_value(e, leaf, given, from, to);
+        let at = i32::try_from(slot * 8).ok()?;
+        e.b.ins().store(own_memory(), value, memory, at);
+    }
+    let Emitter { b, helpers, .. } = e;
+    helpers.run_bytes(b, &function.code, memory);
+    Some(())
+}
+
+fn given_value(e: &mut Emitter<'_>, leaf: &Leaf, given: &Given, from: Value, to: Value) -> Value {
+    let bytes = |e: &Emitter<'_>, access: usize| {
+        let a = &leaf.accesses[access];
+        let width = i64::try_from(e.buffer_dtype(a.buffer).bytes()).expect("a small number");
+        &a.stride * &Size::constant(width)
+    };
+    match given {
+        Given::Count => e.b.ins().isub(to, from),
+        Given::Address(access) => {
+            let a = &leaf.accesses[*access];
+            let (start, near) = e.address(a.buffer, &a.start);
+            let stride = bytes(e, *access);
+            let stride = e.size(&stride);
+            let moved = e.b.ins().imul(from, stride);
+            let first = e.b.ins().iadd(start, moved);
+            e.b.ins().iadd_imm_s(first, i64::from(near))
+        }
+        Given::Stride(access) => {
+            let stride = bytes(e, *access);
+            e.size(&stride)
+        }
+        Given::Value(value) => e.value(*value),
+        Given::Lanes(value) => {
+            let value = e.value(*value);
+            let wide = e.b.ins().uextend(I64, value);
+            e.b.ins().ineg(wide)
+        }
+        Given::Affine(base, coefficient) => {
+            let base = e.affine(base);
+            let coefficient = e.size(coefficient);
+            let moved = e.b.ins().imul(from, coefficient);
+            e.b.ins().iadd(base, moved)
+        }
+        Given::Size(size) => e.size(size),
+    }
+}
+
+/// The leaf as a function.
+fn function(e: &Emitter<'_>, leaf: &Leaf) -> Option<Function> {
+    let mut shared = Shared::default();
+    let count = shared.slot(Given::Count);
+    let addresses: Vec<Address> = (0..leaf.accesses.len())
+        .map(|access| {
+            let a = &leaf.accesses[access];
+            let even = a.contiguous() || a.stride.is_zero();
+            Address {
+                slot: shared.slot(Given::Address(access)),
+                width: u32::try_from(e.buffer_dtype(a.buffer).bytes()).expect("a small number"),
+                stride: (!even).then(|| shared.slot(Given::Stride(access))),
+            }
+        })
+        .collect();
+    let body = |groups: i32, partial: bool, shared: &mut Shared| {
+        let mut body = lanes::empty();
+        for group in 0..groups {
+            let mut l = WideX86 { e, leaf, shared: &mut *shared, body, offset: group * GROUP, partial, streams: false };
+            leaf.emit(&mut l);
+            body = l.body;
+        }
+        body
+    };
+    let groups = unroll(leaf.weight());
+    let whole = (groups > 1).then(|| body(groups, false, &mut shared));
+    let rest = body(1, true, &mut shared);
+    let bodies: Vec<&Body> = whole.iter().chain([&rest]).collect();
+    let residents = Residents::of(&bodies);
+    let slots = u32::try_from(shared.given.len()).ok()?;
+    let mut asm = Assembler::new(addresses, slots, &shared.vectors);
+    begin(&mut asm);
+    residents.load(&mut asm);
+    if let Some(whole) = &whole {
+        whole_groups(&mut asm, &residents, whole, groups, count);
+    }
+    asm.load_slot(END, count);
+    partial_groups(&mut asm, &residents, &rest);
+    end(&mut asm);
+    let (code, memory) = asm.finish().ok()?;
+    Some(Function { code, given: shared.given, memory })
+}
+
+/// Registers that are the caller's.
+fn saved(asm: &Assembler) -> &'static [Register] {
+    let used = asm.addresses.len().min(ADDRESSES.len());
+    ADDRESSES.get(FREE_ADDRESSES..used).unwrap_or(&[])
+}
+
+fn begin(asm: &mut Assembler) {
+    for register in saved(asm) {
+        asm.general(Instruction::with1(Code::Push_r64, *register));
+    }
+    for (access, register) in (0..asm.addresses.len()).zip(ADDRESSES) {
+        let slot = asm.addresses[access].slot;
+        asm.load_slot(register, slot);
+    }
+    asm.general(Instruction::with2(Code::Xor_r32_rm32, Register::ECX, Register::ECX));
+    for there in THERE {
+        asm.general(Instruction::with3(Code::VEX_Kxnorw_kr_kr_kr, there, there, there));
+    }
+}
+
+fn end(asm: &mut Assembler) {
+    asm.general(Ok(Instruction::with(Code::VEX_Vzeroupper)));
+    for register in saved(asm).iter().rev() {
+        asm.general(Instruction::with1(Code::Pop_r64, *register));
+    }
+    asm.general(Ok(Instruction::with(Code::Retnq)));
+}
+
+/// As many steps of several groups as there are elements for.
+fn whole_groups(asm: &mut Assembler, residents: &Residents, body: &Body, groups: i32, count: Slot) {
+    let (again, done) = (asm.label(), asm.label());
+    // Whether there is an element for the last lane of the next step.
+    let compare = |asm: &mut Assembler| {
+        let last = iced_x86::MemoryOperand::with_base_displ(INDEX, i64::from(groups * GROUP - 1));
+        asm.general(Instruction::with2(Code::Lea_r64_m, SPARE, last));
+        asm.general(Instruction::with2(Code::Cmp_r64_rm64, SPARE, Assembler::slot(count)));
+    };
+    compare(asm);
+    asm.jump(Condition::GreaterOrEqual, done);
+    asm.align();
+    asm.place(again);
+    allocate::assemble(asm, residents, body);
+    asm.general(Instruction::with2(Code::Add_rm64_imm32, INDEX, groups * GROUP));
+    compare(asm);
+    asm.jump(Condition::Less, again);
+    asm.place(done);
+}
+
+/// Group by group up to the end, the last one in part.
+fn partial_groups(asm: &mut Assembler, residents: &Residents, body: &Body) {
+    let (again, done) = (asm.label(), asm.label());
+    asm.general(Instruction::with2(Code::Cmp_r64_rm64, INDEX, END));
+    asm.jump(Condition::GreaterOrEqual, done);
+    asm.align();
+    asm.place(again);
+    // A one for each element that is left.
+    asm.general(Instruction::with2(Code::Mov_r64_rm64, SPARE, END));
+    asm.general(Instruction::with2(Code::Sub_r64_rm64, SPARE, INDEX));
+    asm.general(Instruction::with2(Code::Mov_r32_imm32, Register::R11D, GROUP));
+    asm.general(Instruction::with2(Code::Cmp_r64_rm64, SPARE, OTHER));
+    asm.general(Instruction::with2(Code::Cmovg_r64_rm64, SPARE, OTHER));
+    asm.general(Instruction::with2(Code::Mov_r32_imm32, Register::R11D, -1));
+    asm.general(Instruction::with3(Code::VEX_Bzhi_r32_rm32_r32, Register::EAX, Register::R11D, Register::EAX));
+    asm.general(Instruction::with2(Code::VEX_Kmovw_kr_r32, THERE[0], Register::EAX));
+    asm.general(Instruction::with3(Code::VEX_Kshiftrw_kr_kr_imm8, THERE[1], THERE[0], 8));
+    allocate::assemble(asm, residents, body);
+    asm.general(Instruction::with2(Code::Add_rm64_imm32, INDEX, GROUP));
+    asm.general(Instruction::with2(Code::Cmp_r64_rm64, INDEX, END));
+    asm.jump(Condition::Less, again);
+    asm.place(done);
+}
