@@ -303,7 +303,7 @@ impl Context<'_> {
             E::Bind(e) => self.bind(e, inputs),
             E::Fault(fault) => self.fault(&fault),
             E::OutOfMemory { bytes } => self.array(ArrayError::OutOfMemory { bytes }),
-            // The outputs are checked before.
+            // Said in other words by `Kernel::fit`.
             e @ (E::OutputCount { .. } | E::OutputDtype { .. } | E::OutputShape { .. }) => {
                 self.error(RunErrorKind::Engine(e.to_string()))
             }

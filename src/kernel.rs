@@ -170,25 +170,38 @@ impl Kernel {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn call_into(&self, inputs: &[ArrayRef<'_>], outputs: &mut [ArrayMut<'_>]) -> Result<(), RunError> {
+        // The compiling engine looks at the arrays itself: to do so twice would take as long as a small call.
+        if self.max_memory.is_some() || matches!(self.engine, Engine::Interp) {
+            self.fit(inputs, outputs)?;
+        }
+        self.run(inputs, outputs)
+    }
+
+    /// Whether the arrays fit the function and each other.
+    fn fit(&self, inputs: &[ArrayRef<'_>], outputs: &[ArrayMut<'_>]) -> Result<(), RunError> {
         let shapes = self.shapes(&self.bind(inputs)?)?;
         let results = &self.signature.results;
         if outputs.len() != results.len() {
             let results = results.iter().map(|slot| slot.name.clone()).collect();
             return Err(self.context().error(RunErrorKind::OutputCount { results, found: outputs.len() }));
         }
-        for ((slot, shape), output) in results.iter().zip(shapes).zip(outputs.iter()) {
+        for ((slot, shape), output) in results.iter().zip(shapes).zip(outputs) {
             let expected = (slot.dtype, shape);
             let found = (output.dtype(), output.shape().to_vec());
             if found != expected {
                 return Err(self.context().error(RunErrorKind::Output { result: slot.name.clone(), expected, found }));
             }
         }
-        self.run(inputs, outputs)
+        Ok(())
     }
 
     fn run(&self, inputs: &[ArrayRef<'_>], outputs: &mut [ArrayMut<'_>]) -> Result<(), RunError> {
         match &self.engine {
-            Engine::Cpu(module) => module.run(inputs, outputs, self.threads).map_err(|e| self.context().cpu(e, inputs)),
+            Engine::Cpu(module) => match module.run(inputs, outputs, self.threads) {
+                Ok(()) => Ok(()),
+                // If the arrays do not fit, this says so in the terms of the source.
+                Err(e) => Err(self.fit(inputs, outputs).err().unwrap_or_else(|| self.context().cpu(e, inputs))),
+            },
             Engine::Interp => {
                 for (to, from) in outputs.iter_mut().zip(self.interpret(inputs)?) {
                     to.bytes_mut().copy_from_slice(from.bytes());

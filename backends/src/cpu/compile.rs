@@ -14,11 +14,12 @@ use cranelift_codegen::isa::TargetIsa;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::JITModule;
 use cranelift_module::{FuncId, Linkage, Module as _, ModuleReloc};
-use ir::nest::{Block, BufferId, Extent, Kernel, KernelId, Loop, Op, Program, Role, Statement};
+use ir::nest::{Block, BufferId, Kernel, KernelId, Op, Program, Role, Statement};
 use ir::order::LANES_CHUNK;
 use ir::{Size, visit};
 
 use super::columns::Columns;
+use super::cost::Cost;
 use super::emit::{Emitter, Entry, Params, SizeTable, SlotTable, slot_table};
 use super::jit::{self, Code, Helper, Helpers};
 use super::lanes::Chunks;
@@ -64,15 +65,8 @@ pub(super) struct CompiledKernel {
     pub(super) buffers: Vec<BufferId>,
     /// Its passes over columns.
     pub(super) columns: Columns,
+    /// How long it takes.
     pub(super) cost: Cost,
-}
-
-/// A rough number of operations: to tell small work from large.
-pub(super) struct Cost {
-    /// Operations that run once.
-    pub(super) own: u64,
-    /// Loops: their extents, and the cost of one iteration.
-    pub(super) loops: Vec<(Vec<Size>, Cost)>,
 }
 
 /// Compiles all kernels. A panic inside the code generator is an error like any other.
@@ -133,12 +127,12 @@ fn compile_kernels(program: &Program, simd: Simd) -> Result<Compiled, CompileErr
             part_of,
             range: range(part),
             // A product lays out its factors anew for each piece.
-            pieces: if matches!(root(part), Some((_, Statement::Contract(_)))) { 1 } else { 4 },
+            pieces: if matches!(root(part), Some((_, Statement::Contract(_)))) { 1 } else { 8 },
             step: if part.chunks.is_empty() { 1 } else { LANES_CHUNK as i64 },
             scratch: needs.scratch,
             buffers: scratch_buffers(&program, &part.kernel),
             columns: needs.columns,
-            cost: cost(&part.kernel.body),
+            cost: Cost::new(&program, &part.kernel),
         })
         .collect();
     Ok(Compiled { _code: Code::new(module), program, kernels, sizes: sizes.into_entries() })
@@ -300,50 +294,4 @@ fn operations(program: &Program, block: &Block) -> usize {
             }
         })
         .sum()
-}
-
-fn cost(block: &Block) -> Cost {
-    let mut total = Cost { own: 0, loops: vec![] };
-    // What hangs on an outer index or on data counts as a middling number.
-    let size = |extent: &Extent| match extent {
-        Extent::Affine(affine) if affine.as_size().is_some() => affine.constant_part().clone(),
-        _ => Size::constant(64),
-    };
-    let sizes = |dims: &[(ir::nest::IndexId, Extent)]| dims.iter().map(|(_, e)| size(e)).collect::<Vec<_>>();
-    for statement in block {
-        match statement {
-            Statement::Let { op: Op::Call(..), .. } => total.own += 16,
-            Statement::Let { .. } | Statement::Store { .. } => total.own += 1,
-            Statement::If { then, otherwise, .. } => {
-                let inner = [cost(then), cost(otherwise)];
-                for inner in inner {
-                    total.own += inner.own;
-                    total.loops.extend(inner.loops);
-                }
-            }
-            Statement::Loop(Loop { dims, body, .. }) => total.loops.push((sizes(dims), cost(body))),
-            Statement::Contract(c) => {
-                let mut all = sizes(&c.free);
-                all.extend(sizes(&c.reduce));
-                total.loops.push((all, Cost { own: 1, loops: vec![] }));
-                total.loops.push((sizes(&c.free), cost(&c.epilogue)));
-            }
-        }
-    }
-    total
-}
-
-impl Cost {
-    /// The number, for sizes given by `value`.
-    pub(super) fn at(&self, value: &impl Fn(&Size) -> i64) -> u64 {
-        let mut sum = self.own;
-        for (extents, inner) in &self.loops {
-            let mut times = 1u64;
-            for extent in extents {
-                times = times.saturating_mul(value(extent).max(0).cast_unsigned());
-            }
-            sum = sum.saturating_add(times.saturating_mul(inner.at(value)));
-        }
-        sum
-    }
 }

@@ -21,6 +21,7 @@ struct Line {
 const _: () = assert!(align_of::<Line>() == SCRATCH_ALIGN && size_of::<Line>() == SCRATCH_ALIGN);
 
 /// Memory without contents, aligned to [`SCRATCH_ALIGN`].
+#[derive(Default)]
 pub(super) struct Block {
     lines: Vec<Line>,
 }
@@ -36,28 +37,52 @@ impl Block {
         self.lines.as_mut_ptr().cast()
     }
 
+    /// Makes it at least so long; what was in it is lost then.
+    pub(super) fn hold(&mut self, bytes: usize) -> Result<(), RunError> {
+        if self.bytes() < bytes {
+            *self = Block::default();
+            *self = Block::new(bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Gives it back if it is too long to be kept for the next run.
+    pub(super) fn trim(&mut self) {
+        if self.bytes() > MOST_KEPT {
+            *self = Block::default();
+        }
+    }
+
     fn bytes(&self) -> usize {
         self.lines.capacity().saturating_mul(SCRATCH_ALIGN)
     }
 }
 
-/// Blocks for calls or threads, kept between kernels and runs so that their pages are there and in a cache.
+/// Blocks for threads, kept between kernels and runs so that their pages are there and in a cache.
 #[derive(Default)]
 pub(super) struct Pool {
-    free: Mutex<Vec<Block>>,
+    free: Mutex<Vec<(usize, Block)>>,
 }
 
 impl Pool {
-    /// A block of at least so many bytes.
-    pub(super) fn take(&self, bytes: usize) -> Result<Block, RunError> {
-        let kept = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        kept.filter(|block| block.bytes() >= bytes).map_or_else(|| Block::new(bytes), Ok)
+    /// A block of at least so many bytes, if it can be the one that the thread with this number had last.
+    pub(super) fn take(&self, thread: usize, bytes: usize) -> Result<Block, RunError> {
+        if bytes == 0 {
+            return Ok(Block::default());
+        }
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = free.iter().position(|(last, _)| *last == thread);
+        let (_, mut block) = own.map(|at| free.swap_remove(at)).or_else(|| free.pop()).unwrap_or_default();
+        drop(free);
+        block.hold(bytes)?;
+        Ok(block)
     }
 
     /// Takes a block back.
-    pub(super) fn keep(&self, block: Block) {
-        if block.bytes() <= MOST_KEPT {
-            self.free.lock().unwrap_or_else(PoisonError::into_inner).push(block);
+    pub(super) fn keep(&self, thread: usize, mut block: Block) {
+        block.trim();
+        if block.bytes() > 0 {
+            self.free.lock().unwrap_or_else(PoisonError::into_inner).push((thread, block));
         }
     }
 }
@@ -94,23 +119,24 @@ impl Slots {
         slots
     }
 
-    /// The bytes that temporaries take in all, and where each is.
+    /// Says where each temporary is, and returns the bytes that they take in all.
     pub(super) fn places(
         &self,
         bytes: impl Fn(BufferId) -> Result<usize, RunError>,
-    ) -> Result<(usize, Vec<(BufferId, Place)>), RunError> {
-        let (mut end, mut places) = (0usize, vec![]);
+        mut place: impl FnMut(BufferId, Place),
+    ) -> Result<usize, RunError> {
+        let mut end = 0usize;
         for members in &self.own {
             let begin = end;
             for id in members {
-                places.push((*id, Place::At(begin)));
+                place(*id, Place::At(begin));
                 let bytes = bytes(*id)?.checked_next_multiple_of(SCRATCH_ALIGN);
                 let own = bytes.and_then(|bytes| begin.checked_add(bytes));
                 end = end.max(own.ok_or(RunError::OutOfMemory { bytes: usize::MAX })?);
             }
         }
-        places.extend(self.lent.iter().map(|(id, output)| (*id, Place::Of(*output))));
-        Ok((end, places))
+        self.lent.iter().for_each(|(id, output)| place(*id, Place::Of(*output)));
+        Ok(end)
     }
 }
 

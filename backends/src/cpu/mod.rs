@@ -2,7 +2,8 @@
 //!
 //! `jit` owns the machine code; `compile` makes it kernel by kernel: `prepare`, `split` (and `tiled`), then `nest`, `scalar`, `reduce`,
 //! `lanes`, `best`, `pick`, `kept`, `scan` and `contract` on the ground of `emit`; `leaf`, `branch`, `vectors`, `columns`, `pieces` and
-//! `lanes128` make innermost loops vector code. `run` binds a call, finds `memory` and drives threads.
+//! `lanes128` make innermost loops vector code. `run` binds a call and finds `memory`,
+//! `spread` gives the kernels to the threads of `pool` where `cost` says that it pays.
 
 mod best;
 mod branch;
@@ -10,6 +11,7 @@ mod columns;
 mod compile;
 mod contract;
 mod convert;
+mod cost;
 mod emit;
 mod fold;
 mod half;
@@ -22,12 +24,14 @@ mod memory;
 mod nest;
 mod pick;
 mod pieces;
+mod pool;
 mod prepare;
 mod reduce;
 mod run;
 mod scalar;
 mod scan;
 mod split;
+mod spread;
 mod tiled;
 mod vectors;
 mod wide;
@@ -45,9 +49,12 @@ use ir::nest::Program;
 pub struct Options {
     /// The most threads that a run may use, at least 1. A run that asks for more gets these.
     pub threads: usize,
-    /// A kernel of fewer operations than this, by a rough count, stays on the caller's thread: waking another costs
-    /// some ten microseconds.
-    pub serial_below: u64,
+    /// A thread takes part in a kernel if there are so many nanoseconds of work for it, by an estimate: handing it over costs
+    /// some hundred.
+    pub least_share: u64,
+    /// Sleeping threads are woken for so many nanoseconds of work, by an estimate, in one kernel or in several in quick succession: they
+    /// arrive some 40 000 later.
+    pub wake_from: u64,
     /// How wide vectors are.
     pub simd: Simd,
 }
@@ -66,7 +73,7 @@ pub enum Simd {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { threads: 256, serial_below: 1 << 16, simd: Simd::Auto }
+        Options { threads: 256, least_share: 2_000, wake_from: 100_000, simd: Simd::Auto }
     }
 }
 

@@ -101,7 +101,8 @@ pub fn parse(text: &str) -> Program {
 
 /// Every work is worth threads.
 pub fn compile(program: &Program) -> Module {
-    Module::compile(program, &Options { serial_below: 0, ..Options::default() }).unwrap_or_else(|e| panic!("{e}"))
+    let options = Options { least_share: 0, wake_from: 0, ..Options::default() };
+    Module::compile(program, &options).unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// Fresh outputs, full of rubbish.

@@ -1,7 +1,8 @@
 //! Binding a call: the inputs' types and lengths against a program's parameters, the value of each size
 //! name, and the equations that the sizes must meet. All of it before anything runs.
 
-use cranelift_entity::PrimaryMap;
+use cranelift_entity::{EntityRef, PrimaryMap};
+use smallvec::SmallVec;
 
 use crate::array::ArrayRef;
 use crate::nest::{BufferId, KernelId, Program, Relation, Requirement, Role, SiteId, Symbol, SymbolSource};
@@ -11,7 +12,8 @@ use crate::{Dtype, Scalar, Size, SymbolId};
 /// The sizes of one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Binding {
-    symbols: PrimaryMap<SymbolId, i64>,
+    /// By number: mostly in place.
+    symbols: SmallVec<[i64; 8]>,
 }
 
 /// Why inputs do not fit a program.
@@ -93,10 +95,13 @@ impl Binding {
         let params = program.inputs().into_iter().map(|id| &program.buffers[id]);
         let params: Vec<(Dtype, usize)> = params.map(|buffer| (buffer.dtype, buffer.shape.len())).collect();
         let binding = Binding::of_call(&program.symbols, &params, &program.requires, inputs)?;
-        for buffer in program.buffers.keys() {
-            binding.shape(program, buffer)?;
-        }
+        binding.check_lengths(program)?;
         Ok(binding)
+    }
+
+    /// Checks that each length of each buffer has a value.
+    pub fn check_lengths(&self, program: &Program) -> Result<(), BindError> {
+        program.buffers.keys().try_for_each(|buffer| self.lengths(program, buffer).try_for_each(|n| n.map(|_| ())))
     }
 
     /// Binds size names to inputs and checks their types and ranks, and what the sizes must meet.
@@ -117,7 +122,7 @@ impl Binding {
                 return Err(BindError::InputRank { input, expected: *rank, found: given.shape().len() });
             }
         }
-        let mut values = PrimaryMap::new();
+        let mut values = SmallVec::new();
         for symbol in symbols.values() {
             values.push(match symbol.source {
                 SymbolSource::Dimension { input, axis } => {
@@ -148,7 +153,7 @@ impl Binding {
 
     /// The value of a size name.
     pub fn symbol(&self, symbol: SymbolId) -> i64 {
-        self.symbols.get(symbol).copied().unwrap_or(0)
+        self.symbols.get(symbol.index()).copied().unwrap_or(0)
     }
 
     /// The value of a size.
@@ -159,15 +164,24 @@ impl Binding {
     /// The shape of a buffer. A temporary or scratch has a length for each trip of a loop, and a loop over an
     /// extent below 1 makes none: there a negative length counts as 0, elsewhere it is an error.
     pub fn shape(&self, program: &Program, buffer: BufferId) -> Result<Vec<usize>, BindError> {
-        let length = |(axis, size)| {
+        self.lengths(program, buffer).collect()
+    }
+
+    /// The lengths of a buffer's axes, as [`Binding::shape`] gives them, one by one.
+    pub fn lengths(
+        &self,
+        program: &Program,
+        buffer: BufferId,
+    ) -> impl ExactSizeIterator<Item = Result<usize, BindError>> {
+        let inner = matches!(program.buffers[buffer].role, Role::Temp | Role::Scratch);
+        program.buffers[buffer].shape.iter().enumerate().map(move |(axis, size)| {
             let mut value = self.size(size);
-            if matches!(program.buffers[buffer].role, Role::Temp | Role::Scratch) {
+            if inner {
                 value = value.map(|v| v.max(0));
             }
             let length = value.ok().and_then(|v| usize::try_from(v).ok());
             length.ok_or(BindError::Length { buffer, axis, value })
-        };
-        program.buffers[buffer].shape.iter().enumerate().map(length).collect()
+        })
     }
 }
 

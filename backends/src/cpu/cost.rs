@@ -1,0 +1,117 @@
+//! How long a kernel takes, roughly, to tell whether more threads are worth what they cost. It never decides what is computed.
+//!
+//! It counts operations and the bytes that are loaded and stored, at the rates of vector code in a core's second-level cache. What
+//! takes longer, because memory is slow or code is not in vectors, gets its threads a little later than it might, and never too soon.
+
+use ir::build::Values;
+use ir::nest::{Block, Extent, IndexId, Kernel, LoopKind, Op, Program, Statement, Subscript};
+use ir::{BinaryOp, Dtype, Size, UnaryOp};
+
+/// Operations of weight 1 on `f32` that a core does in a nanosecond.
+const RATE: f64 = 30.0;
+/// How often a loop runs whose extent hangs on an outer index or on data.
+const MIDDLING: i64 = 64;
+
+/// The time of a kernel for any sizes.
+#[derive(Debug, Default)]
+pub(super) struct Cost {
+    /// The weight of what runs once.
+    own: f64,
+    /// Loops: their extents, and one iteration.
+    loops: Vec<(Vec<Size>, Cost)>,
+}
+
+impl Cost {
+    pub(super) fn new(program: &Program, kernel: &Kernel) -> Cost {
+        let walk = Walk { program, values: &kernel.values };
+        walk.block(&kernel.body)
+    }
+
+    /// The nanoseconds on one thread, for sizes given by `value`.
+    pub(super) fn nanoseconds(&self, value: &impl Fn(&Size) -> i64) -> u64 {
+        #[expect(clippy::cast_sign_loss, clippy::cast_possible_truncation, reason = "what is too long for u64 is long")]
+        let rounded = (self.weight(value) / RATE) as u64;
+        rounded
+    }
+
+    fn weight(&self, value: &impl Fn(&Size) -> i64) -> f64 {
+        let times = |extents: &[Size]| extents.iter().map(|extent| value(extent).max(0) as f64).product::<f64>();
+        self.own + self.loops.iter().map(|(extents, inner)| times(extents) * inner.weight(value)).sum::<f64>()
+    }
+}
+
+struct Walk<'p> {
+    program: &'p Program,
+    values: &'p Values,
+}
+
+impl Walk<'_> {
+    fn block(&self, block: &Block) -> Cost {
+        let mut total = Cost::default();
+        let size = |extent: &Extent| match extent {
+            Extent::Affine(affine) if affine.as_size().is_some() => affine.constant_part().clone(),
+            _ => Size::constant(MIDDLING),
+        };
+        let sizes = |dims: &[(IndexId, Extent)]| dims.iter().map(|(_, e)| size(e)).collect::<Vec<_>>();
+        for statement in block {
+            match statement {
+                Statement::Let { value, op } => total.own += self.operation(op, self.values[*value]),
+                Statement::Store { value, .. } => total.own += bytes(self.values[*value]),
+                Statement::If { then, otherwise, .. } => {
+                    for inner in [self.block(then), self.block(otherwise)] {
+                        total.own += inner.own;
+                        total.loops.extend(inner.loops);
+                    }
+                }
+                Statement::Loop(l) => {
+                    let mut inner = self.block(&l.body);
+                    if let LoopKind::Reduce(reductions) = &l.kind {
+                        inner.own += reductions.len() as f64;
+                    }
+                    total.loops.push((sizes(&l.dims), inner));
+                }
+                Statement::Contract(c) => {
+                    let both = c.free.iter().chain(&c.reduce).map(|(_, extent)| size(extent)).collect();
+                    total.loops.push((both, Cost { own: bytes(self.values[c.result]), loops: vec![] }));
+                    total.loops.push((sizes(&c.free), self.block(&c.epilogue)));
+                }
+            }
+        }
+        total
+    }
+
+    fn operation(&self, op: &Op, dtype: Dtype) -> f64 {
+        let weight = match op {
+            Op::Constant(_) | Op::Affine(_) | Op::Bitcast(..) => 0.0,
+            Op::Call(function, _) => {
+                let function = &self.program.functions[*function];
+                return Walk { values: &function.values, ..*self }.function(&function.body);
+            }
+            Op::Load { at, .. } if at.iter().any(|s| matches!(s, Subscript::Value(_))) => 8.0,
+            Op::Unary(UnaryOp::Sqrt, _) => 5.0,
+            Op::Binary(BinaryOp::Div, ..) if dtype.is_float() => 5.0,
+            Op::Binary(BinaryOp::Rem, ..) if dtype.is_float() => 40.0,
+            Op::Binary(BinaryOp::Div | BinaryOp::Rem, ..) => 20.0,
+            Op::Cast(to, _) if to.is_storage() => 4.0,
+            Op::Check { .. } => 2.0,
+            Op::Prefix(..) => 6.0,
+            _ => 1.0,
+        };
+        weight * bytes(dtype)
+    }
+
+    /// A call of a function. Of two branches the cheaper one counts: the other is for rare arguments.
+    fn function(&self, body: &Block) -> f64 {
+        let statement = |statement: &Statement| match statement {
+            Statement::Let { value, op } => self.operation(op, self.values[*value]),
+            Statement::If { then, otherwise, .. } => self.function(then).min(self.function(otherwise)),
+            Statement::Store { .. } | Statement::Loop(_) | Statement::Contract(_) => 0.0,
+        };
+        body.iter().map(statement).sum()
+    }
+}
+
+/// How many times as long vectors of a type are as those of `f32`.
+fn bytes(dtype: Dtype) -> f64 {
+    dtype.compute().bytes() as f64 / Dtype::F32.bytes() as f64
+}

@@ -1,0 +1,204 @@
+//! One kernel of a run, on as many threads as it is worth.
+//!
+//! Its range is cut into pieces, some for each thread, so that a slow one does not hold up the rest. Each thread has a
+//! stretch of neighbouring pieces, the same one whenever the kernel runs, for its part of the arrays may still be in its cache; who is done
+//! with it goes on with what is left of the others'. How the range is cut and who does what changes no result: iterations
+//! do not know of each other, and reductions go by chunks that are the same for all.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use cranelift_codegen::entity::EntityRef;
+use ir::Size;
+use ir::bind::Fault;
+use ir::nest::{BufferId, SiteId};
+
+use super::Options;
+use super::columns;
+use super::compile::CompiledKernel;
+use super::memory::Pool;
+use super::pool;
+use crate::abi::FaultRecord;
+
+/// A piece takes so many nanoseconds at least, by an estimate.
+const LEAST_PIECE: u64 = 1_000;
+/// Long pieces begin at multiples of this: whole vectors, cache lines and pages of most arrays.
+const EVEN: i64 = 4096;
+
+/// The memory of a buffer, or of a thread. Threads share addresses; what they do there is the kernels' affair.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(super) struct Address(pub(super) *mut u8);
+
+// SAFETY: an address by itself gives no access. What is at one is touched only by kernels, see `Task::piece`.
+unsafe impl Send for Address {}
+// SAFETY: as above.
+unsafe impl Sync for Address {}
+
+/// What each thread keeps for itself while it runs a kernel.
+pub(super) struct Own {
+    pub(super) bytes: usize,
+    /// Its scratch buffers: where in its memory they begin.
+    pub(super) buffers: Vec<(BufferId, usize)>,
+}
+
+/// A kernel at the sizes of a call.
+pub(super) struct Extents {
+    pub(super) own: Own,
+    /// The iterations of its range, if it has one.
+    total: Option<i64>,
+    /// How long it takes one thread, in nanoseconds.
+    estimate: u64,
+}
+
+impl Extents {
+    pub(super) fn new(kernel: &CompiledKernel, own: Own, value: &impl Fn(&Size) -> i64) -> Extents {
+        let total = kernel.range.as_ref().map(|extents| {
+            let total = extents.iter().fold(1i64, |total, extent| total.saturating_mul(value(extent).max(0)));
+            total / kernel.step + i64::from(total % kernel.step != 0)
+        });
+        Extents { own, total, estimate: kernel.cost.nanoseconds(value) }
+    }
+}
+
+/// One kernel of a run.
+pub(super) struct Task<'r> {
+    pub(super) kernel: &'r CompiledKernel,
+    pub(super) extents: &'r Extents,
+    /// The memory of each buffer.
+    pub(super) addresses: &'r [Address],
+    /// The table of sizes.
+    pub(super) sizes: &'r [i64],
+    /// The caller's memory of its own.
+    pub(super) scratch: Address,
+    /// Memory for the other threads.
+    pub(super) memory: &'r Pool,
+}
+
+/// A range in pieces of equal length but for the last.
+struct Pieces {
+    total: i64,
+    length: i64,
+    count: i64,
+}
+
+/// The next piece of a stretch, on a cache line of its own.
+#[repr(align(64))]
+struct Next(AtomicI64);
+
+impl Task<'_> {
+    /// Runs the kernel on at most `threads` threads.
+    pub(super) fn run(&self, options: &Options, threads: usize) -> Result<(), Fault> {
+        let Extents { total, estimate, .. } = *self.extents;
+        let worth = estimate.checked_div(options.least_share).and_then(|n| usize::try_from(n).ok());
+        let threads = threads.min(options.threads).min(worth.unwrap_or(usize::MAX));
+        if let (Some(total), 2..) = (total, threads) {
+            let pieces = self.pieces(total, threads, if options.least_share == 0 { u64::MAX } else { estimate });
+            let threads = threads.min(usize::try_from(pieces.count).unwrap_or(usize::MAX));
+            if threads > 1 {
+                let pool = |work: &pool::Work<'_>| pool::run(threads - 1, estimate, options.wake_from, work);
+                return self.together(&pieces, threads, pool);
+            }
+        }
+        self.with(self.scratch, |buffers| self.piece(buffers, self.scratch, (0, total.unwrap_or(i64::MAX))))
+    }
+
+    fn pieces(&self, total: i64, threads: usize, estimate: u64) -> Pieces {
+        let threads = i64::try_from(threads).unwrap_or(1);
+        let worth = i64::try_from(estimate / LEAST_PIECE).unwrap_or(i64::MAX);
+        let count = threads.saturating_mul(self.kernel.pieces).min(worth.max(threads)).min(total).max(1);
+        let length = if self.kernel.columns.strips && count > 1 {
+            columns::piece(total, threads, count)
+        } else {
+            let length = total / count + i64::from(total % count != 0);
+            // Not so even that one piece gets much more than another.
+            let even = (1 << (length / 8).max(1).ilog2()).min(EVEN);
+            length.saturating_add(even - 1) / even * even
+        };
+        Pieces { total, length, count: total / length.max(1) + i64::from(total % length.max(1) != 0) }
+    }
+
+    /// Runs the pieces on each thread that `run` brings.
+    fn together(&self, pieces: &Pieces, threads: usize, run: impl FnOnce(&pool::Work<'_>)) -> Result<(), Fault> {
+        let stretches = i64::try_from(threads).unwrap_or(1);
+        let begin = |stretch: i64| (i128::from(pieces.count) * i128::from(stretch) / i128::from(stretches)) as i64;
+        let next: Vec<Next> = (0..stretches).map(|stretch| Next(AtomicI64::new(begin(stretch)))).collect();
+        // The lowest piece that has met a fault: those above it need not run, those below it do.
+        let lowest = AtomicI64::new(i64::MAX);
+        let fault: Mutex<Option<(i64, Fault)>> = Mutex::new(None);
+        run(&|thread| {
+            let mut block = None;
+            if thread > 0 {
+                // Without memory of its own it cannot help.
+                let Ok(taken) = self.memory.take(thread, self.extents.own.bytes) else { return };
+                block = Some(taken);
+            }
+            let scratch = block.as_mut().map_or(self.scratch, |block| Address(block.pointer()));
+            self.with(scratch, |buffers| {
+                for turn in 0..threads {
+                    let stretch = (thread + turn) % threads;
+                    let end = begin(stretch as i64 + 1);
+                    loop {
+                        let piece = next[stretch].0.fetch_add(1, Ordering::Relaxed);
+                        if piece >= end || piece > lowest.load(Ordering::Relaxed) {
+                            break;
+                        }
+                        let Err(found) = self.piece(buffers, scratch, pieces.range(piece)) else { continue };
+                        lowest.fetch_min(piece, Ordering::Relaxed);
+                        let mut fault = fault.lock().unwrap_or_else(PoisonError::into_inner);
+                        if fault.is_none_or(|(before, _)| piece < before) {
+                            *fault = Some((piece, found));
+                        }
+                    }
+                }
+            });
+            if let Some(block) = block {
+                self.memory.keep(thread, block);
+            }
+        });
+        fault.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), |(_, fault)| Err(fault))
+    }
+
+    /// Calls `run` with the memory of all buffers as a thread sees it whose own begins at `scratch`.
+    fn with<T>(&self, scratch: Address, run: impl FnOnce(&[Address]) -> T) -> T {
+        if self.extents.own.buffers.is_empty() {
+            return run(self.addresses);
+        }
+        let mut addresses = self.addresses.to_vec();
+        for (id, offset) in &self.extents.own.buffers {
+            addresses[id.index()] = Address(scratch.0.wrapping_add(*offset));
+        }
+        run(&addresses)
+    }
+
+    /// Runs a range of the kernel on this thread.
+    fn piece(&self, buffers: &[Address], scratch: Address, (begin, end): (i64, i64)) -> Result<(), Fault> {
+        let mut fault = FaultRecord::default();
+        // SAFETY: the program is verified, so every access is inside its buffer: each address is that of memory of the
+        // buffer's size under this call's binding (shared only with buffers that are not needed at once), inputs and constants are only read, and the sizes are this
+        // call's. Ranges of one kernel write different elements; the scratch is this thread's alone, aligned
+        // and long enough. An `Address` has the layout of a pointer.
+        let status = unsafe {
+            (self.kernel.function)(
+                buffers.as_ptr().cast(),
+                self.sizes.as_ptr(),
+                begin,
+                end,
+                scratch.0,
+                std::ptr::from_mut(&mut fault),
+            )
+        };
+        if status == 0 {
+            return Ok(());
+        }
+        let site = SiteId::from_u32(u32::try_from(fault.site).unwrap_or(0));
+        Err(Fault { site, index: fault.index, bound: fault.bound })
+    }
+}
+
+impl Pieces {
+    fn range(&self, piece: i64) -> (i64, i64) {
+        let begin = piece.saturating_mul(self.length);
+        (begin, begin.saturating_add(self.length).min(self.total))
+    }
+}
