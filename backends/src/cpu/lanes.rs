@@ -20,6 +20,7 @@ use super::leaf::Leaf;
 use super::nest::Axis;
 use super::pick::{self, Pick};
 use super::vectors;
+use super::wide::Reducer;
 
 /// The least number of lanes that are folded: those that got no element hold the value of none.
 const FEWEST: usize = 16;
@@ -135,8 +136,10 @@ fn fold_registers(e: &mut Emitter<'_>, fold: Fold, mut parts: Vec<Value>) -> Val
 
 /// How one reduction takes its elements.
 enum Way {
-    /// In the order by lanes.
+    /// In the order by lanes, which are in memory.
     Lanes(LaneMemory, Levels),
+    /// In the same order, by a function of the leaf.
+    Wide(Levels),
     /// As they come, in registers.
     Free,
     /// The least or greatest float, in registers.
@@ -153,8 +156,9 @@ struct Lane {
 }
 
 impl Lane {
-    fn new(e: &mut Emitter<'_>, fold: Fold, input: ValueId) -> Lane {
+    fn new(e: &mut Emitter<'_>, fold: Fold, input: ValueId, wide: bool) -> Lane {
         let way = match (Best::new(fold), Pick::new(fold)) {
+            _ if wide => Way::Wide(Levels::new(e, fold)),
             (Some(best), _) => Way::Best(best),
             (_, Some(pick)) => Way::Pick(pick),
             _ if fold.op.depends_on_order(fold.dtype) => Way::Lanes(LaneMemory::new(e, fold), Levels::new(e, fold)),
@@ -166,7 +170,7 @@ impl Lane {
     /// Values that are carried through the loops, `groups` groups at once.
     fn carried(&self, groups: usize) -> usize {
         match &self.way {
-            Way::Lanes(..) => 0,
+            Way::Lanes(..) | Way::Wide(_) => 0,
             Way::Free => groups * self.registers(),
             Way::Best(_) => Best::carried(groups * self.registers()),
             Way::Pick(_) => 2,
@@ -175,7 +179,7 @@ impl Lane {
 
     fn initial(&self, e: &mut Emitter<'_>, groups: usize) -> Vec<Value> {
         match &self.way {
-            Way::Lanes(..) => vec![],
+            Way::Lanes(..) | Way::Wide(_) => vec![],
             Way::Free => vec![lanes128::splat_constant(e, self.fold.identity()); groups * self.registers()],
             Way::Best(best) => best.initial(e, groups * self.registers()),
             Way::Pick(pick) => pick.initial(e),
@@ -188,16 +192,21 @@ impl Lane {
         GROUP as usize / ty.lane_count() as usize
     }
 
-    /// The lanes in memory, and the levels of the chunks.
-    fn ordered(&self) -> Option<(&LaneMemory, &Levels)> {
-        if let Way::Lanes(memory, levels) = &self.way { Some((memory, levels)) } else { None }
+    /// The lanes in memory.
+    fn memory(&self) -> Option<&LaneMemory> {
+        if let Way::Lanes(memory, _) = &self.way { Some(memory) } else { None }
+    }
+
+    /// The levels of the chunks.
+    fn levels(&self) -> Option<&Levels> {
+        if let Way::Lanes(_, levels) | Way::Wide(levels) = &self.way { Some(levels) } else { None }
     }
 
     /// Takes some registers of elements into those of its state, or of the lanes that they belong to.
     fn take(&self, e: &mut Emitter<'_>, state: &mut [Value], x: &[Value]) {
         match &self.way {
             Way::Best(best) => return best.take(e, state, x),
-            Way::Pick(_) => return,
+            Way::Pick(_) | Way::Wide(_) => return,
             Way::Lanes(..) | Way::Free => {}
         }
         for (sum, x) in state.iter_mut().zip(x) {
@@ -209,7 +218,7 @@ impl Lane {
     fn take_one(&self, e: &mut Emitter<'_>, state: &mut [Value], lane: Value, x: Value) {
         match &self.way {
             Way::Lanes(memory, _) => return memory.add(e, lane, x),
-            Way::Pick(_) => return,
+            Way::Pick(_) | Way::Wide(_) => return,
             Way::Free | Way::Best(_) => {}
         }
         let x = lanes128::one_lane(e, self.fold.identity(), x);
@@ -237,6 +246,8 @@ struct LeafLoop<'l> {
     source: Option<Source<'l>>,
     leaf: &'l Leaf,
     operands: Operands,
+    /// The leaf as a function, if it is one.
+    wide: Option<&'l Reducer>,
     lanes: &'l [Lane],
     /// Groups of what is carried.
     groups: usize,
@@ -326,8 +337,10 @@ impl Emitter<'_> {
             self.bind(*index, zero);
         }
         let folds: Vec<Fold> = reductions.iter().map(|r| Fold { op: r.op, dtype: self.dtype(r.input) }).collect();
-        let lanes: Vec<Lane> = folds.iter().zip(reductions).map(|(f, r)| Lane::new(self, *f, r.input)).collect();
-        let ordered = lanes.iter().any(|lane| matches!(lane.way, Way::Lanes(..)));
+        let wide = Reducer::new(self, leaf, &folds);
+        let lane = |(f, r): (&Fold, &Reduction)| Lane::new(self, *f, r.input, wide.is_some());
+        let lanes: Vec<Lane> = folds.iter().zip(reductions).map(lane).collect();
+        let ordered = lanes.iter().any(|lane| lane.levels().is_some());
         let (groups, steps): (_, &[_]) = match (leaf.weight() <= SHORT, ordered) {
             (true, true) => (4, &[(4, 4), (1, 4), (1, 1)]),
             (true, false) => (4, &[(1, 4), (1, 1)]),
@@ -342,7 +355,7 @@ impl Emitter<'_> {
                 source.kept.begin(e, zero);
             }
             let operands = Operands::new(e, leaf);
-            let l = LeafLoop { axis, body, source, leaf, operands, lanes: &lanes, groups, steps };
+            let l = LeafLoop { axis, body, source, leaf, operands, wide: wide.as_ref(), lanes: &lanes, groups, steps };
             let mut state = vec![];
             for lane in &lanes {
                 state.extend(lane.initial(e, groups));
@@ -365,11 +378,12 @@ impl Emitter<'_> {
     /// All chunks; returns the results.
     fn all_chunks(&mut self, l: &LeafLoop<'_>, mut state: Vec<Value>) -> Vec<Value> {
         let n = l.axis.extent;
-        let ordered: Vec<(&LaneMemory, &Levels)> = l.lanes.iter().filter_map(Lane::ordered).collect();
+        let ordered: Vec<(Fold, &Levels)> =
+            l.lanes.iter().filter_map(|lane| Some((lane.fold, lane.levels()?))).collect();
         let carried = state.len();
         // The sum of the last chunk; one that is alone needs no levels.
-        for (memory, _) in &ordered {
-            state.push(memory.fold.empty(self));
+        for (fold, _) in &ordered {
+            state.push(fold.empty(self));
         }
         let several = self.b.ins().icmp_imm_s(IntCC::SignedGreaterThan, n, LANES_CHUNK as i64);
         let zero = self.int(0);
@@ -418,7 +432,7 @@ impl Emitter<'_> {
         let most = self.int(LANES_CHUNK as i64);
         let count = self.least(left, most);
         let end = self.b.ins().iadd(base, count);
-        let ordered: Vec<&LaneMemory> = l.lanes.iter().filter_map(|lane| Some(lane.ordered()?.0)).collect();
+        let ordered: Vec<&LaneMemory> = l.lanes.iter().filter_map(Lane::memory).collect();
         ordered.iter().for_each(|memory| memory.clear(self, count));
         let mut part = (base, end);
         if let Some(source) = &l.source {
@@ -426,6 +440,9 @@ impl Emitter<'_> {
             let zero = self.int(0);
             source.kept.begin(self, zero);
             part = (zero, count);
+        }
+        if let Some(wide) = l.wide {
+            return (state.to_vec(), wide.run(self, l.leaf, part.0, part.1));
         }
         let state = self.pick(l, (base, count), state);
         let state = self.chunk(l, part, &state);
@@ -440,7 +457,7 @@ impl Emitter<'_> {
             let (own, rest) = state.split_at(lane.carried(l.groups));
             state = rest;
             results.extend(match &lane.way {
-                Way::Lanes(..) => sums.next().copied(),
+                Way::Lanes(..) | Way::Wide(_) => sums.next().copied(),
                 Way::Free => Some(fold_registers(self, lane.fold, own.to_vec())),
                 Way::Best(best) => Some(best.finish(self, own)),
                 Way::Pick(_) => Some(own[1]),
@@ -462,7 +479,7 @@ impl Emitter<'_> {
                     let place = source.kept.place(self, lane.input);
                     new.extend(pick.take(self, own, place, elements));
                 }
-                Way::Lanes(..) | Way::Free | Way::Best(_) => new.extend(own),
+                Way::Lanes(..) | Way::Wide(_) | Way::Free | Way::Best(_) => new.extend(own),
             }
         }
         new
@@ -524,7 +541,7 @@ impl Emitter<'_> {
         let mut state = state.to_vec();
         let mut sums: Vec<Option<(Value, Vec<Value>)>> = vec![];
         for reduction in l.lanes {
-            sums.push(reduction.ordered().map(|(memory, _)| {
+            sums.push(reduction.memory().map(|memory| {
                 let address = self.element(memory.base, memory.lane, lane);
                 let registers = 0..groups * reduction.registers();
                 let load = |k| self.b.ins().load(memory.vector(), own_memory(), address, offset(16 * k));

@@ -16,13 +16,17 @@ const VECTORS: u32 = 32;
 /// Masks that are free to use: the first cannot mask, and two hold the lanes that there are.
 const MASKS: std::ops::Range<u32> = 3..8;
 
-/// Numbers that rest in registers all along.
+/// What rests in registers all along.
 #[derive(Default)]
-pub(super) struct Residents(Vec<(Splat, u32)>);
+pub(super) struct Residents {
+    splats: Vec<(Splat, u32)>,
+    /// So many registers, the first ones, are used for nothing else.
+    fixed: u32,
+}
 
 impl Residents {
-    /// The numbers that bodies use most, as many as registers are left.
-    pub(super) fn of(bodies: &[&Body]) -> Residents {
+    /// Beside `fixed` registers the numbers that bodies use most, as many as registers are left.
+    pub(super) fn of(bodies: &[&Body], fixed: u32) -> Residents {
         let mut counts: Vec<(Splat, usize)> = vec![];
         for body in bodies {
             for_each_splat(&body.items, &mut |splat| match counts.iter_mut().find(|(known, _)| *known == splat) {
@@ -31,20 +35,21 @@ impl Residents {
             });
         }
         let most = bodies.iter().map(|body| pressure(body)).max().unwrap_or(0);
-        let left = (VECTORS as usize).saturating_sub(most + 2);
+        let left = ((VECTORS - fixed) as usize).saturating_sub(most + 2);
         counts.sort_by_key(|(splat, count)| (std::cmp::Reverse(*count), *splat));
-        Residents(counts.into_iter().take(left).map(|(splat, _)| splat).zip((0..VECTORS).rev()).collect())
+        let splats = counts.into_iter().take(left).map(|(splat, _)| splat).zip((0..VECTORS).rev()).collect();
+        Residents { splats, fixed }
     }
 
     /// Loads them.
     pub(super) fn load(&self, asm: &mut Assembler) {
-        for (splat, register) in &self.0 {
+        for (splat, register) in &self.splats {
             broadcast(asm, *splat, *register);
         }
     }
 
     fn find(&self, splat: Splat) -> Option<u32> {
-        self.0.iter().find(|(known, _)| *known == splat).map(|(_, register)| *register)
+        self.splats.iter().find(|(known, _)| *known == splat).map(|(_, register)| *register)
     }
 }
 
@@ -86,7 +91,7 @@ fn for_each_operand(item: &Item, visit: &mut impl FnMut(Operand)) {
 }
 
 /// The most vector values alive at once.
-fn pressure(body: &Body) -> usize {
+pub(super) fn pressure(body: &Body) -> usize {
     let uses = Uses::of(body);
     let (mut most, mut alive) = (0usize, 0usize);
     let mut events: Vec<(usize, bool)> = vec![];
@@ -203,7 +208,8 @@ pub(super) fn assemble(asm: &mut Assembler, residents: &Residents, body: &Body) 
         saved: SecondaryMap::new(),
     };
     MASKS.for_each(|mask| state.masks[mask as usize] = Holds::Nothing);
-    residents.0.iter().for_each(|(_, register)| state.vectors[*register as usize] = Holds::Kept);
+    (0..residents.fixed).for_each(|register| state.vectors[register as usize] = Holds::Kept);
+    residents.splats.iter().for_each(|(_, register)| state.vectors[*register as usize] = Holds::Kept);
     let uses = Uses::of(body);
     let mut allocator =
         Allocator { asm, residents, body, uses, state, spill: SecondaryMap::new(), at: 0, pinned: vec![] };
@@ -356,6 +362,7 @@ impl Allocator<'_> {
             Operand::Register(reg) => Chosen::Register(self.have(reg)),
             Operand::Immediate(value) => Chosen::Immediate(value),
             Operand::Index => Chosen::Index,
+            Operand::Fixed(register) => Chosen::Register(register),
             Operand::Memory(place) => {
                 let numbers = if let Place::Scattered { numbers, .. } = place { self.have(numbers) } else { 0 };
                 Chosen::Memory(place, numbers)
@@ -400,7 +407,7 @@ impl Allocator<'_> {
                 }
                 number
             }
-            Operand::Memory(_) | Operand::Immediate(_) | Operand::Index => {
+            Operand::Memory(_) | Operand::Immediate(_) | Operand::Index | Operand::Fixed(_) => {
                 let number = self.free(Class::Vector);
                 let mut loaded = vec![];
                 let from = self.operand(operand, false, &mut loaded);
@@ -445,6 +452,7 @@ impl Allocator<'_> {
                 self.release(to);
             }
         } else {
+            plain.fixed.iter().for_each(|register| operands.insert(0, Chosen::Register(*register)));
             self.asm.vector(plain.code, &operands, mask);
         }
         self.release_pinned();

@@ -228,8 +228,8 @@ impl Assembler {
                 }
                 Chosen::Spill(spill) => {
                     instruction.set_op_kind(number, OpKind::Memory);
-                    let first = (u64::from(self.slots) * 8).next_multiple_of(64);
-                    based(&mut instruction, SLOTS, first + *spill as u64 * 64);
+                    let at = self.own(*spill);
+                    based(&mut instruction, SLOTS, at);
                 }
             }
         }
@@ -244,9 +244,21 @@ impl Assembler {
         }
     }
 
+    /// Where the function's own memory lies: sixty-four bytes for each number.
+    fn own(&self, number: usize) -> u64 {
+        (u64::from(self.slots) * 8).next_multiple_of(64) + number as u64 * 64
+    }
+
     /// Addresses memory; returns the byte of the pool if it is there.
     fn memory(&mut self, instruction: &mut Instruction, place: Place, numbers: u32) -> Option<usize> {
         match place {
+            Place::Lane { offset, width } => {
+                let first = self.own(0).wrapping_add(i64::from(offset).cast_unsigned());
+                based(instruction, SLOTS, first);
+                instruction.set_memory_index(OTHER);
+                instruction.set_memory_index_scale(width);
+            }
+            Place::Own(number) => based(instruction, SLOTS, self.own(number)),
             Place::Slot(slot) => based(instruction, SLOTS, u64::from(slot.0) * 8),
             Place::Pool(vector) => {
                 let at = self.vectors[vector];

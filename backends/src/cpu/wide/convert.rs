@@ -44,7 +44,7 @@ impl WideX86<'_, '_> {
             }
             (_, Dtype::Bf16) => {
                 let float = self.convert(from, Dtype::F32, a);
-                vec![self.to_bf16(float[0])]
+                vec![self.rounded_bf16(float[0])]
             }
             (Dtype::Bool, _) => {
                 let registers = if is_wide(to) { 2 } else { 1 };
@@ -83,7 +83,7 @@ impl WideX86<'_, '_> {
 
     /// Rounded to the nearest, ties to even: the low half and the last bit that stays decide. (The instruction for it takes
     /// denormals for zero.)
-    fn to_bf16(&mut self, v: Operand) -> Operand {
+    fn rounded_bf16(&mut self, v: Operand) -> Operand {
         let t = table::int(false);
         let splat = |bits| Operand::Splat(Splat::Bits32(bits));
         let high = self.vector(t.shr, &[v, Operand::Immediate(16)]);

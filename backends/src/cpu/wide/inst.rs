@@ -53,6 +53,13 @@ pub(super) enum Place {
         numbers: Reg,
     },
     Slot(Slot),
+    /// So many bytes behind the lane that the element at hand belongs to, of lanes of some width.
+    Lane {
+        offset: i32,
+        width: u32,
+    },
+    /// Sixty-four bytes of the function's own memory.
+    Own(usize),
     /// Sixty-four bytes of the pool of constants.
     Pool(usize),
 }
@@ -66,6 +73,8 @@ pub(super) enum Operand {
     Immediate(u8),
     /// The number of the element at hand, in a general register.
     Index,
+    /// A vector register that is used for nothing else.
+    Fixed(u32),
 }
 
 /// Which lanes an instruction concerns.
@@ -88,6 +97,8 @@ pub(super) enum Lanes {
 pub(super) struct Plain {
     pub(super) code: Code,
     pub(super) to: Option<Reg>,
+    /// The register that the result goes to, if that is one used for nothing else.
+    pub(super) fixed: Option<u32>,
     /// What the result's register holds before: for instructions that also read it.
     pub(super) over: Option<Operand>,
     pub(super) from: Vec<Operand>,

@@ -38,6 +38,8 @@ pub(super) enum Given {
     /// An affine expression at the first element, without its coefficient of the leaf's index.
     Affine(Affine<IndexId>, Size),
     Size(Size),
+    /// Nothing: here a result is put.
+    Result(usize),
 }
 
 /// What several bodies of a leaf share.
@@ -98,9 +100,16 @@ impl WideX86<'_, '_> {
         self.body.items.push(Item::Plain(plain));
     }
 
-    fn computes(&mut self, class: Class, code: Code, over: Option<Operand>, from: &[Operand], lanes: Lanes) -> Operand {
+    pub(super) fn computes(
+        &mut self,
+        class: Class,
+        code: Code,
+        over: Option<Operand>,
+        from: &[Operand],
+        lanes: Lanes,
+    ) -> Operand {
         let to = self.register(class);
-        self.push(Plain { code, to: Some(to), over, from: from.to_vec(), lanes, spends_mask: false });
+        self.push(Plain { code, to: Some(to), over, fixed: None, from: from.to_vec(), lanes, spends_mask: false });
         Operand::Register(to)
     }
 
@@ -152,8 +161,18 @@ impl WideX86<'_, '_> {
     }
 
     /// The lanes of a part that there are elements for.
-    fn there(&self, part: usize, zero: bool) -> Lanes {
+    pub(super) fn there(&self, part: usize, zero: bool) -> Lanes {
         if self.partial { Lanes::There { upper: part == 1, zero } } else { Lanes::All }
+    }
+
+    /// An operation on one register of lanes.
+    pub(super) fn one(&mut self, op: BinaryOp, dtype: Dtype, a: Operand, b: Operand) -> Operand {
+        match table::binary(op, dtype) {
+            None => self.extreme(op, is_wide(dtype), a, b),
+            // What takes a number from memory takes it second.
+            Some((code, true)) if matches!(a, Operand::Splat(_)) => self.vector(code, &[b, a]),
+            Some((code, _)) => self.vector(code, &[a, b]),
+        }
     }
 
     /// The least or greatest of floats: NaN if one is, -0 below +0.
@@ -222,7 +241,15 @@ impl WideX86<'_, '_> {
             let place = Operand::Memory(Place::Scattered { access, offset: self.offset, numbers });
             let to = self.register(Class::Vector);
             let lanes = Lanes::There { upper: part == 1, zero: false };
-            self.push(Plain { code, to: Some(to), over: Some(zero), from: vec![place], lanes, spends_mask: true });
+            self.push(Plain {
+                code,
+                to: Some(to),
+                fixed: None,
+                over: Some(zero),
+                from: vec![place],
+                lanes,
+                spends_mask: true,
+            });
             parts.push(Operand::Register(to));
         }
         if wide { parts } else { vec![self.joined(&parts)] }
@@ -235,7 +262,15 @@ impl WideX86<'_, '_> {
             let Some(numbers) = self.numbers(access, gathered, part).register() else { continue };
             let place = Operand::Memory(Place::Scattered { access, offset: self.offset, numbers });
             let lanes = Lanes::There { upper: part == 1, zero: false };
-            self.push(Plain { code, to: None, over: None, from: vec![place, value], lanes, spends_mask: true });
+            self.push(Plain {
+                code,
+                to: None,
+                fixed: None,
+                over: None,
+                from: vec![place, value],
+                lanes,
+                spends_mask: true,
+            });
         }
     }
 
@@ -372,7 +407,15 @@ impl LeafEmitter for WideX86<'_, '_> {
         let store = |l: &mut Self, code, part: usize, value| {
             let place = Operand::Memory(Place::Along { access, offset: l.offset + 8 * part as i32 });
             let lanes = l.there(part, false);
-            l.push(Plain { code, to: None, over: None, from: vec![place, value], lanes, spends_mask: false });
+            l.push(Plain {
+                code,
+                to: None,
+                fixed: None,
+                over: None,
+                from: vec![place, value],
+                lanes,
+                spends_mask: false,
+            });
         };
         match dtype {
             Dtype::Bool => {
@@ -428,14 +471,7 @@ impl LeafEmitter for WideX86<'_, '_> {
             let (a, b) = (self.whole(a), self.whole(b));
             return vec![self.mask(code, &[a, b])];
         }
-        let wide = is_wide(dtype);
-        let code = table::binary(op, dtype);
-        self.each2(a, b, |l, a, b| match code {
-            None => l.extreme(op, wide, a, b),
-            // What takes a number from memory takes it second.
-            Some((code, true)) if matches!(a, Operand::Splat(_)) => l.vector(code, &[b, a]),
-            Some((code, _)) => l.vector(code, &[a, b]),
-        })
+        self.each2(a, b, |l, a, b| l.one(op, dtype, a, b))
     }
 
     fn shift(&mut self, op: BinaryOp, dtype: Dtype, a: &Parts, amount: &Inst) -> Parts {

@@ -10,19 +10,22 @@ mod assemble;
 mod convert;
 mod inst;
 mod lanes;
+mod reduce;
 mod table;
 
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{InstBuilder, Value};
 use iced_x86::{Code, Instruction, Register};
 use ir::Size;
+use ir::order::LANES;
 
 use self::allocate::Residents;
 use self::assemble::{ADDRESSES, Address, Assembler, Condition, END, FREE_ADDRESSES, INDEX, OTHER, SPARE, THERE};
 use self::inst::{Body, Slot};
 use self::lanes::{GROUP, Given, Shared, WideX86};
+pub(super) use self::reduce::Reducer;
 use super::emit::{Emitter, own_memory};
-use super::leaf::{Leaf, Step};
+use super::leaf::{Access, Leaf, Step};
 
 /// Whether this machine runs what is made here.
 pub(super) fn is_here() -> bool {
@@ -40,7 +43,7 @@ pub(super) fn is_here() -> bool {
 
 /// Whether everything in a leaf is done here.
 pub(super) fn takes(leaf: &Leaf) -> bool {
-    let mut all = leaf.wanted.is_empty() && !leaf.in_strips();
+    let mut all = !leaf.in_strips();
     leaf.for_each_step(&leaf.steps, &mut |step| {
         all &= match step {
             Step::Value(id) => {
@@ -82,23 +85,31 @@ pub(super) fn run(e: &mut Emitter<'_>, leaf: &Leaf, from: Value, to: Value) -> O
         e.let_(*value, op);
     }
     let memory = e.scratch(function.memory);
-    for (slot, given) in function.given.iter().enumerate() {
-        let value = given_value(e, leaf, given, from, to);
-        let at = i32::try_from(slot * 8).ok()?;
-        e.b.ins().store(own_memory(), value, memory, at);
-    }
-    let Emitter { b, helpers, .. } = e;
-    helpers.run_bytes(b, &function.code, memory);
+    function.run(e, leaf, memory, from, to);
     Some(())
 }
 
-fn given_value(e: &mut Emitter<'_>, leaf: &Leaf, given: &Given, from: Value, to: Value) -> Value {
+impl Function {
+    /// Calls it for the elements `from..to`; the leaf's uniform values are defined.
+    fn run(&self, e: &mut Emitter<'_>, leaf: &Leaf, memory: Value, from: Value, to: Value) {
+        for (slot, given) in self.given.iter().enumerate() {
+            if let Some(value) = given_value(e, leaf, given, from, to) {
+                let at = i32::try_from(slot * 8).expect("few slots");
+                e.b.ins().store(own_memory(), value, memory, at);
+            }
+        }
+        let Emitter { b, helpers, .. } = e;
+        helpers.run_bytes(b, &self.code, memory);
+    }
+}
+
+fn given_value(e: &mut Emitter<'_>, leaf: &Leaf, given: &Given, from: Value, to: Value) -> Option<Value> {
     let bytes = |e: &Emitter<'_>, access: usize| {
         let a = &leaf.accesses[access];
         let width = i64::try_from(e.buffer_dtype(a.buffer).bytes()).expect("a small number");
         &a.stride * &Size::constant(width)
     };
-    match given {
+    Some(match given {
         Given::Count => e.b.ins().isub(to, from),
         Given::Address(access) => {
             let a = &leaf.accesses[*access];
@@ -126,24 +137,29 @@ fn given_value(e: &mut Emitter<'_>, leaf: &Leaf, given: &Given, from: Value, to:
             e.b.ins().iadd(base, moved)
         }
         Given::Size(size) => e.size(size),
-    }
+        Given::Result(_) => return None,
+    })
+}
+
+/// How the leaf's accesses are addressed.
+fn addresses(e: &Emitter<'_>, leaf: &Leaf, shared: &mut Shared) -> Vec<Address> {
+    let address = |access| {
+        let a: &Access = &leaf.accesses[access];
+        let even = a.contiguous() || a.stride.is_zero();
+        Address {
+            slot: shared.slot(Given::Address(access)),
+            width: u32::try_from(e.buffer_dtype(a.buffer).bytes()).expect("a small number"),
+            stride: (!even).then(|| shared.slot(Given::Stride(access))),
+        }
+    };
+    (0..leaf.accesses.len()).map(address).collect()
 }
 
 /// The leaf as a function.
 fn function(e: &Emitter<'_>, leaf: &Leaf) -> Option<Function> {
     let mut shared = Shared::default();
     let count = shared.slot(Given::Count);
-    let addresses: Vec<Address> = (0..leaf.accesses.len())
-        .map(|access| {
-            let a = &leaf.accesses[access];
-            let even = a.contiguous() || a.stride.is_zero();
-            Address {
-                slot: shared.slot(Given::Address(access)),
-                width: u32::try_from(e.buffer_dtype(a.buffer).bytes()).expect("a small number"),
-                stride: (!even).then(|| shared.slot(Given::Stride(access))),
-            }
-        })
-        .collect();
+    let addresses = addresses(e, leaf, &mut shared);
     let body = |groups: i32, partial: bool, shared: &mut Shared| {
         let mut body = lanes::empty();
         for group in 0..groups {
@@ -157,7 +173,7 @@ fn function(e: &Emitter<'_>, leaf: &Leaf) -> Option<Function> {
     let whole = (groups > 1).then(|| body(groups, false, &mut shared));
     let rest = body(1, true, &mut shared);
     let bodies: Vec<&Body> = whole.iter().chain([&rest]).collect();
-    let residents = Residents::of(&bodies);
+    let residents = Residents::of(&bodies, 0);
     let slots = u32::try_from(shared.given.len()).ok()?;
     let mut asm = Assembler::new(addresses, slots, &shared.vectors);
     begin(&mut asm);
@@ -227,6 +243,14 @@ fn partial_groups(asm: &mut Assembler, residents: &Residents, body: &Body) {
     asm.jump(Condition::GreaterOrEqual, done);
     asm.align();
     asm.place(again);
+    one_partial_group(asm, residents, body);
+    asm.general(Instruction::with2(Code::Cmp_r64_rm64, INDEX, END));
+    asm.jump(Condition::Less, again);
+    asm.place(done);
+}
+
+/// The next group, as far as there are elements.
+fn one_partial_group(asm: &mut Assembler, residents: &Residents, body: &Body) {
     // A one for each element that is left.
     asm.general(Instruction::with2(Code::Mov_r64_rm64, SPARE, END));
     asm.general(Instruction::with2(Code::Sub_r64_rm64, SPARE, INDEX));
@@ -237,9 +261,9 @@ fn partial_groups(asm: &mut Assembler, residents: &Residents, body: &Body) {
     asm.general(Instruction::with3(Code::VEX_Bzhi_r32_rm32_r32, Register::EAX, Register::R11D, Register::EAX));
     asm.general(Instruction::with2(Code::VEX_Kmovw_kr_r32, THERE[0], Register::EAX));
     asm.general(Instruction::with3(Code::VEX_Kshiftrw_kr_kr_imm8, THERE[1], THERE[0], 8));
+    // The lane that the first of them belongs to.
+    asm.general(Instruction::with2(Code::Mov_r64_rm64, OTHER, INDEX));
+    asm.general(Instruction::with2(Code::And_rm64_imm32, OTHER, LANES as i32 - 1));
     allocate::assemble(asm, residents, body);
     asm.general(Instruction::with2(Code::Add_rm64_imm32, INDEX, GROUP));
-    asm.general(Instruction::with2(Code::Cmp_r64_rm64, INDEX, END));
-    asm.jump(Condition::Less, again);
-    asm.place(done);
 }
