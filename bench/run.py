@@ -297,7 +297,9 @@ def main():
                     bench.run(workload, label)
                     results = {"machine": machine(), "date": time.strftime("%Y-%m-%d"), "versions": bench.versions}
                     results |= {"rounds": options.rounds, "cells": bench.cells}
-                    options.json.write_text(json.dumps(results, indent=1))
+                    whole = options.json.with_suffix(".new")
+                    whole.write_text(json.dumps(results, indent=1))
+                    whole.replace(options.json)
     finally:
         bench.close()
     if options.page and bench.cells:
