@@ -25,7 +25,7 @@ use super::jit::{self, Code, Helper, Helpers};
 use super::lanes::Chunks;
 use super::prepare::prepare;
 use super::split::{Part, extent_size, root, split};
-use super::wide;
+use super::wide::{self, Wide};
 use super::{CompileError, Simd};
 use crate::abi::KernelFn;
 
@@ -228,7 +228,7 @@ fn emit(
     b.set_cold_block(fault_exit);
     let helpers = Helpers::new(module, helpers);
     let mut e = Emitter::new(b, helpers, (program, slots), part, sizes, params, fault_exit);
-    e.wide = wide;
+    e.wide = wide.then(|| Wide::of(program, &part.kernel));
     match (&part.tiled, root(part)) {
         (Some(tiled), _) => e.tiled(tiled, &part.kernel.body, (begin, end)),
         (None, Some((before, Statement::Loop(l)))) => {
@@ -244,6 +244,10 @@ fn emit(
             e.contract(c, Some((begin, end)));
         }
         _ => e.block(&part.kernel.body),
+    }
+    if e.streams {
+        // What went past the caches is there before anybody hears of it.
+        e.b.ins().fence();
     }
     let done = e.b.ins().iconst(I32, 0);
     e.b.ins().return_(&[done]);

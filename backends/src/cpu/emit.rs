@@ -16,6 +16,7 @@ use super::columns::{Columns, Width};
 use super::jit::Helpers;
 use super::scalar;
 use super::split::Part;
+use super::wide::Wide;
 
 /// The numbers that kernels read: evaluated once a call, so that no kernel computes one.
 #[derive(Default)]
@@ -31,6 +32,8 @@ pub(super) enum Entry {
     Size(Size),
     /// How many columns go together.
     Width(Width),
+    /// Whether a size is beyond a number: 1 or 0.
+    Exceeds(Size, i64),
 }
 
 impl Entry {
@@ -39,6 +42,7 @@ impl Entry {
         match self {
             Entry::Size(size) => value(size),
             Entry::Width(width) => width.at(value),
+            Entry::Exceeds(size, limit) => i64::from(value(size) > *limit),
         }
     }
 }
@@ -117,8 +121,10 @@ pub(super) struct Emitter<'a> {
     pub(super) cuts: u32,
     /// Indices of loops whose elements are results of chunks.
     pub(super) joins: &'a [IndexId],
-    /// Whether leaves may be wider than Cranelift's vectors.
-    pub(super) wide: bool,
+    /// What leaves need to be wider than Cranelift's vectors, where the machine has that.
+    pub(super) wide: Option<Wide>,
+    /// Whether some stores go past the caches.
+    pub(super) streams: bool,
     pub(super) params: Params,
     /// Returns 1. Jumped to after the fault record is written.
     pub(super) fault_exit: cl::Block,
@@ -169,7 +175,8 @@ impl<'a> Emitter<'a> {
             columns: Columns::default(),
             cuts: 0,
             joins: &part.joins,
-            wide: false,
+            wide: None,
+            streams: false,
             params,
             fault_exit,
         }
@@ -224,6 +231,11 @@ impl<'a> Emitter<'a> {
 
     pub(super) fn int(&mut self, value: i64) -> Value {
         self.b.ins().iconst(I64, value)
+    }
+
+    /// Whether a size is beyond a number, as 1 or 0.
+    pub(super) fn exceeds(&mut self, size: &Size, limit: i64) -> Value {
+        self.entry(Entry::Exceeds(size.clone(), limit))
     }
 
     pub(super) fn size(&mut self, size: &Size) -> Value {

@@ -337,7 +337,8 @@ impl Leaf {
             let id = build.varying(*value);
             build.leaf.wanted.push(id);
         }
-        ((e.wide && super::wide::takes(&build.leaf)) || super::vectors::worthwhile(&build.leaf)).then_some(build.leaf)
+        ((e.wide.is_some() && super::wide::takes(&build.leaf)) || super::vectors::worthwhile(&build.leaf))
+            .then_some(build.leaf)
     }
 }
 

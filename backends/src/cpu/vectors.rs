@@ -51,7 +51,7 @@ pub(super) fn unroll(weight: usize) -> i64 {
 
 /// Runs the leaf over `from..to` (not empty) as far as whole groups reach; returns where it stopped, if that is before the end.
 pub(super) fn run(e: &mut Emitter<'_>, leaf: &Leaf, from: Value, to: Value) -> Option<Value> {
-    if e.wide && wide::run(e, leaf, from, to).is_some() {
+    if wide::run(e, leaf, from, to).is_some() {
         return None;
     }
     let operands = Operands::new(e, leaf);

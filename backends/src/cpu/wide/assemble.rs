@@ -17,6 +17,7 @@ pub(super) struct Label(usize);
 /// When to jump.
 #[derive(Clone, Copy)]
 pub(super) enum Condition {
+    Equal,
     Less,
     GreaterOrEqual,
     /// After `kortest`: no lane is one.
@@ -31,6 +32,7 @@ impl Condition {
         match self {
             Condition::None => &[0x0f, 0x84],
             Condition::All => &[0x0f, 0x82],
+            Condition::Equal => &[0x0f, 0x84],
             Condition::Less => &[0x0f, 0x8c],
             Condition::GreaterOrEqual => &[0x0f, 0x8d],
         }

@@ -38,6 +38,8 @@ pub(super) enum Given {
     /// An affine expression at the first element, without its coefficient of the leaf's index.
     Affine(Affine<IndexId>, Size),
     Size(Size),
+    /// How many elements come before the stores that go past the caches are aligned; negative where none should.
+    Before,
     /// Nothing: here a result is put.
     Result(usize),
 }
@@ -427,7 +429,7 @@ impl LeafEmitter for WideX86<'_, '_> {
             Dtype::I8 | Dtype::U8 => store(self, Code::EVEX_Vpmovdb_xmmm128_k1z_zmm, 0, value[0]),
             Dtype::F16 | Dtype::Bf16 => store(self, Code::EVEX_Vmovdqu16_ymmm256_k1z_ymm, 0, value[0]),
             _ => {
-                let code = match (self.streams, is_wide(dtype)) {
+                let code = match (self.streams && super::streams(self.e, self.leaf, access), is_wide(dtype)) {
                     (true, _) => Code::EVEX_Vmovntps_m512_zmm,
                     (false, false) => Code::EVEX_Vmovups_zmmm512_k1z_zmm,
                     (false, true) => Code::EVEX_Vmovupd_zmmm512_k1z_zmm,

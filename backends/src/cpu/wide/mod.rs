@@ -13,11 +13,15 @@ mod lanes;
 mod reduce;
 mod table;
 
+use std::collections::BTreeSet;
+
+use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{InstBuilder, Value};
 use iced_x86::{Code, Instruction, Register};
-use ir::Size;
+use ir::nest::{BufferId, Kernel, Program, Role};
 use ir::order::LANES;
+use ir::{Size, visit};
 
 use self::allocate::Residents;
 use self::assemble::{ADDRESSES, Address, Assembler, Condition, END, FREE_ADDRESSES, INDEX, OTHER, SPARE, THERE};
@@ -26,6 +30,39 @@ use self::lanes::{GROUP, Given, Shared, WideX86};
 pub(super) use self::reduce::Reducer;
 use super::emit::{Emitter, own_memory};
 use super::leaf::{Access, Leaf, Step};
+
+/// What leaves need to know of their kernel.
+pub(super) struct Wide {
+    /// The bytes of the arrays that it accesses.
+    bytes: Size,
+    /// Results that it only stores to.
+    results: Vec<BufferId>,
+}
+
+/// From so many bytes on, results go past the caches: a line that is stored whole is then not read before. Where what is stored fits
+/// into a cache this loses.
+const STREAMED: i64 = 24 << 20;
+/// Operations of a body beyond which memory is not what it waits for.
+const BUSY: usize = 64;
+
+impl Wide {
+    pub(super) fn of(program: &Program, kernel: &Kernel) -> Wide {
+        let loads = visit::loads(&kernel.body);
+        let stores = visit::stores(&kernel.body);
+        let all: BTreeSet<BufferId> = loads.iter().chain(&stores).copied().collect();
+        let mut bytes = Size::constant(0);
+        for buffer in all {
+            let buffer = &program.buffers[buffer];
+            if buffer.role != Role::Scratch {
+                let width = Size::constant(i64::try_from(buffer.dtype.bytes()).expect("a small number"));
+                bytes = &bytes + &buffer.shape.iter().fold(width, |product, length| &product * length);
+            }
+        }
+        let is_result = |buffer: &BufferId| matches!(program.buffers[*buffer].role, Role::Output(_));
+        let results = stores.into_iter().filter(|buffer| is_result(buffer) && !loads.contains(buffer)).collect();
+        Wide { bytes, results }
+    }
+}
 
 /// Whether this machine runs what is made here.
 pub(super) fn is_here() -> bool {
@@ -77,10 +114,11 @@ struct Function {
 
 /// Runs the leaf over `from..to` (not empty), if it is done here.
 pub(super) fn run(e: &mut Emitter<'_>, leaf: &Leaf, from: Value, to: Value) -> Option<()> {
-    if !takes(leaf) {
+    if e.wide.is_none() || !takes(leaf) {
         return None;
     }
     let function = function(e, leaf)?;
+    e.streams |= function.given.contains(&Given::Before);
     for (value, op) in &leaf.uniform {
         e.let_(*value, op);
     }
@@ -137,8 +175,54 @@ fn given_value(e: &mut Emitter<'_>, leaf: &Leaf, given: &Given, from: Value, to:
             e.b.ins().iadd(base, moved)
         }
         Given::Size(size) => e.size(size),
+        Given::Before => before(e, leaf, from)?,
         Given::Result(_) => return None,
     })
+}
+
+/// Whether what an access stores may go past the caches.
+fn streams(e: &Emitter<'_>, leaf: &Leaf, access: usize) -> bool {
+    let a = &leaf.accesses[access];
+    let result = e.wide.as_ref().is_some_and(|wide| wide.results.contains(&a.buffer));
+    result && a.contiguous() && e.buffer_dtype(a.buffer).bytes() >= 4
+}
+
+/// The accesses that store past the caches, if the leaf is one for it.
+fn streamed(e: &Emitter<'_>, leaf: &Leaf) -> Vec<usize> {
+    let mut found = vec![];
+    for step in &leaf.steps {
+        if let Step::Store { access, .. } = step
+            && streams(e, leaf, *access)
+        {
+            found.push(*access);
+        }
+    }
+    if leaf.weight() > BUSY { vec![] } else { found }
+}
+
+/// See [`Given::Before`].
+fn before(e: &mut Emitter<'_>, leaf: &Leaf, from: Value) -> Option<Value> {
+    let none = e.int(-1);
+    let bytes = e.wide.as_ref()?.bytes.clone();
+    let mut yes = e.exceeds(&bytes, STREAMED);
+    let mut count = none;
+    for (number, access) in streamed(e, leaf).into_iter().enumerate() {
+        let width = i64::try_from(e.buffer_dtype(leaf.accesses[access].buffer).bytes()).ok()?;
+        let address = given_value(e, leaf, &Given::Address(access), from, from)?;
+        if number == 0 {
+            let back = e.b.ins().ineg(address);
+            let bytes = e.b.ins().band_imm_u(back, 63);
+            count = e.b.ins().ushr_imm_u(bytes, i64::from(width.ilog2()));
+        }
+        let moved = e.b.ins().imul_imm_s(count, width);
+        let there = e.b.ins().iadd(address, moved);
+        let off = e.b.ins().band_imm_u(there, 63);
+        let aligned = e.b.ins().icmp_imm_s(IntCC::Equal, off, 0);
+        let aligned = e.b.ins().uextend(I64, aligned);
+        yes = e.b.ins().band(yes, aligned);
+    }
+    let yes = e.b.ins().icmp_imm_s(IntCC::NotEqual, yes, 0);
+    Some(e.b.ins().select(yes, count, none))
 }
 
 /// How the leaf's accesses are addressed.
@@ -160,24 +244,41 @@ fn function(e: &Emitter<'_>, leaf: &Leaf) -> Option<Function> {
     let mut shared = Shared::default();
     let count = shared.slot(Given::Count);
     let addresses = addresses(e, leaf, &mut shared);
-    let body = |groups: i32, partial: bool, shared: &mut Shared| {
+    let body = |groups: i32, partial: bool, streams: bool, shared: &mut Shared| {
         let mut body = lanes::empty();
         for group in 0..groups {
-            let mut l = WideX86 { e, leaf, shared: &mut *shared, body, offset: group * GROUP, partial, streams: false };
+            let mut l = WideX86 { e, leaf, shared: &mut *shared, body, offset: group * GROUP, partial, streams };
             leaf.emit(&mut l);
             body = l.body;
         }
         body
     };
     let groups = unroll(leaf.weight());
-    let whole = (groups > 1).then(|| body(groups, false, &mut shared));
-    let rest = body(1, true, &mut shared);
-    let bodies: Vec<&Body> = whole.iter().chain([&rest]).collect();
+    let whole = (groups > 1).then(|| body(groups, false, false, &mut shared));
+    let rest = body(1, true, false, &mut shared);
+    let before = (!streamed(e, leaf).is_empty()).then(|| shared.slot(Given::Before));
+    let streaming = before.map(|slot| (slot, body(groups, false, true, &mut shared)));
+    let bodies: Vec<&Body> = whole.iter().chain([&rest]).chain(streaming.iter().map(|(_, body)| body)).collect();
     let residents = Residents::of(&bodies, 0);
     let slots = u32::try_from(shared.given.len()).ok()?;
     let mut asm = Assembler::new(addresses, slots, &shared.vectors);
     begin(&mut asm);
     residents.load(&mut asm);
+    if let Some((before, body)) = &streaming {
+        let (aligned, plain) = (asm.label(), asm.label());
+        asm.load_slot(END, *before);
+        asm.general(Instruction::with2(Code::Cmp_r64_rm64, END, INDEX));
+        asm.jump(Condition::Less, plain);
+        asm.jump(Condition::Equal, aligned);
+        asm.load_slot(SPARE, count);
+        asm.general(Instruction::with2(Code::Cmp_r64_rm64, SPARE, END));
+        asm.general(Instruction::with2(Code::Cmovl_r64_rm64, END, SPARE));
+        one_partial_group(&mut asm, &residents, &rest);
+        asm.general(Instruction::with2(Code::Mov_r64_rm64, INDEX, END));
+        asm.place(aligned);
+        whole_groups(&mut asm, &residents, body, groups, count);
+        asm.place(plain);
+    }
     if let Some(whole) = &whole {
         whole_groups(&mut asm, &residents, whole, groups, count);
     }

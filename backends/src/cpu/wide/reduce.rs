@@ -60,7 +60,7 @@ impl Place128 {
 impl Reducer {
     /// The reductions `folds` of what a leaf wants.
     pub(in crate::cpu) fn new(e: &mut Emitter<'_>, leaf: &Leaf, folds: &[Fold]) -> Option<Reducer> {
-        if !e.wide || !takes(leaf) || !folds.iter().all(|fold| has(*fold)) {
+        if e.wide.is_none() || !takes(leaf) || !folds.iter().all(|fold| has(*fold)) {
             return None;
         }
         let (function, results) = function(e, leaf, folds)?;
