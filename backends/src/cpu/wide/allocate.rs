@@ -10,6 +10,7 @@ use iced_x86::{Code, Register};
 
 use super::assemble::{Assembler, Chosen, Condition, THERE};
 use super::inst::{Body, Class, Fma, Item, Lanes, Operand, Place, Plain, Reg, Region, Splat};
+use super::table;
 
 /// Vector registers.
 const VECTORS: u32 = 32;
@@ -56,7 +57,7 @@ impl Residents {
 fn broadcast(asm: &mut Assembler, splat: Splat, register: u32) {
     let code =
         if splat.is_wide() { Code::EVEX_Vpbroadcastq_zmm_k1z_xmmm64 } else { Code::EVEX_Vpbroadcastd_zmm_k1z_xmmm32 };
-    asm.vector(code, &[Chosen::Register(register), Chosen::Broadcast(splat)], None);
+    asm.vector(code, &[Chosen::Vector(register), Chosen::Broadcast(splat)], None);
 }
 
 fn for_each_splat(items: &[Item], visit: &mut impl FnMut(Splat)) {
@@ -162,6 +163,16 @@ impl Uses {
     fn next(&self, reg: Reg, at: usize) -> Option<usize> {
         let places = &self.places[reg];
         places.get(places.partition_point(|place| *place <= at)).copied()
+    }
+}
+
+impl Class {
+    /// A register of the class, by its number.
+    fn chosen(self, number: u32) -> Chosen {
+        match self {
+            Class::Vector => Chosen::Vector(number),
+            Class::Mask => Chosen::Mask(number),
+        }
     }
 }
 
@@ -283,7 +294,7 @@ impl Allocator<'_> {
                 Class::Vector => Code::EVEX_Vmovups_zmmm512_k1z_zmm,
                 Class::Mask => Code::VEX_Kmovw_m16_kr,
             };
-            self.asm.vector(code, &[Chosen::Spill(spill), Chosen::Register(number as u32)], None);
+            self.asm.vector(code, &[Chosen::Spill(spill), class.chosen(number as u32)], None);
             self.state.saved[reg] = true;
         }
         self.state.register[reg] = None;
@@ -306,7 +317,7 @@ impl Allocator<'_> {
             Class::Vector => Code::EVEX_Vmovups_zmm_k1z_zmmm512,
             Class::Mask => Code::VEX_Kmovw_kr_km16,
         };
-        self.asm.vector(code, &[Chosen::Register(number), Chosen::Spill(spill)], None);
+        self.asm.vector(code, &[self.class(reg).chosen(number), Chosen::Spill(spill)], None);
     }
 
     /// The register of a value.
@@ -359,17 +370,17 @@ impl Allocator<'_> {
     /// An operand as the instruction takes it; `last` is the one that may lie in memory.
     fn operand(&mut self, operand: Operand, broadcasts: bool, loaded: &mut Vec<u32>) -> Chosen {
         match operand {
-            Operand::Register(reg) => Chosen::Register(self.have(reg)),
+            Operand::Register(reg) => self.class(reg).chosen(self.have(reg)),
             Operand::Immediate(value) => Chosen::Immediate(value),
             Operand::Index => Chosen::Index,
-            Operand::Fixed(register) => Chosen::Register(register),
+            Operand::Fixed(register) => Chosen::Vector(register),
             Operand::Memory(place) => {
                 let numbers = if let Place::Scattered { numbers, .. } = place { self.have(numbers) } else { 0 };
                 Chosen::Memory(place, numbers)
             }
             Operand::Splat(splat) => match self.residents.find(splat) {
                 None if broadcasts => Chosen::Broadcast(splat),
-                _ => Chosen::Register(self.splat(splat, loaded)),
+                _ => Chosen::Vector(self.splat(splat, loaded)),
             },
         }
     }
@@ -392,7 +403,7 @@ impl Allocator<'_> {
                     Class::Vector => Code::EVEX_Vmovaps_zmm_k1z_zmmm512,
                     Class::Mask => Code::VEX_Kmovw_kr_km16,
                 };
-                self.asm.vector(code, &[Chosen::Register(number), Chosen::Register(from)], None);
+                self.asm.vector(code, &[class.chosen(number), class.chosen(from)], None);
                 number
             }
             Operand::Splat(splat) => {
@@ -400,7 +411,7 @@ impl Allocator<'_> {
                 match self.residents.find(splat) {
                     Some(from) => self.asm.vector(
                         Code::EVEX_Vmovaps_zmm_k1z_zmmm512,
-                        &[Chosen::Register(number), Chosen::Register(from)],
+                        &[Chosen::Vector(number), Chosen::Vector(from)],
                         None,
                     ),
                     None => broadcast(self.asm, splat, number),
@@ -411,7 +422,7 @@ impl Allocator<'_> {
                 let number = self.free(Class::Vector);
                 let mut loaded = vec![];
                 let from = self.operand(operand, false, &mut loaded);
-                self.asm.vector(Code::EVEX_Vmovups_zmm_k1z_zmmm512, &[Chosen::Register(number), from], None);
+                self.asm.vector(Code::EVEX_Vmovups_zmm_k1z_zmmm512, &[Chosen::Vector(number), from], None);
                 number
             }
         }
@@ -421,7 +432,7 @@ impl Allocator<'_> {
         let mut loaded = vec![];
         let over = plain.over.map(|over| self.copy(over));
         let rm = plain.from.iter().rposition(|operand| !matches!(operand, Operand::Immediate(_)));
-        let can = plain.code.op_code().can_broadcast();
+        let can = table::broadcasts(plain.code);
         let mut operands: Vec<Chosen> = vec![];
         for (k, operand) in plain.from.iter().enumerate() {
             operands.push(self.operand(*operand, can && Some(k) == rm, &mut loaded));
@@ -431,7 +442,7 @@ impl Allocator<'_> {
             Lanes::There { upper, zero } if plain.spends_mask => {
                 let number = self.free(Class::Mask);
                 let there = THERE[usize::from(upper)] as u32 - Register::K0 as u32;
-                self.asm.vector(Code::VEX_Kmovw_kr_km16, &[Chosen::Register(number), Chosen::Register(there)], None);
+                self.asm.vector(Code::VEX_Kmovw_kr_km16, &[Chosen::Mask(number), Chosen::Mask(there)], None);
                 (Some((Register::K0 + number, zero)), Some(number))
             }
             Lanes::There { upper, zero } => (Some((THERE[usize::from(upper)], zero)), None),
@@ -445,14 +456,14 @@ impl Allocator<'_> {
         if let Some(to) = plain.to {
             let class = self.class(to);
             let number = over.unwrap_or_else(|| self.free(class));
-            operands.insert(0, Chosen::Register(number));
+            operands.insert(0, class.chosen(number));
             self.asm.vector(plain.code, &operands, mask);
             self.hold(to, number);
             if self.dies(to) {
                 self.release(to);
             }
         } else {
-            plain.fixed.iter().for_each(|register| operands.insert(0, Chosen::Register(*register)));
+            plain.fixed.iter().for_each(|register| operands.insert(0, Chosen::Vector(*register)));
             self.asm.vector(plain.code, &operands, mask);
         }
         self.release_pinned();
@@ -485,7 +496,7 @@ impl Allocator<'_> {
         let mut loaded = vec![];
         let middle = self.operand(middle, false, &mut loaded);
         let last = self.operand(last, true, &mut loaded);
-        self.asm.vector(form.code(wide), &[Chosen::Register(number), middle, last], None);
+        self.asm.vector(form.code(wide), &[Chosen::Vector(number), middle, last], None);
         self.hold(to, number);
         if self.dies(to) {
             self.release(to);
@@ -506,7 +517,7 @@ impl Allocator<'_> {
             self.state.register[*result] = Some(number);
         }
         let end = self.asm.label();
-        let condition = Chosen::Register(condition);
+        let condition = Chosen::Mask(condition);
         self.asm.vector(Code::VEX_Kortestw_kr_kr, &[condition, condition], None);
         self.asm.jump(if region.when { Condition::None } else { Condition::All }, end);
         self.release_pinned();
@@ -521,7 +532,7 @@ impl Allocator<'_> {
                 Class::Vector => Code::EVEX_Vmovups_zmm_k1z_zmmm512,
                 Class::Mask => Code::VEX_Kmovw_kr_km16,
             };
-            self.asm.vector(code, &[Chosen::Register(*number), from], None);
+            self.asm.vector(code, &[self.class(*result).chosen(*number), from], None);
             loaded.into_iter().for_each(|number| self.state.vectors[number as usize] = Holds::Nothing);
         }
         self.restore(before);

@@ -6,9 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use iced_x86::{Code, Encoder, Instruction, OpCodeOperandKind, OpKind, Register};
+use iced_x86::{Code, Encoder, Instruction, OpKind, Register};
 
 use super::inst::{Place, Slot, Splat};
+use super::table;
 
 /// A place in the code.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,8 +82,10 @@ pub(super) struct Address {
 /// What an instruction takes, registers chosen.
 #[derive(Clone, Copy)]
 pub(super) enum Chosen {
-    /// A vector or mask register by its number.
-    Register(u32),
+    /// A vector register by its number.
+    Vector(u32),
+    /// A mask.
+    Mask(u32),
     /// Memory, and the vector register of element numbers.
     Memory(Place, u32),
     /// A number broadcast from memory.
@@ -177,7 +180,10 @@ impl Assembler {
     fn push(&mut self, instruction: &Instruction) {
         match self.encoder.encode(instruction, self.code.len() as u64) {
             Ok(_) => self.code.append(&mut self.encoder.take_buffer()),
-            Err(e) => self.give_up(&e.to_string()),
+            Err(e) => {
+                debug_assert!(false, "{e}");
+                self.give_up(&e.to_string());
+            }
         }
     }
 
@@ -202,14 +208,17 @@ impl Assembler {
     pub(super) fn vector(&mut self, code: Code, operands: &[Chosen], mask: Option<(Register, bool)>) {
         let mut instruction = Instruction::default();
         instruction.set_code(code);
-        let info = code.op_code();
         let mut pooled = None;
         for (k, operand) in operands.iter().enumerate() {
             let number = k as u32;
             match operand {
-                Chosen::Register(r) => {
+                Chosen::Vector(r) => {
                     instruction.set_op_kind(number, OpKind::Register);
-                    instruction.set_op_register(number, register(info.op_kind(number), *r));
+                    instruction.set_op_register(number, table::first_register(code, k) + *r);
+                }
+                Chosen::Mask(r) => {
+                    instruction.set_op_kind(number, OpKind::Register);
+                    instruction.set_op_register(number, Register::K0 + *r);
                 }
                 Chosen::Index => {
                     instruction.set_op_kind(number, OpKind::Register);
@@ -225,7 +234,7 @@ impl Assembler {
                 }
                 Chosen::Broadcast(splat) => {
                     instruction.set_op_kind(number, OpKind::Memory);
-                    instruction.set_is_broadcast(info.can_broadcast());
+                    instruction.set_is_broadcast(table::broadcasts(code));
                     pooled = self.splat(&mut instruction, *splat);
                 }
                 Chosen::Spill(spill) => {
@@ -356,16 +365,4 @@ fn based(instruction: &mut Instruction, base: Register, displacement: u64) {
 fn relative(instruction: &mut Instruction) {
     instruction.set_memory_base(Register::RIP);
     instruction.set_memory_displ_size(8);
-}
-
-/// The register of a number, as wide as the operand asks for.
-fn register(kind: OpCodeOperandKind, number: u32) -> Register {
-    use OpCodeOperandKind as K;
-    let first = match kind {
-        K::k_reg | K::kp1_reg | K::k_rm | K::k_vvvv | K::k_or_mem => Register::K0,
-        K::xmm_reg | K::xmm_rm | K::xmm_vvvv | K::xmm_or_mem => Register::XMM0,
-        K::ymm_reg | K::ymm_rm | K::ymm_vvvv | K::ymm_or_mem => Register::YMM0,
-        _ => Register::ZMM0,
-    };
-    first + number
 }

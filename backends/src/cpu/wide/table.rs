@@ -1,6 +1,6 @@
 //! Which instruction does which operation, for lanes of four bytes and of eight.
 
-use iced_x86::Code;
+use iced_x86::{Code, Register};
 use ir::{BinaryOp, CompareOp, Dtype};
 
 /// Instructions on floats.
@@ -169,4 +169,89 @@ pub(super) fn compare(op: CompareOp, dtype: Dtype) -> (Code, u8) {
     // Lanes hold one-byte numbers widened, so they compare as signed.
     let signed = dtype.is_signed_int() || dtype == Dtype::U8;
     (int(wide).compare[usize::from(!signed)], predicate)
+}
+
+/// The first register of the kind that an instruction takes as an operand, counted with its result: 512 bits wide, but for these.
+pub(super) fn first_register(code: Code, operand: usize) -> Register {
+    let (ymm, xmm): (&[usize], &[usize]) = match code {
+        Code::EVEX_Vcvtdq2pd_zmm_k1z_ymmm256b32_er
+        | Code::EVEX_Vcvtudq2pd_zmm_k1z_ymmm256b32_er
+        | Code::EVEX_Vcvtps2pd_zmm_k1z_ymmm256b32_sae
+        | Code::EVEX_Vcvttps2qq_zmm_k1z_ymmm256b32_sae
+        | Code::EVEX_Vcvttps2uqq_zmm_k1z_ymmm256b32_sae
+        | Code::EVEX_Vcvtph2ps_zmm_k1z_ymmm256_sae
+        | Code::EVEX_Vpmovsxdq_zmm_k1z_ymmm256
+        | Code::EVEX_Vpmovzxdq_zmm_k1z_ymmm256
+        | Code::EVEX_Vpmovzxwd_zmm_k1z_ymmm256
+        | Code::EVEX_Vmovdqu16_ymmm256_k1z_ymm
+        | Code::EVEX_Vpscatterqd_vm64z_k1_ymm => (&[1], &[]),
+        Code::EVEX_Vcvtpd2ps_ymm_k1z_zmmm512b64_er
+        | Code::EVEX_Vcvtqq2ps_ymm_k1z_zmmm512b64_er
+        | Code::EVEX_Vcvtuqq2ps_ymm_k1z_zmmm512b64_er
+        | Code::EVEX_Vcvttpd2dq_ymm_k1z_zmmm512b64_sae
+        | Code::EVEX_Vcvttpd2udq_ymm_k1z_zmmm512b64_sae
+        | Code::EVEX_Vcvtps2ph_ymmm256_k1z_zmm_imm8_sae
+        | Code::EVEX_Vpmovqd_ymmm256_k1z_zmm
+        | Code::EVEX_Vpmovdw_ymmm256_k1z_zmm
+        | Code::EVEX_Vextracti64x4_ymmm256_k1z_zmm_imm8
+        | Code::EVEX_Vmovdqu16_ymm_k1z_ymmm256
+        | Code::EVEX_Vpgatherqd_ymm_k1_vm64z => (&[0], &[]),
+        Code::EVEX_Vinserti64x4_zmm_k1z_zmm_ymmm256_imm8 => (&[2], &[]),
+        Code::EVEX_Vpblendmw_ymm_k1z_ymm_ymmm256 => (&[0, 1, 2], &[]),
+        Code::EVEX_Vmovdqu8_xmm_k1z_xmmm128
+        | Code::EVEX_Vmovdqu8_xmmm128_k1z_xmm
+        | Code::EVEX_Vptestmb_kr_k1_xmm_xmmm128
+        | Code::EVEX_Vmovd_rm32_xmm
+        | Code::EVEX_Vmovq_rm64_xmm => (&[], &[0, 1, 2]),
+        _ => (&[], &[]),
+    };
+    match operand {
+        operand if ymm.contains(&operand) => Register::YMM0,
+        operand if xmm.contains(&operand) => Register::XMM0,
+        _ => Register::ZMM0,
+    }
+}
+
+/// Whether an instruction broadcasts a number from memory: those that compute do, those that move do not.
+pub(super) fn broadcasts(code: Code) -> bool {
+    !matches!(
+        code,
+        Code::EVEX_Vmovaps_zmm_k1z_zmmm512
+            | Code::EVEX_Vmovapd_zmm_k1z_zmmm512
+            | Code::EVEX_Vmovups_zmm_k1z_zmmm512
+            | Code::EVEX_Vmovupd_zmm_k1z_zmmm512
+            | Code::EVEX_Vmovdqa32_zmm_k1z_zmmm512
+            | Code::EVEX_Vmovdqa64_zmm_k1z_zmmm512
+            | Code::EVEX_Vmovdqu64_zmm_k1z_zmmm512
+            | Code::EVEX_Vmovdqu8_xmm_k1z_xmmm128
+            | Code::EVEX_Vmovdqu16_ymm_k1z_ymmm256
+            | Code::EVEX_Vmovups_zmmm512_k1z_zmm
+            | Code::EVEX_Vmovupd_zmmm512_k1z_zmm
+            | Code::EVEX_Vmovdqu8_xmmm128_k1z_xmm
+            | Code::EVEX_Vmovdqu16_ymmm256_k1z_ymm
+            | Code::EVEX_Vmovntps_m512_zmm
+            | Code::EVEX_Vmovd_rm32_xmm
+            | Code::EVEX_Vmovq_rm64_xmm
+            | Code::EVEX_Vpbroadcastd_zmm_k1z_xmmm32
+            | Code::EVEX_Vpbroadcastq_zmm_k1z_xmmm64
+            | Code::EVEX_Vpbroadcastq_zmm_k1z_r64
+            | Code::EVEX_Vpmovdb_xmmm128_k1z_zmm
+            | Code::EVEX_Vpmovdw_ymmm256_k1z_zmm
+            | Code::EVEX_Vpmovqd_ymmm256_k1z_zmm
+            | Code::EVEX_Vpmovsxbd_zmm_k1z_xmmm128
+            | Code::EVEX_Vpmovzxbd_zmm_k1z_xmmm128
+            | Code::EVEX_Vpmovzxwd_zmm_k1z_ymmm256
+            | Code::EVEX_Vpmovsxdq_zmm_k1z_ymmm256
+            | Code::EVEX_Vpmovzxdq_zmm_k1z_ymmm256
+            | Code::EVEX_Vextracti64x4_ymmm256_k1z_zmm_imm8
+            | Code::EVEX_Vinserti64x4_zmm_k1z_zmm_ymmm256_imm8
+            | Code::EVEX_Vcvtph2ps_zmm_k1z_ymmm256_sae
+            | Code::EVEX_Vcvtps2ph_ymmm256_k1z_zmm_imm8_sae
+            | Code::EVEX_Vpblendmw_ymm_k1z_ymm_ymmm256
+            | Code::EVEX_Vptestmb_kr_k1_xmm_xmmm128
+            | Code::EVEX_Vpgatherqd_ymm_k1_vm64z
+            | Code::EVEX_Vpgatherqq_zmm_k1_vm64z
+            | Code::EVEX_Vpscatterqd_vm64z_k1_ymm
+            | Code::EVEX_Vpscatterqq_vm64z_k1_zmm
+    )
 }
