@@ -2,7 +2,7 @@
 //!
 //! `jit` owns the machine code; `compile` makes it kernel by kernel: `prepare`, `split` (and `tiled`), then `nest`, `scalar`, `reduce`,
 //! `lanes`, `best`, `pick`, `kept`, `scan` and `contract` on the ground of `emit`; `leaf`, `branch`, `vectors`, `columns`, `pieces` and
-//! `lanes128` make innermost loops vector code. `run` binds a call and finds `memory`,
+//! `lanes128` make innermost loops vector code, `wide` wider vector code where the machine has it. `run` binds a call and finds `memory`,
 //! `spread` gives the kernels to the threads of `pool` where `cost` says that it pays.
 
 mod best;
