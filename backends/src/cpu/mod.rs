@@ -73,7 +73,7 @@ pub enum Simd {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { threads: 256, least_share: 2_000, wake_from: 100_000, simd: Simd::Auto }
+        Options { threads: 256, least_share: 3_000, wake_from: 100_000, simd: Simd::Auto }
     }
 }
 

@@ -17,7 +17,7 @@ use super::Options;
 use super::columns;
 use super::compile::CompiledKernel;
 use super::memory::Pool;
-use super::pool;
+use super::pool::{self, Thread};
 use crate::abi::FaultRecord;
 
 /// A piece takes so many nanoseconds at least, by an estimate.
@@ -91,7 +91,7 @@ impl Task<'_> {
     pub(super) fn run(&self, options: &Options, threads: usize) -> Result<(), Fault> {
         let Extents { total, estimate, .. } = *self.extents;
         let worth = estimate.checked_div(options.least_share).and_then(|n| usize::try_from(n).ok());
-        let threads = threads.min(options.threads).min(worth.unwrap_or(usize::MAX));
+        let threads = threads.min(options.threads).min(worth.unwrap_or(usize::MAX)).min(pool::MOST_THREADS);
         if let (Some(total), 2..) = (total, threads) {
             let pieces = self.pieces(total, threads, if options.least_share == 0 { u64::MAX } else { estimate });
             let threads = threads.min(usize::try_from(pieces.count).unwrap_or(usize::MAX));
@@ -100,7 +100,12 @@ impl Task<'_> {
                 return self.together(&pieces, threads, pool);
             }
         }
-        self.with(self.scratch, |buffers| self.piece(buffers, self.scratch, (0, total.unwrap_or(i64::MAX))))
+        self.alone(total.unwrap_or(i64::MAX))
+    }
+
+    /// Runs all of the kernel's range on this thread.
+    fn alone(&self, total: i64) -> Result<(), Fault> {
+        self.with(self.scratch, |buffers| self.piece(buffers, self.scratch, (0, total)))
     }
 
     fn pieces(&self, total: i64, threads: usize, estimate: u64) -> Pieces {
@@ -121,39 +126,46 @@ impl Task<'_> {
     /// Runs the pieces on each thread that `run` brings.
     fn together(&self, pieces: &Pieces, threads: usize, run: impl FnOnce(&pool::Work<'_>)) -> Result<(), Fault> {
         let stretches = i64::try_from(threads).unwrap_or(1);
-        let begin = |stretch: i64| (i128::from(pieces.count) * i128::from(stretch) / i128::from(stretches)) as i64;
+        let begin = |stretch: i64| pieces.count * stretch / stretches;
         let next: Vec<Next> = (0..stretches).map(|stretch| Next(AtomicI64::new(begin(stretch)))).collect();
         // The lowest piece that has met a fault: those above it need not run, those below it do.
         let lowest = AtomicI64::new(i64::MAX);
         let fault: Mutex<Option<(i64, Fault)>> = Mutex::new(None);
-        run(&|thread| {
-            let mut block = None;
-            if thread > 0 {
-                // Without memory of its own it cannot help.
-                let Ok(taken) = self.memory.take(thread, self.extents.own.bytes) else { return };
-                block = Some(taken);
+        let note = |piece: i64, found: Fault| {
+            lowest.fetch_min(piece, Ordering::Relaxed);
+            let mut fault = fault.lock().unwrap_or_else(PoisonError::into_inner);
+            if fault.is_none_or(|(before, _)| piece < before) {
+                *fault = Some((piece, found));
             }
+        };
+        run(&|thread| {
+            let (number, mut block) = match thread {
+                Thread::Alone => return self.alone(pieces.total).unwrap_or_else(|found| note(0, found)),
+                Thread::Caller => (0, None),
+                Thread::Helper(number) => {
+                    // Without memory of its own it cannot help.
+                    let Ok(block) = self.memory.take(number, self.extents.own.bytes) else { return };
+                    (number, Some(block))
+                }
+            };
             let scratch = block.as_mut().map_or(self.scratch, |block| Address(block.pointer()));
             self.with(scratch, |buffers| {
                 for turn in 0..threads {
-                    let stretch = (thread + turn) % threads;
+                    let stretch = (number + turn) % threads;
                     let end = begin(stretch as i64 + 1);
                     loop {
                         let piece = next[stretch].0.fetch_add(1, Ordering::Relaxed);
                         if piece >= end || piece > lowest.load(Ordering::Relaxed) {
                             break;
                         }
-                        let Err(found) = self.piece(buffers, scratch, pieces.range(piece)) else { continue };
-                        lowest.fetch_min(piece, Ordering::Relaxed);
-                        let mut fault = fault.lock().unwrap_or_else(PoisonError::into_inner);
-                        if fault.is_none_or(|(before, _)| piece < before) {
-                            *fault = Some((piece, found));
+                        if let Err(found) = self.piece(buffers, scratch, pieces.range(piece)) {
+                            note(piece, found);
                         }
                     }
                 }
             });
             if let Some(block) = block {
-                self.memory.keep(thread, block);
+                self.memory.keep(number, block);
             }
         });
         fault.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), |(_, fault)| Err(fault))

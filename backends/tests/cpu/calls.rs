@@ -64,6 +64,59 @@ fn one_module_serves_many_threads_and_sizes() {
     });
 }
 
+/// What one call's sizes said is kept for the next: calls with other sizes between, calls that are refused, calls of equal shape
+/// and another argument.
+#[test]
+fn no_call_is_taken_for_another() {
+    let program = parse(
+        "program @p { symbol n = dim 0 of input 0 symbol m = value of input 1 input 0 %x: f32[n] input 1 %m: i64[]
+         output %y: f32[m, n] temp %t: f32[n]
+         kernel @k { parallel i < n { v0 = load %x[i] v1 = add v0, v0 store %t[i], v1 } }
+         kernel @l { parallel i < m, j < n { v0 = load %t[j] v1 = affine i v2 = cast f32 v1 v3 = mul v0, v2 store %y[i, j], v3 } } }",
+    );
+    let module = compile(&program);
+    std::thread::scope(|scope| {
+        for seed in 0..4 {
+            let (program, module) = (&program, &module);
+            scope.spawn(move || {
+                let mut random = Random(seed);
+                for round in 0..200 {
+                    let n = [0, 1, 16, 100, 700][(random.next() % 5) as usize];
+                    let m = [-1, 0, 1, 3, 3, i64::MAX][(random.next() % 6) as usize];
+                    let inputs = inputs(program, &[n, m], &mut random, false);
+                    let refs: Vec<_> = inputs.iter().map(Array::as_ref).collect();
+                    if m < 0 || (m == i64::MAX && n > 0) {
+                        assert!(module.run(&refs, &mut [], 2).is_err());
+                    } else if m < i64::MAX {
+                        agree(program, module, &inputs, &format!("round {round}"));
+                    }
+                }
+            });
+        }
+    });
+}
+
+/// More callers than cores, each with threads of its own choice.
+#[test]
+fn callers_at_once_get_what_each_alone_would() {
+    let program = parse(ADD);
+    let module = compile(&program);
+    let inputs: Vec<_> = [10, 3_000, 50_000].iter().map(|n| inputs(&program, &[*n], &mut Random(7), false)).collect();
+    let expected: Vec<_> = inputs.iter().map(|inputs| run(&program, &module, inputs, 1).1).collect();
+    std::thread::scope(|scope| {
+        for caller in 0..8 {
+            let (program, module, inputs, expected) = (&program, &module, &inputs, &expected);
+            scope.spawn(move || {
+                for round in 0..300 {
+                    let at = (caller + round) % 3;
+                    let (result, found) = run(program, module, &inputs[at], 1 + (caller + round / 3) % 8);
+                    assert_eq!((result, &found), (Ok(()), &expected[at]));
+                }
+            });
+        }
+    });
+}
+
 #[test]
 fn modules_come_and_go() {
     for _ in 0..200 {
