@@ -12,3 +12,4 @@ mod pieces;
 mod random;
 mod reductions;
 mod tiles;
+mod wide;

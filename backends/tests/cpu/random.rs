@@ -10,8 +10,7 @@ use proptest::prelude::*;
 use crate::harness::{Random, agree, compile, inputs};
 
 const COMPUTE: [Dtype; 7] = [Dtype::Bool, Dtype::I32, Dtype::I64, Dtype::U32, Dtype::U64, Dtype::F32, Dtype::F64];
-const MEMORY: [Dtype; 9] =
-    [Dtype::Bool, Dtype::I8, Dtype::U8, Dtype::I32, Dtype::I64, Dtype::U32, Dtype::U64, Dtype::F32, Dtype::F64];
+const MEMORY: [Dtype; 11] = Dtype::ALL;
 
 fn pick<T: Copy>(random: &mut Random, of: &[T]) -> T {
     of[random.next() as usize % of.len()]
@@ -92,7 +91,7 @@ fn access(random: &mut Random, n: &Size, i: IndexId) -> (Vec<Size>, Vec<Subscrip
     }
 }
 
-fn program(seed: u64, operations: usize) -> Program {
+pub fn program(seed: u64, operations: usize) -> Program {
     let random = &mut Random(seed);
     let mut program = Program { name: "random".into(), ..Program::default() };
     let n = Size::symbol(SymbolId::from_u32(0));
