@@ -285,7 +285,7 @@ def main():
         if name not in workloads.ALL:
             parser.error(f"there is no workload {name}: see --list")
     subprocess.run(["cargo", "build", "--release", "-p", "bench"], cwd=ROOT, check=True)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the workers end too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # so that the workers end too
     bench = Bench(options)
     try:
         for workload in workloads.ALL.values():
