@@ -2,7 +2,7 @@
 //! the same code, and these tests hold trivially.
 
 use backends::cpu::{Module, Options, Simd};
-use ir::array::Array;
+use ir::array::{Array, ArrayMut};
 use ir::nest::Program;
 use ir::{BinaryOp, CompareOp, Dtype, Scalar, UnaryOp};
 use proptest::prelude::*;
@@ -280,5 +280,205 @@ proptest! {
         ir::verify::verify(&program).unwrap_or_else(|e| panic!("{e}\n{program}"));
         let inputs = inputs(&program, &[n], &mut Random(seed ^ 1), false);
         Both::new(program).agree(&inputs, 1);
+    }
+}
+
+/// A program by its text, at lengths about the groups.
+fn hold_text(text: &str, sizes: impl Fn(i64) -> Vec<i64>, lengths: &[i64]) {
+    let both = Both::new(parse(text));
+    let mut random = Random(text.len() as u64);
+    for n in lengths {
+        let inputs = inputs(&both.program, &sizes(*n), &mut random, false);
+        for threads in [1, 2] {
+            both.agree(&inputs, threads);
+        }
+    }
+}
+
+const AROUND: [i64; 12] = [0, 1, 15, 16, 17, 63, 64, 65, 127, 128, 129, 1000];
+
+#[test]
+fn accesses() {
+    for dtype in Dtype::ALL {
+        // Strides that are constants and that are sizes, forwards and backwards, and what all elements share.
+        for (shape, at) in
+            [("3 * n + 1", "3 * i + 1"), ("n", "n - 1 - i"), ("n, m", "i, 1"), ("2 * n, m", "2 * i + 1, 0")]
+        {
+            let text = format!(
+                "program @p {{ symbol n = dim 0 of input 0 symbol m = dim 1 of input 0 input 0 %w: f32[n, m] input 1 %x: {dtype}[{shape}]
+                 output 0 %y: {dtype}[n]
+                 kernel @k {{ parallel i < n {{ v0 = load %x[{at}] store %y[i], v0 }} }} }}"
+            );
+            hold_text(&text, |n| vec![n, 3], &AROUND);
+        }
+        let text = format!(
+            "program @p {{ symbol n = dim 0 of input 0 input 0 %x: {dtype}[n] output 0 %y: {dtype}[n, 2]
+             kernel @k {{ parallel i < n {{ v0 = load %x[i] store %y[i, 0], v0 store %y[i, 1], v0 }} }} }}"
+        );
+        hold_text(&text, |n| vec![n], &AROUND);
+    }
+}
+
+/// Elements by numbers that are themselves loaded, and results that go where those say.
+#[test]
+fn gathers_and_scatters() {
+    for dtype in Dtype::ALL {
+        for (shape, at) in [("m", "v1"), ("m, 3", "v1, 2"), ("n, m", "i, v1"), ("m, m", "v1, v1")] {
+            let text = format!(
+                "program @p {{ symbol n = dim 0 of input 0 symbol m = dim 0 of input 1 input 0 %k: u8[n] input 1 %w: u8[m]
+                 input 2 %x: {dtype}[{shape}] output 0 %y: {dtype}[n] output 1 %z: {dtype}[n, 256]
+                 kernel @k {{ parallel i < n {{ v0 = load %k[i] v1 = cast i64 v0 v2 = load %x[{at}] store %y[i], v2
+                   store %z[i, v1], v2 }} }} }}"
+            );
+            hold_text(&text, |n| vec![n, 256], &AROUND[..11]);
+        }
+    }
+}
+
+/// More arrays than there are registers for addresses, all alive at once.
+#[test]
+fn many_arrays_and_values() {
+    for (dtype, count) in [("f32", 14), ("f32", 40), ("f64", 14), ("f64", 24), ("i32", 40), ("u8", 14)] {
+        let wide = if dtype == "u8" { "i32" } else { dtype };
+        let mut text = String::from("program @p { symbol n = dim 0 of input 0\n");
+        for k in 0..count {
+            text += &format!("input {k} %x{k}: {dtype}[n]\n");
+        }
+        text += &format!(
+            "output 0 %y: {wide}[n] output 1 %z: {wide}[n, 2] output 2 %b: bool[n]\nkernel @k {{ parallel i < n {{\n"
+        );
+        for k in 0..count {
+            text += &format!("v{} = load %x{k}[i] v{k} = cast {wide} v{}\n", 100 + k, 100 + k);
+        }
+        // Comparisons that all live until they are joined, from the last back.
+        for k in 1..count {
+            text += &format!("v{} = lt v{k}, v{}\n", 200 + k, k - 1);
+        }
+        let (mut sum, mut any) = ("v0".to_string(), "v201".to_string());
+        for k in (1..count).rev() {
+            text +=
+                &format!("v{} = select v{}, v{k}, {sum}\n v{} = sub v{}, v{k}\n", 300 + k, 200 + k, 400 + k, 300 + k);
+            text += &format!("v{} = xor {any}, v{}\n", 500 + k, 200 + k);
+            (sum, any) = (format!("v{}", 400 + k), format!("v{}", 500 + k));
+        }
+        text += &format!(
+            "store %y[i], {sum} store %z[i, 1], v{} store %z[i, 0], v0 store %b[i], {any} }} }} }}",
+            400 + count - 1
+        );
+        hold_text(&text, |n| vec![n], &AROUND);
+    }
+}
+
+/// Sides that are left out where no lane needs them, nested, with floats and `bool` as results.
+#[test]
+fn long_branches() {
+    let side = |from: usize, value: &str, dtype: &str| {
+        let mut text = format!("v{from} = add {value}, {value}\n");
+        for k in from + 1..from + 24 {
+            text += &format!("v{k} = {} v{}, {value}\n", ["add", "sub", "mul", "max"][k % 4], k - 1);
+        }
+        text + &format!("v{} = const {dtype} 3 v{} = gt v{}, v{}\n", from + 30, from + 31, from + 23, from + 30)
+            .replace(" 3 ", if dtype.starts_with('f') { " 3.0 " } else { " 3 " })
+    };
+    for dtype in ["f32", "f64", "i32", "i64"] {
+        let (outer, inner, other) = (side(100, "v0", dtype), side(200, "v123", dtype), side(300, "v0", dtype));
+        for condition in ["v3 = lt v0, v1", "v3 = ne v0, v0", "v3 = ge v0, v0", "v3 = load %c[i]"] {
+            let text = format!(
+                "program @p {{ symbol n = dim 0 of input 0 input 0 %x: {dtype}[n] input 1 %w: {dtype}[n] input 2 %c: bool[n]
+                 output 0 %y: {dtype}[n] output 1 %z: bool[n]
+                 kernel @k {{ parallel i < n {{ v0 = load %x[i] v1 = load %w[i] v2 = load %c[i] {condition}
+                   v10, v11 = if v3 {{ {outer}
+                       v20, v21 = if v2 {{ {inner} yield v223, v231 }} else {{ v40 = sub v1, v123 yield v40, v131 }}
+                       yield v20, v21 }}
+                     else {{ {other} yield v323, v331 }}
+                   v12 = add v10, v0 store %y[i], v12 store %z[i], v11 }} }} }}"
+            );
+            hold_text(&text, |n| vec![n], &AROUND);
+        }
+    }
+}
+
+#[test]
+fn reductions() {
+    const LENGTHS: [i64; 16] = [0, 1, 15, 16, 17, 127, 128, 129, 255, 1000, 4095, 4096, 4097, 8192, 19_999, 20_000];
+    for dtype in ["f32", "f64", "i32", "i64", "u32", "u64"] {
+        let order = |op: &str| if dtype.starts_with('f') && (op == "sum" || op == "prod") { "lanes" } else { "free" };
+        let long = (0..30).map(|k| format!("v{} = {} v{}, v1\n", 60 + k, ["add", "mul", "sub", "min"][k % 4], 59 + k));
+        let long = format!("v59 = add v0, v1\n{}", long.collect::<String>());
+        for (body, value) in [("", "v0"), ("v2 = mul v0, v1", "v2"), (long.as_str(), "v89")] {
+            for op in ["sum", "prod", "max", "min"] {
+                let text = format!(
+                    "program @p {{ symbol n = dim 0 of input 0 input 0 %x: {dtype}[n] input 1 %w: {dtype}[n] output %y: {dtype}[]
+                     kernel @k {{ v9 = reduce i < n {{ v0 = load %x[i] v1 = load %w[i] {body} }} with {op} {} {value} store %y[], v9 }} }}",
+                    order(op)
+                );
+                hold_text(&text, |n| vec![n], &LENGTHS);
+            }
+            // Several at once, of two widths.
+            let text = format!(
+                "program @p {{ symbol n = dim 0 of input 0 input 0 %x: {dtype}[n] input 1 %w: {dtype}[n]
+                 output 0 %a: {dtype}[] output 1 %b: {dtype}[] output 2 %c: f64[] output 3 %d: f32[] output 4 %e: {dtype}[n]
+                 kernel @k {{ v90, v91, v92, v93 = reduce i < n {{ v0 = load %x[i] v1 = load %w[i] {body}
+                     v94 = cast f64 v0 v95 = cast f32 v1 store %e[i], {value} }}
+                   with sum {} {value}, max free {value}, sum lanes v94, sum lanes v95
+                   store %a[], v90 store %b[], v91 store %c[], v92 store %d[], v93 }} }}",
+                order("sum")
+            );
+            hold_text(&text, |n| vec![n], &LENGTHS);
+        }
+    }
+}
+
+/// Bytes in which a result lies `after` bytes behind a multiple of 64, with others around it.
+struct Placed {
+    bytes: Vec<u8>,
+    start: usize,
+    length: usize,
+}
+
+impl Placed {
+    fn new(length: usize, after: usize) -> Placed {
+        let bytes = vec![0xa5; length + 256];
+        let start = bytes.as_ptr().align_offset(64) + 64 + after;
+        Placed { bytes, start, length }
+    }
+
+    fn part(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.start..self.start + self.length]
+    }
+
+    fn holds(&self, expected: &Array) -> bool {
+        let (before, rest) = self.bytes.split_at(self.start);
+        let (part, behind) = rest.split_at(self.length);
+        part == expected.bytes() && before.iter().chain(behind).all(|byte| *byte == 0xa5)
+    }
+}
+
+/// Results that go past the caches, at every place within a line of them.
+#[test]
+fn large_results() {
+    for (a, b) in [(Dtype::F32, Dtype::F64), (Dtype::I32, Dtype::U32), (Dtype::I64, Dtype::U8)] {
+        let text = format!(
+            "program @p {{ symbol n = dim 0 of input 0 input 0 %x: i32[n] output 0 %y: {a}[n] output 1 %z: {b}[n]
+             kernel @k {{ parallel i < n {{ v0 = load %x[i] v1 = affine i v2 = cast i32 v1 v3 = xor v0, v2
+               v4 = cast {a} v3 store %y[i], v4 v5 = cast {b} v0 store %z[i], v5 }} }} }}"
+        );
+        let both = Both::new(parse(&text));
+        let each = 4 + a.bytes() + b.bytes();
+        for more in [1, 18] {
+            let n = (24 << 20) / each + more;
+            let elements: Vec<u8> = (0..n as u32).flat_map(|k| k.wrapping_mul(0x9e37_79b9).to_le_bytes()).collect();
+            let x = Array::from_bytes(Dtype::I32, &[n], &elements).unwrap();
+            let expected = run(&both.program, &both.narrow, std::slice::from_ref(&x), 1).1;
+            for place in 0..64 / a.bytes() {
+                let mut y = Placed::new(n * a.bytes(), place * a.bytes());
+                let mut z = Placed::new(n * b.bytes(), place * 3 % (64 / b.bytes()) * b.bytes());
+                let shape = [n];
+                let mut results =
+                    [ArrayMut::new(a, &shape, y.part()).unwrap(), ArrayMut::new(b, &shape, z.part()).unwrap()];
+                both.wide.run(&[x.as_ref()], &mut results, 1 + place % 2).unwrap();
+                assert!(y.holds(&expected[0]) && z.holds(&expected[1]), "{n} elements at {place}\n{}", both.program);
+            }
+        }
     }
 }
