@@ -470,13 +470,14 @@ fn large_results() {
             let elements: Vec<u8> = (0..n as u32).flat_map(|k| k.wrapping_mul(0x9e37_79b9).to_le_bytes()).collect();
             let x = Array::from_bytes(Dtype::I32, &[n], &elements).unwrap();
             let expected = run(&both.program, &both.narrow, std::slice::from_ref(&x), 1).1;
-            for place in 0..64 / a.bytes() {
-                let mut y = Placed::new(n * a.bytes(), place * a.bytes());
-                let mut z = Placed::new(n * b.bytes(), place * 3 % (64 / b.bytes()) * b.bytes());
+            // The other result at another place within its line, and where both reach a line's end at the same element.
+            for (place, shift) in (0..64).step_by(a.bytes()).flat_map(|place| [(place, 24), (place, 0)]) {
+                let mut y = Placed::new(n * a.bytes(), place);
+                let mut z = Placed::new(n * b.bytes(), (place / a.bytes() * b.bytes() + shift) % 64);
                 let shape = [n];
                 let mut results =
                     [ArrayMut::new(a, &shape, y.part()).unwrap(), ArrayMut::new(b, &shape, z.part()).unwrap()];
-                both.wide.run(&[x.as_ref()], &mut results, 1 + place % 2).unwrap();
+                both.wide.run(&[x.as_ref()], &mut results, 1 + place / a.bytes() % 2).unwrap();
                 assert!(y.holds(&expected[0]) && z.holds(&expected[1]), "{n} elements at {place}\n{}", both.program);
             }
         }
