@@ -93,7 +93,13 @@ pub(super) struct WideX86<'l, 'a> {
     pub(super) streams: bool,
 }
 
-impl WideX86<'_, '_> {
+impl<'l, 'a> WideX86<'l, 'a> {
+    /// For whole steps, without instructions so far.
+    pub(super) fn new(e: &'l Emitter<'a>, leaf: &'l Leaf, shared: &'l mut Shared) -> WideX86<'l, 'a> {
+        let body = Body { items: vec![], classes: PrimaryMap::new() };
+        WideX86 { e, leaf, shared, body, offset: 0, partial: false, streams: false }
+    }
+
     fn register(&mut self, class: Class) -> Reg {
         self.body.classes.push(class)
     }
@@ -615,9 +621,4 @@ impl LeafEmitter for WideX86<'_, '_> {
         let body = std::mem::replace(&mut self.body.items, outer);
         self.body.items.push(Item::Region(Region { condition, when, body, results }));
     }
-}
-
-/// A body without instructions.
-pub(super) fn empty() -> Body {
-    Body { items: vec![], classes: PrimaryMap::new() }
 }

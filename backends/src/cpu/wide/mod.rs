@@ -245,13 +245,12 @@ fn function(e: &Emitter<'_>, leaf: &Leaf) -> Option<Function> {
     let count = shared.slot(Given::Count);
     let addresses = addresses(e, leaf, &mut shared);
     let body = |groups: i32, partial: bool, streams: bool, shared: &mut Shared| {
-        let mut body = lanes::empty();
+        let mut l = WideX86 { partial, streams, ..WideX86::new(e, leaf, shared) };
         for group in 0..groups {
-            let mut l = WideX86 { e, leaf, shared: &mut *shared, body, offset: group * GROUP, partial, streams };
+            l.offset = group * GROUP;
             leaf.emit(&mut l);
-            body = l.body;
         }
-        body
+        l.body
     };
     let groups = unroll(leaf.weight());
     let whole = (groups > 1).then(|| body(groups, false, false, &mut shared));

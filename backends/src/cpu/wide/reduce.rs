@@ -12,7 +12,7 @@ use ir::order::LANES;
 use super::allocate::{self, Residents, pressure};
 use super::assemble::{Assembler, Condition, END, OTHER};
 use super::inst::{Body, Lanes, Operand, Place, Plain, Slot};
-use super::lanes::{self, GROUP, Given, Shared, WideX86};
+use super::lanes::{GROUP, Given, Shared, WideX86};
 use super::{Function, addresses, begin, end, partial_groups, takes, whole_groups};
 use crate::cpu::emit::{Emitter, own_memory};
 use crate::cpu::fold::Fold;
@@ -40,14 +40,14 @@ fn has(fold: Fold) -> bool {
     !fold.is_arg() && matches!(fold.dtype.bytes(), 4 | 8)
 }
 
-/// Where the lanes of one reduction are.
-struct Place128 {
+/// Where the lanes of one reduction rest.
+struct Home {
     fold: Fold,
     /// The first of its registers, or of its pieces of memory.
     first: u32,
 }
 
-impl Place128 {
+impl Home {
     fn parts(&self) -> u32 {
         if is_wide(self.fold.dtype) { 2 } else { 1 }
     }
@@ -85,41 +85,35 @@ fn function(e: &Emitter<'_>, leaf: &Leaf, folds: &[Fold]) -> Option<(Function, V
     let addresses = addresses(e, leaf, &mut shared);
     let results: Vec<Slot> = (0..folds.len()).map(|n| shared.slot(Given::Result(n))).collect();
     let mut first = 0;
-    let places: Vec<Place128> = folds
+    let homes: Vec<Home> = folds
         .iter()
         .map(|fold| {
-            let place = Place128 { fold: *fold, first };
-            first += place.registers();
-            place
+            let home = Home { fold: *fold, first };
+            first += home.registers();
+            home
         })
         .collect();
-    let step = |group: i32, partial: bool, body: Body, shared: &mut Shared| {
-        let mut l = WideX86 { e, leaf, shared, body, offset: group * GROUP, partial, streams: false };
-        let wanted = leaf.emit(&mut l);
-        (l.body, wanted)
-    };
-    let (probe, _) = step(0, true, lanes::empty(), &mut shared);
-    let in_registers = leaf.weight() <= SHORT && first as usize + pressure(&probe) + 4 <= VECTORS;
+    let mut probe = WideX86 { partial: true, ..WideX86::new(e, leaf, &mut shared) };
+    leaf.emit(&mut probe);
+    let in_registers = leaf.weight() <= SHORT && first as usize + pressure(&probe.body) + 4 <= VECTORS;
     let make = |groups: std::ops::Range<i32>, partial: bool, shared: &mut Shared| {
-        let mut body = lanes::empty();
+        let mut l = WideX86 { partial, ..WideX86::new(e, leaf, shared) };
         for group in groups {
             // Behind whole steps each group is taken as the one at hand.
-            let offset = if partial { 0 } else { group };
-            let (made, wanted) = step(offset, partial, body, shared);
-            let mut l = WideX86 { e, leaf, shared: &mut *shared, body: made, offset: 0, partial, streams: false };
-            for (place, elements) in places.iter().zip(&wanted) {
+            l.offset = if partial { 0 } else { group * GROUP };
+            let wanted = leaf.emit(&mut l);
+            for (home, elements) in homes.iter().zip(&wanted) {
                 for (part, x) in elements.iter().enumerate() {
                     if in_registers {
-                        let register = place.first + group.unsigned_abs() * place.parts() + part as u32;
-                        l.take_in_register(place.fold, register, part, *x);
+                        let register = home.first + group.unsigned_abs() * home.parts() + part as u32;
+                        l.take_in_register(home.fold, register, part, *x);
                     } else {
-                        l.take_in_memory(place, part, *x);
+                        l.take_in_memory(home, part, *x);
                     }
                 }
             }
-            body = l.body;
         }
-        body
+        l.body
     };
     let mut bodies = vec![];
     if in_registers {
@@ -130,11 +124,10 @@ fn function(e: &Emitter<'_>, leaf: &Leaf, folds: &[Fold]) -> Option<(Function, V
     }
     let fixed = if in_registers { first } else { 0 };
     let residents = Residents::of(&bodies.iter().collect::<Vec<_>>(), fixed);
-    let mut beginnings = lanes::empty();
-    let mut l = WideX86 { e, leaf, shared: &mut shared, body: beginnings, offset: 0, partial: false, streams: false };
-    places.iter().for_each(|place| l.clear(place, in_registers));
-    beginnings = l.body;
-    let ends = endings(e, leaf, &places, &results, in_registers, &mut shared);
+    let mut l = WideX86::new(e, leaf, &mut shared);
+    homes.iter().for_each(|home| l.clear(home, in_registers));
+    let beginning = l.body;
+    let ends = endings(e, leaf, &homes, &results, in_registers, &mut shared);
 
     let slots = u32::try_from(shared.given.len()).ok()?;
     let mut asm = Assembler::new(addresses, slots, &shared.vectors);
@@ -143,7 +136,7 @@ fn function(e: &Emitter<'_>, leaf: &Leaf, folds: &[Fold]) -> Option<(Function, V
     }
     begin(&mut asm);
     residents.load(&mut asm);
-    allocate::assemble(&mut asm, &residents, &beginnings);
+    allocate::assemble(&mut asm, &residents, &beginning);
     if in_registers {
         whole_groups(&mut asm, &residents, &bodies[0], GROUPS, count);
         asm.load_slot(END, count);
@@ -158,7 +151,7 @@ fn function(e: &Emitter<'_>, leaf: &Leaf, folds: &[Fold]) -> Option<(Function, V
         asm.load_slot(END, count);
         partial_groups(&mut asm, &residents, &bodies[0]);
     }
-    let fixed = Residents::of(&[], most_lanes(&places, in_registers));
+    let fixed = Residents::of(&[], most_lanes(&homes, in_registers));
     for (half, body) in ends {
         let skip = asm.label();
         if let Some(half) = half {
@@ -175,8 +168,8 @@ fn function(e: &Emitter<'_>, leaf: &Leaf, folds: &[Fold]) -> Option<(Function, V
 }
 
 /// Registers that folding uses for nothing else.
-fn most_lanes(places: &[Place128], in_registers: bool) -> u32 {
-    let all = places.iter().map(Place128::registers);
+fn most_lanes(homes: &[Home], in_registers: bool) -> u32 {
+    let all = homes.iter().map(Home::registers);
     if in_registers { all.sum() } else { all.max().unwrap_or(0) }
 }
 
@@ -184,24 +177,23 @@ fn most_lanes(places: &[Place128], in_registers: bool) -> u32 {
 fn endings(
     e: &Emitter<'_>,
     leaf: &Leaf,
-    places: &[Place128],
+    homes: &[Home],
     results: &[Slot],
     in_registers: bool,
     shared: &mut Shared,
 ) -> Vec<(Option<i32>, Body)> {
     let mut all = vec![];
     let mut bodied = |half: Option<i32>, work: &mut dyn FnMut(&mut WideX86<'_, '_>)| {
-        let body = lanes::empty();
-        let mut l = WideX86 { e, leaf, shared: &mut *shared, body, offset: 0, partial: false, streams: false };
+        let mut l = WideX86::new(e, leaf, shared);
         work(&mut l);
         all.push((half, l.body));
     };
-    for (place, result) in places.iter().zip(results) {
-        let (wide, first) = (is_wide(place.fold.dtype), if in_registers { place.first } else { 0 });
+    for (home, result) in homes.iter().zip(results) {
+        let (wide, first) = (is_wide(home.fold.dtype), if in_registers { home.first } else { 0 });
         if !in_registers {
             bodied(None, &mut |l| {
-                for register in 0..place.registers() {
-                    let from = Operand::Memory(Place::Own((place.first + register) as usize));
+                for register in 0..home.registers() {
+                    let from = Operand::Memory(Place::Own((home.first + register) as usize));
                     l.set(Code::EVEX_Vmovups_zmm_k1z_zmmm512, register, &[from]);
                 }
             });
@@ -213,7 +205,7 @@ fn endings(
             bodied((half >= 16).then_some(half), &mut |l| {
                 for k in 0..registers {
                     let (low, high) = (first + k, first + k + registers);
-                    l.join(place.fold, low, Operand::Fixed(high));
+                    l.join(home.fold, low, Operand::Fixed(high));
                 }
             });
             half /= 2;
@@ -224,12 +216,12 @@ fn endings(
             let own = Operand::Fixed(first);
             for control in [0x4e, 0xb1] {
                 let high = l.vector(swap, &[own, own, Operand::Immediate(control)]);
-                l.join(place.fold, first, high);
+                l.join(home.fold, first, high);
             }
             let halves: &[u8] = if wide { &[0x4e] } else { &[0x4e, 0xb1] };
             for control in halves {
                 let high = l.vector(within, &[own, Operand::Immediate(*control)]);
-                l.join(place.fold, first, high);
+                l.join(home.fold, first, high);
             }
             let code = if wide { Code::EVEX_Vmovq_rm64_xmm } else { Code::EVEX_Vmovd_rm32_xmm };
             l.push(Plain {
@@ -275,13 +267,13 @@ impl WideX86<'_, '_> {
     }
 
     /// Takes elements into the lanes that they belong to.
-    fn take_in_memory(&mut self, place: &Place128, part: usize, x: Operand) {
-        let wide = is_wide(place.fold.dtype);
+    fn take_in_memory(&mut self, home: &Home, part: usize, x: Operand) {
+        let wide = is_wide(home.fold.dtype);
         let width = if wide { 8 } else { 4 };
-        let offset = (place.first * 64).cast_signed() + 64 * part as i32;
+        let offset = (home.first * 64).cast_signed() + 64 * part as i32;
         let lane = Operand::Memory(Place::Lane { offset, width });
         let old = self.vector(Code::EVEX_Vmovups_zmm_k1z_zmmm512, &[lane]);
-        let joined = self.one(place.fold.primitive(), place.fold.dtype, old, x);
+        let joined = self.one(home.fold.primitive(), home.fold.dtype, old, x);
         let lanes = self.there(part, false);
         let code = if wide { Code::EVEX_Vmovupd_zmmm512_k1z_zmm } else { Code::EVEX_Vmovups_zmmm512_k1z_zmm };
         let from = vec![lane, joined];
@@ -289,12 +281,12 @@ impl WideX86<'_, '_> {
     }
 
     /// Gives lanes the value of no elements.
-    fn clear(&mut self, place: &Place128, in_registers: bool) {
+    fn clear(&mut self, home: &Home, in_registers: bool) {
         use crate::cpu::leaf::LeafEmitter;
-        let none = self.constant(place.fold.identity())[0];
-        for register in place.first..place.first + place.registers() {
+        let none = self.constant(home.fold.identity())[0];
+        for register in home.first..home.first + home.registers() {
             if in_registers {
-                self.set(copy(place.fold.dtype), register, &[none]);
+                self.set(copy(home.fold.dtype), register, &[none]);
             } else {
                 self.push(Plain {
                     code: Code::EVEX_Vmovups_zmmm512_k1z_zmm,
