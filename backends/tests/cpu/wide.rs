@@ -454,6 +454,17 @@ impl Placed {
     }
 }
 
+/// A result that goes past the caches, of elements that do not lie side by side: all of them are there behind the first ones.
+#[test]
+fn large_results_of_scattered_elements() {
+    let text = "program @p { symbol m = dim 0 of input 0 symbol n = dim 1 of input 0 input 0 %x: f32[m, n] output 0 %y: f32[n, m]
+        kernel @k { parallel i < n, j < m { v0 = load %x[j, i] store %y[i, j], v0 } } }";
+    let both = Both::new(parse(text));
+    let shape = [1777, 1999];
+    let elements: Vec<u8> = (0..1777 * 1999u32).flat_map(|k| (k as f32).to_le_bytes()).collect();
+    both.agree(&[Array::from_bytes(Dtype::F32, &shape, &elements).unwrap()], 1);
+}
+
 /// Results that go past the caches, at every place within a line of them.
 #[test]
 fn large_results() {

@@ -274,6 +274,7 @@ fn function(e: &Emitter<'_>, leaf: &Leaf) -> Option<Function> {
         asm.general(Instruction::with2(Code::Cmovl_r64_rm64, END, SPARE));
         one_partial_group(&mut asm, &residents, &rest);
         asm.general(Instruction::with2(Code::Mov_r64_rm64, INDEX, END));
+        all_there(&mut asm);
         asm.place(aligned);
         whole_groups(&mut asm, &residents, body, groups, count);
         asm.place(plain);
@@ -303,6 +304,11 @@ fn begin(asm: &mut Assembler) {
         asm.load_slot(register, slot);
     }
     asm.general(Instruction::with2(Code::Xor_r32_rm32, Register::ECX, Register::ECX));
+    all_there(asm);
+}
+
+/// Says that there are elements for all lanes.
+fn all_there(asm: &mut Assembler) {
     for there in THERE {
         asm.general(Instruction::with3(Code::VEX_Kxnorw_kr_kr_kr, there, there, there));
     }
