@@ -337,8 +337,7 @@ impl Leaf {
             let id = build.varying(*value);
             build.leaf.wanted.push(id);
         }
-        ((e.wide.is_some() && super::wide::takes(&build.leaf)) || super::vectors::worthwhile(&build.leaf))
-            .then_some(build.leaf)
+        super::vectors::worthwhile(e, &build.leaf).then_some(build.leaf)
     }
 }
 

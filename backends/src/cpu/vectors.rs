@@ -11,7 +11,10 @@ use super::leaf::{Inst, Leaf, LeafId, Step};
 use super::wide;
 
 /// Whether the operations of a leaf are mostly ones that vectors have.
-pub(super) fn worthwhile(leaf: &Leaf) -> bool {
+pub(super) fn worthwhile(e: &Emitter<'_>, leaf: &Leaf) -> bool {
+    if e.wide.is_some() && wide::takes(leaf) {
+        return true;
+    }
     let (mut native, mut other) = (0, 0);
     leaf.for_each_step(&leaf.steps, &mut |step| {
         let good = match step {

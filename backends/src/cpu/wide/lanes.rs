@@ -100,7 +100,7 @@ impl<'l, 'a> WideX86<'l, 'a> {
         WideX86 { e, leaf, shared, body, offset: 0, partial: false, streams: false }
     }
 
-    fn register(&mut self, class: Class) -> Reg {
+    pub(super) fn register(&mut self, class: Class) -> Reg {
         self.body.classes.push(class)
     }
 
@@ -119,6 +119,12 @@ impl<'l, 'a> WideX86<'l, 'a> {
         let to = self.register(class);
         self.push(Plain { code, to: Some(to), over, fixed: None, from: from.to_vec(), lanes, spends_mask: false });
         Operand::Register(to)
+    }
+
+    /// Puts lanes of a register into memory.
+    pub(super) fn store_at(&mut self, code: Code, place: Operand, value: Operand, lanes: Lanes) {
+        let (to, fixed, over, from) = (None, None, None, vec![place, value]);
+        self.push(Plain { code, to, fixed, over, from, lanes, spends_mask: false });
     }
 
     /// A vector from operands.
@@ -193,38 +199,8 @@ impl<'l, 'a> WideX86<'l, 'a> {
         self.merged(t.add, unordered, &[a, b], range)
     }
 
-    /// The numbers of the elements of an access from its address at hand, for its lanes of a part.
-    fn numbers(&mut self, access: usize, gathered: &[Parts], part: usize) -> Operand {
-        let a = &self.leaf.accesses[access];
-        let mut sum: Option<Operand> = None;
-        for (subscript, (_, stride)) in gathered.iter().zip(&a.gathered) {
-            let term = self.times(subscript[part], stride);
-            sum = Some(sum.map_or(term, |sum| self.vector(Code::EVEX_Vpaddq_zmm_k1z_zmm_zmmm512b64, &[sum, term])));
-        }
-        if a.stride.is_zero()
-            && let Some(sum) = sum
-        {
-            return sum;
-        }
-        let lanes = self.lane_numbers(part, &a.stride);
-        match sum {
-            Some(sum) => self.vector(Code::EVEX_Vpaddq_zmm_k1z_zmm_zmmm512b64, &[sum, lanes]),
-            None => self.vector(Code::EVEX_Vmovdqu64_zmm_k1z_zmmm512, &[lanes]),
-        }
-    }
-
-    /// Each lane's number times a size.
-    fn lane_numbers(&mut self, part: usize, times: &Size) -> Operand {
-        let first = 8 * part as i64;
-        if let Some(step) = times.as_constant() {
-            return self.shared.numbers(first.wrapping_mul(step), step);
-        }
-        let lanes = self.shared.numbers(first, 1);
-        let lanes = self.vector(Code::EVEX_Vmovdqu64_zmm_k1z_zmmm512, &[lanes]);
-        self.times(lanes, times)
-    }
-
-    fn times(&mut self, v: Operand, size: &Size) -> Operand {
+    /// Integers of eight bytes times a size.
+    pub(super) fn times(&mut self, v: Operand, size: &Size) -> Operand {
         match size.as_constant() {
             Some(1) => v,
             Some(c) => {
@@ -236,49 +212,6 @@ impl<'l, 'a> WideX86<'l, 'a> {
                 let c = Operand::Splat(Splat::Slot64(slot));
                 self.vector(Code::EVEX_Vpmullq_zmm_k1z_zmm_zmmm512b64, &[v, c])
             }
-        }
-    }
-
-    /// Loads lanes of four or eight bytes, each from its own place.
-    fn gather(&mut self, access: usize, gathered: &[Parts], wide: bool) -> Parts {
-        let code = if wide { Code::EVEX_Vpgatherqq_zmm_k1_vm64z } else { Code::EVEX_Vpgatherqd_ymm_k1_vm64z };
-        let zero = Operand::Splat(Splat::Bits32(0));
-        let mut parts = vec![];
-        for part in 0..2 {
-            let Some(numbers) = self.numbers(access, gathered, part).register() else { continue };
-            let place = Operand::Memory(Place::Scattered { access, offset: self.offset, numbers });
-            let to = self.register(Class::Vector);
-            let lanes = Lanes::There { upper: part == 1, zero: false };
-            self.push(Plain {
-                code,
-                to: Some(to),
-                fixed: None,
-                over: Some(zero),
-                from: vec![place],
-                lanes,
-                spends_mask: true,
-            });
-            parts.push(Operand::Register(to));
-        }
-        if wide { parts } else { vec![self.joined(&parts)] }
-    }
-
-    fn scatter(&mut self, access: usize, gathered: &[Parts], wide: bool, value: &Parts) {
-        let code = if wide { Code::EVEX_Vpscatterqq_vm64z_k1_zmm } else { Code::EVEX_Vpscatterqd_vm64z_k1_ymm };
-        let parts = if wide { value.clone() } else { self.halves(value[0]) };
-        for (part, value) in parts.into_iter().enumerate() {
-            let Some(numbers) = self.numbers(access, gathered, part).register() else { continue };
-            let place = Operand::Memory(Place::Scattered { access, offset: self.offset, numbers });
-            let lanes = Lanes::There { upper: part == 1, zero: false };
-            self.push(Plain {
-                code,
-                to: None,
-                fixed: None,
-                over: None,
-                from: vec![place, value],
-                lanes,
-                spends_mask: true,
-            });
         }
     }
 
@@ -415,15 +348,7 @@ impl LeafEmitter for WideX86<'_, '_> {
         let store = |l: &mut Self, code, part: usize, value| {
             let place = Operand::Memory(Place::Along { access, offset: l.offset + 8 * part as i32 });
             let lanes = l.there(part, false);
-            l.push(Plain {
-                code,
-                to: None,
-                fixed: None,
-                over: None,
-                from: vec![place, value],
-                lanes,
-                spends_mask: false,
-            });
+            l.store_at(code, place, value, lanes);
         };
         match dtype {
             Dtype::Bool => {

@@ -224,15 +224,7 @@ fn endings(
                 l.join(home.fold, first, high);
             }
             let code = if wide { Code::EVEX_Vmovq_rm64_xmm } else { Code::EVEX_Vmovd_rm32_xmm };
-            l.push(Plain {
-                code,
-                to: None,
-                fixed: None,
-                over: None,
-                from: vec![Operand::Memory(Place::Slot(*result)), own],
-                lanes: Lanes::All,
-                spends_mask: false,
-            });
+            l.store_at(code, Operand::Memory(Place::Slot(*result)), own, Lanes::All);
         });
     }
     all
@@ -276,8 +268,7 @@ impl WideX86<'_, '_> {
         let joined = self.one(home.fold.primitive(), home.fold.dtype, old, x);
         let lanes = self.there(part, false);
         let code = if wide { Code::EVEX_Vmovupd_zmmm512_k1z_zmm } else { Code::EVEX_Vmovups_zmmm512_k1z_zmm };
-        let from = vec![lane, joined];
-        self.push(Plain { code, to: None, fixed: None, over: None, from, lanes, spends_mask: false });
+        self.store_at(code, lane, joined, lanes);
     }
 
     /// Gives lanes the value of no elements.
@@ -288,15 +279,8 @@ impl WideX86<'_, '_> {
             if in_registers {
                 self.set(copy(home.fold.dtype), register, &[none]);
             } else {
-                self.push(Plain {
-                    code: Code::EVEX_Vmovups_zmmm512_k1z_zmm,
-                    to: None,
-                    fixed: None,
-                    over: None,
-                    from: vec![Operand::Memory(Place::Own(register as usize)), none],
-                    lanes: Lanes::All,
-                    spends_mask: false,
-                });
+                let place = Operand::Memory(Place::Own(register as usize));
+                self.store_at(Code::EVEX_Vmovups_zmmm512_k1z_zmm, place, none, Lanes::All);
             }
         }
     }

@@ -1,0 +1,77 @@
+//! Accesses whose elements do not lie side by side: steps of other sizes, and subscripts that are data. Each lane has the number of its
+//! element, counted from where the access is at hand.
+
+use iced_x86::Code;
+use ir::Size;
+
+use super::inst::{Class, Lanes, Operand, Place, Plain, Splat};
+use super::lanes::{Parts, WideX86};
+
+impl WideX86<'_, '_> {
+    /// The numbers of the elements of an access from its address at hand, for its lanes of a part.
+    fn numbers(&mut self, access: usize, gathered: &[Parts], part: usize) -> Operand {
+        let a = &self.leaf.accesses[access];
+        let mut sum: Option<Operand> = None;
+        for (subscript, (_, stride)) in gathered.iter().zip(&a.gathered) {
+            let term = self.times(subscript[part], stride);
+            sum = Some(sum.map_or(term, |sum| self.vector(Code::EVEX_Vpaddq_zmm_k1z_zmm_zmmm512b64, &[sum, term])));
+        }
+        if a.stride.is_zero()
+            && let Some(sum) = sum
+        {
+            return sum;
+        }
+        let lanes = self.lane_numbers(part, &a.stride);
+        match sum {
+            Some(sum) => self.vector(Code::EVEX_Vpaddq_zmm_k1z_zmm_zmmm512b64, &[sum, lanes]),
+            None => self.vector(Code::EVEX_Vmovdqu64_zmm_k1z_zmmm512, &[lanes]),
+        }
+    }
+
+    /// Each lane's number times a size.
+    fn lane_numbers(&mut self, part: usize, times: &Size) -> Operand {
+        let first = 8 * part as i64;
+        if let Some(step) = times.as_constant() {
+            return self.shared.numbers(first.wrapping_mul(step), step);
+        }
+        let lanes = self.shared.numbers(first, 1);
+        let lanes = self.vector(Code::EVEX_Vmovdqu64_zmm_k1z_zmmm512, &[lanes]);
+        self.times(lanes, times)
+    }
+
+    /// Loads lanes of four or eight bytes, each from its own place.
+    pub(super) fn gather(&mut self, access: usize, gathered: &[Parts], wide: bool) -> Parts {
+        let code = if wide { Code::EVEX_Vpgatherqq_zmm_k1_vm64z } else { Code::EVEX_Vpgatherqd_ymm_k1_vm64z };
+        let zero = Operand::Splat(Splat::Bits32(0));
+        let mut parts = vec![];
+        for part in 0..2 {
+            let Some(numbers) = self.numbers(access, gathered, part).register() else { continue };
+            let place = Operand::Memory(Place::Scattered { access, offset: self.offset, numbers });
+            let to = self.register(Class::Vector);
+            let lanes = Lanes::There { upper: part == 1, zero: false };
+            self.push(Plain {
+                code,
+                to: Some(to),
+                fixed: None,
+                over: Some(zero),
+                from: vec![place],
+                lanes,
+                spends_mask: true,
+            });
+            parts.push(Operand::Register(to));
+        }
+        if wide { parts } else { vec![self.joined(&parts)] }
+    }
+
+    pub(super) fn scatter(&mut self, access: usize, gathered: &[Parts], wide: bool, value: &Parts) {
+        let code = if wide { Code::EVEX_Vpscatterqq_vm64z_k1_zmm } else { Code::EVEX_Vpscatterqd_vm64z_k1_ymm };
+        let parts = if wide { value.clone() } else { self.halves(value[0]) };
+        for (part, value) in parts.into_iter().enumerate() {
+            let Some(numbers) = self.numbers(access, gathered, part).register() else { continue };
+            let place = Operand::Memory(Place::Scattered { access, offset: self.offset, numbers });
+            let lanes = Lanes::There { upper: part == 1, zero: false };
+            let (to, fixed, over, from) = (None, None, None, vec![place, value]);
+            self.push(Plain { code, to, fixed, over, from, lanes, spends_mask: true });
+        }
+    }
+}
