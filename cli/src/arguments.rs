@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use fuseloop::render::one_line;
@@ -99,6 +99,22 @@ pub fn passes(text: &str) -> Result<Passes, String> {
         let names: Vec<&str> = FusionPass::ALL.iter().map(|pass| pass.name()).collect();
         format!("there is no pass `{name}`: expected all, none, or some of {}", names.join(","))
     })
+}
+
+/// A function, fused in some way, at some sizes.
+#[derive(Debug, clap::Args)]
+pub struct Subject {
+    /// The program; - reads it from standard input
+    pub file: PathBuf,
+    /// Sizes, by their names in the source
+    #[arg(value_name = "SIZE=N", value_parser = name_and_size)]
+    pub sizes: Vec<(String, i64)>,
+    /// The function [default: main, or the only one]
+    #[arg(long = "fn", value_name = "NAME")]
+    pub function: Option<String>,
+    /// The passes that may merge kernels: all, none, or some of kloop, kinput, siblings, nest, koutput
+    #[arg(long, value_name = "PASSES", default_value_t, value_parser = passes)]
+    pub fuse: Passes,
 }
 
 /// How wide vectors are.

@@ -1,12 +1,11 @@
 //! `fuseloop bench`: what fusion gains, measured.
 
 use std::io::Write;
-use std::path::PathBuf;
 
-use fuseloop::{BenchError, ExplainError, Options, Passes};
+use fuseloop::{BenchError, ExplainError, Options};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::arguments::{self, SimdName};
+use crate::arguments::{self, SimdName, Subject};
 use crate::failure::{Failure, Format};
 
 /// Measures a function with fusion and without, kernel by kernel.
@@ -18,17 +17,8 @@ chosen so that inputs and results take up to 256 MB.
 Example: fuseloop bench examples/softmax.fl --fn softmax_rows n=4096 m=1000"
 )]
 pub struct Arguments {
-    /// The program; - reads it from standard input
-    file: PathBuf,
-    /// Sizes, by their names in the source
-    #[arg(value_name = "SIZE=N", value_parser = arguments::name_and_size)]
-    sizes: Vec<(String, i64)>,
-    /// The function [default: main, or the only one]
-    #[arg(long = "fn", value_name = "NAME")]
-    function: Option<String>,
-    /// The passes that may merge kernels: all, none, or some of kloop, kinput, siblings, nest, koutput
-    #[arg(long, value_name = "PASSES", default_value_t, value_parser = arguments::passes)]
-    fuse: Passes,
+    #[command(flatten)]
+    subject: Subject,
     /// How wide the CPU's vectors are, in bits
     #[arg(long, value_enum, default_value_t)]
     simd: SimdName,
@@ -45,11 +35,12 @@ const STEPS: u64 = 1000;
 
 /// Runs the command.
 pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure> {
-    let program = arguments::program(&arguments.file)?;
-    let function = arguments::function(&program, arguments.function.as_deref())?;
-    let sizes = arguments::sizes(&arguments.sizes)?;
+    let Subject { file, sizes, function, fuse } = &arguments.subject;
+    let program = arguments::program(file)?;
+    let function = arguments::function(&program, function.as_deref())?;
+    let sizes = arguments::sizes(sizes)?;
     let threads = arguments.threads.map_or(0, usize::from);
-    let options = Options { fuse: arguments.fuse, simd: arguments.simd.into(), threads, ..Options::default() };
+    let options = Options { fuse: *fuse, simd: arguments.simd.into(), threads, ..Options::default() };
     // On standard error, and only if that is a terminal.
     let bar = ProgressBar::new(STEPS);
     let style = ProgressStyle::with_template("{msg} {wide_bar} {percent:>3} %");

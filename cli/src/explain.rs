@@ -1,12 +1,11 @@
 //! `fuseloop explain`: what fused, what did not and why.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
 
 use clap::ValueEnum;
-use fuseloop::{ExplainError, Options, Passes};
+use fuseloop::{ExplainError, Options};
 
-use crate::arguments;
+use crate::arguments::{self, Subject};
 use crate::failure::{self, Failure};
 
 /// Explains what fused, what did not, and why.
@@ -17,17 +16,8 @@ use crate::failure::{self, Failure};
 Example: fuseloop explain examples/softmax.fl --fn softmax_rows n=4096 m=1000"
 )]
 pub struct Arguments {
-    /// The program; - reads it from standard input
-    file: PathBuf,
-    /// Sizes, by their names in the source
-    #[arg(value_name = "SIZE=N", value_parser = arguments::name_and_size)]
-    sizes: Vec<(String, i64)>,
-    /// The function [default: main, or the only one]
-    #[arg(long = "fn", value_name = "NAME")]
-    function: Option<String>,
-    /// The passes that may merge kernels: all, none, or some of kloop, kinput, siblings, nest, koutput
-    #[arg(long, value_name = "PASSES", default_value_t, value_parser = arguments::passes)]
-    fuse: Passes,
+    #[command(flatten)]
+    subject: Subject,
     /// For whom it is written
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -57,10 +47,11 @@ impl Arguments {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure> {
-    let program = arguments::program(&arguments.file)?;
-    let function = arguments::function(&program, arguments.function.as_deref())?;
-    let sizes = arguments::sizes(&arguments.sizes)?;
-    let options = Options { fuse: arguments.fuse, ..Options::default() };
+    let Subject { file, sizes, function, fuse } = &arguments.subject;
+    let program = arguments::program(file)?;
+    let function = arguments::function(&program, function.as_deref())?;
+    let sizes = arguments::sizes(sizes)?;
+    let options = Options { fuse: *fuse, ..Options::default() };
     let explanation = function.explain(&options, &sizes).map_err(|error| match error {
         ExplainError::Compile(error) => Failure::Compile(error),
         error => Failure::usage(format!("{error}\n  {}", function.signature())),

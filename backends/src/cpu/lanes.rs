@@ -3,7 +3,8 @@
 //! What is free of order is kept in registers over the whole loop. Sums in the order by lanes keep the lanes of the
 //! chunk at hand in memory: a step of the loop adds its elements to theirs, so that elements are taken as they lie in
 //! memory and the body stands there once. Where the body is so short that this would be most of the work, four rows
-//! of lanes at a time share one trip to memory.
+//! of lanes at a time share one trip to memory. A leaf that goes wider than Cranelift's vectors is a function, which takes a chunk and
+//! folds its lanes itself.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Type, Value};

@@ -1,5 +1,5 @@
 //! Loops of vectors: when a leaf is worth them, how many groups go at once, and the loop itself. What is left over
-//! is for the scalar loop behind.
+//! is for the scalar loop behind. A leaf that goes wider than Cranelift's vectors leaves nothing over.
 
 use cranelift_codegen::ir::{InstBuilder, Value};
 use ir::BinaryOp;

@@ -3,7 +3,7 @@
 use backends::cpu::{Module, Options, RunError};
 use ir::array::{Array, ArrayMut};
 use ir::nest::{Program, SymbolSource};
-use ir::{Binding, Dtype, Scalar};
+use ir::{BinaryOp, Binding, Dtype, Scalar, UnaryOp};
 
 /// A stream of bits.
 pub struct Random(pub u64);
@@ -164,6 +164,29 @@ pub fn agree(program: &Program, module: &Module, inputs: &[Array], what: &str) {
 
 fn found_untouched(before: &[Array], after: &[Array]) -> bool {
     before.iter().zip(after).all(|(a, b)| a.bytes() == b.bytes())
+}
+
+/// The types that are computed with.
+pub fn compute_types() -> impl Iterator<Item = Dtype> {
+    Dtype::ALL.into_iter().filter(|d| !d.is_storage())
+}
+
+/// Whether an operation of one operand takes a type.
+pub fn takes_one(op: UnaryOp, dtype: Dtype) -> bool {
+    match op {
+        UnaryOp::Not => !dtype.is_float(),
+        UnaryOp::Neg | UnaryOp::Abs => dtype != Dtype::Bool,
+        _ => dtype.is_float(),
+    }
+}
+
+/// Whether an operation of two operands takes a type.
+pub fn takes_two(op: BinaryOp, dtype: Dtype) -> bool {
+    match op {
+        BinaryOp::And | BinaryOp::Or | BinaryOp::Xor => !dtype.is_float(),
+        BinaryOp::Shl | BinaryOp::Shr => dtype.is_int(),
+        _ => dtype != Dtype::Bool,
+    }
 }
 
 /// Parses, compiles once and compares on each tuple of sizes.

@@ -2,13 +2,9 @@
 
 use ir::{BinaryOp, CompareOp, Dtype, UnaryOp};
 
-use crate::harness::{LENGTHS, check};
+use crate::harness::{LENGTHS, check, compute_types, takes_one, takes_two};
 
 const SHORT: &[&[i64]] = &[&[0], &[1], &[3], &[4], &[31], &[257]];
-
-fn compute_types() -> impl Iterator<Item = Dtype> {
-    Dtype::ALL.into_iter().filter(|d| !d.is_storage())
-}
 
 fn pointwise(inputs: &[Dtype], output: Dtype, body: &str) -> String {
     let mut text = String::from("program @p {\n  symbol n = dim 0 of input 0\n");
@@ -22,10 +18,6 @@ fn pointwise(inputs: &[Dtype], output: Dtype, body: &str) -> String {
     text + body + "      store %y[i], v100\n    }\n  }\n}\n"
 }
 
-fn floats_only(op: UnaryOp) -> bool {
-    matches!(op, UnaryOp::Sqrt | UnaryOp::Floor | UnaryOp::Ceil | UnaryOp::Trunc | UnaryOp::Round)
-}
-
 #[test]
 fn copies() {
     for dtype in Dtype::ALL {
@@ -37,12 +29,7 @@ fn copies() {
 fn unary() {
     for dtype in compute_types() {
         for op in UnaryOp::ALL {
-            let legal = match op {
-                UnaryOp::Not => !dtype.is_float(),
-                op if floats_only(*op) => dtype.is_float(),
-                _ => dtype != Dtype::Bool,
-            };
-            if legal {
+            if takes_one(*op, dtype) {
                 check(&pointwise(&[dtype], dtype, &format!("v100 = {op} v0\n")), SHORT);
             }
         }
@@ -53,13 +40,7 @@ fn unary() {
 fn binary() {
     for dtype in compute_types() {
         for op in BinaryOp::ALL {
-            let legal = match op {
-                BinaryOp::And | BinaryOp::Or | BinaryOp::Xor => !dtype.is_float(),
-                BinaryOp::Shl | BinaryOp::Shr => dtype.is_int(),
-                BinaryOp::Min | BinaryOp::Max => dtype != Dtype::Bool,
-                _ => dtype != Dtype::Bool,
-            };
-            if legal {
+            if takes_two(*op, dtype) {
                 check(&pointwise(&[dtype, dtype], dtype, &format!("v100 = {op} v0, v1\n")), SHORT);
             }
         }

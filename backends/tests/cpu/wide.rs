@@ -7,7 +7,7 @@ use ir::nest::Program;
 use ir::{BinaryOp, CompareOp, Dtype, Scalar, UnaryOp};
 use proptest::prelude::*;
 
-use crate::harness::{Random, inputs, parse, run};
+use crate::harness::{Random, compute_types, inputs, parse, run, takes_one, takes_two};
 
 /// Lengths about the groups of sixteen and what several of them at once leave over.
 const LENGTHS: [usize; 12] = [0, 1, 15, 16, 17, 63, 64, 65, 127, 128, 129, 1000];
@@ -164,20 +164,11 @@ fn hold_uniform(vector: Dtype, scalar: Dtype, output: Dtype, body: &str) {
     }
 }
 
-fn compute_types() -> impl Iterator<Item = Dtype> {
-    Dtype::ALL.into_iter().filter(|d| !d.is_storage())
-}
-
 #[test]
 fn unary() {
     for dtype in compute_types() {
         for op in UnaryOp::ALL {
-            let legal = match op {
-                UnaryOp::Not => !dtype.is_float(),
-                UnaryOp::Neg | UnaryOp::Abs => dtype != Dtype::Bool,
-                _ => dtype.is_float(),
-            };
-            if legal {
+            if takes_one(*op, dtype) {
                 hold(&[dtype], dtype, &format!("v100 = {op} v0\n"));
             }
         }
@@ -188,12 +179,7 @@ fn unary() {
 fn binary() {
     for dtype in compute_types() {
         for op in BinaryOp::ALL {
-            let legal = match op {
-                BinaryOp::And | BinaryOp::Or | BinaryOp::Xor => !dtype.is_float(),
-                BinaryOp::Shl | BinaryOp::Shr => dtype.is_int(),
-                _ => dtype != Dtype::Bool,
-            };
-            if legal {
+            if takes_two(*op, dtype) {
                 hold(&[dtype, dtype], dtype, &format!("v100 = {op} v0, v1\n"));
                 hold_uniform(dtype, dtype, dtype, &format!("v100 = {op} v0, v1\n"));
                 hold_uniform(dtype, dtype, dtype, &format!("v100 = {op} v1, v0\n"));
