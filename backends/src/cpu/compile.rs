@@ -18,6 +18,7 @@ use ir::nest::{Block, BufferId, Kernel, KernelId, Op, Program, Role, Statement};
 use ir::order::LANES_CHUNK;
 use ir::{Size, visit};
 
+use super::across::Across;
 use super::columns::Columns;
 use super::cost::Cost;
 use super::emit::{Emitter, Entry, Params, SizeTable, SlotTable, slot_table};
@@ -125,7 +126,7 @@ fn compile_kernels(program: &Program, simd: Simd) -> Result<Compiled, CompileErr
             // SAFETY: the function was defined with this signature and calling convention.
             function: unsafe { std::mem::transmute::<*const u8, KernelFn>(module.get_finalized_function(id)) },
             part_of,
-            range: range(part),
+            range: range(&program, part),
             // A product lays out its factors anew for each piece.
             pieces: if matches!(root(part), Some((_, Statement::Contract(_)))) { 1 } else { 8 },
             step: if part.chunks.is_empty() { 1 } else { LANES_CHUNK as i64 },
@@ -233,7 +234,9 @@ fn emit(
         (Some(tiled), _) => e.tiled(tiled, &part.kernel.body, (begin, end)),
         (None, Some((before, Statement::Loop(l)))) => {
             before.iter().for_each(|s| e.statement(s));
-            if part.chunks.is_empty() {
+            if let Some(across) = Across::of(program, l) {
+                e.across(&across, l, (begin, end));
+            } else if part.chunks.is_empty() {
                 e.parallel(l, Some((begin, end)));
             } else {
                 e.reduce_chunks(l, &Chunks { range: (begin, end), buffers: &part.chunks });
@@ -271,12 +274,15 @@ fn scratch_buffers(program: &Program, kernel: &Kernel) -> Vec<BufferId> {
 }
 
 /// The extents of the loop that a kernel can be split along.
-fn range(part: &Part) -> Option<Vec<Size>> {
+fn range(program: &Program, part: &Part) -> Option<Vec<Size>> {
     if let Some(tiled) = &part.tiled {
         return Some(tiled.range());
     }
     let dims = match root(part)?.1 {
-        Statement::Loop(l) => &l.dims,
+        Statement::Loop(l) => match Across::of(program, l) {
+            Some(across) => return Some(across.range()),
+            None => &l.dims,
+        },
         Statement::Contract(c) => return super::contract::range(c),
         _ => return None,
     };

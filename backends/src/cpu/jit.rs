@@ -11,7 +11,7 @@ use cranelift_frontend::FunctionBuilder;
 use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{FuncId, Linkage, Module as _, default_libcall_names};
 
-use super::CompileError;
+use super::{CompileError, turn};
 use crate::abi::GemmCall;
 
 /// What compiled code may call.
@@ -28,6 +28,10 @@ pub(super) enum Helper {
     Bf16FromU64,
     GemmF32,
     GemmF64,
+    Turn1,
+    Turn2,
+    Turn4,
+    Turn8,
 }
 
 /// A row of the table: the symbol, its address, its parameters and its result.
@@ -39,7 +43,7 @@ struct Entry {
     result: Option<Type>,
 }
 
-fn entries() -> [Entry; 11] {
+fn entries() -> [Entry; 15] {
     let entry = |helper, name, address, params, result| Entry { helper, name, address, params, result };
     [
         entry(Helper::RemF32, "fl_rem_f32", rem_f32 as *const u8, &[F32, F32], Some(F32)),
@@ -53,6 +57,10 @@ fn entries() -> [Entry; 11] {
         entry(Helper::Bf16FromU64, "fl_bf16_from_u64", bf16_from_u64 as *const u8, &[I64], Some(I32)),
         entry(Helper::GemmF32, "fl_gemm_f32", gemm_f32 as *const u8, &[I64], None),
         entry(Helper::GemmF64, "fl_gemm_f64", gemm_f64 as *const u8, &[I64], None),
+        entry(Helper::Turn1, "fl_turn_1", turn::turn_1 as *const u8, &[I64; 6], None),
+        entry(Helper::Turn2, "fl_turn_2", turn::turn_2 as *const u8, &[I64; 6], None),
+        entry(Helper::Turn4, "fl_turn_4", turn::turn_4 as *const u8, &[I64; 6], None),
+        entry(Helper::Turn8, "fl_turn_8", turn::turn_8 as *const u8, &[I64; 6], None),
     ]
 }
 

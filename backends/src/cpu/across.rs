@@ -1,0 +1,194 @@
+//! Loops that load across memory: neighbouring iterations of the innermost loop find their elements in different rows, while those of a
+//! loop outside of it find them side by side. A transposition is one, alone or inside any expression.
+//!
+//! Such a loop goes in tiles. What is loaded across is first transposed, tile by tile, into scratch that stays in a cache
+//! (by `turn`, which takes whole lines on both sides); then the body runs along rows of the tile as if all had been there.
+
+use cranelift_codegen::ir::InstBuilder;
+use cranelift_codegen::ir::Value;
+use ir::nest::{Block, BufferId, IndexId, Loop, LoopKind, Op, Program, Statement, Subscript};
+use ir::{Affine, Size, visit};
+
+use super::emit::{Emitter, Linear};
+use super::jit::Helper;
+use super::nest::Axis;
+use super::scan::may_fault;
+use super::split::extent_size;
+
+/// Bytes of a row of memory that go into a tile: several cache lines, since one alone comes no faster.
+const LINES: i64 = 256;
+/// Rows of memory that go into a tile.
+const ROWS: i64 = 256;
+/// Elements behind each row of a tile in scratch, so that rows do not share places of the cache.
+const SPARE: i64 = 16;
+/// Loads of a body that are transposed.
+const MOST: usize = 4;
+/// A loop that is known to be shorter is not worth it.
+const SHORT: i64 = 16;
+
+/// A parallel loop with loads across memory.
+pub(super) struct Across {
+    /// Which of the loops steps along what is loaded across: not the innermost.
+    outer: usize,
+    /// The loads, by their statements in the body.
+    loads: Vec<usize>,
+    /// Iterations of the loop `outer` in a tile.
+    height: i64,
+    /// The extents of all loops.
+    extents: Vec<Size>,
+}
+
+/// Element numbers are counted in loop indices.
+fn linear(program: &Program, buffer: BufferId, view: Option<&[Size]>, at: &[Subscript]) -> Option<Affine<IndexId>> {
+    let shape = view.unwrap_or(&program.buffers[buffer].shape);
+    let mut sum = Affine::constant(0);
+    let mut stride = Size::constant(1);
+    for (axis, subscript) in at.iter().enumerate().rev() {
+        let Subscript::Affine(affine) = subscript else { return None };
+        sum = sum.add(&affine.scale(&stride));
+        stride = &stride * shape.get(axis)?;
+    }
+    Some(sum)
+}
+
+impl Across {
+    /// The loop as one that goes in tiles, if that helps.
+    pub(super) fn of(program: &Program, l: &Loop) -> Option<Across> {
+        let extents: Vec<Size> = l.dims.iter().map(|(_, e)| extent_size(e).cloned()).collect::<Option<_>>()?;
+        let straight =
+            l.body.iter().all(|s| matches!(s, Statement::Let { .. } | Statement::If { .. } | Statement::Store { .. }));
+        let short = |size: &Size| size.as_constant().is_some_and(|n| n < SHORT);
+        let (last, others) = l.dims.split_last()?;
+        if !matches!(l.kind, LoopKind::Parallel) || !straight || l.body.iter().any(may_fault) || short(extents.last()?)
+        {
+            return None;
+        }
+        let stored = visit::stores(&l.body);
+        let mut found: Option<Across> = None;
+        for (number, statement) in l.body.iter().enumerate() {
+            let Statement::Let { op: Op::Load { buffer, view, at }, .. } = statement else { continue };
+            let Some(at) = linear(program, *buffer, view.as_deref(), at) else { continue };
+            // Small steps leave vectors something of each line.
+            let far = at.coefficient(last.0).as_constant().is_none_or(|step| step.abs() > SHORT);
+            let along = |(index, _): &_| at.coefficient(*index).as_constant() == Some(1);
+            let Some(outer) = others
+                .iter()
+                .position(along)
+                .filter(|outer| far && !short(&extents[*outer]) && !stored.contains(buffer))
+            else {
+                continue;
+            };
+            let width = i64::try_from(program.buffers[*buffer].dtype.bytes()).ok()?;
+            let across = found.get_or_insert_with(|| Across {
+                outer,
+                loads: vec![],
+                height: LINES / width,
+                extents: extents.clone(),
+            });
+            if across.outer == outer && across.loads.len() < MOST {
+                across.loads.push(number);
+            }
+        }
+        found
+    }
+
+    /// The tiles: those along the outer loop run fastest, since they find the same rows of memory.
+    pub(super) fn range(&self) -> Vec<Size> {
+        let pieces = |length: &Size, of: i64| (length + &Size::constant(of - 1)).floor_div(&Size::constant(of));
+        let Some((last, _)) = self.extents.split_last() else { return vec![] };
+        let mut range = self.extents.clone();
+        range.pop();
+        let high = pieces(&range.remove(self.outer), self.height);
+        range.extend([pieces(last, ROWS), high]);
+        range
+    }
+}
+
+/// A tile: what the outer and the innermost loop do of their iterations.
+struct Tile {
+    outer: (Value, Value),
+    last: (Value, Value),
+}
+
+impl Emitter<'_> {
+    /// The tiles `begin..end` of a loop.
+    pub(super) fn across(&mut self, across: &Across, l: &Loop, (begin, end): (Value, Value)) {
+        let extents: Vec<Value> = across.extents.iter().map(|extent| self.size(extent)).collect();
+        let tiles: Vec<Value> = across.range().iter().map(|extent| self.size(extent)).collect();
+        let (body, shift, locals) = self.with_tiles(across, l);
+        let last = l.dims.len() - 1;
+        let others: Vec<usize> = (0..last).filter(|k| *k != across.outer).collect();
+        self.counted(begin, end, 1, &[], |e, number, _| {
+            let mut number = number;
+            let mut digits = vec![];
+            for tiles in tiles.iter().rev() {
+                digits.push(e.b.ins().urem(number, *tiles));
+                number = e.b.ins().udiv(number, *tiles);
+            }
+            for (k, digit) in others.iter().zip(digits.iter().skip(2).rev()) {
+                e.bind(l.dims[*k].0, *digit);
+            }
+            let mut part = |digit: Value, of: i64, extent: Value| {
+                let from = e.b.ins().imul_imm_s(digit, of);
+                let to = e.b.ins().iadd_imm_s(from, of);
+                (from, e.least(to, extent))
+            };
+            let outer = part(digits[0], across.height, extents[across.outer]);
+            let tile = Tile { outer, last: part(digits[1], ROWS, extents[last]) };
+            let outer = l.dims[across.outer].0;
+            e.bind(outer, tile.outer.0);
+            e.bind(l.dims[last].0, tile.last.0);
+            for (load, local) in across.loads.iter().zip(&locals) {
+                e.transpose(&l.body[*load], l.dims[last].0, *local, &tile);
+            }
+            let before = e.b.ins().imul_imm_s(tile.outer.0, -(ROWS + SPARE));
+            let before = e.b.ins().isub(before, tile.last.0);
+            e.bind(shift, before);
+            let axis = Axis { index: l.dims[last].0, merged: vec![], extent: extents[last] };
+            e.counted(tile.outer.0, tile.outer.1, 1, &[], |e, i, _| {
+                e.bind(outer, i);
+                e.innermost(&axis, tile.last.0, tile.last.1, &body);
+                vec![]
+            });
+            vec![]
+        });
+    }
+
+    /// The body with its loads across memory from tiles in scratch; the index that is to be bound to how many elements lie before a tile,
+    /// negated; and where the tiles are.
+    fn with_tiles(&mut self, across: &Across, l: &Loop) -> (Block, IndexId, Vec<BufferId>) {
+        let (mut body, shift) = (l.body.clone(), self.new_index());
+        let row = Affine::index(l.dims[across.outer].0).scale(&Size::constant(ROWS + SPARE));
+        let place = row.add(&Affine::index(l.dims[l.dims.len() - 1].0)).add(&Affine::index(shift));
+        let mut locals = vec![];
+        for number in &across.loads {
+            let Statement::Let { op: Op::Load { buffer, view, at }, .. } = &mut body[*number] else { continue };
+            *buffer = self.local(self.buffer_dtype(*buffer), ((ROWS + SPARE) * across.height).unsigned_abs() as usize);
+            (*view, *at) = (None, vec![Subscript::Affine(place.clone())]);
+            locals.push(*buffer);
+        }
+        (body, shift, locals)
+    }
+
+    /// Transposes what a load finds in a tile, at whose first element the indices are.
+    fn transpose(&mut self, load: &Statement, last: IndexId, local: BufferId, tile: &Tile) {
+        let Statement::Let { op: Op::Load { buffer, view, at }, .. } = load else { return };
+        let width = self.buffer_dtype(*buffer).bytes();
+        let helper = match width {
+            1 => Helper::Turn1,
+            2 => Helper::Turn2,
+            4 => Helper::Turn4,
+            _ => Helper::Turn8,
+        };
+        let width = width as i64;
+        let linear: Linear = self.linear(*buffer, view.as_deref(), at);
+        let (first, near) = self.address(*buffer, &linear);
+        let from = self.b.ins().iadd_imm_s(first, i64::from(near));
+        let step = self.size(&(&linear.affine.coefficient(last) * &Size::constant(width)));
+        let to = self.base(local);
+        let pace = self.int((ROWS + SPARE) * width);
+        let rows = self.b.ins().isub(tile.last.1, tile.last.0);
+        let columns = self.b.ins().isub(tile.outer.1, tile.outer.0);
+        self.helpers.run(&mut self.b, helper, &[from, step, to, pace, rows, columns]);
+    }
+}
