@@ -1,18 +1,19 @@
 //! Reductions over a leaf, a chunk of elements at a time, in the order by lanes: element `i` of a chunk belongs to lane `i` modulo 128,
 //! and at the end the lanes are folded in halves.
 //!
-//! Lanes rest in registers where the body is short, so that a step of 128 elements adds to each register once; else in memory, with a
-//! step of sixteen elements.
+//! Where the body is short, lanes rest in registers, and a step of 128 elements adds to each register once; what is left over goes by
+//! sixteen elements, with the lanes in memory. Where it is not, all goes so. A reduction whose order is free needs no lane for
+//! each of 128 elements, so its registers are fewer.
 
 use cranelift_codegen::ir::{InstBuilder, Value};
-use iced_x86::{Code, Instruction, Register};
+use iced_x86::{Code, Instruction};
 use ir::Dtype;
 use ir::order::LANES;
 
 use super::allocate::{self, Residents, pressure};
-use super::assemble::{Assembler, Condition, END, OTHER};
+use super::assemble::{Assembler, Condition, END, INDEX};
 use super::inst::{Body, Lanes, Operand, Place, Plain, Slot};
-use super::lanes::{GROUP, Given, Shared, WideX86};
+use super::lanes::{GROUP, Given, Parts, Shared, WideX86};
 use super::{Function, addresses, begin, end, partial_groups, takes, whole_groups};
 use crate::cpu::emit::{Emitter, own_memory};
 use crate::cpu::fold::Fold;
@@ -22,10 +23,12 @@ use crate::cpu::scalar;
 
 /// Groups that have lanes of their own.
 const GROUPS: i32 = LANES as i32 / GROUP;
-/// Operations of a body that is short.
-const SHORT: usize = 12;
+/// Operations of a body up to which a step is all lanes, so that they rest in registers.
+const SHORT: usize = 64;
 /// Vector registers.
-const VECTORS: usize = 32;
+const VECTORS: u32 = 32;
+/// Registers that a body needs beside those of its values and of lanes.
+const SPARE: u32 = 2;
 
 /// A leaf's reductions as a function.
 pub(in crate::cpu) struct Reducer {
@@ -41,19 +44,77 @@ fn has(fold: Fold) -> bool {
 }
 
 /// Where the lanes of one reduction rest.
+#[derive(Clone, Copy)]
 struct Home {
     fold: Fold,
-    /// The first of its registers, or of its pieces of memory.
-    first: u32,
+    result: Slot,
+    /// The first of its registers, while it has some, or of those that it is folded in.
+    register: u32,
+    /// The first of its pieces of memory.
+    memory: u32,
+    /// Groups of lanes: as many as there are, but for registers of reductions whose order is free.
+    groups: i32,
 }
 
 impl Home {
+    /// Registers of a group.
     fn parts(&self) -> u32 {
         if is_wide(self.fold.dtype) { 2 } else { 1 }
     }
 
     fn registers(&self) -> u32 {
-        GROUPS.unsigned_abs() * self.parts()
+        self.groups.unsigned_abs() * self.parts()
+    }
+
+    fn has_all_lanes(&self) -> bool {
+        self.groups == GROUPS
+    }
+}
+
+/// The lanes of a leaf's reductions.
+struct Homes {
+    all: Vec<Home>,
+    /// Whether lanes rest in registers as long as steps are whole.
+    in_registers: bool,
+}
+
+impl Homes {
+    /// For a body that needs so many registers; in memory if it needs too many.
+    fn new(folds: &[Fold], results: &[Slot], body: Option<u32>) -> Homes {
+        let place = |free: i32| {
+            let (mut register, mut memory) = (0, 0);
+            let home = |(fold, result): (&Fold, &Slot)| {
+                let groups = if fold.op.depends_on_order(fold.dtype) { GROUPS } else { free };
+                let home = Home { fold: *fold, result: *result, register, memory, groups };
+                register += home.registers();
+                memory += if home.has_all_lanes() { home.registers() } else { 0 };
+                home
+            };
+            let all: Vec<Home> = folds.iter().zip(results).map(home).collect();
+            (all, register)
+        };
+        for free in [4, 2, 1] {
+            let (all, registers) = place(free);
+            if body.is_some_and(|body| registers + body + SPARE <= VECTORS) {
+                return Homes { all, in_registers: true };
+            }
+        }
+        let all = place(GROUPS).0.into_iter().map(|home| Home { register: 0, ..home }).collect();
+        Homes { all, in_registers: false }
+    }
+
+    /// Those with lanes in memory behind whole steps.
+    fn in_memory(&self) -> impl Iterator<Item = &Home> {
+        self.all.iter().filter(|home| home.has_all_lanes())
+    }
+
+    /// Registers that are used for nothing else.
+    fn fixed(&self) -> u32 {
+        if self.in_registers { self.all.iter().map(Home::registers).sum() } else { 0 }
+    }
+
+    fn pieces(&self) -> usize {
+        self.in_memory().map(|home| home.registers() as usize).sum()
     }
 }
 
@@ -84,79 +145,81 @@ fn function(e: &Emitter<'_>, leaf: &Leaf, folds: &[Fold]) -> Option<(Function, V
     let count = shared.slot(Given::Count);
     let addresses = addresses(e, leaf, &mut shared);
     let results: Vec<Slot> = (0..folds.len()).map(|n| shared.slot(Given::Result(n))).collect();
-    let mut first = 0;
-    let homes: Vec<Home> = folds
-        .iter()
-        .map(|fold| {
-            let home = Home { fold: *fold, first };
-            first += home.registers();
-            home
-        })
-        .collect();
     let mut probe = WideX86 { partial: true, ..WideX86::new(e, leaf, &mut shared) };
     leaf.emit(&mut probe);
-    let in_registers = leaf.weight() <= SHORT && first as usize + pressure(&probe.body) + 4 <= VECTORS;
-    let make = |groups: std::ops::Range<i32>, partial: bool, shared: &mut Shared| {
-        let mut l = WideX86 { partial, ..WideX86::new(e, leaf, shared) };
-        for group in groups {
-            // Behind whole steps each group is taken as the one at hand.
-            l.offset = if partial { 0 } else { group * GROUP };
+    let body = (leaf.weight() <= SHORT).then(|| u32::try_from(pressure(&probe.body)).unwrap_or(VECTORS));
+    let homes = Homes::new(folds, &results, body);
+
+    let whole = homes.in_registers.then(|| {
+        let mut l = WideX86::new(e, leaf, &mut shared);
+        for group in 0..GROUPS {
+            l.offset = group * GROUP;
             let wanted = leaf.emit(&mut l);
-            for (home, elements) in homes.iter().zip(&wanted) {
-                for (part, x) in elements.iter().enumerate() {
-                    if in_registers {
-                        let register = home.first + group.unsigned_abs() * home.parts() + part as u32;
-                        l.take_in_register(home.fold, register, part, *x);
-                    } else {
-                        l.take_in_memory(home, part, *x);
-                    }
-                }
+            for (home, elements) in homes.all.iter().zip(&wanted) {
+                l.take_in_registers(home, group % home.groups, elements);
             }
         }
         l.body
-    };
-    let mut bodies = vec![];
-    if in_registers {
-        bodies.push(make(0..GROUPS, false, &mut shared));
-        (0..GROUPS).for_each(|group| bodies.push(make(group..group + 1, true, &mut shared)));
-    } else {
-        bodies.push(make(0..1, true, &mut shared));
+    });
+    let mut l = WideX86 { partial: true, ..WideX86::new(e, leaf, &mut shared) };
+    let wanted = leaf.emit(&mut l);
+    for (home, elements) in homes.all.iter().zip(&wanted) {
+        if home.has_all_lanes() {
+            l.take_in_memory(home, elements);
+        } else {
+            l.take_in_registers(home, 0, elements);
+        }
     }
-    let fixed = if in_registers { first } else { 0 };
-    let residents = Residents::of(&bodies.iter().collect::<Vec<_>>(), fixed);
-    let mut l = WideX86::new(e, leaf, &mut shared);
-    homes.iter().for_each(|home| l.clear(home, in_registers));
-    let beginning = l.body;
-    let ends = endings(e, leaf, &homes, &results, in_registers, &mut shared);
+    let rest = l.body;
+    let residents = Residents::of(&whole.iter().chain([&rest]).collect::<Vec<_>>(), homes.fixed());
+    let mut made = |work: &mut dyn FnMut(&mut WideX86<'_, '_>)| {
+        let mut l = WideX86::new(e, leaf, &mut shared);
+        work(&mut l);
+        l.body
+    };
+    let clear = made(&mut |l| homes.all.iter().for_each(|home| l.clear(home, homes.in_registers)));
+    let keep = made(&mut |l| homes.in_memory().for_each(|home| l.keep(home)));
+    let load = made(&mut |l| homes.in_memory().for_each(|home| l.load_lanes(home)));
+    let ends: Vec<_> = if homes.in_registers {
+        endings(&homes.all, &mut made)
+    } else {
+        // One after another in the same registers.
+        let mut all = vec![];
+        for home in &homes.all {
+            all.push((None, made(&mut |l| l.load_lanes(home))));
+            all.extend(endings(&[*home], &mut made));
+        }
+        all
+    };
 
     let slots = u32::try_from(shared.given.len()).ok()?;
     let mut asm = Assembler::new(addresses, slots, &shared.vectors);
-    if !in_registers {
-        asm.spills = first as usize;
-    }
+    asm.spills = homes.pieces();
     begin(&mut asm);
     residents.load(&mut asm);
-    allocate::assemble(&mut asm, &residents, &beginning);
-    if in_registers {
-        whole_groups(&mut asm, &residents, &bodies[0], GROUPS, count);
-        asm.load_slot(END, count);
-        let done = asm.label();
-        for body in &bodies[1..] {
-            asm.general(Instruction::with2(Code::Cmp_r64_rm64, super::INDEX, END));
+    allocate::assemble(&mut asm, &residents, &clear);
+    match &whole {
+        Some(whole) => {
+            whole_groups(&mut asm, &residents, whole, GROUPS, count);
+            let done = asm.label();
+            asm.load_slot(END, count);
+            asm.general(Instruction::with2(Code::Cmp_r64_rm64, INDEX, END));
             asm.jump(Condition::GreaterOrEqual, done);
-            super::one_partial_group(&mut asm, &residents, body);
+            allocate::assemble(&mut asm, &residents, &keep);
+            partial_groups(&mut asm, &residents, &rest);
+            allocate::assemble(&mut asm, &residents, &load);
+            asm.place(done);
         }
-        asm.place(done);
-    } else {
-        asm.load_slot(END, count);
-        partial_groups(&mut asm, &residents, &bodies[0]);
+        None => {
+            asm.load_slot(END, count);
+            partial_groups(&mut asm, &residents, &rest);
+        }
     }
-    let fixed = Residents::of(&[], most_lanes(&homes, in_registers));
+    let fixed = Residents::of(&[], homes.all.iter().map(|home| home.register + home.registers()).max().unwrap_or(0));
     for (half, body) in ends {
         let skip = asm.label();
         if let Some(half) = half {
-            asm.general(Instruction::with2(Code::Mov_r32_imm32, Register::R11D, half + 1));
-            asm.general(Instruction::with2(Code::Cmp_r64_rm64, END, OTHER));
+            asm.general(Instruction::with2(Code::Cmp_rm64_imm32, END, half + 1));
             asm.jump(Condition::Less, skip);
         }
         allocate::assemble(&mut asm, &fixed, &body);
@@ -167,121 +230,135 @@ fn function(e: &Emitter<'_>, leaf: &Leaf, folds: &[Fold]) -> Option<(Function, V
     Some((Function { code, given: shared.given, memory }, results))
 }
 
-/// Registers that folding uses for nothing else.
-fn most_lanes(homes: &[Home], in_registers: bool) -> u32 {
-    let all = homes.iter().map(Home::registers);
-    if in_registers { all.sum() } else { all.max().unwrap_or(0) }
-}
-
-/// The lanes folded in halves: halves of more than eight lanes only if there are more elements than that.
+/// The lanes of homes folded in halves, in step, as far as they are in registers: halves of more than eight lanes only if there are
+/// more elements than that, where a reduction has them all.
 fn endings(
-    e: &Emitter<'_>,
-    leaf: &Leaf,
     homes: &[Home],
-    results: &[Slot],
-    in_registers: bool,
-    shared: &mut Shared,
+    made: &mut dyn FnMut(&mut dyn FnMut(&mut WideX86<'_, '_>)) -> Body,
 ) -> Vec<(Option<i32>, Body)> {
-    let mut all = vec![];
-    let mut bodied = |half: Option<i32>, work: &mut dyn FnMut(&mut WideX86<'_, '_>)| {
-        let mut l = WideX86::new(e, leaf, shared);
-        work(&mut l);
-        all.push((half, l.body));
+    let halved = |l: &mut WideX86<'_, '_>, home: &Home, groups: i32| {
+        let registers = groups.unsigned_abs() * home.parts();
+        for low in home.register..home.register + registers {
+            l.join(home.fold, low, Operand::Fixed(low + registers));
+        }
     };
-    for (home, result) in homes.iter().zip(results) {
-        let (wide, first) = (is_wide(home.fold.dtype), if in_registers { home.first } else { 0 });
-        if !in_registers {
-            bodied(None, &mut |l| {
-                for register in 0..home.registers() {
-                    let from = Operand::Memory(Place::Own((home.first + register) as usize));
-                    l.set(Code::EVEX_Vmovups_zmm_k1z_zmmm512, register, &[from]);
-                }
-            });
-        }
-        let per_register = if wide { 8 } else { 16 };
-        let mut half = LANES as i32 / 2;
-        while half >= per_register {
-            let registers = (half / per_register).unsigned_abs();
-            bodied((half >= 16).then_some(half), &mut |l| {
-                for k in 0..registers {
-                    let (low, high) = (first + k, first + k + registers);
-                    l.join(home.fold, low, Operand::Fixed(high));
-                }
-            });
-            half /= 2;
-        }
-        bodied(None, &mut |l| {
-            let swap = Code::EVEX_Vshuff64x2_zmm_k1z_zmm_zmmm512b64_imm8;
-            let within = Code::EVEX_Vpshufd_zmm_k1z_zmmm512b32_imm8;
-            let own = Operand::Fixed(first);
-            for control in [0x4e, 0xb1] {
-                let high = l.vector(swap, &[own, own, Operand::Immediate(control)]);
-                l.join(home.fold, first, high);
-            }
-            let halves: &[u8] = if wide { &[0x4e] } else { &[0x4e, 0xb1] };
-            for control in halves {
-                let high = l.vector(within, &[own, Operand::Immediate(*control)]);
-                l.join(home.fold, first, high);
-            }
-            let code = if wide { Code::EVEX_Vmovq_rm64_xmm } else { Code::EVEX_Vmovd_rm32_xmm };
-            l.store_at(code, Operand::Memory(Place::Slot(*result)), own, Lanes::All);
-        });
+    let mut all = vec![];
+    let mut groups = GROUPS / 2;
+    while groups > 0 {
+        let body = made(&mut |l| homes.iter().filter(|h| h.has_all_lanes()).for_each(|home| halved(l, home, groups)));
+        all.push((Some(groups * GROUP), body));
+        groups /= 2;
     }
+    all.push((
+        None,
+        made(&mut |l| {
+            for home in homes.iter().filter(|home| !home.has_all_lanes()) {
+                let mut groups = home.groups / 2;
+                while groups > 0 {
+                    halved(l, home, groups);
+                    groups /= 2;
+                }
+            }
+            for home in homes.iter().filter(|home| home.parts() == 2) {
+                l.join(home.fold, home.register, Operand::Fixed(home.register + 1));
+            }
+            let across = Code::EVEX_Vshuff64x2_zmm_k1z_zmm_zmmm512b64_imm8;
+            let within = Code::EVEX_Vpshufd_zmm_k1z_zmmm512b32_imm8;
+            for (code, control) in [(across, 0x4e), (across, 0xb1), (within, 0x4e), (within, 0xb1)] {
+                for home in homes {
+                    if home.parts() == 2 && (code, control) == (within, 0xb1) {
+                        continue;
+                    }
+                    let own = Operand::Fixed(home.register);
+                    let from = if code == across { vec![own, own] } else { vec![own] };
+                    let high = l.vector(code, &[from, vec![Operand::Immediate(control)]].concat());
+                    l.join(home.fold, home.register, high);
+                }
+            }
+            for home in homes {
+                let code = if home.parts() == 2 { Code::EVEX_Vmovq_rm64_xmm } else { Code::EVEX_Vmovd_rm32_xmm };
+                let place = Operand::Memory(Place::Slot(home.result));
+                l.store_at(code, place, Operand::Fixed(home.register), Lanes::All);
+            }
+        }),
+    ));
     all
 }
 
 impl WideX86<'_, '_> {
     /// Sets a register that is used for nothing else.
-    fn set(&mut self, code: Code, register: u32, from: &[Operand]) {
-        self.set_some(code, register, from, Lanes::All);
-    }
-
-    fn set_some(&mut self, code: Code, register: u32, from: &[Operand], lanes: Lanes) {
+    fn set(&mut self, code: Code, register: u32, from: &[Operand], lanes: Lanes) {
         let (to, over, from) = (None, None, from.to_vec());
         self.push(Plain { code, to, fixed: Some(register), over, from, lanes, spends_mask: false });
     }
 
     /// Joins lanes with others.
     fn join(&mut self, fold: Fold, register: u32, x: Operand) {
-        let joined = self.one(fold.primitive(), fold.dtype, Operand::Fixed(register), x);
-        self.set(Code::EVEX_Vmovaps_zmm_k1z_zmmm512, register, &[joined]);
+        self.join_some(fold, register, x, Lanes::All);
     }
 
-    /// Takes elements into the lanes of a register.
-    fn take_in_register(&mut self, fold: Fold, register: u32, part: usize, x: Operand) {
-        let lanes = self.there(part, false);
+    /// Joins some lanes with others.
+    fn join_some(&mut self, fold: Fold, register: u32, x: Operand, lanes: Lanes) {
         if let Some((code, _)) = super::table::binary(fold.primitive(), fold.dtype) {
-            return self.set_some(code, register, &[Operand::Fixed(register), x], lanes);
+            return self.set(code, register, &[Operand::Fixed(register), x], lanes);
         }
         let joined = self.one(fold.primitive(), fold.dtype, Operand::Fixed(register), x);
-        let code = copy(fold.dtype);
-        self.set_some(code, register, &[joined], lanes);
+        self.set(copy(fold.dtype), register, &[joined], lanes);
+    }
+
+    /// Takes elements into the lanes of a group.
+    fn take_in_registers(&mut self, home: &Home, group: i32, elements: &Parts) {
+        let first = home.register + group.unsigned_abs() * home.parts();
+        for ((part, register), x) in (first..).enumerate().zip(elements) {
+            let lanes = self.there(part, false);
+            self.join_some(home.fold, register, *x, lanes);
+        }
     }
 
     /// Takes elements into the lanes that they belong to.
-    fn take_in_memory(&mut self, home: &Home, part: usize, x: Operand) {
+    fn take_in_memory(&mut self, home: &Home, elements: &Parts) {
         let wide = is_wide(home.fold.dtype);
-        let width = if wide { 8 } else { 4 };
-        let offset = (home.first * 64).cast_signed() + 64 * part as i32;
-        let lane = Operand::Memory(Place::Lane { offset, width });
-        let old = self.vector(Code::EVEX_Vmovups_zmm_k1z_zmmm512, &[lane]);
-        let joined = self.one(home.fold.primitive(), home.fold.dtype, old, x);
-        let lanes = self.there(part, false);
-        let code = if wide { Code::EVEX_Vmovupd_zmmm512_k1z_zmm } else { Code::EVEX_Vmovups_zmmm512_k1z_zmm };
-        self.store_at(code, lane, joined, lanes);
+        let (width, code) =
+            if wide { (8, Code::EVEX_Vmovupd_zmmm512_k1z_zmm) } else { (4, Code::EVEX_Vmovups_zmmm512_k1z_zmm) };
+        for (part, x) in elements.iter().enumerate() {
+            let offset = 64 * (home.memory.cast_signed() + part as i32);
+            let lane = Operand::Memory(Place::Lane { offset, width });
+            let old = self.vector(Code::EVEX_Vmovups_zmm_k1z_zmmm512, &[lane]);
+            let joined = self.one(home.fold.primitive(), home.fold.dtype, old, *x);
+            let lanes = self.there(part, false);
+            self.store_at(code, lane, joined, lanes);
+        }
     }
 
     /// Gives lanes the value of no elements.
     fn clear(&mut self, home: &Home, in_registers: bool) {
         use crate::cpu::leaf::LeafEmitter;
         let none = self.constant(home.fold.identity())[0];
-        for register in home.first..home.first + home.registers() {
+        for number in 0..home.registers() {
             if in_registers {
-                self.set(copy(home.fold.dtype), register, &[none]);
+                let from = if number == 0 { none } else { Operand::Fixed(home.register) };
+                self.set(copy(home.fold.dtype), home.register + number, &[from], Lanes::All);
             } else {
-                let place = Operand::Memory(Place::Own(register as usize));
+                let place = Operand::Memory(Place::Own((home.memory + number) as usize));
                 self.store_at(Code::EVEX_Vmovups_zmmm512_k1z_zmm, place, none, Lanes::All);
             }
+        }
+    }
+
+    /// Puts lanes into memory.
+    fn keep(&mut self, home: &Home) {
+        for number in 0..home.registers() {
+            let place = Operand::Memory(Place::Own((home.memory + number) as usize));
+            let lanes = Operand::Fixed(home.register + number);
+            self.store_at(Code::EVEX_Vmovups_zmmm512_k1z_zmm, place, lanes, Lanes::All);
+        }
+    }
+
+    /// The reverse.
+    fn load_lanes(&mut self, home: &Home) {
+        for number in 0..home.registers() {
+            let from = Operand::Memory(Place::Own((home.memory + number) as usize));
+            self.set(Code::EVEX_Vmovups_zmm_k1z_zmmm512, home.register + number, &[from], Lanes::All);
         }
     }
 }
