@@ -138,6 +138,25 @@ pub(super) struct Body {
     pub(super) classes: PrimaryMap<Reg, Class>,
 }
 
+/// The items of some bodies, of so many at a time in turn: a processor looks ahead only so far, and in one body most instructions
+/// wait for the one before.
+pub(super) fn interleave(bodies: Vec<Vec<Item>>, ways: usize) -> Vec<Item> {
+    let mut all = vec![];
+    let mut bodies = bodies.into_iter();
+    loop {
+        let mut some: Vec<_> = bodies.by_ref().take(ways).map(Vec::into_iter).collect();
+        if some.is_empty() {
+            return all;
+        }
+        while let [first, others @ ..] = some.as_mut_slice()
+            && let Some(item) = first.next()
+        {
+            all.push(item);
+            all.extend(others.iter_mut().filter_map(Iterator::next));
+        }
+    }
+}
+
 impl Plain {
     /// Calls `visit` on each operand, what is overwritten too.
     pub(super) fn for_each_operand(&self, visit: &mut impl FnMut(Operand)) {

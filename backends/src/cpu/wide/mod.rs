@@ -26,7 +26,7 @@ use ir::{Size, visit};
 
 use self::allocate::Residents;
 use self::assemble::{ADDRESSES, Address, Assembler, Condition, END, FREE_ADDRESSES, INDEX, OTHER, SPARE, THERE};
-use self::inst::{Body, Slot};
+use self::inst::{Body, Slot, interleave};
 use self::lanes::{GROUP, Given, Shared, WideX86};
 pub(super) use self::reduce::Reducer;
 use super::emit::{Emitter, own_memory};
@@ -43,6 +43,8 @@ pub(super) struct Wide {
 /// From so many bytes on, results go past the caches: a line that is stored whole is then not read before. Where what is stored fits
 /// into a cache this loses.
 const STREAMED: i64 = 24 << 20;
+/// Vector registers.
+const REGISTERS: usize = 32;
 /// Operations of a body beyond which memory is not what it waits for.
 const BUSY: usize = 64;
 
@@ -96,13 +98,20 @@ pub(super) fn takes(leaf: &Leaf) -> bool {
     all
 }
 
-/// How many groups to do at once: several for short bodies, whose loop would cost as much as they do.
+/// How many groups to do at once: several for short bodies, whose loop would cost as much as they do, and two that a processor can
+/// take in turn for all but the longest.
 fn unroll(weight: usize) -> i32 {
     match weight {
         0..=12 => 4,
-        13..=24 => 2,
+        13..=320 => 2,
         _ => 1,
     }
+}
+
+/// How many groups to take in turn where one needs so many registers, beside some that are used for nothing else.
+fn ways(pressure: usize, fixed: u32) -> usize {
+    let ways = (REGISTERS - fixed as usize).saturating_sub(2) / pressure.max(1);
+    if ways >= 4 { 4 } else { ways.clamp(1, 2) }
 }
 
 /// A leaf's code, and what its caller hands over.
@@ -247,10 +256,17 @@ fn function(e: &Emitter<'_>, leaf: &Leaf) -> Option<Function> {
     let addresses = addresses(e, leaf, &mut shared);
     let body = |groups: i32, partial: bool, streams: bool, shared: &mut Shared| {
         let mut l = WideX86 { partial, streams, ..WideX86::new(e, leaf, shared) };
+        let mut all = vec![];
+        let mut most = 0;
         for group in 0..groups {
             l.offset = group * GROUP;
             leaf.emit(&mut l);
+            if group == 0 {
+                most = allocate::pressure(&l.body);
+            }
+            all.push(std::mem::take(&mut l.body.items));
         }
+        l.body.items = interleave(all, ways(most, 0));
         l.body
     };
     let groups = unroll(leaf.weight());

@@ -12,9 +12,9 @@ use ir::order::LANES;
 
 use super::allocate::{self, Residents, pressure};
 use super::assemble::{Assembler, Condition, END, INDEX};
-use super::inst::{Body, Lanes, Operand, Place, Plain, Slot};
+use super::inst::{Body, Lanes, Operand, Place, Plain, Slot, interleave};
 use super::lanes::{GROUP, Given, Parts, Shared, WideX86};
-use super::{Function, addresses, begin, end, partial_groups, takes, whole_groups};
+use super::{Function, addresses, begin, end, partial_groups, takes, ways, whole_groups};
 use crate::cpu::emit::{Emitter, own_memory};
 use crate::cpu::fold::Fold;
 use crate::cpu::lanes128::is_wide;
@@ -147,30 +147,12 @@ fn function(e: &Emitter<'_>, leaf: &Leaf, folds: &[Fold]) -> Option<(Function, V
     let results: Vec<Slot> = (0..folds.len()).map(|n| shared.slot(Given::Result(n))).collect();
     let mut probe = WideX86 { partial: true, ..WideX86::new(e, leaf, &mut shared) };
     leaf.emit(&mut probe);
-    let body = (leaf.weight() <= SHORT).then(|| u32::try_from(pressure(&probe.body)).unwrap_or(VECTORS));
+    let probe = pressure(&probe.body);
+    let body = (leaf.weight() <= SHORT).then(|| u32::try_from(probe).unwrap_or(VECTORS));
     let homes = Homes::new(folds, &results, body);
 
-    let whole = homes.in_registers.then(|| {
-        let mut l = WideX86::new(e, leaf, &mut shared);
-        for group in 0..GROUPS {
-            l.offset = group * GROUP;
-            let wanted = leaf.emit(&mut l);
-            for (home, elements) in homes.all.iter().zip(&wanted) {
-                l.take_in_registers(home, group % home.groups, elements);
-            }
-        }
-        l.body
-    });
-    let mut l = WideX86 { partial: true, ..WideX86::new(e, leaf, &mut shared) };
-    let wanted = leaf.emit(&mut l);
-    for (home, elements) in homes.all.iter().zip(&wanted) {
-        if home.has_all_lanes() {
-            l.take_in_memory(home, elements);
-        } else {
-            l.take_in_registers(home, 0, elements);
-        }
-    }
-    let rest = l.body;
+    let whole = homes.in_registers.then(|| whole_step(WideX86::new(e, leaf, &mut shared), &homes, probe));
+    let rest = partial_step(WideX86 { partial: true, ..WideX86::new(e, leaf, &mut shared) }, &homes);
     let residents = Residents::of(&whole.iter().chain([&rest]).collect::<Vec<_>>(), homes.fixed());
     let mut made = |work: &mut dyn FnMut(&mut WideX86<'_, '_>)| {
         let mut l = WideX86::new(e, leaf, &mut shared);
@@ -230,12 +212,42 @@ fn function(e: &Emitter<'_>, leaf: &Leaf, folds: &[Fold]) -> Option<(Function, V
     Some((Function { code, given: shared.given, memory }, results))
 }
 
+/// A step of all lanes, for a leaf that needs so many registers for a group.
+fn whole_step(mut l: WideX86<'_, '_>, homes: &Homes, pressure: usize) -> Body {
+    let mut groups = vec![];
+    for group in 0..GROUPS {
+        l.offset = group * GROUP;
+        let wanted = l.leaf.emit(&mut l);
+        for (home, elements) in homes.all.iter().zip(&wanted) {
+            l.take_in_registers(home, group % home.groups, elements);
+        }
+        groups.push(std::mem::take(&mut l.body.items));
+    }
+    // Not two with the same registers.
+    let apart = homes.all.iter().map(|home| home.groups).min().unwrap_or(GROUPS);
+    l.body.items = interleave(groups, ways(pressure, homes.fixed()).min(apart.unsigned_abs() as usize));
+    l.body
+}
+
+/// A step of up to sixteen elements.
+fn partial_step(mut l: WideX86<'_, '_>, homes: &Homes) -> Body {
+    let wanted = l.leaf.emit(&mut l);
+    for (home, elements) in homes.all.iter().zip(&wanted) {
+        if home.has_all_lanes() {
+            l.take_in_memory(home, elements);
+        } else {
+            l.take_in_registers(home, 0, elements);
+        }
+    }
+    l.body
+}
+
+/// Makes a body by what it is to do.
+type Make<'m> = dyn FnMut(&mut dyn FnMut(&mut WideX86<'_, '_>)) -> Body + 'm;
+
 /// The lanes of homes folded in halves, in step, as far as they are in registers: halves of more than eight lanes only if there are
 /// more elements than that, where a reduction has them all.
-fn endings(
-    homes: &[Home],
-    made: &mut dyn FnMut(&mut dyn FnMut(&mut WideX86<'_, '_>)) -> Body,
-) -> Vec<(Option<i32>, Body)> {
+fn endings(homes: &[Home], made: &mut Make<'_>) -> Vec<(Option<i32>, Body)> {
     let halved = |l: &mut WideX86<'_, '_>, home: &Home, groups: i32| {
         let registers = groups.unsigned_abs() * home.parts();
         for low in home.register..home.register + registers {
@@ -244,7 +256,7 @@ fn endings(
     };
     let mut all = vec![];
     let mut groups = GROUPS / 2;
-    while groups > 0 {
+    while groups > 0 && homes.iter().any(Home::has_all_lanes) {
         let body = made(&mut |l| homes.iter().filter(|h| h.has_all_lanes()).for_each(|home| halved(l, home, groups)));
         all.push((Some(groups * GROUP), body));
         groups /= 2;
