@@ -287,9 +287,14 @@ const AROUND: [i64; 12] = [0, 1, 15, 16, 17, 63, 64, 65, 127, 128, 129, 1000];
 fn accesses() {
     for dtype in Dtype::ALL {
         // Strides that are constants and that are sizes, forwards and backwards, and what all elements share.
-        for (shape, at) in
-            [("3 * n + 1", "3 * i + 1"), ("n", "n - 1 - i"), ("n, m", "i, 1"), ("2 * n, m", "2 * i + 1, 0")]
-        {
+        for (shape, at) in [
+            ("2 * n", "2 * i"),
+            ("3 * n + 1", "3 * i + 1"),
+            ("4 * n", "4 * i + 3"),
+            ("n", "n - 1 - i"),
+            ("n, m", "i, 1"),
+            ("2 * n, m", "2 * i + 1, 0"),
+        ] {
             let text = format!(
                 "program @p {{ symbol n = dim 0 of input 0 symbol m = dim 1 of input 0 input 0 %w: f32[n, m] input 1 %x: {dtype}[{shape}]
                  output 0 %y: {dtype}[n]
@@ -303,6 +308,21 @@ fn accesses() {
         );
         hold_text(&text, |n| vec![n], &AROUND);
     }
+}
+
+/// More steps than there are registers for addresses, beside elements side by side.
+#[test]
+fn many_steps() {
+    let mut text = String::from("program @p { symbol n = dim 0 of input 0 input 0 %x0: f32[n] output 0 %y: f32[n]\n");
+    let mut body = String::from("v0 = load %x0[i]");
+    for k in 1..14 {
+        let (step, last) = (k % 4 + 1, 20 + k - 1);
+        text += &format!("input {k} %x{k}: f32[{step} * n]\n");
+        let before = if k == 1 { "v0".to_string() } else { format!("v{last}") };
+        body += &format!(" v{k} = load %x{k}[{step} * i + {}] v{} = sub v{k}, {before}", step - 1, last + 1);
+    }
+    text += &format!("kernel @k {{ parallel i < n {{ {body} store %y[i], v33 }} }} }}");
+    hold_text(&text, |n| vec![n], &AROUND);
 }
 
 /// Elements by numbers that are themselves loaded, and results that go where those say.

@@ -283,6 +283,19 @@ impl Assembler {
                 instruction.set_memory_index(INDEX);
                 instruction.set_memory_index_scale(width);
             }
+            Place::Stepped { access, step, offset } => {
+                let Address { slot, width, .. } = self.addresses[access];
+                let bytes = width.cast_signed() * step;
+                self.general(Instruction::with3(Code::Imul_r64_rm64_imm32, SPARE, INDEX, bytes));
+                let base = ADDRESSES.get(access).copied();
+                if base.is_none() {
+                    self.general(Instruction::with2(Code::Add_r64_rm64, SPARE, Self::slot(slot)));
+                }
+                based(instruction, base.unwrap_or(SPARE), (i64::from(offset) * i64::from(width)).cast_unsigned());
+                if base.is_some() {
+                    instruction.set_memory_index(SPARE);
+                }
+            }
             Place::Scattered { access, offset, .. } => {
                 let address = self.addresses[access];
                 if let Some(stride) = address.stride {

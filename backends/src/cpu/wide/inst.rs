@@ -46,6 +46,12 @@ pub(super) enum Place {
         access: usize,
         offset: i32,
     },
+    /// Element `offset` of the array of an access that steps by `step`, counted from the element at hand.
+    Stepped {
+        access: usize,
+        step: i32,
+        offset: i32,
+    },
     /// The elements of an access by numbers in a register, counted from where it is at hand.
     Scattered {
         access: usize,

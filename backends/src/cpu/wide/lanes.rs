@@ -10,7 +10,7 @@ use ir::nest::{IndexId, Op, ValueId};
 use ir::{Affine, BinaryOp, CompareOp, Dtype, Scalar, Size, UnaryOp};
 
 use super::inst::{Body, Class, Fma, Item, Lanes, Operand, Place, Plain, Reg, Region, Slot, Splat};
-use super::table;
+use super::{strided, table};
 use crate::cpu::branch::Branch;
 use crate::cpu::emit::Emitter;
 use crate::cpu::lanes128::is_wide;
@@ -61,7 +61,7 @@ impl Shared {
         Slot(u32::try_from(number).expect("few slots"))
     }
 
-    fn vector(&mut self, bytes: [u8; 64]) -> Operand {
+    pub(super) fn vector(&mut self, bytes: [u8; 64]) -> Operand {
         let found = self.vectors.iter().position(|known| *known == bytes);
         Operand::Memory(Place::Pool(found.unwrap_or_else(|| {
             self.vectors.push(bytes);
@@ -313,6 +313,9 @@ impl LeafEmitter for WideX86<'_, '_> {
     fn load(&mut self, access: usize, gathered: &[Parts]) -> Parts {
         let a = &self.leaf.accesses[access];
         let dtype = self.e.buffer_dtype(a.buffer);
+        if let (Some(step), false, 4..) = (strided::step(a), self.partial, dtype.bytes()) {
+            return self.strided(access, step, is_wide(dtype));
+        }
         if !a.contiguous() {
             return self.gather(access, gathered, is_wide(dtype));
         }

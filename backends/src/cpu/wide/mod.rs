@@ -1,7 +1,7 @@
 //! `WideX86`: leaves in AVX-512, for machines that have it. Cranelift's vectors end at 128 bits, so a leaf becomes a function of
 //! its own, which the kernel calls with what it needs in slots.
 //!
-//! `lanes` (with `convert`, `gather` and the `table` of instructions) turns a leaf's operations into instructions on registers that are
+//! `lanes` (with `convert`, `gather`, `strided` and the `table` of instructions) turns a leaf's operations into instructions on registers that are
 //! not chosen yet (`inst`), `allocate` chooses them, `assemble` makes bytes. A leaf with something that is not done here stays in
 //! Cranelift's vectors. Both have the same bits.
 
@@ -12,6 +12,7 @@ mod gather;
 mod inst;
 mod lanes;
 mod reduce;
+mod strided;
 mod table;
 
 use std::collections::BTreeSet;
