@@ -15,7 +15,7 @@ use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::JITModule;
 use cranelift_module::{FuncId, Linkage, Module as _, ModuleReloc};
 use ir::nest::{Block, BufferId, Kernel, KernelId, Op, Program, Role, Statement};
-use ir::order::LANES_CHUNK;
+use ir::order::{LANES_CHUNK, SCAN_CHUNK};
 use ir::{Size, visit};
 
 use super::across::Across;
@@ -25,7 +25,7 @@ use super::emit::{Emitter, Entry, Params, SizeTable, SlotTable, slot_table};
 use super::jit::{self, Code, Helper, Helpers};
 use super::lanes::Chunks;
 use super::prepare::prepare;
-use super::split::{Part, extent_size, root, split};
+use super::split::{Baton, Part, extent_size, root, split};
 use super::wide::{self, Wide};
 use super::{CompileError, Simd};
 use crate::abi::KernelFn;
@@ -58,6 +58,8 @@ pub(super) struct CompiledKernel {
     pub(super) range: Option<Vec<Size>>,
     /// So many iterations count as one of the range.
     pub(super) step: i64,
+    /// What is handed on from piece to piece: they are begun in their order then, one iteration of the range each.
+    pub(super) baton: Option<Baton>,
     /// How many pieces a thread gets of it, so that a slow one does not hold up the rest.
     pub(super) pieces: i64,
     /// Bytes that its code needs for each thread.
@@ -129,7 +131,12 @@ fn compile_kernels(program: &Program, simd: Simd) -> Result<Compiled, CompileErr
             range: range(&program, part),
             // A product lays out its factors anew for each piece.
             pieces: if matches!(root(part), Some((_, Statement::Contract(_)))) { 1 } else { 8 },
-            step: if part.chunks.is_empty() { 1 } else { LANES_CHUNK as i64 },
+            step: match part.baton {
+                Some(_) => SCAN_CHUNK as i64,
+                None if part.chunks.is_empty() => 1,
+                None => LANES_CHUNK as i64,
+            },
+            baton: part.baton,
             scratch: needs.scratch,
             buffers: scratch_buffers(&program, &part.kernel),
             columns: needs.columns,
@@ -234,12 +241,15 @@ fn emit(
         (Some(tiled), _) => e.tiled(tiled, &part.kernel.body, (begin, end)),
         (None, Some((before, Statement::Loop(l)))) => {
             before.iter().for_each(|s| e.statement(s));
-            if let Some(across) = Across::of(program, l) {
-                e.across(&across, l, (begin, end));
-            } else if part.chunks.is_empty() {
-                e.parallel(l, Some((begin, end)));
-            } else {
-                e.reduce_chunks(l, &Chunks { range: (begin, end), buffers: &part.chunks });
+            match part.baton {
+                Some(baton) => e.scan_part(l, (begin, end), baton),
+                None if !part.chunks.is_empty() => {
+                    e.reduce_chunks(l, &Chunks { range: (begin, end), buffers: &part.chunks });
+                }
+                None => match Across::of(program, l) {
+                    Some(across) => e.across(&across, l, (begin, end)),
+                    None => e.parallel(l, Some((begin, end))),
+                },
             }
         }
         (None, Some((before, Statement::Contract(c)))) => {

@@ -77,12 +77,14 @@ pub(super) fn slot_table(program: &Program) -> SlotTable {
 /// The values of a kernel or of a function that is being inlined.
 pub(super) struct Scope<'a> {
     pub(super) dtypes: &'a Values,
+    /// Of values that the program does not have.
+    fresh: Vec<Dtype>,
     values: SecondaryMap<ValueId, Option<Value>>,
 }
 
 impl<'a> Scope<'a> {
     pub(super) fn new(dtypes: &'a Values) -> Scope<'a> {
-        Scope { dtypes, values: SecondaryMap::new() }
+        Scope { dtypes, fresh: vec![], values: SecondaryMap::new() }
     }
 }
 
@@ -198,7 +200,15 @@ impl<'a> Emitter<'a> {
     }
 
     pub(super) fn dtype(&self, v: ValueId) -> Dtype {
-        self.scope.dtypes[v]
+        let fresh = || self.scope.fresh[v.as_u32() as usize - self.scope.dtypes.len()];
+        self.scope.dtypes.get(v).copied().unwrap_or_else(fresh)
+    }
+
+    /// A value that the program does not have.
+    pub(super) fn new_value(&mut self, dtype: Dtype) -> ValueId {
+        let scope = &mut self.scope;
+        scope.fresh.push(dtype);
+        ValueId::from_u32(u32::try_from(scope.dtypes.len() + scope.fresh.len() - 1).expect("few values"))
     }
 
     /// An index that the program does not have.

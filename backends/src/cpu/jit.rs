@@ -1,7 +1,10 @@
 //! The Cranelift module: its settings, the fixed table of functions that compiled code may call, and the
 //! compiled code, freed with its owner.
 
+use std::hint::spin_loop;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::thread::yield_now;
 
 use cranelift_codegen::ir::types::{F32, F64, I32, I64};
 use cranelift_codegen::ir::{AbiParam, FuncRef, InstBuilder, Signature, Type, Value};
@@ -32,6 +35,7 @@ pub(super) enum Helper {
     Turn2,
     Turn4,
     Turn8,
+    Await,
 }
 
 /// A row of the table: the symbol, its address, its parameters and its result.
@@ -43,7 +47,7 @@ struct Entry {
     result: Option<Type>,
 }
 
-fn entries() -> [Entry; 15] {
+fn entries() -> [Entry; 16] {
     let entry = |helper, name, address, params, result| Entry { helper, name, address, params, result };
     [
         entry(Helper::RemF32, "fl_rem_f32", rem_f32 as *const u8, &[F32, F32], Some(F32)),
@@ -61,6 +65,7 @@ fn entries() -> [Entry; 15] {
         entry(Helper::Turn2, "fl_turn_2", turn::turn_2 as *const u8, &[I64; 6], None),
         entry(Helper::Turn4, "fl_turn_4", turn::turn_4 as *const u8, &[I64; 6], None),
         entry(Helper::Turn8, "fl_turn_8", turn::turn_8 as *const u8, &[I64; 6], None),
+        entry(Helper::Await, "fl_await", await_turn as *const u8, &[I64, I64], None),
     ]
 }
 
@@ -181,6 +186,23 @@ macro_rules! gemm {
 
 gemm!(gemm_f32, f32, matrixmultiply::sgemm);
 gemm!(gemm_f64, f64, matrixmultiply::dgemm);
+
+/// Waits until it is the turn of a number: until the thread that has the one before it has come so far.
+extern "C" fn await_turn(turn: *const AtomicI64, number: i64) {
+    // SAFETY: compiled code passes the first word of a baton, memory of the run that lives and is accessed by
+    // atomic operations alone while the kernel runs.
+    let turn = unsafe { &*turn };
+    let mut patience = 10_000;
+    while turn.load(Ordering::Acquire) != number {
+        if patience > 0 {
+            patience -= 1;
+            spin_loop();
+        } else {
+            // Who has it may have lost its processor.
+            yield_now();
+        }
+    }
+}
 
 /// The helpers, as one function under construction refers to them.
 pub(super) struct Helpers<'a> {

@@ -1,41 +1,63 @@
 //! Loops that compute running reductions.
 //!
-//! There are two ways. One takes elements one by one: where no prefix depends on the order and there is little
-//! around, or where the body may end the run, so that the first fault is the right one. The other takes a chunk at a time:
-//! for each prefix in turn, the part of the body that leads to its input runs over the chunk as a leaf and leaves the
-//! inputs in memory, where they become prefixes; then what is left of the body runs over the chunk and finds them there.
+//! There are two ways. One takes elements one by one: where the body may end the run, so that the first fault is the right
+//! one, and for the number of the greatest so far. The other takes a chunk of the order at a time: for each prefix in turn,
+//! the part of the body that leads to its input runs over the chunk as a leaf and leaves in memory what the elements of the chunk
+//! alone give; then what is left of the body runs over the chunk, and joins that with what the chunks before gave.
 //! Computing the leading part again where both need it is cheaper than keeping all that it defines.
+//!
+//! So a scan at the top of a kernel runs on several threads: each takes the next chunk, and hands on what the chunks up to its own
+//! give as soon as it knows it, before it goes over its elements again. See [`Baton`].
 
 use std::collections::BTreeSet;
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I8X16;
 use cranelift_codegen::ir::{InstBuilder, Value};
-use ir::nest::{Block, IndexId, Loop, Op, Statement, ValueId};
+use ir::build::Values;
+use ir::nest::{Block, IndexId, Loop, LoopKind, Op, Statement, ValueId};
 use ir::order::{SCAN_CHUNK, SCAN_GROUP};
 use ir::visit;
 
 use super::emit::{Emitter, own_memory};
 use super::fold::{Fold, offset};
+use super::jit::Helper;
 use super::kept::{Kept, Place};
 use super::lanes128::{self, little};
 use super::nest::Axis;
 use super::reduce::{end_group, scan_group};
 use super::scalar;
+use super::split::Baton;
+use super::wide::Scanner;
 
-/// Elements that are kept at once: they stay in the first-level cache.
-const KEPT: usize = 1024;
-const _: () = assert!(SCAN_CHUNK.is_multiple_of(KEPT) && KEPT.is_multiple_of(SCAN_GROUP));
-/// Statements of a body that is worth the way by chunks though no prefix depends on the order.
-const LONG: usize = 6;
+const _: () = assert!(SCAN_CHUNK.is_multiple_of(SCAN_GROUP));
 
 /// One prefix of the body.
-struct Prefix {
+#[derive(Clone, Copy)]
+pub(super) struct Prefix {
     result: ValueId,
     input: ValueId,
     fold: Fold,
     /// Its place in the body.
     at: usize,
+}
+
+/// The prefixes of a scan.
+fn prefixes(values: &Values, l: &Loop) -> Vec<Prefix> {
+    let prefix = |(at, statement): (usize, &Statement)| match statement {
+        Statement::Let { value, op: Op::Prefix(op, input) } => {
+            Some(Prefix { result: *value, input: *input, fold: Fold { op: *op, dtype: values[*input] }, at })
+        }
+        _ => None,
+    };
+    l.body.iter().enumerate().filter_map(prefix).collect()
+}
+
+/// The prefixes of a scan, if it goes by chunks.
+pub(super) fn in_chunks(values: &Values, l: &Loop) -> Option<Vec<Prefix>> {
+    let prefixes = prefixes(values, l);
+    let fit = l.kind == LoopKind::Scan && !prefixes.iter().any(|p| p.fold.is_arg()) && !l.body.iter().any(may_fault);
+    fit.then_some(prefixes)
 }
 
 impl Prefix {
@@ -90,19 +112,26 @@ impl Emitter<'_> {
     pub(super) fn scan(&mut self, l: &Loop) {
         let [(index, extent)] = l.dims.as_slice() else { return };
         let n = self.extent(extent);
-        let mut prefixes = vec![];
-        for (at, statement) in l.body.iter().enumerate() {
-            if let Statement::Let { value, op: Op::Prefix(op, input) } = statement {
-                let fold = Fold { op: *op, dtype: self.dtype(*input) };
-                prefixes.push(Prefix { result: *value, input: *input, fold, at });
+        match in_chunks(self.scope.dtypes, l) {
+            Some(prefixes) => {
+                let all = (self.int(0), n);
+                self.scan_chunks(l, Axis { index: *index, merged: vec![], extent: n }, all, &prefixes, None);
             }
+            None => self.scan_elements(l, *index, n, &prefixes(self.scope.dtypes, l)),
         }
-        let worth = prefixes.iter().any(Prefix::is_ordered) || l.body.len() > LONG;
-        if worth && !l.body.iter().any(may_fault) {
-            self.scan_chunks(l, *index, n, &prefixes);
-        } else {
-            self.scan_elements(l, *index, n, &prefixes);
-        }
+    }
+
+    /// The chunks `begin..end` of a scan.
+    pub(super) fn scan_part(&mut self, l: &Loop, (begin, end): (Value, Value), baton: Baton) {
+        let [(index, extent)] = l.dims.as_slice() else { return };
+        let Some(prefixes) = in_chunks(self.scope.dtypes, l) else { return };
+        let n = self.extent(extent);
+        let shift = i64::from(SCAN_CHUNK.ilog2());
+        let first = self.b.ins().ishl_imm_u(begin, shift);
+        let past = self.b.ins().ishl_imm_u(end, shift);
+        let past = self.least(past, n);
+        let axis = Axis { index: *index, merged: vec![], extent: n };
+        self.scan_chunks(l, axis, (first, past), &prefixes, Some(baton));
     }
 
     fn scan_elements(&mut self, l: &Loop, index: IndexId, n: Value, prefixes: &[Prefix]) {
@@ -132,90 +161,131 @@ impl Emitter<'_> {
         });
     }
 
-    fn scan_chunks(&mut self, l: &Loop, index: IndexId, n: Value, prefixes: &[Prefix]) {
-        let inputs = Kept::new(self, prefixes.iter().map(|p| p.input).collect(), KEPT);
-        let results = Kept::new(self, prefixes.iter().map(|p| p.result).collect(), KEPT);
-        let with = |values: &[ValueId], mut body: Block| {
-            let mut all: Block = results.loads(index);
-            all.retain(|s| matches!(s, Statement::Let { value, .. } if values.contains(value)));
-            all.append(&mut body);
+    /// The elements `from..past`, whole chunks but for the last.
+    fn scan_chunks(
+        &mut self,
+        l: &Loop,
+        axis: Axis,
+        (from, past): (Value, Value),
+        prefixes: &[Prefix],
+        baton: Option<Baton>,
+    ) {
+        let parts: Vec<Part> = prefixes.iter().map(|p| Part::new(self, *p)).collect();
+        let inner = Kept::new(self, parts.iter().map(|part| part.inner).collect(), SCAN_CHUNK);
+        // The body's part for some wanted values, or for its effects; prefixes are found in memory.
+        let with = |found: &[Part], body: Block| {
+            let used = visit::free_values(&body);
+            let loads = inner.loads(axis.index);
+            let mut all = vec![];
+            for part in found.iter().filter(|part| used.contains(&part.prefix.result)) {
+                let load = |s: &&Statement| matches!(s, Statement::Let { value, .. } if *value == part.inner);
+                all.extend(loads.iter().find(load).cloned());
+                let op = Op::Binary(part.prefix.fold.primitive(), part.before, part.inner);
+                all.push(Statement::Let { value: part.prefix.result, op });
+            }
+            all.extend(body);
             all
         };
-        let found: Vec<ValueId> = prefixes.iter().map(|p| p.result).collect();
         let mut leading = vec![];
-        for (k, p) in prefixes.iter().enumerate() {
-            let mut body = with(&found[..k], needed(&l.body[..p.at], BTreeSet::from([p.input]), false));
-            let stores = inputs.stores(index).into_iter();
-            body.extend(stores.filter(|s| matches!(s, Statement::Store { value, .. } if *value == p.input)));
-            leading.push(body);
+        for (k, part) in parts.iter().enumerate() {
+            let p = part.prefix;
+            let mut body = with(&parts[..k], needed(&l.body[..p.at], BTreeSet::from([p.input]), false));
+            let keeps = |s: &Statement| matches!(s, Statement::Store { value, .. } if *value == part.inner);
+            if let Some(Statement::Store { buffer, at, .. }) = inner.stores(axis.index).into_iter().find(keeps) {
+                body.push(Statement::Store { buffer, at, value: p.input });
+            }
+            leading.push((Scanner::new(self, axis.index, &body, p.input, p.fold), body));
         }
-        let rest = with(&found, needed(&l.body, BTreeSet::new(), true));
-        let axis = Axis { index, merged: vec![], extent: n };
-        let states: Vec<Vec<Value>> = prefixes.iter().map(|p| p.initial(self)).collect();
-        let zero = self.int(0);
-        self.counted(zero, n, KEPT as i64, &states.concat(), |e, first, state| {
-            let past = e.b.ins().iadd_imm_s(first, KEPT as i64);
-            let end = e.least(past, n);
-            inputs.begin(e, first);
-            results.begin(e, first);
-            let mut state = state;
+        let rest = with(&parts, needed(&l.body, BTreeSet::new(), true));
+        let empty: Vec<Value> = parts.iter().map(|part| part.prefix.fold.empty(self)).collect();
+        self.counted(from, past, SCAN_CHUNK as i64, &empty, |e, first, before| {
+            let end = e.b.ins().iadd_imm_s(first, SCAN_CHUNK as i64);
+            let end = e.least(end, past);
+            inner.begin(e, first);
+            let number = e.b.ins().ushr_imm_u(first, i64::from(SCAN_CHUNK.ilog2()));
             let mut next = vec![];
-            for ((p, initial), leading) in prefixes.iter().zip(&states).zip(&leading) {
-                let (own, rest) = state.split_at(initial.len());
-                state = rest;
-                e.innermost(&axis, first, end, leading);
-                let places = (inputs.place(e, p.input), results.place(e, p.result));
-                next.extend(e.prefixes(p, own, places, (first, end)));
+            for (k, (part, (wide, leading))) in parts.iter().zip(&leading).enumerate() {
+                let sum = match wide {
+                    Some(wide) => wide.run(e, first, end),
+                    None => {
+                        e.innermost(&axis, first, end, leading);
+                        let place = inner.place(e, part.inner);
+                        let count = e.b.ins().isub(end, first);
+                        e.prefixes_in_place(part.prefix.fold, place, count)
+                    }
+                };
+                let fold = part.prefix.fold;
+                let Some(baton) = baton else {
+                    e.define(part.before, before[k]);
+                    next.push(fold.join(e, before[k], sum));
+                    continue;
+                };
+                let base = e.base(baton.buffer);
+                let own = e.b.ins().iadd_imm_s(base, (k * Baton::BYTES) as i64);
+                e.helpers.run(&mut e.b, Helper::Await, &[own, number]);
+                let found = e.b.ins().load(scalar::register(fold.dtype), own_memory(), own, Baton::SO_FAR);
+                let before = e.b.ins().select(number, found, empty[k]);
+                let so_far = fold.join(e, before, sum);
+                e.b.ins().store(own_memory(), so_far, own, Baton::SO_FAR);
+                let turn = e.b.ins().iadd_imm_s(number, 1);
+                e.b.ins().atomic_store(own_memory(), turn, own);
+                e.define(part.before, before);
+                next.push(so_far);
             }
             e.innermost(&axis, first, end, &rest);
             next
         });
     }
 
-    /// Makes the inputs `first..end` prefixes; returns the state behind them.
-    fn prefixes(
-        &mut self,
-        p: &Prefix,
-        state: &[Value],
-        (inputs, results): (Place, Place),
-        (first, end): (Value, Value),
-    ) -> Vec<Value> {
-        let count = self.b.ins().isub(end, first);
+    /// Makes the elements of a chunk in memory prefixes of the chunk alone; returns what all of them give.
+    fn prefixes_in_place(&mut self, fold: Fold, place: Place, count: Value) -> Value {
         let zero = self.int(0);
-        let ty = scalar::register(p.fold.dtype);
-        if !p.is_ordered() {
-            return self.counted(zero, count, 1, state, |e, k, state| {
-                let address = e.element(inputs.base, ty, k);
-                let x = e.b.ins().load(ty, inputs.flags, address, 0);
-                let number = e.b.ins().iadd(first, k);
-                let (state, prefix) = p.take(e, state, x, number, zero);
-                let address = e.element(results.base, scalar::register(e.dtype(p.result)), k);
-                e.b.ins().store(results.flags, prefix, address, 0);
-                state
+        let ty = scalar::register(fold.dtype);
+        let empty = fold.empty(self);
+        if !in_groups(fold) {
+            let sum = self.counted(zero, count, 1, &[empty], |e, k, sum| {
+                let address = e.element(place.base, ty, k);
+                let x = e.b.ins().load(ty, place.flags, address, 0);
+                let sum = fold.join(e, sum[0], x);
+                e.b.ins().store(place.flags, sum, address, 0);
+                vec![sum]
             });
+            return sum[0];
         }
-        let (carry, chunk) = (state[0], state[1]);
-        let vector = lanes128::vector(p.fold.dtype, false);
-        let whole = self.b.ins().splat(vector, chunk);
-        let carried = self.b.ins().splat(vector, carry);
+        let carried = lanes128::splat_constant(self, fold.identity());
         let last = self.counted(zero, count, SCAN_GROUP as i64, &[carried], |e, k, carried| {
-            let from = Place { base: e.element(inputs.base, ty, k), ..inputs };
-            let to = Place { base: e.element(results.base, ty, k), ..results };
-            vec![vector_group(e, p.fold, (from, to), carried[0], whole)]
+            let place = Place { base: e.element(place.base, ty, k), ..place };
+            vec![vector_group(e, fold, place, carried[0])]
         });
-        let carry = self.b.ins().extractlane(last[0], 0);
-        // The chunk of the order ends with this one.
-        let rest = self.b.ins().band_imm_u(end, SCAN_CHUNK as i64 - 1);
-        let joined = p.fold.join(self, chunk, carry);
-        let empty = p.fold.empty(self);
-        vec![self.b.ins().select(rest, carry, empty), self.b.ins().select(rest, chunk, joined)]
+        self.b.ins().extractlane(last[0], 0)
     }
 }
 
-/// A group of a scan, from memory to memory: prefixes by doubling, then joined with what the groups before (`carried`) and
-/// the chunks before (`whole`) give. Returns the new `carried`. What has nothing before it is joined with the value of
-/// no elements, which leaves no trace behind the last join.
-fn vector_group(e: &mut Emitter<'_>, fold: Fold, (from, to): (Place, Place), carried: Value, whole: Value) -> Value {
+/// A prefix in a scan by chunks.
+struct Part {
+    prefix: Prefix,
+    /// What the elements of the chunk alone give.
+    inner: ValueId,
+    /// What the chunks before give.
+    before: ValueId,
+}
+
+impl Part {
+    fn new(e: &mut Emitter<'_>, prefix: Prefix) -> Part {
+        let dtype = prefix.fold.dtype;
+        Part { prefix, inner: e.new_value(dtype), before: e.new_value(dtype) }
+    }
+}
+
+/// Whether prefixes are computed for a group at once.
+fn in_groups(fold: Fold) -> bool {
+    matches!(fold.dtype.bytes(), 4 | 8)
+}
+
+/// A group of a scan, in memory: prefixes by doubling, then joined with what the groups before give (`carried`). Returns the new
+/// `carried`. What has nothing before it is joined with the value of no elements, which leaves no trace behind the last join. Behind
+/// the last element of all there may be rubbish: it changes nothing up to it.
+fn vector_group(e: &mut Emitter<'_>, fold: Fold, place: Place, carried: Value) -> Value {
     let ty = lanes128::vector(fold.dtype, false);
     let lanes = ty.lane_count() as usize;
     let width = ty.lane_type().bytes() as usize;
@@ -224,7 +294,7 @@ fn vector_group(e: &mut Emitter<'_>, fold: Fold, (from, to): (Place, Place), car
     let empty = lanes128::splat_constant(e, fold.identity());
     let mut p = vec![];
     for k in 0..SCAN_GROUP / lanes {
-        p.push(e.b.ins().load(ty, from.flags, from.base, at(k)));
+        p.push(e.b.ins().load(ty, place.flags, place.base, at(k)));
     }
     let mut d = 1;
     while d < SCAN_GROUP {
@@ -243,9 +313,8 @@ fn vector_group(e: &mut Emitter<'_>, fold: Fold, (from, to): (Place, Place), car
         d *= 2;
     }
     for (k, prefix) in p.iter().enumerate() {
-        let inner = join(e, carried, *prefix);
-        let all = join(e, whole, inner);
-        e.b.ins().store(to.flags, all, to.base, at(k));
+        let all = join(e, carried, *prefix);
+        e.b.ins().store(place.flags, all, place.base, at(k));
     }
     let last = p[p.len() - 1];
     let last = shuffle(e, last, last, &std::array::from_fn(|byte| (16 - width + byte % width) as u8));

@@ -12,11 +12,11 @@ use ir::nest::{
     Subscript, SymbolSource, ValueId,
 };
 use ir::order::LANES_CHUNK;
-use ir::{Affine, Size, visit};
+use ir::{Affine, Dtype, Size, visit};
 
 use super::fold::Fold;
 use super::lanes::in_lanes;
-use super::scan::may_fault;
+use super::scan::{self, may_fault};
 use super::tiled::{Tiled, tile};
 
 /// A part of a kernel.
@@ -26,8 +26,25 @@ pub(super) struct Part {
     pub(super) chunks: Vec<BufferId>,
     /// Loops over results of chunks: the reductions of these join them.
     pub(super) joins: Vec<IndexId>,
+    /// If its last statement is a scan that runs by chunks, what their threads hand on.
+    pub(super) baton: Option<Baton>,
     /// If it is loops over rows and columns that go together.
     pub(super) tiled: Option<Tiled>,
+}
+
+/// What the threads of a scan hand on from chunk to chunk, for each of its prefixes: whose turn it is, and what the chunks so far
+/// give.
+#[derive(Clone, Copy)]
+pub(super) struct Baton {
+    pub(super) buffer: BufferId,
+    pub(super) prefixes: usize,
+}
+
+impl Baton {
+    /// Bytes for one prefix: a line, so that what is handed on is all that travels.
+    pub(super) const BYTES: usize = 64;
+    /// Where what the chunks so far give stands in them, behind the number of the chunk whose turn it is.
+    pub(super) const SO_FAR: i32 = 8;
 }
 
 /// How a statement at the top runs.
@@ -38,6 +55,8 @@ enum Run {
     Ranged,
     /// In ranges of chunks, with their results kept.
     Chunks(Vec<BufferId>),
+    /// A scan, in ranges of chunks.
+    Scan(Baton),
     /// In one piece.
     Alone,
 }
@@ -62,12 +81,13 @@ pub(super) fn split(program: &mut Program, mut kernel: Kernel) -> Vec<Part> {
                 runs.push(Run::Alone);
                 continue;
             }
+            Statement::Loop(l) => baton(program, &kernel, l).map_or(Run::Alone, Run::Scan),
             _ => Run::Alone,
         };
         kernel.body.push(statement);
         runs.push(run);
     }
-    let mut parts: Vec<(Vec<usize>, Vec<BufferId>)> = vec![];
+    let mut parts: Vec<(Vec<usize>, Vec<BufferId>, Option<Baton>)> = vec![];
     let mut scalars = vec![];
     let mut open = false;
     for (at, run) in runs.into_iter().enumerate() {
@@ -77,31 +97,33 @@ pub(super) fn split(program: &mut Program, mut kernel: Kernel) -> Vec<Part> {
             continue;
         }
         if alone || !open {
-            parts.push((vec![], vec![]));
+            parts.push((vec![], vec![], None));
         }
-        if let Some((part, chunks)) = parts.last_mut() {
+        if let Some((part, chunks, baton)) = parts.last_mut() {
             part.append(&mut scalars);
             part.push(at);
-            if let Run::Chunks(buffers) = run {
-                *chunks = buffers;
+            match run {
+                Run::Chunks(buffers) => *chunks = buffers,
+                Run::Scan(own) => *baton = Some(own),
+                Run::Scalar | Run::Ranged | Run::Alone => {}
             }
         }
         open = !alone;
     }
     // Scalars at the end matter only for the checks among them.
     if scalars.iter().any(|at| may_fault(&kernel.body[*at])) {
-        parts.push((scalars, vec![]));
+        parts.push((scalars, vec![], None));
     }
     let mut spills = Spills { program, kernel: &kernel, buffers: vec![] };
     // Last ones first: what they ask for is then known when its part is made.
-    let mut made: Vec<(Block, Vec<BufferId>)> = vec![];
-    for (part, chunks) in parts.into_iter().rev() {
-        made.push((spills.block(&part), chunks));
+    let mut made: Vec<(Block, Vec<BufferId>, Option<Baton>)> = vec![];
+    for (part, chunks, baton) in parts.into_iter().rev() {
+        made.push((spills.block(&part), chunks, baton));
     }
     made.reverse();
-    let part = |(number, (body, chunks))| {
+    let part = |(number, (body, chunks, baton))| {
         let kernel = Kernel { name: format!("{}.{number}", kernel.name), body, ..kernel.clone() };
-        Part { kernel, chunks, joins: joins.clone(), tiled: None }
+        Part { kernel, chunks, joins: joins.clone(), baton, tiled: None }
     };
     made.into_iter().enumerate().map(part).collect()
 }
@@ -114,6 +136,17 @@ fn by_chunks(program: &Program, values: &Values, l: &Loop) -> bool {
     let sizes: Option<Vec<&Size>> = l.dims.iter().map(|(_, extent)| extent_size(extent)).collect();
     reductions.iter().all(fit)
         && sizes.is_some_and(|s| s.len() == 1 || s.into_iter().all(|size| is_length(program, size)))
+}
+
+/// What a scan at the top hands on if it runs by chunks.
+fn baton(program: &mut Program, kernel: &Kernel, l: &Loop) -> Option<Baton> {
+    let [(_, extent)] = l.dims.as_slice() else { return None };
+    extent_size(extent)?;
+    let prefixes = scan::in_chunks(&kernel.values, l)?.len();
+    let shape = vec![Size::constant(i64::try_from(prefixes * Baton::BYTES / 8).ok()?)];
+    let name = format!("{}.{}.baton", kernel.name, program.buffers.len());
+    let buffer = program.buffers.push(Buffer { name, dtype: Dtype::U64, shape, role: Role::Temp });
+    Some(Baton { buffer, prefixes })
 }
 
 /// Whether a size is known not to be negative.
@@ -156,7 +189,7 @@ fn chunks(program: &mut Program, kernel: &mut Kernel, mut l: Loop) -> (Loop, Vec
 /// The statements before the last one of a part, which define scalars, and the last one, if that is run in ranges.
 pub(super) fn root(part: &Part) -> Option<(&[Statement], &Statement)> {
     let (last, before) = part.kernel.body.split_last()?;
-    let ranged = is_ranged(last) || !part.chunks.is_empty();
+    let ranged = is_ranged(last) || !part.chunks.is_empty() || part.baton.is_some();
     (ranged && before.iter().all(is_scalar)).then_some((before, last))
 }
 

@@ -18,6 +18,7 @@ use super::columns;
 use super::compile::CompiledKernel;
 use super::memory::Pool;
 use super::pool::{self, Thread};
+use super::split::Baton;
 use crate::abi::FaultRecord;
 
 /// A piece takes so many nanoseconds at least, by an estimate.
@@ -90,6 +91,14 @@ impl Task<'_> {
     /// Runs the kernel on at most `threads` threads.
     pub(super) fn run(&self, options: &Options, threads: usize) -> Result<(), Fault> {
         let Extents { total, estimate, .. } = *self.extents;
+        if let Some(baton) = self.kernel.baton {
+            let first = self.addresses[baton.buffer.index()].0;
+            for prefix in 0..baton.prefixes {
+                let turn = first.wrapping_add(prefix * Baton::BYTES).cast::<AtomicI64>();
+                // SAFETY: the buffer is a temporary of so many bytes, aligned to a line, and no thread is in the kernel.
+                unsafe { turn.write(AtomicI64::new(0)) };
+            }
+        }
         let worth = estimate.checked_div(options.least_share).and_then(|n| usize::try_from(n).ok());
         let threads = threads.min(options.threads).min(worth.unwrap_or(usize::MAX)).min(pool::MOST_THREADS);
         if let (Some(total), 2..) = (total, threads) {
@@ -109,6 +118,9 @@ impl Task<'_> {
     }
 
     fn pieces(&self, total: i64, threads: usize, estimate: u64) -> Pieces {
+        if self.kernel.baton.is_some() {
+            return Pieces { total, length: 1, count: total };
+        }
         let threads = i64::try_from(threads).unwrap_or(1);
         let worth = i64::try_from(estimate / LEAST_PIECE).unwrap_or(i64::MAX);
         let count = threads.saturating_mul(self.kernel.pieces).min(worth.max(threads)).min(total).max(1);
@@ -125,8 +137,9 @@ impl Task<'_> {
 
     /// Runs the pieces on each thread that `run` brings.
     fn together(&self, pieces: &Pieces, threads: usize, run: impl FnOnce(&pool::Work<'_>)) -> Result<(), Fault> {
-        let stretches = i64::try_from(threads).unwrap_or(1);
-        let begin = |stretch: i64| pieces.count * stretch / stretches;
+        // Who has a piece waits for the one before it, so they are begun in their order.
+        let stretches = if self.kernel.baton.is_some() { 1 } else { threads };
+        let begin = |stretch: usize| pieces.count * stretch as i64 / stretches as i64;
         let next: Vec<Next> = (0..stretches).map(|stretch| Next(AtomicI64::new(begin(stretch)))).collect();
         // The lowest piece that has met a fault: those above it need not run, those below it do.
         let lowest = AtomicI64::new(i64::MAX);
@@ -150,9 +163,9 @@ impl Task<'_> {
             };
             let scratch = block.as_mut().map_or(self.scratch, |block| Address(block.pointer()));
             self.with(scratch, |buffers| {
-                for turn in 0..threads {
-                    let stretch = (number + turn) % threads;
-                    let end = begin(stretch as i64 + 1);
+                for turn in 0..stretches {
+                    let stretch = (number + turn) % stretches;
+                    let end = begin(stretch + 1);
                     loop {
                         let piece = next[stretch].0.fetch_add(1, Ordering::Relaxed);
                         if piece >= end || piece > lowest.load(Ordering::Relaxed) {

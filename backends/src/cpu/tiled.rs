@@ -162,7 +162,7 @@ pub(super) fn tile(program: &mut Program, kernel: &Kernel) -> Option<Vec<Part>> 
     let tiled = Tiled { rows: rows.len(), sums, height, width };
     let part = |number: usize, body, tiled| {
         let kernel = Kernel { name: format!("{}.{number}", made.name), body, ..made.clone() };
-        Part { kernel, chunks: vec![], joins: joins.clone(), tiled }
+        Part { kernel, chunks: vec![], joins: joins.clone(), baton: None, tiled }
     };
     let mut parts = vec![part(0, first, Some(tiled))];
     parts.extend(bodies.into_iter().enumerate().map(|(number, body)| part(number + 1, body, None)));

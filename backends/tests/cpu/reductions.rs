@@ -199,7 +199,7 @@ fn branches_and_checks_inside() {
 #[test]
 fn scans() {
     for dtype in [Dtype::F32, Dtype::F64, Dtype::I32, Dtype::I64] {
-        for op in ["sum", "prod", "max", "argmax"] {
+        for op in ["sum", "prod", "max", "min", "argmax"] {
             let output = if op == "argmax" { Dtype::I64 } else { dtype };
             let text = format!(
                 "program @p {{ symbol n = dim 0 of input 0 input 0 %x: {dtype}[n] output 0 %y: {output}[n]

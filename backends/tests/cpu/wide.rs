@@ -500,3 +500,20 @@ fn large_results() {
         }
     }
 }
+
+/// Chunks are handed from thread to thread, and a prefix of prefixes waits twice.
+#[test]
+fn scans_at_both_widths_and_on_many_threads() {
+    for (dtype, op) in [("f32", "sum"), ("f64", "prod"), ("f32", "min"), ("i32", "max"), ("u64", "sum")] {
+        let text = format!(
+            "program @p {{ symbol n = dim 0 of input 0 input 0 %x: {dtype}[n] output 0 %y: {dtype}[n] output 1 %z: {dtype}[n]
+             kernel @k {{ v9 = const {dtype} 3 scan i < n {{ v0 = load %x[n - 1 - i] v1 = add v0, v9 v2 = prefix {op} v1 v3 = sub v2, v0
+               v4 = prefix {op} v3 store %y[i], v4 store %z[n - 1 - i], v2 }} }} }}"
+        );
+        let both = Both::new(parse(&text));
+        for n in LENGTHS.iter().map(|n| *n as i64).chain([4095, 4096, 4097, 8192, 70_001]) {
+            let inputs = inputs(&both.program, &[n], &mut Random(7), false);
+            [1, 2, 5].into_iter().for_each(|threads| both.agree(&inputs, threads));
+        }
+    }
+}

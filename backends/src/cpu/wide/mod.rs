@@ -12,6 +12,7 @@ mod gather;
 mod inst;
 mod lanes;
 mod reduce;
+mod scan;
 mod strided;
 mod table;
 
@@ -30,6 +31,7 @@ use self::assemble::{ADDRESSES, Address, Assembler, Condition, END, FREE_ADDRESS
 use self::inst::{Body, Slot, interleave};
 use self::lanes::{GROUP, Given, Shared, WideX86};
 pub(super) use self::reduce::Reducer;
+pub(super) use self::scan::Scanner;
 use super::emit::{Emitter, own_memory};
 use super::leaf::{Access, Leaf, Step};
 

@@ -299,13 +299,13 @@ fn endings(homes: &[Home], made: &mut Make<'_>) -> Vec<(Option<i32>, Body)> {
 
 impl WideX86<'_, '_> {
     /// Sets a register that is used for nothing else.
-    fn set(&mut self, code: Code, register: u32, from: &[Operand], lanes: Lanes) {
+    pub(super) fn set(&mut self, code: Code, register: u32, from: &[Operand], lanes: Lanes) {
         let (to, over, from) = (None, None, from.to_vec());
         self.push(Plain { code, to, fixed: Some(register), over, from, lanes, spends_mask: false });
     }
 
     /// Joins lanes with others.
-    fn join(&mut self, fold: Fold, register: u32, x: Operand) {
+    pub(super) fn join(&mut self, fold: Fold, register: u32, x: Operand) {
         self.join_some(fold, register, x, Lanes::All);
     }
 

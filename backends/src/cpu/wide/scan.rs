@@ -1,0 +1,147 @@
+//! Prefixes of a chunk of a scan: of each sixteen elements by doubling, in registers, then joined with what the sixteens before them
+//! in the chunk give.
+
+use cranelift_codegen::ir::{InstBuilder, Value};
+use iced_x86::Code;
+use ir::nest::{Block, IndexId, ValueId};
+use ir::order::SCAN_GROUP;
+
+use super::allocate::{self, Residents};
+use super::assemble::{Assembler, END};
+use super::inst::{Lanes, Operand, Place, Slot, Splat};
+use super::lanes::{GROUP, Given, Parts, Shared, WideX86};
+use super::{Function, addresses, begin, end, partial_groups, takes, whole_groups};
+use crate::cpu::emit::{Emitter, own_memory};
+use crate::cpu::fold::Fold;
+use crate::cpu::lanes128::is_wide;
+use crate::cpu::leaf::{Leaf, LeafEmitter, Step};
+use crate::cpu::scalar;
+
+const _: () = assert!(SCAN_GROUP == GROUP as usize);
+
+/// The register whose lanes all hold what the groups so far give.
+const CARRIED: u32 = 0;
+/// Groups that a step takes at once.
+const AT_ONCE: i32 = 2;
+
+/// What leads to a prefix, and the prefixes of a chunk alone, as a function.
+pub(in crate::cpu) struct Scanner {
+    function: Function,
+    memory: Value,
+    leaf: Leaf,
+    fold: Fold,
+    /// Where what all elements give lies.
+    result: Slot,
+}
+
+impl Scanner {
+    /// For a body whose last statement stores `input`, which is where the prefixes go; if it is one that is done here.
+    pub(in crate::cpu) fn new(
+        e: &mut Emitter<'_>,
+        index: IndexId,
+        body: &Block,
+        input: ValueId,
+        fold: Fold,
+    ) -> Option<Scanner> {
+        if e.wide.is_none() || !matches!(fold.dtype.bytes(), 4 | 8) {
+            return None;
+        }
+        let mut leaf = Leaf::build(e, index, body, &[input])?;
+        let Some(Step::Store { access, .. }) = leaf.steps.pop() else { return None };
+        if !takes(&leaf) {
+            return None;
+        }
+        let (function, result) = function(e, &leaf, access, fold)?;
+        let memory = e.scratch(function.memory);
+        Some(Scanner { function, memory, leaf, fold, result })
+    }
+
+    /// Runs it over the elements `from..to`, not empty, and returns what all of them give, which is rubbish unless they are whole
+    /// groups.
+    pub(in crate::cpu) fn run(&self, e: &mut Emitter<'_>, from: Value, to: Value) -> Value {
+        for (value, op) in &self.leaf.uniform {
+            e.let_(*value, op);
+        }
+        self.function.run(e, &self.leaf, self.memory, from, to);
+        let at = i32::try_from(self.result.0 * 8).expect("few slots");
+        e.b.ins().load(scalar::register(self.fold.dtype), own_memory(), self.memory, at)
+    }
+}
+
+fn function(e: &Emitter<'_>, leaf: &Leaf, to: usize, fold: Fold) -> Option<(Function, Slot)> {
+    let mut shared = Shared::default();
+    let count = shared.slot(Given::Count);
+    let addresses = addresses(e, leaf, &mut shared);
+    let result = shared.slot(Given::Result(0));
+    let make = |groups: i32, partial: bool, shared: &mut Shared| {
+        let mut l = WideX86 { partial, ..WideX86::new(e, leaf, shared) };
+        for group in 0..groups {
+            l.offset = group * GROUP;
+            let x = leaf.emit(&mut l).swap_remove(0);
+            let prefixes = l.prefixes(fold, x);
+            l.store(to, &[], &prefixes);
+        }
+        l.body
+    };
+    let bodies = [make(AT_ONCE, false, &mut shared), make(1, true, &mut shared)];
+    let residents = Residents::of(&bodies.iter().collect::<Vec<_>>(), CARRIED + 1);
+    let copy =
+        if is_wide(fold.dtype) { Code::EVEX_Vmovapd_zmm_k1z_zmmm512 } else { Code::EVEX_Vmovaps_zmm_k1z_zmmm512 };
+    let mut l = WideX86::new(e, leaf, &mut shared);
+    let none = l.constant(fold.identity())[0];
+    l.set(copy, CARRIED, &[none], Lanes::All);
+    let beginning = l.body;
+    let mut l = WideX86::new(e, leaf, &mut shared);
+    let low = if is_wide(fold.dtype) { Code::EVEX_Vmovq_rm64_xmm } else { Code::EVEX_Vmovd_rm32_xmm };
+    l.store_at(low, Operand::Memory(Place::Slot(result)), Operand::Fixed(CARRIED), Lanes::All);
+    let ending = l.body;
+
+    let slots = u32::try_from(shared.given.len()).ok()?;
+    let mut asm = Assembler::new(addresses, slots, &shared.vectors);
+    begin(&mut asm);
+    residents.load(&mut asm);
+    allocate::assemble(&mut asm, &residents, &beginning);
+    whole_groups(&mut asm, &residents, &bodies[0], AT_ONCE, count);
+    asm.load_slot(END, count);
+    partial_groups(&mut asm, &residents, &bodies[1]);
+    allocate::assemble(&mut asm, &residents, &ending);
+    end(&mut asm);
+    let (code, memory) = asm.finish().ok()?;
+    Some((Function { code, given: shared.given, memory }, result))
+}
+
+impl WideX86<'_, '_> {
+    /// The prefixes of a group and of those before it.
+    fn prefixes(&mut self, fold: Fold, x: Parts) -> Parts {
+        let join = |l: &mut Self, a, b| l.one(fold.primitive(), fold.dtype, a, b);
+        let wide = is_wide(fold.dtype);
+        let (lanes, align, spread) = if wide {
+            (8, Code::EVEX_Valignq_zmm_k1z_zmm_zmmm512b64_imm8, Code::EVEX_Vpermq_zmm_k1z_zmm_zmmm512b64)
+        } else {
+            (16, Code::EVEX_Valignd_zmm_k1z_zmm_zmmm512b32_imm8, Code::EVEX_Vpermd_zmm_k1z_zmm_zmmm512b32)
+        };
+        let none = self.constant(fold.identity())[0];
+        let mut p = x;
+        let mut d = 1;
+        while d < SCAN_GROUP {
+            for k in (0..p.len()).rev() {
+                let before = if d < lanes {
+                    let low = if k == 0 { none } else { p[k - 1] };
+                    self.vector(align, &[p[k], low, Operand::Immediate((lanes - d) as u8)])
+                } else if k >= d / lanes {
+                    p[k - d / lanes]
+                } else {
+                    continue;
+                };
+                p[k] = join(self, before, p[k]);
+            }
+            d *= 2;
+        }
+        let carried = Operand::Fixed(CARRIED);
+        let all = p.iter().map(|p| join(self, carried, *p)).collect();
+        let last = Operand::Splat(if wide { Splat::Bits64(7) } else { Splat::Bits32(15) });
+        let last = self.vector(spread, &[last, p[p.len() - 1]]);
+        self.join(fold, CARRIED, last);
+        all
+    }
+}
