@@ -435,6 +435,49 @@ fn reductions() {
     }
 }
 
+/// Dividends about multiples of a divisor and about what lies half way between two quotients, of all magnitudes, and odd ones.
+fn dividends(random: &mut Random, dtype: Dtype, divisor: Scalar, n: usize) -> Array {
+    let (top, fraction) = if dtype == Dtype::F32 { (0x7f80_0000u64, 23) } else { (0x7ff0_0000_0000_0000, 52) };
+    let element = |k: usize| {
+        let any = random.next();
+        // Mostly exponents about that of one, so that most of a group needs no division.
+        let exponent = ((top >> fraction) / 2 - 50 + random.next() % 100) << fraction;
+        let near =
+            Scalar::from_bits(dtype, exponent | any & ((1 << fraction) - 1) | (any >> 63) << (8 * dtype.bytes() - 1));
+        let away = (any >> 40) % 5;
+        match k % 16 {
+            0 if k % 64 == 0 => special(dtype)[any as usize % special(dtype).len()],
+            1 if k % 64 == 1 => any_bits(random, dtype),
+            0..8 => near,
+            _ => {
+                let multiple = interp::scalar::binary(BinaryOp::Mul, near, divisor);
+                Scalar::from_bits(dtype, multiple.bits().wrapping_add(away).wrapping_sub(2))
+            }
+        }
+    };
+    let elements: Vec<Scalar> = (0..n).map(element).collect();
+    Array::from_scalars(dtype, &[n], &elements).unwrap()
+}
+
+#[test]
+fn divisions_by_one_number() {
+    for dtype in [Dtype::F32, Dtype::F64] {
+        let both = Both::new(parse(&pointwise(&[dtype], &[dtype], dtype, "      v100 = div v0, v1\n")));
+        let mut random = Random(7);
+        let mut divisors = special(dtype);
+        let one = Scalar::one(dtype).bits();
+        let fraction = (1u64 << if dtype == Dtype::F32 { 23 } else { 52 }) - 1;
+        divisors.extend(
+            [one | 1, one | 2, one | fraction, one | (fraction - 1)].map(|bits| Scalar::from_bits(dtype, bits)),
+        );
+        divisors.extend((0..60).map(|_| Scalar::from_bits(dtype, one | random.next() & fraction)));
+        divisors.extend((0..20).map(|_| any_bits(&mut random, dtype)));
+        for divisor in divisors {
+            both.agree(&[dividends(&mut random, dtype, divisor, 3003), Array::scalar(divisor)], 1);
+        }
+    }
+}
+
 /// Bytes in which a result lies `after` bytes behind a multiple of 64, with others around it.
 struct Placed {
     bytes: Vec<u8>,

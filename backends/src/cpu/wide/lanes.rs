@@ -9,6 +9,7 @@ use iced_x86::Code;
 use ir::nest::{IndexId, Op, ValueId};
 use ir::{Affine, BinaryOp, CompareOp, Dtype, Scalar, Size, UnaryOp};
 
+use super::divide::Divisor;
 use super::inst::{Body, Class, Fma, Item, Lanes, Operand, Place, Plain, Reg, Region, Slot, Splat};
 use super::{strided, table};
 use crate::cpu::branch::Branch;
@@ -40,6 +41,8 @@ pub(super) enum Given {
     Size(Size),
     /// How many elements come before the stores that go past the caches are aligned; negative where none should.
     Before,
+    /// Something of a scalar that is divided by.
+    Divisor(ValueId, Divisor),
     /// Nothing: here a result is put.
     Result(usize),
 }
@@ -187,6 +190,13 @@ impl<'l, 'a> WideX86<'l, 'a> {
             Some((code, true)) if matches!(a, Operand::Splat(_)) => self.vector(code, &[b, a]),
             Some((code, _)) => self.vector(code, &[a, b]),
         }
+    }
+
+    /// `a * b + c`, rounded once.
+    pub(super) fn fused(&mut self, wide: bool, a: Operand, b: Operand, c: Operand) -> Operand {
+        let to = self.register(Class::Vector);
+        self.body.items.push(Item::Fma(Fma { to, wide, factors: [a, b], addend: c }));
+        Operand::Register(to)
     }
 
     /// The least or greatest of floats: NaN if one is, -0 below +0.
@@ -407,6 +417,11 @@ impl LeafEmitter for WideX86<'_, '_> {
             let (a, b) = (self.whole(a), self.whole(b));
             return vec![self.mask(code, &[a, b])];
         }
+        if op == BinaryOp::Div
+            && let Some(value) = self.divisor(b[0])
+        {
+            return self.quotients(dtype, a, (value, b[0]));
+        }
         self.each2(a, b, |l, a, b| l.one(op, dtype, a, b))
     }
 
@@ -457,14 +472,7 @@ impl LeafEmitter for WideX86<'_, '_> {
 
     fn fma(&mut self, dtype: Dtype, a: &Parts, b: &Parts, c: &Parts) -> Parts {
         let wide = is_wide(dtype);
-        let triples = a.iter().zip(b).zip(c);
-        triples
-            .map(|((a, b), c)| {
-                let to = self.register(Class::Vector);
-                self.body.items.push(Item::Fma(Fma { to, wide, factors: [*a, *b], addend: *c }));
-                Operand::Register(to)
-            })
-            .collect()
+        a.iter().zip(b).zip(c).map(|((a, b), c)| self.fused(wide, *a, *b, *c)).collect()
     }
 
     fn select(&mut self, dtype: Dtype, c: &Parts, a: &Parts, b: &Parts) -> Parts {

@@ -8,6 +8,7 @@
 mod allocate;
 mod assemble;
 mod convert;
+mod divide;
 mod gather;
 mod inst;
 mod lanes;
@@ -188,6 +189,7 @@ fn given_value(e: &mut Emitter<'_>, leaf: &Leaf, given: &Given, from: Value, to:
             e.b.ins().iadd(base, moved)
         }
         Given::Size(size) => e.size(size),
+        Given::Divisor(value, part) => divide::given(e, *value, *part),
         Given::Before => before(e, leaf, from)?,
         Given::Result(_) => return None,
     })

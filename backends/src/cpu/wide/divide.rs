@@ -1,0 +1,116 @@
+//! Floats divided by one number. A division of sixteen floats takes ten cycles; where a body does little else, the reciprocal of the divisor is
+//! computed once, and each quotient takes four instructions on it, with the bits of the division.
+//!
+//! The reciprocal is the rounded one and what it lacks, so the first quotient is off by less than one unit in the last place. Its
+//! remainder is exact, and the remainder times the rounded reciprocal corrects it to the quotient rounded (Markstein, "Computation of
+//! elementary functions on the IBM RISC System/6000 processor", 1990). That holds where nothing overflows or becomes denormal on the way: where
+//! a lane has another dividend, or the divisor is another one, the group is divided.
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value};
+use ir::nest::ValueId;
+use ir::{Dtype, Scalar};
+
+use super::inst::{Class, Item, Operand, Region, Slot, Splat};
+use super::lanes::{Given, Parts, WideX86};
+use super::table;
+use crate::cpu::emit::Emitter;
+use crate::cpu::lanes128::is_wide;
+use crate::cpu::scalar;
+
+/// Operations of a body up to which a division would be most of it.
+const LIGHT: usize = 8;
+
+/// What quotients by one number take of it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Divisor {
+    /// Its reciprocal, rounded.
+    Reciprocal,
+    /// What that lacks, about.
+    Rest,
+    Negated,
+    /// How many magnitudes of dividends, each counted twice, from the least one on, need no division.
+    Span,
+}
+
+/// The least magnitude of dividends and divisors that need no division, and the first beyond, as bits without a sign: powers of two so that
+/// exponents of quotients stay inside by far, and those of remainders.
+fn magnitudes(wide: bool) -> (i64, i64) {
+    if wide { ((1023 - 400) << 52, (1023 + 400) << 52) } else { ((127 - 60) << 23, (127 + 60) << 23) }
+}
+
+/// A part of a divisor.
+pub(super) fn given(e: &mut Emitter<'_>, value: ValueId, part: Divisor) -> Value {
+    let dtype = e.dtype(value);
+    let divisor = e.value(value);
+    let negated = e.b.ins().fneg(divisor);
+    let one = scalar::constant(&mut e.b, Scalar::one(dtype));
+    let reciprocal = e.b.ins().fdiv(one, divisor);
+    match part {
+        Divisor::Reciprocal => reciprocal,
+        Divisor::Rest => {
+            let lacks = e.b.ins().fma(negated, reciprocal, one);
+            e.b.ins().fmul(lacks, reciprocal)
+        }
+        Divisor::Negated => negated,
+        Divisor::Span => {
+            let (least, past) = magnitudes(is_wide(dtype));
+            let ty = scalar::register(dtype).as_int();
+            let bits = e.b.ins().bitcast(ty, MemFlagsData::new(), divisor);
+            let twice = e.b.ins().iadd(bits, bits);
+            let [first, span, none] = [2 * least, 2 * (past - least), 0].map(|k| e.b.ins().iconst(ty, k));
+            let above = e.b.ins().isub(twice, first);
+            let inside = e.b.ins().icmp(IntCC::UnsignedLessThan, above, span);
+            e.b.ins().select(inside, span, none)
+        }
+    }
+}
+
+impl WideX86<'_, '_> {
+    /// The scalar that an operand is, if it pays to divide by its reciprocal.
+    pub(super) fn divisor(&self, operand: Operand) -> Option<ValueId> {
+        let Operand::Splat(Splat::Slot32(Slot(slot)) | Splat::Slot64(Slot(slot))) = operand else { return None };
+        match self.shared.given.get(slot as usize) {
+            Some(Given::Value(value)) if self.leaf.weight() <= LIGHT => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// Floats divided by a scalar.
+    pub(super) fn quotients(&mut self, dtype: Dtype, a: &Parts, divisor: (ValueId, Operand)) -> Parts {
+        a.iter().map(|a| self.quotient(dtype, *a, divisor)).collect()
+    }
+
+    fn quotient(&mut self, dtype: Dtype, a: Operand, (value, divisor): (ValueId, Operand)) -> Operand {
+        let wide = is_wide(dtype);
+        let (float, int) = (table::float(wide), table::int(wide));
+        let part = |l: &mut Self, part| {
+            let slot = l.shared.slot(Given::Divisor(value, part));
+            Operand::Splat(if wide { Splat::Slot64(slot) } else { Splat::Slot32(slot) })
+        };
+        let least = 2 * magnitudes(wide).0.cast_unsigned();
+        let least = Operand::Splat(if wide { Splat::Bits64(least) } else { Splat::Bits32(least as u32) });
+        let twice = self.vector(int.add, &[a, a]);
+        let above = self.vector(int.sub, &[twice, least]);
+        let span = part(self, Divisor::Span);
+        let not_below = Operand::Immediate(5);
+        let outside = self.mask(int.compare[1], &[above, span, not_below]);
+
+        let reciprocal = part(self, Divisor::Reciprocal);
+        let rest = part(self, Divisor::Rest);
+        let negated = part(self, Divisor::Negated);
+        let low = self.vector(float.mul, &[a, rest]);
+        let near = self.fused(wide, a, reciprocal, low);
+        let remainder = self.fused(wide, near, negated, a);
+        let quotient = self.fused(wide, remainder, reciprocal, near);
+
+        let Some(condition) = outside.register() else { return quotient };
+        let outer = std::mem::take(&mut self.body.items);
+        let divided = self.vector(float.div, &[a, divisor]);
+        let body = std::mem::replace(&mut self.body.items, outer);
+        let result = self.register(Class::Vector);
+        let results = vec![(result, quotient, divided)];
+        self.body.items.push(Item::Region(Region { condition, when: true, body, results }));
+        Operand::Register(result)
+    }
+}
