@@ -126,17 +126,27 @@ pub enum SimdName {
     /// What every machine has
     #[value(name = "128")]
     W128,
-    /// AVX-512, where the machine has it
+    /// AVX2, on machines that have it
+    #[value(name = "256")]
+    W256,
+    /// AVX-512, on machines that have it
     #[value(name = "512")]
     W512,
 }
 
-impl From<SimdName> for Simd {
-    fn from(name: SimdName) -> Simd {
-        match name {
+impl SimdName {
+    /// The width, if this machine has it.
+    pub fn here(self) -> Result<Simd, Failure> {
+        let simd = match self {
             SimdName::Auto => Simd::Auto,
             SimdName::W128 => Simd::W128,
+            SimdName::W256 => Simd::W256,
             SimdName::W512 => Simd::W512,
+        };
+        if simd.is_here() {
+            Ok(simd)
+        } else {
+            Err(Failure::usage("--simd: this machine does not have vectors of that width"))
         }
     }
 }

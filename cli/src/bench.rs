@@ -40,7 +40,7 @@ pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure
     let function = arguments::function(&program, function.as_deref())?;
     let sizes = arguments::sizes(sizes)?;
     let threads = arguments.threads.map_or(0, usize::from);
-    let options = Options { fuse: *fuse, simd: arguments.simd.into(), threads, ..Options::default() };
+    let options = Options { fuse: *fuse, simd: arguments.simd.here()?, threads, ..Options::default() };
     // On standard error, and only if that is a terminal.
     let bar = ProgressBar::new(STEPS);
     let style = ProgressStyle::with_template("{msg} {wide_bar} {percent:>3} %");

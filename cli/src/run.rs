@@ -89,7 +89,7 @@ pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure
         threads: arguments.threads.map_or(0, usize::from),
         max_memory,
         fuse: arguments.fuse,
-        simd: arguments.simd.into(),
+        simd: arguments.simd.here()?,
     };
     let (results, times, call) = compute(&function, &options, values, arguments.seed)?;
     let saved = places.iter().zip(&results).filter_map(|(place, result)| Some((place.clone()?, result.as_ref())));

@@ -32,7 +32,8 @@ pub struct Form {
     /// What was decided on each pair of operations.
     pub decisions: Vec<Decision>,
     /// The same, compiled for the CPU: as wide as the machine has it, and for every machine.
-    modules: [cpu::Module; 2],
+    /// At the widths of [`Engine::ALL`].
+    modules: [cpu::Module; 3],
 }
 
 /// Why there is nothing to run.
@@ -57,12 +58,13 @@ pub enum Engine {
 
 impl Engine {
     /// Every engine; the first is what the others are held to.
-    pub const ALL: [Engine; 5] = [
+    pub const ALL: [Engine; 6] = [
         Engine::Source,
         Engine::Nest,
         Engine::Cpu(1, Simd::Auto),
         Engine::Cpu(2, Simd::Auto),
         Engine::Cpu(1, Simd::W128),
+        Engine::Cpu(1, Simd::W256),
     ];
 }
 
@@ -148,7 +150,7 @@ impl Form {
             let options = cpu::Options { simd, ..cpu::Options::default() };
             cpu::Module::compile(&program, &options).map_err(|error| format!("{shown}: {error}\n{program}"))
         };
-        let modules = [compile(Simd::Auto)?, compile(Simd::W128)?];
+        let modules = [compile(Simd::Auto)?, compile(Simd::W128)?, compile(Simd::W256)?];
         Ok(Form { options: options.clone(), program, decisions: compiled.decisions, modules })
     }
 
@@ -175,7 +177,15 @@ impl Form {
                 Err(NestError::Fault(fault)) => Outcome::Fault(fault),
                 Err(other) => Outcome::Broken(format!("{other:?}")),
             },
-            Engine::Cpu(threads, simd) => self.run_cpu(inputs, threads, &self.modules[usize::from(simd == Simd::W128)]),
+            Engine::Cpu(threads, simd) => {
+                let [widest, narrow, half] = &self.modules;
+                let module = match simd {
+                    Simd::Auto | Simd::W512 => widest,
+                    Simd::W128 => narrow,
+                    Simd::W256 => half,
+                };
+                self.run_cpu(inputs, threads, module)
+            }
         }
     }
 

@@ -26,7 +26,7 @@ use super::jit::{self, Code, Helper, Helpers};
 use super::lanes::Chunks;
 use super::prepare::prepare;
 use super::split::{Baton, Part, extent_size, root, split};
-use super::wide::{self, Wide};
+use super::wide::{Isa, Wide};
 use super::{CompileError, Simd};
 use crate::abi::KernelFn;
 
@@ -102,7 +102,7 @@ fn compile_kernels(program: &Program, simd: Simd) -> Result<Compiled, CompileErr
     signature.returns.push(AbiParam::new(I32));
     let mut sizes = SizeTable::default();
     let slots = slot_table(&program);
-    let wide = simd != Simd::W128 && wide::is_here();
+    let isa = Isa::of(simd);
     let mut functions = vec![];
     let mut context = FunctionBuilderContext::new();
     for (number, part) in parts.iter().enumerate() {
@@ -111,7 +111,7 @@ fn compile_kernels(program: &Program, simd: Simd) -> Result<Compiled, CompileErr
         let mut function = module.make_context();
         function.func.signature = signature.clone();
         let builder = FunctionBuilder::new(&mut function.func, &mut context);
-        let needs = emit(builder, &mut module, &helpers, (&program, &slots), part, &mut sizes, wide);
+        let needs = emit(builder, &mut module, &helpers, (&program, &slots), part, &mut sizes, isa);
         functions.push((id, needs, function));
     }
     let code = machine_code(module.isa(), &mut functions);
@@ -224,7 +224,7 @@ fn emit(
     (program, slots): (&Program, &SlotTable),
     part: &Part,
     sizes: &mut SizeTable,
-    wide: bool,
+    isa: Option<Isa>,
 ) -> Needs {
     let target = module.target_config();
     let entry = b.create_block();
@@ -236,7 +236,7 @@ fn emit(
     b.set_cold_block(fault_exit);
     let helpers = Helpers::new(module, helpers);
     let mut e = Emitter::new(b, helpers, (program, slots), part, sizes, params, fault_exit);
-    e.wide = wide.then(|| Wide::of(program, &part.kernel));
+    e.wide = isa.map(|isa| Wide::of(isa, program, &part.kernel));
     match (&part.tiled, root(part)) {
         (Some(tiled), _) => e.tiled(tiled, &part.kernel.body, (begin, end)),
         (None, Some((before, Statement::Loop(l)))) => {

@@ -69,8 +69,21 @@ pub enum Simd {
     Auto,
     /// 128 bits: what Cranelift has, on every machine.
     W128,
-    /// 512 bits: AVX-512. Where the machine does not have it, 128.
+    /// 256 bits: AVX2 with multiply-adds. Where the machine does not have it, 128.
+    W256,
+    /// 512 bits: AVX-512. Where the machine does not have it, the widest that it has.
     W512,
+}
+
+impl Simd {
+    /// Whether this machine has vectors of this width.
+    pub fn is_here(self) -> bool {
+        match self {
+            Simd::Auto | Simd::W128 => true,
+            Simd::W256 => wide::Isa::Avx2.is_here(),
+            Simd::W512 => wide::Isa::Avx512.is_here(),
+        }
+    }
 }
 
 impl Default for Options {

@@ -12,7 +12,7 @@ use super::wide;
 
 /// Whether the operations of a leaf are mostly ones that vectors have.
 pub(super) fn worthwhile(e: &Emitter<'_>, leaf: &Leaf) -> bool {
-    if e.wide.is_some() && wide::takes(leaf) {
+    if wide::takes(e, leaf) {
         return true;
     }
     let (mut native, mut other) = (0, 0);

@@ -1,7 +1,7 @@
-//! Vectors of 512 bits against those of 128: the same bits, any NaN equal to any NaN. Where the machine has no AVX-512 both are
-//! the same code, and these tests hold trivially.
+//! Vectors of 256 and of 512 bits against those of 128: the same bits, any NaN equal to any NaN. Widths that the machine does not have
+//! are left out.
 
-use backends::cpu::{Module, Options, Simd};
+use backends::cpu::{Module, Options, RunError, Simd};
 use ir::array::{Array, ArrayMut};
 use ir::nest::Program;
 use ir::{BinaryOp, CompareOp, Dtype, Scalar, UnaryOp};
@@ -17,29 +17,39 @@ fn module(program: &Program, simd: Simd) -> Module {
     Module::compile(program, &options).unwrap_or_else(|e| panic!("{e}\n{program}"))
 }
 
-/// A program at both widths.
-struct Both {
+/// What a run gives.
+type Ran = (Result<(), RunError>, Vec<Array>);
+
+/// A program at each width.
+struct Widths {
     program: Program,
     narrow: Module,
-    wide: Module,
+    wide: Vec<(Simd, Module)>,
 }
 
-impl Both {
-    fn new(program: Program) -> Both {
-        let (narrow, wide) = (module(&program, Simd::W128), module(&program, Simd::W512));
-        Both { program, narrow, wide }
+impl Widths {
+    fn new(program: Program) -> Widths {
+        let narrow = module(&program, Simd::W128);
+        let wide = [Simd::W256, Simd::W512].into_iter().filter(|simd| simd.is_here());
+        let wide = wide.map(|simd| (simd, module(&program, simd))).collect();
+        Widths { program, narrow, wide }
     }
 
     fn agree(&self, inputs: &[Array], threads: usize) {
-        let (a, expected) = run(&self.program, &self.narrow, inputs, threads);
-        let (b, found) = run(&self.program, &self.wide, inputs, threads);
+        let narrow = run(&self.program, &self.narrow, inputs, threads);
+        for (simd, module) in &self.wide {
+            self.agrees(*simd, &narrow, &run(&self.program, module, inputs, threads), inputs);
+        }
+    }
+
+    fn agrees(&self, simd: Simd, (a, expected): &Ran, (b, found): &Ran, inputs: &[Array]) {
         assert_eq!(format!("{a:?}"), format!("{b:?}"), "{}", self.program);
-        for (number, (expected, found)) in expected.iter().zip(&found).enumerate() {
+        for (number, (expected, found)) in expected.iter().zip(found).enumerate() {
             if expected != found {
                 let differ = (0..expected.len()).find(|k| expected.get(*k) != found.get(*k)).unwrap_or(0);
                 let values: Vec<_> = inputs.iter().map(|x| x.get(if x.len() == 1 { 0 } else { differ })).collect();
                 panic!(
-                    "output {number} of {} elements, element {differ}: 128 bits give {:?}, 512 give {:?}; inputs {values:?}\n{}",
+                    "output {number} of {} elements, element {differ}: 128 bits give {:?}, {simd:?} {:?}; inputs {values:?}\n{}",
                     expected.len(),
                     expected.get(differ),
                     found.get(differ),
@@ -146,21 +156,21 @@ fn pointwise(vectors: &[Dtype], scalars: &[Dtype], output: Dtype, body: &str) ->
 }
 
 fn hold(vectors: &[Dtype], output: Dtype, body: &str) {
-    let both = Both::new(parse(&pointwise(vectors, &[], output, body)));
+    let widths = Widths::new(parse(&pointwise(vectors, &[], output, body)));
     let mut random = Random(body.len() as u64);
     for n in LENGTHS {
         let inputs: Vec<Array> = (0..).zip(vectors).map(|(k, dtype)| odd(&mut random, *dtype, n, k)).collect();
-        both.agree(&inputs, 1);
+        widths.agree(&inputs, 1);
     }
 }
 
 /// One vector, and one scalar of every odd value.
 fn hold_uniform(vector: Dtype, scalar: Dtype, output: Dtype, body: &str) {
-    let both = Both::new(parse(&pointwise(&[vector], &[scalar], output, body)));
+    let widths = Widths::new(parse(&pointwise(&[vector], &[scalar], output, body)));
     let mut random = Random(body.len() as u64);
     for value in special(scalar) {
         let n = 30 + random.next() as usize % 40;
-        both.agree(&[odd(&mut random, vector, n, 0), Array::scalar(value)], 1);
+        widths.agree(&[odd(&mut random, vector, n, 0), Array::scalar(value)], 1);
     }
 }
 
@@ -265,18 +275,18 @@ proptest! {
         let program = crate::random::program(seed, operations);
         ir::verify::verify(&program).unwrap_or_else(|e| panic!("{e}\n{program}"));
         let inputs = inputs(&program, &[n], &mut Random(seed ^ 1), false);
-        Both::new(program).agree(&inputs, 1);
+        Widths::new(program).agree(&inputs, 1);
     }
 }
 
 /// A program by its text, at lengths about the groups.
 fn hold_text(text: &str, sizes: impl Fn(i64) -> Vec<i64>, lengths: &[i64]) {
-    let both = Both::new(parse(text));
+    let widths = Widths::new(parse(text));
     let mut random = Random(text.len() as u64);
     for n in lengths {
-        let inputs = inputs(&both.program, &sizes(*n), &mut random, false);
+        let inputs = inputs(&widths.program, &sizes(*n), &mut random, false);
         for threads in [1, 2] {
-            both.agree(&inputs, threads);
+            widths.agree(&inputs, threads);
         }
     }
 }
@@ -462,7 +472,7 @@ fn dividends(random: &mut Random, dtype: Dtype, divisor: Scalar, n: usize) -> Ar
 #[test]
 fn divisions_by_one_number() {
     for dtype in [Dtype::F32, Dtype::F64] {
-        let both = Both::new(parse(&pointwise(&[dtype], &[dtype], dtype, "      v100 = div v0, v1\n")));
+        let widths = Widths::new(parse(&pointwise(&[dtype], &[dtype], dtype, "      v100 = div v0, v1\n")));
         let mut random = Random(7);
         let mut divisors = special(dtype);
         let one = Scalar::one(dtype).bits();
@@ -473,7 +483,7 @@ fn divisions_by_one_number() {
         divisors.extend((0..60).map(|_| Scalar::from_bits(dtype, one | random.next() & fraction)));
         divisors.extend((0..20).map(|_| any_bits(&mut random, dtype)));
         for divisor in divisors {
-            both.agree(&[dividends(&mut random, dtype, divisor, 3003), Array::scalar(divisor)], 1);
+            widths.agree(&[dividends(&mut random, dtype, divisor, 3003), Array::scalar(divisor)], 1);
         }
     }
 }
@@ -508,10 +518,10 @@ impl Placed {
 fn large_results_of_scattered_elements() {
     let text = "program @p { symbol m = dim 0 of input 0 symbol n = dim 1 of input 0 input 0 %x: f32[m, n] output 0 %y: f32[n, m]
         kernel @k { parallel i < n, j < m { v0 = load %x[j, i] store %y[i, j], v0 } } }";
-    let both = Both::new(parse(text));
+    let widths = Widths::new(parse(text));
     let shape = [1777, 1999];
     let elements: Vec<u8> = (0..1777 * 1999u32).flat_map(|k| (k as f32).to_le_bytes()).collect();
-    both.agree(&[Array::from_bytes(Dtype::F32, &shape, &elements).unwrap()], 1);
+    widths.agree(&[Array::from_bytes(Dtype::F32, &shape, &elements).unwrap()], 1);
 }
 
 /// Results that go past the caches, at every place within a line of them.
@@ -523,22 +533,25 @@ fn large_results() {
              kernel @k {{ parallel i < n {{ v0 = load %x[i] v1 = affine i v2 = cast i32 v1 v3 = xor v0, v2
                v4 = cast {a} v3 store %y[i], v4 v5 = cast {b} v0 store %z[i], v5 }} }} }}"
         );
-        let both = Both::new(parse(&text));
+        let widths = Widths::new(parse(&text));
         let each = 4 + a.bytes() + b.bytes();
         for more in [1, 18] {
             let n = (24 << 20) / each + more;
             let elements: Vec<u8> = (0..n as u32).flat_map(|k| k.wrapping_mul(0x9e37_79b9).to_le_bytes()).collect();
             let x = Array::from_bytes(Dtype::I32, &[n], &elements).unwrap();
-            let expected = run(&both.program, &both.narrow, std::slice::from_ref(&x), 1).1;
+            let expected = run(&widths.program, &widths.narrow, std::slice::from_ref(&x), 1).1;
             // The other result at another place within its line, and where both reach a line's end at the same element.
             for (place, shift) in (0..64).step_by(a.bytes()).flat_map(|place| [(place, 24), (place, 0)]) {
-                let mut y = Placed::new(n * a.bytes(), place);
-                let mut z = Placed::new(n * b.bytes(), (place / a.bytes() * b.bytes() + shift) % 64);
-                let shape = [n];
-                let mut results =
-                    [ArrayMut::new(a, &shape, y.part()).unwrap(), ArrayMut::new(b, &shape, z.part()).unwrap()];
-                both.wide.run(&[x.as_ref()], &mut results, 1 + place / a.bytes() % 2).unwrap();
-                assert!(y.holds(&expected[0]) && z.holds(&expected[1]), "{n} elements at {place}\n{}", both.program);
+                for (simd, module) in &widths.wide {
+                    let mut y = Placed::new(n * a.bytes(), place);
+                    let mut z = Placed::new(n * b.bytes(), (place / a.bytes() * b.bytes() + shift) % 64);
+                    let shape = [n];
+                    let mut results =
+                        [ArrayMut::new(a, &shape, y.part()).unwrap(), ArrayMut::new(b, &shape, z.part()).unwrap()];
+                    module.run(&[x.as_ref()], &mut results, 1 + place / a.bytes() % 2).unwrap();
+                    let right = y.holds(&expected[0]) && z.holds(&expected[1]);
+                    assert!(right, "{simd:?}: {n} elements at {place}\n{}", widths.program);
+                }
             }
         }
     }
@@ -553,10 +566,10 @@ fn scans_at_both_widths_and_on_many_threads() {
              kernel @k {{ v9 = const {dtype} 3 scan i < n {{ v0 = load %x[n - 1 - i] v1 = add v0, v9 v2 = prefix {op} v1 v3 = sub v2, v0
                v4 = prefix {op} v3 store %y[i], v4 store %z[n - 1 - i], v2 }} }} }}"
         );
-        let both = Both::new(parse(&text));
+        let widths = Widths::new(parse(&text));
         for n in LENGTHS.iter().map(|n| *n as i64).chain([4095, 4096, 4097, 8192, 70_001]) {
-            let inputs = inputs(&both.program, &[n], &mut Random(7), false);
-            [1, 2, 5].into_iter().for_each(|threads| both.agree(&inputs, threads));
+            let inputs = inputs(&widths.program, &[n], &mut Random(7), false);
+            [1, 2, 5].into_iter().for_each(|threads| widths.agree(&inputs, threads));
         }
     }
 }

@@ -10,10 +10,9 @@ use iced_x86::{Code, Register};
 
 use super::assemble::{Assembler, Chosen, Condition, THERE};
 use super::inst::{Body, Class, Fma, Item, Lanes, Operand, Place, Plain, Reg, Region, Splat};
+use super::machine::{Form, Isa};
 use super::table;
 
-/// Vector registers.
-const VECTORS: u32 = 32;
 /// Masks that are free to use: the first cannot mask, and two hold the lanes that there are.
 const MASKS: std::ops::Range<u32> = 3..8;
 
@@ -27,7 +26,7 @@ pub(super) struct Residents {
 
 impl Residents {
     /// Beside `fixed` registers the numbers that bodies use most, as many as registers are left.
-    pub(super) fn of(bodies: &[&Body], fixed: u32) -> Residents {
+    pub(super) fn of(isa: Isa, bodies: &[&Body], fixed: u32) -> Residents {
         let mut counts: Vec<(Splat, usize)> = vec![];
         for body in bodies {
             for_each_splat(&body.items, &mut |splat| match counts.iter_mut().find(|(known, _)| *known == splat) {
@@ -36,9 +35,9 @@ impl Residents {
             });
         }
         let most = bodies.iter().map(|body| pressure(body)).max().unwrap_or(0);
-        let left = ((VECTORS - fixed) as usize).saturating_sub(most + 2);
+        let left = ((isa.vectors() - fixed) as usize).saturating_sub(most + 2);
         counts.sort_by_key(|(splat, count)| (std::cmp::Reverse(*count), *splat));
-        let splats = counts.into_iter().take(left).map(|(splat, _)| splat).zip((0..VECTORS).rev()).collect();
+        let splats = counts.into_iter().take(left).map(|(splat, _)| splat).zip((0..isa.vectors()).rev()).collect();
         Residents { splats, fixed }
     }
 
@@ -55,8 +54,7 @@ impl Residents {
 }
 
 fn broadcast(asm: &mut Assembler, splat: Splat, register: u32) {
-    let code =
-        if splat.is_wide() { Code::EVEX_Vpbroadcastq_zmm_k1z_xmmm64 } else { Code::EVEX_Vpbroadcastd_zmm_k1z_xmmm32 };
+    let code = asm.isa.moves().broadcast[usize::from(splat.is_wide())];
     asm.vector(code, &[Chosen::Vector(register), Chosen::Broadcast(splat)], None);
 }
 
@@ -219,6 +217,7 @@ pub(super) fn assemble(asm: &mut Assembler, residents: &Residents, body: &Body) 
         saved: SecondaryMap::new(),
     };
     MASKS.for_each(|mask| state.masks[mask as usize] = Holds::Nothing);
+    (asm.isa.vectors()..32).for_each(|register| state.vectors[register as usize] = Holds::Kept);
     (0..residents.fixed).for_each(|register| state.vectors[register as usize] = Holds::Kept);
     residents.splats.iter().for_each(|(_, register)| state.vectors[*register as usize] = Holds::Kept);
     let uses = Uses::of(body);
@@ -291,7 +290,7 @@ impl Allocator<'_> {
         if !self.state.saved[reg] {
             let spill = self.spill_of(reg);
             let code = match class {
-                Class::Vector => Code::EVEX_Vmovups_zmmm512_k1z_zmm,
+                Class::Vector => self.asm.isa.moves().store,
                 Class::Mask => Code::VEX_Kmovw_m16_kr,
             };
             self.asm.vector(code, &[Chosen::Spill(spill), class.chosen(number as u32)], None);
@@ -314,7 +313,7 @@ impl Allocator<'_> {
     fn reload(&mut self, reg: Reg, number: u32) {
         let spill = self.spill_of(reg);
         let code = match self.class(reg) {
-            Class::Vector => Code::EVEX_Vmovups_zmm_k1z_zmmm512,
+            Class::Vector => self.asm.isa.moves().load,
             Class::Mask => Code::VEX_Kmovw_kr_km16,
         };
         self.asm.vector(code, &[self.class(reg).chosen(number), Chosen::Spill(spill)], None);
@@ -368,7 +367,7 @@ impl Allocator<'_> {
     }
 
     /// An operand as the instruction takes it; `last` is the one that may lie in memory.
-    fn operand(&mut self, operand: Operand, broadcasts: bool, loaded: &mut Vec<u32>) -> Chosen {
+    fn operand(&mut self, operand: Operand, folds: bool, loaded: &mut Vec<u32>) -> Chosen {
         match operand {
             Operand::Register(reg) => self.class(reg).chosen(self.have(reg)),
             Operand::Immediate(value) => Chosen::Immediate(value),
@@ -379,7 +378,7 @@ impl Allocator<'_> {
                 Chosen::Memory(place, numbers)
             }
             Operand::Splat(splat) => match self.residents.find(splat) {
-                None if broadcasts => Chosen::Broadcast(splat),
+                None if folds && self.folds(splat) => Chosen::Broadcast(splat),
                 _ => Chosen::Vector(self.splat(splat, loaded)),
             },
         }
@@ -400,7 +399,7 @@ impl Allocator<'_> {
                 }
                 let number = self.free(class);
                 let code = match class {
-                    Class::Vector => Code::EVEX_Vmovaps_zmm_k1z_zmmm512,
+                    Class::Vector => self.asm.isa.moves().copy,
                     Class::Mask => Code::VEX_Kmovw_kr_km16,
                 };
                 self.asm.vector(code, &[class.chosen(number), class.chosen(from)], None);
@@ -410,7 +409,7 @@ impl Allocator<'_> {
                 let number = self.free(Class::Vector);
                 match self.residents.find(splat) {
                     Some(from) => self.asm.vector(
-                        Code::EVEX_Vmovaps_zmm_k1z_zmmm512,
+                        self.asm.isa.moves().copy,
                         &[Chosen::Vector(number), Chosen::Vector(from)],
                         None,
                     ),
@@ -422,17 +421,48 @@ impl Allocator<'_> {
                 let number = self.free(Class::Vector);
                 let mut loaded = vec![];
                 let from = self.operand(operand, false, &mut loaded);
-                self.asm.vector(Code::EVEX_Vmovups_zmm_k1z_zmmm512, &[Chosen::Vector(number), from], None);
+                self.asm.vector(self.asm.isa.moves().load, &[Chosen::Vector(number), from], None);
                 number
             }
         }
     }
 
+    /// Whether an instruction takes a number for all lanes from memory: where it does not broadcast, it must lie there for each.
+    fn folds(&self, splat: Splat) -> bool {
+        self.asm.isa == Isa::Avx512 || matches!(splat, Splat::Bits32(_) | Splat::Bits64(_))
+    }
+
+    /// A vector of sixteen bytes from or to memory as far as there are elements.
+    fn in_part(&mut self, plain: &Plain) {
+        let mut loaded = vec![];
+        let number = match (plain.to, plain.from.get(1)) {
+            (Some(_), None) => Some(self.free(Class::Vector)),
+            (None, Some(value)) => match self.operand(*value, false, &mut loaded) {
+                Chosen::Vector(number) => Some(number),
+                _ => None,
+            },
+            _ => None,
+        };
+        match (number, plain.from.first()) {
+            (Some(number), Some(Operand::Memory(Place::Along { access, offset }))) => {
+                self.asm.in_part(plain.code, *access, *offset, number);
+                plain.to.iter().for_each(|to| self.hold(*to, number));
+            }
+            _ => self.asm.give_up("only what lies along memory is moved in part"),
+        }
+        self.pinned.extend(plain.to);
+        self.release_pinned();
+        loaded.into_iter().for_each(|number| self.state.vectors[number as usize] = Holds::Nothing);
+    }
+
     fn plain(&mut self, plain: &Plain) {
+        if self.asm.isa == Isa::Avx2 && matches!(plain.lanes, Lanes::There { .. }) {
+            return self.in_part(plain);
+        }
         let mut loaded = vec![];
         let over = plain.over.map(|over| self.copy(over));
-        let rm = plain.from.iter().rposition(|operand| !matches!(operand, Operand::Immediate(_)));
-        let can = table::broadcasts(plain.code);
+        let rm = table::from_memory(plain.code, &plain.from);
+        let can = table::folds(plain.code);
         let mut operands: Vec<Chosen> = vec![];
         for (k, operand) in plain.from.iter().enumerate() {
             operands.push(self.operand(*operand, can && Some(k) == rm, &mut loaded));
@@ -496,7 +526,7 @@ impl Allocator<'_> {
         let mut loaded = vec![];
         let middle = self.operand(middle, false, &mut loaded);
         let last = self.operand(last, true, &mut loaded);
-        self.asm.vector(form.code(wide), &[Chosen::Vector(number), middle, last], None);
+        self.asm.vector(form.code(self.asm.isa, wide), &[Chosen::Vector(number), middle, last], None);
         self.hold(to, number);
         if self.dies(to) {
             self.release(to);
@@ -517,8 +547,14 @@ impl Allocator<'_> {
             self.state.register[*result] = Some(number);
         }
         let end = self.asm.label();
-        let condition = Chosen::Mask(condition);
-        self.asm.vector(Code::VEX_Kortestw_kr_kr, &[condition, condition], None);
+        let (test, operands) = match self.asm.isa {
+            Isa::Avx512 => (Code::VEX_Kortestw_kr_kr, [Chosen::Mask(condition); 2]),
+            Isa::Avx2 => {
+                let ones = Chosen::Broadcast(Splat::Bits32(u32::MAX));
+                (Code::VEX_Vptest_ymm_ymmm256, [Chosen::Vector(condition), ones])
+            }
+        };
+        self.asm.vector(test, &operands, None);
         self.asm.jump(if region.when { Condition::None } else { Condition::All }, end);
         self.release_pinned();
         let before = self.state.clone();
@@ -529,7 +565,7 @@ impl Allocator<'_> {
             let mut loaded = vec![];
             let from = self.operand(*with, false, &mut loaded);
             let code = match self.class(*result) {
-                Class::Vector => Code::EVEX_Vmovups_zmm_k1z_zmmm512,
+                Class::Vector => self.asm.isa.moves().load,
                 Class::Mask => Code::VEX_Kmovw_kr_km16,
             };
             self.asm.vector(code, &[self.class(*result).chosen(*number), from], None);
@@ -570,30 +606,6 @@ impl Allocator<'_> {
             if self.state.register[reg].is_some() && self.dies(reg) {
                 self.release(reg);
             }
-        }
-    }
-}
-
-/// Which operand a fused multiply-add overwrites.
-#[derive(Clone, Copy)]
-enum Form {
-    /// The first factor; the others follow.
-    F213,
-    /// A factor; the addend is the second.
-    F132,
-    /// The addend.
-    F231,
-}
-
-impl Form {
-    fn code(self, wide: bool) -> Code {
-        match (self, wide) {
-            (Form::F213, false) => Code::EVEX_Vfmadd213ps_zmm_k1z_zmm_zmmm512b32_er,
-            (Form::F213, true) => Code::EVEX_Vfmadd213pd_zmm_k1z_zmm_zmmm512b64_er,
-            (Form::F132, false) => Code::EVEX_Vfmadd132ps_zmm_k1z_zmm_zmmm512b32_er,
-            (Form::F132, true) => Code::EVEX_Vfmadd132pd_zmm_k1z_zmm_zmmm512b64_er,
-            (Form::F231, false) => Code::EVEX_Vfmadd231ps_zmm_k1z_zmm_zmmm512b32_er,
-            (Form::F231, true) => Code::EVEX_Vfmadd231pd_zmm_k1z_zmm_zmmm512b64_er,
         }
     }
 }

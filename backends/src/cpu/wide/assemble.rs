@@ -6,9 +6,11 @@
 
 use std::collections::BTreeMap;
 
-use iced_x86::{Code, Encoder, Instruction, OpKind, Register};
+use iced_x86::{Code, Encoder, Instruction, MemoryOperand, OpKind, Register};
 
 use super::inst::{Place, Slot, Splat};
+use super::lanes::{Given, Shared};
+use super::machine::Isa;
 use super::table;
 
 /// A place in the code.
@@ -21,9 +23,10 @@ pub(super) enum Condition {
     Equal,
     Less,
     GreaterOrEqual,
-    /// After `kortest`: no lane is one.
+    NotEqual,
+    /// After `kortest` or `vptest`: no lane is one.
     None,
-    /// After `kortest`: all lanes are ones.
+    /// After `kortest` or `vptest`: all lanes are ones.
     All,
 }
 
@@ -34,6 +37,7 @@ impl Condition {
             Condition::None => &[0x0f, 0x84],
             Condition::All => &[0x0f, 0x82],
             Condition::Equal => &[0x0f, 0x84],
+            Condition::NotEqual => &[0x0f, 0x85],
             Condition::Less => &[0x0f, 0x8c],
             Condition::GreaterOrEqual => &[0x0f, 0x8d],
         }
@@ -110,6 +114,9 @@ pub(super) struct Assembler {
     /// Where a distance to the pool stands, how many bytes of its instruction follow, and to which byte of the pool it goes.
     reads: Vec<(usize, usize, usize)>,
     pub(super) addresses: Vec<Address>,
+    pub(super) isa: Isa,
+    /// Where the function puts how many elements there are, if masks are not in registers of their own.
+    pub(super) there: Option<Slot>,
     /// Slots that the caller fills; spills lie behind.
     slots: u32,
     pub(super) spills: usize,
@@ -117,10 +124,11 @@ pub(super) struct Assembler {
 }
 
 impl Assembler {
-    pub(super) fn new(addresses: Vec<Address>, slots: u32, vectors: &[[u8; 64]]) -> Assembler {
+    pub(super) fn new(addresses: Vec<Address>, shared: &mut Shared) -> Assembler {
+        let there = (shared.isa == Isa::Avx2).then(|| shared.slot(Given::There));
         let mut pool = vec![];
         let mut at = vec![];
-        for vector in vectors {
+        for vector in &shared.vectors {
             at.push(pool.len());
             pool.extend_from_slice(vector);
         }
@@ -134,9 +142,11 @@ impl Assembler {
             vectors: at,
             reads: vec![],
             addresses,
-            slots,
+            isa: shared.isa,
+            there,
+            slots: shared.given.len() as u32,
             spills: 0,
-            failed: None,
+            failed: shared.failed.then(|| "the machine does not have it".to_string()),
         }
     }
 
@@ -196,8 +206,8 @@ impl Assembler {
     }
 
     /// The memory of a slot.
-    pub(super) fn slot(slot: Slot) -> iced_x86::MemoryOperand {
-        iced_x86::MemoryOperand::with_base_displ(SLOTS, i64::from(slot.0) * 8)
+    pub(super) fn slot(slot: Slot) -> MemoryOperand {
+        MemoryOperand::with_base_displ(SLOTS, i64::from(slot.0) * 8)
     }
 
     pub(super) fn load_slot(&mut self, to: Register, slot: Slot) {
@@ -214,7 +224,7 @@ impl Assembler {
             match operand {
                 Chosen::Vector(r) => {
                     instruction.set_op_kind(number, OpKind::Register);
-                    instruction.set_op_register(number, table::first_register(code, k) + *r);
+                    instruction.set_op_register(number, table::narrower(code, k).unwrap_or(self.isa.first()) + *r);
                 }
                 Chosen::Mask(r) => {
                     instruction.set_op_kind(number, OpKind::Register);
@@ -234,7 +244,7 @@ impl Assembler {
                 }
                 Chosen::Broadcast(splat) => {
                     instruction.set_op_kind(number, OpKind::Memory);
-                    instruction.set_is_broadcast(table::broadcasts(code));
+                    instruction.set_is_broadcast(self.isa == Isa::Avx512 && table::folds(code));
                     pooled = self.splat(&mut instruction, *splat);
                 }
                 Chosen::Spill(spill) => {
@@ -250,14 +260,61 @@ impl Assembler {
         }
         self.push(&instruction);
         if let Some(at) = pooled {
-            let behind = operands.iter().filter(|operand| matches!(operand, Chosen::Immediate(_))).count();
+            let immediate = operands.iter().filter(|operand| matches!(operand, Chosen::Immediate(_))).count();
+            let behind = immediate + usize::from(table::blends(code));
             self.reads.push((self.code.len() - behind - 4, behind, at));
         }
     }
 
-    /// Where the function's own memory lies: sixty-four bytes for each number.
+    /// Moves elements of an access to or from a vector of sixteen bytes, as many as there are, by way of the stack. (No instruction
+    /// leaves out bytes.) Keeps [`OTHER`].
+    pub(super) fn in_part(&mut self, code: Code, access: usize, offset: i32, register: u32) {
+        let (there, address) = (Register::RBX, self.addresses[access]);
+        let Some(count) = self.there else { return self.give_up("masks are in registers of their own") };
+        let from = self.address(access);
+        let first = MemoryOperand::with_base_index_scale_displ_size(
+            there,
+            INDEX,
+            address.width,
+            i64::from(offset) * i64::from(address.width),
+            1,
+        );
+        let bytes = [(there, -1), (Register::RSP, -1)]
+            .map(|(base, before)| MemoryOperand::with_base_index_scale_displ_size(base, OTHER, 1, before, 1));
+        let whole = MemoryOperand::with_base(Register::RSP);
+        let [from_byte, to_byte] = if code == Code::VEX_Vmovdqu_xmm_xmmm128 { bytes } else { [bytes[1], bytes[0]] };
+        let vector = Register::XMM0 + register;
+        for saved in [there, OTHER] {
+            self.general(Instruction::with1(Code::Push_r64, saved));
+        }
+        self.general(Instruction::with2(Code::Mov_r64_rm64, there, from));
+        self.general(Instruction::with2(Code::Lea_r64_m, there, first));
+        self.general(Instruction::with2(Code::Mov_r64_rm64, OTHER, Self::slot(count)));
+        self.general(Instruction::with2(Code::Shl_rm64_imm8, OTHER, address.width.trailing_zeros()));
+        for _ in 0..2 {
+            self.general(Instruction::with1(Code::Pushq_imm8, 0));
+        }
+        if code != Code::VEX_Vmovdqu_xmm_xmmm128 {
+            self.general(Instruction::with2(Code::VEX_Vmovdqu_xmmm128_xmm, whole, vector));
+        }
+        let again = self.label();
+        self.place(again);
+        self.general(Instruction::with2(Code::Mov_r8_rm8, Register::AL, from_byte));
+        self.general(Instruction::with2(Code::Mov_rm8_r8, to_byte, Register::AL));
+        self.general(Instruction::with1(Code::Dec_rm64, OTHER));
+        self.jump(Condition::NotEqual, again);
+        if code == Code::VEX_Vmovdqu_xmm_xmmm128 {
+            self.general(Instruction::with2(Code::VEX_Vmovdqu_xmm_xmmm128, vector, whole));
+        }
+        self.general(Instruction::with2(Code::Add_rm64_imm8, Register::RSP, 16));
+        for saved in [OTHER, there] {
+            self.general(Instruction::with1(Code::Pop_r64, saved));
+        }
+    }
+
+    /// Where the function's own memory lies: a register's bytes for each number.
     fn own(&self, number: usize) -> u64 {
-        (u64::from(self.slots) * 8).next_multiple_of(64) + number as u64 * 64
+        (u64::from(self.slots) * 8).next_multiple_of(64) + number as u64 * u64::from(self.isa.bytes())
     }
 
     /// Addresses memory; returns the byte of the pool if it is there.
@@ -311,7 +368,7 @@ impl Assembler {
                     let base = self.address(access);
                     based(instruction, base, 0);
                 }
-                instruction.set_memory_index(Register::ZMM0 + numbers);
+                instruction.set_memory_index(self.isa.first() + numbers);
                 instruction.set_memory_index_scale(address.width);
             }
         }
@@ -337,6 +394,11 @@ impl Assembler {
             }
             Splat::Bits32(bits) => bits.to_le_bytes().to_vec(),
             Splat::Bits64(bits) => bits.to_le_bytes().to_vec(),
+        };
+        let bytes = match self.isa {
+            Isa::Avx512 => bytes,
+            // Instructions do not broadcast: they take all lanes from the pool.
+            Isa::Avx2 => bytes.repeat(self.isa.bytes() as usize / bytes.len()),
         };
         relative(instruction);
         if let Some(at) = self.scalars.get(&splat) {
@@ -364,7 +426,7 @@ impl Assembler {
         self.code.resize(pool, 0xcc);
         self.code.extend(self.pool);
         let slots = (self.slots as usize * 8).next_multiple_of(64);
-        Ok((self.code, slots + self.spills * 64))
+        Ok((self.code, slots + self.spills * self.isa.bytes() as usize))
     }
 }
 

@@ -30,7 +30,7 @@ impl WideX86<'_, '_> {
 
     /// Each lane's number times a size.
     fn lane_numbers(&mut self, part: usize, times: &Size) -> Operand {
-        let first = 8 * part as i64;
+        let first = i64::from(self.isa().half()) * part as i64;
         if let Some(step) = times.as_constant() {
             return self.shared.numbers(first.wrapping_mul(step), step);
         }

@@ -64,9 +64,9 @@ pub(super) enum Place {
         offset: i32,
         width: u32,
     },
-    /// Sixty-four bytes of the function's own memory.
+    /// A register's bytes of the function's own memory.
     Own(usize),
-    /// Sixty-four bytes of the pool of constants.
+    /// A register's bytes of the pool of constants.
     Pool(usize),
 }
 
@@ -92,7 +92,7 @@ pub(super) enum Lanes {
         mask: Reg,
         zero: bool,
     },
-    /// Those that there are elements for: the first sixteen, or the upper eight of them.
+    /// Those that there are elements for: the lower half of eight bytes, or all of four; or the upper half.
     There {
         upper: bool,
         zero: bool,

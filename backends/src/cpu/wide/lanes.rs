@@ -1,4 +1,5 @@
-//! The operations of leaves as AVX-512 instructions on sixteen elements at a time.
+//! The operations of leaves as AVX-512 instructions on sixteen elements at a time; where the machine has only AVX2, `avx2` does what
+//! they do on eight. What is said of sixteen lanes here is then true of eight.
 //!
 //! A value of up to four bytes fills one register, one of eight bytes two. One-byte integers are kept widened to 32 bits, 16-bit
 //! floats as their bits side by side. A `bool` is one mask of sixteen lanes, or two of eight where a comparison of wider
@@ -11,14 +12,12 @@ use ir::{Affine, BinaryOp, CompareOp, Dtype, Scalar, Size, UnaryOp};
 
 use super::divide::Divisor;
 use super::inst::{Body, Class, Fma, Item, Lanes, Operand, Place, Plain, Reg, Region, Slot, Splat};
+use super::machine::Isa;
 use super::{strided, table};
 use crate::cpu::branch::Branch;
 use crate::cpu::emit::Emitter;
 use crate::cpu::lanes128::is_wide;
 use crate::cpu::leaf::{Done, Inst, Leaf, LeafEmitter, Nest};
-
-/// Elements of a step.
-pub(super) const GROUP: i32 = 16;
 
 /// The registers that hold a value for a step.
 pub(super) type Parts = Vec<Operand>;
@@ -43,18 +42,26 @@ pub(super) enum Given {
     Before,
     /// Something of a scalar that is divided by.
     Divisor(ValueId, Divisor),
+    /// Nothing: here the function puts how many elements there are for the step at hand.
+    There,
     /// Nothing: here a result is put.
     Result(usize),
 }
 
 /// What several bodies of a leaf share.
-#[derive(Default)]
 pub(super) struct Shared {
+    pub(super) isa: Isa,
     pub(super) given: Vec<Given>,
     pub(super) vectors: Vec<[u8; 64]>,
+    /// Whether something was asked for that the machine does not have.
+    pub(super) failed: bool,
 }
 
 impl Shared {
+    pub(super) fn new(isa: Isa) -> Shared {
+        Shared { isa, given: vec![], vectors: vec![], failed: false }
+    }
+
     pub(super) fn slot(&mut self, given: Given) -> Slot {
         let found = self.given.iter().position(|known| *known == given);
         let number = found.unwrap_or_else(|| {
@@ -90,7 +97,7 @@ pub(super) struct WideX86<'l, 'a> {
     pub(super) body: Body,
     /// The number of the step's first element, from the one at hand.
     pub(super) offset: i32,
-    /// Whether there may be fewer than sixteen elements.
+    /// Whether there may be fewer elements than lanes.
     pub(super) partial: bool,
     /// Whether results go past the caches.
     pub(super) streams: bool,
@@ -103,12 +110,19 @@ impl<'l, 'a> WideX86<'l, 'a> {
         WideX86 { e, leaf, shared, body, offset: 0, partial: false, streams: false }
     }
 
+    pub(super) fn isa(&self) -> Isa {
+        self.shared.isa
+    }
+
     pub(super) fn register(&mut self, class: Class) -> Reg {
-        self.body.classes.push(class)
+        self.body.classes.push(if self.isa() == Isa::Avx2 { Class::Vector } else { class })
     }
 
     pub(super) fn push(&mut self, plain: Plain) {
-        self.body.items.push(Item::Plain(plain));
+        match self.isa() {
+            Isa::Avx512 => self.body.items.push(Item::Plain(plain)),
+            Isa::Avx2 => self.push_as_avx2(&plain),
+        }
     }
 
     pub(super) fn computes(
@@ -163,6 +177,7 @@ impl<'l, 'a> WideX86<'l, 'a> {
     /// A `bool` as masks for values that fill so many registers.
     pub(super) fn masks(&mut self, v: &Parts, registers: usize) -> Parts {
         match (v.len(), registers) {
+            (1, 2) if self.isa() == Isa::Avx2 => self.masks_of_halves(v[0]),
             (1, 2) => vec![v[0], self.mask(Code::VEX_Kshiftrw_kr_kr_imm8, &[v[0], Operand::Immediate(8)])],
             (2, 1) => vec![self.whole(v)],
             _ => v.clone(),
@@ -310,9 +325,10 @@ impl LeafEmitter for WideX86<'_, '_> {
         let first = self.shared.slot(Given::Affine(base.clone(), coefficient.clone()));
         let first = Operand::Splat(Splat::Slot64(first));
         let here = self.vector(Code::EVEX_Vpbroadcastq_zmm_k1z_r64, &[Operand::Index]);
+        let half = i64::from(self.isa().half());
         let mut parts = vec![];
         for part in 0..2 {
-            let lanes = self.shared.numbers(8 * part + i64::from(self.offset), 1);
+            let lanes = self.shared.numbers(half * part + i64::from(self.offset), 1);
             let number = self.vector(Code::EVEX_Vpaddq_zmm_k1z_zmm_zmmm512b64, &[here, lanes]);
             let moved = self.times(number, coefficient);
             parts.push(self.vector(Code::EVEX_Vpaddq_zmm_k1z_zmm_zmmm512b64, &[moved, first]));
@@ -323,7 +339,9 @@ impl LeafEmitter for WideX86<'_, '_> {
     fn load(&mut self, access: usize, gathered: &[Parts]) -> Parts {
         let a = &self.leaf.accesses[access];
         let dtype = self.e.buffer_dtype(a.buffer);
-        if let (Some(step), false, 4..) = (strided::step(a), self.partial, dtype.bytes()) {
+        // AVX2 has no permutations of two vectors.
+        let whole = !self.partial && self.isa() == Isa::Avx512;
+        if let (Some(step), true, 4..) = (strided::step(a), whole, dtype.bytes()) {
             return self.strided(access, step, is_wide(dtype));
         }
         if !a.contiguous() {
@@ -345,7 +363,7 @@ impl LeafEmitter for WideX86<'_, '_> {
             Dtype::F64 | Dtype::I64 | Dtype::U64 => {
                 let upper = self.there(1, true);
                 let low = self.computes(Class::Vector, Code::EVEX_Vmovupd_zmm_k1z_zmmm512, None, &[here], lanes);
-                let there = along(self.offset + 8);
+                let there = along(self.offset + self.isa().half());
                 let high = self.computes(Class::Vector, Code::EVEX_Vmovupd_zmm_k1z_zmmm512, None, &[there], upper);
                 vec![low, high]
             }
@@ -359,7 +377,7 @@ impl LeafEmitter for WideX86<'_, '_> {
             return self.scatter(access, gathered, is_wide(dtype), value);
         }
         let store = |l: &mut Self, code, part: usize, value| {
-            let place = Operand::Memory(Place::Along { access, offset: l.offset + 8 * part as i32 });
+            let place = Operand::Memory(Place::Along { access, offset: l.offset + l.isa().half() * part as i32 });
             let lanes = l.there(part, false);
             l.store_at(code, place, value, lanes);
         };

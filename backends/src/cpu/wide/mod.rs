@@ -1,5 +1,5 @@
-//! `WideX86`: leaves in AVX-512, for machines that have it. Cranelift's vectors end at 128 bits, so a leaf becomes a function of
-//! its own, which the kernel calls with what it needs in slots.
+//! `WideX86`: leaves in AVX-512 or AVX2, for machines that have it. Cranelift's vectors end at 128 bits, so a leaf becomes a function
+//! of its own, which the kernel calls with what it needs in slots.
 //!
 //! `lanes` (with `convert`, `gather`, `strided` and the `table` of instructions) turns a leaf's operations into instructions on registers that are
 //! not chosen yet (`inst`), `allocate` chooses them, `assemble` makes bytes. A leaf with something that is not done here stays in
@@ -7,11 +7,13 @@
 
 mod allocate;
 mod assemble;
+mod avx2;
 mod convert;
 mod divide;
 mod gather;
 mod inst;
 mod lanes;
+mod machine;
 mod reduce;
 mod scan;
 mod strided;
@@ -30,7 +32,8 @@ use ir::{Size, visit};
 use self::allocate::Residents;
 use self::assemble::{ADDRESSES, Address, Assembler, Condition, END, FREE_ADDRESSES, INDEX, OTHER, SPARE, THERE};
 use self::inst::{Body, Slot, interleave};
-use self::lanes::{GROUP, Given, Shared, WideX86};
+use self::lanes::{Given, Shared, WideX86};
+pub(super) use self::machine::Isa;
 pub(super) use self::reduce::Reducer;
 pub(super) use self::scan::Scanner;
 use super::emit::{Emitter, own_memory};
@@ -38,6 +41,7 @@ use super::leaf::{Access, Leaf, Step};
 
 /// What leaves need to know of their kernel.
 pub(super) struct Wide {
+    isa: Isa,
     /// The bytes of the arrays that it accesses.
     bytes: Size,
     /// Results that it only stores to.
@@ -47,13 +51,11 @@ pub(super) struct Wide {
 /// From so many bytes on, results go past the caches: a line that is stored whole is then not read before. Where what is stored fits
 /// into a cache this loses.
 const STREAMED: i64 = 24 << 20;
-/// Vector registers.
-const REGISTERS: usize = 32;
 /// Operations of a body beyond which memory is not what it waits for.
 const BUSY: usize = 64;
 
 impl Wide {
-    pub(super) fn of(program: &Program, kernel: &Kernel) -> Wide {
+    pub(super) fn of(isa: Isa, program: &Program, kernel: &Kernel) -> Wide {
         let loads = visit::loads(&kernel.body);
         let stores = visit::stores(&kernel.body);
         let all: BTreeSet<BufferId> = loads.iter().chain(&stores).copied().collect();
@@ -67,34 +69,23 @@ impl Wide {
         }
         let is_result = |buffer: &BufferId| matches!(program.buffers[*buffer].role, Role::Output(_));
         let results = stores.into_iter().filter(|buffer| is_result(buffer) && !loads.contains(buffer)).collect();
-        Wide { bytes, results }
-    }
-}
-
-/// Whether this machine runs what is made here.
-pub(super) fn is_here() -> bool {
-    #[cfg(target_arch = "x86_64")]
-    {
-        // What is asked for beside AVX-512 came before it in every processor.
-        use std::arch::is_x86_feature_detected as has;
-        has!("avx512f") && has!("avx512dq") && has!("avx512bw") && has!("avx512vl") && has!("bmi2") && cfg!(unix)
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    {
-        false
+        Wide { isa, bytes, results }
     }
 }
 
 /// Whether everything in a leaf is done here.
-pub(super) fn takes(leaf: &Leaf) -> bool {
+pub(super) fn takes(e: &Emitter<'_>, leaf: &Leaf) -> bool {
+    let Some(Wide { isa, .. }) = e.wide else { return false };
     let mut all = !leaf.in_strips();
     leaf.for_each_step(&leaf.steps, &mut |step| {
         all &= match step {
             Step::Value(id) => {
                 let (dtype, inst) = &leaf.values[*id];
-                lanes::has(leaf, inst, *dtype)
+                lanes::has(leaf, inst, *dtype) && (isa != Isa::Avx2 || avx2::has(leaf, inst, *dtype))
             }
-            Step::Store { access, value } => leaf.accesses[*access].contiguous() || leaf.values[*value].0.bytes() >= 4,
+            Step::Store { access, value } => {
+                leaf.accesses[*access].contiguous() || isa != Isa::Avx2 && leaf.values[*value].0.bytes() >= 4
+            }
             Step::Branch(_) => true,
             Step::Scalar(..) | Step::Nest(_) => false,
         };
@@ -113,8 +104,8 @@ fn unroll(weight: usize) -> i32 {
 }
 
 /// How many groups to take in turn where one needs so many registers, beside some that are used for nothing else.
-fn ways(pressure: usize, fixed: u32) -> usize {
-    let ways = (REGISTERS - fixed as usize).saturating_sub(2) / pressure.max(1);
+fn ways(isa: Isa, pressure: usize, fixed: u32) -> usize {
+    let ways = ((isa.vectors() - fixed) as usize).saturating_sub(2) / pressure.max(1);
     if ways >= 4 { 4 } else { ways.clamp(1, 2) }
 }
 
@@ -128,7 +119,7 @@ struct Function {
 
 /// Runs the leaf over `from..to` (not empty), if it is done here.
 pub(super) fn run(e: &mut Emitter<'_>, leaf: &Leaf, from: Value, to: Value) -> Option<()> {
-    if e.wide.is_none() || !takes(leaf) {
+    if !takes(e, leaf) {
         return None;
     }
     let function = function(e, leaf)?;
@@ -191,7 +182,7 @@ fn given_value(e: &mut Emitter<'_>, leaf: &Leaf, given: &Given, from: Value, to:
         Given::Size(size) => e.size(size),
         Given::Divisor(value, part) => divide::given(e, *value, *part),
         Given::Before => before(e, leaf, from)?,
-        Given::Result(_) => return None,
+        Given::Result(_) | Given::There => return None,
     })
 }
 
@@ -218,7 +209,8 @@ fn streamed(e: &Emitter<'_>, leaf: &Leaf) -> Vec<usize> {
 /// See [`Given::Before`].
 fn before(e: &mut Emitter<'_>, leaf: &Leaf, from: Value) -> Option<Value> {
     let none = e.int(-1);
-    let bytes = e.wide.as_ref()?.bytes.clone();
+    let Wide { isa, bytes, .. } = e.wide.as_ref()?;
+    let (last, bytes) = (i64::from(isa.bytes()) - 1, bytes.clone());
     let mut yes = e.exceeds(&bytes, STREAMED);
     let mut count = none;
     for (number, access) in streamed(e, leaf).into_iter().enumerate() {
@@ -226,12 +218,12 @@ fn before(e: &mut Emitter<'_>, leaf: &Leaf, from: Value) -> Option<Value> {
         let address = given_value(e, leaf, &Given::Address(access), from, from)?;
         if number == 0 {
             let back = e.b.ins().ineg(address);
-            let bytes = e.b.ins().band_imm_u(back, 63);
+            let bytes = e.b.ins().band_imm_u(back, last);
             count = e.b.ins().ushr_imm_u(bytes, i64::from(width.ilog2()));
         }
         let moved = e.b.ins().imul_imm_s(count, width);
         let there = e.b.ins().iadd(address, moved);
-        let off = e.b.ins().band_imm_u(there, 63);
+        let off = e.b.ins().band_imm_u(there, last);
         let aligned = e.b.ins().icmp_imm_s(IntCC::Equal, off, 0);
         let aligned = e.b.ins().uextend(I64, aligned);
         yes = e.b.ins().band(yes, aligned);
@@ -256,7 +248,8 @@ fn addresses(e: &Emitter<'_>, leaf: &Leaf, shared: &mut Shared) -> Vec<Address> 
 
 /// The leaf as a function.
 fn function(e: &Emitter<'_>, leaf: &Leaf) -> Option<Function> {
-    let mut shared = Shared::default();
+    let isa = e.wide.as_ref()?.isa;
+    let mut shared = Shared::new(isa);
     let count = shared.slot(Given::Count);
     let addresses = addresses(e, leaf, &mut shared);
     let body = |groups: i32, partial: bool, streams: bool, shared: &mut Shared| {
@@ -264,14 +257,14 @@ fn function(e: &Emitter<'_>, leaf: &Leaf) -> Option<Function> {
         let mut all = vec![];
         let mut most = 0;
         for group in 0..groups {
-            l.offset = group * GROUP;
+            l.offset = group * isa.group();
             leaf.emit(&mut l);
             if group == 0 {
                 most = allocate::pressure(&l.body);
             }
             all.push(std::mem::take(&mut l.body.items));
         }
-        l.body.items = interleave(all, ways(most, 0));
+        l.body.items = interleave(all, ways(isa, most, 0));
         l.body
     };
     let groups = unroll(leaf.weight());
@@ -280,9 +273,8 @@ fn function(e: &Emitter<'_>, leaf: &Leaf) -> Option<Function> {
     let before = (!streamed(e, leaf).is_empty()).then(|| shared.slot(Given::Before));
     let streaming = before.map(|slot| (slot, body(groups, false, true, &mut shared)));
     let bodies: Vec<&Body> = whole.iter().chain([&rest]).chain(streaming.iter().map(|(_, body)| body)).collect();
-    let residents = Residents::of(&bodies, 0);
-    let slots = u32::try_from(shared.given.len()).ok()?;
-    let mut asm = Assembler::new(addresses, slots, &shared.vectors);
+    let residents = Residents::of(isa, &bodies, 0);
+    let mut asm = Assembler::new(addresses, &mut shared);
     begin(&mut asm);
     residents.load(&mut asm);
     if let Some((before, body)) = &streaming {
@@ -331,6 +323,10 @@ fn begin(asm: &mut Assembler) {
 
 /// Says that there are elements for all lanes.
 fn all_there(asm: &mut Assembler) {
+    if let Some(slot) = asm.there {
+        let all = asm.isa.group();
+        return asm.general(Instruction::with2(Code::Mov_rm64_imm32, Assembler::slot(slot), all));
+    }
     for there in THERE {
         asm.general(Instruction::with3(Code::VEX_Kxnorw_kr_kr_kr, there, there, there));
     }
@@ -347,9 +343,10 @@ fn end(asm: &mut Assembler) {
 /// As many steps of several groups as there are elements for.
 fn whole_groups(asm: &mut Assembler, residents: &Residents, body: &Body, groups: i32, count: Slot) {
     let (again, done) = (asm.label(), asm.label());
+    let step = groups * asm.isa.group();
     // Whether there is an element for the last lane of the next step.
     let compare = |asm: &mut Assembler| {
-        let last = iced_x86::MemoryOperand::with_base_displ(INDEX, i64::from(groups * GROUP - 1));
+        let last = iced_x86::MemoryOperand::with_base_displ(INDEX, i64::from(step - 1));
         asm.general(Instruction::with2(Code::Lea_r64_m, SPARE, last));
         asm.general(Instruction::with2(Code::Cmp_r64_rm64, SPARE, Assembler::slot(count)));
     };
@@ -358,7 +355,7 @@ fn whole_groups(asm: &mut Assembler, residents: &Residents, body: &Body, groups:
     asm.align();
     asm.place(again);
     allocate::assemble(asm, residents, body);
-    asm.general(Instruction::with2(Code::Add_rm64_imm32, INDEX, groups * GROUP));
+    asm.general(Instruction::with2(Code::Add_rm64_imm32, INDEX, step));
     compare(asm);
     asm.jump(Condition::Less, again);
     asm.place(done);
@@ -379,19 +376,24 @@ fn partial_groups(asm: &mut Assembler, residents: &Residents, body: &Body) {
 
 /// The next group, as far as there are elements.
 fn one_partial_group(asm: &mut Assembler, residents: &Residents, body: &Body) {
-    // A one for each element that is left.
+    // How many elements are left, for vectors of masks; for masks of bits a one for each of them.
+    let group = asm.isa.group();
     asm.general(Instruction::with2(Code::Mov_r64_rm64, SPARE, END));
     asm.general(Instruction::with2(Code::Sub_r64_rm64, SPARE, INDEX));
-    asm.general(Instruction::with2(Code::Mov_r32_imm32, Register::R11D, GROUP));
+    asm.general(Instruction::with2(Code::Mov_r32_imm32, Register::R11D, group));
     asm.general(Instruction::with2(Code::Cmp_r64_rm64, SPARE, OTHER));
     asm.general(Instruction::with2(Code::Cmovg_r64_rm64, SPARE, OTHER));
-    asm.general(Instruction::with2(Code::Mov_r32_imm32, Register::R11D, -1));
-    asm.general(Instruction::with3(Code::VEX_Bzhi_r32_rm32_r32, Register::EAX, Register::R11D, Register::EAX));
-    asm.general(Instruction::with2(Code::VEX_Kmovw_kr_r32, THERE[0], Register::EAX));
-    asm.general(Instruction::with3(Code::VEX_Kshiftrw_kr_kr_imm8, THERE[1], THERE[0], 8));
+    if let Some(slot) = asm.there {
+        asm.general(Instruction::with2(Code::Mov_rm64_r64, Assembler::slot(slot), SPARE));
+    } else {
+        asm.general(Instruction::with2(Code::Mov_r32_imm32, Register::R11D, -1));
+        asm.general(Instruction::with3(Code::VEX_Bzhi_r32_rm32_r32, Register::EAX, Register::R11D, Register::EAX));
+        asm.general(Instruction::with2(Code::VEX_Kmovw_kr_r32, THERE[0], Register::EAX));
+        asm.general(Instruction::with3(Code::VEX_Kshiftrw_kr_kr_imm8, THERE[1], THERE[0], 8));
+    }
     // The lane that the first of them belongs to.
     asm.general(Instruction::with2(Code::Mov_r64_rm64, OTHER, INDEX));
     asm.general(Instruction::with2(Code::And_rm64_imm32, OTHER, LANES as i32 - 1));
     allocate::assemble(asm, residents, body);
-    asm.general(Instruction::with2(Code::Add_rm64_imm32, INDEX, GROUP));
+    asm.general(Instruction::with2(Code::Add_rm64_imm32, INDEX, group));
 }

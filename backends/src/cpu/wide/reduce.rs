@@ -2,7 +2,7 @@
 //! and at the end the lanes are folded in halves.
 //!
 //! Where the body is short, lanes rest in registers, and a step of 128 elements adds to each register once; what is left over goes by
-//! sixteen elements, with the lanes in memory. Where it is not, all goes so. A reduction whose order is free needs no lane for
+//! single groups, with the lanes in memory. Where it is not, all goes so. A reduction whose order is free needs no lane for
 //! each of 128 elements, so its registers are fewer.
 
 use cranelift_codegen::ir::{InstBuilder, Value};
@@ -13,8 +13,8 @@ use ir::order::LANES;
 use super::allocate::{self, Residents, pressure};
 use super::assemble::{Assembler, Condition, END, INDEX};
 use super::inst::{Body, Lanes, Operand, Place, Plain, Slot, interleave};
-use super::lanes::{GROUP, Given, Parts, Shared, WideX86};
-use super::{Function, addresses, begin, end, partial_groups, takes, ways, whole_groups};
+use super::lanes::{Given, Parts, Shared, WideX86};
+use super::{Function, Isa, addresses, begin, end, partial_groups, takes, ways, whole_groups};
 use crate::cpu::emit::{Emitter, own_memory};
 use crate::cpu::fold::Fold;
 use crate::cpu::lanes128::is_wide;
@@ -22,11 +22,12 @@ use crate::cpu::leaf::Leaf;
 use crate::cpu::scalar;
 
 /// Groups that have lanes of their own.
-const GROUPS: i32 = LANES as i32 / GROUP;
+fn all_groups(isa: Isa) -> i32 {
+    LANES as i32 / isa.group()
+}
+
 /// Operations of a body up to which a step is all lanes, so that they rest in registers.
 const SHORT: usize = 64;
-/// Vector registers.
-const VECTORS: u32 = 32;
 /// Registers that a body needs beside those of its values and of lanes.
 const SPARE: u32 = 2;
 
@@ -54,6 +55,8 @@ struct Home {
     memory: u32,
     /// Groups of lanes: as many as there are, but for registers of reductions whose order is free.
     groups: i32,
+    /// Whether they are all that there are.
+    all: bool,
 }
 
 impl Home {
@@ -64,10 +67,6 @@ impl Home {
 
     fn registers(&self) -> u32 {
         self.groups.unsigned_abs() * self.parts()
-    }
-
-    fn has_all_lanes(&self) -> bool {
-        self.groups == GROUPS
     }
 }
 
@@ -80,14 +79,15 @@ struct Homes {
 
 impl Homes {
     /// For a body that needs so many registers; in memory if it needs too many.
-    fn new(folds: &[Fold], results: &[Slot], body: Option<u32>) -> Homes {
+    fn new(isa: Isa, folds: &[Fold], results: &[Slot], body: Option<u32>) -> Homes {
+        let most = all_groups(isa);
         let place = |free: i32| {
             let (mut register, mut memory) = (0, 0);
             let home = |(fold, result): (&Fold, &Slot)| {
-                let groups = if fold.op.depends_on_order(fold.dtype) { GROUPS } else { free };
-                let home = Home { fold: *fold, result: *result, register, memory, groups };
+                let groups = if fold.op.depends_on_order(fold.dtype) { most } else { free };
+                let home = Home { fold: *fold, result: *result, register, memory, groups, all: groups == most };
                 register += home.registers();
-                memory += if home.has_all_lanes() { home.registers() } else { 0 };
+                memory += if home.all { home.registers() } else { 0 };
                 home
             };
             let all: Vec<Home> = folds.iter().zip(results).map(home).collect();
@@ -95,17 +95,17 @@ impl Homes {
         };
         for free in [4, 2, 1] {
             let (all, registers) = place(free);
-            if body.is_some_and(|body| registers + body + SPARE <= VECTORS) {
+            if body.is_some_and(|body| registers + body + SPARE <= isa.vectors()) {
                 return Homes { all, in_registers: true };
             }
         }
-        let all = place(GROUPS).0.into_iter().map(|home| Home { register: 0, ..home }).collect();
+        let all = place(most).0.into_iter().map(|home| Home { register: 0, ..home }).collect();
         Homes { all, in_registers: false }
     }
 
     /// Those with lanes in memory behind whole steps.
     fn in_memory(&self) -> impl Iterator<Item = &Home> {
-        self.all.iter().filter(|home| home.has_all_lanes())
+        self.all.iter().filter(|home| home.all)
     }
 
     /// Registers that are used for nothing else.
@@ -121,7 +121,7 @@ impl Homes {
 impl Reducer {
     /// The reductions `folds` of what a leaf wants.
     pub(in crate::cpu) fn new(e: &mut Emitter<'_>, leaf: &Leaf, folds: &[Fold]) -> Option<Reducer> {
-        if e.wide.is_none() || !takes(leaf) || !folds.iter().all(|fold| has(*fold)) {
+        if !takes(e, leaf) || !folds.iter().all(|fold| has(*fold)) {
             return None;
         }
         let (function, results) = function(e, leaf, folds)?;
@@ -141,19 +141,20 @@ impl Reducer {
 }
 
 fn function(e: &Emitter<'_>, leaf: &Leaf, folds: &[Fold]) -> Option<(Function, Vec<Slot>)> {
-    let mut shared = Shared::default();
+    let isa = e.wide.as_ref()?.isa;
+    let mut shared = Shared::new(isa);
     let count = shared.slot(Given::Count);
     let addresses = addresses(e, leaf, &mut shared);
     let results: Vec<Slot> = (0..folds.len()).map(|n| shared.slot(Given::Result(n))).collect();
     let mut probe = WideX86 { partial: true, ..WideX86::new(e, leaf, &mut shared) };
     leaf.emit(&mut probe);
     let probe = pressure(&probe.body);
-    let body = (leaf.weight() <= SHORT).then(|| u32::try_from(probe).unwrap_or(VECTORS));
-    let homes = Homes::new(folds, &results, body);
+    let body = (leaf.weight() <= SHORT).then(|| u32::try_from(probe).unwrap_or(isa.vectors()));
+    let homes = Homes::new(isa, folds, &results, body);
 
     let whole = homes.in_registers.then(|| whole_step(WideX86::new(e, leaf, &mut shared), &homes, probe));
     let rest = partial_step(WideX86 { partial: true, ..WideX86::new(e, leaf, &mut shared) }, &homes);
-    let residents = Residents::of(&whole.iter().chain([&rest]).collect::<Vec<_>>(), homes.fixed());
+    let residents = Residents::of(isa, &whole.iter().chain([&rest]).collect::<Vec<_>>(), homes.fixed());
     let mut made = |work: &mut dyn FnMut(&mut WideX86<'_, '_>)| {
         let mut l = WideX86::new(e, leaf, &mut shared);
         work(&mut l);
@@ -163,26 +164,30 @@ fn function(e: &Emitter<'_>, leaf: &Leaf, folds: &[Fold]) -> Option<(Function, V
     let keep = made(&mut |l| homes.in_memory().for_each(|home| l.keep(home)));
     let load = made(&mut |l| homes.in_memory().for_each(|home| l.load_lanes(home)));
     let ends: Vec<_> = if homes.in_registers {
-        endings(&homes.all, &mut made)
+        endings(isa, &homes.all, &mut made)
     } else {
         // One after another in the same registers.
         let mut all = vec![];
         for home in &homes.all {
-            all.push((None, made(&mut |l| l.load_lanes(home))));
-            all.extend(endings(&[*home], &mut made));
+            let mut home = *home;
+            while home.registers() > isa.vectors() / 2 {
+                home = Home { groups: home.groups / 2, all: false, ..home };
+                all.push((Some(home.groups * isa.group()), made(&mut |l| l.halve_in_memory(&home))));
+            }
+            all.push((None, made(&mut |l| l.load_lanes(&home))));
+            all.extend(endings(isa, &[home], &mut made));
         }
         all
     };
 
-    let slots = u32::try_from(shared.given.len()).ok()?;
-    let mut asm = Assembler::new(addresses, slots, &shared.vectors);
+    let mut asm = Assembler::new(addresses, &mut shared);
     asm.spills = homes.pieces();
     begin(&mut asm);
     residents.load(&mut asm);
     allocate::assemble(&mut asm, &residents, &clear);
     match &whole {
         Some(whole) => {
-            whole_groups(&mut asm, &residents, whole, GROUPS, count);
+            whole_groups(&mut asm, &residents, whole, all_groups(isa), count);
             let done = asm.label();
             asm.load_slot(END, count);
             asm.general(Instruction::with2(Code::Cmp_r64_rm64, INDEX, END));
@@ -197,7 +202,8 @@ fn function(e: &Emitter<'_>, leaf: &Leaf, folds: &[Fold]) -> Option<(Function, V
             partial_groups(&mut asm, &residents, &rest);
         }
     }
-    let fixed = Residents::of(&[], homes.all.iter().map(|home| home.register + home.registers()).max().unwrap_or(0));
+    let folded = homes.all.iter().map(|home| home.register + home.registers()).max().unwrap_or(0);
+    let fixed = Residents::of(isa, &[], if homes.in_registers { folded } else { folded.min(isa.vectors() / 2) });
     for (half, body) in ends {
         let skip = asm.label();
         if let Some(half) = half {
@@ -214,9 +220,9 @@ fn function(e: &Emitter<'_>, leaf: &Leaf, folds: &[Fold]) -> Option<(Function, V
 
 /// A step of all lanes, for a leaf that needs so many registers for a group.
 fn whole_step(mut l: WideX86<'_, '_>, homes: &Homes, pressure: usize) -> Body {
-    let mut groups = vec![];
-    for group in 0..GROUPS {
-        l.offset = group * GROUP;
+    let (isa, mut groups) = (l.isa(), vec![]);
+    for group in 0..all_groups(isa) {
+        l.offset = group * isa.group();
         let wanted = l.leaf.emit(&mut l);
         for (home, elements) in homes.all.iter().zip(&wanted) {
             l.take_in_registers(home, group % home.groups, elements);
@@ -224,16 +230,16 @@ fn whole_step(mut l: WideX86<'_, '_>, homes: &Homes, pressure: usize) -> Body {
         groups.push(std::mem::take(&mut l.body.items));
     }
     // Not two with the same registers.
-    let apart = homes.all.iter().map(|home| home.groups).min().unwrap_or(GROUPS);
-    l.body.items = interleave(groups, ways(pressure, homes.fixed()).min(apart.unsigned_abs() as usize));
+    let apart = homes.all.iter().map(|home| home.groups).min().unwrap_or(1);
+    l.body.items = interleave(groups, ways(isa, pressure, homes.fixed()).min(apart.unsigned_abs() as usize));
     l.body
 }
 
-/// A step of up to sixteen elements.
+/// A step of up to a group's elements.
 fn partial_step(mut l: WideX86<'_, '_>, homes: &Homes) -> Body {
     let wanted = l.leaf.emit(&mut l);
     for (home, elements) in homes.all.iter().zip(&wanted) {
-        if home.has_all_lanes() {
+        if home.all {
             l.take_in_memory(home, elements);
         } else {
             l.take_in_registers(home, 0, elements);
@@ -247,7 +253,7 @@ type Make<'m> = dyn FnMut(&mut dyn FnMut(&mut WideX86<'_, '_>)) -> Body + 'm;
 
 /// The lanes of homes folded in halves, in step, as far as they are in registers: halves of more than eight lanes only if there are
 /// more elements than that, where a reduction has them all.
-fn endings(homes: &[Home], made: &mut Make<'_>) -> Vec<(Option<i32>, Body)> {
+fn endings(isa: Isa, homes: &[Home], made: &mut Make<'_>) -> Vec<(Option<i32>, Body)> {
     let halved = |l: &mut WideX86<'_, '_>, home: &Home, groups: i32| {
         let registers = groups.unsigned_abs() * home.parts();
         for low in home.register..home.register + registers {
@@ -255,16 +261,16 @@ fn endings(homes: &[Home], made: &mut Make<'_>) -> Vec<(Option<i32>, Body)> {
         }
     };
     let mut all = vec![];
-    let mut groups = GROUPS / 2;
-    while groups > 0 && homes.iter().any(Home::has_all_lanes) {
-        let body = made(&mut |l| homes.iter().filter(|h| h.has_all_lanes()).for_each(|home| halved(l, home, groups)));
-        all.push((Some(groups * GROUP), body));
+    let mut groups = all_groups(isa) / 2;
+    while groups > 0 && homes.iter().any(|home| home.all) {
+        let body = made(&mut |l| homes.iter().filter(|h| h.all).for_each(|home| halved(l, home, groups)));
+        all.push((Some(groups * isa.group()), body));
         groups /= 2;
     }
     all.push((
         None,
         made(&mut |l| {
-            for home in homes.iter().filter(|home| !home.has_all_lanes()) {
+            for home in homes.iter().filter(|home| !home.all) {
                 let mut groups = home.groups / 2;
                 while groups > 0 {
                     halved(l, home, groups);
@@ -277,6 +283,10 @@ fn endings(homes: &[Home], made: &mut Make<'_>) -> Vec<(Option<i32>, Body)> {
             let across = Code::EVEX_Vshuff64x2_zmm_k1z_zmm_zmmm512b64_imm8;
             let within = Code::EVEX_Vpshufd_zmm_k1z_zmmm512b32_imm8;
             for (code, control) in [(across, 0x4e), (across, 0xb1), (within, 0x4e), (within, 0xb1)] {
+                // A register of half the bytes has one half less.
+                if isa == Isa::Avx2 && (code, control) == (across, 0xb1) {
+                    continue;
+                }
                 for home in homes {
                     if home.parts() == 2 && (code, control) == (within, 0xb1) {
                         continue;
@@ -333,7 +343,7 @@ impl WideX86<'_, '_> {
         let (width, code) =
             if wide { (8, Code::EVEX_Vmovupd_zmmm512_k1z_zmm) } else { (4, Code::EVEX_Vmovups_zmmm512_k1z_zmm) };
         for (part, x) in elements.iter().enumerate() {
-            let offset = 64 * (home.memory.cast_signed() + part as i32);
+            let offset = self.isa().bytes().cast_signed() * (home.memory.cast_signed() + part as i32);
             let lane = Operand::Memory(Place::Lane { offset, width });
             let old = self.vector(Code::EVEX_Vmovups_zmm_k1z_zmmm512, &[lane]);
             let joined = self.one(home.fold.primitive(), home.fold.dtype, old, *x);
@@ -363,6 +373,17 @@ impl WideX86<'_, '_> {
             let place = Operand::Memory(Place::Own((home.memory + number) as usize));
             let lanes = Operand::Fixed(home.register + number);
             self.store_at(Code::EVEX_Vmovups_zmmm512_k1z_zmm, place, lanes, Lanes::All);
+        }
+    }
+
+    /// Joins lanes in memory with as many behind them.
+    fn halve_in_memory(&mut self, home: &Home) {
+        for number in 0..home.registers() {
+            let place = |number: u32| Operand::Memory(Place::Own((home.memory + number) as usize));
+            let [low, high] = [number, number + home.registers()]
+                .map(|number| self.vector(Code::EVEX_Vmovups_zmm_k1z_zmmm512, &[place(number)]));
+            let joined = self.one(home.fold.primitive(), home.fold.dtype, low, high);
+            self.store_at(Code::EVEX_Vmovups_zmmm512_k1z_zmm, place(number), joined, Lanes::All);
         }
     }
 

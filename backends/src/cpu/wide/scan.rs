@@ -9,15 +9,13 @@ use ir::order::SCAN_GROUP;
 use super::allocate::{self, Residents};
 use super::assemble::{Assembler, END};
 use super::inst::{Lanes, Operand, Place, Slot, Splat};
-use super::lanes::{GROUP, Given, Parts, Shared, WideX86};
+use super::lanes::{Given, Parts, Shared, WideX86};
 use super::{Function, addresses, begin, end, partial_groups, takes, whole_groups};
 use crate::cpu::emit::{Emitter, own_memory};
 use crate::cpu::fold::Fold;
 use crate::cpu::lanes128::is_wide;
 use crate::cpu::leaf::{Leaf, LeafEmitter, Step};
 use crate::cpu::scalar;
-
-const _: () = assert!(SCAN_GROUP == GROUP as usize);
 
 /// The register whose lanes all hold what the groups so far give.
 const CARRIED: u32 = 0;
@@ -43,12 +41,14 @@ impl Scanner {
         input: ValueId,
         fold: Fold,
     ) -> Option<Scanner> {
-        if e.wide.is_none() || !matches!(fold.dtype.bytes(), 4 | 8) {
+        // A step is one group of scans.
+        let groups_fit = usize::try_from(e.wide.as_ref()?.isa.group()) == Ok(SCAN_GROUP);
+        if !groups_fit || !matches!(fold.dtype.bytes(), 4 | 8) {
             return None;
         }
         let mut leaf = Leaf::build(e, index, body, &[input])?;
         let Some(Step::Store { access, .. }) = leaf.steps.pop() else { return None };
-        if !takes(&leaf) {
+        if !takes(e, &leaf) {
             return None;
         }
         let (function, result) = function(e, &leaf, access, fold)?;
@@ -69,14 +69,15 @@ impl Scanner {
 }
 
 fn function(e: &Emitter<'_>, leaf: &Leaf, to: usize, fold: Fold) -> Option<(Function, Slot)> {
-    let mut shared = Shared::default();
+    let isa = e.wide.as_ref()?.isa;
+    let mut shared = Shared::new(isa);
     let count = shared.slot(Given::Count);
     let addresses = addresses(e, leaf, &mut shared);
     let result = shared.slot(Given::Result(0));
     let make = |groups: i32, partial: bool, shared: &mut Shared| {
         let mut l = WideX86 { partial, ..WideX86::new(e, leaf, shared) };
         for group in 0..groups {
-            l.offset = group * GROUP;
+            l.offset = group * isa.group();
             let x = leaf.emit(&mut l).swap_remove(0);
             let prefixes = l.prefixes(fold, x);
             l.store(to, &[], &prefixes);
@@ -84,7 +85,7 @@ fn function(e: &Emitter<'_>, leaf: &Leaf, to: usize, fold: Fold) -> Option<(Func
         l.body
     };
     let bodies = [make(AT_ONCE, false, &mut shared), make(1, true, &mut shared)];
-    let residents = Residents::of(&bodies.iter().collect::<Vec<_>>(), CARRIED + 1);
+    let residents = Residents::of(isa, &bodies.iter().collect::<Vec<_>>(), CARRIED + 1);
     let copy =
         if is_wide(fold.dtype) { Code::EVEX_Vmovapd_zmm_k1z_zmmm512 } else { Code::EVEX_Vmovaps_zmm_k1z_zmmm512 };
     let mut l = WideX86::new(e, leaf, &mut shared);
@@ -96,8 +97,7 @@ fn function(e: &Emitter<'_>, leaf: &Leaf, to: usize, fold: Fold) -> Option<(Func
     l.store_at(low, Operand::Memory(Place::Slot(result)), Operand::Fixed(CARRIED), Lanes::All);
     let ending = l.body;
 
-    let slots = u32::try_from(shared.given.len()).ok()?;
-    let mut asm = Assembler::new(addresses, slots, &shared.vectors);
+    let mut asm = Assembler::new(addresses, &mut shared);
     begin(&mut asm);
     residents.load(&mut asm);
     allocate::assemble(&mut asm, &residents, &beginning);

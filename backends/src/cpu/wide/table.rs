@@ -3,6 +3,8 @@
 use iced_x86::{Code, Register};
 use ir::{BinaryOp, CompareOp, Dtype};
 
+use super::inst::Operand;
+
 /// Instructions on floats.
 pub(super) struct Float {
     pub(super) add: Code,
@@ -118,6 +120,14 @@ pub(super) fn int(wide: bool) -> &'static Int {
     &INTS[usize::from(wide)]
 }
 
+/// Whether an instruction is one that joins or moves lanes of eight bytes.
+pub(super) fn is_long(code: Code) -> bool {
+    let (f, t) = (float(true), int(true));
+    let floats = [f.add, f.mul, Code::EVEX_Vmovapd_zmm_k1z_zmmm512];
+    let ints = [t.add, t.mul, t.and, t.or, t.xor];
+    [floats.as_slice(), &ints, &t.min, &t.max].iter().any(|codes| codes.contains(&code))
+}
+
 /// The instruction of an operation, and whether its operands may change places; none for the least and greatest of floats, which
 /// take several.
 pub(super) fn binary(op: BinaryOp, dtype: Dtype) -> Option<(Code, bool)> {
@@ -171,8 +181,9 @@ pub(super) fn compare(op: CompareOp, dtype: Dtype) -> (Code, u8) {
     (int(wide).compare[usize::from(!signed)], predicate)
 }
 
-/// The first register of the kind that an instruction takes as an operand, counted with its result: 512 bits wide, but for these.
-pub(super) fn first_register(code: Code, operand: usize) -> Register {
+/// The first register of the kind that an instruction takes as an operand, counted with its result, if those are narrower than the
+/// machine's.
+pub(super) fn narrower(code: Code, operand: usize) -> Option<Register> {
     let (ymm, xmm): (&[usize], &[usize]) = match code {
         Code::EVEX_Vcvtdq2pd_zmm_k1z_ymmm256b32_er
         | Code::EVEX_Vcvtudq2pd_zmm_k1z_ymmm256b32_er
@@ -202,18 +213,44 @@ pub(super) fn first_register(code: Code, operand: usize) -> Register {
         | Code::EVEX_Vmovdqu8_xmmm128_k1z_xmm
         | Code::EVEX_Vptestmb_kr_k1_xmm_xmmm128
         | Code::EVEX_Vmovd_rm32_xmm
-        | Code::EVEX_Vmovq_rm64_xmm => (&[], &[0, 1, 2]),
+        | Code::EVEX_Vmovq_rm64_xmm
+        | Code::VEX_Vmovdqu_xmm_xmmm128
+        | Code::VEX_Vmovdqu_xmmm128_xmm
+        | Code::VEX_Vmovq_xmm_xmmm64
+        | Code::VEX_Vmovq_xmmm64_xmm
+        | Code::VEX_Vmovd_rm32_xmm
+        | Code::VEX_Vmovq_rm64_xmm
+        | Code::VEX_Vmovq_xmm_rm64
+        | Code::VEX_Vpunpckldq_xmm_xmm_xmmm128
+        | Code::VEX_Vpgatherqd_xmm_vm64y_xmm
+        | Code::VEX_Vpblendvb_xmm_xmm_xmmm128_xmm
+        | Code::VEX_Vpackssdw_xmm_xmm_xmmm128 => (&[], &[0, 1, 2, 3]),
+        Code::VEX_Vcvtps2ph_xmmm128_ymm_imm8
+        | Code::VEX_Vextracti128_xmmm128_ymm_imm8
+        | Code::VEX_Vcvtpd2ps_xmm_ymmm256
+        | Code::VEX_Vcvttpd2dq_xmm_ymmm256 => (&[], &[0]),
+        Code::VEX_Vinserti128_ymm_ymm_xmmm128_imm8 => (&[], &[2]),
+        Code::VEX_Vcvtdq2pd_ymm_xmmm128
+        | Code::VEX_Vcvtps2pd_ymm_xmmm128
+        | Code::VEX_Vcvtph2ps_ymm_xmmm128
+        | Code::VEX_Vpmovsxbd_ymm_xmmm64
+        | Code::VEX_Vpmovzxbd_ymm_xmmm64
+        | Code::VEX_Vpmovsxdq_ymm_xmmm128
+        | Code::VEX_Vpmovzxdq_ymm_xmmm128
+        | Code::VEX_Vpmovzxwd_ymm_xmmm128
+        | Code::VEX_Vpbroadcastd_ymm_xmmm32
+        | Code::VEX_Vpbroadcastq_ymm_xmmm64 => (&[], &[1]),
         _ => (&[], &[]),
     };
     match operand {
-        operand if ymm.contains(&operand) => Register::YMM0,
-        operand if xmm.contains(&operand) => Register::XMM0,
-        _ => Register::ZMM0,
+        operand if ymm.contains(&operand) => Some(Register::YMM0),
+        operand if xmm.contains(&operand) => Some(Register::XMM0),
+        _ => None,
     }
 }
 
-/// Whether an instruction broadcasts a number from memory: those that compute do, those that move do not.
-pub(super) fn broadcasts(code: Code) -> bool {
+/// Whether an instruction takes a number from memory for all lanes: those that compute do, those that move do not.
+pub(super) fn folds(code: Code) -> bool {
     !matches!(
         code,
         Code::EVEX_Vmovaps_zmm_k1z_zmmm512
@@ -253,5 +290,44 @@ pub(super) fn broadcasts(code: Code) -> bool {
             | Code::EVEX_Vpgatherqq_zmm_k1_vm64z
             | Code::EVEX_Vpscatterqd_vm64z_k1_ymm
             | Code::EVEX_Vpscatterqq_vm64z_k1_zmm
+            | Code::VEX_Vmovaps_ymm_ymmm256
+            | Code::VEX_Vmovups_ymm_ymmm256
+            | Code::VEX_Vmovups_ymmm256_ymm
+            | Code::VEX_Vmovntps_m256_ymm
+            | Code::VEX_Vmovdqu_xmm_xmmm128
+            | Code::VEX_Vmovdqu_xmmm128_xmm
+            | Code::VEX_Vmovq_xmm_xmmm64
+            | Code::VEX_Vmovq_xmmm64_xmm
+            | Code::VEX_Vmovq_xmm_rm64
+            | Code::VEX_Vmovd_rm32_xmm
+            | Code::VEX_Vmovq_rm64_xmm
+            | Code::VEX_Vmaskmovps_ymm_ymm_m256
+            | Code::VEX_Vmaskmovpd_ymm_ymm_m256
+            | Code::VEX_Vmaskmovps_m256_ymm_ymm
+            | Code::VEX_Vmaskmovpd_m256_ymm_ymm
+            | Code::VEX_Vpbroadcastd_ymm_xmmm32
+            | Code::VEX_Vpbroadcastq_ymm_xmmm64
+            | Code::VEX_Vpslld_ymm_ymm_imm8
+            | Code::VEX_Vpsrld_ymm_ymm_imm8
+            | Code::VEX_Vpsrad_ymm_ymm_imm8
+            | Code::VEX_Vpsllq_ymm_ymm_imm8
+            | Code::VEX_Vpsrlq_ymm_ymm_imm8
+            | Code::VEX_Vextracti128_xmmm128_ymm_imm8
+            | Code::VEX_Vcvtps2ph_xmmm128_ymm_imm8
+            | Code::VEX_Vpgatherqd_xmm_vm64y_xmm
+            | Code::VEX_Vpgatherqq_ymm_vm64y_ymm
     )
+}
+
+/// Whether an instruction takes a mask as its last operand, which is a register in a byte behind all others.
+pub(super) fn blends(code: Code) -> bool {
+    matches!(code, Code::VEX_Vblendvps_ymm_ymm_ymmm256_ymm | Code::VEX_Vpblendvb_xmm_xmm_xmmm128_xmm)
+}
+
+/// Which operand of an instruction may lie in memory: the last one that is not a number of its own, but for these.
+pub(super) fn from_memory(code: Code, from: &[Operand]) -> Option<usize> {
+    match code {
+        code if blends(code) => Some(1),
+        _ => from.iter().rposition(|operand| !matches!(operand, Operand::Immediate(_))),
+    }
 }
