@@ -12,7 +12,7 @@ from pathlib import Path
 
 from peer import PEERS
 
-#: The table stands between these lines of the page.
+#: The tables stand between these lines of the page.
 BEGIN, END = "<!-- bench/run.py: from here -->", "<!-- bench/run.py: to here -->"
 
 
@@ -85,6 +85,23 @@ def table(results):
     return "\n".join(lines)
 
 
+STAGES = {"parse": "parse", "check": "check", "lower": "lower and fuse", "code": "machine code"}
+
+
+def total(compiled):
+    """Seconds from text to something that can be called."""
+    return sum(compiled[stage] for stage in STAGES)
+
+
+def compile_table(results):
+    """How long compiling takes, stage by stage."""
+    lines = [f"| example | function | ms | {' | '.join(STAGES.values())} |", "|---|---|--:|" + "--:|" * len(STAGES)]
+    for example, compiled in sorted(results["compiling"].items(), key=lambda item: -total(item[1])):
+        times = [f"{t * 1e3:.2f}" for t in [total(compiled), *(compiled[stage] for stage in STAGES)]]
+        lines.append(f"| {example} | {compiled['name']} | {' | '.join(times)} |")
+    return "\n".join(lines)
+
+
 COLOURS = dict(zip(PEERS, ["#7f7f7f", "#8c6d31", "#2ca02c", "#1f77b4", "#d62728", "#ff7f0e"]))
 
 STYLE = """text { font: 12px sans-serif; fill: #333 } .grid { stroke: #ddd } .one { stroke: #333; stroke-width: 1.5 }
@@ -134,13 +151,20 @@ def summary(results):
     return f"{results['machine']}, {results['date']}, {results['rounds']} rounds. Beside {there}.{absent}"
 
 
+#: What stands before the second table.
+COMPILING = """## Compiling
+
+From text to something that can be called, for arrays of every size: of each example the function that takes longest, in milliseconds, the median of some runs,
+of which all but the first find the compiler's own tables in memory."""
+
+
 def write_page(results, docs):
-    """Puts the table and the plot in their places."""
+    """Puts the tables and the plot in their places."""
     (docs / "performance.svg").write_text(plot(results))
     page = docs / "performance.md"
     before, _, rest = page.read_text().partition(BEGIN)
     _, _, after = rest.partition(END)
-    page.write_text(f"{before}{BEGIN}\n\n{summary(results)}\n\n{table(results)}\n\n{END}{after}")
+    page.write_text(f"{before}{BEGIN}\n\n{summary(results)}\n\n{table(results)}\n\n{COMPILING}\n\n{compile_table(results)}\n\n{END}{after}")
 
 
 def main():

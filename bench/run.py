@@ -200,6 +200,17 @@ class Bench:
         fields |= {"bytes": read + written, "flops": workload.flops and workload.flops(*dims), "others": others}
         return fields | {"ceiling": ceiling, "runs": runs, "failed": failed}
 
+    def compiling(self):
+        """How long compiling takes: of each example, the function that takes longest."""
+        worker, slowest = self.ours(os.cpu_count() or 1), {}
+        for program in sorted((ROOT / "examples").glob("*.fl")):
+            answer = worker.ask(do="compile", program=str(program), rounds=5 * self.options.rounds)
+            functions = answer.get("functions", [])
+            if functions:
+                slowest[program.stem] = max(functions, key=report.total)
+        worker.stop()
+        return slowest
+
     def measure(self, workers, runs):
         """Rounds in which all take turns, each round from another start; `seconds` of each run becomes the median of its medians.
         Rounds that others disturbed are left out, if enough are left."""
@@ -288,6 +299,7 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # so that the workers end too
     bench = Bench(options)
     try:
+        compiling = bench.compiling()
         for workload in workloads.ALL.values():
             if options.only and workload.name not in options.only:
                 continue
@@ -296,7 +308,7 @@ def main():
                 if not options.sizes or label in options.sizes:
                     bench.run(workload, label)
                     results = {"machine": machine(), "date": time.strftime("%Y-%m-%d"), "versions": bench.versions}
-                    results |= {"rounds": options.rounds, "cells": bench.cells}
+                    results |= {"rounds": options.rounds, "cells": bench.cells, "compiling": compiling}
                     whole = options.json.with_suffix(".new")
                     whole.write_text(json.dumps(results, indent=1))
                     whole.replace(options.json)

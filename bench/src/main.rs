@@ -1,11 +1,12 @@
 //! Our side of the benchmark: a process that prepares one task (a workload, or one of the machine's ceilings) and times it
-//! when it is told to. `run.py` starts it beside a process for each peer, and lets them take turns.
+//! when it is told to, and says how long compiling takes. `run.py` starts it beside a process for each peer, and lets them take turns.
 //!
 //! Requests are read from standard input and answered on standard output, one JSON object a line.
 
 #![deny(unsafe_code)]
 
 mod ceilings;
+mod compiling;
 mod workload;
 
 use std::io::{BufRead, Write};
@@ -24,6 +25,8 @@ type Error = Box<dyn std::error::Error>;
 enum Request {
     /// Compiles a function, reads its inputs, calls it once and saves samples of its results.
     Prepare { program: PathBuf, function: String, inputs: Vec<String>, threads: usize, fuse: bool, samples: PathBuf },
+    /// Compiles each function of a program so often.
+    Compile { program: PathBuf, rounds: usize },
     /// Makes arrays of so many bytes in all for a ceiling.
     Ceiling { kind: ceilings::Kind, bytes: usize, threads: usize },
     /// Repeats the task for so long, at least once.
@@ -42,6 +45,9 @@ enum Answer {
     Timed {
         /// How long each run took: the mean of some where a clock is too coarse for one.
         times: Vec<f64>,
+    },
+    Compiled {
+        functions: Vec<compiling::Compiled>,
     },
     Failed {
         error: String,
@@ -98,6 +104,9 @@ fn answer(request: &str, ready: &mut Option<Ready>) -> Result<Answer, Error> {
         Request::Time { seconds } => {
             let ready = ready.as_mut().ok_or("nothing is prepared")?;
             return Ok(Answer::Timed { times: ready.time(seconds)? });
+        }
+        Request::Compile { program, rounds } => {
+            return Ok(Answer::Compiled { functions: compiling::functions(&program, rounds)? });
         }
         Request::Prepare { program, function, inputs, threads, fuse, samples } => {
             let (workload, prepared) = Workload::new(&program, &function, &inputs, threads, fuse, &samples)?;
