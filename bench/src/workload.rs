@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use fuseloop::files::{self, Place};
-use fuseloop::{Array, ArrayRef, Kernel, Options, Passes, Program, Source};
+use fuseloop::{Array, ArrayRef, Kernel, Options, Passes, Program, Simd, Source};
 use serde::Serialize;
 
 use crate::{Error, Task};
@@ -45,22 +45,37 @@ impl Workload {
         let source = Source { name: program.display().to_string(), text: std::fs::read_to_string(program)? };
         let inputs = inputs.iter().map(|file| files::read(&Place::parse(file)?)).collect::<Result<Vec<_>, _>>()?;
         let fuse = if fuse { Passes::ALL } else { Passes::NONE };
+        let compile_for = |simd, source| -> Result<Kernel, Error> {
+            let options = Options { threads, fuse, simd, ..Options::default() };
+            Ok(Program::parse(source)?.function(function)?.compile(&options)?)
+        };
         let start = Instant::now();
-        let kernel =
-            Program::parse(source)?.function(function)?.compile(&Options { threads, fuse, ..Options::default() })?;
+        let kernel = compile_for(Simd::Auto, source.clone())?;
         let compile = start.elapsed().as_secs_f64();
         let outputs = kernel.call(&inputs.iter().map(Array::as_ref).collect::<Vec<_>>())?;
         let first = start.elapsed().as_secs_f64();
         let mut workload = Workload { kernel, inputs, outputs };
-        // The memory of later calls: nothing of the first must be left in it.
         let digest = workload.digest();
-        workload.outputs.iter_mut().for_each(|output| output.bytes_mut().fill(1));
-        workload.run(1)?;
-        if workload.digest() != digest {
+        for simd in [Simd::W128, Simd::W256, Simd::W512].into_iter().filter(|simd| simd.is_here()) {
+            let other = compile_for(simd, source.clone())?;
+            let widest = std::mem::replace(&mut workload.kernel, other);
+            if workload.run_anew()? != digest {
+                return Err(format!("vectors of {simd:?} give other bits").into());
+            }
+            workload.kernel = widest;
+        }
+        if workload.run_anew()? != digest {
             return Err("two calls gave different bits".into());
         }
         let outputs = workload.save(samples)?;
         Ok((workload, Prepared { compile, first, outputs, digest: format!("{digest:016x}") }))
+    }
+
+    /// Calls it into the memory of later calls, in which nothing of earlier ones is left, and hashes the results.
+    fn run_anew(&mut self) -> Result<u64, Error> {
+        self.outputs.iter_mut().for_each(|output| output.bytes_mut().fill(1));
+        self.run(1)?;
+        Ok(self.digest())
     }
 
     /// Writes samples of the results to files in a folder.
