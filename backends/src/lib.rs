@@ -2,3 +2,5 @@
 
 pub mod abi;
 pub mod cpu;
+pub mod cuda;
+pub mod ptx;

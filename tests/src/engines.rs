@@ -1,8 +1,12 @@
 //! Text to results through each engine, under one name.
 
+use std::cell::RefCell;
 use std::fmt;
+use std::sync::{Arc, OnceLock};
 
 use backends::cpu::{self, RunError as CpuError, Simd};
+use backends::cuda::{Gpu, Loaded};
+use backends::ptx;
 use compiler::pipeline::Options;
 use grammar::Diagnostic;
 use interp::nest::RunError as NestError;
@@ -34,6 +38,9 @@ pub struct Form {
     /// The same, compiled for the CPU: as wide as the machine has it, and for every machine.
     /// At the widths of [`Engine::ALL`].
     modules: [cpu::Module; 3],
+    /// The same as PTX, and on the device if it has run there.
+    ptx: ptx::Module,
+    loaded: RefCell<Option<Loaded>>,
 }
 
 /// Why there is nothing to run.
@@ -54,6 +61,8 @@ pub enum Engine {
     Nest,
     /// Compiled code, on so many threads, with vectors so wide.
     Cpu(usize, Simd),
+    /// PTX on this machine's first CUDA device.
+    Gpu,
 }
 
 impl Engine {
@@ -101,6 +110,12 @@ impl fmt::Debug for Outcome {
             Outcome::Broken(what) => write!(f, "broken: {what}"),
         }
     }
+}
+
+/// The machine's first CUDA device, which who asks for it has.
+fn gpu() -> &'static Arc<Gpu> {
+    static GPU: OnceLock<Arc<Gpu>> = OnceLock::new();
+    GPU.get_or_init(|| Gpu::new(0).unwrap_or_else(|error| panic!("{error}")))
 }
 
 /// Something as a failure shows it.
@@ -151,7 +166,9 @@ impl Form {
             cpu::Module::compile(&program, &options).map_err(|error| format!("{shown}: {error}\n{program}"))
         };
         let modules = [compile(Simd::Auto)?, compile(Simd::W128)?, compile(Simd::W256)?];
-        Ok(Form { options: options.clone(), program, decisions: compiled.decisions, modules })
+        let ptx = ptx::Module::compile(&program).map_err(|error| format!("{shown}: {error}\n{program}"))?;
+        let loaded = RefCell::new(None);
+        Ok(Form { options: options.clone(), program, decisions: compiled.decisions, modules, ptx, loaded })
     }
 
     /// Calls the function on one engine.
@@ -184,12 +201,36 @@ impl Form {
                     Simd::W128 => narrow,
                     Simd::W256 => half,
                 };
-                self.run_cpu(inputs, threads, module)
+                self.run_into(inputs, |outputs| module.run(inputs, outputs, threads).map_err(Ok))
+            }
+            Engine::Gpu => {
+                let mut loaded = self.loaded.borrow_mut();
+                if loaded.is_none() {
+                    match gpu().load(&self.ptx) {
+                        Ok(module) => *loaded = Some(module),
+                        Err(error) => return Outcome::Broken(format!("{error}\n{}", self.ptx.text())),
+                    }
+                }
+                let Some(device) = loaded.as_mut() else { return Outcome::Broken("no device".into()) };
+                self.run_on(device, inputs)
             }
         }
     }
 
-    fn run_cpu(&self, inputs: &[ArrayRef<'_>], threads: usize, module: &cpu::Module) -> Outcome {
+    fn run_on<D: ptx::Device<Error: fmt::Display>>(&self, device: &mut D, inputs: &[ArrayRef<'_>]) -> Outcome {
+        self.run_into(inputs, |outputs| {
+            self.ptx.run(device, inputs, outputs).map_err(|error| match error {
+                ptx::RunError::Call(error) => Ok(error),
+                ptx::RunError::Device(error) => Err(format!("{error}\n{}", self.ptx.text())),
+            })
+        })
+    }
+
+    fn run_into(
+        &self,
+        inputs: &[ArrayRef<'_>],
+        run: impl FnOnce(&mut [ArrayMut<'_>]) -> Result<(), Result<CpuError, String>>,
+    ) -> Outcome {
         let outputs = match self.outputs(inputs) {
             Ok(outputs) => outputs,
             Err(error) => return Outcome::Refused(error),
@@ -197,12 +238,13 @@ impl Form {
         let mut written = outputs.clone();
         let mut lent: Vec<ArrayMut<'_>> = written.iter_mut().map(Array::as_mut).collect();
         let untouched = |written: &[Array]| outputs.iter().zip(written).all(|(a, b)| a.bytes() == b.bytes());
-        match module.run(inputs, &mut lent, threads) {
+        match run(&mut lent) {
             Ok(()) => Outcome::Results(written),
             Err(_) if !untouched(&written) => Outcome::Broken("a run without results has written outputs".into()),
-            Err(CpuError::Bind(error)) => Outcome::Refused(error),
-            Err(CpuError::Fault(fault)) => Outcome::Fault(fault),
-            Err(other) => Outcome::Broken(other.to_string()),
+            Err(Ok(CpuError::Bind(error))) => Outcome::Refused(error),
+            Err(Ok(CpuError::Fault(fault))) => Outcome::Fault(fault),
+            Err(Ok(other)) => Outcome::Broken(other.to_string()),
+            Err(Err(message)) => Outcome::Broken(message),
         }
     }
 
@@ -279,7 +321,7 @@ pub fn hold_on(
             Err(message)
         };
         holds(Engine::Nest, unfused, &nest)?;
-        for engine in engines.iter().filter(|engine| matches!(engine, Engine::Cpu(..))) {
+        for engine in engines.iter().filter(|engine| matches!(engine, Engine::Cpu(..) | Engine::Gpu)) {
             holds(*engine, &nest, &form.run(checked, *engine, inputs))?;
         }
     }

@@ -15,14 +15,14 @@ use super::{lanes128, scalar};
 
 /// A reduction's operation on elements of a type.
 #[derive(Clone, Copy)]
-pub(super) struct Fold {
-    pub(super) op: ReduceOp,
-    pub(super) dtype: Dtype,
+pub(crate) struct Fold {
+    pub(crate) op: ReduceOp,
+    pub(crate) dtype: Dtype,
 }
 
 impl Fold {
     /// The primitive that joins two elements; `argmax` and `argmin` have none.
-    pub(super) fn primitive(self) -> BinaryOp {
+    pub(crate) fn primitive(self) -> BinaryOp {
         match self.op {
             ReduceOp::Sum => BinaryOp::Add,
             ReduceOp::Prod => BinaryOp::Mul,
@@ -34,7 +34,7 @@ impl Fold {
     }
 
     /// The value of no elements.
-    pub(super) fn identity(self) -> Scalar {
+    pub(crate) fn identity(self) -> Scalar {
         let infinite = |negative: bool| {
             let v = if negative { f64::NEG_INFINITY } else { f64::INFINITY };
             if self.dtype == Dtype::F64 { Scalar::F64(v) } else { Scalar::F32(v as f32) }
@@ -65,7 +65,7 @@ impl Fold {
         scalar::binary(&mut e.b, &mut e.helpers, self.primitive(), self.dtype, a, b)
     }
 
-    pub(super) fn is_arg(self) -> bool {
+    pub(crate) fn is_arg(self) -> bool {
         matches!(self.op, ReduceOp::ArgMax | ReduceOp::ArgMin)
     }
 

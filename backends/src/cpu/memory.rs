@@ -88,7 +88,7 @@ impl Pool {
 }
 
 /// Where a program's temporaries lie in the memory of a call.
-pub(super) struct Slots {
+pub(crate) struct Slots {
     /// Temporaries that have the same memory, one after another.
     own: Vec<Vec<BufferId>>,
     /// Temporaries in the memory of outputs that begin after them.
@@ -96,7 +96,7 @@ pub(super) struct Slots {
 }
 
 /// The memory of a temporary.
-pub(super) enum Place {
+pub(crate) enum Place {
     /// So many bytes into the memory for temporaries.
     At(usize),
     /// The same as an output's.
@@ -105,7 +105,7 @@ pub(super) enum Place {
 
 impl Slots {
     /// The memory that a program's plan says, and some for each other temporary of `stored`.
-    pub(super) fn new(program: &Program, mut stored: BTreeSet<BufferId>) -> Slots {
+    pub(crate) fn new(program: &Program, mut stored: BTreeSet<BufferId>) -> Slots {
         let mut slots = Slots { own: vec![], lent: vec![] };
         let is_temp = |id: &BufferId| program.buffers[*id].role == Role::Temp;
         for members in program.slots.values() {
@@ -120,7 +120,7 @@ impl Slots {
     }
 
     /// Says where each temporary is, and returns the bytes that they take in all.
-    pub(super) fn places(
+    pub(crate) fn places(
         &self,
         bytes: impl Fn(BufferId) -> Result<usize, RunError>,
         mut place: impl FnMut(BufferId, Place),
@@ -141,7 +141,7 @@ impl Slots {
 }
 
 /// Elements in native byte order, in aligned memory.
-pub(super) fn words(elements: &[Scalar]) -> Vec<u64> {
+pub(crate) fn words(elements: &[Scalar]) -> Vec<u64> {
     let mut bytes = vec![];
     for element in elements {
         let width = element.dtype().bytes();

@@ -18,36 +18,48 @@ const UNROLL_STATEMENTS: i64 = 256;
 
 /// The kernel, ready.
 pub(super) fn prepare(kernel: &Kernel) -> Kernel {
+    prepared(kernel, for_library)
+}
+
+/// The kernel, ready for who takes no contraction whole.
+pub(crate) fn without_contractions(kernel: &Kernel) -> Kernel {
+    prepared(kernel, |_, _| false)
+}
+
+/// Whether a contraction stays whole.
+type Whole = fn(&Values, &Contraction) -> bool;
+
+fn prepared(kernel: &Kernel, whole: Whole) -> Kernel {
     let mut kernel = kernel.clone();
     let body = std::mem::take(&mut kernel.body);
-    kernel.body = block(&mut kernel.values, body);
+    kernel.body = block(&mut kernel.values, whole, body);
     kernel
 }
 
-fn block(values: &mut Values, body: Block) -> Block {
+fn block(values: &mut Values, whole: Whole, body: Block) -> Block {
     let mut out = vec![];
     for statement in body {
         match statement {
             Statement::If { condition, then, otherwise, results } => {
-                let (then, otherwise) = (block(values, then), block(values, otherwise));
+                let (then, otherwise) = (block(values, whole, then), block(values, whole, otherwise));
                 out.push(Statement::If { condition, then, otherwise, results });
             }
             Statement::Loop(mut l) => {
-                l.body = block(values, l.body);
+                l.body = block(values, whole, l.body);
                 match unroll(values, &l) {
                     Some(straight) => out.extend(straight),
                     None => out.push(Statement::Loop(l)),
                 }
             }
             Statement::Contract(mut c) => {
-                if !for_library(values, &c) {
+                if !whole(values, &c) {
                     let l = expand(values, c);
-                    out.extend(block(values, vec![l]));
+                    out.extend(block(values, whole, vec![l]));
                     continue;
                 }
-                c.left.body = block(values, c.left.body);
-                c.right.body = block(values, c.right.body);
-                c.epilogue = block(values, c.epilogue);
+                c.left.body = block(values, whole, c.left.body);
+                c.right.body = block(values, whole, c.right.body);
+                c.epilogue = block(values, whole, c.epilogue);
                 out.push(Statement::Contract(c));
             }
             other => out.push(other),

@@ -276,7 +276,7 @@ impl Runner {
 
 /// The value of a size modulo 2^64: where a coefficient or stride alone leaves the range of `i64`, the element number
 /// that it is part of, which is inside the array, still comes out right.
-fn wrapping(size: &Size, binding: &Binding) -> i64 {
+pub(crate) fn wrapping(size: &Size, binding: &Binding) -> i64 {
     let value = |size: &Size| binding.size(size).unwrap_or_else(|_| wrapping(size, binding));
     let mut sum = 0i64;
     for (product, coefficient) in size.terms() {

@@ -20,12 +20,12 @@ use super::scan::{self, may_fault};
 use super::tiled::{Tiled, tile};
 
 /// A part of a kernel.
-pub(super) struct Part {
-    pub(super) kernel: Kernel,
+pub(crate) struct Part {
+    pub(crate) kernel: Kernel,
     /// If its last statement is a reducing loop that runs by chunks, where the results of these go.
-    pub(super) chunks: Vec<BufferId>,
+    pub(crate) chunks: Vec<BufferId>,
     /// Loops over results of chunks: the reductions of these join them.
-    pub(super) joins: Vec<IndexId>,
+    pub(crate) joins: Vec<IndexId>,
     /// If its last statement is a scan that runs by chunks, what their threads hand on.
     pub(super) baton: Option<Baton>,
     /// If it is loops over rows and columns that go together.
@@ -62,10 +62,16 @@ enum Run {
 }
 
 /// The parts of `kernel` in the order they run; temporaries that they need are added to the program.
-pub(super) fn split(program: &mut Program, mut kernel: Kernel) -> Vec<Part> {
-    if let Some(parts) = tile(program, &kernel) {
-        return parts;
-    }
+pub(super) fn split(program: &mut Program, kernel: Kernel) -> Vec<Part> {
+    tile(program, &kernel).unwrap_or_else(|| split_in(program, kernel, true))
+}
+
+/// The same for who knows no tiles of rows and columns and runs scans in one piece.
+pub(crate) fn split_plainly(program: &mut Program, kernel: Kernel) -> Vec<Part> {
+    split_in(program, kernel, false)
+}
+
+fn split_in(program: &mut Program, mut kernel: Kernel, scans: bool) -> Vec<Part> {
     let mut runs = vec![];
     let mut joins = vec![];
     for statement in std::mem::take(&mut kernel.body) {
@@ -81,7 +87,7 @@ pub(super) fn split(program: &mut Program, mut kernel: Kernel) -> Vec<Part> {
                 runs.push(Run::Alone);
                 continue;
             }
-            Statement::Loop(l) => baton(program, &kernel, l).map_or(Run::Alone, Run::Scan),
+            Statement::Loop(l) if scans => baton(program, &kernel, l).map_or(Run::Alone, Run::Scan),
             _ => Run::Alone,
         };
         kernel.body.push(statement);
@@ -156,7 +162,7 @@ pub(super) fn is_length(program: &Program, size: &Size) -> bool {
 }
 
 /// A loop's extent, if it is a size.
-pub(super) fn extent_size(extent: &Extent) -> Option<&Size> {
+pub(crate) fn extent_size(extent: &Extent) -> Option<&Size> {
     if let Extent::Affine(affine) = extent { affine.as_size() } else { None }
 }
 
@@ -187,7 +193,7 @@ fn chunks(program: &mut Program, kernel: &mut Kernel, mut l: Loop) -> (Loop, Vec
 }
 
 /// The statements before the last one of a part, which define scalars, and the last one, if that is run in ranges.
-pub(super) fn root(part: &Part) -> Option<(&[Statement], &Statement)> {
+pub(crate) fn root(part: &Part) -> Option<(&[Statement], &Statement)> {
     let (last, before) = part.kernel.body.split_last()?;
     let ranged = is_ranged(last) || !part.chunks.is_empty() || part.baton.is_some();
     (ranged && before.iter().all(is_scalar)).then_some((before, last))

@@ -1,0 +1,268 @@
+//! One kernel under construction: registers, labels, instructions, and the loops and branches that all else is made of.
+
+use cranelift_codegen::entity::PrimaryMap;
+
+use super::inst::{Address, Class, Comparison, Function, Inst, Label, Op, Opcode, Operand, Reg, Rounding, Space, Type};
+
+/// A kernel under construction.
+pub(super) struct Builder {
+    registers: PrimaryMap<Reg, Class>,
+    /// What is computed once, before the rest.
+    first: Vec<Inst>,
+    body: Vec<Inst>,
+    labels: u32,
+    guard: Option<(Reg, bool)>,
+    /// Bytes of a block's and of a thread's own memory: in use, and the most so far.
+    shared: Stack,
+    local: Stack,
+}
+
+/// Memory that is taken and given back in order.
+#[derive(Default)]
+struct Stack {
+    used: usize,
+    most: usize,
+}
+
+impl Stack {
+    fn take(&mut self, bytes: usize) -> i64 {
+        let at = self.used;
+        self.used += bytes.next_multiple_of(16);
+        self.most = self.most.max(self.used);
+        i64::try_from(at).expect("a small number")
+    }
+}
+
+impl Builder {
+    pub(super) fn new() -> Builder {
+        Builder {
+            registers: PrimaryMap::new(),
+            first: vec![],
+            body: vec![],
+            labels: 0,
+            guard: None,
+            shared: Stack::default(),
+            local: Stack::default(),
+        }
+    }
+
+    pub(super) fn finish(mut self, name: String, arguments: usize, threads: u32) -> Function {
+        self.push(Op::Return);
+        let mut body = self.first;
+        body.append(&mut self.body);
+        let (shared, local) = (self.shared.most, self.local.most);
+        Function { name, arguments, threads, shared, local, registers: self.registers, body }
+    }
+
+    pub(super) fn reg(&mut self, class: Class) -> Reg {
+        self.registers.push(class)
+    }
+
+    pub(super) fn class(&self, reg: Reg) -> Class {
+        self.registers[reg]
+    }
+
+    fn push(&mut self, op: Op) {
+        self.body.push(Inst { guard: self.guard, op });
+    }
+
+    pub(super) fn comment(&mut self, text: String) {
+        self.body.push(Inst { guard: None, op: Op::Comment(text) });
+    }
+
+    /// What `make` emits happens where the predicate is so. It branches nowhere.
+    pub(super) fn guarded<T>(&mut self, guard: (Reg, bool), make: impl FnOnce(&mut Self) -> T) -> T {
+        let outer = self.guard.replace(guard);
+        let made = make(self);
+        self.guard = outer;
+        made
+    }
+
+    /// What `make` emits goes before everything else.
+    pub(super) fn first<T>(&mut self, make: impl FnOnce(&mut Self) -> T) -> T {
+        std::mem::swap(&mut self.first, &mut self.body);
+        let guard = self.guard.take();
+        let made = make(self);
+        self.guard = guard;
+        std::mem::swap(&mut self.first, &mut self.body);
+        made
+    }
+
+    // Instructions.
+
+    pub(super) fn op(&mut self, opcode: Opcode, ty: Type, from: &[Operand]) -> Reg {
+        let class = if opcode == Opcode::MulWide { Class::B64 } else { ty.class() };
+        let to = self.reg(class);
+        self.op_to(to, opcode, ty, from);
+        to
+    }
+
+    pub(super) fn op_to(&mut self, to: Reg, opcode: Opcode, ty: Type, from: &[Operand]) {
+        self.push(Op::Plain { opcode, ty, to, from: from.to_vec() });
+    }
+
+    pub(super) fn op2(&mut self, opcode: Opcode, ty: Type, a: impl Into<Operand>, b: impl Into<Operand>) -> Reg {
+        self.op(opcode, ty, &[a.into(), b.into()])
+    }
+
+    pub(super) fn mov(&mut self, ty: Type, from: impl Into<Operand>) -> Reg {
+        self.op(Opcode::Mov, ty, &[from.into()])
+    }
+
+    /// A register that is written anew, with its first value.
+    pub(super) fn copy(&mut self, from: Reg) -> Reg {
+        let to = self.reg(self.class(from));
+        self.assign(to, from);
+        to
+    }
+
+    pub(super) fn assign(&mut self, to: Reg, from: Reg) {
+        let ty = match self.class(to) {
+            Class::Pred => Type::Pred,
+            Class::B16 => Type::B16,
+            Class::B32 => Type::B32,
+            Class::B64 => Type::B64,
+        };
+        self.op_to(to, Opcode::Mov, ty, &[from.into()]);
+    }
+
+    pub(super) fn set(&mut self, compare: Comparison, ty: Type, a: impl Into<Operand>, b: impl Into<Operand>) -> Reg {
+        let to = self.reg(Class::Pred);
+        self.push(Op::Set { compare, ty, to, a: a.into(), b: b.into() });
+        to
+    }
+
+    pub(super) fn select(&mut self, ty: Type, yes: impl Into<Operand>, no: impl Into<Operand>, condition: Reg) -> Reg {
+        self.op(Opcode::Selp, ty, &[yes.into(), no.into(), condition.into()])
+    }
+
+    pub(super) fn convert(&mut self, rounding: Rounding, to_type: Type, from_type: Type, from: Reg) -> Reg {
+        let to = self.reg(to_type.class());
+        self.push(Op::Convert { rounding, to_type, from_type, to, from: from.into() });
+        to
+    }
+
+    pub(super) fn load(&mut self, space: Space, ty: Type, at: Address) -> Reg {
+        let to = self.reg(ty.class());
+        self.load_to(to, space, ty, at);
+        to
+    }
+
+    pub(super) fn load_to(&mut self, to: Reg, space: Space, ty: Type, at: Address) {
+        self.push(Op::Load { space, ty, to: vec![to], at });
+    }
+
+    pub(super) fn store(&mut self, space: Space, ty: Type, from: Reg, at: Address) {
+        self.push(Op::Store { space, ty, from: vec![from], at });
+    }
+
+    pub(super) fn shuffle_down(&mut self, from: Reg, by: u32) -> Reg {
+        let to = self.reg(Class::B32);
+        self.push(Op::ShuffleDown { to, from, by });
+        to
+    }
+
+    pub(super) fn compare_and_swap(&mut self, at: Address, expected: i64, new: i64) -> Reg {
+        let to = self.reg(Class::B32);
+        self.push(Op::CompareAndSwap { to, at, expected: expected.into(), new: new.into() });
+        to
+    }
+
+    pub(super) fn barrier(&mut self) {
+        self.push(Op::Barrier);
+    }
+
+    // Memory of blocks and threads.
+
+    /// Runs `make` with so many bytes of memory of a block or thread, which are free again after it.
+    pub(super) fn with_memory<T>(&mut self, space: Space, bytes: usize, make: impl FnOnce(&mut Self, i64) -> T) -> T {
+        let at = self.take(space, bytes);
+        let made = make(self, at);
+        self.give_back(space, bytes);
+        made
+    }
+
+    /// Takes so many bytes of memory of a block or thread.
+    pub(super) fn take(&mut self, space: Space, bytes: usize) -> i64 {
+        self.stack(space).take(bytes)
+    }
+
+    /// Gives back what was taken last.
+    pub(super) fn give_back(&mut self, space: Space, bytes: usize) {
+        self.stack(space).used -= bytes.next_multiple_of(16);
+    }
+
+    fn stack(&mut self, space: Space) -> &mut Stack {
+        if space == Space::Shared { &mut self.shared } else { &mut self.local }
+    }
+
+    /// The address of element `number` of an array at `at` in memory of a block or thread.
+    pub(super) fn element(&mut self, space: Space, at: i64, number: Reg, bytes: i64) -> Address {
+        let base = self.mov(Type::U64, Operand::Own(space));
+        let address = self.op(Opcode::Mad, Type::S64, &[number.into(), bytes.into(), base.into()]);
+        Address { base: Some(address), offset: at }
+    }
+
+    // Control.
+
+    fn label(&mut self) -> Label {
+        self.labels += 1;
+        Label::from_u32(self.labels - 1)
+    }
+
+    fn place(&mut self, label: Label) {
+        self.body.push(Inst { guard: None, op: Op::Label(label) });
+    }
+
+    fn branch(&mut self, condition: Option<(Reg, bool)>, to: Label) {
+        self.body.push(Inst { guard: condition, op: Op::Branch(to) });
+    }
+}
+
+/// Who has a builder: loops and branches are made of what their owner emits.
+pub(super) trait Control: Sized {
+    fn b(&mut self) -> &mut Builder;
+
+    /// Runs `then` where the condition holds.
+    fn when(&mut self, condition: Reg, then: impl FnOnce(&mut Self)) {
+        let end = self.b().label();
+        self.b().branch(Some((condition, false)), end);
+        then(self);
+        self.b().place(end);
+    }
+
+    /// Runs one of two.
+    fn either(&mut self, condition: Reg, then: impl FnOnce(&mut Self), otherwise: impl FnOnce(&mut Self)) {
+        let (no, end) = (self.b().label(), self.b().label());
+        self.b().branch(Some((condition, false)), no);
+        then(self);
+        self.b().branch(None, end);
+        self.b().place(no);
+        otherwise(self);
+        self.b().place(end);
+    }
+
+    /// Runs `body` as long as `condition` gives a predicate that holds.
+    fn while_(&mut self, condition: impl FnOnce(&mut Self) -> Reg, body: impl FnOnce(&mut Self)) {
+        let (again, end) = (self.b().label(), self.b().label());
+        self.b().place(again);
+        let on = condition(self);
+        self.b().branch(Some((on, false)), end);
+        body(self);
+        self.b().branch(None, again);
+        self.b().place(end);
+    }
+
+    /// Runs `body` for `from, from + step, ...` below `to`, all of 64 bits.
+    fn counted(&mut self, from: Reg, to: Reg, step: impl Into<Operand>, body: impl FnOnce(&mut Self, Reg)) {
+        let step = step.into();
+        let i = self.b().copy(from);
+        self.while_(
+            |e| e.b().set(Comparison::Lt, Type::S64, i, to),
+            |e| {
+                body(e, i);
+                e.b().op_to(i, Opcode::Add, Type::S64, &[i.into(), step]);
+            },
+        );
+    }
+}

@@ -1,0 +1,436 @@
+//! What all of a kernel's code stands on: its values and indices in scope, its arguments, addresses, loads and stores, and
+//! the scalar statements.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cranelift_codegen::entity::SecondaryMap;
+use ir::build::Values;
+use ir::nest::{
+    Block, BufferId, Extent, FunctionId, IndexId, Op, Program, Role, SiteId, Statement, Subscript, ValueId,
+};
+use ir::{Affine, Dtype, Size, visit};
+
+use super::build::{Builder, Control};
+use super::inst::{Address, Comparison, Opcode, Operand, Reg, Rounding, Space, Special, Type};
+use super::scalar;
+use super::scan::Running;
+use crate::cpu::split::Part;
+
+/// What a kernel is handed, eight bytes each.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Argument {
+    /// The address of the record of a failed check: its site's number and one (or 0), four bytes of nothing, the subscript and the bound.
+    Fault,
+    /// The address of a buffer. Of scratch: of as many as there are blocks, or threads.
+    Buffer(BufferId),
+    /// Bytes from one block's or thread's own of a scratch buffer to the next.
+    Stride(BufferId),
+    /// A size.
+    Size(Size),
+}
+
+/// Who runs the code at hand.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Team {
+    /// All threads of a block, each with the same values, which pass all barriers together. Iterations of loops are spread over them.
+    Block,
+    /// A thread alone.
+    Thread,
+}
+
+/// The values of a kernel, or of a function that is being inlined.
+struct Scope<'a> {
+    dtypes: &'a Values,
+    values: SecondaryMap<ValueId, Option<Reg>>,
+}
+
+/// A kernel's code under construction.
+pub(super) struct Emitter<'a> {
+    builder: Builder,
+    pub(super) program: &'a Program,
+    scope: Scope<'a>,
+    indices: SecondaryMap<IndexId, Option<Reg>>,
+    arguments: Vec<Argument>,
+    /// What is loaded before everything else.
+    loaded: BTreeMap<Argument, Reg>,
+    special: BTreeMap<Special, Reg>,
+    scratch: BTreeMap<BufferId, Reg>,
+    /// Buffers that the kernel both stores to and loads from.
+    shared: BTreeSet<BufferId>,
+    pub(super) team: Team,
+    /// Whether each thread, not each block, has scratch of its own.
+    own_by_thread: bool,
+    pub(super) threads: u32,
+    /// Indices of loops whose elements are results of chunks.
+    pub(super) joins: &'a [IndexId],
+    /// The running reductions of scans under way, with their inputs.
+    pub(super) running: BTreeMap<ValueId, (Running, ValueId)>,
+    /// The number of the element that the innermost scan is at.
+    pub(super) number: Option<Reg>,
+}
+
+impl Control for Emitter<'_> {
+    fn b(&mut self) -> &mut Builder {
+        &mut self.builder
+    }
+}
+
+/// Where an access goes: a linear, row-major element number.
+struct Linear {
+    affine: Affine<IndexId>,
+    values: Vec<(ValueId, Size)>,
+}
+
+impl<'a> Emitter<'a> {
+    pub(super) fn new(program: &'a Program, part: &'a Part, threads: u32, own_by_thread: bool) -> Emitter<'a> {
+        let kernel = &part.kernel;
+        let stored: BTreeSet<BufferId> = visit::stores(&kernel.body).into_iter().collect();
+        Emitter {
+            builder: Builder::new(),
+            program,
+            scope: Scope { dtypes: &kernel.values, values: SecondaryMap::new() },
+            indices: SecondaryMap::new(),
+            arguments: vec![],
+            loaded: BTreeMap::new(),
+            special: BTreeMap::new(),
+            scratch: BTreeMap::new(),
+            shared: visit::loads(&kernel.body).into_iter().filter(|b| stored.contains(b)).collect(),
+            team: Team::Block,
+            own_by_thread,
+            threads,
+            joins: &part.joins,
+            running: BTreeMap::new(),
+            number: None,
+        }
+    }
+
+    pub(super) fn finish(self, name: String) -> (super::inst::Function, Vec<Argument>) {
+        let bytes = self.arguments.len().max(1) * 8;
+        (self.builder.finish(name, bytes, self.threads), self.arguments)
+    }
+
+    // Values, indices and sizes.
+
+    pub(super) fn value(&self, v: ValueId) -> Reg {
+        self.scope.values[v].expect("a verified program defines values before it uses them")
+    }
+
+    pub(super) fn define(&mut self, v: ValueId, reg: Reg) {
+        self.scope.values[v] = Some(reg);
+    }
+
+    pub(super) fn dtype(&self, v: ValueId) -> Dtype {
+        self.scope.dtypes[v]
+    }
+
+    pub(super) fn bind(&mut self, index: IndexId, reg: Reg) {
+        self.indices[index] = Some(reg);
+    }
+
+    fn index(&self, index: IndexId) -> Reg {
+        self.indices[index].expect("a verified program uses indices inside their loops")
+    }
+
+    pub(super) fn int(&mut self, value: i64) -> Reg {
+        self.builder.mov(Type::S64, value)
+    }
+
+    /// What the kernel is handed, loaded before everything else.
+    pub(super) fn argument(&mut self, argument: Argument) -> Reg {
+        if let Some(reg) = self.loaded.get(&argument) {
+            return *reg;
+        }
+        let offset = i64::try_from(self.arguments.len() * 8).expect("few arguments");
+        let at = Address { base: None, offset };
+        let reg = self.builder.first(|b| b.load(Space::Param, Type::B64, at));
+        self.arguments.push(argument.clone());
+        self.loaded.insert(argument, reg);
+        reg
+    }
+
+    /// A number of the thread, in 64 bits.
+    pub(super) fn special(&mut self, special: Special) -> Reg {
+        if let Some(reg) = self.special.get(&special) {
+            return *reg;
+        }
+        let reg = self.builder.first(|b| {
+            let narrow = b.mov(Type::U32, Operand::Special(special));
+            b.convert(Rounding::Exact, Type::U64, Type::U32, narrow)
+        });
+        self.special.insert(special, reg);
+        reg
+    }
+
+    pub(super) fn size(&mut self, size: &Size) -> Reg {
+        match size.as_constant() {
+            Some(value) => self.int(value),
+            None => self.argument(Argument::Size(size.clone())),
+        }
+    }
+
+    pub(super) fn extent(&mut self, extent: &Extent) -> Reg {
+        match extent {
+            Extent::Affine(affine) => self.affine(affine),
+            Extent::Value(value) => self.value(*value),
+        }
+    }
+
+    pub(super) fn affine(&mut self, affine: &Affine<IndexId>) -> Reg {
+        let base = self.size(affine.constant_part());
+        self.add_terms(base, affine, 1)
+    }
+
+    fn add_terms(&mut self, base: Reg, affine: &Affine<IndexId>, factor: i64) -> Reg {
+        let mut sum = base;
+        for (index, coefficient) in affine.terms() {
+            let index = self.index(*index);
+            let coefficient = self.size(&(coefficient * &Size::constant(factor)));
+            sum = self.builder.op(Opcode::Mad, Type::S64, &[index.into(), coefficient.into(), sum.into()]);
+        }
+        sum
+    }
+
+    // Memory.
+
+    /// The address of a buffer's first element.
+    fn base(&mut self, buffer: BufferId) -> Reg {
+        if self.program.buffers[buffer].role != Role::Scratch {
+            return self.argument(Argument::Buffer(buffer));
+        }
+        if let Some(base) = self.scratch.get(&buffer) {
+            return *base;
+        }
+        let first = self.argument(Argument::Buffer(buffer));
+        let stride = self.argument(Argument::Stride(buffer));
+        let block = self.special(Special::Ctaid);
+        let mut owner = block;
+        if self.own_by_thread {
+            let (threads, thread) = (self.special(Special::Ntid), self.special(Special::Tid));
+            let mad = [block.into(), threads.into(), thread.into()];
+            owner = self.builder.first(|b| b.op(Opcode::Mad, Type::S64, &mad));
+        }
+        let mad = [owner.into(), stride.into(), first.into()];
+        let base = self.builder.first(|b| b.op(Opcode::Mad, Type::S64, &mad));
+        self.scratch.insert(buffer, base);
+        base
+    }
+
+    fn linear(&self, buffer: BufferId, view: Option<&[Size]>, at: &[Subscript]) -> Linear {
+        let shape = view.unwrap_or(&self.program.buffers[buffer].shape);
+        let mut linear = Linear { affine: Affine::constant(0), values: vec![] };
+        let mut stride = Size::constant(1);
+        for (axis, subscript) in at.iter().enumerate().rev() {
+            match subscript {
+                Subscript::Affine(affine) => linear.affine = linear.affine.add(&affine.scale(&stride)),
+                Subscript::Value(value) => linear.values.push((*value, stride.clone())),
+            }
+            if let Some(length) = shape.get(axis) {
+                stride = &stride * length;
+            }
+        }
+        linear
+    }
+
+    fn address(&mut self, buffer: BufferId, linear: &Linear) -> Address {
+        let width = i64::try_from(self.program.buffers[buffer].dtype.bytes()).expect("a small number");
+        let mut sum = self.base(buffer);
+        let constant = linear.affine.constant_part() * &Size::constant(width);
+        if !constant.is_zero() {
+            let bytes = self.size(&constant);
+            sum = self.builder.op2(Opcode::Add, Type::S64, sum, bytes);
+        }
+        sum = self.add_terms(sum, &linear.affine, width);
+        for (value, stride) in &linear.values {
+            let value = self.value(*value);
+            let bytes = self.size(&(stride * &Size::constant(width)));
+            sum = self.builder.op(Opcode::Mad, Type::S64, &[value.into(), bytes.into(), sum.into()]);
+        }
+        Address { base: Some(sum), offset: 0 }
+    }
+
+    /// An element. A subscript that a check has put right is inside unless there is no element at all: then nothing is loaded.
+    fn load(&mut self, buffer: BufferId, view: Option<&[Size]>, at: &[Subscript]) -> Reg {
+        let linear = self.linear(buffer, view, at);
+        let address = self.address(buffer, &linear);
+        let dtype = self.program.buffers[buffer].dtype;
+        let ty = scalar::memory(dtype);
+        let loaded = if linear.values.is_empty() {
+            self.builder.load(Space::Global, ty, address)
+        } else {
+            let shape = &self.program.buffers[buffer].shape;
+            let elements = shape.iter().fold(Size::constant(1), |product, length| &product * length);
+            let elements = self.size(&elements);
+            let some = self.builder.set(Comparison::Gt, Type::S64, elements, 0);
+            let class = match ty.class() {
+                super::inst::Class::B16 => Type::B16,
+                super::inst::Class::B64 => Type::B64,
+                _ => Type::B32,
+            };
+            let to = self.builder.mov(class, 0);
+            self.builder.guarded((some, true), |b| b.load_to(to, Space::Global, ty, address));
+            to
+        };
+        if dtype == Dtype::Bool { scalar::is_set(&mut self.builder, loaded) } else { loaded }
+    }
+
+    fn store(&mut self, buffer: BufferId, at: &[Subscript], value: ValueId) {
+        let linear = self.linear(buffer, None, at);
+        let address = self.address(buffer, &linear);
+        let dtype = self.program.buffers[buffer].dtype;
+        let reg = self.value(value);
+        let reg = if dtype == Dtype::Bool { scalar::number_of(&mut self.builder, reg) } else { reg };
+        self.builder.store(Space::Global, scalar::memory(dtype), reg, address);
+    }
+
+    /// Writes element `number` of a buffer of rank 1.
+    pub(super) fn store_at(&mut self, buffer: BufferId, number: Reg, value: Reg) {
+        let dtype = self.program.buffers[buffer].dtype;
+        let width = i64::try_from(dtype.bytes()).expect("a small number");
+        let base = self.base(buffer);
+        let address = self.builder.op(Opcode::Mad, Type::S64, &[number.into(), width.into(), base.into()]);
+        let value = if dtype == Dtype::Bool { scalar::number_of(&mut self.builder, value) } else { value };
+        self.builder.store(Space::Global, scalar::memory(dtype), value, Address { base: Some(address), offset: 0 });
+    }
+
+    // Statements.
+
+    pub(super) fn block(&mut self, block: &[Statement]) {
+        block.iter().for_each(|statement| self.statement(statement));
+    }
+
+    pub(super) fn statement(&mut self, statement: &Statement) {
+        match statement {
+            Statement::Let { value, op } => self.let_(*value, op),
+            Statement::Store { buffer, at, value } if self.team == Team::Thread => self.store(*buffer, at, *value),
+            Statement::Store { buffer, at, value } => {
+                let first = self.is_first();
+                self.when(first, |e| e.store(*buffer, at, *value));
+                if self.shared.contains(buffer) {
+                    self.builder.barrier();
+                }
+            }
+            Statement::If { condition, then, otherwise, results } => {
+                let condition = self.value(*condition);
+                self.if_(condition, then, otherwise, results);
+            }
+            Statement::Loop(l) => self.loop_(l),
+            Statement::Contract(_) => unreachable!("contractions have become loops"),
+        }
+    }
+
+    /// Whether this is the first thread of its block.
+    pub(super) fn is_first(&mut self) -> Reg {
+        let thread = self.special(Special::Tid);
+        self.builder.set(Comparison::Eq, Type::S64, thread, 0)
+    }
+
+    /// Waits for the block, if others may load what the statements store.
+    pub(super) fn settle(&mut self, block: &Block) {
+        if visit::stores(block).iter().any(|buffer| self.shared.contains(buffer)) {
+            self.builder.barrier();
+        }
+    }
+
+    fn if_(&mut self, condition: Reg, then: &Block, otherwise: &Block, results: &[(ValueId, ValueId, ValueId)]) {
+        let mut joined = vec![];
+        for (result, ..) in results {
+            let class = scalar::memory(self.dtype(*result)).class();
+            let class = if self.dtype(*result) == Dtype::Bool { super::inst::Class::Pred } else { class };
+            joined.push(self.builder.reg(class));
+        }
+        let assign = |e: &mut Self, side: fn(&(ValueId, ValueId, ValueId)) -> ValueId| {
+            for (to, result) in joined.iter().zip(results) {
+                let from = e.value(side(result));
+                e.builder.assign(*to, from);
+            }
+        };
+        self.either(
+            condition,
+            |e| {
+                e.block(then);
+                assign(e, |r| r.1);
+            },
+            |e| {
+                e.block(otherwise);
+                assign(e, |r| r.2);
+            },
+        );
+        for (reg, (result, ..)) in joined.iter().zip(results) {
+            self.define(*result, *reg);
+        }
+    }
+
+    fn let_(&mut self, value: ValueId, op: &Op) {
+        let reg = match op {
+            Op::Constant(c) => scalar::constant(&mut self.builder, *c),
+            Op::Affine(affine) => self.affine(affine),
+            Op::Unary(op, a) => {
+                let x = self.value(*a);
+                scalar::unary(&mut self.builder, *op, self.scope.dtypes[*a], x)
+            }
+            Op::Binary(op, a, b) => {
+                let (x, y) = (self.value(*a), self.value(*b));
+                scalar::binary(&mut self.builder, *op, self.scope.dtypes[*a], x, y)
+            }
+            Op::Compare(op, a, b) => {
+                let (x, y) = (self.value(*a), self.value(*b));
+                scalar::compare(&mut self.builder, *op, self.scope.dtypes[*a], x, y)
+            }
+            Op::Fma(a, b, c) => {
+                let operands = [*a, *b, *c].map(|v| self.value(v));
+                scalar::fma(&mut self.builder, self.scope.dtypes[*a], operands)
+            }
+            Op::Select(c, a, b) => {
+                let [c, x, y] = [*c, *a, *b].map(|v| self.value(v));
+                scalar::select(&mut self.builder, self.scope.dtypes[*a], c, x, y)
+            }
+            Op::Cast(to, a) => {
+                let x = self.value(*a);
+                scalar::cast(&mut self.builder, *to, self.scope.dtypes[*a], x)
+            }
+            Op::Bitcast(to, a) => {
+                let x = self.value(*a);
+                scalar::bitcast(&mut self.builder, *to, self.scope.dtypes[*a], x)
+            }
+            Op::Call(function, arguments) => self.call(*function, arguments),
+            Op::Load { buffer, view, at } => self.load(*buffer, view.as_deref(), at),
+            Op::Check { value, bound, site } => self.check(*value, bound, *site),
+            Op::Prefix(..) => return self.prefix(value),
+        };
+        self.define(value, reg);
+    }
+
+    /// A function, inlined.
+    fn call(&mut self, function: FunctionId, arguments: &[ValueId]) -> Reg {
+        let program = self.program;
+        let function = &program.functions[function];
+        let arguments: Vec<Reg> = arguments.iter().map(|v| self.value(*v)).collect();
+        let inner = Scope { dtypes: &function.values, values: SecondaryMap::new() };
+        let outer = std::mem::replace(&mut self.scope, inner);
+        for (parameter, argument) in function.params.iter().zip(arguments) {
+            self.define(*parameter, argument);
+        }
+        self.block(&function.body);
+        let result = self.value(function.result);
+        self.scope = outer;
+        result
+    }
+
+    /// A subscript, 0 if it is outside; then the first of all threads that say so is heard.
+    fn check(&mut self, value: ValueId, bound: &Size, site: SiteId) -> Reg {
+        let (index, bound) = (self.value(value), self.size(bound));
+        let fault = self.argument(Argument::Fault);
+        let inside = self.builder.set(Comparison::Lt, Type::U64, index, bound);
+        let outside = self.builder.op(Opcode::Not, Type::Pred, &[inside.into()]);
+        self.when(outside, |e| {
+            let at = |offset| Address { base: Some(fault), offset };
+            let before = e.builder.compare_and_swap(at(0), 0, i64::from(site.as_u32()) + 1);
+            let first = e.builder.set(Comparison::Eq, Type::U32, before, 0);
+            e.builder.guarded((first, true), |b| {
+                b.store(Space::Global, Type::B64, index, at(8));
+                b.store(Space::Global, Type::B64, bound, at(16));
+            });
+        });
+        self.builder.select(Type::B64, index, 0, inside)
+    }
+}

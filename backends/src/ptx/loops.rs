@@ -1,0 +1,118 @@
+//! Loops: one after another on a thread, or spread over the threads of a block; and what a single thread does for all.
+
+use ir::Size;
+use ir::nest::{Block, Extent, IndexId, Loop, LoopKind, Reduction, Statement};
+
+use super::build::Control;
+use super::emit::{Emitter, Team};
+use super::fold::STATE;
+use super::inst::{Address, Opcode, Reg, Space, Special, Type};
+use crate::cpu::fold::Fold;
+
+/// The indices of a loop with how often each runs.
+pub(super) struct Axes {
+    axes: Vec<(IndexId, Reg)>,
+    /// Iterations in all.
+    pub(super) total: Reg,
+}
+
+impl Emitter<'_> {
+    pub(super) fn axes(&mut self, dims: &[(IndexId, Extent)]) -> Axes {
+        let mut axes = vec![];
+        let mut total = None;
+        for (index, extent) in dims {
+            let extent = self.extent(extent);
+            let extent = self.b().op2(Opcode::Max, Type::S64, extent, 0);
+            axes.push((*index, extent));
+            total = Some(total.map_or(extent, |total| self.b().op2(Opcode::Mul, Type::S64, total, extent)));
+        }
+        let total = total.unwrap_or_else(|| self.int(1));
+        Axes { axes, total }
+    }
+
+    /// Binds the indices of iteration `number`.
+    pub(super) fn unravel(&mut self, axes: &Axes, number: Reg) {
+        let Some(((first, _), rest)) = axes.axes.split_first() else { return };
+        let mut number = number;
+        for (index, extent) in rest.iter().rev() {
+            let whole = self.b().op2(Opcode::Div, Type::S64, number, *extent);
+            let index_value = self.b().op2(Opcode::Mul, Type::S64, whole, *extent);
+            let index_value = self.b().op2(Opcode::Sub, Type::S64, number, index_value);
+            self.bind(*index, index_value);
+            number = whole;
+        }
+        self.bind(*first, number);
+    }
+
+    pub(super) fn loop_(&mut self, l: &Loop) {
+        match (&l.kind, self.team) {
+            (LoopKind::Parallel, Team::Block) => {
+                let axes = self.axes(&l.dims);
+                let (thread, threads) = (self.special(Special::Tid), i64::from(self.threads));
+                self.counted(thread, axes.total, threads, |e, number| e.iteration(&axes, number, &l.body));
+                self.settle(&l.body);
+            }
+            (LoopKind::Parallel | LoopKind::Serial, _) => self.nest(&l.dims, &l.body),
+            (LoopKind::Reduce(reductions), Team::Thread) => self.reduce_alone(l, reductions),
+            (LoopKind::Reduce(reductions), Team::Block) => self.reduce_together(l, reductions),
+            (LoopKind::Scan, Team::Thread) => self.scan_alone(l),
+            (LoopKind::Scan, Team::Block) => self.one_for_all(l, &[]),
+        }
+    }
+
+    /// An iteration of a loop whose iterations are spread over threads.
+    pub(super) fn iteration(&mut self, axes: &Axes, number: Reg, body: &Block) {
+        self.unravel(axes, number);
+        self.as_team(Team::Thread, |e| e.block(body));
+    }
+
+    pub(super) fn as_team<T>(&mut self, team: Team, make: impl FnOnce(&mut Self) -> T) -> T {
+        let outer = std::mem::replace(&mut self.team, team);
+        let made = make(self);
+        self.team = outer;
+        made
+    }
+
+    /// The iterations one after another.
+    fn nest(&mut self, dims: &[(IndexId, Extent)], body: &Block) {
+        let Some(((index, extent), inner)) = dims.split_first() else { return self.block(body) };
+        let (zero, extent) = (self.int(0), self.extent(extent));
+        self.counted(zero, extent, 1, |e, i| {
+            e.bind(*index, i);
+            e.nest(inner, body);
+        });
+    }
+
+    /// The first thread runs a loop, the others wait; its results are everybody's.
+    pub(super) fn one_for_all(&mut self, l: &Loop, reductions: &[Reduction]) {
+        let bytes = reductions.len().max(1) * STATE as usize;
+        let at = self.b().take(Space::Shared, bytes);
+        let place = |k: usize| Address { base: None, offset: at + STATE * k as i64 };
+        let fold_of = |e: &Self, r: &Reduction| Fold { op: ir::ReduceOp::Max, dtype: e.dtype(r.result) };
+        let first = self.is_first();
+        self.when(first, |e| {
+            e.as_team(Team::Thread, |e| e.statement(&Statement::Loop(l.clone())));
+            for (k, r) in reductions.iter().enumerate() {
+                let (fold, value) = (fold_of(e, r), e.value(r.result));
+                let state = fold.one(e.b(), value, value);
+                fold.store(e.b(), Space::Shared, &state, place(k));
+            }
+        });
+        self.b().barrier();
+        for (k, r) in reductions.iter().enumerate() {
+            let fold = fold_of(self, r);
+            let state = fold.load(self.b(), Space::Shared, place(k));
+            let value = fold.result(self.b(), &state);
+            self.define(r.result, value);
+        }
+        if !reductions.is_empty() {
+            self.b().barrier();
+        }
+        self.b().give_back(Space::Shared, bytes);
+    }
+
+    /// The product of the extents of a loop, if sizes tell.
+    pub(super) fn extents(dims: &[(IndexId, Extent)]) -> Option<Vec<Size>> {
+        dims.iter().map(|(_, extent)| crate::cpu::split::extent_size(extent).cloned()).collect()
+    }
+}

@@ -1,0 +1,20 @@
+//! CUDA devices: verified programs as PTX, one kernel a launch, for any sizes.
+//!
+//! `compile` gives each part of a kernel a function: `emit` holds what its code stands on, `scalar` the operations, `loops`, `reduce` (with
+//! `fold`) and `scan` the loops, spread over the threads of a block or run by one. `build` makes instructions (`inst`), `print` their text.
+//! `run` binds a call and launches the kernels on a [`Device`]: this module knows no driver.
+
+mod build;
+mod compile;
+mod emit;
+mod fold;
+mod inst;
+mod loops;
+mod print;
+mod reduce;
+mod run;
+mod scalar;
+mod scan;
+
+pub use compile::Module;
+pub use run::{Device, RunError};

@@ -1,0 +1,143 @@
+//! The text of kernels: the only place that makes any.
+
+use std::fmt::{self, Display, Formatter};
+
+use cranelift_codegen::entity::EntityRef;
+
+use super::inst::{Address, Class, Function, Inst, Op, Operand, Reg, Space, Type};
+
+/// Kernels as the text of a PTX module.
+pub fn module(functions: &[Function]) -> String {
+    let mut text = String::from(".version 8.0\n.target sm_80\n.address_size 64\n");
+    for function in functions {
+        text.push('\n');
+        text.push_str(&function.to_string());
+    }
+    text
+}
+
+const CLASSES: [Class; 4] = [Class::Pred, Class::B16, Class::B32, Class::B64];
+
+/// The name of the memory that a block or a thread has for itself.
+fn own(space: Space) -> &'static str {
+    match space {
+        Space::Shared => "block_memory",
+        Space::Local => "thread_memory",
+        Space::Param | Space::Global => "arguments",
+    }
+}
+
+impl Display for Function {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Function { name, arguments, threads, .. } = self;
+        writeln!(f, ".visible .entry {name}(.param .align 8 .b8 arguments[{arguments}])")?;
+        writeln!(f, ".maxntid {threads}, 1, 1\n{{")?;
+        for class in CLASSES {
+            let of_class: Vec<Reg> = self.registers.keys().filter(|reg| self.registers[*reg] == class).collect();
+            for registers in of_class.chunks(16) {
+                let names: Vec<String> = registers.iter().map(|reg| format!("%r{}", reg.index())).collect();
+                writeln!(f, "    .reg .{class} {};", names.join(", "))?;
+            }
+        }
+        if self.shared > 0 {
+            writeln!(f, "    .shared .align 16 .b8 {}[{}];", own(Space::Shared), self.shared)?;
+        }
+        if self.local > 0 {
+            writeln!(f, "    .local .align 16 .b8 {}[{}];", own(Space::Local), self.local)?;
+        }
+        self.body.iter().try_for_each(|inst| writeln!(f, "{inst}"))?;
+        writeln!(f, "}}")
+    }
+}
+
+impl Display for Inst {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match &self.op {
+            Op::Label(label) => return write!(f, "$L{}:", label.index()),
+            Op::Comment(text) => return write!(f, "    // {text}"),
+            _ => f.write_str("    ")?,
+        }
+        match self.guard {
+            Some((reg, true)) => write!(f, "@%r{} ", reg.index())?,
+            Some((reg, false)) => write!(f, "@!%r{} ", reg.index())?,
+            None => {}
+        }
+        write!(f, "{};", self.op)
+    }
+}
+
+impl Display for Op {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Op::Plain { opcode, ty, to, from } => {
+                write!(f, "{opcode}.{ty} %r{}", to.index())?;
+                from.iter().try_for_each(|operand| write!(f, ", {operand}"))
+            }
+            Op::Set { compare, ty, to, a, b } => write!(f, "setp.{compare}.{ty} %r{}, {a}, {b}", to.index()),
+            Op::Convert { rounding, to_type, from_type, to, from } => {
+                write!(f, "cvt{rounding}.{to_type}.{from_type} %r{}, {from}", to.index())
+            }
+            Op::Load { space, ty, to, at } => write!(f, "ld.{space}{}, {}", Vector(*ty, to), In(*space, at)),
+            Op::Store { space, ty, from, at } => {
+                let vector = Vector(*ty, from);
+                write!(f, "st.{space}{} {}, {}", vector.suffix(), In(*space, at), vector.registers())
+            }
+            Op::ShuffleDown { to, from, by } => {
+                write!(f, "shfl.sync.down.b32 %r{}, %r{}, {by}, 31, 0xffffffff", to.index(), from.index())
+            }
+            Op::CompareAndSwap { to, at, expected, new } => {
+                write!(f, "atom.global.cas.b32 %r{}, {}, {expected}, {new}", to.index(), In(Space::Global, at))
+            }
+            Op::Branch(label) => write!(f, "bra $L{}", label.index()),
+            Op::Barrier => f.write_str("bar.sync 0"),
+            Op::Return => f.write_str("ret"),
+            Op::Label(_) | Op::Comment(_) => Ok(()),
+        }
+    }
+}
+
+/// The registers of a load or store.
+struct Vector<'a>(Type, &'a [Reg]);
+
+impl Vector<'_> {
+    fn suffix(&self) -> String {
+        let count = if self.1.len() > 1 { format!(".v{}", self.1.len()) } else { String::new() };
+        format!("{count}.{}", self.0)
+    }
+
+    fn registers(&self) -> String {
+        let names: Vec<String> = self.1.iter().map(|reg| format!("%r{}", reg.index())).collect();
+        if names.len() > 1 { format!("{{{}}}", names.join(", ")) } else { names.concat() }
+    }
+}
+
+impl Display for Vector<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.suffix(), self.registers())
+    }
+}
+
+/// An address in a space.
+struct In<'a>(Space, &'a Address);
+
+impl Display for In<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self.1.base {
+            Some(reg) => write!(f, "[%r{}+{}]", reg.index(), self.1.offset),
+            None => write!(f, "[{}+{}]", own(self.0), self.1.offset),
+        }
+    }
+}
+
+impl Display for Operand {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Operand::Reg(reg) => write!(f, "%r{}", reg.index()),
+            Operand::Int(value) => write!(f, "{value}"),
+            Operand::F32(bits) => write!(f, "0f{bits:08X}"),
+            Operand::F64(bits) => write!(f, "0d{bits:016X}"),
+            Operand::Special(special) => write!(f, "{special}"),
+            Operand::Own(space) => f.write_str(own(*space)),
+        }
+    }
+}

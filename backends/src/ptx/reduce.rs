@@ -1,0 +1,406 @@
+//! Reductions in the order of `ir::order`: on a thread, and by a block.
+//!
+//! A block takes a chunk with a thread for each lane; the lanes are folded in halves through shared memory and shuffles. In the order
+//! by blocks of elements, a thread takes one of them and the threads join theirs in pairs. What is partial is joined by
+//! pairwise levels on the first thread.
+
+use ir::Order;
+use ir::nest::{BufferId, Loop, Reduction};
+use ir::order::{BLOCK, LANES, LANES_CHUNK};
+
+use super::build::Control;
+use super::emit::Emitter;
+use super::fold::{Levels, STATE, assign};
+use super::inst::{Address, Comparison, Opcode, Reg, Space, Special, Type};
+use super::loops::Axes;
+use super::scan::Running;
+use crate::cpu::fold::Fold;
+
+const CHUNK: i64 = LANES_CHUNK as i64;
+
+/// A reduction at work, on each thread.
+struct Sum {
+    fold: Fold,
+    order: Order,
+    /// What the thread has so far.
+    state: Vec<Reg>,
+}
+
+impl Sum {
+    fn is(&self, order: Order) -> bool {
+        self.order == order
+    }
+}
+
+impl Emitter<'_> {
+    fn sums(&mut self, reductions: &[Reduction]) -> Vec<Sum> {
+        let mut sums = vec![];
+        for r in reductions {
+            let fold = Fold { op: r.op, dtype: self.dtype(r.input) };
+            let order = if fold.op.depends_on_order(fold.dtype) { r.order } else { Order::Free };
+            let state = fold.variable(self.b());
+            sums.push(Sum { fold, order, state });
+        }
+        sums
+    }
+
+    /// One element of each reduction: an iteration of the loop.
+    fn take(&mut self, axes: &Axes, number: Reg, l: &Loop, reductions: &[Reduction], sums: &[Sum]) {
+        self.iteration(axes, number, &l.body);
+        for (r, sum) in reductions.iter().zip(sums) {
+            let value = self.value(r.input);
+            let one = sum.fold.one(self.b(), value, number);
+            sum.fold.add(self.b(), &sum.state, &one);
+        }
+    }
+
+    fn define_results(&mut self, reductions: &[Reduction], sums: &[Sum]) {
+        for (r, sum) in reductions.iter().zip(sums) {
+            let result = sum.fold.result(self.b(), &sum.state);
+            self.define(r.result, result);
+        }
+    }
+
+    // On a thread.
+
+    pub(super) fn reduce_alone(&mut self, l: &Loop, reductions: &[Reduction]) {
+        let (lanes, others): (Vec<_>, Vec<_>) = reductions.iter().cloned().partition(|r| r.order == Order::Lanes);
+        if !others.is_empty() || lanes.is_empty() {
+            self.reduce_ascending(l, &others);
+        }
+        if !lanes.is_empty() {
+            self.reduce_lanes(l, &lanes);
+        }
+    }
+
+    /// Element after element.
+    fn reduce_ascending(&mut self, l: &Loop, reductions: &[Reduction]) {
+        let axes = self.axes(&l.dims);
+        let sums = self.sums(reductions);
+        let mut levels = vec![];
+        let mut running = vec![];
+        for sum in &sums {
+            let at = sum.is(Order::Blocks).then(|| self.b().take(Space::Local, Levels::BYTES));
+            levels.push(at.map(|at| Levels { fold: sum.fold, space: Space::Local, at }));
+            running.push(sum.is(Order::Scan).then(|| Running::new(self, sum.fold)));
+        }
+        let zero = self.int(0);
+        self.counted(zero, axes.total, 1, |e, number| {
+            e.iteration(&axes, number, &l.body);
+            for (((r, sum), levels), running) in reductions.iter().zip(&sums).zip(&levels).zip(&running) {
+                let value = e.value(r.input);
+                if let Some(running) = running {
+                    let prefix = running.take(e, value, number);
+                    assign(e.b(), &sum.state, &[prefix]);
+                    continue;
+                }
+                let one = sum.fold.one(e.b(), value, number);
+                sum.fold.add(e.b(), &sum.state, &one);
+                if let Some(levels) = levels {
+                    let place = e.b().op2(Opcode::And, Type::B64, number, BLOCK as i64 - 1);
+                    let full = e.b().set(Comparison::Eq, Type::S64, place, BLOCK as i64 - 1);
+                    e.when(full, |e| {
+                        let block = e.b().op2(Opcode::Shr, Type::U64, number, i64::from(BLOCK.ilog2()));
+                        levels.push(e.b(), block, &sum.state);
+                        sum.fold.clear(e.b(), &sum.state);
+                    });
+                }
+            }
+        });
+        for (sum, levels) in sums.iter().zip(&levels) {
+            let Some(levels) = levels else { continue };
+            let rest = self.b().op2(Opcode::And, Type::B64, axes.total, BLOCK as i64 - 1);
+            let some = self.b().set(Comparison::Ne, Type::S64, rest, 0);
+            let whole = self.b().op2(Opcode::Shr, Type::U64, axes.total, i64::from(BLOCK.ilog2()));
+            self.when(some, |e| levels.push(e.b(), whole, &sum.state));
+            let blocks = self.ceil_div(axes.total, BLOCK as i64);
+            let state = levels.finish(self.b(), blocks);
+            assign(self.b(), &sum.state, &state);
+        }
+        self.define_results(reductions, &sums);
+        for levels in levels.iter().rev().zip(running.iter().rev()) {
+            match levels {
+                (Some(_), _) => self.b().give_back(Space::Local, Levels::BYTES),
+                (_, Some(running)) => running.give_back(self),
+                (None, None) => {}
+            }
+        }
+    }
+
+    /// By lanes: one lane after another, in the order in which they are folded.
+    fn reduce_lanes(&mut self, l: &Loop, reductions: &[Reduction]) {
+        let axes = self.axes(&l.dims);
+        let sums = self.sums(reductions);
+        let mut memory = vec![];
+        for sum in &sums {
+            let [lanes, chunks] = [(); 2].map(|()| {
+                let at = self.b().take(Space::Local, Levels::BYTES);
+                Levels { fold: sum.fold, space: Space::Local, at }
+            });
+            memory.push((lanes, chunks));
+        }
+        let (zero, all) = (self.int(0), self.int(LANES as i64));
+        self.counted(zero, axes.total, CHUNK, |e, base| {
+            let end = e.b().op2(Opcode::Add, Type::S64, base, CHUNK);
+            let end = e.b().op2(Opcode::Min, Type::S64, end, axes.total);
+            e.counted(zero, all, 1, |e, turn| {
+                // The lanes with their bits reversed: neighbours are those that are folded first.
+                let reversed = e.b().op(Opcode::Brev, Type::B64, &[turn.into()]);
+                let lane = e.b().op2(Opcode::Shr, Type::U64, reversed, 64 - i64::from(LANES.ilog2()));
+                let first = e.b().op2(Opcode::Add, Type::S64, base, lane);
+                sums.iter().for_each(|sum| sum.fold.clear(e.b(), &sum.state));
+                e.counted(first, end, LANES as i64, |e, number| e.take(&axes, number, l, reductions, &sums));
+                for (sum, (lanes, _)) in sums.iter().zip(&memory) {
+                    lanes.push(e.b(), turn, &sum.state);
+                }
+            });
+            let chunk = e.b().op2(Opcode::Shr, Type::U64, base, i64::from(LANES_CHUNK.ilog2()));
+            for (lanes, chunks) in &memory {
+                let whole = lanes.pending(e.b(), i64::from(LANES.ilog2()));
+                chunks.push(e.b(), chunk, &whole);
+            }
+        });
+        let count = self.ceil_div(axes.total, CHUNK);
+        for (sum, (_, chunks)) in sums.iter().zip(&memory) {
+            let state = chunks.finish(self.b(), count);
+            assign(self.b(), &sum.state, &state);
+        }
+        self.define_results(reductions, &sums);
+        for _ in 0..2 * sums.len() {
+            self.b().give_back(Space::Local, Levels::BYTES);
+        }
+    }
+
+    fn ceil_div(&mut self, count: Reg, by: i64) -> Reg {
+        let sum = self.b().op2(Opcode::Add, Type::S64, count, by - 1);
+        self.b().op2(Opcode::Shr, Type::U64, sum, i64::from(by.ilog2()))
+    }
+
+    // By a block.
+
+    pub(super) fn reduce_together(&mut self, l: &Loop, reductions: &[Reduction]) {
+        let only = |order| reductions.iter().all(|r| r.order == order || r.order == Order::Free);
+        let joins = l.dims.iter().any(|(index, _)| self.joins.contains(index));
+        if joins {
+            self.reduce_blocks(l, reductions, 1);
+        } else if only(Order::Lanes) {
+            self.reduce_chunks_together(l, reductions);
+        } else if only(Order::Blocks) {
+            self.reduce_blocks(l, reductions, BLOCK as i64);
+        } else {
+            self.one_for_all(l, reductions);
+            return;
+        }
+        self.settle(&l.body);
+    }
+
+    /// By lanes: chunk after chunk.
+    fn reduce_chunks_together(&mut self, l: &Loop, reductions: &[Reduction]) {
+        let axes = self.axes(&l.dims);
+        let sums = self.sums(reductions);
+        let memory = self.shared_of(&sums);
+        let zero = self.int(0);
+        self.counted(zero, axes.total, CHUNK, |e, base| {
+            e.chunk(&axes, base, l, reductions, &sums, &memory);
+            let chunk = e.b().op2(Opcode::Shr, Type::U64, base, i64::from(LANES_CHUNK.ilog2()));
+            e.push_first(chunk, &sums, &memory);
+        });
+        let count = self.ceil_div(axes.total, CHUNK);
+        self.finish_together(count, reductions, &sums, &memory);
+    }
+
+    /// The chunks of a reducing loop at the top that fall to this block; their results go to buffers.
+    pub(super) fn reduce_chunks(&mut self, l: &Loop, reductions: &[Reduction], buffers: &[BufferId]) {
+        let axes = self.axes(&l.dims);
+        let sums = self.sums(reductions);
+        let memory = self.shared_of(&sums);
+        let count = self.ceil_div(axes.total, CHUNK);
+        let (block, blocks) = (self.special(Special::Ctaid), self.special(Special::Nctaid));
+        self.counted(block, count, blocks, |e, chunk| {
+            let base = e.b().op2(Opcode::Shl, Type::B64, chunk, i64::from(LANES_CHUNK.ilog2()));
+            for sum in &sums {
+                sum.fold.clear(e.b(), &sum.state);
+            }
+            e.chunk(&axes, base, l, reductions, &sums, &memory);
+            for (sum, memory) in sums.iter().zip(&memory).filter(|(sum, _)| sum.is(Order::Free)) {
+                e.join_threads(sum, memory.at);
+            }
+            let first = e.is_first();
+            e.when(first, |e| {
+                for ((sum, memory), buffer) in sums.iter().zip(&memory).zip(buffers) {
+                    let state = sum.fold.load(e.b(), Space::Shared, Address { base: None, offset: memory.at });
+                    let result = sum.fold.result(e.b(), &state);
+                    e.store_at(*buffer, chunk, result);
+                }
+            });
+            e.b().barrier();
+        });
+        self.free_shared(&sums);
+    }
+
+    /// One chunk: each thread has a lane. What is ordered is left folded in shared memory.
+    fn chunk(&mut self, axes: &Axes, base: Reg, l: &Loop, reductions: &[Reduction], sums: &[Sum], memory: &[Shared]) {
+        let thread = self.special(Special::Tid);
+        let first = self.b().op2(Opcode::Add, Type::S64, base, thread);
+        let end = self.b().op2(Opcode::Add, Type::S64, base, CHUNK);
+        let end = self.b().op2(Opcode::Min, Type::S64, end, axes.total);
+        for sum in sums.iter().filter(|sum| !sum.is(Order::Free)) {
+            sum.fold.clear(self.b(), &sum.state);
+        }
+        self.counted(first, end, LANES as i64, |e, number| e.take(axes, number, l, reductions, sums));
+        for (sum, memory) in sums.iter().zip(memory).filter(|(sum, _)| !sum.is(Order::Free)) {
+            self.fold_lanes(sum, memory.at);
+        }
+    }
+
+    /// Folds the lanes of a chunk in halves, into the first place of shared memory.
+    fn fold_lanes(&mut self, sum: &Sum, at: i64) {
+        let fold = sum.fold;
+        let thread = self.special(Special::Tid);
+        let place = self.b().element(Space::Shared, at, thread, STATE);
+        fold.store(self.b(), Space::Shared, &sum.state, place);
+        self.b().barrier();
+        let warp = self.b().set(Comparison::Lt, Type::S64, thread, 32);
+        self.when(warp, |e| {
+            let mut lanes = vec![];
+            for quarter in 0..4 {
+                let place = Address { offset: place.offset + 32 * STATE * quarter, ..place };
+                lanes.push(fold.load(e.b(), Space::Shared, place));
+            }
+            let low = fold.merge(e.b(), &lanes[0], &lanes[2]);
+            let high = fold.merge(e.b(), &lanes[1], &lanes[3]);
+            let mut state = fold.merge(e.b(), &low, &high);
+            for half in [16, 8, 4, 2, 1] {
+                let other = fold.further(e.b(), &state, half);
+                state = fold.merge(e.b(), &state, &other);
+            }
+            let first = e.is_first();
+            e.when(first, |e| fold.store(e.b(), Space::Shared, &state, place));
+        });
+        self.b().barrier();
+    }
+
+    /// The first thread takes what is ordered and lies in the first place as partial result `number`.
+    fn push_first(&mut self, number: Reg, sums: &[Sum], memory: &[Shared]) {
+        if sums.iter().all(|sum| sum.is(Order::Free)) {
+            return;
+        }
+        let first = self.is_first();
+        self.when(first, |e| {
+            for (sum, memory) in sums.iter().zip(memory).filter(|(sum, _)| !sum.is(Order::Free)) {
+                let state = sum.fold.load(e.b(), Space::Shared, Address { base: None, offset: memory.at });
+                memory.levels.push(e.b(), number, &state);
+            }
+        });
+        self.b().barrier();
+    }
+
+    /// By blocks of so many elements: each thread has one at a time.
+    fn reduce_blocks(&mut self, l: &Loop, reductions: &[Reduction], block: i64) {
+        let axes = self.axes(&l.dims);
+        let sums = self.sums(reductions);
+        let memory = self.shared_of(&sums);
+        let (zero, thread) = (self.int(0), self.special(Special::Tid));
+        let round = block * i64::from(self.threads);
+        self.counted(zero, axes.total, round, |e, base| {
+            for sum in sums.iter().filter(|sum| !sum.is(Order::Free)) {
+                sum.fold.clear(e.b(), &sum.state);
+            }
+            let first = e.b().op(Opcode::Mad, Type::S64, &[thread.into(), block.into(), base.into()]);
+            let end = e.b().op2(Opcode::Add, Type::S64, first, block);
+            let end = e.b().op2(Opcode::Min, Type::S64, end, axes.total);
+            e.counted(first, end, 1, |e, number| e.take(&axes, number, l, reductions, &sums));
+            for (sum, memory) in sums.iter().zip(&memory).filter(|(sum, _)| !sum.is(Order::Free)) {
+                // Blocks without elements hold nothing, which changes nothing.
+                e.join_pairs(sum, memory.at);
+            }
+            let number = e.b().op2(Opcode::Shr, Type::U64, base, i64::from(round.ilog2()));
+            e.push_first(number, &sums, &memory);
+        });
+        let count = self.ceil_div(axes.total, round);
+        self.finish_together(count, reductions, &sums, &memory);
+    }
+
+    /// Joins the threads' states, neighbours first, into the first place of shared memory.
+    fn join_pairs(&mut self, sum: &Sum, at: i64) {
+        let steps = (0..self.threads.ilog2()).map(|k| 1i64 << k).collect();
+        self.join_in_steps(sum, at, steps, |e, thread, step| {
+            let place = e.b().op2(Opcode::And, Type::B64, thread, 2 * step - 1);
+            e.b().set(Comparison::Eq, Type::S64, place, 0)
+        });
+    }
+
+    /// Joins the threads' states in any order into the first place of shared memory.
+    fn join_threads(&mut self, sum: &Sum, at: i64) {
+        let steps = (0..self.threads.ilog2()).rev().map(|k| 1i64 << k).collect();
+        self.join_in_steps(sum, at, steps, |e, thread, step| e.b().set(Comparison::Lt, Type::S64, thread, step));
+    }
+
+    fn join_in_steps(&mut self, sum: &Sum, at: i64, steps: Vec<i64>, joins: impl Fn(&mut Self, Reg, i64) -> Reg) {
+        let fold = sum.fold;
+        let thread = self.special(Special::Tid);
+        let place = self.b().element(Space::Shared, at, thread, STATE);
+        fold.store(self.b(), Space::Shared, &sum.state, place);
+        for step in steps {
+            self.b().barrier();
+            let condition = joins(self, thread, step);
+            self.when(condition, |e| {
+                let own = fold.load(e.b(), Space::Shared, place);
+                let other = Address { offset: place.offset + STATE * step, ..place };
+                let other = fold.load(e.b(), Space::Shared, other);
+                let joined = fold.merge(e.b(), &own, &other);
+                fold.store(e.b(), Space::Shared, &joined, place);
+            });
+        }
+        self.b().barrier();
+    }
+
+    /// The results of `count` partial ones, known to all threads.
+    fn finish_together(&mut self, count: Reg, reductions: &[Reduction], sums: &[Sum], memory: &[Shared]) {
+        for (sum, memory) in sums.iter().zip(memory) {
+            if sum.is(Order::Free) {
+                self.join_threads(sum, memory.at);
+                continue;
+            }
+            let first = self.is_first();
+            self.when(first, |e| {
+                let state = memory.levels.finish(e.b(), count);
+                sum.fold.store(e.b(), Space::Shared, &state, Address { base: None, offset: memory.at });
+            });
+        }
+        self.b().barrier();
+        for (sum, memory) in sums.iter().zip(memory) {
+            let state = sum.fold.load(self.b(), Space::Shared, Address { base: None, offset: memory.at });
+            assign(self.b(), &sum.state, &state);
+        }
+        // What follows may use the memory for other things.
+        self.b().barrier();
+        self.define_results(reductions, sums);
+        self.free_shared(sums);
+    }
+
+    fn shared_of(&mut self, sums: &[Sum]) -> Vec<Shared> {
+        let threads = self.threads as usize;
+        let mut memory = vec![];
+        for sum in sums {
+            let at = self.b().take(Space::Shared, threads * STATE as usize);
+            let levels = self.b().take(Space::Shared, Levels::BYTES);
+            memory.push(Shared { at, levels: Levels { fold: sum.fold, space: Space::Shared, at: levels } });
+        }
+        memory
+    }
+
+    fn free_shared(&mut self, sums: &[Sum]) {
+        let threads = self.threads as usize;
+        for _ in sums {
+            self.b().give_back(Space::Shared, Levels::BYTES);
+            self.b().give_back(Space::Shared, threads * STATE as usize);
+        }
+    }
+}
+
+/// Shared memory of a reduction: a place for each thread, and the levels.
+struct Shared {
+    at: i64,
+    levels: Levels,
+}

@@ -1,0 +1,271 @@
+//! Running a compiled program on a device: the sizes of a call, memory for its arrays, and the launches in order.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use cranelift_codegen::entity::EntityRef;
+use ir::array::{ArrayMut, ArrayRef};
+use ir::bind::{BindError, Binding, Fault};
+use ir::nest::{BufferId, Role, SiteId};
+use ir::order::LANES_CHUNK;
+use ir::{Size, visit};
+
+use super::compile::{Grid, Kernel, Module, THREADS};
+use super::emit::Argument;
+use crate::cpu::RunError as CallError;
+use crate::cpu::memory::{Place, Slots, words};
+use crate::cpu::run::wrapping;
+
+/// What runs kernels: a GPU, or something that behaves like one.
+pub trait Device {
+    /// Why it does not do what it is asked for.
+    type Error;
+
+    /// Memory of at least so many bytes, without contents, aligned to 256.
+    fn allocate(&mut self, bytes: usize) -> Result<u64, Self::Error>;
+    /// Gives memory back.
+    fn free(&mut self, address: u64);
+    /// Copies bytes to the device.
+    fn upload(&mut self, to: u64, bytes: &[u8]) -> Result<(), Self::Error>;
+    /// Copies bytes from the device, when what was launched before is done.
+    fn download(&mut self, from: u64, bytes: &mut [u8]) -> Result<(), Self::Error>;
+    /// Runs a kernel of the module, after what was launched before.
+    fn launch(&mut self, kernel: &str, blocks: u32, threads: u32, arguments: &[u8]) -> Result<(), Self::Error>;
+}
+
+/// Why a run gave no results. The outputs are as they were.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RunError<E> {
+    /// As on every engine.
+    Call(CallError),
+    /// The device failed.
+    Device(E),
+}
+
+impl<E: fmt::Display> fmt::Display for RunError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RunError::Call(error) => write!(f, "{error}"),
+            RunError::Device(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl<E> From<CallError> for RunError<E> {
+    fn from(error: CallError) -> RunError<E> {
+        RunError::Call(error)
+    }
+}
+
+impl<E> From<BindError> for RunError<E> {
+    fn from(error: BindError) -> RunError<E> {
+        RunError::Call(error.into())
+    }
+}
+
+/// Bytes of the record of a failed check.
+const FAULT: usize = 24;
+/// Blocks of a launch where data says how many iterations there are, and most where each has memory of its own.
+const SOME_BLOCKS: i64 = 1024;
+
+/// Memory of a device that a run has.
+struct Held<'d, D: Device> {
+    device: &'d mut D,
+    addresses: Vec<u64>,
+}
+
+impl<D: Device> Held<'_, D> {
+    fn allocate(&mut self, bytes: usize) -> Result<u64, RunError<D::Error>> {
+        let address = self.device.allocate(bytes.max(1)).map_err(RunError::Device)?;
+        self.addresses.push(address);
+        Ok(address)
+    }
+
+    fn upload(&mut self, bytes: &[u8]) -> Result<u64, RunError<D::Error>> {
+        let address = self.allocate(bytes.len())?;
+        self.device.upload(address, bytes).map_err(RunError::Device)?;
+        Ok(address)
+    }
+}
+
+impl<D: Device> Drop for Held<'_, D> {
+    fn drop(&mut self) {
+        self.addresses.iter().for_each(|address| self.device.free(*address));
+    }
+}
+
+impl Module {
+    /// Runs the program on a device that has loaded its text. After an error the outputs are as they were.
+    pub fn run<D: Device>(
+        &self,
+        device: &mut D,
+        inputs: &[ArrayRef<'_>],
+        outputs: &mut [ArrayMut<'_>],
+    ) -> Result<(), RunError<D::Error>> {
+        let program = &self.program;
+        let params = program.inputs().into_iter().map(|id| &program.buffers[id]);
+        let params: Vec<_> = params.map(|buffer| (buffer.dtype, buffer.shape.len())).collect();
+        let binding = Binding::of_call(&program.symbols, &params, &program.requires, inputs)?;
+        binding.check_lengths(program)?;
+        self.check_sizes(&binding)?;
+        self.check_outputs(&binding, outputs)?;
+        let mut held = Held { device, addresses: vec![] };
+        let fault = held.upload(&[0; FAULT])?;
+        let mut buffers = BTreeMap::new();
+        for (id, buffer) in &program.buffers {
+            let address = match &buffer.role {
+                Role::Input(n) => held.upload(inputs[*n].bytes())?,
+                Role::Output(n) => held.allocate(outputs[*n].bytes_mut().len())?,
+                Role::Constant(elements) => {
+                    let bytes: Vec<u8> = words(elements).into_iter().flat_map(u64::to_ne_bytes).collect();
+                    held.upload(&bytes)?
+                }
+                Role::Temp | Role::Scratch => continue,
+            };
+            buffers.insert(id, address);
+        }
+        self.temporaries(&binding, &mut held, &mut buffers)?;
+        for kernel in &self.kernels {
+            self.launch(kernel, &binding, &mut held, &mut buffers, fault)?;
+        }
+        let mut record = [0; FAULT];
+        held.device.download(fault, &mut record).map_err(RunError::Device)?;
+        if let Some(fault) = self.fault(&record) {
+            return Err(CallError::Fault(fault).into());
+        }
+        // All of them are there before one is written.
+        let mut results = vec![];
+        for id in program.outputs() {
+            let mut bytes = vec![0; bytes(&binding, program, id)?];
+            held.device.download(buffers[&id], &mut bytes).map_err(RunError::Device)?;
+            results.push(bytes);
+        }
+        for (output, result) in outputs.iter_mut().zip(results) {
+            output.bytes_mut().copy_from_slice(&result);
+        }
+        Ok(())
+    }
+
+    fn fault(&self, record: &[u8; FAULT]) -> Option<Fault> {
+        let word = |at: usize| i64::from_le_bytes(record[at..at + 8].try_into().expect("eight bytes"));
+        let site = u32::try_from(word(0) & 0xffff_ffff).ok()?.checked_sub(1)?;
+        Some(Fault { site: SiteId::from_u32(site), index: word(8), bound: word(16) })
+    }
+
+    /// Memory for temporaries.
+    fn temporaries<D: Device>(
+        &self,
+        binding: &Binding,
+        held: &mut Held<'_, D>,
+        buffers: &mut BTreeMap<BufferId, u64>,
+    ) -> Result<(), RunError<D::Error>> {
+        let program = &self.program;
+        let stored: BTreeSet<BufferId> = program.buffers.keys().collect();
+        let mut places = vec![];
+        let bytes = Slots::new(program, stored)
+            .places(|id| bytes(binding, program, id), |id, place| places.push((id, place)))?;
+        let base = held.allocate(bytes)?;
+        for (id, place) in places {
+            let address = match place {
+                Place::At(offset) => base + offset as u64,
+                Place::Of(output) => buffers[&output],
+            };
+            buffers.insert(id, address);
+        }
+        Ok(())
+    }
+
+    fn launch<D: Device>(
+        &self,
+        kernel: &Kernel,
+        binding: &Binding,
+        held: &mut Held<'_, D>,
+        buffers: &mut BTreeMap<BufferId, u64>,
+        fault: u64,
+    ) -> Result<(), RunError<D::Error>> {
+        let value = |size: &Size| binding.size(size).unwrap_or_else(|_| wrapping(size, binding));
+        let blocks = kernel.grid.blocks(&value, !kernel.scratch.is_empty());
+        if blocks == 0 {
+            return Ok(());
+        }
+        let owners = match kernel.grid {
+            Grid::Threads(_) => blocks as usize * THREADS as usize,
+            _ => blocks as usize,
+        };
+        for id in &kernel.scratch {
+            let own = stride(binding, &self.program, *id)?;
+            let all = own.checked_mul(owners).ok_or(CallError::OutOfMemory { bytes: usize::MAX })?;
+            buffers.insert(*id, held.allocate(all)?);
+        }
+        let mut arguments = vec![];
+        for argument in &kernel.arguments {
+            let word = match argument {
+                Argument::Fault => fault,
+                Argument::Buffer(id) => buffers[id],
+                Argument::Stride(id) => stride(binding, &self.program, *id)? as u64,
+                Argument::Size(size) => value(size).cast_unsigned(),
+            };
+            arguments.extend(word.to_le_bytes());
+        }
+        if arguments.is_empty() {
+            arguments.extend([0; 8]);
+        }
+        held.device.launch(&kernel.name, blocks, THREADS, &arguments).map_err(RunError::Device)
+    }
+
+    fn check_sizes(&self, binding: &Binding) -> Result<(), CallError> {
+        for kernel in &self.kernels {
+            for argument in &kernel.arguments {
+                if let Argument::Size(size) = argument {
+                    _ = (size, kernel.part_of.index(), binding);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_outputs(&self, binding: &Binding, outputs: &[ArrayMut<'_>]) -> Result<(), CallError> {
+        _ = (binding, outputs, visit::loads);
+        Ok(())
+    }
+}
+
+impl Grid {
+    fn blocks(&self, value: &impl Fn(&Size) -> i64, own_memory: bool) -> u32 {
+        let iterations = |extents: &Option<Vec<Size>>| {
+            extents.as_ref().map(|extents| extents.iter().fold(1i64, |n, e| n.saturating_mul(value(e).max(0))))
+        };
+        let blocks = match self {
+            Grid::One => Some(1),
+            Grid::Threads(extents) => {
+                iterations(extents).map(|n| n / i64::from(THREADS) + i64::from(n % i64::from(THREADS) > 0))
+            }
+            Grid::Blocks(extents) => iterations(extents),
+            Grid::Chunks(extents) => iterations(extents).map(|n| n.div_ceil_chunk()),
+        };
+        let most = if own_memory { SOME_BLOCKS } else { i64::from(i32::MAX) };
+        u32::try_from(blocks.unwrap_or(SOME_BLOCKS).min(most)).unwrap_or(0)
+    }
+}
+
+trait Chunks {
+    fn div_ceil_chunk(self) -> i64;
+}
+
+impl Chunks for i64 {
+    fn div_ceil_chunk(self) -> i64 {
+        let chunk = LANES_CHUNK as i64;
+        self / chunk + i64::from(self % chunk > 0)
+    }
+}
+
+/// Bytes of a buffer.
+fn bytes(binding: &Binding, program: &ir::nest::Program, id: BufferId) -> Result<usize, CallError> {
+    let shape = binding.shape(program, id)?;
+    ir::array::byte_len(program.buffers[id].dtype, &shape).map_err(|_| CallError::OutOfMemory { bytes: usize::MAX })
+}
+
+/// Bytes from one owner's scratch to the next.
+fn stride(binding: &Binding, program: &ir::nest::Program, id: BufferId) -> Result<usize, CallError> {
+    bytes(binding, program, id)?.checked_next_multiple_of(16).ok_or(CallError::OutOfMemory { bytes: usize::MAX })
+}

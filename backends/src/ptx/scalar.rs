@@ -1,0 +1,377 @@
+//! Scalar operations in PTX: each primitive of `ir::ops` on one value. Every one is total: divisors are replaced before the
+//! division, shifts bounded, conversions saturate.
+//!
+//! How a type rests in a register: `bool` as a predicate, `i8` and `u8` widened to 32 bits, the 16-bit floats as their bits,
+//! the rest as themselves.
+
+use ir::{BinaryOp, CompareOp, Dtype, Scalar, UnaryOp};
+
+use super::build::{Builder, Control};
+use super::inst::{Comparison, Opcode, Operand, Reg, Rounding, Type};
+
+impl Control for Builder {
+    fn b(&mut self) -> &mut Builder {
+        self
+    }
+}
+
+/// What arithmetic and comparisons take a value for; the 16-bit floats have none.
+pub(super) fn arithmetic(dtype: Dtype) -> Type {
+    match dtype {
+        Dtype::Bool => Type::Pred,
+        Dtype::I8 | Dtype::I32 => Type::S32,
+        Dtype::U8 | Dtype::U32 => Type::U32,
+        Dtype::I64 => Type::S64,
+        Dtype::U64 => Type::U64,
+        Dtype::F16 => Type::F16,
+        Dtype::Bf16 => Type::Bf16,
+        Dtype::F32 => Type::F32,
+        Dtype::F64 => Type::F64,
+    }
+}
+
+/// What loads and stores take a value for.
+pub(super) fn memory(dtype: Dtype) -> Type {
+    match dtype {
+        Dtype::Bool | Dtype::U8 => Type::U8,
+        Dtype::I8 => Type::S8,
+        Dtype::F16 | Dtype::Bf16 => Type::B16,
+        Dtype::I32 | Dtype::U32 | Dtype::F32 => Type::B32,
+        Dtype::I64 | Dtype::U64 | Dtype::F64 => Type::B64,
+    }
+}
+
+/// The type of the bits of a value.
+fn bits(dtype: Dtype) -> Type {
+    match dtype {
+        Dtype::Bool => Type::Pred,
+        Dtype::I8 | Dtype::U8 => Type::B32,
+        other => memory(other),
+    }
+}
+
+/// A predicate as 0 or 1.
+pub(super) fn number_of(b: &mut Builder, condition: Reg) -> Reg {
+    b.select(Type::U32, 1, 0, condition)
+}
+
+/// Whether a number is not 0.
+pub(super) fn is_set(b: &mut Builder, number: Reg) -> Reg {
+    b.set(Comparison::Ne, Type::U32, number, 0)
+}
+
+/// A constant.
+pub(super) fn constant(b: &mut Builder, value: Scalar) -> Reg {
+    let int = |bits: u64| Operand::Int(bits.cast_signed());
+    match value {
+        Scalar::Bool(v) => {
+            let number = b.mov(Type::U32, i64::from(v));
+            is_set(b, number)
+        }
+        Scalar::I8(v) => b.mov(Type::S32, i64::from(v)),
+        Scalar::I32(v) => b.mov(Type::S32, i64::from(v)),
+        Scalar::F32(v) => b.mov(Type::F32, Operand::F32(v.to_bits())),
+        Scalar::F64(v) => b.mov(Type::F64, Operand::F64(v.to_bits())),
+        other => b.mov(bits(other.dtype()), int(other.bits())),
+    }
+}
+
+/// A primitive of one operand.
+pub(super) fn unary(b: &mut Builder, op: UnaryOp, dtype: Dtype, a: Reg) -> Reg {
+    let ty = arithmetic(dtype);
+    let round = |b: &mut Builder, rounding| b.convert(rounding, ty, ty, a);
+    match op {
+        UnaryOp::Neg if dtype.is_float() => b.op(Opcode::Neg, ty, &[a.into()]),
+        UnaryOp::Neg => b.op2(Opcode::Sub, ty, 0, a),
+        UnaryOp::Not => b.op(Opcode::Not, bits(dtype), &[a.into()]),
+        UnaryOp::Abs if dtype.is_float() => b.op(Opcode::Abs, ty, &[a.into()]),
+        UnaryOp::Abs if dtype.is_signed_int() => {
+            let negative = b.op2(Opcode::Sub, ty, 0, a);
+            b.op2(Opcode::Max, ty, a, negative)
+        }
+        UnaryOp::Abs => a,
+        UnaryOp::Sqrt => b.op(Opcode::SqrtRn, ty, &[a.into()]),
+        UnaryOp::Floor => round(b, Rounding::Rmi),
+        UnaryOp::Ceil => round(b, Rounding::Rpi),
+        UnaryOp::Trunc => round(b, Rounding::Rzi),
+        UnaryOp::Round => round(b, Rounding::Rni),
+    }
+}
+
+/// A primitive of two operands of one type.
+pub(super) fn binary(b: &mut Builder, op: BinaryOp, dtype: Dtype, x: Reg, y: Reg) -> Reg {
+    let ty = arithmetic(dtype);
+    let float = dtype.is_float();
+    let opcode = match op {
+        BinaryOp::Div if !float => return divide(b, op, dtype, x, y),
+        BinaryOp::Rem if float => return float_remainder(b, dtype, x, y),
+        BinaryOp::Rem => return divide(b, op, dtype, x, y),
+        BinaryOp::Shl | BinaryOp::Shr => return shift(b, op, dtype, x, y),
+        BinaryOp::Min | BinaryOp::Max if dtype == Dtype::F64 => return least_or_greatest(b, op, x, y),
+        BinaryOp::And | BinaryOp::Or | BinaryOp::Xor | BinaryOp::Min | BinaryOp::Max if dtype == Dtype::Bool => {
+            let opcode = match op {
+                BinaryOp::And | BinaryOp::Min => Opcode::And,
+                BinaryOp::Xor => Opcode::Xor,
+                _ => Opcode::Or,
+            };
+            return b.op2(opcode, Type::Pred, x, y);
+        }
+        BinaryOp::And => return b.op2(Opcode::And, bits(dtype), x, y),
+        BinaryOp::Or => return b.op2(Opcode::Or, bits(dtype), x, y),
+        BinaryOp::Xor => return b.op2(Opcode::Xor, bits(dtype), x, y),
+        BinaryOp::Add if float => Opcode::AddRn,
+        BinaryOp::Add => Opcode::Add,
+        BinaryOp::Sub if float => Opcode::SubRn,
+        BinaryOp::Sub => Opcode::Sub,
+        BinaryOp::Mul if float => Opcode::MulRn,
+        BinaryOp::Mul => Opcode::Mul,
+        BinaryOp::Div => Opcode::DivRn,
+        BinaryOp::Min if float => Opcode::MinNan,
+        BinaryOp::Max if float => Opcode::MaxNan,
+        BinaryOp::Min => Opcode::Min,
+        BinaryOp::Max => Opcode::Max,
+    };
+    b.op2(opcode, ty, x, y)
+}
+
+/// Integer quotient or remainder. The divisors 0 and -1 are replaced by 1, and what they give selected behind.
+fn divide(b: &mut Builder, op: BinaryOp, dtype: Dtype, x: Reg, y: Reg) -> Reg {
+    let ty = arithmetic(dtype);
+    let by_zero = b.set(Comparison::Eq, ty, y, 0);
+    let mut safe = b.select(bits(dtype), 1, y, by_zero);
+    let minus = dtype.is_signed_int().then(|| b.set(Comparison::Eq, ty, y, -1));
+    if let Some(minus) = minus {
+        safe = b.select(bits(dtype), 1, safe, minus);
+    }
+    if op == BinaryOp::Rem {
+        // The remainder by 1 is 0.
+        return b.op2(Opcode::Rem, ty, x, safe);
+    }
+    let mut quotient = b.op2(Opcode::Div, ty, x, safe);
+    if let Some(minus) = minus {
+        let negated = b.op2(Opcode::Sub, ty, 0, x);
+        quotient = b.select(bits(dtype), negated, quotient, minus);
+    }
+    b.select(bits(dtype), 0, quotient, by_zero)
+}
+
+/// A shift by an amount that may be anything: one beyond the width, or a negative one, which is great as an unsigned number, counts
+/// as the width.
+fn shift(b: &mut Builder, op: BinaryOp, dtype: Dtype, x: Reg, mut amount: Reg) -> Reg {
+    if dtype.bytes() == 8 {
+        let least = b.op2(Opcode::Min, Type::U64, amount, 64);
+        amount = b.convert(Rounding::Exact, Type::U32, Type::U64, least);
+    }
+    match op {
+        BinaryOp::Shl => b.op2(Opcode::Shl, bits(dtype), x, amount),
+        _ => b.op2(Opcode::Shr, arithmetic(dtype), x, amount),
+    }
+}
+
+/// A minimum or maximum of `f64`, whose instructions prefer numbers to NaN.
+fn least_or_greatest(b: &mut Builder, op: BinaryOp, x: Reg, y: Reg) -> Reg {
+    let opcode = if op == BinaryOp::Min { Opcode::Min } else { Opcode::Max };
+    let number = b.op2(opcode, Type::F64, x, y);
+    let nan = b.set(Comparison::Nan, Type::F64, x, y);
+    b.select(Type::F64, Operand::F64(f64::NAN.to_bits()), number, nan)
+}
+
+/// The remainder of floats, exact: the divisor, doubled as often as it fits, is taken away and halved again.
+fn float_remainder(b: &mut Builder, dtype: Dtype, x: Reg, y: Reg) -> Reg {
+    let (ty, wide) = (arithmetic(dtype), dtype == Dtype::F64);
+    let float = |v: f64| if wide { Operand::F64(v.to_bits()) } else { Operand::F32((v as f32).to_bits()) };
+    let infinity = float(f64::INFINITY);
+    let whole = b.op(Opcode::Abs, ty, &[x.into()]);
+    let divisor = b.op(Opcode::Abs, ty, &[y.into()]);
+    let finite = b.set(Comparison::Lt, ty, whole, infinity);
+    let divides = b.set(Comparison::Gt, ty, divisor, float(0.0));
+    let valid = b.op2(Opcode::And, Type::Pred, finite, divides);
+    let fits = b.set(Comparison::Le, ty, divisor, whole);
+    let takes = b.op2(Opcode::And, Type::Pred, valid, fits);
+    let rest = b.copy(whole);
+    b.when(takes, |b| {
+        let part = b.copy(divisor);
+        let double = b.copy(divisor);
+        b.while_(
+            |b| {
+                b.op_to(double, Opcode::AddRn, ty, &[part.into(), part.into()]);
+                b.set(Comparison::Le, ty, double, rest)
+            },
+            |b| b.assign(part, double),
+        );
+        b.while_(
+            |b| b.set(Comparison::Ge, ty, part, divisor),
+            |b| {
+                let less = b.set(Comparison::Le, ty, part, rest);
+                b.guarded((less, true), |b| b.op_to(rest, Opcode::SubRn, ty, &[rest.into(), part.into()]));
+                b.op_to(part, Opcode::MulRn, ty, &[part.into(), float(0.5)]);
+            },
+        );
+    });
+    // The sign of the dividend, which a remainder of zero has too.
+    let bits = bits(dtype);
+    let sign = b.op2(Opcode::And, bits, x, if wide { i64::MIN } else { 0x8000_0000 });
+    let signed = b.op2(Opcode::Or, bits, rest, sign);
+    b.select(ty, signed, float(f64::NAN), valid)
+}
+
+/// A comparison.
+pub(super) fn compare(b: &mut Builder, op: CompareOp, dtype: Dtype, x: Reg, y: Reg) -> Reg {
+    let comparison = match op {
+        CompareOp::Eq => Comparison::Eq,
+        CompareOp::Ne if dtype.is_float() => Comparison::Neu,
+        CompareOp::Ne => Comparison::Ne,
+        CompareOp::Lt => Comparison::Lt,
+        CompareOp::Le => Comparison::Le,
+        CompareOp::Gt => Comparison::Gt,
+        CompareOp::Ge => Comparison::Ge,
+    };
+    match dtype {
+        Dtype::Bool => {
+            let (x, y) = (number_of(b, x), number_of(b, y));
+            b.set(comparison, Type::U32, x, y)
+        }
+        Dtype::F16 | Dtype::Bf16 => {
+            let (x, y) = (widen_half(b, dtype, x), widen_half(b, dtype, y));
+            b.set(comparison, Type::F32, x, y)
+        }
+        _ => b.set(comparison, arithmetic(dtype), x, y),
+    }
+}
+
+/// `a * b + c`, rounded once.
+pub(super) fn fma(b: &mut Builder, dtype: Dtype, [x, y, z]: [Reg; 3]) -> Reg {
+    b.op(Opcode::FmaRn, arithmetic(dtype), &[x.into(), y.into(), z.into()])
+}
+
+/// One of two values.
+pub(super) fn select(b: &mut Builder, dtype: Dtype, condition: Reg, yes: Reg, no: Reg) -> Reg {
+    if dtype == Dtype::Bool {
+        let yes = b.op2(Opcode::And, Type::Pred, condition, yes);
+        let not = b.op(Opcode::Not, Type::Pred, &[condition.into()]);
+        let no = b.op2(Opcode::And, Type::Pred, not, no);
+        return b.op2(Opcode::Or, Type::Pred, yes, no);
+    }
+    b.select(bits(dtype), yes, no, condition)
+}
+
+/// A 16-bit float as `f32`: exact.
+fn widen_half(b: &mut Builder, dtype: Dtype, a: Reg) -> Reg {
+    if dtype == Dtype::F16 {
+        return b.convert(Rounding::Exact, Type::F32, Type::F16, a);
+    }
+    let wide = b.convert(Rounding::Exact, Type::U32, Type::U16, a);
+    b.op2(Opcode::Shl, Type::B32, wide, 16)
+}
+
+/// An `f32` as a 16-bit float.
+fn narrow_half(b: &mut Builder, dtype: Dtype, a: Reg) -> Reg {
+    b.convert(Rounding::Rn, arithmetic(dtype), Type::F32, a)
+}
+
+/// The same bits as another type of the same width.
+pub(super) fn bitcast(b: &mut Builder, to: Dtype, from: Dtype, a: Reg) -> Reg {
+    match (from, to) {
+        (Dtype::Bool, _) if to != Dtype::Bool => number_of(b, a),
+        (_, Dtype::Bool) if from != Dtype::Bool => is_set(b, a),
+        _ => fit(b, to, a),
+    }
+}
+
+/// Thirty-two bits as `i8` or `u8` rests in them.
+fn fit(b: &mut Builder, to: Dtype, a: Reg) -> Reg {
+    match to {
+        Dtype::U8 => b.op2(Opcode::And, Type::B32, a, 255),
+        Dtype::I8 => {
+            let up = b.op2(Opcode::Shl, Type::B32, a, 24);
+            b.op2(Opcode::Shr, Type::S32, up, 24)
+        }
+        _ => a,
+    }
+}
+
+/// Conversion to a type.
+pub(super) fn cast(b: &mut Builder, to: Dtype, from: Dtype, a: Reg) -> Reg {
+    match (from, to) {
+        _ if from == to => a,
+        (Dtype::F16 | Dtype::Bf16, _) => {
+            let wide = widen_half(b, from, a);
+            cast(b, to, Dtype::F32, wide)
+        }
+        (Dtype::Bool, _) => {
+            let number = number_of(b, a);
+            cast(b, to, Dtype::U32, number)
+        }
+        (_, Dtype::Bool) if from.is_float() => {
+            let zero = constant(b, Scalar::zero(from));
+            b.set(Comparison::Neu, arithmetic(from), a, zero)
+        }
+        (_, Dtype::Bool) => b.set(Comparison::Ne, arithmetic(from), a, 0),
+        (Dtype::F32, Dtype::F16 | Dtype::Bf16) => narrow_half(b, to, a),
+        (Dtype::F64, Dtype::F16 | Dtype::Bf16) => {
+            let odd = to_odd(b, a);
+            narrow_half(b, to, odd)
+        }
+        (_, Dtype::F16 | Dtype::Bf16) => {
+            let wide = if from.bytes() == 8 { int_to_odd(b, from, a) } else { cast(b, Dtype::F64, from, a) };
+            cast(b, to, Dtype::F64, wide)
+        }
+        (Dtype::F32, Dtype::F64) => b.convert(Rounding::Exact, Type::F64, Type::F32, a),
+        (Dtype::F64, Dtype::F32) => b.convert(Rounding::Rn, Type::F32, Type::F64, a),
+        (Dtype::F32 | Dtype::F64, _) => float_to_int(b, to, from, a),
+        (_, Dtype::F32 | Dtype::F64) => b.convert(Rounding::Rn, arithmetic(to), arithmetic(from), a),
+        _ => int_to_int(b, to, from, a),
+    }
+}
+
+fn int_to_int(b: &mut Builder, to: Dtype, from: Dtype, a: Reg) -> Reg {
+    match (from.bytes() == 8, to.bytes() == 8) {
+        (true, true) => a,
+        (false, true) => b.convert(Rounding::Exact, arithmetic(to), arithmetic(from), a),
+        (true, false) => {
+            let low = b.convert(Rounding::Exact, Type::U32, Type::U64, a);
+            fit(b, to, low)
+        }
+        (false, false) => fit(b, to, a),
+    }
+}
+
+/// Saturates, NaN to 0. The instruction does so but for NaN, where 64 bits take part.
+fn float_to_int(b: &mut Builder, to: Dtype, from: Dtype, a: Reg) -> Reg {
+    let (ty, from_type) = (arithmetic(to), arithmetic(from));
+    let mut int = b.convert(Rounding::Rzi, ty, from_type, a);
+    if to.bytes() == 8 || from == Dtype::F64 {
+        let nan = b.set(Comparison::Nan, from_type, a, a);
+        int = b.select(bits(to), 0, int, nan);
+    }
+    let (least, greatest) = match to {
+        Dtype::I8 => (-128, 127),
+        Dtype::U8 => (0, 255),
+        _ => return int,
+    };
+    let int = b.op2(Opcode::Max, ty, int, least);
+    b.op2(Opcode::Min, ty, int, greatest)
+}
+
+/// An `f64` as an `f32`, rounded to odd: rounding that further gives what rounding at once would (Boldo and Melquiond, "When double
+/// rounding is odd").
+fn to_odd(b: &mut Builder, a: Reg) -> Reg {
+    let cut = b.convert(Rounding::Rz, Type::F32, Type::F64, a);
+    let back = b.convert(Rounding::Exact, Type::F64, Type::F32, cut);
+    let inexact = b.set(Comparison::Neu, Type::F64, back, a);
+    sticky(b, Type::B32, cut, inexact)
+}
+
+/// An integer of 64 bits as an `f64`, rounded to odd.
+fn int_to_odd(b: &mut Builder, from: Dtype, a: Reg) -> Reg {
+    let cut = b.convert(Rounding::Rz, Type::F64, arithmetic(from), a);
+    let back = b.convert(Rounding::Rzi, arithmetic(from), Type::F64, cut);
+    let inexact = b.set(Comparison::Ne, arithmetic(from), back, a);
+    sticky(b, Type::B64, cut, inexact)
+}
+
+/// Bits whose last is set if what was cut off was not nothing.
+fn sticky(b: &mut Builder, ty: Type, cut: Reg, inexact: Reg) -> Reg {
+    let last = b.select(ty, 1, 0, inexact);
+    b.op2(Opcode::Or, ty, cut, last)
+}

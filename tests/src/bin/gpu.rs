@@ -1,0 +1,50 @@
+//! Random programs on this machine's first CUDA device, held to the interpreters: `gpu [PROGRAMS] [SEED]`. What fails is shown as it is
+//! drawn, and counted.
+
+use std::time::Instant;
+
+use ir::array::Array;
+use proptest::strategy::{Strategy, ValueTree};
+use proptest::test_runner::{Config, RngSeed, TestRunner};
+use tests::engines::{Engine, Form, compile_in, hold_on};
+use tests::generate::recipes;
+use tests::ways;
+
+/// How often each program is called.
+const CALLS: u64 = 3;
+/// So many failures are shown.
+const SHOWN: usize = 5;
+
+fn main() {
+    let mut numbers = std::env::args().skip(1).map(|text| text.parse::<u64>().expect("a number"));
+    let programs = numbers.next().unwrap_or(500);
+    let seed = numbers.next().unwrap_or(2);
+    let mut runner = TestRunner::new(Config { rng_seed: RngSeed::Fixed(seed), ..Config::default() });
+    let begin = Instant::now();
+    let (mut accepted, mut calls, mut failed) = (0, 0, 0);
+    for _ in 0..programs {
+        let Ok(tree) = recipes().new_tree(&mut runner) else { continue };
+        let program = tree.current().program();
+        let Ok(compiled) = compile_in(&program.source, program.entry, &ways::drawn(program.data)[..1]) else {
+            continue;
+        };
+        accepted += 1;
+        let forms: Vec<&Form> = compiled.forms.iter().collect();
+        for n in 0..CALLS {
+            let call = program.call(n);
+            let inputs: Vec<_> = call.inputs.iter().map(|(_, array)| Array::as_ref(array)).collect();
+            calls += 1;
+            if let Err(why) = hold_on(&[Engine::Gpu], &compiled.checked, &forms, &inputs) {
+                failed += 1;
+                if failed <= SHOWN {
+                    let why: String = why.chars().take(6000).collect();
+                    println!("FAILED\n{}\n{why}\n", program.source);
+                }
+                break;
+            }
+        }
+    }
+    let seconds = begin.elapsed().as_secs_f64();
+    println!("{accepted} programs, {calls} calls, {failed} programs failed, {seconds:.0} s");
+    std::process::exit(i32::from(failed > 0));
+}
