@@ -17,6 +17,7 @@ use super::jit::Helpers;
 use super::scalar;
 use super::split::Part;
 use super::wide::Wide;
+pub(super) use crate::access::Linear;
 
 /// The numbers that kernels read: evaluated once a call, so that no kernel computes one.
 #[derive(Default)]
@@ -92,14 +93,6 @@ impl<'a> Scope<'a> {
 struct Local {
     dtype: Dtype,
     base: Value,
-}
-
-/// Where an access goes: a linear, row-major element number.
-#[derive(Clone, Debug)]
-pub(super) struct Linear {
-    pub(super) affine: Affine<IndexId>,
-    /// Subscripts that are values, with their strides.
-    pub(super) values: Vec<(ValueId, Size)>,
 }
 
 /// One Cranelift function under construction.
@@ -342,19 +335,7 @@ impl<'a> Emitter<'a> {
 
     /// The element number of an access.
     pub(super) fn linear(&self, buffer: BufferId, view: Option<&[Size]>, at: &[Subscript]) -> Linear {
-        let shape = view.unwrap_or_else(|| self.program.buffers.get(buffer).map_or(&[], |b| &b.shape));
-        let mut linear = Linear { affine: Affine::constant(0), values: vec![] };
-        let mut stride = Size::constant(1);
-        for (axis, subscript) in at.iter().enumerate().rev() {
-            match subscript {
-                Subscript::Affine(affine) => linear.affine = linear.affine.add(&affine.scale(&stride)),
-                Subscript::Value(value) => linear.values.push((*value, stride.clone())),
-            }
-            if let Some(length) = shape.get(axis) {
-                stride = &stride * length;
-            }
-        }
-        linear
+        Linear::of(self.program, buffer, view, at)
     }
 
     /// An element's number.

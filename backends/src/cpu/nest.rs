@@ -5,8 +5,9 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{InstBuilder, Value};
 use ir::nest::{Block, Extent, FunctionId, IndexId, Loop, LoopKind, Op, Statement, Subscript, ValueId};
-use ir::{Affine, Size, visit};
+use ir::Size;
 
+use crate::access::mergeable;
 use super::emit::{Emitter, Scope, own_memory};
 use super::leaf::Leaf;
 use super::{columns, scalar, vectors};
@@ -245,7 +246,7 @@ impl<'a> Emitter<'a> {
         for (k, (index, extent)) in dims.iter().enumerate() {
             let count = self.extent(extent);
             match axes.last_mut() {
-                Some(last) if self.mergeable(dims[k - 1].0, *index, extent, bodies) => {
+                Some(last) if mergeable(self.program, dims[k - 1].0, *index, extent, bodies) => {
                     last.merged.push(std::mem::replace(&mut last.index, *index));
                     last.extent = self.b.ins().imul(last.extent, count);
                 }
@@ -260,36 +261,6 @@ impl<'a> Emitter<'a> {
             }
         }
         axes
-    }
-
-    /// Whether `outer` and `inner`, neighbours in one loop, may run as one index: each access has `outer` with the
-    /// coefficient of `inner` times its extent, and nothing else mentions either.
-    fn mergeable(&self, outer: IndexId, inner: IndexId, extent: &Extent, bodies: &[&Block]) -> bool {
-        let Extent::Affine(extent) = extent else { return false };
-        let Some(extent) = extent.as_size() else { return false };
-        let mut even = true;
-        for body in bodies {
-            let access = |buffer, view, at| {
-                let linear = self.linear(buffer, view, at).affine;
-                linear.coefficient(outer) == &linear.coefficient(inner) * extent
-            };
-            let absent =
-                |affine: &Affine<IndexId>| affine.coefficient(outer).is_zero() && affine.coefficient(inner).is_zero();
-            let extents = |dims: &[(IndexId, Extent)]| {
-                dims.iter().all(|(_, e)| if let Extent::Affine(affine) = e { absent(affine) } else { true })
-            };
-            visit::for_each_statement(body, &mut |statement| {
-                even &= match statement {
-                    Statement::Let { op: Op::Affine(affine), .. } => absent(affine),
-                    Statement::Let { op: Op::Load { buffer, view, at }, .. } => access(*buffer, view.as_deref(), at),
-                    Statement::Let { .. } | Statement::If { .. } => true,
-                    Statement::Store { buffer, at, .. } => access(*buffer, None, at),
-                    Statement::Loop(l) => extents(&l.dims),
-                    Statement::Contract(c) => extents(&c.free) && extents(&c.reduce),
-                };
-            });
-        }
-        even
     }
 
     /// A nest of loops with carried values.

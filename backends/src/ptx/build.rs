@@ -156,6 +156,18 @@ impl Builder {
         self.push(Op::Store { space, ty, from: vec![from], at });
     }
 
+    /// Neighbours in memory: one, two or four.
+    pub(super) fn load_several(&mut self, space: Space, ty: Type, count: usize, at: Address) -> Vec<Reg> {
+        let to: Vec<Reg> = (0..count).map(|_| self.reg(ty.class())).collect();
+        self.push(Op::Load { space, ty, to: to.clone(), at });
+        to
+    }
+
+    /// Neighbours in memory: one, two or four.
+    pub(super) fn store_several(&mut self, space: Space, ty: Type, from: Vec<Reg>, at: Address) {
+        self.push(Op::Store { space, ty, from, at });
+    }
+
     pub(super) fn shuffle_down(&mut self, from: Reg, by: u32) -> Reg {
         let to = self.reg(Class::B32);
         self.push(Op::ShuffleDown { to, from, by });

@@ -8,12 +8,15 @@ use super::build::Control;
 use super::emit::{Argument, Emitter, Team};
 use super::inst::{Function, Opcode, Special, Type};
 use super::print;
+use super::vectors::Vectors;
 use crate::cpu::CompileError;
 use crate::cpu::prepare::without_contractions;
 use crate::cpu::split::{Part, root, split_plainly};
 
-/// Threads of a block: one for each lane of a reduction.
-pub(super) const THREADS: u32 = 128;
+/// Threads of a block that works together: one for each lane of a reduction.
+const TEAM: u32 = 128;
+/// Threads of a block that each work alone.
+const CROWD: u32 = 256;
 /// Most iterations of inner loops, all constant, that a thread runs by itself.
 const FEW: i64 = 64;
 
@@ -32,6 +35,8 @@ pub(super) struct Kernel {
     pub(super) part_of: KernelId,
     pub(super) arguments: Vec<Argument>,
     pub(super) grid: Grid,
+    /// Threads of a block.
+    pub(super) threads: u32,
     /// Scratch buffers that it uses.
     pub(super) scratch: Vec<BufferId>,
 }
@@ -40,8 +45,8 @@ pub(super) struct Kernel {
 pub(super) enum Grid {
     /// One.
     One,
-    /// A thread for each iteration of a loop of these extents; without them, data says how many there are.
-    Threads(Option<Vec<Size>>),
+    /// A thread for each iteration of a loop of these extents, or for so many; without extents, data says how many there are.
+    Threads(Option<Vec<Size>>, usize),
     /// A block for each.
     Blocks(Option<Vec<Size>>),
     /// A block for each chunk of so many elements.
@@ -63,8 +68,9 @@ impl Module {
         for (number, (part_of, part)) in parts.iter().enumerate() {
             let name = format!("kernel{number}");
             let (function, arguments, grid) = kernel(&run, part, name.clone());
+            let threads = function.threads;
             functions.push(function);
-            kernels.push(Kernel { name, part_of: *part_of, arguments, grid, scratch: scratch(&run, part) });
+            kernels.push(Kernel { name, part_of: *part_of, arguments, grid, threads, scratch: scratch(&run, part) });
         }
         Ok(Module { text: print::module(&functions), program: run, kernels })
     }
@@ -88,7 +94,7 @@ fn scratch(program: &Program, part: &Part) -> Vec<BufferId> {
 fn kernel(program: &Program, part: &Part, name: String) -> (Function, Vec<Argument>, Grid) {
     let root = root(part);
     let alone = matches!(root, Some((_, Statement::Loop(l))) if part.chunks.is_empty() && is_short(&l.body));
-    let mut e = Emitter::new(program, part, THREADS, alone);
+    let mut e = Emitter::new(program, part, if alone { CROWD } else { TEAM }, alone);
     let grid = match root {
         Some((before, Statement::Loop(l))) => {
             e.block(before);
@@ -98,17 +104,21 @@ fn kernel(program: &Program, part: &Part, name: String) -> (Function, Vec<Argume
                     e.reduce_chunks(l, reductions, &part.chunks);
                     Grid::Chunks(extents)
                 }
+                _ if let Some(vectors) = Vectors::of(&e, l).filter(|_| alone) => {
+                    e.in_vectors(l, &vectors);
+                    Grid::Threads(extents, vectors.width)
+                }
                 _ if alone => {
-                    let axes = e.axes(&l.dims);
+                    let axes = e.axes(&l.dims, &l.body);
                     let [thread, block, threads, blocks] =
                         [Special::Tid, Special::Ctaid, Special::Ntid, Special::Nctaid].map(|s| e.special(s));
                     let first = e.b().op(Opcode::Mad, Type::S64, &[block.into(), threads.into(), thread.into()]);
                     let all = e.b().op2(Opcode::Mul, Type::S64, blocks, threads);
                     e.counted(first, axes.total, all, |e, number| e.iteration(&axes, number, &l.body));
-                    Grid::Threads(extents)
+                    Grid::Threads(extents, 1)
                 }
                 _ => {
-                    let axes = e.axes(&l.dims);
+                    let axes = e.axes(&l.dims, &l.body);
                     let [block, blocks] = [Special::Ctaid, Special::Nctaid].map(|s| e.special(s));
                     e.counted(block, axes.total, blocks, |e, number| {
                         e.unravel(&axes, number);

@@ -14,6 +14,7 @@ use super::build::{Builder, Control};
 use super::inst::{Address, Comparison, Opcode, Operand, Reg, Rounding, Space, Special, Type};
 use super::scalar;
 use super::scan::Running;
+use crate::access::Linear;
 use crate::cpu::split::Part;
 
 /// What a kernel is handed, eight bytes each.
@@ -27,6 +28,10 @@ pub enum Argument {
     Stride(BufferId),
     /// A size.
     Size(Size),
+    /// 1 if each size is a multiple of its number, else 0.
+    Multiples(Vec<(Size, i64)>),
+    /// 1 if the sizes' product is below 2^32, else 0.
+    Small(Vec<Size>),
 }
 
 /// Who runs the code at hand.
@@ -56,7 +61,7 @@ pub(super) struct Emitter<'a> {
     special: BTreeMap<Special, Reg>,
     scratch: BTreeMap<BufferId, Reg>,
     /// Buffers that the kernel both stores to and loads from.
-    shared: BTreeSet<BufferId>,
+    pub(super) shared: BTreeSet<BufferId>,
     pub(super) team: Team,
     /// Whether each thread, not each block, has scratch of its own.
     own_by_thread: bool,
@@ -73,12 +78,6 @@ impl Control for Emitter<'_> {
     fn b(&mut self) -> &mut Builder {
         &mut self.builder
     }
-}
-
-/// Where an access goes: a linear, row-major element number.
-struct Linear {
-    affine: Affine<IndexId>,
-    values: Vec<(ValueId, Size)>,
 }
 
 impl<'a> Emitter<'a> {
@@ -127,7 +126,7 @@ impl<'a> Emitter<'a> {
         self.indices[index] = Some(reg);
     }
 
-    fn index(&self, index: IndexId) -> Reg {
+    pub(super) fn index(&self, index: IndexId) -> Reg {
         self.indices[index].expect("a verified program uses indices inside their loops")
     }
 
@@ -215,23 +214,7 @@ impl<'a> Emitter<'a> {
         base
     }
 
-    fn linear(&self, buffer: BufferId, view: Option<&[Size]>, at: &[Subscript]) -> Linear {
-        let shape = view.unwrap_or(&self.program.buffers[buffer].shape);
-        let mut linear = Linear { affine: Affine::constant(0), values: vec![] };
-        let mut stride = Size::constant(1);
-        for (axis, subscript) in at.iter().enumerate().rev() {
-            match subscript {
-                Subscript::Affine(affine) => linear.affine = linear.affine.add(&affine.scale(&stride)),
-                Subscript::Value(value) => linear.values.push((*value, stride.clone())),
-            }
-            if let Some(length) = shape.get(axis) {
-                stride = &stride * length;
-            }
-        }
-        linear
-    }
-
-    fn address(&mut self, buffer: BufferId, linear: &Linear) -> Address {
+    pub(super) fn address(&mut self, buffer: BufferId, linear: &Linear) -> Address {
         let width = i64::try_from(self.program.buffers[buffer].dtype.bytes()).expect("a small number");
         let mut sum = self.base(buffer);
         let constant = linear.affine.constant_part() * &Size::constant(width);
@@ -250,7 +233,7 @@ impl<'a> Emitter<'a> {
 
     /// An element. A subscript that a check has put right is inside unless there is no element at all: then nothing is loaded.
     fn load(&mut self, buffer: BufferId, view: Option<&[Size]>, at: &[Subscript]) -> Reg {
-        let linear = self.linear(buffer, view, at);
+        let linear = Linear::of(self.program, buffer, view, at);
         let address = self.address(buffer, &linear);
         let dtype = self.program.buffers[buffer].dtype;
         let ty = scalar::memory(dtype);
@@ -273,8 +256,8 @@ impl<'a> Emitter<'a> {
         if dtype == Dtype::Bool { scalar::is_set(&mut self.builder, loaded) } else { loaded }
     }
 
-    fn store(&mut self, buffer: BufferId, at: &[Subscript], value: ValueId) {
-        let linear = self.linear(buffer, None, at);
+    pub(super) fn store(&mut self, buffer: BufferId, at: &[Subscript], value: ValueId) {
+        let linear = Linear::of(self.program, buffer, None, at);
         let address = self.address(buffer, &linear);
         let dtype = self.program.buffers[buffer].dtype;
         let reg = self.value(value);
@@ -360,7 +343,7 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    fn let_(&mut self, value: ValueId, op: &Op) {
+    pub(super) fn let_(&mut self, value: ValueId, op: &Op) {
         let reg = match op {
             Op::Constant(c) => scalar::constant(&mut self.builder, *c),
             Op::Affine(affine) => self.affine(affine),

@@ -4,30 +4,67 @@ use ir::Size;
 use ir::nest::{Block, Extent, IndexId, Loop, LoopKind, Reduction, Statement};
 
 use super::build::Control;
-use super::emit::{Emitter, Team};
+use super::emit::{Argument, Emitter, Team};
 use super::fold::STATE;
-use super::inst::{Address, Opcode, Reg, Space, Special, Type};
+use super::inst::{Address, Class, Comparison, Opcode, Reg, Rounding, Space, Special, Type};
+use crate::access::mergeable;
 use crate::cpu::fold::Fold;
 
 /// The indices of a loop with how often each runs.
 pub(super) struct Axes {
     axes: Vec<(IndexId, Reg)>,
+    /// Whether 32 bits hold every number of an iteration, if there are several indices and sizes tell.
+    small: Option<Reg>,
     /// Iterations in all.
     pub(super) total: Reg,
 }
 
 impl Emitter<'_> {
-    pub(super) fn axes(&mut self, dims: &[(IndexId, Extent)]) -> Axes {
-        let mut axes = vec![];
+    /// The indices of a loop around a body; neighbours that may run as one do.
+    pub(super) fn axes(&mut self, dims: &[(IndexId, Extent)], body: &Block) -> Axes {
+        let mut axes: Vec<(IndexId, Reg)> = vec![];
         let mut total = None;
-        for (index, extent) in dims {
-            let extent = self.extent(extent);
-            let extent = self.b().op2(Opcode::Max, Type::S64, extent, 0);
-            axes.push((*index, extent));
-            total = Some(total.map_or(extent, |total| self.b().op2(Opcode::Mul, Type::S64, total, extent)));
+        for (k, (index, extent)) in dims.iter().enumerate() {
+            let count = self.extent(extent);
+            let count = self.b().op2(Opcode::Max, Type::S64, count, 0);
+            total = Some(total.map_or(count, |total| self.b().op2(Opcode::Mul, Type::S64, total, count)));
+            match axes.last_mut() {
+                Some(last) if mergeable(self.program, dims[k - 1].0, *index, extent, &[body]) => {
+                    let merged = std::mem::replace(&mut last.0, *index);
+                    let outer = last.1;
+                    let product = self.b().op2(Opcode::Mul, Type::S64, outer, count);
+                    if let Some(last) = axes.last_mut() {
+                        last.1 = product;
+                    }
+                    let zero = self.int(0);
+                    self.bind(merged, zero);
+                }
+                _ => axes.push((*index, count)),
+            }
         }
         let total = total.unwrap_or_else(|| self.int(1));
-        Axes { axes, total }
+        let small = (axes.len() > 1).then(|| Emitter::extents(dims)).flatten().map(|extents| {
+            let small = self.argument(Argument::Small(extents));
+            self.b().set(Comparison::Ne, Type::S64, small, 0)
+        });
+        Axes { axes, small, total }
+    }
+
+    /// A quotient of numbers that are not negative, in 32 bits if that is known to do: which takes a fifth of the time.
+    fn divide(&mut self, small: Option<Reg>, x: Reg, y: Reg) -> Reg {
+        let Some(small) = small else { return self.b().op2(Opcode::Div, Type::S64, x, y) };
+        let quotient = self.b().reg(Class::B64);
+        self.either(
+            small,
+            |e| {
+                let [x, y] = [x, y].map(|v| e.b().convert(Rounding::Exact, Type::U32, Type::U64, v));
+                let narrow = e.b().op2(Opcode::Div, Type::U32, x, y);
+                let wide = e.b().convert(Rounding::Exact, Type::U64, Type::U32, narrow);
+                e.b().assign(quotient, wide);
+            },
+            |e| e.b().op_to(quotient, Opcode::Div, Type::S64, &[x.into(), y.into()]),
+        );
+        quotient
     }
 
     /// Binds the indices of iteration `number`.
@@ -35,7 +72,7 @@ impl Emitter<'_> {
         let Some(((first, _), rest)) = axes.axes.split_first() else { return };
         let mut number = number;
         for (index, extent) in rest.iter().rev() {
-            let whole = self.b().op2(Opcode::Div, Type::S64, number, *extent);
+            let whole = self.divide(axes.small, number, *extent);
             let index_value = self.b().op2(Opcode::Mul, Type::S64, whole, *extent);
             let index_value = self.b().op2(Opcode::Sub, Type::S64, number, index_value);
             self.bind(*index, index_value);
@@ -47,7 +84,7 @@ impl Emitter<'_> {
     pub(super) fn loop_(&mut self, l: &Loop) {
         match (&l.kind, self.team) {
             (LoopKind::Parallel, Team::Block) => {
-                let axes = self.axes(&l.dims);
+                let axes = self.axes(&l.dims, &l.body);
                 let (thread, threads) = (self.special(Special::Tid), i64::from(self.threads));
                 self.counted(thread, axes.total, threads, |e, number| e.iteration(&axes, number, &l.body));
                 self.settle(&l.body);

@@ -15,6 +15,7 @@ mod reduce;
 mod run;
 mod scalar;
 mod scan;
+mod vectors;
 
 pub use compile::Module;
 pub use run::{Device, RunError};

@@ -75,7 +75,7 @@ impl Emitter<'_> {
 
     /// Element after element.
     fn reduce_ascending(&mut self, l: &Loop, reductions: &[Reduction]) {
-        let axes = self.axes(&l.dims);
+        let axes = self.axes(&l.dims, &l.body);
         let sums = self.sums(reductions);
         let mut levels = vec![];
         let mut running = vec![];
@@ -129,7 +129,7 @@ impl Emitter<'_> {
 
     /// By lanes: one lane after another, in the order in which they are folded.
     fn reduce_lanes(&mut self, l: &Loop, reductions: &[Reduction]) {
-        let axes = self.axes(&l.dims);
+        let axes = self.axes(&l.dims, &l.body);
         let sums = self.sums(reductions);
         let mut memory = vec![];
         for sum in &sums {
@@ -196,7 +196,7 @@ impl Emitter<'_> {
 
     /// By lanes: chunk after chunk.
     fn reduce_chunks_together(&mut self, l: &Loop, reductions: &[Reduction]) {
-        let axes = self.axes(&l.dims);
+        let axes = self.axes(&l.dims, &l.body);
         let sums = self.sums(reductions);
         let memory = self.shared_of(&sums);
         let zero = self.int(0);
@@ -211,7 +211,7 @@ impl Emitter<'_> {
 
     /// The chunks of a reducing loop at the top that fall to this block; their results go to buffers.
     pub(super) fn reduce_chunks(&mut self, l: &Loop, reductions: &[Reduction], buffers: &[BufferId]) {
-        let axes = self.axes(&l.dims);
+        let axes = self.axes(&l.dims, &l.body);
         let sums = self.sums(reductions);
         let memory = self.shared_of(&sums);
         let count = self.ceil_div(axes.total, CHUNK);
@@ -297,7 +297,7 @@ impl Emitter<'_> {
 
     /// By blocks of so many elements: each thread has one at a time.
     fn reduce_blocks(&mut self, l: &Loop, reductions: &[Reduction], block: i64) {
-        let axes = self.axes(&l.dims);
+        let axes = self.axes(&l.dims, &l.body);
         let sums = self.sums(reductions);
         let memory = self.shared_of(&sums);
         let (zero, thread) = (self.int(0), self.special(Special::Tid));

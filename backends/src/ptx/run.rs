@@ -10,7 +10,7 @@ use ir::nest::{BufferId, Role, SiteId};
 use ir::order::LANES_CHUNK;
 use ir::{Size, visit};
 
-use super::compile::{Grid, Kernel, Module, THREADS};
+use super::compile::{Grid, Kernel, Module};
 use super::emit::Argument;
 use crate::cpu::RunError as CallError;
 use crate::cpu::memory::{Place, Slots, words};
@@ -184,12 +184,12 @@ impl Module {
         fault: u64,
     ) -> Result<(), RunError<D::Error>> {
         let value = |size: &Size| binding.size(size).unwrap_or_else(|_| wrapping(size, binding));
-        let blocks = kernel.grid.blocks(&value, !kernel.scratch.is_empty());
+        let blocks = kernel.blocks(&value);
         if blocks == 0 {
             return Ok(());
         }
         let owners = match kernel.grid {
-            Grid::Threads(_) => blocks as usize * THREADS as usize,
+            Grid::Threads(..) => blocks as usize * kernel.threads as usize,
             _ => blocks as usize,
         };
         for id in &kernel.scratch {
@@ -204,13 +204,18 @@ impl Module {
                 Argument::Buffer(id) => buffers[id],
                 Argument::Stride(id) => stride(binding, &self.program, *id)? as u64,
                 Argument::Size(size) => value(size).cast_unsigned(),
+                Argument::Multiples(sizes) => sizes.iter().all(|(size, of)| value(size) % of == 0).into(),
+                Argument::Small(sizes) => {
+                    let product = sizes.iter().try_fold(1i64, |product, size| product.checked_mul(value(size).max(0)));
+                    product.is_some_and(|product| product <= i64::from(u32::MAX)).into()
+                }
             };
             arguments.extend(word.to_le_bytes());
         }
         if arguments.is_empty() {
             arguments.extend([0; 8]);
         }
-        held.device.launch(&kernel.name, blocks, THREADS, &arguments).map_err(RunError::Device)
+        held.device.launch(&kernel.name, blocks, kernel.threads, &arguments).map_err(RunError::Device)
     }
 
     fn check_sizes(&self, binding: &Binding) -> Result<(), CallError> {
@@ -230,32 +235,23 @@ impl Module {
     }
 }
 
-impl Grid {
-    fn blocks(&self, value: &impl Fn(&Size) -> i64, own_memory: bool) -> u32 {
+impl Kernel {
+    /// How many blocks it is launched with.
+    fn blocks(&self, value: &impl Fn(&Size) -> i64) -> u32 {
         let iterations = |extents: &Option<Vec<Size>>| {
             extents.as_ref().map(|extents| extents.iter().fold(1i64, |n, e| n.saturating_mul(value(e).max(0))))
         };
-        let blocks = match self {
+        let of = |n: i64, each: i64| n / each + i64::from(n % each > 0);
+        let blocks = match &self.grid {
             Grid::One => Some(1),
-            Grid::Threads(extents) => {
-                iterations(extents).map(|n| n / i64::from(THREADS) + i64::from(n % i64::from(THREADS) > 0))
+            Grid::Threads(extents, each) => {
+                iterations(extents).map(|n| of(n, i64::from(self.threads) * i64::try_from(*each).unwrap_or(1)))
             }
             Grid::Blocks(extents) => iterations(extents),
-            Grid::Chunks(extents) => iterations(extents).map(|n| n.div_ceil_chunk()),
+            Grid::Chunks(extents) => iterations(extents).map(|n| of(n, LANES_CHUNK as i64)),
         };
-        let most = if own_memory { SOME_BLOCKS } else { i64::from(i32::MAX) };
+        let most = if self.scratch.is_empty() { i64::from(i32::MAX) } else { SOME_BLOCKS };
         u32::try_from(blocks.unwrap_or(SOME_BLOCKS).min(most)).unwrap_or(0)
-    }
-}
-
-trait Chunks {
-    fn div_ceil_chunk(self) -> i64;
-}
-
-impl Chunks for i64 {
-    fn div_ceil_chunk(self) -> i64 {
-        let chunk = LANES_CHUNK as i64;
-        self / chunk + i64::from(self % chunk > 0)
     }
 }
 

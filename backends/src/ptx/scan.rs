@@ -89,7 +89,7 @@ impl Emitter<'_> {
                 self.running.insert(*value, (made, *input));
             }
         }
-        let axes = self.axes(&l.dims);
+        let axes = self.axes(&l.dims, &l.body);
         let zero = self.int(0);
         self.counted(zero, axes.total, 1, |e, number| {
             let outer = e.number.replace(number);

@@ -1,0 +1,67 @@
+//! Where accesses of loop nests go: what every code generator asks of a subscript.
+
+use ir::nest::{Block, BufferId, Extent, IndexId, Op, Program, Statement, Subscript, ValueId};
+use ir::{Affine, Size, visit};
+
+/// Where an access goes: a linear, row-major element number.
+#[derive(Clone, Debug)]
+pub(crate) struct Linear {
+    pub(crate) affine: Affine<IndexId>,
+    /// Subscripts that are values, with their strides.
+    pub(crate) values: Vec<(ValueId, Size)>,
+}
+
+impl Linear {
+    /// Of an access to a buffer, seen in some shape or its own. One that the program does not have has rank 1.
+    pub(crate) fn of(program: &Program, buffer: BufferId, view: Option<&[Size]>, at: &[Subscript]) -> Linear {
+        let shape = view.unwrap_or_else(|| program.buffers.get(buffer).map_or(&[], |b| &b.shape));
+        let mut linear = Linear { affine: Affine::constant(0), values: vec![] };
+        let mut stride = Size::constant(1);
+        for (axis, subscript) in at.iter().enumerate().rev() {
+            match subscript {
+                Subscript::Affine(affine) => linear.affine = linear.affine.add(&affine.scale(&stride)),
+                Subscript::Value(value) => linear.values.push((*value, stride.clone())),
+            }
+            if let Some(length) = shape.get(axis) {
+                stride = &stride * length;
+            }
+        }
+        linear
+    }
+}
+
+/// Whether `outer` and `inner`, neighbours in one loop, may run as one index: each access has `outer` with the
+/// coefficient of `inner` times its extent, and nothing else mentions either.
+pub(crate) fn mergeable(
+    program: &Program,
+    outer: IndexId,
+    inner: IndexId,
+    extent: &Extent,
+    bodies: &[&Block],
+) -> bool {
+    let Extent::Affine(extent) = extent else { return false };
+    let Some(extent) = extent.as_size() else { return false };
+    let mut even = true;
+    for body in bodies {
+        let access = |buffer, view, at| {
+            let linear = Linear::of(program, buffer, view, at).affine;
+            linear.coefficient(outer) == &linear.coefficient(inner) * extent
+        };
+        let absent =
+            |affine: &Affine<IndexId>| affine.coefficient(outer).is_zero() && affine.coefficient(inner).is_zero();
+        let extents = |dims: &[(IndexId, Extent)]| {
+            dims.iter().all(|(_, e)| if let Extent::Affine(affine) = e { absent(affine) } else { true })
+        };
+        visit::for_each_statement(body, &mut |statement| {
+            even &= match statement {
+                Statement::Let { op: Op::Affine(affine), .. } => absent(affine),
+                Statement::Let { op: Op::Load { buffer, view, at }, .. } => access(*buffer, view.as_deref(), at),
+                Statement::Let { .. } | Statement::If { .. } => true,
+                Statement::Store { buffer, at, .. } => access(*buffer, None, at),
+                Statement::Loop(l) => extents(&l.dims),
+                Statement::Contract(c) => extents(&c.free) && extents(&c.reduce),
+            };
+        });
+    }
+    even
+}
