@@ -17,6 +17,7 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
     ("cli", &["fuseloop"], &[]),
     ("bench", &["fuseloop"], &[]),
     ("tests", &["grammar", "ir", "compiler", "interp", "backends", "fuseloop"], &[]),
+    ("emulator", &[], &[]),
     ("fuzz", &["tests"], &[]),
 ];
 
@@ -29,6 +30,7 @@ const SAFE: &[&str] = &[
     "src/lib.rs",
     "cli/src/main.rs",
     "tests/src/lib.rs",
+    "tests/emulator/src/lib.rs",
 ];
 
 /// No file is longer.

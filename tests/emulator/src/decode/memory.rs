@@ -1,0 +1,205 @@
+//! Loads, stores, atomic operations and fences.
+
+use crate::decode::Form;
+use crate::op::{Access, Atomic, Op, Scope, Strength};
+use crate::parse::{Base, Operand};
+use crate::types::{Reg, Space, Type};
+
+const SCOPES: &[(&str, Scope)] = &[("cta", Scope::Block), ("gpu", Scope::Device), ("sys", Scope::Device)];
+
+/// Where a load or store goes.
+#[derive(Clone, Copy)]
+enum Target {
+    Parameter,
+    Space(Option<Space>),
+}
+
+const SPACES: &[(&str, Target)] = &[
+    ("param", Target::Parameter),
+    ("global", Target::Space(Some(Space::Global))),
+    ("shared", Target::Space(Some(Space::Shared))),
+    ("shared::cta", Target::Space(Some(Space::Shared))),
+    ("local", Target::Space(Some(Space::Local))),
+    ("const", Target::Space(Some(Space::Constant))),
+];
+
+/// What an access promises: its strength, and whether it acquires or releases.
+fn strength(form: &mut Form<'_, '_, '_>, ordered: &str) -> Result<(Strength, bool), String> {
+    if form.flag("volatile") {
+        return Ok((Strength::Strong(Scope::Device), false));
+    }
+    if form.flag("relaxed") {
+        return Ok((Strength::Strong(form.choose(SCOPES)?), false));
+    }
+    if form.flag(ordered) {
+        return Ok((Strength::Strong(form.choose(SCOPES)?), true));
+    }
+    form.flag("weak");
+    Ok((Strength::Weak, false))
+}
+
+/// Hints of where to cache, which change no result.
+fn hints(form: &mut Form<'_, '_, '_>, operators: &[(&str, ())]) -> bool {
+    form.pick(operators);
+    let constant = form.flag("nc");
+    let first = ["L1::no_allocate", "L1::evict_last", "L1::evict_first", "L1::evict_normal", "L1::evict_unchanged"];
+    form.pick(&first.map(|name| (name, ())));
+    form.pick(&["L2::evict_last", "L2::evict_first", "L2::evict_normal"].map(|name| (name, ())));
+    form.pick(&["L2::64B", "L2::128B", "L2::256B"].map(|name| (name, ())));
+    constant
+}
+
+/// The number of elements and their type.
+fn elements(form: &mut Form<'_, '_, '_>) -> Result<(usize, Type), String> {
+    let count = form.pick(&[("v2", 2), ("v4", 4)]).unwrap_or(1);
+    let ty = form.ty()?;
+    let packed = matches!(ty, Type::F16x2 | Type::Bf16x2 | Type::Pred | Type::F16 | Type::Bf16);
+    if packed || count * ty.bytes() as usize > 16 {
+        return Err(format!("no access to {count} elements of `.{}`", ty.name()));
+    }
+    Ok((count, ty))
+}
+
+/// The registers of an access and the width of each.
+fn registers<'t>(form: &mut Form<'_, '_, 't>, count: usize, ty: Type) -> Result<(Vec<Reg>, u32), String> {
+    let operand = form.operand()?;
+    let parts = match operand {
+        Operand::Vector(parts) if count > 1 => parts.as_slice(),
+        _ if count == 1 => std::slice::from_ref(operand),
+        _ => return Err("a vector expected".into()),
+    };
+    if parts.len() != count {
+        return Err(format!("{} registers for {count} elements", parts.len()));
+    }
+    let mut rows = vec![];
+    let mut width = None;
+    for part in parts {
+        let (row, register) = form.wide(part, ty)?;
+        rows.push(row);
+        if *width.get_or_insert(register.bits()) != register.bits() {
+            return Err("registers of different widths".into());
+        }
+    }
+    Ok((rows, width.unwrap_or(0)))
+}
+
+pub(super) fn ld(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
+    let (strength, acquire) = strength(form, "acquire")?;
+    let target = form.pick(SPACES).unwrap_or(Target::Space(None));
+    let constant = hints(form, &["ca", "cg", "cs", "lu", "cv"].map(|name| (name, ())));
+    let (count, ty) = elements(form)?;
+    let (into, register) = registers(form, count, ty)?;
+    let space = match target {
+        Target::Space(space) => space,
+        Target::Parameter if strength == Strength::Weak && !constant => {
+            return Ok(Op::LoadParameter { into, at: parameter(form, ty.bytes() * count as u32)?, ty, register });
+        }
+        Target::Parameter => return Err("parameters are constant".into()),
+    };
+    let strength = match strength {
+        Strength::Weak if constant && space == Some(Space::Global) => Strength::Constant,
+        _ if constant => return Err("`.nc` is for global memory".into()),
+        strength => strength,
+    };
+    let at = form.address(space)?;
+    Ok(Op::Load { into, at, access: Access { space, ty, strength, acquire, release: false }, register })
+}
+
+/// The place of a parameter: a part of one, aligned as its size.
+fn parameter(form: &mut Form<'_, '_, '_>, bytes: u32) -> Result<u32, String> {
+    let Operand::Address(Base::Name(name), offset) = *form.operand()? else {
+        return Err("the name of a parameter expected".into());
+    };
+    let (start, length) = form.body.parameter_at(name).ok_or_else(|| format!("no parameter `{name}`"))?;
+    let inside = u32::try_from(offset).ok().filter(|o| o.checked_add(bytes).is_some_and(|end| end <= length));
+    match inside {
+        Some(offset) if (start + offset).is_multiple_of(bytes) => Ok(start + offset),
+        Some(offset) => Err(format!("`{name}+{offset}` is not aligned")),
+        None => Err(format!("`{name}+{offset}` is past the end of the parameter")),
+    }
+}
+
+pub(super) fn st(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
+    let (strength, release) = strength(form, "release")?;
+    let space = match form.pick(SPACES).unwrap_or(Target::Space(None)) {
+        Target::Space(Some(Space::Constant)) | Target::Parameter => return Err("that space is constant".into()),
+        Target::Space(space) => space,
+    };
+    if hints(form, &["wb", "cg", "cs", "wt"].map(|name| (name, ()))) {
+        return Err("`.nc` is for loads".into());
+    }
+    let (count, ty) = elements(form)?;
+    let at = form.address(space)?;
+    let from = match form.peek() {
+        Some(Operand::Vector(_)) => registers(form, count, ty)?.0,
+        Some(operand @ Operand::Name(_)) if count == 1 => {
+            form.operand()?;
+            vec![form.wide(operand, ty)?.0]
+        }
+        _ if count == 1 => vec![form.source(ty)?],
+        _ => return Err("a vector expected".into()),
+    };
+    Ok(Op::Store { from, at, access: Access { space, ty, strength, acquire: false, release } })
+}
+
+/// What an atomic operation does, with the types it has.
+const ATOMICS: &[(&str, Atomic, &[Type])] = &[
+    ("add", Atomic::Add, &[Type::U32, Type::S32, Type::U64, Type::F32, Type::F64]),
+    ("min", Atomic::Min, &[Type::U32, Type::S32, Type::U64, Type::S64]),
+    ("max", Atomic::Max, &[Type::U32, Type::S32, Type::U64, Type::S64]),
+    ("and", Atomic::And, &[Type::B32, Type::B64]),
+    ("or", Atomic::Or, &[Type::B32, Type::B64]),
+    ("xor", Atomic::Xor, &[Type::B32, Type::B64]),
+    ("exch", Atomic::Exchange, &[Type::B32, Type::B64]),
+    ("cas", Atomic::CompareAndSwap, &[Type::B32, Type::B64]),
+    ("inc", Atomic::Increment, &[Type::U32]),
+    ("dec", Atomic::Decrement, &[Type::U32]),
+];
+
+/// Acquiring, releasing.
+const ORDERS: &[(&str, (bool, bool))] =
+    &[("relaxed", (false, false)), ("acquire", (true, false)), ("release", (false, true)), ("acq_rel", (true, true))];
+
+fn atomic(form: &mut Form<'_, '_, '_>, answers: bool) -> Result<Op, String> {
+    let (acquire, release) = form.pick(ORDERS).unwrap_or((false, false));
+    if acquire && !answers {
+        return Err("what reads nothing cannot acquire".into());
+    }
+    let scope = form.pick(SCOPES).unwrap_or(Scope::Device);
+    let space = match form.pick(SPACES) {
+        None => None,
+        Some(Target::Space(space @ Some(Space::Global | Space::Shared))) => space,
+        Some(_) => return Err("atomics are for global and shared memory".into()),
+    };
+    let name = form.modifier()?;
+    let ty = form.ty()?;
+    let found = ATOMICS.iter().find(|(n, _, types)| *n == name && types.contains(&ty));
+    let &(_, how, _) = found.ok_or_else(|| format!("no `.{name}` of `.{}`", ty.name()))?;
+    if !answers && matches!(how, Atomic::Exchange | Atomic::CompareAndSwap) {
+        return Err(format!("`.{name}` is for its answer"));
+    }
+    let d = if answers { Some(form.dest(ty)?) } else { None };
+    let at = form.address(space)?;
+    let b = form.source(ty)?;
+    let c = if how == Atomic::CompareAndSwap { form.source(ty)? } else { b };
+    let access = Access { space, ty, strength: Strength::Strong(scope), acquire, release };
+    Ok(Op::Atomic { how, d, at, b, c, access })
+}
+
+pub(super) fn atom(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
+    atomic(form, true)
+}
+
+pub(super) fn red(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
+    atomic(form, false)
+}
+
+/// Fences that are sequentially consistent order no less than the others; more is not modelled.
+pub(super) fn fence(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
+    form.choose(&[("acq_rel", ()), ("sc", ())])?;
+    Ok(Op::Fence { scope: form.choose(SCOPES)? })
+}
+
+pub(super) fn membar(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
+    Ok(Op::Fence { scope: form.choose(&[("cta", Scope::Block), ("gl", Scope::Device), ("sys", Scope::Device)])? })
+}

@@ -1,0 +1,185 @@
+//! Loads and stores: each lane's address is found, checked, and noted as accessed.
+
+use crate::exec::{Grid, Run, Shared, now};
+use crate::fault::Problem;
+use crate::op::{Access, Address};
+use crate::order::{Now, Place};
+use crate::region::{Bad, Region};
+use crate::types::{LANES, Reg, Space, Type, lanes, mask};
+use crate::warp::{Stop, Warp};
+use crate::window;
+
+/// Bytes of one lane in memory.
+#[derive(Clone, Copy)]
+pub(super) struct Spot {
+    pub(super) space: Space,
+    pub(super) address: u64,
+    pub(super) bytes: usize,
+    /// The number of the thread in its block.
+    thread: usize,
+}
+
+impl Spot {
+    /// Where a lane accesses memory.
+    ///
+    /// # Errors
+    /// The address is no multiple of the size.
+    pub(super) fn new(warp: &Warp, at: Address, (access, bytes): (&Access, u32), lane: usize) -> Result<Spot, Problem> {
+        let address = warp.row(at.base)[lane].wrapping_add_signed(at.offset) & at.mask;
+        let (space, address) = match access.space {
+            Some(space) => (space, address),
+            None => window::resolve(address),
+        };
+        if !address.is_multiple_of(u64::from(bytes)) {
+            return Err(Problem::Misaligned { space, address });
+        }
+        Ok(Spot { space, address, bytes: bytes as usize, thread: usize::from(warp.number) * LANES + lane })
+    }
+
+    /// The place, for what values carry.
+    pub(super) fn place(&self, block: u32) -> Place {
+        ((self.space == Space::Shared).then_some(block), self.address)
+    }
+
+    fn problem(&self, at: u64, bad: Bad) -> Problem {
+        match bad {
+            Bad::Outside => Problem::OutOfBounds { space: self.space, address: self.address },
+            Bad::Unwritten(first) => Problem::Uninitialised { space: self.space, address: self.address + (first - at) },
+        }
+    }
+
+    /// The region that the address lies in, and the place there.
+    fn region<'s>(&self, grid: &'s mut Grid<'_>, shared: &'s mut Shared) -> Result<(&'s mut Region, u64), Problem> {
+        let outside = Problem::OutOfBounds { space: self.space, address: self.address };
+        match self.space {
+            Space::Global => grid.memory.find(self.address).ok_or(outside),
+            Space::Shared => Ok((&mut shared.memory, self.address)),
+            Space::Local => Ok((shared.locals.get_mut(self.thread).ok_or(outside)?, self.address)),
+            Space::Constant => Ok((&mut grid.constants, self.address)),
+        }
+    }
+
+    /// Notes a read or a write, which may race.
+    fn note(&self, write: bool, grid: &mut Grid<'_>, shared: &mut Shared, now: &Now<'_>) -> Result<(), Problem> {
+        let (region, at) = match self.space {
+            Space::Global => match grid.memory.find(self.address) {
+                Some(found) => found,
+                None => return Ok(()),
+            },
+            Space::Shared => (&mut shared.memory, self.address),
+            Space::Local | Space::Constant => return Ok(()),
+        };
+        let extent = (at, self.bytes, region.len());
+        let shadow = &mut region.shadow;
+        let noted = if write {
+            shadow.write(extent, now, &shared.knowledge)
+        } else {
+            shadow.read(extent, now, &shared.knowledge)
+        };
+        noted.map_err(|other| {
+            // Of several readers, one that is not the thread itself, if there is one.
+            let same_warp = (other.block, other.warp) == (now.stamp.block, now.stamp.warp);
+            let others = if same_warp { other.lanes & !now.stamp.lanes } else { other.lanes };
+            let lane = if others == 0 { now.lane } else { others.trailing_zeros() as usize };
+            Problem::Race {
+                space: self.space,
+                address: self.address,
+                other: grid.shape.thread(other.block, usize::from(other.warp) * LANES + lane),
+                line: other.line,
+            }
+        })
+    }
+
+    pub(super) fn load(&self, grid: &mut Grid<'_>, shared: &mut Shared, now: &Now<'_>) -> Result<u128, Problem> {
+        let (region, at) = self.region(grid, shared)?;
+        let value = region.load(at, self.bytes).map_err(|bad| self.problem(at, bad))?;
+        self.note(false, grid, shared, now)?;
+        Ok(value)
+    }
+
+    pub(super) fn store(
+        &self,
+        value: u128,
+        grid: &mut Grid<'_>,
+        shared: &mut Shared,
+        now: &Now<'_>,
+    ) -> Result<(), Problem> {
+        if self.space == Space::Constant {
+            return Err(Problem::ReadOnly { address: self.address });
+        }
+        let (region, at) = self.region(grid, shared)?;
+        let changed = region.store(at, self.bytes, value).map_err(|bad| self.problem(at, bad))?;
+        if changed {
+            grid.idle = 0;
+        }
+        self.note(true, grid, shared, now)
+    }
+}
+
+/// The low bits of a value, extended to a register as a type says.
+pub(super) fn extend(value: u64, ty: Type, register: u32) -> u64 {
+    let low = value & ty.mask();
+    if ty.signed() {
+        let shift = 64 - ty.bits();
+        ((low << shift) as i64 >> shift) as u64 & mask(register)
+    } else {
+        low
+    }
+}
+
+impl Run<'_, '_> {
+    pub(super) fn load(
+        &mut self,
+        into: &[Reg],
+        at: Address,
+        access: &Access,
+        (register, active): (u32, u32),
+    ) -> Result<(), Stop> {
+        self.warp.need(at.base, active)?;
+        let bytes = access.ty.bytes() * into.len() as u32;
+        let mut rows = [[0; LANES]; 4];
+        for lane in lanes(active) {
+            let fault = |what| Stop { lane, what };
+            let spot = Spot::new(self.warp, at, (access, bytes), lane).map_err(fault)?;
+            let now = now(self.shared, self.warp, (lane, self.line), access.strength);
+            let value = spot.load(self.grid, self.shared, &now).map_err(fault)?;
+            let place = spot.place(self.shared.block);
+            self.grid.flags.read(place, access.acquire, &now, &mut self.shared.knowledge);
+            for (index, row) in rows[..into.len()].iter_mut().enumerate() {
+                row[lane] = extend((value >> (index as u32 * access.ty.bits())) as u64, access.ty, register);
+            }
+            if spot.space == Space::Global {
+                self.grid.stats.loaded += u64::from(bytes);
+            }
+        }
+        for (reg, row) in into.iter().zip(&rows) {
+            self.warp.write(*reg, active, row);
+        }
+        Ok(())
+    }
+
+    pub(super) fn store(&mut self, from: &[Reg], at: Address, access: &Access, active: u32) -> Result<(), Stop> {
+        self.warp.need(at.base, active)?;
+        for reg in from {
+            self.warp.need(*reg, active)?;
+        }
+        let bytes = access.ty.bytes() * from.len() as u32;
+        for lane in lanes(active) {
+            let fault = |what| Stop { lane, what };
+            let spot = Spot::new(self.warp, at, (access, bytes), lane).map_err(fault)?;
+            let mut value = 0;
+            for (index, reg) in from.iter().enumerate() {
+                let element = self.warp.row(*reg)[lane] & access.ty.mask();
+                value |= u128::from(element) << (index as u32 * access.ty.bits());
+            }
+            let now = now(self.shared, self.warp, (lane, self.line), access.strength);
+            spot.store(value, self.grid, self.shared, &now).map_err(fault)?;
+            let place = spot.place(self.shared.block);
+            self.grid.flags.write(place, (access.release, false), &now, &self.shared.knowledge);
+            if spot.space == Space::Global {
+                self.grid.stats.stored += u64::from(bytes);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,146 @@
+//! What can go wrong as a kernel runs, and where.
+
+use std::fmt;
+
+use crate::types::Space;
+
+/// A kernel stopped: it does what PTX leaves undefined, or was launched in a way that it excludes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The kernel's name.
+    pub kernel: String,
+    /// The line of the instruction in the module's text, or of the kernel if it did not get so far.
+    pub line: u32,
+    /// The thread that came to it.
+    pub thread: Thread,
+    /// What is wrong.
+    pub what: Problem,
+}
+
+/// A thread of a grid.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Thread {
+    /// `%ctaid`.
+    pub block: [u32; 3],
+    /// `%tid`.
+    pub thread: [u32; 3],
+}
+
+/// A kind of fault.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Problem {
+    /// An access to what belongs to no allocation or variable, or crosses the end of one.
+    OutOfBounds {
+        /// The space of the access.
+        space: Space,
+        /// Its first byte.
+        address: u64,
+    },
+    /// An access whose address is no multiple of its size.
+    Misaligned {
+        /// The space of the access.
+        space: Space,
+        /// Its first byte.
+        address: u64,
+    },
+    /// A read of a byte that nobody wrote.
+    Uninitialised {
+        /// The space of the access.
+        space: Space,
+        /// The byte.
+        address: u64,
+    },
+    /// A write to memory that is constant.
+    ReadOnly {
+        /// The first byte.
+        address: u64,
+    },
+    /// Two accesses, at least one of them a write, that nothing puts in an order.
+    Race {
+        /// The space of both.
+        space: Space,
+        /// A byte of both.
+        address: u64,
+        /// The thread that was there before.
+        other: Thread,
+        /// The line of its access.
+        line: u32,
+    },
+    /// Lanes that a mask names never come to the instruction, or a lane executes one whose mask leaves it out.
+    NotConverged {
+        /// The mask.
+        mask: u32,
+        /// The lanes that came.
+        came: u32,
+    },
+    /// A shuffle from a lane that takes no part in it.
+    BadShuffle {
+        /// That lane.
+        from: u32,
+    },
+    /// Threads of a warp wait at different aligned barriers.
+    BarrierDivergence,
+    /// No thread can go on, or none has got anywhere for very long.
+    Deadlock,
+    /// The instruction `trap`.
+    Trap,
+    /// A register is read before it was written.
+    UndefinedRegister,
+    /// An integer is divided by zero.
+    DivisionByZero,
+    /// The module has no such kernel.
+    UnknownKernel,
+    /// The arguments are not as long as the parameters.
+    Arguments {
+        /// Bytes of the parameters.
+        expected: u32,
+        /// Bytes of the arguments.
+        found: usize,
+    },
+    /// A shape that no device takes, or not the one that the kernel was declared for.
+    Shape,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Problem::OutOfBounds { space, address } => write!(f, "access outside of {space:?} memory at {address:#x}"),
+            Problem::Misaligned { space, address } => {
+                write!(f, "misaligned access to {space:?} memory at {address:#x}")
+            }
+            Problem::Uninitialised { space, address } => {
+                write!(f, "read of {space:?} memory at {address:#x}, which nobody wrote")
+            }
+            Problem::ReadOnly { address } => write!(f, "write to constant memory at {address:#x}"),
+            Problem::Race { space, address, other, line } => {
+                write!(f, "race in {space:?} memory at {address:#x} with {other} on line {line}")
+            }
+            Problem::NotConverged { mask, came } => write!(f, "of lanes {mask:#010x} only {came:#010x} come"),
+            Problem::BadShuffle { from } => write!(f, "shuffle from lane {from}, which takes no part"),
+            Problem::BarrierDivergence => f.write_str("threads of a warp wait at different barriers"),
+            Problem::Deadlock => f.write_str("no thread gets on"),
+            Problem::Trap => f.write_str("trap"),
+            Problem::UndefinedRegister => f.write_str("read of a register that was not written"),
+            Problem::DivisionByZero => f.write_str("integer division by zero"),
+            Problem::UnknownKernel => f.write_str("no such kernel"),
+            Problem::Arguments { expected, found } => {
+                write!(f, "{found} bytes of arguments for {expected} of parameters")
+            }
+            Problem::Shape => f.write_str("a shape of launch that cannot be"),
+        }
+    }
+}
+
+impl fmt::Display for Thread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "thread {:?} of block {:?}", self.thread, self.block)
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}: {}", self.kernel, self.line, self.thread, self.what)
+    }
+}
+
+impl std::error::Error for Fault {}

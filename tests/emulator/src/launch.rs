@@ -1,0 +1,281 @@
+//! A launch: blocks take turns, a few at a time, and within a block its warps do. So a thread that waits for another
+//! block's flag in a loop lets that block get on, as on a device.
+
+use crate::exec::{Grid, Shared, step};
+use crate::fault::{Fault, Problem};
+use crate::memory::Memory;
+use crate::op::Op;
+use crate::order::{Flags, Knowledge};
+use crate::parse::Module;
+use crate::region::Region;
+use crate::shape::Shape;
+use crate::types::LANES;
+use crate::warp::{Group, Wait, Warp};
+
+/// How to launch a kernel.
+#[derive(Clone, Copy, Debug)]
+pub struct Launch {
+    /// Blocks in each dimension.
+    pub grid: [u32; 3],
+    /// Threads of a block in each dimension.
+    pub block: [u32; 3],
+    /// Bytes of shared memory behind the kernel's own variables.
+    pub shared: u32,
+    /// The order in which blocks and warps take turns: 0 is the plain one. No result may depend on it.
+    pub seed: u64,
+}
+
+impl Default for Launch {
+    /// One thread.
+    fn default() -> Launch {
+        Launch { grid: [1; 3], block: [1; 3], shared: 0, seed: 0 }
+    }
+}
+
+/// What a launch has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Instructions of warps, also where guards kept all lanes from taking part.
+    pub instructions: u64,
+    /// Bytes of global memory that threads have loaded, each for itself.
+    pub loaded: u64,
+    /// Bytes of global memory that threads have stored.
+    pub stored: u64,
+    /// Barriers that blocks have passed.
+    pub barriers: u64,
+}
+
+/// Blocks that run at the same time.
+const RESIDENT: usize = 8;
+
+/// Shared memory of a block, at most: what an H100 has.
+const MOST_SHARED: u32 = 227 << 10;
+
+/// Jumps back without anything that another thread could see: what loops on, waits in vain.
+const PATIENCE: u64 = 1 << 22;
+
+/// Instructions of warps in a launch.
+const MOST_INSTRUCTIONS: u64 = 1 << 33;
+
+/// Instructions that a warp runs before it is another's turn, in plain order.
+const TURN: u64 = 256;
+
+/// A sequence of numbers (SplitMix64).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+
+    fn shuffle<T>(&mut self, items: &mut [T]) {
+        for last in (1..items.len()).rev() {
+            items.swap(last, (self.next() % (last as u64 + 1)) as usize);
+        }
+    }
+}
+
+/// Who takes the next turn, and for how long. Without a seed, all in order.
+struct Turns {
+    random: Option<Random>,
+}
+
+impl Turns {
+    fn shuffle<T>(&mut self, items: &mut [T]) {
+        if let Some(random) = &mut self.random {
+            random.shuffle(items);
+        }
+    }
+
+    fn length(&mut self) -> u64 {
+        self.random.as_mut().map_or(TURN, |random| 1 + random.next() % 32)
+    }
+}
+
+/// A block that runs.
+struct Block {
+    shared: Shared,
+    warps: Vec<Warp>,
+    /// The order in which warps take turns.
+    order: Vec<usize>,
+}
+
+impl Module {
+    /// Runs a kernel to its end. `arguments` are the bytes of its parameter space, each parameter aligned as its
+    /// declaration says.
+    ///
+    /// `.global` variables start each launch anew: what a kernel leaves in them is gone.
+    ///
+    /// # Errors
+    /// The kernel does what PTX leaves undefined, does not end, or cannot be launched so.
+    pub fn launch(&self, memory: &mut Memory, name: &str, launch: Launch, arguments: &[u8]) -> Result<Stats, Fault> {
+        let refuse = |line, what| Fault { kernel: name.to_owned(), line, thread: Default::default(), what };
+        let Some(kernel) = self.kernels.iter().find(|k| k.name == name) else {
+            return Err(refuse(0, Problem::UnknownKernel));
+        };
+        let shape = Shape { grid: launch.grid, block: launch.block };
+        let (expected, found) = (kernel.parameters, arguments.len());
+        if expected as usize != found {
+            return Err(refuse(kernel.line, Problem::Arguments { expected, found }));
+        }
+        let more_than = |most: [u32; 3]| shape.threads() > most.iter().map(|m| *m as usize).product();
+        let excluded = kernel.most.is_some_and(more_than) || kernel.required.is_some_and(|r| r != shape.block);
+        if !shape.possible() || excluded || kernel.shared.sum().saturating_add(launch.shared) > MOST_SHARED {
+            return Err(refuse(kernel.line, Problem::Shape));
+        }
+        let own = memory.count();
+        memory.forget_accesses();
+        let mut globals = vec![];
+        for contents in &self.globals {
+            let address = memory.allocate(contents.len());
+            if !contents.is_empty() {
+                memory.write(address, contents);
+            }
+            globals.push(address);
+        }
+        let mut constants = Region::default();
+        constants.lay_out(&self.constant, self.constant.bytes, 0);
+        for (at, bytes) in &self.constant.extents {
+            let contents = &self.constants[*at as usize..(at + bytes) as usize];
+            // The layout has room for each of them.
+            let _ = constants.put(u64::from(*at), contents);
+        }
+        let (flags, stats) = (Flags::default(), Stats::default());
+        let mut grid = Grid { kernel, shape, arguments, memory, constants, flags, stats, idle: 0 };
+        let result = run(&mut grid, &globals, launch);
+        let stats = grid.stats;
+        memory.free_behind(own);
+        result.map(|()| stats)
+    }
+}
+
+/// Runs all blocks.
+fn run(grid: &mut Grid<'_>, globals: &[u64], launch: Launch) -> Result<(), Fault> {
+    let mut turns = Turns { random: (launch.seed != 0).then_some(Random(launch.seed)) };
+    let mut waiting: Vec<u32> = (0..grid.shape.blocks() as u32).collect();
+    turns.shuffle(&mut waiting);
+    let mut waiting = waiting.into_iter();
+    // Dynamic memory lies behind the kernel's variables, apart from them by a gap.
+    let mut behind = grid.kernel.shared.clone();
+    let dynamic = behind.place(launch.shared, grid.kernel.dynamic.unwrap_or(1).max(16));
+    let mut running: Vec<Block> = vec![];
+    for number in waiting.by_ref().take(RESIDENT) {
+        let warps = (0..grid.shape.warps()).map(|w| Warp::new(grid.kernel, w as u16, globals, dynamic)).collect();
+        let mut block = Block { shared: Shared::default(), warps, order: (0..grid.shape.warps()).collect() };
+        block.start(grid, number, (dynamic, launch.shared));
+        running.push(block);
+    }
+    while !running.is_empty() {
+        turns.shuffle(&mut running);
+        let mut index = 0;
+        while index < running.len() {
+            let block = &mut running[index];
+            if block.turn(grid, &mut turns)? {
+                match waiting.next() {
+                    Some(number) => block.start(grid, number, (dynamic, launch.shared)),
+                    None => {
+                        running.remove(index);
+                        continue;
+                    }
+                }
+            }
+            index += 1;
+        }
+    }
+    Ok(())
+}
+
+impl Block {
+    fn start(&mut self, grid: &Grid<'_>, number: u32, (dynamic, more): (u32, u32)) {
+        self.shared.block = number;
+        self.shared.epoch = 0;
+        self.shared.knowledge = Knowledge::default();
+        self.shared.memory.lay_out(&grid.kernel.shared, dynamic, more);
+        let local = &grid.kernel.local;
+        if local.bytes > 0 {
+            self.shared.locals.resize(grid.shape.threads(), Region::default());
+            for region in &mut self.shared.locals {
+                region.lay_out(local, local.bytes, 0);
+            }
+        }
+        for warp in &mut self.warps {
+            warp.start(grid.kernel, &grid.shape, number);
+        }
+    }
+
+    /// Lets each warp run for a while; says whether the block has ended.
+    fn turn(&mut self, grid: &mut Grid<'_>, turns: &mut Turns) -> Result<bool, Fault> {
+        turns.shuffle(&mut self.order);
+        let mut moved = false;
+        for index in &self.order {
+            let warp = &mut self.warps[*index];
+            for _ in 0..turns.length() {
+                match step(grid, &mut self.shared, warp) {
+                    Ok(true) => moved = true,
+                    Ok(false) => break,
+                    Err((stop, line)) => {
+                        let number = usize::from(warp.number) * LANES + stop.lane;
+                        return Err(self.fault(grid, number, line, stop.what));
+                    }
+                }
+            }
+        }
+        if grid.idle > PATIENCE || grid.stats.instructions > MOST_INSTRUCTIONS {
+            return Err(self.at_some_group(grid, |_| true, Problem::Deadlock));
+        }
+        if moved {
+            return Ok(false);
+        }
+        if self.warps.iter().all(|warp| warp.groups.is_empty()) {
+            return Ok(true);
+        }
+        self.barrier(grid)?;
+        Ok(false)
+    }
+
+    /// Nobody can run: all threads that have not exited wait at barriers. If it is the same, they have met.
+    fn barrier(&mut self, grid: &mut Grid<'_>) -> Result<(), Fault> {
+        let mut groups = self.warps.iter().flat_map(|warp| &warp.groups).map(|group| group.wait);
+        let first = groups.next();
+        if groups.any(|wait| Some(wait) != first) {
+            return Err(self.at_some_group(grid, |_| true, Problem::Deadlock));
+        }
+        let aligned =
+            |group: &Group| matches!(grid.kernel.operations[group.at as usize].op, Op::Barrier { aligned: true, .. });
+        for warp in &self.warps {
+            let parted = |group: &&Group| group.at != warp.groups[0].at && (aligned(group) || aligned(&warp.groups[0]));
+            if let Some(group) = warp.groups.iter().find(parted) {
+                let at = group.at;
+                return Err(self.at_some_group(grid, |group| group.at == at, Problem::BarrierDivergence));
+            }
+        }
+        for group in self.warps.iter_mut().flat_map(|warp| &mut warp.groups) {
+            group.at += 1;
+            group.wait = Wait::No;
+        }
+        self.shared.epoch += 1;
+        self.shared.knowledge.barrier();
+        grid.stats.barriers += 1;
+        grid.idle = 0;
+        Ok(())
+    }
+
+    /// A fault of the first group that stands where it should.
+    fn at_some_group(&self, grid: &Grid<'_>, here: impl Fn(&Group) -> bool, what: Problem) -> Fault {
+        let mut groups = self.warps.iter().flat_map(|warp| warp.groups.iter().map(move |group| (warp.number, group)));
+        match groups.find(|(_, group)| here(group)) {
+            Some((warp, group)) => {
+                let number = usize::from(warp) * LANES + group.lanes.trailing_zeros() as usize;
+                self.fault(grid, number, grid.kernel.operations[group.at as usize].line, what)
+            }
+            None => self.fault(grid, 0, grid.kernel.line, what),
+        }
+    }
+
+    fn fault(&self, grid: &Grid<'_>, number: usize, line: u32, what: Problem) -> Fault {
+        Fault { kernel: grid.kernel.name.clone(), line, thread: grid.shape.thread(self.shared.block, number), what }
+    }
+}

@@ -1,0 +1,109 @@
+//! Global memory, as a host sees it.
+
+use crate::fault::Problem;
+use crate::region::{Bad, Region};
+use crate::types::Space;
+
+/// Where the first allocation lies.
+const FIRST: u64 = 0x7f00_0000_0000;
+
+/// What lies between allocations: every access there is outside of all.
+const GAP: u64 = 4096;
+
+/// Global memory: allocations that lie apart, so that no access past the end of one is within another.
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    allocations: Vec<Allocation>,
+    /// The allocation that was accessed last: mostly it is the next too.
+    last: usize,
+}
+
+#[derive(Clone, Debug)]
+struct Allocation {
+    base: u64,
+    region: Region,
+}
+
+impl Memory {
+    /// Memory without allocations.
+    #[must_use]
+    pub fn new() -> Memory {
+        Memory::default()
+    }
+
+    /// The address of so many bytes more, aligned to 256 bytes, which nobody has written.
+    pub fn allocate(&mut self, bytes: usize) -> u64 {
+        let base = match self.allocations.last() {
+            None => FIRST,
+            Some(last) => (last.base + last.region.len() as u64 + GAP).next_multiple_of(256),
+        };
+        self.allocations.push(Allocation { base, region: Region::unwritten(bytes) });
+        base
+    }
+
+    /// Writes bytes.
+    ///
+    /// # Panics
+    /// They lie outside of every allocation: the caller's mistake.
+    pub fn write(&mut self, address: u64, bytes: &[u8]) {
+        let written = self.find(address).map(|(region, at)| region.put(at, bytes));
+        assert!(matches!(written, Some(Ok(_))), "write of {} bytes at {address:#x}, outside of memory", bytes.len());
+    }
+
+    /// Reads bytes.
+    ///
+    /// # Errors
+    /// They lie outside of every allocation, or one was never written.
+    pub fn read(&self, address: u64, bytes: usize) -> Result<Vec<u8>, Problem> {
+        let outside = Problem::OutOfBounds { space: Space::Global, address };
+        let allocation = self.index(address).map(|index| &self.allocations[index]).ok_or(outside.clone())?;
+        allocation.region.get(address - allocation.base, bytes).map(<[u8]>::to_vec).map_err(|bad| match bad {
+            Bad::Outside => outside,
+            Bad::Unwritten(at) => Problem::Uninitialised { space: Space::Global, address: allocation.base + at },
+        })
+    }
+
+    /// Reads bytes, of which those that were never written are zero.
+    ///
+    /// # Panics
+    /// They lie outside of every allocation: the caller's mistake.
+    #[must_use]
+    pub fn read_any(&self, address: u64, bytes: usize) -> Vec<u8> {
+        let found = self.index(address).map(|index| &self.allocations[index]);
+        match found.map(|a| a.region.get_any(address - a.base, bytes)) {
+            Some(Ok(bytes)) => bytes.to_vec(),
+            _ => panic!("read of {bytes} bytes at {address:#x}, outside of memory"),
+        }
+    }
+
+    /// The last allocation that begins at or below an address.
+    fn index(&self, address: u64) -> Option<usize> {
+        self.allocations.partition_point(|a| a.base <= address).checked_sub(1)
+    }
+
+    /// The region that an address may lie in, and the place there.
+    pub(crate) fn find(&mut self, address: u64) -> Option<(&mut Region, u64)> {
+        let lies = |a: &Allocation| address.checked_sub(a.base).is_some_and(|at| at < a.region.len() as u64);
+        if !self.allocations.get(self.last).is_some_and(lies) {
+            self.last = self.index(address)?;
+        }
+        let allocation = self.allocations.get_mut(self.last)?;
+        Some((&mut allocation.region, address - allocation.base))
+    }
+
+    /// Forgets who accessed what: a launch is about to start.
+    pub(crate) fn forget_accesses(&mut self) {
+        for allocation in &mut self.allocations {
+            allocation.region.shadow.clear();
+        }
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.allocations.len()
+    }
+
+    /// Frees all allocations but the first so many.
+    pub(crate) fn free_behind(&mut self, count: usize) {
+        self.allocations.truncate(count);
+    }
+}

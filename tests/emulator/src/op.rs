@@ -1,0 +1,307 @@
+//! Kernels, decoded once: a list of operations on numbered rows, and what stands in the rows as a thread starts.
+
+use crate::lanes::convert::Conversion;
+use crate::lanes::{Compare, Map};
+use crate::types::{Condition, Pred, Reg, Space, Type};
+
+/// A kernel, ready to run.
+#[derive(Debug)]
+pub(crate) struct Kernel {
+    pub(crate) name: String,
+    /// Where its body starts.
+    pub(crate) line: u32,
+    pub(crate) operations: Vec<Instruction>,
+    pub(crate) rows: Vec<RowKind>,
+    pub(crate) preds: Vec<PredKind>,
+    /// Bytes of the parameter space.
+    pub(crate) parameters: u32,
+    /// `.maxntid`: the most threads of a block, in each dimension.
+    pub(crate) most: Option<[u32; 3]>,
+    /// `.reqntid`: the only shape of a block.
+    pub(crate) required: Option<[u32; 3]>,
+    pub(crate) shared: Layout,
+    /// The alignment of the shared memory that launches add, if the module names it.
+    pub(crate) dynamic: Option<u32>,
+    pub(crate) local: Layout,
+}
+
+/// What a row holds as threads start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum RowKind {
+    /// Nothing: it is written by instructions.
+    Register,
+    Constant(u64),
+    Special(Special),
+    /// The address of a global variable of the module, which a launch decides.
+    Global(u32),
+    /// The address of the shared memory that a launch adds, behind all variables.
+    Dynamic,
+}
+
+/// What a predicate holds as threads start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum PredKind {
+    Register,
+    Constant(bool),
+}
+
+/// A special register. Those with a dimension count it from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Special {
+    Thread(u8),
+    Threads(u8),
+    Block(u8),
+    Blocks(u8),
+    Lane,
+    Warp,
+    /// Lanes whose number compares so with the thread's own.
+    LanesEqual,
+    LanesBelow,
+    LanesUpTo,
+    LanesAbove,
+    LanesFrom,
+}
+
+/// Where variables lie in a space: each an extent, with gaps between, which no access may touch.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Layout {
+    pub(crate) bytes: u32,
+    pub(crate) extents: Vec<(u32, u32)>,
+}
+
+impl Layout {
+    /// Room for a variable. The gap before it is for accesses past the end of its neighbour to be found.
+    pub(crate) fn place(&mut self, bytes: u32, align: u32) -> u32 {
+        const GAP: u32 = 64;
+        let start = if self.bytes == 0 { 0 } else { (self.bytes + GAP).next_multiple_of(align) };
+        self.bytes = start + bytes;
+        self.extents.push((start, bytes));
+        start
+    }
+
+    /// Bytes of the variables alone.
+    pub(crate) fn sum(&self) -> u32 {
+        self.extents.iter().map(|(_, bytes)| bytes).sum()
+    }
+}
+
+/// An operation with its guard and its line.
+#[derive(Debug)]
+pub(crate) struct Instruction {
+    pub(crate) guard: Option<Condition>,
+    pub(crate) op: Op,
+    pub(crate) line: u32,
+}
+
+/// An operation.
+#[derive(Debug)]
+pub(crate) enum Op {
+    /// A function of rows. Sources that it does not take are a constant.
+    Map {
+        map: Map,
+        d: Reg,
+        from: [Reg; 4],
+    },
+    /// Division: lanes where `b` is zero within the mask are faults.
+    Divide {
+        map: Map,
+        d: Reg,
+        a: Reg,
+        b: Reg,
+        mask: u64,
+    },
+    Convert {
+        how: Conversion,
+        d: Reg,
+        a: Reg,
+    },
+    /// Addition or subtraction with the carry flag.
+    Carry {
+        how: Carry,
+        d: Reg,
+        a: Reg,
+        b: Reg,
+    },
+    Compare {
+        how: Compare,
+        p: Pred,
+        q: Option<Pred>,
+        a: Reg,
+        b: Reg,
+        combine: Option<(Logic, Condition)>,
+    },
+    /// A comparison whose result is a number: `yes` or zero.
+    Set {
+        how: Compare,
+        d: Reg,
+        a: Reg,
+        b: Reg,
+        combine: Option<(Logic, Condition)>,
+        yes: u64,
+    },
+    Select {
+        d: Reg,
+        a: Reg,
+        b: Reg,
+        p: Condition,
+    },
+    Logic {
+        how: Logic,
+        d: Pred,
+        a: Condition,
+        b: Condition,
+    },
+    /// Rows of `bits` bits joined to one, the first lowest.
+    Pack {
+        d: Reg,
+        parts: Vec<Reg>,
+        bits: u32,
+    },
+    Unpack {
+        parts: Vec<Reg>,
+        a: Reg,
+        bits: u32,
+    },
+    LoadParameter {
+        into: Vec<Reg>,
+        at: u32,
+        ty: Type,
+        register: u32,
+    },
+    Load {
+        into: Vec<Reg>,
+        at: Address,
+        access: Access,
+        register: u32,
+    },
+    Store {
+        from: Vec<Reg>,
+        at: Address,
+        access: Access,
+    },
+    Atomic {
+        how: Atomic,
+        d: Option<Reg>,
+        at: Address,
+        b: Reg,
+        c: Reg,
+        access: Access,
+    },
+    Fence {
+        scope: Scope,
+    },
+    Barrier {
+        id: u32,
+        aligned: bool,
+    },
+    SyncWarp {
+        mask: Reg,
+    },
+    Shuffle {
+        mode: Shuffle,
+        d: Reg,
+        p: Option<Pred>,
+        a: Reg,
+        b: Reg,
+        c: Reg,
+        mask: Reg,
+    },
+    Vote {
+        mode: Vote,
+        a: Condition,
+        mask: Reg,
+    },
+    Reduce {
+        how: Atomic,
+        ty: Type,
+        d: Reg,
+        a: Reg,
+        mask: Reg,
+    },
+    ActiveMask {
+        d: Reg,
+    },
+    Branch {
+        target: u32,
+    },
+    Exit,
+    Trap,
+    /// What has no effect here, such as `nanosleep`.
+    Nothing,
+}
+
+/// An address: a row and an offset, within the width of the row.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Address {
+    pub(crate) base: Reg,
+    pub(crate) offset: i64,
+    pub(crate) mask: u64,
+}
+
+/// How memory is accessed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Access {
+    /// None: a generic address says itself where it points.
+    pub(crate) space: Option<Space>,
+    /// Of an element.
+    pub(crate) ty: Type,
+    pub(crate) strength: Strength,
+    pub(crate) acquire: bool,
+    pub(crate) release: bool,
+}
+
+/// Which threads an access or a fence is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Scope {
+    Block,
+    /// The device or more.
+    Device,
+}
+
+/// What an access promises to others that overlap in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Strength {
+    /// `ld.global.nc`: nobody writes there as long as the kernel runs.
+    Constant,
+    Weak,
+    Strong(Scope),
+}
+
+/// `add.cc` and its kin.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Carry {
+    pub(crate) subtract: bool,
+    pub(crate) takes: bool,
+    pub(crate) gives: bool,
+    pub(crate) bits: u32,
+}
+
+/// Logic of predicates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[rustfmt::skip]
+pub(crate) enum Logic { And, Or, Xor }
+
+impl Logic {
+    pub(crate) fn apply(self, a: u32, b: u32) -> u32 {
+        match self {
+            Logic::And => a & b,
+            Logic::Or => a | b,
+            Logic::Xor => a ^ b,
+        }
+    }
+}
+
+/// What an atomic operation, or a reduction of a warp, does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[rustfmt::skip]
+pub(crate) enum Atomic { Add, Min, Max, And, Or, Xor, Exchange, CompareAndSwap, Increment, Decrement }
+
+/// Which lane a shuffle reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[rustfmt::skip]
+pub(crate) enum Shuffle { Up, Down, Butterfly, Index }
+
+/// What a vote asks, with the place of its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[rustfmt::skip]
+pub(crate) enum Vote { Any(Pred), All(Pred), Uniform(Pred), Ballot(Reg) }

@@ -1,0 +1,304 @@
+//! What happens before what. Two accesses are ordered if they are of one thread, if a barrier of their block or a
+//! `bar.warp.sync` of their lanes lies between, or if one thread released what another then acquired.
+//!
+//! Time is counted per block in *epochs*, which end at barriers, and per warp in *steps*, one an instruction. A clock
+//! says of each block which epochs are past, and of some warps how far each lane is known to have come.
+
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+
+use crate::op::{Scope, Strength};
+use crate::types::{LANES, lanes};
+
+/// An access, or several by lanes of a warp at one step.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stamp {
+    pub(crate) block: u32,
+    pub(crate) epoch: u32,
+    pub(crate) step: u32,
+    pub(crate) line: u32,
+    /// Who of the warp; nobody: there was no access.
+    pub(crate) lanes: u32,
+    pub(crate) warp: u16,
+    pub(crate) strength: Strength,
+}
+
+impl Stamp {
+    pub(crate) const NONE: Stamp =
+        Stamp { block: 0, epoch: 0, step: 0, line: 0, lanes: 0, warp: 0, strength: Strength::Weak };
+
+    /// Whether both may happen at the same time: each is strong, and in a scope that holds the other.
+    pub(crate) fn tolerates(&self, other: &Stamp) -> bool {
+        match (self.strength, other.strength) {
+            (Strength::Strong(a), Strength::Strong(b)) => {
+                self.block == other.block || a == Scope::Device && b == Scope::Device
+            }
+            _ => false,
+        }
+    }
+}
+
+/// How far each lane of a warp has come, as each other lane knows.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Meetings {
+    /// The step when all lanes last met.
+    all: u32,
+    /// By lane, the steps of the others; there once some have met without the rest.
+    some: Option<Box<[[u32; LANES]; LANES]>>,
+}
+
+impl Meetings {
+    /// The last step of lane `of` that lane `by` knows to be past.
+    fn known(&self, by: usize, of: usize) -> u32 {
+        self.some.as_ref().map_or(self.all, |some| some[by][of])
+    }
+
+    /// The lanes of a mask meet, of a warp that has `members`.
+    pub(crate) fn meet(&mut self, mask: u32, members: u32, step: u32) {
+        if mask == members {
+            *self = Meetings { all: step, some: None };
+            return;
+        }
+        let some = self.some.get_or_insert_with(|| Box::new([[self.all; LANES]; LANES]));
+        let mut joined = [0; LANES];
+        for lane in lanes(mask) {
+            for (to, from) in joined.iter_mut().zip(&some[lane]) {
+                *to = (*to).max(*from);
+            }
+        }
+        for lane in lanes(mask) {
+            joined[lane] = step;
+        }
+        for lane in lanes(mask) {
+            some[lane] = joined;
+        }
+    }
+}
+
+/// What is past, by block.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Clock {
+    blocks: BTreeMap<u32, Past>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Past {
+    /// All epochs below.
+    epoch: u32,
+    /// By warp, the steps of each lane.
+    steps: BTreeMap<u16, [u32; LANES]>,
+}
+
+impl Clock {
+    /// Whether the accesses of these lanes are past.
+    fn covers(&self, stamp: &Stamp, who: u32) -> bool {
+        self.blocks.get(&stamp.block).is_some_and(|past| {
+            stamp.epoch < past.epoch
+                || past.steps.get(&stamp.warp).is_some_and(|steps| lanes(who).all(|lane| stamp.step <= steps[lane]))
+        })
+    }
+
+    fn join(&mut self, other: &Clock) {
+        for (block, theirs) in &other.blocks {
+            let past = self.blocks.entry(*block).or_default();
+            past.epoch = past.epoch.max(theirs.epoch);
+            for (warp, theirs) in &theirs.steps {
+                let steps = past.steps.entry(*warp).or_insert([0; LANES]);
+                for (to, from) in steps.iter_mut().zip(theirs) {
+                    *to = (*to).max(*from);
+                }
+            }
+        }
+    }
+}
+
+/// A clock on its way to whoever reads the value that carries it.
+#[derive(Clone, Debug)]
+struct Released {
+    clock: Rc<Clock>,
+    scope: Scope,
+    block: u32,
+}
+
+impl Released {
+    fn reaches(&self, block: u32, scope: Scope) -> bool {
+        self.block == block || self.scope == Scope::Device && scope == Scope::Device
+    }
+}
+
+/// What a thread has acquired since the last barrier of its block.
+#[derive(Debug)]
+struct Acquired {
+    warp: u16,
+    lane: usize,
+    step: u32,
+    clock: Rc<Clock>,
+}
+
+/// What fences of a thread, or to come, make of its relaxed accesses.
+#[derive(Debug, Default)]
+struct Fenced {
+    /// What the last fence released, for the writes behind it.
+    released: Option<Released>,
+    /// What the reads before the next fence have seen.
+    seen: Vec<Released>,
+}
+
+/// What the threads of a block know of others.
+#[derive(Debug, Default)]
+pub(crate) struct Knowledge {
+    /// All of them, since the last barrier.
+    common: Clock,
+    acquired: Vec<Acquired>,
+    fences: HashMap<(u16, usize), Fenced>,
+}
+
+/// A thread at a step, as it accesses memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Now<'a> {
+    /// Of this lane alone.
+    pub(crate) stamp: Stamp,
+    pub(crate) lane: usize,
+    pub(crate) meetings: &'a Meetings,
+}
+
+impl Knowledge {
+    /// All threads of the block have met: what one knows, all know.
+    pub(crate) fn barrier(&mut self) {
+        for acquired in self.acquired.drain(..) {
+            self.common.join(&acquired.clock);
+        }
+    }
+
+    /// Whether accesses of the past are before what a thread does now.
+    pub(crate) fn ordered(&self, past: &Stamp, now: &Now<'_>) -> bool {
+        let mut who = past.lanes;
+        if past.block == now.stamp.block {
+            if past.epoch < now.stamp.epoch {
+                return true;
+            }
+            if past.warp == now.stamp.warp {
+                who &= !(1 << now.lane);
+                if lanes(who).all(|lane| past.step <= now.meetings.known(now.lane, lane)) {
+                    return true;
+                }
+            }
+        }
+        let visible = self.acquired.iter().filter(|a| visible(a, now));
+        self.common.covers(past, who) || visible.into_iter().any(|a| a.clock.covers(past, who))
+    }
+
+    /// All that is before what a thread does now, itself included.
+    fn release(&self, now: &Now<'_>) -> Rc<Clock> {
+        let mut clock = self.common.clone();
+        for acquired in self.acquired.iter().filter(|a| visible(a, now)) {
+            clock.join(&acquired.clock);
+        }
+        let past = clock.blocks.entry(now.stamp.block).or_default();
+        past.epoch = past.epoch.max(now.stamp.epoch);
+        let steps = past.steps.entry(now.stamp.warp).or_insert([0; LANES]);
+        for (lane, step) in steps.iter_mut().enumerate() {
+            *step = (*step).max(now.meetings.known(now.lane, lane));
+        }
+        steps[now.lane] = now.stamp.step;
+        Rc::new(clock)
+    }
+
+    fn acquire(&mut self, released: &Released, now: &Now<'_>) {
+        let clock = &released.clock;
+        let known =
+            self.acquired.iter().any(|a| (a.warp, a.lane) == (now.stamp.warp, now.lane) && Rc::ptr_eq(&a.clock, clock));
+        if !known {
+            let (warp, lane, step) = (now.stamp.warp, now.lane, now.stamp.step);
+            self.acquired.push(Acquired { warp, lane, step, clock: Rc::clone(clock) });
+        }
+    }
+
+    /// A thread executes a fence: what it read before is acquired, what it writes behind is released.
+    pub(crate) fn fence(&mut self, scope: Scope, now: &Now<'_>) {
+        let thread = (now.stamp.warp, now.lane);
+        let block = now.stamp.block;
+        for seen in std::mem::take(&mut self.fences.entry(thread).or_default().seen) {
+            if seen.reaches(block, scope) {
+                self.acquire(&seen, now);
+            }
+        }
+        let released = Released { clock: self.release(now), scope, block };
+        self.fences.entry(thread).or_default().released = Some(released);
+    }
+}
+
+fn visible(acquired: &Acquired, now: &Now<'_>) -> bool {
+    acquired.warp == now.stamp.warp
+        && (acquired.lane == now.lane || acquired.step <= now.meetings.known(now.lane, acquired.lane))
+}
+
+/// The place of a value that carries a clock: in global memory, or in that of a block.
+pub(crate) type Place = (Option<u32>, u64);
+
+/// Values that carry what their writers released.
+#[derive(Debug, Default)]
+pub(crate) struct Flags {
+    carried: HashMap<Place, Vec<Released>>,
+}
+
+impl Flags {
+    /// A thread reads a place.
+    pub(crate) fn read(&self, place: Place, acquire: bool, now: &Now<'_>, knowledge: &mut Knowledge) {
+        let Strength::Strong(scope) = now.stamp.strength else {
+            return;
+        };
+        for released in self.carried.get(&place).into_iter().flatten() {
+            if !released.reaches(now.stamp.block, scope) {
+                continue;
+            }
+            if acquire {
+                knowledge.acquire(released, now);
+            } else {
+                let seen = &mut knowledge.fences.entry((now.stamp.warp, now.lane)).or_default().seen;
+                if !seen.iter().any(|s| Rc::ptr_eq(&s.clock, &released.clock)) {
+                    seen.push(released.clone());
+                }
+            }
+        }
+    }
+
+    /// A thread writes a place; with `modify`, what the old value carried stays.
+    pub(crate) fn write(
+        &mut self,
+        place: Place,
+        (release, modify): (bool, bool),
+        now: &Now<'_>,
+        knowledge: &Knowledge,
+    ) {
+        let fresh = match now.stamp.strength {
+            Strength::Strong(scope) if release => {
+                Some(Released { clock: knowledge.release(now), scope, block: now.stamp.block })
+            }
+            Strength::Strong(scope) => {
+                let fenced = knowledge.fences.get(&(now.stamp.warp, now.lane));
+                let released = fenced.and_then(|f| f.released.clone());
+                released.map(|r| Released { scope: r.scope.min(scope), ..r })
+            }
+            _ => None,
+        };
+        if fresh.is_none() && (modify || self.carried.is_empty()) {
+            return;
+        }
+        let carried = self.carried.entry(place).or_default();
+        if !modify {
+            carried.clear();
+        }
+        let Some(fresh) = fresh else {
+            self.carried.remove(&place);
+            return;
+        };
+        match carried.last_mut() {
+            // A chain of releases for the device is one clock.
+            Some(last) if last.scope == Scope::Device && fresh.scope == Scope::Device => {
+                Rc::make_mut(&mut last.clock).join(&fresh.clock);
+            }
+            _ => carried.push(fresh),
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! What stands outside of kernels: versions, variables, and the heads of kernels.
+
+use std::collections::HashMap;
+
+use crate::op::{Kernel, Layout};
+use crate::parse::ParseError;
+use crate::parse::body::Body;
+use crate::parse::cursor::Cursor;
+use crate::parse::lexer::Kind;
+use crate::parse::operand::Operand;
+use crate::types::{Class, Space, Type};
+
+/// A module of PTX: kernels, decoded, and the variables they share.
+#[derive(Debug)]
+pub struct Module {
+    pub(crate) kernels: Vec<Kernel>,
+    /// Contents of `.global` variables as a launch starts.
+    pub(crate) globals: Vec<Vec<u8>>,
+    /// Contents of the `.const` variables, and where they lie.
+    pub(crate) constants: Vec<u8>,
+    pub(crate) constant: Layout,
+    shared: Layout,
+    dynamic: Option<u32>,
+    variables: HashMap<String, Variable>,
+}
+
+/// A variable, and the size of what a name stands for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Variable {
+    pub(crate) space: Space,
+    pub(crate) place: Place,
+}
+
+/// Where a variable lies.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Place {
+    /// In its space.
+    At(u32),
+    /// Where a launch puts the global variable of this number.
+    Global(u32),
+    /// Behind all shared variables of the kernel.
+    Dynamic,
+}
+
+/// What a declaration of a variable says.
+pub(crate) struct Declared<'t> {
+    pub(crate) name: &'t str,
+    pub(crate) align: u32,
+    /// None: `name[]`.
+    pub(crate) bytes: Option<u32>,
+    pub(crate) ty: Type,
+}
+
+impl Module {
+    /// Reads a module.
+    ///
+    /// # Errors
+    /// The text is no PTX, or uses what the emulator does not have.
+    pub fn parse(text: &str) -> Result<Module, ParseError> {
+        let mut cursor = Cursor::new(text)?;
+        let mut module = Module {
+            kernels: vec![],
+            globals: vec![],
+            constants: vec![],
+            constant: Layout::default(),
+            shared: Layout::default(),
+            dynamic: None,
+            variables: HashMap::new(),
+        };
+        while cursor.peek().kind != Kind::End {
+            module.directive(&mut cursor)?;
+        }
+        Ok(module)
+    }
+
+    /// The names of the kernels, in the order of the text.
+    pub fn kernels(&self) -> impl Iterator<Item = &str> {
+        self.kernels.iter().map(|k| k.name.as_str())
+    }
+
+    pub(crate) fn variable(&self, name: &str) -> Option<Variable> {
+        self.variables.get(name).copied()
+    }
+
+    fn directive<'t>(&mut self, cursor: &mut Cursor<'t>) -> Result<(), ParseError> {
+        let line = cursor.line();
+        match cursor.dot()? {
+            "version" => {
+                cursor.expect(Kind::Float, "a version")?;
+                Ok(())
+            }
+            "target" => {
+                let target = cursor.word()?;
+                if target.starts_with("sm_") { Ok(()) } else { Err(cursor.error(format!("target `{target}`"))) }
+            }
+            "address_size" => match cursor.count()? {
+                64 => Ok(()),
+                other => Err(cursor.error(format!("addresses of {other} bits"))),
+            },
+            "file" | "loc" => {
+                cursor.skip_line(line);
+                Ok(())
+            }
+            // Whether other modules see it says nothing here.
+            "visible" => Ok(()),
+            "extern" => {
+                if !cursor.take_dot("shared") {
+                    return Err(cursor.error("only shared memory is extern".into()));
+                }
+                let declared = declared(cursor)?;
+                cursor.expect(Kind::Semicolon, "`;`")?;
+                if declared.bytes.is_some() {
+                    return Err(cursor.error("shared memory that is extern has no size".into()));
+                }
+                self.dynamic = Some(self.dynamic.unwrap_or(1).max(declared.align));
+                self.define(cursor, declared.name, Variable { space: Space::Shared, place: Place::Dynamic })
+            }
+            "shared" => {
+                let declared = declared(cursor)?;
+                cursor.expect(Kind::Semicolon, "`;`")?;
+                let Some(bytes) = declared.bytes else {
+                    return Err(cursor.error("shared memory without a size is extern".into()));
+                };
+                let place = Place::At(self.shared.place(bytes, declared.align));
+                self.define(cursor, declared.name, Variable { space: Space::Shared, place })
+            }
+            "global" => {
+                let (declared, contents) = self.initialised(cursor)?;
+                let place = Place::Global(self.globals.len() as u32);
+                self.globals.push(contents);
+                self.define(cursor, declared.name, Variable { space: Space::Global, place })
+            }
+            "const" => {
+                let (declared, contents) = self.initialised(cursor)?;
+                let at = self.constant.place(contents.len() as u32, declared.align);
+                self.constants.resize(at as usize, 0);
+                self.constants.extend(contents);
+                self.define(cursor, declared.name, Variable { space: Space::Constant, place: Place::At(at) })
+            }
+            "entry" => self.kernel(cursor),
+            other => Err(ParseError { line, what: format!("`.{other}` is not in the subset") }),
+        }
+    }
+
+    fn define(&mut self, cursor: &Cursor<'_>, name: &str, variable: Variable) -> Result<(), ParseError> {
+        match self.variables.insert(name.to_owned(), variable) {
+            None => Ok(()),
+            Some(_) => Err(cursor.error(format!("`{name}` is declared twice"))),
+        }
+    }
+
+    /// A variable with the bytes it starts with: zeros, but for an initialiser.
+    fn initialised<'t>(&self, cursor: &mut Cursor<'t>) -> Result<(Declared<'t>, Vec<u8>), ParseError> {
+        let declared = declared(cursor)?;
+        let mut contents = vec![];
+        let element = declared.ty.bytes() as usize;
+        if cursor.take(Kind::Equals).is_some() {
+            let values = match Operand::read(cursor)? {
+                Operand::Vector(values) => values,
+                value => vec![value],
+            };
+            for value in values {
+                let bits = immediate(&value, declared.ty).map_err(|what| cursor.error(what))?;
+                contents.extend(&bits.to_le_bytes()[..element]);
+            }
+        }
+        let bytes = match declared.bytes {
+            Some(bytes) => bytes as usize,
+            None => contents.len(),
+        };
+        if contents.len() > bytes {
+            return Err(cursor.error(format!("more values than `{}` has room for", declared.name)));
+        }
+        contents.resize(bytes, 0);
+        cursor.expect(Kind::Semicolon, "`;`")?;
+        Ok((declared, contents))
+    }
+
+    /// What follows `.entry`.
+    fn kernel(&mut self, cursor: &mut Cursor<'_>) -> Result<(), ParseError> {
+        let line = cursor.line();
+        let name = cursor.word()?;
+        if self.kernels.iter().any(|k| k.name == name) {
+            return Err(cursor.error(format!("kernel `{name}` is declared twice")));
+        }
+        let mut body = Body::new(self);
+        if cursor.take(Kind::OpenRound).is_some() {
+            while cursor.take(Kind::CloseRound).is_none() {
+                if body.parameters.bytes > 0 {
+                    cursor.expect(Kind::Comma, "`,` or `)`")?;
+                }
+                if !cursor.take_dot("param") {
+                    return Err(cursor.error("`.param` expected".into()));
+                }
+                let declared = declared(cursor)?;
+                let Some(bytes) = declared.bytes else {
+                    return Err(cursor.error(format!("parameter `{}` has no size", declared.name)));
+                };
+                body.parameter(declared.name, bytes, declared.align).map_err(|what| cursor.error(what))?;
+            }
+        }
+        let (mut most, mut required) = (None, None);
+        while cursor.peek().kind == Kind::Dot {
+            match cursor.dot()? {
+                "maxntid" => most = Some(shape(cursor)?),
+                "reqntid" => required = Some(shape(cursor)?),
+                "minnctapersm" => drop(cursor.count()?),
+                other => return Err(cursor.error(format!("`.{other}` is not in the subset"))),
+            }
+        }
+        cursor.expect(Kind::OpenBrace, "`{`")?;
+        body.read(cursor)?;
+        let kernel = body.finish(name, line, (most, required))?;
+        self.kernels.push(kernel);
+        Ok(())
+    }
+
+    /// Shared memory that every kernel starts with, and the alignment of what launches add.
+    pub(crate) fn shared(&self) -> (Layout, Option<u32>) {
+        (self.shared.clone(), self.dynamic)
+    }
+}
+
+/// One to three sizes; those left out are 1.
+fn shape(cursor: &mut Cursor<'_>) -> Result<[u32; 3], ParseError> {
+    let mut shape = [cursor.count()?, 1, 1];
+    for size in &mut shape[1..] {
+        if cursor.take(Kind::Comma).is_none() {
+            break;
+        }
+        *size = cursor.count()?;
+    }
+    Ok(shape)
+}
+
+/// A variable after its space: `.align 8 .b8 name[16]`.
+pub(crate) fn declared<'t>(cursor: &mut Cursor<'t>) -> Result<Declared<'t>, ParseError> {
+    let declared = cursor.align(0)?;
+    let ty = cursor.ty()?;
+    if ty == Type::Pred {
+        return Err(cursor.error("predicates are no variables".into()));
+    }
+    let align = cursor.align(declared)?.max(ty.bytes());
+    let name = cursor.word()?;
+    if cursor.take(Kind::OpenSquare).is_none() {
+        return Ok(Declared { name, align, bytes: Some(ty.bytes()), ty });
+    }
+    if cursor.take(Kind::CloseSquare).is_some() {
+        return Ok(Declared { name, align, bytes: None, ty });
+    }
+    let count = cursor.count()?;
+    cursor.expect(Kind::CloseSquare, "`]`")?;
+    match count.checked_mul(ty.bytes()).filter(|bytes| *bytes < 1 << 30) {
+        Some(bytes) => Ok(Declared { name, align, bytes: Some(bytes), ty }),
+        None => Err(cursor.error(format!("`{name}` is too large"))),
+    }
+}
+
+/// The bits of a constant as a type.
+pub(crate) fn immediate(operand: &Operand<'_>, ty: Type) -> Result<u64, String> {
+    match (operand, ty) {
+        (Operand::Integer(value), _) if matches!(ty.class(), Class::Bits | Class::Unsigned | Class::Signed) => {
+            if *value < -(1 << (ty.bits() - 1)) || *value >= 1 << ty.bits() {
+                return Err(format!("{value} is out of range for `.{}`", ty.name()));
+            }
+            Ok(*value as u64 & ty.mask())
+        }
+        (Operand::Single(bits), Type::F32 | Type::B32) => Ok(u64::from(*bits)),
+        (Operand::Double(bits), Type::F64 | Type::B64) => Ok(*bits),
+        (Operand::Decimal(value), Type::F32) => Ok(u64::from((*value as f32).to_bits())),
+        (Operand::Decimal(value), Type::F64) => Ok(value.to_bits()),
+        _ => Err(format!("an operand of type `.{}` cannot be `{operand:?}`", ty.name())),
+    }
+}
