@@ -19,6 +19,8 @@ use ir::decision::{Decision, Passes};
 use ir::nest::{KernelId, Program};
 use ir::verify::verify;
 
+use crate::emulated::Emulated;
+
 /// A function of a source, ready to run on every engine, fused in several ways.
 pub struct Compiled {
     /// What it means.
@@ -61,6 +63,8 @@ pub enum Engine {
     Nest,
     /// Compiled code, on so many threads, with vectors so wide.
     Cpu(usize, Simd),
+    /// PTX on the emulator.
+    Ptx,
     /// PTX on this machine's first CUDA device.
     Gpu,
 }
@@ -203,6 +207,10 @@ impl Form {
                 };
                 self.run_into(inputs, |outputs| module.run(inputs, outputs, threads).map_err(Ok))
             }
+            Engine::Ptx => match Emulated::new(&self.ptx, inputs.len() as u64) {
+                Ok(mut device) => self.run_on(&mut device, inputs),
+                Err(error) => Outcome::Broken(format!("{error}\n{}", self.ptx.text())),
+            },
             Engine::Gpu => {
                 let mut loaded = self.loaded.borrow_mut();
                 if loaded.is_none() {
@@ -321,7 +329,7 @@ pub fn hold_on(
             Err(message)
         };
         holds(Engine::Nest, unfused, &nest)?;
-        for engine in engines.iter().filter(|engine| matches!(engine, Engine::Cpu(..) | Engine::Gpu)) {
+        for engine in engines.iter().filter(|engine| matches!(engine, Engine::Cpu(..) | Engine::Ptx | Engine::Gpu)) {
             holds(*engine, &nest, &form.run(checked, *engine, inputs))?;
         }
     }

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod corpus;
+pub mod emulated;
 pub mod engines;
 pub mod examples;
 pub mod format;

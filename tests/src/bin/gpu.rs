@@ -16,7 +16,14 @@ const CALLS: u64 = 3;
 const SHOWN: usize = 5;
 
 fn main() {
-    let mut numbers = std::env::args().skip(1).map(|text| text.parse::<u64>().expect("a number"));
+    let mut arguments: Vec<String> = std::env::args().skip(1).collect();
+    let engine = if arguments.first().is_some_and(|first| first == "emulated") {
+        arguments.remove(0);
+        Engine::Ptx
+    } else {
+        Engine::Gpu
+    };
+    let mut numbers = arguments.iter().map(|text| text.parse::<u64>().expect("a number"));
     let programs = numbers.next().unwrap_or(500);
     let seed = numbers.next().unwrap_or(2);
     let mut runner = TestRunner::new(Config { rng_seed: RngSeed::Fixed(seed), ..Config::default() });
@@ -34,7 +41,7 @@ fn main() {
             let call = program.call(n);
             let inputs: Vec<_> = call.inputs.iter().map(|(_, array)| Array::as_ref(array)).collect();
             calls += 1;
-            if let Err(why) = hold_on(&[Engine::Gpu], &compiled.checked, &forms, &inputs) {
+            if let Err(why) = hold_on(&[engine], &compiled.checked, &forms, &inputs) {
                 failed += 1;
                 if failed <= SHOWN {
                     let why: String = why.chars().take(6000).collect();
