@@ -8,15 +8,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value};
 use ir::nest::{BufferId, Extent, IndexId};
 use ir::{BinaryOp, Dtype, Size};
 
 use super::emit::{Emitter, own_memory};
-use super::fold::{LEVELS, Levels, offset};
+use super::fold::{Fold, LEVELS, Levels, offset};
 use super::lanes128::{self, Elements, GROUP, Lanes128, Operands, Parts, is_wide, vector};
 use super::leaf::{Done, Inst, Leaf, LeafEmitter, LeafId, Nest, Step};
 use super::nest::Axis;
+use super::strips::Strips;
 
 /// Columns of a strip at most: with `f32` a row of it fills a page.
 /// (Narrow strips that stay in a cache between phases lose: rows far apart share its sets, and no prefetcher helps.)
@@ -33,7 +35,7 @@ const ROWS: i64 = 16;
 #[derive(Clone, Copy)]
 pub(super) struct Strip {
     pub(super) from: Value,
-    to: Value,
+    pub(super) to: Value,
     /// Columns from a row of scratch to the next.
     pub(super) width: Value,
 }
@@ -45,6 +47,8 @@ pub(super) struct Columns {
     pub(super) ranged: Option<IndexId>,
     /// Whether strips go along that index.
     pub(super) strips: bool,
+    /// The strip at hand.
+    pub(super) strip: Option<Strip>,
     /// Scratch buffers of which each column of a strip has its own.
     pub(super) spread: Vec<(BufferId, Width)>,
 }
@@ -84,7 +88,7 @@ pub(super) fn piece(total: i64, threads: i64, pieces: i64) -> i64 {
 }
 
 /// A part of the body that runs for a whole strip before the next one does.
-enum Phase<'l> {
+pub(super) enum Phase<'l> {
     Line(&'l [Step]),
     Nest(&'l Nest),
 }
@@ -103,7 +107,6 @@ struct Phases<'l> {
 
 /// Runs the leaf over `from..to` (not empty).
 pub(super) fn run(e: &mut Emitter<'_>, leaf: &Leaf, from: Value, to: Value) {
-    let operands = Operands::new(e, leaf);
     let spread: BTreeSet<BufferId> = leaf.accesses.iter().filter(|a| a.spread).map(|a| a.buffer).collect();
     let mut scratch = Size::default();
     for buffer in spread.iter().map(|b| &e.program.buffers[*b]) {
@@ -114,9 +117,49 @@ pub(super) fn run(e: &mut Emitter<'_>, leaf: &Leaf, from: Value, to: Value) {
     let width = e.width(width, spread);
     e.columns.strips |= e.columns.ranged == Some(leaf.index);
     let strip = Strip { from, to, width };
+    if let Some(strips) = Strips::new(e, leaf) {
+        e.repeat(&[from], |e, state| {
+            let next = e.b.ins().iadd(state[0], width);
+            let stop = e.least(next, to);
+            strips.run(e, Strip { from: state[0], to: stop, width });
+            (e.b.ins().icmp(IntCC::SignedLessThan, next, to), vec![next])
+        });
+        return;
+    }
+    let operands = Operands::new(e, leaf);
     let mut phases = Phases { leaf, operands, phases: phases(leaf), uses: vec![], kept: BTreeMap::new(), strip };
+    phases.uses = uses(leaf, &phases.phases);
+    for id in phases.uses.iter().flatten().filter(|id| !again(leaf, **id)) {
+        phases.kept.entry(*id).or_insert_with(|| e.scratch(MOST as usize * lane_bytes(leaf.values[*id].0)));
+    }
+    e.repeat(&[from], |e, state| {
+        let next = e.b.ins().iadd(state[0], width);
+        phases.strip = Strip { from: state[0], to: e.least(next, to), width };
+        for number in 0..phases.phases.len() {
+            match phases.phases[number] {
+                Phase::Line(steps) => phases.line(e, number, steps),
+                Phase::Nest(nest) => phases.nest(e, number, nest),
+            }
+        }
+        (e.b.ins().icmp(IntCC::SignedLessThan, next, to), vec![next])
+    });
+}
+
+/// Whether a value costs no more to compute again than to load.
+pub(super) fn again(leaf: &Leaf, id: LeafId) -> bool {
+    leaf.is_uniform(id) || matches!(leaf.values[id].1, Inst::Affine { .. })
+}
+
+/// Bytes of memory for one lane of a value.
+fn lane_bytes(dtype: Dtype) -> usize {
+    if is_wide(dtype) { 8 } else { 4 }
+}
+
+/// Of each phase, the values of earlier ones that it uses.
+pub(super) fn uses(leaf: &Leaf, phases: &[Phase<'_>]) -> Vec<BTreeSet<LeafId>> {
     let mut before = BTreeSet::new();
-    for phase in &phases.phases {
+    let mut all = vec![];
+    for phase in phases {
         let (mut uses, mut defined) = (BTreeSet::new(), BTreeSet::new());
         let mut scan = |steps: &[Step]| {
             leaf.for_each_use(steps, &mut |id| _ = uses.insert(id));
@@ -136,35 +179,12 @@ pub(super) fn run(e: &mut Emitter<'_>, leaf: &Leaf, from: Value, to: Value) {
         }
         uses.retain(|id| before.contains(id));
         before.extend(defined);
-        phases.uses.push(uses);
+        all.push(uses);
     }
-    for id in phases.uses.iter().flatten().filter(|id| !again(leaf, **id)) {
-        phases.kept.entry(*id).or_insert_with(|| e.scratch(MOST as usize * lane_bytes(leaf.values[*id].0)));
-    }
-    e.repeat(&[from], |e, state| {
-        let next = e.b.ins().iadd(state[0], width);
-        phases.strip = Strip { from: state[0], to: e.least(next, to), width };
-        for number in 0..phases.phases.len() {
-            match phases.phases[number] {
-                Phase::Line(steps) => phases.line(e, number, steps),
-                Phase::Nest(nest) => phases.nest(e, number, nest),
-            }
-        }
-        (e.b.ins().icmp(cranelift_codegen::ir::condcodes::IntCC::SignedLessThan, next, to), vec![next])
-    });
+    all
 }
 
-/// Whether a value costs no more to compute again than to load.
-fn again(leaf: &Leaf, id: LeafId) -> bool {
-    leaf.is_uniform(id) || matches!(leaf.values[id].1, Inst::Affine { .. })
-}
-
-/// Bytes of memory for one lane of a value.
-fn lane_bytes(dtype: Dtype) -> usize {
-    if is_wide(dtype) { 8 } else { 4 }
-}
-
-fn phases(leaf: &Leaf) -> Vec<Phase<'_>> {
+pub(super) fn phases(leaf: &Leaf) -> Vec<Phase<'_>> {
     let mut phases = vec![];
     for run in leaf.steps.chunk_by(|a, b| !matches!(a, Step::Nest(_)) && !matches!(b, Step::Nest(_))) {
         phases.push(match run {
@@ -345,13 +365,13 @@ impl Lanes128<'_, '_> {
         self.e.b.ins().iadd(memory, column)
     }
 
-    fn load_lanes(&mut self, memory: Value, dtype: Dtype) -> Parts {
+    pub(super) fn load_lanes(&mut self, memory: Value, dtype: Dtype) -> Parts {
         let address = self.in_strip(memory, lane_bytes(dtype));
         let ty = vector(dtype, false);
         (0..self.registers(dtype)).map(|k| self.e.b.ins().load(ty, own_memory(), address, offset(16 * k))).collect()
     }
 
-    fn store_lanes(&mut self, memory: Value, dtype: Dtype, value: &Parts) {
+    pub(super) fn store_lanes(&mut self, memory: Value, dtype: Dtype, value: &Parts) {
         let value = if dtype == Dtype::Bool { self.mask(value, false) } else { value.clone() };
         let address = self.in_strip(memory, lane_bytes(dtype));
         for (k, part) in value.into_iter().enumerate() {
@@ -363,13 +383,15 @@ impl Lanes128<'_, '_> {
     fn levels_at(&mut self, nest: &Nest, memory: &[Option<Value>]) -> Vec<Option<Levels>> {
         let mut levels = vec![];
         for (r, memory) in nest.reductions.iter().zip(memory) {
-            let registers = self.registers(r.fold.dtype);
-            levels.push(memory.map(|memory| {
-                let slots = self.in_strip(memory, LEVELS * lane_bytes(r.fold.dtype));
-                Levels::of(r.fold, vector(r.fold.dtype, false), registers, slots)
-            }));
+            levels.push(memory.map(|memory| self.levels_of(r.fold, memory)));
         }
         levels
+    }
+
+    /// The levels of a reduction for this group of columns.
+    pub(super) fn levels_of(&mut self, fold: Fold, memory: Value) -> Levels {
+        let slots = self.in_strip(memory, LEVELS * lane_bytes(fold.dtype));
+        Levels::of(fold, vector(fold.dtype, false), self.registers(fold.dtype), slots)
     }
 
     /// A loop inside, with its sums in registers.

@@ -4,7 +4,7 @@
 //!
 //! A part computes again what scalars it needs. Where it cannot (results of reductions, say), the part that
 //! defines them leaves them in a temporary of rank 0. A reducing loop leaves the results of its chunks in temporaries, and
-//! another loop joins them.
+//! another loop joins them; if its elements are rows, a loop before computes these, row by row.
 
 use ir::build::Values;
 use ir::nest::{
@@ -47,6 +47,9 @@ impl Baton {
     pub(super) const SO_FAR: i32 = 8;
 }
 
+/// How often a loop runs that makes a row of what it is in.
+const LONG: i64 = 64;
+
 /// How a statement at the top runs.
 enum Run {
     /// Each part may compute it for itself.
@@ -79,7 +82,14 @@ fn split_in(program: &mut Program, mut kernel: Kernel, scans: bool) -> Vec<Part>
             s if is_scalar(s) => Run::Scalar,
             s if is_ranged(s) => Run::Ranged,
             Statement::Loop(l) if by_chunks(program, &kernel.values, l) => {
-                let (part, buffers, join) = chunks(program, &mut kernel, l.clone());
+                let mut l = l.clone();
+                if has_rows(&l) {
+                    let (rows, rest) = apart(program, &mut kernel, l);
+                    kernel.body.push(Statement::Loop(rows));
+                    runs.push(Run::Ranged);
+                    l = rest;
+                }
+                let (part, buffers, join) = chunks(program, &mut kernel, l);
                 kernel.body.push(Statement::Loop(part));
                 runs.push(Run::Chunks(buffers));
                 joins.extend(join.dims.iter().map(|(index, _)| *index));
@@ -164,6 +174,54 @@ pub(super) fn is_length(program: &Program, size: &Size) -> bool {
 /// A loop's extent, if it is a size.
 pub(crate) fn extent_size(extent: &Extent) -> Option<&Size> {
     if let Extent::Affine(affine) = extent { affine.as_size() } else { None }
+}
+
+/// Whether an iteration is a row or more: then a chunk of them is too much to share out.
+fn has_rows(l: &Loop) -> bool {
+    let mut found = false;
+    visit::for_each_statement(&l.body, &mut |statement| {
+        if let Statement::Loop(inner) = statement {
+            let long = |(_, extent): &(_, Extent)| {
+                extent_size(extent).is_none_or(|size| size.as_constant().is_none_or(|n| n >= LONG))
+            };
+            found |= inner.dims.iter().any(long);
+        }
+    });
+    found
+}
+
+/// A reducing loop as one that computes its elements, and one that reduces them.
+fn apart(program: &mut Program, kernel: &mut Kernel, mut l: Loop) -> (Loop, Loop) {
+    let shape: Vec<Size> = l.dims.iter().filter_map(|(_, extent)| extent_size(extent).cloned()).collect();
+    let mut dims = vec![];
+    for (index, extent) in &l.dims {
+        let name = format!("{}.{}", kernel.indices[*index].name, kernel.indices.len());
+        dims.push((kernel.indices.push(Index { name }), extent.clone()));
+    }
+    let at = |dims: &[(IndexId, Extent)]| -> Vec<Subscript> {
+        dims.iter().map(|(index, _)| Subscript::Affine(Affine::index(*index))).collect()
+    };
+    let LoopKind::Reduce(mut reductions) = std::mem::replace(&mut l.kind, LoopKind::Parallel) else {
+        return (l.clone(), l);
+    };
+    let mut body = vec![];
+    let mut known: Vec<(ValueId, ValueId)> = vec![];
+    for r in &mut reductions {
+        let input = r.input;
+        if let Some((_, value)) = known.iter().find(|(v, _)| *v == input) {
+            r.input = *value;
+            continue;
+        }
+        let dtype = kernel.values[input];
+        let name = format!("{}.{input}.elements", kernel.name);
+        let buffer = program.buffers.push(Buffer { name, dtype, shape: shape.clone(), role: Role::Temp });
+        let value = kernel.values.push(dtype);
+        l.body.push(Statement::Store { buffer, at: at(&l.dims), value: input });
+        body.push(Statement::Let { value, op: Op::Load { buffer, view: None, at: at(&dims) } });
+        known.push((input, value));
+        r.input = value;
+    }
+    (l, Loop { dims, kind: LoopKind::Reduce(reductions), body })
 }
 
 /// The loop that computes the results of chunks, the buffers that they go to, and the loop that joins them.

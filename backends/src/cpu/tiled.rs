@@ -5,6 +5,8 @@
 //! their share of the columns' sums, which lie in a temporary with a row for each block, then, while they are in the cache,
 //! what is done for each of these rows. The other parts join the sums of blocks, a loop over columns each.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value};
 use ir::nest::{
     Block, Buffer, BufferId, Extent, Index, IndexId, Kernel, Loop, LoopKind, Op, Program, Reduction, Role, Statement,
@@ -14,12 +16,13 @@ use ir::order::BLOCK;
 use ir::{Affine, Dtype, Order, Size, visit};
 
 use super::columns::{self, MOST};
-use super::emit::Emitter;
+use super::emit::{Emitter, Linear};
 use super::fold::{Fold, offset};
 use super::lanes128::{Lanes128, Operands, Parts, vector};
-use super::leaf::{Done, Leaf, LeafEmitter, Step};
+use super::leaf::{Access, Done, Leaf, LeafEmitter, Step};
 use super::scan::may_fault;
 use super::split::{Part, extent_size, is_length, is_scalar};
+use super::strips::{self, Rows};
 
 /// Rows that are in the cache between the sums of their columns and what is done for them.
 const ROWS: i64 = 16;
@@ -273,6 +276,11 @@ impl Emitter<'_> {
             for (l, buffers) in columns.iter().zip(&t.sums) {
                 sums.push(e.sums(l, buffers, block, width));
             }
+            let wide: Vec<Option<Rows>> = leaves
+                .iter()
+                .zip(&t.sums)
+                .map(|(leaf, sums)| e.wide_rows(leaf.as_ref()?, sums, (block, width)))
+                .collect();
             for ((l, leaf), sums) in columns.iter().zip(&leaves).zip(&sums) {
                 match leaf {
                     Some(leaf) => e.clear_sums(leaf, sums, (from, to)),
@@ -283,9 +291,11 @@ impl Emitter<'_> {
                 let next = e.b.ins().iadd_imm_s(row, ROWS);
                 let stop = e.least(next, past);
                 // Columns first: several rows are read at once, which memory likes better than one after another.
-                for (leaf, sums) in leaves.iter().zip(&sums) {
-                    if let Some(leaf) = leaf {
-                        e.add_rows(leaf, sums, (row, stop), (from, to));
+                for ((leaf, sums), wide) in leaves.iter().zip(&sums).zip(&wide) {
+                    match (leaf, wide) {
+                        (_, Some(wide)) => wide.run(e, (row, stop), (from, to)),
+                        (Some(leaf), None) => e.add_rows(leaf, sums, (row, stop), (from, to)),
+                        (None, None) => {}
                     }
                 }
                 for l in rows {
@@ -321,6 +331,27 @@ impl Emitter<'_> {
             let empty: Parts = sums.rows.iter().flat_map(|(fold, ..)| l.constant(fold.identity())).collect();
             sums.store(l, &empty);
         });
+    }
+
+    /// What adds rows to the sums of columns, as a leaf that goes wider than Cranelift's vectors.
+    fn wide_rows(&mut self, leaf: &Leaf, buffers: &[BufferId], (block, width): (Value, Value)) -> Option<Rows> {
+        let [Step::Nest(nest)] = leaf.steps.as_slice() else { return None };
+        let row = self.b.ins().iadd_imm_s(width, SPARE);
+        let row = self.b.ins().imul(row, block);
+        let index = self.new_index();
+        self.bind(index, row);
+        let home = |k: usize| Access {
+            buffer: buffers[k],
+            start: Linear { affine: Affine::index(index), values: vec![] },
+            stride: Size::constant(1),
+            gathered: vec![],
+            inner: false,
+            spread: false,
+        };
+        for (value, op) in &leaf.uniform {
+            self.let_(*value, op);
+        }
+        Rows::new(self, leaf, nest, &|| strips::Part::new(leaf, &BTreeSet::new(), &BTreeMap::new()), &home)
     }
 
     /// Adds some rows to the sums of columns.

@@ -1,6 +1,6 @@
 //! Running one program on both engines with the same odd inputs.
 
-use backends::cpu::{Module, Options, RunError};
+use backends::cpu::{Module, Options, RunError, Simd};
 use ir::array::{Array, ArrayMut};
 use ir::nest::{Program, SymbolSource};
 use ir::{BinaryOp, Binding, Dtype, Scalar, UnaryOp};
@@ -197,6 +197,20 @@ pub fn check(text: &str, sizes: &[&[i64]]) {
 /// The same with inputs that are small whole numbers.
 pub fn check_small(text: &str, sizes: &[&[i64]]) {
     check_with(text, sizes, true);
+}
+
+/// The same at every width of vectors.
+pub fn check_widths(text: &str, sizes: &[&[i64]]) {
+    let program = parse(text);
+    for simd in [Simd::W128, Simd::W256, Simd::Auto] {
+        let options = Options { least_share: 0, wake_from: 0, simd, ..Options::default() };
+        let module = Module::compile(&program, &options).unwrap_or_else(|e| panic!("{e}"));
+        let mut random = Random(text.len() as u64);
+        for sizes in sizes {
+            let inputs = inputs(&program, sizes, &mut random, false);
+            agree(&program, &module, &inputs, &format!("{simd:?}, sizes {sizes:?}"));
+        }
+    }
 }
 
 fn check_with(text: &str, sizes: &[&[i64]], small: bool) {

@@ -336,6 +336,18 @@ fn whole_reductions_by_chunks() {
            v7 = div v5, v6 store %s[], v7 } }",
         &[&[0, 1], &[1, 1], &[5, 5], &[12_000, 5], &[12_000, 1]],
     );
+    // Elements that are rows, stored and checked: they are computed before, on all threads.
+    check_small(
+        "program @p { symbol a = dim 0 of input 0 symbol b = dim 1 of input 0 symbol c = dim 2 of input 0 symbol m = dim 0 of input 1
+         input 0 %x: f32[a, b, c] input 1 %w: i64[m] output %s: f32[] output 1 %t: f32[] output 2 %y: f32[a, b]
+         site0 = axis 0 of \"w\" at 0..0
+         kernel @k { v9, v10 = reduce i < a, j < b {
+             v1 = reduce k < c { v0 = load %x[i, j, k] } with max free v0
+             v4 = reduce k2 < c { v3 = load %x[i, j, k2] v5 = sub v3, v1 } with sum lanes v5
+             v6 = affine j v7 = check v6 < m at site0 v8 = load %w[v7] v11 = cast f32 v8 v12 = add v4, v11 store %y[i, j], v12
+           } with sum lanes v12, min free v1 store %s[], v9 store %t[], v10 } }",
+        &[&[0, 3, 3, 3], &[3, 0, 3, 3], &[2, 3, 0, 3], &[2, 3, 5, 2], &[70, 65, 17, 65], &[1, 5000, 3, 5000], &[1, 5000, 3, 4500]],
+    );
     // Each needs what the one before gives, and so does the loop at the end.
     check(
         "program @p { symbol n = dim 0 of input 0 symbol m = dim 1 of input 0 input 0 %x: f32[n, m] output %y: f32[n, m]

@@ -456,7 +456,7 @@ fn dividends(random: &mut Random, dtype: Dtype, divisor: Scalar, n: usize) -> Ar
             Scalar::from_bits(dtype, exponent | any & ((1 << fraction) - 1) | (any >> 63) << (8 * dtype.bytes() - 1));
         let away = (any >> 40) % 5;
         match k % 16 {
-            0 if k % 64 == 0 => special(dtype)[any as usize % special(dtype).len()],
+            0 if k.is_multiple_of(64) => special(dtype)[any as usize % special(dtype).len()],
             1 if k % 64 == 1 => any_bits(random, dtype),
             0..8 => near,
             _ => {

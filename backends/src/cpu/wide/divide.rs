@@ -1,10 +1,10 @@
-//! Floats divided by one number. A division of sixteen floats takes ten cycles; where a body does little else, the reciprocal of the divisor is
-//! computed once, and each quotient takes four instructions on it, with the bits of the division.
+//! Floats divided by one number. A division of sixteen floats takes ten cycles; where a body does little else, the reciprocal of
+//! the divisor is computed once, and each quotient takes four instructions on it, with the bits of the division.
 //!
 //! The reciprocal is the rounded one and what it lacks, so the first quotient is off by less than one unit in the last place. Its
-//! remainder is exact, and the remainder times the rounded reciprocal corrects it to the quotient rounded (Markstein, "Computation of
-//! elementary functions on the IBM RISC System/6000 processor", 1990). That holds where nothing overflows or becomes denormal on the way: where
-//! a lane has another dividend, or the divisor is another one, the group is divided.
+//! remainder is exact, and the remainder times the rounded reciprocal corrects it to the quotient rounded (Markstein, "Computation
+//! of elementary functions on the IBM RISC System/6000 processor", 1990). That holds where nothing overflows or becomes denormal
+//! on the way: where a lane has another dividend, or the divisor is another one, the group is divided.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value};

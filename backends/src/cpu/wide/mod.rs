@@ -37,7 +37,7 @@ pub(super) use self::machine::Isa;
 pub(super) use self::reduce::Reducer;
 pub(super) use self::scan::Scanner;
 use super::emit::{Emitter, own_memory};
-use super::leaf::{Access, Leaf, Step};
+use super::leaf::{Access, Inst, Leaf, Step};
 
 /// What leaves need to know of their kernel.
 pub(super) struct Wide {
@@ -75,19 +75,28 @@ impl Wide {
 
 /// Whether everything in a leaf is done here.
 pub(super) fn takes(e: &Emitter<'_>, leaf: &Leaf) -> bool {
+    has_steps(e, leaf, &leaf.steps) && !leaf.steps.iter().any(|step| matches!(step, Step::Nest(_)))
+}
+
+/// Whether all steps are done here, those of a loop inside as steps of a leaf of its own.
+pub(super) fn has_steps(e: &Emitter<'_>, leaf: &Leaf, steps: &[Step]) -> bool {
     let Some(Wide { isa, .. }) = e.wide else { return false };
-    let mut all = !leaf.in_strips();
-    leaf.for_each_step(&leaf.steps, &mut |step| {
+    let has = |inst: &Inst, dtype| lanes::has(leaf, inst, dtype) && (isa != Isa::Avx2 || avx2::has(leaf, inst, dtype));
+    let mut all = true;
+    leaf.for_each_step(steps, &mut |step| {
         all &= match step {
             Step::Value(id) => {
                 let (dtype, inst) = &leaf.values[*id];
-                lanes::has(leaf, inst, *dtype) && (isa != Isa::Avx2 || avx2::has(leaf, inst, *dtype))
+                has(inst, *dtype)
             }
             Step::Store { access, value } => {
                 leaf.accesses[*access].contiguous() || isa != Isa::Avx2 && leaf.values[*value].0.bytes() >= 4
             }
-            Step::Branch(_) => true,
-            Step::Scalar(..) | Step::Nest(_) => false,
+            Step::Nest(nest) => nest.reductions.iter().all(|r| {
+                let joined = Inst::Binary(r.fold.primitive(), r.input, r.input);
+                has(&joined, r.fold.dtype)
+            }),
+            Step::Branch(_) | Step::Scalar(..) => true,
         };
     });
     all
@@ -119,20 +128,51 @@ struct Function {
 
 /// Runs the leaf over `from..to` (not empty), if it is done here.
 pub(super) fn run(e: &mut Emitter<'_>, leaf: &Leaf, from: Value, to: Value) -> Option<()> {
+    let function = ready(e, leaf)?;
+    let memory = e.scratch(function.memory);
+    function.run_leaf(e, leaf, memory, from, to);
+    Some(())
+}
+
+fn ready(e: &mut Emitter<'_>, leaf: &Leaf) -> Option<Function> {
     if !takes(e, leaf) {
         return None;
     }
     let function = function(e, leaf)?;
     e.streams |= function.given.contains(&Given::Before);
-    for (value, op) in &leaf.uniform {
-        e.let_(*value, op);
+    Some(function)
+}
+
+/// A leaf and its code, to be run in several places.
+pub(super) struct Ready {
+    leaf: Leaf,
+    function: Function,
+    memory: Value,
+}
+
+impl Ready {
+    /// The leaf, if it is done here.
+    pub(super) fn new(e: &mut Emitter<'_>, leaf: Leaf) -> Option<Ready> {
+        let function = ready(e, &leaf)?;
+        let memory = e.scratch(function.memory);
+        Some(Ready { leaf, function, memory })
     }
-    let memory = e.scratch(function.memory);
-    function.run(e, leaf, memory, from, to);
-    Some(())
+
+    /// Runs it over `from..to` (not empty).
+    pub(super) fn run(&self, e: &mut Emitter<'_>, from: Value, to: Value) {
+        self.function.run_leaf(e, &self.leaf, self.memory, from, to);
+    }
 }
 
 impl Function {
+    /// Calls it for the elements `from..to` of a leaf.
+    fn run_leaf(&self, e: &mut Emitter<'_>, leaf: &Leaf, memory: Value, from: Value, to: Value) {
+        for (value, op) in &leaf.uniform {
+            e.let_(*value, op);
+        }
+        self.run(e, leaf, memory, from, to);
+    }
+
     /// Calls it for the elements `from..to`; the leaf's uniform values are defined.
     fn run(&self, e: &mut Emitter<'_>, leaf: &Leaf, memory: Value, from: Value, to: Value) {
         for (slot, given) in self.given.iter().enumerate() {
@@ -156,6 +196,16 @@ fn given_value(e: &mut Emitter<'_>, leaf: &Leaf, given: &Given, from: Value, to:
         Given::Count => e.b.ins().isub(to, from),
         Given::Address(access) => {
             let a = &leaf.accesses[*access];
+            if let (true, Some(strip)) = (a.spread, e.columns.strip) {
+                let width = e.buffer_dtype(a.buffer).bytes() as i64;
+                let row = e.number(&a.start);
+                let row = e.b.ins().imul(row, strip.width);
+                let column = e.b.ins().isub(from, strip.from);
+                let element = e.b.ins().iadd(row, column);
+                let bytes = e.b.ins().imul_imm_s(element, width);
+                let base = e.base(a.buffer);
+                return Some(e.b.ins().iadd(base, bytes));
+            }
             let (start, near) = e.address(a.buffer, &a.start);
             let stride = bytes(e, *access);
             let stride = e.size(&stride);

@@ -1,0 +1,387 @@
+//! Passes over columns as plain leaves, for machines whose leaves go wider than Cranelift's vectors.
+//!
+//! Each phase of a strip becomes a leaf over its columns: straight code as it is, a loop down the rows as its body for some rows
+//! at a time. Sums, and what one phase computes for a later one, rest in memory as wide as the strip, which
+//! stays in the nearest cache; so each row is read in one go, and a trip to the sums is shared by some rows.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cranelift_codegen::entity::PrimaryMap;
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{InstBuilder, Value};
+use ir::nest::{BufferId, IndexId};
+use ir::order::BLOCK;
+use ir::{Affine, Dtype, Size};
+
+use super::branch::Branch;
+use super::columns::{self, MOST, Phase, Strip, again};
+use super::emit::{Emitter, Linear};
+use super::fold::{LEVELS, ceil_div};
+use super::lanes128::Operands;
+use super::leaf::{Access, Inst, Leaf, LeafEmitter, LeafId, Nest, Step};
+use super::nest::Axis;
+use super::wide::{self, Ready};
+
+/// Rows that are taken at once where a body has at most so many operations.
+const AT_ONCE: [(usize, i64); 2] = [(6, 4), (16, 2)];
+
+/// The phases of a leaf as leaves.
+pub(super) struct Strips<'l> {
+    leaf: &'l Leaf,
+    operands: Operands,
+    passes: Vec<Pass<'l>>,
+}
+
+enum Pass<'l> {
+    Line(Ready),
+    Down(Box<Down<'l>>),
+}
+
+/// A loop down the rows of a strip.
+struct Down<'l> {
+    nest: &'l Nest,
+    sums: Vec<BufferId>,
+    /// Gives the sums the value of no elements.
+    clear: Option<Ready>,
+    rows: Rows,
+}
+
+/// A loop down the rows: its body for several rows, and for one.
+pub(super) struct Rows {
+    index: IndexId,
+    several: Option<(i64, Ready)>,
+    one: Ready,
+}
+
+impl<'l> Strips<'l> {
+    /// The leaf's phases, if all are leaves that go wider than Cranelift's vectors.
+    pub(super) fn new(e: &mut Emitter<'_>, leaf: &'l Leaf) -> Option<Strips<'l>> {
+        if !takes(e, leaf) {
+            return None;
+        }
+        let operands = Operands::new(e, leaf);
+        let phases = columns::phases(leaf);
+        let uses = columns::uses(leaf, &phases);
+        let mut kept: BTreeMap<LeafId, BufferId> = BTreeMap::new();
+        for id in uses.iter().flatten().filter(|id| !again(leaf, **id)) {
+            kept.entry(*id).or_insert_with(|| e.local(leaf.values[*id].0, MOST as usize));
+        }
+        let mut passes = vec![];
+        for (phase, uses) in phases.iter().zip(&uses) {
+            passes.push(match phase {
+                Phase::Line(steps) => {
+                    let mut part = Part::new(leaf, uses, &kept);
+                    part.steps(steps);
+                    for step in *steps {
+                        if let Step::Value(id) = step
+                            && let Some(buffer) = kept.get(id)
+                        {
+                            part.store(along(*buffer), part.names[id]);
+                        }
+                    }
+                    Pass::Line(part.ready(e)?)
+                }
+                Phase::Nest(nest) => {
+                    let mut sums = vec![];
+                    for r in &nest.reductions {
+                        let dtype = r.fold.dtype;
+                        sums.push(kept.get(&r.result).copied().unwrap_or_else(|| e.local(dtype, MOST as usize)));
+                    }
+                    let clear = if sums.is_empty() { None } else { Some(clear(e, leaf, nest, &sums)?) };
+                    let rows = Rows::new(e, leaf, nest, &|| Part::new(leaf, uses, &kept), &|k| along(sums[k]))?;
+                    Pass::Down(Box::new(Down { nest, sums, clear, rows }))
+                }
+            });
+        }
+        Some(Strips { leaf, operands, passes })
+    }
+
+    /// Runs them for a strip.
+    pub(super) fn run(&self, e: &mut Emitter<'_>, strip: Strip) {
+        e.columns.strip = Some(strip);
+        for pass in &self.passes {
+            match pass {
+                Pass::Line(leaf) => leaf.run(e, strip.from, strip.to),
+                Pass::Down(down) => {
+                    let Down { nest, clear, rows, .. } = &**down;
+                    clear.iter().for_each(|leaf| leaf.run(e, strip.from, strip.to));
+                    let axes = columns::axes(e, nest);
+                    let Some((last, outer)) = axes.split_last() else { continue };
+                    if nest.reductions.iter().any(|r| r.is_ordered()) {
+                        self.blocks(e, down, last, strip);
+                        continue;
+                    }
+                    e.nest(outer, &[], &mut |e, _| {
+                        let zero = e.int(0);
+                        rows.run(e, (zero, last.extent), (strip.from, strip.to));
+                        vec![]
+                    });
+                }
+            }
+        }
+    }
+
+    /// A loop whose sums go by blocks.
+    fn blocks(&self, e: &mut Emitter<'_>, down: &Down<'_>, axis: &Axis, strip: Strip) {
+        let Down { nest, sums, rows, .. } = down;
+        let columns = (strip.from, strip.to);
+        let zero = e.int(0);
+        let several = e.b.ins().icmp_imm_s(IntCC::SignedGreaterThan, axis.extent, BLOCK as i64);
+        let homes: Vec<(usize, Value, Value)> = nest
+            .reductions
+            .iter()
+            .enumerate()
+            .filter(|(_, r)| r.is_ordered())
+            .map(|(k, r)| (k, e.base(sums[k]), e.scratch(MOST as usize * LEVELS * r.fold.dtype.bytes())))
+            .collect();
+        let each = |e: &mut Emitter<'_>, finish: bool, number: Value| {
+            for (k, memory, levels) in &homes {
+                let fold = nest.reductions[*k].fold;
+                columns::groups(e, (self.leaf, &self.operands, Some(strip)), columns, 1, &mut |l| {
+                    let levels = l.levels_of(fold, *levels);
+                    let sum = l.load_lanes(*memory, fold.dtype);
+                    if finish {
+                        let sum = levels.finish(l.e, number);
+                        l.store_lanes(*memory, fold.dtype, &sum);
+                    } else {
+                        levels.push(l.e, number, &sum);
+                        let empty = l.constant(fold.identity());
+                        l.store_lanes(*memory, fold.dtype, &empty);
+                    }
+                });
+            }
+        };
+        e.counted(zero, axis.extent, BLOCK as i64, &[], |e, first, _| {
+            let past = e.b.ins().iadd_imm_s(first, BLOCK as i64);
+            let past = e.least(past, axis.extent);
+            rows.run(e, (first, past), columns);
+            e.when(several, &[], |e| {
+                let number = e.b.ins().ushr_imm_u(first, i64::from(BLOCK.ilog2()));
+                each(e, false, number);
+                vec![]
+            });
+            vec![]
+        });
+        e.when(several, &[], |e| {
+            let blocks = ceil_div(e, axis.extent, BLOCK);
+            each(e, true, blocks);
+            vec![]
+        });
+    }
+}
+
+/// Whether each phase can be a leaf of its own that goes wider.
+fn takes(e: &Emitter<'_>, leaf: &Leaf) -> bool {
+    let mut all = wide::has_steps(e, leaf, &leaf.steps);
+    for step in &leaf.steps {
+        if let Step::Nest(nest) = step {
+            let blocks = nest.reductions.iter().any(|r| r.is_ordered());
+            all &= !(blocks && (nest.joins || nest.dims.len() != 1));
+        }
+    }
+    all
+}
+
+/// What is as wide as the strip.
+fn along(buffer: BufferId) -> Access {
+    let start = Linear { affine: Affine::constant(0), values: vec![] };
+    Access { buffer, start, stride: Size::constant(1), gathered: vec![], inner: false, spread: true }
+}
+
+/// Gives sums the value of no elements.
+fn clear(e: &mut Emitter<'_>, leaf: &Leaf, nest: &Nest, sums: &[BufferId]) -> Option<Ready> {
+    let mut part = Part::new(leaf, &BTreeSet::new(), &BTreeMap::new());
+    for (r, buffer) in nest.reductions.iter().zip(sums) {
+        let empty = part.push(r.fold.dtype, Inst::Constant(r.fold.identity()));
+        part.store(along(*buffer), empty);
+    }
+    part.ready(e)
+}
+
+impl Rows {
+    /// The loop's body, begun by `begin`, with its sums where `home` says.
+    pub(super) fn new<'l>(
+        e: &mut Emitter<'_>,
+        leaf: &Leaf,
+        nest: &Nest,
+        begin: &dyn Fn() -> Part<'l>,
+        home: &dyn Fn(usize) -> Access,
+    ) -> Option<Rows> {
+        let loops = nest.body.iter().any(|step| matches!(step, Step::Nest(_)));
+        if loops || !wide::has_steps(e, leaf, &leaf.steps) {
+            return None;
+        }
+        let row = nest.dims.last()?.0;
+        let mut body = |count: i64| {
+            let mut part = begin();
+            let mut sums: Vec<LeafId> = vec![];
+            for (k, r) in nest.reductions.iter().enumerate() {
+                sums.push(part.load(home(k), r.fold.dtype));
+            }
+            for number in 0..count {
+                part.row = Some((row, number));
+                part.accesses.clear();
+                part.steps(&nest.body);
+                for (r, sum) in nest.reductions.iter().zip(&mut sums) {
+                    let joined = Inst::Binary(r.fold.primitive(), *sum, part.names[&r.input]);
+                    *sum = part.push(r.fold.dtype, joined);
+                }
+            }
+            for (k, sum) in sums.into_iter().enumerate() {
+                part.store(home(k), sum);
+            }
+            part.ready(e)
+        };
+        let weight = leaf.weight_of(&nest.body);
+        let scalars = nest.body.iter().any(|step| matches!(step, Step::Scalar(..)));
+        let count = AT_ONCE.iter().find(|(most, _)| weight <= *most && !scalars).map(|(_, count)| *count);
+        let several = match count {
+            Some(count) => Some((count, body(count)?)),
+            None => None,
+        };
+        Some(Rows { index: row, several, one: body(1)? })
+    }
+
+    /// Some iterations of the loop for some columns.
+    pub(super) fn run(&self, e: &mut Emitter<'_>, (from, to): (Value, Value), columns: (Value, Value)) {
+        let some = |e: &mut Emitter<'_>, (from, to): (Value, Value), step: i64, leaf: &Ready| {
+            e.counted(from, to, step, &[], |e, i, _| {
+                e.bind(self.index, i);
+                leaf.run(e, columns.0, columns.1);
+                vec![]
+            });
+        };
+        let mut rest = from;
+        if let Some((count, leaf)) = &self.several {
+            let rows = e.b.ins().isub(to, from);
+            let whole = e.b.ins().band_imm_s(rows, -count);
+            rest = e.b.ins().iadd(from, whole);
+            some(e, (from, rest), *count, leaf);
+        }
+        some(e, (rest, to), 1, &self.one);
+    }
+}
+
+/// A leaf in the making, of steps of another one.
+pub(super) struct Part<'l> {
+    of: &'l Leaf,
+    leaf: Leaf,
+    /// What values of the other leaf are called here.
+    names: BTreeMap<LeafId, LeafId>,
+    /// Accesses likewise.
+    accesses: BTreeMap<usize, usize>,
+    /// The index of the rows, and how many rows behind the one at hand the steps are.
+    row: Option<(IndexId, i64)>,
+}
+
+impl<'l> Part<'l> {
+    /// Begins with values of earlier phases, which were kept or are computed again.
+    pub(super) fn new(of: &'l Leaf, uses: &BTreeSet<LeafId>, kept: &BTreeMap<LeafId, BufferId>) -> Part<'l> {
+        let leaf = Leaf {
+            index: of.index,
+            values: PrimaryMap::new(),
+            steps: vec![],
+            uniform: vec![],
+            accesses: vec![],
+            wanted: vec![],
+        };
+        let mut part = Part { of, leaf, names: BTreeMap::new(), accesses: BTreeMap::new(), row: None };
+        for id in uses {
+            match kept.get(id) {
+                Some(buffer) => {
+                    let value = part.load(along(*buffer), of.values[*id].0);
+                    part.names.insert(*id, value);
+                }
+                None => part.steps(&[Step::Value(*id)]),
+            }
+        }
+        part
+    }
+
+    fn push(&mut self, dtype: Dtype, inst: Inst) -> LeafId {
+        let id = self.leaf.values.push((dtype, inst));
+        self.leaf.steps.push(Step::Value(id));
+        id
+    }
+
+    fn load(&mut self, access: Access, dtype: Dtype) -> LeafId {
+        self.leaf.accesses.push(access);
+        self.push(dtype, Inst::Load(self.leaf.accesses.len() - 1))
+    }
+
+    fn store(&mut self, access: Access, value: LeafId) {
+        self.leaf.accesses.push(access);
+        self.leaf.steps.push(Step::Store { access: self.leaf.accesses.len() - 1, value });
+    }
+
+    /// The steps, after those that there are.
+    fn steps(&mut self, steps: &[Step]) {
+        for step in steps {
+            match step {
+                Step::Value(id) => {
+                    let (dtype, inst) = &self.of.values[*id];
+                    let inst = self.inst(inst);
+                    let new = self.push(*dtype, inst);
+                    self.names.insert(*id, new);
+                }
+                Step::Store { access, value } => {
+                    let (access, value) = (self.access(*access), self.names[value]);
+                    self.leaf.steps.push(Step::Store { access, value });
+                }
+                Step::Scalar(value, op) => self.leaf.uniform.push((*value, op.clone())),
+                Step::Branch(branch) => {
+                    let condition = (self.names[&branch.condition.0], branch.condition.1);
+                    let others: Vec<LeafId> = branch.results.iter().map(|(_, other)| self.names[other]).collect();
+                    let outer = std::mem::take(&mut self.leaf.steps);
+                    self.steps(&branch.steps);
+                    let steps = std::mem::replace(&mut self.leaf.steps, outer);
+                    let results = branch.results.iter().zip(others).map(|((id, _), other)| (self.names[id], other));
+                    self.leaf.steps.push(Step::Branch(Branch { condition, steps, results: results.collect() }));
+                }
+                Step::Nest(_) => unreachable!("loops inside of phases are not taken"),
+            }
+        }
+    }
+
+    fn inst(&mut self, inst: &Inst) -> Inst {
+        let name = |id: &LeafId| self.names[id];
+        match inst {
+            Inst::Constant(_) | Inst::Uniform(_) => inst.clone(),
+            Inst::Affine { base, coefficient } => {
+                Inst::Affine { base: self.shifted(base), coefficient: coefficient.clone() }
+            }
+            Inst::Load(access) => Inst::Load(self.access(*access)),
+            Inst::Unary(op, a) => Inst::Unary(*op, name(a)),
+            Inst::Binary(op, a, b) => Inst::Binary(*op, name(a), name(b)),
+            Inst::Compare(op, a, b) => Inst::Compare(*op, name(a), name(b)),
+            Inst::Fma(a, b, c) => Inst::Fma(name(a), name(b), name(c)),
+            Inst::Select(c, a, b) => Inst::Select(name(c), name(a), name(b)),
+            Inst::Cast(a) => Inst::Cast(name(a)),
+            Inst::Bitcast(a) => Inst::Bitcast(name(a)),
+            Inst::Reduced => unreachable!("results of loops are loaded"),
+        }
+    }
+
+    /// An expression for the row that the steps are for.
+    fn shifted(&self, affine: &Affine<IndexId>) -> Affine<IndexId> {
+        let Some((row, number)) = self.row else { return affine.clone() };
+        affine.add(&Affine::size(affine.coefficient(row)).scale(&Size::constant(number)))
+    }
+
+    fn access(&mut self, access: usize) -> usize {
+        if let Some(found) = self.accesses.get(&access) {
+            return *found;
+        }
+        let a = &self.of.accesses[access];
+        let start = Linear { affine: self.shifted(&a.start.affine), values: a.start.values.clone() };
+        let gathered = a.gathered.iter().map(|(id, stride)| (self.names[id], stride.clone())).collect();
+        let (buffer, stride) = (a.buffer, a.stride.clone());
+        self.leaf.accesses.push(Access { buffer, start, stride, gathered, inner: false, spread: a.spread });
+        self.accesses.insert(access, self.leaf.accesses.len() - 1);
+        self.leaf.accesses.len() - 1
+    }
+
+    fn ready(self, e: &mut Emitter<'_>) -> Option<Ready> {
+        Ready::new(e, self.leaf)
+    }
+}
