@@ -62,6 +62,8 @@ pub(super) struct Emitter<'a> {
     scratch: BTreeMap<BufferId, Reg>,
     /// Buffers that the kernel both stores to and loads from.
     pub(super) shared: BTreeSet<BufferId>,
+    /// Whether it stores to memory in which another buffer lay that it loads from.
+    in_place: bool,
     pub(super) team: Team,
     /// Whether each thread, not each block, has scratch of its own.
     own_by_thread: bool,
@@ -84,6 +86,11 @@ impl<'a> Emitter<'a> {
     pub(super) fn new(program: &'a Program, part: &'a Part, threads: u32, own_by_thread: bool) -> Emitter<'a> {
         let kernel = &part.kernel;
         let stored: BTreeSet<BufferId> = visit::stores(&kernel.body).into_iter().collect();
+        let loaded: BTreeSet<BufferId> = visit::loads(&kernel.body).into_iter().collect();
+        let in_place = |members: &Vec<BufferId>| {
+            members.iter().any(|b| stored.contains(b)) && members.iter().any(|b| loaded.contains(b))
+        };
+        let in_place = program.slots.values().any(in_place);
         Emitter {
             builder: Builder::new(),
             program,
@@ -93,7 +100,8 @@ impl<'a> Emitter<'a> {
             loaded: BTreeMap::new(),
             special: BTreeMap::new(),
             scratch: BTreeMap::new(),
-            shared: visit::loads(&kernel.body).into_iter().filter(|b| stored.contains(b)).collect(),
+            shared: loaded.intersection(&stored).copied().collect(),
+            in_place,
             team: Team::Block,
             own_by_thread,
             threads,
@@ -286,6 +294,10 @@ impl<'a> Emitter<'a> {
             Statement::Let { value, op } => self.let_(*value, op),
             Statement::Store { buffer, at, value } if self.team == Team::Thread => self.store(*buffer, at, *value),
             Statement::Store { buffer, at, value } => {
+                if self.in_place {
+                    // All threads have loaded what this overwrites.
+                    self.builder.barrier();
+                }
                 let first = self.is_first();
                 self.when(first, |e| e.store(*buffer, at, *value));
                 if self.shared.contains(buffer) {
@@ -307,9 +319,9 @@ impl<'a> Emitter<'a> {
         self.builder.set(Comparison::Eq, Type::S64, thread, 0)
     }
 
-    /// Waits for the block, if others may load what the statements store.
+    /// Waits for the block, if others may load what the statements store, or overwrite what they load.
     pub(super) fn settle(&mut self, block: &Block) {
-        if visit::stores(block).iter().any(|buffer| self.shared.contains(buffer)) {
+        if self.in_place || visit::stores(block).iter().any(|buffer| self.shared.contains(buffer)) {
             self.builder.barrier();
         }
     }

@@ -6,7 +6,7 @@ use std::time::Instant;
 use ir::array::Array;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngSeed, TestRunner};
-use tests::engines::{Engine, Form, compile_in, hold_on};
+use tests::engines::{Engine, Form, Rejected, compile_in, hold_on};
 use tests::generate::recipes;
 use tests::ways;
 
