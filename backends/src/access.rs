@@ -32,13 +32,7 @@ impl Linear {
 
 /// Whether `outer` and `inner`, neighbours in one loop, may run as one index: each access has `outer` with the
 /// coefficient of `inner` times its extent, and nothing else mentions either.
-pub(crate) fn mergeable(
-    program: &Program,
-    outer: IndexId,
-    inner: IndexId,
-    extent: &Extent,
-    bodies: &[&Block],
-) -> bool {
+pub(crate) fn mergeable(program: &Program, outer: IndexId, inner: IndexId, extent: &Extent, bodies: &[&Block]) -> bool {
     let Extent::Affine(extent) = extent else { return false };
     let Some(extent) = extent.as_size() else { return false };
     let mut even = true;

@@ -2,6 +2,7 @@
 
 pub mod abi;
 mod access;
+mod call;
 pub mod cpu;
 pub mod cuda;
 pub mod ptx;

@@ -41,9 +41,6 @@ impl Device for Emulated {
 
     fn launch(&mut self, kernel: &str, blocks: u32, threads: u32, arguments: &[u8]) -> Result<(), String> {
         let launch = Launch { grid: [blocks, 1, 1], block: [threads, 1, 1], shared: 0, seed: self.seed };
-        self.module
-            .launch(&mut self.memory, kernel, launch, arguments)
-            .map(|_| ())
-            .map_err(|fault| fault.to_string())
+        self.module.launch(&mut self.memory, kernel, launch, arguments).map(|_| ()).map_err(|fault| fault.to_string())
     }
 }

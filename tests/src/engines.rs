@@ -40,9 +40,8 @@ pub struct Form {
     /// The same, compiled for the CPU: as wide as the machine has it, and for every machine.
     /// At the widths of [`Engine::ALL`].
     modules: [cpu::Module; 3],
-    /// The same as PTX, and on the device if it has run there.
-    ptx: ptx::Module,
-    loaded: RefCell<Option<Loaded>>,
+    /// The same as PTX on the device, if it has run there.
+    loaded: RefCell<Option<(ptx::Module, Loaded)>>,
 }
 
 /// Why there is nothing to run.
@@ -170,9 +169,8 @@ impl Form {
             cpu::Module::compile(&program, &options).map_err(|error| format!("{shown}: {error}\n{program}"))
         };
         let modules = [compile(Simd::Auto)?, compile(Simd::W128)?, compile(Simd::W256)?];
-        let ptx = ptx::Module::compile(&program).map_err(|error| format!("{shown}: {error}\n{program}"))?;
         let loaded = RefCell::new(None);
-        Ok(Form { options: options.clone(), program, decisions: compiled.decisions, modules, ptx, loaded })
+        Ok(Form { options: options.clone(), program, decisions: compiled.decisions, modules, loaded })
     }
 
     /// Calls the function on one engine.
@@ -207,29 +205,45 @@ impl Form {
                 };
                 self.run_into(inputs, |outputs| module.run(inputs, outputs, threads).map_err(Ok))
             }
-            Engine::Ptx => match Emulated::new(&self.ptx, inputs.len() as u64) {
-                Ok(mut device) => self.run_on(&mut device, inputs),
-                Err(error) => Outcome::Broken(format!("{error}\n{}", self.ptx.text())),
-            },
+            Engine::Ptx => {
+                let module = match ptx::Module::compile(&self.program) {
+                    Ok(module) => module,
+                    Err(error) => return Outcome::Broken(error.to_string()),
+                };
+                match Emulated::new(&module, inputs.len() as u64) {
+                    Ok(mut device) => self.run_on(&module, &mut device, inputs),
+                    Err(error) => Outcome::Broken(format!("{error}\n{}", module.text())),
+                }
+            }
             Engine::Gpu => {
                 let mut loaded = self.loaded.borrow_mut();
                 if loaded.is_none() {
-                    match gpu().load(&self.ptx) {
-                        Ok(module) => *loaded = Some(module),
-                        Err(error) => return Outcome::Broken(format!("{error}\n{}", self.ptx.text())),
+                    let module = ptx::Module::compile(&self.program).map_err(|error| error.to_string());
+                    let load = |module: ptx::Module| match gpu().load(&module) {
+                        Ok(device) => Ok((module, device)),
+                        Err(error) => Err(format!("{error}\n{}", module.text())),
+                    };
+                    match module.and_then(load) {
+                        Ok(ready) => *loaded = Some(ready),
+                        Err(error) => return Outcome::Broken(error),
                     }
                 }
-                let Some(device) = loaded.as_mut() else { return Outcome::Broken("no device".into()) };
-                self.run_on(device, inputs)
+                let Some((module, device)) = loaded.as_mut() else { return Outcome::Broken("no device".into()) };
+                self.run_on(module, device, inputs)
             }
         }
     }
 
-    fn run_on<D: ptx::Device<Error: fmt::Display>>(&self, device: &mut D, inputs: &[ArrayRef<'_>]) -> Outcome {
+    fn run_on<D: ptx::Device<Error: fmt::Display>>(
+        &self,
+        module: &ptx::Module,
+        device: &mut D,
+        inputs: &[ArrayRef<'_>],
+    ) -> Outcome {
         self.run_into(inputs, |outputs| {
-            self.ptx.run(device, inputs, outputs).map_err(|error| match error {
+            module.run(device, inputs, outputs).map_err(|error| match error {
                 ptx::RunError::Call(error) => Ok(error),
-                ptx::RunError::Device(error) => Err(format!("{error}\n{}", self.ptx.text())),
+                ptx::RunError::Device(error) => Err(format!("{error}\n{}", module.text())),
             })
         })
     }

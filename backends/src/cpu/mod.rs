@@ -28,7 +28,7 @@ mod pieces;
 mod pool;
 pub(crate) mod prepare;
 mod reduce;
-pub(crate) mod run;
+mod run;
 mod scalar;
 mod scan;
 pub(crate) mod split;

@@ -8,9 +8,8 @@ use std::time::{Duration, Instant};
 
 use cranelift_codegen::entity::EntityRef;
 use ir::array::{ArrayMut, ArrayRef};
-use ir::bind::{BindError, Binding};
+use ir::bind::Binding;
 use ir::nest::{BufferId, KernelId, Op, Program, Role};
-use ir::size::Atom;
 use ir::{Dtype, Size, visit};
 
 use super::compile::{Compiled, CompiledKernel};
@@ -18,6 +17,7 @@ use super::memory::{Block, Place, Pool, Slots, words};
 use super::spread::{Address, Extents, Own, Task};
 use super::{Options, RunError};
 use crate::abi::SCRATCH_ALIGN;
+use crate::call;
 
 /// A compiled program with what its runs need.
 pub(super) struct Runner {
@@ -65,15 +65,8 @@ struct Frame {
 impl Runner {
     pub(super) fn new(program: &Program, compiled: Compiled, options: &Options) -> Runner {
         let mut may_fault = false;
-        let mut kernel_sizes = vec![];
         let mut stored = BTreeSet::new();
-        for (id, kernel) in program.kernels.iter() {
-            let mut seen = BTreeSet::new();
-            visit::for_each_size(&kernel.body, &mut |size| {
-                if size.as_constant().is_none() && size.as_symbol().is_none() && seen.insert(size) {
-                    kernel_sizes.push((id, size.clone()));
-                }
-            });
+        for kernel in program.kernels.values() {
             visit::for_each_op(&kernel.body, &mut |_, op| may_fault |= matches!(op, Op::Check { .. }));
             stored.extend(visit::stores(&kernel.body));
         }
@@ -95,7 +88,7 @@ impl Runner {
             compiled,
             options: options.clone(),
             may_fault,
-            kernel_sizes,
+            kernel_sizes: call::kernel_sizes(program),
             constants,
             frames: Mutex::default(),
             memory: Pool::default(),
@@ -134,7 +127,7 @@ impl Runner {
             self.plan(frame, &binding)?;
         }
         let binding = frame.binding.insert(binding);
-        self.check_outputs(binding, outputs)?;
+        call::check_outputs(program, &self.results, binding, outputs)?;
         // Blocks live until the run ends; copies stand in for arrays that are not aligned to their elements.
         let mut blocks: Vec<Block> = vec![];
         let addresses = &mut frame.addresses;
@@ -210,34 +203,20 @@ impl Runner {
     /// Computes all that follows from the sizes of a call, or says which of them has no value.
     fn plan(&self, frame: &mut Frame, binding: &Binding) -> Result<(), RunError> {
         binding.check_lengths(&self.compiled.program)?;
-        for (kernel, size) in &self.kernel_sizes {
-            binding.size(size).map_err(|error| BindError::KernelSize { kernel: *kernel, error })?;
-        }
-        let value = |size: &Size| binding.size(size).unwrap_or_else(|_| wrapping(size, binding));
+        call::check_kernel_sizes(&self.kernel_sizes, binding)?;
+        let value = |size: &Size| binding.size(size).unwrap_or_else(|_| call::wrapping(size, binding));
         frame.sizes.clear();
         frame.sizes.extend(self.compiled.sizes.iter().map(|entry| entry.at(&value)));
         frame.places.clear();
-        frame.bytes = self.slots.places(|id| self.bytes(binding, id), |id, place| frame.places.push((id, place)))?;
+        frame.bytes = self.slots.places(
+            |id| call::bytes(&self.compiled.program, binding, id),
+            |id, place| frame.places.push((id, place)),
+        )?;
         frame.extents.clear();
         for kernel in &self.compiled.kernels {
             frame.extents.push(Extents::new(kernel, self.own(binding, kernel, &value)?, &value));
         }
         Ok(())
-    }
-
-    /// Bytes of a temporary or scratch.
-    fn bytes(&self, binding: &Binding, id: BufferId) -> Result<usize, RunError> {
-        let program = &self.compiled.program;
-        let mut bytes = program.buffers[id].dtype.bytes();
-        let mut empty = false;
-        for length in binding.lengths(program, id) {
-            let length = length?;
-            empty |= length == 0;
-            // The lengths beside one of 0 have to multiply too, as for arrays.
-            let product = bytes.checked_mul(length.max(1)).filter(|bytes| isize::try_from(*bytes).is_ok());
-            bytes = product.ok_or(RunError::OutOfMemory { bytes: usize::MAX })?;
-        }
-        Ok(if empty { 0 } else { bytes })
     }
 
     /// What each thread keeps for a kernel: what its code asks for, then its scratch buffers.
@@ -246,49 +225,11 @@ impl Runner {
         for id in &kernel.buffers {
             own.buffers.push((*id, own.bytes));
             let times = usize::try_from(kernel.columns.times(*id, value)).unwrap_or(usize::MAX);
-            let bytes = self.bytes(binding, *id)?.checked_mul(times);
+            let bytes = call::bytes(&self.compiled.program, binding, *id)?.checked_mul(times);
             let bytes = bytes.and_then(|bytes| bytes.checked_next_multiple_of(SCRATCH_ALIGN));
             let sum = bytes.and_then(|bytes| own.bytes.checked_add(bytes));
             own.bytes = sum.ok_or(RunError::OutOfMemory { bytes: usize::MAX })?;
         }
         Ok(own)
     }
-
-    fn check_outputs(&self, binding: &Binding, outputs: &[ArrayMut<'_>]) -> Result<(), RunError> {
-        let program = &self.compiled.program;
-        if self.results.len() != outputs.len() {
-            return Err(RunError::OutputCount { expected: self.results.len(), found: outputs.len() });
-        }
-        for (output, (id, given)) in self.results.iter().zip(outputs).enumerate() {
-            let expected = program.buffers[*id].dtype;
-            if expected != given.dtype() {
-                return Err(RunError::OutputDtype { output, expected, found: given.dtype() });
-            }
-            let lengths = binding.lengths(program, *id);
-            if lengths.len() != given.shape().len() || !lengths.zip(given.shape()).all(|(n, found)| n == Ok(*found)) {
-                let expected = binding.shape(program, *id)?;
-                return Err(RunError::OutputShape { output, expected, found: given.shape().to_vec() });
-            }
-        }
-        Ok(())
-    }
-}
-
-/// The value of a size modulo 2^64: where a coefficient or stride alone leaves the range of `i64`, the element number
-/// that it is part of, which is inside the array, still comes out right.
-pub(crate) fn wrapping(size: &Size, binding: &Binding) -> i64 {
-    let value = |size: &Size| binding.size(size).unwrap_or_else(|_| wrapping(size, binding));
-    let mut sum = 0i64;
-    for (product, coefficient) in size.terms() {
-        let mut term = *coefficient;
-        for atom in product {
-            term = term.wrapping_mul(match atom {
-                Atom::Symbol(s) => binding.symbol(*s),
-                Atom::FloorDiv(a, b) => value(a).checked_div_euclid(value(b)).unwrap_or(0),
-                Atom::Overflow => 0,
-            });
-        }
-        sum = sum.wrapping_add(term);
-    }
-    sum
 }

@@ -66,10 +66,6 @@ impl Builder {
         self.body.push(Inst { guard: self.guard, op });
     }
 
-    pub(super) fn comment(&mut self, text: String) {
-        self.body.push(Inst { guard: None, op: Op::Comment(text) });
-    }
-
     /// What `make` emits happens where the predicate is so. It branches nowhere.
     pub(super) fn guarded<T>(&mut self, guard: (Reg, bool), make: impl FnOnce(&mut Self) -> T) -> T {
         let outer = self.guard.replace(guard);
@@ -185,14 +181,6 @@ impl Builder {
     }
 
     // Memory of blocks and threads.
-
-    /// Runs `make` with so many bytes of memory of a block or thread, which are free again after it.
-    pub(super) fn with_memory<T>(&mut self, space: Space, bytes: usize, make: impl FnOnce(&mut Self, i64) -> T) -> T {
-        let at = self.take(space, bytes);
-        let made = make(self, at);
-        self.give_back(space, bytes);
-        made
-    }
 
     /// Takes so many bytes of memory of a block or thread.
     pub(super) fn take(&mut self, space: Space, bytes: usize) -> i64 {

@@ -9,6 +9,7 @@ use super::emit::{Argument, Emitter, Team};
 use super::inst::{Function, Opcode, Special, Type};
 use super::print;
 use super::vectors::Vectors;
+use crate::call::kernel_sizes;
 use crate::cpu::CompileError;
 use crate::cpu::prepare::without_contractions;
 use crate::cpu::split::{Part, root, split_plainly};
@@ -26,13 +27,13 @@ pub struct Module {
     /// The program as it is run, without its kernels' code.
     pub(super) program: Program,
     pub(super) kernels: Vec<Kernel>,
+    /// Sizes that kernels mention.
+    pub(super) sizes: Vec<(KernelId, Size)>,
 }
 
 /// How a kernel is launched.
 pub(super) struct Kernel {
     pub(super) name: String,
-    /// Which of the program's kernels it is a part of.
-    pub(super) part_of: KernelId,
     pub(super) arguments: Vec<Argument>,
     pub(super) grid: Grid,
     /// Threads of a block.
@@ -59,20 +60,20 @@ impl Module {
         ir::verify::verify(program).map_err(|e| CompileError::Internal(format!("the program is not verified: {e}")))?;
         let mut run = Program { kernels: PrimaryMap::new(), ..program.clone() };
         let mut parts = vec![];
-        for (id, kernel) in program.kernels.iter() {
-            let own = split_plainly(&mut run, without_contractions(kernel));
-            parts.extend(own.into_iter().map(|part| (id, part)));
+        for kernel in program.kernels.values() {
+            parts.extend(split_plainly(&mut run, without_contractions(kernel)));
         }
+        let sizes = kernel_sizes(program);
         let mut functions = vec![];
         let mut kernels = vec![];
-        for (number, (part_of, part)) in parts.iter().enumerate() {
+        for (number, part) in parts.iter().enumerate() {
             let name = format!("kernel{number}");
             let (function, arguments, grid) = kernel(&run, part, name.clone());
             let threads = function.threads;
             functions.push(function);
-            kernels.push(Kernel { name, part_of: *part_of, arguments, grid, threads, scratch: scratch(&run, part) });
+            kernels.push(Kernel { name, arguments, grid, threads, scratch: scratch(&run, part) });
         }
-        Ok(Module { text: print::module(&functions), program: run, kernels })
+        Ok(Module { text: print::module(&functions), program: run, kernels, sizes })
     }
 
     /// The PTX text.

@@ -44,7 +44,6 @@ named! {
 
 named! {
     /// What an instruction takes its operands for.
-    #[expect(missing_docs, reason = "they are named as PTX names them")]
     Type {
         Pred = "pred", U8 = "u8", S8 = "s8", B16 = "b16", U16 = "u16", F16 = "f16", B32 = "b32", U32 = "u32", S32 = "s32", F32 = "f32",
         B64 = "b64", U64 = "u64", S64 = "s64", F64 = "f64", Bf16 = "bf16",
@@ -65,18 +64,16 @@ impl Type {
 
 named! {
     /// Instructions of the shape `name.type to, from...`. Those on floats name their rounding, so that nothing contracts.
-    #[expect(missing_docs, reason = "they are named as PTX names them")]
     Opcode {
-        Mov = "mov", Add = "add", Sub = "sub", Mul = "mul.lo", MulHi = "mul.hi", MulWide = "mul.wide", Mad = "mad.lo", Div = "div", Rem = "rem",
+        Mov = "mov", Add = "add", Sub = "sub", Mul = "mul.lo", MulWide = "mul.wide", Mad = "mad.lo", Div = "div", Rem = "rem",
         Min = "min", Max = "max", Neg = "neg", Abs = "abs", And = "and", Or = "or", Xor = "xor", Not = "not", Shl = "shl", Shr = "shr",
-        Brev = "brev", Clz = "clz", AddRn = "add.rn", SubRn = "sub.rn", MulRn = "mul.rn", DivRn = "div.rn", SqrtRn = "sqrt.rn", FmaRn = "fma.rn",
+        Brev = "brev", AddRn = "add.rn", SubRn = "sub.rn", MulRn = "mul.rn", DivRn = "div.rn", SqrtRn = "sqrt.rn", FmaRn = "fma.rn",
         MinNan = "min.NaN", MaxNan = "max.NaN", Selp = "selp",
     }
 }
 
 named! {
     /// A comparison; those with `u` hold for NaN too, the others do not.
-    #[expect(missing_docs, reason = "they are named as PTX names them")]
     Comparison {
         Eq = "eq", Ne = "ne", Lt = "lt", Le = "le", Gt = "gt", Ge = "ge", Neu = "neu", Nan = "nan",
     }
@@ -170,7 +167,6 @@ pub struct Address {
 
 /// One instruction, or what stands between them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "fields are named as the operands of PTX")]
 pub enum Op {
     /// `opcode.type to, from...`
     Plain { opcode: Opcode, ty: Type, to: Reg, from: Vec<Operand> },
@@ -194,8 +190,6 @@ pub enum Op {
     Barrier,
     /// Ends the thread.
     Return,
-    /// A line for readers.
-    Comment(String),
 }
 
 /// An instruction under a condition.

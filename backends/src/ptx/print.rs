@@ -54,7 +54,6 @@ impl Display for Inst {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match &self.op {
             Op::Label(label) => return write!(f, "$L{}:", label.index()),
-            Op::Comment(text) => return write!(f, "    // {text}"),
             _ => f.write_str("    ")?,
         }
         match self.guard {
@@ -91,7 +90,7 @@ impl Display for Op {
             Op::Branch(label) => write!(f, "bra $L{}", label.index()),
             Op::Barrier => f.write_str("bar.sync 0"),
             Op::Return => f.write_str("ret"),
-            Op::Label(_) | Op::Comment(_) => Ok(()),
+            Op::Label(_) => Ok(()),
         }
     }
 }

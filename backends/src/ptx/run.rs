@@ -3,18 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use cranelift_codegen::entity::EntityRef;
+use ir::Size;
 use ir::array::{ArrayMut, ArrayRef};
 use ir::bind::{BindError, Binding, Fault};
 use ir::nest::{BufferId, Role, SiteId};
 use ir::order::LANES_CHUNK;
-use ir::{Size, visit};
 
 use super::compile::{Grid, Kernel, Module};
 use super::emit::Argument;
+use crate::call::{self, wrapping};
 use crate::cpu::RunError as CallError;
 use crate::cpu::memory::{Place, Slots, words};
-use crate::cpu::run::wrapping;
 
 /// What runs kernels: a GPU, or something that behaves like one.
 pub trait Device {
@@ -107,8 +106,8 @@ impl Module {
         let params: Vec<_> = params.map(|buffer| (buffer.dtype, buffer.shape.len())).collect();
         let binding = Binding::of_call(&program.symbols, &params, &program.requires, inputs)?;
         binding.check_lengths(program)?;
-        self.check_sizes(&binding)?;
-        self.check_outputs(&binding, outputs)?;
+        call::check_kernel_sizes(&self.sizes, &binding)?;
+        call::check_outputs(program, &program.outputs(), &binding, outputs)?;
         let mut held = Held { device, addresses: vec![] };
         let fault = held.upload(&[0; FAULT])?;
         let mut buffers = BTreeMap::new();
@@ -136,7 +135,7 @@ impl Module {
         // All of them are there before one is written.
         let mut results = vec![];
         for id in program.outputs() {
-            let mut bytes = vec![0; bytes(&binding, program, id)?];
+            let mut bytes = vec![0; call::bytes(program, &binding, id)?];
             held.device.download(buffers[&id], &mut bytes).map_err(RunError::Device)?;
             results.push(bytes);
         }
@@ -163,7 +162,7 @@ impl Module {
         let stored: BTreeSet<BufferId> = program.buffers.keys().collect();
         let mut places = vec![];
         let bytes = Slots::new(program, stored)
-            .places(|id| bytes(binding, program, id), |id, place| places.push((id, place)))?;
+            .places(|id| call::bytes(program, binding, id), |id, place| places.push((id, place)))?;
         let base = held.allocate(bytes)?;
         for (id, place) in places {
             let address = match place {
@@ -217,22 +216,6 @@ impl Module {
         }
         held.device.launch(&kernel.name, blocks, kernel.threads, &arguments).map_err(RunError::Device)
     }
-
-    fn check_sizes(&self, binding: &Binding) -> Result<(), CallError> {
-        for kernel in &self.kernels {
-            for argument in &kernel.arguments {
-                if let Argument::Size(size) = argument {
-                    _ = (size, kernel.part_of.index(), binding);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn check_outputs(&self, binding: &Binding, outputs: &[ArrayMut<'_>]) -> Result<(), CallError> {
-        _ = (binding, outputs, visit::loads);
-        Ok(())
-    }
 }
 
 impl Kernel {
@@ -255,13 +238,7 @@ impl Kernel {
     }
 }
 
-/// Bytes of a buffer.
-fn bytes(binding: &Binding, program: &ir::nest::Program, id: BufferId) -> Result<usize, CallError> {
-    let shape = binding.shape(program, id)?;
-    ir::array::byte_len(program.buffers[id].dtype, &shape).map_err(|_| CallError::OutOfMemory { bytes: usize::MAX })
-}
-
 /// Bytes from one owner's scratch to the next.
 fn stride(binding: &Binding, program: &ir::nest::Program, id: BufferId) -> Result<usize, CallError> {
-    bytes(binding, program, id)?.checked_next_multiple_of(16).ok_or(CallError::OutOfMemory { bytes: usize::MAX })
+    call::bytes(program, binding, id)?.checked_next_multiple_of(16).ok_or(CallError::OutOfMemory { bytes: usize::MAX })
 }

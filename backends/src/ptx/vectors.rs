@@ -79,7 +79,12 @@ impl Vectors {
         };
         for (_, linear) in &found {
             multiple(linear.affine.constant_part());
-            linear.affine.terms().iter().filter(|(i, _)| *i != index).for_each(|(_, coefficient)| multiple(coefficient));
+            linear
+                .affine
+                .terms()
+                .iter()
+                .filter(|(i, _)| *i != index)
+                .for_each(|(_, coefficient)| multiple(coefficient));
         }
         if l.dims.len() > 1 {
             // A row ends where a vector does.
@@ -106,13 +111,17 @@ fn uniform(body: &Block, index: IndexId) -> BTreeSet<ValueId> {
         };
         let mut varies = match op {
             Op::Affine(affine) => !affine.coefficient(index).is_zero(),
-            Op::Load { at, .. } => at
-                .iter()
-                .any(|s| matches!(s, Subscript::Affine(affine) if !affine.coefficient(index).is_zero())),
+            Op::Load { at, .. } => {
+                at.iter().any(|s| matches!(s, Subscript::Affine(affine) if !affine.coefficient(index).is_zero()))
+            }
             _ => false,
         };
         op.for_each_operand(|v| varies |= varying.contains(&v));
-        if varies { varying.insert(*value) } else { uniform.insert(*value) };
+        if varies {
+            varying.insert(*value)
+        } else {
+            uniform.insert(*value)
+        };
     }
     uniform
 }
