@@ -144,6 +144,14 @@ pub(super) struct Body {
     pub(super) classes: PrimaryMap<Reg, Class>,
 }
 
+impl Body {
+    /// Whether it takes lanes in memory.
+    pub(super) fn has_lanes(&self) -> bool {
+        let is_lane = |operand: &Operand| matches!(operand, Operand::Memory(Place::Lane { .. }));
+        self.items.iter().any(|item| matches!(item, Item::Plain(plain) if plain.from.iter().any(is_lane)))
+    }
+}
+
 /// The items of some bodies, of so many at a time in turn: a processor looks ahead only so far, and in one body most instructions
 /// wait for the one before.
 pub(super) fn interleave(bodies: Vec<Vec<Item>>, ways: usize) -> Vec<Item> {

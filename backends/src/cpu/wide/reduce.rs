@@ -1,9 +1,9 @@
 //! Reductions over a leaf, a chunk of elements at a time, in the order by lanes: element `i` of a chunk belongs to lane `i` modulo 128,
 //! and at the end the lanes are folded in halves.
 //!
-//! Where the body is short, lanes rest in registers, and a step of 128 elements adds to each register once; what is left over goes by
-//! single groups, with the lanes in memory. Where it is not, all goes so. A reduction whose order is free needs no lane for
-//! each of 128 elements, so its registers are fewer.
+//! Where the body is short and registers suffice, lanes rest in them, and a step of 128 elements adds to each register once; what is left
+//! over goes by single groups, with the lanes in memory. Else all goes by a few groups at once, with the lanes there. A reduction whose order
+//! is free needs no lane for each of 128 elements, so its registers are fewer.
 
 use cranelift_codegen::ir::{InstBuilder, Value};
 use iced_x86::{Code, Instruction};
@@ -14,7 +14,7 @@ use super::allocate::{self, Residents, pressure};
 use super::assemble::{Assembler, Condition, END, INDEX};
 use super::inst::{Body, Lanes, Operand, Place, Plain, Slot, interleave};
 use super::lanes::{Given, Parts, Shared, WideX86};
-use super::{Function, Isa, addresses, begin, end, partial_groups, takes, ways, whole_groups};
+use super::{Function, Isa, addresses, begin, end, partial_groups, takes, unroll, ways, whole_groups};
 use crate::cpu::emit::{Emitter, own_memory};
 use crate::cpu::fold::Fold;
 use crate::cpu::lanes128::is_wide;
@@ -152,9 +152,10 @@ fn function(e: &Emitter<'_>, leaf: &Leaf, folds: &[Fold]) -> Option<(Function, V
     let body = (leaf.weight() <= SHORT).then(|| u32::try_from(probe).unwrap_or(isa.vectors()));
     let homes = Homes::new(isa, folds, &results, body);
 
-    let whole = homes.in_registers.then(|| whole_step(WideX86::new(e, leaf, &mut shared), &homes, probe));
+    let at_once = if homes.in_registers { all_groups(isa) } else { unroll(leaf.weight()) };
+    let whole = whole_step(WideX86::new(e, leaf, &mut shared), &homes, at_once, probe);
     let rest = partial_step(WideX86 { partial: true, ..WideX86::new(e, leaf, &mut shared) }, &homes);
-    let residents = Residents::of(isa, &whole.iter().chain([&rest]).collect::<Vec<_>>(), homes.fixed());
+    let residents = Residents::of(isa, &[&whole, &rest], homes.fixed());
     let mut made = |work: &mut dyn FnMut(&mut WideX86<'_, '_>)| {
         let mut l = WideX86::new(e, leaf, &mut shared);
         work(&mut l);
@@ -185,22 +186,18 @@ fn function(e: &Emitter<'_>, leaf: &Leaf, folds: &[Fold]) -> Option<(Function, V
     begin(&mut asm);
     residents.load(&mut asm);
     allocate::assemble(&mut asm, &residents, &clear);
-    match &whole {
-        Some(whole) => {
-            whole_groups(&mut asm, &residents, whole, all_groups(isa), count);
-            let done = asm.label();
-            asm.load_slot(END, count);
-            asm.general(Instruction::with2(Code::Cmp_r64_rm64, INDEX, END));
-            asm.jump(Condition::GreaterOrEqual, done);
-            allocate::assemble(&mut asm, &residents, &keep);
-            partial_groups(&mut asm, &residents, &rest);
-            allocate::assemble(&mut asm, &residents, &load);
-            asm.place(done);
-        }
-        None => {
-            asm.load_slot(END, count);
-            partial_groups(&mut asm, &residents, &rest);
-        }
+    whole_groups(&mut asm, &residents, &whole, at_once, count);
+    asm.load_slot(END, count);
+    if homes.in_registers {
+        let done = asm.label();
+        asm.general(Instruction::with2(Code::Cmp_r64_rm64, INDEX, END));
+        asm.jump(Condition::GreaterOrEqual, done);
+        allocate::assemble(&mut asm, &residents, &keep);
+        partial_groups(&mut asm, &residents, &rest);
+        allocate::assemble(&mut asm, &residents, &load);
+        asm.place(done);
+    } else {
+        partial_groups(&mut asm, &residents, &rest);
     }
     let folded = homes.all.iter().map(|home| home.register + home.registers()).max().unwrap_or(0);
     let fixed = Residents::of(isa, &[], if homes.in_registers { folded } else { folded.min(isa.vectors() / 2) });
@@ -218,14 +215,18 @@ fn function(e: &Emitter<'_>, leaf: &Leaf, folds: &[Fold]) -> Option<(Function, V
     Some((Function { code, given: shared.given, memory }, results))
 }
 
-/// A step of all lanes, for a leaf that needs so many registers for a group.
-fn whole_step(mut l: WideX86<'_, '_>, homes: &Homes, pressure: usize) -> Body {
+/// A step of so many groups, all lanes if they are in registers, for a leaf that needs so many registers for a group.
+fn whole_step(mut l: WideX86<'_, '_>, homes: &Homes, at_once: i32, pressure: usize) -> Body {
     let (isa, mut groups) = (l.isa(), vec![]);
-    for group in 0..all_groups(isa) {
+    for group in 0..at_once {
         l.offset = group * isa.group();
         let wanted = l.leaf.emit(&mut l);
         for (home, elements) in homes.all.iter().zip(&wanted) {
-            l.take_in_registers(home, group % home.groups, elements);
+            if homes.in_registers {
+                l.take_in_registers(home, group % home.groups, elements);
+            } else {
+                l.take_in_memory(home, elements);
+            }
         }
         groups.push(std::mem::take(&mut l.body.items));
     }
@@ -341,9 +342,10 @@ impl WideX86<'_, '_> {
     fn take_in_memory(&mut self, home: &Home, elements: &Parts) {
         let wide = is_wide(home.fold.dtype);
         let (width, code) =
-            if wide { (8, Code::EVEX_Vmovupd_zmmm512_k1z_zmm) } else { (4, Code::EVEX_Vmovups_zmmm512_k1z_zmm) };
+            if wide { (8u32, Code::EVEX_Vmovupd_zmmm512_k1z_zmm) } else { (4, Code::EVEX_Vmovups_zmmm512_k1z_zmm) };
         for (part, x) in elements.iter().enumerate() {
-            let offset = self.isa().bytes().cast_signed() * (home.memory.cast_signed() + part as i32);
+            let first = self.isa().bytes().cast_signed() * (home.memory.cast_signed() + part as i32);
+            let offset = first + self.offset * width.cast_signed();
             let lane = Operand::Memory(Place::Lane { offset, width });
             let old = self.vector(Code::EVEX_Vmovups_zmm_k1z_zmmm512, &[lane]);
             let joined = self.one(home.fold.primitive(), home.fold.dtype, old, *x);
