@@ -12,7 +12,8 @@ use ir::nest::{Block, BufferId, Contraction, Extent, IndexId, Op, Prologue, Stat
 use ir::{Affine, Dtype, Size, visit};
 
 use super::emit::{Emitter, Linear, own_memory};
-use super::jit::Helper;
+use super::fold::offset;
+use super::jit;
 use super::nest::Axis;
 use crate::abi::GemmCall;
 
@@ -162,6 +163,9 @@ impl Emitter<'_> {
             Matrix::Panel { local, down, across }
         });
         let call = self.scratch(size_of::<GemmCall>());
+        let (_, bytes) = jit::gemm(dtype);
+        let work = self.scratch(bytes);
+        self.b.ins().store(own_memory(), work, call, offset(std::mem::offset_of!(GemmCall, work)));
         let mut axes = self.axes(&groups.batch, &[&c.left.body, &c.right.body, &c.epilogue]);
         let [rows, columns, inner] = [&groups.rows, &groups.columns, &groups.inner].map(|dims| self.count(dims));
         axes.push(Axis { index: self.new_index(), merged: vec![], extent: rows });
@@ -402,10 +406,10 @@ impl Emitter<'_> {
             c_column = c_column,
             accumulate = accumulate,
         ];
-        for (offset, value) in fields {
-            self.b.ins().store(own_memory(), value, call, i32::try_from(offset).expect("a small record"));
+        for (at, value) in fields {
+            self.b.ins().store(own_memory(), value, call, offset(at));
         }
-        let helper = if self.dtype(c.result) == Dtype::F32 { Helper::GemmF32 } else { Helper::GemmF64 };
+        let (helper, _) = jit::gemm(self.dtype(c.result));
         self.helpers.run(&mut self.b, helper, &[call]);
     }
 }

@@ -13,6 +13,7 @@ use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::FunctionBuilder;
 use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{FuncId, Linkage, Module as _, default_libcall_names};
+use ir::Dtype;
 
 use super::{CompileError, turn};
 use crate::abi::GemmCall;
@@ -30,6 +31,7 @@ pub(super) enum Helper {
     Bf16FromI64,
     Bf16FromU64,
     GemmF32,
+    GemmWideF32,
     GemmF64,
     Turn1,
     Turn2,
@@ -47,7 +49,7 @@ struct Entry {
     result: Option<Type>,
 }
 
-fn entries() -> [Entry; 16] {
+fn entries() -> [Entry; 17] {
     let entry = |helper, name, address, params, result| Entry { helper, name, address, params, result };
     [
         entry(Helper::RemF32, "fl_rem_f32", rem_f32 as *const u8, &[F32, F32], Some(F32)),
@@ -60,6 +62,7 @@ fn entries() -> [Entry; 16] {
         entry(Helper::Bf16FromI64, "fl_bf16_from_i64", bf16_from_i64 as *const u8, &[I64], Some(I32)),
         entry(Helper::Bf16FromU64, "fl_bf16_from_u64", bf16_from_u64 as *const u8, &[I64], Some(I32)),
         entry(Helper::GemmF32, "fl_gemm_f32", gemm_f32 as *const u8, &[I64], None),
+        entry(Helper::GemmWideF32, "fl_gemm_wide_f32", gemm_wide_f32 as *const u8, &[I64], None),
         entry(Helper::GemmF64, "fl_gemm_f64", gemm_f64 as *const u8, &[I64], None),
         entry(Helper::Turn1, "fl_turn_1", turn::turn_1 as *const u8, &[I64; 6], None),
         entry(Helper::Turn2, "fl_turn_2", turn::turn_2 as *const u8, &[I64; 6], None),
@@ -186,6 +189,28 @@ macro_rules! gemm {
 
 gemm!(gemm_f32, f32, matrixmultiply::sgemm);
 gemm!(gemm_f64, f64, matrixmultiply::dgemm);
+
+/// What multiplies matrices of a type on this machine, and the bytes of memory for laying out that it asks for. How wide leaves are has
+/// no part in it, so that it changes no bits.
+pub(super) fn gemm(dtype: Dtype) -> (Helper, usize) {
+    match dtype {
+        #[cfg(target_arch = "x86_64")]
+        Dtype::F32 if super::gemm::is_here() => (Helper::GemmWideF32, super::gemm::WORK),
+        Dtype::F32 => (Helper::GemmF32, 0),
+        _ => (Helper::GemmF64, 0),
+    }
+}
+
+/// For machines with AVX-512.
+extern "C" fn gemm_wide_f32(call: *const GemmCall) {
+    // SAFETY: as above, and compiled code asks for it only where the machine has it, with memory for laying out.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        super::gemm::multiply(&*call);
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    gemm_f32(call);
+}
 
 /// Waits until it is the turn of a number: until the thread that has the one before it has come so far.
 extern "C" fn await_turn(turn: *const AtomicI64, number: i64) {
