@@ -9,9 +9,9 @@
 //! threads share the rows.
 
 use std::arch::x86_64::{
-    __m512, _MM_HINT_T0, _mm_prefetch, _mm512_add_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_mask_storeu_ps,
-    _mm512_maskz_loadu_ps, _mm512_permutex2var_ps, _mm512_reduce_add_ps, _mm512_set1_ps, _mm512_setr_epi32,
-    _mm512_setzero_ps, _mm512_storeu_ps,
+    __m512, _MM_HINT_T0, _MM_HINT_T1, _mm_prefetch, _mm512_add_ps, _mm512_fmadd_ps, _mm512_loadu_ps,
+    _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_permutex2var_ps, _mm512_reduce_add_ps, _mm512_set1_ps,
+    _mm512_setr_epi32, _mm512_setzero_ps, _mm512_storeu_ps,
 };
 
 use crate::abi::GemmCall;
@@ -22,14 +22,16 @@ const LANES: usize = 16;
 const ROWS: usize = 14;
 const COLUMNS: usize = 2 * LANES;
 /// Inner numbers of a block: a panel of either factor stays in the first-level cache.
-const INNER: usize = 192;
+pub(super) const INNER: usize = 192;
 /// Rows and columns of blocks.
-const BLOCK_ROWS: usize = 16 * ROWS;
-const BLOCK_COLUMNS: usize = 1024;
+pub(super) const BLOCK_ROWS: usize = 16 * ROWS;
+pub(super) const BLOCK_COLUMNS: usize = 1024;
 /// Where the right factor's block begins: behind the left one's, and what a store of a whole register writes behind that.
 const RIGHT: usize = BLOCK_ROWS * INNER + LANES * LANES;
 /// Bytes of memory for laying out.
 pub(super) const WORK: usize = (RIGHT + BLOCK_COLUMNS * INNER) * size_of::<f32>();
+/// So many rows that lie far apart are asked for before they are laid out.
+const AHEAD: isize = 32;
 /// So many rows or columns are a few.
 const FEW: usize = 4;
 /// Registers of a row that go together where there are few.
@@ -67,12 +69,22 @@ struct Product {
     b: Matrix,
     c: Matrix,
     add: bool,
+    /// Whether the right factor's block is laid out as the call before left it.
+    laid: bool,
 }
 
 impl Product {
     /// The same with rows for columns.
     fn turned(self) -> Product {
-        Product { m: self.n, n: self.m, a: self.b.turned(), b: self.a.turned(), c: self.c.turned(), ..self }
+        Product {
+            m: self.n,
+            n: self.m,
+            a: self.b.turned(),
+            b: self.a.turned(),
+            c: self.c.turned(),
+            laid: false,
+            ..self
+        }
     }
 }
 
@@ -85,7 +97,8 @@ pub(super) fn is_here() -> bool {
 ///
 /// # Safety
 /// The machine has AVX-512. The matrices are there, aligned to their elements, and the result overlaps neither factor; so are
-/// [`WORK`] bytes of working memory, which overlap nothing.
+/// [`WORK`] bytes of working memory, which overlap nothing and, if the call says so, hold what the call before with the same right factor,
+/// of at most [`INNER`] rows and [`BLOCK_COLUMNS`] columns, left there.
 pub(super) unsafe fn multiply(call: &GemmCall) {
     let size = |n: i64| usize::try_from(n).unwrap_or(0);
     let matrix = |first: *const u8, down: i64, across: i64| Matrix {
@@ -101,6 +114,7 @@ pub(super) unsafe fn multiply(call: &GemmCall) {
         b: matrix(call.b, call.b_row, call.b_column),
         c: matrix(call.c, call.c_row, call.c_column),
         add: call.accumulate != 0,
+        laid: call.laid != 0,
     };
     let suits = |p: &Product| match (p.m <= FEW, p.n <= FEW) {
         (false, false) => p.c.across == 1,
@@ -127,7 +141,7 @@ fn below(lanes: usize) -> u16 {
 }
 
 /// # Safety
-/// As for [`multiply`].
+/// As for [`multiply`]; what is said to be laid out is one block.
 #[target_feature(enable = "avx512f")]
 unsafe fn blocks(p: &Product, left: *mut f32) {
     let right = left.wrapping_add(RIGHT);
@@ -137,7 +151,8 @@ unsafe fn blocks(p: &Product, left: *mut f32) {
         // Once even if there is nothing to sum.
         loop {
             let inner = (p.k - from).min(INNER);
-            for at in (0..columns.next_multiple_of(COLUMNS)).step_by(LANES) {
+            let lanes = if p.laid { 0 } else { columns.next_multiple_of(COLUMNS) };
+            for at in (0..lanes).step_by(LANES) {
                 let there = columns.saturating_sub(at).min(LANES);
                 let panel = right.wrapping_add(at / COLUMNS * COLUMNS * inner + at % COLUMNS);
                 // SAFETY: so many columns are there, and the working memory has room for whole panels of them.
@@ -182,8 +197,7 @@ unsafe fn lay(from: Matrix, rows: usize, columns: usize, to: *mut f32, step: usi
             let mask = below(rows);
             for k in 0..columns {
                 let at = from.at(0, k);
-                // The next rows lie far apart.
-                _mm_prefetch::<_MM_HINT_T0>(at.wrapping_offset(8 * from.across).cast());
+                _mm_prefetch::<_MM_HINT_T1>(at.wrapping_offset(AHEAD * from.across).cast());
                 _mm512_storeu_ps(to.add(k * step), _mm512_maskz_loadu_ps(mask, at));
             }
         } else if from.across == 1 {
@@ -191,6 +205,7 @@ unsafe fn lay(from: Matrix, rows: usize, columns: usize, to: *mut f32, step: usi
                 let width = (columns - k).min(LANES);
                 let mut square = [_mm512_setzero_ps(); LANES];
                 for (row, v) in square.iter_mut().enumerate().take(rows) {
+                    _mm_prefetch::<_MM_HINT_T1>(from.at(row, k + 4 * LANES).cast());
                     *v = _mm512_maskz_loadu_ps(below(width), from.at(row, k));
                 }
                 for (n, v) in turned(square).into_iter().enumerate().take(width) {

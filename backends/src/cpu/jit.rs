@@ -15,6 +15,8 @@ use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{FuncId, Linkage, Module as _, default_libcall_names};
 use ir::Dtype;
 
+#[cfg(target_arch = "x86_64")]
+use super::gemm;
 use super::{CompileError, turn};
 use crate::abi::GemmCall;
 
@@ -190,14 +192,27 @@ macro_rules! gemm {
 gemm!(gemm_f32, f32, matrixmultiply::sgemm);
 gemm!(gemm_f64, f64, matrixmultiply::dgemm);
 
-/// What multiplies matrices of a type on this machine, and the bytes of memory for laying out that it asks for. How wide leaves are has
-/// no part in it, so that it changes no bits.
-pub(super) fn gemm(dtype: Dtype) -> (Helper, usize) {
-    match dtype {
-        #[cfg(target_arch = "x86_64")]
-        Dtype::F32 if super::gemm::is_here() => (Helper::GemmWideF32, super::gemm::WORK),
-        Dtype::F32 => (Helper::GemmF32, 0),
-        _ => (Helper::GemmF64, 0),
+/// What multiplies matrices of a type.
+pub(super) struct Gemm {
+    pub(super) helper: Helper,
+    /// Bytes of memory for laying out that it asks for.
+    pub(super) work: usize,
+    /// Rows and inner numbers that it takes best at once, where it is called with parts.
+    pub(super) rows: usize,
+    pub(super) inner: usize,
+}
+
+impl Gemm {
+    /// On this machine: how wide leaves are has no part in it, so that it changes no bits.
+    pub(super) fn new(dtype: Dtype) -> Gemm {
+        match dtype {
+            #[cfg(target_arch = "x86_64")]
+            Dtype::F32 if gemm::is_here() => {
+                Gemm { helper: Helper::GemmWideF32, work: gemm::WORK, rows: gemm::BLOCK_ROWS, inner: gemm::INNER }
+            }
+            Dtype::F32 => Gemm { helper: Helper::GemmF32, work: 0, rows: 1024, inner: 256 },
+            _ => Gemm { helper: Helper::GemmF64, work: 0, rows: 1024, inner: 256 },
+        }
     }
 }
 
@@ -206,7 +221,7 @@ extern "C" fn gemm_wide_f32(call: *const GemmCall) {
     // SAFETY: as above, and compiled code asks for it only where the machine has it, with memory for laying out.
     #[cfg(target_arch = "x86_64")]
     unsafe {
-        super::gemm::multiply(&*call);
+        gemm::multiply(&*call);
     }
     #[cfg(not(target_arch = "x86_64"))]
     gemm_f32(call);
