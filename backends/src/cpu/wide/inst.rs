@@ -162,11 +162,10 @@ pub(super) fn interleave(bodies: Vec<Vec<Item>>, ways: usize) -> Vec<Item> {
         if some.is_empty() {
             return all;
         }
-        while let [first, others @ ..] = some.as_mut_slice()
-            && let Some(item) = first.next()
-        {
-            all.push(item);
-            all.extend(others.iter_mut().filter_map(Iterator::next));
+        let mut count = None;
+        while count != Some(all.len()) {
+            count = Some(all.len());
+            all.extend(some.iter_mut().filter_map(Iterator::next));
         }
     }
 }
