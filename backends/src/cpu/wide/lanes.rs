@@ -216,6 +216,9 @@ impl<'l, 'a> WideX86<'l, 'a> {
 
     /// The least or greatest of floats: NaN if one is, -0 below +0.
     fn extreme(&mut self, op: BinaryOp, wide: bool, a: Operand, b: Operand) -> Operand {
+        if self.isa() == Isa::Avx2 {
+            return self.extreme_as_avx2(op, wide, a, b);
+        }
         let t = table::float(wide);
         let range = self.vector(t.range, &[a, b, table::extreme(op)]);
         let unordered = self.mask(t.compare, &[a, b, Operand::Immediate(3)]);
