@@ -63,4 +63,8 @@ pub struct GemmCall {
     pub c_column: i64,
     /// 1 adds to `c`, 0 overwrites it.
     pub accumulate: i64,
+    /// 1 if `b` is as in the call before, and `work` as that left it.
+    pub laid: i64,
+    /// Memory for laying out factors, where the product asks for it.
+    pub work: *mut u8,
 }

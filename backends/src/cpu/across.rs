@@ -15,8 +15,8 @@ use super::nest::Axis;
 use super::scan::may_fault;
 use super::split::extent_size;
 
-/// Bytes of a row of memory that go into a tile: several cache lines, since one alone comes no faster.
-const LINES: i64 = 256;
+/// Bytes of a row of memory that go into a tile: many cache lines, since memory likes to be read in a row.
+const LINES: i64 = 1024;
 /// Rows of memory that go into a tile.
 const ROWS: i64 = 256;
 /// Elements behind each row of a tile in scratch, so that rows do not share places of the cache.

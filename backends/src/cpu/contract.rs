@@ -7,19 +7,21 @@
 //! else a tile of the result stays in scratch, and the epilogue runs over it while it is in cache.
 
 use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{InstBuilder, Value};
 use ir::nest::{Block, BufferId, Contraction, Extent, IndexId, Op, Prologue, Statement, Subscript};
 use ir::{Affine, Dtype, Size, visit};
 
 use super::emit::{Emitter, Linear, own_memory};
-use super::jit::Helper;
+use super::fold::offset;
+use super::jit::Gemm;
 use super::nest::Axis;
+use super::scalar;
 use crate::abi::GemmCall;
 
-/// Rows, columns and inner numbers of a tile: packed factors and the result together stay within a few MB.
+/// Rows and columns of a tile: the result stays within a few MB.
 const ROWS: i64 = 1024;
 const COLUMNS: i64 = 1024;
-const INNER: i64 = 256;
 
 /// Indices with their extents, the last running fastest.
 type Dims = Vec<(IndexId, Extent)>;
@@ -147,8 +149,9 @@ impl Emitter<'_> {
     pub(super) fn contract(&mut self, c: &Contraction, part: Option<(Value, Value)>) {
         let groups = Groups::new(c);
         let dtype = self.dtype(c.result);
-        let left = self.factor(&c.left, &groups.rows, &groups.inner, dtype, (ROWS, INNER));
-        let right = self.factor(&c.right, &groups.inner, &groups.columns, dtype, (INNER, COLUMNS));
+        let gemm = Gemm::new(dtype);
+        let left = self.factor(&c.left, &groups.rows, &groups.inner, dtype, (gemm.rows as i64, gemm.inner as i64));
+        let right = self.factor(&c.right, &groups.inner, &groups.columns, dtype, (gemm.inner as i64, COLUMNS));
         let result = match plain_store(c) {
             Some((buffer, at)) if self.buffer_dtype(buffer) == dtype => {
                 in_place(self, buffer, None, at, (&groups.rows, &groups.columns)).map(Matrix::InPlace)
@@ -162,11 +165,13 @@ impl Emitter<'_> {
             Matrix::Panel { local, down, across }
         });
         let call = self.scratch(size_of::<GemmCall>());
+        let work = self.scratch(gemm.work);
+        self.b.ins().store(own_memory(), work, call, offset(std::mem::offset_of!(GemmCall, work)));
         let mut axes = self.axes(&groups.batch, &[&c.left.body, &c.right.body, &c.epilogue]);
         let [rows, columns, inner] = [&groups.rows, &groups.columns, &groups.inner].map(|dims| self.count(dims));
         axes.push(Axis { index: self.new_index(), merged: vec![], extent: rows });
         let mut product = |e: &mut Self, from: Value, to: Value| {
-            e.product(c, &groups, (&left, &right, &result), call, (from, to), columns, inner);
+            e.product(c, &groups, (&left, &right, &result), (&gemm, call), (from, to), columns, inner);
         };
         if let Some(part) = part {
             self.ranged(&axes, part, &mut product);
@@ -240,33 +245,41 @@ impl Emitter<'_> {
         c: &Contraction,
         groups: &Groups,
         (left, right, result): (&Factor<'_>, &Factor<'_>, &Matrix),
-        call: Value,
+        (gemm, call): (&Gemm, Value),
         (from, to): (Value, Value),
         columns: Value,
         inner: Value,
     ) {
         let whole = |m: &Matrix| matches!(m, Matrix::InPlace(_));
         let all_whole = whole(&left.matrix) && whole(&right.matrix) && whole(result);
-        let whole_inner = whole(&left.matrix) && whole(&right.matrix);
-        let [row, column, at] = [(); 3].map(|()| self.new_index());
+        let step = |n: i64| (!all_whole).then_some(n);
+        let [row, column, at, block] = [(); 4].map(|()| self.new_index());
         let zero = self.int(0);
-        self.tiles(row, (from, to), (!all_whole).then_some(ROWS), &mut |e, rows| {
-            e.tiles(column, (zero, columns), (!all_whole).then_some(COLUMNS), &mut |e, columns| {
+        self.tiles(row, (from, to), step(ROWS), &mut |e, rows| {
+            e.tiles(column, (zero, columns), step(COLUMNS), &mut |e, columns| {
                 // Once even if there is nothing to sum: the result is then 0.
                 e.repeat(&[zero], |e, state| {
                     let from = state[0];
                     e.bind(at, from);
-                    let next = if whole_inner { inner } else { e.b.ins().iadd_imm_s(from, INNER) };
+                    let next = if all_whole { inner } else { e.b.ins().iadd_imm_s(from, gemm.inner as i64) };
                     let to = e.least(next, inner);
                     let span = Span { origin: at, from, to };
-                    e.fill(left, rows, span);
+                    let more = e.b.ins().icmp(IntCC::SignedLessThan, next, inner);
                     e.fill(right, span, columns);
-                    e.multiply(c, (left, right, result), call, [rows, span, columns]);
-                    (e.b.ins().icmp(IntCC::SignedLessThan, next, inner), vec![next])
+                    e.tiles(block, (rows.from, rows.to), step(gemm.rows as i64), &mut |e, block| {
+                        e.fill(left, block, span);
+                        let placed = Span { origin: rows.origin, ..block };
+                        let laid = e.b.ins().icmp(IntCC::NotEqual, block.from, rows.from);
+                        e.multiply((left, right, result), (gemm, call), [block, span, columns], placed, laid);
+                        let Matrix::Panel { local, down, across } = result else { return };
+                        let done = e.b.ins().icmp_imm_s(IntCC::Equal, more, 0);
+                        e.when(done, &[], |e| {
+                            e.epilogue(c, groups, (*local, *down, *across), placed, columns);
+                            vec![]
+                        });
+                    });
+                    (more, vec![next])
                 });
-                if let Matrix::Panel { local, down, across } = result {
-                    e.epilogue(c, groups, (*local, *down, *across), rows, columns);
-                }
             });
         });
     }
@@ -353,7 +366,18 @@ impl Emitter<'_> {
     /// The address of a matrix's part, and its steps in elements.
     fn part(&mut self, matrix: &Matrix, down: Span, across: Span) -> (Value, Value, Value) {
         match matrix {
-            Matrix::Panel { local, down, across } => (self.base(*local), self.int(*down), self.int(*across)),
+            Matrix::Panel { local, down: down_step, across: across_step } => {
+                let mut elements = self.int(0);
+                for (span, step) in [(down, *down_step), (across, *across_step)] {
+                    let origin = self.index_value(span.origin);
+                    let before = self.b.ins().isub(span.from, origin);
+                    let before = self.b.ins().imul_imm_s(before, step);
+                    elements = self.b.ins().iadd(elements, before);
+                }
+                let start = self.base(*local);
+                let start = self.element(start, scalar::register(self.buffer_dtype(*local)), elements);
+                (start, self.int(*down_step), self.int(*across_step))
+            }
             Matrix::InPlace(m) => {
                 let (start, near) = self.address(m.buffer, &m.origin);
                 let (down_step, across_step) = (self.size(&m.down), self.size(&m.across));
@@ -368,20 +392,21 @@ impl Emitter<'_> {
         }
     }
 
-    /// One call of the library.
+    /// One call of what multiplies; the rows of the result are counted from where the panel begins.
     fn multiply(
         &mut self,
-        c: &Contraction,
         (left, right, result): (&Factor<'_>, &Factor<'_>, &Matrix),
-        call: Value,
+        (gemm, call): (&Gemm, Value),
         [rows, inner, columns]: [Span; 3],
+        placed: Span,
+        laid: Value,
     ) {
         let [m, k, n] = [rows, inner, columns].map(|span| self.b.ins().isub(span.to, span.from));
         let (a, a_row, a_column) = self.part(&left.matrix, rows, inner);
         let (b, b_row, b_column) = self.part(&right.matrix, inner, columns);
-        let (to, c_row, c_column) = self.part(result, rows, columns);
+        let (to, c_row, c_column) = self.part(result, placed, columns);
         let more = self.b.ins().icmp_imm_s(IntCC::NotEqual, inner.from, 0);
-        let accumulate = self.b.ins().uextend(cranelift_codegen::ir::types::I64, more);
+        let [accumulate, laid] = [more, laid].map(|v| self.b.ins().uextend(I64, v));
         macro_rules! fields {
             ($($field:ident = $value:expr),* $(,)?) => {
                 [$((std::mem::offset_of!(GemmCall, $field), $value)),*]
@@ -401,12 +426,12 @@ impl Emitter<'_> {
             c_row = c_row,
             c_column = c_column,
             accumulate = accumulate,
+            laid = laid,
         ];
-        for (offset, value) in fields {
-            self.b.ins().store(own_memory(), value, call, i32::try_from(offset).expect("a small record"));
+        for (at, value) in fields {
+            self.b.ins().store(own_memory(), value, call, offset(at));
         }
-        let helper = if self.dtype(c.result) == Dtype::F32 { Helper::GemmF32 } else { Helper::GemmF64 };
-        self.helpers.run(&mut self.b, helper, &[call]);
+        self.helpers.run(&mut self.b, gemm.helper, &[call]);
     }
 }
 

@@ -13,7 +13,10 @@ use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::FunctionBuilder;
 use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{FuncId, Linkage, Module as _, default_libcall_names};
+use ir::Dtype;
 
+#[cfg(target_arch = "x86_64")]
+use super::gemm;
 use super::{CompileError, turn};
 use crate::abi::GemmCall;
 
@@ -30,6 +33,7 @@ pub(super) enum Helper {
     Bf16FromI64,
     Bf16FromU64,
     GemmF32,
+    GemmWideF32,
     GemmF64,
     Turn1,
     Turn2,
@@ -47,7 +51,7 @@ struct Entry {
     result: Option<Type>,
 }
 
-fn entries() -> [Entry; 16] {
+fn entries() -> [Entry; 17] {
     let entry = |helper, name, address, params, result| Entry { helper, name, address, params, result };
     [
         entry(Helper::RemF32, "fl_rem_f32", rem_f32 as *const u8, &[F32, F32], Some(F32)),
@@ -60,6 +64,7 @@ fn entries() -> [Entry; 16] {
         entry(Helper::Bf16FromI64, "fl_bf16_from_i64", bf16_from_i64 as *const u8, &[I64], Some(I32)),
         entry(Helper::Bf16FromU64, "fl_bf16_from_u64", bf16_from_u64 as *const u8, &[I64], Some(I32)),
         entry(Helper::GemmF32, "fl_gemm_f32", gemm_f32 as *const u8, &[I64], None),
+        entry(Helper::GemmWideF32, "fl_gemm_wide_f32", gemm_wide_f32 as *const u8, &[I64], None),
         entry(Helper::GemmF64, "fl_gemm_f64", gemm_f64 as *const u8, &[I64], None),
         entry(Helper::Turn1, "fl_turn_1", turn::turn_1 as *const u8, &[I64; 6], None),
         entry(Helper::Turn2, "fl_turn_2", turn::turn_2 as *const u8, &[I64; 6], None),
@@ -186,6 +191,41 @@ macro_rules! gemm {
 
 gemm!(gemm_f32, f32, matrixmultiply::sgemm);
 gemm!(gemm_f64, f64, matrixmultiply::dgemm);
+
+/// What multiplies matrices of a type.
+pub(super) struct Gemm {
+    pub(super) helper: Helper,
+    /// Bytes of memory for laying out that it asks for.
+    pub(super) work: usize,
+    /// Rows and inner numbers that it takes best at once, where it is called with parts.
+    pub(super) rows: usize,
+    pub(super) inner: usize,
+}
+
+impl Gemm {
+    /// On this machine: how wide leaves are has no part in it, so that it changes no bits.
+    pub(super) fn new(dtype: Dtype) -> Gemm {
+        match dtype {
+            #[cfg(target_arch = "x86_64")]
+            Dtype::F32 if gemm::is_here() => {
+                Gemm { helper: Helper::GemmWideF32, work: gemm::WORK, rows: gemm::BLOCK_ROWS, inner: gemm::INNER }
+            }
+            Dtype::F32 => Gemm { helper: Helper::GemmF32, work: 0, rows: 1024, inner: 256 },
+            _ => Gemm { helper: Helper::GemmF64, work: 0, rows: 1024, inner: 256 },
+        }
+    }
+}
+
+/// For machines with AVX-512.
+extern "C" fn gemm_wide_f32(call: *const GemmCall) {
+    // SAFETY: as above, and compiled code asks for it only where the machine has it, with memory for laying out.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        gemm::multiply(&*call);
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    gemm_f32(call);
+}
 
 /// Waits until it is the turn of a number: until the thread that has the one before it has come so far.
 extern "C" fn await_turn(turn: *const AtomicI64, number: i64) {

@@ -17,6 +17,7 @@ const SHAPES: &[&[i64]] = &[
     &[63, 511],
     &[300, 33],
     &[129, 300],
+    &[3, 1100],
 ];
 
 fn matrices(dtype: Dtype, body: &str) -> String {

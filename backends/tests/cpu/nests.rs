@@ -192,6 +192,48 @@ fn products() {
     }
 }
 
+/// Factors and results along their rows, along their columns and along neither, about the sizes of tiles and blocks.
+#[test]
+fn products_of_any_layout() {
+    let sizes: &[&[i64]] = &[
+        &[1, 1, 1],
+        &[1, 40, 130],
+        &[130, 40, 1],
+        &[4, 70, 65],
+        &[5, 50_000, 1],
+        &[14, 192, 32],
+        &[15, 193, 33],
+        &[5, 16, 1057],
+        &[230, 5, 47],
+        &[0, 3, 5],
+        &[5, 0, 9],
+        &[2, 0, 3],
+    ];
+    let matrix = |name: &str, (i, n): (&str, &str), (j, m): (&str, &str), way: &str| match way {
+        "rows" => (format!("%{name}: f32[{n}, {m}]"), format!("%{name}[{i}, {j}]")),
+        "columns" => (format!("%{name}: f32[{m}, {n}]"), format!("%{name}[{j}, {i}]")),
+        _ => (format!("%{name}: f32[{n}, {m}, 2]"), format!("%{name}[{i}, {j}, 1]")),
+    };
+    let ways = ["rows", "columns", "neither"];
+    for (a, b) in ways.iter().flat_map(|a| ways.map(|b| (a, b))) {
+        for y in ["rows", "columns"] {
+            let (i, j, l) = (("i", "n"), ("j", "m"), ("l", "k"));
+            let ((a, load_a), (b, load_b)) = (matrix("a", i, l, a), matrix("b", l, j, b));
+            let (y, store_y) = matrix("y", i, j, y);
+            check_small(
+                &format!(
+                    "program @p {{ symbol n = value of input 2 symbol k = value of input 3 symbol m = value of input 4
+                     input 0 {a} input 1 {b} input 2 %n: i32[] input 3 %k: i32[] input 4 %m: i32[] output {y}
+                     kernel @k {{ v9: f32 = contract i < n, j < m over l < k {{
+                       left {{ v0 = load {load_a} yield v0 }} right {{ v1 = load {load_b} yield v1 }}
+                       epilogue {{ store {store_y}, v9 }} }} }} }}"
+                ),
+                sizes,
+            );
+        }
+    }
+}
+
 #[test]
 fn products_of_many_indices() {
     // Batched attention scores: two batch indices, a transposed factor.

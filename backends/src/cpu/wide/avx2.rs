@@ -5,7 +5,7 @@
 //! (`Assembler::in_part`), which only the last elements of a range need.
 
 use iced_x86::Code;
-use ir::Dtype;
+use ir::{BinaryOp, Dtype};
 
 use super::inst::{Class, Item, Lanes, Operand, Place, Plain, Reg, Slot, Splat};
 use super::lanes::{Given, Parts, WideX86};
@@ -362,12 +362,6 @@ impl WideX86<'_, '_> {
                 let v = self.avx2(Code::VEX_Vpshufb_ymm_ymm_ymmm256, &[first, each]);
                 self.avx2(Code::VEX_Vpermq_ymm_ymmm256_imm8, &[v, Operand::Immediate(0x08)])
             }
-            Code::EVEX_Vrangeps_zmm_k1z_zmm_zmmm512b32_imm8_sae => {
-                self.range([Code::VEX_Vminps_ymm_ymm_ymmm256, Code::VEX_Vmaxps_ymm_ymm_ymmm256], from)
-            }
-            Code::EVEX_Vrangepd_zmm_k1z_zmm_zmmm512b64_imm8_sae => {
-                self.range([Code::VEX_Vminpd_ymm_ymm_ymmm256, Code::VEX_Vmaxpd_ymm_ymm_ymmm256], from)
-            }
             Code::EVEX_Vcvtudq2ps_zmm_k1z_zmmm512b32_er => self.unsigned_to_float(first),
             Code::EVEX_Vcvtudq2pd_zmm_k1z_ymmm256b32_er => {
                 // The mantissa of 2^52 and more.
@@ -388,14 +382,19 @@ impl WideX86<'_, '_> {
         self.avx2(Code::VEX_Vpermq_ymm_ymmm256_imm8, &[evens, Operand::Immediate(order)])
     }
 
-    /// The least or greatest of floats, of two zeros the right one; anything where one is NaN.
-    fn range(&mut self, [min, max]: [Code; 2], from: &[Operand]) -> Operand {
-        let least = from[2] == Operand::Immediate(0b0100);
-        let code = if least { min } else { max };
-        // Of two zeros the instruction gives its second operand.
-        let one = self.avx2(code, &from[..2]);
-        let other = self.avx2(code, &[from[1], from[0]]);
-        if least { self.or(one, other) } else { self.and(one, other) }
+    /// The least or greatest of floats: NaN if one is, -0 below +0.
+    pub(super) fn extreme_as_avx2(&mut self, op: BinaryOp, wide: bool, a: Operand, b: Operand) -> Operand {
+        let t = table::float(wide);
+        // The instruction gives its second operand for two zeros, and for a NaN.
+        let both = |l: &mut Self, code| [[a, b], [b, a]].map(|pair| l.vector(code, &pair));
+        if op == BinaryOp::Min {
+            let [one, other] = both(self, t.min);
+            return self.or(one, other);
+        }
+        let [one, other] = both(self, t.max);
+        let greatest = self.and(one, other);
+        let unordered = self.vector(t.compare, &[a, b, Operand::Immediate(3)]);
+        self.or(greatest, unordered)
     }
 
     /// The halves of an unsigned number as floats of their own (the mantissas of 2^23 and 2^39), whose sum is rounded once.

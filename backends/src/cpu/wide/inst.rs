@@ -144,6 +144,14 @@ pub(super) struct Body {
     pub(super) classes: PrimaryMap<Reg, Class>,
 }
 
+impl Body {
+    /// Whether it takes lanes in memory.
+    pub(super) fn has_lanes(&self) -> bool {
+        let is_lane = |operand: &Operand| matches!(operand, Operand::Memory(Place::Lane { .. }));
+        self.items.iter().any(|item| matches!(item, Item::Plain(plain) if plain.from.iter().any(is_lane)))
+    }
+}
+
 /// The items of some bodies, of so many at a time in turn: a processor looks ahead only so far, and in one body most instructions
 /// wait for the one before.
 pub(super) fn interleave(bodies: Vec<Vec<Item>>, ways: usize) -> Vec<Item> {
@@ -154,11 +162,10 @@ pub(super) fn interleave(bodies: Vec<Vec<Item>>, ways: usize) -> Vec<Item> {
         if some.is_empty() {
             return all;
         }
-        while let [first, others @ ..] = some.as_mut_slice()
-            && let Some(item) = first.next()
-        {
-            all.push(item);
-            all.extend(others.iter_mut().filter_map(Iterator::next));
+        let mut count = None;
+        while count != Some(all.len()) {
+            count = Some(all.len());
+            all.extend(some.iter_mut().filter_map(Iterator::next));
         }
     }
 }

@@ -216,10 +216,11 @@ impl<'l, 'a> WideX86<'l, 'a> {
 
     /// The least or greatest of floats: NaN if one is, -0 below +0.
     fn extreme(&mut self, op: BinaryOp, wide: bool, a: Operand, b: Operand) -> Operand {
+        if self.isa() == Isa::Avx2 {
+            return self.extreme_as_avx2(op, wide, a, b);
+        }
         let t = table::float(wide);
-        // Signed zeros are minded, and of a number and a NaN it gives the number.
-        let control = if op == BinaryOp::Min { 0b0100 } else { 0b0101 };
-        let range = self.vector(t.range, &[a, b, Operand::Immediate(control)]);
+        let range = self.vector(t.range, &[a, b, table::extreme(op)]);
         let unordered = self.mask(t.compare, &[a, b, Operand::Immediate(3)]);
         self.merged(t.add, unordered, &[a, b], range)
     }

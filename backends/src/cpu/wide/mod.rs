@@ -404,6 +404,9 @@ fn whole_groups(asm: &mut Assembler, residents: &Residents, body: &Body, groups:
     asm.jump(Condition::GreaterOrEqual, done);
     asm.align();
     asm.place(again);
+    if body.has_lanes() {
+        lane_at_hand(asm);
+    }
     allocate::assemble(asm, residents, body);
     asm.general(Instruction::with2(Code::Add_rm64_imm32, INDEX, step));
     compare(asm);
@@ -441,9 +444,13 @@ fn one_partial_group(asm: &mut Assembler, residents: &Residents, body: &Body) {
         asm.general(Instruction::with2(Code::VEX_Kmovw_kr_r32, THERE[0], Register::EAX));
         asm.general(Instruction::with3(Code::VEX_Kshiftrw_kr_kr_imm8, THERE[1], THERE[0], 8));
     }
-    // The lane that the first of them belongs to.
-    asm.general(Instruction::with2(Code::Mov_r64_rm64, OTHER, INDEX));
-    asm.general(Instruction::with2(Code::And_rm64_imm32, OTHER, LANES as i32 - 1));
+    lane_at_hand(asm);
     allocate::assemble(asm, residents, body);
     asm.general(Instruction::with2(Code::Add_rm64_imm32, INDEX, group));
+}
+
+/// The lane that the element at hand belongs to.
+fn lane_at_hand(asm: &mut Assembler) {
+    asm.general(Instruction::with2(Code::Mov_r64_rm64, OTHER, INDEX));
+    asm.general(Instruction::with2(Code::And_rm64_imm32, OTHER, LANES as i32 - 1));
 }

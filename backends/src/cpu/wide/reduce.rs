@@ -1,9 +1,9 @@
 //! Reductions over a leaf, a chunk of elements at a time, in the order by lanes: element `i` of a chunk belongs to lane `i` modulo 128,
 //! and at the end the lanes are folded in halves.
 //!
-//! Where the body is short, lanes rest in registers, and a step of 128 elements adds to each register once; what is left over goes by
-//! single groups, with the lanes in memory. Where it is not, all goes so. A reduction whose order is free needs no lane for
-//! each of 128 elements, so its registers are fewer.
+//! Where the body is short and registers suffice, lanes rest in them, and a step of 128 elements adds to each register once; what is left
+//! over goes by single groups, with the lanes in memory. Else all goes by a few groups at once, with the lanes there. A reduction whose order
+//! is free needs no lane for each of 128 elements, so its registers are fewer.
 
 use cranelift_codegen::ir::{InstBuilder, Value};
 use iced_x86::{Code, Instruction};
@@ -12,9 +12,10 @@ use ir::order::LANES;
 
 use super::allocate::{self, Residents, pressure};
 use super::assemble::{Assembler, Condition, END, INDEX};
-use super::inst::{Body, Lanes, Operand, Place, Plain, Slot, interleave};
+use super::inst::{Body, Class, Item, Lanes, Operand, Place, Plain, Reg, Region, Slot, Splat, interleave};
 use super::lanes::{Given, Parts, Shared, WideX86};
-use super::{Function, Isa, addresses, begin, end, partial_groups, takes, ways, whole_groups};
+use super::table::{binary, extreme, float};
+use super::{Function, Isa, addresses, begin, end, partial_groups, takes, unroll, ways, whole_groups};
 use crate::cpu::emit::{Emitter, own_memory};
 use crate::cpu::fold::Fold;
 use crate::cpu::lanes128::is_wide;
@@ -57,6 +58,8 @@ struct Home {
     groups: i32,
     /// Whether they are all that there are.
     all: bool,
+    /// Whether NaN are noted in a register apart, the one behind the lanes, so that these need not mind them.
+    notes: bool,
 }
 
 impl Home {
@@ -67,6 +70,11 @@ impl Home {
 
     fn registers(&self) -> u32 {
         self.groups.unsigned_abs() * self.parts()
+    }
+
+    /// Registers with that for NaN.
+    fn taken(&self) -> u32 {
+        self.registers() + u32::from(self.notes)
     }
 }
 
@@ -85,8 +93,10 @@ impl Homes {
             let (mut register, mut memory) = (0, 0);
             let home = |(fold, result): (&Fold, &Slot)| {
                 let groups = if fold.op.depends_on_order(fold.dtype) { most } else { free };
-                let home = Home { fold: *fold, result: *result, register, memory, groups, all: groups == most };
-                register += home.registers();
+                let all = groups == most;
+                let notes = isa == Isa::Avx512 && !all && binary(fold.primitive(), fold.dtype).is_none();
+                let home = Home { fold: *fold, result: *result, register, memory, groups, all, notes };
+                register += home.taken();
                 memory += if home.all { home.registers() } else { 0 };
                 home
             };
@@ -110,7 +120,7 @@ impl Homes {
 
     /// Registers that are used for nothing else.
     fn fixed(&self) -> u32 {
-        if self.in_registers { self.all.iter().map(Home::registers).sum() } else { 0 }
+        if self.in_registers { self.all.iter().map(Home::taken).sum() } else { 0 }
     }
 
     fn pieces(&self) -> usize {
@@ -152,9 +162,10 @@ fn function(e: &Emitter<'_>, leaf: &Leaf, folds: &[Fold]) -> Option<(Function, V
     let body = (leaf.weight() <= SHORT).then(|| u32::try_from(probe).unwrap_or(isa.vectors()));
     let homes = Homes::new(isa, folds, &results, body);
 
-    let whole = homes.in_registers.then(|| whole_step(WideX86::new(e, leaf, &mut shared), &homes, probe));
+    let at_once = if homes.in_registers { all_groups(isa) } else { unroll(leaf.weight()) };
+    let whole = whole_step(WideX86::new(e, leaf, &mut shared), &homes, at_once, probe);
     let rest = partial_step(WideX86 { partial: true, ..WideX86::new(e, leaf, &mut shared) }, &homes);
-    let residents = Residents::of(isa, &whole.iter().chain([&rest]).collect::<Vec<_>>(), homes.fixed());
+    let residents = Residents::of(isa, &[&whole, &rest], homes.fixed());
     let mut made = |work: &mut dyn FnMut(&mut WideX86<'_, '_>)| {
         let mut l = WideX86::new(e, leaf, &mut shared);
         work(&mut l);
@@ -185,24 +196,20 @@ fn function(e: &Emitter<'_>, leaf: &Leaf, folds: &[Fold]) -> Option<(Function, V
     begin(&mut asm);
     residents.load(&mut asm);
     allocate::assemble(&mut asm, &residents, &clear);
-    match &whole {
-        Some(whole) => {
-            whole_groups(&mut asm, &residents, whole, all_groups(isa), count);
-            let done = asm.label();
-            asm.load_slot(END, count);
-            asm.general(Instruction::with2(Code::Cmp_r64_rm64, INDEX, END));
-            asm.jump(Condition::GreaterOrEqual, done);
-            allocate::assemble(&mut asm, &residents, &keep);
-            partial_groups(&mut asm, &residents, &rest);
-            allocate::assemble(&mut asm, &residents, &load);
-            asm.place(done);
-        }
-        None => {
-            asm.load_slot(END, count);
-            partial_groups(&mut asm, &residents, &rest);
-        }
+    whole_groups(&mut asm, &residents, &whole, at_once, count);
+    asm.load_slot(END, count);
+    if homes.in_registers {
+        let done = asm.label();
+        asm.general(Instruction::with2(Code::Cmp_r64_rm64, INDEX, END));
+        asm.jump(Condition::GreaterOrEqual, done);
+        allocate::assemble(&mut asm, &residents, &keep);
+        partial_groups(&mut asm, &residents, &rest);
+        allocate::assemble(&mut asm, &residents, &load);
+        asm.place(done);
+    } else {
+        partial_groups(&mut asm, &residents, &rest);
     }
-    let folded = homes.all.iter().map(|home| home.register + home.registers()).max().unwrap_or(0);
+    let folded = homes.all.iter().map(|home| home.register + home.taken()).max().unwrap_or(0);
     let fixed = Residents::of(isa, &[], if homes.in_registers { folded } else { folded.min(isa.vectors() / 2) });
     for (half, body) in ends {
         let skip = asm.label();
@@ -218,20 +225,34 @@ fn function(e: &Emitter<'_>, leaf: &Leaf, folds: &[Fold]) -> Option<(Function, V
     Some((Function { code, given: shared.given, memory }, results))
 }
 
-/// A step of all lanes, for a leaf that needs so many registers for a group.
-fn whole_step(mut l: WideX86<'_, '_>, homes: &Homes, pressure: usize) -> Body {
+/// A step of so many groups, all lanes if they are in registers, for a leaf that needs so many registers for a group.
+fn whole_step(mut l: WideX86<'_, '_>, homes: &Homes, at_once: i32, pressure: usize) -> Body {
     let (isa, mut groups) = (l.isa(), vec![]);
-    for group in 0..all_groups(isa) {
+    let mut before: Vec<Parts> = vec![];
+    // Each part's masks hang together on their own, so that groups can be taken in turn.
+    let mut numbers: Vec<Parts> = vec![vec![]; homes.all.len()];
+    for group in 0..at_once {
         l.offset = group * isa.group();
         let wanted = l.leaf.emit(&mut l);
-        for (home, elements) in homes.all.iter().zip(&wanted) {
-            l.take_in_registers(home, group % home.groups, elements);
+        for (k, (home, elements)) in homes.all.iter().zip(&wanted).enumerate() {
+            if homes.in_registers {
+                l.take_in_registers(home, group % home.groups, elements);
+            } else {
+                l.take_in_memory(home, elements);
+            }
+            if home.notes && group % 2 == 1 {
+                numbers[k] = l.ordered(home, &before[k], elements, &numbers[k]);
+            }
         }
+        before = wanted;
         groups.push(std::mem::take(&mut l.body.items));
     }
     // Not two with the same registers.
     let apart = homes.all.iter().map(|home| home.groups).min().unwrap_or(1);
     l.body.items = interleave(groups, ways(isa, pressure, homes.fixed()).min(apart.unsigned_abs() as usize));
+    for (home, numbers) in homes.all.iter().zip(&numbers) {
+        l.note(home, numbers);
+    }
     l.body
 }
 
@@ -257,7 +278,7 @@ fn endings(isa: Isa, homes: &[Home], made: &mut Make<'_>) -> Vec<(Option<i32>, B
     let halved = |l: &mut WideX86<'_, '_>, home: &Home, groups: i32| {
         let registers = groups.unsigned_abs() * home.parts();
         for low in home.register..home.register + registers {
-            l.join(home.fold, low, Operand::Fixed(low + registers));
+            l.join_in(home, low, Operand::Fixed(low + registers));
         }
     };
     let mut all = vec![];
@@ -270,6 +291,7 @@ fn endings(isa: Isa, homes: &[Home], made: &mut Make<'_>) -> Vec<(Option<i32>, B
     all.push((
         None,
         made(&mut |l| {
+            let noted: Vec<_> = homes.iter().map(|home| l.noted(home)).collect();
             for home in homes.iter().filter(|home| !home.all) {
                 let mut groups = home.groups / 2;
                 while groups > 0 {
@@ -278,7 +300,7 @@ fn endings(isa: Isa, homes: &[Home], made: &mut Make<'_>) -> Vec<(Option<i32>, B
                 }
             }
             for home in homes.iter().filter(|home| home.parts() == 2) {
-                l.join(home.fold, home.register, Operand::Fixed(home.register + 1));
+                l.join_in(home, home.register, Operand::Fixed(home.register + 1));
             }
             let across = Code::EVEX_Vshuff64x2_zmm_k1z_zmm_zmmm512b64_imm8;
             let within = Code::EVEX_Vpshufd_zmm_k1z_zmmm512b32_imm8;
@@ -294,13 +316,14 @@ fn endings(isa: Isa, homes: &[Home], made: &mut Make<'_>) -> Vec<(Option<i32>, B
                     let own = Operand::Fixed(home.register);
                     let from = if code == across { vec![own, own] } else { vec![own] };
                     let high = l.vector(code, &[from, vec![Operand::Immediate(control)]].concat());
-                    l.join(home.fold, home.register, high);
+                    l.join_in(home, home.register, high);
                 }
             }
-            for home in homes {
+            for (home, noted) in homes.iter().zip(noted) {
                 let code = if home.parts() == 2 { Code::EVEX_Vmovq_rm64_xmm } else { Code::EVEX_Vmovd_rm32_xmm };
                 let place = Operand::Memory(Place::Slot(home.result));
-                l.store_at(code, place, Operand::Fixed(home.register), Lanes::All);
+                let result = l.unless(noted, home);
+                l.store_at(code, place, result, Lanes::All);
             }
         }),
     ));
@@ -321,29 +344,93 @@ impl WideX86<'_, '_> {
 
     /// Joins some lanes with others.
     fn join_some(&mut self, fold: Fold, register: u32, x: Operand, lanes: Lanes) {
-        if let Some((code, _)) = super::table::binary(fold.primitive(), fold.dtype) {
+        if let Some((code, _)) = binary(fold.primitive(), fold.dtype) {
             return self.set(code, register, &[Operand::Fixed(register), x], lanes);
         }
         let joined = self.one(fold.primitive(), fold.dtype, Operand::Fixed(register), x);
         self.set(copy(fold.dtype), register, &[joined], lanes);
     }
 
+    /// Joins lanes with others; of a number and a NaN it may take the number where these are noted.
+    fn join_in(&mut self, home: &Home, register: u32, x: Operand) {
+        if !home.notes {
+            return self.join(home.fold, register, x);
+        }
+        let code = float(home.parts() == 2).range;
+        self.set(code, register, &[Operand::Fixed(register), x, extreme(home.fold.primitive())], Lanes::All);
+    }
+
     /// Takes elements into the lanes of a group.
     fn take_in_registers(&mut self, home: &Home, group: i32, elements: &Parts) {
         let first = home.register + group.unsigned_abs() * home.parts();
         for ((part, register), x) in (first..).enumerate().zip(elements) {
-            let lanes = self.there(part, false);
-            self.join_some(home.fold, register, *x, lanes);
+            match self.there(part, false) {
+                Lanes::All => self.join_in(home, register, *x),
+                lanes => self.join_some(home.fold, register, *x, lanes),
+            }
         }
+    }
+
+    /// Lanes in which two groups have numbers, among those of masks, if there are any.
+    fn ordered(&mut self, home: &Home, a: &Parts, b: &Parts, among: &Parts) -> Parts {
+        let compare = float(home.parts() == 2).compare;
+        let both = |(part, (a, b)): (usize, (&Operand, &Operand))| {
+            let lanes = match among.get(part).and_then(|mask| mask.register()) {
+                Some(mask) => Lanes::Some { mask, zero: false },
+                None => Lanes::All,
+            };
+            self.computes(Class::Mask, compare, None, &[*a, *b, Operand::Immediate(7)], lanes)
+        };
+        a.iter().zip(b).enumerate().map(both).collect()
+    }
+
+    /// Notes NaN in lanes that have no numbers.
+    fn note(&mut self, home: &Home, numbers: &Parts) {
+        for numbers in numbers {
+            let nan = self.mask(Code::VEX_Knotw_kr_kr, &[*numbers]);
+            if let Some(mask) = nan.register() {
+                let lanes = Lanes::Some { mask, zero: false };
+                self.set(copy(home.fold.dtype), home.register + home.registers(), &[not_a_number(home)], lanes);
+            }
+        }
+    }
+
+    /// The lanes of a home with a NaN, noted or of elements behind whole steps: these went to its first group.
+    fn noted(&mut self, home: &Home) -> Option<Reg> {
+        if !home.notes {
+            return None;
+        }
+        let compare = float(home.parts() == 2).compare;
+        let noted = Operand::Fixed(home.register + home.registers());
+        let unordered = |l: &mut Self, part: u32| {
+            l.mask(compare, &[Operand::Fixed(home.register + part), noted, Operand::Immediate(3)])
+        };
+        let mut lanes = unordered(self, 0);
+        for part in 1..home.parts() {
+            let others = unordered(self, part);
+            lanes = self.mask(Code::VEX_Korw_kr_kr_kr, &[lanes, others]);
+        }
+        lanes.register()
+    }
+
+    /// The result of a home: NaN if a lane has one.
+    fn unless(&mut self, noted: Option<Reg>, home: &Home) -> Operand {
+        let found = Operand::Fixed(home.register);
+        let Some(condition) = noted else { return found };
+        let result = self.register(Class::Vector);
+        let results = vec![(result, found, not_a_number(home))];
+        self.body.items.push(Item::Region(Region { condition, when: true, body: vec![], results }));
+        Operand::Register(result)
     }
 
     /// Takes elements into the lanes that they belong to.
     fn take_in_memory(&mut self, home: &Home, elements: &Parts) {
         let wide = is_wide(home.fold.dtype);
         let (width, code) =
-            if wide { (8, Code::EVEX_Vmovupd_zmmm512_k1z_zmm) } else { (4, Code::EVEX_Vmovups_zmmm512_k1z_zmm) };
+            if wide { (8u32, Code::EVEX_Vmovupd_zmmm512_k1z_zmm) } else { (4, Code::EVEX_Vmovups_zmmm512_k1z_zmm) };
         for (part, x) in elements.iter().enumerate() {
-            let offset = self.isa().bytes().cast_signed() * (home.memory.cast_signed() + part as i32);
+            let first = self.isa().bytes().cast_signed() * (home.memory.cast_signed() + part as i32);
+            let offset = first + self.offset * width.cast_signed();
             let lane = Operand::Memory(Place::Lane { offset, width });
             let old = self.vector(Code::EVEX_Vmovups_zmm_k1z_zmmm512, &[lane]);
             let joined = self.one(home.fold.primitive(), home.fold.dtype, old, *x);
@@ -356,7 +443,7 @@ impl WideX86<'_, '_> {
     fn clear(&mut self, home: &Home, in_registers: bool) {
         use crate::cpu::leaf::LeafEmitter;
         let none = self.constant(home.fold.identity())[0];
-        for number in 0..home.registers() {
+        for number in 0..home.taken() {
             if in_registers {
                 let from = if number == 0 { none } else { Operand::Fixed(home.register) };
                 self.set(copy(home.fold.dtype), home.register + number, &[from], Lanes::All);
@@ -394,6 +481,11 @@ impl WideX86<'_, '_> {
             self.set(Code::EVEX_Vmovups_zmm_k1z_zmmm512, home.register + number, &[from], Lanes::All);
         }
     }
+}
+
+fn not_a_number(home: &Home) -> Operand {
+    let wide = home.parts() == 2;
+    Operand::Splat(if wide { Splat::Bits64(f64::NAN.to_bits()) } else { Splat::Bits32(f32::NAN.to_bits()) })
 }
 
 fn copy(dtype: Dtype) -> Code {

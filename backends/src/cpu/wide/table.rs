@@ -154,6 +154,11 @@ pub(super) fn binary(op: BinaryOp, dtype: Dtype) -> Option<(Code, bool)> {
     })
 }
 
+/// Which of two floats [`Float::range`] gives: the least or the greatest, -0 below +0, and of a number and a NaN the number.
+pub(super) fn extreme(op: BinaryOp) -> Operand {
+    Operand::Immediate(if op == BinaryOp::Min { 0b0100 } else { 0b0101 })
+}
+
 /// The instruction of a comparison, and which it makes.
 pub(super) fn compare(op: CompareOp, dtype: Dtype) -> (Code, u8) {
     let wide = dtype.bytes() == 8;
