@@ -1,0 +1,1 @@
+//! Texts that are no modules of the subset: each is refused, at its line.
