@@ -82,7 +82,8 @@ impl<'t> Operand<'t> {
                     _ => Err(cursor.error("the bits of a number take no sign".into())),
                 }
             }
-            _ => Ok(Operand::Integer(cursor.integer()?)),
+            Kind::Minus | Kind::Integer => Ok(Operand::Integer(cursor.integer()?)),
+            _ => Err(cursor.error(format!("an operand expected, not `{}`", token.text))),
         }
     }
 

@@ -56,7 +56,8 @@ fn integers_to_integers() {
 
 #[test]
 fn floats_to_integers() {
-    let roundings: [(&str, fn(f64) -> f64); 4] =
+    type Round = fn(f64) -> f64;
+    let roundings: [(&str, Round); 4] =
         [("rni", f64::round_ties_even), ("rzi", f64::trunc), ("rmi", f64::floor), ("rpi", f64::ceil)];
     for from in FLOATS {
         for to in &INTEGERS[2..] {

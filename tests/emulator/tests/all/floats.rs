@@ -200,7 +200,8 @@ fn signs_and_extremes() {
 
 #[test]
 fn approximations_are_near() {
-    let functions: [(&str, fn(f64) -> f64); 8] = [
+    type Function = fn(f64) -> f64;
+    let functions: [(&str, Function); 8] = [
         ("ex2", f64::exp2),
         ("lg2", f64::log2),
         ("rcp", f64::recip),

@@ -1,5 +1,7 @@
 //! Instructions on integers and bits, against plain Rust, at values where they go wrong and at random ones.
 
+#![expect(clippy::unnecessary_cast, reason = "one body serves several types, of which `u64` is one")]
+
 use crate::rows::{check, holds, inputs, ones, width};
 
 /// For each integer type, its name and its Rust type within `$body`.

@@ -1,1 +1,108 @@
-//! Texts that are no modules of the subset: each is refused, at its line.
+//! Texts that are no modules of the subset: each is refused, at its line. And what surrounds instructions is read.
+
+use emulator::Module;
+
+use crate::common::line_of;
+
+const HEAD: &str = ".version 8.0\n.target sm_90a\n.address_size 64\n";
+
+/// That the text behind the head is refused on the line of `// here`, for a reason that has `why` in it.
+fn refused(text: &str, why: &str) {
+    let error = Module::parse(&format!("{HEAD}{text}")).expect_err(text);
+    assert!(error.what.contains(why), "{text}: {error}");
+    assert_eq!(error.line, line_of(text, "// here"), "{text}: {error}");
+}
+
+fn instruction(code: &str, why: &str) {
+    let registers = ".reg .pred %p;\n.reg .b16 %h;\n.reg .b32 %r<4>;\n.reg .u64 %d;\n.reg .f32 %f;\n.shared .b32 s[4];";
+    refused(&format!(".entry k(.param .u32 a)\n{{\n{registers}\n{code} // here\nret;\n}}\n"), why);
+}
+
+#[test]
+fn instructions_outside_of_the_subset() {
+    instruction("frobnicate.u32 %r0, %r1;", "`frobnicate`");
+    instruction("add.u32 %r0, %r1;", "missing");
+    instruction("add.u32 %r0, %r1, %r2, %r3;", "too many");
+    instruction("add.ftz.f32 %f, %f, %f;", "`.ftz`");
+    instruction("add.f16x2 %r0, %r1, %r2;", "f16x2");
+    instruction("div.approx.f64 %d, %d, %d;", "f64");
+    instruction("div.rz.f32 %f, %f, %f;", "`.rz`");
+    instruction("fma.f32 %f, %f, %f, %f;", "rounding");
+    instruction("fma.rz.f64 %d, %d, %d, %d;", "f64");
+    instruction("mul.u32 %r0, %r1, %r2;", "u32");
+    instruction("cvt.f32.s32 %f, %r0;", "rounding");
+    instruction("cvt.s32.f32 %r0, %f;", "rounding");
+    instruction("cvt.rn.s32.f32 %r0, %f;", "rounding");
+    instruction("cvt.rzi.f32.s32 %f, %r0;", "rounding");
+    instruction("cvt.rn.f64.f32 %d, %f;", "rounding");
+    instruction("bar.sync %r0;", "barrier");
+    instruction("shfl.idx.b32 %r0, %r1, 0, 31;", "sync");
+    instruction("ld.global.nc.u32.v2 %r0, [%d];", "v2");
+    instruction("ld.shared.nc.u32 %r0, [s];", "nc");
+    instruction("ld.acquire.u32 %r0, [%d];", "cta");
+    instruction("ld.global.v4.u64 {%d, %d, %d, %d}, [%d];", "elements");
+    instruction("ld.global.v2.u32 %r0, [%d];", "vector");
+    instruction("st.param.u32 [a], %r0;", "constant");
+    instruction("atom.global.sub.u32 %r0, [%d], 1;", "sub");
+    instruction("red.acquire.gpu.global.add.u32 [%d], 1;", "acquire");
+    instruction("atom.local.add.u32 %r0, [%d], 1;", "global and shared");
+    instruction("bra $nowhere;", "label");
+    instruction("call f;", "`call`");
+}
+
+#[test]
+fn operands_that_do_not_fit() {
+    instruction("add.u32 %r0, %r1, %d;", "u64");
+    instruction("add.f32 %r0, %f, 1;", "f32");
+    instruction("add.u32 %f, %r0, %r1;", "f32");
+    instruction("add.u32 %r0, %r1, %r4;", "%r4");
+    instruction("add.u32 %r0, %r1, %r01;", "%r01");
+    instruction("add.u32 %r0, %r1, 4294967296;", "range");
+    instruction("add.u32 %r0, %r1, 0f3F800000;", "u32");
+    instruction("mov.u32 %r0, %tid;", "%tid");
+    instruction("mov.u64 %d, %tid.x;", "%tid");
+    instruction("mov.u32 %p, 1;", "predicate");
+    instruction("mov.b64 %d, {%r0, %r1, %r2};", "parts");
+    instruction("setp.lo.s32 %p, %r0, %r1;", "lo");
+    instruction("setp.lt.b32 %p, %r0, %r1;", "lt");
+    instruction("setp.ltu.u32 %p, %r0, %r1;", "ltu");
+    instruction("selp.u32 %r0, %r1, %r2, %r3;", "%r3");
+    instruction("@%r0 mov.u32 %r0, 1;", "%r0");
+    instruction("ld.global.u32 %r0, [%r1];", "address");
+    instruction("ld.global.u32 %r0, [s];", "another space");
+    instruction("ld.global.u32 %h, [%d];", "b16");
+    instruction("ld.param.u64 %d, [a];", "past the end");
+    instruction("ld.param.u16 %h, [a+1];", "aligned");
+    instruction("ld.param.u32 %r0, [b];", "`b`");
+    instruction("st.const.u32 [%d], %r0;", "constant");
+}
+
+#[test]
+fn modules_outside_of_the_subset() {
+    refused(".func f() { } // here", "`.func`");
+    refused(".tex .u32 t; // here", "`.tex`");
+    refused(".extern .global .u32 g[]; // here", "extern");
+    refused(".global .u32 g[2] = {1, 2, 3}; // here", "room");
+    refused(".global .u8 g = 256; // here", "range");
+    refused(".global .u32 g; .shared .u32 g; // here", "twice");
+    refused(".entry k() { ret; }\n.entry k() { ret; } // here", "twice");
+    refused(".entry k(.param .u32 a, .param .u32 a) { ret; } // here", "twice");
+    refused(".entry k() .maxnreg 32 { ret; } // here", "`.maxnreg`");
+    refused(".entry k() {\n.reg .u32 %r; .reg .u32 %r; // here\nret; }", "twice");
+    refused(".entry k() {\n$a: $a: // here\nret; }", "again");
+    refused(".entry k() {\n# // here\nret; }", "token");
+    refused(".entry k() {\n.branchtargets $a; // here\nret; }", "`.branchtargets`");
+    refused(".entry k() {\nret } // here", "operand");
+    let error = Module::parse(".version 8.0\n.target texmode_unified\n").expect_err("no such target");
+    assert_eq!(error.line, 2);
+    let error = Module::parse(".address_size 32\n").expect_err("no such addresses");
+    assert!(error.what.contains("32"));
+}
+
+#[test]
+fn what_debuggers_read_is_passed_over() {
+    let text = "/* a comment\n * of two lines **/\n.file 1 \"kernel.fl\"\n.visible .entry k()\n.maxntid 32, 1, 1 .minnctapersm 2\n{\n\
+        .loc 1 2 3, function_name $x, inlined_at 1 2 3\n.pragma \"nounroll\";\n// nothing\n{ .reg .u32 %r; mov.u32 %r, 1; }\n\
+        { .reg .f32 %r; mov.f32 %r, 1.5; }\nret;\n}\n";
+    assert!(Module::parse(&format!("{HEAD}{text}")).is_ok());
+}
