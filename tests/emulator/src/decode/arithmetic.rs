@@ -38,6 +38,7 @@ fn sum(
     }
     let direction = form.direction();
     let ty = form.ty()?;
+    brain(form, ty)?;
     let map = match (ty.class(), direction) {
         // Without a direction it is to nearest, though an assembler may then contract.
         (Class::Float, direction) => float(ty, direction.unwrap_or(Direction::Nearest)),
@@ -46,6 +47,11 @@ fn sum(
     };
     let map = known(map, ty)?;
     form.map(map, ty, &[ty, ty])
+}
+
+/// Sums and products of `.bf16` came after its `fma`.
+fn brain(form: &Form<'_, '_, '_>, ty: Type) -> Result<(), String> {
+    if ty == Type::Bf16 { form.since(90, ty) } else { Ok(()) }
 }
 
 pub(super) fn add(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
@@ -109,6 +115,7 @@ pub(super) fn mul(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
     }
     let direction = form.direction().unwrap_or(Direction::Nearest);
     let ty = form.ty()?;
+    brain(form, ty)?;
     floats(form, float::mul(ty, direction), ty, 2)
 }
 

@@ -65,6 +65,11 @@ impl<'m, 't> Body<'m, 't> {
         }
     }
 
+    /// The number of the architecture that the module is for.
+    pub(crate) fn target(&self) -> u32 {
+        self.module.target
+    }
+
     /// Declares the next parameter.
     pub(crate) fn parameter(&mut self, name: &'t str, bytes: u32, align: u32) -> Result<(), String> {
         // Parameters lie side by side: the caller lays the arguments out.

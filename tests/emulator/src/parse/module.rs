@@ -19,6 +19,8 @@ pub struct Module {
     /// Contents of the `.const` variables, and where they lie.
     pub(crate) constants: Vec<u8>,
     pub(crate) constant: Layout,
+    /// The number of the architecture: 80 is `sm_80`.
+    pub(crate) target: u32,
     shared: Layout,
     dynamic: Option<u32>,
     variables: HashMap<String, Variable>,
@@ -63,6 +65,7 @@ impl Module {
             globals: vec![],
             constants: vec![],
             constant: Layout::default(),
+            target: 0,
             shared: Layout::default(),
             dynamic: None,
             variables: HashMap::new(),
@@ -90,8 +93,12 @@ impl Module {
                 Ok(())
             }
             "target" => {
-                let target = cursor.word()?;
-                if target.starts_with("sm_") { Ok(()) } else { Err(cursor.error(format!("target `{target}`"))) }
+                let name = cursor.word()?;
+                let digits = name.strip_prefix("sm_").map(|n| n.trim_end_matches(|c: char| c.is_ascii_alphabetic()));
+                self.target = digits
+                    .and_then(|digits| digits.parse().ok())
+                    .ok_or_else(|| cursor.error(format!("`{name}` is no target of the subset")))?;
+                Ok(())
             }
             "address_size" => match cursor.count()? {
                 64 => Ok(()),

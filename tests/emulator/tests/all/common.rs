@@ -4,7 +4,7 @@ use emulator::{Fault, Launch, Memory, Module, Stats};
 
 /// A module: the head, and what is given.
 pub fn module(body: &str) -> Module {
-    let text = format!(".version 8.0\n.target sm_80\n.address_size 64\n{body}");
+    let text = format!(".version 8.0\n.target sm_90\n.address_size 64\n{body}");
     Module::parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 

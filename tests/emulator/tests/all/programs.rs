@@ -257,10 +257,10 @@ const LOOK_BACK: &str = "
     setp.eq.u32 %p0, %r0, 0;
     @%p0 bra $publish;
 $spin:
-    ld.acquire.gpu.global.u32 %r3, [%rd2-4]; // look
+    ld.acquire.gpu.global.u32 %r3, [%rd2+-4]; // look
     setp.eq.u32 %p1, %r3, 0;
     @%p1 bra $spin;
-    ld.global.u32 %r2, [%rd1-4];
+    ld.global.u32 %r2, [%rd1+-4];
 $publish:
     add.u32 %r2, %r2, %r1;
     st.global.u32 [%rd1], %r2;
@@ -286,8 +286,8 @@ fn look_back(text: &str, blocks: usize, seed: u64) -> Result<Vec<u32>, Fault> {
 fn blocks_look_back() {
     let expected: Vec<u32> = (1..=50).map(|n| n * (n + 1) / 2).collect();
     let fenced = LOOK_BACK
-        .replace("ld.acquire.gpu.global.u32 %r3, [%rd2-4]; // look", "ld.relaxed.gpu.global.u32 %r3, [%rd2-4];")
-        .replace("    ld.global.u32 %r2, [%rd1-4];", "    fence.acq_rel.gpu; ld.global.u32 %r2, [%rd1-4];")
+        .replace("ld.acquire.gpu.global.u32 %r3, [%rd2+-4]; // look", "ld.relaxed.gpu.global.u32 %r3, [%rd2+-4];")
+        .replace("    ld.global.u32 %r2, [%rd1+-4];", "    fence.acq_rel.gpu; ld.global.u32 %r2, [%rd1+-4];")
         .replace(
             "st.release.gpu.global.u32 [%rd2], 1; // raise",
             "fence.acq_rel.gpu; st.volatile.global.u32 [%rd2], 1;",

@@ -35,10 +35,25 @@ fn instructions_outside_of_the_subset() {
     instruction("cvt.rn.s32.f32 %r0, %f;", "rounding");
     instruction("cvt.rzi.f32.s32 %f, %r0;", "rounding");
     instruction("cvt.rn.f64.f32 %d, %f;", "rounding");
+    instruction("cvt.sat.u32.u16 %r0, %h;", "saturates");
+    instruction("cvt.rn.sat.bf16.f32 %h, %f;", "saturates");
+    instruction("cvt.rn.bf16.u8 %h, %h;", "u8");
+    instruction("set.lt.f32.bf16 %f, %h, %h;", "bf16");
+    instruction("lop3.b32 %r0, %r1, %r2, %r3, %r0;", "table");
+    instruction("lop3.b32 %r0, %r1, %r2, %r3, 256;", "table");
+    instruction("mov.bf16 %h, %h;", "bf16");
     instruction("bar.sync %r0;", "barrier");
     instruction("shfl.idx.b32 %r0, %r1, 0, 31;", "sync");
     instruction("ld.global.nc.u32.v2 %r0, [%d];", "v2");
     instruction("ld.shared.nc.u32 %r0, [s];", "nc");
+    instruction("ld.global.u32 %r0, [%d-4];", "`]`");
+    instruction("ld.global.u32 %r0, [16];", "name");
+    instruction("ld.shared.L1::no_allocate.u32 %r0, [s];", "first cache");
+    instruction("ld.volatile.global.L1::evict_last.u32 %r0, [%d];", "first cache");
+    instruction("ld.relaxed.gpu.global.cg.u32 %r0, [%d];", "weak");
+    instruction("ld.shared.L2::128B.u32 %r0, [s];", "ahead");
+    instruction("st.global.L2::128B.u32 [%d], %r0;", "L2::128B");
+    instruction("ld.relaxed.gpu.const.u32 %r0, [%d];", "nobody else");
     instruction("ld.acquire.u32 %r0, [%d];", "cta");
     instruction("ld.global.v4.u64 {%d, %d, %d, %d}, [%d];", "elements");
     instruction("ld.global.v2.u32 %r0, [%d];", "vector");
@@ -48,6 +63,24 @@ fn instructions_outside_of_the_subset() {
     instruction("atom.local.add.u32 %r0, [%d], 1;", "global and shared");
     instruction("bra $nowhere;", "label");
     instruction("call f;", "`call`");
+}
+
+#[test]
+fn targets_have_what_came_with_them() {
+    let text = |target: &str, code: &str| {
+        let registers = ".reg .pred %p; .reg .b16 %h; .reg .b32 %r; .reg .f32 %f;";
+        format!(".version 8.0\n.target {target}\n.address_size 64\n.entry k()\n{{\n{registers}\n{code}\nret;\n}}\n")
+    };
+    for code in
+        ["add.bf16 %h, %h, %h;", "mul.rn.bf16 %h, %h, %h;", "setp.lt.bf16 %p, %h, %h;", "cvt.rn.bf16.s32 %h, %r;"]
+    {
+        let error = Module::parse(&text("sm_80", code)).expect_err(code);
+        assert!(error.what.contains("sm_90") && error.line == 7, "{error}");
+        assert!(Module::parse(&text("sm_90a", code)).is_ok());
+    }
+    for code in ["fma.rn.bf16 %h, %h, %h, %h;", "cvt.rn.bf16.f32 %h, %f;", "cvt.f32.bf16 %f, %h;"] {
+        assert!(Module::parse(&text("sm_80", code)).is_ok());
+    }
 }
 
 #[test]
