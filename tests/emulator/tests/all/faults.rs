@@ -284,7 +284,13 @@ fn launches_that_cannot_be() {
     assert_eq!(tried(&module, "j", launch(1, 1, 0), &[0, 0], &mut memory), Err(Problem::UnknownKernel));
     let arguments = Problem::Arguments { expected: 16, found: 8 };
     assert_eq!(tried(&module, "k", launch(1, 1, 0), &[0], &mut memory), Err(arguments));
-    for shape in [launch(1, 65, 0), launch(0, 1, 0), launch(1, 0, 0), launch(1, 2048, 0)] {
+    for shape in [
+        Launch { block: [u32::MAX; 3], grid: [u32::MAX; 3], ..launch(1, 1, 0) },
+        launch(1, 65, 0),
+        launch(0, 1, 0),
+        launch(1, 0, 0),
+        launch(1, 2048, 0),
+    ] {
         assert_eq!(tried(&module, "k", shape, &[0, 0], &mut memory), Err(Problem::Shape));
     }
     let large = Launch { shared: 1 << 20, ..launch(1, 1, 0) };

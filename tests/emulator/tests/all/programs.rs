@@ -46,6 +46,11 @@ $end:
 }
 ";
 
+/// All kernels of this file.
+pub fn programs() -> [&'static str; 7] {
+    [VECTOR_ADD, BLOCK_SUM, LAST_BLOCK, LOOK_BACK, TRANSPOSE, WARP, VARIABLES]
+}
+
 fn floats(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|v| v.to_le_bytes()).collect()
 }

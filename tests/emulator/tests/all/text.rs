@@ -2,7 +2,8 @@
 
 use emulator::Module;
 
-use crate::common::line_of;
+use crate::common::{Random, line_of};
+use crate::programs::programs;
 
 const HEAD: &str = ".version 8.0\n.target sm_90a\n.address_size 64\n";
 
@@ -130,6 +131,42 @@ fn modules_outside_of_the_subset() {
     assert_eq!(error.line, 2);
     let error = Module::parse(".address_size 32\n").expect_err("no such addresses");
     assert!(error.what.contains("32"));
+}
+
+#[test]
+fn sizes_have_limits() {
+    refused(".shared .b8 a[1048577]; // here", "large");
+    refused(".shared .u64 a[4294967295]; // here", "large");
+    refused(".shared .align 2048 .b8 a[1]; // here", "alignment");
+    refused(".shared .align 3 .b8 a[1]; // here", "alignment");
+    refused(".entry k(.param .b8 a[4096], .param .b8 b[4096]) { ret; } // here", "parameters");
+    refused(".entry k() {\n.local .b8 a[65536]; // here\nret; }", "local");
+    let many: String = (0..17).map(|i| format!(".shared .b8 a{i}[1048576];")).collect();
+    refused(&format!("{many} // here"), "room");
+}
+
+/// Texts with tokens left out, doubled and swapped: each is read or refused.
+#[test]
+fn no_text_is_a_panic() {
+    let mut random = Random(11);
+    for text in programs() {
+        let tokens: Vec<&str> = text.split_inclusive([' ', ',', ';', '.', '[', ']', '\n']).collect();
+        let mut read = 0;
+        for _ in 0..1500 {
+            let mut changed = tokens.clone();
+            for _ in 0..1 + random.next() % 2 {
+                let [at, other] = [random.next(), random.next()].map(|n| (n >> 8) as usize % changed.len());
+                match random.next() % 4 {
+                    0 => drop(changed.remove(at)),
+                    1 => changed.insert(at, tokens[other]),
+                    2 => changed.swap(at, other),
+                    _ => changed[at] = changed[other],
+                }
+            }
+            read += usize::from(Module::parse(&format!("{HEAD}{}", changed.concat())).is_ok());
+        }
+        assert!((1..1500).contains(&read), "{read} of 1500 texts are read");
+    }
 }
 
 #[test]
