@@ -194,6 +194,25 @@ fn meetings_of_some_lanes_are_theirs() {
 }
 
 #[test]
+fn lanes_hand_over_by_flags() {
+    // Lane 0 waits for lane 1, which stands behind it in the text.
+    let code = |release: &str, acquire: &str| {
+        format!(
+            "setp.eq.u32 %p, %t, 0; @%p st.shared.u32 [tile], 0; bar.warp.sync -1;
+            @!%p bra $raise; $spin: ld.{acquire}.cta.shared.u32 %x, [tile]; setp.eq.u32 %q, %x, 0; @%q bra $spin;
+            ld.shared.u32 %x, [tile+4]; // here
+            bra $end; $raise: setp.eq.u32 %q, %t, 1; @!%q bra $end;
+            st.shared.u32 [tile+4], 5; st.{release}.cta.shared.u32 [tile], 1; $end:"
+        )
+    };
+    passes(&code("release", "acquire"), launch(1, 32, 0), 1);
+    for (release, acquire) in [("relaxed", "acquire"), ("release", "relaxed")] {
+        let found = fault(&code(release, acquire), launch(1, 32, 0), 1);
+        assert!(matches!(found.what, Problem::Race { other, .. } if other == thread(1)), "{found}");
+    }
+}
+
+#[test]
 fn races_between_blocks() {
     let found = fault("st.global.u32 [%b], %t; // here", launch(2, 1, 0), 1);
     assert!(matches!(found.what, Problem::Race { space: Space::Global, .. }), "{found}");

@@ -152,7 +152,7 @@ fn no_text_is_a_panic() {
     for text in programs() {
         let tokens: Vec<&str> = text.split_inclusive([' ', ',', ';', '.', '[', ']', '\n']).collect();
         let mut read = 0;
-        for _ in 0..1500 {
+        for _ in 0..400 {
             let mut changed = tokens.clone();
             for _ in 0..1 + random.next() % 2 {
                 let [at, other] = [random.next(), random.next()].map(|n| (n >> 8) as usize % changed.len());
@@ -165,7 +165,7 @@ fn no_text_is_a_panic() {
             }
             read += usize::from(Module::parse(&format!("{HEAD}{}", changed.concat())).is_ok());
         }
-        assert!((1..1500).contains(&read), "{read} of 1500 texts are read");
+        assert!((1..400).contains(&read), "{read} of 400 texts are read");
     }
 }
 
