@@ -224,8 +224,11 @@ impl Block {
                 }
             }
         }
-        if grid.idle > PATIENCE || grid.stats.instructions > MOST_INSTRUCTIONS {
-            return Err(self.at_some_group(grid, |_| true, Problem::Deadlock));
+        // It is the fault of a thread that runs, not of those that wait for it at a barrier.
+        let runs = |group: &Group| group.wait == Wait::No;
+        let tired = grid.idle > PATIENCE || grid.stats.instructions > MOST_INSTRUCTIONS;
+        if tired && self.warps.iter().flat_map(|warp| &warp.groups).any(runs) {
+            return Err(self.at_some_group(grid, runs, Problem::Deadlock));
         }
         if moved {
             return Ok(false);

@@ -283,13 +283,12 @@ fn deadlocks() {
         1,
     );
     assert_eq!(found.what, Problem::Deadlock);
-    // A flag that nobody raises.
-    let found = fault(
-        "$spin: ld.acquire.gpu.global.u32 %x, [%a]; setp.ne.u32 %p, %x, 2; @%p bra $spin; // here",
-        launch(1, 1, 0),
-        1,
-    );
-    assert_eq!(found.what, Problem::Deadlock);
+    // A flag that nobody raises; the others wait at a barrier.
+    let code = "setp.lt.u32 %p, %t, 32; @%p bra $wait;
+        $spin: ld.acquire.gpu.global.u32 %x, [%a]; setp.ne.u32 %q, %x, 2; @%q bra $spin; // here
+        $wait: bar.sync 0;";
+    let found = fault(code, launch(1, 64, 0), 1);
+    assert_eq!((found.what, found.thread), (Problem::Deadlock, thread(32)));
 }
 
 #[test]
