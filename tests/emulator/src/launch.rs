@@ -52,7 +52,7 @@ const RESIDENT: usize = 8;
 const MOST_SHARED: u32 = 227 << 10;
 
 /// Jumps back without anything that another thread could see: what loops on, waits in vain.
-const PATIENCE: u64 = 1 << 22;
+const PATIENCE: u64 = 1 << 20;
 
 /// Instructions of warps in a launch.
 const MOST_INSTRUCTIONS: u64 = u32::MAX as u64 - 1;

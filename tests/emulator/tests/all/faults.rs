@@ -287,7 +287,7 @@ fn deadlocks() {
     let code = "setp.lt.u32 %p, %t, 32; @%p bra $wait;
         $spin: ld.acquire.gpu.global.u32 %x, [%a]; setp.ne.u32 %q, %x, 2; @%q bra $spin; // here
         $wait: bar.sync 0;";
-    let found = fault(code, launch(1, 64, 0), 1);
+    let found = fault(code, launch(1, 33, 0), 1);
     assert_eq!((found.what, found.thread), (Problem::Deadlock, thread(32)));
 }
 
