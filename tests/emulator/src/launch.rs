@@ -52,10 +52,10 @@ const RESIDENT: usize = 8;
 const MOST_SHARED: u32 = 227 << 10;
 
 /// Jumps back without anything that another thread could see: what loops on, waits in vain.
-const PATIENCE: u64 = 1 << 22;
+const PATIENCE: u64 = 1 << 20;
 
 /// Instructions of warps in a launch.
-const MOST_INSTRUCTIONS: u64 = 1 << 33;
+const MOST_INSTRUCTIONS: u64 = u32::MAX as u64 - 1;
 
 /// Instructions that a warp runs before it is another's turn, in plain order.
 const TURN: u64 = 256;
@@ -121,8 +121,9 @@ impl Module {
         if expected as usize != found {
             return Err(refuse(kernel.line, Problem::Arguments { expected, found }));
         }
-        let more_than = |most: [u32; 3]| shape.threads() > most.iter().map(|m| *m as usize).product();
-        let excluded = kernel.most.is_some_and(more_than) || kernel.required.is_some_and(|r| r != shape.block);
+        let product = |sizes: [u32; 3]| sizes.iter().map(|size| u128::from(*size)).product::<u128>();
+        let excluded = kernel.most.is_some_and(|most| product(shape.block) > product(most))
+            || kernel.required.is_some_and(|required| required != shape.block);
         if !shape.possible() || excluded || kernel.shared.sum().saturating_add(launch.shared) > MOST_SHARED {
             return Err(refuse(kernel.line, Problem::Shape));
         }
@@ -223,8 +224,11 @@ impl Block {
                 }
             }
         }
-        if grid.idle > PATIENCE || grid.stats.instructions > MOST_INSTRUCTIONS {
-            return Err(self.at_some_group(grid, |_| true, Problem::Deadlock));
+        // It is the fault of a thread that runs, not of those that wait for it at a barrier.
+        let runs = |group: &Group| group.wait == Wait::No;
+        let tired = grid.idle > PATIENCE || grid.stats.instructions > MOST_INSTRUCTIONS;
+        if tired && self.warps.iter().flat_map(|warp| &warp.groups).any(runs) {
+            return Err(self.at_some_group(grid, runs, Problem::Deadlock));
         }
         if moved {
             return Ok(false);

@@ -184,8 +184,8 @@ impl Knowledge {
                 }
             }
         }
-        let visible = self.acquired.iter().filter(|a| visible(a, now));
-        self.common.covers(past, who) || visible.into_iter().any(|a| a.clock.covers(past, who))
+        let acquired = || self.acquired.iter().filter(|a| visible(a, now)).any(|a| a.clock.covers(past, who));
+        self.common.covers(past, who) || acquired()
     }
 
     /// All that is before what a thread does now, itself included.
@@ -228,6 +228,7 @@ impl Knowledge {
     }
 }
 
+/// Whether what a thread acquired is known to another, or to itself later.
 fn visible(acquired: &Acquired, now: &Now<'_>) -> bool {
     acquired.warp == now.stamp.warp
         && (acquired.lane == now.lane || acquired.step <= now.meetings.known(now.lane, acquired.lane))

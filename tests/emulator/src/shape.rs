@@ -36,13 +36,13 @@ impl Shape {
         Thread { block: self.block_at(block), thread: self.thread_at(number) }
     }
 
-    /// Whether a device has room for it.
+    /// Whether a device has room for it, and we have the patience.
     pub(crate) fn possible(&self) -> bool {
         let [x, y, z] = self.block;
         let [gx, gy, gz] = self.grid;
         let block = x >= 1 && y >= 1 && z >= 1 && x <= 1024 && y <= 1024 && z <= 64 && x * y * z <= 1024;
         let grid = gx >= 1 && gy >= 1 && gz >= 1 && gx < 1 << 31 && gy < 1 << 16 && gz < 1 << 16;
-        block && grid && self.blocks() < 1 << 32
+        block && grid && self.blocks() <= 1 << 24
     }
 }
 

@@ -141,3 +141,16 @@ impl Type {
 pub(crate) fn mask(bits: u32) -> u64 {
     if bits >= 64 { u64::MAX } else { (1 << bits) - 1 }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{TYPES, Type};
+
+    #[test]
+    fn types_stand_where_their_numbers_say() {
+        for (index, (name, ty, ..)) in TYPES.iter().enumerate() {
+            assert_eq!(*ty as usize, index, "{name}");
+            assert_eq!(Type::named(name), Some(*ty));
+        }
+    }
+}

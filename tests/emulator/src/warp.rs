@@ -9,6 +9,10 @@ use crate::order::Meetings;
 use crate::shape::Shape;
 use crate::types::{Condition, LANES, Pred, Reg, Row, lanes};
 
+/// Of so many steps, those in which the group that is furthest ahead runs instead: the one behind may wait for it.
+const PERIOD: u32 = 1024;
+const AHEAD: u32 = 32;
+
 /// What a group waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
@@ -114,8 +118,8 @@ impl Warp {
         if let [only] = self.groups.as_slice() {
             return (only.wait == Wait::No).then_some(0);
         }
-        let runnable = self.groups.iter().filter(|g| g.wait == Wait::No);
-        let at = runnable.map(|g| g.at).min()?;
+        let runnable = self.groups.iter().filter(|g| g.wait == Wait::No).map(|g| g.at);
+        let at = if self.step % PERIOD < PERIOD - AHEAD { runnable.min()? } else { runnable.max()? };
         let mut joined = 0;
         self.groups.retain(|group| {
             let joins = group.at == at && !matches!(group.wait, Wait::Barrier(_));

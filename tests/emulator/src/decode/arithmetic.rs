@@ -7,8 +7,11 @@ use crate::lanes::{Map, float, integer};
 use crate::op::{Carry, Op};
 use crate::types::{Class, Type};
 
+/// The function that an operation is on a type, if it has it.
+type Choice = fn(Type) -> Option<Map>;
+
 /// Integers of one type in and out.
-fn integers(form: &mut Form<'_, '_, '_>, of: fn(Type) -> Option<Map>, sources: usize) -> Result<Op, String> {
+fn integers(form: &mut Form<'_, '_, '_>, of: Choice, sources: usize) -> Result<Op, String> {
     let ty = form.ty()?;
     let map = known(of(ty), ty)?;
     form.map(map, ty, &[ty; 4][..sources])
@@ -24,7 +27,7 @@ fn floats(form: &mut Form<'_, '_, '_>, map: Option<Map>, ty: Type, sources: usiz
 fn sum(
     form: &mut Form<'_, '_, '_>,
     subtract: bool,
-    integer: (fn(Type) -> Option<Map>, fn(Type) -> Option<Map>),
+    integer: (Choice, Choice),
     float: fn(Type, Direction) -> Option<Map>,
 ) -> Result<Op, String> {
     if form.flag("cc") {
@@ -35,6 +38,7 @@ fn sum(
     }
     let direction = form.direction();
     let ty = form.ty()?;
+    brain(form, ty)?;
     let map = match (ty.class(), direction) {
         // Without a direction it is to nearest, though an assembler may then contract.
         (Class::Float, direction) => float(ty, direction.unwrap_or(Direction::Nearest)),
@@ -43,6 +47,11 @@ fn sum(
     };
     let map = known(map, ty)?;
     form.map(map, ty, &[ty, ty])
+}
+
+/// Sums and products of `.bf16` came after its `fma`.
+fn brain(form: &Form<'_, '_, '_>, ty: Type) -> Result<(), String> {
+    if ty == Type::Bf16 { form.since(90, ty) } else { Ok(()) }
 }
 
 pub(super) fn add(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
@@ -106,6 +115,7 @@ pub(super) fn mul(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
     }
     let direction = form.direction().unwrap_or(Direction::Nearest);
     let ty = form.ty()?;
+    brain(form, ty)?;
     floats(form, float::mul(ty, direction), ty, 2)
 }
 
@@ -128,7 +138,7 @@ pub(super) fn fma(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
 }
 
 /// Division and remainder of integers, which fault on zero.
-fn divide(form: &mut Form<'_, '_, '_>, of: fn(Type) -> Option<Map>) -> Result<Op, String> {
+fn divide(form: &mut Form<'_, '_, '_>, of: Choice) -> Result<Op, String> {
     let ty = form.ty()?;
     let map = known(of(ty), ty)?;
     Ok(Op::Divide { map, d: form.dest(ty)?, a: form.source(ty)?, b: form.source(ty)?, mask: ty.mask() })
@@ -158,11 +168,7 @@ pub(super) fn sad(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
 }
 
 /// One operand, of integers or of floats.
-fn sign(
-    form: &mut Form<'_, '_, '_>,
-    integer: fn(Type) -> Option<Map>,
-    float: fn(Type) -> Option<Map>,
-) -> Result<Op, String> {
+fn sign(form: &mut Form<'_, '_, '_>, integer: Choice, float: Choice) -> Result<Op, String> {
     let ty = form.ty()?;
     let map = known(if ty.class() == Class::Float { float(ty) } else { integer(ty) }, ty)?;
     form.map(map, ty, &[ty])
@@ -182,11 +188,7 @@ pub(super) fn copysign(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
 }
 
 /// `min` and `max`.
-fn extreme(
-    form: &mut Form<'_, '_, '_>,
-    integer: fn(Type) -> Option<Map>,
-    float: fn(Type, bool) -> Option<Map>,
-) -> Result<Op, String> {
+fn extreme(form: &mut Form<'_, '_, '_>, integer: Choice, float: fn(Type, bool) -> Option<Map>) -> Result<Op, String> {
     let nan = form.flag("NaN");
     let ty = form.ty()?;
     let map = match (ty, nan) {
@@ -218,7 +220,7 @@ fn approximate(form: &mut Form<'_, '_, '_>, function: Approximate) -> Result<Op,
 }
 
 /// A function that is there to nearest too.
-fn rounded(form: &mut Form<'_, '_, '_>, function: Approximate, of: fn(Type) -> Option<Map>) -> Result<Op, String> {
+fn rounded(form: &mut Form<'_, '_, '_>, function: Approximate, of: Choice) -> Result<Op, String> {
     if form.flag("approx") {
         return approximate(form, function);
     }

@@ -21,7 +21,7 @@ pub(super) fn mov(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
         return Ok(Op::Unpack { parts, a: form.source(ty)?, bits: part.bits() });
     }
     let map = known(bits::copy(ty), ty)?;
-    if ty.bytes() < 2 {
+    if ty.bytes() < 2 || ty.class() == Class::Float && !matches!(ty, Type::F32 | Type::F64) {
         return Err(format!("not for `.{}`", ty.name()));
     }
     let d = form.dest(ty)?;
@@ -141,6 +141,12 @@ pub(super) fn cvt(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
         return form.map(map, to, &[Type::F32; 2]);
     }
     check(to, from, integral, direction)?;
+    if saturate && !may_saturate(to, from) {
+        return Err(format!("nothing saturates from `.{}` to `.{}`", from.name(), to.name()));
+    }
+    if [to, from].contains(&Type::Bf16) && ![to, from].contains(&Type::F32) {
+        form.since(90, Type::Bf16)?;
+    }
     let operand = form.operand()?;
     let (d, register) = form.wide(operand, to)?;
     let operand = form.operand()?;
@@ -153,10 +159,24 @@ pub(super) fn cvt(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
     Ok(Op::Convert { how, d, a })
 }
 
+/// Whether a conversion can leave the range of its result, and has a form that does not.
+fn may_saturate(to: Type, from: Type) -> bool {
+    if !to.integer() || !from.integer() {
+        return ![to, from].contains(&Type::Bf16);
+    }
+    let contains = match (to.signed(), from.signed()) {
+        (false, true) => false,
+        (true, false) => to.bytes() > from.bytes(),
+        _ => to.bytes() >= from.bytes(),
+    };
+    !contains
+}
+
 /// Whether a conversion has the rounding that it needs, and no other.
 fn check(to: Type, from: Type, integral: Option<Direction>, direction: Option<Direction>) -> Result<(), String> {
     let number = |ty: Type| ty.integer() || matches!(ty, Type::F16 | Type::Bf16 | Type::F32 | Type::F64);
-    if !number(to) || !number(from) {
+    let brain_and_byte = [to, from].contains(&Type::Bf16) && (to.bytes() == 1 || from.bytes() == 1);
+    if !number(to) || !number(from) || brain_and_byte {
         return Err(format!("not from `.{}` to `.{}`", from.name(), to.name()));
     }
     // A float becomes integral as an integer or in its own type; it loses bits in a narrower one, or in the other of

@@ -4,6 +4,7 @@ use crate::decode::{Form, known};
 use crate::lanes::compare::compare;
 use crate::lanes::{Compare, Map, bits};
 use crate::op::{Logic, Op};
+use crate::parse::Operand;
 use crate::types::{Condition, Pred, Type};
 
 /// Bits of one type in and out.
@@ -119,7 +120,16 @@ pub(super) fn prmt(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
 
 pub(super) fn lop3(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
     form.choose(&[("b32", ())])?;
-    form.map(bits::lop3(), Type::B32, &[Type::B32; 4])
+    let table = match form.operands {
+        [.., Operand::Integer(table @ 0..=255)] => *table as u64,
+        _ => return Err("a table of eight bits expected".into()),
+    };
+    let op = form.map(bits::lop3(), Type::B32, &[Type::B32; 3])?;
+    form.operand()?;
+    match op {
+        Op::Map { map, d, from: [a, b, c, _] } => Ok(Op::Map { map, d, from: [a, b, c, form.constant(table)] }),
+        other => Ok(other),
+    }
 }
 
 /// The comparison and the logic that `set` and `setp` begin with; the type stands behind.
@@ -128,7 +138,10 @@ fn head<'t>(form: &mut Form<'_, '_, 't>) -> Result<(&'t str, Option<Logic>), Str
     Ok((name, form.pick(&[("and", Logic::And), ("or", Logic::Or), ("xor", Logic::Xor)])))
 }
 
-fn comparison(name: &str, ty: Type) -> Result<Compare, String> {
+fn comparison(form: &Form<'_, '_, '_>, name: &str, ty: Type) -> Result<Compare, String> {
+    if ty == Type::Bf16 {
+        form.since(90, ty)?;
+    }
     compare(name, ty).ok_or_else(|| format!("no comparison `.{name}` of `.{}`", ty.name()))
 }
 
@@ -139,10 +152,10 @@ fn combined(form: &mut Form<'_, '_, '_>, logic: Option<Logic>) -> Result<Option<
 pub(super) fn setp(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
     let (name, logic) = head(form)?;
     let ty = form.ty()?;
-    let how = comparison(name, ty)?;
+    let how = comparison(form, name, ty)?;
     let (p, q) = match *form.operand()? {
-        crate::parse::Operand::Name(p) => (form.pred(p)?, None),
-        crate::parse::Operand::Pair(p, q) => (form.pred(p)?, Some(form.pred(q)?)),
+        Operand::Name(p) => (form.pred(p)?, None),
+        Operand::Pair(p, q) => (form.pred(p)?, Some(form.pred(q)?)),
         ref other => return Err(format!("a predicate expected, not `{other:?}`")),
     };
     Ok(Op::Compare { how, p, q, a: form.source(ty)?, b: form.source(ty)?, combine: combined(form, logic)? })
@@ -157,7 +170,10 @@ pub(super) fn set(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
         _ => return Err(format!("no result of type `.{}`", to.name())),
     };
     let ty = form.ty()?;
-    let how = comparison(name, ty)?;
+    if to == Type::F32 && matches!(ty, Type::F16 | Type::Bf16) {
+        return Err(format!("no result of type `.f32` of `.{}`", ty.name()));
+    }
+    let how = comparison(form, name, ty)?;
     let (d, a, b) = (form.dest(to)?, form.source(ty)?, form.source(ty)?);
     Ok(Op::Set { how, d, a, b, combine: combined(form, logic)?, yes })
 }

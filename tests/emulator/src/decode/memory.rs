@@ -2,7 +2,7 @@
 
 use crate::decode::Form;
 use crate::op::{Access, Atomic, Op, Scope, Strength};
-use crate::parse::{Base, Operand};
+use crate::parse::Operand;
 use crate::types::{Reg, Space, Type};
 
 const SCOPES: &[(&str, Scope)] = &[("cta", Scope::Block), ("gpu", Scope::Device), ("sys", Scope::Device)];
@@ -23,30 +23,53 @@ const SPACES: &[(&str, Target)] = &[
     ("const", Target::Space(Some(Space::Constant))),
 ];
 
-/// What an access promises: its strength, and whether it acquires or releases.
-fn strength(form: &mut Form<'_, '_, '_>, ordered: &str) -> Result<(Strength, bool), String> {
-    if form.flag("volatile") {
-        return Ok((Strength::Strong(Scope::Device), false));
-    }
-    if form.flag("relaxed") {
-        return Ok((Strength::Strong(form.choose(SCOPES)?), false));
-    }
-    if form.flag(ordered) {
-        return Ok((Strength::Strong(form.choose(SCOPES)?), true));
-    }
-    form.flag("weak");
-    Ok((Strength::Weak, false))
+/// What an access promises.
+#[derive(Clone, Copy)]
+struct Promise {
+    strength: Strength,
+    /// It acquires, or releases.
+    ordered: bool,
+    volatile: bool,
 }
 
-/// Hints of where to cache, which change no result.
-fn hints(form: &mut Form<'_, '_, '_>, operators: &[(&str, ())]) -> bool {
-    form.pick(operators);
+fn promise(form: &mut Form<'_, '_, '_>, ordered: &str) -> Result<Promise, String> {
+    let weak = Promise { strength: Strength::Weak, ordered: false, volatile: false };
+    if form.flag("volatile") {
+        return Ok(Promise { strength: Strength::Strong(Scope::Device), volatile: true, ..weak });
+    }
+    if form.flag("relaxed") {
+        return Ok(Promise { strength: Strength::Strong(form.choose(SCOPES)?), ..weak });
+    }
+    if form.flag(ordered) {
+        return Ok(Promise { strength: Strength::Strong(form.choose(SCOPES)?), ordered: true, ..weak });
+    }
+    form.flag("weak");
+    Ok(weak)
+}
+
+/// What a load or a store says of caches, which changes no result, and whether it reads constants.
+fn hints(
+    form: &mut Form<'_, '_, '_>,
+    promise: Promise,
+    space: Option<Space>,
+    operators: &[(&str, ())],
+) -> Result<bool, String> {
+    let weak = promise.strength == Strength::Weak;
+    let global = matches!(space, None | Some(Space::Global));
+    if !weak && !global && space != Some(Space::Shared) {
+        return Err("nobody else sees that space".into());
+    }
+    let mut operator = form.pick(operators);
     let constant = form.flag("nc");
+    operator = operator.or_else(|| form.pick(operators));
+    if operator.is_some() && !weak {
+        return Err("a cache operator on an access that is not weak".into());
+    }
     let first = ["L1::no_allocate", "L1::evict_last", "L1::evict_first", "L1::evict_normal", "L1::evict_unchanged"];
-    form.pick(&first.map(|name| (name, ())));
-    form.pick(&["L2::evict_last", "L2::evict_first", "L2::evict_normal"].map(|name| (name, ())));
-    form.pick(&["L2::64B", "L2::128B", "L2::256B"].map(|name| (name, ())));
-    constant
+    if form.pick(&first.map(|name| (name, ()))).is_some() && (!global || promise.volatile) {
+        return Err("the first cache takes no advice there".into());
+    }
+    Ok(constant)
 }
 
 /// The number of elements and their type.
@@ -60,8 +83,8 @@ fn elements(form: &mut Form<'_, '_, '_>) -> Result<(usize, Type), String> {
     Ok((count, ty))
 }
 
-/// The registers of an access and the width of each.
-fn registers<'t>(form: &mut Form<'_, '_, 't>, count: usize, ty: Type) -> Result<(Vec<Reg>, u32), String> {
+/// The registers of an access and the width of each; what is stored may be constants too.
+fn registers(form: &mut Form<'_, '_, '_>, count: usize, ty: Type, store: bool) -> Result<(Vec<Reg>, u32), String> {
     let operand = form.operand()?;
     let parts = match operand {
         Operand::Vector(parts) if count > 1 => parts.as_slice(),
@@ -74,6 +97,10 @@ fn registers<'t>(form: &mut Form<'_, '_, 't>, count: usize, ty: Type) -> Result<
     let mut rows = vec![];
     let mut width = None;
     for part in parts {
+        if store && !matches!(part, Operand::Name(_)) {
+            rows.push(form.source_of(part, ty)?);
+            continue;
+        }
         let (row, register) = form.wide(part, ty)?;
         rows.push(row);
         if *width.get_or_insert(register.bits()) != register.bits() {
@@ -84,30 +111,36 @@ fn registers<'t>(form: &mut Form<'_, '_, 't>, count: usize, ty: Type) -> Result<
 }
 
 pub(super) fn ld(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
-    let (strength, acquire) = strength(form, "acquire")?;
+    let promise = promise(form, "acquire")?;
     let target = form.pick(SPACES).unwrap_or(Target::Space(None));
-    let constant = hints(form, &["ca", "cg", "cs", "lu", "cv"].map(|name| (name, ())));
-    let (count, ty) = elements(form)?;
-    let (into, register) = registers(form, count, ty)?;
-    let space = match target {
-        Target::Space(space) => space,
-        Target::Parameter if strength == Strength::Weak && !constant => {
-            return Ok(Op::LoadParameter { into, at: parameter(form, ty.bytes() * count as u32)?, ty, register });
+    let Target::Space(space) = target else {
+        if promise.strength != Strength::Weak {
+            return Err("parameters are constant".into());
         }
-        Target::Parameter => return Err("parameters are constant".into()),
+        let (count, ty) = elements(form)?;
+        let (into, register) = registers(form, count, ty, false)?;
+        return Ok(Op::LoadParameter { into, at: parameter(form, ty.bytes() * count as u32)?, ty, register });
     };
-    let strength = match strength {
+    let constant = hints(form, promise, space, &["ca", "cg", "cs", "lu", "cv"].map(|name| (name, ())))?;
+    let ahead = form.pick(&["L2::64B", "L2::128B", "L2::256B"].map(|name| (name, ())));
+    if ahead.is_some() && !matches!(space, None | Some(Space::Global)) {
+        return Err("only global memory is fetched ahead".into());
+    }
+    let strength = match promise.strength {
         Strength::Weak if constant && space == Some(Space::Global) => Strength::Constant,
-        _ if constant => return Err("`.nc` is for global memory".into()),
+        _ if constant => return Err("`.nc` is for weak loads of global memory".into()),
         strength => strength,
     };
+    let (count, ty) = elements(form)?;
+    let (into, register) = registers(form, count, ty, false)?;
     let at = form.address(space)?;
-    Ok(Op::Load { into, at, access: Access { space, ty, strength, acquire, release: false }, register })
+    let access = Access { space, ty, strength, acquire: promise.ordered, release: false };
+    Ok(Op::Load { into, at, access, register })
 }
 
 /// The place of a parameter: a part of one, aligned as its size.
 fn parameter(form: &mut Form<'_, '_, '_>, bytes: u32) -> Result<u32, String> {
-    let Operand::Address(Base::Name(name), offset) = *form.operand()? else {
+    let Operand::Address(name, offset) = *form.operand()? else {
         return Err("the name of a parameter expected".into());
     };
     let (start, length) = form.body.parameter_at(name).ok_or_else(|| format!("no parameter `{name}`"))?;
@@ -120,26 +153,19 @@ fn parameter(form: &mut Form<'_, '_, '_>, bytes: u32) -> Result<u32, String> {
 }
 
 pub(super) fn st(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
-    let (strength, release) = strength(form, "release")?;
+    let promise = promise(form, "release")?;
     let space = match form.pick(SPACES).unwrap_or(Target::Space(None)) {
         Target::Space(Some(Space::Constant)) | Target::Parameter => return Err("that space is constant".into()),
         Target::Space(space) => space,
     };
-    if hints(form, &["wb", "cg", "cs", "wt"].map(|name| (name, ()))) {
+    if hints(form, promise, space, &["wb", "cg", "cs", "wt"].map(|name| (name, ())))? {
         return Err("`.nc` is for loads".into());
     }
     let (count, ty) = elements(form)?;
     let at = form.address(space)?;
-    let from = match form.peek() {
-        Some(Operand::Vector(_)) => registers(form, count, ty)?.0,
-        Some(operand @ Operand::Name(_)) if count == 1 => {
-            form.operand()?;
-            vec![form.wide(operand, ty)?.0]
-        }
-        _ if count == 1 => vec![form.source(ty)?],
-        _ => return Err("a vector expected".into()),
-    };
-    Ok(Op::Store { from, at, access: Access { space, ty, strength, acquire: false, release } })
+    let (from, _) = registers(form, count, ty, true)?;
+    let access = Access { space, ty, strength: promise.strength, acquire: false, release: promise.ordered };
+    Ok(Op::Store { from, at, access })
 }
 
 /// What an atomic operation does, with the types it has.

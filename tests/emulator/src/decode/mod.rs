@@ -10,7 +10,7 @@ mod threads;
 use crate::lanes::Map;
 use crate::lanes::rounding::Direction;
 use crate::op::{Address, Op, RowKind};
-use crate::parse::{Base, Body, Operand, Slot};
+use crate::parse::{Body, Operand, Slot};
 use crate::types::{Class, Condition, Pred, Reg, Space, Type};
 
 /// Reads an instruction after its opcode.
@@ -204,14 +204,16 @@ impl<'b, 't> Form<'b, '_, 't> {
         Ok(Op::Map { map, d, from: rows })
     }
 
+    /// # Errors
+    /// The module is for an architecture before this one, which has no such type there.
+    fn since(&self, target: u32, ty: Type) -> Result<(), String> {
+        if self.body.target() >= target { Ok(()) } else { Err(format!("`.{}` needs `sm_{target}` there", ty.name())) }
+    }
+
     /// An address within a space; generic without one.
     fn address(&mut self, space: Option<Space>) -> Result<Address, String> {
-        let &Operand::Address(base, offset) = self.operand()? else {
+        let &Operand::Address(name, offset) = self.operand()? else {
             return Err("an address expected".into());
-        };
-        let name = match base {
-            Base::Zero => return Ok(Address { base: self.constant(0), offset, mask: u64::MAX }),
-            Base::Name(name) => name,
         };
         if let Some(variable) = self.body.variable(name) {
             return if space == Some(variable.space) {

@@ -3,8 +3,9 @@
 use crate::exec::{Grid, Run, Shared, now};
 use crate::fault::Problem;
 use crate::op::{Access, Address};
-use crate::order::{Now, Place};
+use crate::order::{Knowledge, Now, Place, Stamp};
 use crate::region::{Bad, Region};
+use crate::shape::Shape;
 use crate::types::{LANES, Reg, Space, Type, lanes, mask};
 use crate::warp::{Stop, Warp};
 use crate::window;
@@ -48,52 +49,49 @@ impl Spot {
         }
     }
 
-    /// The region that the address lies in, and the place there.
-    fn region<'s>(&self, grid: &'s mut Grid<'_>, shared: &'s mut Shared) -> Result<(&'s mut Region, u64), Problem> {
-        let outside = Problem::OutOfBounds { space: self.space, address: self.address };
-        match self.space {
-            Space::Global => grid.memory.find(self.address).ok_or(outside),
-            Space::Shared => Ok((&mut shared.memory, self.address)),
-            Space::Local => Ok((shared.locals.get_mut(self.thread).ok_or(outside)?, self.address)),
-            Space::Constant => Ok((&mut grid.constants, self.address)),
+    /// The region that the address lies in, the place there, and what the block knows.
+    fn region<'s>(
+        &self,
+        grid: &'s mut Grid<'_>,
+        shared: &'s mut Shared,
+    ) -> Result<(&'s mut Region, u64, &'s Knowledge), Problem> {
+        let outside = || Problem::OutOfBounds { space: self.space, address: self.address };
+        let (region, at) = match self.space {
+            Space::Global => grid.memory.find(self.address).ok_or_else(outside)?,
+            Space::Shared => (&mut shared.memory, self.address),
+            Space::Local => (shared.locals.get_mut(self.thread).ok_or_else(outside)?, self.address),
+            Space::Constant => (&mut grid.constants, self.address),
+        };
+        Ok((region, at, &shared.knowledge))
+    }
+
+    /// Whether other threads access the space too.
+    fn is_common(&self) -> bool {
+        matches!(self.space, Space::Global | Space::Shared)
+    }
+
+    /// The race with an access that was there before.
+    fn race(&self, shape: &Shape, other: &Stamp, now: &Now<'_>) -> Problem {
+        // Of several readers, one that is not the thread itself, if there is one.
+        let same_warp = (other.block, other.warp) == (now.stamp.block, now.stamp.warp);
+        let others = if same_warp { other.lanes & !now.stamp.lanes } else { other.lanes };
+        let lane = if others == 0 { now.lane } else { others.trailing_zeros() as usize };
+        Problem::Race {
+            space: self.space,
+            address: self.address,
+            other: shape.thread(other.block, usize::from(other.warp) * LANES + lane),
+            line: other.line,
         }
     }
 
-    /// Notes a read or a write, which may race.
-    fn note(&self, write: bool, grid: &mut Grid<'_>, shared: &mut Shared, now: &Now<'_>) -> Result<(), Problem> {
-        let (region, at) = match self.space {
-            Space::Global => match grid.memory.find(self.address) {
-                Some(found) => found,
-                None => return Ok(()),
-            },
-            Space::Shared => (&mut shared.memory, self.address),
-            Space::Local | Space::Constant => return Ok(()),
-        };
-        let extent = (at, self.bytes, region.len());
-        let shadow = &mut region.shadow;
-        let noted = if write {
-            shadow.write(extent, now, &shared.knowledge)
-        } else {
-            shadow.read(extent, now, &shared.knowledge)
-        };
-        noted.map_err(|other| {
-            // Of several readers, one that is not the thread itself, if there is one.
-            let same_warp = (other.block, other.warp) == (now.stamp.block, now.stamp.warp);
-            let others = if same_warp { other.lanes & !now.stamp.lanes } else { other.lanes };
-            let lane = if others == 0 { now.lane } else { others.trailing_zeros() as usize };
-            Problem::Race {
-                space: self.space,
-                address: self.address,
-                other: grid.shape.thread(other.block, usize::from(other.warp) * LANES + lane),
-                line: other.line,
-            }
-        })
-    }
-
     pub(super) fn load(&self, grid: &mut Grid<'_>, shared: &mut Shared, now: &Now<'_>) -> Result<u128, Problem> {
-        let (region, at) = self.region(grid, shared)?;
+        let shape = grid.shape;
+        let (region, at, known) = self.region(grid, shared)?;
         let value = region.load(at, self.bytes).map_err(|bad| self.problem(at, bad))?;
-        self.note(false, grid, shared, now)?;
+        if self.is_common() {
+            let extent = (at, self.bytes, region.len());
+            region.shadow.read(extent, now, known).map_err(|other| self.race(&shape, &other, now))?;
+        }
         Ok(value)
     }
 
@@ -107,12 +105,17 @@ impl Spot {
         if self.space == Space::Constant {
             return Err(Problem::ReadOnly { address: self.address });
         }
-        let (region, at) = self.region(grid, shared)?;
+        let shape = grid.shape;
+        let (region, at, known) = self.region(grid, shared)?;
         let changed = region.store(at, self.bytes, value).map_err(|bad| self.problem(at, bad))?;
+        if self.is_common() {
+            let extent = (at, self.bytes, region.len());
+            region.shadow.write(extent, now, known).map_err(|other| self.race(&shape, &other, now))?;
+        }
         if changed {
             grid.idle = 0;
         }
-        self.note(true, grid, shared, now)
+        Ok(())
     }
 }
 

@@ -1,5 +1,7 @@
 //! Comparisons, as `setp` and `set` name them.
 
+use std::cmp::Ordering;
+
 use half::{bf16, f16};
 
 use crate::lanes::{Compare, Lane, by_type};
@@ -55,27 +57,44 @@ fn integer(name: &str, ty: Type) -> Option<Compare> {
     }
 }
 
+/// How two floats can compare, a bit each.
+const LESS: u32 = 1;
+const EQUAL: u32 = 2;
+const GREATER: u32 = 4;
+const UNORDERED: u32 = 8;
+
+fn outcome<T: PartialOrd>(a: T, b: T) -> u32 {
+    match a.partial_cmp(&b) {
+        Some(Ordering::Less) => LESS,
+        Some(Ordering::Equal) => EQUAL,
+        Some(Ordering::Greater) => GREATER,
+        None => UNORDERED,
+    }
+}
+
 fn float(name: &str, ty: Type) -> Option<Compare> {
     macro_rules! of {
-        (|$a:ident, $b:ident| $e:expr) => {
-            by_type!(ty, T in [F16 = f16, Bf16 = bf16, F32 = f32, F64 = f64] => lanes!(T, |$a, $b| $e))
+        ($outcomes:expr) => {
+            by_type!(ty, T in [F16 = f16, Bf16 = bf16, F32 = f32, F64 = f64] => {
+                lanes!(T, |a, b| outcome(a, b) & ($outcomes) != 0)
+            })
         };
     }
     match name {
-        "eq" => of!(|a, b| a == b),
-        "ne" => of!(|a, b| a < b || a > b),
-        "lt" => of!(|a, b| a < b),
-        "le" => of!(|a, b| a <= b),
-        "gt" => of!(|a, b| a > b),
-        "ge" => of!(|a, b| a >= b),
-        "equ" => of!(|a, b| !(a < b || a > b)),
-        "neu" => of!(|a, b| a != b),
-        "ltu" => of!(|a, b| !(a >= b)),
-        "leu" => of!(|a, b| !(a > b)),
-        "gtu" => of!(|a, b| !(a <= b)),
-        "geu" => of!(|a, b| !(a < b)),
-        "num" => of!(|a, b| !a.is_nan() && !b.is_nan()),
-        "nan" => of!(|a, b| a.is_nan() || b.is_nan()),
+        "eq" => of!(EQUAL),
+        "ne" => of!(LESS | GREATER),
+        "lt" => of!(LESS),
+        "le" => of!(LESS | EQUAL),
+        "gt" => of!(GREATER),
+        "ge" => of!(GREATER | EQUAL),
+        "equ" => of!(EQUAL | UNORDERED),
+        "neu" => of!(LESS | GREATER | UNORDERED),
+        "ltu" => of!(LESS | UNORDERED),
+        "leu" => of!(LESS | EQUAL | UNORDERED),
+        "gtu" => of!(GREATER | UNORDERED),
+        "geu" => of!(GREATER | EQUAL | UNORDERED),
+        "num" => of!(LESS | EQUAL | GREATER),
+        "nan" => of!(UNORDERED),
         _ => None,
     }
 }

@@ -31,14 +31,14 @@ impl Conversion {
     pub(crate) fn apply(&self, bits: u64) -> u64 {
         let number = self.read(bits);
         match self.to.class() {
-            Class::Float => self.to_float(number),
+            Class::Float => self.float(number),
             _ => {
-                let integer = match number {
+                let value = match number {
                     Number::Integer(i) if self.saturate => self.clamp(i),
                     Number::Integer(i) => i,
-                    Number::Float(f) => self.to_integer(f),
+                    Number::Float(f) => self.integer(f),
                 };
-                self.extend(integer)
+                self.extend(value)
             }
         }
     }
@@ -57,7 +57,7 @@ impl Conversion {
         }
     }
 
-    fn to_float(&self, number: Number) -> u64 {
+    fn float(&self, number: Number) -> u64 {
         let format = format_of(self.to);
         match number {
             Number::Integer(i) => {
@@ -77,7 +77,7 @@ impl Conversion {
     }
 
     /// Outside of the range, the end of the range.
-    fn to_integer(&self, f: f64) -> i128 {
+    fn integer(&self, f: f64) -> i128 {
         if f.is_nan() {
             // The hardware's conversions through 64 bits have a value of their own for "no number".
             let wide = self.from == Type::F64 || self.to.bits() == 64;

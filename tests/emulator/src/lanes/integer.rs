@@ -28,7 +28,7 @@ pub(crate) fn mul_lo(ty: Type) -> Option<Map> {
 
 /// The high half of the product.
 pub(crate) fn mul_hi(ty: Type) -> Option<Map> {
-    integers!(ty, T => map!(|a: T, b: T| ((a as i128 * b as i128) >> T::BITS) as T))
+    integers!(ty, T => map!(|a: T, b: T| ((a as i128).wrapping_mul(b as i128) >> T::BITS) as T))
 }
 
 /// The whole product, twice as wide as its operands.
@@ -49,7 +49,7 @@ pub(crate) fn mad_lo(ty: Type) -> Option<Map> {
 
 /// The high half of a product, plus `c`.
 pub(crate) fn mad_hi(ty: Type) -> Option<Map> {
-    integers!(ty, T => map!(|a: T, b: T, c: T| (((a as i128 * b as i128) >> T::BITS) as T).wrapping_add(c)))
+    integers!(ty, T => map!(|a: T, b: T, c: T| (((a as i128).wrapping_mul(b as i128) >> T::BITS) as T).wrapping_add(c)))
 }
 
 /// The whole product, plus a `c` of its width.

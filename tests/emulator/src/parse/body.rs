@@ -7,9 +7,15 @@ use crate::op::{Instruction, Kernel, Layout, Op, PredKind, RowKind};
 use crate::parse::ParseError;
 use crate::parse::cursor::Cursor;
 use crate::parse::lexer::Kind;
-use crate::parse::module::{Module, Place, Variable, declared};
+use crate::parse::module::{Module, Place, Variable, declared, place};
 use crate::parse::operand::Operand;
 use crate::types::{Condition, Pred, Reg, Space, Type};
+
+/// Bytes of a kernel's parameters, at most, as PTX has it.
+const MOST_PARAMETERS: u32 = 4352;
+
+/// Bytes of a thread's own variables, at most: all threads that run have them at the same time.
+const MOST_LOCAL: u32 = 16 << 10;
 
 /// What a register's name stands for.
 #[derive(Clone, Copy, Debug)]
@@ -65,11 +71,19 @@ impl<'m, 't> Body<'m, 't> {
         }
     }
 
+    /// The number of the architecture that the module is for.
+    pub(crate) fn target(&self) -> u32 {
+        self.module.target
+    }
+
     /// Declares the next parameter.
     pub(crate) fn parameter(&mut self, name: &'t str, bytes: u32, align: u32) -> Result<(), String> {
         // Parameters lie side by side: the caller lays the arguments out.
         let at = self.parameters.bytes.next_multiple_of(align);
         self.parameters.bytes = at + bytes;
+        if self.parameters.bytes > MOST_PARAMETERS {
+            return Err(format!("more than {MOST_PARAMETERS} bytes of parameters"));
+        }
         match self.parameter_names.insert(name, (at, bytes)) {
             None => Ok(()),
             Some(_) => Err(format!("parameter `{name}` is declared twice")),
@@ -127,7 +141,10 @@ impl<'m, 't> Body<'m, 't> {
                     "shared" => (Space::Shared, &mut self.shared),
                     _ => (Space::Local, &mut self.local),
                 };
-                let place = Place::At(layout.place(bytes, declared.align));
+                let place = place(layout, bytes, declared.align).map_err(|what| cursor.error(what))?;
+                if self.local.bytes > MOST_LOCAL {
+                    return Err(cursor.error(format!("more than {MOST_LOCAL} bytes of local memory")));
+                }
                 let scope = self.scope();
                 if scope.variables.insert(declared.name, Variable { space, place }).is_some() {
                     return Err(cursor.error(format!("`{}` is declared twice", declared.name)));

@@ -97,7 +97,11 @@ impl<'t> Cursor<'t> {
             return Ok(natural);
         }
         let align = self.count()?;
-        if align.is_power_of_two() { Ok(align) } else { Err(self.error(format!("{align} is no alignment"))) }
+        if align.is_power_of_two() && align <= 1024 {
+            Ok(align)
+        } else {
+            Err(self.error(format!("{align} is no alignment")))
+        }
     }
 
     /// Skips the rest of the line.

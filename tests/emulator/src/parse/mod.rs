@@ -13,7 +13,7 @@ mod operand;
 pub(crate) use body::{Body, Slot};
 pub use module::Module;
 pub(crate) use module::immediate;
-pub(crate) use operand::{Base, Operand};
+pub(crate) use operand::Operand;
 
 use std::fmt;
 

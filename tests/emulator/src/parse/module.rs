@@ -19,6 +19,8 @@ pub struct Module {
     /// Contents of the `.const` variables, and where they lie.
     pub(crate) constants: Vec<u8>,
     pub(crate) constant: Layout,
+    /// The number of the architecture: 80 is `sm_80`.
+    pub(crate) target: u32,
     shared: Layout,
     dynamic: Option<u32>,
     variables: HashMap<String, Variable>,
@@ -63,6 +65,7 @@ impl Module {
             globals: vec![],
             constants: vec![],
             constant: Layout::default(),
+            target: 0,
             shared: Layout::default(),
             dynamic: None,
             variables: HashMap::new(),
@@ -90,8 +93,12 @@ impl Module {
                 Ok(())
             }
             "target" => {
-                let target = cursor.word()?;
-                if target.starts_with("sm_") { Ok(()) } else { Err(cursor.error(format!("target `{target}`"))) }
+                let name = cursor.word()?;
+                let digits = name.strip_prefix("sm_").map(|n| n.trim_end_matches(|c: char| c.is_ascii_alphabetic()));
+                self.target = digits
+                    .and_then(|digits| digits.parse().ok())
+                    .ok_or_else(|| cursor.error(format!("`{name}` is no target of the subset")))?;
+                Ok(())
             }
             "address_size" => match cursor.count()? {
                 64 => Ok(()),
@@ -121,7 +128,7 @@ impl Module {
                 let Some(bytes) = declared.bytes else {
                     return Err(cursor.error("shared memory without a size is extern".into()));
                 };
-                let place = Place::At(self.shared.place(bytes, declared.align));
+                let place = place(&mut self.shared, bytes, declared.align).map_err(|what| cursor.error(what))?;
                 self.define(cursor, declared.name, Variable { space: Space::Shared, place })
             }
             "global" => {
@@ -132,10 +139,11 @@ impl Module {
             }
             "const" => {
                 let (declared, contents) = self.initialised(cursor)?;
-                let at = self.constant.place(contents.len() as u32, declared.align);
-                self.constants.resize(at as usize, 0);
+                let bytes = contents.len() as u32;
+                let place = place(&mut self.constant, bytes, declared.align).map_err(|what| cursor.error(what))?;
+                self.constants.resize((self.constant.bytes - bytes) as usize, 0);
                 self.constants.extend(contents);
-                self.define(cursor, declared.name, Variable { space: Space::Constant, place: Place::At(at) })
+                self.define(cursor, declared.name, Variable { space: Space::Constant, place })
             }
             "entry" => self.kernel(cursor),
             other => Err(ParseError { line, what: format!("`.{other}` is not in the subset") }),
@@ -233,6 +241,22 @@ fn shape(cursor: &mut Cursor<'_>) -> Result<[u32; 3], ParseError> {
     Ok(shape)
 }
 
+/// Bytes of a variable, at most: more than any kernel has beside its arrays, which lie in memory that hosts allocate.
+const MOST_BYTES: u32 = 1 << 20;
+
+/// Bytes of all variables of a space, at most.
+const MOST_LAID_OUT: u32 = 1 << 24;
+
+/// Room for a declared variable in a space.
+pub(crate) fn place(layout: &mut Layout, bytes: u32, align: u32) -> Result<Place, String> {
+    let at = layout.place(bytes, align);
+    if layout.bytes <= MOST_LAID_OUT {
+        Ok(Place::At(at))
+    } else {
+        Err("more variables than a space has room for".into())
+    }
+}
+
 /// A variable after its space: `.align 8 .b8 name[16]`.
 pub(crate) fn declared<'t>(cursor: &mut Cursor<'t>) -> Result<Declared<'t>, ParseError> {
     let declared = cursor.align(0)?;
@@ -250,7 +274,7 @@ pub(crate) fn declared<'t>(cursor: &mut Cursor<'t>) -> Result<Declared<'t>, Pars
     }
     let count = cursor.count()?;
     cursor.expect(Kind::CloseSquare, "`]`")?;
-    match count.checked_mul(ty.bytes()).filter(|bytes| *bytes < 1 << 30) {
+    match count.checked_mul(ty.bytes()).filter(|bytes| *bytes <= MOST_BYTES) {
         Some(bytes) => Ok(Declared { name, align, bytes: Some(bytes), ty }),
         None => Err(cursor.error(format!("`{name}` is too large"))),
     }

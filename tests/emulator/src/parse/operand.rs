@@ -25,14 +25,7 @@ pub(crate) enum Operand<'t> {
     /// `{%a, %b}`.
     Vector(Vec<Operand<'t>>),
     /// `[%a+4]`.
-    Address(Base<'t>, i64),
-}
-
-/// What an address counts from.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Base<'t> {
-    Name(&'t str),
-    Zero,
+    Address(&'t str, i64),
 }
 
 impl<'t> Operand<'t> {
@@ -82,23 +75,16 @@ impl<'t> Operand<'t> {
                     _ => Err(cursor.error("the bits of a number take no sign".into())),
                 }
             }
-            _ => Ok(Operand::Integer(cursor.integer()?)),
+            Kind::Minus | Kind::Integer => Ok(Operand::Integer(cursor.integer()?)),
+            _ => Err(cursor.error(format!("an operand expected, not `{}`", token.text))),
         }
     }
 
     /// What follows `[`.
     fn address(cursor: &mut Cursor<'t>) -> Result<Operand<'t>, ParseError> {
-        let base = match cursor.take(Kind::Word) {
-            Some(name) => Base::Name(name.text),
-            None => Base::Zero,
-        };
-        let signed = matches!(cursor.peek().kind, Kind::Plus | Kind::Minus);
-        let offset = if signed || matches!(base, Base::Zero) {
-            cursor.take(Kind::Plus);
-            cursor.integer()?
-        } else {
-            0
-        };
+        let base = cursor.word()?;
+        // The sign of a negative offset stands behind the plus.
+        let offset = if cursor.take(Kind::Plus).is_some() { cursor.integer()? } else { 0 };
         cursor.expect(Kind::CloseSquare, "`]`")?;
         match i64::try_from(offset) {
             Ok(offset) => Ok(Operand::Address(base, offset)),

@@ -1,0 +1,11 @@
+//! The emulator's tests, in one binary.
+
+mod common;
+mod conversions;
+mod faults;
+mod floats;
+mod integers;
+mod predicates;
+mod programs;
+mod rows;
+mod text;
