@@ -19,12 +19,14 @@ use ir::order::{LANES_CHUNK, SCAN_CHUNK};
 use ir::{Size, visit};
 
 use super::across::Across;
+use super::checks;
 use super::columns::Columns;
 use super::cost::Cost;
 use super::emit::{Emitter, Entry, Params, SizeTable, SlotTable, slot_table};
 use super::jit::{self, Code, Helper, Helpers};
 use super::lanes::Chunks;
 use super::prepare::prepare;
+use super::scan::may_fault;
 use super::split::{Baton, Part, extent_size, root, split};
 use super::wide::{Isa, Wide};
 use super::{CompileError, Simd};
@@ -47,6 +49,8 @@ pub(super) struct Compiled {
     pub(super) kernels: Vec<CompiledKernel>,
     /// What the table of sizes holds.
     pub(super) sizes: Vec<Entry>,
+    /// Whether a run may end at a check after something has been stored to a result.
+    pub(super) late_faults: bool,
 }
 
 /// One kernel.
@@ -85,7 +89,8 @@ fn compile_kernels(program: &Program, simd: Simd) -> Result<Compiled, CompileErr
     let mut parts = vec![];
     let mut part_of = vec![];
     for (id, kernel) in program.kernels.iter() {
-        let kernel = prepare(kernel);
+        let mut kernel = prepare(kernel);
+        checks::ahead(program, &mut kernel);
         let operations = operations(program, &kernel.body);
         if operations > MOST_OPERATIONS {
             return Err(CompileError::TooLarge { kernel: kernel.name.clone(), operations, limit: MOST_OPERATIONS });
@@ -96,6 +101,7 @@ fn compile_kernels(program: &Program, simd: Simd) -> Result<Compiled, CompileErr
     }
     let program = run;
     debug_assert!(is_verified(&program, &parts));
+    let late_faults = late_faults(&program, &parts);
     let (mut module, helpers) = jit::module(most > BIG)?;
     let mut signature = Signature::new(module.isa().default_call_conv());
     signature.params.extend([AbiParam::new(I64); 6]);
@@ -143,7 +149,20 @@ fn compile_kernels(program: &Program, simd: Simd) -> Result<Compiled, CompileErr
             cost: Cost::new(&program, &part.kernel),
         })
         .collect();
-    Ok(Compiled { _code: Code::new(module), program, kernels, sizes: sizes.into_entries() })
+    Ok(Compiled { _code: Code::new(module), program, kernels, sizes: sizes.into_entries(), late_faults })
+}
+
+/// See [`Compiled::late_faults`].
+fn late_faults(program: &Program, parts: &[Part]) -> bool {
+    let is_result = |id: &BufferId| matches!(program.buffers[*id].role, Role::Output(_));
+    // Temporaries may have the memory of results.
+    let shares = |id: &BufferId| program.slots.values().any(|s| s.contains(id) && s.iter().any(is_result));
+    let mut stored = false;
+    parts.iter().any(|part| {
+        let body = &part.kernel.body;
+        stored |= visit::stores(body).iter().any(|id| is_result(id) || shares(id));
+        stored && body.iter().any(may_fault)
+    })
 }
 
 /// A failure inside the code generator, with the kernel that it concerns.

@@ -340,7 +340,12 @@ impl Emitter<'_> {
         let folds: Vec<Fold> = reductions.iter().map(|r| Fold { op: r.op, dtype: self.dtype(r.input) }).collect();
         let wide = Reducer::new(self, leaf, &folds);
         let lane = |(f, r): (&Fold, &Reduction)| Lane::new(self, *f, r.input, wide.is_some());
-        let lanes: Vec<Lane> = folds.iter().zip(reductions).map(lane).collect();
+        let mut lanes: Vec<Lane> = folds.iter().zip(reductions).map(lane).collect();
+        for lane in &mut lanes {
+            if let Way::Pick(pick) = &mut lane.way {
+                pick.widen(self, axis.index, body, lane.input);
+            }
+        }
         let ordered = lanes.iter().any(|lane| lane.levels().is_some());
         let (groups, steps): (_, &[_]) = match (leaf.weight() <= SHORT, ordered) {
             (true, true) => (4, &[(4, 4), (1, 4), (1, 1)]),

@@ -1,16 +1,19 @@
-//! `argmax` and `argmin` over elements that lie side by side: first the best of a chunk, in vectors; only where it beats
-//! what came before, its place.
+//! `argmax` and `argmin` over elements that lie side by side: first the best of a chunk, in vectors, as wide as there are; only where it
+//! beats what came before, its place.
 
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::types::{I32, I32X4, I64};
 use cranelift_codegen::ir::{InstBuilder, Type, Value};
+use ir::nest::{Block, IndexId, ValueId};
 use ir::{BinaryOp, CompareOp, Dtype, ReduceOp, Scalar};
 
 use super::emit::Emitter;
 use super::fold::{Fold, offset};
 use super::kept::Place;
 use super::lanes128::{self, little};
+use super::leaf::Leaf;
 use super::scalar;
+use super::wide::Reducer;
 
 /// Elements that are looked at together.
 const STEP: usize = 16;
@@ -21,13 +24,22 @@ pub(super) const ROOM: usize = STEP;
 pub(super) struct Pick {
     fold: Fold,
     ty: Type,
+    /// The best of a chunk as a function, and the leaf that loads it.
+    wide: Option<(Leaf, Reducer)>,
 }
 
 impl Pick {
     /// `None` if the reduction is another one, or its elements have no vectors.
     pub(super) fn new(fold: Fold) -> Option<Pick> {
         let wide = matches!(fold.dtype, Dtype::F32 | Dtype::F64 | Dtype::I32 | Dtype::I64 | Dtype::U32 | Dtype::U64);
-        (fold.is_arg() && wide).then(|| Pick { fold, ty: lanes128::vector(fold.dtype, false) })
+        (fold.is_arg() && wide).then(|| Pick { fold, ty: lanes128::vector(fold.dtype, false), wide: None })
+    }
+
+    /// Goes wider than Cranelift's vectors, where that is possible, over elements that `loads` makes `input`.
+    pub(super) fn widen(&mut self, e: &mut Emitter<'_>, index: IndexId, loads: &Block, input: ValueId) {
+        let op = if self.fold.op == ReduceOp::ArgMax { ReduceOp::Max } else { ReduceOp::Min };
+        let Some(leaf) = Leaf::build(e, index, loads, &[input]) else { return };
+        self.wide = Reducer::new(e, &leaf, &[Fold { op, ..self.fold }]).map(|reducer| (leaf, reducer));
     }
 
     /// Before the first element: a value that none is worse than, and the number of the first.
@@ -57,7 +69,7 @@ impl Pick {
         e.b.ins().load(self.ty, elements.flags, address, offset(16 * k))
     }
 
-    /// Takes `count` elements, the first of which has number `first`. Overwrites what lies behind them.
+    /// Takes `count` elements, the first of which has number `first`. May overwrite what lies behind them.
     pub(super) fn take(
         &self,
         e: &mut Emitter<'_>,
@@ -66,6 +78,30 @@ impl Pick {
         (first, count): (Value, Value),
     ) -> Vec<Value> {
         let (best, at) = (state[0], state[1]);
+        let found = match &self.wide {
+            Some((leaf, reducer)) => {
+                let zero = e.int(0);
+                reducer.run(e, leaf, zero, count)[0]
+            }
+            None => self.best(e, elements, count),
+        };
+        let op = if self.fold.op == ReduceOp::ArgMax { CompareOp::Gt } else { CompareOp::Lt };
+        let mut takes = scalar::compare(&mut e.b, op, self.fold.dtype, found, best);
+        if self.is_float() {
+            // The first NaN is better than any number, and nothing is better than it.
+            let nan = e.b.ins().fcmp(FloatCC::Unordered, found, found);
+            let number = e.b.ins().fcmp(FloatCC::Ordered, best, best);
+            let first_nan = e.b.ins().band(nan, number);
+            takes = e.b.ins().bor(takes, first_nan);
+        }
+        e.when(takes, &[best, at], |e| {
+            let place = self.place(e, elements, found);
+            vec![found, e.b.ins().iadd(first, place)]
+        })
+    }
+
+    /// The best of `count` elements, NaN if one is. Overwrites what lies behind them.
+    fn best(&self, e: &mut Emitter<'_>, elements: Place, count: Value) -> Value {
         let vectors = STEP / self.ty.lane_count() as usize;
         let empty = lanes128::splat_constant(e, self.fold.identity());
         let behind = e.element(elements.base, self.ty.lane_type(), count);
@@ -97,24 +133,13 @@ impl Pick {
             lanes = lanes.into_iter().zip(upper).map(|(a, b)| self.better(e, b, a)).collect();
         }
         let found = self.best_lane(e, lanes[0]);
-        let op = if self.fold.op == ReduceOp::ArgMax { CompareOp::Gt } else { CompareOp::Lt };
-        let beats = scalar::compare(&mut e.b, op, self.fold.dtype, found, best);
-        let mut found = found;
-        let mut takes = beats;
-        if self.is_float() {
-            // The first NaN is better than any number, and nothing is better than it.
-            let nan = e.b.ins().vany_true(last[vectors]);
-            let number = e.b.ins().fcmp(FloatCC::Ordered, best, best);
-            let quiet = if self.fold.dtype == Dtype::F64 { Scalar::F64(f64::NAN) } else { Scalar::F32(f32::NAN) };
-            let quiet = scalar::constant(&mut e.b, quiet);
-            let first_nan = e.b.ins().band(nan, number);
-            found = e.b.ins().select(first_nan, quiet, found);
-            takes = e.b.ins().bor(beats, first_nan);
+        if !self.is_float() {
+            return found;
         }
-        e.when(takes, &[best, at], |e| {
-            let place = self.place(e, elements, found);
-            vec![found, e.b.ins().iadd(first, place)]
-        })
+        let nan = e.b.ins().vany_true(last[vectors]);
+        let quiet = if self.fold.dtype == Dtype::F64 { Scalar::F64(f64::NAN) } else { Scalar::F32(f32::NAN) };
+        let quiet = scalar::constant(&mut e.b, quiet);
+        e.b.ins().select(nan, quiet, found)
     }
 
     /// The best lane of a vector without NaN.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use cranelift_codegen::entity::EntityRef;
 use ir::array::{ArrayMut, ArrayRef};
 use ir::bind::Binding;
-use ir::nest::{BufferId, KernelId, Op, Program, Role};
+use ir::nest::{BufferId, KernelId, Program, Role};
 use ir::{Dtype, Size, visit};
 
 use super::compile::{Compiled, CompiledKernel};
@@ -23,8 +23,6 @@ use crate::call;
 pub(super) struct Runner {
     compiled: Compiled,
     options: Options,
-    /// Whether a run may end at a check, so that outputs are written only at its end.
-    may_fault: bool,
     /// Each parameter's element type and rank.
     params: Vec<(Dtype, usize)>,
     /// The results' buffers.
@@ -64,10 +62,8 @@ struct Frame {
 
 impl Runner {
     pub(super) fn new(program: &Program, compiled: Compiled, options: &Options) -> Runner {
-        let mut may_fault = false;
         let mut stored = BTreeSet::new();
         for kernel in program.kernels.values() {
-            visit::for_each_op(&kernel.body, &mut |_, op| may_fault |= matches!(op, Op::Check { .. }));
             stored.extend(visit::stores(&kernel.body));
         }
         // Values that go from one part of a kernel to another.
@@ -87,7 +83,6 @@ impl Runner {
             slots: Slots::new(&compiled.program, stored),
             compiled,
             options: options.clone(),
-            may_fault,
             kernel_sizes: call::kernel_sizes(program),
             constants,
             frames: Mutex::default(),
@@ -153,7 +148,7 @@ impl Runner {
                 }
                 Role::Output(n) => {
                     let bytes = outputs[n].bytes_mut();
-                    if aligned(bytes.as_ptr()) && !self.may_fault {
+                    if aligned(bytes.as_ptr()) && !self.compiled.late_faults {
                         bytes.as_mut_ptr()
                     } else {
                         let mut block = Block::new(bytes.len())?;

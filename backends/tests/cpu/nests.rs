@@ -81,6 +81,38 @@ fn gathers_and_faults() {
     );
 }
 
+/// The first fault in the order of iterations, whatever is checked before its loop and whatever has been stored by then.
+#[test]
+fn checks_before_their_loops() {
+    // Indices are 0..=8, and 9 - i: who is outside first hangs on the lengths.
+    let head = "program @p { symbol n = dim 0 of input 0 symbol k = dim 0 of input 1 symbol m = dim 0 of input 2
+         input 0 %x: f32[n] input 1 %j: i32[k] input 2 %idx: i32[m] output %y: f32[m] output 1 %z: f32[m] output 2 %s: f32[]
+         site0 = axis 0 of \"x\" at 0..0 site1 = axis 0 of \"j\" at 0..0 site2 = axis 0 of \"x\" at 1..1";
+    let lead = "v0 = load %idx[i] v1 = cast i64 v0 v2 = const i64 4 v3 = add v1, v2 v4 = check v3 < n at site0";
+    let other = "v5 = const i64 9 v6 = sub v5, v3 v7 = check v6 < k at site1";
+    let sum = "v31 = reduce p < m { v22 = load %idx[p] v23 = cast i64 v22 v24 = const i64 4 v25 = add v23, v24 v26 = check v25 < n at site2
+           v27 = load %x[v26] } with sum lanes v27 store %s[], v31";
+    let none = "v31 = const f32 1.0 store %s[], v31";
+    for (body, last) in [
+        // Two checks in a loop, and a loop with one behind it.
+        (format!("{lead} {other} v9 = load %x[v4] v10 = load %j[v7] v11 = cast f32 v10 v12 = add v9, v11"), sum),
+        // A check of what is found at a place that is checked.
+        (
+            format!(
+                "{lead} {other} v8 = load %j[v7] v9 = cast i64 v8 v13 = add v9, v2 v10 = check v13 < n at site2 v12 = load %x[v10]"
+            ),
+            none,
+        ),
+    ] {
+        let text =
+            format!("{head} kernel @k {{ parallel i < m {{ {body} store %y[i], v12 store %z[i], v12 }} {last} }} }}");
+        check_small(
+            &text,
+            &[&[9, 10, 0], &[9, 10, 1], &[9, 10, 5000], &[8, 10, 100], &[9, 9, 100], &[7, 8, 40], &[0, 0, 3]],
+        );
+    }
+}
+
 #[test]
 fn dependent_extents() {
     check(

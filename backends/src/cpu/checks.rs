@@ -1,0 +1,112 @@
+//! Subscripts that are data, checked before the loop that they stand in: one pass looks whether any is outside, and only if one is
+//! another goes over them in their order, to end the run at the first. The loop itself then cannot fault. So it is a leaf like any
+//! other, and what it stores may go to the results at once.
+
+use std::collections::BTreeSet;
+
+use ir::build::Values;
+use ir::nest::{Block, Kernel, Loop, LoopKind, Op, Program, Reduction, Statement, Subscript, ValueId};
+use ir::rewrite::Copier;
+use ir::{Affine, BinaryOp, CompareOp, Dtype, Order, ReduceOp, Scalar, visit};
+
+use super::scan::may_fault;
+
+/// Operations that lead to checks, at most: they are done twice.
+const MOST: usize = 16;
+
+/// Moves the checks of a kernel's loops before them, where that is possible.
+pub(super) fn ahead(program: &Program, kernel: &mut Kernel) {
+    let mut body = vec![];
+    for mut statement in std::mem::take(&mut kernel.body) {
+        if let Statement::Loop(l) = &mut statement
+            && let Some(leading) = leading(l)
+        {
+            let look = look(&mut kernel.values, l, &leading);
+            let result = look.1;
+            let fault = Statement::Loop(Loop { dims: l.dims.clone(), kind: LoopKind::Serial, body: leading });
+            let from = kernel.clone();
+            let mut copier = Copier::new(program, &from, kernel);
+            copier.copy(&[Statement::Loop(look.0)], &mut body);
+            let found = copier.value(result);
+            let mut then = vec![];
+            Copier::new(program, &from, kernel).copy(&[fault], &mut then);
+            let none = define(&mut kernel.values, &mut body, Dtype::I32, Op::Constant(Scalar::I32(0)));
+            let condition = define(&mut kernel.values, &mut body, Dtype::Bool, Op::Compare(CompareOp::Ne, found, none));
+            body.push(Statement::If { condition, then, otherwise: vec![], results: vec![] });
+            for statement in &mut l.body {
+                if let Statement::Let { op, .. } = statement
+                    && let Op::Check { value, .. } = op
+                {
+                    *op = Op::Cast(Dtype::I64, *value);
+                }
+            }
+        }
+        body.push(statement);
+    }
+    kernel.body = body;
+}
+
+/// The checks of a loop and what leads to them, if all of it may run for any iteration at any time before the loop does.
+fn leading(l: &Loop) -> Option<Block> {
+    let checks = |s: &Statement| matches!(s, Statement::Let { op: Op::Check { .. }, .. });
+    let free = matches!(l.kind, LoopKind::Parallel | LoopKind::Reduce(_));
+    if !free || !l.body.iter().any(checks) || l.body.iter().any(|s| may_fault(s) && !checks(s)) {
+        return None;
+    }
+    let stored = visit::stores(&l.body);
+    let mut wanted = BTreeSet::new();
+    let mut kept = vec![];
+    for statement in l.body.iter().rev() {
+        let mut is_needed = checks(statement);
+        visit::for_each_definition(statement, &mut |v| is_needed |= wanted.contains(&v));
+        if !is_needed {
+            continue;
+        }
+        match statement {
+            Statement::Let { op: Op::Call(..) | Op::Prefix(..), .. } => return None,
+            Statement::Let { op: Op::Load { buffer, at, .. }, .. } => {
+                // What is read at a place that is data may be outside itself.
+                if stored.contains(buffer) || at.iter().any(|s| matches!(s, Subscript::Value(_))) {
+                    return None;
+                }
+            }
+            Statement::Let { .. } => {}
+            _ => return None,
+        }
+        let one = vec![statement.clone()];
+        wanted.extend(visit::free_values(&one));
+        kept.extend(one);
+    }
+    kept.reverse();
+    (kept.len() <= MOST).then_some(kept)
+}
+
+/// A loop that looks whether a check fails, and its result: 1 if one does.
+fn look(values: &mut Values, l: &Loop, leading: &Block) -> (Loop, ValueId) {
+    let mut body = vec![];
+    let zero = define(values, &mut body, Dtype::I64, Op::Constant(Scalar::I64(0)));
+    let mut outside = define(values, &mut body, Dtype::Bool, Op::Constant(Scalar::Bool(false)));
+    for statement in leading {
+        let Statement::Let { value: result, op: Op::Check { value, bound, .. } } = statement else {
+            body.push(statement.clone());
+            continue;
+        };
+        let bound = define(values, &mut body, Dtype::I64, Op::Affine(Affine::size(bound.clone())));
+        for (op, limit) in [(CompareOp::Lt, zero), (CompareOp::Ge, bound)] {
+            let one = define(values, &mut body, Dtype::Bool, Op::Compare(op, *value, limit));
+            outside = define(values, &mut body, Dtype::Bool, Op::Binary(BinaryOp::Or, outside, one));
+        }
+        body.push(Statement::Let { value: *result, op: Op::Cast(Dtype::I64, *value) });
+    }
+    let [none, one] = [0, 1].map(|n| define(values, &mut body, Dtype::I32, Op::Constant(Scalar::I32(n))));
+    let input = define(values, &mut body, Dtype::I32, Op::Select(outside, one, none));
+    let result = values.push(Dtype::I32);
+    let any = Reduction { result, op: ReduceOp::Max, order: Order::Free, input };
+    (Loop { dims: l.dims.clone(), kind: LoopKind::Reduce(vec![any]), body }, result)
+}
+
+fn define(values: &mut Values, body: &mut Block, dtype: Dtype, op: Op) -> ValueId {
+    let value = values.push(dtype);
+    body.push(Statement::Let { value, op });
+    value
+}
