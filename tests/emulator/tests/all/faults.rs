@@ -125,8 +125,8 @@ fn divisions_by_zero() {
 
 #[test]
 fn traps() {
-    let found = fault("setp.eq.u32 %p, %t, 5; @%p trap; // here", launch(1, 64, 0), 1);
-    assert_eq!((found.what, found.thread), (Problem::Trap, thread(5)));
+    let found = fault("setp.eq.u32 %p, %t, 37; @%p trap; // here", launch(1, 64, 0), 1);
+    assert_eq!((found.what, found.thread), (Problem::Trap, thread(37)));
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn lanes_hand_over_by_flags() {
             st.shared.u32 [tile+4], 5; st.{release}.cta.shared.u32 [tile], 1; $end:"
         )
     };
-    passes(&code("release", "acquire"), launch(1, 32, 0), 1);
+    passes(&code("release", "acquire"), launch(3, 32, 0), 1);
     for (release, acquire) in [("relaxed", "acquire"), ("release", "relaxed")] {
         let found = fault(&code(release, acquire), launch(1, 32, 0), 1);
         assert!(matches!(found.what, Problem::Race { other, .. } if other == thread(1)), "{found}");
