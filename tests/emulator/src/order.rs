@@ -276,10 +276,10 @@ impl Flags {
             Strength::Strong(scope) if release => {
                 Some(Released { clock: knowledge.release(now), scope, block: now.stamp.block })
             }
-            Strength::Strong(scope) => {
+            // A fence that reaches further than the write: who is out of the write's reach races with it already.
+            Strength::Strong(_) => {
                 let fenced = knowledge.fences.get(&(now.stamp.warp, now.lane));
-                let released = fenced.and_then(|f| f.released.clone());
-                released.map(|r| Released { scope: r.scope.min(scope), ..r })
+                fenced.and_then(|f| f.released.clone())
             }
             _ => None,
         };

@@ -6,6 +6,7 @@
 
 use crate::op::Strength;
 use crate::order::{Knowledge, Now, Stamp};
+use crate::types::mask_of;
 
 /// The accesses of some bytes.
 #[derive(Clone, Copy, Debug)]
@@ -110,12 +111,12 @@ impl Shadow {
             }
             if cell.more == 0 {
                 if !harmless(&cell.read) {
-                    return Err(cell.read);
+                    return Err(culprits(&cell.read, now, known));
                 }
             } else {
                 let readers = &mut self.readers[cell.more as usize - 1];
                 if let Some(reader) = readers.iter().find(|r| !harmless(r)) {
-                    return Err(*reader);
+                    return Err(culprits(reader, now, known));
                 }
                 // The list stays the cell's, for the readers to come.
                 readers.clear();
@@ -125,6 +126,19 @@ impl Shadow {
         }
         Ok(())
     }
+}
+
+/// Of several reads, those that are not before what a thread does now; all, if all are.
+fn culprits(read: &Stamp, now: &Now<'_>, known: &Knowledge) -> Stamp {
+    match unordered(read, now, known) {
+        0 => *read,
+        lanes => Stamp { lanes, ..*read },
+    }
+}
+
+/// The lanes of a stamp whose access is not before what a thread does now.
+fn unordered(stamp: &Stamp, now: &Now<'_>, known: &Knowledge) -> u32 {
+    mask_of(stamp.lanes, |lane| !known.ordered(&Stamp { lanes: 1 << lane, ..*stamp }, now))
 }
 
 /// Adds a read to that of a stamp, if one stamp can tell of both: those before it need not be kept, since a write
@@ -142,8 +156,7 @@ fn merge(read: &mut Stamp, now: &Now<'_>, known: &Knowledge) -> bool {
         return true;
     }
     if same_warp {
-        let before = |lane: &usize| known.ordered(&Stamp { lanes: 1 << lane, ..*read }, now);
-        let kept = crate::types::lanes(read.lanes).filter(|lane| !before(lane)).fold(0, |mask, lane| mask | 1 << lane);
+        let kept = unordered(read, now, known);
         *read = Stamp { strength, lanes: kept | me.lanes, ..me };
         return true;
     }

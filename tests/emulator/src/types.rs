@@ -42,6 +42,11 @@ pub(crate) fn lanes(mut mask: u32) -> impl Iterator<Item = usize> {
     })
 }
 
+/// The mask of lanes for which something holds.
+pub(crate) fn mask_of(mask: u32, holds: impl Fn(usize) -> bool) -> u32 {
+    lanes(mask).filter(|lane| holds(*lane)).fold(0, |found, lane| found | 1 << lane)
+}
+
 /// A state space that an instruction can name and a fault can lie in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Space {

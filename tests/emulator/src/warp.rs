@@ -7,7 +7,7 @@ use crate::fault::Problem;
 use crate::op::{Kernel, PredKind, RowKind, Special};
 use crate::order::Meetings;
 use crate::shape::Shape;
-use crate::types::{Condition, LANES, Pred, Reg, Row, lanes};
+use crate::types::{Condition, LANES, Pred, Reg, Row};
 
 /// Of so many steps, those in which the group that is furthest ahead runs instead: the one behind may wait for it.
 const PERIOD: u32 = 1024;
@@ -209,9 +209,4 @@ fn value(special: Special, shape: &Shape, block: [u32; 3], thread: usize) -> u32
         Special::LanesAbove => !(equal | (equal - 1)),
         Special::LanesFrom => !(equal - 1),
     }
-}
-
-/// The mask of lanes for which something holds.
-pub(crate) fn mask_of(mask: u32, holds: impl Fn(usize) -> bool) -> u32 {
-    lanes(mask).filter(|lane| holds(*lane)).fold(0, |found, lane| found | 1 << lane)
 }

@@ -7,8 +7,8 @@ use crate::exec::Run;
 use crate::exec::atomic::combine;
 use crate::fault::Problem;
 use crate::op::{Kernel, Op, Shuffle, Vote};
-use crate::types::{LANES, Reg, Type, lanes};
-use crate::warp::{Group, Stop, Warp, mask_of};
+use crate::types::{LANES, Reg, Type, lanes, mask_of};
+use crate::warp::{Group, Stop, Warp};
 
 /// The register of the mask that an operation names.
 fn mask_row(op: &Op) -> Option<Reg> {

@@ -192,6 +192,8 @@ fn moves_keep_bits() {
         &["b64"],
         |v| (0..4).map(|i| (v[0] >> (16 * i) & 0xffff) << (48 - 16 * i)).sum(),
     );
+    // A name means what its innermost braces say.
+    holds("mov.u32 %x, %a; { .reg .u32 %x; mov.u32 %x, 5; } mov.u32 %d, %x;", "u32", &["u32"], |v| v[0]);
     let constants = |code: &str, ty: &str| results(code, ty, &["u32"], &inputs(&["u32"])[..1])[0];
     assert_eq!(constants("mov.f32 %d, 0fBF800000;", "f32"), 0xbf80_0000);
     assert_eq!(constants("mov.f32 %d, -1.5;", "f32"), 0xbfc0_0000);

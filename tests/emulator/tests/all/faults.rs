@@ -125,8 +125,8 @@ fn divisions_by_zero() {
 
 #[test]
 fn traps() {
-    let found = fault("setp.eq.u32 %p, %t, 5; @%p trap; // here", launch(1, 64, 0), 1);
-    assert_eq!((found.what, found.thread), (Problem::Trap, thread(5)));
+    let found = fault("setp.eq.u32 %p, %t, 37; @%p trap; // here", launch(1, 64, 0), 1);
+    assert_eq!((found.what, found.thread), (Problem::Trap, thread(37)));
 }
 
 #[test]
@@ -169,7 +169,14 @@ fn races_of_writes() {
     assert!(matches!(found.what, Problem::Race { other, .. } if other == thread(1)), "{found}");
     passes(&code.replace("[tile];\n", "[tile]; bar.sync 0;\n"), launch(1, 64, 0), 1);
     passes(&code.replace("[tile];\n", "[tile]; bar.warp.sync -1;\n"), launch(1, 32, 0), 1);
-    // Bytes of one word are not each other's.
+    // Words that follow an access to four at once are not each other's.
+    passes(
+        "add.u32 %x, %o, 64; mov.u32 %y, tile; add.u32 %x, %x, %y; setp.eq.u32 %p, %t, 0;
+        @%p st.shared.v4.u32 [tile], {%t, %t, %t, %t}; st.shared.u32 [%x], %t;",
+        launch(1, 64, 0),
+        1,
+    );
+    // Nor are bytes of one word.
     let bytes = ".reg .u16 %h;\ncvt.u16.u32 %h, %t; cvt.u64.u32 %w, %t; add.u64 %w, %b, %w; st.global.u8 [%w], %h;";
     passes(bytes, launch(1, 64, 0), 1);
     let found = fault(&format!("{bytes}\nst.global.u32 [%b], %t; // here"), launch(1, 2, 0), 1);
@@ -191,6 +198,20 @@ fn meetings_of_some_lanes_are_theirs() {
     passes(&code("6"), launch(1, 3, 0), 1);
     let found = fault(&code("6").replace("@%p bar.warp.sync 3;", ""), launch(1, 3, 0), 1);
     assert!(matches!(found.what, Problem::Race { .. }), "{found}");
+    // Lanes 0 and 1 read, one after the other; 2 may write when it has met both.
+    let code = |mask: &str| {
+        format!(
+            "setp.eq.u32 %p, %t, 0; @%p st.shared.u32 [tile], %t; bar.sync 0;
+            @%p ld.shared.u32 %x, [tile]; setp.eq.u32 %p, %t, 1; @%p ld.shared.u32 %x, [tile];
+            shr.u32 %y, {mask}, %t; and.b32 %y, %y, 1; setp.eq.u32 %p, %y, 1; @%p bar.warp.sync {mask};
+            setp.eq.u32 %p, %t, 2; @%p st.shared.u32 [tile], %t; // here"
+        )
+    };
+    passes(&code("7"), launch(1, 3, 0), 1);
+    for (mask, other) in [("6", 0), ("5", 1)] {
+        let found = fault(&code(mask), launch(1, 3, 0), 1);
+        assert!(matches!(found.what, Problem::Race { other: o, .. } if o == thread(other)), "{found}");
+    }
 }
 
 #[test]
@@ -205,7 +226,7 @@ fn lanes_hand_over_by_flags() {
             st.shared.u32 [tile+4], 5; st.{release}.cta.shared.u32 [tile], 1; $end:"
         )
     };
-    passes(&code("release", "acquire"), launch(1, 32, 0), 1);
+    passes(&code("release", "acquire"), launch(3, 32, 0), 1);
     for (release, acquire) in [("relaxed", "acquire"), ("release", "relaxed")] {
         let found = fault(&code(release, acquire), launch(1, 32, 0), 1);
         assert!(matches!(found.what, Problem::Race { other, .. } if other == thread(1)), "{found}");
@@ -232,6 +253,9 @@ fn constants_stay_constant() {
     assert!(matches!(found.what, Problem::Race { .. }), "{found}");
     let found = fault("st.global.u32 [%a], %t; ld.global.nc.u32 %x, [%a]; // here", launch(1, 1, 0), 1);
     assert!(matches!(found.what, Problem::Race { .. }), "{found}");
+    let code = "ld.global.nc.u32 %x, [%a]; ld.global.u32 %x, [%a]; st.global.u32 [%a], %x; // here";
+    let found = fault(code, launch(1, 1, 0), 1);
+    assert!(matches!(found.what, Problem::Race { .. }), "{found}");
 }
 
 #[test]
@@ -251,6 +275,12 @@ fn lanes_that_never_come() {
         launch(1, 32, 0),
         1,
     );
+    let late = "setp.lt.u32 %p, %t, 9; @%p bra $far; shfl.sync.idx.b32 %x, %t, 20, 31, -1; bra $end; $far: exit; $end:";
+    passes(late, launch(1, 32, 0), 1);
+    // Those that come back to it from below are.
+    let back = "setp.lt.u32 %p, %t, 9; @!%p bra $far; $meet: shfl.sync.idx.b32 %x, %t, 20, 31, -1; bra $end;
+        $far: bra $meet; $end:";
+    passes(back, launch(1, 32, 0), 1);
     let found = fault("shfl.sync.idx.b32 %x, %t, 20, 31, -1; // here", launch(1, 20, 0), 1);
     assert_eq!(found.what, Problem::BadShuffle { from: 20 });
 }

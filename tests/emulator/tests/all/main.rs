@@ -5,6 +5,7 @@ mod conversions;
 mod faults;
 mod floats;
 mod integers;
+mod order;
 mod predicates;
 mod programs;
 mod rows;
