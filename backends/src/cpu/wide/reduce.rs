@@ -2,8 +2,8 @@
 //! and at the end the lanes are folded in halves.
 //!
 //! Where the body is short and registers suffice, lanes rest in them, and a step of 128 elements adds to each register once; what is left
-//! over goes by single groups, with the lanes in memory. Else all goes by a few groups at once, with the lanes there. A reduction whose order
-//! is free needs no lane for each of 128 elements, so its registers are fewer.
+//! over goes by single groups, with a body for each or, where that were much code, with the lanes in memory. Else all goes by a few groups
+//! at once, with the lanes there. A reduction whose order is free needs no lane for each of 128 elements, so its registers are fewer.
 
 use cranelift_codegen::ir::{InstBuilder, Value};
 use iced_x86::{Code, Instruction};
