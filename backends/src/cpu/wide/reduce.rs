@@ -2,8 +2,8 @@
 //! and at the end the lanes are folded in halves.
 //!
 //! Where the body is short and registers suffice, lanes rest in them, and a step of 128 elements adds to each register once; what is left
-//! over goes by single groups, with the lanes in memory. Else all goes by a few groups at once, with the lanes there. A reduction whose order
-//! is free needs no lane for each of 128 elements, so its registers are fewer.
+//! over goes by single groups, with a body for each or, where that were much code, with the lanes in memory. Else all goes by a few groups
+//! at once, with the lanes there. A reduction whose order is free needs no lane for each of 128 elements, so its registers are fewer.
 
 use cranelift_codegen::ir::{InstBuilder, Value};
 use iced_x86::{Code, Instruction};
@@ -15,7 +15,9 @@ use super::assemble::{Assembler, Condition, END, INDEX};
 use super::inst::{Body, Class, Item, Lanes, Operand, Place, Plain, Reg, Region, Slot, Splat, interleave};
 use super::lanes::{Given, Parts, Shared, WideX86};
 use super::table::{binary, extreme, float};
-use super::{Function, Isa, addresses, begin, end, partial_groups, takes, unroll, ways, whole_groups};
+use super::{
+    Function, Isa, addresses, begin, end, one_partial_group, partial_groups, takes, unroll, ways, whole_groups,
+};
 use crate::cpu::emit::{Emitter, own_memory};
 use crate::cpu::fold::Fold;
 use crate::cpu::lanes128::is_wide;
@@ -29,6 +31,8 @@ fn all_groups(isa: Isa) -> i32 {
 
 /// Operations of a body up to which a step is all lanes, so that they rest in registers.
 const SHORT: usize = 64;
+/// Operations of a body up to which there is one for each group of lanes.
+const BRIEF: usize = 32;
 /// Registers that a body needs beside those of its values and of lanes.
 const SPARE: u32 = 2;
 
@@ -164,16 +168,23 @@ fn function(e: &Emitter<'_>, leaf: &Leaf, folds: &[Fold]) -> Option<(Function, V
 
     let at_once = if homes.in_registers { all_groups(isa) } else { unroll(leaf.weight()) };
     let whole = whole_step(WideX86::new(e, leaf, &mut shared), &homes, at_once, probe);
-    let rest = partial_step(WideX86 { partial: true, ..WideX86::new(e, leaf, &mut shared) }, &homes);
-    let residents = Residents::of(isa, &[&whole, &rest], homes.fixed());
+    // What is left over goes group by group with the lanes where they are, if that is little code.
+    let chained = homes.in_registers && leaf.weight() <= BRIEF;
+    let groups = if chained { (0..all_groups(isa)).map(Some).collect() } else { vec![None] };
+    let partial = |group| partial_step(WideX86 { partial: true, ..WideX86::new(e, leaf, &mut shared) }, &homes, group);
+    let rests: Vec<Body> = groups.into_iter().map(partial).collect();
+    let residents =
+        Residents::of(isa, &[&[&whole], rests.iter().collect::<Vec<_>>().as_slice()].concat(), homes.fixed());
     let mut made = |work: &mut dyn FnMut(&mut WideX86<'_, '_>)| {
         let mut l = WideX86::new(e, leaf, &mut shared);
         work(&mut l);
         l.body
     };
     let clear = made(&mut |l| homes.all.iter().for_each(|home| l.clear(home, homes.in_registers)));
-    let keep = made(&mut |l| homes.in_memory().for_each(|home| l.keep(home)));
-    let load = made(&mut |l| homes.in_memory().for_each(|home| l.load_lanes(home)));
+    // Around single groups, where lanes were in registers before.
+    let moved = || homes.in_memory().filter(|_| homes.in_registers);
+    let keep = made(&mut |l| moved().for_each(|home| l.keep(home)));
+    let load = made(&mut |l| moved().for_each(|home| l.load_lanes(home)));
     let ends: Vec<_> = if homes.in_registers {
         endings(isa, &homes.all, &mut made)
     } else {
@@ -198,17 +209,19 @@ fn function(e: &Emitter<'_>, leaf: &Leaf, folds: &[Fold]) -> Option<(Function, V
     allocate::assemble(&mut asm, &residents, &clear);
     whole_groups(&mut asm, &residents, &whole, at_once, count);
     asm.load_slot(END, count);
-    if homes.in_registers {
-        let done = asm.label();
+    let done = asm.label();
+    for rest in &rests {
         asm.general(Instruction::with2(Code::Cmp_r64_rm64, INDEX, END));
         asm.jump(Condition::GreaterOrEqual, done);
-        allocate::assemble(&mut asm, &residents, &keep);
-        partial_groups(&mut asm, &residents, &rest);
-        allocate::assemble(&mut asm, &residents, &load);
-        asm.place(done);
-    } else {
-        partial_groups(&mut asm, &residents, &rest);
+        if chained {
+            one_partial_group(&mut asm, &residents, rest);
+        } else {
+            allocate::assemble(&mut asm, &residents, &keep);
+            partial_groups(&mut asm, &residents, rest);
+            allocate::assemble(&mut asm, &residents, &load);
+        }
     }
+    asm.place(done);
     let folded = homes.all.iter().map(|home| home.register + home.taken()).max().unwrap_or(0);
     let fixed = Residents::of(isa, &[], if homes.in_registers { folded } else { folded.min(isa.vectors() / 2) });
     for (half, body) in ends {
@@ -256,14 +269,14 @@ fn whole_step(mut l: WideX86<'_, '_>, homes: &Homes, at_once: i32, pressure: usi
     l.body
 }
 
-/// A step of up to a group's elements.
-fn partial_step(mut l: WideX86<'_, '_>, homes: &Homes) -> Body {
+/// A step of up to a group's elements: of one whose lanes are in registers, or of any, with the lanes in memory.
+fn partial_step(mut l: WideX86<'_, '_>, homes: &Homes, group: Option<i32>) -> Body {
     let wanted = l.leaf.emit(&mut l);
     for (home, elements) in homes.all.iter().zip(&wanted) {
-        if home.all {
-            l.take_in_memory(home, elements);
-        } else {
-            l.take_in_registers(home, 0, elements);
+        match group {
+            Some(group) if home.all => l.take_in_registers(home, group, elements),
+            None if home.all => l.take_in_memory(home, elements),
+            _ => l.take_in_registers(home, 0, elements),
         }
     }
     l.body
@@ -434,8 +447,14 @@ impl WideX86<'_, '_> {
             let lane = Operand::Memory(Place::Lane { offset, width });
             let old = self.vector(Code::EVEX_Vmovups_zmm_k1z_zmmm512, &[lane]);
             let joined = self.one(home.fold.primitive(), home.fold.dtype, old, *x);
-            let lanes = self.there(part, false);
-            self.store_at(code, lane, joined, lanes);
+            let mut new = joined;
+            let mut lanes = self.there(part, false);
+            if self.partial && self.isa() == Isa::Avx512 {
+                // All lanes are stored: a load of what was stored in part would wait for the store to be done.
+                new = self.computes(Class::Vector, copy(home.fold.dtype), Some(old), &[joined], lanes);
+                lanes = Lanes::All;
+            }
+            self.store_at(code, lane, new, lanes);
         }
     }
 
