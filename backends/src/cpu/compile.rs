@@ -12,8 +12,7 @@ use cranelift_codegen::ir::types::{I32, I64};
 use cranelift_codegen::ir::{AbiParam, InstBuilder, Signature};
 use cranelift_codegen::isa::TargetIsa;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
-use cranelift_jit::JITModule;
-use cranelift_module::{FuncId, Linkage, Module as _, ModuleReloc};
+use cranelift_module::{FuncId, Linkage, Module, ModuleReloc};
 use ir::nest::{Block, BufferId, Kernel, KernelId, Op, Program, Role, Statement};
 use ir::order::{LANES_CHUNK, SCAN_CHUNK};
 use ir::{Size, visit};
@@ -84,53 +83,17 @@ pub(super) fn compile(program: &Program, simd: Simd) -> Result<Compiled, Compile
 
 fn compile_kernels(program: &Program, simd: Simd) -> Result<Compiled, CompileError> {
     ir::verify::verify(program).map_err(|e| CompileError::Internal(format!("the program is not verified: {e}")))?;
-    let mut most = 0;
-    let mut run = Program { kernels: PrimaryMap::new(), ..program.clone() };
-    let mut parts = vec![];
-    let mut part_of = vec![];
-    for (id, kernel) in program.kernels.iter() {
-        let mut kernel = prepare(kernel);
-        checks::ahead(program, &mut kernel);
-        let operations = operations(program, &kernel.body);
-        if operations > MOST_OPERATIONS {
-            return Err(CompileError::TooLarge { kernel: kernel.name.clone(), operations, limit: MOST_OPERATIONS });
-        }
-        most = most.max(operations);
-        parts.extend(split(&mut run, kernel));
-        part_of.resize(parts.len(), id);
-    }
-    let program = run;
+    let Kernels { program, parts, part_of, most } = Kernels::of(program)?;
     debug_assert!(is_verified(&program, &parts));
     let late_faults = late_faults(&program, &parts);
     let (mut module, helpers) = jit::module(most > BIG)?;
-    let mut signature = Signature::new(module.isa().default_call_conv());
-    signature.params.extend([AbiParam::new(I64); 6]);
-    signature.returns.push(AbiParam::new(I32));
-    let mut sizes = SizeTable::default();
-    let slots = slot_table(&program);
-    let isa = Isa::of(simd);
-    let mut functions = vec![];
-    let mut context = FunctionBuilderContext::new();
-    for (number, part) in parts.iter().enumerate() {
-        let name = format!("kernel{number}");
-        let id = module.declare_function(&name, Linkage::Local, &signature).map_err(|e| internal(part, &e))?;
-        let mut function = module.make_context();
-        function.func.signature = signature.clone();
-        let builder = FunctionBuilder::new(&mut function.func, &mut context);
-        let needs = emit(builder, &mut module, &helpers, (&program, &slots), part, &mut sizes, isa);
-        functions.push((id, needs, function));
-    }
-    let code = machine_code(module.isa(), &mut functions);
-    for ((part, (id, ..)), code) in parts.iter().zip(&functions).zip(code) {
-        let MachineCode { bytes, alignment, relocations } = code.map_err(|e| internal(part, &e))?;
-        module.define_function_bytes(*id, alignment, &bytes, &relocations).map_err(|e| internal(part, &e))?;
-    }
+    let (functions, sizes) = define(&mut module, &helpers, &program, &parts, simd)?;
     module.finalize_definitions().map_err(|e| CompileError::Internal(e.to_string()))?;
     let kernels = parts
         .iter()
         .zip(functions)
         .zip(part_of)
-        .map(|((part, (id, needs, _)), part_of)| CompiledKernel {
+        .map(|((part, (id, needs)), part_of)| CompiledKernel {
             // SAFETY: the function was defined with this signature and calling convention.
             function: unsafe { std::mem::transmute::<*const u8, KernelFn>(module.get_finalized_function(id)) },
             part_of,
@@ -163,6 +126,74 @@ fn late_faults(program: &Program, parts: &[Part]) -> bool {
         stored |= visit::stores(body).iter().any(|id| is_result(id) || shares(id));
         stored && body.iter().any(may_fault)
     })
+}
+
+/// What becomes a function each.
+pub(super) struct Kernels {
+    /// The program as it is run, without its kernels.
+    pub(super) program: Program,
+    pub(super) parts: Vec<Part>,
+    /// Which of the program's kernels each is a part of.
+    part_of: Vec<KernelId>,
+    /// Operations of the largest.
+    most: usize,
+}
+
+impl Kernels {
+    pub(super) fn of(program: &Program) -> Result<Kernels, CompileError> {
+        let mut most = 0;
+        let mut run = Program { kernels: PrimaryMap::new(), ..program.clone() };
+        let mut parts = vec![];
+        let mut part_of = vec![];
+        for (id, kernel) in program.kernels.iter() {
+            let mut kernel = prepare(kernel);
+            checks::ahead(program, &mut kernel);
+            let operations = operations(program, &kernel.body);
+            if operations > MOST_OPERATIONS {
+                return Err(CompileError::TooLarge { kernel: kernel.name.clone(), operations, limit: MOST_OPERATIONS });
+            }
+            most = most.max(operations);
+            parts.extend(split(&mut run, kernel));
+            part_of.resize(parts.len(), id);
+        }
+        Ok(Kernels { program: run, parts, part_of, most })
+    }
+}
+
+/// Functions of a module, each with what its code needs.
+pub(super) type Defined = Vec<(FuncId, Needs)>;
+
+/// Defines the functions of kernels in a module; with them goes what its table of sizes holds.
+pub(super) fn define(
+    module: &mut dyn Module,
+    helpers: &[(Helper, FuncId)],
+    program: &Program,
+    parts: &[Part],
+    simd: Simd,
+) -> Result<(Defined, SizeTable), CompileError> {
+    let mut signature = Signature::new(module.isa().default_call_conv());
+    signature.params.extend([AbiParam::new(I64); 6]);
+    signature.returns.push(AbiParam::new(I32));
+    let mut sizes = SizeTable::default();
+    let slots = slot_table(program);
+    let isa = Isa::of(simd);
+    let mut functions = vec![];
+    let mut context = FunctionBuilderContext::new();
+    for (number, part) in parts.iter().enumerate() {
+        let name = format!("kernel{number}");
+        let id = module.declare_function(&name, Linkage::Local, &signature).map_err(|e| internal(part, &e))?;
+        let mut function = module.make_context();
+        function.func.signature = signature.clone();
+        let builder = FunctionBuilder::new(&mut function.func, &mut context);
+        let needs = emit(builder, module, helpers, (program, &slots), part, &mut sizes, isa);
+        functions.push((id, needs, function));
+    }
+    let code = machine_code(module.isa(), &mut functions);
+    for ((part, (id, ..)), code) in parts.iter().zip(&functions).zip(code) {
+        let MachineCode { bytes, alignment, relocations } = code.map_err(|e| internal(part, &e))?;
+        module.define_function_bytes(*id, alignment, &bytes, &relocations).map_err(|e| internal(part, &e))?;
+    }
+    Ok((functions.into_iter().map(|(id, needs, _)| (id, needs)).collect(), sizes))
 }
 
 /// A failure inside the code generator, with the kernel that it concerns.
@@ -229,7 +260,7 @@ fn panic_message(panic: &(dyn Any + Send)) -> String {
 }
 
 /// What a kernel's code needs of the run time.
-struct Needs {
+pub(super) struct Needs {
     /// Bytes for each thread.
     scratch: usize,
     columns: Columns,
@@ -238,7 +269,7 @@ struct Needs {
 /// Emits one kernel.
 fn emit(
     mut b: FunctionBuilder<'_>,
-    module: &mut JITModule,
+    module: &mut dyn Module,
     helpers: &[(Helper, FuncId)],
     (program, slots): (&Program, &SlotTable),
     part: &Part,

@@ -8,11 +8,11 @@ use std::thread::yield_now;
 
 use cranelift_codegen::ir::types::{F32, F64, I32, I64};
 use cranelift_codegen::ir::{AbiParam, FuncRef, InstBuilder, Signature, Type, Value};
-use cranelift_codegen::isa::CallConv;
+use cranelift_codegen::isa::{CallConv, OwnedTargetIsa};
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::FunctionBuilder;
 use cranelift_jit::{JITBuilder, JITModule};
-use cranelift_module::{FuncId, Linkage, Module as _, default_libcall_names};
+use cranelift_module::{FuncId, Linkage, Module, default_libcall_names};
 use ir::Dtype;
 
 #[cfg(target_arch = "x86_64")]
@@ -246,13 +246,13 @@ extern "C" fn await_turn(turn: *const AtomicI64, number: i64) {
 
 /// The helpers, as one function under construction refers to them.
 pub(super) struct Helpers<'a> {
-    module: &'a mut JITModule,
+    module: &'a mut dyn Module,
     ids: &'a [(Helper, FuncId)],
     declared: Vec<(Helper, FuncRef)>,
 }
 
 impl<'a> Helpers<'a> {
-    pub(super) fn new(module: &'a mut JITModule, ids: &'a [(Helper, FuncId)]) -> Helpers<'a> {
+    pub(super) fn new(module: &'a mut dyn Module, ids: &'a [(Helper, FuncId)]) -> Helpers<'a> {
         Helpers { module, ids, declared: vec![] }
     }
 
@@ -290,13 +290,17 @@ impl<'a> Helpers<'a> {
     }
 }
 
-/// A module with the helpers declared. `big` picks the register allocator that stays linear on very large kernels.
-pub(super) fn module(big: bool) -> Result<(JITModule, Vec<(Helper, FuncId)>), CompileError> {
-    let internal = |e: &dyn std::fmt::Display| CompileError::Internal(e.to_string());
+fn internal(error: &dyn std::fmt::Display) -> CompileError {
+    CompileError::Internal(error.to_string())
+}
+
+/// This machine, for code that stays where it is put or that does not. `big` picks the register allocator that stays linear on very large
+/// kernels.
+pub(super) fn machine(big: bool, moves: bool) -> Result<OwnedTargetIsa, CompileError> {
     let mut flags = settings::builder();
     for (name, value) in [
         ("opt_level", "speed"),
-        ("is_pic", "false"),
+        ("is_pic", if moves { "true" } else { "false" }),
         ("use_colocated_libcalls", "false"),
         ("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" }),
         ("regalloc_algorithm", if big { "single_pass" } else { "backtracking" }),
@@ -304,23 +308,32 @@ pub(super) fn module(big: bool) -> Result<(JITModule, Vec<(Helper, FuncId)>), Co
         flags.set(name, value).map_err(|e| internal(&e))?;
     }
     let target = cranelift_native::builder().map_err(|e| internal(&e))?;
-    let isa = target.finish(settings::Flags::new(flags)).map_err(|e| internal(&e))?;
-    let mut builder = JITBuilder::with_isa(isa, default_libcall_names());
-    let table = entries();
-    for entry in &table {
+    target.finish(settings::Flags::new(flags)).map_err(|e| internal(&e))
+}
+
+/// A module with the helpers declared.
+pub(super) fn module(big: bool) -> Result<(JITModule, Vec<(Helper, FuncId)>), CompileError> {
+    let mut builder = JITBuilder::with_isa(machine(big, false)?, default_libcall_names());
+    for entry in entries() {
         builder.symbol(entry.name, entry.address);
     }
     builder.symbols(library_calls());
     let mut module = JITModule::new(builder);
+    let ids = declare(&mut module)?;
+    Ok((module, ids))
+}
+
+/// Declares the helpers.
+pub(super) fn declare(module: &mut dyn Module) -> Result<Vec<(Helper, FuncId)>, CompileError> {
     let mut ids = vec![];
-    for entry in &table {
+    for entry in entries() {
         let mut signature = Signature::new(module.isa().default_call_conv());
         signature.params.extend(entry.params.iter().map(|t| AbiParam::new(*t)));
         signature.returns.extend(entry.result.map(AbiParam::new));
         let id = module.declare_function(entry.name, Linkage::Import, &signature).map_err(|e| internal(&e))?;
         ids.push((entry.helper, id));
     }
-    Ok((module, ids))
+    Ok(ids)
 }
 
 /// Compiled code, readable and executable, never writable; unmapped when dropped.

@@ -26,6 +26,8 @@ mod lanes128;
 mod leaf;
 pub(crate) mod memory;
 mod nest;
+#[cfg(test)]
+mod objects;
 mod pick;
 mod pieces;
 mod pool;

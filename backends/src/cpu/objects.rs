@@ -1,0 +1,64 @@
+//! Leaves in object files: the machine code that a leaf becomes is the same there as in memory, and nothing in it hangs on where it lies.
+
+use cranelift_module::{FuncId, Module, default_libcall_names};
+use cranelift_object::object::{Object, ObjectSection, read};
+use cranelift_object::{ObjectBuilder, ObjectModule};
+use ir::nest::Program;
+
+use super::Simd;
+use super::compile::{Kernels, define};
+use super::jit::{self, Code};
+
+/// Constants, scalars, numbers of elements, bytes, a gather, a reduction in lanes, and one free of order.
+const PROGRAM: &str = "program @p { symbol n = dim 0 of input 0
+    input 0 %x: f32[n] input 1 %k: u8[n] input 2 %t: f32[256] input 3 %s: f32[]
+    output 0 %y: f32[n] output 1 %b: bool[n] output 2 %sum: f32[] output 3 %most: i32[]
+    kernel @leaf { parallel i < n { v0 = load %x[i] v1 = load %k[i] v2 = cast i64 v1 v3 = load %t[v2] v4 = load %s[]
+      v5 = affine i v6 = cast i32 v5 v7 = cast f32 v6 v8 = const f32 0.3 v9 = fma v0, v8, v3 v10 = sub v9, v7
+      v11 = div v10, v4 store %y[i], v11 v12 = lt v11, v8 store %b[i], v12 } }
+    kernel @sums { v90, v91 = reduce i < n { v0 = load %x[i] v1 = load %k[i] v2 = cast i32 v1 }
+      with sum lanes v0, max free v2 store %sum[], v90 store %most[], v91 } }";
+
+/// The functions that leaves became: they have no names.
+fn leaves(module: &dyn Module) -> Vec<FuncId> {
+    let all = module.declarations().get_functions();
+    all.filter(|(_, declaration)| declaration.name.is_none()).map(|(id, _)| id).collect()
+}
+
+#[test]
+fn leaves_are_the_same_wherever_they_lie() {
+    let program: Program = PROGRAM.parse().unwrap();
+    let Kernels { program, parts, .. } = Kernels::of(&program).unwrap();
+    for simd in [Simd::W256, Simd::W512].into_iter().filter(|simd| simd.is_here()) {
+        let (mut here, helpers) = jit::module(false).unwrap();
+        define(&mut here, &helpers, &program, &parts, simd).unwrap();
+        here.finalize_definitions().unwrap();
+        let ids = leaves(&here);
+        assert!(ids.len() >= 2, "{simd:?}: {} leaves", ids.len());
+
+        let machine = jit::machine(false, true).unwrap();
+        let mut there = ObjectModule::new(ObjectBuilder::new(machine, "leaves", default_libcall_names()).unwrap());
+        let helpers = jit::declare(&mut there).unwrap();
+        define(&mut there, &helpers, &program, &parts, simd).unwrap();
+        assert_eq!(leaves(&there), ids);
+        let product = there.finish();
+        let ranges: Vec<_> = ids.iter().map(|id| product.object.symbol(product.function_symbol(*id))).collect();
+        let ranges: Vec<_> = ranges.into_iter().map(|symbol| symbol.value..symbol.value + symbol.size).collect();
+        let file = product.emit().unwrap();
+        let file = read::File::parse(&*file).unwrap();
+        let text = file.section_by_name(".text").unwrap();
+        let bytes = text.data().unwrap();
+        for (id, range) in ids.iter().zip(&ranges) {
+            assert!(range.start.is_multiple_of(64));
+            let bytes = &bytes[range.start as usize..range.end as usize];
+            // SAFETY: the function was defined with at least so many bytes, if it is the same, and lies in readable memory that
+            // lives as long as its module.
+            let same = unsafe { std::slice::from_raw_parts(here.get_finalized_function(*id), bytes.len()) };
+            assert!(bytes == same, "{simd:?}");
+        }
+        for (at, relocation) in text.relocations() {
+            assert!(!ranges.iter().any(|range| range.contains(&at)), "{simd:?}: {relocation:?} in a leaf");
+        }
+        drop(Code::new(here));
+    }
+}
