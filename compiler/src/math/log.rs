@@ -55,7 +55,7 @@ pub(super) fn log_of_sum<'b>(u: Value<'b>, c: Value<'b>, twice: Option<Value<'b>
 
 /// log(1 + e^x) = max(x, 0) + log(1 + e^-|x|)
 pub(super) fn softplus(x: Value) -> Value {
-    x.gt(0.0).select(x, x.real(0.0)) + log1p(exp(-x.abs()))
+    x.max(0.0) + log1p(exp(-x.abs()))
 }
 
 /// x = 2^e (1 + f) and log(1 + f) = f + t, for a positive finite x.
