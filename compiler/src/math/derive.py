@@ -175,6 +175,11 @@ def exponential():
 
     emit("EXP", "(e^r - 1 - r) / r^2 in powers of r, for |r| <= 0.348.", [fit(6, F32), fit(11, F64)])
 
+    def wide(degree, bits):
+        return rounded_fit(range(2, degree + 1), lambda r: mp.expm1(r) - r, lambda r: mp.exp(-r), -0.694, 0.694, bits)
+
+    emit("EXP_WIDE", "(e^r - 1 - r) / r^2 in powers of r, for |r| <= 0.694.", [wide(7, F32), wide(13, F64)])
+
     def slope2(degree, bits):
         return rounded_fit(range(1, degree + 1), lambda r: mp.mpf(2) ** r - 1, lambda r: mp.mpf(2) ** -r, -0.5, 0.5, bits)
 

@@ -7,18 +7,26 @@
 
 use super::builder::{Float, PerFloat, Value};
 use super::coefficients::{
-    EXP, EXP2, GELU_TANH_CUBIC, GELU_TANH_CUBIC_LO, GELU_TANH_LINEAR, GELU_TANH_LINEAR_LO, LN_2, LN_2_LO, LOG2_E,
+    EXP, EXP_WIDE, EXP2, GELU_TANH_CUBIC, GELU_TANH_CUBIC_LO, GELU_TANH_LINEAR, GELU_TANH_LINEAR_LO, LN_2, LN_2_LO,
+    LOG2_E,
 };
 
 /// Arguments below give e^x = 0 and arguments above infinity.
 const LEAST: PerFloat<f64> = PerFloat { f32: -104.0, f64: -746.0 };
 const MOST: PerFloat<f64> = PerFloat { f32: 89.0, f64: 710.0 };
 
-/// e^x
+/// e^x. Half of k is rounded to an integer: a wider polynomial costs less than two factors that differ.
 pub(super) fn exp(x: Value) -> Value {
-    let x = x.at_most(MOST.of(x.float())).at_least(LEAST.of(x.float()));
-    let Scaled { e, half, other_half } = scaled(x);
-    e.whole() * half * other_half
+    let float = x.float();
+    let x = x.at_most(MOST.of(float)).at_least(LEAST.of(float));
+    let magic = magic(float, float.bias());
+    let shifted = x.fma(0.5 * LOG2_E.of(float), magic);
+    let half_k = shifted - magic;
+    let r = half_k.fma(-2.0 * LN_2_LO.of(float), half_k.fma(-2.0 * LN_2.of(float), x));
+    // 2^k is this times itself, and may be out of range where e^x is not.
+    let half = (shifted.bits() << i64::from(float.fraction())).as_float();
+    let e = Exp { r, curve: r.polynomial(EXP_WIDE.of(float)) };
+    e.whole() * half * half
 }
 
 /// 2^x: the reduction is exact, and so are integers.
