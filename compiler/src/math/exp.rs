@@ -95,7 +95,10 @@ pub(super) fn gelu_tanh(x: Value) -> Value {
     let shifted = near.fma(sum, magic);
     let whole = shifted - magic;
     let r = near.fma(sum_lo + rest, near.fma(sum, -whole));
-    let Gate { power, divisor } = gate_of(r, EXP2.of(float), shifted.bits());
+    // The first coefficient apart: one rounding less that matters.
+    let (bend, slope) = (scaled_to_gate(float, EXP2.of(float)), -EXP2.of(float)[0] * gate_scale(float));
+    let Gate { power, divisor } =
+        gate_of(shifted.bits(), |lost| r.fma(slope, (r * r).fma(r.polynomial(&bend[1..]), lost)));
     x.gt(GELU_MOST.of(float)).select(x, near * power / divisor)
 }
 
@@ -113,23 +116,34 @@ fn gate_offset(float: Float) -> i64 {
     i64::from(GATE_SCALE.of(float)) + float.bias()
 }
 
+/// What [`Gate`]'s terms are multiplied by.
+fn gate_scale(float: Float) -> f64 {
+    2f64.powi(GATE_SCALE.of(float))
+}
+
+/// The coefficients of (e^-r - 1) / r in powers of r from those of (e^r - 1) / r, scaled.
+fn scaled_to_gate(float: Float, coefficients: &[f64]) -> Vec<f64> {
+    let scale = gate_scale(float);
+    coefficients.iter().zip(0..).map(|(c, i)| if i % 2 == 0 { -scale * c } else { scale * c }).collect()
+}
+
 fn gate(w: Value) -> Gate {
     let float = w.float();
     let Reduced { r, bits, .. } = reduce(w, gate_offset(float));
     let slope: Vec<f64> = [1.0].iter().chain(EXP.of(float)).copied().collect();
-    gate_of(r, &slope, bits)
+    let slope = scaled_to_gate(float, &slope);
+    gate_of(bits, |lost| r.polynomial(&slope).fma(r, lost))
 }
 
-/// The quotient times 2^k: 2^k / (2^k + e^-r), from k with an offset in the low bits of an integer and (e^r - 1) / r in powers
-/// of r. Of the divisor's three terms the least goes first, so that one rounding matters.
-fn gate_of<'b>(r: Value<'b>, slope: &[f64], bits: Value<'b>) -> Gate<'b> {
-    let float = r.float();
-    let scale = 2f64.powi(GATE_SCALE.of(float));
-    let slope: Vec<f64> = slope.iter().zip(0..).map(|(c, i)| if i % 2 == 0 { -scale * c } else { scale * c }).collect();
+/// The quotient times 2^k: 2^k / (2^k + e^-r), from k with an offset in the low bits of an integer, and what adds e^-r - 1, scaled,
+/// to a number. Of the divisor's three terms the least goes first, so that one rounding matters.
+fn gate_of<'b>(bits: Value<'b>, add_less_one: impl FnOnce(Value<'b>) -> Value<'b>) -> Gate<'b> {
+    let float = bits.float();
+    let scale = gate_scale(float);
     let power = (bits << i64::from(float.fraction())).as_float();
     let sum = power + scale;
     let lost = power - (sum - scale);
-    Gate { power, divisor: r.polynomial(&slope).fma(r, lost) + sum }
+    Gate { power, divisor: add_less_one(lost) + sum }
 }
 
 /// (e^2a - 1) / 2 for a in [0, 30].
