@@ -29,6 +29,12 @@ pub(super) fn exp(x: Value) -> Value {
     e.whole() * half * half
 }
 
+/// e^x for x <= 0, within 0.9 units: for what rounds it further.
+pub(super) fn exp_finer(x: Value) -> Value {
+    let Scaled { e, half, other_half } = scaled(x.at_least(LEAST.of(x.float())));
+    e.whole() * half * other_half
+}
+
 /// 2^x: the reduction is exact, and so are integers.
 pub(super) fn exp2(x: Value) -> Value {
     let float = x.float();
