@@ -149,7 +149,7 @@ impl Kernel {
             return self.interpret(inputs);
         }
         let slots = self.signature.results.iter().zip(&shapes);
-        let outputs = slots.map(|(slot, shape)| Array::zeros(slot.dtype, shape).map_err(|e| self.context().array(e)));
+        let outputs = slots.map(|(slot, shape)| crate::zeros(slot.dtype, shape).map_err(|e| self.context().array(e)));
         let mut outputs = outputs.collect::<Result<Vec<_>, _>>()?;
         self.run(inputs, &mut outputs.iter_mut().map(Array::as_mut).collect::<Vec<_>>())?;
         Ok(outputs)

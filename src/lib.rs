@@ -55,6 +55,11 @@ pub use kernel::{Device, Kernel, Options, Times};
 pub use program::{Errors, Function, Program, UnknownFunction, format};
 pub use render::{Report, Source, Style};
 
+/// An array of zeros that takes memory only as it is written to, where it is large in large pages.
+fn zeros(dtype: Dtype, shape: &[usize]) -> Result<Array, ArrayError> {
+    Array::zeros_in(dtype, shape, backends::cpu::zeroed_words)
+}
+
 /// The README's code is a test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -300,7 +300,7 @@ fn read(text: &str, param: &Slot) -> Result<(Vec<usize>, From), ValueErrorKind> 
 
 impl Generator {
     fn array(self, dtype: Dtype, shape: &[usize], seed: u64, stream: u64) -> Result<Array, ArrayError> {
-        let mut array = Array::zeros(dtype, shape)?;
+        let mut array = crate::zeros(dtype, shape)?;
         let element = |number: u64| match self {
             Generator::Zeros => Scalar::zero(dtype),
             Generator::Ones => Scalar::one(dtype),

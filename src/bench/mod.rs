@@ -101,7 +101,7 @@ impl Benchmark {
         let shapes = unfused.output_shapes(&borrowed)?;
         let slots = unfused.signature().results.iter().zip(&shapes);
         let mut outputs: Vec<Array> =
-            slots.map(|(slot, shape)| Array::zeros(slot.dtype, shape)).collect::<Result<_, _>>()?;
+            slots.map(|(slot, shape)| crate::zeros(slot.dtype, shape)).collect::<Result<_, _>>()?;
         let working_set = inputs.iter().chain(&outputs).map(|array| array.bytes().len() as u64).sum();
         let mut forms = [Rounds::new(&unfused), Rounds::new(&fused)];
         let mut copy = Copy::new(fused.threads())?;

@@ -100,7 +100,7 @@ fn zeros(program: &Program, sizes: &[i64]) -> Result<Vec<Array>, ArrayError> {
         let buffer = &program.buffers[id];
         let length = |n: &Size| usize::try_from(n.eval(&value).unwrap_or(0)).unwrap_or(0);
         let shape: Vec<usize> = buffer.shape.iter().map(length).collect();
-        Array::zeros(buffer.dtype, &shape)
+        crate::zeros(buffer.dtype, &shape)
     };
     let mut inputs: Vec<Array> = program.inputs().into_iter().map(array).collect::<Result<_, _>>()?;
     for (symbol, size) in program.symbols.values().zip(sizes) {

@@ -131,7 +131,7 @@ impl Stored {
             let left = mem::replace(&mut self.data, Box::new(io::empty()));
             self.data = Box::new(io::Cursor::new(bytes).chain(left));
         }
-        let mut array = Array::zeros(dtype, shape)?;
+        let mut array = crate::zeros(dtype, shape)?;
         match fortran_order {
             true => read_column_major(&mut self.data, &mut array),
             false => self.data.read_exact(array.bytes_mut()),

@@ -1,4 +1,4 @@
-//! Products of matrices of `f32` in AVX-512, for machines that have it; others have the library's, which is a tenth slower there.
+//! Products of matrices of `f32` in AVX-512, for machines that have it; others have the library's.
 //!
 //! A tile of fourteen rows and thirty-two columns of the result rests in registers while the inner numbers run. Both factors are
 //! laid out for that before: a block of the right one in panels of thirty-two columns, which stays in the second-level cache, and a block

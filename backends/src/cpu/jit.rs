@@ -3,7 +3,7 @@
 
 use std::hint::spin_loop;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread::yield_now;
 
 use cranelift_codegen::ir::types::{F32, F64, I32, I64};
@@ -17,6 +17,7 @@ use ir::Dtype;
 
 #[cfg(target_arch = "x86_64")]
 use super::gemm;
+use super::split::Hand;
 use super::{CompileError, turn};
 use crate::abi::GemmCall;
 
@@ -228,17 +229,18 @@ extern "C" fn gemm_wide_f32(call: *const GemmCall) {
 }
 
 /// Waits until it is the turn of a number: until the thread that has the one before it has come so far.
-extern "C" fn await_turn(turn: *const AtomicI64, number: i64) {
-    // SAFETY: compiled code passes the first word of a baton, memory of the run that lives and is accessed by
-    // atomic operations alone while the kernel runs.
-    let turn = unsafe { &*turn };
-    let mut patience = 10_000;
+extern "C" fn await_turn(hand: *const Hand, number: i64) {
+    // SAFETY: compiled code passes a line of a baton, memory of the run that lives and whose words are accessed by
+    // atomic operations alone while the kernel runs, but for what the one whose turn it is has for itself.
+    let (turn, crowded) = unsafe { (&(*hand).turn, &(*hand).crowded) };
+    let mut patience = 500;
     while turn.load(Ordering::Acquire) != number {
         if patience > 0 {
             patience -= 1;
             spin_loop();
         } else {
-            // Who has it may have lost its processor.
+            // Who has it may have lost its processor, and will again: better to be fewer.
+            crowded.store(true, Ordering::Relaxed);
             yield_now();
         }
     }

@@ -1,5 +1,6 @@
-//! Memory of a run: temporaries of the call, and of each thread what its kernels keep for themselves.
+//! Memory for arrays, and memory of a run: temporaries of the call, and of each thread what its kernels keep for themselves.
 
+use std::alloc::Layout;
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
@@ -20,6 +21,43 @@ struct Line {
 
 const _: () = assert!(align_of::<Line>() == SCRATCH_ALIGN && size_of::<Line>() == SCRATCH_ALIGN);
 
+/// From so many bytes on, memory is asked for in large pages: a page of it takes as long to come as any, and an access to an unknown
+/// place seldom has to look up where that is.
+const LARGE: usize = 4 << 20;
+
+/// Asks for large pages for memory of ours that nobody has touched so far.
+fn in_large_pages(first: *mut u8, bytes: usize) {
+    #[cfg(target_os = "linux")]
+    if bytes >= LARGE {
+        let begin = first.addr().next_multiple_of(PAGE);
+        let end = (first.addr() + bytes) / PAGE * PAGE;
+        // SAFETY: whole pages inside memory of ours. This changes no contents; where it is refused nothing happens.
+        unsafe { libc::madvise(first.with_addr(begin).cast(), end.saturating_sub(begin), libc::MADV_HUGEPAGE) };
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (first, bytes);
+}
+
+/// What memory is mapped by, at least.
+#[cfg(target_os = "linux")]
+const PAGE: usize = 1 << 16;
+
+/// So many words of zeros, which take memory only as they are written to; none if there is no memory for them.
+pub fn zeroed_words(count: usize) -> Option<Vec<u64>> {
+    let layout = Layout::array::<u64>(count).ok()?;
+    if layout.size() == 0 {
+        return Some(vec![]);
+    }
+    // SAFETY: the layout is not empty.
+    let first = unsafe { std::alloc::alloc_zeroed(layout) };
+    if first.is_null() {
+        return None;
+    }
+    in_large_pages(first, layout.size());
+    // SAFETY: it was allocated with the layout of so many words, all of which are zero.
+    Some(unsafe { Vec::from_raw_parts(first.cast(), count, count) })
+}
+
 /// Memory without contents, aligned to [`SCRATCH_ALIGN`].
 #[derive(Default)]
 pub(super) struct Block {
@@ -30,6 +68,7 @@ impl Block {
     pub(super) fn new(bytes: usize) -> Result<Block, RunError> {
         let mut lines: Vec<Line> = Vec::new();
         lines.try_reserve_exact(bytes.div_ceil(SCRATCH_ALIGN)).map_err(|_| RunError::OutOfMemory { bytes })?;
+        in_large_pages(lines.as_mut_ptr().cast(), bytes);
         Ok(Block { lines })
     }
 
@@ -156,4 +195,21 @@ pub(crate) fn words(elements: &[Scalar]) -> Vec<u64> {
             u64::from_ne_bytes(word)
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_zeros_at_any_count() {
+        for count in [0, 1, 1000, LARGE / 8 - 1, LARGE / 8, LARGE / 8 + 70_001] {
+            let mut words = zeroed_words(count).unwrap();
+            assert!(words.len() == count && words.iter().all(|word| *word == 0));
+            words.iter_mut().for_each(|word| *word = 1);
+            words.push(2);
+        }
+        assert_eq!(zeroed_words(usize::MAX / 8), None);
+        assert_eq!(zeroed_words(usize::MAX), None);
+    }
 }

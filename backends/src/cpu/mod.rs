@@ -52,6 +52,8 @@ use ir::array::{ArrayMut, ArrayRef};
 use ir::bind::{BindError, Fault};
 use ir::nest::Program;
 
+pub use memory::zeroed_words;
+
 /// How a program is compiled and run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {

@@ -18,7 +18,7 @@ use super::columns;
 use super::compile::CompiledKernel;
 use super::memory::Pool;
 use super::pool::{self, Thread};
-use super::split::Baton;
+use super::split::{Baton, Hand};
 use crate::abi::FaultRecord;
 
 /// A piece takes so many nanoseconds at least, by an estimate.
@@ -92,11 +92,9 @@ impl Task<'_> {
     pub(super) fn run(&self, options: &Options, threads: usize) -> Result<(), Fault> {
         let Extents { total, estimate, .. } = *self.extents;
         if let Some(baton) = self.kernel.baton {
-            let first = self.addresses[baton.buffer.index()].0;
             for prefix in 0..baton.prefixes {
-                let turn = first.wrapping_add(prefix * Baton::BYTES).cast::<AtomicI64>();
-                // SAFETY: the buffer is a temporary of so many bytes, aligned to a line, and no thread is in the kernel.
-                unsafe { turn.write(AtomicI64::new(0)) };
+                // SAFETY: the buffer is a temporary of so many lines, aligned to them, and no thread is in the kernel.
+                unsafe { self.hand(baton, prefix).write(Hand::default()) };
             }
         }
         let worth = estimate.checked_div(options.least_share).and_then(|n| usize::try_from(n).ok());
@@ -115,6 +113,18 @@ impl Task<'_> {
     /// Runs all of the kernel's range on this thread.
     fn alone(&self, total: i64) -> Result<(), Fault> {
         self.with(self.scratch, |buffers| self.piece(buffers, self.scratch, (0, total)))
+    }
+
+    fn hand(&self, baton: Baton, prefix: usize) -> *mut Hand {
+        self.addresses[baton.buffer.index()].0.cast::<Hand>().wrapping_add(prefix)
+    }
+
+    /// Whether threads have waited for each other for long.
+    fn is_crowded(&self) -> bool {
+        self.kernel.baton.is_some_and(|baton| {
+            // SAFETY: lines of the baton, written before the kernel began, of which only this word is looked at.
+            (0..baton.prefixes).any(|p| unsafe { (*self.hand(baton, p)).crowded.load(Ordering::Relaxed) })
+        })
     }
 
     fn pieces(&self, total: i64, threads: usize, estimate: u64) -> Pieces {
@@ -166,7 +176,7 @@ impl Task<'_> {
                 for turn in 0..stretches {
                     let stretch = (number + turn) % stretches;
                     let end = begin(stretch + 1);
-                    loop {
+                    while number == 0 || !self.is_crowded() {
                         let piece = next[stretch].0.fetch_add(1, Ordering::Relaxed);
                         if piece >= end || piece > lowest.load(Ordering::Relaxed) {
                             break;

@@ -93,10 +93,23 @@ fn check(dtype: Dtype, shape: &[usize], bytes: &[u8]) -> Result<(), ArrayError> 
 impl Array {
     /// An array of zeros.
     pub fn zeros(dtype: Dtype, shape: &[usize]) -> Result<Array, ArrayError> {
+        Array::zeros_in(dtype, shape, |count| {
+            let mut words = Vec::new();
+            words.try_reserve_exact(count).ok()?;
+            words.resize(count, 0);
+            Some(words)
+        })
+    }
+
+    /// An array of zeros in memory of so many words as `allocate` is asked for.
+    pub fn zeros_in(
+        dtype: Dtype,
+        shape: &[usize],
+        allocate: impl FnOnce(usize) -> Option<Vec<u64>>,
+    ) -> Result<Array, ArrayError> {
         let bytes = byte_len(dtype, shape)?;
         let count = bytes.div_ceil(8);
-        let mut words = Vec::new();
-        words.try_reserve_exact(count).map_err(|_| ArrayError::OutOfMemory { bytes })?;
+        let mut words = allocate(count).ok_or(ArrayError::OutOfMemory { bytes })?;
         words.resize(count, 0);
         Ok(Array { dtype, shape: shape.to_vec(), words })
     }

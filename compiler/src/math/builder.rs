@@ -307,14 +307,14 @@ impl<'b> Value<'b> {
         steps.fold(last, |sum, &c| sum.fma(self, c))
     }
 
-    /// Where this is below `least`, `least`; NaN stays.
+    /// Where this is below `least`, a number but zero, `least`; NaN stays.
     pub(super) fn at_least(self, least: f64) -> Value<'b> {
-        self.lt(least).select(self.real(least), self)
+        self.max(least)
     }
 
-    /// Where this is above `most`, `most`; NaN stays.
+    /// Where this is above `most`, a number but zero, `most`; NaN stays.
     pub(super) fn at_most(self, most: f64) -> Value<'b> {
-        self.gt(most).select(self.real(most), self)
+        self.min(most)
     }
 }
 

@@ -21,6 +21,25 @@ pub(super) const EXP: PerFloat<&[f64]> = PerFloat {
     ],
 };
 
+/// (e^r - 1 - r) / r^2 in powers of r, for |r| <= 0.694. Error 2^-26.0 and 2^-56.4.
+pub(super) const EXP_WIDE: PerFloat<&[f64]> = PerFloat {
+    f32: &[0.50000036, 0.16666615, 0.04166119, 0.008336041, 0.0014105658, 0.00019621459],
+    f64: &[
+        0.4999999999999993,
+        0.1666666666666694,
+        0.04166666666670227,
+        0.008333333333269136,
+        0.0013888888883548322,
+        0.0001984126989332275,
+        2.4801590846170772e-05,
+        2.7557300486935056e-06,
+        2.755615421691602e-07,
+        2.5055054702059998e-08,
+        2.1062651919352543e-09,
+        1.5934684344476146e-10,
+    ],
+};
+
 /// (2^r - 1) / r in powers of r, for |r| <= 1/2. Error 2^-28.0 and 2^-57.4.
 pub(super) const EXP2: PerFloat<&[f64]> = PerFloat {
     f32: &[0.6931472, 0.24022645, 0.05550359, 0.009618834, 0.0013391303, 0.00015241314],
@@ -78,21 +97,18 @@ pub(super) const LOG10_2: PerFloat<f64> = PerFloat { f32: 0.30103, f64: 0.301029
 /// What LOG10_2 leaves of it.
 pub(super) const LOG10_2_LO: PerFloat<f64> = PerFloat { f32: -1.4320989e-08, f64: -2.8037281277851704e-18 };
 
-/// (tanh x - x) / x^3 in powers of x^2, for |x| <= 0.55. Error 2^-29.7 and 2^-60.6.
+/// (tanh x - x) / x^3 in powers of x^2, for |x| <= 0.3. Error 2^-32.5 and 2^-60.4.
 pub(super) const TANH: PerFloat<&[f64]> = PerFloat {
-    f32: &[-0.33333316, 0.13332556, -0.05384964, 0.021061981, -0.0062618377],
+    f32: &[-0.33333328, 0.13332859, -0.053819492, 0.019965995],
     f64: &[
-        -0.333333333333333,
-        0.1333333333332659,
-        -0.053968253963746896,
-        0.02186948838552482,
-        -0.008863232596712194,
-        0.003592091987798902,
-        -0.001455542596470879,
-        0.0005884435427295784,
-        -0.00023337933423186184,
-        8.331345094335096e-05,
-        -1.9492942396047825e-05,
+        -0.3333333333333326,
+        0.13333333333306702,
+        -0.0539682539354343,
+        0.021869486576721654,
+        -0.008863170669976647,
+        0.0035908726516744945,
+        -0.0014416470221642003,
+        0.0005024331331994899,
     ],
 };
 
@@ -136,6 +152,33 @@ pub(super) const COS: PerFloat<&[f64]> = PerFloat {
         -1.1357643094328778e-11,
     ],
 };
+
+/// (sin x - x) / x^3 in powers of x^2, for |x| <= pi / 2. Error 2^-24.9 and 2^-61.5.
+pub(super) const SIN_WIDE: PerFloat<&[f64]> = PerFloat {
+    f32: &[-0.16666663, 0.008333043, -0.00019805082, 2.5930851e-06],
+    f64: &[
+        -0.16666666666666666,
+        0.008333333333333207,
+        -0.00019841269841212408,
+        2.755731921154343e-06,
+        -2.5052106900799636e-08,
+        1.6058940762475867e-10,
+        -7.643011751945714e-13,
+        2.7213259915935427e-15,
+    ],
+};
+
+/// 1 / pi.
+pub(super) const FRAC_1_PI: PerFloat<f64> = PerFloat { f32: 0.31830987, f64: 0.3183098861837907 };
+
+/// pi, rounded down, so that all parts are positive.
+pub(super) const PI: PerFloat<f64> = PerFloat { f32: 3.1415925, f64: 3.141592653589793 };
+
+/// What PI leaves of it.
+pub(super) const PI_LO: PerFloat<f64> = PerFloat { f32: 1.5099579e-07, f64: 1.224646799147353e-16 };
+
+/// What PI leaves of it.
+pub(super) const PI_LOLO: PerFloat<f64> = PerFloat { f32: 1.0780606e-14, f64: 2.165713347843828e-32 };
 
 /// 2 / pi.
 pub(super) const FRAC_2_PI: PerFloat<f64> = PerFloat { f32: 0.63661975, f64: 0.6366197723675814 };
@@ -266,17 +309,17 @@ pub(super) const NORMAL_TAIL: PerFloat<&[f64]> = PerFloat {
     ],
 };
 
-/// 2 sqrt(2 / pi).
-pub(super) const GELU_TANH_LINEAR: PerFloat<f64> = PerFloat { f32: 1.5957692, f64: 1.5957691216057308 };
+/// 2 sqrt(2 / pi) / log 2, of half the bits.
+pub(super) const GELU_TANH_LINEAR: PerFloat<f64> = PerFloat { f32: 2.3017578, f64: 2.302208185195923 };
 
 /// What GELU_TANH_LINEAR leaves of it.
-pub(super) const GELU_TANH_LINEAR_LO: PerFloat<f64> = PerFloat { f32: -4.534068e-08, f64: -9.96930880911092e-17 };
+pub(super) const GELU_TANH_LINEAR_LO: PerFloat<f64> = PerFloat { f32: 0.00045038565, f64: 1.2948402037571394e-08 };
 
 /// 0.044715 times that.
-pub(super) const GELU_TANH_CUBIC: PerFloat<f64> = PerFloat { f32: 0.071354814, f64: 0.07135481627260025 };
+pub(super) const GELU_TANH_CUBIC: PerFloat<f64> = PerFloat { f32: 0.10294324, f64: 0.1029432395800235 };
 
 /// What GELU_TANH_CUBIC leaves of it.
-pub(super) const GELU_TANH_CUBIC_LO: PerFloat<f64> = PerFloat { f32: 2.3988325e-09, f64: -6.175149918155315e-19 };
+pub(super) const GELU_TANH_CUBIC_LO: PerFloat<f64> = PerFloat { f32: -2.0161985e-09, f64: -5.978177400718744e-18 };
 
 /// k of NORMAL_TAIL.
 pub(super) const NORMAL_TAIL_K: PerFloat<f64> = PerFloat { f32: 0.3125, f64: 0.1875 };

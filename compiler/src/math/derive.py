@@ -151,6 +151,19 @@ def emit_constant(name, doc, value, parts=1):
         emit(name + suffix, doc if i == 0 else f"What {name} leaves of it.", [(term, None) for term in terms])
 
 
+def emit_parts(name, doc, sums):
+    """Prints what stands for a number: for each type its parts but the last, and the number."""
+    for i, suffix in enumerate(("", "_LO", "_LOLO")[: len(sums[0])]):
+        terms = [parts[i] if i + 1 < len(parts) else parts[i] - sum(parts[:i]) for parts in sums]
+        emit(name + suffix, doc if i == 0 else f"What {name} leaves of it.", [(term, None) for term in terms])
+
+
+def truncated(x, bits):
+    """x rounded to a float of that many bits, towards zero."""
+    _, e = mp.frexp(x)
+    return mp.ldexp(mp.floor(mp.ldexp(x, bits - e)), e - bits)
+
+
 def odd_fit(f, lead, terms, limit, bits):
     """(f(x) - lead x) / x^3 in powers of x^2 for 0 <= x <= limit, the error relative to f."""
     return rounded_fit(range(3, 3 + 2 * terms, 2), lambda x: f(x) - lead * x, lambda x: 1 / f(x), 1e-5, limit, bits)
@@ -161,6 +174,11 @@ def exponential():
         return rounded_fit(range(2, degree + 1), lambda r: mp.expm1(r) - r, lambda r: mp.exp(-r), -0.348, 0.348, bits)
 
     emit("EXP", "(e^r - 1 - r) / r^2 in powers of r, for |r| <= 0.348.", [fit(6, F32), fit(11, F64)])
+
+    def wide(degree, bits):
+        return rounded_fit(range(2, degree + 1), lambda r: mp.expm1(r) - r, lambda r: mp.exp(-r), -0.694, 0.694, bits)
+
+    emit("EXP_WIDE", "(e^r - 1 - r) / r^2 in powers of r, for |r| <= 0.694.", [wide(7, F32), wide(13, F64)])
 
     def slope2(degree, bits):
         return rounded_fit(range(1, degree + 1), lambda r: mp.mpf(2) ** r - 1, lambda r: mp.mpf(2) ** -r, -0.5, 0.5, bits)
@@ -183,8 +201,8 @@ def logarithm():
 
 
 def hyperbolic():
-    fits = [odd_fit(mp.tanh, 1, terms, 0.55, bits) for terms, bits in ((5, F32), (11, F64))]
-    emit("TANH", "(tanh x - x) / x^3 in powers of x^2, for |x| <= 0.55.", fits)
+    fits = [odd_fit(mp.tanh, 1, terms, 0.3, bits) for terms, bits in ((4, F32), (8, F64))]
+    emit("TANH", "(tanh x - x) / x^3 in powers of x^2, for |x| <= 0.3.", fits)
     fits = [odd_fit(mp.sinh, 1, terms, 1, bits) for terms, bits in ((4, F32), (8, F64))]
     emit("SINH", "(sinh x - x) / x^3 in powers of x^2, for |x| <= 1.", fits)
 
@@ -200,6 +218,20 @@ def trigonometry():
 
     emit("SIN", "(sin x - x) / x^3 in powers of x^2.", [odd_fit(mp.sin, 1, 3, limit, F32), odd_fit(mp.sin, 1, 6, limit, F64)])
     emit("COS", "(cos x - 1 + x^2 / 2) / x^4 in powers of x^2.", [cos_fit(3, F32), cos_fit(6, F64)])
+    half_turn = 1.5745
+    # For `f32` found by a random walk from the fit: the one of least error, its evaluation's rounding included, whose sines are at
+    # most 1, and 1 at pi / 2.
+    walked = [mp.mpf(nearest(mp.mpf(c), F32)) for c in ("-0.16666663", "0.008333043", "-0.00019805082", "2.5930851e-06")]
+    xs = [mp.mpf(half_turn) * i / 1000 for i in range(1, 1001)]
+    error = max(abs(x + sum(c * x ** (3 + 2 * i) for i, c in enumerate(walked)) - mp.sin(x)) / mp.sin(x) for x in xs)
+    fits = [(walked, error), odd_fit(mp.sin, 1, 8, half_turn, F64)]
+    emit("SIN_WIDE", "(sin x - x) / x^3 in powers of x^2, for |x| <= pi / 2.", fits)
+    emit_constant("FRAC_1_PI", "1 / pi.", 1 / mp.pi)
+    parts = []
+    for bits in (F32, F64):
+        high = truncated(mp.pi, bits)
+        parts.append([high, truncated(mp.pi - high, bits), mp.pi])
+    emit_parts("PI", "pi, rounded down, so that all parts are positive.", parts)
     emit_constant("FRAC_2_PI", "2 / pi.", 2 / mp.pi)
     emit_constant("FRAC_PI_2", "pi / 2.", mp.pi / 2, 3)
     emit_constant("TAU", "2 pi.", 2 * mp.pi, 2)
@@ -264,8 +296,8 @@ def gelu():
         "P(X > a) e^(a^2 / 2) (1 + k a) for a normal X, in powers of a / (1 + k a) - c, for 0 <= a <= 14.5 and 39.",
         [fit[:2] for fit in fits],
     )
-    outer = 2 * mp.sqrt(2 / mp.pi)
-    emit_constant("GELU_TANH_LINEAR", "2 sqrt(2 / pi).", outer, 2)
+    outer = 2 * mp.sqrt(2 / mp.pi) / mp.log(2)
+    emit_parts("GELU_TANH_LINEAR", "2 sqrt(2 / pi) / log 2, of half the bits.", [[nearest(outer, bits // 2), outer] for bits in (F32, F64)])
     emit_constant("GELU_TANH_CUBIC", "0.044715 times that.", outer * mp.mpf("0.044715"), 2)
     emit("NORMAL_TAIL_K", "k of NORMAL_TAIL.", [(mp.mpf(0.3125), None), (mp.mpf(0.1875), None)])
     emit("NORMAL_TAIL_C", "c of NORMAL_TAIL.", [(fit[2], None) for fit in fits])

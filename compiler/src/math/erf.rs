@@ -53,5 +53,5 @@ pub(super) fn gelu<'b>(x: Value<'b>) -> Value<'b> {
     let less_one = r + bend;
     let slow_lo = slow.fma((r - less_one) + bend, slow_lo);
     let tail = (slow + slow.fma(less_one, slow_lo)) * half * other_half;
-    x.lt(0.0).select(x.real(-0.0), x) - tail
+    x.max(-0.0) - tail
 }

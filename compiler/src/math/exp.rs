@@ -7,17 +7,31 @@
 
 use super::builder::{Float, PerFloat, Value};
 use super::coefficients::{
-    EXP, EXP2, GELU_TANH_CUBIC, GELU_TANH_CUBIC_LO, GELU_TANH_LINEAR, GELU_TANH_LINEAR_LO, LN_2, LN_2_LO, LOG2_E,
+    EXP, EXP_WIDE, EXP2, GELU_TANH_CUBIC, GELU_TANH_CUBIC_LO, GELU_TANH_LINEAR, GELU_TANH_LINEAR_LO, LN_2, LN_2_LO,
+    LOG2_E,
 };
 
 /// Arguments below give e^x = 0 and arguments above infinity.
 const LEAST: PerFloat<f64> = PerFloat { f32: -104.0, f64: -746.0 };
 const MOST: PerFloat<f64> = PerFloat { f32: 89.0, f64: 710.0 };
 
-/// e^x
+/// e^x. Half of k is rounded to an integer: a wider polynomial costs less than two factors that differ.
 pub(super) fn exp(x: Value) -> Value {
-    let x = x.at_most(MOST.of(x.float())).at_least(LEAST.of(x.float()));
-    let Scaled { e, half, other_half } = scaled(x);
+    let float = x.float();
+    let x = x.at_most(MOST.of(float)).at_least(LEAST.of(float));
+    let magic = magic(float, float.bias());
+    let shifted = x.fma(0.5 * LOG2_E.of(float), magic);
+    let half_k = shifted - magic;
+    let r = half_k.fma(-2.0 * LN_2_LO.of(float), half_k.fma(-2.0 * LN_2.of(float), x));
+    // 2^k is this times itself, and may be out of range where e^x is not.
+    let half = (shifted.bits() << i64::from(float.fraction())).as_float();
+    let e = Exp { r, curve: r.polynomial(EXP_WIDE.of(float)) };
+    e.whole() * half * half
+}
+
+/// e^x for x <= 0, within 0.9 units: for what rounds it further.
+pub(super) fn exp_finer(x: Value) -> Value {
+    let Scaled { e, half, other_half } = scaled(x.at_least(LEAST.of(x.float())));
     e.whole() * half * other_half
 }
 
@@ -50,52 +64,110 @@ pub(super) fn expm1(x: Value) -> Value {
 
 /// 1 / (1 + e^-x)
 pub(super) fn sigmoid(x: Value) -> Value {
-    gated(x.real(1.0), x, None)
+    let x = x.at_least(GATE_LEAST.of(x.float())).at_most(GATE_MOST.of(x.float()));
+    let Gate { power, divisor } = gate(x);
+    power / divisor
 }
 
 /// x / (1 + e^-x), at minus infinity the limit -0.
 pub(super) fn silu(x: Value) -> Value {
-    // Below, the result is -0.
-    let x = x.at_least(PerFloat { f32: -110.0, f64: -760.0 }.of(x.float()));
-    gated(x, x, None)
+    let near = x.at_least(GATE_LEAST.of(x.float()));
+    let Gate { power, divisor } = gate(near);
+    x.gt(GATE_MOST.of(x.float())).select(x, near * power / divisor)
 }
 
+/// Below, x / (1 + e^-x) is -0, and above x.
+const GATE_LEAST: PerFloat<f64> = PerFloat { f32: -110.0, f64: -760.0 };
+const GATE_MOST: PerFloat<f64> = PerFloat { f32: 20.0, f64: 40.0 };
+
+/// Below, the result of [`gelu_tanh`] is -0, and above x.
+const GELU_LEAST: PerFloat<f64> = PerFloat { f32: -11.0, f64: -21.6 };
+const GELU_MOST: PerFloat<f64> = PerFloat { f32: 5.5, f64: 8.0 };
+
 /// x / (1 + e^-w) with w = 2 sqrt(2 / pi) (x + 0.044715 x^3), at minus infinity the limit -0: that is the tanh form of
-/// gelu without its cancellation. w needs about twice the precision, because e^x magnifies its rounding.
+/// gelu without its cancellation. w needs about twice the precision, because e^x magnifies its rounding: here it is
+/// w / log 2 = x (linear + cubic x^2), so that the whole part of the exponent goes without rounding.
 pub(super) fn gelu_tanh(x: Value) -> Value {
     let float = x.float();
-    let least = PerFloat { f32: -12.0, f64: -24.0 }.of(float);
-    let x = x.at_least(least);
-    // Above, w is as good as infinite.
-    let near = x.at_most(-least);
+    let near = x.at_least(GELU_LEAST.of(float));
     let square = near * near;
     let square_lo = near.fma(near, -square);
     let (linear, cubic) = (near.real(GELU_TANH_LINEAR.of(float)), near.real(GELU_TANH_CUBIC.of(float)));
-    let product = cubic * square;
-    let product_lo = cubic.fma(square_lo, square.fma(GELU_TANH_CUBIC_LO.of(float), cubic.fma(square, -product)));
-    // Either term may be the greater (Knuth's sum).
-    let sum = linear + product;
-    let second = sum - linear;
-    let sum_lo = (linear - (sum - second)) + (product - second);
-    let sum_lo = sum_lo + (product_lo + GELU_TANH_LINEAR_LO.of(float));
-    let w = near * sum;
-    let w_lo = near.fma(sum_lo, near.fma(sum, -w));
-    gated(x, w, Some(w_lo))
+    let sum = cubic.fma(square, linear);
+    // `linear` has few bits, so that this difference is exact.
+    let sum_lo = cubic.fma(square, linear - sum);
+    let rest = cubic.fma(square_lo, square.fma(GELU_TANH_CUBIC_LO.of(float), GELU_TANH_LINEAR_LO.of(float)));
+    let magic = magic(float, gate_offset(float));
+    let shifted = near.fma(sum, magic);
+    let whole = shifted - magic;
+    let r = near.fma(sum_lo + rest, near.fma(sum, -whole));
+    // The first coefficient apart: one rounding less that matters.
+    let (bend, slope) = (scaled_to_gate(float, EXP2.of(float)), -EXP2.of(float)[0] * gate_scale(float));
+    let Gate { power, divisor } =
+        gate_of(shifted.bits(), |lost| r.fma(slope, (r * r).fma(r.polynomial(&bend[1..]), lost)));
+    x.gt(GELU_MOST.of(float)).select(x, near * power / divisor)
 }
 
-/// x / (1 + e^-w) for w or w + `w_lo`, from e^-|w| alone so that nothing overflows: that is x e^w / (1 + e^w) below zero.
-/// The rounding of the exponent's remainder is kept, because more roundings follow.
-fn gated<'b>(x: Value<'b>, w: Value<'b>, w_lo: Option<Value<'b>>) -> Value<'b> {
-    let negative = w.lt(0.0);
-    let w = (-w.abs()).at_least(PerFloat { f32: -150.0, f64: -1100.0 }.of(w.float()));
-    let Fine { r, bend, half, other_half } = fine(w, w_lo.map(|lo| negative.select(lo, -lo)));
-    let whole = r + bend + 1.0;
-    let power = whole * half;
-    let above = power.fma(other_half, 1.0);
-    // What rounding took from the divisor goes, nearly, into the dividend where that is rounded too.
-    let above_lo = power.fma(other_half, x.real(1.0) - above);
-    let below_zero = x.fma(r + above_lo.fma(-whole, bend), x) * half;
-    negative.select(below_zero, x) / above * negative.select(other_half, x.real(1.0))
+/// 1 / (1 + e^-w) = power / divisor, where power is a power of 2.
+struct Gate<'b> {
+    power: Value<'b>,
+    divisor: Value<'b>,
+}
+
+/// The binary logarithm of what [`Gate`]'s terms are multiplied by, so that the power is normal where the quotient is denormal.
+const GATE_SCALE: PerFloat<i32> = PerFloat { f32: 40, f64: 100 };
+
+/// What k is offset by.
+fn gate_offset(float: Float) -> i64 {
+    i64::from(GATE_SCALE.of(float)) + float.bias()
+}
+
+/// What [`Gate`]'s terms are multiplied by.
+fn gate_scale(float: Float) -> f64 {
+    2f64.powi(GATE_SCALE.of(float))
+}
+
+/// The coefficients of (e^-r - 1) / r in powers of r from those of (e^r - 1) / r, scaled.
+fn scaled_to_gate(float: Float, coefficients: &[f64]) -> Vec<f64> {
+    let scale = gate_scale(float);
+    coefficients.iter().zip(0..).map(|(c, i)| if i % 2 == 0 { -scale * c } else { scale * c }).collect()
+}
+
+fn gate(w: Value) -> Gate {
+    let float = w.float();
+    let Reduced { r, bits, .. } = reduce(w, gate_offset(float));
+    let slope: Vec<f64> = [1.0].iter().chain(EXP.of(float)).copied().collect();
+    let slope = scaled_to_gate(float, &slope);
+    gate_of(bits, |lost| r.polynomial(&slope).fma(r, lost))
+}
+
+/// The quotient times 2^k: 2^k / (2^k + e^-r), from k with an offset in the low bits of an integer, and what adds e^-r - 1, scaled,
+/// to a number. Of the divisor's three terms the least goes first, so that one rounding matters.
+fn gate_of<'b>(bits: Value<'b>, add_less_one: impl FnOnce(Value<'b>) -> Value<'b>) -> Gate<'b> {
+    let float = bits.float();
+    let scale = gate_scale(float);
+    let power = (bits << i64::from(float.fraction())).as_float();
+    let sum = power + scale;
+    let lost = power - (sum - scale);
+    Gate { power, divisor: add_less_one(lost) + sum }
+}
+
+/// (e^2a - 1) / 2 for a in [0, 30].
+pub(super) fn half_expm1_of_twice(a: Value) -> Value {
+    let float = a.float();
+    let magic = magic(float, float.bias());
+    let shifted = a.fma(2.0 * LOG2_E.of(float), magic);
+    let k = shifted - magic;
+    let r = k.fma(-0.5 * LN_2.of(float), a);
+    // What is left of log 2 weighs where k is small but not 0, and in `f32` it is nothing.
+    let r = match float {
+        Float::F32 => r,
+        Float::F64 => k.fma(-0.5 * LN_2_LO.of(float), r),
+    };
+    let power = (shifted.bits() << i64::from(float.fraction())).as_float();
+    let curve: Vec<f64> = EXP.of(float).iter().zip(1..).map(|(c, i)| c * 2f64.powi(i)).collect();
+    let half_less_one = (r * r).fma(r.polynomial(&curve), r);
+    power.fma(half_less_one, power.fma(0.5, -0.5))
 }
 
 /// e^x for x <= 0 whose e^x is normal.

@@ -4,22 +4,23 @@
 
 use super::builder::{PerFloat, Value};
 use super::coefficients::{ASINH, ATANH, SINH, TANH};
-use super::exp::{Scaled, exp_normal, scaled};
+use super::exp::{Scaled, half_expm1_of_twice, scaled};
 use super::log::log_of_sum;
 
-/// Below, tanh is an odd polynomial; above, it is far enough from 0 that nothing cancels in 1 - 2 t / (1 + t) with
-/// t = e^-2|x|.
-const TANH_SMALL: f64 = 0.55;
+/// Below, tanh is an odd polynomial.
+const TANH_SMALL: f64 = 0.3;
 
-/// tanh x. Both forms are evaluated for |x|; the sign is put back at the end, -0 included.
+/// From here on tanh is 1.
+const TANH_LIMIT: PerFloat<f64> = PerFloat { f32: 10.0, f64: 20.0 };
+
+/// tanh x = h / (h + 1) with h = (e^2|x| - 1) / 2. Both forms are evaluated for |x|; the sign is put back at the end, -0 included.
 pub(super) fn tanh(x: Value) -> Value {
-    let a = x.abs();
+    let float = x.float();
+    let a = x.abs().at_most(TANH_LIMIT.of(float));
     let square = a * a;
-    let small = (square * a).fma(square.polynomial(TANH.of(x.float())), a);
-    // At -60 the result has long been 1, and t is still normal.
-    let t = exp_normal((a * -2.0).at_least(-60.0));
-    let large = (t / (t + 1.0)).fma(-2.0, 1.0);
-    a.lt(TANH_SMALL).select(small, large).flip_sign(x.sign_bit())
+    let small = (square * a).fma(square.polynomial(TANH.of(float)), a);
+    let h = half_expm1_of_twice(a);
+    a.lt(TANH_SMALL).select(small, h / (h + 1.0)).flip_sign(x.sign_bit())
 }
 
 /// cosh x = h + 1 / (4 h) with h = e^|x| / 2.

@@ -8,7 +8,7 @@ use super::builder::{Float, PerFloat, Value};
 use super::coefficients::{
     LN_2, LN_2_LO, LOG_ATANH, LOG_DIRECT, LOG2_E, LOG2_E_LO, LOG10_2, LOG10_2_LO, LOG10_E, LOG10_E_LO,
 };
-use super::exp::exp;
+use super::exp::exp_finer;
 
 /// log x
 pub(super) fn log(x: Value) -> Value {
@@ -55,7 +55,7 @@ pub(super) fn log_of_sum<'b>(u: Value<'b>, c: Value<'b>, twice: Option<Value<'b>
 
 /// log(1 + e^x) = max(x, 0) + log(1 + e^-|x|)
 pub(super) fn softplus(x: Value) -> Value {
-    x.gt(0.0).select(x, x.real(0.0)) + log1p(exp(-x.abs()))
+    x.max(0.0) + log1p(exp_finer(-x.abs()))
 }
 
 /// x = 2^e (1 + f) and log(1 + f) = f + t, for a positive finite x.

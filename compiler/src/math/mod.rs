@@ -6,9 +6,9 @@
 //! - At most 2 units in the last place (ULP) from the correctly rounded result over the whole range: denormal
 //!   arguments and results, and arguments of any size.
 //! - Exact where it is due: exp(0), log(1), sin(0), signs of zero, infinities; NaN in gives NaN out, whatever its payload.
-//! - No `min`, `max`, ordering of integers, conversion between floats and integers, or shift by a variable amount outside
-//!   an `If` (but for clamp, whose meaning `min` and `max` are): 128-bit SIMD has these in many instructions or not at
-//!   all. A rare and expensive case stands in an `If`, which engines skip when no lane needs it; the rest is straight-line.
+//! - No `min` or `max` but with a constant, ordering of integers, conversion between floats and integers, or shift by a
+//!   variable amount outside an `If` (but for clamp, whose meaning `min` and `max` are): 128-bit SIMD has these in many
+//!   instructions or not at all. A rare and expensive case stands in an `If`, which engines skip when no lane needs it; the rest is straight-line.
 //!
 //! How far each is from exact, `f32` over all 2^32 arguments and `f64` over a table, stands in the language reference;
 //! `tests/accuracy` and the program `sweep` of the tests measure it.

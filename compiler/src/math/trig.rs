@@ -1,41 +1,80 @@
 //! The trigonometric functions.
 //!
-//! |x| = n pi / 2 + r with |r| <= pi / 4; the sine or the cosine of r, with a sign, by n modulo 4. Up to a bound
-//! r comes from pi / 2 in three parts and fused steps (Cody and Waite): the first step is exact, the third below
-//! rounding. Beyond, x / (2 pi) is computed modulo 1 in integers, with as many bits of 1 / (2 pi) as the exponent
+//! |x| is reduced by multiples of pi, of which sine and cosine need to know but whether they are odd (tangent: of pi / 2), and
+//! the rest goes into a polynomial. Up to a bound the rest comes from pi in three parts and fused steps (Cody and Waite): the first
+//! step is exact, the third below rounding. Beyond, x / (2 pi) is computed modulo 1 in integers, with as many bits of 1 / (2 pi) as the exponent
 //! asks for (Payne and Hanek, "Radian reduction for trigonometric functions", 1983), in an `If`.
 
 use ir::Dtype;
 
 use super::builder::{Float, PerFloat, Value};
-use super::coefficients::{COS, FRAC_2_PI, FRAC_PI_2, FRAC_PI_2_LO, FRAC_PI_2_LOLO, SIN, TAU, TAU_LO, TURN};
+use super::coefficients::{
+    COS, FRAC_1_PI, FRAC_2_PI, FRAC_PI_2, FRAC_PI_2_LO, FRAC_PI_2_LOLO, PI, PI_LO, PI_LOLO, SIN, SIN_WIDE, TAU, TAU_LO,
+    TURN,
+};
 
-/// Up to here three parts of pi / 2 reach.
+/// Up to here three parts of pi reach.
 const NEAR: PerFloat<f64> = PerFloat { f32: 131_072.0, f64: 1_099_511_627_776.0 };
 
 /// The leading zeros of `TURN`: they let the bit position of any argument beyond `NEAR` be positive.
 const LEADING: i64 = 16;
 
-/// sin x
+/// sin x = sin r or -sin r at |x| = n pi + r, with the sign of x.
 pub(super) fn sin(x: Value) -> Value {
-    let Reduced { r, n, .. } = reduce(x.abs(), false);
-    let (y, sign) = quadrant(r, n);
-    y.flip_sign(sign ^ x.sign_bit())
+    let float = x.float();
+    let a = x.abs();
+    let [r, n] = a.gt(NEAR.of(float)).branch(
+        || {
+            let Far { r, n, .. } = far(a, HALF_TURN, HALF_TURN / 2);
+            [r, n]
+        },
+        || {
+            let magic = 1.5 * float.integral();
+            let shifted = a.fma(FRAC_1_PI.of(float), magic);
+            [less_half_turns(a, shifted - magic), shifted.bits()]
+        },
+    );
+    alternating_sine(r, n, Some(x.sign_bit()))
 }
 
-/// cos x = sin(|x| + pi / 2)
+/// cos x = -sin r or sin r at |x| = (n + 1/2) pi + r.
 pub(super) fn cos(x: Value) -> Value {
-    let Reduced { r, n, .. } = reduce(x.abs(), false);
-    let (y, sign) = quadrant(r, n + 1);
-    y.flip_sign(sign)
+    let float = x.float();
+    let a = x.abs();
+    let [r, n] = a.gt(NEAR.of(float)).branch(
+        || {
+            let Far { r, n, .. } = far(a, HALF_TURN, 0);
+            [r, n + 1]
+        },
+        || {
+            let magic = 1.5 * float.integral() + 1.0;
+            let shifted = a.fma(FRAC_1_PI.of(float), -0.5) + magic;
+            [less_half_turns(a, shifted - magic + 0.5), shifted.bits()]
+        },
+    );
+    alternating_sine(r, n, None)
+}
+
+/// x - n pi.
+fn less_half_turns<'b>(x: Value<'b>, n: Value<'b>) -> Value<'b> {
+    let float = x.float();
+    let second = n.fma(-PI_LO.of(float), n.fma(-PI.of(float), x));
+    n.fma(-PI_LOLO.of(float), second)
+}
+
+/// sin r for |r| <= pi / 2, its sign flipped for an odd n and where `sign` is set.
+fn alternating_sine<'b>(r: Value<'b>, n: Value<'b>, sign: Option<Value<'b>>) -> Value<'b> {
+    let square = r * r;
+    let sine = (square * r).fma(square.polynomial(SIN_WIDE.of(r.float())), r);
+    let odd = n << i64::from(n.width() - 1);
+    sine.flip_sign(sign.map_or(odd, |sign| sign ^ odd))
 }
 
 /// tan x: the quotient of the two, the other way about and negative in odd quadrants. What rounding takes is kept
 /// beside each number, because here it would add up from three.
 pub(super) fn tan(x: Value) -> Value {
     let float = x.float();
-    let Reduced { r, r_lo, n } = reduce(x.abs(), true);
-    let r_lo = r_lo.unwrap_or(r);
+    let Reduced { r, r_lo, n } = reduce(x.abs());
     let square = r * r;
     let square_lo = r.fma(r, -square);
     let bend = square * r * square.polynomial(SIN.of(float));
@@ -55,76 +94,62 @@ pub(super) fn tan(x: Value) -> Value {
     y.flip_sign(sign ^ x.sign_bit())
 }
 
-/// sin(r + n pi / 2): its size, and the sign bit to flip.
-fn quadrant<'b>(r: Value<'b>, n: Value<'b>) -> (Value<'b>, Value<'b>) {
-    let float = r.float();
-    let square = r * r;
-    let sine = (square * r).fma(square.polynomial(SIN.of(float)), r);
-    let cosine = (square * square).fma(square.polynomial(COS.of(float)), square.fma(-0.5, 1.0));
-    let odd = (n & 1).eq(1);
-    let second_bit_to_top = PerFloat { f32: 30, f64: 62 }.of(float);
-    (odd.select(cosine, sine), (n << second_bit_to_top) & float.bits_of(-0.0))
-}
-
-/// a = n pi / 2 + r + r_lo for a >= 0, with n modulo 4 in the low bits of an integer, and `r_lo` on demand.
+/// a = n pi / 2 + r + r_lo for a >= 0, with n modulo 4 in the low bits of an integer.
 struct Reduced<'b> {
     r: Value<'b>,
-    r_lo: Option<Value<'b>>,
+    r_lo: Value<'b>,
     n: Value<'b>,
 }
 
-fn reduce(a: Value, with_lo: bool) -> Reduced {
+fn reduce(a: Value) -> Reduced {
     let float = a.float();
-    let magic = 1.5 * float.integral();
-    let shifted = a.fma(FRAC_2_PI.of(float), magic);
-    let far = || {
-        let (turn, rest) = turns(a);
-        // The nearest quarter, and what is left about its middle.
-        let turn = turn + (1 << 61);
-        let n = turn >> 62;
-        let n = match float {
-            Float::F32 => n.cast(Dtype::I32),
-            Float::F64 => n,
-        };
-        let angle = angle((turn & ((1 << 62) - 1)) - (1 << 61), rest);
-        // a 0 is NaN for infinity.
-        (angle.r + a * 0.0, angle, n)
+    let [r, r_lo, n] = a.gt(NEAR.of(float)).branch(
+        || {
+            let Far { r, angle, n } = far(a, HALF_TURN / 2, HALF_TURN / 4);
+            [r, angle.lo(), n]
+        },
+        || {
+            let magic = 1.5 * float.integral();
+            let shifted = a.fma(FRAC_2_PI.of(float), magic);
+            let n = shifted - magic;
+            let first = n.fma(-FRAC_PI_2.of(float), a);
+            // The second step with all that rounding takes (Knuth's sum, an exact product).
+            let lo = FRAC_PI_2_LO.of(float);
+            let product = n * lo;
+            let second = first - product;
+            let taken = second - first;
+            let lost = (first - (second - taken)) - (product + taken) - n.fma(lo, -product);
+            let rest = n.fma(-FRAC_PI_2_LOLO.of(float), lost);
+            let r = second + rest;
+            [r, rest - (r - second), shifted.bits()]
+        },
+    );
+    Reduced { r, r_lo, n }
+}
+
+/// Half a turn in the units of [`turns`].
+const HALF_TURN: u64 = 1 << 63;
+
+/// What is left of an angle beyond [`NEAR`], and how many parts of a turn were taken from it, in low bits.
+struct Far<'b> {
+    r: Value<'b>,
+    angle: Angle<'b>,
+    n: Value<'b>,
+}
+
+/// a = n `part` - `part` / 2 + `before` + r.
+fn far(a: Value, part: u64, before: u64) -> Far {
+    let float = a.float();
+    let (turn, rest) = turns(a);
+    let turn = if before == 0 { turn } else { turn + before.cast_signed() };
+    let n = turn >> i64::from(part.trailing_zeros());
+    let n = match float {
+        Float::F32 => n.cast(Dtype::I32),
+        Float::F64 => n,
     };
-    let n = shifted - magic;
-    let first = || n.fma(-FRAC_PI_2.of(float), a);
-    let is_far = a.gt(NEAR.of(float));
-    if with_lo {
-        let [r, r_lo, n] = is_far.branch(
-            || {
-                let (r, angle, n) = far();
-                [r, angle.lo(), n]
-            },
-            || {
-                // The second step with all that rounding takes (Knuth's sum, an exact product).
-                let (first, lo) = (first(), FRAC_PI_2_LO.of(float));
-                let product = n * lo;
-                let second = first - product;
-                let taken = second - first;
-                let lost = (first - (second - taken)) - (product + taken) - n.fma(lo, -product);
-                let rest = n.fma(-FRAC_PI_2_LOLO.of(float), lost);
-                let r = second + rest;
-                [r, rest - (r - second), shifted.bits()]
-            },
-        );
-        Reduced { r, r_lo: Some(r_lo), n }
-    } else {
-        let [r, n] = is_far.branch(
-            || {
-                let (r, _, n) = far();
-                [r, n]
-            },
-            || {
-                let second = n.fma(-FRAC_PI_2_LO.of(float), first());
-                [n.fma(-FRAC_PI_2_LOLO.of(float), second), shifted.bits()]
-            },
-        );
-        Reduced { r, r_lo: None, n }
-    }
+    let angle = angle((turn & (part - 1).cast_signed()) - (part / 2).cast_signed(), rest);
+    // a 0 is NaN for infinity.
+    Far { r: angle.r + a * 0.0, angle, n }
 }
 
 /// a / (2 pi) modulo 1 for a beyond `NEAR`, as an integer in units of 2^-64; in `f64` another holds 64 more bits.
