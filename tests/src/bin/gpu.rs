@@ -1,5 +1,5 @@
-//! Random programs on this machine's first CUDA device, held to the interpreters: `gpu [PROGRAMS] [SEED]`. What fails is shown as it is
-//! drawn, and counted.
+//! Random programs on this machine's first CUDA device, or on the emulator, held to the interpreters: `gpu [emulated] [PROGRAMS] [SEED]`.
+//! What fails is shown as it was drawn, and counted.
 
 use std::time::Instant;
 
@@ -32,8 +32,14 @@ fn main() {
     for _ in 0..programs {
         let Ok(tree) = recipes().new_tree(&mut runner) else { continue };
         let program = tree.current().program();
-        let Ok(compiled) = compile_in(&program.source, program.entry, &ways::drawn(program.data)[..1]) else {
-            continue;
+        let compiled = match compile_in(&program.source, program.entry, &ways::drawn(program.data)[..1]) {
+            Ok(compiled) => compiled,
+            Err(Rejected::Source(_)) => continue,
+            Err(Rejected::Compiler(why)) => {
+                failed += 1;
+                println!("FAILED to compile\n{}\n{why}\n", program.source);
+                continue;
+            }
         };
         accepted += 1;
         let forms: Vec<&Form> = compiled.forms.iter().collect();
