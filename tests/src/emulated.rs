@@ -1,4 +1,4 @@
-//! A CUDA device that is none: the emulator behind [`ptx::Device`].
+//! A CUDA device that is none: the emulator behind the back end's trait [`Device`].
 
 use backends::ptx::{Device, Module};
 use emulator::{Launch, Memory};
