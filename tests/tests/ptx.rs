@@ -4,6 +4,7 @@
 //! 100 programs, or as many as `PROPTEST_CASES` says; the same ones each time unless `PROPTEST_RNG_SEED` is set.
 
 use ir::array::Array;
+use ir::{Dtype, Scalar};
 use proptest::test_runner::{Config, RngSeed, TestCaseError, TestRunner};
 use tests::engines::{Engine, Form, Rejected, compile_in, hold_on};
 use tests::generate::{Program, recipes};
@@ -23,6 +24,17 @@ fn the_emulator_agrees() {
     }
     let held = TestRunner::new(config).run(&recipes(), |recipe| hold(&recipe.program()).map_err(TestCaseError::fail));
     held.unwrap_or_else(|error| panic!("{error}"));
+}
+
+/// A check before a loop is made though the loop is empty.
+#[test]
+fn empty_loops_check() {
+    let source = "fn main(z: i64[n], at: i64) { if z[clamp(at, 0, n - 1)] > 4 then z else z + 1 }";
+    let compiled = compile_in(source, "main", &[]).unwrap();
+    let forms: Vec<&Form> = compiled.forms.iter().collect();
+    let inputs = [Array::zeros(Dtype::I64, &[0]).unwrap(), Array::scalar(Scalar::I64(0))];
+    let inputs: Vec<_> = inputs.iter().map(Array::as_ref).collect();
+    hold_on(&[Engine::Ptx], &compiled.checked, &forms, &inputs).unwrap();
 }
 
 fn hold(program: &Program) -> Result<(), String> {

@@ -35,7 +35,7 @@ pub(crate) mod prepare;
 mod reduce;
 mod run;
 mod scalar;
-mod scan;
+pub(crate) mod scan;
 pub(crate) mod split;
 mod spread;
 mod strips;

@@ -351,7 +351,7 @@ fn needed(body: &[Statement], mut wanted: BTreeSet<ValueId>, effects: bool) -> B
 }
 
 /// Whether a statement may end the run.
-pub(super) fn may_fault(statement: &Statement) -> bool {
+pub(crate) fn may_fault(statement: &Statement) -> bool {
     let mut found = matches!(statement, Statement::Let { op: Op::Check { .. }, .. });
     for block in statement.blocks() {
         visit::for_each_op(block, &mut |_, op| found |= matches!(op, Op::Check { .. }));

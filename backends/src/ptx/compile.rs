@@ -12,6 +12,7 @@ use super::vectors::Vectors;
 use crate::call::kernel_sizes;
 use crate::cpu::CompileError;
 use crate::cpu::prepare::without_contractions;
+use crate::cpu::scan::may_fault;
 use crate::cpu::split::{Part, root, split_plainly};
 
 /// Threads of a block that works together: one for each lane of a reduction.
@@ -38,6 +39,8 @@ pub(super) struct Kernel {
     pub(super) grid: Grid,
     /// Threads of a block.
     pub(super) threads: u32,
+    /// Whether it checks something even where its loop is empty.
+    pub(super) checks: bool,
     /// Scratch buffers that it uses.
     pub(super) scratch: Vec<BufferId>,
 }
@@ -70,8 +73,9 @@ impl Module {
             let name = format!("kernel{number}");
             let (function, arguments, grid) = kernel(&run, part, name.clone());
             let threads = function.threads;
+            let checks = root(part).is_some_and(|(before, _)| before.iter().any(may_fault));
             functions.push(function);
-            kernels.push(Kernel { name, arguments, grid, threads, scratch: scratch(&run, part) });
+            kernels.push(Kernel { name, arguments, grid, threads, checks, scratch: scratch(&run, part) });
         }
         Ok(Module { text: print::module(&functions), program: run, kernels, sizes })
     }

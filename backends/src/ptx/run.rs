@@ -234,7 +234,7 @@ impl Kernel {
             Grid::Chunks(extents) => iterations(extents).map(|n| of(n, LANES_CHUNK as i64)),
         };
         let most = if self.scratch.is_empty() { i64::from(i32::MAX) } else { SOME_BLOCKS };
-        u32::try_from(blocks.unwrap_or(SOME_BLOCKS).min(most)).unwrap_or(0)
+        u32::try_from(blocks.unwrap_or(SOME_BLOCKS).clamp(self.checks.into(), most)).unwrap_or(0)
     }
 }
 
