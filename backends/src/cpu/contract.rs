@@ -1,4 +1,4 @@
-//! Contractions through the GEMM crate.
+//! Contractions through the GEMM crate, or by `gemm` where the machine and the type are such as it takes.
 //!
 //! The free indices are rows (only in the left factor), columns (only in the right one) or batch (the rest). For each
 //! point of the batch there is one product of matrices, whose rows, columns and inner numbers are the row-major numbers of

@@ -1,5 +1,6 @@
 //! A kernel made ready for emission: contractions that no library takes become loops, and small reductions of
-//! constant extent (a 3 x 3 stencil) become straight-line code, so that the loop around them can be a leaf.
+//! constant extent (a 3 x 3 stencil) become straight-line code, so that the loop around them can be a leaf. `ptx` begins
+//! with the same, and takes no contraction whole.
 
 use std::collections::BTreeMap;
 

@@ -87,8 +87,7 @@ impl Builder {
     // Instructions.
 
     pub(super) fn op(&mut self, opcode: Opcode, ty: Type, from: &[Operand]) -> Reg {
-        let class = if opcode == Opcode::MulWide { Class::B64 } else { ty.class() };
-        let to = self.reg(class);
+        let to = self.reg(ty.class());
         self.op_to(to, opcode, ty, from);
         to
     }

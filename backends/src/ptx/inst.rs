@@ -65,7 +65,7 @@ impl Type {
 named! {
     /// Instructions of the shape `name.type to, from...`. Those on floats name their rounding, so that nothing contracts.
     Opcode {
-        Mov = "mov", Add = "add", Sub = "sub", Mul = "mul.lo", MulWide = "mul.wide", Mad = "mad.lo", Div = "div", Rem = "rem",
+        Mov = "mov", Add = "add", Sub = "sub", Mul = "mul.lo", Mad = "mad.lo", Div = "div", Rem = "rem",
         Min = "min", Max = "max", Neg = "neg", Abs = "abs", And = "and", Or = "or", Xor = "xor", Not = "not", Shl = "shl", Shr = "shr",
         Brev = "brev", AddRn = "add.rn", SubRn = "sub.rn", MulRn = "mul.rn", DivRn = "div.rn", SqrtRn = "sqrt.rn", FmaRn = "fma.rn",
         MinNan = "min.NaN", MaxNan = "max.NaN", Selp = "selp",

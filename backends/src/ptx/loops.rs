@@ -125,6 +125,7 @@ impl Emitter<'_> {
         let bytes = reductions.len().max(1) * STATE as usize;
         let at = self.b().take(Space::Shared, bytes);
         let place = |k: usize| Address { base: None, offset: at + STATE * k as i64 };
+        // How a value lies in memory does not hang on what it was reduced by.
         let fold_of = |e: &Self, r: &Reduction| Fold { op: ir::ReduceOp::Max, dtype: e.dtype(r.result) };
         let first = self.is_first();
         self.when(first, |e| {

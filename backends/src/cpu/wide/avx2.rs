@@ -86,13 +86,7 @@ fn same(code: Code) -> Option<Code> {
         Code::EVEX_Vinserti64x4_zmm_k1z_zmm_ymmm256_imm8 => Code::VEX_Vinserti128_ymm_ymm_xmmm128_imm8,
         Code::EVEX_Vextracti64x4_ymmm256_k1z_zmm_imm8 => Code::VEX_Vextracti128_xmmm128_ymm_imm8,
         Code::EVEX_Vpshufd_zmm_k1z_zmmm512b32_imm8 => Code::VEX_Vpshufd_ymm_ymmm256_imm8,
-        Code::EVEX_Vmovaps_zmm_k1z_zmmm512
-        | Code::EVEX_Vmovapd_zmm_k1z_zmmm512
-        | Code::EVEX_Vmovups_zmm_k1z_zmmm512
-        | Code::EVEX_Vmovupd_zmm_k1z_zmmm512
-        | Code::EVEX_Vmovdqa32_zmm_k1z_zmmm512
-        | Code::EVEX_Vmovdqa64_zmm_k1z_zmmm512
-        | Code::EVEX_Vmovdqu64_zmm_k1z_zmmm512 => Code::VEX_Vmovups_ymm_ymmm256,
+        code if table::moves(code) => Code::VEX_Vmovups_ymm_ymmm256,
         Code::EVEX_Vmovdqu16_ymm_k1z_ymmm256 => Code::VEX_Vmovdqu_xmm_xmmm128,
         Code::EVEX_Vmovdqu8_xmm_k1z_xmmm128 => Code::VEX_Vmovq_xmm_xmmm64,
         Code::EVEX_Vpmovsxbd_zmm_k1z_xmmm128 => Code::VEX_Vpmovsxbd_ymm_xmmm64,
@@ -441,22 +435,10 @@ impl WideX86<'_, '_> {
             Code::EVEX_Vpcmpud_kr_k1_zmm_zmmm512b32_imm8 => self.compared(false, true, from),
             Code::EVEX_Vpcmpq_kr_k1_zmm_zmmm512b64_imm8 => self.compared(true, false, from),
             Code::EVEX_Vpcmpuq_kr_k1_zmm_zmmm512b64_imm8 => self.compared(true, true, from),
-            Code::EVEX_Vpminsq_zmm_k1z_zmm_zmmm512b64 => {
-                let greater = self.greater(true, false, a, b);
-                self.blend(greater, b, a)
-            }
-            Code::EVEX_Vpminuq_zmm_k1z_zmm_zmmm512b64 => {
-                let greater = self.greater(true, true, a, b);
-                self.blend(greater, b, a)
-            }
-            Code::EVEX_Vpmaxsq_zmm_k1z_zmm_zmmm512b64 => {
-                let greater = self.greater(true, false, a, b);
-                self.blend(greater, a, b)
-            }
-            Code::EVEX_Vpmaxuq_zmm_k1z_zmm_zmmm512b64 => {
-                let greater = self.greater(true, true, a, b);
-                self.blend(greater, a, b)
-            }
+            Code::EVEX_Vpminsq_zmm_k1z_zmm_zmmm512b64 => self.by_greater(false, [a, b], [b, a]),
+            Code::EVEX_Vpminuq_zmm_k1z_zmm_zmmm512b64 => self.by_greater(true, [a, b], [b, a]),
+            Code::EVEX_Vpmaxsq_zmm_k1z_zmm_zmmm512b64 => self.by_greater(false, [a, b], [a, b]),
+            Code::EVEX_Vpmaxuq_zmm_k1z_zmm_zmmm512b64 => self.by_greater(true, [a, b], [a, b]),
             Code::EVEX_Vpabsq_zmm_k1z_zmmm512b64 => {
                 let sign = self.negative(a);
                 let turned = self.xor(a, sign);
@@ -493,6 +475,12 @@ impl WideX86<'_, '_> {
         let turned = self.xor(v, sign);
         let turned = self.avx2(code, &[turned, amount]);
         self.xor(turned, sign)
+    }
+
+    /// Of eight-byte integers, `yes` where the first is the greater, else `no`.
+    fn by_greater(&mut self, unsigned: bool, [a, b]: [Operand; 2], [yes, no]: [Operand; 2]) -> Operand {
+        let greater = self.greater(true, unsigned, a, b);
+        self.blend(greater, yes, no)
     }
 
     fn greater(&mut self, wide: bool, unsigned: bool, a: Operand, b: Operand) -> Operand {

@@ -254,9 +254,9 @@ pub(super) fn narrower(code: Code, operand: usize) -> Option<Register> {
     }
 }
 
-/// Whether an instruction takes a number from memory for all lanes: those that compute do, those that move do not.
-pub(super) fn folds(code: Code) -> bool {
-    !matches!(
+/// Whether an instruction moves whole vectors into a register.
+pub(super) fn moves(code: Code) -> bool {
+    matches!(
         code,
         Code::EVEX_Vmovaps_zmm_k1z_zmmm512
             | Code::EVEX_Vmovapd_zmm_k1z_zmmm512
@@ -265,7 +265,14 @@ pub(super) fn folds(code: Code) -> bool {
             | Code::EVEX_Vmovdqa32_zmm_k1z_zmmm512
             | Code::EVEX_Vmovdqa64_zmm_k1z_zmmm512
             | Code::EVEX_Vmovdqu64_zmm_k1z_zmmm512
-            | Code::EVEX_Vmovdqu8_xmm_k1z_xmmm128
+    )
+}
+
+/// Whether an instruction takes a number from memory for all lanes: those that compute do, those that move do not.
+pub(super) fn folds(code: Code) -> bool {
+    let other = matches!(
+        code,
+        Code::EVEX_Vmovdqu8_xmm_k1z_xmmm128
             | Code::EVEX_Vmovdqu16_ymm_k1z_ymmm256
             | Code::EVEX_Vmovups_zmmm512_k1z_zmm
             | Code::EVEX_Vmovupd_zmmm512_k1z_zmm
@@ -321,7 +328,8 @@ pub(super) fn folds(code: Code) -> bool {
             | Code::VEX_Vcvtps2ph_xmmm128_ymm_imm8
             | Code::VEX_Vpgatherqd_xmm_vm64y_xmm
             | Code::VEX_Vpgatherqq_ymm_vm64y_ymm
-    )
+    );
+    !moves(code) && !other
 }
 
 /// Whether an instruction takes a mask as its last operand, which is a register in a byte behind all others.
