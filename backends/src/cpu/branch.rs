@@ -16,7 +16,7 @@ pub(super) struct Branch {
     /// A `bool`, and what it is where the side is needed.
     pub(super) condition: (LeafId, bool),
     pub(super) steps: Vec<Step>,
-    /// Its results, and those of the other side: what they are where no lane needs them.
+    /// The results that its steps define, and those of the other side: what they are where no lane needs them.
     pub(super) results: Vec<(LeafId, LeafId)>,
 }
 
@@ -58,7 +58,9 @@ impl Build<'_, '_> {
             self.leaf.steps.extend(long.0);
             return;
         }
-        let results = long.1.into_iter().zip(short.1).collect();
+        // A result from before the branch is what it is, whatever lanes need.
+        let results =
+            long.1.into_iter().zip(short.1).filter(|(result, _)| self.leaf.defines(&long.0, *result)).collect();
         self.leaf.steps.push(Step::Branch(Branch { condition: (condition, !swap), steps: long.0, results }));
     }
 }

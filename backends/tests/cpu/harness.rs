@@ -101,7 +101,12 @@ pub fn parse(text: &str) -> Program {
 
 /// Every work is worth threads.
 pub fn compile(program: &Program) -> Module {
-    let options = Options { least_share: 0, wake_from: 0, ..Options::default() };
+    compile_for(program, Simd::Auto)
+}
+
+/// The same for vectors of some width.
+pub fn compile_for(program: &Program, simd: Simd) -> Module {
+    let options = Options { least_share: 0, wake_from: 0, simd, ..Options::default() };
     Module::compile(program, &options).unwrap_or_else(|e| panic!("{e}"))
 }
 
@@ -203,8 +208,7 @@ pub fn check_small(text: &str, sizes: &[&[i64]]) {
 pub fn check_widths(text: &str, sizes: &[&[i64]]) {
     let program = parse(text);
     for simd in [Simd::W128, Simd::W256, Simd::Auto] {
-        let options = Options { least_share: 0, wake_from: 0, simd, ..Options::default() };
-        let module = Module::compile(&program, &options).unwrap_or_else(|e| panic!("{e}"));
+        let module = compile_for(&program, simd);
         let mut random = Random(text.len() as u64);
         for sizes in sizes {
             let inputs = inputs(&program, sizes, &mut random, false);

@@ -1,5 +1,6 @@
 //! Random straight-line bodies over random types: vectors against the interpreter.
 
+use backends::cpu::Simd;
 use ir::build::Builder;
 use ir::nest::{
     Buffer, BufferId, Extent, IndexId, LoopKind, Program, Reduction, Role, Subscript, Symbol, SymbolSource, ValueId,
@@ -7,7 +8,7 @@ use ir::nest::{
 use ir::{Affine, BinaryOp, CompareOp, Dtype, MathFn, Order, ReduceOp, Scalar, Size, SymbolId, UnaryOp};
 use proptest::prelude::*;
 
-use crate::harness::{Random, agree, compile, inputs};
+use crate::harness::{Random, agree, compile_for, inputs};
 
 const COMPUTE: [Dtype; 7] = [Dtype::Bool, Dtype::I32, Dtype::I64, Dtype::U32, Dtype::U64, Dtype::F32, Dtype::F64];
 const MEMORY: [Dtype; 11] = Dtype::ALL;
@@ -209,11 +210,16 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn bodies(seed in any::<u64>(), operations in 1..30usize, n in prop::sample::select(vec![0i64, 1, 3, 4, 7, 16, 17, 33, 130, 300])) {
+    fn bodies(
+        seed in any::<u64>(),
+        operations in 1..30usize,
+        n in prop::sample::select(vec![0i64, 1, 3, 4, 7, 16, 17, 33, 130, 300]),
+        simd in prop::sample::select(vec![Simd::W128, Simd::W256, Simd::W512]),
+    ) {
         let program = program(seed, operations);
         ir::verify::verify(&program).unwrap_or_else(|e| panic!("{e}\n{program}"));
-        let module = compile(&program);
+        let module = compile_for(&program, simd);
         let inputs = inputs(&program, &[n], &mut Random(seed ^ 1), false);
-        agree(&program, &module, &inputs, &format!("n = {n}"));
+        agree(&program, &module, &inputs, &format!("{simd:?}, n = {n}"));
     }
 }

@@ -1,21 +1,16 @@
 //! Vectors of 256 and of 512 bits against those of 128: the same bits, any NaN equal to any NaN. Widths that the machine does not have
 //! are left out.
 
-use backends::cpu::{Module, Options, RunError, Simd};
+use backends::cpu::{Module, RunError, Simd};
 use ir::array::{Array, ArrayMut};
 use ir::nest::Program;
 use ir::{BinaryOp, CompareOp, Dtype, Scalar, UnaryOp};
 use proptest::prelude::*;
 
-use crate::harness::{Random, compute_types, inputs, parse, run, takes_one, takes_two};
+use crate::harness::{Random, check_widths, compile_for, compute_types, inputs, parse, run, takes_one, takes_two};
 
 /// Lengths about the groups of sixteen and what several of them at once leave over.
 const LENGTHS: [usize; 12] = [0, 1, 15, 16, 17, 63, 64, 65, 127, 128, 129, 1000];
-
-fn module(program: &Program, simd: Simd) -> Module {
-    let options = Options { least_share: 0, wake_from: 0, simd, ..Options::default() };
-    Module::compile(program, &options).unwrap_or_else(|e| panic!("{e}\n{program}"))
-}
 
 /// What a run gives.
 type Ran = (Result<(), RunError>, Vec<Array>);
@@ -29,9 +24,9 @@ struct Widths {
 
 impl Widths {
     fn new(program: Program) -> Widths {
-        let narrow = module(&program, Simd::W128);
+        let narrow = compile_for(&program, Simd::W128);
         let wide = [Simd::W256, Simd::W512].into_iter().filter(|simd| simd.is_here());
-        let wide = wide.map(|simd| (simd, module(&program, simd))).collect();
+        let wide = wide.map(|simd| (simd, compile_for(&program, simd))).collect();
         Widths { program, narrow, wide }
     }
 
@@ -410,6 +405,27 @@ fn long_branches() {
                    v12 = add v10, v0 store %y[i], v12 store %z[i], v11 }} }} }}"
             );
             hold_text(&text, |n| vec![n], &AROUND);
+        }
+    }
+}
+
+/// A long side's result is a value from outside, which is used behind the branch too.
+#[test]
+fn long_branches_that_yield_what_was_there_before() {
+    let long: String = (0..24).map(|k| format!("v{} = mul v{}, v1\n", 101 + k, 100 + k)).collect();
+    for condition in ["v3 = lt v0, v1", "v3 = ge v0, v0", "v3 = ne v0, v0"] {
+        for (then, otherwise) in [("yield v0, v124", "yield v4, v4"), ("yield v0, v0", "yield v4, v1")] {
+            let then = format!("v100 = add v0, v1 {long} {then}");
+            for (then, otherwise) in [(then.as_str(), otherwise), (otherwise, then.as_str())] {
+                let text = format!(
+                    "program @p {{ symbol n = dim 0 of input 0 input 0 %x: f32[n] input 1 %w: f32[n]
+                     output 0 %y: f32[n] output 1 %z: f32[n]
+                     kernel @k {{ parallel i < n {{ v0 = load %x[i] v1 = load %w[i] {condition} v4 = add v0, v0
+                       v10, v11 = if v3 {{ {then} }} else {{ {otherwise} }}
+                       v12 = sub v10, v0 v13 = sub v11, v0 store %y[i], v12 store %z[i], v13 }} }} }}"
+                );
+                check_widths(&text, &AROUND.each_ref().map(std::slice::from_ref));
+            }
         }
     }
 }
