@@ -1,9 +1,10 @@
-//! Visits every input of the functions of one argument and of the conversions, and says how far results are from exact.
+//! Visits every input of the functions of one argument and of the conversions, and says how far results are from exact, and
+//! whether they hang on the width of vectors.
 //!
-//!     cargo run --release -p tests --bin sweep -- [NAME...] [--stride N] [--threads N] [--json FILE]
+//!     cargo run --release -p tests --bin sweep -- [NAME...] [--widths] [--stride N] [--threads N] [--json FILE]
 //!
 //! A name is that of a case, such as `exp` or `i8(f32)`, or `functions` or `conversions`. The exit status is 1 if something is
-//! more than two units in the last place off, or a conversion wrong.
+//! more than two units in the last place off, a conversion wrong, or a width at odds with another.
 
 #![forbid(unsafe_code)]
 
@@ -13,13 +14,16 @@ use std::time::Instant;
 
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
-use tests::sweep::{Case, Finding, Group, cases};
+use tests::sweep::{Case, Finding, Group, Visit, cases};
 
 /// Visits every input of the functions of one argument and of the conversions.
 #[derive(Parser)]
 struct Arguments {
     /// Cases such as `exp` or `i8(f32)`, or `functions` or `conversions`; all if there is none
     names: Vec<String>,
+    /// Hold the widths of vectors against each other only, which is many times faster
+    #[arg(long)]
+    widths: bool,
     /// Visit every Nth input only
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     stride: u64,
@@ -59,14 +63,17 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
     let bar = ProgressBar::new(chosen.iter().map(|case| case.inputs(arguments.stride)).sum());
     let style = "{msg:20} {wide_bar} {percent:>3} %  {eta} left";
     bar.set_style(ProgressStyle::with_template(style).map_err(|e| e.to_string())?);
+    let visit = Visit { stride: arguments.stride, threads, judged: !arguments.widths };
     let mut holds = true;
     let mut found = vec![];
     for case in chosen {
         bar.set_message(case.name.clone());
         let start = Instant::now();
-        let finding = case.run(arguments.stride, threads, &|inputs| bar.inc(inputs))?;
+        let finding = case.run(visit, &|inputs| bar.inc(inputs))?;
         holds &= finding.holds();
-        bar.suspend(|| println!("{:14} {}  [{:.1} s]", case.name, line(case, &finding), start.elapsed().as_secs_f64()));
+        bar.suspend(|| {
+            println!("{:14} {}  [{:.1} s]", case.name, line(case, visit, &finding), start.elapsed().as_secs_f64())
+        });
         found.push(json(case, &finding));
         if let Some(path) = &arguments.json {
             // After each case, so that an interrupted run leaves what it found.
@@ -80,9 +87,11 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
 }
 
 /// What was found, for people.
-fn line(case: &Case, found: &Finding) -> String {
+fn line(case: &Case, visit: Visit, found: &Finding) -> String {
     let visited = found.inputs;
     match found.unrounded {
+        _ if found.differing > 0 => format!("{} of {visited} hang on the WIDTH of vectors", found.differing),
+        _ if !visit.judged => format!("the same bits at every width for {visited} inputs"),
         0 if found.worst == 0.0 => format!("exact for {visited} inputs"),
         _ if case.group == Group::Conversions || found.worst.is_infinite() => {
             format!("WRONG for {} of {visited} inputs, such as {}", found.unrounded, case.show(found.at))
@@ -104,5 +113,6 @@ fn json(case: &Case, found: &Finding) -> serde_json::Value {
         "worst": found.worst,
         "at": format!("{:#x}", found.at),
         "unrounded": found.unrounded,
+        "differing": found.differing,
     })
 }

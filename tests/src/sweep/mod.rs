@@ -1,7 +1,8 @@
 //! Every input of a function of one argument, through compiled code, against what the result should be.
 //!
 //! A [`Case`] is a program of one function and a judge of its results. Types of up to 32 bits are visited whole; of wider ones
-//! the upper half takes every value, the lower one a few that lie on rounding's edges.
+//! the upper half takes every value, the lower one a few that lie on rounding's edges. The code for each width of vectors that
+//! the machine has must give the same bits.
 
 mod catalogue;
 mod convert;
@@ -10,7 +11,7 @@ pub mod reference;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use fuseloop::{Array, Dtype, Kernel, Options, Program, Scalar};
+use fuseloop::{Array, Dtype, Kernel, Options, Program, Scalar, Simd};
 
 pub use catalogue::{Group, cases};
 
@@ -47,6 +48,19 @@ pub struct Finding {
     pub at: u64,
     /// Results that are not the correctly rounded ones.
     pub unrounded: u64,
+    /// Results that hang on the width of vectors.
+    pub differing: u64,
+}
+
+/// Which inputs are visited, and what for.
+#[derive(Clone, Copy, Debug)]
+pub struct Visit {
+    /// Every so many-th input.
+    pub stride: u64,
+    /// Threads that share the inputs.
+    pub threads: usize,
+    /// Whether results are held against what they should be, or the widths of vectors against each other only.
+    pub judged: bool,
 }
 
 impl Finding {
@@ -64,12 +78,13 @@ impl Finding {
         }
         self.inputs += other.inputs;
         self.unrounded += other.unrounded;
+        self.differing += other.differing;
         self
     }
 
     /// Whether it is what the language promises.
     pub fn holds(&self) -> bool {
-        self.worst <= LIMIT
+        self.worst <= LIMIT && self.differing == 0
     }
 }
 
@@ -83,16 +98,17 @@ impl Case {
         }
     }
 
-    /// Visits every `stride`th input, on so many threads; `progress` is told how many more are done.
-    pub fn run(&self, stride: u64, threads: usize, progress: &(dyn Fn(u64) + Sync)) -> Result<Finding, String> {
+    /// Visits inputs; `progress` is told how many more are done.
+    pub fn run(&self, visit: Visit, progress: &(dyn Fn(u64) + Sync)) -> Result<Finding, String> {
         let program = Program::parse(self.source.as_str()).map_err(|e| e.to_string())?;
         let function = program.main().map_err(|e| e.to_string())?;
-        let options = Options { threads: 1, ..Options::default() };
-        let kernel = function.compile(&options).map_err(|e| e.to_string())?;
+        let widths = [Simd::W512, Simd::W256, Simd::W128].into_iter().filter(|simd| simd.is_here());
+        let compiled = widths.map(|simd| function.compile(&Options { threads: 1, simd, ..Options::default() }));
+        let kernels = compiled.collect::<Result<Vec<Kernel>, _>>().map_err(|e| e.to_string())?;
         let next = AtomicU64::new(0);
         std::thread::scope(|scope| {
-            let work = || self.work(&kernel, stride, &next, progress);
-            let running: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(work)).collect();
+            let work = || self.work(&kernels, visit, &next, progress);
+            let running: Vec<_> = (0..visit.threads.max(1)).map(|_| scope.spawn(work)).collect();
             running.into_iter().try_fold(Finding::default(), |sum, thread| {
                 let found = thread.join().map_err(|_| format!("a thread of {} panicked", self.name))??;
                 Ok(sum.join(found))
@@ -100,18 +116,17 @@ impl Case {
         })
     }
 
-    /// Takes one block after the other until none is left.
+    /// Takes one block after the other until none is left; the widest kernel comes first.
     fn work(
         &self,
-        kernel: &Kernel,
-        stride: u64,
+        kernels: &[Kernel],
+        visit: Visit,
         next: &AtomicU64,
         progress: &(dyn Fn(u64) + Sync),
     ) -> Result<Finding, String> {
-        let count = self.inputs(stride);
-        let width = self.from.bytes();
+        let count = self.inputs(visit.stride);
         let mut found = Finding::default();
-        let mut arrays: Option<(Array, Array)> = None;
+        let mut arrays: Option<(Array, Vec<Array>)> = None;
         loop {
             let first = next.fetch_add(1, Ordering::Relaxed) * BLOCK;
             if first >= count {
@@ -119,20 +134,39 @@ impl Case {
             }
             let here = BLOCK.min(count - first);
             let len = usize::try_from(here).map_err(|e| e.to_string())?;
-            let (input, output) = match &mut arrays {
-                Some(pair) if pair.0.len() == len => pair,
+            let (input, outputs) = match &mut arrays {
+                Some(made) if made.0.len() == len => made,
                 other => {
-                    let made = |dtype| Array::zeros(dtype, &[len]).map_err(|e| e.to_string());
-                    other.insert((made(self.from)?, made(self.to)?))
+                    let make = |dtype| Array::zeros(dtype, &[len]).map_err(|e| e.to_string());
+                    let outputs = kernels.iter().map(|_| make(self.to)).collect::<Result<_, _>>()?;
+                    other.insert((make(self.from)?, outputs))
                 }
             };
-            for (element, i) in input.bytes_mut().chunks_exact_mut(width).zip(first..) {
-                element.copy_from_slice(&self.input(i, stride).to_le_bytes()[..width]);
+            match self.from.bytes() {
+                1 => self.fill::<1>(input.bytes_mut(), first, visit.stride),
+                2 => self.fill::<2>(input.bytes_mut(), first, visit.stride),
+                4 => self.fill::<4>(input.bytes_mut(), first, visit.stride),
+                _ => self.fill::<8>(input.bytes_mut(), first, visit.stride),
             }
-            kernel.call_into(&[input.as_ref()], &mut [output.as_mut()]).map_err(|e| e.to_string())?;
-            (self.judge)(input.bytes(), output.bytes(), &mut found);
+            for (kernel, output) in kernels.iter().zip(outputs.iter_mut()) {
+                kernel.call_into(&[input.as_ref()], &mut [output.as_mut()]).map_err(|e| e.to_string())?;
+            }
+            let Some((widest, others)) = outputs.split_first() else { return Ok(found) };
+            for other in others.iter().filter(|other| *other != widest) {
+                found.differing += (0..len).filter(|n| other.get(*n) != widest.get(*n)).count() as u64;
+            }
+            if visit.judged {
+                (self.judge)(input.bytes(), widest.bytes(), &mut found);
+            }
             found.inputs += here;
             progress(here);
+        }
+    }
+
+    /// Writes the inputs from a number on; a number of bytes known here is what makes it fast.
+    fn fill<const BYTES: usize>(&self, to: &mut [u8], first: u64, stride: u64) {
+        for (element, number) in to.chunks_exact_mut(BYTES).zip(first..) {
+            element.copy_from_slice(&self.input(number, stride).to_le_bytes()[..BYTES]);
         }
     }
 
