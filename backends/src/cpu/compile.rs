@@ -146,7 +146,7 @@ impl Kernels {
         let mut parts = vec![];
         let mut part_of = vec![];
         for (id, kernel) in program.kernels.iter() {
-            let mut kernel = prepare(kernel);
+            let mut kernel = prepare(program, kernel);
             checks::ahead(program, &mut kernel);
             let operations = operations(program, &kernel.body);
             if operations > MOST_OPERATIONS {

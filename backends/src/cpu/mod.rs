@@ -16,6 +16,7 @@ mod convert;
 mod cost;
 mod emit;
 pub(crate) mod fold;
+mod forward;
 #[cfg(target_arch = "x86_64")]
 mod gemm;
 mod half;

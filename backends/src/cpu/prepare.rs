@@ -1,72 +1,114 @@
-//! A kernel made ready for emission: contractions that no library takes become loops, and small reductions of
-//! constant extent (a 3 x 3 stencil) become straight-line code, so that the loop around them can be a leaf. `ptx` begins
-//! with the same, and takes no contraction whole.
+//! A kernel made ready for emission: contractions that no library takes become loops, and small loops of constant extent (a
+//! 3 x 3 stencil, the coordinates of a point) become straight-line code, so that the loop around them can be a leaf. `ptx`
+//! begins with the same, and takes no contraction whole.
 
 use std::collections::BTreeMap;
 
 use ir::build::Values;
 use ir::nest::{
-    Block, Contraction, Extent, IndexId, Kernel, Loop, LoopKind, Op, Reduction, Statement, Subscript, ValueId,
+    Block, Contraction, Extent, IndexId, Kernel, Loop, LoopKind, Op, Program, Reduction, Statement, Subscript, ValueId,
 };
 use ir::order::{BLOCK, LANES};
 use ir::{Affine, BinaryOp, Dtype, Order, ReduceOp, Size};
 
 use super::fold::Fold;
+use super::forward::{forward, is_scratch};
 
 /// Most iterations that are unrolled, and most statements that this may make.
 const UNROLL_ITERATIONS: i64 = 32;
 const UNROLL_STATEMENTS: i64 = 256;
+/// Most iterations that are unrolled of a loop that keeps its results in scratch: fewer than a vector has elements.
+const UNROLL_KEPT: i64 = 4;
 
 /// The kernel, ready.
-pub(super) fn prepare(kernel: &Kernel) -> Kernel {
-    prepared(kernel, for_library)
+pub(super) fn prepare(program: &Program, kernel: &Kernel) -> Kernel {
+    prepared(program, kernel, for_library)
 }
 
 /// The kernel, ready for who takes no contraction whole.
-pub(crate) fn without_contractions(kernel: &Kernel) -> Kernel {
-    prepared(kernel, |_, _| false)
+pub(crate) fn without_contractions(program: &Program, kernel: &Kernel) -> Kernel {
+    prepared(program, kernel, |_, _| false)
 }
 
 /// Whether a contraction stays whole.
 type Whole = fn(&Values, &Contraction) -> bool;
 
-fn prepared(kernel: &Kernel, whole: Whole) -> Kernel {
+fn prepared(program: &Program, kernel: &Kernel, whole: Whole) -> Kernel {
     let mut kernel = kernel.clone();
     let body = std::mem::take(&mut kernel.body);
-    kernel.body = block(&mut kernel.values, whole, body);
+    let mut preparation = Preparation { program, values: &mut kernel.values, whole, depth: 0 };
+    kernel.body = preparation.block(body);
+    forward(program, &mut kernel);
     kernel
 }
 
-fn block(values: &mut Values, whole: Whole, body: Block) -> Block {
-    let mut out = vec![];
-    for statement in body {
-        match statement {
-            Statement::If { condition, then, otherwise, results } => {
-                let (then, otherwise) = (block(values, whole, then), block(values, whole, otherwise));
-                out.push(Statement::If { condition, then, otherwise, results });
-            }
-            Statement::Loop(mut l) => {
-                l.body = block(values, whole, l.body);
-                match unroll(values, &l) {
-                    Some(straight) => out.extend(straight),
-                    None => out.push(Statement::Loop(l)),
+/// What preparing a kernel takes.
+struct Preparation<'p> {
+    program: &'p Program,
+    values: &'p mut Values,
+    whole: Whole,
+    /// Loops around.
+    depth: usize,
+}
+
+impl Preparation<'_> {
+    fn block(&mut self, body: Block) -> Block {
+        let mut out = vec![];
+        for statement in body {
+            match statement {
+                Statement::If { condition, then, otherwise, results } => {
+                    let (then, otherwise) = (self.block(then), self.block(otherwise));
+                    out.push(Statement::If { condition, then, otherwise, results });
                 }
-            }
-            Statement::Contract(mut c) => {
-                if !whole(values, &c) {
-                    let l = expand(values, c);
-                    out.extend(block(values, whole, vec![l]));
-                    continue;
+                Statement::Loop(mut l) => {
+                    self.depth += 1;
+                    l.body = self.block(l.body);
+                    self.depth -= 1;
+                    match self.unroll(&l) {
+                        Some(straight) => out.extend(straight),
+                        None => out.push(Statement::Loop(l)),
+                    }
                 }
-                c.left.body = block(values, whole, c.left.body);
-                c.right.body = block(values, whole, c.right.body);
-                c.epilogue = block(values, whole, c.epilogue);
-                out.push(Statement::Contract(c));
+                Statement::Contract(mut c) => {
+                    if !(self.whole)(self.values, &c) {
+                        let l = expand(self.values, c);
+                        out.extend(self.block(vec![l]));
+                        continue;
+                    }
+                    c.left.body = self.block(c.left.body);
+                    c.right.body = self.block(c.right.body);
+                    c.epilogue = self.block(c.epilogue);
+                    out.push(Statement::Contract(c));
+                }
+                other => out.push(other),
             }
-            other => out.push(other),
+        }
+        out
+    }
+
+    /// The loop as straight-line code, if it is small and constant: a reduction in its canonical order, or one inside another that
+    /// keeps its results in scratch.
+    fn unroll(&mut self, l: &Loop) -> Option<Block> {
+        match &l.kind {
+            LoopKind::Reduce(reductions) => unroll(self.values, l, reductions),
+            LoopKind::Parallel if self.depth > 0 => {
+                let in_scratch = |s: &Statement| match s {
+                    Statement::Store { buffer, .. } => is_scratch(self.program, *buffer),
+                    other => matches!(other, Statement::Let { .. }),
+                };
+                let extents = few(l, UNROLL_KEPT)?;
+                if !l.body.iter().all(in_scratch) {
+                    return None;
+                }
+                let mut out = vec![];
+                for at in iterations(&extents) {
+                    copy(self.values, &l.body, &at, &mut out);
+                }
+                Some(out)
+            }
+            _ => None,
         }
     }
-    out
 }
 
 /// Whether the contraction's type is one that the library multiplies and its extents do not hang on values.
@@ -95,9 +137,8 @@ fn expand(values: &mut Values, c: Contraction) -> Statement {
     Statement::Loop(Loop { dims: c.free, kind: LoopKind::Parallel, body: point })
 }
 
-/// The reduction as straight-line code in its canonical order, if it is small and constant.
-fn unroll(values: &mut Values, l: &Loop) -> Option<Block> {
-    let LoopKind::Reduce(reductions) = &l.kind else { return None };
+/// The extents of a loop, if they are constant and it may become straight-line code of so many iterations.
+fn few(l: &Loop, most: i64) -> Option<Vec<(IndexId, i64)>> {
     let mut extents = vec![];
     let mut count = 1i64;
     for (index, extent) in &l.dims {
@@ -106,24 +147,37 @@ fn unroll(values: &mut Values, l: &Loop) -> Option<Block> {
         count = count.checked_mul(extent)?;
         extents.push((*index, extent));
     }
-    let straight = l.body.iter().all(|s| matches!(s, Statement::Let { .. }));
     let size = i64::try_from(l.body.len()).ok()?;
-    let plain = reductions.iter().all(|r| {
-        let fold = Fold { op: r.op, dtype: values[r.input] };
-        !fold.is_arg() && (r.order != Order::Scan || !r.op.depends_on_order(fold.dtype))
-    });
-    if !straight || !plain || count > UNROLL_ITERATIONS || count * size > UNROLL_STATEMENTS {
-        return None;
-    }
-    let mut out = vec![];
-    let mut elements: Vec<Vec<ValueId>> = vec![vec![]; reductions.len()];
-    for number in 0..count {
+    (count <= most && count * size <= UNROLL_STATEMENTS).then_some(extents)
+}
+
+/// The values of the indices in each iteration, in order.
+fn iterations(extents: &[(IndexId, i64)]) -> impl Iterator<Item = BTreeMap<IndexId, i64>> {
+    (0..extents.iter().map(|(_, extent)| extent).product()).map(|number| {
         let mut at = BTreeMap::new();
-        let mut rest = number;
+        let mut rest: i64 = number;
         for (index, extent) in extents.iter().rev() {
             at.insert(*index, rest % extent);
             rest /= extent;
         }
+        at
+    })
+}
+
+/// The reduction as straight-line code in its canonical order, if it is small and constant.
+fn unroll(values: &mut Values, l: &Loop, reductions: &[Reduction]) -> Option<Block> {
+    let extents = few(l, UNROLL_ITERATIONS)?;
+    let straight = l.body.iter().all(|s| matches!(s, Statement::Let { .. }));
+    let plain = reductions.iter().all(|r| {
+        let fold = Fold { op: r.op, dtype: values[r.input] };
+        !fold.is_arg() && (r.order != Order::Scan || !r.op.depends_on_order(fold.dtype))
+    });
+    if !straight || !plain {
+        return None;
+    }
+    let mut out = vec![];
+    let mut elements: Vec<Vec<ValueId>> = vec![vec![]; reductions.len()];
+    for at in iterations(&extents) {
         let names = copy(values, &l.body, &at, &mut out);
         for (elements, r) in elements.iter_mut().zip(reductions) {
             elements.push(names.get(&r.input).copied().unwrap_or(r.input));
@@ -142,22 +196,38 @@ fn copy(values: &mut Values, body: &Block, at: &BTreeMap<IndexId, i64>, out: &mu
             .substitute(&mut |i| at.get(&i).map_or_else(|| Affine::index(i), |v| Affine::size(Size::constant(*v))));
     };
     let mut names = BTreeMap::new();
+    let new = |names: &BTreeMap<ValueId, ValueId>, v: ValueId| names.get(&v).copied().unwrap_or(v);
     for statement in body {
-        let Statement::Let { value, op } = statement else { continue };
-        let mut op = op.clone();
-        op.for_each_operand_mut(|v| *v = names.get(v).copied().unwrap_or(*v));
-        match &mut op {
-            Op::Affine(affine) => fix(affine),
-            Op::Load { at, .. } => at.iter_mut().for_each(|s| {
-                if let Subscript::Affine(affine) = s {
-                    fix(affine);
+        match statement {
+            Statement::Let { value, op } => {
+                let mut op = op.clone();
+                op.for_each_operand_mut(|v| *v = new(&names, *v));
+                match &mut op {
+                    Op::Affine(affine) => fix(affine),
+                    Op::Load { at, .. } => at.iter_mut().for_each(|s| {
+                        if let Subscript::Affine(affine) = s {
+                            fix(affine);
+                        }
+                    }),
+                    _ => {}
                 }
-            }),
-            _ => {}
+                let copied = values.push(values[*value]);
+                names.insert(*value, copied);
+                out.push(Statement::Let { value: copied, op });
+            }
+            Statement::Store { buffer, at, value } => {
+                let mut at = at.clone();
+                for subscript in &mut at {
+                    match subscript {
+                        Subscript::Affine(affine) => fix(affine),
+                        Subscript::Value(v) => *v = new(&names, *v),
+                    }
+                }
+                out.push(Statement::Store { buffer: *buffer, at, value: new(&names, *value) });
+            }
+            // Bodies with others are not unrolled.
+            Statement::If { .. } | Statement::Loop(_) | Statement::Contract(_) => {}
         }
-        let new = values.push(values[*value]);
-        names.insert(*value, new);
-        out.push(Statement::Let { value: new, op });
     }
     names
 }

@@ -64,7 +64,7 @@ impl Module {
         let mut run = Program { kernels: PrimaryMap::new(), ..program.clone() };
         let mut parts = vec![];
         for kernel in program.kernels.values() {
-            parts.extend(split_plainly(&mut run, without_contractions(kernel)));
+            parts.extend(split_plainly(&mut run, without_contractions(program, kernel)));
         }
         let sizes = kernel_sizes(program);
         let mut functions = vec![];

@@ -1,7 +1,7 @@
 //! Kernels of several statements: phases over one row with scratch between them, reductions that store, loops one after
 //! another at the top.
 
-use crate::harness::{LENGTHS, check, check_small};
+use crate::harness::{LENGTHS, check, check_small, check_widths};
 
 const ROWS: &[&[i64]] = &[
     &[0, 5],
@@ -357,5 +357,36 @@ fn whole_reductions_by_chunks() {
            v11 = add v7, v8
            parallel e < n, f < m { v12 = load %x[e, f] v13 = sub v12, v4 v14 = div v13, v11 store %y[e, f], v14 } } }",
         ROWS,
+    );
+}
+
+/// Pairs and triples kept in scratch from one small loop to the next, each where it was stored, and once where another is.
+#[test]
+fn small_loops_that_keep_pairs() {
+    check_widths(
+        "program @p { symbol n = dim 0 of input 0
+         input 0 %x: f32[n, 2] input 1 %w: f32[3] output 0 %y: f32[n] output 1 %z: f32[n] output 2 %u: f32[n]
+         scratch %s: f32[2] scratch %t: f32[3] scratch %q: f32[1]
+         kernel @k { parallel i < n {
+           parallel k < 2 { v0 = load %x[i, k] v1 = load %w[k + 1] v2 = mul v0, v1 store %s[k], v2 }
+           parallel l < 3 { v3 = load %s[0] v4 = load %w[2 - l] v5 = add v3, v4 store %t[l], v5 }
+           v6 = load %s[1] v7 = load %t[2] v8 = sub v6, v7 store %y[i], v8
+           store %q[0], v8 v9 = load %q[0] v10 = load %s[0] v11 = mul v9, v10 store %z[i], v11
+           v12 = reduce j < n { v13 = load %x[j, 0] v14 = load %t[1] v15 = mul v13, v14 } with sum lanes v15
+           store %u[i], v12 } } }",
+        &[&[0], &[1], &[2], &[17], &[300]],
+    );
+}
+
+#[test]
+fn pairs_kept_and_found_by_data() {
+    check_widths(
+        "program @p { symbol n = dim 0 of input 0 input 0 %x: i32[n, 2] input 1 %m: i64[] output 0 %y: i32[n] output 1 %z: i32[n]
+         scratch %s: i32[2]
+         kernel @k { parallel i < n {
+           parallel k < 2 { v0 = load %x[i, k] store %s[k], v0 }
+           v1 = load %x[i, 0] v2 = const i32 1 v3 = and v1, v2 v4 = cast i64 v3 v5 = load %s[v4] store %y[i], v5
+           v8 = load %s[0] store %z[i], v8 } } }",
+        &[&[0], &[1], &[5], &[40]],
     );
 }

@@ -1,0 +1,113 @@
+//! What a kernel keeps in scratch and loads from the same place becomes a value, and scratch that nothing loads any more is not
+//! written: after small loops have become straight-line code, it is not needed to bring anything from one to the next.
+
+use ir::build::Values;
+use ir::nest::{Block, BufferId, Kernel, Op, Program, Role, Statement, Subscript, ValueId};
+use ir::visit;
+
+/// What is in an element of scratch. It is stored to once in an iteration of the outermost loop, so it stays.
+#[derive(Clone)]
+struct Stored {
+    buffer: BufferId,
+    at: Vec<Subscript>,
+    value: ValueId,
+}
+
+/// Hands values on past scratch.
+pub(super) fn forward(program: &Program, kernel: &mut Kernel) {
+    block(program, &kernel.values, &mut kernel.body, &mut vec![]);
+    let loads = visit::loads(&kernel.body);
+    remove(&mut kernel.body, &|buffer| is_scratch(program, buffer) && !loads.contains(&buffer));
+}
+
+pub(super) fn is_scratch(program: &Program, buffer: BufferId) -> bool {
+    program.buffers[buffer].role == Role::Scratch
+}
+
+fn block(program: &Program, values: &Values, body: &mut Block, known: &mut Vec<Stored>) {
+    for statement in body {
+        match statement {
+            Statement::Let { value, op } => {
+                if let Op::Load { buffer, view: None, at } = &*op
+                    && let Some(stored) = known.iter().find(|s| s.buffer == *buffer && s.at == *at)
+                {
+                    *op = Op::Cast(values[*value], stored.value);
+                }
+            }
+            Statement::Store { buffer, at, value } => {
+                if is_scratch(program, *buffer) {
+                    known.push(Stored { buffer: *buffer, at: at.clone(), value: *value });
+                }
+            }
+            Statement::If { .. } | Statement::Loop(_) | Statement::Contract(_) => {
+                for inner in statement.blocks_mut() {
+                    block(program, values, inner, &mut known.clone());
+                }
+            }
+        }
+    }
+}
+
+/// Removes stores to some buffers.
+fn remove(body: &mut Block, which: &impl Fn(BufferId) -> bool) {
+    body.retain(|s| !matches!(s, Statement::Store { buffer, .. } if which(*buffer)));
+    for inner in body.iter_mut().flat_map(Statement::blocks_mut) {
+        remove(inner, which);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::prepare::prepare;
+    use ir::nest::{KernelId, Program};
+
+    /// The first kernel, made ready.
+    fn prepared(body: &str) -> String {
+        let mut program: Program = format!(
+            "program @p {{ symbol n = dim 0 of input 0 input 0 %x: f32[n, 2] output 0 %y: f32[n] scratch %s: f32[2]
+             kernel @k {{ parallel i < n {{ {body} }} }} }}"
+        )
+        .parse()
+        .expect("a program");
+        let id = KernelId::from_u32(0);
+        program.kernels[id] = prepare(&program, &program.kernels[id]);
+        ir::verify::verify(&program).expect("a program that keeps the rules");
+        let text = program.to_string();
+        let lines = text.lines().skip_while(|line| !line.contains("parallel")).map(str::trim);
+        lines.filter(|line| *line != "}").collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn a_pair_becomes_two_values() {
+        let text = "parallel k < 2 { v0 = load %x[i, k] v1 = mul v0, v0 store %s[k], v1 }
+             v2 = load %s[1] v3 = load %s[0] v4 = sub v2, v3 store %y[i], v4";
+        let expected = "parallel i < n {
+v5 = load %x[i, 0]
+v6 = mul v5, v5
+v7 = load %x[i, 1]
+v8 = mul v7, v7
+v2 = cast f32 v8
+v3 = cast f32 v6
+v4 = sub v2, v3
+store %y[i], v4";
+        assert_eq!(prepared(text), expected);
+    }
+
+    #[test]
+    fn what_is_loaded_by_data_stays_in_scratch() {
+        let text = "v0 = load %x[i, 0] v1 = cast i64 v0 v2 = const i64 1 v3 = and v1, v2 store %s[v3], v0
+             v4 = load %s[v3] v5 = sub v2, v3 v6 = load %s[v5] v7 = add v4, v6 store %y[i], v7";
+        let expected = "parallel i < n {
+v0 = load %x[i, 0]
+v1 = cast i64 v0
+v2 = const i64 1
+v3 = and v1, v2
+store %s[v3], v0
+v4 = cast f32 v0
+v5 = sub v2, v3
+v6 = load %s[v5]
+v7 = add v4, v6
+store %y[i], v7";
+        assert_eq!(prepared(text), expected);
+    }
+}
