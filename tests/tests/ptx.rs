@@ -37,6 +37,59 @@ fn empty_loops_check() {
     hold_on(&[Engine::Ptx], &compiled.checked, &forms, &inputs).unwrap();
 }
 
+/// Rows of every length that a shape of launch begins or ends at: in the registers of a warp and of a block, by groups of its
+/// threads that take turns, in one chunk and two, and longer ones.
+#[test]
+fn rows_of_any_length() {
+    let source = "
+        fn main(x: f32[n, m], w: f32[m]) -> (f32[n, m], f32[n, m], i64[n], f64[n], f32[n, m], bool[n]) {
+            let e[i, j] = exp(x[i, j] - max(x[i]))
+            let softmax[i, j] = e[i, j] / sum(e[i])
+            let d[i, j] = x[i, j] - mean(x[i])
+            let norm[i, j] = d[i, j] * w[j] + sum[k](d[i, k] ^ 2)
+            let best[i] = argmax(x[i])
+            let wide[i] = prod[j](f64(x[i, j]) * 0.5 + 1)
+            let running[i, j] = sum[k <= j](x[i, k])
+            let large[i] = any(x[i] > 1000)
+            (softmax, norm, best, wide, running, large)
+        }";
+    hold_rows(
+        source,
+        &[1, 2, 31, 33, 128, 255, 256, 257, 1000, 1024, 1025, 2049, 4095, 4096, 4097, 5121, 8192, 8193, 9000],
+    );
+}
+
+/// Full reductions over no chunk, a part of one, and many, and what joins them.
+#[test]
+fn chunks_of_any_number() {
+    let source =
+        "fn main(x: f32[n, m], w: f32[m]) = (sum(x), min(x), argmax(w), mean((x - 1) ^ 2), sum[i, j](x[i, j] * w[j]))";
+    hold_rows(source, &[1, 100, 1365, 1366, 4096, 5000, 50_000]);
+}
+
+fn hold_rows(source: &str, lengths: &[usize]) {
+    let compiled = compile_in(source, "main", &[]).unwrap();
+    let forms: Vec<&Form> = compiled.forms.iter().collect();
+    for (k, m) in lengths.iter().enumerate() {
+        let special = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -0.0, 1e-42, 3e38, -1e-40];
+        let element = |n: usize| {
+            // Only some rows have what spoils sums.
+            let row = n / m;
+            let odd = n % 7919 == 5 && row == k % 5;
+            let plain = ((n * 2_654_435_761) % 1_000_003) as f32 / 65536.0 - 7.0;
+            Scalar::F32(if odd { special[(n / 7919 + k) % special.len()] } else { plain })
+        };
+        let x: Vec<Scalar> = (0..3 * m).map(element).collect();
+        let w: Vec<Scalar> = (0..*m).map(|n| element(n * 3 + 1)).collect();
+        let inputs = [
+            Array::from_scalars(Dtype::F32, &[3, *m], &x).unwrap(),
+            Array::from_scalars(Dtype::F32, &[*m], &w).unwrap(),
+        ];
+        let inputs: Vec<_> = inputs.iter().map(Array::as_ref).collect();
+        hold_on(&[Engine::Ptx], &compiled.checked, &forms, &inputs).unwrap_or_else(|why| panic!("{m}: {why}"));
+    }
+}
+
 fn hold(program: &Program) -> Result<(), String> {
     let compiled = match compile_in(&program.source, program.entry, &ways::drawn(program.data)[..1]) {
         Ok(compiled) => compiled,

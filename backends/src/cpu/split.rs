@@ -274,7 +274,7 @@ pub(crate) fn root(part: &Part) -> Option<(&[Statement], &Statement)> {
 }
 
 /// Whether each part may compute the statement for itself.
-pub(super) fn is_scalar(statement: &Statement) -> bool {
+pub(crate) fn is_scalar(statement: &Statement) -> bool {
     match statement {
         Statement::Let { .. } => true,
         Statement::If { then, otherwise, .. } => then.iter().chain(otherwise).all(is_scalar),

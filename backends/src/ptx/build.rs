@@ -2,7 +2,9 @@
 
 use cranelift_codegen::entity::PrimaryMap;
 
-use super::inst::{Address, Class, Comparison, Function, Inst, Label, Op, Opcode, Operand, Reg, Rounding, Space, Type};
+use super::inst::{
+    Address, Class, Comparison, Function, Inst, Label, Op, Opcode, Operand, Reg, Rounding, Shuffle, Space, Type,
+};
 
 /// A kernel under construction.
 pub(super) struct Builder {
@@ -163,9 +165,9 @@ impl Builder {
         self.push(Op::Store { space, ty, from, at });
     }
 
-    pub(super) fn shuffle_down(&mut self, from: Reg, by: u32) -> Reg {
+    pub(super) fn shuffle(&mut self, whose: Shuffle, from: Reg, by: u32) -> Reg {
         let to = self.reg(Class::B32);
-        self.push(Op::ShuffleDown { to, from, by });
+        self.push(Op::Shuffle { whose, to, from, by });
         to
     }
 
@@ -177,6 +179,10 @@ impl Builder {
 
     pub(super) fn barrier(&mut self) {
         self.push(Op::Barrier);
+    }
+
+    pub(super) fn warp_barrier(&mut self) {
+        self.push(Op::WarpBarrier);
     }
 
     // Memory of blocks and threads.

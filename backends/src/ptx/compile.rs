@@ -1,13 +1,15 @@
 //! From a program to PTX: the parts of its kernels, a function each, and how each is launched.
 
 use cranelift_codegen::entity::PrimaryMap;
-use ir::nest::{BufferId, KernelId, LoopKind, Program, Role, Statement};
+use ir::nest::{KernelId, LoopKind, Program, Statement};
 use ir::{Size, visit};
 
 use super::build::Control;
-use super::emit::{Argument, Emitter, Team};
+use super::emit::{Argument, Crew, Emitter, Owner, Team};
 use super::inst::{Function, Opcode, Special, Type};
 use super::print;
+use super::reduce::shared_bytes;
+use super::rows::{BLOCK_ROW, Rows, WARP_ROW};
 use super::vectors::Vectors;
 use crate::call::kernel_sizes;
 use crate::cpu::CompileError;
@@ -17,6 +19,10 @@ use crate::cpu::split::{Part, root, split_plainly};
 
 /// Threads of a block that works together: one for each lane of a reduction.
 const TEAM: u32 = 128;
+/// Bytes of shared memory that a block has without asking for more, less some.
+const SHARED: usize = 40 << 10;
+/// Threads of the largest block.
+const LARGEST: u32 = 1024;
 /// Threads of a block that each work alone.
 const CROWD: u32 = 256;
 /// Most iterations of inner loops, all constant, that a thread runs by itself.
@@ -32,17 +38,31 @@ pub struct Module {
     pub(super) sizes: Vec<(KernelId, Size)>,
 }
 
-/// How a kernel is launched.
+/// A part of a kernel, compiled in one way or several.
 pub(super) struct Kernel {
+    /// The first one that fits a call's sizes is launched.
+    pub(super) variants: Vec<Variant>,
+    /// Whether it checks something even where its loop is empty.
+    pub(super) checks: bool,
+}
+
+/// A function, and how it is launched.
+pub(super) struct Variant {
     pub(super) name: String,
     pub(super) arguments: Vec<Argument>,
     pub(super) grid: Grid,
     /// Threads of a block.
-    pub(super) threads: u32,
-    /// Whether it checks something even where its loop is empty.
-    pub(super) checks: bool,
-    /// Scratch buffers that it uses.
-    pub(super) scratch: Vec<BufferId>,
+    pub(super) threads: Threads,
+    /// It fits where a size is at most so much.
+    pub(super) fits: Option<(Size, i64)>,
+}
+
+/// How many threads a block has.
+pub(super) enum Threads {
+    /// So many.
+    Number(u32),
+    /// A group for so many elements of a row.
+    Groups(Size),
 }
 
 /// How many blocks a launch has.
@@ -51,8 +71,8 @@ pub(super) enum Grid {
     One,
     /// A thread for each iteration of a loop of these extents, or for so many; without extents, data says how many there are.
     Threads(Option<Vec<Size>>, usize),
-    /// A block for each.
-    Blocks(Option<Vec<Size>>),
+    /// A block for each, or for so many.
+    Blocks(Option<Vec<Size>>, i64),
     /// A block for each chunk of so many elements.
     Chunks(Option<Vec<Size>>),
 }
@@ -70,12 +90,13 @@ impl Module {
         let mut functions = vec![];
         let mut kernels = vec![];
         for (number, part) in parts.iter().enumerate() {
-            let name = format!("kernel{number}");
-            let (function, arguments, grid) = kernel(&run, part, name.clone());
-            let threads = function.threads;
             let checks = root(part).is_some_and(|(before, _)| before.iter().any(may_fault));
-            functions.push(function);
-            kernels.push(Kernel { name, arguments, grid, threads, checks, scratch: scratch(&run, part) });
+            let mut variants = vec![];
+            for (function, variant) in variants_of(&run, part, &format!("kernel{number}")) {
+                functions.push(function);
+                variants.push(variant);
+            }
+            kernels.push(Kernel { variants, checks });
         }
         Ok(Module { text: print::module(&functions), program: run, kernels, sizes })
     }
@@ -86,20 +107,61 @@ impl Module {
     }
 }
 
-/// The scratch buffers that a part uses.
-fn scratch(program: &Program, part: &Part) -> Vec<BufferId> {
-    let mut found = visit::stores(&part.kernel.body);
-    found.retain(|id| program.buffers[*id].role == Role::Scratch);
-    found.sort_unstable();
-    found.dedup();
-    found
+/// A part in each way that some sizes of a call may ask for.
+fn variants_of(program: &Program, part: &Part, name: &str) -> Vec<(Function, Variant)> {
+    let mut variants = vec![];
+    if let Some(rows) = Rows::of(program, part) {
+        for (suffix, crew, most) in [("_warp", Crew::Warp, WARP_ROW), ("_block", Crew::Block, BLOCK_ROW)] {
+            if rows.extent.as_constant().is_none_or(|n| n <= most) {
+                variants.push(in_rows(program, part, &rows, format!("{name}{suffix}"), crew, most));
+            }
+            if rows.extent.as_constant().is_some_and(|n| n <= most) {
+                return variants;
+            }
+        }
+    }
+    let (function, arguments, grid) = kernel(program, part, name.to_owned(), !variants.is_empty());
+    let threads = Threads::Number(function.threads);
+    variants.push((function, Variant { name: name.to_owned(), arguments, grid, threads, fits: None }));
+    variants
+}
+
+/// A part as rows of at most so many elements.
+fn in_rows(program: &Program, part: &Part, rows: &Rows, name: String, crew: Crew, most: i64) -> (Function, Variant) {
+    let (owner, threads, each) = match crew {
+        Crew::Warp => (Owner::Warp, TEAM, i64::from(TEAM) / 32),
+        Crew::Block => (Owner::Block, LARGEST, 1),
+    };
+    let mut e = Emitter::new(program, part, threads, owner);
+    let mut extents = None;
+    if let Some((before, Statement::Loop(l))) = root(part) {
+        e.block(before);
+        e.rows(l, rows);
+        extents = Emitter::extents(&l.dims);
+    }
+    let (function, arguments) = e.finish(name.clone());
+    let threads = match crew {
+        Crew::Warp => Threads::Number(TEAM),
+        Crew::Block => Threads::Groups(rows.extent.clone()),
+    };
+    let fits = Some((rows.extent.clone(), most));
+    (function, Variant { name, arguments, grid: Grid::Blocks(extents, each), threads, fits })
 }
 
 /// One part: its code, what it is handed, and how it is launched.
-fn kernel(program: &Program, part: &Part, name: String) -> (Function, Vec<Argument>, Grid) {
+fn kernel(program: &Program, part: &Part, name: String, in_rows: bool) -> (Function, Vec<Argument>, Grid) {
     let root = root(part);
     let alone = matches!(root, Some((_, Statement::Loop(l))) if part.chunks.is_empty() && is_short(&l.body));
-    let mut e = Emitter::new(program, part, if alone { CROWD } else { TEAM }, alone);
+    // Rows too long for registers, and results of chunks.
+    let long = in_rows || root.is_none();
+    let (threads, owner) = match alone {
+        true => (CROWD, Owner::Thread),
+        false if long && shared_bytes(&part.kernel.values, &part.kernel.body, LARGEST) <= SHARED => {
+            (LARGEST, Owner::Block)
+        }
+        false => (TEAM, Owner::Block),
+    };
+    let mut e = Emitter::new(program, part, threads, owner);
     let grid = match root {
         Some((before, Statement::Loop(l))) => {
             e.block(before);
@@ -131,7 +193,7 @@ fn kernel(program: &Program, part: &Part, name: String) -> (Function, Vec<Argume
                         // The next iteration writes anew what this one reads.
                         e.b().barrier();
                     });
-                    Grid::Blocks(extents)
+                    Grid::Blocks(extents, 1)
                 }
             }
         }

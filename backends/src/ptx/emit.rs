@@ -12,6 +12,7 @@ use ir::{Affine, Dtype, Size, visit};
 
 use super::build::{Builder, Control};
 use super::inst::{Address, Comparison, Opcode, Operand, Reg, Rounding, Space, Special, Type};
+use super::rows::Row;
 use super::scalar;
 use super::scan::Running;
 use crate::access::Linear;
@@ -43,6 +44,21 @@ pub(super) enum Team {
     Thread,
 }
 
+/// Who passes barriers together.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Crew {
+    Block,
+    Warp,
+}
+
+/// Who has scratch of its own.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Owner {
+    Block,
+    Warp,
+    Thread,
+}
+
 /// The values of a kernel, or of a function that is being inlined.
 struct Scope<'a> {
     dtypes: &'a Values,
@@ -65,8 +81,14 @@ pub(super) struct Emitter<'a> {
     /// Whether it stores to memory in which another buffer lay that it loads from.
     in_place: bool,
     pub(super) team: Team,
-    /// Whether each thread, not each block, has scratch of its own.
-    own_by_thread: bool,
+    pub(super) crew: Crew,
+    owner: Owner,
+    /// Accesses and checks are made where this holds.
+    pub(super) valid: Option<Reg>,
+    /// An index that is so much more than its register says.
+    pub(super) ahead: Option<(IndexId, i64)>,
+    /// The row that the threads have in registers.
+    pub(super) row: Option<Row>,
     pub(super) threads: u32,
     /// Indices of loops whose elements are results of chunks.
     pub(super) joins: &'a [IndexId],
@@ -83,7 +105,7 @@ impl Control for Emitter<'_> {
 }
 
 impl<'a> Emitter<'a> {
-    pub(super) fn new(program: &'a Program, part: &'a Part, threads: u32, own_by_thread: bool) -> Emitter<'a> {
+    pub(super) fn new(program: &'a Program, part: &'a Part, threads: u32, owner: Owner) -> Emitter<'a> {
         let kernel = &part.kernel;
         let stored: BTreeSet<BufferId> = visit::stores(&kernel.body).into_iter().collect();
         let loaded: BTreeSet<BufferId> = visit::loads(&kernel.body).into_iter().collect();
@@ -103,7 +125,11 @@ impl<'a> Emitter<'a> {
             shared: loaded.intersection(&stored).copied().collect(),
             in_place,
             team: Team::Block,
-            own_by_thread,
+            crew: if owner == Owner::Warp { Crew::Warp } else { Crew::Block },
+            owner,
+            valid: None,
+            ahead: None,
+            row: None,
             threads,
             joins: &part.joins,
             running: BTreeMap::new(),
@@ -184,7 +210,19 @@ impl<'a> Emitter<'a> {
 
     pub(super) fn affine(&mut self, affine: &Affine<IndexId>) -> Reg {
         let base = self.size(affine.constant_part());
-        self.add_terms(base, affine, 1)
+        let sum = self.add_terms(base, affine, 1);
+        let ahead = self.ahead_by(affine);
+        if ahead.is_zero() {
+            return sum;
+        }
+        let ahead = self.size(&ahead);
+        self.builder.op2(Opcode::Add, Type::S64, sum, ahead)
+    }
+
+    /// What an affine expression is more than its registers say.
+    fn ahead_by(&self, affine: &Affine<IndexId>) -> Size {
+        let Some((index, by)) = self.ahead else { return Size::constant(0) };
+        &affine.coefficient(index) * &Size::constant(by)
     }
 
     fn add_terms(&mut self, base: Reg, affine: &Affine<IndexId>, factor: i64) -> Reg {
@@ -210,12 +248,16 @@ impl<'a> Emitter<'a> {
         let first = self.argument(Argument::Buffer(buffer));
         let stride = self.argument(Argument::Stride(buffer));
         let block = self.special(Special::Ctaid);
-        let mut owner = block;
-        if self.own_by_thread {
-            let (threads, thread) = (self.special(Special::Ntid), self.special(Special::Tid));
-            let mad = [block.into(), threads.into(), thread.into()];
-            owner = self.builder.first(|b| b.op(Opcode::Mad, Type::S64, &mad));
-        }
+        let (threads, thread) = (self.special(Special::Ntid), self.special(Special::Tid));
+        let mad = [block.into(), threads.into(), thread.into()];
+        let owner = match self.owner {
+            Owner::Block => block,
+            Owner::Thread => self.builder.first(|b| b.op(Opcode::Mad, Type::S64, &mad)),
+            Owner::Warp => self.builder.first(|b| {
+                let thread = b.op(Opcode::Mad, Type::S64, &mad);
+                b.op2(Opcode::Shr, Type::U64, thread, 5)
+            }),
+        };
         let mad = [owner.into(), stride.into(), first.into()];
         let base = self.builder.first(|b| b.op(Opcode::Mad, Type::S64, &mad));
         self.scratch.insert(buffer, base);
@@ -236,22 +278,36 @@ impl<'a> Emitter<'a> {
             let bytes = self.size(&(stride * &Size::constant(width)));
             sum = self.builder.op(Opcode::Mad, Type::S64, &[value.into(), bytes.into(), sum.into()]);
         }
+        let ahead = &self.ahead_by(&linear.affine) * &Size::constant(width);
+        if let Some(offset) = ahead.as_constant().filter(|offset| i32::try_from(*offset).is_ok()) {
+            return Address { base: Some(sum), offset };
+        }
+        let ahead = self.size(&ahead);
+        let sum = self.builder.op2(Opcode::Add, Type::S64, sum, ahead);
         Address { base: Some(sum), offset: 0 }
     }
 
     /// An element. A subscript that a check has put right is inside unless there is no element at all: then nothing is loaded.
-    fn load(&mut self, buffer: BufferId, view: Option<&[Size]>, at: &[Subscript]) -> Reg {
+    pub(super) fn load(&mut self, buffer: BufferId, view: Option<&[Size]>, at: &[Subscript]) -> Reg {
         let linear = Linear::of(self.program, buffer, view, at);
+        if let Some(kept) = self.kept(buffer, &linear) {
+            return kept;
+        }
         let address = self.address(buffer, &linear);
         let dtype = self.program.buffers[buffer].dtype;
         let ty = scalar::memory(dtype);
-        let loaded = if linear.values.is_empty() {
-            self.builder.load(Space::Global, ty, address)
-        } else {
+        let mut condition = self.valid;
+        if !linear.values.is_empty() {
             let shape = &self.program.buffers[buffer].shape;
             let elements = shape.iter().fold(Size::constant(1), |product, length| &product * length);
             let elements = self.size(&elements);
             let some = self.builder.set(Comparison::Gt, Type::S64, elements, 0);
+            condition = Some(match condition {
+                Some(valid) => self.builder.op2(Opcode::And, Type::Pred, valid, some),
+                None => some,
+            });
+        }
+        let loaded = if let Some(some) = condition {
             let class = match ty.class() {
                 super::inst::Class::B16 => Type::B16,
                 super::inst::Class::B64 => Type::B64,
@@ -260,17 +316,23 @@ impl<'a> Emitter<'a> {
             let to = self.builder.mov(class, 0);
             self.builder.guarded((some, true), |b| b.load_to(to, Space::Global, ty, address));
             to
+        } else {
+            self.builder.load(Space::Global, ty, address)
         };
         if dtype == Dtype::Bool { scalar::is_set(&mut self.builder, loaded) } else { loaded }
     }
 
     pub(super) fn store(&mut self, buffer: BufferId, at: &[Subscript], value: ValueId) {
         let linear = Linear::of(self.program, buffer, None, at);
+        let reg = self.value(value);
         let address = self.address(buffer, &linear);
         let dtype = self.program.buffers[buffer].dtype;
-        let reg = self.value(value);
         let reg = if dtype == Dtype::Bool { scalar::number_of(&mut self.builder, reg) } else { reg };
-        self.builder.store(Space::Global, scalar::memory(dtype), reg, address);
+        let store = |b: &mut Builder| b.store(Space::Global, scalar::memory(dtype), reg, address);
+        match self.valid {
+            Some(valid) => self.builder.guarded((valid, true), store),
+            None => store(&mut self.builder),
+        }
     }
 
     /// Writes element `number` of a buffer of rank 1.
@@ -296,12 +358,12 @@ impl<'a> Emitter<'a> {
             Statement::Store { buffer, at, value } => {
                 if self.in_place {
                     // All threads have loaded what this overwrites.
-                    self.builder.barrier();
+                    self.sync();
                 }
                 let first = self.is_first();
                 self.when(first, |e| e.store(*buffer, at, *value));
                 if self.shared.contains(buffer) {
-                    self.builder.barrier();
+                    self.sync();
                 }
             }
             Statement::If { condition, then, otherwise, results } => {
@@ -313,16 +375,33 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// Whether this is the first thread of its block.
-    pub(super) fn is_first(&mut self) -> Reg {
+    /// The thread's number in its crew.
+    pub(super) fn rank(&mut self) -> Reg {
         let thread = self.special(Special::Tid);
-        self.builder.set(Comparison::Eq, Type::S64, thread, 0)
+        match self.crew {
+            Crew::Block => thread,
+            Crew::Warp => self.builder.op2(Opcode::And, Type::B64, thread, 31),
+        }
+    }
+
+    /// Whether this is the first thread of its crew.
+    pub(super) fn is_first(&mut self) -> Reg {
+        let rank = self.rank();
+        self.builder.set(Comparison::Eq, Type::S64, rank, 0)
+    }
+
+    /// Waits for the crew.
+    pub(super) fn sync(&mut self) {
+        match self.crew {
+            Crew::Block => self.builder.barrier(),
+            Crew::Warp => self.builder.warp_barrier(),
+        }
     }
 
     /// Waits for the block, if others may load what the statements store, or overwrite what they load.
     pub(super) fn settle(&mut self, block: &Block) {
         if self.in_place || visit::stores(block).iter().any(|buffer| self.shared.contains(buffer)) {
-            self.builder.barrier();
+            self.sync();
         }
     }
 
@@ -416,7 +495,10 @@ impl<'a> Emitter<'a> {
         let (index, bound) = (self.value(value), self.size(bound));
         let fault = self.argument(Argument::Fault);
         let inside = self.builder.set(Comparison::Lt, Type::U64, index, bound);
-        let outside = self.builder.op(Opcode::Not, Type::Pred, &[inside.into()]);
+        let mut outside = self.builder.op(Opcode::Not, Type::Pred, &[inside.into()]);
+        if let Some(valid) = self.valid {
+            outside = self.builder.op2(Opcode::And, Type::Pred, outside, valid);
+        }
         self.when(outside, |e| {
             let at = |offset| Address { base: Some(fault), offset };
             let before = e.builder.compare_and_swap(at(0), 0, i64::from(site.as_u32()) + 1);

@@ -6,7 +6,7 @@
 use ir::{BinaryOp, CompareOp, Dtype, Scalar};
 
 use super::build::{Builder, Control};
-use super::inst::{Address, Class, Comparison, Opcode, Operand, Reg, Rounding, Space, Type};
+use super::inst::{Address, Class, Comparison, Opcode, Operand, Reg, Rounding, Shuffle, Space, Type};
 use super::scalar;
 use crate::cpu::fold::Fold;
 
@@ -121,6 +121,16 @@ impl Fold {
         assign(b, state, &sum);
     }
 
+    /// Bytes that a state takes where many lie side by side.
+    pub(super) fn bytes(self) -> i64 {
+        match self.class() {
+            _ if self.is_arg() => STATE,
+            Class::B16 => 2,
+            Class::Pred | Class::B32 => 4,
+            Class::B64 => 8,
+        }
+    }
+
     pub(super) fn load(self, b: &mut Builder, space: Space, at: Address) -> Vec<Reg> {
         let place = |k: usize| Address { offset: at.offset + 8 * k as i64, ..at };
         self.types().into_iter().enumerate().map(|(k, ty)| b.load(space, ty, place(k))).collect()
@@ -134,10 +144,15 @@ impl Fold {
 
     /// The state of the thread so many further in the warp.
     pub(super) fn further(self, b: &mut Builder, state: &[Reg], by: u32) -> Vec<Reg> {
+        self.of(b, state, Shuffle::Down, by)
+    }
+
+    /// The state of another thread of the warp.
+    pub(super) fn of(self, b: &mut Builder, state: &[Reg], whose: Shuffle, by: u32) -> Vec<Reg> {
         let one = |b: &mut Builder, reg: Reg| match b.class(reg) {
             Class::B16 => {
                 let wide = b.convert(Rounding::Exact, Type::U32, Type::U16, reg);
-                let other = b.shuffle_down(wide, by);
+                let other = b.shuffle(whose, wide, by);
                 b.convert(Rounding::Exact, Type::U16, Type::U32, other)
             }
             Class::B64 => {
@@ -145,13 +160,13 @@ impl Fold {
                 let high = b.op2(Opcode::Shr, Type::U64, reg, 32);
                 let high = b.convert(Rounding::Exact, Type::U32, Type::U64, high);
                 let [low, high] = [low, high].map(|part| {
-                    let other = b.shuffle_down(part, by);
+                    let other = b.shuffle(whose, part, by);
                     b.convert(Rounding::Exact, Type::U64, Type::U32, other)
                 });
                 let high = b.op2(Opcode::Shl, Type::B64, high, 32);
                 b.op2(Opcode::Or, Type::B64, low, high)
             }
-            Class::Pred | Class::B32 => b.shuffle_down(reg, by),
+            Class::Pred | Class::B32 => b.shuffle(whose, reg, by),
         };
         state.iter().map(|reg| one(b, *reg)).collect()
     }

@@ -127,6 +127,18 @@ named! {
     }
 }
 
+named! {
+    /// Whose register a thread of a warp gets.
+    Shuffle {
+        /// That of the thread so many further.
+        Down = "down",
+        /// That of the thread so many before.
+        Up = "up",
+        /// That of the thread of that number.
+        Of = "idx",
+    }
+}
+
 /// What an instruction takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operand {
@@ -178,8 +190,8 @@ pub enum Op {
     Load { space: Space, ty: Type, to: Vec<Reg>, at: Address },
     /// `st.space.type [at], from`
     Store { space: Space, ty: Type, from: Vec<Reg>, at: Address },
-    /// `shfl.sync.down.b32`: the register of the thread so many further in the warp.
-    ShuffleDown { to: Reg, from: Reg, by: u32 },
+    /// `shfl.sync.whose.b32`: another thread's register, or one's own where there is no such thread.
+    Shuffle { whose: Shuffle, to: Reg, from: Reg, by: u32 },
     /// `atom.global.cas.b32`: what was there; if that is `expected`, `new` is now.
     CompareAndSwap { to: Reg, at: Address, expected: Operand, new: Operand },
     /// A place to branch to.
@@ -188,6 +200,8 @@ pub enum Op {
     Branch(Label),
     /// Waits for all threads of the block.
     Barrier,
+    /// Waits for all threads of the warp.
+    WarpBarrier,
     /// Ends the thread.
     Return,
 }

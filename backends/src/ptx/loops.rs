@@ -7,8 +7,12 @@ use super::build::Control;
 use super::emit::{Argument, Emitter, Team};
 use super::fold::STATE;
 use super::inst::{Address, Class, Comparison, Opcode, Reg, Rounding, Space, Special, Type};
+use super::rows::is_flat;
 use crate::access::mergeable;
 use crate::cpu::fold::Fold;
+
+/// Elements that a thread takes together: their loads are under way at the same time.
+pub(super) const AT_ONCE: i64 = 8;
 
 /// The indices of a loop with how often each runs.
 pub(super) struct Axes {
@@ -17,6 +21,13 @@ pub(super) struct Axes {
     small: Option<Reg>,
     /// Iterations in all.
     pub(super) total: Reg,
+}
+
+impl Axes {
+    /// The index that counts all iterations, if one does.
+    pub(super) fn only(&self) -> Option<IndexId> {
+        if let [(index, _)] = self.axes.as_slice() { Some(*index) } else { None }
+    }
 }
 
 impl Emitter<'_> {
@@ -82,11 +93,20 @@ impl Emitter<'_> {
     }
 
     pub(super) fn loop_(&mut self, l: &Loop) {
+        if self.row.is_some() && self.team == Team::Block {
+            return self.row_loop(l);
+        }
         match (&l.kind, self.team) {
             (LoopKind::Parallel, Team::Block) => {
                 let axes = self.axes(&l.dims, &l.body);
                 let (thread, threads) = (self.special(Special::Tid), i64::from(self.threads));
-                self.counted(thread, axes.total, threads, |e, number| e.iteration(&axes, number, &l.body));
+                match axes.only().filter(|_| is_flat(&l.body)) {
+                    Some(index) => self.counted(thread, axes.total, threads * AT_ONCE, |e, first| {
+                        let mine = e.mine(first, axes.total, threads, AT_ONCE);
+                        e.elements(index, &l.body, &mine, &[]);
+                    }),
+                    None => self.counted(thread, axes.total, threads, |e, n| e.iteration(&axes, n, &l.body)),
+                }
                 self.settle(&l.body);
             }
             (LoopKind::Parallel | LoopKind::Serial, _) => self.nest(&l.dims, &l.body),

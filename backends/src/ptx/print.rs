@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 
 use cranelift_codegen::entity::EntityRef;
 
-use super::inst::{Address, Class, Function, Inst, Op, Operand, Reg, Space, Type};
+use super::inst::{Address, Class, Function, Inst, Op, Operand, Reg, Shuffle, Space, Type};
 
 /// Kernels as the text of a PTX module.
 pub fn module(functions: &[Function]) -> String {
@@ -81,14 +81,16 @@ impl Display for Op {
                 let vector = Vector(*ty, from);
                 write!(f, "st.{space}{} {}, {}", vector.suffix(), In(*space, at), vector.registers())
             }
-            Op::ShuffleDown { to, from, by } => {
-                write!(f, "shfl.sync.down.b32 %r{}, %r{}, {by}, 31, 0xffffffff", to.index(), from.index())
+            Op::Shuffle { whose, to, from, by } => {
+                let bound = if *whose == Shuffle::Up { 0 } else { 31 };
+                write!(f, "shfl.sync.{whose}.b32 %r{}, %r{}, {by}, {bound}, 0xffffffff", to.index(), from.index())
             }
             Op::CompareAndSwap { to, at, expected, new } => {
                 write!(f, "atom.global.cas.b32 %r{}, {}, {expected}, {new}", to.index(), In(Space::Global, at))
             }
             Op::Branch(label) => write!(f, "bra $L{}", label.index()),
             Op::Barrier => f.write_str("bar.sync 0"),
+            Op::WarpBarrier => f.write_str("bar.warp.sync 0xffffffff"),
             Op::Return => f.write_str("ret"),
             Op::Label(_) => Ok(()),
         }

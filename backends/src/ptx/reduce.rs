@@ -1,18 +1,20 @@
 //! Reductions in the order of `ir::order`: on a thread, and by a block.
 //!
-//! A block takes a chunk with a thread for each lane; the lanes are folded in halves through shared memory and shuffles. In the order
-//! by blocks of elements, a thread takes one of them and the threads join theirs in pairs. What is partial is joined by
+//! A block takes a chunk with a thread for each lane, or one with each group of so many threads; the lanes are folded in halves
+//! through shared memory and shuffles. In the order by blocks of elements, a thread takes one of them and the threads join theirs in pairs. What is partial is joined by
 //! pairwise levels on the first thread.
 
-use ir::Order;
-use ir::nest::{BufferId, Loop, Reduction};
+use ir::build::Values;
+use ir::nest::{Block, BufferId, IndexId, Loop, LoopKind, Reduction, Statement};
 use ir::order::{BLOCK, LANES, LANES_CHUNK};
+use ir::{Order, visit};
 
 use super::build::Control;
 use super::emit::Emitter;
-use super::fold::{Levels, STATE, assign};
+use super::fold::{Levels, assign};
 use super::inst::{Address, Comparison, Opcode, Reg, Space, Special, Type};
-use super::loops::Axes;
+use super::loops::{AT_ONCE, Axes};
+use super::rows::{Mine, is_flat};
 use super::scan::Running;
 use crate::cpu::fold::Fold;
 
@@ -51,6 +53,17 @@ impl Emitter<'_> {
             let value = self.value(r.input);
             let one = sum.fold.one(self.b(), value, number);
             sum.fold.add(self.b(), &sum.state, &one);
+        }
+    }
+
+    /// Several elements of each reduction.
+    fn take_all(&mut self, index: IndexId, mine: &Mine, l: &Loop, reductions: &[Reduction], sums: &[Sum]) {
+        let inputs = self.elements(index, &l.body, mine, reductions);
+        for (sum, inputs) in sums.iter().zip(&inputs) {
+            let ones = self.ones(sum.fold, inputs, mine);
+            for (one, valid) in ones.iter().zip(&mine.valid) {
+                self.add_where(sum.fold, *valid, &sum.state, one);
+            }
         }
     }
 
@@ -182,7 +195,7 @@ impl Emitter<'_> {
         let only = |order| reductions.iter().all(|r| r.order == order || r.order == Order::Free);
         let joins = l.dims.iter().any(|(index, _)| self.joins.contains(index));
         if joins {
-            self.reduce_blocks(l, reductions, 1);
+            self.join_chunks(l, reductions);
         } else if only(Order::Lanes) {
             self.reduce_chunks_together(l, reductions);
         } else if only(Order::Blocks) {
@@ -200,12 +213,13 @@ impl Emitter<'_> {
         let sums = self.sums(reductions);
         let memory = self.shared_of(&sums);
         let zero = self.int(0);
-        self.counted(zero, axes.total, CHUNK, |e, base| {
+        let round = CHUNK * self.groups();
+        self.counted(zero, axes.total, round, |e, base| {
             e.chunk(&axes, base, l, reductions, &sums, &memory);
-            let chunk = e.b().op2(Opcode::Shr, Type::U64, base, i64::from(LANES_CHUNK.ilog2()));
-            e.push_first(chunk, &sums, &memory);
+            let number = e.b().op2(Opcode::Shr, Type::U64, base, i64::from(round.ilog2()));
+            e.push_first(number, &sums, &memory, e.groups(), LANES as i64);
         });
-        let count = self.ceil_div(axes.total, CHUNK);
+        let count = self.ceil_div(axes.total, round);
         self.finish_together(count, reductions, &sums, &memory);
     }
 
@@ -238,58 +252,78 @@ impl Emitter<'_> {
         self.free_shared(&sums);
     }
 
-    /// One chunk: each thread has a lane. What is ordered is left folded in shared memory.
+    /// How many groups of a thread for each lane there are.
+    fn groups(&self) -> i64 {
+        i64::from(self.threads) / LANES as i64
+    }
+
+    /// A chunk for each group: each thread has a lane. What is ordered is left folded in shared memory, at the first place of the group.
     fn chunk(&mut self, axes: &Axes, base: Reg, l: &Loop, reductions: &[Reduction], sums: &[Sum], memory: &[Shared]) {
         let thread = self.special(Special::Tid);
-        let first = self.b().op2(Opcode::Add, Type::S64, base, thread);
+        let (mut base, mut lane) = (base, thread);
+        if self.groups() > 1 {
+            let group = self.b().op2(Opcode::Shr, Type::U64, thread, i64::from(LANES.ilog2()));
+            lane = self.b().op2(Opcode::And, Type::B64, thread, LANES as i64 - 1);
+            base = self.b().op(Opcode::Mad, Type::S64, &[group.into(), CHUNK.into(), base.into()]);
+        }
+        let first = self.b().op2(Opcode::Add, Type::S64, base, lane);
         let end = self.b().op2(Opcode::Add, Type::S64, base, CHUNK);
         let end = self.b().op2(Opcode::Min, Type::S64, end, axes.total);
         for sum in sums.iter().filter(|sum| !sum.is(Order::Free)) {
             sum.fold.clear(self.b(), &sum.state);
         }
-        self.counted(first, end, LANES as i64, |e, number| e.take(axes, number, l, reductions, sums));
+        match axes.only().filter(|_| is_flat(&l.body)) {
+            Some(index) => self.counted(first, end, LANES as i64 * AT_ONCE, |e, number| {
+                let mine = e.mine(number, end, LANES as i64, AT_ONCE);
+                e.take_all(index, &mine, l, reductions, sums);
+            }),
+            None => self.counted(first, end, LANES as i64, |e, number| e.take(axes, number, l, reductions, sums)),
+        }
         for (sum, memory) in sums.iter().zip(memory).filter(|(sum, _)| !sum.is(Order::Free)) {
             self.fold_lanes(sum, memory.at);
         }
+    }
+
+    /// The place of number so and so in shared memory, and how far it is to the next.
+    fn place(&mut self, sum: &Sum, at: i64, number: Reg) -> (i64, Address) {
+        let size = sum.fold.bytes();
+        (size, self.b().element(Space::Shared, at, number, size))
     }
 
     /// Folds the lanes of a chunk in halves, into the first place of shared memory.
     fn fold_lanes(&mut self, sum: &Sum, at: i64) {
         let fold = sum.fold;
         let thread = self.special(Special::Tid);
-        let place = self.b().element(Space::Shared, at, thread, STATE);
+        let (size, place) = self.place(sum, at, thread);
         fold.store(self.b(), Space::Shared, &sum.state, place);
         self.b().barrier();
-        let warp = self.b().set(Comparison::Lt, Type::S64, thread, 32);
+        let lane = self.b().op2(Opcode::And, Type::B64, thread, LANES as i64 - 1);
+        let warp = self.b().set(Comparison::Lt, Type::S64, lane, 32);
         self.when(warp, |e| {
-            let mut lanes = vec![];
-            for quarter in 0..4 {
-                let place = Address { offset: place.offset + 32 * STATE * quarter, ..place };
-                lanes.push(fold.load(e.b(), Space::Shared, place));
-            }
-            let low = fold.merge(e.b(), &lanes[0], &lanes[2]);
-            let high = fold.merge(e.b(), &lanes[1], &lanes[3]);
-            let mut state = fold.merge(e.b(), &low, &high);
-            for half in [16, 8, 4, 2, 1] {
-                let other = fold.further(e.b(), &state, half);
-                state = fold.merge(e.b(), &state, &other);
-            }
-            let first = e.is_first();
+            let quarter = |quarter: i64| Address { offset: place.offset + 32 * size * quarter, ..place };
+            let lanes: Vec<Vec<Reg>> = (0..4).map(|k| fold.load(e.b(), Space::Shared, quarter(k))).collect();
+            let state = e.fold_warp(fold, &lanes);
+            let first = e.b().set(Comparison::Eq, Type::S64, lane, 0);
             e.when(first, |e| fold.store(e.b(), Space::Shared, &state, place));
         });
         self.b().barrier();
     }
 
-    /// The first thread takes what is ordered and lies in the first place as partial result `number`.
-    fn push_first(&mut self, number: Reg, sums: &[Sum], memory: &[Shared]) {
+    /// The first thread takes what is ordered and lies in so many places, so far apart, as partial result `number`.
+    fn push_first(&mut self, number: Reg, sums: &[Sum], memory: &[Shared], places: i64, apart: i64) {
         if sums.iter().all(|sum| sum.is(Order::Free)) {
             return;
         }
         let first = self.is_first();
         self.when(first, |e| {
             for (sum, memory) in sums.iter().zip(memory).filter(|(sum, _)| !sum.is(Order::Free)) {
-                let state = sum.fold.load(e.b(), Space::Shared, Address { base: None, offset: memory.at });
-                memory.levels.push(e.b(), number, &state);
+                let place = |k: i64| Address { base: None, offset: memory.at + k * apart * sum.fold.bytes() };
+                let mut states: Vec<Vec<Reg>> =
+                    (0..places).map(|k| sum.fold.load(e.b(), Space::Shared, place(k))).collect();
+                while states.len() > 1 {
+                    states = states.chunks(2).map(|two| sum.fold.merge(e.b(), &two[0], &two[1])).collect();
+                }
+                memory.levels.push(e.b(), number, &states[0]);
             }
         });
         self.b().barrier();
@@ -315,10 +349,79 @@ impl Emitter<'_> {
                 e.join_pairs(sum, memory.at);
             }
             let number = e.b().op2(Opcode::Shr, Type::U64, base, i64::from(round.ilog2()));
-            e.push_first(number, &sums, &memory);
+            e.push_first(number, &sums, &memory, 1, 1);
         });
         let count = self.ceil_div(axes.total, round);
         self.finish_together(count, reductions, &sums, &memory);
+    }
+
+    /// The results of chunks: each thread has several, a block's threads apart; warps join neighbours, then what warps have joined.
+    fn join_chunks(&mut self, l: &Loop, reductions: &[Reduction]) {
+        let axes = self.axes(&l.dims, &l.body);
+        let Some(index) = axes.only() else { return self.reduce_blocks(l, reductions, 1) };
+        let sums = self.sums(reductions);
+        let memory = self.shared_of(&sums);
+        let (zero, thread, threads) = (self.int(0), self.special(Special::Tid), i64::from(self.threads));
+        let round = threads * AT_ONCE;
+        self.counted(zero, axes.total, round, |e, base| {
+            let first = e.b().op2(Opcode::Add, Type::S64, base, thread);
+            let mine = e.mine(first, axes.total, threads, AT_ONCE);
+            let inputs = e.elements(index, &l.body, &mine, reductions);
+            for ((sum, inputs), memory) in sums.iter().zip(&inputs).zip(&memory) {
+                let ones = e.ones(sum.fold, inputs, &mine);
+                if sum.is(Order::Free) {
+                    for (one, valid) in ones.iter().zip(&mine.valid) {
+                        e.add_where(sum.fold, *valid, &sum.state, one);
+                    }
+                } else {
+                    e.join_warps(sum, &ones, &mine.valid, memory.at);
+                }
+            }
+            let number = e.b().op2(Opcode::Shr, Type::U64, base, i64::from(round.ilog2()));
+            e.push_first(number, &sums, &memory, AT_ONCE * threads / (32 * 32), 1);
+        });
+        let count = self.ceil_div(axes.total, round);
+        self.finish_together(count, reductions, &sums, &memory);
+    }
+
+    /// Joins neighbours of each of the threads' elements, twice by warps; what is left lies in the first places of shared memory.
+    fn join_warps(&mut self, sum: &Sum, ones: &[Vec<Reg>], valid: &[Reg], at: i64) {
+        let fold = sum.fold;
+        let thread = self.special(Special::Tid);
+        let warps = i64::from(self.threads) / 32;
+        let warp = self.b().op2(Opcode::Shr, Type::U64, thread, 5);
+        let place = self.b().op2(Opcode::And, Type::B64, thread, 31);
+        let head = self.b().set(Comparison::Eq, Type::S64, place, 0);
+        let (size, own) = self.place(sum, at, warp);
+        for (k, (one, valid)) in (0..).zip(ones.iter().zip(valid)) {
+            let state = fold.variable(self.b());
+            self.b().guarded((*valid, true), |b| assign(b, &state, one));
+            let state = self.join_neighbours(fold, state);
+            let own = Address { offset: own.offset + k * warps * size, ..own };
+            self.when(head, |e| fold.store(e.b(), Space::Shared, &state, own));
+        }
+        self.b().barrier();
+        let again = self.b().set(Comparison::Lt, Type::S64, thread, AT_ONCE * warps);
+        let joined = fold.variable(self.b());
+        self.when(again, |e| {
+            let (_, from) = e.place(sum, at, thread);
+            let state = fold.load(e.b(), Space::Shared, from);
+            let state = e.join_neighbours(fold, state);
+            assign(e.b(), &joined, &state);
+        });
+        self.b().barrier();
+        let leads = self.b().op2(Opcode::And, Type::Pred, again, head);
+        self.when(leads, |e| fold.store(e.b(), Space::Shared, &joined, own));
+        self.b().barrier();
+    }
+
+    /// Joins the states of a warp's threads, neighbours first, into the first one's.
+    fn join_neighbours(&mut self, fold: Fold, mut state: Vec<Reg>) -> Vec<Reg> {
+        for step in [1, 2, 4, 8, 16] {
+            let other = fold.further(self.b(), &state, step);
+            state = fold.merge(self.b(), &state, &other);
+        }
+        state
     }
 
     /// Joins the threads' states, neighbours first, into the first place of shared memory.
@@ -339,14 +442,14 @@ impl Emitter<'_> {
     fn join_in_steps(&mut self, sum: &Sum, at: i64, steps: Vec<i64>, joins: impl Fn(&mut Self, Reg, i64) -> Reg) {
         let fold = sum.fold;
         let thread = self.special(Special::Tid);
-        let place = self.b().element(Space::Shared, at, thread, STATE);
+        let (size, place) = self.place(sum, at, thread);
         fold.store(self.b(), Space::Shared, &sum.state, place);
         for step in steps {
             self.b().barrier();
             let condition = joins(self, thread, step);
             self.when(condition, |e| {
                 let own = fold.load(e.b(), Space::Shared, place);
-                let other = Address { offset: place.offset + STATE * step, ..place };
+                let other = Address { offset: place.offset + size * step, ..place };
                 let other = fold.load(e.b(), Space::Shared, other);
                 let joined = fold.merge(e.b(), &own, &other);
                 fold.store(e.b(), Space::Shared, &joined, place);
@@ -383,7 +486,7 @@ impl Emitter<'_> {
         let threads = self.threads as usize;
         let mut memory = vec![];
         for sum in sums {
-            let at = self.b().take(Space::Shared, threads * STATE as usize);
+            let at = self.b().take(Space::Shared, threads * sum.fold.bytes() as usize);
             let levels = self.b().take(Space::Shared, Levels::BYTES);
             memory.push(Shared { at, levels: Levels { fold: sum.fold, space: Space::Shared, at: levels } });
         }
@@ -392,9 +495,9 @@ impl Emitter<'_> {
 
     fn free_shared(&mut self, sums: &[Sum]) {
         let threads = self.threads as usize;
-        for _ in sums {
+        for sum in sums.iter().rev() {
             self.b().give_back(Space::Shared, Levels::BYTES);
-            self.b().give_back(Space::Shared, threads * STATE as usize);
+            self.b().give_back(Space::Shared, threads * sum.fold.bytes() as usize);
         }
     }
 }
@@ -403,4 +506,18 @@ impl Emitter<'_> {
 struct Shared {
     at: i64,
     levels: Levels,
+}
+
+/// Bytes of shared memory that the reductions of a part take, if so many threads go about them.
+pub(super) fn shared_bytes(values: &Values, body: &Block, threads: u32) -> usize {
+    let mut bytes = 0;
+    visit::for_each_statement(body, &mut |statement| {
+        if let Statement::Loop(Loop { kind: LoopKind::Reduce(reductions), .. }) = statement {
+            for r in reductions {
+                let fold = Fold { op: r.op, dtype: values[r.input] };
+                bytes += fold.bytes() as usize * threads as usize + Levels::BYTES;
+            }
+        }
+    });
+    bytes
 }

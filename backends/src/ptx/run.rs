@@ -7,10 +7,11 @@ use ir::Size;
 use ir::array::{ArrayMut, ArrayRef};
 use ir::bind::{BindError, Binding, Fault};
 use ir::nest::{BufferId, Role, SiteId};
-use ir::order::LANES_CHUNK;
+use ir::order::{LANES, LANES_CHUNK};
 
-use super::compile::{Grid, Kernel, Module};
+use super::compile::{Grid, Kernel, Module, Threads, Variant};
 use super::emit::Argument;
+use super::rows::{BLOCK_ROW, GROUP};
 use crate::call::{self, wrapping};
 use crate::cpu::RunError as CallError;
 use crate::cpu::memory::{Place, Slots, words};
@@ -183,21 +184,24 @@ impl Module {
         fault: u64,
     ) -> Result<(), RunError<D::Error>> {
         let value = |size: &Size| binding.size(size).unwrap_or_else(|_| wrapping(size, binding));
-        let blocks = kernel.blocks(&value);
+        let variant = kernel.variant(&value);
+        let blocks = variant.blocks(&value, kernel.checks);
         if blocks == 0 {
             return Ok(());
         }
-        let owners = match kernel.grid {
-            Grid::Threads(..) => blocks as usize * kernel.threads as usize,
+        let threads = variant.threads(&value);
+        let owners = match variant.grid {
+            Grid::Threads(..) => blocks as usize * threads as usize,
+            Grid::Blocks(_, each) => blocks as usize * usize::try_from(each).unwrap_or(1),
             _ => blocks as usize,
         };
-        for id in &kernel.scratch {
-            let own = stride(binding, &self.program, *id)?;
+        for id in variant.scratch() {
+            let own = stride(binding, &self.program, id)?;
             let all = own.checked_mul(owners).ok_or(CallError::OutOfMemory { bytes: usize::MAX })?;
-            buffers.insert(*id, held.allocate(all)?);
+            buffers.insert(id, held.allocate(all)?);
         }
         let mut arguments = vec![];
-        for argument in &kernel.arguments {
+        for argument in &variant.arguments {
             let word = match argument {
                 Argument::Fault => fault,
                 Argument::Buffer(id) => buffers[id],
@@ -214,13 +218,37 @@ impl Module {
         if arguments.is_empty() {
             arguments.extend([0; 8]);
         }
-        held.device.launch(&kernel.name, blocks, kernel.threads, &arguments).map_err(RunError::Device)
+        held.device.launch(&variant.name, blocks, threads, &arguments).map_err(RunError::Device)
     }
 }
 
 impl Kernel {
+    /// The way for a call's sizes.
+    fn variant(&self, value: &impl Fn(&Size) -> i64) -> &Variant {
+        let fits = |v: &&Variant| v.fits.as_ref().is_none_or(|(size, most)| value(size) <= *most);
+        self.variants.iter().find(fits).unwrap_or(&self.variants[0])
+    }
+}
+
+impl Variant {
+    /// Scratch buffers that it uses.
+    fn scratch(&self) -> impl Iterator<Item = BufferId> {
+        self.arguments.iter().filter_map(|a| if let Argument::Stride(id) = a { Some(*id) } else { None })
+    }
+
+    /// How many threads a block has.
+    fn threads(&self, value: &impl Fn(&Size) -> i64) -> u32 {
+        match &self.threads {
+            Threads::Number(n) => *n,
+            Threads::Groups(size) => {
+                let groups = value(size).clamp(1, BLOCK_ROW).unsigned_abs().div_ceil(GROUP.unsigned_abs());
+                u32::try_from(groups * LANES as u64).unwrap_or(0)
+            }
+        }
+    }
+
     /// How many blocks it is launched with.
-    fn blocks(&self, value: &impl Fn(&Size) -> i64) -> u32 {
+    fn blocks(&self, value: &impl Fn(&Size) -> i64, checks: bool) -> u32 {
         let iterations = |extents: &Option<Vec<Size>>| {
             extents.as_ref().map(|extents| extents.iter().fold(1i64, |n, e| n.saturating_mul(value(e).max(0))))
         };
@@ -228,13 +256,13 @@ impl Kernel {
         let blocks = match &self.grid {
             Grid::One => Some(1),
             Grid::Threads(extents, each) => {
-                iterations(extents).map(|n| of(n, i64::from(self.threads) * i64::try_from(*each).unwrap_or(1)))
+                iterations(extents).map(|n| of(n, i64::from(self.threads(value)) * i64::try_from(*each).unwrap_or(1)))
             }
-            Grid::Blocks(extents) => iterations(extents),
+            Grid::Blocks(extents, each) => iterations(extents).map(|n| of(n, *each)),
             Grid::Chunks(extents) => iterations(extents).map(|n| of(n, LANES_CHUNK as i64)),
         };
-        let most = if self.scratch.is_empty() { i64::from(i32::MAX) } else { SOME_BLOCKS };
-        u32::try_from(blocks.unwrap_or(SOME_BLOCKS).clamp(self.checks.into(), most)).unwrap_or(0)
+        let most = if self.scratch().next().is_none() { i64::from(i32::MAX) } else { SOME_BLOCKS };
+        u32::try_from(blocks.unwrap_or(SOME_BLOCKS).clamp(checks.into(), most)).unwrap_or(0)
     }
 }
 

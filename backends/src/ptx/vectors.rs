@@ -101,7 +101,7 @@ impl Vectors {
 }
 
 /// The values of a body that are the same for all of a loop's last index.
-fn uniform(body: &Block, index: IndexId) -> BTreeSet<ValueId> {
+pub(super) fn uniform(body: &Block, index: IndexId) -> BTreeSet<ValueId> {
     let mut varying: BTreeSet<ValueId> = BTreeSet::new();
     let mut uniform = BTreeSet::new();
     for statement in body {

@@ -1,0 +1,127 @@
+//! Prefixes of rows in registers, in the order of `ir::order`: neighbours are on neighbouring threads, which join a group in log steps; the
+//! groups' carries are one chain of operations, of a warp's threads alike, or of one thread of a block for each chunk.
+
+use ir::order::{LANES, SCAN_CHUNK, SCAN_GROUP};
+
+use super::build::Control;
+use super::emit::{Crew, Emitter};
+use super::fold::{STATE, assign};
+use super::inst::{Address, Comparison, Opcode, Reg, Shuffle, Space, Special, Type};
+use super::rows::{BLOCK_ROW, GROUP};
+use crate::cpu::fold::Fold;
+
+/// Elements of a group.
+const WIDTH: i64 = SCAN_GROUP as i64;
+/// Groups of the longest row of a block.
+const MOST: i64 = BLOCK_ROW / WIDTH;
+/// Groups of a chunk.
+const IN_CHUNK: i64 = SCAN_CHUNK as i64 / WIDTH;
+/// Groups whose sums are loaded together.
+const BATCH: i64 = 16;
+
+impl Emitter<'_> {
+    /// The prefixes of a row's elements that a thread has.
+    pub(super) fn prefixes(&mut self, fold: Fold, ones: &[Vec<Reg>]) -> Vec<Vec<Reg>> {
+        let thread = self.special(Special::Tid);
+        let place = self.b().op2(Opcode::And, Type::B64, thread, WIDTH - 1);
+        let mut sums: Vec<Vec<Reg>> = vec![];
+        for one in ones {
+            sums.push(one.iter().map(|reg| self.b().copy(*reg)).collect());
+        }
+        for step in (0..SCAN_GROUP.ilog2()).map(|k| 1u32 << k) {
+            let joins = self.b().set(Comparison::Ge, Type::S64, place, i64::from(step));
+            for sum in &sums {
+                let other = fold.of(self.b(), sum, Shuffle::Up, step);
+                let joined = fold.merge(self.b(), &other, sum);
+                self.b().guarded((joins, true), |b| assign(b, sum, &joined));
+            }
+        }
+        match self.crew {
+            Crew::Warp => self.carried_in_warp(fold, &sums),
+            Crew::Block => self.carried_in_block(fold, &sums, place),
+        }
+    }
+
+    /// The row of a warp: the threads have two groups at a time, and each knows the carries of all.
+    fn carried_in_warp(&mut self, fold: Fold, sums: &[Vec<Reg>]) -> Vec<Vec<Reg>> {
+        let rank = self.rank();
+        let in_first = self.b().set(Comparison::Lt, Type::S64, rank, WIDTH);
+        let nothing = fold.nothing(self.b());
+        let mut carry = nothing.clone();
+        let mut prefixes = vec![];
+        for sum in sums {
+            let [low, high] = [15, 31].map(|last| fold.of(self.b(), sum, Shuffle::Of, last));
+            let second = fold.merge(self.b(), &carry, &low);
+            let own: Vec<Reg> = second.iter().map(|reg| self.b().copy(*reg)).collect();
+            self.b().guarded((in_first, true), |b| assign(b, &own, &carry));
+            carry = fold.merge(self.b(), &second, &high);
+            let in_chunk = fold.merge(self.b(), &own, sum);
+            prefixes.push(fold.merge(self.b(), &nothing, &in_chunk));
+        }
+        prefixes
+    }
+
+    /// The row of a block: the groups' sums go through shared memory, where a thread for each chunk makes carries of them.
+    fn carried_in_block(&mut self, fold: Fold, sums: &[Vec<Reg>], place: Reg) -> Vec<Vec<Reg>> {
+        let size = fold.bytes();
+        let at = self.b().take(Space::Shared, (MOST * size) as usize);
+        let chunks = self.b().take(Space::Shared, 2 * STATE as usize);
+        let (thread, threads) = (self.special(Special::Tid), self.special(Special::Ntid));
+        let group = self.b().op2(Opcode::Shr, Type::U64, thread, i64::from(LANES.ilog2()));
+        let lane = self.b().op2(Opcode::And, Type::B64, thread, LANES as i64 - 1);
+        let lane = self.b().op2(Opcode::Shr, Type::U64, lane, i64::from(WIDTH.ilog2()));
+        let first = self.b().op(Opcode::Mad, Type::S64, &[group.into(), (GROUP / WIDTH).into(), lane.into()]);
+        let first = self.b().element(Space::Shared, at, first, size);
+        let own = |k: i64| Address { offset: first.offset + k * (LANES as i64 / WIDTH) * size, ..first };
+        let last = self.b().set(Comparison::Eq, Type::S64, place, WIDTH - 1);
+        self.when(last, |e| {
+            for (k, sum) in (0..).zip(sums) {
+                fold.store(e.b(), Space::Shared, sum, own(k));
+            }
+        });
+        self.sync();
+        // The first thread has the first chunk, that of the next warp the second.
+        let chunk = self.b().op2(Opcode::Shr, Type::U64, thread, 5);
+        let rank = self.b().op2(Opcode::And, Type::B64, thread, 31);
+        let leads = self.b().set(Comparison::Eq, Type::S64, rank, 0);
+        let begin = self.b().op2(Opcode::Mul, Type::S64, chunk, IN_CHUNK);
+        let there = self.b().op2(Opcode::Shr, Type::U64, threads, i64::from((LANES as i64 * WIDTH / GROUP).ilog2()));
+        let end = self.b().op2(Opcode::Add, Type::S64, begin, IN_CHUNK);
+        let end = self.b().op2(Opcode::Min, Type::S64, end, there);
+        let some = self.b().set(Comparison::Lt, Type::S64, begin, there);
+        let leads = self.b().op2(Opcode::And, Type::Pred, leads, some);
+        self.when(leads, |e| {
+            let carry = fold.variable(e.b());
+            e.counted(begin, end, BATCH, |e, number| {
+                let from = e.b().element(Space::Shared, at, number, size);
+                let one = |k: i64| Address { offset: from.offset + k * size, ..from };
+                let sums: Vec<Vec<Reg>> = (0..BATCH).map(|k| fold.load(e.b(), Space::Shared, one(k))).collect();
+                for (k, sum) in (0..).zip(&sums) {
+                    fold.store(e.b(), Space::Shared, &carry, one(k));
+                    fold.add(e.b(), &carry, sum);
+                }
+            });
+            let result = e.b().element(Space::Shared, chunks, chunk, STATE);
+            fold.store(e.b(), Space::Shared, &carry, result);
+        });
+        self.sync();
+        let before = fold.variable(self.b());
+        let second = self.b().set(Comparison::Ge, Type::S64, thread, threads_of_chunk());
+        self.when(second, |e| {
+            let first = fold.load(e.b(), Space::Shared, Address { base: None, offset: chunks });
+            fold.add(e.b(), &before, &first);
+        });
+        let mut prefixes = vec![];
+        for (k, sum) in (0..).zip(sums) {
+            let carry = fold.load(self.b(), Space::Shared, own(k));
+            let in_chunk = fold.merge(self.b(), &carry, sum);
+            prefixes.push(fold.merge(self.b(), &before, &in_chunk));
+        }
+        prefixes
+    }
+}
+
+/// Threads that share a chunk.
+const fn threads_of_chunk() -> i64 {
+    SCAN_CHUNK as i64 / GROUP * LANES as i64
+}
