@@ -573,6 +573,30 @@ fn large_results() {
     }
 }
 
+/// Arrays that are read ahead: rows of some lengths, twice in a row, beside one that is read anew for each, and of several types at once.
+#[test]
+fn large_arrays_in_rows() {
+    let mut random = Random(29);
+    for (dtype, other) in [("f32", "f64"), ("f64", "u8"), ("i32", "u8")] {
+        let text = format!(
+            "program @p {{ symbol n = dim 0 of input 0 symbol m = dim 1 of input 0
+             input 0 %x: {dtype}[n, m] input 1 %z: {other}[n, m] input 2 %g: {dtype}[m] output %y: {dtype}[n, m]
+             kernel @k {{ parallel i < n {{
+               v4 = reduce k < m {{ v0 = load %x[i, k] v1 = load %z[i, k] v2 = cast {dtype} v1 v3 = add v0, v2 }} with sum {} v3
+               parallel l < m {{ v5 = load %x[i, l] v6 = sub v5, v4 v7 = load %g[l] v8 = mul v6, v7 store %y[i, l], v8 }} }} }} }}",
+            if dtype == "i32" { "free" } else { "lanes" }
+        );
+        let widths = Widths::new(parse(&text));
+        for shape in [[1300, 417], [4100, 128], [3, 180_001]] {
+            let [x, z] = [dtype, other].map(|name| random.array(Dtype::from_name(name).unwrap(), &shape));
+            let g = random.array(x.dtype(), &shape[1..]);
+            for threads in [1, 2] {
+                widths.agree(&[x.clone(), z.clone(), g.clone()], threads);
+            }
+        }
+    }
+}
+
 /// Chunks are handed from thread to thread, and a prefix of prefixes waits twice.
 #[test]
 fn scans_at_both_widths_and_on_many_threads() {

@@ -4,14 +4,21 @@ use std::fmt;
 
 use crate::{Dtype, Scalar};
 
-/// An array that owns its elements. The memory is aligned for every element type.
-#[derive(Clone, Debug)]
+/// An array that owns its elements. The memory is aligned for every element type, and to lines of the cache unless it is shorter than one:
+/// a vector of such a length is then in one line, not in two.
+#[derive(Debug)]
 pub struct Array {
     dtype: Dtype,
     shape: Vec<usize>,
     /// The elements' bytes in native order, in whole words so that they are aligned.
     words: Vec<u64>,
+    /// The word where they begin.
+    first: usize,
 }
+
+/// Bytes of a line, and its words.
+const LINE: usize = 64;
+const LINE_WORDS: usize = LINE / 8;
 
 /// Borrowed elements, row-major. The bytes need not be aligned.
 #[derive(Clone, Copy, Debug)]
@@ -90,6 +97,27 @@ fn check(dtype: Dtype, shape: &[usize], bytes: &[u8]) -> Result<(), ArrayError> 
     }
 }
 
+/// Words for so many bytes, and those before the first line among them.
+fn words_with_room(bytes: usize) -> usize {
+    bytes.div_ceil(8) + if bytes < LINE { 0 } else { LINE_WORDS - 1 }
+}
+
+/// The word in such memory where so many bytes are to begin.
+fn first_word(words: &[u64], bytes: usize) -> usize {
+    if bytes < LINE { 0 } else { words.as_ptr().align_offset(LINE).min(LINE_WORDS - 1) }
+}
+
+impl Clone for Array {
+    fn clone(&self) -> Array {
+        // Memory elsewhere is aligned in another way.
+        let mut words = vec![0; self.words.len()];
+        let first = first_word(&words, self.byte_len());
+        let count = self.byte_len().div_ceil(8);
+        words[first..first + count].copy_from_slice(&self.words[self.first..self.first + count]);
+        Array { dtype: self.dtype, shape: self.shape.clone(), words, first }
+    }
+}
+
 impl Array {
     /// An array of zeros.
     pub fn zeros(dtype: Dtype, shape: &[usize]) -> Result<Array, ArrayError> {
@@ -108,10 +136,11 @@ impl Array {
         allocate: impl FnOnce(usize) -> Option<Vec<u64>>,
     ) -> Result<Array, ArrayError> {
         let bytes = byte_len(dtype, shape)?;
-        let count = bytes.div_ceil(8);
+        let count = words_with_room(bytes);
         let mut words = allocate(count).ok_or(ArrayError::OutOfMemory { bytes })?;
         words.resize(count, 0);
-        Ok(Array { dtype, shape: shape.to_vec(), words })
+        let first = first_word(&words, bytes);
+        Ok(Array { dtype, shape: shape.to_vec(), words, first })
     }
 
     /// An array with a copy of the given elements, in native byte order.
@@ -136,7 +165,7 @@ impl Array {
         let mut word = [0u8; 8];
         let bytes = value.bits().to_ne_bytes_low(value.dtype().bytes());
         word[..bytes.len()].copy_from_slice(&bytes);
-        Array { dtype: value.dtype(), shape: vec![], words: vec![u64::from_ne_bytes(word)] }
+        Array { dtype: value.dtype(), shape: vec![], words: vec![u64::from_ne_bytes(word)], first: 0 }
     }
 
     /// The type of the elements.
@@ -151,13 +180,13 @@ impl Array {
 
     /// The elements in native byte order.
     pub fn bytes(&self) -> &[u8] {
-        &bytemuck::cast_slice(&self.words)[..self.byte_len()]
+        &bytemuck::cast_slice(&self.words[self.first..])[..self.byte_len()]
     }
 
     /// The elements, to overwrite. A `bool` must stay 0 or 1.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         let bytes = self.byte_len();
-        &mut bytemuck::cast_slice_mut(&mut self.words)[..bytes]
+        &mut bytemuck::cast_slice_mut(&mut self.words[self.first..])[..bytes]
     }
 
     /// How many elements there are.
@@ -200,7 +229,7 @@ impl Array {
         ArrayMut {
             dtype: self.dtype,
             shape: &self.shape,
-            bytes: &mut bytemuck::cast_slice_mut(&mut self.words)[..bytes],
+            bytes: &mut bytemuck::cast_slice_mut(&mut self.words[self.first..])[..bytes],
         }
     }
 
@@ -286,5 +315,24 @@ impl LowBytes for u64 {
     fn to_ne_bytes_low(self, width: usize) -> Vec<u8> {
         let bytes = self.to_ne_bytes();
         if cfg!(target_endian = "little") { bytes[..width].to_vec() } else { bytes[8 - width..].to_vec() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_begin_at_a_line() {
+        for count in [0, 1, 15, 16, 17, 1000] {
+            let mut array = Array::zeros(Dtype::F32, &[count]).unwrap();
+            array.bytes_mut().iter_mut().enumerate().for_each(|(n, byte)| *byte = (n % 251) as u8);
+            let copies: Vec<Array> = (0..5).map(|_| array.clone()).collect();
+            for array in copies.iter().chain([&array]) {
+                assert_eq!(array.len(), count);
+                assert!(array.bytes().iter().enumerate().all(|(n, byte)| *byte == (n % 251) as u8));
+                assert!(count < 16 || array.bytes().as_ptr().addr().is_multiple_of(LINE));
+            }
+        }
     }
 }

@@ -376,7 +376,7 @@ impl Assembler {
     }
 
     /// The register of an access's address.
-    fn address(&mut self, access: usize) -> Register {
+    pub(super) fn address(&mut self, access: usize) -> Register {
         match ADDRESSES.get(access) {
             Some(register) => *register,
             None => {

@@ -5,6 +5,7 @@
 //! not chosen yet (`inst`), `allocate` chooses them, `assemble` makes bytes. A leaf with something that is not done here stays in
 //! Cranelift's vectors. Both have the same bits.
 
+mod ahead;
 mod allocate;
 mod assemble;
 mod avx2;
@@ -29,6 +30,7 @@ use ir::nest::{BufferId, Kernel, Program, Role};
 use ir::order::LANES;
 use ir::{Size, visit};
 
+use self::ahead::{Ahead, Read, fetch};
 use self::allocate::Residents;
 use self::assemble::{ADDRESSES, Address, Assembler, Condition, END, FREE_ADDRESSES, INDEX, OTHER, SPARE, THERE};
 use self::inst::{Body, Slot, interleave};
@@ -46,6 +48,8 @@ pub(super) struct Wide {
     bytes: Size,
     /// Results that it only stores to.
     results: Vec<BufferId>,
+    /// Arrays that leaves so far read ahead.
+    fetched: BTreeSet<BufferId>,
 }
 
 /// From so many bytes on, results go past the caches: a line that is stored whole is then not read before. Where what is stored fits
@@ -61,16 +65,21 @@ impl Wide {
         let all: BTreeSet<BufferId> = loads.iter().chain(&stores).copied().collect();
         let mut bytes = Size::constant(0);
         for buffer in all {
-            let buffer = &program.buffers[buffer];
-            if buffer.role != Role::Scratch {
-                let width = Size::constant(i64::try_from(buffer.dtype.bytes()).expect("a small number"));
-                bytes = &bytes + &buffer.shape.iter().fold(width, |product, length| &product * length);
+            if program.buffers[buffer].role != Role::Scratch {
+                bytes = &bytes + &bytes_of(program, buffer);
             }
         }
         let is_result = |buffer: &BufferId| matches!(program.buffers[*buffer].role, Role::Output(_));
         let results = stores.into_iter().filter(|buffer| is_result(buffer) && !loads.contains(buffer)).collect();
-        Wide { isa, bytes, results }
+        Wide { isa, bytes, results, fetched: BTreeSet::new() }
     }
+}
+
+/// The bytes of an array.
+fn bytes_of(program: &Program, buffer: BufferId) -> Size {
+    let buffer = &program.buffers[buffer];
+    let width = Size::constant(i64::try_from(buffer.dtype.bytes()).expect("a small number"));
+    buffer.shape.iter().fold(width, |product, length| &product * length)
 }
 
 /// Whether everything in a leaf is done here.
@@ -128,17 +137,18 @@ struct Function {
 
 /// Runs the leaf over `from..to` (not empty), if it is done here.
 pub(super) fn run(e: &mut Emitter<'_>, leaf: &Leaf, from: Value, to: Value) -> Option<()> {
-    let function = ready(e, leaf)?;
+    let ahead = Ahead::of(e, leaf);
+    let function = ready(e, leaf, &ahead)?;
     let memory = e.scratch(function.memory);
     function.run_leaf(e, leaf, memory, from, to);
     Some(())
 }
 
-fn ready(e: &mut Emitter<'_>, leaf: &Leaf) -> Option<Function> {
+fn ready(e: &mut Emitter<'_>, leaf: &Leaf, ahead: &Ahead) -> Option<Function> {
     if !takes(e, leaf) {
         return None;
     }
-    let function = function(e, leaf)?;
+    let function = function(e, leaf, ahead)?;
     e.streams |= function.given.contains(&Given::Before);
     Some(function)
 }
@@ -153,7 +163,7 @@ pub(super) struct Ready {
 impl Ready {
     /// The leaf, if it is done here.
     pub(super) fn new(e: &mut Emitter<'_>, leaf: Leaf) -> Option<Ready> {
-        let function = ready(e, &leaf)?;
+        let function = ready(e, &leaf, &Ahead::default())?;
         let memory = e.scratch(function.memory);
         Some(Ready { leaf, function, memory })
     }
@@ -232,6 +242,10 @@ fn given_value(e: &mut Emitter<'_>, leaf: &Leaf, given: &Given, from: Value, to:
         Given::Size(size) => e.size(size),
         Given::Divisor(value, part) => divide::given(e, *value, *part),
         Given::Before => before(e, leaf, from)?,
+        Given::Far(access) => {
+            let bytes = bytes_of(e.program, leaf.accesses[*access].buffer);
+            e.exceeds(&bytes, ahead::FAR)
+        }
         Given::Result(_) | Given::There => return None,
     })
 }
@@ -297,11 +311,12 @@ fn addresses(e: &Emitter<'_>, leaf: &Leaf, shared: &mut Shared) -> Vec<Address> 
 }
 
 /// The leaf as a function.
-fn function(e: &Emitter<'_>, leaf: &Leaf) -> Option<Function> {
+fn function(e: &Emitter<'_>, leaf: &Leaf, ahead: &Ahead) -> Option<Function> {
     let isa = e.wide.as_ref()?.isa;
     let mut shared = Shared::new(isa);
     let count = shared.slot(Given::Count);
     let addresses = addresses(e, leaf, &mut shared);
+    let reads = ahead.reads(&mut shared);
     let body = |groups: i32, partial: bool, streams: bool, shared: &mut Shared| {
         let mut l = WideX86 { partial, streams, ..WideX86::new(e, leaf, shared) };
         let mut all = vec![];
@@ -340,11 +355,11 @@ fn function(e: &Emitter<'_>, leaf: &Leaf) -> Option<Function> {
         asm.general(Instruction::with2(Code::Mov_r64_rm64, INDEX, END));
         all_there(&mut asm);
         asm.place(aligned);
-        whole_groups(&mut asm, &residents, body, groups, count);
+        whole_groups(&mut asm, &residents, (body, &reads), groups, count);
         asm.place(plain);
     }
     if let Some(whole) = &whole {
-        whole_groups(&mut asm, &residents, whole, groups, count);
+        whole_groups(&mut asm, &residents, (whole, &reads), groups, count);
     }
     asm.load_slot(END, count);
     partial_groups(&mut asm, &residents, &rest);
@@ -391,7 +406,7 @@ fn end(asm: &mut Assembler) {
 }
 
 /// As many steps of several groups as there are elements for.
-fn whole_groups(asm: &mut Assembler, residents: &Residents, body: &Body, groups: i32, count: Slot) {
+fn whole_groups(asm: &mut Assembler, residents: &Residents, (body, reads): (&Body, &[Read]), groups: i32, count: Slot) {
     let (again, done) = (asm.label(), asm.label());
     let step = groups * asm.isa.group();
     // Whether there is an element for the last lane of the next step.
@@ -404,6 +419,7 @@ fn whole_groups(asm: &mut Assembler, residents: &Residents, body: &Body, groups:
     asm.jump(Condition::GreaterOrEqual, done);
     asm.align();
     asm.place(again);
+    fetch(asm, reads, step);
     if body.has_lanes() {
         lane_at_hand(asm);
     }

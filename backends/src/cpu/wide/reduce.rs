@@ -10,6 +10,7 @@ use iced_x86::{Code, Instruction};
 use ir::Dtype;
 use ir::order::LANES;
 
+use super::ahead::Ahead;
 use super::allocate::{self, Residents, pressure};
 use super::assemble::{Assembler, Condition, END, INDEX};
 use super::inst::{Body, Class, Item, Lanes, Operand, Place, Plain, Reg, Region, Slot, Splat, interleave};
@@ -138,7 +139,8 @@ impl Reducer {
         if !takes(e, leaf) || !folds.iter().all(|fold| has(*fold)) {
             return None;
         }
-        let (function, results) = function(e, leaf, folds)?;
+        let ahead = Ahead::of(e, leaf);
+        let (function, results) = function(e, leaf, folds, &ahead)?;
         let memory = e.scratch(function.memory);
         Some(Reducer { function, memory, results: folds.iter().copied().zip(results).collect() })
     }
@@ -154,11 +156,12 @@ impl Reducer {
     }
 }
 
-fn function(e: &Emitter<'_>, leaf: &Leaf, folds: &[Fold]) -> Option<(Function, Vec<Slot>)> {
+fn function(e: &Emitter<'_>, leaf: &Leaf, folds: &[Fold], ahead: &Ahead) -> Option<(Function, Vec<Slot>)> {
     let isa = e.wide.as_ref()?.isa;
     let mut shared = Shared::new(isa);
     let count = shared.slot(Given::Count);
     let addresses = addresses(e, leaf, &mut shared);
+    let reads = ahead.reads(&mut shared);
     let results: Vec<Slot> = (0..folds.len()).map(|n| shared.slot(Given::Result(n))).collect();
     let mut probe = WideX86 { partial: true, ..WideX86::new(e, leaf, &mut shared) };
     leaf.emit(&mut probe);
@@ -207,7 +210,7 @@ fn function(e: &Emitter<'_>, leaf: &Leaf, folds: &[Fold]) -> Option<(Function, V
     begin(&mut asm);
     residents.load(&mut asm);
     allocate::assemble(&mut asm, &residents, &clear);
-    whole_groups(&mut asm, &residents, &whole, at_once, count);
+    whole_groups(&mut asm, &residents, (&whole, &reads), at_once, count);
     asm.load_slot(END, count);
     let done = asm.label();
     for rest in &rests {
