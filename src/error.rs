@@ -5,11 +5,12 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+use backends::cuda::{Error as GpuError, Failure, LoadError};
 use compiler::lower::LowerError;
 use compiler::pipeline::PipelineError;
 use grammar::Code;
 use ir::array::{ArrayError, ArrayRef};
-use ir::bind::{BindError, Fault};
+use ir::bind::{BindError, Fault, Given};
 use ir::nest::{Place, Program, Purpose, Relation, Requirement, SymbolSource};
 use ir::size::SizeError;
 use ir::{Dtype, Origin, Size, SymbolId};
@@ -36,9 +37,12 @@ pub(crate) mod codes {
         OUTPUT = 231, "an array to write to that does not fit";
         MEMORY = 240, "a call that takes more memory than allowed";
         ARRAY = 241, "an array for which there is no memory";
+        DEVICE_MEMORY = 242, "a call that takes more of a GPU's memory than it may";
         TOO_LARGE = 250, "a function too large to compile";
         TOO_DEEP = 251, "reductions and conditions nested too deep to compile";
         TOO_MANY_KERNELS = 252, "more kernels than the function allows";
+        NO_GPU = 260, "no GPU that can be used";
+        GPU = 261, "a GPU that failed";
         FAULT = 299, "a fault of Fuseloop itself";
     }
 }
@@ -64,6 +68,7 @@ impl CompileError {
         let mut report = Report::new(code, message);
         report.help = match code {
             codes::FAULT => Some("please report it, with the program".to_owned()),
+            codes::NO_GPU | codes::GPU => Some("everything runs on the CPU too, with the same bits".to_owned()),
             _ => Some("split the function into several, called one after the other".to_owned()),
         };
         CompileError::new(report)
@@ -108,6 +113,31 @@ impl From<backends::cpu::CompileError> for CompileError {
             backends::cpu::CompileError::Internal(_) => codes::FAULT,
         };
         CompileError::of(code, error.to_string())
+    }
+}
+
+impl From<GpuError> for CompileError {
+    fn from(error: GpuError) -> CompileError {
+        CompileError::of(of_gpu(&error), error.to_string())
+    }
+}
+
+impl From<LoadError> for CompileError {
+    fn from(error: LoadError) -> CompileError {
+        match error {
+            LoadError::Compile(error) => error.into(),
+            LoadError::Device(error) => error.into(),
+        }
+    }
+}
+
+/// The code of what went wrong with a GPU.
+fn of_gpu(error: &GpuError) -> Code {
+    match error {
+        GpuError::NoDriver | GpuError::NoDevice(_) | GpuError::TooOld(..) => codes::NO_GPU,
+        GpuError::OutOfMemory(_) => codes::DEVICE_MEMORY,
+        GpuError::Rejected(_) => codes::FAULT,
+        GpuError::Foreign | GpuError::Driver { .. } | GpuError::Lost(_) => codes::GPU,
     }
 }
 
@@ -227,6 +257,17 @@ pub enum RunErrorKind {
     },
     /// There was no memory for an array.
     Array(ArrayError),
+    /// The call would take more of the GPU's memory than there is, or than the options allow.
+    DeviceMemory {
+        /// Bytes that it takes.
+        needed: usize,
+        /// Bytes that it may take.
+        limit: usize,
+    },
+    /// The GPU failed.
+    Gpu(GpuError),
+    /// The kernel is for another device than the arrays are on.
+    NotOnGpu,
     /// A stated limit of the engine, or a fault in it.
     Engine(String),
 }
@@ -297,7 +338,7 @@ impl Context<'_> {
         }
     }
 
-    pub fn cpu(&self, error: backends::cpu::RunError, inputs: &[ArrayRef<'_>]) -> RunError {
+    pub fn cpu(&self, error: backends::cpu::RunError, inputs: &[impl Given]) -> RunError {
         use backends::cpu::RunError as E;
         match error {
             E::Bind(e) => self.bind(e, inputs),
@@ -310,7 +351,15 @@ impl Context<'_> {
         }
     }
 
-    pub fn bind(&self, error: BindError, inputs: &[ArrayRef<'_>]) -> RunError {
+    pub fn gpu(&self, error: Failure, inputs: &[impl Given]) -> RunError {
+        match error {
+            Failure::Call(error) => self.cpu(error, inputs),
+            Failure::Memory { needed, limit } => self.error(RunErrorKind::DeviceMemory { needed, limit }),
+            Failure::Device(error) => self.error(RunErrorKind::Gpu(error)),
+        }
+    }
+
+    pub fn bind(&self, error: BindError, inputs: &[impl Given]) -> RunError {
         let param = |input: usize| self.signature.params.get(input);
         let name = |input: usize| param(input).map_or_else(String::new, |p| p.name.clone());
         self.error(match error {
@@ -355,7 +404,7 @@ impl Context<'_> {
         })
     }
 
-    fn size(&self, size: &Size, what: String, value: Result<i64, SizeError>, inputs: &[ArrayRef<'_>]) -> RunErrorKind {
+    fn size(&self, size: &Size, what: String, value: Result<i64, SizeError>, inputs: &[impl Given]) -> RunErrorKind {
         RunErrorKind::Size { what, formula: self.text(size), value, names: self.names(&[size], inputs) }
     }
 
@@ -386,7 +435,7 @@ impl Context<'_> {
     }
 
     /// The size names of formulas, with their values and where these came from.
-    fn names(&self, sizes: &[&Size], inputs: &[ArrayRef<'_>]) -> Vec<SizeName> {
+    fn names(&self, sizes: &[&Size], inputs: &[impl Given]) -> Vec<SizeName> {
         let mut symbols = vec![];
         sizes.iter().for_each(|size| size.for_each_symbol(&mut |s| symbols.push(s)));
         symbols.sort_unstable();
@@ -401,7 +450,7 @@ impl Context<'_> {
                     (i64::try_from(*length).ok()?, format!("axis {axis} of {}", param(input)?))
                 }
                 SymbolSource::Scalar { input } => {
-                    let value = ir::bind::integer(inputs.get(input)?.get(0));
+                    let value = ir::bind::integer(inputs.get(input)?.scalar());
                     (value, format!("the argument {}", param(input)?))
                 }
             };
@@ -444,6 +493,9 @@ impl RunError {
             RunErrorKind::Output { .. } => codes::OUTPUT,
             RunErrorKind::Memory { .. } => codes::MEMORY,
             RunErrorKind::Array(_) => codes::ARRAY,
+            RunErrorKind::DeviceMemory { .. } => codes::DEVICE_MEMORY,
+            RunErrorKind::Gpu(error) => of_gpu(error),
+            RunErrorKind::NotOnGpu => codes::GPU,
             RunErrorKind::Engine(_) => codes::FAULT,
         }
     }
@@ -479,6 +531,9 @@ impl RunError {
                 });
             }
             RunErrorKind::NoElement { at, .. } => report.labels = place(at, "there is no element here"),
+            RunErrorKind::DeviceMemory { .. } => {
+                report.help = Some("run on smaller arrays, or on the CPU".to_owned());
+            }
             RunErrorKind::Memory { .. } => report.help = Some("raise the limit, or run on smaller arrays".to_owned()),
             _ => {}
         }
@@ -559,6 +614,11 @@ impl fmt::Display for RunError {
                 write!(f, "the arrays of this call take {needed} bytes, the limit is {limit}")
             }
             RunErrorKind::Array(e) => write!(f, "{e}"),
+            RunErrorKind::DeviceMemory { needed, limit } => {
+                write!(f, "the call takes {needed} bytes of the GPU's memory, it may take {limit}")
+            }
+            RunErrorKind::Gpu(e) => write!(f, "{e}"),
+            RunErrorKind::NotOnGpu => f.write_str("the arrays are in a GPU's memory, and the kernel runs elsewhere"),
             RunErrorKind::Engine(e) => write!(f, "{e}"),
         }
     }

@@ -1,10 +1,12 @@
 //! A compiled function: call it with arrays of any size, as often as you like, from any thread.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use backends::cpu::Simd;
+use backends::ptx::Phases;
 use compiler::plan::peak::Peak;
 use ir::Binding;
 use ir::array::{Array, ArrayMut, ArrayRef};
@@ -32,6 +34,10 @@ pub struct Options {
     pub threads: usize,
     /// Refuses calls whose arrays, inputs and intermediate ones included, take more bytes at once.
     pub max_memory: Option<u64>,
+    /// Refuses calls that take more of a GPU's memory; what it has not free is refused in any case.
+    pub max_device_memory: Option<u64>,
+    /// A folder in which a GPU's kernels are kept for the next time.
+    pub cache: Option<PathBuf>,
     /// The passes that may merge kernels.
     pub fuse: Passes,
     /// How wide the vectors of [`Device::Cpu`] are.
@@ -50,6 +56,10 @@ pub enum Device {
     /// Machine code for this processor.
     #[default]
     Cpu,
+    /// Machine code for this machine's first CUDA device. [`Function::compile`](crate::Function::compile) says if there is none.
+    Gpu,
+    /// For each call whichever of the two is faster with its arrays, by the cost model; the CPU where there is no GPU.
+    Auto,
     /// The reference interpreter: slow, and the meaning of the program.
     Interp,
 }
@@ -86,11 +96,6 @@ pub struct Kernel {
     times: Times,
 }
 
-enum Engine {
-    Cpu(Box<backends::cpu::Module>),
-    Interp,
-}
-
 const _: () = {
     const fn shared_between_threads<T: Send + Sync>() {}
     shared_between_threads::<Kernel>();
@@ -114,14 +119,7 @@ impl Kernel {
             n => n,
         };
         let start = Instant::now();
-        let engine = match options.device {
-            Device::Cpu => {
-                let options =
-                    backends::cpu::Options { threads, simd: options.simd, ..backends::cpu::Options::default() };
-                Engine::Cpu(Box::new(backends::cpu::Module::compile(&program, &options)?))
-            }
-            Device::Interp => Engine::Interp,
-        };
+        let engine = Engine::new(&program, options, threads)?;
         times.compile = start.elapsed();
         let (peak, max_memory) = (Peak::of(&program), options.max_memory);
         Ok(Kernel { source, signature, program, engine, threads, max_memory, peak, times })
@@ -144,15 +142,22 @@ impl Kernel {
 
     /// Calls the function and gives its results, in order.
     pub fn call(&self, inputs: &[ArrayRef<'_>]) -> Result<Vec<Array>, RunError> {
+        Ok(self.call_in_phases(inputs)?.0)
+    }
+
+    /// Calls the function, and says how long a GPU took to get the inputs, to run the kernels and to give the results back, if one did.
+    pub fn call_in_phases(&self, inputs: &[ArrayRef<'_>]) -> Result<(Vec<Array>, Option<Phases>), RunError> {
         let shapes = self.shapes(&self.bind(inputs)?)?;
         if let Engine::Interp = self.engine {
-            return self.interpret(inputs);
+            return Ok((self.interpret(inputs)?, None));
         }
         let slots = self.signature.results.iter().zip(&shapes);
         let outputs = slots.map(|(slot, shape)| crate::zeros(slot.dtype, shape).map_err(|e| self.context().array(e)));
         let mut outputs = outputs.collect::<Result<Vec<_>, _>>()?;
-        self.run(inputs, &mut outputs.iter_mut().map(Array::as_mut).collect::<Vec<_>>())?;
-        Ok(outputs)
+        let mut lent: Vec<_> = outputs.iter_mut().map(Array::as_mut).collect();
+        let mut phases = Phases::default();
+        let on_gpu = self.run(inputs, &mut lent, Some(&mut phases))?;
+        Ok((outputs, on_gpu.then_some(phases)))
     }
 
     /// Calls the function and writes its results, in order, to arrays of the caller's. After an error these hold
@@ -174,7 +179,7 @@ impl Kernel {
         if self.max_memory.is_some() || matches!(self.engine, Engine::Interp) {
             self.fit(inputs, outputs)?;
         }
-        self.run(inputs, outputs)
+        self.run(inputs, outputs, None).map(|_| ())
     }
 
     /// Whether the arrays fit the function and each other.
@@ -195,19 +200,49 @@ impl Kernel {
         Ok(())
     }
 
-    fn run(&self, inputs: &[ArrayRef<'_>], outputs: &mut [ArrayMut<'_>]) -> Result<(), RunError> {
-        match &self.engine {
-            Engine::Cpu(module) => match module.run(inputs, outputs, self.threads) {
-                Ok(()) => Ok(()),
-                // If the arrays do not fit, this says so in the terms of the source.
-                Err(e) => Err(self.fit(inputs, outputs).err().unwrap_or_else(|| self.context().cpu(e, inputs))),
-            },
+    /// Runs the function, and says whether a GPU did.
+    fn run(
+        &self,
+        inputs: &[ArrayRef<'_>],
+        outputs: &mut [ArrayMut<'_>],
+        phases: Option<&mut Phases>,
+    ) -> Result<bool, RunError> {
+        let cpu = match &self.engine {
+            Engine::Cpu(module) => module,
+            Engine::Gpu(gpu) => return self.run_on(gpu, inputs, outputs, phases),
+            Engine::Auto(either) => {
+                let binding = self.bind(inputs)?;
+                let moved = inputs.iter().map(|input| input.bytes().len() as u64);
+                let moved = moved.chain(outputs.iter_mut().map(|output| output.bytes_mut().len() as u64)).sum();
+                match either.choose(&self.program, &binding, moved, self.threads) {
+                    Some(gpu) => return self.run_on(gpu, inputs, outputs, phases),
+                    None => either.cpu(),
+                }
+            }
             Engine::Interp => {
                 for (to, from) in outputs.iter_mut().zip(self.interpret(inputs)?) {
                     to.bytes_mut().copy_from_slice(from.bytes());
                 }
-                Ok(())
+                return Ok(false);
             }
+        };
+        match cpu.run(inputs, outputs, self.threads) {
+            Ok(()) => Ok(false),
+            // If the arrays do not fit, this says so in the terms of the source.
+            Err(e) => Err(self.fit(inputs, outputs).err().unwrap_or_else(|| self.context().cpu(e, inputs))),
+        }
+    }
+
+    fn run_on(
+        &self,
+        gpu: &OnGpu,
+        inputs: &[ArrayRef<'_>],
+        outputs: &mut [ArrayMut<'_>],
+        phases: Option<&mut Phases>,
+    ) -> Result<bool, RunError> {
+        match gpu.run(&self.context(), inputs, outputs, phases) {
+            Ok(()) => Ok(true),
+            Err(error) => Err(self.fit(inputs, outputs).err().unwrap_or(error)),
         }
     }
 
@@ -228,7 +263,7 @@ impl Kernel {
                 let done = module.run_timed(inputs, outputs, self.threads, times);
                 done.map_err(|e| self.context().cpu(e, inputs))
             }
-            Engine::Interp => self.run(inputs, outputs),
+            _ => self.run(inputs, outputs, None).map(|_| ()),
         }
     }
 
@@ -257,7 +292,8 @@ impl Kernel {
 
     fn shapes(&self, binding: &Binding) -> Result<Vec<Vec<usize>>, RunError> {
         let outputs = self.program.outputs();
-        let shape = |buffer| binding.shape(&self.program, buffer).map_err(|e| self.context().bind(e, &[]));
+        let none: [ArrayRef<'_>; 0] = [];
+        let shape = |buffer| binding.shape(&self.program, buffer).map_err(|e| self.context().bind(e, &none));
         outputs.into_iter().map(shape).collect()
     }
 
@@ -271,6 +307,10 @@ impl fmt::Debug for Kernel {
         f.debug_struct("Kernel").field("signature", &self.signature.to_string()).finish_non_exhaustive()
     }
 }
+
+mod engine;
+
+use engine::{Engine, OnGpu};
 
 #[cfg(test)]
 mod tests;

@@ -23,6 +23,7 @@
 //! | [`errors`] | every kind of error, with the page that explains it |
 //! | [`Explanation`], [`Benchmark`] | what fusion made of a function, and why; what it gains |
 //! | [`Array`], [`ArrayRef`], [`ArrayMut`] | arrays that own their elements, that borrow them, that lend them to be overwritten |
+//! | [`Gpu`], [`DeviceArray`], [`Replay`] | a GPU, arrays in its memory, calls on them that are repeated |
 //! | [`format()`] | source text in the one style |
 //! | [`json`] | reports for programs |
 //! | [`files`], [`values`], [`print`](mod@print) | array files, arguments as text, arrays as text |
@@ -42,6 +43,8 @@ pub mod render;
 pub mod values;
 
 pub use backends::cpu::Simd;
+pub use backends::cuda::{Ceilings, DeviceArray, Error as GpuError, Facts, Gpu, Replay};
+pub use backends::ptx::Phases;
 pub use bench::{BenchError, Benchmark, Measured, Measurement};
 pub use compiler::check::{Signature, Slot};
 pub use error::{CompileError, RunError, RunErrorKind, SizeName, SizeSide};

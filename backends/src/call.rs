@@ -2,8 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ir::array::ArrayMut;
-use ir::bind::{BindError, Binding};
+use ir::bind::{BindError, Binding, Given};
 use ir::nest::{BufferId, KernelId, Program};
 use ir::size::Atom;
 use ir::{Size, visit};
@@ -50,7 +49,7 @@ pub(crate) fn check_outputs(
     program: &Program,
     results: &[BufferId],
     binding: &Binding,
-    outputs: &[ArrayMut<'_>],
+    outputs: &[impl Given],
 ) -> Result<(), RunError> {
     if results.len() != outputs.len() {
         return Err(RunError::OutputCount { expected: results.len(), found: outputs.len() });

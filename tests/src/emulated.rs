@@ -1,7 +1,7 @@
 //! A CUDA device that is none: the emulator behind the back end's trait [`Device`].
 
-use backends::ptx::{Device, Module};
-use emulator::{Launch, Memory};
+use backends::ptx::{Device, Launch, Module};
+use emulator::Memory;
 
 /// A program's kernels on the emulator.
 pub struct Emulated {
@@ -18,8 +18,24 @@ impl Emulated {
     }
 }
 
+/// Launches that are repeated.
+type Recording = Vec<Recorded>;
+
+/// One of them.
+pub struct Recorded {
+    kernel: String,
+    blocks: u32,
+    threads: u32,
+    arguments: Vec<u8>,
+}
+
 impl Device for Emulated {
     type Error = String;
+    type Recording = Recording;
+
+    fn available(&mut self) -> Result<Option<usize>, String> {
+        Ok(None)
+    }
 
     fn allocate(&mut self, bytes: usize) -> Result<u64, String> {
         Ok(self.memory.allocate(bytes))
@@ -39,8 +55,30 @@ impl Device for Emulated {
         Ok(())
     }
 
-    fn launch(&mut self, kernel: &str, blocks: u32, threads: u32, arguments: &[u8]) -> Result<(), String> {
-        let launch = Launch { grid: [blocks, 1, 1], block: [threads, 1, 1], shared: 0, seed: self.seed };
-        self.module.launch(&mut self.memory, kernel, launch, arguments).map(|_| ()).map_err(|fault| fault.to_string())
+    fn launch(&mut self, launch: &Launch<'_>) -> Result<(), String> {
+        let Launch { kernel, blocks, threads, arguments } = launch;
+        let launch = emulator::Launch { grid: [*blocks, 1, 1], block: [*threads, 1, 1], shared: 0, seed: self.seed };
+        let done = self.module.launch(&mut self.memory, kernel, launch, arguments);
+        done.map(|_| ()).map_err(|fault| fault.to_string())
+    }
+
+    fn record(&mut self, launches: &[Launch<'_>]) -> Result<Option<Recording>, String> {
+        let own = |launch: &Launch<'_>| Recorded {
+            kernel: launch.kernel.to_owned(),
+            blocks: launch.blocks,
+            threads: launch.threads,
+            arguments: launch.arguments.clone(),
+        };
+        Ok(Some(launches.iter().map(own).collect()))
+    }
+
+    fn replay(&mut self, recording: &Recording) -> Result<(), String> {
+        recording.iter().try_for_each(|Recorded { kernel, blocks, threads, arguments }| {
+            self.launch(&Launch { kernel, blocks: *blocks, threads: *threads, arguments: arguments.clone() })
+        })
+    }
+
+    fn wait(&mut self) -> Result<(), String> {
+        Ok(())
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use backends::cpu::{self, RunError as CpuError, Simd};
 use backends::cuda::{Gpu, Loaded};
-use backends::ptx;
+use backends::ptx::{self, Runner};
 use compiler::pipeline::Options;
 use grammar::Diagnostic;
 use interp::nest::RunError as NestError;
@@ -41,7 +41,7 @@ pub struct Form {
     /// At the widths of [`Engine::ALL`].
     modules: [cpu::Module; 3],
     /// The same as PTX on the device, if it has run there.
-    loaded: RefCell<Option<(ptx::Module, Loaded)>>,
+    loaded: RefCell<Option<Runner<Loaded>>>,
 }
 
 /// Why there is nothing to run.
@@ -118,7 +118,7 @@ impl fmt::Debug for Outcome {
 /// The machine's first CUDA device, which who asks for it has.
 fn gpu() -> &'static Arc<Gpu> {
     static GPU: OnceLock<Arc<Gpu>> = OnceLock::new();
-    GPU.get_or_init(|| Gpu::new(0).unwrap_or_else(|error| panic!("{error}")))
+    GPU.get_or_init(|| Gpu::get(0).unwrap_or_else(|error| panic!("{error}")))
 }
 
 /// Something as a failure shows it.
@@ -211,7 +211,7 @@ impl Form {
                     Err(error) => return Outcome::Broken(error.to_string()),
                 };
                 match Emulated::new(&module, inputs.len() as u64) {
-                    Ok(mut device) => self.run_on(&module, &mut device, inputs),
+                    Ok(device) => self.run_on(&mut Runner::new(module, device, None), inputs),
                     Err(error) => Outcome::Broken(format!("{error}\n{}", module.text())),
                 }
             }
@@ -219,8 +219,8 @@ impl Form {
                 let mut loaded = self.loaded.borrow_mut();
                 if loaded.is_none() {
                     let module = ptx::Module::compile(&self.program).map_err(|error| error.to_string());
-                    let load = |module: ptx::Module| match gpu().load(&module) {
-                        Ok(device) => Ok((module, device)),
+                    let load = |module: ptx::Module| match gpu().load(&module, None) {
+                        Ok(device) => Ok(Runner::new(module, device, None)),
                         Err(error) => Err(format!("{error}\n{}", module.text())),
                     };
                     match module.and_then(load) {
@@ -228,22 +228,20 @@ impl Form {
                         Err(error) => return Outcome::Broken(error),
                     }
                 }
-                let Some((module, device)) = loaded.as_mut() else { return Outcome::Broken("no device".into()) };
-                self.run_on(module, device, inputs)
+                let Some(runner) = loaded.as_mut() else { return Outcome::Broken("no device".into()) };
+                // The first call launches the kernels one by one, the next ones may repeat what is recorded.
+                let first = self.run_on(runner, inputs);
+                let again = [(); 2].map(|()| self.run_on(runner, inputs));
+                again.into_iter().find(|again| *again != first).unwrap_or(first)
             }
         }
     }
 
-    fn run_on<D: ptx::Device<Error: fmt::Display>>(
-        &self,
-        module: &ptx::Module,
-        device: &mut D,
-        inputs: &[ArrayRef<'_>],
-    ) -> Outcome {
+    fn run_on<D: ptx::Device<Error: fmt::Display>>(&self, runner: &mut Runner<D>, inputs: &[ArrayRef<'_>]) -> Outcome {
         self.run_into(inputs, |outputs| {
-            module.run(device, inputs, outputs).map_err(|error| match error {
+            runner.call(inputs, outputs, None).map_err(|error| match error {
                 ptx::RunError::Call(error) => Ok(error),
-                ptx::RunError::Device(error) => Err(format!("{error}\n{}", module.text())),
+                other => Err(format!("{other}\n{}", runner.module().text())),
             })
         })
     }

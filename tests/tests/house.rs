@@ -16,6 +16,7 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
     ("fuseloop", &["grammar", "ir", "compiler", "interp", "backends"], &[]),
     ("cli", &["fuseloop"], &[]),
     ("bench", &["fuseloop"], &[]),
+    ("bench-gpu", &["fuseloop"], &[]),
     ("tests", &["grammar", "ir", "compiler", "interp", "backends", "fuseloop", "emulator"], &[]),
     ("emulator", &[], &[]),
     ("fuzz", &["tests"], &[]),

@@ -3,10 +3,12 @@
 //!
 //! 100 programs, or as many as `PROPTEST_CASES` says; the same ones each time unless `PROPTEST_RNG_SEED` is set.
 
+use backends::ptx::{Module, Phases, RunError, Runner};
 use ir::array::Array;
 use ir::{Dtype, Scalar};
 use proptest::test_runner::{Config, RngSeed, TestCaseError, TestRunner};
-use tests::engines::{Engine, Form, Rejected, compile_in, hold_on};
+use tests::emulated::Emulated;
+use tests::engines::{Engine, Form, Outcome, Rejected, compile_in, hold_on};
 use tests::generate::{Program, recipes};
 use tests::ways;
 
@@ -88,6 +90,57 @@ fn hold_rows(source: &str, lengths: &[usize]) {
         let inputs: Vec<_> = inputs.iter().map(Array::as_ref).collect();
         hold_on(&[Engine::Ptx], &compiled.checked, &forms, &inputs).unwrap_or_else(|why| panic!("{m}: {why}"));
     }
+}
+
+/// Calls of the same sizes share their memory, and from the second on are repeated as they were recorded: all give what a first call gives.
+/// A fault is forgotten by the next call.
+#[test]
+fn calls_follow_one_another() {
+    let source = "fn main(x: f32[n, m], at: i64[m]) -> (f32[n, m], f32[m]) {
+        let e = exp(x - max(x))
+        (e / sum(e), sum(x, axis = 0)[at])
+    }";
+    let compiled = compile_in(source, "main", &[]).unwrap();
+    for form in &compiled.forms {
+        let module = Module::compile(&form.program).unwrap();
+        let device = Emulated::new(&module, 5).unwrap();
+        let mut runner = Runner::new(module, device, None);
+        for (n, m, beyond) in
+            [(3, 5, 0), (3, 5, 0), (3, 5, 0), (7, 2, 0), (3, 5, 9), (3, 5, 0), (1, 1, 0), (1, 1, 0), (1, 1, 0)]
+        {
+            let x: Vec<Scalar> = (0..n * m).map(|k| Scalar::F32(k as f32 * 0.25 + beyond as f32)).collect();
+            let at: Vec<Scalar> = (0..m).map(|k| Scalar::I64((m - 1 - k + beyond) as i64)).collect();
+            let x = Array::from_scalars(Dtype::F32, &[n, m], &x).unwrap();
+            let at = Array::from_scalars(Dtype::I64, &[m], &at).unwrap();
+            let inputs = [x.as_ref(), at.as_ref()];
+            let meant = form.run(&compiled.checked, Engine::Nest, &inputs);
+            let mut outputs = [Array::zeros(Dtype::F32, &[n, m]).unwrap(), Array::zeros(Dtype::F32, &[m]).unwrap()];
+            let mut phases = Phases::default();
+            let done = runner.call(&inputs, &mut outputs.each_mut().map(Array::as_mut), Some(&mut phases));
+            match done {
+                Ok(()) => assert_eq!(Outcome::Results(outputs.into()), meant),
+                Err(error) => assert!(beyond > 0 && matches!(meant, Outcome::Fault(_)), "{error}"),
+            }
+        }
+    }
+}
+
+/// What a call takes is known before any of it is allocated.
+#[test]
+fn memory_is_counted_before_it_is_taken() {
+    let compiled = compile_in("fn main(x: f32[n]) = x - mean(x)", "main", &[]).unwrap();
+    let x = Array::zeros(Dtype::F32, &[1000]).unwrap();
+    let run = |limit| {
+        let module = Module::compile(compiled.program()).unwrap();
+        let device = Emulated::new(&module, 5).unwrap();
+        let mut out = Array::zeros(Dtype::F32, &[1000]).unwrap();
+        Runner::new(module, device, Some(limit)).call(&[x.as_ref()], &mut [out.as_mut()], None)
+    };
+    let Err(RunError::Memory { needed, limit: 8000 }) = run(8000) else {
+        panic!("more than inputs and results is needed")
+    };
+    assert!((8000..12_000).contains(&needed), "{needed}");
+    run(needed).unwrap();
 }
 
 fn hold(program: &Program) -> Result<(), String> {

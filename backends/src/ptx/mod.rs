@@ -2,7 +2,7 @@
 //!
 //! `compile` gives each part of a kernel a function: `emit` holds what its code stands on, `scalar` the operations, `loops`, `reduce` (with
 //! `fold`) and `scan` the loops, spread over the threads of a block or run by one. `build` makes instructions (`inst`), `print` their text.
-//! `run` binds a call and launches the kernels on a [`Device`]: this module knows no driver.
+//! `plan` says what a call does and `run` has a [`Device`] do it: this module knows no driver.
 
 mod build;
 mod compile;
@@ -11,6 +11,7 @@ mod fold;
 mod inst;
 mod loops;
 mod prefixes;
+mod plan;
 mod print;
 mod reduce;
 mod rows;
@@ -20,4 +21,5 @@ mod scan;
 mod vectors;
 
 pub use compile::Module;
-pub use run::{Device, RunError};
+pub use run::{Device, Launch, Phases, RunError, Runner};
+pub(crate) use run::{Resident, ResidentCall};

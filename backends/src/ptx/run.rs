@@ -1,36 +1,58 @@
-//! Running a compiled program on a device: the sizes of a call, memory for its arrays, and the launches in order.
+//! Running a compiled program on a device: a [`Runner`] has what a call needs beside its arrays, and keeps it for the next call of the
+//! same sizes. A sequence of kernels that is run again at the same addresses is recorded, and goes to the device as one.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::time::{Duration, Instant};
 
-use ir::Size;
+use ir::Scalar;
 use ir::array::{ArrayMut, ArrayRef};
-use ir::bind::{BindError, Binding, Fault};
-use ir::nest::{BufferId, Role, SiteId};
-use ir::order::{LANES, LANES_CHUNK};
+use ir::bind::{BindError, Binding, Fault, Given};
+use ir::nest::SiteId;
 
-use super::compile::{Grid, Kernel, Module, Threads, Variant};
+use super::compile::Module;
 use super::emit::Argument;
-use super::rows::{BLOCK_ROW, GROUP};
-use crate::call::{self, wrapping};
+use super::plan::{FAULT, Plan, Planned, Word};
+use crate::call;
 use crate::cpu::RunError as CallError;
-use crate::cpu::memory::{Place, Slots, words};
 
 /// What runs kernels: a GPU, or something that behaves like one.
 pub trait Device {
     /// Why it does not do what it is asked for.
     type Error;
+    /// Launches that it knows to repeat.
+    type Recording;
 
+    /// Bytes that it could allocate, if it says.
+    fn available(&mut self) -> Result<Option<usize>, Self::Error>;
     /// Memory of at least so many bytes, without contents, aligned to 256.
     fn allocate(&mut self, bytes: usize) -> Result<u64, Self::Error>;
-    /// Gives memory back.
+    /// Gives memory back, when what was launched before is done.
     fn free(&mut self, address: u64);
-    /// Copies bytes to the device.
+    /// Copies bytes to the device, when what was launched before is done.
     fn upload(&mut self, to: u64, bytes: &[u8]) -> Result<(), Self::Error>;
     /// Copies bytes from the device, when what was launched before is done.
     fn download(&mut self, from: u64, bytes: &mut [u8]) -> Result<(), Self::Error>;
     /// Runs a kernel of the module, after what was launched before.
-    fn launch(&mut self, kernel: &str, blocks: u32, threads: u32, arguments: &[u8]) -> Result<(), Self::Error>;
+    fn launch(&mut self, launch: &Launch<'_>) -> Result<(), Self::Error>;
+    /// Prepares launches that are made again and again, if it can do that faster than one by one.
+    fn record(&mut self, launches: &[Launch<'_>]) -> Result<Option<Self::Recording>, Self::Error>;
+    /// Runs them, after what was launched before.
+    fn replay(&mut self, recording: &Self::Recording) -> Result<(), Self::Error>;
+    /// Waits until all is done.
+    fn wait(&mut self) -> Result<(), Self::Error>;
+}
+
+/// A launch of a kernel.
+#[derive(Clone, Debug)]
+pub struct Launch<'a> {
+    /// The kernel's name.
+    pub kernel: &'a str,
+    /// How many blocks.
+    pub blocks: u32,
+    /// How many threads in a block.
+    pub threads: u32,
+    /// What the kernel is handed.
+    pub arguments: Vec<u8>,
 }
 
 /// Why a run gave no results. The outputs are as they were.
@@ -38,6 +60,13 @@ pub trait Device {
 pub enum RunError<E> {
     /// As on every engine.
     Call(CallError),
+    /// The device has not as much memory, or is not to take as much.
+    Memory {
+        /// Bytes that the call takes.
+        needed: usize,
+        /// Bytes that it may take.
+        limit: usize,
+    },
     /// The device failed.
     Device(E),
 }
@@ -46,6 +75,9 @@ impl<E: fmt::Display> fmt::Display for RunError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             RunError::Call(error) => write!(f, "{error}"),
+            RunError::Memory { needed, limit } => {
+                write!(f, "the call takes {needed} bytes of the device's memory, of which {limit} may be used")
+            }
             RunError::Device(error) => write!(f, "{error}"),
         }
     }
@@ -63,210 +95,323 @@ impl<E> From<BindError> for RunError<E> {
     }
 }
 
-/// Bytes of the record of a failed check.
-const FAULT: usize = 24;
-/// Blocks of a launch where data says how many iterations there are, and most where each has memory of its own.
-const SOME_BLOCKS: i64 = 1024;
+/// How long the parts of a call took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Phases {
+    /// Copying inputs to the device.
+    pub upload: Duration,
+    /// The kernels.
+    pub kernels: Duration,
+    /// Copying results from the device.
+    pub download: Duration,
+}
 
-/// Memory of a device that a run has.
-struct Held<'d, D: Device> {
-    device: &'d mut D,
+/// An array in the memory of a device.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Resident<'a> {
+    pub(crate) dtype: ir::Dtype,
+    pub(crate) shape: &'a [usize],
+    pub(crate) address: u64,
+    /// The element of a scalar, if a size may hang on it.
+    pub(crate) scalar: Option<Scalar>,
+}
+
+impl Given for Resident<'_> {
+    fn dtype(&self) -> ir::Dtype {
+        self.dtype
+    }
+
+    fn shape(&self) -> &[usize] {
+        self.shape
+    }
+
+    fn scalar(&self) -> Option<Scalar> {
+        self.scalar
+    }
+}
+
+/// The inputs and the results of a call.
+pub(crate) type ResidentCall<'a> = (Vec<Resident<'a>>, Vec<Resident<'a>>);
+
+/// Memory for inputs and results of at most so many bytes is kept for the next call.
+const MOST_KEPT: usize = 256 << 20;
+
+/// What calls of the same sizes share.
+struct Frame<R> {
+    plan: Plan,
+    /// The memory of the plan, and what inputs and results lie in where the caller's are on the host.
+    own: u64,
+    host: Option<Host>,
+    /// The addresses of inputs and results at the last call, and their launches, from the second call at the same on.
+    last: Vec<u64>,
+    recording: Option<R>,
+}
+
+/// Memory for the caller's arrays: of each input, and of each result.
+#[derive(Clone)]
+struct Host {
+    base: u64,
+    bytes: usize,
     addresses: Vec<u64>,
 }
 
-impl<D: Device> Held<'_, D> {
-    fn allocate(&mut self, bytes: usize) -> Result<u64, RunError<D::Error>> {
-        let address = self.device.allocate(bytes.max(1)).map_err(RunError::Device)?;
-        self.addresses.push(address);
-        Ok(address)
-    }
-
-    fn upload(&mut self, bytes: &[u8]) -> Result<u64, RunError<D::Error>> {
-        let address = self.allocate(bytes.len())?;
-        self.device.upload(address, bytes).map_err(RunError::Device)?;
-        Ok(address)
-    }
+/// A program on a device.
+pub struct Runner<D: Device> {
+    module: Module,
+    device: D,
+    /// Bytes of the device's memory that a call may take.
+    limit: Option<usize>,
+    frame: Option<Frame<D::Recording>>,
+    /// Whether some kernel may find a subscript outside.
+    faults: bool,
 }
 
-impl<D: Device> Drop for Held<'_, D> {
-    fn drop(&mut self) {
-        self.addresses.iter().for_each(|address| self.device.free(*address));
-    }
-}
+type Done<D, T> = Result<T, RunError<<D as Device>::Error>>;
 
-impl Module {
-    /// Runs the program on a device that has loaded its text. After an error the outputs are as they were.
-    pub fn run<D: Device>(
-        &self,
-        device: &mut D,
+impl<D: Device> Runner<D> {
+    /// A device that has loaded the text of a module runs it. No call takes more than `limit` bytes of the device's memory.
+    pub fn new(module: Module, device: D, limit: Option<usize>) -> Runner<D> {
+        let faults = module.kernels.iter().flat_map(|kernel| &kernel.variants).any(|v| v.arguments.contains(&Argument::Fault));
+        Runner { module, device, limit, frame: None, faults }
+    }
+
+    /// The program.
+    pub fn module(&self) -> &Module {
+        &self.module
+    }
+
+    /// Calls the program on arrays of the host. After an error the outputs are as they were, if it is not one of copying them.
+    pub fn call(
+        &mut self,
         inputs: &[ArrayRef<'_>],
         outputs: &mut [ArrayMut<'_>],
-    ) -> Result<(), RunError<D::Error>> {
-        let program = &self.program;
-        let params = program.inputs().into_iter().map(|id| &program.buffers[id]);
-        let params: Vec<_> = params.map(|buffer| (buffer.dtype, buffer.shape.len())).collect();
-        let binding = Binding::of_call(&program.symbols, &params, &program.requires, inputs)?;
-        binding.check_lengths(program)?;
-        call::check_kernel_sizes(&self.sizes, &binding)?;
+        phases: Option<&mut Phases>,
+    ) -> Done<D, ()> {
+        self.enter(inputs, outputs, Some(inputs.iter().map(|input| input.bytes().len()).sum()))?;
+        let done = self.call_in_frame(inputs, outputs, phases);
+        let large = self.frame.as_ref().and_then(|frame| frame.host.as_ref()).is_some_and(|h| h.bytes > MOST_KEPT);
+        if done.is_err() || large {
+            self.leave();
+        }
+        done
+    }
+
+    /// Calls the program on arrays in the device's memory. It may still run when this returns, except where it has to be known whether
+    /// a subscript is outside.
+    pub(crate) fn enqueue(&mut self, inputs: &[Resident<'_>], outputs: &[Resident<'_>]) -> Done<D, ()> {
+        self.enter(inputs, outputs, None)?;
+        let addresses = inputs.iter().chain(outputs).map(|array| array.address).collect();
+        let done = self.run(addresses, inputs.len()).and_then(|()| self.heed_fault());
+        if done.is_err() {
+            self.leave();
+        }
+        done
+    }
+
+    /// Several calls as one recording, without a look at whether a subscript is outside; and the memory that they take for themselves,
+    /// which whoever keeps the recording frees.
+    pub(crate) fn record(&mut self, calls: &[ResidentCall<'_>]) -> Done<D, (Option<D::Recording>, Vec<u64>)> {
+        let mut frames: Vec<Frame<D::Recording>> = vec![];
+        let recorded = self.record_in(calls, &mut frames);
+        let own: Vec<u64> = frames.iter().map(|frame| frame.own).collect();
+        if recorded.is_err() {
+            own.iter().for_each(|address| self.device.free(*address));
+        }
+        Ok((recorded?, own))
+    }
+
+    fn record_in(
+        &mut self,
+        calls: &[ResidentCall<'_>],
+        frames: &mut Vec<Frame<D::Recording>>,
+    ) -> Done<D, Option<D::Recording>> {
+        let mut of_call = vec![];
+        for (inputs, outputs) in calls {
+            let binding = self.bind(inputs, outputs)?;
+            let known = frames.iter().position(|frame| frame.plan.binding == binding);
+            if known.is_none() {
+                frames.push(self.frame(binding, None)?);
+            }
+            of_call.push(known.unwrap_or(frames.len() - 1));
+        }
+        let mut launches = vec![];
+        for ((inputs, outputs), frame) in calls.iter().zip(of_call) {
+            let addresses: Vec<u64> = inputs.iter().chain(outputs).map(|array| array.address).collect();
+            launches.extend(at(&frames[frame], &addresses, inputs.len()));
+        }
+        self.device.record(&launches).map_err(RunError::Device)
+    }
+
+    /// Repeats a recording.
+    pub(crate) fn replay(&mut self, recording: &D::Recording) -> Result<(), D::Error> {
+        self.device.replay(recording)
+    }
+
+    /// The shapes of the results for these inputs.
+    pub(crate) fn output_shapes(&self, inputs: &[impl Given]) -> Result<Vec<Vec<usize>>, CallError> {
+        let binding = self.module.bind(inputs)?;
+        let program = &self.module.program;
+        program.outputs().into_iter().map(|id| Ok(binding.shape(program, id)?)).collect()
+    }
+
+    /// The sizes of a call, if its arrays fit.
+    fn bind(&self, inputs: &[impl Given], outputs: &[impl Given]) -> Done<D, Binding> {
+        let binding = self.module.bind(inputs)?;
+        let program = &self.module.program;
         call::check_outputs(program, &program.outputs(), &binding, outputs)?;
-        let mut held = Held { device, addresses: vec![] };
-        let fault = held.upload(&[0; FAULT])?;
-        let mut buffers = BTreeMap::new();
-        for (id, buffer) in &program.buffers {
-            let address = match &buffer.role {
-                Role::Input(n) => held.upload(inputs[*n].bytes())?,
-                Role::Output(n) => held.allocate(outputs[*n].bytes_mut().len())?,
-                Role::Constant(elements) => {
-                    let bytes: Vec<u8> = words(elements).into_iter().flat_map(u64::to_ne_bytes).collect();
-                    held.upload(&bytes)?
-                }
-                Role::Temp | Role::Scratch => continue,
-            };
-            buffers.insert(id, address);
-        }
-        self.temporaries(&binding, &mut held, &mut buffers)?;
-        for kernel in &self.kernels {
-            self.launch(kernel, &binding, &mut held, &mut buffers, fault)?;
-        }
-        let mut record = [0; FAULT];
-        held.device.download(fault, &mut record).map_err(RunError::Device)?;
-        if let Some(fault) = self.fault(&record) {
-            return Err(CallError::Fault(fault).into());
-        }
-        // All of them are there before one is written.
-        let mut results = vec![];
-        for id in program.outputs() {
-            let mut bytes = vec![0; call::bytes(program, &binding, id)?];
-            held.device.download(buffers[&id], &mut bytes).map_err(RunError::Device)?;
-            results.push(bytes);
-        }
-        for (output, result) in outputs.iter_mut().zip(results) {
-            output.bytes_mut().copy_from_slice(&result);
+        Ok(binding)
+    }
+
+    /// Makes a frame for a call, if the last one was of other sizes. `beside` is what inputs take, if they and the results are on the
+    /// host and need the device's memory too.
+    fn enter(&mut self, inputs: &[impl Given], outputs: &[impl Given], beside: Option<usize>) -> Done<D, ()> {
+        let binding = self.bind(inputs, outputs)?;
+        if self.frame.as_ref().is_none_or(|frame| frame.plan.binding != binding) {
+            self.leave();
+            self.frame = Some(self.frame(binding, beside)?);
         }
         Ok(())
     }
 
-    fn fault(&self, record: &[u8; FAULT]) -> Option<Fault> {
-        let word = |at: usize| i64::from_le_bytes(record[at..at + 8].try_into().expect("eight bytes"));
-        let site = u32::try_from(word(0) & 0xffff_ffff).ok()?.checked_sub(1)?;
-        Some(Fault { site: SiteId::from_u32(site), index: word(8), bound: word(16) })
+    fn frame(&mut self, binding: Binding, beside: Option<usize>) -> Done<D, Frame<D::Recording>> {
+        let plan = self.module.plan(binding)?;
+        let needed = match beside {
+            Some(inputs) => plan.results.iter().fold(plan.own.saturating_add(inputs), |sum, n| sum.saturating_add(*n)),
+            None => plan.own,
+        };
+        let available = self.device.available().map_err(RunError::Device)?;
+        if let Some(limit) = [self.limit, available].into_iter().flatten().min()
+            && needed > limit
+        {
+            return Err(RunError::Memory { needed, limit });
+        }
+        let own = self.device.allocate(plan.own).map_err(RunError::Device)?;
+        let zeros = (0, vec![0; FAULT]);
+        for (offset, bytes) in std::iter::once(&zeros).chain(&plan.constants) {
+            if let Err(error) = self.device.upload(own + *offset as u64, bytes) {
+                self.device.free(own);
+                return Err(RunError::Device(error));
+            }
+        }
+        Ok(Frame { plan, own, host: None, last: vec![], recording: None })
     }
 
-    /// Memory for temporaries.
-    fn temporaries<D: Device>(
-        &self,
-        binding: &Binding,
-        held: &mut Held<'_, D>,
-        buffers: &mut BTreeMap<BufferId, u64>,
-    ) -> Result<(), RunError<D::Error>> {
-        let program = &self.program;
-        let stored: BTreeSet<BufferId> = program.buffers.keys().collect();
-        let mut places = vec![];
-        let bytes = Slots::new(program, stored)
-            .places(|id| call::bytes(program, binding, id), |id, place| places.push((id, place)))?;
-        let base = held.allocate(bytes)?;
-        for (id, place) in places {
-            let address = match place {
-                Place::At(offset) => base + offset as u64,
-                Place::Of(output) => buffers[&output],
-            };
-            buffers.insert(id, address);
+    fn leave(&mut self) {
+        if let Some(frame) = self.frame.take() {
+            self.device.free(frame.own);
+            if let Some(host) = frame.host {
+                self.device.free(host.base);
+            }
+        }
+    }
+
+    fn call_in_frame(
+        &mut self,
+        inputs: &[ArrayRef<'_>],
+        outputs: &mut [ArrayMut<'_>],
+        mut phases: Option<&mut Phases>,
+    ) -> Done<D, ()> {
+        let start = Instant::now();
+        let addresses = self.host(inputs)?;
+        for (input, address) in inputs.iter().zip(&addresses) {
+            self.device.upload(*address, input.bytes()).map_err(RunError::Device)?;
+        }
+        if phases.is_some() {
+            self.device.wait().map_err(RunError::Device)?;
+        }
+        let uploaded = Instant::now();
+        let results = addresses[inputs.len()..].to_vec();
+        self.run(addresses, inputs.len())?;
+        if phases.is_some() {
+            self.device.wait().map_err(RunError::Device)?;
+        }
+        let ran = Instant::now();
+        self.heed_fault()?;
+        // Before the first result is written all that can fail has not failed: what is left is copying.
+        self.device.wait().map_err(RunError::Device)?;
+        for (output, address) in outputs.iter_mut().zip(results) {
+            self.device.download(address, output.bytes_mut()).map_err(RunError::Device)?;
+        }
+        if let Some(phases) = &mut phases {
+            phases.upload += uploaded - start;
+            phases.kernels += ran - uploaded;
+            phases.download += ran.elapsed();
         }
         Ok(())
     }
 
-    fn launch<D: Device>(
-        &self,
-        kernel: &Kernel,
-        binding: &Binding,
-        held: &mut Held<'_, D>,
-        buffers: &mut BTreeMap<BufferId, u64>,
-        fault: u64,
-    ) -> Result<(), RunError<D::Error>> {
-        let value = |size: &Size| binding.size(size).unwrap_or_else(|_| wrapping(size, binding));
-        let variant = kernel.variant(&value);
-        let blocks = variant.blocks(&value, kernel.checks);
-        if blocks == 0 {
+    /// Memory for the caller's arrays: the addresses of inputs, then of results.
+    fn host(&mut self, inputs: &[ArrayRef<'_>]) -> Done<D, Vec<u64>> {
+        let Some(frame) = &mut self.frame else { return Ok(vec![]) };
+        if let Some(host) = &frame.host {
+            return Ok(host.addresses.clone());
+        }
+        let lengths = inputs.iter().map(|input| input.bytes().len()).chain(frame.plan.results.iter().copied());
+        let (mut offsets, mut bytes) = (vec![], 0usize);
+        for length in lengths {
+            offsets.push(bytes as u64);
+            // Of arrays that are there already the lengths are no problem; of results `available` has been asked.
+            bytes = bytes.saturating_add(length).checked_next_multiple_of(256).unwrap_or(usize::MAX);
+        }
+        let base = self.device.allocate(bytes).map_err(RunError::Device)?;
+        let addresses: Vec<u64> = offsets.into_iter().map(|offset| base + offset).collect();
+        frame.host = Some(Host { base, bytes, addresses: addresses.clone() });
+        Ok(addresses)
+    }
+
+    /// Launches the kernels on inputs and results at these addresses.
+    fn run(&mut self, addresses: Vec<u64>, inputs: usize) -> Done<D, ()> {
+        let Some(frame) = &mut self.frame else { return Ok(()) };
+        let again = frame.last == addresses;
+        if again && let Some(recording) = &frame.recording {
+            return self.device.replay(recording).map_err(RunError::Device);
+        }
+        let launches = at(frame, &addresses, inputs);
+        if !again {
+            (frame.recording, frame.last) = (None, addresses);
+        } else if launches.len() > 1
+            && let Some(recording) = self.device.record(&launches).map_err(RunError::Device)?
+        {
+            return self.device.replay(frame.recording.insert(recording)).map_err(RunError::Device);
+        }
+        launches.iter().try_for_each(|launch| self.device.launch(launch)).map_err(RunError::Device)
+    }
+
+    /// Waits to hear whether a subscript was outside, where one may be.
+    fn heed_fault(&mut self) -> Done<D, ()> {
+        let Some(frame) = &self.frame else { return Ok(()) };
+        if !self.faults {
             return Ok(());
         }
-        let threads = variant.threads(&value);
-        let owners = match variant.grid {
-            Grid::Threads(..) => blocks as usize * threads as usize,
-            Grid::Blocks(_, each) => blocks as usize * usize::try_from(each).unwrap_or(1),
-            _ => blocks as usize,
-        };
-        for id in variant.scratch() {
-            let own = stride(binding, &self.program, id)?;
-            let all = own.checked_mul(owners).ok_or(CallError::OutOfMemory { bytes: usize::MAX })?;
-            buffers.insert(id, held.allocate(all)?);
-        }
-        let mut arguments = vec![];
-        for argument in &variant.arguments {
-            let word = match argument {
-                Argument::Fault => fault,
-                Argument::Buffer(id) => buffers[id],
-                Argument::Stride(id) => stride(binding, &self.program, *id)? as u64,
-                Argument::Size(size) => value(size).cast_unsigned(),
-                Argument::Multiples(sizes) => sizes.iter().all(|(size, of)| value(size) % of == 0).into(),
-                Argument::Small(sizes) => {
-                    let product = sizes.iter().try_fold(1i64, |product, size| product.checked_mul(value(size).max(0)));
-                    product.is_some_and(|product| product <= i64::from(u32::MAX)).into()
-                }
-            };
-            arguments.extend(word.to_le_bytes());
-        }
-        if arguments.is_empty() {
-            arguments.extend([0; 8]);
-        }
-        held.device.launch(&variant.name, blocks, threads, &arguments).map_err(RunError::Device)
+        let mut record = [0; FAULT];
+        self.device.download(frame.own, &mut record).map_err(RunError::Device)?;
+        fault(&record).map_or(Ok(()), |fault| Err(CallError::Fault(fault).into()))
     }
 }
 
-impl Kernel {
-    /// The way for a call's sizes.
-    fn variant(&self, value: &impl Fn(&Size) -> i64) -> &Variant {
-        let fits = |v: &&Variant| v.fits.as_ref().is_none_or(|(size, most)| value(size) <= *most);
-        self.variants.iter().find(fits).unwrap_or(&self.variants[0])
+impl<D: Device> Drop for Runner<D> {
+    fn drop(&mut self) {
+        self.leave();
     }
 }
 
-impl Variant {
-    /// Scratch buffers that it uses.
-    fn scratch(&self) -> impl Iterator<Item = BufferId> {
-        self.arguments.iter().filter_map(|a| if let Argument::Stride(id) = a { Some(*id) } else { None })
-    }
-
-    /// How many threads a block has.
-    fn threads(&self, value: &impl Fn(&Size) -> i64) -> u32 {
-        match &self.threads {
-            Threads::Number(n) => *n,
-            Threads::Groups(size) => {
-                let groups = value(size).clamp(1, BLOCK_ROW).unsigned_abs().div_ceil(GROUP.unsigned_abs());
-                u32::try_from(groups * LANES as u64).unwrap_or(0)
-            }
-        }
-    }
-
-    /// How many blocks it is launched with.
-    fn blocks(&self, value: &impl Fn(&Size) -> i64, checks: bool) -> u32 {
-        let iterations = |extents: &Option<Vec<Size>>| {
-            extents.as_ref().map(|extents| extents.iter().fold(1i64, |n, e| n.saturating_mul(value(e).max(0))))
-        };
-        let of = |n: i64, each: i64| n / each + i64::from(n % each > 0);
-        let blocks = match &self.grid {
-            Grid::One => Some(1),
-            Grid::Threads(extents, each) => {
-                iterations(extents).map(|n| of(n, i64::from(self.threads(value)) * i64::try_from(*each).unwrap_or(1)))
-            }
-            Grid::Blocks(extents, each) => iterations(extents).map(|n| of(n, *each)),
-            Grid::Chunks(extents) => iterations(extents).map(|n| of(n, LANES_CHUNK as i64)),
-        };
-        let most = if self.scratch().next().is_none() { i64::from(i32::MAX) } else { SOME_BLOCKS };
-        u32::try_from(blocks.unwrap_or(SOME_BLOCKS).clamp(checks.into(), most)).unwrap_or(0)
-    }
+/// The launches of a call whose inputs, so many, and results are at these addresses.
+fn at<'p, R>(frame: &'p Frame<R>, addresses: &[u64], inputs: usize) -> Vec<Launch<'p>> {
+    let word = |word: &Word| match word {
+        Word::Number(number) => *number,
+        Word::Own(offset) => frame.own + *offset as u64,
+        Word::Input(n) => addresses[*n],
+        Word::Output(n) => addresses[inputs + n],
+    };
+    let launch = |planned: &'p Planned| {
+        let arguments = planned.arguments.iter().flat_map(|argument| word(argument).to_le_bytes()).collect();
+        Launch { kernel: &planned.kernel, blocks: planned.blocks, threads: planned.threads, arguments }
+    };
+    frame.plan.launches.iter().map(launch).collect()
 }
 
-/// Bytes from one owner's scratch to the next.
-fn stride(binding: &Binding, program: &ir::nest::Program, id: BufferId) -> Result<usize, CallError> {
-    call::bytes(program, binding, id)?.checked_next_multiple_of(16).ok_or(CallError::OutOfMemory { bytes: usize::MAX })
+fn fault(record: &[u8; FAULT]) -> Option<Fault> {
+    let word = |at: usize| i64::from_le_bytes(record[at..at + 8].try_into().expect("eight bytes"));
+    let site = u32::try_from(word(0) & 0xffff_ffff).ok()?.checked_sub(1)?;
+    Some(Fault { site: SiteId::from_u32(site), index: word(8), bound: word(16) })
 }

@@ -4,7 +4,7 @@
 use cranelift_entity::{EntityRef, PrimaryMap};
 use smallvec::SmallVec;
 
-use crate::array::ArrayRef;
+use crate::array::{ArrayMut, ArrayRef};
 use crate::nest::{BufferId, KernelId, Program, Relation, Requirement, Role, SiteId, Symbol, SymbolSource};
 use crate::size::SizeError;
 use crate::{Dtype, Scalar, Size, SymbolId};
@@ -78,6 +78,72 @@ pub enum BindError {
     },
 }
 
+/// What a call is given for a parameter, or to write to, wherever its elements are.
+pub trait Given {
+    /// The element type.
+    fn dtype(&self) -> Dtype;
+    /// The lengths of its axes.
+    fn shape(&self) -> &[usize];
+    /// Its element, if it is a scalar.
+    fn scalar(&self) -> Option<Scalar>;
+}
+
+impl Given for ArrayRef<'_> {
+    fn dtype(&self) -> Dtype {
+        ArrayRef::dtype(self)
+    }
+
+    fn shape(&self) -> &[usize] {
+        ArrayRef::shape(self)
+    }
+
+    fn scalar(&self) -> Option<Scalar> {
+        self.get(0)
+    }
+}
+
+impl<G: Given> Given for &G {
+    fn dtype(&self) -> Dtype {
+        G::dtype(self)
+    }
+
+    fn shape(&self) -> &[usize] {
+        G::shape(self)
+    }
+
+    fn scalar(&self) -> Option<Scalar> {
+        G::scalar(self)
+    }
+}
+
+impl<G: Given> Given for &mut G {
+    fn dtype(&self) -> Dtype {
+        G::dtype(self)
+    }
+
+    fn shape(&self) -> &[usize] {
+        G::shape(self)
+    }
+
+    fn scalar(&self) -> Option<Scalar> {
+        G::scalar(self)
+    }
+}
+
+impl Given for ArrayMut<'_> {
+    fn dtype(&self) -> Dtype {
+        ArrayMut::dtype(self)
+    }
+
+    fn shape(&self) -> &[usize] {
+        ArrayMut::shape(self)
+    }
+
+    fn scalar(&self) -> Option<Scalar> {
+        None
+    }
+}
+
 /// A subscript that a run-time check found outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
@@ -91,7 +157,7 @@ pub struct Fault {
 
 impl Binding {
     /// Binds the size names of a program to its inputs and checks types, ranks, requirements and lengths.
-    pub fn new(program: &Program, inputs: &[ArrayRef<'_>]) -> Result<Binding, BindError> {
+    pub fn new(program: &Program, inputs: &[impl Given]) -> Result<Binding, BindError> {
         let params = program.inputs().into_iter().map(|id| &program.buffers[id]);
         let params: Vec<(Dtype, usize)> = params.map(|buffer| (buffer.dtype, buffer.shape.len())).collect();
         let binding = Binding::of_call(&program.symbols, &params, &program.requires, inputs)?;
@@ -109,7 +175,7 @@ impl Binding {
         symbols: &PrimaryMap<SymbolId, Symbol>,
         params: &[(Dtype, usize)],
         requires: &[Requirement],
-        inputs: &[ArrayRef<'_>],
+        inputs: &[impl Given],
     ) -> Result<Binding, BindError> {
         if params.len() != inputs.len() {
             return Err(BindError::InputCount { expected: params.len(), found: inputs.len() });
@@ -129,7 +195,7 @@ impl Binding {
                     // Array lengths fit `isize`.
                     i64::try_from(inputs[input].shape()[axis]).unwrap_or(i64::MAX)
                 }
-                SymbolSource::Scalar { input } => integer(inputs[input].get(0)),
+                SymbolSource::Scalar { input } => integer(inputs[input].scalar()),
             });
         }
         let binding = Binding { symbols: values };

@@ -61,6 +61,20 @@ impl Machine {
         barrier: 400.0,
     };
 
+    /// A GPU of 2024 (H200), all of it: 4.3 TB/s of copies, 60 MB of second-level cache at about twice that, 63 TFLOP/s in fused steps of two;
+    /// a launch from a program's thread takes 3 us, a barrier that blocks pass together about one.
+    pub const GPU: Machine = Machine {
+        memory_rate: 4000.0,
+        cache_rate: 8000.0,
+        cache: 30_000_000.0,
+        line: 32,
+        across: 1.0,
+        operation_rate: 25_000.0,
+        registers: 64,
+        launch: 3000.0,
+        barrier: 1000.0,
+    };
+
     /// How many operations take as long as moving a byte to or from memory.
     pub fn operations_per_byte(&self) -> f64 {
         self.operation_rate / self.memory_rate

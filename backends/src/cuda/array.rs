@@ -1,0 +1,364 @@
+//! Arrays in the memory of a device, and programs on one: called on arrays of the host, which are copied to the device and back, or
+//! on such as are there already.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use cudarc::driver::result;
+use cudarc::driver::sys;
+
+use ir::array::{Array, ArrayError, ArrayMut, ArrayRef, byte_len};
+use ir::bind::Given;
+use ir::nest::{Program, SymbolSource};
+use ir::{Dtype, Scalar};
+
+use super::cache::Cache;
+use super::code::Code;
+use super::error::Error;
+use super::gpu::Gpu;
+use super::loaded::{Loaded, Recording};
+use crate::cpu::CompileError;
+use crate::ptx::{self, Phases, Resident, ResidentCall, RunError, Runner};
+
+/// An array in the memory of a device. Its elements are those that were there last: calls on it may still be under way.
+pub struct DeviceArray {
+    gpu: Arc<Gpu>,
+    dtype: Dtype,
+    shape: Vec<usize>,
+    bytes: usize,
+    address: u64,
+}
+
+impl DeviceArray {
+    /// An array of zeros.
+    pub fn zeros(gpu: &Arc<Gpu>, dtype: Dtype, shape: &[usize]) -> Result<DeviceArray, Error> {
+        let array = DeviceArray::new(gpu, dtype, shape)?;
+        // SAFETY: the memory is as long.
+        unsafe { result::memset_d8_async(array.address, 0, array.bytes, gpu.stream) }
+            .map_err(gpu.failed("clear memory"))?;
+        Ok(array)
+    }
+
+    /// A copy of an array of the host.
+    pub fn upload(gpu: &Arc<Gpu>, from: ArrayRef<'_>) -> Result<DeviceArray, Error> {
+        let array = DeviceArray::new(gpu, from.dtype(), from.shape())?;
+        gpu.upload(array.address, from.bytes())?;
+        gpu.wait()?;
+        Ok(array)
+    }
+
+    /// An array with any elements, for results.
+    pub fn new(gpu: &Arc<Gpu>, dtype: Dtype, shape: &[usize]) -> Result<DeviceArray, Error> {
+        let bytes = byte_len(dtype, shape).map_err(|_| Error::OutOfMemory(usize::MAX))?;
+        let address = gpu.allocate(bytes)?;
+        Ok(DeviceArray { gpu: Arc::clone(gpu), dtype, shape: shape.to_vec(), bytes, address })
+    }
+
+    /// Copies it to the host, when all calls are done.
+    pub fn download(&self) -> Result<Result<Array, ArrayError>, Error> {
+        let mut array = match Array::zeros_in(self.dtype, &self.shape, crate::cpu::zeroed_words) {
+            Ok(array) => array,
+            Err(error) => return Ok(Err(error)),
+        };
+        self.gpu.download(self.address, array.bytes_mut())?;
+        Ok(Ok(array))
+    }
+
+    /// The type of its elements.
+    pub fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+
+    /// The lengths of its axes.
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// The bytes that its elements take.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// As it is handed to a program; the element of an integer scalar is fetched where a size may be one.
+    fn resident(&self, fetch: bool) -> Result<Resident<'_>, Error> {
+        let mut scalar = None;
+        if fetch && self.shape.is_empty() && !self.dtype.is_float() {
+            let mut word = [0; 8];
+            let width = self.dtype.bytes();
+            self.gpu.download(self.address, &mut word[..width])?;
+            scalar = Some(Scalar::from_bits(self.dtype, u64::from_le_bytes(word)));
+        }
+        Ok(Resident { dtype: self.dtype, shape: &self.shape, address: self.address, scalar })
+    }
+}
+
+impl Given for DeviceArray {
+    fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+
+    fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    fn scalar(&self) -> Option<Scalar> {
+        self.resident(true).ok()?.scalar
+    }
+}
+
+impl Drop for DeviceArray {
+    fn drop(&mut self) {
+        self.gpu.free(self.address);
+    }
+}
+
+impl fmt::Debug for DeviceArray {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{:?} on {}", self.dtype, self.shape, self.gpu.facts().name)
+    }
+}
+
+/// Why a call on a device gave no results.
+pub type Failure = RunError<Error>;
+
+/// Why a program is not on a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LoadError {
+    /// It is beyond what can be compiled.
+    Compile(CompileError),
+    /// The device failed.
+    Device(Error),
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LoadError::Compile(error) => error.fmt(f),
+            LoadError::Device(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for LoadError {}
+
+/// A program on a device. One call at a time uses it; others wait.
+pub struct Module {
+    gpu: Arc<Gpu>,
+    runner: Mutex<Runner<Loaded>>,
+    /// Whether some size is a scalar parameter.
+    scalars: bool,
+}
+
+/// Calls of a program on arrays in the device's memory, to be repeated; with the arrays.
+pub struct Replay<'m> {
+    module: &'m Module,
+    recording: Option<Recording>,
+    /// The memory that the calls take for themselves.
+    own: Vec<u64>,
+    _arrays: Vec<(Vec<DeviceArray>, Vec<DeviceArray>)>,
+}
+
+impl Gpu {
+    /// Loads a program's kernels.
+    pub fn load(self: &Arc<Gpu>, module: &ptx::Module, cache: Option<&Cache>) -> Result<Loaded, Error> {
+        Ok(Loaded::new(Code::new(self, module.text(), cache)?))
+    }
+}
+
+impl Module {
+    /// Compiles a verified program and loads it. No call takes more than `limit` bytes of the device's memory.
+    pub fn new(
+        gpu: &Arc<Gpu>,
+        program: &Program,
+        limit: Option<usize>,
+        cache: Option<&Cache>,
+    ) -> Result<Module, LoadError> {
+        let module = ptx::Module::compile(program).map_err(LoadError::Compile)?;
+        let loaded = gpu.load(&module, cache).map_err(LoadError::Device)?;
+        let scalars = program.symbols.values().any(|symbol| matches!(symbol.source, SymbolSource::Scalar { .. }));
+        Ok(Module { gpu: Arc::clone(gpu), runner: Mutex::new(Runner::new(module, loaded, limit)), scalars })
+    }
+
+    fn runner(&self) -> MutexGuard<'_, Runner<Loaded>> {
+        self.runner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The device.
+    pub fn gpu(&self) -> &Arc<Gpu> {
+        &self.gpu
+    }
+
+    /// Calls the program on arrays of the host.
+    pub fn run(
+        &self,
+        inputs: &[ArrayRef<'_>],
+        outputs: &mut [ArrayMut<'_>],
+        phases: Option<&mut Phases>,
+    ) -> Result<(), Failure> {
+        self.runner().call(inputs, outputs, phases)
+    }
+
+    fn residents<'a>(&self, arrays: impl IntoIterator<Item = &'a DeviceArray>) -> Result<Vec<Resident<'a>>, Failure> {
+        arrays.into_iter().map(|array| array.resident(self.scalars).map_err(RunError::Device)).collect()
+    }
+
+    /// The shapes of the results for these inputs.
+    pub fn output_shapes(&self, inputs: &[&DeviceArray]) -> Result<Vec<Vec<usize>>, Failure> {
+        let residents = self.residents(inputs.iter().copied())?;
+        Ok(self.runner().output_shapes(&residents)?)
+    }
+
+    /// Calls the program on arrays in the device's memory. It may still run when this returns.
+    pub fn enqueue(&self, inputs: &[&DeviceArray], outputs: &mut [&mut DeviceArray]) -> Result<(), Failure> {
+        self.own(inputs.iter().copied().chain(outputs.iter().map(|output| &**output)))?;
+        let inputs = self.residents(inputs.iter().copied())?;
+        let outputs = self.residents(outputs.iter().map(|output| &**output))?;
+        self.runner().enqueue(&inputs, &outputs)
+    }
+
+    /// Whether arrays are in this device's memory.
+    fn own<'a>(&self, mut arrays: impl Iterator<Item = &'a DeviceArray>) -> Result<(), Failure> {
+        match arrays.all(|array| Arc::ptr_eq(&array.gpu, &self.gpu)) {
+            true => Ok(()),
+            false => Err(RunError::Device(Error::Foreign)),
+        }
+    }
+
+    /// Prepares calls, all of the same sizes, that are repeated together: each has inputs and results of its own.
+    pub fn record(&self, calls: Vec<(Vec<DeviceArray>, Vec<DeviceArray>)>) -> Result<Replay<'_>, Failure> {
+        let mut residents: Vec<ResidentCall<'_>> = vec![];
+        for (inputs, outputs) in &calls {
+            self.own(inputs.iter().chain(outputs))?;
+            residents.push((self.residents(inputs)?, self.residents(outputs)?));
+        }
+        let (recording, own) = self.runner().record(&residents)?;
+        Ok(Replay { module: self, recording, own, _arrays: calls })
+    }
+}
+
+impl Replay<'_> {
+    /// Makes the calls so often, and says how long that took on the device.
+    pub fn time(&self, times: usize) -> Result<Duration, Error> {
+        let mut runner = self.module.runner();
+        let gpu = &self.module.gpu;
+        let clock = Clock::start(gpu)?;
+        for _ in 0..times {
+            if let Some(recording) = &self.recording {
+                runner.replay(recording)?;
+            }
+        }
+        clock.stop()
+    }
+}
+
+impl Drop for Replay<'_> {
+    fn drop(&mut self) {
+        self.own.iter().for_each(|address| self.module.gpu.free(*address));
+    }
+}
+
+/// The time between two points of the stream, as the device has it.
+struct Clock<'g> {
+    gpu: &'g Gpu,
+    events: [sys::CUevent; 2],
+}
+
+impl<'g> Clock<'g> {
+    fn start(gpu: &'g Gpu) -> Result<Clock<'g>, Error> {
+        gpu.enter()?;
+        let mut clock = Clock { gpu, events: [std::ptr::null_mut(); 2] };
+        for event in &mut clock.events {
+            // SAFETY: it writes a handle.
+            unsafe { sys::cuEventCreate(event, 0) }.result().map_err(gpu.failed("make an event"))?;
+        }
+        clock.mark(0)?;
+        Ok(clock)
+    }
+
+    fn mark(&self, event: usize) -> Result<(), Error> {
+        // SAFETY: the event and the stream are there.
+        unsafe { sys::cuEventRecord(self.events[event], self.gpu.stream) }
+            .result()
+            .map_err(self.gpu.failed("record an event"))
+    }
+
+    fn stop(self) -> Result<Duration, Error> {
+        self.mark(1)?;
+        self.gpu.wait()?;
+        let mut milliseconds = 0f32;
+        // SAFETY: both events are recorded and past.
+        unsafe { sys::cuEventElapsedTime(&raw mut milliseconds, self.events[0], self.events[1]) }
+            .result()
+            .map_err(self.gpu.failed("read a clock"))?;
+        Ok(Duration::from_secs_f64(f64::from(milliseconds.max(0.0)) / 1e3))
+    }
+}
+
+impl Drop for Clock<'_> {
+    fn drop(&mut self) {
+        for event in self.events.into_iter().filter(|event| !event.is_null()) {
+            // SAFETY: the event is there.
+            _ = unsafe { sys::cuEventDestroy_v2(event) };
+        }
+    }
+}
+
+/// What a device's memory gives at best, in bytes a second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ceilings {
+    /// Reading and writing together, by the driver's own copy.
+    pub copy: f64,
+    /// Reading alone.
+    pub read: f64,
+}
+
+/// Bytes that are copied or read to measure that, and how often.
+const CEILING: usize = 1 << 30;
+const ROUNDS: usize = 9;
+
+impl Ceilings {
+    /// Measures them: a few tens of milliseconds, and 2 GiB of the device's memory for that time.
+    pub fn measure(gpu: &Arc<Gpu>) -> Result<Ceilings, Error> {
+        let [from, to] =
+            [DeviceArray::zeros(gpu, Dtype::U8, &[CEILING])?, DeviceArray::zeros(gpu, Dtype::U8, &[CEILING])?];
+        let copy = best(gpu, || {
+            // SAFETY: both are as long.
+            unsafe { result::memcpy_dtod_async(to.address, from.address, CEILING, gpu.stream) }
+                .map_err(gpu.failed("copy"))
+        })?;
+        let code = Code::new(gpu, include_str!("read.ptx"), None)?;
+        let mut reader = Loaded::new(code);
+        let blocks = u32::try_from(gpu.facts().multiprocessors * 4).unwrap_or(1);
+        let arguments =
+            [from.address, CEILING as u64 / 16, to.address].into_iter().flat_map(u64::to_le_bytes).collect();
+        let launch = ptx::Launch { kernel: "read", blocks, threads: 512, arguments };
+        let read = best(gpu, || ptx::Device::launch(&mut reader, &launch))?;
+        Ok(Ceilings { copy: 2.0 * CEILING as f64 / copy.as_secs_f64(), read: CEILING as f64 / read.as_secs_f64() })
+    }
+}
+
+/// The median of some measurements.
+fn best(gpu: &Gpu, mut run: impl FnMut() -> Result<(), Error>) -> Result<Duration, Error> {
+    run()?;
+    let mut times = vec![];
+    for _ in 0..ROUNDS {
+        let clock = Clock::start(gpu)?;
+        run()?;
+        times.push(clock.stop()?);
+    }
+    times.sort_unstable();
+    Ok(times[ROUNDS / 2].max(Duration::from_nanos(1)))
+}
+
+impl From<CompileError> for LoadError {
+    fn from(error: CompileError) -> LoadError {
+        LoadError::Compile(error)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        RunError::Device(error)
+    }
+}

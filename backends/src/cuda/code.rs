@@ -1,0 +1,128 @@
+//! Machine code from the text of kernels, by the driver's assembler. What is loaded is kept as long as somebody uses it, by its text.
+
+use std::collections::BTreeMap;
+use std::ffi::{CString, c_void};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cudarc::driver::result;
+use cudarc::driver::sys::{self, CUjit_option as JitOption};
+
+use super::cache::{Cache, Key};
+use super::error::{Error, words};
+use super::gpu::Gpu;
+
+/// The machine code of a module, on a device.
+pub struct Code {
+    gpu: Arc<Gpu>,
+    module: sys::CUmodule,
+    functions: Mutex<BTreeMap<String, sys::CUfunction>>,
+}
+
+// SAFETY: the driver's handles may be used from any thread; the context is made current before each use.
+unsafe impl Send for Code {}
+// SAFETY: as above; the driver locks what it must.
+unsafe impl Sync for Code {}
+
+/// Bytes of the driver's words on what it does not take.
+const LOG: usize = 8192;
+
+impl Code {
+    /// The code of a text: what is loaded of it already, what is in the cache, or what the driver makes of it.
+    pub(super) fn new(gpu: &Arc<Gpu>, text: &str, cache: Option<&Cache>) -> Result<Arc<Code>, Error> {
+        let mut codes = gpu.codes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(code) = codes.get(text).and_then(std::sync::Weak::upgrade) {
+            return Ok(code);
+        }
+        gpu.enter()?;
+        let loaded = match cache {
+            None => assemble(gpu, text).and_then(|cubin| load(gpu, &cubin)),
+            Some(cache) => {
+                let key = Key::new(text, &gpu.facts());
+                match cache.get(&key).and_then(|cubin| load(gpu, &cubin).ok()) {
+                    Some(module) => Ok(module),
+                    None => assemble(gpu, text).and_then(|cubin| {
+                        cache.put(&key, &cubin);
+                        load(gpu, &cubin)
+                    }),
+                }
+            }
+        };
+        let code = Arc::new(Code { gpu: Arc::clone(gpu), module: loaded?, functions: Mutex::default() });
+        codes.retain(|_, code| code.strong_count() > 0);
+        codes.insert(text.to_owned(), Arc::downgrade(&code));
+        Ok(code)
+    }
+
+    /// The device.
+    pub(super) fn gpu(&self) -> &Arc<Gpu> {
+        &self.gpu
+    }
+
+    /// One of its kernels.
+    pub(super) fn function(&self, name: &str) -> Result<sys::CUfunction, Error> {
+        let mut functions = self.functions.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(function) = functions.get(name) {
+            return Ok(*function);
+        }
+        self.gpu.enter()?;
+        let symbol = CString::new(name).map_err(|_| Error::Rejected("a zero byte".into()))?;
+        // SAFETY: the module is loaded.
+        let found = unsafe { result::module::get_function(self.module, symbol) };
+        let function = found.map_err(self.gpu.failed("find a kernel"))?;
+        functions.insert(name.to_owned(), function);
+        Ok(function)
+    }
+}
+
+impl Drop for Code {
+    fn drop(&mut self) {
+        if self.gpu.wait().is_ok() {
+            // SAFETY: it is loaded, and nothing of it runs.
+            _ = unsafe { result::module::unload(self.module) };
+        }
+    }
+}
+
+/// Has the driver assemble a text.
+fn assemble(gpu: &Gpu, text: &str) -> Result<Vec<u8>, Error> {
+    let text = CString::new(text).map_err(|_| Error::Rejected("a zero byte".into()))?;
+    let mut log = vec![0u8; LOG];
+    let mut options = [JitOption::CU_JIT_ERROR_LOG_BUFFER, JitOption::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
+    let mut values: [*mut c_void; 2] = [log.as_mut_ptr().cast(), std::ptr::without_provenance_mut(LOG)];
+    let mut state = std::ptr::null_mut();
+    // SAFETY: as many options as values are given, of the types that the driver's reference says; the log lives until the state is gone.
+    unsafe { sys::cuLinkCreate_v2(2, options.as_mut_ptr(), values.as_mut_ptr(), &raw mut state) }
+        .result()
+        .map_err(gpu.failed("begin to assemble"))?;
+    let bytes = text.as_bytes_with_nul();
+    let (mut cubin, mut length) = (std::ptr::null_mut(), 0);
+    // SAFETY: the text ends with a zero and lives through the call, as its name does; the state is there.
+    let linked = unsafe {
+        sys::cuLinkAddData_v2(
+            state,
+            sys::CUjitInputType::CU_JIT_INPUT_PTX,
+            bytes.as_ptr().cast_mut().cast(),
+            bytes.len(),
+            c"kernels".as_ptr(),
+            0,
+            std::ptr::null_mut(),
+            std::ptr::null_mut(),
+        )
+        .result()
+        .and_then(|()| sys::cuLinkComplete(state, &raw mut cubin, &raw mut length).result())
+    };
+    // SAFETY: where linking is complete, the driver has so many bytes there until the state is gone.
+    let made = linked.map(|()| unsafe { std::slice::from_raw_parts(cubin.cast::<u8>(), length) }.to_vec());
+    // SAFETY: the state is there, and nothing of it is used any more.
+    _ = unsafe { sys::cuLinkDestroy(state) };
+    made.map_err(|error| {
+        let end = log.iter().position(|byte| *byte == 0).unwrap_or(log.len());
+        Error::Rejected(format!("{}: {}", words(error), String::from_utf8_lossy(&log[..end]).trim()))
+    })
+}
+
+/// Loads what was assembled.
+fn load(gpu: &Gpu, cubin: &[u8]) -> Result<sys::CUmodule, Error> {
+    // SAFETY: these are the bytes of a module that the driver has made, for this driver and device: the cache says so.
+    unsafe { result::module::load_data(cubin.as_ptr().cast()) }.map_err(gpu.failed("load kernels"))
+}

@@ -1,0 +1,82 @@
+//! What can go wrong with a device. Some of it nothing can mend: a kernel that faults takes its context along, and all that is in it.
+
+use std::fmt;
+
+use cudarc::driver::result::DriverError;
+use cudarc::driver::sys::CUresult;
+
+/// Why the device did not do what it was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// There is no driver.
+    NoDriver,
+    /// There is a driver, but no device of that number.
+    NoDevice(i32),
+    /// The device is older than what kernels are made for: its compute capability.
+    TooOld(i32, i32),
+    /// The device has no memory left for so many bytes.
+    OutOfMemory(usize),
+    /// An array is in the memory of another device.
+    Foreign,
+    /// The driver does not take a kernel: a bug of ours, with the driver's words.
+    Rejected(String),
+    /// The driver failed at something.
+    Driver {
+        /// What was asked of it.
+        doing: &'static str,
+        /// Its words.
+        message: String,
+    },
+    /// The device was lost at an earlier error, whose words these are, and is not used again.
+    Lost(String),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::NoDriver => f.write_str("there is no NVIDIA driver on this machine"),
+            Error::NoDevice(number) => write!(f, "there is no CUDA device {number}"),
+            Error::TooOld(major, minor) => {
+                write!(f, "the device has compute capability {major}.{minor}, and 8.0 is the least that kernels run on")
+            }
+            Error::OutOfMemory(bytes) => write!(f, "the device has no memory for {bytes} bytes"),
+            Error::Foreign => f.write_str("an array is in the memory of another device"),
+            Error::Rejected(log) => write!(f, "the driver rejects a kernel: {log}"),
+            Error::Driver { doing, message } => write!(f, "the driver failed to {doing}: {message}"),
+            Error::Lost(message) => write!(f, "the device is not used any more since an earlier error: {message}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+pub(super) fn failed(doing: &'static str) -> impl Fn(DriverError) -> Error {
+    move |error| Error::Driver { doing, message: words(error) }
+}
+
+/// An error in the driver's words.
+pub(super) fn words(error: DriverError) -> String {
+    let name = error.error_name().map_or_else(|_| String::new(), |name| name.to_string_lossy().into_owned());
+    let text = error.error_string().map_or_else(|_| String::new(), |text| text.to_string_lossy().into_owned());
+    format!("{text} ({name})")
+}
+
+/// Whether the context is gone with the error.
+pub(super) fn is_fatal(error: DriverError) -> bool {
+    use CUresult as R;
+    matches!(
+        error.0,
+        R::CUDA_ERROR_ILLEGAL_ADDRESS
+            | R::CUDA_ERROR_LAUNCH_FAILED
+            | R::CUDA_ERROR_LAUNCH_TIMEOUT
+            | R::CUDA_ERROR_MISALIGNED_ADDRESS
+            | R::CUDA_ERROR_ILLEGAL_INSTRUCTION
+            | R::CUDA_ERROR_INVALID_ADDRESS_SPACE
+            | R::CUDA_ERROR_INVALID_PC
+            | R::CUDA_ERROR_HARDWARE_STACK_ERROR
+            | R::CUDA_ERROR_ASSERT
+            | R::CUDA_ERROR_ECC_UNCORRECTABLE
+            | R::CUDA_ERROR_CONTEXT_IS_DESTROYED
+            | R::CUDA_ERROR_UNKNOWN
+    )
+}

@@ -1,0 +1,215 @@
+//! A device with its context, one stream on which all happens in order, and the driver's pool of memory. A process has one of each
+//! device: making a context takes a tenth of a second.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+
+use cudarc::driver::result::{self, DriverError};
+use cudarc::driver::sys::{self, CUdevice_attribute as Attribute, CUmemPool_attribute as PoolAttribute};
+
+use super::code::Code;
+use super::error::{Error, failed, is_fatal, words};
+use super::transfer::Staging;
+
+/// A device with its context and a stream.
+pub struct Gpu {
+    context: sys::CUcontext,
+    pub(super) stream: sys::CUstream,
+    device: sys::CUdevice,
+    pool: sys::CUmemoryPool,
+    /// The error at which the context was lost.
+    lost: OnceLock<String>,
+    /// Modules that are loaded, by their text.
+    pub(super) codes: Mutex<BTreeMap<String, Weak<Code>>>,
+    /// Memory through which large arrays go to and from the device.
+    pub(super) staging: Mutex<Staging>,
+}
+
+// SAFETY: the driver's handles may be used from any thread; the context is made current before each use.
+unsafe impl Send for Gpu {}
+// SAFETY: as above; the driver locks what it must.
+unsafe impl Sync for Gpu {}
+
+/// What there is to know of a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// Its number.
+    pub number: i32,
+    /// Its name, as its maker gives it.
+    pub name: String,
+    /// Its compute capability.
+    pub capability: (i32, i32),
+    /// Bytes of its memory.
+    pub memory: usize,
+    /// Its multiprocessors.
+    pub multiprocessors: i32,
+    /// Bytes of its second-level cache.
+    pub cache: i32,
+    /// The CUDA version of the driver: 1000 times the major and 10 times the minor number.
+    pub driver: i32,
+}
+
+/// The devices of this process: each is made when it is first asked for, and stays.
+static DEVICES: Mutex<BTreeMap<i32, Arc<Gpu>>> = Mutex::new(BTreeMap::new());
+
+/// How many devices there are.
+fn count() -> Result<i32, Error> {
+    // SAFETY: it tries to open the library, whose initialisers are NVIDIA's.
+    if !unsafe { sys::is_culib_present() } {
+        return Err(Error::NoDriver);
+    }
+    result::init().map_err(|_| Error::NoDevice(0))?;
+    result::device::get_count().map_err(|_| Error::NoDevice(0))
+}
+
+fn attribute(device: sys::CUdevice, attribute: Attribute) -> i32 {
+    // SAFETY: the device is one that the driver gave.
+    unsafe { result::device::get_attribute(device, attribute) }.unwrap_or_default()
+}
+
+impl Facts {
+    /// Of every device of this machine; none where there is no driver.
+    pub fn all() -> Vec<Facts> {
+        (0..count().unwrap_or(0))
+            .filter_map(|number| result::device::get(number).ok().map(|d| Facts::of(number, d)))
+            .collect()
+    }
+
+    fn of(number: i32, device: sys::CUdevice) -> Facts {
+        let mut driver = 0;
+        // SAFETY: it writes a number. Where it fails, that stays 0.
+        _ = unsafe { sys::cuDriverGetVersion(&raw mut driver) };
+        Facts {
+            number,
+            name: result::device::get_name(device).unwrap_or_default(),
+            capability: (
+                attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
+                attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR),
+            ),
+            // SAFETY: the device is one that the driver gave.
+            memory: unsafe { result::device::total_mem(device) }.unwrap_or_default(),
+            multiprocessors: attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT),
+            cache: attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE),
+            driver,
+        }
+    }
+}
+
+impl Gpu {
+    /// The device of that number: the same one for all of the process.
+    pub fn get(number: i32) -> Result<Arc<Gpu>, Error> {
+        let mut devices = DEVICES.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(gpu) = devices.get(&number) {
+            return Ok(Arc::clone(gpu));
+        }
+        let gpu = Arc::new(Gpu::new(number)?);
+        devices.insert(number, Arc::clone(&gpu));
+        Ok(gpu)
+    }
+
+    /// Whether that device has been asked for already, and found.
+    pub fn is_ready(number: i32) -> bool {
+        DEVICES.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&number)
+    }
+
+    fn new(number: i32) -> Result<Gpu, Error> {
+        if !(0..count()?).contains(&number) {
+            return Err(Error::NoDevice(number));
+        }
+        let device = result::device::get(number).map_err(|_| Error::NoDevice(number))?;
+        let (major, minor) = Facts::of(number, device).capability;
+        if major < 8 {
+            return Err(Error::TooOld(major, minor));
+        }
+        // SAFETY: the device is one that the driver gave.
+        let context = unsafe { result::primary_ctx::retain(device) }.map_err(failed("make a context"))?;
+        // SAFETY: the context was just made.
+        unsafe { result::ctx::set_current(context) }.map_err(failed("use a context"))?;
+        let stream =
+            result::stream::create(result::stream::StreamKind::NonBlocking).map_err(failed("make a stream"))?;
+        let mut pool = std::ptr::null_mut();
+        // SAFETY: the device is one that the driver gave.
+        unsafe { sys::cuDeviceGetDefaultMemPool(&raw mut pool, device) }.result().map_err(failed("find its memory"))?;
+        let mut keep = u64::MAX;
+        // SAFETY: the attribute is a number of 64 bits. What is freed stays in the pool: to ask the system anew takes milliseconds.
+        unsafe {
+            sys::cuMemPoolSetAttribute(pool, PoolAttribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, (&raw mut keep).cast())
+        }
+        .result()
+        .map_err(failed("keep its memory"))?;
+        let (codes, staging) = (Mutex::default(), Mutex::default());
+        Ok(Gpu { context, stream, device, pool, lost: OnceLock::new(), codes, staging })
+    }
+
+    /// What there is to know of it.
+    pub fn facts(&self) -> Facts {
+        Facts::of(self.device, self.device)
+    }
+
+    /// Makes its context the thread's own, unless it is lost.
+    pub(super) fn enter(&self) -> Result<(), Error> {
+        if let Some(message) = self.lost.get() {
+            return Err(Error::Lost(message.clone()));
+        }
+        // SAFETY: the context lives as long as this.
+        unsafe { result::ctx::set_current(self.context) }.map_err(self.failed("use a context"))
+    }
+
+    /// An error of the driver. One that takes the context along is remembered.
+    pub(super) fn failed(&self, doing: &'static str) -> impl Fn(DriverError) -> Error {
+        move |error| {
+            if is_fatal(error) {
+                _ = self.lost.set(words(error));
+            }
+            failed(doing)(error)
+        }
+    }
+
+    /// Bytes that can be allocated: what is free on the device, and what the pool has and nobody uses.
+    pub(super) fn available(&self) -> Result<usize, Error> {
+        self.enter()?;
+        let (free, _) = result::mem_get_info().map_err(self.failed("count its memory"))?;
+        let number = |attribute| {
+            let mut number = 0u64;
+            // SAFETY: the attribute is a number of 64 bits.
+            _ = unsafe { sys::cuMemPoolGetAttribute(self.pool, attribute, (&raw mut number).cast()) };
+            usize::try_from(number).unwrap_or(0)
+        };
+        let reserved = number(PoolAttribute::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
+        Ok(free + reserved.saturating_sub(number(PoolAttribute::CU_MEMPOOL_ATTR_USED_MEM_CURRENT)))
+    }
+
+    pub(super) fn allocate(&self, bytes: usize) -> Result<u64, Error> {
+        self.enter()?;
+        // SAFETY: what is there before it is written is never taken for anything.
+        unsafe { result::malloc_async(self.stream, bytes.max(1)) }.map_err(|error| match error {
+            DriverError(sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY) => Error::OutOfMemory(bytes),
+            other => self.failed("allocate memory")(other),
+        })
+    }
+
+    pub(super) fn free(&self, address: u64) {
+        if self.enter().is_ok() {
+            // SAFETY: it was allocated on this stream, behind whose launches it is freed.
+            _ = unsafe { result::free_async(address, self.stream) };
+        }
+    }
+
+    /// Waits until all that was asked for is done.
+    pub fn wait(&self) -> Result<(), Error> {
+        self.enter()?;
+        // SAFETY: the stream lives as long as the device.
+        unsafe { result::stream::synchronize(self.stream) }.map_err(self.failed("run a kernel"))
+    }
+}
+
+impl Drop for Gpu {
+    fn drop(&mut self) {
+        // What fails here cannot be mended.
+        // SAFETY: nothing that uses the stream or the context is left: whoever does holds this.
+        unsafe {
+            _ = result::stream::destroy(self.stream);
+            _ = result::primary_ctx::release(self.device);
+        }
+    }
+}

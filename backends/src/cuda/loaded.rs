@@ -1,0 +1,144 @@
+//! A program's kernels on a device: what [`crate::ptx`] runs on. Launches that come again are a graph of the driver's: half a microsecond a
+//! kernel instead of three.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use cudarc::driver::result;
+use cudarc::driver::sys;
+
+use super::code::Code;
+use super::error::Error;
+use super::gpu::Gpu;
+use crate::ptx::{Device, Launch};
+
+/// A program's kernels on a device.
+pub struct Loaded {
+    code: Arc<Code>,
+}
+
+/// Launches as a graph of the driver's.
+pub struct Recording {
+    /// Its kernels.
+    _code: Arc<Code>,
+    graph: sys::CUgraph,
+    ready: sys::CUgraphExec,
+}
+
+// SAFETY: a graph may be used from any thread, by one at a time: it is launched through `&mut Loaded` alone.
+unsafe impl Send for Recording {}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        // SAFETY: both are there; the driver keeps what still runs.
+        unsafe {
+            if !self.ready.is_null() {
+                _ = sys::cuGraphExecDestroy(self.ready);
+            }
+            _ = sys::cuGraphDestroy(self.graph);
+        }
+    }
+}
+
+impl Loaded {
+    pub(super) fn new(code: Arc<Code>) -> Loaded {
+        Loaded { code }
+    }
+
+    pub(super) fn gpu(&self) -> &Arc<Gpu> {
+        self.code.gpu()
+    }
+
+    /// A node for each launch, each after the one before.
+    fn add(&self, graph: sys::CUgraph, launches: &[Launch<'_>]) -> Result<(), Error> {
+        let mut before: Option<sys::CUgraphNode> = None;
+        for launch in launches {
+            let mut parameters = [launch.arguments.as_ptr().cast_mut().cast::<c_void>()];
+            let node = sys::CUDA_KERNEL_NODE_PARAMS {
+                func: self.code.function(launch.kernel)?,
+                gridDimX: launch.blocks,
+                gridDimY: 1,
+                gridDimZ: 1,
+                blockDimX: launch.threads,
+                blockDimY: 1,
+                blockDimZ: 1,
+                sharedMemBytes: 0,
+                kernelParams: parameters.as_mut_ptr(),
+                extra: std::ptr::null_mut(),
+                kern: std::ptr::null_mut(),
+                ctx: std::ptr::null_mut(),
+            };
+            let mut made = std::ptr::null_mut();
+            let (after, count) = before.as_ref().map_or((std::ptr::null(), 0), |node| (std::ptr::from_ref(node), 1));
+            // SAFETY: the graph is there, and the node before is one of it. The function takes one parameter, of as many bytes, which the
+            // driver copies before it returns.
+            unsafe { sys::cuGraphAddKernelNode_v2(&raw mut made, graph, after, count, &raw const node) }
+                .result()
+                .map_err(self.gpu().failed("record a kernel"))?;
+            before = Some(made);
+        }
+        Ok(())
+    }
+}
+
+impl Device for Loaded {
+    type Error = Error;
+    type Recording = Recording;
+
+    fn available(&mut self) -> Result<Option<usize>, Error> {
+        self.gpu().available().map(Some)
+    }
+
+    fn allocate(&mut self, bytes: usize) -> Result<u64, Error> {
+        self.gpu().allocate(bytes)
+    }
+
+    fn free(&mut self, address: u64) {
+        self.gpu().free(address);
+    }
+
+    fn upload(&mut self, to: u64, bytes: &[u8]) -> Result<(), Error> {
+        self.gpu().upload(to, bytes)
+    }
+
+    fn download(&mut self, from: u64, bytes: &mut [u8]) -> Result<(), Error> {
+        self.gpu().download(from, bytes)
+    }
+
+    fn launch(&mut self, launch: &Launch<'_>) -> Result<(), Error> {
+        self.gpu().enter()?;
+        let function = self.code.function(launch.kernel)?;
+        let mut parameters = [launch.arguments.as_ptr().cast_mut().cast::<c_void>()];
+        let (blocks, threads) = ((launch.blocks, 1, 1), (launch.threads, 1, 1));
+        // SAFETY: the function takes one parameter, of as many bytes; the driver copies it before it returns. What its code accesses was
+        // allocated for it: the promise of verified programs.
+        unsafe { result::launch_kernel(function, blocks, threads, 0, self.gpu().stream, &mut parameters) }
+            .map_err(self.gpu().failed("launch a kernel"))
+    }
+
+    fn record(&mut self, launches: &[Launch<'_>]) -> Result<Option<Recording>, Error> {
+        self.gpu().enter()?;
+        let mut graph = std::ptr::null_mut();
+        // SAFETY: it writes a handle.
+        unsafe { sys::cuGraphCreate(&raw mut graph, 0) }.result().map_err(self.gpu().failed("begin a graph"))?;
+        let mut recording = Recording { _code: Arc::clone(&self.code), graph, ready: std::ptr::null_mut() };
+        self.add(graph, launches)?;
+        // SAFETY: the graph is there.
+        unsafe { sys::cuGraphInstantiateWithFlags(&raw mut recording.ready, graph, 0) }
+            .result()
+            .map_err(self.gpu().failed("make a graph"))?;
+        Ok(Some(recording))
+    }
+
+    fn replay(&mut self, recording: &Recording) -> Result<(), Error> {
+        self.gpu().enter()?;
+        // SAFETY: the graph is there, and so is the memory that its kernels access: whoever keeps it knows the addresses to be the same.
+        unsafe { sys::cuGraphLaunch(recording.ready, self.gpu().stream) }
+            .result()
+            .map_err(self.gpu().failed("launch a graph"))
+    }
+
+    fn wait(&mut self) -> Result<(), Error> {
+        self.gpu().wait()
+    }
+}

@@ -1,0 +1,184 @@
+//! Arrays to and from the device. The driver copies memory that may be paged out through a buffer of its own, on one thread, at a fraction of what
+//! the bus carries; so large arrays go through pinned memory in pieces, of which several threads each copy one while others are on their way.
+
+use std::sync::{MutexGuard, PoisonError};
+
+use cudarc::driver::result;
+use cudarc::driver::sys;
+
+use super::error::Error;
+use super::gpu::Gpu;
+
+/// Bytes of a piece.
+const PIECE: usize = 4 << 20;
+/// Threads that copy, and the pieces that each has under way.
+const THREADS: usize = 4;
+const PIECES: usize = 2;
+/// From so many bytes on it pays.
+const LARGE: usize = 8 << 20;
+
+/// Pinned memory, taken when the first large array comes.
+#[derive(Default)]
+pub(super) struct Staging {
+    slots: Vec<Slot>,
+}
+
+/// Room for a piece.
+struct Slot {
+    memory: *mut u8,
+    /// When what was in it last is copied.
+    free: sys::CUevent,
+}
+
+// SAFETY: the memory is the slot's alone, and the driver's handles may be used from any thread.
+unsafe impl Send for Slot {}
+
+impl Slot {
+    fn new() -> Result<Slot, Error> {
+        // SAFETY: it asks for memory.
+        let memory = unsafe { result::malloc_host(PIECE, 0) }.map_err(super::error::failed("pin memory"))?;
+        let mut free = std::ptr::null_mut();
+        let flags = sys::CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
+        // SAFETY: it writes a handle. An event that nothing was recorded to counts as past.
+        let made = unsafe { sys::cuEventCreate(&raw mut free, flags) }.result();
+        let slot = Slot { memory: memory.cast(), free };
+        made.map_err(super::error::failed("make an event"))?;
+        Ok(slot)
+    }
+
+    fn wait(&self, gpu: &Gpu) -> Result<(), Error> {
+        // SAFETY: the event is there.
+        unsafe { sys::cuEventSynchronize(self.free) }.result().map_err(gpu.failed("copy"))
+    }
+
+    fn mark(&self, gpu: &Gpu) -> Result<(), Error> {
+        // SAFETY: the event and the stream are there.
+        unsafe { sys::cuEventRecord(self.free, gpu.stream) }.result().map_err(gpu.failed("copy"))
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        // SAFETY: nothing is on its way: each copy is waited for before a transfer ends, or the context is gone.
+        unsafe {
+            if !self.free.is_null() {
+                _ = sys::cuEventDestroy_v2(self.free);
+            }
+            _ = result::free_host(self.memory.cast());
+        }
+    }
+}
+
+impl Gpu {
+    fn staging(&self) -> Result<MutexGuard<'_, Staging>, Error> {
+        let mut staging = self.staging.lock().unwrap_or_else(PoisonError::into_inner);
+        while staging.slots.len() < THREADS * PIECES {
+            staging.slots.push(Slot::new()?);
+        }
+        Ok(staging)
+    }
+
+    /// Copies bytes to the device, when what was launched before is done. They are read when this returns.
+    pub(super) fn upload(&self, to: u64, bytes: &[u8]) -> Result<(), Error> {
+        self.enter()?;
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        if bytes.len() < LARGE {
+            // SAFETY: the memory is as long; the driver has copied pageable memory before it returns.
+            return unsafe { result::memcpy_htod_async(to, bytes, self.stream) }
+                .map_err(self.failed("copy to the device"));
+        }
+        let mut staging = self.staging()?;
+        let pieces: Vec<(u64, &[u8])> =
+            bytes.chunks(PIECE).enumerate().map(|(n, piece)| (to + (n * PIECE) as u64, piece)).collect();
+        self.share(&mut staging, pieces, |slots, pieces| {
+            for (n, (to, piece)) in pieces.into_iter().enumerate() {
+                let slot = &slots[n % PIECES];
+                slot.wait(self)?;
+                // SAFETY: the slot has room for a piece, and what was in it is copied: it is this thread's alone.
+                let copy = unsafe { std::slice::from_raw_parts_mut(slot.memory, piece.len()) };
+                copy.copy_from_slice(piece);
+                // SAFETY: the device's memory is as long, and nobody writes to the slot before the event behind this has come.
+                unsafe { result::memcpy_htod_async(to, copy, self.stream) }
+                    .map_err(self.failed("copy to the device"))?;
+                slot.mark(self)?;
+            }
+            slots.iter().try_for_each(|slot| slot.wait(self))
+        })
+    }
+
+    /// Copies bytes from the device, when what was launched before is done.
+    pub(super) fn download(&self, from: u64, bytes: &mut [u8]) -> Result<(), Error> {
+        self.enter()?;
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        if bytes.len() < LARGE {
+            // SAFETY: the memory is as long, and the copy is waited for.
+            unsafe { result::memcpy_dtoh_async(bytes, from, self.stream) }
+                .map_err(self.failed("copy from the device"))?;
+            return self.wait();
+        }
+        let mut staging = self.staging()?;
+        let pieces: Vec<(u64, &mut [u8])> =
+            bytes.chunks_mut(PIECE).enumerate().map(|(n, piece)| (from + (n * PIECE) as u64, piece)).collect();
+        self.share(&mut staging, pieces, |slots, pieces| {
+            let mut under_way: std::collections::VecDeque<(usize, &mut [u8])> = Default::default();
+            let arrive = |(n, piece): (usize, &mut [u8])| {
+                let slot = &slots[n % PIECES];
+                slot.wait(self)?;
+                // SAFETY: the slot has room for a piece, and the copy into it is done.
+                piece.copy_from_slice(unsafe { std::slice::from_raw_parts(slot.memory, piece.len()) });
+                Ok(())
+            };
+            for (n, (from, piece)) in pieces.into_iter().enumerate() {
+                if under_way.len() == PIECES
+                    && let Some(first) = under_way.pop_front()
+                {
+                    arrive(first)?;
+                }
+                let slot = &slots[n % PIECES];
+                // SAFETY: the slot has room for a piece, and what was in it has been read: it is this thread's alone.
+                let room = unsafe { std::slice::from_raw_parts_mut(slot.memory, piece.len()) };
+                // SAFETY: the device's memory is as long, and nobody reads the slot before the event behind this has come.
+                unsafe { result::memcpy_dtoh_async(room, from, self.stream) }
+                    .map_err(self.failed("copy from the device"))?;
+                slot.mark(self)?;
+                under_way.push_back((n, piece));
+            }
+            under_way.into_iter().try_for_each(arrive)
+        })
+    }
+
+    /// Has several threads each do every so-manieth piece, with slots of its own.
+    fn share<T: Send>(
+        &self,
+        staging: &mut Staging,
+        pieces: Vec<(u64, T)>,
+        work: impl Fn(&[Slot], Vec<(u64, T)>) -> Result<(), Error> + Sync,
+    ) -> Result<(), Error> {
+        let mut shares: Vec<Vec<(u64, T)>> = (0..THREADS).map(|_| vec![]).collect();
+        for (n, piece) in pieces.into_iter().enumerate() {
+            shares[n % THREADS].push(piece);
+        }
+        let work = &work;
+        let done = std::thread::scope(|scope| {
+            let mut threads = vec![];
+            for (slots, share) in staging.slots.chunks_mut(PIECES).zip(shares) {
+                threads.push(scope.spawn(move || {
+                    self.enter()?;
+                    work(slots, share)
+                }));
+            }
+            let ends = threads.into_iter().map(std::thread::ScopedJoinHandle::join);
+            ends.map(|end| end.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect::<Vec<_>>()
+        });
+        let done: Result<Vec<()>, Error> = done.into_iter().collect();
+        if done.is_err() {
+            // Nothing may be on its way into or out of memory that others will use.
+            _ = self.wait();
+        }
+        done.map(|_| ())
+    }
+}

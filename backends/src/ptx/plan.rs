@@ -1,0 +1,237 @@
+//! What a call does, told before any of it happens: how much memory it takes, where everything lies, and the launches in order. It
+//! follows from the sizes of the call alone, so that the next call of the same sizes finds it done.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ir::Size;
+use ir::bind::{Binding, Given};
+use ir::nest::{BufferId, Program, Role};
+use ir::order::{LANES, LANES_CHUNK};
+
+use super::compile::{Grid, Kernel, Module, Threads, Variant};
+use super::emit::Argument;
+use super::rows::{BLOCK_ROW, GROUP};
+use crate::call::{self, wrapping};
+use crate::cpu::RunError as CallError;
+use crate::cpu::memory::{Place, Slots, words};
+
+/// Bytes of the record of a failed check.
+pub(super) const FAULT: usize = 24;
+/// Blocks of a launch where data says how many iterations there are, and most where each has memory of its own.
+const SOME_BLOCKS: i64 = 1024;
+/// What everything in a call's memory is aligned to.
+const ALIGN: usize = 256;
+
+/// What a call of some sizes does.
+pub(super) struct Plan {
+    pub(super) binding: Binding,
+    /// Bytes of memory beside inputs and results. It begins with the record of a failed check.
+    pub(super) own: usize,
+    /// What is in that memory before the first kernel, and where.
+    pub(super) constants: Vec<(usize, Vec<u8>)>,
+    pub(super) launches: Vec<Planned>,
+    /// Bytes of each result.
+    pub(super) results: Vec<usize>,
+}
+
+/// A launch, without the addresses of the call.
+pub(super) struct Planned {
+    /// The name of the kernel, in the way that it is made for these sizes.
+    pub(super) kernel: String,
+    pub(super) blocks: u32,
+    pub(super) threads: u32,
+    pub(super) arguments: Vec<Word>,
+}
+
+/// What a kernel is handed.
+#[derive(Clone, Copy)]
+pub(super) enum Word {
+    /// A number.
+    Number(u64),
+    /// The address so many bytes into the call's own memory.
+    Own(usize),
+    /// The address of an input.
+    Input(usize),
+    /// The address of a result.
+    Output(usize),
+}
+
+/// So many bytes cannot be.
+const TOO_MANY: CallError = CallError::OutOfMemory { bytes: usize::MAX };
+
+/// Memory that is handed out from the beginning.
+struct Memory {
+    end: usize,
+}
+
+impl Memory {
+    fn take(&mut self, bytes: usize) -> Result<usize, CallError> {
+        let at = self.end;
+        let end = at.checked_add(bytes).and_then(|end| end.checked_next_multiple_of(ALIGN));
+        self.end = end.ok_or(TOO_MANY)?;
+        Ok(at)
+    }
+}
+
+impl Module {
+    /// The sizes of a call, if the inputs fit.
+    pub(super) fn bind(&self, inputs: &[impl Given]) -> Result<Binding, CallError> {
+        let program = &self.program;
+        let params = program.inputs().into_iter().map(|id| &program.buffers[id]);
+        let params: Vec<_> = params.map(|buffer| (buffer.dtype, buffer.shape.len())).collect();
+        let binding = Binding::of_call(&program.symbols, &params, &program.requires, inputs)?;
+        binding.check_lengths(program)?;
+        call::check_kernel_sizes(&self.sizes, &binding)?;
+        Ok(binding)
+    }
+
+    /// What a call of these sizes does.
+    pub(super) fn plan(&self, binding: Binding) -> Result<Plan, CallError> {
+        let program = &self.program;
+        let mut memory = Memory { end: 0 };
+        memory.take(FAULT)?;
+        let mut buffers = BTreeMap::new();
+        let mut constants = vec![];
+        for (id, buffer) in &program.buffers {
+            let word = match &buffer.role {
+                Role::Input(n) => Word::Input(*n),
+                Role::Output(n) => Word::Output(*n),
+                Role::Constant(elements) => {
+                    let bytes: Vec<u8> = words(elements).into_iter().flat_map(u64::to_ne_bytes).collect();
+                    let at = memory.take(bytes.len())?;
+                    constants.push((at, bytes));
+                    Word::Own(at)
+                }
+                Role::Temp | Role::Scratch => continue,
+            };
+            buffers.insert(id, word);
+        }
+        temporaries(program, &binding, &mut memory, &mut buffers)?;
+        // Kernels run one after another: what each keeps for itself lies where the last one's did.
+        let shared = memory.end;
+        let mut end = shared;
+        let mut launches = vec![];
+        for kernel in &self.kernels {
+            memory.end = shared;
+            launches.extend(self.launch(kernel, &binding, &mut memory, &mut buffers)?);
+            end = end.max(memory.end);
+        }
+        let results = program.outputs().into_iter().map(|id| call::bytes(program, &binding, id));
+        let results = results.collect::<Result<_, _>>()?;
+        Ok(Plan { binding, own: end, constants, launches, results })
+    }
+
+    fn launch(
+        &self,
+        kernel: &Kernel,
+        binding: &Binding,
+        memory: &mut Memory,
+        buffers: &mut BTreeMap<BufferId, Word>,
+    ) -> Result<Option<Planned>, CallError> {
+        let value = |size: &Size| binding.size(size).unwrap_or_else(|_| wrapping(size, binding));
+        let variant = kernel.variant(&value);
+        let blocks = variant.blocks(&value, kernel.checks);
+        if blocks == 0 {
+            return Ok(None);
+        }
+        let threads = variant.threads(&value);
+        let owners = match variant.grid {
+            Grid::Threads(..) => blocks as usize * threads as usize,
+            Grid::Blocks(_, each) => blocks as usize * usize::try_from(each).unwrap_or(1),
+            _ => blocks as usize,
+        };
+        for id in variant.scratch() {
+            let own = stride(binding, &self.program, id)?;
+            buffers.insert(id, Word::Own(memory.take(own.checked_mul(owners).ok_or(TOO_MANY)?)?));
+        }
+        let mut arguments = vec![];
+        for argument in &variant.arguments {
+            arguments.push(match argument {
+                Argument::Fault => Word::Own(0),
+                Argument::Buffer(id) => buffers[id],
+                Argument::Stride(id) => Word::Number(stride(binding, &self.program, *id)? as u64),
+                Argument::Size(size) => Word::Number(value(size).cast_unsigned()),
+                Argument::Multiples(sizes) => Word::Number(sizes.iter().all(|(size, of)| value(size) % of == 0).into()),
+                Argument::Small(sizes) => {
+                    let product = sizes.iter().try_fold(1i64, |product, size| product.checked_mul(value(size).max(0)));
+                    Word::Number(product.is_some_and(|product| product <= i64::from(u32::MAX)).into())
+                }
+            });
+        }
+        if arguments.is_empty() {
+            arguments.push(Word::Number(0));
+        }
+        Ok(Some(Planned { kernel: variant.name.clone(), blocks, threads, arguments }))
+    }
+}
+
+/// Where temporaries are.
+fn temporaries(
+    program: &Program,
+    binding: &Binding,
+    memory: &mut Memory,
+    buffers: &mut BTreeMap<BufferId, Word>,
+) -> Result<(), CallError> {
+    let stored: BTreeSet<BufferId> = program.buffers.keys().collect();
+    let mut places = vec![];
+    let bytes = Slots::new(program, stored)
+        .places(|id| call::bytes(program, binding, id), |id, place| places.push((id, place)))?;
+    let base = memory.take(bytes)?;
+    for (id, place) in places {
+        let word = match place {
+            Place::At(offset) => Word::Own(base + offset),
+            Place::Of(output) => buffers[&output],
+        };
+        buffers.insert(id, word);
+    }
+    Ok(())
+}
+
+impl Kernel {
+    /// The way for a call's sizes.
+    fn variant(&self, value: &impl Fn(&Size) -> i64) -> &Variant {
+        let fits = |v: &&Variant| v.fits.as_ref().is_none_or(|(size, most)| value(size) <= *most);
+        self.variants.iter().find(fits).unwrap_or(&self.variants[0])
+    }
+}
+
+impl Variant {
+    /// Scratch buffers that it uses.
+    fn scratch(&self) -> impl Iterator<Item = BufferId> {
+        self.arguments.iter().filter_map(|a| if let Argument::Stride(id) = a { Some(*id) } else { None })
+    }
+
+    /// How many threads a block has.
+    fn threads(&self, value: &impl Fn(&Size) -> i64) -> u32 {
+        match &self.threads {
+            Threads::Number(n) => *n,
+            Threads::Groups(size) => {
+                let groups = value(size).clamp(1, BLOCK_ROW).unsigned_abs().div_ceil(GROUP.unsigned_abs());
+                u32::try_from(groups * LANES as u64).unwrap_or(0)
+            }
+        }
+    }
+
+    /// How many blocks it is launched with.
+    fn blocks(&self, value: &impl Fn(&Size) -> i64, checks: bool) -> u32 {
+        let iterations = |extents: &Option<Vec<Size>>| {
+            extents.as_ref().map(|extents| extents.iter().fold(1i64, |n, e| n.saturating_mul(value(e).max(0))))
+        };
+        let of = |n: i64, each: i64| n / each + i64::from(n % each > 0);
+        let blocks = match &self.grid {
+            Grid::One => Some(1),
+            Grid::Threads(extents, each) => {
+                iterations(extents).map(|n| of(n, i64::from(self.threads(value)) * i64::try_from(*each).unwrap_or(1)))
+            }
+            Grid::Blocks(extents, each) => iterations(extents).map(|n| of(n, *each)),
+            Grid::Chunks(extents) => iterations(extents).map(|n| of(n, LANES_CHUNK as i64)),
+        };
+        let most = if self.scratch().next().is_none() { i64::from(i32::MAX) } else { SOME_BLOCKS };
+        u32::try_from(blocks.unwrap_or(SOME_BLOCKS).clamp(checks.into(), most)).unwrap_or(0)
+    }
+}
+
+/// Bytes from one owner's scratch to the next.
+fn stride(binding: &Binding, program: &Program, id: BufferId) -> Result<usize, CallError> {
+    call::bytes(program, binding, id)?.checked_next_multiple_of(16).ok_or(TOO_MANY)
+}
