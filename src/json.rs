@@ -13,7 +13,7 @@ use serde::ser::{SerializeSeq, Serializer};
 use serde_json::ser::Formatter;
 
 use crate::render::{Report, clamp, unprintable};
-use crate::{Signature, Slot, Source, Times};
+use crate::{Facts, Phases, Signature, Slot, Source, Times};
 
 /// Arrays of more elements are written without their values.
 pub const MAX_VALUES: usize = 1000;
@@ -52,7 +52,40 @@ enum Line<'a> {
         lower: f64,
         compile: f64,
         run: f64,
+        #[serde(flatten)]
+        phases: Option<InPhases>,
     },
+    Device {
+        device: &'static str,
+        #[serde(flatten)]
+        cpu: Option<Cpu>,
+        #[serde(flatten)]
+        gpu: Option<OfGpu<'a>>,
+    },
+}
+
+#[derive(Serialize)]
+struct InPhases {
+    upload: f64,
+    kernels: f64,
+    download: f64,
+}
+
+#[derive(Serialize)]
+struct Cpu {
+    threads: usize,
+    bits: u32,
+}
+
+#[derive(Serialize)]
+struct OfGpu<'a> {
+    number: i32,
+    name: &'a str,
+    capability: [i32; 2],
+    memory: usize,
+    multiprocessors: i32,
+    cache: i32,
+    cuda: [i32; 2],
 }
 
 /// Bytes of the source, and the same places as an editor counts them: lines and characters from 1.
@@ -124,11 +157,36 @@ pub fn result(name: &str, array: ArrayRef<'_>, path: Option<&str>) -> String {
     write(&Line::Result { name, dtype: array.dtype().name(), shape: array.shape(), values, path })
 }
 
-/// How long each stage took, in seconds.
-pub fn times(times: Times, run: Duration) -> String {
+/// How long each stage took, in seconds; of a call on a GPU, its parts too.
+pub fn times(times: Times, run: Duration, phases: Option<Phases>) -> String {
     let [parse, check, lower, compile, run] =
         [times.parse, times.check, times.lower, times.compile, run].map(|t| t.as_secs_f64());
-    write(&Line::Times { parse, check, lower, compile, run })
+    let phases = phases.map(|Phases { upload, kernels, download }| InPhases {
+        upload: upload.as_secs_f64(),
+        kernels: kernels.as_secs_f64(),
+        download: download.as_secs_f64(),
+    });
+    write(&Line::Times { parse, check, lower, compile, run, phases })
+}
+
+/// This machine's processor: how many threads it runs, and how wide its vectors are.
+pub fn cpu(threads: usize, bits: u32) -> String {
+    write(&Line::Device { device: "cpu", cpu: Some(Cpu { threads, bits }), gpu: None })
+}
+
+/// A GPU.
+pub fn gpu(facts: &Facts) -> String {
+    let Facts { number, name, capability: (major, minor), memory, multiprocessors, cache, driver } = facts;
+    let gpu = OfGpu {
+        number: *number,
+        name,
+        capability: [*major, *minor],
+        memory: *memory,
+        multiprocessors: *multiprocessors,
+        cache: *cache,
+        cuda: [driver / 1000, driver % 1000 / 10],
+    };
+    write(&Line::Device { device: "gpu", cpu: None, gpu: Some(gpu) })
 }
 
 impl<'a> Typed<'a> {

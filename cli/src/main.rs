@@ -8,6 +8,7 @@
 mod arguments;
 mod bench;
 mod check;
+mod devices;
 mod explain;
 mod failure;
 mod fmt;
@@ -42,6 +43,7 @@ enum Command {
     Check(check::Arguments),
     Explain(explain::Arguments),
     Bench(bench::Arguments),
+    Devices(devices::Arguments),
     Fmt(fmt::Arguments),
     Help(help::Arguments),
 }
@@ -68,6 +70,10 @@ fn main() -> ExitCode {
             Command::Bench(arguments) => {
                 format = arguments.format;
                 bench::run(&arguments, &mut stdout)
+            }
+            Command::Devices(arguments) => {
+                format = arguments.format;
+                devices::run(&arguments, &mut stdout)
             }
             Command::Fmt(arguments) => {
                 format = arguments.format;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use clap::ValueEnum;
 use fuseloop::files::{self, Packing, Place};
 use fuseloop::values::{self, Value, ValueError};
-use fuseloop::{Array, Device, Function, Options, Passes, Signature, Times, json, print};
+use fuseloop::{Array, Device, Function, Options, Passes, Phases, Signature, Times, json, print};
 
 use crate::arguments::{self, SimdName};
 use crate::failure::{Failure, Format};
@@ -59,6 +59,9 @@ pub struct Arguments {
     /// Refuses to run if the arrays would take more, such as 512M or 4G [default: 80 % of what is free]
     #[arg(long, value_name = "BYTES", value_parser = arguments::bytes)]
     max_memory: Option<u64>,
+    /// Refuses to run if the arrays would take more of the GPU's memory [default: what is free]
+    #[arg(long, value_name = "BYTES", value_parser = arguments::bytes)]
+    max_device_memory: Option<u64>,
     /// For whom results, times and errors are written
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
@@ -69,6 +72,10 @@ enum DeviceName {
     /// Machine code for this processor
     #[default]
     Cpu,
+    /// This machine's first NVIDIA GPU
+    Gpu,
+    /// The GPU if that is faster, by the cost model, and there is one; else the CPU
+    Auto,
     /// The reference interpreter
     Interp,
 }
@@ -84,19 +91,23 @@ pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure
     let options = Options {
         device: match arguments.device {
             DeviceName::Cpu => Device::Cpu,
+            DeviceName::Gpu => Device::Gpu,
+            DeviceName::Auto => Device::Auto,
             DeviceName::Interp => Device::Interp,
         },
         threads: arguments.threads.map_or(0, usize::from),
         max_memory,
+        max_device_memory: arguments.max_device_memory,
+        cache: cache(),
         fuse: arguments.fuse,
         simd: arguments.simd.here()?,
     };
-    let (results, times, call) = compute(&function, &options, values, arguments.seed)?;
+    let (results, times, call, phases) = compute(&function, &options, values, arguments.seed)?;
     let saved = places.iter().zip(&results).filter_map(|(place, result)| Some((place.clone()?, result.as_ref())));
     let saved: Vec<_> = saved.collect();
     files::save(&saved, if arguments.compress { Packing::Deflated } else { Packing::Stored })?;
     if arguments.time && arguments.format == Format::Text {
-        report_times(times, call);
+        report_times(times, call, phases);
     }
     if saved.iter().any(|(place, _)| place.path().is_none()) {
         return Ok(()); // anything else on standard output would be taken for a part of the array
@@ -119,7 +130,7 @@ pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure
         }
     }
     if arguments.format == Format::Json {
-        writeln!(stdout, "{}", json::times(times, call))?;
+        writeln!(stdout, "{}", json::times(times, call, phases))?;
     }
     Ok(())
 }
@@ -130,14 +141,14 @@ fn compute(
     options: &Options,
     values: Vec<Value>,
     seed: u64,
-) -> Result<(Vec<Array>, Times, Duration), Failure> {
+) -> Result<(Vec<Array>, Times, Duration, Option<Phases>), Failure> {
     let kernel = function.compile(options)?;
     // The kernel counts all its arrays when it is called. By then the arguments are in memory.
     let inputs = values::load(values, seed, options.max_memory)?;
     let inputs: Vec<_> = inputs.iter().map(Array::as_ref).collect();
     let start = Instant::now();
-    let results = kernel.call(&inputs)?;
-    Ok((results, kernel.times(), start.elapsed()))
+    let (results, phases) = kernel.call_in_phases(&inputs)?;
+    Ok((results, kernel.times(), start.elapsed(), phases))
 }
 
 /// One value for each parameter, in order.
@@ -206,8 +217,8 @@ fn by_name<'a>(
     Ok(map)
 }
 
-fn report_times(times: Times, call: Duration) {
-    let stages = [
+fn report_times(times: Times, call: Duration, phases: Option<Phases>) {
+    let mut stages = vec![
         ("parse", times.parse),
         ("check", times.check),
         ("lower", times.lower),
@@ -215,9 +226,19 @@ fn report_times(times: Times, call: Duration) {
         ("text to callable", times.total()),
         ("run", call),
     ];
+    if let Some(Phases { upload, kernels, download }) = phases {
+        stages.extend([("to the GPU", upload), ("kernels", kernels), ("from the GPU", download)]);
+    }
     for (stage, time) in stages {
         eprintln!("{stage:>16} {:>10.3} ms", time.as_secs_f64() * 1e3);
     }
+}
+
+/// The folder for what may be lost, as the system's users have it: kernels for a GPU are kept there.
+fn cache() -> Option<PathBuf> {
+    let given = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let folder = given("XDG_CACHE_HOME").or_else(|| given("HOME").map(|home| home.join(".cache")))?;
+    folder.is_absolute().then(|| folder.join("fuseloop"))
 }
 
 /// 80 % of the memory that is free, where the system says.
