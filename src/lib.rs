@@ -55,7 +55,7 @@ pub use ir::decision::{FusionPass, Passes};
 pub use ir::nest::{Purpose, Relation};
 pub use ir::{Array, Dtype, Scalar};
 pub use kernel::{Device, Kernel, Options, Times};
-pub use program::{Errors, Function, Program, UnknownFunction, format};
+pub use program::{Emit, Errors, Function, Program, UnknownFunction, format};
 pub use render::{Report, Source, Style};
 
 /// An array of zeros that takes memory only as it is written to, where it is large in large pages.

@@ -133,6 +133,27 @@ impl<'a> Function<'a> {
         limit::hold(&self.program.source, &self.entry.checked, None)
     }
 
+    /// It as text, at some stage behind the source.
+    ///
+    /// ```
+    /// use fuseloop::{Emit, Options, Program};
+    ///
+    /// let program = Program::parse("fn scaled(x: f32[n]) = relu(x * 2)")?;
+    /// let ptx = program.main()?.emit(&Options::default(), Emit::Ptx)?;
+    /// assert!(ptx.contains("// <source>:1: fn scaled(x: f32[n]) = relu(x * 2)") && ptx.contains(".visible .entry"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn emit(&self, options: &Options, emit: Emit) -> Result<String, CompileError> {
+        let compiled = compiler::pipeline::compile(&self.entry.checked, &options.pipeline())?;
+        Ok(match emit {
+            Emit::Ir => compiled.program.to_string(),
+            Emit::Ptx => {
+                let module = backends::ptx::Module::compile(&compiled.program)?;
+                module.annotated(|origins| self.program.source.lines_of(origins))
+            }
+        })
+    }
+
     /// Explains what fusion makes of it, with numbers where the sizes that they depend on are given by name.
     ///
     /// ```
@@ -147,6 +168,15 @@ impl<'a> Function<'a> {
     pub fn explain(&self, options: &Options, sizes: &[(&str, i64)]) -> Result<Explanation, ExplainError> {
         Explanation::new(Arc::clone(&self.program.source), &self.entry.checked, options, sizes)
     }
+}
+
+/// What a function can be written as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Emit {
+    /// Its loop nests, after fusion.
+    Ir,
+    /// PTX for NVIDIA's GPUs, with the lines of the source that each kernel computes as comments.
+    Ptx,
 }
 
 impl Function<'_> {

@@ -4,11 +4,13 @@
 //! to the text, and terminal escapes and bidirectional controls are shown, never sent.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Patch, Renderer, Snippet};
 use grammar::ast::Span;
 use grammar::{Code, Diagnostic};
+use ir::Origin;
 
 /// A source text and the name that errors give it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +24,21 @@ pub struct Source {
 impl From<&str> for Source {
     fn from(text: &str) -> Source {
         Source { name: "<source>".to_owned(), text: text.to_owned() }
+    }
+}
+
+impl Source {
+    /// The lines in which places of the text begin, each once, as comments show them.
+    pub(crate) fn lines_of(&self, origins: &[Origin]) -> Vec<String> {
+        let line = |at: usize| self.text[..at].bytes().filter(|byte| *byte == b'\n').count();
+        let places = origins.iter().filter(|origin| origin.end > 0);
+        let starts = places.filter_map(|origin| usize::try_from(origin.start).ok());
+        let lines: BTreeSet<usize> = starts.filter(|start| self.text.is_char_boundary(*start)).map(line).collect();
+        let shown = |line: usize| {
+            let text = self.text.lines().nth(line).unwrap_or_default();
+            one_line(&format!("{}:{}: {}", self.name, line + 1, text.trim()))
+        };
+        lines.into_iter().map(shown).collect()
     }
 }
 

@@ -7,6 +7,7 @@
 
 mod arguments;
 mod bench;
+mod build;
 mod check;
 mod devices;
 mod explain;
@@ -43,6 +44,7 @@ enum Command {
     Check(check::Arguments),
     Explain(explain::Arguments),
     Bench(bench::Arguments),
+    Build(build::Arguments),
     Devices(devices::Arguments),
     Fmt(fmt::Arguments),
     Help(help::Arguments),
@@ -70,6 +72,10 @@ fn main() -> ExitCode {
             Command::Bench(arguments) => {
                 format = arguments.format;
                 bench::run(&arguments, &mut stdout)
+            }
+            Command::Build(arguments) => {
+                format = arguments.format;
+                build::run(&arguments, &mut stdout)
             }
             Command::Devices(arguments) => {
                 format = arguments.format;

@@ -298,6 +298,37 @@ fn reports_times() {
 }
 
 #[test]
+fn writes_what_other_tools_read() {
+    let s = Session::new(SOURCE);
+    let ptx = s.prints("build a.fl --fn scale --emit ptx");
+    assert!(
+        ptx.starts_with(".version") && ptx.contains("// a.fl:1: fn scale(x: f32[n], by: f32) = x * by\n.visible"),
+        "{ptx}"
+    );
+    assert_eq!(s.prints("build a.fl --fn scale --emit ir,ptx -o out"), "");
+    assert_eq!(std::fs::read_to_string(s.path("out/scale.ptx")).unwrap(), ptx);
+    assert!(std::fs::read_to_string(s.path("out/scale.ir")).unwrap().contains("kernel"));
+    s.says(1, "build a.fl --fn scale --emit ir -o a.fl", &["a.fl"]);
+}
+
+#[test]
+fn runs_on_a_gpu_or_says_why_not() {
+    let s = Session::new(SOURCE);
+    let call = "run a.fl --fn scale x=arange:3 by=2 --device";
+    let (devices, lines) = (s.prints("devices"), s.prints("devices --format json"));
+    assert!(devices.starts_with("cpu ") && devices.contains("interp "), "{devices}");
+    let lines: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((&lines[0]["type"], &lines[0]["device"]), (&"device".into(), &"cpu".into()));
+    if lines.len() > 1 {
+        assert_eq!(s.prints(&format!("{call} gpu")), "[0. 2. 4.]\n");
+        s.says(1, &format!("{call} gpu --max-device-memory 100"), &["E0242", "it may take 100"]);
+    } else {
+        s.says(1, &format!("{call} gpu"), &["error[E0260]: there is no ", "on the CPU too"]);
+    }
+    assert_eq!(s.prints(&format!("{call} auto")), s.prints(&format!("{call} cpu")));
+}
+
+#[test]
 fn measures_with_fusion_and_without() {
     let s = Session::new(SOURCE);
     let line = s.prints("bench a.fl --fn scale n=1000 --threads 1 --format json");

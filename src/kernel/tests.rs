@@ -1,11 +1,11 @@
-//! Calls as a program's author makes them: every size, both devices, every way to get it wrong.
+//! Calls as a program's author makes them: every size, every device, every way to get it wrong.
 
 use ir::{Dtype, Scalar};
 
 use super::*;
 use crate::{Program as Source, Style};
 
-const DEVICES: [Device; 2] = [Device::Cpu, Device::Interp];
+const DEVICES: [Device; 3] = [Device::Cpu, Device::Auto, Device::Interp];
 
 fn kernel(source: &str, device: Device) -> Kernel {
     let options = Options { device, ..Options::default() };

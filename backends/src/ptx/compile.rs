@@ -2,7 +2,7 @@
 
 use cranelift_codegen::entity::PrimaryMap;
 use ir::nest::{KernelId, LoopKind, Program, Statement};
-use ir::{Size, visit};
+use ir::{Origin, Size, visit};
 
 use super::build::Control;
 use super::emit::{Argument, Crew, Emitter, Owner, Team};
@@ -44,6 +44,8 @@ pub(super) struct Kernel {
     pub(super) variants: Vec<Variant>,
     /// Whether it checks something even where its loop is empty.
     pub(super) checks: bool,
+    /// What of the source it computes.
+    origins: Vec<Origin>,
 }
 
 /// A function, and how it is launched.
@@ -96,7 +98,7 @@ impl Module {
                 functions.push(function);
                 variants.push(variant);
             }
-            kernels.push(Kernel { variants, checks });
+            kernels.push(Kernel { variants, checks, origins: part.kernel.origins.clone() });
         }
         Ok(Module { text: print::module(&functions), program: run, kernels, sizes })
     }
@@ -104,6 +106,19 @@ impl Module {
     /// The PTX text.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// The PTX text with comments before each kernel: what `note` says of the places in the source that it computes.
+    pub fn annotated(&self, note: impl Fn(&[Origin]) -> Vec<String>) -> String {
+        let mut text = self.text.clone();
+        for kernel in &self.kernels {
+            let comments: String = note(&kernel.origins).into_iter().map(|line| format!("// {line}\n")).collect();
+            for variant in &kernel.variants {
+                let entry = format!(".visible .entry {}(", variant.name);
+                text = text.replacen(&entry, &format!("{comments}{entry}"), 1);
+            }
+        }
+        text
     }
 }
 
