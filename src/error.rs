@@ -136,6 +136,7 @@ fn of_gpu(error: &GpuError) -> Code {
     match error {
         GpuError::NoDriver | GpuError::NoDevice(_) | GpuError::TooOld(..) => codes::NO_GPU,
         GpuError::OutOfMemory(_) => codes::DEVICE_MEMORY,
+        GpuError::HostMemory(_) => codes::ARRAY,
         GpuError::Rejected(_) => codes::FAULT,
         GpuError::Foreign | GpuError::Driver { .. } | GpuError::Lost(_) => codes::GPU,
     }

@@ -67,3 +67,8 @@ fn zeros(dtype: Dtype, shape: &[usize]) -> Result<Array, ArrayError> {
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// And so is that of the page on GPUs.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/gpu.md")]
+struct Gpus;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use cudarc::driver::result;
 use cudarc::driver::sys;
 
-use ir::array::{Array, ArrayError, ArrayMut, ArrayRef, byte_len};
+use ir::array::{Array, ArrayMut, ArrayRef, byte_len};
 use ir::bind::Given;
 use ir::nest::{Program, SymbolSource};
 use ir::{Dtype, Scalar};
@@ -56,13 +56,11 @@ impl DeviceArray {
     }
 
     /// Copies it to the host, when all calls are done.
-    pub fn download(&self) -> Result<Result<Array, ArrayError>, Error> {
-        let mut array = match Array::zeros_in(self.dtype, &self.shape, crate::cpu::zeroed_words) {
-            Ok(array) => array,
-            Err(error) => return Ok(Err(error)),
-        };
+    pub fn download(&self) -> Result<Array, Error> {
+        let array = Array::zeros_in(self.dtype, &self.shape, crate::cpu::zeroed_words);
+        let mut array = array.map_err(|_| Error::HostMemory(self.bytes))?;
         self.gpu.download(self.address, array.bytes_mut())?;
-        Ok(Ok(array))
+        Ok(array)
     }
 
     /// The type of its elements.
