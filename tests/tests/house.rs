@@ -30,6 +30,7 @@ const SAFE: &[&str] = &[
     "interp/src/lib.rs",
     "src/lib.rs",
     "cli/src/main.rs",
+    "bench/gpu/src/main.rs",
     "tests/src/lib.rs",
     "tests/emulator/src/lib.rs",
 ];

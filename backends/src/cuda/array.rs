@@ -313,14 +313,15 @@ pub struct Ceilings {
 
 /// Bytes that are copied or read to measure that, and how often.
 const CEILING: usize = 1 << 30;
-const ROUNDS: usize = 9;
+const ROUNDS: usize = 7;
+const RUNS: u32 = 6;
 
 impl Ceilings {
-    /// Measures them: a few tens of milliseconds, and 2 GiB of the device's memory for that time.
+    /// Measures them: a few hundredths of a second, and 2 GiB of the device's memory for that time.
     pub fn measure(gpu: &Arc<Gpu>) -> Result<Ceilings, Error> {
         let [from, to] =
             [DeviceArray::zeros(gpu, Dtype::U8, &[CEILING])?, DeviceArray::zeros(gpu, Dtype::U8, &[CEILING])?];
-        let copy = best(gpu, || {
+        let copy = median(gpu, || {
             // SAFETY: both are as long.
             unsafe { result::memcpy_dtod_async(to.address, from.address, CEILING, gpu.stream) }
                 .map_err(gpu.failed("copy"))
@@ -331,19 +332,21 @@ impl Ceilings {
         let arguments =
             [from.address, CEILING as u64 / 16, to.address].into_iter().flat_map(u64::to_le_bytes).collect();
         let launch = ptx::Launch { kernel: "read", blocks, threads: 512, arguments };
-        let read = best(gpu, || ptx::Device::launch(&mut reader, &launch))?;
+        let read = median(gpu, || ptx::Device::launch(&mut reader, &launch))?;
         Ok(Ceilings { copy: 2.0 * CEILING as f64 / copy.as_secs_f64(), read: CEILING as f64 / read.as_secs_f64() })
     }
 }
 
-/// The median of some measurements.
-fn best(gpu: &Gpu, mut run: impl FnMut() -> Result<(), Error>) -> Result<Duration, Error> {
+/// The median of some measurements, each of several runs in a row: so that no launch is part of it.
+fn median(gpu: &Gpu, mut run: impl FnMut() -> Result<(), Error>) -> Result<Duration, Error> {
     run()?;
     let mut times = vec![];
     for _ in 0..ROUNDS {
         let clock = Clock::start(gpu)?;
-        run()?;
-        times.push(clock.stop()?);
+        for _ in 0..RUNS {
+            run()?;
+        }
+        times.push(clock.stop()? / RUNS);
     }
     times.sort_unstable();
     Ok(times[ROUNDS / 2].max(Duration::from_nanos(1)))

@@ -171,7 +171,8 @@ type Done<D, T> = Result<T, RunError<<D as Device>::Error>>;
 impl<D: Device> Runner<D> {
     /// A device that has loaded the text of a module runs it. No call takes more than `limit` bytes of the device's memory.
     pub fn new(module: Module, device: D, limit: Option<usize>) -> Runner<D> {
-        let faults = module.kernels.iter().flat_map(|kernel| &kernel.variants).any(|v| v.arguments.contains(&Argument::Fault));
+        let faults =
+            module.kernels.iter().flat_map(|kernel| &kernel.variants).any(|v| v.arguments.contains(&Argument::Fault));
         Runner { module, device, limit, frame: None, faults }
     }
 
@@ -237,7 +238,7 @@ impl<D: Device> Runner<D> {
         let mut launches = vec![];
         for ((inputs, outputs), frame) in calls.iter().zip(of_call) {
             let addresses: Vec<u64> = inputs.iter().chain(outputs).map(|array| array.address).collect();
-            launches.extend(at(&frames[frame], &addresses, inputs.len()));
+            launches.extend(at(&frames[frame].plan, frames[frame].own, &addresses, inputs.len()));
         }
         self.device.record(&launches).map_err(RunError::Device)
     }
@@ -366,7 +367,7 @@ impl<D: Device> Runner<D> {
         if again && let Some(recording) = &frame.recording {
             return self.device.replay(recording).map_err(RunError::Device);
         }
-        let launches = at(frame, &addresses, inputs);
+        let launches = at(&frame.plan, frame.own, &addresses, inputs);
         if !again {
             (frame.recording, frame.last) = (None, addresses);
         } else if launches.len() > 1
@@ -396,10 +397,10 @@ impl<D: Device> Drop for Runner<D> {
 }
 
 /// The launches of a call whose inputs, so many, and results are at these addresses.
-fn at<'p, R>(frame: &'p Frame<R>, addresses: &[u64], inputs: usize) -> Vec<Launch<'p>> {
+fn at<'p>(plan: &'p Plan, own: u64, addresses: &[u64], inputs: usize) -> Vec<Launch<'p>> {
     let word = |word: &Word| match word {
         Word::Number(number) => *number,
-        Word::Own(offset) => frame.own + *offset as u64,
+        Word::Own(offset) => own + *offset as u64,
         Word::Input(n) => addresses[*n],
         Word::Output(n) => addresses[inputs + n],
     };
@@ -407,7 +408,7 @@ fn at<'p, R>(frame: &'p Frame<R>, addresses: &[u64], inputs: usize) -> Vec<Launc
         let arguments = planned.arguments.iter().flat_map(|argument| word(argument).to_le_bytes()).collect();
         Launch { kernel: &planned.kernel, blocks: planned.blocks, threads: planned.threads, arguments }
     };
-    frame.plan.launches.iter().map(launch).collect()
+    plan.launches.iter().map(launch).collect()
 }
 
 fn fault(record: &[u8; FAULT]) -> Option<Fault> {
