@@ -5,8 +5,11 @@
 //! `run` binds a call and launches the kernels on a [`Device`]: this module knows no driver.
 
 mod build;
+mod columns;
 mod compile;
+mod contract;
 mod emit;
+mod factor;
 mod fold;
 mod inst;
 mod loops;
@@ -17,7 +20,9 @@ mod rows;
 mod run;
 mod scalar;
 mod scan;
+mod turn;
 mod vectors;
+mod walk;
 
 pub use compile::Module;
 pub use run::{Device, RunError};
