@@ -92,6 +92,129 @@ fn hold_rows(source: &str, lengths: &[usize]) {
     }
 }
 
+/// Calls a function with arrays of some shapes, in all forms.
+fn hold_shapes(source: &str, calls: &[&[&[usize]]]) {
+    let compiled = compile_in(source, "main", &[]).unwrap_or_else(|e| panic!("{source}: {e:?}"));
+    let forms: Vec<&Form> = compiled.forms.iter().collect();
+    for shapes in calls {
+        let inputs: Vec<Array> = compiled.forms[0]
+            .program
+            .inputs()
+            .iter()
+            .zip(*shapes)
+            .map(|(id, shape)| special(compiled.forms[0].program.buffers[*id].dtype, shape))
+            .collect();
+        let inputs: Vec<_> = inputs.iter().map(Array::as_ref).collect();
+        hold_on(&[Engine::Ptx], &compiled.checked, &forms, &inputs)
+            .unwrap_or_else(|e| panic!("{source} {shapes:?}: {e}"));
+    }
+}
+
+/// An array with some of what is special about its type here and there, and numbers whose sums round.
+fn special(dtype: Dtype, shape: &[usize]) -> Array {
+    let mut array = Array::zeros(dtype, shape).unwrap();
+    let mut state = 7u64;
+    for k in 0..array.len() {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let number = (state >> 40) as f64 / f64::from(1 << 20) - 8.0;
+        let value = match state >> 33 & 1023 {
+            0 => f64::NAN,
+            1 => f64::INFINITY,
+            2..30 => -0.0,
+            30..40 => 1e-40,
+            _ => number,
+        };
+        let scalar = match dtype {
+            Dtype::F32 => Scalar::F32(value as f32),
+            Dtype::F64 => Scalar::F64(value),
+            Dtype::Bool => Scalar::Bool(state >> 50 & 1 == 1),
+            other => Scalar::from_bits(other, state >> 32 & if other.is_float() { 0x7bff } else { 0x7f }),
+        };
+        array.set(k, scalar);
+    }
+    array
+}
+
+/// Reductions down columns: in blocks of rows, in strips, with rows of scratch, and of all that a state may be.
+#[test]
+fn columns() {
+    let shapes: &[&[&[usize]]] =
+        &[&[&[0, 3]], &[&[3, 0]], &[&[1, 1]], &[&[255, 3]], &[&[256, 32]], &[&[257, 33]], &[&[1300, 40]]];
+    for body in [
+        "sum(x, axis=0)",
+        "(sum(x, axis=0), sum(x, axis=1))",
+        "max(x, axis=0) - min(x, axis=0)",
+        "(argmax(x, axis=0), prod(x, axis=0))",
+        "any(x > 7.9, axis=0)",
+        "let e = exp(x - max(x, axis=0)); e / sum(e, axis=0)",
+        "let y[j] = sum[i < n, k < n](max(x[i, j], x[k, j])); y",
+        "let m = mean(x, axis=0); sqrt(sum((x - m) * (x - m), axis=0))",
+    ] {
+        hold_shapes(&format!("fn main(x: f32[n, m]) {{ {body} }}"), shapes);
+    }
+    hold_shapes("fn main(x: f16[n, m]) { sum(x, axis=0) }", shapes);
+    hold_shapes("fn main(x: i64[n, m]) { sum(x, axis=0) }", shapes);
+    let three: &[&[&[usize]]] = &[&[&[2, 300, 5]], &[&[3, 20, 40]], &[&[0, 4, 4]]];
+    hold_shapes("fn main(x: f32[a, n, m]) { sum(x, axis=1) }", three);
+    hold_shapes("fn main(x: f64[a, n, m]) { sum(sum(x, axis=0), axis=0) }", three);
+}
+
+/// Transpositions alone and inside of expressions, of elements of each width.
+#[test]
+fn transpositions() {
+    let square = |n: usize, m: usize| [vec![n, m], vec![m, n]];
+    for dtype in ["f32", "f64", "f16", "u8", "bool"] {
+        for (n, m) in [(0, 3), (3, 0), (1, 1), (64, 64), (63, 65), (130, 70)] {
+            let [x, y] = square(n, m);
+            let plain = format!("fn main(x: {dtype}[n, m]) {{ let y[i, j] = x[j, i]; y }}");
+            hold_shapes(&plain, &[&[&x]]);
+            if dtype != "bool" {
+                let sum = format!("fn main(x: {dtype}[n, m], y: {dtype}[m, n]) {{ transpose(x) + y }}");
+                hold_shapes(&sum, &[&[&x, &y]]);
+            }
+        }
+    }
+    let sizes: &[&[&[usize]]] = &[&[&[3, 40, 70]], &[&[1, 33, 32]]];
+    hold_shapes("fn main(x: f32[b, n, m]) { let y[k, i, j] = exp(x[k, j, i]) + f32(i); y }", sizes);
+}
+
+/// Matrix products of small integers, which are exact: tiles that are whole and not, factors as they lie and computed, of each type.
+#[test]
+fn contractions() {
+    let whole = |dtype: Dtype, shape: &[usize]| {
+        let mut array = Array::zeros(dtype, shape).unwrap();
+        for k in 0..array.len() {
+            let number = ((k * 7 + k / 5) % 5).to_string();
+            array.set(k, Scalar::parse(dtype, &number).unwrap());
+        }
+        array
+    };
+    let cases: &[(&str, &[&[&[usize]]])] = &[
+        ("a: T[n, k], b: T[k, m]) { a @ b }", &[&[&[1, 1], &[1, 1]], &[&[3, 0], &[0, 4]], &[&[0, 3], &[3, 2]]]),
+        ("a: T[n, k], b: T[k, m]) { a @ b }", &[&[&[65, 20], &[20, 132]], &[&[130, 33], &[33, 67]]]),
+        (
+            "a: T[k, n], b: T[m, k], c: T[m]) { max(transpose(a) @ transpose(b) + c, c) }",
+            &[&[&[20, 68], &[72, 20], &[72]]],
+        ),
+        ("a: T[n, k], b: T[k, m]) { (a + a) @ max(b, b * b) }", &[&[&[5, 19], &[19, 9]]]),
+        ("a: T[p, n, k], b: T[p, k, m]) { a @ b }", &[&[&[3, 12, 20], &[3, 20, 36]]]),
+    ];
+    for dtype in ["f32", "f64", "f16", "bf16", "i64", "i8", "u32"] {
+        for (rest, calls) in cases {
+            let source = format!("fn main({}", rest.replace('T', dtype));
+            let compiled = compile_in(&source, "main", &[]).unwrap_or_else(|e| panic!("{source}: {e:?}"));
+            let forms: Vec<&Form> = compiled.forms.iter().collect();
+            for shapes in *calls {
+                let dtype = compiled.forms[0].program.buffers.values().next().map_or(Dtype::F32, |buffer| buffer.dtype);
+                let inputs: Vec<Array> = shapes.iter().map(|shape| whole(dtype, shape)).collect();
+                let inputs: Vec<_> = inputs.iter().map(Array::as_ref).collect();
+                hold_on(&[Engine::Ptx], &compiled.checked, &forms, &inputs)
+                    .unwrap_or_else(|e| panic!("{source} {shapes:?}: {e}"));
+            }
+        }
+    }
+}
+
 /// Calls of the same sizes share their memory, and from the second on are repeated as they were recorded: all give what a first call gives.
 /// A fault is forgotten by the next call.
 #[test]

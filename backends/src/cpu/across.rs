@@ -2,7 +2,8 @@
 //! loop outside of it find them side by side. A transposition is one, alone or inside any expression.
 //!
 //! Such a loop goes in tiles. What is loaded across is first transposed, tile by tile, into scratch that stays in a cache
-//! (by `turn`, which takes whole lines on both sides); then the body runs along rows of the tile as if all had been there.
+//! (by `turn`, which takes whole lines on both sides); then the body runs along rows of the tile as if all had been there. `ptx` takes the
+//! same loops through a block's memory.
 
 use cranelift_codegen::ir::InstBuilder;
 use cranelift_codegen::ir::Value;
@@ -27,15 +28,15 @@ const MOST: usize = 4;
 const SHORT: i64 = 16;
 
 /// A parallel loop with loads across memory.
-pub(super) struct Across {
+pub(crate) struct Across {
     /// Which of the loops steps along what is loaded across: not the innermost.
-    outer: usize,
+    pub(crate) outer: usize,
     /// The loads, by their statements in the body.
-    loads: Vec<usize>,
+    pub(crate) loads: Vec<usize>,
     /// Iterations of the loop `outer` in a tile.
     height: i64,
     /// The extents of all loops.
-    extents: Vec<Size>,
+    pub(crate) extents: Vec<Size>,
 }
 
 /// Element numbers are counted in loop indices.
@@ -53,7 +54,7 @@ fn linear(program: &Program, buffer: BufferId, view: Option<&[Size]>, at: &[Subs
 
 impl Across {
     /// The loop as one that goes in tiles, if that helps.
-    pub(super) fn of(program: &Program, l: &Loop) -> Option<Across> {
+    pub(crate) fn of(program: &Program, l: &Loop) -> Option<Across> {
         let extents: Vec<Size> = l.dims.iter().map(|(_, e)| extent_size(e).cloned()).collect::<Option<_>>()?;
         let straight =
             l.body.iter().all(|s| matches!(s, Statement::Let { .. } | Statement::If { .. } | Statement::Store { .. }));

@@ -24,18 +24,18 @@ const ROWS: i64 = 1024;
 const COLUMNS: i64 = 1024;
 
 /// Indices with their extents, the last running fastest.
-type Dims = Vec<(IndexId, Extent)>;
+pub(crate) type Dims = Vec<(IndexId, Extent)>;
 
 /// The index groups of a contraction.
-struct Groups {
-    batch: Dims,
-    rows: Dims,
-    columns: Dims,
-    inner: Dims,
+pub(crate) struct Groups {
+    pub(crate) batch: Dims,
+    pub(crate) rows: Dims,
+    pub(crate) columns: Dims,
+    pub(crate) inner: Dims,
 }
 
 impl Groups {
-    fn new(c: &Contraction) -> Groups {
+    pub(crate) fn new(c: &Contraction) -> Groups {
         let left = visit::free_indices(&c.left.body);
         let right = visit::free_indices(&c.right.body);
         let mut groups = Groups { batch: vec![], rows: vec![], columns: vec![], inner: c.reduce.clone() };
@@ -76,7 +76,7 @@ fn number(dims: &Dims) -> Affine<IndexId> {
 }
 
 /// The step of an access from one number of a group to the next, if it is even.
-fn step(affine: &Affine<IndexId>, dims: &Dims) -> Option<Size> {
+pub(crate) fn step(affine: &Affine<IndexId>, dims: &Dims) -> Option<Size> {
     let Some((last, _)) = dims.last() else { return Some(Size::default()) };
     for pair in dims.windows(2) {
         let ((outer, _), (inner, extent)) = (&pair[0], &pair[1]);

@@ -5,13 +5,13 @@
 //! `lanes128` make innermost loops vector code, `wide` wider vector code where the machine has it. `run` binds a call and finds `memory`,
 //! `spread` gives the kernels to the threads of `pool` where `cost` says that it pays.
 
-mod across;
+pub(crate) mod across;
 mod best;
 mod branch;
 mod checks;
 mod columns;
 mod compile;
-mod contract;
+pub(crate) mod contract;
 mod convert;
 mod cost;
 mod emit;

@@ -1,6 +1,6 @@
 //! A kernel made ready for emission: contractions that no library takes become loops, and small loops of constant extent (a
 //! 3 x 3 stencil, the coordinates of a point) become straight-line code, so that the loop around them can be a leaf. `ptx`
-//! begins with the same, and takes no contraction whole.
+//! begins with the same.
 
 use std::collections::BTreeMap;
 
@@ -25,13 +25,25 @@ pub(super) fn prepare(program: &Program, kernel: &Kernel) -> Kernel {
     prepared(program, kernel, for_library)
 }
 
-/// The kernel, ready for who takes no contraction whole.
-pub(crate) fn without_contractions(program: &Program, kernel: &Kernel) -> Kernel {
-    prepared(program, kernel, |_, _| false)
+/// The kernel, ready for who takes contractions whole only outside of loops and branches, and only some.
+pub(crate) fn with_contractions_at_top(program: &Program, kernel: &Kernel, whole: Whole) -> Kernel {
+    let mut kernel = kernel.clone();
+    let mut body = vec![];
+    for statement in std::mem::take(&mut kernel.body) {
+        let whole: Whole = match &statement {
+            Statement::Contract(_) => whole,
+            _ => |_, _| false,
+        };
+        let mut preparation = Preparation { program, values: &mut kernel.values, whole, depth: 0 };
+        body.extend(preparation.block(vec![statement]));
+    }
+    kernel.body = body;
+    forward(program, &mut kernel);
+    kernel
 }
 
 /// Whether a contraction stays whole.
-type Whole = fn(&Values, &Contraction) -> bool;
+pub(crate) type Whole = fn(&Values, &Contraction) -> bool;
 
 fn prepared(program: &Program, kernel: &Kernel, whole: Whole) -> Kernel {
     let mut kernel = kernel.clone();

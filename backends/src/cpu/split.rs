@@ -36,6 +36,14 @@ pub(crate) struct Part {
     pub(super) tiled: Option<Tiled>,
 }
 
+impl Part {
+    /// A part of statements over the values and indices of another one.
+    pub(crate) fn beside(other: &Part, body: Block) -> Part {
+        let kernel = Kernel { body, ..other.kernel.clone() };
+        Part { kernel, chunks: vec![], joins: other.joins.clone(), baton: None, tiled: None }
+    }
+}
+
 /// What the threads of a scan hand on from chunk to chunk, for each of its prefixes: whose turn it is, and what the chunks so far
 /// give.
 #[derive(Clone, Copy)]
@@ -182,7 +190,7 @@ fn baton(program: &mut Program, kernel: &Kernel, l: &Loop) -> Option<Baton> {
 }
 
 /// Whether a size is known not to be negative.
-pub(super) fn is_length(program: &Program, size: &Size) -> bool {
+pub(crate) fn is_length(program: &Program, size: &Size) -> bool {
     size.as_constant().is_some_and(|n| n >= 0)
         || size.as_symbol().is_some_and(|s| matches!(program.symbols[s].source, SymbolSource::Dimension { .. }))
 }

@@ -149,6 +149,11 @@ impl Builder {
         self.push(Op::Load { space, ty, to: vec![to], at });
     }
 
+    /// Neighbours in memory, into registers that there are.
+    pub(super) fn load_several_to(&mut self, to: Vec<Reg>, space: Space, ty: Type, at: Address) {
+        self.push(Op::Load { space, ty, to, at });
+    }
+
     pub(super) fn store(&mut self, space: Space, ty: Type, from: Reg, at: Address) {
         self.push(Op::Store { space, ty, from: vec![from], at });
     }

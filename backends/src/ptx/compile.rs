@@ -5,15 +5,17 @@ use ir::nest::{KernelId, LoopKind, Program, Statement};
 use ir::{Origin, Size, visit};
 
 use super::build::Control;
+use super::contract::{self, Tiles};
 use super::emit::{Argument, Crew, Emitter, Owner, Team};
 use super::inst::{Function, Opcode, Special, Type};
-use super::print;
 use super::reduce::shared_bytes;
 use super::rows::{BLOCK_ROW, Rows, WARP_ROW};
+use super::turn::Turn;
 use super::vectors::Vectors;
+use super::{columns, print};
 use crate::call::kernel_sizes;
 use crate::cpu::CompileError;
-use crate::cpu::prepare::without_contractions;
+use crate::cpu::prepare::with_contractions_at_top;
 use crate::cpu::scan::may_fault;
 use crate::cpu::split::{Part, root, split_plainly};
 
@@ -77,6 +79,8 @@ pub(super) enum Grid {
     Blocks(Option<Vec<Size>>, i64),
     /// A block for each chunk of so many elements.
     Chunks(Option<Vec<Size>>),
+    /// A block for each strip of columns.
+    Strips(Option<Vec<Size>>),
 }
 
 impl Module {
@@ -86,7 +90,10 @@ impl Module {
         let mut run = Program { kernels: PrimaryMap::new(), ..program.clone() };
         let mut parts = vec![];
         for kernel in program.kernels.values() {
-            parts.extend(split_plainly(&mut run, without_contractions(program, kernel)));
+            let kernel = with_contractions_at_top(program, kernel, contract::in_tiles);
+            for part in split_plainly(&mut run, kernel) {
+                parts.extend(columns::parts(&mut run, part));
+            }
         }
         let sizes = kernel_sizes(program);
         let mut functions = vec![];
@@ -125,7 +132,7 @@ impl Module {
 /// A part in each way that some sizes of a call may ask for.
 fn variants_of(program: &Program, part: &Part, name: &str) -> Vec<(Function, Variant)> {
     let mut variants = vec![];
-    if let Some(rows) = Rows::of(program, part) {
+    if let Some(rows) = Rows::of(program, part).filter(|_| !columns::has_strips(program, part)) {
         for (suffix, crew, most) in [("_warp", Crew::Warp, WARP_ROW), ("_block", Crew::Block, BLOCK_ROW)] {
             if rows.extent.as_constant().is_none_or(|n| n <= most) {
                 variants.push(in_rows(program, part, &rows, format!("{name}{suffix}"), crew, most));
@@ -169,14 +176,19 @@ fn kernel(program: &Program, part: &Part, name: String, in_rows: bool) -> (Funct
     let alone = matches!(root, Some((_, Statement::Loop(l))) if part.chunks.is_empty() && is_short(&l.body));
     // Rows too long for registers, and results of chunks.
     let long = in_rows || root.is_none();
-    let (threads, owner) = match alone {
-        true => (CROWD, Owner::Thread),
-        false if long && shared_bytes(&part.kernel.values, &part.kernel.body, LARGEST) <= SHARED => {
-            (LARGEST, Owner::Block)
+    let mut strips = false;
+    let threads = match root {
+        _ if alone => CROWD,
+        Some((_, Statement::Contract(_))) => contract::THREADS,
+        Some((_, Statement::Loop(l))) if l.kind == LoopKind::Parallel && !part.chunks.is_empty() => CROWD,
+        _ if columns::has_strips(program, part) => {
+            strips = true;
+            columns::THREADS
         }
-        false => (TEAM, Owner::Block),
+        _ if long && shared_bytes(&part.kernel.values, &part.kernel.body, LARGEST) <= SHARED => LARGEST,
+        _ => TEAM,
     };
-    let mut e = Emitter::new(program, part, threads, owner);
+    let mut e = Emitter::new(program, part, threads, if alone { Owner::Thread } else { Owner::Block });
     let grid = match root {
         Some((before, Statement::Loop(l))) => {
             e.block(before);
@@ -185,6 +197,18 @@ fn kernel(program: &Program, part: &Part, name: String, in_rows: bool) -> (Funct
                 LoopKind::Reduce(reductions) if !part.chunks.is_empty() => {
                     e.reduce_chunks(l, reductions, &part.chunks);
                     Grid::Chunks(extents)
+                }
+                LoopKind::Parallel if !part.chunks.is_empty() => {
+                    e.reduce_columns(l, &part.chunks);
+                    Grid::Threads(Some(program.buffers[part.chunks[0]].shape.clone()), 1)
+                }
+                LoopKind::Parallel if strips => {
+                    e.in_strips(l);
+                    Grid::Strips(extents)
+                }
+                _ if let Some(turn) = Turn::of(&e, l).filter(|_| alone) => {
+                    e.in_tiles(l, &turn);
+                    Grid::Blocks(Some(turn.tiles()), 1)
                 }
                 _ if let Some(vectors) = Vectors::of(&e, l).filter(|_| alone) => {
                     e.in_vectors(l, &vectors);
@@ -211,6 +235,12 @@ fn kernel(program: &Program, part: &Part, name: String, in_rows: bool) -> (Funct
                     Grid::Blocks(extents, 1)
                 }
             }
+        }
+        Some((before, Statement::Contract(c))) => {
+            e.block(before);
+            let tiles = Tiles::of(&e, c);
+            e.contract(c, &tiles);
+            Grid::Blocks(Some(tiles.counts()), 1)
         }
         _ => {
             e.block(&part.kernel.body);

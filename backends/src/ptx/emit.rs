@@ -11,10 +11,12 @@ use ir::nest::{
 use ir::{Affine, Dtype, Size, visit};
 
 use super::build::{Builder, Control};
+use super::columns::Strip;
 use super::inst::{Address, Comparison, Opcode, Operand, Reg, Rounding, Space, Special, Type};
 use super::rows::Row;
-use super::scalar;
 use super::scan::Running;
+use super::walk::{Pending, Pointer};
+use super::{columns, scalar};
 use crate::access::Linear;
 use crate::cpu::split::Part;
 
@@ -40,6 +42,9 @@ pub enum Argument {
 pub(super) enum Team {
     /// All threads of a block, each with the same values, which pass all barriers together. Iterations of loops are spread over them.
     Block,
+    /// The threads of a block that have a column of a strip, each with the same values; all threads of the block pass all barriers
+    /// together.
+    Column,
     /// A thread alone.
     Thread,
 }
@@ -79,7 +84,7 @@ pub(super) struct Emitter<'a> {
     /// Buffers that the kernel both stores to and loads from.
     pub(super) shared: BTreeSet<BufferId>,
     /// Whether it stores to memory in which another buffer lay that it loads from.
-    in_place: bool,
+    pub(super) in_place: bool,
     pub(super) team: Team,
     pub(super) crew: Crew,
     owner: Owner,
@@ -96,6 +101,11 @@ pub(super) struct Emitter<'a> {
     pub(super) running: BTreeMap<ValueId, (Running, ValueId)>,
     /// The number of the element that the innermost scan is at.
     pub(super) number: Option<Reg>,
+    /// Addresses that move with the loop at hand, and the stores of its iterations that wait for loads of later ones.
+    pub(super) pointers: Vec<Pointer>,
+    pub(super) waiting: Option<Vec<Pending>>,
+    /// The strip of columns at hand.
+    pub(super) strip: Option<Strip>,
 }
 
 impl Control for Emitter<'_> {
@@ -134,6 +144,9 @@ impl<'a> Emitter<'a> {
             joins: &part.joins,
             running: BTreeMap::new(),
             number: None,
+            pointers: vec![],
+            waiting: None,
+            strip: None,
         }
     }
 
@@ -248,6 +261,13 @@ impl<'a> Emitter<'a> {
         let first = self.argument(Argument::Buffer(buffer));
         let stride = self.argument(Argument::Stride(buffer));
         let block = self.special(Special::Ctaid);
+        if self.strip.is_some() {
+            let thread = self.special(Special::Tid);
+            let bytes = self.element_bytes(buffer) / columns::WIDTH;
+            let base = self.builder.first(|b| columns::scratch(b, first, (block, stride), (thread, bytes)));
+            self.scratch.insert(buffer, base);
+            return base;
+        }
         let (threads, thread) = (self.special(Special::Ntid), self.special(Special::Tid));
         let mad = [block.into(), threads.into(), thread.into()];
         let owner = match self.owner {
@@ -264,8 +284,17 @@ impl<'a> Emitter<'a> {
         base
     }
 
+    pub(super) fn element_bytes(&self, buffer: BufferId) -> i64 {
+        let buffer = &self.program.buffers[buffer];
+        let together = if self.strip.is_some() && buffer.role == Role::Scratch { columns::WIDTH } else { 1 };
+        together * i64::try_from(buffer.dtype.bytes()).expect("a small number")
+    }
+
     pub(super) fn address(&mut self, buffer: BufferId, linear: &Linear) -> Address {
-        let width = i64::try_from(self.program.buffers[buffer].dtype.bytes()).expect("a small number");
+        if let Some(pointer) = self.pointer(buffer, linear) {
+            return pointer;
+        }
+        let width = self.element_bytes(buffer);
         let mut sum = self.base(buffer);
         let constant = linear.affine.constant_part() * &Size::constant(width);
         if !constant.is_zero() {
@@ -328,11 +357,9 @@ impl<'a> Emitter<'a> {
         let address = self.address(buffer, &linear);
         let dtype = self.program.buffers[buffer].dtype;
         let reg = if dtype == Dtype::Bool { scalar::number_of(&mut self.builder, reg) } else { reg };
-        let store = |b: &mut Builder| b.store(Space::Global, scalar::memory(dtype), reg, address);
-        match self.valid {
-            Some(valid) => self.builder.guarded((valid, true), store),
-            None => store(&mut self.builder),
-        }
+        let shares = self.program.buffers[buffer].role != Role::Scratch;
+        let only = self.valid.or(self.strip.filter(|_| shares).map(|strip| strip.real));
+        self.put(scalar::memory(dtype), reg, address, only);
     }
 
     /// Writes element `number` of a buffer of rank 1.
@@ -360,17 +387,17 @@ impl<'a> Emitter<'a> {
                     // All threads have loaded what this overwrites.
                     self.sync();
                 }
-                let first = self.is_first();
-                self.when(first, |e| e.store(*buffer, at, *value));
+                let first = self.is_leader();
+                self.when(first, |e| e.at_once(|e| e.store(*buffer, at, *value)));
                 if self.shared.contains(buffer) {
                     self.sync();
                 }
             }
             Statement::If { condition, then, otherwise, results } => {
                 let condition = self.value(*condition);
-                self.if_(condition, then, otherwise, results);
+                self.at_once(|e| e.if_(condition, then, otherwise, results));
             }
-            Statement::Loop(l) => self.loop_(l),
+            Statement::Loop(l) => self.at_once(|e| e.loop_(l)),
             Statement::Contract(_) => unreachable!("contractions have become loops"),
         }
     }
@@ -395,6 +422,14 @@ impl<'a> Emitter<'a> {
         match self.crew {
             Crew::Block => self.builder.barrier(),
             Crew::Warp => self.builder.warp_barrier(),
+        }
+    }
+
+    /// Whether this thread stores what its team computes.
+    fn is_leader(&mut self) -> Reg {
+        match (self.team, self.strip) {
+            (Team::Column, Some(strip)) => strip.leader,
+            _ => self.is_first(),
         }
     }
 

@@ -62,7 +62,7 @@ impl Emitter<'_> {
     }
 
     /// A quotient of numbers that are not negative, in 32 bits if that is known to do: which takes a fifth of the time.
-    fn divide(&mut self, small: Option<Reg>, x: Reg, y: Reg) -> Reg {
+    pub(super) fn divide(&mut self, small: Option<Reg>, x: Reg, y: Reg) -> Reg {
         let Some(small) = small else { return self.b().op2(Opcode::Div, Type::S64, x, y) };
         let quotient = self.b().reg(Class::B64);
         self.either(
@@ -109,6 +109,7 @@ impl Emitter<'_> {
                 }
                 self.settle(&l.body);
             }
+            (_, Team::Column) => self.column_loop(l),
             (LoopKind::Parallel | LoopKind::Serial, _) => self.nest(&l.dims, &l.body),
             (LoopKind::Reduce(reductions), Team::Thread) => self.reduce_alone(l, reductions),
             (LoopKind::Reduce(reductions), Team::Block) => self.reduce_together(l, reductions),

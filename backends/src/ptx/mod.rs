@@ -5,8 +5,11 @@
 //! `plan` says what a call does and `run` has a [`Device`] do it: this module knows no driver.
 
 mod build;
+mod columns;
 mod compile;
+mod contract;
 mod emit;
+mod factor;
 mod fold;
 mod inst;
 mod loops;
@@ -18,7 +21,9 @@ mod rows;
 mod run;
 mod scalar;
 mod scan;
+mod turn;
 mod vectors;
+mod walk;
 
 pub use compile::Module;
 pub use run::{Device, Launch, Phases, RunError, Runner};

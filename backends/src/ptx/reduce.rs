@@ -184,7 +184,7 @@ impl Emitter<'_> {
         }
     }
 
-    fn ceil_div(&mut self, count: Reg, by: i64) -> Reg {
+    pub(super) fn ceil_div(&mut self, count: Reg, by: i64) -> Reg {
         let sum = self.b().op2(Opcode::Add, Type::S64, count, by - 1);
         self.b().op2(Opcode::Shr, Type::U64, sum, i64::from(by.ilog2()))
     }

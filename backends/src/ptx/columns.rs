@@ -1,0 +1,369 @@
+//! Loops that go down columns: neighbouring iterations of the outer loop find their elements side by side, those of a loop inside find
+//! them in different rows. So neighbouring threads take neighbouring columns.
+//!
+//! A reduction alone goes in two launches: first a thread takes a block of the order's rows of a column, then what these give is joined.
+//! Anything else, and the joining, goes in *strips*: a block has some columns, and several threads for each, which share its rows and
+//! meet in shared memory. Scratch of the columns of a strip lies side by side.
+
+use ir::build::Values;
+use ir::nest::{Buffer, BufferId, Extent, Index, Loop, LoopKind, Op, Program, Reduction, Role, Statement, Subscript};
+use ir::order::BLOCK;
+use ir::{Affine, Order, Size, visit};
+
+use super::build::{Builder, Control};
+use super::emit::{Argument, Emitter, Team};
+use super::fold::{Levels, assign};
+use super::inst::{Address, Comparison, Opcode, Reg, Space, Special, Type};
+use super::loops::Axes;
+use crate::access::Linear;
+use crate::cpu::fold::Fold;
+use crate::cpu::split::{Part, extent_size, is_length, is_scalar, root};
+
+/// Columns of a strip: a warp's.
+pub(super) const WIDTH: i64 = 32;
+/// Threads of a column of a strip.
+const ROWS: i64 = 16;
+/// Threads of a block that has a strip.
+pub(super) const THREADS: u32 = (WIDTH * ROWS) as u32;
+
+/// The strip at hand.
+#[derive(Clone, Copy)]
+pub(super) struct Strip {
+    /// The thread's number among those of its column.
+    row: Reg,
+    /// Whether there is such a column: if not, the thread does what those of the last one do, and stores only to its own scratch.
+    pub(super) real: Reg,
+    /// Whether it is its column's first.
+    pub(super) leader: Reg,
+}
+
+/// The address of the first element of a column's scratch.
+pub(super) fn scratch(b: &mut Builder, first: Reg, (block, stride): (Reg, Reg), (thread, bytes): (Reg, i64)) -> Reg {
+    let owners = b.op2(Opcode::Mul, Type::S64, block, WIDTH);
+    let base = b.op(Opcode::Mad, Type::S64, &[owners.into(), stride.into(), first.into()]);
+    let column = b.op2(Opcode::And, Type::B64, thread, WIDTH - 1);
+    b.op(Opcode::Mad, Type::S64, &[column.into(), bytes.into(), base.into()])
+}
+
+/// Whether a part goes in strips.
+pub(super) fn has_strips(program: &Program, part: &Part) -> bool {
+    let Some((_, Statement::Loop(l))) = root(part) else { return false };
+    l.kind == LoopKind::Parallel && part.chunks.is_empty() && in_strips(program, &part.kernel.values, l)
+}
+
+/// Whether a parallel loop goes down columns, and may be taken in strips.
+fn in_strips(program: &Program, values: &Values, l: &Loop) -> bool {
+    let Some((column, _)) = l.dims.last() else { return false };
+    // Threads past the last column read what is there of it, at any time.
+    let (stored, loaded) = (visit::stores(&l.body), visit::loads(&l.body));
+    let of_strip = |buffer: &BufferId| program.buffers[*buffer].role == Role::Scratch;
+    let overwrites = |b: &BufferId| {
+        let slot = program.slots.values().find(|members| members.contains(b));
+        loaded.contains(b) || slot.is_some_and(|members| members.iter().any(|b| loaded.contains(b)))
+    };
+    let (mut down, mut along) = (0, 0);
+    let mut fits = !stored.iter().any(|b| !of_strip(b) && overwrites(b));
+    for statement in &l.body {
+        let Statement::Loop(inner) = statement else {
+            // A branch may go apart within a strip: it must not wait.
+            fits &= is_scalar(statement) || matches!(statement, Statement::Store { .. });
+            continue;
+        };
+        fits &= inner.dims.iter().all(|(_, extent)| extent_size(extent).is_some());
+        fits &= match &inner.kind {
+            LoopKind::Parallel | LoopKind::Scan => true,
+            LoopKind::Serial => false,
+            LoopKind::Reduce(reductions) => reductions.iter().all(|r| goes_by_blocks(values, r)),
+        };
+        let Some((row, _)) = inner.dims.last() else { continue };
+        visit::for_each_op(&inner.body, &mut |_, op| {
+            let Op::Load { buffer, view, at } = op else { return };
+            if of_strip(buffer) {
+                return;
+            }
+            let linear = Linear::of(program, *buffer, view.as_deref(), at).affine;
+            let step = |index| linear.coefficient(index).as_constant();
+            down += usize::from(step(*column) == Some(1) && step(*row) != Some(1));
+            along += usize::from(step(*row) == Some(1) && step(*column) != Some(0));
+        });
+    }
+    fits && down > along
+}
+
+/// Whether a reduction goes by blocks of rows, or in any order.
+fn goes_by_blocks(values: &Values, r: &Reduction) -> bool {
+    let fold = Fold { op: r.op, dtype: values[r.input] };
+    !fold.op.depends_on_order(fold.dtype) || r.order == Order::Blocks
+}
+
+/// A part as the parts that launch it: if it is a reduction down columns, one that reduces blocks of rows, and one that joins
+/// what they give.
+pub(super) fn parts(program: &mut Program, part: Part) -> Vec<Part> {
+    match in_blocks(program, &part) {
+        Some(both) => both.into(),
+        None => vec![part],
+    }
+}
+
+fn in_blocks(program: &mut Program, part: &Part) -> Option<[Part; 2]> {
+    let (before, Statement::Loop(l)) = root(part)? else { return None };
+    let loops: Vec<usize> = (0..l.body.len()).filter(|at| matches!(l.body[*at], Statement::Loop(_))).collect();
+    let [at] = loops[..] else { return None };
+    let Statement::Loop(rows) = &l.body[at] else { return None };
+    let LoopKind::Reduce(reductions) = &rows.kind else { return None };
+    let values = &part.kernel.values;
+    let plain = |r: &Reduction| !(Fold { op: r.op, dtype: values[r.input] }).is_arg();
+    let extents = |l: &Loop| l.dims.iter().map(|(_, e)| extent_size(e).cloned()).collect::<Option<Vec<_>>>();
+    let (columns, down) = (extents(l)?, extents(rows)?);
+    let lengths = columns.iter().chain(&down).all(|size| is_length(program, size));
+    let stores = l.body[..at].iter().any(|s| !is_scalar(s)) || !visit::stores(&rows.body).is_empty();
+    if !has_strips(program, part) || !lengths || stores || !reductions.iter().all(plain) {
+        return None;
+    }
+    let block = Size::constant(BLOCK as i64);
+    let count = down.iter().fold(Size::constant(1), |product, n| &product * n);
+    let count = (&count + &Size::constant(BLOCK as i64 - 1)).floor_div(&block);
+    if count.as_constant().is_some_and(|n| n < 2) {
+        return None;
+    }
+    let mut join = Part::beside(part, before.to_vec());
+    let mut blocks = Part::beside(part, part.kernel.body.clone());
+    let index = join.kernel.indices.push(Index { name: format!("block.{}", part.kernel.indices.len()) });
+    let mut at_column = vec![Subscript::Affine(Affine::index(index))];
+    at_column.extend(l.dims.iter().map(|(column, _)| Subscript::Affine(Affine::index(*column))));
+    let mut shape = vec![count.clone()];
+    shape.extend(columns);
+    let (mut body, mut joined) = (vec![], vec![]);
+    for r in reductions {
+        let dtype = values[r.result];
+        let name = format!("{}.{}.blocks", part.kernel.name, r.result);
+        let buffer = program.buffers.push(Buffer { name, dtype, shape: shape.clone(), role: Role::Temp });
+        let value = join.kernel.values.push(dtype);
+        body.push(Statement::Let { value, op: Op::Load { buffer, view: None, at: at_column.clone() } });
+        joined.push(Reduction { input: value, ..r.clone() });
+        blocks.chunks.push(buffer);
+    }
+    let dims = vec![(index, Extent::Affine(Affine::size(count)))];
+    let mut outer = l.clone();
+    outer.body[at] = Statement::Loop(Loop { dims, kind: LoopKind::Reduce(joined), body });
+    join.kernel.body.push(Statement::Loop(outer));
+    join.joins.push(index);
+    Some([blocks, join])
+}
+
+/// The blocks of rows of a part that [`parts`] has made, as how many there are of them for each column.
+pub(super) fn blocks_of(l: &Loop) -> Option<(&[Statement], &Loop)> {
+    let at = l.body.iter().position(|s| matches!(s, Statement::Loop(_)))?;
+    let Statement::Loop(rows) = &l.body[at] else { return None };
+    Some((&l.body[..at], rows))
+}
+
+/// A reduction at work, on each thread.
+struct Sum {
+    fold: Fold,
+    /// What the thread has so far.
+    state: Vec<Reg>,
+    /// Where order matters: the results of its blocks.
+    levels: Option<Levels>,
+}
+
+impl Emitter<'_> {
+    /// Blocks of rows, a thread for each of each column; what they give goes to buffers.
+    pub(super) fn reduce_columns(&mut self, l: &Loop, buffers: &[BufferId]) {
+        let Some((before, rows)) = blocks_of(l) else { return };
+        let LoopKind::Reduce(reductions) = &rows.kind else { return };
+        let columns = self.axes(&l.dims, &l.body);
+        let down = self.axes(&rows.dims, &rows.body);
+        let count = self.ceil_div(down.total, BLOCK as i64);
+        let all = self.b().op2(Opcode::Mul, Type::S64, count, columns.total);
+        let shape = self.program.buffers[buffers[0]].shape.clone();
+        let small = self.argument(Argument::Small(shape));
+        let small = self.b().set(Comparison::Ne, Type::S64, small, 0);
+        let [thread, block, threads, blocks] =
+            [Special::Tid, Special::Ctaid, Special::Ntid, Special::Nctaid].map(|s| self.special(s));
+        let first = self.b().op(Opcode::Mad, Type::S64, &[block.into(), threads.into(), thread.into()]);
+        let step = self.b().op2(Opcode::Mul, Type::S64, blocks, threads);
+        let sums: Vec<Sum> = self.sums_of(reductions).into_iter().map(|fold| self.sum(fold, false)).collect();
+        self.counted(first, all, step, |e, number| {
+            let block = e.divide(Some(small), number, columns.total);
+            let before_it = e.b().op2(Opcode::Mul, Type::S64, block, columns.total);
+            let column = e.b().op2(Opcode::Sub, Type::S64, number, before_it);
+            e.unravel(&columns, column);
+            e.as_team(Team::Thread, |e| e.block(before));
+            sums.iter().for_each(|sum| sum.fold.clear(e.b(), &sum.state));
+            let first = e.b().op2(Opcode::Shl, Type::B64, block, i64::from(BLOCK.ilog2()));
+            let end = e.b().op2(Opcode::Add, Type::S64, first, BLOCK as i64);
+            let end = e.b().op2(Opcode::Min, Type::S64, end, down.total);
+            e.take_rows(&down, (first, end), rows, reductions, &sums);
+            for (sum, buffer) in sums.iter().zip(buffers) {
+                let result = sum.fold.result(e.b(), &sum.state);
+                e.store_at(*buffer, number, result);
+            }
+        });
+    }
+
+    fn sums_of(&self, reductions: &[Reduction]) -> Vec<Fold> {
+        reductions.iter().map(|r| Fold { op: r.op, dtype: self.dtype(r.input) }).collect()
+    }
+
+    fn sum(&mut self, fold: Fold, levels: bool) -> Sum {
+        let state = fold.variable(self.b());
+        let at = (levels && fold.op.depends_on_order(fold.dtype)).then(|| self.b().take(Space::Local, Levels::BYTES));
+        Sum { fold, state, levels: at.map(|at| Levels { fold, space: Space::Local, at }) }
+    }
+
+    /// Takes some rows into the sums.
+    fn take_rows(&mut self, axes: &Axes, (from, to): (Reg, Reg), l: &Loop, reductions: &[Reduction], sums: &[Sum]) {
+        let take = |e: &mut Self, number: Reg| {
+            for (r, sum) in reductions.iter().zip(sums) {
+                let value = e.value(r.input);
+                let one = sum.fold.one(e.b(), value, number);
+                sum.fold.add(e.b(), &sum.state, &one);
+            }
+        };
+        match axes.only() {
+            Some(index) => self.along(index, (from, to), 1, &l.body, |e, number| {
+                e.as_team(Team::Thread, |e| e.block(&l.body));
+                take(e, number);
+            }),
+            None => self.counted(from, to, 1, |e, number| {
+                e.iteration(axes, number, &l.body);
+                take(e, number);
+            }),
+        }
+    }
+
+    /// The columns that fall to this block.
+    pub(super) fn in_strips(&mut self, l: &Loop) {
+        let axes = self.axes(&l.dims, &l.body);
+        let [thread, block, blocks] = [Special::Tid, Special::Ctaid, Special::Nctaid].map(|s| self.special(s));
+        let lane = self.b().op2(Opcode::And, Type::B64, thread, WIDTH - 1);
+        let row = self.b().op2(Opcode::Shr, Type::U64, thread, i64::from(WIDTH.ilog2()));
+        let leader = self.b().set(Comparison::Eq, Type::S64, row, 0);
+        let last = self.b().op2(Opcode::Sub, Type::S64, axes.total, 1);
+        let strips = self.ceil_div(axes.total, WIDTH);
+        self.counted(block, strips, blocks, |e, strip| {
+            let column = e.b().op(Opcode::Mad, Type::S64, &[strip.into(), WIDTH.into(), lane.into()]);
+            let real = e.b().set(Comparison::Le, Type::S64, column, last);
+            let column = e.b().op2(Opcode::Min, Type::S64, column, last);
+            e.unravel(&axes, column);
+            e.strip = Some(Strip { row, real, leader });
+            e.as_team(Team::Column, |e| e.block(&l.body));
+            // The next strip writes anew what this one reads.
+            e.b().barrier();
+        });
+    }
+
+    /// A loop of the threads of a column.
+    pub(super) fn column_loop(&mut self, l: &Loop) {
+        let Some(strip) = self.strip else { return };
+        match &l.kind {
+            LoopKind::Reduce(reductions) => self.reduce_in_strip(strip, l, reductions),
+            LoopKind::Parallel => {
+                let axes = self.axes(&l.dims, &l.body);
+                match axes.only() {
+                    Some(index) => self.along(index, (strip.row, axes.total), ROWS, &l.body, |e, _| {
+                        e.as_team(Team::Thread, |e| e.block(&l.body));
+                    }),
+                    None => {
+                        self.counted(strip.row, axes.total, ROWS, |e, number| e.iteration(&axes, number, &l.body));
+                    }
+                }
+            }
+            LoopKind::Serial | LoopKind::Scan => {
+                let alone = Statement::Loop(l.clone());
+                self.when(strip.leader, |e| e.as_team(Team::Thread, |e| e.statement(&alone)));
+            }
+        }
+        self.settle(&l.body);
+    }
+
+    /// Each thread takes neighbouring blocks of rows, as many as a power of two says: what it gives is a node of the tree in which
+    /// blocks are joined, and the threads join theirs in pairs.
+    fn reduce_in_strip(&mut self, strip: Strip, l: &Loop, reductions: &[Reduction]) {
+        let axes = self.axes(&l.dims, &l.body);
+        let joins = l.dims.iter().any(|(index, _)| self.joins.contains(index));
+        let block = if joins { 1 } else { BLOCK as i64 };
+        let sums: Vec<Sum> = self.sums_of(reductions).into_iter().map(|fold| self.sum(fold, true)).collect();
+        let count = self.ceil_div(axes.total, block);
+        let share = self.int(1);
+        let share = self.b().copy(share);
+        self.while_(
+            |e| {
+                let all = e.b().op2(Opcode::Mul, Type::S64, share, ROWS);
+                e.b().set(Comparison::Lt, Type::S64, all, count)
+            },
+            |e| e.b().op_to(share, Opcode::Shl, Type::B64, &[share.into(), 1.into()]),
+        );
+        let first = self.b().op2(Opcode::Mul, Type::S64, strip.row, share);
+        let end = self.b().op2(Opcode::Add, Type::S64, first, share);
+        let end = self.b().op2(Opcode::Min, Type::S64, end, count);
+        if sums.iter().all(|sum| sum.levels.is_none()) {
+            let rows = [first, end].map(|n| self.b().op2(Opcode::Mul, Type::S64, n, block));
+            let end = self.b().op2(Opcode::Min, Type::S64, rows[1], axes.total);
+            self.take_rows(&axes, (rows[0], end), l, reductions, &sums);
+        } else {
+            self.counted(first, end, 1, |e, number| {
+                for sum in sums.iter().filter(|sum| sum.levels.is_some()) {
+                    sum.fold.clear(e.b(), &sum.state);
+                }
+                let from = e.b().op2(Opcode::Mul, Type::S64, number, block);
+                let to = e.b().op2(Opcode::Add, Type::S64, from, block);
+                let to = e.b().op2(Opcode::Min, Type::S64, to, axes.total);
+                e.take_rows(&axes, (from, to), l, reductions, &sums);
+                let number = e.b().op2(Opcode::Sub, Type::S64, number, first);
+                for sum in &sums {
+                    if let Some(levels) = sum.levels {
+                        levels.push(e.b(), number, &sum.state);
+                    }
+                }
+            });
+            let own = self.b().op2(Opcode::Sub, Type::S64, end, first);
+            let own = self.b().op2(Opcode::Max, Type::S64, own, 0);
+            for sum in &sums {
+                if let Some(levels) = sum.levels {
+                    let state = levels.finish(self.b(), own);
+                    assign(self.b(), &sum.state, &state);
+                }
+            }
+        }
+        for (r, sum) in reductions.iter().zip(&sums) {
+            self.meet(strip, sum);
+            let result = sum.fold.result(self.b(), &sum.state);
+            self.define(r.result, result);
+        }
+        for _ in sums.iter().filter(|sum| sum.levels.is_some()) {
+            self.b().give_back(Space::Local, Levels::BYTES);
+        }
+    }
+
+    /// Joins what the threads of each column have, neighbours first; all of them know the result.
+    fn meet(&mut self, strip: Strip, sum: &Sum) {
+        let fold = sum.fold;
+        let bytes = THREADS as usize * fold.bytes() as usize;
+        let at = self.b().take(Space::Shared, bytes);
+        let thread = self.special(Special::Tid);
+        let place = self.b().element(Space::Shared, at, thread, fold.bytes());
+        fold.store(self.b(), Space::Shared, &sum.state, place);
+        for step in (0..ROWS.ilog2()).map(|k| 1i64 << k) {
+            self.b().barrier();
+            let number = self.b().op2(Opcode::And, Type::B64, strip.row, 2 * step - 1);
+            let joins = self.b().set(Comparison::Eq, Type::S64, number, 0);
+            self.when(joins, |e| {
+                let own = fold.load(e.b(), Space::Shared, place);
+                let other = Address { offset: place.offset + fold.bytes() * WIDTH * step, ..place };
+                let other = fold.load(e.b(), Space::Shared, other);
+                let joined = fold.merge(e.b(), &own, &other);
+                fold.store(e.b(), Space::Shared, &joined, place);
+            });
+        }
+        self.b().barrier();
+        let lane = self.b().op2(Opcode::And, Type::B64, thread, WIDTH - 1);
+        let place = self.b().element(Space::Shared, at, lane, fold.bytes());
+        let state = fold.load(self.b(), Space::Shared, place);
+        assign(self.b(), &sum.state, &state);
+        // What follows may use the memory for other things.
+        self.b().barrier();
+        self.b().give_back(Space::Shared, bytes);
+    }
+}

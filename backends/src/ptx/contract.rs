@@ -1,0 +1,313 @@
+//! Contractions: a block has a square tile of the result, a thread a square of that in registers. The factors go through the
+//! block's memory, some inner numbers at a time, while the next ones are on their way; then the tile goes there itself, and the
+//! epilogue runs along its rows.
+//!
+//! Each element is summed in one chain of ascending inner numbers: of `fma` in `f32` (for 16-bit floats too, rounded at the end) or `f64`,
+//! of products and sums of integers.
+
+use ir::build::Values;
+use ir::nest::{Contraction, Extent, IndexId};
+use ir::{BinaryOp, Dtype, Scalar, Size};
+
+use super::build::Control;
+use super::emit::{Argument, Emitter, Team};
+use super::factor::Factor;
+use super::inst::{Address, Comparison, Opcode, Operand, Reg, Space, Special, Type};
+use super::scalar;
+use crate::cpu::contract::Groups;
+use crate::cpu::split::extent_size;
+
+/// Threads of a block.
+pub(super) const THREADS: u32 = 256;
+/// Inner numbers of a tile.
+pub(super) const DEPTH: i64 = 16;
+/// Rows of a tile of the result in the block's memory at a time: a quad of each thread down.
+const ROWS_AT_ONCE: i64 = 16 * QUAD;
+/// Neighbours that a thread loads at once.
+pub(super) const QUAD: i64 = 4;
+/// A factor that is known to have no more rows or columns is no matrix.
+const NARROW: i64 = 8;
+
+/// How a contraction lies in tiles.
+pub(super) struct Tiles {
+    groups: Groups,
+    /// Quads of the side of a thread's square.
+    quads: i64,
+    pub(super) dtype: Dtype,
+    /// What sums are held in.
+    pub(super) sum: Dtype,
+}
+
+/// Whether a contraction goes in tiles.
+pub(super) fn in_tiles(values: &Values, c: &Contraction) -> bool {
+    let groups = Groups::new(c);
+    let sized = |dims: &[(IndexId, Extent)]| dims.iter().all(|(_, extent)| extent_size(extent).is_some());
+    let wide = |dims: &[(IndexId, Extent)]| {
+        let known: Option<i64> = dims.iter().map(|(_, e)| extent_size(e).and_then(Size::as_constant)).product();
+        !dims.is_empty() && known.is_none_or(|n| n > NARROW)
+    };
+    let matrix = wide(&groups.rows) && wide(&groups.columns);
+    sized(&c.free) && sized(&c.reduce) && matrix && values[c.result] != Dtype::Bool
+}
+
+impl Tiles {
+    pub(super) fn of(e: &Emitter<'_>, c: &Contraction) -> Tiles {
+        let dtype = e.dtype(c.result);
+        let sum = if matches!(dtype, Dtype::F16 | Dtype::Bf16) { Dtype::F32 } else { dtype };
+        Tiles { groups: Groups::new(c), quads: if sum.bytes() == 8 { 1 } else { 2 }, dtype, sum }
+    }
+
+    /// Rows and columns of a tile.
+    pub(super) fn side(&self) -> i64 {
+        16 * QUAD * self.quads
+    }
+
+    /// How many there are: for each point of the batch so many down and so many across.
+    pub(super) fn counts(&self) -> Vec<Size> {
+        let side = self.side();
+        let pieces =
+            |dims: &[(IndexId, Extent)]| (&length(dims) + &Size::constant(side - 1)).floor_div(&Size::constant(side));
+        let mut counts: Vec<Size> =
+            self.groups.batch.iter().map(|(_, e)| extent_size(e).cloned().unwrap_or_default()).collect();
+        counts.extend([pieces(&self.groups.rows), pieces(&self.groups.columns)]);
+        counts
+    }
+
+    /// What a row of a factor's tile takes, and of a tile of the result.
+    pub(super) fn pitch(&self) -> i64 {
+        (self.side() + QUAD) * bytes(self.sum)
+    }
+}
+
+/// The product of the extents.
+pub(super) fn length(dims: &[(IndexId, Extent)]) -> Size {
+    let extents = dims.iter().filter_map(|(_, extent)| extent_size(extent));
+    extents.fold(Size::constant(1), |product, n| &product * n)
+}
+
+/// Bytes of an element in a block's memory.
+pub(super) fn bytes(dtype: Dtype) -> i64 {
+    if dtype.bytes() == 8 { 8 } else { 4 }
+}
+
+/// How an element lies in a block's memory.
+pub(super) fn held(dtype: Dtype) -> Type {
+    if dtype.bytes() == 8 { Type::B64 } else { Type::B32 }
+}
+
+/// Where a thread's square begins, down and across, and its rows among the first quads of all threads.
+struct Corner {
+    down: Reg,
+    across: Reg,
+    low: Reg,
+}
+
+/// The rows or the columns of a tile: where it begins, and how many there are in all.
+#[derive(Clone, Copy)]
+pub(super) struct Span {
+    pub(super) from: Reg,
+    pub(super) count: Reg,
+}
+
+impl Emitter<'_> {
+    /// The tiles of a contraction that fall to this block.
+    pub(super) fn contract(&mut self, c: &Contraction, tiles: &Tiles) {
+        let sizes = tiles.counts();
+        let small = self.argument(Argument::Small(sizes.clone()));
+        let small = self.b().set(Comparison::Ne, Type::S64, small, 0);
+        let counts: Vec<Reg> = sizes.iter().map(|size| self.size(size)).collect();
+        let all = counts.iter().skip(1).fold(counts[0], |all, n| self.b().op2(Opcode::Mul, Type::S64, all, *n));
+        let Groups { batch, rows, columns, inner } = &tiles.groups;
+        let [down, across, depth] = [rows, columns, inner].map(|dims| self.size(&length(dims)));
+        let memory = 4 * DEPTH * tiles.pitch();
+        let at = self.b().take(Space::Shared, usize::try_from(memory).unwrap_or(0));
+        let [block, blocks] = [Special::Ctaid, Special::Nctaid].map(|s| self.special(s));
+        self.counted(block, all, blocks, |e, number| {
+            let digits = e.digits(number, &counts, small);
+            for ((index, _), digit) in batch.iter().rev().zip(&digits[2..]) {
+                e.bind(*index, *digit);
+            }
+            let [row, column] =
+                [digits[1], digits[0]].map(|digit| e.b().op2(Opcode::Mul, Type::S64, digit, tiles.side()));
+            let (rows_of, columns_of) = (Span { from: row, count: down }, Span { from: column, count: across });
+            let left = e.factor(tiles, &c.left, (rows, rows_of), (inner, depth), at);
+            let right = e.factor(tiles, &c.right, (columns, columns_of), (inner, depth), at + DEPTH * tiles.pitch());
+            let sums = e.products(tiles, [&left, &right], depth, at);
+            e.finish_tile(c, tiles, &sums, at, (rows_of, columns_of));
+        });
+    }
+
+    /// The digits of a number, the last first, where each counts to so many.
+    pub(super) fn digits(&mut self, number: Reg, counts: &[Reg], small: Reg) -> Vec<Reg> {
+        let mut digits = vec![];
+        let mut number = number;
+        for count in counts.iter().skip(1).rev() {
+            let whole = self.divide(Some(small), number, *count);
+            let before = self.b().op2(Opcode::Mul, Type::S64, whole, *count);
+            digits.push(self.b().op2(Opcode::Sub, Type::S64, number, before));
+            number = whole;
+        }
+        digits.push(number);
+        digits
+    }
+
+    /// Where this thread's square begins: a warp has eight threads across and four down, the block two warps across and four down.
+    /// So what a warp loads at once lies in all banks.
+    fn corner(&mut self, tiles: &Tiles) -> Corner {
+        let thread = self.special(Special::Tid);
+        let mut part = |shift: i64, count: i64| {
+            let rest = self.b().op2(Opcode::Shr, Type::U64, thread, shift);
+            self.b().op2(Opcode::And, Type::B64, rest, count - 1)
+        };
+        let (lane_across, lane_down, warp_across, warp_down) = (part(0, 8), part(3, 4), part(5, 2), part(6, 4));
+        let mut at = |warp: Reg, quads: i64, lane: Reg| {
+            let before = self.b().op2(Opcode::Mul, Type::S64, warp, quads * QUAD);
+            self.b().op(Opcode::Mad, Type::S64, &[lane.into(), QUAD.into(), before.into()])
+        };
+        let across = at(warp_across, 8 * tiles.quads, lane_across);
+        Corner { across, down: at(warp_down, 4 * tiles.quads, lane_down), low: at(warp_down, 4, lane_down) }
+    }
+
+    /// The sums of this thread's square, row by row.
+    fn products(&mut self, tiles: &Tiles, factors: [&Factor<'_>; 2], depth: Reg, at: i64) -> Vec<Vec<Reg>> {
+        let side = QUAD * tiles.quads;
+        let zero = scalar::constant(self.b(), Scalar::zero(tiles.sum));
+        let sums: Vec<Vec<Reg>> = (0..side).map(|_| (0..side).map(|_| self.b().copy(zero)).collect()).collect();
+        let corner = self.corner(tiles);
+        let own = self.b().mov(Type::U64, Operand::Own(Space::Shared));
+        let [down, across] = [(corner.down, at), (corner.across, at + DEPTH * tiles.pitch())].map(|(first, at)| {
+            let place = self.b().op(Opcode::Mad, Type::S64, &[first.into(), bytes(tiles.sum).into(), own.into()]);
+            self.b().op2(Opcode::Add, Type::S64, place, at)
+        });
+        let half = 2 * DEPTH * tiles.pitch();
+        let start = self.int(0);
+        let (inner, now) = (self.b().copy(start), self.b().copy(start));
+        for factor in factors {
+            self.fetch(factor, inner);
+            self.commit(tiles, factor, inner, now);
+        }
+        self.b().barrier();
+        self.while_(
+            |e| e.b().set(Comparison::Lt, Type::S64, inner, depth),
+            |e| {
+                e.b().op_to(inner, Opcode::Add, Type::S64, &[inner.into(), DEPTH.into()]);
+                // Behind the last one nothing is loaded.
+                factors.iter().for_each(|factor| e.fetch(factor, inner));
+                let [down, across] = [down, across].map(|place| e.b().op2(Opcode::Add, Type::S64, place, now));
+                for step in 0..DEPTH {
+                    let left = e.quads(tiles, (down, step * tiles.pitch()), 4);
+                    let right = e.quads(tiles, (across, step * tiles.pitch()), 8);
+                    for (sums, x) in sums.iter().zip(&left) {
+                        sums.iter().zip(&right).for_each(|(sum, y)| e.add_product(tiles.sum, *sum, *x, *y));
+                    }
+                }
+                e.b().op_to(now, Opcode::Sub, Type::S64, &[half.into(), now.into()]);
+                factors.iter().for_each(|factor| e.commit(tiles, factor, inner, now));
+                e.b().barrier();
+            },
+        );
+        sums
+    }
+
+    /// This thread's elements of a row of a factor's tile, in quads that lie as far apart as so many threads take.
+    fn quads(&mut self, tiles: &Tiles, (base, offset): (Reg, i64), threads: i64) -> Vec<Reg> {
+        let mut all = vec![];
+        for quad in 0..tiles.quads {
+            let offset = offset + quad * threads * QUAD * bytes(tiles.sum);
+            all.extend(self.load_quad(tiles.sum, Address { base: Some(base), offset }));
+        }
+        all
+    }
+
+    /// Four neighbours in the block's memory.
+    fn load_quad(&mut self, dtype: Dtype, at: Address) -> Vec<Reg> {
+        let mut all = vec![];
+        for place in pieces(dtype, at) {
+            all.extend(self.b().load_several(Space::Shared, held(dtype), place.1, place.0));
+        }
+        all
+    }
+
+    pub(super) fn store_quad(&mut self, dtype: Dtype, quad: &[Reg], at: Address) {
+        let mut rest = quad;
+        for (place, count) in pieces(dtype, at) {
+            let (own, others) = rest.split_at(count);
+            self.b().store_several(Space::Shared, held(dtype), own.to_vec(), place);
+            rest = others;
+        }
+    }
+
+    fn add_product(&mut self, dtype: Dtype, sum: Reg, x: Reg, y: Reg) {
+        if dtype.is_float() {
+            let ty = scalar::arithmetic(dtype);
+            return self.b().op_to(sum, Opcode::FmaRn, ty, &[x.into(), y.into(), sum.into()]);
+        }
+        let product = scalar::binary(self.b(), BinaryOp::Mul, dtype, x, y);
+        let more = scalar::binary(self.b(), BinaryOp::Add, dtype, sum, product);
+        self.b().assign(sum, more);
+    }
+
+    /// The epilogue over a tile, a quad of each thread's rows at a time.
+    fn finish_tile(
+        &mut self,
+        c: &Contraction,
+        tiles: &Tiles,
+        sums: &[Vec<Reg>],
+        at: i64,
+        (down, across): (Span, Span),
+    ) {
+        let side = tiles.side();
+        let corner = self.corner(tiles);
+        let own = self.b().mov(Type::U64, Operand::Own(Space::Shared));
+        let row = self.b().op(Opcode::Mad, Type::S64, &[corner.low.into(), tiles.pitch().into(), own.into()]);
+        let place = self.b().op(Opcode::Mad, Type::S64, &[corner.across.into(), bytes(tiles.sum).into(), row.into()]);
+        let rows = self.axes(&tiles.groups.rows, &c.epilogue);
+        let columns = self.axes(&tiles.groups.columns, &c.epilogue);
+        let thread = self.special(Special::Tid);
+        let end = self.int(ROWS_AT_ONCE * side);
+        for quad in 0..tiles.quads {
+            let own_rows = &sums[usize::try_from(quad * QUAD).unwrap_or(0)..];
+            for (k, sums) in (0i64..).zip(&own_rows[..QUAD as usize]) {
+                for (group, sums) in (0i64..).zip(sums.chunks(QUAD as usize)) {
+                    let offset = at + k * tiles.pitch() + group * 8 * QUAD * bytes(tiles.sum);
+                    self.store_quad(tiles.sum, sums, Address { base: Some(place), offset });
+                }
+            }
+            self.b().barrier();
+            self.counted(thread, end, i64::from(THREADS), |e, number| {
+                let low = e.b().op2(Opcode::Shr, Type::U64, number, i64::from(side.ilog2()));
+                let column = e.b().op2(Opcode::And, Type::B64, number, side - 1);
+                let own = e.b().mov(Type::U64, Operand::Own(Space::Shared));
+                let row = e.b().op(Opcode::Mad, Type::S64, &[low.into(), tiles.pitch().into(), own.into()]);
+                let place = e.b().op(Opcode::Mad, Type::S64, &[column.into(), bytes(tiles.sum).into(), row.into()]);
+                let sum = e.b().load(Space::Shared, held(tiles.sum), Address { base: Some(place), offset: at });
+                // Four threads of a warp are below each other.
+                let warp = e.b().op2(Opcode::Shr, Type::U64, low, i64::from((4 * QUAD).ilog2()));
+                let lane = e.b().op2(Opcode::And, Type::B64, low, 4 * QUAD - 1);
+                let row =
+                    e.b().op(Opcode::Mad, Type::S64, &[warp.into(), (4 * QUAD * tiles.quads).into(), lane.into()]);
+                let row = e.b().op2(Opcode::Add, Type::S64, row, quad * 4 * QUAD);
+                let row = e.b().op2(Opcode::Add, Type::S64, row, down.from);
+                let column = e.b().op2(Opcode::Add, Type::S64, column, across.from);
+                let [a, b] = [(row, down.count), (column, across.count)]
+                    .map(|(n, count)| e.b().set(Comparison::Lt, Type::S64, n, count));
+                let inside = e.b().op2(Opcode::And, Type::Pred, a, b);
+                e.when(inside, |e| {
+                    e.unravel(&rows, row);
+                    e.unravel(&columns, column);
+                    let sum =
+                        if tiles.sum == tiles.dtype { sum } else { scalar::cast(e.b(), tiles.dtype, tiles.sum, sum) };
+                    e.define(c.result, sum);
+                    e.as_team(Team::Thread, |e| e.block(&c.epilogue));
+                });
+            });
+            self.b().barrier();
+        }
+    }
+}
+
+/// The accesses that four neighbours in a block's memory take.
+fn pieces(dtype: Dtype, at: Address) -> Vec<(Address, usize)> {
+    let count = usize::try_from(16 / bytes(dtype)).unwrap_or(1);
+    (0..QUAD as usize / count).map(|k| (Address { offset: at.offset + 16 * k as i64, ..at }, count)).collect()
+}

@@ -1,0 +1,264 @@
+//! A factor of a contraction on its way into a block's memory, tile by tile, inner number above inner number.
+//!
+//! One that is a plain load with even steps is loaded into registers while the tile before it is multiplied, by quads where
+//! memory allows, and then stored. Any other is computed element by element.
+
+use ir::nest::{BufferId, Extent, IndexId, Op, Prologue, Statement};
+use ir::{Dtype, Scalar, Size, visit};
+
+use super::build::Control;
+use super::contract::{DEPTH, QUAD, Span, THREADS, Tiles, bytes, held, length};
+use super::emit::{Argument, Emitter, Team};
+use super::inst::{Address, Comparison, Opcode, Operand, Reg, Space, Special, Type};
+use super::scalar;
+use crate::access::Linear;
+use crate::cpu::contract::step;
+
+/// Indices of a group.
+type Dims = [(IndexId, Extent)];
+
+/// A factor at work.
+pub(super) struct Factor<'c> {
+    prologue: &'c Prologue,
+    outer: (&'c Dims, Span),
+    inner: (&'c Dims, Reg),
+    /// Where its first tile lies.
+    at: i64,
+    matrix: Option<Matrix>,
+}
+
+/// A factor that is a plain load.
+struct Matrix {
+    dtype: Dtype,
+    /// Whether neighbours in memory are neighbours along the inner numbers.
+    deep: bool,
+    /// Bytes between neighbours, where they are not known to be next to each other.
+    apart: Option<Reg>,
+    /// Whether quads are where wide accesses may be.
+    aligned: Option<Reg>,
+    /// Bytes from a tile to the next.
+    next: Reg,
+    quads: Vec<Quad>,
+}
+
+/// Four neighbours of a tile that fall to a thread.
+struct Quad {
+    pointer: Reg,
+    outer: Reg,
+    /// The inner number in the tile.
+    inner: Reg,
+    /// Its place in the first tile.
+    place: Reg,
+    elements: Vec<Reg>,
+}
+
+/// How a plain load steps.
+struct Steps {
+    buffer: BufferId,
+    linear: Linear,
+    outer: Size,
+    inner: Size,
+}
+
+impl Emitter<'_> {
+    pub(super) fn factor<'c>(
+        &mut self,
+        tiles: &Tiles,
+        prologue: &'c Prologue,
+        outer: (&'c Dims, Span),
+        inner: (&'c Dims, Reg),
+        at: i64,
+    ) -> Factor<'c> {
+        let steps = self.steps(prologue, outer.0, inner.0);
+        let matrix = steps.map(|steps| self.matrix(tiles, &steps, outer, inner, at));
+        Factor { prologue, outer, inner, at, matrix }
+    }
+
+    fn steps(&self, prologue: &Prologue, outer: &Dims, inner: &Dims) -> Option<Steps> {
+        let [Statement::Let { value, op: Op::Load { buffer, view, at } }] = prologue.body.as_slice() else {
+            return None;
+        };
+        let linear = Linear::of(self.program, *buffer, view.as_deref(), at);
+        let even = linear.values.is_empty() && *value == prologue.value;
+        let [down, across] = [outer, inner].map(|dims| step(&linear.affine, &dims.to_vec()));
+        Some(Steps { buffer: *buffer, outer: down?, inner: across?, linear }).filter(|_| even)
+    }
+
+    fn matrix(
+        &mut self,
+        tiles: &Tiles,
+        steps: &Steps,
+        (outer, span): (&Dims, Span),
+        (inner, _): (&Dims, Reg),
+        at: i64,
+    ) -> Matrix {
+        let width = self.element_bytes(steps.buffer);
+        let deep = steps.outer.as_constant() != Some(1);
+        let (along, other) = if deep { (&steps.inner, &steps.outer) } else { (&steps.outer, &steps.inner) };
+        let [outer_bytes, inner_bytes] =
+            [&steps.outer, &steps.inner].map(|step| self.size(&(step * &Size::constant(width))));
+        let aligned = (along.as_constant() == Some(1)).then(|| {
+            let affine = &steps.linear.affine;
+            let mut multiples = vec![affine.constant_part().clone(), other.clone()];
+            multiples.push(length(if deep { inner } else { outer }));
+            let fixed = |index: &IndexId| !outer.iter().chain(inner).any(|(own, _)| own == index);
+            multiples.extend(affine.terms().iter().filter(|(index, _)| fixed(index)).map(|(_, step)| step.clone()));
+            let multiples = multiples.into_iter().map(|size| (size, QUAD)).collect();
+            let aligned = self.argument(Argument::Multiples(multiples));
+            self.b().set(Comparison::Ne, Type::S64, aligned, 0)
+        });
+        let apart = (along.as_constant() != Some(1)).then_some(if deep { inner_bytes } else { outer_bytes });
+        let zero = self.int(0);
+        outer.iter().chain(inner).for_each(|(index, _)| self.bind(*index, zero));
+        let Address { base, .. } = self.address(steps.buffer, &steps.linear);
+        let origin = base.unwrap_or(zero);
+        let own = self.b().mov(Type::U64, Operand::Own(Space::Shared));
+        let own = self.b().op2(Opcode::Add, Type::S64, own, at);
+        let thread = self.special(Special::Tid);
+        // Neighbouring threads have neighbouring quads.
+        let in_row = if deep { DEPTH } else { tiles.side() } / QUAD;
+        let first = self.b().op2(Opcode::And, Type::B64, thread, in_row - 1);
+        let first = self.b().op2(Opcode::Mul, Type::S64, first, QUAD);
+        let row = self.b().op2(Opcode::Shr, Type::U64, thread, i64::from(in_row.ilog2()));
+        let rows_at_once = i64::from(THREADS) / in_row;
+        let class = scalar::memory(self.program.buffers[steps.buffer].dtype).class();
+        let mut quads = vec![];
+        for k in 0..tiles.side() * DEPTH / QUAD / i64::from(THREADS) {
+            let row = self.b().op2(Opcode::Add, Type::S64, row, k * rows_at_once);
+            let (outer, inner) = if deep { (row, first) } else { (first, row) };
+            let place = self.b().op(Opcode::Mad, Type::S64, &[inner.into(), tiles.pitch().into(), own.into()]);
+            let place = self.b().op(Opcode::Mad, Type::S64, &[outer.into(), bytes(tiles.sum).into(), place.into()]);
+            let outer = self.b().op2(Opcode::Add, Type::S64, outer, span.from);
+            let pointer = self.b().op(Opcode::Mad, Type::S64, &[outer.into(), outer_bytes.into(), origin.into()]);
+            let pointer = self.b().op(Opcode::Mad, Type::S64, &[inner.into(), inner_bytes.into(), pointer.into()]);
+            let pointer = self.b().copy(pointer);
+            let elements = (0..QUAD).map(|_| self.b().reg(class)).collect();
+            quads.push(Quad { pointer, outer, inner, place, elements });
+        }
+        let next = self.b().op2(Opcode::Mul, Type::S64, inner_bytes, DEPTH);
+        Matrix { dtype: self.program.buffers[steps.buffer].dtype, deep, apart, aligned, next, quads }
+    }
+
+    /// Begins to load the tile at an inner number.
+    pub(super) fn fetch(&mut self, factor: &Factor<'_>, from: Reg) {
+        let Some(matrix) = &factor.matrix else { return };
+        let ty = scalar::memory(matrix.dtype);
+        let (span, end) = (factor.outer.1, factor.inner.1);
+        let mut inner_of = vec![];
+        for quad in &matrix.quads {
+            for element in &quad.elements {
+                let zero = scalar::constant(self.b(), Scalar::zero(matrix.dtype));
+                self.b().assign(*element, zero);
+            }
+            inner_of.push(self.b().op2(Opcode::Add, Type::S64, quad.inner, from));
+        }
+        let limits = |e: &mut Self, quad: &Quad, inner: Reg, k: i64| {
+            let (more_outer, more_inner) = if matrix.deep { (0, k) } else { (k, 0) };
+            let [a, b] = [(quad.outer, more_outer, span.count), (inner, more_inner, end)].map(|(n, more, end)| {
+                let n = if more == 0 { n } else { e.b().op2(Opcode::Add, Type::S64, n, more) };
+                e.b().set(Comparison::Lt, Type::S64, n, end)
+            });
+            e.b().op2(Opcode::And, Type::Pred, a, b)
+        };
+        let by_quads = |e: &mut Self| {
+            let bytes = matrix.dtype.bytes() as i64;
+            let count = (16 / bytes).min(QUAD) as usize;
+            for (quad, inner) in matrix.quads.iter().zip(&inner_of) {
+                let inside = limits(e, quad, *inner, 0);
+                for (k, elements) in (0i64..).zip(quad.elements.chunks(count)) {
+                    let at = Address { base: Some(quad.pointer), offset: 16 * k };
+                    let to = elements.to_vec();
+                    e.b().guarded((inside, true), |b| b.load_several_to(to, Space::Global, ty, at));
+                }
+            }
+        };
+        let one_by_one = |e: &mut Self| {
+            for (quad, inner) in matrix.quads.iter().zip(&inner_of) {
+                let mut at = quad.pointer;
+                for (k, element) in (0i64..).zip(&quad.elements) {
+                    let inside = limits(e, quad, *inner, k);
+                    let place = Address { base: Some(at), offset: 0 };
+                    e.b().guarded((inside, true), |b| b.load_to(*element, Space::Global, ty, place));
+                    at = match matrix.apart {
+                        Some(apart) => e.b().op2(Opcode::Add, Type::S64, at, apart),
+                        None => e.b().op2(Opcode::Add, Type::S64, at, matrix.dtype.bytes() as i64),
+                    };
+                }
+            }
+        };
+        match matrix.aligned {
+            Some(aligned) => self.either(aligned, by_quads, one_by_one),
+            None => one_by_one(self),
+        }
+        for quad in &matrix.quads {
+            let pointer = quad.pointer;
+            self.b().op_to(pointer, Opcode::Add, Type::S64, &[pointer.into(), matrix.next.into()]);
+        }
+    }
+
+    /// Puts the tile at an inner number where it is multiplied, so many bytes behind the first one.
+    pub(super) fn commit(&mut self, tiles: &Tiles, factor: &Factor<'_>, from: Reg, behind: Reg) {
+        let Some(matrix) = &factor.matrix else { return self.compute(tiles, factor, from, behind) };
+        for quad in &matrix.quads {
+            let place = self.b().op2(Opcode::Add, Type::S64, quad.place, behind);
+            let elements: Vec<Reg> =
+                quad.elements
+                    .iter()
+                    .map(|x| {
+                        if tiles.sum == matrix.dtype { *x } else { scalar::cast(self.b(), tiles.sum, matrix.dtype, *x) }
+                    })
+                    .collect();
+            if !matrix.deep {
+                self.store_quad(tiles.sum, &elements, Address { base: Some(place), offset: 0 });
+                continue;
+            }
+            for (k, element) in (0i64..).zip(elements) {
+                let at = Address { base: Some(place), offset: k * tiles.pitch() };
+                self.b().store(Space::Shared, held(tiles.sum), element, at);
+            }
+        }
+    }
+
+    /// The same, element by element.
+    fn compute(&mut self, tiles: &Tiles, factor: &Factor<'_>, from: Reg, behind: Reg) {
+        let ((outer, span), (inner, end)) = (factor.outer, factor.inner);
+        let rows = self.axes(outer, &factor.prologue.body);
+        let depth = self.axes(inner, &factor.prologue.body);
+        let mut deep = false;
+        visit::for_each_op(&factor.prologue.body, &mut |_, op| {
+            if let (Op::Load { buffer, view, at }, Some((last, _))) = (op, inner.last()) {
+                let linear = Linear::of(self.program, *buffer, view.as_deref(), at);
+                deep |= linear.affine.coefficient(*last).as_constant() == Some(1);
+            }
+        });
+        let own = self.b().mov(Type::U64, Operand::Own(Space::Shared));
+        let own = self.b().op2(Opcode::Add, Type::S64, own, behind);
+        let (thread, all) = (self.special(Special::Tid), self.int(tiles.side() * DEPTH));
+        let in_row = if deep { DEPTH } else { tiles.side() };
+        self.counted(thread, all, i64::from(THREADS), |e, number| {
+            let first = e.b().op2(Opcode::And, Type::B64, number, in_row - 1);
+            let row = e.b().op2(Opcode::Shr, Type::U64, number, i64::from(in_row.ilog2()));
+            let (outer, inner) = if deep { (row, first) } else { (first, row) };
+            let place = e.b().op(Opcode::Mad, Type::S64, &[inner.into(), tiles.pitch().into(), own.into()]);
+            let place = e.b().op(Opcode::Mad, Type::S64, &[outer.into(), bytes(tiles.sum).into(), place.into()]);
+            let outer = e.b().op2(Opcode::Add, Type::S64, outer, span.from);
+            let inner = e.b().op2(Opcode::Add, Type::S64, inner, from);
+            let [a, b] =
+                [(outer, span.count), (inner, end)].map(|(n, end)| e.b().set(Comparison::Lt, Type::S64, n, end));
+            let inside = e.b().op2(Opcode::And, Type::Pred, a, b);
+            let zero = scalar::constant(e.b(), Scalar::zero(tiles.sum));
+            let element = e.b().copy(zero);
+            e.when(inside, |e| {
+                e.unravel(&rows, outer);
+                e.unravel(&depth, inner);
+                e.as_team(Team::Thread, |e| e.block(&factor.prologue.body));
+                let value = e.value(factor.prologue.value);
+                let value =
+                    if tiles.sum == tiles.dtype { value } else { scalar::cast(e.b(), tiles.sum, tiles.dtype, value) };
+                e.b().assign(element, value);
+            });
+            let at = Address { base: Some(place), offset: factor.at };
+            e.b().store(Space::Shared, held(tiles.sum), element, at);
+        });
+    }
+}
