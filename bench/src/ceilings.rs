@@ -1,7 +1,8 @@
 //! What the machine could do at best: streams through memory and fused multiply-adds, on so many threads.
 //!
 //! Streams are measured with ordinary stores and with non-temporal ones, which write whole lines to memory without reading them
-//! first: faster for arrays beyond the caches, slower within. The better of the two is the ceiling.
+//! first: faster for arrays beyond the caches, slower within. The better of the two is the ceiling. What is read is asked for ahead, of several
+//! pages at once, which is faster than to leave that to the processor.
 
 use std::hint::{black_box, spin_loop};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -155,8 +156,8 @@ mod wide {
     //! The same with AVX-512.
 
     use std::arch::x86_64::{
-        __m512, _mm_sfence, _mm512_add_ps, _mm512_fmadd_ps, _mm512_load_ps, _mm512_mul_ps, _mm512_set1_ps,
-        _mm512_store_ps, _mm512_stream_ps,
+        __m512, _MM_HINT_T0, _mm_prefetch, _mm_sfence, _mm512_add_ps, _mm512_fmadd_ps, _mm512_load_ps, _mm512_mul_ps,
+        _mm512_set1_ps, _mm512_store_ps, _mm512_stream_ps,
     };
     use std::hint::black_box;
 
@@ -180,11 +181,36 @@ mod wide {
         }
     }
 
+    /// Lines that are taken together, and pages that are read at once.
+    const STEP: usize = 8;
+    const PAGES: usize = 4;
+    const PAGE: usize = 4096;
+    /// Lines that stay in a core's caches.
+    const NEAR: usize = (2 << 20) / size_of::<Line>();
+
+    /// Asks for as much as a step reads, of the pages behind those at hand.
+    fn ahead(all: &[Line], step: &[Line]) {
+        if all.len() <= NEAR {
+            return;
+        }
+        let at = step.as_ptr().cast::<i8>();
+        let done = at.addr() % (PAGES * PAGE);
+        let first = at.wrapping_sub(done).wrapping_add(PAGES * PAGE + done / PAGES);
+        for line in 0..STEP {
+            let bytes = line % PAGES * PAGE + line / PAGES * size_of::<Line>();
+            // SAFETY: every processor with AVX-512 has the instruction, which reads nothing.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(first.wrapping_add(bytes)) };
+        }
+    }
+
     #[target_feature(enable = "avx512f")]
     fn copy<const STREAM: bool>(p: &mut Piece<'_>) {
         let scale = _mm512_set1_ps(black_box(3.0));
-        for (to, a) in p.to.iter_mut().zip(p.from) {
-            store::<STREAM>(to, _mm512_mul_ps(load(a), scale));
+        for (to, from) in p.to.chunks_mut(STEP).zip(p.from.chunks(STEP)) {
+            ahead(p.from, from);
+            for (to, a) in to.iter_mut().zip(from) {
+                store::<STREAM>(to, _mm512_mul_ps(load(a), scale));
+            }
         }
         _mm_sfence();
     }
@@ -192,16 +218,21 @@ mod wide {
     #[target_feature(enable = "avx512f")]
     fn triad<const STREAM: bool>(p: &mut Piece<'_>) {
         let scale = _mm512_set1_ps(black_box(3.0));
-        for ((to, a), b) in p.to.iter_mut().zip(p.from).zip(p.with) {
-            store::<STREAM>(to, _mm512_fmadd_ps(load(b), scale, load(a)));
+        for ((to, from), with) in p.to.chunks_mut(STEP).zip(p.from.chunks(STEP)).zip(p.with.chunks(STEP)) {
+            ahead(p.from, from);
+            ahead(p.with, with);
+            for ((to, a), b) in to.iter_mut().zip(from).zip(with) {
+                store::<STREAM>(to, _mm512_fmadd_ps(load(b), scale, load(a)));
+            }
         }
         _mm_sfence();
     }
 
     #[target_feature(enable = "avx512f")]
     fn read(p: &Piece<'_>) {
-        let mut sums = [_mm512_set1_ps(0.0); 8];
-        for lines in p.from.as_chunks::<8>().0 {
+        let mut sums = [_mm512_set1_ps(0.0); STEP];
+        for lines in p.from.as_chunks::<STEP>().0 {
+            ahead(p.from, lines);
             for (sum, line) in sums.iter_mut().zip(lines) {
                 *sum = _mm512_add_ps(*sum, load(line));
             }

@@ -16,7 +16,7 @@ use super::columns::{Columns, Width};
 use super::jit::Helpers;
 use super::scalar;
 use super::split::Part;
-use super::wide::Wide;
+use super::wide::{Distance, Wide};
 pub(super) use crate::access::Linear;
 
 /// The numbers that kernels read: evaluated once a call, so that no kernel computes one.
@@ -35,6 +35,8 @@ pub(super) enum Entry {
     Width(Width),
     /// Whether a size is beyond a number: 1 or 0.
     Exceeds(Size, i64),
+    /// How far an array is read ahead.
+    Distance(Distance),
 }
 
 impl Entry {
@@ -44,6 +46,7 @@ impl Entry {
             Entry::Size(size) => value(size),
             Entry::Width(width) => width.at(value),
             Entry::Exceeds(size, limit) => i64::from(value(size) > *limit),
+            Entry::Distance(distance) => distance.at(value),
         }
     }
 }
@@ -239,6 +242,11 @@ impl<'a> Emitter<'a> {
     /// Whether a size is beyond a number, as 1 or 0.
     pub(super) fn exceeds(&mut self, size: &Size, limit: i64) -> Value {
         self.entry(Entry::Exceeds(size.clone(), limit))
+    }
+
+    /// How far an array is read ahead.
+    pub(super) fn distance(&mut self, distance: Distance) -> Value {
+        self.entry(Entry::Distance(distance))
     }
 
     pub(super) fn size(&mut self, size: &Size) -> Value {

@@ -4,9 +4,15 @@
 //! the time that memory takes. So a step of a leaf asks for as many lines as it reads, of the pages behind those at hand, and spreads them
 //! over several pages, each of which the processor then runs along by itself. Read alone, 64 MB come in 0.7 of the time that way, and a
 //! copy past the caches in 0.7; asked for in their order the same lines gain a tenth (one core of a Xeon of 2023).
+//!
+//! Where several phases go over the same row, the one that has most to do otherwise reads the next row ahead: memory works while it
+//! computes, and the first phase finds its row in the cache.
+
+use std::collections::BTreeSet;
 
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
-use ir::nest::Role;
+use ir::nest::{Block, BufferId, IndexId, Kernel, Loop, Op, Program, Role, Statement};
+use ir::{Size, visit};
 
 use super::assemble::{Assembler, Condition, INDEX, OTHER, SPARE};
 use super::inst::Slot;
@@ -15,7 +21,11 @@ use crate::cpu::emit::Emitter;
 use crate::cpu::leaf::{Access, Inst, Leaf, Step};
 
 /// Arrays of more bytes than this are not in a core's caches.
-pub(super) const FAR: i64 = 2 << 20;
+const FAR: i64 = 2 << 20;
+/// Rows of more bytes than this do not stay in them, beside the next one, from phase to phase.
+const LONG: i64 = 512 << 10;
+/// How many bytes ahead, or a row if that is more.
+const SPAN: i64 = (PAGES * PAGE) as i64;
 /// Pages that are run along at once, at most.
 const PAGES: u32 = 4;
 /// Bytes of a page, and of a line.
@@ -30,36 +40,101 @@ const SLACK: i64 = 64;
 #[derive(Default)]
 pub(super) struct Ahead(Vec<usize>);
 
-/// An access that is read ahead where the slot is not 0.
+/// An access that is read ahead, and how far.
 pub(super) struct Read {
     access: usize,
-    far: Slot,
+    distance: Slot,
+}
+
+/// How far a leaf's access is read ahead.
+pub(super) fn distance(e: &Emitter<'_>, leaf: &Leaf, access: usize) -> Distance {
+    let a = &leaf.accesses[access];
+    let width = Size::constant(e.buffer_dtype(a.buffer).bytes() as i64);
+    let several = !a.start.affine.terms().is_empty();
+    Distance {
+        bytes: super::bytes_of(e.program, a.buffer),
+        row: e.length(leaf.index).filter(|_| several).map(|length| length * &width),
+        waits: e.wide.as_ref().is_some_and(|wide| wide.waiting.contains(&(a.buffer, leaf.index))),
+    }
+}
+
+/// How far ahead a loop reads an array, hanging on the sizes of a call.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::cpu) struct Distance {
+    /// Of the array.
+    bytes: Size,
+    /// Of a row, where there are several.
+    row: Option<Size>,
+    /// Whether another loop reads rows ahead that stay in a cache.
+    waits: bool,
+}
+
+impl Distance {
+    /// In bytes; 0 where nothing is to be read ahead.
+    pub(in crate::cpu) fn at(&self, value: &impl Fn(&Size) -> i64) -> i64 {
+        let row = self.row.as_ref().map_or(i64::MAX, value);
+        match (value(&self.bytes) > FAR, row > LONG) {
+            (false, _) => 0,
+            (true, true) => SPAN,
+            (true, false) if self.waits => 0,
+            (true, false) => (row.max(1) + SPAN - 1) / SPAN * SPAN,
+        }
+    }
+}
+
+/// The loops over arrays that other loops over the same rows read ahead: the longest one of each row does.
+pub(super) fn waiting(program: &Program, kernel: &Kernel) -> BTreeSet<(BufferId, IndexId)> {
+    let mut found = BTreeSet::new();
+    visit::for_each_statement(&kernel.body, &mut |statement| {
+        let Statement::Loop(around) = statement else { return };
+        let mut phases: Vec<(&Loop, usize)> = vec![];
+        visit::for_each_statement(&around.body, &mut |statement| {
+            if let Statement::Loop(l) = statement
+                && !l.body.iter().any(|s| matches!(s, Statement::Loop(_)))
+            {
+                phases.push((l, operations(program, &l.body)));
+            }
+        });
+        for buffer in visit::loads(&around.body) {
+            let users = phases.iter().filter(|(l, _)| visit::loads(&l.body).contains(&buffer));
+            let indices = || users.clone().filter_map(|(l, weight)| Some((l.dims.last()?.0, weight)));
+            let Some((longest, _)) = indices().max_by_key(|(_, weight)| **weight) else { continue };
+            found.extend(indices().map(|(index, _)| (buffer, index)).filter(|(_, index)| *index != longest));
+        }
+    });
+    found
+}
+
+/// Operations of a body, functions inlined.
+fn operations(program: &Program, body: &Block) -> usize {
+    let mut count = 0;
+    visit::for_each_op(body, &mut |_, op| {
+        count += match op {
+            Op::Call(function, _) => operations(program, &program.functions[*function].body),
+            _ => 1,
+        };
+    });
+    count
 }
 
 impl Ahead {
-    /// The accesses of a leaf that load what nothing before it in the kernel has loaded, and all of it.
-    pub(super) fn of(e: &mut Emitter<'_>, leaf: &Leaf) -> Ahead {
-        let Some(wide) = &e.wide else { return Ahead(vec![]) };
+    /// The accesses of a leaf that load all of an array.
+    pub(super) fn of(e: &Emitter<'_>, leaf: &Leaf) -> Ahead {
         let mut found: Vec<usize> = vec![];
         leaf.for_each_step(&leaf.steps, &mut |step| {
             let Step::Value(id) = step else { return };
             let Inst::Load(access) = leaf.values[*id].1 else { return };
             let a = &leaf.accesses[access];
-            // Copies of a body, of which one runs, come one after another.
-            let first = e.cuts > 0 || !wide.fetched.contains(&a.buffer);
-            if first && is_dense(e, leaf, a) && !found.iter().any(|other| is_near(a, &leaf.accesses[*other])) {
+            if is_dense(e, leaf, a) && !found.iter().any(|other| is_near(a, &leaf.accesses[*other])) {
                 found.push(access);
             }
         });
-        if let Some(wide) = &mut e.wide {
-            wide.fetched.extend(found.iter().map(|access| leaf.accesses[*access].buffer));
-        }
         Ahead(found)
     }
 
     /// With their slots.
     pub(super) fn reads(&self, shared: &mut Shared) -> Vec<Read> {
-        let read = |access: &usize| Read { access: *access, far: shared.slot(Given::Far(*access)) };
+        let read = |access: &usize| Read { access: *access, distance: shared.slot(Given::Distance(*access)) };
         self.0.iter().map(read).collect()
     }
 }
@@ -73,7 +148,7 @@ fn is_dense(e: &Emitter<'_>, leaf: &Leaf, a: &Access) -> bool {
     // What begins at the same place whenever the leaf runs has been read before, if it runs more than once.
     let around = leaf.accesses.iter().any(|a| !a.start.affine.terms().is_empty());
     let rows = a.start.affine.terms();
-    let follows = |stride: &ir::Size| {
+    let follows = |stride: &Size| {
         let apart = e.length(leaf.index).map(|length| stride - length);
         apart.and_then(|apart| apart.as_constant()).is_some_and(|apart| (0..=SLACK).contains(&apart))
     };
@@ -83,21 +158,21 @@ fn is_dense(e: &Emitter<'_>, leaf: &Leaf, a: &Access) -> bool {
 /// Whether two accesses read the same elements about the same time.
 fn is_near(a: &Access, b: &Access) -> bool {
     let apart = a.start.affine.sub(&b.start.affine);
-    let apart = apart.as_size().and_then(ir::Size::as_constant);
+    let apart = apart.as_size().and_then(Size::as_constant);
     a.buffer == b.buffer && apart.is_some_and(|apart| apart.abs() < NEAR)
 }
 
 /// Asks for as much as a step of so many elements reads.
 pub(super) fn fetch(asm: &mut Assembler, reads: &[Read], step: i32) {
-    for Read { access, far } in reads {
+    for Read { access, distance } in reads {
         let width = asm.addresses[*access].width;
         let lines = step.unsigned_abs() * width / LINE;
         if lines == 0 {
             continue;
         }
         let pages = lines.min(PAGES);
-        let (span, skip) = (pages * PAGE, asm.label());
-        asm.general(Instruction::with2(Code::Cmp_rm64_imm8, Assembler::slot(*far), 0));
+        let skip = asm.label();
+        asm.general(Instruction::with2(Code::Cmp_rm64_imm8, Assembler::slot(*distance), 0));
         asm.jump(Condition::Equal, skip);
         let base = asm.address(*access);
         let at = MemoryOperand::with_base_index_scale(base, INDEX, width);
@@ -105,12 +180,13 @@ pub(super) fn fetch(asm: &mut Assembler, reads: &[Read], step: i32) {
         // Where it is in a span of pages; of each page behind that one goes as far.
         let done = Register::R11D;
         asm.general(Instruction::with2(Code::Mov_r32_rm32, done, Register::EAX));
-        asm.general(Instruction::with2(Code::And_rm32_imm32, done, (span - 1).cast_signed()));
+        asm.general(Instruction::with2(Code::And_rm32_imm32, done, (pages * PAGE - 1).cast_signed()));
         asm.general(Instruction::with2(Code::Sub_r64_rm64, SPARE, OTHER));
+        asm.general(Instruction::with2(Code::Add_r64_rm64, SPARE, Assembler::slot(*distance)));
         asm.general(Instruction::with2(Code::Shr_rm32_imm8, done, pages.ilog2()));
         for page in 0..pages {
             for line in 0..lines / pages {
-                let bytes = i64::from(span + page * PAGE + line * LINE);
+                let bytes = i64::from(page * PAGE + line * LINE);
                 let line = MemoryOperand::with_base_index_scale_displ_size(SPARE, OTHER, 1, bytes, 1);
                 asm.general(Instruction::with1(Code::Prefetcht0_m8, line));
             }

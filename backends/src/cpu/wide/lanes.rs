@@ -40,8 +40,8 @@ pub(super) enum Given {
     Size(Size),
     /// How many elements come before the stores that go past the caches are aligned; negative where none should.
     Before,
-    /// Whether the array of an access is beyond the caches.
-    Far(usize),
+    /// How many bytes ahead an access is read; 0 for nothing.
+    Distance(usize),
     /// Something of a scalar that is divided by.
     Divisor(ValueId, Divisor),
     /// Nothing: here the function puts how many elements there are for the step at hand.

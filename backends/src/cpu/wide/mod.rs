@@ -26,10 +26,11 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{InstBuilder, Value};
 use iced_x86::{Code, Instruction, Register};
-use ir::nest::{BufferId, Kernel, Program, Role};
+use ir::nest::{BufferId, IndexId, Kernel, Program, Role};
 use ir::order::LANES;
 use ir::{Size, visit};
 
+pub(super) use self::ahead::Distance;
 use self::ahead::{Ahead, Read, fetch};
 use self::allocate::Residents;
 use self::assemble::{ADDRESSES, Address, Assembler, Condition, END, FREE_ADDRESSES, INDEX, OTHER, SPARE, THERE};
@@ -48,8 +49,8 @@ pub(super) struct Wide {
     bytes: Size,
     /// Results that it only stores to.
     results: Vec<BufferId>,
-    /// Arrays that leaves so far read ahead.
-    fetched: BTreeSet<BufferId>,
+    /// Loops that leave it to others to read an array ahead.
+    waiting: BTreeSet<(BufferId, IndexId)>,
 }
 
 /// From so many bytes on, results go past the caches: a line that is stored whole is then not read before. Where what is stored fits
@@ -71,7 +72,7 @@ impl Wide {
         }
         let is_result = |buffer: &BufferId| matches!(program.buffers[*buffer].role, Role::Output(_));
         let results = stores.into_iter().filter(|buffer| is_result(buffer) && !loads.contains(buffer)).collect();
-        Wide { isa, bytes, results, fetched: BTreeSet::new() }
+        Wide { isa, bytes, results, waiting: ahead::waiting(program, kernel) }
     }
 }
 
@@ -242,9 +243,9 @@ fn given_value(e: &mut Emitter<'_>, leaf: &Leaf, given: &Given, from: Value, to:
         Given::Size(size) => e.size(size),
         Given::Divisor(value, part) => divide::given(e, *value, *part),
         Given::Before => before(e, leaf, from)?,
-        Given::Far(access) => {
-            let bytes = bytes_of(e.program, leaf.accesses[*access].buffer);
-            e.exceeds(&bytes, ahead::FAR)
+        Given::Distance(access) => {
+            let distance = ahead::distance(e, leaf, *access);
+            e.distance(distance)
         }
         Given::Result(_) | Given::There => return None,
     })
