@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use clap::ValueEnum;
-use fuseloop::{ExplainError, Options};
+use fuseloop::{Device, ExplainError, Options};
 
 use crate::arguments::{self, Subject};
 use crate::failure::{self, Failure};
@@ -18,9 +18,22 @@ Example: fuseloop explain examples/softmax.fl --fn softmax_rows n=4096 m=1000"
 pub struct Arguments {
     #[command(flatten)]
     subject: Subject,
+    /// Says too how long the kernels take there at least, by what the device's memory gives
+    #[arg(long, value_enum, default_value_t)]
+    device: DeviceName,
     /// For whom it is written
     #[arg(long, value_enum, default_value_t)]
     format: Format,
+}
+
+/// Where the kernels are for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum DeviceName {
+    /// This machine's processor
+    #[default]
+    Cpu,
+    /// This machine's first NVIDIA GPU; without one, what an H200 is known to do
+    Gpu,
 }
 
 /// For whom an explanation is written.
@@ -51,7 +64,11 @@ pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure
     let program = arguments::program(file)?;
     let function = arguments::function(&program, function.as_deref())?;
     let sizes = arguments::sizes(sizes)?;
-    let options = Options { fuse: *fuse, ..Options::default() };
+    let device = match arguments.device {
+        DeviceName::Cpu => Device::Cpu,
+        DeviceName::Gpu => Device::Gpu,
+    };
+    let options = Options { fuse: *fuse, device, ..Options::default() };
     let explanation = function.explain(&options, &sizes).map_err(|error| match error {
         ExplainError::Compile(error) => Failure::Compile(error),
         error => Failure::usage(format!("{error}\n  {}", function.signature())),

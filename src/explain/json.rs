@@ -7,6 +7,7 @@ use ir::Origin;
 use ir::decision::{FusionPass, Pair};
 use serde::Serialize;
 
+use super::roof::{Least, Roof};
 use crate::Source;
 use crate::render::clamp;
 
@@ -26,6 +27,15 @@ struct Line<'a> {
     before: StageLine<'a>,
     after: StageLine<'a>,
     pairs: Vec<PairLine<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gpu: Option<OnGpu<'a>>,
+}
+
+#[derive(Serialize)]
+struct OnGpu<'a> {
+    #[serde(flatten)]
+    roof: &'a Roof,
+    kernels: Vec<Option<Least>>,
 }
 
 #[derive(Serialize)]
@@ -110,7 +120,7 @@ struct PairLine<'a> {
 }
 
 /// The line.
-pub fn write(source: &Source, report: &Report) -> String {
+pub fn write(source: &Source, report: &Report, roof: Option<&Roof>) -> String {
     let places = Places::new(&source.text);
     let operations = report.operations.values();
     let size = |(symbol, name)| (name, report.given.get(&symbol).copied());
@@ -128,6 +138,10 @@ pub fn write(source: &Source, report: &Report) -> String {
         before: stage(report, &report.before),
         after: stage(report, &report.after),
         pairs: report.pairs.iter().map(|decided| pair(report, decided)).collect(),
+        gpu: roof.map(|roof| OnGpu {
+            roof,
+            kernels: report.after.kernels.iter().map(|kernel| roof.least(&kernel.figures)).collect(),
+        }),
     })
 }
 

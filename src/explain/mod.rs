@@ -3,6 +3,7 @@
 mod dot;
 mod json;
 pub(crate) mod limit;
+mod roof;
 mod text;
 
 use std::collections::BTreeMap;
@@ -15,7 +16,7 @@ use ir::SymbolId;
 use ir::checked::Checked;
 use ir::nest::{Relation, Requirement};
 
-use crate::{CompileError, Options, Source, Style};
+use crate::{CompileError, Device, Options, Source, Style};
 
 /// What fusion made of a function: its kernels before and after, what they move and compute, and for each two operations that
 /// could share a kernel whether they do, or why not and what to write instead.
@@ -23,6 +24,8 @@ use crate::{CompileError, Options, Source, Style};
 pub struct Explanation {
     source: Arc<Source>,
     report: Report,
+    /// Where the kernels are for a GPU.
+    roof: Option<roof::Roof>,
 }
 
 /// Why there is no explanation.
@@ -77,7 +80,8 @@ impl Explanation {
         }
         let compiled = compiler::pipeline::compile(checked, &options.pipeline()).map_err(CompileError::from)?;
         let report = explain(checked, &compiled, options.fuse, &source.text, &given, &ARITHMETIC);
-        Ok(Explanation { source, report })
+        let roof = (options.device == Device::Gpu).then(roof::Roof::here);
+        Ok(Explanation { source, report, roof })
     }
 
     /// The report as data.
@@ -107,12 +111,12 @@ impl Explanation {
 
     /// The report, for people.
     pub fn render(&self, style: Style) -> String {
-        text::render(&self.source, &self.report, style)
+        text::render(&self.source, &self.report, self.roof.as_ref(), style)
     }
 
     /// The report, for programs: one line, whose fields `docs/json.md` lists.
     pub fn to_json(&self) -> String {
-        json::write(&self.source, &self.report)
+        json::write(&self.source, &self.report, self.roof.as_ref())
     }
 
     /// The operations and what flows between them, those of a kernel together: a graph for Graphviz.

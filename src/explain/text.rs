@@ -7,6 +7,7 @@ use compiler::explain::{Amount, Decided, KernelReport, Report, Stage, Verdict, W
 use ir::Origin;
 use ir::decision::{FusionPass, Pair};
 
+use super::roof::Roof;
 use crate::render::{Report as Drawn, draw_note, visible};
 use crate::{Source, Style};
 
@@ -14,15 +15,15 @@ use crate::{Source, Style};
 const MAX_DRAWN: usize = 100;
 
 /// The report, without a newline at the end.
-pub fn render(source: &Source, report: &Report, style: Style) -> String {
+pub fn render(source: &Source, report: &Report, roof: Option<&Roof>, style: Style) -> String {
     let mut out = String::new();
     // A string takes any text.
-    let _ = write(&mut out, source, report, style);
+    let _ = write(&mut out, source, report, roof, style);
     out.truncate(out.trim_end().len());
     out
 }
 
-fn write(out: &mut String, source: &Source, report: &Report, style: Style) -> std::fmt::Result {
+fn write(out: &mut String, source: &Source, report: &Report, roof: Option<&Roof>, style: Style) -> std::fmt::Result {
     let (before, after) = (report.before.kernels.len(), report.after.kernels.len());
     let one = if after == 1 { "kernel" } else { "kernels" };
     let many = if before == 1 { "operation" } else { "operations" };
@@ -32,6 +33,9 @@ fn write(out: &mut String, source: &Source, report: &Report, style: Style) -> st
     let flops = |stage: &Stage| decimal(stage.total.intensity());
     writeln!(out, "  computes {} flops a byte, {} without fusion", flops(&report.after), flops(&report.before))?;
     writeln!(out, "  takes {} of memory, {} without fusion", peak(&report.after), peak(&report.before))?;
+    for line in roof.iter().flat_map(|roof| roof.lines(report)) {
+        writeln!(out, "  {}", visible(&line))?;
+    }
     for (k, kernel) in report.after.kernels.iter().enumerate() {
         writeln!(out, "\nkernel {} of {after}: {}", k + 1, visible(&kernel.title))?;
         self::kernel(out, report, kernel)?;
