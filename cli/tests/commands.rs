@@ -254,7 +254,7 @@ fn explains_arguments_that_do_not_fit() {
     s.says(2, "run a.fl --fn scale x=ones:2y by=1", &["`2y` is not a shape"]);
     s.says(1, "run a.fl --fn scale x=ones:2x2 by=1", &["the parameter is f32[n], this has shape 2x2"]);
     s.says(2, "run a.fl --fn scale x=ones:1 by=1 --threads 0", &["--threads"]);
-    s.says(2, "run a.fl --fn scale x=ones:1 by=1 --device tpu", &["--device", "cpu, interp"]);
+    s.says(2, "run a.fl --fn scale x=ones:1 by=1 --device tpu", &["--device", "cpu, gpu, auto, interp"]);
     s.says(2, "go", &["unrecognized subcommand"]);
 }
 
