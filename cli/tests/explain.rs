@@ -136,7 +136,7 @@ fn fields(page: &str, heading: &str) -> Vec<String> {
 fn the_documentation_lists_every_field() {
     let page = include_str!("../../docs/json.md");
     let folder = folder(&[("p.fl", PROGRAMS)]);
-    let explanation = json(folder.path(), "explain p.fl --fn shares --format json");
+    let explanation = json(folder.path(), "explain p.fl --fn shares --format json --device gpu");
     let documented = [
         ("## `explanation`", &explanation, 1),
         ("### Each of `operations`", &explanation["operations"][0], 0),
