@@ -138,8 +138,7 @@ fn special(dtype: Dtype, shape: &[usize]) -> Array {
 /// Reductions down columns: in blocks of rows, in strips, with rows of scratch, and of all that a state may be.
 #[test]
 fn columns() {
-    let shapes: &[&[&[usize]]] =
-        &[&[&[0, 3]], &[&[3, 0]], &[&[1, 1]], &[&[255, 3]], &[&[256, 32]], &[&[257, 33]], &[&[1300, 40]]];
+    let shapes: &[&[&[usize]]] = &[&[&[0, 3]], &[&[3, 0]], &[&[1, 1]], &[&[255, 3]], &[&[257, 33]], &[&[1300, 9]]];
     for body in [
         "sum(x, axis=0)",
         "(sum(x, axis=0), sum(x, axis=1))",
@@ -147,16 +146,34 @@ fn columns() {
         "(argmax(x, axis=0), prod(x, axis=0))",
         "any(x > 7.9, axis=0)",
         "let e = exp(x - max(x, axis=0)); e / sum(e, axis=0)",
-        "let y[j] = sum[i < n, k < n](max(x[i, j], x[k, j])); y",
         "let m = mean(x, axis=0); sqrt(sum((x - m) * (x - m), axis=0))",
     ] {
         hold_shapes(&format!("fn main(x: f32[n, m]) {{ {body} }}"), shapes);
     }
     hold_shapes("fn main(x: f16[n, m]) { sum(x, axis=0) }", shapes);
+    let pairs = "fn main(x: f32[n, m]) { let y[j] = sum[i < n, k < n](max(x[i, j], x[k, j])); y }";
+    hold_shapes(pairs, &[&[&[20, 33]], &[&[40, 3]]]);
     hold_shapes("fn main(x: i64[n, m]) { sum(x, axis=0) }", shapes);
     let three: &[&[&[usize]]] = &[&[&[2, 300, 5]], &[&[3, 20, 40]], &[&[0, 4, 4]]];
     hold_shapes("fn main(x: f32[a, n, m]) { sum(x, axis=1) }", three);
     hold_shapes("fn main(x: f64[a, n, m]) { sum(sum(x, axis=0), axis=0) }", three);
+}
+
+/// Scans along one long array: of no chunk, of parts of one, and of several; in any order and in the one there is.
+#[test]
+fn long_scans() {
+    let lengths: &[&[&[usize]]] = &[&[&[0]], &[&[1]], &[&[17]], &[&[4095]], &[&[4096]], &[&[4097]], &[&[9000]]];
+    for body in [
+        "let c[i] = sum[k <= i](x[k]); c",
+        "let c[i] = max[k <= i](x[k] * 2); let d[i] = prod[k <= i](x[k] / 8); c + exp(d)",
+        "let c[i] = any[k <= i](x[k] > 7.99); c",
+        "let c[i] = argmax[k <= i](x[k]); c",
+    ] {
+        hold_shapes(&format!("fn main(x: f32[n]) {{ {body} }}"), lengths);
+    }
+    for dtype in ["f16", "f64", "i64", "u8"] {
+        hold_shapes(&format!("fn main(x: {dtype}[n]) {{ let c[i] = sum[k <= i](x[k]); c }}"), lengths);
+    }
 }
 
 /// Transpositions alone and inside of expressions, of elements of each width.

@@ -48,12 +48,12 @@ impl Builder {
         }
     }
 
-    pub(super) fn finish(mut self, name: String, arguments: usize, threads: u32) -> Function {
+    pub(super) fn finish(mut self, name: String, arguments: usize, threads: u32, resident: Option<u32>) -> Function {
         self.push(Op::Return);
         let mut body = self.first;
         body.append(&mut self.body);
         let (shared, local) = (self.shared.most, self.local.most);
-        Function { name, arguments, threads, shared, local, registers: self.registers, body }
+        Function { name, arguments, threads, resident, shared, local, registers: self.registers, body }
     }
 
     pub(super) fn reg(&mut self, class: Class) -> Reg {

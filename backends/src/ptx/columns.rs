@@ -19,16 +19,35 @@ use crate::access::Linear;
 use crate::cpu::fold::Fold;
 use crate::cpu::split::{Part, extent_size, is_length, is_scalar, root};
 
-/// Columns of a strip: a warp's.
-pub(super) const WIDTH: i64 = 32;
-/// Threads of a column of a strip.
-const ROWS: i64 = 16;
-/// Threads of a block that has a strip.
-pub(super) const THREADS: u32 = (WIDTH * ROWS) as u32;
+/// The shape of strips.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Shape {
+    /// Columns of a strip.
+    pub(super) width: i64,
+    /// Threads of a column.
+    rows: i64,
+}
+
+/// Where rows are shared among many threads: a warp reads neighbours.
+const TALL: Shape = Shape { width: 32, rows: 32 };
+/// Where there are many short rows, as of the results of blocks.
+const NARROW: Shape = Shape { width: 8, rows: 64 };
+/// Where there are a few.
+const FLAT: Shape = Shape { width: 256, rows: 1 };
+/// So many are few.
+const FEW: i64 = 4;
+
+impl Shape {
+    /// Threads of a block.
+    pub(super) fn threads(self) -> u32 {
+        u32::try_from(self.width * self.rows).unwrap_or(u32::MAX)
+    }
+}
 
 /// The strip at hand.
 #[derive(Clone, Copy)]
 pub(super) struct Strip {
+    shape: Shape,
     /// The thread's number among those of its column.
     row: Reg,
     /// Whether there is such a column: if not, the thread does what those of the last one do, and stores only to its own scratch.
@@ -37,18 +56,39 @@ pub(super) struct Strip {
     pub(super) leader: Reg,
 }
 
-/// The address of the first element of a column's scratch.
-pub(super) fn scratch(b: &mut Builder, first: Reg, (block, stride): (Reg, Reg), (thread, bytes): (Reg, i64)) -> Reg {
-    let owners = b.op2(Opcode::Mul, Type::S64, block, WIDTH);
-    let base = b.op(Opcode::Mad, Type::S64, &[owners.into(), stride.into(), first.into()]);
-    let column = b.op2(Opcode::And, Type::B64, thread, WIDTH - 1);
-    b.op(Opcode::Mad, Type::S64, &[column.into(), bytes.into(), base.into()])
+impl Shape {
+    /// The address of the first element of a column's scratch.
+    pub(super) fn scratch(
+        self,
+        b: &mut Builder,
+        first: Reg,
+        (block, stride): (Reg, Reg),
+        (thread, bytes): (Reg, i64),
+    ) -> Reg {
+        let owners = b.op2(Opcode::Mul, Type::S64, block, self.width);
+        let base = b.op(Opcode::Mad, Type::S64, &[owners.into(), stride.into(), first.into()]);
+        let column = b.op2(Opcode::And, Type::B64, thread, self.width - 1);
+        b.op(Opcode::Mad, Type::S64, &[column.into(), bytes.into(), base.into()])
+    }
 }
 
-/// Whether a part goes in strips.
-pub(super) fn has_strips(program: &Program, part: &Part) -> bool {
-    let Some((_, Statement::Loop(l))) = root(part) else { return false };
-    l.kind == LoopKind::Parallel && part.chunks.is_empty() && in_strips(program, &part.kernel.values, l)
+/// What a size may be at most.
+pub(super) type Limit = Option<(Size, i64)>;
+
+/// The shapes of strips that a part goes in, each with what its sizes must be for it, if it goes in strips.
+pub(super) fn shapes(program: &Program, part: &Part) -> Option<Vec<(Shape, Limit)>> {
+    let (_, Statement::Loop(l)) = root(part)? else { return None };
+    if l.kind != LoopKind::Parallel || !part.chunks.is_empty() || !in_strips(program, &part.kernel.values, l) {
+        return None;
+    }
+    let joined = |s: &Statement| match s {
+        Statement::Loop(Loop { dims, .. }) if part.joins.contains(&dims[0].0) => extent_size(&dims[0].1).cloned(),
+        _ => None,
+    };
+    Some(match l.body.iter().find_map(joined) {
+        Some(count) => vec![(FLAT, Some((count, FEW))), (NARROW, None)],
+        None => vec![(TALL, None)],
+    })
 }
 
 /// Whether a parallel loop goes down columns, and may be taken in strips.
@@ -117,7 +157,7 @@ fn in_blocks(program: &mut Program, part: &Part) -> Option<[Part; 2]> {
     let (columns, down) = (extents(l)?, extents(rows)?);
     let lengths = columns.iter().chain(&down).all(|size| is_length(program, size));
     let stores = l.body[..at].iter().any(|s| !is_scalar(s)) || !visit::stores(&rows.body).is_empty();
-    if !has_strips(program, part) || !lengths || stores || !reductions.iter().all(plain) {
+    if shapes(program, part).is_none() || !lengths || stores || !reductions.iter().all(plain) {
         return None;
     }
     let block = Size::constant(BLOCK as i64);
@@ -234,20 +274,21 @@ impl Emitter<'_> {
     }
 
     /// The columns that fall to this block.
-    pub(super) fn in_strips(&mut self, l: &Loop) {
+    pub(super) fn in_strips(&mut self, l: &Loop, shape: Shape) {
+        self.shape = Some(shape);
         let axes = self.axes(&l.dims, &l.body);
         let [thread, block, blocks] = [Special::Tid, Special::Ctaid, Special::Nctaid].map(|s| self.special(s));
-        let lane = self.b().op2(Opcode::And, Type::B64, thread, WIDTH - 1);
-        let row = self.b().op2(Opcode::Shr, Type::U64, thread, i64::from(WIDTH.ilog2()));
+        let lane = self.b().op2(Opcode::And, Type::B64, thread, shape.width - 1);
+        let row = self.b().op2(Opcode::Shr, Type::U64, thread, i64::from(shape.width.ilog2()));
         let leader = self.b().set(Comparison::Eq, Type::S64, row, 0);
         let last = self.b().op2(Opcode::Sub, Type::S64, axes.total, 1);
-        let strips = self.ceil_div(axes.total, WIDTH);
+        let strips = self.ceil_div(axes.total, shape.width);
         self.counted(block, strips, blocks, |e, strip| {
-            let column = e.b().op(Opcode::Mad, Type::S64, &[strip.into(), WIDTH.into(), lane.into()]);
+            let column = e.b().op(Opcode::Mad, Type::S64, &[strip.into(), shape.width.into(), lane.into()]);
             let real = e.b().set(Comparison::Le, Type::S64, column, last);
             let column = e.b().op2(Opcode::Min, Type::S64, column, last);
             e.unravel(&axes, column);
-            e.strip = Some(Strip { row, real, leader });
+            e.strip = Some(Strip { shape, row, real, leader });
             e.as_team(Team::Column, |e| e.block(&l.body));
             // The next strip writes anew what this one reads.
             e.b().barrier();
@@ -262,11 +303,13 @@ impl Emitter<'_> {
             LoopKind::Parallel => {
                 let axes = self.axes(&l.dims, &l.body);
                 match axes.only() {
-                    Some(index) => self.along(index, (strip.row, axes.total), ROWS, &l.body, |e, _| {
+                    Some(index) => self.along(index, (strip.row, axes.total), strip.shape.rows, &l.body, |e, _| {
                         e.as_team(Team::Thread, |e| e.block(&l.body));
                     }),
                     None => {
-                        self.counted(strip.row, axes.total, ROWS, |e, number| e.iteration(&axes, number, &l.body));
+                        self.counted(strip.row, axes.total, strip.shape.rows, |e, number| {
+                            e.iteration(&axes, number, &l.body)
+                        });
                     }
                 }
             }
@@ -290,7 +333,7 @@ impl Emitter<'_> {
         let share = self.b().copy(share);
         self.while_(
             |e| {
-                let all = e.b().op2(Opcode::Mul, Type::S64, share, ROWS);
+                let all = e.b().op2(Opcode::Mul, Type::S64, share, strip.shape.rows);
                 e.b().set(Comparison::Lt, Type::S64, all, count)
             },
             |e| e.b().op_to(share, Opcode::Shl, Type::B64, &[share.into(), 1.into()]),
@@ -340,25 +383,25 @@ impl Emitter<'_> {
     /// Joins what the threads of each column have, neighbours first; all of them know the result.
     fn meet(&mut self, strip: Strip, sum: &Sum) {
         let fold = sum.fold;
-        let bytes = THREADS as usize * fold.bytes() as usize;
+        let bytes = self.threads as usize * fold.bytes() as usize;
         let at = self.b().take(Space::Shared, bytes);
         let thread = self.special(Special::Tid);
         let place = self.b().element(Space::Shared, at, thread, fold.bytes());
         fold.store(self.b(), Space::Shared, &sum.state, place);
-        for step in (0..ROWS.ilog2()).map(|k| 1i64 << k) {
+        for step in (0..strip.shape.rows.ilog2()).map(|k| 1i64 << k) {
             self.b().barrier();
             let number = self.b().op2(Opcode::And, Type::B64, strip.row, 2 * step - 1);
             let joins = self.b().set(Comparison::Eq, Type::S64, number, 0);
             self.when(joins, |e| {
                 let own = fold.load(e.b(), Space::Shared, place);
-                let other = Address { offset: place.offset + fold.bytes() * WIDTH * step, ..place };
+                let other = Address { offset: place.offset + fold.bytes() * strip.shape.width * step, ..place };
                 let other = fold.load(e.b(), Space::Shared, other);
                 let joined = fold.merge(e.b(), &own, &other);
                 fold.store(e.b(), Space::Shared, &joined, place);
             });
         }
         self.b().barrier();
-        let lane = self.b().op2(Opcode::And, Type::B64, thread, WIDTH - 1);
+        let lane = self.b().op2(Opcode::And, Type::B64, thread, strip.shape.width - 1);
         let place = self.b().element(Space::Shared, at, lane, fold.bytes());
         let state = fold.load(self.b(), Space::Shared, place);
         assign(self.b(), &sum.state, &state);

@@ -5,14 +5,16 @@ use ir::nest::{KernelId, LoopKind, Program, Statement};
 use ir::{Origin, Size, visit};
 
 use super::build::Control;
+use super::chunks::{self, Step};
+use super::columns::{self, Limit, Shape};
 use super::contract::{self, Tiles};
 use super::emit::{Argument, Crew, Emitter, Owner, Team};
 use super::inst::{Function, Opcode, Special, Type};
+use super::print;
 use super::reduce::shared_bytes;
 use super::rows::{BLOCK_ROW, Rows, WARP_ROW};
 use super::turn::Turn;
 use super::vectors::Vectors;
-use super::{columns, print};
 use crate::call::kernel_sizes;
 use crate::cpu::CompileError;
 use crate::cpu::prepare::with_contractions_at_top;
@@ -58,7 +60,7 @@ pub(super) struct Variant {
     /// Threads of a block.
     pub(super) threads: Threads,
     /// It fits where a size is at most so much.
-    pub(super) fits: Option<(Size, i64)>,
+    pub(super) fits: Limit,
 }
 
 /// How many threads a block has.
@@ -79,8 +81,8 @@ pub(super) enum Grid {
     Blocks(Option<Vec<Size>>, i64),
     /// A block for each chunk of so many elements.
     Chunks(Option<Vec<Size>>),
-    /// A block for each strip of columns.
-    Strips(Option<Vec<Size>>),
+    /// A block for each strip of so many columns.
+    Strips(Option<Vec<Size>>, i64),
 }
 
 impl Module {
@@ -92,16 +94,18 @@ impl Module {
         for kernel in program.kernels.values() {
             let kernel = with_contractions_at_top(program, kernel, contract::in_tiles);
             for part in split_plainly(&mut run, kernel) {
-                parts.extend(columns::parts(&mut run, part));
+                for part in columns::parts(&mut run, part) {
+                    parts.extend(chunks::parts(&mut run, part));
+                }
             }
         }
         let sizes = kernel_sizes(program);
         let mut functions = vec![];
         let mut kernels = vec![];
-        for (number, part) in parts.iter().enumerate() {
+        for (number, (part, step)) in parts.iter().enumerate() {
             let checks = root(part).is_some_and(|(before, _)| before.iter().any(may_fault));
             let mut variants = vec![];
-            for (function, variant) in variants_of(&run, part, &format!("kernel{number}")) {
+            for (function, variant) in variants_of(&run, part, *step, &format!("kernel{number}")) {
                 functions.push(function);
                 variants.push(variant);
             }
@@ -130,9 +134,17 @@ impl Module {
 }
 
 /// A part in each way that some sizes of a call may ask for.
-fn variants_of(program: &Program, part: &Part, name: &str) -> Vec<(Function, Variant)> {
+fn variants_of(program: &Program, part: &Part, step: Option<Step>, name: &str) -> Vec<(Function, Variant)> {
     let mut variants = vec![];
-    if let Some(rows) = Rows::of(program, part).filter(|_| !columns::has_strips(program, part)) {
+    let short = matches!(root(part), Some((_, Statement::Loop(l))) if is_short(&l.body));
+    if let Some(shapes) = columns::shapes(program, part).filter(|_| !short) {
+        for (number, (shape, fits)) in shapes.into_iter().enumerate() {
+            let name = if number == 0 { name.to_owned() } else { format!("{name}_{number}") };
+            variants.push(in_strips(program, part, shape, name, fits));
+        }
+        return variants;
+    }
+    if let Some(rows) = Rows::of(program, part) {
         for (suffix, crew, most) in [("_warp", Crew::Warp, WARP_ROW), ("_block", Crew::Block, BLOCK_ROW)] {
             if rows.extent.as_constant().is_none_or(|n| n <= most) {
                 variants.push(in_rows(program, part, &rows, format!("{name}{suffix}"), crew, most));
@@ -142,10 +154,43 @@ fn variants_of(program: &Program, part: &Part, name: &str) -> Vec<(Function, Var
             }
         }
     }
-    let (function, arguments, grid) = kernel(program, part, name.to_owned(), !variants.is_empty());
+    let name = name.to_owned();
+    let (function, arguments, grid) = match step {
+        Some(step) => in_chunks(program, part, step, name.clone()),
+        None => kernel(program, part, name.clone(), !variants.is_empty()),
+    };
     let threads = Threads::Number(function.threads);
-    variants.push((function, Variant { name: name.to_owned(), arguments, grid, threads, fits: None }));
+    variants.push((function, Variant { name, arguments, grid, threads, fits: None }));
     variants
+}
+
+/// A part as strips of columns.
+fn in_strips(program: &Program, part: &Part, shape: Shape, name: String, fits: Limit) -> (Function, Variant) {
+    let mut e = Emitter::new(program, part, shape.threads(), Owner::Block);
+    let mut grid = Grid::One;
+    if let Some((before, Statement::Loop(l))) = root(part) {
+        e.block(before);
+        e.in_strips(l, shape);
+        grid = Grid::Strips(Emitter::extents(&l.dims), shape.width);
+    }
+    let (function, arguments) = e.finish(name.clone());
+    let threads = Threads::Number(function.threads);
+    (function, Variant { name, arguments, grid, threads, fits })
+}
+
+/// A step of a long scan.
+fn in_chunks(program: &Program, part: &Part, step: Step, name: String) -> (Function, Vec<Argument>, Grid) {
+    let mut e = Emitter::new(program, part, chunks::THREADS, Owner::Block);
+    let mut grid = Grid::One;
+    if let Some((before, Statement::Loop(l))) = root(part) {
+        e.block(before);
+        e.scan_chunks(l, step, &part.chunks);
+        if step != Step::Befores {
+            grid = Grid::Chunks(Emitter::extents(&l.dims));
+        }
+    }
+    let (function, arguments) = e.finish(name);
+    (function, arguments, grid)
 }
 
 /// A part as rows of at most so many elements.
@@ -176,15 +221,10 @@ fn kernel(program: &Program, part: &Part, name: String, in_rows: bool) -> (Funct
     let alone = matches!(root, Some((_, Statement::Loop(l))) if part.chunks.is_empty() && is_short(&l.body));
     // Rows too long for registers, and results of chunks.
     let long = in_rows || root.is_none();
-    let mut strips = false;
     let threads = match root {
         _ if alone => CROWD,
         Some((_, Statement::Contract(_))) => contract::THREADS,
-        Some((_, Statement::Loop(l))) if l.kind == LoopKind::Parallel && !part.chunks.is_empty() => CROWD,
-        _ if columns::has_strips(program, part) => {
-            strips = true;
-            columns::THREADS
-        }
+        Some((_, Statement::Loop(l))) if l.kind == LoopKind::Parallel && !part.chunks.is_empty() => TEAM,
         _ if long && shared_bytes(&part.kernel.values, &part.kernel.body, LARGEST) <= SHARED => LARGEST,
         _ => TEAM,
     };
@@ -201,10 +241,6 @@ fn kernel(program: &Program, part: &Part, name: String, in_rows: bool) -> (Funct
                 LoopKind::Parallel if !part.chunks.is_empty() => {
                     e.reduce_columns(l, &part.chunks);
                     Grid::Threads(Some(program.buffers[part.chunks[0]].shape.clone()), 1)
-                }
-                LoopKind::Parallel if strips => {
-                    e.in_strips(l);
-                    Grid::Strips(extents)
                 }
                 _ if let Some(turn) = Turn::of(&e, l).filter(|_| alone) => {
                     e.in_tiles(l, &turn);

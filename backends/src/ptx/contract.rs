@@ -112,6 +112,8 @@ pub(super) struct Span {
 impl Emitter<'_> {
     /// The tiles of a contraction that fall to this block.
     pub(super) fn contract(&mut self, c: &Contraction, tiles: &Tiles) {
+        // While one waits, the other multiplies.
+        self.resident = Some(2);
         let sizes = tiles.counts();
         let small = self.argument(Argument::Small(sizes.clone()));
         let small = self.b().set(Comparison::Ne, Type::S64, small, 0);

@@ -11,12 +11,13 @@ use ir::nest::{
 use ir::{Affine, Dtype, Size, visit};
 
 use super::build::{Builder, Control};
-use super::columns::Strip;
+use super::chunks::Chunk;
+use super::columns::{Shape, Strip};
 use super::inst::{Address, Comparison, Opcode, Operand, Reg, Rounding, Space, Special, Type};
 use super::rows::Row;
+use super::scalar;
 use super::scan::Running;
 use super::walk::{Pending, Pointer};
-use super::{columns, scalar};
 use crate::access::Linear;
 use crate::cpu::split::Part;
 
@@ -95,6 +96,8 @@ pub(super) struct Emitter<'a> {
     /// The row that the threads have in registers.
     pub(super) row: Option<Row>,
     pub(super) threads: u32,
+    /// Blocks that a multiprocessor is to have at once.
+    pub(super) resident: Option<u32>,
     /// Indices of loops whose elements are results of chunks.
     pub(super) joins: &'a [IndexId],
     /// The running reductions of scans under way, with their inputs.
@@ -104,6 +107,10 @@ pub(super) struct Emitter<'a> {
     /// Addresses that move with the loop at hand, and the stores of its iterations that wait for loads of later ones.
     pub(super) pointers: Vec<Pointer>,
     pub(super) waiting: Option<Vec<Pending>>,
+    /// The chunk of a long scan at hand.
+    pub(super) chunk: Option<Chunk>,
+    /// If columns go in strips: the shape of these.
+    pub(super) shape: Option<Shape>,
     /// The strip of columns at hand.
     pub(super) strip: Option<Strip>,
 }
@@ -141,18 +148,21 @@ impl<'a> Emitter<'a> {
             ahead: None,
             row: None,
             threads,
+            resident: None,
             joins: &part.joins,
             running: BTreeMap::new(),
             number: None,
             pointers: vec![],
             waiting: None,
+            chunk: None,
+            shape: None,
             strip: None,
         }
     }
 
     pub(super) fn finish(self, name: String) -> (super::inst::Function, Vec<Argument>) {
         let bytes = self.arguments.len().max(1) * 8;
-        (self.builder.finish(name, bytes, self.threads), self.arguments)
+        (self.builder.finish(name, bytes, self.threads, self.resident), self.arguments)
     }
 
     // Values, indices and sizes.
@@ -261,10 +271,10 @@ impl<'a> Emitter<'a> {
         let first = self.argument(Argument::Buffer(buffer));
         let stride = self.argument(Argument::Stride(buffer));
         let block = self.special(Special::Ctaid);
-        if self.strip.is_some() {
+        if let Some(shape) = self.shape {
             let thread = self.special(Special::Tid);
-            let bytes = self.element_bytes(buffer) / columns::WIDTH;
-            let base = self.builder.first(|b| columns::scratch(b, first, (block, stride), (thread, bytes)));
+            let bytes = self.element_bytes(buffer) / shape.width;
+            let base = self.builder.first(|b| shape.scratch(b, first, (block, stride), (thread, bytes)));
             self.scratch.insert(buffer, base);
             return base;
         }
@@ -286,7 +296,8 @@ impl<'a> Emitter<'a> {
 
     pub(super) fn element_bytes(&self, buffer: BufferId) -> i64 {
         let buffer = &self.program.buffers[buffer];
-        let together = if self.strip.is_some() && buffer.role == Role::Scratch { columns::WIDTH } else { 1 };
+        let shape = self.shape.filter(|_| buffer.role == Role::Scratch);
+        let together = shape.map_or(1, |shape| shape.width);
         together * i64::try_from(buffer.dtype.bytes()).expect("a small number")
     }
 

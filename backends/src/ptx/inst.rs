@@ -224,6 +224,8 @@ pub struct Function {
     pub arguments: usize,
     /// Threads of a block.
     pub threads: u32,
+    /// Blocks that a multiprocessor is to have at once, if that is to limit registers.
+    pub resident: Option<u32>,
     /// Bytes of shared memory.
     pub shared: usize,
     /// Bytes of memory for each thread.

@@ -5,6 +5,7 @@
 //! `plan` says what a call does and `run` has a [`Device`] do it: this module knows no driver.
 
 mod build;
+mod chunks;
 mod columns;
 mod compile;
 mod contract;

@@ -8,7 +8,6 @@ use ir::bind::{Binding, Given};
 use ir::nest::{BufferId, Program, Role};
 use ir::order::{LANES, LANES_CHUNK};
 
-use super::columns::WIDTH;
 use super::compile::{Grid, Kernel, Module, Threads, Variant};
 use super::emit::Argument;
 use super::rows::{BLOCK_ROW, GROUP};
@@ -139,7 +138,7 @@ impl Module {
         let owners = match variant.grid {
             Grid::Threads(..) => blocks as usize * threads as usize,
             Grid::Blocks(_, each) => blocks as usize * usize::try_from(each).unwrap_or(1),
-            Grid::Strips(_) => blocks as usize * WIDTH as usize,
+            Grid::Strips(_, width) => blocks as usize * usize::try_from(width).unwrap_or(1),
             _ => blocks as usize,
         };
         for id in variant.scratch() {
@@ -226,7 +225,7 @@ impl Variant {
                 iterations(extents).map(|n| of(n, i64::from(self.threads(value)) * i64::try_from(*each).unwrap_or(1)))
             }
             Grid::Blocks(extents, each) => iterations(extents).map(|n| of(n, *each)),
-            Grid::Strips(extents) => iterations(extents).map(|n| of(n, WIDTH)),
+            Grid::Strips(extents, width) => iterations(extents).map(|n| of(n, *width)),
             Grid::Chunks(extents) => iterations(extents).map(|n| of(n, LANES_CHUNK as i64)),
         };
         let most = if self.scratch().next().is_none() { i64::from(i32::MAX) } else { SOME_BLOCKS };

@@ -31,7 +31,11 @@ impl Display for Function {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Function { name, arguments, threads, .. } = self;
         writeln!(f, ".visible .entry {name}(.param .align 8 .b8 arguments[{arguments}])")?;
-        writeln!(f, ".maxntid {threads}, 1, 1\n{{")?;
+        writeln!(f, ".maxntid {threads}, 1, 1")?;
+        if let Some(blocks) = self.resident {
+            writeln!(f, ".minnctapersm {blocks}")?;
+        }
+        writeln!(f, "{{")?;
         for class in CLASSES {
             let of_class: Vec<Reg> = self.registers.keys().filter(|reg| self.registers[*reg] == class).collect();
             for registers in of_class.chunks(16) {

@@ -299,6 +299,7 @@ impl Emitter<'_> {
                 let fold = Fold { op, dtype: self.dtype(input) };
                 let ones = self.ones(fold, &scanned, mine);
                 let prefixes = self.prefixes(fold, &ones);
+                let prefixes = self.past_chunk(value, fold, prefixes);
                 for (known, state) in known.iter_mut().zip(prefixes) {
                     known.push((value, fold.result(self.b(), &state)));
                 }

@@ -10,7 +10,8 @@ use super::emit::Emitter;
 use super::inst::{Address, Comparison, Opcode, Reg, Space, Type};
 use crate::access::Linear;
 
-/// Weights of bodies of which eight, or four, iterations go together.
+/// Weights of bodies of which 16, eight, or four iterations go together.
+const FEATHER: usize = 2;
 const LIGHT: usize = 8;
 const MEDIUM: usize = 64;
 
@@ -95,6 +96,7 @@ impl Emitter<'_> {
         });
         match weight {
             _ if !straight || !self.stores_may_wait(body) => 1,
+            _ if weight <= FEATHER => 16,
             _ if weight <= LIGHT => 8,
             _ if weight <= MEDIUM => 4,
             _ => 1,

@@ -1,0 +1,207 @@
+//! Long scans, at the top of a kernel: a block takes a chunk of the order. One launch computes what each chunk gives alone, one makes of
+//! that what the chunks before each give, one thread in ascending order, and one computes the prefixes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ir::nest::{Buffer, BufferId, Loop, LoopKind, Op, Program, Role, Statement, ValueId};
+use ir::order::{LANES, SCAN_CHUNK};
+use ir::{Dtype, Size, visit};
+
+use super::build::Control;
+use super::emit::{Argument, Emitter};
+use super::fold::assign;
+use super::inst::{Address, Comparison, Opcode, Reg, Space, Special, Type};
+use super::rows::GROUP;
+use crate::cpu::fold::Fold;
+use crate::cpu::split::{Part, extent_size, is_scalar};
+
+/// Threads of a block: each has as many elements of a chunk as of a row.
+pub(super) const THREADS: u32 = (SCAN_CHUNK as i64 / GROUP * LANES as i64) as u32;
+/// Elements of a chunk that a thread has.
+const EACH: i64 = SCAN_CHUNK as i64 / THREADS as i64;
+/// Bytes of memory for what a chunk gives.
+const PLACE: i64 = 8;
+/// Chunks whose results are brought together.
+const BATCH: i64 = 16;
+
+/// What a launch computes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// What each chunk gives alone.
+    Totals,
+    /// What the chunks before each one give.
+    Befores,
+    /// The prefixes.
+    Prefixes,
+}
+
+/// The chunk at hand of a long scan.
+#[derive(Clone)]
+pub(super) struct Chunk {
+    step: Step,
+    number: Reg,
+    /// Where what chunks give lies, by prefix.
+    buffers: BTreeMap<ValueId, BufferId>,
+}
+
+/// A part as the parts that launch it, with what each computes if it is a long scan.
+pub(super) fn parts(program: &mut Program, part: Part) -> Vec<(Part, Option<Step>)> {
+    let Some(buffers) = buffers(program, &part) else { return vec![(part, None)] };
+    let with = |step| {
+        let mut own = Part::beside(&part, part.kernel.body.clone());
+        own.chunks.clone_from(&buffers);
+        (own, Some(step))
+    };
+    [Step::Totals, Step::Befores, Step::Prefixes].map(with).into()
+}
+
+/// The prefixes of a scan.
+fn prefixes(l: &Loop) -> Vec<(ValueId, ir::ReduceOp, ValueId)> {
+    let prefix = |s: &Statement| match s {
+        Statement::Let { value, op: Op::Prefix(op, input) } => Some((*value, *op, *input)),
+        _ => None,
+    };
+    l.body.iter().filter_map(prefix).collect()
+}
+
+/// Memory for what chunks give, if a part is a scan whose prefixes do not stand on each other.
+fn buffers(program: &mut Program, part: &Part) -> Option<Vec<BufferId>> {
+    let (Statement::Loop(l), before) = part.kernel.body.split_last()? else { return None };
+    let [(_, extent)] = l.dims.as_slice() else { return None };
+    let extent = extent_size(extent)?;
+    let flat = l.body.iter().all(|s| is_scalar(s) || matches!(s, Statement::Store { .. }));
+    let stored = visit::stores(&l.body);
+    let overwrites =
+        program.slots.values().any(|members| members.iter().any(|b| stored.contains(b)) && members.len() > 1);
+    let scratch = stored.iter().any(|b| program.buffers[*b].role == Role::Scratch);
+    if l.kind != LoopKind::Scan || !before.iter().all(is_scalar) || !flat || overwrites || scratch {
+        return None;
+    }
+    let values = &part.kernel.values;
+    let mut follow: BTreeSet<ValueId> = BTreeSet::new();
+    for statement in &l.body {
+        let mut stands = matches!(statement, Statement::Let { op: Op::Prefix(..), .. });
+        let used = visit::free_values(&vec![statement.clone()]);
+        if used.iter().any(|v| follow.contains(v)) {
+            if stands {
+                return None;
+            }
+            stands = true;
+        }
+        if stands {
+            visit::for_each_definition(statement, &mut |v| _ = follow.insert(v));
+        }
+    }
+    let prefixes = prefixes(l);
+    if prefixes.iter().any(|(_, op, input)| Fold { op: *op, dtype: values[*input] }.is_arg()) {
+        return None;
+    }
+    let chunk = Size::constant(SCAN_CHUNK as i64);
+    let count = (extent + &Size::constant(SCAN_CHUNK as i64 - 1)).floor_div(&chunk);
+    let buffer = |(value, ..): (ValueId, ir::ReduceOp, ValueId)| {
+        let name = format!("{}.{value}.chunks", part.kernel.name);
+        program.buffers.push(Buffer { name, dtype: Dtype::U64, shape: vec![count.clone()], role: Role::Temp })
+    };
+    Some(prefixes.into_iter().map(buffer).collect())
+}
+
+impl Emitter<'_> {
+    /// One step of a long scan.
+    pub(super) fn scan_chunks(&mut self, l: &Loop, step: Step, buffers: &[BufferId]) {
+        let axes = self.axes(&l.dims, &l.body);
+        let count = self.ceil_div(axes.total, SCAN_CHUNK as i64);
+        let all = prefixes(l);
+        if step == Step::Befores {
+            for ((_, op, input), buffer) in all.iter().zip(buffers) {
+                let fold = Fold { op: *op, dtype: self.dtype(*input) };
+                self.befores(fold, *buffer, count);
+            }
+            return;
+        }
+        let mut body = l.body.clone();
+        if step == Step::Totals {
+            body.retain(is_scalar);
+        }
+        let index = l.dims[0].0;
+        let buffers: BTreeMap<ValueId, BufferId> =
+            all.iter().map(|(value, ..)| *value).zip(buffers.iter().copied()).collect();
+        let [thread, block, blocks] = [Special::Tid, Special::Ctaid, Special::Nctaid].map(|s| self.special(s));
+        let group = self.b().op2(Opcode::Shr, Type::U64, thread, i64::from(LANES.ilog2()));
+        let lane = self.b().op2(Opcode::And, Type::B64, thread, LANES as i64 - 1);
+        let place = self.b().op(Opcode::Mad, Type::S64, &[group.into(), GROUP.into(), lane.into()]);
+        self.counted(block, count, blocks, |e, number| {
+            let first = e.b().op(Opcode::Mad, Type::S64, &[number.into(), (SCAN_CHUNK as i64).into(), place.into()]);
+            let mine = e.mine(first, axes.total, LANES as i64, EACH);
+            e.chunk = Some(Chunk { step, number, buffers: buffers.clone() });
+            e.elements(index, &body, &mine, &[]);
+            e.chunk = None;
+            // The next chunk writes anew what this one reads.
+            e.b().barrier();
+        });
+    }
+
+    /// Prefixes of a chunk's elements as prefixes of all: or, where that is what is asked for, the last of them handed on.
+    pub(super) fn past_chunk(&mut self, value: ValueId, fold: Fold, prefixes: Vec<Vec<Reg>>) -> Vec<Vec<Reg>> {
+        let Some(Chunk { step, number, buffers }) = self.chunk.clone() else { return prefixes };
+        let Some(buffer) = buffers.get(&value) else { return prefixes };
+        let place = self.place_of_chunk(*buffer, number);
+        if step == Step::Totals {
+            let thread = self.special(Special::Tid);
+            let last = self.b().set(Comparison::Eq, Type::S64, thread, i64::from(THREADS) - 1);
+            if let Some(total) = prefixes.last() {
+                self.when(last, |e| fold.store(e.b(), Space::Global, total, place));
+            }
+            return prefixes;
+        }
+        let before = fold.load(self.b(), Space::Global, place);
+        prefixes.iter().map(|own| fold.merge(self.b(), &before, own)).collect()
+    }
+
+    fn place_of_chunk(&mut self, buffer: BufferId, number: Reg) -> Address {
+        let base = self.argument(Argument::Buffer(buffer));
+        let place = self.b().op(Opcode::Mad, Type::S64, &[number.into(), PLACE.into(), base.into()]);
+        Address { base: Some(place), offset: 0 }
+    }
+
+    /// What chunks give alone becomes what those before each give.
+    fn befores(&mut self, fold: Fold, buffer: BufferId, count: Reg) {
+        let threads = i64::from(self.threads);
+        let bytes = usize::try_from(threads * PLACE).unwrap_or(0);
+        let at = self.b().take(Space::Shared, bytes);
+        let thread = self.special(Special::Tid);
+        let own = self.b().element(Space::Shared, at, thread, PLACE);
+        let first = self.b().set(Comparison::Eq, Type::S64, thread, 0);
+        let carry = fold.variable(self.b());
+        let zero = self.int(0);
+        let all = self.int(threads);
+        self.counted(zero, count, threads, |e, base| {
+            let number = e.b().op2(Opcode::Add, Type::S64, base, thread);
+            let place = e.place_of_chunk(buffer, number);
+            let there = e.b().set(Comparison::Lt, Type::S64, number, count);
+            let state = fold.variable(e.b());
+            e.when(there, |e| {
+                let total = fold.load(e.b(), Space::Global, place);
+                assign(e.b(), &state, &total);
+            });
+            fold.store(e.b(), Space::Shared, &state, own);
+            e.b().barrier();
+            e.when(first, |e| {
+                e.counted(zero, all, BATCH, |e, number| {
+                    let from = e.b().element(Space::Shared, at, number, PLACE);
+                    let one = |k: i64| Address { offset: from.offset + k * PLACE, ..from };
+                    let totals: Vec<Vec<Reg>> = (0..BATCH).map(|k| fold.load(e.b(), Space::Shared, one(k))).collect();
+                    for (k, total) in (0..).zip(&totals) {
+                        fold.store(e.b(), Space::Shared, &carry, one(k));
+                        fold.add(e.b(), &carry, total);
+                    }
+                });
+            });
+            e.b().barrier();
+            e.when(there, |e| {
+                let before = fold.load(e.b(), Space::Shared, own);
+                fold.store(e.b(), Space::Global, &before, place);
+            });
+        });
+        self.b().give_back(Space::Shared, bytes);
+    }
+}
