@@ -61,6 +61,48 @@ fn rows_of_any_length() {
     );
 }
 
+/// Rows longer than the registers of a block hold.
+#[test]
+fn long_rows() {
+    let source = "
+        fn main(x: f32[n, m], w: f32[m]) -> (f32[n, m], f32[n, m], i64[n], f64[n], f32[n]) {
+            let e[i, j] = exp(x[i, j] - max(x[i]))
+            let softmax[i, j] = e[i, j] / sum(e[i])
+            let d[i, j] = x[i, j] - mean(x[i])
+            let norm[i, j] = d[i, j] * w[j] + sum[k](d[i, k] ^ 2)
+            let best[i] = argmax(x[i])
+            let wide[i] = prod[j](f64(x[i, j]) * 0.5 + 1)
+            (softmax, norm, best, wide, max(x, axis = 1))
+        }";
+    hold_rows(source, &[32_768, 32_769, 66_000]);
+}
+
+/// Loads at several distances, of rows and columns that end inside of a thread's and a block's share.
+#[test]
+fn stencils() {
+    let source = "
+        fn main(x: f32[n, m], w: f32[m]) -> (f32[n - 2, m - 1], f32[n + m, m]) {
+            let here = x[1:n - 1, 1:] - x[:n - 2, 1:] + x[2:, 1:] * x[1:n - 1, :m - 1]
+            let around[i < n + m, j < m] = w[j] + (if i > j then w[m - 1 - j] else 1.5)
+            (here, around)
+        }";
+    hold_rows(source, &[1, 2, 7, 255, 257, 300]);
+    let source = "
+        fn main(x: f32[n, m], w: f32[m]) -> f32[m - 2, n] {
+            let y[j < m - 2, i < n] = x[i, j] + x[i, j + 1] * x[i, j + 2]
+            let z[j < m - 2, i < n] = y[j, i] - w[j + 2]
+            z
+        }";
+    hold_rows(source, &[2, 3, 10, 100]);
+    let source = "
+        fn main(x: f32[n, m], w: f32[m]) -> f32[m - 3, m - 2] {
+            let y[i < m, j < m] = w[i] * 2 + w[j]
+            let z[i < m - 3, j < m - 2] = y[i, j] - y[i + 1, j + 2] + y[i + 3, j] * x[0, j + 1]
+            z
+        }";
+    hold_rows(source, &[3, 4, 12, 261]);
+}
+
 /// Full reductions over no chunk, a part of one, and many, and what joins them.
 #[test]
 fn chunks_of_any_number() {

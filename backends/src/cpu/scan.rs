@@ -172,9 +172,10 @@ impl Emitter<'_> {
     ) {
         let parts: Vec<Part> = prefixes.iter().map(|p| Part::new(self, *p)).collect();
         let inner = Kept::new(self, parts.iter().map(|part| part.inner).collect(), SCAN_CHUNK);
-        // The body's part for some wanted values, or for its effects; prefixes are found in memory.
-        let with = |found: &[Part], body: Block| {
-            let used = visit::free_values(&body);
+        // The body's part for a wanted value, or for its effects; prefixes are found in memory.
+        let with = |found: &[Part], body: Block, wanted: Option<ValueId>| {
+            let mut used = visit::free_values(&body);
+            used.extend(wanted);
             let loads = inner.loads(axis.index);
             let mut all = vec![];
             for part in found.iter().filter(|part| used.contains(&part.prefix.result)) {
@@ -189,14 +190,15 @@ impl Emitter<'_> {
         let mut leading = vec![];
         for (k, part) in parts.iter().enumerate() {
             let p = part.prefix;
-            let mut body = with(&parts[..k], needed(&l.body[..p.at], BTreeSet::from([p.input]), false));
+            let leading_to = needed(&l.body[..p.at], BTreeSet::from([p.input]), false);
+            let mut body = with(&parts[..k], leading_to, Some(p.input));
             let keeps = |s: &Statement| matches!(s, Statement::Store { value, .. } if *value == part.inner);
             if let Some(Statement::Store { buffer, at, .. }) = inner.stores(axis.index).into_iter().find(keeps) {
                 body.push(Statement::Store { buffer, at, value: p.input });
             }
             leading.push((Scanner::new(self, axis.index, &body, p.input, p.fold), body));
         }
-        let rest = with(&parts, needed(&l.body, BTreeSet::new(), true));
+        let rest = with(&parts, needed(&l.body, BTreeSet::new(), true), None);
         let empty: Vec<Value> = parts.iter().map(|part| part.prefix.fold.empty(self)).collect();
         self.counted(from, past, SCAN_CHUNK as i64, &empty, |e, first, before| {
             let end = e.b.ins().iadd_imm_s(first, SCAN_CHUNK as i64);

@@ -11,12 +11,11 @@ use super::build::Control;
 use super::emit::{Argument, Emitter};
 use super::fold::assign;
 use super::inst::{Address, Comparison, Opcode, Reg, Space, Special, Type};
-use super::rows::GROUP;
 use crate::cpu::fold::Fold;
 use crate::cpu::split::{Part, extent_size, is_scalar};
 
-/// Threads of a block: each has as many elements of a chunk as of a row.
-pub(super) const THREADS: u32 = (SCAN_CHUNK as i64 / GROUP * LANES as i64) as u32;
+/// Threads of a block: one for each lane of a row.
+pub(super) const THREADS: u32 = LANES as u32;
 /// Elements of a chunk that a thread has.
 const EACH: i64 = SCAN_CHUNK as i64 / THREADS as i64;
 /// Bytes of memory for what a chunk gives.
@@ -126,11 +125,8 @@ impl Emitter<'_> {
         let buffers: BTreeMap<ValueId, BufferId> =
             all.iter().map(|(value, ..)| *value).zip(buffers.iter().copied()).collect();
         let [thread, block, blocks] = [Special::Tid, Special::Ctaid, Special::Nctaid].map(|s| self.special(s));
-        let group = self.b().op2(Opcode::Shr, Type::U64, thread, i64::from(LANES.ilog2()));
-        let lane = self.b().op2(Opcode::And, Type::B64, thread, LANES as i64 - 1);
-        let place = self.b().op(Opcode::Mad, Type::S64, &[group.into(), GROUP.into(), lane.into()]);
         self.counted(block, count, blocks, |e, number| {
-            let first = e.b().op(Opcode::Mad, Type::S64, &[number.into(), (SCAN_CHUNK as i64).into(), place.into()]);
+            let first = e.b().op(Opcode::Mad, Type::S64, &[number.into(), (SCAN_CHUNK as i64).into(), thread.into()]);
             let mine = e.mine(first, axes.total, LANES as i64, EACH);
             e.chunk = Some(Chunk { step, number, buffers: buffers.clone() });
             e.elements(index, &body, &mine, &[]);

@@ -1,18 +1,19 @@
 //! From a program to PTX: the parts of its kernels, a function each, and how each is launched.
 
 use cranelift_codegen::entity::PrimaryMap;
-use ir::nest::{KernelId, LoopKind, Program, Statement};
+use ir::nest::{KernelId, Loop, LoopKind, Program, Statement};
 use ir::{Origin, Size, visit};
 
 use super::build::Control;
 use super::chunks::{self, Step};
-use super::columns::{self, Limit, Shape};
+use super::columns;
 use super::contract::{self, Tiles};
 use super::emit::{Argument, Crew, Emitter, Owner, Team};
 use super::inst::{Function, Opcode, Special, Type};
 use super::print;
-use super::reduce::shared_bytes;
-use super::rows::{BLOCK_ROW, Rows, WARP_ROW};
+use super::reduce::{SHARED, chunks_together, shared_bytes};
+use super::rows::{self, Rows};
+use super::stencil::Stencil;
 use super::turn::Turn;
 use super::vectors::Vectors;
 use crate::call::kernel_sizes;
@@ -23,8 +24,6 @@ use crate::cpu::split::{Part, root, split_plainly};
 
 /// Threads of a block that works together: one for each lane of a reduction.
 const TEAM: u32 = 128;
-/// Bytes of shared memory that a block has without asking for more, less some.
-const SHARED: usize = 40 << 10;
 /// Threads of the largest block.
 const LARGEST: u32 = 1024;
 /// Threads of a block that each work alone.
@@ -59,16 +58,26 @@ pub(super) struct Variant {
     pub(super) grid: Grid,
     /// Threads of a block.
     pub(super) threads: Threads,
-    /// It fits where a size is at most so much.
-    pub(super) fits: Limit,
+    /// When it does.
+    pub(super) fits: Fits,
+}
+
+/// For which sizes of a call a variant is.
+pub(super) enum Fits {
+    /// All.
+    Always,
+    /// Those where a size is at most so much.
+    AtMost(Size, i64),
+    /// Those where rows are of a length that may be shared out so.
+    Rows(Size, rows::Shape),
 }
 
 /// How many threads a block has.
 pub(super) enum Threads {
     /// So many.
     Number(u32),
-    /// A group for so many elements of a row.
-    Groups(Size),
+    /// As many as rows of a length take.
+    For(Size, rows::Shape),
 }
 
 /// How many blocks a launch has.
@@ -79,8 +88,10 @@ pub(super) enum Grid {
     Threads(Option<Vec<Size>>, usize),
     /// A block for each, or for so many.
     Blocks(Option<Vec<Size>>, i64),
-    /// A block for each chunk of so many elements.
-    Chunks(Option<Vec<Size>>),
+    /// A block for so many columns as it has threads, of so many rows as they take.
+    Patches(Option<Vec<Size>>),
+    /// A block for so many chunks of elements.
+    Chunks(Option<Vec<Size>>, i64),
     /// A block for each strip of so many columns.
     Strips(Option<Vec<Size>>, i64),
 }
@@ -138,20 +149,24 @@ fn variants_of(program: &Program, part: &Part, step: Option<Step>, name: &str) -
     let mut variants = vec![];
     let short = matches!(root(part), Some((_, Statement::Loop(l))) if is_short(&l.body));
     if let Some(shapes) = columns::shapes(program, part).filter(|_| !short) {
-        for (number, (shape, fits)) in shapes.into_iter().enumerate() {
+        for (number, (shape, limit)) in shapes.into_iter().enumerate() {
             let name = if number == 0 { name.to_owned() } else { format!("{name}_{number}") };
+            let fits = limit.map_or(Fits::Always, |(size, most)| Fits::AtMost(size, most));
             variants.push(in_strips(program, part, shape, name, fits));
         }
         return variants;
     }
-    if let Some(rows) = Rows::of(program, part) {
-        for (suffix, crew, most) in [("_warp", Crew::Warp, WARP_ROW), ("_block", Crew::Block, BLOCK_ROW)] {
-            if rows.extent.as_constant().is_none_or(|n| n <= most) {
-                variants.push(in_rows(program, part, &rows, format!("{name}{suffix}"), crew, most));
-            }
-            if rows.extent.as_constant().is_some_and(|n| n <= most) {
+    if let Some(rows) = Rows::of(program, part).filter(|_| !short) {
+        let length = rows.extent.as_constant();
+        let may = |shape: &rows::Shape| length.is_none_or(|n| shape.fits(n)) && (rows.long || !shape.tail);
+        for shape in rows::Shape::ALL.into_iter().filter(may) {
+            variants.push(in_rows(program, part, &rows, format!("{name}_{}", shape.name), shape));
+            if length.is_some() {
                 return variants;
             }
+        }
+        if rows.long {
+            return variants;
         }
     }
     let name = name.to_owned();
@@ -160,12 +175,12 @@ fn variants_of(program: &Program, part: &Part, step: Option<Step>, name: &str) -
         None => kernel(program, part, name.clone(), !variants.is_empty()),
     };
     let threads = Threads::Number(function.threads);
-    variants.push((function, Variant { name, arguments, grid, threads, fits: None }));
+    variants.push((function, Variant { name, arguments, grid, threads, fits: Fits::Always }));
     variants
 }
 
 /// A part as strips of columns.
-fn in_strips(program: &Program, part: &Part, shape: Shape, name: String, fits: Limit) -> (Function, Variant) {
+fn in_strips(program: &Program, part: &Part, shape: columns::Shape, name: String, fits: Fits) -> (Function, Variant) {
     let mut e = Emitter::new(program, part, shape.threads(), Owner::Block);
     let mut grid = Grid::One;
     if let Some((before, Statement::Loop(l))) = root(part) {
@@ -186,33 +201,27 @@ fn in_chunks(program: &Program, part: &Part, step: Step, name: String) -> (Funct
         e.block(before);
         e.scan_chunks(l, step, &part.chunks);
         if step != Step::Befores {
-            grid = Grid::Chunks(Emitter::extents(&l.dims));
+            grid = Grid::Chunks(Emitter::extents(&l.dims), 1);
         }
     }
     let (function, arguments) = e.finish(name);
     (function, arguments, grid)
 }
 
-/// A part as rows of at most so many elements.
-fn in_rows(program: &Program, part: &Part, rows: &Rows, name: String, crew: Crew, most: i64) -> (Function, Variant) {
-    let (owner, threads, each) = match crew {
-        Crew::Warp => (Owner::Warp, TEAM, i64::from(TEAM) / 32),
-        Crew::Block => (Owner::Block, LARGEST, 1),
-    };
-    let mut e = Emitter::new(program, part, threads, owner);
+/// A part as rows that are shared out in some way.
+fn in_rows(program: &Program, part: &Part, rows: &Rows, name: String, shape: rows::Shape) -> (Function, Variant) {
+    let owner = if shape.crew == Crew::Warp { Owner::Warp } else { Owner::Block };
+    let mut e = Emitter::new(program, part, shape.threads(), owner);
     let mut extents = None;
     if let Some((before, Statement::Loop(l))) = root(part) {
         e.block(before);
-        e.rows(l, rows);
+        e.rows(l, rows, shape);
         extents = Emitter::extents(&l.dims);
     }
     let (function, arguments) = e.finish(name.clone());
-    let threads = match crew {
-        Crew::Warp => Threads::Number(TEAM),
-        Crew::Block => Threads::Groups(rows.extent.clone()),
-    };
-    let fits = Some((rows.extent.clone(), most));
-    (function, Variant { name, arguments, grid: Grid::Blocks(extents, each), threads, fits })
+    let threads = Threads::For(rows.extent.clone(), shape);
+    let fits = Fits::Rows(rows.extent.clone(), shape);
+    (function, Variant { name, arguments, grid: Grid::Blocks(extents, shape.rows()), threads, fits })
 }
 
 /// One part: its code, what it is handed, and how it is launched.
@@ -224,11 +233,16 @@ fn kernel(program: &Program, part: &Part, name: String, in_rows: bool) -> (Funct
     let threads = match root {
         _ if alone => CROWD,
         Some((_, Statement::Contract(_))) => contract::THREADS,
+        Some((_, Statement::Loop(Loop { kind: LoopKind::Reduce(reductions), .. }))) => {
+            TEAM * u32::try_from(chunks_together(reductions, |v| part.kernel.values[v])).unwrap_or(1)
+        }
         Some((_, Statement::Loop(l))) if l.kind == LoopKind::Parallel && !part.chunks.is_empty() => TEAM,
         _ if long && shared_bytes(&part.kernel.values, &part.kernel.body, LARGEST) <= SHARED => LARGEST,
         _ => TEAM,
     };
     let mut e = Emitter::new(program, part, threads, if alone { Owner::Thread } else { Owner::Block });
+    // Results of chunks are joined at the top, those of columns within a loop over these.
+    e.runs = root.is_none();
     let grid = match root {
         Some((before, Statement::Loop(l))) => {
             e.block(before);
@@ -236,7 +250,7 @@ fn kernel(program: &Program, part: &Part, name: String, in_rows: bool) -> (Funct
             match &l.kind {
                 LoopKind::Reduce(reductions) if !part.chunks.is_empty() => {
                     e.reduce_chunks(l, reductions, &part.chunks);
-                    Grid::Chunks(extents)
+                    Grid::Chunks(extents, i64::from(threads / TEAM))
                 }
                 LoopKind::Parallel if !part.chunks.is_empty() => {
                     e.reduce_columns(l, &part.chunks);
@@ -245,6 +259,10 @@ fn kernel(program: &Program, part: &Part, name: String, in_rows: bool) -> (Funct
                 _ if let Some(turn) = Turn::of(&e, l).filter(|_| alone) => {
                     e.in_tiles(l, &turn);
                     Grid::Blocks(Some(turn.tiles()), 1)
+                }
+                _ if let Some(stencil) = Stencil::of(&e, l).filter(|_| alone) => {
+                    e.in_columns(l, &stencil);
+                    Grid::Patches(extents)
                 }
                 _ if let Some(vectors) = Vectors::of(&e, l).filter(|_| alone) => {
                     e.in_vectors(l, &vectors);

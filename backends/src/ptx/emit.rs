@@ -93,6 +93,8 @@ pub(super) struct Emitter<'a> {
     pub(super) valid: Option<Reg>,
     /// An index that is so much more than its register says.
     pub(super) ahead: Option<(IndexId, i64)>,
+    /// Addresses of accesses with that index where its register says.
+    pub(super) bases: Vec<(BufferId, Affine<IndexId>, Reg)>,
     /// The row that the threads have in registers.
     pub(super) row: Option<Row>,
     pub(super) threads: u32,
@@ -100,6 +102,8 @@ pub(super) struct Emitter<'a> {
     pub(super) resident: Option<u32>,
     /// Indices of loops whose elements are results of chunks.
     pub(super) joins: &'a [IndexId],
+    /// Whether these are of several chunks each.
+    pub(super) runs: bool,
     /// The running reductions of scans under way, with their inputs.
     pub(super) running: BTreeMap<ValueId, (Running, ValueId)>,
     /// The number of the element that the innermost scan is at.
@@ -146,9 +150,11 @@ impl<'a> Emitter<'a> {
             owner,
             valid: None,
             ahead: None,
+            bases: vec![],
             row: None,
             threads,
             resident: None,
+            runs: false,
             joins: &part.joins,
             running: BTreeMap::new(),
             number: None,
@@ -243,7 +249,7 @@ impl<'a> Emitter<'a> {
     }
 
     /// What an affine expression is more than its registers say.
-    fn ahead_by(&self, affine: &Affine<IndexId>) -> Size {
+    pub(super) fn ahead_by(&self, affine: &Affine<IndexId>) -> Size {
         let Some((index, by)) = self.ahead else { return Size::constant(0) };
         &affine.coefficient(index) * &Size::constant(by)
     }
@@ -301,9 +307,12 @@ impl<'a> Emitter<'a> {
         together * i64::try_from(buffer.dtype.bytes()).expect("a small number")
     }
 
-    pub(super) fn address(&mut self, buffer: BufferId, linear: &Linear) -> Address {
-        if let Some(pointer) = self.pointer(buffer, linear) {
-            return pointer;
+    /// Where an access goes, if its index is what its register says.
+    pub(super) fn first_address(&mut self, buffer: BufferId, linear: &Linear) -> Reg {
+        if let Some((.., base)) = self.bases.iter().find(|(b, affine, _)| *b == buffer && *affine == linear.affine)
+            && linear.values.is_empty()
+        {
+            return *base;
         }
         let width = self.element_bytes(buffer);
         let mut sum = self.base(buffer);
@@ -318,6 +327,15 @@ impl<'a> Emitter<'a> {
             let bytes = self.size(&(stride * &Size::constant(width)));
             sum = self.builder.op(Opcode::Mad, Type::S64, &[value.into(), bytes.into(), sum.into()]);
         }
+        sum
+    }
+
+    pub(super) fn address(&mut self, buffer: BufferId, linear: &Linear) -> Address {
+        if let Some(pointer) = self.pointer(buffer, linear) {
+            return pointer;
+        }
+        let sum = self.first_address(buffer, linear);
+        let width = self.element_bytes(buffer);
         let ahead = &self.ahead_by(&linear.affine) * &Size::constant(width);
         if let Some(offset) = ahead.as_constant().filter(|offset| i32::try_from(*offset).is_ok()) {
             return Address { base: Some(sum), offset };

@@ -1,14 +1,16 @@
 //! CUDA devices: verified programs as PTX, one kernel a launch, for any sizes.
 //!
 //! `compile` gives each part of a kernel a function: `emit` holds what its code stands on, `scalar` the operations, `loops`, `reduce` (with
-//! `fold`) and `scan` the loops, spread over the threads of a block or run by one. `build` makes instructions (`inst`), `print` their text.
-//! `plan` says what a call does and `run` has a [`Device`] do it: this module knows no driver.
+//! `fold`) and `scan` the loops, spread over the threads of a block or run by one. `rows` keeps rows in registers, with `crews` and
+//! `prefixes` for what its threads do together; `stencil` keeps what rows side by side share. `build` makes instructions (`inst`),
+//! `print` their text. `plan` says what a call does and `run` has a [`Device`] do it: this module knows no driver.
 
 mod build;
 mod chunks;
 mod columns;
 mod compile;
 mod contract;
+mod crews;
 mod emit;
 mod factor;
 mod fold;
@@ -22,6 +24,7 @@ mod rows;
 mod run;
 mod scalar;
 mod scan;
+mod stencil;
 mod turn;
 mod vectors;
 mod walk;

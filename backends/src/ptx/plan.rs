@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use ir::Size;
 use ir::bind::{Binding, Given};
 use ir::nest::{BufferId, Program, Role};
-use ir::order::{LANES, LANES_CHUNK};
+use ir::order::LANES_CHUNK;
 
-use super::compile::{Grid, Kernel, Module, Threads, Variant};
+use super::compile::{Fits, Grid, Kernel, Module, Threads, Variant};
 use super::emit::Argument;
-use super::rows::{BLOCK_ROW, GROUP};
+use super::stencil::TALL;
 use crate::call::{self, wrapping};
 use crate::cpu::RunError as CallError;
 use crate::cpu::memory::{Place, Slots, words};
@@ -191,8 +191,12 @@ fn temporaries(
 impl Kernel {
     /// The way for a call's sizes.
     fn variant(&self, value: &impl Fn(&Size) -> i64) -> &Variant {
-        let fits = |v: &&Variant| v.fits.as_ref().is_none_or(|(size, most)| value(size) <= *most);
-        self.variants.iter().find(fits).unwrap_or(&self.variants[0])
+        let fits = |v: &&Variant| match &v.fits {
+            Fits::Always => true,
+            Fits::AtMost(size, most) => value(size) <= *most,
+            Fits::Rows(size, shape) => shape.fits(value(size)),
+        };
+        self.variants.iter().find(fits).unwrap_or(&self.variants[self.variants.len() - 1])
     }
 }
 
@@ -206,10 +210,7 @@ impl Variant {
     fn threads(&self, value: &impl Fn(&Size) -> i64) -> u32 {
         match &self.threads {
             Threads::Number(n) => *n,
-            Threads::Groups(size) => {
-                let groups = value(size).clamp(1, BLOCK_ROW).unsigned_abs().div_ceil(GROUP.unsigned_abs());
-                u32::try_from(groups * LANES as u64).unwrap_or(0)
-            }
+            Threads::For(size, shape) => shape.threads_for(value(size)),
         }
     }
 
@@ -226,7 +227,11 @@ impl Variant {
             }
             Grid::Blocks(extents, each) => iterations(extents).map(|n| of(n, *each)),
             Grid::Strips(extents, width) => iterations(extents).map(|n| of(n, *width)),
-            Grid::Chunks(extents) => iterations(extents).map(|n| of(n, LANES_CHUNK as i64)),
+            Grid::Patches(extents) => extents.as_ref().map(|extents| {
+                let [rows, columns] = [0, 1].map(|k| extents.get(k).map_or(0, |e| value(e).max(0)));
+                of(rows, TALL).saturating_mul(of(columns, i64::from(self.threads(value))))
+            }),
+            Grid::Chunks(extents, each) => iterations(extents).map(|n| of(n, *each * LANES_CHUNK as i64)),
         };
         let most = if self.scratch().next().is_none() { i64::from(i32::MAX) } else { SOME_BLOCKS };
         u32::try_from(blocks.unwrap_or(SOME_BLOCKS).clamp(checks.into(), most)).unwrap_or(0)

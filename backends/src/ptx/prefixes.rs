@@ -1,21 +1,18 @@
 //! Prefixes of rows in registers, in the order of `ir::order`: neighbours are on neighbouring threads, which join a group in log steps; the
 //! groups' carries are one chain of operations, of a warp's threads alike, or of one thread of a block for each chunk.
 
-use ir::order::{LANES, SCAN_CHUNK, SCAN_GROUP};
+use ir::order::{LANES, SCAN_GROUP};
 
 use super::build::Control;
 use super::emit::{Crew, Emitter};
 use super::fold::{STATE, assign};
 use super::inst::{Address, Comparison, Opcode, Reg, Shuffle, Space, Special, Type};
-use super::rows::{BLOCK_ROW, GROUP};
 use crate::cpu::fold::Fold;
 
 /// Elements of a group.
 const WIDTH: i64 = SCAN_GROUP as i64;
-/// Groups of the longest row of a block.
-const MOST: i64 = BLOCK_ROW / WIDTH;
-/// Groups of a chunk.
-const IN_CHUNK: i64 = SCAN_CHUNK as i64 / WIDTH;
+/// Groups of as many elements as there are lanes.
+const IN_ROUND: i64 = LANES as i64 / WIDTH;
 /// Groups whose sums are loaded together.
 const BATCH: i64 = 16;
 
@@ -61,18 +58,20 @@ impl Emitter<'_> {
         prefixes
     }
 
-    /// The row of a block: the groups' sums go through shared memory, where a thread for each chunk makes carries of them.
+    /// The row of a block: the sums go through shared memory, where a thread for each chunk makes carries of them.
     fn carried_in_block(&mut self, fold: Fold, sums: &[Vec<Reg>], place: Reg) -> Vec<Vec<Reg>> {
+        let chunks = i64::from(self.threads) / LANES as i64;
         let size = fold.bytes();
-        let at = self.b().take(Space::Shared, (MOST * size) as usize);
-        let chunks = self.b().take(Space::Shared, 2 * STATE as usize);
-        let (thread, threads) = (self.special(Special::Tid), self.special(Special::Ntid));
-        let group = self.b().op2(Opcode::Shr, Type::U64, thread, i64::from(LANES.ilog2()));
-        let lane = self.b().op2(Opcode::And, Type::B64, thread, LANES as i64 - 1);
-        let lane = self.b().op2(Opcode::Shr, Type::U64, lane, i64::from(WIDTH.ilog2()));
-        let first = self.b().op(Opcode::Mad, Type::S64, &[group.into(), (GROUP / WIDTH).into(), lane.into()]);
+        // Of a chunk or less, which a group of threads has.
+        let in_chunk = sums.len() as i64 * IN_ROUND;
+        let at = self.b().take(Space::Shared, (chunks * in_chunk * size) as usize);
+        let totals = self.b().take(Space::Shared, (chunks * STATE) as usize);
+        let (chunk, lane) = self.group_and_lane();
+        let begin = self.b().op2(Opcode::Mul, Type::S64, chunk, in_chunk);
+        let first = self.b().op2(Opcode::Shr, Type::U64, lane, i64::from(WIDTH.ilog2()));
+        let first = self.b().op2(Opcode::Add, Type::S64, begin, first);
         let first = self.b().element(Space::Shared, at, first, size);
-        let own = |k: i64| Address { offset: first.offset + k * (LANES as i64 / WIDTH) * size, ..first };
+        let own = |k: i64| Address { offset: first.offset + k * IN_ROUND * size, ..first };
         let last = self.b().set(Comparison::Eq, Type::S64, place, WIDTH - 1);
         self.when(last, |e| {
             for (k, sum) in (0..).zip(sums) {
@@ -80,18 +79,10 @@ impl Emitter<'_> {
             }
         });
         self.sync();
-        // The first thread has the first chunk, that of the next warp the second.
-        let chunk = self.b().op2(Opcode::Shr, Type::U64, thread, 5);
-        let rank = self.b().op2(Opcode::And, Type::B64, thread, 31);
-        let leads = self.b().set(Comparison::Eq, Type::S64, rank, 0);
-        let begin = self.b().op2(Opcode::Mul, Type::S64, chunk, IN_CHUNK);
-        let there = self.b().op2(Opcode::Shr, Type::U64, threads, i64::from((LANES as i64 * WIDTH / GROUP).ilog2()));
-        let end = self.b().op2(Opcode::Add, Type::S64, begin, IN_CHUNK);
-        let end = self.b().op2(Opcode::Min, Type::S64, end, there);
-        let some = self.b().set(Comparison::Lt, Type::S64, begin, there);
-        let leads = self.b().op2(Opcode::And, Type::Pred, leads, some);
+        let leads = self.b().set(Comparison::Eq, Type::S64, lane, 0);
         self.when(leads, |e| {
             let carry = fold.variable(e.b());
+            let end = e.b().op2(Opcode::Add, Type::S64, begin, in_chunk);
             e.counted(begin, end, BATCH, |e, number| {
                 let from = e.b().element(Space::Shared, at, number, size);
                 let one = |k: i64| Address { offset: from.offset + k * size, ..from };
@@ -101,16 +92,18 @@ impl Emitter<'_> {
                     fold.add(e.b(), &carry, sum);
                 }
             });
-            let result = e.b().element(Space::Shared, chunks, chunk, STATE);
-            fold.store(e.b(), Space::Shared, &carry, result);
+            let total = e.b().element(Space::Shared, totals, chunk, STATE);
+            fold.store(e.b(), Space::Shared, &carry, total);
         });
         self.sync();
         let before = fold.variable(self.b());
-        let second = self.b().set(Comparison::Ge, Type::S64, thread, threads_of_chunk());
-        self.when(second, |e| {
-            let first = fold.load(e.b(), Space::Shared, Address { base: None, offset: chunks });
-            fold.add(e.b(), &before, &first);
-        });
+        for k in 0..chunks - 1 {
+            let later = self.b().set(Comparison::Gt, Type::S64, chunk, k);
+            self.when(later, |e| {
+                let total = fold.load(e.b(), Space::Shared, Address { base: None, offset: totals + k * STATE });
+                fold.add(e.b(), &before, &total);
+            });
+        }
         let mut prefixes = vec![];
         for (k, sum) in (0..).zip(sums) {
             let carry = fold.load(self.b(), Space::Shared, own(k));
@@ -119,9 +112,4 @@ impl Emitter<'_> {
         }
         prefixes
     }
-}
-
-/// Threads that share a chunk.
-const fn threads_of_chunk() -> i64 {
-    SCAN_CHUNK as i64 / GROUP * LANES as i64
 }

@@ -5,16 +5,16 @@
 //! pairwise levels on the first thread.
 
 use ir::build::Values;
-use ir::nest::{Block, BufferId, IndexId, Loop, LoopKind, Reduction, Statement};
+use ir::nest::{BufferId, IndexId, Loop, LoopKind, Reduction, Statement, ValueId};
 use ir::order::{BLOCK, LANES, LANES_CHUNK};
-use ir::{Order, visit};
+use ir::{Dtype, Order, visit};
 
 use super::build::Control;
 use super::emit::Emitter;
 use super::fold::{Levels, assign};
 use super::inst::{Address, Comparison, Opcode, Reg, Space, Special, Type};
 use super::loops::{AT_ONCE, Axes};
-use super::rows::{Mine, is_flat};
+use super::rows::{LONGEST, Mine, is_flat};
 use super::scan::Running;
 use crate::cpu::fold::Fold;
 
@@ -61,9 +61,7 @@ impl Emitter<'_> {
         let inputs = self.elements(index, &l.body, mine, reductions);
         for (sum, inputs) in sums.iter().zip(&inputs) {
             let ones = self.ones(sum.fold, inputs, mine);
-            for (one, valid) in ones.iter().zip(&mine.valid) {
-                self.add_where(sum.fold, *valid, &sum.state, one);
-            }
+            self.add_all(sum.fold, &ones, mine, &sum.state);
         }
     }
 
@@ -223,15 +221,41 @@ impl Emitter<'_> {
         self.finish_together(count, reductions, &sums, &memory);
     }
 
+    /// A row of which the threads hold the beginning, with what it gives: a chunk each group; the other chunks follow.
+    pub(super) fn reduce_long(&mut self, l: &Loop, reductions: &[Reduction], inputs: &[Vec<Reg>], mine: &Mine) {
+        let axes = self.axes(&l.dims, &l.body);
+        let sums = self.sums(reductions);
+        let memory = self.shared_of(&sums);
+        for ((sum, inputs), memory) in sums.iter().zip(inputs).zip(&memory) {
+            let ones = self.ones(sum.fold, inputs, mine);
+            self.add_all(sum.fold, &ones, mine, &sum.state);
+            if !sum.is(Order::Free) {
+                self.fold_lanes(sum, memory.at);
+            }
+        }
+        let (zero, held) = (self.int(0), self.int(LONGEST));
+        self.push_first(zero, &sums, &memory, self.groups(), LANES as i64);
+        self.behind(|e| {
+            e.counted(held, axes.total, LONGEST, |e, base| {
+                e.chunk(&axes, base, l, reductions, &sums, &memory);
+                let number = e.b().op2(Opcode::Shr, Type::U64, base, i64::from(LONGEST.ilog2()));
+                e.push_first(number, &sums, &memory, e.groups(), LANES as i64);
+            });
+        });
+        let count = self.ceil_div(axes.total, LONGEST);
+        self.finish_together(count, reductions, &sums, &memory);
+    }
+
     /// The chunks of a reducing loop at the top that fall to this block; their results go to buffers.
     pub(super) fn reduce_chunks(&mut self, l: &Loop, reductions: &[Reduction], buffers: &[BufferId]) {
         let axes = self.axes(&l.dims, &l.body);
         let sums = self.sums(reductions);
         let memory = self.shared_of(&sums);
-        let count = self.ceil_div(axes.total, CHUNK);
+        let run = CHUNK * self.groups();
+        let count = self.ceil_div(axes.total, run);
         let (block, blocks) = (self.special(Special::Ctaid), self.special(Special::Nctaid));
-        self.counted(block, count, blocks, |e, chunk| {
-            let base = e.b().op2(Opcode::Shl, Type::B64, chunk, i64::from(LANES_CHUNK.ilog2()));
+        self.counted(block, count, blocks, |e, number| {
+            let base = e.b().op2(Opcode::Shl, Type::B64, number, i64::from(run.ilog2()));
             for sum in &sums {
                 sum.fold.clear(e.b(), &sum.state);
             }
@@ -242,9 +266,10 @@ impl Emitter<'_> {
             let first = e.is_first();
             e.when(first, |e| {
                 for ((sum, memory), buffer) in sums.iter().zip(&memory).zip(buffers) {
-                    let state = sum.fold.load(e.b(), Space::Shared, Address { base: None, offset: memory.at });
+                    let state =
+                        e.joined(sum, memory.at, if sum.is(Order::Free) { 1 } else { e.groups() }, LANES as i64);
                     let result = sum.fold.result(e.b(), &state);
-                    e.store_at(*buffer, chunk, result);
+                    e.store_at(*buffer, number, result);
                 }
             });
             e.b().barrier();
@@ -273,10 +298,15 @@ impl Emitter<'_> {
             sum.fold.clear(self.b(), &sum.state);
         }
         match axes.only().filter(|_| is_flat(&l.body)) {
-            Some(index) => self.counted(first, end, LANES as i64 * AT_ONCE, |e, number| {
-                let mine = e.mine(number, end, LANES as i64, AT_ONCE);
-                e.take_all(index, &mine, l, reductions, sums);
-            }),
+            Some(index) => {
+                // Few loads for an element leave registers for more elements.
+                let loads = visit::loads(&l.body).len();
+                let count = if loads < 2 { 2 * AT_ONCE } else { AT_ONCE };
+                self.counted(first, end, LANES as i64 * count, |e, number| {
+                    let mine = e.mine(number, end, LANES as i64, count);
+                    e.take_all(index, &mine, l, reductions, sums);
+                });
+            }
             None => self.counted(first, end, LANES as i64, |e, number| e.take(axes, number, l, reductions, sums)),
         }
         for (sum, memory) in sums.iter().zip(memory).filter(|(sum, _)| !sum.is(Order::Free)) {
@@ -309,6 +339,16 @@ impl Emitter<'_> {
         self.b().barrier();
     }
 
+    /// What lies in so many places of shared memory, so far apart, joined in pairs.
+    fn joined(&mut self, sum: &Sum, at: i64, places: i64, apart: i64) -> Vec<Reg> {
+        let place = |k: i64| Address { base: None, offset: at + k * apart * sum.fold.bytes() };
+        let mut states: Vec<Vec<Reg>> = (0..places).map(|k| sum.fold.load(self.b(), Space::Shared, place(k))).collect();
+        while states.len() > 1 {
+            states = states.chunks(2).map(|two| sum.fold.merge(self.b(), &two[0], &two[1])).collect();
+        }
+        states.remove(0)
+    }
+
     /// The first thread takes what is ordered and lies in so many places, so far apart, as partial result `number`.
     fn push_first(&mut self, number: Reg, sums: &[Sum], memory: &[Shared], places: i64, apart: i64) {
         if sums.iter().all(|sum| sum.is(Order::Free)) {
@@ -317,13 +357,8 @@ impl Emitter<'_> {
         let first = self.is_first();
         self.when(first, |e| {
             for (sum, memory) in sums.iter().zip(memory).filter(|(sum, _)| !sum.is(Order::Free)) {
-                let place = |k: i64| Address { base: None, offset: memory.at + k * apart * sum.fold.bytes() };
-                let mut states: Vec<Vec<Reg>> =
-                    (0..places).map(|k| sum.fold.load(e.b(), Space::Shared, place(k))).collect();
-                while states.len() > 1 {
-                    states = states.chunks(2).map(|two| sum.fold.merge(e.b(), &two[0], &two[1])).collect();
-                }
-                memory.levels.push(e.b(), number, &states[0]);
+                let state = e.joined(sum, memory.at, places, apart);
+                memory.levels.push(e.b(), number, &state);
             }
         });
         self.b().barrier();
@@ -358,34 +393,34 @@ impl Emitter<'_> {
     /// The results of chunks: each thread has several, a block's threads apart; warps join neighbours, then what warps have joined.
     fn join_chunks(&mut self, l: &Loop, reductions: &[Reduction]) {
         let axes = self.axes(&l.dims, &l.body);
-        let Some(index) = axes.only() else { return self.reduce_blocks(l, reductions, 1) };
+        let Some(index) = axes.only() else { unreachable!("results of chunks have one index") };
+        let run = if self.runs { chunks_together(reductions, |v| self.dtype(v)) } else { 1 };
+        let runs = self.ceil_div(axes.total, run);
         let sums = self.sums(reductions);
         let memory = self.shared_of(&sums);
         let (zero, thread, threads) = (self.int(0), self.special(Special::Tid), i64::from(self.threads));
         let round = threads * AT_ONCE;
-        self.counted(zero, axes.total, round, |e, base| {
+        self.counted(zero, runs, round, |e, base| {
             let first = e.b().op2(Opcode::Add, Type::S64, base, thread);
-            let mine = e.mine(first, axes.total, threads, AT_ONCE);
+            let mine = e.mine(first, runs, threads, AT_ONCE);
             let inputs = e.elements(index, &l.body, &mine, reductions);
             for ((sum, inputs), memory) in sums.iter().zip(&inputs).zip(&memory) {
                 let ones = e.ones(sum.fold, inputs, &mine);
                 if sum.is(Order::Free) {
-                    for (one, valid) in ones.iter().zip(&mine.valid) {
-                        e.add_where(sum.fold, *valid, &sum.state, one);
-                    }
+                    e.add_all(sum.fold, &ones, &mine, &sum.state);
                 } else {
-                    e.join_warps(sum, &ones, &mine.valid, memory.at);
+                    e.join_warps(sum, &ones, &mine, memory.at);
                 }
             }
             let number = e.b().op2(Opcode::Shr, Type::U64, base, i64::from(round.ilog2()));
             e.push_first(number, &sums, &memory, AT_ONCE * threads / (32 * 32), 1);
         });
-        let count = self.ceil_div(axes.total, round);
+        let count = self.ceil_div(runs, round);
         self.finish_together(count, reductions, &sums, &memory);
     }
 
     /// Joins neighbours of each of the threads' elements, twice by warps; what is left lies in the first places of shared memory.
-    fn join_warps(&mut self, sum: &Sum, ones: &[Vec<Reg>], valid: &[Reg], at: i64) {
+    fn join_warps(&mut self, sum: &Sum, ones: &[Vec<Reg>], mine: &Mine, at: i64) {
         let fold = sum.fold;
         let thread = self.special(Special::Tid);
         let warps = i64::from(self.threads) / 32;
@@ -393,11 +428,11 @@ impl Emitter<'_> {
         let place = self.b().op2(Opcode::And, Type::B64, thread, 31);
         let head = self.b().set(Comparison::Eq, Type::S64, place, 0);
         let (size, own) = self.place(sum, at, warp);
-        for (k, (one, valid)) in (0..).zip(ones.iter().zip(valid)) {
+        for (k, one) in (0..).zip(ones) {
             let state = fold.variable(self.b());
-            self.b().guarded((*valid, true), |b| assign(b, &state, one));
+            self.add_where(fold, mine.valid(k), &state, one);
             let state = self.join_neighbours(fold, state);
-            let own = Address { offset: own.offset + k * warps * size, ..own };
+            let own = Address { offset: own.offset + k as i64 * warps * size, ..own };
             self.when(head, |e| fold.store(e.b(), Space::Shared, &state, own));
         }
         self.b().barrier();
@@ -508,16 +543,31 @@ struct Shared {
     levels: Levels,
 }
 
+/// Bytes of shared memory that a block has without asking for more, less some.
+pub(super) const SHARED: usize = 40 << 10;
+/// Chunks of which a block makes one result, if it has the memory.
+const RUN: i64 = 4;
+const RUN_THREADS: u32 = RUN as u32 * LANES as u32;
+
+fn bytes_of(fold: Fold, threads: u32) -> usize {
+    usize::try_from(fold.bytes()).unwrap_or(0) * threads as usize + Levels::BYTES
+}
+
 /// Bytes of shared memory that the reductions of a part take, if so many threads go about them.
-pub(super) fn shared_bytes(values: &Values, body: &Block, threads: u32) -> usize {
+pub(super) fn shared_bytes(values: &Values, body: &[Statement], threads: u32) -> usize {
     let mut bytes = 0;
     visit::for_each_statement(body, &mut |statement| {
         if let Statement::Loop(Loop { kind: LoopKind::Reduce(reductions), .. }) = statement {
-            for r in reductions {
-                let fold = Fold { op: r.op, dtype: values[r.input] };
-                bytes += fold.bytes() as usize * threads as usize + Levels::BYTES;
-            }
+            bytes +=
+                reductions.iter().map(|r| bytes_of(Fold { op: r.op, dtype: values[r.input] }, threads)).sum::<usize>();
         }
     });
     bytes
+}
+
+/// Of how many chunks a block makes one result. Who reduces the chunks and who joins the results have the same answer: the types of both
+/// are those of the results.
+pub(super) fn chunks_together(reductions: &[Reduction], dtype: impl Fn(ValueId) -> Dtype) -> i64 {
+    let bytes = |r: &Reduction| bytes_of(Fold { op: r.op, dtype: dtype(r.result) }, RUN_THREADS);
+    if reductions.iter().map(bytes).sum::<usize>() <= SHARED { RUN } else { 1 }
 }

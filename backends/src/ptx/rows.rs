@@ -1,11 +1,12 @@
 //! Rows in registers: loops over loops of one length, as softmax and norms are. A warp has a row of up to 256 elements, a block
-//! one of up to 8192; each thread has the same eight of its elements in all of these loops, so that what one of them
-//! loads or computes need not be loaded by the next.
+//! one of up to 32768; each thread has the same of its elements in all of these loops, so that what one of them loads or
+//! computes need not be loaded by the next.
 //!
 //! The elements of a thread are 32 (in a warp) or 128 apart (in a block), and neighbours are loaded by neighbours. So a thread has
-//! elements of four lanes of the canonical order, or of one: then the threads that share a lane take turns.
+//! elements of four lanes of the canonical order, or of one. Of a block, each group of a thread for each lane has a chunk of that order.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use ir::build::Values;
 use ir::nest::{Block, BufferId, IndexId, Loop, LoopKind, Op, Program, Reduction, Role, Statement, Subscript, ValueId};
@@ -14,34 +15,101 @@ use ir::{Affine, Order, ReduceOp, Size, visit};
 
 use super::build::Control;
 use super::emit::{Crew, Emitter, Team};
-use super::fold::{STATE, assign};
-use super::inst::{Address, Comparison, Opcode, Reg, Shuffle, Space, Special, Type};
+use super::inst::{Comparison, Opcode, Reg, Space, Special, Type};
+use super::loops::AT_ONCE;
+use super::reduce::{SHARED, shared_bytes};
 use super::vectors::uniform;
 use crate::access::Linear;
 use crate::cpu::fold::Fold;
 use crate::cpu::split::{Part, extent_size, is_scalar, root};
 
-/// Elements of a row that a thread has.
-const EACH: i64 = 8;
 /// Threads of a warp.
-const WARP: i64 = 32;
-/// The longest row of a warp.
-pub(super) const WARP_ROW: i64 = WARP * EACH;
-/// Elements of a row that the threads of a block's group have: a group has a thread for each lane.
-pub(super) const GROUP: i64 = LANES as i64 * EACH;
-/// Most groups of a block.
-const GROUPS: i64 = 8;
-/// The longest row of a block.
-pub(super) const BLOCK_ROW: i64 = GROUPS * GROUP;
-/// Most reductions: each has shared memory of its own.
-const MOST: usize = 32;
-/// Groups that share a chunk.
-const SHARE: i64 = LANES_CHUNK as i64 / GROUP;
+pub(super) const WARP: i64 = 32;
+/// Threads of a group: one for each lane.
+pub(super) const GROUP: i64 = LANES as i64;
 
+/// Loops over a long row from which on it pays to hold its beginning: it leaves room for one block at a time.
+const WORTH: usize = 3;
+/// Threads of the largest block.
+const LARGEST: u32 = 1024;
+/// The longest row that registers hold.
+pub(super) const LONGEST: i64 = LARGEST as i64 * LANES_CHUNK as i64 / GROUP;
+
+/// How a row is shared out.
+#[derive(Clone, Copy)]
+pub(super) struct Shape {
+    /// Part of its function's name.
+    pub(super) name: &'static str,
+    pub(super) crew: Crew,
+    /// Elements that a thread has.
+    each: i64,
+    /// Most groups of a block.
+    pub(super) groups: i64,
+    /// Whether all threads have as many: nothing asks then which elements are there.
+    whole: bool,
+    /// Whether rows are longer than what registers hold: what is behind goes through memory.
+    pub(super) tail: bool,
+}
+
+impl Shape {
+    /// All of them, those for shorter rows first. More elements for each thread keep more loads under way with as many registers.
+    pub(super) const ALL: [Shape; 6] = {
+        let warp = Shape { name: "warp", crew: Crew::Warp, each: 8, groups: 1, whole: false, tail: false };
+        let group = Shape { name: "group", crew: Crew::Block, ..warp };
+        let block = Shape { name: "block", each: LANES_CHUNK as i64 / GROUP, groups: 8, ..group };
+        [
+            Shape { name: "whole_warp", whole: true, ..warp },
+            warp,
+            group,
+            Shape { name: "whole_block", whole: true, ..block },
+            block,
+            Shape { name: "long", whole: true, tail: true, ..block },
+        ]
+    };
+
+    /// Whether rows of a length may be shared out so.
+    pub(super) fn fits(self, length: i64) -> bool {
+        if self.tail {
+            return length > self.most();
+        }
+        let all = self.most() / self.groups;
+        length <= self.most() && !(self.whole && (length <= 0 || length % all != 0))
+    }
+
+    /// The longest row.
+    fn most(self) -> i64 {
+        match self.crew {
+            Crew::Warp => WARP * self.each,
+            Crew::Block => self.groups * GROUP * self.each,
+        }
+    }
+
+    /// Threads of a block at most.
+    pub(super) fn threads(self) -> u32 {
+        u32::try_from(GROUP * self.groups).unwrap_or(0)
+    }
+
+    /// Threads of a block for rows of a length.
+    pub(super) fn threads_for(self, length: i64) -> u32 {
+        let groups = length.clamp(1, self.most()).unsigned_abs().div_ceil((GROUP * self.each).unsigned_abs());
+        if self.crew == Crew::Warp { self.threads() } else { u32::try_from(groups * GROUP.unsigned_abs()).unwrap_or(0) }
+    }
+
+    /// Rows of a block.
+    pub(super) fn rows(self) -> i64 {
+        if self.crew == Crew::Warp { GROUP / WARP } else { 1 }
+    }
+}
+
+/// Most reductions and prefixes: each has shared memory of its own.
+const MOST_REDUCTIONS: usize = 16;
+const MOST_PREFIXES: usize = 1;
 /// A part that is rows.
 pub(super) struct Rows {
     /// How long they are.
     pub(super) extent: Size,
+    /// Whether they may be longer than what registers hold.
+    pub(super) long: bool,
     /// Scratch that rests in registers.
     resting: BTreeSet<BufferId>,
 }
@@ -78,13 +146,17 @@ impl Rows {
                 _ => return None,
             }
         }
-        let reductions = |s: &Statement| {
-            if let Statement::Loop(Loop { kind: LoopKind::Reduce(all), .. }) = s { all.len() } else { 0 }
-        };
-        if l.body.iter().map(reductions).sum::<usize>() > MOST {
+        let (mut reductions, mut prefixes) = (0, 0);
+        visit::for_each_statement(&l.body, &mut |statement| match statement {
+            Statement::Loop(Loop { kind: LoopKind::Reduce(all), .. }) => reductions += all.len(),
+            other => prefixes += usize::from(prefix_of(other).is_some()),
+        });
+        if reductions > MOST_REDUCTIONS || prefixes > MOST_PREFIXES {
             return None;
         }
-        Some(Rows { extent: extent?.clone(), resting: resting(program, &l.body) })
+        let loops = l.body.iter().filter(|s| matches!(s, Statement::Loop(_))).count();
+        let long = prefixes == 0 && loops >= WORTH && shared_bytes(&part.kernel.values, &l.body, LARGEST) <= SHARED;
+        Some(Rows { extent: extent?.clone(), long, resting: resting(program, &l.body) })
     }
 }
 
@@ -150,8 +222,16 @@ pub(super) struct Mine {
     pub(super) first: Reg,
     /// From one to the next.
     pub(super) stride: i64,
-    /// Whether there are as many; none is there behind one that is not.
-    pub(super) valid: Vec<Reg>,
+    /// How many.
+    count: usize,
+    /// Whether each is there, if not all are. None is behind one that is not.
+    valid: Vec<Reg>,
+}
+
+impl Mine {
+    pub(super) fn valid(&self, place: usize) -> Option<Reg> {
+        self.valid.get(place).copied()
+    }
 }
 
 /// The row that the threads of a crew have.
@@ -162,29 +242,34 @@ pub(super) struct Row {
     kept: Vec<(Key, Vec<Reg>)>,
     /// The loop at hand and which of the thread's elements.
     at: Option<(IndexId, usize)>,
-    /// Shared memory: a place for each lane of two chunks.
-    lanes: i64,
+    /// Shared memory: a place for each thread.
+    pub(super) lanes: i64,
+    pub(super) shape: Shape,
 }
 
 impl Emitter<'_> {
     /// A loop over rows, of which each crew takes one at a time.
-    pub(super) fn rows(&mut self, l: &Loop, rows: &Rows) {
+    pub(super) fn rows(&mut self, l: &Loop, rows: &Rows, shape: Shape) {
         let resting = &rows.resting;
-        self.shared.retain(|buffer| !resting.contains(buffer));
+        self.shared.retain(|buffer| shape.tail || !resting.contains(buffer));
         let extent = self.size(&rows.extent);
         let thread = self.special(Special::Tid);
         let (first, stride, lanes) = match self.crew {
             Crew::Warp => (self.rank(), WARP, 0),
             Crew::Block => {
-                let group = self.b().op2(Opcode::Shr, Type::U64, thread, i64::from(LANES.ilog2()));
-                let lane = self.b().op2(Opcode::And, Type::B64, thread, LANES as i64 - 1);
-                let first = self.b().op(Opcode::Mad, Type::S64, &[group.into(), GROUP.into(), lane.into()]);
-                let lanes = self.b().take(Space::Shared, 2 * LANES * STATE as usize);
-                (first, LANES as i64, lanes)
+                let bytes = if shape.tail { 0 } else { self.threads as usize * self.largest_state(&l.body) };
+                let lanes = self.b().take(Space::Shared, bytes);
+                let (group, lane) = self.group_and_lane();
+                let first =
+                    self.b().op(Opcode::Mad, Type::S64, &[group.into(), (GROUP * shape.each).into(), lane.into()]);
+                (first, GROUP, lanes)
             }
         };
-        let mine = self.mine(first, extent, stride, EACH);
-        let row = Row { mine, resting: resting.clone(), kept: vec![], at: None, lanes };
+        let mut mine = self.mine(first, extent, stride, shape.each);
+        if shape.whole {
+            mine.valid.clear();
+        }
+        let row = Row { mine, resting: resting.clone(), kept: vec![], at: None, lanes, shape };
         let (block, blocks) = (self.special(Special::Ctaid), self.special(Special::Nctaid));
         let axes = self.axes(&l.dims, &l.body);
         let (begin, step) = match self.crew {
@@ -206,11 +291,31 @@ impl Emitter<'_> {
         self.row = None;
     }
 
+    /// Bytes of the largest state that a row's reductions have.
+    fn largest_state(&self, row: &Block) -> usize {
+        let mut largest = 0;
+        visit::for_each_statement(row, &mut |statement| {
+            if let Statement::Loop(Loop { kind: LoopKind::Reduce(reductions), .. }) = statement {
+                for r in reductions {
+                    largest = largest.max(Fold { op: r.op, dtype: self.dtype(r.input) }.bytes());
+                }
+            }
+        });
+        usize::try_from(largest).unwrap_or(0)
+    }
+
+    /// The number of the thread's group, and its place there.
+    pub(super) fn group_and_lane(&mut self) -> (Reg, Reg) {
+        let thread = self.special(Special::Tid);
+        let group = self.b().op2(Opcode::Shr, Type::U64, thread, i64::from(GROUP.ilog2()));
+        (group, self.b().op2(Opcode::And, Type::B64, thread, GROUP - 1))
+    }
+
     /// So many elements from the first on, of those below an end.
     pub(super) fn mine(&mut self, first: Reg, end: Reg, stride: i64, count: i64) -> Mine {
         let left = self.b().op2(Opcode::Sub, Type::S64, end, first);
-        let valid = (0..count).map(|k| self.b().set(Comparison::Gt, Type::S64, left, k * stride)).collect();
-        Mine { first, stride, valid }
+        let valid: Vec<Reg> = (0..count).map(|k| self.b().set(Comparison::Gt, Type::S64, left, k * stride)).collect();
+        Mine { first, stride, count: valid.len(), valid }
     }
 
     /// What the thread has of an element, if the row keeps it.
@@ -232,28 +337,55 @@ impl Emitter<'_> {
     /// A loop over the row's elements.
     pub(super) fn row_loop(&mut self, l: &Loop) {
         let Some(row) = self.row.as_mut() else { return };
-        let empty = Mine { first: row.mine.first, stride: 0, valid: vec![] };
+        let empty = Mine { first: row.mine.first, stride: 0, count: 0, valid: vec![] };
         let mine = std::mem::replace(&mut row.mine, empty);
         let (index, _) = l.dims[0];
         let reductions: &[Reduction] = if let LoopKind::Reduce(reductions) = &l.kind { reductions } else { &[] };
+        let tail = self.row.as_ref().is_some_and(|row| row.shape.tail);
         let inputs = self.elements(index, &l.body, &mine, reductions);
-        for (r, inputs) in reductions.iter().zip(&inputs) {
-            let fold = Fold { op: r.op, dtype: self.dtype(r.input) };
-            let ones = self.ones(fold, inputs, &mine);
-            let state = match self.crew {
-                Crew::Warp => self.fold_in_warp(fold, &ones, &mine.valid),
-                Crew::Block if r.order == Order::Lanes && fold.op.depends_on_order(fold.dtype) => {
-                    self.fold_in_turns(fold, &ones, &mine.valid)
-                }
-                Crew::Block => self.fold_in_block(fold, &ones, &mine.valid),
-            };
-            let result = fold.result(self.b(), &state);
-            self.define(r.result, result);
+        match &l.kind {
+            LoopKind::Reduce(_) if tail => self.reduce_long(l, reductions, &inputs, &mine),
+            _ if tail => self.behind(|e| {
+                let axes = e.axes(&l.dims, &l.body);
+                let (held, threads) = (LONGEST, i64::from(e.threads));
+                let thread = e.special(Special::Tid);
+                let begin = e.b().op2(Opcode::Add, Type::S64, thread, held);
+                e.counted(begin, axes.total, threads * AT_ONCE, |e, first| {
+                    let mine = e.mine(first, axes.total, threads, AT_ONCE);
+                    e.elements(index, &l.body, &mine, &[]);
+                });
+            }),
+            _ => self.fold_row(reductions, &inputs, &mine),
         }
         if let Some(row) = &mut self.row {
             row.mine = mine;
         }
         self.settle(&l.body);
+    }
+
+    /// What `make` emits is about elements that the row does not hold.
+    pub(super) fn behind<T>(&mut self, make: impl FnOnce(&mut Self) -> T) -> T {
+        let row = self.row.take();
+        let made = make(self);
+        self.row = row;
+        made
+    }
+
+    /// The reductions of a row whose elements the threads have.
+    fn fold_row(&mut self, reductions: &[Reduction], inputs: &[Vec<Reg>], mine: &Mine) {
+        for (r, inputs) in reductions.iter().zip(inputs) {
+            let fold = Fold { op: r.op, dtype: self.dtype(r.input) };
+            let ones = self.ones(fold, inputs, mine);
+            let state = match self.crew {
+                Crew::Warp => self.fold_in_warp(fold, &ones, mine),
+                Crew::Block if r.order == Order::Lanes && fold.op.depends_on_order(fold.dtype) => {
+                    self.fold_in_groups(fold, &ones, mine)
+                }
+                Crew::Block => self.fold_in_block(fold, &ones, mine),
+            };
+            let result = fold.result(self.b(), &state);
+            self.define(r.result, result);
+        }
     }
 
     /// The body of a loop for the elements that a thread has; what it gives to reductions, by reduction and element.
@@ -265,9 +397,13 @@ impl Emitter<'_> {
         reductions: &[Reduction],
     ) -> Vec<Vec<Reg>> {
         let uniform = uniform(body, index);
-        let loaded = self.load_first(index, body, mine, &uniform);
+        self.lay_bases(index, body, mine);
+        // What a row's first loop loads is kept anyway; later ones have registers for some loads only.
+        let first = self.row.as_ref().is_none_or(|row| row.kept.is_empty());
+        let batch = if first { mine.count.max(1) } else { usize::try_from(AT_ONCE).unwrap_or(1) };
+        let mut loaded = BTreeMap::new();
         let mut inputs = vec![vec![]; reductions.len()];
-        let mut known: Vec<Vec<(ValueId, Reg)>> = vec![vec![]; mine.valid.len()];
+        let mut known: Vec<Vec<(ValueId, Reg)>> = vec![vec![]; mine.count];
         // A prefix is one operation of all elements.
         let pieces = body.split_inclusive(|s| prefix_of(s).is_some());
         let nothing: &[Statement] = &[];
@@ -275,7 +411,11 @@ impl Emitter<'_> {
             let prefix = piece.last().and_then(prefix_of);
             self.bind(index, mine.first);
             let mut scanned = vec![];
-            for place in 0..mine.valid.len() {
+            for place in 0..mine.count {
+                if place % batch == 0 {
+                    let places = place..mine.count.min(place + batch);
+                    self.load_first(index, body, mine, places, &uniform, &mut loaded);
+                }
                 self.turn_to(index, mine, place);
                 known[place].iter().for_each(|(value, reg)| self.define(*value, *reg));
                 for statement in &piece[..piece.len() - usize::from(prefix.is_some())] {
@@ -305,7 +445,27 @@ impl Emitter<'_> {
                 }
             }
         }
+        self.bases.clear();
         inputs
+    }
+
+    /// The addresses of the first elements, from which those of the others are so many bytes away.
+    fn lay_bases(&mut self, index: IndexId, body: &Block, mine: &Mine) {
+        self.bind(index, mine.first);
+        for statement in body {
+            let (buffer, linear) = match statement {
+                Statement::Let { op: Op::Load { buffer, view, at }, .. } => {
+                    (*buffer, Linear::of(self.program, *buffer, view.as_deref(), at))
+                }
+                Statement::Store { buffer, at, .. } => (*buffer, Linear::of(self.program, *buffer, None, at)),
+                _ => continue,
+            };
+            let resting = self.row.as_ref().is_some_and(|row| row.resting.contains(&buffer));
+            if linear.values.is_empty() && !resting {
+                let base = self.first_address(buffer, &linear);
+                self.bases.push((buffer, linear.affine, base));
+            }
+        }
     }
 
     /// An element that a loop stores, which the row keeps.
@@ -320,42 +480,55 @@ impl Emitter<'_> {
         }
     }
 
-    /// Loads that stand on nothing else, for all elements: they are under way together.
+    /// Loads that stand on nothing else, for several elements: they are under way together.
     fn load_first(
         &mut self,
         index: IndexId,
         body: &Block,
         mine: &Mine,
+        places: Range<usize>,
         uniform: &BTreeSet<ValueId>,
-    ) -> BTreeMap<ValueId, Vec<Reg>> {
+        loaded: &mut BTreeMap<ValueId, Vec<Reg>>,
+    ) {
         let stored: BTreeSet<BufferId> = visit::stores(body).into_iter().collect();
-        let mut loaded = BTreeMap::new();
-        self.bind(index, mine.first);
+        let mut loads = vec![];
         for statement in body {
             let Statement::Let { value, op: Op::Load { buffer, view, at } } = statement else { continue };
             let linear = Linear::of(self.program, *buffer, view.as_deref(), at);
-            if stored.contains(buffer) || uniform.contains(value) || !linear.values.is_empty() {
-                continue;
+            if !stored.contains(buffer) && !uniform.contains(value) && linear.values.is_empty() {
+                loads.push((*value, *buffer, view.as_deref(), at, linear));
             }
-            let mut values = vec![];
-            for place in 0..mine.valid.len() {
-                self.turn_to(index, mine, place);
-                values.push(self.load(*buffer, view.as_deref(), at));
+        }
+        // What an earlier element has loaded, a later one need not load again.
+        let mut seen: Vec<(BufferId, Affine<IndexId>, Reg)> = vec![];
+        for place in places.clone() {
+            self.turn_to(index, mine, place);
+            for (value, buffer, view, at, linear) in &loads {
+                let exact = linear.affine.add(&Affine::size(self.ahead_by(&linear.affine)));
+                let known = seen.iter().find(|(b, affine, _)| b == buffer && *affine == exact).map(|(.., reg)| *reg);
+                let reg = known.unwrap_or_else(|| self.load(*buffer, *view, at));
+                if known.is_none() {
+                    seen.push((*buffer, exact, reg));
+                }
+                let all = loaded.entry(*value).or_default();
+                all.truncate(place);
+                all.push(reg);
             }
-            if let Some(key) = key(*buffer, &linear, index)
+        }
+        for (value, buffer, _, _, linear) in loads {
+            if places.end == mine.count
+                && let Some(key) = key(buffer, &linear, index)
                 && let Some(row) = &mut self.row
                 && !row.kept.iter().any(|(k, _)| *k == key)
             {
-                row.kept.push((key, values.clone()));
+                row.kept.push((key, loaded[&value].clone()));
             }
-            loaded.insert(*value, values);
         }
-        loaded
     }
 
     /// What follows is about one of a thread's elements.
     fn turn_to(&mut self, index: IndexId, mine: &Mine, place: usize) {
-        self.valid = Some(mine.valid[place]);
+        self.valid = mine.valid(place);
         self.ahead = Some((index, mine.stride * i64::try_from(place).unwrap_or(0)));
         if let Some(row) = &mut self.row {
             row.at = Some((index, place));
@@ -367,136 +540,5 @@ impl Emitter<'_> {
         if let Some(row) = &mut self.row {
             row.at = None;
         }
-    }
-
-    /// Elements as states.
-    pub(super) fn ones(&mut self, fold: Fold, inputs: &[Reg], mine: &Mine) -> Vec<Vec<Reg>> {
-        let mut number = mine.first;
-        let mut ones = vec![];
-        for (k, input) in inputs.iter().enumerate() {
-            if fold.is_arg() && k > 0 {
-                number = self.b().op2(Opcode::Add, Type::S64, number, mine.stride);
-            }
-            ones.push(fold.one(self.b(), *input, number));
-        }
-        ones
-    }
-
-    /// Takes a state into a variable one where a predicate holds.
-    pub(super) fn add_where(&mut self, fold: Fold, valid: Reg, state: &[Reg], more: &[Reg]) {
-        let sum = fold.merge(self.b(), state, more);
-        self.b().guarded((valid, true), |b| assign(b, state, &sum));
-    }
-
-    /// Folds four lanes, 32 apart, and those of the other threads of the warp: the first thread's state is all of them.
-    pub(super) fn fold_warp(&mut self, fold: Fold, lanes: &[Vec<Reg>]) -> Vec<Reg> {
-        let low = fold.merge(self.b(), &lanes[0], &lanes[2]);
-        let high = fold.merge(self.b(), &lanes[1], &lanes[3]);
-        let state = fold.merge(self.b(), &low, &high);
-        self.fold_threads(fold, state)
-    }
-
-    /// Folds the states of a warp's threads in halves.
-    fn fold_threads(&mut self, fold: Fold, mut state: Vec<Reg>) -> Vec<Reg> {
-        for half in [16, 8, 4, 2, 1] {
-            let other = fold.further(self.b(), &state, half);
-            state = fold.merge(self.b(), &state, &other);
-        }
-        state
-    }
-
-    /// The row of a warp: each thread has elements of four lanes.
-    fn fold_in_warp(&mut self, fold: Fold, ones: &[Vec<Reg>], valid: &[Reg]) -> Vec<Reg> {
-        let lanes: Vec<Vec<Reg>> = (0..4).map(|_| fold.variable(self.b())).collect();
-        for (k, (one, valid)) in ones.iter().zip(valid).enumerate() {
-            self.add_where(fold, *valid, &lanes[k % 4], one);
-        }
-        let state = self.fold_warp(fold, &lanes);
-        fold.of(self.b(), &state, Shuffle::Of, 0)
-    }
-
-    /// The row of a block, in any order: each warp has a state, and each folds them all.
-    fn fold_in_block(&mut self, fold: Fold, ones: &[Vec<Reg>], valid: &[Reg]) -> Vec<Reg> {
-        let state = fold.variable(self.b());
-        for (one, valid) in ones.iter().zip(valid) {
-            self.add_where(fold, *valid, &state, one);
-        }
-        let state = self.fold_threads(fold, state);
-        let size = fold.bytes();
-        let at = self.b().take(Space::Shared, (WARP * size) as usize);
-        let (thread, threads) = (self.special(Special::Tid), self.special(Special::Ntid));
-        let [warp, warps] = [thread, threads].map(|n| self.b().op2(Opcode::Shr, Type::U64, n, 5));
-        let place = self.b().op2(Opcode::And, Type::B64, thread, WARP - 1);
-        let first = self.b().set(Comparison::Eq, Type::S64, place, 0);
-        self.when(first, |e| {
-            let own = e.b().element(Space::Shared, at, warp, size);
-            fold.store(e.b(), Space::Shared, &state, own);
-        });
-        self.sync();
-        let state = fold.variable(self.b());
-        let some = self.b().set(Comparison::Lt, Type::S64, place, warps);
-        self.when(some, |e| {
-            let other = e.b().element(Space::Shared, at, place, size);
-            let other = fold.load(e.b(), Space::Shared, other);
-            assign(e.b(), &state, &other);
-        });
-        let state = self.fold_threads(fold, state);
-        fold.of(self.b(), &state, Shuffle::Of, 0)
-    }
-
-    /// The row of a block by lanes: the threads of a lane take turns, then a warp folds the lanes of each chunk.
-    fn fold_in_turns(&mut self, fold: Fold, ones: &[Vec<Reg>], valid: &[Reg]) -> Vec<Reg> {
-        let size = fold.bytes();
-        let at = self.row.as_ref().map_or(0, |row| row.lanes);
-        let chunks = self.b().take(Space::Shared, 2 * STATE as usize);
-        let (thread, threads) = (self.special(Special::Tid), self.special(Special::Ntid));
-        let group = self.b().op2(Opcode::Shr, Type::U64, thread, i64::from(LANES.ilog2()));
-        let groups = self.b().op2(Opcode::Shr, Type::U64, threads, i64::from(LANES.ilog2()));
-        let chunk = self.b().op2(Opcode::Shr, Type::U64, group, i64::from(SHARE.ilog2()));
-        let share = self.b().op2(Opcode::And, Type::B64, group, SHARE - 1);
-        let lane = self.b().op2(Opcode::And, Type::B64, thread, LANES as i64 - 1);
-        let place = self.b().op(Opcode::Mad, Type::S64, &[chunk.into(), (LANES as i64).into(), lane.into()]);
-        let place = self.b().element(Space::Shared, at, place, size);
-        let turns = self.b().op2(Opcode::Min, Type::S64, groups, SHARE);
-        let zero = self.int(0);
-        self.counted(zero, turns, 1, |e, turn| {
-            let mine = e.b().set(Comparison::Eq, Type::S64, share, turn);
-            e.when(mine, |e| {
-                let state = fold.variable(e.b());
-                let later = e.b().set(Comparison::Gt, Type::S64, turn, 0);
-                e.when(later, |e| {
-                    let before = fold.load(e.b(), Space::Shared, place);
-                    assign(e.b(), &state, &before);
-                });
-                for (one, valid) in ones.iter().zip(valid) {
-                    e.add_where(fold, *valid, &state, one);
-                }
-                fold.store(e.b(), Space::Shared, &state, place);
-            });
-            e.sync();
-        });
-        let in_first = self.b().set(Comparison::Lt, Type::S64, lane, WARP);
-        let heads = self.b().set(Comparison::Eq, Type::S64, share, 0);
-        let folds = self.b().op2(Opcode::And, Type::Pred, in_first, heads);
-        self.when(folds, |e| {
-            let quarter = |quarter: i64| Address { offset: place.offset + WARP * size * quarter, ..place };
-            let lanes: Vec<Vec<Reg>> = (0..4).map(|k| fold.load(e.b(), Space::Shared, quarter(k))).collect();
-            let state = e.fold_warp(fold, &lanes);
-            let first = e.b().set(Comparison::Eq, Type::S64, lane, 0);
-            e.when(first, |e| {
-                let own = e.b().element(Space::Shared, chunks, chunk, STATE);
-                fold.store(e.b(), Space::Shared, &state, own);
-            });
-        });
-        self.sync();
-        let result = |k: i64| Address { base: None, offset: chunks + k * STATE };
-        let state = fold.load(self.b(), Space::Shared, result(0));
-        let state: Vec<Reg> = state.into_iter().map(|reg| self.b().copy(reg)).collect();
-        let two = self.b().set(Comparison::Gt, Type::S64, groups, SHARE);
-        self.when(two, |e| {
-            let second = fold.load(e.b(), Space::Shared, result(1));
-            fold.add(e.b(), &state, &second);
-        });
-        state
     }
 }

@@ -3,7 +3,7 @@
 use ir::array::Array;
 use ir::{Dtype, Scalar};
 
-use crate::harness::{LENGTHS, agree, check, compile, parse};
+use crate::harness::{LENGTHS, agree, check, check_widths, compile, parse};
 
 fn whole(dtype: Dtype, output: Dtype, body: &str) -> String {
     format!(
@@ -207,6 +207,24 @@ fn scans() {
             );
             check(&text, LENGTHS);
         }
+    }
+}
+
+/// Prefixes of prefixes, with nothing between them.
+#[test]
+fn scans_of_scans() {
+    for (dtype, ops) in
+        [("f32", ["sum", "sum", "max"]), ("i64", ["max", "sum", "min"]), ("bool", ["all", "any", "any"])]
+    {
+        let [a, b, c] = ops;
+        check_widths(
+            &format!(
+                "program @p {{ symbol n = dim 0 of input 0 input 0 %x: {dtype}[n] output 0 %y: {dtype}[n] output 1 %z: {dtype}[n]
+                 kernel @k {{ scan i < n {{ v0 = load %x[i] v1 = prefix {a} v0 v2 = prefix {b} v1 v3 = prefix {c} v2
+                   store %y[i], v1 store %z[i], v3 }} }} }}"
+            ),
+            LENGTHS,
+        );
     }
 }
 

@@ -1,0 +1,144 @@
+//! How the threads of a warp or block fold what each has of a row, in the order of `ir::order` by lanes, or in any.
+
+use super::build::Control;
+use super::emit::Emitter;
+use super::fold::{STATE, assign};
+use super::inst::{Address, Comparison, Opcode, Reg, Shuffle, Space, Special, Type};
+use super::rows::{GROUP, Mine, WARP};
+use crate::cpu::fold::Fold;
+
+impl Emitter<'_> {
+    /// Elements as states.
+    pub(super) fn ones(&mut self, fold: Fold, inputs: &[Reg], mine: &Mine) -> Vec<Vec<Reg>> {
+        let mut number = mine.first;
+        let mut ones = vec![];
+        for (k, input) in inputs.iter().enumerate() {
+            if fold.is_arg() && k > 0 {
+                number = self.b().op2(Opcode::Add, Type::S64, number, mine.stride);
+            }
+            ones.push(fold.one(self.b(), *input, number));
+        }
+        ones
+    }
+
+    /// Takes a state into a variable one where a predicate holds.
+    pub(super) fn add_where(&mut self, fold: Fold, valid: Option<Reg>, state: &[Reg], more: &[Reg]) {
+        let sum = fold.merge(self.b(), state, more);
+        match valid {
+            Some(valid) => self.b().guarded((valid, true), |b| assign(b, state, &sum)),
+            None => assign(self.b(), state, &sum),
+        }
+    }
+
+    /// Takes those of a thread's elements that are there into a state.
+    pub(super) fn add_all(&mut self, fold: Fold, ones: &[Vec<Reg>], mine: &Mine, state: &[Reg]) {
+        for (k, one) in ones.iter().enumerate() {
+            self.add_where(fold, mine.valid(k), state, one);
+        }
+    }
+
+    /// Folds four lanes, 32 apart, and those of the other threads of the warp: the first thread's state is all of them.
+    pub(super) fn fold_warp(&mut self, fold: Fold, lanes: &[Vec<Reg>]) -> Vec<Reg> {
+        let low = fold.merge(self.b(), &lanes[0], &lanes[2]);
+        let high = fold.merge(self.b(), &lanes[1], &lanes[3]);
+        let state = fold.merge(self.b(), &low, &high);
+        self.fold_threads(fold, state)
+    }
+
+    /// Folds the states of a warp's threads in halves.
+    fn fold_threads(&mut self, fold: Fold, mut state: Vec<Reg>) -> Vec<Reg> {
+        for half in [16, 8, 4, 2, 1] {
+            let other = fold.further(self.b(), &state, half);
+            state = fold.merge(self.b(), &state, &other);
+        }
+        state
+    }
+
+    /// The row of a warp: each thread has elements of four lanes.
+    pub(super) fn fold_in_warp(&mut self, fold: Fold, ones: &[Vec<Reg>], mine: &Mine) -> Vec<Reg> {
+        let lanes: Vec<Vec<Reg>> = (0..4).map(|_| fold.variable(self.b())).collect();
+        for (k, one) in ones.iter().enumerate() {
+            self.add_where(fold, mine.valid(k), &lanes[k % 4], one);
+        }
+        let state = self.fold_warp(fold, &lanes);
+        fold.of(self.b(), &state, Shuffle::Of, 0)
+    }
+
+    /// The row of a block, in any order: each warp has a state, and each folds them all.
+    pub(super) fn fold_in_block(&mut self, fold: Fold, ones: &[Vec<Reg>], mine: &Mine) -> Vec<Reg> {
+        let state = fold.variable(self.b());
+        self.add_all(fold, ones, mine, &state);
+        let state = self.fold_threads(fold, state);
+        let size = fold.bytes();
+        let at = self.b().take(Space::Shared, (WARP * size) as usize);
+        let (thread, threads) = (self.special(Special::Tid), self.special(Special::Ntid));
+        let [warp, warps] = [thread, threads].map(|n| self.b().op2(Opcode::Shr, Type::U64, n, 5));
+        let place = self.b().op2(Opcode::And, Type::B64, thread, WARP - 1);
+        let first = self.b().set(Comparison::Eq, Type::S64, place, 0);
+        self.when(first, |e| {
+            let own = e.b().element(Space::Shared, at, warp, size);
+            fold.store(e.b(), Space::Shared, &state, own);
+        });
+        self.sync();
+        let state = fold.variable(self.b());
+        let some = self.b().set(Comparison::Lt, Type::S64, place, warps);
+        self.when(some, |e| {
+            let other = e.b().element(Space::Shared, at, place, size);
+            let other = fold.load(e.b(), Space::Shared, other);
+            assign(e.b(), &state, &other);
+        });
+        let state = self.fold_threads(fold, state);
+        fold.of(self.b(), &state, Shuffle::Of, 0)
+    }
+
+    /// The row of a block by lanes: each group folds its chunk, and each thread joins the chunks.
+    pub(super) fn fold_in_groups(&mut self, fold: Fold, ones: &[Vec<Reg>], mine: &Mine) -> Vec<Reg> {
+        let Some((at, groups)) = self.row.as_ref().map(|row| (row.lanes, row.shape.groups)) else { return vec![] };
+        let size = fold.bytes();
+        let chunks = self.b().take(Space::Shared, (groups * STATE) as usize);
+        let state = fold.variable(self.b());
+        self.add_all(fold, ones, mine, &state);
+        let thread = self.special(Special::Tid);
+        let (group, lane) = self.group_and_lane();
+        let place = self.b().element(Space::Shared, at, thread, size);
+        fold.store(self.b(), Space::Shared, &state, place);
+        self.sync();
+        let in_first = self.b().set(Comparison::Lt, Type::S64, lane, WARP);
+        self.when(in_first, |e| {
+            let quarter = |quarter: i64| Address { offset: place.offset + WARP * size * quarter, ..place };
+            let lanes: Vec<Vec<Reg>> = (0..4).map(|k| fold.load(e.b(), Space::Shared, quarter(k))).collect();
+            let state = e.fold_warp(fold, &lanes);
+            let first = e.b().set(Comparison::Eq, Type::S64, lane, 0);
+            e.when(first, |e| {
+                let own = e.b().element(Space::Shared, chunks, group, STATE);
+                fold.store(e.b(), Space::Shared, &state, own);
+            });
+        });
+        self.sync();
+        let result = |k: i64| Address { base: None, offset: chunks + k * STATE };
+        let first = fold.load(self.b(), Space::Shared, result(0));
+        if groups == 1 {
+            return first;
+        }
+        let all: Vec<Reg> = first.into_iter().map(|reg| self.b().copy(reg)).collect();
+        let threads = self.special(Special::Ntid);
+        let several = self.b().set(Comparison::Gt, Type::S64, threads, GROUP);
+        self.when(several, |e| {
+            let mut states = vec![all.clone()];
+            for k in 1..groups {
+                let state = fold.variable(e.b());
+                let there = e.b().set(Comparison::Gt, Type::S64, threads, k * GROUP);
+                e.when(there, |e| {
+                    let loaded = fold.load(e.b(), Space::Shared, result(k));
+                    assign(e.b(), &state, &loaded);
+                });
+                states.push(state);
+            }
+            while states.len() > 1 {
+                states = states.chunks(2).map(|two| fold.merge(e.b(), &two[0], &two[1])).collect();
+            }
+            assign(e.b(), &all, &states[0]);
+        });
+        all
+    }
+}

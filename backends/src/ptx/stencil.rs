@@ -1,0 +1,74 @@
+//! Stencils: loops over two indices whose body loads one buffer at several distances. A thread has eight rows of a column, so that what one
+//! row loads the next has already; what lies beside it comes from the first cache.
+
+use ir::nest::{IndexId, Loop, Op, Statement};
+
+use super::build::Control;
+use super::emit::Emitter;
+use super::inst::{Comparison, Opcode, Reg, Special, Type};
+use super::rows::{Mine, is_flat};
+use crate::access::Linear;
+use crate::cpu::split::extent_size;
+
+/// Rows of a thread.
+pub(super) const TALL: i64 = 8;
+
+/// A loop that is a stencil: its last two indices.
+pub(super) struct Stencil {
+    row: IndexId,
+    column: IndexId,
+}
+
+impl Stencil {
+    /// A loop as a stencil, if it is one.
+    pub(super) fn of(e: &Emitter<'_>, l: &Loop) -> Option<Stencil> {
+        let [(row, rows), (column, columns)] = l.dims.as_slice() else { return None };
+        extent_size(rows).and(extent_size(columns))?;
+        let mut found: Vec<(_, Linear)> = vec![];
+        for statement in &l.body {
+            if let Statement::Let { op: Op::Load { buffer, view, at }, .. } = statement {
+                let linear = Linear::of(e.program, *buffer, view.as_deref(), at);
+                let along = linear.values.is_empty() && linear.affine.coefficient(*column).as_constant() == Some(1);
+                if along && !linear.affine.coefficient(*row).is_zero() && !e.shared.contains(buffer) {
+                    found.push((*buffer, linear));
+                }
+            }
+        }
+        let beside = |(k, (buffer, linear)): (usize, &(_, Linear))| {
+            found[..k].iter().any(|(b, l)| b == buffer && l.affine.terms() == linear.affine.terms())
+        };
+        let is = is_flat(&l.body) && found.iter().enumerate().any(beside);
+        is.then_some(Stencil { row: *row, column: *column })
+    }
+}
+
+impl Emitter<'_> {
+    /// The columns and rows that fall to this block: a column for each thread.
+    pub(super) fn in_columns(&mut self, l: &Loop, stencil: &Stencil) {
+        let (rows, columns) = (self.extent(&l.dims[0].1), self.extent(&l.dims[1].1));
+        let [rows, columns] = [rows, columns].map(|n| self.b().op2(Opcode::Max, Type::S64, n, 0));
+        let wide = i64::from(self.threads);
+        let spans = self.spans(columns, wide);
+        let tall = self.spans(rows, TALL);
+        let all = self.b().op2(Opcode::Mul, Type::S64, spans, tall);
+        let [thread, block, blocks] = [Special::Tid, Special::Ctaid, Special::Nctaid].map(|s| self.special(s));
+        self.counted(block, all, blocks, |e, number| {
+            let band = e.b().op2(Opcode::Div, Type::S64, number, spans);
+            let before = e.b().op2(Opcode::Mul, Type::S64, band, spans);
+            let span = e.b().op2(Opcode::Sub, Type::S64, number, before);
+            let column = e.b().op(Opcode::Mad, Type::S64, &[span.into(), wide.into(), thread.into()]);
+            let first = e.b().op2(Opcode::Mul, Type::S64, band, TALL);
+            e.bind(stencil.column, column);
+            // Beyond the last column there is no row.
+            let inside = e.b().set(Comparison::Lt, Type::S64, column, columns);
+            let end = e.b().select(Type::B64, rows, 0, inside);
+            let mine: Mine = e.mine(first, end, 1, TALL);
+            e.elements(stencil.row, &l.body, &mine, &[]);
+        });
+    }
+
+    fn spans(&mut self, count: Reg, of: i64) -> Reg {
+        let sum = self.b().op2(Opcode::Add, Type::S64, count, of - 1);
+        self.b().op2(Opcode::Shr, Type::U64, sum, i64::from(of.ilog2()))
+    }
+}
