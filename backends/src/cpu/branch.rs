@@ -6,7 +6,7 @@ use cranelift_codegen::ir::{InstBuilder, Value};
 use ir::Dtype;
 
 use super::lanes128::{Lanes128, Parts, little};
-use super::leaf::{Build, Done, LeafId, Step};
+use super::leaf::{Build, Done, Leaf, LeafId, Step};
 
 /// Operations from which on a side is long.
 const LONG: usize = 16;
@@ -25,6 +25,22 @@ impl Branch {
     pub(super) fn for_each_operand(&self, mut visit: impl FnMut(LeafId)) {
         visit(self.condition.0);
         self.results.iter().for_each(|(_, other)| visit(*other));
+    }
+}
+
+impl Leaf {
+    /// Whether steps define a value, which may be from before them.
+    fn defines(&self, steps: &[Step], id: LeafId) -> bool {
+        let mut found = false;
+        self.for_each_step(steps, &mut |step| {
+            found |= match step {
+                Step::Value(value) => *value == id,
+                Step::Nest(nest) => nest.reductions.iter().any(|r| r.result == id),
+                Step::Branch(branch) => branch.results.iter().any(|(result, _)| *result == id),
+                Step::Store { .. } | Step::Scalar(..) => false,
+            };
+        });
+        found
     }
 }
 

@@ -278,20 +278,6 @@ impl Leaf {
         }
     }
 
-    /// Whether steps define a value, which may be from before them.
-    pub(super) fn defines(&self, steps: &[Step], id: LeafId) -> bool {
-        let mut found = false;
-        self.for_each_step(steps, &mut |step| {
-            found |= match step {
-                Step::Value(value) => *value == id,
-                Step::Nest(nest) => nest.reductions.iter().any(|r| r.result == id),
-                Step::Branch(branch) => branch.results.iter().any(|(result, _)| *result == id),
-                Step::Store { .. } | Step::Scalar(..) => false,
-            };
-        });
-        found
-    }
-
     /// Calls `visit` on every value that steps use.
     pub(super) fn for_each_use(&self, steps: &[Step], visit: &mut impl FnMut(LeafId)) {
         self.for_each_step(steps, &mut |step| {

@@ -2,8 +2,9 @@
 //!
 //! `compile` gives each part of a kernel a function: `emit` holds what its code stands on, `scalar` the operations, `loops`, `reduce` (with
 //! `fold`) and `scan` the loops, spread over the threads of a block or run by one. `rows` keeps rows in registers, with `crews` and
-//! `prefixes` for what its threads do together; `stencil` keeps what rows side by side share. `build` makes instructions (`inst`),
-//! `print` their text. `plan` says what a call does and `run` has a [`Device`] do it: this module knows no driver.
+//! `prefixes` for what its threads do together; `stencil` keeps what rows side by side share, `vectors` gives a thread several neighbours.
+//! `columns` reduces along columns, `turn` transposes in tiles, `contract` multiplies matrices in tiles of its factors (`factor`);
+//! `walk` takes what one thread runs several iterations at a time; `chunks` scans what is too long for a block. `build` makes instructions (`inst`), `print` their text. `plan` says what a call does and `run` has a [`Device`] do it: this module knows no driver.
 
 mod build;
 mod chunks;
