@@ -20,8 +20,6 @@ pub(super) const THREADS: u32 = LANES as u32;
 const EACH: i64 = SCAN_CHUNK as i64 / THREADS as i64;
 /// Bytes of memory for what a chunk gives.
 const PLACE: i64 = 8;
-/// Chunks whose results are brought together.
-const BATCH: i64 = 16;
 
 /// What a launch computes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -182,15 +180,7 @@ impl Emitter<'_> {
             fold.store(e.b(), Space::Shared, &state, own);
             e.b().barrier();
             e.when(first, |e| {
-                e.counted(zero, all, BATCH, |e, number| {
-                    let from = e.b().element(Space::Shared, at, number, PLACE);
-                    let one = |k: i64| Address { offset: from.offset + k * PLACE, ..from };
-                    let totals: Vec<Vec<Reg>> = (0..BATCH).map(|k| fold.load(e.b(), Space::Shared, one(k))).collect();
-                    for (k, total) in (0..).zip(&totals) {
-                        fold.store(e.b(), Space::Shared, &carry, one(k));
-                        fold.add(e.b(), &carry, total);
-                    }
-                });
+                e.hand_on(fold, &carry, (at, PLACE), (zero, all));
             });
             e.b().barrier();
             e.when(there, |e| {

@@ -58,6 +58,20 @@ impl Emitter<'_> {
         prefixes
     }
 
+    /// Puts in the place of each of some sums, which lie in shared memory so many bytes apart, what those before it give: `carry`, which
+    /// becomes what all give. They are taken by whole batches.
+    pub(super) fn hand_on(&mut self, fold: Fold, carry: &[Reg], (at, bytes): (i64, i64), (begin, end): (Reg, Reg)) {
+        self.counted(begin, end, BATCH, |e, number| {
+            let from = e.b().element(Space::Shared, at, number, bytes);
+            let one = |k: i64| Address { offset: from.offset + k * bytes, ..from };
+            let sums: Vec<Vec<Reg>> = (0..BATCH).map(|k| fold.load(e.b(), Space::Shared, one(k))).collect();
+            for (k, sum) in (0..).zip(&sums) {
+                fold.store(e.b(), Space::Shared, carry, one(k));
+                fold.add(e.b(), carry, sum);
+            }
+        });
+    }
+
     /// The row of a block: the sums go through shared memory, where a thread for each chunk makes carries of them.
     fn carried_in_block(&mut self, fold: Fold, sums: &[Vec<Reg>], place: Reg) -> Vec<Vec<Reg>> {
         let chunks = i64::from(self.threads) / LANES as i64;
@@ -83,15 +97,7 @@ impl Emitter<'_> {
         self.when(leads, |e| {
             let carry = fold.variable(e.b());
             let end = e.b().op2(Opcode::Add, Type::S64, begin, in_chunk);
-            e.counted(begin, end, BATCH, |e, number| {
-                let from = e.b().element(Space::Shared, at, number, size);
-                let one = |k: i64| Address { offset: from.offset + k * size, ..from };
-                let sums: Vec<Vec<Reg>> = (0..BATCH).map(|k| fold.load(e.b(), Space::Shared, one(k))).collect();
-                for (k, sum) in (0..).zip(&sums) {
-                    fold.store(e.b(), Space::Shared, &carry, one(k));
-                    fold.add(e.b(), &carry, sum);
-                }
-            });
+            e.hand_on(fold, &carry, (at, size), (begin, end));
             let total = e.b().element(Space::Shared, totals, chunk, STATE);
             fold.store(e.b(), Space::Shared, &carry, total);
         });
