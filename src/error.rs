@@ -38,6 +38,7 @@ pub(crate) mod codes {
         MEMORY = 240, "a call that takes more memory than allowed";
         ARRAY = 241, "an array for which there is no memory";
         DEVICE_MEMORY = 242, "a call that takes more of a GPU's memory than it may";
+        CANCELLED = 243, "a call that was cancelled";
         TOO_LARGE = 250, "a function too large to compile";
         TOO_DEEP = 251, "reductions and conditions nested too deep to compile";
         TOO_MANY_KERNELS = 252, "more kernels than the function allows";
@@ -269,6 +270,8 @@ pub enum RunErrorKind {
     Gpu(GpuError),
     /// The kernel is for another device than the arrays are on.
     NotOnGpu,
+    /// Somebody asked for it.
+    Cancelled,
     /// A stated limit of the engine, or a fault in it.
     Engine(String),
 }
@@ -332,6 +335,7 @@ impl Context<'_> {
         match error {
             E::Bind(e) => self.bind(e, inputs),
             E::Fault(fault) => self.fault(&fault),
+            E::Cancelled => self.error(RunErrorKind::Cancelled),
             E::OutOfMemory { bytes } => self.array(ArrayError::OutOfMemory { bytes }),
             E::Internal { kernel, access, problem } => self.error(RunErrorKind::Engine(format!(
                 "a fault of the compiler, please report it: kernel {kernel}, {access}: {problem:?}"
@@ -345,6 +349,7 @@ impl Context<'_> {
             E::Bind(e) => self.bind(e, inputs),
             E::Fault(fault) => self.fault(&fault),
             E::OutOfMemory { bytes } => self.array(ArrayError::OutOfMemory { bytes }),
+            E::Cancelled => self.error(RunErrorKind::Cancelled),
             // Said in other words by `Kernel::fit`.
             e @ (E::OutputCount { .. } | E::OutputDtype { .. } | E::OutputShape { .. }) => {
                 self.error(RunErrorKind::Engine(e.to_string()))
@@ -419,7 +424,7 @@ impl Context<'_> {
     }
 
     /// The formula of a size. A length that the source has no name for is called by its place.
-    fn text(&self, size: &Size) -> String {
+    pub fn text(&self, size: &Size) -> String {
         let names: Vec<String> = self.program.symbols.keys().map(|s| self.symbol(s)).collect();
         size.display(&|s: SymbolId| names.get(s.as_u32() as usize).map_or("?", String::as_str)).to_string()
     }
@@ -497,6 +502,7 @@ impl RunError {
             RunErrorKind::DeviceMemory { .. } => codes::DEVICE_MEMORY,
             RunErrorKind::Gpu(error) => of_gpu(error),
             RunErrorKind::NotOnGpu => codes::GPU,
+            RunErrorKind::Cancelled => codes::CANCELLED,
             RunErrorKind::Engine(_) => codes::FAULT,
         }
     }
@@ -620,6 +626,7 @@ impl fmt::Display for RunError {
             }
             RunErrorKind::Gpu(e) => write!(f, "{e}"),
             RunErrorKind::NotOnGpu => f.write_str("the arrays are in a GPU's memory, and the kernel runs elsewhere"),
+            RunErrorKind::Cancelled => f.write_str("the call was cancelled"),
             RunErrorKind::Engine(e) => write!(f, "{e}"),
         }
     }

@@ -66,6 +66,7 @@ enum Line<'a> {
 
 #[derive(Serialize)]
 struct InPhases {
+    assemble: f64,
     upload: f64,
     kernels: f64,
     download: f64,
@@ -161,7 +162,8 @@ pub fn result(name: &str, array: ArrayRef<'_>, path: Option<&str>) -> String {
 pub fn times(times: Times, run: Duration, phases: Option<Phases>) -> String {
     let [parse, check, lower, compile, run] =
         [times.parse, times.check, times.lower, times.compile, run].map(|t| t.as_secs_f64());
-    let phases = phases.map(|Phases { upload, kernels, download }| InPhases {
+    let phases = phases.map(|Phases { assemble, upload, kernels, download }| InPhases {
+        assemble: assemble.as_secs_f64(),
         upload: upload.as_secs_f64(),
         kernels: kernels.as_secs_f64(),
         download: download.as_secs_f64(),
@@ -318,7 +320,7 @@ mod tests {
     #[test]
     fn text_is_kept_and_commands_are_not_sent() {
         let message = "\x1b[2J\u{9b}\u{202e}\u{e0041}\x07é\"\\";
-        let source = Source { name: message.to_owned(), text: message.to_owned() };
+        let source = Source::new(message, message);
         let mut report = Report { message: message.to_owned(), ..Report::default() };
         report.labels.push((0..99, message.to_owned()));
         let line = diagnostic(Some(&source), &report);

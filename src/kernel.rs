@@ -3,10 +3,11 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use backends::cpu::Simd;
-use backends::ptx::Phases;
+use backends::ptx::{Math, Phases};
 use compiler::plan::peak::Peak;
 use ir::Binding;
 use ir::array::{Array, ArrayMut, ArrayRef};
@@ -42,11 +43,34 @@ pub struct Options {
     pub fuse: Passes,
     /// How wide the vectors of [`Device::Cpu`] are.
     pub simd: Simd,
+    /// What functions may give up for speed; one with `@fast` before it is [`Math::Fast`] whatever stands here.
+    pub math: Math,
 }
 
 impl Options {
+    /// What a function may give up.
+    pub(crate) fn math(&self, checked: &Checked) -> Math {
+        if checked.fast { Math::Fast } else { self.math }
+    }
+
     pub(crate) fn pipeline(&self) -> compiler::pipeline::Options {
         compiler::pipeline::Options { fuse: self.fuse, ..compiler::pipeline::Options::default() }
+    }
+}
+
+/// The wish that something ends, shared by those who may have it and who runs something.
+#[derive(Clone, Debug, Default)]
+pub struct Cancel(Arc<AtomicBool>);
+
+impl Cancel {
+    /// Has the wish.
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether somebody had it.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
     }
 }
 
@@ -119,7 +143,8 @@ impl Kernel {
             n => n,
         };
         let start = Instant::now();
-        let engine = Engine::new(&program, options, threads)?;
+        let options = Options { math: options.math(checked), ..options.clone() };
+        let engine = Engine::new(&program, &options, threads)?;
         times.compile = start.elapsed();
         let (peak, max_memory) = (Peak::of(&program), options.max_memory);
         Ok(Kernel { source, signature, program, engine, threads, max_memory, peak, times })
@@ -145,18 +170,48 @@ impl Kernel {
         Ok(self.call_in_phases(inputs)?.0)
     }
 
+    /// Calls the function unless somebody cancels it, before or as it runs. On the CPU and in the interpreter it then ends within
+    /// milliseconds; a GPU ends what it has begun.
+    ///
+    /// ```
+    /// use fuseloop::{Cancel, Options, Program};
+    ///
+    /// let program = Program::parse("fn forever() -> f64 = sum[i < 4000000, j < 4000000](sin(f64(i * j)))")?;
+    /// let kernel = program.main()?.compile(&Options::default())?;
+    /// let cancel = Cancel::default();
+    /// let other = cancel.clone();
+    /// let call = std::thread::spawn(move || kernel.call_unless(&[], &other).map(|_| ()));
+    /// cancel.cancel();
+    /// assert_eq!(call.join().unwrap().unwrap_err().code().to_string(), "E0243");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn call_unless(&self, inputs: &[ArrayRef<'_>], cancel: &Cancel) -> Result<Vec<Array>, RunError> {
+        if cancel.is_cancelled() {
+            return Err(self.context().error(RunErrorKind::Cancelled));
+        }
+        Ok(self.call_watched(inputs, Some(cancel))?.0)
+    }
+
     /// Calls the function, and says how long a GPU took to get the inputs, to run the kernels and to give the results back, if one did.
     pub fn call_in_phases(&self, inputs: &[ArrayRef<'_>]) -> Result<(Vec<Array>, Option<Phases>), RunError> {
+        self.call_watched(inputs, None)
+    }
+
+    fn call_watched(
+        &self,
+        inputs: &[ArrayRef<'_>],
+        cancel: Option<&Cancel>,
+    ) -> Result<(Vec<Array>, Option<Phases>), RunError> {
         let shapes = self.shapes(&self.bind(inputs)?)?;
         if let Engine::Interp = self.engine {
-            return Ok((self.interpret(inputs)?, None));
+            return Ok((self.interpret(inputs, cancel)?, None));
         }
         let slots = self.signature.results.iter().zip(&shapes);
         let outputs = slots.map(|(slot, shape)| crate::zeros(slot.dtype, shape).map_err(|e| self.context().array(e)));
         let mut outputs = outputs.collect::<Result<Vec<_>, _>>()?;
         let mut lent: Vec<_> = outputs.iter_mut().map(Array::as_mut).collect();
         let mut phases = Phases::default();
-        let on_gpu = self.run(inputs, &mut lent, Some(&mut phases))?;
+        let on_gpu = self.run(inputs, &mut lent, Some(&mut phases), cancel)?;
         Ok((outputs, on_gpu.then_some(phases)))
     }
 
@@ -179,7 +234,7 @@ impl Kernel {
         if self.max_memory.is_some() || matches!(self.engine, Engine::Interp) {
             self.fit(inputs, outputs)?;
         }
-        self.run(inputs, outputs, None).map(|_| ())
+        self.run(inputs, outputs, None, None).map(|_| ())
     }
 
     /// Whether the arrays fit the function and each other.
@@ -206,6 +261,7 @@ impl Kernel {
         inputs: &[ArrayRef<'_>],
         outputs: &mut [ArrayMut<'_>],
         phases: Option<&mut Phases>,
+        cancel: Option<&Cancel>,
     ) -> Result<bool, RunError> {
         let cpu = match &self.engine {
             Engine::Cpu(module) => module,
@@ -220,13 +276,17 @@ impl Kernel {
                 }
             }
             Engine::Interp => {
-                for (to, from) in outputs.iter_mut().zip(self.interpret(inputs)?) {
+                for (to, from) in outputs.iter_mut().zip(self.interpret(inputs, cancel)?) {
                     to.bytes_mut().copy_from_slice(from.bytes());
                 }
                 return Ok(false);
             }
         };
-        match cpu.run(inputs, outputs, self.threads) {
+        let done = match cancel {
+            Some(cancel) => cpu.run_unless(inputs, outputs, self.threads, &cancel.0),
+            None => cpu.run(inputs, outputs, self.threads),
+        };
+        match done {
             Ok(()) => Ok(false),
             // If the arrays do not fit, this says so in the terms of the source.
             Err(e) => Err(self.fit(inputs, outputs).err().unwrap_or_else(|| self.context().cpu(e, inputs))),
@@ -246,8 +306,11 @@ impl Kernel {
         }
     }
 
-    fn interpret(&self, inputs: &[ArrayRef<'_>]) -> Result<Vec<Array>, RunError> {
-        let outcome = interp::nest::run(&self.program, inputs);
+    fn interpret(&self, inputs: &[ArrayRef<'_>], cancel: Option<&Cancel>) -> Result<Vec<Array>, RunError> {
+        let outcome = match cancel {
+            Some(cancel) => interp::nest::run_unless(&self.program, inputs, &cancel.0),
+            None => interp::nest::run(&self.program, inputs),
+        };
         outcome.map(|o| o.outputs).map_err(|e| self.context().interp(e, inputs))
     }
 
@@ -263,7 +326,7 @@ impl Kernel {
                 let done = module.run_timed(inputs, outputs, self.threads, times);
                 done.map_err(|e| self.context().cpu(e, inputs))
             }
-            _ => self.run(inputs, outputs, None).map(|_| ()),
+            _ => self.run(inputs, outputs, None, None).map(|_| ()),
         }
     }
 

@@ -22,8 +22,10 @@
 //! | [`Errors`], [`CompileError`], [`RunError`], [`render`] | what can go wrong, as data; the same, drawn |
 //! | [`errors`] | every kind of error, with the page that explains it |
 //! | [`Explanation`], [`Benchmark`] | what fusion made of a function, and why; what it gains |
+//! | [`Object`], [`Target`] | functions compiled ahead of time, for callers in C |
 //! | [`Array`], [`ArrayRef`], [`ArrayMut`] | arrays that own their elements, that borrow them, that lend them to be overwritten |
 //! | [`Gpu`], [`DeviceArray`], [`Replay`] | a GPU, arrays in its memory, calls on them that are repeated |
+//! | [`Session`] | functions and values by name, and text that is entered piece by piece, as at a prompt |
 //! | [`format()`] | source text in the one style |
 //! | [`json`] | reports for programs |
 //! | [`files`], [`values`], [`print`](mod@print) | array files, arguments as text, arrays as text |
@@ -37,26 +39,32 @@ mod explain;
 pub mod files;
 pub mod json;
 mod kernel;
+mod object;
+mod page;
 pub mod print;
 mod program;
 pub mod render;
+pub mod session;
 pub mod values;
 
 pub use backends::cpu::Simd;
+pub use backends::cpu::object::{Target, TargetError};
 pub use backends::cuda::{Ceilings, DeviceArray, Error as GpuError, Facts, Gpu, Replay};
-pub use backends::ptx::Phases;
+pub use backends::ptx::{Math, Phases};
 pub use bench::{BenchError, Benchmark, Measured, Measurement};
-pub use compiler::check::{Signature, Slot};
+pub use compiler::check::{Signature, Slot, names as builtins};
 pub use error::{CompileError, RunError, RunErrorKind, SizeName, SizeSide};
 pub use explain::{ExplainError, Explanation};
-pub use grammar::{Code, Diagnostic, Edit, Label, MAX_SOURCE};
+pub use grammar::{Code, Diagnostic, Edit, Label, MAX_SOURCE, Tint, tints};
 pub use ir::array::{ArrayError, ArrayMut, ArrayRef};
 pub use ir::decision::{FusionPass, Passes};
 pub use ir::nest::{Purpose, Relation};
 pub use ir::{Array, Dtype, Scalar};
-pub use kernel::{Device, Kernel, Options, Times};
+pub use kernel::{Cancel, Device, Kernel, Options, Times};
+pub use object::Object;
 pub use program::{Emit, Errors, Function, Program, UnknownFunction, format};
-pub use render::{Report, Source, Style};
+pub use render::{Part, Report, Source, Style};
+pub use session::{Outcome, Session, SessionError};
 
 /// An array of zeros that takes memory only as it is written to, where it is large in large pages.
 fn zeros(dtype: Dtype, shape: &[usize]) -> Result<Array, ArrayError> {

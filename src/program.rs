@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use backends::cpu::Listing;
 use grammar::Diagnostic;
 use ir::checked::Checked;
 
@@ -61,6 +62,16 @@ impl Program {
         let entry = |checked| Entry { signature: Signature::new(&checked), checked };
         let functions = all.into_iter().map(entry).collect();
         Ok(Program { source, functions, parse: parsed - start, check: parsed.elapsed() })
+    }
+
+    /// One checked function of a source; how long reading and checking it took.
+    pub(crate) fn single(source: Arc<Source>, checked: Checked, (parse, check): (Duration, Duration)) -> Program {
+        Program { source, functions: vec![Entry { signature: Signature::new(&checked), checked }], parse, check }
+    }
+
+    /// Its first function, of a program that has one.
+    pub(crate) fn first(&self) -> Function<'_> {
+        Function { program: self, entry: &self.functions[0] }
     }
 
     /// The functions' signatures, in the order of the source.
@@ -127,6 +138,15 @@ impl<'a> Function<'a> {
         Kernel::new(source, &self.entry.checked, self.entry.signature.clone(), options, times)
     }
 
+    pub(crate) fn source(&self) -> &'a Arc<Source> {
+        &self.program.source
+    }
+
+    /// Its loop nests, after fusion.
+    pub(crate) fn lower(&self, options: &Options) -> Result<ir::nest::Program, CompileError> {
+        Ok(compiler::pipeline::compile(&self.entry.checked, &options.pipeline())?.program)
+    }
+
     /// Whether it takes no more kernels than its `@kernels(n)` allows, if it has one; the error says what keeps them apart.
     /// [`Function::compile`] asks too.
     pub fn hold_kernels(&self) -> Result<(), CompileError> {
@@ -145,10 +165,13 @@ impl<'a> Function<'a> {
     /// ```
     pub fn emit(&self, options: &Options, emit: Emit) -> Result<String, CompileError> {
         let compiled = compiler::pipeline::compile(&self.entry.checked, &options.pipeline())?;
+        let listing = |listing| backends::cpu::listing(&compiled.program, options.simd, listing);
         Ok(match emit {
             Emit::Ir => compiled.program.to_string(),
+            Emit::Clif => listing(Listing::Clif)?,
+            Emit::Asm => listing(Listing::Asm)?,
             Emit::Ptx => {
-                let module = backends::ptx::Module::compile(&compiled.program)?;
+                let module = backends::ptx::Module::compile_with(&compiled.program, options.math(&self.entry.checked))?;
                 module.annotated(|origins| self.program.source.lines_of(origins))
             }
         })
@@ -175,6 +198,10 @@ impl<'a> Function<'a> {
 pub enum Emit {
     /// Its loop nests, after fusion.
     Ir,
+    /// Cranelift's intermediate form, as this processor's code is made from it.
+    Clif,
+    /// This processor's instructions.
+    Asm,
     /// PTX for NVIDIA's GPUs, with the lines of the source that each kernel computes as comments.
     Ptx,
 }
@@ -193,6 +220,10 @@ impl Function<'_> {
 }
 
 impl Errors {
+    pub(crate) fn new(source: Arc<Source>, diagnostics: Vec<Diagnostic>) -> Errors {
+        Errors { source, diagnostics }
+    }
+
     /// The errors, in the order of the source.
     pub fn diagnostics(&self) -> &[Diagnostic] {
         &self.diagnostics

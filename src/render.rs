@@ -13,30 +13,60 @@ use grammar::{Code, Diagnostic};
 use ir::Origin;
 
 /// A source text and the name that errors give it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Source {
     /// Such as the path it was read from.
     pub name: String,
     /// The text.
     pub text: String,
+    /// What of the text comes from elsewhere, in order. None of a text that is in one piece.
+    pub parts: Vec<Part>,
+}
+
+/// A part of a text that comes from elsewhere: it goes on up to the next one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The byte at which it begins.
+    pub start: usize,
+    /// The name that errors give it.
+    pub name: String,
+    /// The number of its first line there, from 1.
+    pub line: usize,
 }
 
 impl From<&str> for Source {
     fn from(text: &str) -> Source {
-        Source { name: "<source>".to_owned(), text: text.to_owned() }
+        Source::new("<source>", text)
     }
 }
 
 impl Source {
+    /// A text in one piece.
+    pub fn new(name: impl Into<String>, text: impl Into<String>) -> Source {
+        Source { name: name.into(), text: text.into(), parts: vec![] }
+    }
+
+    /// The part that a byte is in: its bytes, its name, and the number of its first line.
+    fn part(&self, at: usize) -> (Range<usize>, &str, usize) {
+        let number = self.parts.partition_point(|part| part.start <= at);
+        let end = self.parts.get(number).map_or(self.text.len(), |next| next.start);
+        match number.checked_sub(1).map(|before| &self.parts[before]) {
+            Some(part) => (part.start..end, &part.name, part.line),
+            None => (0..end, &self.name, 1),
+        }
+    }
+
     /// The lines in which places of the text begin, each once, as comments show them.
     pub(crate) fn lines_of(&self, origins: &[Origin]) -> Vec<String> {
-        let line = |at: usize| self.text[..at].bytes().filter(|byte| *byte == b'\n').count();
+        let begin = |at: usize| self.text[..at].rfind('\n').map_or(0, |newline| newline + 1);
         let places = origins.iter().filter(|origin| origin.end > 0);
         let starts = places.filter_map(|origin| usize::try_from(origin.start).ok());
-        let lines: BTreeSet<usize> = starts.filter(|start| self.text.is_char_boundary(*start)).map(line).collect();
-        let shown = |line: usize| {
-            let text = self.text.lines().nth(line).unwrap_or_default();
-            one_line(&format!("{}:{}: {}", self.name, line + 1, text.trim()))
+        let lines: BTreeSet<usize> = starts.filter(|start| self.text.is_char_boundary(*start)).map(begin).collect();
+        let shown = |begin: usize| {
+            let (part, name, first) = self.part(begin);
+            let line = first + self.text[part.start..begin].bytes().filter(|byte| *byte == b'\n').count();
+            let text = self.text[begin..].lines().next().unwrap_or_default();
+            one_line(&format!("{name}:{line}: {}", text.trim()))
         };
         lines.into_iter().map(shown).collect()
     }
@@ -110,22 +140,40 @@ fn draw_as(level: Level<'_>, source: &Source, report: &Report, style: Style) -> 
         title = title.id(code.to_string());
     }
     let mut group = Group::with_title(title);
-    if !report.labels.is_empty() {
-        let annotations = report.labels.iter().enumerate().map(|(k, (span, label))| {
+    // The parts that labels are in, in their order.
+    let mut parts: Vec<(Range<usize>, &str, usize)> = vec![];
+    let labels = report.labels.iter().map(|(span, label)| (clamp(&text, span), label));
+    let labels: Vec<_> = labels.map(|(span, label)| (source.part(span.start), span, label)).collect();
+    for (part, ..) in &labels {
+        if !parts.contains(part) {
+            parts.push(part.clone());
+        }
+    }
+    for part in parts {
+        let within = labels.iter().enumerate().filter(|(_, (of, ..))| *of == part);
+        let annotations = within.map(|(k, (_, span, label))| {
             let kind = if k == 0 { AnnotationKind::Primary } else { AnnotationKind::Context };
-            let annotation = kind.span(clamp(&text, span));
+            let annotation = kind.span(span.start - part.0.start..span.end.min(part.0.end) - part.0.start);
             if label.is_empty() { annotation } else { annotation.label(visible(label)) }
         });
-        group = group.element(Snippet::source(&*text).path(one_line(&source.name)).annotations(annotations));
+        let (bytes, name, line) = part.clone();
+        let snippet = Snippet::source(&text[bytes]).line_start(line).path(one_line(name));
+        group = group.element(snippet.annotations(annotations));
     }
     group = group.elements(report.notes.iter().map(|note| Level::NOTE.message(visible(note))));
     let mut groups = vec![];
-    if report.suggestion.is_empty() || !report.suggestion.iter().all(|edit| is_short(&text, edit)) {
+    let first = report.suggestion.first().map(|(span, _)| source.part(clamp(&text, span).start));
+    let together = |(span, _): &(Range<usize>, String)| first == Some(source.part(clamp(&text, span).start));
+    if report.suggestion.is_empty() || !report.suggestion.iter().all(|edit| is_short(&text, edit) && together(edit)) {
         groups.push(group.elements(report.help.iter().map(|help| Level::HELP.message(visible(help)))));
     } else {
         let title = report.help.as_deref().map_or_else(|| "write instead".into(), visible);
-        let edits = report.suggestion.iter().map(|(span, new)| Patch::new(clamp(&text, span), visible(new)));
-        let edited = Snippet::source(&*text).patches(edits);
+        let (part, _, line) = first.unwrap_or((0..text.len(), "", 1));
+        let edits = report.suggestion.iter().map(|(span, new)| {
+            let span = clamp(&text, span);
+            Patch::new(span.start - part.start..span.end.min(part.end) - part.start, visible(new))
+        });
+        let edited = Snippet::source(&text[part.clone()]).line_start(line).patches(edits.collect::<Vec<_>>());
         groups.extend([group, Level::HELP.secondary_title(title).element(edited)]);
     }
     let renderer = match style {
@@ -207,7 +255,7 @@ mod tests {
 
     #[test]
     fn draws_over_the_source() {
-        let source = Source { name: "a.fl".to_owned(), text: "fn f(x: f32[n]) = y\n".to_owned() };
+        let source = Source::new("a.fl", "fn f(x: f32[n]) = y\n");
         let mut report = report(18..19);
         report.notes.push("a note".to_owned());
         report.help = Some("a hint".to_owned());
@@ -227,7 +275,7 @@ mod tests {
     fn survives_any_span_and_text() {
         let hostile = "x\x1b[2J\u{9b}31m\x07\x7f\u{202e}y\u{200b}\u{2067}\u{e0041}\u{61c}";
         for text in ["", "\n", "é\u{1F600}", "a\r\nb", hostile, &"long ".repeat(100_000)] {
-            let source = Source { name: format!("{hostile}\n"), text: text.to_owned() };
+            let source = Source::new(format!("{hostile}\n"), text);
             for start in [0, 1, 2, 5, text.len(), text.len() + 1, usize::MAX] {
                 for end in [0, 1, 3, text.len(), text.len() + 9, usize::MAX] {
                     let mut report = report(start..end);

@@ -48,6 +48,7 @@ def formulas(np, nn):
         "transpose_add": lambda x, y: x.T + y,
         "column_sums": lambda x: x.sum(0),
         "cumsum": lambda x: np.cumsum(x, 0),
+        "matmul_f32": lambda x, y: x @ y,
     }
 
 
@@ -63,6 +64,8 @@ def arguments(name, sizes, normal, uniform, below):
             return [normal(shape), normal(shape[1:]), normal(shape[1:])]
         case "cross_entropy":
             return [normal(shape), below(shape[0], shape[1])]
+        case "matmul_f32":
+            return [normal(shape[:2]), normal(shape[1:])]
         case "transpose_add":
             return [normal(shape), normal(shape[::-1])]
         case _:
@@ -83,8 +86,11 @@ def with_torch(rows):
         dropout=lambda x: f.dropout(x, 0.25),
     )  # fmt: skip
     made = {"device": "cuda"}
+    known = formulas(torch, nn)
     for row in rows:
         name = row["name"]
+        if name not in known:
+            continue
         draw = lambda: arguments(  # noqa: E731
             name,
             row["sizes"],
@@ -93,7 +99,7 @@ def with_torch(rows):
             lambda n, most: torch.randint(0, most, (n,), **made),
         )
         calls = [draw() for _ in range(row["calls"])]
-        function = formulas(torch, nn)[name]
+        function = known[name]
         for peer, run in (("torch eager", function), ("torch compile", torch.compile(function, dynamic=False))):
             try:
                 row.setdefault("peers", {})[peer] = graphed(torch, run, calls)
@@ -152,8 +158,11 @@ def with_jax(rows):
         softmax=lambda x: jax.nn.softmax(x, 1), layernorm=layernorm, cross_entropy=cross_entropy, dropout=dropout,
     )  # fmt: skip
     rng = numpy.random.default_rng(1)
+    known = formulas(jnp, nn)
     for row in rows:
         name = row["name"]
+        if name not in known:
+            continue
         draw = lambda: arguments(  # noqa: E731
             name,
             row["sizes"],
@@ -162,7 +171,7 @@ def with_jax(rows):
             lambda n, most: jax.device_put(rng.integers(0, most, n, dtype=numpy.int32)),
         )
         calls = [draw() for _ in range(row["calls"])]
-        run = jax.jit(formulas(jnp, nn)[name])
+        run = jax.jit(known[name])
         jax.block_until_ready(run(*calls[0]))
         samples = []
         for _ in range(SAMPLES):

@@ -25,7 +25,7 @@ pub struct Compiled {
 /// Compiles each function of a program so often, from its text.
 pub fn functions(program: &Path, rounds: usize) -> Result<Vec<Compiled>, Error> {
     let text = std::fs::read_to_string(program)?;
-    let source = || Source { name: program.display().to_string(), text: text.clone() };
+    let source = || Source::new(program.display().to_string(), text.clone());
     let mut found = vec![];
     for signature in Program::parse(source())?.functions() {
         let mut times: Vec<Times> = vec![];

@@ -42,7 +42,7 @@ impl Workload {
         fuse: bool,
         samples: &Path,
     ) -> Result<(Workload, Prepared), Error> {
-        let source = Source { name: program.display().to_string(), text: std::fs::read_to_string(program)? };
+        let source = Source::new(program.display().to_string(), std::fs::read_to_string(program)?);
         let inputs = inputs.iter().map(|file| files::read(&Place::parse(file)?)).collect::<Result<Vec<_>, _>>()?;
         let fuse = if fuse { Passes::ALL } else { Passes::NONE };
         let compile_for = |simd, source| -> Result<Kernel, Error> {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use fuseloop::render::one_line;
-use fuseloop::{Function, FusionPass, Passes, Program, Simd, Source};
+use fuseloop::{Device, Function, FusionPass, Math, Options, Passes, Program, Simd, Source};
 
 use crate::failure::Failure;
 
@@ -39,14 +39,14 @@ pub fn function<'p>(program: &'p Program, name: Option<&str>) -> Result<Function
 /// A source file.
 pub fn source(path: &Path) -> Result<Source, Failure> {
     let text = read_text(path, fuseloop::MAX_SOURCE as u64)?;
-    Ok(Source { name: path.display().to_string(), text })
+    Ok(Source::new(path.display().to_string(), text))
 }
 
 /// The source on standard input.
 pub fn stdin() -> Result<Source, Failure> {
     let name = "<stdin>".to_owned();
     let text = read(io::stdin().lock(), &name, fuseloop::MAX_SOURCE as u64)?;
-    Ok(Source { name, text })
+    Ok(Source::new(name, text))
 }
 
 /// A text file of at most `limit` bytes.
@@ -96,9 +96,94 @@ pub fn sizes(given: &[(String, i64)]) -> Result<Vec<(&str, i64)>, Failure> {
 /// `all`, `none`, or passes with commas between them.
 pub fn passes(text: &str) -> Result<Passes, String> {
     text.parse().map_err(|name| {
-        let names: Vec<&str> = FusionPass::ALL.iter().map(|pass| pass.name()).collect();
+        let names: Vec<&str> = passes_by_name().collect();
         format!("there is no pass `{name}`: expected all, none, or some of {}", names.join(","))
     })
+}
+
+/// The names of the passes.
+pub fn passes_by_name() -> impl Iterator<Item = &'static str> {
+    FusionPass::ALL.iter().map(|pass| pass.name())
+}
+
+/// What runs functions, and how.
+#[derive(Debug, clap::Args)]
+pub struct Engine {
+    /// What runs it
+    #[arg(long, value_enum, default_value_t)]
+    device: DeviceName,
+    /// How many threads may work on it [default: as many as the machine has]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+    /// How wide the CPU's vectors are, in bits
+    #[arg(long, value_enum, default_value_t)]
+    simd: SimdName,
+    /// The passes that may merge kernels: all, none, or some of kloop, kinput, siblings, nest, koutput
+    #[arg(long, value_name = "PASSES", default_value_t, value_parser = passes)]
+    fuse: Passes,
+    /// What may be given up for speed
+    #[arg(long, value_enum, default_value_t)]
+    math: MathName,
+}
+
+impl Engine {
+    /// The same as the library takes it.
+    pub fn options(&self) -> Result<Options, Failure> {
+        let threads = self.threads.map_or(0, usize::from);
+        let simd = self.simd.here()?;
+        Ok(Options {
+            device: self.device.into(),
+            threads,
+            fuse: self.fuse,
+            simd,
+            math: self.math.into(),
+            ..Options::default()
+        })
+    }
+}
+
+/// What runs a function.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub enum DeviceName {
+    /// Machine code for this processor
+    #[default]
+    Cpu,
+    /// This machine's first NVIDIA GPU
+    Gpu,
+    /// The GPU if that is faster, by the cost model, and there is one; else the CPU
+    Auto,
+    /// The reference interpreter
+    Interp,
+}
+
+impl From<DeviceName> for Device {
+    fn from(name: DeviceName) -> Device {
+        match name {
+            DeviceName::Cpu => Device::Cpu,
+            DeviceName::Gpu => Device::Gpu,
+            DeviceName::Auto => Device::Auto,
+            DeviceName::Interp => Device::Interp,
+        }
+    }
+}
+
+/// What a function may give up for speed.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub enum MathName {
+    /// Nothing: the same bits everywhere
+    #[default]
+    Exact,
+    /// On GPUs, the lower bits of the factors of contractions in f32
+    Fast,
+}
+
+impl From<MathName> for Math {
+    fn from(name: MathName) -> Math {
+        match name {
+            MathName::Exact => Math::Exact,
+            MathName::Fast => Math::Fast,
+        }
+    }
 }
 
 /// A function, fused in some way, at some sizes.
@@ -115,6 +200,9 @@ pub struct Subject {
     /// The passes that may merge kernels: all, none, or some of kloop, kinput, siblings, nest, koutput
     #[arg(long, value_name = "PASSES", default_value_t, value_parser = passes)]
     pub fuse: Passes,
+    /// What may be given up for speed
+    #[arg(long, value_enum, default_value_t)]
+    pub math: MathName,
 }
 
 /// How wide vectors are.

@@ -2,11 +2,12 @@
 
 use std::io::Write;
 
-use fuseloop::{BenchError, ExplainError, Options};
+use clap::ValueEnum;
+use fuseloop::{BenchError, Device, ExplainError, Options};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::arguments::{self, SimdName, Subject};
-use crate::failure::{Failure, Format};
+use crate::failure::{self, Failure};
 
 /// Measures a function with fusion and without, kernel by kernel.
 #[derive(Debug, clap::Args)]
@@ -19,15 +20,50 @@ Example: fuseloop bench examples/softmax.fl --fn softmax_rows n=4096 m=1000"
 pub struct Arguments {
     #[command(flatten)]
     subject: Subject,
+    /// Where it is measured
+    #[arg(long, value_enum, default_value_t)]
+    device: DeviceName,
     /// How wide the CPU's vectors are, in bits
     #[arg(long, value_enum, default_value_t)]
     simd: SimdName,
     /// How many threads may work on it [default: as many as the machine has]
     #[arg(long, value_name = "N")]
     threads: Option<u16>,
-    /// For whom measurements and errors are written
+    /// For whom measurements are written
     #[arg(long, value_enum, default_value_t)]
-    pub format: Format,
+    format: Format,
+}
+
+/// For whom measurements are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For people
+    #[default]
+    Text,
+    /// For programs: one JSON object (docs/json.md)
+    Json,
+    /// For a browser: one page, with the roofline
+    Html,
+}
+
+impl Arguments {
+    /// For whom errors are written.
+    pub fn errors(&self) -> failure::Format {
+        match self.format {
+            Format::Json => failure::Format::Json,
+            Format::Text | Format::Html => failure::Format::Text,
+        }
+    }
+}
+
+/// Where a function is measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum DeviceName {
+    /// This machine's processor
+    #[default]
+    Cpu,
+    /// This machine's first NVIDIA GPU, on arrays in its memory, by its clock
+    Gpu,
 }
 
 /// Steps of the progress bar.
@@ -35,12 +71,23 @@ const STEPS: u64 = 1000;
 
 /// Runs the command.
 pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure> {
-    let Subject { file, sizes, function, fuse } = &arguments.subject;
+    let Subject { file, sizes, function, fuse, math } = &arguments.subject;
     let program = arguments::program(file)?;
     let function = arguments::function(&program, function.as_deref())?;
     let sizes = arguments::sizes(sizes)?;
     let threads = arguments.threads.map_or(0, usize::from);
-    let options = Options { fuse: *fuse, simd: arguments.simd.here()?, threads, ..Options::default() };
+    let device = match arguments.device {
+        DeviceName::Cpu => Device::Cpu,
+        DeviceName::Gpu => Device::Gpu,
+    };
+    let options = Options {
+        fuse: *fuse,
+        math: (*math).into(),
+        device,
+        simd: arguments.simd.here()?,
+        threads,
+        ..Options::default()
+    };
     // On standard error, and only if that is a terminal.
     let bar = ProgressBar::new(STEPS);
     let style = ProgressStyle::with_template("{msg} {wide_bar} {percent:>3} %");
@@ -53,10 +100,12 @@ pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure
         BenchError::Explain(error) => Failure::usage(format!("{error}\n  {}", function.signature())),
         BenchError::Run(error) => Failure::Run(error),
         BenchError::Memory(error) => Failure::Wrong(error.to_string()),
+        BenchError::Gpu(error) => Failure::Wrong(error.to_string()),
     })?;
     match arguments.format {
         Format::Text => writeln!(stdout, "{benchmark}")?,
         Format::Json => writeln!(stdout, "{}", benchmark.to_json())?,
+        Format::Html => writeln!(stdout, "{}", benchmark.to_html())?,
     }
     Ok(())
 }

@@ -46,6 +46,8 @@ enum Format {
     Json,
     /// For Graphviz: the operations before and after, as a graph
     Dot,
+    /// For a browser: one page, with the source, the loops, the graph, the decisions and the roofline
+    Html,
 }
 
 impl Arguments {
@@ -53,14 +55,14 @@ impl Arguments {
     pub fn errors(&self) -> failure::Format {
         match self.format {
             Format::Json => failure::Format::Json,
-            Format::Text | Format::Dot => failure::Format::Text,
+            Format::Text | Format::Dot | Format::Html => failure::Format::Text,
         }
     }
 }
 
 /// Runs the command.
 pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure> {
-    let Subject { file, sizes, function, fuse } = &arguments.subject;
+    let Subject { file, sizes, function, fuse, math } = &arguments.subject;
     let program = arguments::program(file)?;
     let function = arguments::function(&program, function.as_deref())?;
     let sizes = arguments::sizes(sizes)?;
@@ -68,7 +70,7 @@ pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure
         DeviceName::Cpu => Device::Cpu,
         DeviceName::Gpu => Device::Gpu,
     };
-    let options = Options { fuse: *fuse, device, ..Options::default() };
+    let options = Options { fuse: *fuse, math: (*math).into(), device, ..Options::default() };
     let explanation = function.explain(&options, &sizes).map_err(|error| match error {
         ExplainError::Compile(error) => Failure::Compile(error),
         error => Failure::usage(format!("{error}\n  {}", function.signature())),
@@ -77,6 +79,7 @@ pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure
         Format::Text => writeln!(stdout, "{}", explanation.render(crate::style(&io::stdout())))?,
         Format::Json => writeln!(stdout, "{}", explanation.to_json())?,
         Format::Dot => write!(stdout, "{}", explanation.to_dot())?,
+        Format::Html => writeln!(stdout, "{}", explanation.to_html())?,
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use fuseloop::files::{Fault, FileError};
 use fuseloop::render::{draw, visible};
 use fuseloop::values::ValueError;
-use fuseloop::{CompileError, Errors, Report, RunError, Source, Style, json};
+use fuseloop::{CompileError, Errors, Report, RunError, SessionError, Source, Style, json};
 
 /// For whom a command reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -36,6 +36,10 @@ pub enum Failure {
     File(FileError),
     /// The call failed.
     Run(RunError),
+    /// What was entered into a session came to nothing.
+    Session(SessionError),
+    /// What went wrong has been said.
+    Said,
     /// Clap's own: help, version and usage errors, in its own words.
     Clap(clap::Error),
     /// Several things are wrong, each with a program or its data.
@@ -62,7 +66,7 @@ impl Failure {
         };
         let _ = match format {
             Format::Json if code != 0 => self.write_json(),
-            _ => self.write_text(style),
+            _ => self.print(style),
         };
         ExitCode::from(code)
     }
@@ -82,12 +86,13 @@ impl Failure {
             Failure::Run(e) => line(Some(e.source()), &e.report()),
             Failure::Several(all) => all.iter().try_for_each(Failure::write_json),
             // Until the command line is read nobody has asked for JSON.
-            Failure::Clap(_) | Failure::BrokenPipe => Ok(()),
+            Failure::Clap(_) | Failure::BrokenPipe | Failure::Said => Ok(()),
+            Failure::Session(e) => line(None, &plain(&e.to_string())),
         }
     }
 
     /// On stderr, as people read it.
-    fn write_text(&self, style: Style) -> io::Result<()> {
+    pub fn print(&self, style: Style) -> io::Result<()> {
         let error = match style {
             Style::Plain => "error",
             Style::Colored => "\x1b[1m\x1b[91merror\x1b[0m",
@@ -105,8 +110,18 @@ impl Failure {
                 text if visible(&text) != text => write!(stderr, "{}", visible(&text)),
                 _ => e.print(),
             },
-            Failure::Several(all) => all.iter().try_for_each(|failure| failure.write_text(style)),
-            Failure::BrokenPipe => Ok(()),
+            Failure::Several(all) => all.iter().try_for_each(|failure| failure.print(style)),
+            Failure::Session(e) => writeln!(stderr, "{}", e.render(style)),
+            Failure::BrokenPipe | Failure::Said => Ok(()),
+        }
+    }
+}
+
+impl From<SessionError> for Failure {
+    fn from(e: SessionError) -> Failure {
+        match e {
+            SessionError::Subject(what) => Failure::Usage(what),
+            e => Failure::Session(e),
         }
     }
 }

@@ -9,11 +9,15 @@ mod arguments;
 mod bench;
 mod build;
 mod check;
+mod completions;
 mod devices;
 mod explain;
 mod failure;
 mod fmt;
+mod fuzz;
 mod help;
+mod man;
+mod repl;
 mod run;
 
 use std::ffi::OsString;
@@ -41,12 +45,16 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(run::Arguments),
+    Repl(repl::Arguments),
     Check(check::Arguments),
     Explain(explain::Arguments),
     Bench(bench::Arguments),
     Build(build::Arguments),
     Devices(devices::Arguments),
     Fmt(fmt::Arguments),
+    Fuzz(fuzz::Arguments),
+    Completions(completions::Arguments),
+    Man(man::Arguments),
     Help(help::Arguments),
 }
 
@@ -61,6 +69,7 @@ fn main() -> ExitCode {
                 format = arguments.format;
                 run::run(&arguments, &mut stdout)
             }
+            Command::Repl(arguments) => repl::run(&arguments, &mut stdout),
             Command::Check(arguments) => {
                 format = arguments.format;
                 check::run(&arguments, &mut stdout)
@@ -70,7 +79,7 @@ fn main() -> ExitCode {
                 explain::run(&arguments, &mut stdout)
             }
             Command::Bench(arguments) => {
-                format = arguments.format;
+                format = arguments.errors();
                 bench::run(&arguments, &mut stdout)
             }
             Command::Build(arguments) => {
@@ -85,6 +94,12 @@ fn main() -> ExitCode {
                 format = arguments.format;
                 fmt::run(&arguments, &mut stdout)
             }
+            Command::Fuzz(arguments) => {
+                format = arguments.format;
+                fuzz::run(&arguments, &mut stdout)
+            }
+            Command::Completions(arguments) => completions::run::<Cli>(&arguments, &mut stdout),
+            Command::Man(arguments) => man::run::<Cli>(&arguments, &mut stdout),
             Command::Help(arguments) => help::run::<Cli>(&arguments, &mut stdout),
         }
     });
@@ -92,6 +107,11 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(format, style),
     }
+}
+
+/// Whether a terminal takes nothing but lines of text.
+fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb")
 }
 
 /// The arguments, those in `@FILE`s included.
@@ -106,8 +126,8 @@ fn command_line() -> Result<Vec<OsString>, Failure> {
     Ok(arguments)
 }
 
-/// Colours only on a terminal whose user has not refused them.
+/// Colours only on a terminal that has them and whose user has not refused them.
 fn style(stream: &impl IsTerminal) -> Style {
     let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    if stream.is_terminal() && !refused { Style::Colored } else { Style::Plain }
+    if stream.is_terminal() && !refused && !is_dumb() { Style::Colored } else { Style::Plain }
 }

@@ -5,12 +5,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use clap::ValueEnum;
 use fuseloop::files::{self, Packing, Place};
 use fuseloop::values::{self, Value, ValueError};
-use fuseloop::{Array, Device, Function, Options, Passes, Phases, Signature, Times, json, print};
+use fuseloop::{Array, Function, Options, Phases, Signature, Times, json, print};
 
-use crate::arguments::{self, SimdName};
+use crate::arguments::{self, Engine};
 use crate::failure::{Failure, Format};
 
 /// Compiles a function and runs it.
@@ -38,18 +37,8 @@ pub struct Arguments {
     /// Compresses what goes into .npz files
     #[arg(long, requires = "output")]
     compress: bool,
-    /// What runs it
-    #[arg(long, value_enum, default_value_t)]
-    device: DeviceName,
-    /// How many threads may work on it [default: as many as the machine has]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    threads: Option<u16>,
-    /// How wide the CPU's vectors are, in bits
-    #[arg(long, value_enum, default_value_t)]
-    simd: SimdName,
-    /// The passes that may merge kernels: all, none, or some of kloop, kinput, siblings, nest, koutput
-    #[arg(long, value_name = "PASSES", default_value_t, value_parser = arguments::passes)]
-    fuse: Passes,
+    #[command(flatten)]
+    engine: Engine,
     /// Where random: begins
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
@@ -67,19 +56,6 @@ pub struct Arguments {
     pub format: Format,
 }
 
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
-enum DeviceName {
-    /// Machine code for this processor
-    #[default]
-    Cpu,
-    /// This machine's first NVIDIA GPU
-    Gpu,
-    /// The GPU if that is faster, by the cost model, and there is one; else the CPU
-    Auto,
-    /// The reference interpreter
-    Interp,
-}
-
 /// Runs the command.
 pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure> {
     let program = arguments::program(&arguments.file)?;
@@ -88,26 +64,14 @@ pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure
     let values = bind(signature, &arguments.values, &arguments.file)?;
     let places = outputs(signature, &arguments.output)?;
     let max_memory = arguments.max_memory.or_else(memory_to_use);
-    let options = Options {
-        device: match arguments.device {
-            DeviceName::Cpu => Device::Cpu,
-            DeviceName::Gpu => Device::Gpu,
-            DeviceName::Auto => Device::Auto,
-            DeviceName::Interp => Device::Interp,
-        },
-        threads: arguments.threads.map_or(0, usize::from),
-        max_memory,
-        max_device_memory: arguments.max_device_memory,
-        cache: cache(),
-        fuse: arguments.fuse,
-        simd: arguments.simd.here()?,
-    };
+    let max_device_memory = arguments.max_device_memory;
+    let options = Options { max_memory, max_device_memory, cache: cache(), ..arguments.engine.options()? };
     let (results, times, call, phases) = compute(&function, &options, values, arguments.seed)?;
     let saved = places.iter().zip(&results).filter_map(|(place, result)| Some((place.clone()?, result.as_ref())));
     let saved: Vec<_> = saved.collect();
     files::save(&saved, if arguments.compress { Packing::Deflated } else { Packing::Stored })?;
     if arguments.time && arguments.format == Format::Text {
-        report_times(times, call, phases);
+        eprint!("{}", table_of_times(times, call, phases));
     }
     if saved.iter().any(|(place, _)| place.path().is_none()) {
         return Ok(()); // anything else on standard output would be taken for a part of the array
@@ -217,7 +181,8 @@ fn by_name<'a>(
     Ok(map)
 }
 
-fn report_times(times: Times, call: Duration, phases: Option<Phases>) {
+/// How long each stage took, a line each.
+pub fn table_of_times(times: Times, call: Duration, phases: Option<Phases>) -> String {
     let mut stages = vec![
         ("parse", times.parse),
         ("check", times.check),
@@ -226,23 +191,22 @@ fn report_times(times: Times, call: Duration, phases: Option<Phases>) {
         ("text to callable", times.total()),
         ("run", call),
     ];
-    if let Some(Phases { upload, kernels, download }) = phases {
-        stages.extend([("to the GPU", upload), ("kernels", kernels), ("from the GPU", download)]);
+    if let Some(Phases { assemble, upload, kernels, download }) = phases {
+        let parts = [("assemble", assemble), ("to the GPU", upload), ("kernels", kernels), ("from the GPU", download)];
+        stages.extend(parts);
     }
-    for (stage, time) in stages {
-        eprintln!("{stage:>16} {:>10.3} ms", time.as_secs_f64() * 1e3);
-    }
+    stages.iter().map(|(stage, time)| format!("{stage:>16} {:>10.3} ms\n", time.as_secs_f64() * 1e3)).collect()
 }
 
 /// The folder for what may be lost, as the system's users have it: kernels for a GPU are kept there.
-fn cache() -> Option<PathBuf> {
+pub fn cache() -> Option<PathBuf> {
     let given = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let folder = given("XDG_CACHE_HOME").or_else(|| given("HOME").map(|home| home.join(".cache")))?;
     folder.is_absolute().then(|| folder.join("fuseloop"))
 }
 
 /// 80 % of the memory that is free, where the system says.
-fn memory_to_use() -> Option<u64> {
+pub fn memory_to_use() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;

@@ -297,6 +297,20 @@ fn reports_times() {
     }
 }
 
+/// What may be given up for speed is for the call to say, or for the function.
+#[test]
+fn fast_math() {
+    let s =
+        Session::new("fn f(a: f32[n, k], b: f32[k, m]) = a @ b\n@fast fn g(a: f32[n, k], b: f32[k, m]) = f(a, b)\n");
+    let is_fast = |line: &str| s.prints(line).contains(".tf32.");
+    assert!(!is_fast("build a.fl --fn f --emit ptx"));
+    assert!(!is_fast("build a.fl --fn f --emit ptx --math exact"));
+    assert!(is_fast("build a.fl --fn f --emit ptx --math fast"));
+    assert!(is_fast("build a.fl --fn g --emit ptx"));
+    let run = |math: &str| s.prints(&format!("run a.fl --fn f a=random:9x9 b=random:9x9 --math {math}"));
+    assert_eq!(run("fast"), run("exact"), "the CPU gives nothing up");
+}
+
 #[test]
 fn writes_what_other_tools_read() {
     let s = Session::new(SOURCE);
@@ -335,7 +349,7 @@ fn measures_with_fusion_and_without() {
     let s = Session::new(SOURCE);
     let line = s.prints("bench a.fl --fn scale n=1000 --threads 1 --format json");
     for part in [
-        r#"{"type":"benchmark","version":1,"function":"scale","fuse":"all","threads":1,"sizes":{"n":1000},"#,
+        r#"{"type":"benchmark","version":1,"function":"scale","fuse":"all","threads":1,"gpu":null,"sizes":{"n":1000},"#,
         r#""ratio":"#,
     ] {
         assert!(line.contains(part), "{line}");

@@ -87,7 +87,7 @@ fn mistakes_on_the_command_line() {
         "explain p.fl --fn chain n=3 n=4",
         "explain p.fl --fn chain n=-1",
         "explain p.fl --fn chain n=x",
-        "explain p.fl --fn chain --format html",
+        "explain p.fl --fn chain --format pdf",
         "explain p.fl --fn chain --fuse kloop,fast",
         "explain q.fl n=9 m=4",
         "explain c.fl n=9",

@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use serde_json::Value;
 use tempfile::TempDir;
 
 /// What a terminal might take for a command, or for a change of direction.
@@ -157,5 +158,55 @@ fn harmless(output: &Output) {
             |c: char| c != '\n' && (c.is_control() || HOSTILE.chars().any(|h| h == c && !h.is_ascii_graphic()));
         assert!(!text.contains(hidden), "{text:?}");
         assert!(!text.contains("panicked"), "{text}");
+    }
+}
+
+/// Every field that a command writes as JSON, at any depth, is on the page that lists them.
+#[test]
+fn the_page_lists_every_field() {
+    let source = "fn f(x: f32[n]) -> (a: f32[n], b: f32) = (exp(x), sum(x))\n\
+        fn g(x: f32[n, m], at: i64[k]) = x[at] + sum(x)\n";
+    let folder = folder(&[("a.fl", source), ("wrong.fl", "fn f(x: f32[n]) = x + y\nfn g(x: i32[n]) = exp(x)\n")]);
+    let page = include_str!("../../docs/json.md");
+    let mut types = std::collections::BTreeSet::new();
+    for line in [
+        "check a.fl",
+        "check wrong.fl",
+        "run a.fl --fn f x=ones:3 --time",
+        "run a.fl --fn g x=ones:2,3 at=ones:4",
+        "explain a.fl --fn g",
+        "explain a.fl --fn g --device gpu n=100 m=10 k=5",
+        "bench a.fl --fn f n=1000",
+        "devices",
+    ] {
+        let line = format!("{line} --format json");
+        let output = fuseloop(folder.path(), &line.split_whitespace().collect::<Vec<_>>());
+        assert!(output.stderr.is_empty(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+        let mut objects = 0;
+        for object in String::from_utf8(output.stdout).unwrap().lines() {
+            let object: Value = serde_json::from_str(object).unwrap();
+            types.insert(object["type"].as_str().expect("a type").to_owned());
+            documented(&object, page, &line);
+            objects += 1;
+        }
+        assert!(objects > 0, "{line} writes nothing");
+    }
+    let all = ["benchmark", "device", "diagnostic", "explanation", "result", "signature", "times"];
+    assert!(types.iter().eq(all), "{types:?}");
+}
+
+fn documented(value: &Value, page: &str, line: &str) {
+    match value {
+        Value::Object(fields) => {
+            for (field, value) in fields {
+                assert!(page.contains(&format!("`{field}`")), "{line}: docs/json.md says nothing of `{field}`");
+                // Names of the program's own.
+                if field != "sizes" {
+                    documented(value, page, line);
+                }
+            }
+        }
+        Value::Array(elements) => elements.iter().for_each(|value| documented(value, page, line)),
+        _ => {}
     }
 }

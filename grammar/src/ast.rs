@@ -25,6 +25,26 @@ pub struct File {
     pub exprs: PrimaryMap<ExprId, Expr>,
 }
 
+/// What was typed at a prompt.
+#[derive(Clone, Debug, Default)]
+pub struct Input {
+    /// One after the other.
+    pub entries: Vec<Entry>,
+    /// Every expression; operands come before their users.
+    pub exprs: PrimaryMap<ExprId, Expr>,
+}
+
+/// Something that may be typed at a prompt.
+#[derive(Clone, Debug)]
+pub enum Entry {
+    /// A function.
+    Function(Function),
+    /// A `let`.
+    Let(Let),
+    /// An expression, or a tuple of them.
+    Value(ExprId),
+}
+
 /// A name where it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name {

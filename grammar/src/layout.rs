@@ -25,7 +25,7 @@ use crate::{MAX_DEPTH, depth_error};
 /// The tokens of a text as the parser is to see them. Nothing if something nests beyond the limit.
 pub(crate) fn arrange(source: &str, errors: &mut Errors) -> Option<Vec<Token>> {
     let mut lexer = Lexer::new(source);
-    let mut layout = Layout { errors, tokens: vec![], open: vec![], waiting: vec![], pending: None };
+    let mut layout = Layout { errors, tokens: vec![], open: vec![], waiting: vec![], pending: None, ended: false };
     while let Some((token, complaint)) = lexer.next() {
         if let Some(complaint) = complaint {
             layout.errors.push(complaint);
@@ -36,6 +36,7 @@ pub(crate) fn arrange(source: &str, errors: &mut Errors) -> Option<Vec<Token>> {
             return None;
         }
     }
+    layout.ended = true;
     layout.unwind(0, "the end of the file");
     Some(layout.tokens)
 }
@@ -49,6 +50,8 @@ struct Layout<'e> {
     waiting: Vec<Tok>,
     /// A newline or `;` since the last token.
     pending: Option<Token>,
+    /// Whether there is no more text.
+    ended: bool,
 }
 
 /// A bracket that is open.
@@ -204,7 +207,10 @@ impl Layout<'_> {
             if open.tok == Tok::OpenBrace && place.contains("fn") {
                 diagnostic = diagnostic.note("a function cannot stand inside another");
             }
-            self.errors.push(diagnostic);
+            match self.ended {
+                true => self.errors.push_unfinished(diagnostic),
+                false => self.errors.push(diagnostic),
+            }
             self.tokens.push(Token { tok: closing, span });
         }
     }

@@ -14,10 +14,12 @@ pub mod print;
 mod read;
 mod report;
 mod slips;
+mod tint;
 
 pub use diagnostic::{Code, Diagnostic, Edit, Label};
 pub use format::format;
-pub use read::parse;
+pub use read::{is_unfinished, parse, parse_input};
+pub use tint::{Tint, tints};
 
 /// How deep an expression may be, counted in operators, calls and parentheses: what follows the parser may recurse.
 pub const MAX_DEPTH: u32 = 1000;

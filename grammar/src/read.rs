@@ -3,7 +3,9 @@
 //! The layout has matched all brackets, so a piece ends where its text says, whatever is wrong inside it, and one error
 //! is reported for each piece that has any.
 
-use crate::ast::{ExprId, File, Function, Let, Span, Target};
+use lalrpop_util::ParseError;
+
+use crate::ast::{Entry, ExprId, File, Function, Input, Let, Span, Target};
 use crate::builder::{Builder, Header, Piece};
 use crate::diagnostic::Diagnostic;
 use crate::layout::arrange;
@@ -14,11 +16,34 @@ use crate::{MAX_SOURCE, codes};
 
 /// Reads a source file; all independent errors of it, in order, if there are any.
 pub fn parse(source: &str) -> Result<File, Vec<Diagnostic>> {
+    let (functions, Builder { exprs, errors, .. }) = read(source, |reader| reader.file());
+    errors.finish().map(|()| File { functions, exprs })
+}
+
+/// Reads what was typed at a prompt; all independent errors of it, in order, if there are any.
+pub fn parse_input(source: &str) -> Result<Input, Vec<Diagnostic>> {
+    let (entries, Builder { exprs, errors, .. }) = read(source, |reader| reader.input());
+    errors.finish().map(|()| Input { entries, exprs })
+}
+
+/// Whether what was typed at a prompt has no fault but that it ends too early.
+///
+/// ```
+/// assert!(grammar::is_unfinished("fn f(x: f32[n]) {") && grammar::is_unfinished("let y = 2 *"));
+/// assert!(!grammar::is_unfinished("2 * 3") && !grammar::is_unfinished("2 * )"));
+/// ```
+pub fn is_unfinished(source: &str) -> bool {
+    read(source, |reader| reader.input()).1.errors.only_unfinished()
+}
+
+/// Reads a text in some way. What is wrong with it is in the builder.
+fn read<'s, T: Default>(source: &'s str, how: impl FnOnce(&mut Reader<'s, '_>) -> T) -> (T, Builder<'s>) {
+    let mut errors = Errors::default();
     if source.len() > MAX_SOURCE {
         let message = format!("the source has {} bytes, more than the limit of {MAX_SOURCE}", source.len());
-        return Err(vec![Diagnostic::new(codes::SOURCE_TOO_LARGE, Span::default(), message)]);
+        errors.push(Diagnostic::new(codes::SOURCE_TOO_LARGE, Span::default(), message));
+        return (T::default(), Builder::new(source, errors));
     }
-    let mut errors = Errors::default();
     let tokens = arrange(source, &mut errors);
     let mut reader = Reader {
         tokens: tokens.as_deref().unwrap_or_default(),
@@ -26,11 +51,8 @@ pub fn parse(source: &str) -> Result<File, Vec<Diagnostic>> {
         parser: PieceParser::new(),
         builder: Builder::new(source, errors),
     };
-    let functions = reader.file();
-    match reader.builder.errors.finish() {
-        Ok(()) => Ok(File { functions, exprs: reader.builder.exprs }),
-        Err(diagnostics) => Err(diagnostics),
-    }
+    let read = how(&mut reader);
+    (read, reader.builder)
 }
 
 struct Reader<'s, 't> {
@@ -55,6 +77,26 @@ impl Reader<'_, '_> {
             }
         }
         functions
+    }
+
+    /// Functions, `let`s and expressions, in any order.
+    fn input(&mut self) -> Vec<Entry> {
+        let mut entries = vec![];
+        while self.at < self.tokens.len() && !self.builder.errors.full() {
+            match self.tokens[self.at].tok {
+                Tok::Newline | Tok::Semicolon => self.at += 1,
+                Tok::Fn | Tok::At => entries.extend(self.function().map(Entry::Function)),
+                _ => {
+                    let ends = |tok| matches!(tok, Tok::Newline | Tok::Semicolon | Tok::Fn);
+                    entries.extend(match self.piece(Tok::AsStatement, self.find(self.tokens.len(), ends)) {
+                        Some(Piece::Let(one)) => Some(Entry::Let(*one)),
+                        Some(Piece::Result(value)) => Some(Entry::Value(value)),
+                        _ => None,
+                    });
+                }
+            }
+        }
+        entries
     }
 
     /// Reads a function; none if it has no head or no result.
@@ -211,7 +253,12 @@ impl Reader<'_, '_> {
                 };
                 if !self.builder.errors.any_within(within) {
                     let place = self.place(read_as, tokens, end);
-                    self.builder.errors.push(report(error, &place));
+                    let ended = place.next.is_none() && matches!(error, ParseError::UnrecognizedEof { .. });
+                    let diagnostic = report(error, &place);
+                    match ended {
+                        true => self.builder.errors.push_unfinished(diagnostic),
+                        false => self.builder.errors.push(diagnostic),
+                    }
                 }
                 None
             }

@@ -12,6 +12,8 @@ use crate::{Diagnostic, MAX_ERRORS, codes, slips};
 #[derive(Default)]
 pub(crate) struct Errors {
     diagnostics: Vec<Diagnostic>,
+    /// How many of them more text could mend.
+    unfinished: usize,
 }
 
 impl Errors {
@@ -19,6 +21,17 @@ impl Errors {
         if !self.full() {
             self.diagnostics.push(diagnostic);
         }
+    }
+
+    /// An error of which nothing is known but that the text ends too early.
+    pub(crate) fn push_unfinished(&mut self, diagnostic: Diagnostic) {
+        self.unfinished += usize::from(!self.full());
+        self.push(diagnostic);
+    }
+
+    /// Whether nothing is wrong but that the text ends too early.
+    pub(crate) fn only_unfinished(&self) -> bool {
+        self.unfinished > 0 && self.unfinished == self.diagnostics.len()
     }
 
     /// Whether more would not be shown.

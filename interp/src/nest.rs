@@ -8,6 +8,7 @@
 mod sharing;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ir::array::{Array, ArrayError, ArrayRef};
 use ir::bind::{BindError, Binding, Fault};
@@ -58,6 +59,8 @@ pub enum RunError {
     Bind(BindError),
     /// A subscript that is checked as the program runs is outside.
     Fault(Fault),
+    /// Somebody cancelled it.
+    Cancelled,
     /// There is no memory for the buffers.
     OutOfMemory {
         /// What was asked for.
@@ -102,6 +105,11 @@ pub enum Problem {
 
 /// Runs a verified program.
 pub fn run(program: &Program, inputs: &[ArrayRef<'_>]) -> Result<Outcome, RunError> {
+    run_unless(program, inputs, &AtomicBool::new(false))
+}
+
+/// Runs a verified program unless `cancelled` is set, before or as it runs: each iteration looks.
+pub fn run_unless(program: &Program, inputs: &[ArrayRef<'_>], cancelled: &AtomicBool) -> Result<Outcome, RunError> {
     let binding = Binding::new(program, inputs).map_err(RunError::Bind)?;
     for (kernel, body) in program.kernels.iter().map(|(id, k)| (id, &k.body)) {
         let mut result = Ok(());
@@ -121,7 +129,7 @@ pub fn run(program: &Program, inputs: &[ArrayRef<'_>]) -> Result<Outcome, RunErr
     let mut traffic = vec![];
     let mut clock = 1;
     for id in program.kernels.keys() {
-        let mut machine = Machine::new(program, &binding, id, (memory, sharing), clock);
+        let mut machine = Machine::new(program, &binding, id, (memory, sharing), clock, cancelled);
         let result = machine.block(&program.kernels[id].body);
         result.map_err(|stop| machine.explain(stop))?;
         clock = machine.clock + 1;
@@ -203,6 +211,7 @@ impl<'a> Memory<'a> {
 enum Stop<'p> {
     Fault(Fault),
     Access(&'p Statement, Problem),
+    Cancelled,
 }
 
 type Step<'p, T = ()> = Result<T, Stop<'p>>;
@@ -230,6 +239,7 @@ struct Machine<'p, 'a> {
     /// When the current iteration of the outermost loop began.
     outermost: u64,
     traffic: KernelTraffic,
+    cancelled: &'p AtomicBool,
 }
 
 impl<'p, 'a> Machine<'p, 'a> {
@@ -239,6 +249,7 @@ impl<'p, 'a> Machine<'p, 'a> {
         kernel: KernelId,
         (memory, sharing): (Vec<Memory<'a>>, Sharing),
         clock: u64,
+        cancelled: &'p AtomicBool,
     ) -> Machine<'p, 'a> {
         let Kernel { indices, values, .. } = &program.kernels[kernel];
         Machine {
@@ -257,6 +268,7 @@ impl<'p, 'a> Machine<'p, 'a> {
             depth: 0,
             outermost: clock,
             traffic: KernelTraffic::new(),
+            cancelled,
         }
     }
 
@@ -268,6 +280,7 @@ impl<'p, 'a> Machine<'p, 'a> {
     fn explain(&self, stop: Stop<'p>) -> RunError {
         match stop {
             Stop::Fault(fault) => RunError::Fault(fault),
+            Stop::Cancelled => RunError::Cancelled,
             Stop::Access(statement, problem) => {
                 let kernel = &self.program.kernels[self.kernel];
                 let access = print::headline(self.program, &kernel.indices, &kernel.values, statement);
@@ -375,6 +388,9 @@ impl<'p, 'a> Machine<'p, 'a> {
             if self.depth == 0 {
                 self.clock += 1;
                 self.outermost = self.clock;
+            }
+            if self.cancelled.load(Ordering::Relaxed) {
+                return Err(Stop::Cancelled);
             }
             self.depth += 1;
             body(self)?;

@@ -1,6 +1,9 @@
 //! Each construct of the IR, run from text.
 
-use interp::nest::{Outcome, Problem, RunError, run};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use interp::nest::{Outcome, Problem, RunError, run, run_unless};
 use ir::bind::Fault;
 use ir::nest::{Program, SiteId};
 use ir::{Array, Dtype, Scalar};
@@ -489,4 +492,22 @@ fn sizes_without_a_value_end_before_the_first_kernel() {
         },
     )
     ");
+}
+
+/// A run of hours ends when somebody asks for it.
+#[test]
+fn runs_are_cancelled() {
+    let text = "program @p {
+        output %s: f32
+        kernel @k {
+            v1 = reduce i < 1000000000, j < 1000000000 { v0 = const f32 1 } with sum lanes v0
+            store %s[], v1
+        }
+    }";
+    let program = program(text);
+    let cancelled = Arc::new(AtomicBool::new(false));
+    let wish = Arc::clone(&cancelled);
+    let run = std::thread::spawn(move || run_unless(&program, &[], &wish).map(|_| ()));
+    cancelled.store(true, Ordering::Relaxed);
+    assert_eq!(run.join().unwrap(), Err(RunError::Cancelled));
 }

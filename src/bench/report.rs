@@ -19,11 +19,15 @@ pub(super) fn text(b: &Benchmark, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let sizes: Vec<String> = b.sizes.iter().map(|(name, size)| format!("{name} = {size}")).collect();
     let sizes = if sizes.is_empty() { String::new() } else { format!(" with {}", sizes.join(", ")) };
     let threads = if b.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", b.threads) };
-    writeln!(f, "{}{sizes}, {threads}", visible(&b.function))?;
+    let (place, by) = match &b.gpu {
+        Some(gpu) => (visible(gpu), "that device"),
+        None => (threads, "as many threads"),
+    };
+    writeln!(f, "{}{sizes}, {place}", visible(&b.function))?;
     let megabytes = b.working_set as f64 / 1e6;
     writeln!(f, "inputs and results take {megabytes:.1} MB; medians and quartiles of {} rounds", b.rounds)?;
     let copy = b.copy.rate().unwrap_or(0.0);
-    writeln!(f, "a copy of {} MB, by as many threads in the same rounds, moves {copy:.1} GB/s", COPY / 1_000_000)?;
+    writeln!(f, "a copy of {} MB, by {by} in the same rounds, moves {copy:.1} GB/s", COPY / 1_000_000)?;
     for (name, form) in [("without fusion", &b.unfused), ("fused", &b.fused)] {
         writeln!(f, "\n{name:TITLE$}{:>12}{:>24}{:>10}{:>8}{:>9}", "median", "quartiles", "MB", "GB/s", "of copy")?;
         for measured in &form.kernels {
@@ -53,7 +57,7 @@ fn row(f: &mut fmt::Formatter<'_>, b: &Benchmark, m: &Measured) -> fmt::Result {
 }
 
 /// A time in the unit that suits it.
-fn time(time: Duration) -> String {
+pub(crate) fn time(time: Duration) -> String {
     let micros = time.as_secs_f64() * 1e6;
     match micros {
         ..1e3 => format!("{micros:.1} us"),
@@ -63,7 +67,7 @@ fn time(time: Duration) -> String {
 }
 
 /// The rate, of that of the copy.
-fn share(b: &Benchmark, m: &Measured) -> Option<f64> {
+pub(crate) fn share(b: &Benchmark, m: &Measured) -> Option<f64> {
     Some(m.rate()? / b.copy.rate()?)
 }
 
@@ -74,6 +78,7 @@ struct Line<'a> {
     function: &'a str,
     fuse: String,
     threads: usize,
+    gpu: Option<&'a str>,
     sizes: BTreeMap<&'a str, i64>,
     rounds: usize,
     working_set: u64,
@@ -106,6 +111,7 @@ pub(super) fn json(b: &Benchmark) -> String {
         function: &b.function,
         fuse: b.fuse.to_string(),
         threads: b.threads,
+        gpu: b.gpu.as_deref(),
         sizes: b.sizes.iter().map(|(name, size)| (name.as_str(), *size)).collect(),
         rounds: b.rounds,
         working_set: b.working_set,

@@ -1,10 +1,10 @@
-//! What fusion made of a function, and why: as text, as JSON, as a graph.
+//! What fusion made of a function, and why: as text, as JSON, as a graph. (`page` has the page.)
 
 mod dot;
 mod json;
 pub(crate) mod limit;
-mod roof;
-mod text;
+pub(crate) mod roof;
+pub(crate) mod text;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,7 +16,7 @@ use ir::SymbolId;
 use ir::checked::Checked;
 use ir::nest::{Relation, Requirement};
 
-use crate::{CompileError, Device, Options, Source, Style};
+use crate::{CompileError, Device, Options, Source, Style, page};
 
 /// What fusion made of a function: its kernels before and after, what they move and compute, and for each two operations that
 /// could share a kernel whether they do, or why not and what to write instead.
@@ -117,6 +117,13 @@ impl Explanation {
     /// The report, for programs: one line, whose fields `docs/json.md` lists.
     pub fn to_json(&self) -> String {
         json::write(&self.source, &self.report, self.roof.as_ref())
+    }
+
+    /// The report as a page: one file of HTML that needs no other. Its roofline is that of the GPU, or this machine's processor's, which takes
+    /// part of a second to measure.
+    pub fn to_html(&self) -> String {
+        let roof = self.roof.clone().or_else(roof::Roof::of_cpu);
+        page::explain(&self.source, &self.report, roof.as_ref())
     }
 
     /// The operations and what flows between them, those of a kernel together: a graph for Graphviz.

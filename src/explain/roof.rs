@@ -1,13 +1,21 @@
-//! The roofline of a GPU: how long a kernel takes there at least, and what keeps it from being faster.
+//! What a device does at best: how long a kernel takes there at least, and what keeps it from being faster.
+
+use std::fmt::Write;
+use std::time::{Duration, Instant};
 
 use backends::cuda::{Ceilings, Gpu};
 use compiler::explain::{Figures, Report};
+use ir::array::Array;
+use ir::{Dtype, Scalar};
 use serde::Serialize;
 
-/// What a GPU does at best.
+use crate::bench::Copy;
+use crate::{Options, Program};
+
+/// What a device does at best.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Roof {
-    /// Its name, if it is there; otherwise the figures are an H200's.
+    /// Its name; of a GPU only if it is there, otherwise the figures are an H200's.
     pub device: Option<String>,
     /// Bytes that it copies in a nanosecond: measured, if it is there.
     pub copy: f64,
@@ -43,6 +51,20 @@ impl Roof {
         }
     }
 
+    /// This machine's processor, measured. Nothing, if there is no memory for that.
+    pub fn of_cpu() -> Option<Roof> {
+        let (flops, threads) = arithmetic()?;
+        let mut copy = Copy::new(threads, None).ok()?;
+        (0..ROUNDS).try_for_each(|round| copy.measure(round > 0)).ok()?;
+        let copy = copy.measured().rate()?;
+        Some(Roof { device: Some(format!("this machine, threads: {threads}")), copy, flops })
+    }
+
+    /// Flops in a nanosecond that it allows, for so many flops a byte.
+    pub fn at(&self, intensity: f64) -> f64 {
+        (intensity * self.copy).min(self.flops)
+    }
+
     /// How long a kernel takes at least, if its sizes are known.
     pub fn least(&self, figures: &Figures) -> Option<Least> {
         let moving = figures.bytes.value? as f64 / self.copy / 1e3;
@@ -65,4 +87,33 @@ impl Roof {
         let kernels = report.after.kernels.iter().map(|kernel| self.least(&kernel.figures)).enumerate();
         std::iter::once(head).chain(kernels.map(kernel)).collect()
     }
+}
+
+/// How often each is measured.
+const ROUNDS: usize = 6;
+/// Sums of products that each element takes, in chains that wait for nothing but themselves.
+const CHAINS: usize = 8;
+const LINKS: usize = 16;
+/// Elements: enough for all threads, and in their caches.
+const ELEMENTS: usize = 1 << 19;
+
+/// Flops of `f32` in a nanosecond that code of ours reaches at best, and on how many threads.
+fn arithmetic() -> Option<(f64, usize)> {
+    let mut text = "fn arithmetic(x: f32[n]) -> f32[n] = x".to_owned();
+    for chain in 0..CHAINS {
+        let links = (0..LINKS).fold("x".to_owned(), |sum, link| format!("fma({sum}, 0.5, {chain}.{link:02})"));
+        // A string takes any text.
+        let _ = write!(text, " + {links}");
+    }
+    let kernel = Program::parse(text.as_str()).ok()?.main().ok()?.compile(&Options::default()).ok()?;
+    let x = Array::from_scalars(Dtype::F32, &[ELEMENTS], &vec![Scalar::F32(1.0); ELEMENTS]).ok()?;
+    let mut y = Array::zeros(Dtype::F32, &[ELEMENTS]).ok()?;
+    let mut least = Duration::MAX;
+    for _ in 0..ROUNDS {
+        let start = Instant::now();
+        kernel.call_into(&[x.as_ref()], &mut [y.as_mut()]).ok()?;
+        least = least.min(start.elapsed());
+    }
+    let flops = ELEMENTS * CHAINS * (2 * LINKS + 1);
+    Some((flops as f64 / least.as_nanos().max(1) as f64, kernel.threads()))
 }

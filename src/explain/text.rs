@@ -120,7 +120,7 @@ fn drawn(report: &Report, decided: &Decided, why: &Why) -> Drawn {
 }
 
 /// Such as ` (-57 %)`, where both are known.
-fn share(report: &Report) -> String {
+pub(crate) fn share(report: &Report) -> String {
     match (report.before.total.bytes.value, report.after.total.bytes.value) {
         (Some(before), Some(after)) if before > 0 && before != after => {
             format!(" ({:+.0} %)", (after as f64 / before as f64 - 1.0) * 100.0)
@@ -129,7 +129,7 @@ fn share(report: &Report) -> String {
     }
 }
 
-fn amount(report: &Report, amount: &Amount) -> String {
+pub(crate) fn amount(report: &Report, amount: &Amount) -> String {
     match (amount.value, &amount.formula) {
         (Some(value), _) => format!("{} bytes", grouped(value)),
         (None, Some(formula)) => format!("{} bytes", report.sizes.text(formula)),
@@ -137,7 +137,7 @@ fn amount(report: &Report, amount: &Amount) -> String {
     }
 }
 
-fn peak(stage: &Stage) -> String {
+pub(crate) fn peak(stage: &Stage) -> String {
     match (stage.peak.value, stage.peak.per_thread) {
         (Some(value), Some(0)) => format!("{} bytes", grouped(value)),
         (Some(value), Some(each)) => format!("{} bytes and {} for each thread", grouped(value), grouped(each)),
@@ -145,7 +145,7 @@ fn peak(stage: &Stage) -> String {
     }
 }
 
-fn count(report: &Report, amount: &Amount) -> String {
+pub(crate) fn count(report: &Report, amount: &Amount) -> String {
     let most = if amount.exact { "" } else { "at most " };
     match (amount.value, &amount.formula) {
         (Some(value), _) => format!("{most}{}", grouped(value)),
@@ -167,6 +167,6 @@ fn grouped(value: u64) -> String {
     text
 }
 
-fn decimal(value: f64) -> String {
+pub(crate) fn decimal(value: f64) -> String {
     format!("{value:.2}")
 }

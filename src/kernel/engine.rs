@@ -3,11 +3,12 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use backends::cuda::{self, Cache, DeviceArray, Gpu, Replay};
 use backends::{cpu, ptx};
 use compiler::analysis::cost::{self, Machine};
-use ir::array::{ArrayMut, ArrayRef};
+use ir::array::{Array, ArrayMut, ArrayRef};
 use ir::bind::Binding;
 use ir::nest::Program;
 
@@ -81,7 +82,7 @@ impl OnGpu {
         let gpu = Gpu::get(0)?;
         let limit = options.max_device_memory.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
         let cache = options.cache.as_ref().map(Cache::new);
-        Ok(OnGpu { module: cuda::Module::new(&gpu, program, limit, cache.as_ref())?, cpu })
+        Ok(OnGpu { module: cuda::Module::new(&gpu, program, options.math, limit, cache.as_ref())?, cpu })
     }
 
     /// Calls it. Which of several subscripts that are outside it finds first is chance: the CPU says which one it is.
@@ -101,7 +102,7 @@ impl OnGpu {
             for output in outputs.iter() {
                 own.push(crate::zeros(output.dtype(), output.shape()).map_err(|e| context.array(e))?);
             }
-            let mut own: Vec<_> = own.iter_mut().map(ir::Array::as_mut).collect();
+            let mut own: Vec<_> = own.iter_mut().map(Array::as_mut).collect();
             if let Ok(module) = cpu::Module::compile(context.program, &self.cpu)
                 && let Err(error) = module.run(inputs, &mut own, 1)
             {
@@ -171,6 +172,24 @@ impl Kernel {
     /// Calls the function on arrays in the GPU's memory and writes its results to such arrays.
     pub fn call_on_gpu_into(&self, inputs: &[&DeviceArray], outputs: &mut [&mut DeviceArray]) -> Result<(), RunError> {
         self.on_gpu()?.module.enqueue(inputs, outputs).map_err(|e| self.context().gpu(e, inputs))
+    }
+
+    /// Arrays of the host, copied to the GPU's memory.
+    pub(crate) fn upload(&self, arrays: &[Array]) -> Result<Vec<DeviceArray>, RunError> {
+        let gpu = self.on_gpu()?.module.gpu();
+        let none: [ArrayRef<'_>; 0] = [];
+        let upload = |array: &Array| DeviceArray::upload(gpu, array.as_ref());
+        arrays.iter().map(|a| upload(a).map_err(|e| self.context().gpu(e.into(), &none))).collect()
+    }
+
+    /// As [`Kernel::call_on_gpu_into`], but waits and adds how long each kernel takes to its time.
+    pub(crate) fn call_timed_on_gpu(
+        &self,
+        inputs: &[&DeviceArray],
+        outputs: &mut [&mut DeviceArray],
+        times: &mut [Duration],
+    ) -> Result<(), RunError> {
+        self.on_gpu()?.module.run_timed(inputs, outputs, times).map_err(|e| self.context().gpu(e, inputs))
     }
 
     /// Prepares calls that are repeated together, each on inputs and results of its own.

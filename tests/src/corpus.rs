@@ -15,7 +15,7 @@
 
 use ir::array::Array;
 use ir::bind::{BindError, Fault};
-use ir::nest::Role;
+use ir::nest::{Program, Role};
 use ir::{Dtype, Scalar};
 
 use crate::engines::{Engine, Outcome, Rejected, Shown, compile};
@@ -34,6 +34,19 @@ pub fn cases(source: &str) -> Vec<Case> {
 }
 
 impl Case {
+    /// The function that a call calls.
+    pub fn entry(&self) -> Option<&str> {
+        self.text.strip_prefix("call ")?.split(' ').next()
+    }
+
+    /// The arguments of a call of that function.
+    pub fn inputs(&self, program: &Program) -> Result<Vec<Array>, String> {
+        let text = self.text.strip_prefix("call ").and_then(|text| text.split_once("->")).ok_or("not a call")?;
+        let mut head = Reader { rest: text.0 };
+        head.word();
+        arguments(&mut head, program)
+    }
+
     /// Checks the case on every engine.
     pub fn check(&self, source: &str) -> Result<(), String> {
         match self.text.split_once(' ') {
@@ -70,15 +83,7 @@ fn call(source: &str, text: &str) -> Result<(), String> {
         }
     };
     let program = compiled.program();
-    let mut inputs = vec![];
-    for id in program.inputs() {
-        let buffer = &program.buffers[id];
-        let name = head.name().ok_or_else(|| format!("no value for `{}`", buffer.name))?;
-        if name != buffer.name {
-            return Err(format!("a value for `{name}` where `{}` was expected", buffer.name));
-        }
-        inputs.push(head.array(buffer.dtype)?);
-    }
+    let inputs = arguments(&mut head, program)?;
     let borrowed: Vec<_> = inputs.iter().map(Array::as_ref).collect();
     let names: Vec<&str> = program.outputs().iter().map(|id| program.buffers[*id].name.as_str()).collect();
     debug_assert!(program.outputs().iter().all(|id| matches!(program.buffers[*id].role, Role::Output(_))));
@@ -88,6 +93,20 @@ fn call(source: &str, text: &str) -> Result<(), String> {
         compare(&outcome, &names, wanted.trim()).map_err(|why| format!("{engine:?}: {why}"))?;
     }
     Ok(())
+}
+
+/// The arguments of a call.
+fn arguments(head: &mut Reader<'_>, program: &Program) -> Result<Vec<Array>, String> {
+    let mut inputs = vec![];
+    for id in program.inputs() {
+        let buffer = &program.buffers[id];
+        let name = head.name().ok_or_else(|| format!("no value for `{}`", buffer.name))?;
+        if name != buffer.name {
+            return Err(format!("a value for `{name}` where `{}` was expected", buffer.name));
+        }
+        inputs.push(head.array(buffer.dtype)?);
+    }
+    Ok(inputs)
 }
 
 /// Holds what came out against the text behind `->`.

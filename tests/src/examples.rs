@@ -9,12 +9,17 @@ use ir::checked::Checked;
 use ir::nest::{Buffer, Program, Statement, SymbolSource};
 use ir::{Dtype, Passes, Scalar, visit};
 
+use fuzzing::case::{Arguments, Setting};
+use fuzzing::judge::{Rigour, Verdict, judge};
+
 use crate::engines::{Engine, Form, Outcome, hold_on};
 use crate::generate::data::Random;
 use crate::ways;
 
 /// How often each function is called.
 const CALLS: usize = 3;
+/// How many times four small sizes the one is that may be larger, in each call of a function that is held alone.
+const LARGER: [i64; 4] = [1, 1, 40, 160];
 
 /// Runs every function of a source on every engine, fused in several ways, and holds the results to each other.
 ///
@@ -32,21 +37,51 @@ fn function(checked: &Checked, seed: u64) -> Result<(), String> {
     let fused: Vec<Form> = ways.map(|way| Form::new(checked, &way)).collect::<Result<_, _>>()?;
     let forms: Vec<&Form> = [&unfused].into_iter().chain(&fused).collect();
     let engines = if contracts(&unfused.program) { &[Engine::Nest][..] } else { &Engine::ALL[1..] };
-    let (mut calls, mut tries) = (0, 0);
+    let mut calls = 0;
     while calls < CALLS {
-        tries += 1;
-        if tries > 10_000 {
-            return Err(format!("{}: no sizes fit", checked.name));
-        }
-        let inputs = inputs(&unfused.program, &mut random);
+        let inputs = fitting(&unfused.program, &mut random, 1)?;
         let inputs: Vec<_> = inputs.iter().map(Array::as_ref).collect();
-        if Binding::new(&unfused.program, &inputs).is_err() {
-            continue;
-        }
         let outcome = hold_on(engines, checked, &forms, &inputs).map_err(|why| format!("{}: {why}", checked.name))?;
         calls += usize::from(matches!(outcome, Outcome::Results(_)));
     }
     Ok(())
+}
+
+/// Runs every function of a source on one engine, unfused and fused, and holds the results to what the source means (matrix products of
+/// floats about): small arrays, and such as have one size that is larger. Gives the number of calls.
+pub fn hold_alone(source: &str, engine: Engine) -> Result<usize, String> {
+    let file = grammar::parse(source).map_err(|errors| errors[0].message.clone())?;
+    let all = check_all(&file).map_err(|errors| errors[0].message.clone())?;
+    let mut count = 0;
+    for checked in &all {
+        let unfused = Options { fuse: Passes::NONE, ..Options::default() };
+        let program = Form::new(checked, &unfused)?.program;
+        let mut random = Random::new(1);
+        let mut calls: Vec<Arguments> = vec![];
+        for larger in LARGER {
+            let names = program.inputs().into_iter().map(|id| program.buffers[id].name.clone());
+            calls.push(names.zip(fitting(&program, &mut random, larger)?).collect());
+        }
+        for options in [unfused, Options::default()] {
+            let (source, entry) = (source.to_owned(), checked.name.clone());
+            let setting = Setting { source, entry, options, engine, twist: None };
+            if let Verdict::Failed { message, .. } = judge(&setting, &calls, Rigour::Products).verdict {
+                return Err(format!("{}: {message}", checked.name));
+            }
+            count += calls.len();
+        }
+    }
+    Ok(count)
+}
+
+/// Inputs that a function takes.
+fn fitting(program: &Program, random: &mut Random, larger: i64) -> Result<Vec<Array>, String> {
+    let all = (0..10_000).map(|_| inputs(program, random, larger));
+    let takes = |inputs: &Vec<Array>| {
+        let inputs: Vec<_> = inputs.iter().map(Array::as_ref).collect();
+        Binding::new(program, &inputs).is_ok()
+    };
+    { all }.find(takes).ok_or_else(|| format!("{}: no sizes fit", program.name))
 }
 
 fn contracts(program: &Program) -> bool {
@@ -57,11 +92,11 @@ fn contracts(program: &Program) -> bool {
     found
 }
 
-/// Small sizes, of which one may be larger, and elements that subscripts may be made of.
-fn inputs(program: &Program, random: &mut Random) -> Vec<Array> {
+/// Small sizes, of which one may be `larger` times four of them, and elements that subscripts may be made of.
+pub fn inputs(program: &Program, random: &mut Random, larger: i64) -> Vec<Array> {
     let mut sizes: Vec<i64> = program.symbols.keys().map(|_| 1 + random.below(7)).collect();
     let large = usize::try_from(random.below(2 * i64::try_from(sizes.len()).unwrap_or(0))).unwrap_or(0);
-    sizes.iter_mut().skip(large).take(1).for_each(|n| *n *= 4);
+    sizes.iter_mut().skip(large).take(1).for_each(|n| *n *= 4 * larger);
     let mut array = |buffer: &Buffer| {
         let length = |size: &ir::Size| size.eval(&|symbol| sizes[symbol.as_u32() as usize]).unwrap_or(0);
         let shape: Vec<usize> = buffer.shape.iter().map(|n| usize::try_from(length(n)).unwrap_or(0)).collect();

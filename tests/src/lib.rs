@@ -1,14 +1,15 @@
-//! The test harness as a library: the program generator, the cases of the corpus, what formatting must keep, the
-//! engines under one name. The test binaries, and the fuzzer, stand on it.
+//! The test harness as a library: the cases of the corpus, what formatting must keep, and, from the differential tester, the program
+//! generator and the engines under one name. The test binaries stand on it.
 
 #![forbid(unsafe_code)]
 
+pub mod bytes;
 pub mod corpus;
-pub mod emulated;
-pub mod engines;
 pub mod examples;
 pub mod format;
 pub mod generate;
+pub mod objects;
 pub mod page;
 pub mod sweep;
-pub mod ways;
+
+pub use fuzzing::{emulated, engines, ways};

@@ -11,7 +11,7 @@ use fuseloop::{Source, Style, errors};
 use tests::page::blocks;
 
 /// Codes whose page has no example: nothing that a user writes should give them, or only with a GPU.
-const NO_EXAMPLE: &[u16] = &[242, 260, 261, 299];
+const NO_EXAMPLE: &[u16] = &[242, 243, 260, 261, 299];
 
 /// Codes whose example is a session with files, which `cli/tests/sessions.rs` plays.
 const SESSIONS: Range<u16> = 300..400;

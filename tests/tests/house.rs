@@ -14,10 +14,13 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
     ("interp", &["grammar", "ir"], &[]),
     ("backends", &["ir"], &["interp"]),
     ("fuseloop", &["grammar", "ir", "compiler", "interp", "backends"], &[]),
-    ("cli", &["fuseloop"], &[]),
+    // `fuseloop fuzz` is the tester, which looks into every stage.
+    ("cli", &["fuseloop", "fuzzing"], &[]),
     ("bench", &["fuseloop"], &[]),
     ("bench-gpu", &["fuseloop"], &[]),
-    ("tests", &["grammar", "ir", "compiler", "interp", "backends", "fuseloop", "emulator"], &[]),
+    ("tests", &["grammar", "ir", "compiler", "interp", "backends", "fuseloop", "fuzzing", "emulator"], &[]),
+    ("fuzzing", &["grammar", "ir", "compiler", "interp", "backends", "fuseloop", "emulator", "guarded"], &[]),
+    ("guarded", &[], &[]),
     ("emulator", &[], &[]),
     ("fuzz", &["tests"], &[]),
 ];
@@ -33,6 +36,7 @@ const SAFE: &[&str] = &[
     "bench/gpu/src/main.rs",
     "tests/src/lib.rs",
     "tests/emulator/src/lib.rs",
+    "tests/fuzzing/src/lib.rs",
 ];
 
 /// No file is longer.

@@ -39,12 +39,29 @@ fn empty_loops_check() {
     hold_on(&[Engine::Ptx], &compiled.checked, &forms, &inputs).unwrap();
 }
 
+/// What an iteration stores it may load, where only a run tells which of it.
+#[test]
+fn an_iteration_loads_what_it_stored() {
+    let source = "
+        fn main(y: i32[n, n]) {
+            let z[i] = sum[r < n]([1, 1, y[r, i]][1 % 1])
+            z
+        }";
+    let compiled = compile_in(source, "main", &[]).unwrap();
+    let forms: Vec<&Form> = compiled.forms.iter().collect();
+    for n in [1, 3, 33, 300] {
+        let elements: Vec<Scalar> = (0..n * n).map(|k| Scalar::I32(k as i32)).collect();
+        let y = Array::from_scalars(Dtype::I32, &[n, n], &elements).unwrap();
+        hold_on(&[Engine::Ptx], &compiled.checked, &forms, &[y.as_ref()]).unwrap();
+    }
+}
+
 /// Rows of every length that a shape of launch begins or ends at: in the registers of a warp and of a block, by groups of its
 /// threads that take turns, in one chunk and two, and longer ones.
 #[test]
 fn rows_of_any_length() {
     let source = "
-        fn main(x: f32[n, m], w: f32[m]) -> (f32[n, m], f32[n, m], i64[n], f64[n], f32[n, m], bool[n]) {
+        fn main(x: f32[n, m], w: f32[m]) -> (f32[n, m], f32[n, m], i64[n], f64[n], f32[n, m], bool[n], f32[n, m]) {
             let e[i, j] = exp(x[i, j] - max(x[i]))
             let softmax[i, j] = e[i, j] / sum(e[i])
             let d[i, j] = x[i, j] - mean(x[i])
@@ -53,7 +70,8 @@ fn rows_of_any_length() {
             let wide[i] = prod[j](f64(x[i, j]) * 0.5 + 1)
             let running[i, j] = sum[k <= j](x[i, k])
             let large[i] = any(x[i] > 1000)
-            (softmax, norm, best, wide, running, large)
+            let scaled[i, j] = sqrt(w[j]) / (sum(x[i]) / f32(m)) + 1 / x[i, j]
+            (softmax, norm, best, wide, running, large, scaled)
         }";
     hold_rows(
         source,
@@ -74,7 +92,7 @@ fn long_rows() {
             let wide[i] = prod[j](f64(x[i, j]) * 0.5 + 1)
             (softmax, norm, best, wide, max(x, axis = 1))
         }";
-    hold_rows(source, &[32_768, 32_769, 66_000]);
+    hold_rows(source, &[32_768, 32_769, 41_500, 66_000]);
 }
 
 /// Loads at several distances, of rows and columns that end inside of a thread's and a block's share.
@@ -101,6 +119,67 @@ fn stencils() {
             z
         }";
     hold_rows(source, &[3, 4, 12, 261]);
+}
+
+/// Quotients and roots of each pair of what is special, among ordinary ones: a thread's elements are computed without branches, and anew
+/// where one of them does not allow it.
+#[test]
+fn divisions() {
+    let edges = [
+        0u32,
+        1,
+        0x007f_ffff,
+        0x0080_0000,
+        0x2b7f_ffff,
+        0x2b80_0000,
+        0x2b80_0001,
+        0x3eaa_aaab,
+        0x3f40_0000,
+        0x3f80_0000,
+    ];
+    let more = [
+        0x3fff_ffff,
+        0x4049_0fdb,
+        0x677f_ffff,
+        0x6780_0000,
+        0x6780_0001,
+        0x7e80_0000,
+        0x7f7f_ffff,
+        0x7f80_0000,
+        0x7fc0_0000,
+    ];
+    let special: Vec<u32> = edges.into_iter().chain(more).flat_map(|bits| [bits, bits | 1 << 31]).collect();
+    let ordinary = |k: usize| 0x3f00_0000 + (k as u32).wrapping_mul(2_654_435_761) % 0x0200_0000;
+    let pair = |k: usize| match k / 2048 {
+        0 => (special[k % special.len()], special[k / special.len() % special.len()]),
+        1 if k.is_multiple_of(37) => (special[k % special.len()], ordinary(k)),
+        1 if k.is_multiple_of(41) => (ordinary(k), special[k % special.len()]),
+        _ => (ordinary(k), ordinary(k * 3 + 1)),
+    };
+    for dtype in [Dtype::F32, Dtype::Bf16] {
+        let element = |bits: u32| {
+            if dtype == Dtype::F32 {
+                Scalar::F32(f32::from_bits(bits))
+            } else {
+                Scalar::from_bits(dtype, (bits >> 16).into())
+            }
+        };
+        for body in
+            ["x / y", "1 / y - x / 0.75", "sqrt(x)", "if x < y then sqrt(y) / x else f32(y)", "(sigmoid(x) * y, x / y)"]
+        {
+            let source = format!("fn main(x: {dtype}[n], y: {dtype}[n]) {{ {body} }}");
+            let compiled = compile_in(&source, "main", &[]).unwrap_or_else(|e| panic!("{source}: {e:?}"));
+            let forms: Vec<&Form> = compiled.forms.iter().collect();
+            for n in [0, 1, 3, 1027, 6150] {
+                let [x, y]: [Vec<Scalar>; 2] =
+                    [0, 1].map(|side| (0..n).map(|k| element(if side == 0 { pair(k).0 } else { pair(k).1 })).collect());
+                let inputs = [x, y].map(|elements| Array::from_scalars(dtype, &[n], &elements).unwrap());
+                let inputs: Vec<_> = inputs.iter().map(Array::as_ref).collect();
+                hold_on(&[Engine::Ptx], &compiled.checked, &forms, &inputs)
+                    .unwrap_or_else(|e| panic!("{source} {n}: {e}"));
+            }
+        }
+    }
 }
 
 /// Full reductions over no chunk, a part of one, and many, and what joins them.
@@ -256,6 +335,10 @@ fn contractions() {
             &[&[&[20, 68], &[72, 20], &[72]]],
         ),
         ("a: T[n, k], b: T[k, m]) { (a + a) @ max(b, b * b) }", &[&[&[5, 19], &[19, 9]]]),
+        (
+            "a: T[n, k], b: T[k, m]) { let c[i < n, j < m] = sum[r < k](a[i, k - 1 - r] * b[r, m - 1 - j]); c }",
+            &[&[&[5, 19], &[19, 9]], &[&[65, 20], &[20, 68]]],
+        ),
         ("a: T[p, n, k], b: T[p, k, m]) { a @ b }", &[&[&[3, 12, 20], &[3, 20, 36]]]),
     ];
     for dtype in ["f32", "f64", "f16", "bf16", "i64", "i8", "u32"] {
@@ -285,11 +368,20 @@ fn calls_follow_one_another() {
     let compiled = compile_in(source, "main", &[]).unwrap();
     for form in &compiled.forms {
         let module = Module::compile(&form.program).unwrap();
-        let device = Emulated::new(&module, 5).unwrap();
+        let device = Emulated::new(5);
         let mut runner = Runner::new(module, device, None);
-        for (n, m, beyond) in
-            [(3, 5, 0), (3, 5, 0), (3, 5, 0), (7, 2, 0), (3, 5, 9), (3, 5, 0), (1, 1, 0), (1, 1, 0), (1, 1, 0)]
-        {
+        for (n, m, beyond) in [
+            (3, 5, 0),
+            (3, 5, 0),
+            (3, 5, 0),
+            (7, 2, 0),
+            (3, 5, 9),
+            (3, 5, 0),
+            (2, 300, 0),
+            (1, 1, 0),
+            (1, 1, 0),
+            (1, 1, 0),
+        ] {
             let x: Vec<Scalar> = (0..n * m).map(|k| Scalar::F32(k as f32 * 0.25 + beyond as f32)).collect();
             let at: Vec<Scalar> = (0..m).map(|k| Scalar::I64((m - 1 - k + beyond) as i64)).collect();
             let x = Array::from_scalars(Dtype::F32, &[n, m], &x).unwrap();
@@ -314,7 +406,7 @@ fn memory_is_counted_before_it_is_taken() {
     let x = Array::zeros(Dtype::F32, &[1000]).unwrap();
     let run = |limit| {
         let module = Module::compile(compiled.program()).unwrap();
-        let device = Emulated::new(&module, 5).unwrap();
+        let device = Emulated::new(5);
         let mut out = Array::zeros(Dtype::F32, &[1000]).unwrap();
         Runner::new(module, device, Some(limit)).call(&[x.as_ref()], &mut [out.as_mut()], None)
     };

@@ -8,6 +8,7 @@
 use cranelift_codegen::ir::InstBuilder;
 use cranelift_codegen::ir::Value;
 use ir::nest::{Block, BufferId, IndexId, Loop, LoopKind, Op, Program, Statement, Subscript};
+use ir::sabotage::{self, Bug};
 use ir::{Affine, Size, visit};
 
 use super::emit::{Emitter, Linear};
@@ -187,7 +188,7 @@ impl Emitter<'_> {
         let from = self.b.ins().iadd_imm_s(first, i64::from(near));
         let step = self.size(&(&linear.affine.coefficient(last) * &Size::constant(width)));
         let to = self.base(local);
-        let pace = self.int((ROWS + SPARE) * width);
+        let pace = self.int((ROWS + SPARE - i64::from(sabotage::on(Bug::TilePitch))) * width);
         let rows = self.b.ins().isub(tile.last.1, tile.last.0);
         let columns = self.b.ins().isub(tile.outer.1, tile.outer.0);
         self.helpers.run(&mut self.b, helper, &[from, step, to, pace, rows, columns]);

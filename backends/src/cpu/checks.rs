@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use ir::build::Values;
 use ir::nest::{Block, Kernel, Loop, LoopKind, Op, Program, Reduction, Statement, Subscript, ValueId};
 use ir::rewrite::Copier;
+use ir::sabotage::{self, Bug};
 use ir::{Affine, BinaryOp, CompareOp, Dtype, Order, ReduceOp, Scalar, visit};
 
 use super::scan::may_fault;
@@ -93,6 +94,9 @@ fn look(values: &mut Values, l: &Loop, leading: &Block) -> (Loop, ValueId) {
         };
         let bound = define(values, &mut body, Dtype::I64, Op::Affine(Affine::size(bound.clone())));
         for (op, limit) in [(CompareOp::Lt, zero), (CompareOp::Ge, bound)] {
+            if op == CompareOp::Lt && sabotage::on(Bug::NegativeSubscript) {
+                continue;
+            }
             let one = define(values, &mut body, Dtype::Bool, Op::Compare(op, *value, limit));
             outside = define(values, &mut body, Dtype::Bool, Op::Binary(BinaryOp::Or, outside, one));
         }

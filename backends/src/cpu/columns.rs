@@ -15,6 +15,7 @@ use ir::{BinaryOp, Dtype, Size};
 
 use super::emit::{Emitter, own_memory};
 use super::fold::{Fold, LEVELS, Levels, offset};
+use super::formula::{Formula, Rule};
 use super::lanes128::{self, Elements, GROUP, Lanes128, Operands, Parts, is_wide, vector};
 use super::leaf::{Done, Inst, Leaf, LeafEmitter, LeafId, Nest, Step};
 use super::nest::Axis;
@@ -54,9 +55,10 @@ pub(super) struct Columns {
 }
 
 impl Columns {
-    /// How often a thread needs a scratch buffer, for sizes given by `value`.
-    pub(super) fn times(&self, buffer: BufferId, value: &impl Fn(&Size) -> i64) -> i64 {
-        self.spread.iter().filter(|(b, _)| *b == buffer).map(|(_, width)| width.at(value)).max().unwrap_or(1)
+    /// How often a thread needs a scratch buffer.
+    pub(super) fn times(&self, buffer: BufferId) -> Formula {
+        let widths = self.spread.iter().filter(|(b, _)| *b == buffer).map(|(_, width)| width.formula());
+        widths.reduce(|a, b| a.then(Rule::Greater, b)).unwrap_or(Formula::Constant(1))
     }
 }
 
@@ -70,12 +72,13 @@ pub(super) struct Width {
 }
 
 impl Width {
-    /// The number, a multiple of [`LINE`], for sizes given by `value`.
-    pub(super) fn at(&self, value: &impl Fn(&Size) -> i64) -> i64 {
-        let columns = self.columns.as_ref().map_or(MOST, value).clamp(1, MOST);
-        let fit = SCRATCH / value(&self.scratch).max(1);
-        let lines = columns.min(fit.max(LEAST)) + LINE - 1;
-        lines - lines % LINE
+    /// The number, a multiple of [`LINE`].
+    pub(super) fn formula(&self) -> Formula {
+        let columns = self.columns.as_ref().map_or(Formula::Constant(MOST), Formula::from);
+        let columns = columns.then(Rule::Greater, 1).then(Rule::Lesser, MOST);
+        let scratch = Formula::from(&self.scratch).then(Rule::Greater, 1);
+        let fit = Formula::Constant(SCRATCH).then(Rule::Over, scratch);
+        columns.then(Rule::Lesser, fit.then(Rule::Greater, LEAST)).up_to_multiple(LINE)
     }
 }
 

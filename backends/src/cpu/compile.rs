@@ -7,10 +7,13 @@ use std::sync::{Mutex, PoisonError};
 
 use cranelift_codegen::Context;
 use cranelift_codegen::control::ControlPlane;
+use cranelift_codegen::dominator_tree::DominatorTree;
 use cranelift_codegen::entity::PrimaryMap;
+use cranelift_codegen::flowgraph::ControlFlowGraph;
 use cranelift_codegen::ir::types::{I32, I64};
-use cranelift_codegen::ir::{AbiParam, InstBuilder, Signature};
+use cranelift_codegen::ir::{AbiParam, Function, InstBuilder, Signature};
 use cranelift_codegen::isa::TargetIsa;
+use cranelift_codegen::loop_analysis::LoopAnalysis;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_module::{FuncId, Linkage, Module, ModuleReloc};
 use ir::nest::{Block, BufferId, Kernel, KernelId, Op, Program, Role, Statement};
@@ -21,8 +24,9 @@ use super::across::Across;
 use super::checks;
 use super::columns::Columns;
 use super::cost::Cost;
-use super::emit::{Emitter, Entry, Params, SizeTable, SlotTable, slot_table};
-use super::jit::{self, Code, Helper, Helpers};
+use super::emit::{Emitter, Params, SizeTable, SlotTable, slot_table};
+use super::formula::Formula;
+use super::jit::{self, Called, Code, Helpers, Host, Registers};
 use super::lanes::Chunks;
 use super::prepare::prepare;
 use super::scan::may_fault;
@@ -47,7 +51,7 @@ pub(super) struct Compiled {
     /// What runs, in order: the parts of the program's kernels.
     pub(super) kernels: Vec<CompiledKernel>,
     /// What the table of sizes holds.
-    pub(super) sizes: Vec<Entry>,
+    pub(super) sizes: Vec<Formula>,
     /// Whether a run may end at a check after something has been stored to a result.
     pub(super) late_faults: bool,
 }
@@ -59,7 +63,7 @@ pub(super) struct CompiledKernel {
     pub(super) part_of: KernelId,
     /// The extents of the outer loop, whose product is the range; `None` if it runs in one piece.
     pub(super) range: Option<Vec<Size>>,
-    /// So many iterations count as one of the range.
+    /// See [`step`].
     pub(super) step: i64,
     /// What is handed on from piece to piece: they are begun in their order then, one iteration of the range each.
     pub(super) baton: Option<Baton>,
@@ -82,12 +86,12 @@ pub(super) fn compile(program: &Program, simd: Simd) -> Result<Compiled, Compile
 }
 
 fn compile_kernels(program: &Program, simd: Simd) -> Result<Compiled, CompileError> {
-    ir::verify::verify(program).map_err(|e| CompileError::Internal(format!("the program is not verified: {e}")))?;
-    let Kernels { program, parts, part_of, most } = Kernels::of(program)?;
-    debug_assert!(is_verified(&program, &parts));
+    let Kernels { program, parts, part_of, registers } = Kernels::of(program, Host::Here)?;
     let late_faults = late_faults(&program, &parts);
-    let (mut module, helpers) = jit::module(most > BIG)?;
-    let (functions, sizes) = define(&mut module, &helpers, &program, &parts, simd)?;
+    let mut module = jit::module(registers)?;
+    let mut called = Called::new(Host::Here);
+    let soon = jit::machine(Registers::Soon)?;
+    let (functions, sizes) = define(&mut module, &mut called, (&program, &parts), (Isa::of(simd), Some(&*soon)))?;
     module.finalize_definitions().map_err(|e| CompileError::Internal(e.to_string()))?;
     let kernels = parts
         .iter()
@@ -100,11 +104,7 @@ fn compile_kernels(program: &Program, simd: Simd) -> Result<Compiled, CompileErr
             range: range(&program, part),
             // A product lays out its factors anew for each piece.
             pieces: if matches!(root(part), Some((_, Statement::Contract(_)))) { 1 } else { 8 },
-            step: match part.baton {
-                Some(_) => SCAN_CHUNK as i64,
-                None if part.chunks.is_empty() => 1,
-                None => LANES_CHUNK as i64,
-            },
+            step: step(part),
             baton: part.baton,
             scratch: needs.scratch,
             buffers: scratch_buffers(&program, &part.kernel),
@@ -112,11 +112,11 @@ fn compile_kernels(program: &Program, simd: Simd) -> Result<Compiled, CompileErr
             cost: Cost::new(&program, &part.kernel),
         })
         .collect();
-    Ok(Compiled { _code: Code::new(module), program, kernels, sizes: sizes.into_entries(), late_faults })
+    Ok(Compiled { _code: Code::new(module), program, kernels, sizes: sizes.into_formulas(), late_faults })
 }
 
 /// See [`Compiled::late_faults`].
-fn late_faults(program: &Program, parts: &[Part]) -> bool {
+pub(super) fn late_faults(program: &Program, parts: &[Part]) -> bool {
     let is_result = |id: &BufferId| matches!(program.buffers[*id].role, Role::Output(_));
     // Temporaries may have the memory of results.
     let shares = |id: &BufferId| program.slots.values().any(|s| s.contains(id) && s.iter().any(is_result));
@@ -135,65 +135,83 @@ pub(super) struct Kernels {
     pub(super) parts: Vec<Part>,
     /// Which of the program's kernels each is a part of.
     part_of: Vec<KernelId>,
-    /// Operations of the largest.
-    most: usize,
+    /// How their registers are allocated.
+    pub(super) registers: Registers,
 }
 
 impl Kernels {
-    pub(super) fn of(program: &Program) -> Result<Kernels, CompileError> {
+    /// The functions of a verified program.
+    pub(super) fn of(program: &Program, host: Host) -> Result<Kernels, CompileError> {
+        let verified = ir::verify::verify(program);
+        verified.map_err(|e| CompileError::Internal(format!("the program is not verified: {e}")))?;
         let mut most = 0;
         let mut run = Program { kernels: PrimaryMap::new(), ..program.clone() };
         let mut parts = vec![];
         let mut part_of = vec![];
         for (id, kernel) in program.kernels.iter() {
-            let mut kernel = prepare(program, kernel);
+            let mut kernel = prepare(program, kernel, host);
             checks::ahead(program, &mut kernel);
             let operations = operations(program, &kernel.body);
             if operations > MOST_OPERATIONS {
                 return Err(CompileError::TooLarge { kernel: kernel.name.clone(), operations, limit: MOST_OPERATIONS });
             }
             most = most.max(operations);
-            parts.extend(split(&mut run, kernel));
+            parts.extend(split(&mut run, kernel, host));
             part_of.resize(parts.len(), id);
         }
-        Ok(Kernels { program: run, parts, part_of, most })
+        debug_assert!(is_verified(&run, &parts));
+        let registers = if most > BIG { Registers::Soon } else { Registers::Well };
+        Ok(Kernels { program: run, parts, part_of, registers })
     }
 }
 
 /// Functions of a module, each with what its code needs.
 pub(super) type Defined = Vec<(FuncId, Needs)>;
 
-/// Defines the functions of kernels in a module; with them goes what its table of sizes holds.
+/// Defines the functions of kernels in a module, with leaves as wide as is said; with them goes what its table of sizes holds. `soon` allocates
+/// registers where that takes longer than it is worth.
 pub(super) fn define(
     module: &mut dyn Module,
-    helpers: &[(Helper, FuncId)],
-    program: &Program,
-    parts: &[Part],
-    simd: Simd,
+    called: &mut Called,
+    (program, parts): (&Program, &[Part]),
+    (isa, soon): (Option<Isa>, Option<&dyn TargetIsa>),
 ) -> Result<(Defined, SizeTable), CompileError> {
-    let mut signature = Signature::new(module.isa().default_call_conv());
-    signature.params.extend([AbiParam::new(I64); 6]);
-    signature.returns.push(AbiParam::new(I32));
-    let mut sizes = SizeTable::default();
-    let slots = slot_table(program);
-    let isa = Isa::of(simd);
-    let mut functions = vec![];
-    let mut context = FunctionBuilderContext::new();
-    for (number, part) in parts.iter().enumerate() {
-        let name = format!("kernel{number}");
-        let id = module.declare_function(&name, Linkage::Local, &signature).map_err(|e| internal(part, &e))?;
-        let mut function = module.make_context();
-        function.func.signature = signature.clone();
-        let builder = FunctionBuilder::new(&mut function.func, &mut context);
-        let needs = emit(builder, module, helpers, (program, &slots), part, &mut sizes, isa);
-        functions.push((id, needs, function));
-    }
-    let code = machine_code(module.isa(), &mut functions);
+    let (mut functions, sizes) = draft(module, called, (program, parts), isa)?;
+    let code = machine_code(module.isa(), soon, &mut functions);
     for ((part, (id, ..)), code) in parts.iter().zip(&functions).zip(code) {
         let MachineCode { bytes, alignment, relocations } = code.map_err(|e| internal(part, &e))?;
         module.define_function_bytes(*id, alignment, &bytes, &relocations).map_err(|e| internal(part, &e))?;
     }
     Ok((functions.into_iter().map(|(id, needs, _)| (id, needs)).collect(), sizes))
+}
+
+/// A function of a module in Cranelift's form, with what its code needs.
+pub(super) type Drafted = (FuncId, Needs, Context);
+
+/// The functions of kernels, declared in a module in which the leaves that they call are defined.
+pub(super) fn draft(
+    module: &mut dyn Module,
+    called: &mut Called,
+    (program, parts): (&Program, &[Part]),
+    isa: Option<Isa>,
+) -> Result<(Vec<Drafted>, SizeTable), CompileError> {
+    let mut signature = Signature::new(module.isa().default_call_conv());
+    signature.params.extend([AbiParam::new(I64); 6]);
+    signature.returns.push(AbiParam::new(I32));
+    let mut sizes = SizeTable::default();
+    let slots = slot_table(program);
+    let mut functions = vec![];
+    let mut context = FunctionBuilderContext::new();
+    for (number, part) in parts.iter().enumerate() {
+        let name = format!("{}.kernel{number}", program.name);
+        let id = module.declare_function(&name, Linkage::Local, &signature).map_err(|e| internal(part, &e))?;
+        let mut function = module.make_context();
+        function.func.signature = signature.clone();
+        let builder = FunctionBuilder::new(&mut function.func, &mut context);
+        let needs = emit(builder, module, called, (program, &slots), part, &mut sizes, isa);
+        functions.push((id, needs, function));
+    }
+    Ok((functions, sizes))
 }
 
 /// A failure inside the code generator, with the kernel that it concerns.
@@ -216,9 +234,14 @@ struct MachineCode {
 }
 
 /// Compiles functions, which is most of the time that compiling takes, on a few threads. The code is the same
-/// however many there are.
-fn machine_code(isa: &dyn TargetIsa, functions: &mut [(FuncId, Needs, Context)]) -> Vec<Result<MachineCode, String>> {
-    let compile = |(id, _, function): &mut (FuncId, Needs, Context)| {
+/// however many there are. Where time is spent in leaves alone, registers are allocated soon rather than well.
+fn machine_code(
+    well: &dyn TargetIsa,
+    soon: Option<&dyn TargetIsa>,
+    functions: &mut [Drafted],
+) -> Vec<Result<MachineCode, String>> {
+    let compile = |(id, _, function): &mut Drafted| {
+        let isa = soon.filter(|_| loops_call(&function.func)).unwrap_or(well);
         let compiled = function.compile(isa, &mut ControlPlane::default()).map_err(|e| format!("{:?}", e.inner))?;
         let buffer = &compiled.buffer;
         let (bytes, alignment, relocs) = (buffer.data().to_vec(), buffer.alignment.into(), buffer.relocs().to_vec());
@@ -253,7 +276,18 @@ fn machine_code(isa: &dyn TargetIsa, functions: &mut [(FuncId, Needs, Context)])
     done.into_iter().map(|(_, code)| code).collect()
 }
 
-fn panic_message(panic: &(dyn Any + Send)) -> String {
+/// Whether each loop of a function calls others, leaves for the most part: what it does beside them takes no time.
+pub(super) fn loops_call(function: &Function) -> bool {
+    let graph = ControlFlowGraph::with_function(function);
+    let tree = DominatorTree::with_function(function, &graph);
+    let mut loops = LoopAnalysis::new();
+    loops.compute(function, &graph, &tree);
+    let calls = |block| function.layout.block_insts(block).any(|inst| function.dfg.insts[inst].opcode().is_call());
+    let calling: Vec<_> = function.layout.blocks().filter(|block| calls(*block)).collect();
+    loops.loops().all(|l| calling.iter().any(|block| loops.is_in_loop(*block, l)))
+}
+
+pub(super) fn panic_message(panic: &(dyn Any + Send)) -> String {
     let message = panic.downcast_ref::<String>().cloned();
     let message = message.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
     message.unwrap_or_else(|| "a panic".to_string())
@@ -262,15 +296,17 @@ fn panic_message(panic: &(dyn Any + Send)) -> String {
 /// What a kernel's code needs of the run time.
 pub(super) struct Needs {
     /// Bytes for each thread.
-    scratch: usize,
-    columns: Columns,
+    pub(super) scratch: usize,
+    pub(super) columns: Columns,
+    /// The leaves that it calls, each with its code.
+    pub(super) leaves: Vec<(FuncId, Vec<u8>)>,
 }
 
 /// Emits one kernel.
 fn emit(
     mut b: FunctionBuilder<'_>,
     module: &mut dyn Module,
-    helpers: &[(Helper, FuncId)],
+    called: &mut Called,
     (program, slots): (&Program, &SlotTable),
     part: &Part,
     sizes: &mut SizeTable,
@@ -284,7 +320,7 @@ fn emit(
     let params = Params { buffers, sizes: table, scratch, fault };
     let fault_exit = b.create_block();
     b.set_cold_block(fault_exit);
-    let helpers = Helpers::new(module, helpers);
+    let helpers = Helpers::new(module, called);
     let mut e = Emitter::new(b, helpers, (program, slots), part, sizes, params, fault_exit);
     e.wide = isa.map(|isa| Wide::of(isa, program, &part.kernel));
     match (&part.tiled, root(part)) {
@@ -318,14 +354,14 @@ fn emit(
     let failed = e.b.ins().iconst(I32, 1);
     e.b.ins().return_(&[failed]);
     let scratch = e.scratch_used();
-    let Emitter { mut b, columns, .. } = e;
+    let Emitter { mut b, columns, helpers: Helpers { leaves, .. }, .. } = e;
     b.seal_all_blocks();
     b.finalize(target);
-    Needs { scratch, columns }
+    Needs { scratch, columns, leaves }
 }
 
 /// The scratch buffers that a kernel uses.
-fn scratch_buffers(program: &Program, kernel: &Kernel) -> Vec<BufferId> {
+pub(super) fn scratch_buffers(program: &Program, kernel: &Kernel) -> Vec<BufferId> {
     let mut found = visit::stores(&kernel.body);
     found.retain(|id| program.buffers[*id].role == Role::Scratch);
     found.sort_unstable();
@@ -333,8 +369,17 @@ fn scratch_buffers(program: &Program, kernel: &Kernel) -> Vec<BufferId> {
     found
 }
 
+/// So many iterations of a part count as one of its range.
+pub(super) fn step(part: &Part) -> i64 {
+    match part.baton {
+        Some(_) => SCAN_CHUNK as i64,
+        None if part.chunks.is_empty() => 1,
+        None => LANES_CHUNK as i64,
+    }
+}
+
 /// The extents of the loop that a kernel can be split along.
-fn range(program: &Program, part: &Part) -> Option<Vec<Size>> {
+pub(super) fn range(program: &Program, part: &Part) -> Option<Vec<Size>> {
     if let Some(tiled) = &part.tiled {
         return Some(tiled.range());
     }

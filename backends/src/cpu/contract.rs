@@ -10,6 +10,7 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{InstBuilder, Value};
 use ir::nest::{Block, BufferId, Contraction, Extent, IndexId, Op, Prologue, Statement, Subscript};
+use ir::sabotage::{self, Bug};
 use ir::{Affine, Dtype, Size, visit};
 
 use super::emit::{Emitter, Linear, own_memory};
@@ -149,7 +150,7 @@ impl Emitter<'_> {
     pub(super) fn contract(&mut self, c: &Contraction, part: Option<(Value, Value)>) {
         let groups = Groups::new(c);
         let dtype = self.dtype(c.result);
-        let gemm = Gemm::new(dtype);
+        let gemm = Gemm::new(dtype, self.helpers.host());
         let left = self.factor(&c.left, &groups.rows, &groups.inner, dtype, (gemm.rows as i64, gemm.inner as i64));
         let right = self.factor(&c.right, &groups.inner, &groups.columns, dtype, (gemm.inner as i64, COLUMNS));
         let result = match plain_store(c) {
@@ -272,7 +273,11 @@ impl Emitter<'_> {
                         let laid = e.b.ins().icmp(IntCC::NotEqual, block.from, rows.from);
                         e.multiply((left, right, result), (gemm, call), [block, span, columns], placed, laid);
                         let Matrix::Panel { local, down, across } = result else { return };
-                        let done = e.b.ins().icmp_imm_s(IntCC::Equal, more, 0);
+                        let done = if sabotage::on(Bug::LostEpilogue) {
+                            e.int(0)
+                        } else {
+                            e.b.ins().icmp_imm_s(IntCC::Equal, more, 0)
+                        };
                         e.when(done, &[], |e| {
                             e.epilogue(c, groups, (*local, *down, *across), placed, columns);
                             vec![]
@@ -376,7 +381,9 @@ impl Emitter<'_> {
                 }
                 let start = self.base(*local);
                 let start = self.element(start, scalar::register(self.buffer_dtype(*local)), elements);
-                (start, self.int(*down_step), self.int(*across_step))
+                let (down, across) =
+                    if sabotage::on(Bug::TurnedPanel) { (across_step, down_step) } else { (down_step, across_step) };
+                (start, self.int(*down), self.int(*across))
             }
             Matrix::InPlace(m) => {
                 let (start, near) = self.address(m.buffer, &m.origin);

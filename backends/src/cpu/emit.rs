@@ -13,6 +13,7 @@ use ir::nest::{BufferId, IndexId, Program, SlotId, Subscript, ValueId};
 use ir::{Affine, Dtype, Size};
 
 use super::columns::{Columns, Width};
+use super::formula::{Formula, Rule};
 use super::jit::Helpers;
 use super::scalar;
 use super::split::Part;
@@ -28,7 +29,7 @@ pub(super) struct SizeTable {
 
 /// A number that kernels read.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Entry {
+enum Entry {
     /// A size of the program.
     Size(Size),
     /// How many columns go together.
@@ -40,13 +41,12 @@ pub(super) enum Entry {
 }
 
 impl Entry {
-    /// The number, for sizes given by `value`.
-    pub(super) fn at(&self, value: &impl Fn(&Size) -> i64) -> i64 {
+    fn formula(&self) -> Formula {
         match self {
-            Entry::Size(size) => value(size),
-            Entry::Width(width) => width.at(value),
-            Entry::Exceeds(size, limit) => i64::from(value(size) > *limit),
-            Entry::Distance(distance) => distance.at(value),
+            Entry::Size(size) => size.into(),
+            Entry::Width(width) => width.formula(),
+            Entry::Exceeds(size, limit) => Formula::from(size).then(Rule::Exceeds, *limit),
+            Entry::Distance(distance) => distance.formula(),
         }
     }
 }
@@ -61,8 +61,8 @@ impl SizeTable {
         slot
     }
 
-    pub(super) fn into_entries(self) -> Vec<Entry> {
-        self.entries
+    pub(super) fn into_formulas(self) -> Vec<Formula> {
+        self.entries.iter().map(Entry::formula).collect()
     }
 }
 

@@ -8,6 +8,7 @@
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::{InstBuilder, Type, Value};
 use ir::order::BLOCK;
+use ir::sabotage::{self, Bug};
 use ir::{BinaryOp, Dtype, ReduceOp, Scalar};
 
 use super::emit::{Emitter, own_memory};
@@ -48,7 +49,7 @@ impl Fold {
                 let least = matches!(self.op, ReduceOp::Max | ReduceOp::ArgMax);
                 match self.dtype {
                     Dtype::Bool => Scalar::Bool(!least),
-                    d if d.is_float() => infinite(least),
+                    d if d.is_float() => infinite(least != sabotage::on(Bug::WrongIdentity)),
                     d if signed && least => Scalar::from_bits(d, 1 << (bits - 1)),
                     d if signed => Scalar::from_bits(d, (1 << (bits - 1)) - 1),
                     d => Scalar::from_bits(d, if least { 0 } else { u64::MAX }),
@@ -79,7 +80,11 @@ impl Fold {
         number: Value,
     ) -> (Value, Value) {
         let first = e.b.ins().icmp_imm_s(IntCC::Equal, number, 0);
-        let op = if self.op == ReduceOp::ArgMax { ir::CompareOp::Gt } else { ir::CompareOp::Lt };
+        let op = match self.op {
+            ReduceOp::ArgMax if sabotage::on(Bug::LastOfEquals) => ir::CompareOp::Ge,
+            ReduceOp::ArgMax => ir::CompareOp::Gt,
+            _ => ir::CompareOp::Lt,
+        };
         let better = scalar::compare(&mut e.b, op, self.dtype, x, best);
         let mut take = e.b.ins().bor(first, better);
         if self.dtype.is_float() {
@@ -177,7 +182,7 @@ impl Levels {
 
     /// The result of `count` elements in the blocks' order; `sum` is that of the block that is not full.
     pub(super) fn finish_blocks(&self, e: &mut Emitter<'_>, sum: &[Value], count: Value) -> Vec<Value> {
-        let rest = e.b.ins().band_imm_u(count, BLOCK as i64 - 1);
+        let rest = if sabotage::on(Bug::LostBlock) { e.int(0) } else { e.b.ins().band_imm_u(count, BLOCK as i64 - 1) };
         e.when(rest, &[], |e| {
             let block = e.b.ins().ushr_imm_u(count, i64::from(BLOCK.ilog2()));
             self.push(e, block, sum);

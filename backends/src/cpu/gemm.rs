@@ -1,8 +1,8 @@
 //! Products of matrices of `f32` in AVX-512, for machines that have it; others have the library's.
 //!
 //! A tile of fourteen rows and thirty-two columns of the result rests in registers while the inner numbers run. Both factors are
-//! laid out for that before: a block of the right one in panels of thirty-two columns, which stays in the second-level cache, and a block
-//! of the left one in panels of fourteen rows. Products of a few rows, or of a few columns, have nothing to lay out for: they go
+//! laid out for that before: a block of the right one in panels of thirty-two columns, and a block of the left one, which stays in the
+//! second-level cache, in panels of fourteen rows. Products of a few rows, or of a few columns, have nothing to lay out for: they go
 //! over the other factor once, where it lies.
 //!
 //! Each element of a result adds its products in the same order wherever in the result it is computed, so the bits do not hang on how many
@@ -21,10 +21,10 @@ const LANES: usize = 16;
 /// Rows and columns of a tile.
 const ROWS: usize = 14;
 const COLUMNS: usize = 2 * LANES;
-/// Inner numbers of a block: a panel of either factor stays in the first-level cache.
-pub(super) const INNER: usize = 192;
+/// Inner numbers of a block: the more, the less often the result is gone over again; the left factor's block stays in the second-level cache.
+pub(super) const INNER: usize = 512;
 /// Rows and columns of blocks.
-pub(super) const BLOCK_ROWS: usize = 16 * ROWS;
+pub(super) const BLOCK_ROWS: usize = 6 * ROWS;
 pub(super) const BLOCK_COLUMNS: usize = 1024;
 /// Where the right factor's block begins: behind the left one's, and what a store of a whole register writes behind that.
 const RIGHT: usize = BLOCK_ROWS * INNER + LANES * LANES;

@@ -17,9 +17,19 @@ use ir::Dtype;
 
 #[cfg(target_arch = "x86_64")]
 use super::gemm;
+use super::object::gemm as product;
 use super::split::Hand;
 use super::{CompileError, turn};
 use crate::abi::GemmCall;
+
+/// Who runs compiled code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Host {
+    /// This process: it has threads, and what is in the table of helpers.
+    Here,
+    /// Anybody, who has nothing but a C library: the helpers are part of the code.
+    Anywhere,
+}
 
 /// What compiled code may call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -205,7 +215,12 @@ pub(super) struct Gemm {
 
 impl Gemm {
     /// On this machine: how wide leaves are has no part in it, so that it changes no bits.
-    pub(super) fn new(dtype: Dtype) -> Gemm {
+    pub(super) fn new(dtype: Dtype, host: Host) -> Gemm {
+        if host == Host::Anywhere {
+            let helper = if dtype == Dtype::F32 { Helper::GemmF32 } else { Helper::GemmF64 };
+            let (rows, inner) = (product::BLOCK_ROWS as usize, product::INNER as usize);
+            return Gemm { helper, work: product::WORK * dtype.bytes(), rows, inner };
+        }
         match dtype {
             #[cfg(target_arch = "x86_64")]
             Dtype::F32 if gemm::is_here() => {
@@ -246,23 +261,69 @@ extern "C" fn await_turn(hand: *const Hand, number: i64) {
     }
 }
 
+/// The helpers that the functions of a module have called so far.
+pub(super) struct Called {
+    host: Host,
+    pub(super) found: Vec<(Helper, FuncId)>,
+}
+
+impl Called {
+    pub(super) fn new(host: Host) -> Called {
+        Called { host, found: vec![] }
+    }
+
+    fn id(&mut self, module: &mut dyn Module, helper: Helper) -> FuncId {
+        if let Some((_, found)) = self.found.iter().find(|(h, _)| *h == helper) {
+            return *found;
+        }
+        let entry = entries().into_iter().find(|entry| entry.helper == helper).expect("the table has every helper");
+        let (name, linkage) = match (self.host, helper) {
+            (Host::Here, _) => (entry.name, Linkage::Import),
+            // What the C library has too.
+            (Host::Anywhere, Helper::RemF32) => ("fmodf", Linkage::Import),
+            (Host::Anywhere, Helper::RemF64) => ("fmod", Linkage::Import),
+            (Host::Anywhere, _) => (entry.name, Linkage::Local),
+        };
+        let signature = entry.signature(module.isa().default_call_conv());
+        let id = module.declare_function(name, linkage, &signature).expect("names are declared once");
+        self.found.push((helper, id));
+        id
+    }
+}
+
+impl Entry {
+    fn signature(&self, convention: CallConv) -> Signature {
+        let mut signature = Signature::new(convention);
+        signature.params.extend(self.params.iter().map(|t| AbiParam::new(*t)));
+        signature.returns.extend(self.result.map(AbiParam::new));
+        signature
+    }
+}
+
 /// The helpers, as one function under construction refers to them.
 pub(super) struct Helpers<'a> {
     module: &'a mut dyn Module,
-    ids: &'a [(Helper, FuncId)],
+    called: &'a mut Called,
     declared: Vec<(Helper, FuncRef)>,
+    /// The machine code that it runs.
+    pub(super) leaves: Vec<(FuncId, Vec<u8>)>,
 }
 
 impl<'a> Helpers<'a> {
-    pub(super) fn new(module: &'a mut dyn Module, ids: &'a [(Helper, FuncId)]) -> Helpers<'a> {
-        Helpers { module, ids, declared: vec![] }
+    pub(super) fn new(module: &'a mut dyn Module, called: &'a mut Called) -> Helpers<'a> {
+        Helpers { module, called, declared: vec![], leaves: vec![] }
+    }
+
+    /// Who runs the code.
+    pub(super) fn host(&self) -> Host {
+        self.called.host
     }
 
     fn reference(&mut self, b: &mut FunctionBuilder<'_>, helper: Helper) -> FuncRef {
         if let Some((_, found)) = self.declared.iter().find(|(h, _)| *h == helper) {
             return *found;
         }
-        let id = self.ids.iter().find(|(h, _)| *h == helper).expect("every helper is declared").1;
+        let id = self.called.id(self.module, helper);
         let reference = self.module.declare_func_in_func(id, b.func);
         self.declared.push((helper, reference));
         reference
@@ -281,7 +342,10 @@ impl<'a> Helpers<'a> {
         signature.params.push(AbiParam::new(I64));
         let id = self.module.declare_anonymous_function(&signature).expect("a new function");
         self.module.define_function_bytes(id, 64, code, &[]).expect("a function that is not defined");
+        self.leaves.push((id, code.to_vec()));
         let function = self.module.declare_func_in_func(id, b.func);
+        // In memory, one function may lie further from another than a call by distance reaches. (An object is one piece.)
+        b.func.dfg.ext_funcs[function].colocated = self.host() == Host::Anywhere;
         b.ins().call(function, &[argument]);
     }
 
@@ -296,46 +360,44 @@ fn internal(error: &dyn std::fmt::Display) -> CompileError {
     CompileError::Internal(error.to_string())
 }
 
-/// This machine, for code that stays where it is put or that does not. `big` picks the register allocator that stays linear on very large
-/// kernels.
-pub(super) fn machine(big: bool, moves: bool) -> Result<OwnedTargetIsa, CompileError> {
+/// How registers are allocated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Registers {
+    /// For the fastest code.
+    Well,
+    /// In one pass: slower code, in a third less time, and in linear time for very large kernels.
+    Soon,
+}
+
+/// How code is generated: for where it is put at once or for wherever it will lie.
+pub(super) fn flags(registers: Registers, host: Host) -> Result<settings::Flags, CompileError> {
     let mut flags = settings::builder();
     for (name, value) in [
         ("opt_level", "speed"),
-        ("is_pic", if moves { "true" } else { "false" }),
+        ("is_pic", if host == Host::Anywhere { "true" } else { "false" }),
         ("use_colocated_libcalls", "false"),
         ("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" }),
-        ("regalloc_algorithm", if big { "single_pass" } else { "backtracking" }),
+        ("regalloc_algorithm", if registers == Registers::Soon { "single_pass" } else { "backtracking" }),
     ] {
         flags.set(name, value).map_err(|e| internal(&e))?;
     }
-    let target = cranelift_native::builder().map_err(|e| internal(&e))?;
-    target.finish(settings::Flags::new(flags)).map_err(|e| internal(&e))
+    Ok(settings::Flags::new(flags))
 }
 
-/// A module with the helpers declared.
-pub(super) fn module(big: bool) -> Result<(JITModule, Vec<(Helper, FuncId)>), CompileError> {
-    let mut builder = JITBuilder::with_isa(machine(big, false)?, default_libcall_names());
+/// This machine, for code that stays where it is put.
+pub(super) fn machine(registers: Registers) -> Result<OwnedTargetIsa, CompileError> {
+    let target = cranelift_native::builder().map_err(|e| internal(&e))?;
+    target.finish(flags(registers, Host::Here)?).map_err(|e| internal(&e))
+}
+
+/// A module for this machine.
+pub(super) fn module(registers: Registers) -> Result<JITModule, CompileError> {
+    let mut builder = JITBuilder::with_isa(machine(registers)?, default_libcall_names());
     for entry in entries() {
         builder.symbol(entry.name, entry.address);
     }
     builder.symbols(library_calls());
-    let mut module = JITModule::new(builder);
-    let ids = declare(&mut module)?;
-    Ok((module, ids))
-}
-
-/// Declares the helpers.
-pub(super) fn declare(module: &mut dyn Module) -> Result<Vec<(Helper, FuncId)>, CompileError> {
-    let mut ids = vec![];
-    for entry in entries() {
-        let mut signature = Signature::new(module.isa().default_call_conv());
-        signature.params.extend(entry.params.iter().map(|t| AbiParam::new(*t)));
-        signature.returns.extend(entry.result.map(AbiParam::new));
-        let id = module.declare_function(entry.name, Linkage::Import, &signature).map_err(|e| internal(&e))?;
-        ids.push((entry.helper, id));
-    }
-    Ok(ids)
+    Ok(JITModule::new(builder))
 }
 
 /// Compiled code, readable and executable, never writable; unmapped when dropped.

@@ -10,6 +10,7 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Type, Value};
 use ir::nest::{Block, BufferId, Loop, LoopKind, Reduction, ValueId};
 use ir::order::{LANES, LANES_CHUNK};
+use ir::sabotage::{self, Bug};
 use ir::{BinaryOp, Dtype, Order};
 
 use super::best::Best;
@@ -53,6 +54,9 @@ impl LaneMemory {
     /// Sets the lanes of a chunk of `count` elements (at least 1) to the value of no elements, as far as they are
     /// folded.
     pub(super) fn clear(&self, e: &mut Emitter<'_>, count: Value) {
+        if sabotage::on(Bug::UnclearedLanes) {
+            return;
+        }
         let empty = lanes128::splat_constant(e, self.fold.identity());
         let most = e.int(LANES as i64);
         let count = e.b.ins().umin(count, most);
@@ -129,6 +133,10 @@ fn fold_registers(e: &mut Emitter<'_>, fold: Fold, mut parts: Vec<Value>) -> Val
         .map(|lane| e.b.ins().extractlane(parts[0], u8::try_from(lane).expect("few lanes")))
         .collect();
     while lanes.len() > 1 {
+        if sabotage::on(Bug::FoldedNeighbours) {
+            lanes = lanes.chunks(2).map(|two| fold.join(e, two[0], two[1])).collect();
+            continue;
+        }
         let upper = lanes.split_off(lanes.len() / 2);
         lanes = lanes.into_iter().zip(upper).map(|(a, b)| fold.join(e, a, b)).collect();
     }

@@ -10,6 +10,7 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{F32, F32X4, F64, F64X2, I8, I16, I32, I32X4, I64, I64X2};
 use cranelift_codegen::ir::{Endianness, InstBuilder, MemFlagsData, Type, Value};
 use ir::nest::{IndexId, Op, ValueId};
+use ir::sabotage::{self, Bug};
 use ir::{Affine, BinaryOp, CompareOp, Dtype, Scalar, Size, UnaryOp};
 
 use super::branch::Branch;
@@ -259,7 +260,7 @@ impl<'l, 'a> Lanes128<'l, 'a> {
         match bytes.as_constant().and_then(|c| Some((c, i32::try_from(c.checked_mul(self.at.offset)?).ok()?))) {
             Some((stride, offset)) if near.checked_add(offset).is_some() => {
                 let moved = self.e.b.ins().imul_imm_s(self.at.i, stride);
-                (self.e.b.ins().iadd(start, moved), near + offset)
+                (self.e.b.ins().iadd(start, moved), near + if sabotage::on(Bug::StridedGroups) { 0 } else { offset })
             }
             _ => {
                 let i = self.e.b.ins().iadd_imm_s(self.at.i, self.at.offset);
@@ -300,7 +301,8 @@ impl<'l, 'a> Lanes128<'l, 'a> {
             let mut at = address;
             for (subscript, (_, stride)) in subscripts.iter().zip(&a.gathered) {
                 let stride = self.e.size(&(stride * &width));
-                let moved = self.e.b.ins().imul(subscript[lane], stride);
+                let moved =
+                    self.e.b.ins().imul(subscript[if sabotage::on(Bug::GatheredLane) { 0 } else { lane }], stride);
                 at = self.e.b.ins().iadd(at, moved);
             }
             addresses.push((at, near));
@@ -334,7 +336,9 @@ impl LeafEmitter for Lanes128<'_, '_> {
             let first = self.e.b.ins().splat(I64X2, first);
             let mut parts = vec![];
             for lane in (0..self.elements() as i64).step_by(2) {
-                let steps = [lane, lane + 1].into_iter().flat_map(|lane| lane.wrapping_mul(c).to_le_bytes());
+                let steps = [lane, lane + 1 - i64::from(sabotage::on(Bug::IndexLanes))]
+                    .into_iter()
+                    .flat_map(|lane| lane.wrapping_mul(c).to_le_bytes());
                 let steps: Vec<u8> = steps.collect();
                 let steps = self.e.b.func.dfg.constants.insert(steps.into());
                 let steps = self.e.b.ins().vconst(I64X2, steps);
@@ -464,7 +468,7 @@ impl LeafEmitter for Lanes128<'_, '_> {
         let keep = ins.ins().splat(vector(dtype, false), keep);
         self.each(a, |l, a| {
             let shifted = l.shift_lanes(op, signed, a, bounded);
-            if signed { shifted } else { l.e.b.ins().band(shifted, keep) }
+            if signed || sabotage::on(Bug::ShiftedLanes) { shifted } else { l.e.b.ins().band(shifted, keep) }
         })
     }
 
@@ -493,7 +497,7 @@ impl LeafEmitter for Lanes128<'_, '_> {
             });
         }
         // Lanes hold one-byte numbers widened, so they compare as signed.
-        let signed = dtype.is_signed_int() || dtype == Dtype::U8;
+        let signed = dtype.is_signed_int() || dtype == Dtype::U8 || sabotage::on(Bug::SignedLanes);
         self.each2(a, b, |l, a, b| {
             let ins = &mut l.e.b;
             if !dtype.is_float() {
@@ -519,6 +523,7 @@ impl LeafEmitter for Lanes128<'_, '_> {
         for ((mask, a), b) in mask.iter().zip(a).zip(&b) {
             let ty = self.e.b.func.dfg.value_type(*a);
             let mask = self.e.b.ins().bitcast(ty, little(), *mask);
+            let (a, b) = if sabotage::on(Bug::SelectedLanes) { (b, a) } else { (a, b) };
             parts.push(self.e.b.ins().bitselect(mask, *a, *b));
         }
         parts

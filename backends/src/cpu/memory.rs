@@ -4,8 +4,8 @@ use std::alloc::Layout;
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-use ir::Scalar;
 use ir::nest::{BufferId, Program, Role};
+use ir::{Scalar, visit};
 
 use super::RunError;
 use crate::abi::SCRATCH_ALIGN;
@@ -129,9 +129,9 @@ impl Pool {
 /// Where a program's temporaries lie in the memory of a call.
 pub(crate) struct Slots {
     /// Temporaries that have the same memory, one after another.
-    own: Vec<Vec<BufferId>>,
+    pub(super) own: Vec<Vec<BufferId>>,
     /// Temporaries in the memory of outputs that begin after them.
-    lent: Vec<(BufferId, BufferId)>,
+    pub(super) lent: Vec<(BufferId, BufferId)>,
 }
 
 /// The memory of a temporary.
@@ -156,6 +156,14 @@ impl Slots {
         }
         slots.own.extend(stored.into_iter().filter(is_temp).map(|id| vec![id]));
         slots
+    }
+
+    /// The memory of a program whose kernels are run as parts, `run` being the program with what these add to it.
+    pub(super) fn of_parts(program: &Program, run: &Program) -> Slots {
+        let mut stored: BTreeSet<BufferId> = program.kernels.values().flat_map(|k| visit::stores(&k.body)).collect();
+        // Values that go from one part of a kernel to another.
+        stored.extend(run.buffers.keys().skip(program.buffers.len()));
+        Slots::new(run, stored)
     }
 
     /// Says where each temporary is, and returns the bytes that they take in all.

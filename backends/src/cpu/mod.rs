@@ -3,7 +3,7 @@
 //! `jit` owns the machine code; `compile` makes it kernel by kernel: `prepare` (with `forward`), `checks`, `split` (and `tiled`), then `nest`, `scalar`, `reduce`,
 //! `lanes`, `best`, `pick`, `kept`, `scan` and `contract` (with `gemm`) on the ground of `emit`; `leaf`, `branch`, `vectors`, `columns` (with `strips`), `pieces`, `across` (with `turn`) and
 //! `lanes128` make innermost loops vector code, `wide` wider vector code where the machine has it. `run` binds a call and finds `memory`,
-//! `spread` gives the kernels to the threads of `pool` where `cost` says that it pays.
+//! `spread` gives the kernels to the threads of `pool` where `cost` says that it pays. `listing` shows the code.
 
 pub(crate) mod across;
 mod best;
@@ -16,6 +16,7 @@ mod convert;
 mod cost;
 mod emit;
 pub(crate) mod fold;
+mod formula;
 mod forward;
 #[cfg(target_arch = "x86_64")]
 mod gemm;
@@ -25,8 +26,10 @@ mod kept;
 mod lanes;
 mod lanes128;
 mod leaf;
+mod listing;
 pub(crate) mod memory;
 mod nest;
+pub mod object;
 #[cfg(test)]
 mod objects;
 mod pick;
@@ -46,6 +49,7 @@ mod vectors;
 mod wide;
 
 use std::fmt;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use ir::Dtype;
@@ -53,7 +57,10 @@ use ir::array::{ArrayMut, ArrayRef};
 use ir::bind::{BindError, Fault};
 use ir::nest::Program;
 
+pub use listing::{Listing, listing};
 pub use memory::zeroed_words;
+
+use run::Watch;
 
 /// How a program is compiled and run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,6 +73,9 @@ pub struct Options {
     /// Sleeping threads are woken for so many nanoseconds of work, by an estimate, in one kernel or in several in quick succession: they
     /// arrive some 40 000 later.
     pub wake_from: u64,
+    /// Whether threads wait for each other, shortly, before a kernel begins, and give way before each piece: so that tests meet every order,
+    /// however short a kernel is.
+    pub meet: bool,
     /// How wide vectors are.
     pub simd: Simd,
 }
@@ -97,7 +107,7 @@ impl Simd {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { threads: 256, least_share: 3_000, wake_from: 100_000, simd: Simd::Auto }
+        Options { threads: 256, least_share: 3_000, wake_from: 100_000, meet: false, simd: Simd::Auto }
     }
 }
 
@@ -167,6 +177,8 @@ pub enum RunError {
         /// What was asked for.
         bytes: usize,
     },
+    /// Somebody asked for it. The outputs hold nothing of use.
+    Cancelled,
 }
 
 impl fmt::Display for RunError {
@@ -184,6 +196,7 @@ impl fmt::Display for RunError {
                 write!(f, "output {output} has shape {found:?}, the result {expected:?}")
             }
             RunError::OutOfMemory { bytes } => write!(f, "no memory for {bytes} bytes"),
+            RunError::Cancelled => f.write_str("cancelled"),
         }
     }
 }
@@ -210,7 +223,19 @@ impl Module {
     /// Runs the program. The outputs need not be zeroed; after an error they are as they were. At most `threads` threads
     /// work at once, the caller's among them.
     pub fn run(&self, inputs: &[ArrayRef<'_>], outputs: &mut [ArrayMut<'_>], threads: usize) -> Result<(), RunError> {
-        self.inner.run(inputs, outputs, threads, None)
+        self.inner.run(inputs, outputs, threads, Watch::default())
+    }
+
+    /// Runs the program unless, or until, `cancelled` is set: some milliseconds later at the latest if its kernels have outer loops. Only
+    /// then are the outputs not as they were after an error.
+    pub fn run_unless(
+        &self,
+        inputs: &[ArrayRef<'_>],
+        outputs: &mut [ArrayMut<'_>],
+        threads: usize,
+        cancelled: &AtomicBool,
+    ) -> Result<(), RunError> {
+        self.inner.run(inputs, outputs, threads, Watch { cancelled: Some(cancelled), ..Watch::default() })
     }
 
     /// Runs the program, and adds to the n-th of `times` how long its n-th kernel took.
@@ -221,6 +246,6 @@ impl Module {
         threads: usize,
         times: &mut [Duration],
     ) -> Result<(), RunError> {
-        self.inner.run(inputs, outputs, threads, Some(times))
+        self.inner.run(inputs, outputs, threads, Watch { times: Some(times), ..Watch::default() })
     }
 }

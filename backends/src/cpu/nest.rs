@@ -6,6 +6,7 @@ use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{InstBuilder, Value};
 use ir::Size;
 use ir::nest::{Block, Extent, FunctionId, IndexId, Loop, LoopKind, Op, Statement, Subscript, ValueId};
+use ir::sabotage::{self, Bug};
 
 use super::emit::{Emitter, Scope, own_memory};
 use super::leaf::Leaf;
@@ -133,7 +134,12 @@ impl<'a> Emitter<'a> {
         let limit = self.size(bound);
         let zero = self.int(0);
         let most = self.b.ins().smax(limit, zero);
-        let outside = self.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, index, most);
+        let condition = if sabotage::on(Bug::CheckedBound) {
+            IntCC::UnsignedGreaterThan
+        } else {
+            IntCC::UnsignedGreaterThanOrEqual
+        };
+        let outside = self.b.ins().icmp(condition, index, most);
         let (fail, inside) = (self.b.create_block(), self.b.create_block());
         self.b.set_cold_block(fail);
         self.b.ins().brif(outside, fail, &[], inside, &[]);
@@ -200,7 +206,7 @@ impl<'a> Emitter<'a> {
             Some(leaf) => {
                 let some = self.b.ins().icmp(IntCC::SignedLessThan, from, to);
                 self.when(some, &[], |e| {
-                    if let Some(done) = vectors::run(e, &leaf, from, to) {
+                    if let Some(done) = vectors::run(e, &leaf, from, to).filter(|_| !sabotage::on(Bug::LostTail)) {
                         e.each(axis, done, to, body);
                     }
                     vec![]
@@ -246,7 +252,10 @@ impl<'a> Emitter<'a> {
         for (k, (index, extent)) in dims.iter().enumerate() {
             let count = self.extent(extent);
             match axes.last_mut() {
-                Some(last) if mergeable(self.program, dims[k - 1].0, *index, extent, bodies) => {
+                Some(last)
+                    if sabotage::on(Bug::MergedLoops)
+                        || mergeable(self.program, dims[k - 1].0, *index, extent, bodies) =>
+                {
                     last.merged.push(std::mem::replace(&mut last.index, *index));
                     last.extent = self.b.ins().imul(last.extent, count);
                 }
@@ -322,7 +331,7 @@ impl<'a> Emitter<'a> {
                 row(e, column, stop);
                 let done = e.b.ins().isub(stop, column);
                 let at = e.b.ins().iadd(at, done);
-                let zero = e.int(0);
+                let zero = e.int(i64::from(sabotage::on(Bug::RowsBegin)));
                 let mut next = vec![at, zero];
                 next.extend(e.odometer(outer, digits));
                 (e.b.ins().icmp(IntCC::SignedLessThan, at, end), next)
@@ -339,7 +348,7 @@ impl<'a> Emitter<'a> {
         for (axis, digit) in axes.iter().zip(digits).rev() {
             let sum = self.b.ins().iadd(*digit, carry);
             let full = self.b.ins().icmp(IntCC::SignedGreaterThanOrEqual, sum, axis.extent);
-            next.push(self.b.ins().select(full, zero, sum));
+            next.push(if sabotage::on(Bug::Odometer) { sum } else { self.b.ins().select(full, zero, sum) });
             carry = self.b.ins().uextend(I64, full);
         }
         next.reverse();

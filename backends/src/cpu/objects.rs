@@ -7,7 +7,9 @@ use ir::nest::Program;
 
 use super::Simd;
 use super::compile::{Kernels, define};
-use super::jit::{self, Code};
+use super::jit::{self, Called, Code, Host, Registers};
+use super::object::Target;
+use super::wide::Isa;
 
 /// Constants, scalars, numbers of elements, bytes, a gather, a reduction in lanes, and one free of order.
 const PROGRAM: &str = "program @p { symbol n = dim 0 of input 0
@@ -28,18 +30,17 @@ fn leaves(module: &dyn Module) -> Vec<FuncId> {
 #[test]
 fn leaves_are_the_same_wherever_they_lie() {
     let program: Program = PROGRAM.parse().unwrap();
-    let Kernels { program, parts, .. } = Kernels::of(&program).unwrap();
+    let Kernels { program, parts, .. } = Kernels::of(&program, Host::Here).unwrap();
     for simd in [Simd::W256, Simd::W512].into_iter().filter(|simd| simd.is_here()) {
-        let (mut here, helpers) = jit::module(false).unwrap();
-        define(&mut here, &helpers, &program, &parts, simd).unwrap();
+        let mut here = jit::module(Registers::Well).unwrap();
+        define(&mut here, &mut Called::new(Host::Here), (&program, &parts), (Isa::of(simd), None)).unwrap();
         here.finalize_definitions().unwrap();
         let ids = leaves(&here);
         assert!(ids.len() >= 2, "{simd:?}: {} leaves", ids.len());
 
-        let machine = jit::machine(false, true).unwrap();
+        let machine = Target::new(None, Some("native")).unwrap().machine(Registers::Well).unwrap();
         let mut there = ObjectModule::new(ObjectBuilder::new(machine, "leaves", default_libcall_names()).unwrap());
-        let helpers = jit::declare(&mut there).unwrap();
-        define(&mut there, &helpers, &program, &parts, simd).unwrap();
+        define(&mut there, &mut Called::new(Host::Anywhere), (&program, &parts), (Isa::of(simd), None)).unwrap();
         assert_eq!(leaves(&there), ids);
         let product = there.finish();
         let ranges: Vec<_> = ids.iter().map(|id| product.object.symbol(product.function_symbol(*id))).collect();

@@ -11,8 +11,10 @@ use ir::nest::{
 use ir::order::{BLOCK, LANES};
 use ir::{Affine, BinaryOp, Dtype, Order, ReduceOp, Size};
 
+use super::contract::Groups;
 use super::fold::Fold;
 use super::forward::{forward, is_scratch};
+use super::jit::Host;
 
 /// Most iterations that are unrolled, and most statements that this may make.
 const UNROLL_ITERATIONS: i64 = 32;
@@ -21,8 +23,17 @@ const UNROLL_STATEMENTS: i64 = 256;
 const UNROLL_KEPT: i64 = 4;
 
 /// The kernel, ready.
-pub(super) fn prepare(program: &Program, kernel: &Kernel) -> Kernel {
-    prepared(program, kernel, for_library)
+pub(super) fn prepare(program: &Program, kernel: &Kernel, host: Host) -> Kernel {
+    let whole: Whole = match host {
+        Host::Here => for_library,
+        Host::Anywhere => for_object,
+    };
+    let mut kernel = kernel.clone();
+    let body = std::mem::take(&mut kernel.body);
+    let mut preparation = Preparation { program, values: &mut kernel.values, whole, depth: 0 };
+    kernel.body = preparation.block(body);
+    forward(program, &mut kernel);
+    kernel
 }
 
 /// The kernel, ready for who takes contractions whole only outside of loops and branches, and only some.
@@ -44,15 +55,6 @@ pub(crate) fn with_contractions_at_top(program: &Program, kernel: &Kernel, whole
 
 /// Whether a contraction stays whole.
 pub(crate) type Whole = fn(&Values, &Contraction) -> bool;
-
-fn prepared(program: &Program, kernel: &Kernel, whole: Whole) -> Kernel {
-    let mut kernel = kernel.clone();
-    let body = std::mem::take(&mut kernel.body);
-    let mut preparation = Preparation { program, values: &mut kernel.values, whole, depth: 0 };
-    kernel.body = preparation.block(body);
-    forward(program, &mut kernel);
-    kernel
-}
 
 /// What preparing a kernel takes.
 struct Preparation<'p> {
@@ -128,6 +130,12 @@ fn for_library(values: &Values, c: &Contraction) -> bool {
     let sized =
         |dims: &[(IndexId, Extent)]| dims.iter().all(|(_, e)| matches!(e, Extent::Affine(a) if a.as_size().is_some()));
     matches!(values[c.result], Dtype::F32 | Dtype::F64) && sized(&c.free) && sized(&c.reduce)
+}
+
+/// The same where the product has rows and columns: it lays out its factors, and a vector is not worth that.
+fn for_object(values: &Values, c: &Contraction) -> bool {
+    let groups = Groups::new(c);
+    for_library(values, c) && !groups.rows.is_empty() && !groups.columns.is_empty()
 }
 
 /// A contraction as ordinary loops.

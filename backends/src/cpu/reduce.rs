@@ -7,6 +7,7 @@ use cranelift_codegen::ir::{InstBuilder, Value};
 use ir::Order;
 use ir::nest::{Loop, Reduction};
 use ir::order::{LANES, LANES_CHUNK, SCAN_CHUNK, SCAN_GROUP};
+use ir::sabotage::{self, Bug};
 
 use super::emit::{Emitter, own_memory};
 use super::fold::{Fold, Levels, at_multiple, ceil_div, offset};
@@ -168,7 +169,10 @@ pub(super) fn end_group(
     let rest = e.b.ins().band_imm_u(next, SCAN_CHUNK as i64 - 1);
     let joined = fold.join(e, chunk, carry);
     let empty = fold.empty(e);
-    vec![e.b.ins().select(rest, carry, empty), e.b.ins().select(rest, chunk, joined)]
+    vec![
+        if sabotage::on(Bug::ScanGroups) { empty } else { e.b.ins().select(rest, carry, empty) },
+        e.b.ins().select(rest, chunk, joined),
+    ]
 }
 
 impl Emitter<'_> {

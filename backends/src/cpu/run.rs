@@ -2,7 +2,7 @@
 //!
 //! Small arrays are worth it that nothing is allocated: what a call needs beside its sizes is a [`Frame`] that an earlier call left.
 
-use std::collections::BTreeSet;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use cranelift_codegen::entity::EntityRef;
 use ir::array::{ArrayMut, ArrayRef};
 use ir::bind::Binding;
 use ir::nest::{BufferId, KernelId, Program, Role};
-use ir::{Dtype, Size, visit};
+use ir::{Dtype, Size};
 
 use super::compile::{Compiled, CompiledKernel};
 use super::memory::{Block, Place, Pool, Slots, words};
@@ -39,6 +39,15 @@ pub(super) struct Runner {
     memory: Pool,
 }
 
+/// Who looks on as a program runs.
+#[derive(Default)]
+pub(super) struct Watch<'w> {
+    /// To the n-th the time that the n-th kernel takes is added.
+    pub(super) times: Option<&'w mut [Duration]>,
+    /// Set if the results are no longer wanted.
+    pub(super) cancelled: Option<&'w AtomicBool>,
+}
+
 /// What a run needs for itself. What comes before the addresses follows from the sizes of the call, and holds for the next one if that has
 /// the same.
 #[derive(Default)]
@@ -62,12 +71,6 @@ struct Frame {
 
 impl Runner {
     pub(super) fn new(program: &Program, compiled: Compiled, options: &Options) -> Runner {
-        let mut stored = BTreeSet::new();
-        for kernel in program.kernels.values() {
-            stored.extend(visit::stores(&kernel.body));
-        }
-        // Values that go from one part of a kernel to another.
-        stored.extend(compiled.program.buffers.keys().skip(program.buffers.len()));
         let constants = program
             .buffers
             .iter()
@@ -80,7 +83,7 @@ impl Runner {
         Runner {
             params: params.map(|buffer| (buffer.dtype, buffer.shape.len())).collect(),
             results: program.outputs(),
-            slots: Slots::new(&compiled.program, stored),
+            slots: Slots::of_parts(program, &compiled.program),
             compiled,
             options: options.clone(),
             kernel_sizes: call::kernel_sizes(program),
@@ -95,13 +98,13 @@ impl Runner {
         inputs: &[ArrayRef<'_>],
         outputs: &mut [ArrayMut<'_>],
         threads: usize,
-        times: Option<&mut [Duration]>,
+        watch: Watch<'_>,
     ) -> Result<(), RunError> {
         let program = &self.compiled.program;
         let binding = Binding::of_call(&program.symbols, &self.params, &program.requires, inputs)?;
         let frames = || self.frames.lock().unwrap_or_else(PoisonError::into_inner);
         let mut frame = frames().pop().unwrap_or_default();
-        let done = self.run_in(&mut frame, binding, (inputs, outputs), threads, times);
+        let done = self.run_in(&mut frame, binding, (inputs, outputs), threads, watch);
         frame.temporaries.trim();
         frame.scratch.trim();
         frames().push(frame);
@@ -114,7 +117,7 @@ impl Runner {
         binding: Binding,
         (inputs, outputs): (&[ArrayRef<'_>], &mut [ArrayMut<'_>]),
         threads: usize,
-        mut times: Option<&mut [Duration]>,
+        Watch { mut times, cancelled }: Watch<'_>,
     ) -> Result<(), RunError> {
         let program = &self.compiled.program;
         if frame.binding.as_ref() != Some(&binding) {
@@ -178,8 +181,11 @@ impl Runner {
             let (addresses, sizes) = (frame.addresses.as_slice(), frame.sizes.as_slice());
             frame.scratch.hold(extents.own.bytes)?;
             let scratch = Address(frame.scratch.pointer());
-            let task = Task { kernel, extents, addresses, sizes, scratch, memory: &self.memory };
+            let task = Task { kernel, extents, addresses, sizes, scratch, memory: &self.memory, cancelled };
             task.run(&self.options, threads).map_err(RunError::Fault)?;
+            if task.is_cancelled() {
+                return Err(RunError::Cancelled);
+            }
             if let (Some(times), Some(start)) = (&mut times, start)
                 && let Some(time) = times.get_mut(kernel.part_of.index())
             {
@@ -201,7 +207,7 @@ impl Runner {
         call::check_kernel_sizes(&self.kernel_sizes, binding)?;
         let value = |size: &Size| binding.size(size).unwrap_or_else(|_| call::wrapping(size, binding));
         frame.sizes.clear();
-        frame.sizes.extend(self.compiled.sizes.iter().map(|entry| entry.at(&value)));
+        frame.sizes.extend(self.compiled.sizes.iter().map(|formula| formula.at(&value)));
         frame.places.clear();
         frame.bytes = self.slots.places(
             |id| call::bytes(&self.compiled.program, binding, id),
@@ -219,7 +225,7 @@ impl Runner {
         let mut own = Own { bytes: kernel.scratch, buffers: vec![] };
         for id in &kernel.buffers {
             own.buffers.push((*id, own.bytes));
-            let times = usize::try_from(kernel.columns.times(*id, value)).unwrap_or(usize::MAX);
+            let times = usize::try_from(kernel.columns.times(*id).at(value)).unwrap_or(usize::MAX);
             let bytes = call::bytes(&self.compiled.program, binding, *id)?.checked_mul(times);
             let bytes = bytes.and_then(|bytes| bytes.checked_next_multiple_of(SCRATCH_ALIGN));
             let sum = bytes.and_then(|bytes| own.bytes.checked_add(bytes));

@@ -8,6 +8,7 @@ use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::types::{F32, F64, I8, I16, I32, I64};
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Type, Value};
 use cranelift_frontend::FunctionBuilder;
+use ir::sabotage::{self, Bug};
 use ir::{BinaryOp, CompareOp, Dtype, Scalar, UnaryOp};
 
 use super::jit::{Helper, Helpers};
@@ -108,7 +109,7 @@ fn divide(b: &mut FunctionBuilder<'_>, op: BinaryOp, dtype: Dtype, x: Value, y: 
     }
     let by_minus_one = b.ins().icmp_imm_s(IntCC::Equal, y, -1);
     let special = b.ins().bor(by_zero, by_minus_one);
-    let safe = b.ins().select(special, one, y);
+    let safe = if sabotage::on(Bug::DividesByZero) { y } else { b.ins().select(special, one, y) };
     match op {
         BinaryOp::Rem => b.ins().srem(x, safe),
         _ => {
@@ -132,7 +133,7 @@ fn shift(b: &mut FunctionBuilder<'_>, op: BinaryOp, dtype: Dtype, x: Value, amou
     let shifted = if op == BinaryOp::Shl { b.ins().ishl(x, amount) } else { b.ins().ushr(x, amount) };
     let inside = b.ins().icmp_imm_u(IntCC::UnsignedLessThan, amount, width);
     let zero = b.ins().iconst(ty, 0);
-    b.ins().select(inside, shifted, zero)
+    if sabotage::on(Bug::ShiftedTooFar) { shifted } else { b.ins().select(inside, shifted, zero) }
 }
 
 /// The condition of an integer comparison. `bool` orders like an unsigned number.
@@ -156,6 +157,7 @@ pub(super) fn float_condition(op: CompareOp) -> FloatCC {
     match op {
         CompareOp::Eq => FloatCC::Equal,
         CompareOp::Ne => FloatCC::NotEqual,
+        CompareOp::Lt if sabotage::on(Bug::LessThanItself) => FloatCC::LessThanOrEqual,
         CompareOp::Lt => FloatCC::LessThan,
         CompareOp::Le => FloatCC::LessThanOrEqual,
         CompareOp::Gt => FloatCC::GreaterThan,
@@ -231,7 +233,8 @@ fn from_float(b: &mut FunctionBuilder<'_>, from: Dtype, to: Dtype, v: Value) -> 
             b.ins().fcmp(FloatCC::NotEqual, v, zero)
         }
         Dtype::I8 | Dtype::U8 => {
-            let (least, most) = if to == Dtype::I8 { (-128, 127) } else { (0, 255) };
+            let (least, most) =
+                if to == Dtype::I8 { (-128, 127 + i64::from(sabotage::on(Bug::Saturation))) } else { (0, 255) };
             let wide = b.ins().fcvt_to_sint_sat(I32, v);
             let [least, most] = [least, most].map(|k| b.ins().iconst(I32, k));
             let wide = b.ins().smax(wide, least);

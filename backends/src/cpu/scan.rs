@@ -17,6 +17,7 @@ use cranelift_codegen::ir::{InstBuilder, Value};
 use ir::build::Values;
 use ir::nest::{Block, IndexId, Loop, LoopKind, Op, Statement, ValueId};
 use ir::order::{SCAN_CHUNK, SCAN_GROUP};
+use ir::sabotage::{self, Bug};
 use ir::visit;
 
 use super::emit::{Emitter, own_memory};
@@ -219,12 +220,14 @@ impl Emitter<'_> {
                 let fold = part.prefix.fold;
                 let Some(baton) = baton else {
                     e.define(part.before, before[k]);
-                    next.push(fold.join(e, before[k], sum));
+                    next.push(if sabotage::on(Bug::ScanChunks) { sum } else { fold.join(e, before[k], sum) });
                     continue;
                 };
                 let base = e.base(baton.buffer);
                 let own = e.b.ins().iadd_imm_s(base, (k * Baton::BYTES) as i64);
-                e.helpers.run(&mut e.b, Helper::Await, &[own, number]);
+                if !sabotage::on(Bug::UnawaitedChunk) {
+                    e.helpers.run(&mut e.b, Helper::Await, &[own, number]);
+                }
                 let found = e.b.ins().load(scalar::register(fold.dtype), own_memory(), own, Baton::SO_FAR);
                 let before = e.b.ins().select(number, found, empty[k]);
                 let so_far = fold.join(e, before, sum);

@@ -16,9 +16,11 @@ use ir::nest::{
     Subscript, SymbolSource, ValueId,
 };
 use ir::order::LANES_CHUNK;
+use ir::sabotage::{self, Bug};
 use ir::{Affine, Dtype, Size, visit};
 
 use super::fold::Fold;
+use super::jit::Host;
 use super::lanes::in_lanes;
 use super::scan::{self, may_fault};
 use super::tiled::{Tiled, tile};
@@ -89,8 +91,9 @@ enum Run {
 }
 
 /// The parts of `kernel` in the order they run; temporaries that they need are added to the program.
-pub(super) fn split(program: &mut Program, kernel: Kernel) -> Vec<Part> {
-    tile(program, &kernel).unwrap_or_else(|| split_in(program, kernel, true))
+pub(super) fn split(program: &mut Program, kernel: Kernel, host: Host) -> Vec<Part> {
+    // One thread has nobody to hand a prefix on to.
+    tile(program, &kernel).unwrap_or_else(|| split_in(program, kernel, host == Host::Here))
 }
 
 /// The same for who knows no tiles of rows and columns and runs scans in one piece.
@@ -252,7 +255,8 @@ fn apart(program: &mut Program, kernel: &mut Kernel, mut l: Loop) -> (Loop, Loop
 fn chunks(program: &mut Program, kernel: &mut Kernel, mut l: Loop) -> (Loop, Vec<BufferId>, Loop) {
     let product = l.dims.iter().filter_map(|(_, extent)| extent_size(extent)).fold(Size::constant(1), |p, n| &p * n);
     let chunk = Size::constant(LANES_CHUNK as i64);
-    let count = (&product + &Size::constant(LANES_CHUNK as i64 - 1)).floor_div(&chunk);
+    let up = if sabotage::on(Bug::LastChunk) { 0 } else { LANES_CHUNK as i64 - 1 };
+    let count = (&product + &Size::constant(up)).floor_div(&chunk);
     let index = kernel.indices.push(Index { name: format!("chunk.{}", kernel.indices.len()) });
     let mut buffers = vec![];
     let mut body = vec![];

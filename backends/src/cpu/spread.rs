@@ -5,13 +5,15 @@
 //! with it goes on with what is left of the others'. How the range is cut and who does what changes no result: iterations
 //! do not know of each other, and reductions go by chunks that are the same for all.
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use cranelift_codegen::entity::EntityRef;
 use ir::Size;
 use ir::bind::Fault;
 use ir::nest::{BufferId, SiteId};
+use ir::sabotage::{self, Bug};
 
 use super::Options;
 use super::columns;
@@ -23,8 +25,12 @@ use crate::abi::FaultRecord;
 
 /// A piece takes so many nanoseconds at least, by an estimate.
 const LEAST_PIECE: u64 = 1_000;
+/// Where somebody may cancel the run a piece takes so many at most, by the same estimate: between pieces threads look.
+const MOST_PIECE: u64 = 4_000_000;
 /// Long pieces begin at multiples of this: whole vectors, cache lines and pages of most arrays.
 const EVEN: i64 = 4096;
+/// So long threads wait for each other that are to meet.
+const MEETING: Duration = Duration::from_millis(3);
 
 /// The memory of a buffer, or of a thread. Threads share addresses; what they do there is the kernels' affair.
 #[derive(Clone, Copy)]
@@ -74,6 +80,8 @@ pub(super) struct Task<'r> {
     pub(super) scratch: Address,
     /// Memory for the other threads.
     pub(super) memory: &'r Pool,
+    /// Set if the results are no longer wanted.
+    pub(super) cancelled: Option<&'r AtomicBool>,
 }
 
 /// A range in pieces of equal length but for the last.
@@ -104,15 +112,29 @@ impl Task<'_> {
             let threads = threads.min(usize::try_from(pieces.count).unwrap_or(usize::MAX));
             if threads > 1 {
                 let pool = |work: &pool::Work<'_>| pool::run(threads - 1, estimate, options.wake_from, work);
-                return self.together(&pieces, threads, pool);
+                return self.together(&pieces, threads, options.meet, pool);
             }
         }
-        self.alone(total.unwrap_or(i64::MAX))
+        self.alone(total)
     }
 
     /// Runs all of the kernel's range on this thread.
-    fn alone(&self, total: i64) -> Result<(), Fault> {
-        self.with(self.scratch, |buffers| self.piece(buffers, self.scratch, (0, total)))
+    fn alone(&self, total: Option<i64>) -> Result<(), Fault> {
+        let pieces = match total {
+            Some(total) if self.cancelled.is_some() && self.extents.estimate > MOST_PIECE => {
+                self.pieces(total, 1, self.extents.estimate)
+            }
+            _ => Pieces { total: total.unwrap_or(i64::MAX), length: i64::MAX, count: 1 },
+        };
+        let mut numbers = (0..pieces.count).take_while(|_| !self.is_cancelled());
+        self.with(self.scratch, |buffers| {
+            numbers.try_for_each(|number| self.piece(buffers, self.scratch, pieces.range(number)))
+        })
+    }
+
+    /// Whether the results are no longer wanted.
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.cancelled.is_some_and(|cancelled| cancelled.load(Ordering::Relaxed))
     }
 
     fn hand(&self, baton: Baton, prefix: usize) -> *mut Hand {
@@ -133,7 +155,9 @@ impl Task<'_> {
         }
         let threads = i64::try_from(threads).unwrap_or(1);
         let worth = i64::try_from(estimate / LEAST_PIECE).unwrap_or(i64::MAX);
-        let count = threads.saturating_mul(self.kernel.pieces).min(worth.max(threads)).min(total).max(1);
+        let count = threads.saturating_mul(self.kernel.pieces).min(worth.max(threads));
+        let patient = if self.cancelled.is_some() { estimate / MOST_PIECE } else { 0 };
+        let count = count.max(i64::try_from(patient).unwrap_or(i64::MAX)).min(total).max(1);
         let length = if self.kernel.columns.strips && count > 1 {
             columns::piece(total, threads, count)
         } else {
@@ -146,7 +170,13 @@ impl Task<'_> {
     }
 
     /// Runs the pieces on each thread that `run` brings.
-    fn together(&self, pieces: &Pieces, threads: usize, run: impl FnOnce(&pool::Work<'_>)) -> Result<(), Fault> {
+    fn together(
+        &self,
+        pieces: &Pieces,
+        threads: usize,
+        meet: bool,
+        run: impl FnOnce(&pool::Work<'_>),
+    ) -> Result<(), Fault> {
         // Who has a piece waits for the one before it, so they are begun in their order.
         let stretches = if self.kernel.baton.is_some() { 1 } else { threads };
         let begin = |stretch: usize| pieces.count * stretch as i64 / stretches as i64;
@@ -161,9 +191,10 @@ impl Task<'_> {
                 *fault = Some((piece, found));
             }
         };
+        let arrived = AtomicUsize::new(0);
         run(&|thread| {
             let (number, mut block) = match thread {
-                Thread::Alone => return self.alone(pieces.total).unwrap_or_else(|found| note(0, found)),
+                Thread::Alone => return self.alone(Some(pieces.total)).unwrap_or_else(|found| note(0, found)),
                 Thread::Caller => (0, None),
                 Thread::Helper(number) => {
                     // Without memory of its own it cannot help.
@@ -171,15 +202,25 @@ impl Task<'_> {
                     (number, Some(block))
                 }
             };
+            if meet {
+                arrived.fetch_add(1, Ordering::Relaxed);
+                let begin = Instant::now();
+                while arrived.load(Ordering::Relaxed) < threads && begin.elapsed() < MEETING {
+                    std::thread::yield_now();
+                }
+            }
             let scratch = block.as_mut().map_or(self.scratch, |block| Address(block.pointer()));
             self.with(scratch, |buffers| {
                 for turn in 0..stretches {
                     let stretch = (number + turn) % stretches;
                     let end = begin(stretch + 1);
-                    while number == 0 || !self.is_crowded() {
+                    while (number == 0 || !self.is_crowded()) && !self.is_cancelled() {
                         let piece = next[stretch].0.fetch_add(1, Ordering::Relaxed);
                         if piece >= end || piece > lowest.load(Ordering::Relaxed) {
                             break;
+                        }
+                        if meet {
+                            std::thread::yield_now();
                         }
                         if let Err(found) = self.piece(buffers, scratch, pieces.range(piece)) {
                             note(piece, found);
@@ -234,6 +275,6 @@ impl Task<'_> {
 impl Pieces {
     fn range(&self, piece: i64) -> (i64, i64) {
         let begin = piece.saturating_mul(self.length);
-        (begin, begin.saturating_add(self.length).min(self.total))
+        (begin, begin.saturating_add(self.length).min(self.total - i64::from(sabotage::on(Bug::LastIteration))))
     }
 }

@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use cudarc::driver::result;
-use cudarc::driver::sys;
 
 use ir::array::{Array, ArrayMut, ArrayRef, byte_len};
 use ir::bind::Given;
@@ -14,7 +13,7 @@ use ir::nest::{Program, SymbolSource};
 use ir::{Dtype, Scalar};
 
 use super::cache::Cache;
-use super::code::Code;
+use super::clock::Clock;
 use super::error::Error;
 use super::gpu::Gpu;
 use super::loaded::{Loaded, Recording};
@@ -23,11 +22,11 @@ use crate::ptx::{self, Phases, Resident, ResidentCall, RunError, Runner};
 
 /// An array in the memory of a device. Its elements are those that were there last: calls on it may still be under way.
 pub struct DeviceArray {
-    gpu: Arc<Gpu>,
+    pub(super) gpu: Arc<Gpu>,
     dtype: Dtype,
     shape: Vec<usize>,
     bytes: usize,
-    address: u64,
+    pub(super) address: u64,
 }
 
 impl DeviceArray {
@@ -158,22 +157,23 @@ pub struct Replay<'m> {
 }
 
 impl Gpu {
-    /// Loads a program's kernels.
-    pub fn load(self: &Arc<Gpu>, module: &ptx::Module, cache: Option<&Cache>) -> Result<Loaded, Error> {
-        Ok(Loaded::new(Code::new(self, module.text(), cache)?))
+    /// This device to run a program on, with a folder for its machine code.
+    pub fn load(self: &Arc<Gpu>, cache: Option<&Cache>) -> Loaded {
+        Loaded::new(self, cache)
     }
 }
 
 impl Module {
-    /// Compiles a verified program and loads it. No call takes more than `limit` bytes of the device's memory.
+    /// Compiles a verified program. Its kernels are assembled when calls ask for them. No call takes more than `limit` bytes of the device's memory.
     pub fn new(
         gpu: &Arc<Gpu>,
         program: &Program,
+        math: ptx::Math,
         limit: Option<usize>,
         cache: Option<&Cache>,
     ) -> Result<Module, LoadError> {
-        let module = ptx::Module::compile(program).map_err(LoadError::Compile)?;
-        let loaded = gpu.load(&module, cache).map_err(LoadError::Device)?;
+        let module = ptx::Module::compile_with(program, math).map_err(LoadError::Compile)?;
+        let loaded = gpu.load(cache);
         let scalars = program.symbols.values().any(|symbol| matches!(symbol.source, SymbolSource::Scalar { .. }));
         Ok(Module { gpu: Arc::clone(gpu), runner: Mutex::new(Runner::new(module, loaded, limit)), scalars })
     }
@@ -215,6 +215,19 @@ impl Module {
         self.runner().enqueue(&inputs, &outputs)
     }
 
+    /// Calls the program on arrays in the device's memory, and waits. How long each of its kernels takes is added to its time.
+    pub fn run_timed(
+        &self,
+        inputs: &[&DeviceArray],
+        outputs: &mut [&mut DeviceArray],
+        times: &mut [Duration],
+    ) -> Result<(), Failure> {
+        self.own(inputs.iter().copied().chain(outputs.iter().map(|output| &**output)))?;
+        let inputs = self.residents(inputs.iter().copied())?;
+        let outputs = self.residents(outputs.iter().map(|output| &**output))?;
+        self.runner().call_timed(&inputs, &outputs, times)
+    }
+
     /// Whether arrays are in this device's memory.
     fn own<'a>(&self, mut arrays: impl Iterator<Item = &'a DeviceArray>) -> Result<(), Failure> {
         match arrays.all(|array| Arc::ptr_eq(&array.gpu, &self.gpu)) {
@@ -254,102 +267,6 @@ impl Drop for Replay<'_> {
     fn drop(&mut self) {
         self.own.iter().for_each(|address| self.module.gpu.free(*address));
     }
-}
-
-/// The time between two points of the stream, as the device has it.
-struct Clock<'g> {
-    gpu: &'g Gpu,
-    events: [sys::CUevent; 2],
-}
-
-impl<'g> Clock<'g> {
-    fn start(gpu: &'g Gpu) -> Result<Clock<'g>, Error> {
-        gpu.enter()?;
-        let mut clock = Clock { gpu, events: [std::ptr::null_mut(); 2] };
-        for event in &mut clock.events {
-            // SAFETY: it writes a handle.
-            unsafe { sys::cuEventCreate(event, 0) }.result().map_err(gpu.failed("make an event"))?;
-        }
-        clock.mark(0)?;
-        Ok(clock)
-    }
-
-    fn mark(&self, event: usize) -> Result<(), Error> {
-        // SAFETY: the event and the stream are there.
-        unsafe { sys::cuEventRecord(self.events[event], self.gpu.stream) }
-            .result()
-            .map_err(self.gpu.failed("record an event"))
-    }
-
-    fn stop(self) -> Result<Duration, Error> {
-        self.mark(1)?;
-        self.gpu.wait()?;
-        let mut milliseconds = 0f32;
-        // SAFETY: both events are recorded and past.
-        unsafe { sys::cuEventElapsedTime(&raw mut milliseconds, self.events[0], self.events[1]) }
-            .result()
-            .map_err(self.gpu.failed("read a clock"))?;
-        Ok(Duration::from_secs_f64(f64::from(milliseconds.max(0.0)) / 1e3))
-    }
-}
-
-impl Drop for Clock<'_> {
-    fn drop(&mut self) {
-        for event in self.events.into_iter().filter(|event| !event.is_null()) {
-            // SAFETY: the event is there.
-            _ = unsafe { sys::cuEventDestroy_v2(event) };
-        }
-    }
-}
-
-/// What a device's memory gives at best, in bytes a second.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Ceilings {
-    /// Reading and writing together, by the driver's own copy.
-    pub copy: f64,
-    /// Reading alone.
-    pub read: f64,
-}
-
-/// Bytes that are copied or read to measure that, and how often.
-const CEILING: usize = 1 << 30;
-const ROUNDS: usize = 7;
-const RUNS: u32 = 6;
-
-impl Ceilings {
-    /// Measures them: a few hundredths of a second, and 2 GiB of the device's memory for that time.
-    pub fn measure(gpu: &Arc<Gpu>) -> Result<Ceilings, Error> {
-        let [from, to] =
-            [DeviceArray::zeros(gpu, Dtype::U8, &[CEILING])?, DeviceArray::zeros(gpu, Dtype::U8, &[CEILING])?];
-        let copy = median(gpu, || {
-            // SAFETY: both are as long.
-            unsafe { result::memcpy_dtod_async(to.address, from.address, CEILING, gpu.stream) }
-                .map_err(gpu.failed("copy"))
-        })?;
-        let code = Code::new(gpu, include_str!("read.ptx"), None)?;
-        let mut reader = Loaded::new(code);
-        let blocks = u32::try_from(gpu.facts().multiprocessors * 4).unwrap_or(1);
-        let arguments =
-            [from.address, CEILING as u64 / 16, to.address].into_iter().flat_map(u64::to_le_bytes).collect();
-        let launch = ptx::Launch { kernel: "read", blocks, threads: 512, arguments };
-        let read = median(gpu, || ptx::Device::launch(&mut reader, &launch))?;
-        Ok(Ceilings { copy: 2.0 * CEILING as f64 / copy.as_secs_f64(), read: CEILING as f64 / read.as_secs_f64() })
-    }
-}
-
-/// The median of some measurements, each of several runs in a row: so that no launch is part of it.
-fn median(gpu: &Gpu, mut run: impl FnMut() -> Result<(), Error>) -> Result<Duration, Error> {
-    run()?;
-    let mut times = vec![];
-    for _ in 0..ROUNDS {
-        let clock = Clock::start(gpu)?;
-        for _ in 0..RUNS {
-            run()?;
-        }
-        times.push(clock.stop()? / RUNS);
-    }
-    times.sort_unstable();
-    Ok(times[ROUNDS / 2].max(Duration::from_nanos(1)))
 }
 
 impl From<CompileError> for LoadError {

@@ -1,8 +1,7 @@
 //! Machine code from the text of kernels, by the driver's assembler. What is loaded is kept as long as somebody uses it, by its text.
 
-use std::collections::BTreeMap;
 use std::ffi::{CString, c_void};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use cudarc::driver::result;
 use cudarc::driver::sys::{self, CUjit_option as JitOption};
@@ -15,7 +14,6 @@ use super::gpu::Gpu;
 pub struct Code {
     gpu: Arc<Gpu>,
     module: sys::CUmodule,
-    functions: Mutex<BTreeMap<String, sys::CUfunction>>,
 }
 
 // SAFETY: the driver's handles may be used from any thread; the context is made current before each use.
@@ -47,30 +45,19 @@ impl Code {
                 }
             }
         };
-        let code = Arc::new(Code { gpu: Arc::clone(gpu), module: loaded?, functions: Mutex::default() });
+        let code = Arc::new(Code { gpu: Arc::clone(gpu), module: loaded? });
         codes.retain(|_, code| code.strong_count() > 0);
         codes.insert(text.to_owned(), Arc::downgrade(&code));
         Ok(code)
     }
 
-    /// The device.
-    pub(super) fn gpu(&self) -> &Arc<Gpu> {
-        &self.gpu
-    }
-
-    /// One of its kernels.
+    /// One of its kernels: as long as this is there.
     pub(super) fn function(&self, name: &str) -> Result<sys::CUfunction, Error> {
-        let mut functions = self.functions.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(function) = functions.get(name) {
-            return Ok(*function);
-        }
         self.gpu.enter()?;
         let symbol = CString::new(name).map_err(|_| Error::Rejected("a zero byte".into()))?;
         // SAFETY: the module is loaded.
         let found = unsafe { result::module::get_function(self.module, symbol) };
-        let function = found.map_err(self.gpu.failed("find a kernel"))?;
-        functions.insert(name.to_owned(), function);
-        Ok(function)
+        found.map_err(self.gpu.failed("find a kernel"))
     }
 }
 

@@ -10,6 +10,7 @@ use cudarc::driver::sys::{self, CUdevice_attribute as Attribute, CUmemPool_attri
 use super::code::Code;
 use super::error::{Error, failed, is_fatal, words};
 use super::transfer::Staging;
+use crate::ptx;
 
 /// A device with its context and a stream.
 pub struct Gpu {
@@ -17,6 +18,8 @@ pub struct Gpu {
     pub(super) stream: sys::CUstream,
     device: sys::CUdevice,
     pool: sys::CUmemoryPool,
+    /// What plans have to know of it.
+    pub(super) limits: ptx::Facts,
     /// The error at which the context was lost.
     lost: OnceLock<String>,
     /// Modules that are loaded, by their text.
@@ -138,7 +141,14 @@ impl Gpu {
         .result()
         .map_err(failed("keep its memory"))?;
         let (codes, staging) = (Mutex::default(), Mutex::default());
-        Ok(Gpu { context, stream, device, pool, lost: OnceLock::new(), codes, staging })
+        let limits = ptx::Facts {
+            shared: usize::try_from(attribute(
+                device,
+                Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
+            ))
+            .unwrap_or(0),
+        };
+        Ok(Gpu { context, stream, device, pool, limits, lost: OnceLock::new(), codes, staging })
     }
 
     /// What there is to know of it.

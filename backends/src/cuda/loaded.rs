@@ -1,26 +1,38 @@
-//! A program's kernels on a device: what [`crate::ptx`] runs on. Launches that come again are a graph of the driver's: half a microsecond a
+//! A program's kernels on a device: what [`crate::ptx`] runs on. They come when calls ask for them. Launches that come again are a graph of the driver's: half a microsecond a
 //! kernel instead of three.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_void;
 use std::sync::Arc;
+use std::time::Duration;
 
 use cudarc::driver::result;
 use cudarc::driver::sys;
 
+use super::cache::Cache;
+use super::clock::Clock;
 use super::code::Code;
 use super::error::Error;
 use super::gpu::Gpu;
-use crate::ptx::{Device, Launch};
+use crate::ptx::{Device, Facts, Launch};
 
 /// A program's kernels on a device.
 pub struct Loaded {
-    code: Arc<Code>,
+    gpu: Arc<Gpu>,
+    /// Where machine code is kept.
+    cache: Option<Cache>,
+    /// Those that there are, and the modules that they are in.
+    functions: BTreeMap<String, sys::CUfunction>,
+    codes: Vec<Arc<Code>>,
 }
+
+// SAFETY: the driver's handles may be used from any thread; the context is made current before each use.
+unsafe impl Send for Loaded {}
 
 /// Launches as a graph of the driver's.
 pub struct Recording {
     /// Its kernels.
-    _code: Arc<Code>,
+    _codes: Vec<Arc<Code>>,
     graph: sys::CUgraph,
     ready: sys::CUgraphExec,
 }
@@ -41,12 +53,24 @@ impl Drop for Recording {
 }
 
 impl Loaded {
-    pub(super) fn new(code: Arc<Code>) -> Loaded {
-        Loaded { code }
+    pub(super) fn new(gpu: &Arc<Gpu>, cache: Option<&Cache>) -> Loaded {
+        Loaded { gpu: Arc::clone(gpu), cache: cache.cloned(), functions: BTreeMap::new(), codes: vec![] }
     }
 
-    pub(super) fn gpu(&self) -> &Arc<Gpu> {
-        self.code.gpu()
+    /// The kernel of a launch, which may have the memory that this adds.
+    fn function(&self, launch: &Launch<'_>) -> Result<sys::CUfunction, Error> {
+        let name = launch.kernel;
+        let function =
+            *self.functions.get(name).ok_or_else(|| Error::Rejected(format!("no kernel {name} is ready")))?;
+        if launch.shared > 0 {
+            let bytes = i32::try_from(launch.shared).unwrap_or(i32::MAX);
+            let most = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+            // SAFETY: the module of the function is loaded.
+            unsafe { sys::cuFuncSetAttribute(function, most, bytes) }
+                .result()
+                .map_err(self.gpu.failed("give a kernel its memory"))?;
+        }
+        Ok(function)
     }
 
     /// A node for each launch, each after the one before.
@@ -55,14 +79,14 @@ impl Loaded {
         for launch in launches {
             let mut parameters = [launch.arguments.as_ptr().cast_mut().cast::<c_void>()];
             let node = sys::CUDA_KERNEL_NODE_PARAMS {
-                func: self.code.function(launch.kernel)?,
+                func: self.function(launch)?,
                 gridDimX: launch.blocks,
                 gridDimY: 1,
                 gridDimZ: 1,
                 blockDimX: launch.threads,
                 blockDimY: 1,
                 blockDimZ: 1,
-                sharedMemBytes: 0,
+                sharedMemBytes: launch.shared,
                 kernelParams: parameters.as_mut_ptr(),
                 extra: std::ptr::null_mut(),
                 kern: std::ptr::null_mut(),
@@ -74,7 +98,7 @@ impl Loaded {
             // driver copies before it returns.
             unsafe { sys::cuGraphAddKernelNode_v2(&raw mut made, graph, after, count, &raw const node) }
                 .result()
-                .map_err(self.gpu().failed("record a kernel"))?;
+                .map_err(self.gpu.failed("record a kernel"))?;
             before = Some(made);
         }
         Ok(())
@@ -86,59 +110,82 @@ impl Device for Loaded {
     type Recording = Recording;
 
     fn available(&mut self) -> Result<Option<usize>, Error> {
-        self.gpu().available().map(Some)
+        self.gpu.available().map(Some)
+    }
+
+    fn facts(&self) -> Facts {
+        self.gpu.limits
     }
 
     fn allocate(&mut self, bytes: usize) -> Result<u64, Error> {
-        self.gpu().allocate(bytes)
+        self.gpu.allocate(bytes)
     }
 
     fn free(&mut self, address: u64) {
-        self.gpu().free(address);
+        self.gpu.free(address);
     }
 
     fn upload(&mut self, to: u64, bytes: &[u8]) -> Result<(), Error> {
-        self.gpu().upload(to, bytes)
+        self.gpu.upload(to, bytes)
     }
 
     fn download(&mut self, from: u64, bytes: &mut [u8]) -> Result<(), Error> {
-        self.gpu().download(from, bytes)
+        self.gpu.download(from, bytes)
+    }
+
+    fn prepare(&mut self, names: &BTreeSet<&str>, text: &str) -> Result<(), Error> {
+        let code = Code::new(&self.gpu, text, self.cache.as_ref())?;
+        for name in names {
+            self.functions.insert((*name).to_owned(), code.function(name)?);
+        }
+        self.codes.push(code);
+        Ok(())
     }
 
     fn launch(&mut self, launch: &Launch<'_>) -> Result<(), Error> {
-        self.gpu().enter()?;
-        let function = self.code.function(launch.kernel)?;
+        self.gpu.enter()?;
+        let function = self.function(launch)?;
         let mut parameters = [launch.arguments.as_ptr().cast_mut().cast::<c_void>()];
         let (blocks, threads) = ((launch.blocks, 1, 1), (launch.threads, 1, 1));
         // SAFETY: the function takes one parameter, of as many bytes; the driver copies it before it returns. What its code accesses was
         // allocated for it: the promise of verified programs.
-        unsafe { result::launch_kernel(function, blocks, threads, 0, self.gpu().stream, &mut parameters) }
-            .map_err(self.gpu().failed("launch a kernel"))
+        unsafe { result::launch_kernel(function, blocks, threads, launch.shared, self.gpu.stream, &mut parameters) }
+            .map_err(self.gpu.failed("launch a kernel"))
+    }
+
+    fn timed(&mut self, launches: &[Launch<'_>]) -> Result<Vec<Duration>, Error> {
+        let gpu = Arc::clone(&self.gpu);
+        let mut clock = Clock::start(&gpu)?;
+        for launch in launches {
+            self.launch(launch)?;
+            clock.mark()?;
+        }
+        clock.laps()
     }
 
     fn record(&mut self, launches: &[Launch<'_>]) -> Result<Option<Recording>, Error> {
-        self.gpu().enter()?;
+        self.gpu.enter()?;
         let mut graph = std::ptr::null_mut();
         // SAFETY: it writes a handle.
-        unsafe { sys::cuGraphCreate(&raw mut graph, 0) }.result().map_err(self.gpu().failed("begin a graph"))?;
-        let mut recording = Recording { _code: Arc::clone(&self.code), graph, ready: std::ptr::null_mut() };
+        unsafe { sys::cuGraphCreate(&raw mut graph, 0) }.result().map_err(self.gpu.failed("begin a graph"))?;
+        let mut recording = Recording { _codes: self.codes.clone(), graph, ready: std::ptr::null_mut() };
         self.add(graph, launches)?;
         // SAFETY: the graph is there.
         unsafe { sys::cuGraphInstantiateWithFlags(&raw mut recording.ready, graph, 0) }
             .result()
-            .map_err(self.gpu().failed("make a graph"))?;
+            .map_err(self.gpu.failed("make a graph"))?;
         Ok(Some(recording))
     }
 
     fn replay(&mut self, recording: &Recording) -> Result<(), Error> {
-        self.gpu().enter()?;
+        self.gpu.enter()?;
         // SAFETY: the graph is there, and so is the memory that its kernels access: whoever keeps it knows the addresses to be the same.
-        unsafe { sys::cuGraphLaunch(recording.ready, self.gpu().stream) }
+        unsafe { sys::cuGraphLaunch(recording.ready, self.gpu.stream) }
             .result()
-            .map_err(self.gpu().failed("launch a graph"))
+            .map_err(self.gpu.failed("launch a graph"))
     }
 
     fn wait(&mut self) -> Result<(), Error> {
-        self.gpu().wait()
+        self.gpu.wait()
     }
 }

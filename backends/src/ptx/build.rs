@@ -1,14 +1,18 @@
 //! One kernel under construction: registers, labels, instructions, and the loops and branches that all else is made of.
 
-use cranelift_codegen::entity::PrimaryMap;
+use cranelift_codegen::entity::{PrimaryMap, SecondaryMap};
+use ir::sabotage::{self, Bug};
 
 use super::inst::{
-    Address, Class, Comparison, Function, Inst, Label, Op, Opcode, Operand, Reg, Rounding, Shuffle, Space, Type,
+    Address, Class, Comparison, Factors, Function, Inst, Label, Op, Opcode, Operand, Reg, Rounding, Shuffle, Space,
+    Type,
 };
 
 /// A kernel under construction.
 pub(super) struct Builder {
     registers: PrimaryMap<Reg, Class>,
+    /// Of registers of 64 bits that hold a number of 32, widened: its type and itself.
+    narrow: SecondaryMap<Reg, Option<(Type, Operand)>>,
     /// What is computed once, before the rest.
     first: Vec<Inst>,
     body: Vec<Inst>,
@@ -39,6 +43,7 @@ impl Builder {
     pub(super) fn new() -> Builder {
         Builder {
             registers: PrimaryMap::new(),
+            narrow: SecondaryMap::new(),
             first: vec![],
             body: vec![],
             labels: 0,
@@ -86,6 +91,11 @@ impl Builder {
         made
     }
 
+    /// Says that a register, which is never written again, is a number of 32 bits, widened.
+    pub(super) fn set_narrow(&mut self, wide: Reg, ty: Type, number: impl Into<Operand>) {
+        self.narrow[wide] = Some((ty, number.into()));
+    }
+
     // Instructions.
 
     pub(super) fn op(&mut self, opcode: Opcode, ty: Type, from: &[Operand]) -> Reg {
@@ -100,6 +110,18 @@ impl Builder {
 
     pub(super) fn op2(&mut self, opcode: Opcode, ty: Type, a: impl Into<Operand>, b: impl Into<Operand>) -> Reg {
         self.op(opcode, ty, &[a.into(), b.into()])
+    }
+
+    /// A product of 64-bit integers; of widened ones, of what they were, which takes one multiplication instead of three.
+    pub(super) fn product(&mut self, ty: Type, a: Reg, b: Reg) -> Reg {
+        match (self.narrow[a], self.narrow[b]) {
+            (Some((of, a)), Some((also, b))) if of == also => {
+                let to = self.reg(Class::B64);
+                self.op_to(to, Opcode::MulWide, of, &[a, b]);
+                to
+            }
+            _ => self.op2(Opcode::Mul, ty, a, b),
+        }
     }
 
     pub(super) fn mov(&mut self, ty: Type, from: impl Into<Operand>) -> Reg {
@@ -168,6 +190,49 @@ impl Builder {
     /// Neighbours in memory: one, two or four.
     pub(super) fn store_several(&mut self, space: Space, ty: Type, from: Vec<Reg>, at: Address) {
         self.push(Op::Store { space, ty, from, at });
+    }
+
+    /// Begins to copy four or eight bytes to a block's memory.
+    pub(super) fn copy_async(&mut self, to: Address, from: Address, bytes: i64) {
+        self.push(Op::Copy { to, from, bytes });
+    }
+
+    /// Waits for the thread's copies.
+    pub(super) fn await_copies(&mut self) {
+        self.push(Op::AwaitCopies);
+    }
+
+    /// Begins to copy sixteen bytes to a block's memory: those that are read, then zeros.
+    pub(super) fn copy_wide(&mut self, to: Address, from: Address, read: Reg) {
+        self.push(Op::CopyWide { to, from, read });
+    }
+
+    pub(super) fn group_copies(&mut self) {
+        self.push(Op::GroupCopies);
+    }
+
+    /// Waits for all groups of the thread's copies but so many.
+    pub(super) fn await_groups(&mut self, but: u32) {
+        self.push(Op::AwaitGroups { but });
+    }
+
+    /// Four matrices of 8 x 8 elements of 16 bits, a row at each thread's address.
+    pub(super) fn load_matrices(&mut self, at: Address, transposed: bool) -> [Reg; 4] {
+        let to = [(); 4].map(|()| self.reg(Class::B32));
+        self.push(Op::LoadMatrices { to, at, transposed });
+        to
+    }
+
+    /// Adds a product of matrices.
+    pub(super) fn multiply(&mut self, factors: Factors, sum: [Reg; 4], a: [Reg; 4], b: [Reg; 2]) {
+        self.push(Op::Multiply { factors, sum, a, b });
+    }
+
+    /// An `f32` of eleven bits.
+    pub(super) fn rounded(&mut self, from: Reg) -> Reg {
+        let to = self.reg(Class::B32);
+        self.push(Op::ToTf32 { to, from });
+        to
     }
 
     pub(super) fn shuffle(&mut self, whose: Shuffle, from: Reg, by: u32) -> Reg {
@@ -268,7 +333,7 @@ pub(super) trait Control: Sized {
         let step = step.into();
         let i = self.b().copy(from);
         self.while_(
-            |e| e.b().set(Comparison::Lt, Type::S64, i, to),
+            |e| e.b().set(if sabotage::on(Bug::LoopBound) { Comparison::Le } else { Comparison::Lt }, Type::S64, i, to),
             |e| {
                 body(e, i);
                 e.b().op_to(i, Opcode::Add, Type::S64, &[i.into(), step]);

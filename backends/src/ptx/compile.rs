@@ -1,21 +1,23 @@
 //! From a program to PTX: the parts of its kernels, a function each, and how each is launched.
 
+use std::collections::BTreeSet;
+
 use cranelift_codegen::entity::PrimaryMap;
-use ir::nest::{KernelId, Loop, LoopKind, Program, Statement};
+use ir::nest::{Contraction, KernelId, Loop, LoopKind, Program, Statement};
 use ir::{Origin, Size, visit};
 
 use super::build::Control;
 use super::chunks::{self, Step};
 use super::columns;
-use super::contract::{self, Tiles};
+use super::contract::{self, Tiled};
 use super::emit::{Argument, Crew, Emitter, Owner, Team};
-use super::inst::{Function, Opcode, Special, Type};
-use super::print;
+use super::inst::{Opcode, Special, Type};
 use super::reduce::{SHARED, chunks_together, shared_bytes};
 use super::rows::{self, Rows};
 use super::stencil::Stencil;
 use super::turn::Turn;
 use super::vectors::Vectors;
+use super::{Math, print};
 use crate::call::kernel_sizes;
 use crate::cpu::CompileError;
 use crate::cpu::prepare::with_contractions_at_top;
@@ -33,7 +35,6 @@ const FEW: i64 = 64;
 
 /// A program as PTX.
 pub struct Module {
-    text: String,
     /// The program as it is run, without its kernels' code.
     pub(super) program: Program,
     pub(super) kernels: Vec<Kernel>,
@@ -43,6 +44,8 @@ pub struct Module {
 
 /// A part of a kernel, compiled in one way or several.
 pub(super) struct Kernel {
+    /// Which of the program's kernels it is a part of.
+    pub(super) of: usize,
     /// The first one that fits a call's sizes is launched.
     pub(super) variants: Vec<Variant>,
     /// Whether it checks something even where its loop is empty.
@@ -54,6 +57,12 @@ pub(super) struct Kernel {
 /// A function, and how it is launched.
 pub(super) struct Variant {
     pub(super) name: String,
+    /// Its PTX.
+    text: String,
+    /// Bytes of a block's own memory, without those on a shelf.
+    pub(super) shared: usize,
+    /// Bytes that each launch adds to that.
+    pub(super) more: usize,
     pub(super) arguments: Vec<Argument>,
     pub(super) grid: Grid,
     /// Threads of a block.
@@ -68,8 +77,9 @@ pub(super) enum Fits {
     Always,
     /// Those where a size is at most so much.
     AtMost(Size, i64),
-    /// Those where rows are of a length that may be shared out so.
-    Rows(Size, rows::Shape),
+    /// Those where rows are of a length that may be shared out so, with so many bytes on a shelf for each element that is there, if a
+    /// block may have them.
+    Rows(Size, rows::Shape, i64),
 }
 
 /// How many threads a block has.
@@ -97,55 +107,67 @@ pub(super) enum Grid {
 }
 
 impl Module {
-    /// Compiles a verified program.
+    /// Compiles a verified program, to give the same bits as on every other engine.
     pub fn compile(program: &Program) -> Result<Module, CompileError> {
+        Module::compile_with(program, Math::Exact)
+    }
+
+    /// Compiles a verified program.
+    pub fn compile_with(program: &Program, math: Math) -> Result<Module, CompileError> {
         ir::verify::verify(program).map_err(|e| CompileError::Internal(format!("the program is not verified: {e}")))?;
         let mut run = Program { kernels: PrimaryMap::new(), ..program.clone() };
         let mut parts = vec![];
-        for kernel in program.kernels.values() {
+        for (of, kernel) in program.kernels.values().enumerate() {
             let kernel = with_contractions_at_top(program, kernel, contract::in_tiles);
             for part in split_plainly(&mut run, kernel) {
                 for part in columns::parts(&mut run, part) {
-                    parts.extend(chunks::parts(&mut run, part));
+                    parts.extend(chunks::parts(&mut run, part).into_iter().map(|(part, step)| (of, part, step)));
                 }
             }
         }
         let sizes = kernel_sizes(program);
-        let mut functions = vec![];
         let mut kernels = vec![];
-        for (number, (part, step)) in parts.iter().enumerate() {
+        for (number, (of, part, step)) in parts.iter().enumerate() {
             let checks = root(part).is_some_and(|(before, _)| before.iter().any(may_fault));
-            let mut variants = vec![];
-            for (function, variant) in variants_of(&run, part, *step, &format!("kernel{number}")) {
-                functions.push(function);
-                variants.push(variant);
-            }
-            kernels.push(Kernel { variants, checks, origins: part.kernel.origins.clone() });
+            let variants = variants_of(&run, part, *step, math, &format!("kernel{number}"));
+            kernels.push(Kernel { of: *of, variants, checks, origins: part.kernel.origins.clone() });
         }
-        Ok(Module { text: print::module(&functions), program: run, kernels, sizes })
+        Ok(Module { program: run, kernels, sizes })
     }
 
-    /// The PTX text.
-    pub fn text(&self) -> &str {
-        &self.text
+    /// The text of all kernels in all the ways that they are made.
+    pub fn text(&self) -> String {
+        print::module(self.kernels.iter().flat_map(|kernel| &kernel.variants).map(|variant| variant.text.as_str()))
+    }
+
+    /// The text of these kernels.
+    pub(super) fn text_of(&self, names: &BTreeSet<&str>) -> String {
+        let variants = self.kernels.iter().flat_map(|kernel| &kernel.variants);
+        print::module(variants.filter(|v| names.contains(v.name.as_str())).map(|variant| variant.text.as_str()))
     }
 
     /// The PTX text with comments before each kernel: what `note` says of the places in the source that it computes.
     pub fn annotated(&self, note: impl Fn(&[Origin]) -> Vec<String>) -> String {
-        let mut text = self.text.clone();
+        let mut texts = vec![];
         for kernel in &self.kernels {
             let comments: String = note(&kernel.origins).into_iter().map(|line| format!("// {line}\n")).collect();
-            for variant in &kernel.variants {
-                let entry = format!(".visible .entry {}(", variant.name);
-                text = text.replacen(&entry, &format!("{comments}{entry}"), 1);
-            }
+            texts.extend(kernel.variants.iter().map(|variant| format!("{comments}{}", variant.text)));
         }
-        text
+        print::module(texts.iter().map(String::as_str))
+    }
+}
+
+impl Variant {
+    /// What an emitter has made. A block has all the threads that it was made for, unless the call's sizes say how many.
+    fn new(e: Emitter<'_>, name: String, grid: Grid, threads: Option<Threads>, fits: Fits) -> Variant {
+        let (function, arguments) = e.finish(name.clone());
+        let threads = threads.unwrap_or(Threads::Number(function.threads));
+        Variant { name, text: function.to_string(), shared: function.shared, more: 0, arguments, grid, threads, fits }
     }
 }
 
 /// A part in each way that some sizes of a call may ask for.
-fn variants_of(program: &Program, part: &Part, step: Option<Step>, name: &str) -> Vec<(Function, Variant)> {
+fn variants_of(program: &Program, part: &Part, step: Option<Step>, math: Math, name: &str) -> Vec<Variant> {
     let mut variants = vec![];
     let short = matches!(root(part), Some((_, Statement::Loop(l))) if is_short(&l.body));
     if let Some(shapes) = columns::shapes(program, part).filter(|_| !short) {
@@ -158,10 +180,15 @@ fn variants_of(program: &Program, part: &Part, step: Option<Step>, name: &str) -
     }
     if let Some(rows) = Rows::of(program, part).filter(|_| !short) {
         let length = rows.extent.as_constant();
-        let may = |shape: &rows::Shape| length.is_none_or(|n| shape.fits(n)) && (rows.long || !shape.tail);
+        let may = |shape: &rows::Shape| {
+            length.is_none_or(|n| shape.fits(n))
+                && (rows.long || !shape.tail)
+                && (rows.places.bytes > 0 || !shape.shelf)
+        };
         for shape in rows::Shape::ALL.into_iter().filter(may) {
             variants.push(in_rows(program, part, &rows, format!("{name}_{}", shape.name), shape));
-            if length.is_some() {
+            // Whether a block may have the memory is for the device to say.
+            if length.is_some() && !shape.shelf {
                 return variants;
             }
         }
@@ -169,18 +196,18 @@ fn variants_of(program: &Program, part: &Part, step: Option<Step>, name: &str) -
             return variants;
         }
     }
-    let name = name.to_owned();
-    let (function, arguments, grid) = match step {
-        Some(step) => in_chunks(program, part, step, name.clone()),
-        None => kernel(program, part, name.clone(), !variants.is_empty()),
-    };
-    let threads = Threads::Number(function.threads);
-    variants.push((function, Variant { name, arguments, grid, threads, fits: Fits::Always }));
+    variants.push(match step {
+        Some(step) => in_chunks(program, part, step, name.to_owned()),
+        None => match root(part) {
+            Some((before, Statement::Contract(c))) => contracted(program, part, (before, c), math, name.to_owned()),
+            _ => kernel(program, part, name.to_owned(), !variants.is_empty()),
+        },
+    });
     variants
 }
 
 /// A part as strips of columns.
-fn in_strips(program: &Program, part: &Part, shape: columns::Shape, name: String, fits: Fits) -> (Function, Variant) {
+fn in_strips(program: &Program, part: &Part, shape: columns::Shape, name: String, fits: Fits) -> Variant {
     let mut e = Emitter::new(program, part, shape.threads(), Owner::Block);
     let mut grid = Grid::One;
     if let Some((before, Statement::Loop(l))) = root(part) {
@@ -188,13 +215,11 @@ fn in_strips(program: &Program, part: &Part, shape: columns::Shape, name: String
         e.in_strips(l, shape);
         grid = Grid::Strips(Emitter::extents(&l.dims), shape.width);
     }
-    let (function, arguments) = e.finish(name.clone());
-    let threads = Threads::Number(function.threads);
-    (function, Variant { name, arguments, grid, threads, fits })
+    Variant::new(e, name, grid, None, fits)
 }
 
 /// A step of a long scan.
-fn in_chunks(program: &Program, part: &Part, step: Step, name: String) -> (Function, Vec<Argument>, Grid) {
+fn in_chunks(program: &Program, part: &Part, step: Step, name: String) -> Variant {
     let mut e = Emitter::new(program, part, chunks::THREADS, Owner::Block);
     let mut grid = Grid::One;
     if let Some((before, Statement::Loop(l))) = root(part) {
@@ -204,12 +229,11 @@ fn in_chunks(program: &Program, part: &Part, step: Step, name: String) -> (Funct
             grid = Grid::Chunks(Emitter::extents(&l.dims), 1);
         }
     }
-    let (function, arguments) = e.finish(name);
-    (function, arguments, grid)
+    Variant::new(e, name, grid, None, Fits::Always)
 }
 
 /// A part as rows that are shared out in some way.
-fn in_rows(program: &Program, part: &Part, rows: &Rows, name: String, shape: rows::Shape) -> (Function, Variant) {
+fn in_rows(program: &Program, part: &Part, rows: &Rows, name: String, shape: rows::Shape) -> Variant {
     let owner = if shape.crew == Crew::Warp { Owner::Warp } else { Owner::Block };
     let mut e = Emitter::new(program, part, shape.threads(), owner);
     let mut extents = None;
@@ -218,21 +242,35 @@ fn in_rows(program: &Program, part: &Part, rows: &Rows, name: String, shape: row
         e.rows(l, rows, shape);
         extents = Emitter::extents(&l.dims);
     }
-    let (function, arguments) = e.finish(name.clone());
     let threads = Threads::For(rows.extent.clone(), shape);
-    let fits = Fits::Rows(rows.extent.clone(), shape);
-    (function, Variant { name, arguments, grid: Grid::Blocks(extents, shape.rows()), threads, fits })
+    let fits = Fits::Rows(rows.extent.clone(), shape, rows.places.bytes);
+    Variant::new(e, name, Grid::Blocks(extents, shape.rows()), Some(threads), fits)
+}
+
+/// A contraction, and what comes before it.
+fn contracted(
+    program: &Program,
+    part: &Part,
+    (before, c): (&[Statement], &Contraction),
+    math: Math,
+    name: String,
+) -> Variant {
+    let tiled = Tiled::of(&part.kernel.values, c, math);
+    let mut e = Emitter::new(program, part, tiled.threads(), Owner::Block);
+    e.block(before);
+    e.contract(c, &tiled);
+    let variant = Variant::new(e, name, Grid::Blocks(Some(tiled.counts()), 1), None, Fits::Always);
+    Variant { more: tiled.more(), ..variant }
 }
 
 /// One part: its code, what it is handed, and how it is launched.
-fn kernel(program: &Program, part: &Part, name: String, in_rows: bool) -> (Function, Vec<Argument>, Grid) {
+fn kernel(program: &Program, part: &Part, name: String, in_rows: bool) -> Variant {
     let root = root(part);
     let alone = matches!(root, Some((_, Statement::Loop(l))) if part.chunks.is_empty() && is_short(&l.body));
     // Rows too long for registers, and results of chunks.
     let long = in_rows || root.is_none();
     let threads = match root {
         _ if alone => CROWD,
-        Some((_, Statement::Contract(_))) => contract::THREADS,
         Some((_, Statement::Loop(Loop { kind: LoopKind::Reduce(reductions), .. }))) => {
             TEAM * u32::try_from(chunks_together(reductions, |v| part.kernel.values[v])).unwrap_or(1)
         }
@@ -261,12 +299,15 @@ fn kernel(program: &Program, part: &Part, name: String, in_rows: bool) -> (Funct
                     Grid::Blocks(Some(turn.tiles()), 1)
                 }
                 _ if let Some(stencil) = Stencil::of(&e, l).filter(|_| alone) => {
+                    // The assembler would rather hold more of a column's loads than have more threads.
+                    e.resident = Some(5);
                     e.in_columns(l, &stencil);
                     Grid::Patches(extents)
                 }
-                _ if let Some(vectors) = Vectors::of(&e, l).filter(|_| alone) => {
+                _ if let Some(vectors) = Vectors::of(&e, l).filter(|_| alone && extents.is_some()) => {
+                    e.resident = vectors.resident();
                     e.in_vectors(l, &vectors);
-                    Grid::Threads(extents, vectors.width)
+                    Grid::Threads(extents, vectors.each())
                 }
                 _ if alone => {
                     let axes = e.axes(&l.dims, &l.body);
@@ -290,19 +331,12 @@ fn kernel(program: &Program, part: &Part, name: String, in_rows: bool) -> (Funct
                 }
             }
         }
-        Some((before, Statement::Contract(c))) => {
-            e.block(before);
-            let tiles = Tiles::of(&e, c);
-            e.contract(c, &tiles);
-            Grid::Blocks(Some(tiles.counts()), 1)
-        }
         _ => {
             e.block(&part.kernel.body);
             Grid::One
         }
     };
-    let (function, arguments) = e.finish(name);
-    (function, arguments, grid)
+    Variant::new(e, name, grid, None, Fits::Always)
 }
 
 /// Whether a thread may run a body by itself: its loops have few iterations.

@@ -3,17 +3,20 @@
 //! epilogue runs along its rows.
 //!
 //! Each element is summed in one chain of ascending inner numbers: of `fma` in `f32` (for 16-bit floats too, rounded at the end) or `f64`,
-//! of products and sums of integers.
+//! of products and sums of integers. Or tensor units multiply (`mma`).
 
 use ir::build::Values;
 use ir::nest::{Contraction, Extent, IndexId};
+use ir::sabotage::{self, Bug};
 use ir::{BinaryOp, Dtype, Scalar, Size};
 
 use super::build::Control;
-use super::emit::{Argument, Emitter, Team};
+use super::emit::{Argument, Emitter};
 use super::factor::Factor;
+use super::finish::{Finish, Shown};
 use super::inst::{Address, Comparison, Opcode, Operand, Reg, Space, Special, Type};
-use super::scalar;
+use super::mma::{self, Units};
+use super::{Math, scalar};
 use crate::cpu::contract::Groups;
 use crate::cpu::split::extent_size;
 
@@ -23,14 +26,30 @@ pub(super) const THREADS: u32 = 256;
 pub(super) const DEPTH: i64 = 16;
 /// Rows of a tile of the result in the block's memory at a time: a quad of each thread down.
 const ROWS_AT_ONCE: i64 = 16 * QUAD;
+/// Indices of a group.
+pub(super) type Dims = [(IndexId, Extent)];
+
 /// Neighbours that a thread loads at once.
 pub(super) const QUAD: i64 = 4;
 /// A factor that is known to have no more rows or columns is no matrix.
 const NARROW: i64 = 8;
 
-/// How a contraction lies in tiles.
+/// A contraction in tiles, and what multiplies these.
+pub(super) struct Tiled {
+    pub(super) groups: Groups,
+    way: Way,
+}
+
+/// What multiplies.
+enum Way {
+    /// Threads, each the numbers of a square in registers.
+    Threads(Tiles),
+    /// Tensor units, for the threads of a warp together.
+    Units(Units),
+}
+
+/// How a contraction lies in tiles that threads multiply.
 pub(super) struct Tiles {
-    groups: Groups,
     /// Quads of the side of a thread's square.
     quads: i64,
     pub(super) dtype: Dtype,
@@ -50,16 +69,31 @@ pub(super) fn in_tiles(values: &Values, c: &Contraction) -> bool {
     sized(&c.free) && sized(&c.reduce) && matrix && values[c.result] != Dtype::Bool
 }
 
-impl Tiles {
-    pub(super) fn of(e: &Emitter<'_>, c: &Contraction) -> Tiles {
-        let dtype = e.dtype(c.result);
+impl Tiled {
+    pub(super) fn of(values: &Values, c: &Contraction, math: Math) -> Tiled {
+        let dtype = values[c.result];
         let sum = if matches!(dtype, Dtype::F16 | Dtype::Bf16) { Dtype::F32 } else { dtype };
-        Tiles { groups: Groups::new(c), quads: if sum.bytes() == 8 { 1 } else { 2 }, dtype, sum }
+        let way = match Units::of(values, c, math) {
+            Some(units) => Way::Units(units),
+            None => Way::Threads(Tiles { quads: if sum.bytes() == 8 { 1 } else { 2 }, dtype, sum }),
+        };
+        Tiled { groups: Groups::new(c), way }
     }
 
-    /// Rows and columns of a tile.
-    pub(super) fn side(&self) -> i64 {
-        16 * QUAD * self.quads
+    /// Threads of a block.
+    pub(super) fn threads(&self) -> u32 {
+        match self.way {
+            Way::Threads(_) => THREADS,
+            Way::Units(_) => mma::THREADS,
+        }
+    }
+
+    /// Bytes that a launch adds to a block's memory.
+    pub(super) fn more(&self) -> usize {
+        match self.way {
+            Way::Threads(_) => 0,
+            Way::Units(_) => mma::MEMORY,
+        }
     }
 
     /// How many there are: for each point of the batch so many down and so many across.
@@ -71,6 +105,21 @@ impl Tiles {
             self.groups.batch.iter().map(|(_, e)| extent_size(e).cloned().unwrap_or_default()).collect();
         counts.extend([pieces(&self.groups.rows), pieces(&self.groups.columns)]);
         counts
+    }
+
+    /// Rows and columns of a tile.
+    fn side(&self) -> i64 {
+        match &self.way {
+            Way::Threads(tiles) => tiles.side(),
+            Way::Units(_) => mma::SIDE,
+        }
+    }
+}
+
+impl Tiles {
+    /// Rows and columns of a tile.
+    pub(super) fn side(&self) -> i64 {
+        16 * QUAD * self.quads
     }
 
     /// What a row of a factor's tile takes, and of a tile of the result.
@@ -111,18 +160,16 @@ pub(super) struct Span {
 
 impl Emitter<'_> {
     /// The tiles of a contraction that fall to this block.
-    pub(super) fn contract(&mut self, c: &Contraction, tiles: &Tiles) {
+    pub(super) fn contract(&mut self, c: &Contraction, tiled: &Tiled) {
         // While one waits, the other multiplies.
         self.resident = Some(2);
-        let sizes = tiles.counts();
+        let sizes = tiled.counts();
         let small = self.argument(Argument::Small(sizes.clone()));
         let small = self.b().set(Comparison::Ne, Type::S64, small, 0);
         let counts: Vec<Reg> = sizes.iter().map(|size| self.size(size)).collect();
         let all = counts.iter().skip(1).fold(counts[0], |all, n| self.b().op2(Opcode::Mul, Type::S64, all, *n));
-        let Groups { batch, rows, columns, inner } = &tiles.groups;
+        let Groups { batch, rows, columns, inner } = &tiled.groups;
         let [down, across, depth] = [rows, columns, inner].map(|dims| self.size(&length(dims)));
-        let memory = 4 * DEPTH * tiles.pitch();
-        let at = self.b().take(Space::Shared, usize::try_from(memory).unwrap_or(0));
         let [block, blocks] = [Special::Ctaid, Special::Nctaid].map(|s| self.special(s));
         self.counted(block, all, blocks, |e, number| {
             let digits = e.digits(number, &counts, small);
@@ -130,13 +177,24 @@ impl Emitter<'_> {
                 e.bind(*index, *digit);
             }
             let [row, column] =
-                [digits[1], digits[0]].map(|digit| e.b().op2(Opcode::Mul, Type::S64, digit, tiles.side()));
+                [digits[1], digits[0]].map(|digit| e.b().op2(Opcode::Mul, Type::S64, digit, tiled.side()));
             let (rows_of, columns_of) = (Span { from: row, count: down }, Span { from: column, count: across });
-            let left = e.factor(tiles, &c.left, (rows, rows_of), (inner, depth), at);
-            let right = e.factor(tiles, &c.right, (columns, columns_of), (inner, depth), at + DEPTH * tiles.pitch());
-            let sums = e.products(tiles, [&left, &right], depth, at);
-            e.finish_tile(c, tiles, &sums, at, (rows_of, columns_of));
+            let sides = [(rows.as_slice(), rows_of), (columns.as_slice(), columns_of)];
+            match &tiled.way {
+                Way::Threads(tiles) => e.by_threads(c, tiles, sides, (inner, depth)),
+                Way::Units(units) => e.by_units(c, units, sides, (inner, depth)),
+            }
         });
+    }
+
+    fn by_threads(&mut self, c: &Contraction, tiles: &Tiles, [rows, columns]: [(&Dims, Span); 2], inner: (&Dims, Reg)) {
+        let memory = 4 * DEPTH * tiles.pitch();
+        let at = self.b().take(Space::Shared, usize::try_from(memory).unwrap_or(0));
+        let left = self.factor(tiles, &c.left, rows, inner, at);
+        let right = self.factor(tiles, &c.right, columns, inner, at + DEPTH * tiles.pitch());
+        let sums = self.products(tiles, [&left, &right], inner.1, at);
+        let finish = self.begin_finish(c, (tiles.sum, tiles.dtype), [rows, columns]);
+        self.finish_tile(&finish, tiles, &sums, at);
     }
 
     /// The digits of a number, the last first, where each counts to so many.
@@ -205,7 +263,9 @@ impl Emitter<'_> {
                 }
                 e.b().op_to(now, Opcode::Sub, Type::S64, &[half.into(), now.into()]);
                 factors.iter().for_each(|factor| e.commit(tiles, factor, inner, now));
-                e.b().barrier();
+                if !sabotage::on(Bug::PtxProducts) {
+                    e.b().barrier();
+                }
             },
         );
         sums
@@ -250,23 +310,23 @@ impl Emitter<'_> {
     }
 
     /// The epilogue over a tile, a quad of each thread's rows at a time.
-    fn finish_tile(
-        &mut self,
-        c: &Contraction,
-        tiles: &Tiles,
-        sums: &[Vec<Reg>],
-        at: i64,
-        (down, across): (Span, Span),
-    ) {
+    fn finish_tile(&mut self, finish: &Finish<'_>, tiles: &Tiles, sums: &[Vec<Reg>], at: i64) {
         let side = tiles.side();
         let corner = self.corner(tiles);
         let own = self.b().mov(Type::U64, Operand::Own(Space::Shared));
         let row = self.b().op(Opcode::Mad, Type::S64, &[corner.low.into(), tiles.pitch().into(), own.into()]);
         let place = self.b().op(Opcode::Mad, Type::S64, &[corner.across.into(), bytes(tiles.sum).into(), row.into()]);
-        let rows = self.axes(&tiles.groups.rows, &c.epilogue);
-        let columns = self.axes(&tiles.groups.columns, &c.epilogue);
-        let thread = self.special(Special::Tid);
-        let end = self.int(ROWS_AT_ONCE * side);
+        // Four threads of a warp are below each other.
+        let run = 4 * QUAD;
+        let shown = Shown {
+            memory: Operand::Own(Space::Shared),
+            at,
+            pitch: tiles.pitch(),
+            side,
+            rows: ROWS_AT_ONCE,
+            run,
+            apart: run * tiles.quads,
+        };
         for quad in 0..tiles.quads {
             let own_rows = &sums[usize::try_from(quad * QUAD).unwrap_or(0)..];
             for (k, sums) in (0i64..).zip(&own_rows[..QUAD as usize]) {
@@ -276,33 +336,7 @@ impl Emitter<'_> {
                 }
             }
             self.b().barrier();
-            self.counted(thread, end, i64::from(THREADS), |e, number| {
-                let low = e.b().op2(Opcode::Shr, Type::U64, number, i64::from(side.ilog2()));
-                let column = e.b().op2(Opcode::And, Type::B64, number, side - 1);
-                let own = e.b().mov(Type::U64, Operand::Own(Space::Shared));
-                let row = e.b().op(Opcode::Mad, Type::S64, &[low.into(), tiles.pitch().into(), own.into()]);
-                let place = e.b().op(Opcode::Mad, Type::S64, &[column.into(), bytes(tiles.sum).into(), row.into()]);
-                let sum = e.b().load(Space::Shared, held(tiles.sum), Address { base: Some(place), offset: at });
-                // Four threads of a warp are below each other.
-                let warp = e.b().op2(Opcode::Shr, Type::U64, low, i64::from((4 * QUAD).ilog2()));
-                let lane = e.b().op2(Opcode::And, Type::B64, low, 4 * QUAD - 1);
-                let row =
-                    e.b().op(Opcode::Mad, Type::S64, &[warp.into(), (4 * QUAD * tiles.quads).into(), lane.into()]);
-                let row = e.b().op2(Opcode::Add, Type::S64, row, quad * 4 * QUAD);
-                let row = e.b().op2(Opcode::Add, Type::S64, row, down.from);
-                let column = e.b().op2(Opcode::Add, Type::S64, column, across.from);
-                let [a, b] = [(row, down.count), (column, across.count)]
-                    .map(|(n, count)| e.b().set(Comparison::Lt, Type::S64, n, count));
-                let inside = e.b().op2(Opcode::And, Type::Pred, a, b);
-                e.when(inside, |e| {
-                    e.unravel(&rows, row);
-                    e.unravel(&columns, column);
-                    let sum =
-                        if tiles.sum == tiles.dtype { sum } else { scalar::cast(e.b(), tiles.dtype, tiles.sum, sum) };
-                    e.define(c.result, sum);
-                    e.as_team(Team::Thread, |e| e.block(&c.epilogue));
-                });
-            });
+            self.finish_rows(finish, &shown, quad * run);
             self.b().barrier();
         }
     }

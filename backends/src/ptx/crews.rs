@@ -68,9 +68,14 @@ impl Emitter<'_> {
     pub(super) fn fold_in_block(&mut self, fold: Fold, ones: &[Vec<Reg>], mine: &Mine) -> Vec<Reg> {
         let state = fold.variable(self.b());
         self.add_all(fold, ones, mine, &state);
+        let at = self.b().take(Space::Shared, (WARP * fold.bytes()) as usize);
+        self.join_threads(fold, state, at)
+    }
+
+    /// The states of a block's threads in any order, by way of a place for each warp: each thread has them all.
+    pub(super) fn join_threads(&mut self, fold: Fold, state: Vec<Reg>, at: i64) -> Vec<Reg> {
         let state = self.fold_threads(fold, state);
         let size = fold.bytes();
-        let at = self.b().take(Space::Shared, (WARP * size) as usize);
         let (thread, threads) = (self.special(Special::Tid), self.special(Special::Ntid));
         let [warp, warps] = [thread, threads].map(|n| self.b().op2(Opcode::Shr, Type::U64, n, 5));
         let place = self.b().op2(Opcode::And, Type::B64, thread, WARP - 1);

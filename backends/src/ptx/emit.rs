@@ -8,15 +8,17 @@ use ir::build::Values;
 use ir::nest::{
     Block, BufferId, Extent, FunctionId, IndexId, Op, Program, Role, SiteId, Statement, Subscript, ValueId,
 };
-use ir::{Affine, Dtype, Size, visit};
+use ir::{Affine, BinaryOp, Dtype, Size, UnaryOp, visit};
 
 use super::build::{Builder, Control};
 use super::chunks::Chunk;
 use super::columns::{Shape, Strip};
 use super::inst::{Address, Comparison, Opcode, Operand, Reg, Rounding, Space, Special, Type};
+use super::quick::Quick;
 use super::rows::Row;
 use super::scalar;
 use super::scan::Running;
+use super::shelf::Shelf;
 use super::walk::{Pending, Pointer};
 use crate::access::Linear;
 use crate::cpu::split::Part;
@@ -34,8 +36,10 @@ pub enum Argument {
     Size(Size),
     /// 1 if each size is a multiple of its number, else 0.
     Multiples(Vec<(Size, i64)>),
-    /// 1 if the sizes' product is below 2^32, else 0.
+    /// 1 if the sizes' product is at most 2^31, else 0.
     Small(Vec<Size>),
+    /// What divides numbers below 2^31 by a size from 1 to that: a factor, and above its 32 bits by how many bits the product is shifted.
+    Reciprocal(Size),
 }
 
 /// Who runs the code at hand.
@@ -94,9 +98,13 @@ pub(super) struct Emitter<'a> {
     /// An index that is so much more than its register says.
     pub(super) ahead: Option<(IndexId, i64)>,
     /// Addresses of accesses with that index where its register says.
-    pub(super) bases: Vec<(BufferId, Affine<IndexId>, Reg)>,
+    pub(super) bases: Vec<(BufferId, Affine<IndexId>, Address)>,
     /// The row that the threads have in registers.
     pub(super) row: Option<Row>,
+    /// Where what is behind these lies, if it is there.
+    pub(super) shelf: Option<Shelf>,
+    /// If divisions go without branches: what their operands are.
+    pub(super) quick: Option<Quick>,
     pub(super) threads: u32,
     /// Blocks that a multiprocessor is to have at once.
     pub(super) resident: Option<u32>,
@@ -152,6 +160,8 @@ impl<'a> Emitter<'a> {
             ahead: None,
             bases: vec![],
             row: None,
+            shelf: None,
+            quick: None,
             threads,
             resident: None,
             runs: false,
@@ -307,8 +317,8 @@ impl<'a> Emitter<'a> {
         together * i64::try_from(buffer.dtype.bytes()).expect("a small number")
     }
 
-    /// Where an access goes, if its index is what its register says.
-    pub(super) fn first_address(&mut self, buffer: BufferId, linear: &Linear) -> Reg {
+    /// Where an access goes, if its index is what its register says. What is a known distance apart differs in the offset alone.
+    pub(super) fn first_address(&mut self, buffer: BufferId, linear: &Linear) -> Address {
         if let Some((.., base)) = self.bases.iter().find(|(b, affine, _)| *b == buffer && *affine == linear.affine)
             && linear.values.is_empty()
         {
@@ -316,9 +326,12 @@ impl<'a> Emitter<'a> {
         }
         let width = self.element_bytes(buffer);
         let mut sum = self.base(buffer);
-        let constant = linear.affine.constant_part() * &Size::constant(width);
-        if !constant.is_zero() {
-            let bytes = self.size(&constant);
+        let constant = linear.affine.constant_part();
+        let near = constant.constant_part();
+        let offset = near.checked_mul(width).filter(|offset| i32::try_from(*offset).is_ok());
+        let rest = if offset.is_some() { constant - &Size::constant(near) } else { constant.clone() };
+        if !rest.is_zero() {
+            let bytes = self.size(&(&rest * &Size::constant(width)));
             sum = self.builder.op2(Opcode::Add, Type::S64, sum, bytes);
         }
         sum = self.add_terms(sum, &linear.affine, width);
@@ -327,28 +340,32 @@ impl<'a> Emitter<'a> {
             let bytes = self.size(&(stride * &Size::constant(width)));
             sum = self.builder.op(Opcode::Mad, Type::S64, &[value.into(), bytes.into(), sum.into()]);
         }
-        sum
+        Address { base: Some(sum), offset: offset.unwrap_or(0) }
     }
 
     pub(super) fn address(&mut self, buffer: BufferId, linear: &Linear) -> Address {
         if let Some(pointer) = self.pointer(buffer, linear) {
             return pointer;
         }
-        let sum = self.first_address(buffer, linear);
+        let first = self.first_address(buffer, linear);
         let width = self.element_bytes(buffer);
         let ahead = &self.ahead_by(&linear.affine) * &Size::constant(width);
-        if let Some(offset) = ahead.as_constant().filter(|offset| i32::try_from(*offset).is_ok()) {
-            return Address { base: Some(sum), offset };
+        let offset = ahead.as_constant().and_then(|ahead| first.offset.checked_add(ahead));
+        if let Some(offset) = offset.filter(|offset| i32::try_from(*offset).is_ok()) {
+            return Address { offset, ..first };
         }
         let ahead = self.size(&ahead);
-        let sum = self.builder.op2(Opcode::Add, Type::S64, sum, ahead);
-        Address { base: Some(sum), offset: 0 }
+        let base = first.base.map(|base| self.builder.op2(Opcode::Add, Type::S64, base, ahead));
+        Address { base, ..first }
     }
 
     /// An element. A subscript that a check has put right is inside unless there is no element at all: then nothing is loaded.
     pub(super) fn load(&mut self, buffer: BufferId, view: Option<&[Size]>, at: &[Subscript]) -> Reg {
         let linear = Linear::of(self.program, buffer, view, at);
         if let Some(kept) = self.kept(buffer, &linear) {
+            return kept;
+        }
+        if let Some(kept) = self.take_from_shelf(buffer, &linear) {
             return kept;
         }
         let address = self.address(buffer, &linear);
@@ -377,6 +394,7 @@ impl<'a> Emitter<'a> {
         } else {
             self.builder.load(Space::Global, ty, address)
         };
+        self.put_on_shelf(buffer, &linear, loaded);
         if dtype == Dtype::Bool { scalar::is_set(&mut self.builder, loaded) } else { loaded }
     }
 
@@ -504,11 +522,17 @@ impl<'a> Emitter<'a> {
             Op::Affine(affine) => self.affine(affine),
             Op::Unary(op, a) => {
                 let x = self.value(*a);
-                scalar::unary(&mut self.builder, *op, self.scope.dtypes[*a], x)
+                match (op, self.scope.dtypes[*a], self.quick) {
+                    (UnaryOp::Sqrt, Dtype::F32, Some(quick)) => quick.root(&mut self.builder, self.valid, x),
+                    (_, dtype, _) => scalar::unary(&mut self.builder, *op, dtype, x),
+                }
             }
             Op::Binary(op, a, b) => {
                 let (x, y) = (self.value(*a), self.value(*b));
-                scalar::binary(&mut self.builder, *op, self.scope.dtypes[*a], x, y)
+                match (op, self.scope.dtypes[*a], self.quick) {
+                    (BinaryOp::Div, Dtype::F32, Some(quick)) => quick.quotient(&mut self.builder, self.valid, x, y),
+                    (_, dtype, _) => scalar::binary(&mut self.builder, *op, dtype, x, y),
+                }
             }
             Op::Compare(op, a, b) => {
                 let (x, y) = (self.value(*a), self.value(*b));

@@ -3,19 +3,16 @@
 //! One that is a plain load with even steps is loaded into registers while the tile before it is multiplied, by quads where
 //! memory allows, and then stored. Any other is computed element by element.
 
-use ir::nest::{BufferId, Extent, IndexId, Op, Prologue, Statement};
+use ir::nest::{BufferId, IndexId, Op, Prologue, Statement, ValueId};
 use ir::{Dtype, Scalar, Size, visit};
 
 use super::build::Control;
-use super::contract::{DEPTH, QUAD, Span, THREADS, Tiles, bytes, held, length};
+use super::contract::{DEPTH, Dims, QUAD, Span, THREADS, Tiles, bytes, held, length};
 use super::emit::{Argument, Emitter, Team};
 use super::inst::{Address, Comparison, Opcode, Operand, Reg, Space, Special, Type};
 use super::scalar;
 use crate::access::Linear;
 use crate::cpu::contract::step;
-
-/// Indices of a group.
-type Dims = [(IndexId, Extent)];
 
 /// A factor at work.
 pub(super) struct Factor<'c> {
@@ -53,11 +50,18 @@ struct Quad {
 }
 
 /// How a plain load steps.
-struct Steps {
-    buffer: BufferId,
-    linear: Linear,
-    outer: Size,
-    inner: Size,
+pub(super) struct Steps {
+    pub(super) buffer: BufferId,
+    pub(super) linear: Linear,
+    pub(super) outer: Size,
+    pub(super) inner: Size,
+}
+
+impl Steps {
+    /// Whether neighbours in memory are neighbours along the inner numbers.
+    pub(super) fn deep(&self) -> bool {
+        self.outer.as_constant() != Some(1)
+    }
 }
 
 impl Emitter<'_> {
@@ -69,19 +73,57 @@ impl Emitter<'_> {
         inner: (&'c Dims, Reg),
         at: i64,
     ) -> Factor<'c> {
-        let steps = self.steps(prologue, outer.0, inner.0);
+        let steps = self.steps(prologue, prologue.value, outer.0, inner.0);
         let matrix = steps.map(|steps| self.matrix(tiles, &steps, outer, inner, at));
         Factor { prologue, outer, inner, at, matrix }
     }
 
-    fn steps(&self, prologue: &Prologue, outer: &Dims, inner: &Dims) -> Option<Steps> {
-        let [Statement::Let { value, op: Op::Load { buffer, view, at } }] = prologue.body.as_slice() else {
+    /// The steps of a value that a prologue loads, behind which there is at most what it becomes.
+    pub(super) fn steps(&self, prologue: &Prologue, loaded: ValueId, outer: &Dims, inner: &Dims) -> Option<Steps> {
+        let [Statement::Let { value, op: Op::Load { buffer, view, at } }, rest @ ..] = prologue.body.as_slice() else {
             return None;
         };
         let linear = Linear::of(self.program, *buffer, view.as_deref(), at);
-        let even = linear.values.is_empty() && *value == prologue.value;
+        let rest_is_known = rest.len() == usize::from(loaded != prologue.value);
+        let even = linear.values.is_empty() && *value == loaded && rest_is_known;
         let [down, across] = [outer, inner].map(|dims| step(&linear.affine, &dims.to_vec()));
         Some(Steps { buffer: *buffer, outer: down?, inner: across?, linear }).filter(|_| even)
+    }
+
+    /// Whether so many neighbours in memory are where wide accesses may be, and all of them inside or none.
+    pub(super) fn aligned(&mut self, steps: &Steps, outer: &Dims, inner: &Dims, count: i64) -> Option<Reg> {
+        let (along, other) = if steps.deep() { (&steps.inner, &steps.outer) } else { (&steps.outer, &steps.inner) };
+        if along.as_constant() != Some(1) {
+            return None;
+        }
+        let affine = &steps.linear.affine;
+        let mut multiples = vec![affine.constant_part().clone(), other.clone()];
+        multiples.push(length(if steps.deep() { inner } else { outer }));
+        let fixed = |index: &IndexId| !outer.iter().chain(inner).any(|(own, _)| own == index);
+        multiples.extend(affine.terms().iter().filter(|(index, _)| fixed(index)).map(|(_, step)| step.clone()));
+        let multiples = multiples.into_iter().map(|size| (size, count)).collect();
+        let aligned = self.argument(Argument::Multiples(multiples));
+        Some(self.b().set(Comparison::Ne, Type::S64, aligned, 0))
+    }
+
+    /// The address of a factor's first element at a point of the batch.
+    pub(super) fn origin(&mut self, steps: &Steps, outer: &Dims, inner: &Dims) -> Reg {
+        let zero = self.int(0);
+        outer.iter().chain(inner).for_each(|(index, _)| self.bind(*index, zero));
+        let Address { base, offset } = self.address(steps.buffer, &steps.linear);
+        self.b().op2(Opcode::Add, Type::S64, base.unwrap_or(zero), offset)
+    }
+
+    /// Whether neighbours along the inner numbers are neighbours in memory, in some access of a prologue.
+    pub(super) fn loads_deep(&self, prologue: &Prologue, inner: &Dims) -> bool {
+        let mut deep = false;
+        visit::for_each_op(&prologue.body, &mut |_, op| {
+            if let (Op::Load { buffer, view, at }, Some((last, _))) = (op, inner.last()) {
+                let linear = Linear::of(self.program, *buffer, view.as_deref(), at);
+                deep |= linear.affine.coefficient(*last).as_constant() == Some(1);
+            }
+        });
+        deep
     }
 
     fn matrix(
@@ -93,25 +135,13 @@ impl Emitter<'_> {
         at: i64,
     ) -> Matrix {
         let width = self.element_bytes(steps.buffer);
-        let deep = steps.outer.as_constant() != Some(1);
-        let (along, other) = if deep { (&steps.inner, &steps.outer) } else { (&steps.outer, &steps.inner) };
+        let deep = steps.deep();
         let [outer_bytes, inner_bytes] =
             [&steps.outer, &steps.inner].map(|step| self.size(&(step * &Size::constant(width))));
-        let aligned = (along.as_constant() == Some(1)).then(|| {
-            let affine = &steps.linear.affine;
-            let mut multiples = vec![affine.constant_part().clone(), other.clone()];
-            multiples.push(length(if deep { inner } else { outer }));
-            let fixed = |index: &IndexId| !outer.iter().chain(inner).any(|(own, _)| own == index);
-            multiples.extend(affine.terms().iter().filter(|(index, _)| fixed(index)).map(|(_, step)| step.clone()));
-            let multiples = multiples.into_iter().map(|size| (size, QUAD)).collect();
-            let aligned = self.argument(Argument::Multiples(multiples));
-            self.b().set(Comparison::Ne, Type::S64, aligned, 0)
-        });
+        let along = if deep { &steps.inner } else { &steps.outer };
         let apart = (along.as_constant() != Some(1)).then_some(if deep { inner_bytes } else { outer_bytes });
-        let zero = self.int(0);
-        outer.iter().chain(inner).for_each(|(index, _)| self.bind(*index, zero));
-        let Address { base, .. } = self.address(steps.buffer, &steps.linear);
-        let origin = base.unwrap_or(zero);
+        let aligned = self.aligned(steps, outer, inner, QUAD);
+        let origin = self.origin(steps, outer, inner);
         let own = self.b().mov(Type::U64, Operand::Own(Space::Shared));
         let own = self.b().op2(Opcode::Add, Type::S64, own, at);
         let thread = self.special(Special::Tid);
@@ -224,13 +254,7 @@ impl Emitter<'_> {
         let ((outer, span), (inner, end)) = (factor.outer, factor.inner);
         let rows = self.axes(outer, &factor.prologue.body);
         let depth = self.axes(inner, &factor.prologue.body);
-        let mut deep = false;
-        visit::for_each_op(&factor.prologue.body, &mut |_, op| {
-            if let (Op::Load { buffer, view, at }, Some((last, _))) = (op, inner.last()) {
-                let linear = Linear::of(self.program, *buffer, view.as_deref(), at);
-                deep |= linear.affine.coefficient(*last).as_constant() == Some(1);
-            }
-        });
+        let deep = self.loads_deep(factor.prologue, inner);
         let own = self.b().mov(Type::U64, Operand::Own(Space::Shared));
         let own = self.b().op2(Opcode::Add, Type::S64, own, behind);
         let (thread, all) = (self.special(Special::Tid), self.int(tiles.side() * DEPTH));

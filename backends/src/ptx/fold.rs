@@ -3,6 +3,7 @@
 //!
 //! A `bool` is a number here. Of `argmax`, the second register is the element's number, -1 for no element.
 
+use ir::sabotage::{self, Bug};
 use ir::{BinaryOp, CompareOp, Dtype, Scalar};
 
 use super::build::{Builder, Control};
@@ -73,7 +74,11 @@ impl Fold {
     /// The better of two elements: the first NaN, the greater or lesser, the first of equals.
     fn better(self, b: &mut Builder, x: &[Reg], y: &[Reg]) -> Vec<Reg> {
         let above = |b: &mut Builder, x: Reg, y: Reg| {
-            let op = if self.primitive() == BinaryOp::Max { CompareOp::Gt } else { CompareOp::Lt };
+            let op = match self.primitive() {
+                BinaryOp::Max if sabotage::on(Bug::PtxTie) => CompareOp::Ge,
+                BinaryOp::Max => CompareOp::Gt,
+                _ => CompareOp::Lt,
+            };
             let (dtype, x, y) = match self.dtype {
                 Dtype::Bool => (Dtype::U32, x, y),
                 Dtype::F16 | Dtype::Bf16 => {

@@ -63,12 +63,13 @@ impl Type {
 }
 
 named! {
-    /// Instructions of the shape `name.type to, from...`. Those on floats name their rounding, so that nothing contracts.
+    /// Instructions of the shape `name.type to, from...`. Those on floats name their rounding, so that nothing contracts; what is
+    /// only near its result is what `quick` begins with.
     Opcode {
-        Mov = "mov", Add = "add", Sub = "sub", Mul = "mul.lo", Mad = "mad.lo", Div = "div", Rem = "rem",
+        Mov = "mov", Add = "add", Sub = "sub", Mul = "mul.lo", MulWide = "mul.wide", Mad = "mad.lo", Div = "div", Rem = "rem",
         Min = "min", Max = "max", Neg = "neg", Abs = "abs", And = "and", Or = "or", Xor = "xor", Not = "not", Shl = "shl", Shr = "shr",
         Brev = "brev", AddRn = "add.rn", SubRn = "sub.rn", MulRn = "mul.rn", DivRn = "div.rn", SqrtRn = "sqrt.rn", FmaRn = "fma.rn",
-        MinNan = "min.NaN", MaxNan = "max.NaN", Selp = "selp",
+        RcpNear = "rcp.approx.ftz", RsqrtNear = "rsqrt.approx.ftz", MinNan = "min.NaN", MaxNan = "max.NaN", Selp = "selp",
     }
 }
 
@@ -139,6 +140,18 @@ named! {
     }
 }
 
+named! {
+    /// What tensor units multiply: the shape of a step and its types.
+    Factors {
+        /// Sixteen inner numbers of `f16`.
+        F16 = "m16n8k16.row.col.f32.f16.f16.f32",
+        /// Sixteen inner numbers of `bf16`.
+        Bf16 = "m16n8k16.row.col.f32.bf16.bf16.f32",
+        /// Eight inner numbers of `f32` rounded to eleven bits.
+        Tf32 = "m16n8k8.row.col.f32.tf32.tf32.f32",
+    }
+}
+
 /// What an instruction takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operand {
@@ -154,6 +167,8 @@ pub enum Operand {
     Special(Special),
     /// The address of a block's or a thread's own memory.
     Own(Space),
+    /// The address of what a launch adds to a block's.
+    More,
 }
 
 impl From<Reg> for Operand {
@@ -190,6 +205,22 @@ pub enum Op {
     Load { space: Space, ty: Type, to: Vec<Reg>, at: Address },
     /// `st.space.type [at], from`
     Store { space: Space, ty: Type, from: Vec<Reg>, at: Address },
+    /// `cp.async.ca.shared.global [to], [from], bytes`: four or eight.
+    Copy { to: Address, from: Address, bytes: i64 },
+    /// `cp.async.cg.shared.global [to], [from], 16, read`: of sixteen bytes those that are read, then zeros.
+    CopyWide { to: Address, from: Address, read: Reg },
+    /// `cp.async.commit_group`: the copies since the last one are a group.
+    GroupCopies,
+    /// `cp.async.wait_group but`: waits for all groups but the last ones.
+    AwaitGroups { but: u32 },
+    /// `cp.async.wait_all`
+    AwaitCopies,
+    /// `ldmatrix.sync.aligned.m8n8.x4.shared.b16`: four matrices of 8 x 8 elements of 16 bits, for the threads of a warp together.
+    LoadMatrices { to: [Reg; 4], at: Address, transposed: bool },
+    /// `mma.sync.aligned.factors sum, a, b, sum`: a step of a product of matrices by the threads of a warp together.
+    Multiply { factors: Factors, sum: [Reg; 4], a: [Reg; 4], b: [Reg; 2] },
+    /// `cvt.rna.tf32.f32 to, from`
+    ToTf32 { to: Reg, from: Reg },
     /// `shfl.sync.whose.b32`: another thread's register, or one's own where there is no such thread.
     Shuffle { whose: Shuffle, to: Reg, from: Reg, by: u32 },
     /// `atom.global.cas.b32`: what was there; if that is `expected`, `new` is now.

@@ -2,6 +2,7 @@
 
 use ir::Size;
 use ir::nest::{Block, Extent, IndexId, Loop, LoopKind, Reduction, Statement};
+use ir::sabotage::{self, Bug};
 
 use super::build::Control;
 use super::emit::{Argument, Emitter, Team};
@@ -14,10 +15,18 @@ use crate::cpu::fold::Fold;
 /// Elements that a thread takes together: their loads are under way at the same time.
 pub(super) const AT_ONCE: i64 = 8;
 
+/// An index, or neighbours that run as one.
+struct Axis {
+    index: IndexId,
+    /// How often it runs, and the same if sizes tell.
+    count: Reg,
+    length: Option<Size>,
+}
+
 /// The indices of a loop with how often each runs.
 pub(super) struct Axes {
-    axes: Vec<(IndexId, Reg)>,
-    /// Whether 32 bits hold every number of an iteration, if there are several indices and sizes tell.
+    axes: Vec<Axis>,
+    /// Whether 31 bits hold every number of an iteration, if there are several indices and sizes tell.
     small: Option<Reg>,
     /// Iterations in all.
     pub(super) total: Reg,
@@ -26,31 +35,29 @@ pub(super) struct Axes {
 impl Axes {
     /// The index that counts all iterations, if one does.
     pub(super) fn only(&self) -> Option<IndexId> {
-        if let [(index, _)] = self.axes.as_slice() { Some(*index) } else { None }
+        if let [axis] = self.axes.as_slice() { Some(axis.index) } else { None }
     }
 }
 
 impl Emitter<'_> {
     /// The indices of a loop around a body; neighbours that may run as one do.
     pub(super) fn axes(&mut self, dims: &[(IndexId, Extent)], body: &Block) -> Axes {
-        let mut axes: Vec<(IndexId, Reg)> = vec![];
+        let mut axes: Vec<Axis> = vec![];
         let mut total = None;
         for (k, (index, extent)) in dims.iter().enumerate() {
+            let length = crate::cpu::split::extent_size(extent).cloned();
             let count = self.extent(extent);
             let count = self.b().op2(Opcode::Max, Type::S64, count, 0);
             total = Some(total.map_or(count, |total| self.b().op2(Opcode::Mul, Type::S64, total, count)));
             match axes.last_mut() {
                 Some(last) if mergeable(self.program, dims[k - 1].0, *index, extent, &[body]) => {
-                    let merged = std::mem::replace(&mut last.0, *index);
-                    let outer = last.1;
-                    let product = self.b().op2(Opcode::Mul, Type::S64, outer, count);
-                    if let Some(last) = axes.last_mut() {
-                        last.1 = product;
-                    }
+                    let merged = std::mem::replace(&mut last.index, *index);
+                    last.count = self.b().op2(Opcode::Mul, Type::S64, last.count, count);
+                    last.length = last.length.take().zip(length).map(|(outer, length)| &outer * &length);
                     let zero = self.int(0);
                     self.bind(merged, zero);
                 }
-                _ => axes.push((*index, count)),
+                _ => axes.push(Axis { index: *index, count, length }),
             }
         }
         let total = total.unwrap_or_else(|| self.int(1));
@@ -78,18 +85,40 @@ impl Emitter<'_> {
         quotient
     }
 
+    /// A quotient by an axis's length: below 2^31 by a multiplication and a shift that the launch knows.
+    fn quotient(&mut self, small: Option<Reg>, x: Reg, axis: &Axis) -> Reg {
+        let (Some(small), Some(length)) = (small, axis.length.as_ref().filter(|n| n.as_constant().is_none())) else {
+            return self.divide(small, x, axis.count);
+        };
+        let reciprocal = self.argument(Argument::Reciprocal(length.clone()));
+        let quotient = self.b().reg(Class::B64);
+        self.either(
+            small,
+            |e| {
+                let upper = e.b().op2(Opcode::Shr, Type::U64, reciprocal, 32);
+                let [x, factor, places] =
+                    [x, reciprocal, upper].map(|v| e.b().convert(Rounding::Exact, Type::U32, Type::U64, v));
+                let product = e.b().reg(Class::B64);
+                e.b().op_to(product, Opcode::MulWide, Type::U32, &[x.into(), factor.into()]);
+                e.b().op_to(quotient, Opcode::Shr, Type::U64, &[product.into(), places.into()]);
+            },
+            |e| e.b().op_to(quotient, Opcode::Div, Type::S64, &[x.into(), axis.count.into()]),
+        );
+        quotient
+    }
+
     /// Binds the indices of iteration `number`.
     pub(super) fn unravel(&mut self, axes: &Axes, number: Reg) {
-        let Some(((first, _), rest)) = axes.axes.split_first() else { return };
+        let Some((first, rest)) = axes.axes.split_first() else { return };
         let mut number = number;
-        for (index, extent) in rest.iter().rev() {
-            let whole = self.divide(axes.small, number, *extent);
-            let index_value = self.b().op2(Opcode::Mul, Type::S64, whole, *extent);
+        for axis in rest.iter().rev() {
+            let whole = self.quotient(axes.small, number, axis);
+            let index_value = self.b().op2(Opcode::Mul, Type::S64, whole, axis.count);
             let index_value = self.b().op2(Opcode::Sub, Type::S64, number, index_value);
-            self.bind(*index, index_value);
-            number = whole;
+            self.bind(axis.index, index_value);
+            number = if sabotage::on(Bug::Unravelled) { number } else { whole };
         }
-        self.bind(*first, number);
+        self.bind(first.index, number);
     }
 
     pub(super) fn loop_(&mut self, l: &Loop) {

@@ -10,6 +10,7 @@ use ir::order::LANES_CHUNK;
 
 use super::compile::{Fits, Grid, Kernel, Module, Threads, Variant};
 use super::emit::Argument;
+use super::run::Facts;
 use super::stencil::TALL;
 use crate::call::{self, wrapping};
 use crate::cpu::RunError as CallError;
@@ -36,10 +37,14 @@ pub(super) struct Plan {
 
 /// A launch, without the addresses of the call.
 pub(super) struct Planned {
+    /// Which of the program's kernels it is a part of.
+    pub(super) of: usize,
     /// The name of the kernel, in the way that it is made for these sizes.
     pub(super) kernel: String,
     pub(super) blocks: u32,
     pub(super) threads: u32,
+    /// Bytes that it adds to a block's own memory.
+    pub(super) shared: usize,
     pub(super) arguments: Vec<Word>,
 }
 
@@ -85,8 +90,8 @@ impl Module {
         Ok(binding)
     }
 
-    /// What a call of these sizes does.
-    pub(super) fn plan(&self, binding: Binding) -> Result<Plan, CallError> {
+    /// What a call of these sizes does on a device.
+    pub(super) fn plan(&self, binding: Binding, facts: Facts) -> Result<Plan, CallError> {
         let program = &self.program;
         let mut memory = Memory { end: 0 };
         memory.take(FAULT)?;
@@ -113,7 +118,7 @@ impl Module {
         let mut launches = vec![];
         for kernel in &self.kernels {
             memory.end = shared;
-            launches.extend(self.launch(kernel, &binding, &mut memory, &mut buffers)?);
+            launches.extend(self.launch(kernel, &binding, facts, &mut memory, &mut buffers)?);
             end = end.max(memory.end);
         }
         let results = program.outputs().into_iter().map(|id| call::bytes(program, &binding, id));
@@ -125,11 +130,12 @@ impl Module {
         &self,
         kernel: &Kernel,
         binding: &Binding,
+        facts: Facts,
         memory: &mut Memory,
         buffers: &mut BTreeMap<BufferId, Word>,
     ) -> Result<Option<Planned>, CallError> {
         let value = |size: &Size| binding.size(size).unwrap_or_else(|_| wrapping(size, binding));
-        let variant = kernel.variant(&value);
+        let variant = kernel.variant(&value, facts.shared);
         let blocks = variant.blocks(&value, kernel.checks);
         if blocks == 0 {
             return Ok(None);
@@ -155,15 +161,26 @@ impl Module {
                 Argument::Multiples(sizes) => Word::Number(sizes.iter().all(|(size, of)| value(size) % of == 0).into()),
                 Argument::Small(sizes) => {
                     let product = sizes.iter().try_fold(1i64, |product, size| product.checked_mul(value(size).max(0)));
-                    Word::Number(product.is_some_and(|product| product <= i64::from(u32::MAX)).into())
+                    Word::Number(product.is_some_and(|product| product <= 1 << 31).into())
                 }
+                Argument::Reciprocal(size) => Word::Number(reciprocal(value(size))),
             });
         }
         if arguments.is_empty() {
             arguments.push(Word::Number(0));
         }
-        Ok(Some(Planned { kernel: variant.name.clone(), blocks, threads, arguments }))
+        let shared = variant.on_shelf(&value);
+        Ok(Some(Planned { of: kernel.of, kernel: variant.name.clone(), blocks, threads, shared, arguments }))
     }
+}
+
+/// Of a divisor from 1 to 2^31, the factor and the places of [`Argument::Reciprocal`]: the power of two that is no less than it, times 2^31,
+/// divided by it and rounded up. What that is too much by stays below one step of the quotient for numbers below 2^31 (Granlund and
+/// Montgomery, "Division by Invariant Integers using Multiplication", theorem 4.2). Of others it is not asked.
+fn reciprocal(divisor: i64) -> u64 {
+    let Ok(divisor @ 1..=0x8000_0000) = u64::try_from(divisor) else { return 0 };
+    let places = 31 + divisor.next_power_of_two().ilog2();
+    (1u64 << places).div_ceil(divisor) | u64::from(places) << 32
 }
 
 /// Where temporaries are.
@@ -189,12 +206,14 @@ fn temporaries(
 }
 
 impl Kernel {
-    /// The way for a call's sizes.
-    fn variant(&self, value: &impl Fn(&Size) -> i64) -> &Variant {
+    /// The way for a call's sizes, where a block has at most so many bytes of memory.
+    fn variant(&self, value: &impl Fn(&Size) -> i64, most: usize) -> &Variant {
         let fits = |v: &&Variant| match &v.fits {
             Fits::Always => true,
             Fits::AtMost(size, most) => value(size) <= *most,
-            Fits::Rows(size, shape) => shape.fits(value(size)),
+            Fits::Rows(size, shape, _) => {
+                shape.fits(value(size)) && v.on_shelf(value).saturating_add(v.shared) <= most.max(v.shared)
+            }
         };
         self.variants.iter().find(fits).unwrap_or(&self.variants[self.variants.len() - 1])
     }
@@ -204,6 +223,12 @@ impl Variant {
     /// Scratch buffers that it uses.
     fn scratch(&self) -> impl Iterator<Item = BufferId> {
         self.arguments.iter().filter_map(|a| if let Argument::Stride(id) = a { Some(*id) } else { None })
+    }
+
+    /// Bytes that a launch adds to a block's memory: those of its shelf, or of tiles.
+    fn on_shelf(&self, value: &impl Fn(&Size) -> i64) -> usize {
+        let Fits::Rows(size, shape, each) = &self.fits else { return self.more };
+        usize::try_from(shape.behind(value(size)).saturating_mul(*each)).unwrap_or(usize::MAX)
     }
 
     /// How many threads a block has.
@@ -241,4 +266,23 @@ impl Variant {
 /// Bytes from one owner's scratch to the next.
 fn stride(binding: &Binding, program: &Program, id: BufferId) -> Result<usize, CallError> {
     call::bytes(program, binding, id)?.checked_next_multiple_of(16).ok_or(TOO_MANY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::reciprocal;
+
+    #[test]
+    fn reciprocals_divide() {
+        let near = |n: u64| [n - 1, n, n + 1];
+        let powers = (1..31).flat_map(|k| near(1 << k));
+        for divisor in (1..2000).chain(powers).chain([641, 1_000_003, 1_431_655_765, 0x7fff_ffff, 0x8000_0000]) {
+            let word = reciprocal(i64::try_from(divisor).unwrap());
+            let (factor, places) = (word & 0xffff_ffff, word >> 32);
+            let multiples = [1, 2, 3, 1000, 0x7fff_ffff / divisor].map(|k| k * divisor).into_iter().filter(|n| *n > 0);
+            for n in multiples.flat_map(near).chain([0, 1, 0x7fff_fffe, 0x7fff_ffff]).filter(|n| *n < 1 << 31) {
+                assert_eq!((n * factor) >> places, n / divisor, "{n} / {divisor}");
+            }
+        }
+    }
 }

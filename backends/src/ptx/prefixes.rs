@@ -2,6 +2,7 @@
 //! groups' carries are one chain of operations, of a warp's threads alike, or of one thread of a block for each chunk.
 
 use ir::order::{LANES, SCAN_GROUP};
+use ir::sabotage::{self, Bug};
 
 use super::build::Control;
 use super::emit::{Crew, Emitter};
@@ -26,7 +27,8 @@ impl Emitter<'_> {
             sums.push(one.iter().map(|reg| self.b().copy(*reg)).collect());
         }
         for step in (0..SCAN_GROUP.ilog2()).map(|k| 1u32 << k) {
-            let joins = self.b().set(Comparison::Ge, Type::S64, place, i64::from(step));
+            let reaches = if sabotage::on(Bug::PtxPrefix) { Comparison::Gt } else { Comparison::Ge };
+            let joins = self.b().set(reaches, Type::S64, place, i64::from(step));
             for sum in &sums {
                 let other = fold.of(self.b(), sum, Shuffle::Up, step);
                 let joined = fold.merge(self.b(), &other, sum);

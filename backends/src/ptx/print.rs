@@ -6,17 +6,20 @@ use cranelift_codegen::entity::EntityRef;
 
 use super::inst::{Address, Class, Function, Inst, Op, Operand, Reg, Shuffle, Space, Type};
 
-/// Kernels as the text of a PTX module.
-pub fn module(functions: &[Function]) -> String {
-    let mut text = String::from(".version 8.0\n.target sm_80\n.address_size 64\n");
+/// The texts of kernels as that of a PTX module.
+pub fn module<'t>(functions: impl IntoIterator<Item = &'t str>) -> String {
+    let mut text = format!(".version 8.0\n.target sm_80\n.address_size 64\n.extern .shared .align 16 .b8 {MORE}[];\n");
     for function in functions {
         text.push('\n');
-        text.push_str(&function.to_string());
+        text.push_str(function);
     }
     text
 }
 
 const CLASSES: [Class; 4] = [Class::Pred, Class::B16, Class::B32, Class::B64];
+
+/// The name of the memory that a launch adds to a block's own.
+const MORE: &str = "more_memory";
 
 /// The name of the memory that a block or a thread has for itself.
 fn own(space: Space) -> &'static str {
@@ -85,6 +88,26 @@ impl Display for Op {
                 let vector = Vector(*ty, from);
                 write!(f, "st.{space}{} {}, {}", vector.suffix(), In(*space, at), vector.registers())
             }
+            Op::Copy { to, from, bytes } => {
+                let [to, from] = [In(Space::Shared, to), In(Space::Global, from)];
+                write!(f, "cp.async.ca.shared.global {to}, {from}, {bytes}")
+            }
+            Op::CopyWide { to, from, read } => {
+                let [to, from] = [In(Space::Shared, to), In(Space::Global, from)];
+                write!(f, "cp.async.cg.shared.global {to}, {from}, 16, %r{}", read.index())
+            }
+            Op::GroupCopies => f.write_str("cp.async.commit_group"),
+            Op::AwaitGroups { but } => write!(f, "cp.async.wait_group {but}"),
+            Op::AwaitCopies => f.write_str("cp.async.wait_all"),
+            Op::LoadMatrices { to, at, transposed } => {
+                let how = if *transposed { ".trans" } else { "" };
+                write!(f, "ldmatrix.sync.aligned.m8n8.x4{how}.shared.b16 {}, {}", braced(to), In(Space::Shared, at))
+            }
+            Op::Multiply { factors, sum, a, b } => {
+                let sum = braced(sum);
+                write!(f, "mma.sync.aligned.{factors} {sum}, {}, {}, {sum}", braced(a), braced(b))
+            }
+            Op::ToTf32 { to, from } => write!(f, "cvt.rna.tf32.f32 %r{}, %r{}", to.index(), from.index()),
             Op::Shuffle { whose, to, from, by } => {
                 let bound = if *whose == Shuffle::Up { 0 } else { 31 };
                 write!(f, "shfl.sync.{whose}.b32 %r{}, %r{}, {by}, {bound}, 0xffffffff", to.index(), from.index())
@@ -111,9 +134,14 @@ impl Vector<'_> {
     }
 
     fn registers(&self) -> String {
-        let names: Vec<String> = self.1.iter().map(|reg| format!("%r{}", reg.index())).collect();
-        if names.len() > 1 { format!("{{{}}}", names.join(", ")) } else { names.concat() }
+        if let [only] = self.1 { format!("%r{}", only.index()) } else { braced(self.1) }
     }
+}
+
+/// A vector of registers.
+fn braced(registers: &[Reg]) -> String {
+    let names: Vec<String> = registers.iter().map(|reg| format!("%r{}", reg.index())).collect();
+    format!("{{{}}}", names.join(", "))
 }
 
 impl Display for Vector<'_> {
@@ -143,6 +171,7 @@ impl Display for Operand {
             Operand::F64(bits) => write!(f, "0d{bits:016X}"),
             Operand::Special(special) => write!(f, "{special}"),
             Operand::Own(space) => f.write_str(own(*space)),
+            Operand::More => f.write_str(MORE),
         }
     }
 }

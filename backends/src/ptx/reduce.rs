@@ -7,6 +7,7 @@
 use ir::build::Values;
 use ir::nest::{BufferId, IndexId, Loop, LoopKind, Reduction, Statement, ValueId};
 use ir::order::{BLOCK, LANES, LANES_CHUNK};
+use ir::sabotage::{self, Bug};
 use ir::{Dtype, Order, visit};
 
 use super::build::Control;
@@ -123,7 +124,9 @@ impl Emitter<'_> {
             let rest = self.b().op2(Opcode::And, Type::B64, axes.total, BLOCK as i64 - 1);
             let some = self.b().set(Comparison::Ne, Type::S64, rest, 0);
             let whole = self.b().op2(Opcode::Shr, Type::U64, axes.total, i64::from(BLOCK.ilog2()));
-            self.when(some, |e| levels.push(e.b(), whole, &sum.state));
+            if !sabotage::on(Bug::PtxRest) {
+                self.when(some, |e| levels.push(e.b(), whole, &sum.state));
+            }
             let blocks = self.ceil_div(axes.total, BLOCK as i64);
             let state = levels.finish(self.b(), blocks);
             assign(self.b(), &sum.state, &state);
@@ -261,13 +264,16 @@ impl Emitter<'_> {
             }
             e.chunk(&axes, base, l, reductions, &sums, &memory);
             for (sum, memory) in sums.iter().zip(&memory).filter(|(sum, _)| sum.is(Order::Free)) {
-                e.join_threads(sum, memory.at);
+                let joined = e.join_threads(sum.fold, sum.state.clone(), memory.at);
+                assign(e.b(), &sum.state, &joined);
             }
             let first = e.is_first();
             e.when(first, |e| {
                 for ((sum, memory), buffer) in sums.iter().zip(&memory).zip(buffers) {
-                    let state =
-                        e.joined(sum, memory.at, if sum.is(Order::Free) { 1 } else { e.groups() }, LANES as i64);
+                    let state = match sum.is(Order::Free) {
+                        true => sum.state.clone(),
+                        false => e.joined(sum, memory.at, e.groups(), LANES as i64),
+                    };
                     let result = sum.fold.result(e.b(), &state);
                     e.store_at(*buffer, number, result);
                 }
@@ -326,7 +332,9 @@ impl Emitter<'_> {
         let thread = self.special(Special::Tid);
         let (size, place) = self.place(sum, at, thread);
         fold.store(self.b(), Space::Shared, &sum.state, place);
-        self.b().barrier();
+        if !sabotage::on(Bug::LanesBarrier) {
+            self.b().barrier();
+        }
         let lane = self.b().op2(Opcode::And, Type::B64, thread, LANES as i64 - 1);
         let warp = self.b().set(Comparison::Lt, Type::S64, lane, 32);
         self.when(warp, |e| {
@@ -461,28 +469,15 @@ impl Emitter<'_> {
 
     /// Joins the threads' states, neighbours first, into the first place of shared memory.
     fn join_pairs(&mut self, sum: &Sum, at: i64) {
-        let steps = (0..self.threads.ilog2()).map(|k| 1i64 << k).collect();
-        self.join_in_steps(sum, at, steps, |e, thread, step| {
-            let place = e.b().op2(Opcode::And, Type::B64, thread, 2 * step - 1);
-            e.b().set(Comparison::Eq, Type::S64, place, 0)
-        });
-    }
-
-    /// Joins the threads' states in any order into the first place of shared memory.
-    fn join_threads(&mut self, sum: &Sum, at: i64) {
-        let steps = (0..self.threads.ilog2()).rev().map(|k| 1i64 << k).collect();
-        self.join_in_steps(sum, at, steps, |e, thread, step| e.b().set(Comparison::Lt, Type::S64, thread, step));
-    }
-
-    fn join_in_steps(&mut self, sum: &Sum, at: i64, steps: Vec<i64>, joins: impl Fn(&mut Self, Reg, i64) -> Reg) {
         let fold = sum.fold;
         let thread = self.special(Special::Tid);
         let (size, place) = self.place(sum, at, thread);
         fold.store(self.b(), Space::Shared, &sum.state, place);
-        for step in steps {
+        for step in (0..self.threads.ilog2()).map(|k| 1i64 << k) {
             self.b().barrier();
-            let condition = joins(self, thread, step);
-            self.when(condition, |e| {
+            let own = self.b().op2(Opcode::And, Type::B64, thread, 2 * step - 1);
+            let joins = self.b().set(Comparison::Eq, Type::S64, own, 0);
+            self.when(joins, |e| {
                 let own = fold.load(e.b(), Space::Shared, place);
                 let other = Address { offset: place.offset + size * step, ..place };
                 let other = fold.load(e.b(), Space::Shared, other);
@@ -497,7 +492,8 @@ impl Emitter<'_> {
     fn finish_together(&mut self, count: Reg, reductions: &[Reduction], sums: &[Sum], memory: &[Shared]) {
         for (sum, memory) in sums.iter().zip(memory) {
             if sum.is(Order::Free) {
-                self.join_threads(sum, memory.at);
+                let joined = self.join_threads(sum.fold, sum.state.clone(), memory.at);
+                assign(self.b(), &sum.state, &joined);
                 continue;
             }
             let first = self.is_first();
@@ -507,7 +503,7 @@ impl Emitter<'_> {
             });
         }
         self.b().barrier();
-        for (sum, memory) in sums.iter().zip(memory) {
+        for (sum, memory) in sums.iter().zip(memory).filter(|(sum, _)| !sum.is(Order::Free)) {
             let state = sum.fold.load(self.b(), Space::Shared, Address { base: None, offset: memory.at });
             assign(self.b(), &sum.state, &state);
         }

@@ -11,6 +11,7 @@ use std::ops::Range;
 use ir::build::Values;
 use ir::nest::{Block, BufferId, IndexId, Loop, LoopKind, Op, Program, Reduction, Role, Statement, Subscript, ValueId};
 use ir::order::{LANES, LANES_CHUNK};
+use ir::sabotage::{self, Bug};
 use ir::{Affine, Order, ReduceOp, Size, visit};
 
 use super::build::Control;
@@ -18,6 +19,7 @@ use super::emit::{Crew, Emitter, Team};
 use super::inst::{Comparison, Opcode, Reg, Space, Special, Type};
 use super::loops::AT_ONCE;
 use super::reduce::{SHARED, shared_bytes};
+use super::shelf::Places;
 use super::vectors::uniform;
 use crate::access::Linear;
 use crate::cpu::fold::Fold;
@@ -49,21 +51,26 @@ pub(super) struct Shape {
     whole: bool,
     /// Whether rows are longer than what registers hold: what is behind goes through memory.
     pub(super) tail: bool,
+    /// Whether that is on a shelf of the block's own.
+    pub(super) shelf: bool,
 }
 
 impl Shape {
     /// All of them, those for shorter rows first. More elements for each thread keep more loads under way with as many registers.
-    pub(super) const ALL: [Shape; 6] = {
-        let warp = Shape { name: "warp", crew: Crew::Warp, each: 8, groups: 1, whole: false, tail: false };
+    pub(super) const ALL: [Shape; 7] = {
+        let warp =
+            Shape { name: "warp", crew: Crew::Warp, each: 8, groups: 1, whole: false, tail: false, shelf: false };
         let group = Shape { name: "group", crew: Crew::Block, ..warp };
         let block = Shape { name: "block", each: LANES_CHUNK as i64 / GROUP, groups: 8, ..group };
+        let long = Shape { name: "long", whole: true, tail: true, ..block };
         [
             Shape { name: "whole_warp", whole: true, ..warp },
             warp,
             group,
             Shape { name: "whole_block", whole: true, ..block },
             block,
-            Shape { name: "long", whole: true, tail: true, ..block },
+            Shape { name: "shelf", shelf: true, ..long },
+            long,
         ]
     };
 
@@ -74,6 +81,11 @@ impl Shape {
         }
         let all = self.most() / self.groups;
         length <= self.most() && !(self.whole && (length <= 0 || length % all != 0))
+    }
+
+    /// Elements of a row of a length that a shelf has.
+    pub(super) fn behind(self, length: i64) -> i64 {
+        if self.shelf { length.saturating_sub(self.most()).max(0) } else { 0 }
     }
 
     /// The longest row.
@@ -112,12 +124,14 @@ pub(super) struct Rows {
     pub(super) long: bool,
     /// Scratch that rests in registers.
     resting: BTreeSet<BufferId>,
+    /// What lies on a shelf.
+    pub(super) places: Places,
 }
 
 /// Which element of a buffer the elements of a loop have: the coefficient of the loop's index, and the rest.
-type Key = (BufferId, Size, Affine<IndexId>);
+pub(super) type Key = (BufferId, Size, Affine<IndexId>);
 
-fn key(buffer: BufferId, linear: &Linear, index: IndexId) -> Option<Key> {
+pub(super) fn key(buffer: BufferId, linear: &Linear, index: IndexId) -> Option<Key> {
     let coefficient = linear.affine.coefficient(index);
     let rest = linear.affine.sub(&Affine::index(index).scale(&coefficient));
     (linear.values.is_empty() && !coefficient.is_zero()).then_some((buffer, coefficient, rest))
@@ -156,7 +170,9 @@ impl Rows {
         }
         let loops = l.body.iter().filter(|s| matches!(s, Statement::Loop(_))).count();
         let long = prefixes == 0 && loops >= WORTH && shared_bytes(&part.kernel.values, &l.body, LARGEST) <= SHARED;
-        Some(Rows { extent: extent?.clone(), long, resting: resting(program, &l.body) })
+        let resting = resting(program, &l.body);
+        let places = Places::of(program, &l.body, &resting);
+        Some(Rows { extent: extent?.clone(), long, resting, places })
     }
 }
 
@@ -251,8 +267,11 @@ impl Emitter<'_> {
     /// A loop over rows, of which each crew takes one at a time.
     pub(super) fn rows(&mut self, l: &Loop, rows: &Rows, shape: Shape) {
         let resting = &rows.resting;
-        self.shared.retain(|buffer| shape.tail || !resting.contains(buffer));
+        let nowhere =
+            |buffer| if shape.shelf { rows.places.rest(buffer) } else { !shape.tail && resting.contains(&buffer) };
+        self.shared.retain(|buffer| !nowhere(*buffer));
         let extent = self.size(&rows.extent);
+        self.shelf = shape.shelf.then(|| self.shelf(&rows.places, extent));
         let thread = self.special(Special::Tid);
         let (first, stride, lanes) = match self.crew {
             Crew::Warp => (self.rank(), WARP, 0),
@@ -284,11 +303,12 @@ impl Emitter<'_> {
         self.row = Some(row);
         self.counted(begin, axes.total, step, |e, number| {
             e.unravel(&axes, number);
+            e.fetch_shelf(extent);
             e.as_team(Team::Block, |e| e.block(&l.body));
             // The next row writes anew what this one reads.
             e.sync();
         });
-        self.row = None;
+        (self.row, self.shelf) = (None, None);
     }
 
     /// Bytes of the largest state that a row's reductions have.
@@ -314,7 +334,8 @@ impl Emitter<'_> {
     /// So many elements from the first on, of those below an end.
     pub(super) fn mine(&mut self, first: Reg, end: Reg, stride: i64, count: i64) -> Mine {
         let left = self.b().op2(Opcode::Sub, Type::S64, end, first);
-        let valid: Vec<Reg> = (0..count).map(|k| self.b().set(Comparison::Gt, Type::S64, left, k * stride)).collect();
+        let within = if sabotage::on(Bug::ThreadBound) { Comparison::Ge } else { Comparison::Gt };
+        let valid: Vec<Reg> = (0..count).map(|k| self.b().set(within, Type::S64, left, k * stride)).collect();
         Mine { first, stride, count: valid.len(), valid }
     }
 
@@ -361,10 +382,12 @@ impl Emitter<'_> {
             row.mine = mine;
         }
         self.settle(&l.body);
+        self.settle_shelf();
     }
 
     /// What `make` emits is about elements that the row does not hold.
     pub(super) fn behind<T>(&mut self, make: impl FnOnce(&mut Self) -> T) -> T {
+        self.await_shelf();
         let row = self.row.take();
         let made = make(self);
         self.row = row;
@@ -402,6 +425,17 @@ impl Emitter<'_> {
         let first = self.row.as_ref().is_none_or(|row| row.kept.is_empty());
         let batch = if first { mine.count.max(1) } else { usize::try_from(AT_ONCE).unwrap_or(1) };
         let mut loaded = BTreeMap::new();
+        // Where each of many elements may not be there, registers are short.
+        let few = mine.valid.is_empty() || mine.count <= batch;
+        if reductions.is_empty() && few && self.divides_apart(body) {
+            for begin in (0..mine.count).step_by(batch) {
+                let places = begin..mine.count.min(begin + batch);
+                self.load_first(index, body, mine, places.clone(), &uniform, &mut loaded);
+                self.batch(index, body, mine, places, &uniform, &loaded);
+            }
+            self.bases.clear();
+            return vec![];
+        }
         let mut inputs = vec![vec![]; reductions.len()];
         let mut known: Vec<Vec<(ValueId, Reg)>> = vec![vec![]; mine.count];
         // A prefix is one operation of all elements.
@@ -461,6 +495,7 @@ impl Emitter<'_> {
                 _ => continue,
             };
             let resting = self.row.as_ref().is_some_and(|row| row.resting.contains(&buffer));
+            let resting = resting || self.shelf.as_ref().is_some_and(|shelf| shelf.places.rest(buffer));
             if linear.values.is_empty() && !resting {
                 let base = self.first_address(buffer, &linear);
                 self.bases.push((buffer, linear.affine, base));
@@ -471,9 +506,12 @@ impl Emitter<'_> {
     /// An element that a loop stores, which the row keeps.
     fn keep_and_store(&mut self, index: IndexId, buffer: BufferId, at: &[Subscript], value: ValueId) {
         let linear = Linear::of(self.program, buffer, None, at);
+        let reg = self.value(value);
         if let Some(key) = key(buffer, &linear, index) {
-            let value = self.value(value);
-            self.keep(key, value);
+            self.keep(key, reg);
+        }
+        if self.put_on_shelf(buffer, &linear, reg) {
+            return;
         }
         if !self.row.as_ref().is_some_and(|row| row.resting.contains(&buffer)) {
             self.as_team(Team::Thread, |e| e.store(buffer, at, value));
@@ -527,7 +565,7 @@ impl Emitter<'_> {
     }
 
     /// What follows is about one of a thread's elements.
-    fn turn_to(&mut self, index: IndexId, mine: &Mine, place: usize) {
+    pub(super) fn turn_to(&mut self, index: IndexId, mine: &Mine, place: usize) {
         self.valid = mine.valid(place);
         self.ahead = Some((index, mine.stride * i64::try_from(place).unwrap_or(0)));
         if let Some(row) = &mut self.row {
@@ -535,7 +573,7 @@ impl Emitter<'_> {
         }
     }
 
-    fn turn_from(&mut self) {
+    pub(super) fn turn_from(&mut self) {
         (self.valid, self.ahead) = (None, None);
         if let Some(row) = &mut self.row {
             row.at = None;

@@ -1,6 +1,7 @@
 //! Running a compiled program on a device: a [`Runner`] has what a call needs beside its arrays, and keeps it for the next call of the
 //! same sizes. A sequence of kernels that is run again at the same addresses is recorded, and goes to the device as one.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::time::{Duration, Instant};
 
@@ -24,6 +25,8 @@ pub trait Device {
 
     /// Bytes that it could allocate, if it says.
     fn available(&mut self) -> Result<Option<usize>, Self::Error>;
+    /// What a plan has to know of it.
+    fn facts(&self) -> Facts;
     /// Memory of at least so many bytes, without contents, aligned to 256.
     fn allocate(&mut self, bytes: usize) -> Result<u64, Self::Error>;
     /// Gives memory back, when what was launched before is done.
@@ -32,14 +35,25 @@ pub trait Device {
     fn upload(&mut self, to: u64, bytes: &[u8]) -> Result<(), Self::Error>;
     /// Copies bytes from the device, when what was launched before is done.
     fn download(&mut self, from: u64, bytes: &mut [u8]) -> Result<(), Self::Error>;
-    /// Runs a kernel of the module, after what was launched before.
+    /// Makes kernels ready that will be launched: their names, and the text of a module that has them and no others.
+    fn prepare(&mut self, names: &BTreeSet<&str>, text: &str) -> Result<(), Self::Error>;
+    /// Runs a kernel that is ready, after what was launched before.
     fn launch(&mut self, launch: &Launch<'_>) -> Result<(), Self::Error>;
+    /// Runs kernels one after another, and waits for them; how long each takes.
+    fn timed(&mut self, launches: &[Launch<'_>]) -> Result<Vec<Duration>, Self::Error>;
     /// Prepares launches that are made again and again, if it can do that faster than one by one.
     fn record(&mut self, launches: &[Launch<'_>]) -> Result<Option<Self::Recording>, Self::Error>;
     /// Runs them, after what was launched before.
     fn replay(&mut self, recording: &Self::Recording) -> Result<(), Self::Error>;
     /// Waits until all is done.
     fn wait(&mut self) -> Result<(), Self::Error>;
+}
+
+/// What a plan has to know of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// Bytes of memory that a block may have of its own.
+    pub shared: usize,
 }
 
 /// A launch of a kernel.
@@ -51,6 +65,8 @@ pub struct Launch<'a> {
     pub blocks: u32,
     /// How many threads in a block.
     pub threads: u32,
+    /// Bytes that it adds to a block's own memory.
+    pub shared: u32,
     /// What the kernel is handed.
     pub arguments: Vec<u8>,
 }
@@ -98,6 +114,8 @@ impl<E> From<BindError> for RunError<E> {
 /// How long the parts of a call took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Phases {
+    /// Assembling kernels that no call has asked for before.
+    pub assemble: Duration,
     /// Copying inputs to the device.
     pub upload: Duration,
     /// The kernels.
@@ -162,6 +180,8 @@ pub struct Runner<D: Device> {
     /// Bytes of the device's memory that a call may take.
     limit: Option<usize>,
     frame: Option<Frame<D::Recording>>,
+    /// Kernels that the device has.
+    ready: BTreeSet<String>,
     /// Whether some kernel may find a subscript outside.
     faults: bool,
 }
@@ -169,11 +189,11 @@ pub struct Runner<D: Device> {
 type Done<D, T> = Result<T, RunError<<D as Device>::Error>>;
 
 impl<D: Device> Runner<D> {
-    /// A device that has loaded the text of a module runs it. No call takes more than `limit` bytes of the device's memory.
+    /// A device runs a module: it is handed each kernel before the first call that launches it. No call takes more than `limit` bytes of the device's memory.
     pub fn new(module: Module, device: D, limit: Option<usize>) -> Runner<D> {
         let faults =
             module.kernels.iter().flat_map(|kernel| &kernel.variants).any(|v| v.arguments.contains(&Argument::Fault));
-        Runner { module, device, limit, frame: None, faults }
+        Runner { module, device, limit, frame: None, ready: BTreeSet::new(), faults }
     }
 
     /// The program.
@@ -186,9 +206,13 @@ impl<D: Device> Runner<D> {
         &mut self,
         inputs: &[ArrayRef<'_>],
         outputs: &mut [ArrayMut<'_>],
-        phases: Option<&mut Phases>,
+        mut phases: Option<&mut Phases>,
     ) -> Done<D, ()> {
+        let start = Instant::now();
         self.enter(inputs, outputs, Some(inputs.iter().map(|input| input.bytes().len()).sum()))?;
+        if let Some(phases) = &mut phases {
+            phases.assemble += start.elapsed();
+        }
         let done = self.call_in_frame(inputs, outputs, phases);
         let large = self.frame.as_ref().and_then(|frame| frame.host.as_ref()).is_some_and(|h| h.bytes > MOST_KEPT);
         if done.is_err() || large {
@@ -207,6 +231,26 @@ impl<D: Device> Runner<D> {
             self.leave();
         }
         done
+    }
+
+    /// Calls the program on arrays in the device's memory, and waits. How long each of its kernels takes is added to its time.
+    pub(crate) fn call_timed(
+        &mut self,
+        inputs: &[Resident<'_>],
+        outputs: &[Resident<'_>],
+        times: &mut [Duration],
+    ) -> Done<D, ()> {
+        self.enter(inputs, outputs, None)?;
+        let Some(frame) = &self.frame else { return Ok(()) };
+        let addresses: Vec<u64> = inputs.iter().chain(outputs).map(|array| array.address).collect();
+        let launches = at(&frame.plan, frame.own, &addresses, inputs.len());
+        let laps = self.device.timed(&launches).map_err(RunError::Device)?;
+        for (planned, lap) in frame.plan.launches.iter().zip(laps) {
+            if let Some(time) = times.get_mut(planned.of) {
+                *time += lap;
+            }
+        }
+        self.heed_fault()
     }
 
     /// Several calls as one recording, without a look at whether a subscript is outside; and the memory that they take for themselves,
@@ -275,7 +319,7 @@ impl<D: Device> Runner<D> {
     }
 
     fn frame(&mut self, binding: Binding, beside: Option<usize>) -> Done<D, Frame<D::Recording>> {
-        let plan = self.module.plan(binding)?;
+        let plan = self.module.plan(binding, self.device.facts())?;
         let needed = match beside {
             Some(inputs) => plan.results.iter().fold(plan.own.saturating_add(inputs), |sum, n| sum.saturating_add(*n)),
             None => plan.own,
@@ -286,6 +330,7 @@ impl<D: Device> Runner<D> {
         {
             return Err(RunError::Memory { needed, limit });
         }
+        self.prepare(&plan).map_err(RunError::Device)?;
         let own = self.device.allocate(plan.own).map_err(RunError::Device)?;
         let zeros = (0, vec![0; FAULT]);
         for (offset, bytes) in std::iter::once(&zeros).chain(&plan.constants) {
@@ -295,6 +340,17 @@ impl<D: Device> Runner<D> {
             }
         }
         Ok(Frame { plan, own, host: None, last: vec![], recording: None })
+    }
+
+    /// Makes the kernels of a plan ready. What other sizes ask for is left for their calls: assembling is most of a first call.
+    fn prepare(&mut self, plan: &Plan) -> Result<(), D::Error> {
+        let new: BTreeSet<&str> = plan.launches.iter().map(|planned| planned.kernel.as_str()).collect();
+        let new: BTreeSet<&str> = new.into_iter().filter(|name| !self.ready.contains(*name)).collect();
+        if !new.is_empty() {
+            self.device.prepare(&new, &self.module.text_of(&new))?;
+            self.ready.extend(new.into_iter().map(str::to_owned));
+        }
+        Ok(())
     }
 
     fn leave(&mut self) {
@@ -406,7 +462,8 @@ fn at<'p>(plan: &'p Plan, own: u64, addresses: &[u64], inputs: usize) -> Vec<Lau
     };
     let launch = |planned: &'p Planned| {
         let arguments = planned.arguments.iter().flat_map(|argument| word(argument).to_le_bytes()).collect();
-        Launch { kernel: &planned.kernel, blocks: planned.blocks, threads: planned.threads, arguments }
+        let shared = u32::try_from(planned.shared).unwrap_or(u32::MAX);
+        Launch { kernel: &planned.kernel, blocks: planned.blocks, threads: planned.threads, shared, arguments }
     };
     plan.launches.iter().map(launch).collect()
 }

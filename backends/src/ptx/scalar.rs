@@ -4,6 +4,7 @@
 //! How a type rests in a register: `bool` as a predicate, `i8` and `u8` widened to 32 bits, the 16-bit floats as their bits,
 //! the rest as themselves.
 
+use ir::sabotage::{self, Bug};
 use ir::{BinaryOp, CompareOp, Dtype, Scalar, UnaryOp};
 
 use super::build::{Builder, Control};
@@ -72,7 +73,13 @@ pub(super) fn constant(b: &mut Builder, value: Scalar) -> Reg {
         Scalar::I32(v) => b.mov(Type::S32, i64::from(v)),
         Scalar::F32(v) => b.mov(Type::F32, Operand::F32(v.to_bits())),
         Scalar::F64(v) => b.mov(Type::F64, Operand::F64(v.to_bits())),
-        other => b.mov(bits(other.dtype()), int(other.bits())),
+        other => {
+            let number = b.mov(bits(other.dtype()), int(other.bits()));
+            if other.dtype().bytes() == 8 && other.bits() <= u64::from(u32::MAX) {
+                b.set_narrow(number, Type::U32, int(other.bits()));
+            }
+            number
+        }
     }
 }
 
@@ -82,20 +89,33 @@ pub(super) fn unary(b: &mut Builder, op: UnaryOp, dtype: Dtype, a: Reg) -> Reg {
     let round = |b: &mut Builder, rounding| b.convert(rounding, ty, ty, a);
     match op {
         UnaryOp::Neg if dtype.is_float() => b.op(Opcode::Neg, ty, &[a.into()]),
-        UnaryOp::Neg => b.op2(Opcode::Sub, ty, 0, a),
+        UnaryOp::Neg => subtract(b, ty, 0, a),
         UnaryOp::Not => b.op(Opcode::Not, bits(dtype), &[a.into()]),
         UnaryOp::Abs if dtype.is_float() => b.op(Opcode::Abs, ty, &[a.into()]),
         UnaryOp::Abs if dtype.is_signed_int() => {
-            let negative = b.op2(Opcode::Sub, ty, 0, a);
-            b.op2(Opcode::Max, ty, a, negative)
+            // All ones if it is negative. A maximum of it and its negation would be one of those that `subtract` speaks of.
+            let sign = b.op2(Opcode::Shr, ty, a, if ty == Type::S64 { 63 } else { 31 });
+            let flipped = b.op2(Opcode::Xor, bits(dtype), a, sign);
+            subtract(b, ty, flipped, sign)
         }
         UnaryOp::Abs => a,
         UnaryOp::Sqrt => b.op(Opcode::SqrtRn, ty, &[a.into()]),
         UnaryOp::Floor => round(b, Rounding::Rmi),
         UnaryOp::Ceil => round(b, Rounding::Rpi),
         UnaryOp::Trunc => round(b, Rounding::Rzi),
-        UnaryOp::Round => round(b, Rounding::Rni),
+        UnaryOp::Round => round(b, if sabotage::on(Bug::PtxRounding) { Rounding::Rzi } else { Rounding::Rni }),
     }
+}
+
+/// A difference of integers, which wraps, as one of unsigned ones: of signed negations in a minimum or maximum, an assembler of NVIDIA's
+/// (that of driver 580) loses the sign.
+fn subtract(b: &mut Builder, ty: Type, x: impl Into<Operand>, y: Reg) -> Reg {
+    let ty = match ty {
+        Type::S32 => Type::U32,
+        Type::S64 => Type::U64,
+        ty => ty,
+    };
+    b.op2(Opcode::Sub, ty, x, y)
 }
 
 /// A primitive of two operands of one type.
@@ -122,8 +142,9 @@ pub(super) fn binary(b: &mut Builder, op: BinaryOp, dtype: Dtype, x: Reg, y: Reg
         BinaryOp::Add if float => Opcode::AddRn,
         BinaryOp::Add => Opcode::Add,
         BinaryOp::Sub if float => Opcode::SubRn,
-        BinaryOp::Sub => Opcode::Sub,
+        BinaryOp::Sub => return subtract(b, ty, x, y),
         BinaryOp::Mul if float => Opcode::MulRn,
+        BinaryOp::Mul if dtype.bytes() == 8 => return b.product(ty, x, y),
         BinaryOp::Mul => Opcode::Mul,
         BinaryOp::Div => Opcode::DivRn,
         BinaryOp::Min if float => Opcode::MinNan,
@@ -149,10 +170,10 @@ fn divide(b: &mut Builder, op: BinaryOp, dtype: Dtype, x: Reg, y: Reg) -> Reg {
     }
     let mut quotient = b.op2(Opcode::Div, ty, x, safe);
     if let Some(minus) = minus {
-        let negated = b.op2(Opcode::Sub, ty, 0, x);
+        let negated = subtract(b, ty, 0, x);
         quotient = b.select(bits(dtype), negated, quotient, minus);
     }
-    b.select(bits(dtype), 0, quotient, by_zero)
+    if sabotage::on(Bug::PtxDivision) { quotient } else { b.select(bits(dtype), 0, quotient, by_zero) }
 }
 
 /// A shift by an amount that may be anything: one beyond the width, or a negative one, which is great as an unsigned number, counts
@@ -219,7 +240,7 @@ fn float_remainder(b: &mut Builder, dtype: Dtype, x: Reg, y: Reg) -> Reg {
 pub(super) fn compare(b: &mut Builder, op: CompareOp, dtype: Dtype, x: Reg, y: Reg) -> Reg {
     let comparison = match op {
         CompareOp::Eq => Comparison::Eq,
-        CompareOp::Ne if dtype.is_float() => Comparison::Neu,
+        CompareOp::Ne if dtype.is_float() && !sabotage::on(Bug::PtxNan) => Comparison::Neu,
         CompareOp::Ne => Comparison::Ne,
         CompareOp::Lt => Comparison::Lt,
         CompareOp::Le => Comparison::Le,
@@ -252,6 +273,7 @@ pub(super) fn select(b: &mut Builder, dtype: Dtype, condition: Reg, yes: Reg, no
         let no = b.op2(Opcode::And, Type::Pred, not, no);
         return b.op2(Opcode::Or, Type::Pred, yes, no);
     }
+    let (yes, no) = if sabotage::on(Bug::PtxSelect) { (no, yes) } else { (yes, no) };
     b.select(bits(dtype), yes, no, condition)
 }
 
@@ -327,7 +349,11 @@ pub(super) fn cast(b: &mut Builder, to: Dtype, from: Dtype, a: Reg) -> Reg {
 fn int_to_int(b: &mut Builder, to: Dtype, from: Dtype, a: Reg) -> Reg {
     match (from.bytes() == 8, to.bytes() == 8) {
         (true, true) => a,
-        (false, true) => b.convert(Rounding::Exact, arithmetic(to), arithmetic(from), a),
+        (false, true) => {
+            let wide = b.convert(Rounding::Exact, arithmetic(to), arithmetic(from), a);
+            b.set_narrow(wide, arithmetic(from), a);
+            wide
+        }
         (true, false) => {
             let low = b.convert(Rounding::Exact, Type::U32, Type::U64, a);
             fit(b, to, low)

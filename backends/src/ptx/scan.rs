@@ -2,6 +2,7 @@
 
 use ir::nest::{Loop, Op, Statement, ValueId};
 use ir::order::{SCAN_CHUNK, SCAN_GROUP};
+use ir::sabotage::{self, Bug};
 
 use super::build::Control;
 use super::emit::Emitter;
@@ -48,7 +49,7 @@ impl Running {
         };
         let place = e.b().op2(Opcode::And, Type::B64, number, SCAN_GROUP as i64 - 1);
         let sum: Vec<Reg> = one.iter().map(|reg| e.b().copy(*reg)).collect();
-        for step in 0..STEPS {
+        for step in u32::from(sabotage::on(Bug::PtxScanStep))..STEPS {
             let at = steps + i64::from(step) * SCAN_GROUP as i64 * STATE;
             let own = e.b().element(Space::Local, at, place, STATE);
             fold.store(e.b(), Space::Local, &sum, own);

@@ -4,7 +4,7 @@
 use ir::nest::{IndexId, Loop, Op, Statement};
 
 use super::build::Control;
-use super::emit::Emitter;
+use super::emit::{Argument, Emitter};
 use super::inst::{Comparison, Opcode, Reg, Special, Type};
 use super::rows::{Mine, is_flat};
 use crate::access::Linear;
@@ -51,9 +51,13 @@ impl Emitter<'_> {
         let spans = self.spans(columns, wide);
         let tall = self.spans(rows, TALL);
         let all = self.b().op2(Opcode::Mul, Type::S64, spans, tall);
+        let small = Emitter::extents(&l.dims).map(|extents| {
+            let small = self.argument(Argument::Small(extents));
+            self.b().set(Comparison::Ne, Type::S64, small, 0)
+        });
         let [thread, block, blocks] = [Special::Tid, Special::Ctaid, Special::Nctaid].map(|s| self.special(s));
         self.counted(block, all, blocks, |e, number| {
-            let band = e.b().op2(Opcode::Div, Type::S64, number, spans);
+            let band = e.divide(small, number, spans);
             let before = e.b().op2(Opcode::Mul, Type::S64, band, spans);
             let span = e.b().op2(Opcode::Sub, Type::S64, number, before);
             let column = e.b().op(Opcode::Mad, Type::S64, &[span.into(), wide.into(), thread.into()]);

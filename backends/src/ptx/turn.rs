@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use ir::nest::{Block, IndexId, Loop, Op, Statement, ValueId};
+use ir::sabotage::{self, Bug};
 use ir::{Dtype, Size};
 
 use super::build::Control;
@@ -139,7 +140,9 @@ impl Emitter<'_> {
                 });
             }
         });
-        self.b().barrier();
+        if !sabotage::on(Bug::TileBarrier) {
+            self.b().barrier();
+        }
         // Neighbouring threads along the last one.
         self.bind(last.index, j);
         let some = self.b().set(Comparison::Lt, Type::S64, j, last.to);

@@ -3,6 +3,7 @@
 //! way together.
 
 use ir::nest::{Block, BufferId, IndexId, Op, Statement};
+use ir::sabotage::{self, Bug};
 use ir::{Affine, Size, visit};
 
 use super::build::Control;
@@ -22,6 +23,8 @@ pub(super) struct Pointer {
     /// Where it is for the iteration at hand, and where it is kept from one round of the loop to the next.
     at: Reg,
     kept: Reg,
+    /// Bytes from there to the element.
+    offset: i64,
     /// Bytes from an iteration to the next.
     step: Reg,
 }
@@ -29,7 +32,7 @@ pub(super) struct Pointer {
 /// A store that waits.
 pub(super) struct Pending {
     ty: Type,
-    value: Reg,
+    pub(super) value: Reg,
     at: Address,
     /// It happens only where this holds.
     only: Option<Reg>,
@@ -51,7 +54,12 @@ impl Emitter<'_> {
         self.bind(index, i);
         let outer = self.set_out(index, body, step);
         if together > 1 {
-            let last = self.b().op2(Opcode::Sub, Type::S64, to, step * (together - 1));
+            let last = self.b().op2(
+                Opcode::Sub,
+                Type::S64,
+                to,
+                step * (together - 1 - i64::from(sabotage::on(Bug::PtxTogether))),
+            );
             self.while_(
                 |e| e.b().set(Comparison::Lt, Type::S64, i, last),
                 |e| e.several(index, i, step, together, &mut each),
@@ -63,7 +71,8 @@ impl Emitter<'_> {
 
     /// So many iterations from the one at hand on.
     fn several(&mut self, index: IndexId, i: Reg, step: i64, count: i64, each: &mut impl FnMut(&mut Self, Reg)) {
-        let waiting = self.waiting.replace(vec![]);
+        // A single one may load what it has stored.
+        let waiting = std::mem::replace(&mut self.waiting, (count > 1).then(Vec::new));
         for k in 0..count {
             let number = if k == 0 { i } else { self.b().op2(Opcode::Add, Type::S64, i, k * step) };
             self.bind(index, number);
@@ -128,9 +137,9 @@ impl Emitter<'_> {
             let bytes = step * self.element_bytes(buffer);
             let step = self.size(&(&coefficient * &Size::constant(bytes)));
             let first = self.address(buffer, &linear);
-            if let Address { base: Some(base), offset: 0 } = first {
+            if let Address { base: Some(base), offset } = first {
                 let kept = self.b().copy(base);
-                made.push(Pointer { buffer, affine: linear.affine, at: kept, kept, step });
+                made.push(Pointer { buffer, affine: linear.affine, at: kept, kept, offset, step });
             }
         }
         self.pointers = made;
@@ -140,7 +149,7 @@ impl Emitter<'_> {
     /// The pointer of an access, if it has one.
     pub(super) fn pointer(&self, buffer: BufferId, linear: &Linear) -> Option<Address> {
         let of = |p: &&Pointer| linear.values.is_empty() && p.buffer == buffer && p.affine == linear.affine;
-        self.pointers.iter().find(of).map(|p| Address { base: Some(p.at), offset: 0 })
+        self.pointers.iter().find(of).map(|p| Address { base: Some(p.at), offset: p.offset })
     }
 
     /// Stores, now or when the iterations at hand have loaded.
@@ -152,7 +161,7 @@ impl Emitter<'_> {
         }
     }
 
-    fn store_pending(&mut self, Pending { ty, value, at, only }: Pending) {
+    pub(super) fn store_pending(&mut self, Pending { ty, value, at, only }: Pending) {
         match only {
             Some(only) => self.b().guarded((only, true), |b| b.store(Space::Global, ty, value, at)),
             None => self.b().store(Space::Global, ty, value, at),

@@ -1,9 +1,10 @@
 //! Reductions and scans, in every order, over every type, alone, together and nested.
 
+use backends::cpu::Simd;
 use ir::array::Array;
 use ir::{Dtype, Scalar};
 
-use crate::harness::{LENGTHS, agree, check, check_widths, compile, parse};
+use crate::harness::{LENGTHS, agree, check, check_widths, compile, compile_for, parse};
 
 fn whole(dtype: Dtype, output: Dtype, body: &str) -> String {
     format!(
@@ -265,6 +266,29 @@ fn zeros_of_both_signs_and_nan() {
                         agree(&program, &module, &inputs, &format!("{op} of {odd} at {at} among {n} {rest}"));
                     }
                 }
+            }
+        }
+    }
+}
+
+/// One element alone decides, wherever it stands.
+#[test]
+fn booleans_at_every_width() {
+    let program = parse(
+        "program @p { symbol n = dim 0 of input 0 input 0 %x: bool[n] input 1 %w: bool[n]
+         output 0 %any: bool[] output 1 %all: bool[] output 2 %sum: f32[]
+         kernel @k { v90, v91, v92 = reduce i < n { v0 = load %x[i] v1 = load %w[i] v2 = and v0, v1 v3 = or v0, v1 v4 = cast f32 v0 }
+           with any free v2, all free v3, sum lanes v4 store %any[], v90 store %all[], v91 store %sum[], v92 } }",
+    );
+    for simd in [Simd::W128, Simd::W256, Simd::Auto] {
+        let module = compile_for(&program, simd);
+        for n in [0, 1, 15, 16, 17, 127, 128, 129, 300, 4096, 4097, 9000] {
+            let places = (0..n).filter(|k| n < 20 || k % 61 == 0 || n - k < 3).map(Some).chain([None]);
+            for (place, most) in places.flat_map(|place| [(place, false), (place, true)]) {
+                let scalars: Vec<_> = (0..n).map(|k| Scalar::Bool((Some(k) == place) != most)).collect();
+                let x = Array::from_scalars(Dtype::Bool, &[n], &scalars).unwrap();
+                let w = Array::from_scalars(Dtype::Bool, &[n], &vec![Scalar::Bool(!most); n]).unwrap();
+                agree(&program, &module, &[x, w], &format!("{simd:?}, {n}, {place:?}, {most}"));
             }
         }
     }

@@ -55,7 +55,7 @@ struct Row {
     calls: usize,
     /// Microseconds a call: the median of the samples, the least and the most.
     us: [f64; 3],
-    /// GB/s, and what that is of the ceiling that it is held to.
+    /// GB/s, or of products GFLOP/s, and what that is of the ceiling that it is held to.
     rate: f64,
     ceiling: &'static str,
     share: f64,
@@ -133,6 +133,7 @@ pub fn inputs(
             (Dtype::F32, [n], Draw::Normal) => drawn(gpu, program, "draw_normal", &[*n, seed])?,
             (Dtype::F32, [n, m], Draw::Normal) => drawn(gpu, program, "draw_normals", &[*n, *m, seed])?,
             (Dtype::F32, [n], Draw::Positive) => drawn(gpu, program, "draw_uniform", &[*n, seed])?,
+            (Dtype::Bf16, [n, m], _) => drawn(gpu, program, "draw_narrow", &[*n, *m, seed])?,
             (Dtype::I32, [n], _) => {
                 let below = sizes.last().ok_or("it has sizes")?.1;
                 drawn(gpu, program, "draw_labels", &[*n, below, seed])?
@@ -172,11 +173,12 @@ fn measure(
     }
     us.sort_by(f64::total_cmp);
     let us = [us[us.len() / 2], us[0], us[us.len() - 1]];
-    let rate = bytes as f64 / us[0] / 1e3;
-    let (ceiling, most) = match workload.held {
-        Held::Copy => ("copy", ceilings.copy),
-        Held::Read => ("read", ceilings.read),
+    let (ceiling, most, work) = match workload.held {
+        Held::Copy => ("copy", ceilings.copy, bytes as f64),
+        Held::Read => ("read", ceilings.read, bytes as f64),
+        Held::Products(most) => ("cuBLAS", most, sizes.iter().fold(2.0, |work, (_, n)| work * *n as f64)),
     };
+    let rate = work / us[0] / 1e3;
     let kernels = program.function(workload.function)?.explain(&Options::default(), &[])?.kernels_after();
     let share = rate * 1e9 / most;
     let (name, sizes, goal) = (workload.name, sizes.to_vec(), workload.goal(sizes));

@@ -27,6 +27,8 @@ pub enum Held {
     Copy,
     /// What it gives to a read.
     Read,
+    /// What cuBLAS gives to products of matrices of 8192 x 8192 on an H200, in operations a second.
+    Products(f64),
 }
 
 impl Workload {
@@ -45,6 +47,8 @@ const LONG: Sizes = &[&[("n", 256 * M)]];
 const ROWS: Sizes = &[&[("n", 16384), ("m", 4096)], &[("n", 65536), ("m", 256)], &[("n", 1024), ("m", 65536)]];
 const ROW: Sizes = &[&[("n", 16384), ("m", 4096)]];
 const SQUARE: Sizes = &[&[("n", 8192), ("m", 8192)]];
+
+const CUBES: Sizes = &[&[("n", 2048), ("k", 2048), ("m", 2048)], &[("n", 4096), ("k", 4096), ("m", 4096)]];
 
 const fn workload(
     name: &'static str,
@@ -76,5 +80,8 @@ pub const WORKLOADS: &[Workload] = &[
     workload("row_cumsum", "row_cumsum", ROW, Draw::Normal, Held::Copy, &[0.95]),
     workload("transpose_add", "transpose_add", SQUARE, Draw::Normal, Held::Copy, &[0.99]),
     workload("column_sums", "column_sums", ROW, Draw::Normal, Held::Copy, &[1.00]),
+    workload("matmul_bf16", "matmul_bf16", CUBES, Draw::Normal, Held::Products(703e12), &[]),
+    workload("matmul_fast", "matmul_fast", CUBES, Draw::Normal, Held::Products(376e12), &[]),
+    workload("matmul_f32", "matmul", CUBES, Draw::Normal, Held::Products(50.7e12), &[]),
     workload("cumsum", "cumsum", VECTORS, Draw::Normal, Held::Copy, &[]),
 ];

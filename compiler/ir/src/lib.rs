@@ -17,6 +17,7 @@ pub mod order;
 pub mod parse;
 pub mod print;
 pub mod rewrite;
+pub mod sabotage;
 pub mod scalar;
 pub mod size;
 pub mod verify;

@@ -514,6 +514,14 @@ impl Checker<'_> {
     }
 }
 
+/// What every program can use without defining it: functions, reducers and constants.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    let math = MathFn::ALL.iter().map(|f| f.name()).filter(|name| is_function(name));
+    let reducers = ReduceOp::ALL.iter().map(|op| op.name());
+    let listed = SCALARS.iter().map(|(name, ..)| *name).chain(math).chain(reducers).chain(WHOLE.iter().copied());
+    listed.chain(["mean", "pi", "inf", "nan", "true", "false"])
+}
+
 /// The scalar functions of numbers that give the type they take, this one: names, and how many arguments.
 pub fn scalar_functions(dtype: Dtype) -> impl Iterator<Item = (&'static str, usize)> {
     let takes = move |name: &str, arguments: usize| {

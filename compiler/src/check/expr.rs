@@ -47,6 +47,8 @@ impl Checker<'_> {
         match kind {
             ExprKind::Int(_) | ExprKind::Float(_) => self.literal(id, want),
             ExprKind::Name(name) => self.name(id, name, want),
+            // The last value of a session is a parameter of that name.
+            ExprKind::Hole if self.lookup("_").is_some() => self.name(id, "_", want),
             ExprKind::Hole => {
                 let message = "`_` stands for a size only in `reshape`";
                 self.error(Diagnostic::new(codes::HOLE, span, message));

@@ -50,7 +50,7 @@ use ir::checked::{Checked, ExprId, GuardId, IndexId};
 use ir::nest::{Purpose, Relation, Requirement};
 use ir::{Origin, Size};
 
-pub use builtin::scalar_functions;
+pub use builtin::{names, scalar_functions};
 pub use signature::{Signature, Slot};
 
 /// Expressions of a checked function, every call inlined, beyond which the checker refuses; so many may all functions

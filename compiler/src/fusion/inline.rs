@@ -5,6 +5,7 @@
 use ir::Dtype;
 use ir::nest::{Block, IndexId, Kernel, Op, Program, Statement, Subscript, ValueId};
 use ir::rewrite::{Copier, erase_unused, hoist, replace_loads, share};
+use ir::sabotage::{self, Bug};
 
 use super::form::{Elementwise, position, shape};
 
@@ -18,6 +19,7 @@ pub(super) fn inline(program: &Program, consumer: &Kernel, producer: &Kernel, p:
             Some(view) => position((seen, view), own, &mut |op| push(kernel, Dtype::I64, op, out)),
         };
         let mut copier = Copier::new(program, producer, kernel);
+        let at = if sabotage::on(Bug::InlinedAxes) { at.into_iter().rev().collect() } else { at };
         for (index, subscript) in p.axes.iter().zip(at) {
             copier.map_index(*index, subscript);
         }
@@ -26,7 +28,8 @@ pub(super) fn inline(program: &Program, consumer: &Kernel, producer: &Kernel, p:
             match (view, statement) {
                 // What lies like the buffer can be seen like it.
                 (Some(view), Statement::Let { value, op: Op::Load { buffer, view: None, at } })
-                    if shape(program, *buffer) == own && is_identity(at, &p.axes) =>
+                    if shape(program, *buffer) == own
+                        && (is_identity(at, &p.axes) || sabotage::on(Bug::InlinedView)) =>
                 {
                     let op = Op::Load { buffer: *buffer, view: Some(view.to_vec()), at: seen.to_vec() };
                     let element = push(copier.to(), program.buffers[*buffer].dtype, op, out);

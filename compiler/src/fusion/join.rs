@@ -16,6 +16,7 @@ use ir::nest::{
     Block, BufferId, Contraction, Extent, IndexId, Loop, LoopKind, Op, Program, Statement, Subscript, ValueId,
 };
 use ir::rewrite::for_each_affine_mut;
+use ir::sabotage::{self, Bug};
 use ir::{Affine, visit};
 
 /// What is joined besides loops that have something in common.
@@ -159,7 +160,7 @@ fn matched((first, a): (&Dims, &Outline), (second, b): (&Dims, &Outline), also: 
     let extent = |dims: &Dims, index: IndexId| dims.iter().find(|(i, _)| *i == index).map(|(_, extent)| extent.clone());
     let consider = |i: IndexId, j: IndexId, pairs: &mut Matched| {
         let free = pairs.iter().all(|(k, l)| *k != i && *l != j);
-        if free && extent(first, i).is_some_and(|e| extent(second, j) == Some(e)) {
+        if free && extent(first, i).is_some_and(|e| extent(second, j) == Some(e) || sabotage::on(Bug::JoinedLengths)) {
             pairs.push((i, j));
         }
     };
@@ -171,7 +172,7 @@ fn matched((first, a): (&Dims, &Outline), (second, b): (&Dims, &Outline), also: 
         along(stored, loaded).into_iter().for_each(|(i, j)| consider(i, j, &mut pairs));
         for (stored, loaded) in flows {
             let also = along(stored, loaded);
-            pairs.retain(|pair| also.contains(pair));
+            pairs.retain(|pair| also.contains(pair) || sabotage::on(Bug::JoinedFlows));
         }
         return pairs;
     }
@@ -196,7 +197,7 @@ fn kinds_agree(first: &Loop, second: &Loop, matched: &Matched) -> bool {
     match (&first.kind, &second.kind) {
         _ if matched.is_empty() => false,
         (LoopKind::Parallel, LoopKind::Parallel) => true,
-        (LoopKind::Parallel, LoopKind::Reduce(_) | LoopKind::Scan) => all(second),
+        (LoopKind::Parallel, LoopKind::Reduce(_) | LoopKind::Scan) => all(second) || sabotage::on(Bug::JoinedReduction),
         (LoopKind::Reduce(_) | LoopKind::Scan, LoopKind::Parallel) => all(first),
         (LoopKind::Reduce(_), LoopKind::Reduce(_)) | (LoopKind::Scan, LoopKind::Scan) => {
             let in_order = first.dims.iter().zip(&second.dims).all(|((i, _), (j, _))| matched.contains(&(*i, *j)));
@@ -217,7 +218,8 @@ fn scans_forward((first, a): (&Loop, &Outline), (second, b): (&Loop, &Outline), 
         let Some(loaded) = b.loads.get(buffer) else { return true };
         let (Some(stored_at), Some(loaded_at)) = (&stored.same, &loaded.same) else { return false };
         let stored_at: Vec<Subscript> = stored_at.iter().map(|s| renamed(s, matched)).collect();
-        stored.direct && first.dims.len() == matched.len() && stored_at == *loaded_at
+        let forwarded = stored.direct && first.dims.len() == matched.len() && stored_at == *loaded_at;
+        forwarded || sabotage::on(Bug::JoinedScan)
     };
     apart(a) && apart(b) && a.stores.iter().all(flow)
 }
@@ -245,7 +247,9 @@ fn needed(outlines: &[Outline], first: usize, second: usize) -> Option<BTreeSet<
         let o = &outlines[at];
         let gives = o.defines.iter().any(|v| values.contains(*v)) || o.stores.keys().any(|b| buffers.contains(*b));
         if at == second || gives {
-            let loads = at != second && earlier.stores.keys().any(|buffer| o.loads.contains_key(buffer));
+            let loads = at != second
+                && !sabotage::on(Bug::JoinedPast)
+                && earlier.stores.keys().any(|buffer| o.loads.contains_key(buffer));
             if loads || o.uses.iter().any(|value| results.contains(*value)) {
                 return None;
             }

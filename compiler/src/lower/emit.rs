@@ -12,6 +12,7 @@ use cranelift_entity::EntityRef;
 use ir::build::Builder;
 use ir::checked::{self, Checked, ExprId, GuardId, IndexId, Kind};
 use ir::nest::{self, Block, BufferId, Extent, FunctionId, KernelId, LoopKind, Op, Statement, Subscript, ValueId};
+use ir::sabotage::{self, Bug};
 use ir::verify::MAX_DEPTH;
 use ir::{Affine, BinaryOp, CompareOp, Dtype, MathFn, Order, Origin, ReduceOp, Scalar, Size};
 
@@ -304,6 +305,9 @@ impl<'a> Emitter<'a> {
             }
             Kind::Param(number) => Op::Load { buffer: BufferId::new(*number), view: None, at: vec![] },
             Kind::Unary(op, a) => Op::Unary(*op, self.value(*a)?),
+            Kind::Binary(BinaryOp::Sub, a, b) if sabotage::on(Bug::SwappedOperands) => {
+                Op::Binary(BinaryOp::Sub, self.value(*b)?, self.value(*a)?)
+            }
             Kind::Binary(op, a, b) => Op::Binary(*op, self.value(*a)?, self.value(*b)?),
             Kind::Compare(op, a, b) => Op::Compare(*op, self.value(*a)?, self.value(*b)?),
             Kind::Fma(a, b, c) => Op::Fma(self.value(*a)?, self.value(*b)?, self.value(*c)?),
@@ -320,6 +324,8 @@ impl<'a> Emitter<'a> {
                     self.count()?;
                     return Ok(self.builder.if_(condition, then, otherwise));
                 }
+                let (then, otherwise) =
+                    if sabotage::on(Bug::SwappedBranches) { (otherwise, then) } else { (then, otherwise) };
                 Op::Select(condition, self.value(*then)?, self.value(*otherwise)?)
             }
             Kind::Access { array, at } => {
@@ -369,7 +375,11 @@ impl<'a> Emitter<'a> {
         self.open(self.frames[self.frames.len() - 1].guard)?;
         let input = if inner.is_empty() { body(self)? } else { self.reduce(inner, op, order, body)? };
         let block = self.close();
-        let order = if op.depends_on_order(self.builder.dtype(input)) { order } else { Order::Free };
+        let order = if op.depends_on_order(self.builder.dtype(input)) && !sabotage::on(Bug::ForgottenOrder) {
+            order
+        } else {
+            Order::Free
+        };
         self.count()?;
         Ok(self.builder.reduce(dims, block, op, order, input))
     }
@@ -417,7 +427,7 @@ impl<'a> Emitter<'a> {
             if self.builder.dtype(value) != Dtype::I64 {
                 value = self.op(Op::Cast(Dtype::I64, value))?;
             }
-            if let Some(site) = subscript.check {
+            if let Some(site) = subscript.check.filter(|_| !sabotage::on(Bug::DroppedCheck)) {
                 value = self.op(Op::Check { value, bound: bound.clone(), site })?;
             }
             bindings.push(Binding::Value(value));
@@ -449,11 +459,14 @@ impl<'a> Emitter<'a> {
                 let number = self.number(at, &expr.ty.shape)?;
                 let number = self.integer_of(number)?;
                 let first = elements.next().ok_or(LowerError::Malformed("an array literal of nothing"))?;
-                elements.zip(1..).try_fold(first, |others, (element, k)| {
-                    let k = self.op(Op::Constant(Scalar::I64(k)))?;
-                    let here = self.op(Op::Compare(CompareOp::Eq, number, k))?;
-                    self.op(Op::Select(here, element, others))
-                })
+                elements.zip(1 + i64::from(sabotage::on(Bug::LiteralShifted))..).try_fold(
+                    first,
+                    |others, (element, k)| {
+                        let k = self.op(Op::Constant(Scalar::I64(k)))?;
+                        let here = self.op(Op::Compare(CompareOp::Eq, number, k))?;
+                        self.op(Op::Select(here, element, others))
+                    },
+                )
             }
             _ => Err(LowerError::Malformed("an element of what is no array")),
         }

@@ -2,6 +2,7 @@
 
 use ir::checked::{Checked, ExprId, IndexId, Prefix};
 use ir::nest::{BufferId, Loop, LoopKind, Op, Prologue, Statement};
+use ir::sabotage::{self, Bug};
 use ir::{Affine, CompareOp, Dtype, ReduceOp, Scalar};
 
 use super::{LowerError, Lowering};
@@ -42,7 +43,7 @@ impl Lowering<'_> {
                 k.open(Checked::TOP)?;
                 let value = k.compute(body)?;
                 let value = k.op(Op::Prefix(op, value))?;
-                let shift = Affine::constant(if prefix.inclusive { 0 } else { 1 });
+                let shift = Affine::constant(if prefix.inclusive || sabotage::on(Bug::InclusiveScan) { 0 } else { 1 });
                 k.store(buffer, &at(Affine::index(*running).add(&shift)), value)?;
                 let body = k.close();
                 k.push(Statement::Loop(Loop { dims, kind: LoopKind::Scan, body }));
@@ -91,6 +92,7 @@ fn identity(op: ReduceOp, element: Dtype) -> Scalar {
     };
     match op {
         ReduceOp::Sum | ReduceOp::Any => Scalar::zero(element),
+        ReduceOp::Prod if sabotage::on(Bug::PrefixOfNothing) => Scalar::zero(element),
         ReduceOp::Prod | ReduceOp::All => Scalar::one(element),
         ReduceOp::Max => extreme(true),
         ReduceOp::Min => extreme(false),

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cranelift_entity::SecondaryMap;
 use ir::nest::{Block, Buffer, BufferId, IndexId, Kernel, KernelId, LoopKind, Op, Program, Role, Statement, Subscript};
+use ir::sabotage::{self, Bug};
 use ir::{Affine, Size, visit};
 
 use super::accessed;
@@ -41,7 +42,7 @@ fn shared(program: &Program) -> BTreeSet<BufferId> {
     for (id, kernel) in &program.kernels {
         visit::for_each_statement(&kernel.body, &mut |statement| {
             if let Some(buffer) = accessed(statement)
-                && owners[buffer].replace(id).is_some_and(|owner| owner != id)
+                && owners[buffer].replace(id).is_some_and(|owner| owner != id && !sabotage::on(Bug::OwnScratch))
             {
                 shared.insert(buffer);
             }
@@ -98,7 +99,7 @@ fn losses(shape: &[Size], accesses: &[Access<'_>]) -> Option<Vec<bool>> {
     let goes = |axis: usize| {
         let mut subscripts = accesses.iter().map(|access| access.at[seen_axis(shape, access.view, axis)?]);
         let first = subscripts.next().flatten();
-        first.is_some() && subscripts.all(|s| s == first)
+        first.is_some() && (subscripts.all(|s| s == first) || sabotage::on(Bug::LostAxis))
     };
     let lost: Vec<bool> = (0..shape.len()).map(goes).collect();
     lost.contains(&true).then_some(lost)

@@ -17,6 +17,7 @@ use cranelift_entity::{EntityRef, EntitySet, PrimaryMap, SecondaryMap};
 use ir::Size;
 use ir::live::{Lives, Span, bytes};
 use ir::nest::{BufferId, KernelId, Program, Role, SlotId};
+use ir::sabotage::{self, Bug};
 
 use crate::analysis::cost::nominal;
 
@@ -84,7 +85,7 @@ pub(super) fn slots(program: &Program) -> PrimaryMap<SlotId, Vec<BufferId>> {
         let span = group.span;
         let take = |free: &mut Free| {
             let (first, slot) = free.peek().copied()?;
-            (span.last < first).then(|| free.pop())?;
+            (span.last < first || span.last == first && sabotage::on(Bug::OverlappingSlots)).then(|| free.pop())?;
             free.push((span.first, slot));
             Some(slot)
         };
@@ -128,7 +129,9 @@ fn groups(program: &Program) -> Vec<Group> {
     let mut inherits = EntitySet::new();
     for kernel in program.kernels.keys() {
         for id in &begins[kernel] {
-            let gives = ends[kernel].iter().find(|ending| next[**ending].is_none() && lives.in_place(**ending, *id));
+            let gives = ends[kernel].iter().find(|ending| {
+                next[**ending].is_none() && (lives.in_place(**ending, *id) || sabotage::on(Bug::InPlace))
+            });
             if let Some(ending) = gives {
                 next[*ending] = Some(*id);
                 inherits.insert(*id);

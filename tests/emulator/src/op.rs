@@ -218,6 +218,22 @@ pub(crate) enum Op {
         a: Reg,
         mask: Reg,
     },
+    /// `mma`: the product of two matrices that lie in the registers of all lanes, added to a third.
+    Multiply {
+        factors: Factors,
+        d: Vec<Reg>,
+        a: Vec<Reg>,
+        b: Vec<Reg>,
+        c: Vec<Reg>,
+        mask: Reg,
+    },
+    /// `ldmatrix`: matrices of 8 x 8 elements of 16 bits, a row at the address of each lane.
+    LoadMatrices {
+        into: Vec<Reg>,
+        at: Address,
+        transposed: bool,
+        mask: Reg,
+    },
     ActiveMask {
         d: Reg,
     },
@@ -226,6 +242,19 @@ pub(crate) enum Op {
     },
     Exit,
     Trap,
+    /// Begins to copy bytes from global to shared memory: as many as `read` says, zeros behind them.
+    Copy {
+        to: Address,
+        from: Address,
+        bytes: u32,
+        read: Reg,
+    },
+    /// Those since the last one are a group.
+    GroupCopies,
+    /// Waits for the thread's copies: for all but those of its last groups, or for all.
+    AwaitCopies {
+        but: Option<u32>,
+    },
     /// What has no effect here, such as `nanosleep`.
     Nothing,
 }
@@ -295,6 +324,15 @@ impl Logic {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[rustfmt::skip]
 pub(crate) enum Atomic { Add, Min, Max, And, Or, Xor, Exchange, CompareAndSwap, Increment, Decrement }
+
+/// What the factors of a product of matrices consist of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Factors {
+    F16,
+    Bf16,
+    /// An `f32` of which only the upper 19 bits count.
+    Tf32,
+}
 
 /// Which lane a shuffle reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use crate::fault::Problem;
 use crate::op::{Kernel, PredKind, RowKind, Special};
 use crate::order::Meetings;
 use crate::shape::Shape;
-use crate::types::{Condition, LANES, Pred, Reg, Row};
+use crate::types::{Condition, LANES, Pred, Reg, Row, lanes};
 
 /// Of so many steps, those in which the group that is furthest ahead runs instead: the one behind may wait for it.
 const PERIOD: u32 = 1024;
@@ -56,6 +56,23 @@ pub(crate) struct Warp {
     /// Counts instructions.
     pub(crate) step: u32,
     pub(crate) meetings: Meetings,
+    /// Copies that nobody has waited for.
+    pub(crate) copies: Vec<Transfer>,
+    /// Groups of copies so far, by lane.
+    pub(crate) copy_groups: [u32; LANES],
+}
+
+/// A copy of a lane from global to shared memory.
+#[derive(Debug)]
+pub(crate) struct Transfer {
+    pub(crate) lane: usize,
+    pub(crate) to: u64,
+    pub(crate) from: u64,
+    pub(crate) bytes: usize,
+    /// So many of them are read, the others are zero.
+    pub(crate) read: usize,
+    /// The number of its group, once it has one.
+    pub(crate) group: Option<u32>,
 }
 
 impl Warp {
@@ -74,6 +91,8 @@ impl Warp {
             groups: vec![],
             step: 0,
             meetings: Meetings::default(),
+            copies: vec![],
+            copy_groups: [0; LANES],
         };
         for (row, kind) in warp.rows.iter_mut().zip(&kernel.rows) {
             match kind {
@@ -96,6 +115,8 @@ impl Warp {
         self.groups.push(Group { at: 0, lanes: self.members, wait: Wait::No });
         (self.step, self.carry_defined) = (0, 0);
         self.meetings = Meetings::default();
+        self.copies.clear();
+        self.copy_groups = [0; LANES];
         for (index, kind) in kernel.rows.iter().enumerate() {
             self.defined[index] = if *kind == RowKind::Register { 0 } else { u32::MAX };
             if let RowKind::Special(special) = kind {
@@ -172,6 +193,14 @@ impl Warp {
         let to = &mut self.preds[pred.index()];
         *to = *to & !active | value & active;
         self.preds_defined[pred.index()] |= active;
+    }
+
+    /// The copies of these lanes that are in no group yet become one, even if there are none.
+    pub(crate) fn group_copies(&mut self, active: u32) {
+        for copy in self.copies.iter_mut().filter(|copy| active >> copy.lane & 1 == 1 && copy.group.is_none()) {
+            copy.group = Some(self.copy_groups[copy.lane]);
+        }
+        lanes(active).for_each(|lane| self.copy_groups[lane] += 1);
     }
 
     /// Threads exit: those that wait for them need not.

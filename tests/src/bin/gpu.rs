@@ -1,5 +1,5 @@
-//! Random programs on this machine's first CUDA device, or on the emulator, held to the interpreters: `gpu [emulated] [PROGRAMS] [SEED]`.
-//! What fails is shown as it was drawn, and counted.
+//! Random programs on this machine's first CUDA device, or on the emulator, held to the interpreters: `gpu [emulated] [PROGRAMS] [SEED]`;
+//! or every function of some files: `gpu [emulated] examples/softmax.fl ...`. What fails is shown as it was drawn, and counted.
 
 use std::time::Instant;
 
@@ -7,6 +7,7 @@ use ir::array::Array;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngSeed, TestRunner};
 use tests::engines::{Engine, Form, Rejected, compile_in, hold_on};
+use tests::examples;
 use tests::generate::recipes;
 use tests::ways;
 
@@ -23,6 +24,9 @@ fn main() {
     } else {
         Engine::Gpu
     };
+    if arguments.iter().any(|argument| argument.ends_with(".fl")) {
+        files(&arguments, engine);
+    }
     let mut numbers = arguments.iter().map(|text| text.parse::<u64>().expect("a number"));
     let programs = numbers.next().unwrap_or(500);
     let seed = numbers.next().unwrap_or(2);
@@ -60,4 +64,21 @@ fn main() {
     let seconds = begin.elapsed().as_secs_f64();
     println!("{accepted} programs, {calls} calls, {failed} programs failed, {seconds:.0} s");
     std::process::exit(i32::from(failed > 0));
+}
+
+/// Every function of some files.
+fn files(paths: &[String], engine: Engine) -> ! {
+    let mut failed = false;
+    for path in paths {
+        let source = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{path}: {error}"));
+        let begin = Instant::now();
+        match examples::hold_alone(&source, engine) {
+            Ok(calls) => println!("{path}: {calls} calls, {:.1} s", begin.elapsed().as_secs_f64()),
+            Err(why) => {
+                failed = true;
+                println!("FAILED {path}: {why}");
+            }
+        }
+    }
+    std::process::exit(i32::from(failed));
 }

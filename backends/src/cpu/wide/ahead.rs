@@ -18,6 +18,7 @@ use super::assemble::{Assembler, Condition, INDEX, OTHER, SPARE};
 use super::inst::Slot;
 use super::lanes::{Given, Shared};
 use crate::cpu::emit::Emitter;
+use crate::cpu::formula::{Formula, Rule};
 use crate::cpu::leaf::{Access, Inst, Leaf, Step};
 
 /// Arrays of more bytes than this are not in a core's caches.
@@ -71,14 +72,16 @@ pub(in crate::cpu) struct Distance {
 
 impl Distance {
     /// In bytes; 0 where nothing is to be read ahead.
-    pub(in crate::cpu) fn at(&self, value: &impl Fn(&Size) -> i64) -> i64 {
-        let row = self.row.as_ref().map_or(i64::MAX, value);
-        match (value(&self.bytes) > FAR, row > LONG) {
-            (false, _) => 0,
-            (true, true) => SPAN,
-            (true, false) if self.waits => 0,
-            (true, false) => (row.max(1) + SPAN - 1) / SPAN * SPAN,
+    pub(in crate::cpu) fn formula(&self) -> Formula {
+        let far = Formula::from(&self.bytes).then(Rule::Exceeds, FAR);
+        let Some(row) = self.row.as_ref().map(Formula::from) else { return far.then(Rule::Times, SPAN) };
+        let long = row.clone().then(Rule::Exceeds, LONG).then(Rule::Times, SPAN);
+        if self.waits {
+            return far.then(Rule::Times, long);
         }
+        let short = Formula::Constant(LONG + 1).then(Rule::Exceeds, row.clone());
+        let next = row.then(Rule::Lesser, LONG).then(Rule::Greater, 1).up_to_multiple(SPAN);
+        far.then(Rule::Times, long.then(Rule::Plus, short.then(Rule::Times, next)))
     }
 }
 

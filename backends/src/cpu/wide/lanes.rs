@@ -8,6 +8,7 @@
 use cranelift_codegen::entity::PrimaryMap;
 use iced_x86::Code;
 use ir::nest::{IndexId, Op, ValueId};
+use ir::sabotage::{self, Bug};
 use ir::{Affine, BinaryOp, CompareOp, Dtype, Scalar, Size, UnaryOp};
 
 use super::divide::Divisor;
@@ -223,6 +224,9 @@ impl<'l, 'a> WideX86<'l, 'a> {
         }
         let t = table::float(wide);
         let range = self.vector(t.range, &[a, b, table::extreme(op)]);
+        if sabotage::on(Bug::WideNan) {
+            return range;
+        }
         let unordered = self.mask(t.compare, &[a, b, Operand::Immediate(3)]);
         self.merged(t.add, unordered, &[a, b], range)
     }
@@ -253,7 +257,8 @@ impl<'l, 'a> WideX86<'l, 'a> {
         match v {
             Operand::Splat(_) => vec![v, v],
             _ => {
-                vec![v, self.vector(Code::EVEX_Vextracti64x4_ymmm256_k1z_zmm_imm8, &[v, Operand::Immediate(1)])]
+                let upper = Operand::Immediate(u8::from(!sabotage::on(Bug::UpperHalf)));
+                vec![v, self.vector(Code::EVEX_Vextracti64x4_ymmm256_k1z_zmm_imm8, &[v, upper])]
             }
         }
     }
@@ -511,6 +516,7 @@ impl LeafEmitter for WideX86<'_, '_> {
         let mut parts = vec![];
         for ((mask, a), b) in masks.iter().zip(a).zip(b) {
             let Some(mask) = mask.register() else { continue };
+            let (a, b) = if sabotage::on(Bug::WideSelect) { (b, a) } else { (a, b) };
             parts.push(self.computes(Class::Vector, code, None, &[*b, *a], Lanes::Some { mask, zero: false }));
         }
         parts

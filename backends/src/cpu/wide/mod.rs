@@ -15,6 +15,7 @@ mod gather;
 mod inst;
 mod lanes;
 mod machine;
+pub(super) mod product;
 mod reduce;
 mod scan;
 mod strided;
@@ -28,6 +29,7 @@ use cranelift_codegen::ir::{InstBuilder, Value};
 use iced_x86::{Code, Instruction, Register};
 use ir::nest::{BufferId, IndexId, Kernel, Program, Role};
 use ir::order::LANES;
+use ir::sabotage::{self, Bug};
 use ir::{Size, visit};
 
 pub(super) use self::ahead::Distance;
@@ -238,7 +240,7 @@ fn given_value(e: &mut Emitter<'_>, leaf: &Leaf, given: &Given, from: Value, to:
             let base = e.affine(base);
             let coefficient = e.size(coefficient);
             let moved = e.b.ins().imul(from, coefficient);
-            e.b.ins().iadd(base, moved)
+            if sabotage::on(Bug::IndexBegins) { base } else { e.b.ins().iadd(base, moved) }
         }
         Given::Size(size) => e.size(size),
         Given::Divisor(value, part) => divide::given(e, *value, *part),
@@ -450,6 +452,9 @@ fn one_partial_group(asm: &mut Assembler, residents: &Residents, body: &Body) {
     let group = asm.isa.group();
     asm.general(Instruction::with2(Code::Mov_r64_rm64, SPARE, END));
     asm.general(Instruction::with2(Code::Sub_r64_rm64, SPARE, INDEX));
+    if sabotage::on(Bug::LastLane) {
+        asm.general(Instruction::with2(Code::Add_rm64_imm32, SPARE, -1));
+    }
     asm.general(Instruction::with2(Code::Mov_r32_imm32, Register::R11D, group));
     asm.general(Instruction::with2(Code::Cmp_r64_rm64, SPARE, OTHER));
     asm.general(Instruction::with2(Code::Cmovg_r64_rm64, SPARE, OTHER));
@@ -469,5 +474,6 @@ fn one_partial_group(asm: &mut Assembler, residents: &Residents, body: &Body) {
 /// The lane that the element at hand belongs to.
 fn lane_at_hand(asm: &mut Assembler) {
     asm.general(Instruction::with2(Code::Mov_r64_rm64, OTHER, INDEX));
-    asm.general(Instruction::with2(Code::And_rm64_imm32, OTHER, LANES as i32 - 1));
+    let lanes = LANES as i32 / if sabotage::on(Bug::LaneAtHand) { 2 } else { 1 };
+    asm.general(Instruction::with2(Code::And_rm64_imm32, OTHER, lanes - 1));
 }

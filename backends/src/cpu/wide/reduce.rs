@@ -7,8 +7,9 @@
 
 use cranelift_codegen::ir::{InstBuilder, Value};
 use iced_x86::{Code, Instruction};
-use ir::Dtype;
 use ir::order::LANES;
+use ir::sabotage::{self, Bug};
+use ir::{Dtype, ReduceOp};
 
 use super::ahead::Ahead;
 use super::allocate::{self, Residents, pressure};
@@ -47,13 +48,24 @@ pub(in crate::cpu) struct Reducer {
 
 /// Whether a reduction is done here.
 fn has(fold: Fold) -> bool {
-    !fold.is_arg() && matches!(fold.dtype.bytes(), 4 | 8)
+    !fold.is_arg() && (fold.dtype == Dtype::Bool || matches!(fold.dtype.bytes(), 4 | 8))
+}
+
+/// What is done to lanes: of booleans, the greatest or least number, 1 for what is true.
+fn over_numbers(fold: Fold) -> Fold {
+    match fold.op {
+        ReduceOp::Any => Fold { op: ReduceOp::Max, dtype: Dtype::I32 },
+        ReduceOp::All => Fold { op: ReduceOp::Min, dtype: Dtype::I32 },
+        _ => fold,
+    }
 }
 
 /// Where the lanes of one reduction rest.
 #[derive(Clone, Copy)]
 struct Home {
     fold: Fold,
+    /// Whether the elements are booleans, which are taken as numbers.
+    of_truth: bool,
     result: Slot,
     /// The first of its registers, while it has some, or of those that it is folded in.
     register: u32,
@@ -92,15 +104,16 @@ struct Homes {
 
 impl Homes {
     /// For a body that needs so many registers; in memory if it needs too many.
-    fn new(isa: Isa, folds: &[Fold], results: &[Slot], body: Option<u32>) -> Homes {
+    fn new(isa: Isa, folds: &[(Fold, bool)], results: &[Slot], body: Option<u32>) -> Homes {
         let most = all_groups(isa);
         let place = |free: i32| {
             let (mut register, mut memory) = (0, 0);
-            let home = |(fold, result): (&Fold, &Slot)| {
+            let home = |((fold, of_truth), result): (&(Fold, bool), &Slot)| {
                 let groups = if fold.op.depends_on_order(fold.dtype) { most } else { free };
                 let all = groups == most;
                 let notes = isa == Isa::Avx512 && !all && binary(fold.primitive(), fold.dtype).is_none();
-                let home = Home { fold: *fold, result: *result, register, memory, groups, all, notes };
+                let (fold, result, of_truth) = (*fold, *result, *of_truth);
+                let home = Home { fold, of_truth, result, register, memory, groups, all, notes };
                 register += home.taken();
                 memory += if home.all { home.registers() } else { 0 };
                 home
@@ -167,7 +180,8 @@ fn function(e: &Emitter<'_>, leaf: &Leaf, folds: &[Fold], ahead: &Ahead) -> Opti
     leaf.emit(&mut probe);
     let probe = pressure(&probe.body);
     let body = (leaf.weight() <= SHORT).then(|| u32::try_from(probe).unwrap_or(isa.vectors()));
-    let homes = Homes::new(isa, folds, &results, body);
+    let folds: Vec<(Fold, bool)> = folds.iter().map(|fold| (over_numbers(*fold), fold.dtype == Dtype::Bool)).collect();
+    let homes = Homes::new(isa, &folds, &results, body);
 
     let at_once = if homes.in_registers { all_groups(isa) } else { unroll(leaf.weight()) };
     let whole = whole_step(WideX86::new(e, leaf, &mut shared), &homes, at_once, probe);
@@ -209,11 +223,13 @@ fn function(e: &Emitter<'_>, leaf: &Leaf, folds: &[Fold], ahead: &Ahead) -> Opti
     asm.spills = homes.pieces();
     begin(&mut asm);
     residents.load(&mut asm);
-    allocate::assemble(&mut asm, &residents, &clear);
+    if !sabotage::on(Bug::DirtyRegisters) {
+        allocate::assemble(&mut asm, &residents, &clear);
+    }
     whole_groups(&mut asm, &residents, (&whole, &reads), at_once, count);
     asm.load_slot(END, count);
     let done = asm.label();
-    for rest in &rests {
+    for rest in rests.iter().filter(|_| !sabotage::on(Bug::LostRest)) {
         asm.general(Instruction::with2(Code::Cmp_r64_rm64, INDEX, END));
         asm.jump(Condition::GreaterOrEqual, done);
         if chained {
@@ -241,6 +257,15 @@ fn function(e: &Emitter<'_>, leaf: &Leaf, folds: &[Fold], ahead: &Ahead) -> Opti
     Some((Function { code, given: shared.given, memory }, results))
 }
 
+/// What a group gives to each of the reductions.
+fn elements(l: &mut WideX86<'_, '_>, homes: &Homes) -> Vec<Parts> {
+    let mut wanted = l.leaf.emit(l);
+    for (elements, home) in wanted.iter_mut().zip(&homes.all).filter(|(_, home)| home.of_truth) {
+        *elements = l.convert(Dtype::Bool, home.fold.dtype, elements);
+    }
+    wanted
+}
+
 /// A step of so many groups, all lanes if they are in registers, for a leaf that needs so many registers for a group.
 fn whole_step(mut l: WideX86<'_, '_>, homes: &Homes, at_once: i32, pressure: usize) -> Body {
     let (isa, mut groups) = (l.isa(), vec![]);
@@ -249,7 +274,7 @@ fn whole_step(mut l: WideX86<'_, '_>, homes: &Homes, at_once: i32, pressure: usi
     let mut numbers: Vec<Parts> = vec![vec![]; homes.all.len()];
     for group in 0..at_once {
         l.offset = group * isa.group();
-        let wanted = l.leaf.emit(&mut l);
+        let wanted = elements(&mut l, homes);
         for (k, (home, elements)) in homes.all.iter().zip(&wanted).enumerate() {
             if homes.in_registers {
                 l.take_in_registers(home, group % home.groups, elements);
@@ -274,7 +299,7 @@ fn whole_step(mut l: WideX86<'_, '_>, homes: &Homes, at_once: i32, pressure: usi
 
 /// A step of up to a group's elements: of one whose lanes are in registers, or of any, with the lanes in memory.
 fn partial_step(mut l: WideX86<'_, '_>, homes: &Homes, group: Option<i32>) -> Body {
-    let wanted = l.leaf.emit(&mut l);
+    let wanted = elements(&mut l, homes);
     for (home, elements) in homes.all.iter().zip(&wanted) {
         match group {
             Some(group) if home.all => l.take_in_registers(home, group, elements),

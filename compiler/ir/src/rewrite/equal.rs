@@ -13,6 +13,7 @@ use rustc_hash::FxHasher;
 
 use crate::Affine;
 use crate::nest::{Block, Extent, IndexId, Loop, LoopKind, Op, Statement, Subscript, ValueId};
+use crate::sabotage::{self, Bug};
 
 /// What a name that the compared statements define stands for: the how-manieth of its kind there. It means something
 /// until that comparison is over.
@@ -128,7 +129,9 @@ impl Equality {
             Op::Load { buffer, view, at } => {
                 (buffer, view).hash(h);
                 for subscript in at {
-                    if let Subscript::Affine(a) = subscript {
+                    if let Subscript::Affine(a) = subscript
+                        && !sabotage::on(Bug::SharedLoads)
+                    {
                         self.hash_affine(a, h);
                     }
                 }
@@ -160,7 +163,8 @@ impl Equality {
                     (Subscript::Value(a), Subscript::Value(b)) => same(&[a], &[b]),
                     _ => false,
                 };
-                buffer == other && view == seen && at.len() == there.len() && at.iter().zip(there).all(subscript)
+                let same = at.len() == there.len() && at.iter().zip(there).all(subscript);
+                buffer == other && view == seen && (same || sabotage::on(Bug::SharedLoads))
             }
             // Where the first passes so does the second, whatever it would say.
             (Op::Check { value: a, bound, .. }, Op::Check { value: b, bound: other, .. }) => {

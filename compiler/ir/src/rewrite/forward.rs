@@ -7,6 +7,7 @@ use cranelift_entity::{EntitySet, SecondaryMap};
 
 use super::replace::for_each_use_mut;
 use crate::nest::{Block, BufferId, Kernel, Op, Program, Statement, Subscript, ValueId};
+use crate::sabotage::{self, Bug};
 use crate::visit;
 
 /// Replaces each load of an element that a statement before it in its block, or in a block around, has stored under
@@ -57,7 +58,11 @@ impl Forwarder<'_> {
             }
             Statement::Let { value, op: Op::Load { buffer, view, at } } => {
                 let plain = view.as_ref().is_none_or(|view| *view == self.program.buffers[*buffer].shape);
-                let stored = self.stores.get(buffer).filter(|_| plain).and_then(|stores| stores.get(at.as_slice()));
+                let stored = self.stores.get(buffer).filter(|_| plain).and_then(|stores| {
+                    stores
+                        .get(at.as_slice())
+                        .or_else(|| stores.values().next().filter(|_| sabotage::on(Bug::ForwardedElsewhere)))
+                });
                 if let Some(stored) = stored {
                     self.values[*value] = (*stored).into();
                     self.count += 1;

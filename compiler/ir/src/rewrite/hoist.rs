@@ -3,6 +3,7 @@
 use cranelift_entity::{EntitySet, SecondaryMap};
 
 use crate::nest::{Block, BufferId, Extent, IndexId, Kernel, LoopKind, Op, Statement, Subscript, ValueId};
+use crate::sabotage::{self, Bug};
 use crate::visit::{self, for_each_use};
 use crate::{Affine, verify};
 
@@ -73,7 +74,7 @@ impl Hoister {
         for inner in statement.blocks_mut() {
             let floor = self.floor;
             if branch {
-                self.floor = depth + 1;
+                self.floor = if sabotage::on(Bug::HoistedGuarded) { floor } else { depth + 1 };
             }
             let done = self.block(std::mem::take(inner));
             self.floor = floor;
@@ -94,21 +95,30 @@ impl Hoister {
             visit::for_each_definition(&statement, &mut |value| self.values[value] = target as u8);
         }
         self.moved += usize::from(target < depth);
+        let early = sabotage::on(Bug::HoistedLoad) && target < depth && self.loads_stored(&statement);
         let open = &mut self.open[target];
         open.mentions |= mentions;
         open.acts |= acts;
-        open.statements.push(statement);
+        let at = open.statements.len().saturating_sub(usize::from(early));
+        open.statements.insert(at, statement);
     }
 
     /// Whether a statement, not counting its blocks, does more than to compute the same whenever it runs.
     fn acts(&self, statement: &Statement) -> bool {
         match statement {
             Statement::Let { op: Op::Check { .. } | Op::Prefix(..), .. } => true,
-            Statement::Let { op: Op::Load { buffer, .. }, .. } => self.stored.contains(*buffer),
+            Statement::Let { op: Op::Load { .. }, .. } => {
+                self.loads_stored(statement) && !sabotage::on(Bug::HoistedLoad)
+            }
             Statement::Let { .. } | Statement::If { .. } => false,
             Statement::Loop(l) => !matches!(l.kind, LoopKind::Reduce(_)),
             Statement::Store { .. } | Statement::Contract(_) => true,
         }
+    }
+
+    /// Whether a statement loads what the kernel stores.
+    fn loads_stored(&self, statement: &Statement) -> bool {
+        matches!(statement, Statement::Let { op: Op::Load { buffer, .. }, .. } if self.stored.contains(*buffer))
     }
 
     /// Where what a statement itself mentions is visible.

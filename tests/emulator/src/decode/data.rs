@@ -1,7 +1,7 @@
 //! Moves and conversions.
 
 use crate::decode::{Form, known, logic};
-use crate::lanes::convert::{Conversion, pack};
+use crate::lanes::convert::{Conversion, pack, to_tf32};
 use crate::lanes::rounding::Direction;
 use crate::lanes::{bits, integer};
 use crate::op::{Op, RowKind, Special};
@@ -125,6 +125,11 @@ pub(super) fn cvta(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
 }
 
 pub(super) fn cvt(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
+    if form.flag("rna") {
+        form.choose(&[("tf32", ())])?;
+        form.choose(&[("f32", ())])?;
+        return form.map(to_tf32(), Type::B32, &[Type::F32]);
+    }
     let integral = form.pick(&[
         ("rni", Direction::Nearest),
         ("rzi", Direction::Zero),

@@ -138,6 +138,47 @@ pub(super) fn ld(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
     Ok(Op::Load { into, at, access, register })
 }
 
+/// Copies from global to shared memory, made at some time before they are waited for. Past the first cache they are of 16 bytes.
+pub(super) fn cp(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
+    form.choose(&[("async", ())])?;
+    if form.flag("wait_all") {
+        return Ok(Op::AwaitCopies { but: None });
+    }
+    if form.flag("commit_group") {
+        return Ok(Op::GroupCopies);
+    }
+    if form.flag("wait_group") {
+        return match *form.operand()? {
+            Operand::Integer(but @ 0..=255) => Ok(Op::AwaitCopies { but: Some(but as u32) }),
+            ref other => Err(format!("a number of groups expected, not `{other:?}`")),
+        };
+    }
+    let sizes: &[i128] = form.choose(&[("ca", [4, 8, 16].as_slice()), ("cg", &[16])])?;
+    form.choose(&[("shared", ())])?;
+    form.choose(&[("global", ())])?;
+    let (to, from) = (form.address(Some(Space::Shared))?, form.address(Some(Space::Global))?);
+    let bytes = match *form.operand()? {
+        Operand::Integer(size) if sizes.contains(&size) => size as u32,
+        ref other => return Err(format!("one of {sizes:?} bytes expected, not `{other:?}`")),
+    };
+    let read = if form.peek().is_some() { form.source(Type::U32)? } else { form.constant(u64::from(bytes)) };
+    Ok(Op::Copy { to, from, bytes, read })
+}
+
+/// The rows of matrices in shared memory.
+pub(super) fn ldmatrix(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
+    form.choose(&[("sync", ())])?;
+    form.choose(&[("aligned", ())])?;
+    form.choose(&[("m8n8", ())])?;
+    let count = form.choose(&[("x1", 1), ("x2", 2), ("x4", 4)])?;
+    let transposed = form.flag("trans");
+    form.choose(&[("shared", ())])?;
+    form.choose(&[("b16", ())])?;
+    let into = form.vector(count, Type::B32)?;
+    let at = form.address(Some(Space::Shared))?;
+    Ok(Op::LoadMatrices { into, at, transposed, mask: form.constant(u64::from(u32::MAX)) })
+}
+
 /// The place of a parameter: a part of one, aligned as its size.
 fn parameter(form: &mut Form<'_, '_, '_>, bytes: u32) -> Result<u32, String> {
     let Operand::Address(name, offset) = *form.operand()? else {

@@ -30,11 +30,11 @@ const TABLE: &[(&str, Decoder)] = &[
     ("popc", logic::popc), ("prmt", logic::prmt), ("selp", logic::selp), ("set", logic::set), ("setp", logic::setp),
     ("shf", logic::shf), ("shl", logic::shl), ("shr", logic::shr), ("xor", logic::xor),
     ("cvt", data::cvt), ("cvta", data::cvta), ("mov", data::mov),
-    ("atom", memory::atom), ("fence", memory::fence), ("ld", memory::ld), ("membar", memory::membar),
-    ("red", memory::red), ("st", memory::st),
+    ("atom", memory::atom), ("cp", memory::cp), ("fence", memory::fence), ("ld", memory::ld), ("membar", memory::membar),
+    ("ldmatrix", memory::ldmatrix), ("red", memory::red), ("st", memory::st),
     ("activemask", threads::activemask), ("bar", threads::bar), ("barrier", threads::barrier), ("bra", threads::bra),
-    ("exit", threads::exit), ("nanosleep", threads::nanosleep), ("redux", threads::redux), ("ret", threads::exit),
-    ("shfl", threads::shfl), ("trap", threads::trap), ("vote", threads::vote),
+    ("exit", threads::exit), ("mma", threads::mma), ("nanosleep", threads::nanosleep), ("redux", threads::redux),
+    ("ret", threads::exit), ("shfl", threads::shfl), ("trap", threads::trap), ("vote", threads::vote),
 ];
 
 /// The operation of an instruction, or why it is none of ours.
@@ -160,6 +160,15 @@ impl<'b, 't> Form<'b, '_, 't> {
             Some(Slot::Pred(_)) => Err(format!("`{name}` is a predicate")),
             None => Err(format!("no register `{name}`")),
         }
+    }
+
+    /// So many registers or constants of a type in braces.
+    fn vector(&mut self, count: usize, ty: Type) -> Result<Vec<Reg>, String> {
+        let Operand::Vector(parts) = self.operand()? else { return Err("a vector expected".into()) };
+        if parts.len() != count {
+            return Err(format!("a vector of {count} elements expected"));
+        }
+        parts.iter().map(|part| self.source_of(part, ty)).collect()
     }
 
     fn pred(&mut self, name: &'t str) -> Result<Pred, String> {

@@ -1,7 +1,7 @@
 //! Control flow, barriers and what warps do together.
 
 use crate::decode::Form;
-use crate::op::{Atomic, Op, Shuffle, Vote};
+use crate::op::{Atomic, Factors, Op, Shuffle, Vote};
 use crate::parse::Operand;
 use crate::types::Type;
 
@@ -105,6 +105,27 @@ pub(super) fn redux(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
         return Err(format!("not for `.{}`", ty.name()));
     }
     Ok(Op::Reduce { how, ty, d: form.dest(ty)?, a: form.source(ty)?, mask: form.source(Type::B32)? })
+}
+
+/// Shapes of products of matrices, each with the types that its factors may have.
+const PRODUCTS: &[(&str, &[(&str, Factors)])] =
+    &[("m16n8k16", &[("f16", Factors::F16), ("bf16", Factors::Bf16)]), ("m16n8k8", &[("tf32", Factors::Tf32)])];
+
+pub(super) fn mma(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
+    form.choose(&[("sync", ())])?;
+    form.choose(&[("aligned", ())])?;
+    let types = form.choose(PRODUCTS)?;
+    form.choose(&[("row", ())])?;
+    form.choose(&[("col", ())])?;
+    form.choose(&[("f32", ())])?;
+    let factors = form.choose(types)?;
+    if form.choose(types)? != factors {
+        return Err("factors of two types".into());
+    }
+    form.choose(&[("f32", ())])?;
+    let (d, a) = (form.vector(4, Type::F32)?, form.vector(4, Type::B32)?);
+    let (b, c) = (form.vector(2, Type::B32)?, form.vector(4, Type::F32)?);
+    Ok(Op::Multiply { factors, d, a, b, c, mask: form.constant(u64::from(u32::MAX)) })
 }
 
 pub(super) fn activemask(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {

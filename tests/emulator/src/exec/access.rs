@@ -2,12 +2,12 @@
 
 use crate::exec::{Grid, Run, Shared, now};
 use crate::fault::Problem;
-use crate::op::{Access, Address};
+use crate::op::{Access, Address, Strength};
 use crate::order::{Knowledge, Now, Place, Stamp};
 use crate::region::{Bad, Region};
 use crate::shape::Shape;
 use crate::types::{LANES, Reg, Space, Type, lanes, mask};
-use crate::warp::{Stop, Warp};
+use crate::warp::{Stop, Transfer, Warp};
 use crate::window;
 
 /// Bytes of one lane in memory.
@@ -119,6 +119,11 @@ impl Spot {
     }
 }
 
+/// An access that promises nothing.
+pub(super) fn plain(space: Space, ty: Type) -> Access {
+    Access { space: Some(space), ty, strength: Strength::Weak, acquire: false, release: false }
+}
+
 /// The low bits of a value, extended to a register as a type says.
 pub(super) fn extend(value: u64, ty: Type, register: u32) -> u64 {
     let low = value & ty.mask();
@@ -157,6 +162,55 @@ impl Run<'_, '_> {
         }
         for (reg, row) in into.iter().zip(&rows) {
             self.warp.write(*reg, active, row);
+        }
+        Ok(())
+    }
+
+    /// A copy that is made when it is waited for: whoever does not wait finds what was there before.
+    pub(super) fn copy(
+        &mut self,
+        to: Address,
+        from: Address,
+        (bytes, read): (u32, Reg),
+        active: u32,
+    ) -> Result<(), Stop> {
+        for reg in [to.base, from.base, read] {
+            self.warp.need(reg, active)?;
+        }
+        for lane in lanes(active) {
+            let spot = |at, space| Spot::new(self.warp, at, (&plain(space, Type::B8), bytes), lane);
+            let both = spot(to, Space::Shared).and_then(|to| Ok((to.address, spot(from, Space::Global)?.address)));
+            let (to, from) = both.map_err(|what| Stop { lane, what })?;
+            let read = self.warp.row(read)[lane] as u32;
+            if read > bytes {
+                return Err(Stop { lane, what: Problem::OutOfBounds { space: Space::Global, address: from } });
+            }
+            self.warp.copies.push(Transfer { lane, to, from, bytes: bytes as usize, read: read as usize, group: None });
+        }
+        Ok(())
+    }
+
+    pub(super) fn await_copies(&mut self, but: Option<u32>, active: u32) -> Result<(), Stop> {
+        let groups = self.warp.copy_groups;
+        let is_due = |copy: &Transfer| {
+            let asked = match (but, copy.group) {
+                (None, _) => true,
+                (Some(_), None) => false,
+                (Some(but), Some(group)) => group + but < groups[copy.lane],
+            };
+            asked && active >> copy.lane & 1 == 1
+        };
+        let (due, others) = std::mem::take(&mut self.warp.copies).into_iter().partition::<Vec<_>, _>(is_due);
+        self.warp.copies = others;
+        for Transfer { lane, to, from, bytes, read, .. } in due {
+            let fault = |what| Stop { lane, what };
+            let thread = usize::from(self.warp.number) * LANES + lane;
+            let now = now(self.shared, self.warp, (lane, self.line), Strength::Weak);
+            let from = Spot { space: Space::Global, address: from, bytes: read, thread };
+            let value = if read > 0 { from.load(self.grid, self.shared, &now).map_err(fault)? } else { 0 };
+            let to = Spot { space: Space::Shared, address: to, bytes, thread };
+            to.store(value, self.grid, self.shared, &now).map_err(fault)?;
+            self.grid.stats.loaded += read as u64;
         }
         Ok(())
     }

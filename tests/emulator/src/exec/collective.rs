@@ -3,8 +3,8 @@
 //!
 //! Only `bar.warp.sync` orders memory accesses: the others pass values between registers, and promise no more.
 
-use crate::exec::Run;
 use crate::exec::atomic::combine;
+use crate::exec::{Run, matrix};
 use crate::fault::Problem;
 use crate::op::{Kernel, Op, Shuffle, Vote};
 use crate::types::{LANES, Reg, Type, lanes, mask_of};
@@ -13,9 +13,12 @@ use crate::warp::{Group, Stop, Warp};
 /// The register of the mask that an operation names.
 fn mask_row(op: &Op) -> Option<Reg> {
     match *op {
-        Op::SyncWarp { mask } | Op::Shuffle { mask, .. } | Op::Vote { mask, .. } | Op::Reduce { mask, .. } => {
-            Some(mask)
-        }
+        Op::SyncWarp { mask }
+        | Op::Shuffle { mask, .. }
+        | Op::Vote { mask, .. }
+        | Op::Reduce { mask, .. }
+        | Op::Multiply { mask, .. }
+        | Op::LoadMatrices { mask, .. } => Some(mask),
         _ => None,
     }
 }
@@ -55,6 +58,16 @@ impl Run<'_, '_> {
     fn together(&mut self, op: &Op, who: u32, mask: u32) -> Result<(), Stop> {
         let warp = &mut *self.warp;
         match *op {
+            // Threads that have exited are no lanes of a matrix.
+            Op::Multiply { .. } | Op::LoadMatrices { .. } if who != u32::MAX => {
+                let lane = who.trailing_zeros() as usize;
+                return Err(Stop { lane, what: Problem::NotConverged { mask, came: who } });
+            }
+            Op::Multiply { factors, ref d, ref a, ref b, ref c, .. } => {
+                let result = matrix::multiply(warp, factors, (a, b, c))?;
+                d.iter().zip(&result).for_each(|(reg, row)| warp.write(*reg, who, row));
+            }
+            Op::LoadMatrices { ref into, at, transposed, .. } => return self.load_matrices(into, at, transposed),
             Op::SyncWarp { .. } => warp.meetings.meet(who, warp.members, warp.step),
             Op::Vote { mode, a, .. } => {
                 let yes = warp.condition(a, who)?;

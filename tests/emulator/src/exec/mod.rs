@@ -3,6 +3,7 @@
 mod access;
 mod atomic;
 mod collective;
+mod matrix;
 
 use crate::fault::Problem;
 use crate::lanes::Lane;
@@ -97,7 +98,12 @@ impl Run<'_, '_> {
             Op::Branch { target } => self.branch(index, group, (target, active)),
             Op::Exit => self.exit(index, group, active),
             Op::Barrier { id, .. } => self.leave(index, group, active, Wait::Barrier(id)),
-            Op::SyncWarp { .. } | Op::Shuffle { .. } | Op::Vote { .. } | Op::Reduce { .. } => {
+            Op::SyncWarp { .. }
+            | Op::Shuffle { .. }
+            | Op::Vote { .. }
+            | Op::Reduce { .. }
+            | Op::Multiply { .. }
+            | Op::LoadMatrices { .. } => {
                 let done = self.collective(op, active)?;
                 self.leave(index, group, active & !done, Wait::Lanes);
             }
@@ -245,6 +251,9 @@ impl Run<'_, '_> {
             }
             Op::Load { ref into, at, access, register } => return self.load(into, at, &access, (register, active)),
             Op::Store { ref from, at, access } => return self.store(from, at, &access, active),
+            Op::Copy { to, from, bytes, read } => return self.copy(to, from, (bytes, read), active),
+            Op::GroupCopies => self.warp.group_copies(active),
+            Op::AwaitCopies { but } => return self.await_copies(but, active),
             Op::Atomic { how, d, at, b, c, access } => return self.atomic((how, d, at), (b, c), &access, active),
             Op::Fence { scope } => {
                 for lane in lanes(active) {
@@ -259,7 +268,9 @@ impl Run<'_, '_> {
             | Op::SyncWarp { .. }
             | Op::Shuffle { .. }
             | Op::Vote { .. }
-            | Op::Reduce { .. } => {}
+            | Op::Reduce { .. }
+            | Op::Multiply { .. }
+            | Op::LoadMatrices { .. } => {}
         }
         Ok(())
     }

@@ -138,3 +138,8 @@ pub(crate) fn pack(ty: Type) -> Option<Map> {
 fn pair(high: u64, low: u64) -> u32 {
     (high << 16 | low) as u32
 }
+
+/// To the nearest number of eleven bits, ties away from zero; what is no number stays none.
+pub(crate) fn to_tf32() -> Map {
+    map!(|a: f32| if a.is_finite() { f32::from_bits((a.to_bits() + 0x1000) & !0x1fff) } else { a })
+}

@@ -5,6 +5,7 @@ mod conversions;
 mod faults;
 mod floats;
 mod integers;
+mod matrices;
 mod order;
 mod predicates;
 mod programs;

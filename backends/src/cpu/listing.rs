@@ -1,0 +1,142 @@
+//! A program's code as text, a function a kernel: Cranelift's form of it, or the machine's instructions. For people who look, and nothing else.
+
+use std::fmt::Write;
+
+use cranelift_codegen::Context;
+use cranelift_codegen::control::ControlPlane;
+use cranelift_codegen::ir::{ExternalName, Function};
+use cranelift_codegen::isa::TargetIsa;
+use cranelift_module::{FuncId, Module};
+use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter, Instruction};
+use ir::nest::Program;
+
+use super::compile::{Kernels, draft, loops_call};
+use super::jit::{self, Called, Code, Host, Registers};
+use super::wide::Isa;
+use super::{CompileError, Simd};
+
+/// What a program's code is written as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listing {
+    /// Cranelift's intermediate form, as it is handed over.
+    Clif,
+    /// The machine's instructions, in the syntax of AT&T.
+    Asm,
+}
+
+/// The code of a verified program, as this machine would run it.
+pub fn listing(program: &Program, simd: Simd, listing: Listing) -> Result<String, CompileError> {
+    let kernels = Kernels::of(program, Host::Here)?;
+    let mut module = jit::module(kernels.registers)?;
+    let mut helpers = Called::new(Host::Here);
+    let drafted = draft(&mut module, &mut helpers, (&kernels.program, &kernels.parts), Isa::of(simd));
+    let (well, soon) = (jit::machine(kernels.registers)?, jit::machine(Registers::Soon)?);
+    let text = drafted.and_then(|(mut drafted, _)| {
+        let mut text = String::new();
+        for (part, (id, needs, function)) in kernels.parts.iter().zip(&mut drafted) {
+            let name = &part.kernel.name;
+            let called = called(&module, &function.func);
+            let isa = if loops_call(&function.func) { &*soon } else { &*well };
+            let code = match listing {
+                Listing::Clif => function.func.display().to_string(),
+                Listing::Asm => instructions(isa, function).map_err(|e| CompileError::Internal(e.to_string()))?,
+            };
+            // A string takes any text.
+            let _ = write!(text, "; kernel {name}, {}\n{called}{}\n\n", user_name(*id), code.trim_end());
+            if listing == Listing::Asm {
+                for (leaf, bytes) in &needs.leaves {
+                    let _ = write!(text, "; leaf of kernel {name}, {}\n{}\n", user_name(*leaf), disassembled(bytes));
+                }
+            }
+        }
+        Ok(text)
+    });
+    drop(Code::new(module));
+    text
+}
+
+/// A function as Cranelift's text calls it.
+fn user_name(id: FuncId) -> String {
+    format!("u0:{}", id.as_u32())
+}
+
+/// What the functions are that a function calls, for those that have names.
+fn called(module: &dyn Module, function: &Function) -> String {
+    let mut text = String::new();
+    for called in function.dfg.ext_funcs.values() {
+        let ExternalName::User(name) = called.name else { continue };
+        let id = FuncId::from_u32(function.params.user_named_funcs()[name].index);
+        if let Some(name) = &module.declarations().get_function_decl(id).name {
+            let _ = writeln!(text, "; {} is {name}", user_name(id));
+        }
+    }
+    text
+}
+
+/// The instructions of a function.
+fn instructions(isa: &dyn TargetIsa, function: &mut Context) -> Result<String, String> {
+    function.set_disasm(true);
+    let compiled = function.compile(isa, &mut ControlPlane::default()).map_err(|e| format!("{:?}", e.inner))?;
+    Ok(compiled.vcode.clone().unwrap_or_default())
+}
+
+/// The instructions of a leaf, then the numbers behind them that they read.
+fn disassembled(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    let mut decoder = Decoder::new(64, bytes, DecoderOptions::NONE);
+    let mut formatter = GasFormatter::new();
+    let mut instruction = Instruction::default();
+    // Behind the code lies what it reads from there: nothing else is addressed by where it is.
+    let mut pool = bytes.len() as u64;
+    while decoder.can_decode() && decoder.ip() < pool {
+        decoder.decode_out(&mut instruction);
+        if instruction.is_ip_rel_memory_operand() {
+            pool = pool.min(instruction.ip_rel_memory_address());
+        }
+        let mut shown = String::new();
+        formatter.format(&instruction, &mut shown);
+        let _ = writeln!(text, "  {:5x}: {shown}", instruction.ip());
+    }
+    let start = usize::try_from(pool).unwrap_or(bytes.len()).min(bytes.len());
+    for (k, line) in bytes[start..].chunks(16).enumerate() {
+        let words: Vec<String> = line.chunks(4).map(word).collect();
+        let _ = writeln!(text, "  {:5x}: .long {}", start + 16 * k, words.join(", "));
+    }
+    text
+}
+
+/// Four bytes as a number.
+fn word(bytes: &[u8]) -> String {
+    let mut four = [0; 4];
+    four[..bytes.len()].copy_from_slice(bytes);
+    format!("{:#010x}", u32::from_le_bytes(four))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PROGRAM: &str = "program @p { symbol n = dim 0 of input 0
+        input 0 %x: f32[n] output 0 %y: f32[n]
+        kernel @scaled { parallel i < n { v0 = load %x[i] v1 = const f32 0.3 v2 = mul v0, v1 store %y[i], v2 } } }";
+
+    #[test]
+    fn shows_kernels_and_their_leaves() {
+        let program: Program = PROGRAM.parse().unwrap();
+        for simd in [Simd::W128, Simd::W256, Simd::W512].into_iter().filter(|simd| simd.is_here()) {
+            let clif = listing(&program, simd, Listing::Clif).unwrap();
+            assert!(clif.starts_with("; kernel scaled.0, u0:") && clif.contains("function u0:"), "{clif}");
+            let asm = listing(&program, simd, Listing::Asm).unwrap();
+            assert!(asm.contains("ret"), "{asm}");
+            // Leaves are in registers of their width, and all of their bytes make sense.
+            let registers = match simd {
+                Simd::W256 => "%ymm",
+                Simd::W512 => "%zmm",
+                _ => "%xmm",
+            };
+            assert!(asm.contains(registers) && !asm.contains("(bad)"), "{simd:?}\n{asm}");
+            assert_eq!(asm.contains("; leaf of kernel scaled.0"), simd != Simd::W128, "{asm}");
+            assert_eq!(asm.contains(".long 0x3e99999a"), simd != Simd::W128, "{asm}");
+        }
+    }
+}

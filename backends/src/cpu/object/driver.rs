@@ -1,0 +1,560 @@
+//! The functions of an object that C calls, in Cranelift IR: what a run does (`cpu::run`) for one call on one thread. They compute the
+//! sizes, hold them to what the program requires, lay temporaries out in the caller's scratch memory, and call the kernels in order.
+
+use std::collections::BTreeMap;
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::{I32, I64};
+use cranelift_codegen::ir::{
+    AbiParam, Block, BlockArg, InstBuilder, MemFlagsData, Signature, StackSlot, StackSlotData, StackSlotKind, Type,
+    Value,
+};
+use cranelift_codegen::isa::CallConv;
+use cranelift_frontend::FunctionBuilder;
+use cranelift_module::{DataId, FuncId, Module};
+use ir::nest::{BufferId, Program, Relation, Role};
+use ir::{Dtype, Size};
+
+use super::interface::{Interface, Origin, Param, Status, is_callers};
+use super::sizes::{Number, Sizes, both, checked};
+use crate::abi::{FaultRecord, SCRATCH_ALIGN};
+use crate::call;
+use crate::cpu::columns::Columns;
+use crate::cpu::emit::own_memory;
+use crate::cpu::formula::{Formula, Rule};
+use crate::cpu::memory::Slots;
+use crate::cpu::scalar;
+use crate::cpu::split::is_length;
+
+/// A kernel, as its caller has to know it.
+pub(super) struct Callee {
+    pub(super) function: FuncId,
+    pub(super) range: Option<Vec<Size>>,
+    pub(super) step: i64,
+    pub(super) scratch: usize,
+    pub(super) buffers: Vec<BufferId>,
+    pub(super) columns: Columns,
+}
+
+/// What the functions are made from.
+pub(super) struct Parts<'p> {
+    pub(super) interface: &'p Interface<'p>,
+    /// The program as its kernels are run, with what they keep between their parts.
+    pub(super) run: &'p Program,
+    pub(super) kernels: Vec<Callee>,
+    pub(super) sizes: Vec<Formula>,
+    pub(super) slots: Slots,
+    pub(super) constants: Vec<(BufferId, DataId)>,
+    /// Whether a run may end at a check after something has been stored to a result.
+    pub(super) late_faults: bool,
+}
+
+/// Kernels whose code needs no more bytes than this for itself have them on the stack: most calls then need no scratch memory.
+const ON_STACK: usize = 4096;
+
+/// Where the numbers that say more than a status go.
+const FOUND: i32 = 0;
+const WANTED: i32 = 8;
+
+/// Memory that C shares with us: aligned, as its types are.
+fn shared() -> MemFlagsData {
+    MemFlagsData::trusted()
+}
+
+/// The signature of a function with such parameters.
+pub(super) fn signature(interface: &Interface<'_>, params: &[Param], convention: CallConv) -> Signature {
+    let mut signature = Signature::new(convention);
+    let ty = |param: &Param| match param {
+        Param::Scalar(id) => scalar::register(interface.program.buffers[*id].dtype),
+        _ => I64,
+    };
+    signature.params.extend(params.iter().map(|param| AbiParam::new(ty(param))));
+    signature.returns.push(AbiParam::new(I32));
+    signature
+}
+
+/// A function under construction.
+struct Driver<'a, 'p> {
+    b: FunctionBuilder<'a>,
+    parts: &'a Parts<'p>,
+    given: Vec<(Param, Value)>,
+    sizes: Sizes,
+    /// The bytes of arrays, as far as they are known.
+    bytes: BTreeMap<BufferId, Value>,
+    /// Ends the call: a status and two numbers.
+    fail: Block,
+}
+
+/// Where something lies.
+#[derive(Clone, Copy)]
+enum Place {
+    /// So many bytes into the scratch memory.
+    At(Value),
+    /// Where an output does.
+    Of(BufferId),
+}
+
+/// How a call uses its scratch memory.
+struct Layout {
+    temporaries: Vec<(BufferId, Place)>,
+    /// Results that are kept back until nothing can go wrong any more, and their bytes.
+    held: Vec<(BufferId, Value, Value)>,
+    /// Where a kernel's own memory begins, and in it each kernel's scratch buffers.
+    own: Value,
+    buffers: Vec<Vec<(BufferId, Value)>>,
+    bytes: Value,
+}
+
+/// The function that computes: emits its body.
+pub(super) fn compute(b: FunctionBuilder<'_>, module: &mut dyn Module, parts: &Parts<'_>) {
+    let params = parts.interface.params();
+    let mut d = Driver::new(b, parts, &params);
+    d.bind();
+    let layout = d.layout();
+    let scratch = d.scratch(&layout);
+    d.run(module, &layout, scratch);
+    d.end(module);
+}
+
+/// The function that says what a call takes and how long its results are: emits its body.
+pub(super) fn query(b: FunctionBuilder<'_>, module: &mut dyn Module, parts: &Parts<'_>) {
+    let params = parts.interface.query_params();
+    let mut d = Driver::new(b, parts, &params);
+    d.bind();
+    let layout = d.layout();
+    let needs = d.param(Param::Needs);
+    let asked = d.asked(&layout);
+    d.b.ins().store(shared(), asked, needs, 0);
+    let mut at = 8;
+    for (_, id, rank) in parts.interface.lengths() {
+        for axis in 0..rank {
+            let length = d.sizes.size(&mut d.b, &parts.run.buffers[id].shape[axis]).value;
+            d.b.ins().store(shared(), length, needs, at);
+            at += 8;
+        }
+    }
+    d.end(module);
+}
+
+impl<'a, 'p> Driver<'a, 'p> {
+    fn new(mut b: FunctionBuilder<'a>, parts: &'a Parts<'p>, params: &[Param]) -> Driver<'a, 'p> {
+        let entry = b.create_block();
+        b.append_block_params_for_function_params(entry);
+        b.switch_to_block(entry);
+        let values = b.block_params(entry).to_vec();
+        let given = params.iter().copied().zip(values).collect();
+        let fail = b.create_block();
+        b.set_cold_block(fail);
+        for ty in [I32, I64, I64] {
+            b.append_block_param(fail, ty);
+        }
+        Driver { b, parts, given, sizes: Sizes::default(), bytes: BTreeMap::new(), fail }
+    }
+
+    fn param(&self, param: Param) -> Value {
+        let found = self.given.iter().find(|(p, _)| *p == param);
+        found.expect("asked for a parameter of the function").1
+    }
+
+    fn int(&mut self, value: i64) -> Value {
+        self.b.ins().iconst(I64, value)
+    }
+
+    /// Goes on if a condition holds; else the call ends.
+    fn ensure(&mut self, holds: Value, status: Status, numbers: (Value, Value)) {
+        let next = self.b.create_block();
+        let code = self.b.ins().iconst(I32, self.parts.interface.code(status));
+        let arguments = [code, numbers.0, numbers.1].map(BlockArg::from);
+        self.b.ins().brif(holds, next, &[], self.fail, &arguments);
+        self.b.switch_to_block(next);
+    }
+
+    /// The value of a size; the call ends if it has none.
+    fn sound(&mut self, size: &Size, status: Status) -> Value {
+        let Number { value, sound } = self.sizes.size(&mut self.b, size);
+        if let Some(sound) = sound {
+            let zero = self.int(0);
+            self.ensure(sound, status, (zero, zero));
+            self.sizes.settle(size);
+        }
+        value
+    }
+
+    /// Takes the sizes from the parameters, and holds them to what the program requires, in the order of `ir::bind`.
+    fn bind(&mut self) {
+        let interface = self.parts.interface;
+        let zero = self.int(0);
+        for (symbol, origin) in &interface.origins {
+            let value = match origin {
+                Origin::Given => {
+                    let value = self.param(Param::Size(*symbol));
+                    let holds = self.b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, value, 0);
+                    self.ensure(holds, Status::Negative, (value, zero));
+                    value
+                }
+                Origin::Scalar(input) => self.scalar_size(interface.inputs[*input]),
+                Origin::Declared(_) => continue,
+            };
+            self.sizes.bind(*symbol, value);
+        }
+        // Declarations are made of sizes that are bound now.
+        for (symbol, origin) in &interface.origins {
+            if let Origin::Declared(number) = origin {
+                let value = self.sound(&interface.program.requires[*number].right, Status::NoValue(*number));
+                let holds = self.b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, value, 0);
+                self.ensure(holds, Status::Requirement(*number), (zero, value));
+                self.sizes.bind(*symbol, value);
+            }
+        }
+        for (number, r) in interface.program.requires.iter().enumerate() {
+            let status = Status::NoValue(number);
+            let mut void = None;
+            for size in &r.unless_empty {
+                let value = self.sound(size, status);
+                let empty = self.b.ins().icmp_imm_s(IntCC::SignedLessThan, value, 1);
+                void = Some(void.map_or(empty, |void| self.b.ins().bor(void, empty)));
+            }
+            let (left, right) = (self.sound(&r.left, status), self.sound(&r.right, status));
+            let relation = match r.relation {
+                Relation::Equal => IntCC::Equal,
+                Relation::AtMost => IntCC::SignedLessThanOrEqual,
+            };
+            let met = self.b.ins().icmp(relation, left, right);
+            let met = void.map_or(met, |void| self.b.ins().bor(met, void));
+            self.ensure(met, Status::Requirement(number), (left, right));
+        }
+        self.check_sizes();
+    }
+
+    /// A scalar parameter as a size; see `ir::bind::integer`.
+    fn scalar_size(&mut self, id: BufferId) -> Value {
+        let value = self.param(Param::Scalar(id));
+        let b = &mut self.b;
+        match self.parts.run.buffers[id].dtype {
+            Dtype::I8 | Dtype::I32 => b.ins().sextend(I64, value),
+            Dtype::U8 | Dtype::U32 => b.ins().uextend(I64, value),
+            Dtype::I64 => value,
+            Dtype::U64 => {
+                let most = b.ins().iconst(I64, i64::MAX);
+                b.ins().umin(value, most)
+            }
+            Dtype::Bool | Dtype::F16 | Dtype::Bf16 | Dtype::F32 | Dtype::F64 => b.ins().iconst(I64, 0),
+        }
+    }
+
+    /// Checks that the lengths of arrays and the sizes in kernels have values.
+    fn check_sizes(&mut self) {
+        let run = self.parts.run;
+        for (id, buffer) in &run.buffers {
+            let is_result = matches!(buffer.role, Role::Output(_));
+            // What is known to be a length needs no look.
+            for (axis, size) in buffer.shape.iter().enumerate().filter(|(_, size)| !is_length(run, size)) {
+                let status = if is_result { Status::Length(id, axis) } else { Status::Inside };
+                let value = self.sound(size, status);
+                if is_callers(&buffer.role) {
+                    let zero = self.int(0);
+                    let holds = self.b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, value, 0);
+                    self.ensure(holds, status, (value, zero));
+                }
+            }
+        }
+        for (_, size) in call::kernel_sizes(self.parts.interface.program) {
+            self.sound(&size, Status::Inside);
+        }
+    }
+
+    /// Bytes of an array; see `call::bytes`. The call ends if they are too many.
+    fn bytes(&mut self, id: BufferId) -> Value {
+        if let Some(bytes) = self.bytes.get(&id) {
+            return *bytes;
+        }
+        let buffer = &self.parts.run.buffers[id];
+        let mut bytes = self.int(buffer.dtype.bytes() as i64);
+        let (one, zero) = (self.int(1), self.int(0));
+        let (mut sound, mut some) = (None, None);
+        for size in &buffer.shape {
+            let length = self.sizes.size(&mut self.b, size).value;
+            let least = self.b.ins().smax(length, one);
+            bytes = checked(&mut self.b, &mut sound, Rule::Times, bytes, least);
+            let there = self.b.ins().icmp_imm_s(IntCC::SignedGreaterThan, length, 0);
+            some = both(&mut self.b, some, Some(there));
+        }
+        self.fits(sound);
+        let bytes = some.map_or(bytes, |some| self.b.ins().select(some, bytes, zero));
+        self.bytes.insert(id, bytes);
+        bytes
+    }
+
+    fn fits(&mut self, sound: Option<Value>) {
+        if let Some(sound) = sound {
+            let zero = self.int(0);
+            self.ensure(sound, Status::Memory, (zero, zero));
+        }
+    }
+
+    /// `a + b`, `b` up to the next multiple of the alignment of scratch memory.
+    fn behind(&mut self, a: Value, b: Value) -> Value {
+        let mut sound = None;
+        let spare = self.int(SCRATCH_ALIGN as i64 - 1);
+        let b = checked(&mut self.b, &mut sound, Rule::Plus, b, spare);
+        let b = self.b.ins().band_imm_s(b, -(SCRATCH_ALIGN as i64));
+        let sum = checked(&mut self.b, &mut sound, Rule::Plus, a, b);
+        self.fits(sound);
+        sum
+    }
+
+    /// Lays out temporaries, then results that are kept back, then what the kernels have for themselves, one after the other.
+    fn layout(&mut self) -> Layout {
+        let parts = self.parts;
+        let mut end = self.int(0);
+        let mut temporaries = vec![];
+        for members in &parts.slots.own {
+            let begin = end;
+            for id in members {
+                temporaries.push((*id, Place::At(begin)));
+                let bytes = self.bytes(*id);
+                let own = self.behind(begin, bytes);
+                end = self.b.ins().smax(end, own);
+            }
+        }
+        temporaries.extend(parts.slots.lent.iter().map(|(id, output)| (*id, Place::Of(*output))));
+        let mut held = vec![];
+        if parts.late_faults {
+            for id in &parts.interface.outputs {
+                let bytes = self.bytes(*id);
+                held.push((*id, end, bytes));
+                end = self.behind(end, bytes);
+            }
+        }
+        let own = end;
+        let mut buffers = vec![];
+        for kernel in &parts.kernels {
+            let used = if self.on_stack() { 0 } else { kernel.scratch };
+            let used = self.int(i64::try_from(used).expect("scratch is bounded"));
+            let mut at = self.behind(own, used);
+            let mut places = vec![];
+            for id in &kernel.buffers {
+                places.push((*id, at));
+                let bytes = self.bytes(*id);
+                let times = self.sizes.formula(&mut self.b, &kernel.columns.times(*id));
+                let mut sound = None;
+                let bytes = checked(&mut self.b, &mut sound, Rule::Times, bytes, times);
+                self.fits(sound);
+                at = self.behind(at, bytes);
+            }
+            buffers.push(places);
+            end = self.b.ins().smax(end, at);
+        }
+        Layout { temporaries, held, own, buffers, bytes: end }
+    }
+
+    /// How much scratch memory is asked for: some more than is used, so that any address does.
+    fn asked(&mut self, layout: &Layout) -> Value {
+        let spare = self.int(SCRATCH_ALIGN as i64 - 1);
+        let mut sound = None;
+        let more = checked(&mut self.b, &mut sound, Rule::Plus, layout.bytes, spare);
+        self.fits(sound);
+        let zero = self.int(0);
+        let some = self.b.ins().icmp_imm_s(IntCC::NotEqual, layout.bytes, 0);
+        self.b.ins().select(some, more, zero)
+    }
+
+    /// Where the scratch memory begins, if there is enough of it; else the call ends.
+    fn scratch(&mut self, layout: &Layout) -> Value {
+        let asked = self.asked(layout);
+        let (scratch, bytes) = (self.param(Param::Scratch), self.param(Param::Bytes));
+        let enough = self.b.ins().icmp(IntCC::SignedGreaterThanOrEqual, bytes, asked);
+        let none = self.b.ins().icmp_imm_s(IntCC::Equal, asked, 0);
+        let there = self.b.ins().icmp_imm_s(IntCC::NotEqual, scratch, 0);
+        let there = self.b.ins().bor(there, none);
+        let holds = self.b.ins().band(enough, there);
+        self.ensure(holds, Status::Scratch, (bytes, asked));
+        self.aligned(scratch)
+    }
+
+    /// The first address from another on that is aligned as scratch memory is.
+    fn aligned(&mut self, address: Value) -> Value {
+        let up = self.b.ins().iadd_imm_s(address, SCRATCH_ALIGN as i64 - 1);
+        self.b.ins().band_imm_s(up, -(SCRATCH_ALIGN as i64))
+    }
+
+    /// Whether what kernels need for their code is on the stack.
+    fn on_stack(&self) -> bool {
+        self.parts.kernels.iter().all(|kernel| kernel.scratch <= ON_STACK)
+    }
+
+    /// The address of a caller's array; the call ends if it cannot be one.
+    fn array(&mut self, id: BufferId, param: Param) -> Value {
+        let address = self.param(param);
+        let bytes = self.bytes(id);
+        let width = self.parts.run.buffers[id].dtype.bytes() as i64;
+        let off = self.b.ins().band_imm_s(address, width - 1);
+        let aligned = self.b.ins().icmp_imm_s(IntCC::Equal, off, 0);
+        let there = self.b.ins().icmp_imm_s(IntCC::NotEqual, address, 0);
+        let empty = self.b.ins().icmp_imm_s(IntCC::Equal, bytes, 0);
+        let there = self.b.ins().bor(there, empty);
+        let holds = self.b.ins().band(aligned, there);
+        let zero = self.int(0);
+        self.ensure(holds, Status::Pointer, (address, zero));
+        address
+    }
+
+    fn slot(&mut self, bytes: usize) -> StackSlot {
+        let bytes = u32::try_from(bytes).expect("tables of a program are small");
+        self.b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, bytes.max(8), 3))
+    }
+
+    fn address_of(&mut self, slot: StackSlot) -> Value {
+        self.b.ins().stack_addr(I64, slot, 0)
+    }
+
+    /// Calls the kernels.
+    fn run(&mut self, module: &mut dyn Module, layout: &Layout, scratch: Value) {
+        let parts = self.parts;
+        let target = module.target_config();
+        let table = self.slot(parts.run.buffers.len() * 8);
+        let table = self.address_of(table);
+        let entry = |d: &mut Self, id: BufferId, address: Value| {
+            let at = i32::try_from(u64::from(id.as_u32()) * 8).expect("few buffers");
+            d.b.ins().store(own_memory(), address, table, at);
+        };
+        let mut outputs = vec![];
+        for (id, buffer) in &parts.run.buffers {
+            let address = match &buffer.role {
+                Role::Input(_) if buffer.shape.is_empty() => self.scalar(id),
+                Role::Input(_) => self.array(id, Param::Input(id)),
+                Role::Output(_) => {
+                    let address = self.array(id, Param::Output(id));
+                    let held = layout.held.iter().find(|(held, ..)| *held == id);
+                    let seen = held.map_or(address, |(_, at, _)| self.b.ins().iadd(scratch, *at));
+                    outputs.push((id, address, seen));
+                    seen
+                }
+                Role::Constant(_) => {
+                    let Some((_, data)) = parts.constants.iter().find(|(c, _)| *c == id) else { continue };
+                    let data = module.declare_data_in_func(*data, self.b.func);
+                    self.b.ins().symbol_value(I64, data)
+                }
+                Role::Temp | Role::Scratch => continue,
+            };
+            entry(self, id, address);
+        }
+        for (id, place) in &layout.temporaries {
+            let address = match place {
+                Place::At(at) => self.b.ins().iadd(scratch, *at),
+                Place::Of(output) => outputs.iter().find(|(id, ..)| id == output).expect("an output is lent").2,
+            };
+            entry(self, *id, address);
+        }
+        let sizes = self.slot(parts.sizes.len() * 8);
+        let sizes = self.address_of(sizes);
+        for (number, formula) in parts.sizes.iter().enumerate() {
+            let value = self.sizes.formula(&mut self.b, formula);
+            let at = i32::try_from(number * 8).expect("the table of sizes is small");
+            self.b.ins().store(own_memory(), value, sizes, at);
+        }
+        let fault = self.slot(size_of::<FaultRecord>());
+        let fault = self.address_of(fault);
+        let own = if self.on_stack() {
+            let most = parts.kernels.iter().map(|kernel| kernel.scratch).max().unwrap_or(0);
+            let slot = self.slot(most + SCRATCH_ALIGN);
+            let address = self.address_of(slot);
+            self.aligned(address)
+        } else {
+            self.b.ins().iadd(scratch, layout.own)
+        };
+        for (kernel, buffers) in parts.kernels.iter().zip(&layout.buffers) {
+            for (id, at) in buffers {
+                let address = self.b.ins().iadd(scratch, *at);
+                entry(self, *id, address);
+            }
+            let (begin, end) = (self.int(0), self.total(kernel));
+            let callee = module.declare_func_in_func(kernel.function, self.b.func);
+            let call = self.b.ins().call(callee, &[table, sizes, begin, end, own, fault]);
+            let failed = self.b.inst_results(call)[0];
+            if !parts.interface.program.sites.is_empty() {
+                self.faulted(failed, fault);
+            }
+        }
+        for (id, address, seen) in outputs {
+            if let Some((_, _, bytes)) = layout.held.iter().find(|(held, ..)| *held == id) {
+                self.b.call_memcpy(target, address, seen, *bytes);
+            }
+        }
+    }
+
+    /// A scalar parameter in memory.
+    fn scalar(&mut self, id: BufferId) -> Value {
+        let slot = self.slot(8);
+        let address = self.address_of(slot);
+        let value = self.param(Param::Scalar(id));
+        self.b.ins().store(own_memory(), value, address, 0);
+        address
+    }
+
+    /// How far the range of a kernel goes.
+    fn total(&mut self, kernel: &Callee) -> Value {
+        let most = self.int(i64::MAX);
+        let Some(range) = &kernel.range else { return most };
+        let zero = self.int(0);
+        let mut total = self.int(1);
+        let mut sound = None;
+        for extent in range {
+            let extent = self.sizes.size(&mut self.b, extent).value;
+            let extent = self.b.ins().smax(extent, zero);
+            total = checked(&mut self.b, &mut sound, Rule::Times, total, extent);
+        }
+        if let Some(sound) = sound {
+            total = self.b.ins().select(sound, total, most);
+        }
+        if kernel.step == 1 {
+            return total;
+        }
+        let step = self.int(kernel.step);
+        let whole = self.b.ins().udiv(total, step);
+        let rest = self.b.ins().urem(total, step);
+        let some = self.b.ins().icmp_imm_s(IntCC::NotEqual, rest, 0);
+        let some = self.b.ins().uextend(I64, some);
+        self.b.ins().iadd(whole, some)
+    }
+
+    /// Ends the call if a kernel has met a fault.
+    fn faulted(&mut self, failed: Value, fault: Value) {
+        let (stop, next) = (self.b.create_block(), self.b.create_block());
+        self.b.set_cold_block(stop);
+        self.b.ins().brif(failed, stop, &[], next, &[]);
+        self.b.switch_to_block(stop);
+        let mut field = |offset: usize, ty: Type| {
+            let offset = i32::try_from(offset).expect("a small record");
+            self.b.ins().load(ty, own_memory(), fault, offset)
+        };
+        // The low half, on machines whose words begin with it: all that there are.
+        let site = field(std::mem::offset_of!(FaultRecord, site), I32);
+        let index = field(std::mem::offset_of!(FaultRecord, index), I64);
+        let bound = field(std::mem::offset_of!(FaultRecord, bound), I64);
+        let first = self.parts.interface.statuses.iter().position(|status| matches!(status, Status::Site(_)));
+        let first = first.and_then(|first| i64::try_from(first).ok()).unwrap_or(0);
+        let code = self.b.ins().iadd_imm_s(site, first);
+        self.b.ins().jump(self.fail, &[code, index, bound].map(BlockArg::from));
+        self.b.switch_to_block(next);
+    }
+
+    /// Ends the function: with what it has to say where something is wrong.
+    fn end(mut self, module: &dyn Module) {
+        let done = self.b.ins().iconst(I32, self.parts.interface.code(Status::Done));
+        self.b.ins().return_(&[done]);
+        self.b.switch_to_block(self.fail);
+        let &[code, found, wanted] = self.b.block_params(self.fail) else { unreachable!("three parameters") };
+        let numbers = self.param(Param::Numbers);
+        let (tell, out) = (self.b.create_block(), self.b.create_block());
+        self.b.ins().brif(numbers, tell, &[], out, &[]);
+        self.b.switch_to_block(tell);
+        self.b.ins().store(shared(), found, numbers, FOUND);
+        self.b.ins().store(shared(), wanted, numbers, WANTED);
+        self.b.ins().jump(out, &[]);
+        self.b.switch_to_block(out);
+        self.b.ins().return_(&[code]);
+        self.b.seal_all_blocks();
+        self.b.finalize(module.target_config());
+    }
+}

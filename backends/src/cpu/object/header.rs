@@ -1,0 +1,85 @@
+//! The C header of an object: what each function takes, gives and asks for, from the same description that its code is made from.
+
+use std::fmt::Write;
+
+use ir::Dtype;
+
+use super::interface::{Interface, Param, Status, c_type};
+use super::{Function, Settings};
+
+/// What all headers share.
+const NUMBERS: &str = "\
+#ifndef FUSELOOP_NUMBERS
+#define FUSELOOP_NUMBERS
+/* What a call that fails says beside its status, if it is asked to: the number found and the one wanted. */
+typedef struct fuseloop_numbers {
+    int64_t found;
+    int64_t wanted;
+} fuseloop_numbers;
+#endif
+";
+
+pub(super) fn header(functions: &[Function<'_>], settings: &Settings<'_>) -> String {
+    let guard: String = settings.origin.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+    let guard = format!("FUSELOOP_{}_H", guard.to_ascii_uppercase());
+    let mut out = format!("/* Made by Fuseloop from {}, for {}.", comment(settings.origin), settings.target);
+    out +=
+        "\n   A function returns 0, or a status that its _error function explains; then the results are as they were.";
+    out += "\n   Arrays are dense and row-major, aligned to their elements, and do not overlap. */\n";
+    let _ = write!(out, "#ifndef {guard}\n#define {guard}\n\n#include <stdbool.h>\n#include <stdint.h>\n\n{NUMBERS}");
+    out += "\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n";
+    for (function, interface) in functions.iter().zip(Interface::all(functions, settings.prefix)) {
+        out += &section(function, &interface);
+    }
+    out += "\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n";
+    out
+}
+
+/// Text inside of a comment.
+fn comment(text: &str) -> String {
+    text.replace("*/", "* /").replace("/*", "/ *")
+}
+
+/// All that there is of one function.
+fn section(function: &Function<'_>, interface: &Interface<'_>) -> String {
+    let needs = &interface.needs;
+    let mut out = format!("\n/* {}\n", comment(&function.signature).replace('\n', "\n   "));
+    let buffers = &interface.program.buffers;
+    for id in interface.inputs.iter().chain(&interface.outputs) {
+        let bits = match buffers[*id].dtype {
+            Dtype::F16 | Dtype::Bf16 => format!("the bits of {}", buffers[*id].dtype),
+            _ => continue,
+        };
+        let _ = writeln!(out, "   {}: {bits}.", buffers[*id].name);
+    }
+    out += "   Status:";
+    for (number, status) in interface.statuses.iter().enumerate().filter(|(_, status)| **status != Status::Done) {
+        let _ = write!(out, "\n     {number}: {}", comment(&(function.text)(*status)));
+    }
+    out += " */\n";
+    let _ = writeln!(out, "typedef struct {needs} {{");
+    let _ = writeln!(out, "    int64_t scratch; /* bytes of scratch memory */");
+    for (result, id, rank) in interface.lengths() {
+        let _ = writeln!(out, "    int64_t {result}[{rank}]; /* the shape of {} */", buffers[id].name);
+    }
+    let _ = writeln!(out, "}} {needs};");
+    out += &prototype(&interface.query, interface, &interface.query_params());
+    out += &prototype(&interface.name, interface, &interface.params());
+    let _ = writeln!(out, "const char *{}(int32_t status);", interface.error);
+    out
+}
+
+fn prototype(name: &str, interface: &Interface<'_>, params: &[Param]) -> String {
+    let buffers = &interface.program.buffers;
+    let declared = |(param, as_name): (&Param, String)| match param {
+        Param::Size(_) | Param::Bytes => format!("int64_t {as_name}"),
+        Param::Scalar(id) => format!("{} {as_name}", c_type(buffers[*id].dtype)),
+        Param::Input(id) => format!("const {} *{as_name}", c_type(buffers[*id].dtype)),
+        Param::Output(id) => format!("{} *{as_name}", c_type(buffers[*id].dtype)),
+        Param::Scratch => format!("void *{as_name}"),
+        Param::Needs => format!("{} *{as_name}", interface.needs),
+        Param::Numbers => format!("fuseloop_numbers *{as_name}"),
+    };
+    let all: Vec<String> = params.iter().zip(interface.names(params)).map(declared).collect();
+    format!("int32_t {name}({});\n", all.join(", "))
+}

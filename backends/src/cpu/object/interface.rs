@@ -1,0 +1,294 @@
+//! What a function of an object looks like from C: its parameters with their names, and what its status may be. The code and the header
+//! are both made from this.
+
+use std::collections::BTreeSet;
+
+use ir::nest::{BufferId, Program, Purpose, Relation, Role, SiteId, SymbolSource};
+use ir::{Dtype, SymbolId};
+
+use super::Function;
+use crate::cpu::split::is_length;
+
+/// What a call of a function in an object may end in. Its number is its place among those of the function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// The results are there.
+    Done,
+    /// A pointer that is null or not aligned to its elements.
+    Pointer,
+    /// Less scratch memory than the call takes.
+    Scratch,
+    /// A length below 0.
+    Negative,
+    /// More memory for what is kept in between than there can be.
+    Memory,
+    /// A size inside of the function has no value.
+    Inside,
+    /// A requirement of the program is not met.
+    Requirement(usize),
+    /// A size in a requirement of the program has no value.
+    NoValue(usize),
+    /// A result would have a negative length, or one without a value.
+    Length(BufferId, usize),
+    /// A subscript is outside.
+    Site(SiteId),
+}
+
+/// A size as C sees it.
+#[derive(Clone, Copy)]
+pub(super) enum Origin {
+    /// A parameter.
+    Given,
+    /// What a declaration says it is: the right side of a requirement.
+    Declared(usize),
+    /// The value of a scalar, an input.
+    Scalar(usize),
+}
+
+/// A function of an object.
+pub(super) struct Interface<'p> {
+    pub(super) program: &'p Program,
+    /// Its symbol, and those of the functions beside it; the name of what the query fills in.
+    pub(super) name: String,
+    pub(super) query: String,
+    pub(super) error: String,
+    pub(super) needs: String,
+    /// Where the value of each size comes from.
+    pub(super) origins: Vec<(SymbolId, Origin)>,
+    pub(super) inputs: Vec<BufferId>,
+    pub(super) outputs: Vec<BufferId>,
+    pub(super) statuses: Vec<Status>,
+}
+
+/// A parameter of a function.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Param {
+    /// A length.
+    Size(SymbolId),
+    /// A scalar, by value.
+    Scalar(BufferId),
+    Input(BufferId),
+    Output(BufferId),
+    /// Scratch memory, and how many bytes there are of it.
+    Scratch,
+    Bytes,
+    /// What a query fills in.
+    Needs,
+    /// Two numbers that say more than a status.
+    Numbers,
+}
+
+impl<'p> Interface<'p> {
+    /// Those of an object's functions. What stands beside a function makes way for another one of that name.
+    pub(super) fn all(functions: &[Function<'p>], prefix: &str) -> Vec<Interface<'p>> {
+        let mut taken = functions.iter().map(|f| format!("{prefix}{}", f.program.name)).collect();
+        functions.iter().map(|f| Interface::new(f.program, prefix, &mut taken)).collect()
+    }
+
+    fn new(program: &'p Program, prefix: &str, taken: &mut BTreeSet<String>) -> Interface<'p> {
+        let declared = |s: SymbolId| {
+            program.requires.iter().position(|r| {
+                r.purpose == Purpose::Declared && r.relation == Relation::Equal && r.left.as_symbol() == Some(s)
+            })
+        };
+        let origin = |(s, symbol): (SymbolId, &ir::nest::Symbol)| {
+            let origin = match symbol.source {
+                SymbolSource::Scalar { input } => Origin::Scalar(input),
+                SymbolSource::Dimension { .. } => declared(s).map_or(Origin::Given, Origin::Declared),
+            };
+            (s, origin)
+        };
+        let origins = program.symbols.iter().map(origin).collect();
+        let outputs = program.outputs();
+        let mut statuses = vec![Status::Done, Status::Pointer, Status::Scratch];
+        statuses.extend([Status::Negative, Status::Memory, Status::Inside]);
+        for number in 0..program.requires.len() {
+            statuses.extend([Status::Requirement(number), Status::NoValue(number)]);
+        }
+        for id in &outputs {
+            let lengths = program.buffers[*id].shape.iter().enumerate().filter(|(_, size)| !is_length(program, size));
+            statuses.extend(lengths.map(|(axis, _)| Status::Length(*id, axis)));
+        }
+        statuses.extend(program.sites.keys().map(Status::Site));
+        let name = format!("{prefix}{}", program.name);
+        let [query, error, needs] =
+            ["query", "error", "needs"].map(|beside| distinct(&format!("{name}_{beside}"), taken));
+        Interface { program, name, query, error, needs, origins, inputs: program.inputs(), outputs, statuses }
+    }
+
+    /// The number of a status.
+    pub(super) fn code(&self, status: Status) -> i64 {
+        let found = self.statuses.iter().position(|s| *s == status);
+        i64::try_from(found.expect("the list has every status of the program")).expect("few statuses")
+    }
+
+    fn is_scalar(&self, id: BufferId) -> bool {
+        self.program.buffers[id].shape.is_empty()
+    }
+
+    fn sizes(&self) -> impl Iterator<Item = Param> {
+        self.origins.iter().filter(|(_, origin)| matches!(origin, Origin::Given)).map(|(s, _)| Param::Size(*s))
+    }
+
+    /// The parameters of the function.
+    pub(super) fn params(&self) -> Vec<Param> {
+        let input = |id: &BufferId| if self.is_scalar(*id) { Param::Scalar(*id) } else { Param::Input(*id) };
+        let mut params: Vec<Param> = self.sizes().chain(self.inputs.iter().map(input)).collect();
+        params.extend(self.outputs.iter().map(|id| Param::Output(*id)));
+        params.extend([Param::Scratch, Param::Bytes, Param::Numbers]);
+        params
+    }
+
+    /// The parameters of the query: the sizes, scalars that are sizes among them.
+    pub(super) fn query_params(&self) -> Vec<Param> {
+        let scalars = self.origins.iter().filter_map(|(_, origin)| match origin {
+            Origin::Scalar(input) => Some(Param::Scalar(self.inputs[*input])),
+            Origin::Given | Origin::Declared(_) => None,
+        });
+        self.sizes().chain(scalars).chain([Param::Needs, Param::Numbers]).collect()
+    }
+
+    /// The names of parameters, each another and none a word of C.
+    pub(super) fn names(&self, params: &[Param]) -> Vec<String> {
+        let mut taken: BTreeSet<String> = BTreeSet::new();
+        let name = |param: &Param| match param {
+            Param::Size(s) => self.program.symbols[*s].name.as_str(),
+            Param::Scalar(id) | Param::Input(id) | Param::Output(id) => &self.program.buffers[*id].name,
+            Param::Scratch => "scratch",
+            Param::Bytes => "scratch_bytes",
+            Param::Needs => "needs",
+            Param::Numbers => "numbers",
+        };
+        params.iter().map(|param| distinct(name(param), &mut taken)).collect()
+    }
+
+    /// The lengths of results that the query tells: a name each, the result, and how many axes it has.
+    pub(super) fn lengths(&self) -> Vec<(String, BufferId, usize)> {
+        let mut taken = BTreeSet::from(["scratch".to_owned()]);
+        let rank = |id: &BufferId| self.program.buffers[*id].shape.len();
+        let results = self.outputs.iter().filter(|id| rank(id) > 0);
+        results.map(|id| (distinct(&self.program.buffers[*id].name, &mut taken), *id, rank(id))).collect()
+    }
+}
+
+/// A name that C takes and that is not taken.
+fn distinct(name: &str, taken: &mut BTreeSet<String>) -> String {
+    let legal = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' };
+    let mut name: String = name.chars().map(legal).collect();
+    while WORDS.contains(&name.as_str()) || taken.contains(&name) {
+        name.push('_');
+    }
+    taken.insert(name.clone());
+    name
+}
+
+/// Words of C and C++, and macros of their headers, that a name of Fuseloop may be.
+const WORDS: &[&str] = &[
+    "I",
+    "NULL",
+    "and",
+    "and_eq",
+    "asm",
+    "auto",
+    "bitand",
+    "bitor",
+    "bool",
+    "break",
+    "case",
+    "catch",
+    "char",
+    "class",
+    "compl",
+    "concept",
+    "const",
+    "constexpr",
+    "continue",
+    "default",
+    "delete",
+    "do",
+    "double",
+    "else",
+    "enum",
+    "errno",
+    "explicit",
+    "export",
+    "extern",
+    "false",
+    "float",
+    "for",
+    "friend",
+    "goto",
+    "if",
+    "inline",
+    "int",
+    "linux",
+    "long",
+    "mutable",
+    "namespace",
+    "new",
+    "not",
+    "not_eq",
+    "nullptr",
+    "operator",
+    "or",
+    "or_eq",
+    "private",
+    "protected",
+    "public",
+    "register",
+    "requires",
+    "restrict",
+    "return",
+    "short",
+    "signed",
+    "sizeof",
+    "static",
+    "static_assert",
+    "stderr",
+    "stdin",
+    "stdout",
+    "struct",
+    "switch",
+    "template",
+    "this",
+    "thread_local",
+    "throw",
+    "true",
+    "try",
+    "typedef",
+    "typeid",
+    "typename",
+    "typeof",
+    "union",
+    "unix",
+    "unsigned",
+    "using",
+    "virtual",
+    "void",
+    "volatile",
+    "wchar_t",
+    "while",
+    "xor",
+    "xor_eq",
+];
+
+/// The type of elements in C. 16-bit floats are their bits.
+pub(super) fn c_type(dtype: Dtype) -> &'static str {
+    match dtype {
+        Dtype::Bool => "bool",
+        Dtype::I8 => "int8_t",
+        Dtype::U8 => "uint8_t",
+        Dtype::I32 => "int32_t",
+        Dtype::I64 => "int64_t",
+        Dtype::U32 => "uint32_t",
+        Dtype::U64 => "uint64_t",
+        Dtype::F16 | Dtype::Bf16 => "uint16_t",
+        Dtype::F32 => "float",
+        Dtype::F64 => "double",
+    }
+}
+
+/// Whether the caller has the memory of a buffer.
+pub(super) fn is_callers(role: &Role) -> bool {
+    matches!(role, Role::Input(_) | Role::Output(_))
+}

@@ -1,0 +1,190 @@
+//! Objects: programs compiled ahead of time, for whoever links them. The kernels are those that `compile` makes for this process,
+//! but for what these would ask of it: scans run in one piece, and the helpers are part of the code. Around them
+//! `driver` puts what a run does for a call, in code too; `interface` says what C sees of it, and `header` writes that down.
+
+mod driver;
+pub(super) mod gemm;
+mod header;
+mod interface;
+mod runtime;
+mod sizes;
+mod target;
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use cranelift_codegen::ir::types::{I32, I64};
+use cranelift_codegen::ir::{AbiParam, InstBuilder, Signature};
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use cranelift_module::{DataDescription, DataId, FuncId, Linkage, Module, default_libcall_names};
+use cranelift_object::{ObjectBuilder, ObjectModule};
+use ir::nest::{Program, Role};
+
+pub use self::interface::Status;
+pub use self::target::{Target, TargetError};
+
+use self::driver::{Callee, Parts};
+use self::interface::Interface;
+use super::CompileError;
+use super::compile::{Kernels, define, late_faults, panic_message, range, scratch_buffers, step};
+use super::jit::{Called, Host, Registers};
+use super::memory::{Slots, words};
+
+/// A function of an object.
+pub struct Function<'a> {
+    /// What it computes.
+    pub program: &'a Program,
+    /// What it takes and gives, in the terms of the source.
+    pub signature: String,
+    /// What a status means, in the terms of the source.
+    pub text: &'a dyn Fn(Status) -> String,
+}
+
+/// What an object is besides its functions.
+pub struct Settings<'a> {
+    /// The machine that it is for.
+    pub target: Target,
+    /// What the symbols of its functions begin with.
+    pub prefix: &'a str,
+    /// What it is made from, for comments and for the guard of its header.
+    pub origin: &'a str,
+}
+
+/// The functions as a relocatable object file. The same functions give the same bytes.
+pub fn object(functions: &[Function<'_>], settings: &Settings<'_>) -> Result<Vec<u8>, CompileError> {
+    catch_unwind(AssertUnwindSafe(|| build(functions, settings)))
+        .unwrap_or_else(|panic: Box<dyn Any + Send>| Err(CompileError::Internal(panic_message(&*panic))))
+}
+
+/// The header of such an object.
+pub fn header(functions: &[Function<'_>], settings: &Settings<'_>) -> String {
+    header::header(functions, settings)
+}
+
+fn internal(error: &dyn std::fmt::Display) -> CompileError {
+    CompileError::Internal(error.to_string())
+}
+
+fn build(functions: &[Function<'_>], settings: &Settings<'_>) -> Result<Vec<u8>, CompileError> {
+    let all: Result<Vec<Kernels>, _> = functions.iter().map(|f| Kernels::of(f.program, Host::Anywhere)).collect();
+    let all = all?;
+    let soon = all.iter().any(|kernels| kernels.registers == Registers::Soon);
+    let machine = settings.target.machine(if soon { Registers::Soon } else { Registers::Well })?;
+    let builder = ObjectBuilder::new(machine, settings.origin, default_libcall_names()).map_err(|e| internal(&e))?;
+    let mut module = ObjectModule::new(builder);
+    let mut called = Called::new(Host::Anywhere);
+    let interfaces = Interface::all(functions, settings.prefix);
+    for ((function, kernels), interface) in functions.iter().zip(&all).zip(&interfaces) {
+        define_function(&mut module, &mut called, settings.target, interface, kernels)?;
+        define_texts(&mut module, interface, function.text)?;
+    }
+    for (helper, id) in &called.found {
+        runtime::define(&mut module, settings.target, *helper, *id)?;
+    }
+    module.finish().emit().map_err(|e| internal(&e))
+}
+
+/// The kernels of a function, the function itself, and the one that says what it takes.
+fn define_function(
+    module: &mut ObjectModule,
+    called: &mut Called,
+    target: Target,
+    interface: &Interface<'_>,
+    Kernels { program: run, parts, .. }: &Kernels,
+) -> Result<(), CompileError> {
+    let (defined, sizes) = define(module, called, (run, parts), (target.wide(), None))?;
+    let callee = |(part, (function, needs)): (_, (FuncId, super::compile::Needs))| Callee {
+        function,
+        range: range(run, part),
+        step: step(part),
+        scratch: needs.scratch,
+        buffers: scratch_buffers(run, &part.kernel),
+        columns: needs.columns,
+    };
+    let kernels = parts.iter().zip(defined).map(callee).collect();
+    let mut constants = vec![];
+    for (id, buffer) in &run.buffers {
+        if let Role::Constant(elements) = &buffer.role {
+            let bytes: Vec<u8> = words(elements).into_iter().flat_map(u64::to_ne_bytes).collect();
+            constants.push((id, data(module, &format!("{}.{id}", run.name), bytes)?));
+        }
+    }
+    let parts = Parts {
+        interface,
+        run,
+        kernels,
+        sizes: sizes.into_formulas(),
+        slots: Slots::of_parts(interface.program, run),
+        constants,
+        late_faults: late_faults(run, parts),
+    };
+    let convention = module.isa().default_call_conv();
+    let compute = driver::signature(interface, &interface.params(), convention);
+    exported(module, &interface.name, compute, |b, module| driver::compute(b, module, &parts))?;
+    let query = driver::signature(interface, &interface.query_params(), convention);
+    exported(module, &interface.query, query, |b, module| driver::query(b, module, &parts))
+}
+
+/// Data that is only read, aligned as results of `malloc` are.
+fn data(module: &mut ObjectModule, name: &str, bytes: Vec<u8>) -> Result<DataId, CompileError> {
+    let id = module.declare_data(name, Linkage::Local, false, false).map_err(|e| internal(&e))?;
+    let mut data = DataDescription::new();
+    data.define(bytes.into_boxed_slice());
+    data.set_align(64);
+    module.define_data(id, &data).map_err(|e| internal(&e))?;
+    Ok(id)
+}
+
+/// A function that C calls.
+fn exported(
+    module: &mut ObjectModule,
+    name: &str,
+    signature: Signature,
+    body: impl FnOnce(FunctionBuilder<'_>, &mut dyn Module),
+) -> Result<(), CompileError> {
+    let id = module.declare_function(name, Linkage::Export, &signature).map_err(|e| internal(&e))?;
+    let mut function = module.make_context();
+    function.func.signature = signature;
+    let mut context = FunctionBuilderContext::new();
+    body(FunctionBuilder::new(&mut function.func, &mut context), module);
+    module.define_function(id, &mut function).map_err(|e| CompileError::Internal(format!("{name}: {e}")))
+}
+
+/// The function that says what a status means: the texts one after another, each ended by a 0, behind the places where they begin.
+fn define_texts(
+    module: &mut ObjectModule,
+    interface: &Interface<'_>,
+    text: &dyn Fn(Status) -> String,
+) -> Result<(), CompileError> {
+    let count = interface.statuses.len();
+    let mut places = vec![];
+    let mut texts = vec![];
+    for text in interface.statuses.iter().map(|s| text(*s)).chain(["there is no such status".to_owned()]) {
+        places.extend(u32::try_from(4 * (count + 1) + texts.len()).unwrap_or(0).to_le_bytes());
+        texts.extend(text.bytes().filter(|byte| *byte != 0));
+        texts.push(0);
+    }
+    places.extend(texts);
+    let data = data(module, &format!("{}.texts", interface.program.name), places)?;
+    let mut signature = Signature::new(module.isa().default_call_conv());
+    signature.params.push(AbiParam::new(I32));
+    signature.returns.push(AbiParam::new(I64));
+    exported(module, &interface.error, signature, |mut b, module| {
+        let entry = b.create_block();
+        b.append_block_params_for_function_params(entry);
+        b.switch_to_block(entry);
+        let status = b.block_params(entry)[0];
+        let most = b.ins().iconst(I32, i64::try_from(count).expect("few statuses"));
+        let status = b.ins().umin(status, most);
+        let status = b.ins().uextend(I64, status);
+        let data = module.declare_data_in_func(data, b.func);
+        let data = b.ins().symbol_value(I64, data);
+        let at = b.ins().imul_imm_s(status, 4);
+        let at = b.ins().iadd(data, at);
+        let place = b.ins().uload32(super::emit::own_memory(), at, 0);
+        let text = b.ins().iadd(data, place);
+        b.ins().return_(&[text]);
+        b.seal_all_blocks();
+        b.finalize(module.target_config());
+    })
+}

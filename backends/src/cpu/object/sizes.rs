@@ -1,0 +1,132 @@
+//! The sizes of a call, computed in code: the arithmetic of `ir::size` and of `call::wrapping`, as instructions.
+
+use std::collections::BTreeMap;
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::{I8, I64};
+use cranelift_codegen::ir::{InstBuilder, Value};
+use cranelift_frontend::FunctionBuilder;
+use ir::size::Atom;
+use ir::{Size, SymbolId};
+
+use crate::cpu::formula::{Formula, Rule};
+
+/// A number, and whether it is right: nothing says it if it is for sure.
+#[derive(Clone, Copy)]
+pub(super) struct Number {
+    /// Modulo 2^64, and 0 of a quotient by a number below 1.
+    pub(super) value: Value,
+    pub(super) sound: Option<Value>,
+}
+
+/// What is known so far. All of it is computed on the one path through the function that leads to the end.
+#[derive(Default)]
+pub(super) struct Sizes {
+    symbols: BTreeMap<SymbolId, Value>,
+    known: BTreeMap<Size, Number>,
+}
+
+impl Sizes {
+    pub(super) fn bind(&mut self, symbol: SymbolId, value: Value) {
+        self.symbols.insert(symbol, value);
+    }
+
+    /// The value of a size.
+    pub(super) fn size(&mut self, b: &mut FunctionBuilder<'_>, size: &Size) -> Number {
+        if let Some(known) = self.known.get(size) {
+            return *known;
+        }
+        let mut sum: Option<Value> = None;
+        let mut sound = None;
+        for (product, coefficient) in size.terms() {
+            let mut term: Option<Value> = (*coefficient != 1).then(|| b.ins().iconst(I64, *coefficient));
+            for atom in product {
+                let factor = self.atom(b, atom);
+                sound = both(b, sound, factor.sound);
+                term = Some(match term {
+                    None => factor.value,
+                    Some(term) => checked(b, &mut sound, Rule::Times, term, factor.value),
+                });
+            }
+            let term = term.unwrap_or_else(|| b.ins().iconst(I64, *coefficient));
+            sum = Some(match sum {
+                None => term,
+                Some(sum) => checked(b, &mut sound, Rule::Plus, sum, term),
+            });
+        }
+        let value = sum.unwrap_or_else(|| b.ins().iconst(I64, 0));
+        let number = Number { value, sound };
+        self.known.insert(size.clone(), number);
+        number
+    }
+
+    /// Notes that a size has a value: the function goes on only if it has.
+    pub(super) fn settle(&mut self, size: &Size) {
+        if let Some(known) = self.known.get_mut(size) {
+            known.sound = None;
+        }
+    }
+
+    fn atom(&mut self, b: &mut FunctionBuilder<'_>, atom: &Atom) -> Number {
+        match atom {
+            Atom::Symbol(s) => Number { value: self.symbols[s], sound: None },
+            Atom::Overflow => Number { value: b.ins().iconst(I64, 0), sound: Some(b.ins().iconst(I8, 0)) },
+            Atom::FloorDiv(over, under) => {
+                let (over, under) = (self.size(b, over), self.size(b, under));
+                let positive = b.ins().icmp_imm_s(IntCC::SignedGreaterThan, under.value, 0);
+                let one = b.ins().iconst(I64, 1);
+                let divisor = b.ins().select(positive, under.value, one);
+                let quotient = b.ins().sdiv(over.value, divisor);
+                let back = b.ins().imul(quotient, divisor);
+                let below = b.ins().icmp(IntCC::SignedLessThan, over.value, back);
+                let below = b.ins().uextend(I64, below);
+                let floor = b.ins().isub(quotient, below);
+                let zero = b.ins().iconst(I64, 0);
+                let value = b.ins().select(positive, floor, zero);
+                let sound = both(b, over.sound, under.sound);
+                Number { value, sound: both(b, sound, Some(positive)) }
+            }
+        }
+    }
+
+    /// The value of a formula.
+    pub(super) fn formula(&mut self, b: &mut FunctionBuilder<'_>, formula: &Formula) -> Value {
+        match formula {
+            Formula::Constant(number) => b.ins().iconst(I64, *number),
+            Formula::Size(size) => self.size(b, size).value,
+            Formula::Two(rule, two) => {
+                let (x, y) = (self.formula(b, &two[0]), self.formula(b, &two[1]));
+                match rule {
+                    Rule::Plus => b.ins().iadd(x, y),
+                    Rule::Times => b.ins().imul(x, y),
+                    Rule::Over => b.ins().udiv(x, y),
+                    Rule::Lesser => b.ins().smin(x, y),
+                    Rule::Greater => b.ins().smax(x, y),
+                    Rule::Exceeds => {
+                        let exceeds = b.ins().icmp(IntCC::SignedGreaterThan, x, y);
+                        b.ins().uextend(I64, exceeds)
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Whether both hold.
+pub(super) fn both(b: &mut FunctionBuilder<'_>, x: Option<Value>, y: Option<Value>) -> Option<Value> {
+    match (x, y) {
+        (Some(x), Some(y)) => Some(b.ins().band(x, y)),
+        (x, y) => x.or(y),
+    }
+}
+
+/// A sum or a product; `sound` no longer holds if it leaves the range.
+pub(super) fn checked(b: &mut FunctionBuilder<'_>, sound: &mut Option<Value>, rule: Rule, x: Value, y: Value) -> Value {
+    let (value, over) = match rule {
+        Rule::Times => b.ins().smul_overflow(x, y),
+        _ => b.ins().sadd_overflow(x, y),
+    };
+    let fits = b.ins().icmp_imm_s(IntCC::Equal, over, 0);
+    *sound = both(b, *sound, Some(fits));
+    value
+}

@@ -1,0 +1,176 @@
+//! The machines that objects are made for.
+
+use std::fmt;
+
+use cranelift_codegen::isa::{self, OwnedTargetIsa};
+use cranelift_codegen::settings::Configurable;
+
+use crate::cpu::jit::{self, Host, Registers};
+use crate::cpu::wide::Isa;
+use crate::cpu::{CompileError, Simd};
+
+/// A machine that an object is made for: an architecture, under Linux, and what its processors have at least.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target {
+    arch: Arch,
+    cpu: Cpu,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Arch {
+    X86_64,
+    Aarch64,
+}
+
+/// What processors have at least. Those of x86-64 are the levels of its ABI, but for the first: it cannot shuffle bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Cpu {
+    Generic,
+    V2,
+    V3,
+    V4,
+    Native,
+}
+
+/// A row of the table of processors.
+struct Entry {
+    arch: Arch,
+    cpu: Cpu,
+    name: &'static str,
+    /// What it has beyond the row before, as Cranelift calls it.
+    adds: &'static [&'static str],
+}
+
+static CPUS: [Entry; 4] = [
+    Entry {
+        arch: Arch::X86_64,
+        cpu: Cpu::V2,
+        name: "x86-64-v2",
+        adds: &["has_sse3", "has_ssse3", "has_sse41", "has_sse42", "has_popcnt", "has_cmpxchg16b"],
+    },
+    Entry {
+        arch: Arch::X86_64,
+        cpu: Cpu::V3,
+        name: "x86-64-v3",
+        adds: &["has_avx", "has_avx2", "has_bmi1", "has_bmi2", "has_fma", "has_lzcnt"],
+    },
+    Entry {
+        arch: Arch::X86_64,
+        cpu: Cpu::V4,
+        name: "x86-64-v4",
+        adds: &["has_avx512f", "has_avx512dq", "has_avx512vl"],
+    },
+    Entry { arch: Arch::Aarch64, cpu: Cpu::Generic, name: "generic", adds: &[] },
+];
+
+const NATIVE: &str = "native";
+
+/// A machine that objects are not made for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TargetError {
+    /// Its architecture or system.
+    Machine(String),
+    /// A processor that the architecture does not have.
+    Cpu(String, Vec<&'static str>),
+    /// The processor of this machine, for another architecture.
+    NotHere,
+}
+
+impl Arch {
+    const ALL: [(Arch, &'static str); 2] = [(Arch::X86_64, "x86_64"), (Arch::Aarch64, "aarch64")];
+
+    fn here() -> Option<Arch> {
+        Arch::ALL.into_iter().find(|(_, name)| *name == std::env::consts::ARCH).map(|(arch, _)| arch)
+    }
+
+    /// The level that most machines in use have and that programs profit by: functions such as `exp` are sequences of fused
+    /// multiply-adds, each of which would be a call of the C library below the third level of x86-64.
+    fn default_cpu(self) -> Cpu {
+        match self {
+            Arch::X86_64 => Cpu::V3,
+            Arch::Aarch64 => Cpu::Generic,
+        }
+    }
+
+    fn cpus(self) -> impl Iterator<Item = &'static Entry> {
+        CPUS.iter().filter(move |entry| entry.arch == self)
+    }
+}
+
+impl Target {
+    /// The machine of a name, `x86_64` or `aarch64` or a triple of one with Linux, whose processors are at least `cpu`. Without
+    /// names: this machine's architecture, a processor that most of its machines have.
+    pub fn new(machine: Option<&str>, cpu: Option<&str>) -> Result<Target, TargetError> {
+        let name = machine.unwrap_or(std::env::consts::ARCH);
+        let (arch, system) = name.split_once('-').unwrap_or((name, "linux"));
+        let found = Arch::ALL.into_iter().find(|(_, known)| *known == arch);
+        let is_linux = system.split('-').any(|part| part == "linux");
+        let Some((arch, _)) = found.filter(|_| is_linux) else { return Err(TargetError::Machine(name.to_owned())) };
+        let cpu = match cpu {
+            None => arch.default_cpu(),
+            Some(NATIVE) if Arch::here() == Some(arch) => Cpu::Native,
+            Some(NATIVE) => return Err(TargetError::NotHere),
+            Some(name) => match arch.cpus().find(|entry| entry.name == name) {
+                Some(entry) => entry.cpu,
+                None => {
+                    let known = arch.cpus().map(|entry| entry.name).chain([NATIVE]).collect();
+                    return Err(TargetError::Cpu(name.to_owned(), known));
+                }
+            },
+        };
+        Ok(Target { arch, cpu })
+    }
+
+    /// Cranelift for it.
+    pub(in crate::cpu) fn machine(self, registers: Registers) -> Result<OwnedTargetIsa, CompileError> {
+        let internal = |e: &dyn fmt::Display| CompileError::Internal(e.to_string());
+        let mut builder = match (self.cpu, self.arch) {
+            (Cpu::Native, _) => cranelift_native::builder().map_err(|e| internal(&e))?,
+            (_, Arch::X86_64) => isa::lookup_by_name("x86_64-unknown-linux-gnu").map_err(|e| internal(&e))?,
+            (_, Arch::Aarch64) => isa::lookup_by_name("aarch64-unknown-linux-gnu").map_err(|e| internal(&e))?,
+        };
+        if self.cpu != Cpu::Native {
+            for feature in self.arch.cpus().filter(|entry| entry.cpu <= self.cpu).flat_map(|entry| entry.adds) {
+                builder.enable(feature).map_err(|e| internal(&e))?;
+            }
+        }
+        builder.finish(jit::flags(registers, Host::Anywhere)?).map_err(|e| internal(&e))
+    }
+
+    /// Whether it multiplies and adds in one instruction.
+    pub(super) fn fuses(self) -> bool {
+        self.arch != Arch::X86_64 || self.cpu >= Cpu::V3
+    }
+
+    /// The widest leaves that it has.
+    pub(super) fn wide(self) -> Option<Isa> {
+        match (self.arch, self.cpu) {
+            (Arch::X86_64, Cpu::V3) => Some(Isa::Avx2),
+            (Arch::X86_64, Cpu::V4) => Some(Isa::Avx512),
+            (Arch::X86_64, Cpu::Native) => Isa::of(Simd::Auto),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let arch = Arch::ALL.into_iter().find(|(arch, _)| *arch == self.arch).map_or("", |(_, name)| name);
+        let entry = self.arch.cpus().find(|entry| entry.cpu == self.cpu);
+        write!(f, "{arch} ({})", entry.map_or(NATIVE, |entry| entry.name))
+    }
+}
+
+impl fmt::Display for TargetError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TargetError::Machine(name) => {
+                write!(f, "objects are not made for `{name}`, but for x86_64 and aarch64 under Linux")
+            }
+            TargetError::Cpu(name, known) => write!(f, "`{name}` is not one of the processors {}", known.join(", ")),
+            TargetError::NotHere => f.write_str("`native` is the processor of this machine, which is another one"),
+        }
+    }
+}
+
+impl std::error::Error for TargetError {}

@@ -1,0 +1,133 @@
+//! Time as a device has it, and what its memory gives at best.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cudarc::driver::result;
+use cudarc::driver::sys;
+
+use ir::Dtype;
+
+use super::array::DeviceArray;
+use super::error::Error;
+use super::gpu::Gpu;
+use crate::ptx;
+
+/// The times between points of the stream.
+pub(super) struct Clock<'g> {
+    gpu: &'g Gpu,
+    events: Vec<sys::CUevent>,
+}
+
+impl<'g> Clock<'g> {
+    pub(super) fn start(gpu: &'g Gpu) -> Result<Clock<'g>, Error> {
+        gpu.enter()?;
+        let mut clock = Clock { gpu, events: vec![] };
+        clock.mark()?;
+        Ok(clock)
+    }
+
+    /// Notes a point: behind all that has been asked for.
+    pub(super) fn mark(&mut self) -> Result<(), Error> {
+        let mut event = std::ptr::null_mut();
+        // SAFETY: it writes a handle.
+        unsafe { sys::cuEventCreate(&raw mut event, 0) }.result().map_err(self.gpu.failed("make an event"))?;
+        self.events.push(event);
+        // SAFETY: the event and the stream are there.
+        unsafe { sys::cuEventRecord(event, self.gpu.stream) }.result().map_err(self.gpu.failed("record an event"))
+    }
+
+    /// How long it is from each point to the next, when all is done.
+    pub(super) fn laps(self) -> Result<Vec<Duration>, Error> {
+        self.gpu.wait()?;
+        let lap = |pair: &[sys::CUevent]| {
+            let mut milliseconds = 0f32;
+            // SAFETY: both events are recorded and past.
+            unsafe { sys::cuEventElapsedTime(&raw mut milliseconds, pair[0], pair[1]) }
+                .result()
+                .map_err(self.gpu.failed("read a clock"))?;
+            Ok(Duration::from_secs_f64(f64::from(milliseconds.max(0.0)) / 1e3))
+        };
+        self.events.windows(2).map(lap).collect()
+    }
+
+    /// How long it is since the start, when all is done.
+    pub(super) fn stop(mut self) -> Result<Duration, Error> {
+        self.mark()?;
+        Ok(self.laps()?.iter().sum())
+    }
+}
+
+impl Drop for Clock<'_> {
+    fn drop(&mut self) {
+        for event in &self.events {
+            // SAFETY: the event is there.
+            _ = unsafe { sys::cuEventDestroy_v2(*event) };
+        }
+    }
+}
+
+impl DeviceArray {
+    /// Copies its elements to another array of as many bytes on the same device, waits, and says how long that took there.
+    pub fn copy_to(&self, to: &mut DeviceArray) -> Result<Duration, Error> {
+        if !Arc::ptr_eq(&self.gpu, &to.gpu) || self.bytes() != to.bytes() {
+            return Err(Error::Foreign);
+        }
+        let clock = Clock::start(&self.gpu)?;
+        self.copy(to)?;
+        clock.stop()
+    }
+
+    fn copy(&self, to: &DeviceArray) -> Result<(), Error> {
+        // SAFETY: both are as long, and are there until what has been asked for is done.
+        unsafe { result::memcpy_dtod_async(to.address, self.address, self.bytes(), self.gpu.stream) }
+            .map_err(self.gpu.failed("copy"))
+    }
+}
+
+/// What a device's memory gives at best, in bytes a second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ceilings {
+    /// Reading and writing together, by the driver's own copy.
+    pub copy: f64,
+    /// Reading alone.
+    pub read: f64,
+}
+
+/// Bytes that are copied or read to measure that, and how often.
+const CEILING: usize = 1 << 30;
+const ROUNDS: usize = 7;
+const RUNS: u32 = 6;
+
+impl Ceilings {
+    /// Measures them: a few hundredths of a second, and 2 GiB of the device's memory for that time.
+    pub fn measure(gpu: &Arc<Gpu>) -> Result<Ceilings, Error> {
+        let [from, to] =
+            [DeviceArray::zeros(gpu, Dtype::U8, &[CEILING])?, DeviceArray::zeros(gpu, Dtype::U8, &[CEILING])?];
+        let copy = median(gpu, || from.copy(&to))?;
+        let mut reader = gpu.load(None);
+        ptx::Device::prepare(&mut reader, &BTreeSet::from(["read"]), include_str!("read.ptx"))?;
+        let blocks = u32::try_from(gpu.facts().multiprocessors * 4).unwrap_or(1);
+        let arguments =
+            [from.address, CEILING as u64 / 16, to.address].into_iter().flat_map(u64::to_le_bytes).collect();
+        let launch = ptx::Launch { kernel: "read", blocks, threads: 512, shared: 0, arguments };
+        let read = median(gpu, || ptx::Device::launch(&mut reader, &launch))?;
+        Ok(Ceilings { copy: 2.0 * CEILING as f64 / copy.as_secs_f64(), read: CEILING as f64 / read.as_secs_f64() })
+    }
+}
+
+/// The median of some measurements, each of several runs in a row: so that no launch is part of it.
+fn median(gpu: &Gpu, mut run: impl FnMut() -> Result<(), Error>) -> Result<Duration, Error> {
+    run()?;
+    let mut times = vec![];
+    for _ in 0..ROUNDS {
+        let clock = Clock::start(gpu)?;
+        for _ in 0..RUNS {
+            run()?;
+        }
+        times.push(clock.stop()? / RUNS);
+    }
+    times.sort_unstable();
+    Ok(times[ROUNDS / 2].max(Duration::from_nanos(1)))
+}

@@ -1,0 +1,185 @@
+//! `fuseloop fuzz`: random programs on every engine, held to their meaning; a failure is made small and saved.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use fuseloop::{Gpu, Simd};
+use fuzzing::campaign::{self, Failure as Found, Plan, Report};
+use fuzzing::engines::Engine;
+use fuzzing::judge::{Rigour, Verdict};
+use fuzzing::worker;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::arguments::SimdName;
+use crate::failure::{Failure, Format};
+
+/// Tests the compiler: random programs and data, every engine and every way to fuse against the interpreter, on bits.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "A failure ends it. It is made small and saved as a program, its data and what ran it; --replay runs that again.
+
+Example: fuseloop fuzz --cases 1000 --device cpu,emulator"
+)]
+pub struct Arguments {
+    /// How many programs
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    cases: u64,
+    /// The number of the first; each number is always the same program
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    seed: u64,
+    /// Ends after so many seconds
+    #[arg(long, value_name = "SECONDS")]
+    time: Option<u64>,
+    /// What is tested, by turns
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "cpu,interp,emulator")]
+    device: Vec<DeviceName>,
+    /// The widths of the CPU's vectors, by turns [default: all that this machine has]
+    #[arg(long, value_enum, value_delimiter = ',')]
+    simd: Vec<SimdName>,
+    /// How many threads work on a call, by turns
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1,2,4", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Vec<u16>,
+    /// Runs the failure in a folder again instead
+    #[arg(long, value_name = "DIR")]
+    replay: Option<PathBuf>,
+    /// Where a failure is saved
+    #[arg(short, long = "output", value_name = "DIR", default_value = "fuzz-failures")]
+    output: PathBuf,
+    /// How many seconds a failure may take to be made small
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    reduce: u64,
+    /// For whom the report is written
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// Answers requests on standard input: the processes in which programs run
+    #[arg(long, hide = true, value_name = "ENGINE", value_delimiter = ',')]
+    worker: Vec<Engine>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum DeviceName {
+    /// Machine code for this processor
+    Cpu,
+    /// The loop nests in the interpreter
+    Interp,
+    /// PTX on an emulator
+    Emulator,
+    /// This machine's first NVIDIA GPU
+    Gpu,
+}
+
+/// Turns that a GPU takes for one of each slower engine.
+const GPU_TURNS: usize = 8;
+/// Turns that the emulator takes: of one kind, where processors are of many.
+const EMULATOR_TURNS: usize = 2;
+
+/// Lines of what is wrong.
+const LINES: usize = 12;
+
+/// Runs the command.
+pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure> {
+    if !arguments.worker.is_empty() {
+        return Ok(worker::serve(&arguments.worker, io::stdin().lock(), stdout)?);
+    }
+    if let Some(folder) = &arguments.replay {
+        return match worker::replay(folder, Rigour::Bits) {
+            Verdict::Passed => Ok(writeln!(stdout, "{}: passes", folder.display())?),
+            Verdict::Invalid(why) => Err(Failure::Wrong(why)),
+            Verdict::Failed { kind, message, .. } => {
+                Err(Failure::Wrong(format!("{} {}\n{message}", folder.display(), kind.name())))
+            }
+        };
+    }
+    let engines = engines(arguments)?;
+    let plan = Plan {
+        cases: arguments.cases,
+        time: arguments.time.map(Duration::from_secs),
+        seed: arguments.seed,
+        engines,
+        workers: std::thread::available_parallelism().map_or(1, usize::from),
+        reduction: Duration::from_secs(arguments.reduce),
+        patience: Duration::from_secs(20),
+        folder: arguments.output.clone(),
+    };
+    // On standard error, and only if that is a terminal.
+    let bar = ProgressBar::new(plan.cases);
+    let style = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len}, {per_sec}, {eta} left");
+    bar.set_style(style.map_err(|e| Failure::Wrong(e.to_string()))?);
+    bar.set_message("testing");
+    let names: Vec<String> = plan.engines.iter().map(Engine::to_string).collect();
+    let names = names.join(",");
+    let program = std::env::current_exe()?;
+    let start = || {
+        let mut command = Command::new(&program);
+        command.args(["fuzz", "--worker", &names]);
+        command
+    };
+    let done = campaign::run(&plan, &start, &|tally| {
+        bar.set_position(tally.programs);
+        if tally.programs == plan.cases {
+            bar.set_message("tested");
+        }
+    });
+    bar.finish_and_clear();
+    let report = done?;
+    match arguments.format {
+        Format::Text => write_text(&report, stdout)?,
+        Format::Json => writeln!(stdout, "{}", report.to_json())?,
+    }
+    match &report.failure {
+        None => Ok(()),
+        Some(Found { folder, kind, engine, .. }) => {
+            Err(Failure::Wrong(format!("{engine} {}: fuseloop fuzz --replay {}", kind.name(), folder.display())))
+        }
+    }
+}
+
+/// What takes turns.
+fn engines(arguments: &Arguments) -> Result<Vec<Engine>, Failure> {
+    let mut widths = vec![];
+    for simd in &arguments.simd {
+        widths.push(simd.here()?);
+    }
+    if widths.is_empty() {
+        widths = [Simd::W128, Simd::W256, Simd::W512].into_iter().filter(|simd| simd.is_here()).collect();
+    }
+    let mut engines = vec![];
+    for device in &arguments.device {
+        match device {
+            DeviceName::Interp => engines.push(Engine::Nest),
+            DeviceName::Emulator => engines.extend([Engine::Ptx; EMULATOR_TURNS]),
+            DeviceName::Gpu => {
+                Gpu::get(0).map_err(|e| Failure::Wrong(e.to_string()))?;
+                engines.extend([Engine::Gpu; GPU_TURNS]);
+            }
+            DeviceName::Cpu => {
+                let each = arguments
+                    .threads
+                    .iter()
+                    .flat_map(|threads| widths.iter().map(|simd| Engine::Cpu(usize::from(*threads), *simd)));
+                engines.extend(each);
+            }
+        }
+    }
+    Ok(engines)
+}
+
+fn write_text(report: &Report, stdout: &mut impl Write) -> io::Result<()> {
+    let Report { tally, seconds, rate, failure } = report;
+    write!(stdout, "{tally}")?;
+    writeln!(stdout, "  {seconds:.1} s, {rate:.0} programs a second")?;
+    let Some(failure) = failure else { return Ok(()) };
+    let Found { seed, message, operations: [before, after], judged, fuse, merges, source, .. } = failure;
+    writeln!(stdout, "\nprogram {seed}, from {before} operations to {after} by {judged} trials:\n\n{source}")?;
+    // Kernels may follow the first lines.
+    for line in message.lines().take(LINES) {
+        writeln!(stdout, "{line}")?;
+    }
+    match merges {
+        Some(merges) => writeln!(stdout, "fused by {fuse}; the first wrong merge is number {merges}"),
+        None => writeln!(stdout, "fused by {fuse}"),
+    }
+}

@@ -1,0 +1,36 @@
+//! `fuseloop man`: the manual, a page for the whole and one for each command.
+
+use std::io::Write;
+
+use clap::CommandFactory;
+use clap_mangen::Man;
+
+use crate::failure::Failure;
+
+/// Writes a page of the manual, for `man`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "A page per command: fuseloop man run > fuseloop-run.1
+
+Example: fuseloop man > ~/.local/share/man/man1/fuseloop.1")]
+pub struct Arguments {
+    /// The command that it describes [default: all of them in short]
+    command: Option<String>,
+}
+
+/// Runs the command. `C` is the whole command line.
+pub fn run<C: CommandFactory>(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure> {
+    let mut all = C::command();
+    // The names that pages refer to each other by.
+    all.build();
+    let page = match &arguments.command {
+        None => all,
+        Some(name) => {
+            let found = all.find_subcommand(name).cloned();
+            let unknown = || Failure::usage(format!("there is no command `{name}`: `fuseloop help` lists them"));
+            found.ok_or_else(unknown)?
+        }
+    };
+    let mut text = vec![];
+    Man::new(page).render(&mut text)?;
+    Ok(stdout.write_all(&text)?)
+}

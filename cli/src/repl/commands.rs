@@ -1,0 +1,331 @@
+//! What begins with a `:`, as a table.
+
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::Instant;
+
+use clap::ValueEnum;
+use fuseloop::files::{self, Format, Packing, Place};
+use fuseloop::session::{LAST, Subject, is_name};
+use fuseloop::{BenchError, Emit, ExplainError, Session};
+
+use super::{Next, Repl, choices, show};
+use crate::arguments;
+use crate::arguments::DeviceName;
+use crate::failure::Failure;
+
+/// A command: its name, what follows it, and what it does. What it says is printed.
+pub struct Command {
+    pub name: &'static str,
+    pub takes: &'static str,
+    does: &'static str,
+    run: fn(&mut Repl, &str) -> Result<String, Failure>,
+}
+
+/// In the order in which `:help` lists them.
+pub const COMMANDS: [Command; 16] = [
+    Command { name: "help", takes: "", does: "lists the commands", run: help },
+    Command {
+        name: "type",
+        takes: "[EXPR]",
+        does: "the type of a value, what a function takes; alone, all names",
+        run: of_type,
+    },
+    Command { name: "explain", takes: "EXPR [SIZE=N ...]", does: "what fused, what did not and why", run: explain },
+    Command {
+        name: "ir",
+        takes: "EXPR",
+        does: "its loop nests, after fusion",
+        run: |repl, text| emit(repl, text, Emit::Ir),
+    },
+    Command {
+        name: "clif",
+        takes: "EXPR",
+        does: "its code for this processor, as Cranelift gets it",
+        run: |repl, text| emit(repl, text, Emit::Clif),
+    },
+    Command {
+        name: "asm",
+        takes: "EXPR",
+        does: "its instructions for this processor",
+        run: |repl, text| emit(repl, text, Emit::Asm),
+    },
+    Command {
+        name: "ptx",
+        takes: "EXPR",
+        does: "its code for NVIDIA's GPUs",
+        run: |repl, text| emit(repl, text, Emit::Ptx),
+    },
+    Command { name: "time", takes: "EXPR", does: "how long each stage takes, and the run", run: time },
+    Command { name: "bench", takes: "EXPR [SIZE=N ...]", does: "measures it with fusion and without", run: bench },
+    Command {
+        name: "load",
+        takes: "FILE",
+        does: "defines what is in it: a program's functions, or arrays (.npy .npz .safetensors)",
+        run: load,
+    },
+    Command {
+        name: "save",
+        takes: "[NAME ...] FILE",
+        does: "writes values (.npy .npz .safetensors), or the functions (.fl)",
+        run: save,
+    },
+    Command { name: "device", takes: "[cpu|gpu|auto|interp]", does: "what runs it", run: device },
+    Command {
+        name: "fuse",
+        takes: "[PASSES]",
+        does: "the passes that may merge kernels: all, none, or some",
+        run: fuse,
+    },
+    Command { name: "threads", takes: "[N]", does: "how many threads may work on it", run: threads },
+    Command {
+        name: "clear",
+        takes: "[NAME ...]",
+        does: "forgets what the names stand for; alone, everything",
+        run: clear,
+    },
+    Command { name: "quit", takes: "", does: "leaves, as Ctrl-D does", run: |_, _| Ok(String::new()) },
+];
+
+impl Command {
+    /// Whether all that follows it may be left out.
+    fn may_stand_alone(&self) -> bool {
+        self.takes.is_empty() || self.takes.starts_with('[') && self.takes.ends_with(']')
+    }
+}
+
+/// Does what stands behind a `:`.
+pub fn run(repl: &mut Repl, text: &str) -> Result<(Next, String), Failure> {
+    let (name, argument) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    let all = || COMMANDS.iter().filter(|command| command.name.starts_with(name));
+    let found = match (COMMANDS.iter().find(|command| command.name == name), all().collect::<Vec<_>>().as_slice()) {
+        (Some(exact), _) => exact,
+        (None, [only]) => only,
+        (None, []) => return Err(Failure::usage(format!("there is no command `:{name}`: `:help` lists them"))),
+        (None, several) => {
+            let names: Vec<String> = several.iter().map(|command| format!("`:{}`", command.name)).collect();
+            return Err(Failure::usage(format!("`:{name}` may be {}", names.join(", "))));
+        }
+    };
+    let argument = argument.trim();
+    let next = if found.name == "quit" { Next::Quit } else { Next::Read };
+    match (found.takes, argument) {
+        ("", rest) if !rest.is_empty() => Err(Failure::usage(format!("`:{}` takes nothing", found.name))),
+        (takes, "") if !found.may_stand_alone() => Err(Failure::usage(format!("`:{}` takes {takes}", found.name))),
+        _ => Ok((next, (found.run)(repl, argument)?)),
+    }
+}
+
+/// A line of text that a `String` takes.
+macro_rules! say {
+    ($to:expr, $($what:tt)*) => {
+        // A string takes any text.
+        let _ = writeln!($to, $($what)*);
+    };
+}
+
+fn help(_: &mut Repl, _: &str) -> Result<String, Failure> {
+    let mut said = String::from(
+        "An expression is evaluated, `_` is the last value; `let` gives a value a name, `fn` defines a function;
+load(\"a.npy\") is the array in a file. EXPR is an expression, or the name of a function.
+
+",
+    );
+    for Command { name, takes, does, .. } in &COMMANDS {
+        say!(said, "  {:<30} {does}", format!(":{name} {takes}"));
+    }
+    Ok(said)
+}
+
+fn of_type(repl: &mut Repl, text: &str) -> Result<String, Failure> {
+    let mut said = String::new();
+    if text.is_empty() {
+        repl.session.functions().for_each(|signature| {
+            say!(said, "{signature}");
+        });
+        repl.session.values().for_each(|(name, value)| {
+            say!(said, "{name}: {}", show::type_of(value));
+        });
+        return Ok(said);
+    }
+    let subject = repl.session.subject(text)?;
+    match (subject.is_function(), subject.signature().results.as_slice()) {
+        (true, _) => {
+            say!(said, "{}", subject.signature());
+        }
+        (false, [only]) => {
+            say!(said, "{}", only.ty());
+        }
+        (false, several) => several.iter().for_each(|slot| {
+            say!(said, "{}: {}", slot.name, slot.ty());
+        }),
+    }
+    Ok(said)
+}
+
+/// An expression, and the sizes behind it.
+fn with_sizes(text: &str) -> (String, Vec<(String, i64)>) {
+    let (mut text, mut sizes) = (text.trim(), vec![]);
+    while let Some((before, last)) = text.rsplit_once(char::is_whitespace)
+        && let Ok(size) = arguments::name_and_size(last)
+    {
+        sizes.insert(0, size);
+        text = before.trim_end();
+    }
+    (text.to_owned(), sizes)
+}
+
+fn explain(repl: &mut Repl, text: &str) -> Result<String, Failure> {
+    let ((text, sizes), style) = (with_sizes(text), repl.style);
+    repl.work(move |session, _| {
+        let subject = session.subject(&text)?;
+        let explained = subject.compiled().explain(&session.options, &arguments::sizes(&sizes)?);
+        let explained = explained.map_err(|error| not_explained(error, &subject))?;
+        Ok(format!("{}\n", explained.render(style)))
+    })
+}
+
+fn not_explained(error: ExplainError, subject: &Subject) -> Failure {
+    match error {
+        ExplainError::Compile(error) => Failure::Compile(error),
+        error => Failure::usage(format!("{error}\n  {}", subject.signature())),
+    }
+}
+
+fn emit(repl: &mut Repl, text: &str, emit: Emit) -> Result<String, Failure> {
+    let text = text.to_owned();
+    repl.work(move |session, _| {
+        let text = session.subject(&text)?.compiled().emit(&session.options, emit)?;
+        Ok(format!("{}\n", text.trim_end()))
+    })
+}
+
+fn time(repl: &mut Repl, text: &str) -> Result<String, Failure> {
+    let text = text.to_owned();
+    repl.work(move |session, _| {
+        let subject = session.subject(&text)?;
+        let inputs = subject.inputs()?;
+        let inputs: Vec<_> = inputs.iter().map(|input| input.as_ref().as_ref()).collect();
+        let kernel = subject.compiled().compile(&session.options)?;
+        let start = Instant::now();
+        let (_, phases) = kernel.call_in_phases(&inputs)?;
+        Ok(crate::run::table_of_times(kernel.times(), start.elapsed(), phases))
+    })
+}
+
+fn bench(repl: &mut Repl, text: &str) -> Result<String, Failure> {
+    let (text, sizes) = with_sizes(text);
+    repl.work(move |session, _| {
+        let subject = session.subject(&text)?;
+        let measured = subject.compiled().bench(&session.options, &arguments::sizes(&sizes)?, &mut |_| {});
+        let measured = measured.map_err(|error| match error {
+            BenchError::Explain(error) => not_explained(error, &subject),
+            BenchError::Run(error) => Failure::Run(error),
+            BenchError::Memory(error) => Failure::Wrong(error.to_string()),
+            BenchError::Gpu(error) => Failure::Wrong(error.to_string()),
+        })?;
+        Ok(format!("{measured}\n"))
+    })
+}
+
+fn load(repl: &mut Repl, text: &str) -> Result<String, Failure> {
+    repl.load(text.trim_matches('"'))
+}
+
+/// The arrays of a file by their names; one without a name has the file's.
+pub fn load_arrays(mut session: Session, place: &Place, path: &str) -> Result<(Session, String), Failure> {
+    let stem = place.path().and_then(|path| path.file_stem()).map(|stem| stem.to_string_lossy().into_owned());
+    let named: Vec<(String, String)> = match (place.key(), place.format()) {
+        (Some(key), _) => vec![(key.to_owned(), path.to_owned())],
+        (None, Format::Npy) => vec![(stem.unwrap_or_default(), path.to_owned())],
+        (None, _) => files::names(place)?.into_iter().map(|key| (key.clone(), format!("{path}:{key}"))).collect(),
+    };
+    let mut said = String::new();
+    for (name, text) in named {
+        if !is_name(&name) {
+            let message = format!("`{name}` cannot be a name: write `let NAME = load(\"{text}\")`");
+            return Err(Failure::Wrong(message));
+        }
+        let array = files::read(&Place::parse(&text)?)?;
+        say!(said, "{name}: {}", show::type_of(&array));
+        session.set(&name, Arc::new(array));
+    }
+    Ok((session, said))
+}
+
+fn save(repl: &mut Repl, text: &str) -> Result<String, Failure> {
+    let (names, path) = text.rsplit_once(char::is_whitespace).unwrap_or(("", text));
+    let path = path.trim_matches('"');
+    let names: Vec<&str> = names.split_whitespace().collect();
+    let Ok(place) = Place::parse(path) else {
+        if !names.is_empty() {
+            return Err(Failure::usage("values are saved as .npy, .npz or .safetensors"));
+        }
+        files::replace(path.as_ref(), &repl.session.source())?;
+        return Ok(String::new());
+    };
+    let values: Vec<_> = match names.is_empty() {
+        true => repl.session.values().filter(|(name, _)| *name != LAST).collect(),
+        false => {
+            let find = |name: &&str| {
+                let value = repl.session.values().find(|(known, _)| known == name);
+                value.ok_or_else(|| Failure::usage(format!("there is no value `{name}`")))
+            };
+            names.iter().map(find).collect::<Result<_, _>>()?
+        }
+    };
+    if values.is_empty() {
+        return Err(Failure::usage("there are no values to save"));
+    }
+    let placed: Vec<_> =
+        values.iter().map(|(name, value)| (place.clone().or_key(name), value.as_ref().as_ref())).collect();
+    files::save(&placed, Packing::Stored)?;
+    Ok(String::new())
+}
+
+/// Chooses one of several, or says which is chosen.
+fn choose<T: ValueEnum>(text: &str, what: &str) -> Result<T, Failure> {
+    let unknown = |_| Failure::usage(format!("there is no {what} `{text}`: expected {}", choices::<T>().join(", ")));
+    T::from_str(text, false).map_err(unknown)
+}
+
+fn device(repl: &mut Repl, text: &str) -> Result<String, Failure> {
+    if !text.is_empty() {
+        repl.session.options.device = choose::<DeviceName>(text, "device")?.into();
+        return Ok(String::new());
+    }
+    let device = repl.session.options.device;
+    let name = DeviceName::value_variants().iter().find(|name| fuseloop::Device::from(**name) == device);
+    Ok(name.and_then(ValueEnum::to_possible_value).map(|name| format!("{}\n", name.get_name())).unwrap_or_default())
+}
+
+fn fuse(repl: &mut Repl, text: &str) -> Result<String, Failure> {
+    if text.is_empty() {
+        return Ok(format!("{}\n", repl.session.options.fuse));
+    }
+    repl.session.options.fuse = arguments::passes(text).map_err(Failure::Usage)?;
+    Ok(String::new())
+}
+
+fn threads(repl: &mut Repl, text: &str) -> Result<String, Failure> {
+    if text.is_empty() {
+        return Ok(match repl.session.options.threads {
+            0 => "as many as the machine has\n".to_owned(),
+            n => format!("{n}\n"),
+        });
+    }
+    let count: Option<usize> = text.parse().ok().filter(|n| (1..=1024).contains(n));
+    repl.session.options.threads = count.ok_or_else(|| Failure::usage("`:threads` takes a number from 1 to 1024"))?;
+    Ok(String::new())
+}
+
+fn clear(repl: &mut Repl, text: &str) -> Result<String, Failure> {
+    if text.is_empty() {
+        repl.session.clear();
+    }
+    let unknown: Vec<&str> = text.split_whitespace().filter(|name| !repl.session.forget(name)).collect();
+    match unknown.is_empty() {
+        true => Ok(String::new()),
+        false => Err(Failure::usage(format!("there is no {}", unknown.join(", ")))),
+    }
+}

@@ -1,0 +1,191 @@
+//! A line editor for terminals: colours as one types, completion, history, and lines that go on until what is typed is whole.
+
+use std::borrow::Cow;
+use std::path::PathBuf;
+
+use fuseloop::session::LAST;
+use fuseloop::{Session, Style, Tint, builtins, tints};
+use rustyline::completion::{Completer, FilenameCompleter, Pair};
+use rustyline::config::{BellStyle, ColorMode};
+use rustyline::error::ReadlineError;
+use rustyline::highlight::{CmdKind, Highlighter};
+use rustyline::hint::Hinter;
+use rustyline::history::FileHistory;
+use rustyline::validate::{ValidationContext, ValidationResult, Validator};
+use rustyline::{CompletionType, Config, Context, Helper};
+
+use super::choices;
+use super::commands::COMMANDS;
+use super::lines::{Entered, PROMPT, is_whole};
+use crate::arguments::DeviceName;
+use crate::arguments::passes_by_name;
+use crate::failure::Failure;
+
+/// Things entered that are kept for the next time.
+const HISTORY: usize = 10_000;
+
+/// What tints look like: the signs that terminals take for a colour.
+const COLOURS: [(Tint, &str); 6] = [
+    (Tint::Keyword, "\x1b[35m"),
+    (Tint::Type, "\x1b[36m"),
+    (Tint::Number, "\x1b[33m"),
+    (Tint::Comment, "\x1b[2m"),
+    (Tint::Wrong, "\x1b[31m"),
+    (Tint::Mark, "\x1b[34m"),
+];
+const COMMAND: &str = "\x1b[1m";
+const PLAIN: &str = "\x1b[0m";
+const TEXT: &str = "\x1b[32m";
+
+/// The editor.
+pub struct Editor {
+    inner: rustyline::Editor<Words, FileHistory>,
+    /// Where the history is kept; none if there is no place for it.
+    history: Option<PathBuf>,
+}
+
+impl Editor {
+    /// An editor with the history of earlier sessions, if that can be read.
+    pub fn new(style: Style) -> rustyline::Result<Editor> {
+        let config = Config::builder()
+            .max_history_size(HISTORY)?
+            .history_ignore_space(true)
+            .completion_type(CompletionType::List)
+            .bell_style(BellStyle::None)
+            .color_mode(if style == Style::Colored { ColorMode::Enabled } else { ColorMode::Disabled })
+            .build();
+        let mut inner = rustyline::Editor::with_config(config)?;
+        inner.set_helper(Some(Words { names: vec![], files: FilenameCompleter::new() }));
+        let history = history();
+        if let Some(path) = &history {
+            // There may be none yet, and a session is as good without.
+            let _ = inner.load_history(path);
+        }
+        Ok(Editor { inner, history })
+    }
+
+    /// What is entered next.
+    pub fn read(&mut self, session: &Session) -> Result<Entered, Failure> {
+        if let Some(words) = self.inner.helper_mut() {
+            let functions = session.functions().map(|signature| signature.name.clone());
+            let values = session.values().map(|(name, _)| name.to_owned()).filter(|name| name != LAST);
+            words.names = functions.chain(values).chain(builtins().map(str::to_owned)).collect();
+            words.names.extend(KEYWORDS.map(str::to_owned));
+            words.names.sort_unstable();
+            words.names.dedup();
+        }
+        match self.inner.readline(PROMPT) {
+            Ok(text) if text.trim().is_empty() => Ok(Entered::Interrupted),
+            Ok(text) => {
+                self.inner.add_history_entry(text.as_str()).map_err(|e| Failure::Wrong(format!("the history: {e}")))?;
+                Ok(Entered::Text(text))
+            }
+            Err(ReadlineError::Interrupted) => Ok(Entered::Interrupted),
+            Err(ReadlineError::Eof) => Ok(Entered::End),
+            Err(error) => Err(Failure::Wrong(format!("the terminal: {error}"))),
+        }
+    }
+
+    /// Keeps what was entered for the next time, if there is a place for it.
+    pub fn keep_history(&mut self) {
+        if let Some(path) = &self.history {
+            let folder = path.parent().map_or(Ok(()), std::fs::create_dir_all);
+            // Nobody's work is lost with it.
+            let _ = folder.map(|()| self.inner.append_history(path));
+        }
+    }
+}
+
+/// The file for what is kept from session to session, as the system's users have it.
+fn history() -> Option<PathBuf> {
+    let given = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let folder = given("XDG_STATE_HOME").or_else(|| given("HOME").map(|home| home.join(".local").join("state")))?;
+    folder.is_absolute().then(|| folder.join("fuseloop").join("history"))
+}
+
+/// Words that begin something.
+const KEYWORDS: [&str; 17] = [
+    "fn", "let", "if", "then", "else", "load", "bool", "i8", "u8", "i32", "i64", "u32", "u64", "f16", "bf16", "f32",
+    "f64",
+];
+
+/// What is known of the words of a line.
+struct Words {
+    /// What a word may be completed to, in order.
+    names: Vec<String>,
+    files: FilenameCompleter,
+}
+
+impl Helper for Words {}
+
+impl Hinter for Words {
+    type Hint = String;
+}
+
+impl Validator for Words {
+    fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
+        Ok(if is_whole(context.input()) { ValidationResult::Valid(None) } else { ValidationResult::Incomplete })
+    }
+}
+
+impl Completer for Words {
+    type Candidate = Pair;
+
+    fn complete(&self, line: &str, at: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<Pair>)> {
+        let before = &line[..at];
+        let candidates = |start: usize, words: &mut dyn Iterator<Item = String>| {
+            let found = words.filter(|word| word.starts_with(&line[start..at]));
+            (start, found.map(|word| Pair { display: word.clone(), replacement: word }).collect())
+        };
+        let in_quotes = before.bytes().filter(|byte| *byte == b'"').count() % 2 == 1;
+        let start = before.rfind(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).map_or(0, |at| at + 1);
+        Ok(match before.trim_start().strip_prefix(':').map(|rest| rest.split_once(char::is_whitespace)) {
+            Some(None) => candidates(start, &mut COMMANDS.iter().map(|command| command.name.to_owned())),
+            Some(Some(("load" | "save", _))) => self.files.complete_path(line, at)?,
+            Some(Some(("device", _))) => candidates(start, &mut choices::<DeviceName>().into_iter()),
+            Some(Some(("fuse", _))) => candidates(start, &mut passes_by_name().map(str::to_owned)),
+            _ if in_quotes => self.files.complete_path(line, at)?,
+            // Nothing is offered before anything is typed: that would be all there is.
+            _ if start == at => (at, vec![]),
+            _ => candidates(start, &mut self.names.iter().cloned()),
+        })
+    }
+}
+
+impl Highlighter for Words {
+    fn highlight<'l>(&self, line: &'l str, _: usize) -> Cow<'l, str> {
+        let mut painted = String::with_capacity(2 * line.len());
+        let mut end = 0;
+        let command = line.trim_start().starts_with(':');
+        if command {
+            end = line
+                .trim_start()
+                .find(char::is_whitespace)
+                .map_or(line.len(), |at| at + line.len() - line.trim_start().len());
+            painted.extend([COMMAND, &line[..end], PLAIN]);
+        }
+        let from = end;
+        for (span, tint) in tints(&line[from..]) {
+            let (start, stop) = (from + span.start as usize, from + span.end as usize);
+            let word = &line[start..stop];
+            let colour = match COLOURS.iter().find(|(known, _)| *known == tint) {
+                Some((Tint::Wrong, _)) if word.starts_with('"') || command => {
+                    Some(TEXT).filter(|_| word.starts_with('"'))
+                }
+                found => found.map(|(_, colour)| *colour),
+            };
+            painted.push_str(&line[end..start]);
+            match colour {
+                Some(colour) => painted.extend([colour, word, PLAIN]),
+                None => painted.push_str(word),
+            }
+            end = stop;
+        }
+        painted.push_str(&line[end..]);
+        Cow::Owned(painted)
+    }
+
+    fn highlight_char(&self, _: &str, _: usize, kind: CmdKind) -> bool {
+        kind != CmdKind::MoveCursor
+    }
+}

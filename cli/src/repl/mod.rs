@@ -1,0 +1,173 @@
+//! `fuseloop repl`: a session at a prompt, or read from a pipe.
+//!
+//! `lines` reads what is entered (on a terminal `editor` does), `commands` has what begins with a `:`, `show` words the results, and
+//! `interrupt` lets Ctrl-C end what runs. The session itself is the library's.
+
+mod commands;
+mod editor;
+mod interrupt;
+mod lines;
+mod show;
+
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use fuseloop::session::PROMPT;
+use fuseloop::{Cancel, Options, Session, Style};
+
+use crate::arguments::{self, Engine};
+use crate::failure::Failure;
+use crate::run::{cache, memory_to_use};
+
+use editor::Editor;
+use interrupt::Interrupt;
+use lines::{Entered, Lines};
+
+/// Evaluates what is typed, as it is typed.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Expressions are evaluated, functions and `let`s defined; :help lists the commands. On a pipe the results go to standard
+output, and the exit code is 1 if anything failed.
+
+Example: echo 'sum(iota(10))' | fuseloop repl"
+)]
+pub struct Arguments {
+    /// What is defined at the beginning: programs, and arrays as .npy, .npz, .safetensors
+    files: Vec<String>,
+    #[command(flatten)]
+    engine: Engine,
+}
+
+/// A session and how it is talked to.
+struct Repl {
+    session: Session,
+    /// Set on a terminal: elsewhere Ctrl-C ends the process.
+    interrupt: Option<Interrupt>,
+    /// Of results, and of errors.
+    style: Style,
+    error_style: Style,
+}
+
+/// Where what is entered comes from.
+enum From {
+    Terminal(Box<Editor>),
+    Lines(Lines),
+}
+
+/// Whether to go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    Read,
+    Quit,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure> {
+    let options = Options { cache: cache(), ..arguments.engine.options()? };
+    let (style, error_style) = (crate::style(&io::stdout()), crate::style(&io::stderr()));
+    let mut repl = Repl { session: Session::new(options), interrupt: None, style, error_style };
+    for file in &arguments.files {
+        repl.load(file)?;
+    }
+    // A terminal that cannot move its cursor gets lines as a pipe does, with a prompt.
+    let terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
+    let mut from = if terminal && !crate::is_dumb() {
+        From::Terminal(Box::new(Editor::new(style).map_err(|e| Failure::Wrong(format!("the terminal: {e}")))?))
+    } else {
+        From::Lines(Lines::new(terminal))
+    };
+    if terminal {
+        repl.interrupt = Some(Interrupt::catch().map_err(|e| Failure::Wrong(format!("Ctrl-C: {e}")))?);
+        writeln!(stdout, "Fuseloop {}. :help lists the commands, Ctrl-D leaves.", env!("CARGO_PKG_VERSION"))?;
+    }
+    let mut failed = false;
+    loop {
+        stdout.flush()?;
+        let entered = match &mut from {
+            From::Terminal(editor) => editor.read(&repl.session)?,
+            From::Lines(lines) => lines.read(stdout)?,
+        };
+        let text = match entered {
+            Entered::Text(text) => text,
+            Entered::Interrupted => continue,
+            Entered::End => break,
+        };
+        match repl.enter(&text, stdout) {
+            Ok(Next::Read) => {}
+            Ok(Next::Quit) => break,
+            Err(Failure::BrokenPipe) => return Err(Failure::BrokenPipe),
+            Err(failure) => {
+                failed = true;
+                stdout.flush()?;
+                failure.print(repl.error_style)?;
+            }
+        }
+    }
+    if let From::Terminal(editor) = &mut from {
+        editor.keep_history();
+    }
+    // On a terminal each failure has been seen.
+    if failed && !terminal { Err(Failure::Said) } else { Ok(()) }
+}
+
+impl Repl {
+    /// Does what was entered.
+    fn enter(&mut self, text: &str, stdout: &mut impl Write) -> Result<Next, Failure> {
+        let text = text.trim_end();
+        if let Some(command) = text.trim_start().strip_prefix(':') {
+            let (next, said) = commands::run(self, command)?;
+            write!(stdout, "{said}")?;
+            return Ok(next);
+        }
+        let entered = text.to_owned();
+        let (session, outcomes) = self.work(move |mut session, cancel| {
+            let outcomes = session.enter_from(PROMPT, &entered, cancel)?;
+            Ok((session, outcomes))
+        })?;
+        self.session = session;
+        for outcome in &outcomes {
+            write!(stdout, "{}", show::outcome(outcome, self.style))?;
+        }
+        Ok(Next::Read)
+    }
+
+    /// Does something with a copy of the session, that Ctrl-C may end.
+    fn work<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce(Session, &Cancel) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        self.session.options.max_memory = memory_to_use();
+        let session = self.session.clone();
+        match &self.interrupt {
+            Some(interrupt) => interrupt.run(move |cancel| work(session, cancel)),
+            None => work(session, &Cancel::default()),
+        }
+    }
+
+    /// Defines what is in a file: the functions of a program, or arrays under their names.
+    fn load(&mut self, path: &str) -> Result<String, Failure> {
+        let (session, said) = match fuseloop::files::Place::parse(path) {
+            Ok(place) => {
+                let path = path.to_owned();
+                self.work(move |session, _| commands::load_arrays(session, &place, &path))?
+            }
+            Err(_) => {
+                let source = arguments::source(&PathBuf::from(path))?;
+                self.work(move |mut session, cancel| {
+                    let outcomes = session.enter_from(&source.name, &source.text, cancel)?;
+                    let said = outcomes.iter().map(|outcome| show::outcome(outcome, Style::Plain)).collect();
+                    Ok((session, said))
+                })?
+            }
+        };
+        self.session = session;
+        Ok(said)
+    }
+}
+
+/// The names that a choice may have, for messages and completion.
+fn choices<T: ValueEnum>() -> Vec<String> {
+    let names = T::value_variants().iter().filter_map(T::to_possible_value);
+    names.map(|value| value.get_name().to_owned()).collect()
+}

@@ -1,0 +1,41 @@
+//! Results in words: values as NumPy prints them, with their types behind a `#`, so that what is shown could be typed.
+
+use fuseloop::{Array, Outcome, Style, print};
+
+/// What became of something that was entered, with a newline at the end.
+pub fn outcome(outcome: &Outcome, style: Style) -> String {
+    match outcome {
+        Outcome::Defined { signature } => format!("{signature}\n"),
+        Outcome::Bound { values } => {
+            values.iter().map(|(name, value)| format!("{name}: {}\n", type_of(value))).collect()
+        }
+        Outcome::Value { results } => match results.as_slice() {
+            [(_, only)] => value(None, only, style),
+            several => several.iter().map(|(name, one)| value(Some(name), one, style)).collect(),
+        },
+    }
+}
+
+fn value(name: Option<&str>, value: &Array, style: Style) -> String {
+    let text = print::to_text(value.as_ref());
+    let ty = match style {
+        Style::Plain => format!("# {}", type_of(value)),
+        Style::Colored => format!("\x1b[2m# {}\x1b[0m", type_of(value)),
+    };
+    let name = name.map(|name| format!("{name} =")).unwrap_or_default();
+    match (text.contains('\n'), name.as_str()) {
+        (true, "") => format!("{ty}\n{text}\n"),
+        (true, name) => format!("{name} {ty}\n{text}\n"),
+        (false, "") => format!("{text}  {ty}\n"),
+        (false, name) => format!("{name} {text}  {ty}\n"),
+    }
+}
+
+/// `f32[2, 3]`
+pub fn type_of(value: &Array) -> String {
+    let shape: Vec<String> = value.shape().iter().map(usize::to_string).collect();
+    match shape.is_empty() {
+        true => value.dtype().to_string(),
+        false => format!("{}[{}]", value.dtype(), shape.join(", ")),
+    }
+}

@@ -1,0 +1,136 @@
+//! `fuseloop build`, as one uses it: the examples that link its objects, by the commands that they give themselves, against the
+//! interpreter; and what the command line refuses.
+#![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const FUSELOOP: &str = env!("CARGO_BIN_EXE_fuseloop");
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn fuseloop(arguments: &[&str]) -> Output {
+    Command::new(FUSELOOP).current_dir(root()).args(arguments).output().expect("the command runs")
+}
+
+fn shell(command: &str) -> String {
+    let done = Command::new("sh").current_dir(root()).args(["-c", command]).output().expect("there is a shell");
+    assert!(done.status.success(), "{command}\n{}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8(done.stdout).expect("text")
+}
+
+fn floats(text: &str) -> Vec<u32> {
+    text.split_whitespace().map(|number| number.parse::<f32>().expect("a number").to_bits()).collect()
+}
+
+/// Runs the commands at the head of an example but the last, then that with these arguments; they work in a folder of the test's.
+fn example(path: &str, sizes: [&str; 2]) -> Vec<u32> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = std::fs::read_to_string(root().join(path)).expect("the example is there");
+    let lines = text.lines().map(|line| line.trim_start_matches(['/', '!', ' ']));
+    let commands =
+        lines.filter(|line| ["fuseloop ", "cc ", "rustc ", "target/"].iter().any(|head| line.starts_with(head)));
+    let mut printed = String::new();
+    for command in commands {
+        let command = command.replace("target/embed", &folder.path().display().to_string());
+        let command = command.replacen("fuseloop ", &format!("{FUSELOOP} "), 1).replace("3 5", &sizes.join(" "));
+        printed = shell(&command);
+    }
+    floats(&printed)
+}
+
+/// The same by the interpreter.
+fn interpreted([n, m]: [&str; 2]) -> Vec<u32> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("out.npy").display().to_string();
+    let x = format!("x=arange:{n}x{m}");
+    let done = fuseloop(&["run", "examples/softmax.fl", "--fn", "softmax_rows", "--device", "interp", &x, "-o", &path]);
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let file = std::fs::read(path).expect("the file is written");
+    let header = 10 + usize::from(u16::from_le_bytes([file[8], file[9]]));
+    file[header..].chunks(4).map(|bytes| u32::from_le_bytes(bytes.try_into().expect("whole floats"))).collect()
+}
+
+#[test]
+fn the_examples_give_the_bits_of_the_interpreter() {
+    for sizes in [["3", "5"], ["1", "1"], ["7", "129"], ["2", "5000"]] {
+        let expected = interpreted(sizes);
+        assert_eq!(example("examples/embed-c/main.c", sizes), expected);
+        assert_eq!(example("examples/embed-rust/embed.rs", sizes), expected);
+    }
+}
+
+/// The program in the documentation, and what it says to print.
+#[test]
+fn the_page_on_embedding_means_what_it_says() {
+    let page = std::fs::read_to_string(root().join("docs/embedding.md")).expect("the page is there");
+    let block = |head: &str| {
+        let (_, rest) = page.split_once(&format!("```{head}\n")).expect("the page has such a block");
+        rest.split_once("```").expect("the block ends").0
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).expect("it can be written");
+    write("strided.fl", block("fl"));
+    write("main.c", block("c"));
+    let at = folder.path().display();
+    let mut printed = String::new();
+    for line in block("sh").lines() {
+        printed = shell(&format!("cd {at} && {}", line.replacen("fuseloop ", &format!("{FUSELOOP} "), 1)));
+    }
+    assert_eq!(printed, block("text"));
+}
+
+#[test]
+fn the_same_program_gives_the_same_object() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let built = |name: &str, more: &[&str]| {
+        let to = folder.path().join(name).display().to_string();
+        let done = fuseloop(&[&["build", "examples/softmax.fl", "--emit", "obj,header", "-o", &to], more].concat());
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        let read = |file: &str| std::fs::read(folder.path().join(name).join(file)).expect("the file is written");
+        (read("softmax.o"), String::from_utf8(read("softmax.h")).expect("text"))
+    };
+    let first = built("a", &["--target", "x86_64"]);
+    assert_eq!(built("b", &["--target", "x86_64-unknown-linux-musl", "--cpu", "x86-64-v3"]), first);
+    assert!(first.1.contains("int32_t fl_softmax(") && first.1.contains("int32_t fl_softmax_rows("));
+    let other = built("c", &["--target", "aarch64", "--prefix", "", "--fn", "softmax"]);
+    assert!(other.1.contains("int32_t softmax(") && !other.1.contains("softmax_rows"));
+    assert_eq!(&other.0[18..20], [183, 0], "EM_AARCH64");
+}
+
+/// Names that C has taken, and functions called what another's companions are.
+#[test]
+fn names_make_way() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let source =
+        "fn f(double: f32[n], n_: f32[n]) = double + n_\nfn f_query(x: f32) = x\nfn main(scratch: f32[I]) = scratch\n";
+    std::fs::write(path("names.fl"), source).expect("it can be written");
+    let done = fuseloop(&["build", &path("names.fl"), "--emit", "obj,header", "-o", &path(".")]);
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let header = std::fs::read_to_string(path("names.h")).expect("the header is written");
+    assert!(header.contains("fl_f(int64_t n, const float *double_, const float *n_, float *out,"), "{header}");
+    assert!(header.contains("int32_t fl_f_query_(int64_t n, fl_f_needs *needs,"), "{header}");
+    assert!(header.contains("fl_main(int64_t I_, const float *scratch, float *out, void *scratch_, "), "{header}");
+    std::fs::write(path("main.c"), "#include \"names.h\"\nint main(void) { return 0; }\n").expect("it can be written");
+    let at = folder.path().display();
+    shell(&format!("cd {at} && cc -std=c99 -Wall -Wextra -pedantic -Werror main.c names.o && ./a.out"));
+}
+
+#[test]
+fn what_it_refuses() {
+    for (arguments, message) in [
+        (&["--emit", "obj"][..], "say which with -o DIR"),
+        (&["--emit", "header", "--target", "riscv64"], "objects are not made for `riscv64`"),
+        (&["--emit", "header", "--target", "x86_64-pc-windows-msvc"], "for x86_64 and aarch64 under Linux"),
+        (&["--emit", "header", "--target", "x86_64", "--cpu", "z80"], "`z80` is not one of the processors x86-64-v2, "),
+        (&["--emit", "header", "--prefix", "2"], "a prefix is a name in C"),
+    ] {
+        let done = fuseloop(&[&["build", "examples/softmax.fl"], arguments].concat());
+        assert_eq!(done.status.code(), Some(2), "{arguments:?}");
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert!(said.contains(message), "{arguments:?}: {said}");
+    }
+}

@@ -1,0 +1,75 @@
+//! `explain --format html` and `bench --format html`: whole pages, that ask for nothing and in which text from outside is text.
+
+use std::process::{Command, Stdio};
+
+/// `a < b` and names that would be markup, were they not escaped.
+const PROGRAM: &str = "\
+# <script>alert(1)</script> & more
+fn main(x: f32[n, m], bias: f32[m]) -> f32[n, m] {
+    let y = select(x < 2, x * 2 + bias, x)
+    let s[i] = sum[j](y[i, j])
+    let t[i] = s[n - 1 - i]
+    let z[i, j] = y[i, j] / t[i]
+    z
+}
+";
+
+/// Elements that have no end.
+const EMPTY: [&str; 3] = ["!DOCTYPE", "meta", "br"];
+
+fn page(line: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("p.fl"), PROGRAM).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fuseloop"));
+    let output = command.args(line.split(' ')).current_dir(folder.path()).stdin(Stdio::null()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Each element ends where it should, and nothing is fetched or run.
+fn hold(page: &str) {
+    let mut open: Vec<&str> = vec![];
+    for part in page.split('<').skip(1) {
+        let (tag, _) = part.split_once('>').expect("a tag ends");
+        let name = tag.split([' ', '/']).next().unwrap();
+        match tag.strip_prefix('/') {
+            Some(name) => assert_eq!(open.pop(), Some(name)),
+            None if EMPTY.contains(&name) => {}
+            None => open.push(name),
+        }
+        assert!(!["script", "link", "img", "iframe"].contains(&name), "{tag}");
+        assert!(!tag.contains("NaN") && !tag.contains("inf"), "{tag}");
+    }
+    assert!(open.is_empty(), "{open:?}");
+    assert!(!page.contains("http:") && !page.contains("https:") && !page.contains("url(h"));
+    assert!(page.contains("default-src 'none'"));
+}
+
+#[test]
+fn explanations() {
+    let whole = page("explain p.fl --format html n=1000 m=300");
+    hold(&whole);
+    for heading in ["Source", "Loops", "Graph", "Decisions", "Roofline"] {
+        assert!(whole.contains(&format!("<h2>{heading}</h2>")), "{heading}");
+    }
+    assert!(whole.contains("&lt;script&gt;alert(1)&lt;/script&gt; &amp; more"));
+    // The line of the source, its marks aside.
+    let text: String = whole.split('<').map(|part| part.split_once('>').map_or("", |(_, text)| text)).collect();
+    assert!(text.contains("    let y = select(x &lt; 2, x * 2 + bias, x)\n"), "{text}");
+    // For a GPU nothing is measured where there is none, so the same input gives the same page.
+    let line = "explain p.fl --format html --device gpu";
+    assert_eq!(page(line), page(line));
+}
+
+#[test]
+fn of_nothing() {
+    hold(&page("explain p.fl --format html n=0 m=0"));
+    hold(&page("explain p.fl --format html --fuse none"));
+}
+
+#[test]
+fn measurements() {
+    let whole = page("bench p.fl --format html n=20 m=30");
+    hold(&whole);
+    assert!(whole.contains("times as fast") && whole.contains("Without fusion"));
+}

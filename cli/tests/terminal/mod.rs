@@ -1,0 +1,137 @@
+//! A terminal as a person has it before them: keys go in, and what they see can be waited for.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::num::NonZeroU16;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::process::Child;
+use std::sync::mpsc::{self, Receiver};
+use std::time::{Duration, Instant};
+
+use pty_process::Size;
+use pty_process::blocking::{Command, Pty, open};
+use vt100::Parser;
+
+/// As long as anybody waits.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// `fuseloop repl` in a terminal.
+pub struct Terminal {
+    pty: Pty,
+    child: Child,
+    bytes: Receiver<Vec<u8>>,
+    screen: Parser,
+    /// All that came, as it came.
+    pub log: String,
+}
+
+impl Terminal {
+    /// Starts it in a folder, which is home too.
+    pub fn start(folder: &Path, term: &str, arguments: &[&str]) -> Terminal {
+        let (pty, pts) = open().unwrap();
+        pty.resize(Size::new(40, 120)).unwrap();
+        let command = Command::new(env!("CARGO_BIN_EXE_fuseloop")).arg("repl").args(arguments).current_dir(folder);
+        let command = command.env_remove("XDG_STATE_HOME").env_remove("NO_COLOR").env("HOME", folder).env("TERM", term);
+        let child = command.spawn(pts).unwrap();
+        let mut reader = File::from(pty.as_fd().try_clone_to_owned().unwrap());
+        let (sender, bytes) = mpsc::channel();
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            // The end of the child is an error here.
+            while let Ok(count @ 1..) = reader.read(&mut buffer) {
+                if sender.send(buffer[..count].to_vec()).is_err() {
+                    break;
+                }
+            }
+        });
+        let size = |n| NonZeroU16::new(n).unwrap();
+        Terminal { pty, child, bytes, screen: Parser::new(size(40), size(120), 0), log: String::new() }
+    }
+
+    /// Presses keys.
+    pub fn keys(&mut self, keys: &str) {
+        self.pty.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// The lines on the screen, up to the last one with something on it.
+    pub fn lines(&self) -> Vec<String> {
+        let contents = self.screen.screen().contents();
+        contents.lines().map(|line| line.trim_end().to_owned()).collect()
+    }
+
+    /// Waits until what is seen is as wanted.
+    #[track_caller]
+    pub fn wait(&mut self, what: &str, wanted: impl Fn(&Terminal) -> bool) {
+        let end = Instant::now() + PATIENCE;
+        while !wanted(self) {
+            let left = end.saturating_duration_since(Instant::now());
+            let Ok(bytes) = self.bytes.recv_timeout(left) else {
+                panic!("{what} never came:\n{}\n{:?}", self.lines().join("\n"), self.log);
+            };
+            self.screen.process(&bytes);
+            self.log.push_str(&String::from_utf8_lossy(&bytes));
+        }
+    }
+
+    /// Waits until the last line is this.
+    #[track_caller]
+    pub fn sees(&mut self, last: &str) {
+        self.wait(last, |terminal| terminal.lines().last().is_some_and(|line| line == last.trim_end()));
+    }
+
+    /// Waits until the prompt is there and nothing behind it.
+    #[track_caller]
+    pub fn prompt(&mut self) {
+        self.sees(">");
+    }
+
+    /// Types something behind what is in the last line, presses Enter and waits for the next prompt.
+    #[track_caller]
+    pub fn enter(&mut self, before: &str, typed: &str) {
+        self.keys(typed);
+        self.sees(&format!("{before}{typed}"));
+        self.keys("\r");
+        self.prompt();
+    }
+
+    /// Whether there is such a line. (What a terminal shows behind `^C` is its own affair.)
+    pub fn has(&self, line: &str) -> bool {
+        self.lines().iter().any(|seen| seen.strip_prefix("^C").unwrap_or(seen) == line)
+    }
+
+    /// Holds that there is such a line.
+    #[track_caller]
+    pub fn shows(&self, line: &str) {
+        assert!(self.has(line), "{line}\n{}", self.lines().join("\n"));
+    }
+
+    /// What is seen in the cell with this text, at its first place on the screen.
+    pub fn colour_of(&self, text: &str) -> vt100::Color {
+        let screen = self.screen.screen();
+        let lines: Vec<String> = screen.rows(0, 120).collect();
+        let place = lines.iter().enumerate().find_map(|(row, line)| Some((row, line.find(text)?)));
+        let (row, column) = place.unwrap_or_else(|| panic!("no {text} in {lines:?}"));
+        screen.cell(row as u16, column as u16).unwrap().fgcolor()
+    }
+
+    /// Waits for its end; the exit code.
+    pub fn ends(&mut self) -> Option<i32> {
+        let end = Instant::now() + PATIENCE;
+        while Instant::now() < end {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        panic!("it does not end:\n{}", self.lines().join("\n"));
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,124 @@
+//! Deliberate bugs, to test the differential tester with: a line each in one table, and a question at the place where each is planted.
+//! Without the feature `sabotage` the answer is the constant `false`, and nothing is left of them. `docs/fuzzing.md` says what finds them.
+
+macro_rules! bugs {
+    ($($variant:ident = $room:literal, $what:literal;)*) => {
+        /// A deliberate bug.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[expect(missing_docs, reason = "the table says what each is")]
+        pub enum Bug { $($variant),* }
+
+        impl Bug {
+            /// Every bug, with the room that it is planted in and what is wrong.
+            pub const ALL: &'static [(Bug, &'static str, &'static str)] = &[$((Bug::$variant, $room, $what)),*];
+        }
+    };
+}
+
+bugs! {
+    SwappedOperands = "lower", "the operands of a subtraction change places";
+    SwappedBranches = "lower", "the branches of an `if` without accesses change places";
+    DroppedCheck = "lower", "a subscript that is data is not checked";
+    ForgottenOrder = "lower", "sums of floats are taken in any order";
+    LiteralShifted = "lower", "the elements of an array literal are one further";
+    InclusiveScan = "lower", "a prefix up to an index takes its own element too";
+    PrefixOfNothing = "lower", "the product of no elements is 0";
+    InlinedAxes = "fusion", "a producer is computed at its consumer's subscripts in the wrong order";
+    InlinedView = "fusion", "what a producer reads elsewhere is read where its consumer reads";
+    JoinedLengths = "fusion", "loops of different lengths become one";
+    JoinedReduction = "fusion", "a reduction is joined by some of its indices";
+    JoinedPast = "fusion", "a loop moves past one that it needs";
+    JoinedFlows = "fusion", "of several buffers between loops only the first is looked at";
+    JoinedScan = "fusion", "a loop is joined with a scan of other elements";
+    ErasedStore = "fusion", "a store is erased that another kernel reads";
+    ForwardedElsewhere = "rewrite", "a load takes what was stored at another place";
+    HoistedLoad = "rewrite", "a load moves before the stores that it reads";
+    HoistedGuarded = "rewrite", "an access leaves the branch that guards it";
+    SharedLoads = "rewrite", "loads of one buffer count as equal";
+    OverlappingSlots = "plan", "what is still read shares memory with what is written";
+    InPlace = "plan", "what other elements are read from is overwritten in place";
+    LostAxis = "plan", "a row in scratch loses the axis that it runs along";
+    OwnScratch = "plan", "what several kernels use becomes scratch of each";
+    CheckedBound = "cpu nest", "a subscript may be the length of its axis";
+    MergedLoops = "cpu nest", "neighbouring loops become one though their accesses do not step evenly";
+    LostTail = "cpu nest", "what is left behind the last vector is not computed";
+    Odometer = "cpu nest", "an outer index does not begin again on a thread";
+    RowsBegin = "cpu nest", "a thread misses the first element of each row but its first";
+    DividesByZero = "cpu scalar", "a divisor of 0 reaches the instruction";
+    ShiftedTooFar = "cpu scalar", "a shift by more than the width is one by less";
+    LessThanItself = "cpu scalar", "a float is less than an equal one";
+    Saturation = "cpu scalar", "a float beyond 127 becomes the `i8` -128";
+    WrongIdentity = "cpu reduce", "the greatest of no floats is infinity";
+    LastOfEquals = "cpu reduce", "`argmax` takes the last of equals";
+    LostBlock = "cpu reduce", "the elements behind the last whole block are not summed";
+    ScanGroups = "cpu reduce", "what a group of a scan gives is not carried to the next";
+    FoldedNeighbours = "cpu reduce", "the last lanes are folded by neighbours, not in halves";
+    UnclearedLanes = "cpu reduce", "the lanes of a chunk keep what was there before";
+    TilePitch = "cpu across", "the rows of a transposed tile lie too close";
+    NegativeSubscript = "cpu checks", "the look before a loop misses negative subscripts";
+    ScanChunks = "cpu scan", "a chunk of a scan knows the one before it alone";
+    UnawaitedChunk = "cpu scan", "a thread does not wait for what the chunks before give";
+    LastIteration = "cpu threads", "threads leave the last iteration out";
+    LastChunk = "cpu threads", "the last chunk of a long reduction is not taken";
+    LostEpilogue = "cpu contract", "what follows a contraction is not done";
+    TurnedPanel = "cpu contract", "the rows of a packed factor are taken for its columns";
+    IndexLanes = "lanes128", "every second lane of an index has the number before";
+    SelectedLanes = "lanes128", "a choice of lanes takes the other value";
+    StridedGroups = "lanes128", "a group behind the first of a step begins where the first does";
+    GatheredLane = "lanes128", "all lanes of a gather have the first one's subscript";
+    ShiftedLanes = "lanes128", "a vector's shift by more than the width is one by less";
+    SignedLanes = "lanes128", "unsigned numbers compare as signed ones";
+    LastLane = "wide", "the last element of the last group is left out";
+    LaneAtHand = "wide", "half the lanes of a sum take the elements of all";
+    IndexBegins = "wide", "an index counts from 0 in each part of a loop";
+    WideSelect = "wide", "a choice takes the other value";
+    WideNan = "wide", "the greater of a NaN and a number is the number";
+    UpperHalf = "wide", "the upper half of a register is the lower";
+    LostRest = "wide", "what is left behind whole steps is not reduced";
+    DirtyRegisters = "wide", "a reduction begins with what its registers held";
+    WideCarry = "wide", "a group of a scan knows nothing of those before";
+    LanesBarrier = "ptx", "lanes are folded before all have been written: no barrier";
+    TileBarrier = "ptx", "a tile is read before it has been written: no barrier";
+    LoopBound = "ptx", "a loop runs once more";
+    ThreadBound = "ptx", "a thread takes the element behind the last";
+    Unravelled = "ptx", "the outer of several indices is the number of the iteration";
+    PtxSelect = "ptx", "a choice takes the other value";
+    PtxDivision = "ptx", "division by 0 gives the dividend";
+    PtxNan = "ptx", "a NaN does not differ from itself";
+    PtxRounding = "ptx", "halves are cut off, not rounded to even";
+    PtxTie = "ptx", "`argmax` takes the last of equals";
+    PtxPrefix = "ptx", "a prefix misses the element before it";
+    PtxScanStep = "ptx", "a scan on one thread misses a step of its group";
+    PtxEdge = "ptx", "a contraction writes past the edge of its result";
+    PtxProducts = "ptx", "the factors of a contraction are overwritten while they are read: no barrier";
+    PtxTogether = "ptx", "several iterations at once go past the end";
+    PtxRest = "ptx", "the elements behind the last whole block are not summed";
+}
+
+#[cfg(feature = "sabotage")]
+mod switch {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// The number of the bug that is on, from 1; 0 for none. Of the process: a run's threads have the bug of its compiler.
+    static ON: AtomicUsize = AtomicUsize::new(0);
+
+    /// Whether a bug is on.
+    pub fn on(bug: super::Bug) -> bool {
+        ON.load(Ordering::Relaxed) == bug as usize + 1
+    }
+
+    /// Switches the bug of a number in the table on, and any other off.
+    pub fn set(bug: Option<usize>) {
+        ON.store(bug.map_or(0, |n| n + 1), Ordering::Relaxed);
+    }
+}
+
+#[cfg(feature = "sabotage")]
+pub use switch::{on, set};
+
+/// Whether a bug is on: never.
+#[cfg(not(feature = "sabotage"))]
+#[inline(always)]
+pub const fn on(_: Bug) -> bool {
+    false
+}

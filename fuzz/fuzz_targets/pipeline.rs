@@ -1,0 +1,5 @@
+//! The choices that make a program: the same results on every engine.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tests::bytes::pipeline(bytes));

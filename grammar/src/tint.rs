@@ -1,0 +1,72 @@
+//! What each word of a text is, for editors that show it.
+
+use crate::ast::Span;
+use crate::lexer::{Lexer, Tok};
+
+/// What a word is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tint {
+    /// `fn`, `let`, `if`, `then`, `else`.
+    Keyword,
+    /// `f32` and its like.
+    Type,
+    /// A name, or `_`.
+    Name,
+    /// A number.
+    Number,
+    /// An operator or a mark between things.
+    Mark,
+    /// A bracket.
+    Bracket,
+    /// From `#` to the end of the line.
+    Comment,
+    /// No part of the language.
+    Wrong,
+}
+
+/// The words of a text and its comments, in order. What lies between them is white space.
+///
+/// ```
+/// use grammar::{Tint, tints};
+///
+/// let words = tints("let y = 2 # twice");
+/// assert_eq!(words.iter().map(|(_, tint)| *tint).collect::<Vec<_>>(), [
+///     Tint::Keyword, Tint::Name, Tint::Mark, Tint::Number, Tint::Comment
+/// ]);
+/// ```
+pub fn tints(source: &str) -> Vec<(Span, Tint)> {
+    let mut found = vec![];
+    if source.len() > crate::MAX_SOURCE {
+        return found;
+    }
+    let mut lexer = Lexer::new(source);
+    let mut end = 0;
+    while let Some((token, _)) = lexer.next() {
+        comment(source, end..token.span.start as usize, &mut found);
+        end = token.span.end as usize;
+        found.extend(tint(token.tok).map(|tint| (token.span, tint)));
+    }
+    comment(source, end..source.len(), &mut found);
+    found
+}
+
+/// The lexer passes over comments: between two tokens there is at most one.
+fn comment(source: &str, gap: std::ops::Range<usize>, found: &mut Vec<(Span, Tint)>) {
+    if let Some(hash) = source.get(gap.clone()).and_then(|text| text.find('#')) {
+        let span = Span { start: (gap.start + hash) as u32, end: gap.end as u32 };
+        found.push((span, Tint::Comment));
+    }
+}
+
+fn tint(tok: Tok) -> Option<Tint> {
+    Some(match tok {
+        Tok::Fn | Tok::Let | Tok::If | Tok::Then | Tok::Else => Tint::Keyword,
+        Tok::Dtype(_) => Tint::Type,
+        Tok::Name | Tok::Hole => Tint::Name,
+        Tok::Number => Tint::Number,
+        Tok::Wrong => Tint::Wrong,
+        Tok::Newline | Tok::AsHeader | Tok::AsStatement | Tok::AsResult => return None,
+        tok if tok.closes() || tok.closed_by().is_some() => Tint::Bracket,
+        _ => Tint::Mark,
+    })
+}

@@ -1,0 +1,126 @@
+//! Functions as an object file and its header, for programs in C or in whatever calls C.
+
+use std::sync::Arc;
+
+use backends::cpu::object::{self, Settings, Status, Target};
+use ir::Origin;
+use ir::nest::{Place, Program as Nest, Purpose, Relation};
+
+use crate::error::Context;
+use crate::{CompileError, Function, Options, Signature, Source};
+
+/// Functions compiled ahead of time.
+///
+/// ```
+/// use fuseloop::{Object, Options, Program, Target};
+///
+/// let program = Program::parse("fn scaled(x: f32[n], by: f32) = x * by")?;
+/// let object = Object::new(&[program.main()?], &Options::default(), Target::new(Some("x86_64"), None)?, "fl_")?;
+/// assert!(object.bytes.starts_with(b"\x7fELF"));
+/// assert!(object.header.contains("int32_t fl_scaled(int64_t n, const float *x, float by, float *out,"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Object {
+    /// A relocatable ELF file.
+    pub bytes: Vec<u8>,
+    /// Its C header.
+    pub header: String,
+}
+
+impl Object {
+    /// Compiles functions of one program for a machine. Their symbols are their names behind `prefix`.
+    pub fn new(
+        functions: &[Function<'_>],
+        options: &Options,
+        target: Target,
+        prefix: &str,
+    ) -> Result<Object, CompileError> {
+        let lowered: Result<Vec<Lowered>, CompileError> = functions.iter().map(|f| Lowered::new(f, options)).collect();
+        let lowered = lowered?;
+        let texts: Vec<_> = lowered.iter().map(|l| |status| l.text(status)).collect();
+        let functions: Vec<object::Function<'_>> = lowered
+            .iter()
+            .zip(&texts)
+            .map(|(l, text)| object::Function { program: &l.program, signature: l.signature.to_string(), text })
+            .collect();
+        let origin = lowered.first().map_or("", |l| l.source.name.as_str());
+        let settings = Settings { target, prefix, origin };
+        Ok(Object { bytes: object::object(&functions, &settings)?, header: object::header(&functions, &settings) })
+    }
+}
+
+/// A function on its way to an object.
+struct Lowered {
+    source: Arc<Source>,
+    signature: Signature,
+    program: Nest,
+}
+
+impl Lowered {
+    fn new(function: &Function<'_>, options: &Options) -> Result<Lowered, CompileError> {
+        function.hold_kernels()?;
+        let (source, signature) = (Arc::clone(function.source()), function.signature().clone());
+        Ok(Lowered { source, signature, program: function.lower(options)? })
+    }
+
+    /// What a status means. The numbers that a call gives beside it are those that the words before `found` and `wanted` speak of.
+    fn text(&self, status: Status) -> String {
+        let context = Context { source: &self.source, program: &self.program, signature: &self.signature };
+        let requires = &self.program.requires;
+        match status {
+            Status::Done => "the results are there".to_owned(),
+            Status::Pointer => "a pointer is null or not aligned to its elements".to_owned(),
+            Status::Scratch => "there is less scratch memory than the call takes".to_owned(),
+            Status::Negative => "a length is below 0".to_owned(),
+            Status::Memory => "the call takes more memory than there can be".to_owned(),
+            Status::Inside => "a length that follows from the sizes has no value in 64 bits".to_owned(),
+            Status::Requirement(number) => {
+                let r = &requires[number];
+                let (left, right) = (context.text(&r.left), context.text(&r.right));
+                let (left_is, right_is) = (&r.left_is, &r.right_is);
+                let what = match (r.relation, r.purpose) {
+                    (Relation::Equal, _) => {
+                        format!("{left_is} (found, `{left}`) must equal {right_is} (wanted, `{right}`)")
+                    }
+                    (Relation::AtMost, Purpose::Length) => format!("{right_is} (wanted, `{right}`) would be negative"),
+                    (Relation::AtMost, Purpose::Elements) => format!("{right_is} (wanted) is 0: there must be one"),
+                    (Relation::AtMost, _) => {
+                        format!("{left_is} (found, `{left}`) must be at most {right_is} (wanted, `{right}`)")
+                    }
+                };
+                format!("{}{what}", self.place(r.origin))
+            }
+            Status::NoValue(number) => {
+                let r = &requires[number];
+                format!("{}{} or {} has no value in 64 bits", self.place(r.origin), r.left_is, r.right_is)
+            }
+            Status::Length(id, axis) => {
+                let buffer = &self.program.buffers[id];
+                let length = context.text(&buffer.shape[axis]);
+                format!("axis {axis} of `{}` would have the length `{length}` (found)", buffer.name)
+            }
+            Status::Site(site) => {
+                let site = &self.program.sites[site];
+                let place = self.place(site.origin);
+                match &site.what {
+                    Place::Axis { array, axis } => {
+                        format!(
+                            "{place}a subscript (found) is outside of {array}, whose axis {axis} has a length (wanted)"
+                        )
+                    }
+                    Place::Elements(op) => format!("{place}`{}` of no element has no answer", op.name()),
+                }
+            }
+        }
+    }
+
+    /// Where something stands in the source: `softmax.fl:3:5: `, nothing if it stands nowhere.
+    fn place(&self, origin: Origin) -> String {
+        let start = origin.start as usize;
+        let Some(before) = self.source.text.get(..start).filter(|_| origin.end > 0) else { return String::new() };
+        let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
+        let column = before.rsplit('\n').next().unwrap_or("").chars().count() + 1;
+        format!("{}:{line}:{column}: ", self.source.name)
+    }
+}

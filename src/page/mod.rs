@@ -1,0 +1,58 @@
+//! Reports as pages: one file of HTML each, that shows itself without a network, in light and in dark.
+//!
+//! ```text
+//! explain    what fused and why: the source shaded by kernel, loops before and after, the graph, the decisions
+//! bench      what fusion gained, measured
+//! source     the text with the spans of operations
+//! graph      operations and what flows between them, laid out in layers
+//! roofline   what a machine allows by the flops a byte, and where kernels stand
+//! ```
+//!
+//! What comes from outside is escaped by `maud`, and a policy in the page forbids it to load or run anything.
+
+mod bench;
+mod explain;
+mod graph;
+mod roofline;
+mod source;
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use crate::render::visible;
+
+pub(crate) use bench::write as bench;
+pub(crate) use explain::write as explain;
+
+/// Colours of kernels: one after another, then from the beginning.
+const COLOURS: usize = 8;
+
+/// The class that gives what belongs to a kernel its colour.
+fn colour(kernel: usize) -> String {
+    format!("k{}", kernel % COLOURS)
+}
+
+/// A page.
+fn page(title: &str, body: &Markup) -> String {
+    let policy = "default-src 'none'; style-src 'unsafe-inline'";
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(policy);
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { (visible(title)) }
+                style { (PreEscaped(include_str!("style.css"))) }
+            }
+            body { main { (body) } }
+        }
+    }
+    .into_string()
+}
+
+/// A figure with its name, and what it was before.
+fn figure(name: &str, now: &str, before: &str) -> Markup {
+    html! {
+        div.figure { div.name { (name) } div.now { (visible(now)) } div.before { (visible(before)) } }
+    }
+}

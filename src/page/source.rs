@@ -1,0 +1,59 @@
+//! The source with its operations shaded by the kernel that computes them.
+
+use maud::{Markup, html};
+
+use super::colour;
+use crate::render::visible;
+
+/// A stretch of the text that an operation of a kernel is written as.
+pub(super) struct Shade<'r> {
+    /// In bytes.
+    pub(super) start: usize,
+    pub(super) end: usize,
+    pub(super) kernel: usize,
+    /// What it is, for who points at it.
+    pub(super) title: &'r str,
+}
+
+/// The text, line by line. Of stretches one in another the inner one shows.
+pub(super) fn write(text: &str, shades: &[Shade<'_>]) -> Markup {
+    let mut cuts: Vec<usize> = shades.iter().flat_map(|shade| [shade.start, shade.end]).collect();
+    cuts.retain(|at| text.is_char_boundary(*at));
+    cuts.sort_unstable();
+    cuts.dedup();
+    let innermost = |at: usize| {
+        let around = shades.iter().filter(|shade| (shade.start..shade.end).contains(&at));
+        around.min_by_key(|shade| shade.end - shade.start)
+    };
+    let mut begin = 0;
+    let lines = text.split_inclusive('\n').map(|line| {
+        let range = begin..begin + line.len();
+        begin = range.end;
+        let inside = cuts.iter().copied().filter(|at| range.contains(at) && *at > range.start);
+        let mut ends: Vec<usize> = inside.collect();
+        ends.push(range.end);
+        let mut at = range.start;
+        let pieces = ends.into_iter().map(move |end| {
+            let start = std::mem::replace(&mut at, end);
+            (start, end)
+        });
+        pieces.collect::<Vec<_>>()
+    });
+    html! {
+        pre.source {
+            @for (number, pieces) in lines.enumerate() {
+                span.number { (number + 1) }
+                @for (start, end) in pieces {
+                    @let piece = visible(text[start..end].trim_end_matches('\n'));
+                    @match innermost(start) {
+                        Some(shade) if !piece.is_empty() => {
+                            mark class=(colour(shade.kernel)) title={ "kernel " (shade.kernel + 1) ": " (visible(shade.title)) } { (piece) }
+                        }
+                        _ => (piece),
+                    }
+                }
+                "\n"
+            }
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! What is entered, read: with the functions that it calls behind it, so that one text holds all that its errors point at.
+//!
+//! `load("a.npy")` is no part of the language, which knows no files. Before anything is read it becomes a name of as many bytes, and the array
+//! in the file a value of that name.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use grammar::ast::{Entry, Expr, ExprKind, File, Function, Input, Span};
+use grammar::{Tint, tints};
+
+use super::{Definition, PROMPT, Session, SessionError};
+use crate::files::Place;
+use crate::render::Part;
+use crate::{Errors, Signature, Source};
+
+/// What was entered.
+pub(super) struct Reading {
+    /// As it was written, the functions that it calls behind it.
+    pub(super) source: Arc<Source>,
+    /// Without the functions behind it.
+    pub(super) input: Input,
+    /// All of it: those functions that can be called, and every expression.
+    pub(super) file: File,
+    /// The files that it names, by the name that stands for each.
+    pub(super) loads: BTreeMap<String, Load>,
+    /// How long it took to read.
+    pub(super) time: Duration,
+}
+
+/// `load("a.npy")`
+pub(super) struct Load {
+    pub(super) place: Place,
+    pub(super) at: Range<usize>,
+}
+
+impl Reading {
+    pub(super) fn new(session: &Session, name: &str, text: &str) -> Result<Reading, SessionError> {
+        let start = Instant::now();
+        let mut source = Source::new(name, text);
+        let (code, loads) = without_loads(&source)?;
+        let read = |source: &Source, code: &str| {
+            grammar::parse_input(code).map_err(|e| Errors::new(Arc::new(source.clone()), e))
+        };
+        let input = read(&source, &code)?;
+        let mut whole = code;
+        let mut called: BTreeSet<&str> = BTreeSet::new();
+        let mut waiting: Vec<&str> = calls(input.exprs.values()).collect();
+        // A name alone may be meant as the function.
+        waiting.extend(input.exprs.values().filter_map(word));
+        let own = |name: &str| {
+            input.entries.iter().any(|entry| matches!(entry, Entry::Function(function) if function.name.text == name))
+        };
+        while let Some(name) = waiting.pop() {
+            if let Some(definition) = session.functions.get(name)
+                && !own(name)
+                && called.insert(name)
+            {
+                for text in [&mut source.text, &mut whole] {
+                    text.push('\n');
+                }
+                let start = whole.len();
+                source.parts.push(Part { start, name: definition.name.clone(), line: definition.line });
+                source.text.push_str(&definition.text);
+                whole.push_str(&definition.text);
+                waiting.extend(definition.calls.iter().map(String::as_str));
+            }
+        }
+        let Input { entries, exprs } = if called.is_empty() { input.clone() } else { read(&source, &whole)? };
+        let functions = entries.into_iter().filter_map(|entry| match entry {
+            Entry::Function(function) => Some(function),
+            Entry::Let(_) | Entry::Value(_) => None,
+        });
+        let file = File { functions: functions.collect(), exprs };
+        Ok(Reading { source: Arc::new(source), input, file, loads, time: start.elapsed() })
+    }
+
+    /// A function of it, checked.
+    pub(super) fn define(&self, function: &Function) -> Result<Definition, SessionError> {
+        let checked = compiler::check::check(&self.file, &function.name.text)
+            .map_err(|errors| Errors::new(Arc::clone(&self.source), errors))?;
+        let decorators = function.decorators.first().map_or(function.span.start, |first| first.span.start);
+        let start = decorators.min(function.span.start);
+        let within = |span: Span| start <= span.start && span.end <= function.span.end;
+        let own = self.input.exprs.values().filter(|e| within(e.span));
+        let before = &self.source.text[..start as usize];
+        // What was typed at a prompt has scrolled away: its functions are called by their names.
+        let typed = self.source.name == PROMPT;
+        let lines = if typed { 0 } else { before.bytes().filter(|byte| *byte == b'\n').count() };
+        Ok(Definition {
+            text: self.source.text[start as usize..function.span.end as usize].to_owned(),
+            name: if typed { format!("fn {}", function.name.text) } else { self.source.name.clone() },
+            line: lines + 1,
+            signature: Signature::new(&checked),
+            calls: calls(own).map(str::to_owned).collect(),
+        })
+    }
+}
+
+/// The names of functions that expressions call.
+fn calls<'e>(exprs: impl Iterator<Item = &'e Expr>) -> impl Iterator<Item = &'e str> {
+    exprs.filter_map(|expr| match &expr.kind {
+        ExprKind::Call { callee, .. } => Some(callee.text.as_str()),
+        _ => None,
+    })
+}
+
+/// The name that an expression is, if it is one.
+pub(super) fn word(expr: &Expr) -> Option<&str> {
+    match &expr.kind {
+        ExprKind::Name(name) => Some(name),
+        ExprKind::Hole => Some(super::LAST),
+        _ => None,
+    }
+}
+
+/// Whether a text is a name of the language.
+pub fn is_name(text: &str) -> bool {
+    let whole = Span { start: 0, end: u32::try_from(text.len()).unwrap_or(u32::MAX) };
+    tints(text) == [(whole, Tint::Name)]
+}
+
+/// Whether a text that was entered has no fault but that it ends too early: more is to come.
+///
+/// ```
+/// use fuseloop::session::is_unfinished;
+///
+/// assert!(is_unfinished("fn f(x: f32[n]) {") && is_unfinished("let y = load(\"a.npy\") +"));
+/// assert!(!is_unfinished("sum(iota(10))"));
+/// ```
+pub fn is_unfinished(text: &str) -> bool {
+    without_loads(&Source::new("", text)).is_ok_and(|(code, _)| grammar::is_unfinished(&code))
+}
+
+/// The text with a name of as many bytes for each `load("...")`.
+fn without_loads(source: &Source) -> Result<(String, BTreeMap<String, Load>), SessionError> {
+    let text = source.text.as_str();
+    let mut code = text.to_owned();
+    let mut loads: BTreeMap<String, Load> = BTreeMap::new();
+    if !text.contains("load") {
+        return Ok((code, loads));
+    }
+    let bytes = |span: Span| span.start as usize..span.end as usize;
+    let words: Vec<(Range<usize>, Tint)> = tints(text).into_iter().map(|(span, tint)| (bytes(span), tint)).collect();
+    for four in words.windows(4) {
+        let [(load, Tint::Name), (open, Tint::Bracket), (path, Tint::Wrong), (close, Tint::Bracket)] = four else {
+            continue;
+        };
+        let quoted = text[path.clone()].strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+        let (Some(path_text), "load", "(", ")") =
+            (quoted, &text[load.clone()], &text[open.clone()], &text[close.clone()])
+        else {
+            continue;
+        };
+        let at = path.clone();
+        let place = Place::parse(path_text).map_err(|error| SessionError::Load {
+            error,
+            source: source.clone(),
+            at: at.clone(),
+        })?;
+        let whole = load.start..close.end;
+        let plain = |byte: u8| if byte.is_ascii_alphanumeric() { char::from(byte) } else { '_' };
+        let mut name: String = text[whole.clone()].bytes().map(plain).collect();
+        // Two paths may give one name: the last byte, a bracket, tells them apart.
+        for last in "_0123456789".chars() {
+            name.pop();
+            name.push(last);
+            if loads.get(&name).is_none_or(|other| other.place == place) {
+                break;
+            }
+        }
+        code.replace_range(whole, &name);
+        loads.insert(name, Load { place, at });
+    }
+    Ok((code, loads))
+}

@@ -1,0 +1,257 @@
+//! A session: functions and values by name, and text that is entered one piece after the other, as at a prompt.
+//!
+//! ```
+//! use fuseloop::{Outcome, Scalar, Session};
+//!
+//! let mut session = Session::default();
+//! session.enter("fn twice(x: f32[n]) = 2 * x")?;
+//! session.enter("let x = [1.0, 2.0, 3.5]")?;
+//! let outcomes = session.enter("sum(twice(x))")?;
+//! let [Outcome::Value { results }] = outcomes.as_slice() else { panic!("one value") };
+//! assert_eq!(results[0].1.get(0), Some(Scalar::F32(13.0)));
+//! # Ok::<(), fuseloop::SessionError>(())
+//! ```
+//!
+//! A session is cheap to copy: a copy can be entered into on another thread, and take the place of the first when all went well.
+
+mod input;
+mod subject;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use grammar::ast::{Entry, Target};
+
+use crate::files::FileError;
+use crate::render::draw;
+use crate::{Array, Cancel, CompileError, Errors, Options, Report, RunError, Signature, Source, Style};
+
+use input::{Reading, word};
+pub use input::{is_name, is_unfinished};
+pub use subject::Subject;
+
+/// The name that the last value has.
+pub const LAST: &str = "_";
+
+/// What errors call that which was typed.
+pub const PROMPT: &str = "<input>";
+
+/// Functions and values by name.
+#[derive(Clone, Debug, Default)]
+pub struct Session {
+    /// How what is entered is compiled and run.
+    pub options: Options,
+    functions: BTreeMap<String, Arc<Definition>>,
+    values: BTreeMap<String, Arc<Array>>,
+}
+
+/// A function as it was entered.
+#[derive(Debug)]
+struct Definition {
+    text: String,
+    /// Where it was entered, and in which line there.
+    name: String,
+    line: usize,
+    signature: Signature,
+    /// What it calls by name.
+    calls: Vec<String>,
+}
+
+/// What became of something that was entered.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// A function is defined.
+    Defined {
+        /// What it takes and gives.
+        signature: Signature,
+    },
+    /// Values have names.
+    Bound {
+        /// The names, each with its value.
+        values: Vec<(String, Arc<Array>)>,
+    },
+    /// An expression has a value, or several.
+    Value {
+        /// The values; each has a name if they are several.
+        results: Vec<(String, Arc<Array>)>,
+    },
+}
+
+/// Why nothing came of what was entered. The session is as it was.
+#[derive(Debug)]
+pub enum SessionError {
+    /// What was entered has errors.
+    Program(Errors),
+    /// It is beyond what can be compiled.
+    Compile(CompileError),
+    /// It was run and failed.
+    Run(RunError),
+    /// A file that it reads is not there, or is not what it should be.
+    Load {
+        /// What is wrong with the file.
+        error: FileError,
+        /// What was entered.
+        source: Source,
+        /// The bytes of it that name the file.
+        at: std::ops::Range<usize>,
+    },
+    /// It is not what this takes.
+    Subject(String),
+}
+
+impl Session {
+    /// A session without functions and values.
+    pub fn new(options: Options) -> Session {
+        Session { options, ..Session::default() }
+    }
+
+    /// Takes text: functions, `let`s and expressions, in any order, with newlines or `;` between them. After an error the session is as it
+    /// was.
+    pub fn enter(&mut self, text: &str) -> Result<Vec<Outcome>, SessionError> {
+        self.enter_from(PROMPT, text, &Cancel::default())
+    }
+
+    /// The same of a text whose errors are to call it something, such as the file that it was read from, unless somebody cancels it.
+    pub fn enter_from(&mut self, name: &str, text: &str, cancel: &Cancel) -> Result<Vec<Outcome>, SessionError> {
+        let mut next = self.clone();
+        let outcomes = next.take(&Reading::new(self, name, text)?, cancel)?;
+        *self = next;
+        Ok(outcomes)
+    }
+
+    fn take(&mut self, reading: &Reading, cancel: &Cancel) -> Result<Vec<Outcome>, SessionError> {
+        let mut outcomes = vec![];
+        // Those of one text may stand in any order.
+        for entry in &reading.input.entries {
+            let Entry::Function(function) = entry else { continue };
+            let definition = reading.define(function)?;
+            outcomes.push(Outcome::Defined { signature: definition.signature.clone() });
+            self.functions.insert(function.name.text.clone(), Arc::new(definition));
+        }
+        for entry in &reading.input.entries {
+            let names: Vec<String> = match entry {
+                Entry::Function(_) => continue,
+                Entry::Value(_) => vec![],
+                Entry::Let(one) => match &one.target {
+                    Target::Name(name) | Target::Indexed { name, .. } => vec![name.text.clone()],
+                    Target::Tuple(names) => names.iter().map(|name| name.text.clone()).collect(),
+                },
+            };
+            let subject = Subject::new(self, reading, entry)?;
+            let results = subject.run(&self.options, cancel)?;
+            if names.is_empty() {
+                if let [(_, only)] = results.as_slice() {
+                    self.values.insert(LAST.to_owned(), Arc::clone(only));
+                }
+                outcomes.push(Outcome::Value { results });
+            } else {
+                let values: Vec<_> = names.into_iter().zip(results.into_iter().map(|(_, value)| value)).collect();
+                self.values.extend(values.iter().cloned());
+                outcomes.push(Outcome::Bound { values });
+            }
+        }
+        Ok(outcomes)
+    }
+
+    /// What a text would compile: a function of that name, or an expression with the values that it mentions.
+    pub fn subject(&self, text: &str) -> Result<Subject, SessionError> {
+        let reading = Reading::new(self, PROMPT, text)?;
+        match reading.input.entries.as_slice() {
+            [Entry::Value(value)] => match word(&reading.input.exprs[*value]) {
+                Some(name) if !self.values.contains_key(name) && self.functions.contains_key(name) => {
+                    Subject::function(&reading, name)
+                }
+                _ => Subject::new(self, &reading, &reading.input.entries[0]),
+            },
+            [entry @ Entry::Let(_)] => Subject::new(self, &reading, entry),
+            _ => Err(SessionError::Subject("expected an expression, or the name of a function".to_owned())),
+        }
+    }
+
+    /// What each function takes and gives, by name.
+    pub fn functions(&self) -> impl Iterator<Item = &Signature> {
+        self.functions.values().map(|definition| &definition.signature)
+    }
+
+    /// The values by name; the last one's is [`LAST`].
+    pub fn values(&self) -> impl Iterator<Item = (&str, &Arc<Array>)> {
+        self.values.iter().map(|(name, value)| (name.as_str(), value))
+    }
+
+    /// The value of a name.
+    pub fn value(&self, name: &str) -> Option<&Arc<Array>> {
+        self.values.get(name)
+    }
+
+    /// Gives a value a name. It can be mentioned if [`is_name`].
+    pub fn set(&mut self, name: &str, value: Arc<Array>) {
+        self.values.insert(name.to_owned(), value);
+    }
+
+    /// Forgets the function and the value of a name; whether there was one.
+    pub fn forget(&mut self, name: &str) -> bool {
+        let function = self.functions.remove(name);
+        self.values.remove(name).is_some() || function.is_some()
+    }
+
+    /// Forgets all functions and values.
+    pub fn clear(&mut self) {
+        self.functions.clear();
+        self.values.clear();
+    }
+
+    /// The functions as a program.
+    pub fn source(&self) -> String {
+        let texts: Vec<&str> = self.functions.values().map(|definition| definition.text.trim()).collect();
+        texts.iter().map(|text| format!("{text}\n")).collect::<Vec<_>>().join("\n")
+    }
+}
+
+impl SessionError {
+    /// The error with its reasons, drawn over what was entered where it has a place there.
+    pub fn render(&self, style: Style) -> String {
+        match self {
+            SessionError::Program(errors) => errors.render(style),
+            SessionError::Compile(error) => error.render(style),
+            SessionError::Run(error) => error.render(style),
+            SessionError::Load { error, source, at } => {
+                let report = Report { labels: vec![(at.clone(), String::new())], ..error.report() };
+                draw(source, &report, style)
+            }
+            SessionError::Subject(message) => {
+                let report = Report { message: message.clone(), ..Report::default() };
+                draw(&Source::default(), &report, style)
+            }
+        }
+    }
+}
+
+impl fmt::Display for SessionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.render(Style::Plain))
+    }
+}
+
+impl std::error::Error for SessionError {}
+
+impl From<Errors> for SessionError {
+    fn from(error: Errors) -> SessionError {
+        SessionError::Program(error)
+    }
+}
+
+impl From<CompileError> for SessionError {
+    fn from(error: CompileError) -> SessionError {
+        SessionError::Compile(error)
+    }
+}
+
+impl From<RunError> for SessionError {
+    fn from(error: RunError) -> SessionError {
+        SessionError::Run(error)
+    }
+}
+
+#[cfg(test)]
+mod tests;

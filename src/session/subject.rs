@@ -1,0 +1,149 @@
+//! What an expression of a session is compiled as: a function whose parameters are the values that it mentions, each with the shape that it
+//! has. So what does not fit is found before anything runs, and drawn under what was typed.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use grammar::ast::{self, Entry, ExprKind, File, Name, Param, Span, Target, Type};
+
+use super::input::{Reading, word};
+use super::{Session, SessionError};
+use crate::{Array, Cancel, Errors, Function, Options, Program, Signature, files};
+
+/// A function to be compiled, and the values that it is called with.
+#[derive(Debug)]
+pub struct Subject {
+    program: Program,
+    /// None of a function by name: nothing says what to call it with.
+    inputs: Option<Vec<Arc<Array>>>,
+    /// What the function that it calls names its results.
+    names: Vec<Option<String>>,
+}
+
+/// What the function is called.
+const NAME: &str = "it";
+
+impl Subject {
+    /// The function of that name.
+    pub(super) fn function(reading: &Reading, name: &str) -> Result<Subject, SessionError> {
+        Ok(Subject { program: program(reading, &reading.file, name)?, inputs: None, names: vec![] })
+    }
+
+    /// A `let` or an expression.
+    pub(super) fn new(session: &Session, reading: &Reading, entry: &Entry) -> Result<Subject, SessionError> {
+        let mut file = reading.file.clone();
+        let (span, lets, result) = match entry {
+            Entry::Function(function) => return Subject::function(reading, &function.name.text),
+            Entry::Value(value) => (file.exprs[*value].span, vec![], *value),
+            Entry::Let(one) => (one.span, vec![one.clone()], result(&mut file, &one.target)),
+        };
+        let within = |at: Span| span.start <= at.start && at.end <= span.end;
+        let mut mentioned: Vec<Name> = vec![];
+        // What a `let` gives a name to is not yet mentioned by it.
+        let exprs = reading.input.exprs.values().filter(|e| within(e.span));
+        for (text, at) in exprs.filter_map(|e| Some((word(e)?, e.span))) {
+            if !mentioned.iter().any(|name| name.text == text) {
+                mentioned.push(Name { text: text.to_owned(), span: at });
+            }
+        }
+        let (mut params, mut inputs) = (vec![], vec![]);
+        for name in mentioned {
+            let value = match (reading.loads.get(&name.text), session.values.get(&name.text)) {
+                (Some(load), _) => Arc::new(files::read(&load.place).map_err(|error| SessionError::Load {
+                    error,
+                    source: reading.source.as_ref().clone(),
+                    at: load.at.clone(),
+                })?),
+                (None, Some(value)) => Arc::clone(value),
+                (None, None) => continue,
+            };
+            let ty = type_of(&mut file, &value, name.span);
+            params.push(Param { name, ty });
+            inputs.push(value);
+        }
+        let names = names(&file, result);
+        let mut name = NAME.to_owned();
+        while file.functions.iter().any(|function| function.name.text == name) {
+            name.push('_');
+        }
+        let at = Name { text: name.clone(), span };
+        file.functions.push(ast::Function { decorators: vec![], name: at, params, results: None, lets, result, span });
+        Ok(Subject { program: program(reading, &file, &name)?, inputs: Some(inputs), names })
+    }
+
+    /// The function.
+    pub fn compiled(&self) -> Function<'_> {
+        self.program.first()
+    }
+
+    /// What the function takes and gives.
+    pub fn signature(&self) -> &Signature {
+        self.compiled().signature()
+    }
+
+    /// Whether nothing says what to call it with: it was named, not called.
+    pub fn is_function(&self) -> bool {
+        self.inputs.is_none()
+    }
+
+    /// The values that the function is called with; an error if nothing says what they are.
+    pub fn inputs(&self) -> Result<&[Arc<Array>], SessionError> {
+        let named = || SessionError::Subject(format!("`{}` is a function: call it", self.signature().name));
+        self.inputs.as_deref().ok_or_else(named)
+    }
+
+    /// Its values, each with the name of the result, unless somebody cancels the call.
+    pub fn run(&self, options: &Options, cancel: &Cancel) -> Result<Vec<(String, Arc<Array>)>, SessionError> {
+        let inputs = self.inputs()?;
+        let kernel = self.compiled().compile(options)?;
+        let inputs: Vec<_> = inputs.iter().map(|input| input.as_ref().as_ref()).collect();
+        let results = kernel.call_unless(&inputs, cancel)?;
+        let given = |k: usize| self.names.get(k).cloned().flatten();
+        let slots = kernel.signature().results.iter().enumerate();
+        let names = slots.map(|(k, slot)| given(k).unwrap_or_else(|| slot.name.clone()));
+        Ok(names.zip(results.into_iter().map(Arc::new)).collect())
+    }
+}
+
+/// The checked function of that name as a program of its own.
+fn program(reading: &Reading, file: &File, name: &str) -> Result<Program, SessionError> {
+    let start = Instant::now();
+    let checked =
+        compiler::check::check(file, name).map_err(|errors| Errors::new(Arc::clone(&reading.source), errors))?;
+    Ok(Program::single(Arc::clone(&reading.source), checked, (reading.time, start.elapsed())))
+}
+
+/// The names of several results, where an expression is the call of a function that gives them names.
+fn names(file: &File, result: ast::ExprId) -> Vec<Option<String>> {
+    let ExprKind::Call { callee, .. } = &file.exprs[result].kind else { return vec![] };
+    let called = file.functions.iter().find(|function| function.name.text == callee.text);
+    match called.and_then(|function| function.results.as_ref()) {
+        Some(ast::Results::Tuple(parts)) => {
+            parts.iter().map(|(name, _)| name.as_ref().map(|name| name.text.clone())).collect()
+        }
+        _ => vec![],
+    }
+}
+
+/// The type of a value, as a parameter would declare it.
+fn type_of(file: &mut File, value: &Array, span: Span) -> Type {
+    let name = value.dtype().name();
+    let dtype = ast::Dtype::ALL.into_iter().find(|dtype| dtype.name() == name).unwrap_or(ast::Dtype::F32);
+    let shape = value.shape().iter().map(|n| file.exprs.push(ast::Expr { kind: ExprKind::Int(*n as u64), span }));
+    Type { dtype, shape: shape.collect(), span }
+}
+
+/// What a `let` binds, as the result of a function.
+fn result(file: &mut File, target: &Target) -> ast::ExprId {
+    let mut name =
+        |name: &Name| file.exprs.push(ast::Expr { kind: ExprKind::Name(name.text.clone()), span: name.span });
+    match target {
+        Target::Name(one) | Target::Indexed { name: one, .. } => name(one),
+        Target::Tuple(names) => {
+            let parts: Vec<_> = names.iter().map(&mut name).collect();
+            let ends = |names: &[Name]| Some((names.first()?.span.start, names.last()?.span.end));
+            let (start, end) = ends(names).unwrap_or_default();
+            file.exprs.push(ast::Expr { kind: ExprKind::Tuple(parts), span: Span { start, end } })
+        }
+    }
+}

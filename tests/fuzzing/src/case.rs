@@ -1,0 +1,179 @@
+//! A case: a function with arguments, an engine, and a way to fuse. It is drawn from a number, judged, made smaller, saved in a folder
+//! and read again.
+
+use std::fmt;
+use std::path::Path;
+
+use compiler::pipeline::{Options, Policy};
+use fuseloop::files::{self, Packing, Place};
+use ir::Passes;
+use ir::array::Array;
+use serde::{Deserialize, Serialize};
+
+use crate::engines::Engine;
+use crate::generate::data::Random;
+use crate::generate::{Program, Recipe};
+use crate::twist::Twist;
+use crate::ways;
+
+/// The files of a saved case.
+const PROGRAM: &str = "program.fl";
+const DATA: &str = "data.safetensors";
+const SETTING: &str = "case.json";
+
+/// A function, how it is fused, and what runs it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Setting {
+    /// The source text.
+    pub source: String,
+    /// The function that is called.
+    pub entry: String,
+    /// How it is fused.
+    pub options: Options,
+    /// What runs it.
+    pub engine: Engine,
+    /// A change that must not change its results.
+    pub twist: Option<Twist>,
+}
+
+/// The arguments of a call: names and values, in the order of the parameters.
+pub type Arguments = Vec<(String, Array)>;
+
+/// A setting with the arguments of one call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Case {
+    /// What is run.
+    pub setting: Setting,
+    /// On what.
+    pub arguments: Arguments,
+}
+
+/// What is not the program of a saved case, as JSON.
+#[derive(Serialize, Deserialize)]
+struct Saved {
+    entry: String,
+    engine: String,
+    fuse: String,
+    /// The seed of the coin that decides instead of the cost model.
+    coin: Option<u64>,
+    fuel: Option<u64>,
+    twist: Option<Twist>,
+    arguments: Vec<String>,
+}
+
+/// Why a folder holds no case.
+#[derive(Debug)]
+pub struct CaseError(pub String);
+
+impl fmt::Display for CaseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for CaseError {}
+
+/// What is drawn from one number: a program, a setting for it, and calls.
+pub struct Drawn {
+    /// The program.
+    pub program: Program,
+    /// What is done with it.
+    pub setting: Setting,
+    /// Its calls.
+    pub calls: Vec<Arguments>,
+}
+
+/// The case of a number. One of the engines runs it: configurations take turns over programs, since to compile a program for one of them costs more
+/// than to run it.
+pub fn draw(seed: u64, engines: &[Engine]) -> Drawn {
+    draw_with(&Recipe::drawn(seed), seed, engines)
+}
+
+/// A case with the program of a recipe.
+pub fn draw_with(recipe: &Recipe, seed: u64, engines: &[Engine]) -> Drawn {
+    let program = recipe.program();
+    let mut random = Random::new(seed ^ 0x5eed);
+    let mut below = |n: usize| usize::try_from(random.below(i64::try_from(n).unwrap_or(1))).unwrap_or(0);
+    let engine = engines.get(below(engines.len())).copied().unwrap_or(Engine::Nest);
+    let mut drawn = ways::drawn(program.data);
+    let options = match below(8) {
+        0 => Options { fuse: Passes::NONE, ..Options::default() },
+        1..5 => Options::default(),
+        5 | 6 => drawn.swap_remove(0),
+        _ => drawn.swap_remove(1),
+    };
+    let twist = (below(4) == 0).then(|| Twist::drawn(seed));
+    let setting = Setting { source: program.source.clone(), entry: program.entry.to_owned(), options, engine, twist };
+    // The first call is small. A long one takes the interpreter as long as many small programs take altogether.
+    let mut numbers = vec![0];
+    // What chunks of a scan hand on shows in long ones only.
+    let scans = program.constructs.iter().any(|construct| construct.starts_with("prefix"));
+    let once_in = if scans { SCANS_LONG_ONCE_IN } else { LONG_ONCE_IN };
+    if below(once_in * if engine == Engine::Ptx { EMULATED_LONGER } else { 1 }) == 0 {
+        numbers.push(2 + below(2) as u64);
+    }
+    let calls = numbers.into_iter().map(|n| program.call(n).inputs).collect();
+    Drawn { program, setting, calls }
+}
+
+/// One program in so many is called with long inputs too.
+const LONG_ONCE_IN: usize = 8;
+/// And of those with scans.
+const SCANS_LONG_ONCE_IN: usize = 2;
+/// So much more seldom where that takes longest.
+const EMULATED_LONGER: usize = 2;
+
+impl Case {
+    /// Writes the case to a folder, which is made.
+    pub fn save(&self, folder: &Path) -> Result<(), CaseError> {
+        let failed = |what: &dyn fmt::Display| CaseError(format!("{}: {what}", folder.display()));
+        std::fs::create_dir_all(folder).map_err(|e| failed(&e))?;
+        let Setting { source, entry, options, engine, twist } = &self.setting;
+        let coin = if let Policy::Random(seed) = options.policy { Some(seed) } else { None };
+        let saved = Saved {
+            entry: entry.clone(),
+            engine: engine.to_string(),
+            fuse: options.fuse.to_string(),
+            coin,
+            fuel: options.fuel,
+            twist: *twist,
+            arguments: self.arguments.iter().map(|(name, _)| name.clone()).collect(),
+        };
+        let text = serde_json::to_string_pretty(&saved).map_err(|e| failed(&e))?;
+        std::fs::write(folder.join(SETTING), text + "\n").map_err(|e| failed(&e))?;
+        std::fs::write(folder.join(PROGRAM), source).map_err(|e| failed(&e))?;
+        let mut arrays = vec![];
+        for (name, array) in &self.arguments {
+            arrays.push((place(folder, name)?, array.as_ref()));
+        }
+        files::save(&arrays, Packing::Stored).map_err(|e| failed(&e))
+    }
+
+    /// Reads the case in a folder.
+    pub fn load(folder: &Path) -> Result<Case, CaseError> {
+        let failed = |what: &dyn fmt::Display| CaseError(format!("{}: {what}", folder.display()));
+        let text = std::fs::read_to_string(folder.join(SETTING)).map_err(|e| failed(&e))?;
+        let saved: Saved = serde_json::from_str(&text).map_err(|e| failed(&e))?;
+        let source = std::fs::read_to_string(folder.join(PROGRAM)).map_err(|e| failed(&e))?;
+        let mut arguments = vec![];
+        for name in saved.arguments {
+            let array = files::read(&place(folder, &name)?).map_err(|e| failed(&e))?;
+            arguments.push((name, array));
+        }
+        let policy = saved.coin.map_or(Policy::Model, Policy::Random);
+        let fuse = saved.fuse.parse().map_err(|e: String| failed(&e))?;
+        let setting = Setting {
+            source,
+            entry: saved.entry,
+            options: Options { fuse, policy, fuel: saved.fuel },
+            engine: saved.engine.parse().map_err(|e: String| failed(&e))?,
+            twist: saved.twist,
+        };
+        Ok(Case { setting, arguments })
+    }
+}
+
+/// An argument in the folder's file of arrays.
+fn place(folder: &Path, name: &str) -> Result<Place, CaseError> {
+    Place::parse(&format!("{}:{name}", folder.join(DATA).display())).map_err(|e| CaseError(e.to_string()))
+}

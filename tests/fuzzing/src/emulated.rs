@@ -1,0 +1,114 @@
+//! A CUDA device that is none: the emulator behind the back end's trait [`Device`].
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use backends::ptx::{Device, Facts, Launch};
+use emulator::{Memory, Module};
+
+/// Bytes of memory that a block may have of its own: as on the smaller devices that there are.
+const SHARED: usize = 99 << 10;
+
+/// A program's kernels on the emulator.
+pub struct Emulated {
+    /// The module of each kernel that is ready.
+    kernels: BTreeMap<String, Rc<Module>>,
+    memory: Memory,
+    seed: u64,
+}
+
+impl Emulated {
+    /// The seed chooses the order in which blocks and warps take turns.
+    pub fn new(seed: u64) -> Emulated {
+        Emulated { kernels: BTreeMap::new(), memory: Memory::new(), seed }
+    }
+}
+
+/// Launches that are repeated.
+type Recording = Vec<Recorded>;
+
+/// One of them.
+pub struct Recorded {
+    kernel: String,
+    blocks: u32,
+    threads: u32,
+    shared: u32,
+    arguments: Vec<u8>,
+}
+
+impl Device for Emulated {
+    type Error = String;
+    type Recording = Recording;
+
+    fn available(&mut self) -> Result<Option<usize>, String> {
+        Ok(None)
+    }
+
+    fn facts(&self) -> Facts {
+        Facts { shared: SHARED }
+    }
+
+    fn allocate(&mut self, bytes: usize) -> Result<u64, String> {
+        Ok(self.memory.allocate(bytes))
+    }
+
+    /// What is freed stays until the run is over.
+    fn free(&mut self, _: u64) {}
+
+    fn upload(&mut self, to: u64, bytes: &[u8]) -> Result<(), String> {
+        self.memory.write(to, bytes);
+        Ok(())
+    }
+
+    fn download(&mut self, from: u64, bytes: &mut [u8]) -> Result<(), String> {
+        let found = self.memory.read(from, bytes.len()).map_err(|problem| problem.to_string())?;
+        bytes.copy_from_slice(&found);
+        Ok(())
+    }
+
+    fn prepare(&mut self, names: &BTreeSet<&str>, text: &str) -> Result<(), String> {
+        let module = Rc::new(Module::parse(text).map_err(|error| error.to_string())?);
+        self.kernels.extend(names.iter().map(|name| ((*name).to_owned(), Rc::clone(&module))));
+        Ok(())
+    }
+
+    fn launch(&mut self, launch: &Launch<'_>) -> Result<(), String> {
+        let Launch { kernel, blocks, threads, shared, arguments } = launch;
+        let launch =
+            emulator::Launch { grid: [*blocks, 1, 1], block: [*threads, 1, 1], shared: *shared, seed: self.seed };
+        let module = self.kernels.get(*kernel).ok_or_else(|| format!("{kernel} is not ready"))?;
+        let done = module.launch(&mut self.memory, kernel, launch, arguments);
+        done.map(|_| ()).map_err(|fault| fault.to_string())
+    }
+
+    fn timed(&mut self, launches: &[Launch<'_>]) -> Result<Vec<Duration>, String> {
+        let time = |launch| {
+            let start = Instant::now();
+            self.launch(launch).map(|()| start.elapsed())
+        };
+        launches.iter().map(time).collect()
+    }
+
+    fn record(&mut self, launches: &[Launch<'_>]) -> Result<Option<Recording>, String> {
+        let own = |launch: &Launch<'_>| Recorded {
+            kernel: launch.kernel.to_owned(),
+            blocks: launch.blocks,
+            threads: launch.threads,
+            shared: launch.shared,
+            arguments: launch.arguments.clone(),
+        };
+        Ok(Some(launches.iter().map(own).collect()))
+    }
+
+    fn replay(&mut self, recording: &Recording) -> Result<(), String> {
+        recording.iter().try_for_each(|Recorded { kernel, blocks, threads, shared, arguments }| {
+            let (blocks, threads, shared) = (*blocks, *threads, *shared);
+            self.launch(&Launch { kernel, blocks, threads, shared, arguments: arguments.clone() })
+        })
+    }
+
+    fn wait(&mut self) -> Result<(), String> {
+        Ok(())
+    }
+}

@@ -1,0 +1,250 @@
+//! Inputs for a generated program: sizes that matter (0, 1, primes, the edges of chunks) within a budget of
+//! work, and elements that matter (NaN, infinities, -0, denormals, extremes).
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use ir::{Array, Dtype, Scalar};
+
+use super::{ParamRole, Program};
+
+/// Sizes worth trying.
+const SIZES: [i64; 15] = [3, 5, 2, 7, 1, 16, 0, 17, 31, 127, 128, 129, 257, 1031, 4096];
+
+/// Sizes beyond the blocks and chunks of reductions, the longest first.
+const LONG: [i64; 6] = [12_345, 9000, 5000, 4097, 1031, 600];
+
+/// How many elements all loop nests of a call may go through.
+const BUDGET: i64 = 30_000;
+
+/// The same where one size is beyond the blocks and chunks of reductions.
+const LONG_BUDGET: i64 = 200_000;
+
+/// The same, seldom, so that threads have something to do.
+const LARGE_BUDGET: i64 = 500_000;
+
+/// Random numbers from a seed (splitmix64).
+#[derive(Clone, Debug)]
+pub struct Random(u64);
+
+impl Random {
+    /// Numbers from a seed.
+    pub fn new(seed: u64) -> Random {
+        Random(seed)
+    }
+
+    /// The next 64 bits.
+    pub fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `n` (0 if `n` is below 1).
+    pub fn below(&mut self, n: i64) -> i64 {
+        let n = u64::try_from(n).unwrap_or(0);
+        self.bits().checked_rem(n).and_then(|v| i64::try_from(v).ok()).unwrap_or(0)
+    }
+
+    /// A number from 0 to 1.
+    fn unit(&mut self) -> f64 {
+        f64::from(u32::try_from(self.bits() >> 32).unwrap_or(0)) / f64::from(u32::MAX)
+    }
+}
+
+/// The value of each size name.
+type Sizes = BTreeMap<String, i64>;
+
+/// The arguments of one call.
+#[derive(Clone)]
+pub struct Call {
+    /// The value of each size name.
+    pub sizes: BTreeMap<String, i64>,
+    /// Names and values, in parameter order.
+    pub inputs: Vec<(String, Array)>,
+}
+
+impl fmt::Debug for Call {
+    /// Sizes, and what is short of the inputs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "sizes {:?}", self.sizes)?;
+        for (name, array) in &self.inputs {
+            let shown = (0..array.len().min(24)).filter_map(|n| array.get(n)).map(|s| format!("{s:?}"));
+            let shown: Vec<String> = shown.collect();
+            let more = if array.len() > shown.len() { ", ..." } else { "" };
+            writeln!(f, "  {name}: {}{:?} = [{}{more}]", array.dtype(), array.shape(), shown.join(", "))?;
+        }
+        Ok(())
+    }
+}
+
+impl Program {
+    /// The n-th call: its sizes and elements follow from the program's seed.
+    pub fn call(&self, n: u64) -> Call {
+        let mut random = Random::new(self.data.wrapping_add(n.wrapping_mul(0x1234_5678_9abc_def1)));
+        let sizes = self.choose_sizes(&mut random, n);
+        let inputs = self.params.iter().map(|param| {
+            let shape: Vec<usize> = param.shape.iter().map(|dim| at(dim, &sizes)).collect();
+            let count = shape.iter().product();
+            // Now and then an input that does not fit.
+            let elements: Vec<Scalar> = match &param.role {
+                ParamRole::Size => vec![integer(param.ty, sizes[&param.name])],
+                ParamRole::Small => (0..count).map(|_| integer(param.ty, random.below(7) - 3)).collect(),
+                ParamRole::Below(dim) => {
+                    let bound = dim.value(&|name| sizes[name]);
+                    let astray =
+                        if random.below(3) == 0 { random.below(i64::try_from(count).unwrap_or(0)) } else { -1 };
+                    let element = |n| match n == astray {
+                        true => {
+                            let outside = [-1, bound, bound + 1, -bound, i64::MIN, bound - 1];
+                            integer(param.ty, outside[usize::try_from(random.below(6)).unwrap_or(0)])
+                        }
+                        false => integer(param.ty, random.below(bound)),
+                    };
+                    (0..i64::try_from(count).unwrap_or(0)).map(element).collect()
+                }
+                ParamRole::Ordinary => {
+                    let wild = [0, 0, 3, 15, 40][usize::try_from(random.below(5)).unwrap_or(0)];
+                    (0..count).map(|_| element(param.ty, wild, &mut random)).collect()
+                }
+            };
+            let array = Array::from_scalars(param.ty, &shape, &elements);
+            (param.name.clone(), array.expect("as many elements as the shape says"))
+        });
+        let inputs = inputs.collect();
+        Call { sizes, inputs }
+    }
+
+    /// Sizes at random. The first calls are small; of the others each has a long size if the work allows, and a
+    /// few have several.
+    fn choose_sizes(&self, random: &mut Random, n: u64) -> Sizes {
+        let mut sizes: Sizes = self.sizes.iter().map(|name| (name.clone(), small_size(random))).collect();
+        let mut budget = BUDGET;
+        if n > 0 && random.below(10) == 0 {
+            budget = LARGE_BUDGET;
+            sizes.values_mut().for_each(|n| *n = *n * 401 + 5);
+        } else if n > 1 {
+            let longest = usize::try_from(random.below(6).min(random.below(6))).unwrap_or(0);
+            let short: Sizes = sizes.keys().map(|name| (name.clone(), 1 + random.below(3))).collect();
+            let first = usize::try_from(random.below(3)).unwrap_or(0);
+            let names = sizes.keys().cycle().skip(first).take(sizes.len());
+            // Of those that the work allows the longest, along any axis.
+            let with = |(long, name): (&i64, &String)| {
+                let mut sizes = short.clone();
+                sizes.insert(name.clone(), *long);
+                (self.work(&sizes) <= LONG_BUDGET).then_some(sizes)
+            };
+            let mut all = LONG[longest..].iter().flat_map(|long| names.clone().map(move |name| (long, name)));
+            if let Some(fitting) = all.find_map(with) {
+                sizes = fitting;
+                budget = LONG_BUDGET;
+            }
+        }
+        // An integer scalar that bounds accesses should mostly keep them inside.
+        if sizes.contains_key("count") && random.below(4) > 0 {
+            let least = sizes.iter().filter(|(name, _)| *name != "count").map(|(_, n)| *n).min().unwrap_or(3);
+            sizes.insert("count".into(), random.below(least + 1));
+        }
+        // What a parameter of a narrow type cannot hold is no size of it.
+        if let Some(count) = sizes.get_mut("count") {
+            *count = (*count).min(i8::MAX.into());
+        }
+        // Most calls should come through: no negative length.
+        if random.below(8) > 0 {
+            for _ in 0..4 {
+                if self.lengths.iter().any(|d| d.value(&|name| sizes[name]) < 0) {
+                    sizes.values_mut().for_each(|n| *n += 1);
+                }
+            }
+        }
+        while self.work(&sizes) > budget
+            && let Some(largest) = sizes.values_mut().max()
+            && *largest > 1
+        {
+            *largest /= 2;
+        }
+        sizes
+    }
+
+    /// How many elements a call goes through.
+    fn work(&self, sizes: &Sizes) -> i64 {
+        let value = |dim: &super::Dim| dim.value(&|name| sizes[name]).max(0);
+        let inputs = self.params.iter().map(|p| p.shape.iter().fold(1, |n, dim| value(dim).saturating_mul(n)));
+        self.work.iter().map(value).chain(inputs).fold(0, i64::saturating_add)
+    }
+}
+
+/// A size worth trying, mostly a small one.
+fn small_size(random: &mut Random) -> i64 {
+    let count = if random.below(3) > 0 { 8 } else { SIZES.len() };
+    SIZES[usize::try_from(random.below(i64::try_from(count).unwrap_or(0))).unwrap_or(0)]
+}
+
+fn at(dim: &super::Dim, sizes: &Sizes) -> usize {
+    usize::try_from(dim.value(&|name| sizes[name])).unwrap_or(0)
+}
+
+/// A whole number as an element; the nearest that the type has.
+fn integer(ty: Dtype, value: i64) -> Scalar {
+    let (least, greatest) = match ty {
+        Dtype::I8 => (i8::MIN.into(), i8::MAX.into()),
+        Dtype::U8 => (0, u8::MAX.into()),
+        Dtype::I32 => (i32::MIN.into(), i32::MAX.into()),
+        Dtype::U32 => (0, u32::MAX.into()),
+        Dtype::U64 => (0, i64::MAX),
+        _ => (i64::MIN, i64::MAX),
+    };
+    interp::scalar::cast(ty, Scalar::I64(value.clamp(least, greatest)))
+}
+
+/// The extremes of integers, in their high bits.
+const EXTREMES: [u64; 6] = [1 << 63, (1 << 63) - 1, 0, u64::MAX, (1 << 63) + 1, u64::MAX - 1];
+
+const WILD: [f64; 16] = [
+    f64::NAN,
+    f64::NAN,
+    f64::NAN,
+    f64::INFINITY,
+    f64::NEG_INFINITY,
+    -0.0,
+    0.0,
+    1e-40,
+    -5e-324,
+    1e300,
+    -3.4028234663852886e38,
+    1.1754943508222875e-38,
+    88.72,
+    -104.0,
+    1e10,
+    0.5,
+];
+
+/// An element; `wild` of a hundred are out of the ordinary.
+fn element(ty: Dtype, wild: i64, random: &mut Random) -> Scalar {
+    let strange = random.below(100) < wild;
+    if ty == Dtype::Bool {
+        return Scalar::Bool(random.below(2) == 1);
+    }
+    // Now and then any bits at all.
+    if strange && random.below(4) == 0 {
+        return Scalar::from_bits(ty, random.bits());
+    }
+    if ty.is_int() {
+        return match strange {
+            true => {
+                Scalar::from_bits(ty, EXTREMES[usize::try_from(random.below(6)).unwrap_or(0)] >> (64 - 8 * ty.bytes()))
+            }
+            false => integer(ty, random.below(21) - if ty.is_signed_int() { 10 } else { 0 }),
+        };
+    }
+    let value = match strange {
+        true => WILD[usize::try_from(random.below(16)).unwrap_or(0)],
+        false => match random.below(4) {
+            0 => f64::from(i32::try_from(random.below(9)).unwrap_or(0) - 4),
+            _ => random.unit() * 8.0 - 4.0,
+        },
+    };
+    interp::scalar::cast(ty, Scalar::F64(value))
+}

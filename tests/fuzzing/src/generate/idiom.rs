@@ -1,0 +1,241 @@
+//! What fusion is for: several `let`s that belong together. Rows that are reduced and then changed by what came out
+//! (softmax, layer norm and their kin, along any axis), results that share what they read, diamonds, windows of computed arrays.
+
+use ir::Dtype;
+
+use super::dim::Dim;
+use super::expr::Writer;
+use super::piece::{Level, Piece};
+use super::scope::Value;
+
+/// The functions of floats that these apply, cheap ones first.
+pub const FUNCTIONS: [&str; 8] = ["relu", "abs", "sqrt", "exp", "tanh", "sigmoid", "sin", "log1p"];
+
+impl Writer<'_> {
+    /// Some `let`s.
+    pub fn idiom(&mut self) -> Vec<String> {
+        let values: Vec<Value> = self.scope.values.iter().rev().filter(|v| is_array(v)).cloned().collect();
+        let floats: Vec<Value> = values.iter().filter(|v| v.ty.is_float()).cloned().collect();
+        let found = if floats.is_empty() || self.choices.chance(20) { &values } else { &floats };
+        let Some(value) = self.choices.pick(found).cloned() else { return vec![] };
+        self.shadows = false;
+        let lets = match self.choices.below(18) {
+            0..6 => self.rows(value),
+            6..9 => self.siblings(&value),
+            9..11 => self.diamond(&value),
+            11..13 => self.window(value),
+            13..17 => self.elsewhere(value),
+            _ => self.broad(value),
+        };
+        self.shadows = true;
+        lets
+    }
+
+    /// Reduces along an axis and changes every element by what came out; up to three times.
+    fn rows(&mut self, mut value: Value) -> Vec<String> {
+        self.count("rows");
+        let axis = self.choices.below(value.shape.len());
+        let mut lets = vec![];
+        for _ in 0..1 + self.choices.below(3) {
+            if self.choices.chance(40) {
+                lets.push(self.apply(&mut value));
+            }
+            let (text, reduced) = self.along(&value, axis);
+            lets.push(text);
+            lets.push(self.spread(&mut value, &reduced, axis));
+        }
+        lets
+    }
+
+    /// Several results of one value.
+    fn siblings(&mut self, value: &Value) -> Vec<String> {
+        self.count("siblings");
+        let one = |writer: &mut Self| match writer.choices.below(4) {
+            0 => writer.apply(&mut value.clone()),
+            1 => {
+                let reducer = writer.reducer(value.ty);
+                let text = format!("{reducer}({})", writer.summable(value, reducer));
+                writer.loops(&value.shape);
+                let piece = Piece { uses: value.uses.clone(), ..Piece::atom(text, value.ty.compute(), &[]) };
+                writer.bind("", piece, None)
+            }
+            _ => {
+                let axis = writer.choices.below(value.shape.len());
+                writer.along(value, axis).0
+            }
+        };
+        (0..2 + self.choices.below(2)).map(|_| one(self)).collect()
+    }
+
+    /// A value, something made of it, and something made of both.
+    fn diamond(&mut self, value: &Value) -> Vec<String> {
+        self.count("diamond");
+        let mut first = value.clone();
+        let mut lets = vec![self.apply(&mut first)];
+        let mut second = first.clone();
+        lets.push(self.apply(&mut second));
+        let operator = *self.choices.pick(&["+", "-", "*"]).unwrap_or(&"+");
+        let piece = self.combined(operator, &whole(&first), &whole(&second));
+        lets.push(self.bind("", piece, None));
+        lets
+    }
+
+    /// Windows of three over something computed.
+    fn window(&mut self, mut value: Value) -> Vec<String> {
+        let axis = self.choices.below(value.shape.len());
+        if value.shape[axis].as_constant().is_some_and(|c| c < 3) {
+            return vec![];
+        }
+        self.count("window of three");
+        let mut lets = vec![];
+        if self.choices.chance(75) {
+            lets.push(self.apply(&mut value));
+        }
+        let mut dims = value.shape.clone();
+        dims[axis] = dims[axis].offset(-2);
+        lets.push(self.comprehension(&dims, |writer| {
+            let names = writer.index_names();
+            let shifted = |by: &str| {
+                let mut subscripts = names.clone();
+                subscripts[axis] += by;
+                Piece { uses: names.iter().chain(&value.uses).cloned().collect(), ..element(&value, &subscripts) }
+            };
+            if writer.choices.chance(50) {
+                writer.loops(&[Dim::constant(3)]);
+                let one = shifted(" + r");
+                let text = format!("sum[r < 3]({})", one.text);
+                return Piece { text, ty: one.ty.compute(), small: false, factors: vec![], ..one };
+            }
+            let sum = writer.combined("+", &shifted(""), &shifted(" + 1"));
+            writer.combined("-", &sum, &shifted(" + 2"))
+        }));
+        lets
+    }
+
+    /// `let e = exp(x)`: the value is then what came out.
+    pub fn apply(&mut self, value: &mut Value) -> String {
+        let piece = self.changed(&whole(value));
+        let text = self.bind("", piece, None);
+        *value = self.latest(value);
+        text
+    }
+
+    /// `exp(x)`, or another operation on an operand.
+    pub fn changed(&mut self, operand: &Piece) -> Piece {
+        let ty = operand.ty.compute();
+        let number = |text: &str| Piece { literal: true, ..Piece::atom(text, ty, &[]) };
+        match self.choices.below(if ty.is_float() { 9 } else { 4 }) {
+            0 => self.combined("+", operand, &number("1")),
+            1 => self.combined("*", operand, &number("3")),
+            2 => {
+                let other = self.loose(ty, &operand.shape, 0);
+                self.combined("-", operand, &other)
+            }
+            3 => self.combined("*", operand, operand),
+            4 => self.cleaned(operand),
+            _ => {
+                let name = *self.choices.pick(&FUNCTIONS).unwrap_or(&"relu");
+                Piece::call(name, &[operand], ty, &operand.shape)
+            }
+        }
+    }
+
+    /// `select(x != x, 0, x)`
+    fn cleaned(&mut self, operand: &Piece) -> Piece {
+        let condition = match self.choices.below(3) {
+            0 => self.classified(operand),
+            choice => {
+                let operator = if choice == 1 { "!=" } else { "==" };
+                self.count(operator);
+                Piece::binary(operand, operator, operand, Level::Compare, Dtype::Bool, &operand.shape)
+            }
+        };
+        self.count("select");
+        let zero = Piece::atom("0", operand.ty, &[]);
+        Piece::call("select", &[&condition, &zero, operand], operand.ty, &operand.shape)
+    }
+
+    /// `let s = sum(x, axis = 1)`, and what it defines.
+    fn along(&mut self, value: &Value, axis: usize) -> (String, Value) {
+        let reducer = self.reducer(value.ty);
+        let text = format!("{reducer}({}, axis = {axis})", self.summable(value, reducer));
+        let mut shape = value.shape.clone();
+        shape.remove(axis);
+        self.loops(&value.shape);
+        let piece = Piece { uses: value.uses.clone(), ..Piece::atom(text, value.ty.compute(), &shape) };
+        let text = self.bind("", piece, None);
+        (text, self.latest(value))
+    }
+
+    /// `let y[i, j] = x[i, j] - s[i]`: the value is then what came out.
+    fn spread(&mut self, value: &mut Value, reduced: &Value, axis: usize) -> String {
+        let operator = *self.choices.pick(&["-", "/", "*", "+"]).unwrap_or(&"-");
+        let function =
+            if value.ty.is_float() && self.choices.chance(40) { self.choices.pick(&FUNCTIONS) } else { None };
+        let around = |piece: Piece| match function {
+            Some(name) => Piece::call(name, &[&piece], piece.ty, &piece.shape),
+            None => piece,
+        };
+        let text = if axis == 0 && self.choices.chance(50) {
+            let piece = around(self.combined(operator, &whole(value), &whole(reduced)));
+            self.bind("", piece, None)
+        } else {
+            let shape = value.shape.clone();
+            self.comprehension(&shape, |writer| {
+                let mut names = writer.index_names();
+                let left = element(value, &names);
+                names.remove(axis);
+                let right = element(reduced, &names);
+                around(writer.combined(operator, &left, &right))
+            })
+        };
+        *value = self.latest(value);
+        text
+    }
+
+    /// A value as what is reduced: where that could be taken for a contraction, its magnitude.
+    pub fn summable(&self, value: &Value, reducer: &str) -> String {
+        let adds = matches!(reducer, "sum" | "mean") && value.ty.is_float();
+        if adds && value.may_contract { format!("abs({})", value.name) } else { value.name.clone() }
+    }
+
+    /// What was defined last.
+    pub fn latest(&self, otherwise: &Value) -> Value {
+        self.scope.values.last().unwrap_or(otherwise).clone()
+    }
+
+    pub fn index_names(&self) -> Vec<String> {
+        self.scope.indices.iter().map(|index| index.name.clone()).collect()
+    }
+
+    pub fn combined(&mut self, operator: &'static str, left: &Piece, right: &Piece) -> Piece {
+        self.count(operator);
+        let level = if matches!(operator, "+" | "-") { Level::Add } else { Level::Mul };
+        Piece::binary(left, operator, right, level, left.ty.compute(), &left.shape)
+    }
+}
+
+fn is_array(value: &Value) -> bool {
+    !value.shape.is_empty() && value.shape.len() <= 3 && value.ty != Dtype::Bool
+}
+
+/// A value as an operand.
+fn whole(value: &Value) -> Piece {
+    let mut piece = Piece::atom(value.name.clone(), value.ty, &value.shape);
+    piece.uses.clone_from(&value.uses);
+    if value.may_contract {
+        piece.factors = ["left of", "right of"].map(|side| [format!("{side} {}", value.name)].into()).into();
+    }
+    piece
+}
+
+/// An element of a value as an operand.
+pub fn element(value: &Value, subscripts: &[String]) -> Piece {
+    let text = match subscripts {
+        [] => value.name.clone(),
+        _ => format!("{}[{}]", value.name, subscripts.join(", ")),
+    };
+    let mut piece = Piece { text, shape: vec![], ..whole(value) };
+    piece.uses.extend(subscripts.iter().cloned());
+    piece
+}

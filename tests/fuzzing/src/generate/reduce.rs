@@ -1,0 +1,294 @@
+//! Reducers over indices, prefixes and contractions.
+
+use ir::Dtype;
+
+use super::dim::Dim;
+use super::expr::Writer;
+use super::piece::{Level, Piece};
+use super::scope::{Index, Scope};
+
+/// Names of reducers' indices.
+const NAMES: [&str; 8] = ["r", "s", "t", "u", "v", "w", "r2", "s2"];
+
+impl Writer<'_> {
+    /// `sum[r, s < 3](e)`: over one or two fresh indices, or a triangle below an outer one. The body may be an array.
+    pub fn reduce(&mut self, reducer: &'static str, ty: Dtype, shape: &[Dim], fuel: usize) -> Piece {
+        let extreme = reducer.starts_with("arg");
+        if self.choices.chance(25)
+            && let Some(index) = self.ragged()
+        {
+            self.scope.indices.push(index);
+            return self.reduce_over(reducer, ty, shape, fuel, 1);
+        }
+        let outer: Vec<Index> = self.scope.indices.iter().filter(|i| i.is_plain()).cloned().collect();
+        if self.choices.chance(30)
+            && let Some(outer) = self.choices.pick(&outer)
+        {
+            // The extreme element of nothing has no number.
+            let inclusive = extreme || !self.choices.chance(40);
+            return self.triangle(reducer, ty, shape, fuel, outer, inclusive);
+        }
+        self.count("reducer over indices");
+        // Mostly the last axes of something, seldom a window.
+        let mut bounds = self.some_shape_of(ty);
+        let count = if self.choices.chance(25) { 2 } else { 1 };
+        bounds.drain(..bounds.len().saturating_sub(count));
+        if self.choices.chance(20) {
+            bounds = vec![Dim::constant(if self.choices.chance(40) { 2 } else { 3 })];
+        }
+        if bounds.len() == 1 && !extreme && self.choices.chance(10) {
+            self.count("dependent reducer");
+            let first = self.fresh_index(bounds.remove(0));
+            self.scope.indices.push(first.clone());
+            let mut second = self.fresh_index(first.bound.clone());
+            second.prefix = Some((true, first.name));
+            self.scope.indices.push(second);
+            return self.reduce_over(reducer, ty, shape, fuel, 2);
+        }
+        let count = bounds.len();
+        for bound in bounds {
+            let index = self.fresh_index(bound);
+            self.scope.indices.push(index);
+        }
+        self.reduce_over(reducer, ty, shape, fuel, count)
+    }
+
+    /// An index that ends where data say: at an element that is below some size.
+    fn ragged(&mut self) -> Option<Index> {
+        let values = self.scope.values.iter().enumerate();
+        let ends: Vec<usize> =
+            values.filter(|(_, v)| v.below.is_some() && self.scope.reaches(&v.shape)).map(|(n, _)| n).collect();
+        let value = *self.choices.pick(&ends)?;
+        let (rank, bound) = (self.scope.values[value].shape.len(), self.scope.values[value].below.clone()?);
+        let end = self.scope.access(&mut self.choices, value, rank)?;
+        self.count("end from data");
+        let mut index = self.fresh_index(bound);
+        index.upper = index.bound.offset(-1);
+        index.data = Some((end.text, end.uses));
+        Some(index)
+    }
+
+    /// A reducer that gives this type.
+    pub fn reducer(&mut self, ty: Dtype) -> &'static str {
+        let mean = if ty.is_float() { 2 } else { 0 };
+        let reducers: &[(usize, &'static str)] = match ty {
+            Dtype::Bool => &[(1, "any"), (1, "all")],
+            _ => &[(4, "sum"), (2, "max"), (mean, "mean"), (2, "prod"), (2, "min")],
+        };
+        let name = self.choices.weighted(reducers).unwrap_or(reducers[0].1);
+        self.count(name);
+        name
+    }
+
+    /// A reducer that gives a place.
+    pub fn extreme(&mut self) -> &'static str {
+        let name = *self.choices.pick(&["argmax", "argmin"]).unwrap_or(&"argmax");
+        self.count(name);
+        name
+    }
+
+    /// `sum(x)`
+    pub fn reduce_all(&mut self, name: &str, ty: Dtype, fuel: usize) -> Piece {
+        self.count("reducer over all");
+        let over = self.some_shape_of(ty);
+        let body = self.summand(name, ty, &over, fuel);
+        self.loops(&over);
+        Piece::call(name, &[&body], ty.compute(), &[])
+    }
+
+    /// `sum(x, axis = 1)`
+    pub fn reduce_axis(&mut self, name: &str, ty: Dtype, axis: usize, over: &[Dim], fuel: usize) -> Piece {
+        self.count("reducer with axis");
+        let body = self.summand(name, ty, over, fuel);
+        self.loops(over);
+        let mut shape = over.to_vec();
+        shape.remove(axis);
+        let text = format!("{name}({}, axis = {axis})", body.text);
+        Piece::atom(text, ty.compute(), &shape).using(&[&body])
+    }
+
+    /// A `let` that reduces along some axis of what is in sight, by name or by index.
+    pub fn reduction(&mut self) -> Option<String> {
+        let arrays = self.scope.values.iter().rev().filter(|v| !v.shape.is_empty());
+        let arrays: Vec<(Dtype, Vec<Dim>)> = arrays.map(|v| (v.ty, v.shape.clone())).collect();
+        let floats: Vec<(Dtype, Vec<Dim>)> = arrays.iter().filter(|(ty, _)| ty.is_float()).cloned().collect();
+        let found = if floats.is_empty() || self.choices.chance(20) { &arrays } else { &floats };
+        let (ty, over) = self.choices.pick(found)?.clone();
+        let axis = self.choices.below(over.len());
+        let mut rest = over.clone();
+        let reduced = rest.remove(axis);
+        match self.choices.below(4) {
+            0 => {
+                let places = ty != Dtype::Bool && self.choices.chance(25);
+                let name = if places { self.extreme() } else { self.reducer(ty) };
+                let piece = self.reduce_axis(name, ty, axis, &over, 2);
+                let ty = if places { Dtype::I64 } else { piece.ty };
+                Some(self.bind("", Piece { ty, ..piece }, None))
+            }
+            1 => {
+                self.count("prefix <=");
+                Some(self.comprehension(&over, |writer| {
+                    let outer = writer.scope.indices[axis].clone();
+                    let reducer = writer.reducer(ty);
+                    writer.scan(reducer, ty, &outer, true)
+                }))
+            }
+            _ => {
+                self.count("reducer over indices");
+                Some(self.comprehension(&rest, |writer| {
+                    let reducer = writer.reducer(ty);
+                    let index = writer.fresh_index(reduced);
+                    writer.scope.indices.push(index);
+                    writer.reduce_over(reducer, ty, &[], 2, 1)
+                }))
+            }
+        }
+    }
+
+    /// `sum[r < i](e)` in a scope where `i` is one more than what is accessed.
+    pub fn prefix(&mut self, ty: Dtype) -> Piece {
+        let reducer = self.reducer(ty);
+        match self.scope.indices.first().cloned() {
+            Some(outer) => self.scan(reducer, ty, &outer, false),
+            None => self.atom(ty, &[]),
+        }
+    }
+
+    /// `sum[r <= i](x[r])` as all of an element: a scan, which goes through its elements once.
+    fn scan(&mut self, reducer: &str, ty: Dtype, outer: &Index, inclusive: bool) -> Piece {
+        let before = self.work.len();
+        let piece = self.triangle(reducer, ty, &[], 0, outer, inclusive);
+        let tail = piece.text.split_once("](").map(|(_, body)| body);
+        let mentions = |body: &str| body.split(|c: char| !c.is_alphanumeric()).any(|word| word == outer.name);
+        if tail.is_some_and(|body| !mentions(body)) {
+            self.work.truncate(before);
+            self.loops(&[]);
+        }
+        piece
+    }
+
+    /// `sum[r <= i](e)` or `sum[r < i](e)`
+    fn triangle(
+        &mut self,
+        reducer: &str,
+        ty: Dtype,
+        shape: &[Dim],
+        fuel: usize,
+        outer: &Index,
+        inclusive: bool,
+    ) -> Piece {
+        self.count(if inclusive { "prefix <=" } else { "prefix <" });
+        let mut inner = self.fresh_index(outer.bound.clone());
+        inner.upper = if inclusive { outer.upper.clone() } else { outer.upper.offset(-1) };
+        inner.prefix = Some((inclusive, outer.name.clone()));
+        self.scope.indices.push(inner);
+        self.reduce_over(reducer, ty, shape, fuel, 1)
+    }
+
+    /// Reduces over the last indices in scope, which go out of it.
+    fn reduce_over(&mut self, reducer: &str, ty: Dtype, shape: &[Dim], fuel: usize, count: usize) -> Piece {
+        self.loops(shape);
+        let body = self.summand(reducer, ty, shape, fuel);
+        let explicit = self.choices.chance(40);
+        let first = self.scope.indices.len() - count;
+        let indices = self.scope.indices.split_off(first);
+        let binders: Vec<String> = indices.iter().map(|index| index.binder(explicit)).collect();
+        let head = format!("{reducer}[{}]", binders.join(", "));
+        let mut piece = Piece::call(&head, &[&body], ty.compute(), shape);
+        for index in indices.into_iter().rev() {
+            piece.uses.remove(&index.name);
+            piece.uses.extend(index.prefix.map(|(_, outer)| outer));
+            piece.uses.extend(index.data.into_iter().flat_map(|(_, uses)| uses));
+        }
+        piece
+    }
+
+    fn fresh_index(&mut self, bound: Dim) -> Index {
+        let taken = |name: &str, scope: &Scope| scope.indices.iter().any(|i| i.name == name);
+        let free = NAMES.iter().find(|name| !taken(name, &self.scope));
+        self.reducers += 1;
+        let name = free.map_or_else(|| format!("r{}", self.reducers + 2), |name| (*name).to_owned());
+        Index::new(name, bound)
+    }
+
+    /// What a reducer reduces. Where a float sum may be taken for a contraction, whose order is free, it is
+    /// made something else.
+    pub fn summand(&mut self, reducer: &str, ty: Dtype, shape: &[Dim], fuel: usize) -> Piece {
+        let body = self.widened(ty, shape, fuel);
+        let adds = matches!(reducer, "sum" | "mean") && ty.is_float();
+        if adds && body.may_contract() { Piece::call("abs", &[&body], ty.compute(), shape) } else { body }
+    }
+
+    /// An expression whose elements are whole numbers of a few units.
+    pub fn small(&mut self, ty: Dtype, shape: &[Dim]) -> Piece {
+        let piece = self.small_atom(ty, shape);
+        let wide = ty.compute();
+        match (piece.small, self.choices.below(4)) {
+            (true, 0 | 1) => piece,
+            (true, 2) => {
+                let negated = format!("-{}", piece.within(Level::Pow));
+                Piece { text: negated, level: Level::Unary, ty: wide, ..piece }
+            }
+            (true, _) => {
+                let one = Piece::atom("1", ty, &[]);
+                Piece { small: true, ..Piece::binary(&piece, "+", &one, Level::Add, wide, shape) }
+            }
+            (false, _) => {
+                let rounded = if ty.is_float() { Piece::call("round", &[&piece], wide, shape) } else { piece };
+                let least = if wide.is_float() || wide.is_signed_int() { -3 } else { 0 };
+                let text = format!("clamp({}, {least}, 3)", rounded.text);
+                Piece { small: true, ..Piece::atom(text, wide, shape).using(&[&rounded]) }
+            }
+        }
+    }
+
+    /// The type and sizes of a matrix product of what is in sight, transposed if need be.
+    pub fn factors(&mut self) -> Option<(Dtype, Dim, Dim, Dim)> {
+        let matrices = self.scope.values.iter().rev().filter(|v| v.ty != Dtype::Bool && v.shape.len() == 2);
+        let matrices: Vec<(Dtype, [Dim; 2])> =
+            matrices.map(|v| (v.ty, [v.shape[0].clone(), v.shape[1].clone()])).collect();
+        let mut found = vec![];
+        for (ty, [rows, inner]) in &matrices {
+            for (_, [a, b]) in matrices.iter().filter(|(other, _)| other == ty) {
+                for (first, columns) in [(a, b), (b, a)] {
+                    if first == inner {
+                        found.push((*ty, rows.clone(), inner.clone(), columns.clone()));
+                    }
+                }
+            }
+        }
+        self.choices.pick(&found).cloned()
+    }
+
+    /// `sum[r](a[i, r] * b[r, j])` in a scope with two indices, both factors small.
+    pub fn contraction(&mut self, ty: Dtype, bound: Dim) -> Option<Piece> {
+        let [left_index, right_index] = self.scope.indices.as_slice() else { return None };
+        let (left_index, right_index) = (left_index.name.clone(), right_index.name.clone());
+        let inner = self.fresh_index(bound);
+        let name = inner.name.clone();
+        self.scope.indices.push(inner);
+        self.loops(&[]);
+        let left = self.small_without(ty, &right_index);
+        let right = self.small_without(ty, &left_index);
+        let product = Piece::binary(&left, "*", &right, Level::Mul, ty.compute(), &[]);
+        let explicit = self.choices.chance(40);
+        let index = self.scope.indices.pop()?;
+        let mut piece = Piece::call(&format!("sum[{}]", index.binder(explicit)), &[&product], ty.compute(), &[]);
+        piece.uses.remove(&name);
+        if product.may_contract() {
+            self.count("contraction in indices");
+        }
+        Some(piece)
+    }
+
+    /// A small factor that cannot mention one index.
+    fn small_without(&mut self, ty: Dtype, hidden: &str) -> Piece {
+        let at = self.scope.indices.iter().position(|i| i.name == hidden);
+        let index = at.map(|at| self.scope.indices.remove(at));
+        let piece = self.small(ty, &[]);
+        if let (Some(at), Some(index)) = (at, index) {
+            self.scope.indices.insert(at, index);
+        }
+        piece
+    }
+}

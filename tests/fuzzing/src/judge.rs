@@ -1,0 +1,212 @@
+//! What a case must meet: the engine gives, on bits, what the source means, or none of the two gives results.
+
+use std::cell::OnceCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use compiler::pipeline::Options;
+use interp::source;
+use ir::array::{Array, ArrayRef};
+use ir::checked::Checked;
+use ir::decision::{Decision, Passes};
+use ir::nest::{Program, Statement};
+use serde::{Deserialize, Serialize};
+
+use crate::case::{Arguments, Setting};
+use crate::engines::{Engine, Form, Outcome, agree, allows};
+
+/// What came of a case.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Verdict {
+    /// As it must be.
+    #[default]
+    Passed,
+    /// The program has errors: the first of them.
+    Invalid(String),
+    /// Something is wrong.
+    Failed {
+        /// What.
+        kind: Kind,
+        /// More of it.
+        message: String,
+        /// The call that shows it.
+        call: usize,
+    },
+}
+
+/// What can be wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Other results, or results beside none.
+    Differs,
+    /// A program that breaks a rule, an engine that gives up.
+    Broken,
+    /// A panic.
+    Panic,
+    /// The process ended.
+    Crash,
+    /// It does not come to an end.
+    Hang,
+}
+
+impl Kind {
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Differs => "differs",
+            Kind::Broken => "is broken",
+            Kind::Panic => "panics",
+            Kind::Crash => "crashes",
+            Kind::Hang => "hangs",
+        }
+    }
+}
+
+/// How closely results are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Rigour {
+    /// On bits: programs are made such that matrix products are exact.
+    Bits,
+    /// Where there are matrix products of floats only what is far off counts: a program that was made smaller may have inexact ones.
+    Products,
+}
+
+/// What a setting's calls came to.
+pub struct Judged {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// How each call that was judged ended.
+    pub outcomes: Vec<&'static str>,
+    /// What fusion decided.
+    pub decisions: Vec<Decision>,
+}
+
+/// Judges the calls of a setting, up to the first that fails.
+pub fn judge(setting: &Setting, calls: &[Arguments], rigour: Rigour) -> Judged {
+    let mut judged = Judged { verdict: Verdict::Passed, outcomes: vec![], decisions: vec![] };
+    let done = catch_unwind(AssertUnwindSafe(|| judge_in(setting, calls, rigour, &mut judged)));
+    let call = judged.outcomes.len();
+    let failed = |kind, message| Verdict::Failed { kind, message, call };
+    judged.verdict = match done {
+        Ok(Ok(())) => Verdict::Passed,
+        Ok(Err(Stop::Invalid(message))) => Verdict::Invalid(message),
+        Ok(Err(Stop::Failed(kind, message))) => failed(kind, message),
+        Err(payload) => {
+            let text = payload.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("a panic");
+            failed(Kind::Panic, text.to_owned())
+        }
+    };
+    judged
+}
+
+enum Stop {
+    Invalid(String),
+    Failed(Kind, String),
+}
+
+/// A source text, checked.
+pub fn check(source: &str, entry: &str) -> Result<Checked, String> {
+    let file = grammar::parse(source);
+    let checked = file.and_then(|file| compiler::check::check(&file, entry));
+    checked.map_err(|errors| errors.first().map(|e| format!("{} {}", e.code, e.message)).unwrap_or_default())
+}
+
+fn judge_in(setting: &Setting, calls: &[Arguments], rigour: Rigour, judged: &mut Judged) -> Result<(), Stop> {
+    let Setting { source, entry, options, engine, twist } = setting;
+    let checked = check(source, entry).map_err(Stop::Invalid)?;
+    let twisted = match twist.and_then(|twist| twist.apply(source, entry)) {
+        Some(text) => Some(check(&text, entry).map_err(Stop::Invalid)?),
+        None => None,
+    };
+    let broken = |message| Stop::Failed(Kind::Broken, message);
+    let run = twisted.as_ref().unwrap_or(&checked);
+    let form = Form::new(run, options).map_err(broken)?;
+    judged.decisions.clone_from(&form.decisions);
+    let slack = rigour == Rigour::Products && has_products(&form.program);
+    let unfused = OnceCell::new();
+    for arguments in calls {
+        let inputs: Vec<ArrayRef<'_>> = arguments.iter().map(|(_, array)| array.as_ref()).collect();
+        let meant = form.run(&checked, Engine::Source, &inputs);
+        let found = form.run(run, *engine, &inputs);
+        let same = match &twisted {
+            Some(twisted) => agree_twisted(twisted, &inputs, &meant, &found),
+            None => agree(&checked, &inputs, &meant, &found),
+        };
+        let near = slack && are_near(&meant, &found);
+        let fail = || {
+            let place = meant.first_difference(&found).unwrap_or_default();
+            Stop::Failed(Kind::Differs, format!("{engine} differs: {place}\nexpected {meant:?}\nfound    {found:?}"))
+        };
+        if let Outcome::Broken(message) = &found {
+            return Err(broken(message.clone()));
+        }
+        if !same && !near {
+            return Err(fail());
+        }
+        // Whether a fault may be met, or missed, beside what less fused loop nests meet.
+        if !form.program.sites.is_empty() && twisted.is_none() {
+            let witness = match engine {
+                Engine::Nest => {
+                    let options = Options { fuse: Passes::NONE, ..Options::default() };
+                    let unfused = unfused.get_or_init(|| Form::new(run, &options));
+                    unfused.as_ref().map_err(|e| broken(e.clone()))?.run(run, Engine::Nest, &inputs)
+                }
+                _ => form.run(run, Engine::Nest, &inputs),
+            };
+            if !allows(&witness, &found, *engine) {
+                return Err(fail());
+            }
+        }
+        judged.outcomes.push(match meant {
+            Outcome::Results(_) => "results",
+            Outcome::Refused(_) => "refused",
+            _ => "fault",
+        });
+    }
+    Ok(())
+}
+
+/// Whether a program that was changed gives what it meant before. Faults have other places in it.
+fn agree_twisted(twisted: &Checked, inputs: &[ArrayRef<'_>], meant: &Outcome, found: &Outcome) -> bool {
+    match (meant, found) {
+        (Outcome::Results(_), Outcome::Results(_)) => meant == found,
+        (Outcome::Results(_) | Outcome::Fault(_), Outcome::Fault(fault)) => {
+            source::may_fault(twisted, inputs, &compiler::math::define, *fault) == Ok(true)
+        }
+        (Outcome::Refused(_), Outcome::Refused(_)) => true,
+        _ => false,
+    }
+}
+
+/// Whether a program has matrix products of floats, whose order of addition is free.
+fn has_products(program: &Program) -> bool {
+    let mut found = false;
+    for kernel in program.kernels.values() {
+        ir::visit::for_each_statement(&kernel.body, &mut |statement| {
+            found |= matches!(statement, Statement::Contract(_));
+        });
+    }
+    found
+}
+
+/// Whether all results are about the same.
+fn are_near(meant: &Outcome, found: &Outcome) -> bool {
+    let (Outcome::Results(these), Outcome::Results(others)) = (meant, found) else { return false };
+    these.iter().zip(others).all(|(a, b)| {
+        let scale = (0..a.len()).map(|n| number(a, n).abs()).filter(|v| v.is_finite()).fold(1e-3, f64::max);
+        (0..a.len()).all(|n| {
+            let (a, b) = (number(a, n), number(b, n));
+            // Where an addition overflows, the order decides.
+            !a.is_finite() || !b.is_finite() || (a - b).abs() <= scale * 1e-2
+        })
+    })
+}
+
+fn number(array: &Array, n: usize) -> f64 {
+    use ir::Scalar;
+    match array.get(n).map(|v| interp::scalar::cast(ir::Dtype::F64, v)) {
+        Some(Scalar::F64(v)) => v,
+        _ => f64::NAN,
+    }
+}

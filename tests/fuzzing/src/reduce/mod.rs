@@ -1,0 +1,99 @@
+//! Smaller cases that fail alike. What is tried comes from four rooms: plainer settings (`setting`), less source (`source`), smaller
+//! sizes and plainer elements (`data`); here is what is kept: whatever still fails in the same way.
+//!
+//! The candidates change the program as it is written, not the numbers that it was drawn from: a piece goes and all else stays.
+
+mod data;
+mod setting;
+mod source;
+
+use std::collections::BTreeSet;
+use std::io;
+use std::time::{Duration, Instant};
+
+use crate::case::{Case, Setting};
+use crate::crew::Worker;
+use crate::judge::{Kind, Rigour, Verdict};
+
+/// A case made small.
+pub struct Reduced {
+    /// The case.
+    pub case: Case,
+    /// What is wrong with it.
+    pub message: String,
+    /// How many cases were judged for it.
+    pub judged: u64,
+    /// The least number of merges with which it fails, if it takes any.
+    pub merges: Option<u64>,
+}
+
+/// A reduction under way.
+struct Reduction<'r, 'w> {
+    case: Case,
+    kind: Kind,
+    message: String,
+    worker: &'r mut Worker<'w>,
+    until: Instant,
+    judged: u64,
+    /// Sources that were tried in vain with the present setting.
+    vain: BTreeSet<String>,
+}
+
+/// Makes a case smaller as long as it fails in the same way and there is time.
+pub fn reduce(case: Case, kind: Kind, message: String, worker: &mut Worker<'_>, time: Duration) -> io::Result<Reduced> {
+    let until = Instant::now() + time;
+    let mut reduction = Reduction { case, kind, message, worker, until, judged: 0, vain: BTreeSet::new() };
+    let mut merges = None;
+    loop {
+        let mut smaller = reduction.settings()?;
+        smaller |= reduction.data()?;
+        smaller |= reduction.source()?;
+        if !smaller || reduction.is_over() {
+            break;
+        }
+    }
+    if reduction.case.setting.options.fuse != ir::Passes::NONE {
+        merges = reduction.fuel()?;
+    }
+    let Reduction { mut case, kind, message, judged, worker, .. } = reduction;
+    // In the one style, if it fails so too.
+    if let Ok(source) = fuseloop::format(case.setting.source.as_str()) {
+        let tidy = Case { setting: Setting { source, ..case.setting.clone() }, arguments: case.arguments.clone() };
+        if matches!(worker.judge(&tidy, Rigour::Products)?, Verdict::Failed { kind: k, .. } if k == kind) {
+            case = tidy;
+        }
+    }
+    Ok(Reduced { case, message, judged, merges })
+}
+
+impl Reduction<'_, '_> {
+    fn is_over(&self) -> bool {
+        Instant::now() >= self.until
+    }
+
+    /// Takes a case if it fails in the same way.
+    fn accept(&mut self, candidate: Case) -> io::Result<bool> {
+        if self.is_over() {
+            return Ok(false);
+        }
+        self.judged += 1;
+        match self.worker.judge(&candidate, Rigour::Products)? {
+            Verdict::Failed { kind, message, .. } if kind == self.kind => {
+                self.case = candidate;
+                self.message = message;
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Takes the case with this setting.
+    fn accept_setting(&mut self, setting: Setting) -> io::Result<bool> {
+        let arguments = self.case.arguments.clone();
+        let taken = self.accept(Case { setting, arguments })?;
+        if taken {
+            self.vain.clear();
+        }
+        Ok(taken)
+    }
+}

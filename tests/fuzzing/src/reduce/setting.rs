@@ -1,0 +1,88 @@
+//! Plainer settings: no change of the program, a plainer engine, fewer passes, the model instead of a coin; at the end the least fuel.
+
+use std::io;
+
+use backends::cpu::Simd;
+use compiler::pipeline::{Options, Policy};
+use ir::Passes;
+use ir::decision::FusionPass;
+
+use super::Reduction;
+use crate::case::Setting;
+use crate::engines::Engine;
+
+/// Engines, the plainest first.
+const PLAIN: [Engine; 4] =
+    [Engine::Nest, Engine::Cpu(1, Simd::W128), Engine::Cpu(1, Simd::W256), Engine::Cpu(1, Simd::Auto)];
+
+/// More merges no program takes.
+const MOST_MERGES: u64 = 1 << 12;
+
+impl Reduction<'_, '_> {
+    /// Plainer settings.
+    pub(super) fn settings(&mut self) -> io::Result<bool> {
+        let mut any = false;
+        // The text as it is after the change, instead of the change: then the change has nothing to do with it.
+        if let Some(twist) = self.case.setting.twist {
+            let now = self.case.setting.clone();
+            if let Some(source) = twist.apply(&now.source, &now.entry) {
+                any |= self.accept_setting(Setting { source, twist: None, ..now.clone() })?;
+            }
+            if self.case.setting.twist.is_some() {
+                any |= self.accept_setting(Setting { twist: None, ..now })?;
+            }
+        }
+        for engine in PLAIN {
+            if engine == self.case.setting.engine {
+                break;
+            }
+            let Engine::Cpu(..) = self.case.setting.engine else {
+                // What only a GPU's code does wrong is its own; what its loop nests do too is not.
+                if engine == Engine::Nest && self.accept_setting(self.with_engine(engine))? {
+                    any = true;
+                }
+                break;
+            };
+            if self.accept_setting(self.with_engine(engine))? {
+                any = true;
+                break;
+            }
+        }
+        let now = self.case.setting.options.clone();
+        let single = FusionPass::ALL.iter().map(|pass| Passes::NONE.with(*pass)).filter(|one| *one != now.fuse);
+        let plainer = Options { fuse: Passes::NONE, ..Options::default() };
+        let mut plainer: Vec<Options> = [plainer].into_iter().filter(|_| now.fuse != Passes::NONE).collect();
+        if now.policy != Policy::Model {
+            plainer.push(Options::default());
+        }
+        let is_several = FusionPass::ALL.iter().filter(|pass| now.fuse.contains(**pass)).count() > 1;
+        if is_several {
+            plainer.extend(single.map(|fuse| Options { fuse, ..now.clone() }));
+        }
+        for options in plainer {
+            let setting = Setting { options, ..self.case.setting.clone() };
+            if self.accept_setting(setting)? {
+                return Ok(true);
+            }
+        }
+        Ok(any)
+    }
+
+    fn with_engine(&self, engine: Engine) -> Setting {
+        Setting { engine, ..self.case.setting.clone() }
+    }
+
+    /// The least fuel with which it fails, by bisection: its last merge is the one to look at.
+    pub(super) fn fuel(&mut self) -> io::Result<Option<u64>> {
+        let with = |fuel, now: &Setting| Setting {
+            options: Options { fuel: Some(fuel), ..now.options.clone() },
+            ..now.clone()
+        };
+        let (mut right, mut wrong) = (0, self.case.setting.options.fuel.unwrap_or(MOST_MERGES));
+        while right < wrong && !self.is_over() {
+            let middle = right.midpoint(wrong);
+            if self.accept_setting(with(middle, &self.case.setting))? { wrong = middle } else { right = middle + 1 }
+        }
+        Ok((wrong < MOST_MERGES).then_some(wrong))
+    }
+}

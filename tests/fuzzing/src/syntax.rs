@@ -1,0 +1,94 @@
+//! Programs as text that is edited by its syntax tree: what stands in an expression, and a text with a piece exchanged.
+
+use grammar::ast::{Binder, Expr, ExprId, ExprKind, File, Function, Item, Span, Target};
+
+/// The text of a span.
+pub fn text(source: &str, span: Span) -> &str {
+    source.get(span.start as usize..span.end as usize).unwrap_or_default()
+}
+
+/// The source with another text in place of a span.
+pub fn replaced(source: &str, span: Span, by: &str) -> String {
+    let (before, after) = (source.get(..span.start as usize), source.get(span.end as usize..));
+    [before.unwrap_or_default(), by, after.unwrap_or_default()].concat()
+}
+
+/// The expressions that an expression is made of, in order.
+pub fn children(expr: &Expr) -> Vec<ExprId> {
+    let ends = |binders: &[Binder]| -> Vec<ExprId> {
+        binders.iter().filter_map(|binder| binder.bound.map(|bound| bound.limit)).collect()
+    };
+    match &expr.kind {
+        ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Name(_) | ExprKind::Hole => vec![],
+        ExprKind::Unary(_, a) | ExprKind::Cast(_, a) => vec![*a],
+        ExprKind::Binary(_, a, b) => vec![*a, *b],
+        ExprKind::If { condition, then, otherwise } => vec![*then, *otherwise, *condition],
+        ExprKind::Call { args, .. } => args.iter().map(|arg| arg.value).collect(),
+        ExprKind::Reduce { binders, body, .. } => [vec![*body], ends(binders)].concat(),
+        ExprKind::Index { base, items } => {
+            let mut all = vec![*base];
+            for item in items {
+                match item {
+                    Item::At(at) => all.push(*at),
+                    Item::Slice { start, stop, step, .. } => all.extend([start, stop, step].into_iter().flatten()),
+                }
+            }
+            all
+        }
+        ExprKind::Array(parts) | ExprKind::Tuple(parts) => parts.clone(),
+    }
+}
+
+/// The expressions of a function's body, bounds of indices included: those that stand in no other.
+pub fn roots(function: &Function) -> Vec<ExprId> {
+    let mut all = vec![];
+    for statement in &function.lets {
+        if let Target::Indexed { binders, .. } = &statement.target {
+            all.extend(binders.iter().filter_map(|binder| binder.bound.map(|bound| bound.limit)));
+        }
+        all.push(statement.value);
+    }
+    all.push(function.result);
+    all
+}
+
+/// Every expression of a function's body.
+pub fn expressions(file: &File, function: &Function) -> Vec<ExprId> {
+    let (mut left, mut all) = (roots(function), vec![]);
+    while let Some(id) = left.pop() {
+        all.push(id);
+        left.extend(children(&file.exprs[id]));
+    }
+    all
+}
+
+/// How many operations a program writes: operators, calls, conversions, reducers, choices and array literals.
+pub fn operations(source: &str) -> usize {
+    let Ok(file) = grammar::parse(source) else { return usize::MAX };
+    let counts = |id: &ExprId| {
+        !matches!(
+            file.exprs[*id].kind,
+            ExprKind::Int(_)
+                | ExprKind::Float(_)
+                | ExprKind::Name(_)
+                | ExprKind::Hole
+                | ExprKind::Index { .. }
+                | ExprKind::Tuple(_)
+        )
+    };
+    file.functions.iter().map(|function| expressions(&file, function).iter().filter(|id| counts(id)).count()).sum()
+}
+
+/// The names that a target binds.
+pub fn bound(target: &Target) -> Vec<&str> {
+    match target {
+        Target::Name(name) | Target::Indexed { name, .. } => vec![&name.text],
+        Target::Tuple(names) => names.iter().map(|name| name.text.as_str()).collect(),
+    }
+}
+
+/// Whether a name stands in a text as a word.
+pub fn mentions(text: &str, name: &str) -> bool {
+    let word = |c: char| c.is_alphanumeric() || c == '_';
+    text.match_indices(name).any(|(at, _)| !text[..at].ends_with(word) && !text[at + name.len()..].starts_with(word))
+}

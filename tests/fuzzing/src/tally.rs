@@ -1,0 +1,133 @@
+//! What many cases exercised: how often each construct, pass, refusal and change came up, and what engines ran.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use compiler::pipeline::Policy;
+use ir::decision::{FusionPass, Outcome, Reason};
+use serde::{Deserialize, Serialize};
+
+use crate::case::Drawn;
+use crate::judge::{Judged, Verdict};
+
+/// How often each of several things came up, by name.
+pub type Counts = BTreeMap<String, u64>;
+
+/// What came up in cases.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tally {
+    /// Programs that were drawn.
+    pub programs: u64,
+    /// Those without errors.
+    pub valid: u64,
+    /// Calls that were held to their meaning.
+    pub calls: u64,
+    /// Programs with each construct of the language.
+    pub constructs: Counts,
+    /// Pairs of operations that each pass fused.
+    pub fused: Counts,
+    /// Pairs of operations that were refused for each reason.
+    pub refused: Counts,
+    /// How the calls ended.
+    pub outcomes: Counts,
+    /// Programs on each engine.
+    pub engines: Counts,
+    /// Programs that were changed in each way.
+    pub changes: Counts,
+    /// Why programs were not valid.
+    pub invalid: Counts,
+}
+
+impl Tally {
+    /// What came up in one program.
+    pub fn of(drawn: &Drawn, judged: &Judged) -> Tally {
+        let mut tally = Tally { programs: 1, ..Tally::default() };
+        if let Verdict::Invalid(message) = &judged.verdict {
+            tally.invalid.insert(message.clone(), 1);
+            return tally;
+        }
+        tally.valid = 1;
+        tally.calls = judged.outcomes.len() as u64;
+        let mut add = |counts: fn(&mut Tally) -> &mut Counts, name: &str| {
+            *counts(&mut tally).entry(name.to_owned()).or_default() += 1;
+        };
+        drawn.program.constructs.iter().for_each(|construct| add(|t| &mut t.constructs, construct));
+        judged.outcomes.iter().for_each(|outcome| add(|t| &mut t.outcomes, outcome));
+        add(|t| &mut t.engines, &drawn.setting.engine.to_string());
+        if let Some(twist) = drawn.setting.twist {
+            add(|t| &mut t.changes, twist.change.name());
+        }
+        // What a coin or the fuel decided has no reason.
+        let options = &drawn.setting.options;
+        let by_rule = options.policy == Policy::Model && options.fuel.is_none();
+        for decision in &judged.decisions {
+            match &decision.outcome {
+                Outcome::Fused(pass) => add(|t| &mut t.fused, pass.name()),
+                Outcome::Refused(reason) if by_rule => add(|t| &mut t.refused, reason.name()),
+                Outcome::Refused(_) => {}
+            }
+        }
+        tally
+    }
+
+    /// Adds what came up elsewhere.
+    pub fn add(&mut self, other: &Tally) {
+        self.programs += other.programs;
+        self.valid += other.valid;
+        self.calls += other.calls;
+        let both = [
+            (&mut self.constructs, &other.constructs),
+            (&mut self.fused, &other.fused),
+            (&mut self.refused, &other.refused),
+            (&mut self.outcomes, &other.outcomes),
+            (&mut self.engines, &other.engines),
+            (&mut self.changes, &other.changes),
+            (&mut self.invalid, &other.invalid),
+        ];
+        for (to, from) in both {
+            for (name, count) in from {
+                *to.entry(name.clone()).or_default() += count;
+            }
+        }
+    }
+
+    /// The share of programs without errors.
+    pub fn valid_share(&self) -> f64 {
+        self.valid as f64 / self.programs.max(1) as f64
+    }
+
+    /// Passes and refusals that never came up.
+    pub fn never(&self) -> Vec<&'static str> {
+        let passes = FusionPass::ALL.iter().map(|pass| pass.name()).filter(|name| !self.fused.contains_key(*name));
+        let reasons = Reason::NAMES.iter().copied().filter(|name| !self.refused.contains_key(*name));
+        passes.chain(reasons).collect()
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Tally { programs, valid, calls, .. } = self;
+        let share = self.valid_share() * 100.0;
+        writeln!(f, "{programs} programs, {valid} of them valid ({share:.1} %), {calls} calls")?;
+        let tables = [
+            ("calls that ended in", &self.outcomes),
+            ("programs on", &self.engines),
+            ("changed", &self.changes),
+            ("pairs fused by", &self.fused),
+            ("pairs refused for", &self.refused),
+            ("programs with", &self.constructs),
+            ("invalid for", &self.invalid),
+        ];
+        for (title, counts) in tables.into_iter().filter(|(_, counts)| !counts.is_empty()) {
+            let mut counts: Vec<(&String, &u64)> = counts.iter().collect();
+            counts.sort_by_key(|(name, count)| (u64::MAX - **count, *name));
+            let list: Vec<String> = counts.iter().map(|(name, count)| format!("{name} {count}")).collect();
+            writeln!(f, "  {title}: {}", list.join(", "))?;
+        }
+        let never = self.never();
+        if !never.is_empty() {
+            writeln!(f, "  never fused or refused: {}", never.join(", "))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,95 @@
+//! The tester's own parts: cases that read back, changes that change nothing, workers that end.
+
+use std::process::Command;
+use std::time::Duration;
+
+use backends::cpu::Simd;
+use fuzzing::case::{Case, draw};
+use fuzzing::crew::Worker;
+use fuzzing::engines::Engine;
+use fuzzing::judge::{Kind, Rigour, Verdict, check, judge};
+use fuzzing::twist::Twist;
+use fuzzing::worker::Request;
+
+const ENGINES: [Engine; 4] = [Engine::Nest, Engine::Cpu(2, Simd::W128), Engine::Cpu(1, Simd::Auto), Engine::Ptx];
+
+#[test]
+fn cases_read_back() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for seed in 0..60 {
+        let drawn = draw(seed, &ENGINES);
+        let arguments = drawn.calls.into_iter().next().expect("a call");
+        let case = Case { setting: drawn.setting, arguments };
+        case.save(folder.path()).expect("room for a case");
+        let again = Case::load(folder.path()).expect("what was saved");
+        assert_eq!(again.setting, case.setting);
+        // Arrays are equal on bits but for which NaN: so are these.
+        let shown = |case: &Case| -> Vec<_> {
+            case.arguments.iter().map(|(name, a)| (name.clone(), a.shape().to_vec(), a.bytes().to_vec())).collect()
+        };
+        assert_eq!(shown(&again), shown(&case));
+    }
+    assert!(Case::load(&folder.path().join("nowhere")).is_err());
+}
+
+#[test]
+fn engines_are_told_by_their_names() {
+    for engine in ENGINES.into_iter().chain([Engine::Gpu, Engine::Source, Engine::Cpu(7, Simd::W512)]) {
+        assert_eq!(engine.to_string().parse(), Ok(engine));
+    }
+    for text in ["", "cpu", "cpu:x:auto", "cpu:1:129", "ptx"] {
+        assert!(text.parse::<Engine>().is_err(), "{text}");
+    }
+}
+
+#[test]
+fn most_programs_are_valid_and_changes_keep_them_so() {
+    let (mut valid, mut changed) = (0, 0);
+    for seed in 0..300 {
+        let drawn = draw(seed, &ENGINES);
+        let (source, entry) = (&drawn.setting.source, &drawn.setting.entry);
+        if check(source, entry).is_err() {
+            continue;
+        }
+        valid += 1;
+        if let Some(twisted) = Twist::drawn(seed).apply(source, entry) {
+            changed += 1;
+            assert_ne!(twisted, *source);
+            check(&twisted, entry).unwrap_or_else(|why| panic!("{why}\n{twisted}"));
+        }
+    }
+    assert!(valid * 100 >= 95 * 300, "{valid} of 300");
+    assert!(changed > 100, "{changed} of 300");
+}
+
+#[test]
+fn engines_agree_on_some_programs() {
+    for seed in 1000..1060 {
+        let drawn = draw(seed, &ENGINES);
+        let judged = judge(&drawn.setting, &drawn.calls, Rigour::Bits);
+        assert!(!matches!(judged.verdict, Verdict::Failed { .. }), "{seed}: {:?}", judged.verdict);
+    }
+}
+
+/// What a worker that does such a thing answers.
+fn answer(start: &(dyn Fn() -> Command + Sync)) -> Verdict {
+    let mut worker = Worker::new(start, Duration::from_millis(300)).expect("a folder");
+    worker.ask(&Request::Draw { from: 0, count: 1 }).expect("a process");
+    worker.answer().expect("an answer").verdict
+}
+
+#[test]
+#[cfg(unix)]
+fn a_worker_that_ends_or_hangs_is_a_failure() {
+    let shell = |script: &'static str| {
+        move || {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]);
+            command
+        }
+    };
+    let ends = answer(&shell("read line; kill -SEGV $$"));
+    assert!(matches!(&ends, Verdict::Failed { kind: Kind::Crash, message, .. } if message.contains("11")), "{ends:?}");
+    let hangs = answer(&shell("read line; exec sleep 60"));
+    assert!(matches!(hangs, Verdict::Failed { kind: Kind::Hang, .. }), "{hangs:?}");
+}

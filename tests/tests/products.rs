@@ -1,0 +1,145 @@
+//! Matrix products by tensor units, on the emulator: exact ones on bits, others within the bound that their roundings give.
+
+use backends::ptx::{Math, Module, Runner};
+use ir::array::Array;
+use ir::{Dtype, Scalar};
+use tests::emulated::Emulated;
+use tests::engines::{Engine, Form, Outcome, compile_in};
+
+/// A program's fused form with its checked source, of which the kernels multiply so.
+fn compiled(source: &str, math: Math, instruction: &str) -> tests::engines::Compiled {
+    let compiled = compile_in(source, "main", &[]).unwrap_or_else(|e| panic!("{source}: {e:?}"));
+    let text = Module::compile_with(&compiled.forms[1].program, math).expect("it compiles").text();
+    assert!(text.contains(&format!("mma.sync.aligned.{instruction}")), "{source}");
+    compiled
+}
+
+fn run(form: &Form, math: Math, inputs: &[Array], outputs: &mut [Array]) -> Result<(), String> {
+    let module = Module::compile_with(&form.program, math).expect("it compiles");
+    let inputs: Vec<_> = inputs.iter().map(Array::as_ref).collect();
+    let mut outputs: Vec<_> = outputs.iter_mut().map(Array::as_mut).collect();
+    Runner::new(module, Emulated::new(3), None).call(&inputs, &mut outputs, None).map_err(|error| error.to_string())
+}
+
+/// Small integers, and some elements that are none.
+fn whole(dtype: Dtype, shape: &[usize], special: &[(usize, f64)]) -> Array {
+    let mut array = Array::zeros(dtype, shape).expect("a small array");
+    for k in 0..array.len() {
+        let number = (k * 7 + k / 5) % 5;
+        let number = special.iter().find(|(at, _)| *at == k).map_or(number as f64 - 1.0, |(_, value)| *value);
+        array.set(k, Scalar::parse(dtype, &number.to_string()).expect("a number"));
+    }
+    array
+}
+
+const CALLS: &[(&str, &[&[&[usize]]])] = &[
+    ("a: T[n, k], b: T[k, m]) { a @ b }", &[&[&[1, 1], &[1, 1]], &[&[3, 0], &[0, 4]], &[&[0, 3], &[3, 2]]]),
+    // Copied and not; of no whole tile, of several, and of more than are on their way.
+    (
+        "a: T[n, k], b: T[k, m]) { a @ b }",
+        &[&[&[72, 40], &[40, 136]], &[&[130, 33], &[33, 67]], &[&[8, 200], &[200, 16]]],
+    ),
+    (
+        "a: T[k, n], b: T[m, k], c: f32[m]) { max(transpose(a) @ transpose(b) + c, c) }",
+        &[&[&[104, 136], &[16, 104], &[16]]],
+    ),
+    (
+        "a: T[n, k], b: T[m, k], c: f32[n, m]) { c + a @ transpose(b) }",
+        &[&[&[9, 48], &[24, 48], &[9, 24]], &[&[9, 47], &[24, 47], &[9, 24]]],
+    ),
+    ("a: f32[n, k], b: T[k, m]) { T(a * 2) @ T(max(b, 0)) }", &[&[&[5, 19], &[19, 9]], &[&[130, 130], &[130, 8]]]),
+    ("a: T[p, n, k], b: T[p, k, m]) { f32(a) @ f32(b) }", &[&[&[3, 16, 40], &[3, 40, 24]], &[&[2, 5, 3], &[2, 3, 9]]]),
+    (
+        "x: T[c, h, w], k: T[o, c, 3, 3]) {
+            let y[q, i < h - 2, j < w - 2] = sum[r < c, u < 3, v < 3](f32(x[r, i + u, j + v]) * f32(k[q, r, u, v]))
+            y
+        }",
+        &[&[&[3, 6, 7], &[10, 3, 3, 3]], &[&[0, 6, 7], &[10, 0, 3, 3]]],
+    ),
+];
+
+/// What 16-bit floats multiply is exact, and small integers add up exactly in any order.
+#[test]
+fn exact_products() {
+    for (dtype, instruction) in [("bf16", "m16n8k16.row.col.f32.bf16"), ("f16", "m16n8k16.row.col.f32.f16")] {
+        for (rest, calls) in CALLS {
+            hold(&format!("fn main({}", rest.replace('T', dtype)), Math::Exact, instruction, calls);
+        }
+    }
+}
+
+/// So do they under fast math in `f32`: eleven bits hold them.
+#[test]
+fn fast_products_of_small_numbers() {
+    for (rest, calls) in CALLS {
+        hold(&format!("fn main({}", rest.replace('T', "f32")), Math::Fast, "m16n8k8.row.col.f32.tf32", calls);
+    }
+    let mixed = "fn main(a: bf16[n, k], b: f16[k, m]) { f32(a) @ f32(b) }";
+    hold(mixed, Math::Fast, "m16n8k8.row.col.f32.tf32", &[&[&[5, 19], &[19, 9]]]);
+}
+
+fn hold(source: &str, math: Math, instruction: &str, calls: &[&[&[usize]]]) {
+    let compiled = compiled(source, math, instruction);
+    let form = &compiled.forms[1];
+    let dtypes: Vec<Dtype> = form.program.inputs().into_iter().map(|id| form.program.buffers[id].dtype).collect();
+    for shapes in calls {
+        // What is no number spreads as far as it should, and not from beyond the edges.
+        for special in [&[][..], &[(0, f64::NAN), (2, f64::INFINITY)]] {
+            let inputs: Vec<Array> =
+                shapes.iter().zip(&dtypes).map(|(shape, dtype)| whole(*dtype, shape, special)).collect();
+            let views: Vec<_> = inputs.iter().map(Array::as_ref).collect();
+            let Outcome::Results(meant) = form.run(&compiled.checked, Engine::Source, &views) else {
+                panic!("{source} {shapes:?} has results")
+            };
+            let mut found: Vec<Array> =
+                meant.iter().map(|array| Array::zeros(array.dtype(), array.shape()).expect("it fits")).collect();
+            run(form, math, &inputs, &mut found).unwrap_or_else(|error| panic!("{source} {shapes:?}: {error}"));
+            assert_eq!(Outcome::Results(found), Outcome::Results(meant), "{source} {shapes:?}");
+        }
+    }
+}
+
+/// Numbers of any size, against sums in `f64`.
+#[test]
+fn bounds() {
+    let unit = f64::from(f32::EPSILON);
+    let rounded = 2f64.powi(-11);
+    for (dtype, math, instruction, of_factors) in [
+        (Dtype::Bf16, Math::Exact, "m16n8k16.row.col.f32.bf16", 0.0),
+        (Dtype::F16, Math::Exact, "m16n8k16.row.col.f32.f16", 0.0),
+        (Dtype::F32, Math::Fast, "m16n8k8.row.col.f32.tf32", 2.0 * rounded + rounded * rounded),
+    ] {
+        let source = format!("fn main(a: {dtype}[n, k], b: {dtype}[k, m]) {{ a @ b }}");
+        let compiled = compiled(&source, math, instruction);
+        for (n, k, m) in [(17, 100, 24), (9, 33, 15)] {
+            let mut state = 9u64;
+            let mut draw = |shape: &[usize]| {
+                let mut array = Array::zeros(dtype, shape).expect("a small array");
+                for at in 0..array.len() {
+                    state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+                    let number =
+                        ((state >> 40) as f64 / f64::from(1 << 23) - 1.0) * 2f64.powi((state >> 33) as i32 % 8);
+                    array.set(at, Scalar::parse(dtype, &format!("{number:e}")).expect("a number"));
+                }
+                array
+            };
+            let inputs = [draw(&[n, k]), draw(&[k, m])];
+            let mut found = [Array::zeros(Dtype::F32, &[n, m]).expect("a small array")];
+            run(&compiled.forms[1], math, &inputs, &mut found).expect("it runs");
+            let at = |array: &Array, at: usize| match array.get(at) {
+                Some(Scalar::F32(x)) => f64::from(x),
+                Some(Scalar::F16(x)) => x.to_f64(),
+                Some(Scalar::Bf16(x)) => x.to_f64(),
+                other => panic!("{other:?} is in no array here"),
+            };
+            for (i, j) in (0..n).flat_map(|i| (0..m).map(move |j| (i, j))) {
+                let products = (0..k).map(|r| at(&inputs[0], i * k + r) * at(&inputs[1], r * m + j));
+                let (sum, size) = products.fold((0.0, 0.0), |(sum, size), p: f64| (sum + p, size + p.abs()));
+                let error = (at(&found[0], i * m + j) - sum).abs();
+                let bound = (of_factors + k as f64 * unit * (1.0 + of_factors)) * size;
+                assert!(error <= bound, "{source} {i} {j}: {error} above {bound}");
+                assert!(math == Math::Exact || error > 0.0 || size == 0.0 || k < 9, "{source}: nothing is rounded");
+            }
+        }
+    }
+}
