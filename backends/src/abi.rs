@@ -1,13 +1,16 @@
 //! The calling convention of compiled kernels, once: for the code that emits them, the run time that calls them
 //! and, later, the header of an object file.
 
+use std::sync::atomic::AtomicBool;
+
 /// A compiled kernel. It does the iterations `begin..end` of its outer loop (a kernel without such a loop
-/// ignores them) and returns 0, or 1 after writing `fault`.
+/// ignores them) and returns 0, or 1 after writing `fault`. Once it is cancelled it returns 0, whatever it has done.
 ///
 /// # Safety
 /// `buffers` points to the address of each buffer of the program, of as many bytes as its shape says; `sizes` to the
 /// values of the program's table of sizes; `scratch` to as many bytes, aligned to [`SCRATCH_ALIGN`], as the kernel
-/// asks for. No two calls that run at once share scratch or iterations.
+/// asks for; `fault.cancelled`, but in objects, to a flag that lives as long as the call. No two calls that run at once share scratch
+/// or iterations.
 pub type KernelFn = unsafe extern "C" fn(
     buffers: *const *mut u8,
     sizes: *const i64,
@@ -19,7 +22,7 @@ pub type KernelFn = unsafe extern "C" fn(
 
 /// What a kernel that stops at a failed check leaves behind.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct FaultRecord {
     /// The number of the check's site in the program.
     pub site: i64,
@@ -27,6 +30,8 @@ pub struct FaultRecord {
     pub index: i64,
     /// One past the greatest legal subscript.
     pub bound: i64,
+    /// What the kernel looks at as it runs: whether its results are no longer wanted. Objects have nobody who could say so, and do not look.
+    pub cancelled: *const AtomicBool,
 }
 
 /// The alignment of scratch memory.

@@ -121,6 +121,7 @@ impl Emitter<'_> {
         let last = l.dims.len() - 1;
         let others: Vec<usize> = (0..last).filter(|k| *k != across.outer).collect();
         self.counted(begin, end, 1, &[], |e, number, _| {
+            e.poll();
             let mut number = number;
             let mut digits = vec![];
             for tiles in tiles.iter().rev() {

@@ -267,6 +267,7 @@ impl Phases<'_> {
         }
         let zero = e.int(0);
         e.counted(zero, first.extent, ROWS, &[], |e, row, _| {
+            e.poll();
             let next = e.b.ins().iadd_imm_s(row, ROWS);
             let rows = (row, e.least(next, first.extent));
             let before = e.b.ins().imul(row, inner);

@@ -24,7 +24,7 @@ use super::across::Across;
 use super::checks;
 use super::columns::Columns;
 use super::cost::Cost;
-use super::emit::{Emitter, Params, SizeTable, SlotTable, slot_table};
+use super::emit::{Emitter, Exits, Params, SizeTable, SlotTable, slot_table};
 use super::formula::Formula;
 use super::jit::{self, Called, Code, Helpers, Host, Registers};
 use super::lanes::Chunks;
@@ -318,10 +318,10 @@ fn emit(
     b.switch_to_block(entry);
     let &[buffers, table, begin, end, scratch, fault] = b.block_params(entry) else { unreachable!("six parameters") };
     let params = Params { buffers, sizes: table, scratch, fault };
-    let fault_exit = b.create_block();
-    b.set_cold_block(fault_exit);
+    let exits = Exits { fault: b.create_block(), cancelled: b.create_block() };
+    b.set_cold_block(exits.fault);
     let helpers = Helpers::new(module, called);
-    let mut e = Emitter::new(b, helpers, (program, slots), part, sizes, params, fault_exit);
+    let mut e = Emitter::new(b, helpers, (program, slots), part, sizes, params, exits);
     e.wide = isa.map(|isa| Wide::of(isa, program, &part.kernel));
     match (&part.tiled, root(part)) {
         (Some(tiled), _) => e.tiled(tiled, &part.kernel.body, (begin, end)),
@@ -344,13 +344,15 @@ fn emit(
         }
         _ => e.block(&part.kernel.body),
     }
+    e.b.ins().jump(exits.cancelled, &[]);
+    e.b.switch_to_block(exits.cancelled);
     if e.streams {
         // What went past the caches is there before anybody hears of it.
         e.b.ins().fence();
     }
     let done = e.b.ins().iconst(I32, 0);
     e.b.ins().return_(&[done]);
-    e.b.switch_to_block(fault_exit);
+    e.b.switch_to_block(exits.fault);
     let failed = e.b.ins().iconst(I32, 1);
     e.b.ins().return_(&[failed]);
     let scratch = e.scratch_used();

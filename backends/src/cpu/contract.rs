@@ -260,6 +260,7 @@ impl Emitter<'_> {
             e.tiles(column, (zero, columns), step(COLUMNS), &mut |e, columns| {
                 // Once even if there is nothing to sum: the result is then 0.
                 e.repeat(&[zero], |e, state| {
+                    e.poll();
                     let from = state[0];
                     e.bind(at, from);
                     let next = if all_whole { inner } else { e.b.ins().iadd_imm_s(from, gemm.inner as i64) };

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cranelift_codegen::entity::SecondaryMap;
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::types::I64;
+use cranelift_codegen::ir::types::{I8, I64};
 use cranelift_codegen::ir::{self as cl, AliasRegionData, BlockArg, InstBuilder, MemFlagsData, Type, Value};
 use cranelift_frontend::FunctionBuilder;
 use ir::build::Values;
@@ -14,10 +14,11 @@ use ir::{Affine, Dtype, Size};
 
 use super::columns::{Columns, Width};
 use super::formula::{Formula, Rule};
-use super::jit::Helpers;
+use super::jit::{Helpers, Host};
 use super::scalar;
 use super::split::Part;
 use super::wide::{Distance, Wide};
+use crate::abi::FaultRecord;
 pub(super) use crate::access::Linear;
 
 /// The numbers that kernels read: evaluated once a call, so that no kernel computes one.
@@ -124,8 +125,16 @@ pub(super) struct Emitter<'a> {
     /// Whether some stores go past the caches.
     pub(super) streams: bool,
     pub(super) params: Params,
+    pub(super) exits: Exits,
+}
+
+/// Blocks that leave the function.
+#[derive(Clone, Copy)]
+pub(super) struct Exits {
     /// Returns 1. Jumped to after the fault record is written.
-    pub(super) fault_exit: cl::Block,
+    pub(super) fault: cl::Block,
+    /// Returns 0, as at the end.
+    pub(super) cancelled: cl::Block,
 }
 
 /// The parameters of the function that emitters use; see `abi::KernelFn`.
@@ -155,7 +164,7 @@ impl<'a> Emitter<'a> {
         part: &'a Part,
         sizes: &'a mut SizeTable,
         params: Params,
-        fault_exit: cl::Block,
+        exits: Exits,
     ) -> Emitter<'a> {
         Emitter {
             b,
@@ -176,7 +185,7 @@ impl<'a> Emitter<'a> {
             wide: None,
             streams: false,
             params,
-            fault_exit,
+            exits,
         }
     }
 
@@ -401,6 +410,24 @@ impl<'a> Emitter<'a> {
     }
 
     // Control.
+
+    /// Where it stands whether the results are no longer wanted, if anybody can say so.
+    pub(super) fn cancelled(&mut self) -> Option<Value> {
+        let offset = i32::try_from(std::mem::offset_of!(FaultRecord, cancelled)).expect("a small record");
+        let here = self.helpers.host() == Host::Here;
+        here.then(|| self.b.ins().load(I64, table_memory(), self.params.fault, offset))
+    }
+
+    /// Leaves the function if the results are no longer wanted. Loops whose iterations may be many look at each, or at each step of many
+    /// elements.
+    pub(super) fn poll(&mut self) {
+        let Some(address) = self.cancelled() else { return };
+        // Not an ordinary load: that could be taken for one that has been done before.
+        let cancelled = self.b.ins().atomic_load(I8, own_memory(), address);
+        let go_on = self.b.create_block();
+        self.b.ins().brif(cancelled, self.exits.cancelled, &[], go_on, &[]);
+        self.b.switch_to_block(go_on);
+    }
 
     fn arguments(values: &[Value]) -> Vec<BlockArg> {
         values.iter().map(|v| BlockArg::from(*v)).collect()

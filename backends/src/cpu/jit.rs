@@ -3,7 +3,7 @@
 
 use std::hint::spin_loop;
 use std::sync::Mutex;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::yield_now;
 
 use cranelift_codegen::ir::types::{F32, F64, I32, I64};
@@ -81,7 +81,7 @@ fn entries() -> [Entry; 17] {
         entry(Helper::Turn2, "fl_turn_2", turn::turn_2 as *const u8, &[I64; 6], None),
         entry(Helper::Turn4, "fl_turn_4", turn::turn_4 as *const u8, &[I64; 6], None),
         entry(Helper::Turn8, "fl_turn_8", turn::turn_8 as *const u8, &[I64; 6], None),
-        entry(Helper::Await, "fl_await", await_turn as *const u8, &[I64, I64], None),
+        entry(Helper::Await, "fl_await", await_turn as *const u8, &[I64; 3], None),
     ]
 }
 
@@ -243,13 +243,15 @@ extern "C" fn gemm_wide_f32(call: *const GemmCall) {
     gemm_f32(call);
 }
 
-/// Waits until it is the turn of a number: until the thread that has the one before it has come so far.
-extern "C" fn await_turn(hand: *const Hand, number: i64) {
+/// Waits until it is the turn of a number: until the thread that has the one before it has come so far. If the run is cancelled
+/// that may never be.
+extern "C" fn await_turn(hand: *const Hand, number: i64, cancelled: *const AtomicBool) {
     // SAFETY: compiled code passes a line of a baton, memory of the run that lives and whose words are accessed by
-    // atomic operations alone while the kernel runs, but for what the one whose turn it is has for itself.
-    let (turn, crowded) = unsafe { (&(*hand).turn, &(*hand).crowded) };
+    // atomic operations alone while the kernel runs, but for what the one whose turn it is has for itself; and the flag of the
+    // run, which outlives the kernel.
+    let (turn, crowded, cancelled) = unsafe { (&(*hand).turn, &(*hand).crowded, &*cancelled) };
     let mut patience = 500;
-    while turn.load(Ordering::Acquire) != number {
+    while turn.load(Ordering::Acquire) != number && !cancelled.load(Ordering::Relaxed) {
         if patience > 0 {
             patience -= 1;
             spin_loop();

@@ -402,6 +402,7 @@ impl Emitter<'_> {
         let several = self.b.ins().icmp_imm_s(IntCC::SignedGreaterThan, n, LANES_CHUNK as i64);
         let zero = self.int(0);
         let last = self.counted(zero, n, LANES_CHUNK as i64, &state, |e, base, state| {
+            e.poll();
             let (mut next, sums) = e.one_chunk(l, base, &state[..carried]);
             e.when(several, &[], |e| {
                 let number = e.b.ins().ushr_imm_u(base, i64::from(LANES_CHUNK.ilog2()));
@@ -427,6 +428,7 @@ impl Emitter<'_> {
         let (begin, end) = chunks.range;
         let end = self.least(end, count);
         self.counted(begin, end, 1, &[], |e, number, _| {
+            e.poll();
             let base = e.b.ins().ishl_imm_u(number, i64::from(LANES_CHUNK.ilog2()));
             let (state, sums) = e.one_chunk(l, base, state);
             for (result, buffer) in e.results(l, &state, &sums).into_iter().zip(chunks.buffers) {

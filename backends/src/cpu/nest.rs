@@ -153,7 +153,7 @@ impl<'a> Emitter<'a> {
             let offset = i32::try_from(field).expect("a small record");
             self.b.ins().store(own_memory(), value, self.params.fault, offset);
         }
-        self.b.ins().jump(self.fault_exit, &[]);
+        self.b.ins().jump(self.exits.fault, &[]);
         self.b.switch_to_block(inside);
         index
     }
@@ -223,6 +223,7 @@ impl<'a> Emitter<'a> {
     /// The iterations `from..to` of an axis, one by one.
     fn each(&mut self, axis: &Axis, from: Value, to: Value, body: &Block) {
         self.counted(from, to, 1, &[], |e, i, _| {
+            e.poll();
             e.bind(axis.index, i);
             e.block(body);
             vec![]
@@ -283,6 +284,7 @@ impl<'a> Emitter<'a> {
         self.bind_merged(axis);
         let zero = self.int(0);
         self.counted(zero, axis.extent, 1, carried, |e, i, carried| {
+            e.poll();
             e.bind(axis.index, i);
             e.nest(inner, carried, body)
         })
@@ -321,6 +323,7 @@ impl<'a> Emitter<'a> {
             }
             state.extend(digits.into_iter().rev());
             e.repeat(&state, |e, state| {
+                e.poll();
                 let (at, column, digits) = (state[0], state[1], &state[2..]);
                 for (axis, digit) in outer.iter().zip(digits) {
                     e.bind(axis.index, *digit);

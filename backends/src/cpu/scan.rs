@@ -141,6 +141,7 @@ impl Emitter<'_> {
         let groups: Vec<Value> = prefixes.iter().map(|p| self.scratch(bytes(p))).collect();
         let zero = self.int(0);
         self.counted(zero, n, 1, &states.concat(), |e, i, state| {
+            e.poll();
             e.bind(index, i);
             let mut state = state;
             let mut new = vec![];
@@ -202,6 +203,7 @@ impl Emitter<'_> {
         let rest = with(&parts, needed(&l.body, BTreeSet::new(), true), None);
         let empty: Vec<Value> = parts.iter().map(|part| part.prefix.fold.empty(self)).collect();
         self.counted(from, past, SCAN_CHUNK as i64, &empty, |e, first, before| {
+            e.poll();
             let end = e.b.ins().iadd_imm_s(first, SCAN_CHUNK as i64);
             let end = e.least(end, past);
             inner.begin(e, first);
@@ -225,8 +227,9 @@ impl Emitter<'_> {
                 };
                 let base = e.base(baton.buffer);
                 let own = e.b.ins().iadd_imm_s(base, (k * Baton::BYTES) as i64);
-                if !sabotage::on(Bug::UnawaitedChunk) {
-                    e.helpers.run(&mut e.b, Helper::Await, &[own, number]);
+                if let Some(cancelled) = e.cancelled().filter(|_| !sabotage::on(Bug::UnawaitedChunk)) {
+                    e.helpers.run(&mut e.b, Helper::Await, &[own, number, cancelled]);
+                    e.poll();
                 }
                 let found = e.b.ins().load(scalar::register(fold.dtype), own_memory(), own, Baton::SO_FAR);
                 let before = e.b.ins().select(number, found, empty[k]);

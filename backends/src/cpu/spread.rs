@@ -32,6 +32,9 @@ const EVEN: i64 = 4096;
 /// So long threads wait for each other that are to meet.
 const MEETING: Duration = Duration::from_millis(3);
 
+/// Of runs that nobody can cancel.
+static NEVER: AtomicBool = AtomicBool::new(false);
+
 /// The memory of a buffer, or of a thread. Threads share addresses; what they do there is the kernels' affair.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
@@ -249,10 +252,11 @@ impl Task<'_> {
 
     /// Runs a range of the kernel on this thread.
     fn piece(&self, buffers: &[Address], scratch: Address, (begin, end): (i64, i64)) -> Result<(), Fault> {
-        let mut fault = FaultRecord::default();
+        let cancelled = std::ptr::from_ref(self.cancelled.unwrap_or(&NEVER));
+        let mut fault = FaultRecord { site: 0, index: 0, bound: 0, cancelled };
         // SAFETY: the program is verified, so every access is inside its buffer: each address is that of memory of the
         // buffer's size under this call's binding (shared only with buffers that are not needed at once), inputs and constants are only read, and the sizes are this
-        // call's. Ranges of one kernel write different elements; the scratch is this thread's alone, aligned
+        // call's; the flag outlives the call. Ranges of one kernel write different elements; the scratch is this thread's alone, aligned
         // and long enough. An `Address` has the layout of a pointer.
         let status = unsafe {
             (self.kernel.function)(

@@ -152,6 +152,7 @@ impl<'l> Strips<'l> {
             }
         };
         e.counted(zero, axis.extent, BLOCK as i64, &[], |e, first, _| {
+            e.poll();
             let past = e.b.ins().iadd_imm_s(first, BLOCK as i64);
             let past = e.least(past, axis.extent);
             rows.run(e, (first, past), columns);
@@ -246,6 +247,7 @@ impl Rows {
     pub(super) fn run(&self, e: &mut Emitter<'_>, (from, to): (Value, Value), columns: (Value, Value)) {
         let some = |e: &mut Emitter<'_>, (from, to): (Value, Value), step: i64, leaf: &Ready| {
             e.counted(from, to, step, &[], |e, i, _| {
+                e.poll();
                 e.bind(self.index, i);
                 leaf.run(e, columns.0, columns.1);
                 vec![]

@@ -288,6 +288,7 @@ impl Emitter<'_> {
                 }
             }
             e.counted(first, past, ROWS, &[], |e, row, _| {
+                e.poll();
                 let next = e.b.ins().iadd_imm_s(row, ROWS);
                 let stop = e.least(next, past);
                 // Columns first: several rows are read at once, which memory likes better than one after another.
