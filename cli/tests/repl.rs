@@ -51,6 +51,20 @@ fn on_a_pipe_there_are_results_and_errors_and_no_prompts() {
     assert_eq!(pipe(folder.path(), "").status.code(), Some(0));
 }
 
+/// What may be given up for speed is chosen as in a command's arguments.
+#[test]
+fn fast_math() {
+    let folder = tempfile::tempdir().unwrap();
+    let is_fast = |before: &str| {
+        let entered = format!("fn f(a: f32[n, k], b: f32[k, m]) = a @ b\n{before}\n:ptx f\n");
+        let said = pipe(folder.path(), &entered);
+        assert_eq!(said.status.code(), Some(0), "{}", text(&said.stderr));
+        text(&said.stdout).contains(".tf32.")
+    };
+    assert!(!is_fast("") && !is_fast(":math fast\n:math exact"));
+    assert!(is_fast(":math fast"));
+}
+
 #[test]
 fn one_types_is_completed_coloured_and_remembered() {
     let folder = tempfile::tempdir().unwrap();
@@ -71,6 +85,12 @@ fn one_types_is_completed_coloured_and_remembered() {
     t.shows("[3. 4.]  # f32[2]");
     t.keys(":expl\t");
     t.sees("> :explain");
+    t.keys("\u{3}");
+    t.prompt();
+    t.keys(":ma\t");
+    t.sees("> :math");
+    t.keys(" fa\t");
+    t.sees("> :math fast");
     t.keys("\u{3}");
     t.prompt();
     t.enter("> ", "let kept = _ + 1");

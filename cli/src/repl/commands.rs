@@ -11,7 +11,7 @@ use fuseloop::{BenchError, Emit, ExplainError, Session};
 
 use super::{Next, Repl, choices, show};
 use crate::arguments;
-use crate::arguments::DeviceName;
+use crate::arguments::{DeviceName, MathName};
 use crate::failure::Failure;
 
 /// A command: its name, what follows it, and what it does. What it says is printed.
@@ -23,7 +23,7 @@ pub struct Command {
 }
 
 /// In the order in which `:help` lists them.
-pub const COMMANDS: [Command; 16] = [
+pub const COMMANDS: [Command; 17] = [
     Command { name: "help", takes: "", does: "lists the commands", run: help },
     Command {
         name: "type",
@@ -78,6 +78,7 @@ pub const COMMANDS: [Command; 16] = [
         run: fuse,
     },
     Command { name: "threads", takes: "[N]", does: "how many threads may work on it", run: threads },
+    Command { name: "math", takes: "[exact|fast]", does: "what may be given up for speed", run: math },
     Command {
         name: "clear",
         takes: "[NAME ...]",
@@ -283,10 +284,16 @@ fn save(repl: &mut Repl, text: &str) -> Result<String, Failure> {
     Ok(String::new())
 }
 
-/// Chooses one of several, or says which is chosen.
+/// One of several, by its name.
 fn choose<T: ValueEnum>(text: &str, what: &str) -> Result<T, Failure> {
     let unknown = |_| Failure::usage(format!("there is no {what} `{text}`: expected {}", choices::<T>().join(", ")));
     T::from_str(text, false).map_err(unknown)
+}
+
+/// The name of what is chosen, on a line.
+fn chosen<T: ValueEnum + Copy + Into<O>, O: PartialEq>(value: &O) -> String {
+    let name = T::value_variants().iter().find(|name| (**name).into() == *value);
+    name.and_then(ValueEnum::to_possible_value).map(|name| format!("{}\n", name.get_name())).unwrap_or_default()
 }
 
 fn device(repl: &mut Repl, text: &str) -> Result<String, Failure> {
@@ -294,9 +301,15 @@ fn device(repl: &mut Repl, text: &str) -> Result<String, Failure> {
         repl.session.options.device = choose::<DeviceName>(text, "device")?.into();
         return Ok(String::new());
     }
-    let device = repl.session.options.device;
-    let name = DeviceName::value_variants().iter().find(|name| fuseloop::Device::from(**name) == device);
-    Ok(name.and_then(ValueEnum::to_possible_value).map(|name| format!("{}\n", name.get_name())).unwrap_or_default())
+    Ok(chosen::<DeviceName, _>(&repl.session.options.device))
+}
+
+fn math(repl: &mut Repl, text: &str) -> Result<String, Failure> {
+    if !text.is_empty() {
+        repl.session.options.math = choose::<MathName>(text, "math")?.into();
+        return Ok(String::new());
+    }
+    Ok(chosen::<MathName, _>(&repl.session.options.math))
 }
 
 fn fuse(repl: &mut Repl, text: &str) -> Result<String, Failure> {

@@ -17,8 +17,7 @@ use rustyline::{CompletionType, Config, Context, Helper};
 use super::choices;
 use super::commands::COMMANDS;
 use super::lines::{Entered, PROMPT, is_whole};
-use crate::arguments::DeviceName;
-use crate::arguments::passes_by_name;
+use crate::arguments::{DeviceName, MathName, passes_by_name};
 use crate::failure::Failure;
 
 /// Things entered that are kept for the next time.
@@ -143,6 +142,7 @@ impl Completer for Words {
             Some(None) => candidates(start, &mut COMMANDS.iter().map(|command| command.name.to_owned())),
             Some(Some(("load" | "save", _))) => self.files.complete_path(line, at)?,
             Some(Some(("device", _))) => candidates(start, &mut choices::<DeviceName>().into_iter()),
+            Some(Some(("math", _))) => candidates(start, &mut choices::<MathName>().into_iter()),
             Some(Some(("fuse", _))) => candidates(start, &mut passes_by_name().map(str::to_owned)),
             _ if in_quotes => self.files.complete_path(line, at)?,
             // Nothing is offered before anything is typed: that would be all there is.
