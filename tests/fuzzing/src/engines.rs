@@ -17,8 +17,9 @@ use ir::array::{Array, ArrayError, ArrayMut, ArrayRef};
 use ir::bind::{BindError, Binding, Fault};
 use ir::checked::Checked;
 use ir::decision::{Decision, Passes};
-use ir::nest::{KernelId, Program};
+use ir::nest::{KernelId, Program, Statement};
 use ir::verify::verify;
+use ir::visit::for_each_statement;
 
 use crate::emulated::Emulated;
 
@@ -197,6 +198,15 @@ pub fn compile_in(source: &str, entry: &str, ways: &[Options]) -> Result<Compile
     Ok(Compiled { checked, forms: forms.map_err(Rejected::Compiler)? })
 }
 
+/// Whether a program has contractions: matrix products of floats, whose order of addition is free.
+pub fn has_contractions(program: &Program) -> bool {
+    let mut found = false;
+    for kernel in program.kernels.values() {
+        for_each_statement(&kernel.body, &mut |s| found |= matches!(s, Statement::Contract(_)));
+    }
+    found
+}
+
 impl Form {
     /// Fuses a function in some way and compiles it.
     pub fn new(checked: &Checked, options: &Options) -> Result<Form, String> {
@@ -269,7 +279,8 @@ impl Form {
     /// The code for the CPU. Threads share the least work, and share it at once: results do not hang on it, and random programs are small.
     fn module(&self, simd: Simd) -> &Result<cpu::Module, String> {
         self.modules[simd as usize].get_or_init(|| {
-            let options = cpu::Options { simd, least_share: 0, wake_from: 0, meet: true, ..cpu::Options::default() };
+            let options =
+                cpu::Options { simd, least_share: 0, wake_from: 0, meet: true, ..cpu::Options::default() };
             let compiled = cpu::Module::compile(&self.program, &options);
             compiled.map_err(|error| format!("{}: {error}\n{}", Shown(&self.options), self.program))
         })

@@ -8,11 +8,10 @@ use interp::source;
 use ir::array::{Array, ArrayRef};
 use ir::checked::Checked;
 use ir::decision::{Decision, Passes};
-use ir::nest::{Program, Statement};
 use serde::{Deserialize, Serialize};
 
 use crate::case::{Arguments, Setting};
-use crate::engines::{Engine, Form, Outcome, agree, allows};
+use crate::engines::{Engine, Form, Outcome, agree, allows, has_contractions};
 
 /// What came of a case.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -123,7 +122,7 @@ fn judge_in(setting: &Setting, calls: &[Arguments], rigour: Rigour, judged: &mut
     let run = twisted.as_ref().unwrap_or(&checked);
     let form = Form::new(run, options).map_err(broken)?;
     judged.decisions.clone_from(&form.decisions);
-    let slack = rigour == Rigour::Products && has_products(&form.program);
+    let slack = rigour == Rigour::Products && has_contractions(&form.program);
     let unfused = OnceCell::new();
     for arguments in calls {
         let inputs: Vec<ArrayRef<'_>> = arguments.iter().map(|(_, array)| array.as_ref()).collect();
@@ -177,17 +176,6 @@ fn agree_twisted(twisted: &Checked, inputs: &[ArrayRef<'_>], meant: &Outcome, fo
         (Outcome::Refused(_), Outcome::Refused(_)) => true,
         _ => false,
     }
-}
-
-/// Whether a program has matrix products of floats, whose order of addition is free.
-fn has_products(program: &Program) -> bool {
-    let mut found = false;
-    for kernel in program.kernels.values() {
-        ir::visit::for_each_statement(&kernel.body, &mut |statement| {
-            found |= matches!(statement, Statement::Contract(_));
-        });
-    }
-    found
 }
 
 /// Whether all results are about the same.
