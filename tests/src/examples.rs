@@ -72,7 +72,7 @@ pub fn hold_alone(source: &str, engine: Engine) -> Result<usize, String> {
         }
         for options in [unfused, Options::default()] {
             let (source, entry) = (source.to_owned(), checked.name.clone());
-            let setting = Setting { source, entry, options, engine, twist: None };
+            let setting = Setting { source, entry, options, engine, meet: true, twist: None };
             if let Verdict::Failed { message, .. } = judge(&setting, &calls, Rigour::Products).verdict {
                 return Err(format!("{}: {message}", checked.name));
             }

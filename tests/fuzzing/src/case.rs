@@ -32,6 +32,8 @@ pub struct Setting {
     pub options: Options,
     /// What runs it.
     pub engine: Engine,
+    /// Whether threads on the CPU wait for each other before each kernel.
+    pub meet: bool,
     /// A change that must not change its results.
     pub twist: Option<Twist>,
 }
@@ -57,6 +59,8 @@ struct Saved {
     /// The seed of the coin that decides instead of the cost model.
     coin: Option<u64>,
     fuel: Option<u64>,
+    #[serde(default)]
+    meet: bool,
     twist: Option<Twist>,
     arguments: Vec<String>,
 }
@@ -103,7 +107,6 @@ pub fn draw_with(recipe: &Recipe, seed: u64, engines: &[Engine]) -> Drawn {
         _ => drawn.swap_remove(1),
     };
     let twist = (below(4) == 0).then(|| Twist::drawn(seed));
-    let setting = Setting { source: program.source.clone(), entry: program.entry.to_owned(), options, engine, twist };
     // The first call is small. A long one takes the interpreter as long as many small programs take altogether.
     let mut numbers = vec![0];
     // What chunks of a scan hand on shows in long ones only.
@@ -112,6 +115,9 @@ pub fn draw_with(recipe: &Recipe, seed: u64, engines: &[Engine]) -> Drawn {
     if below(once_in * if engine == Engine::Ptx { EMULATED_LONGER } else { 1 }) == 0 {
         numbers.push(2 + below(2) as u64);
     }
+    let meet = matches!(engine, Engine::Cpu(2.., _)) && below(MEET_ONCE_IN) == 0;
+    let setting =
+        Setting { source: program.source.clone(), entry: program.entry.to_owned(), options, engine, meet, twist };
     let calls = numbers.into_iter().map(|n| program.call(n).inputs).collect();
     Drawn { program, setting, calls }
 }
@@ -122,13 +128,15 @@ const LONG_ONCE_IN: usize = 8;
 const SCANS_LONG_ONCE_IN: usize = 2;
 /// So much more seldom where that takes longest.
 const EMULATED_LONGER: usize = 2;
+/// Of those on several threads one in so many has them meet before each kernel, which takes longer than all else.
+const MEET_ONCE_IN: usize = 4;
 
 impl Case {
     /// Writes the case to a folder, which is made.
     pub fn save(&self, folder: &Path) -> Result<(), CaseError> {
         let failed = |what: &dyn fmt::Display| CaseError(format!("{}: {what}", folder.display()));
         std::fs::create_dir_all(folder).map_err(|e| failed(&e))?;
-        let Setting { source, entry, options, engine, twist } = &self.setting;
+        let Setting { source, entry, options, engine, meet, twist } = &self.setting;
         let coin = if let Policy::Random(seed) = options.policy { Some(seed) } else { None };
         let saved = Saved {
             entry: entry.clone(),
@@ -136,6 +144,7 @@ impl Case {
             fuse: options.fuse.to_string(),
             coin,
             fuel: options.fuel,
+            meet: *meet,
             twist: *twist,
             arguments: self.arguments.iter().map(|(name, _)| name.clone()).collect(),
         };
@@ -167,6 +176,7 @@ impl Case {
             entry: saved.entry,
             options: Options { fuse, policy, fuel: saved.fuel },
             engine: saved.engine.parse().map_err(|e: String| failed(&e))?,
+            meet: saved.meet,
             twist: saved.twist,
         };
         Ok(Case { setting, arguments })

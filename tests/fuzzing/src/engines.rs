@@ -39,6 +39,9 @@ pub struct Form {
     pub program: Program,
     /// What was decided on each pair of operations.
     pub decisions: Vec<Decision>,
+    /// Whether threads on the CPU wait for each other before each kernel, however short, and give way between its pieces: then
+    /// they meet in every order, and a call takes many times as long.
+    pub meet: bool,
     /// The same, compiled for the CPU when it is first run there, at each width.
     modules: [OnceCell<Result<cpu::Module, String>>; 4],
     /// The same as PTX on the device, if it has run there.
@@ -219,6 +222,7 @@ impl Form {
             options: options.clone(),
             program,
             decisions: compiled.decisions,
+            meet: true,
             modules: Default::default(),
             loaded,
         })
@@ -280,7 +284,7 @@ impl Form {
     fn module(&self, simd: Simd) -> &Result<cpu::Module, String> {
         self.modules[simd as usize].get_or_init(|| {
             let options =
-                cpu::Options { simd, least_share: 0, wake_from: 0, meet: true, ..cpu::Options::default() };
+                cpu::Options { simd, least_share: 0, wake_from: 0, meet: self.meet, ..cpu::Options::default() };
             let compiled = cpu::Module::compile(&self.program, &options);
             compiled.map_err(|error| format!("{}: {error}\n{}", Shown(&self.options), self.program))
         })

@@ -112,7 +112,7 @@ pub fn check(source: &str, entry: &str) -> Result<Checked, String> {
 }
 
 fn judge_in(setting: &Setting, calls: &[Arguments], rigour: Rigour, judged: &mut Judged) -> Result<(), Stop> {
-    let Setting { source, entry, options, engine, twist } = setting;
+    let Setting { source, entry, options, engine, meet, twist } = setting;
     let checked = check(source, entry).map_err(Stop::Invalid)?;
     let twisted = match twist.and_then(|twist| twist.apply(source, entry)) {
         Some(text) => Some(check(&text, entry).map_err(Stop::Invalid)?),
@@ -120,7 +120,8 @@ fn judge_in(setting: &Setting, calls: &[Arguments], rigour: Rigour, judged: &mut
     };
     let broken = |message| Stop::Failed(Kind::Broken, message);
     let run = twisted.as_ref().unwrap_or(&checked);
-    let form = Form::new(run, options).map_err(broken)?;
+    let mut form = Form::new(run, options).map_err(broken)?;
+    form.meet = *meet;
     judged.decisions.clone_from(&form.decisions);
     let slack = rigour == Rigour::Products && has_contractions(&form.program);
     let unfused = OnceCell::new();

@@ -33,6 +33,14 @@ fn cases_read_back() {
 }
 
 #[test]
+fn threads_meet_in_some_programs() {
+    let meeting = |engine| (0..400).filter(|seed| draw(*seed, &[engine]).setting.meet).count();
+    let on_two = meeting(Engine::Cpu(2, Simd::W128));
+    assert!((60..=140).contains(&on_two), "{on_two} of 400");
+    assert_eq!(meeting(Engine::Cpu(1, Simd::W128)) + meeting(Engine::Nest), 0);
+}
+
+#[test]
 fn engines_are_told_by_their_names() {
     for engine in ENGINES.into_iter().chain([Engine::Gpu, Engine::Source, Engine::Cpu(7, Simd::W512)]) {
         assert_eq!(engine.to_string().parse(), Ok(engine));
