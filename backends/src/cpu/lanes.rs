@@ -7,141 +7,26 @@
 //! folds its lanes itself.
 
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{InstBuilder, Type, Value};
+use cranelift_codegen::ir::{InstBuilder, Value};
 use ir::nest::{Block, BufferId, Loop, LoopKind, Reduction, ValueId};
-use ir::order::{LANES, LANES_CHUNK};
-use ir::sabotage::{self, Bug};
-use ir::{BinaryOp, Dtype, Order};
+use ir::order::{BLOCK, LANES, LANES_CHUNK};
+use ir::{Dtype, Order};
 
 use super::best::Best;
 use super::emit::{Emitter, own_memory};
 use super::fold::{Fold, Levels, ceil_div, offset};
-use super::kept::Kept;
+use super::kept::{Kept, Place};
+use super::lane_memory::{LaneMemory, fold_registers};
 use super::lanes128::{self, GROUP, Operands};
 use super::leaf::Leaf;
 use super::nest::Axis;
 use super::pick::{self, Pick};
+use super::scalar;
 use super::vectors;
 use super::wide::Reducer;
 
-/// The least number of lanes that are folded: those that got no element hold the value of none.
-const FEWEST: usize = 16;
 /// Operations of a body that is short.
 const SHORT: usize = 8;
-
-/// The lanes of a chunk in memory.
-pub(super) struct LaneMemory {
-    fold: Fold,
-    base: Value,
-    lane: Type,
-}
-
-impl LaneMemory {
-    pub(super) fn new(e: &mut Emitter<'_>, fold: Fold) -> LaneMemory {
-        let lane = lanes128::memory_lane(fold.dtype);
-        LaneMemory { fold, base: e.scratch(LANES * lane.bytes() as usize), lane }
-    }
-
-    fn vector(&self) -> Type {
-        lanes128::vector(self.fold.dtype, false)
-    }
-
-    /// Registers that so many lanes fill.
-    fn registers(&self, lanes: usize) -> usize {
-        lanes / self.vector().lane_count() as usize
-    }
-
-    /// Sets the lanes of a chunk of `count` elements (at least 1) to the value of no elements, as far as they are
-    /// folded.
-    pub(super) fn clear(&self, e: &mut Emitter<'_>, count: Value) {
-        if sabotage::on(Bug::UnclearedLanes) {
-            return;
-        }
-        let empty = lanes128::splat_constant(e, self.fold.identity());
-        let most = e.int(LANES as i64);
-        let count = e.b.ins().umin(count, most);
-        // The next power of two.
-        let last = e.b.ins().iadd_imm_s(count, -1);
-        let last = e.b.ins().bor_imm_u(last, FEWEST as i64 - 1);
-        let zeros = e.b.ins().clz(last);
-        let all = e.int(-1);
-        let mask = e.b.ins().ushr(all, zeros);
-        let zero = e.int(0);
-        e.counted(zero, mask, FEWEST as i64, &[], |e, lane, _| {
-            let address = e.element(self.base, self.lane, lane);
-            for k in 0..self.registers(FEWEST) {
-                e.b.ins().store(own_memory(), empty, address, offset(16 * k));
-            }
-            vec![]
-        });
-    }
-
-    /// Takes one element into lane `lane`.
-    pub(super) fn add(&self, e: &mut Emitter<'_>, lane: Value, x: Value) {
-        let address = e.element(self.base, self.lane, lane);
-        let old = e.b.ins().load(self.lane, own_memory(), address, 0);
-        let new = if self.fold.dtype == Dtype::Bool {
-            // Lanes hold masks.
-            let wide = e.b.ins().uextend(self.lane, x);
-            let mask = e.b.ins().ineg(wide);
-            if self.fold.primitive() == BinaryOp::Or { e.b.ins().bor(old, mask) } else { e.b.ins().band(old, mask) }
-        } else {
-            self.fold.join(e, old, x)
-        };
-        e.b.ins().store(own_memory(), new, address, 0);
-    }
-
-    /// The lanes folded in halves after `count` elements (at least 1): halves that got none are left out.
-    pub(super) fn fold(&self, e: &mut Emitter<'_>, count: Value) -> Value {
-        let mut half = LANES / 2;
-        while half >= FEWEST {
-            let some = e.b.ins().icmp_imm_s(IntCC::SignedGreaterThan, count, half as i64);
-            e.when(some, &[], |e| {
-                for k in 0..self.registers(half) {
-                    let sum = self.halves(e, 16 * k, half);
-                    e.b.ins().store(own_memory(), sum, self.base, offset(16 * k));
-                }
-                vec![]
-            });
-            half /= 2;
-        }
-        let mut parts = vec![];
-        for k in 0..self.registers(FEWEST / 2) {
-            parts.push(self.halves(e, 16 * k, FEWEST / 2));
-        }
-        fold_registers(e, self.fold, parts)
-    }
-
-    /// A vector of lanes joined with that `half` lanes up.
-    fn halves(&self, e: &mut Emitter<'_>, at: usize, half: usize) -> Value {
-        let low = e.b.ins().load(self.vector(), own_memory(), self.base, offset(at));
-        let up = at + half * self.lane.bytes() as usize;
-        let high = e.b.ins().load(self.vector(), own_memory(), self.base, offset(up));
-        lanes128::binary(e, self.fold.primitive(), self.fold.dtype, low, high)
-    }
-}
-
-/// The lanes of some registers (a power of two) folded in halves.
-fn fold_registers(e: &mut Emitter<'_>, fold: Fold, mut parts: Vec<Value>) -> Value {
-    while parts.len() > 1 {
-        let upper = parts.split_off(parts.len() / 2);
-        let pairs = parts.into_iter().zip(upper);
-        parts = pairs.map(|(a, b)| lanes128::binary(e, fold.primitive(), fold.dtype, a, b)).collect();
-    }
-    let ty = e.b.func.dfg.value_type(parts[0]);
-    let mut lanes: Vec<Value> = (0..ty.lane_count())
-        .map(|lane| e.b.ins().extractlane(parts[0], u8::try_from(lane).expect("few lanes")))
-        .collect();
-    while lanes.len() > 1 {
-        if sabotage::on(Bug::FoldedNeighbours) {
-            lanes = lanes.chunks(2).map(|two| fold.join(e, two[0], two[1])).collect();
-            continue;
-        }
-        let upper = lanes.split_off(lanes.len() / 2);
-        lanes = lanes.into_iter().zip(upper).map(|(a, b)| fold.join(e, a, b)).collect();
-    }
-    if fold.dtype == Dtype::Bool { e.b.ins().icmp_imm_s(IntCC::NotEqual, lanes[0], 0) } else { lanes[0] }
-}
 
 /// How one reduction takes its elements.
 enum Way {
@@ -155,6 +40,8 @@ enum Way {
     Best(Best),
     /// The number of the best, from elements that lie side by side.
     Pick(Pick),
+    /// In the order by blocks, from elements that lie side by side: levels of the blocks of a chunk, and of the chunks.
+    Blocks(Levels, Levels),
 }
 
 /// One reduction of a leaf.
@@ -165,21 +52,22 @@ struct Lane {
 }
 
 impl Lane {
-    fn new(e: &mut Emitter<'_>, fold: Fold, input: ValueId, wide: bool) -> Lane {
+    fn new(e: &mut Emitter<'_>, fold: Fold, r: &Reduction, wide: bool) -> Lane {
         let way = match (Best::new(fold), Pick::new(fold)) {
             _ if wide => Way::Wide(Levels::new(e, fold)),
             (Some(best), _) => Way::Best(best),
             (_, Some(pick)) => Way::Pick(pick),
+            _ if in_blocks(fold, r.order) => Way::Blocks(Levels::new(e, fold), Levels::new(e, fold)),
             _ if fold.op.depends_on_order(fold.dtype) => Way::Lanes(LaneMemory::new(e, fold), Levels::new(e, fold)),
             _ => Way::Free,
         };
-        Lane { fold, way, input }
+        Lane { fold, way, input: r.input }
     }
 
     /// Values that are carried through the loops, `groups` groups at once.
     fn carried(&self, groups: usize) -> usize {
         match &self.way {
-            Way::Lanes(..) | Way::Wide(_) => 0,
+            Way::Lanes(..) | Way::Wide(_) | Way::Blocks(..) => 0,
             Way::Free => groups * self.registers(),
             Way::Best(_) => Best::carried(groups * self.registers()),
             Way::Pick(_) => 2,
@@ -188,7 +76,7 @@ impl Lane {
 
     fn initial(&self, e: &mut Emitter<'_>, groups: usize) -> Vec<Value> {
         match &self.way {
-            Way::Lanes(..) | Way::Wide(_) => vec![],
+            Way::Lanes(..) | Way::Wide(_) | Way::Blocks(..) => vec![],
             Way::Free => vec![lanes128::splat_constant(e, self.fold.identity()); groups * self.registers()],
             Way::Best(best) => best.initial(e, groups * self.registers()),
             Way::Pick(pick) => pick.initial(e),
@@ -208,14 +96,17 @@ impl Lane {
 
     /// The levels of the chunks.
     fn levels(&self) -> Option<&Levels> {
-        if let Way::Lanes(_, levels) | Way::Wide(levels) = &self.way { Some(levels) } else { None }
+        match &self.way {
+            Way::Lanes(_, levels) | Way::Wide(levels) | Way::Blocks(_, levels) => Some(levels),
+            Way::Free | Way::Best(_) | Way::Pick(_) => None,
+        }
     }
 
     /// Takes some registers of elements into those of its state, or of the lanes that they belong to.
     fn take(&self, e: &mut Emitter<'_>, state: &mut [Value], x: &[Value]) {
         match &self.way {
             Way::Best(best) => return best.take(e, state, x),
-            Way::Pick(_) | Way::Wide(_) => return,
+            Way::Pick(_) | Way::Wide(_) | Way::Blocks(..) => return,
             Way::Lanes(..) | Way::Free => {}
         }
         for (sum, x) in state.iter_mut().zip(x) {
@@ -227,7 +118,7 @@ impl Lane {
     fn take_one(&self, e: &mut Emitter<'_>, state: &mut [Value], lane: Value, x: Value) {
         match &self.way {
             Way::Lanes(memory, _) => return memory.add(e, lane, x),
-            Way::Pick(_) | Way::Wide(_) => return,
+            Way::Pick(_) | Way::Wide(_) | Way::Blocks(..) => return,
             Way::Free | Way::Best(_) => {}
         }
         let x = lanes128::one_lane(e, self.fold.identity(), x);
@@ -272,6 +163,17 @@ pub(super) fn in_lanes(fold: Fold, order: Order) -> bool {
     order == Order::Lanes || !fold.op.depends_on_order(fold.dtype)
 }
 
+/// Whether a reduction goes by blocks, and takes them from elements that lie side by side.
+fn in_blocks(fold: Fold, order: Order) -> bool {
+    order == Order::Blocks && fold.op.depends_on_order(fold.dtype)
+}
+
+/// Whether a reduction can be shared out by chunks of as many elements as those of the order by lanes. So many blocks are a power of two, so
+/// what they give is one of their pairwise levels.
+pub(super) fn in_chunks(fold: Fold, order: Order) -> bool {
+    in_lanes(fold, if order == Order::Blocks { Order::Lanes } else { order })
+}
+
 impl Emitter<'_> {
     /// A reducing loop, if its body is a leaf and its reductions are such as go by lanes.
     pub(super) fn reduce_by_lanes(&mut self, axes: &[Axis], l: &Loop, reductions: &[Reduction]) -> Option<()> {
@@ -295,11 +197,14 @@ impl Emitter<'_> {
         Some(())
     }
 
-    /// Some chunks of a reducing loop whose reductions go by lanes.
+    /// Some chunks of a reducing loop whose reductions go by [chunks](in_chunks).
     pub(super) fn reduce_chunks(&mut self, l: &Loop, chunks: &Chunks<'_>) {
         let LoopKind::Reduce(reductions) = &l.kind else { return };
         let axes = self.axes(&l.dims, &[&l.body]);
-        if let [axis] = axes.as_slice() {
+        let blocks = |r: &Reduction| in_blocks(Fold { op: r.op, dtype: self.dtype(r.input) }, r.order);
+        if let [axis] = axes.as_slice()
+            && !reductions.iter().any(blocks)
+        {
             let inputs: Vec<ValueId> = reductions.iter().map(|r| r.input).collect();
             if let Some(leaf) = Leaf::build(self, axis.index, &l.body, &inputs) {
                 return self.reduce_leaf((axis, &l.body, &leaf), None, Some(chunks), reductions);
@@ -308,7 +213,8 @@ impl Emitter<'_> {
         self.reduce_kept(&axes, &l.body, Some(chunks), reductions);
     }
 
-    /// A reducing loop over rows that are not one row, or whose body is no leaf: its elements are put side by side.
+    /// A reducing loop over rows that are not one row, whose body is no leaf, or some of whose reductions want it so: its elements are put
+    /// side by side.
     fn reduce_kept(&mut self, axes: &[Axis], body: &Block, chunks: Option<&Chunks<'_>>, reductions: &[Reduction]) {
         let Some((last, outer)) = axes.split_last() else { return };
         let inputs: Vec<ValueId> = reductions.iter().map(|r| r.input).collect();
@@ -346,8 +252,9 @@ impl Emitter<'_> {
             self.bind(*index, zero);
         }
         let folds: Vec<Fold> = reductions.iter().map(|r| Fold { op: r.op, dtype: self.dtype(r.input) }).collect();
-        let wide = Reducer::new(self, leaf, &folds);
-        let lane = |(f, r): (&Fold, &Reduction)| Lane::new(self, *f, r.input, wide.is_some());
+        let blocks = folds.iter().zip(reductions).any(|(fold, r)| in_blocks(*fold, r.order));
+        let wide = if blocks { None } else { Reducer::new(self, leaf, &folds) };
+        let lane = |(f, r): (&Fold, &Reduction)| Lane::new(self, *f, r, wide.is_some());
         let mut lanes: Vec<Lane> = folds.iter().zip(reductions).map(lane).collect();
         for lane in &mut lanes {
             if let Way::Pick(pick) = &mut lane.way {
@@ -462,7 +369,51 @@ impl Emitter<'_> {
         }
         let state = self.pick(l, (base, count), state);
         let state = self.chunk(l, part, &state);
-        (state, ordered.iter().map(|memory| memory.fold(self, count)).collect())
+        let sums = l.lanes.iter().filter_map(|lane| match (&lane.way, &l.source) {
+            (Way::Lanes(memory, _), _) => Some(memory.fold(self, count)),
+            (Way::Blocks(levels, _), Some(source)) => {
+                let place = source.kept.place(self, lane.input);
+                Some(self.blocks_side_by_side(lane.fold, levels, place, count))
+            }
+            _ => None,
+        });
+        (state, sums.collect())
+    }
+
+    /// What the blocks of `count` elements give that lie side by side. Some are summed at once, for an addition takes as long as several
+    /// could begin in.
+    fn blocks_side_by_side(&mut self, fold: Fold, levels: &Levels, place: Place, count: Value) -> Value {
+        const AT_ONCE: i64 = 4;
+        let ty = scalar::register(fold.dtype);
+        let empty = fold.empty(self);
+        let block = BLOCK as i64;
+        let several = self.b.ins().band_imm_s(count, -(AT_ONCE * block));
+        let zero = self.int(0);
+        let mut some = |from: Value, to: Value, blocks: i64| {
+            self.counted(from, to, blocks * block, &[], |e, first, _| {
+                let past = e.b.ins().iadd_imm_s(first, block);
+                let past = e.least(past, count);
+                let sums = e.counted(first, past, 1, &vec![empty; blocks as usize], |e, k, sums| {
+                    let address = e.element(place.base, ty, k);
+                    let mut joined = vec![];
+                    for (number, sum) in sums.iter().enumerate() {
+                        let x = e.b.ins().load(ty, place.flags, address, offset(number * BLOCK * ty.bytes() as usize));
+                        joined.push(fold.join(e, *sum, x));
+                    }
+                    joined
+                });
+                let number = e.b.ins().ushr_imm_u(first, i64::from(BLOCK.ilog2()));
+                for (k, sum) in sums.into_iter().enumerate() {
+                    let number = e.b.ins().iadd_imm_s(number, k as i64);
+                    levels.push(e, number, &[sum]);
+                }
+                vec![]
+            });
+        };
+        some(zero, several, AT_ONCE);
+        some(several, count, 1);
+        let blocks = ceil_div(self, count, BLOCK);
+        levels.finish(self, blocks)[0]
     }
 
     /// The results of all reductions, in their order.
@@ -473,7 +424,7 @@ impl Emitter<'_> {
             let (own, rest) = state.split_at(lane.carried(l.groups));
             state = rest;
             results.extend(match &lane.way {
-                Way::Lanes(..) | Way::Wide(_) => sums.next().copied(),
+                Way::Lanes(..) | Way::Wide(_) | Way::Blocks(..) => sums.next().copied(),
                 Way::Free => Some(fold_registers(self, lane.fold, own.to_vec())),
                 Way::Best(best) => Some(best.finish(self, own)),
                 Way::Pick(_) => Some(own[1]),
@@ -495,7 +446,7 @@ impl Emitter<'_> {
                     let place = source.kept.place(self, lane.input);
                     new.extend(pick.take(self, own, place, elements));
                 }
-                Way::Lanes(..) | Way::Wide(_) | Way::Free | Way::Best(_) => new.extend(own),
+                Way::Lanes(..) | Way::Wide(_) | Way::Blocks(..) | Way::Free | Way::Best(_) => new.extend(own),
             }
         }
         new
@@ -505,7 +456,7 @@ impl Emitter<'_> {
     /// Returns what is carried.
     fn chunk(&mut self, l: &LeafLoop<'_>, (base, end): (Value, Value), state: &[Value]) -> Vec<Value> {
         let mut state = state.to_vec();
-        if l.lanes.iter().all(|lane| matches!(lane.way, Way::Pick(_))) {
+        if l.lanes.iter().all(|lane| matches!(lane.way, Way::Pick(_) | Way::Blocks(..))) {
             return state;
         }
         let mut at = base;

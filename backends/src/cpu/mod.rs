@@ -23,6 +23,7 @@ mod gemm;
 mod half;
 mod jit;
 mod kept;
+mod lane_memory;
 mod lanes;
 mod lanes128;
 mod leaf;

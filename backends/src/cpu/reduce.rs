@@ -11,7 +11,7 @@ use ir::sabotage::{self, Bug};
 
 use super::emit::{Emitter, own_memory};
 use super::fold::{Fold, Levels, at_multiple, ceil_div, offset};
-use super::lanes::LaneMemory;
+use super::lane_memory::LaneMemory;
 use super::scalar;
 
 /// Prefixes inside a group of a scan, in log steps, over a group in memory.

@@ -17,11 +17,11 @@ use ir::nest::{
 };
 use ir::order::LANES_CHUNK;
 use ir::sabotage::{self, Bug};
-use ir::{Affine, Dtype, Size, visit};
+use ir::{Affine, Dtype, Order, Size, visit};
 
 use super::fold::Fold;
 use super::jit::Host;
-use super::lanes::in_lanes;
+use super::lanes::{in_chunks, in_lanes};
 use super::scan::{self, may_fault};
 use super::tiled::{Tiled, tile};
 
@@ -93,22 +93,22 @@ enum Run {
 /// The parts of `kernel` in the order they run; temporaries that they need are added to the program.
 pub(super) fn split(program: &mut Program, kernel: Kernel, host: Host) -> Vec<Part> {
     // One thread has nobody to hand a prefix on to.
-    tile(program, &kernel).unwrap_or_else(|| split_in(program, kernel, host == Host::Here))
+    tile(program, &kernel).unwrap_or_else(|| split_in(program, kernel, in_chunks, host == Host::Here))
 }
 
-/// The same for who knows no tiles of rows and columns and runs scans in one piece.
+/// The same for who knows no tiles of rows and columns, and runs scans and reductions by blocks in one piece.
 pub(crate) fn split_plainly(program: &mut Program, kernel: Kernel) -> Vec<Part> {
-    split_in(program, kernel, false)
+    split_in(program, kernel, in_lanes, false)
 }
 
-fn split_in(program: &mut Program, mut kernel: Kernel, scans: bool) -> Vec<Part> {
+fn split_in(program: &mut Program, mut kernel: Kernel, fits: fn(Fold, Order) -> bool, scans: bool) -> Vec<Part> {
     let mut runs = vec![];
     let mut joins = vec![];
     for statement in std::mem::take(&mut kernel.body) {
         let run = match &statement {
             s if is_scalar(s) => Run::Scalar,
             s if is_ranged(s) => Run::Ranged,
-            Statement::Loop(l) if by_chunks(program, &kernel.values, l) => {
+            Statement::Loop(l) if by_chunks(program, &kernel.values, l, fits) => {
                 let mut l = l.clone();
                 if has_rows(&l) {
                     let (rows, rest) = apart(program, &mut kernel, l);
@@ -171,10 +171,10 @@ fn split_in(program: &mut Program, mut kernel: Kernel, scans: bool) -> Vec<Part>
     made.into_iter().enumerate().map(part).collect()
 }
 
-/// Whether a reducing loop at the top may run by chunks: its reductions go by lanes, and how often it runs is known before.
-fn by_chunks(program: &Program, values: &Values, l: &Loop) -> bool {
+/// Whether a reducing loop at the top may run by chunks: its reductions fit, and how often it runs is known before.
+fn by_chunks(program: &Program, values: &Values, l: &Loop, fits: fn(Fold, Order) -> bool) -> bool {
     let LoopKind::Reduce(reductions) = &l.kind else { return false };
-    let fit = |r: &Reduction| in_lanes(Fold { op: r.op, dtype: values[r.input] }, r.order);
+    let fit = |r: &Reduction| fits(Fold { op: r.op, dtype: values[r.input] }, r.order);
     // Two extents below 0 would multiply to chunks that there are not.
     let sizes: Option<Vec<&Size>> = l.dims.iter().map(|(_, extent)| extent_size(extent)).collect();
     reductions.iter().all(fit)

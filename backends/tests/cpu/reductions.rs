@@ -72,6 +72,25 @@ fn several_at_once() {
            store %a[], v11 store %b[], v12 store %c[], v13 } }",
         LENGTHS,
     );
+    check(
+        "program @p { symbol n = dim 0 of input 0 input 0 %x: f32[n] output 0 %a: f32[] output 1 %b: f64[] output 2 %c: i64[]
+         kernel @k { v11, v12, v13 = reduce i < n { v0 = load %x[i] v1 = affine i v2 = cast f64 v1 v3 = cast f64 v0 v4 = mul v2, v3 }
+             with sum lanes v0, prod blocks v4, argmax free v0
+           store %a[], v11 store %b[], v12 store %c[], v13 } }",
+        LENGTHS,
+    );
+}
+
+/// What goes by blocks, and over indices that no access steps evenly through.
+#[test]
+fn blocks_over_several_indices() {
+    check(
+        "program @p { symbol n = dim 0 of input 0 symbol m = dim 1 of input 0 input 0 %x: f64[n, m] output 0 %a: f64[] output 1 %b: f64[]
+         kernel @k { v11, v12 = reduce i < n, j < m { v0 = affine i v1 = affine j v2 = mul v0, v1 v3 = cast f64 v2 v4 = load %x[i, j] v5 = mul v3, v4 }
+             with sum blocks v3, sum blocks v5
+           store %a[], v11 store %b[], v12 } }",
+        &[&[0, 0], &[0, 5], &[5, 0], &[1, 1], &[7, 3], &[3, 130], &[300, 5], &[1, 255], &[1, 256], &[1, 257], &[2, 2048], &[3, 4097], &[300, 70]],
+    );
 }
 
 #[test]

@@ -1,0 +1,127 @@
+//! The lanes of a chunk, in memory while they are more than registers, and their fold in halves.
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{InstBuilder, Type, Value};
+use ir::order::LANES;
+use ir::sabotage::{self, Bug};
+use ir::{BinaryOp, Dtype};
+
+use super::emit::{Emitter, own_memory};
+use super::fold::{Fold, offset};
+use super::lanes128;
+
+/// The least number of lanes that are folded: those that got no element hold the value of none.
+const FEWEST: usize = 16;
+/// The lanes of a chunk in memory.
+pub(super) struct LaneMemory {
+    fold: Fold,
+    pub(super) base: Value,
+    pub(super) lane: Type,
+}
+
+impl LaneMemory {
+    pub(super) fn new(e: &mut Emitter<'_>, fold: Fold) -> LaneMemory {
+        let lane = lanes128::memory_lane(fold.dtype);
+        LaneMemory { fold, base: e.scratch(LANES * lane.bytes() as usize), lane }
+    }
+
+    pub(super) fn vector(&self) -> Type {
+        lanes128::vector(self.fold.dtype, false)
+    }
+
+    /// Registers that so many lanes fill.
+    fn registers(&self, lanes: usize) -> usize {
+        lanes / self.vector().lane_count() as usize
+    }
+
+    /// Sets the lanes of a chunk of `count` elements (at least 1) to the value of no elements, as far as they are
+    /// folded.
+    pub(super) fn clear(&self, e: &mut Emitter<'_>, count: Value) {
+        if sabotage::on(Bug::UnclearedLanes) {
+            return;
+        }
+        let empty = lanes128::splat_constant(e, self.fold.identity());
+        let most = e.int(LANES as i64);
+        let count = e.b.ins().umin(count, most);
+        // The next power of two.
+        let last = e.b.ins().iadd_imm_s(count, -1);
+        let last = e.b.ins().bor_imm_u(last, FEWEST as i64 - 1);
+        let zeros = e.b.ins().clz(last);
+        let all = e.int(-1);
+        let mask = e.b.ins().ushr(all, zeros);
+        let zero = e.int(0);
+        e.counted(zero, mask, FEWEST as i64, &[], |e, lane, _| {
+            let address = e.element(self.base, self.lane, lane);
+            for k in 0..self.registers(FEWEST) {
+                e.b.ins().store(own_memory(), empty, address, offset(16 * k));
+            }
+            vec![]
+        });
+    }
+
+    /// Takes one element into lane `lane`.
+    pub(super) fn add(&self, e: &mut Emitter<'_>, lane: Value, x: Value) {
+        let address = e.element(self.base, self.lane, lane);
+        let old = e.b.ins().load(self.lane, own_memory(), address, 0);
+        let new = if self.fold.dtype == Dtype::Bool {
+            // Lanes hold masks.
+            let wide = e.b.ins().uextend(self.lane, x);
+            let mask = e.b.ins().ineg(wide);
+            if self.fold.primitive() == BinaryOp::Or { e.b.ins().bor(old, mask) } else { e.b.ins().band(old, mask) }
+        } else {
+            self.fold.join(e, old, x)
+        };
+        e.b.ins().store(own_memory(), new, address, 0);
+    }
+
+    /// The lanes folded in halves after `count` elements (at least 1): halves that got none are left out.
+    pub(super) fn fold(&self, e: &mut Emitter<'_>, count: Value) -> Value {
+        let mut half = LANES / 2;
+        while half >= FEWEST {
+            let some = e.b.ins().icmp_imm_s(IntCC::SignedGreaterThan, count, half as i64);
+            e.when(some, &[], |e| {
+                for k in 0..self.registers(half) {
+                    let sum = self.halves(e, 16 * k, half);
+                    e.b.ins().store(own_memory(), sum, self.base, offset(16 * k));
+                }
+                vec![]
+            });
+            half /= 2;
+        }
+        let mut parts = vec![];
+        for k in 0..self.registers(FEWEST / 2) {
+            parts.push(self.halves(e, 16 * k, FEWEST / 2));
+        }
+        fold_registers(e, self.fold, parts)
+    }
+
+    /// A vector of lanes joined with that `half` lanes up.
+    fn halves(&self, e: &mut Emitter<'_>, at: usize, half: usize) -> Value {
+        let low = e.b.ins().load(self.vector(), own_memory(), self.base, offset(at));
+        let up = at + half * self.lane.bytes() as usize;
+        let high = e.b.ins().load(self.vector(), own_memory(), self.base, offset(up));
+        lanes128::binary(e, self.fold.primitive(), self.fold.dtype, low, high)
+    }
+}
+
+/// The lanes of some registers (a power of two) folded in halves.
+pub(super) fn fold_registers(e: &mut Emitter<'_>, fold: Fold, mut parts: Vec<Value>) -> Value {
+    while parts.len() > 1 {
+        let upper = parts.split_off(parts.len() / 2);
+        let pairs = parts.into_iter().zip(upper);
+        parts = pairs.map(|(a, b)| lanes128::binary(e, fold.primitive(), fold.dtype, a, b)).collect();
+    }
+    let ty = e.b.func.dfg.value_type(parts[0]);
+    let mut lanes: Vec<Value> = (0..ty.lane_count())
+        .map(|lane| e.b.ins().extractlane(parts[0], u8::try_from(lane).expect("few lanes")))
+        .collect();
+    while lanes.len() > 1 {
+        if sabotage::on(Bug::FoldedNeighbours) {
+            lanes = lanes.chunks(2).map(|two| fold.join(e, two[0], two[1])).collect();
+            continue;
+        }
+        let upper = lanes.split_off(lanes.len() / 2);
+        lanes = lanes.into_iter().zip(upper).map(|(a, b)| fold.join(e, a, b)).collect();
+    }
+    if fold.dtype == Dtype::Bool { e.b.ins().icmp_imm_s(IntCC::NotEqual, lanes[0], 0) } else { lanes[0] }
+}
