@@ -176,7 +176,7 @@ impl Kernel {
     /// ```
     /// use fuseloop::{Cancel, Options, Program};
     ///
-    /// let program = Program::parse("fn forever() -> f64 = sum[i < 4000000, j < 4000000](sin(f64(i * j)))")?;
+    /// let program = Program::parse("fn forever() -> f64 = sum[i < 400000, j < 400000](sin(f64(i * j)))")?;
     /// let kernel = program.main()?.compile(&Options::default())?;
     /// let cancel = Cancel::default();
     /// let other = cancel.clone();
