@@ -1,7 +1,7 @@
 //! The CPU: verified programs compiled by Cranelift, one kernel a function, for any sizes.
 //!
 //! `jit` owns the machine code; `compile` makes it kernel by kernel: `prepare` (with `forward`), `checks`, `split` (and `tiled`), then `nest`, `scalar`, `reduce`,
-//! `lanes`, `best`, `pick`, `kept`, `scan` and `contract` (with `gemm`) on the ground of `emit`; `leaf`, `branch`, `vectors`, `columns` (with `strips`), `pieces`, `across` (with `turn`) and
+//! `lanes` (with `lane_memory`), `best`, `pick`, `kept`, `scan` and `contract` (with `gemm`) on the ground of `emit`; `leaf`, `branch`, `vectors`, `columns` (with `strips`), `pieces`, `across` (with `turn`) and
 //! `lanes128` make innermost loops vector code, `wide` wider vector code where the machine has it. `run` binds a call and finds `memory`,
 //! `spread` gives the kernels to the threads of `pool` where `cost` says that it pays. `listing` shows the code.
 
