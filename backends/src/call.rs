@@ -7,7 +7,7 @@ use ir::nest::{BufferId, KernelId, Program};
 use ir::size::Atom;
 use ir::{Size, visit};
 
-use crate::cpu::RunError;
+use crate::error::RunError;
 
 /// Sizes that kernels mention: a call is refused if one has no value.
 pub(crate) fn kernel_sizes(program: &Program) -> Vec<(KernelId, Size)> {

@@ -14,8 +14,8 @@ use ir::{Affine, Size, visit};
 use super::emit::{Emitter, Linear};
 use super::jit::Helper;
 use super::nest::Axis;
-use super::scan::may_fault;
-use super::split::extent_size;
+use crate::nests::extent_size;
+use crate::nests::may_fault;
 
 /// Bytes of a row of memory that go into a tile: many cache lines, since memory likes to be read in a row.
 const LINES: i64 = 1024;

@@ -10,7 +10,7 @@ use ir::rewrite::Copier;
 use ir::sabotage::{self, Bug};
 use ir::{Affine, BinaryOp, CompareOp, Dtype, Order, ReduceOp, Scalar, visit};
 
-use super::scan::may_fault;
+use crate::nests::may_fault;
 
 /// Operations that lead to checks, at most: they are done twice.
 const MOST: usize = 16;

@@ -28,12 +28,13 @@ use super::emit::{Emitter, Exits, Params, SizeTable, SlotTable, slot_table};
 use super::formula::Formula;
 use super::jit::{self, Called, Code, Helpers, Host, Registers};
 use super::lanes::Chunks;
-use super::prepare::prepare;
-use super::scan::may_fault;
-use super::split::{Baton, Part, extent_size, root, split};
+use super::split::{Baton, Part, root, split};
 use super::wide::{Isa, Wide};
 use super::{CompileError, Simd};
 use crate::abi::KernelFn;
+use crate::nests::extent_size;
+use crate::nests::may_fault;
+use crate::prepare::prepare;
 
 /// Most operations of a kernel, functions inlined.
 const MOST_OPERATIONS: usize = 20_000;
@@ -149,7 +150,7 @@ impl Kernels {
         let mut parts = vec![];
         let mut part_of = vec![];
         for (id, kernel) in program.kernels.iter() {
-            let mut kernel = prepare(program, kernel, host);
+            let mut kernel = prepare(program, kernel, super::contract::whole(host));
             checks::ahead(program, &mut kernel);
             let operations = operations(program, &kernel.body);
             if operations > MOST_OPERATIONS {

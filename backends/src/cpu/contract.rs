@@ -9,60 +9,29 @@
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{InstBuilder, Value};
-use ir::nest::{Block, BufferId, Contraction, Extent, IndexId, Op, Prologue, Statement, Subscript};
+use ir::build::Values;
+use ir::nest::{Block, BufferId, Contraction, IndexId, Op, Prologue, Statement, Subscript};
 use ir::sabotage::{self, Bug};
 use ir::{Affine, Dtype, Size, visit};
 
 use super::emit::{Emitter, Linear, own_memory};
 use super::fold::offset;
-use super::jit::Gemm;
+use super::jit::{Gemm, Host};
 use super::nest::Axis;
 use super::scalar;
 use crate::abi::GemmCall;
+use crate::groups::{Dims, Groups, step};
+use crate::nests::extent_size;
+use crate::prepare::Whole;
 
 /// Rows and columns of a tile: the result stays within a few MB.
 const ROWS: i64 = 1024;
 const COLUMNS: i64 = 1024;
 
-/// Indices with their extents, the last running fastest.
-pub(crate) type Dims = Vec<(IndexId, Extent)>;
-
-/// The index groups of a contraction.
-pub(crate) struct Groups {
-    pub(crate) batch: Dims,
-    pub(crate) rows: Dims,
-    pub(crate) columns: Dims,
-    pub(crate) inner: Dims,
-}
-
-impl Groups {
-    pub(crate) fn new(c: &Contraction) -> Groups {
-        let left = visit::free_indices(&c.left.body);
-        let right = visit::free_indices(&c.right.body);
-        let mut groups = Groups { batch: vec![], rows: vec![], columns: vec![], inner: c.reduce.clone() };
-        for (index, extent) in &c.free {
-            let group = match (left.contains(index), right.contains(index)) {
-                (true, false) => &mut groups.rows,
-                (false, true) => &mut groups.columns,
-                _ => &mut groups.batch,
-            };
-            group.push((*index, extent.clone()));
-        }
-        groups
-    }
-}
-
 /// The extents whose product is the range of a contraction's kernel: batch and rows.
 pub(super) fn range(c: &Contraction) -> Option<Vec<Size>> {
     let groups = Groups::new(c);
-    groups.batch.iter().chain(&groups.rows).map(|(_, extent)| size(extent).cloned()).collect()
-}
-
-fn size(extent: &Extent) -> Option<&Size> {
-    match extent {
-        Extent::Affine(affine) => affine.as_size(),
-        Extent::Value(_) => None,
-    }
+    groups.batch.iter().chain(&groups.rows).map(|(_, extent)| extent_size(extent).cloned()).collect()
 }
 
 /// The row-major number of a group's indices, as an affine expression.
@@ -71,21 +40,29 @@ fn number(dims: &Dims) -> Affine<IndexId> {
     let mut stride = Size::constant(1);
     for (index, extent) in dims.iter().rev() {
         sum = sum.add(&Affine::index(*index).scale(&stride));
-        stride = size(extent).map_or_else(Size::default, |n| &stride * n);
+        stride = extent_size(extent).map_or_else(Size::default, |n| &stride * n);
     }
     sum
 }
 
-/// The step of an access from one number of a group to the next, if it is even.
-pub(crate) fn step(affine: &Affine<IndexId>, dims: &Dims) -> Option<Size> {
-    let Some((last, _)) = dims.last() else { return Some(Size::default()) };
-    for pair in dims.windows(2) {
-        let ((outer, _), (inner, extent)) = (&pair[0], &pair[1]);
-        if affine.coefficient(*outer) != &affine.coefficient(*inner) * size(extent)? {
-            return None;
-        }
+/// Whether the contraction's type is one that the library multiplies and its extents do not hang on values.
+fn for_library(values: &Values, c: &Contraction) -> bool {
+    let sized = |dims: &Dims| dims.iter().all(|(_, extent)| extent_size(extent).is_some());
+    matches!(values[c.result], Dtype::F32 | Dtype::F64) && sized(&c.free) && sized(&c.reduce)
+}
+
+/// The same where the product has rows and columns: it lays out its factors, and a vector is not worth that.
+fn for_object(values: &Values, c: &Contraction) -> bool {
+    let groups = Groups::new(c);
+    for_library(values, c) && !groups.rows.is_empty() && !groups.columns.is_empty()
+}
+
+/// Which contractions stay whole where `host` runs the code.
+pub(super) fn whole(host: Host) -> Whole {
+    match host {
+        Host::Here => for_library,
+        Host::Anywhere => for_object,
     }
-    Some(affine.coefficient(*last))
 }
 
 /// A matrix in memory: an access whose indices of two groups are fixed to 0, and its steps along them.

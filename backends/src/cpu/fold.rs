@@ -7,67 +7,21 @@
 
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::{InstBuilder, Type, Value};
+use ir::ReduceOp;
 use ir::order::BLOCK;
 use ir::sabotage::{self, Bug};
-use ir::{BinaryOp, Dtype, ReduceOp, Scalar};
 
 use super::emit::{Emitter, own_memory};
 use super::{lanes128, scalar};
-
-/// A reduction's operation on elements of a type.
-#[derive(Clone, Copy)]
-pub(crate) struct Fold {
-    pub(crate) op: ReduceOp,
-    pub(crate) dtype: Dtype,
-}
+pub(super) use crate::fold::Fold;
 
 impl Fold {
-    /// The primitive that joins two elements; `argmax` and `argmin` have none.
-    pub(crate) fn primitive(self) -> BinaryOp {
-        match self.op {
-            ReduceOp::Sum => BinaryOp::Add,
-            ReduceOp::Prod => BinaryOp::Mul,
-            ReduceOp::Max | ReduceOp::ArgMax => BinaryOp::Max,
-            ReduceOp::Min | ReduceOp::ArgMin => BinaryOp::Min,
-            ReduceOp::Any => BinaryOp::Or,
-            ReduceOp::All => BinaryOp::And,
-        }
-    }
-
-    /// The value of no elements.
-    pub(crate) fn identity(self) -> Scalar {
-        let infinite = |negative: bool| {
-            let v = if negative { f64::NEG_INFINITY } else { f64::INFINITY };
-            if self.dtype == Dtype::F64 { Scalar::F64(v) } else { Scalar::F32(v as f32) }
-        };
-        let signed = self.dtype.is_signed_int();
-        let bits = 8 * self.dtype.bytes();
-        match self.op {
-            ReduceOp::Sum | ReduceOp::Any => Scalar::zero(self.dtype),
-            ReduceOp::Prod | ReduceOp::All => Scalar::one(self.dtype),
-            ReduceOp::Max | ReduceOp::ArgMax | ReduceOp::Min | ReduceOp::ArgMin => {
-                let least = matches!(self.op, ReduceOp::Max | ReduceOp::ArgMax);
-                match self.dtype {
-                    Dtype::Bool => Scalar::Bool(!least),
-                    d if d.is_float() => infinite(least != sabotage::on(Bug::WrongIdentity)),
-                    d if signed && least => Scalar::from_bits(d, 1 << (bits - 1)),
-                    d if signed => Scalar::from_bits(d, (1 << (bits - 1)) - 1),
-                    d => Scalar::from_bits(d, if least { 0 } else { u64::MAX }),
-                }
-            }
-        }
-    }
-
     pub(super) fn empty(self, e: &mut Emitter<'_>) -> Value {
         scalar::constant(&mut e.b, self.identity())
     }
 
     pub(super) fn join(self, e: &mut Emitter<'_>, a: Value, b: Value) -> Value {
         scalar::binary(&mut e.b, &mut e.helpers, self.primitive(), self.dtype, a, b)
-    }
-
-    pub(crate) fn is_arg(self) -> bool {
-        matches!(self.op, ReduceOp::ArgMax | ReduceOp::ArgMin)
     }
 
     /// One element more for `argmax` or `argmin`: (best, its number). The first is always taken; after it a better

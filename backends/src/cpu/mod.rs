@@ -1,6 +1,6 @@
 //! The CPU: verified programs compiled by Cranelift, one kernel a function, for any sizes.
 //!
-//! `jit` owns the machine code; `compile` makes it kernel by kernel: `prepare` (with `forward`), `checks`, `split` (and `tiled`), then `nest`, `scalar`, `reduce`,
+//! `jit` owns the machine code; `compile` makes it kernel by kernel: `checks`, `split` (and `tiled`), then `nest`, `scalar`, `reduce`,
 //! `lanes` (with `lane_memory`), `best`, `pick`, `kept`, `scan` and `contract` (with `gemm`) on the ground of `emit`; `leaf`, `branch`, `vectors`, `columns` (with `strips`), `pieces`, `across` (with `turn`) and
 //! `lanes128` make innermost loops vector code, `wide` wider vector code where the machine has it. `run` binds a call and finds `memory`,
 //! `spread` gives the kernels to the threads of `pool` where `cost` says that it pays. `listing` shows the code.
@@ -11,13 +11,12 @@ mod branch;
 mod checks;
 mod columns;
 mod compile;
-pub(crate) mod contract;
+mod contract;
 mod convert;
 mod cost;
 mod emit;
-pub(crate) mod fold;
+mod fold;
 mod formula;
-mod forward;
 #[cfg(target_arch = "x86_64")]
 mod gemm;
 mod half;
@@ -28,7 +27,7 @@ mod lanes;
 mod lanes128;
 mod leaf;
 mod listing;
-pub(crate) mod memory;
+mod memory;
 mod nest;
 pub mod object;
 #[cfg(test)]
@@ -36,11 +35,10 @@ mod objects;
 mod pick;
 mod pieces;
 mod pool;
-pub(crate) mod prepare;
 mod reduce;
 mod run;
 mod scalar;
-pub(crate) mod scan;
+mod scan;
 pub(crate) mod split;
 mod spread;
 mod strips;
@@ -49,15 +47,13 @@ mod turn;
 mod vectors;
 mod wide;
 
-use std::fmt;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use ir::Dtype;
 use ir::array::{ArrayMut, ArrayRef};
-use ir::bind::{BindError, Fault};
 use ir::nest::Program;
 
+pub use crate::error::{CompileError, RunError};
 pub use listing::{Listing, listing};
 pub use memory::zeroed_words;
 
@@ -109,104 +105,6 @@ impl Simd {
 impl Default for Options {
     fn default() -> Options {
         Options { threads: 256, least_share: 3_000, wake_from: 100_000, meet: false, simd: Simd::Auto }
-    }
-}
-
-/// Why a program could not be compiled.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CompileError {
-    /// A kernel is larger than this engine takes.
-    TooLarge {
-        /// The kernel.
-        kernel: String,
-        /// Its operations, functions inlined.
-        operations: usize,
-        /// The most it may have.
-        limit: usize,
-    },
-    /// The code generator failed: a bug, not the user's fault.
-    Internal(String),
-}
-
-impl fmt::Display for CompileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            CompileError::TooLarge { kernel, operations, limit } => {
-                write!(f, "kernel {kernel} has {operations} operations, more than the limit of {limit}")
-            }
-            CompileError::Internal(message) => write!(f, "the code generator failed: {message}"),
-        }
-    }
-}
-
-impl std::error::Error for CompileError {}
-
-/// Why a run gave no results. The outputs are as they were.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RunError {
-    /// The inputs do not fit the program.
-    Bind(BindError),
-    /// A subscript was found outside.
-    Fault(Fault),
-    /// Not as many outputs as results.
-    OutputCount {
-        /// How many results there are.
-        expected: usize,
-        /// How many outputs were given.
-        found: usize,
-    },
-    /// An output of another element type.
-    OutputDtype {
-        /// Which output.
-        output: usize,
-        /// The result's type.
-        expected: Dtype,
-        /// The output's type.
-        found: Dtype,
-    },
-    /// An output of another shape.
-    OutputShape {
-        /// Which output.
-        output: usize,
-        /// The result's shape.
-        expected: Vec<usize>,
-        /// The output's shape.
-        found: Vec<usize>,
-    },
-    /// There is no memory for a temporary array.
-    OutOfMemory {
-        /// What was asked for.
-        bytes: usize,
-    },
-    /// Somebody asked for it. The outputs hold nothing of use.
-    Cancelled,
-}
-
-impl fmt::Display for RunError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            RunError::Bind(error) => write!(f, "the inputs do not fit: {error:?}"),
-            RunError::Fault(fault) => {
-                write!(f, "{}: subscript {} is outside 0..{}", fault.site, fault.index, fault.bound)
-            }
-            RunError::OutputCount { expected, found } => write!(f, "{found} outputs for {expected} results"),
-            RunError::OutputDtype { output, expected, found } => {
-                write!(f, "output {output} has type {found}, the result {expected}")
-            }
-            RunError::OutputShape { output, expected, found } => {
-                write!(f, "output {output} has shape {found:?}, the result {expected:?}")
-            }
-            RunError::OutOfMemory { bytes } => write!(f, "no memory for {bytes} bytes"),
-            RunError::Cancelled => f.write_str("cancelled"),
-        }
-    }
-}
-
-impl std::error::Error for RunError {}
-
-impl From<BindError> for RunError {
-    fn from(error: BindError) -> RunError {
-        RunError::Bind(error)
     }
 }
 

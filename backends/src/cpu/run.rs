@@ -13,11 +13,12 @@ use ir::nest::{BufferId, KernelId, Program, Role};
 use ir::{Dtype, Size};
 
 use super::compile::{Compiled, CompiledKernel};
-use super::memory::{Block, Place, Pool, Slots, words};
+use super::memory::{Block, Pool};
 use super::spread::{Address, Extents, Own, Task};
 use super::{Options, RunError};
 use crate::abi::SCRATCH_ALIGN;
 use crate::call;
+use crate::slots::{Place, Slots, words};
 
 /// A compiled program with what its runs need.
 pub(super) struct Runner {

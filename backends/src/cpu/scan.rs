@@ -30,6 +30,7 @@ use super::reduce::{end_group, scan_group};
 use super::scalar;
 use super::split::Baton;
 use super::wide::Scanner;
+use crate::nests::may_fault;
 
 const _: () = assert!(SCAN_CHUNK.is_multiple_of(SCAN_GROUP));
 
@@ -356,13 +357,4 @@ fn needed(body: &[Statement], mut wanted: BTreeSet<ValueId>, effects: bool) -> B
     }
     kept.reverse();
     kept
-}
-
-/// Whether a statement may end the run.
-pub(crate) fn may_fault(statement: &Statement) -> bool {
-    let mut found = matches!(statement, Statement::Let { op: Op::Check { .. }, .. });
-    for block in statement.blocks() {
-        visit::for_each_op(block, &mut |_, op| found |= matches!(op, Op::Check { .. }));
-    }
-    found
 }

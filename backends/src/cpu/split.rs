@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64};
 use ir::build::Values;
 use ir::nest::{
     Block, Buffer, BufferId, Extent, Index, IndexId, Kernel, Loop, LoopKind, Op, Program, Reduction, Role, Statement,
-    Subscript, SymbolSource, ValueId,
+    Subscript, ValueId,
 };
 use ir::order::LANES_CHUNK;
 use ir::sabotage::{self, Bug};
@@ -22,8 +22,9 @@ use ir::{Affine, Dtype, Order, Size, visit};
 use super::fold::Fold;
 use super::jit::Host;
 use super::lanes::{in_chunks, in_lanes};
-use super::scan::{self, may_fault};
+use super::scan;
 use super::tiled::{Tiled, tile};
+use crate::nests::{extent_size, is_length, is_scalar, may_fault};
 
 /// A part of a kernel.
 pub(crate) struct Part {
@@ -192,17 +193,6 @@ fn baton(program: &mut Program, kernel: &Kernel, l: &Loop) -> Option<Baton> {
     Some(Baton { buffer, prefixes })
 }
 
-/// Whether a size is known not to be negative.
-pub(crate) fn is_length(program: &Program, size: &Size) -> bool {
-    size.as_constant().is_some_and(|n| n >= 0)
-        || size.as_symbol().is_some_and(|s| matches!(program.symbols[s].source, SymbolSource::Dimension { .. }))
-}
-
-/// A loop's extent, if it is a size.
-pub(crate) fn extent_size(extent: &Extent) -> Option<&Size> {
-    if let Extent::Affine(affine) = extent { affine.as_size() } else { None }
-}
-
 /// Whether an iteration is a row or more: then a chunk of them is too much to share out.
 fn has_rows(l: &Loop) -> bool {
     let mut found = false;
@@ -283,15 +273,6 @@ pub(crate) fn root(part: &Part) -> Option<(&[Statement], &Statement)> {
     let (last, before) = part.kernel.body.split_last()?;
     let ranged = is_ranged(last) || !part.chunks.is_empty() || part.baton.is_some();
     (ranged && before.iter().all(is_scalar)).then_some((before, last))
-}
-
-/// Whether each part may compute the statement for itself.
-pub(crate) fn is_scalar(statement: &Statement) -> bool {
-    match statement {
-        Statement::Let { .. } => true,
-        Statement::If { then, otherwise, .. } => then.iter().chain(otherwise).all(is_scalar),
-        Statement::Store { .. } | Statement::Loop(_) | Statement::Contract(_) => false,
-    }
 }
 
 /// Whether a statement at the top is run in ranges.

@@ -20,9 +20,10 @@ use super::emit::{Emitter, Linear};
 use super::fold::{Fold, offset};
 use super::lanes128::{Lanes128, Operands, Parts, vector};
 use super::leaf::{Access, Done, Leaf, LeafEmitter, Step};
-use super::scan::may_fault;
-use super::split::{Part, extent_size, is_length, is_scalar};
+use super::split::Part;
 use super::strips::{self, Rows};
+use crate::nests::may_fault;
+use crate::nests::{extent_size, is_length, is_scalar};
 
 /// Rows that are in the cache between the sums of their columns and what is done for them.
 const ROWS: i64 = 16;

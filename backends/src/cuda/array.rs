@@ -17,7 +17,7 @@ use super::clock::Clock;
 use super::error::Error;
 use super::gpu::Gpu;
 use super::loaded::{Loaded, Recording};
-use crate::cpu::CompileError;
+use crate::error::CompileError;
 use crate::ptx::{self, Phases, Resident, ResidentCall, RunError, Runner};
 
 /// An array in the memory of a device. Its elements are those that were there last: calls on it may still be under way.

@@ -11,8 +11,9 @@ use super::build::Control;
 use super::emit::{Argument, Emitter};
 use super::fold::assign;
 use super::inst::{Address, Comparison, Opcode, Reg, Space, Special, Type};
-use crate::cpu::fold::Fold;
-use crate::cpu::split::{Part, extent_size, is_scalar};
+use crate::cpu::split::Part;
+use crate::fold::Fold;
+use crate::nests::{extent_size, is_scalar};
 
 /// Threads of a block: one for each lane of a row.
 pub(super) const THREADS: u32 = LANES as u32;

@@ -16,8 +16,9 @@ use super::fold::{Levels, assign};
 use super::inst::{Address, Comparison, Opcode, Reg, Space, Special, Type};
 use super::loops::Axes;
 use crate::access::Linear;
-use crate::cpu::fold::Fold;
-use crate::cpu::split::{Part, extent_size, is_length, is_scalar, root};
+use crate::cpu::split::{Part, root};
+use crate::fold::Fold;
+use crate::nests::{extent_size, is_length, is_scalar};
 
 /// The shape of strips.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -19,10 +19,10 @@ use super::turn::Turn;
 use super::vectors::Vectors;
 use super::{Math, print};
 use crate::call::kernel_sizes;
-use crate::cpu::CompileError;
-use crate::cpu::prepare::with_contractions_at_top;
-use crate::cpu::scan::may_fault;
 use crate::cpu::split::{Part, root, split_plainly};
+use crate::error::CompileError;
+use crate::nests::may_fault;
+use crate::prepare::with_contractions_at_top;
 
 /// Threads of a block that works together: one for each lane of a reduction.
 const TEAM: u32 = 128;

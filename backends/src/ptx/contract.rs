@@ -17,8 +17,8 @@ use super::finish::{Finish, Shown};
 use super::inst::{Address, Comparison, Opcode, Operand, Reg, Space, Special, Type};
 use super::mma::{self, Units};
 use super::{Math, scalar};
-use crate::cpu::contract::Groups;
-use crate::cpu::split::extent_size;
+use crate::groups::Groups;
+use crate::nests::extent_size;
 
 /// Threads of a block.
 pub(super) const THREADS: u32 = 256;

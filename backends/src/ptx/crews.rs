@@ -5,7 +5,7 @@ use super::emit::Emitter;
 use super::fold::{STATE, assign};
 use super::inst::{Address, Comparison, Opcode, Reg, Shuffle, Space, Special, Type};
 use super::rows::{GROUP, Mine, WARP};
-use crate::cpu::fold::Fold;
+use crate::fold::Fold;
 
 impl Emitter<'_> {
     /// Elements as states.

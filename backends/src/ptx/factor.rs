@@ -12,7 +12,7 @@ use super::emit::{Argument, Emitter, Team};
 use super::inst::{Address, Comparison, Opcode, Operand, Reg, Space, Special, Type};
 use super::scalar;
 use crate::access::Linear;
-use crate::cpu::contract::step;
+use crate::groups::step;
 
 /// A factor at work.
 pub(super) struct Factor<'c> {

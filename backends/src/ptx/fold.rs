@@ -9,7 +9,7 @@ use ir::{BinaryOp, CompareOp, Dtype, Scalar};
 use super::build::{Builder, Control};
 use super::inst::{Address, Class, Comparison, Opcode, Operand, Reg, Rounding, Shuffle, Space, Type};
 use super::scalar;
-use crate::cpu::fold::Fold;
+use crate::fold::Fold;
 
 /// Bytes that a state takes in memory.
 pub(super) const STATE: i64 = 16;

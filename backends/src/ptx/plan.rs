@@ -13,8 +13,8 @@ use super::emit::Argument;
 use super::run::Facts;
 use super::stencil::TALL;
 use crate::call::{self, wrapping};
-use crate::cpu::RunError as CallError;
-use crate::cpu::memory::{Place, Slots, words};
+use crate::error::RunError as CallError;
+use crate::slots::{Place, Slots, words};
 
 /// Bytes of the record of a failed check.
 pub(super) const FAULT: usize = 24;

@@ -8,7 +8,7 @@ use super::build::Control;
 use super::emit::{Crew, Emitter};
 use super::fold::{STATE, assign};
 use super::inst::{Address, Comparison, Opcode, Reg, Shuffle, Space, Special, Type};
-use crate::cpu::fold::Fold;
+use crate::fold::Fold;
 
 /// Elements of a group.
 const WIDTH: i64 = SCAN_GROUP as i64;

@@ -17,7 +17,7 @@ use super::inst::{Address, Comparison, Opcode, Reg, Space, Special, Type};
 use super::loops::{AT_ONCE, Axes};
 use super::rows::{LONGEST, Mine, is_flat};
 use super::scan::Running;
-use crate::cpu::fold::Fold;
+use crate::fold::Fold;
 
 const CHUNK: i64 = LANES_CHUNK as i64;
 

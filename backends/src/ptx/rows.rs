@@ -22,8 +22,9 @@ use super::reduce::{SHARED, shared_bytes};
 use super::shelf::Places;
 use super::vectors::uniform;
 use crate::access::Linear;
-use crate::cpu::fold::Fold;
-use crate::cpu::split::{Part, extent_size, is_scalar, root};
+use crate::cpu::split::{Part, root};
+use crate::fold::Fold;
+use crate::nests::{extent_size, is_scalar};
 
 /// Threads of a warp.
 pub(super) const WARP: i64 = 32;

@@ -14,7 +14,7 @@ use super::compile::Module;
 use super::emit::Argument;
 use super::plan::{FAULT, Plan, Planned, Word};
 use crate::call;
-use crate::cpu::RunError as CallError;
+use crate::error::RunError as CallError;
 
 /// What runs kernels: a GPU, or something that behaves like one.
 pub trait Device {

@@ -8,7 +8,7 @@ use super::build::Control;
 use super::emit::Emitter;
 use super::fold::STATE;
 use super::inst::{Comparison, Opcode, Reg, Space, Type};
-use crate::cpu::fold::Fold;
+use crate::fold::Fold;
 
 /// One running reduction.
 #[derive(Clone)]

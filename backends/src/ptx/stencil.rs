@@ -8,7 +8,7 @@ use super::emit::{Argument, Emitter};
 use super::inst::{Comparison, Opcode, Reg, Special, Type};
 use super::rows::{Mine, is_flat};
 use crate::access::Linear;
-use crate::cpu::split::extent_size;
+use crate::nests::extent_size;
 
 /// Rows of a thread.
 pub(super) const TALL: i64 = 8;

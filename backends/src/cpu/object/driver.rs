@@ -22,9 +22,9 @@ use crate::call;
 use crate::cpu::columns::Columns;
 use crate::cpu::emit::own_memory;
 use crate::cpu::formula::{Formula, Rule};
-use crate::cpu::memory::Slots;
 use crate::cpu::scalar;
-use crate::cpu::split::is_length;
+use crate::nests::is_length;
+use crate::slots::Slots;
 
 /// A kernel, as its caller has to know it.
 pub(super) struct Callee {

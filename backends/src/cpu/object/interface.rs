@@ -7,7 +7,7 @@ use ir::nest::{BufferId, Program, Purpose, Relation, Role, SiteId, SymbolSource}
 use ir::{Dtype, SymbolId};
 
 use super::Function;
-use crate::cpu::split::is_length;
+use crate::nests::is_length;
 
 /// What a call of a function in an object may end in. Its number is its place among those of the function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

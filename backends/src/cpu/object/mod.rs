@@ -28,7 +28,7 @@ use self::interface::Interface;
 use super::CompileError;
 use super::compile::{Kernels, define, late_faults, panic_message, range, scratch_buffers, step};
 use super::jit::{Called, Host, Registers};
-use super::memory::{Slots, words};
+use crate::slots::{Slots, words};
 
 /// A function of an object.
 pub struct Function<'a> {

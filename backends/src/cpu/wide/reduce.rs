@@ -21,10 +21,10 @@ use super::{
     Function, Isa, addresses, begin, end, one_partial_group, partial_groups, takes, unroll, ways, whole_groups,
 };
 use crate::cpu::emit::{Emitter, own_memory};
-use crate::cpu::fold::Fold;
 use crate::cpu::lanes128::is_wide;
 use crate::cpu::leaf::Leaf;
 use crate::cpu::scalar;
+use crate::fold::Fold;
 
 /// Groups that have lanes of their own.
 fn all_groups(isa: Isa) -> i32 {

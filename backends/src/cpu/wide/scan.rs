@@ -13,10 +13,10 @@ use super::inst::{Lanes, Operand, Place, Slot, Splat};
 use super::lanes::{Given, Parts, Shared, WideX86};
 use super::{Function, addresses, begin, end, partial_groups, takes, whole_groups};
 use crate::cpu::emit::{Emitter, own_memory};
-use crate::cpu::fold::Fold;
 use crate::cpu::lanes128::is_wide;
 use crate::cpu::leaf::{Leaf, LeafEmitter, Step};
 use crate::cpu::scalar;
+use crate::fold::Fold;
 
 /// The register whose lanes all hold what the groups so far give.
 const CARRIED: u32 = 0;

@@ -1,6 +1,5 @@
 //! A kernel made ready for emission: contractions that no library takes become loops, and small loops of constant extent (a
-//! 3 x 3 stencil, the coordinates of a point) become straight-line code, so that the loop around them can be a leaf. `ptx`
-//! begins with the same.
+//! 3 x 3 stencil, the coordinates of a point) become straight-line code, so that the loop around them can be a leaf.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +8,10 @@ use ir::nest::{
     Block, Contraction, Extent, IndexId, Kernel, Loop, LoopKind, Op, Program, Reduction, Statement, Subscript, ValueId,
 };
 use ir::order::{BLOCK, LANES};
-use ir::{Affine, BinaryOp, Dtype, Order, ReduceOp, Size};
+use ir::{Affine, BinaryOp, Order, ReduceOp, Size};
 
-use super::contract::Groups;
-use super::fold::Fold;
-use super::forward::{forward, is_scratch};
-use super::jit::Host;
+use crate::fold::Fold;
+use crate::forward::{forward, is_scratch};
 
 /// Most iterations that are unrolled, and most statements that this may make.
 const UNROLL_ITERATIONS: i64 = 32;
@@ -22,12 +19,8 @@ const UNROLL_STATEMENTS: i64 = 256;
 /// Most iterations that are unrolled of a loop that keeps its results in scratch: fewer than a vector has elements.
 const UNROLL_KEPT: i64 = 4;
 
-/// The kernel, ready.
-pub(super) fn prepare(program: &Program, kernel: &Kernel, host: Host) -> Kernel {
-    let whole: Whole = match host {
-        Host::Here => for_library,
-        Host::Anywhere => for_object,
-    };
+/// The kernel, ready for who takes some contractions whole.
+pub(crate) fn prepare(program: &Program, kernel: &Kernel, whole: Whole) -> Kernel {
     let mut kernel = kernel.clone();
     let body = std::mem::take(&mut kernel.body);
     let mut preparation = Preparation { program, values: &mut kernel.values, whole, depth: 0 };
@@ -123,19 +116,6 @@ impl Preparation<'_> {
             _ => None,
         }
     }
-}
-
-/// Whether the contraction's type is one that the library multiplies and its extents do not hang on values.
-fn for_library(values: &Values, c: &Contraction) -> bool {
-    let sized =
-        |dims: &[(IndexId, Extent)]| dims.iter().all(|(_, e)| matches!(e, Extent::Affine(a) if a.as_size().is_some()));
-    matches!(values[c.result], Dtype::F32 | Dtype::F64) && sized(&c.free) && sized(&c.reduce)
-}
-
-/// The same where the product has rows and columns: it lays out its factors, and a vector is not worth that.
-fn for_object(values: &Values, c: &Contraction) -> bool {
-    let groups = Groups::new(c);
-    for_library(values, c) && !groups.rows.is_empty() && !groups.columns.is_empty()
 }
 
 /// A contraction as ordinary loops.

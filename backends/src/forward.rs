@@ -58,8 +58,7 @@ fn remove(body: &mut Block, which: &impl Fn(BufferId) -> bool) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::jit::Host;
-    use super::super::prepare::prepare;
+    use crate::prepare::prepare;
     use ir::nest::{KernelId, Program};
 
     /// The first kernel, made ready.
@@ -71,7 +70,7 @@ mod tests {
         .parse()
         .expect("a program");
         let id = KernelId::from_u32(0);
-        program.kernels[id] = prepare(&program, &program.kernels[id], Host::Here);
+        program.kernels[id] = prepare(&program, &program.kernels[id], |_, _| true);
         ir::verify::verify(&program).expect("a program that keeps the rules");
         let text = program.to_string();
         let lines = text.lines().skip_while(|line| !line.contains("parallel")).map(str::trim);

@@ -1,0 +1,104 @@
+//! Why a program does not become code, and why a run gives no results.
+
+use std::fmt;
+
+use ir::Dtype;
+use ir::bind::{BindError, Fault};
+
+/// Why a program could not be compiled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CompileError {
+    /// A kernel is larger than this engine takes.
+    TooLarge {
+        /// The kernel.
+        kernel: String,
+        /// Its operations, functions inlined.
+        operations: usize,
+        /// The most it may have.
+        limit: usize,
+    },
+    /// The code generator failed: a bug, not the user's fault.
+    Internal(String),
+}
+
+impl fmt::Display for CompileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CompileError::TooLarge { kernel, operations, limit } => {
+                write!(f, "kernel {kernel} has {operations} operations, more than the limit of {limit}")
+            }
+            CompileError::Internal(message) => write!(f, "the code generator failed: {message}"),
+        }
+    }
+}
+
+impl std::error::Error for CompileError {}
+
+/// Why a run gave no results. The outputs are as they were.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RunError {
+    /// The inputs do not fit the program.
+    Bind(BindError),
+    /// A subscript was found outside.
+    Fault(Fault),
+    /// Not as many outputs as results.
+    OutputCount {
+        /// How many results there are.
+        expected: usize,
+        /// How many outputs were given.
+        found: usize,
+    },
+    /// An output of another element type.
+    OutputDtype {
+        /// Which output.
+        output: usize,
+        /// The result's type.
+        expected: Dtype,
+        /// The output's type.
+        found: Dtype,
+    },
+    /// An output of another shape.
+    OutputShape {
+        /// Which output.
+        output: usize,
+        /// The result's shape.
+        expected: Vec<usize>,
+        /// The output's shape.
+        found: Vec<usize>,
+    },
+    /// There is no memory for a temporary array.
+    OutOfMemory {
+        /// What was asked for.
+        bytes: usize,
+    },
+    /// Somebody asked for it. The outputs hold nothing of use.
+    Cancelled,
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RunError::Bind(error) => write!(f, "the inputs do not fit: {error:?}"),
+            RunError::Fault(fault) => {
+                write!(f, "{}: subscript {} is outside 0..{}", fault.site, fault.index, fault.bound)
+            }
+            RunError::OutputCount { expected, found } => write!(f, "{found} outputs for {expected} results"),
+            RunError::OutputDtype { output, expected, found } => {
+                write!(f, "output {output} has type {found}, the result {expected}")
+            }
+            RunError::OutputShape { output, expected, found } => {
+                write!(f, "output {output} has shape {found:?}, the result {expected:?}")
+            }
+            RunError::OutOfMemory { bytes } => write!(f, "no memory for {bytes} bytes"),
+            RunError::Cancelled => f.write_str("cancelled"),
+        }
+    }
+}
+
+impl std::error::Error for RunError {}
+
+impl From<BindError> for RunError {
+    fn from(error: BindError) -> RunError {
+        RunError::Bind(error)
+    }
+}
