@@ -1,22 +1,25 @@
 //! What can go wrong behind the checker: when a function is compiled, and when it is called. Data first; the
 //! sentences are made here too, the drawing in [`crate::render`].
 
+mod context;
+
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use backends::cuda::{Error as GpuError, Failure, LoadError};
+use backends::cuda::{Error as GpuError, LoadError};
 use compiler::lower::LowerError;
 use compiler::pipeline::PipelineError;
 use grammar::Code;
-use ir::array::{ArrayError, ArrayRef};
-use ir::bind::{BindError, Fault, Given};
-use ir::nest::{Place, Program, Purpose, Relation, Requirement, SymbolSource};
+use ir::Dtype;
+use ir::array::ArrayError;
+use ir::nest::{Purpose, Relation};
 use ir::size::SizeError;
-use ir::{Dtype, Origin, Size, SymbolId};
+
+pub(crate) use context::Context;
 
 use crate::render::{Report, draw};
-use crate::{Signature, Source, Style};
+use crate::{Source, Style};
 
 /// The codes of this room: E0200 to E0249 for calls, from E0250 for what the compiler and the engines do not take.
 pub(crate) mod codes {
@@ -296,178 +299,6 @@ pub struct SizeName {
     pub value: i64,
     /// Where the value came from, such as "axis 0 of x".
     pub from: String,
-}
-
-/// Puts what the engines report into the user's terms.
-pub(crate) struct Context<'a> {
-    pub source: &'a Arc<Source>,
-    pub program: &'a Program,
-    pub signature: &'a Signature,
-}
-
-impl Context<'_> {
-    pub fn error(&self, kind: RunErrorKind) -> RunError {
-        RunError { kind: Box::new(kind), source: Arc::clone(self.source) }
-    }
-
-    pub fn array(&self, e: ArrayError) -> RunError {
-        self.error(RunErrorKind::Array(e))
-    }
-
-    pub fn fault(&self, fault: &Fault) -> RunError {
-        let (index, bound) = (fault.index, fault.bound);
-        self.error(match self.program.sites.get(fault.site) {
-            Some(site) => {
-                let at = range(site.origin);
-                match &site.what {
-                    Place::Axis { array, axis } => {
-                        RunErrorKind::Access { array: array.clone(), axis: *axis, index, bound, at }
-                    }
-                    Place::Elements(op) => RunErrorKind::NoElement { reducer: op.name(), at },
-                }
-            }
-            None => RunErrorKind::Engine(format!("a subscript {index} is outside 0..{bound} at an unknown place")),
-        })
-    }
-
-    pub fn interp(&self, error: interp::nest::RunError, inputs: &[ArrayRef<'_>]) -> RunError {
-        use interp::nest::RunError as E;
-        match error {
-            E::Bind(e) => self.bind(e, inputs),
-            E::Fault(fault) => self.fault(&fault),
-            E::Cancelled => self.error(RunErrorKind::Cancelled),
-            E::OutOfMemory { bytes } => self.array(ArrayError::OutOfMemory { bytes }),
-            E::Internal { kernel, access, problem } => self.error(RunErrorKind::Engine(format!(
-                "a fault of the compiler, please report it: kernel {kernel}, {access}: {problem:?}"
-            ))),
-        }
-    }
-
-    pub fn cpu(&self, error: backends::cpu::RunError, inputs: &[impl Given]) -> RunError {
-        use backends::cpu::RunError as E;
-        match error {
-            E::Bind(e) => self.bind(e, inputs),
-            E::Fault(fault) => self.fault(&fault),
-            E::OutOfMemory { bytes } => self.array(ArrayError::OutOfMemory { bytes }),
-            E::Cancelled => self.error(RunErrorKind::Cancelled),
-            // Said in other words by `Kernel::fit`.
-            e @ (E::OutputCount { .. } | E::OutputDtype { .. } | E::OutputShape { .. }) => {
-                self.error(RunErrorKind::Engine(e.to_string()))
-            }
-        }
-    }
-
-    pub fn gpu(&self, error: Failure, inputs: &[impl Given]) -> RunError {
-        match error {
-            Failure::Call(error) => self.cpu(error, inputs),
-            Failure::Memory { needed, limit } => self.error(RunErrorKind::DeviceMemory { needed, limit }),
-            Failure::Device(error) => self.error(RunErrorKind::Gpu(error)),
-        }
-    }
-
-    pub fn bind(&self, error: BindError, inputs: &[impl Given]) -> RunError {
-        let param = |input: usize| self.signature.params.get(input);
-        let name = |input: usize| param(input).map_or_else(String::new, |p| p.name.clone());
-        self.error(match error {
-            BindError::InputCount { found, .. } => {
-                let params = self.signature.params.iter().map(|p| p.name.clone()).collect();
-                RunErrorKind::ArgumentCount { params, found }
-            }
-            BindError::InputDtype { input, expected, found } => {
-                RunErrorKind::ArgumentType { param: name(input), expected, found }
-            }
-            BindError::InputRank { input, .. } => RunErrorKind::ArgumentRank {
-                param: name(input),
-                declared: param(input).map_or_else(String::new, |p| p.ty()),
-                found: inputs.get(input).map_or_else(Vec::new, |a| a.shape().to_vec()),
-            },
-            BindError::Requirement { requirement, left, right } => {
-                let r = &self.program.requires[requirement];
-                let side =
-                    |size, what: &str, value| SizeSide { what: what.to_owned(), formula: self.text(size), value };
-                RunErrorKind::Sizes {
-                    left: side(&r.left, &r.left_is, left),
-                    relation: r.relation,
-                    right: side(&r.right, &r.right_is, right),
-                    purpose: r.purpose,
-                    names: self.names(&[&r.left, &r.right], inputs),
-                    at: range(r.origin),
-                }
-            }
-            BindError::RequirementSize { requirement, error } => {
-                let r = &self.program.requires[requirement];
-                let (size, what) = self.without_value(r);
-                self.size(size, what.to_owned(), Err(error), inputs)
-            }
-            BindError::KernelSize { kernel, error } => RunErrorKind::Engine(match self.program.kernels.get(kernel) {
-                Some(kernel) => format!("a size in kernel {} {}", kernel.name, no_value(error)),
-                None => format!("a size {}", no_value(error)),
-            }),
-            BindError::Length { buffer, axis, value } => {
-                let buffer = &self.program.buffers[buffer];
-                self.size(&buffer.shape[axis], format!("axis {axis} of {}", buffer.name), value, inputs)
-            }
-        })
-    }
-
-    fn size(&self, size: &Size, what: String, value: Result<i64, SizeError>, inputs: &[impl Given]) -> RunErrorKind {
-        RunErrorKind::Size { what, formula: self.text(size), value, names: self.names(&[size], inputs) }
-    }
-
-    /// The side of a requirement that can be without a value: the one with a division, or a product.
-    fn without_value<'r>(&self, r: &'r Requirement) -> (&'r Size, &'r str) {
-        if r.left.as_symbol().is_some() || r.left.as_constant().is_some() {
-            (&r.right, &r.right_is)
-        } else {
-            (&r.left, &r.left_is)
-        }
-    }
-
-    /// The formula of a size. A length that the source has no name for is called by its place.
-    pub fn text(&self, size: &Size) -> String {
-        let names: Vec<String> = self.program.symbols.keys().map(|s| self.symbol(s)).collect();
-        size.display(&|s: SymbolId| names.get(s.as_u32() as usize).map_or("?", String::as_str)).to_string()
-    }
-
-    fn symbol(&self, s: SymbolId) -> String {
-        let Some(symbol) = self.program.symbols.get(s) else { return "?".to_owned() };
-        if let SymbolSource::Dimension { input, axis } = symbol.source
-            && let Some(param) = self.signature.params.get(input)
-            && param.shape.get(axis) != Some(&symbol.name)
-        {
-            return format!("axis {axis} of {}", param.name);
-        }
-        symbol.name.clone()
-    }
-
-    /// The size names of formulas, with their values and where these came from.
-    fn names(&self, sizes: &[&Size], inputs: &[impl Given]) -> Vec<SizeName> {
-        let mut symbols = vec![];
-        sizes.iter().for_each(|size| size.for_each_symbol(&mut |s| symbols.push(s)));
-        symbols.sort_unstable();
-        symbols.dedup();
-        let name = |s: SymbolId| {
-            let symbol = self.program.symbols.get(s)?;
-            let name = self.symbol(s);
-            let param = |input: usize| self.signature.params.get(input).map(|p| p.name.as_str());
-            let (value, from) = match symbol.source {
-                SymbolSource::Dimension { input, axis } => {
-                    let length = inputs.get(input)?.shape().get(axis)?;
-                    (i64::try_from(*length).ok()?, format!("axis {axis} of {}", param(input)?))
-                }
-                SymbolSource::Scalar { input } => {
-                    let value = ir::bind::integer(inputs.get(input)?.scalar());
-                    (value, format!("the argument {}", param(input)?))
-                }
-            };
-            (name != from).then_some(SizeName { name, value, from })
-        };
-        symbols.into_iter().filter_map(name).collect()
-    }
-}
-
-fn range(origin: Origin) -> Range<usize> {
-    origin.start as usize..origin.end as usize
 }
 
 impl RunError {
