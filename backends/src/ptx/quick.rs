@@ -7,16 +7,15 @@
 //! |x| >= 2^-40 and |y| <= 2^80 ensure (the rest of a division is a multiple of 2^-87) unless the quotient is infinite or NaN: a divisor of
 //! zero, below the normal numbers or too small for its dividend makes it so, as does any NaN. The root of x asks the same of x.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use ir::nest::{Block, BufferId, IndexId, Op, Program, Role, Statement, Subscript, ValueId};
+use ir::nest::{Block, BufferId, Op, Program, Role, Statement, Subscript, ValueId};
 use ir::{BinaryOp, Dtype, UnaryOp, visit};
 
 use super::build::{Builder, Control};
 use super::emit::{Emitter, Team};
 use super::inst::{Comparison, Opcode, Operand, Reg, Type};
-use super::rows::Mine;
+use super::rows::Sweep;
 
 /// The least dividend, 2^-40, and the greatest divisor, 2^80, as bits.
 const LEAST: Operand = Operand::F32((127 - 40) << 23);
@@ -135,20 +134,13 @@ impl Emitter<'_> {
     }
 
     /// Some of a thread's elements of such a loop, whose loads are made: divided together.
-    pub(super) fn batch(
-        &mut self,
-        index: IndexId,
-        body: &Block,
-        mine: &Mine,
-        places: Range<usize>,
-        uniform: &BTreeSet<ValueId>,
-        loaded: &BTreeMap<ValueId, Vec<Reg>>,
-    ) {
+    pub(super) fn batch(&mut self, sweep: &Sweep<'_>, places: Range<usize>) {
+        let Sweep { index, body, mine, uniform, loaded } = sweep;
         let all = |e: &mut Self| {
             let outer = e.waiting.replace(vec![]);
             for place in places.clone() {
-                e.turn_to(index, mine, place);
-                for statement in body {
+                e.turn_to(*index, mine, place);
+                for statement in *body {
                     match statement {
                         Statement::Let { value, .. } if place > places.start && uniform.contains(value) => {}
                         Statement::Let { value, .. } if let Some(values) = loaded.get(value) => {

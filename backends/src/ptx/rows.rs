@@ -233,6 +233,17 @@ fn prefix_of(statement: &Statement) -> Option<(ValueId, ReduceOp, ValueId)> {
     if let Statement::Let { value, op: Op::Prefix(op, input) } = statement { Some((*value, *op, *input)) } else { None }
 }
 
+/// A loop at work on the elements that a thread has.
+pub(super) struct Sweep<'s> {
+    pub(super) index: IndexId,
+    pub(super) body: &'s Block,
+    pub(super) mine: &'s Mine,
+    /// What is the same for all of them.
+    pub(super) uniform: BTreeSet<ValueId>,
+    /// What has been loaded before its turn, by element.
+    pub(super) loaded: BTreeMap<ValueId, Vec<Reg>>,
+}
+
 /// The elements of a loop that a thread has.
 pub(super) struct Mine {
     /// The number of the first one.
@@ -420,19 +431,18 @@ impl Emitter<'_> {
         mine: &Mine,
         reductions: &[Reduction],
     ) -> Vec<Vec<Reg>> {
-        let uniform = uniform(body, index);
+        let mut sweep = Sweep { index, body, mine, uniform: uniform(body, index), loaded: BTreeMap::new() };
         self.lay_bases(index, body, mine);
         // What a row's first loop loads is kept anyway; later ones have registers for some loads only.
         let first = self.row.as_ref().is_none_or(|row| row.kept.is_empty());
         let batch = if first { mine.count.max(1) } else { usize::try_from(AT_ONCE).unwrap_or(1) };
-        let mut loaded = BTreeMap::new();
         // Where each of many elements may not be there, registers are short.
         let few = mine.valid.is_empty() || mine.count <= batch;
         if reductions.is_empty() && few && self.divides_apart(body) {
             for begin in (0..mine.count).step_by(batch) {
                 let places = begin..mine.count.min(begin + batch);
-                self.load_first(index, body, mine, places.clone(), &uniform, &mut loaded);
-                self.batch(index, body, mine, places, &uniform, &loaded);
+                self.load_first(&mut sweep, places.clone());
+                self.batch(&sweep, places);
             }
             self.bases.clear();
             return vec![];
@@ -449,14 +459,14 @@ impl Emitter<'_> {
             for place in 0..mine.count {
                 if place % batch == 0 {
                     let places = place..mine.count.min(place + batch);
-                    self.load_first(index, body, mine, places, &uniform, &mut loaded);
+                    self.load_first(&mut sweep, places);
                 }
                 self.turn_to(index, mine, place);
                 known[place].iter().for_each(|(value, reg)| self.define(*value, *reg));
                 for statement in &piece[..piece.len() - usize::from(prefix.is_some())] {
                     match statement {
-                        Statement::Let { value, .. } if place > 0 && uniform.contains(value) => continue,
-                        Statement::Let { value, .. } if let Some(values) = loaded.get(value) => {
+                        Statement::Let { value, .. } if place > 0 && sweep.uniform.contains(value) => continue,
+                        Statement::Let { value, .. } if let Some(values) = sweep.loaded.get(value) => {
                             self.define(*value, values[place]);
                         }
                         Statement::Store { buffer, at, value } => self.keep_and_store(index, *buffer, at, *value),
@@ -520,18 +530,11 @@ impl Emitter<'_> {
     }
 
     /// Loads that stand on nothing else, for several elements: they are under way together.
-    fn load_first(
-        &mut self,
-        index: IndexId,
-        body: &Block,
-        mine: &Mine,
-        places: Range<usize>,
-        uniform: &BTreeSet<ValueId>,
-        loaded: &mut BTreeMap<ValueId, Vec<Reg>>,
-    ) {
+    fn load_first(&mut self, sweep: &mut Sweep<'_>, places: Range<usize>) {
+        let Sweep { index, body, mine, uniform, loaded } = sweep;
         let stored: BTreeSet<BufferId> = visit::stores(body).into_iter().collect();
         let mut loads = vec![];
-        for statement in body {
+        for statement in *body {
             let Statement::Let { value, op: Op::Load { buffer, view, at } } = statement else { continue };
             let linear = Linear::of(self.program, *buffer, view.as_deref(), at);
             if !stored.contains(buffer) && !uniform.contains(value) && linear.values.is_empty() {
@@ -541,7 +544,7 @@ impl Emitter<'_> {
         // What an earlier element has loaded, a later one need not load again.
         let mut seen: Vec<(BufferId, Affine<IndexId>, Reg)> = vec![];
         for place in places.clone() {
-            self.turn_to(index, mine, place);
+            self.turn_to(*index, mine, place);
             for (value, buffer, view, at, linear) in &loads {
                 let exact = linear.affine.add(&Affine::size(self.ahead_by(&linear.affine)));
                 let known = seen.iter().find(|(b, affine, _)| b == buffer && *affine == exact).map(|(.., reg)| *reg);
@@ -556,7 +559,7 @@ impl Emitter<'_> {
         }
         for (value, buffer, _, _, linear) in loads {
             if places.end == mine.count
-                && let Some(key) = key(buffer, &linear, index)
+                && let Some(key) = key(buffer, &linear, *index)
                 && let Some(row) = &mut self.row
                 && !row.kept.iter().any(|(k, _)| *k == key)
             {
