@@ -39,6 +39,26 @@ fn empty_loops_check() {
     hold_on(&[Engine::Ptx], &compiled.checked, &forms, &inputs).unwrap();
 }
 
+/// A thread goes on behind a check that has failed, with a subscript that is inside if any is. Of what has no element and is computed where
+/// it is read, none is.
+#[test]
+fn nothing_is_read_behind_a_check_that_nothing_passes() {
+    let source = "
+        fn main(x: i32[n, n], b: i64) {
+            let a[i < n, j < n] = prod[r < n](x[r, j] + i32(i))
+            let d[i < n - 2, j < n] = a[i, j] + a[i + 1, j] - a[i + 2, j]
+            let e[i < n, j < n] = sum[r < n]([d[clamp(b, 0, n - 3), clamp(b, 0, n - 1)], 1][j % 2])
+            e
+        }";
+    let compiled = compile_in(source, "main", &[]).unwrap();
+    let forms: Vec<&Form> = compiled.forms.iter().collect();
+    for n in [2, 3, 70] {
+        let x = Array::zeros(Dtype::I32, &[n, n]).unwrap();
+        let b = Array::scalar(Scalar::I64(1));
+        hold_on(&[Engine::Ptx], &compiled.checked, &forms, &[x.as_ref(), b.as_ref()]).unwrap();
+    }
+}
+
 /// What an iteration stores it may load, where only a run tells which of it.
 #[test]
 fn an_iteration_loads_what_it_stored() {

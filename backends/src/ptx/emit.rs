@@ -22,6 +22,7 @@ use super::shelf::Shelf;
 use super::walk::{Pending, Pointer};
 use crate::access::Linear;
 use crate::cpu::split::Part;
+use crate::nests::may_fault;
 
 /// What a kernel is handed, eight bytes each.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -95,6 +96,9 @@ pub(super) struct Emitter<'a> {
     owner: Owner,
     /// Accesses and checks are made where this holds.
     pub(super) valid: Option<Reg>,
+    /// Holds until a check of the thread fails, if the kernel has any. What it goes on with then is no subscript of anything, if nothing
+    /// passes the check.
+    passed: Option<Reg>,
     /// An index that is so much more than its register says.
     pub(super) ahead: Option<(IndexId, i64)>,
     /// Addresses of accesses with that index where its register says.
@@ -142,8 +146,11 @@ impl<'a> Emitter<'a> {
             members.iter().any(|b| stored.contains(b)) && members.iter().any(|b| loaded.contains(b))
         };
         let in_place = program.slots.values().any(in_place);
+        let mut builder = Builder::new();
+        let checks = kernel.body.iter().any(may_fault);
         Emitter {
-            builder: Builder::new(),
+            passed: checks.then(|| builder.set(Comparison::Eq, Type::U32, 0, 0)),
+            builder,
             program,
             scope: Scope { dtypes: &kernel.values, values: SecondaryMap::new() },
             indices: SecondaryMap::new(),
@@ -377,10 +384,8 @@ impl<'a> Emitter<'a> {
             let elements = shape.iter().fold(Size::constant(1), |product, length| &product * length);
             let elements = self.size(&elements);
             let some = self.builder.set(Comparison::Gt, Type::S64, elements, 0);
-            condition = Some(match condition {
-                Some(valid) => self.builder.op2(Opcode::And, Type::Pred, valid, some),
-                None => some,
-            });
+            let others = [self.valid, self.passed].into_iter().flatten();
+            condition = Some(others.fold(some, |all, one| self.builder.op2(Opcode::And, Type::Pred, all, one)));
         }
         let loaded = if let Some(some) = condition {
             let class = match ty.class() {
@@ -588,6 +593,9 @@ impl<'a> Emitter<'a> {
             outside = self.builder.op2(Opcode::And, Type::Pred, outside, valid);
         }
         self.when(outside, |e| {
+            if let Some(passed) = e.passed {
+                e.builder.op_to(passed, Opcode::And, Type::Pred, &[passed.into(), inside.into()]);
+            }
             let at = |offset| Address { base: Some(fault), offset };
             let before = e.builder.compare_and_swap(at(0), 0, i64::from(site.as_u32()) + 1);
             let first = e.builder.set(Comparison::Eq, Type::U32, before, 0);
