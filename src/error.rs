@@ -1,5 +1,5 @@
 //! What can go wrong behind the checker: when a function is compiled, and when it is called. Data first; the
-//! sentences are made here too, the drawing in [`crate::render`].
+//! sentences are made here too, the drawing in [`crate::render`]. `context` puts what the engines report into the user's terms.
 
 mod context;
 

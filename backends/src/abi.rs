@@ -20,7 +20,7 @@ pub type KernelFn = unsafe extern "C" fn(
     fault: *mut FaultRecord,
 ) -> i32;
 
-/// What a kernel that stops at a failed check leaves behind.
+/// What a kernel that stops at a failed check leaves behind, and what it looks at to stop for another reason.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct FaultRecord {

@@ -4,7 +4,7 @@
 //! chunk at hand in memory: a step of the loop adds its elements to theirs, so that elements are taken as they lie in
 //! memory and the body stands there once. Where the body is so short that this would be most of the work, four rows
 //! of lanes at a time share one trip to memory. A leaf that goes wider than Cranelift's vectors is a function, which takes a chunk and
-//! folds its lanes itself.
+//! folds its lanes itself. Sums in the order by blocks are taken from elements that lie side by side, so that these are computed as vectors too.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value};

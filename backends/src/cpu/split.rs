@@ -2,7 +2,7 @@
 //! is a part of its own, whose range is split over threads, and so is a reducing loop, chunk by chunk; what stands
 //! between runs on one thread.
 //!
-//! `ptx` launches the same parts, without what only threads of a processor do: tiles of rows and columns, scans in chunks.
+//! `ptx` launches the same parts, without what only threads of a processor do: tiles of rows and columns, scans and sums by blocks in chunks.
 //!
 //! A part computes again what scalars it needs. Where it cannot (results of reductions, say), the part that
 //! defines them leaves them in a temporary of rank 0. A reducing loop leaves the results of its chunks in temporaries, and
