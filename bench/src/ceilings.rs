@@ -156,10 +156,11 @@ mod wide {
     //! The same with AVX-512.
 
     use std::arch::x86_64::{
-        __m512, _MM_HINT_T0, _mm_prefetch, _mm_sfence, _mm512_add_ps, _mm512_fmadd_ps, _mm512_load_ps, _mm512_mul_ps,
-        _mm512_set1_ps, _mm512_store_ps, _mm512_stream_ps,
+        __cpuid, __m512, _MM_HINT_T0, _mm_prefetch, _mm_sfence, _mm512_add_ps, _mm512_fmadd_ps, _mm512_load_ps,
+        _mm512_mul_ps, _mm512_set1_ps, _mm512_store_ps, _mm512_stream_ps,
     };
     use std::hint::black_box;
+    use std::sync::LazyLock;
 
     use super::{CHAINS, Kind, Line, Piece, STEPS};
 
@@ -188,9 +189,15 @@ mod wide {
     /// Lines that stay in a core's caches.
     const NEAR: usize = (2 << 20) / size_of::<Line>();
 
+    /// Whose processors gain by that.
+    static INTEL: LazyLock<bool> = LazyLock::new(|| {
+        let found = __cpuid(0);
+        [found.ebx, found.edx, found.ecx].map(u32::to_le_bytes).concat() == *b"GenuineIntel"
+    });
+
     /// Asks for as much as a step reads, of the pages behind those at hand.
     fn ahead(all: &[Line], step: &[Line]) {
-        if all.len() <= NEAR {
+        if all.len() <= NEAR || !*INTEL {
             return;
         }
         let at = step.as_ptr().cast::<i8>();

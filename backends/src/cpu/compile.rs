@@ -29,7 +29,7 @@ use super::formula::Formula;
 use super::jit::{self, Called, Code, Helpers, Host, Registers};
 use super::lanes::Chunks;
 use super::split::{Baton, Part, root, split};
-use super::wide::{Isa, Wide};
+use super::wide::{Isa, Wide, runs_along_pages};
 use super::{CompileError, Simd};
 use crate::abi::KernelFn;
 use crate::nests::extent_size;
@@ -113,7 +113,13 @@ fn compile_kernels(program: &Program, simd: Simd) -> Result<Compiled, CompileErr
             cost: Cost::new(&program, &part.kernel),
         })
         .collect();
-    Ok(Compiled { _code: Code::new(module), program, kernels, sizes: sizes.into_formulas(), late_faults })
+    Ok(Compiled {
+        _code: Code::new(module),
+        program,
+        kernels,
+        sizes: sizes.into_formulas(runs_along_pages()),
+        late_faults,
+    })
 }
 
 /// See [`Compiled::late_faults`].

@@ -42,8 +42,9 @@ enum Entry {
 }
 
 impl Entry {
-    fn formula(&self) -> Formula {
+    fn formula(&self, ahead: bool) -> Formula {
         match self {
+            Entry::Distance(_) if !ahead => Formula::Constant(0),
             Entry::Size(size) => size.into(),
             Entry::Width(width) => width.formula(),
             Entry::Exceeds(size, limit) => Formula::from(size).then(Rule::Exceeds, *limit),
@@ -62,8 +63,9 @@ impl SizeTable {
         slot
     }
 
-    pub(super) fn into_formulas(self) -> Vec<Formula> {
-        self.entries.iter().map(Entry::formula).collect()
+    /// What computes its numbers, for a machine that gains by reading ahead or not.
+    pub(super) fn into_formulas(self, ahead: bool) -> Vec<Formula> {
+        self.entries.iter().map(|entry| entry.formula(ahead)).collect()
     }
 }
 

@@ -113,7 +113,8 @@ fn define_function(
         interface,
         run,
         kernels,
-        sizes: sizes.into_formulas(),
+        // Who runs it is not known: most that it gains and loses are alike.
+        sizes: sizes.into_formulas(true),
         slots: Slots::of_parts(interface.program, run),
         constants,
         late_faults: late_faults(run, parts),

@@ -13,6 +13,23 @@ pub(in crate::cpu) enum Isa {
     Avx2,
 }
 
+/// Whether this machine's processor, asked for lines of several pages, runs along each of them: Intel's do. AMD's keep enough lines in
+/// flight by themselves, and take 1.5 times as long if they are asked so (64 MB and 1 GB, one core of an EPYC of 2023).
+pub(in crate::cpu) fn runs_along_pages() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    {
+        static INTEL: std::sync::LazyLock<bool> = std::sync::LazyLock::new(|| {
+            let found = std::arch::x86_64::__cpuid(0);
+            [found.ebx, found.edx, found.ecx].map(u32::to_le_bytes).concat() == *b"GenuineIntel"
+        });
+        *INTEL
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        false
+    }
+}
+
 /// Instructions on whole registers, whatever they hold.
 pub(super) struct Moves {
     /// A number of four bytes to all lanes, and of eight.

@@ -38,7 +38,7 @@ use self::allocate::Residents;
 use self::assemble::{ADDRESSES, Address, Assembler, Condition, END, FREE_ADDRESSES, INDEX, OTHER, SPARE, THERE};
 use self::inst::{Body, Slot, interleave};
 use self::lanes::{Given, Shared, WideX86};
-pub(super) use self::machine::Isa;
+pub(super) use self::machine::{Isa, runs_along_pages};
 pub(super) use self::reduce::Reducer;
 pub(super) use self::scan::Scanner;
 use super::emit::{Emitter, own_memory};
