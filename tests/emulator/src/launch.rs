@@ -1,5 +1,5 @@
-//! A launch: blocks take turns, a few at a time, and within a block its warps do. So a thread that waits for another
-//! block's flag in a loop lets that block get on, as on a device.
+//! A launch: clusters of blocks take turns, a few at a time, within a cluster its blocks do, and within a block its warps. So a
+//! thread that waits for another block's flag in a loop lets that block get on, as on a device.
 
 use crate::exec::{Grid, Shared, step};
 use crate::fault::{Fault, Problem};
@@ -45,8 +45,9 @@ pub struct Stats {
     pub barriers: u64,
 }
 
-/// Blocks that run at the same time.
+/// Blocks that run at the same time, and clusters of several that do.
 const RESIDENT: usize = 8;
+const CLUSTERS: usize = 2;
 
 /// Shared memory of a block, at most: what an H100 has.
 const MOST_SHARED: u32 = 227 << 10;
@@ -101,6 +102,16 @@ struct Block {
     warps: Vec<Warp>,
     /// The order in which warps take turns.
     order: Vec<usize>,
+    begun: bool,
+}
+
+/// How a block is after its turn.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Runs,
+    /// It waits for its cluster.
+    Waits,
+    Ended,
 }
 
 impl Module {
@@ -116,7 +127,7 @@ impl Module {
         let Some(kernel) = self.kernels.iter().find(|k| k.name == name) else {
             return Err(refuse(0, Problem::UnknownKernel));
         };
-        let shape = Shape { grid: launch.grid, block: launch.block };
+        let shape = Shape { grid: launch.grid, block: launch.block, cluster: kernel.cluster };
         let (expected, found) = (kernel.parameters, arguments.len());
         if expected as usize != found {
             return Err(refuse(kernel.line, Problem::Arguments { expected, found }));
@@ -145,7 +156,7 @@ impl Module {
             let _ = constants.put(u64::from(*at), contents);
         }
         let (flags, stats) = (Flags::default(), Stats::default());
-        let mut grid = Grid { kernel, shape, arguments, memory, constants, flags, stats, idle: 0 };
+        let mut grid = Grid { kernel, shape, arguments, memory, constants, shared: vec![], flags, stats, idle: 0 };
         let result = run(&mut grid, &globals, launch);
         let stats = grid.stats;
         memory.free_behind(own);
@@ -156,32 +167,45 @@ impl Module {
 /// Runs all blocks.
 fn run(grid: &mut Grid<'_>, globals: &[u64], launch: Launch) -> Result<(), Fault> {
     let mut turns = Turns { random: (launch.seed != 0).then_some(Random(launch.seed)) };
-    let mut waiting: Vec<u32> = (0..grid.shape.blocks() as u32).collect();
+    let together = grid.shape.cluster;
+    let mut waiting: Vec<u32> = (0..grid.shape.blocks() as u32 / together).collect();
     turns.shuffle(&mut waiting);
     let mut waiting = waiting.into_iter();
     // Dynamic memory lies behind the kernel's variables, apart from them by a gap.
     let mut behind = grid.kernel.shared.clone();
     let dynamic = behind.place(launch.shared, grid.kernel.dynamic.unwrap_or(1).max(16));
-    let mut running: Vec<Block> = vec![];
-    for number in waiting.by_ref().take(RESIDENT) {
-        let warps = (0..grid.shape.warps()).map(|w| Warp::new(grid.kernel, w as u16, globals, dynamic)).collect();
-        let mut block = Block { shared: Shared::default(), warps, order: (0..grid.shape.warps()).collect() };
-        block.start(grid, number, (dynamic, launch.shared));
-        running.push(block);
+    let mut running: Vec<Vec<Block>> = vec![];
+    for number in waiting.by_ref().take(if together == 1 { RESIDENT } else { CLUSTERS }) {
+        let mut cluster = vec![];
+        for _ in 0..together {
+            let warps = (0..grid.shape.warps()).map(|w| Warp::new(grid.kernel, w as u16, globals, dynamic)).collect();
+            let shared = Shared { slot: grid.shared.len(), ..Shared::default() };
+            grid.shared.push(Region::default());
+            cluster.push(Block { shared, warps, order: (0..grid.shape.warps()).collect(), begun: false });
+        }
+        start(&mut cluster, grid, number);
+        running.push(cluster);
     }
     while !running.is_empty() {
         turns.shuffle(&mut running);
         let mut index = 0;
         while index < running.len() {
-            let block = &mut running[index];
-            if block.turn(grid, &mut turns)? {
+            let cluster = &mut running[index];
+            turns.shuffle(cluster);
+            let mut states = vec![];
+            for block in &mut *cluster {
+                states.push(block.turn(grid, &mut turns, (dynamic, launch.shared))?);
+            }
+            if states.iter().all(|state| *state == State::Ended) {
                 match waiting.next() {
-                    Some(number) => block.start(grid, number, (dynamic, launch.shared)),
+                    Some(number) => start(cluster, grid, number),
                     None => {
                         running.remove(index);
                         continue;
                     }
                 }
+            } else if !states.contains(&State::Runs) {
+                meet(cluster, grid);
             }
             index += 1;
         }
@@ -189,12 +213,32 @@ fn run(grid: &mut Grid<'_>, globals: &[u64], launch: Launch) -> Result<(), Fault
     Ok(())
 }
 
+/// Starts the blocks of a cluster.
+fn start(cluster: &mut [Block], grid: &Grid<'_>, number: u32) {
+    let slots = cluster.len();
+    for block in cluster {
+        block.start(grid, number * slots as u32 + (block.shared.slot % slots) as u32);
+    }
+}
+
+/// All threads of a cluster that have not exited wait for each other.
+fn meet(cluster: &mut [Block], grid: &mut Grid<'_>) {
+    cluster.iter_mut().for_each(|block| block.go_on());
+    let mut all = vec![];
+    for Block { shared: Shared { block, epoch, knowledge, .. }, .. } in cluster {
+        all.push((*block, *epoch, knowledge));
+    }
+    Knowledge::meet(&mut all);
+    grid.stats.barriers += 1;
+    grid.idle = 0;
+}
+
 impl Block {
-    fn start(&mut self, grid: &Grid<'_>, number: u32, (dynamic, more): (u32, u32)) {
+    fn start(&mut self, grid: &Grid<'_>, number: u32) {
         self.shared.block = number;
         self.shared.epoch = 0;
         self.shared.knowledge = Knowledge::default();
-        self.shared.memory.lay_out(&grid.kernel.shared, dynamic, more);
+        self.begun = false;
         let local = &grid.kernel.local;
         if local.bytes > 0 {
             self.shared.locals.resize(grid.shape.threads(), Region::default());
@@ -207,8 +251,12 @@ impl Block {
         }
     }
 
-    /// Lets each warp run for a while; says whether the block has ended.
-    fn turn(&mut self, grid: &mut Grid<'_>, turns: &mut Turns) -> Result<bool, Fault> {
+    /// Lets each warp run for a while. Others of its cluster find the block's memory from its first turn on, until it ends.
+    fn turn(&mut self, grid: &mut Grid<'_>, turns: &mut Turns, (dynamic, more): (u32, u32)) -> Result<State, Fault> {
+        if !self.begun {
+            grid.shared[self.shared.slot].lay_out(&grid.kernel.shared, dynamic, more);
+            self.begun = true;
+        }
         turns.shuffle(&mut self.order);
         let mut moved = false;
         for index in &self.order {
@@ -231,24 +279,26 @@ impl Block {
             return Err(self.at_some_group(grid, runs, Problem::Deadlock));
         }
         if moved {
-            return Ok(false);
+            return Ok(State::Runs);
         }
         if self.warps.iter().all(|warp| warp.groups.is_empty()) {
-            return Ok(true);
+            grid.shared[self.shared.slot] = Region::default();
+            return Ok(State::Ended);
         }
-        self.barrier(grid)?;
-        Ok(false)
+        self.barrier(grid)
     }
 
     /// Nobody can run: all threads that have not exited wait at barriers. If it is the same, they have met.
-    fn barrier(&mut self, grid: &mut Grid<'_>) -> Result<(), Fault> {
+    fn barrier(&mut self, grid: &mut Grid<'_>) -> Result<State, Fault> {
         let mut groups = self.warps.iter().flat_map(|warp| &warp.groups).map(|group| group.wait);
         let first = groups.next();
         if groups.any(|wait| Some(wait) != first) {
             return Err(self.at_some_group(grid, |_| true, Problem::Deadlock));
         }
-        let aligned =
-            |group: &Group| matches!(grid.kernel.operations[group.at as usize].op, Op::Barrier { aligned: true, .. });
+        let aligned = |group: &Group| {
+            let op = &grid.kernel.operations[group.at as usize].op;
+            matches!(op, Op::Barrier { aligned: true, .. } | Op::AwaitCluster { aligned: true })
+        };
         for warp in &self.warps {
             let parted = |group: &&Group| group.at != warp.groups[0].at && (aligned(group) || aligned(&warp.groups[0]));
             if let Some(group) = warp.groups.iter().find(parted) {
@@ -256,15 +306,23 @@ impl Block {
                 return Err(self.at_some_group(grid, |group| group.at == at, Problem::BarrierDivergence));
             }
         }
+        if first == Some(Wait::Cluster) {
+            return Ok(State::Waits);
+        }
+        self.go_on();
+        grid.stats.barriers += 1;
+        grid.idle = 0;
+        Ok(State::Runs)
+    }
+
+    /// All threads have met.
+    fn go_on(&mut self) {
         for group in self.warps.iter_mut().flat_map(|warp| &mut warp.groups) {
             group.at += 1;
             group.wait = Wait::No;
         }
         self.shared.epoch += 1;
         self.shared.knowledge.barrier();
-        grid.stats.barriers += 1;
-        grid.idle = 0;
-        Ok(())
     }
 
     /// A fault of the first group that stands where it should.

@@ -34,7 +34,7 @@
 //! ```
 //!
 //! `parse` reads the text, with `decode` for instructions; `op` is what they become. `lanes` computes on rows of 32
-//! lanes without state. `launch` lets blocks take turns, `warp` groups threads by where they are, `exec` executes one
+//! lanes without state. `launch` lets clusters of blocks take turns, `warp` groups threads by where they are, `exec` executes one
 //! instruction for one group. `region` is memory, `shadow` who accessed it, `order` what happened before what.
 
 #![forbid(unsafe_code)]

@@ -10,6 +10,8 @@ pub(crate) struct Kernel {
     pub(crate) name: String,
     /// Where its body starts.
     pub(crate) line: u32,
+    /// Blocks of a cluster, next to one another.
+    pub(crate) cluster: u32,
     pub(crate) operations: Vec<Instruction>,
     pub(crate) rows: Vec<RowKind>,
     pub(crate) preds: Vec<PredKind>,
@@ -60,6 +62,8 @@ pub(crate) enum Special {
     LanesUpTo,
     LanesAbove,
     LanesFrom,
+    /// The block's number in its cluster.
+    Rank,
 }
 
 /// Where variables lie in a space: each an extent, with gaps between, which no access may touch.
@@ -192,6 +196,10 @@ pub(crate) enum Op {
     },
     Barrier {
         id: u32,
+        aligned: bool,
+    },
+    ArriveInCluster,
+    AwaitCluster {
         aligned: bool,
     },
     SyncWarp {

@@ -170,6 +170,17 @@ impl Knowledge {
         }
     }
 
+    /// The threads of a cluster have met: what one knows, all know, and that what each did in its block's past epochs is past.
+    pub(crate) fn meet(blocks: &mut [(u32, u32, &mut Knowledge)]) {
+        let mut all = Clock::default();
+        for (block, epoch, knowledge) in &*blocks {
+            all.join(&knowledge.common);
+            let past = all.blocks.entry(*block).or_default();
+            past.epoch = past.epoch.max(*epoch);
+        }
+        blocks.iter_mut().for_each(|(.., knowledge)| knowledge.common = all.clone());
+    }
+
     /// Whether accesses of the past are before what a thread does now.
     pub(crate) fn ordered(&self, past: &Stamp, now: &Now<'_>) -> bool {
         let mut who = past.lanes;

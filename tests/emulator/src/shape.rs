@@ -3,11 +3,12 @@
 use crate::fault::Thread;
 use crate::types::LANES;
 
-/// Blocks of a grid, threads of a block.
+/// Blocks of a grid, threads of a block, and blocks of a cluster.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub(crate) grid: [u32; 3],
     pub(crate) block: [u32; 3],
+    pub(crate) cluster: u32,
 }
 
 impl Shape {
@@ -42,6 +43,7 @@ impl Shape {
         let [gx, gy, gz] = self.grid;
         let block = x >= 1 && y >= 1 && z >= 1 && x <= 1024 && y <= 1024 && z <= 64 && x * y * z <= 1024;
         let grid = gx >= 1 && gy >= 1 && gz >= 1 && gx < 1 << 31 && gy < 1 << 16 && gz < 1 << 16;
+        let grid = grid && gx.is_multiple_of(self.cluster) && (self.cluster == 1 || gy == 1 && gz == 1);
         block && grid && self.blocks() <= 1 << 24
     }
 }

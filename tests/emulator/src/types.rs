@@ -54,6 +54,8 @@ pub enum Space {
     Global,
     /// Memory of one block.
     Shared,
+    /// That of any block of a cluster.
+    Cluster,
     /// Memory of one thread.
     Local,
     /// Constants of the module.

@@ -22,6 +22,8 @@ pub(crate) enum Wait {
     Lanes,
     /// The other threads of the block, at a barrier of this number.
     Barrier(u32),
+    /// The other threads of the cluster.
+    Cluster,
 }
 
 /// Threads at the same place.
@@ -143,7 +145,7 @@ impl Warp {
         let at = if self.step % PERIOD < PERIOD - AHEAD { runnable.min()? } else { runnable.max()? };
         let mut joined = 0;
         self.groups.retain(|group| {
-            let joins = group.at == at && !matches!(group.wait, Wait::Barrier(_));
+            let joins = group.at == at && !matches!(group.wait, Wait::Barrier(_) | Wait::Cluster);
             joined |= if joins { group.lanes } else { 0 };
             !joins
         });
@@ -237,5 +239,6 @@ fn value(special: Special, shape: &Shape, block: [u32; 3], thread: usize) -> u32
         Special::LanesUpTo => equal | (equal - 1),
         Special::LanesAbove => !(equal | (equal - 1)),
         Special::LanesFrom => !(equal - 1),
+        Special::Rank => block[0] % shape.cluster,
     }
 }

@@ -12,10 +12,20 @@ const FIRST: u64 = 1 << 60;
 pub(crate) fn base(space: Space) -> u64 {
     match space {
         Space::Global => 0,
-        Space::Shared => FIRST,
+        Space::Shared | Space::Cluster => FIRST,
         Space::Local => FIRST + SIZE,
         Space::Constant => FIRST + 2 * SIZE,
     }
+}
+
+/// The address in a cluster of what lies at an address of one of its blocks.
+pub(crate) fn in_cluster(address: u64, rank: u32) -> u64 {
+    address | (u64::from(rank) + 1) * SIZE
+}
+
+/// The block of a cluster that such an address is of, unless it is one's own, and the address there.
+pub(crate) fn of_cluster(address: u64) -> (Option<u64>, u64) {
+    ((address / SIZE).checked_sub(1), address % SIZE)
 }
 
 /// The space that a generic address lies in, and the address there.

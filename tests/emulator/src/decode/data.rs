@@ -80,6 +80,7 @@ const SPECIALS: &[(&str, Option<&str>, Special)] = &[
     ("%nctaid", Some("x"), Special::Blocks(0)),
     ("%nctaid", Some("y"), Special::Blocks(1)),
     ("%nctaid", Some("z"), Special::Blocks(2)),
+    ("%cluster_ctarank", None, Special::Rank),
     ("%laneid", None, Special::Lane),
     ("%warpid", None, Special::Warp),
     ("%lanemask_eq", None, Special::LanesEqual),

@@ -1,9 +1,11 @@
 //! Loads, stores, atomic operations and fences.
 
 use crate::decode::Form;
+use crate::lanes::map;
 use crate::op::{Access, Atomic, Op, Scope, Strength};
 use crate::parse::Operand;
 use crate::types::{Reg, Space, Type};
+use crate::window;
 
 const SCOPES: &[(&str, Scope)] = &[("cta", Scope::Block), ("gpu", Scope::Device), ("sys", Scope::Device)];
 
@@ -19,6 +21,7 @@ const SPACES: &[(&str, Target)] = &[
     ("global", Target::Space(Some(Space::Global))),
     ("shared", Target::Space(Some(Space::Shared))),
     ("shared::cta", Target::Space(Some(Space::Shared))),
+    ("shared::cluster", Target::Space(Some(Space::Cluster))),
     ("local", Target::Space(Some(Space::Local))),
     ("const", Target::Space(Some(Space::Constant))),
 ];
@@ -163,6 +166,13 @@ pub(super) fn cp(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
     };
     let read = if form.peek().is_some() { form.source(Type::U32)? } else { form.constant(u64::from(bytes)) };
     Ok(Op::Copy { to, from, bytes, read })
+}
+
+/// The address in another block of the cluster of what lies at an address of one's own.
+pub(super) fn mapa(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
+    form.choose(&[("shared::cluster", ())])?;
+    form.choose(&[("u64", ())])?;
+    form.map(map!(|a: u64, b: u32| window::in_cluster(a, b)), Type::U64, &[Type::U64, Type::U32])
 }
 
 /// The rows of matrices in shared memory.

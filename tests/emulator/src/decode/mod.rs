@@ -31,7 +31,7 @@ const TABLE: &[(&str, Decoder)] = &[
     ("shf", logic::shf), ("shl", logic::shl), ("shr", logic::shr), ("xor", logic::xor),
     ("cvt", data::cvt), ("cvta", data::cvta), ("mov", data::mov),
     ("atom", memory::atom), ("cp", memory::cp), ("fence", memory::fence), ("ld", memory::ld), ("membar", memory::membar),
-    ("ldmatrix", memory::ldmatrix), ("red", memory::red), ("st", memory::st),
+    ("ldmatrix", memory::ldmatrix), ("mapa", memory::mapa), ("red", memory::red), ("st", memory::st),
     ("activemask", threads::activemask), ("bar", threads::bar), ("barrier", threads::barrier), ("bra", threads::bra),
     ("exit", threads::exit), ("mma", threads::mma), ("nanosleep", threads::nanosleep), ("redux", threads::redux),
     ("ret", threads::exit), ("shfl", threads::shfl), ("trap", threads::trap), ("vote", threads::vote),

@@ -38,6 +38,16 @@ pub(super) fn bar(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
 }
 
 pub(super) fn barrier(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
+    if form.flag("cluster") {
+        if form.flag("arrive") {
+            form.flag("release");
+            form.flag("aligned");
+            return Ok(Op::ArriveInCluster);
+        }
+        form.choose(&[("wait", ())])?;
+        form.flag("acquire");
+        return Ok(Op::AwaitCluster { aligned: form.flag("aligned") });
+    }
     form.flag("cta");
     form.choose(&[("sync", ())])?;
     let aligned = form.flag("aligned");

@@ -14,6 +14,8 @@ use crate::window;
 #[derive(Clone, Copy)]
 pub(super) struct Spot {
     pub(super) space: Space,
+    /// The block of the cluster whose memory it is, if that was said.
+    rank: Option<u64>,
     pub(super) address: u64,
     pub(super) bytes: usize,
     /// The number of the thread in its block.
@@ -27,18 +29,27 @@ impl Spot {
     /// The address is no multiple of the size.
     pub(super) fn new(warp: &Warp, at: Address, (access, bytes): (&Access, u32), lane: usize) -> Result<Spot, Problem> {
         let address = warp.row(at.base)[lane].wrapping_add_signed(at.offset) & at.mask;
-        let (space, address) = match access.space {
-            Some(space) => (space, address),
-            None => window::resolve(address),
+        let (rank, (space, address)) = match access.space {
+            Some(Space::Cluster) => {
+                let (rank, address) = window::of_cluster(address);
+                (rank, (Space::Shared, address))
+            }
+            Some(space) => (None, (space, address)),
+            None => (None, window::resolve(address)),
         };
         if !address.is_multiple_of(u64::from(bytes)) {
             return Err(Problem::Misaligned { space, address });
         }
-        Ok(Spot { space, address, bytes: bytes as usize, thread: usize::from(warp.number) * LANES + lane })
+        let thread = usize::from(warp.number) * LANES + lane;
+        Ok(Spot { space, rank, address, bytes: bytes as usize, thread })
     }
 
     /// The place, for what values carry.
-    pub(super) fn place(&self, block: u32) -> Place {
+    pub(super) fn place(&self, block: u32, shape: &Shape) -> Place {
+        let block = match self.rank {
+            Some(rank) => block - block % shape.cluster + rank as u32,
+            None => block,
+        };
         ((self.space == Space::Shared).then_some(block), self.address)
     }
 
@@ -58,7 +69,15 @@ impl Spot {
         let outside = || Problem::OutOfBounds { space: self.space, address: self.address };
         let (region, at) = match self.space {
             Space::Global => grid.memory.find(self.address).ok_or_else(outside)?,
-            Space::Shared => (&mut shared.memory, self.address),
+            Space::Shared | Space::Cluster => {
+                let blocks = grid.shape.cluster as usize;
+                let slot = match self.rank {
+                    Some(rank) if rank >= blocks as u64 => return Err(outside()),
+                    Some(rank) => shared.slot - shared.slot % blocks + rank as usize,
+                    None => shared.slot,
+                };
+                (&mut grid.shared[slot], self.address)
+            }
             Space::Local => (shared.locals.get_mut(self.thread).ok_or_else(outside)?, self.address),
             Space::Constant => (&mut grid.constants, self.address),
         };
@@ -151,7 +170,7 @@ impl Run<'_, '_> {
             let spot = Spot::new(self.warp, at, (access, bytes), lane).map_err(fault)?;
             let now = now(self.shared, self.warp, (lane, self.line), access.strength);
             let value = spot.load(self.grid, self.shared, &now).map_err(fault)?;
-            let place = spot.place(self.shared.block);
+            let place = spot.place(self.shared.block, &self.grid.shape);
             self.grid.flags.read(place, access.acquire, &now, &mut self.shared.knowledge);
             for (index, row) in rows[..into.len()].iter_mut().enumerate() {
                 row[lane] = extend((value >> (index as u32 * access.ty.bits())) as u64, access.ty, register);
@@ -206,9 +225,9 @@ impl Run<'_, '_> {
             let fault = |what| Stop { lane, what };
             let thread = usize::from(self.warp.number) * LANES + lane;
             let now = now(self.shared, self.warp, (lane, self.line), Strength::Weak);
-            let from = Spot { space: Space::Global, address: from, bytes: read, thread };
+            let from = Spot { space: Space::Global, rank: None, address: from, bytes: read, thread };
             let value = if read > 0 { from.load(self.grid, self.shared, &now).map_err(fault)? } else { 0 };
-            let to = Spot { space: Space::Shared, address: to, bytes, thread };
+            let to = Spot { space: Space::Shared, rank: None, address: to, bytes, thread };
             to.store(value, self.grid, self.shared, &now).map_err(fault)?;
             self.grid.stats.loaded += read as u64;
         }
@@ -231,7 +250,7 @@ impl Run<'_, '_> {
             }
             let now = now(self.shared, self.warp, (lane, self.line), access.strength);
             spot.store(value, self.grid, self.shared, &now).map_err(fault)?;
-            let place = spot.place(self.shared.block);
+            let place = spot.place(self.shared.block, &self.grid.shape);
             self.grid.flags.write(place, (access.release, false), &now, &self.shared.knowledge);
             if spot.space == Space::Global {
                 self.grid.stats.stored += u64::from(bytes);

@@ -73,7 +73,7 @@ impl Run<'_, '_> {
             let old = spot.load(self.grid, self.shared, &now).map_err(fault)? as u64;
             let (b, c) = (self.warp.row(b)[lane], self.warp.row(c)[lane]);
             let new = combine(how, access.ty, old, b, c);
-            let place = spot.place(self.shared.block);
+            let place = spot.place(self.shared.block, &self.grid.shape);
             self.grid.flags.read(place, access.acquire, &now, &mut self.shared.knowledge);
             spot.store(u128::from(new), self.grid, self.shared, &now).map_err(fault)?;
             self.grid.flags.write(place, (access.release, true), &now, &self.shared.knowledge);

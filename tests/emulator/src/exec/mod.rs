@@ -23,6 +23,8 @@ pub(crate) struct Grid<'a> {
     pub(crate) arguments: &'a [u8],
     pub(crate) memory: &'a mut Memory,
     pub(crate) constants: Region,
+    /// The shared memory of blocks that run, by slot: those of a cluster lie side by side.
+    pub(crate) shared: Vec<Region>,
     pub(crate) flags: Flags,
     pub(crate) stats: Stats,
     /// Jumps back since anything changed that another thread could see.
@@ -34,9 +36,10 @@ pub(crate) struct Grid<'a> {
 pub(crate) struct Shared {
     /// The block's number.
     pub(crate) block: u32,
+    /// Where its memory is.
+    pub(crate) slot: usize,
     /// Barriers so far.
     pub(crate) epoch: u32,
-    pub(crate) memory: Region,
     /// By thread.
     pub(crate) locals: Vec<Region>,
     pub(crate) knowledge: Knowledge,
@@ -98,6 +101,7 @@ impl Run<'_, '_> {
             Op::Branch { target } => self.branch(index, group, (target, active)),
             Op::Exit => self.exit(index, group, active),
             Op::Barrier { id, .. } => self.leave(index, group, active, Wait::Barrier(id)),
+            Op::AwaitCluster { .. } => self.leave(index, group, active, Wait::Cluster),
             Op::SyncWarp { .. }
             | Op::Shuffle { .. }
             | Op::Vote { .. }
@@ -265,6 +269,8 @@ impl Run<'_, '_> {
             | Op::Branch { .. }
             | Op::Exit
             | Op::Barrier { .. }
+            | Op::ArriveInCluster
+            | Op::AwaitCluster { .. }
             | Op::SyncWarp { .. }
             | Op::Shuffle { .. }
             | Op::Vote { .. }

@@ -291,6 +291,7 @@ impl<'m, 't> Body<'m, 't> {
         name: &str,
         line: u32,
         (most, required): (Option<[u32; 3]>, Option<[u32; 3]>),
+        cluster: u32,
     ) -> Result<Kernel, ParseError> {
         // Running off the end is to return.
         let end = self.operations.last().map_or(line, |last| last.line);
@@ -302,9 +303,28 @@ impl<'m, 't> Body<'m, 't> {
                 None => return Err(ParseError { line: branch.line, what: format!("no label `{label}`") }),
             }
         }
+        // A barrier of a cluster is two instructions, here one after the other.
+        let arrives =
+            |i: Option<&Instruction>| i.is_some_and(|i| matches!(i.op, Op::ArriveInCluster) && i.guard.is_none());
+        let awaits =
+            |i: Option<&Instruction>| i.is_some_and(|i| matches!(i.op, Op::AwaitCluster { .. }) && i.guard.is_none());
+        for (at, instruction) in self.operations.iter().enumerate() {
+            let before = at.checked_sub(1).and_then(|at| self.operations.get(at));
+            let alone = match instruction.op {
+                Op::ArriveInCluster => !awaits(self.operations.get(at + 1)) || instruction.guard.is_some(),
+                Op::AwaitCluster { .. } => !arrives(before) || instruction.guard.is_some(),
+                Op::Branch { target } => awaits(self.operations.get(target as usize)),
+                _ => false,
+            };
+            if alone {
+                let what = "a cluster's barrier is an arrival with its wait behind it".into();
+                return Err(ParseError { line: instruction.line, what });
+            }
+        }
         Ok(Kernel {
             name: name.to_owned(),
             line,
+            cluster,
             operations: self.operations,
             rows: self.rows,
             preds: self.preds,

@@ -207,18 +207,30 @@ impl Module {
                 body.parameter(declared.name, bytes, declared.align).map_err(|what| cursor.error(what))?;
             }
         }
-        let (mut most, mut required) = (None, None);
+        let (mut most, mut required, mut cluster) = (None, None, 1);
         while cursor.peek().kind == Kind::Dot {
             match cursor.dot()? {
                 "maxntid" => most = Some(shape(cursor)?),
                 "reqntid" => required = Some(shape(cursor)?),
                 "minnctapersm" => drop(cursor.count()?),
+                "explicitcluster" | "reqnctapercluster" if self.target < 90 => {
+                    return Err(cursor.error("clusters are for `sm_90`".into()));
+                }
+                "explicitcluster" => {}
+                "reqnctapercluster" => match shape(cursor)? {
+                    [blocks @ 1..=8, 1, 1] => cluster = blocks,
+                    other => return Err(cursor.error(format!("clusters of {other:?} blocks"))),
+                },
                 other => return Err(cursor.error(format!("`.{other}` is not in the subset"))),
             }
         }
         cursor.expect(Kind::OpenBrace, "`{`")?;
         body.read(cursor)?;
-        let kernel = body.finish(name, line, (most, required))?;
+        let kernel = body.finish(name, line, (most, required), cluster)?;
+        if kernel.shared.sum() > MOST_SHARED {
+            let what = format!("`{name}` declares more than {MOST_SHARED} bytes of shared memory");
+            return Err(ParseError { line, what });
+        }
         self.kernels.push(kernel);
         Ok(())
     }
@@ -243,6 +255,9 @@ fn shape(cursor: &mut Cursor<'_>) -> Result<[u32; 3], ParseError> {
 
 /// Bytes of a variable, at most: more than any kernel has beside its arrays, which lie in memory that hosts allocate.
 const MOST_BYTES: u32 = 1 << 20;
+
+/// Bytes of shared memory that a kernel may declare: more is for its launch to ask for.
+const MOST_SHARED: u32 = 48 << 10;
 
 /// Bytes of all variables of a space, at most.
 const MOST_LAID_OUT: u32 = 1 << 24;
