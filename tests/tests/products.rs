@@ -1,6 +1,6 @@
 //! Matrix products by tensor units, on the emulator: exact ones on bits, others within the bound that their roundings give.
 
-use backends::ptx::{Math, Module, Runner};
+use backends::ptx::{Math, Module, Runner, Target};
 use ir::array::Array;
 use ir::{Dtype, Scalar};
 use tests::emulated::Emulated;
@@ -9,7 +9,7 @@ use tests::engines::{Engine, Form, Outcome, compile_in};
 /// A program's fused form with its checked source, of which the kernels multiply so.
 fn compiled(source: &str, math: Math, instruction: &str) -> tests::engines::Compiled {
     let compiled = compile_in(source, "main", &[]).unwrap_or_else(|e| panic!("{source}: {e:?}"));
-    let text = Module::compile_with(&compiled.forms[1].program, math).expect("it compiles").text();
+    let text = Module::compile_with(&compiled.forms[1].program, math).expect("it compiles").text(Target::Sm80);
     assert!(text.contains(&format!("mma.sync.aligned.{instruction}")), "{source}");
     compiled
 }

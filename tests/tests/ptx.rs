@@ -99,20 +99,44 @@ fn rows_of_any_length() {
     );
 }
 
+const LONG_ROWS: &str = "
+    fn main(x: f32[n, m], w: f32[m]) -> (f32[n, m], f32[n, m], i64[n], f64[n], f32[n]) {
+        let e[i, j] = exp(x[i, j] - max(x[i]))
+        let softmax[i, j] = e[i, j] / sum(e[i])
+        let d[i, j] = x[i, j] - mean(x[i])
+        let norm[i, j] = d[i, j] * w[j] + sum[k](d[i, k] ^ 2)
+        let best[i] = argmax(x[i])
+        let wide[i] = prod[j](f64(x[i, j]) * 0.5 + 1)
+        (softmax, norm, best, wide, max(x, axis = 1))
+    }";
+
 /// Rows longer than the registers of a block hold.
 #[test]
 fn long_rows() {
-    let source = "
-        fn main(x: f32[n, m], w: f32[m]) -> (f32[n, m], f32[n, m], i64[n], f64[n], f32[n]) {
-            let e[i, j] = exp(x[i, j] - max(x[i]))
-            let softmax[i, j] = e[i, j] / sum(e[i])
-            let d[i, j] = x[i, j] - mean(x[i])
-            let norm[i, j] = d[i, j] * w[j] + sum[k](d[i, k] ^ 2)
-            let best[i] = argmax(x[i])
-            let wide[i] = prod[j](f64(x[i, j]) * 0.5 + 1)
-            (softmax, norm, best, wide, max(x, axis = 1))
-        }";
-    hold_rows(source, &[32_768, 32_769, 41_500, 66_000]);
+    hold_rows(LONG_ROWS, &[32_768, 32_769, 41_500, 66_000]);
+}
+
+/// Such rows where clusters of blocks have registers for them.
+#[test]
+fn rows_of_clusters() {
+    let compiled = compile_in(LONG_ROWS, "main", &[]).unwrap();
+    let form = &compiled.forms[1];
+    for (k, m) in [32_768, 41_500, 50_257, 65_536, 131_073, 262_145].into_iter().enumerate() {
+        let inputs = rows(k, m);
+        let inputs: Vec<_> = inputs.iter().map(Array::as_ref).collect();
+        let meant = form.run(&compiled.checked, Engine::Nest, &inputs);
+        let Outcome::Results(results) = &meant else { panic!("{m}: {meant:?}") };
+        let mut outputs = results.clone();
+        let module = Module::compile(&form.program).unwrap();
+        let device = Emulated::new(1);
+        let done = {
+            let mut outputs: Vec<_> = outputs.iter_mut().map(Array::as_mut).collect();
+            outputs.iter_mut().for_each(|output| output.bytes_mut().fill(0));
+            Runner::new(module, device, None).call(&inputs, &mut outputs, None)
+        };
+        done.unwrap_or_else(|error| panic!("{m}: {error}"));
+        assert!(Outcome::Results(outputs) == meant, "{m}");
+    }
 }
 
 /// Loads at several distances, of rows and columns that end inside of a thread's and a block's share.
@@ -214,23 +238,25 @@ fn hold_rows(source: &str, lengths: &[usize]) {
     let compiled = compile_in(source, "main", &[]).unwrap();
     let forms: Vec<&Form> = compiled.forms.iter().collect();
     for (k, m) in lengths.iter().enumerate() {
-        let special = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -0.0, 1e-42, 3e38, -1e-40];
-        let element = |n: usize| {
-            // Only some rows have what spoils sums.
-            let row = n / m;
-            let odd = n % 7919 == 5 && row == k % 5;
-            let plain = ((n * 2_654_435_761) % 1_000_003) as f32 / 65536.0 - 7.0;
-            Scalar::F32(if odd { special[(n / 7919 + k) % special.len()] } else { plain })
-        };
-        let x: Vec<Scalar> = (0..3 * m).map(element).collect();
-        let w: Vec<Scalar> = (0..*m).map(|n| element(n * 3 + 1)).collect();
-        let inputs = [
-            Array::from_scalars(Dtype::F32, &[3, *m], &x).unwrap(),
-            Array::from_scalars(Dtype::F32, &[*m], &w).unwrap(),
-        ];
+        let inputs = rows(k, *m);
         let inputs: Vec<_> = inputs.iter().map(Array::as_ref).collect();
         hold_on(&[Engine::Ptx], &compiled.checked, &forms, &inputs).unwrap_or_else(|why| panic!("{m}: {why}"));
     }
+}
+
+/// Three rows of so many elements, and one.
+fn rows(k: usize, m: usize) -> [Array; 2] {
+    let special = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -0.0, 1e-42, 3e38, -1e-40];
+    let element = |n: usize| {
+        // Only some rows have what spoils sums.
+        let row = n / m;
+        let odd = n % 7919 == 5 && row == k % 5;
+        let plain = ((n * 2_654_435_761) % 1_000_003) as f32 / 65536.0 - 7.0;
+        Scalar::F32(if odd { special[(n / 7919 + k) % special.len()] } else { plain })
+    };
+    let x: Vec<Scalar> = (0..3 * m).map(element).collect();
+    let w: Vec<Scalar> = (0..m).map(|n| element(n * 3 + 1)).collect();
+    [Array::from_scalars(Dtype::F32, &[3, m], &x).unwrap(), Array::from_scalars(Dtype::F32, &[m], &w).unwrap()]
 }
 
 /// Calls a function with arrays of some shapes, in all forms.
@@ -300,6 +326,22 @@ fn columns() {
     hold_shapes("fn main(x: f64[a, n, m]) { sum(sum(x, axis=0), axis=0) }", three);
 }
 
+/// More reductions and prefixes at once than a block has memory for: of whole arrays, of rows and of columns.
+#[test]
+fn many_at_once() {
+    let all = |one: &dyn Fn(usize) -> String| (1..=60).map(one).collect::<Vec<_>>().join(" + ");
+    let sums = all(&|k| format!("sum(x * {k})"));
+    hold_shapes(&format!("fn main(x: f64[n]) {{ {sums} }}"), &[&[&[1]], &[&[5000]], &[&[40_000]]]);
+    hold_shapes(&format!("fn main(x: f64[n]) {{ let y = x * 2; (y, {sums}) }}"), &[&[&[5000]]]);
+    for axis in [0, 1] {
+        let sums = all(&|k| format!("sum(x * {k}, axis={axis})"));
+        hold_shapes(&format!("fn main(x: f64[n, m]) {{ {sums} }}"), &[&[&[3, 4]], &[&[40, 70]], &[&[2, 300]]]);
+    }
+    let prefixes: String = (1..=60).map(|k| format!("let c{k}[i] = sum[k <= i](x[k] * {k});\n")).collect();
+    let c = all(&|k| format!("c{k}"));
+    hold_shapes(&format!("fn main(x: f64[n]) {{ {prefixes} {c} }}"), &[&[&[3]], &[&[5000]]]);
+}
+
 /// Scans along one long array: of no chunk, of parts of one, and of several; in any order and in the one there is.
 #[test]
 fn long_scans() {
@@ -315,6 +357,42 @@ fn long_scans() {
     for dtype in ["f16", "f64", "i64", "u8"] {
         hold_shapes(&format!("fn main(x: {dtype}[n]) {{ let c[i] = sum[k <= i](x[k]); c }}"), lengths);
     }
+}
+
+/// Elements that make an array for themselves, of which only a run tells what they take: each thread has its own.
+#[test]
+fn arrays_of_an_element() {
+    let of_products = "
+        fn main(x: f32[m, k]) {
+            let a[i < m] = m
+            let b[i, j] = sum[r < k]((x[i, r] + 1) * x[clamp(a[j], 0, m - 1), clamp(a[j], 0, k - 1)]) +
+                [x[clamp(a[j], 0, m - 1), clamp(a[j], 0, k - 1)], x[j, clamp(a[i], 0, k - 1)]][i % 2]
+            let c[i, j] = sum[r < k]((x[i, r] + 1) * x[j, k - 1 - r]) + 3
+            (c, b)
+        }";
+    let of_rows = "
+        fn main(x: f32[m, k]) {
+            let d[i < m, j < m] = sum[r < k]([x[i, r], 2][(i + r) % 2] * x[j, r])
+            let e[i, r] = [x[i, r], 1][(i + r) % 2]
+            (d, max(e, axis = 1) * sum(e, axis = 1), e / sum(e))
+        }";
+    for source in [of_products, of_rows] {
+        let compiled = compile_in(source, "main", &[]).unwrap();
+        let forms: Vec<&Form> = compiled.forms.iter().collect();
+        for (m, k) in [(1, 1), (7, 9), (40, 300), (130, 20)] {
+            let elements: Vec<Scalar> = (0..m * k).map(|n| Scalar::F32((n * 7 % 11) as f32 - 5.0)).collect();
+            let x = Array::from_scalars(Dtype::F32, &[m, k], &elements).unwrap();
+            let held = hold_on(&[Engine::Ptx], &compiled.checked, &forms, &[x.as_ref()]);
+            held.unwrap_or_else(|why| panic!("{m} {k}: {why}"));
+        }
+    }
+}
+
+/// What is the same for all elements has prefixes that are not.
+#[test]
+fn prefixes_of_what_is_the_same() {
+    let shapes: &[&[&[usize]]] = &[&[&[3], &[20]], &[&[3], &[50]], &[&[2], &[300]], &[&[2], &[5000]]];
+    hold_shapes("fn main(x: f32[n], y: f32[m]) { let c[i < n, j < m] = 2 * sum[k <= j](x[i]); c }", shapes);
 }
 
 /// Transpositions alone and inside of expressions, of elements of each width.

@@ -147,6 +147,11 @@ impl Gpu {
                 Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
             ))
             .unwrap_or(0),
+            target: if major >= 9 && attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH) != 0 {
+                ptx::Target::Sm90
+            } else {
+                ptx::Target::Sm80
+            },
         };
         Ok(Gpu { context, stream, device, pool, limits, lost: OnceLock::new(), codes, staging })
     }

@@ -53,12 +53,13 @@ impl Builder {
         }
     }
 
-    pub(super) fn finish(mut self, name: String, arguments: usize, threads: u32, resident: Option<u32>) -> Function {
+    pub(super) fn finish(mut self, name: String, arguments: usize, threads: u32) -> Function {
         self.push(Op::Return);
         let mut body = self.first;
         body.append(&mut self.body);
         let (shared, local) = (self.shared.most, self.local.most);
-        Function { name, arguments, threads, resident, shared, local, registers: self.registers, body }
+        let registers = self.registers;
+        Function { name, arguments, threads, cluster: None, resident: None, shared, local, registers, body }
     }
 
     pub(super) fn reg(&mut self, class: Class) -> Reg {
@@ -253,6 +254,10 @@ impl Builder {
 
     pub(super) fn warp_barrier(&mut self) {
         self.push(Op::WarpBarrier);
+    }
+
+    pub(super) fn cluster_barrier(&mut self) {
+        self.push(Op::ClusterBarrier);
     }
 
     // Memory of blocks and threads.

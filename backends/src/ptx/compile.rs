@@ -17,7 +17,7 @@ use super::rows::{self, Rows};
 use super::stencil::Stencil;
 use super::turn::Turn;
 use super::vectors::Vectors;
-use super::{Math, print};
+use super::{Math, Target, print};
 use crate::call::kernel_sizes;
 use crate::cpu::split::{Part, root, split_plainly};
 use crate::error::CompileError;
@@ -57,14 +57,17 @@ pub(super) struct Kernel {
 /// A function, and how it is launched.
 pub(super) struct Variant {
     pub(super) name: String,
-    /// Its PTX.
+    /// Its PTX, and the devices that it is for.
     text: String,
+    pub(super) target: Target,
     /// Bytes of a block's own memory, without those on a shelf.
     pub(super) shared: usize,
     /// Bytes that each launch adds to that.
     pub(super) more: usize,
     pub(super) arguments: Vec<Argument>,
     pub(super) grid: Grid,
+    /// Whose scratch is whose.
+    pub(super) owner: Owner,
     /// Threads of a block.
     pub(super) threads: Threads,
     /// When it does.
@@ -98,6 +101,8 @@ pub(super) enum Grid {
     Threads(Option<Vec<Size>>, usize),
     /// A block for each, or for so many.
     Blocks(Option<Vec<Size>>, i64),
+    /// A cluster for each.
+    Clusters(Option<Vec<Size>>),
     /// A block for so many columns as it has threads, of so many rows as they take.
     Patches(Option<Vec<Size>>),
     /// A block for so many chunks of elements.
@@ -135,34 +140,47 @@ impl Module {
         Ok(Module { program: run, kernels, sizes })
     }
 
-    /// The text of all kernels in all the ways that they are made.
-    pub fn text(&self) -> String {
-        print::module(self.kernels.iter().flat_map(|kernel| &kernel.variants).map(|variant| variant.text.as_str()))
+    fn variants(&self) -> impl Iterator<Item = &Variant> {
+        self.kernels.iter().flat_map(|kernel| &kernel.variants)
+    }
+
+    /// The text of all kernels in all the ways that they are made for a device.
+    pub fn text(&self, target: Target) -> String {
+        print::module(target, self.variants().filter(|v| v.target <= target).map(|variant| variant.text.as_str()))
     }
 
     /// The text of these kernels.
     pub(super) fn text_of(&self, names: &BTreeSet<&str>) -> String {
-        let variants = self.kernels.iter().flat_map(|kernel| &kernel.variants);
-        print::module(variants.filter(|v| names.contains(v.name.as_str())).map(|variant| variant.text.as_str()))
+        let variants: Vec<_> = self.variants().filter(|v| names.contains(v.name.as_str())).collect();
+        print::module(oldest(variants.iter().copied()), variants.iter().map(|variant| variant.text.as_str()))
     }
 
-    /// The PTX text with comments before each kernel: what `note` says of the places in the source that it computes.
+    /// The PTX text for devices that run all kernels, with comments before each: what `note` says of the places in the source that it
+    /// computes.
     pub fn annotated(&self, note: impl Fn(&[Origin]) -> Vec<String>) -> String {
         let mut texts = vec![];
         for kernel in &self.kernels {
             let comments: String = note(&kernel.origins).into_iter().map(|line| format!("// {line}\n")).collect();
             texts.extend(kernel.variants.iter().map(|variant| format!("{comments}{}", variant.text)));
         }
-        print::module(texts.iter().map(String::as_str))
+        print::module(oldest(self.variants()), texts.iter().map(String::as_str))
     }
+}
+
+/// The oldest device that runs all of them.
+fn oldest<'v>(variants: impl Iterator<Item = &'v Variant>) -> Target {
+    variants.map(|variant| variant.target).max().unwrap_or(Target::Sm80)
 }
 
 impl Variant {
     /// What an emitter has made. A block has all the threads that it was made for, unless the call's sizes say how many.
     fn new(e: Emitter<'_>, name: String, grid: Grid, threads: Option<Threads>, fits: Fits) -> Variant {
+        let owner = e.owner;
         let (function, arguments) = e.finish(name.clone());
         let threads = threads.unwrap_or(Threads::Number(function.threads));
-        Variant { name, text: function.to_string(), shared: function.shared, more: 0, arguments, grid, threads, fits }
+        let target = if function.cluster.is_some() { Target::Sm90 } else { Target::Sm80 };
+        let (text, shared) = (function.to_string(), function.shared);
+        Variant { name, text, target, shared, more: 0, arguments, grid, owner, threads, fits }
     }
 }
 
@@ -183,12 +201,13 @@ fn variants_of(program: &Program, part: &Part, step: Option<Step>, math: Math, n
         let may = |shape: &rows::Shape| {
             length.is_none_or(|n| shape.fits(n))
                 && (rows.long || !shape.tail)
+                && (rows.long && rows.all_rest || shape.crew != Crew::Cluster)
                 && (rows.places.bytes > 0 || !shape.shelf)
         };
         for shape in rows::Shape::ALL.into_iter().filter(may) {
             variants.push(in_rows(program, part, &rows, format!("{name}_{}", shape.name), shape));
-            // Whether a block may have the memory is for the device to say.
-            if length.is_some() && !shape.shelf {
+            // Whether there are clusters, and whether a block may have the memory, is for the device to say.
+            if length.is_some() && !shape.shelf && shape.crew != Crew::Cluster {
                 return variants;
             }
         }
@@ -236,6 +255,7 @@ fn in_chunks(program: &Program, part: &Part, step: Step, name: String) -> Varian
 fn in_rows(program: &Program, part: &Part, rows: &Rows, name: String, shape: rows::Shape) -> Variant {
     let owner = if shape.crew == Crew::Warp { Owner::Warp } else { Owner::Block };
     let mut e = Emitter::new(program, part, shape.threads(), owner);
+    e.crew = shape.crew;
     let mut extents = None;
     if let Some((before, Statement::Loop(l))) = root(part) {
         e.block(before);
@@ -244,7 +264,8 @@ fn in_rows(program: &Program, part: &Part, rows: &Rows, name: String, shape: row
     }
     let threads = Threads::For(rows.extent.clone(), shape);
     let fits = Fits::Rows(rows.extent.clone(), shape, rows.places.bytes);
-    Variant::new(e, name, Grid::Blocks(extents, shape.rows()), Some(threads), fits)
+    let grid = if shape.crew == Crew::Cluster { Grid::Clusters(extents) } else { Grid::Blocks(extents, shape.rows()) };
+    Variant::new(e, name, grid, Some(threads), fits)
 }
 
 /// A contraction, and what comes before it.
@@ -256,7 +277,8 @@ fn contracted(
     name: String,
 ) -> Variant {
     let tiled = Tiled::of(&part.kernel.values, c, math);
-    let mut e = Emitter::new(program, part, tiled.threads(), Owner::Block);
+    // What it has of scratch, threads store for elements of their own.
+    let mut e = Emitter::new(program, part, tiled.threads(), Owner::Thread);
     e.block(before);
     e.contract(c, &tiled);
     let variant = Variant::new(e, name, Grid::Blocks(Some(tiled.counts()), 1), None, Fits::Always);

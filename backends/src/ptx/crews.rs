@@ -1,10 +1,10 @@
-//! How the threads of a warp or block fold what each has of a row, in the order of `ir::order` by lanes, or in any.
+//! How the threads of a warp, a block or a cluster fold what each has of a row, in the order of `ir::order` by lanes, or in any.
 
 use super::build::Control;
 use super::emit::Emitter;
 use super::fold::{STATE, assign};
-use super::inst::{Address, Comparison, Opcode, Reg, Shuffle, Space, Special, Type};
-use super::rows::{GROUP, Mine, WARP};
+use super::inst::{Address, Comparison, Opcode, Reg, Rounding, Shuffle, Space, Special, Type};
+use super::rows::{CLUSTER, GROUP, Mine, WARP};
 use crate::fold::Fold;
 
 impl Emitter<'_> {
@@ -84,7 +84,7 @@ impl Emitter<'_> {
             let own = e.b().element(Space::Shared, at, warp, size);
             fold.store(e.b(), Space::Shared, &state, own);
         });
-        self.sync();
+        self.b().barrier();
         let state = fold.variable(self.b());
         let some = self.b().set(Comparison::Lt, Type::S64, place, warps);
         self.when(some, |e| {
@@ -107,7 +107,7 @@ impl Emitter<'_> {
         let (group, lane) = self.group_and_lane();
         let place = self.b().element(Space::Shared, at, thread, size);
         fold.store(self.b(), Space::Shared, &state, place);
-        self.sync();
+        self.b().barrier();
         let in_first = self.b().set(Comparison::Lt, Type::S64, lane, WARP);
         self.when(in_first, |e| {
             let quarter = |quarter: i64| Address { offset: place.offset + WARP * size * quarter, ..place };
@@ -119,7 +119,7 @@ impl Emitter<'_> {
                 fold.store(e.b(), Space::Shared, &state, own);
             });
         });
-        self.sync();
+        self.b().barrier();
         let result = |k: i64| Address { base: None, offset: chunks + k * STATE };
         let first = fold.load(self.b(), Space::Shared, result(0));
         if groups == 1 {
@@ -139,11 +139,35 @@ impl Emitter<'_> {
                 });
                 states.push(state);
             }
-            while states.len() > 1 {
-                states = states.chunks(2).map(|two| fold.merge(e.b(), &two[0], &two[1])).collect();
-            }
-            assign(e.b(), &all, &states[0]);
+            let joined = e.in_pairs(fold, states);
+            assign(e.b(), &all, &joined);
         });
         all
+    }
+
+    /// The states of a cluster's blocks, each with an eighth of a row: each has them all.
+    pub(super) fn fold_in_cluster(&mut self, fold: Fold, state: &[Reg]) -> Vec<Reg> {
+        let blocks = i64::from(CLUSTER);
+        let at = self.b().take(Space::Shared, (blocks * STATE) as usize);
+        let [thread, rank] = [Special::Tid, Special::ClusterCtarank].map(|s| self.special(s));
+        let sends = self.b().set(Comparison::Lt, Type::S64, thread, blocks);
+        self.when(sends, |e| {
+            let own = e.b().element(Space::Shared, at, rank, STATE);
+            let whose = e.b().convert(Rounding::Exact, Type::U32, Type::U64, thread);
+            let base = own.base.map(|base| e.b().op2(Opcode::Mapa, Type::U64, base, whose));
+            fold.store(e.b(), Space::Cluster, state, Address { base, ..own });
+        });
+        self.sync();
+        let place = |k: i64| Address { base: None, offset: at + k * STATE };
+        let states = (0..blocks).map(|k| fold.load(self.b(), Space::Shared, place(k))).collect();
+        self.in_pairs(fold, states)
+    }
+
+    /// A power of two of states, neighbours joined first.
+    pub(super) fn in_pairs(&mut self, fold: Fold, mut states: Vec<Vec<Reg>>) -> Vec<Reg> {
+        while states.len() > 1 {
+            states = states.chunks(2).map(|two| fold.merge(self.b(), &two[0], &two[1])).collect();
+        }
+        states.remove(0)
     }
 }

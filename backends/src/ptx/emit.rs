@@ -15,7 +15,7 @@ use super::chunks::Chunk;
 use super::columns::{Shape, Strip};
 use super::inst::{Address, Comparison, Opcode, Operand, Reg, Rounding, Space, Special, Type};
 use super::quick::Quick;
-use super::rows::Row;
+use super::rows::{CLUSTER, Row};
 use super::scalar;
 use super::scan::Running;
 use super::shelf::Shelf;
@@ -58,8 +58,9 @@ pub(super) enum Team {
 /// Who passes barriers together.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Crew {
-    Block,
     Warp,
+    Block,
+    Cluster,
 }
 
 /// Who has scratch of its own.
@@ -93,7 +94,7 @@ pub(super) struct Emitter<'a> {
     pub(super) in_place: bool,
     pub(super) team: Team,
     pub(super) crew: Crew,
-    owner: Owner,
+    pub(super) owner: Owner,
     /// Accesses and checks are made where this holds.
     pub(super) valid: Option<Reg>,
     /// Holds until a check of the thread fails, if the kernel has any. What it goes on with then is no subscript of anything, if nothing
@@ -185,7 +186,9 @@ impl<'a> Emitter<'a> {
 
     pub(super) fn finish(self, name: String) -> (super::inst::Function, Vec<Argument>) {
         let bytes = self.arguments.len().max(1) * 8;
-        (self.builder.finish(name, bytes, self.threads, self.resident), self.arguments)
+        let function = self.builder.finish(name, bytes, self.threads);
+        let cluster = (self.crew == Crew::Cluster).then_some(CLUSTER);
+        (super::inst::Function { cluster, resident: self.resident, ..function }, self.arguments)
     }
 
     // Values, indices and sizes.
@@ -458,8 +461,12 @@ impl<'a> Emitter<'a> {
     pub(super) fn rank(&mut self) -> Reg {
         let thread = self.special(Special::Tid);
         match self.crew {
-            Crew::Block => thread,
             Crew::Warp => self.builder.op2(Opcode::And, Type::B64, thread, 31),
+            Crew::Block => thread,
+            Crew::Cluster => {
+                let [block, threads] = [Special::ClusterCtarank, Special::Ntid].map(|s| self.special(s));
+                self.builder.op(Opcode::Mad, Type::S64, &[block.into(), threads.into(), thread.into()])
+            }
         }
     }
 
@@ -472,8 +479,9 @@ impl<'a> Emitter<'a> {
     /// Waits for the crew.
     pub(super) fn sync(&mut self) {
         match self.crew {
-            Crew::Block => self.builder.barrier(),
             Crew::Warp => self.builder.warp_barrier(),
+            Crew::Block => self.builder.barrier(),
+            Crew::Cluster => self.builder.cluster_barrier(),
         }
     }
 

@@ -70,6 +70,7 @@ named! {
         Min = "min", Max = "max", Neg = "neg", Abs = "abs", And = "and", Or = "or", Xor = "xor", Not = "not", Shl = "shl", Shr = "shr",
         Brev = "brev", AddRn = "add.rn", SubRn = "sub.rn", MulRn = "mul.rn", DivRn = "div.rn", SqrtRn = "sqrt.rn", FmaRn = "fma.rn",
         RcpNear = "rcp.approx.ftz", RsqrtNear = "rsqrt.approx.ftz", MinNan = "min.NaN", MaxNan = "max.NaN", Selp = "selp",
+        Mapa = "mapa.shared::cluster",
     }
 }
 
@@ -109,6 +110,8 @@ named! {
         Global = "global",
         /// A block's own.
         Shared = "shared",
+        /// That of a block of the cluster.
+        Cluster = "shared::cluster",
         /// A thread's own.
         Local = "local",
     }
@@ -125,6 +128,8 @@ named! {
         Ctaid = "%ctaid.x",
         /// Blocks of the launch.
         Nctaid = "%nctaid.x",
+        /// The block's number in its cluster.
+        ClusterCtarank = "%cluster_ctarank",
     }
 }
 
@@ -233,6 +238,8 @@ pub enum Op {
     Barrier,
     /// Waits for all threads of the warp.
     WarpBarrier,
+    /// Waits for all threads of the cluster.
+    ClusterBarrier,
     /// Ends the thread.
     Return,
 }
@@ -255,6 +262,8 @@ pub struct Function {
     pub arguments: usize,
     /// Threads of a block.
     pub threads: u32,
+    /// Blocks of a cluster, if it is launched in such.
+    pub cluster: Option<u32>,
     /// Blocks that a multiprocessor is to have at once, if that is to limit registers.
     pub resident: Option<u32>,
     /// Bytes of shared memory.

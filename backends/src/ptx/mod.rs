@@ -36,6 +36,24 @@ mod turn;
 mod vectors;
 mod walk;
 
+/// A device and all later ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Target {
+    /// All that kernels are made for.
+    Sm80,
+    /// Those with clusters of blocks.
+    Sm90,
+}
+
+impl std::fmt::Display for Target {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Target::Sm80 => "sm_80",
+            Target::Sm90 => "sm_90",
+        })
+    }
+}
+
 /// What a function may give up for speed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Math {

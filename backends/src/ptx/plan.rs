@@ -9,7 +9,8 @@ use ir::nest::{BufferId, Program, Role};
 use ir::order::LANES_CHUNK;
 
 use super::compile::{Fits, Grid, Kernel, Module, Threads, Variant};
-use super::emit::Argument;
+use super::emit::{Argument, Owner};
+use super::rows::CLUSTER;
 use super::run::Facts;
 use super::stencil::TALL;
 use crate::call::{self, wrapping};
@@ -135,18 +136,19 @@ impl Module {
         buffers: &mut BTreeMap<BufferId, Word>,
     ) -> Result<Option<Planned>, CallError> {
         let value = |size: &Size| binding.size(size).unwrap_or_else(|_| wrapping(size, binding));
-        let variant = kernel.variant(&value, facts.shared);
+        let variant = kernel.variant(&value, facts);
         let blocks = variant.blocks(&value, kernel.checks);
         if blocks == 0 {
             return Ok(None);
         }
         let threads = variant.threads(&value);
-        let owners = match variant.grid {
-            Grid::Threads(..) => blocks as usize * threads as usize,
-            Grid::Blocks(_, each) => blocks as usize * usize::try_from(each).unwrap_or(1),
-            Grid::Strips(_, width) => blocks as usize * usize::try_from(width).unwrap_or(1),
-            _ => blocks as usize,
-        };
+        let owners = blocks as usize
+            * match (variant.owner, &variant.grid) {
+                (_, Grid::Strips(_, width)) => usize::try_from(*width).unwrap_or(1),
+                (Owner::Thread, _) => threads as usize,
+                (Owner::Warp, _) => threads as usize / 32,
+                (Owner::Block, _) => 1,
+            };
         for id in variant.scratch() {
             let own = stride(binding, &self.program, id)?;
             buffers.insert(id, Word::Own(memory.take(own.checked_mul(owners).ok_or(TOO_MANY)?)?));
@@ -206,16 +208,20 @@ fn temporaries(
 }
 
 impl Kernel {
-    /// The way for a call's sizes, where a block has at most so many bytes of memory.
-    fn variant(&self, value: &impl Fn(&Size) -> i64, most: usize) -> &Variant {
+    /// The way for a call's sizes on a device.
+    fn variant(&self, value: &impl Fn(&Size) -> i64, facts: Facts) -> &Variant {
         let fits = |v: &&Variant| match &v.fits {
             Fits::Always => true,
             Fits::AtMost(size, most) => value(size) <= *most,
             Fits::Rows(size, shape, _) => {
-                shape.fits(value(size)) && v.on_shelf(value).saturating_add(v.shared) <= most.max(v.shared)
+                shape.fits(value(size)) && v.on_shelf(value).saturating_add(v.shared) <= facts.shared.max(v.shared)
             }
         };
-        self.variants.iter().find(fits).unwrap_or(&self.variants[self.variants.len() - 1])
+        self.variants
+            .iter()
+            .filter(|v| v.target <= facts.target)
+            .find(fits)
+            .unwrap_or(&self.variants[self.variants.len() - 1])
     }
 }
 
@@ -251,6 +257,7 @@ impl Variant {
                 iterations(extents).map(|n| of(n, i64::from(self.threads(value)) * i64::try_from(*each).unwrap_or(1)))
             }
             Grid::Blocks(extents, each) => iterations(extents).map(|n| of(n, *each)),
+            Grid::Clusters(extents) => iterations(extents),
             Grid::Strips(extents, width) => iterations(extents).map(|n| of(n, *width)),
             Grid::Patches(extents) => extents.as_ref().map(|extents| {
                 let [rows, columns] = [0, 1].map(|k| extents.get(k).map_or(0, |e| value(e).max(0)));
@@ -259,7 +266,9 @@ impl Variant {
             Grid::Chunks(extents, each) => iterations(extents).map(|n| of(n, *each * LANES_CHUNK as i64)),
         };
         let most = if self.scratch().next().is_none() { i64::from(i32::MAX) } else { SOME_BLOCKS };
-        u32::try_from(blocks.unwrap_or(SOME_BLOCKS).clamp(checks.into(), most)).unwrap_or(0)
+        let together = if matches!(self.grid, Grid::Clusters(_)) { i64::from(CLUSTER) } else { 1 };
+        let blocks = blocks.unwrap_or(SOME_BLOCKS).clamp(checks.into(), most / together) * together;
+        u32::try_from(blocks).unwrap_or(0)
     }
 }
 

@@ -37,7 +37,7 @@ impl Emitter<'_> {
         }
         match self.crew {
             Crew::Warp => self.carried_in_warp(fold, &sums),
-            Crew::Block => self.carried_in_block(fold, &sums, place),
+            Crew::Block | Crew::Cluster => self.carried_in_block(fold, &sums, place),
         }
     }
 
@@ -80,8 +80,8 @@ impl Emitter<'_> {
         let size = fold.bytes();
         // Of a chunk or less, which a group of threads has.
         let in_chunk = sums.len() as i64 * IN_ROUND;
-        let at = self.b().take(Space::Shared, (chunks * in_chunk * size) as usize);
-        let totals = self.b().take(Space::Shared, (chunks * STATE) as usize);
+        let bytes = [chunks * in_chunk * size, chunks * STATE].map(|bytes| bytes as usize);
+        let [at, totals] = bytes.map(|bytes| self.b().take(Space::Shared, bytes));
         let (chunk, lane) = self.group_and_lane();
         let begin = self.b().op2(Opcode::Mul, Type::S64, chunk, in_chunk);
         let first = self.b().op2(Opcode::Shr, Type::U64, lane, i64::from(WIDTH.ilog2()));
@@ -117,6 +117,11 @@ impl Emitter<'_> {
             let carry = fold.load(self.b(), Space::Shared, own(k));
             let in_chunk = fold.merge(self.b(), &carry, sum);
             prefixes.push(fold.merge(self.b(), &before, &in_chunk));
+        }
+        if self.chunk.is_some() {
+            // Of a row there is one prefix, of a chunk any number, which have the same memory.
+            self.b().barrier();
+            bytes.iter().rev().for_each(|bytes| self.b().give_back(Space::Shared, *bytes));
         }
         prefixes
     }

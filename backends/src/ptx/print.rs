@@ -4,11 +4,13 @@ use std::fmt::{self, Display, Formatter};
 
 use cranelift_codegen::entity::EntityRef;
 
+use super::Target;
 use super::inst::{Address, Class, Function, Inst, Op, Operand, Reg, Shuffle, Space, Type};
 
-/// The texts of kernels as that of a PTX module.
-pub fn module<'t>(functions: impl IntoIterator<Item = &'t str>) -> String {
-    let mut text = format!(".version 8.0\n.target sm_80\n.address_size 64\n.extern .shared .align 16 .b8 {MORE}[];\n");
+/// The texts of kernels as that of a PTX module for a device and later ones.
+pub fn module<'t>(target: Target, functions: impl IntoIterator<Item = &'t str>) -> String {
+    let mut text =
+        format!(".version 8.0\n.target {target}\n.address_size 64\n.extern .shared .align 16 .b8 {MORE}[];\n");
     for function in functions {
         text.push('\n');
         text.push_str(function);
@@ -24,7 +26,7 @@ const MORE: &str = "more_memory";
 /// The name of the memory that a block or a thread has for itself.
 fn own(space: Space) -> &'static str {
     match space {
-        Space::Shared => "block_memory",
+        Space::Shared | Space::Cluster => "block_memory",
         Space::Local => "thread_memory",
         Space::Param | Space::Global => "arguments",
     }
@@ -35,6 +37,9 @@ impl Display for Function {
         let Function { name, arguments, threads, .. } = self;
         writeln!(f, ".visible .entry {name}(.param .align 8 .b8 arguments[{arguments}])")?;
         writeln!(f, ".maxntid {threads}, 1, 1")?;
+        if let Some(blocks) = self.cluster {
+            writeln!(f, ".explicitcluster\n.reqnctapercluster {blocks}, 1, 1")?;
+        }
         if let Some(blocks) = self.resident {
             writeln!(f, ".minnctapersm {blocks}")?;
         }
@@ -118,6 +123,7 @@ impl Display for Op {
             Op::Branch(label) => write!(f, "bra $L{}", label.index()),
             Op::Barrier => f.write_str("bar.sync 0"),
             Op::WarpBarrier => f.write_str("bar.warp.sync 0xffffffff"),
+            Op::ClusterBarrier => f.write_str("barrier.cluster.arrive.aligned;\n    barrier.cluster.wait.aligned"),
             Op::Return => f.write_str("ret"),
             Op::Label(_) => Ok(()),
         }

@@ -195,17 +195,39 @@ impl Emitter<'_> {
     pub(super) fn reduce_together(&mut self, l: &Loop, reductions: &[Reduction]) {
         let only = |order| reductions.iter().all(|r| r.order == order || r.order == Order::Free);
         let joins = l.dims.iter().any(|(index, _)| self.joins.contains(index));
-        if joins {
-            self.join_chunks(l, reductions);
-        } else if only(Order::Lanes) {
-            self.reduce_chunks_together(l, reductions);
-        } else if only(Order::Blocks) {
-            self.reduce_blocks(l, reductions, BLOCK as i64);
-        } else {
+        let passes = self.passes(reductions);
+        // What is stored a second time may be computed from what the first time has overwritten.
+        let again = passes.len() > 1 && !visit::stores(&l.body).is_empty();
+        if again || !(joins || only(Order::Lanes) || only(Order::Blocks)) {
             self.one_for_all(l, reductions);
             return;
         }
+        let run = if self.runs { chunks_together(reductions, |v| self.dtype(v)) } else { 1 };
+        for reductions in passes {
+            if joins {
+                self.join_chunks(l, reductions, run);
+            } else if only(Order::Lanes) {
+                self.reduce_chunks_together(l, reductions);
+            } else {
+                self.reduce_blocks(l, reductions, BLOCK as i64);
+            }
+        }
         self.settle(&l.body);
+    }
+
+    /// Those for which a block has memory at once, in order.
+    fn passes<'r>(&self, reductions: &'r [Reduction]) -> Vec<&'r [Reduction]> {
+        let bytes = |r: &Reduction| bytes_of(Fold { op: r.op, dtype: self.dtype(r.input) }, self.threads);
+        let (mut passes, mut begin, mut taken) = (vec![], 0, 0);
+        for (k, r) in reductions.iter().enumerate() {
+            if k > begin && taken + bytes(r) > SHARED {
+                passes.push(&reductions[begin..k]);
+                (begin, taken) = (k, 0);
+            }
+            taken += bytes(r);
+        }
+        passes.push(&reductions[begin..]);
+        passes
     }
 
     /// By lanes: chunk after chunk.
@@ -216,7 +238,8 @@ impl Emitter<'_> {
         let zero = self.int(0);
         let round = CHUNK * self.groups();
         self.counted(zero, axes.total, round, |e, base| {
-            e.chunk(&axes, base, l, reductions, &sums, &memory);
+            e.chunk(&axes, base, l, reductions, &sums);
+            e.fold_chunk(&sums, &memory);
             let number = e.b().op2(Opcode::Shr, Type::U64, base, i64::from(round.ilog2()));
             e.push_first(number, &sums, &memory, e.groups(), LANES as i64);
         });
@@ -240,7 +263,8 @@ impl Emitter<'_> {
         self.push_first(zero, &sums, &memory, self.groups(), LANES as i64);
         self.behind(|e| {
             e.counted(held, axes.total, LONGEST, |e, base| {
-                e.chunk(&axes, base, l, reductions, &sums, &memory);
+                e.chunk(&axes, base, l, reductions, &sums);
+                e.fold_chunk(&sums, &memory);
                 let number = e.b().op2(Opcode::Shr, Type::U64, base, i64::from(LONGEST.ilog2()));
                 e.push_first(number, &sums, &memory, e.groups(), LANES as i64);
             });
@@ -253,7 +277,9 @@ impl Emitter<'_> {
     pub(super) fn reduce_chunks(&mut self, l: &Loop, reductions: &[Reduction], buffers: &[BufferId]) {
         let axes = self.axes(&l.dims, &l.body);
         let sums = self.sums(reductions);
-        let memory = self.shared_of(&sums);
+        // One sum is folded after another, in the same memory.
+        let bytes = sums.iter().map(|sum| sum.fold.bytes()).max().unwrap_or(0) as usize * self.threads as usize;
+        let at = self.b().take(Space::Shared, bytes);
         let run = CHUNK * self.groups();
         let count = self.ceil_div(axes.total, run);
         let (block, blocks) = (self.special(Special::Ctaid), self.special(Special::Nctaid));
@@ -262,25 +288,22 @@ impl Emitter<'_> {
             for sum in &sums {
                 sum.fold.clear(e.b(), &sum.state);
             }
-            e.chunk(&axes, base, l, reductions, &sums, &memory);
-            for (sum, memory) in sums.iter().zip(&memory).filter(|(sum, _)| sum.is(Order::Free)) {
-                let joined = e.join_threads(sum.fold, sum.state.clone(), memory.at);
-                assign(e.b(), &sum.state, &joined);
-            }
+            e.chunk(&axes, base, l, reductions, &sums);
             let first = e.is_first();
-            e.when(first, |e| {
-                for ((sum, memory), buffer) in sums.iter().zip(&memory).zip(buffers) {
-                    let state = match sum.is(Order::Free) {
-                        true => sum.state.clone(),
-                        false => e.joined(sum, memory.at, e.groups(), LANES as i64),
-                    };
+            for (sum, buffer) in sums.iter().zip(buffers) {
+                let free = sum.is(Order::Free).then(|| e.join_threads(sum.fold, sum.state.clone(), at));
+                if free.is_none() {
+                    e.fold_lanes(sum, at);
+                }
+                e.when(first, |e| {
+                    let state = free.unwrap_or_else(|| e.joined(sum, at, e.groups(), LANES as i64));
                     let result = sum.fold.result(e.b(), &state);
                     e.store_at(*buffer, number, result);
-                }
-            });
-            e.b().barrier();
+                });
+                e.b().barrier();
+            }
         });
-        self.free_shared(&sums);
+        self.b().give_back(Space::Shared, bytes);
     }
 
     /// How many groups of a thread for each lane there are.
@@ -288,8 +311,8 @@ impl Emitter<'_> {
         i64::from(self.threads) / LANES as i64
     }
 
-    /// A chunk for each group: each thread has a lane. What is ordered is left folded in shared memory, at the first place of the group.
-    fn chunk(&mut self, axes: &Axes, base: Reg, l: &Loop, reductions: &[Reduction], sums: &[Sum], memory: &[Shared]) {
+    /// A chunk for each group: each thread has a lane.
+    fn chunk(&mut self, axes: &Axes, base: Reg, l: &Loop, reductions: &[Reduction], sums: &[Sum]) {
         let thread = self.special(Special::Tid);
         let (mut base, mut lane) = (base, thread);
         if self.groups() > 1 {
@@ -315,6 +338,10 @@ impl Emitter<'_> {
             }
             None => self.counted(first, end, LANES as i64, |e, number| e.take(axes, number, l, reductions, sums)),
         }
+    }
+
+    /// Leaves what is ordered of the groups' chunks folded in shared memory, at the first place of each group.
+    fn fold_chunk(&mut self, sums: &[Sum], memory: &[Shared]) {
         for (sum, memory) in sums.iter().zip(memory).filter(|(sum, _)| !sum.is(Order::Free)) {
             self.fold_lanes(sum, memory.at);
         }
@@ -350,11 +377,8 @@ impl Emitter<'_> {
     /// What lies in so many places of shared memory, so far apart, joined in pairs.
     fn joined(&mut self, sum: &Sum, at: i64, places: i64, apart: i64) -> Vec<Reg> {
         let place = |k: i64| Address { base: None, offset: at + k * apart * sum.fold.bytes() };
-        let mut states: Vec<Vec<Reg>> = (0..places).map(|k| sum.fold.load(self.b(), Space::Shared, place(k))).collect();
-        while states.len() > 1 {
-            states = states.chunks(2).map(|two| sum.fold.merge(self.b(), &two[0], &two[1])).collect();
-        }
-        states.remove(0)
+        let states = (0..places).map(|k| sum.fold.load(self.b(), Space::Shared, place(k))).collect();
+        self.in_pairs(sum.fold, states)
     }
 
     /// The first thread takes what is ordered and lies in so many places, so far apart, as partial result `number`.
@@ -398,11 +422,10 @@ impl Emitter<'_> {
         self.finish_together(count, reductions, &sums, &memory);
     }
 
-    /// The results of chunks: each thread has several, a block's threads apart; warps join neighbours, then what warps have joined.
-    fn join_chunks(&mut self, l: &Loop, reductions: &[Reduction]) {
+    /// The results of runs of so many chunks: each thread has several, a block's threads apart; warps join neighbours, then what warps have joined.
+    fn join_chunks(&mut self, l: &Loop, reductions: &[Reduction], run: i64) {
         let axes = self.axes(&l.dims, &l.body);
         let Some(index) = axes.only() else { unreachable!("results of chunks have one index") };
-        let run = if self.runs { chunks_together(reductions, |v| self.dtype(v)) } else { 1 };
         let runs = self.ceil_div(axes.total, run);
         let sums = self.sums(reductions);
         let memory = self.shared_of(&sums);

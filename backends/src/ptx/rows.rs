@@ -1,6 +1,6 @@
 //! Rows in registers: loops over loops of one length, as softmax and norms are. A warp has a row of up to 256 elements, a block
-//! one of up to 32768; each thread has the same of its elements in all of these loops, so that what one of them loads or
-//! computes need not be loaded by the next.
+//! one of up to 32768, a cluster of blocks, where the device has such, one of up to 262144; each thread has the same of its elements
+//! in all of these loops, so that what one of them loads or computes need not be loaded by the next.
 //!
 //! The elements of a thread are 32 (in a warp) or 128 apart (in a block), and neighbours are loaded by neighbours. So a thread has
 //! elements of four lanes of the canonical order, or of one. Of a block, each group of a thread for each lane has a chunk of that order.
@@ -35,8 +35,10 @@ pub(super) const GROUP: i64 = LANES as i64;
 const WORTH: usize = 3;
 /// Threads of the largest block.
 const LARGEST: u32 = 1024;
-/// The longest row that registers hold.
+/// The longest row that registers of a block hold.
 pub(super) const LONGEST: i64 = LARGEST as i64 * LANES_CHUNK as i64 / GROUP;
+/// Blocks of a cluster: the most that every device with clusters has.
+pub(super) const CLUSTER: u32 = 8;
 
 /// How a row is shared out.
 #[derive(Clone, Copy)]
@@ -58,16 +60,19 @@ pub(super) struct Shape {
 
 impl Shape {
     /// All of them, those for shorter rows first. More elements for each thread keep more loads under way with as many registers.
-    pub(super) const ALL: [Shape; 7] = {
+    pub(super) const ALL: [Shape; 9] = {
         let warp =
             Shape { name: "warp", crew: Crew::Warp, each: 8, groups: 1, whole: false, tail: false, shelf: false };
         let group = Shape { name: "group", crew: Crew::Block, ..warp };
         let block = Shape { name: "block", each: LANES_CHUNK as i64 / GROUP, groups: 8, ..group };
+        let cluster = Shape { name: "cluster", crew: Crew::Cluster, ..block };
         let long = Shape { name: "long", whole: true, tail: true, ..block };
         [
             Shape { name: "whole_warp", whole: true, ..warp },
             warp,
             group,
+            Shape { name: "whole_cluster", whole: true, ..cluster },
+            cluster,
             Shape { name: "whole_block", whole: true, ..block },
             block,
             Shape { name: "shelf", shelf: true, ..long },
@@ -80,8 +85,19 @@ impl Shape {
         if self.tail {
             return length > self.most();
         }
-        let all = self.most() / self.groups;
-        length <= self.most() && !(self.whole && (length <= 0 || length % all != 0))
+        let held = match self.crew {
+            Crew::Warp => self.most(),
+            Crew::Block => self.most() / self.groups,
+            Crew::Cluster => i64::from(self.threads_for(length)) * self.each * i64::from(CLUSTER),
+        };
+        // Of small blocks a multiprocessor has several, and while some wait others go on: so the longest rows of one block are better here,
+        // and longer ones unless half of the threads have nothing.
+        let least = match (self.crew, self.whole) {
+            (Crew::Cluster, true) => LONGEST,
+            (Crew::Cluster, false) => LONGEST + LONGEST / 2,
+            _ => i64::MIN,
+        };
+        length >= least && length <= self.most() && !(self.whole && (length <= 0 || length % held != 0))
     }
 
     /// Elements of a row of a length that a shelf has.
@@ -94,6 +110,7 @@ impl Shape {
         match self.crew {
             Crew::Warp => WARP * self.each,
             Crew::Block => self.groups * GROUP * self.each,
+            Crew::Cluster => i64::from(CLUSTER) * self.groups * GROUP * self.each,
         }
     }
 
@@ -105,7 +122,13 @@ impl Shape {
     /// Threads of a block for rows of a length.
     pub(super) fn threads_for(self, length: i64) -> u32 {
         let groups = length.clamp(1, self.most()).unsigned_abs().div_ceil((GROUP * self.each).unsigned_abs());
-        if self.crew == Crew::Warp { self.threads() } else { u32::try_from(groups * GROUP.unsigned_abs()).unwrap_or(0) }
+        let groups = match self.crew {
+            Crew::Warp => return self.threads(),
+            Crew::Block => groups,
+            // What a block has is whole in the order by chunks.
+            Crew::Cluster => groups.div_ceil(CLUSTER.into()).next_power_of_two(),
+        };
+        u32::try_from(groups * GROUP.unsigned_abs()).unwrap_or(0)
     }
 
     /// Rows of a block.
@@ -123,8 +146,9 @@ pub(super) struct Rows {
     pub(super) extent: Size,
     /// Whether they may be longer than what registers hold.
     pub(super) long: bool,
-    /// Scratch that rests in registers.
+    /// Scratch that rests in registers, and whether there is no other.
     resting: BTreeSet<BufferId>,
+    pub(super) all_rest: bool,
     /// What lies on a shelf.
     pub(super) places: Places,
 }
@@ -173,7 +197,10 @@ impl Rows {
         let long = prefixes == 0 && loops >= WORTH && shared_bytes(&part.kernel.values, &l.body, LARGEST) <= SHARED;
         let resting = resting(program, &l.body);
         let places = Places::of(program, &l.body, &resting);
-        Some(Rows { extent: extent?.clone(), long, resting, places })
+        let accessed = visit::loads(&part.kernel.body).into_iter().chain(visit::stores(&part.kernel.body));
+        let rests = |id: BufferId| program.buffers[id].role != Role::Scratch || resting.contains(&id);
+        let all_rest = accessed.into_iter().all(rests);
+        Some(Rows { extent: extent?.clone(), long, resting, all_rest, places })
     }
 }
 
@@ -273,6 +300,8 @@ pub(super) struct Row {
     /// Shared memory: a place for each thread.
     pub(super) lanes: i64,
     pub(super) shape: Shape,
+    /// Whether the blocks of a cluster have met.
+    met: bool,
 }
 
 impl Emitter<'_> {
@@ -287,10 +316,14 @@ impl Emitter<'_> {
         let thread = self.special(Special::Tid);
         let (first, stride, lanes) = match self.crew {
             Crew::Warp => (self.rank(), WARP, 0),
-            Crew::Block => {
+            Crew::Block | Crew::Cluster => {
                 let bytes = if shape.tail { 0 } else { self.threads as usize * self.largest_state(&l.body) };
                 let lanes = self.b().take(Space::Shared, bytes);
-                let (group, lane) = self.group_and_lane();
+                let (mut group, lane) = self.group_and_lane();
+                if self.crew == Crew::Cluster {
+                    let rank = self.rank();
+                    group = self.b().op2(Opcode::Shr, Type::U64, rank, i64::from(GROUP.ilog2()));
+                }
                 let first =
                     self.b().op(Opcode::Mad, Type::S64, &[group.into(), (GROUP * shape.each).into(), lane.into()]);
                 (first, GROUP, lanes)
@@ -300,11 +333,16 @@ impl Emitter<'_> {
         if shape.whole {
             mine.valid.clear();
         }
-        let row = Row { mine, resting: resting.clone(), kept: vec![], at: None, lanes, shape };
+        let row = Row { mine, resting: resting.clone(), kept: vec![], at: None, lanes, shape, met: false };
         let (block, blocks) = (self.special(Special::Ctaid), self.special(Special::Nctaid));
         let axes = self.axes(&l.dims, &l.body);
         let (begin, step) = match self.crew {
             Crew::Block => (block, blocks),
+            Crew::Cluster => {
+                let clusters = i64::from(CLUSTER.ilog2());
+                let [begin, step] = [block, blocks].map(|n| self.b().op2(Opcode::Shr, Type::U64, n, clusters));
+                (begin, step)
+            }
             Crew::Warp => {
                 let warps = i64::from(self.threads) / WARP;
                 let warp = self.b().op2(Opcode::Shr, Type::U64, thread, 5);
@@ -317,8 +355,10 @@ impl Emitter<'_> {
             e.unravel(&axes, number);
             e.fetch_shelf(extent);
             e.as_team(Team::Block, |e| e.block(&l.body));
-            // The next row writes anew what this one reads.
-            e.sync();
+            // The next row writes anew what this one reads. A cluster meets in the midst of it.
+            if !e.row.as_ref().is_some_and(|row| row.met) {
+                e.sync();
+            }
         });
         (self.row, self.shelf) = (None, None);
     }
@@ -408,16 +448,26 @@ impl Emitter<'_> {
 
     /// The reductions of a row whose elements the threads have.
     fn fold_row(&mut self, reductions: &[Reduction], inputs: &[Vec<Reg>], mine: &Mine) {
+        // A block writes to another when both are there, and done with the last row: who waits has asked for its elements.
+        if self.crew == Crew::Cluster
+            && let Some(row) = &mut self.row
+            && !std::mem::replace(&mut row.met, true)
+        {
+            self.sync();
+        }
         for (r, inputs) in reductions.iter().zip(inputs) {
             let fold = Fold { op: r.op, dtype: self.dtype(r.input) };
             let ones = self.ones(fold, inputs, mine);
-            let state = match self.crew {
+            let mut state = match self.crew {
                 Crew::Warp => self.fold_in_warp(fold, &ones, mine),
-                Crew::Block if r.order == Order::Lanes && fold.op.depends_on_order(fold.dtype) => {
+                _ if r.order == Order::Lanes && fold.op.depends_on_order(fold.dtype) => {
                     self.fold_in_groups(fold, &ones, mine)
                 }
-                Crew::Block => self.fold_in_block(fold, &ones, mine),
+                _ => self.fold_in_block(fold, &ones, mine),
             };
+            if self.crew == Crew::Cluster {
+                state = self.fold_in_cluster(fold, &state);
+            }
             let result = fold.result(self.b(), &state);
             self.define(r.result, result);
         }

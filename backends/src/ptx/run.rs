@@ -10,6 +10,7 @@ use ir::array::{ArrayMut, ArrayRef};
 use ir::bind::{BindError, Binding, Fault, Given};
 use ir::nest::SiteId;
 
+use super::Target;
 use super::compile::Module;
 use super::emit::Argument;
 use super::plan::{FAULT, Plan, Planned, Word};
@@ -54,6 +55,8 @@ pub trait Device {
 pub struct Facts {
     /// Bytes of memory that a block may have of its own.
     pub shared: usize,
+    /// The newest kernels that it runs.
+    pub target: Target,
 }
 
 /// A launch of a kernel.

@@ -154,6 +154,7 @@ fn weight(e: &Emitter<'_>, body: &Block) -> usize {
 pub(super) fn uniform(body: &Block, index: IndexId) -> BTreeSet<ValueId> {
     let mut varying: BTreeSet<ValueId> = BTreeSet::new();
     let mut uniform = BTreeSet::new();
+    let stored = visit::stores(body);
     for statement in body {
         let Statement::Let { value, op } = statement else {
             visit::for_each_definition(statement, &mut |v| _ = varying.insert(v));
@@ -161,9 +162,12 @@ pub(super) fn uniform(body: &Block, index: IndexId) -> BTreeSet<ValueId> {
         };
         let mut varies = match op {
             Op::Affine(affine) => !affine.coefficient(index).is_zero(),
-            Op::Load { at, .. } => {
-                at.iter().any(|s| matches!(s, Subscript::Affine(affine) if !affine.coefficient(index).is_zero()))
+            Op::Load { buffer, at, .. } => {
+                let moves =
+                    |s: &Subscript| matches!(s, Subscript::Affine(affine) if !affine.coefficient(index).is_zero());
+                stored.contains(buffer) || at.iter().any(moves)
             }
+            Op::Prefix(..) => true,
             _ => false,
         };
         op.for_each_operand(|v| varies |= varying.contains(&v));

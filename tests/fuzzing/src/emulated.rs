@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use backends::ptx::{Device, Facts, Launch};
+use backends::ptx::{Device, Facts, Launch, Target};
 use emulator::{Memory, Module};
 
 /// Bytes of memory that a block may have of its own: as on the smaller devices that there are.
@@ -19,7 +19,7 @@ pub struct Emulated {
 }
 
 impl Emulated {
-    /// The seed chooses the order in which blocks and warps take turns.
+    /// The seed chooses the order in which blocks and warps take turns, and which device it is: an odd one has clusters.
     pub fn new(seed: u64) -> Emulated {
         Emulated { kernels: BTreeMap::new(), memory: Memory::new(), seed }
     }
@@ -46,7 +46,7 @@ impl Device for Emulated {
     }
 
     fn facts(&self) -> Facts {
-        Facts { shared: SHARED }
+        Facts { shared: SHARED, target: if self.seed % 2 == 1 { Target::Sm90 } else { Target::Sm80 } }
     }
 
     fn allocate(&mut self, bytes: usize) -> Result<u64, String> {

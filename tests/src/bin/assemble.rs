@@ -1,7 +1,7 @@
 //! NVIDIA's assembler and disassembler on the PTX of every program that there is: `assemble PTXAS NVDISASM [renew]`.
 //!
-//! Everything must assemble. The texts are for the oldest architecture that kernels are made for, which the assembler heeds for whichever it
-//! makes code: so most are assembled for the newest one alone, the examples for both. Code of kernels that neither fuse
+//! Everything must assemble. Most is assembled for the newest devices that kernels are made for, whose text has all kernels, the examples
+//! for the oldest too. Code of kernels that neither fuse
 //! nor divide nor take roots must have no fused multiply-add: that would round once where the language rounds twice. `tests/registers.txt`
 //! keeps registers and spills of the examples: what has changed is shown, more spills are a fault, `renew` writes it anew and asks for
 //! nothing else.
@@ -12,12 +12,12 @@ use std::process::{Command, ExitCode};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use backends::ptx;
+use backends::ptx::{self, Target};
 use compiler::pipeline::Options;
 
 /// Folders of programs.
 const FOLDERS: [&str; 4] = ["examples", "tests/programs", "bench", "bench/gpu"];
-const ARCHITECTURES: [&str; 2] = ["sm_80", "sm_90"];
+const TARGETS: [Target; 2] = [Target::Sm80, Target::Sm90];
 const SNAPSHOT: &str = "tests/registers.txt";
 /// Instructions whose code may have fused multiply-adds.
 const FUSED: [&str; 3] = ["fma.rn", "div.rn", "sqrt.rn"];
@@ -26,7 +26,8 @@ const FUSED: [&str; 3] = ["fma.rn", "div.rn", "sqrt.rn"];
 struct Text {
     name: String,
     is_example: bool,
-    ptx: String,
+    /// For each target.
+    ptx: [String; TARGETS.len()],
 }
 
 fn main() -> ExitCode {
@@ -63,7 +64,7 @@ fn main() -> ExitCode {
             faults.extend(new_spills(&expected, &registers));
         }
     }
-    println!("{} modules for {}, {} faults", texts.len(), ARCHITECTURES.join(" and "), faults.len());
+    println!("{} modules for {}, {} faults", texts.len(), TARGETS.map(|t| t.to_string()).join(" and "), faults.len());
     faults.iter().for_each(|fault| println!("\n{fault}"));
     ExitCode::from(u8::from(!faults.is_empty()))
 }
@@ -90,7 +91,11 @@ fn texts() -> Vec<Text> {
                 let compiled = compiled.expect("programs of ours compile");
                 let module = ptx::Module::compile(&compiled.program).expect("programs of ours compile");
                 let name = format!("{file} {}", checked.name);
-                texts.push(Text { name, is_example: folder == "examples", ptx: module.text() });
+                texts.push(Text {
+                    name,
+                    is_example: folder == "examples",
+                    ptx: TARGETS.map(|target| module.text(target)),
+                });
             }
         }
     }
@@ -144,12 +149,13 @@ impl Tools {
     /// Registers and spills of each kernel of a text.
     fn one(&self, number: usize, text: &Text) -> Result<Vec<String>, String> {
         let mut lines: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for architecture in &ARCHITECTURES[usize::from(!text.is_example)..] {
-            let (log, cubin) = self.assemble(&number.to_string(), architecture, &text.ptx, &text.name)?;
+        for (target, ptx) in TARGETS.iter().zip(&text.ptx).skip(usize::from(!text.is_example)) {
+            let architecture = target.to_string();
+            let (log, cubin) = self.assemble(&number.to_string(), &architecture, ptx, &text.name)?;
             for (kernel, figures) in figures(&log) {
                 lines.entry(kernel).or_default().push(format!("{architecture} {figures}"));
             }
-            if !FUSED.iter().any(|fused| text.ptx.contains(fused))
+            if !FUSED.iter().any(|fused| ptx.contains(fused))
                 && let Some(line) = self.contraction(&cubin)?
             {
                 return Err(format!("{}, {architecture}: a product is rounded with the sum: {line}", text.name));
