@@ -20,7 +20,7 @@ pub(crate) fn base(space: Space) -> u64 {
 
 /// The address in a cluster of what lies at an address of one of its blocks.
 pub(crate) fn in_cluster(address: u64, rank: u32) -> u64 {
-    address | (u64::from(rank) + 1) * SIZE
+    address + (u64::from(rank) + 1) * SIZE
 }
 
 /// The block of a cluster that such an address is of, unless it is one's own, and the address there.
