@@ -179,7 +179,7 @@ fn run(grid: &mut Grid<'_>, globals: &[u64], launch: Launch) -> Result<(), Fault
         let mut cluster = vec![];
         for _ in 0..together {
             let warps = (0..grid.shape.warps()).map(|w| Warp::new(grid.kernel, w as u16, globals, dynamic)).collect();
-            let shared = Shared { slot: grid.shared.len(), ..Shared::default() };
+            let shared = Shared { slot: grid.shared.len() as u32, ..Shared::default() };
             grid.shared.push(Region::default());
             cluster.push(Block { shared, warps, order: (0..grid.shape.warps()).collect(), begun: false });
         }
@@ -215,9 +215,8 @@ fn run(grid: &mut Grid<'_>, globals: &[u64], launch: Launch) -> Result<(), Fault
 
 /// Starts the blocks of a cluster.
 fn start(cluster: &mut [Block], grid: &Grid<'_>, number: u32) {
-    let slots = cluster.len();
     for block in cluster {
-        block.start(grid, number * slots as u32 + (block.shared.slot % slots) as u32);
+        block.start(grid, grid.shape.mate(number * grid.shape.cluster, block.shared.slot % grid.shape.cluster));
     }
 }
 
@@ -254,7 +253,7 @@ impl Block {
     /// Lets each warp run for a while. Others of its cluster find the block's memory from its first turn on, until it ends.
     fn turn(&mut self, grid: &mut Grid<'_>, turns: &mut Turns, (dynamic, more): (u32, u32)) -> Result<State, Fault> {
         if !self.begun {
-            grid.shared[self.shared.slot].lay_out(&grid.kernel.shared, dynamic, more);
+            grid.shared[self.shared.slot as usize].lay_out(&grid.kernel.shared, dynamic, more);
             self.begun = true;
         }
         turns.shuffle(&mut self.order);
@@ -282,7 +281,7 @@ impl Block {
             return Ok(State::Runs);
         }
         if self.warps.iter().all(|warp| warp.groups.is_empty()) {
-            grid.shared[self.shared.slot] = Region::default();
+            grid.shared[self.shared.slot as usize] = Region::default();
             return Ok(State::Ended);
         }
         self.barrier(grid)

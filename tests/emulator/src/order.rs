@@ -1,5 +1,5 @@
-//! What happens before what. Two accesses are ordered if they are of one thread, if a barrier of their block or a
-//! `bar.warp.sync` of their lanes lies between, or if one thread released what another then acquired.
+//! What happens before what. Two accesses are ordered if they are of one thread, if a barrier of their block or
+//! cluster or a `bar.warp.sync` of their lanes lies between, or if one thread released what another then acquired.
 //!
 //! Time is counted per block in *epochs*, which end at barriers, and per warp in *steps*, one an instruction. A clock
 //! says of each block which epochs are past, and of some warps how far each lane is known to have come.

@@ -25,6 +25,11 @@ impl Shape {
         self.threads().div_ceil(LANES)
     }
 
+    /// The block of that rank in the cluster of a block, of which the numbers or the slots go on from a multiple of its size.
+    pub(crate) fn mate(&self, of: u32, rank: u32) -> u32 {
+        of - of % self.cluster + rank
+    }
+
     pub(crate) fn block_at(&self, number: u32) -> [u32; 3] {
         place(self.grid, number)
     }

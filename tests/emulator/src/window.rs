@@ -24,8 +24,9 @@ pub(crate) fn in_cluster(address: u64, rank: u32) -> u64 {
 }
 
 /// The block of a cluster that such an address is of, unless it is one's own, and the address there.
-pub(crate) fn of_cluster(address: u64) -> (Option<u64>, u64) {
-    ((address / SIZE).checked_sub(1), address % SIZE)
+pub(crate) fn of_cluster(address: u64) -> (Option<u32>, u64) {
+    // The whole part is below 2^32, since a window has so many addresses.
+    ((address / SIZE).checked_sub(1).map(|rank| rank as u32), address % SIZE)
 }
 
 /// The space that a generic address lies in, and the address there.

@@ -3,8 +3,8 @@
 //! A processor fetches ahead by itself, but only to the end of the page that it reads, and that keeps too few lines in flight to fill
 //! the time that memory takes. So a step of a leaf asks for as many lines as it reads, of the pages behind those at hand, and spreads them
 //! over several pages, each of which the processor then runs along by itself. Read alone, 64 MB come in 0.7 of the time that way, and a
-//! copy past the caches in 0.7; asked for in their order the same lines gain a tenth (one core of a Xeon of 2023). Where the processor is not of that kind (`runs_along_pages`), the
-//! distance is 0.
+//! copy past the caches in 0.7; asked for in their order the same lines gain a tenth (one core of a Xeon of 2023). Where the processor
+//! is not of that kind (`runs_along_pages`), the distance is 0.
 //!
 //! Where several phases go over the same row, the one that has most to do otherwise reads the next row ahead: memory works while it
 //! computes, and the first phase finds its row in the cache.

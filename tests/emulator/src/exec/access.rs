@@ -15,7 +15,7 @@ use crate::window;
 pub(super) struct Spot {
     pub(super) space: Space,
     /// The block of the cluster whose memory it is, if that was said.
-    rank: Option<u64>,
+    rank: Option<u32>,
     pub(super) address: u64,
     pub(super) bytes: usize,
     /// The number of the thread in its block.
@@ -46,10 +46,7 @@ impl Spot {
 
     /// The place, for what values carry.
     pub(super) fn place(&self, block: u32, shape: &Shape) -> Place {
-        let block = match self.rank {
-            Some(rank) => block - block % shape.cluster + rank as u32,
-            None => block,
-        };
+        let block = self.rank.map_or(block, |rank| shape.mate(block, rank));
         ((self.space == Space::Shared).then_some(block), self.address)
     }
 
@@ -70,13 +67,11 @@ impl Spot {
         let (region, at) = match self.space {
             Space::Global => grid.memory.find(self.address).ok_or_else(outside)?,
             Space::Shared | Space::Cluster => {
-                let blocks = grid.shape.cluster as usize;
-                let slot = match self.rank {
-                    Some(rank) if rank >= blocks as u64 => return Err(outside()),
-                    Some(rank) => shared.slot - shared.slot % blocks + rank as usize,
-                    None => shared.slot,
-                };
-                (&mut grid.shared[slot], self.address)
+                if self.rank.is_some_and(|rank| rank >= grid.shape.cluster) {
+                    return Err(outside());
+                }
+                let slot = self.rank.map_or(shared.slot, |rank| grid.shape.mate(shared.slot, rank));
+                (&mut grid.shared[slot as usize], self.address)
             }
             Space::Local => (shared.locals.get_mut(self.thread).ok_or_else(outside)?, self.address),
             Space::Constant => (&mut grid.constants, self.address),

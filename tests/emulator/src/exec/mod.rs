@@ -37,7 +37,7 @@ pub(crate) struct Shared {
     /// The block's number.
     pub(crate) block: u32,
     /// Where its memory is.
-    pub(crate) slot: usize,
+    pub(crate) slot: u32,
     /// Barriers so far.
     pub(crate) epoch: u32,
     /// By thread.
