@@ -13,7 +13,8 @@ use super::contract::{self, Tiled};
 use super::emit::{Argument, Crew, Emitter, Owner, Team};
 use super::inst::{Opcode, Special, Type};
 use super::reduce::{SHARED, chunks_together, shared_bytes};
-use super::rows::{self, Rows};
+use super::rows::Rows;
+use super::shares::Shape;
 use super::stencil::Stencil;
 use super::turn::Turn;
 use super::vectors::Vectors;
@@ -82,7 +83,7 @@ pub(super) enum Fits {
     AtMost(Size, i64),
     /// Those where rows are of a length that may be shared out so, with so many bytes on a shelf for each element that is there, if a
     /// block may have them.
-    Rows(Size, rows::Shape, i64),
+    Rows(Size, Shape, i64),
 }
 
 /// How many threads a block has.
@@ -90,7 +91,7 @@ pub(super) enum Threads {
     /// So many.
     Number(u32),
     /// As many as rows of a length take.
-    For(Size, rows::Shape),
+    For(Size, Shape),
 }
 
 /// How many blocks a launch has.
@@ -198,13 +199,13 @@ fn variants_of(program: &Program, part: &Part, step: Option<Step>, math: Math, n
     }
     if let Some(rows) = Rows::of(program, part).filter(|_| !short) {
         let length = rows.extent.as_constant();
-        let may = |shape: &rows::Shape| {
+        let may = |shape: &Shape| {
             length.is_none_or(|n| shape.fits(n))
                 && (rows.long || !shape.tail)
                 && (rows.long && rows.all_rest || shape.crew != Crew::Cluster)
                 && (rows.places.bytes > 0 || !shape.shelf)
         };
-        for shape in rows::Shape::ALL.into_iter().filter(may) {
+        for shape in Shape::ALL.into_iter().filter(may) {
             variants.push(in_rows(program, part, &rows, format!("{name}_{}", shape.name), shape));
             // Whether there are clusters, and whether a block may have the memory, is for the device to say.
             if length.is_some() && !shape.shelf && shape.crew != Crew::Cluster {
@@ -252,7 +253,7 @@ fn in_chunks(program: &Program, part: &Part, step: Step, name: String) -> Varian
 }
 
 /// A part as rows that are shared out in some way.
-fn in_rows(program: &Program, part: &Part, rows: &Rows, name: String, shape: rows::Shape) -> Variant {
+fn in_rows(program: &Program, part: &Part, rows: &Rows, name: String, shape: Shape) -> Variant {
     let owner = if shape.crew == Crew::Warp { Owner::Warp } else { Owner::Block };
     let mut e = Emitter::new(program, part, shape.threads(), owner);
     e.crew = shape.crew;

@@ -4,7 +4,8 @@ use super::build::Control;
 use super::emit::Emitter;
 use super::fold::{STATE, assign};
 use super::inst::{Address, Comparison, Opcode, Reg, Rounding, Shuffle, Space, Special, Type};
-use super::rows::{CLUSTER, GROUP, Mine, WARP};
+use super::rows::{GROUP, Mine, WARP};
+use super::shares::CLUSTER;
 use crate::fold::Fold;
 
 impl Emitter<'_> {

@@ -1,7 +1,7 @@
 //! CUDA devices: verified programs as PTX, one kernel a launch, for any sizes.
 //!
 //! `compile` gives each part of a kernel a function: `emit` holds what its code stands on, `scalar` the operations, `loops`, `reduce` (with
-//! `fold`) and `scan` the loops, spread over the threads of a block or run by one. `rows` keeps rows in registers (what is too long for these on a `shelf`), with `crews` and
+//! `fold`) and `scan` the loops, spread over the threads of a block or run by one. `rows` keeps rows in registers, as `shares` says (what is too long for these on a `shelf`), with `crews` and
 //! `prefixes` for what its threads do together; `stencil` keeps what rows side by side share, `vectors` gives a thread several neighbours,
 //! which `quick` divides without branches.
 //! `columns` reduces along columns, `turn` transposes in tiles, `contract` multiplies matrices in tiles of its factors (`factor`),
@@ -30,6 +30,7 @@ mod rows;
 mod run;
 mod scalar;
 mod scan;
+mod shares;
 mod shelf;
 mod stencil;
 mod turn;

@@ -10,8 +10,8 @@ use ir::order::LANES_CHUNK;
 
 use super::compile::{Fits, Grid, Kernel, Module, Threads, Variant};
 use super::emit::{Argument, Owner};
-use super::rows::CLUSTER;
 use super::run::Facts;
+use super::shares::CLUSTER;
 use super::stencil::TALL;
 use crate::call::{self, wrapping};
 use crate::error::RunError as CallError;
