@@ -68,6 +68,8 @@ pub(super) struct CompiledKernel {
     pub(super) step: i64,
     /// What is handed on from piece to piece: they are begun in their order then, one iteration of the range each.
     pub(super) baton: Option<Baton>,
+    /// Whether its pieces may be begun from the last one on: none of them ends the run.
+    pub(super) turns: bool,
     /// How many pieces a thread gets of it, so that a slow one does not hold up the rest.
     pub(super) pieces: i64,
     /// Bytes that its code needs for each thread.
@@ -107,6 +109,7 @@ fn compile_kernels(program: &Program, simd: Simd) -> Result<Compiled, CompileErr
             pieces: if matches!(root(part), Some((_, Statement::Contract(_)))) { 1 } else { 8 },
             step: step(part),
             baton: part.baton,
+            turns: part.baton.is_none() && !part.kernel.body.iter().any(may_fault),
             scratch: needs.scratch,
             buffers: scratch_buffers(&program, &part.kernel),
             columns: needs.columns,

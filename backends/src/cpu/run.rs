@@ -215,8 +215,10 @@ impl Runner {
             |id, place| frame.places.push((id, place)),
         )?;
         frame.extents.clear();
+        let mut back = false;
         for kernel in &self.compiled.kernels {
-            frame.extents.push(Extents::new(kernel, self.own(binding, kernel, &value)?, &value));
+            frame.extents.push(Extents::new(kernel, self.own(binding, kernel, &value)?, back, &value));
+            back ^= kernel.range.is_some();
         }
         Ok(())
     }

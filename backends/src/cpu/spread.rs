@@ -2,7 +2,8 @@
 //!
 //! Its range is cut into pieces, some for each thread, so that a slow one does not hold up the rest. Each thread has a
 //! stretch of neighbouring pieces, the same one whenever the kernel runs, for its part of the arrays may still be in its cache; who is done
-//! with it goes on with what is left of the others'. How the range is cut and who does what changes no result: iterations
+//! with it goes on with what is left of the others'. Every other kernel goes through its pieces from the last to the first: of arrays
+//! larger than the caches these still hold what the kernel before came upon last. How the range is cut and who does what changes no result: iterations
 //! do not know of each other, and reductions go by chunks that are the same for all.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
@@ -27,6 +28,8 @@ use crate::abi::FaultRecord;
 const LEAST_PIECE: u64 = 1_000;
 /// Where somebody may cancel the run a piece takes so many at most, by the same estimate: between pieces threads look.
 const MOST_PIECE: u64 = 4_000_000;
+/// A kernel that takes one thread so many goes back in pieces: what it reads may be more than a cache holds.
+const BACK_IN_PIECES: u64 = 1_000_000;
 /// Long pieces begin at multiples of this: whole vectors, cache lines and pages of most arrays.
 const EVEN: i64 = 4096;
 /// So long threads wait for each other that are to meet.
@@ -59,15 +62,18 @@ pub(super) struct Extents {
     total: Option<i64>,
     /// How long it takes one thread, in nanoseconds.
     estimate: u64,
+    /// Whether it goes from the last piece of each stretch to the first.
+    back: bool,
 }
 
 impl Extents {
-    pub(super) fn new(kernel: &CompiledKernel, own: Own, value: &impl Fn(&Size) -> i64) -> Extents {
+    /// It goes `back`, if it can.
+    pub(super) fn new(kernel: &CompiledKernel, own: Own, back: bool, value: &impl Fn(&Size) -> i64) -> Extents {
         let total = kernel.range.as_ref().map(|extents| {
             let total = extents.iter().fold(1i64, |total, extent| total.saturating_mul(value(extent).max(0)));
             total / kernel.step + i64::from(total % kernel.step != 0)
         });
-        Extents { own, total, estimate: kernel.cost.nanoseconds(value) }
+        Extents { own, total, estimate: kernel.cost.nanoseconds(value), back: back && kernel.turns }
     }
 }
 
@@ -123,15 +129,18 @@ impl Task<'_> {
 
     /// Runs all of the kernel's range on this thread.
     fn alone(&self, total: Option<i64>) -> Result<(), Fault> {
+        let Extents { estimate, back, .. } = *self.extents;
+        let most = if back { BACK_IN_PIECES } else { MOST_PIECE };
         let pieces = match total {
-            Some(total) if self.cancelled.is_some() && self.extents.estimate > MOST_PIECE => {
-                self.pieces(total, 1, self.extents.estimate)
-            }
+            Some(total) if (back || self.cancelled.is_some()) && estimate > most => self.pieces(total, 1, estimate),
             _ => Pieces { total: total.unwrap_or(i64::MAX), length: i64::MAX, count: 1 },
         };
         let mut numbers = (0..pieces.count).take_while(|_| !self.is_cancelled());
         self.with(self.scratch, |buffers| {
-            numbers.try_for_each(|number| self.piece(buffers, self.scratch, pieces.range(number)))
+            numbers.try_for_each(|number| {
+                let number = if back { pieces.count - 1 - number } else { number };
+                self.piece(buffers, self.scratch, pieces.range(number))
+            })
         })
     }
 
@@ -216,12 +225,13 @@ impl Task<'_> {
             self.with(scratch, |buffers| {
                 for turn in 0..stretches {
                     let stretch = (number + turn) % stretches;
-                    let end = begin(stretch + 1);
+                    let (first, end) = (begin(stretch), begin(stretch + 1));
                     while (number == 0 || !self.is_crowded()) && !self.is_cancelled() {
                         let piece = next[stretch].0.fetch_add(1, Ordering::Relaxed);
                         if piece >= end || piece > lowest.load(Ordering::Relaxed) {
                             break;
                         }
+                        let piece = if self.extents.back { first + (end - 1 - piece) } else { piece };
                         if meet {
                             std::thread::yield_now();
                         }
