@@ -156,28 +156,42 @@ impl Pick {
 
     /// The place of the first element that is `found`, which is there.
     fn place(&self, e: &mut Emitter<'_>, elements: Place, found: Value) -> Value {
-        let lanes = i64::from(self.ty.lane_count());
         let splat = e.b.ins().splat(self.ty, found);
-        let is_nan = self.is_float().then(|| e.b.ins().fcmp(FloatCC::Unordered, splat, splat));
-        let before = e.int(-lanes);
-        let zero = e.b.ins().iconst(I32, 0);
-        let last = e.repeat(&[before, zero], |e, state| {
-            let number = e.b.ins().iadd_imm_s(state[0], lanes);
-            let x = self.load(e, elements, number, 0);
-            let hits = match is_nan {
-                Some(is_nan) => {
-                    let equal = e.b.ins().fcmp(FloatCC::Equal, x, splat);
-                    let nan = e.b.ins().fcmp(FloatCC::Unordered, x, x);
-                    let nan = e.b.ins().band(nan, is_nan);
-                    e.b.ins().bor(equal, nan)
-                }
-                None => e.b.ins().icmp(IntCC::Equal, x, splat),
-            };
+        if !self.is_float() {
+            return self.first(e, elements, &|e, x| e.b.ins().icmp(IntCC::Equal, x, splat));
+        }
+        let is_nan = e.b.ins().fcmp(FloatCC::Unordered, found, found);
+        let nan = |e: &mut Emitter<'_>, x| e.b.ins().fcmp(FloatCC::Unordered, x, x);
+        let equal = |e: &mut Emitter<'_>, x| e.b.ins().fcmp(FloatCC::Equal, x, splat);
+        e.either(is_nan, &[I64], |e| vec![self.first(e, elements, &nan)], |e| vec![self.first(e, elements, &equal)])[0]
+    }
+
+    /// The place of the first element, which is there, whose lane `hits` sets.
+    fn first(&self, e: &mut Emitter<'_>, elements: Place, hits: &dyn Fn(&mut Emitter<'_>, Value) -> Value) -> Value {
+        let lanes = self.ty.lane_count() as usize;
+        let step = |e: &mut Emitter<'_>, number: Value| -> Vec<Value> {
+            let all = 0..STEP / lanes;
+            all.map(|k| {
+                let x = self.load(e, elements, number, k);
+                hits(e, x)
+            })
+            .collect()
+        };
+        let before = e.int(-(STEP as i64));
+        let number = e.repeat(&[before], |e, state| {
+            let number = e.b.ins().iadd_imm_s(state[0], STEP as i64);
+            let all = step(e, number).into_iter().reduce(|a, b| e.b.ins().bor(a, b)).expect("a step has elements");
+            let bits = e.b.ins().vhigh_bits(I32, all);
+            (e.b.ins().icmp_imm_s(IntCC::Equal, bits, 0), vec![number])
+        })[0];
+        let mut bits = e.b.ins().iconst(I32, 0);
+        for hits in step(e, number).into_iter().rev() {
             let hits = e.b.ins().vhigh_bits(I32, hits);
-            (e.b.ins().icmp_imm_s(IntCC::Equal, hits, 0), vec![number, hits])
-        });
-        let lane = e.b.ins().ctz(last[1]);
+            let behind = e.b.ins().ishl_imm_u(bits, lanes as i64);
+            bits = e.b.ins().bor(behind, hits);
+        }
+        let lane = e.b.ins().ctz(bits);
         let lane = e.b.ins().uextend(I64, lane);
-        e.b.ins().iadd(last[0], lane)
+        e.b.ins().iadd(number, lane)
     }
 }
