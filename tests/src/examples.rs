@@ -1,6 +1,7 @@
 //! Functions that anybody may have written, called with what fits them: sizes are tried until they meet what the function
 //! asks of them.
 
+use backends::cpu::Far;
 use compiler::check::check_all;
 use compiler::pipeline::Options;
 use ir::array::Array;
@@ -72,7 +73,7 @@ pub fn hold_alone(source: &str, engine: Engine) -> Result<usize, String> {
         }
         for options in [unfused, Options::default()] {
             let (source, entry) = (source.to_owned(), checked.name.clone());
-            let setting = Setting { source, entry, options, engine, meet: true, twist: None };
+            let setting = Setting { source, entry, options, engine, meet: true, far: Far::Auto, twist: None };
             if let Verdict::Failed { message, .. } = judge(&setting, &calls, Rigour::Products).verdict {
                 return Err(format!("{}: {message}", checked.name));
             }

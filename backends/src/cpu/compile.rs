@@ -29,8 +29,8 @@ use super::formula::Formula;
 use super::jit::{self, Called, Code, Helpers, Host, Registers};
 use super::lanes::Chunks;
 use super::split::{Baton, Part, root, split};
-use super::wide::{Isa, Wide, runs_along_pages};
-use super::{CompileError, Simd};
+use super::wide::{Isa, Memory, Wide};
+use super::{CompileError, Options};
 use crate::abi::KernelFn;
 use crate::nests::extent_size;
 use crate::nests::may_fault;
@@ -83,18 +83,19 @@ pub(super) struct CompiledKernel {
 }
 
 /// Compiles all kernels. A panic inside the code generator is an error like any other.
-pub(super) fn compile(program: &Program, simd: Simd) -> Result<Compiled, CompileError> {
-    catch_unwind(AssertUnwindSafe(|| compile_kernels(program, simd)))
+pub(super) fn compile(program: &Program, options: &Options) -> Result<Compiled, CompileError> {
+    catch_unwind(AssertUnwindSafe(|| compile_kernels(program, options)))
         .unwrap_or_else(|panic| Err(CompileError::Internal(panic_message(&*panic))))
 }
 
-fn compile_kernels(program: &Program, simd: Simd) -> Result<Compiled, CompileError> {
+fn compile_kernels(program: &Program, options: &Options) -> Result<Compiled, CompileError> {
     let Kernels { program, parts, part_of, registers } = Kernels::of(program, Host::Here)?;
     let late_faults = late_faults(&program, &parts);
     let mut module = jit::module(registers)?;
     let mut called = Called::new(Host::Here);
     let soon = jit::machine(Registers::Soon)?;
-    let (functions, sizes) = define(&mut module, &mut called, (&program, &parts), (Isa::of(simd), Some(&*soon)))?;
+    let (functions, sizes) =
+        define(&mut module, &mut called, (&program, &parts), (Isa::of(options.simd), Some(&*soon)))?;
     module.finalize_definitions().map_err(|e| CompileError::Internal(e.to_string()))?;
     let kernels = parts
         .iter()
@@ -120,7 +121,7 @@ fn compile_kernels(program: &Program, simd: Simd) -> Result<Compiled, CompileErr
         _code: Code::new(module),
         program,
         kernels,
-        sizes: sizes.into_formulas(runs_along_pages()),
+        sizes: sizes.into_formulas(Memory::here(options.far)),
         late_faults,
     })
 }

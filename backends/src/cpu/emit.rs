@@ -17,7 +17,7 @@ use super::formula::{Formula, Rule};
 use super::jit::{Helpers, Host};
 use super::scalar;
 use super::split::Part;
-use super::wide::{Distance, Wide};
+use super::wide::{Distance, Memory, Wide};
 use crate::abi::FaultRecord;
 pub(super) use crate::access::Linear;
 
@@ -35,20 +35,19 @@ enum Entry {
     Size(Size),
     /// How many columns go together.
     Width(Width),
-    /// Whether a size is beyond a number: 1 or 0.
+    /// Whether so many bytes are beyond a limit: 1 or 0.
     Exceeds(Size, i64),
     /// How far an array is read ahead.
     Distance(Distance),
 }
 
 impl Entry {
-    fn formula(&self, ahead: bool) -> Formula {
+    fn formula(&self, memory: Memory) -> Formula {
         match self {
-            Entry::Distance(_) if !ahead => Formula::Constant(0),
             Entry::Size(size) => size.into(),
             Entry::Width(width) => width.formula(),
-            Entry::Exceeds(size, limit) => Formula::from(size).then(Rule::Exceeds, *limit),
-            Entry::Distance(distance) => distance.formula(),
+            Entry::Exceeds(size, limit) => Formula::from(size).then(Rule::Exceeds, memory.limit(*limit)),
+            Entry::Distance(distance) => distance.formula(memory),
         }
     }
 }
@@ -63,9 +62,9 @@ impl SizeTable {
         slot
     }
 
-    /// What computes its numbers, for a machine that gains by reading ahead or not.
-    pub(super) fn into_formulas(self, ahead: bool) -> Vec<Formula> {
-        self.entries.iter().map(|entry| entry.formula(ahead)).collect()
+    /// What computes its numbers.
+    pub(super) fn into_formulas(self, memory: Memory) -> Vec<Formula> {
+        self.entries.iter().map(|entry| entry.formula(memory)).collect()
     }
 }
 

@@ -75,6 +75,8 @@ pub struct Options {
     pub meet: bool,
     /// How wide vectors are.
     pub simd: Simd,
+    /// Which arrays are read and written in the ways of those beyond the caches.
+    pub far: Far,
 }
 
 /// How wide the vectors of innermost loops are. The width never changes a result.
@@ -91,6 +93,19 @@ pub enum Simd {
     W512,
 }
 
+/// Which arrays are read and written in the ways of those that the caches do not hold. No way changes a result: the others than
+/// [`Far::Auto`] are for tests, which meet each way on small arrays and on every machine so.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Far {
+    /// Large ones, in the way that this machine's processor gains by.
+    #[default]
+    Auto,
+    /// Every array; read ahead, several pages at once.
+    Pages,
+    /// Every array; read by one instruction each that loads.
+    Streams,
+}
+
 impl Simd {
     /// Whether this machine has vectors of this width.
     pub fn is_here(self) -> bool {
@@ -104,7 +119,7 @@ impl Simd {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { threads: 256, least_share: 3_000, wake_from: 100_000, meet: false, simd: Simd::Auto }
+        Options { threads: 256, least_share: 3_000, wake_from: 100_000, meet: false, simd: Simd::Auto, far: Far::Auto }
     }
 }
 
@@ -116,7 +131,7 @@ pub struct Module {
 impl Module {
     /// Compiles a verified program.
     pub fn compile(program: &Program, options: &Options) -> Result<Module, CompileError> {
-        Ok(Module { inner: run::Runner::new(program, compile::compile(program, options.simd)?, options) })
+        Ok(Module { inner: run::Runner::new(program, compile::compile(program, options)?, options) })
     }
 
     /// Runs the program. The outputs need not be zeroed; after an error they are as they were. At most `threads` threads

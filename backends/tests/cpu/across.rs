@@ -2,7 +2,7 @@
 
 use ir::Dtype;
 
-use crate::harness::check_widths as check;
+use crate::harness::check_ways as check;
 
 const SHAPES: &[&[i64]] = &[
     &[0, 5],

@@ -1,6 +1,6 @@
 //! Passes over columns: loops inside a loop that runs along memory, in strips of columns.
 
-use crate::harness::{LENGTHS, check_small, check_widths as check};
+use crate::harness::{LENGTHS, check_small, check_ways as check};
 
 const SHAPES: &[&[i64]] = &[
     &[0, 9],

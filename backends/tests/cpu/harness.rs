@@ -1,6 +1,7 @@
 //! Running one program on both engines with the same odd inputs.
 
-use backends::cpu::{Module, Options, RunError, Simd};
+use backends::cpu::{Far, Module, Options, RunError, Simd};
+use interp::nest::Outcome;
 use ir::array::{Array, ArrayMut};
 use ir::nest::{Program, SymbolSource};
 use ir::{BinaryOp, Binding, Dtype, Scalar, UnaryOp};
@@ -101,12 +102,22 @@ pub fn parse(text: &str) -> Program {
 
 /// Every work is worth threads.
 pub fn compile(program: &Program) -> Module {
-    compile_for(program, Simd::Auto)
+    compile_for(program, (Simd::Auto, Far::Auto))
 }
 
-/// The same for vectors of some width.
-pub fn compile_for(program: &Program, simd: Simd) -> Module {
-    let options = Options { least_share: 0, wake_from: 0, simd, ..Options::default() };
+/// The ways to compile a program: in each width, for arrays within the caches and beyond.
+pub const WAYS: [(Simd, Far); 6] = [
+    (Simd::W128, Far::Auto),
+    (Simd::W256, Far::Auto),
+    (Simd::Auto, Far::Auto),
+    (Simd::W256, Far::Pages),
+    (Simd::W256, Far::Streams),
+    (Simd::Auto, Far::Streams),
+];
+
+/// The same in one of these ways.
+pub fn compile_for(program: &Program, (simd, far): (Simd, Far)) -> Module {
+    let options = Options { least_share: 0, wake_from: 0, simd, far, ..Options::default() };
     Module::compile(program, &options).unwrap_or_else(|e| panic!("{e}"))
 }
 
@@ -135,11 +146,25 @@ pub fn run(program: &Program, module: &Module, inputs: &[Array], threads: usize)
 
 /// Both engines on the same inputs, at one and two threads.
 pub fn agree(program: &Program, module: &Module, inputs: &[Array], what: &str) {
-    let refs: Vec<_> = inputs.iter().map(Array::as_ref).collect();
-    let expected = interp::nest::run(program, &refs);
+    holds(program, module, inputs, &expected(program, inputs), what);
+}
+
+/// What a program means.
+fn expected(program: &Program, inputs: &[Array]) -> Result<Outcome, interp::nest::RunError> {
+    let inputs: Vec<_> = inputs.iter().map(Array::as_ref).collect();
+    interp::nest::run(program, &inputs)
+}
+
+fn holds(
+    program: &Program,
+    module: &Module,
+    inputs: &[Array],
+    expected: &Result<Outcome, interp::nest::RunError>,
+    what: &str,
+) {
     for threads in [1, 2] {
         let (result, found) = run(program, module, inputs, threads);
-        match (&expected, result) {
+        match (expected, result) {
             (Ok(expected), Ok(())) => {
                 for (n, (expected, found)) in expected.outputs.iter().zip(&found).enumerate() {
                     if expected != found {
@@ -204,15 +229,16 @@ pub fn check_small(text: &str, sizes: &[&[i64]]) {
     check_with(text, sizes, true);
 }
 
-/// The same at every width of vectors.
-pub fn check_widths(text: &str, sizes: &[&[i64]]) {
+/// The same in each way.
+pub fn check_ways(text: &str, sizes: &[&[i64]]) {
     let program = parse(text);
-    for simd in [Simd::W128, Simd::W256, Simd::Auto] {
-        let module = compile_for(&program, simd);
-        let mut random = Random(text.len() as u64);
-        for sizes in sizes {
-            let inputs = inputs(&program, sizes, &mut random, false);
-            agree(&program, &module, &inputs, &format!("{simd:?}, sizes {sizes:?}"));
+    let modules = WAYS.map(|way| (way, compile_for(&program, way)));
+    let mut random = Random(text.len() as u64);
+    for sizes in sizes {
+        let inputs = inputs(&program, sizes, &mut random, false);
+        let expected = expected(&program, &inputs);
+        for (way, module) in &modules {
+            holds(&program, module, &inputs, &expected, &format!("{way:?}, sizes {sizes:?}"));
         }
     }
 }

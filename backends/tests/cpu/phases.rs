@@ -1,7 +1,7 @@
 //! Kernels of several statements: phases over one row with scratch between them, reductions that store, loops one after
 //! another at the top.
 
-use crate::harness::{LENGTHS, check, check_small, check_widths};
+use crate::harness::{LENGTHS, check, check_small, check_ways};
 
 const ROWS: &[&[i64]] = &[
     &[0, 5],
@@ -363,7 +363,7 @@ fn whole_reductions_by_chunks() {
 /// Pairs and triples kept in scratch from one small loop to the next, each where it was stored, and once where another is.
 #[test]
 fn small_loops_that_keep_pairs() {
-    check_widths(
+    check_ways(
         "program @p { symbol n = dim 0 of input 0
          input 0 %x: f32[n, 2] input 1 %w: f32[3] output 0 %y: f32[n] output 1 %z: f32[n] output 2 %u: f32[n]
          scratch %s: f32[2] scratch %t: f32[3] scratch %q: f32[1]
@@ -380,7 +380,7 @@ fn small_loops_that_keep_pairs() {
 
 #[test]
 fn pairs_kept_and_found_by_data() {
-    check_widths(
+    check_ways(
         "program @p { symbol n = dim 0 of input 0 input 0 %x: i32[n, 2] input 1 %m: i64[] output 0 %y: i32[n] output 1 %z: i32[n]
          scratch %s: i32[2]
          kernel @k { parallel i < n {

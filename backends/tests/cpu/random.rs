@@ -1,6 +1,5 @@
 //! Random straight-line bodies over random types: vectors against the interpreter.
 
-use backends::cpu::Simd;
 use ir::build::Builder;
 use ir::nest::{
     Buffer, BufferId, Extent, IndexId, LoopKind, Program, Reduction, Role, Subscript, Symbol, SymbolSource, ValueId,
@@ -8,7 +7,7 @@ use ir::nest::{
 use ir::{Affine, BinaryOp, CompareOp, Dtype, MathFn, Order, ReduceOp, Scalar, Size, SymbolId, UnaryOp};
 use proptest::prelude::*;
 
-use crate::harness::{Random, agree, compile_for, inputs};
+use crate::harness::{Random, WAYS, agree, compile_for, inputs};
 
 const COMPUTE: [Dtype; 7] = [Dtype::Bool, Dtype::I32, Dtype::I64, Dtype::U32, Dtype::U64, Dtype::F32, Dtype::F64];
 const MEMORY: [Dtype; 11] = Dtype::ALL;
@@ -214,12 +213,12 @@ proptest! {
         seed in any::<u64>(),
         operations in 1..30usize,
         n in prop::sample::select(vec![0i64, 1, 3, 4, 7, 16, 17, 33, 130, 300]),
-        simd in prop::sample::select(vec![Simd::W128, Simd::W256, Simd::W512]),
+        way in prop::sample::select(&WAYS),
     ) {
         let program = program(seed, operations);
         ir::verify::verify(&program).unwrap_or_else(|e| panic!("{e}\n{program}"));
-        let module = compile_for(&program, simd);
+        let module = compile_for(&program, way);
         let inputs = inputs(&program, &[n], &mut Random(seed ^ 1), false);
-        agree(&program, &module, &inputs, &format!("{simd:?}, n = {n}"));
+        agree(&program, &module, &inputs, &format!("{way:?}, n = {n}"));
     }
 }

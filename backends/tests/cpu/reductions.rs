@@ -1,10 +1,9 @@
 //! Reductions and scans, in every order, over every type, alone, together and nested.
 
-use backends::cpu::Simd;
 use ir::array::Array;
 use ir::{Dtype, Scalar};
 
-use crate::harness::{LENGTHS, agree, check, check_widths, compile, compile_for, parse};
+use crate::harness::{LENGTHS, WAYS, agree, check, check_ways, compile, compile_for, parse};
 
 fn whole(dtype: Dtype, output: Dtype, body: &str) -> String {
     format!(
@@ -237,7 +236,7 @@ fn scans_of_scans() {
         [("f32", ["sum", "sum", "max"]), ("i64", ["max", "sum", "min"]), ("bool", ["all", "any", "any"])]
     {
         let [a, b, c] = ops;
-        check_widths(
+        check_ways(
             &format!(
                 "program @p {{ symbol n = dim 0 of input 0 input 0 %x: {dtype}[n] output 0 %y: {dtype}[n] output 1 %z: {dtype}[n]
                  kernel @k {{ scan i < n {{ v0 = load %x[i] v1 = prefix {a} v0 v2 = prefix {b} v1 v3 = prefix {c} v2
@@ -299,16 +298,52 @@ fn booleans_at_every_width() {
          kernel @k { v90, v91, v92 = reduce i < n { v0 = load %x[i] v1 = load %w[i] v2 = and v0, v1 v3 = or v0, v1 v4 = cast f32 v0 }
            with any free v2, all free v3, sum lanes v4 store %any[], v90 store %all[], v91 store %sum[], v92 } }",
     );
-    for simd in [Simd::W128, Simd::W256, Simd::Auto] {
-        let module = compile_for(&program, simd);
+    for way in WAYS {
+        let module = compile_for(&program, way);
         for n in [0, 1, 15, 16, 17, 127, 128, 129, 300, 4096, 4097, 9000] {
             let places = (0..n).filter(|k| n < 20 || k % 61 == 0 || n - k < 3).map(Some).chain([None]);
             for (place, most) in places.flat_map(|place| [(place, false), (place, true)]) {
                 let scalars: Vec<_> = (0..n).map(|k| Scalar::Bool((Some(k) == place) != most)).collect();
                 let x = Array::from_scalars(Dtype::Bool, &[n], &scalars).unwrap();
                 let w = Array::from_scalars(Dtype::Bool, &[n], &vec![Scalar::Bool(!most); n]).unwrap();
-                agree(&program, &module, &[x, w], &format!("{simd:?}, {n}, {place:?}, {most}"));
+                agree(&program, &module, &[x, w], &format!("{way:?}, {n}, {place:?}, {most}"));
             }
         }
+    }
+}
+
+/// Lanes in registers of every kind, and several reductions at once, of several groups a step or of one.
+#[test]
+fn lanes_of_every_kind() {
+    let cases = [
+        ("f32", "sum lanes v0, max free v0, min free v0"),
+        ("f64", "sum lanes v0, min free v0"),
+        ("f64", "max free v0"),
+        ("i32", "sum free v0, min free v0, max free v0"),
+        ("u64", "prod lanes v1, max free v0"),
+        ("f32", "any free v2, all free v2"),
+    ];
+    for (dtype, folds) in cases {
+        let folds: Vec<&str> = folds.split(", ").collect();
+        let dtype_of = |fold: &str| match fold.rsplit(' ').next() {
+            Some("v1") => "f32",
+            Some("v2") => "bool",
+            _ => dtype,
+        };
+        let each = |text: &dyn Fn(usize, &str) -> String, between: &str| {
+            let all: Vec<String> = folds.iter().enumerate().map(|(k, fold)| text(k, fold)).collect();
+            all.join(between)
+        };
+        check_ways(
+            &format!(
+                "program @p {{ symbol n = dim 0 of input 0 input 0 %x: {dtype}[n] {}
+                 kernel @k {{ {} = reduce i < n {{ v0 = load %x[i] v1 = cast f32 v0 v2 = le v0, v0 }} with {} {} }} }}",
+                each(&|k, fold| format!("output {k} %y{k}: {}[]", dtype_of(fold)), " "),
+                each(&|k, _| format!("v1{k}"), ", "),
+                folds.join(", "),
+                each(&|k, _| format!("store %y{k}[], v1{k}"), " "),
+            ),
+            LENGTHS,
+        );
     }
 }

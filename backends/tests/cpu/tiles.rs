@@ -1,6 +1,6 @@
 //! Sums of columns by blocks of rows, alone and with sums of rows in one pass.
 
-use crate::harness::{check_small, check_widths as check};
+use crate::harness::{check_small, check_ways as check};
 
 const SHAPES: &[&[i64]] = &[
     &[0, 9],

@@ -1,13 +1,13 @@
 //! Vectors of 256 and of 512 bits against those of 128: the same bits, any NaN equal to any NaN. Widths that the machine does not have
 //! are left out.
 
-use backends::cpu::{Module, RunError, Simd};
+use backends::cpu::{Far, Module, RunError, Simd};
 use ir::array::{Array, ArrayMut};
 use ir::nest::Program;
 use ir::{BinaryOp, CompareOp, Dtype, Scalar, UnaryOp};
 use proptest::prelude::*;
 
-use crate::harness::{Random, check_widths, compile_for, compute_types, inputs, parse, run, takes_one, takes_two};
+use crate::harness::{Random, WAYS, check_ways, compile_for, compute_types, inputs, parse, run, takes_one, takes_two};
 
 /// Lengths about the groups of sixteen and what several of them at once leave over.
 const LENGTHS: [usize; 12] = [0, 1, 15, 16, 17, 63, 64, 65, 127, 128, 129, 1000];
@@ -19,32 +19,32 @@ type Ran = (Result<(), RunError>, Vec<Array>);
 struct Widths {
     program: Program,
     narrow: Module,
-    wide: Vec<(Simd, Module)>,
+    wide: Vec<((Simd, Far), Module)>,
 }
 
 impl Widths {
     fn new(program: Program) -> Widths {
-        let narrow = compile_for(&program, Simd::W128);
-        let wide = [Simd::W256, Simd::W512].into_iter().filter(|simd| simd.is_here());
-        let wide = wide.map(|simd| (simd, compile_for(&program, simd))).collect();
+        let narrow = compile_for(&program, WAYS[0]);
+        let wide = WAYS[1..].iter().filter(|(simd, _)| simd.is_here());
+        let wide = wide.map(|way| (*way, compile_for(&program, *way))).collect();
         Widths { program, narrow, wide }
     }
 
     fn agree(&self, inputs: &[Array], threads: usize) {
         let narrow = run(&self.program, &self.narrow, inputs, threads);
-        for (simd, module) in &self.wide {
-            self.agrees(*simd, &narrow, &run(&self.program, module, inputs, threads), inputs);
+        for (way, module) in &self.wide {
+            self.agrees(*way, &narrow, &run(&self.program, module, inputs, threads), inputs);
         }
     }
 
-    fn agrees(&self, simd: Simd, (a, expected): &Ran, (b, found): &Ran, inputs: &[Array]) {
+    fn agrees(&self, way: (Simd, Far), (a, expected): &Ran, (b, found): &Ran, inputs: &[Array]) {
         assert_eq!(format!("{a:?}"), format!("{b:?}"), "{}", self.program);
         for (number, (expected, found)) in expected.iter().zip(found).enumerate() {
             if expected != found {
                 let differ = (0..expected.len()).find(|k| expected.get(*k) != found.get(*k)).unwrap_or(0);
                 let values: Vec<_> = inputs.iter().map(|x| x.get(if x.len() == 1 { 0 } else { differ })).collect();
                 panic!(
-                    "output {number} of {} elements, element {differ}: 128 bits give {:?}, {simd:?} {:?}; inputs {values:?}\n{}",
+                    "output {number} of {} elements, element {differ}: 128 bits give {:?}, {way:?} {:?}; inputs {values:?}\n{}",
                     expected.len(),
                     expected.get(differ),
                     found.get(differ),
@@ -424,7 +424,7 @@ fn long_branches_that_yield_what_was_there_before() {
                        v10, v11 = if v3 {{ {then} }} else {{ {otherwise} }}
                        v12 = sub v10, v0 v13 = sub v11, v0 store %y[i], v12 store %z[i], v13 }} }} }}"
                 );
-                check_widths(&text, &AROUND.each_ref().map(std::slice::from_ref));
+                check_ways(&text, &AROUND.each_ref().map(std::slice::from_ref));
             }
         }
     }

@@ -4,6 +4,7 @@
 use std::fmt;
 use std::path::Path;
 
+use backends::cpu::Far;
 use compiler::pipeline::{Options, Policy};
 use fuseloop::files::{self, Packing, Place};
 use ir::Passes;
@@ -34,6 +35,8 @@ pub struct Setting {
     pub engine: Engine,
     /// Whether threads on the CPU wait for each other before each kernel.
     pub meet: bool,
+    /// Which arrays the CPU takes to be beyond its caches.
+    pub far: Far,
     /// A change that must not change its results.
     pub twist: Option<Twist>,
 }
@@ -61,8 +64,19 @@ struct Saved {
     fuel: Option<u64>,
     #[serde(default)]
     meet: bool,
+    #[serde(default, with = "FarName")]
+    far: Far,
     twist: Option<Twist>,
     arguments: Vec<String>,
+}
+
+/// The names of [`Far`].
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase", remote = "Far")]
+enum FarName {
+    Auto,
+    Pages,
+    Streams,
 }
 
 /// Why a folder holds no case.
@@ -116,8 +130,9 @@ pub fn draw_with(recipe: &Recipe, seed: u64, engines: &[Engine]) -> Drawn {
         numbers.push(2 + below(2) as u64);
     }
     let meet = matches!(engine, Engine::Cpu(2.., _)) && below(MEET_ONCE_IN) == 0;
-    let setting =
-        Setting { source: program.source.clone(), entry: program.entry.to_owned(), options, engine, meet, twist };
+    let far = [Far::Auto, Far::Auto, Far::Pages, Far::Streams][below(4)];
+    let (source, entry) = (program.source.clone(), program.entry.to_owned());
+    let setting = Setting { source, entry, options, engine, meet, far, twist };
     let calls = numbers.into_iter().map(|n| program.call(n).inputs).collect();
     Drawn { program, setting, calls }
 }
@@ -136,7 +151,7 @@ impl Case {
     pub fn save(&self, folder: &Path) -> Result<(), CaseError> {
         let failed = |what: &dyn fmt::Display| CaseError(format!("{}: {what}", folder.display()));
         std::fs::create_dir_all(folder).map_err(|e| failed(&e))?;
-        let Setting { source, entry, options, engine, meet, twist } = &self.setting;
+        let Setting { source, entry, options, engine, meet, far, twist } = &self.setting;
         let coin = if let Policy::Random(seed) = options.policy { Some(seed) } else { None };
         let saved = Saved {
             entry: entry.clone(),
@@ -145,6 +160,7 @@ impl Case {
             coin,
             fuel: options.fuel,
             meet: *meet,
+            far: *far,
             twist: *twist,
             arguments: self.arguments.iter().map(|(name, _)| name.clone()).collect(),
         };
@@ -177,6 +193,7 @@ impl Case {
             options: Options { fuse, policy, fuel: saved.fuel },
             engine: saved.engine.parse().map_err(|e: String| failed(&e))?,
             meet: saved.meet,
+            far: saved.far,
             twist: saved.twist,
         };
         Ok(Case { setting, arguments })

@@ -4,7 +4,7 @@ use std::cell::{OnceCell, RefCell};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use backends::cpu::{self, RunError as CpuError, Simd};
+use backends::cpu::{self, Far, RunError as CpuError, Simd};
 use backends::cuda::{Gpu, Loaded};
 use backends::ptx::{self, Runner};
 use compiler::pipeline::Options;
@@ -42,6 +42,8 @@ pub struct Form {
     /// Whether threads on the CPU wait for each other before each kernel, however short, and give way between its pieces: then
     /// they meet in every order, and a call takes many times as long.
     pub meet: bool,
+    /// Which arrays the CPU takes to be beyond its caches.
+    pub far: Far,
     /// The same, compiled for the CPU when it is first run there, at each width.
     modules: [OnceCell<Result<cpu::Module, String>>; 4],
     /// The same as PTX on the device, if it has run there.
@@ -223,6 +225,7 @@ impl Form {
             program,
             decisions: compiled.decisions,
             meet: true,
+            far: Far::Auto,
             modules: Default::default(),
             loaded,
         })
@@ -283,8 +286,8 @@ impl Form {
     /// The code for the CPU. Threads share the least work, and share it at once: results do not hang on it, and random programs are small.
     fn module(&self, simd: Simd) -> &Result<cpu::Module, String> {
         self.modules[simd as usize].get_or_init(|| {
-            let options =
-                cpu::Options { simd, least_share: 0, wake_from: 0, meet: self.meet, ..cpu::Options::default() };
+            let (meet, far) = (self.meet, self.far);
+            let options = cpu::Options { simd, least_share: 0, wake_from: 0, meet, far, ..cpu::Options::default() };
             let compiled = cpu::Module::compile(&self.program, &options);
             compiled.map_err(|error| format!("{}: {error}\n{}", Shown(&self.options), self.program))
         })

@@ -112,7 +112,7 @@ pub fn check(source: &str, entry: &str) -> Result<Checked, String> {
 }
 
 fn judge_in(setting: &Setting, calls: &[Arguments], rigour: Rigour, judged: &mut Judged) -> Result<(), Stop> {
-    let Setting { source, entry, options, engine, meet, twist } = setting;
+    let Setting { source, entry, options, engine, meet, far, twist } = setting;
     let checked = check(source, entry).map_err(Stop::Invalid)?;
     let twisted = match twist.and_then(|twist| twist.apply(source, entry)) {
         Some(text) => Some(check(&text, entry).map_err(Stop::Invalid)?),
@@ -121,7 +121,7 @@ fn judge_in(setting: &Setting, calls: &[Arguments], rigour: Rigour, judged: &mut
     let broken = |message| Stop::Failed(Kind::Broken, message);
     let run = twisted.as_ref().unwrap_or(&checked);
     let mut form = Form::new(run, options).map_err(broken)?;
-    form.meet = *meet;
+    (form.meet, form.far) = (*meet, *far);
     judged.decisions.clone_from(&form.decisions);
     let slack = rigour == Rigour::Products && has_contractions(&form.program);
     let unfused = OnceCell::new();

@@ -113,8 +113,7 @@ fn define_function(
         interface,
         run,
         kernels,
-        // Who runs it is not known: most that it gains and loses are alike.
-        sizes: sizes.into_formulas(true),
+        sizes: sizes.into_formulas(target.memory()),
         slots: Slots::of_parts(interface.program, run),
         constants,
         late_faults: late_faults(run, parts),

@@ -6,8 +6,8 @@ use cranelift_codegen::isa::{self, OwnedTargetIsa};
 use cranelift_codegen::settings::Configurable;
 
 use crate::cpu::jit::{self, Host, Registers};
-use crate::cpu::wide::Isa;
-use crate::cpu::{CompileError, Simd};
+use crate::cpu::wide::{Isa, Memory};
+use crate::cpu::{CompileError, Far, Simd};
 
 /// A machine that an object is made for: an architecture, under Linux, and what its processors have at least.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,6 +150,11 @@ impl Target {
             (Arch::X86_64, Cpu::Native) => Isa::of(Simd::Auto),
             _ => None,
         }
+    }
+
+    /// How it reads and writes arrays that its caches do not hold.
+    pub(super) fn memory(self) -> Memory {
+        if self.cpu == Cpu::Native { Memory::here(Far::Auto) } else { Memory::unknown() }
     }
 }
 

@@ -1,10 +1,16 @@
 //! Arrays beyond the caches, fetched before their turn.
 //!
-//! A processor fetches ahead by itself, but only to the end of the page that it reads, and that keeps too few lines in flight to fill
-//! the time that memory takes. So a step of a leaf asks for as many lines as it reads, of the pages behind those at hand, and spreads them
-//! over several pages, each of which the processor then runs along by itself. Read alone, 64 MB come in 0.7 of the time that way, and a
-//! copy past the caches in 0.7; asked for in their order the same lines gain a tenth (one core of a Xeon of 2023). Where the processor
-//! is not of that kind (`runs_along_pages`), the distance is 0.
+//! A processor fetches ahead by itself, but keeps too few lines in flight to fill the time that memory takes, and how it is brought to
+//! keep more hangs on its maker ([`Memory`]):
+//!
+//! - Intel's fetch ahead to the end of the page that they read. So a step of a leaf asks for as many lines as it reads, of the pages
+//!   behind those at hand, and spreads them over several **pages**, each of which the processor then runs along by itself. Read alone, 64
+//!   MB come in 0.7 of the time that way, and a copy past the caches in 0.7; asked for in their order the same lines gain a tenth (one
+//!   core of a Xeon of 2023).
+//! - AMD's lose by that: 64 MB and 1 GB take 1.5 times as long (one core of an EPYC of 2023). They do best where one instruction reads
+//!   all of a **stream**: a loop of one load for each of two arrays gets 27 GB/s where eight loads for each, of eight lines, get 19 (two
+//!   arrays of 256 MB; from the caches eight are faster). So a reduction with little to do, which waits for nothing but memory, goes group
+//!   by group. What stores does not gain.
 //!
 //! Where several phases go over the same row, the one that has most to do otherwise reads the next row ahead: memory works while it
 //! computes, and the first phase finds its row in the cache.
@@ -18,6 +24,7 @@ use ir::{Size, visit};
 use super::assemble::{Assembler, Condition, INDEX, OTHER, SPARE};
 use super::inst::Slot;
 use super::lanes::{Given, Shared};
+use super::machine::Memory;
 use crate::cpu::emit::Emitter;
 use crate::cpu::formula::{Formula, Rule};
 use crate::cpu::leaf::{Access, Inst, Leaf, Step};
@@ -45,7 +52,7 @@ pub(super) struct Ahead(Vec<usize>);
 /// An access that is read ahead, and how far.
 pub(super) struct Read {
     access: usize,
-    distance: Slot,
+    pub(super) distance: Slot,
 }
 
 /// How far a leaf's access is read ahead.
@@ -72,9 +79,13 @@ pub(in crate::cpu) struct Distance {
 }
 
 impl Distance {
-    /// In bytes; 0 where nothing is to be read ahead.
-    pub(in crate::cpu) fn formula(&self) -> Formula {
-        let far = Formula::from(&self.bytes).then(Rule::Exceeds, FAR);
+    /// In bytes; 0 where nothing is to be read ahead, less where it is by streams.
+    pub(in crate::cpu) fn formula(&self, memory: Memory) -> Formula {
+        self.along_pages(memory).then(Rule::Times, if memory.along_pages { 1 } else { -1 })
+    }
+
+    fn along_pages(&self, memory: Memory) -> Formula {
+        let far = Formula::from(&self.bytes).then(Rule::Exceeds, memory.limit(FAR));
         let Some(row) = self.row.as_ref().map(Formula::from) else { return far.then(Rule::Times, SPAN) };
         let long = row.clone().then(Rule::Exceeds, LONG).then(Rule::Times, SPAN);
         if self.waits {
@@ -177,7 +188,7 @@ pub(super) fn fetch(asm: &mut Assembler, reads: &[Read], step: i32) {
         let pages = lines.min(PAGES);
         let skip = asm.label();
         asm.general(Instruction::with2(Code::Cmp_rm64_imm8, Assembler::slot(*distance), 0));
-        asm.jump(Condition::Equal, skip);
+        asm.jump(Condition::LessOrEqual, skip);
         let base = asm.address(*access);
         let at = MemoryOperand::with_base_index_scale(base, INDEX, width);
         asm.general(Instruction::with2(Code::Lea_r64_m, SPARE, at));

@@ -22,6 +22,7 @@ pub(super) struct Label(usize);
 pub(super) enum Condition {
     Equal,
     Less,
+    LessOrEqual,
     GreaterOrEqual,
     NotEqual,
     /// After `kortest` or `vptest`: no lane is one.
@@ -39,6 +40,7 @@ impl Condition {
             Condition::Equal => &[0x0f, 0x84],
             Condition::NotEqual => &[0x0f, 0x85],
             Condition::Less => &[0x0f, 0x8c],
+            Condition::LessOrEqual => &[0x0f, 0x8e],
             Condition::GreaterOrEqual => &[0x0f, 0x8d],
         }
     }

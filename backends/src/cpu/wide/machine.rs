@@ -2,7 +2,7 @@
 
 use iced_x86::{Code, Register};
 
-use crate::cpu::Simd;
+use crate::cpu::{Far, Simd};
 
 /// The vectors of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,9 +13,38 @@ pub(in crate::cpu) enum Isa {
     Avx2,
 }
 
-/// Whether this machine's processor, asked for lines of several pages, runs along each of them: Intel's do. AMD's keep enough lines in
-/// flight by themselves, and take 1.5 times as long if they are asked so (64 MB and 1 GB, one core of an EPYC of 2023).
-pub(in crate::cpu) fn runs_along_pages() -> bool {
+/// How a machine reads and writes arrays that its caches do not hold.
+#[derive(Clone, Copy)]
+pub(in crate::cpu) struct Memory {
+    /// Whether every array is taken as one of these.
+    every: bool,
+    /// Whether the processor, asked for lines of several pages, runs along each of them: see `ahead`.
+    pub(super) along_pages: bool,
+}
+
+impl Memory {
+    /// This machine's.
+    pub(in crate::cpu) fn here(far: Far) -> Memory {
+        match far {
+            Far::Auto => Memory { every: false, along_pages: runs_along_pages() },
+            Far::Pages => Memory { every: true, along_pages: true },
+            Far::Streams => Memory { every: true, along_pages: false },
+        }
+    }
+
+    /// That of a machine not known: who runs along pages gains as much by it as the others lose.
+    pub(in crate::cpu) fn unknown() -> Memory {
+        Memory { every: false, along_pages: true }
+    }
+
+    /// What arrays' bytes exceed that are beyond the caches, where these hold `bytes`.
+    pub(in crate::cpu) fn limit(self, bytes: i64) -> i64 {
+        if self.every { -1 } else { bytes }
+    }
+}
+
+/// Whether this machine's processor runs along pages: Intel's do.
+fn runs_along_pages() -> bool {
     #[cfg(target_arch = "x86_64")]
     {
         static INTEL: std::sync::LazyLock<bool> = std::sync::LazyLock::new(|| {

@@ -38,7 +38,7 @@ use self::allocate::Residents;
 use self::assemble::{ADDRESSES, Address, Assembler, Condition, END, FREE_ADDRESSES, INDEX, OTHER, SPARE, THERE};
 use self::inst::{Body, Slot, interleave};
 use self::lanes::{Given, Shared, WideX86};
-pub(super) use self::machine::{Isa, runs_along_pages};
+pub(super) use self::machine::{Isa, Memory};
 pub(super) use self::reduce::Reducer;
 pub(super) use self::scan::Scanner;
 use super::emit::{Emitter, own_memory};
@@ -429,6 +429,28 @@ fn whole_groups(asm: &mut Assembler, residents: &Residents, (body, reads): (&Bod
     allocate::assemble(asm, residents, body);
     asm.general(Instruction::with2(Code::Add_rm64_imm32, INDEX, step));
     compare(asm);
+    asm.jump(Condition::Less, again);
+    asm.place(done);
+}
+
+/// Steps of single groups, as far as there are whole steps of several, where arrays are read by streams: see `ahead`.
+fn one_by_one(asm: &mut Assembler, residents: &Residents, body: &Body, distance: Slot, groups: i32, count: Slot) {
+    let (again, done) = (asm.label(), asm.label());
+    let group = asm.isa.group();
+    asm.general(Instruction::with2(Code::Cmp_rm64_imm8, Assembler::slot(distance), 0));
+    asm.jump(Condition::GreaterOrEqual, done);
+    asm.load_slot(END, count);
+    asm.general(Instruction::with2(Code::And_rm64_imm32, END, -(groups * group)));
+    asm.general(Instruction::with2(Code::Cmp_r64_rm64, INDEX, END));
+    asm.jump(Condition::GreaterOrEqual, done);
+    asm.align();
+    asm.place(again);
+    if body.has_lanes() {
+        lane_at_hand(asm);
+    }
+    allocate::assemble(asm, residents, body);
+    asm.general(Instruction::with2(Code::Add_rm64_imm32, INDEX, group));
+    asm.general(Instruction::with2(Code::Cmp_r64_rm64, INDEX, END));
     asm.jump(Condition::Less, again);
     asm.place(done);
 }

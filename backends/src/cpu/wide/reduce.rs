@@ -18,7 +18,8 @@ use super::inst::{Body, Class, Item, Lanes, Operand, Place, Plain, Reg, Region, 
 use super::lanes::{Given, Parts, Shared, WideX86};
 use super::table::{binary, extreme, float};
 use super::{
-    Function, Isa, addresses, begin, end, one_partial_group, partial_groups, takes, unroll, ways, whole_groups,
+    Function, Isa, addresses, begin, end, one_by_one, one_partial_group, partial_groups, takes, unroll, ways,
+    whole_groups,
 };
 use crate::cpu::emit::{Emitter, own_memory};
 use crate::cpu::lanes128::is_wide;
@@ -35,6 +36,8 @@ fn all_groups(isa: Isa) -> i32 {
 const SHORT: usize = 64;
 /// Operations of a body up to which there is one for each group of lanes.
 const BRIEF: usize = 32;
+/// Operations of a body up to which memory is all that it waits for.
+const PLAIN: usize = 12;
 /// Registers that a body needs beside those of its values and of lanes.
 const SPARE: u32 = 2;
 
@@ -185,13 +188,17 @@ fn function(e: &Emitter<'_>, leaf: &Leaf, folds: &[Fold], ahead: &Ahead) -> Opti
 
     let at_once = if homes.in_registers { all_groups(isa) } else { unroll(leaf.weight()) };
     let whole = whole_step(WideX86::new(e, leaf, &mut shared), &homes, at_once, probe);
+    let rolled = reads.first().filter(|_| leaf.weight() <= PLAIN).map(|read| {
+        let body = rolled_step(WideX86::new(e, leaf, &mut shared), &homes);
+        (read.distance, body)
+    });
     // What is left over goes group by group with the lanes where they are, if that is little code.
     let chained = homes.in_registers && leaf.weight() <= BRIEF;
     let groups = if chained { (0..all_groups(isa)).map(Some).collect() } else { vec![None] };
     let partial = |group| partial_step(WideX86 { partial: true, ..WideX86::new(e, leaf, &mut shared) }, &homes, group);
     let rests: Vec<Body> = groups.into_iter().map(partial).collect();
-    let residents =
-        Residents::of(isa, &[&[&whole], rests.iter().collect::<Vec<_>>().as_slice()].concat(), homes.fixed());
+    let bodies: Vec<&Body> = [&whole].into_iter().chain(rolled.iter().map(|(_, body)| body)).chain(&rests).collect();
+    let residents = Residents::of(isa, &bodies, homes.fixed());
     let mut made = |work: &mut dyn FnMut(&mut WideX86<'_, '_>)| {
         let mut l = WideX86::new(e, leaf, &mut shared);
         work(&mut l);
@@ -225,6 +232,9 @@ fn function(e: &Emitter<'_>, leaf: &Leaf, folds: &[Fold], ahead: &Ahead) -> Opti
     residents.load(&mut asm);
     if !sabotage::on(Bug::DirtyRegisters) {
         allocate::assemble(&mut asm, &residents, &clear);
+    }
+    if let Some((distance, body)) = &rolled {
+        one_by_one(&mut asm, &residents, body, *distance, at_once, count);
     }
     whole_groups(&mut asm, &residents, (&whole, &reads), at_once, count);
     asm.load_slot(END, count);
@@ -293,6 +303,24 @@ fn whole_step(mut l: WideX86<'_, '_>, homes: &Homes, at_once: i32, pressure: usi
     l.body.items = interleave(groups, ways(isa, pressure, homes.fixed()).min(apart.unsigned_abs() as usize));
     for (home, numbers) in homes.all.iter().zip(&numbers) {
         l.note(home, numbers);
+    }
+    l.body
+}
+
+/// A step of one group, whichever is next: lanes in registers then move on by one group, so that the first ones are the next's.
+fn rolled_step(mut l: WideX86<'_, '_>, homes: &Homes) -> Body {
+    let wanted = elements(&mut l, homes);
+    for (home, elements) in homes.all.iter().zip(&wanted) {
+        if !homes.in_registers {
+            l.take_in_memory(home, elements);
+            continue;
+        }
+        l.take_in_registers(home, 0, elements);
+        if home.notes {
+            let numbers = l.ordered(home, elements, elements, &vec![]);
+            l.note(home, &numbers);
+        }
+        l.rotate(home);
     }
     l.body
 }
@@ -409,6 +437,18 @@ impl WideX86<'_, '_> {
                 Lanes::All => self.join_in(home, register, *x),
                 lanes => self.join_some(home.fold, register, *x, lanes),
             }
+        }
+    }
+
+    /// Moves the lanes of each group to the registers of the one before, those of the first to the last.
+    fn rotate(&mut self, home: &Home) {
+        let (code, parts) = (copy(home.fold.dtype), home.parts());
+        let firsts: Vec<Operand> =
+            (0..parts).map(|part| self.vector(code, &[Operand::Fixed(home.register + part)])).collect();
+        let all = home.register..home.register + home.registers();
+        let moved = all.clone().skip(parts as usize).map(Operand::Fixed).chain(firsts);
+        for (register, from) in all.zip(moved) {
+            self.set(code, register, &[from], Lanes::All);
         }
     }
 

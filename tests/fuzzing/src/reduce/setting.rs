@@ -1,8 +1,8 @@
-//! Plainer settings: no change of the program, a plainer engine, fewer passes, the model instead of a coin; at the end the least fuel.
+//! Plainer settings: no change of the program, arrays taken for as large as they are, a plainer engine, fewer passes, the model instead of a coin; at the end the least fuel.
 
 use std::io;
 
-use backends::cpu::Simd;
+use backends::cpu::{Far, Simd};
 use compiler::pipeline::{Options, Policy};
 use ir::Passes;
 use ir::decision::FusionPass;
@@ -31,6 +31,9 @@ impl Reduction<'_, '_> {
             if self.case.setting.twist.is_some() {
                 any |= self.accept_setting(Setting { twist: None, ..now })?;
             }
+        }
+        if self.case.setting.far != Far::Auto {
+            any |= self.accept_setting(Setting { far: Far::Auto, ..self.case.setting.clone() })?;
         }
         for engine in PLAIN {
             if engine == self.case.setting.engine {
