@@ -130,6 +130,13 @@ impl Access {
     pub(super) fn contiguous(&self) -> bool {
         self.gathered.is_empty() && self.stride.as_constant() == Some(1)
     }
+
+    /// How many elements it begins behind another, for accesses to one array that are that far apart whenever the leaf runs.
+    pub(super) fn behind(&self, other: &Access) -> Option<i64> {
+        let apart = self.start.affine.sub(&other.start.affine);
+        let alike = self.buffer == other.buffer && self.start.values == other.start.values;
+        if alike { apart.as_size().and_then(Size::as_constant) } else { None }
+    }
 }
 
 /// One way to make a leaf's operations happen on several elements at once. Results have the same bits as the

@@ -1,8 +1,9 @@
 //! Running one program on both engines with the same odd inputs.
 
 use backends::cpu::{Far, Module, Options, RunError, Simd};
+use guarded::{Edge, Guarded};
 use interp::nest::Outcome;
-use ir::array::{Array, ArrayMut};
+use ir::array::{Array, ArrayMut, ArrayRef};
 use ir::nest::{Program, SymbolSource};
 use ir::{BinaryOp, Binding, Dtype, Scalar, UnaryOp};
 
@@ -134,10 +135,12 @@ pub fn outputs(program: &Program, inputs: &[Array]) -> Vec<Array> {
     program.outputs().into_iter().map(rubbish).collect()
 }
 
-/// Runs a module into fresh outputs.
+/// Runs a module into fresh outputs, on inputs that end where no memory is.
 pub fn run(program: &Program, module: &Module, inputs: &[Array], threads: usize) -> (Result<(), RunError>, Vec<Array>) {
     let mut outputs = outputs(program, inputs);
-    let inputs: Vec<_> = inputs.iter().map(Array::as_ref).collect();
+    let own: Vec<Guarded> = inputs.iter().map(|input| Guarded::of(input.bytes(), Edge::Back).unwrap()).collect();
+    let inputs = inputs.iter().zip(&own).map(|(x, own)| ArrayRef::new(x.dtype(), x.shape(), own.bytes()).unwrap());
+    let inputs: Vec<ArrayRef<'_>> = inputs.collect();
     let mut given: Vec<ArrayMut<'_>> = outputs.iter_mut().map(Array::as_mut).collect();
     let result = module.run(&inputs, &mut given, threads);
     drop(given);

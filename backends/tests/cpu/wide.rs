@@ -315,6 +315,35 @@ fn accesses() {
     }
 }
 
+/// Elements that lie a few apart, in one vector and in the next, in several rows.
+#[test]
+fn neighbours() {
+    let lengths = [1, 2, 15, 16, 17, 31, 32, 33, 47, 48, 49, 63, 64, 65, 79, 80, 81, 97, 500];
+    for dtype in ["f32", "u32", "f64", "i64"] {
+        for [a, b, c] in [[0, 1, 2], [0, 7, 15], [0, 8, 16], [3, 5, 40]] {
+            let text = format!(
+                "program @p {{ symbol n = dim 0 of input 0 symbol m = dim 1 of input 0
+                 input 0 %x: {dtype}[n, m] output 0 %y: {dtype}[n - 1, m - {c}]
+                 kernel @k {{ parallel i < n - 1, j < m - {c} {{
+                   v0 = load %x[i, j + {a}] v1 = load %x[i, j + {b}] v2 = load %x[i, j + {c}]
+                   v3 = load %x[i + 1, j + {c}] v4 = load %x[i + 1, j + {a}] v5 = load %x[i + 1, j + {b}]
+                   v6 = add v0, v1 v7 = add v6, v2 v8 = add v7, v3 v9 = add v8, v4 v10 = add v9, v5
+                   store %y[i, j], v10 }} }} }}"
+            );
+            hold_text(&text, |n| vec![3, n + c], &lengths);
+        }
+    }
+    // More of them than registers hold.
+    let loads: String = (0..40).map(|k| format!("v{k} = load %x[{} * m + i + {}] ", k / 4, k % 4)).collect();
+    let sums: String =
+        (0..39).map(|k| format!("v{} = add v{}, v{} ", 101 + k, if k == 0 { 0 } else { 100 + k }, k + 1)).collect();
+    let text = format!(
+        "program @p {{ symbol m = dim 1 of input 0 input 0 %w: f32[2, m] input 1 %x: f32[10 * m] output 0 %y: f32[m - 3]
+         kernel @k {{ parallel i < m - 3 {{ {loads} {sums} store %y[i], v139 }} }} }}"
+    );
+    hold_text(&text, |n| vec![n + 3], &lengths);
+}
+
 /// More steps than there are registers for addresses, beside elements side by side.
 #[test]
 fn many_steps() {

@@ -172,9 +172,7 @@ fn is_dense(e: &Emitter<'_>, leaf: &Leaf, a: &Access) -> bool {
 
 /// Whether two accesses read the same elements about the same time.
 fn is_near(a: &Access, b: &Access) -> bool {
-    let apart = a.start.affine.sub(&b.start.affine);
-    let apart = apart.as_size().and_then(Size::as_constant);
-    a.buffer == b.buffer && apart.is_some_and(|apart| apart.abs() < NEAR)
+    a.behind(b).is_some_and(|apart| apart.abs() < NEAR)
 }
 
 /// Asks for as much as a step of so many elements reads.

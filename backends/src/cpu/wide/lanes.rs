@@ -14,6 +14,7 @@ use ir::{Affine, BinaryOp, CompareOp, Dtype, Scalar, Size, UnaryOp};
 use super::divide::Divisor;
 use super::inst::{Body, Class, Fma, Item, Lanes, Operand, Place, Plain, Reg, Region, Slot, Splat};
 use super::machine::Isa;
+use super::neighbours::Loaded;
 use super::{strided, table};
 use crate::cpu::branch::Branch;
 use crate::cpu::emit::Emitter;
@@ -104,13 +105,15 @@ pub(super) struct WideX86<'l, 'a> {
     pub(super) partial: bool,
     /// Whether results go past the caches.
     pub(super) streams: bool,
+    /// What the step has loaded for several accesses.
+    pub(super) loaded: Option<&'l Loaded<'l>>,
 }
 
 impl<'l, 'a> WideX86<'l, 'a> {
     /// For whole steps, without instructions so far.
     pub(super) fn new(e: &'l Emitter<'a>, leaf: &'l Leaf, shared: &'l mut Shared) -> WideX86<'l, 'a> {
         let body = Body { items: vec![], classes: PrimaryMap::new() };
-        WideX86 { e, leaf, shared, body, offset: 0, partial: false, streams: false }
+        WideX86 { e, leaf, shared, body, offset: 0, partial: false, streams: false, loaded: None }
     }
 
     pub(super) fn isa(&self) -> Isa {
@@ -345,6 +348,9 @@ impl LeafEmitter for WideX86<'_, '_> {
     }
 
     fn load(&mut self, access: usize, gathered: &[Parts]) -> Parts {
+        if let Some(there) = self.neighbour(access) {
+            return there;
+        }
         let a = &self.leaf.accesses[access];
         let dtype = self.e.buffer_dtype(a.buffer);
         // AVX2 has no permutations of two vectors.

@@ -15,6 +15,7 @@ mod gather;
 mod inst;
 mod lanes;
 mod machine;
+mod neighbours;
 pub(super) mod product;
 mod reduce;
 mod scan;
@@ -39,6 +40,7 @@ use self::assemble::{ADDRESSES, Address, Assembler, Condition, END, FREE_ADDRESS
 use self::inst::{Body, Slot, interleave};
 use self::lanes::{Given, Shared, WideX86};
 pub(super) use self::machine::{Isa, Memory};
+use self::neighbours::Neighbours;
 pub(super) use self::reduce::Reducer;
 pub(super) use self::scan::Scanner;
 use super::emit::{Emitter, own_memory};
@@ -320,8 +322,14 @@ fn function(e: &Emitter<'_>, leaf: &Leaf, ahead: &Ahead) -> Option<Function> {
     let count = shared.slot(Given::Count);
     let addresses = addresses(e, leaf, &mut shared);
     let reads = ahead.reads(&mut shared);
+    let groups = unroll(leaf.weight());
+    let neighbours = Neighbours::of(e, leaf, isa, groups);
+    let beyond = neighbours.beyond(isa);
     let body = |groups: i32, partial: bool, streams: bool, shared: &mut Shared| {
         let mut l = WideX86 { partial, streams, ..WideX86::new(e, leaf, shared) };
+        let loaded = (!partial).then(|| l.load_neighbours(&neighbours));
+        l.loaded = loaded.as_ref();
+        let mut first = std::mem::take(&mut l.body.items);
         let mut all = vec![];
         let mut most = 0;
         for group in 0..groups {
@@ -332,10 +340,11 @@ fn function(e: &Emitter<'_>, leaf: &Leaf, ahead: &Ahead) -> Option<Function> {
             }
             all.push(std::mem::take(&mut l.body.items));
         }
-        l.body.items = interleave(all, ways(isa, most, 0));
+        let fixed = u32::try_from(first.len()).unwrap_or(0);
+        first.extend(interleave(all, ways(isa, most, fixed)));
+        l.body.items = first;
         l.body
     };
-    let groups = unroll(leaf.weight());
     let whole = (groups > 1).then(|| body(groups, false, false, &mut shared));
     let rest = body(1, true, false, &mut shared);
     let before = (!streamed(e, leaf).is_empty()).then(|| shared.slot(Given::Before));
@@ -358,11 +367,11 @@ fn function(e: &Emitter<'_>, leaf: &Leaf, ahead: &Ahead) -> Option<Function> {
         asm.general(Instruction::with2(Code::Mov_r64_rm64, INDEX, END));
         all_there(&mut asm);
         asm.place(aligned);
-        whole_groups(&mut asm, &residents, (body, &reads), groups, count);
+        whole_groups(&mut asm, &residents, (body, &reads), (groups, beyond), count);
         asm.place(plain);
     }
     if let Some(whole) = &whole {
-        whole_groups(&mut asm, &residents, (whole, &reads), groups, count);
+        whole_groups(&mut asm, &residents, (whole, &reads), (groups, beyond), count);
     }
     asm.load_slot(END, count);
     partial_groups(&mut asm, &residents, &rest);
@@ -408,13 +417,19 @@ fn end(asm: &mut Assembler) {
     asm.general(Ok(Instruction::with(Code::Retnq)));
 }
 
-/// As many steps of several groups as there are elements for.
-fn whole_groups(asm: &mut Assembler, residents: &Residents, (body, reads): (&Body, &[Read]), groups: i32, count: Slot) {
+/// As many steps of several groups as there are elements for, and some elements beyond.
+fn whole_groups(
+    asm: &mut Assembler,
+    residents: &Residents,
+    (body, reads): (&Body, &[Read]),
+    (groups, beyond): (i32, i32),
+    count: Slot,
+) {
     let (again, done) = (asm.label(), asm.label());
     let step = groups * asm.isa.group();
-    // Whether there is an element for the last lane of the next step.
+    // Whether there is an element for the last lane of the next step, and beyond.
     let compare = |asm: &mut Assembler| {
-        let last = iced_x86::MemoryOperand::with_base_displ(INDEX, i64::from(step - 1));
+        let last = iced_x86::MemoryOperand::with_base_displ(INDEX, i64::from(step + beyond - 1));
         asm.general(Instruction::with2(Code::Lea_r64_m, SPARE, last));
         asm.general(Instruction::with2(Code::Cmp_r64_rm64, SPARE, Assembler::slot(count)));
     };
