@@ -1,8 +1,8 @@
 //! What the machine could do at best: streams through memory and fused multiply-adds, on so many threads.
 //!
 //! Streams are measured with ordinary stores and with non-temporal ones, which write whole lines to memory without reading them
-//! first: faster for arrays beyond the caches, slower within. The better of the two is the ceiling. What is read is asked for ahead, of several
-//! pages at once, which is faster than to leave that to the processor.
+//! first: faster for arrays beyond the caches, slower within. The better of the two is the ceiling. What is read from beyond the caches is read as
+//! Fuseloop does: on Intel's processors asked for ahead, of several pages at once, and on others, where nothing is stored, by one instruction.
 
 use std::hint::{black_box, spin_loop};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -155,6 +155,7 @@ impl Piece<'_> {
 mod wide {
     //! The same with AVX-512.
 
+    use std::arch::asm;
     use std::arch::x86_64::{
         __cpuid, __m512, _MM_HINT_T0, _mm_prefetch, _mm_sfence, _mm512_add_ps, _mm512_fmadd_ps, _mm512_load_ps,
         _mm512_mul_ps, _mm512_set1_ps, _mm512_store_ps, _mm512_stream_ps,
@@ -237,6 +238,9 @@ mod wide {
 
     #[target_feature(enable = "avx512f")]
     fn read(p: &Piece<'_>) {
+        if p.from.len() > NEAR && !*INTEL {
+            return read_by_one(p.from);
+        }
         let mut sums = [_mm512_set1_ps(0.0); STEP];
         for lines in p.from.as_chunks::<STEP>().0 {
             ahead(p.from, lines);
@@ -245,6 +249,28 @@ mod wide {
             }
         }
         black_box(sums);
+    }
+
+    /// One instruction loads all lines, of which there are some: a compiler would make several of it.
+    #[target_feature(enable = "avx512f")]
+    fn read_by_one(lines: &[Line]) {
+        let mut sum = _mm512_set1_ps(0.0);
+        let lines = lines.as_ptr_range();
+        // SAFETY: it reads the lines from the first to the last, in steps of one.
+        unsafe {
+            asm!(
+                "2:",
+                "vaddps {sum}, {sum}, [{at}]",
+                "add {at}, 64",
+                "cmp {at}, {end}",
+                "jb 2b",
+                sum = inout(zmm_reg) sum,
+                at = inout(reg) lines.start => _,
+                end = in(reg) lines.end,
+                options(readonly, nostack),
+            );
+        }
+        black_box(sum);
     }
 
     #[target_feature(enable = "avx512f")]
