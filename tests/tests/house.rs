@@ -12,7 +12,7 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
     ("ir", &[], &[]),
     ("compiler", &["grammar", "ir"], &["interp"]),
     ("interp", &["grammar", "ir"], &[]),
-    ("backends", &["ir"], &["interp"]),
+    ("backends", &["ir"], &["interp", "guarded"]),
     ("fuseloop", &["grammar", "ir", "compiler", "interp", "backends"], &[]),
     // `fuseloop fuzz` is the tester, which looks into every stage.
     ("cli", &["fuseloop", "fuzzing"], &[]),
