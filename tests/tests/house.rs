@@ -25,7 +25,7 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
     ("fuzz", &["tests"], &[]),
 ];
 
-/// Crates without `unsafe`, by the file that forbids it. (`bench` denies it but in `ceilings.rs`: non-temporal stores.)
+/// Crates without `unsafe`, by the file that forbids it. (`bench` denies it but in `ceilings.rs`: non-temporal stores, a loop that must keep its one load.)
 const SAFE: &[&str] = &[
     "grammar/src/lib.rs",
     "compiler/ir/src/lib.rs",
