@@ -10,7 +10,7 @@ use ir::checked::Checked;
 use ir::nest::{Buffer, Program, SymbolSource};
 use ir::{Dtype, Passes, Scalar};
 
-use fuzzing::case::{Arguments, Setting};
+use fuzzing::case::{Arguments, Setting, Through};
 use fuzzing::judge::{Rigour, Verdict, judge};
 
 use crate::engines::{Engine, Form, Outcome, has_contractions, hold_on};
@@ -73,7 +73,16 @@ pub fn hold_alone(source: &str, engine: Engine) -> Result<usize, String> {
         }
         for options in [unfused, Options::default()] {
             let (source, entry) = (source.to_owned(), checked.name.clone());
-            let setting = Setting { source, entry, options, engine, meet: true, far: Far::Auto, twist: None };
+            let setting = Setting {
+                source,
+                entry,
+                options,
+                engine,
+                through: Through::Backend,
+                meet: true,
+                far: Far::Auto,
+                twist: None,
+            };
             if let Verdict::Failed { message, .. } = judge(&setting, &calls, Rigour::Products).verdict {
                 return Err(format!("{}: {message}", checked.name));
             }

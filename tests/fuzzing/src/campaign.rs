@@ -187,7 +187,7 @@ fn settle(plan: &Plan, start: Start<'_>, number: u64, answer: Answer, after: Dur
         found_after: after.as_secs_f64(),
         operations: [before, operations(&setting.source)],
         judged,
-        engine: setting.engine.to_string(),
+        engine: setting.runner(),
         fuse: setting.options.fuse.to_string(),
         merges,
         source: setting.source.clone(),

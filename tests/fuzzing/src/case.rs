@@ -22,6 +22,17 @@ const PROGRAM: &str = "program.fl";
 const DATA: &str = "data.safetensors";
 const SETTING: &str = "case.json";
 
+/// How a case reaches its engine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Through {
+    /// Directly: with any way to fuse, and with what only tests may ask of an engine.
+    #[default]
+    Backend,
+    /// Through the public library, as a user's program does.
+    Library,
+}
+
 /// A function, how it is fused, and what runs it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setting {
@@ -33,12 +44,24 @@ pub struct Setting {
     pub options: Options,
     /// What runs it.
     pub engine: Engine,
+    /// How it gets there.
+    pub through: Through,
     /// Whether threads on the CPU wait for each other before each kernel.
     pub meet: bool,
     /// Which arrays the CPU takes to be beyond its caches.
     pub far: Far,
     /// A change that must not change its results.
     pub twist: Option<Twist>,
+}
+
+impl Setting {
+    /// What runs it and how it gets there: `cpu:2:256`, `library interp`.
+    pub fn runner(&self) -> String {
+        match self.through {
+            Through::Backend => self.engine.to_string(),
+            Through::Library => format!("library {}", self.engine),
+        }
+    }
 }
 
 /// The arguments of a call: names and values, in the order of the parameters.
@@ -58,6 +81,8 @@ pub struct Case {
 struct Saved {
     entry: String,
     engine: String,
+    #[serde(default)]
+    through: Through,
     fuse: String,
     /// The seed of the coin that decides instead of the cost model.
     coin: Option<u64>,
@@ -120,6 +145,13 @@ pub fn draw_with(recipe: &Recipe, seed: u64, engines: &[Engine]) -> Drawn {
         5 | 6 => drawn.swap_remove(0),
         _ => drawn.swap_remove(1),
     };
+    let is_public = !matches!(engine, Engine::Ptx | Engine::Source);
+    let through = if is_public && below(LIBRARY_ONCE_IN) == 0 { Through::Library } else { Through::Backend };
+    let options = match through {
+        Through::Backend => options,
+        // A user chooses the passes alone.
+        Through::Library => Options { fuse: options.fuse, ..Options::default() },
+    };
     let twist = (below(4) == 0).then(|| Twist::drawn(seed));
     // The first call is small. A long one takes the interpreter as long as many small programs take altogether.
     let mut numbers = vec![0];
@@ -129,14 +161,17 @@ pub fn draw_with(recipe: &Recipe, seed: u64, engines: &[Engine]) -> Drawn {
     if below(once_in * if engine == Engine::Ptx { EMULATED_LONGER } else { 1 }) == 0 {
         numbers.push(2 + below(2) as u64);
     }
-    let meet = matches!(engine, Engine::Cpu(2.., _)) && below(MEET_ONCE_IN) == 0;
-    let far = [Far::Auto, Far::Auto, Far::Pages, Far::Streams][below(4)];
+    let direct = through == Through::Backend;
+    let meet = matches!(engine, Engine::Cpu(2.., _)) && below(MEET_ONCE_IN) == 0 && direct;
+    let far = [Far::Auto, Far::Auto, Far::Pages, Far::Streams][if direct { below(4) } else { 0 }];
     let (source, entry) = (program.source.clone(), program.entry.to_owned());
-    let setting = Setting { source, entry, options, engine, meet, far, twist };
+    let setting = Setting { source, entry, options, engine, through, meet, far, twist };
     let calls = numbers.into_iter().map(|n| program.call(n).inputs).collect();
     Drawn { program, setting, calls }
 }
 
+/// One program in so many, of those on engines that the public library has, goes through it: a tenth of all.
+const LIBRARY_ONCE_IN: usize = 8;
 /// One program in so many is called with long inputs too.
 const LONG_ONCE_IN: usize = 8;
 /// And of those with scans.
@@ -151,11 +186,12 @@ impl Case {
     pub fn save(&self, folder: &Path) -> Result<(), CaseError> {
         let failed = |what: &dyn fmt::Display| CaseError(format!("{}: {what}", folder.display()));
         std::fs::create_dir_all(folder).map_err(|e| failed(&e))?;
-        let Setting { source, entry, options, engine, meet, far, twist } = &self.setting;
+        let Setting { source, entry, options, engine, through, meet, far, twist } = &self.setting;
         let coin = if let Policy::Random(seed) = options.policy { Some(seed) } else { None };
         let saved = Saved {
             entry: entry.clone(),
             engine: engine.to_string(),
+            through: *through,
             fuse: options.fuse.to_string(),
             coin,
             fuel: options.fuel,
@@ -192,6 +228,7 @@ impl Case {
             entry: saved.entry,
             options: Options { fuse, policy, fuel: saved.fuel },
             engine: saved.engine.parse().map_err(|e: String| failed(&e))?,
+            through: saved.through,
             meet: saved.meet,
             far: saved.far,
             twist: saved.twist,

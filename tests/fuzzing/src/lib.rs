@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`generate`] | the programs and their data |
 //! | [`engines`], [`emulated`], [`ways`] | what runs them, and how they are fused |
+//! | [`library`] | calls through the public library |
 //! | [`case`] | one program, its data, an engine and a way: what is judged, saved and run again |
 //! | [`judge`] | what a case must meet |
 //! | [`twist`] | changes of a program that must not change its results |
@@ -23,6 +24,7 @@ pub mod emulated;
 pub mod engines;
 pub mod generate;
 pub mod judge;
+pub mod library;
 pub mod reduce;
 mod syntax;
 pub mod tally;

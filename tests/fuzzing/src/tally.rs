@@ -53,7 +53,7 @@ impl Tally {
         };
         drawn.program.constructs.iter().for_each(|construct| add(|t| &mut t.constructs, construct));
         judged.outcomes.iter().for_each(|outcome| add(|t| &mut t.outcomes, outcome));
-        add(|t| &mut t.engines, &drawn.setting.engine.to_string());
+        add(|t| &mut t.engines, &drawn.setting.runner());
         if let Some(twist) = drawn.setting.twist {
             add(|t| &mut t.changes, twist.change.name());
         }

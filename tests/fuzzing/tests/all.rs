@@ -3,13 +3,15 @@
 use std::process::Command;
 use std::time::Duration;
 
-use backends::cpu::Simd;
-use fuzzing::case::{Case, draw};
+use backends::cpu::{Far, Simd};
+use compiler::pipeline::Options;
+use fuzzing::case::{Case, Setting, Through, draw};
 use fuzzing::crew::Worker;
 use fuzzing::engines::Engine;
 use fuzzing::judge::{Kind, Rigour, Verdict, check, judge};
-use fuzzing::twist::Twist;
+use fuzzing::twist::{Change, Twist};
 use fuzzing::worker::Request;
+use ir::{Array, Dtype};
 
 const ENGINES: [Engine; 4] = [Engine::Nest, Engine::Cpu(2, Simd::W128), Engine::Cpu(1, Simd::Auto), Engine::Ptx];
 
@@ -76,6 +78,29 @@ fn engines_agree_on_some_programs() {
         let drawn = draw(seed, &ENGINES);
         let judged = judge(&drawn.setting, &drawn.calls, Rigour::Bits);
         assert!(!matches!(judged.verdict, Verdict::Failed { .. }), "{seed}: {:?}", judged.verdict);
+    }
+}
+
+/// A requirement holds for what no result needs too. Under the `if` of a sum that is split it becomes a check, which nothing meets.
+#[test]
+fn what_is_refused_may_be_a_check_in_a_sum_that_is_split() {
+    let source = "fn main(y: i64[m]) {\n    let d = sum[r < 1](argmax[s < m](1))\n    1\n}\n";
+    let empty = vec![("y".to_owned(), Array::zeros(Dtype::I64, &[0]).expect("no element"))];
+    let setting = |change| Setting {
+        source: source.to_owned(),
+        entry: "main".to_owned(),
+        options: Options::default(),
+        engine: Engine::Nest,
+        through: Through::Backend,
+        meet: false,
+        far: Far::Auto,
+        twist: Some(Twist { change, seed: 0 }),
+    };
+    for change in [Change::Split, Change::DeadCode] {
+        let setting = setting(change);
+        assert!(Twist { change, seed: 0 }.apply(source, "main").is_some(), "{change:?}");
+        let judged = judge(&setting, std::slice::from_ref(&empty), Rigour::Bits);
+        assert_eq!((judged.verdict, judged.outcomes), (Verdict::Passed, vec!["refused"]), "{change:?}");
     }
 }
 

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::time::{Duration, Instant};
 
-use crate::case::{Case, Setting};
+use crate::case::{Case, Setting, Through};
 use crate::crew::Worker;
 use crate::judge::{Kind, Rigour, Verdict};
 
@@ -52,7 +52,8 @@ pub fn reduce(case: Case, kind: Kind, message: String, worker: &mut Worker<'_>, 
             break;
         }
     }
-    if reduction.case.setting.options.fuse != ir::Passes::NONE {
+    let setting = &reduction.case.setting;
+    if setting.options.fuse != ir::Passes::NONE && setting.through == Through::Backend {
         merges = reduction.fuel()?;
     }
     let Reduction { mut case, kind, message, judged, worker, .. } = reduction;

@@ -8,7 +8,7 @@ use ir::Passes;
 use ir::decision::FusionPass;
 
 use super::Reduction;
-use crate::case::Setting;
+use crate::case::{Setting, Through};
 use crate::engines::Engine;
 
 /// Engines, the plainest first.
@@ -34,6 +34,9 @@ impl Reduction<'_, '_> {
         }
         if self.case.setting.far != Far::Auto {
             any |= self.accept_setting(Setting { far: Far::Auto, ..self.case.setting.clone() })?;
+        }
+        if self.case.setting.through != Through::Backend {
+            any |= self.accept_setting(Setting { through: Through::Backend, ..self.case.setting.clone() })?;
         }
         for engine in PLAIN {
             if engine == self.case.setting.engine {

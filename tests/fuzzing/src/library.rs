@@ -1,0 +1,304 @@
+//! A case through the public library, as a program of a user's would call it: results, errors, limits, arrays of the caller's own,
+//! cancellation, and calls of one kernel from several threads at once.
+//!
+//! A call must come to what the source means whichever way it is made. An error must be one that a user can make: a fault of
+//! Fuseloop itself (E0299) is a failure, and so is one that cannot be drawn.
+
+use std::time::{Duration, Instant};
+
+use fuseloop::{Cancel, Device, Kernel, Options, Program, RunError, RunErrorKind, Style};
+use guarded::{Edge, Guarded};
+use ir::array::{Array, ArrayMut, ArrayRef};
+use ir::bind::{BindError, Fault};
+use ir::decision::Passes;
+use ir::nest::{self, Place, SiteId};
+use ir::{Dtype, Origin};
+
+use crate::engines::{Engine, Outcome};
+
+/// Threads that call one kernel at once.
+const CALLERS: usize = 3;
+/// A cancelled call is cancelled at once, or after so many microseconds.
+const CANCELLED_AFTER: [u64; 3] = [0, 20, 200];
+
+/// A function compiled by the public library.
+pub struct Library {
+    kernel: Kernel,
+    program: Program,
+    entry: String,
+    /// How it is compiled to ask what memory a call takes: that does not depend on what runs it, and for the interpreter there is
+    /// nothing to compile.
+    limits: Options,
+}
+
+/// What a call gave.
+type Called = Result<Vec<Array>, RunError>;
+
+impl Library {
+    /// Compiles a function for an engine.
+    pub fn new(source: &str, entry: &str, engine: Engine, fuse: Passes) -> Result<Library, String> {
+        let (device, threads, simd) = match engine {
+            Engine::Cpu(threads, simd) => (Device::Cpu, threads, simd),
+            Engine::Gpu => (Device::Gpu, 1, Default::default()),
+            _ => (Device::Interp, 1, Default::default()),
+        };
+        let options = Options { device, threads, simd, fuse, ..Options::default() };
+        let program = Program::parse(source).map_err(|e| e.to_string())?;
+        let kernel = compile(&program, entry, &options)?;
+        let limits = Options { device: Device::Interp, ..options };
+        Ok(Library { kernel, program, entry: entry.to_owned(), limits })
+    }
+
+    /// Makes a call in every way that there is. They must agree; `program` has the requirements and places that errors speak of,
+    /// and `meant` is what the source means.
+    pub fn call(&self, inputs: &[ArrayRef<'_>], program: &nest::Program, meant: &Outcome) -> Outcome {
+        let called = self.kernel.call(inputs);
+        let ways = || {
+            self.together(inputs, &called)?;
+            self.into_own(inputs, &called)?;
+            self.mistaken(inputs)?;
+            self.cancelled(inputs, &called)?;
+            self.limited(inputs, &called)
+        };
+        match ways() {
+            Ok(()) => outcome(called, program, meant),
+            Err(what) => Outcome::Broken(what),
+        }
+    }
+
+    /// Calls from several threads at once.
+    fn together(&self, inputs: &[ArrayRef<'_>], called: &Called) -> Result<(), String> {
+        let all: Vec<Called> = std::thread::scope(|scope| {
+            let callers: Vec<_> = (0..CALLERS).map(|_| scope.spawn(|| self.kernel.call(inputs))).collect();
+            callers.into_iter().filter_map(|caller| caller.join().ok()).collect()
+        });
+        if all.len() < CALLERS {
+            return Err("a call beside others panics".to_owned());
+        }
+        all.iter().try_for_each(|other| alike("a call beside others", called, other))
+    }
+
+    /// A call that writes to arrays of the caller's, beside which there is no memory.
+    fn into_own(&self, inputs: &[ArrayRef<'_>], called: &Called) -> Result<(), String> {
+        let shapes = match self.kernel.output_shapes(inputs) {
+            Ok(shapes) => shapes,
+            Err(error) => return alike("the shapes", called, &Err(error)),
+        };
+        if let Ok(arrays) = called
+            && !arrays.iter().map(Array::shape).eq(shapes.iter().map(Vec::as_slice))
+        {
+            return Err(format!("results have other shapes than {shapes:?}"));
+        }
+        let dtypes: Vec<Dtype> = self.kernel.signature().results.iter().map(|slot| slot.dtype).collect();
+        let mut own = vec![];
+        for (dtype, shape) in dtypes.iter().zip(&shapes) {
+            let bytes = Array::zeros(*dtype, shape).map_err(|e| e.to_string())?.bytes().len();
+            own.push(Guarded::of(&vec![poison(*dtype); bytes], Edge::Back).ok_or("no memory")?);
+        }
+        let mut lent = vec![];
+        for ((dtype, shape), own) in dtypes.iter().zip(&shapes).zip(&mut own) {
+            lent.push(ArrayMut::new(*dtype, shape, own.bytes_mut()).map_err(|e| e.to_string())?);
+        }
+        // Arrays that do not fit are refused before anything is written.
+        let fewer = lent.len().saturating_sub(1);
+        let refused = self.kernel.call_into(inputs, &mut lent[..fewer]);
+        expect_code("a result less", refused, called, "E0230")?;
+        let done = self.kernel.call_into(inputs, &mut lent);
+        drop(lent);
+        match (called, done) {
+            (Ok(_), Ok(())) => {
+                let given = dtypes.iter().zip(&shapes).zip(&own);
+                let given = given.map(|((dtype, shape), own)| Array::from_bytes(*dtype, shape, own.bytes()));
+                let given: Result<Vec<Array>, _> = given.collect();
+                alike("call_into", called, &Ok(given.map_err(|e| e.to_string())?))?;
+            }
+            (called, Err(error)) => {
+                alike("call_into", called, &Err(error))?;
+                let untouched = |(own, dtype): (&Guarded, &Dtype)| own.bytes().iter().all(|b| *b == poison(*dtype));
+                if !own.iter().zip(&dtypes).all(untouched) {
+                    return Err("a call without results has written to the caller's arrays".to_owned());
+                }
+            }
+            (Err(error), Ok(())) => return Err(format!("call_into gives results, call {error}")),
+        }
+        Ok(())
+    }
+
+    /// Calls with an argument less, one of another type, and one of another rank.
+    fn mistaken(&self, inputs: &[ArrayRef<'_>]) -> Result<(), String> {
+        let Some((last, before)) = inputs.split_last() else { return Ok(()) };
+        let other = if last.dtype() == Dtype::F64 { Dtype::I32 } else { Dtype::F64 };
+        let typed = Array::zeros(other, last.shape()).map_err(|e| e.to_string())?;
+        let ranked = Array::zeros(last.dtype(), &[last.shape(), &[2]].concat()).map_err(|e| e.to_string())?;
+        for (what, arguments, code) in [
+            ("an argument less", before.to_vec(), "E0200"),
+            ("another type", [before, &[typed.as_ref()]].concat(), "E0202"),
+            ("another rank", [before, &[ranked.as_ref()]].concat(), "E0203"),
+        ] {
+            match self.kernel.call(&arguments) {
+                Err(error) if error.code().to_string() == code => drawn(&error)?,
+                found => return Err(format!("{what} must be {code}, it is {:?}", found.map(drop))),
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls that are cancelled before they begin, or soon after.
+    fn cancelled(&self, inputs: &[ArrayRef<'_>], called: &Called) -> Result<(), String> {
+        for after in CANCELLED_AFTER {
+            let cancel = Cancel::default();
+            let found = std::thread::scope(|scope| {
+                if after == 0 {
+                    cancel.cancel();
+                } else {
+                    scope.spawn(|| {
+                        let until = Instant::now() + Duration::from_micros(after);
+                        while Instant::now() < until {
+                            std::thread::yield_now();
+                        }
+                        cancel.cancel();
+                    });
+                }
+                self.kernel.call_unless(inputs, &cancel)
+            });
+            match &found {
+                Err(error) if matches!(error.kind(), RunErrorKind::Cancelled) => drawn(error)?,
+                _ if after > 0 => alike("a call that may be cancelled", called, &found)?,
+                _ => return Err(format!("a cancelled call gives {:?}", found.map(drop))),
+            }
+        }
+        Ok(())
+    }
+
+    /// The memory that a call takes is granted, and one byte less is not.
+    fn limited(&self, inputs: &[ArrayRef<'_>], called: &Called) -> Result<(), String> {
+        let with = |limit| -> Result<Option<u128>, String> {
+            let options = Options { max_memory: Some(limit), ..self.limits.clone() };
+            match compile(&self.program, &self.entry, &options)?.output_shapes(inputs) {
+                Ok(_) => Ok(None),
+                Err(error) => {
+                    drawn(&error)?;
+                    match error.kind() {
+                        RunErrorKind::Memory { needed, .. } => Ok(Some(*needed)),
+                        _ => alike("a call with a limit", called, &Err(error)).map(|()| None),
+                    }
+                }
+            }
+        };
+        let Some(needed) = with(0)? else { return Ok(()) };
+        let Ok(needed) = u64::try_from(needed) else { return Ok(()) };
+        if with(needed)?.is_some() || with(needed.saturating_sub(1))? != Some(needed.into()) {
+            return Err(format!("a limit of {needed} bytes is not what the call takes"));
+        }
+        Ok(())
+    }
+}
+
+fn compile(program: &Program, entry: &str, options: &Options) -> Result<Kernel, String> {
+    let function = program.function(entry).map_err(|e| e.to_string())?;
+    function.compile(options).map_err(|e| format!("{} {}", e.code(), e.render(Style::Plain)))
+}
+
+/// What arrays hold that no program leaves by chance.
+fn poison(dtype: Dtype) -> u8 {
+    if dtype == Dtype::Bool { 1 } else { 0xa5 }
+}
+
+/// Whether an error can be drawn and is one that a user can make.
+fn drawn(error: &RunError) -> Result<(), String> {
+    let text = error.render(Style::Plain);
+    if error.code().to_string() == "E0299" || text.trim().is_empty() || error.to_string().is_empty() {
+        return Err(format!("an error that no user can make: {text}"));
+    }
+    Ok(())
+}
+
+/// Whether a call that differs by a mistake is refused for it, or for what refuses it without the mistake.
+fn expect_code(what: &str, found: Result<(), RunError>, called: &Called, code: &str) -> Result<(), String> {
+    match (found, called) {
+        (Err(error), _) if error.code().to_string() == code => drawn(&error),
+        (Err(error), Err(other)) if error.code() == other.code() => drawn(&error),
+        (found, _) => Err(format!("{what} must be {code}, it is {found:?}")),
+    }
+}
+
+/// Whether two calls came to the same: of several accesses that are outside either may be reported.
+fn alike(what: &str, one: &Called, other: &Called) -> Result<(), String> {
+    let is_fault =
+        |error: &RunError| matches!(error.kind(), RunErrorKind::Access { .. } | RunErrorKind::NoElement { .. });
+    let same = match (one, other) {
+        (Ok(these), Ok(others)) => these == others,
+        (Err(one), Err(other)) => {
+            drawn(other)?;
+            one.kind() == other.kind() || is_fault(one) && is_fault(other)
+        }
+        _ => false,
+    };
+    let short = |called: &Called| called.as_ref().map(Vec::len).map_err(|error| error.kind().clone());
+    if same { Ok(()) } else { Err(format!("{what} differs: {:?} and {:?}", short(one), short(other))) }
+}
+
+/// What the library found, in the terms that engines speak in.
+fn outcome(called: Called, program: &nest::Program, meant: &Outcome) -> Outcome {
+    let error = match called {
+        Ok(results) => return Outcome::Results(results),
+        Err(error) => error,
+    };
+    if let Err(what) = drawn(&error) {
+        return Outcome::Broken(what);
+    }
+    let is_at = |origin: Origin, at: &std::ops::Range<usize>| (origin.start as usize..origin.end as usize) == *at;
+    let unknown = || Outcome::Broken(format!("an error that nothing explains: {error}"));
+    let fault = |at, index, bound, is: &dyn Fn(&Place) -> bool| {
+        let sites = program.sites.iter().filter(|(_, site)| is_at(site.origin, at) && is(&site.what));
+        let faults: Vec<Fault> = sites.map(|(site, _)| Fault { site, index, bound }).collect();
+        // A function that is called twice has each of its places twice.
+        let same = faults.iter().find(|fault| *meant == Outcome::Fault(**fault));
+        same.or(faults.first()).map_or_else(unknown, |fault| Outcome::Fault(*fault))
+    };
+    match error.kind() {
+        RunErrorKind::Access { array, axis, index, bound, at } => {
+            let named = |place: &Place| matches!(place, Place::Axis { array: a, axis: n } if a == array && n == axis);
+            fault(at, *index, *bound, &named)
+        }
+        RunErrorKind::NoElement { reducer, at } => {
+            // The error has neither number; the bound of an empty range is what is checked against.
+            let named = |place: &Place| matches!(place, Place::Elements(op) if op.name() == *reducer);
+            match meant {
+                Outcome::Fault(meant) if is_site(program, meant.site, at, &named) => Outcome::Fault(*meant),
+                _ => fault(at, 0, 0, &named),
+            }
+        }
+        RunErrorKind::Sizes { left, right, relation, purpose, at, .. } => {
+            let requires = program.requires.iter().enumerate();
+            let same = requires.filter(|(_, r)| {
+                is_at(r.origin, at)
+                    && r.relation == *relation
+                    && r.purpose == *purpose
+                    && r.left_is == left.what
+                    && r.right_is == right.what
+            });
+            let (left, right) = (left.value, right.value);
+            let mut refused =
+                same.map(|(requirement, _)| Outcome::Refused(BindError::Requirement { requirement, left, right }));
+            let first = refused.next();
+            refused.chain(first.clone()).find(|refused| refused == meant).or(first).unwrap_or_else(unknown)
+        }
+        RunErrorKind::Size { value, .. } => match meant {
+            Outcome::Refused(BindError::Length { value: meant_value, .. }) if meant_value == value => meant.clone(),
+            Outcome::Refused(BindError::RequirementSize { error, .. } | BindError::KernelSize { error, .. })
+                if *value == Err(*error) =>
+            {
+                meant.clone()
+            }
+            _ => unknown(),
+        },
+        _ => Outcome::Broken(format!("an error that no input asks for: {error}")),
+    }
+}
+
+/// Whether a check of some kind stands at some place.
+fn is_site(program: &nest::Program, site: SiteId, at: &std::ops::Range<usize>, is: &dyn Fn(&Place) -> bool) -> bool {
+    let site = program.sites.get(site);
+    site.is_some_and(|site| (site.origin.start as usize..site.origin.end as usize) == *at && is(&site.what))
+}
