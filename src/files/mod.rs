@@ -271,7 +271,7 @@ fn read_column_major(from: &mut dyn Read, array: &mut Array) -> io::Result<()> {
     Ok(())
 }
 
-/// Bytes of a column-major array that are turned around at a time: whole elements of any type.
+/// Bytes of an array that are converted at a time: whole elements of any type.
 const PIECE: usize = 1 << 16;
 
 #[cfg(test)]

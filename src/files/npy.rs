@@ -1,14 +1,14 @@
 //! `.npy`, NumPy's own format: <https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html>.
 //!
 //! Nothing is evaluated: the header is a Python literal, of which [`Parser`] takes the one form that an array has.
-//! What is written is byte for byte what `numpy.save` writes.
+//! What is written is byte for byte what `numpy.save` writes of the same array, once each NaN in it has the same bits.
 
-use std::borrow::Cow;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 
 use ir::Dtype;
-use ir::array::ArrayRef;
+use ir::array::{ArrayRef, canonical_nan};
 
+use super::PIECE;
 use super::error::{Fault, shown};
 
 pub(super) const MAGIC: &[u8] = b"\x93NUMPY";
@@ -33,14 +33,24 @@ pub(super) fn is_swapped(dtype: Dtype, little: bool) -> bool {
     dtype.bytes() > 1 && little != cfg!(target_endian = "little")
 }
 
-/// The elements as files have them: the low byte first.
-pub(super) fn little_endian<'a>(array: &ArrayRef<'a>) -> Cow<'a, [u8]> {
-    if !is_swapped(array.dtype(), true) {
-        return Cow::Borrowed(array.bytes());
+/// Writes the elements as every format has them: the low byte first, each NaN with the same bits.
+pub(super) fn write_elements(array: &ArrayRef<'_>, to: &mut impl Write) -> io::Result<()> {
+    let (dtype, swapped) = (array.dtype(), is_swapped(array.dtype(), true));
+    if !dtype.is_float() && !swapped {
+        return to.write_all(array.bytes());
     }
-    let mut bytes = array.bytes().to_vec();
-    bytes.chunks_exact_mut(array.dtype().bytes()).for_each(<[u8]>::reverse);
-    Cow::Owned(bytes)
+    // Piece by piece, since a copy of the whole array may be more than memory holds.
+    let mut piece = Vec::with_capacity(PIECE.min(array.bytes().len()));
+    for bytes in array.bytes().chunks(PIECE) {
+        piece.clear();
+        piece.extend_from_slice(bytes);
+        canonical_nan(dtype, &mut piece);
+        if swapped {
+            piece.chunks_exact_mut(dtype.bytes()).for_each(<[u8]>::reverse);
+        }
+        to.write_all(&piece)?;
+    }
+    Ok(())
 }
 
 /// Reads the header: what it says, and where the data starts.

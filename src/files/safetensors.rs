@@ -14,7 +14,7 @@ use ir::array::{ArrayRef, byte_len};
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 
 use super::error::Fault;
-use super::npy::little_endian;
+use super::npy::write_elements;
 
 /// The format's own limit.
 const HEADER_LIMIT: u64 = 100_000_000;
@@ -206,7 +206,7 @@ pub(super) fn write(to: &mut impl Write, arrays: &[(&str, ArrayRef<'_>)]) -> Res
     to.write_all(&(header.len() as u64).to_le_bytes())?;
     to.write_all(header.as_bytes())?;
     for (_, array) in &sorted {
-        to.write_all(&little_endian(array))?;
+        write_elements(array, to)?;
     }
     Ok(())
 }

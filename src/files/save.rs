@@ -14,7 +14,7 @@ use super::place::{Format, Place};
 use super::zip::Packing;
 use super::{npy, safetensors, zip};
 
-/// Writes arrays to files; those for one `.npz` or `.safetensors` file go into it together. A file that is there is
+/// Writes arrays to files, every NaN in them as [`Array::canonical_nan`](crate::Array::canonical_nan) has it; those for one `.npz` or `.safetensors` file go into it together. A file that is there is
 /// replaced. After an error every file is as it was.
 pub fn save(arrays: &[(Place, ArrayRef<'_>)], packing: Packing) -> Result<(), FileError> {
     let groups = group(arrays, |array| array.dtype())?;
@@ -111,14 +111,18 @@ impl Group<'_, ArrayRef<'_>> {
             Format::Npy => {
                 for (_, array) in &self.arrays {
                     to.write_all(&npy::encode_header(array.dtype(), array.shape())?)?;
-                    to.write_all(&npy::little_endian(array))?;
+                    npy::write_elements(array, &mut to)?;
                 }
             }
             Format::Npz => {
                 let mut archive = zip::Writer::new(&mut to, zip::LIMIT);
                 for (name, array) in &self.arrays {
                     let header = npy::encode_header(array.dtype(), array.shape())?;
-                    archive.add(&format!("{name}.npy"), &[&header, &npy::little_endian(array)], packing)?;
+                    let content = |mut to: &mut dyn Write| {
+                        to.write_all(&header)?;
+                        npy::write_elements(array, &mut to)
+                    };
+                    archive.add(&format!("{name}.npy"), &content, packing)?;
                 }
                 archive.finish()?;
             }

@@ -331,6 +331,24 @@ fn short(length: usize) -> u16 {
     u16::try_from(length).unwrap_or(u16::MAX)
 }
 
+/// The checksum and number of the bytes written to it.
+struct Sum {
+    crc: Crc,
+    bytes: u64,
+}
+
+impl Write for Sum {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.crc.update(bytes);
+        self.bytes += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// 1 January 1980, midnight: the same data gives the same bytes.
 const DATE: u32 = 0x0021_0000;
 
@@ -345,16 +363,22 @@ impl<W: Write> Writer<W> {
     }
 
     /// Adds a part. The compressed form is made in memory, since its length comes first.
-    pub fn add(&mut self, name: &str, pieces: &[&[u8]], packing: Packing) -> Result<(), Fault> {
+    /// `content` writes the part's bytes, and is called twice: their checksum comes before them.
+    pub fn add(
+        &mut self,
+        name: &str,
+        content: &dyn Fn(&mut dyn Write) -> io::Result<()>,
+        packing: Packing,
+    ) -> Result<(), Fault> {
         let Ok(name_len) = u16::try_from(name.len()) else { return Err(Fault::KeyName(name.to_owned())) };
-        let mut crc = Crc::new();
-        pieces.iter().for_each(|piece| crc.update(piece));
-        let bytes: u64 = pieces.iter().map(|piece| piece.len() as u64).sum();
+        let mut sum = Sum { crc: Crc::new(), bytes: 0 };
+        content(&mut sum)?;
+        let Sum { crc, bytes } = sum;
         let deflated = match packing {
             Packing::Stored => None,
             Packing::Deflated => {
                 let mut encoder = DeflateEncoder::new(vec![], Compression::default());
-                pieces.iter().try_for_each(|piece| encoder.write_all(piece))?;
+                content(&mut encoder)?;
                 Some(encoder.finish()?)
             }
         };
@@ -380,7 +404,7 @@ impl<W: Write> Writer<W> {
         self.to.write_all(&local)?;
         match &deflated {
             Some(data) => self.to.write_all(data)?,
-            None => pieces.iter().try_for_each(|piece| self.to.write_all(piece))?,
+            None => content(&mut self.to)?,
         }
         let mut extra: Vec<u8> = vec![];
         let wide = bytes.max(packed) > self.limit;

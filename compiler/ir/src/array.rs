@@ -97,6 +97,22 @@ fn check(dtype: Dtype, shape: &[usize], bytes: &[u8]) -> Result<(), ArrayError> 
     }
 }
 
+/// Gives every NaN among elements of a type, in native byte order, the bits that [`Array::canonical_nan`] states.
+pub fn canonical_nan(dtype: Dtype, bytes: &mut [u8]) {
+    fn each<const N: usize>(bytes: &mut [u8], nan: [u8; N], is_nan: impl Fn([u8; N]) -> bool) {
+        for element in bytes.as_chunks_mut().0 {
+            *element = if is_nan(*element) { nan } else { *element };
+        }
+    }
+    match dtype {
+        Dtype::F16 => each(bytes, 0x7e00_u16.to_ne_bytes(), |e| half::f16::from_ne_bytes(e).is_nan()),
+        Dtype::Bf16 => each(bytes, 0x7fc0_u16.to_ne_bytes(), |e| half::bf16::from_ne_bytes(e).is_nan()),
+        Dtype::F32 => each(bytes, 0x7fc0_0000_u32.to_ne_bytes(), |e| f32::from_ne_bytes(e).is_nan()),
+        Dtype::F64 => each(bytes, 0x7ff8_0000_0000_0000_u64.to_ne_bytes(), |e| f64::from_ne_bytes(e).is_nan()),
+        _ => {}
+    }
+}
+
 /// Words for so many bytes, and those before the first line among them.
 fn words_with_room(bytes: usize) -> usize {
     bytes.div_ceil(8) + if bytes < LINE { 0 } else { LINE_WORDS - 1 }
@@ -187,6 +203,15 @@ impl Array {
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         let bytes = self.byte_len();
         &mut bytemuck::cast_slice_mut(&mut self.words[self.first..])[..bytes]
+    }
+
+    /// Gives every NaN the same bits, positive and quiet without a payload: `0x7fc00000` in `f32`, `0x7ff8000000000000` in `f64`,
+    /// `0x7e00` in `f16` and `0x7fc0` in `bf16`. Other elements and types stay as they are.
+    ///
+    /// Engines agree on every bit of a result except the sign and payload of a NaN. After this they agree on those too, so call it
+    /// before you hash the bytes, compare them or send them elsewhere. Files are written so in any case.
+    pub fn canonical_nan(&mut self) {
+        canonical_nan(self.dtype, self.bytes_mut());
     }
 
     /// How many elements there are.
@@ -321,6 +346,29 @@ impl LowBytes for u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_nan_gets_the_same_bits_and_nothing_else_changes() {
+        // The sign, the infinity and the canonical NaN of each type.
+        for (dtype, sign, infinity, nan) in [
+            (Dtype::F16, 1 << 15, 0x7c00, 0x7e00),
+            (Dtype::Bf16, 1 << 15, 0x7f80, 0x7fc0),
+            (Dtype::F32, 1 << 31, 0x7f80_0000, 0x7fc0_0000),
+            (Dtype::F64, 1 << 63, 0x7ff0_0000_0000_0000, 0x7ff8_0000_0000_0000),
+        ] {
+            for magnitude in [0, 1, infinity - 1, infinity, infinity + 1, nan - 1, nan, nan + 1, sign - 1] {
+                for bits in [magnitude, magnitude | sign] {
+                    let mut array = Array::from_scalars(dtype, &[3], &[Scalar::from_bits(dtype, bits); 3]).unwrap();
+                    array.canonical_nan();
+                    let expected = if magnitude > infinity { nan } else { bits };
+                    assert!((0..3).all(|n| array.get(n).map(Scalar::bits) == Some(expected)), "{dtype} {bits:#x}");
+                }
+            }
+        }
+        let mut whole = Array::from_scalars(Dtype::I32, &[1], &[Scalar::I32(-1)]).unwrap();
+        whole.canonical_nan();
+        assert_eq!(whole.get(0), Some(Scalar::I32(-1)));
+    }
 
     #[test]
     fn elements_begin_at_a_line() {

@@ -245,8 +245,8 @@ fn writes_64_bit_records() {
     // As it would be from 2 GiB on; Python's `zipfile` and NumPy read it too.
     for limit in [0, 200] {
         let mut writer = super::super::zip::Writer::new(vec![], limit);
-        writer.add("x.npy", &[&three()], Packing::Stored).unwrap();
-        writer.add("y.npy", &[&three()], Packing::Deflated).unwrap();
+        writer.add("x.npy", &|to| to.write_all(&three()), Packing::Stored).unwrap();
+        writer.add("y.npy", &|to| to.write_all(&three()), Packing::Deflated).unwrap();
         let bytes = writer.finish().unwrap();
         assert!(bytes.windows(4).any(|window| window == b"PK\x06\x06"));
         let folder = Folder::new();
