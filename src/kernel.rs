@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use backends::cpu::Simd;
+use backends::float_mode;
 use backends::ptx::{Math, Phases};
 use compiler::plan::peak::Peak;
 use ir::Binding;
@@ -307,10 +308,10 @@ impl Kernel {
     }
 
     fn interpret(&self, inputs: &[ArrayRef<'_>], cancel: Option<&Cancel>) -> Result<Vec<Array>, RunError> {
-        let outcome = match cancel {
+        let outcome = float_mode::standard(|| match cancel {
             Some(cancel) => interp::nest::run_unless(&self.program, inputs, &cancel.0),
             None => interp::nest::run(&self.program, inputs),
-        };
+        });
         outcome.map(|o| o.outputs).map_err(|e| self.context().interp(e, inputs))
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use backends::cpu::object::{self, Settings, Status, Target};
+use backends::float_mode;
 use ir::Origin;
 use ir::nest::{Place, Program as Nest, Purpose, Relation};
 
@@ -31,6 +32,15 @@ pub struct Object {
 impl Object {
     /// Compiles functions of one program for a machine. Their symbols are their names behind `prefix`.
     pub fn new(
+        functions: &[Function<'_>],
+        options: &Options,
+        target: Target,
+        prefix: &str,
+    ) -> Result<Object, CompileError> {
+        float_mode::standard(|| Object::compile(functions, options, target, prefix))
+    }
+
+    fn compile(
         functions: &[Function<'_>],
         options: &Options,
         target: Target,

@@ -3,6 +3,7 @@
 //!
 //! The rules are those of `numpy/_core/arrayprint.py` (NumPy 2.4) at its defaults.
 
+use backends::float_mode;
 use ir::array::ArrayRef;
 use ir::{Dtype, Scalar};
 
@@ -25,9 +26,13 @@ const MAX_RANK: usize = 64;
 /// assert_eq!(print::to_text(x.as_ref()), "[ 0.5   1.   -2.25]");
 /// ```
 pub fn to_text(array: ArrayRef<'_>) -> String {
+    float_mode::standard(|| text(array))
+}
+
+fn text(array: ArrayRef<'_>) -> String {
     let shape = array.shape();
     if let ([], Some(value)) = (shape, array.get(0)) {
-        return scalar(value);
+        return one(value);
     }
     if shape.contains(&0) {
         return "[]".to_owned();
@@ -45,6 +50,10 @@ pub fn to_text(array: ArrayRef<'_>) -> String {
 
 /// One value as text: `True`, `3`, `0.1`, `1e-05`.
 pub fn scalar(value: Scalar) -> String {
+    float_mode::standard(|| one(value))
+}
+
+fn one(value: Scalar) -> String {
     let Some(float) = Float::new(value) else { return plain(value) };
     let magnitude = float.exact.abs();
     let too_large = if value.dtype() == Dtype::F64 { 1e16 } else { exponent_from(value.dtype()) };

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use backends::cpu::Listing;
+use backends::float_mode;
 use grammar::Diagnostic;
 use ir::checked::Checked;
 
@@ -54,6 +55,10 @@ impl Program {
     /// ```
     pub fn parse(source: impl Into<Source>) -> Result<Program, Errors> {
         let source = Arc::new(source.into());
+        float_mode::standard(|| Program::read(source))
+    }
+
+    fn read(source: Arc<Source>) -> Result<Program, Errors> {
         let failed = |diagnostics| Errors { source: Arc::clone(&source), diagnostics };
         let start = Instant::now();
         let file = grammar::parse(&source.text).map_err(failed)?;
@@ -134,8 +139,8 @@ impl<'a> Function<'a> {
     /// Compiles it, for arrays of any size.
     pub fn compile(&self, options: &Options) -> Result<Kernel, CompileError> {
         let times = Times { parse: self.program.parse, check: self.program.check, ..Times::default() };
-        let source = Arc::clone(&self.program.source);
-        Kernel::new(source, &self.entry.checked, self.entry.signature.clone(), options, times)
+        let (source, signature) = (Arc::clone(&self.program.source), self.entry.signature.clone());
+        float_mode::standard(|| Kernel::new(source, &self.entry.checked, signature, options, times))
     }
 
     pub(crate) fn source(&self) -> &'a Arc<Source> {
@@ -164,6 +169,10 @@ impl<'a> Function<'a> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn emit(&self, options: &Options, emit: Emit) -> Result<String, CompileError> {
+        float_mode::standard(|| self.written(options, emit))
+    }
+
+    fn written(&self, options: &Options, emit: Emit) -> Result<String, CompileError> {
         let compiled = compiler::pipeline::compile(&self.entry.checked, &options.pipeline())?;
         let listing = |listing| backends::cpu::listing(&compiled.program, options.simd, listing);
         Ok(match emit {
@@ -189,7 +198,8 @@ impl<'a> Function<'a> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn explain(&self, options: &Options, sizes: &[(&str, i64)]) -> Result<Explanation, ExplainError> {
-        Explanation::new(Arc::clone(&self.program.source), &self.entry.checked, options, sizes)
+        let source = Arc::clone(&self.program.source);
+        float_mode::standard(|| Explanation::new(source, &self.entry.checked, options, sizes))
     }
 }
 

@@ -14,6 +14,7 @@
 
 use std::fmt;
 
+use backends::float_mode;
 use grammar::Code;
 use ir::array::{ArrayError, byte_len};
 use ir::{Array, Dtype, Scalar};
@@ -238,7 +239,7 @@ impl Value {
     /// Reads an argument. Of a file only the header is read.
     pub fn parse(text: &str, param: &Slot) -> Result<Value, ValueError> {
         let failed = |kind| ValueError::of(&param.name, kind);
-        let (shape, from) = read(text, param).map_err(failed)?;
+        let (shape, from) = float_mode::standard(|| read(text, param)).map_err(failed)?;
         if shape.len() != param.rank() {
             return Err(failed(ValueErrorKind::Rank { declared: param.ty(), found: shape }));
         }
@@ -263,7 +264,7 @@ impl Value {
             From::Scalar(value) => Ok(Array::scalar(value)),
             From::File(stored) => stored.read().map_err(|e| failed(ValueErrorKind::File(e))),
             From::Generator(generator) => {
-                let array = generator.array(self.dtype, &self.shape, seed, stream);
+                let array = float_mode::standard(|| generator.array(self.dtype, &self.shape, seed, stream));
                 array.map_err(|e| failed(ValueErrorKind::Array(e)))
             }
         }

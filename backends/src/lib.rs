@@ -10,6 +10,7 @@ mod call;
 pub mod cpu;
 pub mod cuda;
 mod error;
+pub mod float_mode;
 mod fold;
 mod forward;
 mod groups;

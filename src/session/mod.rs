@@ -21,6 +21,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use backends::float_mode;
 use grammar::ast::{Entry, Target};
 
 use crate::files::FileError;
@@ -115,7 +116,7 @@ impl Session {
     /// The same of a text whose errors are to call it something, such as the file that it was read from, unless somebody cancels it.
     pub fn enter_from(&mut self, name: &str, text: &str, cancel: &Cancel) -> Result<Vec<Outcome>, SessionError> {
         let mut next = self.clone();
-        let outcomes = next.take(&Reading::new(self, name, text)?, cancel)?;
+        let outcomes = float_mode::standard(|| next.take(&Reading::new(self, name, text)?, cancel))?;
         *self = next;
         Ok(outcomes)
     }
@@ -156,6 +157,10 @@ impl Session {
 
     /// What a text would compile: a function of that name, or an expression with the values that it mentions.
     pub fn subject(&self, text: &str) -> Result<Subject, SessionError> {
+        float_mode::standard(|| self.read_subject(text))
+    }
+
+    fn read_subject(&self, text: &str) -> Result<Subject, SessionError> {
         let reading = Reading::new(self, PROMPT, text)?;
         match reading.input.entries.as_slice() {
             [Entry::Value(value)] => match word(&reading.input.exprs[*value]) {

@@ -7,6 +7,43 @@
 
 #define PAGE ((size_t)65536)
 
+/* The floating-point mode, without flags of what has happened. */
+#if defined __x86_64__
+static uint64_t mode(void) {
+    return __builtin_ia32_stmxcsr() & ~0x3fu;
+}
+static void set_mode(uint64_t to) {
+    __builtin_ia32_ldmxcsr((unsigned)to);
+}
+#else
+static uint64_t mode(void) {
+    uint64_t found;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(found));
+    return found;
+}
+static void set_mode(uint64_t to) {
+    __asm__ volatile("msr fpcr, %0" : : "r"(to));
+}
+#endif
+
+static uint64_t first_mode;
+
+static void begin(void) {
+#ifdef MODE
+    set_mode(MODE);
+#else
+    set_mode(mode());
+#endif
+    first_mode = mode();
+}
+
+/* A call leaves the mode as it is. */
+static void hold_mode(void) {
+    if (mode() != first_mode) {
+        abort();
+    }
+}
+
 struct block {
     char *first;
     size_t bytes;

@@ -21,6 +21,8 @@ pub struct Machine {
     pub target: Target,
     /// The C compiler.
     pub compiler: &'static str,
+    /// Options for the compiler. `-DMODE=...` has the program set its register of floating-point modes to this before it calls anything.
+    pub flags: &'static [&'static str],
     /// What runs its programs, if this machine does not.
     pub runner: Option<&'static str>,
 }
@@ -69,9 +71,9 @@ impl Linked {
             source += &caller.source(n, program);
             sizes.push(caller.sizes);
         }
-        source += "\nint main(void) {\n    int64_t which;\n    while (fread(&which, 1, sizeof which, stdin) == sizeof which) {\n        switch (which) {\n";
+        source += "\nint main(void) {\n    int64_t which;\n    begin();\n    while (fread(&which, 1, sizeof which, stdin) == sizeof which) {\n        switch (which) {\n";
         (0..programs.len()).for_each(|n| _ = writeln!(source, "        case {n}: call_{n}(); break;"));
-        source += "        default: abort();\n        }\n        forget();\n        fflush(stdout);\n    }\n    return 0;\n}\n";
+        source += "        default: abort();\n        }\n        hold_mode();\n        forget();\n        fflush(stdout);\n    }\n    return 0;\n}\n";
         let folder = tempfile::tempdir().map_err(|e| e.to_string())?;
         let write =
             |name: &str, bytes: &[u8]| std::fs::write(folder.path().join(name), bytes).map_err(|e| e.to_string());
@@ -79,6 +81,7 @@ impl Linked {
         write("main.c", source.as_bytes())?;
         let mut compile = Command::new(machine.compiler);
         compile.current_dir(folder.path()).args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-o", "main", "main.c"]);
+        compile.args(machine.flags);
         if machine.runner.is_some() {
             compile.arg("-static");
         }

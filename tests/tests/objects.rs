@@ -50,6 +50,27 @@ fn is_whole(array: &Array) -> bool {
     (0..array.len()).filter_map(|n| array.get(n)).all(|value| as_f64(value).fract() == 0.0)
 }
 
+/// Modes in which denormals are zero, numbers are rounded down, up and to zero, and a NaN that arises is a signal.
+#[cfg(target_arch = "x86_64")]
+const MODES: [&[&str]; 6] = [
+    &["-ffast-math"],
+    &["-DMODE=0x9fc0"],
+    &["-DMODE=0x3f80"],
+    &["-DMODE=0x5f80"],
+    &["-DMODE=0x7f80"],
+    &["-DMODE=0x1000"],
+];
+
+/// The same for aarch64, where few processors signal. NaNs without payloads instead.
+const MODES_OF_AARCH64: [&[&str]; 6] = [
+    &["-ffast-math"],
+    &["-DMODE=0x1080000"],
+    &["-DMODE=0x400000"],
+    &["-DMODE=0x800000"],
+    &["-DMODE=0xc00000"],
+    &["-DMODE=0x2000000"],
+];
+
 /// Makes the elements whole numbers.
 fn round(array: &mut Array) {
     for n in 0..array.len() {
@@ -298,6 +319,48 @@ impl Calls {
         all
     }
 
+    /// Results that are denormal, that a rounding decides, and that are NaN.
+    fn of_modes() -> Calls {
+        const SOURCE: &str = "
+            fn scaled(x: f32[n]) {
+                let c[i < n] = sum[k <= i](x[k])
+                c / sum(x)
+            }
+            fn wide(x: f64[n], by: f64) = (x / by, sum(x) * by, exp(x), x - x[0])
+            fn invalid(x: f32[n]) = sqrt(-1 - x * x) + (x - x) / (x - x)
+            fn narrow(x: f64[n]) = (f16(x), bf16(x), f32(x))
+            # The products are 2^-140, and three of them whole when they are scaled back.
+            fn product(a: f32[n, k], b: f32[k, m]) = (a @ b) * 1267650600228229401496703205376.0 * 1099511627776.0
+            fn late(x: f32[n, m], i: i64[k]) -> (f32[n], f32[k]) = (sum(x, axis = 1), sum(x, axis = 1)[i])
+        ";
+        let file = grammar::parse(SOURCE).expect("the programs parse");
+        let f32s = |values: &[f32], shape: &[usize]| {
+            let values: Vec<Scalar> = values.iter().map(|v| Scalar::F32(*v)).collect();
+            Array::from_scalars(Dtype::F32, shape, &values).expect("as many elements as the shape says")
+        };
+        let f64s = |count: i32, unit: f64| {
+            let values: Vec<Scalar> = (0..count).map(|k| Scalar::F64(f64::from(k - 3) * unit / 7.0)).collect();
+            Array::from_scalars(Dtype::F64, &[values.len()], &values).expect("a vector")
+        };
+        let indices = |at: [i64; 2]| Array::from_scalars(Dtype::I64, &[2], &at.map(Scalar::I64)).expect("two");
+        let mut all = Calls::default();
+        for checked in check_all(&file).expect("the programs compile") {
+            let calls = match checked.name.as_str() {
+                "scaled" => vec![vec![f32s(&[1e-40, 2e-40, 3e-40], &[3])], vec![f32s(&[0.1; 77], &[77])]],
+                "wide" => [1.0, 1e-310, 1e300].map(|unit| vec![f64s(50, unit), Array::scalar(Scalar::F64(3.0))]).into(),
+                "narrow" => [1.0, 1e-7, 1e-39, 1e-310].map(|unit| vec![f64s(50, unit)]).into(),
+                "product" => vec![vec![f32s(&[2f32.powi(-70); 6], &[2, 3]), f32s(&[2f32.powi(-70); 12], &[3, 4])]],
+                "late" => [[0, 4], [4, 5]].map(|at| vec![f32s(&[1e-40; 165], &[5, 33]), indices(at)]).into(),
+                _ => vec![vec![f32s(&[1.0, 0.0, f32::NAN, f32::INFINITY, 1e-40], &[5])]],
+            };
+            for inputs in calls {
+                all.calls.push((all.programs.len(), checked.name.clone(), inputs));
+            }
+            all.programs.push(lowered(&checked));
+        }
+        all
+    }
+
     /// Makes the calls on a machine, and holds what comes of them to what the interpreter says.
     fn hold(&self, machine: &Machine) {
         let linked = Linked::new(self.programs.clone(), machine).unwrap_or_else(|error| panic!("{error}"));
@@ -348,7 +411,7 @@ fn random_programs() {
 
 /// This machine, with processors of a name.
 fn here(cpu: &str) -> Machine {
-    Machine { target: Target::new(None, Some(cpu)).expect("a known name"), compiler: "cc", runner: None }
+    Machine { target: Target::new(None, Some(cpu)).expect("a known name"), compiler: "cc", flags: &[], runner: None }
 }
 
 #[test]
@@ -380,6 +443,21 @@ fn products_in_half_as_wide_registers() {
     }
 }
 
+/// Whatever mode the caller has: results are the same, and the harness sees that the mode is.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn every_floating_point_mode_of_a_caller() {
+    for flags in MODES {
+        for cpu in ["native", "x86-64-v3", "x86-64-v2"] {
+            let is_here = cpu != "x86-64-v3" || std::arch::is_x86_feature_detected!("avx2");
+            if is_here {
+                Calls::of_modes().hold(&Machine { flags, ..here(cpu) });
+            }
+        }
+        Calls::of_helpers().hold(&Machine { flags, ..here("native") });
+    }
+}
+
 /// Without wide leaves, and without instructions that the C library has to stand in for.
 #[cfg(target_arch = "x86_64")]
 #[test]
@@ -399,8 +477,11 @@ fn everything_for_aarch64() {
         return;
     }
     let target = Target::new(Some("aarch64"), None).expect("a known name");
-    let machine = Machine { target, compiler, runner: Some(runner) };
+    let machine = Machine { target, compiler, flags: &[], runner: Some(runner) };
     Calls::of_random(40).hold(&machine);
+    for flags in MODES_OF_AARCH64 {
+        Calls::of_modes().hold(&Machine { flags, ..machine });
+    }
     Calls::of_helpers().hold(&machine);
     Calls::of_products().hold(&machine);
     Calls::of_corpus().hold(&machine);

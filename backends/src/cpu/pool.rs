@@ -23,6 +23,8 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::float_mode;
+
 /// How long a thread watches for a job before it sleeps. A caller who comes again within this time finds it awake.
 const SPIN: Duration = Duration::from_micros(60);
 /// So often it looks before it looks at the clock.
@@ -186,7 +188,9 @@ impl Pool {
         }
         for _ in called..missing {
             let number = beds.workers + 1;
-            if thread::Builder::new().name(format!("fuseloop {number}")).spawn(move || self.serve(number)).is_err() {
+            // The thread inherits the caller's floating-point mode, whatever that is, and its later jobs are other callers'.
+            let serve = move || float_mode::standard(|| self.serve(number));
+            if thread::Builder::new().name(format!("fuseloop {number}")).spawn(serve).is_err() {
                 break;
             }
             beds.workers = number;

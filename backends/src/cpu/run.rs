@@ -17,8 +17,8 @@ use super::memory::{Block, Pool};
 use super::spread::{Address, Extents, Own, Task};
 use super::{Options, RunError};
 use crate::abi::SCRATCH_ALIGN;
-use crate::call;
 use crate::slots::{Place, Slots, words};
+use crate::{call, float_mode};
 
 /// A compiled program with what its runs need.
 pub(super) struct Runner {
@@ -95,6 +95,16 @@ impl Runner {
     }
 
     pub(super) fn run(
+        &self,
+        inputs: &[ArrayRef<'_>],
+        outputs: &mut [ArrayMut<'_>],
+        threads: usize,
+        watch: Watch<'_>,
+    ) -> Result<(), RunError> {
+        float_mode::standard(|| self.run_in_frame(inputs, outputs, threads, watch))
+    }
+
+    fn run_in_frame(
         &self,
         inputs: &[ArrayRef<'_>],
         outputs: &mut [ArrayMut<'_>],

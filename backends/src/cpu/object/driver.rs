@@ -16,6 +16,7 @@ use ir::nest::{BufferId, Program, Relation, Role};
 use ir::{Dtype, Size};
 
 use super::interface::{Interface, Origin, Param, Status, is_callers};
+use super::mode::Mode;
 use super::sizes::{Number, Sizes, both, checked};
 use crate::abi::{FaultRecord, SCRATCH_ALIGN};
 use crate::call;
@@ -47,6 +48,8 @@ pub(super) struct Parts<'p> {
     pub(super) constants: Vec<(BufferId, DataId)>,
     /// Whether a run may end at a check after something has been stored to a result.
     pub(super) late_faults: bool,
+    /// Sets the floating-point mode around the kernels.
+    pub(super) mode: Mode,
 }
 
 /// Kernels whose code needs no more bytes than this for itself have them on the stack: most calls then need no scratch memory.
@@ -463,6 +466,8 @@ impl<'a, 'p> Driver<'a, 'p> {
         } else {
             self.b.ins().iadd(scratch, layout.own)
         };
+        // Nothing but the kernels computes with floats here.
+        let mode = parts.mode.set(&mut self.b, module);
         for (kernel, buffers) in parts.kernels.iter().zip(&layout.buffers) {
             for (id, at) in buffers {
                 let address = self.b.ins().iadd(scratch, *at);
@@ -473,9 +478,10 @@ impl<'a, 'p> Driver<'a, 'p> {
             let call = self.b.ins().call(callee, &[table, sizes, begin, end, own, fault]);
             let failed = self.b.inst_results(call)[0];
             if !parts.interface.program.sites.is_empty() {
-                self.faulted(failed, fault);
+                self.faulted(module, failed, fault, mode);
             }
         }
+        parts.mode.put_back(&mut self.b, module, mode);
         for (id, address, seen) in outputs {
             if let Some((_, _, bytes)) = layout.held.iter().find(|(held, ..)| *held == id) {
                 self.b.call_memcpy(target, address, seen, *bytes);
@@ -519,11 +525,12 @@ impl<'a, 'p> Driver<'a, 'p> {
     }
 
     /// Ends the call if a kernel has met a fault.
-    fn faulted(&mut self, failed: Value, fault: Value) {
+    fn faulted(&mut self, module: &mut dyn Module, failed: Value, fault: Value, mode: Value) {
         let (stop, next) = (self.b.create_block(), self.b.create_block());
         self.b.set_cold_block(stop);
         self.b.ins().brif(failed, stop, &[], next, &[]);
         self.b.switch_to_block(stop);
+        self.parts.mode.put_back(&mut self.b, module, mode);
         let mut field = |offset: usize, ty: Type| {
             let offset = i32::try_from(offset).expect("a small record");
             self.b.ins().load(ty, own_memory(), fault, offset)

@@ -6,6 +6,7 @@ mod driver;
 pub(super) mod gemm;
 mod header;
 mod interface;
+mod mode;
 mod runtime;
 mod sizes;
 mod target;
@@ -25,6 +26,7 @@ pub use self::target::{Target, TargetError};
 
 use self::driver::{Callee, Parts};
 use self::interface::Interface;
+use self::mode::Mode;
 use super::CompileError;
 use super::compile::{Kernels, define, late_faults, panic_message, range, scratch_buffers, step};
 use super::jit::{Called, Host, Registers};
@@ -73,9 +75,10 @@ fn build(functions: &[Function<'_>], settings: &Settings<'_>) -> Result<Vec<u8>,
     let builder = ObjectBuilder::new(machine, settings.origin, default_libcall_names()).map_err(|e| internal(&e))?;
     let mut module = ObjectModule::new(builder);
     let mut called = Called::new(Host::Anywhere);
+    let mode = Mode::define(&mut module, settings.target)?;
     let interfaces = Interface::all(functions, settings.prefix);
     for ((function, kernels), interface) in functions.iter().zip(&all).zip(&interfaces) {
-        define_function(&mut module, &mut called, settings.target, interface, kernels)?;
+        define_function(&mut module, &mut called, (settings.target, mode), interface, kernels)?;
         define_texts(&mut module, interface, function.text)?;
     }
     for (helper, id) in &called.found {
@@ -88,7 +91,7 @@ fn build(functions: &[Function<'_>], settings: &Settings<'_>) -> Result<Vec<u8>,
 fn define_function(
     module: &mut ObjectModule,
     called: &mut Called,
-    target: Target,
+    (target, mode): (Target, Mode),
     interface: &Interface<'_>,
     Kernels { program: run, parts, .. }: &Kernels,
 ) -> Result<(), CompileError> {
@@ -117,6 +120,7 @@ fn define_function(
         slots: Slots::of_parts(interface.program, run),
         constants,
         late_faults: late_faults(run, parts),
+        mode,
     };
     let convention = module.isa().default_call_conv();
     let compute = driver::signature(interface, &interface.params(), convention);

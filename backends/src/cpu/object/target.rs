@@ -137,6 +137,11 @@ impl Target {
         builder.finish(jit::flags(registers, Host::Anywhere)?).map_err(|e| internal(&e))
     }
 
+    /// Whether it is of x86-64.
+    pub(super) fn is_x86(self) -> bool {
+        self.arch == Arch::X86_64
+    }
+
     /// Whether it multiplies and adds in one instruction.
     pub(super) fn fuses(self) -> bool {
         self.arch != Arch::X86_64 || self.cpu >= Cpu::V3
