@@ -142,7 +142,7 @@ fn of_gpu(error: &GpuError) -> Code {
         GpuError::OutOfMemory(_) => codes::DEVICE_MEMORY,
         GpuError::HostMemory(_) => codes::ARRAY,
         GpuError::Rejected(_) => codes::FAULT,
-        GpuError::Foreign | GpuError::Driver { .. } | GpuError::Lost(_) => codes::GPU,
+        GpuError::Foreign | GpuError::Threads(_) | GpuError::Driver { .. } | GpuError::Lost(_) => codes::GPU,
     }
 }
 

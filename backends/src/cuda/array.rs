@@ -32,8 +32,8 @@ pub struct DeviceArray {
 impl DeviceArray {
     /// An array of zeros.
     pub fn zeros(gpu: &Arc<Gpu>, dtype: Dtype, shape: &[usize]) -> Result<DeviceArray, Error> {
-        let array = DeviceArray::new(gpu, dtype, shape)?;
-        // SAFETY: the memory is as long.
+        let array = DeviceArray::allocate(gpu, dtype, shape)?;
+        // SAFETY: the array's memory is as long.
         unsafe { result::memset_d8_async(array.address, 0, array.bytes, gpu.stream) }
             .map_err(gpu.failed("clear memory"))?;
         Ok(array)
@@ -41,14 +41,21 @@ impl DeviceArray {
 
     /// A copy of an array of the host.
     pub fn upload(gpu: &Arc<Gpu>, from: ArrayRef<'_>) -> Result<DeviceArray, Error> {
-        let array = DeviceArray::new(gpu, from.dtype(), from.shape())?;
+        let array = DeviceArray::allocate(gpu, from.dtype(), from.shape())?;
         gpu.upload(array.address, from.bytes())?;
         gpu.wait()?;
         Ok(array)
     }
 
-    /// An array with any elements, for results.
+    /// An array with any elements, for results; of truth values, which have but two, `false`.
     pub fn new(gpu: &Arc<Gpu>, dtype: Dtype, shape: &[usize]) -> Result<DeviceArray, Error> {
+        match dtype {
+            Dtype::Bool => DeviceArray::zeros(gpu, dtype, shape),
+            _ => DeviceArray::allocate(gpu, dtype, shape),
+        }
+    }
+
+    fn allocate(gpu: &Arc<Gpu>, dtype: Dtype, shape: &[usize]) -> Result<DeviceArray, Error> {
         let bytes = byte_len(dtype, shape).map_err(|_| Error::OutOfMemory(usize::MAX))?;
         let address = gpu.allocate(bytes)?;
         Ok(DeviceArray { gpu: Arc::clone(gpu), dtype, shape: shape.to_vec(), bytes, address })

@@ -43,7 +43,8 @@ impl<'g> Clock<'g> {
         self.gpu.wait()?;
         let lap = |pair: &[sys::CUevent]| {
             let mut milliseconds = 0f32;
-            // SAFETY: both events are recorded and past.
+            // SAFETY: both events are there and keep time. They are past: the stream was waited for. (Of one that was not recorded, since that
+            // failed, the driver gives an error.)
             unsafe { sys::cuEventElapsedTime(&raw mut milliseconds, pair[0], pair[1]) }
                 .result()
                 .map_err(self.gpu.failed("read a clock"))?;
@@ -80,7 +81,7 @@ impl DeviceArray {
     }
 
     fn copy(&self, to: &DeviceArray) -> Result<(), Error> {
-        // SAFETY: both are as long, and are there until what has been asked for is done.
+        // SAFETY: the callers see to it that both are as long. They may be freed before this is done: that is behind it on the stream.
         unsafe { result::memcpy_dtod_async(to.address, self.address, self.bytes(), self.gpu.stream) }
             .map_err(self.gpu.failed("copy"))
     }

@@ -64,7 +64,7 @@ impl Code {
 impl Drop for Code {
     fn drop(&mut self) {
         if self.gpu.wait().is_ok() {
-            // SAFETY: it is loaded, and nothing of it runs.
+            // SAFETY: it is loaded, and nothing of it runs: the only stream was waited for, and who could launch it holds this.
             _ = unsafe { result::module::unload(self.module) };
         }
     }
@@ -77,7 +77,8 @@ fn assemble(gpu: &Gpu, text: &str) -> Result<Vec<u8>, Error> {
     let mut options = [JitOption::CU_JIT_ERROR_LOG_BUFFER, JitOption::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
     let mut values: [*mut c_void; 2] = [log.as_mut_ptr().cast(), std::ptr::without_provenance_mut(LOG)];
     let mut state = std::ptr::null_mut();
-    // SAFETY: as many options as values are given, of the types that the driver's reference says; the log lives until the state is gone.
+    // SAFETY: as many options as values are given, of the types that the driver's reference says. The driver writes to the log and to the
+    // values until the state is gone: both live longer.
     unsafe { sys::cuLinkCreate_v2(2, options.as_mut_ptr(), values.as_mut_ptr(), &raw mut state) }
         .result()
         .map_err(gpu.failed("begin to assemble"))?;
@@ -98,8 +99,11 @@ fn assemble(gpu: &Gpu, text: &str) -> Result<Vec<u8>, Error> {
         .result()
         .and_then(|()| sys::cuLinkComplete(state, &raw mut cubin, &raw mut length).result())
     };
-    // SAFETY: where linking is complete, the driver has so many bytes there until the state is gone.
-    let made = linked.map(|()| unsafe { std::slice::from_raw_parts(cubin.cast::<u8>(), length) }.to_vec());
+    let made = linked.map(|()| match cubin.is_null() {
+        true => vec![],
+        // SAFETY: linking is complete, so the driver has so many bytes there until the state is gone.
+        false => unsafe { std::slice::from_raw_parts(cubin.cast::<u8>(), length) }.to_vec(),
+    });
     // SAFETY: the state is there, and nothing of it is used any more.
     _ = unsafe { sys::cuLinkDestroy(state) };
     made.map_err(|error| {
@@ -110,6 +114,11 @@ fn assemble(gpu: &Gpu, text: &str) -> Result<Vec<u8>, Error> {
 
 /// Loads what was assembled.
 fn load(gpu: &Gpu, cubin: &[u8]) -> Result<sys::CUmodule, Error> {
-    // SAFETY: these are the bytes of a module that the driver has made, for this driver and device: the cache says so.
+    if cubin.is_empty() {
+        return Err(Error::Rejected("it makes no code of them".into()));
+    }
+    // SAFETY: the driver takes no length, so the bytes must be a whole module. They are what the driver itself has made, for this driver and
+    // device, just now or before they were written to the cache: an entry with any byte changed is none. Who may write to that folder is
+    // trusted as who may write to the program.
     unsafe { result::module::load_data(cubin.as_ptr().cast()) }.map_err(gpu.failed("load kernels"))
 }

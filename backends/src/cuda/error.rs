@@ -18,6 +18,8 @@ pub enum Error {
     OutOfMemory(usize),
     /// The host has no memory left for so many bytes.
     HostMemory(usize),
+    /// The host makes no more threads: its words.
+    Threads(String),
     /// An array is in the memory of another device.
     Foreign,
     /// The driver does not take a kernel: a bug of ours, with the driver's words.
@@ -42,6 +44,7 @@ impl fmt::Display for Error {
                 write!(f, "the device has compute capability {major}.{minor}, and 8.0 is the least that kernels run on")
             }
             Error::OutOfMemory(bytes) => write!(f, "the device has no memory for {bytes} bytes"),
+            Error::Threads(why) => write!(f, "the system makes no thread to copy an array: {why}"),
             Error::HostMemory(bytes) => write!(f, "there is no memory for an array of {bytes} bytes"),
             Error::Foreign => f.write_str("an array is in the memory of another device"),
             Error::Rejected(log) => write!(f, "the driver rejects a kernel: {log}"),

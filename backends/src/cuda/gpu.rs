@@ -28,7 +28,7 @@ pub struct Gpu {
     pub(super) staging: Mutex<Staging>,
 }
 
-// SAFETY: the driver's handles may be used from any thread; the context is made current before each use.
+// SAFETY: the driver's handles may be used from any thread; the context is made current before each use that needs one.
 unsafe impl Send for Gpu {}
 // SAFETY: as above; the driver locks what it must.
 unsafe impl Sync for Gpu {}
@@ -52,7 +52,7 @@ pub struct Facts {
     pub driver: i32,
 }
 
-/// The devices of this process: each is made when it is first asked for, and stays.
+/// The devices of this process: each is made when it is first asked for, and stays until the process ends, its context and stream with it.
 static DEVICES: Mutex<BTreeMap<i32, Arc<Gpu>>> = Mutex::new(BTreeMap::new());
 
 /// How many devices there are.
@@ -126,7 +126,7 @@ impl Gpu {
         }
         // SAFETY: the device is one that the driver gave.
         let context = unsafe { result::primary_ctx::retain(device) }.map_err(failed("make a context"))?;
-        // SAFETY: the context was just made.
+        // SAFETY: the context was just retained. Whatever fails from here on, it stays so: to retain it again counts, and costs nothing.
         unsafe { result::ctx::set_current(context) }.map_err(failed("use a context"))?;
         let stream =
             result::stream::create(result::stream::StreamKind::NonBlocking).map_err(failed("make a stream"))?;
@@ -196,7 +196,8 @@ impl Gpu {
 
     pub(super) fn allocate(&self, bytes: usize) -> Result<u64, Error> {
         self.enter()?;
-        // SAFETY: what is there before it is written is never taken for anything.
+        // SAFETY: the stream is there. The memory has no values that matter until kernels or copies write some; the host sees them as bytes
+        // that the driver copies.
         unsafe { result::malloc_async(self.stream, bytes.max(1)) }.map_err(|error| match error {
             DriverError(sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY) => Error::OutOfMemory(bytes),
             other => self.failed("allocate memory")(other),
@@ -205,7 +206,8 @@ impl Gpu {
 
     pub(super) fn free(&self, address: u64) {
         if self.enter().is_ok() {
-            // SAFETY: it was allocated on this stream, behind whose launches it is freed.
+            // SAFETY: `allocate` gave the address, whose owner frees it once. It is freed behind all launches that access it: they are on the
+            // same stream.
             _ = unsafe { result::free_async(address, self.stream) };
         }
     }
@@ -215,16 +217,5 @@ impl Gpu {
         self.enter()?;
         // SAFETY: the stream lives as long as the device.
         unsafe { result::stream::synchronize(self.stream) }.map_err(self.failed("run a kernel"))
-    }
-}
-
-impl Drop for Gpu {
-    fn drop(&mut self) {
-        // What fails here cannot be mended.
-        // SAFETY: nothing that uses the stream or the context is left: whoever does holds this.
-        unsafe {
-            _ = result::stream::destroy(self.stream);
-            _ = result::primary_ctx::release(self.device);
-        }
     }
 }

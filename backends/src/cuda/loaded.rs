@@ -31,7 +31,7 @@ unsafe impl Send for Loaded {}
 
 /// Launches as a graph of the driver's.
 pub struct Recording {
-    /// Its kernels.
+    /// Its kernels, which wait for all launches before they go.
     _codes: Vec<Arc<Code>>,
     graph: sys::CUgraph,
     ready: sys::CUgraphExec,
@@ -42,7 +42,8 @@ unsafe impl Send for Recording {}
 
 impl Drop for Recording {
     fn drop(&mut self) {
-        // SAFETY: both are there; the driver keeps what still runs.
+        // SAFETY: both are this recording's, and nobody uses them any more. The driver keeps a graph that still runs until it is done, and its
+        // kernels' code outlives this.
         unsafe {
             if !self.ready.is_null() {
                 _ = sys::cuGraphExecDestroy(self.ready);
@@ -147,8 +148,9 @@ impl Device for Loaded {
         let function = self.function(launch)?;
         let mut parameters = [launch.arguments.as_ptr().cast_mut().cast::<c_void>()];
         let (blocks, threads) = ((launch.blocks, 1, 1), (launch.threads, 1, 1));
-        // SAFETY: the function takes one parameter, of as many bytes; the driver copies it before it returns. What its code accesses was
-        // allocated for it: the promise of verified programs.
+        // SAFETY: the function is of a loaded module, and takes one parameter of as many bytes, which the driver copies before it returns.
+        // Its code accesses what the addresses among them are of, inside: the checker has proved each subscript, or the call was held to
+        // what the proof requires, or the code checks it; and fusion has changed none. See `Runner`, which alone makes launches of programs.
         unsafe { result::launch_kernel(function, blocks, threads, launch.shared, self.gpu.stream, &mut parameters) }
             .map_err(self.gpu.failed("launch a kernel"))
     }
@@ -179,7 +181,8 @@ impl Device for Loaded {
 
     fn replay(&mut self, recording: &Recording) -> Result<(), Error> {
         self.gpu.enter()?;
-        // SAFETY: the graph is there, and so is the memory that its kernels access: whoever keeps it knows the addresses to be the same.
+        // SAFETY: the graph is there, and nobody else launches it: this device is borrowed. The memory that its kernels access is that of
+        // whoever asked for the recording, who keeps both together (`Frame`, `Replay`); accesses are inside as those of `launch` are.
         unsafe { sys::cuGraphLaunch(recording.ready, self.gpu.stream) }
             .result()
             .map_err(self.gpu.failed("launch a graph"))

@@ -23,7 +23,7 @@ pub(super) struct Staging {
     slots: Vec<Slot>,
 }
 
-/// Room for a piece.
+/// Room for a piece, whose bytes always have values.
 struct Slot {
     memory: *mut u8,
     /// When what was in it last is copied.
@@ -35,8 +35,10 @@ unsafe impl Send for Slot {}
 
 impl Slot {
     fn new() -> Result<Slot, Error> {
-        // SAFETY: it asks for memory.
+        // SAFETY: it asks for memory, in a context that `Gpu::enter` has made current.
         let memory = unsafe { result::malloc_host(PIECE, 0) }.map_err(super::error::failed("pin memory"))?;
+        // SAFETY: so many bytes were just allocated. They are lent as `u8`s, which must have values.
+        unsafe { memory.cast::<u8>().write_bytes(0, PIECE) };
         let mut free = std::ptr::null_mut();
         let flags = sys::CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
         // SAFETY: it writes a handle. An event that nothing was recorded to counts as past.
@@ -59,7 +61,8 @@ impl Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        // SAFETY: nothing is on its way: each copy is waited for before a transfer ends, or the context is gone.
+        // SAFETY: both are this slot's, and nothing is on its way from or to its memory: a transfer that begins to use a slot waits for all
+        // copies before it ends (`Gpu::share`), or the context is lost and copies nothing any more.
         unsafe {
             if !self.free.is_null() {
                 _ = sys::cuEventDestroy_v2(self.free);
@@ -78,14 +81,16 @@ impl Gpu {
         Ok(staging)
     }
 
-    /// Copies bytes to the device, when what was launched before is done. They are read when this returns.
+    /// Copies bytes to the device, when what was launched before is done. Memory that somebody has pinned may be read until the stream is
+    /// next waited for, so a caller waits for that before it gives up what it borrowed.
     pub(super) fn upload(&self, to: u64, bytes: &[u8]) -> Result<(), Error> {
         self.enter()?;
         if bytes.is_empty() {
             return Ok(());
         }
         if bytes.len() < LARGE {
-            // SAFETY: the memory is as long; the driver has copied pageable memory before it returns.
+            // SAFETY: the device's memory is as long. The driver reads pageable memory before it returns, and pinned memory while this
+            // function's callers still borrow it, see above.
             return unsafe { result::memcpy_htod_async(to, bytes, self.stream) }
                 .map_err(self.failed("copy to the device"));
         }
@@ -99,7 +104,8 @@ impl Gpu {
                 // SAFETY: the slot has room for a piece, and what was in it is copied: it is this thread's alone.
                 let copy = unsafe { std::slice::from_raw_parts_mut(slot.memory, piece.len()) };
                 copy.copy_from_slice(piece);
-                // SAFETY: the device's memory is as long, and nobody writes to the slot before the event behind this has come.
+                // SAFETY: the device's memory is as long, and nobody writes to the slot before the event behind this has come; where there is
+                // no event since that failed, `share` waits for the stream.
                 unsafe { result::memcpy_htod_async(to, copy, self.stream) }
                     .map_err(self.failed("copy to the device"))?;
                 slot.mark(self)?;
@@ -115,7 +121,7 @@ impl Gpu {
             return Ok(());
         }
         if bytes.len() < LARGE {
-            // SAFETY: the memory is as long, and the copy is waited for.
+            // SAFETY: both are as long. The copy is waited for; where that fails the context is lost, and copies nothing any more.
             unsafe { result::memcpy_dtoh_async(bytes, from, self.stream) }
                 .map_err(self.failed("copy from the device"))?;
             return self.wait();
@@ -141,7 +147,8 @@ impl Gpu {
                 let slot = &slots[n % PIECES];
                 // SAFETY: the slot has room for a piece, and what was in it has been read: it is this thread's alone.
                 let room = unsafe { std::slice::from_raw_parts_mut(slot.memory, piece.len()) };
-                // SAFETY: the device's memory is as long, and nobody reads the slot before the event behind this has come.
+                // SAFETY: the device's memory is as long, and nobody reads the slot before the event behind this has come; where there is
+                // no event since that failed, `share` waits for the stream.
                 unsafe { result::memcpy_dtoh_async(room, from, self.stream) }
                     .map_err(self.failed("copy from the device"))?;
                 slot.mark(self)?;
@@ -151,7 +158,7 @@ impl Gpu {
         })
     }
 
-    /// Has several threads each do every so-manieth piece, with slots of its own.
+    /// Has several threads each do every [`THREADS`]th piece, with slots of its own. Nothing is on its way when this returns.
     fn share<T: Send>(
         &self,
         staging: &mut Staging,
@@ -166,19 +173,19 @@ impl Gpu {
         let done = std::thread::scope(|scope| {
             let mut threads = vec![];
             for (slots, share) in staging.slots.chunks_mut(PIECES).zip(shares) {
-                threads.push(scope.spawn(move || {
+                let help = move || {
                     self.enter()?;
                     work(slots, share)
-                }));
+                };
+                let made = std::thread::Builder::new().spawn_scoped(scope, help);
+                threads.push(made.map_err(|error| Error::Threads(error.kind().to_string())));
             }
-            let ends = threads.into_iter().map(std::thread::ScopedJoinHandle::join);
-            ends.map(|end| end.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect::<Vec<_>>()
+            threads.into_iter().map(|made| made.map(std::thread::ScopedJoinHandle::join)).collect::<Vec<_>>()
         });
-        let done: Result<Vec<()>, Error> = done.into_iter().collect();
-        if done.is_err() {
+        if !done.iter().all(|end| matches!(end, Ok(Ok(Ok(()))))) {
             // Nothing may be on its way into or out of memory that others will use.
             _ = self.wait();
         }
-        done.map(|_| ())
+        done.into_iter().try_for_each(|end| end?.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     }
 }

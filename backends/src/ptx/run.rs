@@ -217,6 +217,10 @@ impl<D: Device> Runner<D> {
             phases.assemble += start.elapsed();
         }
         let done = self.call_in_frame(inputs, outputs, phases);
+        if done.is_err() {
+            // Some inputs may be on their way, from memory that is the caller's again.
+            _ = self.device.wait();
+        }
         let large = self.frame.as_ref().and_then(|frame| frame.host.as_ref()).is_some_and(|h| h.bytes > MOST_KEPT);
         if done.is_err() || large {
             self.leave();
