@@ -7,8 +7,8 @@ use std::path::Path;
 use backends::cpu::Far;
 use compiler::pipeline::{Options, Policy};
 use fuseloop::files::{self, Packing, Place};
-use ir::Passes;
 use ir::array::Array;
+use ir::{Dtype, Passes, Scalar};
 use serde::{Deserialize, Serialize};
 
 use crate::engines::Engine;
@@ -93,6 +93,9 @@ struct Saved {
     far: Far,
     twist: Option<Twist>,
     arguments: Vec<String>,
+    /// The bits of each NaN that is not the one that files have: argument, element, bits.
+    #[serde(default)]
+    nans: Vec<(usize, usize, u64)>,
 }
 
 /// The names of [`Far`].
@@ -199,6 +202,7 @@ impl Case {
             far: *far,
             twist: *twist,
             arguments: self.arguments.iter().map(|(name, _)| name.clone()).collect(),
+            nans: self.nans(),
         };
         let text = serde_json::to_string_pretty(&saved).map_err(|e| failed(&e))?;
         std::fs::write(folder.join(SETTING), text + "\n").map_err(|e| failed(&e))?;
@@ -208,6 +212,17 @@ impl Case {
             arrays.push((place(folder, name)?, array.as_ref()));
         }
         files::save(&arrays, Packing::Stored).map_err(|e| failed(&e))
+    }
+
+    /// The NaNs in the arguments, with their bits.
+    fn nans(&self) -> Vec<(usize, usize, u64)> {
+        let arrays = self.arguments.iter().enumerate().filter(|(_, (_, array))| array.dtype().is_float());
+        let elements = arrays.flat_map(|(n, (_, array))| {
+            (0..array.len()).filter_map(move |k| array.get(k).map(|element| (n, k, element)))
+        });
+        let is_nan =
+            |element: Scalar| matches!(interp::scalar::cast(Dtype::F64, element), Scalar::F64(v) if v.is_nan());
+        elements.filter(|(_, _, element)| is_nan(*element)).map(|(n, k, element)| (n, k, element.bits())).collect()
     }
 
     /// Reads the case in a folder.
@@ -220,6 +235,11 @@ impl Case {
         for name in saved.arguments {
             let array = files::read(&place(folder, &name)?).map_err(|e| failed(&e))?;
             arguments.push((name, array));
+        }
+        for (argument, element, bits) in saved.nans {
+            if let Some((_, array)) = arguments.get_mut(argument) {
+                array.set(element, Scalar::from_bits(array.dtype(), bits));
+            }
         }
         let policy = saved.coin.map_or(Policy::Model, Policy::Random);
         let fuse = saved.fuse.parse().map_err(|e: String| failed(&e))?;

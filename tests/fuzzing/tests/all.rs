@@ -9,6 +9,7 @@ use fuzzing::case::{Case, Setting, Through, draw};
 use fuzzing::crew::Worker;
 use fuzzing::engines::Engine;
 use fuzzing::judge::{Kind, Rigour, Verdict, check, judge};
+use fuzzing::numpy::Batch;
 use fuzzing::twist::{Change, Twist};
 use fuzzing::worker::Request;
 use ir::{Array, Dtype};
@@ -102,6 +103,15 @@ fn what_is_refused_may_be_a_check_in_a_sum_that_is_split() {
         let judged = judge(&setting, std::slice::from_ref(&empty), Rigour::Bits);
         assert_eq!((judged.verdict, judged.outcomes), (Verdict::Passed, vec!["refused"]), "{change:?}");
     }
+}
+
+/// `.ci/run` compares them with NumPy.
+#[test]
+fn programs_for_numpy_are_valid() {
+    let batch = Batch::new(0..150);
+    assert!(batch.faults.is_empty(), "{}", batch.faults.join("\n"));
+    let results = batch.script.matches("\ncall(").count() - batch.script.matches(", None)\n").count();
+    assert!(results > 120, "{results} of 150 have results");
 }
 
 /// What a worker that does such a thing answers.

@@ -8,11 +8,15 @@ use ir::{Array, Dtype, Scalar};
 
 use super::{ParamRole, Program};
 
-/// Sizes worth trying.
-const SIZES: [i64; 15] = [3, 5, 2, 7, 1, 16, 0, 17, 31, 127, 128, 129, 257, 1031, 4096];
+/// Sizes worth trying: small ones, then the constants of the orders (`ir::order`) with the numbers beside them, groups of scans (16),
+/// lanes (128), blocks (256) and chunks (4,096).
+const SIZES: [i64; 21] = [3, 5, 2, 7, 1, 16, 0, 17, 15, 31, 127, 128, 129, 255, 256, 257, 1031, 4095, 4096, 4097, 511];
 
 /// Sizes beyond the blocks and chunks of reductions, the longest first.
-const LONG: [i64; 6] = [12_345, 9000, 5000, 4097, 1031, 600];
+const LONG: [i64; 10] = [12_345, 9000, 8193, 8192, 5000, 4097, 4096, 4095, 1031, 600];
+
+/// Values of scalars that bound loops after some arithmetic: what wraps, and what no array is as long as.
+const EXTREME_SCALARS: [i64; 12] = [2, 0, 1, -1, 3, 1 << 31, 1 << 48, 1 << 62, i64::MAX, i64::MIN, (1 << 31) - 1, 7];
 
 /// How many elements all loop nests of a call may go through.
 const BUDGET: i64 = 30_000;
@@ -91,6 +95,7 @@ impl Program {
             // Now and then an input that does not fit.
             let elements: Vec<Scalar> = match &param.role {
                 ParamRole::Size => vec![integer(param.ty, sizes[&param.name])],
+                ParamRole::Extreme => vec![extreme(param.ty, &mut random)],
                 ParamRole::Small => (0..count).map(|_| integer(param.ty, random.below(7) - 3)).collect(),
                 ParamRole::Below(dim) => {
                     let bound = dim.value(&|name| sizes[name]);
@@ -126,7 +131,8 @@ impl Program {
             budget = LARGE_BUDGET;
             sizes.values_mut().for_each(|n| *n = *n * 401 + 5);
         } else if n > 1 {
-            let longest = usize::try_from(random.below(6).min(random.below(6))).unwrap_or(0);
+            let lengths = i64::try_from(LONG.len()).unwrap_or(1);
+            let longest = usize::try_from(random.below(lengths).min(random.below(lengths))).unwrap_or(0);
             let short: Sizes = sizes.keys().map(|name| (name.clone(), 1 + random.below(3))).collect();
             let first = usize::try_from(random.below(3)).unwrap_or(0);
             let names = sizes.keys().cycle().skip(first).take(sizes.len());
@@ -199,6 +205,24 @@ fn integer(ty: Dtype, value: i64) -> Scalar {
     interp::scalar::cast(ty, Scalar::I64(value.clamp(least, greatest)))
 }
 
+/// A scalar that is small or extreme.
+fn extreme(ty: Dtype, random: &mut Random) -> Scalar {
+    let count = i64::try_from(EXTREME_SCALARS.len()).unwrap_or(1);
+    let value = EXTREME_SCALARS[usize::try_from(random.below(count)).unwrap_or(0)];
+    if ty == Dtype::U64 && value < 0 { Scalar::from_bits(ty, value as u64) } else { integer(ty, value) }
+}
+
+/// A NaN with any sign and payload.
+fn nan(ty: Dtype, random: &mut Random) -> Scalar {
+    let (exponent, all) = match ty {
+        Dtype::F64 => (0x7ff0_0000_0000_0000, u64::MAX),
+        Dtype::F32 => (0x7f80_0000, u64::from(u32::MAX)),
+        Dtype::F16 => (0x7c00, u64::from(u16::MAX)),
+        _ => (0x7f80, u64::from(u16::MAX)),
+    };
+    Scalar::from_bits(ty, exponent | 1 | random.bits() & all)
+}
+
 /// The extremes of integers, in their high bits.
 const EXTREMES: [u64; 6] = [1 << 63, (1 << 63) - 1, 0, u64::MAX, (1 << 63) + 1, u64::MAX - 1];
 
@@ -238,6 +262,9 @@ fn element(ty: Dtype, wild: i64, random: &mut Random) -> Scalar {
             }
             false => integer(ty, random.below(21) - if ty.is_signed_int() { 10 } else { 0 }),
         };
+    }
+    if strange && random.below(8) == 0 {
+        return nan(ty, random);
     }
     let value = match strange {
         true => WILD[usize::try_from(random.below(16)).unwrap_or(0)],

@@ -71,6 +71,8 @@ pub enum ParamRole {
     Below(Dim),
     /// A scalar that is a size of this name.
     Size,
+    /// An integer scalar, small or extreme.
+    Extreme,
 }
 
 /// A program with what is needed to call it.
@@ -144,6 +146,9 @@ impl Recipe {
                 uses: BTreeSet::new(),
                 may_contract: false,
             });
+            if param.role == ParamRole::Extreme {
+                scope.extremes.push((param.name.clone(), param.ty));
+            }
         }
         let mut lets = vec![];
         let mut work = vec![];
@@ -166,7 +171,21 @@ impl Recipe {
         if self.data.is_multiple_of(16) {
             source.push_str("@kernels(100000)\n");
         }
-        source.push_str(&function_text("main", &heads, types.as_deref(), &lets, &result));
+        let is_single = !result.starts_with('(') && types.as_deref().is_none_or(|types| !types.starts_with('('));
+        match self.data % 32 {
+            // Called through many functions, each of which calls the next.
+            3 if is_single => {
+                constructs.insert("chain of calls");
+                source.push_str(&function_text("inner0", &heads, types.as_deref(), &lets, &result));
+                let names: Vec<&str> = params.iter().map(|param| param.name.as_str()).collect();
+                let depth = CHAINS[usize::try_from(self.data >> 5).unwrap_or(0) % CHAINS.len()];
+                let call = |n: usize| format!("inner{n}({})", names.join(", "));
+                (1..depth)
+                    .for_each(|n| source += &function_text(&format!("inner{n}"), &heads, None, &[], &call(n - 1)));
+                source.push_str(&function_text("main", &heads, None, &[], &call(depth - 1)));
+            }
+            _ => source.push_str(&function_text("main", &heads, types.as_deref(), &lets, &result)),
+        }
         // Functions of the file shadow those of the language.
         if self.data % 8 == 1 && !source.contains("acosh(") {
             source = renamed(&source, "f(", "acosh(");
@@ -174,6 +193,9 @@ impl Recipe {
         Program { source, entry: "main", params, sizes, lengths, work, constructs, data: self.data }
     }
 }
+
+/// How many functions stand between a call and what it calls, where there are some.
+const CHAINS: [usize; 4] = [1, 3, 20, 150];
 
 /// The text with a word exchanged for another.
 fn renamed(text: &str, word: &str, by: &str) -> String {
@@ -234,7 +256,11 @@ fn params(choices: &mut Choices<'_>) -> (Vec<Param>, Vec<String>) {
                 role = ParamRole::Size;
                 ty = choices.weighted(&integers).unwrap_or(Dtype::I64);
             }
-            9 | 10 => {}
+            9 => {
+                role = ParamRole::Extreme;
+                ty = choices.weighted(&integers).unwrap_or(Dtype::I64);
+            }
+            10 => {}
             _ => {
                 if ty != Dtype::Bool && choices.chance(25) {
                     role = ParamRole::Small;

@@ -4,7 +4,7 @@ use ir::Dtype;
 
 use super::dim::Dim;
 use super::expr::Writer;
-use super::piece::{Level, Piece};
+use super::piece::{Level, Names, Piece};
 use super::scope::{Index, Scope};
 
 /// Names of reducers' indices.
@@ -17,6 +17,11 @@ impl Writer<'_> {
         if self.choices.chance(25)
             && let Some(index) = self.ragged()
         {
+            self.scope.indices.push(index);
+            return self.reduce_over(reducer, ty, shape, fuel, 1);
+        }
+        if self.choices.chance(8) {
+            let index = self.computed_end();
             self.scope.indices.push(index);
             return self.reduce_over(reducer, ty, shape, fuel, 1);
         }
@@ -66,6 +71,26 @@ impl Writer<'_> {
         index.upper = index.bound.offset(-1);
         index.data = Some((end.text, end.uses));
         Some(index)
+    }
+
+    /// An index whose end is computed: a quotient of sizes, or a scalar brought near.
+    fn computed_end(&mut self) -> Index {
+        self.count("computed end");
+        let (dim, other) = (self.some_dim(), self.some_dim());
+        let [number, by] = [&dim, &other].map(|dim| self.scope.number(dim));
+        let scalar = self.choices.pick(&self.scope.extremes.clone()).cloned();
+        let three = Dim::constant(3);
+        let (text, bound) = match (scalar, self.choices.below(5)) {
+            (Some((name, _)), 0) => (format!("min(i64({name}), 3)"), three),
+            (Some((name, _)), 1) => (format!("i64({name}) % 3"), three),
+            (Some((name, _)), 2) => (format!("max(({number}) / i64({name}), 0)"), dim),
+            (Some((name, Dtype::I64)), 3) => (format!("clamp({name} * {name}, 0, 3)"), three),
+            (Some((name, ty)), _) if ty.is_signed_int() => (format!("clamp({name}, -1, 3)"), three),
+            _ => (format!("max(({number}) / ({by}), 0)"), dim),
+        };
+        let mut index = self.fresh_index(bound);
+        index.data = Some((text, Names::new()));
+        index
     }
 
     /// A reducer that gives this type.

@@ -133,6 +133,8 @@ pub struct Scope {
     pub sizes: Vec<String>,
     /// Those that are parameters of another type than `i64`.
     pub narrow: Vec<String>,
+    /// Integer scalars that may be extreme, with their types.
+    pub extremes: Vec<(String, Dtype)>,
 }
 
 /// At least how much `axis` exceeds `upper`, for any sizes.

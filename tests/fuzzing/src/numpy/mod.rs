@@ -1,0 +1,75 @@
+//! A second oracle, which shares no front end: programs that are written twice, in the language and in NumPy, and compared on bits.
+//!
+//! Every engine rests on one parser and one checker, so that what these take a program for wrongly is common to all. NumPy knows nothing
+//! of them. It has integers that wrap and exact float operations, so its programs are of these: operators, comparisons, conversions,
+//! choices, shifts, reductions of integers, slices, gathers, transposes; and not `exp`, nor sums of floats.
+
+mod draw;
+mod tree;
+
+use std::fmt::Write;
+
+use fuseloop::{Device, Options, Program, Simd, Style};
+use ir::array::{Array, ArrayRef};
+
+pub use draw::{Drawn, drawn};
+
+/// The operations of the language in NumPy; a batch's programs and calls follow it.
+const PRELUDE: &str = include_str!("prelude.py");
+
+/// Programs with what Fuseloop gives for them, as a Python script that compares it with NumPy.
+pub struct Batch {
+    /// The script. It prints a line for each program that differs, then how many were compared and how many have no results.
+    pub script: String,
+    /// What cannot be: programs that Fuseloop does not take, errors of its own.
+    pub faults: Vec<String>,
+}
+
+impl Batch {
+    /// The programs of some numbers, run by Fuseloop.
+    pub fn new(seeds: impl Iterator<Item = u64>) -> Batch {
+        let mut batch = Batch { script: format!("{PRELUDE}\n\n"), faults: vec![] };
+        for seed in seeds {
+            let function = format!("p{seed}");
+            let drawn = drawn(seed, &function);
+            match run(&drawn, seed) {
+                Ok(results) => {
+                    let arrays = |all: &[Array]| all.iter().map(text).collect::<Vec<_>>().join(", ");
+                    let results = results.map_or("None".to_owned(), |results| format!("[{}]", arrays(&results)));
+                    let arguments = arrays(&drawn.arguments);
+                    let _ = write!(
+                        batch.script,
+                        "{}\n\ncall({seed}, {function}, [{arguments}], {results})\n\n\n",
+                        drawn.numpy
+                    );
+                }
+                Err(what) => batch.faults.push(format!("program {seed}: {what}\n{}", drawn.source)),
+            }
+        }
+        batch.script.push_str("print(f\"{compared} compared, {refused} without results\")\n");
+        batch
+    }
+}
+
+/// The results of a program; none if the sizes of the call do not suit it, or an access is outside.
+fn run(drawn: &Drawn, seed: u64) -> Result<Option<Vec<Array>>, String> {
+    let program = Program::parse(drawn.source.as_str()).map_err(|errors| errors.to_string())?;
+    // To compile costs more than to interpret, and this is about the front end.
+    let device = if seed.is_multiple_of(4) { Device::Cpu } else { Device::Interp };
+    let options = Options { device, threads: 1, simd: Simd::W128, ..Options::default() };
+    let function = program.main().map_err(|e| e.to_string())?;
+    let kernel = function.compile(&options).map_err(|e| e.render(Style::Plain))?;
+    let inputs: Vec<ArrayRef<'_>> = drawn.arguments.iter().map(Array::as_ref).collect();
+    match kernel.call(&inputs) {
+        Ok(results) => Ok(Some(results)),
+        Err(error) if error.code().to_string() == "E0299" => Err(error.render(Style::Plain)),
+        Err(_) => Ok(None),
+    }
+}
+
+/// An array as the script reads it.
+fn text(array: &Array) -> String {
+    let mut hex = String::with_capacity(2 * array.bytes().len());
+    array.bytes().iter().for_each(|byte| _ = write!(hex, "{byte:02x}"));
+    format!("array('{}', {:?}, '{hex}')", array.dtype(), array.shape())
+}
