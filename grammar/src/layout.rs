@@ -22,27 +22,55 @@ use crate::lexer::{Lexer, Tok, Token};
 use crate::report::Errors;
 use crate::{MAX_DEPTH, depth_error};
 
-/// The tokens of a text as the parser is to see them. Nothing if something nests beyond the limit.
-pub(crate) fn arrange(source: &str, errors: &mut Errors) -> Option<Vec<Token>> {
-    let mut lexer = Lexer::new(source);
-    let mut layout = Layout { errors, tokens: vec![], open: vec![], waiting: vec![], pending: None, ended: false };
-    while let Some((token, complaint)) = lexer.next() {
-        if let Some(complaint) = complaint {
-            layout.errors.push(complaint);
-        }
-        layout.token(token);
-        if layout.open.len() + layout.waiting.len() > MAX_DEPTH as usize {
-            layout.errors.push(depth_error(token.span));
-            return None;
-        }
+/// The tokens of a text as the parser is to see them, none if something nests beyond the limit; and what is wrong with
+/// them.
+pub(crate) fn arrange(source: &str) -> (Vec<Token>, Errors) {
+    let mut layout = Layout::default();
+    layout.read(source);
+    if layout.too_deep {
+        return (vec![], layout.errors);
     }
-    layout.ended = true;
-    layout.unwind(0, "the end of the file");
-    Some(layout.tokens)
+    layout.unwind(0, "the end of the input");
+    (layout.tokens, layout.errors)
 }
 
-struct Layout<'e> {
-    errors: &'e mut Errors,
+/// Text that comes line by line, as at a prompt: whether what it has so far must go on. It takes time for each line once,
+/// however long what is open becomes.
+///
+/// ```
+/// let mut lines = grammar::Lines::default();
+/// lines.push("fn f(x: f32[n]) {\n");
+/// assert!(lines.go_on() && lines.depth() == 1);
+/// lines.push("    x * 2 }\n");
+/// assert!(!lines.go_on());
+/// ```
+#[derive(Default)]
+pub struct Lines(Layout);
+
+impl Lines {
+    /// Takes a line, or several. No token spans lines.
+    pub fn push(&mut self, text: &str) {
+        self.0.read(text);
+    }
+
+    /// Whether a bracket is open, or the last line ends in what cannot end a statement. (More may be missing even if not:
+    /// [`is_unfinished`](crate::is_unfinished).)
+    pub fn go_on(&self) -> bool {
+        let layout = &self.0;
+        let semicolon = layout.pending.is_some_and(|end| end.tok == Tok::Semicolon);
+        let operator = layout.tokens.last().is_some_and(|last| !can_end(last.tok)) && !semicolon;
+        !layout.too_deep && (!layout.open.is_empty() || operator)
+    }
+
+    /// How many brackets are open.
+    pub fn depth(&self) -> usize {
+        self.0.open.len()
+    }
+}
+
+#[derive(Default)]
+struct Layout {
+    errors: Errors,
     tokens: Vec<Token>,
     /// The brackets that are open here.
     open: Vec<Open>,
@@ -50,8 +78,8 @@ struct Layout<'e> {
     waiting: Vec<Tok>,
     /// A newline or `;` since the last token.
     pending: Option<Token>,
-    /// Whether there is no more text.
-    ended: bool,
+    /// Whether something nests beyond the limit. What follows it is not read.
+    too_deep: bool,
 }
 
 /// A bracket that is open.
@@ -62,7 +90,23 @@ struct Open {
     waiting: usize,
 }
 
-impl Layout<'_> {
+impl Layout {
+    fn read(&mut self, text: &str) {
+        let mut lexer = Lexer::new(text);
+        while !self.too_deep
+            && let Some((token, complaint)) = lexer.next()
+        {
+            if let Some(complaint) = complaint {
+                self.errors.push(complaint);
+            }
+            self.token(token);
+            if self.open.len() + self.waiting.len() > MAX_DEPTH as usize {
+                self.errors.push(depth_error(token.span));
+                self.too_deep = true;
+            }
+        }
+    }
+
     fn token(&mut self, token: Token) {
         match token.tok {
             Tok::Newline => {
@@ -207,10 +251,7 @@ impl Layout<'_> {
             if open.tok == Tok::OpenBrace && place.contains("fn") {
                 diagnostic = diagnostic.note("a function cannot stand inside another");
             }
-            match self.ended {
-                true => self.errors.push_unfinished(diagnostic),
-                false => self.errors.push(diagnostic),
-            }
+            self.errors.push(diagnostic);
             self.tokens.push(Token { tok: closing, span });
         }
     }

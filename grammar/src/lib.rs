@@ -18,6 +18,7 @@ mod tint;
 
 pub use diagnostic::{Code, Diagnostic, Edit, Label};
 pub use format::format;
+pub use layout::Lines;
 pub use read::{is_unfinished, parse, parse_input};
 pub use tint::{Tint, tints};
 

@@ -8,7 +8,7 @@ use lalrpop_util::ParseError;
 use crate::ast::{Entry, ExprId, File, Function, Input, Let, Span, Target};
 use crate::builder::{Builder, Header, Piece};
 use crate::diagnostic::Diagnostic;
-use crate::layout::arrange;
+use crate::layout::{Lines, arrange};
 use crate::lexer::{Tok, Token};
 use crate::parser::PieceParser;
 use crate::report::{Errors, Place, report, unexpected};
@@ -26,31 +26,30 @@ pub fn parse_input(source: &str) -> Result<Input, Vec<Diagnostic>> {
     errors.finish().map(|()| Input { entries, exprs })
 }
 
-/// Whether what was typed at a prompt has no fault but that it ends too early.
+/// Whether what was typed at a prompt ends too early: a bracket is open, whatever else is wrong, or nothing is wrong but
+/// that there should be more.
 ///
 /// ```
 /// assert!(grammar::is_unfinished("fn f(x: f32[n]) {") && grammar::is_unfinished("let y = 2 *"));
 /// assert!(!grammar::is_unfinished("2 * 3") && !grammar::is_unfinished("2 * )"));
 /// ```
 pub fn is_unfinished(source: &str) -> bool {
-    read(source, |reader| reader.input()).1.errors.only_unfinished()
+    let mut lines = Lines::default();
+    lines.push(source);
+    lines.go_on() || read(source, |reader| reader.input()).1.errors.only_unfinished()
 }
 
 /// Reads a text in some way. What is wrong with it is in the builder.
 fn read<'s, T: Default>(source: &'s str, how: impl FnOnce(&mut Reader<'s, '_>) -> T) -> (T, Builder<'s>) {
-    let mut errors = Errors::default();
     if source.len() > MAX_SOURCE {
+        let mut errors = Errors::default();
         let message = format!("the source has {} bytes, more than the limit of {MAX_SOURCE}", source.len());
         errors.push(Diagnostic::new(codes::SOURCE_TOO_LARGE, Span::default(), message));
         return (T::default(), Builder::new(source, errors));
     }
-    let tokens = arrange(source, &mut errors);
-    let mut reader = Reader {
-        tokens: tokens.as_deref().unwrap_or_default(),
-        at: 0,
-        parser: PieceParser::new(),
-        builder: Builder::new(source, errors),
-    };
+    let (tokens, errors) = arrange(source);
+    let mut reader =
+        Reader { tokens: &tokens, at: 0, parser: PieceParser::new(), builder: Builder::new(source, errors) };
     let read = how(&mut reader);
     (read, reader.builder)
 }
@@ -266,7 +265,9 @@ impl Reader<'_, '_> {
     }
 
     fn place<'a>(&self, read_as: Tok, tokens: &'a [Token], end: usize) -> Place<'_, 'a> {
-        Place { source: self.builder.source, read_as, tokens, next: self.tokens.get(end).copied() }
+        // A bracket that was forgotten has no text.
+        let next = self.tokens[end..].iter().find(|token| !(token.tok.closes() && token.span.start == token.span.end));
+        Place { source: self.builder.source, read_as, tokens, next: next.copied() }
     }
 }
 

@@ -77,7 +77,7 @@ pub(crate) struct Place<'s, 't> {
     /// What the piece was to be.
     pub(crate) read_as: Tok,
     pub(crate) tokens: &'t [Token],
-    /// What follows the piece, if not the end of the file.
+    /// What is written behind the piece, if not the end of the input.
     pub(crate) next: Option<Token>,
 }
 
@@ -202,7 +202,7 @@ fn text(token: Token, source: &str) -> &str {
 
 fn describe(found: Token, place: &Place<'_, '_>) -> String {
     match found.tok {
-        Tok::Newline if found.span.end as usize >= place.source.len() => "the end of the file".to_owned(),
+        Tok::Newline if found.span.end as usize >= place.source.len() => "the end of the input".to_owned(),
         Tok::Newline => "the end of the line".to_owned(),
         Tok::Dtype(dtype) => format!("the type `{}`", dtype.name()),
         Tok::Fn | Tok::Let | Tok::If | Tok::Then | Tok::Else => format!("the keyword `{}`", text(found, place.source)),

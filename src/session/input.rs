@@ -4,12 +4,14 @@
 //! in the file a value of that name.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use grammar::ast::{Entry, Expr, ExprKind, File, Function, Input, Span};
-use grammar::{Tint, tints};
+use compiler::check::codes::UNKNOWN_FUNCTION;
+use grammar::ast::{Entry, Expr, ExprKind, File, Function, Input, Span, Target};
+use grammar::{Diagnostic, Tint, tints};
 
 use super::{Definition, PROMPT, Session, SessionError};
 use crate::files::Place;
@@ -77,10 +79,37 @@ impl Reading {
         Ok(Reading { source: Arc::new(source), input, file, loads, time: start.elapsed() })
     }
 
+    /// What a function of it takes and gives. Inside, the errors of one that is right but for functions that are not there.
+    pub(super) fn check(&self, name: &str) -> Result<Result<Signature, Errors>, Errors> {
+        let errors = match compiler::check::check(&self.file, name) {
+            Ok(checked) => return Ok(Ok(Signature::new(&checked))),
+            Err(errors) => errors,
+        };
+        let missing = errors.iter().all(|error| self.is_missing(error));
+        let errors = Errors::new(Arc::clone(&self.source), errors);
+        if missing { Ok(Err(errors)) } else { Err(errors) }
+    }
+
+    /// Whether an error is that a function is not there, which may come. (A value that is called will not become one.)
+    fn is_missing(&self, error: &Diagnostic) -> bool {
+        let callee = error.labels.first().and_then(|label| {
+            let bytes = label.span.start as usize..label.span.end as usize;
+            self.source.text.get(bytes)
+        });
+        let bound = |name: &str| {
+            let of = |function: &Function| {
+                let targets = function.lets.iter().map(|one| &one.target);
+                function.params.iter().any(|param| param.name.text == name)
+                    || targets.flat_map(names).any(|bound| bound == name)
+            };
+            self.file.functions.iter().any(of)
+        };
+        error.code == UNKNOWN_FUNCTION && callee.is_some_and(|name| !bound(name))
+    }
+
     /// A function of it, checked.
     pub(super) fn define(&self, function: &Function) -> Result<Definition, SessionError> {
-        let checked = compiler::check::check(&self.file, &function.name.text)
-            .map_err(|errors| Errors::new(Arc::clone(&self.source), errors))?;
+        let signature = self.check(&function.name.text)?;
         let decorators = function.decorators.first().map_or(function.span.start, |first| first.span.start);
         let start = decorators.min(function.span.start);
         let within = |span: Span| start <= span.start && span.end <= function.span.end;
@@ -93,7 +122,7 @@ impl Reading {
             text: self.source.text[start as usize..function.span.end as usize].to_owned(),
             name: if typed { format!("fn {}", function.name.text) } else { self.source.name.clone() },
             line: lines + 1,
-            signature: Signature::new(&checked),
+            signature,
             calls: calls(own).map(str::to_owned).collect(),
         })
     }
@@ -122,16 +151,62 @@ pub fn is_name(text: &str) -> bool {
     tints(text) == [(whole, Tint::Name)]
 }
 
-/// Whether a text that was entered has no fault but that it ends too early: more is to come.
+/// What is typed at a prompt, line by line, until there is nothing missing at its end.
 ///
 /// ```
-/// use fuseloop::session::is_unfinished;
-///
-/// assert!(is_unfinished("fn f(x: f32[n]) {") && is_unfinished("let y = load(\"a.npy\") +"));
-/// assert!(!is_unfinished("sum(iota(10))"));
+/// let mut typed = fuseloop::session::Typed::default();
+/// typed.push("let y = load(\"a.npy\") +\n");
+/// assert!(!typed.is_whole());
+/// typed.push("    1\n");
+/// assert!(typed.is_whole());
 /// ```
-pub fn is_unfinished(text: &str) -> bool {
-    without_loads(&Source::new("", text)).is_ok_and(|(code, _)| grammar::is_unfinished(&code))
+#[derive(Default)]
+pub struct Typed {
+    text: String,
+    lines: grammar::Lines,
+}
+
+impl Typed {
+    /// Takes one more line, or several, each with the newline at its end.
+    pub fn push(&mut self, lines: &str) {
+        self.text.push_str(lines);
+        self.lines.push(lines);
+    }
+
+    /// All that was typed.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// All that was typed, by itself.
+    pub fn into_text(self) -> String {
+        self.text
+    }
+
+    /// How many brackets are open at its end.
+    pub fn depth(&self) -> usize {
+        self.lines.depth()
+    }
+
+    /// Whether nothing is missing at its end. Of what has errors, only that no bracket is open.
+    pub fn is_whole(&self) -> bool {
+        let unfinished = || {
+            let code = without_loads(&Source::new("", self.text.as_str()));
+            code.is_ok_and(|(code, _)| grammar::is_unfinished(&code))
+        };
+        self.text.len() > grammar::MAX_SOURCE || !(self.lines.go_on() || unfinished())
+    }
+}
+
+/// The names that a `let` binds, its indices included.
+fn names(target: &Target) -> Vec<&str> {
+    match target {
+        Target::Name(name) => vec![&name.text],
+        Target::Tuple(names) => names.iter().map(|name| name.text.as_str()).collect(),
+        Target::Indexed { name, binders } => {
+            iter::once(name.text.as_str()).chain(binders.iter().map(|binder| binder.name.text.as_str())).collect()
+        }
+    }
 }
 
 /// The text with a name of as many bytes for each `load("...")`.

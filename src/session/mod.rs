@@ -29,7 +29,7 @@ use crate::render::draw;
 use crate::{Array, Cancel, CompileError, Errors, Options, Report, RunError, Signature, Source, Style};
 
 use input::{Reading, word};
-pub use input::{is_name, is_unfinished};
+pub use input::{Typed, is_name};
 pub use subject::Subject;
 
 /// The name that the last value has.
@@ -48,13 +48,14 @@ pub struct Session {
 }
 
 /// A function as it was entered.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Definition {
     text: String,
     /// Where it was entered, and in which line there.
     name: String,
     line: usize,
-    signature: Signature,
+    /// What it takes and gives; while functions that it calls are not there, the errors that this gives.
+    signature: Result<Signature, Errors>,
     /// What it calls by name.
     calls: Vec<String>,
 }
@@ -66,6 +67,18 @@ pub enum Outcome {
     Defined {
         /// What it takes and gives.
         signature: Signature,
+    },
+    /// A function calls others that are not there: it is checked when they are.
+    Waits {
+        /// The function.
+        name: String,
+        /// That the others are not there.
+        errors: Errors,
+    },
+    /// A function waited for another, which does not fit it. It is forgotten.
+    Refused {
+        /// What is wrong.
+        errors: Errors,
     },
     /// Values have names.
     Bound {
@@ -127,8 +140,14 @@ impl Session {
         for entry in &reading.input.entries {
             let Entry::Function(function) = entry else { continue };
             let definition = reading.define(function)?;
-            outcomes.push(Outcome::Defined { signature: definition.signature.clone() });
+            outcomes.push(match &definition.signature {
+                Ok(signature) => Outcome::Defined { signature: signature.clone() },
+                Err(errors) => Outcome::Waits { name: function.name.text.clone(), errors: errors.clone() },
+            });
             self.functions.insert(function.name.text.clone(), Arc::new(definition));
+        }
+        if !outcomes.is_empty() {
+            outcomes.extend(self.check_waiting()?);
         }
         for entry in &reading.input.entries {
             let names: Vec<String> = match entry {
@@ -155,6 +174,29 @@ impl Session {
         Ok(outcomes)
     }
 
+    /// Checks the functions that waited for one that is there now.
+    fn check_waiting(&mut self) -> Result<Vec<Outcome>, SessionError> {
+        let mut outcomes = vec![];
+        let waiting: Vec<String> = self.waiting().map(|(name, _)| name.to_owned()).collect();
+        for name in waiting {
+            let reading = Reading::new(self, PROMPT, &name)?;
+            match reading.check(&name) {
+                Ok(Ok(signature)) => {
+                    let definition = &self.functions[&name];
+                    let definition = Definition { signature: Ok(signature.clone()), ..Definition::clone(definition) };
+                    self.functions.insert(name, Arc::new(definition));
+                    outcomes.push(Outcome::Defined { signature });
+                }
+                Ok(Err(_)) => {}
+                Err(errors) => {
+                    self.functions.remove(&name);
+                    outcomes.push(Outcome::Refused { errors });
+                }
+            }
+        }
+        Ok(outcomes)
+    }
+
     /// What a text would compile: a function of that name, or an expression with the values that it mentions.
     pub fn subject(&self, text: &str) -> Result<Subject, SessionError> {
         float_mode::standard(|| self.read_subject(text))
@@ -176,7 +218,13 @@ impl Session {
 
     /// What each function takes and gives, by name.
     pub fn functions(&self) -> impl Iterator<Item = &Signature> {
-        self.functions.values().map(|definition| &definition.signature)
+        self.functions.values().filter_map(|definition| definition.signature.as_ref().ok())
+    }
+
+    /// The functions that call others that are not there, each with the errors that this gives.
+    pub fn waiting(&self) -> impl Iterator<Item = (&str, &Errors)> {
+        let all = self.functions.iter();
+        all.filter_map(|(name, definition)| Some((name.as_str(), definition.signature.as_ref().err()?)))
     }
 
     /// The values by name; the last one's is [`LAST`].

@@ -11,6 +11,8 @@ fn texts(session: &mut Session, text: &str) -> Vec<String> {
         .iter()
         .flat_map(|outcome| match outcome {
             Outcome::Defined { signature } => vec![signature.to_string()],
+            Outcome::Waits { name, errors } => vec![format!("{name} waits\n{errors}")],
+            Outcome::Refused { errors } => vec![format!("refused\n{errors}")],
             Outcome::Bound { values } => values.iter().map(text).collect(),
             Outcome::Value { results } => results.iter().map(text).collect(),
         })
@@ -43,7 +45,76 @@ fn errors_leave_it_as_it_was_and_are_drawn_over_what_was_typed() {
     assert_eq!(texts(&mut session, "x"), ["out [1 2 3]"]);
     let error = session.enter("x + [1, 2]").unwrap_err().to_string();
     assert!(error.contains("x + [1, 2]\n  | ^^^^^^^^^^"), "{error}");
-    assert!(session.enter("let x = 1; sum(").is_err() && is_unfinished("let x = 1; sum("));
+    assert!(session.enter("let x = 1; sum(").is_err());
+}
+
+#[test]
+fn functions_may_be_entered_in_any_order() {
+    let mut session = Session::default();
+    let waits = texts(&mut session, "fn f(x: f32[n]) = g(x) + h(x)");
+    assert!(waits[0].starts_with("f waits") && waits[0].contains("no function `g`"), "{waits:?}");
+    assert!(texts(&mut session, "fn g(x: f32[n]) = h(x)")[0].starts_with("g waits"));
+    assert!(session.enter("f([1.0])").unwrap_err().to_string().contains("no function `h`"));
+    assert_eq!(session.functions().count(), 0);
+    let defined = texts(&mut session, "fn h(x: f32[n]) = 2 * x");
+    let signature = |name| format!("fn {name}(x: f32[n]) -> f32[n]");
+    assert_eq!(defined, ["h", "f", "g"].map(signature));
+    assert_eq!(texts(&mut session, "f([1.0])"), ["out [4.]"]);
+    // What does not fit what it waited for is refused, and what is called and no function is an error at once.
+    assert!(texts(&mut session, "fn a(x: f32[n]) = b(x)")[0].starts_with("a waits"));
+    let defined = texts(&mut session, "fn b(x: i64) = x");
+    assert!(defined[1].starts_with("refused\nerror[E0") && defined[1].contains("--> fn a:1:"), "{defined:?}");
+    assert_eq!(session.waiting().count(), 0);
+    assert!(session.enter("fn c(x: f32[n]) = x(1)").is_err() && session.enter("fn c(x: f32[n]) = y + d(x)").is_err());
+}
+
+#[test]
+fn what_is_open_goes_on() {
+    let whole = |text: &str| {
+        let mut typed = Typed::default();
+        // Line by line is the same as at once.
+        text.split_inclusive('\n').for_each(|line| typed.push(line));
+        let mut at_once = Typed::default();
+        at_once.push(text);
+        assert_eq!(typed.is_whole(), at_once.is_whole(), "{text}");
+        typed.is_whole()
+    };
+    for goes_on in [
+        "1 +",
+        "fn f(x: f32[n]) {",
+        "fn f(x: f32[n]) {\n    let y = x +\n",
+        "fn f(x: f32[n]) {\n    let y = x +   # more\n\n",
+        "fn f(x: f32[n]) {\n    let y[i] = sum[k < 3](\n        x[i +\n",
+        "fn f(x: f32[n]) {\n    let y = if x > 0 then\n",
+        "fn f(x: f32[n]) {\n    let y = if x > 0 then x\n",
+        "fn f(x: f32[n]) {\n    let y = x + * 2\n    y\n",
+        "fn f(x: f32[n]) {\n    let",
+        "fn f(x: f32[n])\n",
+        "fn f(x: f32[n])\n    -> f32[n]\n",
+        "fn f(x: f32[n]) -> f32[n] =\n",
+        "@kernels(1)\n",
+        "let x = [1,\n",
+        "let y =\n",
+        "if true\n",
+        "if true then 1\n",
+        "load(\"a.npy\") -\n",
+    ] {
+        assert!(!whole(goes_on), "{goes_on}");
+    }
+    for ends in [
+        "",
+        "# nothing\n",
+        "1",
+        "1; 2;",
+        "2 * )",
+        "x]",
+        "fn f(x: f32[n]) {\n    let y = x +\n        1\n    y }\n",
+        "fn f(x: f32[n]) {\n    let y = x + * 2\n    y\n}\n",
+        "let x = 1 2 3\n",
+        &"(".repeat(3000),
+    ] {
+        assert!(whole(ends), "{ends}");
+    }
 }
 
 #[test]

@@ -1,4 +1,7 @@
 //! A line editor for terminals: colours as one types, completion, history, and lines that go on until what is typed is whole.
+//!
+//! Nothing that is typed or pasted ahead is lost: rustyline hands the bytes that it has read beyond a line to the next one
+//! (its feature `buffer-redux`), and what it has not read stays with the terminal.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -11,17 +14,19 @@ use rustyline::error::ReadlineError;
 use rustyline::highlight::{CmdKind, Highlighter};
 use rustyline::hint::Hinter;
 use rustyline::history::FileHistory;
-use rustyline::validate::{ValidationContext, ValidationResult, Validator};
+use rustyline::validate::Validator;
 use rustyline::{CompletionType, Config, Context, Helper};
 
 use super::choices;
 use super::commands::COMMANDS;
-use super::lines::{Entered, PROMPT, is_whole};
+use super::lines::{Entered, Entry, GOES_ON, PROMPT};
 use crate::arguments::{DeviceName, MathName, passes_by_name};
 use crate::failure::Failure;
 
 /// Things entered that are kept for the next time.
 const HISTORY: usize = 10_000;
+/// What a line goes in for each bracket that is open before it.
+const INDENT: &str = "    ";
 
 /// What tints look like: the signs that terminals take for a colour.
 const COLOURS: [(Tint, &str); 6] = [
@@ -63,26 +68,54 @@ impl Editor {
         Ok(Editor { inner, history })
     }
 
-    /// What is entered next.
+    /// What is entered next, of as many lines as it takes. What was typed ahead of it stays for the next time.
     pub fn read(&mut self, session: &Session) -> Result<Entered, Failure> {
-        if let Some(words) = self.inner.helper_mut() {
-            let functions = session.functions().map(|signature| signature.name.clone());
-            let values = session.values().map(|(name, _)| name.to_owned()).filter(|name| name != LAST);
-            words.names = functions.chain(values).chain(builtins().map(str::to_owned)).collect();
-            words.names.extend(KEYWORDS.map(str::to_owned));
-            words.names.sort_unstable();
-            words.names.dedup();
-        }
-        match self.inner.readline(PROMPT) {
-            Ok(text) if text.trim().is_empty() => Ok(Entered::Interrupted),
-            Ok(text) => {
-                self.inner.add_history_entry(text.as_str()).map_err(|e| Failure::Wrong(format!("the history: {e}")))?;
-                Ok(Entered::Text(text))
+        self.know(session);
+        let mut entry = Entry::default();
+        let mut text = String::new();
+        loop {
+            let prompt = if entry.is_blank() { PROMPT } else { GOES_ON };
+            let indent = INDENT.repeat(entry.depth());
+            let (line, ended) = match self.inner.readline_with_initial(prompt, (&indent, "")) {
+                Ok(line) => (line, false),
+                Err(ReadlineError::Interrupted) => {
+                    self.remember(&text)?;
+                    return Ok(Entered::Interrupted);
+                }
+                Err(ReadlineError::Eof) if entry.is_blank() => return Ok(Entered::End),
+                Err(ReadlineError::Eof) => (String::new(), true),
+                Err(error) => return Err(Failure::Wrong(format!("the terminal: {error}"))),
+            };
+            let line = indented(&line, &indent) + "\n";
+            entry.push(&line);
+            text.push_str(&line);
+            if entry.is_blank() {
+                text.clear();
+            } else if ended || entry.is_whole() {
+                self.remember(&text)?;
+                return Ok(Entered::Pieces(entry.into_pieces()));
             }
-            Err(ReadlineError::Interrupted) => Ok(Entered::Interrupted),
-            Err(ReadlineError::Eof) => Ok(Entered::End),
-            Err(error) => Err(Failure::Wrong(format!("the terminal: {error}"))),
         }
+    }
+
+    /// Takes the names of a session for completion.
+    fn know(&mut self, session: &Session) {
+        let Some(words) = self.inner.helper_mut() else { return };
+        let functions = session.functions().map(|signature| signature.name.clone());
+        let values = session.values().map(|(name, _)| name.to_owned()).filter(|name| name != LAST);
+        words.names = functions.chain(values).chain(builtins().map(str::to_owned)).collect();
+        words.names.extend(KEYWORDS.map(str::to_owned));
+        words.names.sort_unstable();
+        words.names.dedup();
+    }
+
+    /// Adds to the history.
+    fn remember(&mut self, text: &str) -> Result<(), Failure> {
+        let text = text.trim_end();
+        if !text.is_empty() {
+            self.inner.add_history_entry(text).map_err(|e| Failure::Wrong(format!("the history: {e}")))?;
+        }
+        Ok(())
     }
 
     /// Keeps what was entered for the next time, if there is a place for it.
@@ -92,6 +125,18 @@ impl Editor {
             // Nobody's work is lost with it.
             let _ = folder.map(|()| self.inner.append_history(path));
         }
+    }
+}
+
+/// A line for which `indent` was offered, as it is meant: text that brings its own indentation, as what is pasted does, has
+/// that alone, and a closing bracket stands below the line that opened it.
+fn indented(line: &str, indent: &str) -> String {
+    match line.strip_prefix(indent) {
+        Some(own) if own.is_empty() || own.trim_start() != own => own.to_owned(),
+        Some(closing) if closing.starts_with([')', ']', '}']) => {
+            format!("{}{closing}", indent.strip_prefix(INDENT).unwrap_or_default())
+        }
+        _ => line.to_owned(),
     }
 }
 
@@ -121,11 +166,7 @@ impl Hinter for Words {
     type Hint = String;
 }
 
-impl Validator for Words {
-    fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
-        Ok(if is_whole(context.input()) { ValidationResult::Valid(None) } else { ValidationResult::Incomplete })
-    }
-}
+impl Validator for Words {}
 
 impl Completer for Words {
     type Candidate = Pair;

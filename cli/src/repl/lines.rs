@@ -1,70 +1,108 @@
-//! What is entered, from a pipe or from a terminal that has only lines.
+//! What is entered, line by line: from a pipe, or from a terminal that has only lines. (On others `editor` reads.)
 
 use std::io::{self, BufRead, Write};
 
-use fuseloop::session::is_unfinished;
+use fuseloop::session::Typed;
 
 use crate::failure::Failure;
 
 /// Before what is entered, and before each line that goes on with it.
 pub const PROMPT: &str = "> ";
-const GOES_ON: &str = ". ";
+pub const GOES_ON: &str = ". ";
 
 /// What came.
 pub enum Entered {
-    /// All of something: a command, or text for the session.
-    Text(String),
+    /// Commands and text for the session, one after the other.
+    Pieces(Vec<String>),
     /// What was begun is not wanted.
     Interrupted,
     /// There is no more.
     End,
 }
 
+/// What is being entered. A command is a line, all else takes as many as it needs; what is pasted may hold several of both.
+#[derive(Default)]
+pub struct Entry {
+    pieces: Vec<String>,
+    typed: Typed,
+}
+
+impl Entry {
+    /// Takes lines, each with the newline at its end.
+    pub fn push(&mut self, text: &str) {
+        for line in text.split_inclusive('\n') {
+            if line.trim_start().starts_with(':') && self.typed.is_whole() {
+                self.end_piece();
+                self.pieces.push(line.to_owned());
+            } else {
+                self.typed.push(line);
+            }
+        }
+    }
+
+    fn end_piece(&mut self) {
+        let text = std::mem::take(&mut self.typed).into_text();
+        if !text.trim().is_empty() {
+            self.pieces.push(text);
+        }
+    }
+
+    /// Whether there is nothing in it yet but blank lines.
+    pub fn is_blank(&self) -> bool {
+        self.pieces.is_empty() && self.typed.text().trim().is_empty()
+    }
+
+    /// Whether nothing is missing at its end.
+    pub fn is_whole(&self) -> bool {
+        self.typed.is_whole()
+    }
+
+    /// How many brackets are open at its end.
+    pub fn depth(&self) -> usize {
+        self.typed.depth()
+    }
+
+    /// What was entered.
+    pub fn into_pieces(mut self) -> Vec<String> {
+        self.end_piece();
+        self.pieces
+    }
+}
+
 /// Lines of standard input.
 pub struct Lines {
     prompts: bool,
-    /// Bytes read so far.
-    read: usize,
 }
 
 impl Lines {
     /// With prompts for a person.
     pub fn new(prompts: bool) -> Lines {
-        Lines { prompts, read: 0 }
+        Lines { prompts }
     }
 
     /// The next thing that is entered, of as many lines as it takes.
     pub fn read(&mut self, stdout: &mut impl Write) -> Result<Entered, Failure> {
-        let mut text = String::new();
+        let mut entry = Entry::default();
         loop {
             if self.prompts {
-                write!(stdout, "{}", if text.is_empty() { PROMPT } else { GOES_ON })?;
+                write!(stdout, "{}", if entry.is_blank() { PROMPT } else { GOES_ON })?;
                 stdout.flush()?;
             }
             let mut line = vec![];
             let count = io::Read::take(io::stdin().lock(), fuseloop::MAX_SOURCE as u64 + 1)
                 .read_until(b'\n', &mut line)
                 .map_err(|e| Failure::Wrong(format!("<stdin>: {e}")))?;
-            self.read += count;
-            let ended = count == 0;
             let line = String::from_utf8(line).map_err(|_| Failure::Wrong("<stdin>: this is not UTF-8".to_owned()))?;
-            text.push_str(&line);
-            if ended && text.trim().is_empty() {
+            entry.push(&line);
+            if count == 0 && entry.is_blank() {
                 if self.prompts {
                     writeln!(stdout)?;
                 }
                 return Ok(Entered::End);
             }
-            if text.trim().is_empty() {
-                text.clear();
-            } else if ended || is_whole(&text) {
-                return Ok(Entered::Text(text));
+            if !entry.is_blank() && (count == 0 || entry.is_whole()) {
+                return Ok(Entered::Pieces(entry.into_pieces()));
             }
         }
     }
-}
-
-/// Whether nothing is missing at the end of it. A command is a line.
-pub fn is_whole(text: &str) -> bool {
-    text.trim_start().starts_with(':') || text.len() > fuseloop::MAX_SOURCE || !is_unfinished(text)
 }

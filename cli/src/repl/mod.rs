@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use fuseloop::session::PROMPT;
-use fuseloop::{Cancel, Options, Session, Style};
+use fuseloop::{Cancel, Options, Outcome, Session, Style};
 
 use crate::arguments::{self, Engine};
 use crate::failure::Failure;
@@ -82,25 +82,27 @@ pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure
         writeln!(stdout, "Fuseloop {}. :help lists the commands, Ctrl-D leaves.", env!("CARGO_PKG_VERSION"))?;
     }
     let mut failed = false;
-    loop {
+    'session: loop {
         stdout.flush()?;
         let entered = match &mut from {
             From::Terminal(editor) => editor.read(&repl.session)?,
             From::Lines(lines) => lines.read(stdout)?,
         };
-        let text = match entered {
-            Entered::Text(text) => text,
+        let pieces = match entered {
+            Entered::Pieces(pieces) => pieces,
             Entered::Interrupted => continue,
             Entered::End => break,
         };
-        match repl.enter(&text, stdout) {
-            Ok(Next::Read) => {}
-            Ok(Next::Quit) => break,
-            Err(Failure::BrokenPipe) => return Err(Failure::BrokenPipe),
-            Err(failure) => {
-                failed = true;
-                stdout.flush()?;
-                failure.print(repl.error_style)?;
+        for text in pieces {
+            match repl.enter(&text, stdout) {
+                Ok(Next::Read) => {}
+                Ok(Next::Quit) => break 'session,
+                Err(Failure::BrokenPipe) => return Err(Failure::BrokenPipe),
+                Err(failure) => {
+                    failed = true;
+                    stdout.flush()?;
+                    failure.print(repl.error_style)?;
+                }
             }
         }
     }
@@ -108,7 +110,11 @@ pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure
         editor.keep_history();
     }
     // On a terminal each failure has been seen.
-    if failed && !terminal { Err(Failure::Said) } else { Ok(()) }
+    if terminal {
+        return Ok(());
+    }
+    repl.nothing_waits()?;
+    if failed { Err(Failure::Said) } else { Ok(()) }
 }
 
 impl Repl {
@@ -129,6 +135,7 @@ impl Repl {
         for outcome in &outcomes {
             write!(stdout, "{}", show::outcome(outcome, self.style))?;
         }
+        refused(outcomes)?;
         Ok(Next::Read)
     }
 
@@ -147,23 +154,38 @@ impl Repl {
 
     /// Defines what is in a file: the functions of a program, or arrays under their names.
     fn load(&mut self, path: &str) -> Result<String, Failure> {
-        let (session, said) = match fuseloop::files::Place::parse(path) {
-            Ok(place) => {
-                let path = path.to_owned();
-                self.work(move |session, _| commands::load_arrays(session, &place, &path))?
-            }
-            Err(_) => {
-                let source = arguments::source(&PathBuf::from(path))?;
-                self.work(move |mut session, cancel| {
-                    let outcomes = session.enter_from(&source.name, &source.text, cancel)?;
-                    let said = outcomes.iter().map(|outcome| show::outcome(outcome, Style::Plain)).collect();
-                    Ok((session, said))
-                })?
-            }
-        };
+        if let Ok(place) = fuseloop::files::Place::parse(path) {
+            let path = path.to_owned();
+            let (session, said) = self.work(move |session, _| commands::load_arrays(session, &place, &path))?;
+            self.session = session;
+            return Ok(said);
+        }
+        let source = arguments::source(&PathBuf::from(path))?;
+        let (session, outcomes) = self.work(move |mut session, cancel| {
+            let outcomes = session.enter_from(&source.name, &source.text, cancel)?;
+            Ok((session, outcomes))
+        })?;
         self.session = session;
+        let said = outcomes.iter().map(|outcome| show::outcome(outcome, Style::Plain)).collect();
+        refused(outcomes)?;
         Ok(said)
     }
+
+    /// Whether every function has what it calls; the errors of those that wait.
+    fn nothing_waits(&self) -> Result<(), Failure> {
+        let waiting: Vec<_> = self.session.waiting().map(|(_, errors)| Failure::Program(errors.clone())).collect();
+        if waiting.is_empty() { Ok(()) } else { Err(Failure::Several(waiting)) }
+    }
+}
+
+/// The errors of functions that do not fit what they waited for.
+fn refused(outcomes: Vec<Outcome>) -> Result<(), Failure> {
+    let errors = outcomes.into_iter().filter_map(|outcome| match outcome {
+        Outcome::Refused { errors } => Some(Failure::Program(errors)),
+        _ => None,
+    });
+    let errors: Vec<Failure> = errors.collect();
+    if errors.is_empty() { Ok(()) } else { Err(Failure::Several(errors)) }
 }
 
 /// The names that a choice may have, for messages and completion.

@@ -6,6 +6,15 @@ use fuseloop::{Array, Outcome, Style, print};
 pub fn outcome(outcome: &Outcome, style: Style) -> String {
     match outcome {
         Outcome::Defined { signature } => format!("{signature}\n"),
+        Outcome::Waits { name, errors } => {
+            let missing = errors.reports().map(|error| {
+                let help = error.help.map(|help| format!("\n  = help: {help}")).unwrap_or_default();
+                format!("fn {name} waits: {} yet{help}\n", error.message)
+            });
+            missing.collect()
+        }
+        // It is an error, and printed as one.
+        Outcome::Refused { .. } => String::new(),
         Outcome::Bound { values } => {
             values.iter().map(|(name, value)| format!("{name}: {}\n", type_of(value))).collect()
         }

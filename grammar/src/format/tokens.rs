@@ -5,7 +5,6 @@ use std::ops::Range;
 use crate::ast::Span;
 use crate::layout::arrange;
 use crate::lexer::Tok;
-use crate::report::Errors;
 
 /// A program cut into tokens and comments.
 pub(super) struct Text<'s> {
@@ -52,7 +51,7 @@ impl<'s> Text<'s> {
 
 /// Cuts a program that parses.
 pub(super) fn read(source: &str) -> Text<'_> {
-    let arranged = arrange(source, &mut Errors::default()).unwrap_or_default();
+    let (arranged, _) = arrange(source);
     let mut text = Text { source, tokens: vec![], comments: vec![], header: 0 };
     let mut open = vec![];
     let mut begins = false;

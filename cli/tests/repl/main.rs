@@ -5,6 +5,7 @@
 #![cfg(unix)]
 
 mod terminal;
+mod typed_ahead;
 
 use std::fs;
 use std::io::Write;
@@ -39,7 +40,7 @@ fn on_a_pipe_there_are_results_and_errors_and_no_prompts() {
     let results = "fn f(x: f32[n]) -> f32[n]\n[2. 5.]  # f32[2]\n";
     assert_eq!((said.status.code(), text(&said.stdout).as_str()), (Some(1), results));
     let errors = text(&said.stderr);
-    assert!(errors.contains("there is no `y` here") && errors.contains("found the end of the file"), "{errors}");
+    assert!(errors.contains("there is no `y` here") && errors.contains("found the end of the input"), "{errors}");
     for hostile in
         ["\0", "\u{1b}[2J", ":\n", ":help x\n", "_\n", "@\n", "fn\n", ")\n", &"(".repeat(3000), "load(\"\")\n"]
     {
@@ -49,6 +50,56 @@ fn on_a_pipe_there_are_results_and_errors_and_no_prompts() {
         assert!(!errors.contains("panicked") && !errors.contains('\u{1b}'), "{errors}");
     }
     assert_eq!(pipe(folder.path(), "").status.code(), Some(0));
+}
+
+/// A text that `check` takes can be entered line by line: functions may call what comes later.
+#[test]
+fn what_check_takes_can_be_entered() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut programs = 0;
+    for place in ["examples", "tests/programs"] {
+        for file in fs::read_dir(root.join(place)).unwrap() {
+            let path = file.unwrap().path();
+            let Some("fl") = path.extension().and_then(|ending| ending.to_str()) else { continue };
+            let program = fs::read_to_string(&path).unwrap();
+            let said = pipe(folder.path(), &program);
+            assert_eq!(said.status.code(), Some(0), "{}:\n{}", path.display(), text(&said.stderr));
+            programs += 1;
+        }
+    }
+    assert!(programs > 50, "{programs} programs");
+}
+
+#[test]
+fn functions_wait_for_what_they_call() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = pipe(folder.path(), "fn f(x: f32[n]) = g(x)\nfn g(x: f32[n]) = 2 * x\nf([1.0])\n");
+    let waits = "fn f waits: there is no function `g` yet\n  = help: a function is defined by `fn`, above or below\n";
+    let results = "fn g(x: f32[n]) -> f32[n]\nfn f(x: f32[n]) -> f32[n]\n[2.]  # f32[1]\n";
+    assert_eq!((said.status.code(), text(&said.stdout)), (Some(0), format!("{waits}{results}")));
+    for (program, error) in [
+        ("fn f(x: f32[n]) = g(x)\n", "there is no function `g`"),
+        ("fn f(x: f32[n]) = g(x)\nfn g(x: i64) = x\n1\n", "--> fn f:1:21"),
+    ] {
+        let said = pipe(folder.path(), program);
+        assert_eq!(said.status.code(), Some(1));
+        assert!(text(&said.stderr).contains(error), "{}", text(&said.stderr));
+    }
+}
+
+/// What is open goes on, whatever else is wrong, so that one mistake is one error. It is read in time that grows with the text.
+#[test]
+fn what_is_open_is_one_entry() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = pipe(folder.path(), "fn bad(x: f32[n]) {\n    let y = x +\n");
+    let errors = text(&said.stderr);
+    assert!(errors.contains("expected an expression, found the end of the input"), "{errors}");
+    assert!(!errors.contains("``"), "{errors}");
+    let said = pipe(folder.path(), "fn bad(x: f32[n]) {\n    let y = x + * 2\n    let z = y\n    z\n}\n1 + 1\n");
+    assert_eq!((text(&said.stderr).matches("error").count(), text(&said.stdout).as_str()), (1, "2  # i64\n"));
+    let long = format!("sum([\n{}])\n", "1,\n".repeat(100_000));
+    assert_eq!(text(&pipe(folder.path(), &long).stdout), "100000  # i64\n");
 }
 
 /// What may be given up for speed is chosen as in a command's arguments.
@@ -72,9 +123,12 @@ fn one_types_is_completed_coloured_and_remembered() {
     t.prompt();
     t.keys("fn double(x: f32[n]) {");
     t.sees("> fn double(x: f32[n]) {");
-    t.keys("\r2 * x }");
-    t.sees("2 * x }");
+    // A line that goes on has a prompt of its own, and goes in.
     t.keys("\r");
+    t.sees(".");
+    t.keys("2 * x");
+    t.sees(".     2 * x");
+    t.keys("\r}\r");
     t.prompt();
     t.shows("fn double(x: f32[n]) -> f32[n]");
     assert_ne!(t.colour_of("fn double"), vt100::Color::Default);

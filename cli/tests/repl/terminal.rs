@@ -14,7 +14,7 @@ use pty_process::blocking::{Command, Pty, open};
 use vt100::Parser;
 
 /// As long as anybody waits.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// `fuseloop repl` in a terminal.
 pub struct Terminal {
@@ -52,6 +52,31 @@ impl Terminal {
     /// Presses keys.
     pub fn keys(&mut self, keys: &str) {
         self.pty.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Presses more keys than a terminal holds, while somebody looks at what is seen.
+    pub fn keys_meanwhile(&mut self, keys: &str) {
+        let mut writer = File::from(self.pty.as_fd().try_clone_to_owned().unwrap());
+        let keys = keys.to_owned();
+        std::thread::spawn(move || writer.write_all(keys.as_bytes()));
+    }
+
+    /// Whether a line was printed since a byte of the log, on a line of its own or behind a prompt.
+    pub fn printed(&self, from: usize, line: &str) -> bool {
+        let mut text = String::new();
+        let mut chars = self.log[from..].chars().filter(|c| *c != '\r');
+        while let Some(c) = chars.next() {
+            // What moves the cursor or colours is not to be seen.
+            if c != '\u{1b}' {
+                text.push(c);
+            } else if chars.next() == Some('[') {
+                chars.find(char::is_ascii_alphabetic);
+            }
+        }
+        text.split_inclusive('\n').any(|seen| {
+            let seen = seen.trim_start_matches("> ").trim_start_matches(". ");
+            seen.strip_suffix('\n') == Some(line)
+        })
     }
 
     /// The lines on the screen, up to the last one with something on it.
