@@ -5,7 +5,8 @@
 //! does so inside [`standard`], and the threads that help do from their first instruction on, since they inherit the mode of whoever
 //! made them.
 
-/// Sets the mode, runs something, and puts back what was there before. It takes some 5 ns if the mode is another one, 1 ns if not.
+/// Sets the mode, runs something, and puts back what was there before, on x86-64 with the flags of exceptions that there have been. That
+/// takes 10 ns.
 ///
 /// ```
 /// assert_eq!(backends::float_mode::standard(|| 1.0_f32 + f32::EPSILON / 4.0), 1.0);
@@ -21,24 +22,19 @@ pub fn standard<T>(run: impl FnOnce() -> T) -> T {
 }
 
 /// Puts a mode back when it goes, also when a panic passes.
-struct Restore(Option<register::Mode>);
+struct Restore(register::Mode);
 
 impl Restore {
     fn new() -> Restore {
         let before = register::read();
-        let changed = before & register::CONTROL != register::STANDARD;
-        if changed {
-            register::write(register::STANDARD);
-        }
-        Restore(changed.then_some(before))
+        register::write(register::STANDARD);
+        Restore(before)
     }
 }
 
 impl Drop for Restore {
     fn drop(&mut self) {
-        if let Some(before) = self.0 {
-            register::write(before);
-        }
+        register::write(self.0);
     }
 }
 
@@ -51,8 +47,6 @@ mod register {
 
     /// All exceptions masked, nothing else.
     pub(super) const STANDARD: Mode = 0x1f80;
-    /// All but the flags that say which exceptions there have been.
-    pub(super) const CONTROL: Mode = !0x3f;
 
     pub(super) fn read() -> Mode {
         let mut mode = 0;
@@ -78,7 +72,6 @@ mod register {
 
     /// No bit set: rounding to nearest, denormals kept, NaNs propagated, no exception trapped.
     pub(super) const STANDARD: Mode = 0;
-    pub(super) const CONTROL: Mode = !0;
 
     pub(super) fn read() -> Mode {
         let mode;
@@ -100,7 +93,6 @@ mod register {
     pub(super) type Mode = u64;
 
     pub(super) const STANDARD: Mode = 0;
-    pub(super) const CONTROL: Mode = 0;
 
     pub(super) fn read() -> Mode {
         0

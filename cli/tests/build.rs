@@ -100,13 +100,12 @@ fn the_same_program_gives_the_same_object() {
     assert_eq!(&other.0[18..20], [183, 0], "EM_AARCH64");
 }
 
-/// Names that C has taken, and functions called what another's companions are.
+/// Names that C has taken, and functions called what another's companions are or what the object has of its own.
 #[test]
 fn names_make_way() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).display().to_string();
-    let source =
-        "fn f(double: f32[n], n_: f32[n]) = double + n_\nfn f_query(x: f32) = x\nfn main(scratch: f32[I]) = scratch\n";
+    let source = "fn f(double: f32[n], n_: f32[n]) = double + n_\nfn f_query(x: f32) = x\nfn main(scratch: f32[I]) = scratch\nfn turn_4(x: f32[n, m], y: f32[m, n]) = transpose(x) + y\n";
     std::fs::write(path("names.fl"), source).expect("it can be written");
     let done = fuseloop(&["build", &path("names.fl"), "--emit", "obj,header", "-o", &path(".")]);
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));

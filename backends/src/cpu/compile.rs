@@ -21,6 +21,7 @@ use ir::order::{LANES_CHUNK, SCAN_CHUNK};
 use ir::{Size, visit};
 
 use super::across::Across;
+use super::baton::Baton;
 use super::checks;
 use super::columns::Columns;
 use super::cost::Cost;
@@ -28,7 +29,7 @@ use super::emit::{Emitter, Exits, Params, SizeTable, SlotTable, slot_table};
 use super::formula::Formula;
 use super::jit::{self, Called, Code, Helpers, Host, Registers};
 use super::lanes::Chunks;
-use super::split::{Baton, Part, root, split};
+use super::split::{Part, root, split};
 use super::wide::{Isa, Memory, Wide};
 use super::{CompileError, Options};
 use crate::abi::KernelFn;
@@ -102,7 +103,8 @@ fn compile_kernels(program: &Program, options: &Options) -> Result<Compiled, Com
         .zip(functions)
         .zip(part_of)
         .map(|((part, (id, needs)), part_of)| CompiledKernel {
-            // SAFETY: the function was defined with this signature and calling convention.
+            // SAFETY: `define` gave the function the signature of `KernelFn` in the platform's calling convention, and `finalize_definitions` made it
+            // executable. Its code lives as long as the table that this goes into.
             function: unsafe { std::mem::transmute::<*const u8, KernelFn>(module.get_finalized_function(id)) },
             part_of,
             range: range(&program, part),

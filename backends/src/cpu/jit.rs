@@ -1,10 +1,8 @@
 //! The Cranelift module: its settings, the fixed table of functions that compiled code may call, and the
 //! compiled code, freed with its owner.
 
-use std::hint::spin_loop;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::yield_now;
+use std::sync::atomic::AtomicBool;
 
 use cranelift_codegen::ir::types::{F32, F64, I32, I64};
 use cranelift_codegen::ir::{AbiParam, FuncRef, InstBuilder, Signature, Type, Value};
@@ -15,10 +13,10 @@ use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{FuncId, Linkage, Module, default_libcall_names};
 use ir::Dtype;
 
+use super::baton::Hand;
 #[cfg(target_arch = "x86_64")]
 use super::gemm;
 use super::object::gemm as product;
-use super::split::Hand;
 use super::{CompileError, turn};
 use crate::abi::GemmCall;
 
@@ -53,7 +51,7 @@ pub(super) enum Helper {
     Await,
 }
 
-/// A row of the table: the symbol, its address, its parameters and its result.
+/// A row of the table: the symbol, its address, its parameters and its result. Symbols have a dot, as no function of a program has.
 struct Entry {
     helper: Helper,
     name: &'static str,
@@ -65,23 +63,23 @@ struct Entry {
 fn entries() -> [Entry; 17] {
     let entry = |helper, name, address, params, result| Entry { helper, name, address, params, result };
     [
-        entry(Helper::RemF32, "fl_rem_f32", rem_f32 as *const u8, &[F32, F32], Some(F32)),
-        entry(Helper::RemF64, "fl_rem_f64", rem_f64 as *const u8, &[F64, F64], Some(F64)),
-        entry(Helper::WidenF16, "fl_widen_f16", widen_f16 as *const u8, &[I32], Some(F32)),
-        entry(Helper::F16FromF64, "fl_f16_from_f64", f16_from_f64 as *const u8, &[F64], Some(I32)),
-        entry(Helper::F16FromI64, "fl_f16_from_i64", f16_from_i64 as *const u8, &[I64], Some(I32)),
-        entry(Helper::F16FromU64, "fl_f16_from_u64", f16_from_u64 as *const u8, &[I64], Some(I32)),
-        entry(Helper::Bf16FromF64, "fl_bf16_from_f64", bf16_from_f64 as *const u8, &[F64], Some(I32)),
-        entry(Helper::Bf16FromI64, "fl_bf16_from_i64", bf16_from_i64 as *const u8, &[I64], Some(I32)),
-        entry(Helper::Bf16FromU64, "fl_bf16_from_u64", bf16_from_u64 as *const u8, &[I64], Some(I32)),
-        entry(Helper::GemmF32, "fl_gemm_f32", gemm_f32 as *const u8, &[I64], None),
-        entry(Helper::GemmWideF32, "fl_gemm_wide_f32", gemm_wide_f32 as *const u8, &[I64], None),
-        entry(Helper::GemmF64, "fl_gemm_f64", gemm_f64 as *const u8, &[I64], None),
-        entry(Helper::Turn1, "fl_turn_1", turn::turn_1 as *const u8, &[I64; 6], None),
-        entry(Helper::Turn2, "fl_turn_2", turn::turn_2 as *const u8, &[I64; 6], None),
-        entry(Helper::Turn4, "fl_turn_4", turn::turn_4 as *const u8, &[I64; 6], None),
-        entry(Helper::Turn8, "fl_turn_8", turn::turn_8 as *const u8, &[I64; 6], None),
-        entry(Helper::Await, "fl_await", await_turn as *const u8, &[I64; 3], None),
+        entry(Helper::RemF32, "fl.rem_f32", rem_f32 as *const u8, &[F32, F32], Some(F32)),
+        entry(Helper::RemF64, "fl.rem_f64", rem_f64 as *const u8, &[F64, F64], Some(F64)),
+        entry(Helper::WidenF16, "fl.widen_f16", widen_f16 as *const u8, &[I32], Some(F32)),
+        entry(Helper::F16FromF64, "fl.f16_from_f64", f16_from_f64 as *const u8, &[F64], Some(I32)),
+        entry(Helper::F16FromI64, "fl.f16_from_i64", f16_from_i64 as *const u8, &[I64], Some(I32)),
+        entry(Helper::F16FromU64, "fl.f16_from_u64", f16_from_u64 as *const u8, &[I64], Some(I32)),
+        entry(Helper::Bf16FromF64, "fl.bf16_from_f64", bf16_from_f64 as *const u8, &[F64], Some(I32)),
+        entry(Helper::Bf16FromI64, "fl.bf16_from_i64", bf16_from_i64 as *const u8, &[I64], Some(I32)),
+        entry(Helper::Bf16FromU64, "fl.bf16_from_u64", bf16_from_u64 as *const u8, &[I64], Some(I32)),
+        entry(Helper::GemmF32, "fl.gemm_f32", gemm_f32 as *const u8, &[I64], None),
+        entry(Helper::GemmWideF32, "fl.gemm_wide_f32", gemm_wide_f32 as *const u8, &[I64], None),
+        entry(Helper::GemmF64, "fl.gemm_f64", gemm_f64 as *const u8, &[I64], None),
+        entry(Helper::Turn1, "fl.turn_1", turn::turn_1 as *const u8, &[I64; 6], None),
+        entry(Helper::Turn2, "fl.turn_2", turn::turn_2 as *const u8, &[I64; 6], None),
+        entry(Helper::Turn4, "fl.turn_4", turn::turn_4 as *const u8, &[I64; 6], None),
+        entry(Helper::Turn8, "fl.turn_8", turn::turn_8 as *const u8, &[I64; 6], None),
+        entry(Helper::Await, "fl.await", await_turn as *const u8, &[I64; 3], None),
     ]
 }
 
@@ -174,9 +172,10 @@ fn int_to_odd(v: i128) -> f64 {
 macro_rules! gemm {
     ($name:ident, $type:ty, $gemm:path) => {
         extern "C" fn $name(call: *const GemmCall) {
-            // SAFETY: compiled code passes a call that it has just written, whose operands lie inside the program's
-            // buffers or the kernel's scratch, aligned (the run time copies unaligned arrays); `c` overlaps neither
-            // factor, since a kernel loads from no element that another iteration stores.
+            // SAFETY: compiled code passes a call that it has just written. Its operands lie inside the program's buffers, as the accesses of
+            // the loops do that it stands for (see `Task::piece`), or in the kernel's scratch, aligned (the run time copies unaligned arrays).
+            // `c` overlaps neither factor: it is scratch of its own or the memory of a result, and a buffer that a kernel stores shares
+            // memory with none that the kernel loads (`slots`).
             unsafe {
                 let g = *call;
                 $gemm(
@@ -234,7 +233,8 @@ impl Gemm {
 
 /// For machines with AVX-512.
 extern "C" fn gemm_wide_f32(call: *const GemmCall) {
-    // SAFETY: as above, and compiled code asks for it only where the machine has it, with memory for laying out.
+    // SAFETY: as above; and compiled code asks for it only where `gemm::is_here`, with `gemm::WORK` bytes of its scratch, and says that a factor
+    // is laid out only in the call after the one that laid it out.
     #[cfg(target_arch = "x86_64")]
     unsafe {
         gemm::multiply(&*call);
@@ -243,24 +243,12 @@ extern "C" fn gemm_wide_f32(call: *const GemmCall) {
     gemm_f32(call);
 }
 
-/// Waits until it is the turn of a number: until the thread that has the one before it has come so far. If the run is cancelled
-/// that may never be.
+/// See [`Hand::wait`].
 extern "C" fn await_turn(hand: *const Hand, number: i64, cancelled: *const AtomicBool) {
-    // SAFETY: compiled code passes a line of a baton, memory of the run that lives and whose words are accessed by
-    // atomic operations alone while the kernel runs, but for what the one whose turn it is has for itself; and the flag of the
-    // run, which outlives the kernel.
-    let (turn, crowded, cancelled) = unsafe { (&(*hand).turn, &(*hand).crowded, &*cancelled) };
-    let mut patience = 500;
-    while turn.load(Ordering::Acquire) != number && !cancelled.load(Ordering::Relaxed) {
-        if patience > 0 {
-            patience -= 1;
-            spin_loop();
-        } else {
-            // Who has it may have lost its processor, and will again: better to be fewer.
-            crowded.store(true, Ordering::Relaxed);
-            yield_now();
-        }
-    }
+    // SAFETY: compiled code passes a line of a baton, which the run has written before the kernel began, and the flag of the run; both outlive
+    // the kernel. Of the line only words are looked at here that all threads access by atomic operations.
+    let (hand, cancelled) = unsafe { (&*hand, &*cancelled) };
+    hand.wait(number, cancelled);
 }
 
 /// The helpers that the functions of a module have called so far.
@@ -418,8 +406,8 @@ impl Drop for Code {
     fn drop(&mut self) {
         let module = self.module.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
         if let Some(module) = module.take() {
-            // SAFETY: the functions are called only through the `Module` that owns this code, by shared reference:
-            // none can be running, and none can be called any more.
+            // SAFETY: the functions are called only through the `cpu::Module` that owns this code, and calls borrow that: now that it goes none
+            // can be running. Their addresses are in it alone, so none can be called any more.
             unsafe { module.free_memory() }
         }
     }

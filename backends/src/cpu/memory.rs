@@ -27,7 +27,8 @@ fn in_large_pages(first: *mut u8, bytes: usize) {
     if bytes >= LARGE {
         let begin = first.addr().next_multiple_of(PAGE);
         let end = (first.addr() + bytes) / PAGE * PAGE;
-        // SAFETY: whole pages inside memory of ours. This changes no contents; where it is refused nothing happens.
+        // SAFETY: whole pages inside memory of ours, of which there are some since it is longer than two. This changes no contents; where it
+        // is refused nothing happens.
         unsafe { libc::madvise(first.with_addr(begin).cast(), end.saturating_sub(begin), libc::MADV_HUGEPAGE) };
     }
     #[cfg(not(target_os = "linux"))]
@@ -50,7 +51,7 @@ pub fn zeroed_words(count: usize) -> Option<Vec<u64>> {
         return None;
     }
     in_large_pages(first, layout.size());
-    // SAFETY: it was allocated with the layout of so many words, all of which are zero.
+    // SAFETY: the global allocator gave it for the layout of so many words, all of which are zero.
     Some(unsafe { Vec::from_raw_parts(first.cast(), count, count) })
 }
 
@@ -66,6 +67,13 @@ impl Block {
         lines.try_reserve_exact(bytes.div_ceil(SCRATCH_ALIGN)).map_err(|_| RunError::OutOfMemory { bytes })?;
         in_large_pages(lines.as_mut_ptr().cast(), bytes);
         Ok(Block { lines })
+    }
+
+    /// The same with zeros in it.
+    pub(super) fn zeroed(bytes: usize) -> Result<Block, RunError> {
+        let mut block = Block::new(bytes)?;
+        block.lines.resize(bytes.div_ceil(SCRATCH_ALIGN), Line { _bytes: [0; SCRATCH_ALIGN] });
+        Ok(block)
     }
 
     pub(super) fn pointer(&mut self) -> *mut u8 {

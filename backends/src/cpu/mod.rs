@@ -3,9 +3,10 @@
 //! `jit` owns the machine code; `compile` makes it kernel by kernel: `checks`, `split` (and `tiled`), then `nest`, `scalar`, `reduce`,
 //! `lanes` (with `lane_memory`), `best`, `pick`, `kept`, `scan` and `contract` (with `gemm`) on the ground of `emit`; `leaf`, `branch`, `vectors`, `columns` (with `strips`), `pieces`, `across` (with `turn`) and
 //! `lanes128` make innermost loops vector code, `wide` wider vector code where the machine has it. `run` binds a call and finds `memory`,
-//! `spread` gives the kernels to the threads of `pool` where `cost` says that it pays. `listing` shows the code.
+//! `spread` gives the kernels to the threads of `pool` (which synchronize by `sync`; those of a scan by `baton`) where `cost` says that it pays. `listing` shows the code.
 
 pub(crate) mod across;
+mod baton;
 mod best;
 mod branch;
 mod checks;
@@ -28,6 +29,8 @@ mod lanes128;
 mod leaf;
 mod listing;
 mod memory;
+#[cfg(test)]
+mod model;
 mod nest;
 pub mod object;
 #[cfg(test)]
@@ -35,6 +38,8 @@ mod objects;
 mod pick;
 mod pieces;
 mod pool;
+#[cfg(test)]
+mod pool_tests;
 mod reduce;
 mod run;
 mod scalar;
@@ -42,6 +47,7 @@ mod scan;
 pub(crate) mod split;
 mod spread;
 mod strips;
+mod sync;
 mod tiled;
 mod turn;
 mod vectors;

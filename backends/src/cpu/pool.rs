@@ -15,20 +15,19 @@
 //! caller says.
 
 use std::any::Any;
-use std::cell::UnsafeCell;
-use std::hint::spin_loop;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering, fence};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{LazyLock, PoisonError, TryLockError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use super::sync::{
+    AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Cell, Condvar, Instant, LOOKS, Mutex, MutexGuard, Ordering, core,
+    cores, fence, spawn, spin_loop,
+};
 use crate::float_mode;
 
 /// How long a thread watches for a job before it sleeps. A caller who comes again within this time finds it awake.
 const SPIN: Duration = Duration::from_micros(60);
-/// So often it looks before it looks at the clock.
-const LOOKS: u32 = 32;
 /// The most that [`Turn::patience`] grows to.
 const MOST_PATIENCE: u64 = 256;
 /// The most threads of a job, the caller among them.
@@ -49,7 +48,7 @@ pub(super) enum Thread {
 }
 
 /// The threads of the process.
-static POOL: Pool = Pool::new();
+static POOL: LazyLock<Pool> = LazyLock::new(Pool::new);
 
 /// Calls `work` on the caller's thread, and at once on up to `helpers` others. `estimate` says in nanoseconds how long that takes one thread,
 /// `wake_from` how long it must be that sleeping threads are called.
@@ -57,7 +56,7 @@ pub(super) fn run(helpers: usize, estimate: u64, wake_from: u64, work: &Work<'_>
     POOL.run(helpers, estimate, wake_from, work);
 }
 
-struct Pool {
+pub(super) struct Pool {
     job: Job,
     /// The right to have a job.
     turn: Mutex<Turn>,
@@ -67,10 +66,10 @@ struct Pool {
     crowded: AtomicBool,
     /// Whether the last thread that was called found itself on the caller's core.
     useless: AtomicBool,
-    beds: Mutex<Beds>,
-    bell: Condvar,
+    pub(super) beds: Mutex<Beds>,
+    pub(super) bell: Condvar,
     /// What a thread's panic left.
-    panic: Mutex<Option<Box<dyn Any + Send>>>,
+    pub(super) panic: Mutex<Option<Box<dyn Any + Send>>>,
     done: Condvar,
 }
 
@@ -81,7 +80,7 @@ struct Job {
     /// until the others are done.
     state: AtomicU64,
     /// Written by who holds `turn` while nobody is inside and no seat is free, read by who is inside.
-    work: UnsafeCell<Option<*const Work<'static>>>,
+    work: Cell<Option<*const Work<'static>>>,
     /// The caller's core. A thread that the system has put on the same one does not watch for jobs: the caller would have to
     /// wait for it.
     core: AtomicI32,
@@ -97,21 +96,23 @@ const ALL_SEATS: u64 = (WAITING - 1) & !ALL_INSIDE;
 // seats nor threads inside; it is read by threads that are inside, who came there by taking a seat, which the writer offers
 // after writing (release and acquire on `state`).
 unsafe impl Sync for Job {}
+// SAFETY: as above. Nothing in it belongs to a thread.
+unsafe impl Send for Job {}
 
 /// What the last callers did.
-struct Turn {
+pub(super) struct Turn {
     /// When the last job ended that would have liked help, and had none.
-    ended: Option<Instant>,
+    pub(super) ended: Option<Instant>,
     /// The estimated nanoseconds of such jobs in quick succession.
-    unaided: u64,
+    pub(super) unaided: u64,
     /// How many times as much it takes to call sleepers for such jobs, since it was of no use before.
-    patience: u64,
+    pub(super) patience: u64,
     /// Whether sleepers have been called since that was asked.
-    called: bool,
+    pub(super) called: bool,
 }
 
 /// Threads that sleep.
-struct Beds {
+pub(super) struct Beds {
     /// Threads that there are.
     workers: usize,
     asleep: usize,
@@ -119,14 +120,14 @@ struct Beds {
     called: usize,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Pool {
-    const fn new() -> Pool {
+    pub(super) fn new() -> Pool {
         Pool {
-            job: Job { state: AtomicU64::new(0), work: UnsafeCell::new(None), core: AtomicI32::new(-1) },
+            job: Job { state: AtomicU64::new(0), work: Cell::new(None), core: AtomicI32::new(-1) },
             turn: Mutex::new(Turn { ended: None, unaided: 0, patience: 1, called: false }),
             awake: AtomicUsize::new(0),
             crowded: AtomicBool::new(false),
@@ -138,7 +139,7 @@ impl Pool {
         }
     }
 
-    fn run(&'static self, helpers: usize, estimate: u64, wake_from: u64, work: &Work<'_>) {
+    pub(super) fn run(&'static self, helpers: usize, estimate: u64, wake_from: u64, work: &Work<'_>) {
         let mut turn = match self.turn.try_lock() {
             Ok(turn) => turn,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -156,7 +157,7 @@ impl Pool {
         // for the last of them before this function returns or unwinds, so while `work` is borrowed.
         let erased = unsafe { std::mem::transmute::<*const Work<'_>, *const Work<'static>>(work) };
         // SAFETY: this caller has the turn, and the one before it left neither seats nor threads inside.
-        unsafe { *self.job.work.get() = Some(erased) };
+        self.job.work.with_mut(|work| unsafe { *work = Some(erased) });
         let closing = Closing(self);
         self.job.core.store(core(), Ordering::Relaxed);
         self.job.state.store(SEAT * helpers as u64, Ordering::Release);
@@ -190,13 +191,12 @@ impl Pool {
             let number = beds.workers + 1;
             // The thread inherits the caller's floating-point mode, whatever that is, and its later jobs are other callers'.
             let serve = move || float_mode::standard(|| self.serve(number));
-            if thread::Builder::new().name(format!("fuseloop {number}")).spawn(serve).is_err() {
+            if !spawn(&format!("fuseloop {number}"), serve) {
                 break;
             }
             beds.workers = number;
             self.awake.fetch_add(1, Ordering::Relaxed);
-            let cores = thread::available_parallelism().map_or(1, usize::from);
-            self.crowded.store(number >= cores, Ordering::Relaxed);
+            self.crowded.store(number >= cores(), Ordering::Relaxed);
         }
     }
 
@@ -250,7 +250,7 @@ impl Pool {
     /// Does what there is to do of the job at hand; the thread has a seat.
     fn help(&self, number: usize, is_last: bool) {
         // SAFETY: this thread is inside, so nobody writes.
-        if let Some(work) = unsafe { *self.job.work.get() } {
+        if let Some(work) = self.job.work.with(|work| unsafe { *work }) {
             // SAFETY: this thread is inside until the last line, so the caller still waits, and what it lent is there.
             let work = unsafe { &*work };
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(Thread::Helper(number)))) {
@@ -295,7 +295,7 @@ impl Pool {
 
 impl Turn {
     /// Whether sleepers are to be called for a job, which may then go without help.
-    fn reaches(&mut self, estimate: u64, wake_from: u64, useless: &AtomicBool) -> bool {
+    pub(super) fn reaches(&mut self, estimate: u64, wake_from: u64, useless: &AtomicBool) -> bool {
         if self.ended.is_none_or(|ended| ended.elapsed() > SPIN) {
             self.unaided = 0;
         }
@@ -308,19 +308,6 @@ impl Turn {
     }
 }
 
-/// The core that this thread runs on; negative if that is not to be known.
-#[cfg(target_os = "linux")]
-fn core() -> i32 {
-    // SAFETY: it takes nothing and touches nothing.
-    unsafe { libc::sched_getcpu() }
-}
-
-/// The core that this thread runs on: not to be known.
-#[cfg(not(target_os = "linux"))]
-fn core() -> i32 {
-    -1
-}
-
 /// Closes the job at hand when it goes, also when the caller's own part panics.
 struct Closing<'p>(&'p Pool);
 
@@ -331,125 +318,5 @@ impl Drop for Closing<'_> {
             // The caller's own panic goes first.
             lock(&self.0.panic).take();
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn pool() -> &'static Pool {
-        Box::leak(Box::new(Pool::new()))
-    }
-
-    /// A job of so many numbers: each is counted once, whoever comes.
-    fn count(pool: &'static Pool, helpers: usize, numbers: usize, each: impl Fn() + Sync) {
-        let next = AtomicUsize::new(0);
-        let seen: Vec<AtomicUsize> = (0..numbers).map(|_| AtomicUsize::new(0)).collect();
-        pool.run(helpers, 0, 0, &|_| {
-            loop {
-                let at = next.fetch_add(1, Ordering::Relaxed);
-                let Some(seen) = seen.get(at) else { return };
-                each();
-                seen.fetch_add(1, Ordering::Relaxed);
-            }
-        });
-        assert!(seen.iter().all(|times| times.load(Ordering::Relaxed) == 1), "{helpers} helpers, {numbers} numbers");
-    }
-
-    #[test]
-    fn every_piece_is_done_once() {
-        let pool = pool();
-        for round in 0..3000 {
-            count(pool, round % 8, round % 40, spin_loop);
-        }
-    }
-
-    /// Many callers at once, with naps between so that threads fall asleep and are called.
-    #[test]
-    fn callers_do_not_disturb_each_other() {
-        let pool = pool();
-        thread::scope(|scope| {
-            for caller in 0..6 {
-                scope.spawn(move || {
-                    for round in 0..400 {
-                        count(pool, 1 + (caller + round) % 7, 20, || (0..200).for_each(|_| spin_loop()));
-                        if round % 50 == 0 {
-                            thread::sleep(Duration::from_micros(200));
-                        }
-                    }
-                });
-            }
-        });
-    }
-
-    /// The caller is done at once and has to wait for the others, a short while and a long one.
-    #[test]
-    fn waits_for_who_is_inside() {
-        let pool = pool();
-        for nap in [0, 20, 300] {
-            for _ in 0..30 {
-                let (begun, ended) = (AtomicUsize::new(0), AtomicUsize::new(0));
-                pool.run(3, 0, 0, &|thread| {
-                    if let Thread::Helper(_) = thread {
-                        begun.fetch_add(1, Ordering::Relaxed);
-                        thread::sleep(Duration::from_micros(nap));
-                        ended.fetch_add(1, Ordering::Relaxed);
-                    } else {
-                        let patience = Instant::now();
-                        while begun.load(Ordering::Relaxed) == 0 && patience.elapsed() < Duration::from_secs(5) {
-                            thread::yield_now();
-                        }
-                    }
-                });
-                assert!(begun.load(Ordering::Relaxed) > 0);
-                assert_eq!(begun.load(Ordering::Relaxed), ended.load(Ordering::Relaxed));
-            }
-        }
-    }
-
-    #[test]
-    fn jobs_may_start_jobs() {
-        let pool = pool();
-        count(pool, 3, 50, || count(pool, 3, 5, spin_loop));
-    }
-
-    /// A panic, of a helper or of the caller, comes out of the call, and the next one is as ever.
-    #[test]
-    fn a_panic_comes_out_of_the_call() {
-        let pool = pool();
-        for helper in [false, true] {
-            let panic = catch_unwind(AssertUnwindSafe(|| {
-                pool.run(1, 0, 0, &|thread| {
-                    if matches!(thread, Thread::Helper(_)) == helper {
-                        // Not `panic!`, which would print.
-                        resume_unwind(Box::new("odd"));
-                    }
-                    let patience = Instant::now();
-                    while thread == Thread::Caller
-                        && lock(&pool.panic).is_none()
-                        && patience.elapsed() < Duration::from_secs(5)
-                    {
-                        thread::yield_now();
-                    }
-                });
-            }));
-            assert_eq!(panic.unwrap_err().downcast_ref::<&str>(), Some(&"odd"));
-            count(pool, 3, 50, spin_loop);
-        }
-    }
-
-    /// Short jobs now and then call nobody; in quick succession they do in the end.
-    #[test]
-    fn short_jobs_let_sleepers_lie() {
-        let useless = AtomicBool::new(false);
-        let mut turn = Turn { ended: None, unaided: 0, patience: 1, called: false };
-        for _ in 0..10 {
-            assert!(!turn.reaches(30, 100, &useless));
-        }
-        let mut turn =
-            Turn { ended: Some(Instant::now() + Duration::from_secs(60)), unaided: 0, patience: 1, called: false };
-        assert_eq!([(); 4].map(|()| turn.reaches(30, 100, &useless)), [false, false, false, true]);
-        assert!(turn.reaches(100, 100, &useless));
     }
 }

@@ -154,7 +154,7 @@ impl Runner {
                     } else {
                         let mut block = Block::new(bytes.len())?;
                         let pointer = block.pointer();
-                        // SAFETY: the block has as many bytes as the input, and is not part of it.
+                        // SAFETY: the block has room for as many bytes as the input, and is no part of it.
                         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), pointer, bytes.len()) };
                         blocks.push(block);
                         pointer
@@ -165,7 +165,8 @@ impl Runner {
                     if aligned(bytes.as_ptr()) && !self.compiled.late_faults {
                         bytes.as_mut_ptr()
                     } else {
-                        let mut block = Block::new(bytes.len())?;
+                        // The caller will read all of it, so it has values from the start, whatever kernels store.
+                        let mut block = Block::zeroed(bytes.len())?;
                         let pointer = block.pointer();
                         blocks.push(block);
                         copies.push((n, pointer));
@@ -205,8 +206,8 @@ impl Runner {
         }
         for (n, pointer) in copies {
             let bytes = outputs[n].bytes_mut();
-            // SAFETY: the block has as many bytes as the output, and the program's kernels have written all of them:
-            // the verifier's rule that each element of an output is stored.
+            // SAFETY: the block has as many bytes as the output, which all have values: zeros, over which kernels have stored. It is in
+            // `blocks`, and no part of the output.
             unsafe { std::ptr::copy_nonoverlapping(pointer, bytes.as_mut_ptr(), bytes.len()) };
         }
         Ok(())

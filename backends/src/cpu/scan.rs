@@ -20,6 +20,7 @@ use ir::order::{SCAN_CHUNK, SCAN_GROUP};
 use ir::sabotage::{self, Bug};
 use ir::visit;
 
+use super::baton::Baton;
 use super::emit::{Emitter, own_memory};
 use super::fold::{Fold, offset};
 use super::jit::Helper;
@@ -28,7 +29,6 @@ use super::lanes128::{self, little};
 use super::nest::Axis;
 use super::reduce::{end_group, scan_group};
 use super::scalar;
-use super::split::Baton;
 use super::wide::Scanner;
 use crate::nests::may_fault;
 

@@ -8,8 +8,6 @@
 //! defines them leaves them in a temporary of rank 0. A reducing loop leaves the results of its chunks in temporaries, and
 //! another loop joins them; if its elements are rows, a loop before computes these, row by row.
 
-use std::sync::atomic::{AtomicBool, AtomicI64};
-
 use ir::build::Values;
 use ir::nest::{
     Block, Buffer, BufferId, Extent, Index, IndexId, Kernel, Loop, LoopKind, Op, Program, Reduction, Role, Statement,
@@ -19,6 +17,7 @@ use ir::order::LANES_CHUNK;
 use ir::sabotage::{self, Bug};
 use ir::{Affine, Dtype, Order, Size, visit};
 
+use super::baton::Baton;
 use super::fold::Fold;
 use super::jit::Host;
 use super::lanes::{in_chunks, in_lanes};
@@ -45,33 +44,6 @@ impl Part {
         let kernel = Kernel { body, ..other.kernel.clone() };
         Part { kernel, chunks: vec![], joins: other.joins.clone(), baton: None, tiled: None }
     }
-}
-
-/// What the threads of a scan hand on from chunk to chunk, for each of its prefixes: whose turn it is, and what the chunks so far
-/// give.
-#[derive(Clone, Copy)]
-pub(super) struct Baton {
-    pub(super) buffer: BufferId,
-    pub(super) prefixes: usize,
-}
-
-/// A line of a baton, for one prefix.
-#[repr(C, align(64))]
-#[derive(Default)]
-pub(super) struct Hand {
-    /// The number of the chunk whose turn it is.
-    pub(super) turn: AtomicI64,
-    /// What the chunks so far give: of the one whose turn it is.
-    so_far: [u8; 8],
-    /// Whether a thread has waited in vain for long.
-    pub(super) crowded: AtomicBool,
-}
-
-impl Baton {
-    /// Bytes for one prefix.
-    pub(super) const BYTES: usize = size_of::<Hand>();
-    /// Where in them stands what the chunks so far give.
-    pub(super) const SO_FAR: i32 = std::mem::offset_of!(Hand, so_far) as i32;
 }
 
 /// How often a loop runs that makes a row of what it is in.

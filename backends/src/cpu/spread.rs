@@ -17,11 +17,11 @@ use ir::nest::{BufferId, SiteId};
 use ir::sabotage::{self, Bug};
 
 use super::Options;
+use super::baton::{Baton, Hand};
 use super::columns;
 use super::compile::CompiledKernel;
 use super::memory::Pool;
 use super::pool::{self, Thread};
-use super::split::{Baton, Hand};
 use crate::abi::FaultRecord;
 
 /// A piece takes so many nanoseconds at least, by an estimate.
@@ -43,7 +43,7 @@ static NEVER: AtomicBool = AtomicBool::new(false);
 #[repr(transparent)]
 pub(super) struct Address(pub(super) *mut u8);
 
-// SAFETY: an address by itself gives no access. What is at one is touched only by kernels, see `Task::piece`.
+// SAFETY: an address by itself gives no access. What is at one is touched by kernels, see `Task::piece`, and by this file where no kernel runs.
 unsafe impl Send for Address {}
 // SAFETY: as above.
 unsafe impl Sync for Address {}
@@ -110,7 +110,8 @@ impl Task<'_> {
         let Extents { total, estimate, .. } = *self.extents;
         if let Some(baton) = self.kernel.baton {
             for prefix in 0..baton.prefixes {
-                // SAFETY: the buffer is a temporary of so many lines, aligned to them, and no thread is in the kernel.
+                // SAFETY: the buffer is a temporary of `Baton::BYTES` for each prefix (`split::baton`), aligned as all temporaries are to
+                // `SCRATCH_ALIGN`, which is what a line asks for, and no thread is in the kernel.
                 unsafe { self.hand(baton, prefix).write(Hand::default()) };
             }
         }
@@ -156,7 +157,7 @@ impl Task<'_> {
     /// Whether threads have waited for each other for long.
     fn is_crowded(&self) -> bool {
         self.kernel.baton.is_some_and(|baton| {
-            // SAFETY: lines of the baton, written before the kernel began, of which only this word is looked at.
+            // SAFETY: lines of the baton, written before the kernel began. Only this word is borrowed, which all access by atomic operations.
             (0..baton.prefixes).any(|p| unsafe { (*self.hand(baton, p)).crowded.load(Ordering::Relaxed) })
         })
     }
@@ -264,10 +265,17 @@ impl Task<'_> {
     fn piece(&self, buffers: &[Address], scratch: Address, (begin, end): (i64, i64)) -> Result<(), Fault> {
         let cancelled = std::ptr::from_ref(self.cancelled.unwrap_or(&NEVER));
         let mut fault = FaultRecord { site: 0, index: 0, bound: 0, cancelled };
-        // SAFETY: the program is verified, so every access is inside its buffer: each address is that of memory of the
-        // buffer's size under this call's binding (shared only with buffers that are not needed at once), inputs and constants are only read, and the sizes are this
-        // call's; the flag outlives the call. Ranges of one kernel write different elements; the scratch is this thread's alone, aligned
-        // and long enough. An `Address` has the layout of a pointer.
+        // SAFETY: what `KernelFn` asks for. Each address is that of memory of the buffer's size under this call's binding, shared only with
+        // buffers that are not needed at once (`slots`); the sizes are this call's; the flag outlives the call; the scratch is this thread's
+        // alone, aligned and long enough. An `Address` has the layout of a pointer.
+        //
+        // That the code then stays inside its buffers rests on the compiler, and no release run looks again. The checker has proved each subscript
+        // inside for all sizes that meet the program's requirements, or has the code check it (`check::access`, `check::prove`); binding held
+        // this call to the requirements. Lowering and fusion keep subscripts with the loops that they were proved for: they put a
+        // producer's body where its elements are loaded, at subscripts inside its own loops, or join loops of equal extents. Inputs and
+        // constants have no stores, which `ir::verify` checks, and iterations of a parallel loop store different elements, since each element
+        // of an array has one definition. Tests hold all of it on every program that they run: the interpreter checks each access and each
+        // store, and compiled code runs on arrays beside which there is no memory.
         let status = unsafe {
             (self.kernel.function)(
                 buffers.as_ptr().cast(),

@@ -77,7 +77,7 @@ unsafe fn turn<T: Element>(block: &Block) {
     let Block { step, pace, rows, columns, .. } = *block;
     let width = size_of::<T>().cast_signed();
     let n = 16 / width;
-    // SAFETY: asked for rows and columns that there are.
+    // SAFETY: it is asked for rows and columns of the block alone, which lies in memory, as does where it goes.
     let at = |row: isize, column: isize| unsafe {
         (block.from.offset(row * step + column * width), block.to.offset(column * pace + row * width))
     };
@@ -110,8 +110,8 @@ macro_rules! turns {
             rows: isize,
             columns: isize,
         ) {
-            // SAFETY: compiled code asks for a block of one of the program's buffers, whose elements its loops would load one by
-            // one, and for scratch of its own with room for it.
+            // SAFETY: compiled code asks for a block of elements that its loops would load one by one, inside a buffer as those are (see
+            // `Task::piece`), and for scratch of its own with room for them.
             unsafe { turn::<$type>(&Block { from, step, to, pace, rows, columns }) }
         }
     )+};

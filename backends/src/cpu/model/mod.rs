@@ -1,0 +1,155 @@
+//! The protocols of `pool` and `baton` under a model checker, loom: their source is compiled here once more with loom's atomics, locks and
+//! threads in the place of the system's (`sync`), and each test runs in every order that its steps may come in, with whatever an atomic
+//! operation may read under the memory model. Loom finds data races, steps that can wait for ever, and results that an order makes wrong.
+//!
+//! The number of orders grows without measure, so a job has one or two helpers, and where it is two a thread is interrupted between
+//! steps of its own at most as often as a test says.
+
+#[path = "../baton.rs"]
+#[expect(clippy::duplicate_mod, dead_code, reason = "the same source with other threads")]
+mod baton;
+#[path = "../pool.rs"]
+#[expect(clippy::duplicate_mod, dead_code, reason = "the same source with other threads")]
+mod pool;
+mod sync;
+
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+
+use self::baton::Hand;
+use self::pool::{Pool, Thread};
+
+/// Runs a test in every order, of those with at most so many interruptions if there is a bound.
+fn check(interruptions: Option<usize>, test: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = interruptions;
+    builder.check(test);
+}
+
+/// A pool whose threads end with the test.
+fn with_pool(test: impl FnOnce(&'static Pool)) {
+    let pool: *mut Pool = Box::into_raw(Box::new(Pool::new()));
+    // SAFETY: it lives until the last line, and its threads have ended before.
+    let lent = unsafe { &*pool };
+    test(lent);
+    lent.bell.close(|| drop(pool::lock(&lent.beds)));
+    sync::join();
+    // SAFETY: nobody has it any more.
+    drop(unsafe { Box::from_raw(pool) });
+}
+
+/// What a caller lends to a job: numbers to take, what has been done of them, and a value that no atomic operation guards.
+struct Lent {
+    next: AtomicUsize,
+    done: AtomicUsize,
+    value: UnsafeCell<usize>,
+}
+
+// SAFETY: the value is read by the threads of a job, and written by the caller before and after it. That nothing else happens is what
+// loom checks.
+unsafe impl Sync for Lent {}
+
+impl Lent {
+    fn read(&self) -> usize {
+        // SAFETY: loom sees to it that nobody writes.
+        self.value.with(|value| unsafe { *value })
+    }
+
+    fn write(&self, new: usize) {
+        // SAFETY: loom sees to it that nobody else reads or writes.
+        self.value.with_mut(|value| unsafe { *value = new });
+    }
+}
+
+/// A job of so many numbers on memory of the caller's, which is the caller's again when it returns.
+fn job(pool: &'static Pool, helpers: usize, numbers: usize) {
+    let lent = Lent { next: AtomicUsize::new(0), done: AtomicUsize::new(0), value: UnsafeCell::new(0) };
+    lent.write(7);
+    pool.run(helpers, 0, 0, &|_: Thread| {
+        assert_eq!(lent.read(), 7);
+        while lent.next.fetch_add(1, Ordering::Relaxed) < numbers {
+            lent.done.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    lent.write(8);
+    assert_eq!(lent.done.load(Ordering::Relaxed), numbers);
+}
+
+#[test]
+fn a_job_is_done_when_its_caller_goes_on() {
+    check(None, || with_pool(|pool| job(pool, 1, 2)));
+}
+
+/// The thread sleeps, or is about to, when the second job comes.
+#[test]
+fn a_thread_that_sleeps_is_found_by_the_next_job() {
+    check(Some(3), || {
+        with_pool(|pool| {
+            job(pool, 1, 1);
+            job(pool, 1, 1);
+        });
+    });
+}
+
+#[test]
+fn two_threads_help() {
+    check(Some(2), || with_pool(|pool| job(pool, 2, 2)));
+}
+
+/// Who comes while another has the job works alone.
+#[test]
+fn callers_at_once_do_not_wait_for_each_other() {
+    check(Some(2), || {
+        with_pool(|pool| {
+            let other = loom::thread::spawn(move || job(pool, 1, 1));
+            job(pool, 1, 1);
+            other.join().unwrap();
+        });
+    });
+}
+
+/// Threads take chunks of a scan in their order, and hand on what these give, as compiled code does: each joins its chunk to what the one
+/// before has left. `chunks` are shared by two threads.
+fn scan(chunks: i64, cancels: bool) {
+    let (hand, next) = (Arc::new(Hand::default()), Arc::new(AtomicI64::new(0)));
+    let cancelled = Arc::new(AtomicBool::new(false));
+    let work = {
+        let (hand, next, cancelled) = (Arc::clone(&hand), Arc::clone(&next), Arc::clone(&cancelled));
+        move || {
+            loop {
+                let chunk = next.fetch_add(1, Ordering::Relaxed);
+                if chunk >= chunks {
+                    return;
+                }
+                hand.wait(chunk, &cancelled);
+                if cancelled.load(Ordering::Relaxed) {
+                    return;
+                }
+                // SAFETY: it is this chunk's turn, so nobody else reads or writes: loom checks that.
+                hand.so_far.with_mut(|so_far| unsafe { (*so_far)[0] = 2 * (*so_far)[0] + 1 });
+                hand.turn.store(chunk + 1, Ordering::Release);
+            }
+        }
+    };
+    let other = loom::thread::spawn(work.clone());
+    if cancels {
+        cancelled.store(true, Ordering::Relaxed);
+    }
+    work();
+    other.join().unwrap();
+    if !cancels {
+        // SAFETY: the other thread has ended.
+        assert_eq!(hand.so_far.with(|so_far| unsafe { (*so_far)[0] }), (1 << chunks) - 1);
+    }
+}
+
+#[test]
+fn chunks_hand_on_in_their_order() {
+    check(None, || scan(3, false));
+}
+
+#[test]
+fn nobody_waits_for_a_cancelled_chunk() {
+    check(None, || scan(3, true));
+}
