@@ -19,8 +19,8 @@ pub struct Reduction {
     dtype: Dtype,
     /// The elements of the chunk or block that is not full.
     pending: Vec<Scalar>,
-    /// The results of those that are.
-    done: Vec<Scalar>,
+    /// The results of those that are, joined in pairs of equal height as they come: how high each stands in the tree, heights falling.
+    done: Vec<(u32, Scalar)>,
     /// What there is in the other orders, which need no chunks.
     running: Running,
     last: Scalar,
@@ -56,16 +56,25 @@ impl Reduction {
             self.end_chunk();
         }
         match self.order {
-            Order::Lanes | Order::Blocks => pairwise(self.op, self.dtype, self.done),
+            Order::Lanes | Order::Blocks => {
+                let joined = self.done.into_iter().map(|(_, x)| x).rev().reduce(|right, x| combine(self.op, x, right));
+                joined.unwrap_or_else(|| identity(self.op, self.dtype))
+            }
             Order::Free | Order::Scan => self.last,
         }
     }
 
     fn end_chunk(&mut self) {
-        self.done.push(match self.order {
+        let mut sum = match self.order {
             Order::Lanes => lanes(self.op, self.dtype, &self.pending),
             _ => ascending(self.op, self.dtype, &self.pending),
-        });
+        };
+        let mut height = 0;
+        while let Some((_, left)) = self.done.pop_if(|(other, _)| *other == height) {
+            sum = combine(self.op, left, sum);
+            height += 1;
+        }
+        self.done.push((height, sum));
         self.pending.clear();
     }
 }
@@ -88,14 +97,6 @@ fn lanes(op: ReduceOp, dtype: Dtype, chunk: &[Scalar]) -> Scalar {
 
 fn ascending(op: ReduceOp, dtype: Dtype, elements: &[Scalar]) -> Scalar {
     elements.iter().fold(identity(op, dtype), |acc, x| combine(op, acc, *x))
-}
-
-/// Joins the results of chunks or blocks.
-fn pairwise(op: ReduceOp, dtype: Dtype, mut level: Vec<Scalar>) -> Scalar {
-    while level.len() > 1 {
-        level = level.chunks(2).map(|pair| if let [a, b] = pair { combine(op, *a, *b) } else { pair[0] }).collect();
-    }
-    level.first().copied().unwrap_or_else(|| identity(op, dtype))
 }
 
 /// `a o b` of every operation but `argmax` and `argmin`.

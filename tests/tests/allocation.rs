@@ -1,0 +1,152 @@
+//! Memory that is refused, wherever in a call: the n-th allocation fails, for each n until the call succeeds. Each time the call ends with
+//! E0241 and leaves the results' memory as it was, or gives the right results with less help; and the next call gives them.
+//!
+//! Refused is what takes more than [`SMALL`] bytes: arrays, temporaries, and memory of threads. What is smaller is bookkeeping in
+//! proportion to the program, or of a bounded size, and ends the process as everywhere in Rust (ARCHITECTURE.md, "A call").
+//!
+//! One test in a binary of its own: the allocator is that of the whole process.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use fuseloop::{Array, ArrayMut, ArrayRef, Device, Dtype, Kernel, Options, Program, RunError, Scalar};
+
+/// Bytes that are never refused.
+const SMALL: usize = 64 << 10;
+
+/// The system's allocator, which refuses one allocation.
+struct Refusing;
+
+/// How many allocations are left before the one that is refused; `u64::MAX` if none is to be.
+static LEFT: AtomicU64 = AtomicU64::new(u64::MAX);
+
+/// Whether this allocation is the one.
+fn refuses(bytes: usize) -> bool {
+    bytes > SMALL
+        && LEFT
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| match left {
+                0 | u64::MAX => None,
+                left => Some(left - 1),
+            })
+            .is_ok_and(|before| before == 1)
+}
+
+// SAFETY: all memory is the system allocator's, whose contract this is. No memory is an answer that it may give.
+unsafe impl GlobalAlloc for Refusing {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        if refuses(layout.size()) { std::ptr::null_mut() } else { unsafe { System.alloc(layout) } }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        if refuses(layout.size()) { std::ptr::null_mut() } else { unsafe { System.alloc_zeroed(layout) } }
+    }
+
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        if refuses(bytes) { std::ptr::null_mut() } else { unsafe { System.realloc(memory, layout, bytes) } }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(memory, layout) };
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Refusing = Refusing;
+
+/// Results, temporaries, rows that threads keep, results that a late check holds back, chunks of sums and of scans, columns.
+const SOURCE: &str = "
+    fn rows(x: f32[n, m]) {
+        let y[i < n, j < m] = exp(x[i, j] - max[k < m](x[i, k])) / sum[k < m](exp(x[i, k]))
+        y
+    }
+    fn chain(x: f32[n, m]) {
+        let v = reshape(x, _)
+        let c[i < n * m] = sum[k <= i](v[k])
+        let r[i < n * m] = c[n * m - 1 - i] / sum(c)
+        let s[i < n * m] = sum[k <= i](r[k])
+        (s, r)
+    }
+    fn late(x: f32[n, m]) {
+        let d = x * 2
+        let at[i < n] = i64(d[i, 0]) % n
+        (d, sum(x, axis = 1)[at])
+    }
+    fn columns(x: f32[n, m]) = (sum(x, axis = 0), transpose(x), x - mean(x, axis = 0))
+    fn drawn(x: f32[n, m]) = sum[i < n * m * 10](uniform(1, i)) + x
+";
+
+/// A call, with one allocation refused if a number is given; the results' memory if it is written to, else made by the call.
+fn call(
+    kernel: &Kernel,
+    x: ArrayRef<'_>,
+    mine: Option<&mut [Array]>,
+    refused: Option<u64>,
+) -> (Result<Vec<Array>, RunError>, bool) {
+    LEFT.store(refused.unwrap_or(u64::MAX), Ordering::Relaxed);
+    let done = match mine {
+        None => kernel.call(&[x]),
+        Some(mine) => {
+            let mut lent: Vec<ArrayMut<'_>> = mine.iter_mut().map(Array::as_mut).collect();
+            kernel.call_into(&[x], &mut lent).map(|()| vec![])
+        }
+    };
+    let met = LEFT.swap(u64::MAX, Ordering::Relaxed) == 0;
+    (done, met)
+}
+
+/// Refuses each allocation of a first call in turn; how many there are.
+fn hold(compile: impl Fn() -> Kernel, x: ArrayRef<'_>, expected: &[Array], into: bool, what: &str) -> u64 {
+    for refused in 1.. {
+        // Anew, since a kernel keeps memory for its next call.
+        let kernel = compile();
+        let mut mine: Vec<Array> = expected.to_vec();
+        mine.iter_mut().for_each(|array| array.bytes_mut().fill(0xa5));
+        let (done, met) = call(&kernel, x, into.then_some(&mut mine), Some(refused));
+        let what = format!("{what}, into {into}, allocation {refused}");
+        match done {
+            Ok(results) => assert!(if into { &mine } else { &results } == expected, "{what}: other results"),
+            Err(error) => {
+                assert_eq!(error.code().to_string(), "E0241", "{what}: {error}");
+                let untouched = mine.iter().all(|array| array.bytes().iter().all(|byte| *byte == 0xa5));
+                assert!(met && untouched, "{what}: results are half written");
+            }
+        }
+        let (again, _) = call(&kernel, x, None, None);
+        assert!(again.is_ok_and(|again| again == expected), "{what}: the next call");
+        if !met {
+            return refused - 1;
+        }
+    }
+    unreachable!("a call makes a finite number of allocations")
+}
+
+#[test]
+fn a_call_survives_every_allocation_that_fails() {
+    let program = Program::parse(SOURCE).unwrap();
+    let mut count = 0;
+    for (device, threads, shape) in
+        [(Device::Cpu, 1, [300, 700]), (Device::Cpu, 4, [300, 700]), (Device::Interp, 1, [60, 500])]
+    {
+        let options = Options { device, threads, ..Options::default() };
+        let values: Vec<Scalar> =
+            (0..shape[0] * shape[1]).map(|n: usize| Scalar::F32((n * 37 % 1001) as f32 / 64.0)).collect();
+        let aligned = Array::from_scalars(Dtype::F32, &shape, &values).unwrap();
+        // Of an array that is not aligned to its elements a call makes a copy.
+        let shifted = [&[0], aligned.bytes()].concat();
+        for x in [aligned.as_ref(), ArrayRef::new(Dtype::F32, &shape, &shifted[1..]).unwrap()] {
+            for signature in program.functions() {
+                let compile = || program.function(&signature.name).unwrap().compile(&options).unwrap();
+                let (expected, _) = call(&compile(), x, None, None);
+                let expected = expected.unwrap();
+                for into in [false, true] {
+                    count += hold(compile, x, &expected, into, &format!("{} {device:?} {threads}", signature.name));
+                }
+            }
+        }
+    }
+    assert!(count > 100, "{count} allocations were refused");
+}
