@@ -43,6 +43,7 @@ mod object;
 mod page;
 pub mod print;
 mod program;
+pub mod reference;
 pub mod render;
 pub mod session;
 pub mod values;

@@ -26,10 +26,15 @@ const MAX_RANK: usize = 64;
 /// assert_eq!(print::to_text(x.as_ref()), "[ 0.5   1.   -2.25]");
 /// ```
 pub fn to_text(array: ArrayRef<'_>) -> String {
-    float_mode::standard(|| text(array))
+    to_lines(array, LINE_WIDTH)
 }
 
-fn text(array: ArrayRef<'_>) -> String {
+/// The same in lines of at most so many characters, but for what is longer by itself.
+pub fn to_lines(array: ArrayRef<'_>, width: usize) -> String {
+    float_mode::standard(|| text(array, width))
+}
+
+fn text(array: ArrayRef<'_>, width: usize) -> String {
     let shape = array.shape();
     if let ([], Some(value)) = (shape, array.get(0)) {
         return one(value);
@@ -44,7 +49,7 @@ fn text(array: ArrayRef<'_>) -> String {
     let shown: Vec<Vec<usize>> = shape.iter().map(|n| shown(*n, elided)).collect();
     let words = words(array.dtype(), &elements(array, &shown));
     let mut layout = Layout { shape, shown: &shown, words: words.into_iter(), text: String::new() };
-    layout.axis(0, LINE_WIDTH);
+    layout.axis(0, width);
     layout.text
 }
 
@@ -258,7 +263,7 @@ impl Layout<'_> {
         let count = self.shown[axis].len();
         let gap = if count < self.shape[axis] { EDGE } else { usize::MAX };
         if axis + 1 == self.shape.len() {
-            self.row(&indent, count, gap, width - 1);
+            self.row(&indent, count, gap, width.saturating_sub(1));
         } else {
             let between = "\n".repeat(self.shape.len() - axis - 1) + &indent;
             for k in 0..count {
@@ -269,7 +274,7 @@ impl Layout<'_> {
                     self.text.push_str("...");
                     self.text.push_str(&between);
                 }
-                self.axis(axis + 1, width - 1);
+                self.axis(axis + 1, width.saturating_sub(1));
             }
         }
         self.text.push(']');

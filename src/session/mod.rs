@@ -161,9 +161,11 @@ impl Session {
             let subject = Subject::new(self, reading, entry)?;
             let results = subject.run(&self.options, cancel)?;
             if names.is_empty() {
-                if let [(_, only)] = results.as_slice() {
-                    self.values.insert(LAST.to_owned(), Arc::clone(only));
-                }
+                match results.as_slice() {
+                    [(_, only)] => self.values.insert(LAST.to_owned(), Arc::clone(only)),
+                    // Of several none is the last value, nor is one from before them.
+                    _ => self.values.remove(LAST),
+                };
                 outcomes.push(Outcome::Value { results });
             } else {
                 let values: Vec<_> = names.into_iter().zip(results.into_iter().map(|(_, value)| value)).collect();

@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use compiler::check::codes::HOLE;
+use grammar::Diagnostic;
 use grammar::ast::{self, Entry, ExprKind, File, Name, Param, Span, Target, Type};
 
 use super::input::{Reading, word};
@@ -22,11 +24,14 @@ pub struct Subject {
 
 /// What the function is called.
 const NAME: &str = "it";
+/// What to do about a `_` that stands for nothing.
+const NO_LAST: &str =
+    "`_` is the value of the entry before, if that had one; of several each gets a name: `let (a, b) = f(x)`";
 
 impl Subject {
     /// The function of that name.
     pub(super) fn function(reading: &Reading, name: &str) -> Result<Subject, SessionError> {
-        Ok(Subject { program: program(reading, &reading.file, name)?, inputs: None, names: vec![] })
+        Ok(Subject { program: compiled(reading, &reading.file, name, |_| {})?, inputs: None, names: vec![] })
     }
 
     /// A `let` or an expression.
@@ -68,7 +73,14 @@ impl Subject {
         }
         let at = Name { text: name.clone(), span };
         file.functions.push(ast::Function { decorators: vec![], name: at, params, results: None, lets, result, span });
-        Ok(Subject { program: program(reading, &file, &name)?, inputs: Some(inputs), names })
+        let no_last = |error: &mut Diagnostic| {
+            if error.code == HOLE && error.labels.first().is_some_and(|label| within(label.span)) {
+                error.message = "there is no last value".to_owned();
+                error.help = Some(NO_LAST.to_owned());
+            }
+        };
+        let checked = compiled(reading, &file, &name, no_last)?;
+        Ok(Subject { program: checked, inputs: Some(inputs), names })
     }
 
     /// The function.
@@ -105,11 +117,18 @@ impl Subject {
     }
 }
 
-/// The checked function of that name as a program of its own.
-fn program(reading: &Reading, file: &File, name: &str) -> Result<Program, SessionError> {
+/// The checked function of that name as a program of its own. Its errors may be put into other words.
+fn compiled(
+    reading: &Reading,
+    file: &File,
+    name: &str,
+    reword: impl Fn(&mut Diagnostic),
+) -> Result<Program, SessionError> {
     let start = Instant::now();
-    let checked =
-        compiler::check::check(file, name).map_err(|errors| Errors::new(Arc::clone(&reading.source), errors))?;
+    let checked = compiler::check::check(file, name).map_err(|mut errors| {
+        errors.iter_mut().for_each(reword);
+        Errors::new(Arc::clone(&reading.source), errors)
+    })?;
     Ok(Program::single(Arc::clone(&reading.source), checked, (reading.time, start.elapsed())))
 }
 

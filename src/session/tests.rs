@@ -30,7 +30,9 @@ fn values_and_functions_persist() {
     let defined = texts(&mut session, "fn two(x: f32[n]) = (g(x), sum(x))\nfn g(x: f32[n]) = x * 2\n");
     assert_eq!(defined[1], "fn g(x: f32[n]) -> f32[n]");
     assert_eq!(texts(&mut session, "let (a, b) = two([1.0, 2.5])"), ["a [2. 5.]", "b 3.5"]);
-    assert_eq!(texts(&mut session, "two(a)"), ["out0 [ 4. 10.]", "out1 7.0"]);
+    assert_eq!(texts(&mut session, "a; two(a)")[1..], ["out0 [ 4. 10.]", "out1 7.0"]);
+    let error = session.enter("_").unwrap_err().to_string();
+    assert!(error.contains("there is no last value") && error.contains("let (a, b) = f(x)"), "{error}");
     // What calls a function that is defined anew calls the new one.
     texts(&mut session, "fn g(x: f32[n]) = -x");
     assert_eq!(texts(&mut session, "two(a)")[0], "out0 [-2. -5.]");

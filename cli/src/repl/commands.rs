@@ -1,13 +1,14 @@
 //! What begins with a `:`, as a table.
 
 use std::fmt::Write;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
 use clap::ValueEnum;
 use fuseloop::files::{self, Format, Packing, Place};
 use fuseloop::session::{LAST, Subject, is_name};
-use fuseloop::{BenchError, Emit, ExplainError, Session};
+use fuseloop::{BenchError, Emit, ExplainError, Session, errors, reference};
 
 use super::{Next, Repl, choices, show};
 use crate::arguments;
@@ -23,8 +24,13 @@ pub struct Command {
 }
 
 /// In the order in which `:help` lists them.
-pub const COMMANDS: [Command; 17] = [
-    Command { name: "help", takes: "", does: "lists the commands", run: help },
+pub const COMMANDS: [Command; 18] = [
+    Command {
+        name: "help",
+        takes: "[NAME]",
+        does: "what a function, a word, an error or a command is; alone, the commands",
+        run: help,
+    },
     Command {
         name: "type",
         takes: "[EXPR]",
@@ -68,7 +74,13 @@ pub const COMMANDS: [Command; 17] = [
         name: "save",
         takes: "[NAME ...] FILE",
         does: "writes values (.npy .npz .safetensors), or the functions (.fl)",
-        run: save,
+        run: |repl, text| save(repl, text, false),
+    },
+    Command {
+        name: "save!",
+        takes: "[NAME ...] FILE",
+        does: "the same, over a file that this session has neither loaded nor saved",
+        run: |repl, text| save(repl, text, true),
     },
     Command { name: "device", takes: "[cpu|gpu|auto|interp]", does: "what runs it", run: device },
     Command {
@@ -88,7 +100,33 @@ pub const COMMANDS: [Command; 17] = [
     Command { name: "quit", takes: "", does: "leaves, as Ctrl-D does", run: |_, _| Ok(String::new()) },
 ];
 
+/// Other names of commands.
+const ALIASES: [(&str, &str); 3] = [("?", "help"), ("exit", "quit"), ("ls", "type")];
+
+/// What means a command without its `:`, unless it is a name of the session: with what may follow it.
+pub fn meant(repl: &Repl, text: &str) -> Option<String> {
+    let text = text.trim();
+    let (word, rest) = match text.strip_prefix('?') {
+        Some(rest) => ("help", rest),
+        None => text.split_once(char::is_whitespace).unwrap_or((text, "")),
+    };
+    let rest = rest.trim();
+    let word = word.strip_suffix("()").unwrap_or(word);
+    let known = repl.session.value(word).is_some() || repl.session.functions().any(|function| function.name == word);
+    let topic = rest.chars().all(|c| c.is_ascii_alphanumeric() || "_:".contains(c));
+    match word {
+        "exit" | "quit" if rest.is_empty() && !known => Some("quit".to_owned()),
+        "help" if topic && !known => Some(format!("help {rest}")),
+        _ => None,
+    }
+}
+
 impl Command {
+    /// How it is written.
+    fn signature(&self) -> String {
+        format!(":{} {}", self.name, self.takes)
+    }
+
     /// Whether all that follows it may be left out.
     fn may_stand_alone(&self) -> bool {
         self.takes.is_empty() || self.takes.starts_with('[') && self.takes.ends_with(']')
@@ -98,7 +136,8 @@ impl Command {
 /// Does what stands behind a `:`.
 pub fn run(repl: &mut Repl, text: &str) -> Result<(Next, String), Failure> {
     let (name, argument) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
-    let all = || COMMANDS.iter().filter(|command| command.name.starts_with(name));
+    let name = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, name)| name);
+    let all = || COMMANDS.iter().filter(|command| command.name.starts_with(name) && !command.name.ends_with('!'));
     let found = match (COMMANDS.iter().find(|command| command.name == name), all().collect::<Vec<_>>().as_slice()) {
         (Some(exact), _) => exact,
         (None, [only]) => only,
@@ -125,17 +164,86 @@ macro_rules! say {
     };
 }
 
-fn help(_: &mut Repl, _: &str) -> Result<String, Failure> {
-    let mut said = String::from(
-        "An expression is evaluated, `_` is the last value; `let` gives a value a name, `fn` defines a function;
-load(\"a.npy\") is the array in a file. EXPR is an expression, or the name of a function.
+/// What stands before a command's sentence in the list of commands.
+const COLUMN: usize = 33;
 
-",
+fn help(repl: &mut Repl, topic: &str) -> Result<String, Failure> {
+    if !topic.is_empty() {
+        return help_on(repl, topic);
+    }
+    let mut said = wrap(
+        "An expression is evaluated, `_` is the last value; `let` gives a value a name, `fn` defines a function; load(\"a.npy\") is the \
+         array in a file. EXPR is an expression, or the name of a function. `:help sum` explains a function or a word, `:help E0115` an error.",
+        0,
+        repl.width,
     );
-    for Command { name, takes, does, .. } in &COMMANDS {
-        say!(said, "  {:<30} {does}", format!(":{name} {takes}"));
+    said.push_str("\n\n");
+    for command in &COMMANDS {
+        say!(said, "  {:<30} {}", command.signature(), wrap(command.does, COLUMN, repl.width));
     }
     Ok(said)
+}
+
+/// Text in lines of a width, each but the first behind as many spaces as stand before the first.
+fn wrap(text: &str, indent: usize, width: usize) -> String {
+    let mut wrapped = String::new();
+    let mut column = indent;
+    for word in text.split_whitespace() {
+        let length = word.chars().count();
+        if column > indent && column + 1 + length > width {
+            wrapped.push('\n');
+            wrapped.push_str(&" ".repeat(indent));
+            column = indent;
+        } else if column > indent {
+            wrapped.push(' ');
+            column += 1;
+        }
+        wrapped.push_str(word);
+        column += length;
+    }
+    wrapped
+}
+
+/// What is known of a name: a function of the session, what the language has, an error, a command.
+fn help_on(repl: &mut Repl, topic: &str) -> Result<String, Failure> {
+    if let Some(function) = repl.session.functions().find(|function| function.name == topic) {
+        return Ok(format!("{function}\n"));
+    }
+    let entries = reference::find(topic);
+    if !entries.is_empty() {
+        let texts: Vec<String> = entries.iter().map(|entry| explained(entry, repl.width)).collect();
+        return Ok(texts.join("\n"));
+    }
+    let named = |command: &&Command| command.name == topic.strip_prefix(':').unwrap_or(topic);
+    if let Some(command) = COMMANDS.iter().find(named) {
+        return Ok(format!("{}\n    {}\n", command.signature().trim_end(), wrap(command.does, 4, repl.width)));
+    }
+    if errors::is_code(topic) {
+        return Ok(errors::find(topic).map_err(Failure::usage)?.page.to_owned());
+    }
+    let message = format!("there is no help on `{topic}`: `:help` lists the commands, Tab completes names");
+    Err(Failure::usage(message))
+}
+
+/// Something of the language: how it is written, what it does, and an example.
+fn explained(entry: &reference::Entry, width: usize) -> String {
+    let reference::Entry { signature, types, about, example, value, .. } = entry;
+    let types = if types.is_empty() { String::new() } else { format!("  # {types}") };
+    format!("{signature}{types}\n    {}\n    > {example}\n    {value}\n", wrap(about, 4, width))
+}
+
+/// How the functions of the language of that name are called, if there are any and the session has nothing of the name.
+pub fn signatures(repl: &Repl, text: &str) -> Option<String> {
+    let name = text.trim();
+    if repl.session.value(name).is_some() {
+        return None;
+    }
+    if let Some(function) = repl.session.functions().find(|function| function.name == name) {
+        return Some(format!("{function}\n"));
+    }
+    let functions = reference::find(name).into_iter().filter(|entry| entry.kind.is_called());
+    let lines: String = functions.map(|entry| format!("{}  # {}\n", entry.signature, entry.types)).collect();
+    (!lines.is_empty()).then_some(lines)
 }
 
 fn of_type(repl: &mut Repl, text: &str) -> Result<String, Failure> {
@@ -144,10 +252,16 @@ fn of_type(repl: &mut Repl, text: &str) -> Result<String, Failure> {
         repl.session.functions().for_each(|signature| {
             say!(said, "{signature}");
         });
+        repl.session.waiting().for_each(|(name, _)| {
+            say!(said, "fn {name} waits");
+        });
         repl.session.values().for_each(|(name, value)| {
             say!(said, "{name}: {}", show::type_of(value));
         });
         return Ok(said);
+    }
+    if let Some(signatures) = signatures(repl, text) {
+        return Ok(signatures);
     }
     let subject = repl.session.subject(text)?;
     match (subject.is_function(), subject.signature().results.as_slice()) {
@@ -254,17 +368,34 @@ pub fn load_arrays(mut session: Session, place: &Place, path: &str) -> Result<(S
     Ok((session, said))
 }
 
-fn save(repl: &mut Repl, text: &str) -> Result<String, Failure> {
+/// Writes values or functions to a file, whole or not at all, and says how many.
+fn save(repl: &mut Repl, text: &str, over: bool) -> Result<String, Failure> {
     let (names, path) = text.rsplit_once(char::is_whitespace).unwrap_or(("", text));
     let path = path.trim_matches('"');
     let names: Vec<&str> = names.split_whitespace().collect();
-    let Ok(place) = Place::parse(path) else {
-        if !names.is_empty() {
-            return Err(Failure::usage("values are saved as .npy, .npz or .safetensors"));
+    let count = match Place::parse(path) {
+        Ok(place) => save_values(repl, &names, &place, over)?,
+        Err(_) if names.is_empty() && Path::new(path).extension().is_some_and(|ending| ending == "fl") => {
+            save_functions(repl, Path::new(path), over)?
         }
-        files::replace(path.as_ref(), &repl.session.source())?;
-        return Ok(String::new());
+        Err(_) => return Err(Failure::usage("values are saved as .npy, .npz or .safetensors, all functions as .fl")),
     };
+    // What went to standard output is there to be read.
+    Ok(if path == "-" { String::new() } else { format!("{path}: {count}\n") })
+}
+
+fn save_functions(repl: &mut Repl, file: &Path, over: bool) -> Result<String, Failure> {
+    let count = repl.session.functions().count() + repl.session.waiting().count();
+    if count == 0 {
+        return Err(Failure::usage("there are no functions to save"));
+    }
+    repl.may_write(file, over)?;
+    files::replace(file, &repl.session.source())?;
+    repl.knows(file);
+    Ok(counted(count, "function"))
+}
+
+fn save_values(repl: &mut Repl, names: &[&str], place: &Place, over: bool) -> Result<String, Failure> {
     let values: Vec<_> = match names.is_empty() {
         true => repl.session.values().filter(|(name, _)| *name != LAST).collect(),
         false => {
@@ -278,10 +409,22 @@ fn save(repl: &mut Repl, text: &str) -> Result<String, Failure> {
     if values.is_empty() {
         return Err(Failure::usage("there are no values to save"));
     }
+    if let Some(file) = place.path() {
+        repl.may_write(file, over)?;
+    }
     let placed: Vec<_> =
         values.iter().map(|(name, value)| (place.clone().or_key(name), value.as_ref().as_ref())).collect();
     files::save(&placed, Packing::Stored)?;
-    Ok(String::new())
+    let count = values.len();
+    if let Some(file) = place.path() {
+        repl.knows(file);
+    }
+    Ok(counted(count, "value"))
+}
+
+/// `1 value`, `3 values`
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 /// One of several, by its name.
@@ -334,11 +477,16 @@ fn threads(repl: &mut Repl, text: &str) -> Result<String, Failure> {
 
 fn clear(repl: &mut Repl, text: &str) -> Result<String, Failure> {
     if text.is_empty() {
+        let functions = repl.session.functions().count() + repl.session.waiting().count();
+        let values = repl.session.values().filter(|(name, _)| *name != LAST).count();
         repl.session.clear();
+        return Ok(format!("forgot {} and {}\n", counted(functions, "function"), counted(values, "value")));
     }
-    let unknown: Vec<&str> = text.split_whitespace().filter(|name| !repl.session.forget(name)).collect();
-    match unknown.is_empty() {
-        true => Ok(String::new()),
-        false => Err(Failure::usage(format!("there is no {}", unknown.join(", ")))),
+    let mut session = repl.session.clone();
+    let unknown: Vec<&str> = text.split_whitespace().filter(|name| !session.forget(name)).collect();
+    if !unknown.is_empty() {
+        return Err(Failure::usage(format!("there is no {}", unknown.join(", "))));
     }
+    repl.session = session;
+    Ok(format!("forgot {}\n", text.split_whitespace().collect::<Vec<_>>().join(", ")))
 }

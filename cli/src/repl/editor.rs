@@ -98,6 +98,11 @@ impl Editor {
         }
     }
 
+    /// How many characters go into a line of the terminal.
+    pub fn width(&mut self) -> Option<usize> {
+        self.inner.dimensions().map(|(columns, _)| usize::from(columns))
+    }
+
     /// Takes the names of a session for completion.
     fn know(&mut self, session: &Session) {
         let Some(words) = self.inner.helper_mut() else { return };
@@ -181,7 +186,7 @@ impl Completer for Words {
         let start = before.rfind(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).map_or(0, |at| at + 1);
         Ok(match before.trim_start().strip_prefix(':').map(|rest| rest.split_once(char::is_whitespace)) {
             Some(None) => candidates(start, &mut COMMANDS.iter().map(|command| command.name.to_owned())),
-            Some(Some(("load" | "save", _))) => self.files.complete_path(line, at)?,
+            Some(Some(("load" | "save" | "save!", _))) => self.files.complete_path(line, at)?,
             Some(Some(("device", _))) => candidates(start, &mut choices::<DeviceName>().into_iter()),
             Some(Some(("math", _))) => candidates(start, &mut choices::<MathName>().into_iter()),
             Some(Some(("fuse", _))) => candidates(start, &mut passes_by_name().map(str::to_owned)),

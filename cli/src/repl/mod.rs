@@ -9,8 +9,9 @@ mod interrupt;
 mod lines;
 mod show;
 
+use std::collections::BTreeSet;
 use std::io::{self, IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use fuseloop::session::PROMPT;
@@ -39,6 +40,9 @@ pub struct Arguments {
     engine: Engine,
 }
 
+/// The width of lines where nothing is known of the terminal.
+const WIDTH: usize = 120;
+
 /// A session and how it is talked to.
 struct Repl {
     session: Session,
@@ -47,6 +51,10 @@ struct Repl {
     /// Of results, and of errors.
     style: Style,
     error_style: Style,
+    /// How many characters go into a line of what is shown.
+    width: usize,
+    /// The files that were loaded or saved, which may be saved again.
+    files: BTreeSet<PathBuf>,
 }
 
 /// Where what is entered comes from.
@@ -66,7 +74,14 @@ enum Next {
 pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure> {
     let options = Options { cache: cache(), ..arguments.engine.options()? };
     let (style, error_style) = (crate::style(&io::stdout()), crate::style(&io::stderr()));
-    let mut repl = Repl { session: Session::new(options), interrupt: None, style, error_style };
+    let mut repl = Repl {
+        session: Session::new(options),
+        interrupt: None,
+        style,
+        error_style,
+        width: WIDTH,
+        files: BTreeSet::new(),
+    };
     for file in &arguments.files {
         repl.load(file)?;
     }
@@ -85,7 +100,11 @@ pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure
     'session: loop {
         stdout.flush()?;
         let entered = match &mut from {
-            From::Terminal(editor) => editor.read(&repl.session)?,
+            From::Terminal(editor) => {
+                let entered = editor.read(&repl.session)?;
+                repl.width = editor.width().unwrap_or(WIDTH);
+                entered
+            }
             From::Lines(lines) => lines.read(stdout)?,
         };
         let pieces = match entered {
@@ -121,10 +140,15 @@ impl Repl {
     /// Does what was entered.
     fn enter(&mut self, text: &str, stdout: &mut impl Write) -> Result<Next, Failure> {
         let text = text.trim_end();
-        if let Some(command) = text.trim_start().strip_prefix(':') {
-            let (next, said) = commands::run(self, command)?;
+        let command = text.trim_start().strip_prefix(':').map(str::to_owned);
+        if let Some(command) = command.or_else(|| commands::meant(self, text)) {
+            let (next, said) = commands::run(self, &command)?;
             write!(stdout, "{said}")?;
             return Ok(next);
+        }
+        if let Some(signatures) = commands::signatures(self, text) {
+            write!(stdout, "{signatures}")?;
+            return Ok(Next::Read);
         }
         let entered = text.to_owned();
         let (session, outcomes) = self.work(move |mut session, cancel| {
@@ -133,7 +157,7 @@ impl Repl {
         })?;
         self.session = session;
         for outcome in &outcomes {
-            write!(stdout, "{}", show::outcome(outcome, self.style))?;
+            write!(stdout, "{}", show::outcome(outcome, self.style, self.width))?;
         }
         refused(outcomes)?;
         Ok(Next::Read)
@@ -155,9 +179,13 @@ impl Repl {
     /// Defines what is in a file: the functions of a program, or arrays under their names.
     fn load(&mut self, path: &str) -> Result<String, Failure> {
         if let Ok(place) = fuseloop::files::Place::parse(path) {
+            let file = place.path().map(Path::to_owned);
             let path = path.to_owned();
             let (session, said) = self.work(move |session, _| commands::load_arrays(session, &place, &path))?;
             self.session = session;
+            if let Some(file) = file {
+                self.knows(&file);
+            }
             return Ok(said);
         }
         let source = arguments::source(&PathBuf::from(path))?;
@@ -166,9 +194,27 @@ impl Repl {
             Ok((session, outcomes))
         })?;
         self.session = session;
-        let said = outcomes.iter().map(|outcome| show::outcome(outcome, Style::Plain)).collect();
+        self.knows(Path::new(path));
+        let said = outcomes.iter().map(|outcome| show::outcome(outcome, Style::Plain, self.width)).collect();
         refused(outcomes)?;
         Ok(said)
+    }
+
+    /// Whether a file may be written: it is not there, it is of this session, or somebody insists.
+    fn may_write(&self, file: &Path, over: bool) -> Result<(), Failure> {
+        let known = || file.canonicalize().is_ok_and(|file| self.files.contains(&file));
+        if over || std::fs::symlink_metadata(file).is_err() || known() {
+            return Ok(());
+        }
+        let file = file.display();
+        let message =
+            format!("`{file}` is there, and this session has neither loaded nor saved it: `:save!` writes over it");
+        Err(Failure::usage(message))
+    }
+
+    /// Takes a file for one of this session.
+    fn knows(&mut self, file: &Path) {
+        self.files.extend(file.canonicalize());
     }
 
     /// Whether every function has what it calls; the errors of those that wait.

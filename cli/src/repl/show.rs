@@ -1,9 +1,12 @@
-//! Results in words: values as NumPy prints them, with their types behind a `#`, so that what is shown could be typed.
+//! Results in words: values as NumPy prints them but for `true` and `false`, with their types behind a `#`.
 
-use fuseloop::{Array, Outcome, Style, print};
+use fuseloop::{Array, Dtype, Outcome, Style, print};
+
+/// Lines of arrays are no longer, however wide the terminal is.
+const LINE: usize = 75;
 
 /// What became of something that was entered, with a newline at the end.
-pub fn outcome(outcome: &Outcome, style: Style) -> String {
+pub fn outcome(outcome: &Outcome, style: Style, width: usize) -> String {
     match outcome {
         Outcome::Defined { signature } => format!("{signature}\n"),
         Outcome::Waits { name, errors } => {
@@ -19,14 +22,17 @@ pub fn outcome(outcome: &Outcome, style: Style) -> String {
             values.iter().map(|(name, value)| format!("{name}: {}\n", type_of(value))).collect()
         }
         Outcome::Value { results } => match results.as_slice() {
-            [(_, only)] => value(None, only, style),
-            several => several.iter().map(|(name, one)| value(Some(name), one, style)).collect(),
+            [(_, only)] => value(None, only, style, width),
+            several => several.iter().map(|(name, one)| value(Some(name), one, style, width)).collect(),
         },
     }
 }
 
-fn value(name: Option<&str>, value: &Array, style: Style) -> String {
-    let text = print::to_text(value.as_ref());
+fn value(name: Option<&str>, value: &Array, style: Style, width: usize) -> String {
+    let mut text = print::to_lines(value.as_ref(), width.min(LINE));
+    if value.dtype() == Dtype::Bool {
+        text = text.replace("True", "true").replace("False", "false");
+    }
     let ty = match style {
         Style::Plain => format!("# {}", type_of(value)),
         Style::Colored => format!("\x1b[2m# {}\x1b[0m", type_of(value)),

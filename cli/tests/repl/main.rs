@@ -4,6 +4,8 @@
 //! with it. `UPDATE_DOCS=1` writes what is seen now.
 #![cfg(unix)]
 
+mod help;
+mod save;
 mod terminal;
 mod typed_ahead;
 

@@ -29,8 +29,13 @@ pub struct Terminal {
 impl Terminal {
     /// Starts it in a folder, which is home too.
     pub fn start(folder: &Path, term: &str, arguments: &[&str]) -> Terminal {
+        Terminal::start_sized(folder, term, arguments, (40, 120))
+    }
+
+    /// The same of so many rows and columns.
+    pub fn start_sized(folder: &Path, term: &str, arguments: &[&str], (rows, columns): (u16, u16)) -> Terminal {
         let (pty, pts) = open().unwrap();
-        pty.resize(Size::new(40, 120)).unwrap();
+        pty.resize(Size::new(rows, columns)).unwrap();
         let command = Command::new(env!("CARGO_BIN_EXE_fuseloop")).arg("repl").args(arguments).current_dir(folder);
         let command = command.env_remove("XDG_STATE_HOME").env_remove("NO_COLOR").env("HOME", folder).env("TERM", term);
         let child = command.spawn(pts).unwrap();
@@ -46,7 +51,7 @@ impl Terminal {
             }
         });
         let size = |n| NonZeroU16::new(n).unwrap();
-        Terminal { pty, child, bytes, screen: Parser::new(size(40), size(120), 0), log: String::new() }
+        Terminal { pty, child, bytes, screen: Parser::new(size(rows), size(columns), 0), log: String::new() }
     }
 
     /// Presses keys.

@@ -1,0 +1,183 @@
+//! The functions, reducers, conversions, constants and keywords of the language: one table, from which the prompt's `:help`
+//! and the tables of the language reference are made.
+//!
+//! ```
+//! let entries = fuseloop::reference::find("clamp");
+//! assert_eq!(entries[0].signature, "clamp(x, lo, hi)");
+//! ```
+
+/// What something of the language is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A function of scalars: of arrays it is applied to each element.
+    Scalar,
+    /// A function of whole arrays.
+    Whole,
+    /// What makes one value of many.
+    Reducer,
+    /// A type, which as a function converts.
+    Conversion,
+    /// A value with a name.
+    Constant,
+    /// A word that begins or joins parts of a program.
+    Keyword,
+}
+
+impl Kind {
+    /// Whether it is written as a call.
+    pub fn is_called(self) -> bool {
+        matches!(self, Scalar | Whole | Reducer | Conversion)
+    }
+}
+
+/// Something of the language.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// What it is.
+    pub kind: Kind,
+    /// How it is written.
+    pub signature: &'static str,
+    /// Which types it takes; nothing where there is no choice.
+    pub types: &'static str,
+    /// What it does, in a sentence.
+    pub about: &'static str,
+    /// An example, as one enters it at the prompt,
+    pub example: &'static str,
+    /// and its value, as the prompt shows it.
+    pub value: &'static str,
+}
+
+impl Entry {
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        let end = self.signature.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+        &self.signature[..end.unwrap_or(self.signature.len())]
+    }
+}
+
+/// Everything of that name: `max` is a function and a reducer.
+pub fn find(name: &str) -> Vec<&'static Entry> {
+    ENTRIES.iter().filter(|entry| entry.name() == name).collect()
+}
+
+/// The table of all entries of some kinds in Markdown, as the language reference has it.
+pub fn table(kinds: &[Kind]) -> String {
+    let mut text = "| | of | what it is | for example | is |\n|---|---|---|---|---|\n".to_owned();
+    for entry in ENTRIES.iter().filter(|entry| kinds.contains(&entry.kind)) {
+        let Entry { signature, types, about, example, value, .. } = entry;
+        text += &format!("| `{signature}` | {types} | {about} | `{example}` | `{value}` |\n");
+    }
+    text
+}
+
+const fn entry(
+    kind: Kind,
+    signature: &'static str,
+    types: &'static str,
+    about: &'static str,
+    example: (&'static str, &'static str),
+) -> Entry {
+    Entry { kind, signature, types, about, example: example.0, value: example.1 }
+}
+
+use Kind::{Constant, Conversion, Keyword, Reducer, Scalar, Whole};
+
+const FLOATS: &str = "floats";
+const INTEGERS: &str = "integers";
+const NUMBERS: &str = "numbers";
+const ALL: &str = "all";
+
+/// The table.
+#[rustfmt::skip]
+pub const ENTRIES: &[Entry] = &[
+    entry(Scalar, "abs(x)", NUMBERS, "The absolute value; of the least integer, itself.", ("abs(-3)", "3  # i64")),
+    entry(Scalar, "sign(x)", NUMBERS, "-1, 0 or 1; of floats it keeps zeros and NaN.", ("sign(-2.5)", "-1.0  # f32")),
+    entry(Scalar, "min(x, y)", NUMBERS, "The lesser; NaN if either is, and -0 is below +0.", ("min(3, 5)", "3  # i64")),
+    entry(Scalar, "max(x, y)", NUMBERS, "The greater; NaN if either is, and -0 is below +0.", ("max(3, 5)", "5  # i64")),
+    entry(Scalar, "clamp(x, lo, hi)", NUMBERS, "`min(max(x, lo), hi)`: `x` where it lies between the bounds, else the nearer one.", ("clamp(7, 0, 5)", "5  # i64")),
+    entry(Scalar, "relu(x)", NUMBERS, "`max(x, 0)`.", ("relu(-2.5)", "0.0  # f32")),
+    entry(Scalar, "pow(x, y)", NUMBERS, "`x ^ y`; of floats with the special cases of C's annex F, so that `pow(1, y)` and `pow(x, 0)` are 1 even of NaN, and exact results are exact.", ("pow(2.0, 0.5)", "1.4142135  # f32")),
+    entry(Scalar, "mod(x, y)", NUMBERS, "The remainder with the divisor's sign; of integers 0 by zero, of floats as NumPy's (`mod(x, 0)` is NaN).", ("mod(-7, 3)", "2  # i64")),
+    entry(Scalar, "floor_div(x, y)", NUMBERS, "The quotient rounded down; of integers 0 by zero, of floats as NumPy's (`floor_div(x, 0)` is `x / 0`).", ("floor_div(-7, 3)", "-3  # i64")),
+    entry(Scalar, "fma(x, y, z)", FLOATS, "`x * y + z`, rounded once.", ("fma(2.0, 3.0, 1.0)", "7.0  # f32")),
+    entry(Scalar, "sqrt(x)", FLOATS, "The square root, correctly rounded; NaN of what is below 0.", ("sqrt(9.0)", "3.0  # f32")),
+    entry(Scalar, "rsqrt(x)", FLOATS, "`1 / sqrt(x)`.", ("rsqrt(4.0)", "0.5  # f32")),
+    entry(Scalar, "cbrt(x)", FLOATS, "The cube root; exact at cubes.", ("cbrt(27.0)", "3.0  # f32")),
+    entry(Scalar, "floor(x)", FLOATS, "The greatest whole number that is not above `x`.", ("floor(-1.5)", "-2.0  # f32")),
+    entry(Scalar, "ceil(x)", FLOATS, "The least whole number that is not below `x`.", ("ceil(-1.5)", "-1.0  # f32")),
+    entry(Scalar, "trunc(x)", FLOATS, "The whole part of `x`.", ("trunc(-1.5)", "-1.0  # f32")),
+    entry(Scalar, "round(x)", FLOATS, "The nearest whole number; of two that are as near, the even one.", ("round(2.5)", "2.0  # f32")),
+    entry(Scalar, "exp(x)", FLOATS, "e to the power of `x`.", ("exp(1.0)", "2.7182817  # f32")),
+    entry(Scalar, "exp2(x)", FLOATS, "2 to the power of `x`; exact where that is a power of 2.", ("exp2(3.0)", "8.0  # f32")),
+    entry(Scalar, "expm1(x)", FLOATS, "`exp(x) - 1`, exact near 0.", ("expm1(1e-6)", "1.0000005e-06  # f32")),
+    entry(Scalar, "log(x)", FLOATS, "The natural logarithm; NaN of what is below 0.", ("log(10.0)", "2.3025851  # f32")),
+    entry(Scalar, "log2(x)", FLOATS, "The logarithm to base 2; exact at powers of 2.", ("log2(8.0)", "3.0  # f32")),
+    entry(Scalar, "log10(x)", FLOATS, "The logarithm to base 10; exact at powers of 10.", ("log10(1000.0)", "3.0  # f32")),
+    entry(Scalar, "log1p(x)", FLOATS, "`log(1 + x)`, exact near 0.", ("log1p(1e-6)", "9.999995e-07  # f32")),
+    entry(Scalar, "sin(x)", FLOATS, "The sine of an angle in radians.", ("sin(pi / 2)", "1.0  # f32")),
+    entry(Scalar, "cos(x)", FLOATS, "The cosine of an angle in radians.", ("cos(0.0)", "1.0  # f32")),
+    entry(Scalar, "tan(x)", FLOATS, "The tangent of an angle in radians.", ("tan(1.0)", "1.5574077  # f32")),
+    entry(Scalar, "asin(x)", FLOATS, "The angle whose sine is `x`; NaN outside of -1 to 1.", ("asin(1.0)", "1.5707964  # f32")),
+    entry(Scalar, "acos(x)", FLOATS, "The angle whose cosine is `x`; NaN outside of -1 to 1.", ("acos(-1.0)", "3.1415927  # f32")),
+    entry(Scalar, "atan(x)", FLOATS, "The angle whose tangent is `x`.", ("atan(1.0)", "0.7853982  # f32")),
+    entry(Scalar, "atan2(y, x)", FLOATS, "The angle of the point (x, y), with the signs of zeros and the infinities of C's annex F: quadrants and diagonals are exact.", ("atan2(1.0, -1.0)", "2.3561945  # f32")),
+    entry(Scalar, "sinh(x)", FLOATS, "The hyperbolic sine.", ("sinh(1.0)", "1.1752012  # f32")),
+    entry(Scalar, "cosh(x)", FLOATS, "The hyperbolic cosine.", ("cosh(0.0)", "1.0  # f32")),
+    entry(Scalar, "tanh(x)", FLOATS, "The hyperbolic tangent.", ("tanh(1.0)", "0.7615942  # f32")),
+    entry(Scalar, "asinh(x)", FLOATS, "The number whose hyperbolic sine is `x`.", ("asinh(1.0)", "0.8813736  # f32")),
+    entry(Scalar, "acosh(x)", FLOATS, "The number whose hyperbolic cosine is `x`; NaN below 1.", ("acosh(2.0)", "1.316958  # f32")),
+    entry(Scalar, "atanh(x)", FLOATS, "The number whose hyperbolic tangent is `x`; NaN outside of -1 to 1.", ("atanh(0.5)", "0.54930615  # f32")),
+    entry(Scalar, "sigmoid(x)", FLOATS, "`1 / (1 + exp(-x))`.", ("sigmoid(0.0)", "0.5  # f32")),
+    entry(Scalar, "silu(x)", FLOATS, "`x * sigmoid(x)`.", ("silu(1.0)", "0.7310586  # f32")),
+    entry(Scalar, "softplus(x)", FLOATS, "`log(1 + exp(x))`.", ("softplus(0.0)", "0.6931472  # f32")),
+    entry(Scalar, "erf(x)", FLOATS, "The error function.", ("erf(1.0)", "0.8427008  # f32")),
+    entry(Scalar, "gelu(x)", FLOATS, "`x * (1 + erf(x / sqrt(2))) / 2`.", ("gelu(1.0)", "0.8413447  # f32")),
+    entry(Scalar, "gelu_tanh(x)", FLOATS, "`gelu` by a hyperbolic tangent in place of `erf`.", ("gelu_tanh(1.0)", "0.841192  # f32")),
+    entry(Scalar, "isnan(x)", FLOATS, "Whether `x` is NaN.", ("isnan(nan)", "true  # bool")),
+    entry(Scalar, "isinf(x)", FLOATS, "Whether `x` is infinite.", ("isinf(1.0)", "false  # bool")),
+    entry(Scalar, "isfinite(x)", FLOATS, "Whether `x` is neither infinite nor NaN.", ("isfinite(1.0)", "true  # bool")),
+    entry(Scalar, "select(c, x, y)", ALL, "`x` where `c` is true, else `y`; both are computed.", ("select([true, false], 1, 2)", "[1 2]  # i64[2]")),
+    entry(Scalar, "bit_and(x, y)", INTEGERS, "The bits that are set in both.", ("bit_and(12, 10)", "8  # i64")),
+    entry(Scalar, "bit_or(x, y)", INTEGERS, "The bits that are set in either.", ("bit_or(12, 10)", "14  # i64")),
+    entry(Scalar, "bit_xor(x, y)", INTEGERS, "The bits that are set in one of the two.", ("bit_xor(12, 10)", "6  # i64")),
+    entry(Scalar, "bit_not(x)", INTEGERS, "The bits that are not set.", ("bit_not(12)", "-13  # i64")),
+    entry(Scalar, "shift_left(x, k)", INTEGERS, "The bits `k` places up; 0 by the width or more, or by a negative amount.", ("shift_left(1, 4)", "16  # i64")),
+    entry(Scalar, "shift_right(x, k)", INTEGERS, "The bits `k` places down, of signed types with the sign; by the width or more, or by a negative amount, 0 or the sign.", ("shift_right(-16, 2)", "-4  # i64")),
+    entry(Scalar, "uniform(seed, i, ...)", INTEGERS, "A random number in [0, 1), a float: the same for the same seed and indices.", ("uniform(1, 2) < 1", "true  # bool")),
+    entry(Scalar, "normal(seed, i, ...)", INTEGERS, "A random number of mean 0 and variance 1, a float.", ("normal(1, 2) < 7", "true  # bool")),
+    entry(Whole, "iota(n)", "sizes", "The numbers from 0 to `n - 1`, in `i64`.", ("iota(4)", "[0 1 2 3]  # i64[4]")),
+    entry(Whole, "size(x, k)", ALL, "The length of axis `k`, an `i64`.", ("size([[1, 2, 3]], 1)", "3  # i64")),
+    entry(Whole, "transpose(x)", ALL, "The array with its axes in reverse order.", ("transpose([[1], [2]])", "[[1 2]]  # i64[1, 2]")),
+    entry(Whole, "reshape(x, n, ...)", ALL, "The elements, row-major, in another shape; one size may be `_`, which is worked out.", ("reshape(iota(6), _, 6)", "[[0 1 2 3 4 5]]  # i64[1, 6]")),
+    entry(Whole, "concat(x, y, ..., axis = k)", ALL, "The arrays one behind the other, along axis 0 or the one that is named.", ("concat([1, 2], [3])", "[1 2 3]  # i64[3]")),
+    entry(Reducer, "sum(x)", NUMBERS, "The sum; of nothing 0. `sum(x, axis = 1)` is that along an axis, `sum[k < n](e)` over indices; so with all reducers.", ("sum([1, 2, 3])", "6  # i64")),
+    entry(Reducer, "prod(x)", NUMBERS, "The product; of nothing 1.", ("prod[k < 5](k + 1)", "120  # i64")),
+    entry(Reducer, "max(x)", NUMBERS, "The greatest; NaN if one is, of nothing -inf or the type's least.", ("max([1, 7, 3])", "7  # i64")),
+    entry(Reducer, "min(x)", NUMBERS, "The least; NaN if one is, of nothing inf or the type's greatest.", ("min([[4, 1], [2, 3]], axis = 1)", "[1 2]  # i64[2]")),
+    entry(Reducer, "mean(x)", FLOATS, "The mean; of nothing NaN.", ("mean([1.0, 2.0, 6.0])", "3.0  # f32")),
+    entry(Reducer, "any(x)", "`bool`", "Whether one is true; of nothing false.", ("any(iota(3) > 1)", "true  # bool")),
+    entry(Reducer, "all(x)", "`bool`", "Whether all are true; of nothing true.", ("all(iota(3) > 1)", "false  # bool")),
+    entry(Reducer, "argmax(x)", NUMBERS, "Where the greatest is, an `i64`: the first of equals, row-major, or the first NaN.", ("argmax([1, 7, 3])", "1  # i64")),
+    entry(Reducer, "argmin(x)", NUMBERS, "Where the least is, an `i64`: the first of equals, row-major, or the first NaN.", ("argmin([1, 7, 3])", "0  # i64")),
+    entry(Conversion, "bool(x)", NUMBERS, "Whether `x` is not 0.", ("bool(3)", "true  # bool")),
+    entry(Conversion, "i8(x)", ALL, "To 8 bits with a sign, a storage type: integers wrap, floats are cut off and saturate, NaN to 0.", ("i8(-3.7)", "-3  # i8")),
+    entry(Conversion, "i32(x)", ALL, "To 32 bits with a sign: integers wrap, floats are cut off and saturate, NaN to 0.", ("i32(-3.7)", "-3  # i32")),
+    entry(Conversion, "i64(x)", ALL, "To 64 bits with a sign: integers wrap, floats are cut off and saturate, NaN to 0.", ("i64(2.9)", "2  # i64")),
+    entry(Conversion, "u8(x)", ALL, "To 8 bits without a sign, a storage type: integers wrap, floats are cut off and saturate, NaN to 0.", ("u8(sum([200, 100]))", "44  # u8")),
+    entry(Conversion, "u32(x)", ALL, "To 32 bits without a sign: integers wrap, floats are cut off and saturate, NaN to 0.", ("u32(7)", "7  # u32")),
+    entry(Conversion, "u64(x)", ALL, "To 64 bits without a sign: integers wrap, floats are cut off and saturate, NaN to 0.", ("u64(7)", "7  # u64")),
+    entry(Conversion, "f16(x)", ALL, "To a float of 16 bits, a storage type, rounded once.", ("f16(0.1)", "0.1  # f16")),
+    entry(Conversion, "bf16(x)", ALL, "To a float of 16 bits with the range of `f32`, a storage type, rounded once.", ("bf16(1.0)", "1.0  # bf16")),
+    entry(Conversion, "f32(x)", ALL, "To a float of 32 bits, rounded once.", ("f32(iota(3)) / 2", "[0.  0.5 1. ]  # f32[3]")),
+    entry(Conversion, "f64(x)", ALL, "To a float of 64 bits.", ("f64(1) / 3", "0.3333333333333333  # f64")),
+    entry(Constant, "pi", FLOATS, "The circumference of a circle of diameter 1.", ("pi", "3.1415927  # f32")),
+    entry(Constant, "inf", FLOATS, "Infinity.", ("-inf", "-inf  # f32")),
+    entry(Constant, "nan", FLOATS, "No number.", ("nan == nan", "false  # bool")),
+    entry(Constant, "true", "`bool`", "What holds.", ("!false", "true  # bool")),
+    entry(Constant, "false", "`bool`", "What does not hold.", ("!true", "false  # bool")),
+    entry(Keyword, "fn f(x: f32[n]) = e", "", "Defines a function; `fn f(x: f32[n]) -> f32[n] { ... }` has `let`s and a result in braces.", ("fn twice(x: f32[n]) = 2 * x", "fn twice(x: f32[n]) -> f32[n]")),
+    entry(Keyword, "let y = e", "", "Gives a value a name; `let y[i, j < m] = e` makes an array of `e` at every index.", ("let y[i < 4] = i * i", "y: i64[4]")),
+    entry(Keyword, "if c then x else y", "", "`x` where `c` is true, else `y`; only the branch that is taken is computed.", ("if 2 > 1 then 3 else 4", "3  # i64")),
+    entry(Keyword, "then", "", "Stands in `if c then x else y`.", ("if false then 3 else 4", "4  # i64")),
+    entry(Keyword, "else", "", "Stands in `if c then x else y`.", ("if iota(3) > 1 then 5 else 6", "[6 6 5]  # i64[3]")),
+];
