@@ -3,7 +3,7 @@
 
 use ir::nest::BufferId;
 
-use super::sync::{AtomicBool, AtomicI64, Cell, Ordering, PATIENCE, spin_loop, yield_now};
+use super::sync::{AtomicBool, AtomicI64, Ordering, PATIENCE, UnsafeCell, spin_loop, yield_now};
 
 /// What the threads of a scan hand on from chunk to chunk, for each of its prefixes: whose turn it is, and what the chunks so far
 /// give.
@@ -20,7 +20,7 @@ pub(super) struct Hand {
     /// The number of the chunk whose turn it is.
     pub(super) turn: AtomicI64,
     /// What the chunks so far give: of the one whose turn it is.
-    pub(super) so_far: Cell<[u8; 8]>,
+    pub(super) so_far: UnsafeCell<[u8; 8]>,
     /// Whether a thread has waited in vain for long.
     pub(super) crowded: AtomicBool,
 }

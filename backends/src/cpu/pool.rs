@@ -21,8 +21,8 @@ use std::thread;
 use std::time::Duration;
 
 use super::sync::{
-    AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Cell, Condvar, Instant, LOOKS, Mutex, MutexGuard, Ordering, core,
-    cores, fence, spawn, spin_loop,
+    AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Condvar, Instant, LOOKS, Mutex, MutexGuard, Ordering, UnsafeCell,
+    core, cores, fence, spawn, spin_loop,
 };
 use crate::float_mode;
 
@@ -80,7 +80,7 @@ struct Job {
     /// until the others are done.
     state: AtomicU64,
     /// Written by who holds `turn` while nobody is inside and no seat is free, read by who is inside.
-    work: Cell<Option<*const Work<'static>>>,
+    work: UnsafeCell<Option<*const Work<'static>>>,
     /// The caller's core. A thread that the system has put on the same one does not watch for jobs: the caller would have to
     /// wait for it.
     core: AtomicI32,
@@ -127,7 +127,7 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Pool {
     pub(super) fn new() -> Pool {
         Pool {
-            job: Job { state: AtomicU64::new(0), work: Cell::new(None), core: AtomicI32::new(-1) },
+            job: Job { state: AtomicU64::new(0), work: UnsafeCell::new(None), core: AtomicI32::new(-1) },
             turn: Mutex::new(Turn { ended: None, unaided: 0, patience: 1, called: false }),
             awake: AtomicUsize::new(0),
             crowded: AtomicBool::new(false),

@@ -7,7 +7,7 @@ pub(super) use std::sync::{Condvar, Mutex, MutexGuard};
 pub(super) use std::thread::yield_now;
 pub(super) use std::time::Instant;
 
-use std::cell::UnsafeCell;
+use std::cell;
 use std::thread;
 
 /// How often a thread looks for a job before it looks at the clock.
@@ -18,11 +18,11 @@ pub(super) const PATIENCE: u32 = 500;
 /// A value that threads share by rules of their own.
 #[derive(Default)]
 #[repr(transparent)]
-pub(super) struct Cell<T>(UnsafeCell<T>);
+pub(super) struct UnsafeCell<T>(cell::UnsafeCell<T>);
 
-impl<T> Cell<T> {
-    pub(super) fn new(value: T) -> Cell<T> {
-        Cell(UnsafeCell::new(value))
+impl<T> UnsafeCell<T> {
+    pub(super) fn new(value: T) -> UnsafeCell<T> {
+        UnsafeCell(cell::UnsafeCell::new(value))
     }
 
     /// Lends where the value is, to be read.

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{LockResult, PoisonError};
 use std::time::Duration;
 
-pub(super) use loom::cell::UnsafeCell as Cell;
+pub(super) use loom::cell::UnsafeCell;
 pub(super) use loom::hint::spin_loop;
 pub(super) use loom::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU64, AtomicUsize, Ordering, fence};
 pub(super) use loom::sync::{Mutex, MutexGuard};
