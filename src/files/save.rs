@@ -46,7 +46,7 @@ pub fn replace(path: &Path, text: &str) -> Result<(), FileError> {
 /// are not there.
 pub fn check(arrays: &[(Place, Dtype)]) -> Result<(), FileError> {
     for group in group(arrays, |dtype| *dtype)? {
-        if let Some(path) = group.place.path() {
+        if let Some(path) = &group.absolute {
             fs::metadata(folder(path)).map_err(|e| group.failed(e.into()))?;
         }
     }
@@ -58,10 +58,26 @@ fn folder(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
+/// Links that are followed on the way to a file: as many as Linux follows.
+const MOST_LINKS: usize = 40;
+
+/// The file that a path leads to, whether or not it is there yet: a symbolic link stays one, and what it leads to is written.
+fn target(path: &Path) -> PathBuf {
+    let mut path = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        match fs::read_link(&path) {
+            Ok(next) => path = folder(&path).join(next),
+            Err(_) => break,
+        }
+    }
+    let in_folder = fs::canonicalize(folder(&path)).ok().zip(path.file_name()).map(|(folder, name)| folder.join(name));
+    in_folder.or_else(|| std::path::absolute(&path).ok()).unwrap_or(path)
+}
+
 /// What goes to one file.
 struct Group<'a, T> {
     place: &'a Place,
-    /// One path for all the ways to write it.
+    /// One path for all the ways to write it, through whatever links.
     absolute: Option<PathBuf>,
     /// The arrays by name.
     arrays: Vec<(&'a str, &'a T)>,
@@ -86,7 +102,7 @@ fn group<'a, T>(arrays: &'a [(Place, T)], dtype: impl Fn(&T) -> Dtype) -> Result
             }
             (Format::Safetensors, Some(key)) => key,
         };
-        let absolute = place.path().map(|path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned()));
+        let absolute = place.path().map(target);
         match groups.iter_mut().find(|g| g.absolute == absolute) {
             None => groups.push(Group { place, absolute, arrays: vec![(key, array)] }),
             Some(_) if place.format() == Format::Npy => return failed(Fault::WrittenTwice(None)),
@@ -142,9 +158,12 @@ struct Staged {
 }
 
 fn stage(path: &Path, write: impl FnOnce(&mut BufWriter<&File>) -> Result<(), Fault>) -> Result<Staged, Fault> {
-    // A link stays one: what it leads to is replaced.
-    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let before = fs::metadata(&path).ok();
+    let path = target(path);
+    let before = match fs::metadata(&path) {
+        Ok(before) => Some(before),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+        Err(e) => return Err(e.into()),
+    };
     if let Some(before) = &before {
         if !before.is_file() {
             return Err(Fault::NotAFile);

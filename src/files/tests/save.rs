@@ -83,6 +83,31 @@ fn links_and_permissions_stay() {
     assert_eq!(mode("a.npy"), 0o600);
 }
 
+/// As `numpy.save` does. Where a link leads to no file yet, that file is made.
+#[test]
+#[cfg(unix)]
+fn links_are_written_through() {
+    use std::os::unix::fs::symlink;
+    let folder = Folder::new();
+    std::fs::create_dir(folder.path("data")).unwrap();
+    for (link, to) in [("link.npy", "data/new.npy"), ("second.npy", "link.npy"), ("round.npy", "round.npy")] {
+        symlink(to, folder.path(link)).unwrap();
+    }
+    symlink("data", folder.path("same")).unwrap();
+    save(&[(folder.place("second.npy"), one(1).as_ref())], Packing::Stored).unwrap();
+    assert!(folder.path("link.npy").is_symlink() && folder.path("second.npy").is_symlink());
+    assert_eq!(read(&folder.place("data/new.npy")).unwrap(), one(1));
+    assert!(save(&[(folder.place("round.npy"), one(1).as_ref())], Packing::Stored).is_err());
+    assert!(folder.path("round.npy").is_symlink());
+    let to_both = |a: &str, b: &str| check(&[(folder.place(a), Dtype::I32), (folder.place(b), Dtype::I32)]);
+    let twice = "several results would go to a file that holds one";
+    for (a, b) in [("data/new.npy", "second.npy"), ("link.npy", "same/new.npy"), ("data/b.npy", "./same/../data/b.npy")]
+    {
+        assert_eq!(to_both(a, b).map_err(|e| e.fault().to_string()), Err(twice.to_owned()), "{a} {b}");
+    }
+    assert!(to_both("data/a.npy", "same/b.npy").is_ok());
+}
+
 #[test]
 fn reads_files_only() {
     let folder = Folder::new();
