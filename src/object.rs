@@ -52,7 +52,10 @@ impl Object {
         let functions: Vec<object::Function<'_>> = lowered
             .iter()
             .zip(&texts)
-            .map(|(l, text)| object::Function { program: &l.program, signature: l.signature.to_string(), text })
+            .map(|(l, text)| {
+                let (signature, comment) = (l.signature.to_string(), l.comment.clone());
+                object::Function { program: &l.program, signature, comment, text }
+            })
             .collect();
         let origin = lowered.first().map_or("", |l| l.source.name.as_str());
         let settings = Settings { target, prefix, origin };
@@ -60,28 +63,38 @@ impl Object {
     }
 }
 
+impl Object {
+    /// It as assembly: its bytes with labels and relocations, and on x86-64 with the instructions as comments.
+    pub fn assembly(&self) -> Result<String, CompileError> {
+        Ok(object::assembly(&self.bytes)?)
+    }
+}
+
 /// A function on its way to an object.
-struct Lowered {
-    source: Arc<Source>,
-    signature: Signature,
-    program: Nest,
+pub(crate) struct Lowered {
+    pub(crate) source: Arc<Source>,
+    pub(crate) signature: Signature,
+    comment: String,
+    pub(crate) program: Nest,
 }
 
 impl Lowered {
-    fn new(function: &Function<'_>, options: &Options) -> Result<Lowered, CompileError> {
+    pub(crate) fn new(function: &Function<'_>, options: &Options) -> Result<Lowered, CompileError> {
         function.hold_kernels()?;
         let (source, signature) = (Arc::clone(function.source()), function.signature().clone());
-        Ok(Lowered { source, signature, program: function.lower(options)? })
+        let comment = function.comment();
+        Ok(Lowered { source, signature, comment, program: function.lower(options)? })
     }
 
     /// What a status means. The numbers that a call gives beside it are those that the words before `found` and `wanted` speak of.
-    fn text(&self, status: Status) -> String {
+    pub(crate) fn text(&self, status: Status) -> String {
         let context = Context { source: &self.source, program: &self.program, signature: &self.signature };
         let requires = &self.program.requires;
         match status {
             Status::Done => "the results are there".to_owned(),
             Status::Pointer => "a pointer is null or not aligned to its elements".to_owned(),
             Status::Scratch => "there is less scratch memory than the call takes".to_owned(),
+            Status::Overlap => "a result overlaps another array or the scratch memory".to_owned(),
             Status::Negative => "a length is below 0".to_owned(),
             Status::Memory => "the call takes more memory than there can be".to_owned(),
             Status::Inside => "a length that follows from the sizes has no value in 64 bits".to_owned(),

@@ -12,7 +12,8 @@ use ir::checked::Checked;
 use crate::explain::limit;
 use crate::render::{Report, draw};
 use crate::{
-    BenchError, Benchmark, CompileError, ExplainError, Explanation, Kernel, Options, Signature, Source, Style, Times,
+    BenchError, Benchmark, CompileError, ExplainError, Explanation, Kernel, LaunchError, Options, Signature, Source,
+    Style, Times,
 };
 
 /// A source text, parsed and checked.
@@ -28,6 +29,8 @@ pub struct Program {
 struct Entry {
     checked: Checked,
     signature: Signature,
+    /// Where it begins in the source, if it stands there as it is.
+    start: Option<usize>,
 }
 
 /// Every independent error of a source text.
@@ -64,14 +67,18 @@ impl Program {
         let file = grammar::parse(&source.text).map_err(failed)?;
         let parsed = Instant::now();
         let all = compiler::check::check_all(&file).map_err(failed)?;
-        let entry = |checked| Entry { signature: Signature::new(&checked), checked };
-        let functions = all.into_iter().map(entry).collect();
+        let entry = |(checked, function): (Checked, &grammar::ast::Function)| {
+            let start = function.decorators.first().map_or(function.span.start, |first| first.span.start);
+            Entry { signature: Signature::new(&checked), checked, start: Some(start as usize) }
+        };
+        let functions = all.into_iter().zip(&file.functions).map(entry).collect();
         Ok(Program { source, functions, parse: parsed - start, check: parsed.elapsed() })
     }
 
     /// One checked function of a source; how long reading and checking it took.
     pub(crate) fn single(source: Arc<Source>, checked: Checked, (parse, check): (Duration, Duration)) -> Program {
-        Program { source, functions: vec![Entry { signature: Signature::new(&checked), checked }], parse, check }
+        let only = Entry { signature: Signature::new(&checked), checked, start: None };
+        Program { source, functions: vec![only], parse, check }
     }
 
     /// Its first function, of a program that has one.
@@ -143,6 +150,15 @@ impl<'a> Function<'a> {
         float_mode::standard(|| Kernel::new(source, &self.entry.checked, signature, options, times))
     }
 
+    /// The comment in the lines right above it, without its `#`s.
+    pub fn comment(&self) -> String {
+        let before = self.entry.start.and_then(|start| self.program.source.text.get(..start)).unwrap_or_default();
+        let above = before.rsplit('\n').skip(1).map(str::trim).take_while(|line| line.starts_with('#'));
+        let mut lines: Vec<&str> = above.map(|line| line.trim_start_matches('#').trim_start()).collect();
+        lines.reverse();
+        lines.join("\n")
+    }
+
     pub(crate) fn source(&self) -> &'a Arc<Source> {
         &self.program.source
     }
@@ -184,6 +200,25 @@ impl<'a> Function<'a> {
                 module.annotated(|origins| self.program.source.lines_of(origins))
             }
         })
+    }
+
+    pub(crate) fn math(&self, options: &Options) -> crate::Math {
+        options.math(&self.entry.checked)
+    }
+
+    /// How a host launches the kernels of its PTX for a call of these sizes, integer parameters among them, as JSON; without any, only
+    /// what it takes and gives. docs/gpu.md lists the fields.
+    ///
+    /// ```
+    /// use fuseloop::{Options, Program};
+    ///
+    /// let program = Program::parse("fn scaled(x: f32[n]) = x * 2")?;
+    /// let launches = program.main()?.launches(&Options::default(), &[("n", 1000)]).expect("the size is given");
+    /// assert!(launches.contains("\"kernel\": \"kernel0\""));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn launches(&self, options: &Options, sizes: &[(&str, i64)]) -> Result<String, LaunchError> {
+        crate::launch::describe(self, options, sizes)
     }
 
     /// Explains what fusion makes of it, with numbers where the sizes that they depend on are given by name.

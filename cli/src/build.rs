@@ -1,30 +1,39 @@
-//! `fuseloop build`: functions as files for other tools: objects with headers for those who link, and text of some stage behind the
-//! source.
+//! `fuseloop build`: functions as files for other tools: objects with headers for those who link, PTX with what a host has to know
+//! to launch it, and text of some stage behind the source.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use fuseloop::{Emit, Function, Object, Options, Passes, Program, Target};
+use fuseloop::{Emit, Function, LaunchError, Object, Options, Passes, Program, Signature, Target};
 
 use crate::arguments;
 use crate::failure::{Failure, Format};
 
 /// Compiles functions ahead of time: as an object with a C header, as PTX for NVIDIA's GPUs, or as text of some stage between.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: fuseloop build examples/softmax.fl --emit obj,header -o out
-         fuseloop build examples/softmax.fl --fn softmax_rows --emit ptx")]
+#[command(
+    after_help = "An object and its header have all the functions asked for; of the rest each function has its own.
+
+Example: fuseloop build examples/softmax.fl --emit obj,header -o out
+         fuseloop build examples/softmax.fl --fn softmax --emit obj -o softmax.o
+         fuseloop build examples/softmax.fl --fn softmax_rows --emit ptx -o rows.ptx n=1000 m=777"
+)]
 pub struct Arguments {
     /// The program; - reads it from standard input
     file: PathBuf,
-    /// The function [default: all of them in an object; else main, or the only one]
+    /// Sizes, by their names in the source: what is written next to PTX says how to launch it for these
+    #[arg(value_name = "SIZE=N", value_parser = arguments::name_and_size)]
+    sizes: Vec<(String, i64)>,
+    /// A function, and so for each [default: all of them; on standard output of ptx, ir and clif main, or the only one]
     #[arg(long = "fn", value_name = "NAME")]
-    function: Option<String>,
+    functions: Vec<String>,
     /// What is written
     #[arg(long, value_enum, value_delimiter = ',', required = true)]
     emit: Vec<EmitName>,
-    /// The folder to write to: PROGRAM.o and PROGRAM.h, FUNCTION.ptx, .ir, .clif and .s [default: standard output]
-    #[arg(short, long = "output", value_name = "DIR")]
+    /// The file to write, where one is written and no folder of that name is there; else a folder for PROGRAM.o, .h and .s,
+    /// FUNCTION.ptx with .json, .ir and .clif [default: standard output]
+    #[arg(short, long = "output", value_name = "PATH")]
     output: Option<PathBuf>,
     /// The machine that an object is for: x86_64, aarch64, or a triple of one with Linux [default: this one's]
     #[arg(long, value_name = "MACHINE")]
@@ -52,35 +61,23 @@ enum EmitName {
     Obj,
     /// The C header of that
     Header,
-    /// PTX, with the lines of the source that each kernel computes as comments
+    /// The object as assembly
+    Asm,
+    /// PTX, with the lines of the source that each kernel computes as comments, and a JSON file that says how to launch it
     Ptx,
     /// The loop nests, after fusion
     Ir,
     /// This processor's code as Cranelift gets it
     Clif,
-    /// This processor's instructions
-    Asm,
 }
 
 /// What becomes a file.
-enum Unit {
-    Object,
-    Header,
-    Text(Emit),
-}
-
-impl EmitName {
-    /// What it is, and how its file's name ends.
-    fn unit(self) -> (Unit, &'static str) {
-        match self {
-            EmitName::Obj => (Unit::Object, "o"),
-            EmitName::Header => (Unit::Header, "h"),
-            EmitName::Ptx => (Unit::Text(Emit::Ptx), "ptx"),
-            EmitName::Ir => (Unit::Text(Emit::Ir), "ir"),
-            EmitName::Clif => (Unit::Text(Emit::Clif), "clif"),
-            EmitName::Asm => (Unit::Text(Emit::Asm), "s"),
-        }
-    }
+struct Output {
+    name: String,
+    extension: &'static str,
+    bytes: Vec<u8>,
+    /// What is written next to it, and how that file's name ends.
+    companion: Option<(&'static str, String)>,
 }
 
 /// The beginning of a symbol in C.
@@ -92,55 +89,133 @@ fn prefix(text: &str) -> Result<String, String> {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure> {
+    if arguments.output.is_none() && arguments.emit.contains(&EmitName::Obj) {
+        return Err(Failure::usage("an object is written to a file: say which with -o FILE"));
+    }
     let program = arguments::program(&arguments.file)?;
-    let options = Options { fuse: arguments.fuse, math: arguments.math.into(), ..Options::default() };
-    let mut object = None;
-    for emit in &arguments.emit {
-        let (unit, extension) = emit.unit();
-        let (name, bytes) = match unit {
-            Unit::Object | Unit::Header => {
-                if object.is_none() {
-                    object = Some(self::object(arguments, &program, &options)?);
-                }
-                let Some(Object { bytes, header }) = &object else { continue };
-                (
-                    stem(&arguments.file),
-                    if *emit == EmitName::Obj { bytes.clone() } else { header.clone().into_bytes() },
-                )
-            }
-            Unit::Text(emit) => {
-                let function = arguments::function(&program, arguments.function.as_deref())?;
-                let text = function.emit(&options, emit)?;
-                let text = if arguments.output.is_none() { format!("{}\n", text.trim_end()) } else { text };
-                (function.signature().name.clone(), text.into_bytes())
-            }
-        };
-        match &arguments.output {
-            None if *emit == EmitName::Obj => {
-                return Err(Failure::usage("an object is written to a folder: say which with -o DIR"));
-            }
-            None => stdout.write_all(&bytes)?,
-            Some(folder) => {
-                let path = folder.join(format!("{name}.{extension}"));
-                let written = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(&path, bytes));
-                written.map_err(|e| Failure::Wrong(format!("{}: {e}", path.display())))?;
-            }
+    let known = |name: &str| program.functions().any(|signature| has_size(signature, name));
+    if let Some((name, _)) = arguments.sizes.iter().find(|(name, _)| !known(name)) {
+        return Err(Failure::usage(format!("no function has a size `{name}`")));
+    }
+    let outputs = outputs(arguments, &program)?;
+    let Some(path) = &arguments.output else {
+        outputs.iter().try_for_each(|output| stdout.write_all(&output.bytes))?;
+        return Ok(());
+    };
+    let says_folder = path.as_os_str().as_encoded_bytes().ends_with(b"/") || path.is_dir();
+    match outputs.as_slice() {
+        [only] if !says_folder => only.write(path, &arguments.file),
+        outputs => {
+            std::fs::create_dir_all(path).map_err(|e| failed(path, &e))?;
+            let place = |output: &Output| path.join(format!("{}.{}", output.name, output.extension));
+            outputs.iter().try_for_each(|output| output.write(&place(output), &arguments.file))
         }
     }
-    Ok(())
+}
+
+fn failed(path: &Path, error: &dyn std::fmt::Display) -> Failure {
+    Failure::Wrong(format!("{}: {error}", path.display()))
+}
+
+impl Output {
+    /// Writes it to a file, and its companion next to that; never over the program.
+    fn write(&self, path: &Path, program: &Path) -> Result<(), Failure> {
+        let same = std::fs::canonicalize(path).ok().zip(std::fs::canonicalize(program).ok());
+        if same.is_some_and(|(path, program)| path == program) {
+            return Err(failed(path, &"this is the program, and not written over"));
+        }
+        std::fs::write(path, &self.bytes).map_err(|e| failed(path, &e))?;
+        let Some((extension, text)) = &self.companion else { return Ok(()) };
+        let path = path.with_extension(extension);
+        std::fs::write(&path, text).map_err(|e| failed(&path, &e))
+    }
+}
+
+/// What is asked for, in the order in which it is: of the functions together, or one for each.
+fn outputs(arguments: &Arguments, program: &Program) -> Result<Vec<Output>, Failure> {
+    let options = Options { fuse: arguments.fuse, math: arguments.math.into(), ..Options::default() };
+    let mut object = None;
+    let mut outputs = vec![];
+    for emit in &arguments.emit {
+        let stage = match emit {
+            EmitName::Obj | EmitName::Header | EmitName::Asm => {
+                if object.is_none() {
+                    object = Some(self::object(arguments, program, &options)?);
+                }
+                let Some(object) = &object else { continue };
+                let (extension, bytes) = match emit {
+                    EmitName::Obj => ("o", object.bytes.clone()),
+                    EmitName::Header => ("h", object.header.clone().into_bytes()),
+                    _ => ("s", object.assembly()?.into_bytes()),
+                };
+                outputs.push(Output { name: stem(&arguments.file), extension, bytes, companion: None });
+                continue;
+            }
+            EmitName::Ptx => (Emit::Ptx, "ptx"),
+            EmitName::Ir => (Emit::Ir, "ir"),
+            EmitName::Clif => (Emit::Clif, "clif"),
+        };
+        let functions = match (arguments.functions.as_slice(), &arguments.output) {
+            ([], None) => vec![arguments::function(program, None)?],
+            _ => functions(arguments, program)?,
+        };
+        for function in functions {
+            outputs.push(text(arguments, &function, &options, stage)?);
+        }
+    }
+    Ok(outputs)
+}
+
+/// A function at some stage; of PTX, where that becomes a file, with what says how to launch it.
+fn text(
+    arguments: &Arguments,
+    function: &Function<'_>,
+    options: &Options,
+    (emit, extension): (Emit, &'static str),
+) -> Result<Output, Failure> {
+    let text = function.emit(options, emit)?;
+    let text = if arguments.output.is_none() { format!("{}\n", text.trim_end()) } else { text };
+    let companion = match emit {
+        Emit::Ptx if arguments.output.is_some() => {
+            let signature = function.signature();
+            let sizes: Vec<(&str, i64)> =
+                arguments::sizes(&arguments.sizes)?.into_iter().filter(|(name, _)| has_size(signature, name)).collect();
+            let described = function.launches(options, &sizes).map_err(|e| match e {
+                LaunchError::Sizes(what) => Failure::usage(format!("{what}\n  {}", function.signature())),
+                LaunchError::Compile(e) => e.into(),
+                LaunchError::Run(e) => e.into(),
+            });
+            Some(("json", described?))
+        }
+        _ => None,
+    };
+    Ok(Output { name: function.signature().name.clone(), extension, bytes: text.into_bytes(), companion })
+}
+
+/// Whether a size, or a parameter that may be one, is called so.
+fn has_size(signature: &Signature, name: &str) -> bool {
+    signature.params.iter().any(|slot| match slot.shape.as_slice() {
+        [] => slot.name == name,
+        shape => shape.iter().any(|size| size == name),
+    })
 }
 
 /// The object of the functions asked for.
 fn object(arguments: &Arguments, program: &Program, options: &Options) -> Result<Object, Failure> {
     let target = Target::new(arguments.target.as_deref(), arguments.cpu.as_deref()).map_err(Failure::usage)?;
-    let functions: Vec<Function<'_>> = match &arguments.function {
-        Some(name) => vec![arguments::function(program, Some(name))?],
-        None => {
-            let names = program.functions().map(|signature| signature.name.as_str());
-            names.map(|name| arguments::function(program, Some(name))).collect::<Result<_, _>>()?
-        }
-    };
-    Ok(Object::new(&functions, options, target, &arguments.prefix)?)
+    Ok(Object::new(&functions(arguments, program)?, options, target, &arguments.prefix)?)
+}
+
+/// The functions asked for, all of the program where none is.
+fn functions<'p>(arguments: &Arguments, program: &'p Program) -> Result<Vec<Function<'p>>, Failure> {
+    let mut names: Vec<&str> = arguments.functions.iter().map(String::as_str).collect();
+    if let Some(twice) = (1..names.len()).find(|k| names[..*k].contains(&names[*k])) {
+        return Err(Failure::usage(format!("the function `{}` is asked for twice", names[twice])));
+    }
+    if names.is_empty() {
+        names = program.functions().map(|signature| signature.name.as_str()).collect();
+    }
+    names.into_iter().map(|name| arguments::function(program, Some(name))).collect()
 }
 
 /// What files of a program are called.

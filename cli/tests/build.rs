@@ -118,14 +118,80 @@ fn names_make_way() {
     shell(&format!("cd {at} && cc -std=c99 -Wall -Wextra -pedantic -Werror main.c names.o && ./a.out"));
 }
 
+/// What `-o` is called, and what is then there.
+#[test]
+fn one_output_is_a_file_and_several_are_a_folder() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let build = |arguments: &[&str], to: &str| {
+        let done = fuseloop(&[&["build", "examples/softmax.fl"], arguments, &["-o", &path(to)]].concat());
+        (done.status.code(), String::from_utf8_lossy(&done.stderr).into_owned())
+    };
+    let built = (Some(0), String::new());
+    assert_eq!(build(&["--emit", "obj"], "foo.o"), built);
+    assert!(std::fs::read(path("foo.o")).expect("a file").starts_with(b"\x7fELF"));
+    assert_eq!(build(&["--emit", "obj,header", "--fn", "softmax", "--fn", "softmax_rows"], "two"), built);
+    let header = std::fs::read_to_string(path("two/softmax.h")).expect("the header is written");
+    assert!(header.contains("fl_softmax(") && header.contains("fl_softmax_rows("));
+    assert_eq!(build(&["--emit", "header"], "two"), built, "a folder that is there");
+    assert_eq!(build(&["--emit", "obj"], "new/"), built);
+    assert!(Path::new(&path("new/softmax.o")).is_file());
+    assert_eq!(build(&["--emit", "ptx", "--fn", "softmax_rows", "n=1000", "m=777"], "rows.ptx"), built);
+    let launches = std::fs::read_to_string(path("rows.json")).expect("the launches are described");
+    let launches: serde_json::Value = serde_json::from_str(&launches).expect("JSON");
+    assert_eq!(launches["launches"][0]["grid"], serde_json::json!([1000, 1, 1]));
+    assert_eq!(launches["parameters"][0]["bytes"], 3_108_000);
+    let ptx = std::fs::read_to_string(path("rows.ptx")).expect("the PTX is written");
+    let kernel = launches["launches"][0]["kernel"].as_str().expect("a name");
+    assert!(ptx.contains(&format!(".visible .entry {kernel}(")), "{kernel}");
+    assert_eq!(build(&["--emit", "ptx"], "all"), built);
+    for file in ["softmax.ptx", "softmax.json", "softmax_rows.ptx", "softmax_rows.json"] {
+        assert!(Path::new(&path("all")).join(file).is_file(), "{file}");
+    }
+    let (code, said) = build(&["--emit", "obj,header"], "foo.o");
+    assert!(code == Some(1) && said.contains("foo.o: File exists"), "{said}");
+}
+
+/// An assembler makes the code of the object.
+#[test]
+fn assembly_is_the_object() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path().display();
+    for target in ["x86_64", "aarch64"] {
+        let build = |emit: &str, to: &str| {
+            let to = format!("{at}/{to}");
+            let arguments = ["build", "examples/gathered.fl", "--target", target, "--emit", emit, "-o", &to];
+            let done = fuseloop(&arguments);
+            assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        };
+        build("asm", "a.s");
+        build("obj", "b.o");
+        if target == std::env::consts::ARCH {
+            shell(&format!(
+                "cd {at} && cc -c a.s -o a.o && objcopy -O binary -j .text a.o a.bin && objcopy -O binary -j .text b.o b.bin"
+            ));
+            let code = |name: &str| std::fs::read(folder.path().join(name)).expect("it is written");
+            assert!(!code("a.bin").is_empty() && code("a.bin") == code("b.bin"));
+            let symbols = |name: &str| shell(&format!("nm --defined-only -g {at}/{name}"));
+            assert_eq!(symbols("a.o"), symbols("b.o"));
+        }
+    }
+    let text = std::fs::read_to_string(folder.path().join("a.s")).expect("it is written");
+    assert!(text.contains("\t.globl fl_gathered\n") && text.contains("\t.inst 0x"), "{text}");
+}
+
 #[test]
 fn what_it_refuses() {
     for (arguments, message) in [
-        (&["--emit", "obj"][..], "say which with -o DIR"),
+        (&["--emit", "obj"][..], "say which with -o FILE"),
         (&["--emit", "header", "--target", "riscv64"], "objects are not made for `riscv64`"),
         (&["--emit", "header", "--target", "x86_64-pc-windows-msvc"], "for x86_64 and aarch64 under Linux"),
         (&["--emit", "header", "--target", "x86_64", "--cpu", "z80"], "`z80` is not one of the processors x86-64-v2, "),
         (&["--emit", "header", "--prefix", "2"], "a prefix is a name in C"),
+        (&["--emit", "header", "--fn", "softmax", "--fn", "softmax"], "the function `softmax` is asked for twice"),
+        (&["--emit", "header", "--fn", "hardmax"], "there is no function `hardmax`"),
+        (&["--emit", "ptx", "-o", "none/p.ptx", "--fn", "softmax_rows", "n=3"], "sizes that are not given: add m=N"),
+        (&["--emit", "ptx", "q=3"], "no function has a size `q`"),
     ] {
         let done = fuseloop(&[&["build", "examples/softmax.fl"], arguments].concat());
         assert_eq!(done.status.code(), Some(2), "{arguments:?}");

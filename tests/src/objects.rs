@@ -59,7 +59,7 @@ impl Linked {
     pub fn new(programs: Vec<Program>, machine: &Machine) -> Result<Linked, String> {
         let named = |(n, program): (usize, Program)| Program { name: format!("p{n}"), ..program };
         let programs: Vec<Program> = programs.into_iter().enumerate().map(named).collect();
-        let function = |program| Function { program, signature: String::new(), text: &text };
+        let function = |program| Function { program, signature: String::new(), comment: String::new(), text: &text };
         let functions: Vec<Function<'_>> = programs.iter().map(function).collect();
         let settings = Settings { target: machine.target, prefix: "fl_", origin: "programs" };
         let object = object(&functions, &settings).map_err(|e| e.to_string())?;

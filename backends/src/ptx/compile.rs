@@ -141,6 +141,11 @@ impl Module {
         Ok(Module { program: run, kernels, sizes })
     }
 
+    /// The oldest device that runs all its kernels.
+    pub fn target(&self) -> Target {
+        oldest(self.variants())
+    }
+
     fn variants(&self) -> impl Iterator<Item = &Variant> {
         self.kernels.iter().flat_map(|kernel| &kernel.variants)
     }
@@ -164,7 +169,7 @@ impl Module {
             let comments: String = note(&kernel.origins).into_iter().map(|line| format!("// {line}\n")).collect();
             texts.extend(kernel.variants.iter().map(|variant| format!("{comments}{}", variant.text)));
         }
-        print::module(oldest(self.variants()), texts.iter().map(String::as_str))
+        print::module(self.target(), texts.iter().map(String::as_str))
     }
 }
 

@@ -66,5 +66,6 @@ pub enum Math {
 }
 
 pub use compile::Module;
+pub use plan::{Plan, Planned, Word};
 pub use run::{Device, Facts, Launch, Phases, RunError, Runner};
 pub(crate) use run::{Resident, ResidentCall};

@@ -25,33 +25,37 @@ const SOME_BLOCKS: i64 = 1024;
 const ALIGN: usize = 256;
 
 /// What a call of some sizes does.
-pub(super) struct Plan {
+pub struct Plan {
     pub(super) binding: Binding,
     /// Bytes of memory beside inputs and results. It begins with the record of a failed check.
-    pub(super) own: usize,
-    /// What is in that memory before the first kernel, and where.
+    pub own: usize,
+    /// The program's constants in that memory, and where.
     pub(super) constants: Vec<(usize, Vec<u8>)>,
-    pub(super) launches: Vec<Planned>,
+    /// In the order in which they run.
+    pub launches: Vec<Planned>,
     /// Bytes of each result.
     pub(super) results: Vec<usize>,
 }
 
 /// A launch, without the addresses of the call.
-pub(super) struct Planned {
+pub struct Planned {
     /// Which of the program's kernels it is a part of.
     pub(super) of: usize,
     /// The name of the kernel, in the way that it is made for these sizes.
-    pub(super) kernel: String,
-    pub(super) blocks: u32,
-    pub(super) threads: u32,
+    pub kernel: String,
+    /// How many blocks.
+    pub blocks: u32,
+    /// How many threads in a block.
+    pub threads: u32,
     /// Bytes that it adds to a block's own memory.
-    pub(super) shared: usize,
-    pub(super) arguments: Vec<Word>,
+    pub shared: usize,
+    /// What it is handed.
+    pub arguments: Vec<Word>,
 }
 
 /// What a kernel is handed.
 #[derive(Clone, Copy)]
-pub(super) enum Word {
+pub enum Word {
     /// A number.
     Number(u64),
     /// The address so many bytes into the call's own memory.
@@ -79,7 +83,20 @@ impl Memory {
     }
 }
 
+impl Plan {
+    /// What is in its memory before the first launch, and where: no failed check, and the program's constants.
+    pub fn contents(&self) -> impl Iterator<Item = (usize, &[u8])> {
+        const NO_FAULT: &[u8] = &[0; FAULT];
+        std::iter::once((0, NO_FAULT)).chain(self.constants.iter().map(|(at, bytes)| (*at, bytes.as_slice())))
+    }
+}
+
 impl Module {
+    /// What a call with these inputs does on a device.
+    pub fn plan_for(&self, inputs: &[impl Given], facts: Facts) -> Result<Plan, CallError> {
+        self.plan(self.bind(inputs)?, facts)
+    }
+
     /// The sizes of a call, if the inputs fit.
     pub(super) fn bind(&self, inputs: &[impl Given]) -> Result<Binding, CallError> {
         let program = &self.program;

@@ -339,9 +339,8 @@ impl<D: Device> Runner<D> {
         }
         self.prepare(&plan).map_err(RunError::Device)?;
         let own = self.device.allocate(plan.own).map_err(RunError::Device)?;
-        let zeros = (0, vec![0; FAULT]);
-        for (offset, bytes) in std::iter::once(&zeros).chain(&plan.constants) {
-            if let Err(error) = self.device.upload(own + *offset as u64, bytes) {
+        for (offset, bytes) in plan.contents() {
+            if let Err(error) = self.device.upload(own + offset as u64, bytes) {
                 self.device.free(own);
                 return Err(RunError::Device(error));
             }

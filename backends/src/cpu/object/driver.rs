@@ -127,6 +127,10 @@ pub(super) fn query(b: FunctionBuilder<'_>, module: &mut dyn Module, parts: &Par
     let layout = d.layout();
     let needs = d.param(Param::Needs);
     let asked = d.asked(&layout);
+    // Who only asks whether a call is possible gives nowhere to put the rest.
+    let (tell, done) = (d.b.create_block(), d.b.create_block());
+    d.b.ins().brif(needs, tell, &[], done, &[]);
+    d.b.switch_to_block(tell);
     d.b.ins().store(shared(), asked, needs, 0);
     let mut at = 8;
     for (_, id, rank) in parts.interface.lengths() {
@@ -136,6 +140,8 @@ pub(super) fn query(b: FunctionBuilder<'_>, module: &mut dyn Module, parts: &Par
             at += 8;
         }
     }
+    d.b.ins().jump(done, &[]);
+    d.b.switch_to_block(done);
     d.end(module);
 }
 
@@ -402,6 +408,44 @@ impl<'a, 'p> Driver<'a, 'p> {
         address
     }
 
+    /// Ends the call if a result shares memory with another of the caller's arrays or with scratch memory. Kernels read what they
+    /// need again after they have stored, in vectors that reach over one another, so not even an elementwise function is safe.
+    fn hold_apart(&mut self, scratch: (Value, Value)) {
+        let interface = self.parts.interface;
+        let mut written = vec![scratch];
+        let mut shared = None;
+        let mut look = |d: &mut Self, area, written: &[_]| {
+            for other in written {
+                let meets = d.meets(area, *other);
+                shared = Some(shared.map_or(meets, |shared| d.b.ins().bor(shared, meets)));
+            }
+        };
+        for id in &interface.outputs {
+            let area = (self.param(Param::Output(*id)), self.bytes(*id));
+            look(self, area, &written);
+            written.push(area);
+        }
+        for id in interface.inputs.iter().filter(|id| !interface.is_scalar(**id)) {
+            let area = (self.param(Param::Input(*id)), self.bytes(*id));
+            look(self, area, &written);
+        }
+        let Some(shared) = shared else { return };
+        let (apart, zero) = (self.b.ins().icmp_imm_s(IntCC::Equal, shared, 0), self.int(0));
+        self.ensure(apart, Status::Overlap, (zero, zero));
+    }
+
+    /// Whether two areas of memory, each an address and a count of bytes, have a byte in common.
+    fn meets(&mut self, (a, a_bytes): (Value, Value), (b, b_bytes): (Value, Value)) -> Value {
+        // One of them begins inside the other; empty ones have no bytes, wherever they are.
+        let (from_a, from_b) = (self.b.ins().isub(b, a), self.b.ins().isub(a, b));
+        let in_a = self.b.ins().icmp(IntCC::UnsignedLessThan, from_a, a_bytes);
+        let in_b = self.b.ins().icmp(IntCC::UnsignedLessThan, from_b, b_bytes);
+        let begins = self.b.ins().bor(in_a, in_b);
+        let least = self.b.ins().umin(a_bytes, b_bytes);
+        let some = self.b.ins().icmp_imm_s(IntCC::NotEqual, least, 0);
+        self.b.ins().band(begins, some)
+    }
+
     fn slot(&mut self, bytes: usize) -> StackSlot {
         let bytes = u32::try_from(bytes).expect("tables of a program are small");
         self.b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, bytes.max(8), 3))
@@ -442,6 +486,7 @@ impl<'a, 'p> Driver<'a, 'p> {
             };
             entry(self, id, address);
         }
+        self.hold_apart((scratch, layout.bytes));
         for (id, place) in &layout.temporaries {
             let address = match place {
                 Place::At(at) => self.b.ins().iadd(scratch, *at),

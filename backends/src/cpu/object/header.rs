@@ -4,11 +4,11 @@ use std::fmt::Write;
 
 use ir::Dtype;
 
-use super::interface::{Interface, Param, Status, c_type};
+use super::interface::{Interface, NUMBERS, Param, Status, c_type};
 use super::{Function, Settings};
 
 /// What all headers share.
-const NUMBERS: &str = "\
+const SHARED: &str = "\
 #ifndef FUSELOOP_NUMBERS
 #define FUSELOOP_NUMBERS
 /* What a call that fails says beside its status, if it is asked to: the number found and the one wanted. */
@@ -23,10 +23,9 @@ pub(super) fn header(functions: &[Function<'_>], settings: &Settings<'_>) -> Str
     let guard: String = settings.origin.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
     let guard = format!("FUSELOOP_{}_H", guard.to_ascii_uppercase());
     let mut out = format!("/* Made by Fuseloop from {}, for {}.", comment(settings.origin), settings.target);
-    out +=
-        "\n   A function returns 0, or a status that its _error function explains; then the results are as they were.";
-    out += "\n   Arrays are dense and row-major, aligned to their elements, and do not overlap. */\n";
-    let _ = write!(out, "#ifndef {guard}\n#define {guard}\n\n#include <stdbool.h>\n#include <stdint.h>\n\n{NUMBERS}");
+    out += "\n   A function returns 0, or another of its statuses, which its _error function explains; then the results are as they were.";
+    out += "\n   Arrays are dense and row-major and aligned to their elements. No result overlaps another array. */\n";
+    let _ = write!(out, "#ifndef {guard}\n#define {guard}\n\n#include <stdbool.h>\n#include <stdint.h>\n\n{SHARED}");
     out += "\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n";
     for (function, interface) in functions.iter().zip(Interface::all(functions, settings.prefix)) {
         out += &section(function, &interface);
@@ -43,20 +42,18 @@ fn comment(text: &str) -> String {
 /// All that there is of one function.
 fn section(function: &Function<'_>, interface: &Interface<'_>) -> String {
     let needs = &interface.needs;
-    let mut out = format!("\n/* {}\n", comment(&function.signature).replace('\n', "\n   "));
+    let text = [function.comment.as_str(), &function.signature].join("\n\n");
+    let mut out = format!("\n/* {}", comment(text.trim_start()).replace('\n', "\n   ").replace("   \n", "\n"));
     let buffers = &interface.program.buffers;
     for id in interface.inputs.iter().chain(&interface.outputs) {
         let bits = match buffers[*id].dtype {
             Dtype::F16 | Dtype::Bf16 => format!("the bits of {}", buffers[*id].dtype),
             _ => continue,
         };
-        let _ = writeln!(out, "   {}: {bits}.", buffers[*id].name);
-    }
-    out += "   Status:";
-    for (number, status) in interface.statuses.iter().enumerate().filter(|(_, status)| **status != Status::Done) {
-        let _ = write!(out, "\n     {number}: {}", comment(&(function.text)(*status)));
+        let _ = write!(out, "\n   {}: {bits}.", buffers[*id].name);
     }
     out += " */\n";
+    out += &statuses(function, interface);
     let _ = writeln!(out, "typedef struct {needs} {{");
     let _ = writeln!(out, "    int64_t scratch; /* bytes of scratch memory */");
     for (result, id, rank) in interface.lengths() {
@@ -69,6 +66,21 @@ fn section(function: &Function<'_>, interface: &Interface<'_>) -> String {
     out
 }
 
+/// The type that names the statuses of a function.
+fn statuses(function: &Function<'_>, interface: &Interface<'_>) -> String {
+    let mut out = format!("enum {} {{\n", interface.status_type);
+    let last = interface.statuses.len() - 1;
+    for (number, (status, name)) in interface.statuses.iter().zip(&interface.status_names).enumerate() {
+        let comma = if number == last { "" } else { "," };
+        let said = match status {
+            Status::Done => String::new(),
+            status => format!(" /* {} */", comment(&(function.text)(*status))),
+        };
+        let _ = writeln!(out, "    {name} = {number}{comma}{said}");
+    }
+    out + "};\n"
+}
+
 fn prototype(name: &str, interface: &Interface<'_>, params: &[Param]) -> String {
     let buffers = &interface.program.buffers;
     let declared = |(param, as_name): (&Param, String)| match param {
@@ -78,7 +90,7 @@ fn prototype(name: &str, interface: &Interface<'_>, params: &[Param]) -> String 
         Param::Output(id) => format!("{} *{as_name}", c_type(buffers[*id].dtype)),
         Param::Scratch => format!("void *{as_name}"),
         Param::Needs => format!("{} *{as_name}", interface.needs),
-        Param::Numbers => format!("fuseloop_numbers *{as_name}"),
+        Param::Numbers => format!("{NUMBERS} *{as_name}"),
     };
     let all: Vec<String> = params.iter().zip(interface.names(params)).map(declared).collect();
     format!("int32_t {name}({});\n", all.join(", "))

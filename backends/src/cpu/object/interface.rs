@@ -1,12 +1,13 @@
 //! What a function of an object looks like from C: its parameters with their names, and what its status may be. The code and the header
 //! are both made from this.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use ir::nest::{BufferId, Program, Purpose, Relation, Role, SiteId, SymbolSource};
+use ir::nest::{BufferId, Place, Program, Purpose, Relation, Role, SiteId, SymbolSource};
 use ir::{Dtype, SymbolId};
 
 use super::Function;
+use super::names::{distinct, in_c, symbol};
 use crate::nests::is_length;
 
 /// What a call of a function in an object may end in. Its number is its place among those of the function.
@@ -18,6 +19,8 @@ pub enum Status {
     Pointer,
     /// Less scratch memory than the call takes.
     Scratch,
+    /// A result that shares memory with another array of the call or with its scratch memory.
+    Overlap,
     /// A length below 0.
     Negative,
     /// More memory for what is kept in between than there can be.
@@ -58,6 +61,9 @@ pub(super) struct Interface<'p> {
     pub(super) inputs: Vec<BufferId>,
     pub(super) outputs: Vec<BufferId>,
     pub(super) statuses: Vec<Status>,
+    /// What C calls each status, and the type that has them.
+    pub(super) status_names: Vec<String>,
+    pub(super) status_type: String,
 }
 
 /// A parameter of a function.
@@ -79,13 +85,16 @@ pub(super) enum Param {
 }
 
 impl<'p> Interface<'p> {
-    /// Those of an object's functions. What stands beside a function makes way for another one of that name.
+    /// The interfaces of an object's functions. A companion of one function (`f_query`) gives way to another function of that name.
     pub(super) fn all(functions: &[Function<'p>], prefix: &str) -> Vec<Interface<'p>> {
-        let mut taken = functions.iter().map(|f| format!("{prefix}{}", f.program.name)).collect();
-        functions.iter().map(|f| Interface::new(f.program, prefix, &mut taken)).collect()
+        let mut taken = BTreeSet::new();
+        let name = |f: &Function<'p>| distinct(symbol(prefix, &f.program.name), &mut taken);
+        let names: Vec<String> = functions.iter().map(name).collect();
+        let named = functions.iter().zip(names);
+        named.map(|(f, name)| Interface::new(f.program, name, &mut taken)).collect()
     }
 
-    fn new(program: &'p Program, prefix: &str, taken: &mut BTreeSet<String>) -> Interface<'p> {
+    fn new(program: &'p Program, name: String, taken: &mut BTreeSet<String>) -> Interface<'p> {
         let declared = |s: SymbolId| {
             program.requires.iter().position(|r| {
                 r.purpose == Purpose::Declared && r.relation == Relation::Equal && r.left.as_symbol() == Some(s)
@@ -101,7 +110,7 @@ impl<'p> Interface<'p> {
         let origins = program.symbols.iter().map(origin).collect();
         let outputs = program.outputs();
         let mut statuses = vec![Status::Done, Status::Pointer, Status::Scratch];
-        statuses.extend([Status::Negative, Status::Memory, Status::Inside]);
+        statuses.extend([Status::Negative, Status::Memory, Status::Inside, Status::Overlap]);
         for number in 0..program.requires.len() {
             statuses.extend([Status::Requirement(number), Status::NoValue(number)]);
         }
@@ -110,10 +119,11 @@ impl<'p> Interface<'p> {
             statuses.extend(lengths.map(|(axis, _)| Status::Length(*id, axis)));
         }
         statuses.extend(program.sites.keys().map(Status::Site));
-        let name = format!("{prefix}{}", program.name);
-        let [query, error, needs] =
-            ["query", "error", "needs"].map(|beside| distinct(&format!("{name}_{beside}"), taken));
-        Interface { program, name, query, error, needs, origins, inputs: program.inputs(), outputs, statuses }
+        let [query, error, needs, status_type] =
+            ["query", "error", "needs", "status"].map(|beside| distinct(format!("{name}_{beside}"), taken));
+        let status_names = status_names(program, &name, &statuses, taken);
+        let inputs = program.inputs();
+        Interface { program, name, query, error, needs, origins, inputs, outputs, statuses, status_names, status_type }
     }
 
     /// The number of a status.
@@ -122,7 +132,7 @@ impl<'p> Interface<'p> {
         i64::try_from(found.expect("the list has every status of the program")).expect("few statuses")
     }
 
-    fn is_scalar(&self, id: BufferId) -> bool {
+    pub(super) fn is_scalar(&self, id: BufferId) -> bool {
         self.program.buffers[id].shape.is_empty()
     }
 
@@ -148,9 +158,9 @@ impl<'p> Interface<'p> {
         self.sizes().chain(scalars).chain([Param::Needs, Param::Numbers]).collect()
     }
 
-    /// The names of parameters, each another and none a word of C.
+    /// The names of parameters: all different, none of them C's, and none that of a type which a later parameter may have.
     pub(super) fn names(&self, params: &[Param]) -> Vec<String> {
-        let mut taken: BTreeSet<String> = BTreeSet::new();
+        let mut taken = BTreeSet::from([NUMBERS.to_owned(), self.needs.clone()]);
         let name = |param: &Param| match param {
             Param::Size(s) => self.program.symbols[*s].name.as_str(),
             Param::Scalar(id) | Param::Input(id) | Param::Output(id) => &self.program.buffers[*id].name,
@@ -159,7 +169,7 @@ impl<'p> Interface<'p> {
             Param::Needs => "needs",
             Param::Numbers => "numbers",
         };
-        params.iter().map(|param| distinct(name(param), &mut taken)).collect()
+        params.iter().map(|param| distinct(in_c(name(param)), &mut taken)).collect()
     }
 
     /// The lengths of results that the query tells: a name each, the result, and how many axes it has.
@@ -167,110 +177,54 @@ impl<'p> Interface<'p> {
         let mut taken = BTreeSet::from(["scratch".to_owned()]);
         let rank = |id: &BufferId| self.program.buffers[*id].shape.len();
         let results = self.outputs.iter().filter(|id| rank(id) > 0);
-        results.map(|id| (distinct(&self.program.buffers[*id].name, &mut taken), *id, rank(id))).collect()
+        results.map(|id| (distinct(in_c(&self.program.buffers[*id].name), &mut taken), *id, rank(id))).collect()
     }
 }
 
-/// A name that C takes and that is not taken.
-fn distinct(name: &str, taken: &mut BTreeSet<String>) -> String {
-    let legal = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' };
-    let mut name: String = name.chars().map(legal).collect();
-    while WORDS.contains(&name.as_str()) || taken.contains(&name) {
-        name.push('_');
-    }
-    taken.insert(name.clone());
-    name
+/// What C calls the statuses of a function: its name and the kind of status, those of a kind after the first numbered from 2.
+fn status_names(program: &Program, name: &str, statuses: &[Status], taken: &mut BTreeSet<String>) -> Vec<String> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    let named = statuses.iter().map(|status| {
+        let kind = status.kind(program);
+        let count = counts.entry(kind).or_default();
+        *count += 1;
+        let number = if *count == 1 { String::new() } else { format!("_{count}") };
+        distinct(format!("{name}_{kind}{number}"), taken)
+    });
+    named.collect()
 }
 
-/// Words of C and C++, and macros of their headers, that a name of Fuseloop may be.
-const WORDS: &[&str] = &[
-    "I",
-    "NULL",
-    "and",
-    "and_eq",
-    "asm",
-    "auto",
-    "bitand",
-    "bitor",
-    "bool",
-    "break",
-    "case",
-    "catch",
-    "char",
-    "class",
-    "compl",
-    "concept",
-    "const",
-    "constexpr",
-    "continue",
-    "default",
-    "delete",
-    "do",
-    "double",
-    "else",
-    "enum",
-    "errno",
-    "explicit",
-    "export",
-    "extern",
-    "false",
-    "float",
-    "for",
-    "friend",
-    "goto",
-    "if",
-    "inline",
-    "int",
-    "linux",
-    "long",
-    "mutable",
-    "namespace",
-    "new",
-    "not",
-    "not_eq",
-    "nullptr",
-    "operator",
-    "or",
-    "or_eq",
-    "private",
-    "protected",
-    "public",
-    "register",
-    "requires",
-    "restrict",
-    "return",
-    "short",
-    "signed",
-    "sizeof",
-    "static",
-    "static_assert",
-    "stderr",
-    "stdin",
-    "stdout",
-    "struct",
-    "switch",
-    "template",
-    "this",
-    "thread_local",
-    "throw",
-    "true",
-    "try",
-    "typedef",
-    "typeid",
-    "typename",
-    "typeof",
-    "union",
-    "unix",
-    "unsigned",
-    "using",
-    "virtual",
-    "void",
-    "volatile",
-    "wchar_t",
-    "while",
-    "xor",
-    "xor_eq",
-];
+impl Status {
+    /// The kind of status, in one word; those that depend on the program are called what their error codes are about.
+    fn kind(self, program: &Program) -> &'static str {
+        match self {
+            Status::Done => "OK",
+            Status::Pointer => "POINTER",
+            Status::Scratch => "SCRATCH",
+            Status::Negative => "NEGATIVE_SIZE",
+            Status::Memory => "MEMORY",
+            Status::Inside | Status::NoValue(_) => "NO_VALUE",
+            Status::Overlap => "OVERLAP",
+            Status::Length(..) => "NEGATIVE_LENGTH",
+            Status::Requirement(number) => match program.requires[number].purpose {
+                Purpose::Lengths => "LENGTHS",
+                Purpose::Declared => "DECLARED",
+                Purpose::Length => "NEGATIVE_LENGTH",
+                Purpose::Slice => "SLICE",
+                Purpose::Access => "TOO_SMALL",
+                Purpose::Elements => "EMPTY",
+                Purpose::Scalar => "SCALAR",
+            },
+            Status::Site(site) => match program.sites[site].what {
+                Place::Axis { .. } => "OUTSIDE",
+                Place::Elements(_) => "EMPTY",
+            },
+        }
+    }
+}
+
+/// The type of the two numbers that say more than a status.
+pub(super) const NUMBERS: &str = "fuseloop_numbers";
 
 /// The type of elements in C. 16-bit floats are their bits.
 pub(super) fn c_type(dtype: Dtype) -> &'static str {

@@ -2,11 +2,13 @@
 //! but for what these would ask of it: scans run in one piece, and the helpers are part of the code. Around them
 //! `driver` puts what a run does for a call, in code too; `interface` says what C sees of it, and `header` writes that down.
 
+mod assembly;
 mod driver;
 pub(super) mod gemm;
 mod header;
 mod interface;
 mod mode;
+mod names;
 mod runtime;
 mod sizes;
 mod target;
@@ -38,6 +40,8 @@ pub struct Function<'a> {
     pub program: &'a Program,
     /// What it takes and gives, in the terms of the source.
     pub signature: String,
+    /// What its author says of it.
+    pub comment: String,
     /// What a status means, in the terms of the source.
     pub text: &'a dyn Fn(Status) -> String,
 }
@@ -61,6 +65,11 @@ pub fn object(functions: &[Function<'_>], settings: &Settings<'_>) -> Result<Vec
 /// The header of such an object.
 pub fn header(functions: &[Function<'_>], settings: &Settings<'_>) -> String {
     header::header(functions, settings)
+}
+
+/// Such an object as assembly, from which an assembler makes its sections, symbols and relocations again.
+pub fn assembly(object: &[u8]) -> Result<String, CompileError> {
+    assembly::assembly(object)
 }
 
 fn internal(error: &dyn std::fmt::Display) -> CompileError {

@@ -1,0 +1,249 @@
+//! How the kernels of a function's PTX are launched for some sizes: what a host program has to do, as data.
+
+use std::collections::BTreeMap;
+
+use backends::cpu::object::Status;
+use backends::ptx::{Facts, Module, Word};
+use ir::array::byte_len;
+use ir::bind::{Binding, Given};
+use ir::nest::{BufferId, Program, SymbolSource};
+use ir::{Dtype, Scalar, Size, SymbolId};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::error::Context;
+use crate::object::Lowered;
+use crate::{CompileError, Function, Options, RunError, Slot};
+
+/// Shared memory that a block has at least on every device that the kernels are made for.
+const SHARED: usize = 99 << 10;
+
+/// How a function's kernels are launched, with sizes put in. Memory is that of the device; docs/gpu.md says what a host does with this.
+#[derive(Debug, Serialize)]
+struct Launches {
+    function: String,
+    target: String,
+    /// The sizes that the rest is for.
+    sizes: BTreeMap<String, i64>,
+    parameters: Vec<Array>,
+    results: Vec<Array>,
+    scratch: Scratch,
+    launches: Vec<Launch>,
+    check: Option<Check>,
+}
+
+/// An array that the host has in the device's memory. Scalars are arrays without axes.
+#[derive(Debug, Serialize)]
+struct Array {
+    name: String,
+    dtype: &'static str,
+    shape: Vec<usize>,
+    bytes: usize,
+}
+
+/// Memory that the kernels share, aligned to 256 bytes; nobody has to clear it but as `contents` says.
+#[derive(Debug, Serialize)]
+struct Scratch {
+    bytes: usize,
+    /// What is in it before the first launch.
+    contents: Vec<Contents>,
+}
+
+#[derive(Debug, Serialize)]
+struct Contents {
+    at: usize,
+    /// Two digits a byte.
+    hex: String,
+}
+
+/// One launch; they run in order.
+#[derive(Debug, Serialize)]
+struct Launch {
+    kernel: String,
+    grid: [u32; 3],
+    block: [u32; 3],
+    /// Bytes of dynamic shared memory.
+    shared: usize,
+    /// Each is 64 bits.
+    arguments: Vec<Argument>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Argument {
+    /// This number.
+    Number(u64),
+    /// The address so many bytes into the scratch memory.
+    Scratch(usize),
+    /// The address of that parameter.
+    Parameter(String),
+    /// The address of that result.
+    Result(String),
+}
+
+/// Where a failed check of a subscript leaves word: three 64-bit words in the scratch memory. The low half of the first is 0 if all
+/// is well, else the number of a site, from 1; the others are the subscript and what it must be below.
+#[derive(Debug, Serialize)]
+struct Check {
+    at: usize,
+    sites: Vec<String>,
+}
+
+/// Why launches cannot be described.
+#[derive(Debug)]
+pub enum LaunchError {
+    /// A size is missing, or there is none of that name.
+    Sizes(String),
+    /// The function cannot be compiled.
+    Compile(CompileError),
+    /// It cannot be called with these sizes.
+    Run(RunError),
+}
+
+/// An argument of a call that is planned, not made.
+struct Planned {
+    dtype: Dtype,
+    shape: Vec<usize>,
+    scalar: Option<Scalar>,
+}
+
+impl Given for Planned {
+    fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+
+    fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    fn scalar(&self) -> Option<Scalar> {
+        self.scalar
+    }
+}
+
+impl From<CompileError> for LaunchError {
+    fn from(error: CompileError) -> LaunchError {
+        LaunchError::Compile(error)
+    }
+}
+
+/// The description of the launches of a function for a call of these sizes, as JSON. Integer parameters are sizes, too.
+pub(crate) fn describe(
+    function: &Function<'_>,
+    options: &Options,
+    sizes: &[(&str, i64)],
+) -> Result<String, LaunchError> {
+    let lowered = Lowered::new(function, options)?;
+    let program = &lowered.program;
+    let module = Module::compile_with(program, function.math(options)).map_err(CompileError::from)?;
+    let values = match values(program, sizes) {
+        Err(_) if sizes.is_empty() => return Ok(without_sizes(&lowered, &module)),
+        values => values?,
+    };
+    let inputs = inputs(program, &values)?;
+    let facts = Facts { shared: SHARED, target: module.target() };
+    let context = Context { source: &lowered.source, program, signature: &lowered.signature };
+    let plan = module.plan_for(&inputs, facts).map_err(|e| LaunchError::Run(context.cpu(e, &inputs)))?;
+    let binding = Binding::new(program, &inputs).map_err(|e| LaunchError::Run(context.bind(e, &inputs)))?;
+    let array = |id: &BufferId| {
+        let buffer = &program.buffers[*id];
+        let shape = binding.shape(program, *id).unwrap_or_default();
+        let bytes = byte_len(buffer.dtype, &shape).unwrap_or(usize::MAX);
+        Array { name: buffer.name.clone(), dtype: buffer.dtype.name(), shape, bytes }
+    };
+    let (parameters, results): (Vec<_>, Vec<_>) =
+        (program.inputs().iter().map(array).collect(), program.outputs().iter().map(array).collect());
+    let argument = |word: &Word| match word {
+        Word::Number(number) => Argument::Number(*number),
+        Word::Own(at) => Argument::Scratch(*at),
+        Word::Input(n) => Argument::Parameter(parameters[*n].name.clone()),
+        Word::Output(n) => Argument::Result(results[*n].name.clone()),
+    };
+    let launches = plan.launches.iter().map(|launch| Launch {
+        kernel: launch.kernel.clone(),
+        grid: [launch.blocks, 1, 1],
+        block: [launch.threads, 1, 1],
+        shared: launch.shared,
+        arguments: launch.arguments.iter().map(argument).collect(),
+    });
+    let launches = launches.collect();
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let contents = plan.contents().map(|(at, bytes)| Contents { at, hex: hex(bytes) }).collect();
+    let sites: Vec<String> = program.sites.keys().map(|site| lowered.text(Status::Site(site))).collect();
+    let launches = Launches {
+        function: program.name.clone(),
+        target: module.target().to_string(),
+        sizes: sizes.iter().map(|(name, size)| ((*name).to_owned(), *size)).collect(),
+        scratch: Scratch { bytes: plan.own, contents },
+        parameters,
+        results,
+        launches,
+        check: (!sites.is_empty()).then_some(Check { at: 0, sites }),
+    };
+    // Its fields are text and numbers.
+    Ok(serde_json::to_string_pretty(&launches).unwrap_or_default() + "\n")
+}
+
+/// What can be said where no sizes are given: what the function takes and gives.
+fn without_sizes(lowered: &Lowered, module: &Module) -> String {
+    let array = |slot: &Slot| json!({ "name": slot.name, "dtype": slot.dtype.name(), "shape": slot.shape });
+    let slots = |slots: &[Slot]| slots.iter().map(array).collect::<Vec<_>>();
+    let described = json!({
+        "function": lowered.program.name,
+        "target": module.target().to_string(),
+        "sizes": null,
+        "parameters": slots(&lowered.signature.params),
+        "results": slots(&lowered.signature.results),
+        "launches": null,
+    });
+    format!("{described:#}\n")
+}
+
+/// The value of each size name, by number; a length that has no name of its own counts as 0.
+fn values(program: &Program, sizes: &[(&str, i64)]) -> Result<Vec<i64>, LaunchError> {
+    let mut named: Vec<SymbolId> = vec![];
+    for id in program.inputs() {
+        program.buffers[id].shape.iter().for_each(|size| size.for_each_symbol(&mut |s| named.push(s)));
+    }
+    let is_scalar = |s: SymbolId| matches!(program.symbols[s].source, SymbolSource::Scalar { .. });
+    let wanted: Vec<SymbolId> = program.symbols.keys().filter(|s| is_scalar(*s) || named.contains(s)).collect();
+    let list = |names: Vec<&str>| names.iter().map(|name| format!("{name}=N")).collect::<Vec<_>>().join(" ");
+    let name = |s: &SymbolId| program.symbols[*s].name.as_str();
+    let given = |s: &SymbolId| sizes.iter().any(|(given, _)| *given == name(s));
+    let missing: Vec<&str> = wanted.iter().filter(|s| !given(s)).map(name).collect();
+    if !missing.is_empty() {
+        return Err(LaunchError::Sizes(format!(
+            "the launches depend on sizes that are not given: add {}",
+            list(missing)
+        )));
+    }
+    if let Some((other, _)) = sizes.iter().find(|(given, _)| !wanted.iter().any(|s| name(s) == *given)) {
+        return Err(LaunchError::Sizes(format!(
+            "there is no size `{other}`: the function has {}",
+            list(wanted.iter().map(name).collect())
+        )));
+    }
+    let value = |s: SymbolId| {
+        sizes.iter().find(|(given, _)| wanted.contains(&s) && *given == name(&s)).map_or(0, |(_, size)| *size)
+    };
+    Ok(program.symbols.keys().map(value).collect())
+}
+
+/// What the function is called with, as far as sizes depend on it.
+fn inputs(program: &Program, values: &[i64]) -> Result<Vec<Planned>, LaunchError> {
+    let value = |s: SymbolId| values[s.as_u32() as usize];
+    let length = |size: &Size| {
+        let length = size.eval(&value).ok().and_then(|n| usize::try_from(n).ok());
+        length.ok_or_else(|| LaunchError::Sizes("a size is negative, or has no value".to_owned()))
+    };
+    let scalar = |input: usize, dtype: Dtype| {
+        let own = |s: &SymbolId| program.symbols[*s].source == SymbolSource::Scalar { input };
+        program.symbols.keys().find(own).map(|s| interp::scalar::cast(dtype, Scalar::I64(value(s))))
+    };
+    let planned = program.inputs().into_iter().enumerate().map(|(input, id)| {
+        let buffer = &program.buffers[id];
+        let shape = buffer.shape.iter().map(length).collect::<Result<_, _>>()?;
+        Ok(Planned { dtype: buffer.dtype, shape, scalar: scalar(input, buffer.dtype) })
+    });
+    planned.collect()
+}
