@@ -286,8 +286,8 @@ pub struct SizeSide {
     pub what: String,
     /// Its formula, such as `(m + 1) / 2`.
     pub formula: String,
-    /// Its value in this call.
-    pub value: i64,
+    /// Its value in this call. An integer parameter may be a `u64`.
+    pub value: i128,
 }
 
 /// A size name in a call.
@@ -296,7 +296,7 @@ pub struct SizeName {
     /// The name.
     pub name: String,
     /// Its value.
-    pub value: i64,
+    pub value: i128,
     /// Where the value came from, such as "axis 0 of x".
     pub from: String,
 }
@@ -437,7 +437,9 @@ impl fmt::Display for RunError {
                 Err(e) => write!(f, "{what} {}: `{formula}`", no_value(*e)),
             },
             RunErrorKind::Access { array, index, bound, axis, .. } => {
-                write!(f, "subscript {index} is outside of {array}, whose axis {axis} has length {bound}")
+                // The engines compute subscripts in 64 bits with a sign: of a `u64` beyond them the greatest is left.
+                let or_more = if *index == i64::MAX { " or more" } else { "" };
+                write!(f, "subscript {index}{or_more} is outside of {array}, whose axis {axis} has length {bound}")
             }
             RunErrorKind::NoElement { reducer, .. } => write!(f, "`{reducer}` of no element has no answer"),
             RunErrorKind::OutputCount { results, found } => {
@@ -468,7 +470,7 @@ impl std::error::Error for RunError {}
 fn no_value(error: SizeError) -> &'static str {
     match error {
         SizeError::Overflow => "is beyond 64 bits",
-        SizeError::DivisionByZero => "divides by a size below 1",
+        SizeError::DivisionByZero => "has no value, because it divides by a size that is below 1",
     }
 }
 

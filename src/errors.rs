@@ -28,13 +28,16 @@ pub struct Entry {
 pub struct UnknownCode {
     /// What was asked for.
     pub text: String,
-    /// The code nearest to it, if it is a number at all.
+    /// The code nearest to it, if it is a number with a code near it.
     pub nearest: Option<Entry>,
 }
 
 /// The tables of codes, in the order of their numbers.
 const TABLES: &[&[(Code, &str)]] =
     &[grammar::codes::ALL, compiler::check::codes::ALL, codes::ALL, crate::files::codes::ALL];
+
+/// A number this far from a code may have been meant to be that code.
+const NEAR: u16 = 9;
 
 /// Page by number.
 const PAGES: &[(u16, &str)] = include!(concat!(env!("OUT_DIR"), "/pages.rs"));
@@ -60,7 +63,10 @@ pub fn find(text: &str) -> Result<Entry, UnknownCode> {
         Some(entry) => Ok(entry),
         None => Err(UnknownCode {
             text: text.to_owned(),
-            nearest: number.and_then(|number| all().min_by_key(|entry| entry.code.0.abs_diff(number))),
+            nearest: number.and_then(|number| {
+                let distance = |entry: &Entry| entry.code.0.abs_diff(number);
+                all().min_by_key(distance).filter(|entry| distance(entry) <= NEAR)
+            }),
         }),
     }
 }
@@ -99,7 +105,7 @@ impl fmt::Display for UnknownCode {
         write!(f, "there is no error `{}`", self.text)?;
         match self.nearest {
             Some(entry) => write!(f, "; the nearest is {}: {}", entry.code, entry.title),
-            None => f.write_str("; a code is written E0101"),
+            None => f.write_str(": `fuseloop help errors` lists them"),
         }
     }
 }

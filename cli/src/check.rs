@@ -1,9 +1,10 @@
 //! `fuseloop check`: every error of a file, or what each of its functions takes and gives.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use fuseloop::json;
+use fuseloop::render::visible;
 
 use crate::arguments;
 use crate::failure::{Failure, Format};
@@ -12,20 +13,38 @@ use crate::failure::{Failure, Format};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: fuseloop check examples/softmax.fl")]
 pub struct Arguments {
-    /// The program
-    file: PathBuf,
+    /// The programs; `-` is standard input
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
     /// For whom errors and signatures are written
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }
 
-/// Runs the command.
+/// Runs the command on each file, whatever becomes of the others.
 pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure> {
-    let program = arguments::program(&arguments.file)?;
+    let mut failures = vec![];
+    for file in &arguments.files {
+        match one(file, arguments, stdout) {
+            Ok(()) => {}
+            Err(Failure::BrokenPipe) => return Err(Failure::BrokenPipe),
+            Err(failure) => failures.push(failure),
+        }
+    }
+    if failures.is_empty() { Ok(()) } else { Err(Failure::Several(failures)) }
+}
+
+/// Checks a file. Of several, each file's signatures stand under its name.
+fn one(file: &Path, arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure> {
+    let program = arguments::program(file)?;
     let names = program.functions().map(|signature| program.function(&signature.name));
     let failures: Vec<Failure> = names.flatten().filter_map(|f| f.hold_kernels().err().map(Failure::Compile)).collect();
     if !failures.is_empty() {
         return Err(Failure::Several(failures));
+    }
+    if arguments.files.len() > 1 && arguments.format == Format::Text {
+        let gap = if arguments.files.first().is_some_and(|first| first == file) { "" } else { "\n" };
+        writeln!(stdout, "{gap}# {}", visible(&file.display().to_string()))?;
     }
     for signature in program.functions() {
         match arguments.format {

@@ -1,5 +1,6 @@
 //! `fuseloop fuzz`: random programs on every engine, held to their meaning; a failure is made small and saved.
 
+use std::fmt;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::Command;
@@ -11,7 +12,7 @@ use fuzzing::campaign::{self, Failure as Found, Plan, Report};
 use fuzzing::engines::Engine;
 use fuzzing::judge::{Rigour, Verdict};
 use fuzzing::worker;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 
 use crate::arguments::SimdName;
 use crate::failure::{Failure, Format};
@@ -31,7 +32,7 @@ pub struct Arguments {
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
     /// Ends after so many seconds
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, alias = "seconds", value_name = "SECONDS")]
     time: Option<u64>,
     /// What is tested, by turns
     #[arg(long, value_enum, value_delimiter = ',', default_value = "cpu,interp,emulator")]
@@ -106,8 +107,13 @@ pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure
     };
     // On standard error, and only if that is a terminal.
     let bar = ProgressBar::new(plan.cases);
-    let style = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len}, {per_sec}, {eta} left");
-    bar.set_style(style.map_err(|e| Failure::Wrong(e.to_string()))?);
+    let style = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len}{rate}{left}");
+    let style = style.map_err(|e| Failure::Wrong(e.to_string()))?;
+    let time = plan.time;
+    let style = style.with_key("rate", |state: &ProgressState, to: &mut dyn fmt::Write| _ = to.write_str(&rate(state)));
+    let style = style
+        .with_key("left", move |state: &ProgressState, to: &mut dyn fmt::Write| _ = to.write_str(&left(state, time)));
+    bar.set_style(style);
     bar.set_message("testing");
     let names: Vec<String> = plan.engines.iter().map(Engine::to_string).collect();
     let names = names.join(",");
@@ -135,6 +141,23 @@ pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure
             Err(Failure::Wrong(format!("{engine} {}: fuseloop fuzz --replay {}", kind.name(), folder.display())))
         }
     }
+}
+
+/// How many programs are tested in a second, once some have been.
+fn rate(state: &ProgressState) -> String {
+    let seconds = state.elapsed().as_secs_f64();
+    match state.pos() {
+        0 => String::new(),
+        tested => format!(", {:.0}/s", tested as f64 / seconds.max(1e-9)),
+    }
+}
+
+/// How long it will take at that rate, or until time is up.
+fn left(state: &ProgressState, time: Option<Duration>) -> String {
+    let until_time = time.map(|time| time.saturating_sub(state.elapsed()));
+    let until_done = (state.pos() > 0).then(|| state.eta());
+    let left = [until_time, until_done].into_iter().flatten().min();
+    left.map_or_else(String::new, |left| format!(", {} left", HumanDuration(left)))
 }
 
 /// What takes turns.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use fuseloop::files::{self, Packing, Place};
 use fuseloop::values::{self, Value, ValueError};
-use fuseloop::{Array, Function, Options, Phases, Signature, Times, json, print};
+use fuseloop::{Array, Dtype, Function, Options, Phases, Signature, Slot, Times, json, print};
 
 use crate::arguments::{self, Engine};
 use crate::failure::{Failure, Format};
@@ -121,8 +121,13 @@ fn bind(signature: &Signature, given: &[(String, String)], program: &Path) -> Re
     let given = by_name("parameter", &names, given, signature)?;
     let missing: Vec<&str> = names.iter().copied().filter(|name| !given.contains_key(name)).collect();
     if !missing.is_empty() {
-        let list = missing.iter().map(|name| format!("{name}=VALUE")).collect::<Vec<_>>().join(" ");
-        return Err(Failure::usage(format!("missing arguments: {list}\n  {signature}")));
+        let named: Vec<String> = missing.iter().map(|name| format!("`{name}`")).collect();
+        let slots = signature.params.iter().filter(|slot| missing.contains(&slot.name.as_str()));
+        let sample: Vec<String> = slots.map(sample).collect();
+        let (named, sample) = (named.join(", "), sample.join(" "));
+        return Err(Failure::usage(format!(
+            "no value is given for {named}: add {sample}, for instance\n  {signature}"
+        )));
     }
     let mut reader = (program == Path::new("-")).then(|| "the program".to_owned());
     let mut values = vec![];
@@ -136,6 +141,19 @@ fn bind(signature: &Signature, given: &[(String, String)], program: &Path) -> Re
         values.push(Value::parse(text, param)?);
     }
     Ok(values)
+}
+
+/// An argument that a parameter may have.
+fn sample(slot: &Slot) -> String {
+    let value = match (slot.shape.as_slice(), slot.dtype) {
+        ([], Dtype::Bool) => "true".to_owned(),
+        ([], _) => "1".to_owned(),
+        (shape, _) => {
+            let lengths = shape.iter().map(|n| n.parse::<u64>().unwrap_or(8).to_string());
+            format!("random:{}", lengths.collect::<Vec<_>>().join("x"))
+        }
+    };
+    format!("{}={value}", slot.name)
 }
 
 /// Where to save each result, if anywhere. `NAME=PATH` is for that result, a path alone for all others; in a file of

@@ -121,6 +121,18 @@ fn fed(s: &Session, input: &str, line: &str) -> Output {
     s.command(line).stdin(std::fs::File::open(s.path(input)).unwrap()).output().unwrap()
 }
 
+/// As `fmt` does: every file is looked at, whatever becomes of the others.
+#[test]
+fn checks_several_files() {
+    let s = Session::new(SOURCE);
+    std::fs::write(s.path("b.fl"), "fn g(x: f32) = x").unwrap();
+    std::fs::write(s.path("c.fl"), "fn h(x: f32) = y").unwrap();
+    assert!(s.prints("check a.fl b.fl").ends_with("\n\n# b.fl\nfn g(x: f32) -> f32\n"));
+    let output = s.run("check c.fl b.fl");
+    assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(1), "\n# b.fl\nfn g(x: f32) -> f32\n"));
+    assert!(text(&output.stderr).contains("there is no `y` here"));
+}
+
 #[test]
 fn saves_several_results_to_one_file() {
     let s = Session::new(SOURCE);
@@ -231,7 +243,11 @@ fn explains_arguments_that_do_not_fit() {
     let s = Session::new(SOURCE);
     s.says(2, "run a.fl x=ones:1", &["several functions and none is called `main`", "`scale`, `pair`, `pick`", "--fn"]);
     s.says(2, "run a.fl --fn none", &["no function `none`", "`scale`"]);
-    s.says(2, "run a.fl --fn scale x=ones:1", &["missing arguments: by=VALUE", "fn scale(x: f32[n], by: f32)"]);
+    s.says(
+        2,
+        "run a.fl --fn scale x=ones:1",
+        &["no value is given for `by`: add by=1, for instance", "fn scale(x: f32[n], by: f32)"],
+    );
     s.says(2, "run a.fl --fn scale x=ones:1 by=1 z=1", &["no parameter `z`", "fn scale(x: f32[n], by: f32)"]);
     s.says(2, "run a.fl --fn scale x=ones:1 by=1 by=2", &["`by` is given twice"]);
     s.says(2, "run a.fl --fn scale x=ones:1 by=1 -o y=a.npy", &["no result `y`", "-> f32[n]"]);

@@ -5,7 +5,7 @@ use cranelift_entity::PrimaryMap;
 
 use crate::ast::{
     Arg, BinaryOp, Binder, Bound, Decorator, Dtype, Expr, ExprId, ExprKind, Item, Let, Name, Param, Results, Span,
-    Type, UnaryOp,
+    Target, Type, UnaryOp,
 };
 use crate::codes;
 use crate::diagnostic::Diagnostic;
@@ -88,12 +88,11 @@ impl<'s> Builder<'s> {
     pub(crate) fn end_piece(&mut self) {
         self.too_deep = false;
         for tuple in std::mem::take(&mut self.tuples) {
-            let diagnostic = Diagnostic::new(
-                codes::TUPLE,
-                self.exprs[tuple].span,
-                "expected one value, found a tuple: only the result of a function may be one",
+            let diagnostic = Diagnostic::new(codes::TUPLE, self.exprs[tuple].span, "expected one value, found a tuple");
+            let note = "a tuple is what a function results in, and what `let (a, b) = ...` takes apart";
+            self.errors.push(
+                diagnostic.note(note).help("give each value a name, `let (a, b) = (..., ...)`; an array is `[a, b]`"),
             );
-            self.errors.push(diagnostic.help("bind each value by a `let` of its own; for an array write `[a, b]`"));
         }
     }
 
@@ -198,6 +197,14 @@ impl<'s> Builder<'s> {
         tuple
     }
 
+    /// A `let`; one with several names may have a tuple of as many values.
+    pub(crate) fn let_(&mut self, target: Target, value: E, l: u32, r: u32) -> Let {
+        if matches!(target, Target::Tuple(_)) {
+            self.result(value);
+        }
+        Let { target, value: value.id, span: span(l, r) }
+    }
+
     /// An expression where a tuple may stand.
     pub(crate) fn result(&mut self, result: E) -> ExprId {
         self.tuples.pop_if(|tuple| *tuple == result.id);
@@ -225,7 +232,7 @@ impl<'s> Builder<'s> {
             if let Some(at) = self.tuples.iter().position(|tuple| *tuple == arg.value.id) {
                 self.tuples.remove(at);
                 let inner = self.text(arg.span).trim_start_matches('(').trim_end_matches(')').to_owned();
-                let message = "expected one value, found a tuple: only the result of a function may be one";
+                let message = "expected one value, found a tuple";
                 self.errors.push(
                     Diagnostic::new(codes::TUPLE, arg.span, message)
                         .help("give the values as arguments of their own")

@@ -8,6 +8,7 @@ crate::codes! {
     INTEGER_TOO_LARGE = 5, "an integer literal beyond 64 bits";
     OPERATOR = 6, "an operator of another language";
     TEXT = 7, "text in quotes";
+    HIDDEN = 8, "a character that nobody sees";
     UNCLOSED = 10, "a bracket that is never closed";
     UNOPENED = 11, "a bracket that closes nothing";
     SYNTAX = 20, "other text than the grammar expects";

@@ -16,16 +16,16 @@
 //! operators that wait for their right side, lies on the parser's stack. A deep tree that grows to the left does not.
 
 use crate::ast::Span;
-use crate::codes;
 use crate::diagnostic::Diagnostic;
 use crate::lexer::{Lexer, Tok, Token};
 use crate::report::Errors;
-use crate::{MAX_DEPTH, depth_error};
+use crate::{MAX_DEPTH, codes, depth_error, hidden};
 
 /// The tokens of a text as the parser is to see them, none if something nests beyond the limit; and what is wrong with
 /// them.
 pub(crate) fn arrange(source: &str) -> (Vec<Token>, Errors) {
     let mut layout = Layout::default();
+    hidden::refuse(source, &mut layout.errors);
     layout.read(source);
     if layout.too_deep {
         return (vec![], layout.errors);

@@ -1,21 +1,20 @@
 //! Text to tokens. A token carries no text: its span says where that stands.
 //!
 //! Numbers are decimal: `42`, `1_000`, `1.5`, `2.`, `.5`, `1e-5`. Names are ASCII letters, digits and `_`. A comment
-//! runs from `#` to the end of the line. `\r` counts as a space, so that both kinds of line ends work, and so does a
-//! byte order mark.
+//! runs from `#` to the end of the line. `\r` counts as a space, so that both kinds of line ends work. A byte order mark may
+//! begin a text.
 
-use logos::{Lexer as Scanner, Logos, SpannedIter};
+use logos::{FilterResult, Lexer as Scanner, Logos, SpannedIter};
 
 use crate::ast::{Dtype, Span};
-use crate::codes;
 use crate::diagnostic::Diagnostic;
 use crate::report::quote;
-use crate::slips;
+use crate::{codes, hidden, slips};
 
 /// A kind of token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Logos)]
 #[logos(error = Reason)]
-#[logos(skip(r"[ \t\r\x0c\u{a0}\u{feff}]+"))]
+#[logos(skip(r"[ \t\r\x0c\u{a0}]+"))]
 #[logos(skip(r"#[^\n]*", allow_greedy = true))]
 #[rustfmt::skip]
 pub(crate) enum Tok {
@@ -70,10 +69,11 @@ pub(crate) enum Tok {
     /// From the lexer any line end; after the layout only those that end a statement.
     #[token("\n")] Newline,
     /// What the lexer has complained about.
-    #[regex(r#"'[^'\n]*'?|"[^"\n]*"?"#, |_| wrong(Reason::Text))]
+    #[regex(r#"'[^'\n]*'?|"[^"\n]*"?|[‘’‚‛][^‘’‚‛\n]*[‘’‚‛]?|[“”„‟«»][^“”„‟«»\n]*[“”„‟«»]?"#, |_| wrong(Reason::Text))]
     #[regex(r"&|\||~|<<|>>|\*\*|===|!==|<>|=<|=>|:=|\+=|-=|\*=|/=|\+\+|\?|\.|\\", |_| wrong(Reason::Operator))]
     #[token("//", comment)]
     #[token("/*", comment)]
+    #[token("\u{feff}", byte_order_mark)]
     Wrong,
     /// Not in any text: before what is to be read as the head of a function, as a statement, or as a result.
     AsHeader,
@@ -94,12 +94,18 @@ pub(crate) enum Reason {
     #[default]
     Character,
     Number(&'static str),
+    Range,
     Operator,
     Text,
 }
 
 fn wrong(reason: Reason) -> Result<(), Reason> {
     Err(reason)
+}
+
+/// Skips the mark at the beginning; `hidden` has complained about any other.
+fn byte_order_mark(scanner: &mut Scanner<'_, Tok>) -> FilterResult<(), Reason> {
+    if scanner.span().start == 0 { FilterResult::Skip } else { FilterResult::Error(Reason::Character) }
 }
 
 /// The comments of other languages are passed over: one complaint is enough for what they say.
@@ -127,6 +133,9 @@ fn number(scanner: &mut Scanner<'_, Tok>) -> Result<(), Reason> {
         length += 1;
     }
     scanner.bump(length);
+    if scanner.slice().contains("..") {
+        return Err(Reason::Range);
+    }
     match malformed(scanner.slice().as_bytes()) {
         None => Ok(()),
         Some(why) => Err(Reason::Number(why)),
@@ -139,9 +148,6 @@ fn malformed(text: &[u8]) -> Option<&'static str> {
         Some(b'0'..=b'9') => text.iter().take_while(|byte| matches!(byte, b'0'..=b'9' | b'_')).count(),
         _ => 0,
     };
-    if text.windows(2).any(|pair| pair == b"..") {
-        return Some("a range is `0:n` in a slice, `i < n` for an index");
-    }
     if text[0] == b'0' && matches!(text.get(1), Some(b'x' | b'X' | b'b' | b'B' | b'o' | b'O')) {
         return Some("numbers are written in decimal");
     }
@@ -188,7 +194,9 @@ impl<'s> Lexer<'s> {
             Err(reason) => {
                 let again = span.start == self.wrong_until;
                 self.wrong_until = span.end;
-                let complaint = (!again).then(|| complaint(reason, self.source, span));
+                let found = self.source[range].chars().next().unwrap_or_default();
+                let said = again || hidden::is_refused(found);
+                let complaint = (!said).then(|| complaint(reason, self.source, span));
                 (Token { tok: Tok::Wrong, span }, complaint)
             }
         })
@@ -201,6 +209,9 @@ fn complaint(reason: Reason, source: &str, span: Span) -> Diagnostic {
     match reason {
         Reason::Character => {
             let found = text.chars().next().unwrap_or_default();
+            if let Some(hidden) = hidden::complaint(before.len(), found) {
+                return hidden;
+            }
             let shown = if found.is_control() { format!("U+{:04X}", found as u32) } else { quote(text) };
             let diagnostic = Diagnostic::new(codes::CHARACTER, span, format!("unexpected character {shown}"));
             match slips::CHARACTERS.iter().find(|(known, _)| *known == found) {
@@ -213,6 +224,14 @@ fn complaint(reason: Reason, source: &str, span: Span) -> Diagnostic {
         }
         Reason::Number(why) => {
             Diagnostic::new(codes::NUMBER, span, format!("{} is not a number", quote(text))).help(why)
+        }
+        Reason::Range => {
+            let at = span.start + text.find("..").unwrap_or(0) as u32;
+            let help = match before.trim_end().rsplit(|c: char| !c.is_ascii_alphanumeric()).next() {
+                Some("in") => slips::NO_LOOPS,
+                _ => "a range is `0:n` in a slice, `i < n` for an index",
+            };
+            Diagnostic::new(codes::OPERATOR, Span { start: at, end: at + 2 }, "there is no `..`").help(help)
         }
         Reason::Operator => {
             // A comment is its two first characters and the rest.

@@ -8,6 +8,7 @@ mod builder;
 pub mod codes;
 pub mod diagnostic;
 mod format;
+mod hidden;
 mod layout;
 mod lexer;
 pub mod print;

@@ -70,16 +70,26 @@ pub(crate) const MEMBERS: &[(&str, &str)] = &[
     ("copy", "values are never changed: leave it out"),
 ];
 
+/// What there is in place of loops.
+pub(crate) const NO_LOOPS: &str = "there are no loops: write `let y[i] = ...` for an array, `sum[i](...)` to reduce, `sum[k <= i](...)` for a running sum";
+
+/// What there is in place of loops that go on until something holds.
+const NO_WHILE: &str = "there are no loops, and nothing runs until a condition holds: write so many steps as calls, \
+                        `step(step(x))`, or let the program that calls this one repeat it";
+
 /// Words that mean something elsewhere.
 pub(crate) const WORDS: &[(&str, Instead)] = &[
-    ("def", ("a function is `fn f(x: f32[n]) = ...`", Some("fn"))),
-    ("function", ("a function is `fn f(x: f32[n]) = ...`", Some("fn"))),
-    ("func", ("a function is `fn f(x: f32[n]) = ...`", Some("fn"))),
-    ("fun", ("a function is `fn f(x: f32[n]) = ...`", Some("fn"))),
+    ("def", ("a function is `fn f(x: f32[n]) = ...`", None)),
+    ("function", ("a function is `fn f(x: f32[n]) = ...`", None)),
+    ("func", ("a function is `fn f(x: f32[n]) = ...`", None)),
+    ("fun", ("a function is `fn f(x: f32[n]) = ...`", None)),
     ("lambda", ("functions have names: `fn f(x: f32) = ...`", None)),
     ("return", ("no `return` is needed: the last expression of a block is its result", Some(""))),
-    ("for", ("there are no loops: write `let y[i] = ...` for an array, `sum[i](...)` to reduce", None)),
-    ("while", ("there are no loops: write `let y[i] = ...` for an array, `sum[i](...)` to reduce", None)),
+    ("for", (NO_LOOPS, None)),
+    ("while", (NO_WHILE, None)),
+    ("loop", (NO_WHILE, None)),
+    ("until", (NO_WHILE, None)),
+    ("do", (NO_LOOPS, None)),
     ("and", ("write `&&`", Some("&&"))),
     ("or", ("write `||`", Some("||"))),
     ("not", ("write `!`", Some("!"))),
@@ -87,7 +97,7 @@ pub(crate) const WORDS: &[(&str, Instead)] = &[
     ("elsif", ("write `else if`", Some("else if"))),
     ("elseif", ("write `else if`", Some("else if"))),
     ("as", ("convert by the name of the type: `f32(x)`", None)),
-    ("in", ("there are no loops: write `let y[i] = ...` for an array, `sum[i](...)` to reduce", None)),
+    ("in", (NO_LOOPS, None)),
     ("where", ("write `if c then a else b`; what sizes must meet is inferred", None)),
     ("pub", ("every function of a file can be called: leave `pub` out", None)),
     ("end", ("a block ends with `}`, an `if` with its `else`", None)),

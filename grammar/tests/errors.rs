@@ -62,6 +62,21 @@ fn characters_and_numbers() {
         "fn f(x: i64) = x + 18446744073709551615 + 18446744073709551616",
         "fn f(x: f32) = \"text\"",
         "fn f(x: f32) = 'it",
+        "fn f(x: f32) = “text”",
+        "fn f(x: f32) = ‘it",
+    ]));
+}
+
+/// Text that shows in another order than it is read, and characters that nobody sees.
+#[test]
+fn characters_that_nobody_sees() {
+    insta::assert_snapshot!(report(&[
+        "\u{feff}fn f(x: f32) = x",
+        "fn f(x: f32) = \u{feff}x",
+        "# \u{feff}\nfn f(x: f32) = x",
+        "fn f(x: f32) = x # \u{202e} 1\u{2069}",
+        "fn f(x: f32) = \u{200b}x # a\u{200b}b",
+        "fn f(x: f32) = x # שלום, e\u{301}",
     ]));
 }
 
@@ -91,6 +106,10 @@ fn operators_of_other_languages() {
 fn words_of_other_languages() {
     insta::assert_snapshot!(report(&[
         "def f(x: f32):\n    return x",
+        "def f(x): return x",
+        "fn f(x: f32[n]) { for i in 0..n { x[i] } }",
+        "fn f(x: f32[n]) = x[0..n]",
+        "fn f(x: f32[n]) {\n    while x[0] > 0 { x }\n    x\n}",
         "fn f(x: f32) { return x }",
         "fn f(x: f32[n]) {\n    for i in n { x[i] }\n    x\n}",
         "fn f(x: f32) { y = x + 1\n y }",

@@ -7,8 +7,8 @@ use backends::cuda::Failure;
 use ir::array::{ArrayError, ArrayRef};
 use ir::bind::{BindError, Fault, Given};
 use ir::nest::{Place, Program, Requirement, SymbolSource};
-use ir::size::SizeError;
-use ir::{Origin, Size, SymbolId};
+use ir::size::{Atom, SizeError};
+use ir::{Origin, Scalar, Size, SymbolId};
 
 use super::{RunError, RunErrorKind, SizeName, SizeSide, no_value};
 use crate::{Signature, Source};
@@ -98,8 +98,11 @@ impl Context<'_> {
             },
             BindError::Requirement { requirement, left, right } => {
                 let r = &self.program.requires[requirement];
-                let side =
-                    |size, what: &str, value| SizeSide { what: what.to_owned(), formula: self.text(size), value };
+                let side = |size: &Size, what: &str, value: i64| SizeSide {
+                    what: what.to_owned(),
+                    formula: self.text(size),
+                    value: self.exact(size, inputs).unwrap_or(value.into()),
+                };
                 RunErrorKind::Sizes {
                     left: side(&r.left, &r.left_is, left),
                     relation: r.relation,
@@ -127,6 +130,24 @@ impl Context<'_> {
 
     fn size(&self, size: &Size, what: String, value: Result<i64, SizeError>, inputs: &[impl Given]) -> RunErrorKind {
         RunErrorKind::Size { what, formula: self.text(size), value, names: self.names(&[size], inputs) }
+    }
+
+    /// The value of a sum of products of size names, as the arguments have them: a call counts a `u64` beyond 63 bits as the
+    /// greatest integer.
+    fn exact(&self, size: &Size, inputs: &[impl Given]) -> Option<i128> {
+        let atom = |atom: &Atom| match atom {
+            Atom::Symbol(s) => Some(match self.program.symbols.get(*s)?.source {
+                SymbolSource::Dimension { input, axis } => {
+                    i128::try_from(*inputs.get(input)?.shape().get(axis)?).ok()?
+                }
+                SymbolSource::Scalar { input } => integer(inputs.get(input)?.scalar()),
+            }),
+            Atom::FloorDiv(..) | Atom::Overflow => None,
+        };
+        size.terms().iter().try_fold(0i128, |sum, (product, coefficient)| {
+            let product = product.iter().try_fold(i128::from(*coefficient), |p, a| p.checked_mul(atom(a)?));
+            sum.checked_add(product?)
+        })
     }
 
     /// The side of a requirement that can be without a value: the one with a division, or a product.
@@ -168,16 +189,24 @@ impl Context<'_> {
             let (value, from) = match symbol.source {
                 SymbolSource::Dimension { input, axis } => {
                     let length = inputs.get(input)?.shape().get(axis)?;
-                    (i64::try_from(*length).ok()?, format!("axis {axis} of {}", param(input)?))
+                    (i128::try_from(*length).ok()?, format!("axis {axis} of {}", param(input)?))
                 }
                 SymbolSource::Scalar { input } => {
-                    let value = ir::bind::integer(inputs.get(input)?.scalar());
+                    let value = integer(inputs.get(input)?.scalar());
                     (value, format!("the argument {}", param(input)?))
                 }
             };
             (name != from).then_some(SizeName { name, value, from })
         };
         symbols.into_iter().filter_map(name).collect()
+    }
+}
+
+/// The value of an integer argument; 0 of anything else.
+fn integer(value: Option<Scalar>) -> i128 {
+    match value {
+        Some(Scalar::U64(value)) => value.into(),
+        value => ir::bind::integer(value).into(),
     }
 }
 

@@ -133,6 +133,7 @@ pub(crate) fn amount(report: &Report, amount: &Amount) -> String {
     match (amount.value, &amount.formula) {
         (Some(value), _) => format!("{} bytes", grouped(value)),
         (None, Some(formula)) => format!("{} bytes", report.sizes.text(formula)),
+        (None, None) if amount.overflows => "more than 2^63 bytes".to_owned(),
         (None, None) => "as many bytes as the data say".to_owned(),
     }
 }
@@ -141,6 +142,7 @@ pub(crate) fn peak(stage: &Stage) -> String {
     match (stage.peak.value, stage.peak.per_thread) {
         (Some(value), Some(0)) => format!("{} bytes", grouped(value)),
         (Some(value), Some(each)) => format!("{} bytes and {} for each thread", grouped(value), grouped(each)),
+        _ if stage.peak.overflows => "more than 2^63 bytes".to_owned(),
         _ => format!("{} bytes", stage.peak.formula),
     }
 }
@@ -150,6 +152,7 @@ pub(crate) fn count(report: &Report, amount: &Amount) -> String {
     match (amount.value, &amount.formula) {
         (Some(value), _) => format!("{most}{}", grouped(value)),
         (None, Some(formula)) => format!("{most}{}", report.sizes.text(formula)),
+        (None, None) if amount.overflows => "more than 2^63".to_owned(),
         (None, None) => "as many as the data say".to_owned(),
     }
 }
@@ -168,5 +171,5 @@ fn grouped(value: u64) -> String {
 }
 
 pub(crate) fn decimal(value: f64) -> String {
-    format!("{value:.2}")
+    if value.is_nan() { "?".to_owned() } else { format!("{value:.2}") }
 }

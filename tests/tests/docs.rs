@@ -28,6 +28,13 @@ fn programs_of_the_language_reference_mean_what_it_says() {
 }
 
 #[test]
+fn programs_of_the_page_for_numpy_users_check() {
+    let blocks = blocks(include_str!("../../docs/numpy.md"));
+    assert!(blocks.len() >= 5, "the page has its programs");
+    assert_no_faults(&blocks.iter().filter_map(|block| block.fault()).collect::<Vec<_>>());
+}
+
+#[test]
 fn every_error_has_a_page_whose_examples_give_it() {
     let mut faults = vec![];
     for entry in errors::all() {

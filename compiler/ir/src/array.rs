@@ -53,6 +53,22 @@ pub enum ArrayError {
         /// Bytes there are.
         found: usize,
     },
+    /// The scalars are not as many as the shape says.
+    Count {
+        /// Elements that the shape has.
+        expected: usize,
+        /// Scalars there are.
+        found: usize,
+    },
+    /// A scalar of another type than the array's.
+    ScalarType {
+        /// Its place among the scalars.
+        position: usize,
+        /// The array's type.
+        expected: Dtype,
+        /// The scalar's type.
+        found: Dtype,
+    },
     /// A `bool` element is neither 0 nor 1.
     InvalidBool {
         /// The byte's position.
@@ -66,6 +82,10 @@ impl fmt::Display for ArrayError {
             ArrayError::TooLarge => f.write_str("the array is larger than memory can be"),
             ArrayError::OutOfMemory { bytes } => write!(f, "no memory for an array of {bytes} bytes"),
             ArrayError::Length { expected, found } => write!(f, "the shape needs {expected} bytes, there are {found}"),
+            ArrayError::Count { expected, found } => write!(f, "the shape has {expected} elements, {found} are given"),
+            ArrayError::ScalarType { position, expected, found } => {
+                write!(f, "the array is of {expected}, scalar {position} is of {found}")
+            }
             ArrayError::InvalidBool { position } => write!(f, "byte {position} of a bool array is neither 0 nor 1"),
         }
     }
@@ -169,8 +189,16 @@ impl Array {
 
     /// An array of the given scalars, row-major, all of type `dtype`.
     pub fn from_scalars(dtype: Dtype, shape: &[usize], scalars: &[Scalar]) -> Result<Array, ArrayError> {
+        if let Some((position, other)) = scalars.iter().enumerate().find(|(_, s)| s.dtype() != dtype) {
+            return Err(ArrayError::ScalarType { position, expected: dtype, found: other.dtype() });
+        }
+        byte_len(dtype, shape)?;
+        let expected: usize = if shape.contains(&0) { 0 } else { shape.iter().product() };
+        if scalars.len() != expected {
+            return Err(ArrayError::Count { expected, found: scalars.len() });
+        }
         let mut bytes = Vec::with_capacity(scalars.len() * dtype.bytes());
-        for s in scalars.iter().filter(|s| s.dtype() == dtype) {
+        for s in scalars {
             bytes.extend_from_slice(&s.bits().to_ne_bytes_low(dtype.bytes()));
         }
         Array::from_bytes(dtype, shape, &bytes)

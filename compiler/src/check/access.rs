@@ -32,6 +32,14 @@ impl Checker<'_> {
             self.error(error.help("leave the subscripts out").suggest(subscripts, ""));
             return None;
         }
+        if let Some(at) = items.iter().find_map(|item| self.new_axis(item)) {
+            let error = Diagnostic::new(codes::TOO_MANY_SUBSCRIPTS, at, "a subscript makes no new axis");
+            self.error(match self.reshaped(base, items, &shape) {
+                Some(text) => error.help(format!("write `{text}`, or name the indices: `let y[i, j] = ...`")),
+                None => error.help("name the indices, `let y[i, j] = ...`, or use `reshape`"),
+            });
+            return None;
+        }
         if items.len() > shape.len() {
             let (what, axes) = (self.describe(array), shape.len());
             let axes = count(axes, "axis", "axes");
@@ -95,6 +103,28 @@ impl Checker<'_> {
         self.check_rank(made.len(), span)?;
         let element = self.checked_element(array, pending, &made, span);
         Some(self.comprehension(made, element, span))
+    }
+
+    /// Where a subscript stands that makes an axis in NumPy.
+    fn new_axis(&self, item: &Item) -> Option<Span> {
+        let Item::At(at) = item else { return None };
+        let ast::Expr { kind: ExprKind::Name(name), span } = self.ast(*at) else { return None };
+        (["None", "newaxis"].contains(&name.as_str()) && self.lookup(name).is_none()).then_some(*span)
+    }
+
+    /// The call that makes the axes that subscripts such as `[None, :]` make in NumPy, in a function whose sizes have its own names.
+    fn reshaped(&self, base: ast::ExprId, items: &[Item], shape: &[Size]) -> Option<String> {
+        let ExprKind::Name(array) = &self.ast(base).kind else { return None };
+        let mut lengths = shape.iter();
+        let mut sizes = vec![];
+        for item in items {
+            match item {
+                Item::Slice { start: None, stop: None, step: None, .. } => sizes.push(self.show(lengths.next()?)),
+                item => sizes.push(self.new_axis(item).map(|_| "1".to_owned())?),
+            }
+        }
+        sizes.extend(lengths.map(|length| self.show(length)));
+        (self.calls.len() == 1).then(|| format!("reshape({array}, {})", sizes.join(", ")))
     }
 
     /// An element by subscripts, each noted to be proved or checked, unless it is inside by construction.

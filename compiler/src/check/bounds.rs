@@ -180,7 +180,7 @@ impl Checker<'_> {
                 relation: Relation::AtMost,
                 right: record.length.clone(),
                 unless_empty: void,
-                left_is: "the elements that this access needs".into(),
+                left_is: "the length that this access needs".into(),
                 right_is: what,
                 purpose: Purpose::Access,
                 origin: origin(record.span),

@@ -176,7 +176,7 @@ impl Checker<'_> {
             ("reshape", [x, dims @ ..]) if !dims.is_empty() => self.reshape(*x, dims, want, span),
             ("concat", [_, _, ..]) => self.concat(&positional, axis, want, span),
             _ => {
-                self.bad_call(callee, positional.len(), span);
+                self.bad_call(callee, positional.len(), want, span);
                 None
             }
         }
@@ -208,7 +208,7 @@ impl Checker<'_> {
         Some(axis)
     }
 
-    fn bad_call(&mut self, callee: &ast::Name, count: usize, span: Span) {
+    fn bad_call(&mut self, callee: &ast::Name, count: usize, want: Option<Dtype>, span: Span) {
         if self.full() {
             return;
         }
@@ -242,7 +242,11 @@ impl Checker<'_> {
             let error = Diagnostic::new(codes::UNKNOWN_FUNCTION, callee.span, format!("there is no function `{name}`"));
             self.error(match (foreign::function(name), near) {
                 (Some((help, Some(instead))), _) => error.help(help).suggest(callee.span, instead),
-                (Some((help, None)), _) => error.help(help),
+                // What converts has the type of the context.
+                (Some((help, None)), _) => match want.filter(|dtype| dtype.is_float()) {
+                    Some(dtype) => error.help(help.replace("f32(", &format!("{dtype}("))),
+                    None => error.help(help),
+                },
                 (None, Some(near)) => error.help(format!("did you mean `{near}`?")).suggest(callee.span, near),
                 _ => error.help("a function is defined by `fn`, above or below"),
             });

@@ -48,7 +48,7 @@ impl Checker<'_> {
             ExprKind::Int(_) | ExprKind::Float(_) => self.literal(id, want),
             ExprKind::Name(name) => self.name(id, name, want),
             // The last value of a session is a parameter of that name.
-            ExprKind::Hole if self.lookup("_").is_some() => self.name(id, "_", want),
+            ExprKind::Hole if self.out.params.iter().any(|param| param.name == "_") => self.name(id, "_", want),
             ExprKind::Hole => {
                 let message = "`_` stands for a size only in `reshape`";
                 self.error(Diagnostic::new(codes::HOLE, span, message));
@@ -113,7 +113,7 @@ impl Checker<'_> {
                         let message = format!("`{name}` is made from its own elements");
                         Diagnostic::new(codes::READS_ITSELF, span, message)
                             .note("all elements of an array are made at once")
-                            .help("a running sum is `sum[k <= i](x[k])`")
+                            .help(foreign::RUNNING)
                     }
                     (Some((help, Some(instead))), _) => error.help(help).suggest(span, instead),
                     (Some((help, None)), _) => error.help(help),

@@ -3,6 +3,15 @@
 /// What to write in place of a name: in words, and the name itself where that is all there is to it.
 pub(super) type Instead = (&'static str, Option<&'static str>);
 
+/// What there is in place of arrays that are made element by element, each from the one before.
+pub(super) const RUNNING: &str = "a running sum is `let c[i] = sum[k <= i](x[k])`, and so are running products, maxima and minima; no other \
+                                  recurrence can be written: repeat calls, `step(step(x))`, or let the caller repeat the function";
+
+const NO_SORT: &str = "nothing sorts an array; `let rank[i] = sum[j](if x[j] < x[i] then 1 else 0)` counts the lesser elements, in a time that \
+                       grows with the square of the length";
+
+const NO_ALGEBRA: &str = "matrices are multiplied, `a @ b`, and transposed; nothing solves systems or decomposes";
+
 /// Functions of other languages, by name.
 const FUNCTIONS: &[(&str, Instead)] = &[
     ("absolute", ("write `abs`", Some("abs"))),
@@ -71,10 +80,54 @@ const FUNCTIONS: &[(&str, Instead)] = &[
     ("ones_like", ("write `x * 0 + 1`, or a number: it goes with any array", None)),
     ("softmax", ("write `exp(x - max(x)) / sum(exp(x - max(x)))`", None)),
     ("norm", ("write `sqrt(sum(x * x))`", None)),
+    ("inv", (NO_ALGEBRA, None)),
+    ("inverse", (NO_ALGEBRA, None)),
+    ("solve", (NO_ALGEBRA, None)),
+    ("det", (NO_ALGEBRA, None)),
+    ("svd", (NO_ALGEBRA, None)),
+    ("qr", (NO_ALGEBRA, None)),
+    ("eig", (NO_ALGEBRA, None)),
+    ("eigh", (NO_ALGEBRA, None)),
+    ("cholesky", (NO_ALGEBRA, None)),
+    ("pinv", (NO_ALGEBRA, None)),
+    ("trace", ("write `sum[i](x[i, i])`", None)),
+    (
+        "diag",
+        (
+            "of a matrix write `let d[i] = x[i, i]`; of a vector `let m[i < n, j < n] = if i == j then x[i] else 0`",
+            None,
+        ),
+    ),
+    ("diagonal", ("write `let d[i] = x[i, i]`", None)),
+    ("tril", ("write `let y[i, j] = if i >= j then x[i, j] else 0`", None)),
+    ("triu", ("write `let y[i, j] = if i <= j then x[i, j] else 0`", None)),
+    ("kron", ("write `let z[i < n * p, j < m * q] = x[i / p, j / q] * y[i % p, j % q]`", None)),
+    ("tile", ("write `let y[i < 3 * n] = x[i % n]`", None)),
+    ("repeat", ("write `let y[i < 3 * n] = x[i / 3]`", None)),
+    ("pad", ("write `let y[i < n + 2] = if i >= 1 && i <= n then x[i - 1] else 0`", None)),
+    ("meshgrid", ("write `let z[i < n, j < m] = ...`, which has both indices", None)),
+    ("convolve", ("write `let y[i] = sum[k](x[i + k] * w[k])`", None)),
+    ("correlate", ("write `let y[i] = sum[k](x[i + k] * w[k])`", None)),
+    ("hypot", ("write `sqrt(a * a + b * b)`", None)),
+    ("logsumexp", ("write `max(x) + log(sum(exp(x - max(x))))`", None)),
+    ("ptp", ("write `max(x) - min(x)`", None)),
+    ("count_nonzero", ("write `sum[i](if x[i] != 0 then 1 else 0)`", None)),
+    ("bincount", ("write `let h[b < bins] = sum[i](if x[i] == b then 1 else 0)`", None)),
+    ("allclose", ("write `all(abs(a - b) <= 1e-6)`", None)),
+    ("isclose", ("write `abs(a - b) <= 1e-6`", None)),
     ("var", ("write `mean((x - mean(x)) ^ 2)`", None)),
     ("std", ("write `sqrt(mean((x - mean(x)) ^ 2))`", None)),
     ("cumsum", ("write `let c[i] = sum[k <= i](x[k])`", None)),
     ("cumprod", ("write `let c[i] = prod[k <= i](x[k])`", None)),
+    ("cummax", ("write `let c[i] = max[k <= i](x[k])`", None)),
+    ("cummin", ("write `let c[i] = min[k <= i](x[k])`", None)),
+    ("scan", (RUNNING, None)),
+    ("fold", (RUNNING, None)),
+    ("accumulate", (RUNNING, None)),
+    ("iterate", (RUNNING, None)),
+    ("while", (RUNNING, None)),
+    ("while_loop", (RUNNING, None)),
+    ("fori_loop", (RUNNING, None)),
     ("diff", ("write `x[1:] - x[:n - 1]`", None)),
     ("roll", ("write `let y[i < n] = x[(i + 1) % n]`", None)),
     ("flip", ("write `let y[i < n] = x[n - 1 - i]`", None)),
@@ -89,8 +142,16 @@ const FUNCTIONS: &[(&str, Instead)] = &[
     ("map", ("a function of scalars is applied to each element: write `f(x)`", None)),
     ("vmap", ("write `let y[i] = f(x[i])`", None)),
     ("reduce", ("the reducers are sum, prod, max, min, mean, any, all, argmax and argmin", None)),
-    ("sort", ("there is no sorting: it is no loop nest", None)),
-    ("argsort", ("there is no sorting: it is no loop nest", None)),
+    ("sort", (NO_SORT, None)),
+    ("argsort", (NO_SORT, None)),
+    ("median", (NO_SORT, None)),
+    ("quantile", (NO_SORT, None)),
+    ("percentile", (NO_SORT, None)),
+    ("topk", (NO_SORT, None)),
+    ("top_k", (NO_SORT, None)),
+    ("partition", (NO_SORT, None)),
+    ("searchsorted", ("write `let at[i] = sum[k](if edges[k] < x[i] then 1 else 0)`", None)),
+    ("histogram", ("write `let h[b < bins] = sum[i](if i64(x[i]) == b then 1 else 0)`", None)),
     ("unique", ("there is none: the size of an array cannot depend on data", None)),
     ("nonzero", ("there is none: the size of an array cannot depend on data", None)),
     ("print", ("what a function results in is printed when it is run", None)),

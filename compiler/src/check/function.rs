@@ -133,11 +133,18 @@ impl<'a> Checker<'a> {
             return Some(size);
         }
         let span = self.ast(id).span;
-        if let Some((name, span)) = self.unbound(id) {
+        if let Some((name, at)) = self.unbound(id) {
             let message = format!("nothing binds the size `{name}`");
-            let help =
-                format!("a parameter whose type has `{name}` alone for an axis binds it, as in `x: f32[{name}]`");
-            self.error(Diagnostic::new(codes::UNBOUND_SIZE, span, message).help(help));
+            let help = match at == span {
+                true => {
+                    format!("a parameter whose type has `{name}` alone for an axis binds it, as in `x: f32[{name}]`")
+                }
+                false => format!(
+                    "a length is not solved for the names in it: name the length itself, `x: f32[m]`, and write what \
+                     `{name}` is by it, as in `m / 2`; or pass `{name}: i64`"
+                ),
+            };
+            self.error(Diagnostic::new(codes::UNBOUND_SIZE, at, message).help(help));
             return None;
         }
         let value = self.expr(id, Some(Dtype::I64))?;
@@ -237,10 +244,19 @@ impl<'a> Checker<'a> {
                 self.bind(name, value);
             }
             Target::Tuple(names) => {
-                let call = matches!(self.ast(statement.value).kind, ExprKind::Call { .. });
-                let values = if call { self.call(statement.value, None) } else { None };
-                let found = values.as_ref().map_or(1, Vec::len);
-                if !call || (values.is_some() && found != names.len()) {
+                let (values, found) = match &self.ast(statement.value).kind {
+                    ExprKind::Call { .. } => {
+                        let values = self.call(statement.value, None);
+                        let found = values.as_ref().map(Vec::len);
+                        (values, found)
+                    }
+                    ExprKind::Tuple(parts) => {
+                        let values: Vec<_> = parts.iter().map(|part| self.expr(*part, None)).collect();
+                        (values.into_iter().collect(), Some(parts.len()))
+                    }
+                    _ => (None, Some(1)),
+                };
+                if let Some(found) = found.filter(|found| *found != names.len()) {
                     let message =
                         format!("{} for {}", count(names.len(), "name", "names"), count(found, "value", "values"));
                     self.error(Diagnostic::new(codes::TUPLE_USE, statement.span, message));
@@ -255,6 +271,7 @@ impl<'a> Checker<'a> {
 
     fn bind(&mut self, name: &ast::Name, value: Option<ExprId>) {
         let binding = match value {
+            Some(value) if name.text == "_" => Binding::Value(value),
             Some(value) => {
                 self.out.exprs[value].name.get_or_insert_with(|| name.text.clone());
                 Binding::Value(value)
@@ -291,9 +308,16 @@ impl<'a> Checker<'a> {
             let dtype = element_type(ty.dtype);
             if dtype != found.dtype || ty.shape.len() != found.shape.len() {
                 let shown = self.show_type(&found);
-                let message = match ty.shape.len() {
-                    0 => format!("the result is {shown}, declared is the scalar `{dtype}`"),
-                    n => format!("the result is {shown}, declared is `{dtype}` with {}", count(n, "axis", "axes")),
+                let declared: Option<Vec<Size>> = ty.shape.iter().map(|dim| self.plain_size(*dim)).collect();
+                let message = match (ty.shape.len(), declared) {
+                    (0, _) => format!("the result is {shown}, declared is the scalar `{dtype}`"),
+                    (_, Some(shape)) => {
+                        let declared = self.show_type(&Type { dtype, shape });
+                        format!("the result is {shown}, declared is {declared}")
+                    }
+                    (n, None) => {
+                        format!("the result is {shown}, declared is `{dtype}` with {}", count(n, "axis", "axes"))
+                    }
                 };
                 let error = Diagnostic::new(codes::RESULT_MISMATCH, span, message).here(format!("this is {shown}"));
                 let error = error.label(ty.span, "declared here");
@@ -415,6 +439,15 @@ impl<'a> Checker<'a> {
             let dtype = element_type(param.ty.dtype);
             let found = self.dtype(*argument);
             let name = &param.name.text;
+            let fits = [0, self.ty(*argument).shape.len()].contains(&param.ty.shape.len());
+            if found != dtype && !fits {
+                let axes = count(param.ty.shape.len(), "axis", "axes");
+                let found = self.show_type(&self.ty(*argument).clone());
+                let message = format!("`{name}` is declared `{dtype}` with {axes}, the argument is {found}");
+                let error = Diagnostic::new(codes::RANK_MISMATCH, *span, message).label(param.ty.span, "declared here");
+                self.error(error.help(format!("it needs another type, `{dtype}`, and another number of axes")));
+                return None;
+            }
             if found != dtype {
                 let message = format!("`{name}` is declared `{dtype}`, the argument is `{found}`");
                 let error =

@@ -1,5 +1,6 @@
 //! What a function takes and gives, as text that a user can read.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use ir::checked::{Checked, Type};
@@ -43,7 +44,9 @@ impl Signature {
             results: checked.results.iter().map(|(name, value)| slot(name, &checked.exprs[*value].ty)).collect(),
             requires: vec![],
         };
-        for requirement in checked.requires.iter().filter(|r| !is_declared(checked, r)) {
+        let shown: Vec<&Requirement> = checked.requires.iter().filter(|r| !is_declared(checked, r)).collect();
+        let strongest = strongest(&shown);
+        for requirement in shown.into_iter().filter(|r| at_least(r).is_none_or(|(key, room)| strongest[&key] == room)) {
             let text = condition(requirement, &text);
             if !signature.requires.contains(&text) {
                 signature.requires.push(text);
@@ -70,6 +73,24 @@ fn is_declared(checked: &Checked, requirement: &Requirement) -> bool {
     unnamed
 }
 
+/// What must be at least 0, as a size without its constant, with the sizes that excuse it if they are empty; and the constant.
+fn at_least(requirement: &Requirement) -> Option<((Size, &[Size]), i64)> {
+    let room = &requirement.right - &requirement.left;
+    let constant = room.constant_part();
+    let key = (&room - &Size::constant(constant), requirement.unless_empty.as_slice());
+    (requirement.relation == Relation::AtMost).then_some((key, constant))
+}
+
+/// Of requirements that differ by a constant, the one that says most: what is at least 1 is at least 0.
+fn strongest<'r>(requires: &[&'r Requirement]) -> BTreeMap<(Size, &'r [Size]), i64> {
+    let mut strongest = BTreeMap::new();
+    for (key, constant) in requires.iter().filter_map(|requirement| at_least(requirement)) {
+        let least = strongest.entry(key).or_insert(constant);
+        *least = constant.min(*least);
+    }
+    strongest
+}
+
 /// A requirement as one would say it: no term is subtracted from another where it can be added to the other side.
 fn condition(requirement: &Requirement, text: &impl Fn(&Size) -> String) -> String {
     let mut condition = match requirement.relation {
@@ -87,9 +108,10 @@ fn condition(requirement: &Requirement, text: &impl Fn(&Size) -> String) -> Stri
             format!("{} >= {}", text(&more), text(&less))
         }
     };
-    for size in &requirement.unless_empty {
+    for (k, size) in requirement.unless_empty.iter().enumerate() {
+        let word = if k == 0 { "unless" } else { "or" };
         let relation = if size.as_symbol().is_some() { "==" } else { "<=" };
-        condition += &format!(" or {} {relation} 0", text(size));
+        condition += &format!(" {word} {} {relation} 0", text(size));
     }
     condition
 }

@@ -14,6 +14,7 @@ mod nests;
 mod values;
 mod why;
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use cranelift_entity::PrimaryMap;
@@ -73,6 +74,8 @@ pub struct PeakMemory {
     pub value: Option<u64>,
     /// Bytes that each thread keeps for itself, if all sizes are given.
     pub per_thread: Option<u64>,
+    /// Whether there is no value because it is beyond 64 bits.
+    pub overflows: bool,
 }
 
 /// A kernel.
@@ -112,9 +115,13 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Floating-point operations for each byte.
+    /// Floating-point operations for each byte; not a number where the bytes are beyond 64 bits.
     pub fn intensity(&self) -> f64 {
-        if self.bytes_there > 0.0 { self.flops / self.bytes_there } else { 0.0 }
+        match self.bytes_there {
+            bytes if !bytes.is_finite() => f64::NAN,
+            bytes if bytes > 0.0 => self.flops / bytes,
+            _ => 0.0,
+        }
     }
 
     fn add(&mut self, other: &Figures) {
@@ -137,6 +144,8 @@ pub struct Amount {
     pub value: Option<u64>,
     /// Whether it is that much exactly, and not only at most: as where data decide whether something runs.
     pub exact: bool,
+    /// Whether it has no value because it is beyond 64 bits.
+    pub overflows: bool,
 }
 
 impl Default for Amount {
@@ -148,17 +157,20 @@ impl Default for Amount {
 impl Amount {
     fn of(size: Size) -> Amount {
         let value = size.as_constant().and_then(|n| u64::try_from(n).ok());
-        Amount { formula: size.eval(&|_| 1).is_ok().then_some(size), value, exact: true }
+        let overflows = size.eval(&|_| 1).is_err();
+        Amount { formula: (!overflows).then_some(size), value, exact: true, overflows }
     }
 
     fn unknown() -> Amount {
-        Amount { formula: None, value: None, exact: false }
+        Amount { formula: None, value: None, exact: false, overflows: false }
     }
 
     fn plus(&self, other: &Amount) -> Amount {
         let formula = self.formula.as_ref().zip(other.formula.as_ref()).map(|(a, b)| a + b);
         let value = self.value.zip(other.value).and_then(|(a, b)| a.checked_add(b));
-        Amount { formula, value, exact: self.exact && other.exact }
+        let overflows = self.overflows || other.overflows || (self.value.zip(other.value).is_some() && value.is_none());
+        let formula = formula.filter(|_| !overflows);
+        Amount { formula, value, exact: self.exact && other.exact, overflows }
     }
 }
 
@@ -327,9 +339,17 @@ fn peak(program: &Program, sizes: &Sizes, given: &BTreeMap<SymbolId, i64>) -> Pe
         u64::try_from(bytes).ok().filter(|_| known)
     };
     let (value, with_one) = (bytes(0), bytes(1));
+    let overflows = Cell::new(false);
+    let formula = peak.formula(&|size| {
+        let size = sizes.known(size, given);
+        overflows.set(overflows.get() || size.eval(&|_| 1).is_err());
+        sizes.text(&size)
+    });
+    let overflows = overflows.get();
     PeakMemory {
-        formula: peak.formula(&|size| sizes.text(&sizes.known(size, given))),
-        value,
+        formula,
+        overflows,
+        value: value.filter(|_| !overflows),
         per_thread: with_one.zip(value).map(|(one, none)| one - none),
     }
 }

@@ -88,7 +88,7 @@ impl Words<'_> {
             ),
             Reason::TooLarge { operations, limit } => (
                 format!("together they have {operations} operations, and a kernel at most {limit}"),
-                Some("compute with smaller functions, or with arrays instead of many names".to_owned()),
+                Some("make several functions of it, which the caller runs one after the other".to_owned()),
             ),
             Reason::NotProfitable { loss } => (
                 format!(

@@ -278,7 +278,8 @@ fn outcome(called: Called, program: &nest::Program, meant: &Outcome) -> Outcome 
                     && r.left_is == left.what
                     && r.right_is == right.what
             });
-            let (left, right) = (left.value, right.value);
+            // Engines compute sizes in 64 bits with a sign: of a `u64` beyond them the greatest is left.
+            let [left, right] = [left, right].map(|side| i64::try_from(side.value).unwrap_or(i64::MAX));
             let mut refused =
                 same.map(|(requirement, _)| Outcome::Refused(BindError::Requirement { requirement, left, right }));
             let first = refused.next();

@@ -1,0 +1,76 @@
+//! Characters that nobody sees. Those that change the order in which text is shown can make a program look like another one, so
+//! they may stand nowhere in a source, not even in a comment (Boucher and Anderson, "Trojan Source", 2021); nor may a byte order
+//! mark behind the beginning. The others do no harm in a comment.
+
+use crate::ast::Span;
+use crate::codes;
+use crate::diagnostic::Diagnostic;
+use crate::report::Errors;
+
+/// A byte order mark, which may begin a source.
+pub(crate) const BYTE_ORDER_MARK: char = '\u{feff}';
+
+/// Characters that may not even stand in a comment, by their names in Unicode.
+const NOWHERE: [(char, &str); 13] = [
+    ('\u{061c}', "ARABIC LETTER MARK"),
+    ('\u{200e}', "LEFT-TO-RIGHT MARK"),
+    ('\u{200f}', "RIGHT-TO-LEFT MARK"),
+    ('\u{202a}', "LEFT-TO-RIGHT EMBEDDING"),
+    ('\u{202b}', "RIGHT-TO-LEFT EMBEDDING"),
+    ('\u{202c}', "POP DIRECTIONAL FORMATTING"),
+    ('\u{202d}', "LEFT-TO-RIGHT OVERRIDE"),
+    ('\u{202e}', "RIGHT-TO-LEFT OVERRIDE"),
+    ('\u{2066}', "LEFT-TO-RIGHT ISOLATE"),
+    ('\u{2067}', "RIGHT-TO-LEFT ISOLATE"),
+    ('\u{2068}', "FIRST STRONG ISOLATE"),
+    ('\u{2069}', "POP DIRECTIONAL ISOLATE"),
+    (BYTE_ORDER_MARK, "BYTE ORDER MARK"),
+];
+
+/// Characters that may stand in a comment.
+const IN_COMMENTS: [(char, &str); 7] = [
+    ('\u{00ad}', "SOFT HYPHEN"),
+    ('\u{180e}', "MONGOLIAN VOWEL SEPARATOR"),
+    ('\u{200b}', "ZERO WIDTH SPACE"),
+    ('\u{200c}', "ZERO WIDTH NON-JOINER"),
+    ('\u{200d}', "ZERO WIDTH JOINER"),
+    ('\u{2060}', "WORD JOINER"),
+    ('\u{2063}', "INVISIBLE SEPARATOR"),
+];
+
+fn name_of(table: &[(char, &'static str)], c: char) -> Option<&'static str> {
+    table.iter().find(|(known, _)| *known == c).map(|(_, name)| *name)
+}
+
+/// Reports each character of a source that may stand nowhere in it.
+pub(crate) fn refuse(source: &str, errors: &mut Errors) {
+    // Most sources have none of them, nor any other character of several bytes.
+    if source.is_ascii() {
+        return;
+    }
+    for (at, c) in source.char_indices() {
+        if let Some(name) = name_of(&NOWHERE, c).filter(|_| at > 0 || c != BYTE_ORDER_MARK) {
+            let note = match c {
+                BYTE_ORDER_MARK => "it may begin a file, and stand nowhere else",
+                _ => "it changes the order in which the text around it is shown, even in a comment",
+            };
+            errors.push(diagnostic(at, c, name).note(note));
+        }
+    }
+}
+
+/// Whether [`refuse`] has reported a character, wherever it stands but at the beginning.
+pub(crate) fn is_refused(c: char) -> bool {
+    name_of(&NOWHERE, c).is_some()
+}
+
+/// What is said of a character outside of comments that may stand in one, if it is such a character.
+pub(crate) fn complaint(at: usize, c: char) -> Option<Diagnostic> {
+    name_of(&IN_COMMENTS, c).map(|name| diagnostic(at, c, name))
+}
+
+fn diagnostic(at: usize, c: char, name: &str) -> Diagnostic {
+    let span = Span { start: at as u32, end: (at + c.len_utf8()) as u32 };
+    let message = format!("a character that nobody sees: U+{:04X}, {name}", c as u32);
+    Diagnostic::new(codes::HIDDEN, span, message).help("remove it").suggest(span, "")
+}
