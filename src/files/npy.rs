@@ -7,6 +7,7 @@ use std::io::{self, Read, Write};
 
 use ir::Dtype;
 use ir::array::{ArrayRef, canonical_nan};
+use ir::sabotage::{self, Bug};
 
 use super::PIECE;
 use super::error::{Fault, shown};
@@ -111,7 +112,8 @@ pub(super) fn encode_header(dtype: Dtype, shape: &[usize]) -> Result<Vec<u8>, Fa
         [n] => format!("({n},)"),
         _ => format!("({})", shape.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")),
     };
-    let mut header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {tuple}, }}");
+    let turned = if sabotage::on(Bug::FortranOrder) { "True" } else { "False" };
+    let mut header = format!("{{'descr': '{descr}', 'fortran_order': {turned}, 'shape': {tuple}, }}");
     // NumPy leaves room for the first length to grow to 21 digits in place.
     let room = shape.first().map_or(0, |n| 21 - n.to_string().len());
     let unpadded = MAGIC.len() + 4 + header.len() + room + 1;

@@ -11,6 +11,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 
 use ir::Dtype;
 use ir::array::{ArrayRef, byte_len};
+use ir::sabotage::{self, Bug};
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 
 use super::error::Fault;
@@ -197,7 +198,11 @@ pub(super) fn write(to: &mut impl Write, arrays: &[(&str, ArrayRef<'_>)]) -> Res
         let end = at + array.bytes().len();
         let dtype = place(array).map_or("", |n| NAMES[n].0);
         let name = serde_json::Value::from(*name);
-        let shape = array.shape().iter().map(usize::to_string).collect::<Vec<_>>().join(",");
+        let mut shape: Vec<String> = array.shape().iter().map(usize::to_string).collect();
+        if sabotage::on(Bug::TensorShape) {
+            shape.reverse();
+        }
+        let shape = shape.join(",");
         entries.push(format!(r#"{name}:{{"dtype":"{dtype}","shape":[{shape}],"data_offsets":[{at},{end}]}}"#));
         at = end;
     }

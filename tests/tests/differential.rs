@@ -1,7 +1,7 @@
 //! Random programs give the same bits, or end in an error, on every engine and however they are fused: as the source reads, as
 //! loop nests, and compiled at 1 and 2 threads; unfused, fused as the model judges, and by legal merges at random.
 //!
-//! 500 programs, or as many as `PROPTEST_CASES` says; the same ones each time unless `PROPTEST_RNG_SEED` is set. A failure shows the
+//! 200 programs, or as many as `PROPTEST_CASES` says (`.ci/run` says 800); the same ones each time unless `PROPTEST_RNG_SEED` is set. A failure shows the
 //! program, the call, the way to fuse, and the first merge after which the results are wrong.
 
 use std::cell::RefCell;
@@ -62,7 +62,7 @@ impl Tally {
 fn engines_agree() {
     let mut config = Config { failure_persistence: None, max_shrink_iters: 3000, ..Config::default() };
     if std::env::var_os("PROPTEST_CASES").is_none() {
-        config.cases = 500;
+        config.cases = 200;
     }
     if std::env::var_os("PROPTEST_RNG_SEED").is_none() {
         config.rng_seed = RngSeed::Fixed(2);
@@ -103,7 +103,11 @@ fn engines_agree() {
         (FusionPass::ALL.iter().map(|pass| pass.name()).filter(|name| !tally.fused.contains_key(name)))
             .chain(Reason::NAMES.iter().copied().filter(|name| !tally.refused.contains_key(name)))
             .collect();
-    assert!(never.is_empty(), "over all these programs, these never fused or refused anything: {never:?}");
+    // A few programs need not meet them all.
+    assert!(
+        never.is_empty() || tally.programs < 500,
+        "over all these programs, these never fused or refused anything: {never:?}"
+    );
     assert!(rejected * 50 <= tally.programs, "more than one program in fifty was rejected");
 }
 

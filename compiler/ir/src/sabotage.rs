@@ -16,6 +16,17 @@ macro_rules! bugs {
 }
 
 bugs! {
+    ProofByOne = "check", "a proof allows one more than it shows";
+    ElseTaken = "check", "what holds where a condition does is taken to hold in its `else`";
+    PrefixToo = "check", "a prefix below an index takes its own element too";
+    StretchedAxis = "check", "an axis of length 1 is not repeated";
+    ElementsUnasked = "check", "`argmax` does not require an element";
+    LiteralSign = "check", "a negative whole number loses its sign";
+    OddPower = "check", "a power by an odd number is the one below";
+    SwappedLogic = "check", "`&&` gives what `||` does, and the other way round";
+    FortranOrder = "files", "an `.npy` file is said to be in the other order";
+    TensorShape = "files", "the shape of a tensor is written backwards";
+    Checksum = "files", "the checksum in an archive is that of nothing";
     SwappedOperands = "lower", "the operands of a subtraction change places";
     SwappedBranches = "lower", "the branches of an `if` without accesses change places";
     DroppedCheck = "lower", "a subscript that is data is not checked";

@@ -6,6 +6,7 @@
 use grammar::Diagnostic;
 use grammar::ast::{self, ExprKind, Span};
 use ir::checked::{ExprId, GuardId, Kind, Type};
+use ir::sabotage::{self, Bug};
 use ir::{BinaryOp, CompareOp, Dtype, MathFn, Scalar, UnaryOp};
 
 use super::{Binding, Branch, Checker, builtin, codes, foreign};
@@ -243,7 +244,7 @@ impl Checker<'_> {
             return self.binary(if and { BinaryOp::And } else { BinaryOp::Or }, a, b, span);
         }
         let known = self.constant(Scalar::Bool(!and), span);
-        let (then, otherwise) = if and { (b, known) } else { (known, b) };
+        let (then, otherwise) = if and != sabotage::on(Bug::SwappedLogic) { (b, known) } else { (known, b) };
         let id = self.node(Kind::If { condition: a, then, otherwise }, Type::scalar(Dtype::Bool), span);
         self.short_circuits.push((id, guard));
         Some(id)
@@ -300,7 +301,7 @@ impl Checker<'_> {
     fn branch<T>(&mut self, condition: ExprId, holds: bool, body: impl FnOnce(&mut Self) -> T) -> (GuardId, T) {
         let guard = self.out.guards.push(self.guard);
         // A condition that is an array says nothing about the indices of a single access.
-        let known = self.ty(condition).is_scalar().then_some((condition, holds));
+        let known = self.ty(condition).is_scalar().then_some((condition, holds || sabotage::on(Bug::ElseTaken)));
         self.branches[guard] = Branch { condition: known, ..Branch::default() };
         let outer = std::mem::replace(&mut self.guard, guard);
         let value = body(self);
@@ -340,7 +341,7 @@ impl Checker<'_> {
         }
         let mut result: Option<ExprId> = None;
         let mut square = x;
-        let mut k = magnitude;
+        let mut k = magnitude - u64::from(sabotage::on(Bug::OddPower) && magnitude % 2 == 1);
         while k > 0 {
             if k & 1 == 1 {
                 result = Some(match result {

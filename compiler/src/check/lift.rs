@@ -4,6 +4,7 @@
 use grammar::Diagnostic;
 use grammar::ast::Span;
 use ir::checked::{ExprId, GuardId, IndexId};
+use ir::sabotage::{self, Bug};
 use ir::{Affine, Size};
 
 use super::{Checker, MAX_RANK, codes};
@@ -43,7 +44,7 @@ impl Checker<'_> {
     ) -> ExprId {
         let shape = self.ty(operand).shape.clone();
         let own = &indices[indices.len() - shape.len()..];
-        let stretched = |k: usize| shape[k].as_constant() == Some(1);
+        let stretched = |k: usize| shape[k].as_constant() == Some(1) && !sabotage::on(Bug::StretchedAxis);
         let at =
             own.iter().enumerate().map(|(k, i)| if stretched(k) { Affine::constant(0) } else { Affine::index(*i) });
         let at = at.collect();

@@ -8,6 +8,7 @@
 use grammar::Diagnostic;
 use grammar::ast::{self, ExprKind, Span};
 use ir::checked::{ExprId, Kind, Type};
+use ir::sabotage::{self, Bug};
 use ir::{Dtype, Scalar, Size, UnaryOp};
 
 use super::expr::{Use, arithmetic};
@@ -88,7 +89,8 @@ impl Checker<'_> {
     }
 
     fn integer(&mut self, magnitude: u64, negative: bool, dtype: Dtype, span: Span) -> Option<ExprId> {
-        let value = if negative { -i128::from(magnitude) } else { i128::from(magnitude) };
+        let value =
+            if negative && !sabotage::on(Bug::LiteralSign) { -i128::from(magnitude) } else { i128::from(magnitude) };
         let scalar = Scalar::parse(dtype, &value.to_string());
         if scalar.is_none() {
             let message = format!("the literal {value} does not fit `{dtype}`");

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use ir::Size;
 use ir::checked::{ExprId, IndexId};
+use ir::sabotage::{self, Bug};
 use ir::size::Atom;
 
 /// What a linear form ranges over.
@@ -161,7 +162,8 @@ pub fn follows(facts: &[Linear], goal: &Linear) -> bool {
     // Over the integers, the opposite of goal >= 0 is -goal - 1 >= 0: search for a contradiction.
     let mut rows = Rows::default();
     facts.iter().cloned().for_each(|fact| rows.insert(fact));
-    rows.insert(Linear::constant(-1).minus(goal));
+    let beyond = if sabotage::on(Bug::ProofByOne) { -2 } else { -1 };
+    rows.insert(Linear::constant(beyond).minus(goal));
     while !rows.contradiction {
         let Some(variable) = rows.cheapest() else { return false };
         let (mut ups, mut downs, mut next) = (vec![], vec![], Rows::default());

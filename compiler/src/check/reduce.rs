@@ -3,6 +3,7 @@
 use grammar::Diagnostic;
 use grammar::ast::{self, ExprKind, Span};
 use ir::checked::{ExprId, Extent, IndexId, Kind, Prefix, Type};
+use ir::sabotage::{self, Bug};
 use ir::{Affine, BinaryOp, Dtype, Order, ReduceOp, Scalar, Size};
 
 use super::builtin::{Reducer, reducer};
@@ -75,7 +76,7 @@ impl Checker<'_> {
         let ExprKind::Name(name) = &self.ast(bound.limit).kind else { return None };
         let Some(Binding::Value(value)) = self.lookup(name) else { return None };
         match self.out.exprs[*value].kind {
-            Kind::Index(of) => Some(Prefix { of, inclusive: bound.inclusive }),
+            Kind::Index(of) => Some(Prefix { of, inclusive: bound.inclusive || sabotage::on(Bug::PrefixToo) }),
             _ => None,
         }
     }

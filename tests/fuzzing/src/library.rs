@@ -1,11 +1,12 @@
 //! A case through the public library, as a program of a user's would call it: results, errors, limits, arrays of the caller's own,
-//! cancellation, and calls of one kernel from several threads at once.
+//! cancellation, calls of one kernel from several threads at once, and arguments that are written to files and read again.
 //!
 //! A call must come to what the source means whichever way it is made. An error must be one that a user can make: a fault of
 //! Fuseloop itself (E0299) is a failure, and so is one that cannot be drawn.
 
 use std::time::{Duration, Instant};
 
+use fuseloop::files::{self, Packing};
 use fuseloop::{Cancel, Device, Kernel, Options, Program, RunError, RunErrorKind, Style};
 use guarded::{Edge, Guarded};
 use ir::array::{Array, ArrayMut, ArrayRef};
@@ -58,7 +59,8 @@ impl Library {
             self.into_own(inputs, &called)?;
             self.mistaken(inputs)?;
             self.cancelled(inputs, &called)?;
-            self.limited(inputs, &called)
+            self.limited(inputs, &called)?;
+            through_files(inputs)
         };
         match ways() {
             Ok(()) => outcome(called, program, meant),
@@ -197,6 +199,35 @@ impl Library {
 fn compile(program: &Program, entry: &str, options: &Options) -> Result<Kernel, String> {
     let function = program.function(entry).map_err(|e| e.to_string())?;
     function.compile(options).map_err(|e| format!("{} {}", e.code(), e.render(Style::Plain)))
+}
+
+/// Arrays come back from files of each format as they were written.
+fn through_files(arrays: &[ArrayRef<'_>]) -> Result<(), String> {
+    let folder = tempfile::tempdir().map_err(|e| e.to_string())?;
+    for format in ["npy", "npz", "safetensors"] {
+        let place = |n: usize| {
+            let file = if format == "npy" { format!("a{n}.npy") } else { format!("all.{format}:a{n}") };
+            files::Place::parse(&folder.path().join(file).display().to_string()).map_err(|e| e.to_string())
+        };
+        let suited = |array: &&ArrayRef<'_>| array.dtype() != Dtype::Bf16 || format == "safetensors";
+        let mut written = vec![];
+        for (n, array) in arrays.iter().filter(suited).enumerate() {
+            written.push((place(n)?, *array));
+        }
+        files::save(&written, Packing::Stored).map_err(|e| e.to_string())?;
+        for (place, array) in &written {
+            let read = files::read(place).map_err(|e| e.to_string())?;
+            let same = |n| read.get(n) == array.get(n);
+            if read.dtype() != array.dtype() || read.shape() != array.shape() || !(0..read.len()).all(same) {
+                return Err(format!(
+                    "another array comes back from .{format}: {:?} of {:?}",
+                    read.shape(),
+                    array.shape()
+                ));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// What arrays hold that no program leaves by chance.
