@@ -60,6 +60,12 @@ impl<'a> Builder<'a> {
         program.kernels.push(Kernel { name, indices, values, body, origins })
     }
 
+    /// Ends the body of a kernel that may not become the program's.
+    pub fn into_kernel(self, name: String, origins: Vec<Origin>) -> Kernel {
+        let Builder { indices, values, body, .. } = self;
+        Kernel { name, indices, values, body, origins }
+    }
+
     /// Ends the body and adds it to the program as a scalar function.
     pub fn finish_function(self, name: String, math: MathFn, params: Vec<ValueId>, result: ValueId) -> FunctionId {
         let Builder { program, values, body, .. } = self;

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use cranelift_entity::EntityRef;
 use ir::build::Builder;
 use ir::checked::{self, Checked, ExprId, GuardId, IndexId, Kind};
-use ir::nest::{self, Block, BufferId, Extent, FunctionId, KernelId, LoopKind, Op, Statement, Subscript, ValueId};
+use ir::nest::{self, Block, BufferId, Extent, FunctionId, Kernel, LoopKind, Op, Statement, Subscript, ValueId};
 use ir::sabotage::{self, Bug};
 use ir::verify::MAX_DEPTH;
 use ir::{Affine, BinaryOp, CompareOp, Dtype, MathFn, Order, Origin, ReduceOp, Scalar, Size};
@@ -73,9 +73,9 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// Adds the kernel to the program.
-    pub fn finish(self, name: String, origin: Origin) -> KernelId {
-        self.builder.finish_kernel(name, vec![origin])
+    /// The kernel.
+    pub fn finish(self, name: String, origin: Origin) -> Kernel {
+        self.builder.into_kernel(name, vec![origin])
     }
 
     /// The outermost loop: `body` at each setting of indices that run over a box.

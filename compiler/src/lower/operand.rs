@@ -2,7 +2,7 @@
 
 use cranelift_entity::EntityRef;
 use ir::checked::{Checked, Expr, ExprId, IndexId, Kind, Subscript};
-use ir::nest::{BufferId, Role};
+use ir::nest::{Block, Buffer, BufferId, Role, Statement};
 use ir::{Affine, Size};
 
 use super::emit::Emitter;
@@ -142,21 +142,21 @@ impl Lowering<'_> {
             return Ok(Operand::Inline { expr: id, weight });
         }
         let free = self.known.facts.free(id).clone();
-        let buffer = self.temporary(id, &free)?;
-        match kind {
+        let temporary = self.temporary(id, &free)?;
+        let buffer = match kind {
             Kind::Reduce { op, over, body, prefix: Some(prefix), .. } => {
-                self.scan(id, buffer, *op, over, *body, *prefix)?;
+                self.scan(id, temporary, *op, over, *body, *prefix)?
             }
             Kind::Contract { over, left, right } if over.iter().all(|k| self.known.facts.axis(*k).size.is_some()) => {
-                self.contraction(id, buffer, over, [*left, *right])?;
+                self.contraction(id, temporary, over, [*left, *right])?
             }
-            _ => self.kernel(id, buffer, |k| {
+            _ => self.kernel(id, temporary, |k, buffer| {
                 k.parallel(&free, |k| {
                     let value = k.operation(id)?;
                     k.store(buffer, &plain(&free), value)
                 })
             })?,
-        }
+        };
         Ok(Operand::Element(Element { buffer, view: None, at: plain(&free) }))
     }
 
@@ -196,9 +196,8 @@ impl Lowering<'_> {
                 let leading = shape.clone();
                 shape.extend_from_slice(old);
                 let dtype = self.known.checked.exprs[id].ty.dtype;
-                let name = self.name(id);
-                let buffer = self.buffer(&name, dtype, shape, Role::Temp);
-                self.copy(id, buffer, &indices, &lambda.operand)?;
+                let copy = Buffer { name: self.name(id), dtype, shape, role: Role::Temp };
+                let buffer = self.copy(id, copy, &indices, &lambda.operand)?;
                 (Element { buffer, view: None, at: plain(&context) }, leading)
             }
         };
@@ -248,9 +247,8 @@ impl Lowering<'_> {
         let context = self.known.facts.free(id).clone();
         let mut lengths = context.iter().map(|i| self.known.facts.size(*i)).collect::<Result<Vec<_>, _>>()?;
         lengths.extend(shape.iter().cloned());
-        let name = self.name(id);
-        let buffer = self.buffer(&name, dtype, lengths, Role::Temp);
-        self.kernel(id, buffer, |k| {
+        let whole = Buffer { name: self.name(id), dtype, shape: lengths, role: Role::Temp };
+        let buffer = self.kernel(id, whole, |k, buffer| {
             k.parallel(&context, |k| {
                 for (number, element) in elements.iter().enumerate() {
                     let value = k.value(*element)?;
@@ -269,11 +267,11 @@ impl Lowering<'_> {
     pub fn copy(
         &mut self,
         id: ExprId,
-        buffer: BufferId,
+        buffer: Buffer,
         indices: &[IndexId],
         operand: &Operand,
-    ) -> Result<(), LowerError> {
-        self.kernel(id, buffer, |k| {
+    ) -> Result<BufferId, LowerError> {
+        self.kernel(id, buffer, |k, buffer| {
             k.parallel(indices, |k| {
                 let value = k.load(operand)?;
                 k.store(buffer, &plain(indices), value)
@@ -281,26 +279,47 @@ impl Lowering<'_> {
         })
     }
 
-    /// Adds the kernel that stores a buffer.
+    /// Adds the kernel that stores a buffer, and the buffer. A temporary that another kernel computes in the same way is not computed
+    /// again: gives that one.
     pub fn kernel(
         &mut self,
         id: ExprId,
-        buffer: BufferId,
-        fill: impl FnOnce(&mut Emitter<'_>) -> Result<(), LowerError>,
-    ) -> Result<(), LowerError> {
-        let name = self.target.program.buffers[buffer].name.clone();
+        buffer: Buffer,
+        fill: impl FnOnce(&mut Emitter<'_>, BufferId) -> Result<(), LowerError>,
+    ) -> Result<BufferId, LowerError> {
+        let here = self.target.program.buffers.next_key();
         let origin = self.known.checked.exprs[id].origin;
         let mut emitter = Emitter::new(&self.known, &mut self.target);
-        fill(&mut emitter)?;
-        self.producers[buffer] = Some(emitter.finish(name, origin));
-        Ok(())
+        fill(&mut emitter, here)?;
+        let mut kernel = emitter.finish(String::new(), origin);
+        let program = &mut self.target.program;
+        let alike = self.temporaries.entry((ir::visit::loads(&kernel.body), kernel.values.len())).or_default();
+        if buffer.role == Role::Temp {
+            for (other, stored_by) in alike.iter() {
+                let (there, by) = (&program.buffers[*other], &program.kernels[*stored_by]);
+                if there.dtype == buffer.dtype && there.shape == buffer.shape && by.values == kernel.values {
+                    store_to(&mut kernel.body, *other);
+                    if by.body == kernel.body {
+                        return Ok(*other);
+                    }
+                }
+            }
+            store_to(&mut kernel.body, here);
+            alike.push((here, program.kernels.next_key()));
+        }
+        // Results have their names already.
+        let name = if buffer.role == Role::Temp { self.unique(&buffer.name) } else { buffer.name };
+        kernel.name = name.clone();
+        self.target.program.buffers.push(Buffer { name, ..buffer });
+        self.producers[here] = Some(self.target.program.kernels.push(kernel));
+        Ok(here)
     }
 
     /// A buffer for the value of a scalar at each setting of the indices.
-    fn temporary(&mut self, id: ExprId, indices: &[IndexId]) -> Result<BufferId, LowerError> {
+    fn temporary(&self, id: ExprId, indices: &[IndexId]) -> Result<Buffer, LowerError> {
         let shape = indices.iter().map(|i| self.known.facts.size(*i)).collect::<Result<Vec<_>, _>>()?;
-        let name = self.name(id);
-        Ok(self.buffer(&name, self.known.checked.exprs[id].ty.dtype, shape, Role::Temp))
+        let dtype = self.known.checked.exprs[id].ty.dtype;
+        Ok(Buffer { name: self.name(id), dtype, shape, role: Role::Temp })
     }
 
     /// What to call the value of an expression: by its name in the source, or by what it does.
@@ -331,6 +350,16 @@ impl Lowering<'_> {
             Kind::ArrayLiteral(_) => "literal",
         };
         name.to_string()
+    }
+}
+
+/// Makes all stores of a lowered kernel go to one buffer.
+fn store_to(block: &mut Block, to: BufferId) {
+    for statement in block {
+        if let Statement::Store { buffer, .. } = statement {
+            *buffer = to;
+        }
+        statement.blocks_mut().for_each(|inner| store_to(inner, to));
     }
 }
 

@@ -1,7 +1,7 @@
 //! Scans and contractions: the operations whose kernels have a form of their own.
 
 use ir::checked::{Checked, ExprId, IndexId, Prefix};
-use ir::nest::{BufferId, Loop, LoopKind, Op, Prologue, Statement};
+use ir::nest::{Buffer, BufferId, Loop, LoopKind, Op, Prologue, Statement};
 use ir::sabotage::{self, Bug};
 use ir::{Affine, CompareOp, Dtype, ReduceOp, Scalar};
 
@@ -14,12 +14,12 @@ impl Lowering<'_> {
     pub fn scan(
         &mut self,
         id: ExprId,
-        buffer: BufferId,
+        buffer: Buffer,
         op: ReduceOp,
         over: &[IndexId],
         body: ExprId,
         prefix: Prefix,
-    ) -> Result<(), LowerError> {
+    ) -> Result<BufferId, LowerError> {
         let free = self.known.facts.free(id).clone();
         let others: Vec<IndexId> = free.iter().copied().filter(|i| *i != prefix.of).collect();
         let [running] = over else { return Err(LowerError::Malformed("a prefix over several indices")) };
@@ -28,7 +28,7 @@ impl Lowering<'_> {
         };
         let element = self.known.checked.exprs[body].ty.dtype;
         let length = self.known.facts.size(prefix.of)?;
-        self.kernel(id, buffer, |k| {
+        self.kernel(id, buffer, |k, buffer| {
             k.parallel(&others, |k| {
                 if !prefix.inclusive {
                     let (length, one) = (k.op(Op::Affine(Affine::size(length)))?, k.op(Op::Constant(Scalar::I64(1)))?);
@@ -56,12 +56,12 @@ impl Lowering<'_> {
     pub fn contraction(
         &mut self,
         id: ExprId,
-        buffer: BufferId,
+        buffer: Buffer,
         over: &[IndexId],
         factors: [ExprId; 2],
-    ) -> Result<(), LowerError> {
+    ) -> Result<BufferId, LowerError> {
         let free = self.known.facts.free(id).clone();
-        self.kernel(id, buffer, |k| {
+        self.kernel(id, buffer, |k, buffer| {
             k.stay_inside();
             let outer = k.bind_box(&free)?;
             let inner = k.bind_box(over)?;

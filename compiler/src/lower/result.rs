@@ -1,6 +1,6 @@
 //! Results: the operands that are returned become output buffers.
 
-use ir::nest::Role;
+use ir::nest::{Buffer, Role};
 
 use super::operand::{Element, Lambda, Operand};
 use super::{LowerError, Lowering};
@@ -34,13 +34,8 @@ impl Lowering<'_> {
                 return Ok(());
             }
         }
-        let buffer = self.target.program.buffers.push(ir::nest::Buffer {
-            name,
-            dtype: ty.dtype,
-            shape: ty.shape.clone(),
-            role: Role::Output(number),
-        });
-        let axes = lambda.axes.clone();
-        self.copy(*id, buffer, &axes, &lambda.operand)
+        let buffer = Buffer { name, dtype: ty.dtype, shape: ty.shape.clone(), role: Role::Output(number) };
+        self.copy(*id, buffer, &lambda.axes, &lambda.operand)?;
+        Ok(())
     }
 }

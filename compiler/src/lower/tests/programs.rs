@@ -206,3 +206,13 @@ fn places(x: f32[n, m]) {
     (y, z)
 }"
 );
+// What the source says twice is one kernel, whoever stores it; what is checked at another place is not.
+lowers!(
+    twice,
+    "
+fn twice(x: f32[n], idx: i32[n]) {
+    let a = (x - mean(x)) / sqrt(mean((x - mean(x)) ^ 2))
+    let b[i] = sum[k](x[k] - mean(x)) + x[idx[i]] * x[idx[i]]
+    (a, b, mean(x), mean(x))
+}"
+);
