@@ -40,22 +40,50 @@ def rate(cell):
     return (cell["flops"] or cell["bytes"]) / cell["runs"]["fuseloop"]["seconds"] / 1e9
 
 
-def ceiling(cell):
-    """The same of the ceiling: the better kind of store."""
-    kinds = [kind for kind in (cell["ceiling"], f"{cell['ceiling']}_nt") if kind in cell["runs"]]
-    fastest = min((cell["runs"][kind]["seconds"] for kind in kinds), default=math.inf)
-    amount = cell["threads"] * (1 << 20) if cell["ceiling"] == "fma" else cell["bytes"]
-    return amount / fastest / 1e9
+def ceilings(cells):
+    """For each kind of ceiling, amount of bytes and number of threads the best rate that was ever seen, whichever workload it ran beside:
+    a ceiling can be disturbed, and cannot be too high."""
+    best = {}
+    for cell in cells:
+        amount = cell["threads"] * (1 << 20) if cell["ceiling"] == "fma" else cell["bytes"]
+        for run in (cell["runs"].get(kind) for kind in (cell["ceiling"], f"{cell['ceiling']}_nt")):
+            if run:
+                best[key(cell)] = max(best.get(key(cell), 0), amount / run["least"] / 1e9)
+    return best
 
 
-def line(cell):
-    """A cell as a line for the terminal."""
+def key(cell):
+    """What a ceiling depends on."""
+    return cell["ceiling"], 0 if cell["ceiling"] == "fma" else cell["bytes"], cell["threads"]
+
+
+def share(cell, best):
+    """Our rate of the ceiling's, and how far it spreads over the rounds. None without a ceiling."""
+    ours, ceiling = cell["runs"].get("fuseloop"), best.get(key(cell))
+    return (rate(cell) / ceiling, ours["spread"]) if ours and ceiling else None
+
+
+def exceeding(cells):
+    """The cells whose share of the ceiling is above 1 by more than their spread: the ceiling is wrong there."""
+    best = ceilings(cells)
+    found = []
+    for cell in cells:
+        of = share(cell, best)
+        if of and of[0] > 1 + of[1]:
+            found.append(f"{cell['workload']} {cell['size']}, threads: {cell['threads']}: {of[0]:.2f} of {cell['ceiling']}")
+    return found
+
+
+def line(cell, cells):
+    """A cell as a line for the terminal, beside what was measured so far."""
     start = f"{cell['workload']:14} {cell['size']:17} {cell['threads']} "
     if "fuseloop" not in cell["runs"]:
         return start + "failed"
     unit = "GFLOP/s" if cell["flops"] else "GB/s"
-    share = rate(cell) / ceiling(cell) if ceiling(cell) else 0
-    text = f"{time(cell['runs']['fuseloop']['seconds']):>9} us {rate(cell):6.1f} {unit}, {share:4.0%} of {cell['ceiling']}"
+    of, spread = share(cell, ceilings(cells)) or (0, 0)
+    above = " (ABOVE IT)" if of > 1 + spread else ""
+    took = f"{time(cell['runs']['fuseloop']['seconds']):>9} us ±{spread / 2:.0%}"
+    text = f"{took} {rate(cell):6.1f} {unit}, {of:4.0%} of {cell['ceiling']}{above}"
     peers = sorted((ratio(cell, name), name) for name in PEERS if name in cell["runs"])
     disturbed = " (disturbed)" if sum(share > 0.1 for share in cell["others"]) * 2 > len(cell["others"]) else ""
     return start + text + "; " + ", ".join(f"{name} {r:.2f}" for r, name in peers) + disturbed
@@ -67,18 +95,20 @@ def table(results):
     for cell in results["cells"]:
         by.setdefault((cell["workload"], cell["size"]), {})[cell["threads"]] = cell
     threads = sorted({cell["threads"] for cell in results["cells"]}, reverse=True)
-    heads = [f"{'1 thread' if n == 1 else f'{n} threads'}, us | of ceiling | best peer | ratio" for n in threads]
-    lines = [f"| workload | size | MB | {' | '.join(heads)} |", "|---|---|--:|" + "--:|--:|---|--:|" * len(threads)]
+    best = ceilings(results["cells"])
+    heads = [f"{'1 thread' if n == 1 else f'{n} threads'}, us | spread | of ceiling | best peer | ratio" for n in threads]
+    lines = [f"| workload | size | MB | {' | '.join(heads)} |", "|---|---|--:|" + "--:|--:|--:|---|--:|" * len(threads)]
     for (workload, size), cells in by.items():
         parts = []
         for n in threads:
             cell = cells.get(n)
             name = cell and best_peer(cell)
             if not cell or "fuseloop" not in cell["runs"]:
-                parts += ["-"] * 4
+                parts += ["-"] * 5
                 continue
-            ours, peer = cell["runs"]["fuseloop"]["seconds"], name and cell["runs"][name]["seconds"]
-            parts += [time(ours), f"{rate(cell) / ceiling(cell):.2f}"]
+            ours, peer = cell["runs"]["fuseloop"], name and cell["runs"][name]["seconds"]
+            of = share(cell, best)
+            parts += [time(ours["seconds"]), f"{ours['spread']:.0%}", f"{of[0]:.2f}" if of else "-"]
             parts += [f"{name} {time(peer)}", f"{ratio(cell):.2f}"] if name else ["-", "-"]
         megabytes = next(iter(cells.values()))["bytes"] / 1e6
         lines.append(f"| {workload} | {size} | {megabytes:.2f} | {' | '.join(parts)} |")
@@ -159,7 +189,9 @@ of which all but the first find the compiler's own tables in memory."""
 
 
 def write_page(results, docs):
-    """Puts the tables and the plot in their places."""
+    """Puts the tables and the plot in their places. Ends with an error if a figure is above its ceiling."""
+    if wrong := exceeding(results["cells"]):
+        raise SystemExit("\n  ".join(["the page stays as it is: these are above their ceilings, so measure them again", *wrong]))
     (docs / "performance.svg").write_text(plot(results))
     page = docs / "performance.md"
     before, _, rest = page.read_text().partition(BEGIN)

@@ -156,7 +156,7 @@ class Bench:
             cell = self.cell(workload, dims, label, threads, task, expected)
             digests.add(cell["runs"].get("fuseloop", {}).get("digest"))
             self.cells.append(cell)
-            print(report.line(cell), flush=True)
+            print(report.line(cell, self.cells), flush=True)
         if len(digests) > 1 and not workload.flops:
             print(f"  {workload.name} {label}: the numbers of threads differ in bits")
         for file in files:
@@ -212,19 +212,20 @@ class Bench:
         return slowest
 
     def measure(self, workers, runs):
-        """Rounds in which all take turns, each round from another start; `seconds` of each run becomes the median of its medians.
-        Rounds that others disturbed are left out, if enough are left."""
+        """Rounds in which all take turns, each round from another start; `seconds` of each run becomes the median of its medians, `spread` how far
+        these lie apart, `least` its least time of all. Rounds that others disturbed are left out, if enough are left."""
         names = list(workers)
-        longest = sum(run["seconds"] for run in runs.values())
-        rounds = self.options.rounds if longest < 2 else min(self.options.rounds, 3)
-        found, others = {name: [] for name in names}, []
+        rounds = self.options.rounds
+        found, least, others = {name: [] for name in names}, {name: float("inf") for name in names}, []
         mine = lambda: time.process_time() + sum(worker.seconds() for worker in workers.values())
         for number in range(rounds):
             start, before = time.perf_counter(), busy() - mine()
             for turn in range(len(names)):
                 name = names[(number + turn) % len(names)]
                 answer = workers[name].ask(do="time", seconds=self.options.seconds)
-                found[name].append(statistics.median(answer["times"]) if "times" in answer else float("inf"))
+                times = answer.get("times", [float("inf")])
+                found[name].append(statistics.median(times))
+                least[name] = min(least[name], *times)
             used = busy() - mine() - before
             others.append(max(0, used / (time.perf_counter() - start) / (len(CPUS) or os.cpu_count())))
         quiet = [n for n, share in enumerate(others) if share < DISTURBED]
@@ -233,7 +234,8 @@ class Bench:
         for name in names:
             times = [found[name][n] for n in quiet]
             median = statistics.median(times)
-            runs[name] |= {"seconds": median, "rounds": times, "spread": (max(times) - min(times)) / median}
+            spread = (max(times) - min(times)) / median
+            runs[name] |= {"seconds": median, "rounds": times, "spread": spread, "least": least[name]}
         return [round(share, 3) for share in others]
 
 
@@ -281,7 +283,7 @@ def main():
     parser.add_argument("--largest", action="store_true", help="the largest size of each workload alone")
     parser.add_argument("--threads", type=lambda t: [int(n) for n in words(t)], default=[1, 2], help="1,2")
     parser.add_argument("--peers", type=words, default=list(PEERS), help=",".join(PEERS))
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=5, help="5")
     parser.add_argument("--seconds", type=float, default=0.04, help="for each turn of a round")
     parser.add_argument("--alone", action="store_true", help="shut other processes out during turns; takes root")
     parser.add_argument("--json", type=Path, default=BUILT / "results.json", help="where the figures go")
@@ -314,6 +316,8 @@ def main():
                     whole.replace(options.json)
     finally:
         bench.close()
+    for cell in report.exceeding(bench.cells):
+        print(f"above its ceiling, so measure it again: {cell}")
     if options.page and bench.cells:
         report.write_page(results, ROOT / "docs")
 

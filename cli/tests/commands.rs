@@ -365,14 +365,19 @@ fn measures_with_fusion_and_without() {
     let s = Session::new(SOURCE);
     let line = s.prints("bench a.fl --fn scale n=1000 --threads 1 --format json");
     for part in [
-        r#"{"type":"benchmark","version":1,"function":"scale","fuse":"all","threads":1,"gpu":null,"sizes":{"n":1000},"#,
+        r#"{"type":"benchmark","version":2,"function":"scale","fuse":"all","threads":1,"gpu":null,"sizes":{"n":1000},"#,
         r#""ratio":"#,
     ] {
         assert!(line.contains(part), "{line}");
     }
-    let text = s.prints("bench a.fl --fn scale n=0 --fuse none");
-    for part in ["scale with n = 0", "\nwithout fusion ", "\nfused ", " times as fast\n"] {
-        assert!(text.contains(part), "{text}");
+    // What is one program is measured once, and told from itself by nothing.
+    assert!(line.contains(r#""ratio":1.0,"difference":"same""#), "{line}");
+    for line in ["bench a.fl --fn scale n=0", "bench a.fl --fn scale n=1000 --fuse none"] {
+        let text = s.prints(line);
+        for part in ["\nfused or not ", "\nno difference: nothing is merged"] {
+            assert!(text.contains(part), "{text}");
+        }
+        assert!(!text.contains("without fusion"), "{text}");
     }
     s.says(2, "bench a.fl --fn scale q=3", &["there is no size `q`"]);
     s.says(2, "bench a.fl --fn scale n=1 n=2", &["given twice"]);

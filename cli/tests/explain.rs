@@ -56,6 +56,42 @@ fn reports_for_people() {
     insta::assert_snapshot!(lines.iter().map(|line| session(folder.path(), line)).collect::<String>());
 }
 
+/// Figures that 64 bits do not hold stay formulas, and no figure hides work behind a choice or a cache.
+#[test]
+fn figures_that_could_mislead() {
+    let source = "\
+fn scale(x: f32[n], y: f32[n]) = relu(x * 2 + y)
+fn gram(x: f32[n, m]) = x @ transpose(x)
+fn grouped(key: i64[n], v: f32[n], g: i64) {
+    let s[k < g] = sum[i](if key[i] == k then v[i] else 0)
+    s
+}
+fn ragged(x: i32[n, m], len: i64[n]) {
+    let z[i] = sum[j < len[i]](x[i, j])
+    z
+}
+fn standardised(x: f32[n]) = (x - mean(x)) / sqrt(mean((x - mean(x)) ^ 2))
+";
+    let folder = folder(&[("f.fl", source)]);
+    let lines = [
+        "--fn scale n=9223372036854775807",
+        "--fn gram n=3037000500 m=3",
+        "--fn grouped",
+        "--fn ragged",
+        "--fn ragged n=4 m=3",
+        "--fn standardised --fuse none",
+    ];
+    // The head, and the figures of the first kernel.
+    let shown = |line: &&str| {
+        let all = session(folder.path(), &format!("explain f.fl {line}"));
+        let (head, rest) = all.split_once("\nkernel 1").unwrap();
+        format!("{head}\nkernel 1{}\n\n", rest.split_once("\n\n").unwrap().0)
+    };
+    insta::assert_snapshot!(lines.iter().map(shown).collect::<String>());
+    let page = fuseloop(folder.path(), "explain f.fl --fn gram --format html --device gpu").stdout;
+    assert!(String::from_utf8(page).unwrap().contains("Drawn for n = m = 1024"));
+}
+
 #[test]
 fn graphs() {
     let folder = folder(&[("p.fl", PROGRAMS)]);

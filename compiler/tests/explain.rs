@@ -50,6 +50,24 @@ const STENCIL: &str = "fn blur(x: f32[n, m]) {
     y
 }";
 
+/// No index hides another, and what is known beforehand is not computed before the reader's eyes.
+#[test]
+fn loops_name_each_index_and_fold_constants() {
+    let programs = [
+        "fn f(q: f32[1, n, k], x: f32[k, m]) = q @ x",
+        "fn f(x: f32[b, n]) {\n let u[b] = sum[i](x[b, i])\n let w[b] = sum[i](x[b, i] ^ 2)\n w / u\n}",
+        "fn f(x: f32[n, 3]) {\n let y[i] = if 0 < 1 then x[i, -1] else x[i, 0]\n y\n}",
+        "fn f(x: f32[n, 3], at: i64[n]) {\n let k = 0 - 1\n let y[i] = x[i, clamp(select(k < 0, k + 3, k), 0, 2)]\n y\n}",
+        "fn f(x: f32[n, 6]) {\n let y[i, j < 6] = reshape(x * 2, n, 1, 6)[i, j / 6 * 1 + 0, j]\n y\n}",
+    ];
+    let shown = |source: &&str| {
+        let report = report(source, "f", Passes::ALL);
+        let before: String = report.before.kernels.iter().map(|k| k.nest.join("\n") + "\n").collect();
+        format!("{source}\n----\n{before}----\n{}\n", nests(&report))
+    };
+    insta::assert_snapshot!(programs.iter().map(shown).collect::<String>());
+}
+
 #[test]
 fn decisions_of_what_everybody_knows() {
     let all: Vec<String> =

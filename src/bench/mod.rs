@@ -1,12 +1,10 @@
-//! Measuring what fusion gains: the unfused and the fused function in turn, with a copy of large arrays between, so that all three
-//! meet the same machine.
+//! Measuring what fusion gains: the unfused and the fused function in turn, with copies between, so that all meet the same machine.
 
+pub(crate) mod copy;
 pub(crate) mod report;
 mod setup;
 
 use std::fmt;
-use std::hint::black_box;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use compiler::explain::{Figures, Stage};
@@ -14,10 +12,9 @@ use ir::array::{Array, ArrayError};
 use ir::decision::Passes;
 
 use crate::kernel::Kernel;
-use crate::{CompileError, Device, DeviceArray, Dtype, ExplainError, Function, Gpu, GpuError, Options, RunError, page};
+use crate::{CompileError, Device, DeviceArray, ExplainError, Function, GpuError, Options, RunError, page};
 
-/// Bytes of each of the two arrays of the copy: beyond the caches of most machines.
-const COPY: usize = 256 << 20;
+use copy::Copies;
 
 /// There are at least so many rounds, and at most.
 const ROUNDS: std::ops::Range<usize> = 4..100;
@@ -42,16 +39,54 @@ pub struct Benchmark {
     pub rounds: usize,
     /// Bytes of the inputs and results.
     pub working_set: u64,
-    /// A copy of large arrays: the bytes that it reads and writes, and how long it took.
+    /// A copy of arrays beyond the caches: the bytes that it reads and writes, and how long it took.
     pub copy: Measured,
     /// Without fusion.
     pub unfused: Measurement,
     /// With fusion.
     pub fused: Measurement,
+    /// What fusion has changed.
+    pub difference: Difference,
+}
+
+/// How the fused function compares to the unfused one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Difference {
+    /// They are one program, which was measured once.
+    Same,
+    /// None that can be told from noise: half of the rounds of each are among those of the other.
+    None,
+    /// It is faster.
+    Faster,
+    /// It is slower.
+    Slower,
+}
+
+impl Difference {
+    /// How measurements differ whose middle halves are these.
+    fn between(unfused: (Duration, Duration), fused: (Duration, Duration)) -> Difference {
+        if fused.1 < unfused.0 {
+            Difference::Faster
+        } else if unfused.1 < fused.0 {
+            Difference::Slower
+        } else {
+            Difference::None
+        }
+    }
+
+    /// A word for programs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Difference::Same => "same",
+            Difference::None => "none",
+            Difference::Faster => "faster",
+            Difference::Slower => "slower",
+        }
+    }
 }
 
 /// The measurements of one form of the function.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Measurement {
     /// Each kernel, in the order they run.
     pub kernels: Vec<Measured>,
@@ -60,25 +95,42 @@ pub struct Measurement {
 }
 
 /// How long something took.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Measured {
     /// What.
     pub title: String,
     /// Bytes that cross between memory and caches: for kernels, by the cost model.
     pub bytes: Option<u64>,
-    /// Floating-point operations, by the cost model.
-    pub flops: f64,
+    /// Scalar operations: at most so many, where data decide, and none if there is no telling.
+    pub operations: u64,
     /// The median.
     pub time: Duration,
     /// The quartiles: half of the rounds are between them.
     pub quartiles: (Duration, Duration),
+    /// The rate of a copy that moves about as many bytes, in bytes in a nanosecond.
+    pub copy_rate: Option<f64>,
+    /// Whether the arrays of that copy lie in caches.
+    pub in_cache: bool,
 }
 
 impl Measured {
-    fn new(title: impl Into<String>, (bytes, flops): (Option<u64>, f64), mut times: Vec<Duration>) -> Measured {
+    fn new(title: impl Into<String>, (bytes, operations): (Option<u64>, u64), mut times: Vec<Duration>) -> Measured {
         times.sort_unstable();
         let at = |part: usize| times.get((times.len() - 1) * part / 4).copied().unwrap_or_default();
-        Measured { title: title.into(), bytes, flops, time: at(2), quartiles: (at(1), at(3)) }
+        let quartiles = (at(1), at(3));
+        Measured { title: title.into(), bytes, operations, time: at(2), quartiles, copy_rate: None, in_cache: false }
+    }
+
+    fn beside(self, copies: &Copies) -> Measured {
+        match self.bytes.and_then(|bytes| copies.beside(bytes)) {
+            Some(beside) => Measured { copy_rate: Some(beside.rate), in_cache: beside.in_cache, ..self },
+            None => self,
+        }
+    }
+
+    /// The rate, of that of a copy that moves about as many bytes.
+    pub fn share(&self) -> Option<f64> {
+        Some(self.rate()? / self.copy_rate?)
     }
 
     /// Bytes in a nanosecond, that is, gigabytes in a second.
@@ -113,24 +165,38 @@ impl Benchmark {
             None => Arrays::Host { inputs, outputs },
             Some(_) => Arrays::Gpu { inputs: fused.upload(&inputs)?, outputs: fused.upload(&outputs)? },
         };
-        let mut forms = [Rounds::new(&unfused), Rounds::new(&fused)];
-        let mut copy = Copy::new(fused.threads(), fused.gpu())?;
-        copy.measure(false)?;
+        let report = explanation.report();
+        let mut forms = vec![(Rounds::new(&fused), &report.after)];
+        if unfused.program() != fused.program() {
+            forms.insert(0, (Rounds::new(&unfused), &report.before));
+        }
+        let kernels = report.before.kernels.iter().chain(&report.after.kernels).map(|kernel| &kernel.figures);
+        let figures = kernels.chain([&report.before.total, &report.after.total]);
+        let moved = figures.filter_map(|figures| figures.bytes.value);
+        let mut copies = Copies::new(fused.threads(), fused.gpu(), moved)?;
+        copies.measure(false)?;
         let begin = Instant::now();
         let mut rounds = 0;
         while rounds < ROUNDS.start || (rounds < ROUNDS.end && begin.elapsed() < ENOUGH) {
-            for form in &mut forms {
+            for (form, _) in &mut forms {
                 // Once before, so that caches hold what its own call leaves there; the first time, memory is mapped and threads are made.
                 form.measure(&mut arrays, false)?;
                 form.measure(&mut arrays, true)?;
             }
-            copy.measure(true)?;
+            copies.measure(true)?;
             rounds += 1;
             let part = rounds as f64 / ROUNDS.start as f64;
             progress(part.min(begin.elapsed().as_secs_f64() / ENOUGH.as_secs_f64()).min(1.0));
         }
-        let report = explanation.report();
-        let [before, after] = forms;
+        let mut measured: Vec<_> = forms.into_iter().map(|(form, stage)| form.measurement(stage, &copies)).collect();
+        let after = measured.pop().unwrap_or_default();
+        let (before, difference) = match measured.pop() {
+            Some(before) => {
+                let difference = Difference::between(before.total.quartiles, after.total.quartiles);
+                (before, difference)
+            }
+            None => (after.clone(), Difference::Same),
+        };
         Ok(Benchmark {
             function: report.function.clone(),
             sizes: sizes.named,
@@ -139,9 +205,10 @@ impl Benchmark {
             fuse: options.fuse,
             rounds,
             working_set,
-            copy: copy.measured(),
-            unfused: before.measurement(&report.before),
-            fused: after.measurement(&report.after),
+            copy: copies.largest(),
+            unfused: before,
+            fused: after,
+            difference,
         })
     }
 
@@ -211,68 +278,15 @@ impl<'k> Rounds<'k> {
         Ok(())
     }
 
-    fn measurement(self, stage: &Stage) -> Measurement {
+    fn measurement(self, stage: &Stage, copies: &Copies) -> Measurement {
         let kernels = stage.kernels.iter().zip(self.times);
-        let work = |figures: &Figures| (figures.bytes.value, figures.flops);
+        let work = |figures: &Figures| (figures.bytes.value, figures.operations.value.unwrap_or(0));
         Measurement {
-            kernels: kernels.map(|(k, times)| Measured::new(&k.title, work(&k.figures), times)).collect(),
-            total: Measured::new("all", work(&stage.total), self.totals),
+            kernels: kernels
+                .map(|(k, times)| Measured::new(&k.title, work(&k.figures), times).beside(copies))
+                .collect(),
+            total: Measured::new("all", work(&stage.total), self.totals).beside(copies),
         }
-    }
-}
-
-/// A copy of a large array: by so many threads, or by a GPU.
-pub(crate) struct Copy {
-    arrays: Copied,
-    times: Vec<Duration>,
-}
-
-/// What is copied to what.
-enum Copied {
-    Host { from: Vec<u8>, to: Vec<u8>, threads: usize },
-    Gpu { from: DeviceArray, to: DeviceArray },
-}
-
-impl Copy {
-    pub(crate) fn new(threads: usize, gpu: Option<&Arc<Gpu>>) -> Result<Copy, BenchError> {
-        let array = |byte| {
-            let mut bytes = vec![];
-            bytes.try_reserve_exact(COPY).map_err(|_| ArrayError::OutOfMemory { bytes: COPY })?;
-            bytes.resize(COPY, byte);
-            Ok::<_, ArrayError>(bytes)
-        };
-        let arrays = match gpu {
-            None => Copied::Host { from: array(1)?, to: array(2)?, threads },
-            Some(gpu) => {
-                let array = || DeviceArray::zeros(gpu, Dtype::U8, &[COPY]).map_err(BenchError::Gpu);
-                Copied::Gpu { from: array()?, to: array()? }
-            }
-        };
-        Ok(Copy { arrays, times: vec![] })
-    }
-
-    pub(crate) fn measure(&mut self, counts: bool) -> Result<(), BenchError> {
-        let time = match &mut self.arrays {
-            Copied::Host { from, to, threads } => {
-                let piece = COPY.div_ceil(*threads);
-                let start = Instant::now();
-                std::thread::scope(|scope| {
-                    for (from, to) in from.chunks(piece).zip(to.chunks_mut(piece)) {
-                        scope.spawn(|| to.copy_from_slice(black_box(from)));
-                    }
-                });
-                start.elapsed()
-            }
-            Copied::Gpu { from, to } => from.copy_to(to).map_err(BenchError::Gpu)?,
-        };
-        if counts {
-            self.times.push(time);
-        }
-        Ok(())
-    }
-
-    pub(crate) fn measured(self) -> Measured {
-        Measured::new("copy", (Some(2 * COPY as u64), 0.0), self.times)
     }
 }
 
@@ -323,5 +337,23 @@ impl From<RunError> for BenchError {
 impl From<ArrayError> for BenchError {
     fn from(error: ArrayError) -> BenchError {
         BenchError::Memory(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn overlapping_quartiles_are_no_difference() {
+        let between = |a: [u64; 2], b: [u64; 2]| {
+            let [a, b] = [a, b].map(|[low, high]| (Duration::from_micros(low), Duration::from_micros(high)));
+            Difference::between(a, b)
+        };
+        assert_eq!(between([10, 12], [8, 9]), Difference::Faster);
+        assert_eq!(between([10, 12], [8, 10]), Difference::None);
+        assert_eq!(between([10, 12], [11, 20]), Difference::None);
+        assert_eq!(between([10, 12], [5, 30]), Difference::None);
+        assert_eq!(between([10, 12], [13, 14]), Difference::Slower);
     }
 }

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::{Benchmark, COPY, Measured, Measurement};
+use super::{Benchmark, Difference, Measured, Measurement, copy};
 use crate::render::visible;
 
 /// Raised when a field changes its meaning; new fields do not.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// The widest that a title is written.
 const TITLE: usize = 40;
@@ -26,22 +26,43 @@ pub(super) fn text(b: &Benchmark, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f, "{}{sizes}, {place}", visible(&b.function))?;
     let megabytes = b.working_set as f64 / 1e6;
     writeln!(f, "inputs and results take {megabytes:.1} MB; medians and quartiles of {} rounds", b.rounds)?;
-    let copy = b.copy.rate().unwrap_or(0.0);
-    writeln!(f, "a copy of {} MB, by {by} in the same rounds, moves {copy:.1} GB/s", COPY / 1_000_000)?;
-    for (name, form) in [("without fusion", &b.unfused), ("fused", &b.fused)] {
+    let rate = b.copy.rate().unwrap_or(0.0);
+    let large = copy::LARGEST / 1_000_000;
+    writeln!(
+        f,
+        "a copy of {large} MB, by {by} in the same rounds, moves {rate:.1} GB/s; `of copy`: of one that moves as many bytes"
+    )?;
+    let forms: &[_] = match b.difference {
+        Difference::Same => &[("fused or not", &b.fused)],
+        _ => &[("without fusion", &b.unfused), ("fused", &b.fused)],
+    };
+    for (name, form) in forms {
         writeln!(f, "\n{name:TITLE$}{:>12}{:>24}{:>10}{:>8}{:>9}", "median", "quartiles", "MB", "GB/s", "of copy")?;
         for measured in &form.kernels {
-            row(f, b, measured)?;
+            row(f, measured)?;
         }
         if form.kernels.len() != 1 {
-            row(f, b, &form.total)?;
+            row(f, &form.total)?;
         }
     }
-    let ratio = b.ratio();
-    write!(f, "\nfused takes {ratio:.2} of the time: {:.2} times as fast", 1.0 / ratio.max(1e-9))
+    write!(f, "\n{}", verdict(b))
 }
 
-fn row(f: &mut fmt::Formatter<'_>, b: &Benchmark, m: &Measured) -> fmt::Result {
+/// What fusion has changed, in words.
+pub(crate) fn verdict(b: &Benchmark) -> String {
+    let ratio = b.ratio();
+    match b.difference {
+        Difference::Same => {
+            "no difference: nothing is merged, so fused and unfused are one program, measured once".to_owned()
+        }
+        Difference::None => format!("no difference: the quartiles overlap (fused takes {ratio:.2} of the time)"),
+        Difference::Faster | Difference::Slower => {
+            format!("fused takes {ratio:.2} of the time: {:.2} times as fast", 1.0 / ratio.max(1e-9))
+        }
+    }
+}
+
+fn row(f: &mut fmt::Formatter<'_>, m: &Measured) -> fmt::Result {
     let title = visible(&m.title);
     let short: String = match title.chars().count() {
         0..=36 => title,
@@ -50,10 +71,15 @@ fn row(f: &mut fmt::Formatter<'_>, b: &Benchmark, m: &Measured) -> fmt::Result {
     let quartiles = format!("{} to {}", time(m.quartiles.0), time(m.quartiles.1));
     let number = |value: Option<f64>, decimals| value.map_or("-".to_owned(), |v| format!("{v:.decimals$}"));
     let megabytes = number(m.bytes.map(|bytes| bytes as f64 / 1e6), 1);
-    let share = number(share(b, m).map(|share| share * 100.0), 0);
     let rate = number(m.rate(), 1);
     let name = format!("  {short}");
-    writeln!(f, "{name:TITLE$}{:>12}{quartiles:>24}{megabytes:>10}{rate:>8}{share:>7} %", time(m.time))
+    writeln!(f, "{name:TITLE$}{:>12}{quartiles:>24}{megabytes:>10}{rate:>8}{:>9}", time(m.time), share(m))
+}
+
+/// The rate, of that of a copy of as many bytes, in words.
+pub(crate) fn share(m: &Measured) -> String {
+    let Some(share) = m.share() else { return "-".to_owned() };
+    format!("{:.0} %{}", share * 100.0, if m.in_cache { ", in cache" } else { "" })
 }
 
 /// A time in the unit that suits it.
@@ -64,11 +90,6 @@ pub(crate) fn time(time: Duration) -> String {
         ..1e6 => format!("{:.2} ms", micros / 1e3),
         _ => format!("{:.2} s", micros / 1e6),
     }
-}
-
-/// The rate, of that of the copy.
-pub(crate) fn share(b: &Benchmark, m: &Measured) -> Option<f64> {
-    Some(m.rate()? / b.copy.rate()?)
 }
 
 #[derive(Serialize)]
@@ -86,6 +107,7 @@ struct Line<'a> {
     unfused: FormLine<'a>,
     fused: FormLine<'a>,
     ratio: f64,
+    difference: &'static str,
 }
 
 #[derive(Serialize)]
@@ -102,6 +124,7 @@ struct MeasuredLine<'a> {
     quartiles: [f64; 2],
     rate: Option<f64>,
     share: Option<f64>,
+    in_cache: bool,
 }
 
 pub(super) fn json(b: &Benchmark) -> String {
@@ -115,24 +138,26 @@ pub(super) fn json(b: &Benchmark) -> String {
         sizes: b.sizes.iter().map(|(name, size)| (name.as_str(), *size)).collect(),
         rounds: b.rounds,
         working_set: b.working_set,
-        copy: measured(b, &b.copy),
-        unfused: form(b, &b.unfused),
-        fused: form(b, &b.fused),
+        copy: measured(&b.copy),
+        unfused: form(&b.unfused),
+        fused: form(&b.fused),
         ratio: b.ratio(),
+        difference: b.difference.name(),
     })
 }
 
-fn form<'a>(b: &Benchmark, m: &'a Measurement) -> FormLine<'a> {
-    FormLine { total: measured(b, &m.total), kernels: m.kernels.iter().map(|kernel| measured(b, kernel)).collect() }
+fn form(m: &Measurement) -> FormLine<'_> {
+    FormLine { total: measured(&m.total), kernels: m.kernels.iter().map(measured).collect() }
 }
 
-fn measured<'a>(b: &Benchmark, m: &'a Measured) -> MeasuredLine<'a> {
+fn measured(m: &Measured) -> MeasuredLine<'_> {
     MeasuredLine {
         title: &m.title,
         bytes: m.bytes,
         seconds: m.time.as_secs_f64(),
         quartiles: [m.quartiles.0.as_secs_f64(), m.quartiles.1.as_secs_f64()],
         rate: m.rate(),
-        share: share(b, m),
+        share: m.share(),
+        in_cache: m.in_cache,
     }
 }

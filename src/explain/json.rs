@@ -12,7 +12,7 @@ use crate::Source;
 use crate::render::clamp;
 
 /// Raised when a field changes its meaning; new fields do not.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 #[derive(Serialize)]
 struct Line<'a> {
@@ -80,11 +80,12 @@ struct Peak<'a> {
 struct FiguresLine {
     bytes: Number,
     loads: Number,
+    memory_loads: Number,
     stores: Number,
     scratch_loads: Number,
     scratch_stores: Number,
-    flops: f64,
-    intensity: f64,
+    scalar_operations: Number,
+    intensity: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -159,10 +160,11 @@ fn figures(report: &Report, figures: &Figures) -> FiguresLine {
     FiguresLine {
         bytes: number(&figures.bytes),
         loads: number(&figures.loads),
+        memory_loads: number(&figures.memory_loads),
         stores: number(&figures.stores),
         scratch_loads: number(&figures.scratch_loads),
         scratch_stores: number(&figures.scratch_stores),
-        flops: figures.flops,
+        scalar_operations: number(&figures.operations),
         intensity: figures.intensity(),
     }
 }
@@ -179,7 +181,7 @@ fn kernel<'a>(report: &Report, kernel: &'a KernelReport) -> KernelLine<'a> {
 }
 
 fn number(report: &Report, amount: &Amount) -> Number {
-    let formula = amount.formula.as_ref().map(|f| report.sizes.text(f));
+    let formula = amount.formula.as_ref().filter(|f| !f.is_overflow()).map(|f| report.sizes.text(f));
     Number { formula, value: amount.value, exact: amount.exact }
 }
 

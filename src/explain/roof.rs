@@ -9,7 +9,7 @@ use ir::array::Array;
 use ir::{Dtype, Scalar};
 use serde::Serialize;
 
-use crate::bench::Copy;
+use crate::bench::copy::Copies;
 use crate::{Options, Program};
 
 /// What a device does at best.
@@ -19,7 +19,7 @@ pub struct Roof {
     pub device: Option<String>,
     /// Bytes that it copies in a nanosecond: measured, if it is there.
     pub copy: f64,
-    /// Floating-point operations, fused ones counted twice, in a nanosecond.
+    /// Floating-point operations, `fma` counted twice, in a nanosecond.
     pub flops: f64,
 }
 
@@ -54,13 +54,13 @@ impl Roof {
     /// This machine's processor, measured. Nothing, if there is no memory for that.
     pub fn of_cpu() -> Option<Roof> {
         let (flops, threads) = arithmetic()?;
-        let mut copy = Copy::new(threads, None).ok()?;
-        (0..ROUNDS).try_for_each(|round| copy.measure(round > 0)).ok()?;
-        let copy = copy.measured().rate()?;
+        let mut copies = Copies::new(threads, None, std::iter::empty()).ok()?;
+        (0..ROUNDS).try_for_each(|round| copies.measure(round > 0)).ok()?;
+        let copy = copies.largest().rate()?;
         Some(Roof { device: Some(format!("this machine, threads: {threads}")), copy, flops })
     }
 
-    /// Flops in a nanosecond that it allows, for so many flops a byte.
+    /// Operations in a nanosecond that it allows, for so many operations a byte.
     pub fn at(&self, intensity: f64) -> f64 {
         (intensity * self.copy).min(self.flops)
     }
@@ -68,7 +68,7 @@ impl Roof {
     /// How long a kernel takes at least, if its sizes are known.
     pub fn least(&self, figures: &Figures) -> Option<Least> {
         let moving = figures.bytes.value? as f64 / self.copy / 1e3;
-        let computing = figures.flops / self.flops / 1e3;
+        let computing = figures.operations.value? as f64 / self.flops / 1e3;
         Some(if computing > moving {
             Least { us: computing, bound: "arithmetic" }
         } else {

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use compiler::explain::{Amount, Decided, KernelReport, Report, Stage, Verdict, Why};
+use compiler::explain::{Amount, Decided, Figures, KernelReport, Report, Stage, Verdict, Why};
 use ir::Origin;
 use ir::decision::{FusionPass, Pair};
 
@@ -30,8 +30,11 @@ fn write(out: &mut String, source: &Source, report: &Report, roof: Option<&Roof>
     writeln!(out, "{}: {before} {many} in {after} {one}", visible(&report.function))?;
     let bytes = |stage: &Stage| amount(report, &stage.total.bytes);
     writeln!(out, "  moves {}, {} without fusion{}", bytes(&report.after), bytes(&report.before), share(report))?;
-    let flops = |stage: &Stage| decimal(stage.total.intensity());
-    writeln!(out, "  computes {} flops a byte, {} without fusion", flops(&report.after), flops(&report.before))?;
+    let [now, before] = [&report.after, &report.before].map(|stage| {
+        let operations = [operations(report, &stage.total), count(report, &stage.total.operations)];
+        operations.map(|operations| format!("{operations}{}", intensity(&stage.total)))
+    });
+    writeln!(out, "  executes {}, {} without fusion", now[0], before[1])?;
     writeln!(out, "  takes {} of memory, {} without fusion", peak(&report.after), peak(&report.before))?;
     for line in roof.iter().flat_map(|roof| roof.lines(report)) {
         writeln!(out, "  {}", visible(&line))?;
@@ -74,10 +77,10 @@ fn kernel(out: &mut String, report: &Report, kernel: &KernelReport) -> std::fmt:
     }
     let live = kernel.live;
     let values = if live == 1 { "value" } else { "values" };
-    let flops = decimal(kernel.figures.intensity());
-    let (loads, stores) = (count(report, &kernel.figures.loads), count(report, &kernel.figures.stores));
-    writeln!(out, "  loads {loads} elements, stores {stores}")?;
-    writeln!(out, "  moves {}, {flops} flops a byte, {live} live {values}", amount(report, &kernel.figures.bytes))?;
+    let figures = &kernel.figures;
+    writeln!(out, "  loads {}, stores {}", loads(report, figures), count(report, &figures.stores))?;
+    writeln!(out, "  moves {}, {live} live {values}", amount(report, &figures.bytes))?;
+    writeln!(out, "  executes {}{}", operations(report, figures), intensity(figures))?;
     if kernel.scratch.value != Some(0) {
         let (loads, stores) =
             (count(report, &kernel.figures.scratch_loads), count(report, &kernel.figures.scratch_stores));
@@ -129,31 +132,63 @@ pub(crate) fn share(report: &Report) -> String {
     }
 }
 
+/// Bytes.
 pub(crate) fn amount(report: &Report, amount: &Amount) -> String {
-    match (amount.value, &amount.formula) {
-        (Some(value), _) => format!("{} bytes", grouped(value)),
-        (None, Some(formula)) => format!("{} bytes", report.sizes.text(formula)),
-        (None, None) if amount.overflows => "more than 2^63 bytes".to_owned(),
-        (None, None) => "as many bytes as the data say".to_owned(),
+    counted(report, amount, "bytes")
+}
+
+/// Scalar operations.
+pub(crate) fn operations(report: &Report, figures: &Figures) -> String {
+    counted(report, &figures.operations, "scalar operations")
+}
+
+fn counted(report: &Report, amount: &Amount, what: &str) -> String {
+    let most = if amount.exact { "" } else { "at most " };
+    match number(report, amount) {
+        Some(number) => format!("{most}{number} {what}"),
+        None => format!("as many {what} as the data say"),
     }
+}
+
+/// A number or a formula; nothing where data decide.
+fn number(report: &Report, amount: &Amount) -> Option<String> {
+    match (amount.value, &amount.formula) {
+        (Some(value), _) => Some(grouped(value)),
+        (None, Some(formula)) if formula.is_overflow() => Some("more than 2^63".to_owned()),
+        (None, Some(formula)) => Some(report.sizes.text(formula)),
+        (None, None) => None,
+    }
+}
+
+/// The elements that are loaded, and where from.
+pub(crate) fn loads(report: &Report, figures: &Figures) -> String {
+    let all = counted(report, &figures.loads, "elements");
+    let number = |amount| number(report, amount);
+    match number(&figures.loads) == number(&figures.memory_loads) {
+        true => format!("{all} from memory"),
+        false => format!("{all} ({} from memory, the others from cache)", count(report, &figures.memory_loads)),
+    }
+}
+
+/// Such as ` (0.25 a byte)`, where that is the same for all sizes.
+pub(crate) fn intensity(figures: &Figures) -> String {
+    figures.intensity().map_or_else(String::new, |operations| format!(" ({operations:.2} a byte)"))
 }
 
 pub(crate) fn peak(stage: &Stage) -> String {
     match (stage.peak.value, stage.peak.per_thread) {
         (Some(value), Some(0)) => format!("{} bytes", grouped(value)),
         (Some(value), Some(each)) => format!("{} bytes and {} for each thread", grouped(value), grouped(each)),
-        _ if stage.peak.overflows => "more than 2^63 bytes".to_owned(),
         _ => format!("{} bytes", stage.peak.formula),
     }
 }
 
+/// A number of elements or operations, which the text has named before.
 pub(crate) fn count(report: &Report, amount: &Amount) -> String {
     let most = if amount.exact { "" } else { "at most " };
-    match (amount.value, &amount.formula) {
-        (Some(value), _) => format!("{most}{}", grouped(value)),
-        (None, Some(formula)) => format!("{most}{}", report.sizes.text(formula)),
-        (None, None) if amount.overflows => "more than 2^63".to_owned(),
-        (None, None) => "as many as the data say".to_owned(),
+    match number(report, amount) {
+        Some(number) => format!("{most}{number}"),
+        None => "as many as the data say".to_owned(),
     }
 }
 
@@ -168,8 +203,4 @@ fn grouped(value: u64) -> String {
         text.push(digit);
     }
     text
-}
-
-pub(crate) fn decimal(value: f64) -> String {
-    if value.is_nan() { "?".to_owned() } else { format!("{value:.2}") }
 }

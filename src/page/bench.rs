@@ -4,8 +4,8 @@ use maud::{Markup, html};
 
 use super::roofline::{self, Point};
 use super::{colour, figure, page};
-use crate::bench::report::{share, time};
-use crate::bench::{Benchmark, Measured, Measurement};
+use crate::bench::report::{share, time, verdict};
+use crate::bench::{Benchmark, Difference, Measured, Measurement};
 use crate::explain::roof::Roof;
 use crate::render::visible;
 
@@ -23,20 +23,26 @@ pub(crate) fn write(b: &Benchmark) -> String {
         }
         div.figures {
             (figure("fused", &time(b.fused.total.time), &format!("{} without fusion", time(b.unfused.total.time))))
-            (figure("times as fast", &format!("{:.2}", 1.0 / b.ratio().max(1e-9)), "as without fusion"))
+            @match b.difference {
+                Difference::Faster | Difference::Slower => {
+                    (figure("times as fast", &format!("{:.2}", 1.0 / b.ratio().max(1e-9)), "as without fusion"))
+                }
+                Difference::None | Difference::Same => (figure("difference", "none", "that can be told from noise")),
+            }
             (figure("kernels", &b.fused.kernels.len().to_string(), &format!("{} without fusion", b.unfused.kernels.len())))
-            (figure("a copy moves", &format!("{copy:.1} GB/s"), "of large arrays, in the same rounds"))
+            (figure("a copy moves", &format!("{copy:.1} GB/s"), "of arrays beyond the caches, in the same rounds"))
         }
+        p { (verdict(b)) "." }
         h2 { "Kernels" }
-        (table("Without fusion", b, &b.unfused, slowest, false))
-        (table("Fused", b, &b.fused, slowest, true))
+        @if b.difference != Difference::Same { (table("Without fusion", &b.unfused, slowest, false)) }
+        (table(if b.difference == Difference::Same { "Fused or not" } else { "Fused" }, &b.fused, slowest, true))
         h2 { "Roofline" }
         (roofline(b))
     };
-    page(&format!("{}: {:.2} times as fast", b.function, 1.0 / b.ratio().max(1e-9)), &body)
+    page(&format!("{}: {}", b.function, verdict(b)), &body)
 }
 
-fn table(name: &str, b: &Benchmark, form: &Measurement, slowest: f64, fused: bool) -> Markup {
+fn table(name: &str, form: &Measurement, slowest: f64, fused: bool) -> Markup {
     let number = |value: Option<f64>, decimals| value.map_or("-".to_owned(), |v| format!("{v:.decimals$}"));
     html! {
         div.scroll {
@@ -52,7 +58,7 @@ fn table(name: &str, b: &Benchmark, form: &Measurement, slowest: f64, fused: boo
                         td.right { (time(m.quartiles.0)) " to " (time(m.quartiles.1)) }
                         td.right { (number(m.bytes.map(|bytes| bytes as f64 / 1e6), 1)) }
                         td.right { (number(m.rate(), 1)) }
-                        td.right { (number(share(b, m).map(|share| share * 100.0), 0)) " %" }
+                        td.right { (share(m)) }
                         td {
                             @let width = 100.0 * m.time.as_secs_f64() / slowest;
                             div class=(if fused { "bar" } else { "bar plain" }) style={ "width: " (format!("{width:.2}")) "%" } {}
@@ -71,8 +77,8 @@ fn roofline(b: &Benchmark) -> Markup {
     };
     let point = |m: &Measured, kernel: Option<usize>| Point {
         title: m.title.clone(),
-        intensity: m.bytes.map_or(0.0, |bytes| m.flops / bytes as f64),
-        flops: Some(m.flops / m.time.as_nanos().max(1) as f64),
+        intensity: m.bytes.map_or(0.0, |bytes| m.operations as f64 / bytes as f64),
+        rate: Some(m.operations as f64 / m.time.as_nanos().max(1) as f64),
         kernel,
     };
     let before = b.unfused.kernels.iter().map(|m| point(m, None));

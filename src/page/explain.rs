@@ -1,5 +1,6 @@
 //! What fused and why, as a page.
 
+use compiler::analysis::cost::NOMINAL;
 use compiler::explain::{Decided, KernelReport, Report, Stage, Verdict};
 use ir::decision::Pair;
 use ir::nest::KernelId;
@@ -11,7 +12,7 @@ use super::source::{self, Shade};
 use super::{colour, figure, page};
 use crate::Source;
 use crate::explain::roof::Roof;
-use crate::explain::text::{amount, count, decimal, peak, share};
+use crate::explain::text::{amount, count, intensity, loads, operations, peak, share};
 use crate::render::{one_line, visible};
 
 /// The page.
@@ -28,9 +29,9 @@ pub(crate) fn write(source: &Source, report: &Report, roof: Option<&Roof>) -> St
                 &format!("{} without fusion", amount(report, &before.total.bytes)),
             ))
             (figure(
-                "flops a byte",
-                &decimal(after.total.intensity()),
-                &format!("{} without fusion", decimal(before.total.intensity())),
+                "scalar operations",
+                &format!("{}{}", count(report, &after.total.operations), intensity(&after.total)),
+                &format!("{}{} without fusion", count(report, &before.total.operations), intensity(&before.total)),
             ))
             (figure("takes of memory", &peak(after), &format!("{} without fusion", peak(before))))
         }
@@ -81,8 +82,8 @@ fn kernels(report: &Report, stage: &Stage, home: impl Fn(usize) -> usize) -> Mar
                 header {
                     h3 { (visible(&kernel.title)) }
                     p.faint {
-                        "loads " (count(report, &kernel.figures.loads)) ", stores " (count(report, &kernel.figures.stores)) " elements, moves "
-                        (amount(report, &kernel.figures.bytes)) ", " (decimal(kernel.figures.intensity())) " flops a byte"
+                        "loads " (loads(report, &kernel.figures)) ", stores " (count(report, &kernel.figures.stores)) ", moves "
+                        (amount(report, &kernel.figures.bytes)) ", executes " (operations(report, &kernel.figures)) (intensity(&kernel.figures))
                         @if kernel.scratch.value != Some(0) { ", keeps " (amount(report, &kernel.scratch)) " for each thread" }
                     }
                 }
@@ -150,16 +151,19 @@ fn roofline(report: &Report, roof: Option<&Roof>) -> Markup {
     let points = |stage: &Stage, fused: bool| -> Vec<Point> {
         let point = |(k, kernel): (usize, &KernelReport)| Point {
             title: kernel.title.clone(),
-            intensity: kernel.figures.intensity(),
-            flops: None,
+            intensity: kernel.figures.nominal_intensity().unwrap_or(0.0),
+            rate: None,
             kernel: fused.then_some(k),
         };
         stage.kernels.iter().enumerate().map(point).collect()
     };
+    let missing: Vec<&str> =
+        report.sizes.names().filter(|(symbol, _)| !report.given.contains_key(symbol)).map(|(_, name)| name).collect();
     html! {
         p {
             "What " (roof.device.as_deref().unwrap_or("an H200")) " allows at best, and where each kernel stands under it: the further to the right, the less it "
-            "waits for memory. Flops are counted at the sizes that are given, and at nominal ones for others."
+            "waits for memory."
+            @if !missing.is_empty() { " Drawn for " (missing.join(" = ")) " = " (NOMINAL) ", which the report was not given." }
         }
         (roofline::write(roof, &points(&report.before, false).into_iter().chain(points(&report.after, true)).collect::<Vec<_>>()))
     }

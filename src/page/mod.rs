@@ -5,7 +5,7 @@
 //! bench      what fusion gained, measured
 //! source     the text with the spans of operations
 //! graph      operations and what flows between them, laid out in layers
-//! roofline   what a machine allows by the flops a byte, and where kernels stand
+//! roofline   what a machine allows by the operations a byte, and where kernels stand
 //! ```
 //!
 //! What comes from outside is escaped by `maud`, and a policy in the page forbids it to load or run anything.

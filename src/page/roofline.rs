@@ -1,4 +1,4 @@
-//! The roofline: flops in a second that a machine allows, by the flops for each byte that crosses its memory (Williams, Waterman and
+//! The roofline: operations in a second that a machine allows, by the operations for each byte that crosses its memory (Williams, Waterman and
 //! Patterson, "Roofline: an insightful visual performance model for multicore architectures", 2009).
 
 use maud::{Markup, html};
@@ -16,10 +16,10 @@ const BOTTOM: f64 = 50.0;
 /// A kernel, or all of them.
 pub(super) struct Point {
     pub(super) title: String,
-    /// Flops a byte.
+    /// Operations a byte.
     pub(super) intensity: f64,
-    /// Flops in a nanosecond, if that was measured; else it stands on the roof.
-    pub(super) flops: Option<f64>,
+    /// Operations in a nanosecond, if that was measured; else it stands on the roof.
+    pub(super) rate: Option<f64>,
     /// The kernel that it is after fusion; none before.
     pub(super) kernel: Option<usize>,
 }
@@ -57,17 +57,17 @@ impl Scale {
     }
 }
 
-/// The drawing. Points without flops or bytes have no place.
+/// The drawing. Points without operations or bytes have no place.
 pub(super) fn write(roof: &Roof, points: &[Point]) -> Markup {
     let points: Vec<(&Point, f64)> = points
         .iter()
         .filter(|p| p.intensity > 0.0 && p.intensity.is_finite())
-        .map(|p| (p, p.flops.unwrap_or_else(|| roof.at(p.intensity)).max(1e-6)))
+        .map(|p| (p, p.rate.unwrap_or_else(|| roof.at(p.intensity)).max(1e-6)))
         .collect();
     let ridge = roof.flops / roof.copy;
     let x = Scale::around(points.iter().map(|(p, _)| p.intensity).chain([0.1, ridge * 2.0]), LEFT, WIDTH - RIGHT);
     let lowest = 10f64.powi(x.from);
-    let heights = points.iter().map(|(_, flops)| *flops).chain([roof.at(lowest.max(0.05)), roof.flops * 1.5]);
+    let heights = points.iter().map(|(_, rate)| *rate).chain([roof.at(lowest.max(0.05)), roof.flops * 1.5]);
     let y = Scale::around(heights, HEIGHT - BOTTOM, TOP);
     // Where the slope meets the lower edge, if that is inside.
     let begin = lowest.max(10f64.powi(y.from) / roof.copy);
@@ -82,17 +82,17 @@ pub(super) fn write(roof: &Roof, points: &[Point]) -> Markup {
                 line.grid x1=(LEFT) y1=(at) x2=(WIDTH - RIGHT) y2=(at) {}
                 text.faint x=(LEFT - 8.0) y=(at + 4.0) text-anchor="end" { (label) }
             }
-            text.faint x=(f64::midpoint(LEFT, WIDTH - RIGHT)) y=(HEIGHT - 10.0) text-anchor="middle" { "flops a byte" }
-            text.faint x="16" y=(HEIGHT / 2.0) text-anchor="middle" transform={ "rotate(-90 16 " (HEIGHT / 2.0) ")" } { "GFLOP/s" }
+            text.faint x=(f64::midpoint(LEFT, WIDTH - RIGHT)) y=(HEIGHT - 10.0) text-anchor="middle" { "operations a byte" }
+            text.faint x="16" y=(HEIGHT / 2.0) text-anchor="middle" transform={ "rotate(-90 16 " (HEIGHT / 2.0) ")" } { "billion operations a second" }
             polyline.ceiling points=(line) {}
-            text.ceiling x=(WIDTH - RIGHT - 6.0) y=(y.at(roof.flops) - 8.0) text-anchor="end" { (format!("{:.0} GFLOP/s", roof.flops)) }
+            text.ceiling x=(WIDTH - RIGHT - 6.0) y=(y.at(roof.flops) - 8.0) text-anchor="end" { (format!("{:.0} billion operations/s", roof.flops)) }
             @let low = (begin * ridge).sqrt();
             text.ceiling x=(x.at(low) - 8.0) y=(y.at(roof.at(low)) - 8.0) text-anchor="end" { (format!("{:.0} GB/s", roof.copy)) }
-            @for (point, flops) in &points {
+            @for (point, rate) in &points {
                 g class=(point.kernel.map_or_else(String::new, colour)) {
-                    title { (point.title) ": " (format!("{:.2} flops a byte, {flops:.1} GFLOP/s", point.intensity)) }
+                    title { (point.title) ": " (format!("{:.2} operations a byte, {rate:.1} billion operations/s", point.intensity)) }
                     @let before = point.kernel.is_none();
-                    circle class=(if before { "point before" } else { "point" }) cx=(x.at(point.intensity)) cy=(y.at(*flops)) r=(if before { 5 } else { 7 }) {}
+                    circle class=(if before { "point before" } else { "point" }) cx=(x.at(point.intensity)) cy=(y.at(*rate)) r=(if before { 5 } else { 7 }) {}
                 }
             }
         }

@@ -43,14 +43,22 @@ impl Tally {
         self.runs += 1;
         let predicted = traffic::predict(program, &|symbol| binding.symbol(symbol), &ARITHMETIC);
         for ((kernel, predicted), found) in program.kernels.values().zip(&predicted).zip(&outcome.traffic) {
-            let polynomials = traffic::polynomials(kernel);
+            let polynomials = traffic::polynomials(program, kernel);
             let closed = extents_are_lengths(kernel, &binding);
-            if !found.keys().all(|buffer| predicted.contains_key(buffer)) {
+            if !found.keys().all(|buffer| predicted.traffic.contains_key(buffer)) {
                 return Err(format!("a buffer was forgotten\n{program}"));
             }
-            for (buffer, predicted) in predicted {
+            let value = |size: &Size| binding.size(size).ok().and_then(|n| u64::try_from(n).ok());
+            let operations = polynomials.operations.elements.as_ref().and_then(value);
+            if closed
+                && !agree(predicted.operations, Count { elements: operations, exact: polynomials.operations.exact })
+            {
+                let both = (&predicted.operations, operations, &polynomials.operations);
+                return Err(format!("{}: {both:?} operations\n{program}", kernel.name));
+            }
+            for (buffer, predicted) in &predicted.traffic {
                 let found = found.get(buffer).copied().unwrap_or_default();
-                let terms = &polynomials[buffer];
+                let terms = &polynomials.traffic[buffer];
                 let both =
                     [(predicted.loads, &terms.loads, found.loads), (predicted.stores, &terms.stores, found.stores)];
                 for (predicted, polynomial, found) in both {
@@ -68,7 +76,6 @@ impl Tally {
                     if closed {
                         self.polynomials += 1;
                         self.closed += usize::from(polynomial.exact);
-                        let value = |size: &Size| binding.size(size).ok().and_then(|n| u64::try_from(n).ok());
                         let elements = polynomial.elements.as_ref().and_then(value);
                         if !holds(&Count { elements, exact: polynomial.exact }, found) {
                             return wrong(&(elements, polynomial));
@@ -98,6 +105,14 @@ fn holds(count: &Count<u64>, found: u64) -> bool {
     match count {
         Count { elements, exact: true } => *elements == Some(found),
         Count { elements, exact: false } => elements.is_none_or(|most| most >= found),
+    }
+}
+
+/// Whether a number and the value of a formula can be of the same thing.
+fn agree(number: Count<u64>, formula: Count<u64>) -> bool {
+    match formula {
+        Count { exact: true, .. } => number == formula,
+        Count { elements, exact: false } => elements.zip(number.elements).is_none_or(|(most, n)| n <= most),
     }
 }
 

@@ -65,6 +65,15 @@ impl Size {
         Size::atom(Atom::Overflow)
     }
 
+    /// Whether it has no value whatever the size names are, as a coefficient left the range of `i64`.
+    pub fn is_overflow(&self) -> bool {
+        self.terms.iter().flat_map(|(product, _)| product).any(|atom| match atom {
+            Atom::Symbol(_) => false,
+            Atom::FloorDiv(a, b) => a.is_overflow() || b.is_overflow(),
+            Atom::Overflow => true,
+        })
+    }
+
     /// The value, if no size name takes part.
     pub fn as_constant(&self) -> Option<i64> {
         match self.terms.as_slice() {

@@ -17,8 +17,6 @@ use super::accesses::{Access, Accesses, ScopeId, ScopeKind};
 use super::footprint::{self, Moved};
 use super::work::{self, Trips, Work};
 
-pub use super::footprint::symbolic;
-
 /// What a size name counts as where it has no value.
 pub const NOMINAL: f64 = 1024.0;
 
@@ -95,8 +93,6 @@ pub struct Price {
     pub cache: f64,
     /// Operations, by weight; see [`Work::operations`].
     pub operations: f64,
-    /// Floating-point operations; see [`Work::flops`].
-    pub flops: f64,
     /// The most scalars alive at once; see [`Work::live`].
     pub live: u64,
     /// Code size; see [`Work::statements`].
@@ -105,13 +101,6 @@ pub struct Price {
     pub lines: u64,
     /// How long it takes, in nanoseconds.
     pub time: f64,
-}
-
-impl Price {
-    /// Floating-point operations for each byte of memory traffic.
-    pub fn intensity(&self) -> f64 {
-        if self.memory > 0.0 { self.flops / self.memory } else { 0.0 }
-    }
 }
 
 /// A size at nominal extents: each size name counts as [`NOMINAL`].
@@ -152,7 +141,7 @@ pub fn price(program: &Program, kernel: &Kernel, sizes: &impl Fn(&Size) -> f64, 
     let memory = moved.iter().map(|m| m.bytes).sum::<f64>();
     let across = across(&accesses);
     let slow = moved.iter().filter(|m| across.contains(&m.buffer)).map(|m| m.bytes).sum::<f64>();
-    let Work { operations, flops, live, statements, lines } = work::kernel(program, kernel, sizes);
+    let Work { operations, live, statements, lines, .. } = work::kernel(program, kernel, sizes);
     let (touched, again) = touched(program, &accesses, sizes);
     let cache = again + (touched - memory).max(0.0);
     let loops = accesses.inside(ScopeId::from_u32(0)).filter(|(_, scope)| !scope.dims.is_empty()).count();
@@ -161,7 +150,7 @@ pub fn price(program: &Program, kernel: &Kernel, sizes: &impl Fn(&Size) -> f64, 
     let busy = operations / machine.operation_rate + (touched + again) / machine.cache_rate;
     let moving = (memory + slow * (machine.across - 1.0)) / machine.memory_rate;
     let time = machine.launch + barriers + busy.max(moving);
-    Price { memory, cache, operations, flops, live, statements, lines, time }
+    Price { memory, cache, operations, live, statements, lines, time }
 }
 
 /// The buffers that loops run across: of some access the index that moves fastest is not along the last axis.

@@ -4,7 +4,8 @@
 //!
 //! ```text
 //! accesses    each load and store with the loops around it
-//! traffic     how many loads and stores there are, as polynomials
+//! traffic     how many loads, stores and operations there are, as polynomials
+//! operations  the operations among these
 //! predict     the same in numbers, for the sizes of a call
 //! known       values as far as they are known without data: numbers, ranges
 //! footprint   how much of each buffer must cross from memory, and what caches spare
@@ -16,6 +17,7 @@ pub mod accesses;
 pub mod cost;
 pub mod footprint;
 mod known;
+mod operations;
 pub mod predict;
 pub mod traffic;
 pub mod work;

@@ -1,5 +1,5 @@
-//! The loads and stores of a call, told from its sizes alone: equal to what the interpreter of loop nests counts wherever they are
-//! said to be exact, and no less elsewhere. A run that ends in a fault has no prediction.
+//! The loads, stores and operations of a call, told from its sizes alone. Loads and stores equal what the interpreter of loop nests counts
+//! wherever they are said to be exact, and are no less elsewhere. A run that ends in a fault has no prediction.
 //!
 //! Bodies are run without data, on whole ranges of indices at once: what they touch counts as often as the ranges have
 //! elements. Where a branch or an inner extent is not the same over the whole range, the range of the outermost index to blame
@@ -9,33 +9,35 @@
 //! at most.
 
 use cranelift_entity::SecondaryMap;
-use ir::nest::{Block, BufferId, Extent, IndexId, Kernel, Loop, Op, Program, Role, Statement, SymbolSource, ValueId};
+use ir::nest::{
+    Block, BufferId, Contraction, Extent, IndexId, Kernel, Loop, LoopKind, Op, Program, Role, Statement, SymbolSource,
+    ValueId,
+};
 use ir::{Affine, Arithmetic, Dtype, Scalar, Size, SymbolId};
 
 use super::accesses::Places;
 use super::known::{self, Known, UNKNOWN};
-use super::traffic::{Count, KernelTraffic, Traffic};
+use super::operations::{Calls, foreign};
+use super::traffic::{Count, Counts, Traffic};
+use super::work;
 
 /// How many steps are spent on a kernel before counts become bounds: some tenths of a second.
 const LIMIT: u64 = 1 << 23;
 
-/// The traffic of each kernel, from the value of each size name.
-pub fn predict(
-    program: &Program,
-    symbols: &impl Fn(SymbolId) -> i64,
-    arithmetic: &Arithmetic,
-) -> Vec<KernelTraffic<u64>> {
+/// The counts of each kernel, from the value of each size name.
+pub fn predict(program: &Program, symbols: &impl Fn(SymbolId) -> i64, arithmetic: &Arithmetic) -> Vec<Counts<u64>> {
     program.kernels.values().map(|kernel| predict_kernel(program, kernel, symbols, arithmetic)).collect()
 }
 
-/// The traffic of one kernel.
+/// The counts of one kernel.
 pub fn predict_kernel(
     program: &Program,
     kernel: &Kernel,
     symbols: &impl Fn(SymbolId) -> i64,
     arithmetic: &Arithmetic,
-) -> KernelTraffic<u64> {
-    let mut planner = Planner { program, symbols, arithmetic, wanted: wanted(&kernel.body), buffers: vec![] };
+) -> Counts<u64> {
+    let calls = Calls::new(program);
+    let mut planner = Planner { program, symbols, arithmetic, wanted: wanted(&kernel.body), buffers: vec![], calls };
     let steps = planner.block(&kernel.body, 0);
     let buffers = planner.buffers;
     let mut run = Run {
@@ -44,14 +46,21 @@ pub fn predict_kernel(
         types: &kernel.values,
         values: SecondaryMap::with_default(UNKNOWN),
         indices: SecondaryMap::with_default(UNKNOWN),
-        counts: vec![Count { elements: Some(0), exact: true }; 2 * buffers.len()],
+        counts: vec![Count { elements: Some(0), exact: true }; FIRST_BUFFER + 2 * buffers.len()],
         left: LIMIT,
     };
     // Without an index to blame nothing can fail.
     let _ = run.steps(&steps, Count { elements: Some(1), exact: true });
-    let traffic = buffers.into_iter().zip(run.counts.chunks_exact(2));
-    traffic.map(|(buffer, counts)| (buffer, Traffic { loads: counts[0], stores: counts[1] })).collect()
+    let traffic = buffers.into_iter().zip(run.counts[FIRST_BUFFER..].chunks_exact(2));
+    Counts {
+        traffic: traffic.map(|(buffer, counts)| (buffer, Traffic { loads: counts[0], stores: counts[1] })).collect(),
+        operations: run.counts[OPERATIONS],
+    }
 }
+
+/// The counter of operations, and the first of those of buffers.
+const OPERATIONS: usize = 0;
+const FIRST_BUFFER: usize = 1;
 
 /// The values that decide what runs: conditions and extents, and what they are made of.
 fn wanted(body: &Block) -> SecondaryMap<ValueId, bool> {
@@ -87,8 +96,11 @@ fn value_of(extent: &Extent) -> Option<ValueId> {
 
 /// What is left of a kernel without its data.
 enum Step<'k> {
-    /// An access, by its counter.
-    Touch(usize),
+    /// Adds to a counter, each time it runs.
+    Count {
+        counter: usize,
+        by: u64,
+    },
     /// An integer of indices.
     Line(ValueId, Line),
     /// A value that was given with the sizes.
@@ -134,22 +146,27 @@ struct Planner<'k, S> {
     wanted: SecondaryMap<ValueId, bool>,
     /// The buffers that have counters: two each.
     buffers: Vec<BufferId>,
+    calls: Calls<'k>,
 }
 
 impl<'k, S: Fn(SymbolId) -> i64> Planner<'k, S> {
     fn block(&mut self, block: &'k Block, place: usize) -> Vec<Step<'k>> {
         let mut steps = vec![];
+        let mut operations = 0u64;
         for statement in block {
             match statement {
                 Statement::Let { value, op } => {
+                    operations = operations.saturating_add(self.calls.of(op));
                     if let Op::Load { buffer, .. } = op {
-                        steps.push(Step::Touch(self.counter(*buffer)));
+                        steps.push(Step::Count { counter: self.counter(*buffer), by: 1 });
                     }
                     if self.wanted[*value] {
                         steps.extend(self.define(*value, op));
                     }
                 }
-                Statement::Store { buffer, .. } => steps.push(Step::Touch(self.counter(*buffer) + 1)),
+                Statement::Store { buffer, .. } => {
+                    steps.push(Step::Count { counter: self.counter(*buffer) + 1, by: 1 });
+                }
                 Statement::If { condition, then, otherwise, results } => {
                     let branches = [self.block(then, place), self.block(otherwise, place)];
                     let joins = results.iter().any(|(value, _, _)| self.wanted[*value]);
@@ -158,29 +175,44 @@ impl<'k, S: Fn(SymbolId) -> i64> Planner<'k, S> {
                     }
                 }
                 Statement::Loop(l) => {
-                    let body = self.block(&l.body, place + l.dims.len());
-                    steps.extend(self.loop_(&l.dims, place, &l.body, body));
+                    let mut body = self.block(&l.body, place + l.dims.len());
+                    if let LoopKind::Reduce(reductions) = &l.kind {
+                        body.push(Step::Count { counter: OPERATIONS, by: reductions.len() as u64 });
+                    }
+                    steps.extend(self.loop_(self.dims(&l.dims, &l.body), place, body));
                 }
-                Statement::Contract(c) => {
-                    let inside = place + c.free.len();
-                    let mut factors = self.block(&c.left.body, inside + c.reduce.len());
-                    factors.append(&mut self.block(&c.right.body, inside + c.reduce.len()));
-                    let mut body: Vec<_> = self.loop_(&c.reduce, inside, &[], factors).into_iter().collect();
-                    body.append(&mut self.block(&c.epilogue, inside));
-                    steps.extend(self.loop_(&c.free, place, &[], body));
-                }
+                Statement::Contract(c) => self.contract(c, place, &mut steps),
             }
+        }
+        if operations > 0 {
+            steps.push(Step::Count { counter: OPERATIONS, by: operations });
         }
         steps
     }
 
-    fn loop_(
-        &self,
-        dims: &[(IndexId, Extent)],
-        place: usize,
-        statements: &[Statement],
-        body: Vec<Step<'k>>,
-    ) -> Option<Step<'k>> {
+    fn contract(&mut self, c: &'k Contraction, place: usize, steps: &mut Vec<Step<'k>>) {
+        let inside = place + c.free.len();
+        let mut body = vec![Step::Count { counter: OPERATIONS, by: work::PRODUCT }];
+        for side in [&c.left, &c.right] {
+            let [loads, elements] = [(); 2].map(|()| self.block(&side.body, inside + c.reduce.len()));
+            // Loads count for each product, operations for each element of the factor.
+            body.append(&mut only(loads, |counter| counter != OPERATIONS));
+            let elements = only(elements, |counter| counter == OPERATIONS);
+            let apart = foreign(c, side);
+            let mut dims = self.dims(&c.free, &[]);
+            for dim in dims.iter_mut().filter(|dim| apart.contains(&dim.index)) {
+                dim.extent = Reach::Line(Line { constant: 1, terms: vec![] });
+            }
+            let elements = self.loop_(self.dims(&c.reduce, &[]), inside, elements);
+            steps.extend(self.loop_(dims, place, elements.into_iter().collect()));
+        }
+        let mut points: Vec<_> = self.loop_(self.dims(&c.reduce, &[]), inside, body).into_iter().collect();
+        points.append(&mut self.block(&c.epilogue, inside));
+        steps.extend(self.loop_(self.dims(&c.free, &[]), place, points));
+    }
+
+    /// How far the indices of a loop run, with these statements as its body.
+    fn dims(&self, dims: &[(IndexId, Extent)], statements: &[Statement]) -> Vec<Dim> {
         let dims = dims.iter().map(|(index, extent)| {
             let extent = match extent {
                 Extent::Affine(a) => Reach::Line(self.line(a)),
@@ -188,7 +220,10 @@ impl<'k, S: Fn(SymbolId) -> i64> Planner<'k, S> {
             };
             Dim { index: *index, extent }
         });
-        let dims = dims.collect();
+        dims.collect()
+    }
+
+    fn loop_(&self, dims: Vec<Dim>, place: usize, body: Vec<Step<'k>>) -> Option<Step<'k>> {
         (!body.is_empty()).then(|| Step::Loop { dims, place, steps: 1 + count(&body), body })
     }
 
@@ -228,10 +263,11 @@ impl<'k, S: Fn(SymbolId) -> i64> Planner<'k, S> {
 
     fn counter(&mut self, buffer: BufferId) -> usize {
         let known = self.buffers.iter().position(|b| *b == buffer);
-        2 * known.unwrap_or_else(|| {
+        let number = known.unwrap_or_else(|| {
             self.buffers.push(buffer);
             self.buffers.len() - 1
-        })
+        });
+        FIRST_BUFFER + 2 * number
     }
 
     fn line(&self, affine: &Affine<IndexId>) -> Line {
@@ -242,11 +278,24 @@ impl<'k, S: Fn(SymbolId) -> i64> Planner<'k, S> {
     }
 }
 
+/// The steps with some of the counters alone.
+fn only(steps: Vec<Step<'_>>, counts: fn(usize) -> bool) -> Vec<Step<'_>> {
+    let rest = steps.into_iter().filter_map(|step| match step {
+        Step::Count { counter, .. } => counts(counter).then_some(step),
+        Step::If { condition, branches, results } => {
+            Some(Step::If { condition, branches: branches.map(|branch| only(branch, counts)), results })
+        }
+        Step::Loop { dims, place, body, steps } => Some(Step::Loop { dims, place, body: only(body, counts), steps }),
+        Step::Line(..) | Step::Given(..) | Step::Let(..) => Some(step),
+    });
+    rest.collect()
+}
+
 fn count(steps: &[Step<'_>]) -> u64 {
     let inside = |step: &Step<'_>| match step {
         Step::Loop { steps, .. } => *steps,
         Step::If { branches, .. } => 1 + branches.iter().map(|branch| count(branch)).sum::<u64>(),
-        Step::Touch(_) | Step::Line(..) | Step::Given(..) | Step::Let(..) => 1,
+        Step::Count { .. } | Step::Line(..) | Step::Given(..) | Step::Let(..) => 1,
     };
     steps.iter().map(inside).sum()
 }
@@ -269,7 +318,10 @@ impl<'k> Run<'k> {
     fn steps(&mut self, steps: &[Step<'k>], times: Count<u64>) -> Result<(), Blame> {
         for step in steps {
             match step {
-                Step::Touch(counter) => add(&mut self.counts[*counter], times),
+                Step::Count { counter, by } => {
+                    let elements = times.elements.and_then(|n| n.checked_mul(*by));
+                    add(&mut self.counts[*counter], Count { elements, ..times });
+                }
                 Step::Line(value, line) => self.values[*value] = self.line(line),
                 Step::Given(value, scalar) => self.values[*value] = Known::Value(*scalar),
                 Step::Let(value, op) => self.values[*value] = self.op(*value, op),

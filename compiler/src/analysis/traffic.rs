@@ -1,5 +1,6 @@
-//! How many elements of each buffer a kernel loads and stores: the counts that the interpreter of loop nests makes as it runs,
-//! told beforehand. Here as polynomials of the size names; `predict` has them in numbers for the sizes of a call.
+//! How many elements of each buffer a kernel loads and stores, and how many scalar operations it executes, told without running it.
+//! Here as polynomials of the size names; `predict` has them in numbers for the sizes of a call. The loads and stores are those
+//! that the interpreter of loop nests counts as it runs; [`super::work::operations`] says what counts as an operation.
 //!
 //! A load in a nest of loops runs as often as the extents' product says, or, where an extent is an affine
 //! expression of one outer index (`j < i + 1`), as the closed form of the sum. What runs under an `If` counts as if it
@@ -7,14 +8,15 @@
 
 use std::collections::BTreeMap;
 
-use ir::nest::{BufferId, Extent, IndexId, Kernel};
+use ir::nest::{BufferId, Extent, IndexId, Kernel, Program};
 use ir::{Affine, Size};
 
 use super::accesses::{AccessKind, Accesses, ScopeId};
+use super::operations;
 
 pub use super::predict::{predict, predict_kernel};
 
-/// A number of elements.
+/// A number of loads, stores or operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Count<N> {
     /// How many there are, or at most are; nothing if there is no telling.
@@ -35,21 +37,38 @@ pub struct Traffic<N> {
 /// The traffic of a kernel, for each buffer that its text mentions.
 pub type KernelTraffic<N> = BTreeMap<BufferId, Traffic<N>>;
 
+/// What a kernel does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counts<N> {
+    /// Its loads and stores.
+    pub traffic: KernelTraffic<N>,
+    /// The scalar operations that it executes.
+    pub operations: Count<N>,
+}
+
 impl Count<Size> {
-    fn exactly(elements: Size) -> Count<Size> {
+    /// So many.
+    pub(super) fn exactly(elements: Size) -> Count<Size> {
         Count { elements: Some(elements), exact: true }
     }
 
-    fn plus(&self, other: &Count<Size>) -> Count<Size> {
+    /// Each of them so often.
+    pub(super) fn times(&self, often: u64) -> Count<Size> {
+        let often = i64::try_from(often).map_or_else(|_| Size::overflow(), Size::constant);
+        Count { elements: self.elements.as_ref().map(|n| n * &often), exact: self.exact }
+    }
+
+    /// Both together.
+    pub(super) fn plus(&self, other: &Count<Size>) -> Count<Size> {
         let sum = self.elements.as_ref().zip(other.elements.as_ref());
         Count { elements: sum.map(|(a, b)| a + b), exact: self.exact && other.exact }
     }
 }
 
-/// The traffic of a kernel as polynomials, which hold for all sizes for which no extent, at its greatest, is negative.
-pub fn polynomials(kernel: &Kernel) -> KernelTraffic<Size> {
+/// The counts of a kernel as polynomials, which hold for all sizes for which no extent, at its greatest, is negative.
+pub fn polynomials(program: &Program, kernel: &Kernel) -> Counts<Size> {
     let accesses = Accesses::of(kernel);
-    let trips: Vec<Count<Size>> = accesses.scopes.keys().map(|scope| trips(&accesses, scope)).collect();
+    let trips: Vec<Count<Size>> = accesses.scopes.keys().map(|scope| trips(&accesses, scope, &[])).collect();
     let mut traffic = KernelTraffic::new();
     for access in &accesses.list {
         let nothing = || Count::exactly(Size::default());
@@ -60,21 +79,23 @@ pub fn polynomials(kernel: &Kernel) -> KernelTraffic<Size> {
         };
         *count = count.plus(&trips[access.scope.as_u32() as usize]);
     }
-    traffic
+    Counts { traffic, operations: operations::of(program, kernel, &accesses) }
 }
 
-/// How often a block runs, all in all.
-fn trips(accesses: &Accesses<'_>, scope: ScopeId) -> Count<Size> {
-    let exactly = closed_form(accesses, scope);
+/// How often a block runs, all in all; as if loops over indices of `apart` ran once.
+pub(super) fn trips(accesses: &Accesses<'_>, scope: ScopeId, apart: &[IndexId]) -> Count<Size> {
+    let dims: Vec<&(IndexId, Extent)> =
+        accesses.around(scope).flat_map(|scope| scope.dims.iter().rev()).filter(|(i, _)| !apart.contains(i)).collect();
+    let exactly = closed_form(accesses, &dims);
     let exact = exactly.is_some() && !accesses.scopes[scope].guarded;
-    Count { elements: exactly.or_else(|| bound(accesses, scope)), exact }
+    Count { elements: exactly.or_else(|| bound(accesses, &dims)), exact }
 }
 
 /// The sum over all indices of 1, where it is a polynomial that is easy to come by: from the inside out, with a summand that stays
 /// affine.
-fn closed_form(accesses: &Accesses<'_>, scope: ScopeId) -> Option<Size> {
+fn closed_form(accesses: &Accesses<'_>, dims: &[&(IndexId, Extent)]) -> Option<Size> {
     let mut summand: Affine<IndexId> = Affine::constant(1);
-    for (index, extent) in accesses.around(scope).flat_map(|scope| scope.dims.iter().rev()) {
+    for (index, extent) in dims {
         let Extent::Affine(extent) = extent else { return None };
         if extent.as_size().is_none() && !never_negative(accesses, extent) {
             return None;
@@ -109,9 +130,8 @@ fn never_negative(accesses: &Accesses<'_>, extent: &Affine<IndexId>) -> bool {
 }
 
 /// A bound on how often a block runs: every extent at its greatest.
-fn bound(accesses: &Accesses<'_>, scope: ScopeId) -> Option<Size> {
-    let dims = accesses.around(scope).flat_map(|scope| scope.dims);
-    dims.map(|(_, extent)| most(accesses, extent)).try_fold(Size::constant(1), |product, n| Some(&product * &n?))
+fn bound(accesses: &Accesses<'_>, dims: &[&(IndexId, Extent)]) -> Option<Size> {
+    dims.iter().map(|(_, extent)| most(accesses, extent)).try_fold(Size::constant(1), |product, n| Some(&product * &n?))
 }
 
 fn most(accesses: &Accesses<'_>, extent: &Extent) -> Option<Size> {

@@ -15,9 +15,8 @@ pub struct Work {
     /// Operations executed, by weight. Of an `If` the dearer branch counts; in a function the cheaper one, since the other is
     /// a rare case that engines skip.
     pub operations: f64,
-    /// Floating-point operations executed: arithmetic, roots, roundings, extremes, and two for `fma`. Comparisons,
-    /// selections and conversions are none.
-    pub flops: f64,
+    /// Operations executed, counted as [`operations`] says, of the same branches.
+    pub executed: f64,
     /// Statements in the text, functions written out at each call.
     pub statements: u64,
     /// Statements in the text: a call counts as one.
@@ -46,24 +45,36 @@ pub fn function(function: &Function) -> Work {
     walk.finish()
 }
 
-/// What one operation costs that gives a value of some type: its weight, and how many floating-point operations it is.
-fn weight(op: &Op, dtype: Dtype) -> (f64, f64) {
-    let float = if dtype.is_float() { 1.0 } else { 0.0 };
+/// How many scalar operations one is, in reports: each arithmetic operation, comparison and conversion between types, on elements of
+/// any type, is one, and `fma` is two. What chooses between two values, moves one or takes its bits as another type is none, nor is
+/// arithmetic on indices and sizes alone, which loops do anyway.
+pub fn operations(op: &Op) -> u64 {
     match op {
-        Op::Constant(_) | Op::Affine(_) | Op::Bitcast(..) | Op::Load { .. } | Op::Call(..) => (0.0, 0.0),
-        Op::Unary(UnaryOp::Sqrt, _) => (5.0, float),
-        Op::Binary(BinaryOp::Div, ..) if dtype.is_float() => (5.0, float),
-        Op::Binary(BinaryOp::Rem, ..) if dtype.is_float() => (40.0, float),
-        Op::Binary(BinaryOp::Div | BinaryOp::Rem, ..) => (20.0, 0.0),
-        Op::Unary(..) | Op::Binary(..) => (1.0, float),
-        Op::Fma(..) => (1.0, 2.0 * float),
-        Op::Compare(..) | Op::Select(..) => (1.0, 0.0),
+        Op::Constant(_) | Op::Affine(_) | Op::Load { .. } | Op::Check { .. } | Op::Call(..) => 0,
+        Op::Select(..) | Op::Bitcast(..) => 0,
+        Op::Unary(..) | Op::Binary(..) | Op::Compare(..) | Op::Cast(..) | Op::Prefix(..) => 1,
+        Op::Fma(..) => 2,
+    }
+}
+
+/// The operations of each product that a contraction sums.
+pub const PRODUCT: u64 = 2;
+
+/// What one operation costs that gives a value of some type.
+fn weight(op: &Op, dtype: Dtype) -> f64 {
+    match op {
+        Op::Constant(_) | Op::Affine(_) | Op::Bitcast(..) | Op::Load { .. } | Op::Call(..) => 0.0,
+        Op::Unary(UnaryOp::Sqrt, _) => 5.0,
+        Op::Binary(BinaryOp::Div, ..) if dtype.is_float() => 5.0,
+        Op::Binary(BinaryOp::Rem, ..) if dtype.is_float() => 40.0,
+        Op::Binary(BinaryOp::Div | BinaryOp::Rem, ..) => 20.0,
+        Op::Unary(..) | Op::Binary(..) | Op::Fma(..) | Op::Compare(..) | Op::Select(..) => 1.0,
         // Half precision has no instructions of its own on most machines.
-        Op::Cast(to, _) if to.is_storage() => (4.0, 0.0),
-        Op::Cast(..) => (1.0, 0.0),
-        Op::Check { .. } => (2.0, 0.0),
+        Op::Cast(to, _) if to.is_storage() => 4.0,
+        Op::Cast(..) => 1.0,
+        Op::Check { .. } => 2.0,
         // Four steps within a group and two carries.
-        Op::Prefix(..) => (6.0, float),
+        Op::Prefix(..) => 6.0,
     }
 }
 
@@ -71,10 +82,10 @@ fn weight(op: &Op, dtype: Dtype) -> (f64, f64) {
 const TILE: f64 = 512.0;
 
 /// What it costs to take one element into a reduction.
-fn reduction(op: ReduceOp, dtype: Dtype) -> (f64, f64) {
+fn reduction(op: ReduceOp) -> f64 {
     match op {
-        ReduceOp::ArgMax | ReduceOp::ArgMin => (3.0, 0.0),
-        _ => (1.0, if dtype.is_float() { 1.0 } else { 0.0 }),
+        ReduceOp::ArgMax | ReduceOp::ArgMin => 3.0,
+        _ => 1.0,
     }
 }
 
@@ -179,12 +190,12 @@ impl<'p, S: Fn(&Size) -> f64> Walk<'p, S> {
                 let before = self.work;
                 self.block(then, times);
                 let first = self.work;
-                (self.work.operations, self.work.flops) = (before.operations, before.flops);
+                (self.work.operations, self.work.executed) = (before.operations, before.executed);
                 self.block(otherwise, times);
                 let second = self.work;
                 let take_first = (first.operations > second.operations) != self.in_function;
                 let taken = if take_first { first } else { second };
-                (self.work.operations, self.work.flops) = (taken.operations + times, taken.flops);
+                (self.work.operations, self.work.executed) = (taken.operations + times, taken.executed);
                 for (value, a, b) in results {
                     self.uses(*a);
                     self.uses(*b);
@@ -203,10 +214,10 @@ impl<'p, S: Fn(&Size) -> f64> Walk<'p, S> {
                 None => *self.functions[*id].insert(function(&self.program.functions[*id])),
             };
             self.work.statements += work.statements;
-            self.spend((work.operations, work.flops), times);
+            self.spend(work.operations, work.executed, times);
             self.calls.push((self.time, work.live));
         } else {
-            self.spend(weight(op, self.values[value]), times);
+            self.spend(weight(op, self.values[value]), operations(op) as f64, times);
         }
     }
 
@@ -218,7 +229,7 @@ impl<'p, S: Fn(&Size) -> f64> Walk<'p, S> {
         self.kept.push(vec![]);
         self.block(&l.body, inner);
         for r in reductions {
-            self.spend(reduction(r.op, self.values[r.input]), inner);
+            self.spend(reduction(r.op), 1.0, inner);
             self.uses(r.input);
         }
         self.leave();
@@ -237,7 +248,7 @@ impl<'p, S: Fn(&Size) -> f64> Walk<'p, S> {
             let other: f64 = others.map(|dim| self.trips.of(std::slice::from_ref(dim))).product();
             self.block(&side.body, inner / other.clamp(1.0, TILE));
         }
-        self.spend((1.0, if self.values[c.result].is_float() { 2.0 } else { 0.0 }), inner);
+        self.spend(1.0, PRODUCT as f64, inner);
         self.uses(c.left.value);
         self.uses(c.right.value);
         self.block(&c.epilogue, points);
@@ -252,9 +263,9 @@ impl<'p, S: Fn(&Size) -> f64> Walk<'p, S> {
         }
     }
 
-    fn spend(&mut self, (weight, flops): (f64, f64), times: f64) {
+    fn spend(&mut self, weight: f64, executed: f64, times: f64) {
         self.work.operations += weight * times;
-        self.work.flops += flops * times;
+        self.work.executed += executed * times;
     }
 
     fn defines(&mut self, value: ValueId) {

@@ -5,25 +5,26 @@
 //! why       refusals in words, and what to write instead
 //! values    which scalars of a fused kernel are values of the source
 //! nests     kernels as readable loop nests
+//! constants what is the same wherever a kernel runs, for these
 //! ```
 //!
 //! Nothing here is computed twice: figures come from `analysis`, decisions from `fusion`.
 
+mod constants;
 mod names;
 mod nests;
 mod values;
 mod why;
 
-use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use cranelift_entity::PrimaryMap;
 use ir::checked::Checked;
 use ir::decision::{Decision, FusionPass, Outcome, Pair, Passes, Reason};
-use ir::nest::{Kernel, KernelId, Program, Role};
+use ir::nest::{Buffer, Kernel, KernelId, Program, Role};
 use ir::{Arithmetic, Size, SymbolId, visit};
 
-use crate::analysis::{cost, traffic, work};
+use crate::analysis::{cost, footprint, traffic, work};
 use crate::pipeline::Compiled;
 use crate::plan::{self, peak::Peak};
 
@@ -74,8 +75,6 @@ pub struct PeakMemory {
     pub value: Option<u64>,
     /// Bytes that each thread keeps for itself, if all sizes are given.
     pub per_thread: Option<u64>,
-    /// Whether there is no value because it is beyond 64 bits.
-    pub overflows: bool,
 }
 
 /// A kernel.
@@ -102,75 +101,116 @@ pub struct Figures {
     pub bytes: Amount,
     /// Elements that are loaded from arrays.
     pub loads: Amount,
+    /// Those of them that come from memory; a cache has the others.
+    pub memory_loads: Amount,
     /// Elements that are stored to arrays.
     pub stores: Amount,
     /// Elements that are loaded from what a thread keeps for itself.
     pub scratch_loads: Amount,
     /// Elements that are stored to what a thread keeps for itself.
     pub scratch_stores: Amount,
-    /// Floating-point operations: where not all sizes are given, with [`cost::NOMINAL`] for the others.
-    pub flops: f64,
-    /// Bytes at those sizes.
-    bytes_there: f64,
+    /// Scalar operations; [`work::operations`] says what counts as one.
+    pub operations: Amount,
 }
 
 impl Figures {
-    /// Floating-point operations for each byte; not a number where the bytes are beyond 64 bits.
-    pub fn intensity(&self) -> f64 {
-        match self.bytes_there {
-            bytes if !bytes.is_finite() => f64::NAN,
-            bytes if bytes > 0.0 => self.flops / bytes,
-            _ => 0.0,
+    /// Operations for each byte, if that is the same for all sizes that are not given.
+    pub fn intensity(&self) -> Option<f64> {
+        if let (Some(operations), Some(bytes)) = (self.operations.value, self.bytes.value) {
+            return (bytes > 0).then(|| operations as f64 / bytes as f64);
         }
+        let (operations, bytes) = (self.operations.formula.as_ref()?, self.bytes.formula.as_ref()?);
+        let pairs = || operations.terms().iter().zip(bytes.terms());
+        let ratios: Option<Vec<f64>> =
+            pairs().map(|((p, a), (q, b))| (p == q).then(|| *a as f64 / *b as f64)).collect();
+        let ratios = ratios.filter(|_| operations.terms().len() == bytes.terms().len() || operations.is_zero())?;
+        let first = ratios.first().copied().unwrap_or(0.0);
+        (!bytes.is_zero() && ratios.iter().all(|ratio| *ratio == first)).then_some(first)
     }
 
-    fn add(&mut self, other: &Figures) {
-        self.bytes = self.bytes.plus(&other.bytes);
-        self.loads = self.loads.plus(&other.loads);
-        self.stores = self.stores.plus(&other.stores);
-        self.scratch_loads = self.scratch_loads.plus(&other.scratch_loads);
-        self.scratch_stores = self.scratch_stores.plus(&other.scratch_stores);
-        self.flops += other.flops;
-        self.bytes_there += other.bytes_there;
+    /// Operations for each byte with [`cost::NOMINAL`] for sizes that are not given; where data decide, nothing.
+    pub fn nominal_intensity(&self) -> Option<f64> {
+        let at = |amount: &Amount| match (amount.value, &amount.formula) {
+            (Some(value), _) => Some(value as f64),
+            (None, formula) => formula.as_ref().map(cost::nominal),
+        };
+        let (operations, bytes) = (at(&self.operations)?, at(&self.bytes)?);
+        (bytes > 0.0).then(|| operations / bytes)
+    }
+
+    fn add(&mut self, other: &Figures, known: &Known<'_>) {
+        let of = [
+            (&mut self.bytes, &other.bytes),
+            (&mut self.loads, &other.loads),
+            (&mut self.memory_loads, &other.memory_loads),
+            (&mut self.stores, &other.stores),
+            (&mut self.scratch_loads, &other.scratch_loads),
+            (&mut self.scratch_stores, &other.scratch_stores),
+            (&mut self.operations, &other.operations),
+        ];
+        for (sum, more) in of {
+            *sum = known.sum(sum, more);
+        }
     }
 }
 
-/// A number that depends on sizes, those that are given put in.
+/// A number that depends on sizes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Amount {
-    /// Its formula; none where data decide, or the compiler keeps no formula.
+    /// Its formula; none where data decide, or the compiler keeps no formula. Sizes that are given are put in, if the outcome has 64 bits.
     pub formula: Option<Size>,
     /// Its value, where that depends on no size that is not given.
     pub value: Option<u64>,
     /// Whether it is that much exactly, and not only at most: as where data decide whether something runs.
     pub exact: bool,
-    /// Whether it has no value because it is beyond 64 bits.
-    pub overflows: bool,
+    /// The formula in size names alone.
+    named: Option<Size>,
 }
 
 impl Default for Amount {
     fn default() -> Amount {
-        Amount::of(Size::default())
+        let nothing = Some(Size::default());
+        Amount { formula: nothing.clone(), value: Some(0), exact: true, named: nothing }
     }
 }
 
-impl Amount {
-    fn of(size: Size) -> Amount {
-        let value = size.as_constant().and_then(|n| u64::try_from(n).ok());
-        let overflows = size.eval(&|_| 1).is_err();
-        Amount { formula: (!overflows).then_some(size), value, exact: true, overflows }
+/// The sizes that are known.
+struct Known<'a> {
+    sizes: &'a Sizes,
+    given: &'a BTreeMap<SymbolId, i64>,
+}
+
+impl Known<'_> {
+    /// A size with those that are given put in, if there is room for the outcome.
+    fn size(&self, size: &Size) -> Size {
+        Some(self.sizes.known(size, self.given))
+            .filter(|size| !size.is_overflow())
+            .unwrap_or_else(|| self.sizes.known(size, &BTreeMap::new()))
     }
 
-    fn unknown() -> Amount {
-        Amount { formula: None, value: None, exact: false, overflows: false }
+    fn value(&self, symbol: SymbolId) -> Option<i64> {
+        self.sizes.known(&Size::symbol(symbol), self.given).as_constant()
     }
 
-    fn plus(&self, other: &Amount) -> Amount {
-        let formula = self.formula.as_ref().zip(other.formula.as_ref()).map(|(a, b)| a + b);
-        let value = self.value.zip(other.value).and_then(|(a, b)| a.checked_add(b));
-        let overflows = self.overflows || other.overflows || (self.value.zip(other.value).is_some() && value.is_none());
-        let formula = formula.filter(|_| !overflows);
-        Amount { formula, value, exact: self.exact && other.exact, overflows }
+    fn amount(&self, named: Option<Size>, exact: bool) -> Amount {
+        let formula = named.as_ref().map(|size| self.size(size));
+        let value = formula.as_ref().and_then(Size::as_constant).and_then(|n| u64::try_from(n).ok());
+        Amount { formula, value, exact, named }
+    }
+
+    fn sum(&self, a: &Amount, b: &Amount) -> Amount {
+        let named = a.named.as_ref().zip(b.named.as_ref()).map(|(a, b)| a + b);
+        let value = a.value.zip(b.value).and_then(|(a, b)| a.checked_add(b));
+        Amount { value, ..self.amount(named, a.exact && b.exact) }
+    }
+
+    /// A count as a formula, and as a number if all sizes are given.
+    fn count(&self, formula: traffic::Count<Size>, number: Option<traffic::Count<u64>>) -> Amount {
+        let amount = self.amount(formula.elements, formula.exact);
+        match number.and_then(|number| Some((number.elements?, number.exact))) {
+            Some((value, exact)) => Amount { value: Some(value), exact, ..amount },
+            None => amount,
+        }
     }
 }
 
@@ -227,19 +267,20 @@ pub fn explain(
     arithmetic: &Arithmetic,
 ) -> Report {
     let sizes = Sizes::new(checked);
+    let known = Known { sizes: &sizes, given };
     let operations = names::operations(checked, &compiled.unfused, source);
     let mut formulas = Formulas::new(&compiled.unfused);
     let mut stage = |program: &Program, members: &[Vec<KernelId>]| {
         let formulas = &mut formulas;
-        let mut stage = Stage { kernels: vec![], total: Figures::default(), peak: peak(program, &sizes, given) };
+        let mut stage = Stage { kernels: vec![], total: Figures::default(), peak: peak(program, &known) };
         for (kernel, members) in program.kernels.values().zip(members) {
             let report = KernelReport {
                 title: title(program, kernel, &compiled.unfused, &operations, members),
-                nest: nests::lines(program, kernel, &sizes, &formulas.names(program, kernel)),
+                nest: nests::lines(program, kernel, &sizes, &formulas.names(program, kernel), arithmetic),
                 operations: members.clone(),
-                ..measured(program, kernel, &sizes, given, arithmetic)
+                ..measured(program, kernel, &known, arithmetic)
             };
-            stage.total.add(&report.figures);
+            stage.total.add(&report.figures, &known);
             stage.kernels.push(report);
         }
         stage
@@ -249,7 +290,7 @@ pub fn explain(
     // Arrays share memory without fusion too.
     let mut planned = compiled.unfused.clone();
     plan::plan(&mut planned);
-    before.peak = peak(&planned, &sizes, given);
+    before.peak = peak(&planned, &known);
     let members: Vec<_> = compiled.program.kernels.keys().map(|id| compiled.members[id].clone()).collect();
     let after = stage(&compiled.program, &members);
     let words = Words { operations: &operations, sizes: &sizes };
@@ -262,7 +303,7 @@ pub fn explain(
         Decided {
             pair: decision.pair,
             array: compiled.unfused.buffers[buffer].name.clone(),
-            bytes: Amount::of(sizes.known(&decision.bytes, given)),
+            bytes: known.amount(Some(decision.bytes.clone()), true),
             verdict: match &decision.outcome {
                 Outcome::Fused(pass) => Verdict::Fused(Some(*pass)),
                 Outcome::Refused(_) if together(decision.pair) => Verdict::Fused(None),
@@ -297,94 +338,89 @@ fn title(
 }
 
 /// A kernel's figures.
-fn measured(
-    program: &Program,
-    kernel: &Kernel,
-    sizes: &Sizes,
-    given: &BTreeMap<SymbolId, i64>,
-    arithmetic: &Arithmetic,
-) -> KernelReport {
-    let known = |size: &Size| sizes.known(size, given);
-    let there = |size: &Size| cost::nominal(&known(size));
-    let moved = cost::symbolic(program, kernel);
-    let bytes = moved.iter().fold(Size::default(), |sum, m| &sum + &m.bytes);
+fn measured(program: &Program, kernel: &Kernel, known: &Known<'_>, arithmetic: &Arithmetic) -> KernelReport {
     let mut scratch = Size::default();
     let mut stored = visit::stores(&kernel.body);
     stored.sort_unstable();
     stored.dedup();
     for buffer in stored.into_iter().map(|b| &program.buffers[b]).filter(|b| b.role == Role::Scratch) {
-        let width = Size::constant(i64::try_from(buffer.dtype.bytes()).unwrap_or(i64::MAX));
-        scratch = &scratch + &buffer.shape.iter().fold(width, |product, length| &product * length);
+        scratch = &scratch + &buffer.shape.iter().fold(width(buffer), |product, length| &product * length);
     }
-    let work = work::kernel(program, kernel, &there);
-    let mut figures = counted(program, kernel, sizes, given, arithmetic);
-    figures.bytes = Amount::of(known(&bytes));
-    (figures.flops, figures.bytes_there) = (work.flops, there(&bytes));
     KernelReport {
         title: String::new(),
         operations: vec![],
-        figures,
-        live: work.live,
-        scratch: Amount::of(known(&scratch)),
+        figures: figures(program, kernel, known, arithmetic),
+        live: work::kernel(program, kernel, &|size| cost::nominal(&known.size(size))).live,
+        scratch: known.amount(Some(scratch), true),
         nest: vec![],
     }
 }
 
+/// The bytes of an element.
+fn width(buffer: &Buffer) -> Size {
+    Size::constant(i64::try_from(buffer.dtype.bytes()).unwrap_or(i64::MAX))
+}
+
 /// The memory that a call of a program takes.
-fn peak(program: &Program, sizes: &Sizes, given: &BTreeMap<SymbolId, i64>) -> PeakMemory {
+fn peak(program: &Program, known: &Known<'_>) -> PeakMemory {
     let peak = Peak::of(program);
-    let known = program.symbols.keys().all(|s| sizes.known(&Size::symbol(s), given).as_constant().is_some());
+    let all = program.symbols.keys().all(|s| known.value(s).is_some());
     let bytes = |threads| {
-        let bytes = peak.at(&|size| sizes.known(size, given).as_constant().unwrap_or(0), threads);
-        u64::try_from(bytes).ok().filter(|_| known)
+        let bytes = peak.at(&|size| known.size(size).as_constant().unwrap_or(i64::MAX), threads);
+        u64::try_from(bytes).ok().filter(|_| all)
     };
     let (value, with_one) = (bytes(0), bytes(1));
-    let overflows = Cell::new(false);
-    let formula = peak.formula(&|size| {
-        let size = sizes.known(size, given);
-        overflows.set(overflows.get() || size.eval(&|_| 1).is_err());
-        sizes.text(&size)
-    });
-    let overflows = overflows.get();
     PeakMemory {
-        formula,
-        overflows,
-        value: value.filter(|_| !overflows),
+        formula: peak.formula(&|size| known.sizes.text(&known.size(size))),
+        value: value.filter(|_| with_one.is_some()),
         per_thread: with_one.zip(value).map(|(one, none)| one - none),
     }
 }
 
-/// How many elements a kernel loads and stores: as a formula, and if all sizes are given as the number that the interpreter of
-/// loop nests would count.
-fn counted(
-    program: &Program,
-    kernel: &Kernel,
-    sizes: &Sizes,
-    given: &BTreeMap<SymbolId, i64>,
-    arithmetic: &Arithmetic,
-) -> Figures {
-    let known = |size: Size| sizes.known(&size, given);
-    let symbol = |s: SymbolId| known(Size::symbol(s)).as_constant();
-    let numbers = program.symbols.keys().all(|s| symbol(s).is_some());
-    let numbers = numbers.then(|| traffic::predict_kernel(program, kernel, &|s| symbol(s).unwrap_or(0), arithmetic));
-    let mut figures = Figures::default();
-    for (buffer, symbolic) in traffic::polynomials(kernel) {
-        let number = numbers.as_ref().and_then(|numbers| numbers.get(&buffer));
-        let amount = |formula: traffic::Count<Size>, number: Option<traffic::Count<u64>>| {
-            let amount = formula.elements.map_or_else(Amount::unknown, |size| Amount::of(known(size)));
-            match number {
-                Some(number) => Amount { value: number.elements, exact: number.exact, ..amount },
-                None => Amount { exact: formula.exact, ..amount },
-            }
-        };
-        let loads = amount(symbolic.loads, number.map(|n| n.loads));
-        let stores = amount(symbolic.stores, number.map(|n| n.stores));
-        let (to_loads, to_stores) = match program.buffers[buffer].role {
+/// How many elements a kernel loads and stores, how many of them memory sees, and how many operations it executes: as formulas, and as
+/// numbers if all sizes are given.
+fn figures(program: &Program, kernel: &Kernel, known: &Known<'_>, arithmetic: &Arithmetic) -> Figures {
+    let numbers = program.symbols.keys().all(|s| known.value(s).is_some());
+    let numbers =
+        numbers.then(|| traffic::predict_kernel(program, kernel, &|s| known.value(s).unwrap_or(0), arithmetic));
+    let counts = traffic::polynomials(program, kernel);
+    let operations = numbers.as_ref().map(|numbers| numbers.operations);
+    let mut figures = Figures { operations: known.count(counts.operations, operations), ..Figures::default() };
+    let moved = footprint::symbolic(program, kernel);
+    for (buffer, symbolic) in counts.traffic {
+        let number = numbers.as_ref().and_then(|numbers| numbers.traffic.get(&buffer));
+        let loads = known.count(symbolic.loads, number.map(|n| n.loads));
+        let stores = known.count(symbolic.stores, number.map(|n| n.stores));
+        let described = &program.buffers[buffer];
+        let (to_loads, to_stores) = match described.role {
             Role::Scratch => (&mut figures.scratch_loads, &mut figures.scratch_stores),
             _ => (&mut figures.loads, &mut figures.stores),
         };
-        *to_loads = to_loads.plus(&loads);
-        *to_stores = to_stores.plus(&stores);
+        *to_loads = known.sum(to_loads, &loads);
+        *to_stores = known.sum(to_stores, &stores);
+        if let Some(moved) = moved.iter().find(|m| m.buffer == buffer) {
+            let bytes = known.amount(Some(moved.bytes.clone()), true);
+            figures.bytes = known.sum(&figures.bytes, &bytes);
+            let from = from_memory(&moved.bytes, described, loads, &stores, known);
+            figures.memory_loads = known.sum(&figures.memory_loads, &from);
+        }
     }
     figures
+}
+
+/// The loads of a buffer that come from memory: its bytes that cross, less those that are stored, and no more than there are.
+fn from_memory(moved: &Size, buffer: &Buffer, loads: Amount, stores: &Amount, known: &Known<'_>) -> Amount {
+    let crossing = moved.floor_div(&width(buffer));
+    let read = match &stores.named {
+        Some(stores) => &crossing - stores,
+        None => Size::default(),
+    };
+    let there = cost::given(|symbol| known.value(symbol).unwrap_or(cost::NOMINAL as i64));
+    if there(&read) <= 0.0 {
+        return Amount::default();
+    }
+    match &loads.named {
+        Some(all) if there(all) <= there(&read) => loads,
+        _ => known.amount(Some(read), true),
+    }
 }

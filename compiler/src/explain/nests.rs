@@ -19,8 +19,9 @@ use ir::nest::{
     Block, BufferId, Contraction, Extent, IndexId, Kernel, Loop, LoopKind, Op, Program, Reduction, Statement,
     Subscript, ValueId,
 };
-use ir::{Affine, BinaryOp, CompareOp, Dtype, Size, UnaryOp, print, visit};
+use ir::{Affine, Arithmetic, BinaryOp, CompareOp, Dtype, Scalar, Size, UnaryOp, print, visit};
 
+use super::constants::{self, Constants};
 use super::names::Sizes;
 
 /// An expression that is longer gets a line of its own.
@@ -79,6 +80,7 @@ pub fn lines(
     kernel: &Kernel,
     sizes: &Sizes,
     names: &SecondaryMap<ValueId, Option<&str>>,
+    arithmetic: &Arithmetic,
 ) -> Vec<String> {
     let mut count = Count { uses: SecondaryMap::new(), bodies: 0 };
     count.block(&kernel.body, 0);
@@ -87,6 +89,7 @@ pub fn lines(
         kernel,
         sizes,
         names,
+        constants: constants::of(kernel, arithmetic),
         uses: count.uses,
         texts: SecondaryMap::new(),
         indices: BTreeMap::new(),
@@ -181,6 +184,7 @@ struct Printer<'a> {
     kernel: &'a Kernel,
     sizes: &'a Sizes,
     names: &'a SecondaryMap<ValueId, Option<&'a str>>,
+    constants: Constants,
     uses: SecondaryMap<ValueId, Uses>,
     texts: SecondaryMap<ValueId, Text>,
     indices: BTreeMap<IndexId, String>,
@@ -229,12 +233,14 @@ impl Printer<'_> {
         let is_free = |name: &&str| !self.taken.contains(*name) && !around.iter().any(|other| other == name);
         let number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
         let stem = own.rsplit_once('_').filter(|(_, n)| number(n)).map_or(own, |(stem, _)| stem);
-        let found = if stem.strip_prefix('a').is_some_and(number) {
-            ["i", "j", "k", "l", "p", "q", "r", "s", "t", "u"].into_iter().find(is_free)
-        } else {
-            Some(stem).filter(is_free)
-        };
-        found.unwrap_or(own).to_owned()
+        let unnamed = stem.strip_prefix('a').is_some_and(number);
+        let names: &[&str] = if unnamed { &[] } else { &[stem, own] };
+        let letters = ["i", "j", "k", "l", "p", "q", "r", "s", "t", "u"];
+        if let Some(name) = names.iter().copied().chain(letters).find(is_free) {
+            return name.to_owned();
+        }
+        let mut numbered = (1..).map(|k| format!("{stem}_{k}"));
+        numbered.find(|name| is_free(&name.as_str())).unwrap_or_default()
     }
 
     fn line(&mut self, text: &str) {
@@ -257,8 +263,10 @@ impl Printer<'_> {
             let rest = &block[k + 1..];
             match statement {
                 Statement::Let { value, op } => {
-                    let text = self.op(op);
-                    let in_place = matches!(op, Op::Constant(_) | Op::Affine(_) | Op::Load { .. } | Op::Check { .. });
+                    let constant = self.constants[*value].map(constant_text);
+                    let text = constant.or_else(|| self.simpler(op)).unwrap_or_else(|| self.op(op));
+                    let in_place = self.constants[*value].is_some()
+                        || matches!(op, Op::Constant(_) | Op::Affine(_) | Op::Load { .. } | Op::Check { .. });
                     self.define(*value, text, in_place, rest);
                 }
                 Statement::Store { buffer, at, value } => {
@@ -317,6 +325,15 @@ impl Printer<'_> {
         results: &[(ValueId, ValueId, ValueId)],
         rest: &[Statement],
     ) {
+        if let Some(truth) = self.constants[condition] {
+            let taken = truth == Scalar::Bool(true);
+            self.block(if taken { then } else { otherwise });
+            for (value, a, b) in results {
+                let text = self.texts[if taken { *a } else { *b }].clone();
+                self.define(*value, text, false, rest);
+            }
+            return;
+        }
         let condition = self.texts[condition].clone();
         let [first, second] = [then, otherwise].map(|block| self.apart(|printer| printer.block(block)));
         if first.is_empty() && second.is_empty() {
@@ -472,6 +489,24 @@ impl Printer<'_> {
         format!("{array}[{}]", at.iter().map(subscript).collect::<Vec<_>>().join(", "))
     }
 
+    /// What an operation leaves of one operand that it does not change: `i * 1`, `i + 0`, a choice that is known.
+    fn simpler(&self, op: &Op) -> Option<Text> {
+        let is = |value: &ValueId, number| {
+            self.constants[*value].is_some_and(|scalar| scalar == Scalar::from_bits(scalar.dtype(), number))
+        };
+        let kept = match op {
+            Op::Binary(BinaryOp::Add, a, b) if is(b, 0) => a,
+            Op::Binary(BinaryOp::Add, a, b) if is(a, 0) => b,
+            Op::Binary(BinaryOp::Sub, a, b) if is(b, 0) => a,
+            Op::Binary(BinaryOp::Mul | BinaryOp::Div, a, b) if is(b, 1) => a,
+            Op::Binary(BinaryOp::Mul, a, b) if is(a, 1) => b,
+            Op::Select(condition, a, _) if is(condition, 1) => a,
+            Op::Select(condition, _, b) if is(condition, 0) => b,
+            _ => return None,
+        };
+        Some(self.texts[*kept].clone())
+    }
+
     fn op(&self, op: &Op) -> Text {
         let of = |v: &ValueId, least| self.texts[*v].at(least);
         let call = |name: &str, operands: &[ValueId]| {
@@ -479,11 +514,7 @@ impl Printer<'_> {
             Text::atom(format!("{name}({})", operands.join(", ")))
         };
         match op {
-            Op::Constant(value) => {
-                let text = print::scalar(*value);
-                let text = text.strip_suffix(".0").map_or(text.clone(), str::to_owned);
-                Text::new(if text.starts_with('-') { Level::Sign } else { Level::Atom }, text)
-            }
+            Op::Constant(value) => constant_text(*value),
             Op::Affine(a) => {
                 let text = self.affine(a);
                 let level = match () {
@@ -558,6 +589,12 @@ impl Printer<'_> {
     fn dtype(&self, value: ValueId) -> Option<Dtype> {
         self.kernel.values.get(value).copied()
     }
+}
+
+fn constant_text(value: Scalar) -> Text {
+    let text = print::scalar(value);
+    let text = text.strip_suffix(".0").map_or(text.clone(), str::to_owned);
+    Text::new(if text.starts_with('-') { Level::Sign } else { Level::Atom }, text)
 }
 
 /// Whether one of the statements stores a value.

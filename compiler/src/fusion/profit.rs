@@ -6,7 +6,7 @@ use ir::decision::Reason;
 use ir::nest::{BufferId, Kernel, KernelId, Program};
 
 use crate::analysis::cost::{self, Machine, Price};
-use crate::analysis::work;
+use crate::analysis::work::{self, Work};
 
 use super::Graph;
 use super::form::Elementwise;
@@ -33,8 +33,8 @@ pub(super) fn bytes(program: &Program, buffer: BufferId) -> f64 {
 pub(super) struct Repetition {
     /// How often each element is computed.
     copies: Size,
-    /// What an element costs, by weight.
-    operations: f64,
+    /// What an element costs.
+    work: Work,
     /// The bytes of an element.
     width: f64,
 }
@@ -42,13 +42,13 @@ pub(super) struct Repetition {
 impl Repetition {
     /// A producer of which each element is computed so many times.
     pub fn new(program: &Program, (kernel, p): (&Kernel, &Elementwise<'_>), copies: Size) -> Repetition {
-        let operations = work::block(program, kernel, p.body, &cost::nominal).operations;
-        Repetition { copies, operations, width: program.buffers[p.buffer].dtype.bytes() as f64 }
+        let work = work::block(program, kernel, p.body, &cost::nominal);
+        Repetition { copies, work, width: program.buffers[p.buffer].dtype.bytes() as f64 }
     }
 
     /// Whether computing an element again costs less than storing it and reading it back: known before anything is rewritten.
     pub fn is_affordable(&self) -> Result<(), Reason> {
-        let dear = Machine::NOMINAL.is_expensive(self.operations, self.width);
+        let dear = Machine::NOMINAL.is_expensive(self.work.operations, self.width);
         if dear && self.copies != Size::constant(1) { Err(self.reason()) } else { Ok(()) }
     }
 
@@ -59,7 +59,7 @@ impl Repetition {
     }
 
     fn reason(&self) -> Reason {
-        Reason::WouldDuplicate { copies: self.copies.clone(), operations: self.operations as u64 }
+        Reason::WouldDuplicate { copies: self.copies.clone(), operations: self.work.executed as u64 }
     }
 }
 

@@ -1,5 +1,6 @@
 //! What is told of kernels, from source text and from IR text.
 
+mod operations;
 mod prices;
 mod traffic;
 

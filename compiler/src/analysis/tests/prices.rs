@@ -39,8 +39,7 @@ fn chains() {
     );
     assert_eq!(bytes(&fused), "12 * n");
     let price = &prices(&fused)[0];
-    assert_eq!((price.memory, price.cache, price.flops), (12.0 * 1024.0, 0.0, 3.0 * 1024.0));
-    assert!((price.intensity() - 0.25).abs() < 1e-9);
+    assert_eq!((price.memory, price.cache), (12.0 * 1024.0, 0.0));
     let sum = |program: &Program| prices(program).iter().map(|p| p.time).sum::<f64>();
     assert!(sum(&fused) * 2.5 < sum(&unfused));
 }
@@ -51,7 +50,6 @@ fn neighbours_are_read_once() {
     // x, the sums written and read, and the result.
     assert_eq!(bytes(&blur), "16 * n * m - 24 * n - 24 * m + 48");
     let first = &prices(&blur)[0];
-    assert_eq!(first.flops, 9.0 * 1022.0 * 1022.0);
     assert_eq!(first.memory, 4.0 * (1024.0 * 1024.0 + 1022.0 * 1022.0));
     assert_eq!(first.cache, 4.0 * 10.0 * 1022.0 * 1022.0 - first.memory);
     let shift = lowered("fn f(x: f32[n]) {\n let y[i < n] = x[i] + (if i > 0 then x[i - 1] else 0)\n y\n}");
@@ -110,7 +108,6 @@ fn scratch_is_cache_traffic() {
 fn contractions_touch_everything_once() {
     let product = lowered("fn f(x: f32[n, k], w: f32[k, m], bias: f32[m]) = x @ w");
     assert_eq!(bytes(&product), "4 * n * k + 4 * n * m + 4 * k * m");
-    assert_eq!(prices(&product)[0].flops, 2.0 * 1024f64.powi(3));
 }
 
 #[test]

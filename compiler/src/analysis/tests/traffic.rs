@@ -11,7 +11,7 @@ use crate::analysis::traffic::{Count, polynomials, predict};
 fn counts(program: &Program) -> String {
     let mut lines = vec![];
     for kernel in program.kernels.values() {
-        for (buffer, traffic) in polynomials(kernel) {
+        for (buffer, traffic) in polynomials(program, kernel).traffic {
             for (count, what) in [(traffic.loads, "loads"), (traffic.stores, "stores")] {
                 let elements = count.elements.as_ref().map(|n| shown(program, n));
                 let shown = match (elements, count.exact) {
@@ -55,8 +55,8 @@ fn held(program: &Program, sizes: &[i64]) -> (usize, usize) {
     for (predicted, found) in
         predict(program, &|symbol| sizes[symbol.as_u32() as usize], &ARITHMETIC).iter().zip(&found)
     {
-        assert!(found.keys().all(|buffer| predicted.contains_key(buffer)));
-        for (buffer, traffic) in predicted {
+        assert!(found.keys().all(|buffer| predicted.traffic.contains_key(buffer)));
+        for (buffer, traffic) in &predicted.traffic {
             let found = found.get(buffer).copied().unwrap_or_default();
             for (count, found) in [(traffic.loads, found.loads), (traffic.stores, found.stores)] {
                 let place = format!("{} {sizes:?} {count:?} {found}\n{program}", program.buffers[*buffer].name);
@@ -141,7 +141,7 @@ fn data_decide() {
     let ragged = lowered("fn f(x: i32[n, m], len: i64[n]) {\n let z[i] = sum[j < len[i]](x[i, j])\n z\n}");
     assert_eq!(counts(&ragged), "x: unknown loads\nlen: n loads\nout: n stores");
     assert_eq!(held(&ragged, &[4, 3]), (6, 5));
-    let predicted = &predict(&ragged, &|symbol| [4, 3][symbol.as_u32() as usize], &ARITHMETIC)[0];
+    let predicted = &predict(&ragged, &|symbol| [4, 3][symbol.as_u32() as usize], &ARITHMETIC)[0].traffic;
     let x = predicted[&ragged.inputs()[0]].loads;
     // A subscript that the run checks goes no further than the axis.
     assert_eq!(x, Count { elements: Some(12), exact: false });
@@ -159,11 +159,11 @@ fn sizes_do_not_matter() {
     let start = std::time::Instant::now();
     let sizes = [1i64 << 20, 1 << 30];
     let traffic = predict(&shift, &|symbol| sizes[symbol.as_u32() as usize], &ARITHMETIC);
-    let x = traffic[0][&shift.inputs()[0]].loads;
+    let x = traffic[0].traffic[&shift.inputs()[0]].loads;
     assert_eq!(x, Count { elements: Some(5 * ((1 << 20) - 1)), exact: true });
     let lower = lowered("fn f(x: f64[n, n]) {\n let z[i] = sum[j <= i](x[i, j])\n z\n}");
     let traffic = predict(&lower, &|_| 1 << 30, &ARITHMETIC);
-    let x = traffic[0][&lower.inputs()[0]].loads;
+    let x = traffic[0].traffic[&lower.inputs()[0]].loads;
     assert!(!x.exact && x.elements.is_some_and(|n| ((1 << 59) + (1 << 29)..=1 << 60).contains(&n)), "{x:?}");
     assert!(start.elapsed().as_secs() < 10);
 }

@@ -1,0 +1,131 @@
+//! How many scalar operations a kernel executes, as a polynomial of the size names; see [`traffic`](super::traffic).
+//!
+//! Of two branches the dearer one counts, or the sum of both where no one can tell which is dearer. What is computed for a factor of a
+//! contraction counts once for each element of that factor, since tiles are packed and then used many times.
+
+use cranelift_entity::SecondaryMap;
+use ir::Size;
+use ir::nest::{Block, Contraction, FunctionId, IndexId, Kernel, Loop, LoopKind, Op, Program, Prologue, Statement};
+
+use super::accesses::{Accesses, ScopeId};
+use super::traffic::{Count, trips};
+use super::work;
+
+/// The scalar operations of a kernel.
+pub(super) fn of(program: &Program, kernel: &Kernel, accesses: &Accesses<'_>) -> Count<Size> {
+    let mut inside: SecondaryMap<ScopeId, Vec<ScopeId>> = SecondaryMap::new();
+    // In text order, and taken from the end.
+    for (id, scope) in accesses.scopes.iter().rev() {
+        if let Some(parent) = scope.parent {
+            inside[parent].push(id);
+        }
+    }
+    let mut walk = Walk { accesses, inside, calls: Calls::new(program), apart: vec![] };
+    walk.block(&kernel.body, ScopeId::from_u32(0))
+}
+
+/// The operations of single statements, calls of functions included.
+pub(super) struct Calls<'p> {
+    program: &'p Program,
+    known: SecondaryMap<FunctionId, Option<u64>>,
+}
+
+impl<'p> Calls<'p> {
+    pub fn new(program: &'p Program) -> Calls<'p> {
+        Calls { program, known: SecondaryMap::new() }
+    }
+
+    /// How many operations one is.
+    pub fn of(&mut self, op: &Op) -> u64 {
+        let Op::Call(id, _) = op else { return work::operations(op) };
+        *self.known[*id].get_or_insert_with(|| work::function(&self.program.functions[*id]).executed as u64)
+    }
+}
+
+/// The indices of a contraction that a factor does not mention.
+pub(super) fn foreign(c: &Contraction, side: &Prologue) -> Vec<IndexId> {
+    let own = ir::visit::free_indices(&side.body);
+    c.free.iter().map(|(index, _)| *index).filter(|index| !own.contains(index)).collect()
+}
+
+struct Walk<'k, 'p> {
+    accesses: &'k Accesses<'k>,
+    /// The blocks in each block that are still to come, the next one last.
+    inside: SecondaryMap<ScopeId, Vec<ScopeId>>,
+    calls: Calls<'p>,
+    /// Indices that what is walked does not run over.
+    apart: Vec<IndexId>,
+}
+
+impl Walk<'_, '_> {
+    fn trips(&self, scope: ScopeId) -> Count<Size> {
+        trips(self.accesses, scope, &self.apart)
+    }
+
+    fn enter(&mut self, scope: ScopeId) -> ScopeId {
+        self.inside[scope].pop().unwrap_or(scope)
+    }
+
+    fn block(&mut self, block: &Block, scope: ScopeId) -> Count<Size> {
+        let mut own = 0u64;
+        let mut inner = Count::exactly(Size::default());
+        for statement in block {
+            let more = match statement {
+                Statement::Let { op, .. } => {
+                    own = own.saturating_add(self.calls.of(op));
+                    continue;
+                }
+                Statement::Store { .. } => continue,
+                Statement::If { then, otherwise, .. } => {
+                    let [first, second] = [then, otherwise].map(|block| {
+                        let branch = self.enter(scope);
+                        self.block(block, branch)
+                    });
+                    let same = first.elements == second.elements && self.trips(scope).exact;
+                    if same { Count { exact: true, ..first } } else { dearer(first, second) }
+                }
+                Statement::Loop(l) => self.loop_(l, scope),
+                Statement::Contract(c) => self.contract(c, scope),
+            };
+            inner = inner.plus(&more);
+        }
+        if own > 0 { inner.plus(&self.trips(scope).times(own)) } else { inner }
+    }
+
+    fn loop_(&mut self, l: &Loop, scope: ScopeId) -> Count<Size> {
+        let scope = self.enter(scope);
+        let body = self.block(&l.body, scope);
+        match &l.kind {
+            LoopKind::Reduce(reductions) => body.plus(&self.trips(scope).times(reductions.len() as u64)),
+            _ => body,
+        }
+    }
+
+    fn contract(&mut self, c: &Contraction, scope: ScopeId) -> Count<Size> {
+        let free = self.enter(scope);
+        let sum = self.enter(free);
+        let mut all = self.trips(sum).times(work::PRODUCT);
+        for side in [&c.left, &c.right] {
+            let outer = std::mem::replace(&mut self.apart, foreign(c, side));
+            all = all.plus(&self.block(&side.body, sum));
+            self.apart = outer;
+        }
+        all.plus(&self.block(&c.epilogue, free))
+    }
+}
+
+/// The greater of two polynomials, or their sum.
+fn dearer(a: Count<Size>, b: Count<Size>) -> Count<Size> {
+    let never_less = |a: &Count<Size>, b: &Count<Size>| {
+        let difference = a.elements.as_ref().zip(b.elements.as_ref()).map(|(a, b)| a - b);
+        difference.is_some_and(|difference| difference.terms().iter().all(|(_, coefficient)| *coefficient >= 0))
+    };
+    let most = if never_less(&a, &b) {
+        a
+    } else if never_less(&b, &a) {
+        b
+    } else {
+        a.plus(&b)
+    };
+    Count { exact: false, ..most }
+}
