@@ -31,7 +31,10 @@ pub fn parse_input(source: &str) -> Result<Input, Vec<Diagnostic>> {
 ///
 /// ```
 /// assert!(grammar::is_unfinished("fn f(x: f32[n]) {") && grammar::is_unfinished("let y = 2 *"));
-/// assert!(!grammar::is_unfinished("2 * 3") && !grammar::is_unfinished("2 * )"));
+/// assert!(grammar::is_unfinished("if c") && grammar::is_unfinished("@kernels(1)") && grammar::is_unfinished("let y"));
+/// assert!(grammar::is_unfinished("fn f(x: f32[n])\n") && grammar::is_unfinished("fn f(x: f32[n])\n -> f32[n]\n"));
+/// assert!(grammar::is_unfinished("if true then 1\n") && grammar::is_unfinished("let y[i < 3]") && !grammar::is_unfinished("fn f"));
+/// assert!(!grammar::is_unfinished("2 * 3") && !grammar::is_unfinished("2 * )") && !grammar::is_unfinished("f32"));
 /// ```
 pub fn is_unfinished(source: &str) -> bool {
     let mut lines = Lines::default();
@@ -252,7 +255,8 @@ impl Reader<'_, '_> {
                 };
                 if !self.builder.errors.any_within(within) {
                     let place = self.place(read_as, tokens, end);
-                    let ended = place.next.is_none() && matches!(error, ParseError::UnrecognizedEof { .. });
+                    let ended = place.next.is_none()
+                        && matches!(&error, ParseError::UnrecognizedEof { expected, .. } if may_follow(expected));
                     let diagnostic = report(error, &place);
                     match ended {
                         true => self.builder.errors.push_unfinished(diagnostic),
@@ -269,6 +273,12 @@ impl Reader<'_, '_> {
         let next = self.tokens[end..].iter().find(|token| !(token.tok.closes() && token.span.start == token.span.end));
         Place { source: self.builder.source, read_as, tokens, next: next.copied() }
     }
+}
+
+/// Whether a line that lacks one of these may have it in the next line: a newline does not end a statement before it.
+fn may_follow(expected: &[String]) -> bool {
+    const IN_THE_NEXT_LINE: [&str; 8] = ["then", "else", "=", "->", "{", ",", ":", "fn"];
+    expected.iter().any(|terminal| IN_THE_NEXT_LINE.contains(&terminal.trim_matches('"')))
 }
 
 /// What a `let` binds, as an expression.

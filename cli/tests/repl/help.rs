@@ -68,6 +68,7 @@ fn names_errors_and_commands_are_explained() {
     for entered in ["sum", ":type sum"] {
         shows(entered, "sum(x)  # numbers\n");
     }
+    shows("f32", "f32(x)  # all\n");
     shows("fn soft(x: f32[m]) = exp(x)\nsoft", "fn soft(x: f32[m]) -> f32[m]\nfn soft(x: f32[m]) -> f32[m]\n");
     shows("let a = 1\n:ls", "a: i64\na: i64\n");
     // A name of the session is that.
