@@ -68,6 +68,10 @@ impl CompileError {
         CompileError { source: Some(Arc::clone(source)), ..self }
     }
 
+    pub(crate) fn fault(message: String) -> CompileError {
+        CompileError::of(codes::FAULT, message)
+    }
+
     fn of(code: Code, message: String) -> CompileError {
         let mut report = Report::new(code, message);
         report.help = match code {
@@ -321,6 +325,7 @@ impl RunError {
                 Purpose::Access => codes::TOO_SMALL,
                 Purpose::Elements => codes::EMPTY,
                 Purpose::Scalar => codes::SCALAR,
+                Purpose::Value => codes::NO_VALUE,
             },
             RunErrorKind::Size { value: Ok(_), .. } => codes::NEGATIVE,
             RunErrorKind::Size { value: Err(_), .. } => codes::NO_VALUE,
@@ -373,6 +378,9 @@ impl RunError {
                 report.help = Some("run on smaller arrays, or on the CPU".to_owned());
             }
             RunErrorKind::Memory { .. } => report.help = Some("raise the limit, or run on smaller arrays".to_owned()),
+            RunErrorKind::Engine(_) => {
+                report.help = Some("please report it, with the program and the sizes of its arguments".to_owned());
+            }
             _ => {}
         }
         report
@@ -420,7 +428,7 @@ impl fmt::Display for RunError {
                 match (relation, purpose) {
                     (_, Purpose::Declared) => write!(f, "{left_is} is {least}, {right_is} is {most}"),
                     (Relation::Equal, _) => write!(f, "{left_is} must equal {right_is}: {least} against {most}"),
-                    (_, Purpose::Length) => write!(f, "{right_is} would be {most}"),
+                    (_, Purpose::Length | Purpose::Value) => write!(f, "{right_is} would be {most}"),
                     (_, Purpose::Elements) => write!(f, "{right_is} is {most}: there must be one"),
                     (_, Purpose::Scalar) if bounds_below => write!(f, "{right_is} is {most}, less than {least}"),
                     (_, Purpose::Scalar) => write!(f, "{left_is} is {least}, more than {most}"),

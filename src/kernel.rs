@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use backends::cpu::Simd;
-use backends::float_mode;
 use backends::ptx::{Math, Phases};
 use compiler::plan::peak::Peak;
 use ir::Binding;
@@ -16,6 +15,7 @@ use ir::checked::Checked;
 use ir::decision::Passes;
 use ir::nest::Program;
 
+use crate::boundary;
 use crate::error::Context;
 use crate::explain::limit;
 use crate::{CompileError, RunError, RunErrorKind, Signature, Source};
@@ -163,7 +163,7 @@ impl Kernel {
 
     /// The shapes of the results for these inputs. (Values matter, not shapes alone: a size may be an argument.)
     pub fn output_shapes(&self, inputs: &[ArrayRef<'_>]) -> Result<Vec<Vec<usize>>, RunError> {
-        self.shapes(&self.bind(inputs)?)
+        self.enter(|| self.shapes(&self.bind(inputs)?))
     }
 
     /// Calls the function and gives its results, in order.
@@ -190,12 +190,17 @@ impl Kernel {
         if cancel.is_cancelled() {
             return Err(self.context().error(RunErrorKind::Cancelled));
         }
-        Ok(self.call_watched(inputs, Some(cancel))?.0)
+        Ok(self.enter(|| self.call_watched(inputs, Some(cancel)))?.0)
     }
 
     /// Calls the function, and says how long a GPU took to get the inputs, to run the kernels and to give the results back, if one did.
     pub fn call_in_phases(&self, inputs: &[ArrayRef<'_>]) -> Result<(Vec<Array>, Option<Phases>), RunError> {
-        self.call_watched(inputs, None)
+        self.enter(|| self.call_watched(inputs, None))
+    }
+
+    /// Does what somebody outside has asked for.
+    fn enter<T>(&self, run: impl FnOnce() -> Result<T, RunError>) -> Result<T, RunError> {
+        boundary::enter(|message| self.context().error(RunErrorKind::Engine(message)), run)
     }
 
     fn call_watched(
@@ -231,11 +236,13 @@ impl Kernel {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn call_into(&self, inputs: &[ArrayRef<'_>], outputs: &mut [ArrayMut<'_>]) -> Result<(), RunError> {
-        // The compiling engine looks at the arrays itself: to do so twice would take as long as a small call.
-        if self.max_memory.is_some() || matches!(self.engine, Engine::Interp) {
-            self.fit(inputs, outputs)?;
-        }
-        self.run(inputs, outputs, None, None).map(|_| ())
+        self.enter(|| {
+            // The compiling engine looks at the arrays itself: to do so twice would take as long as a small call.
+            if self.max_memory.is_some() || matches!(self.engine, Engine::Interp) {
+                self.fit(inputs, outputs)?;
+            }
+            self.run(inputs, outputs, None, None).map(|_| ())
+        })
     }
 
     /// Whether the arrays fit the function and each other.
@@ -308,10 +315,10 @@ impl Kernel {
     }
 
     fn interpret(&self, inputs: &[ArrayRef<'_>], cancel: Option<&Cancel>) -> Result<Vec<Array>, RunError> {
-        let outcome = float_mode::standard(|| match cancel {
+        let outcome = match cancel {
             Some(cancel) => interp::nest::run_unless(&self.program, inputs, &cancel.0),
             None => interp::nest::run(&self.program, inputs),
-        });
+        };
         outcome.map(|o| o.outputs).map_err(|e| self.context().interp(e, inputs))
     }
 
@@ -346,7 +353,13 @@ impl Kernel {
         let context = self.context();
         let binding = Binding::new(&self.program, inputs).map_err(|e| context.bind(e, inputs))?;
         if let Some(limit) = self.max_memory {
-            let needed = self.peak.at(&|size| binding.size(size).unwrap_or(0), self.threads);
+            let beside = match &self.engine {
+                Engine::Cpu(module) => module.beside(&binding, self.threads),
+                Engine::Auto(either) => either.cpu().beside(&binding, self.threads),
+                Engine::Gpu(_) | Engine::Interp => Ok(0),
+            };
+            let beside = beside.map_err(|e| context.cpu(e, inputs))?;
+            let needed = self.peak.at(&|size| binding.number(size), self.threads).saturating_add(beside);
             if needed > limit.into() {
                 return Err(context.error(RunErrorKind::Memory { needed, limit }));
             }

@@ -33,6 +33,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod boundary;
 mod error;
 pub mod errors;
 mod explain;

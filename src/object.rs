@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use backends::cpu::object::{self, Settings, Status, Target};
-use backends::float_mode;
 use ir::Origin;
 use ir::nest::{Place, Program as Nest, Purpose, Relation};
 
+use crate::boundary;
 use crate::error::Context;
 use crate::{CompileError, Function, Options, Signature, Source};
 
@@ -37,7 +37,7 @@ impl Object {
         target: Target,
         prefix: &str,
     ) -> Result<Object, CompileError> {
-        float_mode::standard(|| Object::compile(functions, options, target, prefix))
+        boundary::compile(|| Object::compile(functions, options, target, prefix))
     }
 
     fn compile(
@@ -97,7 +97,6 @@ impl Lowered {
             Status::Overlap => "a result overlaps another array or the scratch memory".to_owned(),
             Status::Negative => "a length is below 0".to_owned(),
             Status::Memory => "the call takes more memory than there can be".to_owned(),
-            Status::Inside => "a length that follows from the sizes has no value in 64 bits".to_owned(),
             Status::Requirement(number) => {
                 let r = &requires[number];
                 let (left, right) = (context.text(&r.left), context.text(&r.right));

@@ -1,14 +1,17 @@
 //! Source text and the functions in it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use backends::cpu::Listing;
-use backends::float_mode;
 use grammar::Diagnostic;
+use grammar::ast::Span;
 use ir::checked::Checked;
 
+use crate::boundary;
+use crate::error::codes;
 use crate::explain::limit;
 use crate::render::{Report, draw};
 use crate::{
@@ -21,6 +24,8 @@ use crate::{
 pub struct Program {
     source: Arc<Source>,
     functions: Vec<Entry>,
+    /// Where in them each function stands.
+    names: BTreeMap<String, usize>,
     parse: Duration,
     check: Duration,
 }
@@ -58,7 +63,11 @@ impl Program {
     /// ```
     pub fn parse(source: impl Into<Source>) -> Result<Program, Errors> {
         let source = Arc::new(source.into());
-        float_mode::standard(|| Program::read(source))
+        let fault = |message| Errors {
+            source: Arc::clone(&source),
+            diagnostics: vec![Diagnostic::new(codes::FAULT, Span::default(), message)],
+        };
+        boundary::enter(fault, || Program::read(Arc::clone(&source)))
     }
 
     fn read(source: Arc<Source>) -> Result<Program, Errors> {
@@ -72,13 +81,18 @@ impl Program {
             Entry { signature: Signature::new(&checked), checked, start: Some(start as usize) }
         };
         let functions = all.into_iter().zip(&file.functions).map(entry).collect();
-        Ok(Program { source, functions, parse: parsed - start, check: parsed.elapsed() })
+        Ok(Program::new(source, functions, (parsed - start, parsed.elapsed())))
     }
 
     /// One checked function of a source; how long reading and checking it took.
     pub(crate) fn single(source: Arc<Source>, checked: Checked, (parse, check): (Duration, Duration)) -> Program {
         let only = Entry { signature: Signature::new(&checked), checked, start: None };
-        Program { source, functions: vec![only], parse, check }
+        Program::new(source, vec![only], (parse, check))
+    }
+
+    fn new(source: Arc<Source>, functions: Vec<Entry>, (parse, check): (Duration, Duration)) -> Program {
+        let names = functions.iter().enumerate().map(|(at, entry)| (entry.signature.name.clone(), at)).collect();
+        Program { source, functions, names, parse, check }
     }
 
     /// Its first function, of a program that has one.
@@ -93,20 +107,23 @@ impl Program {
 
     /// The signature of a function.
     pub fn signature(&self, name: &str) -> Option<&Signature> {
-        self.functions().find(|s| s.name == name)
+        self.entry(name).map(|entry| &entry.signature)
     }
 
     /// A function, by name.
     pub fn function(&self, name: &str) -> Result<Function<'_>, UnknownFunction> {
-        let entry = self.functions.iter().find(|f| f.signature.name == name);
-        self.found(entry, Some(name))
+        self.found(self.entry(name), Some(name))
+    }
+
+    fn entry(&self, name: &str) -> Option<&Entry> {
+        self.names.get(name).map(|at| &self.functions[*at])
     }
 
     /// The function that a user means who names none: `main`, or the only one.
     pub fn main(&self) -> Result<Function<'_>, UnknownFunction> {
         let only = match self.functions.as_slice() {
             [only] => Some(only),
-            functions => functions.iter().find(|f| f.signature.name == "main"),
+            _ => self.entry("main"),
         };
         self.found(only, None)
     }
@@ -147,7 +164,7 @@ impl<'a> Function<'a> {
     pub fn compile(&self, options: &Options) -> Result<Kernel, CompileError> {
         let times = Times { parse: self.program.parse, check: self.program.check, ..Times::default() };
         let (source, signature) = (Arc::clone(&self.program.source), self.entry.signature.clone());
-        float_mode::standard(|| Kernel::new(source, &self.entry.checked, signature, options, times))
+        boundary::compile(|| Kernel::new(source, &self.entry.checked, signature, options, times))
     }
 
     /// The comment in the lines right above it, without its `#`s.
@@ -171,7 +188,7 @@ impl<'a> Function<'a> {
     /// Whether it takes no more kernels than its `@kernels(n)` allows, if it has one; the error says what keeps them apart.
     /// [`Function::compile`] asks too.
     pub fn hold_kernels(&self) -> Result<(), CompileError> {
-        limit::hold(&self.program.source, &self.entry.checked, None)
+        boundary::compile(|| limit::hold(&self.program.source, &self.entry.checked, None))
     }
 
     /// It as text, at some stage behind the source.
@@ -185,7 +202,7 @@ impl<'a> Function<'a> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn emit(&self, options: &Options, emit: Emit) -> Result<String, CompileError> {
-        float_mode::standard(|| self.written(options, emit))
+        boundary::compile(|| self.written(options, emit))
     }
 
     fn written(&self, options: &Options, emit: Emit) -> Result<String, CompileError> {
@@ -234,7 +251,8 @@ impl<'a> Function<'a> {
     /// ```
     pub fn explain(&self, options: &Options, sizes: &[(&str, i64)]) -> Result<Explanation, ExplainError> {
         let source = Arc::clone(&self.program.source);
-        float_mode::standard(|| Explanation::new(source, &self.entry.checked, options, sizes))
+        let fault = |message| ExplainError::Compile(CompileError::fault(message));
+        boundary::enter(fault, || Explanation::new(source, &self.entry.checked, options, sizes))
     }
 }
 
@@ -260,7 +278,8 @@ impl Function<'_> {
         sizes: &[(&str, i64)],
         progress: &mut dyn FnMut(f64),
     ) -> Result<Benchmark, BenchError> {
-        Benchmark::new(self, options, sizes, progress)
+        let fault = |message| BenchError::Explain(ExplainError::Compile(CompileError::fault(message)));
+        boundary::enter(fault, || Benchmark::new(self, options, sizes, progress))
     }
 }
 

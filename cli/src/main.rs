@@ -64,6 +64,10 @@ fn main() -> ExitCode {
     let mut stdout = io::stdout().lock();
     let done = command_line().and_then(|arguments| {
         let cli = Cli::try_parse_from(arguments)?;
+        // The library makes an error of a panic. What Rust prints of it on top is for those who ask for it, or look for faults.
+        if !matches!(cli.command, Command::Fuzz(_)) && std::env::var_os("RUST_BACKTRACE").is_none() {
+            std::panic::set_hook(Box::new(|_| {}));
+        }
         match cli.command {
             Command::Run(arguments) => {
                 format = arguments.format;

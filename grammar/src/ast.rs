@@ -239,6 +239,35 @@ pub enum ExprKind {
     Tuple(Vec<ExprId>),
 }
 
+impl ExprKind {
+    /// Calls `visit` on each expression that this one is made of, the limits of its indices first.
+    pub fn for_each_operand(&self, mut visit: impl FnMut(ExprId)) {
+        match self {
+            ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Name(_) | ExprKind::Hole => {}
+            ExprKind::Unary(_, a) | ExprKind::Cast(_, a) => visit(*a),
+            ExprKind::Binary(_, a, b) => [*a, *b].into_iter().for_each(visit),
+            ExprKind::If { condition, then, otherwise } => [*condition, *then, *otherwise].into_iter().for_each(visit),
+            ExprKind::Call { args, .. } => args.iter().for_each(|arg| visit(arg.value)),
+            ExprKind::Reduce { binders, body, .. } => {
+                binders.iter().filter_map(|binder| binder.bound).for_each(|bound| visit(bound.limit));
+                visit(*body);
+            }
+            ExprKind::Index { base, items } => {
+                visit(*base);
+                for item in items {
+                    match item {
+                        Item::At(at) => visit(*at),
+                        Item::Slice { start, stop, step, .. } => {
+                            [start, stop, step].into_iter().copied().flatten().for_each(&mut visit);
+                        }
+                    }
+                }
+            }
+            ExprKind::Array(parts) | ExprKind::Tuple(parts) => parts.iter().copied().for_each(visit),
+        }
+    }
+}
+
 /// An argument of a call.
 #[derive(Clone, Debug)]
 pub struct Arg {

@@ -16,7 +16,7 @@ use ir::nest::{
     Block, BufferId, Contraction, Extent, IndexId, Kernel, KernelId, Loop, LoopKind, Op, Program, Role, Statement,
     Subscript, ValueId,
 };
-use ir::{Affine, BinaryOp, Order, Scalar, Size, print, visit};
+use ir::{Affine, BinaryOp, Order, Scalar, Size, print};
 
 use crate::reduce::{Reduction, Running};
 use crate::scalar::{self, Evaluator};
@@ -111,15 +111,6 @@ pub fn run(program: &Program, inputs: &[ArrayRef<'_>]) -> Result<Outcome, RunErr
 /// Runs a verified program unless `cancelled` is set, before or as it runs: each iteration looks.
 pub fn run_unless(program: &Program, inputs: &[ArrayRef<'_>], cancelled: &AtomicBool) -> Result<Outcome, RunError> {
     let binding = Binding::new(program, inputs).map_err(RunError::Bind)?;
-    for (kernel, body) in program.kernels.iter().map(|(id, k)| (id, &k.body)) {
-        let mut result = Ok(());
-        visit::for_each_size(body, &mut |size| {
-            if let Err(error) = binding.size(size) {
-                result = Err(RunError::Bind(BindError::KernelSize { kernel, error }));
-            }
-        });
-        result?;
-    }
     let mut memory = vec![];
     for id in program.buffers.keys() {
         memory.push(Memory::new(program, &binding, id, inputs)?);
@@ -509,9 +500,8 @@ impl<'p, 'a> Machine<'p, 'a> {
         a.terms().iter().map(term).fold(self.size(a.constant_part()), i64::wrapping_add)
     }
 
-    /// The value of a size. Before the first kernel all were found to have one.
     fn size(&self, size: &Size) -> i64 {
-        self.binding.size(size).unwrap_or(0)
+        self.binding.number(size)
     }
 
     fn get(&self, value: ValueId) -> Scalar {

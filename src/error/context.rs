@@ -10,7 +10,7 @@ use ir::nest::{Place, Program, Requirement, SymbolSource};
 use ir::size::{Atom, SizeError};
 use ir::{Origin, Scalar, Size, SymbolId};
 
-use super::{RunError, RunErrorKind, SizeName, SizeSide, no_value};
+use super::{RunError, RunErrorKind, SizeName, SizeSide};
 use crate::{Signature, Source};
 
 /// Puts what the engines report into the user's terms.
@@ -117,10 +117,6 @@ impl Context<'_> {
                 let (size, what) = self.without_value(r);
                 self.size(size, what.to_owned(), Err(error), inputs)
             }
-            BindError::KernelSize { kernel, error } => RunErrorKind::Engine(match self.program.kernels.get(kernel) {
-                Some(kernel) => format!("a size in kernel {} {}", kernel.name, no_value(error)),
-                None => format!("a size {}", no_value(error)),
-            }),
             BindError::Length { buffer, axis, value } => {
                 let buffer = &self.program.buffers[buffer];
                 self.size(&buffer.shape[axis], format!("axis {axis} of {}", buffer.name), value, inputs)

@@ -159,6 +159,10 @@ impl Kernel {
     /// Calls the function on arrays in the GPU's memory. Its kernels may still run when this returns: what is done with the results
     /// waits for them.
     pub fn call_on_gpu(&self, inputs: &[&DeviceArray]) -> Result<Vec<DeviceArray>, RunError> {
+        self.enter(|| self.results_on_gpu(inputs))
+    }
+
+    fn results_on_gpu(&self, inputs: &[&DeviceArray]) -> Result<Vec<DeviceArray>, RunError> {
         let gpu = self.on_gpu()?;
         let shapes = gpu.module.output_shapes(inputs).map_err(|e| self.context().gpu(e, inputs))?;
         let slots = self.signature.results.iter().zip(shapes);
@@ -171,7 +175,7 @@ impl Kernel {
 
     /// Calls the function on arrays in the GPU's memory and writes its results to such arrays.
     pub fn call_on_gpu_into(&self, inputs: &[&DeviceArray], outputs: &mut [&mut DeviceArray]) -> Result<(), RunError> {
-        self.on_gpu()?.module.enqueue(inputs, outputs).map_err(|e| self.context().gpu(e, inputs))
+        self.enter(|| self.on_gpu()?.module.enqueue(inputs, outputs).map_err(|e| self.context().gpu(e, inputs)))
     }
 
     /// Arrays of the host, copied to the GPU's memory.

@@ -21,9 +21,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use backends::float_mode;
 use grammar::ast::{Entry, Target};
 
+use crate::boundary;
 use crate::files::FileError;
 use crate::render::draw;
 use crate::{Array, Cancel, CompileError, Errors, Options, Report, RunError, Signature, Source, Style};
@@ -114,6 +114,11 @@ pub enum SessionError {
     Subject(String),
 }
 
+/// A fault of ours, whatever was being done.
+fn fault(message: String) -> SessionError {
+    SessionError::Compile(CompileError::fault(message))
+}
+
 impl Session {
     /// A session without functions and values.
     pub fn new(options: Options) -> Session {
@@ -129,7 +134,7 @@ impl Session {
     /// The same of a text whose errors are to call it something, such as the file that it was read from, unless somebody cancels it.
     pub fn enter_from(&mut self, name: &str, text: &str, cancel: &Cancel) -> Result<Vec<Outcome>, SessionError> {
         let mut next = self.clone();
-        let outcomes = float_mode::standard(|| next.take(&Reading::new(self, name, text)?, cancel))?;
+        let outcomes = boundary::enter(fault, || next.take(&Reading::new(self, name, text)?, cancel))?;
         *self = next;
         Ok(outcomes)
     }
@@ -201,7 +206,7 @@ impl Session {
 
     /// What a text would compile: a function of that name, or an expression with the values that it mentions.
     pub fn subject(&self, text: &str) -> Result<Subject, SessionError> {
-        float_mode::standard(|| self.read_subject(text))
+        boundary::enter(fault, || self.read_subject(text))
     }
 
     fn read_subject(&self, text: &str) -> Result<Subject, SessionError> {

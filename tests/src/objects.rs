@@ -212,7 +212,7 @@ fn status_of(program: &Program, text: &str, numbers: &[i64]) -> Outcome {
         let site = SiteId::from_u32(u32::try_from(site).unwrap_or(u32::MAX));
         return Outcome::Fault(Fault { site, index: numbers[1], bound: numbers[2] });
     }
-    if text.starts_with("Length(") || text == "Inside" {
+    if text.starts_with("Length(") {
         let buffer = program.outputs().first().copied().unwrap_or(BufferId::from_u32(0));
         return Outcome::Refused(BindError::Length { buffer, axis: 0, value: Ok(numbers[1]) });
     }

@@ -22,6 +22,8 @@ fn the_reference_states_the_limits_that_there_are() {
         ("a source", format!("{} MiB", grammar::MAX_SOURCE >> 20)),
         ("the depth of an expression", thousands(grammar::MAX_DEPTH as usize)),
         ("operations of a function", thousands(compiler::check::MAX_EXPRS)),
+        ("calls of a function", thousands(compiler::check::MAX_CALLS as usize)),
+        ("calls in one another", thousands(compiler::check::MAX_CALL_DEPTH)),
         ("axes of an array", thousands(compiler::check::MAX_RANK)),
         ("statements of a compiled function", thousands(compiler::lower::MAX_STATEMENTS)),
         ("reductions, and `if`s", thousands(ir::verify::MAX_DEPTH)),
@@ -40,7 +42,10 @@ fn what_is_within_a_limit_passes() {
     let params: Vec<String> = (0..300).map(|k| format!("x{k}: f32[n{k}]")).collect();
     let results: Vec<String> = (0..300).map(|k| format!("x{k} + 1")).collect();
     assert_eq!(first_code(&format!("fn f({}) = ({})", params.join(", "), results.join(", "))), None);
-    let functions: String = (0..3000).map(|k| format!("fn g{k}(x: f32[n]) = x + {k}\n")).collect();
+    let params: Vec<String> = (0..20_000).map(|k| format!("x{k}: i64")).collect();
+    let results: Vec<String> = (0..20_000).map(|k| format!("x{k}")).collect();
+    assert_eq!(first_code(&format!("fn f({}) = ({})", params.join(", "), results.join(", "))), None);
+    let functions: String = (0..20_000).map(|k| format!("fn g{k}(x: f32[n]) = x + {k}\n")).collect();
     assert_eq!(first_code(&functions), None);
     assert_eq!(first_code(&format!("fn f() = [{}1]", "1, ".repeat(50_000))), None);
 }
@@ -51,6 +56,34 @@ fn calls_that_double_stop_at_the_limit() {
         let mut source = format!("fn g0(x: f32{shape}) = x + 1\n");
         for k in 1..=40 {
             writeln!(source, "fn g{k}(x: f32{shape}) = g{0}(x) * g{0}(x + 1)", k - 1).unwrap();
+        }
+        assert_eq!(first_code(&source).as_deref(), Some("E0133"));
+    }
+}
+
+/// Calls without an operation between them, on a stack as small as that of a thread that Rust starts.
+#[test]
+fn calls_in_one_another_stop_at_the_limit() {
+    let chain = |depth: usize| -> String {
+        let calls = (0..depth).map(|k| format!("fn g{k}x(x: i32) = g{}x(x)\n", k + 1));
+        calls.chain([format!("fn g{depth}x(x: i32) = x\n")]).collect()
+    };
+    let cycle: String = (0..5000).map(|k| format!("fn g{k}x(x: i32) = g{}x(x)\n", (k + 1) % 5000)).collect();
+    let codes = move || [chain(1000), chain(1001), cycle].map(|source| first_code(&source));
+    let codes = std::thread::Builder::new().stack_size(2 << 20).spawn(codes).unwrap().join().unwrap();
+    assert_eq!(codes.map(Option::unwrap_or_default), ["", "E0133", "E0105"]);
+}
+
+#[test]
+fn calls_are_counted_before_they_are_inlined() {
+    for (first, call) in [("(x: f32) = x", "g{}(g{}(x))"), ("(x: f32) = (x, x)", "(0, 0)")] {
+        let mut source = format!("fn g0{first}\n");
+        for k in 1..=60 {
+            let body = match call.starts_with('g') {
+                true => format!("= {}", call.replace("{}", &(k - 1).to_string())),
+                false => format!("{{ let (a, b) = g{0}(x)\n let (c, d) = g{0}(a)\n (b, d) }}", k - 1),
+            };
+            writeln!(source, "fn g{k}(x: f32) {body}").unwrap();
         }
         assert_eq!(first_code(&source).as_deref(), Some("E0133"));
     }

@@ -96,12 +96,11 @@ impl Across {
 
     /// The tiles: those along the outer loop run fastest, since they find the same rows of memory.
     pub(super) fn range(&self) -> Vec<Size> {
-        let pieces = |length: &Size, of: i64| (length + &Size::constant(of - 1)).floor_div(&Size::constant(of));
         let Some((last, _)) = self.extents.split_last() else { return vec![] };
         let mut range = self.extents.clone();
         range.pop();
-        let high = pieces(&range.remove(self.outer), self.height);
-        range.extend([pieces(last, ROWS), high]);
+        let high = range.remove(self.outer).ceil_div(self.height);
+        range.extend([last.ceil_div(ROWS), high]);
         range
     }
 }

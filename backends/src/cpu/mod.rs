@@ -57,6 +57,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use ir::array::{ArrayMut, ArrayRef};
+use ir::bind::Binding;
 use ir::nest::Program;
 
 pub use crate::error::{CompileError, RunError};
@@ -138,6 +139,11 @@ impl Module {
     /// Compiles a verified program.
     pub fn compile(program: &Program, options: &Options) -> Result<Module, CompileError> {
         Ok(Module { inner: run::Runner::new(program, compile::compile(program, options)?, options) })
+    }
+
+    /// Bytes that a call with these sizes takes on so many threads, in addition to the buffers of the program.
+    pub fn beside(&self, binding: &Binding, threads: usize) -> Result<u128, RunError> {
+        self.inner.beside(binding, threads)
     }
 
     /// Runs the program. The outputs need not be zeroed; after an error they are as they were. At most `threads` threads

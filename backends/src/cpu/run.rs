@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use cranelift_codegen::entity::EntityRef;
 use ir::array::{ArrayMut, ArrayRef};
 use ir::bind::Binding;
-use ir::nest::{BufferId, KernelId, Program, Role};
+use ir::nest::{BufferId, Program, Role};
 use ir::{Dtype, Size};
 
 use super::compile::{Compiled, CompiledKernel};
@@ -28,8 +28,8 @@ pub(super) struct Runner {
     params: Vec<(Dtype, usize)>,
     /// The results' buffers.
     results: Vec<BufferId>,
-    /// Sizes that kernels mention: a call is refused if one has no value.
-    kernel_sizes: Vec<(KernelId, Size)>,
+    /// How many of the compiled program's buffers the program itself has.
+    given: usize,
     /// Where temporaries lie.
     slots: Slots,
     /// The elements of constant buffers.
@@ -87,7 +87,7 @@ impl Runner {
             slots: Slots::of_parts(program, &compiled.program),
             compiled,
             options: options.clone(),
-            kernel_sizes: call::kernel_sizes(program),
+            given: program.buffers.len(),
             constants,
             frames: Mutex::default(),
             memory: Pool::default(),
@@ -213,11 +213,28 @@ impl Runner {
         Ok(())
     }
 
-    /// Computes all that follows from the sizes of a call, or says which of them has no value.
+    /// Bytes that a call takes in addition to the program's buffers: for buffers that splitting added, for results that are kept back
+    /// until nothing can go wrong any more, and for what each of the threads keeps beyond its scratch buffers.
+    pub(super) fn beside(&self, binding: &Binding, threads: usize) -> Result<u128, RunError> {
+        let program = &self.compiled.program;
+        let bytes = |id: &BufferId| call::bytes(program, binding, *id).map(|bytes| bytes as u128);
+        let added: Vec<BufferId> = program.buffers.keys().skip(self.given).collect();
+        let held: &[BufferId] = if self.compiled.late_faults { &self.results } else { &[] };
+        let mut sum = added.iter().chain(held).try_fold(0u128, |sum, id| Ok::<_, RunError>(sum + bytes(id)?))?;
+        let mut each = 0;
+        for kernel in &self.compiled.kernels {
+            let scratch = kernel.buffers.iter().try_fold(0, |sum, id| Ok::<_, RunError>(sum + bytes(id)?))?;
+            let own = self.own(binding, kernel, &|size| binding.number(size))?.bytes as u128;
+            each = own.saturating_sub(scratch).max(each);
+        }
+        sum += each * threads as u128;
+        Ok(sum)
+    }
+
+    /// Computes all that follows from the sizes of a call, or says which length has no value.
     fn plan(&self, frame: &mut Frame, binding: &Binding) -> Result<(), RunError> {
         binding.check_lengths(&self.compiled.program)?;
-        call::check_kernel_sizes(&self.kernel_sizes, binding)?;
-        let value = |size: &Size| binding.size(size).unwrap_or_else(|_| call::wrapping(size, binding));
+        let value = |size: &Size| binding.number(size);
         frame.sizes.clear();
         frame.sizes.extend(self.compiled.sizes.iter().map(|formula| formula.at(&value)));
         frame.places.clear();

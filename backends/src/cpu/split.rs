@@ -216,9 +216,10 @@ fn apart(program: &mut Program, kernel: &mut Kernel, mut l: Loop) -> (Loop, Loop
 /// The loop that computes the results of chunks, the buffers that they go to, and the loop that joins them.
 fn chunks(program: &mut Program, kernel: &mut Kernel, mut l: Loop) -> (Loop, Vec<BufferId>, Loop) {
     let product = l.dims.iter().filter_map(|(_, extent)| extent_size(extent)).fold(Size::constant(1), |p, n| &p * n);
-    let chunk = Size::constant(LANES_CHUNK as i64);
-    let up = if sabotage::on(Bug::LastChunk) { 0 } else { LANES_CHUNK as i64 - 1 };
-    let count = (&product + &Size::constant(up)).floor_div(&chunk);
+    let count = match sabotage::on(Bug::LastChunk) {
+        true => product.floor_div(&Size::constant(LANES_CHUNK as i64)),
+        false => product.ceil_div(LANES_CHUNK as i64),
+    };
     let index = kernel.indices.push(Index { name: format!("chunk.{}", kernel.indices.len()) });
     let mut buffers = vec![];
     let mut body = vec![];

@@ -44,14 +44,9 @@ pub(super) struct Tiled {
 impl Tiled {
     /// The range of the part: blocks, and strips of columns if there are no rows to take whole.
     pub(super) fn range(&self) -> Vec<Size> {
-        let strips = if self.rows == 0 { pieces(&self.width, MOST) } else { Size::constant(1) };
-        vec![pieces(&self.height, BLOCK as i64), strips]
+        let strips = if self.rows == 0 { self.width.ceil_div(MOST) } else { Size::constant(1) };
+        vec![self.height.ceil_div(BLOCK as i64), strips]
     }
-}
-
-/// So many pieces of a length.
-fn pieces(length: &Size, of: i64) -> Size {
-    (length + &Size::constant(of - 1)).floor_div(&Size::constant(of))
 }
 
 /// A loop over columns that reduces each.
@@ -195,7 +190,7 @@ fn independent(program: &Program, loops: &[&Statement]) -> bool {
 /// Where the sums of a column's blocks go, and the loop that joins them.
 fn join(program: &mut Program, kernel: &mut Kernel, column: &Column<'_>) -> (Vec<BufferId>, Loop, IndexId) {
     let index = kernel.indices.push(Index { name: format!("block.{}", kernel.indices.len()) });
-    let blocks = pieces(column.height, BLOCK as i64);
+    let blocks = column.height.ceil_div(BLOCK as i64);
     let (mut buffers, mut body, mut joined) = (vec![], vec![], vec![]);
     if let LoopKind::Reduce(reductions) = &column.reduce.kind {
         for r in reductions {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ir::nest::{Buffer, BufferId, Loop, LoopKind, Op, Program, Role, Statement, ValueId};
 use ir::order::{LANES, SCAN_CHUNK};
-use ir::{Dtype, Size, visit};
+use ir::{Dtype, visit};
 
 use super::build::Control;
 use super::emit::{Argument, Emitter};
@@ -94,8 +94,7 @@ fn buffers(program: &mut Program, part: &Part) -> Option<Vec<BufferId>> {
     if prefixes.iter().any(|(_, op, input)| Fold { op: *op, dtype: values[*input] }.is_arg()) {
         return None;
     }
-    let chunk = Size::constant(SCAN_CHUNK as i64);
-    let count = (extent + &Size::constant(SCAN_CHUNK as i64 - 1)).floor_div(&chunk);
+    let count = extent.ceil_div(SCAN_CHUNK as i64);
     let buffer = |(value, ..): (ValueId, ir::ReduceOp, ValueId)| {
         let name = format!("{}.{value}.chunks", part.kernel.name);
         program.buffers.push(Buffer { name, dtype: Dtype::U64, shape: vec![count.clone()], role: Role::Temp })

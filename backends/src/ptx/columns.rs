@@ -161,9 +161,7 @@ fn in_blocks(program: &mut Program, part: &Part) -> Option<[Part; 2]> {
     if shapes(program, part).is_none() || !lengths || stores || !reductions.iter().all(plain) {
         return None;
     }
-    let block = Size::constant(BLOCK as i64);
-    let count = down.iter().fold(Size::constant(1), |product, n| &product * n);
-    let count = (&count + &Size::constant(BLOCK as i64 - 1)).floor_div(&block);
+    let count = down.iter().fold(Size::constant(1), |product, n| &product * n).ceil_div(BLOCK as i64);
     if count.as_constant().is_some_and(|n| n < 2) {
         return None;
     }

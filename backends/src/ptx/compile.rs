@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use cranelift_codegen::entity::PrimaryMap;
-use ir::nest::{Contraction, KernelId, Loop, LoopKind, Program, Statement};
+use ir::nest::{Contraction, Loop, LoopKind, Program, Statement};
 use ir::{Origin, Size, visit};
 
 use super::build::Control;
@@ -19,7 +19,6 @@ use super::stencil::Stencil;
 use super::turn::Turn;
 use super::vectors::Vectors;
 use super::{Math, Target, print};
-use crate::call::kernel_sizes;
 use crate::cpu::split::{Part, root, split_plainly};
 use crate::error::CompileError;
 use crate::nests::may_fault;
@@ -39,8 +38,6 @@ pub struct Module {
     /// The program as it is run, without its kernels' code.
     pub(super) program: Program,
     pub(super) kernels: Vec<Kernel>,
-    /// Sizes that kernels mention.
-    pub(super) sizes: Vec<(KernelId, Size)>,
 }
 
 /// A part of a kernel, compiled in one way or several.
@@ -131,14 +128,13 @@ impl Module {
                 }
             }
         }
-        let sizes = kernel_sizes(program);
         let mut kernels = vec![];
         for (number, (of, part, step)) in parts.iter().enumerate() {
             let checks = root(part).is_some_and(|(before, _)| before.iter().any(may_fault));
             let variants = variants_of(&run, part, *step, math, &format!("kernel{number}"));
             kernels.push(Kernel { of: *of, variants, checks, origins: part.kernel.origins.clone() });
         }
-        Ok(Module { program: run, kernels, sizes })
+        Ok(Module { program: run, kernels })
     }
 
     /// The oldest device that runs all its kernels.

@@ -99,11 +99,9 @@ impl Tiled {
     /// How many there are: for each point of the batch so many down and so many across.
     pub(super) fn counts(&self) -> Vec<Size> {
         let side = self.side();
-        let pieces =
-            |dims: &[(IndexId, Extent)]| (&length(dims) + &Size::constant(side - 1)).floor_div(&Size::constant(side));
         let mut counts: Vec<Size> =
             self.groups.batch.iter().map(|(_, e)| extent_size(e).cloned().unwrap_or_default()).collect();
-        counts.extend([pieces(&self.groups.rows), pieces(&self.groups.columns)]);
+        counts.extend([&self.groups.rows, &self.groups.columns].map(|dims| length(dims).ceil_div(side)));
         counts
     }
 

@@ -13,7 +13,7 @@ use super::emit::{Argument, Owner};
 use super::run::Facts;
 use super::shares::CLUSTER;
 use super::stencil::TALL;
-use crate::call::{self, wrapping};
+use crate::call;
 use crate::error::RunError as CallError;
 use crate::slots::{Place, Slots, words};
 
@@ -104,7 +104,6 @@ impl Module {
         let params: Vec<_> = params.map(|buffer| (buffer.dtype, buffer.shape.len())).collect();
         let binding = Binding::of_call(&program.symbols, &params, &program.requires, inputs)?;
         binding.check_lengths(program)?;
-        call::check_kernel_sizes(&self.sizes, &binding)?;
         Ok(binding)
     }
 
@@ -152,7 +151,7 @@ impl Module {
         memory: &mut Memory,
         buffers: &mut BTreeMap<BufferId, Word>,
     ) -> Result<Option<Planned>, CallError> {
-        let value = |size: &Size| binding.size(size).unwrap_or_else(|_| wrapping(size, binding));
+        let value = |size: &Size| binding.number(size);
         let variant = kernel.variant(&value, facts);
         let blocks = variant.blocks(&value, kernel.checks);
         if blocks == 0 {

@@ -59,11 +59,10 @@ impl Turn {
     /// The tiles: those along the rows of what is stored run fastest.
     pub(super) fn tiles(&self) -> Vec<Size> {
         let Turn { across, side } = self;
-        let pieces = |n: &Size| (n + &Size::constant(side - 1)).floor_div(&Size::constant(*side));
         let Some((last, others)) = across.extents.split_last() else { return vec![] };
         let mut tiles = others.to_vec();
         let outer = tiles.remove(across.outer);
-        tiles.extend([pieces(&outer), pieces(last)]);
+        tiles.extend([outer.ceil_div(*side), last.ceil_div(*side)]);
         tiles
     }
 }

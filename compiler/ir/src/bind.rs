@@ -5,7 +5,7 @@ use cranelift_entity::{EntityRef, PrimaryMap};
 use smallvec::SmallVec;
 
 use crate::array::{ArrayMut, ArrayRef};
-use crate::nest::{BufferId, KernelId, Program, Relation, Requirement, Role, SiteId, Symbol, SymbolSource};
+use crate::nest::{BufferId, Program, Relation, Requirement, Role, SiteId, Symbol, SymbolSource};
 use crate::size::SizeError;
 use crate::{Dtype, Scalar, Size, SymbolId};
 
@@ -68,13 +68,6 @@ pub enum BindError {
         axis: usize,
         /// The negative length, or why there is none.
         value: Result<i64, SizeError>,
-    },
-    /// A size that a kernel uses has no value. Engines find this before the first kernel runs.
-    KernelSize {
-        /// The kernel.
-        kernel: KernelId,
-        /// Why.
-        error: SizeError,
     },
 }
 
@@ -222,13 +215,20 @@ impl Binding {
         self.symbols.get(symbol.index()).copied().unwrap_or(0)
     }
 
-    /// The value of a size.
+    /// The exact value of a size: what a length is.
     pub fn size(&self, size: &Size) -> Result<i64, SizeError> {
         size.eval(&|s| self.symbol(s))
     }
 
-    /// The shape of a buffer. A temporary or scratch has a length for each trip of a loop, and a loop over an
-    /// extent below 1 makes none: there a negative length counts as 0, elsewhere it is an error.
+    /// The value of a size modulo 2^64: what a kernel computes with. A loop's extent wraps as other integers do, and where a
+    /// coefficient or stride alone leaves the range of `i64`, the element number that it is part of, which is inside the
+    /// array, still comes out right.
+    pub fn number(&self, size: &Size) -> i64 {
+        size.wrapping(&|s| self.symbol(s))
+    }
+
+    /// The shape of a buffer. A temporary or scratch has a length for each trip of a loop, which is a [number](Binding::number),
+    /// and a loop over an extent below 1 makes no trip; the length of an array is exact, and an error where it is negative.
     pub fn shape(&self, program: &Program, buffer: BufferId) -> Result<Vec<usize>, BindError> {
         self.lengths(program, buffer).collect()
     }
@@ -241,10 +241,7 @@ impl Binding {
     ) -> impl ExactSizeIterator<Item = Result<usize, BindError>> {
         let inner = matches!(program.buffers[buffer].role, Role::Temp | Role::Scratch);
         program.buffers[buffer].shape.iter().enumerate().map(move |(axis, size)| {
-            let mut value = self.size(size);
-            if inner {
-                value = value.map(|v| v.max(0));
-            }
+            let value = if inner { Ok(self.number(size).max(0)) } else { self.size(size) };
             let length = value.ok().and_then(|v| usize::try_from(v).ok());
             length.ok_or(BindError::Length { buffer, axis, value })
         })

@@ -166,11 +166,13 @@ pub enum Purpose {
     Elements,
     /// A condition on a scalar parameter that must not wrap.
     Scalar,
+    /// A size, on both sides, that must have an exact value.
+    Value,
 }
 
 impl Purpose {
     /// All of them.
-    pub const ALL: [Purpose; 7] = [
+    pub const ALL: [Purpose; 8] = [
         Purpose::Lengths,
         Purpose::Declared,
         Purpose::Length,
@@ -178,6 +180,7 @@ impl Purpose {
         Purpose::Access,
         Purpose::Elements,
         Purpose::Scalar,
+        Purpose::Value,
     ];
 
     /// Its name in the text of a program.
@@ -190,6 +193,7 @@ impl Purpose {
             Purpose::Access => "access",
             Purpose::Elements => "elements",
             Purpose::Scalar => "scalar",
+            Purpose::Value => "value",
         }
     }
 }

@@ -483,7 +483,10 @@ impl<'s> Parser<'s> {
             self.mark(")")?;
             inner
         } else if self.take_word("overflow") {
-            Affine::size(Size::overflow())
+            self.mark("(")?;
+            let inner = self.nested(Self::size)?;
+            self.mark(")")?;
+            Affine::size(Size::overflow(inner))
         } else {
             let name = self.name()?;
             match (self.indices.get(&name), self.symbols.get(&name)) {
@@ -504,7 +507,8 @@ fn weight(a: &Affine<IndexId>) -> usize {
 fn size_weight(size: &Size) -> usize {
     let atom = |atom: &Atom| match atom {
         Atom::FloorDiv(a, b) => 1 + size_weight(a) + size_weight(b),
-        Atom::Symbol(_) | Atom::Overflow => 1,
+        Atom::Overflow(wrapped) => 1 + size_weight(wrapped),
+        Atom::Symbol(_) => 1,
     };
     size.terms().iter().map(|(atoms, _)| 1 + atoms.iter().map(atom).sum::<usize>()).sum()
 }

@@ -20,8 +20,9 @@ pub enum Atom {
     Symbol(SymbolId),
     /// Floor of the first over the second; evaluating it with a divisor below 1 is an error.
     FloorDiv(Box<Size>, Box<Size>),
-    /// A coefficient left the range of `i64` while compiling: evaluates to an error.
-    Overflow,
+    /// A polynomial with a coefficient that left the range of `i64` while compiling, with its coefficients modulo 2^64.
+    /// It has no exact value; [`Size::wrapping`] has the right one.
+    Overflow(Box<Size>),
 }
 
 /// Products of atoms with their coefficients: mostly one, in place.
@@ -60,9 +61,9 @@ impl Size {
         Size { terms: smallvec![(vec![atom], 1)] }
     }
 
-    /// A size that has no value: it left the range of `i64` while compiling.
-    pub fn overflow() -> Size {
-        Size::atom(Atom::Overflow)
+    /// The size whose coefficients are those of `wrapped` modulo 2^64, and which therefore has no exact value.
+    pub fn overflow(wrapped: Size) -> Size {
+        Size::atom(Atom::Overflow(Box::new(wrapped)))
     }
 
     /// Whether it has no value whatever the size names are, as a coefficient left the range of `i64`.
@@ -122,6 +123,19 @@ impl Size {
         Size::atom(Atom::FloorDiv(Box::new(self.clone()), Box::new(divisor.clone())))
     }
 
+    /// How many groups of `group` hold so many: `self / group`, rounded up. Its [wrapping value](Size::wrapping) is that of the wrapping value
+    /// of `self`, whatever that is.
+    pub fn ceil_div(&self, group: i64) -> Size {
+        if let Some(count) = self.as_constant() {
+            return Size::constant(count.div_euclid(group) + i64::from(count.rem_euclid(group) > 0));
+        }
+        // To divide coefficients would be wrong of a product that wraps, and to add to the dividend of one close to 2^63.
+        let divide = |size: Size| Size::atom(Atom::FloorDiv(Box::new(size), Box::new(Size::constant(group))));
+        let down = divide(self.clone());
+        let rest = self - &(&Size::constant(group) * &down);
+        &down + &divide(&rest + &Size::constant(group - 1))
+    }
+
     /// `self / divisor`, if the divisor is a single product that every term contains.
     pub fn exact_div(&self, divisor: &Size) -> Option<Size> {
         let [(product, by)] = divisor.terms.as_slice() else { return None };
@@ -154,13 +168,34 @@ impl Size {
                         }
                         a.div_euclid(b)
                     }
-                    Atom::Overflow => return Err(SizeError::Overflow),
+                    Atom::Overflow(_) => return Err(SizeError::Overflow),
                 };
                 value = value.checked_mul(factor).ok_or(SizeError::Overflow)?;
             }
             sum = sum.checked_add(value).ok_or(SizeError::Overflow)?;
         }
         Ok(sum)
+    }
+
+    /// The value modulo 2^64, with 0 for a quotient by a divisor below 1: what integer arithmetic as the program runs gives. It is
+    /// that of [`Size::eval`] where there is one.
+    pub fn wrapping(&self, symbols: &impl Fn(SymbolId) -> i64) -> i64 {
+        let mut sum = 0i64;
+        for (product, coefficient) in &self.terms {
+            let mut value = *coefficient;
+            for atom in product {
+                value = value.wrapping_mul(match atom {
+                    Atom::Symbol(s) => symbols(*s),
+                    Atom::FloorDiv(a, b) => match b.wrapping(symbols) {
+                        ..1 => 0,
+                        b => a.wrapping(symbols).div_euclid(b),
+                    },
+                    Atom::Overflow(wrapped) => wrapped.wrapping(symbols),
+                });
+            }
+            sum = sum.wrapping_add(value);
+        }
+        sum
     }
 
     /// The same expression with each size name replaced.
@@ -172,7 +207,7 @@ impl Size {
                 let factor = match atom {
                     Atom::Symbol(s) => with(*s),
                     Atom::FloorDiv(a, b) => a.substitute(with).floor_div(&b.substitute(with)),
-                    Atom::Overflow => Size::overflow(),
+                    Atom::Overflow(wrapped) => Size::overflow(wrapped.substitute(with)),
                 };
                 value = &value * &factor;
             }
@@ -191,7 +226,7 @@ impl Size {
                         a.for_each_symbol(visit);
                         b.for_each_symbol(visit);
                     }
-                    Atom::Overflow => {}
+                    Atom::Overflow(wrapped) => wrapped.for_each_symbol(visit),
                 }
             }
         }
@@ -205,17 +240,20 @@ impl Size {
     fn from_sum(mut terms: Terms) -> Size {
         terms.sort_by(|a, b| a.0.cmp(&b.0));
         let mut merged = Terms::with_capacity(terms.len());
+        let mut exact = true;
         for (product, coefficient) in terms {
             match merged.last_mut() {
-                Some((last, sum)) if *last == product => match sum.checked_add(coefficient) {
-                    Some(s) => *sum = s,
-                    None => return Size::overflow(),
-                },
+                Some((last, sum)) if *last == product => {
+                    let (wrapped, overflows) = sum.overflowing_add(coefficient);
+                    exact &= !overflows;
+                    *sum = wrapped;
+                }
                 _ => merged.push((product, coefficient)),
             }
         }
         merged.retain(|(_, c)| *c != 0);
-        Size { terms: merged }
+        let size = Size { terms: merged };
+        if exact { size } else { Size::overflow(size) }
     }
 }
 
@@ -259,15 +297,18 @@ impl Mul for &Size {
     type Output = Size;
     fn mul(self, other: &Size) -> Size {
         let mut terms = Terms::with_capacity(self.terms.len() * other.terms.len());
+        let mut exact = true;
         for (p, a) in &self.terms {
             for (q, b) in &other.terms {
-                let Some(c) = a.checked_mul(*b) else { return Size::overflow() };
+                let (c, overflows) = a.overflowing_mul(*b);
+                exact &= !overflows;
                 let mut product: Vec<Atom> = p.iter().chain(q).cloned().collect();
                 product.sort();
                 terms.push((product, c));
             }
         }
-        Size::from_sum(terms)
+        let size = Size::from_sum(terms);
+        if exact { size } else { Size::overflow(size) }
     }
 }
 
@@ -317,7 +358,9 @@ impl<'a, N: Fn(SymbolId) -> &'a str> fmt::Display for Display<'a, N> {
                             false => write!(f, "{open}{a} / ({b}){close}")?,
                         }
                     }
-                    Atom::Overflow => f.write_str("overflow")?,
+                    Atom::Overflow(wrapped) => {
+                        write!(f, "overflow({})", Display { size: wrapped, name: self.name })?;
+                    }
                 }
             }
         }

@@ -117,7 +117,7 @@ fn evaluate(size: &Size, symbols: &impl Fn(SymbolId) -> f64) -> f64 {
     let atom = |atom: &Atom| match atom {
         Atom::Symbol(symbol) => symbols(*symbol),
         Atom::FloorDiv(a, b) => (evaluate(a, symbols) / evaluate(b, symbols).max(1.0)).floor(),
-        Atom::Overflow => f64::INFINITY,
+        Atom::Overflow(_) => f64::INFINITY,
     };
     size.terms()
         .iter()

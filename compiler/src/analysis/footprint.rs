@@ -93,7 +93,7 @@ impl Number for Symbolic {
     }
 
     fn boundless() -> Symbolic {
-        Symbolic { size: Size::overflow(), value: f64::INFINITY }
+        Symbolic { size: Size::overflow(Size::default()), value: f64::INFINITY }
     }
 
     fn plus(&self, other: &Symbolic) -> Symbolic {

@@ -151,7 +151,7 @@ impl Checker<'_> {
                 exempt: exempt.clone(),
                 array: self.describe(array),
                 span: p.span,
-                calls: self.calls.clone(),
+                call: self.calls.current(),
                 of: None,
             };
             let indices: Vec<IndexId> =

@@ -4,15 +4,19 @@
 //! what the call was already required to meet, and (if that is not enough) the conditions of the `if`s around it. Only
 //! conditions whose sides cannot wrap are used. A subscript that depends on sizes alone becomes a requirement of the call;
 //! one that is outside for all sizes at some index is an error; anything else is checked as the program runs.
+//!
+//! Proofs are about exact numbers. A reducer's end wraps: beyond 2^63 to less, which a proof that holds for all indices below the end
+//! survives; but below -2^63 to more, so a proof requires that ends which might come there have a value.
 
 use grammar::Diagnostic;
 use grammar::ast::Span;
 use ir::checked::{Checked, ExprId, Extent, GuardId, IndexId, Kind};
-use ir::nest::{Place, Purpose, Relation, Requirement, Site};
+use ir::nest::{Place, Purpose, Relation, Requirement, Site, SymbolSource};
 use ir::size::Atom;
 use ir::{Affine, ReduceOp, Size, SymbolId, UnaryOp};
 
-use super::facts::{Known, MAX_SCALAR, proves};
+use super::calls::CallId;
+use super::facts::{Known, MAX_SCALAR, is_small_coefficient, proves};
 use super::index::sign;
 use super::prove::{Linear, Variable, follows};
 use super::{Checker, codes, origin};
@@ -40,8 +44,8 @@ pub(super) struct Record {
     pub array: String,
     /// Where it stands.
     pub span: Span,
-    /// The calls it stands in.
-    pub calls: Vec<(usize, Option<Span>)>,
+    /// The call it stands in.
+    pub call: Option<CallId>,
     /// Set if it is no access of the source, but says that a reducer has an element: then the value must not be negative.
     pub of: Option<ReduceOp>,
 }
@@ -85,14 +89,14 @@ impl Checker<'_> {
         let mut scope = self.bounded_by(self.free(record.access));
         let plain = self.known(&goals, &scope, Known::default());
         let open: Vec<&Linear> = goals.iter().filter(|g| !proves(&plain, g)).collect();
-        if open.is_empty() {
+        if open.is_empty() && self.rely_on_ends(&scope, record.span) {
             return;
         }
         if record.guard != Checked::TOP {
             let (facts, scalars) = self.conditions(record.guard);
             scope.extend(self.bounded_by(&record.mentions));
             let guarded = self.known(&goals, &scope, facts);
-            if open.iter().all(|g| proves(&guarded, g)) {
+            if open.iter().all(|g| proves(&guarded, g)) && self.rely_on_ends(&scope, record.span) {
                 self.need(record.guard);
                 scalars.into_iter().for_each(|s| self.bound_scalar(s, record.span));
                 return;
@@ -111,6 +115,75 @@ impl Checker<'_> {
         let site = self.out.sites.push(Site { origin: origin(record.span), what });
         if let Kind::Access { at, .. } = &mut self.out.exprs[record.access].kind {
             at[record.axis].check = Some(site);
+        }
+    }
+
+    /// Requires that the ends of indices do not wrap to more than they are, if that can be.
+    fn rely_on_ends(&mut self, scope: &[IndexId], span: Span) -> bool {
+        let mut ends = vec![];
+        for index in scope {
+            let Extent::Affine(extent) = &self.out.indices[*index].extent else { continue };
+            let Some(least) = self.corner(extent, false) else { return false };
+            if !self.stays_above(&least) {
+                ends.push((least, format!("the end of the index `{}`", self.out.indices[*index].name)));
+            }
+        }
+        for (least, what) in ends {
+            self.require_value(&least, &what, span);
+        }
+        true
+    }
+
+    /// Whether a size is a sum of lengths, each times a small number: no call's memory is large enough for it to wrap.
+    pub(super) fn is_small(&self, size: &Size) -> bool {
+        size.terms().iter().all(|(product, coefficient)| match product.as_slice() {
+            [] => coefficient.unsigned_abs() <= MAX_SCALAR.unsigned_abs(),
+            [atom] => is_small_coefficient(*coefficient) && self.is_length(atom),
+            _ => false,
+        })
+    }
+
+    /// Whether an atom is a length, or a part of what is small.
+    fn is_length(&self, atom: &Atom) -> bool {
+        match atom {
+            Atom::Symbol(s) => matches!(self.out.symbols[*s].source, SymbolSource::Dimension { .. }),
+            Atom::FloorDiv(a, b) => b.as_constant().is_some_and(|b| b > 0) && self.is_small(a),
+            Atom::Overflow(_) => false,
+        }
+    }
+
+    /// Whether a size is never below -2^63.
+    fn stays_above(&self, size: &Size) -> bool {
+        let scalar = |atom: &Atom| match atom {
+            Atom::Symbol(s) => matches!(self.out.symbols[*s].source, SymbolSource::Scalar { .. }),
+            Atom::FloorDiv(..) | Atom::Overflow(_) => false,
+        };
+        let mut scalars = 0;
+        let grows = size.terms().iter().all(|(product, coefficient)| match product.as_slice() {
+            [atom] if *coefficient == 1 && scalar(atom) => {
+                scalars += 1;
+                true
+            }
+            product => {
+                *coefficient > 0 && product.iter().all(|atom| self.is_length(atom) && self.never_negative(&atom.into()))
+            }
+        });
+        self.is_small(size) || grows && scalars < 2
+    }
+
+    /// Requires a size to have an exact value, where a call may bring numbers for which it has none.
+    pub(super) fn require_value(&mut self, size: &Size, what: &str, span: Span) {
+        if !(self.is_small(size) || size.as_symbol().is_some()) {
+            self.require(Requirement {
+                left: size.clone(),
+                relation: Relation::AtMost,
+                right: size.clone(),
+                unless_empty: vec![],
+                left_is: what.to_string(),
+                right_is: what.to_string(),
+                purpose: Purpose::Value,
+                origin: origin(span),
+            });
         }
     }
 
@@ -204,9 +277,9 @@ impl Checker<'_> {
         }
         if let Some(op) = record.of {
             let at = if where_.is_empty() { String::new() } else { format!("at {}, ", where_.join(", ")) };
-            let outer = std::mem::replace(&mut self.calls, record.calls.clone());
+            let outer = self.calls.look_from(record.call);
             self.no_element(op, &at, record.span);
-            self.calls = outer;
+            self.calls.look_from(outer);
             return;
         }
         let at_index = if where_.is_empty() { String::new() } else { format!("at {} ", where_.join(", ")) };
@@ -217,8 +290,8 @@ impl Checker<'_> {
             record.axis, record.array
         );
         let error = Diagnostic::new(codes::OUTSIDE, record.span, message);
-        let outer = std::mem::replace(&mut self.calls, record.calls.clone());
-        let from_the_end = extreme.as_constant().filter(|k| *k < 0 && record.calls.len() == 1);
+        let outer = self.calls.look_from(record.call);
+        let from_the_end = extreme.as_constant().filter(|k| *k < 0 && self.calls.is_outermost(record.call));
         self.error(match where_.is_empty() {
             true if from_the_end.is_some() => {
                 let subscript = self.show(&(&record.length + extreme));
@@ -228,7 +301,7 @@ impl Checker<'_> {
             true => error,
             false => error.help("end the index earlier, or guard the access: `if ... then x[...] else 0`"),
         });
-        self.calls = outer;
+        self.calls.look_from(outer);
     }
 
     /// Reports a subscript of one index that the conditions around it let be outside: at an index value where one of
@@ -261,10 +334,10 @@ impl Checker<'_> {
                 let (shown, what) = (self.show(&shown), format!("axis {} of {}", record.axis, record.array));
                 let message =
                     format!("the access is outside at {name} = {shown}, in spite of the condition: {what} {bound}");
-                let outer = std::mem::replace(&mut self.calls, record.calls.clone());
+                let outer = self.calls.look_from(record.call);
                 let help = "narrow the condition of the `if` around it";
                 self.error(Diagnostic::new(codes::OUTSIDE, record.span, message).help(help));
-                self.calls = outer;
+                self.calls.look_from(outer);
                 return true;
             }
         }
@@ -321,8 +394,8 @@ impl Checker<'_> {
         at.as_size().cloned()
     }
 
-    /// Notes that an access holds only inside a branch, and so inside all around it.
-    fn need(&mut self, mut guard: GuardId) {
+    /// Notes that something is computed only inside a branch, and so inside all around it.
+    pub(super) fn need(&mut self, mut guard: GuardId) {
         while guard != Checked::TOP {
             self.branches[guard].needed |= !self.branches[guard].eager;
             guard = self.out.guards[guard];

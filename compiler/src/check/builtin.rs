@@ -412,6 +412,7 @@ impl Checker<'_> {
             total = &total + &own[axis];
             ends.push(total.clone());
         }
+        self.require_value(&total, "the length of the result", span);
         shape[axis] = total;
         let indices = self.axis_indices(&shape, span);
         let along = indices[axis];
@@ -471,7 +472,10 @@ impl Checker<'_> {
                 None
             }
             Some(_) => Some(()),
-            None if self.never_negative(size) => Some(()),
+            None if self.never_negative(size) => {
+                self.require_value(size, what, span);
+                Some(())
+            }
             None => {
                 self.require(Requirement {
                     left: Size::default(),

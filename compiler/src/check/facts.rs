@@ -270,7 +270,7 @@ impl Checker<'_> {
             Variable::Product(atoms) => {
                 let length = |a: &Atom| match a {
                     Atom::Symbol(s) => matches!(self.out.symbols[*s].source, SymbolSource::Dimension { .. }),
-                    Atom::FloorDiv(..) | Atom::Overflow => false,
+                    Atom::FloorDiv(..) | Atom::Overflow(_) => false,
                 };
                 if atoms.iter().all(length) {
                     known.rows.push(this.clone());
@@ -329,6 +329,11 @@ impl Checker<'_> {
             _ => {}
         }
     }
+}
+
+/// Whether a coefficient of lengths, indices and bounded scalars is too small to make them wrap.
+pub(super) fn is_small_coefficient(c: i64) -> bool {
+    small(c.into())
 }
 
 fn small(c: i128) -> bool {

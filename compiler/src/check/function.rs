@@ -3,6 +3,8 @@
 //! A call is checked anew at each place, with the sizes and values that it has there: so what holds for them can be
 //! proved, and a scalar parameter that is given an array lifts the whole function over it.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use grammar::Diagnostic;
 use grammar::ast::{self, ExprKind, Results, Span, Target};
 use ir::checked::{Checked, ExprId, Kind, Param, Type};
@@ -17,7 +19,10 @@ impl<'a> Checker<'a> {
     pub(super) fn entry(mut self, number: usize) -> Result<Checked, Vec<Diagnostic>> {
         let function = &self.file.functions[number];
         self.out.name = function.name.text.clone();
-        self.calls.push((number, None));
+        self.calls.push(number, None);
+        if self.too_many_calls(number) {
+            return Err(self.errors);
+        }
         self.decorators(function);
         if let Some(arguments) = self.entry_arguments(function) {
             let results = self.body(function, &arguments);
@@ -76,6 +81,7 @@ impl<'a> Checker<'a> {
             if param.ty.shape.is_empty() && dtype.is_int() {
                 let source = SymbolSource::Scalar { input };
                 let symbol = self.out.symbols.push(Symbol { name: param.name.text.clone(), source });
+                self.scalars.insert(input, symbol);
                 self.scope.push((param.name.text.clone(), Binding::Size(Size::symbol(symbol))));
             }
         }
@@ -174,6 +180,20 @@ impl<'a> Checker<'a> {
 
     /// The same, without an error if it is none.
     pub(super) fn plain_size(&self, id: ast::ExprId) -> Option<Size> {
+        self.size_where(id, |_, divisor| divisor.as_constant().is_none_or(|d| d > 0))
+    }
+
+    /// The value of an expression as it is computed when the program runs, as a size. Sizes wrap as integers do there, but their
+    /// division rounds down, where that of integers truncates and gives 0 by zero: they agree on lengths over positive numbers.
+    pub(super) fn number(&self, id: ast::ExprId) -> Option<Size> {
+        let agree = |dividend: &Size, divisor: &Size| {
+            divisor.as_constant().is_some_and(|d| d > 0) && self.is_small(dividend) && self.never_negative(dividend)
+        };
+        self.size_where(id, agree)
+    }
+
+    /// An expression as a size, if it is made of sizes and its divisions are as asked for.
+    fn size_where(&self, id: ast::ExprId, divides: impl Fn(&Size, &Size) -> bool + Copy) -> Option<Size> {
         match &self.ast(id).kind {
             ExprKind::Int(v) => i64::try_from(*v).ok().map(Size::constant),
             ExprKind::Name(name) => match self.lookup(name)? {
@@ -181,14 +201,14 @@ impl<'a> Checker<'a> {
                 Binding::Value(value) => self.size_value(*value).cloned(),
                 Binding::Broken => None,
             },
-            ExprKind::Unary(ast::UnaryOp::Neg, a) => Some(-&self.plain_size(*a)?),
+            ExprKind::Unary(ast::UnaryOp::Neg, a) => Some(-&self.size_where(*a, divides)?),
             ExprKind::Binary(op, a, b) => {
-                let (a, b) = (self.plain_size(*a)?, self.plain_size(*b)?);
+                let (a, b) = (self.size_where(*a, divides)?, self.size_where(*b, divides)?);
                 match op {
                     ast::BinaryOp::Add => Some(&a + &b),
                     ast::BinaryOp::Sub => Some(&a - &b),
                     ast::BinaryOp::Mul => Some(&a * &b),
-                    ast::BinaryOp::Div if b.as_constant().is_none_or(|b| b > 0) => Some(a.floor_div(&b)),
+                    ast::BinaryOp::Div if divides(&a, &b) => Some(a.floor_div(&b)),
                     _ => None,
                 }
             }
@@ -198,15 +218,10 @@ impl<'a> Checker<'a> {
 
     /// The body of a function with its parameters bound: the results.
     fn body(&mut self, function: &'a ast::Function, arguments: &[ExprId]) -> Option<Vec<ExprId>> {
-        let mut names: Vec<&ast::Name> = vec![];
+        self.expect_distinct(function.params.iter().map(|param| &param.name), |name| {
+            format!("the parameter `{name}` is declared twice")
+        });
         for (param, argument) in function.params.iter().zip(arguments) {
-            if let Some(first) = names.iter().find(|n| n.text == param.name.text) {
-                let message = format!("the parameter `{}` is declared twice", param.name.text);
-                let error = Diagnostic::new(codes::DUPLICATE_NAME, param.name.span, message);
-                let error = error.label(first.span, "first here");
-                self.error(error);
-            }
-            names.push(&param.name);
             self.scope.push((param.name.text.clone(), Binding::Value(*argument)));
         }
         for statement in &function.lets {
@@ -325,7 +340,7 @@ impl<'a> Checker<'a> {
                 let convert = if convertible { format!("convert it, `{dtype}(...)`, or ") } else { String::new() };
                 let error = error.help(format!("{convert}declare what it is"));
                 // In a function that is called, the sizes have the caller's names.
-                let own = self.calls.len() == 1;
+                let own = self.calls.is_outermost(self.calls.current());
                 self.error(if own { error.suggest(ty.span, shown.trim_matches('`')) } else { error });
                 return None;
             }
@@ -339,31 +354,37 @@ impl<'a> Checker<'a> {
         Some(())
     }
 
-    fn result_names(&mut self, function: &ast::Function, count: usize) -> Vec<String> {
+    fn result_names(&mut self, function: &'a ast::Function, count: usize) -> Vec<String> {
         if let Some(Results::Tuple(types)) = &function.results {
-            let names: Vec<&ast::Name> = types.iter().filter_map(|(name, _)| name.as_ref()).collect();
-            for (k, name) in names.iter().enumerate() {
-                if let Some(first) = names[..k].iter().find(|n| n.text == name.text) {
-                    let message = format!("two results are called `{}`", name.text);
-                    let error = Diagnostic::new(codes::DUPLICATE_NAME, name.span, message);
-                    self.error(error.label(first.span, "first here"));
-                }
-            }
+            let names = types.iter().filter_map(|(name, _)| name.as_ref());
+            self.expect_distinct(names, |name| format!("two results are called `{name}`"));
         }
         let declared = match &function.results {
             Some(Results::Tuple(types)) => types.iter().map(|(name, _)| name.clone().map(|n| n.text)).collect(),
             _ => vec![None; count],
         };
         let unnamed = |k: usize| if count == 1 { "out".to_string() } else { format!("out{k}") };
-        let mut names: Vec<String> = vec![];
-        for (k, name) in declared.into_iter().enumerate() {
+        let mut taken = BTreeSet::new();
+        let distinct = |(k, name): (usize, Option<String>)| {
             let mut name = name.unwrap_or_else(|| unnamed(k));
-            while names.contains(&name) {
+            while !taken.insert(name.clone()) {
                 name.push('_');
             }
-            names.push(name);
+            name
+        };
+        declared.into_iter().enumerate().map(distinct).collect()
+    }
+
+    /// Reports names that stand for something twice.
+    fn expect_distinct(&mut self, names: impl Iterator<Item = &'a ast::Name>, message: impl Fn(&str) -> String) {
+        let mut seen = BTreeMap::new();
+        for name in names {
+            if let Some(first) = seen.insert(name.text.as_str(), name.span) {
+                let error = Diagnostic::new(codes::DUPLICATE_NAME, name.span, message(&name.text));
+                self.error(error.label(first, "first here"));
+                seen.insert(name.text.as_str(), first);
+            }
         }
-        names
     }
 
     /// Whether a value hides the function of that name.
@@ -397,15 +418,7 @@ impl<'a> Checker<'a> {
         let Some(number) = self.functions.get(callee.text.as_str()).copied() else {
             return Some(vec![self.builtin_call(callee, args, want, *span)?]);
         };
-        if let Some(depth) = self.calls.iter().position(|(n, _)| *n == number) {
-            let message = match self.calls.len() - depth {
-                1 => format!("`{}` calls itself", callee.text),
-                _ => format!("`{}` calls itself through other functions", callee.text),
-            };
-            let help = "there is no recursion: every program is a set of loop nests";
-            self.error(Diagnostic::new(codes::RECURSION, *span, message).help(help));
-            return None;
-        }
+        self.expect_inlinable(number, *span)?;
         let function = &self.file.functions[number];
         if let Some(name) = args.iter().find_map(|a| a.name.as_ref()) {
             let message = format!("arguments of `{}` have no names", callee.text);
@@ -477,9 +490,12 @@ impl<'a> Checker<'a> {
             values.push(if over { self.lifted_element(*argument, guard, &indices, span) } else { *argument });
         }
         let caller = std::mem::take(&mut self.scope);
-        self.calls.push((number, Some(span)));
+        self.calls.push(number, Some(span));
         self.binders.extend(&indices);
-        let results = self.instance_sizes(function, &values, arguments).and_then(|()| self.body(function, &values));
+        // A body that is directly a call leads here again without an expression between.
+        let results = stacker::maybe_grow(128 << 10, 4 << 20, || {
+            self.instance_sizes(function, &values, arguments).and_then(|()| self.body(function, &values))
+        });
         self.binders.truncate(self.binders.len() - indices.len());
         self.calls.pop();
         self.scope = caller;

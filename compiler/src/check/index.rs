@@ -5,6 +5,9 @@
 //! outer one (`k <= i`) stands, in a subscript, for the greatest value it takes there, so that `sum[k <= i](x[k])` ends
 //! `i` as `x[i]` would. An access under an `if` whose condition mentions the index bounds nothing; one on the right of
 //! `&&` or `||` does.
+//!
+//! The end of an index of an array is a length: exact, and settled before anything runs. That of a reducer's index is a number like any
+//! other: it wraps, and a division is the language's division, so it is data unless the two agree.
 
 use grammar::Diagnostic;
 use grammar::ast::{self, Span};
@@ -78,7 +81,8 @@ impl Checker<'_> {
     fn explicit_extent(&mut self, bound: ast::Bound, reducer: bool) -> Option<Extent> {
         let span = self.ast(bound.limit).span;
         let one_more = Affine::constant(i64::from(bound.inclusive));
-        if let Some(size) = self.plain_size(bound.limit) {
+        let size = if reducer { self.number(bound.limit) } else { self.plain_size(bound.limit) };
+        if let Some(size) = size {
             return Some(Extent::Affine(Affine::size(size).add(&one_more)));
         }
         let value = self.expr(bound.limit, Some(Dtype::I64))?;
@@ -98,7 +102,7 @@ impl Checker<'_> {
                 None
             }
             _ => {
-                let mut value = self.cast(Dtype::I64, value, span)?;
+                let mut value = self.clamped(value, span)?;
                 if bound.inclusive {
                     let one = self.constant(ir::Scalar::I64(1), span);
                     value = self.binary(ir::BinaryOp::Add, value, one, span)?;
@@ -106,6 +110,16 @@ impl Checker<'_> {
                 Some(Extent::Dynamic(value))
             }
         }
+    }
+
+    /// The value of an integer scalar as an `i64`: a `u64` beyond that counts as the greatest one, as in a subscript.
+    fn clamped(&mut self, value: ExprId, span: Span) -> Option<ExprId> {
+        let mut value = value;
+        if self.dtype(value) == Dtype::U64 {
+            let greatest = self.constant(ir::Scalar::U64(i64::MAX.unsigned_abs()), span);
+            value = self.binary(ir::BinaryOp::Min, value, greatest, span)?;
+        }
+        self.cast(Dtype::I64, value, span)
     }
 
     /// Of a body with errors nobody can say where its indices end: that is no error of its own.

@@ -3,6 +3,7 @@
 //!
 //! | file | settles |
 //! |---|---|
+//! | `calls` | how functions call one another, counted before they are inlined |
 //! | `function` | parameters, size names, calls (inlined at each place, lifted where a scalar meets an array), results |
 //! | `expr` | one expression: operators, `if`, casts |
 //! | `literal` | numbers, named constants and array literals, in the type of their context |
@@ -24,6 +25,7 @@
 mod access;
 mod bounds;
 mod builtin;
+mod calls;
 pub mod codes;
 mod expr;
 mod facts;
@@ -48,9 +50,11 @@ use grammar::ast::{self, File, Span};
 use grammar::{Diagnostic, MAX_ERRORS};
 use ir::checked::{Checked, ExprId, GuardId, IndexId};
 use ir::nest::{Purpose, Relation, Requirement};
-use ir::{Origin, Size};
+use ir::{Origin, Size, SymbolId};
 
 pub use builtin::{names, scalar_functions};
+use calls::CallGraph;
+pub use calls::{MAX_CALL_DEPTH, MAX_CALLS};
 pub use signature::{Signature, Slot};
 
 /// Expressions of a checked function, every call inlined, beyond which the checker refuses; so many may all functions
@@ -63,9 +67,10 @@ pub const MAX_RANK: usize = 16;
 pub fn check(file: &File, entry: &str) -> Result<Checked, Vec<Diagnostic>> {
     let mut errors = vec![];
     let functions = functions(file, &mut errors);
+    let graph = CallGraph::new(file, &functions);
     match functions.get(entry) {
         Some(function) => {
-            let checked = Checker::new(file, &functions).entry(*function);
+            let checked = Checker::new(file, &functions, &graph).entry(*function);
             merge(&mut errors, checked).filter(|_| errors.is_empty()).ok_or(errors)
         }
         None => {
@@ -85,13 +90,24 @@ pub fn check_all(file: &File) -> Result<Vec<Checked>, Vec<Diagnostic>> {
     let mut errors = vec![];
     let functions = functions(file, &mut errors);
     let mut all = vec![];
-    let mut exprs = 0;
+    let graph = CallGraph::new(file, &functions);
+    let (mut exprs, mut calls) = (0, 0u64);
     for (k, function) in file.functions.iter().enumerate() {
-        let checked = merge(&mut errors, Checker::new(file, &functions).entry(k));
+        calls = calls.saturating_add(graph.inlined(k));
+        let alone = graph.inlined(k) > MAX_CALLS;
+        let checked = match calls > MAX_CALLS && !alone {
+            true => None,
+            false => merge(&mut errors, Checker::new(file, &functions, &graph).entry(k)),
+        };
         exprs += checked.as_ref().map_or(0, |c| c.exprs.len());
         all.extend(checked);
-        if exprs > MAX_EXPRS {
-            let message = format!("the functions have more than {MAX_EXPRS} operations when their calls are inlined");
+        let many = match (exprs > MAX_EXPRS, calls > MAX_CALLS && !alone) {
+            (true, _) => Some(format!("{MAX_EXPRS} operations")),
+            (_, true) => Some(format!("{MAX_CALLS} calls")),
+            _ => None,
+        };
+        if let Some(many) = many {
+            let message = format!("the functions have more than {many} when their calls are inlined");
             errors.push(Diagnostic::new(codes::TOO_LARGE, function.name.span, message));
         }
         // What follows would take as long again, or is more than anybody reads.
@@ -174,10 +190,14 @@ struct Checker<'a> {
     functions: &'a BTreeMap<&'a str, usize>,
     out: Checked,
     meta: PrimaryMap<ExprId, Meta>,
+    /// The symbols of integer scalar parameters, by their numbers.
+    scalars: BTreeMap<usize, SymbolId>,
     /// Names in scope, the innermost last; those of callers are put away in `function`.
     scope: scope::Scope,
+    /// The calls of every function of the file.
+    graph: &'a CallGraph,
     /// The functions being inlined, each with its call.
-    calls: Vec<(usize, Option<Span>)>,
+    calls: calls::Calls,
     guard: GuardId,
     branches: SecondaryMap<GuardId, Branch>,
     /// Indices whose binder is open, the outermost first.
@@ -205,7 +225,7 @@ struct Checker<'a> {
 }
 
 impl<'a> Checker<'a> {
-    fn new(file: &'a File, functions: &'a BTreeMap<&'a str, usize>) -> Checker<'a> {
+    fn new(file: &'a File, functions: &'a BTreeMap<&'a str, usize>, graph: &'a CallGraph) -> Checker<'a> {
         let mut out = Checked::default();
         out.guards.push(Checked::TOP);
         Checker {
@@ -213,9 +233,11 @@ impl<'a> Checker<'a> {
             functions,
             out,
             meta: PrimaryMap::new(),
+            scalars: BTreeMap::new(),
             scope: scope::Scope::default(),
             requirements: facts::Requirements::default(),
-            calls: vec![],
+            graph,
+            calls: calls::Calls::default(),
             guard: Checked::TOP,
             branches: SecondaryMap::new(),
             binders: vec![],
@@ -238,16 +260,11 @@ impl<'a> Checker<'a> {
     }
 
     /// Reports an error, with the calls that led to it.
-    fn error(&mut self, mut error: Diagnostic) {
+    fn error(&mut self, error: Diagnostic) {
         if self.full() {
             return;
         }
-        for (function, call) in self.calls.iter().rev().take(3) {
-            if let Some(call) = call {
-                let name = &self.file.functions[*function].name.text;
-                error = error.label(*call, format!("in this call of `{name}`"));
-            }
-        }
+        let error = self.traced(error);
         if !self.errors.iter().any(|e| e.code == error.code && e.labels[0].span == error.labels[0].span) {
             self.errors.push(error);
         }

@@ -3,7 +3,6 @@
 use grammar::Diagnostic;
 use grammar::ast::Span;
 use ir::checked::{Expr, ExprId, Extent, Index, IndexId, Kind, Subscript, Type};
-use ir::nest::{Symbol, SymbolSource};
 use ir::{Affine, BinaryOp, Dtype, Scalar, Size, SymbolId, UnaryOp};
 
 use super::{Checker, MAX_EXPRS, Meta, codes, origin};
@@ -118,8 +117,7 @@ impl Checker<'_> {
 
     /// The symbol of an integer scalar parameter.
     pub(super) fn scalar_symbol(&self, param: usize) -> Option<SymbolId> {
-        let is = |s: &Symbol| s.source == SymbolSource::Scalar { input: param };
-        self.out.symbols.iter().find(|(_, s)| is(s)).map(|(id, _)| id)
+        self.scalars.get(&param).copied()
     }
 
     fn free_of(&self, kind: &Kind) -> Vec<IndexId> {

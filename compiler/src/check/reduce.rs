@@ -147,6 +147,7 @@ impl Checker<'_> {
         let product = matches!(self.out.exprs[body].kind, Kind::Binary(BinaryOp::Mul, a, b) if self.each_has_own(a, b));
         let ty = Type::scalar(op.result(dtype));
         let value = self.node(Kind::Reduce { op, over: over.clone(), body, order, prefix }, ty, span);
+        self.guard_ends(&over);
         // A prefix with the element itself is never empty.
         let empty = prefix.is_none_or(|p| !p.inclusive);
         if let (ReduceOp::ArgMax | ReduceOp::ArgMin, true) = (op, empty) {
@@ -161,6 +162,17 @@ impl Checker<'_> {
                 self.binary(BinaryOp::Div, value, count, span)
             }
             None => Some(value),
+        }
+    }
+
+    /// Has a reduction that may take any time, since a number or data say where it ends, stay in the branch that it stands in.
+    fn guard_ends(&mut self, over: &[IndexId]) {
+        let open = |index: &IndexId| match &self.out.indices[*index].extent {
+            Extent::Affine(extent) => extent.as_size().is_some_and(|size| !self.is_small(size)),
+            Extent::Dynamic(_) => true,
+        };
+        if over.iter().any(open) {
+            self.need(self.guard);
         }
     }
 

@@ -1,10 +1,10 @@
 //! What a function takes and gives, as text that a user can read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use ir::checked::{Checked, Type};
-use ir::nest::{Relation, Requirement, SymbolSource};
+use ir::nest::{Purpose, Relation, Requirement, SymbolSource};
 use ir::{Dtype, Size, SymbolId};
 
 use super::Checker;
@@ -44,11 +44,14 @@ impl Signature {
             results: checked.results.iter().map(|(name, value)| slot(name, &checked.exprs[*value].ty)).collect(),
             requires: vec![],
         };
-        let shown: Vec<&Requirement> = checked.requires.iter().filter(|r| !is_declared(checked, r)).collect();
+        let named = named(checked);
+        let says = |r: &&Requirement| r.purpose != Purpose::Value && !is_declared(checked, &named, r);
+        let shown: Vec<&Requirement> = checked.requires.iter().filter(says).collect();
         let strongest = strongest(&shown);
+        let mut said = BTreeSet::new();
         for requirement in shown.into_iter().filter(|r| at_least(r).is_none_or(|(key, room)| strongest[&key] == room)) {
             let text = condition(requirement, &text);
-            if !signature.requires.contains(&text) {
+            if said.insert(text.clone()) {
                 signature.requires.push(text);
             }
         }
@@ -56,13 +59,18 @@ impl Signature {
     }
 }
 
+/// The sizes that the declarations of parameters mention.
+fn named(checked: &Checked) -> BTreeSet<SymbolId> {
+    let mut named = BTreeSet::new();
+    for size in checked.params.iter().flat_map(|p| &p.ty.shape) {
+        size.for_each_symbol(&mut |s| _ = named.insert(s));
+    }
+    named
+}
+
 /// Whether a requirement only says that a parameter has the shape that it is declared with: it then speaks of a length
 /// that the source has no name for.
-fn is_declared(checked: &Checked, requirement: &Requirement) -> bool {
-    let mut named = vec![];
-    for size in checked.params.iter().flat_map(|p| &p.ty.shape) {
-        size.for_each_symbol(&mut |s| named.push(s));
-    }
+fn is_declared(checked: &Checked, named: &BTreeSet<SymbolId>, requirement: &Requirement) -> bool {
     let mut unnamed = false;
     for size in [&requirement.left, &requirement.right] {
         size.for_each_symbol(&mut |s| {

@@ -4,7 +4,6 @@
 use std::rc::Rc;
 
 use cranelift_entity::{PrimaryMap, SecondaryMap};
-use ir::Size;
 use ir::checked::{Checked, ExprId, Extent, IndexId, Kind};
 
 /// Whether and how the values of an expression are remembered.
@@ -104,23 +103,6 @@ impl Facts {
     /// Whether a result may depend on it.
     pub fn reached(&self, expr: ExprId) -> bool {
         self.exprs[expr].reached
-    }
-
-    /// Visits every size that evaluation may ask for, until one is refused.
-    pub fn for_each_size<E>(&self, checked: &Checked, mut visit: impl FnMut(&Size) -> Result<(), E>) -> Result<(), E> {
-        for (_, expr) in checked.exprs.iter().filter(|(id, _)| self.reached(*id)) {
-            expr.ty.shape.iter().try_for_each(&mut visit)?;
-            if let Kind::Size(size) = &expr.kind {
-                visit(size)?;
-            }
-            for index in expr.kind.bound() {
-                if let Extent::Affine(extent) = &checked.indices[*index].extent {
-                    visit(extent.constant_part())?;
-                    extent.terms().iter().map(|(_, coefficient)| coefficient).try_for_each(&mut visit)?;
-                }
-            }
-        }
-        Ok(())
     }
 }
 

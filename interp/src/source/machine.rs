@@ -355,9 +355,8 @@ impl<'a> Machine<'a> {
         affine.terms().iter().map(term).fold(self.size(affine.constant_part()), i64::wrapping_add)
     }
 
-    /// The value of a size; all were found to have one.
     fn size(&self, size: &Size) -> i64 {
-        self.binding.size(size).unwrap_or(0)
+        self.binding.number(size)
     }
 }
 

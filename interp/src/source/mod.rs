@@ -36,7 +36,7 @@ const MAX_BYTES: usize = 4 << 30;
 pub enum RunError {
     /// The inputs do not fit the program.
     Bind(BindError),
-    /// A size that the program uses has no value.
+    /// A length of a result has no value.
     Size(SizeError),
     /// An axis of a result has a negative length.
     Length {
@@ -124,7 +124,6 @@ fn prepare<'a>(
             }
         }
     }
-    facts.for_each_size(checked, |size| binding.size(size).map(drop)).map_err(RunError::Size)?;
     let machine = Machine::new(checked, inputs, facts, functions, binding);
     match machine.bytes() {
         Some(bytes) if bytes <= MAX_BYTES => Ok(machine),

@@ -17,7 +17,7 @@ use ir::array::{Array, ArrayError, ArrayMut, ArrayRef};
 use ir::bind::{BindError, Binding, Fault};
 use ir::checked::Checked;
 use ir::decision::{Decision, Passes};
-use ir::nest::{KernelId, Program, Statement};
+use ir::nest::{Program, Statement};
 use ir::verify::verify;
 use ir::visit::for_each_statement;
 
@@ -242,9 +242,11 @@ impl Form {
                     axis,
                     value: Ok(length),
                 }),
-                Err(SourceError::Size(error)) => {
-                    Outcome::Refused(BindError::KernelSize { kernel: KernelId::from_u32(0), error })
-                }
+                Err(SourceError::Size(error)) => Outcome::Refused(BindError::Length {
+                    buffer: self.program.outputs()[0],
+                    axis: 0,
+                    value: Err(error),
+                }),
                 Err(SourceError::Fault(fault)) => Outcome::Fault(fault),
                 Err(other) => Outcome::Broken(format!("{other:?}")),
             },
@@ -436,7 +438,7 @@ pub(crate) fn agree(checked: &Checked, inputs: &[ArrayRef<'_>], meant: &Outcome,
             meant == found || source::may_fault(checked, inputs, &compiler::math::define, *fault) == Ok(true)
         }
         (Outcome::Refused(meant), Outcome::Refused(found)) => {
-            let late = |e: &BindError| matches!(e, BindError::Length { .. } | BindError::KernelSize { .. });
+            let late = |e: &BindError| matches!(e, BindError::Length { .. });
             meant == found || late(meant) && late(found)
         }
         (Outcome::Results(_), Outcome::Results(_)) => meant == found,

@@ -318,11 +318,7 @@ fn outcome(called: Called, program: &nest::Program, meant: &Outcome) -> Outcome 
         }
         RunErrorKind::Size { value, .. } => match meant {
             Outcome::Refused(BindError::Length { value: meant_value, .. }) if meant_value == value => meant.clone(),
-            Outcome::Refused(BindError::RequirementSize { error, .. } | BindError::KernelSize { error, .. })
-                if *value == Err(*error) =>
-            {
-                meant.clone()
-            }
+            Outcome::Refused(BindError::RequirementSize { error, .. }) if *value == Err(*error) => meant.clone(),
             _ => unknown(),
         },
         _ => Outcome::Broken(format!("an error that no input asks for: {error}")),

@@ -15,11 +15,10 @@ use cranelift_module::{DataId, FuncId, Module};
 use ir::nest::{BufferId, Program, Relation, Role};
 use ir::{Dtype, Size};
 
-use super::interface::{Interface, Origin, Param, Status, is_callers};
+use super::interface::{Interface, Origin, Param, Status};
 use super::mode::Mode;
 use super::sizes::{Number, Sizes, both, checked};
 use crate::abi::{FaultRecord, SCRATCH_ALIGN};
-use crate::call;
 use crate::cpu::columns::Columns;
 use crate::cpu::emit::own_memory;
 use crate::cpu::formula::{Formula, Rule};
@@ -232,7 +231,7 @@ impl<'a, 'p> Driver<'a, 'p> {
             let met = void.map_or(met, |void| self.b.ins().bor(met, void));
             self.ensure(met, Status::Requirement(number), (left, right));
         }
-        self.check_sizes();
+        self.check_lengths();
     }
 
     /// A scalar parameter as a size; see `ir::bind::integer`.
@@ -251,24 +250,18 @@ impl<'a, 'p> Driver<'a, 'p> {
         }
     }
 
-    /// Checks that the lengths of arrays and the sizes in kernels have values.
-    fn check_sizes(&mut self) {
+    /// Checks that the lengths of results have values.
+    fn check_lengths(&mut self) {
         let run = self.parts.run;
-        for (id, buffer) in &run.buffers {
-            let is_result = matches!(buffer.role, Role::Output(_));
+        for id in &self.parts.interface.outputs {
             // What is known to be a length needs no look.
-            for (axis, size) in buffer.shape.iter().enumerate().filter(|(_, size)| !is_length(run, size)) {
-                let status = if is_result { Status::Length(id, axis) } else { Status::Inside };
+            for (axis, size) in run.buffers[*id].shape.iter().enumerate().filter(|(_, size)| !is_length(run, size)) {
+                let status = Status::Length(*id, axis);
                 let value = self.sound(size, status);
-                if is_callers(&buffer.role) {
-                    let zero = self.int(0);
-                    let holds = self.b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, value, 0);
-                    self.ensure(holds, status, (value, zero));
-                }
+                let zero = self.int(0);
+                let holds = self.b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, value, 0);
+                self.ensure(holds, status, (value, zero));
             }
-        }
-        for (_, size) in call::kernel_sizes(self.parts.interface.program) {
-            self.sound(&size, Status::Inside);
         }
     }
 

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ir::nest::{BufferId, Place, Program, Purpose, Relation, Role, SiteId, SymbolSource};
+use ir::nest::{BufferId, Place, Program, Purpose, Relation, SiteId, SymbolSource};
 use ir::{Dtype, SymbolId};
 
 use super::Function;
@@ -25,8 +25,6 @@ pub enum Status {
     Negative,
     /// More memory for what is kept in between than there can be.
     Memory,
-    /// A size inside of the function has no value.
-    Inside,
     /// A requirement of the program is not met.
     Requirement(usize),
     /// A size in a requirement of the program has no value.
@@ -110,7 +108,7 @@ impl<'p> Interface<'p> {
         let origins = program.symbols.iter().map(origin).collect();
         let outputs = program.outputs();
         let mut statuses = vec![Status::Done, Status::Pointer, Status::Scratch];
-        statuses.extend([Status::Negative, Status::Memory, Status::Inside, Status::Overlap]);
+        statuses.extend([Status::Negative, Status::Memory, Status::Overlap]);
         for number in 0..program.requires.len() {
             statuses.extend([Status::Requirement(number), Status::NoValue(number)]);
         }
@@ -240,9 +238,4 @@ pub(super) fn c_type(dtype: Dtype) -> &'static str {
         Dtype::F32 => "float",
         Dtype::F64 => "double",
     }
-}
-
-/// Whether the caller has the memory of a buffer.
-pub(super) fn is_callers(role: &Role) -> bool {
-    matches!(role, Role::Input(_) | Role::Output(_))
 }

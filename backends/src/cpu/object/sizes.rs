@@ -1,4 +1,4 @@
-//! The sizes of a call, computed in code: the arithmetic of `ir::size` and of `call::wrapping`, as instructions.
+//! The sizes of a call, computed in code: the arithmetic of `ir::size`, as instructions.
 
 use std::collections::BTreeMap;
 
@@ -70,7 +70,9 @@ impl Sizes {
     fn atom(&mut self, b: &mut FunctionBuilder<'_>, atom: &Atom) -> Number {
         match atom {
             Atom::Symbol(s) => Number { value: self.symbols[s], sound: None },
-            Atom::Overflow => Number { value: b.ins().iconst(I64, 0), sound: Some(b.ins().iconst(I8, 0)) },
+            Atom::Overflow(wrapped) => {
+                Number { value: self.size(b, wrapped).value, sound: Some(b.ins().iconst(I8, 0)) }
+            }
             Atom::FloorDiv(over, under) => {
                 let (over, under) = (self.size(b, over), self.size(b, under));
                 let positive = b.ins().icmp_imm_s(IntCC::SignedGreaterThan, under.value, 0);
