@@ -37,6 +37,8 @@ fn five_lines_at_once() {
             t.keys(if round % 2 == 0 { "" } else { second });
             prints(&mut t, from, &last);
         }
+        // Between prompts the terminal takes Ctrl-D for itself.
+        t.prompt();
         t.keys("\u{4}");
         assert_eq!(t.ends(), Some(0));
     }
@@ -71,6 +73,7 @@ fn a_bracketed_paste() {
     for line in ["e: i64", "i64", "e: f32", "f32", "fn f(x: f32[n]) -> f32[n]", "fn e(x: f32[n]) -> f32"] {
         prints(&mut t, from, line);
     }
+    t.prompt();
     t.keys("\u{4}");
     assert_eq!(t.ends(), Some(0));
 }
