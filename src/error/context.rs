@@ -138,7 +138,7 @@ impl Context<'_> {
                 }
                 SymbolSource::Scalar { input } => integer(inputs.get(input)?.scalar()),
             }),
-            Atom::FloorDiv(..) | Atom::Overflow => None,
+            Atom::FloorDiv(..) | Atom::Overflow(_) => None,
         };
         size.terms().iter().try_fold(0i128, |sum, (product, coefficient)| {
             let product = product.iter().try_fold(i128::from(*coefficient), |p, a| p.checked_mul(atom(a)?));

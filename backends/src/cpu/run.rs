@@ -213,22 +213,27 @@ impl Runner {
         Ok(())
     }
 
-    /// Bytes that a call takes in addition to the program's buffers: for buffers that splitting added, for results that are kept back
-    /// until nothing can go wrong any more, and for what each of the threads keeps beyond its scratch buffers.
+    /// Bytes that depend on the sizes of a call, in addition to the program's buffers: for buffers that splitting added, for results that are
+    /// kept back until nothing can go wrong any more, and for what each thread keeps of its scratch buffers beyond one.
     pub(super) fn beside(&self, binding: &Binding, threads: usize) -> Result<u128, RunError> {
         let program = &self.compiled.program;
-        let bytes = |id: &BufferId| call::bytes(program, binding, *id).map(|bytes| bytes as u128);
-        let added: Vec<BufferId> = program.buffers.keys().skip(self.given).collect();
+        let bytes = |id: BufferId| call::bytes(program, binding, id).map(|bytes| bytes as u128);
         let held: &[BufferId] = if self.compiled.late_faults { &self.results } else { &[] };
-        let mut sum = added.iter().chain(held).try_fold(0u128, |sum, id| Ok::<_, RunError>(sum + bytes(id)?))?;
-        let mut each = 0;
-        for kernel in &self.compiled.kernels {
-            let scratch = kernel.buffers.iter().try_fold(0, |sum, id| Ok::<_, RunError>(sum + bytes(id)?))?;
-            let own = self.own(binding, kernel, &|size| binding.number(size))?.bytes as u128;
-            each = own.saturating_sub(scratch).max(each);
+        let mut sum = 0u128;
+        for id in program.buffers.keys().skip(self.given).chain(held.iter().copied()) {
+            sum = sum.saturating_add(bytes(id)?);
         }
-        sum += each * threads as u128;
-        Ok(sum)
+        let mut each = 0u128;
+        for kernel in &self.compiled.kernels {
+            let mut own = 0u128;
+            for id in &kernel.buffers {
+                let times = kernel.columns.times(*id).at(&|size| binding.number(size));
+                let more = u128::try_from(times).unwrap_or(0).saturating_sub(1);
+                own = own.saturating_add(bytes(*id)?.saturating_mul(more));
+            }
+            each = each.max(own);
+        }
+        Ok(sum.saturating_add(each.saturating_mul(threads as u128)))
     }
 
     /// Computes all that follows from the sizes of a call, or says which length has no value.

@@ -71,7 +71,7 @@ impl Size {
         self.terms.iter().flat_map(|(product, _)| product).any(|atom| match atom {
             Atom::Symbol(_) => false,
             Atom::FloorDiv(a, b) => a.is_overflow() || b.is_overflow(),
-            Atom::Overflow => true,
+            Atom::Overflow(_) => true,
         })
     }
 

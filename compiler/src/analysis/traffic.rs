@@ -54,7 +54,7 @@ impl Count<Size> {
 
     /// Each of them so often.
     pub(super) fn times(&self, often: u64) -> Count<Size> {
-        let often = i64::try_from(often).map_or_else(|_| Size::overflow(), Size::constant);
+        let often = i64::try_from(often).map_or_else(|_| Size::overflow(Size::default()), Size::constant);
         Count { elements: self.elements.as_ref().map(|n| n * &often), exact: self.exact }
     }
 

@@ -124,7 +124,7 @@ impl Checker<'_> {
             }
         }
         sizes.extend(lengths.map(|length| self.show(length)));
-        (self.calls.len() == 1).then(|| format!("reshape({array}, {})", sizes.join(", ")))
+        (self.calls.is_outermost(self.calls.current())).then(|| format!("reshape({array}, {})", sizes.join(", ")))
     }
 
     /// An element by subscripts, each noted to be proved or checked, unless it is inside by construction.

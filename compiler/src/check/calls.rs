@@ -175,7 +175,7 @@ impl Calls {
         self.open.contains(&function).then_some(innermost)
     }
 
-    /// Calls in one another.
+    /// Functions in one another, the one that is checked among them.
     pub fn depth(&self) -> usize {
         self.open.len()
     }
@@ -227,7 +227,7 @@ impl Checker<'_> {
     /// Reports a call of a function that is being inlined, or deeper in other calls than the stated limit.
     pub(super) fn expect_inlinable(&mut self, function: usize, span: Span) -> Option<()> {
         let name = &self.file.functions[function].name.text;
-        let deep = self.calls.depth() >= MAX_CALL_DEPTH;
+        let deep = self.calls.depth() > MAX_CALL_DEPTH;
         let message = match self.calls.is_open(function) {
             Some(true) => format!("`{name}` calls itself"),
             Some(false) => format!("`{name}` calls itself through other functions"),

@@ -201,7 +201,7 @@ impl Status {
             Status::Scratch => "SCRATCH",
             Status::Negative => "NEGATIVE_SIZE",
             Status::Memory => "MEMORY",
-            Status::Inside | Status::NoValue(_) => "NO_VALUE",
+            Status::NoValue(_) => "NO_VALUE",
             Status::Overlap => "OVERLAP",
             Status::Length(..) => "NEGATIVE_LENGTH",
             Status::Requirement(number) => match program.requires[number].purpose {
@@ -212,6 +212,7 @@ impl Status {
                 Purpose::Access => "TOO_SMALL",
                 Purpose::Elements => "EMPTY",
                 Purpose::Scalar => "SCALAR",
+                Purpose::Value => "NO_VALUE",
             },
             Status::Site(site) => match program.sites[site].what {
                 Place::Axis { .. } => "OUTSIDE",
