@@ -90,8 +90,9 @@ fn elements(dtype: Dtype, count: usize, shift: usize) -> Array {
     let signed = nans.iter().flat_map(|nan| [*nan, *nan | sign]);
     let all: Vec<u64> = signed.chain(numbers).collect();
     // The longer the array the rarer a NaN, so that numbers meet numbers too.
-    let value =
-        |n: usize| if n % (1 + count / 16) == 0 { all[(n + shift) % all.len()] } else { all[12 + (n * 3 + shift) % 8] };
+    let value = |n: usize| {
+        if n.is_multiple_of(1 + count / 16) { all[(n + shift) % all.len()] } else { all[12 + (n * 3 + shift) % 8] }
+    };
     let values: Vec<Scalar> = (0..count).map(|n| Scalar::from_bits(dtype, value(n))).collect();
     Array::from_scalars(dtype, &[count], &values).unwrap()
 }

@@ -90,6 +90,9 @@ pub fn lower(checked: &Checked) -> Result<Program, LowerError> {
     Ok(lowering.target.program)
 }
 
+/// What equal kernels have in common: the buffers that they load, and how many values they compute.
+type Likeness = (Vec<BufferId>, usize);
+
 /// A program in the making.
 struct Lowering<'a> {
     known: Known<'a>,
@@ -100,8 +103,8 @@ struct Lowering<'a> {
     constants: BTreeMap<(Dtype, Vec<Size>, Vec<u64>), BufferId>,
     /// The kernel that stores each temporary.
     producers: SecondaryMap<BufferId, Option<KernelId>>,
-    /// The temporaries and their kernels, by what those load and how many values they compute.
-    temporaries: BTreeMap<(Vec<BufferId>, usize), Vec<(BufferId, KernelId)>>,
+    /// The temporaries and the kernels that store them.
+    temporaries: BTreeMap<Likeness, Vec<(BufferId, KernelId)>>,
 }
 
 /// What there is to lower and what has become of it so far.

@@ -56,7 +56,7 @@ impl Library {
         let called = self.kernel.call(inputs);
         let ways = || {
             self.together(inputs, &called)?;
-            self.into_own(inputs, &called)?;
+            self.write_to_own(inputs, &called)?;
             self.mistaken(inputs)?;
             self.cancelled(inputs, &called)?;
             self.limited(inputs, &called)?;
@@ -81,7 +81,7 @@ impl Library {
     }
 
     /// A call that writes to arrays of the caller's, beside which there is no memory.
-    fn into_own(&self, inputs: &[ArrayRef<'_>], called: &Called) -> Result<(), String> {
+    fn write_to_own(&self, inputs: &[ArrayRef<'_>], called: &Called) -> Result<(), String> {
         let shapes = match self.kernel.output_shapes(inputs) {
             Ok(shapes) => shapes,
             Err(error) => return alike("the shapes", called, &Err(error)),
@@ -265,7 +265,7 @@ fn alike(what: &str, one: &Called, other: &Called) -> Result<(), String> {
         }
         _ => false,
     };
-    let short = |called: &Called| called.as_ref().map(Vec::len).map_err(|error| error.kind().clone());
+    let short = |called: &Called| called.as_ref().map(Vec::len).map_err(|error| Box::new(error.kind().clone()));
     if same { Ok(()) } else { Err(format!("{what} differs: {:?} and {:?}", short(one), short(other))) }
 }
 

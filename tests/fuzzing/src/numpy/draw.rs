@@ -77,7 +77,7 @@ struct Writer {
 
 /// The program of a number; its NumPy function has this name.
 pub fn drawn(seed: u64, function: &str) -> Drawn {
-    let random = Random::new(seed ^ 0x6e75_6d70_79);
+    let random = Random::new(seed ^ 0x006e_756d_7079);
     let mut writer =
         Writer { random, arrays: vec![], scalars: vec![], indices: vec![], runs: 1, reducers: 0, branches: 0 };
     let (params, arguments) = writer.params();
