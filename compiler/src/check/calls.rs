@@ -95,7 +95,7 @@ impl CallGraph {
     }
 }
 
-/// The functions of the file that a function calls, each as often as its call is checked.
+/// The functions of the file that a function calls, each as often as it is written.
 fn callees(file: &File, function: &Function, names: &BTreeMap<&str, usize>) -> Vec<usize> {
     let mut pending: Vec<ExprId> = vec![function.result];
     let results: &[(_, Type)] = match &function.results {
@@ -115,16 +115,8 @@ fn callees(file: &File, function: &Function, names: &BTreeMap<&str, usize>) -> V
     while let Some(id) = pending.pop() {
         let kind = &file.exprs[id].kind;
         kind.for_each_operand(|operand| pending.push(operand));
-        match kind {
-            ExprKind::Call { callee, .. } => found.extend(names.get(callee.text.as_str())),
-            // Where indices bound one another, means and places of elements go through them twice.
-            ExprKind::Reduce { callee, binders, .. }
-                if matches!(callee.text.as_str(), "mean" | "argmax" | "argmin")
-                    && binders.iter().skip(1).any(|binder| binder.bound.is_some()) =>
-            {
-                kind.for_each_operand(|operand| pending.push(operand));
-            }
-            _ => {}
+        if let ExprKind::Call { callee, .. } = kind {
+            found.extend(names.get(callee.text.as_str()));
         }
     }
     found
