@@ -14,6 +14,7 @@ use ir::array::{Array, ArrayMut, ArrayRef};
 use ir::checked::Checked;
 use ir::decision::Passes;
 use ir::nest::Program;
+use ir::sabotage::{self, Bug};
 
 use crate::boundary;
 use crate::error::Context;
@@ -187,7 +188,7 @@ impl Kernel {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn call_unless(&self, inputs: &[ArrayRef<'_>], cancel: &Cancel) -> Result<Vec<Array>, RunError> {
-        if cancel.is_cancelled() {
+        if cancel.is_cancelled() && !sabotage::on(Bug::CancelUnseen) {
             return Err(self.context().error(RunErrorKind::Cancelled));
         }
         Ok(self.enter(|| self.call_watched(inputs, Some(cancel)))?.0)
@@ -249,7 +250,7 @@ impl Kernel {
     fn fit(&self, inputs: &[ArrayRef<'_>], outputs: &[ArrayMut<'_>]) -> Result<(), RunError> {
         let shapes = self.shapes(&self.bind(inputs)?)?;
         let results = &self.signature.results;
-        if outputs.len() != results.len() {
+        if outputs.len() != results.len() && !sabotage::on(Bug::OutputsUncounted) {
             let results = results.iter().map(|slot| slot.name.clone()).collect();
             return Err(self.context().error(RunErrorKind::OutputCount { results, found: outputs.len() }));
         }
@@ -371,7 +372,11 @@ impl Kernel {
         let outputs = self.program.outputs();
         let none: [ArrayRef<'_>; 0] = [];
         let shape = |buffer| binding.shape(&self.program, buffer).map_err(|e| self.context().bind(e, &none));
-        outputs.into_iter().map(shape).collect()
+        let mut shapes: Vec<Vec<usize>> = outputs.into_iter().map(shape).collect::<Result<_, _>>()?;
+        if sabotage::on(Bug::TurnedShapes) {
+            shapes.reverse();
+        }
+        Ok(shapes)
     }
 
     fn context(&self) -> Context<'_> {

@@ -34,6 +34,18 @@ pub struct Part {
     pub line: usize,
 }
 
+impl From<String> for Source {
+    fn from(text: String) -> Source {
+        Source::new("<source>", text)
+    }
+}
+
+impl From<&String> for Source {
+    fn from(text: &String) -> Source {
+        Source::new("<source>", text.as_str())
+    }
+}
+
 impl From<&str> for Source {
     fn from(text: &str) -> Source {
         Source::new("<source>", text)

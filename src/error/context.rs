@@ -7,6 +7,7 @@ use backends::cuda::Failure;
 use ir::array::{ArrayError, ArrayRef};
 use ir::bind::{BindError, Fault, Given};
 use ir::nest::{Place, Program, Requirement, SymbolSource};
+use ir::sabotage::{self, Bug};
 use ir::size::{Atom, SizeError};
 use ir::{Origin, Scalar, Size, SymbolId};
 
@@ -30,7 +31,8 @@ impl Context<'_> {
     }
 
     pub fn fault(&self, fault: &Fault) -> RunError {
-        let (index, bound) = (fault.index, fault.bound);
+        let (index, bound) =
+            if sabotage::on(Bug::SwappedFault) { (fault.bound, fault.index) } else { (fault.index, fault.bound) };
         self.error(match self.program.sites.get(fault.site) {
             Some(site) => {
                 let at = range(site.origin);
@@ -106,7 +108,7 @@ impl Context<'_> {
                 RunErrorKind::Sizes {
                     left: side(&r.left, &r.left_is, left),
                     relation: r.relation,
-                    right: side(&r.right, &r.right_is, right),
+                    right: side(&r.right, &r.right_is, if sabotage::on(Bug::SwappedSides) { left } else { right }),
                     purpose: r.purpose,
                     names: self.names(&[&r.left, &r.right], inputs),
                     at: range(r.origin),

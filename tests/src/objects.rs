@@ -7,10 +7,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use backends::cpu::object::{Function, Settings, Status, Target, header, object};
+use fuzzing::objects::outcome;
 use ir::array::{Array, ArrayRef};
-use ir::bind::{BindError, Binding, Fault};
-use ir::nest::{BufferId, Program, Purpose, SiteId};
-use ir::size::SizeError;
+use ir::bind::{BindError, Binding};
+use ir::nest::{Program, Purpose};
 use tempfile::TempDir;
 
 use crate::engines::Outcome;
@@ -49,7 +49,7 @@ pub fn is_there(command: &str) -> bool {
     quiet.is_ok_and(|status| status.success())
 }
 
-/// A status as a failing test reads it, and as [`status_of`] finds it again.
+/// A status as a failing test reads it, and as [`outcome`] finds it again.
 fn text(status: Status) -> String {
     format!("{status:?}")
 }
@@ -161,7 +161,7 @@ impl Linked {
         let program = &self.programs[call.program];
         let asked = reply.numbers(3)?;
         if asked[0] != 0 {
-            return Some(status_of(program, &reply.string()?, &asked));
+            return Some(outcome(program, &reply.string()?, [asked[1], asked[2]]));
         }
         let results = program.outputs();
         let shaped = results.iter().filter(|id| !program.buffers[**id].shape.is_empty());
@@ -184,7 +184,7 @@ impl Linked {
         Some(match done[0] {
             0 => Outcome::Results(arrays),
             _ if touched => Outcome::Broken("a call without results has written some".into()),
-            _ => status_of(program, &status, &done),
+            _ => outcome(program, &status, [done[1], done[2]]),
         })
     }
 }
@@ -197,26 +197,6 @@ pub fn run(command: &mut Command) -> Result<String, String> {
         return Ok(String::from_utf8_lossy(&done.stdout).into_owned());
     }
     Err(format!("{command:?}: {}\n{said}", done.status))
-}
-
-/// The outcome that a status stands for.
-fn status_of(program: &Program, text: &str, numbers: &[i64]) -> Outcome {
-    let number = |head: &str| text.strip_prefix(head)?.strip_suffix(')')?.parse::<usize>().ok();
-    if let Some(requirement) = number("Requirement(") {
-        return Outcome::Refused(BindError::Requirement { requirement, left: numbers[1], right: numbers[2] });
-    }
-    if let Some(requirement) = number("NoValue(") {
-        return Outcome::Refused(BindError::RequirementSize { requirement, error: SizeError::Overflow });
-    }
-    if let Some(site) = number("Site(site") {
-        let site = SiteId::from_u32(u32::try_from(site).unwrap_or(u32::MAX));
-        return Outcome::Fault(Fault { site, index: numbers[1], bound: numbers[2] });
-    }
-    if text.starts_with("Length(") {
-        let buffer = program.outputs().first().copied().unwrap_or(BufferId::from_u32(0));
-        return Outcome::Refused(BindError::Length { buffer, axis: 0, value: Ok(numbers[1]) });
-    }
-    Outcome::Broken(text.to_owned())
 }
 
 /// What the C program has written.

@@ -25,6 +25,8 @@ fn the_reference_states_the_limits_that_there_are() {
         ("calls of a function", thousands(compiler::check::MAX_CALLS as usize)),
         ("calls in one another", thousands(compiler::check::MAX_CALL_DEPTH)),
         ("axes of an array", thousands(compiler::check::MAX_RANK)),
+        ("a scalar parameter in a condition", format!("2^{}", compiler::check::MAX_SCALAR.ilog2())),
+        ("operations of a kernel", thousands(backends::cpu::MOST_OPERATIONS)),
         ("statements of a compiled function", thousands(compiler::lower::MAX_STATEMENTS)),
         ("reductions, and `if`s", thousands(ir::verify::MAX_DEPTH)),
         ("errors of a source", thousands(grammar::MAX_ERRORS)),
@@ -119,6 +121,43 @@ fn so_many_errors_are_shown_and_no_more() {
             drawn.len()
         );
     }
+}
+
+/// What a condition on a scalar proves is proved for numbers up to 2^48 of either sign.
+#[test]
+fn scalars_in_conditions_stop_at_the_limit() {
+    let source =
+        "fn f(x: f32[n], k: i64) {\n    let y[i < n] = if i + k >= 0 && i + k < n then x[i + k] else 0\n    y\n}\n";
+    let kernel = Program::parse(source).unwrap().main().unwrap().compile(&Options::default()).unwrap();
+    let x = fuseloop::Array::zeros(fuseloop::Dtype::F32, &[3]).unwrap();
+    for sign in [1, -1] {
+        for (k, code) in [(1 << 48, None), ((1 << 48) + 1, Some("E0209"))] {
+            let k = fuseloop::Array::scalar(fuseloop::Scalar::I64(sign * k));
+            let called = kernel.call(&[x.as_ref(), k.as_ref()]);
+            assert_eq!(called.err().map(|e| e.code().to_string()).as_deref(), code);
+        }
+    }
+}
+
+/// What stands under an `if` that guards an access is one kernel.
+#[test]
+fn kernels_stop_at_the_limit_of_their_operations() {
+    let nested = |count: usize| {
+        let sines = format!("{}x[i - 1]{}", "sin(".repeat(count), ")".repeat(count));
+        let source = format!("fn f(x: f32[n]) {{\n    let y[i < n] = if i > 0 then {sines} else 0\n    y\n}}\n");
+        let compiled = Program::parse(source).unwrap().main().unwrap().compile(&Options::default());
+        compiled.err().map(|e| e.code().to_string())
+    };
+    assert_eq!(nested(100), None);
+    assert_eq!(nested(900).as_deref(), Some("E0250"));
+}
+
+#[test]
+fn calls_in_one_another_are_counted_at_once() {
+    let means = |count: usize| format!("{}x[j]{}", "mean[i < n, j < i](".repeat(count), ")".repeat(count));
+    let begin = std::time::Instant::now();
+    first_code(&format!("fn f(x: f32[n]) = {}", means(40)));
+    assert!(begin.elapsed() < std::time::Duration::from_secs(20), "the count doubles with each mean");
 }
 
 #[test]

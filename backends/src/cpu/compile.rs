@@ -38,7 +38,7 @@ use crate::nests::may_fault;
 use crate::prepare::prepare;
 
 /// Most operations of a kernel, functions inlined.
-const MOST_OPERATIONS: usize = 20_000;
+pub const MOST_OPERATIONS: usize = 20_000;
 /// Operations from which on registers are allocated in one pass: slower code, but in linear time.
 const BIG: usize = 4_000;
 /// Threads that compiling takes at most.

@@ -61,6 +61,7 @@ use ir::bind::Binding;
 use ir::nest::Program;
 
 pub use crate::error::{CompileError, RunError};
+pub use compile::MOST_OPERATIONS;
 pub use listing::{Listing, listing};
 pub use memory::zeroed_words;
 

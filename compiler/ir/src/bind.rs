@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 
 use crate::array::{ArrayMut, ArrayRef};
 use crate::nest::{BufferId, Program, Relation, Requirement, Role, SiteId, Symbol, SymbolSource};
+use crate::sabotage::{self, Bug};
 use crate::size::SizeError;
 use crate::{Dtype, Scalar, Size, SymbolId};
 
@@ -174,10 +175,10 @@ impl Binding {
             return Err(BindError::InputCount { expected: params.len(), found: inputs.len() });
         }
         for (input, ((dtype, rank), given)) in params.iter().zip(inputs).enumerate() {
-            if *dtype != given.dtype() {
+            if *dtype != given.dtype() && !sabotage::on(Bug::TypeUnchecked) {
                 return Err(BindError::InputDtype { input, expected: *dtype, found: given.dtype() });
             }
-            if *rank != given.shape().len() {
+            if *rank != given.shape().len() && !sabotage::on(Bug::RankUnchecked) {
                 return Err(BindError::InputRank { input, expected: *rank, found: given.shape().len() });
             }
         }
@@ -186,7 +187,8 @@ impl Binding {
             values.push(match symbol.source {
                 SymbolSource::Dimension { input, axis } => {
                     // Array lengths fit `isize`.
-                    i64::try_from(inputs[input].shape()[axis]).unwrap_or(i64::MAX)
+                    i64::try_from(inputs[input].shape()[if sabotage::on(Bug::BoundAxis) { 0 } else { axis }])
+                        .unwrap_or(i64::MAX)
                 }
                 SymbolSource::Scalar { input } => integer(inputs[input].scalar()),
             });
@@ -196,12 +198,12 @@ impl Binding {
             let size = |s| binding.size(s).map_err(|error| BindError::RequirementSize { requirement, error });
             let mut void = false;
             for s in &r.unless_empty {
-                void |= size(s)? < 1;
+                void |= size(s)? < 1 + i64::from(sabotage::on(Bug::EmptyEnough));
             }
             let (left, right) = (size(&r.left)?, size(&r.right)?);
             let met = match r.relation {
                 Relation::Equal => left == right,
-                Relation::AtMost => left <= right,
+                Relation::AtMost => left <= right.saturating_add(sabotage::on(Bug::AtMost).into()),
             };
             if !(met || void) {
                 return Err(BindError::Requirement { requirement, left, right });

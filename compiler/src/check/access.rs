@@ -6,6 +6,7 @@ use grammar::Diagnostic;
 use grammar::ast::{self, ExprKind, Item, Span};
 use ir::checked::{ExprId, IndexId, Kind, Subscript, Type};
 use ir::nest::{Purpose, Relation, Requirement};
+use ir::sabotage::{self, Bug};
 use ir::{Affine, Dtype, ReduceOp, Size};
 
 use super::bounds::Record;
@@ -187,7 +188,7 @@ impl Checker<'_> {
         while guard != ir::checked::Checked::TOP {
             if let Some((condition, _)) = self.branches[guard].condition {
                 mentions.extend_from_slice(self.free(condition));
-                if !self.branches[guard].operator {
+                if !self.branches[guard].operator && !sabotage::on(Bug::GuardedEnd) {
                     exempt.extend(self.tested(condition));
                 }
             }
@@ -258,6 +259,7 @@ impl Checker<'_> {
             }
         };
         let index = self.index("a", Affine::size(count), span);
+        let start = if sabotage::on(Bug::SliceStart) { Affine::constant(0) } else { start };
         let at = start.add(&Affine::index(index).scale(&Size::constant(step)));
         Some((index, at, inside))
     }

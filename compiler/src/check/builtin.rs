@@ -4,6 +4,7 @@ use grammar::Diagnostic;
 use grammar::ast::{self, ExprKind, Span};
 use ir::checked::{ExprId, Kind, Type};
 use ir::nest::{Purpose, Relation, Requirement};
+use ir::sabotage::{self, Bug};
 use ir::{Affine, BinaryOp, CompareOp, Dtype, MathFn, ReduceOp, Scalar, Size, UnaryOp};
 
 use super::expr::Use;
@@ -171,6 +172,7 @@ impl Checker<'_> {
             ("size", [x, k]) => {
                 let x = self.expr(*x, None)?;
                 let axis = self.literal_axis(*k, self.ty(x).shape.len())?;
+                let axis = if sabotage::on(Bug::SizeOfAxis) { 0 } else { axis };
                 Some(self.size_node(self.ty(x).shape[axis].clone(), span))
             }
             ("reshape", [x, dims @ ..]) if !dims.is_empty() => self.reshape(*x, dims, want, span),
@@ -435,7 +437,7 @@ impl Checker<'_> {
             self.guard = otherwise;
         }
         for k in (0..arrays.len()).rev() {
-            let start = if k == 0 { Size::default() } else { ends[k - 1].clone() };
+            let start = if k == 0 || sabotage::on(Bug::ConcatStart) { Size::default() } else { ends[k - 1].clone() };
             if let Some((_, _, then)) = guards.get(k) {
                 self.guard = *then;
             }

@@ -12,6 +12,7 @@
 use grammar::Diagnostic;
 use grammar::ast::{self, Span};
 use ir::checked::{ExprId, Extent, Index, IndexId};
+use ir::sabotage::{self, Bug};
 use ir::{Affine, Dtype, Size};
 
 use super::{Binding, Checker, codes, origin};
@@ -169,7 +170,10 @@ impl Checker<'_> {
                 });
                 match same {
                     Some(old) => {
-                        if (&new.extent - &old.extent).as_constant().is_some_and(|d| d < 0) {
+                        if (&new.extent - &old.extent)
+                            .as_constant()
+                            .is_some_and(|d| (d < 0) != sabotage::on(Bug::GreatestEnd))
+                        {
                             *old = new;
                         }
                     }

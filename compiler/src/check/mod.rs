@@ -50,11 +50,13 @@ use grammar::ast::{self, File, Span};
 use grammar::{Diagnostic, MAX_ERRORS};
 use ir::checked::{Checked, ExprId, GuardId, IndexId};
 use ir::nest::{Purpose, Relation, Requirement};
+use ir::sabotage::{self, Bug};
 use ir::{Origin, Size, SymbolId};
 
 pub use builtin::{names, scalar_functions};
 use calls::CallGraph;
 pub use calls::{MAX_CALL_DEPTH, MAX_CALLS};
+pub use facts::MAX_SCALAR;
 pub use signature::{Signature, Slot};
 
 /// Expressions of a checked function, every call inlined, beyond which the checker refuses; so many may all functions
@@ -312,6 +314,7 @@ impl<'a> Checker<'a> {
                 self.error(Diagnostic::new(codes::SIZE_MISMATCH, span, message));
                 return None;
             }
+            None if sabotage::on(Bug::LengthsUnasked) => return Some(left.clone()),
             None => {}
         }
         self.require(Requirement {

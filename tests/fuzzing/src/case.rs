@@ -31,6 +31,8 @@ pub enum Through {
     Backend,
     /// Through the public library, as a user's program does.
     Library,
+    /// Compiled ahead of time and opened as a shared library, on a processor that has the engine's vectors.
+    Object,
 }
 
 /// A function, how it is fused, and what runs it.
@@ -60,6 +62,7 @@ impl Setting {
         match self.through {
             Through::Backend => self.engine.to_string(),
             Through::Library => format!("library {}", self.engine),
+            Through::Object => format!("object {}", self.engine),
         }
     }
 }
@@ -149,9 +152,13 @@ pub fn draw_with(recipe: &Recipe, seed: u64, engines: &[Engine]) -> Drawn {
         _ => drawn.swap_remove(1),
     };
     let is_public = !matches!(engine, Engine::Ptx | Engine::Source);
-    let through = if is_public && below(LIBRARY_ONCE_IN) == 0 { Through::Library } else { Through::Backend };
+    let through = match engine {
+        _ if is_public && below(LIBRARY_ONCE_IN) == 0 => Through::Library,
+        Engine::Cpu(1, _) if cfg!(target_os = "linux") && below(OBJECT_ONCE_IN) == 0 => Through::Object,
+        _ => Through::Backend,
+    };
     let options = match through {
-        Through::Backend => options,
+        Through::Backend | Through::Object => options,
         // A user chooses the passes alone.
         Through::Library => Options { fuse: options.fuse, ..Options::default() },
     };
@@ -175,6 +182,8 @@ pub fn draw_with(recipe: &Recipe, seed: u64, engines: &[Engine]) -> Drawn {
 
 /// One program in so many, of those on engines that the public library has, goes through it: a tenth of all.
 const LIBRARY_ONCE_IN: usize = 8;
+/// Of the rest on one thread of a CPU one in so many is an object: to link one takes longer than all else.
+const OBJECT_ONCE_IN: usize = 10;
 /// One program in so many is called with long inputs too.
 const LONG_ONCE_IN: usize = 8;
 /// And of those with scans.

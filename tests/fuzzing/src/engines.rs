@@ -167,6 +167,11 @@ fn gpu() -> &'static Arc<Gpu> {
     GPU.get_or_init(|| Gpu::get(0).unwrap_or_else(|error| panic!("{error}")))
 }
 
+/// A byte that no program leaves in an array by chance.
+pub(crate) fn poison(dtype: Dtype) -> u8 {
+    if dtype == Dtype::Bool { 1 } else { 0xa5 }
+}
+
 /// Something as a failure shows it.
 pub struct Shown<'a, T>(pub &'a T);
 
@@ -362,7 +367,7 @@ impl Form {
                 axis: 0,
                 value: Err(ir::size::SizeError::Overflow),
             })?;
-            array.bytes_mut().fill(if dtype == Dtype::Bool { 1 } else { 0xa5 });
+            array.bytes_mut().fill(poison(dtype));
             Ok(array)
         };
         self.program.outputs().into_iter().map(array).collect()

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::case::{Arguments, Setting, Through};
 use crate::engines::{Engine, Form, Outcome, agree, allows, has_contractions};
 use crate::library::Library;
+use crate::objects::Object;
 use crate::twist::Change;
 
 /// What came of a case.
@@ -128,21 +129,24 @@ fn judge_in(setting: &Setting, calls: &[Arguments], rigour: Rigour, judged: &mut
     (form.meet, form.far) = (*meet, *far);
     judged.decisions.clone_from(&form.decisions);
     let slack = rigour == Rigour::Products && has_contractions(&form.program);
-    let library = match through {
-        Through::Backend => None,
-        Through::Library => {
+    let (mut library, mut object) = (None, None);
+    match (through, engine) {
+        (Through::Library, _) => {
             let text = twisted_text.as_deref().unwrap_or(source);
-            Some(Library::new(text, entry, *engine, options.fuse).map_err(broken)?)
+            library = Some(Library::new(text, entry, *engine, options.fuse).map_err(broken)?);
         }
-    };
+        (Through::Object, Engine::Cpu(_, simd)) => {
+            object = Some(Object::new(&form.program, *simd).map_err(broken)?);
+        }
+        (Through::Object | Through::Backend, _) => {}
+    }
     let unfused = OnceCell::new();
     for arguments in calls {
         let inputs: Vec<ArrayRef<'_>> = arguments.iter().map(|(_, array)| array.as_ref()).collect();
         let meant = form.run(&checked, Engine::Source, &inputs);
-        let found = match &library {
-            None => form.run(run, *engine, &inputs),
-            Some(library) => library.call(&inputs, &form.program, &meant),
-        };
+        let found = library.as_ref().map(|library| library.call(&inputs, &form.program, &meant));
+        let found = found.or_else(|| object.as_ref()?.call(&inputs));
+        let found = found.unwrap_or_else(|| form.run(run, *engine, &inputs));
         let same = match (&twisted, twist) {
             (Some(twisted), Some(twist)) => agree_twisted(twisted, twist.change, &inputs, &meant, &found),
             _ => agree(&checked, &inputs, &meant, &found),

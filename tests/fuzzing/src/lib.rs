@@ -8,6 +8,7 @@
 //! | [`generate`] | the programs and their data |
 //! | [`engines`], [`emulated`], [`ways`] | what runs them, and how they are fused |
 //! | [`library`] | calls through the public library |
+//! | [`objects`] | calls of what is compiled ahead of time |
 //! | [`numpy`] | programs that are held to NumPy instead |
 //! | [`case`] | one program, its data, an engine and a way: what is judged, saved and run again |
 //! | [`judge`] | what a case must meet |
@@ -27,6 +28,7 @@ pub mod generate;
 pub mod judge;
 pub mod library;
 pub mod numpy;
+pub mod objects;
 pub mod reduce;
 mod syntax;
 pub mod tally;

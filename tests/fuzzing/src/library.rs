@@ -15,7 +15,7 @@ use ir::decision::Passes;
 use ir::nest::{self, Place, SiteId};
 use ir::{Dtype, Origin};
 
-use crate::engines::{Engine, Outcome};
+use crate::engines::{Engine, Outcome, poison};
 
 /// Threads that call one kernel at once.
 const CALLERS: usize = 3;
@@ -228,11 +228,6 @@ fn through_files(arrays: &[ArrayRef<'_>]) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-/// What arrays hold that no program leaves by chance.
-fn poison(dtype: Dtype) -> u8 {
-    if dtype == Dtype::Bool { 1 } else { 0xa5 }
 }
 
 /// Whether an error can be drawn and is one that a user can make.

@@ -13,6 +13,7 @@ use cranelift_codegen::isa::CallConv;
 use cranelift_frontend::FunctionBuilder;
 use cranelift_module::{DataId, FuncId, Module};
 use ir::nest::{BufferId, Program, Relation, Role};
+use ir::sabotage::{self, Bug};
 use ir::{Dtype, Size};
 
 use super::interface::{Interface, Origin, Param, Status};
@@ -134,6 +135,7 @@ pub(super) fn query(b: FunctionBuilder<'_>, module: &mut dyn Module, parts: &Par
     let mut at = 8;
     for (_, id, rank) in parts.interface.lengths() {
         for axis in 0..rank {
+            let axis = if sabotage::on(Bug::ObjectNeeds) { 0 } else { axis };
             let length = d.sizes.size(&mut d.b, &parts.run.buffers[id].shape[axis]).value;
             d.b.ins().store(shared(), length, needs, at);
             at += 8;
@@ -228,6 +230,7 @@ impl<'a, 'p> Driver<'a, 'p> {
                 Relation::AtMost => IntCC::SignedLessThanOrEqual,
             };
             let met = self.b.ins().icmp(relation, left, right);
+            let void = void.filter(|_| !sabotage::on(Bug::ObjectVoid));
             let met = void.map_or(met, |void| self.b.ins().bor(met, void));
             self.ensure(met, Status::Requirement(number), (left, right));
         }
@@ -242,6 +245,7 @@ impl<'a, 'p> Driver<'a, 'p> {
             Dtype::I8 | Dtype::I32 => b.ins().sextend(I64, value),
             Dtype::U8 | Dtype::U32 => b.ins().uextend(I64, value),
             Dtype::I64 => value,
+            Dtype::U64 if sabotage::on(Bug::ObjectUnsigned) => value,
             Dtype::U64 => {
                 let most = b.ins().iconst(I64, i64::MAX);
                 b.ins().umin(value, most)
@@ -311,7 +315,7 @@ impl<'a, 'p> Driver<'a, 'p> {
         let mut end = self.int(0);
         let mut temporaries = vec![];
         for members in &parts.slots.own {
-            let begin = end;
+            let begin = if sabotage::on(Bug::ObjectTemporaries) { self.int(0) } else { end };
             for id in members {
                 temporaries.push((*id, Place::At(begin)));
                 let bytes = self.bytes(*id);

@@ -22,6 +22,7 @@ use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_module::{DataDescription, DataId, FuncId, Linkage, Module, default_libcall_names};
 use cranelift_object::{ObjectBuilder, ObjectModule};
 use ir::nest::{Program, Role};
+use ir::sabotage::{self, Bug};
 
 pub use self::interface::Status;
 pub use self::target::{Target, TargetError};
@@ -128,7 +129,7 @@ fn define_function(
         sizes: sizes.into_formulas(target.memory()),
         slots: Slots::of_parts(interface.program, run),
         constants,
-        late_faults: late_faults(run, parts),
+        late_faults: late_faults(run, parts) && !sabotage::on(Bug::ObjectHeld),
         mode,
     };
     let convention = module.isa().default_call_conv();
@@ -194,7 +195,8 @@ fn define_texts(
         let data = b.ins().symbol_value(I64, data);
         let at = b.ins().imul_imm_s(status, 4);
         let at = b.ins().iadd(data, at);
-        let place = b.ins().uload32(super::emit::own_memory(), at, 0);
+        let one = i32::from(sabotage::on(Bug::ObjectText));
+        let place = b.ins().uload32(super::emit::own_memory(), at, 4 * one);
         let text = b.ins().iadd(data, place);
         b.ins().return_(&[text]);
         b.seal_all_blocks();

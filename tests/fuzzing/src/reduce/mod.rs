@@ -53,7 +53,7 @@ pub fn reduce(case: Case, kind: Kind, message: String, worker: &mut Worker<'_>, 
         }
     }
     let setting = &reduction.case.setting;
-    if setting.options.fuse != ir::Passes::NONE && setting.through == Through::Backend {
+    if setting.options.fuse != ir::Passes::NONE && setting.through != Through::Library {
         merges = reduction.fuel()?;
     }
     let Reduction { mut case, kind, message, judged, worker, .. } = reduction;

@@ -1,0 +1,73 @@
+//! A case as a C program meets it: compiled ahead of time, opened as a shared library, called through its header.
+
+use backends::cpu::Simd;
+use backends::cpu::object::Target;
+use ir::array::ArrayRef;
+use ir::bind::{BindError, Fault};
+use ir::nest::{BufferId, Program, SiteId};
+use ir::size::SizeError;
+use opened::{Opened, Reply};
+
+use crate::engines::{Outcome, poison};
+
+/// A program in a shared library.
+pub struct Object {
+    opened: Opened,
+    program: Program,
+}
+
+impl Object {
+    /// Compiles a program for processors that have vectors so wide.
+    pub fn new(program: &Program, simd: Simd) -> Result<Object, String> {
+        let target = Target::new(None, Some(processor(simd))).map_err(|e| format!("{e:?}"))?;
+        Ok(Object { opened: Opened::new(program, target)?, program: program.clone() })
+    }
+
+    /// Calls the function; none where C cannot say the call.
+    pub fn call(&self, inputs: &[ArrayRef<'_>]) -> Option<Outcome> {
+        Some(match self.opened.call(inputs, poison) {
+            Ok(None) => return None,
+            Ok(Some(Reply { status: None, results, .. })) => Outcome::Results(results),
+            Ok(Some(Reply { status: Some(_), results, .. })) if results.iter().any(is_written) => {
+                Outcome::Broken("a call without results has written some".into())
+            }
+            Ok(Some(Reply { status: Some(status), numbers, .. })) => outcome(&self.program, &status, numbers),
+            Err(what) => Outcome::Broken(what),
+        })
+    }
+}
+
+fn is_written(array: &ir::Array) -> bool {
+    array.bytes().iter().any(|byte| *byte != poison(array.dtype()))
+}
+
+/// What a processor with vectors so wide is called.
+fn processor(simd: Simd) -> &'static str {
+    match simd {
+        _ if cfg!(not(target_arch = "x86_64")) => "generic",
+        Simd::W512 if simd.is_here() => "x86-64-v4",
+        Simd::W256 if simd.is_here() => "x86-64-v3",
+        Simd::W128 => "x86-64-v2",
+        Simd::Auto | Simd::W256 | Simd::W512 => "native",
+    }
+}
+
+/// The outcome that a status stands for, as `{:?}` writes it, with the numbers beside it.
+pub fn outcome(program: &Program, status: &str, [found, wanted]: [i64; 2]) -> Outcome {
+    let number = |head: &str| status.strip_prefix(head)?.strip_suffix(')')?.parse::<usize>().ok();
+    if let Some(requirement) = number("Requirement(") {
+        return Outcome::Refused(BindError::Requirement { requirement, left: found, right: wanted });
+    }
+    if let Some(requirement) = number("NoValue(") {
+        return Outcome::Refused(BindError::RequirementSize { requirement, error: SizeError::Overflow });
+    }
+    if let Some(site) = number("Site(site") {
+        let site = SiteId::from_u32(u32::try_from(site).unwrap_or(u32::MAX));
+        return Outcome::Fault(Fault { site, index: found, bound: wanted });
+    }
+    if status.starts_with("Length(") {
+        let buffer = program.outputs().first().copied().unwrap_or(BufferId::from_u32(0));
+        return Outcome::Refused(BindError::Length { buffer, axis: 0, value: Ok(found) });
+    }
+    Outcome::Broken(status.to_owned())
+}
