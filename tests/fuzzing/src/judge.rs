@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::case::{Arguments, Setting, Through};
 use crate::engines::{Engine, Form, Outcome, agree, allows, has_contractions};
-use crate::library::Library;
+use crate::library::{self, Library};
 use crate::objects::Object;
 use crate::twist::Change;
 
@@ -133,6 +133,9 @@ fn judge_in(setting: &Setting, calls: &[Arguments], rigour: Rigour, judged: &mut
     match (through, engine) {
         (Through::Library, _) => {
             let text = twisted_text.as_deref().unwrap_or(source);
+            if options.fuse == Passes::ALL {
+                library::hold_kernels(text, entry, form.program.kernels.len()).map_err(broken)?;
+            }
             library = Some(Library::new(text, entry, *engine, options.fuse).map_err(broken)?);
         }
         (Through::Object, Engine::Cpu(_, simd)) => {

@@ -196,6 +196,22 @@ impl Library {
     }
 }
 
+/// Holds that a function may promise as many kernels as all passes leave, and no fewer.
+pub fn hold_kernels(source: &str, entry: &str, kernels: usize) -> Result<(), String> {
+    let head = format!("fn {entry}(");
+    for (most, holds) in [(kernels, true), (kernels.saturating_sub(1), kernels == 1)] {
+        let promise = format!("@kernels({}) {head}", most.max(1));
+        let text = source.replace("@kernels(100000)\n", "").replace(&head, &promise);
+        let program = Program::parse(text.as_str()).map_err(|e| e.to_string())?;
+        let held = program.function(entry).map_err(|e| e.to_string())?.hold_kernels();
+        let code = held.as_ref().err().map(|e| e.code().to_string());
+        if code.as_deref() != (!holds && kernels > 0).then_some("E0252") {
+            return Err(format!("{promise} where there are {kernels} kernels: {code:?}"));
+        }
+    }
+    Ok(())
+}
+
 fn compile(program: &Program, entry: &str, options: &Options) -> Result<Kernel, String> {
     let function = program.function(entry).map_err(|e| e.to_string())?;
     function.compile(options).map_err(|e| format!("{} {}", e.code(), e.render(Style::Plain)))

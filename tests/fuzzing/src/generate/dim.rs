@@ -10,6 +10,8 @@ enum Atom {
     Name(String),
     /// `(d + k - 1) / k`: every k-th element of `d`.
     Every(i64, Dim),
+    /// `d / e`, which has no value where `e` is 0.
+    Over(Dim, Dim),
 }
 
 /// A length: products of atoms with their coefficients; the empty product is the constant.
@@ -35,6 +37,11 @@ impl Dim {
             Some(value) => Dim::constant((value + step - 1).div_euclid(step)),
             None => Dim { terms: [(vec![Atom::Every(step, self.clone())], 1)].into() },
         }
+    }
+
+    /// `self / by`.
+    pub fn over(&self, by: &Dim) -> Dim {
+        Dim { terms: [(vec![Atom::Over(self.clone(), by.clone())], 1)].into() }
     }
 
     /// The sum.
@@ -104,6 +111,7 @@ impl Dim {
         let atom = |atom: &Atom| match atom {
             Atom::Name(name) => size(name),
             Atom::Every(step, dim) => dim.value(size).saturating_add(step - 1).div_euclid(*step),
+            Atom::Over(dim, by) => dim.value(size).checked_div(by.value(size)).unwrap_or(0),
         };
         let product = |(atoms, c): (&Vec<Atom>, &i64)| atoms.iter().map(atom).fold(*c, i64::saturating_mul);
         self.terms.iter().map(product).fold(0, i64::saturating_add)
@@ -118,6 +126,7 @@ impl Dim {
                 product = product.times(&match atom {
                     Atom::Name(name) => with.get(name).cloned().unwrap_or_else(|| Dim::name(name)),
                     Atom::Every(step, dim) => dim.substitute(with).every(*step),
+                    Atom::Over(dim, by) => dim.substitute(with).over(&by.substitute(with)),
                 });
             }
             sum = sum.plus(&product);
@@ -152,18 +161,20 @@ impl fmt::Display for Dim {
                 factors.push(c.abs().to_string());
             }
             for atom in atoms {
-                factors.push(match atom {
-                    Atom::Name(name) => name.clone(),
-                    Atom::Every(step, dim) => {
-                        let above = dim.offset(step - 1);
-                        let above = if above.as_name().is_some() { format!("{above}") } else { format!("({above})") };
-                        if several || *c != 1 || atoms.len() > 1 {
-                            format!("({above} / {step})")
-                        } else {
-                            format!("{above} / {step}")
-                        }
+                let (above, below) = match atom {
+                    Atom::Name(name) => {
+                        factors.push(name.clone());
+                        continue;
                     }
+                    Atom::Every(step, dim) => (dim.offset(step - 1), Dim::constant(*step)),
+                    Atom::Over(dim, by) => (dim.clone(), by.clone()),
+                };
+                let [above, below] = [above, below].map(|part| match part.minus_constant() {
+                    Some(_) if part.as_name().is_none() => format!("({part})"),
+                    _ => part.to_string(),
                 });
+                let is_alone = !several && *c == 1 && atoms.len() == 1;
+                factors.push(if is_alone { format!("{above} / {below}") } else { format!("({above} / {below})") });
             }
             write!(f, "{sign}{}", factors.join(" * "))?;
         }

@@ -171,6 +171,9 @@ impl Recipe {
         if self.data.is_multiple_of(16) {
             source.push_str("@kernels(100000)\n");
         }
+        if self.data % 16 == 5 {
+            source.push_str("@fast\n");
+        }
         let is_single = !result.starts_with('(') && types.as_deref().is_none_or(|types| !types.starts_with('('));
         match self.data % 32 {
             // Called through many functions, each of which calls the next.
@@ -184,6 +187,19 @@ impl Recipe {
                     .for_each(|n| source += &function_text(&format!("inner{n}"), &heads, None, &[], &call(n - 1)));
                 source.push_str(&function_text("main", &heads, None, &[], &call(depth - 1)));
             }
+            // Called by many functions, each of which is called.
+            4 if is_single => {
+                constructs.insert("many calls");
+                source.push_str(&function_text("inner", &heads, types.as_deref(), &lets, &result));
+                let names: Vec<&str> = params.iter().map(|param| param.name.as_str()).collect();
+                let given = names.join(", ");
+                let count = FANS[usize::try_from(self.data >> 5).unwrap_or(0) % FANS.len()];
+                for n in 0..count {
+                    source += &function_text(&format!("inner{n}"), &heads, None, &[], &format!("inner({given})"));
+                }
+                let unused: Vec<String> = (1..count).map(|n| format!("let _ = inner{n}({given})")).collect();
+                source.push_str(&function_text("main", &heads, None, &unused, &format!("inner0({given})")));
+            }
             _ => source.push_str(&function_text("main", &heads, types.as_deref(), &lets, &result)),
         }
         // Functions of the file shadow those of the language.
@@ -196,6 +212,9 @@ impl Recipe {
 
 /// How many functions stand between a call and what it calls, where there are some.
 const CHAINS: [usize; 4] = [1, 3, 20, 150];
+
+/// How many functions call one, where there are several.
+const FANS: [usize; 4] = [1, 2, 12, 60];
 
 /// The text with a word exchanged for another.
 fn renamed(text: &str, word: &str, by: &str) -> String {
@@ -300,6 +319,7 @@ fn axis(choices: &mut Choices<'_>, names: &[&str], bound: &[String]) -> Dim {
         (20, [first, ..]) => first.times(&Dim::constant(2)),
         (21, [first, second, ..]) => first.times(second),
         (22, [first, ..]) => first.every(2),
+        (23, [first, second, ..]) => first.over(second),
         _ => name,
     }
 }

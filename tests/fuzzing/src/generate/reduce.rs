@@ -86,6 +86,7 @@ impl Writer<'_> {
             (Some((name, _)), 2) => (format!("max(({number}) / i64({name}), 0)"), dim),
             (Some((name, Dtype::I64)), 3) => (format!("clamp({name} * {name}, 0, 3)"), three),
             (Some((name, ty)), _) if ty.is_signed_int() => (format!("clamp({name}, -1, 3)"), three),
+            _ if self.choices.chance(50) => (format!("({number}) / ({by})"), dim),
             _ => (format!("max(({number}) / ({by}), 0)"), dim),
         };
         let mut index = self.fresh_index(bound);

@@ -15,6 +15,11 @@ impl Writer<'_> {
                 dims.push(dim.clone());
             }
         }
+        if self.choices.chance(2)
+            && let [first, second, ..] = self.scope.sizes.as_slice()
+        {
+            return Dim::name(first).over(&Dim::name(second));
+        }
         self.choices.pick(&dims).cloned().unwrap_or_else(|| Dim::constant(3))
     }
 
