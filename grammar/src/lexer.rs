@@ -103,7 +103,7 @@ fn wrong(reason: Reason) -> Result<(), Reason> {
     Err(reason)
 }
 
-/// Skips the mark at the beginning; `hidden` has complained about any other.
+/// Skips the byte order mark at the beginning; `hidden` has reported any other.
 fn byte_order_mark(scanner: &mut Scanner<'_, Tok>) -> FilterResult<(), Reason> {
     if scanner.span().start == 0 { FilterResult::Skip } else { FilterResult::Error(Reason::Character) }
 }

@@ -21,7 +21,8 @@ pub struct Machine {
     pub target: Target,
     /// The C compiler.
     pub compiler: &'static str,
-    /// Options for the compiler. `-DMODE=...` has the program set its register of floating-point modes to this before it calls anything.
+    /// Options for the compiler. With `-DMODE=...` the program sets its floating-point mode
+    /// register to this value before any call.
     pub flags: &'static [&'static str],
     /// What runs its programs, if this machine does not.
     pub runner: Option<&'static str>,

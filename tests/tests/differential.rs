@@ -103,7 +103,7 @@ fn engines_agree() {
         (FusionPass::ALL.iter().map(|pass| pass.name()).filter(|name| !tally.fused.contains_key(name)))
             .chain(Reason::NAMES.iter().copied().filter(|name| !tally.refused.contains_key(name)))
             .collect();
-    // A few programs need not meet them all.
+    // A few programs need not cover all of them.
     assert!(
         never.is_empty() || tally.programs < 500,
         "over all these programs, these never fused or refused anything: {never:?}"

@@ -63,7 +63,7 @@ fn calls_that_double_stop_at_the_limit() {
     }
 }
 
-/// Calls without an operation between them, on a stack as small as that of a thread that Rust starts.
+/// Nested calls without operations in between, on a stack of the default size of a Rust thread.
 #[test]
 fn calls_in_one_another_stop_at_the_limit() {
     let chain = |depth: usize| -> String {

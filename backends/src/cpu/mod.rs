@@ -142,7 +142,8 @@ impl Module {
         Ok(Module { inner: run::Runner::new(program, compile::compile(program, options)?, options) })
     }
 
-    /// Bytes that a call with these sizes takes on so many threads, in addition to the buffers of the program.
+    /// Bytes that a call with these sizes takes on `threads` threads, in addition to the buffers of
+    /// the program.
     pub fn beside(&self, binding: &Binding, threads: usize) -> Result<u128, RunError> {
         self.inner.beside(binding, threads)
     }

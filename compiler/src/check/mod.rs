@@ -192,7 +192,7 @@ struct Checker<'a> {
     functions: &'a BTreeMap<&'a str, usize>,
     out: Checked,
     meta: PrimaryMap<ExprId, Meta>,
-    /// The symbols of integer scalar parameters, by their numbers.
+    /// The symbols of integer scalar parameters, by parameter number.
     scalars: BTreeMap<usize, SymbolId>,
     /// Names in scope, the innermost last; those of callers are put away in `function`.
     scope: scope::Scope,
