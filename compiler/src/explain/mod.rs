@@ -5,7 +5,7 @@
 //! why       refusals in words, and what to write instead
 //! values    which scalars of a fused kernel are values of the source
 //! nests     kernels as readable loop nests
-//! constants what is the same wherever a kernel runs, for these
+//! constants values that are the same in every iteration, for `nests`
 //! ```
 //!
 //! Nothing here is computed twice: figures come from `analysis`, decisions from `fusion`.
