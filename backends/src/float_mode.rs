@@ -1,4 +1,5 @@
-//! The floating-point mode in which results are defined: rounding to nearest, denormals kept, exceptions masked.
+//! The floating-point mode in which results are defined: round to nearest, keep denormals, mask
+//! exceptions.
 //!
 //! The mode is a register of each thread, and a caller may have changed it: a C program built with
 //! `-ffast-math` flushes denormals to zero, `fesetround` changes the rounding, `feenableexcept`

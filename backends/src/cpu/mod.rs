@@ -2,11 +2,12 @@
 //!
 //! `jit` owns the machine code. `compile` generates it kernel by kernel: `checks`, `split` (and
 //! `tiled`), then `nest`, `scalar`, `reduce`, `lanes` (with `lane_memory`), `best`, `pick`, `kept`,
-//! `scan` and `contract` (with `gemm`), all on top of `emit`; `leaf`, `branch`, `vectors`, `columns`
-//! (with `strips`), `pieces`, `across` (with `turn`) and `lanes128` vectorize innermost loops, and
-//! `wide` uses wider vectors where the machine has them. `run` binds a call and finds `memory`.
-//! `spread` distributes a kernel over the threads of `pool` where `cost` estimates that it pays;
-//! threads synchronize through `sync`, those of a scan through `baton`. `listing` shows the code.
+//! `scan` and `contract` (with `gemm`), all on top of `emit`; `leaf`, `branch`, `vectors`,
+//! `columns` (with `strips`), `pieces`, `across` (with `turn`) and `lanes128` vectorize innermost
+//! loops, and `wide` uses wider vectors where the machine has them. `run` binds a call and finds
+//! `memory`. `spread` distributes a kernel over the threads of `pool` where `cost` estimates that
+//! it pays; threads synchronize through `sync`, those of a scan through `baton`. `listing` shows
+//! the code.
 
 pub(crate) mod across;
 mod baton;

@@ -3,7 +3,7 @@
 //!
 //! | file | settles |
 //! |---|---|
-//! | `calls` | the call graph: calls are counted before they are inlined, and tracked while they are |
+//! | `calls` | the call graph: calls counted before they are inlined, and tracked while they are |
 //! | `function` | parameters, size names, calls (inlined at each place, lifted where a scalar meets an array), results |
 //! | `expr` | one expression: operators, `if`, casts |
 //! | `literal` | numbers, named constants and array literals, in the type of their context |

@@ -71,7 +71,7 @@ fn choices_cost_what_they_compare() {
 #[test]
 fn branches_count_where_they_run() {
     let shift = lowered("fn f(x: f32[n]) {\n let y[i < n] = if i > 0 then x[i - 1] * x[i] + 1 else x[i] * 2\n y\n}");
-    // `x[i] * 2` needs no guard and is an operation of its own; the guarded part runs where `i` is not 0.
+    // `x[i] * 2` needs no guard and counts separately; the guarded part runs where `i` is not 0.
     assert_eq!(operations(&shift), "at most 4 * n");
     assert_eq!(at(&shift, &[10]), Count { elements: Some(10 + 10 + 2 * 9), exact: true });
     let ragged = lowered("fn f(x: i32[n, m], len: i64[n]) {\n let z[i] = sum[j < len[i]](x[i, j])\n z\n}");
