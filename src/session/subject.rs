@@ -117,7 +117,7 @@ impl Subject {
     }
 }
 
-/// Compiles a checked function as a program of its own. `reword` may rephrase its errors.
+/// Checks a function and returns it as a program of its own. `reword` may rephrase its errors.
 fn compiled(
     reading: &Reading,
     file: &File,

@@ -50,7 +50,7 @@ pub fn is_there(command: &str) -> bool {
     quiet.is_ok_and(|status| status.success())
 }
 
-/// A status as a failing test reads it, and as [`outcome`] finds it again.
+/// The text of a status, which failing tests show and [`outcome`] looks up.
 fn text(status: Status) -> String {
     format!("{status:?}")
 }

@@ -34,8 +34,8 @@ impl Baton {
 }
 
 impl Hand {
-    /// Waits until it is the turn of chunk `number`, that is, until the previous chunk is done.
-    /// Returns early if the run is cancelled.
+    /// Waits until it is the turn of chunk `number`, that is, until the previous chunk has passed
+    /// its prefix on. Returns early if the run is cancelled.
     pub(super) fn wait(&self, number: i64, cancelled: &AtomicBool) {
         let mut patience = PATIENCE;
         while self.turn.load(Ordering::Acquire) != number && !cancelled.load(Ordering::Relaxed) {

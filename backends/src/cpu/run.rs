@@ -28,7 +28,7 @@ pub(super) struct Runner {
     params: Vec<(Dtype, usize)>,
     /// The results' buffers.
     results: Vec<BufferId>,
-    /// The number of buffers in the program as it was before compilation added to them.
+    /// The number of buffers in the program before compilation added some.
     given: usize,
     /// Where temporaries lie.
     slots: Slots,

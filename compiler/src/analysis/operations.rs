@@ -55,7 +55,7 @@ struct Walk<'k, 'p> {
     /// For each block, the inner blocks still to visit, the next one last.
     inside: SecondaryMap<ScopeId, Vec<ScopeId>>,
     calls: Calls<'p>,
-    /// Indices whose loops the code being visited is outside of.
+    /// Indices that the code being visited does not iterate over.
     apart: Vec<IndexId>,
 }
 
