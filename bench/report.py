@@ -41,8 +41,8 @@ def rate(cell):
 
 
 def ceilings(cells):
-    """For each kind of ceiling, amount of bytes and number of threads the best rate that was ever seen, whichever workload it ran beside:
-    a ceiling can be disturbed, and cannot be too high."""
+    """The best rate seen for each kind of ceiling, number of bytes and number of threads, next to any workload: a disturbance
+    can only lower a ceiling."""
     best = {}
     for cell in cells:
         amount = cell["threads"] * (1 << 20) if cell["ceiling"] == "fma" else cell["bytes"]
@@ -58,13 +58,13 @@ def key(cell):
 
 
 def share(cell, best):
-    """Our rate of the ceiling's, and how far it spreads over the rounds. None without a ceiling."""
+    """Our rate relative to the ceiling's, and its spread over the rounds. None without a ceiling."""
     ours, ceiling = cell["runs"].get("fuseloop"), best.get(key(cell))
     return (rate(cell) / ceiling, ours["spread"]) if ours and ceiling else None
 
 
 def exceeding(cells):
-    """The cells whose share of the ceiling is above 1 by more than their spread: the ceiling is wrong there."""
+    """The cells whose share of the ceiling is above 1 by more than their spread, so that the ceiling must be wrong."""
     best = ceilings(cells)
     found = []
     for cell in cells:
@@ -75,7 +75,7 @@ def exceeding(cells):
 
 
 def line(cell, cells):
-    """A cell as a line for the terminal, beside what was measured so far."""
+    """A cell as a line for the terminal, relative to the ceilings measured so far."""
     start = f"{cell['workload']:14} {cell['size']:17} {cell['threads']} "
     if "fuseloop" not in cell["runs"]:
         return start + "failed"
@@ -189,7 +189,7 @@ of which all but the first find the compiler's own tables in memory."""
 
 
 def write_page(results, docs):
-    """Puts the tables and the plot in their places. Ends with an error if a figure is above its ceiling."""
+    """Writes the tables and the plot to the page. Exits with an error if a figure is above its ceiling."""
     if wrong := exceeding(results["cells"]):
         raise SystemExit("\n  ".join(["the page stays as it is: these are above their ceilings, so measure them again", *wrong]))
     (docs / "performance.svg").write_text(plot(results))

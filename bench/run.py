@@ -212,8 +212,8 @@ class Bench:
         return slowest
 
     def measure(self, workers, runs):
-        """Rounds in which all take turns, each round from another start; `seconds` of each run becomes the median of its medians, `spread` how far
-        these lie apart, `least` its least time of all. Rounds that others disturbed are left out, if enough are left."""
+        """Runs rounds in which all take turns, each round starting with another. Sets `seconds` of each run to the median of its medians, `spread`
+        to their relative range, and `least` to its shortest time. Disturbed rounds are left out, if enough others remain."""
         names = list(workers)
         rounds = self.options.rounds
         found, least, others = {name: [] for name in names}, {name: float("inf") for name in names}, []

@@ -1,5 +1,6 @@
-//! The way into the library: floating-point arithmetic in the standard mode, and no panic on the way out. A panic is a fault of ours,
-//! and comes out as an error with the code E0299, so that it ends neither a prompt nor a program that embeds the library.
+//! The entry into the library: it sets the standard floating-point mode and catches panics. A panic
+//! is a bug of ours and is returned as error E0299, so that it ends neither a prompt nor a program
+//! that embeds the library.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,18 +9,19 @@ use backends::float_mode;
 
 use crate::error::CompileError;
 
-/// Runs what somebody outside has asked for; `fault` makes an error of what a panic says.
+/// Runs a request from outside; `fault` turns the message of a panic into an error.
 pub(crate) fn enter<T, E>(fault: impl FnOnce(String) -> E, run: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
-    // Whatever `run` was changing is dropped, or guarded by locks that recover: nobody sees it half changed.
+    // State that `run` was changing is dropped or guarded by locks that recover, so it is never
+    // seen half changed.
     catch_unwind(AssertUnwindSafe(|| float_mode::standard(run))).unwrap_or_else(|panic| Err(fault(said(&*panic))))
 }
 
-/// The same for compiling, whose errors have no other source than the function's.
+/// The same for compiling, whose errors need no source.
 pub(crate) fn compile<T>(run: impl FnOnce() -> Result<T, CompileError>) -> Result<T, CompileError> {
     enter(CompileError::fault, run)
 }
 
-/// What a panic says, as a sentence.
+/// The message of a panic, as a sentence.
 fn said(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
     match text {

@@ -290,7 +290,7 @@ pub struct SizeSide {
     pub what: String,
     /// Its formula, such as `(m + 1) / 2`.
     pub formula: String,
-    /// Its value in this call. An integer parameter may be a `u64`.
+    /// Its value in this call, which may be a `u64` argument.
     pub value: i128,
 }
 
@@ -445,7 +445,8 @@ impl fmt::Display for RunError {
                 Err(e) => write!(f, "{what} {}: `{formula}`", no_value(*e)),
             },
             RunErrorKind::Access { array, index, bound, axis, .. } => {
-                // The engines compute subscripts in 64 bits with a sign: of a `u64` beyond them the greatest is left.
+                // The engines clamp a `u64` subscript to `i64::MAX`, so the actual one may be
+                // greater.
                 let or_more = if *index == i64::MAX { " or more" } else { "" };
                 write!(f, "subscript {index}{or_more} is outside of {array}, whose axis {axis} has length {bound}")
             }

@@ -28,7 +28,7 @@ pub struct Entry {
 pub struct UnknownCode {
     /// What was asked for.
     pub text: String,
-    /// The code nearest to it, if it is a number with a code near it.
+    /// The nearest code, if the text is a number close to one.
     pub nearest: Option<Entry>,
 }
 
@@ -36,7 +36,7 @@ pub struct UnknownCode {
 const TABLES: &[&[(Code, &str)]] =
     &[grammar::codes::ALL, compiler::check::codes::ALL, codes::ALL, crate::files::codes::ALL];
 
-/// A number this far from a code may have been meant to be that code.
+/// How far a number may be from a code to be taken for a misspelling of it.
 const NEAR: u16 = 9;
 
 /// Page by number.

@@ -199,7 +199,7 @@ impl Kernel {
         self.enter(|| self.call_watched(inputs, None))
     }
 
-    /// Does what somebody outside has asked for.
+    /// Runs a request from outside, with panics turned into errors.
     fn enter<T>(&self, run: impl FnOnce() -> Result<T, RunError>) -> Result<T, RunError> {
         boundary::enter(|message| self.context().error(RunErrorKind::Engine(message)), run)
     }
@@ -238,7 +238,8 @@ impl Kernel {
     /// ```
     pub fn call_into(&self, inputs: &[ArrayRef<'_>], outputs: &mut [ArrayMut<'_>]) -> Result<(), RunError> {
         self.enter(|| {
-            // The compiling engine looks at the arrays itself: to do so twice would take as long as a small call.
+            // The compiling engine checks the arrays itself; checking them twice would take as long
+            // as a small call.
             if self.max_memory.is_some() || matches!(self.engine, Engine::Interp) {
                 self.fit(inputs, outputs)?;
             }

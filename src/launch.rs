@@ -1,4 +1,4 @@
-//! How the kernels of a function's PTX are launched for some sizes: what a host program has to do, as data.
+//! Describes as data how a host program launches the kernels of a function's PTX for some sizes.
 
 use std::collections::BTreeMap;
 
@@ -15,15 +15,16 @@ use crate::error::Context;
 use crate::object::Lowered;
 use crate::{CompileError, Function, Options, RunError, Slot};
 
-/// Shared memory that a block has at least on every device that the kernels are made for.
+/// The shared memory that a block has on every device that the kernels are made for.
 const SHARED: usize = 99 << 10;
 
-/// How a function's kernels are launched, with sizes put in. Memory is that of the device; docs/gpu.md says what a host does with this.
+/// The launches of a function's kernels for given sizes. All memory is device memory; docs/gpu.md
+/// explains what a host does with this.
 #[derive(Debug, Serialize)]
 struct Launches {
     function: String,
     target: String,
-    /// The sizes that the rest is for.
+    /// The sizes that the description is for.
     sizes: BTreeMap<String, i64>,
     parameters: Vec<Array>,
     results: Vec<Array>,
@@ -32,7 +33,7 @@ struct Launches {
     check: Option<Check>,
 }
 
-/// An array that the host has in the device's memory. Scalars are arrays without axes.
+/// An array that the host provides in device memory. Scalars are arrays without axes.
 #[derive(Debug, Serialize)]
 struct Array {
     name: String,
@@ -41,18 +42,19 @@ struct Array {
     bytes: usize,
 }
 
-/// Memory that the kernels share, aligned to 256 bytes; nobody has to clear it but as `contents` says.
+/// Memory that the kernels share, aligned to 256 bytes. It need not be initialized except as
+/// `contents` says.
 #[derive(Debug, Serialize)]
 struct Scratch {
     bytes: usize,
-    /// What is in it before the first launch.
+    /// What the host writes to it before the first launch.
     contents: Vec<Contents>,
 }
 
 #[derive(Debug, Serialize)]
 struct Contents {
     at: usize,
-    /// Two digits a byte.
+    /// Two hexadecimal digits per byte.
     hex: String,
 }
 
@@ -64,7 +66,7 @@ struct Launch {
     block: [u32; 3],
     /// Bytes of dynamic shared memory.
     shared: usize,
-    /// Each is 64 bits.
+    /// The arguments, 64 bits each.
     arguments: Vec<Argument>,
 }
 
@@ -73,7 +75,7 @@ struct Launch {
 enum Argument {
     /// This number.
     Number(u64),
-    /// The address so many bytes into the scratch memory.
+    /// The address at this offset in bytes into the scratch memory.
     Scratch(usize),
     /// The address of that parameter.
     Parameter(String),
@@ -81,18 +83,19 @@ enum Argument {
     Result(String),
 }
 
-/// Where a failed check of a subscript leaves word: three 64-bit words in the scratch memory. The low half of the first is 0 if all
-/// is well, else the number of a site, from 1; the others are the subscript and what it must be below.
+/// Where a failed bounds check is recorded: three 64-bit words in the scratch memory. The low half
+/// of the first is 0 if no check failed, else the number of a site, from 1; the others are the
+/// subscript and its bound.
 #[derive(Debug, Serialize)]
 struct Check {
     at: usize,
     sites: Vec<String>,
 }
 
-/// Why launches cannot be described.
+/// Why the launches cannot be described.
 #[derive(Debug)]
 pub enum LaunchError {
-    /// A size is missing, or there is none of that name.
+    /// A size is missing, unknown or invalid.
     Sizes(String),
     /// The function cannot be compiled.
     Compile(CompileError),
@@ -100,7 +103,7 @@ pub enum LaunchError {
     Run(RunError),
 }
 
-/// An argument of a call that is planned, not made.
+/// An argument of a call that is planned but not made.
 struct Planned {
     dtype: Dtype,
     shape: Vec<usize>,
@@ -127,7 +130,8 @@ impl From<CompileError> for LaunchError {
     }
 }
 
-/// The description of the launches of a function for a call of these sizes, as JSON. Integer parameters are sizes, too.
+/// Describes the launches of a function for a call of these sizes, as JSON. Integer parameters
+/// count as sizes.
 pub(crate) fn describe(
     function: &Function<'_>,
     options: &Options,
@@ -180,11 +184,11 @@ pub(crate) fn describe(
         launches,
         check: (!sites.is_empty()).then_some(Check { at: 0, sites }),
     };
-    // Its fields are text and numbers.
+    // The fields are only text and numbers, so this cannot fail.
     Ok(serde_json::to_string_pretty(&launches).unwrap_or_default() + "\n")
 }
 
-/// What can be said where no sizes are given: what the function takes and gives.
+/// The description without sizes: only the function's parameters and results.
 fn without_sizes(lowered: &Lowered, module: &Module) -> String {
     let array = |slot: &Slot| json!({ "name": slot.name, "dtype": slot.dtype.name(), "shape": slot.shape });
     let slots = |slots: &[Slot]| slots.iter().map(array).collect::<Vec<_>>();
@@ -199,7 +203,7 @@ fn without_sizes(lowered: &Lowered, module: &Module) -> String {
     format!("{described:#}\n")
 }
 
-/// The value of each size name, by number; a length that has no name of its own counts as 0.
+/// The value of each size, by symbol number; a length without a name counts as 0.
 fn values(program: &Program, sizes: &[(&str, i64)]) -> Result<Vec<i64>, LaunchError> {
     let mut named: Vec<SymbolId> = vec![];
     for id in program.inputs() {
@@ -229,7 +233,7 @@ fn values(program: &Program, sizes: &[(&str, i64)]) -> Result<Vec<i64>, LaunchEr
     Ok(program.symbols.keys().map(value).collect())
 }
 
-/// What the function is called with, as far as sizes depend on it.
+/// The arguments of the function, as far as sizes determine them.
 fn inputs(program: &Program, values: &[i64]) -> Result<Vec<Planned>, LaunchError> {
     let value = |s: SymbolId| values[s.as_u32() as usize];
     let length = |size: &Size| {

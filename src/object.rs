@@ -64,7 +64,8 @@ impl Object {
 }
 
 impl Object {
-    /// It as assembly: its bytes with labels and relocations, and on x86-64 with the instructions as comments.
+    /// The object as assembly: bytes with labels and relocations, and on x86-64 with the
+    /// instructions as comments.
     pub fn assembly(&self) -> Result<String, CompileError> {
         Ok(object::assembly(&self.bytes)?)
     }

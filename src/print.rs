@@ -29,7 +29,7 @@ pub fn to_text(array: ArrayRef<'_>) -> String {
     to_lines(array, LINE_WIDTH)
 }
 
-/// The same in lines of at most so many characters, but for what is longer by itself.
+/// The same with lines of at most `width` characters, except where a single element is longer.
 pub fn to_lines(array: ArrayRef<'_>, width: usize) -> String {
     float_mode::standard(|| text(array, width))
 }

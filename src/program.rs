@@ -24,7 +24,7 @@ use crate::{
 pub struct Program {
     source: Arc<Source>,
     functions: Vec<Entry>,
-    /// Where in them each function stands.
+    /// The position of each function in `functions`.
     names: BTreeMap<String, usize>,
     parse: Duration,
     check: Duration,
@@ -34,7 +34,7 @@ pub struct Program {
 struct Entry {
     checked: Checked,
     signature: Signature,
-    /// Where it begins in the source, if it stands there as it is.
+    /// Where it begins in the source, if it is there verbatim.
     start: Option<usize>,
 }
 
@@ -167,7 +167,7 @@ impl<'a> Function<'a> {
         boundary::compile(|| Kernel::new(source, &self.entry.checked, signature, options, times))
     }
 
-    /// The comment in the lines right above it, without its `#`s.
+    /// The comment in the lines right above the function, without its `#`s.
     pub fn comment(&self) -> String {
         let before = self.entry.start.and_then(|start| self.program.source.text.get(..start)).unwrap_or_default();
         let above = before.rsplit('\n').skip(1).map(str::trim).take_while(|line| line.starts_with('#'));
@@ -223,8 +223,9 @@ impl<'a> Function<'a> {
         options.math(&self.entry.checked)
     }
 
-    /// How a host launches the kernels of its PTX for a call of these sizes, integer parameters among them, as JSON; without any, only
-    /// what it takes and gives. docs/gpu.md lists the fields.
+    /// Describes how a host launches the kernels of its PTX for a call of these sizes, including
+    /// integer parameters, as JSON. Without any sizes it gives only parameters and results.
+    /// docs/gpu.md lists the fields.
     ///
     /// ```
     /// use fuseloop::{Options, Program};

@@ -1,47 +1,47 @@
-//! The functions, reducers, conversions, constants and keywords of the language: one table, from which the prompt's `:help`
-//! and the tables of the language reference are made.
+//! The functions, reducers, conversions, constants and keywords of the language, as one table. The
+//! prompt's `:help` and the tables of the language reference are made from it.
 //!
 //! ```
 //! let entries = fuseloop::reference::find("clamp");
 //! assert_eq!(entries[0].signature, "clamp(x, lo, hi)");
 //! ```
 
-/// What something of the language is.
+/// The kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A function of scalars: of arrays it is applied to each element.
+    /// A function of scalars; it applies to arrays elementwise.
     Scalar,
     /// A function of whole arrays.
     Whole,
-    /// What makes one value of many.
+    /// A reduction of many values to one.
     Reducer,
-    /// A type, which as a function converts.
+    /// A type, whose name as a function converts to it.
     Conversion,
-    /// A value with a name.
+    /// A named constant.
     Constant,
-    /// A word that begins or joins parts of a program.
+    /// A keyword.
     Keyword,
 }
 
 impl Kind {
-    /// Whether it is written as a call.
+    /// Whether it is written like a call.
     pub fn is_called(self) -> bool {
         matches!(self, Scalar | Whole | Reducer | Conversion)
     }
 }
 
-/// Something of the language.
+/// An entry of the reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// What it is.
     pub kind: Kind,
-    /// How it is written.
+    /// Its syntax.
     pub signature: &'static str,
-    /// Which types it takes; nothing where there is no choice.
+    /// The types that it takes; empty if there is no choice.
     pub types: &'static str,
     /// What it does, in a sentence.
     pub about: &'static str,
-    /// An example, as one enters it at the prompt,
+    /// An example to enter at the prompt,
     pub example: &'static str,
     /// and its value, as the prompt shows it.
     pub value: &'static str,
@@ -55,12 +55,12 @@ impl Entry {
     }
 }
 
-/// Everything of that name: `max` is a function and a reducer.
+/// All entries with this name: `max` is both a function and a reducer.
 pub fn find(name: &str) -> Vec<&'static Entry> {
     ENTRIES.iter().filter(|entry| entry.name() == name).collect()
 }
 
-/// The table of all entries of some kinds in Markdown, as the language reference has it.
+/// The entries of some kinds as a Markdown table, for the language reference.
 pub fn table(kinds: &[Kind]) -> String {
     let mut text = "| | of | what it is | for example | is |\n|---|---|---|---|---|\n".to_owned();
     for entry in ENTRIES.iter().filter(|entry| kinds.contains(&entry.kind)) {
@@ -87,7 +87,7 @@ const INTEGERS: &str = "integers";
 const NUMBERS: &str = "numbers";
 const ALL: &str = "all";
 
-/// The table.
+/// All entries.
 #[rustfmt::skip]
 pub const ENTRIES: &[Entry] = &[
     entry(Scalar, "abs(x)", NUMBERS, "The absolute value; of the least integer, itself.", ("abs(-3)", "3  # i64")),

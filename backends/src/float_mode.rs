@@ -1,18 +1,20 @@
-//! The floating-point mode in which results are defined: rounding to nearest, denormals kept, exceptions masked.
+//! The floating-point mode in which results are defined: round to nearest, keep denormals, mask
+//! exceptions.
 //!
-//! The mode is a register of each thread, and a caller may have changed it: a C program that was built with `-ffast-math` flushes
-//! denormals to zero, `fesetround` changes every rounding, `feenableexcept` turns a NaN into a signal. So whatever computes with floats
-//! does so inside [`standard`], and the threads that help do from their first instruction on, since they inherit the mode of whoever
-//! made them.
+//! The mode is a register of each thread, and a caller may have changed it: a C program built with
+//! `-ffast-math` flushes denormals to zero, `fesetround` changes the rounding, `feenableexcept`
+//! turns a NaN into a signal. So all code that computes with floats runs inside [`standard`], and
+//! so does everything that pool threads run, because a thread inherits the mode of the thread that
+//! created it.
 
-/// Sets the mode, runs something, and puts back what was there before, on x86-64 with the flags of exceptions that there have been. That
-/// takes 10 ns.
+/// Calls a closure in the standard mode, then restores the previous mode; on x86-64 that includes
+/// the exception flags. It takes 10 ns.
 ///
 /// ```
 /// assert_eq!(backends::float_mode::standard(|| 1.0_f32 + f32::EPSILON / 4.0), 1.0);
 /// ```
 pub fn standard<T>(run: impl FnOnce() -> T) -> T {
-    // Behind a call that is not inlined, so that no arithmetic can be moved across the changes of the mode.
+    // The call is not inlined, so that no arithmetic can move across the changes of mode.
     #[inline(never)]
     fn inside<T>(run: impl FnOnce() -> T) -> T {
         run()
@@ -21,7 +23,7 @@ pub fn standard<T>(run: impl FnOnce() -> T) -> T {
     inside(run)
 }
 
-/// Puts a mode back when it goes, also when a panic passes.
+/// Restores a mode when dropped, also while unwinding.
 struct Restore(register::Mode);
 
 impl Restore {
@@ -38,27 +40,28 @@ impl Drop for Restore {
     }
 }
 
-/// MXCSR. Instructions on the older stack of x87 registers compute nothing here.
+/// MXCSR. The x87 control word does not matter: nothing here computes with x87 instructions.
 #[cfg(target_arch = "x86_64")]
 mod register {
     use std::arch::asm;
 
     pub(super) type Mode = u32;
 
-    /// All exceptions masked, nothing else.
+    /// All exceptions masked, no other bit set.
     pub(super) const STANDARD: Mode = 0x1f80;
 
     pub(super) fn read() -> Mode {
         let mut mode = 0;
-        // SAFETY: the instruction is part of x86-64, and writes four bytes to the address of a variable of four bytes.
+        // SAFETY: the instruction is part of x86-64, and writes four bytes to a four-byte variable.
         unsafe { asm!("stmxcsr [{}]", in(reg) &raw mut mode, options(nostack)) };
         mode
     }
 
     pub(super) fn write(mode: Mode) {
-        // SAFETY: the instruction is part of x86-64, and reads four bytes at the address of a variable of four bytes. They have no reserved
-        // bit, which would be an exception: they are `STANDARD` or were read from the register. Rust's own arithmetic assumes the standard
-        // mode. It has that from `Restore::new` until `Restore::drop`; before and after, the mode is the caller's own affair.
+        // SAFETY: the instruction is part of x86-64, and reads four bytes from a four-byte
+        // variable. No reserved bit is set, which would fault: the value is `STANDARD` or was read
+        // from the register. Rust assumes the standard mode. It holds from `Restore::new` until
+        // `Restore::drop`; before and after, the mode is the caller's responsibility.
         unsafe { asm!("ldmxcsr [{}]", in(reg) &raw const mode, options(nostack)) };
     }
 }
@@ -75,19 +78,20 @@ mod register {
 
     pub(super) fn read() -> Mode {
         let mode;
-        // SAFETY: every program may read this register, and nothing else changes.
+        // SAFETY: reading this register is unprivileged and has no side effects.
         unsafe { asm!("mrs {}, fpcr", out(reg) mode, options(nomem, nostack)) };
         mode
     }
 
     pub(super) fn write(mode: Mode) {
-        // SAFETY: every program may write this register, and the value is 0 or was read from it. Rust's own arithmetic assumes the standard
-        // mode. It has that from `Restore::new` until `Restore::drop`; before and after, the mode is the caller's own affair.
+        // SAFETY: writing this register is unprivileged, and the value is 0 or was read from it.
+        // Rust assumes the standard mode. It holds from `Restore::new` until `Restore::drop`;
+        // before and after, the mode is the caller's responsibility.
         unsafe { asm!("msr fpcr, {}", in(reg) mode, options(nostack)) };
     }
 }
 
-/// On other processors the mode stays the caller's.
+/// On other processors the caller's mode is left as it is.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod register {
     pub(super) type Mode = u64;

@@ -96,7 +96,7 @@ impl Workload {
         Ok(names)
     }
 
-    /// A hash of all bits of the results, whose NaNs become those of files.
+    /// A hash of all bits of the results, with NaNs made canonical as in files.
     fn digest(&mut self) -> u64 {
         let mix = |hash: u64, word: u64| (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
         let mut hash = 0;

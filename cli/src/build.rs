@@ -1,5 +1,5 @@
-//! `fuseloop build`: functions as files for other tools: objects with headers for those who link, PTX with what a host has to know
-//! to launch it, and text of some stage behind the source.
+//! `fuseloop build`: writes functions to files for other tools: objects with C headers, PTX with a
+//! description of its launches, and text of the stages of compilation.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -76,7 +76,7 @@ struct Output {
     name: String,
     extension: &'static str,
     bytes: Vec<u8>,
-    /// What is written next to it, and how that file's name ends.
+    /// The text of the file written next to it, with that file's extension.
     companion: Option<(&'static str, String)>,
 }
 
@@ -118,7 +118,7 @@ fn failed(path: &Path, error: &dyn std::fmt::Display) -> Failure {
 }
 
 impl Output {
-    /// Writes it to a file, and its companion next to that; never over the program.
+    /// Writes it to a file, with its companion next to it, but never over the program.
     fn write(&self, path: &Path, program: &Path) -> Result<(), Failure> {
         let same = std::fs::canonicalize(path).ok().zip(std::fs::canonicalize(program).ok());
         if same.is_some_and(|(path, program)| path == program) {
@@ -131,7 +131,7 @@ impl Output {
     }
 }
 
-/// What is asked for, in the order in which it is: of the functions together, or one for each.
+/// The requested outputs, in the order given: one file for all functions, or one for each.
 fn outputs(arguments: &Arguments, program: &Program) -> Result<Vec<Output>, Failure> {
     let options = Options { fuse: arguments.fuse, math: arguments.math.into(), ..Options::default() };
     let mut object = None;
@@ -166,7 +166,7 @@ fn outputs(arguments: &Arguments, program: &Program) -> Result<Vec<Output>, Fail
     Ok(outputs)
 }
 
-/// A function at some stage; of PTX, where that becomes a file, with what says how to launch it.
+/// A function at one stage; PTX that goes to a file comes with a description of its launches.
 fn text(
     arguments: &Arguments,
     function: &Function<'_>,
@@ -192,7 +192,7 @@ fn text(
     Ok(Output { name: function.signature().name.clone(), extension, bytes: text.into_bytes(), companion })
 }
 
-/// Whether a size, or a parameter that may be one, is called so.
+/// Whether the function has a size or a scalar parameter of this name.
 fn has_size(signature: &Signature, name: &str) -> bool {
     signature.params.iter().any(|slot| match slot.shape.as_slice() {
         [] => slot.name == name,
@@ -206,7 +206,7 @@ fn object(arguments: &Arguments, program: &Program, options: &Options) -> Result
     Ok(Object::new(&functions(arguments, program)?, options, target, &arguments.prefix)?)
 }
 
-/// The functions asked for, all of the program where none is.
+/// The requested functions, or all of the program if none is named.
 fn functions<'p>(arguments: &Arguments, program: &'p Program) -> Result<Vec<Function<'p>>, Failure> {
     let mut names: Vec<&str> = arguments.functions.iter().map(String::as_str).collect();
     if let Some(twice) = (1..names.len()).find(|k| names[..*k].contains(&names[*k])) {

@@ -21,7 +21,7 @@ pub struct Arguments {
     pub format: Format,
 }
 
-/// Runs the command on each file, whatever becomes of the others.
+/// Checks each file, even if others have errors.
 pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure> {
     let mut failures = vec![];
     for file in &arguments.files {
@@ -34,7 +34,7 @@ pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure
     if failures.is_empty() { Ok(()) } else { Err(Failure::Several(failures)) }
 }
 
-/// Checks a file. Of several, each file's signatures stand under its name.
+/// Checks a file. If there are several, its signatures are printed under its name.
 fn one(file: &Path, arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure> {
     let program = arguments::program(file)?;
     let names = program.functions().map(|signature| program.function(&signature.name));

@@ -143,7 +143,7 @@ pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure
     }
 }
 
-/// How many programs are tested in a second, once some have been.
+/// The number of programs tested per second, as text; empty before the first.
 fn rate(state: &ProgressState) -> String {
     let seconds = state.elapsed().as_secs_f64();
     match state.pos() {
@@ -152,7 +152,7 @@ fn rate(state: &ProgressState) -> String {
     }
 }
 
-/// How long it will take at that rate, or until time is up.
+/// The time left at that rate or until the time limit, whichever is less.
 fn left(state: &ProgressState, time: Option<Duration>) -> String {
     let until_time = time.map(|time| time.saturating_sub(state.elapsed()));
     let until_done = (state.pos() > 0).then(|| state.eta());

@@ -64,7 +64,8 @@ fn main() -> ExitCode {
     let mut stdout = io::stdout().lock();
     let done = command_line().and_then(|arguments| {
         let cli = Cli::try_parse_from(arguments)?;
-        // The library makes an error of a panic. What Rust prints of it on top is for those who ask for it, or look for faults.
+        // The library turns a panic into an error. Suppress Rust's own message except when fuzzing
+        // or when a backtrace was requested.
         if !matches!(cli.command, Command::Fuzz(_)) && std::env::var_os("RUST_BACKTRACE").is_none() {
             std::panic::set_hook(Box::new(|_| {}));
         }

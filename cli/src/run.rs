@@ -143,7 +143,7 @@ fn bind(signature: &Signature, given: &[(String, String)], program: &Path) -> Re
     Ok(values)
 }
 
-/// An argument that a parameter may have.
+/// An example of an argument for a parameter.
 fn sample(slot: &Slot) -> String {
     let value = match (slot.shape.as_slice(), slot.dtype) {
         ([], Dtype::Bool) => "true".to_owned(),

@@ -100,7 +100,8 @@ fn the_same_program_gives_the_same_object() {
     assert_eq!(&other.0[18..20], [183, 0], "EM_AARCH64");
 }
 
-/// Names that C has taken, and functions called what another's companions are or what the object has of its own.
+/// Names that are reserved in C, and functions whose names clash with another's companions or with
+/// the object's own helpers.
 #[test]
 fn names_make_way() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -118,7 +119,7 @@ fn names_make_way() {
     shell(&format!("cd {at} && cc -std=c99 -Wall -Wextra -pedantic -Werror main.c names.o && ./a.out"));
 }
 
-/// What `-o` is called, and what is then there.
+/// `-o` names a file for one output, and a folder for several.
 #[test]
 fn one_output_is_a_file_and_several_are_a_folder() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -152,7 +153,7 @@ fn one_output_is_a_file_and_several_are_a_folder() {
     assert!(code == Some(1) && said.contains("foo.o: File exists"), "{said}");
 }
 
-/// An assembler makes the code of the object.
+/// Assembling `--emit asm` gives the same code as the object.
 #[test]
 fn assembly_is_the_object() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -121,7 +121,7 @@ fn fed(s: &Session, input: &str, line: &str) -> Output {
     s.command(line).stdin(std::fs::File::open(s.path(input)).unwrap()).output().unwrap()
 }
 
-/// As `fmt` does: every file is looked at, whatever becomes of the others.
+/// As with `fmt`, errors in one file do not keep the others from being checked.
 #[test]
 fn checks_several_files() {
     let s = Session::new(SOURCE);
@@ -370,7 +370,7 @@ fn measures_with_fusion_and_without() {
     ] {
         assert!(line.contains(part), "{line}");
     }
-    // What is one program is measured once, and told from itself by nothing.
+    // Fused and unfused are the same program, so it is measured once and the ratio is 1.
     assert!(line.contains(r#""ratio":1.0,"difference":"same""#), "{line}");
     for line in ["bench a.fl --fn scale n=0", "bench a.fl --fn scale n=1000 --fuse none"] {
         let text = s.prints(line);

@@ -56,7 +56,8 @@ fn reports_for_people() {
     insta::assert_snapshot!(lines.iter().map(|line| session(folder.path(), line)).collect::<String>());
 }
 
-/// Figures that 64 bits do not hold stay formulas, and no figure hides work behind a choice or a cache.
+/// Figures that overflow 64 bits stay formulas, and no figure hides work in a branch or in loads
+/// from cache.
 #[test]
 fn figures_that_could_mislead() {
     let source = "\
@@ -81,7 +82,7 @@ fn standardised(x: f32[n]) = (x - mean(x)) / sqrt(mean((x - mean(x)) ^ 2))
         "--fn ragged n=4 m=3",
         "--fn standardised --fuse none",
     ];
-    // The head, and the figures of the first kernel.
+    // The summary, and the figures of the first kernel.
     let shown = |line: &&str| {
         let all = session(folder.path(), &format!("explain f.fl {line}"));
         let (head, rest) = all.split_once("\nkernel 1").unwrap();

@@ -1,12 +1,12 @@
-//! Objects from the side of C: headers compile whatever the names in the program are and whatever headers come first, statuses have
-//! names, and calls that break the contract end in a status.
+//! Objects as C sees them: headers compile whatever names the program has and whatever headers come
+//! before, statuses have names, and calls that violate the contract return a status.
 #![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-/// What C programs include.
+/// The headers that C programs include.
 const HEADERS: &[&str] = &[
     "assert.h",
     "complex.h",
@@ -49,7 +49,7 @@ const HEADERS: &[&str] = &[
     "termios.h",
 ];
 
-/// Names that clash, whether or not this machine's headers have them.
+/// Names that clash, whether or not this machine's headers define them.
 const HOSTILE: &[&str] = &[
     "int8_t",
     "int64_t",
@@ -128,7 +128,7 @@ fn includes() -> String {
     HEADERS.iter().map(|header| format!("#include <{header}>\n")).collect()
 }
 
-/// Compiles a source without linking it.
+/// Checks that a source compiles, without linking it.
 fn compiles(compiler: &str, arguments: &[&str], source: &str) {
     let mut command = Command::new(compiler);
     command.args(arguments).args(["-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-"]);
@@ -147,7 +147,7 @@ fn is_there(command: &str) -> bool {
         .is_ok_and(|s| s.success())
 }
 
-/// The object macros of this machine's headers.
+/// The object-like macros of this machine's headers.
 fn macros() -> BTreeSet<String> {
     let mut child = Command::new("cc")
         .args(["-D_GNU_SOURCE", "-dM", "-E", "-x", "c", "-"])
@@ -161,7 +161,7 @@ fn macros() -> BTreeSet<String> {
     names.map(str::to_owned).collect()
 }
 
-/// Builds a program in a folder, and gives its header.
+/// Builds a program in a folder, and returns its header.
 fn header(folder: &tempfile::TempDir, source: &str, emit: &str) -> String {
     std::fs::write(folder.path().join("p.fl"), source).expect("it can be written");
     let done = Command::new(env!("CARGO_BIN_EXE_fuseloop"))
@@ -179,7 +179,7 @@ fn headers_compile_whatever_the_names_are() {
     let words = ["fn", "let", "if", "then", "else", "true", "false", "bool", "_"];
     let mut names = macros();
     assert!(names.len() > 500, "the headers have macros: {}", names.len());
-    // One of many in capitals is as good as another.
+    // A sample of the names in capitals is enough.
     let mut number = 0;
     names.retain(|name| {
         number += 1;
@@ -211,7 +211,7 @@ fn headers_compile_whatever_the_names_are() {
     }
 }
 
-/// What a call that breaks the contract comes to, and a question whose answer nobody wants.
+/// Calls that violate the contract return a status, and a query may pass a null `needs`.
 #[test]
 fn calls_are_held_to_the_contract() {
     const SOURCE: &str =

@@ -50,7 +50,7 @@ const STENCIL: &str = "fn blur(x: f32[n, m]) {
     y
 }";
 
-/// No index hides another, and what is known beforehand is not computed before the reader's eyes.
+/// No index shadows another, and constants are folded in the loops shown.
 #[test]
 fn loops_name_each_index_and_fold_constants() {
     let programs = [

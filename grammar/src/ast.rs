@@ -240,7 +240,7 @@ pub enum ExprKind {
 }
 
 impl ExprKind {
-    /// Calls `visit` on each expression that this one is made of, the limits of its indices first.
+    /// Calls `visit` on each direct subexpression, the limits of indices first.
     pub fn for_each_operand(&self, mut visit: impl FnMut(ExprId)) {
         match self {
             ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Name(_) | ExprKind::Hole => {}

@@ -197,7 +197,7 @@ impl<'s> Builder<'s> {
         tuple
     }
 
-    /// A `let`; one with several names may have a tuple of as many values.
+    /// A `let`. If it has several names, its value may be a tuple.
     pub(crate) fn let_(&mut self, target: Target, value: E, l: u32, r: u32) -> Let {
         if matches!(target, Target::Tuple(_)) {
             self.result(value);

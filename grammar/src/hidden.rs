@@ -1,16 +1,17 @@
-//! Characters that nobody sees. Those that change the order in which text is shown can make a program look like another one, so
-//! they may stand nowhere in a source, not even in a comment (Boucher and Anderson, "Trojan Source", 2021); nor may a byte order
-//! mark behind the beginning. The others do no harm in a comment.
+//! Invisible characters. Bidirectional controls, which change the order in which text is shown, can
+//! make a program look like another one, so they are rejected everywhere, even in comments (Boucher
+//! and Anderson, "Trojan Source", 2021). So is a byte order mark except at the beginning. The
+//! others are allowed in comments.
 
 use crate::ast::Span;
 use crate::codes;
 use crate::diagnostic::Diagnostic;
 use crate::report::Errors;
 
-/// A byte order mark, which may begin a source.
+/// A byte order mark, which is allowed at the beginning of a source.
 pub(crate) const BYTE_ORDER_MARK: char = '\u{feff}';
 
-/// Characters that may not even stand in a comment, by their names in Unicode.
+/// Characters that are rejected even in comments, with their Unicode names.
 const NOWHERE: [(char, &str); 13] = [
     ('\u{061c}', "ARABIC LETTER MARK"),
     ('\u{200e}', "LEFT-TO-RIGHT MARK"),
@@ -27,7 +28,7 @@ const NOWHERE: [(char, &str); 13] = [
     (BYTE_ORDER_MARK, "BYTE ORDER MARK"),
 ];
 
-/// Characters that may stand in a comment.
+/// Characters that are allowed in comments.
 const IN_COMMENTS: [(char, &str); 7] = [
     ('\u{00ad}', "SOFT HYPHEN"),
     ('\u{180e}', "MONGOLIAN VOWEL SEPARATOR"),
@@ -42,9 +43,9 @@ fn name_of(table: &[(char, &'static str)], c: char) -> Option<&'static str> {
     table.iter().find(|(known, _)| *known == c).map(|(_, name)| *name)
 }
 
-/// Reports each character of a source that may stand nowhere in it.
+/// Reports each character that is not allowed anywhere in a source.
 pub(crate) fn refuse(source: &str, errors: &mut Errors) {
-    // Most sources have none of them, nor any other character of several bytes.
+    // Fast path: all of them are multi-byte characters.
     if source.is_ascii() {
         return;
     }
@@ -59,12 +60,13 @@ pub(crate) fn refuse(source: &str, errors: &mut Errors) {
     }
 }
 
-/// Whether [`refuse`] has reported a character, wherever it stands but at the beginning.
+/// Whether [`refuse`] reports this character (except for a byte order mark at the beginning).
 pub(crate) fn is_refused(c: char) -> bool {
     name_of(&NOWHERE, c).is_some()
 }
 
-/// What is said of a character outside of comments that may stand in one, if it is such a character.
+/// The error for a character that is allowed only in comments, if it is one, for use outside of
+/// them.
 pub(crate) fn complaint(at: usize, c: char) -> Option<Diagnostic> {
     name_of(&IN_COMMENTS, c).map(|name| diagnostic(at, c, name))
 }

@@ -21,8 +21,8 @@ use crate::lexer::{Lexer, Tok, Token};
 use crate::report::Errors;
 use crate::{MAX_DEPTH, codes, depth_error, hidden};
 
-/// The tokens of a text as the parser is to see them, none if something nests beyond the limit; and what is wrong with
-/// them.
+/// The tokens of a text for the parser, with the errors found; no tokens if nesting exceeds the
+/// limit.
 pub(crate) fn arrange(source: &str) -> (Vec<Token>, Errors) {
     let mut layout = Layout::default();
     hidden::refuse(source, &mut layout.errors);
@@ -34,8 +34,8 @@ pub(crate) fn arrange(source: &str) -> (Vec<Token>, Errors) {
     (layout.tokens, layout.errors)
 }
 
-/// Text that comes line by line, as at a prompt: whether what it has so far must go on. It takes time for each line once,
-/// however long what is open becomes.
+/// Decides whether text that arrives line by line, as at a prompt, is to be continued. It looks at
+/// each line once, so that the time is linear in the length of the text.
 ///
 /// ```
 /// let mut lines = grammar::Lines::default();
@@ -48,13 +48,13 @@ pub(crate) fn arrange(source: &str) -> (Vec<Token>, Errors) {
 pub struct Lines(Layout);
 
 impl Lines {
-    /// Takes a line, or several. No token spans lines.
+    /// Adds one or more lines. No token spans lines.
     pub fn push(&mut self, text: &str) {
         self.0.read(text);
     }
 
-    /// Whether a bracket is open, or the last line ends in what cannot end a statement. (More may be missing even if not:
-    /// [`is_unfinished`](crate::is_unfinished).)
+    /// Whether a bracket is open, or the last line ends in a token that cannot end a statement.
+    /// (The text may be incomplete even if not: see [`is_unfinished`](crate::is_unfinished).)
     pub fn go_on(&self) -> bool {
         let layout = &self.0;
         let semicolon = layout.pending.is_some_and(|end| end.tok == Tok::Semicolon);
@@ -62,7 +62,7 @@ impl Lines {
         !layout.too_deep && (!layout.open.is_empty() || operator)
     }
 
-    /// How many brackets are open.
+    /// The number of open brackets.
     pub fn depth(&self) -> usize {
         self.0.open.len()
     }
@@ -78,7 +78,7 @@ struct Layout {
     waiting: Vec<Tok>,
     /// A newline or `;` since the last token.
     pending: Option<Token>,
-    /// Whether something nests beyond the limit. What follows it is not read.
+    /// Whether nesting exceeds the limit. The rest of the text is not read then.
     too_deep: bool,
 }
 

@@ -1,8 +1,8 @@
 //! Text to tokens. A token carries no text: its span says where that stands.
 //!
-//! Numbers are decimal: `42`, `1_000`, `1.5`, `2.`, `.5`, `1e-5`. Names are ASCII letters, digits and `_`. A comment
-//! runs from `#` to the end of the line. `\r` counts as a space, so that both kinds of line ends work. A byte order mark may
-//! begin a text.
+//! Numbers are decimal: `42`, `1_000`, `1.5`, `2.`, `.5`, `1e-5`. Names are ASCII letters, digits
+//! and `_`. A comment runs from `#` to the end of the line. `\r` counts as a space, so that both
+//! kinds of line ends work. A byte order mark may begin a text.
 
 use logos::{FilterResult, Lexer as Scanner, Logos, SpannedIter};
 
@@ -103,7 +103,7 @@ fn wrong(reason: Reason) -> Result<(), Reason> {
     Err(reason)
 }
 
-/// Skips the mark at the beginning; `hidden` has complained about any other.
+/// Skips the byte order mark at the beginning; `hidden` has reported any other.
 fn byte_order_mark(scanner: &mut Scanner<'_, Tok>) -> FilterResult<(), Reason> {
     if scanner.span().start == 0 { FilterResult::Skip } else { FilterResult::Error(Reason::Character) }
 }

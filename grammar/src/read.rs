@@ -26,8 +26,8 @@ pub fn parse_input(source: &str) -> Result<Input, Vec<Diagnostic>> {
     errors.finish().map(|()| Input { entries, exprs })
 }
 
-/// Whether what was typed at a prompt ends too early: a bracket is open, whatever else is wrong, or nothing is wrong but
-/// that there should be more.
+/// Whether text typed at a prompt is incomplete: a bracket is open, even if there are other errors,
+/// or the only error is that more input is expected.
 ///
 /// ```
 /// assert!(grammar::is_unfinished("fn f(x: f32[n]) {") && grammar::is_unfinished("let y = 2 *"));
@@ -269,13 +269,14 @@ impl Reader<'_, '_> {
     }
 
     fn place<'a>(&self, read_as: Tok, tokens: &'a [Token], end: usize) -> Place<'_, 'a> {
-        // A bracket that was forgotten has no text.
+        // A closing bracket that was inserted for a missing one has no text.
         let next = self.tokens[end..].iter().find(|token| !(token.tok.closes() && token.span.start == token.span.end));
         Place { source: self.builder.source, read_as, tokens, next: next.copied() }
     }
 }
 
-/// Whether a line that lacks one of these may have it in the next line: a newline does not end a statement before it.
+/// Whether one of the expected tokens may begin the next line: a newline before it does not end a
+/// statement.
 fn may_follow(expected: &[String]) -> bool {
     const IN_THE_NEXT_LINE: [&str; 8] = ["then", "else", "=", "->", "{", ",", ":", "fn"];
     expected.iter().any(|terminal| IN_THE_NEXT_LINE.contains(&terminal.trim_matches('"')))

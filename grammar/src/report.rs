@@ -77,7 +77,7 @@ pub(crate) struct Place<'s, 't> {
     /// What the piece was to be.
     pub(crate) read_as: Tok,
     pub(crate) tokens: &'t [Token],
-    /// What is written behind the piece, if not the end of the input.
+    /// The token after the piece; `None` at the end of the input.
     pub(crate) next: Option<Token>,
 }
 

@@ -70,10 +70,10 @@ pub(crate) const MEMBERS: &[(&str, &str)] = &[
     ("copy", "values are never changed: leave it out"),
 ];
 
-/// What there is in place of loops.
+/// The alternative to loops.
 pub(crate) const NO_LOOPS: &str = "there are no loops: write `let y[i] = ...` for an array, `sum[i](...)` to reduce, `sum[k <= i](...)` for a running sum";
 
-/// What there is in place of loops that go on until something holds.
+/// The alternative to loops that run until a condition holds.
 const NO_WHILE: &str = "there are no loops, and nothing runs until a condition holds: write so many steps as calls, \
                         `step(step(x))`, or let the program that calls this one repeat it";
 

@@ -67,7 +67,7 @@ fn characters_and_numbers() {
     ]));
 }
 
-/// Text that shows in another order than it is read, and characters that nobody sees.
+/// Bidirectional controls and invisible characters.
 #[test]
 fn characters_that_nobody_sees() {
     insta::assert_snapshot!(report(&[

@@ -19,7 +19,8 @@ pub struct Reduction {
     dtype: Dtype,
     /// The elements of the chunk or block that is not full.
     pending: Vec<Scalar>,
-    /// The results of those that are, joined in pairs of equal height as they come: how high each stands in the tree, heights falling.
+    /// The results of full chunks or blocks, pairs of equal height combined as they arrive: each
+    /// with its height in the tree, heights decreasing.
     done: Vec<(u32, Scalar)>,
     /// What there is in the other orders, which need no chunks.
     running: Running,

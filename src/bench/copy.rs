@@ -1,5 +1,6 @@
-//! Copies beside which kernels are measured: of arrays beyond the caches, and of as many bytes as each kernel moves, so that what lies in
-//! caches is held to what copies in caches do. They lie in the same kind of memory as the arrays of calls.
+//! Copies as a yardstick for kernels: one of arrays larger than the caches, and others that move as
+//! many bytes as each kernel, so that kernels whose data fit in cache are compared with copies in
+//! cache. They use the same kind of memory as the arrays of calls.
 
 use std::collections::BTreeMap;
 use std::hint::{black_box, spin_loop};
@@ -13,25 +14,26 @@ use ir::array::Array;
 use super::{BenchError, Measured};
 use crate::{DeviceArray, Gpu};
 
-/// Bytes of each of the two arrays of the largest copy: beyond the caches of most machines.
+/// The size in bytes of each of the two arrays of the largest copy: larger than the caches of most
+/// machines.
 pub(super) const LARGEST: usize = 256 << 20;
 
-/// A copy that is so many times as fast as the largest one is in caches.
+/// A copy is taken to be in cache if it is this many times as fast as the largest one.
 const IN_CACHE: f64 = 1.3;
 
-/// Copies of small arrays are repeated until they have moved so many bytes.
+/// Copies of small arrays are repeated until they have moved this many bytes.
 const MEASURABLE: usize = 4 << 20;
 
-/// Copies of several sizes: by so many threads, or by a GPU.
+/// Copies of several sizes, by `threads` threads or by a GPU.
 pub(crate) struct Copies {
     place: Place,
-    /// By the bytes of each array.
+    /// The times measured, by the size of each array in bytes.
     times: BTreeMap<usize, Vec<Duration>>,
 }
 
-/// What is copied to what.
+/// The source and destination arrays of the copies.
 enum Place {
-    /// Of smaller copies the beginning.
+    /// Smaller copies use the beginning of these.
     Host {
         from: Array,
         to: Array,
@@ -40,23 +42,23 @@ enum Place {
     Gpu(BTreeMap<usize, (DeviceArray, DeviceArray)>),
 }
 
-/// A copy as a measure of something else.
+/// A copy to compare a kernel with.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Beside {
-    /// Bytes in a nanosecond.
+    /// Bytes per nanosecond.
     pub rate: f64,
-    /// Whether it lies in caches.
+    /// Whether its arrays are in cache.
     pub in_cache: bool,
 }
 
 impl Copies {
-    /// The largest copy, and others that move about as many bytes as these.
+    /// The largest copy, and others that move about as many bytes as `moved`.
     pub(crate) fn new(
         threads: usize,
         gpu: Option<&Arc<Gpu>>,
         moved: impl Iterator<Item = u64>,
     ) -> Result<Copies, BenchError> {
-        // Of sizes within a factor of two the largest stands for all.
+        // The largest of the sizes within a factor of two stands for all of them.
         let mut classes: BTreeMap<u32, usize> = BTreeMap::new();
         for bytes in moved.map(length).chain([LARGEST]) {
             let class = classes.entry(bytes.ilog2()).or_default();
@@ -66,7 +68,7 @@ impl Copies {
             None => {
                 let mut from = crate::zeros(Dtype::U8, &[LARGEST])?;
                 let mut to = crate::zeros(Dtype::U8, &[LARGEST])?;
-                // Memory that nobody has written to is no memory yet.
+                // Touch the pages, so that they are mapped.
                 from.bytes_mut().fill(1);
                 to.bytes_mut().fill(2);
                 Place::Host { from, to, threads }
@@ -80,7 +82,7 @@ impl Copies {
         Ok(Copies { place, times: classes.into_values().map(|bytes| (bytes, vec![])).collect() })
     }
 
-    /// Measures each of them once.
+    /// Measures each copy once.
     pub(crate) fn measure(&mut self, counts: bool) -> Result<(), BenchError> {
         for (bytes, times) in &mut self.times {
             let time = match &mut self.place {
@@ -104,7 +106,7 @@ impl Copies {
         self.measured(LARGEST)
     }
 
-    /// The copy that moves about so many bytes.
+    /// The copy that moves about this many bytes.
     pub(super) fn beside(&self, moved: u64) -> Option<Beside> {
         let (bytes, _) = self.times.range(length(moved)..).next()?;
         let (rate, largest) = (self.measured(*bytes).rate()?, self.largest().rate()?);
@@ -117,18 +119,19 @@ impl Copies {
     }
 }
 
-/// The bytes of each array of a copy that moves so many.
+/// The size of each array of a copy that moves `moved` bytes.
 fn length(moved: u64) -> usize {
     usize::try_from(moved.div_ceil(2)).unwrap_or(LARGEST).clamp(1, LARGEST)
 }
 
-/// Copies of fewer bytes are one thread's, as calls on so few are.
+/// Smaller copies use one thread, as calls on so little data do.
 const FEW: usize = 1 << 18;
 
-/// Of small copies the fastest of so many counts: others may have the processor in between.
+/// For small copies, the fastest of this many batches counts, because other processes may interrupt
+/// some.
 const BATCHES: u32 = 16;
 
-/// How long a copy takes.
+/// The time of one copy.
 fn stream(from: &[u8], to: &mut [u8], threads: usize) -> Duration {
     if from.len() >= FEW {
         return spread(from, to, threads);
@@ -145,7 +148,7 @@ fn stream(from: &[u8], to: &mut [u8], threads: usize) -> Duration {
     (0..BATCHES).map(|_| batch()).min().unwrap_or_default()
 }
 
-/// The same by threads, each having its piece in its caches where it fits there.
+/// The same on several threads, each of which keeps its piece in its own caches if it fits.
 fn spread(from: &[u8], to: &mut [u8], threads: usize) -> Duration {
     let piece = from.len().div_ceil(threads.max(1));
     let times = (MEASURABLE / from.len()).clamp(1, 1 << 12);

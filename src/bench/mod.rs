@@ -1,4 +1,5 @@
-//! Measuring what fusion gains: the unfused and the fused function in turn, with copies between, so that all meet the same machine.
+//! Measures what fusion gains: runs the unfused and the fused function in turn, with copies in
+//! between, so that all see the same state of the machine.
 
 pub(crate) mod copy;
 pub(crate) mod report;
@@ -39,22 +40,22 @@ pub struct Benchmark {
     pub rounds: usize,
     /// Bytes of the inputs and results.
     pub working_set: u64,
-    /// A copy of arrays beyond the caches: the bytes that it reads and writes, and how long it took.
+    /// A copy of arrays larger than the caches: the bytes that it reads and writes, and its time.
     pub copy: Measured,
     /// Without fusion.
     pub unfused: Measurement,
     /// With fusion.
     pub fused: Measurement,
-    /// What fusion has changed.
+    /// Whether fusion made a difference.
     pub difference: Difference,
 }
 
 /// How the fused function compares to the unfused one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Difference {
-    /// They are one program, which was measured once.
+    /// Both are the same program, which was measured once.
     Same,
-    /// None that can be told from noise: half of the rounds of each are among those of the other.
+    /// The difference is within noise: the interquartile ranges overlap.
     None,
     /// It is faster.
     Faster,
@@ -63,7 +64,7 @@ pub enum Difference {
 }
 
 impl Difference {
-    /// How measurements differ whose middle halves are these.
+    /// Compares two measurements by their quartiles.
     fn between(unfused: (Duration, Duration), fused: (Duration, Duration)) -> Difference {
         if fused.1 < unfused.0 {
             Difference::Faster
@@ -74,7 +75,7 @@ impl Difference {
         }
     }
 
-    /// A word for programs.
+    /// The name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Difference::Same => "same",
@@ -101,15 +102,15 @@ pub struct Measured {
     pub title: String,
     /// Bytes that cross between memory and caches: for kernels, by the cost model.
     pub bytes: Option<u64>,
-    /// Scalar operations: at most so many, where data decide, and none if there is no telling.
+    /// Scalar operations; an upper bound if they depend on data, and 0 if unknown.
     pub operations: u64,
     /// The median.
     pub time: Duration,
     /// The quartiles: half of the rounds are between them.
     pub quartiles: (Duration, Duration),
-    /// The rate of a copy that moves about as many bytes, in bytes in a nanosecond.
+    /// The rate of a copy that moves about as many bytes, in bytes per nanosecond.
     pub copy_rate: Option<f64>,
-    /// Whether the arrays of that copy lie in caches.
+    /// Whether the arrays of that copy are in cache.
     pub in_cache: bool,
 }
 
@@ -128,7 +129,7 @@ impl Measured {
         }
     }
 
-    /// The rate, of that of a copy that moves about as many bytes.
+    /// The rate relative to that of a copy that moves about as many bytes.
     pub fn share(&self) -> Option<f64> {
         Some(self.rate()? / self.copy_rate?)
     }

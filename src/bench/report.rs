@@ -48,7 +48,7 @@ pub(super) fn text(b: &Benchmark, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     write!(f, "\n{}", verdict(b))
 }
 
-/// What fusion has changed, in words.
+/// Whether fusion made a difference, as text.
 pub(crate) fn verdict(b: &Benchmark) -> String {
     let ratio = b.ratio();
     match b.difference {
@@ -76,7 +76,7 @@ fn row(f: &mut fmt::Formatter<'_>, m: &Measured) -> fmt::Result {
     writeln!(f, "{name:TITLE$}{:>12}{quartiles:>24}{megabytes:>10}{rate:>8}{:>9}", time(m.time), share(m))
 }
 
-/// The rate, of that of a copy of as many bytes, in words.
+/// The rate relative to that of a copy that moves about as many bytes, as text.
 pub(crate) fn share(m: &Measured) -> String {
     let Some(share) = m.share() else { return "-".to_owned() };
     format!("{:.0} %{}", share * 100.0, if m.in_cache { ", in cache" } else { "" })

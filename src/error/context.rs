@@ -130,8 +130,8 @@ impl Context<'_> {
         RunErrorKind::Size { what, formula: self.text(size), value, names: self.names(&[size], inputs) }
     }
 
-    /// The value of a sum of products of size names, as the arguments have them: a call counts a `u64` beyond 63 bits as the
-    /// greatest integer.
+    /// The exact value of a sum of products of size names, with the arguments as given: the engines
+    /// clamp a `u64` argument to `i64::MAX`.
     fn exact(&self, size: &Size, inputs: &[impl Given]) -> Option<i128> {
         let atom = |atom: &Atom| match atom {
             Atom::Symbol(s) => Some(match self.program.symbols.get(*s)?.source {
@@ -200,7 +200,7 @@ impl Context<'_> {
     }
 }
 
-/// The value of an integer argument; 0 of anything else.
+/// The value of an integer argument, or 0 for anything else.
 fn integer(value: Option<Scalar>) -> i128 {
     match value {
         Some(Scalar::U64(value)) => value.into(),

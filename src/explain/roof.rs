@@ -19,7 +19,7 @@ pub struct Roof {
     pub device: Option<String>,
     /// Bytes that it copies in a nanosecond: measured, if it is there.
     pub copy: f64,
-    /// Floating-point operations, `fma` counted twice, in a nanosecond.
+    /// Floating-point operations per nanosecond, with `fma` counted twice.
     pub flops: f64,
 }
 
@@ -60,7 +60,7 @@ impl Roof {
         Some(Roof { device: Some(format!("this machine, threads: {threads}")), copy, flops })
     }
 
-    /// Operations in a nanosecond that it allows, for so many operations a byte.
+    /// The attainable operations per nanosecond at an intensity in operations per byte.
     pub fn at(&self, intensity: f64) -> f64 {
         (intensity * self.copy).min(self.flops)
     }

@@ -132,12 +132,12 @@ pub(crate) fn share(report: &Report) -> String {
     }
 }
 
-/// Bytes.
+/// An amount of bytes, as text.
 pub(crate) fn amount(report: &Report, amount: &Amount) -> String {
     counted(report, amount, "bytes")
 }
 
-/// Scalar operations.
+/// The scalar operations, as text.
 pub(crate) fn operations(report: &Report, figures: &Figures) -> String {
     counted(report, &figures.operations, "scalar operations")
 }
@@ -150,7 +150,7 @@ fn counted(report: &Report, amount: &Amount, what: &str) -> String {
     }
 }
 
-/// A number or a formula; nothing where data decide.
+/// A number or a formula; `None` if it depends on data.
 fn number(report: &Report, amount: &Amount) -> Option<String> {
     match (amount.value, &amount.formula) {
         (Some(value), _) => Some(grouped(value)),
@@ -160,7 +160,7 @@ fn number(report: &Report, amount: &Amount) -> Option<String> {
     }
 }
 
-/// The elements that are loaded, and where from.
+/// The elements that are loaded, and whether from memory or cache.
 pub(crate) fn loads(report: &Report, figures: &Figures) -> String {
     let all = counted(report, &figures.loads, "elements");
     let number = |amount| number(report, amount);
@@ -170,7 +170,7 @@ pub(crate) fn loads(report: &Report, figures: &Figures) -> String {
     }
 }
 
-/// Such as ` (0.25 a byte)`, where that is the same for all sizes.
+/// The operations per byte, such as ` (0.25 a byte)`, if the same for all sizes; else empty.
 pub(crate) fn intensity(figures: &Figures) -> String {
     figures.intensity().map_or_else(String::new, |operations| format!(" ({operations:.2} a byte)"))
 }
@@ -183,7 +183,7 @@ pub(crate) fn peak(stage: &Stage) -> String {
     }
 }
 
-/// A number of elements or operations, which the text has named before.
+/// A count without its unit, which the text has already named.
 pub(crate) fn count(report: &Report, amount: &Amount) -> String {
     let most = if amount.exact { "" } else { "at most " };
     match number(report, amount) {

@@ -271,7 +271,7 @@ fn read_column_major(from: &mut dyn Read, array: &mut Array) -> io::Result<()> {
     Ok(())
 }
 
-/// Bytes of an array that are converted at a time: whole elements of any type.
+/// How many bytes of an array are converted at a time: a multiple of every element size.
 const PIECE: usize = 1 << 16;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! `.npy`, NumPy's own format: <https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html>.
 //!
 //! Nothing is evaluated: the header is a Python literal, of which [`Parser`] takes the one form that an array has.
-//! What is written is byte for byte what `numpy.save` writes of the same array, once each NaN in it has the same bits.
+//! Files are byte for byte what `numpy.save` writes of the same array with canonical NaNs.
 
 use std::io::{self, Read, Write};
 
@@ -34,13 +34,13 @@ pub(super) fn is_swapped(dtype: Dtype, little: bool) -> bool {
     dtype.bytes() > 1 && little != cfg!(target_endian = "little")
 }
 
-/// Writes the elements as every format has them: the low byte first, each NaN with the same bits.
+/// Writes the elements as all formats have them: little-endian, with canonical NaNs.
 pub(super) fn write_elements(array: &ArrayRef<'_>, to: &mut impl Write) -> io::Result<()> {
     let (dtype, swapped) = (array.dtype(), is_swapped(array.dtype(), true));
     if !dtype.is_float() && !swapped {
         return to.write_all(array.bytes());
     }
-    // Piece by piece, since a copy of the whole array may be more than memory holds.
+    // In pieces, because a copy of the whole array might not fit in memory.
     let mut piece = Vec::with_capacity(PIECE.min(array.bytes().len()));
     for bytes in array.bytes().chunks(PIECE) {
         piece.clear();

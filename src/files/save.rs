@@ -14,7 +14,8 @@ use super::place::{Format, Place};
 use super::zip::Packing;
 use super::{npy, safetensors, zip};
 
-/// Writes arrays to files, every NaN in them as [`Array::canonical_nan`](crate::Array::canonical_nan) has it; those for one `.npz` or `.safetensors` file go into it together. A file that is there is
+/// Writes arrays to files, with NaNs as in [`Array::canonical_nan`](crate::Array::canonical_nan).
+/// Arrays for the same `.npz` or `.safetensors` file go into it together. Existing files are
 /// replaced. After an error every file is as it was.
 pub fn save(arrays: &[(Place, ArrayRef<'_>)], packing: Packing) -> Result<(), FileError> {
     let groups = group(arrays, |array| array.dtype())?;
@@ -58,10 +59,11 @@ fn folder(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Links that are followed on the way to a file: as many as Linux follows.
+/// How many symbolic links are followed on the way to a file, as on Linux.
 const MOST_LINKS: usize = 40;
 
-/// The file that a path leads to, whether or not it is there yet: a symbolic link stays one, and what it leads to is written.
+/// The file that a path leads to through symbolic links, even if it does not exist yet: a link is
+/// kept, and its target is written.
 fn target(path: &Path) -> PathBuf {
     let mut path = path.to_owned();
     for _ in 0..MOST_LINKS {
@@ -77,7 +79,7 @@ fn target(path: &Path) -> PathBuf {
 /// What goes to one file.
 struct Group<'a, T> {
     place: &'a Place,
-    /// One path for all the ways to write it, through whatever links.
+    /// The absolute path, with links resolved, so that different spellings of it compare equal.
     absolute: Option<PathBuf>,
     /// The arrays by name.
     arrays: Vec<(&'a str, &'a T)>,

@@ -332,7 +332,7 @@ fn short(length: usize) -> u16 {
     u16::try_from(length).unwrap_or(u16::MAX)
 }
 
-/// The checksum and number of the bytes written to it.
+/// A writer that computes the checksum and the number of the bytes written.
 struct Sum {
     crc: Crc,
     bytes: u64,

@@ -5,7 +5,7 @@
 //! bench      what fusion gained, measured
 //! source     the text with the spans of operations
 //! graph      operations and what flows between them, laid out in layers
-//! roofline   what a machine allows by the operations a byte, and where kernels stand
+//! roofline   the attainable performance by operations per byte, with kernels as points
 //! ```
 //!
 //! What comes from outside is escaped by `maud`, and a policy in the page forbids it to load or run anything.

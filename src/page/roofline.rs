@@ -1,5 +1,6 @@
-//! The roofline: operations in a second that a machine allows, by the operations for each byte that crosses its memory (Williams, Waterman and
-//! Patterson, "Roofline: an insightful visual performance model for multicore architectures", 2009).
+//! The roofline: the attainable operations per second of a machine as a function of operations per
+//! byte that crosses its memory (Williams, Waterman and Patterson, "Roofline: an insightful visual
+//! performance model for multicore architectures", 2009).
 
 use maud::{Markup, html};
 
@@ -16,9 +17,9 @@ const BOTTOM: f64 = 50.0;
 /// A kernel, or all of them.
 pub(super) struct Point {
     pub(super) title: String,
-    /// Operations a byte.
+    /// Operations per byte.
     pub(super) intensity: f64,
-    /// Operations in a nanosecond, if that was measured; else it stands on the roof.
+    /// Operations per nanosecond if measured; otherwise the point is drawn on the roof.
     pub(super) rate: Option<f64>,
     /// The kernel that it is after fusion; none before.
     pub(super) kernel: Option<usize>,
@@ -57,7 +58,7 @@ impl Scale {
     }
 }
 
-/// The drawing. Points without operations or bytes have no place.
+/// Draws the roofline. Points without operations or bytes are left out.
 pub(super) fn write(roof: &Roof, points: &[Point]) -> Markup {
     let points: Vec<(&Point, f64)> = points
         .iter()

@@ -79,7 +79,8 @@ impl Reading {
         Ok(Reading { source: Arc::new(source), input, file, loads, time: start.elapsed() })
     }
 
-    /// What a function of it takes and gives. Inside, the errors of one that is right but for functions that are not there.
+    /// Checks a function of it and returns its signature. The inner error is for a function whose
+    /// only errors are that functions it calls are not defined yet.
     pub(super) fn check(&self, name: &str) -> Result<Result<Signature, Errors>, Errors> {
         let errors = match compiler::check::check(&self.file, name) {
             Ok(checked) => return Ok(Ok(Signature::new(&checked))),
@@ -90,7 +91,8 @@ impl Reading {
         if missing { Ok(Err(errors)) } else { Err(errors) }
     }
 
-    /// Whether an error is that a function is not there, which may come. (A value that is called will not become one.)
+    /// Whether an error is about a function that is not defined yet but may be later. (The name of
+    /// a value will not become a function.)
     fn is_missing(&self, error: &Diagnostic) -> bool {
         let callee = error.labels.first().and_then(|label| {
             let bytes = label.span.start as usize..label.span.end as usize;
@@ -151,7 +153,7 @@ pub fn is_name(text: &str) -> bool {
     tints(text) == [(whole, Tint::Name)]
 }
 
-/// What is typed at a prompt, line by line, until there is nothing missing at its end.
+/// Text typed at a prompt, line by line, until it is complete.
 ///
 /// ```
 /// let mut typed = fuseloop::session::Typed::default();
@@ -167,28 +169,28 @@ pub struct Typed {
 }
 
 impl Typed {
-    /// Takes one more line, or several, each with the newline at its end.
+    /// Adds one or more lines, each with its newline.
     pub fn push(&mut self, lines: &str) {
         self.text.push_str(lines);
         self.lines.push(lines);
     }
 
-    /// All that was typed.
+    /// The text so far.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// All that was typed, by itself.
+    /// The text.
     pub fn into_text(self) -> String {
         self.text
     }
 
-    /// How many brackets are open at its end.
+    /// The number of brackets left open.
     pub fn depth(&self) -> usize {
         self.lines.depth()
     }
 
-    /// Whether nothing is missing at its end. Of what has errors, only that no bracket is open.
+    /// Whether the text is complete. If it has errors, this only means that no bracket is open.
     pub fn is_whole(&self) -> bool {
         let unfinished = || {
             let code = without_loads(&Source::new("", self.text.as_str()));

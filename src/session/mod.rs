@@ -54,7 +54,7 @@ struct Definition {
     /// Where it was entered, and in which line there.
     name: String,
     line: usize,
-    /// What it takes and gives; while functions that it calls are not there, the errors that this gives.
+    /// Its signature; or the errors about functions that it calls but that are not defined yet.
     signature: Result<Signature, Errors>,
     /// What it calls by name.
     calls: Vec<String>,
@@ -68,14 +68,14 @@ pub enum Outcome {
         /// What it takes and gives.
         signature: Signature,
     },
-    /// A function calls others that are not there: it is checked when they are.
+    /// A function calls others that are not defined yet. It is checked once they are.
     Waits {
         /// The function.
         name: String,
-        /// That the others are not there.
+        /// The errors about the missing functions.
         errors: Errors,
     },
-    /// A function waited for another, which does not fit it. It is forgotten.
+    /// A function that waited for another does not fit it, and is forgotten.
     Refused {
         /// What is wrong.
         errors: Errors,
@@ -114,7 +114,7 @@ pub enum SessionError {
     Subject(String),
 }
 
-/// A fault of ours, whatever was being done.
+/// An internal error, from any operation.
 fn fault(message: String) -> SessionError {
     SessionError::Compile(CompileError::fault(message))
 }
@@ -168,7 +168,7 @@ impl Session {
             if names.is_empty() {
                 match results.as_slice() {
                     [(_, only)] => self.values.insert(LAST.to_owned(), Arc::clone(only)),
-                    // Of several none is the last value, nor is one from before them.
+                    // Several results set no last value, and clear the previous one.
                     _ => self.values.remove(LAST),
                 };
                 outcomes.push(Outcome::Value { results });
@@ -181,7 +181,7 @@ impl Session {
         Ok(outcomes)
     }
 
-    /// Checks the functions that waited for one that is there now.
+    /// Checks the functions that waited, now that another is defined.
     fn check_waiting(&mut self) -> Result<Vec<Outcome>, SessionError> {
         let mut outcomes = vec![];
         let waiting: Vec<String> = self.waiting().map(|(name, _)| name.to_owned()).collect();
@@ -228,7 +228,7 @@ impl Session {
         self.functions.values().filter_map(|definition| definition.signature.as_ref().ok())
     }
 
-    /// The functions that call others that are not there, each with the errors that this gives.
+    /// The functions that call others that are not defined yet, each with the resulting errors.
     pub fn waiting(&self) -> impl Iterator<Item = (&str, &Errors)> {
         let all = self.functions.iter();
         all.filter_map(|(name, definition)| Some((name.as_str(), definition.signature.as_ref().err()?)))

@@ -24,7 +24,7 @@ pub struct Subject {
 
 /// What the function is called.
 const NAME: &str = "it";
-/// What to do about a `_` that stands for nothing.
+/// The hint for a `_` without a last value.
 const NO_LAST: &str =
     "`_` is the value of the entry before, if that had one; of several each gets a name: `let (a, b) = f(x)`";
 
@@ -117,7 +117,7 @@ impl Subject {
     }
 }
 
-/// The checked function of that name as a program of its own. Its errors may be put into other words.
+/// Checks a function and returns it as a program of its own. `reword` may rephrase its errors.
 fn compiled(
     reading: &Reading,
     file: &File,

@@ -62,7 +62,8 @@ fn functions_may_be_entered_in_any_order() {
     let signature = |name| format!("fn {name}(x: f32[n]) -> f32[n]");
     assert_eq!(defined, ["h", "f", "g"].map(signature));
     assert_eq!(texts(&mut session, "f([1.0])"), ["out [4.]"]);
-    // What does not fit what it waited for is refused, and what is called and no function is an error at once.
+    // A waiting function that does not fit the one it waited for is refused, and calling a value is
+    // an error at once.
     assert!(texts(&mut session, "fn a(x: f32[n]) = b(x)")[0].starts_with("a waits"));
     let defined = texts(&mut session, "fn b(x: i64) = x");
     assert!(defined[1].starts_with("refused\nerror[E0") && defined[1].contains("--> fn a:1:"), "{defined:?}");
@@ -74,7 +75,7 @@ fn functions_may_be_entered_in_any_order() {
 fn what_is_open_goes_on() {
     let whole = |text: &str| {
         let mut typed = Typed::default();
-        // Line by line is the same as at once.
+        // Adding line by line gives the same as all at once.
         text.split_inclusive('\n').for_each(|line| typed.push(line));
         let mut at_once = Typed::default();
         at_once.push(text);

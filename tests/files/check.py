@@ -35,7 +35,7 @@ def array(dtype, shape):
 
 
 def canonical(x):
-    """The array with the one NaN that files have."""
+    """The array with canonical NaNs, as files have them."""
     bits = {"e": 0x7E00, "f": 0x7FC00000, "d": 0x7FF8000000000000}.get(x.dtype.char)
     if x.dtype == ml_dtypes.bfloat16:
         bits = 0x7FC0

@@ -7,7 +7,7 @@
 
 #define PAGE ((size_t)65536)
 
-/* The floating-point mode, without flags of what has happened. */
+/* The floating-point mode, without the exception flags. */
 #if defined __x86_64__
 static uint64_t mode(void) {
     return __builtin_ia32_stmxcsr() & ~0x3fu;
@@ -37,7 +37,7 @@ static void begin(void) {
     first_mode = mode();
 }
 
-/* A call leaves the mode as it is. */
+/* Checks that a call left the mode unchanged. */
 static void hold_mode(void) {
     if (mode() != first_mode) {
         abort();

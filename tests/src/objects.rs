@@ -21,7 +21,8 @@ pub struct Machine {
     pub target: Target,
     /// The C compiler.
     pub compiler: &'static str,
-    /// Options for the compiler. `-DMODE=...` has the program set its register of floating-point modes to this before it calls anything.
+    /// Options for the compiler. With `-DMODE=...` the program sets its floating-point mode
+    /// register to this value before any call.
     pub flags: &'static [&'static str],
     /// What runs its programs, if this machine does not.
     pub runner: Option<&'static str>,
@@ -49,7 +50,7 @@ pub fn is_there(command: &str) -> bool {
     quiet.is_ok_and(|status| status.success())
 }
 
-/// A status as a failing test reads it, and as [`outcome`] finds it again.
+/// The text of a status, which failing tests show and [`outcome`] looks up.
 fn text(status: Status) -> String {
     format!("{status:?}")
 }

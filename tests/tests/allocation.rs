@@ -1,26 +1,28 @@
-//! Memory that is refused, wherever in a call: the n-th allocation fails, for each n until the call succeeds. Each time the call ends with
-//! E0241 and leaves the results' memory as it was, or gives the right results with less help; and the next call gives them.
+//! Allocation failures anywhere in a call: the n-th allocation fails, for each n until the call
+//! succeeds. Each time the call either ends with E0241 and leaves the results' memory as it was, or
+//! gives the right results with fewer threads; the next call gives the right results.
 //!
-//! Refused is what takes more than [`SMALL`] bytes: arrays, temporaries, and memory of threads. What is smaller is bookkeeping in
-//! proportion to the program, or of a bounded size, and ends the process as everywhere in Rust (ARCHITECTURE.md, "A call").
+//! Only allocations of more than [`SMALL`] bytes fail: arrays, temporaries, and memory of threads.
+//! Smaller ones are bookkeeping in proportion to the program, or of bounded size; their failure
+//! ends the process as everywhere in Rust (ARCHITECTURE.md, "A call").
 //!
-//! One test in a binary of its own: the allocator is that of the whole process.
+//! It is the only test in its binary, because it sets the global allocator.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use fuseloop::{Array, ArrayMut, ArrayRef, Device, Dtype, Kernel, Options, Program, RunError, Scalar};
 
-/// Bytes that are never refused.
+/// Allocations of up to this many bytes never fail.
 const SMALL: usize = 64 << 10;
 
-/// The system's allocator, which refuses one allocation.
+/// The system allocator, except that it fails one allocation.
 struct Refusing;
 
-/// How many allocations are left before the one that is refused; `u64::MAX` if none is to be.
+/// The countdown to the allocation that fails; `u64::MAX` if none does.
 static LEFT: AtomicU64 = AtomicU64::new(u64::MAX);
 
-/// Whether this allocation is the one.
+/// Counts an allocation; returns whether it is the one to fail.
 fn refuses(bytes: usize) -> bool {
     bytes > SMALL
         && LEFT
@@ -31,25 +33,25 @@ fn refuses(bytes: usize) -> bool {
             .is_ok_and(|before| before == 1)
 }
 
-// SAFETY: all memory is the system allocator's, whose contract this is. No memory is an answer that it may give.
+// SAFETY: forwards to the system allocator, which has the same contract. Null is a valid answer.
 unsafe impl GlobalAlloc for Refusing {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds the contract.
         if refuses(layout.size()) { std::ptr::null_mut() } else { unsafe { System.alloc(layout) } }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds the contract.
         if refuses(layout.size()) { std::ptr::null_mut() } else { unsafe { System.alloc_zeroed(layout) } }
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds the contract.
         if refuses(bytes) { std::ptr::null_mut() } else { unsafe { System.realloc(memory, layout, bytes) } }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds the contract.
         unsafe { System.dealloc(memory, layout) };
     }
 }
@@ -57,7 +59,8 @@ unsafe impl GlobalAlloc for Refusing {
 #[global_allocator]
 static ALLOCATOR: Refusing = Refusing;
 
-/// Results, temporaries, rows that threads keep, results that a late check holds back, chunks of sums and of scans, columns.
+/// Programs with results, temporaries, per-thread rows, results held back for a late check, chunks
+/// of sums and scans, and columns.
 const SOURCE: &str = "
     fn rows(x: f32[n, m]) {
         let y[i < n, j < m] = exp(x[i, j] - max[k < m](x[i, k])) / sum[k < m](exp(x[i, k]))
@@ -79,7 +82,8 @@ const SOURCE: &str = "
     fn drawn(x: f32[n, m]) = sum[i < n * m * 10](uniform(1, i)) + x
 ";
 
-/// A call, with one allocation refused if a number is given; the results' memory if it is written to, else made by the call.
+/// Calls the kernel, with allocation number `refused` failing if given; writes to the memory of
+/// `mine` if given. Returns the outcome, and whether that allocation was reached.
 fn call(
     kernel: &Kernel,
     x: ArrayRef<'_>,
@@ -98,10 +102,10 @@ fn call(
     (done, met)
 }
 
-/// Refuses each allocation of a first call in turn; how many there are.
+/// Fails each allocation of a first call in turn; returns how many there are.
 fn hold(compile: impl Fn() -> Kernel, x: ArrayRef<'_>, expected: &[Array], into: bool, what: &str) -> u64 {
     for refused in 1.. {
-        // Anew, since a kernel keeps memory for its next call.
+        // A new kernel each time, because a kernel keeps memory for its next call.
         let kernel = compile();
         let mut mine: Vec<Array> = expected.to_vec();
         mine.iter_mut().for_each(|array| array.bytes_mut().fill(0xa5));
@@ -135,7 +139,7 @@ fn a_call_survives_every_allocation_that_fails() {
         let values: Vec<Scalar> =
             (0..shape[0] * shape[1]).map(|n: usize| Scalar::F32((n * 37 % 1001) as f32 / 64.0)).collect();
         let aligned = Array::from_scalars(Dtype::F32, &shape, &values).unwrap();
-        // Of an array that is not aligned to its elements a call makes a copy.
+        // A call copies an array that is not aligned to its elements.
         let shifted = [&[0], aligned.bytes()].concat();
         for x in [aligned.as_ref(), ArrayRef::new(Dtype::F32, &shape, &shifted[1..]).unwrap()] {
             for signature in program.functions() {

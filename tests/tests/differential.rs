@@ -1,8 +1,9 @@
 //! Random programs give the same bits, or end in an error, on every engine and however they are fused: as the source reads, as
 //! loop nests, and compiled at 1 and 2 threads; unfused, fused as the model judges, and by legal merges at random.
 //!
-//! 200 programs, or as many as `PROPTEST_CASES` says (`.ci/run` says 800); the same ones each time unless `PROPTEST_RNG_SEED` is set. A failure shows the
-//! program, the call, the way to fuse, and the first merge after which the results are wrong.
+//! It runs 200 programs, or `PROPTEST_CASES` (800 in `.ci/run`), the same ones each time unless
+//! `PROPTEST_RNG_SEED` is set. A failure shows the program, the call, the way to fuse, and the
+//! first merge after which the results are wrong.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -103,7 +104,7 @@ fn engines_agree() {
         (FusionPass::ALL.iter().map(|pass| pass.name()).filter(|name| !tally.fused.contains_key(name)))
             .chain(Reason::NAMES.iter().copied().filter(|name| !tally.refused.contains_key(name)))
             .collect();
-    // A few programs need not meet them all.
+    // A few programs need not cover all of them.
     assert!(
         never.is_empty() || tally.programs < 500,
         "over all these programs, these never fused or refused anything: {never:?}"

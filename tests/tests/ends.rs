@@ -1,9 +1,11 @@
-//! Where indices end, with arguments for which an end is zero, negative or beyond 64 bits: the end of a reducer's index means what the same
-//! expression means elsewhere, on every engine, and a length without a value is an error that says so.
+//! Ends of indices with arguments for which an end is zero, negative or overflows 64 bits. The end
+//! of a reducer's index means what the same expression means elsewhere, on every engine, and a
+//! length without a value is an error that says so.
 
 use fuseloop::{Array, Device, Dtype, Options, Passes, Program, Scalar, Simd};
 
-/// The result of a function of scalars on every engine, or the code of its error: one outcome for all.
+/// The results of a function of scalars, or the code of its error, checked to be the same on every
+/// engine.
 fn outcome(source: &str, arguments: &[Array]) -> Result<Vec<Array>, String> {
     let program = Program::parse(source).unwrap_or_else(|errors| panic!("{errors}"));
     let inputs: Vec<_> = arguments.iter().map(Array::as_ref).collect();
@@ -23,7 +25,7 @@ fn scalars(values: &[i64]) -> Vec<Array> {
     values.iter().map(|v| Array::scalar(Scalar::I64(*v))).collect()
 }
 
-/// The only result, a scalar.
+/// The value of a single scalar result.
 fn value(source: &str, arguments: &[i64]) -> Result<i64, String> {
     match outcome(source, &scalars(arguments))?[0].get(0) {
         Some(Scalar::I64(value)) => Ok(value),
@@ -51,7 +53,7 @@ fn a_division_in_an_end_is_the_division_of_the_language() {
             }
         }
     }
-    // Sizes round down, integers towards zero.
+    // Sizes round down, integers truncate.
     for n in [-7, -3, -1, 0, 1, 3, 7] {
         assert_eq!(value("fn main(n: i64) = sum[k < n / 2 + 4](1)", &[n]), Ok((n / 2 + 4).max(0)));
         assert_eq!(value("fn main(n: i64) = sum[k <= n / 2 + 4](1)", &[n]), Ok((n / 2 + 5).max(0)));
@@ -81,7 +83,8 @@ fn a_guard_guards_an_end() {
     }
 }
 
-/// An index that ends where a `u64` does: beyond `i64` it counts as the greatest one, whatever the end is made of.
+/// The end of an index may be of any integer type: a `u64` is clamped to `i64::MAX`, whatever
+/// expression the end is.
 #[test]
 fn ends_of_every_integer_type_mean_one_thing() {
     let values = |v: u64| -> Vec<Scalar> {
@@ -133,7 +136,8 @@ fn a_length_without_a_value_is_an_error() {
     );
 }
 
-/// Coefficients and offsets of subscripts are numbers like any other: they may leave 64 bits on the way to a subscript that is inside.
+/// Coefficients and offsets of subscripts may overflow 64 bits in intermediate results, as long as
+/// the subscript itself is in bounds.
 #[test]
 fn subscripts_wrap_on_the_way_to_an_element() {
     let mut x = Array::zeros(Dtype::I64, &[4]).unwrap();
@@ -147,7 +151,8 @@ fn subscripts_wrap_on_the_way_to_an_element() {
     assert_eq!(get(source, &[]).unwrap(), [7, 7, 10, 7].map(Scalar::I64));
     let source = "fn main(x: i64[m], n: i64) { let y[i < m] = if i > 100 then x[i - n * n] else 7\n y }";
     assert_eq!(get(source, &[1 << 32]).unwrap(), [7; 4].map(Scalar::I64));
-    // The end wraps to more than it is: the proof that `x[k]` is inside does not hold, and the call is refused.
+    // `w - v` may wrap to a greater value, so the proof that `x[k]` is in bounds requires it to
+    // have an exact value, as it has here.
     let source = "fn main(x: i64[m], w: i64, v: i64) = sum[k < w - v](if k < m then x[k] else 0)";
     assert_eq!(get(source, &[3, 1]).unwrap(), [Scalar::I64(21)]);
 }

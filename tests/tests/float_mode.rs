@@ -1,7 +1,9 @@
-//! The caller's floating-point mode changes nothing, and a call leaves it as it was: from the text of a program and its arguments to the
-//! text of its results, on every engine, on one thread and on several.
+//! The caller's floating-point mode changes nothing, and a call leaves it as it was: from the text
+//! of a program and its arguments to the text of its results, on every engine, on one thread and on
+//! several.
 //!
-//! A test binary of its own with one test, so that the threads of the pool are made under an odd mode.
+//! The only test in its binary, so that the threads of the pool are created under a non-standard
+//! mode.
 
 #![cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 
@@ -20,7 +22,7 @@ const SOURCE: &str = "
     fn invalid(x: f32[n]) = sqrt(-1 - x * x) + (x - x) / (x - x)
 ";
 
-/// Each function with its arguments. The long arrays are worth several threads.
+/// Each function with its arguments. The long arrays are enough for several threads.
 const CALLS: [(&str, &[&str]); 4] = [
     ("scaled", &["random:3000"]),
     ("decimals", &["arange:1000", "3.3333333333333333333333333333333333"]),
@@ -32,21 +34,22 @@ const CALLS: [(&str, &[&str]); 4] = [
 mod register {
     use super::asm;
 
-    /// The mode of every new process; denormals as zero, rounding down, up and to zero; no exception masked but the inexact, the underflow
-    /// and the denormal one, which decimals and results have.
+    /// The default mode of a process; denormals as zero; rounding down, up and to zero; and all
+    /// exceptions unmasked except inexact, underflow and denormal, which decimals and results
+    /// raise.
     pub const MODES: [u64; 6] = [0x1f80, 0x9fc0, 0x3f80, 0x5f80, 0x7f80, 0x1900];
 
     pub fn get() -> u64 {
         let mut mode = 0u32;
-        // SAFETY: it writes four bytes to the address of a variable of four bytes.
+        // SAFETY: it writes four bytes to a four-byte variable.
         unsafe { asm!("stmxcsr [{}]", in(reg) &raw mut mode) };
         (mode & !0x3f).into()
     }
 
     pub fn set(mode: u64) {
         let mode = mode as u32;
-        // SAFETY: it reads four bytes at the address of a variable of four bytes, none of whose reserved bits are set. Between this and
-        // the standard mode nothing of this file computes with floats.
+        // SAFETY: it reads four bytes from a four-byte variable with no reserved bit set. Nothing
+        // in this file computes with floats until the standard mode is restored.
         unsafe { asm!("ldmxcsr [{}]", in(reg) &raw const mode) };
     }
 }
@@ -59,13 +62,14 @@ mod register {
 
     pub fn get() -> u64 {
         let mode;
-        // SAFETY: every program may read the register.
+        // SAFETY: reading the register is unprivileged.
         unsafe { asm!("mrs {}, fpcr", out(reg) mode) };
         mode
     }
 
     pub fn set(mode: u64) {
-        // SAFETY: every program may write the register. Between this and the standard mode nothing of this file computes with floats.
+        // SAFETY: writing the register is unprivileged. Nothing in this file computes with floats
+        // until the standard mode is restored.
         unsafe { asm!("msr fpcr, {}", in(reg) mode) };
     }
 }
@@ -78,7 +82,8 @@ fn engines() -> Vec<Options> {
     all
 }
 
-/// All from text to text, with what comes of it: each result's bytes but for NaNs, and what is printed.
+/// Runs everything from text to text under a mode. Returns the bytes of each result, with NaNs
+/// canonical, and its printed text.
 fn whole(mode: u64, options: &Options) -> Vec<(Vec<u8>, String)> {
     register::set(mode);
     let program = Program::parse(SOURCE).expect("it is a program");
@@ -86,7 +91,7 @@ fn whole(mode: u64, options: &Options) -> Vec<(Vec<u8>, String)> {
     for (name, arguments) in CALLS {
         let function = program.function(name).expect("it is there");
         let parse = |(text, slot): (&&str, _)| {
-            // The interpreter is slow.
+            // Shorter arrays for the interpreter, which is slow.
             let text =
                 if options.device == Device::Interp { text.replace("000000", "000") } else { (*text).to_owned() };
             Value::parse(&text, slot).expect("it is a value")
@@ -121,7 +126,7 @@ fn whole(mode: u64, options: &Options) -> Vec<(Vec<u8>, String)> {
 #[test]
 fn the_mode_of_a_caller_changes_nothing() {
     for options in engines() {
-        // The odd modes first: who makes threads gives them its own.
+        // The non-standard modes come first, so that the threads of the pool are created under one.
         let found = register::MODES.map(|mode| mode).into_iter().rev().map(|mode| (mode, whole(mode, &options)));
         let found: Vec<_> = found.collect();
         let (_, expected) = found.last().expect("the standard mode is one");

@@ -63,7 +63,7 @@ fn calls_that_double_stop_at_the_limit() {
     }
 }
 
-/// Calls without an operation between them, on a stack as small as that of a thread that Rust starts.
+/// Nested calls without operations in between, on a stack of the default size of a Rust thread.
 #[test]
 fn calls_in_one_another_stop_at_the_limit() {
     let chain = |depth: usize| -> String {
@@ -123,7 +123,7 @@ fn so_many_errors_are_shown_and_no_more() {
     }
 }
 
-/// What a condition on a scalar proves is proved for numbers up to 2^48 of either sign.
+/// Proofs that rely on a condition on a scalar hold for values up to 2^48 of either sign.
 #[test]
 fn scalars_in_conditions_stop_at_the_limit() {
     let source =
@@ -139,7 +139,7 @@ fn scalars_in_conditions_stop_at_the_limit() {
     }
 }
 
-/// What stands under an `if` that guards an access is one kernel.
+/// Everything under an `if` that guards an access is one kernel.
 #[test]
 fn kernels_stop_at_the_limit_of_their_operations() {
     let nested = |count: usize| {

@@ -1,6 +1,7 @@
-//! Files and printed text of results with NaN in them are equal byte for byte, whatever computed them: every engine, every width of
-//! vectors, any number of threads, fused or not. The NaNs of the arguments have all kinds of signs and payloads. In memory those of
-//! results may differ, and do.
+//! Files and printed text of results with NaNs are equal byte for byte on every engine, with every
+//! vector width and any number of threads, fused or not. The arguments contain NaNs with all kinds
+//! of signs and payloads. In memory the NaNs of results may differ, and the test checks that some
+//! do.
 
 use backends::cpu::Simd;
 use fuseloop::files::{self, Packing, Place};
@@ -21,7 +22,7 @@ const ENGINES: [Engine; 9] = [
     Engine::Ptx,
 ];
 
-/// What gives results or keeps NaN in one: bodies of functions of `x` and `y`, arrays of one type.
+/// Bodies that produce NaNs or pass them on, of functions of `x` and `y`, arrays of the same type.
 const BODIES: &[&str] = &[
     "x",
     "x[n - 1 - i] over i",
@@ -66,7 +67,7 @@ const BODIES: &[&str] = &[
     "concat(x, y)",
 ];
 
-/// The function of a body. `BODY over i` gives `BODY` for each `i`.
+/// The function with a body. `BODY over i` computes `BODY` for each `i`.
 fn source(dtype: Dtype, body: &str) -> String {
     match body.strip_suffix(" over i") {
         None => format!("fn f(x: {dtype}[n], y: {dtype}[n]) = {body}"),
@@ -74,7 +75,8 @@ fn source(dtype: Dtype, body: &str) -> String {
     }
 }
 
-/// Quiet and signalling NaNs of both signs with low, high and full payloads, among numbers, zeros and infinities.
+/// Quiet and signalling NaNs of both signs with low, high and full payloads, among numbers, zeros
+/// and infinities.
 fn elements(dtype: Dtype, count: usize, shift: usize) -> Array {
     let (fraction, width) = match dtype {
         Dtype::F16 => (10, 16),
@@ -89,7 +91,7 @@ fn elements(dtype: Dtype, count: usize, shift: usize) -> Array {
         ["1", "-2.5", "0", "-0", "inf", "-inf", "0.001", "7"].map(|text| Scalar::parse(dtype, text).unwrap().bits());
     let signed = nans.iter().flat_map(|nan| [*nan, *nan | sign]);
     let all: Vec<u64> = signed.chain(numbers).collect();
-    // The longer the array the rarer a NaN, so that numbers meet numbers too.
+    // NaNs are sparser in longer arrays, so that numbers meet numbers too.
     let value = |n: usize| {
         if n.is_multiple_of(1 + count / 16) { all[(n + shift) % all.len()] } else { all[12 + (n * 3 + shift) % 8] }
     };
@@ -97,7 +99,7 @@ fn elements(dtype: Dtype, count: usize, shift: usize) -> Array {
     Array::from_scalars(dtype, &[count], &values).unwrap()
 }
 
-/// The bytes of files of each format that has the type, and what is printed.
+/// The bytes of files in each format that supports the type, and the printed text.
 fn leaving(folder: &std::path::Path, results: &[Array]) -> Vec<Vec<u8>> {
     let mut all = vec![];
     for result in results {
@@ -127,7 +129,7 @@ fn hold(dtype: Dtype) {
             let inputs = [x.as_ref(), y.as_ref()];
             let mut expected = None;
             for form in &compiled.forms {
-                // The emulator is slow, and what it meets in long arrays it meets in short ones.
+                // The emulator is slow, and long arrays add no new cases for it.
                 for engine in ENGINES.into_iter().filter(|engine| *engine != Engine::Ptx || count < 1000) {
                     let results = match form.run(&compiled.checked, engine, &inputs) {
                         Outcome::Results(results) => results,

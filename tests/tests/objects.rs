@@ -50,7 +50,7 @@ fn is_whole(array: &Array) -> bool {
     (0..array.len()).filter_map(|n| array.get(n)).all(|value| as_f64(value).fract() == 0.0)
 }
 
-/// Modes in which denormals are zero, numbers are rounded down, up and to zero, and a NaN that arises is a signal.
+/// Modes that flush denormals to zero, round down, up and to zero, and trap an invalid operation.
 #[cfg(target_arch = "x86_64")]
 const MODES: [&[&str]; 6] = [
     &["-ffast-math"],
@@ -61,7 +61,8 @@ const MODES: [&[&str]; 6] = [
     &["-DMODE=0x1000"],
 ];
 
-/// The same for aarch64, where few processors signal. NaNs without payloads instead.
+/// The same for aarch64. Few of its processors support traps, so the last mode uses default NaNs
+/// instead.
 const MODES_OF_AARCH64: [&[&str]; 6] = [
     &["-ffast-math"],
     &["-DMODE=0x1080000"],
@@ -319,7 +320,7 @@ impl Calls {
         all
     }
 
-    /// Results that are denormal, that a rounding decides, and that are NaN.
+    /// Functions whose results are denormal, depend on rounding, or are NaN.
     fn of_modes() -> Calls {
         const SOURCE: &str = "
             fn scaled(x: f32[n]) {
@@ -443,7 +444,8 @@ fn products_in_half_as_wide_registers() {
     }
 }
 
-/// Whatever mode the caller has: results are the same, and the harness sees that the mode is.
+/// Results are the same in any floating-point mode of the caller; the harness checks that the mode
+/// is unchanged.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn every_floating_point_mode_of_a_caller() {

@@ -108,7 +108,7 @@ fn holds(count: &Count<u64>, found: u64) -> bool {
     }
 }
 
-/// Whether a number and the value of a formula can be of the same thing.
+/// Whether a predicted number is consistent with the value of a formula for the same quantity.
 fn agree(number: Count<u64>, formula: Count<u64>) -> bool {
     match formula {
         Count { exact: true, .. } => number == formula,

@@ -103,8 +103,9 @@ fn compile_kernels(program: &Program, options: &Options) -> Result<Compiled, Com
         .zip(functions)
         .zip(part_of)
         .map(|((part, (id, needs)), part_of)| CompiledKernel {
-            // SAFETY: `define` gave the function the signature of `KernelFn` in the platform's calling convention, and `finalize_definitions` made it
-            // executable. Its code lives as long as the table that this goes into.
+            // SAFETY: `define` gave the function the signature of `KernelFn` in the platform's
+            // calling convention, and `finalize_definitions` made it executable. Its code lives as
+            // long as the table that this entry goes into.
             function: unsafe { std::mem::transmute::<*const u8, KernelFn>(module.get_finalized_function(id)) },
             part_of,
             range: range(&program, part),

@@ -51,7 +51,8 @@ pub(super) enum Helper {
     Await,
 }
 
-/// A row of the table: the symbol, its address, its parameters and its result. Symbols have a dot, as no function of a program has.
+/// A row of the table: the symbol, its address, its parameters and its result. Symbols contain a
+/// dot, which no function name of a program can.
 struct Entry {
     helper: Helper,
     name: &'static str,
@@ -172,10 +173,12 @@ fn int_to_odd(v: i128) -> f64 {
 macro_rules! gemm {
     ($name:ident, $type:ty, $gemm:path) => {
         extern "C" fn $name(call: *const GemmCall) {
-            // SAFETY: compiled code passes a call that it has just written. Its operands lie inside the program's buffers, as the accesses of
-            // the loops do that it stands for (see `Task::piece`), or in the kernel's scratch, aligned (the run time copies unaligned arrays).
-            // `c` overlaps neither factor: it is scratch of its own or the memory of a result, and a buffer that a kernel stores shares
-            // memory with none that the kernel loads (`slots`).
+            // SAFETY: compiled code passes a call that it has just written. Its operands are
+            // aligned (the runtime copies unaligned arrays) and lie either inside the program's
+            // buffers, like the accesses of the loops that the call replaces (see `Task::piece`),
+            // or in the kernel's scratch. `c` overlaps neither factor: it is separate scratch or
+            // the memory of a result, and a buffer that a kernel stores to shares memory with none
+            // that the kernel loads (`slots`).
             unsafe {
                 let g = *call;
                 $gemm(
@@ -233,8 +236,9 @@ impl Gemm {
 
 /// For machines with AVX-512.
 extern "C" fn gemm_wide_f32(call: *const GemmCall) {
-    // SAFETY: as above; and compiled code asks for it only where `gemm::is_here`, with `gemm::WORK` bytes of its scratch, and says that a factor
-    // is laid out only in the call after the one that laid it out.
+    // SAFETY: as above. In addition, compiled code makes this call only where `gemm::is_here`,
+    // passes `gemm::WORK` bytes of its scratch, and claims that a factor is already packed only in
+    // calls after the one that packed it.
     #[cfg(target_arch = "x86_64")]
     unsafe {
         gemm::multiply(&*call);
@@ -245,8 +249,9 @@ extern "C" fn gemm_wide_f32(call: *const GemmCall) {
 
 /// See [`Hand::wait`].
 extern "C" fn await_turn(hand: *const Hand, number: i64, cancelled: *const AtomicBool) {
-    // SAFETY: compiled code passes a line of a baton, which the run has written before the kernel began, and the flag of the run; both outlive
-    // the kernel. Of the line only words are looked at here that all threads access by atomic operations.
+    // SAFETY: compiled code passes an entry of a baton, which the run initialized before the kernel
+    // began, and the cancellation flag of the run; both outlive the kernel. `wait` reads only the
+    // atomic fields of the entry.
     let (hand, cancelled) = unsafe { (&*hand, &*cancelled) };
     hand.wait(number, cancelled);
 }
@@ -406,8 +411,9 @@ impl Drop for Code {
     fn drop(&mut self) {
         let module = self.module.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
         if let Some(module) = module.take() {
-            // SAFETY: the functions are called only through the `cpu::Module` that owns this code, and calls borrow that: now that it goes none
-            // can be running. Their addresses are in it alone, so none can be called any more.
+            // SAFETY: the functions can be called only through the `cpu::Module` that owns this
+            // code, and calls borrow that module, so none is running when it is dropped. Only the
+            // module holds their addresses, so none can be called afterwards.
             unsafe { module.free_memory() }
         }
     }

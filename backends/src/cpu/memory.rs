@@ -27,8 +27,9 @@ fn in_large_pages(first: *mut u8, bytes: usize) {
     if bytes >= LARGE {
         let begin = first.addr().next_multiple_of(PAGE);
         let end = (first.addr() + bytes) / PAGE * PAGE;
-        // SAFETY: whole pages inside memory of ours, of which there are some since it is longer than two. This changes no contents; where it
-        // is refused nothing happens.
+        // SAFETY: the range consists of whole pages inside our own allocation, and is not empty
+        // because the allocation is longer than two pages. The advice does not change contents, and
+        // a refusal has no effect.
         unsafe { libc::madvise(first.with_addr(begin).cast(), end.saturating_sub(begin), libc::MADV_HUGEPAGE) };
     }
     #[cfg(not(target_os = "linux"))]
@@ -51,7 +52,7 @@ pub fn zeroed_words(count: usize) -> Option<Vec<u64>> {
         return None;
     }
     in_large_pages(first, layout.size());
-    // SAFETY: the global allocator gave it for the layout of so many words, all of which are zero.
+    // SAFETY: the global allocator returned it for a layout of `count` words, all of them zero.
     Some(unsafe { Vec::from_raw_parts(first.cast(), count, count) })
 }
 
@@ -69,7 +70,7 @@ impl Block {
         Ok(Block { lines })
     }
 
-    /// The same with zeros in it.
+    /// A block like that of [`Block::new`], with its bytes set to zero.
     pub(super) fn zeroed(bytes: usize) -> Result<Block, RunError> {
         let mut block = Block::new(bytes)?;
         block.lines.resize(bytes.div_ceil(SCRATCH_ALIGN), Line { _bytes: [0; SCRATCH_ALIGN] });

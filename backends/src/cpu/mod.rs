@@ -1,9 +1,13 @@
 //! The CPU: verified programs compiled by Cranelift, one kernel a function, for any sizes.
 //!
-//! `jit` owns the machine code; `compile` makes it kernel by kernel: `checks`, `split` (and `tiled`), then `nest`, `scalar`, `reduce`,
-//! `lanes` (with `lane_memory`), `best`, `pick`, `kept`, `scan` and `contract` (with `gemm`) on the ground of `emit`; `leaf`, `branch`, `vectors`, `columns` (with `strips`), `pieces`, `across` (with `turn`) and
-//! `lanes128` make innermost loops vector code, `wide` wider vector code where the machine has it. `run` binds a call and finds `memory`,
-//! `spread` gives the kernels to the threads of `pool` (which synchronize by `sync`; those of a scan by `baton`) where `cost` says that it pays. `listing` shows the code.
+//! `jit` owns the machine code. `compile` generates it kernel by kernel: `checks`, `split` (and
+//! `tiled`), then `nest`, `scalar`, `reduce`, `lanes` (with `lane_memory`), `best`, `pick`, `kept`,
+//! `scan` and `contract` (with `gemm`), all on top of `emit`; `leaf`, `branch`, `vectors`,
+//! `columns` (with `strips`), `pieces`, `across` (with `turn`) and `lanes128` vectorize innermost
+//! loops, and `wide` uses wider vectors where the machine has them. `run` binds a call and finds
+//! `memory`. `spread` distributes a kernel over the threads of `pool` where `cost` estimates that
+//! it pays; threads synchronize through `sync`, those of a scan through `baton`. `listing` shows
+//! the code.
 
 pub(crate) mod across;
 mod baton;
@@ -142,7 +146,8 @@ impl Module {
         Ok(Module { inner: run::Runner::new(program, compile::compile(program, options)?, options) })
     }
 
-    /// Bytes that a call with these sizes takes on so many threads, in addition to the buffers of the program.
+    /// Bytes that a call with these sizes takes on `threads` threads, in addition to the buffers of
+    /// the program.
     pub fn beside(&self, binding: &Binding, threads: usize) -> Result<u128, RunError> {
         self.inner.beside(binding, threads)
     }

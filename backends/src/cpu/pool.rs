@@ -189,7 +189,8 @@ impl Pool {
         }
         for _ in called..missing {
             let number = beds.workers + 1;
-            // The thread inherits the caller's floating-point mode, whatever that is, and its later jobs are other callers'.
+            // Otherwise the thread would inherit this caller's floating-point mode, also for later
+            // jobs of other callers.
             let serve = move || float_mode::standard(|| self.serve(number));
             if !spawn(&format!("fuseloop {number}"), serve) {
                 break;

@@ -1,4 +1,5 @@
-//! The pool with threads of the system: every piece is done, panics come out, naps do no harm. `model` looks at the orders of its steps.
+//! The pool on system threads: every piece is done, panics propagate, sleeps do no harm. `model`
+//! explores interleavings.
 
 use std::hint::spin_loop;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -12,7 +13,8 @@ fn pool() -> &'static Pool {
     Box::leak(Box::new(Pool::new()))
 }
 
-/// A job of so many numbers: each is counted once, whoever comes.
+/// Runs a job of `numbers` pieces and checks that each is done exactly once, whichever threads
+/// help.
 fn count(pool: &'static Pool, helpers: usize, numbers: usize, each: impl Fn() + Sync) {
     let next = AtomicUsize::new(0);
     let seen: Vec<AtomicUsize> = (0..numbers).map(|_| AtomicUsize::new(0)).collect();
@@ -35,7 +37,7 @@ fn every_piece_is_done_once() {
     }
 }
 
-/// Many callers at once, with naps between so that threads fall asleep and are called.
+/// Many concurrent callers, with sleeps between so that pool threads fall asleep and are woken.
 #[test]
 fn callers_do_not_disturb_each_other() {
     let pool = pool();
@@ -53,7 +55,7 @@ fn callers_do_not_disturb_each_other() {
     });
 }
 
-/// The caller is done at once and has to wait for the others, a short while and a long one.
+/// The caller is done at once and has to wait for the others, for a short or a long time.
 #[test]
 fn waits_for_who_is_inside() {
     let pool = pool();
@@ -84,7 +86,8 @@ fn jobs_may_start_jobs() {
     count(pool, 3, 50, || count(pool, 3, 5, spin_loop));
 }
 
-/// A panic, of a helper or of the caller, comes out of the call, and the next one is as ever.
+/// A panic of a helper or of the caller propagates out of the call, and the next call works as
+/// usual.
 #[test]
 fn a_panic_comes_out_of_the_call() {
     let pool = pool();
@@ -92,7 +95,7 @@ fn a_panic_comes_out_of_the_call() {
         let panic = catch_unwind(AssertUnwindSafe(|| {
             pool.run(1, 0, 0, &|thread| {
                 if matches!(thread, Thread::Helper(_)) == helper {
-                    // Not `panic!`, which would print.
+                    // `panic!` would print a message.
                     resume_unwind(Box::new("odd"));
                 }
                 let patience = Instant::now();
@@ -109,7 +112,7 @@ fn a_panic_comes_out_of_the_call() {
     }
 }
 
-/// Short jobs now and then call nobody; in quick succession they do in the end.
+/// Short jobs at long intervals wake no thread; in quick succession they eventually do.
 #[test]
 fn short_jobs_let_sleepers_lie() {
     let useless = AtomicBool::new(false);

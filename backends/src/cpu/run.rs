@@ -28,7 +28,7 @@ pub(super) struct Runner {
     params: Vec<(Dtype, usize)>,
     /// The results' buffers.
     results: Vec<BufferId>,
-    /// How many of the compiled program's buffers the program itself has.
+    /// The number of buffers in the program before compilation added some.
     given: usize,
     /// Where temporaries lie.
     slots: Slots,
@@ -154,7 +154,7 @@ impl Runner {
                     } else {
                         let mut block = Block::new(bytes.len())?;
                         let pointer = block.pointer();
-                        // SAFETY: the block has room for as many bytes as the input, and is no part of it.
+                        // SAFETY: the block is as long as the input, and separate from it.
                         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), pointer, bytes.len()) };
                         blocks.push(block);
                         pointer
@@ -165,7 +165,8 @@ impl Runner {
                     if aligned(bytes.as_ptr()) && !self.compiled.late_faults {
                         bytes.as_mut_ptr()
                     } else {
-                        // The caller will read all of it, so it has values from the start, whatever kernels store.
+                        // The caller will read all of it, so it must be initialized whatever the
+                        // kernels store.
                         let mut block = Block::zeroed(bytes.len())?;
                         let pointer = block.pointer();
                         blocks.push(block);
@@ -206,15 +207,16 @@ impl Runner {
         }
         for (n, pointer) in copies {
             let bytes = outputs[n].bytes_mut();
-            // SAFETY: the block has as many bytes as the output, which all have values: zeros, over which kernels have stored. It is in
-            // `blocks`, and no part of the output.
+            // SAFETY: the block is as long as the output and fully initialized: it was zeroed
+            // before the kernels stored to it. It is in `blocks`, separate from the output.
             unsafe { std::ptr::copy_nonoverlapping(pointer, bytes.as_mut_ptr(), bytes.len()) };
         }
         Ok(())
     }
 
-    /// Bytes that depend on the sizes of a call, in addition to the program's buffers: for buffers that splitting added, for results that are
-    /// kept back until nothing can go wrong any more, and for what each thread keeps of its scratch buffers beyond one.
+    /// Bytes that depend on the sizes of a call, in addition to the program's buffers: buffers that
+    /// splitting added, results that are held back until no fault can occur any more, and each
+    /// thread's additional copies of scratch buffers.
     pub(super) fn beside(&self, binding: &Binding, threads: usize) -> Result<u128, RunError> {
         let program = &self.compiled.program;
         let bytes = |id: BufferId| call::bytes(program, binding, id).map(|bytes| bytes as u128);
@@ -236,7 +238,8 @@ impl Runner {
         Ok(sum.saturating_add(each.saturating_mul(threads as u128)))
     }
 
-    /// Computes all that follows from the sizes of a call, or says which length has no value.
+    /// Computes everything that depends on the sizes of a call, or reports a length that has no
+    /// value.
     fn plan(&self, frame: &mut Frame, binding: &Binding) -> Result<(), RunError> {
         binding.check_lengths(&self.compiled.program)?;
         let value = |size: &Size| binding.number(size);

@@ -43,7 +43,8 @@ static NEVER: AtomicBool = AtomicBool::new(false);
 #[repr(transparent)]
 pub(super) struct Address(pub(super) *mut u8);
 
-// SAFETY: an address by itself gives no access. What is at one is touched by kernels, see `Task::piece`, and by this file where no kernel runs.
+// SAFETY: an address by itself gives no access. Only kernels access the memory (see `Task::piece`),
+// and this file while no kernel is running.
 unsafe impl Send for Address {}
 // SAFETY: as above.
 unsafe impl Sync for Address {}
@@ -110,8 +111,9 @@ impl Task<'_> {
         let Extents { total, estimate, .. } = *self.extents;
         if let Some(baton) = self.kernel.baton {
             for prefix in 0..baton.prefixes {
-                // SAFETY: the buffer is a temporary of `Baton::BYTES` for each prefix (`split::baton`), aligned as all temporaries are to
-                // `SCRATCH_ALIGN`, which is what a line asks for, and no thread is in the kernel.
+                // SAFETY: the buffer is a temporary of `Baton::BYTES` for each prefix
+                // (`split::baton`), aligned like all temporaries to `SCRATCH_ALIGN`, which suffices
+                // for an entry, and no thread is in the kernel.
                 unsafe { self.hand(baton, prefix).write(Hand::default()) };
             }
         }
@@ -157,7 +159,8 @@ impl Task<'_> {
     /// Whether threads have waited for each other for long.
     fn is_crowded(&self) -> bool {
         self.kernel.baton.is_some_and(|baton| {
-            // SAFETY: lines of the baton, written before the kernel began. Only this word is borrowed, which all access by atomic operations.
+            // SAFETY: the entries of the baton were initialized before the kernel began. This
+            // borrows only one field, which all threads access atomically.
             (0..baton.prefixes).any(|p| unsafe { (*self.hand(baton, p)).crowded.load(Ordering::Relaxed) })
         })
     }
@@ -265,17 +268,23 @@ impl Task<'_> {
     fn piece(&self, buffers: &[Address], scratch: Address, (begin, end): (i64, i64)) -> Result<(), Fault> {
         let cancelled = std::ptr::from_ref(self.cancelled.unwrap_or(&NEVER));
         let mut fault = FaultRecord { site: 0, index: 0, bound: 0, cancelled };
-        // SAFETY: what `KernelFn` asks for. Each address is that of memory of the buffer's size under this call's binding, shared only with
-        // buffers that are not needed at once (`slots`); the sizes are this call's; the flag outlives the call; the scratch is this thread's
-        // alone, aligned and long enough. An `Address` has the layout of a pointer.
+        // SAFETY: the requirements of `KernelFn` hold. Each address points to memory of the
+        // buffer's size under this call's binding, shared only with buffers that are not live at
+        // the same time (`slots`); the sizes are this call's; the flag outlives the call; the
+        // scratch is exclusive to this thread, aligned and long enough. An `Address` has the layout
+        // of a pointer.
         //
-        // That the code then stays inside its buffers rests on the compiler, and no release run looks again. The checker has proved each subscript
-        // inside for all sizes that meet the program's requirements, or has the code check it (`check::access`, `check::prove`); binding held
-        // this call to the requirements. Lowering and fusion keep subscripts with the loops that they were proved for: they put a
-        // producer's body where its elements are loaded, at subscripts inside its own loops, or join loops of equal extents. Inputs and
-        // constants have no stores, which `ir::verify` checks, and iterations of a parallel loop store different elements, since each element
-        // of an array has one definition. Tests hold all of it on every program that they run: the interpreter checks each access and each
-        // store, and compiled code runs on arrays beside which there is no memory.
+        // That the code then stays inside its buffers depends on the compiler, and release builds
+        // do not check it again. The checker has proved each subscript in bounds for all sizes that
+        // meet the program's requirements, or has the code check it (`check::access`,
+        // `check::prove`); binding held this call to the requirements. Lowering and fusion keep
+        // subscripts with the loops that they were proved for: they inline a producer's body where
+        // its elements are loaded, at subscripts inside its own loops, or join loops of equal
+        // extents. No kernel stores to inputs or constants, which `ir::verify` checks, and
+        // iterations of a parallel loop store to different elements, since each element of an array
+        // has one definition. Tests check all of this on every program that they run: the
+        // interpreter checks each access and each store, and compiled code runs on arrays with no
+        // mapped memory next to them.
         let status = unsafe {
             (self.kernel.function)(
                 buffers.as_ptr().cast(),

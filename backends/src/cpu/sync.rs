@@ -1,5 +1,6 @@
-//! What threads synchronize by, from the standard library. `pool` and `baton` take it from here, and `model` compiles both a second time with
-//! a model checker's in its place. So whatever these two share between threads, and whatever they ask of the clock, has to be named here.
+//! The synchronization primitives of `pool` and `baton`, from the standard library. `model`
+//! compiles both modules a second time with those of a model checker, so everything that they share
+//! between threads, and every use of the clock, must go through this module.
 
 pub(super) use std::hint::spin_loop;
 pub(super) use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU64, AtomicUsize, Ordering, fence};
@@ -10,12 +11,12 @@ pub(super) use std::time::Instant;
 use std::cell;
 use std::thread;
 
-/// How often a thread looks for a job before it looks at the clock.
+/// How often a thread polls for a job before it checks the clock.
 pub(super) const LOOKS: u32 = 32;
-/// How often a thread looks whether it is its turn before it lets others have its processor.
+/// How often a thread polls for its turn before it yields its processor.
 pub(super) const PATIENCE: u32 = 500;
 
-/// A value that threads share by rules of their own.
+/// A value shared between threads, whose users ensure exclusive access themselves.
 #[derive(Default)]
 #[repr(transparent)]
 pub(super) struct UnsafeCell<T>(cell::UnsafeCell<T>);
@@ -25,18 +26,18 @@ impl<T> UnsafeCell<T> {
         UnsafeCell(cell::UnsafeCell::new(value))
     }
 
-    /// Lends where the value is, to be read.
+    /// Passes a pointer for reading.
     pub(super) fn with<R>(&self, read: impl FnOnce(*const T) -> R) -> R {
         read(self.0.get())
     }
 
-    /// Lends where the value is, to be written.
+    /// Passes a pointer for writing.
     pub(super) fn with_mut<R>(&self, write: impl FnOnce(*mut T) -> R) -> R {
         write(self.0.get())
     }
 }
 
-/// Starts a thread that nobody waits for; `false` if the system makes none.
+/// Starts a detached thread; `false` if the system cannot create one.
 pub(super) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> bool {
     thread::Builder::new().name(name.to_owned()).spawn(run).is_ok()
 }
@@ -46,14 +47,14 @@ pub(super) fn cores() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// The core that this thread runs on; negative if that is not to be known.
+/// The core that this thread runs on; negative if unknown.
 #[cfg(target_os = "linux")]
 pub(super) fn core() -> i32 {
-    // SAFETY: it takes nothing and touches nothing.
+    // SAFETY: it takes no arguments and accesses no memory.
     unsafe { libc::sched_getcpu() }
 }
 
-/// The core that this thread runs on: not to be known.
+/// The core that this thread runs on: unknown.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn core() -> i32 {
     -1

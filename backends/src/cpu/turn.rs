@@ -77,7 +77,8 @@ unsafe fn turn<T: Element>(block: &Block) {
     let Block { step, pace, rows, columns, .. } = *block;
     let width = size_of::<T>().cast_signed();
     let n = 16 / width;
-    // SAFETY: it is asked for rows and columns of the block alone, which lies in memory, as does where it goes.
+    // SAFETY: it is called only with rows and columns of the block, and both the block and its
+    // destination are in bounds.
     let at = |row: isize, column: isize| unsafe {
         (block.from.offset(row * step + column * width), block.to.offset(column * pace + row * width))
     };
@@ -110,8 +111,8 @@ macro_rules! turns {
             rows: isize,
             columns: isize,
         ) {
-            // SAFETY: compiled code asks for a block of elements that its loops would load one by one, inside a buffer as those are (see
-            // `Task::piece`), and for scratch of its own with room for them.
+            // SAFETY: compiled code passes a block of elements that its loops would load one by
+            // one, in bounds as those are (see `Task::piece`), and scratch with room for them.
             unsafe { turn::<$type>(&Block { from, step, to, pace, rows, columns }) }
         }
     )+};

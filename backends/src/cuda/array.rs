@@ -33,7 +33,7 @@ impl DeviceArray {
     /// An array of zeros.
     pub fn zeros(gpu: &Arc<Gpu>, dtype: Dtype, shape: &[usize]) -> Result<DeviceArray, Error> {
         let array = DeviceArray::allocate(gpu, dtype, shape)?;
-        // SAFETY: the array's memory is as long.
+        // SAFETY: the array has that many bytes.
         unsafe { result::memset_d8_async(array.address, 0, array.bytes, gpu.stream) }
             .map_err(gpu.failed("clear memory"))?;
         Ok(array)
@@ -47,7 +47,8 @@ impl DeviceArray {
         Ok(array)
     }
 
-    /// An array with any elements, for results; of truth values, which have but two, `false`.
+    /// An array for results, with unspecified elements; `bool` arrays are all `false`, since other
+    /// bytes would be invalid.
     pub fn new(gpu: &Arc<Gpu>, dtype: Dtype, shape: &[usize]) -> Result<DeviceArray, Error> {
         match dtype {
             Dtype::Bool => DeviceArray::zeros(gpu, dtype, shape),

@@ -43,8 +43,8 @@ impl<'g> Clock<'g> {
         self.gpu.wait()?;
         let lap = |pair: &[sys::CUevent]| {
             let mut milliseconds = 0f32;
-            // SAFETY: both events are there and keep time. They are past: the stream was waited for. (Of one that was not recorded, since that
-            // failed, the driver gives an error.)
+            // SAFETY: both events exist and record times. They have completed, because the stream
+            // was synchronized. (If recording one failed, the driver returns an error.)
             unsafe { sys::cuEventElapsedTime(&raw mut milliseconds, pair[0], pair[1]) }
                 .result()
                 .map_err(self.gpu.failed("read a clock"))?;
@@ -81,7 +81,8 @@ impl DeviceArray {
     }
 
     fn copy(&self, to: &DeviceArray) -> Result<(), Error> {
-        // SAFETY: the callers see to it that both are as long. They may be freed before this is done: that is behind it on the stream.
+        // SAFETY: the callers ensure that both have the same length. Freeing either before the copy
+        // is done is fine, because the free is ordered after the copy on the stream.
         unsafe { result::memcpy_dtod_async(to.address, self.address, self.bytes(), self.gpu.stream) }
             .map_err(self.gpu.failed("copy"))
     }

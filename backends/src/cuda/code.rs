@@ -64,7 +64,8 @@ impl Code {
 impl Drop for Code {
     fn drop(&mut self) {
         if self.gpu.wait().is_ok() {
-            // SAFETY: it is loaded, and nothing of it runs: the only stream was waited for, and who could launch it holds this.
+            // SAFETY: the module is loaded, and none of its code is running: the only stream was
+            // synchronized, and a launch would have to hold this value.
             _ = unsafe { result::module::unload(self.module) };
         }
     }
@@ -77,8 +78,9 @@ fn assemble(gpu: &Gpu, text: &str) -> Result<Vec<u8>, Error> {
     let mut options = [JitOption::CU_JIT_ERROR_LOG_BUFFER, JitOption::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
     let mut values: [*mut c_void; 2] = [log.as_mut_ptr().cast(), std::ptr::without_provenance_mut(LOG)];
     let mut state = std::ptr::null_mut();
-    // SAFETY: as many options as values are given, of the types that the driver's reference says. The driver writes to the log and to the
-    // values until the state is gone: both live longer.
+    // SAFETY: there are as many options as values, of the types that the driver's reference
+    // requires. The driver writes to the log and the values until the state is destroyed; both live
+    // longer.
     unsafe { sys::cuLinkCreate_v2(2, options.as_mut_ptr(), values.as_mut_ptr(), &raw mut state) }
         .result()
         .map_err(gpu.failed("begin to assemble"))?;
@@ -101,7 +103,8 @@ fn assemble(gpu: &Gpu, text: &str) -> Result<Vec<u8>, Error> {
     };
     let made = linked.map(|()| match cubin.is_null() {
         true => vec![],
-        // SAFETY: linking is complete, so the driver has so many bytes there until the state is gone.
+        // SAFETY: linking is complete, so the driver keeps `length` bytes there until the state is
+        // destroyed.
         false => unsafe { std::slice::from_raw_parts(cubin.cast::<u8>(), length) }.to_vec(),
     });
     // SAFETY: the state is there, and nothing of it is used any more.
@@ -117,8 +120,9 @@ fn load(gpu: &Gpu, cubin: &[u8]) -> Result<sys::CUmodule, Error> {
     if cubin.is_empty() {
         return Err(Error::Rejected("it makes no code of them".into()));
     }
-    // SAFETY: the driver takes no length, so the bytes must be a whole module. They are what the driver itself has made, for this driver and
-    // device, just now or before they were written to the cache: an entry with any byte changed is none. Who may write to that folder is
-    // trusted as who may write to the program.
+    // SAFETY: the driver takes no length, so the bytes must be a whole module. The driver itself
+    // made them for this driver version and device, either just now or before they were written to
+    // the cache, which rejects an entry with any byte changed. Anyone who may write to the cache
+    // folder is trusted as much as one who may write to the program.
     unsafe { result::module::load_data(cubin.as_ptr().cast()) }.map_err(gpu.failed("load kernels"))
 }

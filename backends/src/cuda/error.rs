@@ -18,7 +18,7 @@ pub enum Error {
     OutOfMemory(usize),
     /// The host has no memory left for so many bytes.
     HostMemory(usize),
-    /// The host makes no more threads: its words.
+    /// The host cannot create more threads, with the system's message.
     Threads(String),
     /// An array is in the memory of another device.
     Foreign,

@@ -28,7 +28,8 @@ pub struct Gpu {
     pub(super) staging: Mutex<Staging>,
 }
 
-// SAFETY: the driver's handles may be used from any thread; the context is made current before each use that needs one.
+// SAFETY: the driver's handles may be used from any thread, and the context is made current before
+// each use that requires one.
 unsafe impl Send for Gpu {}
 // SAFETY: as above; the driver locks what it must.
 unsafe impl Sync for Gpu {}
@@ -52,7 +53,8 @@ pub struct Facts {
     pub driver: i32,
 }
 
-/// The devices of this process: each is made when it is first asked for, and stays until the process ends, its context and stream with it.
+/// The devices of this process. Each is initialized on first use and kept until the process ends,
+/// with its context and stream.
 static DEVICES: Mutex<BTreeMap<i32, Arc<Gpu>>> = Mutex::new(BTreeMap::new());
 
 /// How many devices there are.
@@ -126,7 +128,8 @@ impl Gpu {
         }
         // SAFETY: the device is one that the driver gave.
         let context = unsafe { result::primary_ctx::retain(device) }.map_err(failed("make a context"))?;
-        // SAFETY: the context was just retained. Whatever fails from here on, it stays so: to retain it again counts, and costs nothing.
+        // SAFETY: the context was just retained. If anything fails from here on it stays retained,
+        // which is harmless: retaining it again only increments a count.
         unsafe { result::ctx::set_current(context) }.map_err(failed("use a context"))?;
         let stream =
             result::stream::create(result::stream::StreamKind::NonBlocking).map_err(failed("make a stream"))?;
@@ -196,8 +199,8 @@ impl Gpu {
 
     pub(super) fn allocate(&self, bytes: usize) -> Result<u64, Error> {
         self.enter()?;
-        // SAFETY: the stream is there. The memory has no values that matter until kernels or copies write some; the host sees them as bytes
-        // that the driver copies.
+        // SAFETY: the stream exists. The memory is uninitialized until kernels or copies write to
+        // it; the host reads it only through copies by the driver.
         unsafe { result::malloc_async(self.stream, bytes.max(1)) }.map_err(|error| match error {
             DriverError(sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY) => Error::OutOfMemory(bytes),
             other => self.failed("allocate memory")(other),
@@ -206,8 +209,8 @@ impl Gpu {
 
     pub(super) fn free(&self, address: u64) {
         if self.enter().is_ok() {
-            // SAFETY: `allocate` gave the address, whose owner frees it once. It is freed behind all launches that access it: they are on the
-            // same stream.
+            // SAFETY: `allocate` returned the address, and its owner frees it once. The free is
+            // ordered after all launches that access it, because they are on the same stream.
             _ = unsafe { result::free_async(address, self.stream) };
         }
     }

@@ -31,7 +31,7 @@ unsafe impl Send for Loaded {}
 
 /// Launches as a graph of the driver's.
 pub struct Recording {
-    /// Its kernels, which wait for all launches before they go.
+    /// The modules of its kernels; dropping one waits for all launches.
     _codes: Vec<Arc<Code>>,
     graph: sys::CUgraph,
     ready: sys::CUgraphExec,
@@ -42,8 +42,8 @@ unsafe impl Send for Recording {}
 
 impl Drop for Recording {
     fn drop(&mut self) {
-        // SAFETY: both are this recording's, and nobody uses them any more. The driver keeps a graph that still runs until it is done, and its
-        // kernels' code outlives this.
+        // SAFETY: this recording owns both, and nothing uses them any more. The driver keeps a
+        // graph that is still running until it is done, and its kernels' code outlives this.
         unsafe {
             if !self.ready.is_null() {
                 _ = sys::cuGraphExecDestroy(self.ready);
@@ -148,9 +148,11 @@ impl Device for Loaded {
         let function = self.function(launch)?;
         let mut parameters = [launch.arguments.as_ptr().cast_mut().cast::<c_void>()];
         let (blocks, threads) = ((launch.blocks, 1, 1), (launch.threads, 1, 1));
-        // SAFETY: the function is of a loaded module, and takes one parameter of as many bytes, which the driver copies before it returns.
-        // Its code accesses what the addresses among them are of, inside: the checker has proved each subscript, or the call was held to
-        // what the proof requires, or the code checks it; and fusion has changed none. See `Runner`, which alone makes launches of programs.
+        // SAFETY: the function belongs to a loaded module, and takes one parameter of this many
+        // bytes, which the driver copies before it returns. Its code accesses the buffers at these
+        // addresses in bounds: the checker has proved each subscript, or the call was checked
+        // against what the proof requires, or the code checks it; and fusion changes no subscript.
+        // `Runner` is the only caller that launches programs.
         unsafe { result::launch_kernel(function, blocks, threads, launch.shared, self.gpu.stream, &mut parameters) }
             .map_err(self.gpu.failed("launch a kernel"))
     }
@@ -181,8 +183,9 @@ impl Device for Loaded {
 
     fn replay(&mut self, recording: &Recording) -> Result<(), Error> {
         self.gpu.enter()?;
-        // SAFETY: the graph is there, and nobody else launches it: this device is borrowed. The memory that its kernels access is that of
-        // whoever asked for the recording, who keeps both together (`Frame`, `Replay`); accesses are inside as those of `launch` are.
+        // SAFETY: the graph exists, and nothing else launches it: this device is borrowed. The
+        // caller that asked for the recording owns the memory that its kernels access and keeps
+        // both together (`Frame`, `Replay`); accesses are in bounds as in `launch`.
         unsafe { sys::cuGraphLaunch(recording.ready, self.gpu.stream) }
             .result()
             .map_err(self.gpu.failed("launch a graph"))

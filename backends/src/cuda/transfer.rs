@@ -23,7 +23,7 @@ pub(super) struct Staging {
     slots: Vec<Slot>,
 }
 
-/// Room for a piece, whose bytes always have values.
+/// A staging buffer for one piece, always initialized.
 struct Slot {
     memory: *mut u8,
     /// When what was in it last is copied.
@@ -35,9 +35,10 @@ unsafe impl Send for Slot {}
 
 impl Slot {
     fn new() -> Result<Slot, Error> {
-        // SAFETY: it asks for memory, in a context that `Gpu::enter` has made current.
+        // SAFETY: it allocates memory in the context that `Gpu::enter` has made current.
         let memory = unsafe { result::malloc_host(PIECE, 0) }.map_err(super::error::failed("pin memory"))?;
-        // SAFETY: so many bytes were just allocated. They are lent as `u8`s, which must have values.
+        // SAFETY: `PIECE` bytes were just allocated. They are initialized because they are lent as
+        // `u8`s.
         unsafe { memory.cast::<u8>().write_bytes(0, PIECE) };
         let mut free = std::ptr::null_mut();
         let flags = sys::CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
@@ -61,8 +62,9 @@ impl Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        // SAFETY: both are this slot's, and nothing is on its way from or to its memory: a transfer that begins to use a slot waits for all
-        // copies before it ends (`Gpu::share`), or the context is lost and copies nothing any more.
+        // SAFETY: this slot owns both, and no copy from or to its memory is in flight: a transfer
+        // that uses a slot waits for all copies before it ends (`Gpu::share`), or the context is
+        // lost and copies nothing any more.
         unsafe {
             if !self.free.is_null() {
                 _ = sys::cuEventDestroy_v2(self.free);
@@ -81,16 +83,18 @@ impl Gpu {
         Ok(staging)
     }
 
-    /// Copies bytes to the device, when what was launched before is done. Memory that somebody has pinned may be read until the stream is
-    /// next waited for, so a caller waits for that before it gives up what it borrowed.
+    /// Copies bytes to the device, ordered after earlier launches. Memory that the caller has
+    /// pinned may be read until the stream is next synchronized, so a caller must do that before it
+    /// ends its borrow.
     pub(super) fn upload(&self, to: u64, bytes: &[u8]) -> Result<(), Error> {
         self.enter()?;
         if bytes.is_empty() {
             return Ok(());
         }
         if bytes.len() < LARGE {
-            // SAFETY: the device's memory is as long. The driver reads pageable memory before it returns, and pinned memory while this
-            // function's callers still borrow it, see above.
+            // SAFETY: the device's memory has that many bytes. The driver reads pageable memory
+            // before it returns, and pinned memory while this function's callers still borrow it,
+            // see above.
             return unsafe { result::memcpy_htod_async(to, bytes, self.stream) }
                 .map_err(self.failed("copy to the device"));
         }
@@ -104,8 +108,9 @@ impl Gpu {
                 // SAFETY: the slot has room for a piece, and what was in it is copied: it is this thread's alone.
                 let copy = unsafe { std::slice::from_raw_parts_mut(slot.memory, piece.len()) };
                 copy.copy_from_slice(piece);
-                // SAFETY: the device's memory is as long, and nobody writes to the slot before the event behind this has come; where there is
-                // no event since that failed, `share` waits for the stream.
+                // SAFETY: the device's memory has that many bytes, and nothing writes to the slot
+                // before the event after this copy has completed; if recording the event failed,
+                // `share` synchronizes the stream.
                 unsafe { result::memcpy_htod_async(to, copy, self.stream) }
                     .map_err(self.failed("copy to the device"))?;
                 slot.mark(self)?;
@@ -121,7 +126,8 @@ impl Gpu {
             return Ok(());
         }
         if bytes.len() < LARGE {
-            // SAFETY: both are as long. The copy is waited for; where that fails the context is lost, and copies nothing any more.
+            // SAFETY: both have the same length. The copy is waited for; if the wait fails the
+            // context is lost, and copies nothing any more.
             unsafe { result::memcpy_dtoh_async(bytes, from, self.stream) }
                 .map_err(self.failed("copy from the device"))?;
             return self.wait();
@@ -147,8 +153,9 @@ impl Gpu {
                 let slot = &slots[n % PIECES];
                 // SAFETY: the slot has room for a piece, and what was in it has been read: it is this thread's alone.
                 let room = unsafe { std::slice::from_raw_parts_mut(slot.memory, piece.len()) };
-                // SAFETY: the device's memory is as long, and nobody reads the slot before the event behind this has come; where there is
-                // no event since that failed, `share` waits for the stream.
+                // SAFETY: the device's memory has that many bytes, and nothing reads the slot
+                // before the event after this copy has completed; if recording the event failed,
+                // `share` synchronizes the stream.
                 unsafe { result::memcpy_dtoh_async(room, from, self.stream) }
                     .map_err(self.failed("copy from the device"))?;
                 slot.mark(self)?;
@@ -158,7 +165,8 @@ impl Gpu {
         })
     }
 
-    /// Has several threads each do every [`THREADS`]th piece, with slots of its own. Nothing is on its way when this returns.
+    /// Has several threads each transfer every [`THREADS`]th piece, with slots of their own. No
+    /// copy is in flight when this returns.
     fn share<T: Send>(
         &self,
         staging: &mut Staging,

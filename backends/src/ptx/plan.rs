@@ -29,9 +29,9 @@ pub struct Plan {
     pub(super) binding: Binding,
     /// Bytes of memory beside inputs and results. It begins with the record of a failed check.
     pub own: usize,
-    /// The program's constants in that memory, and where.
+    /// The program's constants in that memory, each with its offset.
     pub(super) constants: Vec<(usize, Vec<u8>)>,
-    /// In the order in which they run.
+    /// The launches, in order.
     pub launches: Vec<Planned>,
     /// Bytes of each result.
     pub(super) results: Vec<usize>,
@@ -43,13 +43,13 @@ pub struct Planned {
     pub(super) of: usize,
     /// The name of the kernel, in the way that it is made for these sizes.
     pub kernel: String,
-    /// How many blocks.
+    /// The number of blocks.
     pub blocks: u32,
-    /// How many threads in a block.
+    /// The number of threads in a block.
     pub threads: u32,
     /// Bytes that it adds to a block's own memory.
     pub shared: usize,
-    /// What it is handed.
+    /// The kernel's arguments.
     pub arguments: Vec<Word>,
 }
 
@@ -84,7 +84,8 @@ impl Memory {
 }
 
 impl Plan {
-    /// What is in its memory before the first launch, and where: no failed check, and the program's constants.
+    /// The initial contents of its memory, with their offsets: a cleared word for failed checks,
+    /// and the program's constants.
     pub fn contents(&self) -> impl Iterator<Item = (usize, &[u8])> {
         const NO_FAULT: &[u8] = &[0; FAULT];
         std::iter::once((0, NO_FAULT)).chain(self.constants.iter().map(|(at, bytes)| (*at, bytes.as_slice())))
@@ -92,7 +93,7 @@ impl Plan {
 }
 
 impl Module {
-    /// What a call with these inputs does on a device.
+    /// The plan of a call with these inputs: its memory and launches on a device.
     pub fn plan_for(&self, inputs: &[impl Given], facts: Facts) -> Result<Plan, CallError> {
         self.plan(self.bind(inputs)?, facts)
     }

@@ -218,7 +218,7 @@ impl<D: Device> Runner<D> {
         }
         let done = self.call_in_frame(inputs, outputs, phases);
         if done.is_err() {
-            // Some inputs may be on their way, from memory that is the caller's again.
+            // Some inputs may still be in flight, from memory that the caller gets back.
             _ = self.device.wait();
         }
         let large = self.frame.as_ref().and_then(|frame| frame.host.as_ref()).is_some_and(|h| h.bytes > MOST_KEPT);

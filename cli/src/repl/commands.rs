@@ -100,10 +100,11 @@ pub const COMMANDS: [Command; 18] = [
     Command { name: "quit", takes: "", does: "leaves, as Ctrl-D does", run: |_, _| Ok(String::new()) },
 ];
 
-/// Other names of commands.
+/// Aliases of commands.
 const ALIASES: [(&str, &str); 3] = [("?", "help"), ("exit", "quit"), ("ls", "type")];
 
-/// What means a command without its `:`, unless it is a name of the session: with what may follow it.
+/// The command that a text without a `:` means, with its argument, unless the session defines that
+/// name.
 pub fn meant(repl: &Repl, text: &str) -> Option<String> {
     let text = text.trim();
     let (word, rest) = match text.strip_prefix('?') {
@@ -122,7 +123,7 @@ pub fn meant(repl: &Repl, text: &str) -> Option<String> {
 }
 
 impl Command {
-    /// How it is written.
+    /// Its syntax.
     fn signature(&self) -> String {
         format!(":{} {}", self.name, self.takes)
     }
@@ -164,7 +165,7 @@ macro_rules! say {
     };
 }
 
-/// What stands before a command's sentence in the list of commands.
+/// The column at which descriptions start in the list of commands.
 const COLUMN: usize = 33;
 
 fn help(repl: &mut Repl, topic: &str) -> Result<String, Failure> {
@@ -184,7 +185,8 @@ fn help(repl: &mut Repl, topic: &str) -> Result<String, Failure> {
     Ok(said)
 }
 
-/// Text in lines of a width, each but the first behind as many spaces as stand before the first.
+/// Wraps text to a width. Lines after the first are indented by `indent` spaces, the column at
+/// which the first starts.
 fn wrap(text: &str, indent: usize, width: usize) -> String {
     let mut wrapped = String::new();
     let mut column = indent;
@@ -204,7 +206,7 @@ fn wrap(text: &str, indent: usize, width: usize) -> String {
     wrapped
 }
 
-/// What is known of a name: a function of the session, what the language has, an error, a command.
+/// Help on a name: a function of the session, something of the language, an error or a command.
 fn help_on(repl: &mut Repl, topic: &str) -> Result<String, Failure> {
     if let Some(function) = repl.session.functions().find(|function| function.name == topic) {
         return Ok(format!("{function}\n"));
@@ -225,14 +227,15 @@ fn help_on(repl: &mut Repl, topic: &str) -> Result<String, Failure> {
     Err(Failure::usage(message))
 }
 
-/// Something of the language: how it is written, what it does, and an example.
+/// The help on an entry of the reference: its syntax, description and an example.
 fn explained(entry: &reference::Entry, width: usize) -> String {
     let reference::Entry { signature, types, about, example, value, .. } = entry;
     let types = if types.is_empty() { String::new() } else { format!("  # {types}") };
     format!("{signature}{types}\n    {}\n    > {example}\n    {value}\n", wrap(about, 4, width))
 }
 
-/// How the functions of the language of that name are called, if there are any and the session has nothing of the name.
+/// The signatures of the functions with this name, unless it is the name of a value. A function of
+/// the session comes before those of the language.
 pub fn signatures(repl: &Repl, text: &str) -> Option<String> {
     let name = text.trim();
     if repl.session.value(name).is_some() {
@@ -368,7 +371,7 @@ pub fn load_arrays(mut session: Session, place: &Place, path: &str) -> Result<(S
     Ok((session, said))
 }
 
-/// Writes values or functions to a file, whole or not at all, and says how many.
+/// Writes values or functions to a file, atomically, and says how many.
 fn save(repl: &mut Repl, text: &str, over: bool) -> Result<String, Failure> {
     let (names, path) = text.rsplit_once(char::is_whitespace).unwrap_or(("", text));
     let path = path.trim_matches('"');
@@ -380,7 +383,7 @@ fn save(repl: &mut Repl, text: &str, over: bool) -> Result<String, Failure> {
         }
         Err(_) => return Err(Failure::usage("values are saved as .npy, .npz or .safetensors, all functions as .fl")),
     };
-    // What went to standard output is there to be read.
+    // Say nothing if the values went to standard output.
     Ok(if path == "-" { String::new() } else { format!("{path}: {count}\n") })
 }
 

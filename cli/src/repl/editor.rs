@@ -1,7 +1,9 @@
-//! A line editor for terminals: colours as one types, completion, history, and lines that go on until what is typed is whole.
+//! A line editor for terminals: syntax colours, completion, history, and continuation lines until
+//! the input is complete.
 //!
-//! Nothing that is typed or pasted ahead is lost: rustyline hands the bytes that it has read beyond a line to the next one
-//! (its feature `buffer-redux`), and what it has not read stays with the terminal.
+//! Input typed or pasted ahead is never lost: rustyline keeps the bytes that it has read beyond a
+//! line for the next one (its feature `buffer-redux`), and what it has not read stays in the
+//! terminal's buffer.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -25,7 +27,7 @@ use crate::failure::Failure;
 
 /// Things entered that are kept for the next time.
 const HISTORY: usize = 10_000;
-/// What a line goes in for each bracket that is open before it.
+/// The indentation of a line for each open bracket.
 const INDENT: &str = "    ";
 
 /// What tints look like: the signs that terminals take for a colour.
@@ -68,7 +70,8 @@ impl Editor {
         Ok(Editor { inner, history })
     }
 
-    /// What is entered next, of as many lines as it takes. What was typed ahead of it stays for the next time.
+    /// Reads the next entry, of as many lines as it takes. Input typed ahead of its end is left for
+    /// the next call.
     pub fn read(&mut self, session: &Session) -> Result<Entered, Failure> {
         self.know(session);
         let mut entry = Entry::default();
@@ -98,12 +101,12 @@ impl Editor {
         }
     }
 
-    /// How many characters go into a line of the terminal.
+    /// The width of the terminal in characters.
     pub fn width(&mut self) -> Option<usize> {
         self.inner.dimensions().map(|(columns, _)| usize::from(columns))
     }
 
-    /// Takes the names of a session for completion.
+    /// Makes the names of a session available for completion.
     fn know(&mut self, session: &Session) {
         let Some(words) = self.inner.helper_mut() else { return };
         let functions = session.functions().map(|signature| signature.name.clone());
@@ -133,8 +136,9 @@ impl Editor {
     }
 }
 
-/// A line for which `indent` was offered, as it is meant: text that brings its own indentation, as what is pasted does, has
-/// that alone, and a closing bracket stands below the line that opened it.
+/// Corrects the indentation of a line for which `indent` was offered: a line with indentation of
+/// its own, such as a pasted one, keeps only that, and a closing bracket is aligned with the line
+/// that opened it.
 fn indented(line: &str, indent: &str) -> String {
     match line.strip_prefix(indent) {
         Some(own) if own.is_empty() || own.trim_start() != own => own.to_owned(),

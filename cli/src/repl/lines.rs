@@ -1,4 +1,5 @@
-//! What is entered, line by line: from a pipe, or from a terminal that has only lines. (On others `editor` reads.)
+//! Reads entries line by line, from a pipe or a terminal without cursor movement. (`editor` handles
+//! other terminals.)
 
 use std::io::{self, BufRead, Write};
 
@@ -12,7 +13,7 @@ pub const GOES_ON: &str = ". ";
 
 /// What came.
 pub enum Entered {
-    /// Commands and text for the session, one after the other.
+    /// Commands and text for the session, in order.
     Pieces(Vec<String>),
     /// What was begun is not wanted.
     Interrupted,
@@ -20,7 +21,8 @@ pub enum Entered {
     End,
 }
 
-/// What is being entered. A command is a line, all else takes as many as it needs; what is pasted may hold several of both.
+/// An entry being read. A command is one line, other entries take as many as they need, and pasted
+/// text may contain several of both.
 #[derive(Default)]
 pub struct Entry {
     pieces: Vec<String>,
@@ -28,7 +30,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Takes lines, each with the newline at its end.
+    /// Adds lines, each with its newline.
     pub fn push(&mut self, text: &str) {
         for line in text.split_inclusive('\n') {
             if line.trim_start().starts_with(':') && self.typed.is_whole() {
@@ -47,22 +49,22 @@ impl Entry {
         }
     }
 
-    /// Whether there is nothing in it yet but blank lines.
+    /// Whether it contains only blank lines so far.
     pub fn is_blank(&self) -> bool {
         self.pieces.is_empty() && self.typed.text().trim().is_empty()
     }
 
-    /// Whether nothing is missing at its end.
+    /// Whether it is complete.
     pub fn is_whole(&self) -> bool {
         self.typed.is_whole()
     }
 
-    /// How many brackets are open at its end.
+    /// The number of brackets left open.
     pub fn depth(&self) -> usize {
         self.typed.depth()
     }
 
-    /// What was entered.
+    /// The commands and texts entered.
     pub fn into_pieces(mut self) -> Vec<String> {
         self.end_piece();
         self.pieces

@@ -40,7 +40,7 @@ pub struct Arguments {
     engine: Engine,
 }
 
-/// The width of lines where nothing is known of the terminal.
+/// The line width if the terminal's is unknown.
 const WIDTH: usize = 120;
 
 /// A session and how it is talked to.
@@ -51,9 +51,9 @@ struct Repl {
     /// Of results, and of errors.
     style: Style,
     error_style: Style,
-    /// How many characters go into a line of what is shown.
+    /// The line width for output.
     width: usize,
-    /// The files that were loaded or saved, which may be saved again.
+    /// The files that were loaded or saved, which may be overwritten.
     files: BTreeSet<PathBuf>,
 }
 
@@ -200,7 +200,8 @@ impl Repl {
         Ok(said)
     }
 
-    /// Whether a file may be written: it is not there, it is of this session, or somebody insists.
+    /// Whether a file may be written: it does not exist, this session has loaded or saved it, or
+    /// `over` is set.
     fn may_write(&self, file: &Path, over: bool) -> Result<(), Failure> {
         let known = || file.canonicalize().is_ok_and(|file| self.files.contains(&file));
         if over || std::fs::symlink_metadata(file).is_err() || known() {
@@ -212,19 +213,19 @@ impl Repl {
         Err(Failure::usage(message))
     }
 
-    /// Takes a file for one of this session.
+    /// Records a file as loaded or saved by this session.
     fn knows(&mut self, file: &Path) {
         self.files.extend(file.canonicalize());
     }
 
-    /// Whether every function has what it calls; the errors of those that wait.
+    /// The errors of functions that still wait for others, if there are any.
     fn nothing_waits(&self) -> Result<(), Failure> {
         let waiting: Vec<_> = self.session.waiting().map(|(_, errors)| Failure::Program(errors.clone())).collect();
         if waiting.is_empty() { Ok(()) } else { Err(Failure::Several(waiting)) }
     }
 }
 
-/// The errors of functions that do not fit what they waited for.
+/// The errors of functions that turned out not to fit the ones they waited for.
 fn refused(outcomes: Vec<Outcome>) -> Result<(), Failure> {
     let errors = outcomes.into_iter().filter_map(|outcome| match outcome {
         Outcome::Refused { errors } => Some(Failure::Program(errors)),

@@ -1,8 +1,9 @@
-//! Results in words: values as NumPy prints them but for `true` and `false`, with their types behind a `#`.
+//! Formats results: values as NumPy prints them, except for `true` and `false`, followed by `#` and
+//! their type.
 
 use fuseloop::{Array, Dtype, Outcome, Style, print};
 
-/// Lines of arrays are no longer, however wide the terminal is.
+/// The maximum width of the lines of an array, however wide the terminal is.
 const LINE: usize = 75;
 
 /// What became of something that was entered, with a newline at the end.
@@ -16,7 +17,7 @@ pub fn outcome(outcome: &Outcome, style: Style, width: usize) -> String {
             });
             missing.collect()
         }
-        // It is an error, and printed as one.
+        // It is printed as an error.
         Outcome::Refused { .. } => String::new(),
         Outcome::Bound { values } => {
             values.iter().map(|(name, value)| format!("{name}: {}\n", type_of(value))).collect()

@@ -1,5 +1,5 @@
-//! The table of what the language has: nothing is missing, its examples have the values that it says, and the language
-//! reference and `:help` show it.
+//! The reference table: it is complete, its examples have the values that it gives, and the
+//! language reference and `:help` agree with it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -31,7 +31,7 @@ fn examples_have_their_values() {
     assert_eq!(text(&said.stdout), lines(|entry| entry.value));
 }
 
-/// `UPDATE_DOCS=1` writes the table.
+/// `UPDATE_DOCS=1` rewrites the table.
 #[test]
 fn the_language_reference_has_the_table() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/language.md");
@@ -71,7 +71,7 @@ fn names_errors_and_commands_are_explained() {
     shows("f32", "f32(x)  # all\n");
     shows("fn soft(x: f32[m]) = exp(x)\nsoft", "fn soft(x: f32[m]) -> f32[m]\nfn soft(x: f32[m]) -> f32[m]\n");
     shows("let a = 1\n:ls", "a: i64\na: i64\n");
-    // A name of the session is that.
+    // A name of the session takes precedence.
     shows("let help = 3\nhelp", "3  # i64\n");
     for entered in ["exit", "quit", "exit()", ":exit", "quit\n1 + 1"] {
         let said = pipe(folder.path(), &format!("{entered}\n1 + 2\n"));
@@ -81,7 +81,7 @@ fn names_errors_and_commands_are_explained() {
     shows("[1 == 1, 1 == 2]", "[ true false]  # bool[2]\n");
 }
 
-/// Arrays and lists are set to the terminal's width.
+/// Arrays and lists are wrapped to the terminal's width.
 #[test]
 fn in_a_narrow_terminal() {
     let folder = tempfile::tempdir().unwrap();

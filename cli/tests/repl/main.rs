@@ -54,7 +54,7 @@ fn on_a_pipe_there_are_results_and_errors_and_no_prompts() {
     assert_eq!(pipe(folder.path(), "").status.code(), Some(0));
 }
 
-/// A text that `check` takes can be entered line by line: functions may call what comes later.
+/// A file that `check` accepts can be entered line by line: functions may call later ones.
 #[test]
 fn what_check_takes_can_be_entered() {
     let folder = tempfile::tempdir().unwrap();
@@ -90,7 +90,8 @@ fn functions_wait_for_what_they_call() {
     }
 }
 
-/// What is open goes on, whatever else is wrong, so that one mistake is one error. It is read in time that grows with the text.
+/// Input continues while a bracket is open, even after an error, so that one mistake gives one
+/// error. Reading takes time linear in the length of the text.
 #[test]
 fn what_is_open_is_one_entry() {
     let folder = tempfile::tempdir().unwrap();
@@ -125,7 +126,7 @@ fn one_types_is_completed_coloured_and_remembered() {
     t.prompt();
     t.keys("fn double(x: f32[n]) {");
     t.sees("> fn double(x: f32[n]) {");
-    // A line that goes on has a prompt of its own, and goes in.
+    // A continuation line has a prompt of its own and is indented.
     t.keys("\r");
     t.sees(".");
     t.keys("2 * x");

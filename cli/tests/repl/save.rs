@@ -1,4 +1,4 @@
-//! `:save` says what it wrote, and destroys nothing; `:clear` says what it forgot.
+//! `:save` reports what it wrote and overwrites nothing unasked; `:clear` reports what it forgot.
 
 use std::fs;
 
@@ -55,7 +55,7 @@ fn save_and_clear_say_what_they_did() {
     for line in said_of {
         assert!(lines.iter().any(|seen| seen == line), "{line}: {lines:?}");
     }
-    // Two values are not one array.
+    // A `.npy` file holds one array, not two.
     assert!(text(&said.stderr).contains("a.npy"), "{}", text(&said.stderr));
     assert!(fs::read_to_string(folder.path().join("keep.fl")).unwrap().contains("fn kept"));
 }

@@ -32,7 +32,7 @@ impl Terminal {
         Terminal::start_sized(folder, term, arguments, (40, 120))
     }
 
-    /// The same of so many rows and columns.
+    /// The same, with this many rows and columns.
     pub fn start_sized(folder: &Path, term: &str, arguments: &[&str], (rows, columns): (u16, u16)) -> Terminal {
         let (pty, pts) = open().unwrap();
         pty.resize(Size::new(rows, columns)).unwrap();
@@ -59,19 +59,20 @@ impl Terminal {
         self.pty.write_all(keys.as_bytes()).unwrap();
     }
 
-    /// Presses more keys than a terminal holds, while somebody looks at what is seen.
+    /// Writes more keys than the terminal's buffer holds, from a thread, so that output is read
+    /// meanwhile.
     pub fn keys_meanwhile(&mut self, keys: &str) {
         let mut writer = File::from(self.pty.as_fd().try_clone_to_owned().unwrap());
         let keys = keys.to_owned();
         std::thread::spawn(move || writer.write_all(keys.as_bytes()));
     }
 
-    /// Whether a line was printed since a byte of the log, on a line of its own or behind a prompt.
+    /// Whether a line was printed after position `from` of the log, by itself or after a prompt.
     pub fn printed(&self, from: usize, line: &str) -> bool {
         let mut text = String::new();
         let mut chars = self.log[from..].chars().filter(|c| *c != '\r');
         while let Some(c) = chars.next() {
-            // What moves the cursor or colours is not to be seen.
+            // Skip escape sequences.
             if c != '\u{1b}' {
                 text.push(c);
             } else if chars.next() == Some('[') {

@@ -1,5 +1,6 @@
-//! What is typed or pasted ahead of the prompt is read, all of it, in order: on a terminal with a line editor and on one that
-//! has only lines, in one piece or in several, before the prompt is there and while something runs.
+//! Input typed or pasted ahead of the prompt is read completely and in order: on terminals with and
+//! without the line editor, in one write or in several, before the first prompt and while a command
+//! runs.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -9,13 +10,13 @@ use crate::terminal::{PATIENCE, Terminal};
 
 const TERMS: [&str; 2] = ["xterm-256color", "dumb"];
 
-/// Five lines, each of which takes what the one before gives, and the value of the last.
+/// Five lines, each of which uses the result of the one before, and the output of the last.
 fn five(round: usize) -> (String, String) {
     let lines = format!("let a = {round}000\rlet b = a + 200\rlet c = b + 30\rlet d = c + 4\rd\r");
     (lines, format!("{}  # i64", 1000 * round + 234))
 }
 
-/// Waits for a line. (What a terminal shows itself of what is typed ahead may stand between the lines before it.)
+/// Waits for a line. (The terminal may echo input typed ahead between the lines before it.)
 #[track_caller]
 fn prints(t: &mut Terminal, from: usize, line: &str) {
     t.wait(line, |t| t.printed(from, line));
@@ -26,25 +27,25 @@ fn prints(t: &mut Terminal, from: usize, line: &str) {
 fn five_lines_at_once() {
     let folder = tempfile::tempdir().unwrap();
     for term in TERMS {
-        // The first lines come before there is a prompt.
+        // The first lines are sent before there is a prompt.
         let mut t = Terminal::start(folder.path(), term, &[]);
         for round in 1..=20 {
             let from = t.log.len();
             let (lines, last) = five(round);
-            // In one piece, or cut in two somewhere.
+            // All lines at once, or in two parts.
             let (first, second) = lines.split_at((round * 7) % lines.len());
             t.keys(if round % 2 == 0 { &lines } else { first });
             t.keys(if round % 2 == 0 { "" } else { second });
             prints(&mut t, from, &last);
         }
-        // Between prompts the terminal takes Ctrl-D for itself.
+        // Ctrl-D has to come at a prompt, because between prompts the terminal itself handles it.
         t.prompt();
         t.keys("\u{4}");
         assert_eq!(t.ends(), Some(0));
     }
 }
 
-/// More than any buffer on the way holds.
+/// More than any buffer in between holds.
 #[test]
 fn three_hundred_lines_at_once() {
     let folder = tempfile::tempdir().unwrap();
@@ -56,7 +57,7 @@ fn three_hundred_lines_at_once() {
     }
 }
 
-/// As terminals paste that can say so: it is one entry, and Enter ends it.
+/// Bracketed paste: the pasted text is one entry, and Enter ends it.
 #[test]
 fn a_bracketed_paste() {
     let folder = tempfile::tempdir().unwrap();
@@ -67,7 +68,7 @@ fn a_bracketed_paste() {
         t.keys(&format!("\u{1b}[200~{}\u{1b}[201~\r", lines.trim_end()));
         prints(&mut t, from, &last);
     }
-    // Commands among the lines are commands.
+    // Commands among the pasted lines are run as commands.
     let from = t.log.len();
     t.keys("\u{1b}[200~let e = 5\r:type e\rlet e = 2.5\r:type e\rfn f(x: f32[n]) {\r    x * e(x)\r}\rfn e(x: f32[n]) = 2.5\u{1b}[201~\r");
     for line in ["e: i64", "i64", "e: f32", "f32", "fn f(x: f32[n]) -> f32[n]", "fn e(x: f32[n]) -> f32"] {
@@ -78,7 +79,8 @@ fn a_bracketed_paste() {
     assert_eq!(t.ends(), Some(0));
 }
 
-/// Functions of several lines, with comments, blank lines and indentation of their own, that call what comes later.
+/// Functions of several lines, with comments, blank lines and their own indentation, which call
+/// later ones.
 #[test]
 fn a_program_pasted_without_brackets() {
     let program = "# First of all.\n\nfn above(x: f32[n]) -> f32[n] {\n    # A comment.\n    let y[i] = below(x[i]) +\n        \
@@ -89,7 +91,7 @@ fn a_program_pasted_without_brackets() {
         let mut t = Terminal::start(folder.path(), term, &[]);
         t.keys(&program.replace('\n', "\r"));
         prints(&mut t, 0, "[6. 8.]  # f32[2]");
-        // What is kept is what was pasted.
+        // The text is saved as it was pasted.
         t.keys(":save program.fl\r:quit\r");
         assert_eq!(t.ends(), Some(0));
         let saved = std::fs::read_to_string(folder.path().join("program.fl")).unwrap();
@@ -109,7 +111,7 @@ fn five_lines_while_something_runs() {
         t.prompt();
         for round in 1..=5 {
             let from = t.log.len();
-            // It waits for somebody to write.
+            // Loading blocks until the FIFO has a writer.
             t.keys(":load slow.fl\r");
             let (opened, runs) = mpsc::channel();
             let writer = fifo.clone();

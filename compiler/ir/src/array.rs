@@ -53,16 +53,16 @@ pub enum ArrayError {
         /// Bytes there are.
         found: usize,
     },
-    /// The scalars are not as many as the shape says.
+    /// The number of scalars does not match the shape.
     Count {
-        /// Elements that the shape has.
+        /// The number of elements in the shape.
         expected: usize,
-        /// Scalars there are.
+        /// The number of scalars.
         found: usize,
     },
     /// A scalar of another type than the array's.
     ScalarType {
-        /// Its place among the scalars.
+        /// Its position among the scalars.
         position: usize,
         /// The array's type.
         expected: Dtype,
@@ -117,7 +117,7 @@ fn check(dtype: Dtype, shape: &[usize], bytes: &[u8]) -> Result<(), ArrayError> 
     }
 }
 
-/// Gives every NaN among elements of a type, in native byte order, the bits that [`Array::canonical_nan`] states.
+/// Replaces every NaN among elements in native byte order as [`Array::canonical_nan`] does.
 pub fn canonical_nan(dtype: Dtype, bytes: &mut [u8]) {
     fn each<const N: usize>(bytes: &mut [u8], nan: [u8; N], is_nan: impl Fn([u8; N]) -> bool) {
         for element in bytes.as_chunks_mut().0 {
@@ -233,11 +233,13 @@ impl Array {
         &mut bytemuck::cast_slice_mut(&mut self.words[self.first..])[..bytes]
     }
 
-    /// Gives every NaN the same bits, positive and quiet without a payload: `0x7fc00000` in `f32`, `0x7ff8000000000000` in `f64`,
-    /// `0x7e00` in `f16` and `0x7fc0` in `bf16`. Other elements and types stay as they are.
+    /// Replaces every NaN by the positive quiet NaN without a payload: `0x7fc00000` in `f32`,
+    /// `0x7ff8000000000000` in `f64`, `0x7e00` in `f16` and `0x7fc0` in `bf16`. Other elements, and
+    /// arrays of other types, are unchanged.
     ///
-    /// Engines agree on every bit of a result except the sign and payload of a NaN. After this they agree on those too, so call it
-    /// before you hash the bytes, compare them or send them elsewhere. Files are written so in any case.
+    /// Engines agree on every bit of a result except the sign and payload of a NaN. After this call
+    /// they agree on those too, so call it before you hash the bytes, compare them or send them
+    /// elsewhere. Writing to a file does the same.
     pub fn canonical_nan(&mut self) {
         canonical_nan(self.dtype, self.bytes_mut());
     }

@@ -217,20 +217,21 @@ impl Binding {
         self.symbols.get(symbol.index()).copied().unwrap_or(0)
     }
 
-    /// The exact value of a size: what a length is.
+    /// The exact value of a size, as required of a length.
     pub fn size(&self, size: &Size) -> Result<i64, SizeError> {
         size.eval(&|s| self.symbol(s))
     }
 
-    /// The value of a size modulo 2^64: what a kernel computes with. A loop's extent wraps as other integers do, and where a
-    /// coefficient or stride alone leaves the range of `i64`, the element number that it is part of, which is inside the
-    /// array, still comes out right.
+    /// The value of a size modulo 2^64, as kernels compute it. A loop's extent wraps like other
+    /// integers. Where a coefficient or stride overflows `i64`, the element number that it
+    /// contributes to is in bounds and still comes out right.
     pub fn number(&self, size: &Size) -> i64 {
         size.wrapping(&|s| self.symbol(s))
     }
 
-    /// The shape of a buffer. A temporary or scratch has a length for each trip of a loop, which is a [number](Binding::number),
-    /// and a loop over an extent below 1 makes no trip; the length of an array is exact, and an error where it is negative.
+    /// The shape of a buffer. The lengths of temporaries and scratch are trip counts of loops: they
+    /// are [numbers](Binding::number), and a loop with an extent below 1 runs no iteration. The
+    /// lengths of other arrays are exact, and an error if negative.
     pub fn shape(&self, program: &Program, buffer: BufferId) -> Result<Vec<usize>, BindError> {
         self.lengths(program, buffer).collect()
     }

@@ -60,7 +60,7 @@ impl<'a> Builder<'a> {
         program.kernels.push(Kernel { name, indices, values, body, origins })
     }
 
-    /// Ends the body of a kernel that may not become the program's.
+    /// Ends the body and returns the kernel without adding it to the program.
     pub fn into_kernel(self, name: String, origins: Vec<Origin>) -> Kernel {
         let Builder { indices, values, body, .. } = self;
         Kernel { name, indices, values, body, origins }

@@ -166,7 +166,7 @@ pub enum Purpose {
     Elements,
     /// A condition on a scalar parameter that must not wrap.
     Scalar,
-    /// A size, on both sides, that must have an exact value.
+    /// A size that must have an exact value. It is both sides of the requirement.
     Value,
 }
 

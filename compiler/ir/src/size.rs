@@ -20,8 +20,8 @@ pub enum Atom {
     Symbol(SymbolId),
     /// Floor of the first over the second; evaluating it with a divisor below 1 is an error.
     FloorDiv(Box<Size>, Box<Size>),
-    /// A polynomial with a coefficient that left the range of `i64` while compiling, with its coefficients modulo 2^64.
-    /// It has no exact value; [`Size::wrapping`] has the right one.
+    /// A polynomial with a coefficient that overflowed `i64` during compilation, with its
+    /// coefficients modulo 2^64. It has no exact value; [`Size::wrapping`] is still right.
     Overflow(Box<Size>),
 }
 
@@ -61,12 +61,13 @@ impl Size {
         Size { terms: smallvec![(vec![atom], 1)] }
     }
 
-    /// The size whose coefficients are those of `wrapped` modulo 2^64, and which therefore has no exact value.
+    /// A size without an exact value, whose coefficients are those of `wrapped` modulo 2^64.
     pub fn overflow(wrapped: Size) -> Size {
         Size::atom(Atom::Overflow(Box::new(wrapped)))
     }
 
-    /// Whether it has no value whatever the size names are, as a coefficient left the range of `i64`.
+    /// Whether it has no exact value for any values of the size names, because a coefficient
+    /// overflowed `i64`.
     pub fn is_overflow(&self) -> bool {
         self.terms.iter().flat_map(|(product, _)| product).any(|atom| match atom {
             Atom::Symbol(_) => false,
@@ -123,13 +124,14 @@ impl Size {
         Size::atom(Atom::FloorDiv(Box::new(self.clone()), Box::new(divisor.clone())))
     }
 
-    /// How many groups of `group` hold so many: `self / group`, rounded up. Its [wrapping value](Size::wrapping) is that of the wrapping value
-    /// of `self`, whatever that is.
+    /// `self / group`, rounded up. Its [wrapping value](Size::wrapping) is computed from the
+    /// wrapping value of `self`.
     pub fn ceil_div(&self, group: i64) -> Size {
         if let Some(count) = self.as_constant() {
             return Size::constant(count.div_euclid(group) + i64::from(count.rem_euclid(group) > 0));
         }
-        // To divide coefficients would be wrong of a product that wraps, and to add to the dividend of one close to 2^63.
+        // Dividing the coefficients would be wrong for a product that wraps, and adding to the
+        // dividend would be wrong if it is close to 2^63.
         let divide = |size: Size| Size::atom(Atom::FloorDiv(Box::new(size), Box::new(Size::constant(group))));
         let down = divide(self.clone());
         let rest = self - &(&Size::constant(group) * &down);
@@ -177,8 +179,8 @@ impl Size {
         Ok(sum)
     }
 
-    /// The value modulo 2^64, with 0 for a quotient by a divisor below 1: what integer arithmetic as the program runs gives. It is
-    /// that of [`Size::eval`] where there is one.
+    /// The value modulo 2^64, as integer arithmetic gives it at run time; a quotient by a divisor
+    /// below 1 is 0. It equals [`Size::eval`] where that has a value.
     pub fn wrapping(&self, symbols: &impl Fn(SymbolId) -> i64) -> i64 {
         let mut sum = 0i64;
         for (product, coefficient) in &self.terms {

@@ -4,8 +4,8 @@
 //!
 //! ```text
 //! accesses    each load and store with the loops around it
-//! traffic     how many loads, stores and operations there are, as polynomials
-//! operations  the operations among these
+//! traffic     the numbers of loads, stores and operations, as polynomials
+//! operations  the number of operations
 //! predict     the same in numbers, for the sizes of a call
 //! known       values as far as they are known without data: numbers, ranges
 //! footprint   how much of each buffer must cross from memory, and what caches spare

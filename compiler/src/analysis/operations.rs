@@ -1,7 +1,9 @@
-//! How many scalar operations a kernel executes, as a polynomial of the size names; see [`traffic`](super::traffic).
+//! The number of scalar operations that a kernel executes, as a polynomial in the size names; see
+//! [`traffic`](super::traffic).
 //!
-//! Of two branches the dearer one counts, or the sum of both where no one can tell which is dearer. What is computed for a factor of a
-//! contraction counts once for each element of that factor, since tiles are packed and then used many times.
+//! The more expensive branch of an `if` counts, or the sum of both if neither is known to be more
+//! expensive. The body of a contraction's factor counts once for each element of that factor,
+//! because tiles are packed and then used many times.
 
 use cranelift_entity::SecondaryMap;
 use ir::Size;
@@ -14,7 +16,7 @@ use super::work;
 /// The scalar operations of a kernel.
 pub(super) fn of(program: &Program, kernel: &Kernel, accesses: &Accesses<'_>) -> Count<Size> {
     let mut inside: SecondaryMap<ScopeId, Vec<ScopeId>> = SecondaryMap::new();
-    // In text order, and taken from the end.
+    // In reverse, so that popping yields them in text order.
     for (id, scope) in accesses.scopes.iter().rev() {
         if let Some(parent) = scope.parent {
             inside[parent].push(id);
@@ -24,7 +26,7 @@ pub(super) fn of(program: &Program, kernel: &Kernel, accesses: &Accesses<'_>) ->
     walk.block(&kernel.body, ScopeId::from_u32(0))
 }
 
-/// The operations of single statements, calls of functions included.
+/// The operations of single statements, including calls of functions.
 pub(super) struct Calls<'p> {
     program: &'p Program,
     known: SecondaryMap<FunctionId, Option<u64>>,
@@ -35,14 +37,14 @@ impl<'p> Calls<'p> {
         Calls { program, known: SecondaryMap::new() }
     }
 
-    /// How many operations one is.
+    /// The number of operations of `op`.
     pub fn of(&mut self, op: &Op) -> u64 {
         let Op::Call(id, _) = op else { return work::operations(op) };
         *self.known[*id].get_or_insert_with(|| work::function(&self.program.functions[*id]).executed as u64)
     }
 }
 
-/// The indices of a contraction that a factor does not mention.
+/// The free indices of a contraction that a factor does not depend on.
 pub(super) fn foreign(c: &Contraction, side: &Prologue) -> Vec<IndexId> {
     let own = ir::visit::free_indices(&side.body);
     c.free.iter().map(|(index, _)| *index).filter(|index| !own.contains(index)).collect()
@@ -50,10 +52,10 @@ pub(super) fn foreign(c: &Contraction, side: &Prologue) -> Vec<IndexId> {
 
 struct Walk<'k, 'p> {
     accesses: &'k Accesses<'k>,
-    /// The blocks in each block that are still to come, the next one last.
+    /// For each block, the inner blocks still to visit, the next one last.
     inside: SecondaryMap<ScopeId, Vec<ScopeId>>,
     calls: Calls<'p>,
-    /// Indices that what is walked does not run over.
+    /// Indices that the code being visited does not iterate over.
     apart: Vec<IndexId>,
 }
 
@@ -114,7 +116,7 @@ impl Walk<'_, '_> {
     }
 }
 
-/// The greater of two polynomials, or their sum.
+/// The greater of two polynomials, or their sum if neither is known to be greater.
 fn dearer(a: Count<Size>, b: Count<Size>) -> Count<Size> {
     let never_less = |a: &Count<Size>, b: &Count<Size>| {
         let difference = a.elements.as_ref().zip(b.elements.as_ref()).map(|(a, b)| a - b);

@@ -1,5 +1,6 @@
-//! The loads, stores and operations of a call, told from its sizes alone. Loads and stores equal what the interpreter of loop nests counts
-//! wherever they are said to be exact, and are no less elsewhere. A run that ends in a fault has no prediction.
+//! Predicts the loads, stores and operations of a call from its sizes alone. Loads and stores equal
+//! what the interpreter of loop nests counts wherever they are marked exact, and are upper bounds
+//! elsewhere. A run that ends in a fault has no prediction.
 //!
 //! Bodies are run without data, on whole ranges of indices at once: what they touch counts as often as the ranges have
 //! elements. Where a branch or an inner extent is not the same over the whole range, the range of the outermost index to blame
@@ -58,7 +59,7 @@ pub fn predict_kernel(
     }
 }
 
-/// The counter of operations, and the first of those of buffers.
+/// The counter of operations. The counters of buffers come after it.
 const OPERATIONS: usize = 0;
 const FIRST_BUFFER: usize = 1;
 
@@ -96,7 +97,7 @@ fn value_of(extent: &Extent) -> Option<ValueId> {
 
 /// What is left of a kernel without its data.
 enum Step<'k> {
-    /// Adds to a counter, each time it runs.
+    /// Adds to a counter each time it is executed.
     Count {
         counter: usize,
         by: u64,
@@ -195,7 +196,7 @@ impl<'k, S: Fn(SymbolId) -> i64> Planner<'k, S> {
         let mut body = vec![Step::Count { counter: OPERATIONS, by: work::PRODUCT }];
         for side in [&c.left, &c.right] {
             let [loads, elements] = [(); 2].map(|()| self.block(&side.body, inside + c.reduce.len()));
-            // Loads count for each product, operations for each element of the factor.
+            // Loads count once for each product, operations once for each element of the factor.
             body.append(&mut only(loads, |counter| counter != OPERATIONS));
             let elements = only(elements, |counter| counter == OPERATIONS);
             let apart = foreign(c, side);
@@ -211,7 +212,7 @@ impl<'k, S: Fn(SymbolId) -> i64> Planner<'k, S> {
         steps.extend(self.loop_(self.dims(&c.free, &[]), place, points));
     }
 
-    /// How far the indices of a loop run, with these statements as its body.
+    /// How far the indices of a loop with these statements as its body run.
     fn dims(&self, dims: &[(IndexId, Extent)], statements: &[Statement]) -> Vec<Dim> {
         let dims = dims.iter().map(|(index, extent)| {
             let extent = match extent {
@@ -278,7 +279,7 @@ impl<'k, S: Fn(SymbolId) -> i64> Planner<'k, S> {
     }
 }
 
-/// The steps with some of the counters alone.
+/// The steps, with only some of the counters.
 fn only(steps: Vec<Step<'_>>, counts: fn(usize) -> bool) -> Vec<Step<'_>> {
     let rest = steps.into_iter().filter_map(|step| match step {
         Step::Count { counter, .. } => counts(counter).then_some(step),

@@ -1,6 +1,8 @@
-//! How many elements of each buffer a kernel loads and stores, and how many scalar operations it executes, told without running it.
-//! Here as polynomials of the size names; `predict` has them in numbers for the sizes of a call. The loads and stores are those
-//! that the interpreter of loop nests counts as it runs; [`super::work::operations`] says what counts as an operation.
+//! The number of elements of each buffer that a kernel loads and stores, and of scalar operations
+//! that it executes, computed without running it. Counts are polynomials in the size names here,
+//! and numbers for the sizes of a call in `predict`. Loads and stores are those that the
+//! interpreter of loop nests counts; [`super::work::operations`] defines what counts as an
+//! operation.
 //!
 //! A load in a nest of loops runs as often as the extents' product says, or, where an extent is an affine
 //! expression of one outer index (`j < i + 1`), as the closed form of the sum. What runs under an `If` counts as if it
@@ -16,7 +18,7 @@ use super::operations;
 
 pub use super::predict::{predict, predict_kernel};
 
-/// A number of loads, stores or operations.
+/// A number of loads, stores or operations, exact or an upper bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Count<N> {
     /// How many there are, or at most are; nothing if there is no telling.
@@ -37,7 +39,7 @@ pub struct Traffic<N> {
 /// The traffic of a kernel, for each buffer that its text mentions.
 pub type KernelTraffic<N> = BTreeMap<BufferId, Traffic<N>>;
 
-/// What a kernel does.
+/// The counts of a kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counts<N> {
     /// Its loads and stores.
@@ -47,25 +49,26 @@ pub struct Counts<N> {
 }
 
 impl Count<Size> {
-    /// So many.
+    /// An exact count.
     pub(super) fn exactly(elements: Size) -> Count<Size> {
         Count { elements: Some(elements), exact: true }
     }
 
-    /// Each of them so often.
+    /// The count of something that happens `often` times for each of these.
     pub(super) fn times(&self, often: u64) -> Count<Size> {
         let often = i64::try_from(often).map_or_else(|_| Size::overflow(Size::default()), Size::constant);
         Count { elements: self.elements.as_ref().map(|n| n * &often), exact: self.exact }
     }
 
-    /// Both together.
+    /// The sum.
     pub(super) fn plus(&self, other: &Count<Size>) -> Count<Size> {
         let sum = self.elements.as_ref().zip(other.elements.as_ref());
         Count { elements: sum.map(|(a, b)| a + b), exact: self.exact && other.exact }
     }
 }
 
-/// The counts of a kernel as polynomials, which hold for all sizes for which no extent, at its greatest, is negative.
+/// The counts of a kernel as polynomials. They hold for all sizes for which no extent is negative
+/// at its maximum.
 pub fn polynomials(program: &Program, kernel: &Kernel) -> Counts<Size> {
     let accesses = Accesses::of(kernel);
     let trips: Vec<Count<Size>> = accesses.scopes.keys().map(|scope| trips(&accesses, scope, &[])).collect();
@@ -82,7 +85,7 @@ pub fn polynomials(program: &Program, kernel: &Kernel) -> Counts<Size> {
     Counts { traffic, operations: operations::of(program, kernel, &accesses) }
 }
 
-/// How often a block runs, all in all; as if loops over indices of `apart` ran once.
+/// How often a block runs in total, where loops over the indices in `apart` count as one iteration.
 pub(super) fn trips(accesses: &Accesses<'_>, scope: ScopeId, apart: &[IndexId]) -> Count<Size> {
     let dims: Vec<&(IndexId, Extent)> =
         accesses.around(scope).flat_map(|scope| scope.dims.iter().rev()).filter(|(i, _)| !apart.contains(i)).collect();

@@ -15,7 +15,7 @@ pub struct Work {
     /// Operations executed, by weight. Of an `If` the dearer branch counts; in a function the cheaper one, since the other is
     /// a rare case that engines skip.
     pub operations: f64,
-    /// Operations executed, counted as [`operations`] says, of the same branches.
+    /// Operations executed, as counted by [`operations`], in the same branches.
     pub executed: f64,
     /// Statements in the text, functions written out at each call.
     pub statements: u64,
@@ -45,9 +45,10 @@ pub fn function(function: &Function) -> Work {
     walk.finish()
 }
 
-/// How many scalar operations one is, in reports: each arithmetic operation, comparison and conversion between types, on elements of
-/// any type, is one, and `fma` is two. What chooses between two values, moves one or takes its bits as another type is none, nor is
-/// arithmetic on indices and sizes alone, which loops do anyway.
+/// The number of scalar operations that reports count for `op`. Each arithmetic operation,
+/// comparison and conversion between types counts as one, on elements of any type, and `fma` as
+/// two. Selecting, moving or bit-casting a value counts nothing, nor does arithmetic on only
+/// indices and sizes, which is loop overhead anyway.
 pub fn operations(op: &Op) -> u64 {
     match op {
         Op::Constant(_) | Op::Affine(_) | Op::Load { .. } | Op::Check { .. } | Op::Call(..) => 0,
@@ -57,10 +58,10 @@ pub fn operations(op: &Op) -> u64 {
     }
 }
 
-/// The operations of each product that a contraction sums.
+/// Operations for each product that a contraction sums.
 pub const PRODUCT: u64 = 2;
 
-/// What one operation costs that gives a value of some type.
+/// The cost of one operation whose result has this type.
 fn weight(op: &Op, dtype: Dtype) -> f64 {
     match op {
         Op::Constant(_) | Op::Affine(_) | Op::Bitcast(..) | Op::Load { .. } | Op::Call(..) => 0.0,

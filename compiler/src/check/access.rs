@@ -106,14 +106,15 @@ impl Checker<'_> {
         Some(self.comprehension(made, element, span))
     }
 
-    /// Where a subscript stands that makes an axis in NumPy.
+    /// The span of a subscript that adds an axis in NumPy, if `item` is one.
     fn new_axis(&self, item: &Item) -> Option<Span> {
         let Item::At(at) = item else { return None };
         let ast::Expr { kind: ExprKind::Name(name), span } = self.ast(*at) else { return None };
         (["None", "newaxis"].contains(&name.as_str()) && self.lookup(name).is_none()).then_some(*span)
     }
 
-    /// The call that makes the axes that subscripts such as `[None, :]` make in NumPy, in a function whose sizes have its own names.
+    /// The `reshape` call that replaces subscripts like NumPy's `[None, :]`, in terms of the size
+    /// names of this function.
     fn reshaped(&self, base: ast::ExprId, items: &[Item], shape: &[Size]) -> Option<String> {
         let ExprKind::Name(array) = &self.ast(base).kind else { return None };
         let mut lengths = shape.iter();

@@ -5,8 +5,9 @@
 //! conditions whose sides cannot wrap are used. A subscript that depends on sizes alone becomes a requirement of the call;
 //! one that is outside for all sizes at some index is an error; anything else is checked as the program runs.
 //!
-//! Proofs are about exact numbers. A reducer's end wraps: beyond 2^63 to less, which a proof that holds for all indices below the end
-//! survives; but below -2^63 to more, so a proof requires that ends which might come there have a value.
+//! Proofs are about exact numbers, but the end of a reducer's index wraps. Above 2^63 it wraps to a
+//! smaller value, which is harmless: a proof holds for all indices below the exact end. Below -2^63
+//! it wraps to a greater one, so a proof requires ends that might get there to have an exact value.
 
 use grammar::Diagnostic;
 use grammar::ast::Span;
@@ -44,7 +45,7 @@ pub(super) struct Record {
     pub array: String,
     /// Where it stands.
     pub span: Span,
-    /// The call it stands in.
+    /// The call that contains it.
     pub call: Option<CallId>,
     /// Set if it is no access of the source, but says that a reducer has an element: then the value must not be negative.
     pub of: Option<ReduceOp>,
@@ -118,7 +119,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Requires that the ends of indices do not wrap to more than they are, if that can be.
+    /// Requires that the ends of these indices do not wrap to greater values, unless they never
+    /// can.
     fn rely_on_ends(&mut self, scope: &[IndexId], span: Span) -> bool {
         let mut ends = vec![];
         for index in scope {
@@ -134,7 +136,8 @@ impl Checker<'_> {
         true
     }
 
-    /// Whether a size is a sum of lengths, each times a small number: no call's memory is large enough for it to wrap.
+    /// Whether a size is a sum of lengths with small coefficients: no call has enough memory to
+    /// make it wrap.
     pub(super) fn is_small(&self, size: &Size) -> bool {
         size.terms().iter().all(|(product, coefficient)| match product.as_slice() {
             [] => coefficient.unsigned_abs() <= MAX_SCALAR.unsigned_abs(),
@@ -143,7 +146,7 @@ impl Checker<'_> {
         })
     }
 
-    /// Whether an atom is a length, or a part of what is small.
+    /// Whether an atom is a length, or a quotient of a small size.
     fn is_length(&self, atom: &Atom) -> bool {
         match atom {
             Atom::Symbol(s) => matches!(self.out.symbols[*s].source, SymbolSource::Dimension { .. }),
@@ -152,7 +155,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether a size is never below -2^63.
+    /// Whether a size is known not to be below -2^63.
     fn stays_above(&self, size: &Size) -> bool {
         let scalar = |atom: &Atom| match atom {
             Atom::Symbol(s) => matches!(self.out.symbols[*s].source, SymbolSource::Scalar { .. }),
@@ -171,7 +174,7 @@ impl Checker<'_> {
         self.is_small(size) || grows && scalars < 2
     }
 
-    /// Requires a size to have an exact value, where a call may bring numbers for which it has none.
+    /// Requires a size to have an exact value, unless it always does.
     pub(super) fn require_value(&mut self, size: &Size, what: &str, span: Span) {
         if !(self.is_small(size) || size.as_symbol().is_some()) {
             self.require(Requirement {
@@ -394,7 +397,8 @@ impl Checker<'_> {
         at.as_size().cloned()
     }
 
-    /// Notes that something is computed only inside a branch, and so inside all around it.
+    /// Records that something is computed only inside a branch, and so only inside the enclosing
+    /// ones.
     pub(super) fn need(&mut self, mut guard: GuardId) {
         while guard != Checked::TOP {
             self.branches[guard].needed |= !self.branches[guard].eager;

@@ -244,7 +244,7 @@ impl Checker<'_> {
             let error = Diagnostic::new(codes::UNKNOWN_FUNCTION, callee.span, format!("there is no function `{name}`"));
             self.error(match (foreign::function(name), near) {
                 (Some((help, Some(instead))), _) => error.help(help).suggest(callee.span, instead),
-                // What converts has the type of the context.
+                // A suggested conversion takes the type that the context expects.
                 (Some((help, None)), _) => match want.filter(|dtype| dtype.is_float()) {
                     Some(dtype) => error.help(help.replace("f32(", &format!("{dtype}("))),
                     None => error.help(help),

@@ -1,5 +1,6 @@
-//! How functions call one another: counted before any call is inlined, so that a program whose calls multiply is refused at
-//! once, and followed while they are inlined, so that an error can say which calls led to it.
+//! The calls between functions: counted before any call is inlined, so that a program whose calls
+//! multiply is rejected at once, and tracked while they are inlined, so that an error can show the
+//! calls that led to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,30 +10,30 @@ use grammar::ast::{ExprId, ExprKind, File, Function, Results, Span, Target, Type
 
 use super::{Checker, codes};
 
-/// Calls in one another beyond which the checker refuses.
+/// The maximum depth of nested calls.
 pub const MAX_CALL_DEPTH: usize = 1000;
-/// Calls of a function, those of the functions that it calls included, beyond which the checker refuses; so many may all functions of a file
-/// have together.
+/// The maximum number of calls of a function, including those of the functions that it calls, and
+/// of all functions of a file together.
 pub const MAX_CALLS: u64 = 1_000_000;
 
-/// The calls of each function of a file.
+/// The call graph of a file.
 pub(super) struct CallGraph {
     functions: Vec<Node>,
 }
 
-/// The calls of a function.
+/// A function of the call graph.
 #[derive(Clone, Default)]
 struct Node {
-    /// The functions that it calls, as often as it does.
+    /// The functions that it calls, once for each call site.
     callees: Vec<usize>,
-    /// How many calls there are when all are inlined.
+    /// The number of calls when all are inlined.
     inlined: u64,
-    /// Whether it is called by what it calls.
+    /// Whether it calls itself, directly or through other functions.
     recursive: bool,
 }
 
 impl CallGraph {
-    /// Counts the calls of a file's functions, which have these names.
+    /// Builds the call graph of a file, whose functions have these names.
     pub fn new(file: &File, names: &BTreeMap<&str, usize>) -> CallGraph {
         let node = |function| Node { callees: callees(file, function, names), ..Node::default() };
         let mut graph = CallGraph { functions: file.functions.iter().map(node).collect() };
@@ -40,17 +41,18 @@ impl CallGraph {
         graph
     }
 
-    /// How many calls a function has when all are inlined.
+    /// The number of calls in a function when all are inlined.
     pub fn inlined(&self, function: usize) -> u64 {
         self.functions[function].inlined
     }
 
-    /// Whether a function is called by what it calls.
+    /// Whether a function calls itself, directly or through other functions.
     pub fn is_recursive(&self, function: usize) -> bool {
         self.functions[function].recursive
     }
 
-    /// Counts callees before callers. On the way a call of a function that is not counted yet closes a cycle.
+    /// Counts callees before callers, depth first. A call to a function on the current path closes
+    /// a cycle.
     fn count(&mut self) {
         #[derive(Clone, Copy, PartialEq)]
         enum State {
@@ -64,7 +66,7 @@ impl CallGraph {
                 continue;
             }
             states[root] = State::Open;
-            // The functions that are open, each with the number of the callee that comes next.
+            // The functions on the current path, each with the number of its next callee.
             let mut path = vec![(root, 0)];
             while let Some((function, next)) = path.last_mut() {
                 let (function, at) = (*function, *next);
@@ -95,7 +97,7 @@ impl CallGraph {
     }
 }
 
-/// The functions of the file that a function calls, each as often as it is written.
+/// The functions of the file that a function calls, once for each call site.
 fn callees(file: &File, function: &Function, names: &BTreeMap<&str, usize>) -> Vec<usize> {
     let mut pending: Vec<ExprId> = vec![function.result];
     let results: &[(_, Type)] = match &function.results {
@@ -122,52 +124,52 @@ fn callees(file: &File, function: &Function, names: &BTreeMap<&str, usize>) -> V
     found
 }
 
-/// A call that is being inlined, or was.
+/// A call that is being inlined, or has been.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct CallId(u32);
 entity_impl!(CallId, "call");
 
-/// A function in the place of a call.
+/// A function in place of a call.
 struct Call {
     function: usize,
-    /// Where the call stands; none of the function that is checked.
+    /// The call site; `None` for the function being checked.
     at: Option<Span>,
-    /// The call in whose function it stands.
+    /// The call whose function contains the call site.
     caller: Option<CallId>,
 }
 
-/// The calls that have been inlined so far, and the one that is being inlined.
+/// All calls inlined so far, and the current one.
 #[derive(Default)]
 pub(super) struct Calls {
     all: PrimaryMap<CallId, Call>,
     current: Option<CallId>,
-    /// The functions that are being inlined.
+    /// The functions being inlined.
     open: BTreeSet<usize>,
 }
 
 impl Calls {
-    /// The call that is being inlined; none outside of any function.
+    /// The call being inlined; `None` outside of any function.
     pub fn current(&self) -> Option<CallId> {
         self.current
     }
 
-    /// Looks from another call, and gives the one that was looked from.
+    /// Makes `call` the current call, and returns the previous one.
     pub fn look_from(&mut self, call: Option<CallId>) -> Option<CallId> {
         std::mem::replace(&mut self.current, call)
     }
 
-    /// Whether a call is the function that is checked, and none that it calls.
+    /// Whether a call stands for the function being checked itself.
     pub fn is_outermost(&self, call: Option<CallId>) -> bool {
         call.is_none_or(|call| self.all[call].caller.is_none())
     }
 
-    /// Whether a function is being inlined, and the innermost of those.
+    /// If a function is being inlined, whether it is the innermost.
     pub fn is_open(&self, function: usize) -> Option<bool> {
         let innermost = self.current.is_some_and(|call| self.all[call].function == function);
         self.open.contains(&function).then_some(innermost)
     }
 
-    /// Functions in one another, the one that is checked among them.
+    /// The nesting depth, including the function being checked.
     pub fn depth(&self) -> usize {
         self.open.len()
     }
@@ -178,7 +180,7 @@ impl Calls {
         self.open.insert(function);
     }
 
-    /// Ends the function that is being inlined.
+    /// Ends the innermost function.
     pub fn pop(&mut self) {
         if let Some(call) = self.current {
             self.open.remove(&self.all[call].function);
@@ -186,7 +188,7 @@ impl Calls {
         }
     }
 
-    /// The calls that led here, the innermost first: the function of each and where it is called.
+    /// The calls that led here, innermost first: the function of each and its call site.
     fn trace(&self) -> impl Iterator<Item = (usize, Span)> {
         let outer = |call: &CallId| self.all[*call].caller;
         let calls = std::iter::successors(self.current, outer).map(|call| &self.all[call]);
@@ -195,7 +197,7 @@ impl Calls {
 }
 
 impl Checker<'_> {
-    /// An error with the calls that led to it.
+    /// Adds the calls that led to an error.
     pub(super) fn traced(&self, mut error: Diagnostic) -> Diagnostic {
         for (function, at) in self.calls.trace().take(3) {
             error = error.label(at, format!("in this call of `{}`", self.file.functions[function].name.text));
@@ -203,7 +205,7 @@ impl Checker<'_> {
         error
     }
 
-    /// Reports that a function has more calls than the stated limit; whether it has.
+    /// Reports a function with more than [`MAX_CALLS`] calls; returns whether it has.
     pub(super) fn too_many_calls(&mut self, function: usize) -> bool {
         let many = self.graph.inlined(function) > MAX_CALLS;
         if many {
@@ -216,7 +218,7 @@ impl Checker<'_> {
         many
     }
 
-    /// Reports a call of a function that is being inlined, or deeper in other calls than the stated limit.
+    /// Reports a recursive call, or one nested deeper than [`MAX_CALL_DEPTH`].
     pub(super) fn expect_inlinable(&mut self, function: usize, span: Span) -> Option<()> {
         let name = &self.file.functions[function].name.text;
         let deep = self.calls.depth() > MAX_CALL_DEPTH;

@@ -331,7 +331,8 @@ impl Checker<'_> {
     }
 }
 
-/// Whether a coefficient of lengths, indices and bounded scalars is too small to make them wrap.
+/// Whether a coefficient is small enough that lengths, indices and bounded scalars times it do not
+/// wrap.
 pub(super) fn is_small_coefficient(c: i64) -> bool {
     small(c.into())
 }

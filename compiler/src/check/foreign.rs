@@ -3,7 +3,7 @@
 /// What to write in place of a name: in words, and the name itself where that is all there is to it.
 pub(super) type Instead = (&'static str, Option<&'static str>);
 
-/// What there is in place of arrays that are made element by element, each from the one before.
+/// The alternative to arrays whose elements are each computed from the previous one.
 pub(super) const RUNNING: &str = "a running sum is `let c[i] = sum[k <= i](x[k])`, and so are running products, maxima and minima; no other \
                                   recurrence can be written: repeat calls, `step(step(x))`, or let the caller repeat the function";
 

@@ -183,8 +183,9 @@ impl<'a> Checker<'a> {
         self.size_where(id, |_, divisor| divisor.as_constant().is_none_or(|d| d > 0))
     }
 
-    /// The value of an expression as it is computed when the program runs, as a size. Sizes wrap as integers do there, but their
-    /// division rounds down, where that of integers truncates and gives 0 by zero: they agree on lengths over positive numbers.
+    /// An expression as a size, if its run-time value is that size. Both wrap alike, but division
+    /// of sizes rounds down, while division of integers truncates and gives 0 for a zero divisor.
+    /// They agree on non-negative lengths with a positive divisor.
     pub(super) fn number(&self, id: ast::ExprId) -> Option<Size> {
         let agree = |dividend: &Size, divisor: &Size| {
             divisor.as_constant().is_some_and(|d| d > 0) && self.is_small(dividend) && self.never_negative(dividend)
@@ -192,7 +193,7 @@ impl<'a> Checker<'a> {
         self.size_where(id, agree)
     }
 
-    /// An expression as a size, if it is made of sizes and its divisions are as asked for.
+    /// An expression as a size, if it consists of sizes and `divides` accepts its divisions.
     fn size_where(&self, id: ast::ExprId, divides: impl Fn(&Size, &Size) -> bool + Copy) -> Option<Size> {
         match &self.ast(id).kind {
             ExprKind::Int(v) => i64::try_from(*v).ok().map(Size::constant),
@@ -375,7 +376,7 @@ impl<'a> Checker<'a> {
         declared.into_iter().enumerate().map(distinct).collect()
     }
 
-    /// Reports names that stand for something twice.
+    /// Reports duplicate names.
     fn expect_distinct(&mut self, names: impl Iterator<Item = &'a ast::Name>, message: impl Fn(&str) -> String) {
         let mut seen = BTreeMap::new();
         for name in names {
@@ -492,7 +493,8 @@ impl<'a> Checker<'a> {
         let caller = std::mem::take(&mut self.scope);
         self.calls.push(number, Some(span));
         self.binders.extend(&indices);
-        // A body that is directly a call leads here again without an expression between.
+        // The body of a function may be a call itself, which leads here again without an expression
+        // in between.
         let results = stacker::maybe_grow(128 << 10, 4 << 20, || {
             self.instance_sizes(function, &values, arguments).and_then(|()| self.body(function, &values))
         });

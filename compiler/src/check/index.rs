@@ -6,8 +6,9 @@
 //! `i` as `x[i]` would. An access under an `if` whose condition mentions the index bounds nothing; one on the right of
 //! `&&` or `||` does.
 //!
-//! The end of an index of an array is a length: exact, and settled before anything runs. That of a reducer's index is a number like any
-//! other: it wraps, and a division is the language's division, so it is data unless the two agree.
+//! The end of an array's index is a length: exact, and evaluated before any kernel runs. The end of
+//! a reducer's index is an ordinary number, which wraps and divides like integers of the language,
+//! so it counts as data unless the two interpretations agree.
 
 use grammar::Diagnostic;
 use grammar::ast::{self, Span};
@@ -113,7 +114,8 @@ impl Checker<'_> {
         }
     }
 
-    /// The value of an integer scalar as an `i64`: a `u64` beyond that counts as the greatest one, as in a subscript.
+    /// The value of an integer scalar as an `i64`. A `u64` that does not fit is clamped to
+    /// `i64::MAX`, as in a subscript.
     fn clamped(&mut self, value: ExprId, span: Span) -> Option<ExprId> {
         let mut value = value;
         if self.dtype(value) == Dtype::U64 {

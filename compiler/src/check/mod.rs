@@ -3,7 +3,7 @@
 //!
 //! | file | settles |
 //! |---|---|
-//! | `calls` | how functions call one another, counted before they are inlined |
+//! | `calls` | the call graph: calls counted before they are inlined, and tracked while they are |
 //! | `function` | parameters, size names, calls (inlined at each place, lifted where a scalar meets an array), results |
 //! | `expr` | one expression: operators, `if`, casts |
 //! | `literal` | numbers, named constants and array literals, in the type of their context |
@@ -192,7 +192,7 @@ struct Checker<'a> {
     functions: &'a BTreeMap<&'a str, usize>,
     out: Checked,
     meta: PrimaryMap<ExprId, Meta>,
-    /// The symbols of integer scalar parameters, by their numbers.
+    /// The symbols of integer scalar parameters, by parameter number.
     scalars: BTreeMap<usize, SymbolId>,
     /// Names in scope, the innermost last; those of callers are put away in `function`.
     scope: scope::Scope,

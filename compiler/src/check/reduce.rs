@@ -165,7 +165,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Has a reduction that may take any time, since a number or data say where it ends, stay in the branch that it stands in.
+    /// Keeps a reduction in its branch if an arbitrary number or data determines where it ends,
+    /// because it may take arbitrarily long.
     fn guard_ends(&mut self, over: &[IndexId]) {
         let open = |index: &IndexId| match &self.out.indices[*index].extent {
             Extent::Affine(extent) => extent.as_size().is_some_and(|size| !self.is_small(size)),

@@ -59,7 +59,7 @@ impl Signature {
     }
 }
 
-/// The sizes that the declarations of parameters mention.
+/// The size names in the declarations of parameters.
 fn named(checked: &Checked) -> BTreeSet<SymbolId> {
     let mut named = BTreeSet::new();
     for size in checked.params.iter().flat_map(|p| &p.ty.shape) {
@@ -68,8 +68,8 @@ fn named(checked: &Checked) -> BTreeSet<SymbolId> {
     named
 }
 
-/// Whether a requirement only says that a parameter has the shape that it is declared with: it then speaks of a length
-/// that the source has no name for.
+/// Whether a requirement only says that a parameter has its declared shape: it then mentions a
+/// length that has no name in the source.
 fn is_declared(checked: &Checked, named: &BTreeSet<SymbolId>, requirement: &Requirement) -> bool {
     let mut unnamed = false;
     for size in [&requirement.left, &requirement.right] {
@@ -81,7 +81,8 @@ fn is_declared(checked: &Checked, named: &BTreeSet<SymbolId>, requirement: &Requ
     unnamed
 }
 
-/// What must be at least 0, as a size without its constant, with the sizes that excuse it if they are empty; and the constant.
+/// A requirement as "a size is at least 0": that size without its constant and the sizes that lift
+/// the requirement if they are empty, then the constant.
 fn at_least(requirement: &Requirement) -> Option<((Size, &[Size]), i64)> {
     let room = &requirement.right - &requirement.left;
     let constant = room.constant_part();
@@ -89,7 +90,7 @@ fn at_least(requirement: &Requirement) -> Option<((Size, &[Size]), i64)> {
     (requirement.relation == Relation::AtMost).then_some((key, constant))
 }
 
-/// Of requirements that differ by a constant, the one that says most: what is at least 1 is at least 0.
+/// Of requirements that differ by a constant, the strongest: at least 1 implies at least 0.
 fn strongest<'r>(requires: &[&'r Requirement]) -> BTreeMap<(Size, &'r [Size]), i64> {
     let mut strongest = BTreeMap::new();
     for (key, constant) in requires.iter().filter_map(|requirement| at_least(requirement)) {

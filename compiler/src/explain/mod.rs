@@ -5,7 +5,7 @@
 //! why       refusals in words, and what to write instead
 //! values    which scalars of a fused kernel are values of the source
 //! nests     kernels as readable loop nests
-//! constants what is the same wherever a kernel runs, for these
+//! constants values that are the same in every iteration, for `nests`
 //! ```
 //!
 //! Nothing here is computed twice: figures come from `analysis`, decisions from `fusion`.
@@ -101,7 +101,7 @@ pub struct Figures {
     pub bytes: Amount,
     /// Elements that are loaded from arrays.
     pub loads: Amount,
-    /// Those of them that come from memory; a cache has the others.
+    /// The loads among these that come from memory; the others hit a cache.
     pub memory_loads: Amount,
     /// Elements that are stored to arrays.
     pub stores: Amount,
@@ -109,12 +109,13 @@ pub struct Figures {
     pub scratch_loads: Amount,
     /// Elements that are stored to what a thread keeps for itself.
     pub scratch_stores: Amount,
-    /// Scalar operations; [`work::operations`] says what counts as one.
+    /// Scalar operations; [`work::operations`] defines what counts as one.
     pub operations: Amount,
 }
 
 impl Figures {
-    /// Operations for each byte, if that is the same for all sizes that are not given.
+    /// Operations per byte, if the ratio is the same for all values of the sizes that are not
+    /// given.
     pub fn intensity(&self) -> Option<f64> {
         if let (Some(operations), Some(bytes)) = (self.operations.value, self.bytes.value) {
             return (bytes > 0).then(|| operations as f64 / bytes as f64);
@@ -128,7 +129,8 @@ impl Figures {
         (!bytes.is_zero() && ratios.iter().all(|ratio| *ratio == first)).then_some(first)
     }
 
-    /// Operations for each byte with [`cost::NOMINAL`] for sizes that are not given; where data decide, nothing.
+    /// Operations per byte, with [`cost::NOMINAL`] for sizes that are not given; `None` if the
+    /// counts depend on data.
     pub fn nominal_intensity(&self) -> Option<f64> {
         let at = |amount: &Amount| match (amount.value, &amount.formula) {
             (Some(value), _) => Some(value as f64),
@@ -157,13 +159,14 @@ impl Figures {
 /// A number that depends on sizes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Amount {
-    /// Its formula; none where data decide, or the compiler keeps no formula. Sizes that are given are put in, if the outcome has 64 bits.
+    /// Its formula, with the sizes that are given substituted if the result does not overflow.
+    /// `None` if it depends on data or the compiler keeps no formula.
     pub formula: Option<Size>,
     /// Its value, where that depends on no size that is not given.
     pub value: Option<u64>,
     /// Whether it is that much exactly, and not only at most: as where data decide whether something runs.
     pub exact: bool,
-    /// The formula in size names alone.
+    /// The formula in size names only.
     named: Option<Size>,
 }
 
@@ -174,14 +177,14 @@ impl Default for Amount {
     }
 }
 
-/// The sizes that are known.
+/// The values of sizes that are known.
 struct Known<'a> {
     sizes: &'a Sizes,
     given: &'a BTreeMap<SymbolId, i64>,
 }
 
 impl Known<'_> {
-    /// A size with those that are given put in, if there is room for the outcome.
+    /// A size with the known ones substituted, unless the result overflows.
     fn size(&self, size: &Size) -> Size {
         Some(self.sizes.known(size, self.given))
             .filter(|size| !size.is_overflow())
@@ -356,7 +359,7 @@ fn measured(program: &Program, kernel: &Kernel, known: &Known<'_>, arithmetic: &
     }
 }
 
-/// The bytes of an element.
+/// The size of an element in bytes.
 fn width(buffer: &Buffer) -> Size {
     Size::constant(i64::try_from(buffer.dtype.bytes()).unwrap_or(i64::MAX))
 }
@@ -377,8 +380,8 @@ fn peak(program: &Program, known: &Known<'_>) -> PeakMemory {
     }
 }
 
-/// How many elements a kernel loads and stores, how many of them memory sees, and how many operations it executes: as formulas, and as
-/// numbers if all sizes are given.
+/// The number of elements that a kernel loads and stores, of those that reach memory, and of
+/// operations that it executes: as formulas, and as numbers if all sizes are given.
 fn figures(program: &Program, kernel: &Kernel, known: &Known<'_>, arithmetic: &Arithmetic) -> Figures {
     let numbers = program.symbols.keys().all(|s| known.value(s).is_some());
     let numbers =
@@ -408,7 +411,8 @@ fn figures(program: &Program, kernel: &Kernel, known: &Known<'_>, arithmetic: &A
     figures
 }
 
-/// The loads of a buffer that come from memory: its bytes that cross, less those that are stored, and no more than there are.
+/// The loads of a buffer that come from memory: the elements that cross to or from memory, less
+/// those that are stored, and at most all loads.
 fn from_memory(moved: &Size, buffer: &Buffer, loads: Amount, stores: &Amount, known: &Known<'_>) -> Amount {
     let crossing = moved.floor_div(&width(buffer));
     let read = match &stores.named {

@@ -489,7 +489,8 @@ impl Printer<'_> {
         format!("{array}[{}]", at.iter().map(subscript).collect::<Vec<_>>().join(", "))
     }
 
-    /// What an operation leaves of one operand that it does not change: `i * 1`, `i + 0`, a choice that is known.
+    /// The operand that an operation leaves unchanged: `i * 1`, `i + 0`, a condition that is
+    /// constant.
     fn simpler(&self, op: &Op) -> Option<Text> {
         let is = |value: &ValueId, number| {
             self.constants[*value].is_some_and(|scalar| scalar == Scalar::from_bits(scalar.dtype(), number))

@@ -33,7 +33,7 @@ pub(super) fn bytes(program: &Program, buffer: BufferId) -> f64 {
 pub(super) struct Repetition {
     /// How often each element is computed.
     copies: Size,
-    /// What an element costs.
+    /// The work for each element.
     work: Work,
     /// The bytes of an element.
     width: f64,

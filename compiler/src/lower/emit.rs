@@ -73,7 +73,7 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// The kernel.
+    /// Ends the kernel and returns it.
     pub fn finish(self, name: String, origin: Origin) -> Kernel {
         self.builder.into_kernel(name, vec![origin])
     }

@@ -1,7 +1,7 @@
 //! Lowering: a checked program becomes loop nests, one kernel for each operation on data.
 //!
-//! It is naive on purpose: what comes out is what an eager framework would launch, and the baseline that fusion is
-//! measured against. Four rules give it all.
+//! It is naive on purpose: the result is what an eager framework would launch, and the baseline
+//! that fusion is measured against. It follows four rules.
 //!
 //! 1. **An expression is an operand** (`operand::Operand`): an element of a buffer that exists, or something that
 //!    loads no data (indices, sizes, scalar parameters and arithmetic on them) and is computed anew wherever it is
@@ -13,8 +13,8 @@
 //!    emitted within the kernel of the nearest operation around them that can.
 //! 3. **In a kernel, a statement goes to the outermost block** where its indices are bound and its guard holds
 //!    (`emit::Emitter`). So nothing is computed twice because it is used twice, in whichever blocks.
-//! 4. **Equal kernels are one** (`Lowering::kernel`): what the source says twice, as in `(x - mean(x)) / sqrt(mean((x - mean(x)) ^ 2))`,
-//!    is computed once.
+//! 4. **Equal kernels are merged** (`Lowering::kernel`): an expression that the source repeats, as
+//!    in `(x - mean(x)) / sqrt(mean((x - mean(x)) ^ 2))`, is computed once.
 //!
 //! By rules 1 and 3 an expression is evaluated once for each setting of the indices that it mentions, whether or not
 //! other loops around it run at all: a check in it may fail although its value is never asked for.
@@ -90,7 +90,8 @@ pub fn lower(checked: &Checked) -> Result<Program, LowerError> {
     Ok(lowering.target.program)
 }
 
-/// What equal kernels have in common: the buffers that they load, and how many values they compute.
+/// A key that equal kernels share: the buffers that they load, and the number of values that they
+/// compute.
 type Likeness = (Vec<BufferId>, usize);
 
 /// A program in the making.

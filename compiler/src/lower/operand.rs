@@ -279,8 +279,8 @@ impl Lowering<'_> {
         })
     }
 
-    /// Adds the kernel that stores a buffer, and the buffer. A temporary that another kernel computes in the same way is not computed
-    /// again: gives that one.
+    /// Adds a buffer and the kernel that stores it. If an equal kernel already computes a
+    /// temporary, returns that one instead.
     pub fn kernel(
         &mut self,
         id: ExprId,
@@ -307,7 +307,7 @@ impl Lowering<'_> {
             store_to(&mut kernel.body, here);
             alike.push((here, program.kernels.next_key()));
         }
-        // Results have their names already.
+        // Results already have their final names.
         let name = if buffer.role == Role::Temp { self.unique(&buffer.name) } else { buffer.name };
         kernel.name = name.clone();
         self.target.program.buffers.push(Buffer { name, ..buffer });
@@ -353,7 +353,7 @@ impl Lowering<'_> {
     }
 }
 
-/// Makes all stores of a lowered kernel go to one buffer.
+/// Redirects all stores of a lowered kernel to one buffer.
 fn store_to(block: &mut Block, to: BufferId) {
     for statement in block {
         if let Statement::Store { buffer, .. } = statement {

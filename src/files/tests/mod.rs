@@ -1,4 +1,5 @@
-//! Files as others write them, hostile files, and a round trip of everything there is (each NaN comes back with the same bits).
+//! Files as other programs write them, hostile files, and round trips of all types (each NaN
+//! becomes the canonical one).
 
 use std::path::PathBuf;
 

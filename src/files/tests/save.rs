@@ -83,7 +83,7 @@ fn links_and_permissions_stay() {
     assert_eq!(mode("a.npy"), 0o600);
 }
 
-/// As `numpy.save` does. Where a link leads to no file yet, that file is made.
+/// Links are followed as by `numpy.save`. If the target does not exist yet, it is created.
 #[test]
 #[cfg(unix)]
 fn links_are_written_through() {

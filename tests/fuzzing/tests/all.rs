@@ -82,7 +82,8 @@ fn engines_agree_on_some_programs() {
     }
 }
 
-/// A requirement holds for what no result needs too. Under the `if` of a sum that is split it becomes a check, which nothing meets.
+/// A requirement holds even for values that no result needs. In the conditional terms of a split
+/// sum it becomes a check, which no computed value reaches.
 #[test]
 fn what_is_refused_may_be_a_check_in_a_sum_that_is_split() {
     let source = "fn main(y: i64[m]) {\n    let d = sum[r < 1](argmax[s < m](1))\n    1\n}\n";
@@ -105,7 +106,7 @@ fn what_is_refused_may_be_a_check_in_a_sum_that_is_split() {
     }
 }
 
-/// `.ci/run` compares them with NumPy.
+/// `.ci/run` compares their results with NumPy's.
 #[test]
 fn programs_for_numpy_are_valid() {
     let batch = Batch::new(0..150);

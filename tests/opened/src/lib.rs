@@ -1,7 +1,8 @@
-//! Objects in the process that compiled them: a program is compiled ahead of time, the machine's linker makes a shared library of
-//! it, `dlopen` opens that, and its functions are called with the types that the header declares.
+//! Runs ahead-of-time objects in the process that compiled them: the system linker makes a shared
+//! library of the object, `dlopen` loads it, and its functions are called with the types that the
+//! header declares.
 //!
-//! A crate of its own: it is unsafe, and the rest of the differential tester is not.
+//! It is a crate of its own because it is unsafe, unlike the rest of the differential tester.
 
 use std::ffi::{CStr, c_char};
 use std::path::Path;
@@ -22,7 +23,7 @@ use ir::{Dtype, SymbolId};
 use libloading::Library;
 use tempfile::TempDir;
 
-/// A program as a shared library that is open.
+/// A program loaded as a shared library.
 pub struct Opened {
     program: Program,
     library: Library,
@@ -31,14 +32,14 @@ pub struct Opened {
     _folder: TempDir,
 }
 
-/// What a call came to.
+/// The outcome of a call.
 #[derive(Debug)]
 pub struct Reply {
-    /// What the library says of the status: that of [`Status`] as `{:?}` writes it; none where all went well.
+    /// The library's text of the status: [`Status`] as `{:?}` prints it; `None` on success.
     pub status: Option<String>,
     /// The number found and the one wanted.
     pub numbers: [i64; 2],
-    /// The results. They are as they were where there is a status.
+    /// The results. On failure they still hold what they held before the call.
     pub results: Vec<Array>,
 }
 
@@ -48,7 +49,7 @@ const QUERY: &str = "fl_f_query";
 const ERROR: &str = "fl_f_error";
 
 impl Opened {
-    /// Compiles a program, links it with `cc` and opens what comes of it.
+    /// Compiles a program, links it with `cc` and loads the library.
     pub fn new(program: &Program, target: Target) -> Result<Opened, String> {
         let program = Program { name: NAME.to_owned(), ..program.clone() };
         let text = |status: Status| format!("{status:?}");
@@ -70,8 +71,9 @@ impl Opened {
         Ok(Opened { program, library, compute, query, _folder: folder })
     }
 
-    /// Calls the function on arrays beside which there is nothing, with results that hold `fill` before. None where C cannot say the
-    /// call: each length has one parameter, whatever else declares it.
+    /// Calls the function on arrays with no mapped memory next to them, and with results filled
+    /// with `fill`. `None` if the call cannot be expressed in C, which has one parameter for each
+    /// length, so all arrays that declare that length have to agree.
     pub fn call(&self, inputs: &[ArrayRef<'_>], fill: fn(Dtype) -> u8) -> Result<Option<Reply>, String> {
         let program = &self.program;
         let params: Vec<_> = program.inputs().iter().map(|id| program.buffers[*id].clone()).collect();
@@ -129,7 +131,7 @@ impl Opened {
         Ok(Some(Reply { status, numbers, results }))
     }
 
-    /// The lengths that are parameters: those that no declaration says.
+    /// The lengths that are parameters: those that no declaration determines.
     fn sizes(&self) -> impl Iterator<Item = SymbolId> {
         let requires = &self.program.requires;
         let is_declared = |s| {
@@ -143,29 +145,29 @@ impl Opened {
     }
 
     fn symbol(&self, name: &str) -> Result<*const u8, String> {
-        // SAFETY: a function's address is a pointer, and it is not called here.
+        // SAFETY: the symbol is a function, whose address is a pointer; it is not called here.
         let symbol = unsafe { self.library.get::<*const u8>(name) }.map_err(|e| e.to_string())?;
         Ok(*symbol)
     }
 
-    /// What the library says of a status.
+    /// The library's text of a status.
     fn text(&self, status: i32) -> Result<String, String> {
         let function = self.symbol(ERROR)?;
-        // SAFETY: it is a function of the object's, which the header declares so.
+        // SAFETY: the object defines the function, and the header declares it with this type.
         let function = unsafe { std::mem::transmute::<*const u8, extern "C" fn(i32) -> *const c_char>(function) };
-        // SAFETY: for every status there is a text that ends with a 0, in memory of the library's.
+        // SAFETY: the function returns a static, null-terminated text for every status.
         Ok(unsafe { CStr::from_ptr(function(status)) }.to_string_lossy().into_owned())
     }
 }
 
-/// The element of a scalar in the low bytes.
+/// The element of a scalar, in the low bytes of a word.
 fn word(scalar: &ArrayRef<'_>) -> u64 {
     let mut word = [0; 8];
     word[..scalar.bytes().len()].copy_from_slice(scalar.bytes());
     u64::from_le_bytes(word)
 }
 
-/// The types of the parameters that the header declares for a function.
+/// The types of a function's parameters as the header declares them.
 fn params(header: &str, function: &str) -> Result<Vec<Type>, String> {
     let head = format!("int32_t {function}(");
     let params = header.lines().find_map(|line| line.strip_prefix(&head)?.strip_suffix(");"));
@@ -173,11 +175,12 @@ fn params(header: &str, function: &str) -> Result<Vec<Type>, String> {
 }
 
 fn open(path: &Path) -> Result<Library, String> {
-    // SAFETY: an object of ours has no constructors, so that nothing runs when it is opened or closed.
+    // SAFETY: our objects have no constructors or destructors, so loading and unloading runs no
+    // code.
     unsafe { Library::new(path) }.map_err(|e| e.to_string())
 }
 
-/// How the machine passes what C declares so.
+/// The machine type in which a parameter with this declaration in C is passed.
 fn machine_type(declared: &str) -> Result<Type, String> {
     if declared.contains('*') {
         return Ok(I64);
@@ -193,7 +196,7 @@ fn machine_type(declared: &str) -> Result<Type, String> {
     })
 }
 
-/// Code that loads arguments from words and calls a function with them.
+/// Code that loads arguments from an array of words and calls a function with them.
 struct Caller {
     params: usize,
     module: Option<JITModule>,
@@ -229,12 +232,13 @@ impl Caller {
         module.define_function(id, &mut context).map_err(|e| e.to_string())?;
         module.finalize_definitions().map_err(|e| e.to_string())?;
         let code = module.get_finalized_function(id);
-        // SAFETY: `code` is a function of this signature, in memory that lives as long as the module.
+        // SAFETY: `code` is a function of this signature, in memory that lives as long as the
+        // module.
         let code = unsafe { std::mem::transmute::<*const u8, extern "C" fn(*const u8, *const u64) -> i32>(code) };
         Ok(Caller { params: params.len(), module: Some(module), code })
     }
 
-    /// Calls a function of the signature that this was made for.
+    /// Calls a function that has the signature that this was made for.
     fn call(&self, function: *const u8, words: &[u64]) -> Result<i32, String> {
         if words.len() != self.params {
             return Err(format!("the header declares {} parameters, not {}", self.params, words.len()));
@@ -246,7 +250,7 @@ impl Caller {
 impl Drop for Caller {
     fn drop(&mut self) {
         if let Some(module) = self.module.take() {
-            // SAFETY: nothing has the address of the code but `self`, which ends here.
+            // SAFETY: only `self` has the address of the code, and it is being dropped.
             unsafe { module.free_memory() };
         }
     }

@@ -1,9 +1,11 @@
-//! The protocols of `pool` and `baton` under a model checker, loom: their source is compiled here once more with loom's atomics, locks and
-//! threads in the place of the system's (`sync`), and each test runs in every order that its steps may come in, with whatever an atomic
-//! operation may read under the memory model. Loom finds data races, steps that can wait for ever, and results that an order makes wrong.
+//! The protocols of `pool` and `baton` under loom, a model checker. Their source is compiled here a
+//! second time with loom's atomics, locks and threads in place of the system's (`sync`), and each
+//! test runs under every interleaving of its steps and every value that an atomic operation may
+//! read under the memory model. Loom finds data races, deadlocks, and interleavings with wrong
+//! results.
 //!
-//! The number of orders grows without measure, so a job has one or two helpers, and where it is two a thread is interrupted between
-//! steps of its own at most as often as a test says.
+//! The number of interleavings explodes, so a job has one or two helpers, and a test with two
+//! bounds the number of preemptions.
 
 #[path = "../baton.rs"]
 #[expect(clippy::duplicate_mod, dead_code, reason = "the same source with other threads")]
@@ -20,7 +22,7 @@ use loom::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use self::baton::Hand;
 use self::pool::{Pool, Thread};
 
-/// Runs a test in every order, of those with at most so many interruptions if there is a bound.
+/// Runs a test under every interleaving, or only those with at most this many preemptions.
 fn check(interruptions: Option<usize>, test: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = interruptions;
@@ -30,39 +32,40 @@ fn check(interruptions: Option<usize>, test: impl Fn() + Sync + Send + 'static) 
 /// A pool whose threads end with the test.
 fn with_pool(test: impl FnOnce(&'static Pool)) {
     let pool: *mut Pool = Box::into_raw(Box::new(Pool::new()));
-    // SAFETY: it lives until the last line, and its threads have ended before.
+    // SAFETY: the pool is freed in the last line, after its threads have ended.
     let lent = unsafe { &*pool };
     test(lent);
     lent.bell.close(|| drop(pool::lock(&lent.beds)));
     sync::join();
-    // SAFETY: nobody has it any more.
+    // SAFETY: the threads have ended, so nothing refers to the pool any more.
     drop(unsafe { Box::from_raw(pool) });
 }
 
-/// What a caller lends to a job: numbers to take, what has been done of them, and a value that no atomic operation guards.
+/// What a caller lends to a job: the numbers to take, a count of those done, and a value that no
+/// atomic operation guards.
 struct Lent {
     next: AtomicUsize,
     done: AtomicUsize,
     value: UnsafeCell<usize>,
 }
 
-// SAFETY: the value is read by the threads of a job, and written by the caller before and after it. That nothing else happens is what
-// loom checks.
+// SAFETY: only the threads of a job read the value, and only the caller writes it, before and after
+// the job. Loom checks this.
 unsafe impl Sync for Lent {}
 
 impl Lent {
     fn read(&self) -> usize {
-        // SAFETY: loom sees to it that nobody writes.
+        // SAFETY: loom checks that there is no concurrent write.
         self.value.with(|value| unsafe { *value })
     }
 
     fn write(&self, new: usize) {
-        // SAFETY: loom sees to it that nobody else reads or writes.
+        // SAFETY: loom checks that there is no concurrent access.
         self.value.with_mut(|value| unsafe { *value = new });
     }
 }
 
-/// A job of so many numbers on memory of the caller's, which is the caller's again when it returns.
+/// Runs a job of `numbers` steps on memory that the caller owns again when this returns.
 fn job(pool: &'static Pool, helpers: usize, numbers: usize) {
     let lent = Lent { next: AtomicUsize::new(0), done: AtomicUsize::new(0), value: UnsafeCell::new(0) };
     lent.write(7);
@@ -81,7 +84,7 @@ fn a_job_is_done_when_its_caller_goes_on() {
     check(None, || with_pool(|pool| job(pool, 1, 2)));
 }
 
-/// The thread sleeps, or is about to, when the second job comes.
+/// The thread is asleep, or about to sleep, when the second job comes.
 #[test]
 fn a_thread_that_sleeps_is_found_by_the_next_job() {
     check(Some(3), || {
@@ -97,7 +100,7 @@ fn two_threads_help() {
     check(Some(2), || with_pool(|pool| job(pool, 2, 2)));
 }
 
-/// Who comes while another has the job works alone.
+/// A caller that finds the pool busy with another job works alone.
 #[test]
 fn callers_at_once_do_not_wait_for_each_other() {
     check(Some(2), || {
@@ -109,8 +112,8 @@ fn callers_at_once_do_not_wait_for_each_other() {
     });
 }
 
-/// Threads take chunks of a scan in their order, and hand on what these give, as compiled code does: each joins its chunk to what the one
-/// before has left. `chunks` are shared by two threads.
+/// Two threads take the chunks of a scan in order and pass on the result so far, as compiled code
+/// does: each combines its chunk with what the previous chunk left.
 fn scan(chunks: i64, cancels: bool) {
     let (hand, next) = (Arc::new(Hand::default()), Arc::new(AtomicI64::new(0)));
     let cancelled = Arc::new(AtomicBool::new(false));
@@ -126,7 +129,8 @@ fn scan(chunks: i64, cancels: bool) {
                 if cancelled.load(Ordering::Relaxed) {
                     return;
                 }
-                // SAFETY: it is this chunk's turn, so nobody else reads or writes: loom checks that.
+                // SAFETY: it is this chunk's turn, so nothing else accesses the value: loom checks
+                // that.
                 hand.so_far.with_mut(|so_far| unsafe { (*so_far)[0] = 2 * (*so_far)[0] + 1 });
                 hand.turn.store(chunk + 1, Ordering::Release);
             }

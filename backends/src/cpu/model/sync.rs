@@ -1,5 +1,6 @@
-//! What `super::super::sync` names, of loom: atomics, locks and cells whose every order is looked at, and a clock of which every wait
-//! has been too long, so that threads go on to whatever they do after a wait. Who sleeps when a test is over ends.
+//! Loom's versions of what `super::super::sync` names: atomics, locks and cells whose interleavings
+//! are explored, and a clock on which every wait has already timed out, so that threads go on to
+//! what follows a wait. Threads that are asleep when a test is over are ended.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -12,16 +13,16 @@ pub(super) use loom::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU64,
 pub(super) use loom::sync::{Mutex, MutexGuard};
 pub(super) use loom::thread::yield_now;
 
-/// Every look is a step of its own, and one is as good as many.
+/// Each iteration of a spin loop is a step to explore, and one covers the same cases as many.
 pub(super) const LOOKS: u32 = 1;
 pub(super) const PATIENCE: u32 = 1;
 
 thread_local! {
-    /// The threads of the pool. Loom runs all threads of a test on one of the system's.
+    /// The threads of the pool. Loom runs all threads of a test on one system thread.
     static WORKERS: RefCell<Vec<loom::thread::JoinHandle<()>>> = const { RefCell::new(vec![]) };
 }
 
-/// What a thread that sleeps when the test is over unwinds by.
+/// The panic payload that unwinds a thread that is asleep when the test is over.
 struct Over;
 
 pub(super) fn spawn(_: &str, run: impl FnOnce() + Send + 'static) -> bool {
@@ -36,7 +37,7 @@ pub(super) fn spawn(_: &str, run: impl FnOnce() + Send + 'static) -> bool {
     true
 }
 
-/// Waits for the threads of the pool.
+/// Joins the threads of the pool.
 pub(super) fn join() {
     for worker in WORKERS.take() {
         worker.join().unwrap();
@@ -51,7 +52,7 @@ pub(super) fn core() -> i32 {
     -1
 }
 
-/// A time that was long ago.
+/// A moment long past.
 #[derive(Clone, Copy)]
 pub(super) struct Instant;
 
@@ -96,7 +97,8 @@ impl Condvar {
         self.inner.notify_all();
     }
 
-    /// Ends whoever waits, and whoever will. `behind` takes the lock of those that wait, so that nobody is between a look and a wait.
+    /// Ends all threads that wait now or later. `behind` acquires the waiters' lock, so that none
+    /// is between its check and its wait.
     pub(super) fn close(&self, behind: impl FnOnce()) {
         self.over.store(true, Ordering::Relaxed);
         behind();

@@ -1,6 +1,7 @@
-//! An object as assembly: the bytes of its sections, labels where its symbols are, and directives for its relocations. An assembler
-//! makes the very same code of it. Instructions are bytes with their meaning next to them, and not mnemonics, because assemblers
-//! choose among encodings, and older ones do not know the newer instructions.
+//! An object file as assembly: the bytes of its sections, labels for its symbols, and directives
+//! for its relocations. An assembler produces exactly the same code from it. Instructions are
+//! written as bytes with the mnemonic in a comment, because assemblers choose among encodings and
+//! older ones do not know the newer instructions.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -14,10 +15,10 @@ use object::{
 use super::internal;
 use crate::cpu::CompileError;
 
-/// Bytes of data on a line.
+/// Bytes of data per line.
 const ON_A_LINE: usize = 16;
 
-/// Relocations that Cranelift asks for, as ELF calls them.
+/// The relocations that Cranelift emits, by their names in ELF.
 const X86_64: &[(u32, &str)] = &[
     (elf::R_X86_64_64, "R_X86_64_64"),
     (elf::R_X86_64_PC32, "R_X86_64_PC32"),
@@ -35,7 +36,7 @@ const AARCH64: &[(u32, &str)] = &[
     (elf::R_AARCH64_LD64_GOT_LO12_NC, "R_AARCH64_LD64_GOT_LO12_NC"),
 ];
 
-/// The assembly of an object that this module made.
+/// The assembly of an object file that this module made.
 pub(super) fn assembly(bytes: &[u8]) -> Result<String, CompileError> {
     let file = File::parse(bytes).map_err(|e| internal(&e))?;
     let mut out = String::new();
@@ -51,7 +52,7 @@ pub(super) fn assembly(bytes: &[u8]) -> Result<String, CompileError> {
     Ok(out)
 }
 
-/// A section: where each symbol and each relocation is, and the bytes between.
+/// Writes a section: its symbols and relocations, with the bytes between them.
 fn write_section(
     out: &mut String,
     file: &File<'_>,
@@ -63,7 +64,7 @@ fn write_section(
     let flags = [(elf::SHF_ALLOC, 'a'), (elf::SHF_WRITE, 'w'), (elf::SHF_EXECINSTR, 'x')];
     let flags: String = flags.iter().filter(|(flag, _)| sh_flags & u64::from(*flag) != 0).map(|(_, c)| *c).collect();
     let executes = sh_flags & u64::from(elf::SHF_EXECINSTR) != 0;
-    // A string takes any text.
+    // Writing to a string cannot fail.
     let _ = writeln!(
         out,
         "\n\t.section {name},\"{flags}\",%progbits\n\t.balign {}\n.Lsection{number}:",
@@ -110,13 +111,13 @@ fn write_section(
     Ok(())
 }
 
-/// A name as an assembler takes it.
+/// A name, quoted for the assembler.
 fn quoted(name: &str) -> String {
     let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.'));
     if plain { name.to_owned() } else { format!("\"{name}\"") }
 }
 
-/// Data.
+/// Writes data.
 fn bytes(out: &mut String, data: &[u8]) {
     for line in data.chunks(ON_A_LINE) {
         let _ = writeln!(out, "\t.byte {}", listed(line));
@@ -127,7 +128,7 @@ fn listed(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("0x{byte:02x}")).collect::<Vec<_>>().join(",")
 }
 
-/// Code of a machine all of whose instructions are words.
+/// Writes code of a machine whose instructions are all 32-bit words.
 fn words(out: &mut String, code: &[u8]) {
     let (words, rest) = code.as_chunks::<4>();
     for word in words {
@@ -136,8 +137,8 @@ fn words(out: &mut String, code: &[u8]) {
     bytes(out, rest);
 }
 
-/// Code of x86-64, an instruction a line, and the constants behind it, which begin where the first is that an instruction without a
-/// relocation refers to.
+/// Writes x86-64 code, one instruction per line, then the constant pool behind it. The pool begins
+/// at the first address that an instruction without a relocation refers to.
 fn instructions(out: &mut String, code: &[u8], address: usize, related: &BTreeSet<usize>) {
     let mut decoder = Decoder::with_ip(64, code, address as u64, DecoderOptions::NONE);
     let mut formatter = GasFormatter::new();

@@ -127,7 +127,7 @@ pub(super) fn query(b: FunctionBuilder<'_>, module: &mut dyn Module, parts: &Par
     let layout = d.layout();
     let needs = d.param(Param::Needs);
     let asked = d.asked(&layout);
-    // Who only asks whether a call is possible gives nowhere to put the rest.
+    // A caller that only asks whether a call is possible passes a null `needs`.
     let (tell, done) = (d.b.create_block(), d.b.create_block());
     d.b.ins().brif(needs, tell, &[], done, &[]);
     d.b.switch_to_block(tell);
@@ -405,8 +405,9 @@ impl<'a, 'p> Driver<'a, 'p> {
         address
     }
 
-    /// Ends the call if a result shares memory with another of the caller's arrays or with scratch memory. Kernels read what they
-    /// need again after they have stored, in vectors that reach over one another, so not even an elementwise function is safe.
+    /// Ends the call if a result overlaps scratch memory or another of the caller's arrays. Kernels
+    /// reload inputs after they have stored results, in overlapping vectors, so not even an
+    /// elementwise function could allow it.
     fn hold_apart(&mut self, scratch: (Value, Value)) {
         let interface = self.parts.interface;
         let mut written = vec![scratch];
@@ -431,9 +432,9 @@ impl<'a, 'p> Driver<'a, 'p> {
         self.ensure(apart, Status::Overlap, (zero, zero));
     }
 
-    /// Whether two areas of memory, each an address and a count of bytes, have a byte in common.
+    /// Whether two areas of memory, each an address and a count of bytes, overlap.
     fn meets(&mut self, (a, a_bytes): (Value, Value), (b, b_bytes): (Value, Value)) -> Value {
-        // One of them begins inside the other; empty ones have no bytes, wherever they are.
+        // They overlap if one begins inside the other. Empty areas overlap nothing.
         let (from_a, from_b) = (self.b.ins().isub(b, a), self.b.ins().isub(a, b));
         let in_a = self.b.ins().icmp(IntCC::UnsignedLessThan, from_a, a_bytes);
         let in_b = self.b.ins().icmp(IntCC::UnsignedLessThan, from_b, b_bytes);
@@ -508,7 +509,7 @@ impl<'a, 'p> Driver<'a, 'p> {
         } else {
             self.b.ins().iadd(scratch, layout.own)
         };
-        // Nothing but the kernels computes with floats here.
+        // Only the kernels compute with floats here.
         let mode = parts.mode.set(&mut self.b, module);
         for (kernel, buffers) in parts.kernels.iter().zip(&layout.buffers) {
             for (id, at) in buffers {

@@ -66,7 +66,7 @@ fn section(function: &Function<'_>, interface: &Interface<'_>) -> String {
     out
 }
 
-/// The type that names the statuses of a function.
+/// The enum with the statuses of a function.
 fn statuses(function: &Function<'_>, interface: &Interface<'_>) -> String {
     let mut out = format!("enum {} {{\n", interface.status_type);
     let last = interface.statuses.len() - 1;

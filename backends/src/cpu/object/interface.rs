@@ -19,7 +19,7 @@ pub enum Status {
     Pointer,
     /// Less scratch memory than the call takes.
     Scratch,
-    /// A result that shares memory with another array of the call or with its scratch memory.
+    /// A result overlaps another array of the call or its scratch memory.
     Overlap,
     /// A length below 0.
     Negative,
@@ -59,7 +59,7 @@ pub(super) struct Interface<'p> {
     pub(super) inputs: Vec<BufferId>,
     pub(super) outputs: Vec<BufferId>,
     pub(super) statuses: Vec<Status>,
-    /// What C calls each status, and the type that has them.
+    /// The C name of each status, and of their enum.
     pub(super) status_names: Vec<String>,
     pub(super) status_type: String,
 }
@@ -83,7 +83,8 @@ pub(super) enum Param {
 }
 
 impl<'p> Interface<'p> {
-    /// The interfaces of an object's functions. A companion of one function (`f_query`) gives way to another function of that name.
+    /// The interfaces of an object's functions. If a companion of one function (`f_query`) has the
+    /// name of another function, the companion is renamed.
     pub(super) fn all(functions: &[Function<'p>], prefix: &str) -> Vec<Interface<'p>> {
         let mut taken = BTreeSet::new();
         let name = |f: &Function<'p>| distinct(symbol(prefix, &f.program.name), &mut taken);
@@ -156,7 +157,8 @@ impl<'p> Interface<'p> {
         self.sizes().chain(scalars).chain([Param::Needs, Param::Numbers]).collect()
     }
 
-    /// The names of parameters: all different, none of them C's, and none that of a type which a later parameter may have.
+    /// The names of parameters in C: distinct, none reserved, and none the name of a type that a
+    /// later parameter may use.
     pub(super) fn names(&self, params: &[Param]) -> Vec<String> {
         let mut taken = BTreeSet::from([NUMBERS.to_owned(), self.needs.clone()]);
         let name = |param: &Param| match param {
@@ -179,7 +181,8 @@ impl<'p> Interface<'p> {
     }
 }
 
-/// What C calls the statuses of a function: its name and the kind of status, those of a kind after the first numbered from 2.
+/// The C names of the statuses of a function: its name and the kind of status; the second and later
+/// ones of a kind are numbered from 2.
 fn status_names(program: &Program, name: &str, statuses: &[Status], taken: &mut BTreeSet<String>) -> Vec<String> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     let named = statuses.iter().map(|status| {
@@ -193,7 +196,8 @@ fn status_names(program: &Program, name: &str, statuses: &[Status], taken: &mut 
 }
 
 impl Status {
-    /// The kind of status, in one word; those that depend on the program are called what their error codes are about.
+    /// The kind of status, in one word. Kinds that depend on the program are named after what their
+    /// error codes are about.
     fn kind(self, program: &Program) -> &'static str {
         match self {
             Status::Done => "OK",
@@ -222,7 +226,7 @@ impl Status {
     }
 }
 
-/// The type of the two numbers that say more than a status.
+/// The type of the two numbers that give details of a status.
 pub(super) const NUMBERS: &str = "fuseloop_numbers";
 
 /// The type of elements in C. 16-bit floats are their bits.

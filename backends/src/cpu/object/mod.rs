@@ -41,7 +41,7 @@ pub struct Function<'a> {
     pub program: &'a Program,
     /// What it takes and gives, in the terms of the source.
     pub signature: String,
-    /// What its author says of it.
+    /// Its doc comment in the source.
     pub comment: String,
     /// What a status means, in the terms of the source.
     pub text: &'a dyn Fn(Status) -> String,
@@ -68,7 +68,8 @@ pub fn header(functions: &[Function<'_>], settings: &Settings<'_>) -> String {
     header::header(functions, settings)
 }
 
-/// Such an object as assembly, from which an assembler makes its sections, symbols and relocations again.
+/// Such an object as assembly, from which an assembler makes the same sections, symbols and
+/// relocations.
 pub fn assembly(object: &[u8]) -> Result<String, CompileError> {
     assembly::assembly(object)
 }

@@ -1,5 +1,5 @@
-//! The floating-point mode of a call, which is what [`crate::float_mode`] says, in an object's own code. Cranelift has no instruction that
-//! reads or writes it, so two functions of a few bytes of machine code do.
+//! The floating-point mode of a call (see [`crate::float_mode`]) for code in an object. Cranelift
+//! has no instruction that reads or writes the mode, so two short functions of machine code do.
 
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{AbiParam, InstBuilder, Signature, Value};
@@ -9,16 +9,17 @@ use cranelift_module::{FuncId, Linkage, Module};
 use super::target::Target;
 use super::{CompileError, internal};
 
-/// The two functions.
+/// The functions that set and restore the mode.
 #[derive(Clone, Copy)]
 pub(super) struct Mode {
-    /// Sets the standard mode, and gives what there was.
+    /// Sets the standard mode, and returns the previous one.
     set: FuncId,
-    /// Sets what it is given.
+    /// Sets the mode that it is passed.
     put_back: FuncId,
 }
 
-/// MXCSR goes through memory: below the stack pointer, where the ABI leaves 128 bytes to a function that calls no other.
+/// MXCSR can be accessed only through memory. This uses the red zone: the 128 bytes below the stack
+/// pointer that the ABI leaves to leaf functions.
 const SET_X86: &[u8] = &[
     0x0f, 0xae, 0x5c, 0x24, 0xf8, // stmxcsr [rsp - 8]
     0xc7, 0x44, 0x24, 0xfc, 0x80, 0x1f, 0x00, 0x00, // mov dword [rsp - 4], 0x1f80
@@ -32,7 +33,7 @@ const PUT_BACK_X86: &[u8] = &[
     0xc3, // ret
 ];
 
-/// Instructions of aarch64, the low byte first.
+/// Instructions of aarch64, little-endian.
 const SET_AARCH64: [u32; 3] = [
     0xd53b_4400, // mrs x0, fpcr
     0xd51b_441f, // msr fpcr, xzr
@@ -64,14 +65,14 @@ impl Mode {
         })
     }
 
-    /// Sets the mode of the call, and gives the caller's.
+    /// Sets the standard mode, and returns the caller's.
     pub(super) fn set(self, b: &mut FunctionBuilder<'_>, module: &mut dyn Module) -> Value {
         let function = module.declare_func_in_func(self.set, b.func);
         let call = b.ins().call(function, &[]);
         b.inst_results(call)[0]
     }
 
-    /// Sets the caller's mode again.
+    /// Restores the caller's mode.
     pub(super) fn put_back(self, b: &mut FunctionBuilder<'_>, module: &mut dyn Module, mode: Value) {
         let function = module.declare_func_in_func(self.put_back, b.func);
         b.ins().call(function, &[mode]);

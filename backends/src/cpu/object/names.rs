@@ -1,27 +1,27 @@
-//! What things are called in C, so that a header compiles whatever the names in the source are and whatever other headers come
-//! before it. A name that C, C++, their headers or those of POSIX may define as a macro gets a `_` at its end, or an `x` before a `_` that it
-//! begins with.
+//! Names in C, chosen so that a header compiles whatever the names in the source are and whatever
+//! headers come before it. A name that C, C++, their headers or those of POSIX may define as a
+//! macro gets a `_` appended, or an `x` prepended if it begins with a `_`.
 
 use std::collections::BTreeSet;
 
-/// A name of the source as C may have it.
+/// A name of the source in C.
 pub(super) fn in_c(name: &str) -> String {
     let legal = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' };
     let name: String = name.chars().map(legal).collect();
     match is_reserved(&name) {
-        // `_SIZE_T_` is a macro as `_SIZE_T` is.
+        // `_SIZE_T_` can be a macro just as `_SIZE_T` can.
         true if name.starts_with('_') => format!("x{name}"),
         true => format!("{name}_"),
         false => name,
     }
 }
 
-/// The symbol of a function. A prefix makes it a name of its own.
+/// The symbol of a function. With a prefix no other change is needed.
 pub(super) fn symbol(prefix: &str, name: &str) -> String {
     if prefix.is_empty() { in_c(name) } else { format!("{prefix}{name}") }
 }
 
-/// A name that is not taken yet.
+/// A name that is not taken yet, which it takes.
 pub(super) fn distinct(mut name: String, taken: &mut BTreeSet<String>) -> String {
     while !taken.insert(name.clone()) {
         name.push('_');
@@ -29,10 +29,11 @@ pub(super) fn distinct(mut name: String, taken: &mut BTreeSet<String>) -> String
     name
 }
 
-/// Whether a name may be a keyword, a type or a macro.
+/// Whether a name may be a keyword, a type or a macro in C.
 fn is_reserved(name: &str) -> bool {
-    // Macros are written in capitals, such as `EOF`, but for endings and prefixes: `M_PIf`, `PRId64`, `L_tmpnam`. A single
-    // capital is a size in most programs, and a macro in none of the headers but for `I`. `__linux__` is a macro, too.
+    // Macros are in capitals, such as `EOF`, except for some suffixes and prefixes: `M_PIf`,
+    // `PRId64`, `L_tmpnam`. Single capitals are allowed: most programs name sizes so, and the only
+    // such macro in the headers is `I`. `__linux__` is a macro, too.
     let capital = |c: char| c.is_ascii_uppercase() || c == '_';
     let mut chars = name.chars();
     let begins_as_macro =
@@ -43,10 +44,10 @@ fn is_reserved(name: &str) -> bool {
         || WORDS.binary_search(&name).is_ok()
 }
 
-/// Beginnings of the names of structure members: POSIX lets its headers define macros of such names.
+/// Prefixes of the names of structure members, for which POSIX allows its headers to define macros.
 const POSIX_PREFIXES: [&str; 5] = ["s6_", "sa_", "si_", "sigev_", "st_"];
 
-/// Keywords of C and C++, and the other macros of their headers, in order.
+/// Keywords of C and C++, and the remaining macros of their headers, sorted.
 const WORDS: &[&str] = &[
     "I",
     "alignas",

@@ -1,4 +1,4 @@
-//! The sizes of a call, computed in code: the arithmetic of `ir::size`, as instructions.
+//! Code that computes the sizes of a call: the arithmetic of `ir::size`, as instructions.
 
 use std::collections::BTreeMap;
 

@@ -137,7 +137,7 @@ impl Target {
         builder.finish(jit::flags(registers, Host::Anywhere)?).map_err(|e| internal(&e))
     }
 
-    /// Whether it is of x86-64.
+    /// Whether the target is x86-64.
     pub(super) fn is_x86(self) -> bool {
         self.arch == Arch::X86_64
     }

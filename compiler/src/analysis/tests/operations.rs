@@ -1,4 +1,4 @@
-//! Operations, beside what one counts by hand.
+//! Counts of operations, compared with counts by hand.
 
 use interp::scalar::ARITHMETIC;
 use ir::nest::Program;
@@ -6,7 +6,7 @@ use ir::nest::Program;
 use super::{lowered, program, shown};
 use crate::analysis::traffic::{self, Count};
 
-/// The operations of all kernels of a program.
+/// The operations of all kernels of a program, as a formula.
 fn operations(program: &Program) -> String {
     let counts = program.kernels.values().map(|kernel| traffic::polynomials(program, kernel).operations);
     let sum = counts.reduce(|a, b| a.plus(&b)).expect("a kernel");
@@ -14,7 +14,7 @@ fn operations(program: &Program) -> String {
     sum.elements.map_or("as the data say".to_owned(), |n| format!("{most}{}", shown(program, &n)))
 }
 
-/// The same for some sizes.
+/// The same, as a number for given sizes.
 fn at(program: &Program, sizes: &[i64]) -> Count<u64> {
     let counts = traffic::predict(program, &|symbol| sizes[symbol.as_u32() as usize], &ARITHMETIC);
     let counts = counts.into_iter().map(|counts| counts.operations);
@@ -71,14 +71,15 @@ fn choices_cost_what_they_compare() {
 #[test]
 fn branches_count_where_they_run() {
     let shift = lowered("fn f(x: f32[n]) {\n let y[i < n] = if i > 0 then x[i - 1] * x[i] + 1 else x[i] * 2\n y\n}");
-    // `x[i] * 2` needs no guard and is an operation of its own; the guarded part runs where `i` is not 0.
+    // `x[i] * 2` needs no guard and counts separately; the guarded part runs where `i` is not 0.
     assert_eq!(operations(&shift), "at most 4 * n");
     assert_eq!(at(&shift, &[10]), Count { elements: Some(10 + 10 + 2 * 9), exact: true });
     let ragged = lowered("fn f(x: i32[n, m], len: i64[n]) {\n let z[i] = sum[j < len[i]](x[i, j])\n z\n}");
     assert_eq!(operations(&ragged), "as the data say");
 }
 
-/// What is done to a factor of a product is done once for each of its elements, whatever is fused.
+/// Work on a factor of a matrix product counts once for each element of the factor, whatever is
+/// fused.
 #[test]
 fn factors_are_packed_once() {
     let fused = program(

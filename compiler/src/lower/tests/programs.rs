@@ -206,7 +206,8 @@ fn places(x: f32[n, m]) {
     (y, z)
 }"
 );
-// What the source says twice is one kernel, whoever stores it; what is checked at another place is not.
+// Repeated expressions become one kernel, also if a result stores it. A check at another place in
+// the source is not merged.
 lowers!(
     twice,
     "
