@@ -26,15 +26,36 @@ const MAX_RANK: usize = 64;
 /// assert_eq!(print::to_text(x.as_ref()), "[ 0.5   1.   -2.25]");
 /// ```
 pub fn to_text(array: ArrayRef<'_>) -> String {
-    to_lines(array, LINE_WIDTH)
+    float_mode::standard(|| text(array, LINE_WIDTH, Notation::NumPy))
 }
 
-/// The same with lines of at most `width` characters, except where a single element is longer.
-pub fn to_lines(array: ArrayRef<'_>, width: usize) -> String {
-    float_mode::standard(|| text(array, width))
+/// The array as an array literal of the language, unless it is elided, in lines of at most `width` characters except
+/// where a single element is longer.
+///
+/// ```
+/// use fuseloop::{Array, Dtype, Scalar, print};
+///
+/// let x = Array::from_scalars(Dtype::Bool, &[2], &[true, false].map(Scalar::Bool)).unwrap();
+/// assert_eq!(print::to_literal(x.as_ref(), 75), "[ true, false]");
+/// ```
+pub fn to_literal(array: ArrayRef<'_>, width: usize) -> String {
+    let text = float_mode::standard(|| text(array, width, Notation::Literal));
+    match array.dtype() {
+        Dtype::Bool => text.replace("True", "true").replace("False", "false"),
+        _ => text,
+    }
 }
 
-fn text(array: ArrayRef<'_>, width: usize) -> String {
+/// How elements are separated.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Notation {
+    /// By spaces.
+    NumPy,
+    /// By commas and spaces.
+    Literal,
+}
+
+fn text(array: ArrayRef<'_>, width: usize, notation: Notation) -> String {
     let shape = array.shape();
     if let ([], Some(value)) = (shape, array.get(0)) {
         return one(value);
@@ -48,7 +69,7 @@ fn text(array: ArrayRef<'_>, width: usize) -> String {
     let elided = shape.iter().product::<usize>() > THRESHOLD;
     let shown: Vec<Vec<usize>> = shape.iter().map(|n| shown(*n, elided)).collect();
     let words = words(array.dtype(), &elements(array, &shown));
-    let mut layout = Layout { shape, shown: &shown, words: words.into_iter(), text: String::new() };
+    let mut layout = Layout { shape, shown: &shown, words: words.into_iter(), notation, text: String::new() };
     layout.axis(0, width);
     layout.text
 }
@@ -252,6 +273,7 @@ struct Layout<'a> {
     shape: &'a [usize],
     shown: &'a [Vec<usize>],
     words: std::vec::IntoIter<String>,
+    notation: Notation,
     text: String,
 }
 
@@ -265,7 +287,7 @@ impl Layout<'_> {
         if axis + 1 == self.shape.len() {
             self.row(&indent, count, gap, width.saturating_sub(1));
         } else {
-            let between = "\n".repeat(self.shape.len() - axis - 1) + &indent;
+            let between = self.comma().to_owned() + &"\n".repeat(self.shape.len() - axis - 1) + &indent;
             for k in 0..count {
                 if k > 0 {
                     self.text.push_str(&between);
@@ -280,6 +302,13 @@ impl Layout<'_> {
         self.text.push(']');
     }
 
+    fn comma(&self) -> &'static str {
+        match self.notation {
+            Notation::NumPy => "",
+            Notation::Literal => ",",
+        }
+    }
+
     /// Appends the elements of the last axis, broken into lines.
     fn row(&mut self, indent: &str, count: usize, gap: usize, width: usize) {
         let mut column = indent.len();
@@ -288,6 +317,10 @@ impl Layout<'_> {
             let ellipsis = (k == gap).then(|| "...".to_owned());
             for (nth, word) in ellipsis.into_iter().chain([word]).enumerate() {
                 let first = k == 0 && nth == 0;
+                if !first {
+                    self.text.insert_str(self.text.trim_end_matches(' ').len(), self.comma());
+                    column += self.comma().len();
+                }
                 if !first && column + 1 + word.len() > width {
                     self.text.truncate(self.text.trim_end_matches(' ').len());
                     self.text.push('\n');

@@ -102,7 +102,7 @@ pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure
         engines,
         workers: std::thread::available_parallelism().map_or(1, usize::from),
         reduction: Duration::from_secs(arguments.reduce),
-        patience: Duration::from_secs(20),
+        patience: Duration::from_secs(60),
         folder: arguments.output.clone(),
     };
     // On standard error, and only if that is a terminal.

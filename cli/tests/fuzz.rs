@@ -29,7 +29,10 @@ fn random_programs_pass() {
     }
     let done = fuzz(&["--cases", "6", "--seed", "1", "--device", "cpu", "--simd", "128", "--threads", "1"]);
     let found = text(&done.stdout);
-    assert!(found.starts_with("6 programs, ") && found.contains("programs on: cpu:1:128 6"), "{found}");
+    assert!(found.starts_with("6 programs, "), "{found}");
+    // Through whatever, all run on the one engine that is left.
+    let runners = found.lines().find_map(|line| line.trim_start().strip_prefix("programs on: ")).expect("a line");
+    assert!(runners.split(", ").all(|runner| runner.contains("cpu:1:128 ")), "{found}");
 }
 
 /// A case that a person wrote: what is replayed need not have been found.

@@ -19,8 +19,9 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
     ("bench", &["fuseloop"], &[]),
     ("bench-gpu", &["fuseloop"], &[]),
     ("tests", &["grammar", "ir", "compiler", "interp", "backends", "fuseloop", "fuzzing", "emulator"], &[]),
-    ("fuzzing", &["grammar", "ir", "compiler", "interp", "backends", "fuseloop", "emulator", "guarded"], &[]),
+    ("fuzzing", &["grammar", "ir", "compiler", "interp", "backends", "fuseloop", "emulator", "guarded", "opened"], &[]),
     ("guarded", &[], &[]),
+    ("opened", &["ir", "backends", "guarded"], &[]),
     ("emulator", &[], &[]),
     ("fuzz", &["tests"], &[]),
 ];

@@ -1,7 +1,6 @@
-//! Formats results: values as NumPy prints them, except for `true` and `false`, followed by `#` and
-//! their type.
+//! Formats results: values as they are entered, followed by `#` and their type.
 
-use fuseloop::{Array, Dtype, Outcome, Style, print};
+use fuseloop::{Array, Outcome, Style, print};
 
 /// The maximum width of the lines of an array, however wide the terminal is.
 const LINE: usize = 75;
@@ -30,10 +29,7 @@ pub fn outcome(outcome: &Outcome, style: Style, width: usize) -> String {
 }
 
 fn value(name: Option<&str>, value: &Array, style: Style, width: usize) -> String {
-    let mut text = print::to_lines(value.as_ref(), width.min(LINE));
-    if value.dtype() == Dtype::Bool {
-        text = text.replace("True", "true").replace("False", "false");
-    }
+    let text = print::to_literal(value.as_ref(), width.min(LINE));
     let ty = match style {
         Style::Plain => format!("# {}", type_of(value)),
         Style::Colored => format!("\x1b[2m# {}\x1b[0m", type_of(value)),

@@ -78,7 +78,7 @@ fn names_errors_and_commands_are_explained() {
         assert_eq!((said.status.code(), text(&said.stdout).as_str()), (Some(0), ""), "{entered}");
     }
     shows("fn two(x: f32[n]) = (x, sum(x))\ntwo([1.0])\n_", "there is no last value");
-    shows("[1 == 1, 1 == 2]", "[ true false]  # bool[2]\n");
+    shows("[1 == 1, 1 == 2]", "[ true, false]  # bool[2]\n");
 }
 
 /// Arrays and lists are wrapped to the terminal's width.

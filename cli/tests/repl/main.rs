@@ -31,6 +31,36 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
+fn results_can_be_entered_again() {
+    let folder = tempfile::tempdir().unwrap();
+    for entered in [
+        "iota(40) - 20",
+        "[1.5, -2.0, 0.0]",
+        "[1.5e-7, 2e20, inf]",
+        "[[true, false], [false, true]]",
+        "reshape(iota(24), 2, 3, 4)",
+        "f64([0.1709528, 1.5])",
+    ] {
+        let said = text(&pipe(folder.path(), entered).stdout);
+        let (value, ty) = match said.strip_prefix("# ") {
+            Some(rest) => rest.split_once('\n').map(|(ty, value)| (value, ty)).unwrap(),
+            None => said.split_once("  # ").unwrap(),
+        };
+        let element = ty.split('[').next().unwrap();
+        let again = text(&pipe(folder.path(), &format!("{element}({})", value.trim_end())).stdout);
+        assert_eq!(again, said, "{entered}");
+    }
+}
+
+#[test]
+fn a_reduction_too_long_for_the_memory_leaves_the_session() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = pipe(folder.path(), "sum[k < 9223372036854775807](k)\n1\n");
+    assert_eq!((said.status.code(), text(&said.stdout).as_str()), (Some(1), "1  # i64\n"));
+    assert!(text(&said.stderr).contains("E0240"), "{}", text(&said.stderr));
+}
+
+#[test]
 fn on_a_pipe_there_are_results_and_errors_and_no_prompts() {
     let folder = tempfile::tempdir().unwrap();
     let said = pipe(folder.path(), "sum(iota(10))");
@@ -39,7 +69,7 @@ fn on_a_pipe_there_are_results_and_errors_and_no_prompts() {
         (Some(0), "45  # i64\n", "")
     );
     let said = pipe(folder.path(), "fn f(x: f32[n]) {\n\n  x * 2\n}\r\n\nf([1.0,\n 2.5])\ny\n1 +\n");
-    let results = "fn f(x: f32[n]) -> f32[n]\n[2. 5.]  # f32[2]\n";
+    let results = "fn f(x: f32[n]) -> f32[n]\n[2., 5.]  # f32[2]\n";
     assert_eq!((said.status.code(), text(&said.stdout).as_str()), (Some(1), results));
     let errors = text(&said.stderr);
     assert!(errors.contains("there is no `y` here") && errors.contains("found the end of the input"), "{errors}");
@@ -139,7 +169,7 @@ fn one_types_is_completed_coloured_and_remembered() {
     t.keys("dou\t");
     t.sees("> double");
     t.enter("> double", "([1.5, 2.0])");
-    t.shows("[3. 4.]  # f32[2]");
+    t.shows("[3., 4.]  # f32[2]");
     t.keys(":expl\t");
     t.sees("> :explain");
     t.keys("\u{3}");
@@ -156,13 +186,13 @@ fn one_types_is_completed_coloured_and_remembered() {
     t.wait("the file", |t| t.lines().last().is_some_and(|line| line.starts_with("> load(\"some_file.npy")));
     let so_far = t.lines().pop().unwrap();
     t.enter(&so_far, if so_far.ends_with('"') { ") * 2" } else { "\") * 2" });
-    t.shows("[ 8. 10.]  # f32[2]");
+    t.shows("[ 8., 10.]  # f32[2]");
     // An error is drawn under what was typed, and the session is as it was.
     t.enter("> ", "kept + [1.0, 2.0, 3.0]");
     t.shows("1 | kept + [1.0, 2.0, 3.0]");
     t.shows("  | ^^^^^^^^^^^^^^^^^^^^^^");
     t.enter("> ", "kept");
-    t.shows("[4. 5.]  # f32[2]");
+    t.shows("[4., 5.]  # f32[2]");
     t.keys("\u{4}");
     assert_eq!(t.ends(), Some(0));
     // What was entered is there the next time.

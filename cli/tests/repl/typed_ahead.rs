@@ -90,7 +90,7 @@ fn a_program_pasted_without_brackets() {
     for term in TERMS {
         let mut t = Terminal::start(folder.path(), term, &[]);
         t.keys(&program.replace('\n', "\r"));
-        prints(&mut t, 0, "[6. 8.]  # f32[2]");
+        prints(&mut t, 0, "[6., 8.]  # f32[2]");
         // The text is saved as it was pasted.
         t.keys(":save program.fl\r:quit\r");
         assert_eq!(t.ends(), Some(0));
