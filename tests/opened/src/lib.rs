@@ -93,7 +93,8 @@ impl Opened {
         let mut numbers = [0i64; 2];
         let mut words: Vec<u64> = sizes.iter().copied().chain(scalars).collect();
         words.extend([needs.as_mut_ptr() as u64, numbers.as_mut_ptr() as u64]);
-        let status = self.query.call(self.symbol(QUERY)?, &words)?;
+        // SAFETY: the query writes as many numbers as there are in `needs`, and two to `numbers`.
+        let status = unsafe { self.query.call(self.symbol(QUERY)?, &words) }?;
         if status != 0 {
             return Ok(Some(Reply { status: Some(self.text(status)?), numbers, results: vec![] }));
         }
@@ -123,7 +124,8 @@ impl Opened {
         }
         words.extend(room.iter_mut().map(|room| room.bytes_mut().as_mut_ptr() as u64));
         words.extend([scratch.bytes_mut().as_mut_ptr() as u64, needs[0] as u64, numbers.as_mut_ptr() as u64]);
-        let status = self.compute.call(self.symbol(COMPUTE)?, &words)?;
+        // SAFETY: inputs have the lengths that the sizes say, results and scratch memory those that the query says.
+        let status = unsafe { self.compute.call(self.symbol(COMPUTE)?, &words) }?;
         for (result, room) in results.iter_mut().zip(&room) {
             result.bytes_mut().copy_from_slice(room.bytes());
         }
@@ -238,8 +240,12 @@ impl Caller {
         Ok(Caller { params: params.len(), module: Some(module), code })
     }
 
-    /// Calls a function that has the signature that this was made for.
-    fn call(&self, function: *const u8, words: &[u64]) -> Result<i32, String> {
+    /// Calls a function.
+    ///
+    /// # Safety
+    ///
+    /// The function has the parameters that this was made for, and the words are arguments that it may be called with.
+    unsafe fn call(&self, function: *const u8, words: &[u64]) -> Result<i32, String> {
         if words.len() != self.params {
             return Err(format!("the header declares {} parameters, not {}", self.params, words.len()));
         }
