@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use ir::Scalar;
 use ir::bind::Fault;
 use ir::checked::{Checked, ExprId, Extent, GuardId, IndexId, Kind};
+use ir::nest::Place;
 
 use super::facts::Facts;
 use super::machine::{Machine, advance};
@@ -16,6 +17,8 @@ type Condition = (ExprId, bool);
 /// Whether the fault is one of the program's.
 pub(super) fn may_fault(checked: &Checked, facts: &Facts, mut machine: Machine<'_>, fault: Fault) -> bool {
     let conditions = conditions(checked, facts);
+    // How far below 1 a number of elements is, no error says.
+    let is_count = checked.sites.get(fault.site).is_some_and(|site| matches!(site.what, Place::Elements(_)));
     for (_, expr) in checked.exprs.iter().filter(|(id, _)| facts.reached(*id)) {
         let Kind::Access { array, at } = &expr.kind else { continue };
         for (axis, subscript) in at.iter().enumerate().filter(|(_, s)| s.check == Some(fault.site)) {
@@ -37,7 +40,8 @@ pub(super) fn may_fault(checked: &Checked, facts: &Facts, mut machine: Machine<'
                     machine.value(*condition).is_ok_and(|value| value == Scalar::Bool(*wanted))
                 };
                 let here = around.iter().rev().all(|condition| holds(condition, machine));
-                found = here && machine.integer(subscript.value).is_ok_and(|index| index == fault.index);
+                let is_it = |index| index == fault.index || is_count && index < 0;
+                found = here && machine.integer(subscript.value).is_ok_and(is_it);
                 !found
             });
             if found {

@@ -154,7 +154,7 @@ pub fn draw_with(recipe: &Recipe, seed: u64, engines: &[Engine]) -> Drawn {
     let is_public = !matches!(engine, Engine::Ptx | Engine::Source);
     let through = match engine {
         _ if is_public && below(LIBRARY_ONCE_IN) == 0 => Through::Library,
-        Engine::Cpu(1, _) if cfg!(target_os = "linux") && below(OBJECT_ONCE_IN) == 0 => Through::Object,
+        Engine::Cpu(1, _) if below(OBJECT_ONCE_IN) == 0 && opened::is_possible() => Through::Object,
         _ => Through::Backend,
     };
     let options = match through {

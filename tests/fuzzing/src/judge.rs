@@ -147,8 +147,15 @@ fn judge_in(setting: &Setting, calls: &[Arguments], rigour: Rigour, judged: &mut
     for arguments in calls {
         let inputs: Vec<ArrayRef<'_>> = arguments.iter().map(|(_, array)| array.as_ref()).collect();
         let meant = form.run(&checked, Engine::Source, &inputs);
-        let found = library.as_ref().map(|library| library.call(&inputs, &form.program, &meant));
-        let found = found.or_else(|| object.as_ref()?.call(&inputs));
+        // An error of the library, or the status of an object, may fit several outcomes: of these it is the one that the program which is
+        // run means.
+        let here = || match &twisted {
+            Some(twisted) => form.run(twisted, Engine::Source, &inputs),
+            None => meant.clone(),
+        };
+        let is_possible = |fault| source::may_fault(run, &inputs, &compiler::math::define, fault) == Ok(true);
+        let found = library.as_ref().map(|library| library.call(&inputs, &form.program, &here(), &is_possible));
+        let found = found.or_else(|| object.as_ref()?.call(&inputs, &here()));
         let found = found.unwrap_or_else(|| form.run(run, *engine, &inputs));
         let same = match (&twisted, twist) {
             (Some(twisted), Some(twist)) => agree_twisted(twisted, twist.change, &inputs, &meant, &found),

@@ -51,8 +51,14 @@ impl Library {
     }
 
     /// Makes a call in every way that there is. They must agree; `program` has the requirements and places that errors speak of,
-    /// and `meant` is what the source means.
-    pub fn call(&self, inputs: &[ArrayRef<'_>], program: &nest::Program, meant: &Outcome) -> Outcome {
+    /// `meant` is what the source means, and `is_possible` says which faults may come up instead.
+    pub fn call(
+        &self,
+        inputs: &[ArrayRef<'_>],
+        program: &nest::Program,
+        meant: &Outcome,
+        is_possible: &dyn Fn(Fault) -> bool,
+    ) -> Outcome {
         let called = self.kernel.call(inputs);
         let ways = || {
             self.together(inputs, &called)?;
@@ -63,7 +69,7 @@ impl Library {
             through_files(inputs)
         };
         match ways() {
-            Ok(()) => outcome(called, program, meant),
+            Ok(()) => outcome(called, program, meant, is_possible),
             Err(what) => Outcome::Broken(what),
         }
     }
@@ -281,7 +287,7 @@ fn alike(what: &str, one: &Called, other: &Called) -> Result<(), String> {
 }
 
 /// What the library found, in the terms that engines speak in.
-fn outcome(called: Called, program: &nest::Program, meant: &Outcome) -> Outcome {
+fn outcome(called: Called, program: &nest::Program, meant: &Outcome, is_possible: &dyn Fn(Fault) -> bool) -> Outcome {
     let error = match called {
         Ok(results) => return Outcome::Results(results),
         Err(error) => error,
@@ -296,7 +302,9 @@ fn outcome(called: Called, program: &nest::Program, meant: &Outcome) -> Outcome 
         let faults: Vec<Fault> = sites.map(|(site, _)| Fault { site, index, bound }).collect();
         // A function that is called twice has each of its places twice.
         let same = faults.iter().find(|fault| *meant == Outcome::Fault(**fault));
-        same.or(faults.first()).map_or_else(unknown, |fault| Outcome::Fault(*fault))
+        same.or(faults.iter().find(|fault| is_possible(**fault)))
+            .or(faults.first())
+            .map_or_else(unknown, |fault| Outcome::Fault(*fault))
     };
     match error.kind() {
         RunErrorKind::Access { array, axis, index, bound, at } => {
@@ -304,11 +312,11 @@ fn outcome(called: Called, program: &nest::Program, meant: &Outcome) -> Outcome 
             fault(at, *index, *bound, &named)
         }
         RunErrorKind::NoElement { reducer, at } => {
-            // The error has neither number; the bound of an empty range is what is checked against.
+            // The error has neither number: checked is that the number of elements, less one, is below one, but not below zero.
             let named = |place: &Place| matches!(place, Place::Elements(op) if op.name() == *reducer);
             match meant {
                 Outcome::Fault(meant) if is_site(program, meant.site, at, &named) => Outcome::Fault(*meant),
-                _ => fault(at, 0, 0, &named),
+                _ => fault(at, -1, 1, &named),
             }
         }
         RunErrorKind::Sizes { left, right, relation, purpose, at, .. } => {

