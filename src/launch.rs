@@ -66,7 +66,7 @@ struct Launch {
     block: [u32; 3],
     /// Bytes of dynamic shared memory.
     shared: usize,
-    /// The arguments, 64 bits each.
+    /// The 64-bit words of the block of memory that is the kernel's one parameter.
     arguments: Vec<Argument>,
 }
 

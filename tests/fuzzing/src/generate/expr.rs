@@ -165,7 +165,12 @@ impl<'a> Writer<'a> {
                 let whole = if self.choices.chance(20) { shape.len() } else { 0 };
                 let condition = self.expr(Dtype::Bool, &shape[whole..], fuel.max(1));
                 let guarded = self.guard(&condition.uses);
+                let before = self.work.len();
                 let (then, otherwise) = self.two(ty, shape, fuel);
+                // A reduction in a branch may be computed for each element.
+                for work in &mut self.work[before..] {
+                    *work = shape.iter().fold(work.clone(), |product, dim| product.times(dim));
+                }
                 self.unguard(guarded);
                 if_piece(&condition, &then, &otherwise, ty, shape)
             }
