@@ -1,7 +1,7 @@
 //! Random programs give the same bits, or end in an error, on every engine and however they are fused: as the source reads, as
 //! loop nests, and compiled at 1 and 2 threads; unfused, fused as the model judges, and by legal merges at random.
 //!
-//! It runs 200 programs, or `PROPTEST_CASES` (800 in `.ci/run`), the same ones each time unless
+//! It runs 100 programs, or `PROPTEST_CASES` (800 in `.ci/run`), the same ones each time unless
 //! `PROPTEST_RNG_SEED` is set. A failure shows the program, the call, the way to fuse, and the
 //! first merge after which the results are wrong.
 
@@ -63,7 +63,7 @@ impl Tally {
 fn engines_agree() {
     let mut config = Config { failure_persistence: None, max_shrink_iters: 3000, ..Config::default() };
     if std::env::var_os("PROPTEST_CASES").is_none() {
-        config.cases = 200;
+        config.cases = 100;
     }
     if std::env::var_os("PROPTEST_RNG_SEED").is_none() {
         config.rng_seed = RngSeed::Fixed(2);
