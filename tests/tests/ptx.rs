@@ -1,7 +1,7 @@
 //! Random programs as PTX, on the emulator, give the bits of the interpreters: unfused, fused as the model judges, and by legal merges at
 //! random; without races and without reads of what nobody wrote.
 //!
-//! 40 programs, or as many as `PROPTEST_CASES` says (200 in `.ci/run`); the same ones each time unless `PROPTEST_RNG_SEED` is set.
+//! 40 programs, or as many as `PROPTEST_CASES` says (100 in `.ci/run`); the same ones each time unless `PROPTEST_RNG_SEED` is set.
 
 use backends::ptx::{Module, Phases, RunError, Runner};
 use ir::array::Array;
