@@ -47,7 +47,7 @@ struct Array {
 #[derive(Debug, Serialize)]
 struct Scratch {
     bytes: usize,
-    /// What the host writes to it before the first launch.
+    /// The bytes that the host writes to it before the first launch.
     contents: Vec<Contents>,
 }
 

@@ -148,7 +148,7 @@ fn stream(from: &[u8], to: &mut [u8], threads: usize) -> Duration {
     (0..BATCHES).map(|_| batch()).min().unwrap_or_default()
 }
 
-/// The same on several threads, each of which keeps its piece in its own caches if it fits.
+/// The same on several threads. A thread's piece stays in its own caches if it fits.
 fn spread(from: &[u8], to: &mut [u8], threads: usize) -> Duration {
     let piece = from.len().div_ceil(threads.max(1));
     let times = (MEASURABLE / from.len()).clamp(1, 1 << 12);

@@ -97,8 +97,8 @@ fn crates_import_what_the_table_says() {
             let allowed = if ours.contains(to) {
                 always.contains(&to) || tests_only && in_tests.contains(&to)
             } else if to.starts_with("cranelift") {
-                // The typed index maps are a library for everyone, the code generator is not; `opened` makes code that calls
-                // a function of the types that a header declares.
+                // Anyone may use the typed index maps, but not the code generator. `opened` generates
+                // calls to functions with the types that a header declares.
                 ["backends", "opened"].contains(&name) || to == "cranelift-entity"
             } else {
                 to != "cudarc" || name == "backends"

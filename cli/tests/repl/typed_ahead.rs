@@ -10,7 +10,7 @@ use crate::terminal::{PATIENCE, Terminal};
 
 const TERMS: [&str; 2] = ["xterm-256color", "dumb"];
 
-/// Five lines, each of which uses the result of the one before, and the output of the last.
+/// Five lines that each use the previous result, and the output of the last one.
 fn five(round: usize) -> (String, String) {
     let lines = format!("let a = {round}000\rlet b = a + 200\rlet c = b + 30\rlet d = c + 4\rd\r");
     (lines, format!("{}  # i64", 1000 * round + 234))

@@ -17,7 +17,7 @@ type Condition = (ExprId, bool);
 /// Whether the fault is one of the program's.
 pub(super) fn may_fault(checked: &Checked, facts: &Facts, mut machine: Machine<'_>, fault: Fault) -> bool {
     let conditions = conditions(checked, facts);
-    // How far below 1 a number of elements is, no error says.
+    // An error does not say how many elements short of one an empty range is.
     let is_count = checked.sites.get(fault.site).is_some_and(|site| matches!(site.what, Place::Elements(_)));
     for (_, expr) in checked.exprs.iter().filter(|(id, _)| facts.reached(*id)) {
         let Kind::Access { array, at } = &expr.kind else { continue };

@@ -182,7 +182,8 @@ pub fn draw_with(recipe: &Recipe, seed: u64, engines: &[Engine]) -> Drawn {
 
 /// One program in so many, of those on engines that the public library has, goes through it: a tenth of all.
 const LIBRARY_ONCE_IN: usize = 8;
-/// Of the rest on one thread of a CPU one in so many is an object: to link one takes longer than all else.
+/// Of the remaining programs for one CPU thread, one in this many is compiled to an object: linking
+/// is the slowest step of a case.
 const OBJECT_ONCE_IN: usize = 10;
 /// One program in so many is called with long inputs too.
 const LONG_ONCE_IN: usize = 8;

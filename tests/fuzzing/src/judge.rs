@@ -147,8 +147,8 @@ fn judge_in(setting: &Setting, calls: &[Arguments], rigour: Rigour, judged: &mut
     for arguments in calls {
         let inputs: Vec<ArrayRef<'_>> = arguments.iter().map(|(_, array)| array.as_ref()).collect();
         let meant = form.run(&checked, Engine::Source, &inputs);
-        // An error of the library, or the status of an object, may fit several outcomes: of these it is the one that the program which is
-        // run means.
+        // An error from the library, or an object's status, may stand for several outcomes: it is
+        // taken for the correct one if that is among them.
         let here = || match &twisted {
             Some(twisted) => form.run(twisted, Engine::Source, &inputs),
             None => meant.clone(),

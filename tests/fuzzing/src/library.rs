@@ -51,7 +51,7 @@ impl Library {
     }
 
     /// Makes a call in every way that there is. They must agree; `program` has the requirements and places that errors speak of,
-    /// `meant` is what the source means, and `is_possible` says which faults may come up instead.
+    /// `meant` is what the source means, and `is_possible` tells which other faults are allowed.
     pub fn call(
         &self,
         inputs: &[ArrayRef<'_>],
@@ -202,7 +202,7 @@ impl Library {
     }
 }
 
-/// Holds that a function may promise as many kernels as all passes leave, and no fewer.
+/// Checks that `@kernels` accepts the number of kernels after all passes, and nothing less.
 pub fn hold_kernels(source: &str, entry: &str, kernels: usize) -> Result<(), String> {
     let head = format!("fn {entry}(");
     for (most, holds) in [(kernels, true), (kernels.saturating_sub(1), kernels == 1)] {
@@ -312,7 +312,7 @@ fn outcome(called: Called, program: &nest::Program, meant: &Outcome, is_possible
             fault(at, *index, *bound, &named)
         }
         RunErrorKind::NoElement { reducer, at } => {
-            // The error has neither number: checked is that the number of elements, less one, is below one, but not below zero.
+            // The error has neither number. The check fails at -1 of 1 if there are no elements.
             let named = |place: &Place| matches!(place, Place::Elements(op) if op.name() == *reducer);
             match meant {
                 Outcome::Fault(meant) if is_site(program, meant.site, at, &named) => Outcome::Fault(*meant),

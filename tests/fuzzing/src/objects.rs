@@ -1,4 +1,5 @@
-//! A case as a C program meets it: compiled ahead of time, opened as a shared library, called through its header.
+//! Runs a case as an object: compiled ahead of time, loaded as a shared library, called through its
+//! C header.
 
 use backends::cpu::Simd;
 use backends::cpu::object::Target;
@@ -17,13 +18,14 @@ pub struct Object {
 }
 
 impl Object {
-    /// Compiles a program for processors that have vectors so wide.
+    /// Compiles a program for processors with vectors of this width.
     pub fn new(program: &Program, simd: Simd) -> Result<Object, String> {
         let target = Target::new(None, Some(processor(simd))).map_err(|e| format!("{e:?}"))?;
         Ok(Object { opened: Opened::new(program, target)?, program: program.clone() })
     }
 
-    /// Calls the function, which means `meant`; none where C cannot say the call.
+    /// Calls the function; `None` if the call cannot be expressed in C. A status may stand for
+    /// several outcomes: then it is taken for `meant`, if that is one of them.
     pub fn call(&self, inputs: &[ArrayRef<'_>], meant: &Outcome) -> Option<Outcome> {
         Some(match self.opened.call(inputs, poison) {
             Ok(None) => return None,
@@ -50,7 +52,7 @@ fn is_written(array: &ir::Array) -> bool {
     array.bytes().iter().any(|byte| *byte != poison(array.dtype()))
 }
 
-/// What a processor with vectors so wide is called.
+/// The name of the oldest processor with vectors of this width, or of this machine's.
 fn processor(simd: Simd) -> &'static str {
     match simd {
         _ if cfg!(not(target_arch = "x86_64")) => "generic",
@@ -61,7 +63,7 @@ fn processor(simd: Simd) -> &'static str {
     }
 }
 
-/// The outcome that a status stands for, as `{:?}` writes it, with the numbers beside it.
+/// The outcome for a status, given as `{:?}` prints it, and its two numbers.
 pub fn outcome(program: &Program, status: &str, [found, wanted]: [i64; 2]) -> Outcome {
     let number = |head: &str| status.strip_prefix(head)?.strip_suffix(')')?.parse::<usize>().ok();
     if let Some(requirement) = number("Requirement(") {

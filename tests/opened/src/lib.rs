@@ -19,7 +19,7 @@ use cranelift_module::{Linkage, Module, default_libcall_names};
 use guarded::{Edge, Guarded};
 use ir::array::{Array, ArrayRef};
 use ir::bind::Binding;
-use ir::nest::{Program, Purpose, Relation, SymbolSource};
+use ir::nest::{BufferId, Program, Purpose, Relation, SymbolSource};
 use ir::{Dtype, SymbolId};
 use libloading::Library;
 use tempfile::TempDir;
@@ -27,7 +27,7 @@ use tempfile::TempDir;
 /// A program loaded as a shared library.
 pub struct Opened {
     program: Program,
-    library: Library,
+    shared: Library,
     compute: Caller,
     query: Caller,
     _folder: TempDir,
@@ -73,10 +73,10 @@ impl Opened {
         if !done.status.success() {
             return Err(format!("cc: {}", String::from_utf8_lossy(&done.stderr)));
         }
-        let library = open(&folder.path().join("object.so"))?;
+        let shared = open(&folder.path().join("object.so"))?;
         let compute = Caller::new(&params(&header, COMPUTE)?)?;
         let query = Caller::new(&params(&header, QUERY)?)?;
-        Ok(Opened { program, library, compute, query, _folder: folder })
+        Ok(Opened { program, shared, compute, query, _folder: folder })
     }
 
     /// Calls the function on arrays with no mapped memory next to them, and with results filled
@@ -84,11 +84,11 @@ impl Opened {
     /// length, so all arrays that declare that length have to agree.
     pub fn call(&self, inputs: &[ArrayRef<'_>], fill: fn(Dtype) -> u8) -> Result<Option<Reply>, String> {
         let program = &self.program;
-        let params: Vec<_> = program.inputs().iter().map(|id| program.buffers[*id].clone()).collect();
-        let params: Vec<_> = params.iter().map(|buffer| (buffer.dtype, buffer.shape.len())).collect();
+        let param = |id: &BufferId| (program.buffers[*id].dtype, program.buffers[*id].shape.len());
+        let params: Vec<_> = program.inputs().iter().map(param).collect();
         let Ok(binding) = Binding::of_call(&program.symbols, &params, &[], inputs) else { return Ok(None) };
-        let declared = program.requires.iter().filter(|r| r.purpose == Purpose::Declared);
-        if declared.into_iter().any(|r| binding.size(&r.left) != binding.size(&r.right)) {
+        let mut declared = program.requires.iter().filter(|r| r.purpose == Purpose::Declared);
+        if declared.any(|r| binding.size(&r.left) != binding.size(&r.right)) {
             return Ok(None);
         }
         let sizes: Vec<u64> = self.sizes().map(|s| binding.symbol(s) as u64).collect();
@@ -156,7 +156,7 @@ impl Opened {
 
     fn symbol(&self, name: &str) -> Result<*const u8, String> {
         // SAFETY: the symbol is a function, whose address is a pointer; it is not called here.
-        let symbol = unsafe { self.library.get::<*const u8>(name) }.map_err(|e| e.to_string())?;
+        let symbol = unsafe { self.shared.get::<*const u8>(name) }.map_err(|e| e.to_string())?;
         Ok(*symbol)
     }
 

@@ -41,7 +41,7 @@ fn with_pool(test: impl FnOnce(&'static Pool)) {
     drop(unsafe { Box::from_raw(pool) });
 }
 
-/// What a caller lends to a job: the numbers to take, a count of those done, and a value that no
+/// The state that a caller lends to a job: the numbers to take, a count of those done, and a value that no
 /// atomic operation guards.
 struct Lent {
     next: AtomicUsize,

@@ -174,8 +174,8 @@ impl Program {
         sizes
     }
 
-    /// How many elements a call goes through. A size of 0 counts as 1: what does not depend on an index is computed even if
-    /// that has no value.
+    /// The number of elements that a call visits. A size of 0 counts as 1, because loop-invariant
+    /// reductions are computed even if the loop is empty.
     fn work(&self, sizes: &Sizes) -> i64 {
         let value = |dim: &super::Dim| dim.value(&|name| sizes[name].max(1)).max(0);
         let inputs = self.params.iter().map(|p| p.shape.iter().fold(1, |n, dim| value(dim).saturating_mul(n)));

@@ -187,7 +187,7 @@ impl Recipe {
                     .for_each(|n| source += &function_text(&format!("inner{n}"), &heads, None, &[], &call(n - 1)));
                 source.push_str(&function_text("main", &heads, None, &[], &call(depth - 1)));
             }
-            // Called by many functions, each of which is called.
+            // A wide call graph: `main` calls many functions that all call one.
             4 if is_single => {
                 constructs.insert("many calls");
                 source.push_str(&function_text("inner", &heads, types.as_deref(), &lets, &result));
@@ -213,7 +213,7 @@ impl Recipe {
 /// How many functions stand between a call and what it calls, where there are some.
 const CHAINS: [usize; 4] = [1, 3, 20, 150];
 
-/// How many functions call one, where there are several.
+/// The numbers of callers in a wide call graph.
 const FANS: [usize; 4] = [1, 2, 12, 60];
 
 /// The text with a word exchanged for another.
