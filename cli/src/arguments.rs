@@ -251,17 +251,3 @@ pub fn bytes(text: &str) -> Result<u64, String> {
         .and_then(|(n, k)| n.checked_mul(1 << (10 * k)))
         .ok_or_else(|| "expected bytes, such as 1000000, 512M or 4G".to_owned())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn reads_byte_counts() {
-        assert_eq!(bytes("1000000"), Ok(1_000_000));
-        assert_eq!(bytes("4G"), Ok(4 << 30));
-        for text in ["", "G", "-1", "4X", "99999999999T", "1.5G"] {
-            assert!(bytes(text).is_err(), "{text}");
-        }
-    }
-}

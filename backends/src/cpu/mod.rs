@@ -33,8 +33,6 @@ mod lanes128;
 mod leaf;
 mod listing;
 mod memory;
-#[cfg(test)]
-mod model;
 mod nest;
 pub mod object;
 #[cfg(test)]

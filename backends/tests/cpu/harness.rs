@@ -234,14 +234,31 @@ pub fn check_small(text: &str, sizes: &[&[i64]]) {
 
 /// The same in each way.
 pub fn check_ways(text: &str, sizes: &[&[i64]]) {
-    let program = parse(text);
-    let modules = WAYS.map(|way| (way, compile_for(&program, way)));
+    let ways = Ways::new(parse(text));
     let mut random = Random(text.len() as u64);
     for sizes in sizes {
-        let inputs = inputs(&program, sizes, &mut random, false);
-        let expected = expected(&program, &inputs);
-        for (way, module) in &modules {
-            holds(&program, module, &inputs, &expected, &format!("{way:?}, sizes {sizes:?}"));
+        let inputs = inputs(&ways.program, sizes, &mut random, false);
+        ways.agree(&inputs, &format!("sizes {sizes:?}"));
+    }
+}
+
+/// A program, compiled in each way.
+pub struct Ways {
+    program: Program,
+    modules: [((Simd, Far), Module); WAYS.len()],
+}
+
+impl Ways {
+    pub fn new(program: Program) -> Ways {
+        let modules = WAYS.map(|way| (way, compile_for(&program, way)));
+        Ways { program, modules }
+    }
+
+    /// Each way gives what the program means, which is computed once.
+    pub fn agree(&self, inputs: &[Array], what: &str) {
+        let expected = expected(&self.program, inputs);
+        for (way, module) in &self.modules {
+            holds(&self.program, module, inputs, &expected, &format!("{way:?}, {what}"));
         }
     }
 }

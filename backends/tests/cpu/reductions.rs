@@ -3,7 +3,7 @@
 use ir::array::Array;
 use ir::{Dtype, Scalar};
 
-use crate::harness::{LENGTHS, WAYS, agree, check, check_ways, compile, compile_for, parse};
+use crate::harness::{LENGTHS, Ways, agree, check, check_ways, compile, parse};
 
 fn whole(dtype: Dtype, output: Dtype, body: &str) -> String {
     format!(
@@ -298,16 +298,14 @@ fn booleans_at_every_width() {
          kernel @k { v90, v91, v92 = reduce i < n { v0 = load %x[i] v1 = load %w[i] v2 = and v0, v1 v3 = or v0, v1 v4 = cast f32 v0 }
            with any free v2, all free v3, sum lanes v4 store %any[], v90 store %all[], v91 store %sum[], v92 } }",
     );
-    for way in WAYS {
-        let module = compile_for(&program, way);
-        for n in [0, 1, 15, 16, 17, 127, 128, 129, 300, 4096, 4097, 9000] {
-            let places = (0..n).filter(|k| n < 20 || k % 61 == 0 || n - k < 3).map(Some).chain([None]);
-            for (place, most) in places.flat_map(|place| [(place, false), (place, true)]) {
-                let scalars: Vec<_> = (0..n).map(|k| Scalar::Bool((Some(k) == place) != most)).collect();
-                let x = Array::from_scalars(Dtype::Bool, &[n], &scalars).unwrap();
-                let w = Array::from_scalars(Dtype::Bool, &[n], &vec![Scalar::Bool(!most); n]).unwrap();
-                agree(&program, &module, &[x, w], &format!("{way:?}, {n}, {place:?}, {most}"));
-            }
+    let ways = Ways::new(program);
+    for n in [0, 1, 15, 16, 17, 127, 128, 129, 300, 4096, 4097, 9000] {
+        let places = (0..n).filter(|k| n < 20 || k % 61 == 0 || n - k < 3).map(Some).chain([None]);
+        for (place, most) in places.flat_map(|place| [(place, false), (place, true)]) {
+            let scalars: Vec<_> = (0..n).map(|k| Scalar::Bool((Some(k) == place) != most)).collect();
+            let x = Array::from_scalars(Dtype::Bool, &[n], &scalars).unwrap();
+            let w = Array::from_scalars(Dtype::Bool, &[n], &vec![Scalar::Bool(!most); n]).unwrap();
+            ways.agree(&[x, w], &format!("{n}, {place:?}, {most}"));
         }
     }
 }

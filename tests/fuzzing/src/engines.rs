@@ -135,6 +135,8 @@ pub enum Outcome {
     Refused(BindError),
     /// A subscript was outside.
     Fault(Fault),
+    /// The interpreter of the source, which keeps every array, needs more memory than it may have.
+    BeyondMemory,
     /// Anything else: always a failure of the test.
     Broken(String),
 }
@@ -156,6 +158,7 @@ impl fmt::Debug for Outcome {
             Outcome::Results(arrays) => f.debug_list().entries(arrays.iter().map(Shown::<Array>)).finish(),
             Outcome::Refused(error) => write!(f, "refused: {error:?}"),
             Outcome::Fault(fault) => write!(f, "{fault:?}"),
+            Outcome::BeyondMemory => f.write_str("beyond memory"),
             Outcome::Broken(what) => write!(f, "broken: {what}"),
         }
     }
@@ -253,6 +256,7 @@ impl Form {
                     value: Err(error),
                 }),
                 Err(SourceError::Fault(fault)) => Outcome::Fault(fault),
+                Err(SourceError::OutOfMemory { .. }) => Outcome::BeyondMemory,
                 Err(other) => Outcome::Broken(format!("{other:?}")),
             },
             Engine::Nest => match interp::nest::run(&self.program, inputs) {

@@ -44,6 +44,8 @@ pub enum Kind {
     Differs,
     /// A program that breaks a rule, an engine that gives up.
     Broken,
+    /// An error is reported where there is none.
+    Refused,
     /// A panic.
     Panic,
     /// The process ended.
@@ -58,6 +60,7 @@ impl Kind {
         match self {
             Kind::Differs => "differs",
             Kind::Broken => "is broken",
+            Kind::Refused => "is refused",
             Kind::Panic => "panics",
             Kind::Crash => "crashes",
             Kind::Hang => "hangs",
@@ -147,6 +150,10 @@ fn judge_in(setting: &Setting, calls: &[Arguments], rigour: Rigour, judged: &mut
     for arguments in calls {
         let inputs: Vec<ArrayRef<'_>> = arguments.iter().map(|(_, array)| array.as_ref()).collect();
         let meant = form.run(&checked, Engine::Source, &inputs);
+        if meant == Outcome::BeyondMemory {
+            judged.outcomes.push("beyond memory");
+            continue;
+        }
         // An error from the library, or an object's status, may stand for several outcomes: it is
         // taken for the correct one if that is among them.
         let here = || match &twisted {

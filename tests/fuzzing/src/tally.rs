@@ -8,7 +8,7 @@ use ir::decision::{FusionPass, Outcome, Reason};
 use serde::{Deserialize, Serialize};
 
 use crate::case::Drawn;
-use crate::judge::{Judged, Verdict};
+use crate::judge::Judged;
 
 /// How often each of several things came up, by name.
 pub type Counts = BTreeMap<String, u64>;
@@ -18,8 +18,6 @@ pub type Counts = BTreeMap<String, u64>;
 pub struct Tally {
     /// Programs that were drawn.
     pub programs: u64,
-    /// Those without errors.
-    pub valid: u64,
     /// Calls that were held to their meaning.
     pub calls: u64,
     /// Programs with each construct of the language.
@@ -34,20 +32,12 @@ pub struct Tally {
     pub engines: Counts,
     /// Programs that were changed in each way.
     pub changes: Counts,
-    /// Why programs were not valid.
-    pub invalid: Counts,
 }
 
 impl Tally {
     /// What came up in one program.
     pub fn of(drawn: &Drawn, judged: &Judged) -> Tally {
-        let mut tally = Tally { programs: 1, ..Tally::default() };
-        if let Verdict::Invalid(message) = &judged.verdict {
-            tally.invalid.insert(message.clone(), 1);
-            return tally;
-        }
-        tally.valid = 1;
-        tally.calls = judged.outcomes.len() as u64;
+        let mut tally = Tally { programs: 1, calls: judged.outcomes.len() as u64, ..Tally::default() };
         let mut add = |counts: fn(&mut Tally) -> &mut Counts, name: &str| {
             *counts(&mut tally).entry(name.to_owned()).or_default() += 1;
         };
@@ -73,7 +63,6 @@ impl Tally {
     /// Adds what came up elsewhere.
     pub fn add(&mut self, other: &Tally) {
         self.programs += other.programs;
-        self.valid += other.valid;
         self.calls += other.calls;
         let both = [
             (&mut self.constructs, &other.constructs),
@@ -82,18 +71,12 @@ impl Tally {
             (&mut self.outcomes, &other.outcomes),
             (&mut self.engines, &other.engines),
             (&mut self.changes, &other.changes),
-            (&mut self.invalid, &other.invalid),
         ];
         for (to, from) in both {
             for (name, count) in from {
                 *to.entry(name.clone()).or_default() += count;
             }
         }
-    }
-
-    /// The share of programs without errors.
-    pub fn valid_share(&self) -> f64 {
-        self.valid as f64 / self.programs.max(1) as f64
     }
 
     /// Passes and refusals that never came up.
@@ -106,9 +89,7 @@ impl Tally {
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Tally { programs, valid, calls, .. } = self;
-        let share = self.valid_share() * 100.0;
-        writeln!(f, "{programs} programs, {valid} of them valid ({share:.1} %), {calls} calls")?;
+        writeln!(f, "{} programs, {} calls", self.programs, self.calls)?;
         let tables = [
             ("calls that ended in", &self.outcomes),
             ("programs on", &self.engines),
@@ -116,7 +97,6 @@ impl fmt::Display for Tally {
             ("pairs fused by", &self.fused),
             ("pairs refused for", &self.refused),
             ("programs with", &self.constructs),
-            ("invalid for", &self.invalid),
         ];
         for (title, counts) in tables.into_iter().filter(|(_, counts)| !counts.is_empty()) {
             let mut counts: Vec<(&String, &u64)> = counts.iter().collect();

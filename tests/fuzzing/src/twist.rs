@@ -129,8 +129,10 @@ fn split(source: &str, file: &File, function: &Function) -> Vec<Candidate> {
         let term = text(source, body.span);
         // Only integers have bits, and their sums wrap: any order gives the same.
         let probe = replaced(source, expr.span, &format!("bit_xor({whole}, 0)"));
+        let has_type = |id| text(source, file.exprs[id].span).contains(char::is_alphabetic);
         let (even, odd) = match &body.kind {
-            ExprKind::Binary(BinaryOp::Add, a, b) => {
+            // Literals alone would be `i64`.
+            ExprKind::Binary(BinaryOp::Add, a, b) if [a, b].iter().all(|part| has_type(**part)) => {
                 (text(source, file.exprs[*a].span).to_owned(), text(source, file.exprs[*b].span).to_owned())
             }
             _ => {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::case::{Case, draw};
 use crate::engines::Engine;
-use crate::judge::{Rigour, Verdict, judge};
+use crate::judge::{Kind, Rigour, Verdict, judge};
 use crate::tally::Tally;
 
 /// What a worker is asked.
@@ -69,7 +69,12 @@ pub fn answer(seed: u64, engines: &[Engine]) -> Answer {
     let drawn = draw(seed, engines);
     let judged = judge(&drawn.setting, &drawn.calls, Rigour::Bits);
     let tally = Tally::of(&drawn, &judged);
-    Answer { verdict: judged.verdict, tally }
+    let verdict = match judged.verdict {
+        // The generator writes no errors.
+        Verdict::Invalid(message) => Verdict::Failed { kind: Kind::Refused, message, call: 0 },
+        verdict => verdict,
+    };
+    Answer { verdict, tally }
 }
 
 /// Judges the case in a folder.

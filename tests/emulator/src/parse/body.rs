@@ -14,8 +14,8 @@ use crate::types::{Condition, Pred, Reg, Space, Type};
 /// Bytes of a kernel's parameters, at most, as PTX has it.
 const MOST_PARAMETERS: u32 = 4352;
 
-/// Bytes of a thread's own variables, at most: all threads that run have them at the same time.
-const MOST_LOCAL: u32 = 16 << 10;
+/// Bytes of a thread's own variables, at most, as GPUs have it.
+const MOST_LOCAL: u32 = 512 << 10;
 
 /// What a register's name stands for.
 #[derive(Clone, Copy, Debug)]

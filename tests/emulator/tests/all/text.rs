@@ -140,7 +140,7 @@ fn sizes_have_limits() {
     refused(".shared .align 2048 .b8 a[1]; // here", "alignment");
     refused(".shared .align 3 .b8 a[1]; // here", "alignment");
     refused(".entry k(.param .b8 a[4096], .param .b8 b[4096]) { ret; } // here", "parameters");
-    refused(".entry k() {\n.local .b8 a[65536]; // here\nret; }", "local");
+    refused(".entry k() {\n.local .b8 a[524289]; // here\nret; }", "local");
     let many: String = (0..17).map(|i| format!(".shared .b8 a{i}[1048576];")).collect();
     refused(&format!("{many} // here"), "room");
 }

@@ -8,7 +8,7 @@ use super::piece::{Level, Names, Piece};
 use super::scope::{Index, Value};
 
 impl Writer<'_> {
-    /// `if i > 0 then x[i - 1] else e`
+    /// `if i > 0 then x[i - 1] else e`, or `if i <= 0 then e else x[i - 1]`
     pub fn guarded_access(&mut self, ty: Dtype, fuel: usize) -> Piece {
         if self.choices.chance(25)
             && let Some(piece) = self.guarded_gather(ty)
@@ -25,22 +25,25 @@ impl Writer<'_> {
         let name = &index.name;
         let below = index.bound.offset(-by);
         let (least, bound) = (self.scope.number(&below), self.scope.number(&index.bound));
-        let (text, lower, upper) = match self.choices.below(4) {
-            0 => (format!("{name} > {}", by - 1), by, index.upper.clone()),
-            1 => (format!("{name} >= {by}"), by, index.upper.clone()),
-            2 => (format!("{name} < {least}"), index.lower, below),
-            _ => (format!("{name} + {by} < {bound}"), index.lower, below),
+        let (text, opposite, lower, upper) = match self.choices.below(4) {
+            0 => (format!("{name} > {}", by - 1), format!("{name} <= {}", by - 1), by, index.upper.clone()),
+            1 => (format!("{name} >= {by}"), format!("{name} < {by}"), by, index.upper.clone()),
+            2 => (format!("{name} < {least}"), format!("{name} >= {least}"), index.lower, below),
+            _ => (format!("{name} + {by} < {bound}"), format!("{name} + {by} >= {bound}"), index.lower, below),
         };
+        let holds = self.choices.chance(65);
+        let text = if holds { text } else { opposite };
         let condition =
             Piece { uses: [name.clone()].into(), level: Level::Compare, ..Piece::atom(text, Dtype::Bool, &[]) };
         let guarded = self.guard(&condition.uses);
         self.scope.indices[n].lower = lower;
         self.scope.indices[n].upper = upper;
-        let then = self.expr(ty, &[], fuel);
+        let inside = self.expr(ty, &[], fuel);
         self.scope.indices[n].lower = index.lower;
         self.scope.indices[n].upper = index.upper;
-        let otherwise = self.operand(ty, &[], fuel.saturating_sub(1));
+        let other = self.operand(ty, &[], fuel.saturating_sub(1));
         self.unguard(guarded);
+        let (then, otherwise) = if holds { (inside, other) } else { (other, inside) };
         if_piece(&condition, &then, &otherwise, ty, &[])
     }
 

@@ -177,7 +177,7 @@ impl Program {
     /// The number of elements that a call visits. A size of 0 counts as 1, because loop-invariant
     /// reductions are computed even if the loop is empty.
     fn work(&self, sizes: &Sizes) -> i64 {
-        let value = |dim: &super::Dim| dim.value(&|name| sizes[name].max(1)).max(0);
+        let value = |dim: &super::Dim| dim.work(&|name| sizes[name].max(1)).max(0);
         let inputs = self.params.iter().map(|p| p.shape.iter().fold(1, |n, dim| value(dim).saturating_mul(n)));
         self.work.iter().map(value).chain(inputs).fold(0, i64::saturating_add)
     }

@@ -94,6 +94,15 @@ impl Dim {
         }
     }
 
+    /// Whether some part is the quotient of two lengths.
+    pub fn has_quotient(&self) -> bool {
+        self.terms.keys().flatten().any(|atom| match atom {
+            Atom::Name(_) => false,
+            Atom::Every(_, dim) => dim.has_quotient(),
+            Atom::Over(..) => true,
+        })
+    }
+
     /// The constant part.
     pub fn constant_part(&self) -> i64 {
         self.terms.get(&vec![]).copied().unwrap_or(0)
@@ -108,10 +117,20 @@ impl Dim {
 
     /// The value under given sizes; overflow saturates.
     pub fn value(&self, size: &dyn Fn(&str) -> i64) -> i64 {
+        self.value_with(size, i64::MIN)
+    }
+
+    /// The value under given sizes, with each `d / e` taken as 1 at least; overflow saturates.
+    pub fn work(&self, size: &dyn Fn(&str) -> i64) -> i64 {
+        self.value_with(size, 1)
+    }
+
+    fn value_with(&self, size: &dyn Fn(&str) -> i64, least_quotient: i64) -> i64 {
+        let value = |dim: &Dim| dim.value_with(size, least_quotient);
         let atom = |atom: &Atom| match atom {
             Atom::Name(name) => size(name),
-            Atom::Every(step, dim) => dim.value(size).saturating_add(step - 1).div_euclid(*step),
-            Atom::Over(dim, by) => dim.value(size).checked_div(by.value(size)).unwrap_or(0),
+            Atom::Every(step, dim) => value(dim).saturating_add(step - 1).div_euclid(*step),
+            Atom::Over(dim, by) => value(dim).checked_div(value(by)).unwrap_or(0).max(least_quotient),
         };
         let product = |(atoms, c): (&Vec<Atom>, &i64)| atoms.iter().map(atom).fold(*c, i64::saturating_mul);
         self.terms.iter().map(product).fold(0, i64::saturating_add)

@@ -164,7 +164,8 @@ impl<'a> Writer<'a> {
                 self.count("if");
                 let whole = if self.choices.chance(20) { shape.len() } else { 0 };
                 let condition = self.expr(Dtype::Bool, &shape[whole..], fuel.max(1));
-                let guarded = self.guard(&condition.uses);
+                // A condition that is an array guards nothing.
+                let guarded = if condition.shape.is_empty() { self.guard(&condition.uses) } else { vec![] };
                 let before = self.work.len();
                 let (then, otherwise) = self.two(ty, shape, fuel);
                 // A reduction in a branch may be computed for each element.
@@ -197,10 +198,7 @@ impl<'a> Writer<'a> {
                 let (operator, level) = if self.choices.chance(50) { ("||", Level::Or) } else { ("&&", Level::And) };
                 self.count(operator);
                 let left = self.expr(ty, shape, fuel);
-                // The right operand is evaluated only if the left one leaves it open: it stands under a condition.
-                let guarded = self.guard(&left.uses);
                 let right = self.expr(ty, shape, fuel.saturating_sub(1));
-                self.unguard(guarded);
                 Piece::binary(&left, operator, &right, level, ty, shape)
             }
             Form::Reduce => {
@@ -401,6 +399,10 @@ impl<'a> Writer<'a> {
                 let dim = self.some_dim();
                 sizes.insert(name.clone(), dim);
             }
+        }
+        // A length in the helper may be its size less 2.
+        if sizes.values().any(|dim| dim.as_constant().is_some_and(|c| c < 2)) {
+            return None;
         }
         Some(self.call_with(helper, &sizes, shape, fuel))
     }

@@ -218,7 +218,7 @@ impl Writer<'_> {
         let explicit = self.choices.chance(40);
         let first = self.scope.indices.len() - count;
         let indices = self.scope.indices.split_off(first);
-        let binders: Vec<String> = indices.iter().map(|index| index.binder(explicit)).collect();
+        let binders: Vec<String> = indices.iter().map(|i| i.binder(explicit, |end| self.scope.number(end))).collect();
         let head = format!("{reducer}[{}]", binders.join(", "));
         let mut piece = Piece::call(&head, &[&body], ty.compute(), shape);
         for index in indices.into_iter().rev() {
@@ -230,8 +230,9 @@ impl Writer<'_> {
     }
 
     fn fresh_index(&mut self, bound: Dim) -> Index {
-        let taken = |name: &str, scope: &Scope| scope.indices.iter().any(|i| i.name == name);
-        let free = NAMES.iter().find(|name| !taken(name, &self.scope));
+        let Scope { indices, values, .. } = &self.scope;
+        let taken = |name: &str| indices.iter().any(|i| i.name == name) || values.iter().any(|v| v.name == name);
+        let free = NAMES.iter().find(|name| !taken(name));
         self.reducers += 1;
         let name = free.map_or_else(|| format!("r{}", self.reducers + 2), |name| (*name).to_owned());
         Index::new(name, bound)
@@ -299,7 +300,8 @@ impl Writer<'_> {
         let product = Piece::binary(&left, "*", &right, Level::Mul, ty.compute(), &[]);
         let explicit = self.choices.chance(40);
         let index = self.scope.indices.pop()?;
-        let mut piece = Piece::call(&format!("sum[{}]", index.binder(explicit)), &[&product], ty.compute(), &[]);
+        let binder = index.binder(explicit, |end| self.scope.number(end));
+        let mut piece = Piece::call(&format!("sum[{binder}]"), &[&product], ty.compute(), &[]);
         piece.uses.remove(&name);
         if product.may_contract() {
             self.count("contraction in indices");

@@ -68,15 +68,15 @@ impl Index {
         self.prefix.is_none() && self.data.is_none()
     }
 
-    /// Its binder: the bound is left out where the accesses give it, if that is wanted.
-    pub fn binder(&self, explicit: bool) -> String {
+    /// Its binder, where ends are written so: the bound is left out where the accesses give it, if that is wanted.
+    pub fn binder(&self, explicit: bool, end: impl Fn(&Dim) -> Dim) -> String {
         if let Some((end, _)) = &self.data {
             return format!("{} < {end}", self.name);
         }
         match &self.prefix {
             Some((true, outer)) => format!("{} <= {outer}", self.name),
             Some((false, outer)) => format!("{} < {outer}", self.name),
-            None if explicit || !self.is_inferred() => format!("{} < {}", self.name, self.bound),
+            None if explicit || !self.is_inferred() => format!("{} < {}", self.name, end(&self.bound)),
             None => self.name.clone(),
         }
     }
@@ -146,6 +146,7 @@ impl Scope {
     /// Makes a value visible; one of the same name is shadowed.
     pub fn define(&mut self, value: Value) {
         self.values.retain(|v| v.name != value.name);
+        self.extremes.retain(|(name, _)| *name != value.name);
         self.values.push(value);
     }
 
@@ -257,8 +258,9 @@ impl Scope {
             }
             Way::Shared(n, r) => {
                 let (outer, inner) = (mention(&self.indices[n]), mention(&self.indices[r]));
-                let bound = self.indices[n].bound.clone();
-                self.note(n, Evidence::Shared(bound));
+                let [bound, other] = [n, r].map(|n| self.indices[n].bound.clone());
+                // A quotient, as a reducer's end, is computed and no size.
+                self.note(n, if other.has_quotient() { Evidence::Unclear } else { Evidence::Shared(bound) });
                 self.note(r, Evidence::Unclear);
                 format!("{outer} + {inner}")
             }

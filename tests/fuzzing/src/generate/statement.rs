@@ -142,7 +142,7 @@ impl Writer<'_> {
         let mut piece = body(self);
         let indices = std::mem::take(&mut self.scope.indices);
         let explicit = self.choices.chance(30);
-        let binders: Vec<String> = indices.iter().map(|index| index.binder(explicit)).collect();
+        let binders: Vec<String> = indices.iter().map(|index| index.binder(explicit, Dim::clone)).collect();
         if binders.iter().any(|binder| !binder.contains('<')) {
             self.count("inferred bound");
         }

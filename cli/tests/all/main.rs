@@ -1,0 +1,18 @@
+//! The command `fuseloop`, as its users meet it.
+
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod build;
+mod commands;
+mod explain;
+mod fmt;
+mod fuzz;
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod headers;
+mod pages;
+#[cfg(unix)]
+mod repl;
+mod reports;
+#[cfg(unix)]
+mod sessions;
+#[cfg(unix)]
+mod shell;

@@ -1,0 +1,162 @@
+//! The sessions in the documentation: each command with what it prints. Those about files and their errors take place in a
+//! folder of good and bad ones, those of the README and about fusion beside the examples. `UPDATE_DOCS=1` writes what is printed now.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+
+const PROGRAMS: &[(&str, &str)] = &[
+    ("total.fl", "fn total(x: f32[n]) = sum(x)\n"),
+    ("some.fl", "fn some(x: bool[n]) = any(x)\n"),
+    ("same.fl", "fn same(x: bf16[n]) = x\n"),
+    ("extremes.fl", "fn extremes(x: f32[n]) -> (lo: f32, hi: f32) = (min(x), max(x))\n"),
+    ("dot.fl", "fn dot(x: f32[n], y: f32[n]) = sum(x * y)\n"),
+    ("scale.fl", "fn scale(x: f32[n], by: u8) = x * f32(by)\n"),
+];
+
+/// A `.npy` file with this header.
+fn npy(version: u8, header: &str, data: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(header.len()).unwrap().to_le_bytes();
+    let length = if version == 1 { &length[..2] } else { &length[..] };
+    [&b"\x93NUMPY"[..], &[version, 0], length, header.as_bytes(), data].concat()
+}
+
+fn floats() -> Vec<u8> {
+    [1.0f32, 2.0, 3.0].map(f32::to_le_bytes).concat()
+}
+
+fn safetensors(tensors: &[(&str, u64, u64)], data: &[u8]) -> Vec<u8> {
+    let entry = |(name, start, end): &(&str, u64, u64)| {
+        format!(r#""{name}":{{"dtype":"F32","shape":[3],"data_offsets":[{start},{end}]}}"#)
+    };
+    let header = format!("{{{}}}", tensors.iter().map(entry).collect::<Vec<_>>().join(","));
+    [&(header.len() as u64).to_le_bytes(), header.as_bytes(), data].concat()
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// The folder in which the sessions take place: programs, good files, bad files.
+fn folder() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, bytes: &[u8]| std::fs::write(folder.path().join(name), bytes).unwrap();
+    PROGRAMS.iter().for_each(|(name, text)| write(name, text.as_bytes()));
+    std::fs::create_dir(folder.path().join("folder.npy")).unwrap();
+    let of = |descr: &str, shape: &str| format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}");
+    let f32s = of("<f4", "(3,)");
+    let good = npy(1, &f32s, &floats());
+    write("x.npy", &good);
+    write("text.npy", b"1 2 3\n");
+    write("later.npy", &npy(4, &f32s, &floats()));
+    write("broken.npy", &npy(1, "{'descr': '<f4', 'shape': (3,), }", &floats()));
+    write("long.npy", &npy(2, &" ".repeat(1_000_000), &floats()));
+    write("int16.npy", &npy(1, &of("<i2", "(3,)"), &[0; 6]));
+    write("short.npy", &good[..good.len() - 4]);
+    write("huge.npy", &npy(1, &of("<f4", "(4294967296, 4294967296, 0)"), &[]));
+    write("flags.npy", &npy(1, &of("|b1", "(3,)"), &[0, 1, 2]));
+    for ending in ["npz", "safetensors"] {
+        let place = |key: &str| {
+            let path = folder.path().join(format!("arrays.{ending}:{key}"));
+            fuseloop::files::Place::parse(path.to_str().unwrap()).unwrap()
+        };
+        let array = fuseloop::Array::from_bytes(fuseloop::Dtype::F32, &[3], &floats()).unwrap();
+        let arrays = [(place("x"), array.as_ref()), (place("y"), array.as_ref())];
+        fuseloop::files::save(&arrays, fuseloop::files::Packing::Stored).unwrap();
+    }
+    let archive = std::fs::read(folder.path().join("arrays.npz")).unwrap();
+    write("cut.npz", &archive[..archive.len() - 30]);
+    let mut damaged = archive.clone();
+    let last = archive.windows(12).position(|window| window == floats()).unwrap();
+    damaged[last] ^= 1;
+    write("damaged.npz", &damaged);
+    write("bzip2.npz", &std::fs::read(root().join("tests/files/bzip2.npz")).unwrap());
+    let mut bomb = std::fs::read(root().join("tests/files/streamed.npz")).unwrap();
+    let entry = bomb.windows(4).position(|window| window == b"PK\x01\x02").unwrap();
+    bomb[entry + 24..entry + 28].copy_from_slice(&2_000_000_000u32.to_le_bytes());
+    write("bomb.npz", &bomb);
+    write("broken.safetensors", &safetensors(&[("x", 0, 12)], &[0; 20]));
+    write("overlap.safetensors", &safetensors(&[("x", 0, 12), ("y", 8, 20)], &[0; 20]));
+    write("twice.safetensors", &safetensors(&[("x", 0, 12), ("x", 12, 24)], &[0; 24]));
+    folder
+}
+
+/// What a shell shows for a command, line end included.
+fn shown(folder: &Path, command: &str) -> String {
+    let binaries = Path::new(env!("CARGO_BIN_EXE_fuseloop")).parent().unwrap();
+    let path = format!("{}:{}", binaries.display(), std::env::var("PATH").unwrap_or_default());
+    let mut shell = Command::new("sh");
+    shell.args(["-c", command]).current_dir(folder).env("PATH", path).stdin(Stdio::null());
+    let output = shell.output().unwrap();
+    String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+}
+
+/// The page with what each command of its sessions prints in a folder. A session is a block that begins with a command.
+fn played(page: &str, folder: &Path) -> String {
+    let mut text = String::new();
+    let mut lines = page.lines().peekable();
+    let (mut inside, mut session) = (false, false);
+    while let Some(line) = lines.next() {
+        if let Some(head) = line.strip_prefix("```") {
+            inside = !inside;
+            session = inside && head == "text" && lines.peek().is_some_and(|next| next.starts_with("$ "));
+        } else if session && !line.starts_with("$ ") {
+            continue;
+        }
+        writeln!(text, "{line}").unwrap();
+        if let (true, Some(command)) = (session, line.strip_prefix("$ ")) {
+            text += &shown(folder, command);
+        }
+    }
+    text
+}
+
+#[test]
+fn sessions_show_what_happens() {
+    let docs = root().join("docs");
+    let mut pages = vec![docs.join("files.md")];
+    for (code, _) in fuseloop::files::codes::ALL {
+        pages.push(docs.join(format!("errors/{code}.md")));
+    }
+    let mut faults = vec![];
+    for path in pages {
+        let page = std::fs::read_to_string(&path).unwrap();
+        let played = played(&page, folder().path());
+        if let Some(code) = path.file_stem().and_then(|s| s.to_str()).filter(|s| s.starts_with('E')) {
+            // The error, and then how to mend it.
+            let errors: Vec<_> = played.match_indices("\nerror").collect();
+            let own = played.find(&format!("\nerror[{code}]: "));
+            let mended = played.matches("\n```python\n").count() + played.matches("\n```text\n").count() == 2;
+            if errors.len() != 1 || own.is_none() || !mended {
+                faults.push(format!("{code} is not: its error, and a way out\n{played}"));
+            }
+        }
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            std::fs::write(&path, played).unwrap();
+        } else if played != page {
+            faults.push(format!("{}\n{played}", path.display()));
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n\n"));
+}
+
+#[test]
+fn sessions_with_the_examples_show_what_happens() {
+    let folder = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(root().canonicalize().unwrap().join("examples"), folder.path().join("examples"))
+        .unwrap();
+    let mut faults = vec![];
+    for name in ["README.md", "docs/fusion.md"] {
+        let path = root().join(name);
+        let page = std::fs::read_to_string(&path).unwrap();
+        let played = played(&page, folder.path());
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            std::fs::write(&path, played).unwrap();
+        } else if played != page {
+            faults.push(format!("{name}\n{played}"));
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n\n"));
+}

@@ -1,0 +1,174 @@
+//! The house rules that a machine can hold: which crate may import which, where `unsafe` may stand, how long a
+//! file may be and what may not be left lying about in one.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use cargo_metadata::{DependencyKind, MetadataCommand};
+
+/// What a crate may import of ours: always, and in its tests.
+const EDGES: &[(&str, &[&str], &[&str])] = &[
+    ("grammar", &[], &[]),
+    ("ir", &[], &[]),
+    ("compiler", &["grammar", "ir"], &["interp"]),
+    ("interp", &["grammar", "ir"], &[]),
+    ("backends", &["ir"], &["interp", "guarded"]),
+    ("model", &[], &["ir"]),
+    ("fuseloop", &["grammar", "ir", "compiler", "interp", "backends"], &[]),
+    // `fuseloop fuzz` is the tester, which looks into every stage.
+    ("cli", &["fuseloop", "fuzzing"], &[]),
+    ("bench", &["fuseloop"], &[]),
+    ("bench-gpu", &["fuseloop"], &[]),
+    ("tests", &["grammar", "ir", "compiler", "interp", "backends", "fuseloop", "fuzzing", "emulator"], &[]),
+    ("fuzzing", &["grammar", "ir", "compiler", "interp", "backends", "fuseloop", "emulator", "guarded", "opened"], &[]),
+    ("guarded", &[], &[]),
+    ("opened", &["ir", "backends", "guarded"], &[]),
+    ("emulator", &[], &[]),
+    ("fuzz", &["tests"], &[]),
+];
+
+/// Crates without `unsafe`, by the file that forbids it. (`bench` denies it but in `ceilings.rs`: non-temporal stores, a loop that must keep its one load.)
+const SAFE: &[&str] = &[
+    "grammar/src/lib.rs",
+    "compiler/ir/src/lib.rs",
+    "compiler/src/lib.rs",
+    "interp/src/lib.rs",
+    "src/lib.rs",
+    "cli/src/main.rs",
+    "bench/gpu/src/main.rs",
+    "tests/src/lib.rs",
+    "tests/emulator/src/lib.rs",
+    "tests/fuzzing/src/lib.rs",
+];
+
+/// No file is longer.
+const MAX_LINES: usize = 1000;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ stands in the workspace").to_path_buf()
+}
+
+/// Every source file of the workspace, with its path from the root.
+fn sources() -> Vec<(String, String)> {
+    let mut found = vec![];
+    let mut left = vec![root()];
+    while let Some(folder) = left.pop() {
+        for entry in std::fs::read_dir(&folder).expect("the workspace is readable") {
+            let path = entry.expect("the workspace is readable").path();
+            let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+            if path.is_dir() {
+                if name != "target" && !name.starts_with('.') {
+                    left.push(path);
+                }
+            } else if name.ends_with(".rs") || name.ends_with(".lalrpop") {
+                let text = std::fs::read_to_string(&path).expect("sources are UTF-8");
+                let path = path.strip_prefix(root()).expect("found below the root").display().to_string();
+                found.push((path, text));
+            }
+        }
+    }
+    found.sort();
+    assert!(found.len() > 20, "the walk lost its way: {} files", found.len());
+    found
+}
+
+fn report(faults: &[String]) {
+    assert!(faults.is_empty(), "\n  {}\n", faults.join("\n  "));
+}
+
+#[test]
+fn crates_import_what_the_table_says() {
+    let metadata = MetadataCommand::new()
+        .manifest_path(root().join("Cargo.toml"))
+        .no_deps()
+        .other_options(["--offline".into(), "--locked".into()])
+        .exec()
+        .expect("cargo metadata answers");
+    let ours: BTreeSet<&str> = metadata.packages.iter().map(|p| p.name.as_str()).collect();
+    let mut faults = vec![];
+    for package in &metadata.packages {
+        let name = package.name.as_str();
+        let Some((_, always, in_tests)) = EDGES.iter().find(|(crate_name, ..)| *crate_name == name) else {
+            faults.push(format!("{name} is not in the table of crates"));
+            continue;
+        };
+        for dependency in &package.dependencies {
+            let to = dependency.name.as_str();
+            let tests_only = dependency.kind == DependencyKind::Development;
+            let allowed = if ours.contains(to) {
+                always.contains(&to) || tests_only && in_tests.contains(&to)
+            } else if to.starts_with("cranelift") {
+                // Anyone may use the typed index maps, but not the code generator. `opened` generates
+                // calls to functions with the types that a header declares.
+                ["backends", "opened"].contains(&name) || to == "cranelift-entity"
+            } else {
+                to != "cudarc" || name == "backends"
+            };
+            if !allowed {
+                faults.push(format!("{name} imports {to}"));
+            }
+        }
+    }
+    report(&faults);
+}
+
+#[test]
+fn unsafe_stands_in_the_backends_alone() {
+    let sources = sources();
+    let mut faults = vec![];
+    for safe in SAFE {
+        let text = sources.iter().find(|(path, _)| path == safe).map(|(_, text)| text.as_str());
+        if !text.is_some_and(|text| text.lines().any(|line| line == "#![forbid(unsafe_code)]")) {
+            faults.push(format!("{safe} does not forbid unsafe code"));
+        }
+    }
+    report(&faults);
+}
+
+#[test]
+fn files_have_a_header_and_a_bounded_length() {
+    let mut faults = vec![];
+    for (path, text) in sources() {
+        let header = if path.ends_with(".rs") { "//! " } else { "//" };
+        if !text.starts_with(header) {
+            faults.push(format!("{path} does not start by saying what it is for"));
+        }
+        let lines = text.lines().count();
+        if lines > MAX_LINES {
+            faults.push(format!("{path} has {lines} lines, more than {MAX_LINES}"));
+        }
+    }
+    report(&faults);
+}
+
+#[test]
+fn nothing_is_left_lying_about() {
+    // Each is written in two halves, so that this file is not found by itself.
+    let everywhere: Vec<String> = [
+        ("TO", "DO"),
+        ("FIX", "ME"),
+        ("XX", "X"),
+        ("todo", "!"),
+        ("unimpl", "emented!"),
+        ("#[ign", "ore"),
+        ("#[al", "low("),
+        ("#![al", "low("),
+        (", al", "low("),
+        ("dbg", "!("),
+    ]
+    .map(|(a, b)| format!("{a}{b}"))
+    .into();
+    // The compiler is a function of its input: hash order, files, the environment and clocks stay outside.
+    let in_compiler = ["HashMap", "HashSet", "std::fs", "std::env", "std::time", "println!"].map(String::from);
+    let mut faults = vec![];
+    for (path, text) in sources() {
+        let compiler = path.starts_with("compiler/") && path.contains("/src/") && !path.contains("/tests");
+        let needles = everywhere.iter().chain(if compiler { &in_compiler[..] } else { &[] });
+        for needle in needles {
+            if let Some(line) = text.lines().position(|line| line.contains(needle.as_str())) {
+                faults.push(format!("{path}:{} has `{needle}`", line + 1));
+            }
+        }
+    }
+    report(&faults);
+}
