@@ -1,7 +1,7 @@
 //! Random programs as PTX, on the emulator, give the bits of the interpreters: unfused, fused as the model judges, and by legal merges at
 //! random; without races and without reads of what nobody wrote.
 //!
-//! 40 programs, or as many as `PROPTEST_CASES` says (100 in `.ci/run`); the same ones each time unless `PROPTEST_RNG_SEED` is set.
+//! 20 programs, or as many as `PROPTEST_CASES` says (100 in `.ci/run`); the same ones each time unless `PROPTEST_RNG_SEED` is set.
 
 use backends::ptx::{Module, Phases, RunError, Runner};
 use ir::array::Array;
@@ -19,7 +19,7 @@ const CALLS: u64 = 3;
 fn the_emulator_agrees() {
     let mut config = Config { failure_persistence: None, max_shrink_iters: 300, ..Config::default() };
     if std::env::var_os("PROPTEST_CASES").is_none() {
-        config.cases = 40;
+        config.cases = 20;
     }
     if std::env::var_os("PROPTEST_RNG_SEED").is_none() {
         config.rng_seed = RngSeed::Fixed(6);

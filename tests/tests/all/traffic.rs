@@ -146,7 +146,7 @@ fn checked(source: &str, entry: &str) -> Option<Checked> {
 fn random_programs() {
     let mut config = Config { failure_persistence: None, max_shrink_iters: 1000, ..Config::default() };
     if std::env::var_os("PROPTEST_CASES").is_none() {
-        config.cases = 300;
+        config.cases = 150;
     }
     if std::env::var_os("PROPTEST_RNG_SEED").is_none() {
         config.rng_seed = RngSeed::Fixed(5);
