@@ -109,6 +109,51 @@ fn errors_say_where() {
     insta::assert_snapshot!(error(&doubling), @"1:267: the expression is too large");
 }
 
+/// Constants of every type, NaNs by their bits and characters that no text shows among them.
+#[test]
+fn odd_values_and_names_read_back() {
+    let program = "program @\"a \\u{7} \\u{1f600} \\\\ \\\"\" {
+  output %r: f32
+  constant %h: f16[3] = [nan, 0x7e01, 0xfe00]
+  constant %b: bf16[3] = [nan, 0x7fc1, 0xffc0]
+  constant %s: f32[3] = [nan, 0x7fc00001, 0xffc00000]
+  constant %d: f64[3] = [nan, 0x7ff8000000000001, -1.5]
+  constant %i: i8[2] = [-128, 127]
+  kernel @k {
+    v0 = const f32 -0.0
+    reduce i < 3 {
+    }
+    store %r[], v0
+  }
+}
+";
+    let read: Program = program.parse().unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(read.to_string(), program.replace("\\u{1f600}", "\u{1f600}"));
+    assert_eq!(read.to_string().parse::<Program>().unwrap().to_string(), read.to_string());
+    for wrong in ["\\u0041", "\\u{110000}", "\\u{}", "\\n"] {
+        let error = format!("program @\"{wrong}\" {{ }}").parse::<Program>().unwrap_err().to_string();
+        assert!(error.contains("escape") || error.contains("no character"), "{wrong}: {error}");
+    }
+    for wrong in ["0x1ffffffff", "-0x1", "0xg", "-"] {
+        let text = format!("program @p {{ constant %c: f32[1] = [{wrong}] }}");
+        assert!(text.parse::<Program>().is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn signs_bind_to_their_factors() {
+    for (text, printed) in [
+        ("2 * -n + 9", "-2 * n + 9"),
+        ("-(n + 1) * 3 + 9", "-3 * n + 6"),
+        ("n * -2 + 9", "-2 * n + 9"),
+        ("-9223372036854775808 + n", "n - 9223372036854775808"),
+    ] {
+        let text = format!("program @p {{ symbol n = value of input 0 input %n: i64 temp %t: f32[{text}] }}");
+        let read = text.parse::<Program>().unwrap_or_else(|e| panic!("{text}: {e}")).to_string();
+        assert!(read.contains(&format!("f32[{printed}]")), "{text}: {read}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 

@@ -284,3 +284,74 @@ fn results_of_what_follows_need_a_loop_of_their_own() {
     }
     ");
 }
+
+/// Whether the second of two texts is computed by the first. `$0` to `$3` stand for values that a text defines, `$i` and
+/// `$k` for its indices.
+fn is_shared(first: &str, second: &str) -> bool {
+    let own = |text: &str, number: u32| {
+        let named = (0..4).fold(text.to_owned(), |text, k| text.replace(&format!("${k}"), &format!("v{number}{k}")));
+        named.replace("$i", &format!("j{number}")).replace("$k", &format!("k{number}"))
+    };
+    let body = format!(
+        "parallel i < n {{ v0 = load %c[] v1 = load %x[i, 0] v2 = load %k[i] v3 = add v2, v2 v4 = lt v0, v1 v5 = lt v1, v0 {} {}
+           store %z[i], v0 }}",
+        own(first, 1),
+        own(second, 2),
+    );
+    let mut count = 0;
+    after(&body, |_, kernel| count = share(kernel));
+    count > 0
+}
+
+/// The first text of each group is computed once if it stands there twice; none of the others is computed by it.
+#[test]
+fn what_is_equal_in_part_is_not_equal() {
+    let texts: &[&[&str]] = &[
+        &["$0 = neg v0", "$0 = abs v0", "$0 = neg v1"],
+        &["$0 = add v0, v1", "$0 = sub v0, v1", "$0 = add v1, v0", "$0 = add v0, v0", "$0 = add v1, v1"],
+        &["$0 = eq v1, v0", "$0 = le v1, v0", "$0 = eq v0, v0", "$0 = eq v1, v1"],
+        &["$0 = fma v0, v1, v0", "$0 = fma v1, v1, v0", "$0 = fma v0, v0, v0", "$0 = fma v0, v1, v1"],
+        &["$0 = select v4, v0, v1", "$0 = select v4, v1, v1", "$0 = select v4, v0, v0"],
+        &["$0 = cast f64 v0", "$0 = cast i32 v0", "$0 = cast f64 v1"],
+        &["$0 = affine 2 * i + n", "$0 = affine i + n", "$0 = affine 2 * i + m", "$0 = affine n", "$0 = affine 2 * i"],
+        &["$0 = load %x[i, 1]", "$0 = load %x[i, 2]", "$0 = load %t[i, 1]", "$0 = load %x as [m, n][i, 1]"],
+        &["$0 = load %b[v2]", "$0 = load %b[v3]", "$0 = load %b[i]"],
+        &["$0 = check v2 < n at site0", "$0 = check v2 < m at site0", "$0 = check v3 < n at site0"],
+        &["$0 = call @tanh.f32(v0)", "$0 = call @tanh.f32(v1)", "$0 = call @cosh.f32(v0)"],
+        &[
+            "$0, $1 = if v4 { $2 = neg v0 yield $2, v1 } else { $3 = neg v1 yield $3, v0 }",
+            "$0, $1 = if v4 { $2 = abs v0 yield $2, v1 } else { $3 = neg v1 yield $3, v0 }",
+        ],
+        &[
+            "$0 = if v4 { $2 = neg v0 yield $2 } else { $3 = neg v1 yield $3 }",
+            "$0 = if v5 { $2 = neg v0 yield $2 } else { $3 = neg v1 yield $3 }",
+            "$0 = if v4 { $2 = neg v0 yield $2 } else { $3 = abs v1 yield $3 }",
+        ],
+        &[
+            "$0 = if v4 { $1 = if v5 { yield v0 } else { yield v1 } $2 = neg $1 yield $2 } else { yield v0 }",
+            "$0 = if v4 { $1 = if v5 { yield v1 } else { yield v1 } $2 = neg $1 yield $2 } else { yield v0 }",
+            "$0 = if v4 { $1 = if v5 { yield v0 } else { yield v0 } $2 = neg $1 yield $2 } else { yield v0 }",
+            "$0 = if v4 { $1 = if v4 { yield v0 } else { yield v1 } $2 = neg $1 yield $2 } else { yield v0 }",
+            "$0 = if v4 { $1, $3 = if v5 { yield v0, v1 } else { yield v1, v0 } $2 = neg $1 yield $2 } else { yield v0 }",
+        ],
+        &[
+            "$0 = reduce $i < m { $1 = load %b[$i] } with sum lanes $1",
+            "$0 = reduce $i < m { $1 = load %e[$i] } with sum lanes $1",
+            "$0 = reduce $i < m - 1 { $1 = load %b[$i] } with sum lanes $1",
+        ],
+        &[
+            "$0 = reduce $i < m { $1 = reduce $k < n { $2 = load %x[$k, $i] $3 = neg $2 } with sum lanes $3 } with max free $1",
+            "$0 = reduce $i < m { $1 = reduce $k < n { $2 = load %x[$k, $i] $3 = neg $2 } with sum blocks $3 } with max free $1",
+            "$0 = reduce $i < m { $1 = reduce $k < n { $2 = load %x[$k, $i] $3 = neg $2 } with max free $3 } with max free $1",
+            "$0 = reduce $i < m { $1 = reduce $k < n { $2 = load %x[$k, $i] $3 = neg $2 } with sum lanes $2 } with max free $1",
+            "$0 = reduce $i < m { $1 = reduce $k < 3 { $2 = load %x[$k, $i] $3 = neg $2 } with sum lanes $3 } with max free $1",
+        ],
+    ];
+    for group in texts {
+        for (k, other) in group.iter().enumerate() {
+            assert_eq!(is_shared(group[0], other), k == 0, "{}\n{other}", group[0]);
+        }
+    }
+    // A check that passes where another did says the same, whatever it would have said.
+    assert!(is_shared("$0 = check v2 < n at site0", "$0 = check v2 < n at site1"));
+}

@@ -20,7 +20,9 @@ const HEADER: &str = "program @p {
   temp %t: f32[n, m]
   scratch %e: f32[m]
   site0 = axis 0 of \"t\" at 0..0
-  site1 = axis 1 of \"t\" at 0..0";
+  site1 = axis 1 of \"t\" at 0..0
+  function @tanh.f32 = tanh(v0: f32) { v1 = neg v0 yield v1 }
+  function @cosh.f32 = cosh(v0: f32) { v1 = abs v0 yield v1 }";
 
 /// What a rewrite makes of a kernel's body.
 fn after(body: &str, rewrite: impl FnOnce(&Program, &mut Kernel)) -> String {
