@@ -1,8 +1,8 @@
 //! The protocols of `pool` and `baton` under loom, a model checker. Their source is compiled here a
 //! second time with loom's atomics, locks and threads in place of the system's (`sync`), and each
-//! test (`cargo test -p model`) runs under every interleaving of its steps and every value that an atomic operation may
+//! test runs under every interleaving of its steps and every value that an atomic operation may
 //! read under the memory model. Loom finds data races, deadlocks, and interleavings with wrong
-//! results.
+//! results. `cargo test -p model` runs the tests; a plain `cargo test` does not build them.
 //!
 //! The number of interleavings explodes, so a job has one or two helpers, and a test with two
 //! bounds the number of preemptions.

@@ -44,7 +44,7 @@ pub enum Kind {
     Differs,
     /// A program that breaks a rule, an engine that gives up.
     Broken,
-    /// An error is reported where there is none.
+    /// The checker reports an error in a program that has none.
     Refused,
     /// A panic.
     Panic,

@@ -12,7 +12,7 @@ use compiler::pipeline::{Options, Policy};
 use ir::array::Array;
 use ir::decision::{FusionPass, Outcome as Decided, Reason};
 use ir::{Dtype, Passes};
-use proptest::test_runner::{Config, RngSeed, TestCaseError, TestError, TestRunner};
+use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
 use tests::engines::{Compiled, Form, Outcome, Rejected, compile_in, hold as hold_forms};
 use tests::generate::{Dim, Param, ParamRole, Program, recipes};
 use tests::ways;
@@ -61,13 +61,7 @@ impl Tally {
 
 #[test]
 fn engines_agree() {
-    let mut config = Config { failure_persistence: None, max_shrink_iters: 3000, ..Config::default() };
-    if std::env::var_os("PROPTEST_CASES").is_none() {
-        config.cases = 100;
-    }
-    if std::env::var_os("PROPTEST_RNG_SEED").is_none() {
-        config.rng_seed = RngSeed::Fixed(2);
-    }
+    let config = Config { max_shrink_iters: 3000, ..crate::random_cases(100, 2) };
     let tally = RefCell::new(Tally::default());
     let result = TestRunner::new(config).run(&recipes(), |recipe| {
         let program = recipe.program();

@@ -1,4 +1,4 @@
-//! The tests of the whole. What needs a process of its own stands beside this folder.
+//! Tests of the whole compiler. Tests that need a process of their own stand next to this folder.
 
 mod cancelled;
 mod differential;
@@ -19,3 +19,18 @@ mod random;
 mod samples;
 mod sweep;
 mod traffic;
+
+use proptest::test_runner::{Config, RngSeed};
+
+/// Runs `cases` random cases unless `PROPTEST_CASES` says how many, and the same ones each time
+/// unless `PROPTEST_RNG_SEED` is set.
+fn random_cases(cases: u32, seed: u64) -> Config {
+    let mut config = Config { failure_persistence: None, ..Config::default() };
+    if std::env::var_os("PROPTEST_CASES").is_none() {
+        config.cases = cases;
+    }
+    if std::env::var_os("PROPTEST_RNG_SEED").is_none() {
+        config.rng_seed = RngSeed::Fixed(seed);
+    }
+    config
+}

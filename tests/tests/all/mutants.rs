@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use proptest::prelude::*;
-use proptest::test_runner::{Config, RngSeed, TestRunner};
+use proptest::test_runner::TestRunner;
 
 /// Everything that mutants are made of: each program as its words, with the blanks behind them.
 fn programs() -> Vec<Vec<String>> {
@@ -83,13 +83,7 @@ fn mutate(programs: &[Vec<String>], which: usize, edits: &[Edit]) -> String {
 #[test]
 fn no_mutant_is_a_panic() {
     let programs = programs();
-    let mut config = Config { failure_persistence: None, ..Config::default() };
-    if std::env::var_os("PROPTEST_CASES").is_none() {
-        config.cases = 1000;
-    }
-    if std::env::var_os("PROPTEST_RNG_SEED").is_none() {
-        config.rng_seed = RngSeed::Fixed(3);
-    }
+    let config = crate::random_cases(1000, 3);
     let index = any::<prop::sample::Index>;
     let edits = prop::collection::vec((any::<u8>(), index(), index(), index()), 1..4);
     let (mut refused, mut lowered) = (0, 0);

@@ -6,7 +6,7 @@
 use backends::ptx::{Module, Phases, RunError, Runner};
 use ir::array::Array;
 use ir::{Dtype, Scalar};
-use proptest::test_runner::{Config, RngSeed, TestCaseError, TestRunner};
+use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use tests::emulated::Emulated;
 use tests::engines::{Engine, Form, Outcome, Rejected, compile_in, hold_on};
 use tests::generate::{Program, recipes};
@@ -17,13 +17,7 @@ const CALLS: u64 = 3;
 
 #[test]
 fn the_emulator_agrees() {
-    let mut config = Config { failure_persistence: None, max_shrink_iters: 300, ..Config::default() };
-    if std::env::var_os("PROPTEST_CASES").is_none() {
-        config.cases = 20;
-    }
-    if std::env::var_os("PROPTEST_RNG_SEED").is_none() {
-        config.rng_seed = RngSeed::Fixed(6);
-    }
+    let config = Config { max_shrink_iters: 300, ..crate::random_cases(20, 6) };
     let held = TestRunner::new(config).run(&recipes(), |recipe| hold(&recipe.program()).map_err(TestCaseError::fail));
     held.unwrap_or_else(|error| panic!("{error}"));
 }

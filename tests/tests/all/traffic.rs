@@ -14,7 +14,7 @@ use ir::array::{Array, ArrayRef};
 use ir::bind::Binding;
 use ir::checked::Checked;
 use ir::nest::Program;
-use proptest::test_runner::{Config, RngSeed, TestCaseError, TestRunner};
+use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use tests::generate::recipes;
 
 /// How often each random program is called, with sizes and elements of its own.
@@ -144,13 +144,7 @@ fn checked(source: &str, entry: &str) -> Option<Checked> {
 
 #[test]
 fn random_programs() {
-    let mut config = Config { failure_persistence: None, max_shrink_iters: 1000, ..Config::default() };
-    if std::env::var_os("PROPTEST_CASES").is_none() {
-        config.cases = 150;
-    }
-    if std::env::var_os("PROPTEST_RNG_SEED").is_none() {
-        config.rng_seed = RngSeed::Fixed(5);
-    }
+    let config = Config { max_shrink_iters: 1000, ..crate::random_cases(150, 5) };
     let tally = RefCell::new(Tally::default());
     let result = TestRunner::new(config).run(&recipes(), |recipe| {
         let program = recipe.program();
