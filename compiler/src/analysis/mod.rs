@@ -21,6 +21,3 @@ mod operations;
 pub mod predict;
 pub mod traffic;
 pub mod work;
-
-#[cfg(test)]
-mod tests;

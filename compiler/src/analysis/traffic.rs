@@ -61,7 +61,7 @@ impl Count<Size> {
     }
 
     /// The sum.
-    pub(super) fn plus(&self, other: &Count<Size>) -> Count<Size> {
+    pub fn plus(&self, other: &Count<Size>) -> Count<Size> {
         let sum = self.elements.as_ref().zip(other.elements.as_ref());
         Count { elements: sum.map(|(a, b)| a + b), exact: self.exact && other.exact }
     }

@@ -188,36 +188,3 @@ pub fn follows(facts: &[Linear], goal: &Linear) -> bool {
     }
     true
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use cranelift_entity::EntityRef;
-    use ir::SymbolId;
-
-    fn index(k: usize) -> Linear {
-        Linear::variable(Variable::Index(IndexId::new(k)))
-    }
-
-    fn symbol(k: usize) -> Linear {
-        Linear::size(&Size::symbol(SymbolId::new(k)))
-    }
-
-    #[test]
-    fn an_index_in_range_is_inside() {
-        // 0 <= i < n, m == n |- 0 <= m - 1 - i
-        let (i, n, m) = (index(0), symbol(0), symbol(1));
-        let one = Linear::constant(1);
-        let facts = [i.clone(), n.minus(&one).minus(&i), m.minus(&n), n.minus(&m)];
-        assert!(follows(&facts, &m.minus(&one).minus(&i)));
-        assert!(!follows(&facts, &m.minus(&one).minus(&one).minus(&i)));
-    }
-
-    #[test]
-    fn halves_need_integers() {
-        // 2 i <= 2 n - 1 |- i <= n - 1
-        let (i, n) = (index(0), symbol(0));
-        let fact = Linear::constant(-1).plus(2, &n).plus(-2, &i);
-        assert!(follows(&[fact], &n.minus(&i).minus(&Linear::constant(1))));
-    }
-}

@@ -32,8 +32,6 @@ mod facts;
 mod operand;
 mod reduce;
 mod result;
-#[cfg(test)]
-mod tests;
 
 use std::collections::BTreeMap;
 

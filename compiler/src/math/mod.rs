@@ -11,7 +11,7 @@
 //!   instructions or not at all. A rare and expensive case stands in an `If`, which engines skip when no lane needs it; the rest is straight-line.
 //!
 //! How far each is from exact, `f32` over all 2^32 arguments and `f64` over a table, stands in the language reference;
-//! `tests/accuracy` and the program `sweep` of the tests measure it.
+//! `tests/all/accuracy` and the program `sweep` of the tests measure it.
 
 mod builder;
 mod coefficients;

@@ -6,7 +6,7 @@
 
 mod catalogue;
 mod convert;
-#[path = "../../../compiler/tests/accuracy/reference.rs"]
+#[path = "../../../compiler/tests/all/accuracy/reference.rs"]
 pub mod reference;
 
 use std::sync::atomic::{AtomicU64, Ordering};

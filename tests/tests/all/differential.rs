@@ -63,16 +63,15 @@ impl Tally {
 fn engines_agree() {
     let config = Config { max_shrink_iters: 3000, ..crate::random_cases(100, 2) };
     let tally = RefCell::new(Tally::default());
-    let result = TestRunner::new(config).run(&recipes(), |recipe| {
-        let program = recipe.program();
-        let calls = hold(&program, &mut tally.borrow_mut());
-        calls.map_err(TestCaseError::fail)
+    let (result, directed) = std::thread::scope(|scope| {
+        let directed = scope.spawn(hold_directed);
+        let result = TestRunner::new(config).run(&recipes(), |recipe| {
+            let calls = hold(&recipe.program(), &mut tally.borrow_mut());
+            calls.map_err(TestCaseError::fail)
+        });
+        (result, directed.join())
     });
-    let mut tally = tally.into_inner();
-    for (name, source) in DIRECTED {
-        let program = directed(source());
-        hold(&program, &mut tally).unwrap_or_else(|why| panic!("{name}: {why}\n{}", program.source));
-    }
+    let tally = tally.into_inner();
     let rejected = tally.programs - tally.accepted;
     println!(
         "{} programs, {rejected} of them rejected ({} in a thousand)",
@@ -94,16 +93,27 @@ fn engines_agree() {
     if let Err(error) = result {
         panic!("{error}");
     }
-    let never: Vec<&str> =
-        (FusionPass::ALL.iter().map(|pass| pass.name()).filter(|name| !tally.fused.contains_key(name)))
-            .chain(Reason::NAMES.iter().copied().filter(|name| !tally.refused.contains_key(name)))
-            .collect();
+    let tallies = [&tally, &directed.unwrap_or_else(|panic| std::panic::resume_unwind(panic))];
+    let passes = FusionPass::ALL.iter().map(|pass| pass.name());
+    let never: Vec<&str> = (passes.filter(|name| tallies.iter().all(|tally| !tally.fused.contains_key(name))))
+        .chain(Reason::NAMES.iter().copied().filter(|name| tallies.iter().all(|tally| !tally.refused.contains_key(name))))
+        .collect();
     // A few programs need not cover all of them.
     assert!(
         never.is_empty() || tally.programs < 500,
         "over all these programs, these never fused or refused anything: {never:?}"
     );
     assert!(rejected * 50 <= tally.programs, "more than one program in fifty was rejected");
+}
+
+/// Holds the engines to the first on some calls of the directed programs.
+fn hold_directed() -> Tally {
+    let mut tally = Tally::default();
+    for (name, source) in DIRECTED {
+        let program = directed(source());
+        hold(&program, &mut tally).unwrap_or_else(|why| panic!("{name}: {why}\n{}", program.source));
+    }
+    tally
 }
 
 /// Holds the engines to the first on some calls of a program.

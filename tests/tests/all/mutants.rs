@@ -12,7 +12,7 @@ use proptest::test_runner::TestRunner;
 fn programs() -> Vec<Vec<String>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut found = vec![];
-    for folder in ["examples", "tests/programs", "tests/errors", "grammar/tests"] {
+    for folder in ["examples", "tests/programs", "tests/errors", "grammar/tests/all/programs"] {
         let Ok(entries) = std::fs::read_dir(root.join(folder)) else { continue };
         let mut paths: Vec<_> = entries.filter_map(|e| Some(e.ok()?.path())).collect();
         paths.sort();

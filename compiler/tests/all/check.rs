@@ -176,6 +176,9 @@ fn every_access_is_inside() {
         "fn f(x: f32[n], y: f32[m]) { let p = x[1:] + y\n let q[i] = p[i] + y[i]\n q }",
         "fn f(x: f32[n]) { let p[i < n] = i > 0 && x[i - 1] > 0\n p }",
         "fn f(x: f32[n, n], p: i32[n]) { let y[i] = x[p[i], i]\n y }",
+        "fn f(x: f32[n], y: f32[m]) { let z[i] = x[i] + y[i]\n let w[i] = z[i] * y[m - 1 - i]\n w }",
+        "fn f(x: f32[n]) { let y[i < 100] = if 2 * i <= 2 * n - 1 then x[i] else 0\n y }",
+        "fn f(x: f32[n]) { let y[i < 100] = if 2 * i <= 2 * n then x[i] else 0\n y }",
     ]));
 }
 

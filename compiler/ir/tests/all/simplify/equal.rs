@@ -2,7 +2,7 @@
 
 use ir::rewrite::share;
 
-use crate::after;
+use super::after;
 
 fn shared(body: &str) -> String {
     after(body, |_, kernel| {

@@ -2,7 +2,7 @@
 
 use ir::rewrite::hoist;
 
-use crate::after;
+use super::after;
 
 fn hoisted(body: &str) -> String {
     after(body, |_, kernel| {

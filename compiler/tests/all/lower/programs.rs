@@ -7,7 +7,7 @@ use super::{agrees, kernels, whole};
 fn checked(source: &str) -> Checked {
     let file = grammar::parse(source).unwrap_or_else(|errors| panic!("{errors:?}"));
     let name = file.functions.last().expect("a function").name.text.clone();
-    crate::check::check(&file, &name).unwrap_or_else(|errors| panic!("{errors:#?}"))
+    compiler::check::check(&file, &name).unwrap_or_else(|errors| panic!("{errors:#?}"))
 }
 
 /// Shows the kernels of the last function of a program, and holds them to its meaning.

@@ -11,8 +11,8 @@ use ir::nest::Program;
 fn lowered(source: &str) -> Program {
     let file = grammar::parse(source).unwrap_or_else(|errors| panic!("{errors:?}"));
     let name = &file.functions.last().expect("a function").name.text;
-    let checked = crate::check::check(&file, name).unwrap_or_else(|errors| panic!("{errors:#?}"));
-    crate::lower::lower(&checked).expect("lowers")
+    let checked = compiler::check::check(&file, name).unwrap_or_else(|errors| panic!("{errors:#?}"));
+    compiler::lower::lower(&checked).expect("lowers")
 }
 
 /// A program from IR text.

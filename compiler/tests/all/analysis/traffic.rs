@@ -5,7 +5,7 @@ use ir::nest::{Program, SymbolSource};
 use ir::{Array, Scalar};
 
 use super::{lowered, program, shown};
-use crate::analysis::traffic::{Count, polynomials, predict};
+use compiler::analysis::traffic::{Count, polynomials, predict};
 
 /// The loads and stores of every buffer, as text.
 fn counts(program: &Program) -> String {

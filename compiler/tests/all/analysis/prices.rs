@@ -4,8 +4,8 @@ use ir::Size;
 use ir::nest::Program;
 
 use super::{lowered, program, shown};
-use crate::analysis::cost::{self, Machine, Price};
-use crate::analysis::footprint;
+use compiler::analysis::cost::{self, Machine, Price};
+use compiler::analysis::footprint;
 
 /// The bytes that all kernels move.
 fn bytes(program: &Program) -> String {

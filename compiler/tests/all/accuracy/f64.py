@@ -1,6 +1,6 @@
 """Makes `f64.txt`: arguments and correctly rounded results for the f64 expansions.
 
-    python3 compiler/tests/accuracy/f64.py > compiler/tests/accuracy/f64.txt
+    python3 compiler/tests/all/accuracy/f64.py > compiler/tests/all/accuracy/f64.txt
 
 Needs mpmath. Each section is a function's name and lines of three: the bits of an argument, the bits of the result rounded to
 nearest, and what rounding took from it in thousandths of a unit in the last place. Arguments are random in

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use ir::rewrite::{erase_stores, forward};
 
-use crate::after;
+use super::after;
 
 fn forwarded(body: &str) -> String {
     after(body, |program, kernel| {

@@ -14,7 +14,7 @@ use ir::{Array, Dtype, Passes, Scalar, verify};
 
 #[test]
 fn passes_merge_what_they_may() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fusion");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/fusion");
     let mut files: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     for file in files {

@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use compiler::check::check;
-use compiler::explain::{Report, Verdict, explain};
+use compiler::explain::{Report, Verdict, Why, explain};
 use compiler::pipeline::{Options, compile};
+use cranelift_entity::EntityRef;
 use interp::scalar::ARITHMETIC;
-use ir::Passes;
+use ir::decision::{Decision, FusionPass, Outcome, Pair, Reason};
+use ir::nest::{BufferId, KernelId};
+use ir::{Passes, Size};
 
 fn report(source: &str, function: &str, fuse: Passes) -> Report {
     let file = grammar::parse(source).unwrap();
@@ -43,7 +46,7 @@ fn nests(report: &Report) -> String {
 
 const CHAIN: &str = "fn case_a(x: f32[n]) = relu(x + 1) * 2";
 const SHARES: &str = "fn case_b(x: f32[n]) = x / sum(x)";
-const SOFTMAX: &str = include_str!("../../examples/softmax.fl");
+const SOFTMAX: &str = include_str!("../../../examples/softmax.fl");
 const STENCIL: &str = "fn blur(x: f32[n, m]) {
     let e = exp(x)
     let y[i, j] = sum[r < 3, s < 3](e[i + r, j + s]) / 9
@@ -128,6 +131,41 @@ fn long(x: f32[n]) {
         all += &format!("{function}\n{}\n\n", titles.join("\n"));
     }
     insta::assert_snapshot!(all);
+}
+
+#[test]
+fn every_reason_has_its_words() {
+    let source = "fn f(x: f32[n]) {\n    let y = exp(x)\n    let z = y / 2\n    sum(y) + z\n}";
+    let file = grammar::parse(source).unwrap();
+    let checked = check(&file, "f").unwrap();
+    let mut compiled = compile(&checked, &Options { fuse: Passes::NONE, ..Options::default() }).unwrap();
+    let [producer, consumer, third] = [0, 1, 2].map(KernelId::new);
+    let pair = Pair::Flow { producer, consumer, buffer: BufferId::new(1) };
+    let reasons = [
+        Reason::Disabled(FusionPass::Kloop),
+        Reason::GlobalReduction,
+        Reason::OtherIterations,
+        Reason::WouldDuplicate { copies: Size::constant(9), operations: 20 },
+        Reason::TooManyCopies { copies: 20, limit: 15 },
+        Reason::ExtentsDiffer { first: Size::constant(3), second: Size::constant(4) },
+        Reason::TooManyLiveValues { live: 40, limit: 32 },
+        Reason::TooLarge { operations: 20_000, limit: 10_000 },
+        Reason::NotProfitable { loss: 1200 },
+        Reason::OtherConsumer { consumer: third },
+        Reason::PathBetween { through: third },
+        Reason::Contraction,
+    ];
+    let names: Vec<&str> = reasons.iter().map(Reason::name).collect();
+    assert_eq!(names, Reason::NAMES);
+    let decision = |reason| Decision { pair, outcome: Outcome::Refused(reason), bytes: Size::constant(0) };
+    compiled.decisions = reasons.map(decision).into();
+    let report = explain(&checked, &compiled, Passes::NONE, source, &BTreeMap::new(), &ARITHMETIC);
+    let mut text = String::new();
+    for pair in &report.pairs {
+        let Verdict::Apart(reason, Why { sentence, suggestion }) = &pair.verdict else { panic!("{pair:?}") };
+        writeln!(text, "{}: {sentence}\n    {}", reason.name(), suggestion.as_deref().unwrap_or("-")).unwrap();
+    }
+    insta::assert_snapshot!(text);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use ir::checked::{Checked, Extent};
 use ir::nest::Program;
 use ir::{Affine, Array, BinaryOp, CompareOp, Dtype, MathFn, ReduceOp, Scalar, Size};
 
-use super::{LowerError, lower};
+use compiler::lower::{LowerError, lower};
 use sample::{Sample, at, plus};
 
 fn lowered(checked: &Checked) -> Program {
@@ -61,13 +61,13 @@ fn agrees(checked: &Checked, make: fn(Dtype, i64) -> Scalar) -> usize {
         let borrowed: Vec<_> = inputs.iter().map(Array::as_ref).collect();
         match interp::nest::run(&program, &borrowed) {
             Ok(outcome) => {
-                let meant = interp::source::run(checked, &borrowed, &crate::math::define);
+                let meant = interp::source::run(checked, &borrowed, &compiler::math::define);
                 assert_eq!(Ok(outcome.outputs), meant, "{lengths:?}\n{program}");
                 compared += 1;
             }
             // A subscript may be checked although its value is not needed.
             Err(interp::nest::RunError::Fault(fault)) => {
-                let may = interp::source::may_fault(checked, &borrowed, &crate::math::define, fault);
+                let may = interp::source::may_fault(checked, &borrowed, &compiler::math::define, fault);
                 assert_eq!(may, Ok(true), "{fault:?} {lengths:?}\n{program}");
             }
             Err(interp::nest::RunError::Bind(_)) => {}

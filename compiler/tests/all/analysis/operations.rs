@@ -4,7 +4,7 @@ use interp::scalar::ARITHMETIC;
 use ir::nest::Program;
 
 use super::{lowered, program, shown};
-use crate::analysis::traffic::{self, Count};
+use compiler::analysis::traffic::{self, Count};
 
 /// The operations of all kernels of a program, as a formula.
 fn operations(program: &Program) -> String {

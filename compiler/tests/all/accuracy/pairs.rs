@@ -5,8 +5,8 @@ use compiler::math::define;
 use interp::scalar::Evaluator;
 use ir::{Dtype, MathFn, Scalar};
 
-use crate::LIMIT;
-use crate::reference::{reference2, ulps_f32, ulps_f64};
+use super::LIMIT;
+use super::reference::{reference2, ulps_f32, ulps_f64};
 
 /// Zeros, ones, infinities, NaN, the edges of the types, integers about the sizes where parity ends, and what lies between.
 fn specials(dtype: Dtype) -> Vec<f64> {

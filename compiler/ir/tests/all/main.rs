@@ -1,0 +1,10 @@
+//! Tests of the loop-nest IR: its values, its text, its rules and its passes.
+
+mod bind;
+mod random;
+mod rewrite;
+mod simplify;
+mod sizes;
+mod text;
+mod values;
+mod verify;

@@ -1,0 +1,8 @@
+//! Tests of the lexer, the parser and the formatter.
+
+mod errors;
+mod format;
+mod forms;
+mod limits;
+mod programs;
+mod properties;
