@@ -79,7 +79,7 @@ const SOURCE: &str = "
         (d, sum(x, axis = 1)[at])
     }
     fn columns(x: f32[n, m]) = (sum(x, axis = 0), transpose(x), x - mean(x, axis = 0))
-    fn drawn(x: f32[n, m]) = sum[i < n * m * 10](uniform(1, i)) + x
+    fn drawn(x: f32[n, m]) = sum[i < n * m * 2](uniform(1, i)) + x
 ";
 
 /// Calls the kernel, with allocation number `refused` failing if given; writes to the memory of

@@ -1,7 +1,7 @@
 //! Random programs give the same bits, or end in an error, on every engine and however they are fused: as the source reads, as
 //! loop nests, and compiled at 1 and 2 threads; unfused, fused as the model judges, and by legal merges at random.
 //!
-//! It runs 100 programs, or `PROPTEST_CASES` (800 in `.ci/run`), the same ones each time unless
+//! It runs 50 programs, or `PROPTEST_CASES` (800 in `.ci/run`), the same ones each time unless
 //! `PROPTEST_RNG_SEED` is set. A failure shows the program, the call, the way to fuse, and the
 //! first merge after which the results are wrong.
 
@@ -61,7 +61,7 @@ impl Tally {
 
 #[test]
 fn engines_agree() {
-    let config = Config { max_shrink_iters: 3000, ..crate::random_cases(100, 2) };
+    let config = Config { max_shrink_iters: 3000, ..crate::random_cases(50, 2) };
     let tally = RefCell::new(Tally::default());
     let (result, directed) = std::thread::scope(|scope| {
         let directed = scope.spawn(hold_directed);
@@ -96,7 +96,9 @@ fn engines_agree() {
     let tallies = [&tally, &directed.unwrap_or_else(|panic| std::panic::resume_unwind(panic))];
     let passes = FusionPass::ALL.iter().map(|pass| pass.name());
     let never: Vec<&str> = (passes.filter(|name| tallies.iter().all(|tally| !tally.fused.contains_key(name))))
-        .chain(Reason::NAMES.iter().copied().filter(|name| tallies.iter().all(|tally| !tally.refused.contains_key(name))))
+        .chain(
+            Reason::NAMES.iter().copied().filter(|name| tallies.iter().all(|tally| !tally.refused.contains_key(name))),
+        )
         .collect();
     // A few programs need not cover all of them.
     assert!(

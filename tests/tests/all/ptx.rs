@@ -69,7 +69,8 @@ fn signed_minima_and_maxima_are_comparisons() {
     let numbers = |least: i64| (0..5 * 7).map(move |k| least.wrapping_mul(k % 3) + k % 2);
     let x: Vec<Scalar> = numbers(i8::MIN.into()).map(|v| Scalar::I8(v as i8)).collect();
     let y: Vec<Scalar> = numbers(i32::MIN.into()).map(|v| Scalar::I32(v as i32)).collect();
-    let inputs = [Array::from_scalars(Dtype::I8, &[5, 7], &x).unwrap(), Array::from_scalars(Dtype::I32, &[5, 7], &y).unwrap()];
+    let inputs =
+        [Array::from_scalars(Dtype::I8, &[5, 7], &x).unwrap(), Array::from_scalars(Dtype::I32, &[5, 7], &y).unwrap()];
     let inputs: Vec<_> = inputs.iter().map(Array::as_ref).collect();
     let forms: Vec<&Form> = compiled.forms.iter().collect();
     hold_on(&[Engine::Ptx], &compiled.checked, &forms, &inputs).unwrap();

@@ -32,13 +32,13 @@ fn line(factors: Factors, registers: &[&Row], line: usize) -> Vec<f32> {
 pub(super) fn multiply(warp: &Warp, factors: Factors, (a, b, c): (&[Reg], &[Reg], &[Reg])) -> Result<[Row; 4], Stop> {
     let read = |regs: &[Reg]| regs.iter().map(|reg| warp.read(*reg, u32::MAX)).collect::<Result<Vec<&Row>, Stop>>();
     let (a, b, c) = (read(a)?, read(b)?, read(c)?);
+    let lines = |registers: &[&Row]| -> [Vec<f32>; 8] { std::array::from_fn(|k| line(factors, registers, k)) };
+    let (left, right) = ([0, 1].map(|half| lines(&[a[half], a[half + 2]])), lines(&b));
     let mut result = [[0; LANES]; 4];
     for (index, (to, from)) in result.iter_mut().zip(&c).enumerate() {
         for (lane, (to, from)) in to.iter_mut().zip(*from).enumerate() {
-            let half = index / 2;
-            let left = line(factors, &[a[half], a[half + 2]], lane / 4);
-            let right = line(factors, &b, lane % 4 * 2 + index % 2);
-            let sum = left.iter().zip(&right).fold(f32::of(*from), |sum, (x, y)| x.mul_add(*y, sum));
+            let (left, right) = (&left[index / 2][lane / 4], &right[lane % 4 * 2 + index % 2]);
+            let sum = left.iter().zip(right).fold(f32::of(*from), |sum, (x, y)| x.mul_add(*y, sum));
             *to = sum.bits();
         }
     }
