@@ -87,25 +87,13 @@ impl Checker<'_> {
         let goals = [value, room];
         // An expression is computed wherever the indices that it mentions have values, whatever other loops stand around
         // it in the source: that those run says nothing.
-        let mut scope = self.bounded_by(self.free(record.access));
+        let scope = self.bounded_by(self.free(record.access));
         let plain = self.known(&goals, &scope, Known::default());
         let open: Vec<&Linear> = goals.iter().filter(|g| !proves(&plain, g)).collect();
-        if open.is_empty() && self.rely_on_ends(&scope, record.span) {
-            return;
-        }
-        if record.guard != Checked::TOP {
-            let (facts, scalars) = self.conditions(record.guard);
-            scope.extend(self.bounded_by(&record.mentions));
-            let guarded = self.known(&goals, &scope, facts);
-            if open.iter().all(|g| proves(&guarded, g)) && self.rely_on_ends(&scope, record.span) {
-                self.need(record.guard);
-                scalars.into_iter().for_each(|s| self.bound_scalar(s, record.span));
-                return;
-            }
-        } else if self.settle_by_corner(record, &plain, &scope) {
-            return;
-        }
-        if record.of.is_none() && record.guard != Checked::TOP && self.report_guarded_outside(record, &goals, &scope) {
+        // Facts that contradict each other say that nothing runs here. What is proved by them holds nowhere else, but code that does not
+        // mention the indices may move to where something runs; a check stays.
+        let void = open.is_empty() && proves(&plain, &Linear::constant(-1));
+        if !void && self.is_settled(record, (&goals, &open), (&plain, scope)) {
             return;
         }
         self.need(record.guard);
@@ -117,6 +105,34 @@ impl Checker<'_> {
         if let Kind::Access { at, .. } = &mut self.out.exprs[record.access].kind {
             at[record.axis].check = Some(site);
         }
+    }
+
+    /// Whether an access is inside by what is known of its scope, or is reported.
+    fn is_settled(
+        &mut self,
+        record: &Record,
+        (goals, open): (&[Linear; 2], &[&Linear]),
+        (plain, mut scope): (&Known, Vec<IndexId>),
+    ) -> bool {
+        if open.is_empty() && self.rely_on_ends(&scope, record.span) {
+            return true;
+        }
+        if record.guard != Checked::TOP {
+            let (facts, scalars) = self.conditions(record.guard);
+            scope.extend(self.bounded_by(&record.mentions));
+            let guarded = self.known(goals, &scope, facts);
+            if open.iter().all(|g| proves(&guarded, g)) && self.rely_on_ends(&scope, record.span) {
+                self.need(record.guard);
+                scalars.into_iter().for_each(|s| self.bound_scalar(s, record.span));
+                return true;
+            }
+        } else if self.settle_by_corner(record, plain, &scope) {
+            return true;
+        }
+        if record.of.is_none() && record.guard != Checked::TOP && self.report_guarded_outside(record, goals, &scope) {
+            return true;
+        }
+        false
     }
 
     /// Requires that the ends of these indices do not wrap to greater values, unless they never

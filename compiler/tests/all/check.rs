@@ -178,6 +178,8 @@ fn every_access_is_inside() {
         "fn f(x: f32[n, n], p: i32[n]) { let y[i] = x[p[i], i]\n y }",
         "fn f(x: f32[n], y: f32[m]) { let z[i] = x[i] + y[i]\n let w[i] = z[i] * y[m - 1 - i]\n w }",
         "fn f(x: f32[n]) { let y[i < 100] = if 2 * i <= 2 * n - 1 then x[i] else 0\n y }",
+        "fn f(x: f32[n]) { let d[j < 0 - n] = 7\n x[d] }",
+        "fn f(x: f32[n]) { let d[j < 0] = 1\n x[clamp(d, 1, 0 - 1)] }",
         "fn f(x: f32[n]) { let y[i < 100] = if 2 * i <= 2 * n then x[i] else 0\n y }",
     ]));
 }

@@ -108,6 +108,24 @@ fn engines_agree() {
     assert!(rejected * 50 <= tally.programs, "more than one program in fifty was rejected");
 }
 
+/// Of what never runs, nothing is computed where something runs, though it does not mention the indices that have no values.
+#[test]
+fn accesses_that_never_happen_read_nothing() {
+    for (length, at) in [("0", "d"), ("0 - m", "d"), ("0", "clamp(d, 1, 0 - 1)"), ("m - m", "d + 1")] {
+        let source = format!(
+            "fn main(x: i64[k, m]) {{
+                let d[j < {length}] = 1099511627776
+                let g[i] = x[i, {at}]
+                let y[i, r] = x[i, r] * 2
+                (g, y)
+            }}"
+        );
+        let compiled = compile_in(&source, "main", &[]).unwrap();
+        let x = Array::zeros(Dtype::I64, &[3, 0]).unwrap();
+        compiled.hold(&[x.as_ref()]).unwrap();
+    }
+}
+
 /// Holds the engines to the first on some calls of the directed programs.
 fn hold_directed() -> Tally {
     let mut tally = Tally::default();
