@@ -149,7 +149,7 @@ pub(super) fn binary(b: &mut Builder, op: BinaryOp, dtype: Dtype, x: Reg, y: Reg
         BinaryOp::Div => Opcode::DivRn,
         BinaryOp::Min if float => Opcode::MinNan,
         BinaryOp::Max if float => Opcode::MaxNan,
-        BinaryOp::Min | BinaryOp::Max if ty == Type::S32 => return compared(b, op, x, y),
+        BinaryOp::Min | BinaryOp::Max if ty == Type::S32 => return by_comparison(b, op, x, y),
         BinaryOp::Min => Opcode::Min,
         BinaryOp::Max => Opcode::Max,
     };
@@ -192,7 +192,7 @@ fn shift(b: &mut Builder, op: BinaryOp, dtype: Dtype, x: Reg, mut amount: Reg) -
 
 /// A minimum or maximum of signed 32-bit numbers without its instruction: of `max(max(a, -b), c)`, NVIDIA's assembler of CUDA 12.6 to
 /// 13.3 makes one instruction of three operands for compute capability 9.0 and 10.0, and loses the negation of `b`.
-fn compared(b: &mut Builder, op: BinaryOp, x: Reg, y: Reg) -> Reg {
+fn by_comparison(b: &mut Builder, op: BinaryOp, x: Reg, y: Reg) -> Reg {
     let comparison = if op == BinaryOp::Min { Comparison::Lt } else { Comparison::Gt };
     let first = b.set(comparison, Type::S32, x, y);
     b.select(Type::B32, x, y, first)

@@ -3,7 +3,8 @@
 //! A subscript is proved from what is known where it stands: the ranges of the indices, that lengths are not negative,
 //! what the call was already required to meet, and (if that is not enough) the conditions of the `if`s around it. Only
 //! conditions whose sides cannot wrap are used. A subscript that depends on sizes alone becomes a requirement of the call;
-//! one that is outside for all sizes at some index is an error; anything else is checked as the program runs.
+//! one that is outside for all sizes at some index is an error; anything else, also what is inside only because nothing runs there, is
+//! checked as the program runs.
 //!
 //! Proofs are about exact numbers, but the end of a reducer's index wraps. Above 2^63 it wraps to a
 //! smaller value, which is harmless: a proof holds for all indices below the exact end. Below -2^63
@@ -87,15 +88,51 @@ impl Checker<'_> {
         let goals = [value, room];
         // An expression is computed wherever the indices that it mentions have values, whatever other loops stand around
         // it in the source: that those run says nothing.
-        let scope = self.bounded_by(self.free(record.access));
+        let mut scope = self.bounded_by(self.free(record.access));
         let plain = self.known(&goals, &scope, Known::default());
         let open: Vec<&Linear> = goals.iter().filter(|g| !proves(&plain, g)).collect();
-        // Facts that contradict each other say that nothing runs here. What is proved by them holds nowhere else, but code that does not
-        // mention the indices may move to where something runs; a check stays.
-        let void = open.is_empty() && proves(&plain, &Linear::constant(-1));
-        if !void && self.is_settled(record, (&goals, &open), (&plain, scope)) {
+        if open.is_empty() && self.is_void(&scope) {
+            return self.check_as_it_runs(record);
+        }
+        if open.is_empty() && self.rely_on_ends(&scope, record.span) {
             return;
         }
+        if record.guard != Checked::TOP {
+            let (facts, scalars) = self.conditions(record.guard);
+            // Only an index that the conditions say something of is certain to be theirs still when arrays have been inlined: without one
+            // a branch moves to where that index never runs.
+            let said = |i: &&IndexId| {
+                let rows = facts.rows.iter().chain(facts.choices.iter().flatten().flatten());
+                rows.flat_map(|row| &row.terms).any(|(variable, _)| *variable == Variable::Index(**i))
+            };
+            let mentions: Vec<IndexId> = record.mentions.iter().filter(said).copied().collect();
+            scope.extend(self.bounded_by(&mentions));
+            let guarded = self.known(&goals, &scope, facts);
+            let inside = open.iter().all(|g| proves(&guarded, g));
+            if inside && self.is_void(&scope) {
+                return self.check_as_it_runs(record);
+            }
+            if inside && self.rely_on_ends(&scope, record.span) {
+                self.need(record.guard);
+                scalars.into_iter().for_each(|s| self.bound_scalar(s, record.span));
+                return;
+            }
+        } else if self.settle_by_corner(record, &plain, &scope) {
+            return;
+        }
+        if record.of.is_none() && record.guard != Checked::TOP && self.report_guarded_outside(record, &goals, &scope) {
+            return;
+        }
+        self.check_as_it_runs(record);
+    }
+
+    /// Whether what is known of the indices contradicts itself, because they never have values. Anything follows from that, but it holds
+    /// only where the indices run, and code that does not mention them moves.
+    fn is_void(&self, scope: &[IndexId]) -> bool {
+        proves(&self.known(&[], scope, Known::default()), &Linear::constant(-1))
+    }
+
+    fn check_as_it_runs(&mut self, record: &Record) {
         self.need(record.guard);
         let what = match record.of {
             Some(op) => Place::Elements(op),
@@ -105,34 +142,6 @@ impl Checker<'_> {
         if let Kind::Access { at, .. } = &mut self.out.exprs[record.access].kind {
             at[record.axis].check = Some(site);
         }
-    }
-
-    /// Whether an access is inside by what is known of its scope, or is reported.
-    fn is_settled(
-        &mut self,
-        record: &Record,
-        (goals, open): (&[Linear; 2], &[&Linear]),
-        (plain, mut scope): (&Known, Vec<IndexId>),
-    ) -> bool {
-        if open.is_empty() && self.rely_on_ends(&scope, record.span) {
-            return true;
-        }
-        if record.guard != Checked::TOP {
-            let (facts, scalars) = self.conditions(record.guard);
-            scope.extend(self.bounded_by(&record.mentions));
-            let guarded = self.known(goals, &scope, facts);
-            if open.iter().all(|g| proves(&guarded, g)) && self.rely_on_ends(&scope, record.span) {
-                self.need(record.guard);
-                scalars.into_iter().for_each(|s| self.bound_scalar(s, record.span));
-                return true;
-            }
-        } else if self.settle_by_corner(record, plain, &scope) {
-            return true;
-        }
-        if record.of.is_none() && record.guard != Checked::TOP && self.report_guarded_outside(record, goals, &scope) {
-            return true;
-        }
-        false
     }
 
     /// Requires that the ends of these indices do not wrap to greater values, unless they never

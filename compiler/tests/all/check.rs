@@ -177,9 +177,12 @@ fn every_access_is_inside() {
         "fn f(x: f32[n]) { let p[i < n] = i > 0 && x[i - 1] > 0\n p }",
         "fn f(x: f32[n, n], p: i32[n]) { let y[i] = x[p[i], i]\n y }",
         "fn f(x: f32[n], y: f32[m]) { let z[i] = x[i] + y[i]\n let w[i] = z[i] * y[m - 1 - i]\n w }",
+        "fn f(x: f32[n], y: f32[m]) { let z[i] = x[i] + y[i]\n let w[i < n] = z[i] * y[m - 2 - i]\n w }",
         "fn f(x: f32[n]) { let y[i < 100] = if 2 * i <= 2 * n - 1 then x[i] else 0\n y }",
         "fn f(x: f32[n]) { let d[j < 0 - n] = 7\n x[d] }",
         "fn f(x: f32[n]) { let d[j < 0] = 1\n x[clamp(d, 1, 0 - 1)] }",
+        "fn f(x: f32[n], d: f32[n]) { let y[j] = if d[j] > 0 then x[0] else 0\n y }",
+        "fn f(x: f32[n], d: f32[n]) { let y[j < n] = if j > 2 then x[0] else d[j]\n y }",
         "fn f(x: f32[n]) { let y[i < 100] = if 2 * i <= 2 * n then x[i] else 0\n y }",
     ]));
 }
