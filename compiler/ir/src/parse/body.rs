@@ -14,11 +14,22 @@ use crate::{BinaryOp, CompareOp, Dtype, MathFn, Order, ReduceOp, UnaryOp};
 /// What a kernel or function has defined so far.
 #[derive(Default)]
 struct Scope {
-    /// Whether the kernel says its indices first: then loops bind those and no others.
-    listed: bool,
+    binds: Binds,
     indices: PrimaryMap<IndexId, Index>,
     /// Values that the text skips or never defines are there too, as `bool`s.
     values: Values,
+}
+
+/// Which indices loops bind.
+#[derive(Clone, Copy, Default)]
+enum Binds {
+    /// New ones.
+    #[default]
+    New,
+    /// Those that the kernel says first, and no others.
+    Listed,
+    /// None: a function has no loops.
+    None,
 }
 
 impl Scope {
@@ -50,7 +61,7 @@ impl Parser<'_> {
         }
         self.mark("=")?;
         let math = self.named("a mathematical function", MathFn::from_name)?;
-        let mut scope = Scope::default();
+        let mut scope = Scope { binds: Binds::None, ..Scope::default() };
         let params = self.bracketed("(", ")", |p| {
             let value = p.value(&mut scope)?;
             p.mark(":")?;
@@ -72,7 +83,7 @@ impl Parser<'_> {
         self.mark("{")?;
         if self.take_word("indices") {
             self.list(|p| p.index(&mut scope))?;
-            scope.listed = true;
+            scope.binds = Binds::Listed;
         }
         let body = self.statements(&mut scope)?;
         self.mark("}")?;
@@ -233,15 +244,16 @@ impl Parser<'_> {
     /// An index where it is bound.
     fn index(&mut self, scope: &mut Scope) -> Result<IndexId> {
         let name = self.name()?;
-        match (self.indices.get(&name), scope.listed) {
-            (Some(index), true) => Ok(*index),
-            (None, false) => {
+        match (self.indices.get(&name), scope.binds) {
+            (Some(index), Binds::Listed) => Ok(*index),
+            (None, Binds::New) => {
                 let index = scope.indices.push(Index { name: name.clone() });
                 self.indices.insert(name, index);
                 Ok(index)
             }
-            (Some(_), false) => Err(self.error_before("an index of this name is there already")),
-            (None, true) => Err(self.error_before("this index is not among those of the kernel")),
+            (Some(_), Binds::New) => Err(self.error_before("an index of this name is there already")),
+            (None, Binds::Listed) => Err(self.error_before("this index is not among those of the kernel")),
+            (_, Binds::None) => Err(self.error_before("a function has no loops")),
         }
     }
 

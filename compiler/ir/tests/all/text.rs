@@ -99,6 +99,8 @@ fn errors_say_where() {
     insta::assert_snapshot!(error("program @\"a b\"("), @"1:15: expected `{`, found `(`");
     insta::assert_snapshot!(error("program @p {\n  kernel @k { store %y[0], v0 }\n}"), @"2:22: there is no buffer %y");
     insta::assert_snapshot!(error("program @p {\n  temp %t: f32[n]\n}"), @"2:16: there is no index or size n");
+    let function = "program @p {\n  function @f = exp(v0: f32) {\n    serial i < 2 {\n    }\n    yield v0\n  }\n}";
+    insta::assert_snapshot!(error(function), @"3:12: a function has no loops");
     insta::assert_snapshot!(error("program @p { ~"), @"1:14: a character that no token begins with");
     insta::assert_snapshot!(error(&format!("program @p {{ temp %t: f32[{}", "(".repeat(1000))), @"1:128: nested more than 100 deep");
     let doubling = format!(
