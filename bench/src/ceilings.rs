@@ -109,16 +109,19 @@ struct Piece<'a> {
 }
 
 /// Multiply-adds of a pass, in vectors: enough in flight to hide their latency.
-const CHAINS: usize = 16;
+const CHAINS: usize = 8;
 const STEPS: usize = (1 << 20) / (2 * 16 * CHAINS);
 
 impl Piece<'_> {
     fn pass(&mut self, kind: Kind) {
         #[cfg(target_arch = "x86_64")]
+        #[expect(unsafe_code, reason = "wide vectors and non-temporal stores have no other way")]
         if is_x86_feature_detected!("avx512f") {
-            #[expect(unsafe_code, reason = "vectors of 512 bits and non-temporal stores have no other way")]
             // SAFETY: the processor has AVX-512.
-            return unsafe { wide::pass(self, kind) };
+            return unsafe { wide::avx512::pass(self, kind) };
+        } else if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            // SAFETY: the processor has AVX2 and FMA.
+            return unsafe { wide::avx2::pass(self, kind) };
         }
         match kind {
             Kind::Copy | Kind::CopyNt => {
@@ -151,37 +154,14 @@ impl Piece<'_> {
 }
 
 #[cfg(target_arch = "x86_64")]
-#[expect(unsafe_code, reason = "vectors of 512 bits and non-temporal stores have no other way")]
+#[expect(unsafe_code, reason = "wide vectors and non-temporal stores have no other way")]
 mod wide {
-    //! The same with AVX-512.
+    //! The same with AVX-512 and AVX2.
 
-    use std::arch::asm;
-    use std::arch::x86_64::{
-        __cpuid, __m512, _MM_HINT_T0, _mm_prefetch, _mm_sfence, _mm512_add_ps, _mm512_fmadd_ps, _mm512_load_ps,
-        _mm512_mul_ps, _mm512_set1_ps, _mm512_store_ps, _mm512_stream_ps,
-    };
-    use std::hint::black_box;
+    use std::arch::x86_64::{__cpuid, _MM_HINT_T0, _mm_prefetch};
     use std::sync::LazyLock;
 
-    use super::{CHAINS, Kind, Line, Piece, STEPS};
-
-    #[target_feature(enable = "avx512f")]
-    fn load(line: &Line) -> __m512 {
-        // SAFETY: a line is 64 readable bytes, aligned.
-        unsafe { _mm512_load_ps(line.0.as_ptr()) }
-    }
-
-    #[target_feature(enable = "avx512f")]
-    fn store<const STREAM: bool>(line: &mut Line, value: __m512) {
-        // SAFETY: a line is 64 writable bytes, aligned; `fence` comes before anyone else reads them.
-        unsafe {
-            if STREAM {
-                _mm512_stream_ps(line.0.as_mut_ptr(), value)
-            } else {
-                _mm512_store_ps(line.0.as_mut_ptr(), value)
-            }
-        }
-    }
+    use super::Line;
 
     /// Lines that are taken together, and pages that are read at once.
     const STEP: usize = 8;
@@ -206,95 +186,171 @@ mod wide {
         let first = at.wrapping_sub(done).wrapping_add(PAGES * PAGE + done / PAGES);
         for line in 0..STEP {
             let bytes = line % PAGES * PAGE + line / PAGES * size_of::<Line>();
-            // SAFETY: every processor with AVX-512 has the instruction, which reads nothing.
+            // SAFETY: every processor with AVX has the instruction, which reads nothing.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(first.wrapping_add(bytes)) };
         }
     }
 
-    #[target_feature(enable = "avx512f")]
-    fn copy<const STREAM: bool>(p: &mut Piece<'_>) {
-        let scale = _mm512_set1_ps(black_box(3.0));
-        for (to, from) in p.to.chunks_mut(STEP).zip(p.from.chunks(STEP)) {
-            ahead(p.from, from);
-            for (to, a) in to.iter_mut().zip(from) {
-                store::<STREAM>(to, _mm512_mul_ps(load(a), scale));
+    /// Passes with vectors of one width. The last arguments read a line at `{at}`, an instruction for each of its vectors.
+    macro_rules! width {
+        ($name:ident, $features:literal, $vector:ident, $set:ident, $load:ident, $store:ident, $stream:ident,
+         $add:ident, $mul:ident, $fma:ident, $register:ident, $($read:literal),+) => {
+            pub(super) mod $name {
+                use std::arch::asm;
+                use std::arch::x86_64::{$add, $fma, $load, $mul, $set, $store, $stream, $vector, _mm_sfence};
+                use std::hint::black_box;
+
+                use super::super::{CHAINS, Kind, Line, Piece, STEPS};
+                use super::{INTEL, NEAR, STEP, ahead};
+
+                const LANES: usize = size_of::<$vector>() / size_of::<f32>();
+                /// Vectors of a line.
+                const PARTS: usize = size_of::<Line>() / size_of::<$vector>();
+
+                #[target_feature(enable = $features)]
+                fn load(line: &Line, part: usize) -> $vector {
+                    let vector: &[f32] = &line.0[part * LANES..][..LANES];
+                    // SAFETY: a whole vector of a line, which is aligned to more than that.
+                    unsafe { $load(vector.as_ptr()) }
+                }
+
+                #[target_feature(enable = $features)]
+                fn store<const STREAM: bool>(line: &mut Line, part: usize, value: $vector) {
+                    let vector: &mut [f32] = &mut line.0[part * LANES..][..LANES];
+                    // SAFETY: a whole vector of a line, which is aligned to more than that; a fence comes before anyone else reads it.
+                    unsafe {
+                        if STREAM { $stream(vector.as_mut_ptr(), value) } else { $store(vector.as_mut_ptr(), value) }
+                    }
+                }
+
+                #[target_feature(enable = $features)]
+                fn copy<const STREAM: bool>(p: &mut Piece<'_>) {
+                    let scale = $set(black_box(3.0));
+                    for (to, from) in p.to.chunks_mut(STEP).zip(p.from.chunks(STEP)) {
+                        ahead(p.from, from);
+                        for (to, a) in to.iter_mut().zip(from) {
+                            for part in 0..PARTS {
+                                store::<STREAM>(to, part, $mul(load(a, part), scale));
+                            }
+                        }
+                    }
+                    _mm_sfence();
+                }
+
+                #[target_feature(enable = $features)]
+                fn triad<const STREAM: bool>(p: &mut Piece<'_>) {
+                    let scale = $set(black_box(3.0));
+                    for ((to, from), with) in p.to.chunks_mut(STEP).zip(p.from.chunks(STEP)).zip(p.with.chunks(STEP)) {
+                        ahead(p.from, from);
+                        ahead(p.with, with);
+                        for ((to, a), b) in to.iter_mut().zip(from).zip(with) {
+                            for part in 0..PARTS {
+                                store::<STREAM>(to, part, $fma(load(b, part), scale, load(a, part)));
+                            }
+                        }
+                    }
+                    _mm_sfence();
+                }
+
+                #[target_feature(enable = $features)]
+                fn read(p: &Piece<'_>) {
+                    if p.from.len() > NEAR && !*INTEL {
+                        return read_in_order(p.from);
+                    }
+                    let mut sums = [[$set(0.0); PARTS]; STEP];
+                    for lines in p.from.as_chunks::<STEP>().0 {
+                        ahead(p.from, lines);
+                        for (sums, line) in sums.iter_mut().zip(lines) {
+                            for part in 0..PARTS {
+                                sums[part] = $add(sums[part], load(line, part));
+                            }
+                        }
+                    }
+                    black_box(sums);
+                }
+
+                /// Line by line by the same instructions, of which a compiler would make several.
+                #[target_feature(enable = $features)]
+                fn read_in_order(lines: &[Line]) {
+                    let (mut sum, mut other) = ($set(0.0), $set(0.0));
+                    let lines = lines.as_ptr_range();
+                    if lines.is_empty() {
+                        return;
+                    }
+                    // SAFETY: it reads the lines from the first to the last, in steps of one.
+                    unsafe {
+                        asm!(
+                            "2:",
+                            $($read,)+
+                            "add {at}, 64",
+                            "cmp {at}, {end}",
+                            "jb 2b",
+                            sum = inout($register) sum,
+                            other = inout($register) other,
+                            at = inout(reg) lines.start => _,
+                            end = in(reg) lines.end,
+                            options(readonly, nostack),
+                        );
+                    }
+                    black_box((sum, other));
+                }
+
+                #[target_feature(enable = $features)]
+                fn fma() {
+                    let mut sums = [$set(1.0); CHAINS];
+                    let (factor, term) = ($set(black_box(0.5)), $set(0.5));
+                    for _ in 0..STEPS * PARTS {
+                        for sum in &mut sums {
+                            *sum = $fma(*sum, factor, term);
+                        }
+                    }
+                    black_box(sums);
+                }
+
+                /// Passes once over a thread's piece.
+                #[target_feature(enable = $features)]
+                pub(in super::super) fn pass(p: &mut Piece<'_>, kind: Kind) {
+                    match kind {
+                        Kind::Copy => copy::<false>(p),
+                        Kind::CopyNt => copy::<true>(p),
+                        Kind::Triad => triad::<false>(p),
+                        Kind::TriadNt => triad::<true>(p),
+                        Kind::Read => read(p),
+                        Kind::Fma => fma(),
+                    }
+                }
             }
-        }
-        _mm_sfence();
+        };
     }
 
-    #[target_feature(enable = "avx512f")]
-    fn triad<const STREAM: bool>(p: &mut Piece<'_>) {
-        let scale = _mm512_set1_ps(black_box(3.0));
-        for ((to, from), with) in p.to.chunks_mut(STEP).zip(p.from.chunks(STEP)).zip(p.with.chunks(STEP)) {
-            ahead(p.from, from);
-            ahead(p.with, with);
-            for ((to, a), b) in to.iter_mut().zip(from).zip(with) {
-                store::<STREAM>(to, _mm512_fmadd_ps(load(b), scale, load(a)));
-            }
-        }
-        _mm_sfence();
-    }
-
-    #[target_feature(enable = "avx512f")]
-    fn read(p: &Piece<'_>) {
-        if p.from.len() > NEAR && !*INTEL {
-            return read_by_one(p.from);
-        }
-        let mut sums = [_mm512_set1_ps(0.0); STEP];
-        for lines in p.from.as_chunks::<STEP>().0 {
-            ahead(p.from, lines);
-            for (sum, line) in sums.iter_mut().zip(lines) {
-                *sum = _mm512_add_ps(*sum, load(line));
-            }
-        }
-        black_box(sums);
-    }
-
-    /// One instruction loads all lines, of which there are some: a compiler would make several of it.
-    #[target_feature(enable = "avx512f")]
-    fn read_by_one(lines: &[Line]) {
-        let mut sum = _mm512_set1_ps(0.0);
-        let lines = lines.as_ptr_range();
-        // SAFETY: it reads the lines from the first to the last, in steps of one.
-        unsafe {
-            asm!(
-                "2:",
-                "vaddps {sum}, {sum}, [{at}]",
-                "add {at}, 64",
-                "cmp {at}, {end}",
-                "jb 2b",
-                sum = inout(zmm_reg) sum,
-                at = inout(reg) lines.start => _,
-                end = in(reg) lines.end,
-                options(readonly, nostack),
-            );
-        }
-        black_box(sum);
-    }
-
-    #[target_feature(enable = "avx512f")]
-    fn fma() {
-        let mut sums = [_mm512_set1_ps(1.0); CHAINS];
-        let (factor, term) = (_mm512_set1_ps(black_box(0.5)), _mm512_set1_ps(0.5));
-        for _ in 0..STEPS {
-            for sum in &mut sums {
-                *sum = _mm512_fmadd_ps(*sum, factor, term);
-            }
-        }
-        black_box(sums);
-    }
-
-    /// Passes once over a thread's piece.
-    #[target_feature(enable = "avx512f")]
-    pub(super) fn pass(p: &mut Piece<'_>, kind: Kind) {
-        match kind {
-            Kind::Copy => copy::<false>(p),
-            Kind::CopyNt => copy::<true>(p),
-            Kind::Triad => triad::<false>(p),
-            Kind::TriadNt => triad::<true>(p),
-            Kind::Read => read(p),
-            Kind::Fma => fma(),
-        }
-    }
+    width!(
+        avx512,
+        "avx512f",
+        __m512,
+        _mm512_set1_ps,
+        _mm512_load_ps,
+        _mm512_store_ps,
+        _mm512_stream_ps,
+        _mm512_add_ps,
+        _mm512_mul_ps,
+        _mm512_fmadd_ps,
+        zmm_reg,
+        "vaddps {sum}, {sum}, [{at}]",
+        "/* {other} */"
+    );
+    width!(
+        avx2,
+        "avx2,fma",
+        __m256,
+        _mm256_set1_ps,
+        _mm256_load_ps,
+        _mm256_store_ps,
+        _mm256_stream_ps,
+        _mm256_add_ps,
+        _mm256_mul_ps,
+        _mm256_fmadd_ps,
+        ymm_reg,
+        "vaddps {sum}, {sum}, [{at}]",
+        "vaddps {other}, {other}, [{at} + 32]"
+    );
 }
