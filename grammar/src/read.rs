@@ -74,7 +74,7 @@ impl Reader<'_, '_> {
                 Tok::Fn | Tok::At => functions.extend(self.function()),
                 _ => {
                     // The head of a function is what should stand here.
-                    self.piece(Tok::AsHeader, self.next_function(self.at + 1));
+                    self.piece(Tok::AsHeader, self.next_function(self.at));
                 }
             }
         }

@@ -159,11 +159,8 @@ pub(crate) fn report(error: ParseError<u32, Tok, Infallible>, place: &Place<'_, 
     };
     let expected = Expected::new(expected);
     let before = &place.tokens[..place.tokens.iter().take_while(|token| token.span.start < found.span.start).count()];
-    let inside = before
-        .iter()
-        .fold(0i64, |depth, token| depth + i64::from(token.tok.closed_by().is_some()) - i64::from(token.tok.closes()));
     let may_end = place.read_as != Tok::AsHeader
-        && inside == 0
+        && open_brackets(before) == 0
         && expected.operator()
         && !["then", "else"].iter().any(|terminal| expected.has(terminal));
     let message = format!("expected {}, found {}", expected.describe(may_end), describe(found, place));
@@ -179,6 +176,11 @@ pub(crate) fn report(error: ParseError<u32, Tok, Infallible>, place: &Place<'_, 
         Some(help) => diagnostic.help(help),
         None => diagnostic,
     }
+}
+
+/// How many brackets are open behind some tokens.
+fn open_brackets(tokens: &[Token]) -> i64 {
+    tokens.iter().map(|t| i64::from(t.tok.closed_by().is_some()) - i64::from(t.tok.closes())).sum()
 }
 
 /// A word of another language, here or just before.
@@ -230,6 +232,7 @@ fn help(found: Token, before: &[Token], expected: &Expected, place: &Place<'_, '
             "a size is a name, which the call decides, or a number: `f32[n, 3]`"
         }
         Tok::Name if header && before.is_empty() => "a function begins with `fn`: `fn f(x: f32[n]) = ...`",
+        Tok::Equals if expected.operator() && open_brackets(before) > 0 => "to compare, write `==`",
         Tok::Equals if expected.operator() => match before {
             [Token { tok: Tok::Name, .. }, Token { tok: Tok::OpenSquare, .. }, ..] => {
                 "nothing is assigned to: make a new array, `let y[i < n] = if i == 0 then 1 else x[i]`"

@@ -98,11 +98,6 @@ impl<'a> Builder<'a> {
         self.open.pop().unwrap_or_default()
     }
 
-    /// How many blocks are open.
-    pub fn depth(&self) -> usize {
-        self.open.len()
-    }
-
     /// Sets the open blocks beyond the first `depth` aside, so that statements go to an outer block, before the
     /// statement that the inner ones will belong to; [`Builder::resume`] takes them back.
     pub fn suspend(&mut self, depth: usize) -> Vec<Block> {

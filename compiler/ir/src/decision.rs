@@ -265,6 +265,7 @@ mod tests {
         for set in [Passes::ALL, Passes::NONE, some] {
             assert_eq!(set.to_string().parse(), Ok(set));
         }
+        assert_eq!((some.with(FusionPass::Nest), Passes::ALL.with(FusionPass::Nest)), (some, Passes::ALL));
         assert_eq!("kloop,kinputs".parse::<Passes>(), Err("kinputs".to_string()));
     }
 }

@@ -23,7 +23,7 @@ use token::Token;
 
 /// How many atoms a size in the text may come to, multiplied out.
 const MAX_ATOMS: usize = 4096;
-/// The greatest number of a value.
+/// Values have numbers below this.
 const MAX_VALUE: u32 = 1 << 20;
 
 /// Text that is no program.
@@ -440,6 +440,7 @@ impl<'s> Parser<'s> {
             if weight(&sum) > MAX_ATOMS {
                 return Err(self.error_before("the expression is too large"));
             }
+            self.bounded(&sum)?;
         }
     }
 
@@ -462,13 +463,24 @@ impl<'s> Parser<'s> {
                     return Err(self.error_before("a quotient with an index is not affine"));
                 };
                 product = Affine::size(a.floor_div(b));
+                self.bounded(&product)?;
                 continue;
             }
             if weight(&product).saturating_mul(weight(&factor)) > MAX_ATOMS {
                 return Err(self.error_before("the expression is too large"));
             }
             product = product.mul(&factor).ok_or_else(|| self.error_before("a product of indices is not affine"))?;
+            self.bounded(&product)?;
         }
+    }
+
+    /// Refuses an expression whose text would nest too deep here: quotients stand in brackets.
+    fn bounded(&self, a: &Affine<IndexId>) -> Result<()> {
+        let deepest = a.terms().iter().map(|(_, c)| c).chain([a.constant_part()]).map(nesting).max().unwrap_or(0);
+        if self.depth + deepest > MAX_DEPTH {
+            return Err(self.error_before(format!("nested more than {MAX_DEPTH} deep")));
+        }
+        Ok(())
     }
 
     fn factor(&mut self, minus: bool) -> Result<Affine<IndexId>> {
@@ -502,6 +514,16 @@ impl<'s> Parser<'s> {
 /// The atoms of an expression, those inside quotients too: products multiply them.
 fn weight(a: &Affine<IndexId>) -> usize {
     a.terms().iter().map(|(_, c)| c).chain([a.constant_part()]).map(size_weight).sum()
+}
+
+/// How deep the quotients of a size nest.
+fn nesting(size: &Size) -> usize {
+    let atom = |atom: &Atom| match atom {
+        Atom::FloorDiv(a, b) => 1 + nesting(a).max(nesting(b)),
+        Atom::Overflow(wrapped) => 1 + nesting(wrapped),
+        Atom::Symbol(_) => 0,
+    };
+    size.terms().iter().flat_map(|(atoms, _)| atoms).map(atom).max().unwrap_or(0)
 }
 
 fn size_weight(size: &Size) -> usize {

@@ -114,7 +114,6 @@ impl Size {
     /// Floor of `self / divisor`. A divisor that is a constant below 1 gives an error when evaluated.
     pub fn floor_div(&self, divisor: &Size) -> Size {
         match (self.as_constant(), divisor.as_constant()) {
-            (_, Some(1)) => return self.clone(),
             (Some(a), Some(b)) if b > 0 => return Size::constant(a.div_euclid(b)),
             (_, Some(b)) if b > 0 && self.terms.iter().all(|(_, c)| c % b == 0) => {
                 return Size { terms: self.terms.iter().map(|(p, c)| (p.clone(), c / b)).collect() };

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use crate::Affine;
 use crate::nest::{Block, BufferId, Extent, IndexId, LoopKind, Op, Statement, Subscript, ValueId};
-use crate::{Affine, Size};
 
 type Dims = [(IndexId, Extent)];
 
@@ -46,19 +46,6 @@ pub fn for_each_affine<'b>(block: &'b Block, visit: &mut impl FnMut(&'b Affine<I
                 visit(a);
             }
         }
-    });
-}
-
-/// Calls `visit` on every size: coefficients and constants of affine expressions, views and bounds of checks.
-pub fn for_each_size<'b>(block: &'b Block, visit: &mut impl FnMut(&'b Size)) {
-    for_each_affine(block, &mut |a| {
-        visit(a.constant_part());
-        a.terms().iter().for_each(|(_, coefficient)| visit(coefficient));
-    });
-    for_each_op(block, &mut |_, op| match op {
-        Op::Load { view: Some(view), .. } => view.iter().for_each(&mut *visit),
-        Op::Check { bound, .. } => visit(bound),
-        _ => {}
     });
 }
 

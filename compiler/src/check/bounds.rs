@@ -19,7 +19,6 @@ use ir::{Affine, ReduceOp, Size, SymbolId, UnaryOp};
 
 use super::calls::CallId;
 use super::facts::{Known, MAX_SCALAR, is_small_coefficient, proves};
-use super::index::sign;
 use super::prove::{Linear, Variable, follows};
 use super::{Checker, codes, origin};
 
@@ -51,6 +50,9 @@ pub(super) struct Record {
     /// Set if it is no access of the source, but says that a reducer has an element: then the value must not be negative.
     pub of: Option<ReduceOp>,
 }
+
+/// So many lengths with small coefficients add up to less than 2^63.
+const MAX_TERMS: usize = 7;
 
 impl Checker<'_> {
     /// Whether a size is never negative, whatever the lengths.
@@ -95,10 +97,11 @@ impl Checker<'_> {
             return self.check_as_it_runs(record);
         }
         if open.is_empty() && self.rely_on_ends(&scope, record.span) {
+            plain.scalars.iter().for_each(|s| self.bound_scalar(*s, record.span));
             return;
         }
         if record.guard != Checked::TOP {
-            let (facts, scalars) = self.conditions(record.guard);
+            let facts = self.conditions(record.guard);
             // Only an index that the conditions say something of is certain to be theirs still when arrays have been inlined: without one
             // a branch moves to where that index never runs.
             let said = |i: &&IndexId| {
@@ -114,7 +117,7 @@ impl Checker<'_> {
             }
             if inside && self.rely_on_ends(&scope, record.span) {
                 self.need(record.guard);
-                scalars.into_iter().for_each(|s| self.bound_scalar(s, record.span));
+                guarded.scalars.iter().for_each(|s| self.bound_scalar(*s, record.span));
                 return;
             }
         } else if self.settle_by_corner(record, &plain, &scope) {
@@ -164,7 +167,8 @@ impl Checker<'_> {
     /// Whether a size is a sum of lengths with small coefficients: no call has enough memory to
     /// make it wrap.
     pub(super) fn is_small(&self, size: &Size) -> bool {
-        size.terms().iter().all(|(product, coefficient)| match product.as_slice() {
+        let few = size.terms().len() <= MAX_TERMS;
+        few && size.terms().iter().all(|(product, coefficient)| match product.as_slice() {
             [] => coefficient.unsigned_abs() <= MAX_SCALAR.unsigned_abs(),
             [atom] => is_small_coefficient(*coefficient) && self.is_length(atom),
             _ => false,
@@ -298,7 +302,7 @@ impl Checker<'_> {
                 Extent::Affine(extent) => self.corner(&extent.sub(&Affine::constant(1)), true),
                 Extent::Dynamic(_) => None,
             };
-            let value = if (sign(coefficient) > Some(0)) == greatest { last } else { Some(Size::default()) };
+            let value = if (self.sign(coefficient) > Some(0)) == greatest { last } else { Some(Size::default()) };
             if let Some(value) = value {
                 where_.push(format!("{} = {}", info.name, self.show(&value)));
             }
@@ -340,7 +344,7 @@ impl Checker<'_> {
         if self.affine(record.value).is_none() || !self.understood(record.guard) {
             return false;
         }
-        let (conditions, _) = self.conditions(record.guard);
+        let conditions = self.conditions(record.guard);
         if !conditions.choices.is_empty() {
             return false;
         }
@@ -416,10 +420,20 @@ impl Checker<'_> {
                 return None;
             }
             let last = extent.sub(&Affine::constant(1));
-            let to = if (sign(&coefficient)? > 0) == greatest { last } else { Affine::constant(0) };
+            let to = if (self.sign(&coefficient)? > 0) == greatest { last } else { Affine::constant(0) };
             at = at.substitute(&mut |i| if i == index { to.clone() } else { Affine::index(i) });
         }
         at.as_size().cloned()
+    }
+
+    /// The sign of a coefficient, where it is known to be the same for all sizes.
+    fn sign(&self, coefficient: &Size) -> Option<i64> {
+        match coefficient.as_constant() {
+            Some(c) => Some(c.signum()),
+            None if self.never_negative(coefficient) => Some(1),
+            None if self.never_negative(&-coefficient) => Some(-1),
+            None => None,
+        }
     }
 
     /// Records that something is computed only inside a branch, and so only inside the enclosing

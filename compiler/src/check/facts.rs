@@ -18,6 +18,8 @@ use super::prove::{Linear, Terms, Variable, follows};
 pub(super) struct Known {
     pub rows: Vec<Linear>,
     pub choices: Vec<Vec<Vec<Linear>>>,
+    /// Scalar parameters that have to lie within [`MAX_SCALAR`], or what is known may have wrapped.
+    pub scalars: BTreeSet<SymbolId>,
 }
 
 /// Requirements beyond which a proof gives up on further ones.
@@ -107,7 +109,7 @@ impl Checker<'_> {
             Kind::Unary(UnaryOp::Neg, a) if self.dtype(id) == Dtype::I64 => Linear::constant(0).minus(&self.linear(*a)),
             Kind::Binary(op, a, b) if self.dtype(id) == Dtype::I64 => {
                 let (x, y) = (self.linear(*a), self.linear(*b));
-                match op {
+                let form = match op {
                     BinaryOp::Add => x.plus(1, &y),
                     BinaryOp::Sub => x.minus(&y),
                     BinaryOp::Mul if y.terms.is_empty() && small(y.constant) => {
@@ -117,7 +119,8 @@ impl Checker<'_> {
                         Linear::constant(0).plus(x.constant, &y)
                     }
                     _ => Linear::variable(Variable::Opaque(id)),
-                }
+                };
+                if form.too_large() { Linear::variable(Variable::Opaque(id)) } else { form }
             }
             _ => Linear::variable(Variable::Opaque(id)),
         }
@@ -126,21 +129,59 @@ impl Checker<'_> {
     /// The value of an integer scalar as a linear form, if computing it cannot wrap.
     pub(super) fn exact(&self, id: ExprId) -> Option<Linear> {
         let form = self.linear(id);
-        let single = matches!(form.terms.as_slice(), [(Variable::Opaque(_), 1)]) && form.constant == 0;
-        let tame = |(v, c): &(Variable, i128)| {
-            small(*c)
-                && match v {
-                    Variable::Index(_) => true,
-                    Variable::Product(atoms) => atoms.len() == 1,
-                    Variable::Opaque(_) => false,
-                }
+        let single =
+            matches!(form.terms.as_slice(), [(Variable::Opaque(_) | Variable::Index(_), 1)]) && form.constant == 0;
+        let most = |sum: i128, (v, c): &(Variable, i128)| {
+            let most = match v {
+                Variable::Index(index) => self.most_of_index(*index),
+                Variable::Product(atoms) => match atoms.as_slice() {
+                    [atom] => most_of_atom(atom)?,
+                    _ => return None,
+                },
+                Variable::Opaque(_) => return None,
+            };
+            small(*c).then(|| c.abs().saturating_mul(most).saturating_add(sum))
         };
-        let bounded = form.terms.iter().all(tame) && form.constant.abs() <= MAX_SCALAR.into();
-        (single || bounded).then_some(form)
+        let bounded =
+            || form.terms.iter().try_fold(form.constant.abs(), most).is_some_and(|most| most <= i64::MAX.into());
+        (single || bounded()).then_some(form)
     }
 
-    /// What the conditions around a branch say, and the scalar parameters they mention.
-    pub(super) fn conditions(&self, mut guard: GuardId) -> (Known, BTreeSet<SymbolId>) {
+    /// The greatest value of an index, given that lengths and bounded scalars lie within [`MAX_SCALAR`].
+    fn most_of_index(&self, index: IndexId) -> i128 {
+        let most = match &self.out.indices[index].extent {
+            Extent::Affine(extent) => match extent.as_size() {
+                Some(size) => most_of_size(size),
+                // Indices that bound one another come to no more than a length, as long as they themselves do.
+                None => Some(MAX_SCALAR.into()),
+            },
+            Extent::Dynamic(_) => None,
+        };
+        most.unwrap_or(i64::MAX.into()).min(i64::MAX.into()) - 1
+    }
+
+    /// Notes that a form is exact only if the scalar parameters in it are bounded.
+    fn rely_on(&self, form: &Linear, known: &mut Known) {
+        if matches!(form.terms.as_slice(), [(_, 1)]) && form.constant == 0 {
+            return;
+        }
+        for (variable, _) in &form.terms {
+            if let Variable::Product(atoms) = variable {
+                atoms.iter().for_each(|atom| self.scalars_of(&atom.into(), &mut known.scalars));
+            }
+        }
+    }
+
+    fn scalars_of(&self, size: &Size, scalars: &mut BTreeSet<SymbolId>) {
+        size.for_each_symbol(&mut |s| {
+            if matches!(self.out.symbols[s].source, SymbolSource::Scalar { .. }) {
+                scalars.insert(s);
+            }
+        });
+    }
+
+    /// What the conditions around a branch say.
+    pub(super) fn conditions(&self, mut guard: GuardId) -> Known {
         let mut known = Known::default();
         while guard != Checked::TOP {
             if let Some((condition, holds)) = self.branches[guard].condition {
@@ -148,20 +189,15 @@ impl Checker<'_> {
             }
             guard = self.out.guards[guard];
         }
-        let choices = known.choices.iter().flatten().flatten();
         let mut scalars = BTreeSet::new();
+        let choices = known.choices.iter().flatten().flatten();
         for (variable, _) in known.rows.iter().chain(choices).flat_map(|r| &r.terms) {
             if let Variable::Product(atoms) = variable {
-                for atom in atoms {
-                    if let Atom::Symbol(s) = atom
-                        && matches!(self.out.symbols[*s].source, SymbolSource::Scalar { .. })
-                    {
-                        scalars.insert(*s);
-                    }
-                }
+                atoms.iter().for_each(|atom| self.scalars_of(&atom.into(), &mut scalars));
             }
         }
-        (known, scalars)
+        known.scalars = scalars;
+        known
     }
 
     fn assume(&self, condition: ExprId, holds: bool, known: &mut Known) {
@@ -265,6 +301,9 @@ impl Checker<'_> {
                     Extent::Affine(_) => None,
                     Extent::Dynamic(end) => self.exact(*end),
                 };
+                if let (Extent::Dynamic(_), Some(end)) = (&self.out.indices[*index].extent, &end) {
+                    self.rely_on(end, known);
+                }
                 known.rows.extend(end.map(|end| end.minus(&one).minus(&this)));
             }
             Variable::Product(atoms) => {
@@ -298,6 +337,8 @@ impl Checker<'_> {
         known.rows.extend(range.1.map(|most| Linear::constant(most).minus(this)));
         let Kind::Binary(op, a, b) = self.out.exprs[id].kind else { return };
         let (Some(a), Some(b)) = (self.exact(a), self.exact(b)) else { return };
+        self.rely_on(&a, known);
+        self.rely_on(&b, known);
         let equal = |x: &Linear| vec![x.minus(this), this.minus(x)];
         let divisor = (b.terms.is_empty() && b.constant > 0 && small(b.constant)).then_some(b.constant);
         let one = Linear::constant(1);
@@ -328,6 +369,27 @@ impl Checker<'_> {
             }
             _ => {}
         }
+    }
+}
+
+/// The greatest magnitude of a size, on the same terms as [`most_of_atom`].
+fn most_of_size(size: &Size) -> Option<i128> {
+    size.terms().iter().try_fold(0i128, |sum, (product, c)| {
+        let magnitude = i128::from(*c).abs();
+        let term = product.iter().try_fold(magnitude, |most, atom| most.checked_mul(most_of_atom(atom)?))?;
+        sum.checked_add(term)
+    })
+}
+
+/// The greatest magnitude of an atom, given that lengths and bounded scalars lie within [`MAX_SCALAR`].
+fn most_of_atom(atom: &Atom) -> Option<i128> {
+    match atom {
+        Atom::Symbol(_) => Some(MAX_SCALAR.into()),
+        Atom::FloorDiv(a, b) => {
+            let b = b.as_constant().filter(|b| *b > 0)?;
+            Some(most_of_size(a)? / i128::from(b) + 1)
+        }
+        Atom::Overflow(_) => None,
     }
 }
 

@@ -315,7 +315,8 @@ impl<'a> Checker<'a> {
         };
         let span = self.ast(function.result).span;
         if declared.len() != results.len() {
-            let message = format!("{} results are declared, the body gives {}", declared.len(), results.len());
+            let declared = count(declared.len(), "result is", "results are");
+            let message = format!("{declared} declared, the body gives {}", results.len());
             self.error(Diagnostic::new(codes::RESULT_MISMATCH, span, message));
             return None;
         }
@@ -471,7 +472,7 @@ impl<'a> Checker<'a> {
                 return None;
             }
             let (rank, declared) = (self.ty(*argument).shape.len(), param.ty.shape.len());
-            if declared == 0 && rank > 0 {
+            if declared == 0 {
                 lifted.push(*argument);
             } else if rank != declared {
                 let message = format!("`{name}` has {}, the argument has {rank}", count(declared, "axis", "axes"));

@@ -246,15 +246,16 @@ impl Checker<'_> {
                 return None;
             }
             let last = extent.sub(&Affine::constant(1));
-            let to = if (sign(&coefficient)? > 0) == greatest { last } else { Affine::constant(0) };
+            let to = if (likely_sign(&coefficient)? > 0) == greatest { last } else { Affine::constant(0) };
             at = at.substitute(&mut |i| if i == index { to.clone() } else { Affine::index(i) });
         }
         Some(at)
     }
 }
 
-/// The sign of a coefficient, where it is the same for all sizes (which are not negative).
-pub(super) fn sign(coefficient: &Size) -> Option<i64> {
+/// The sign of a coefficient, where it is the same for all sizes that are not negative. A scalar parameter may be: so it serves for finding
+/// an end, not for a proof.
+fn likely_sign(coefficient: &Size) -> Option<i64> {
     if let Some(c) = coefficient.as_constant() {
         return Some(c.signum());
     }

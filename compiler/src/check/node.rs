@@ -57,10 +57,9 @@ impl Checker<'_> {
 
     /// A subscript that is inside by construction.
     pub(super) fn subscript(&mut self, at: Affine<IndexId>, span: Span) -> Subscript {
-        let value = match (at.as_index(), at.as_size()) {
-            (Some(index), _) => self.index_node(index, span),
-            (None, Some(size)) => self.size_node(size.clone(), span),
-            _ => self.affine_node(&at, span),
+        let value = match at.as_index() {
+            Some(index) => self.index_node(index, span),
+            None => self.affine_node(&at, span),
         };
         Subscript { value, affine: Some(at), check: None }
     }
@@ -166,9 +165,6 @@ impl Checker<'_> {
     }
 
     fn affine_of(&self, kind: &Kind, ty: &Type) -> Option<Affine<IndexId>> {
-        if !ty.is_scalar() || !ty.dtype.is_int() {
-            return None;
-        }
         match kind {
             Kind::Constant(v) => i64::try_from(integer(*v)?).ok().map(Affine::constant),
             Kind::Size(size) => Some(Affine::size(size.clone())),

@@ -117,7 +117,8 @@ impl Linear {
         self
     }
 
-    fn too_large(&self) -> bool {
+    /// Whether a product with another such form might overflow.
+    pub fn too_large(&self) -> bool {
         self.constant.abs() > MAX_COEFFICIENT || self.terms.iter().any(|(_, c)| c.abs() > MAX_COEFFICIENT)
     }
 }

@@ -45,7 +45,7 @@ fn outcome(source: &str) -> String {
     text
 }
 
-fn outcomes(sources: &[&str]) -> String {
+pub fn outcomes(sources: &[&str]) -> String {
     sources.iter().map(|s| outcome(s) + "\n").collect()
 }
 

@@ -3,8 +3,15 @@
 
 mod accuracy;
 mod analysis;
+mod branches;
+mod calls;
 mod check;
+mod ends;
 mod explain;
 mod fusion;
+mod literals;
 mod lower;
+mod misuse;
 mod plan;
+mod proofs;
+mod sizes;

@@ -1,8 +1,8 @@
 //! Lines to text, with the comments at the ends of adjacent lines in one column.
 //!
 //! That is a column where the author put one of them, apart from the code, if all their code ends before it, so that
-//! comments far from each other stay aligned; else two spaces behind the longest code, if no comment is too long for
-//! that; else each stands two spaces behind its own code.
+//! comments far from each other stay aligned; else two spaces behind the longest code, if no comment leaves the page
+//! for that; else each stands two spaces behind its own code.
 
 use super::WIDTH;
 use super::print::Line;

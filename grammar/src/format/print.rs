@@ -181,7 +181,6 @@ impl Printer<'_, '_> {
             self.lines.iter().skip(start).filter(|line| !line.code.is_empty()).take(2).count() == 1
         });
         if let (Some(start), Some((gap, before))) = (self.function, self.before)
-            && start < self.lines.len()
             && !(single && before)
             && let Some(lines) = self.lines.get_mut(gap..=start)
             && !lines.iter().any(|line| line.blank)

@@ -201,16 +201,15 @@ impl Shaper<'_, '_> {
             }
         }
         self.push(Kind::Dedent);
-        self.push(Kind::End(End { tight: first, closes: true, ..End::default() }));
+        self.push(Kind::End(End { closes: true, ..End::default() }));
         self.take();
     }
 
     /// `= value`
     fn value(&mut self) {
         self.take_spaced();
-        let end = self.applied(self.at);
-        let hangs =
-            end > self.at + 1 && self.text.tokens.get(end).is_none_or(|token| token.begins || token.tok.closes());
+        // True of a lone token too, to no effect: what is too long for its own line is too long behind `=`.
+        let hangs = self.text.tokens.get(self.applied(self.at)).is_none_or(|token| token.begins);
         self.push(Kind::Value { hangs });
         let from = self.items.len();
         self.expr(0, false);
@@ -334,11 +333,9 @@ impl Shaper<'_, '_> {
         let from = self.items.len();
         self.push(Kind::Indent(1));
         self.take();
-        if inside < close {
-            self.push(Kind::Break(SOFT));
-            let fill = several && square && self.are_atoms(inside, close);
-            self.elements(close, square, several, if fill { FILL } else { LINE });
-        }
+        self.push(Kind::Break(SOFT));
+        let fill = several && square && self.are_atoms(inside, close);
+        self.elements(close, square, several, if fill { FILL } else { LINE });
         if several {
             self.push(Kind::TrailingComma);
         }

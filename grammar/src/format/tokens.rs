@@ -117,8 +117,8 @@ impl Text<'_> {
         let apart = line.ends_with("  ") && !line.contains('\t');
         let column = apart.then(|| line.chars().count());
         let previous = self.comments[first..].last();
-        let continues = own_line
-            && !blank
+        // Where one precedes it between the same tokens, it has a line of its own.
+        let continues = !blank
             && column.is_some()
             && previous.is_some_and(|previous| previous.column == column && (!previous.own_line || previous.continues));
         let span = Span { start: start as u32, end: (start + length) as u32 };

@@ -64,6 +64,8 @@ fn characters_and_numbers() {
         "fn f(x: f32) = 'it",
         "fn f(x: f32) = “text”",
         "fn f(x: f32) = ‘it",
+        "fn f(x: f32) = 1._5",
+        "fn f(x: i64) = 12345678901234567890123456789012345678901234567890",
     ]));
 }
 
@@ -99,6 +101,12 @@ fn operators_of_other_languages() {
         "fn f(x: f32) = 0 < x <= 1",
         "fn f(x: f32) = a < b == c < d",
         "fn f(x: f32) = if x = 0 then 1 else 2",
+        "/* a\n   comment */\nfn f(x: f32) = x",
+        "fn f(x: i64) = x!",
+        "fn f(x: f32) = first_quantile < median_of_them <= third_quantile",
+        "fn f(x: f32) = first_quantile < median_of_them <= third_quantiles",
+        "fn f(x: f32) = x + if x = 0 then 1 else 2",
+        "fn f(x: f32) = if any(x + 1 = 2) then x else 0",
     ]));
 }
 
@@ -123,6 +131,11 @@ fn words_of_other_languages() {
         "let y = 1",
         "fn if(x: f32) = x",
         "fn f(f32: f32) = x",
+        "fn f(x: f32) = x > 0 then 1 else 2",
+        "fn f(x: f32) {\n    if x > 0 then x;\n    else 0\n}",
+        "fn f(x: f32) = x * { x }",
+        "fn f(x: f32) { g(z) = 2 * z\n g(x) }",
+        "fn let(x: f32) = x",
     ]));
 }
 
@@ -158,6 +171,8 @@ fn slips_of_people_who_know_numpy_rust_or_julia() {
         "fn f(x: f32[n]) = sum(x[i] for i in 0:n)",
         "fn f(x: f32[n]) = x.map(g)",
         "fn f(x: f32) = x === 1",
+        "fn f(x: f32) { g(x + 1 = 2) }",
+        "fn f(x: f32[n]) { x[i = 2] }",
         "pub fn f(x: f32) = x",
     ]));
 }
@@ -175,6 +190,8 @@ fn types() {
         "fn f(x: f32) -> () = x",
         "fn f(x: f32) = f32[n]",
         "fn f(x: f32) = f32(x, x)",
+        "fn f(x: bol, y: f32x4) = x",
+        "fn f(x: f32) -> f32:\n    x",
     ]));
 }
 
@@ -199,6 +216,10 @@ fn functions_and_blocks() {
         "fn f(x: f32) {\n    let = 1\n    let 2 = x\n    let y[i + 1] = x\n    let y[] = x\n    let (a + b) = x\n    x\n}",
         "fn f(x: f32) {\n    fn g(y: f32) = y\n    g(x)\n}",
         "fn f(x: f32) {\n    let y = x\n        + 1\n    y\n}",
+        "fn f(x: bool) {\n    let y = x\n        && x\n    y\n}",
+        "fn f(x: f32[n, n]) {\n    let y = x\n        @ x\n    y\n}",
+        "fn f(x: f32) {\n    g(x\n}",
+        "fn f(x: f32) {\n    x)\n}",
     ]));
 }
 
@@ -227,6 +248,7 @@ fn expressions() {
         "fn f(x: f32) = (sum)(x)",
         "fn f(x: f32) = g(axis = 1, x)",
         "fn f(x: f32) = let",
+        "fn f(x: f32) = sum[2 * # it's \"k\"\n k](x[k])",
     ]));
 }
 

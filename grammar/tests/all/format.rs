@@ -28,6 +28,7 @@ fn spaces() {
         "fn f(x: f32[n]) = mean(x, axis = 0) @ [1_0, .5, 2., 1E-5]\n",
     );
     becomes("fn f() = (((1)))+((2,),)[0]", "fn f() = (1) + (2)[0]\n");
+    becomes("fn f() = ((1,))+((2),)", "fn f() = (1) + (2)\n");
     becomes("\u{feff}fn f() =\t1\r\n", "fn f() = 1\n");
 }
 
@@ -38,6 +39,8 @@ fn statements_have_a_line_each() {
         "fn f(x: f32[n]) {\n    let (a, b) = g(x)\n    let y[i, j < n] = a\n\n    y + b\n}\n",
     );
     becomes("@fast @kernels( 1, )\n\nfn f() = 1", "@fast\n@kernels(1)\nfn f() = 1\n");
+    becomes("@fast\n\n# why\nfn f() = 1", "@fast\n# why\nfn f() = 1\n");
+    becomes("fn f() {\n\n# one\n\n# two\n1\n}", "fn f() {\n    # one\n\n    # two\n    1\n}\n");
 }
 
 #[test]
@@ -104,6 +107,30 @@ fn values_too_long_for_their_line() {
 }
 
 #[test]
+fn lines_may_be_full() {
+    let x = |columns| "x".repeat(columns);
+    stays(&format!("fn f() = {}\n", x(91)));
+    becomes(&format!("fn f() = {}", x(92)), &format!("fn f() =\n    {}\n", x(92)));
+    // With the comma that trails.
+    stays(&format!("fn f() = g(\n    1,\n    h({}),\n)\n", x(92)));
+    stays(&format!("fn f() = g(\n    1,\n    h(\n        {}\n    ),\n)\n", x(93)));
+}
+
+#[test]
+fn lists_too_long_for_their_line() {
+    // A line each, even if more would fit, and a comma behind the last.
+    let (x, sum) = ("x".repeat(40), "sum".repeat(15));
+    becomes(&format!("fn f() = g({x}, {x}, {x})"), &format!("fn f() = g(\n    {x},\n    {x},\n    {x},\n)\n"));
+    becomes(
+        &format!("fn f() = [g({x}), -{x}, 2 + {x}]"),
+        &format!("fn f() = [\n    g({x}),\n    -{x},\n    2 + {x},\n]\n"),
+    );
+    // None behind one alone, nor does it take one to be a list.
+    becomes(&format!("fn f() = g({sum} + {sum} + 1,)"), &format!("fn f() = g(\n    {sum} +\n    {sum} +\n    1\n)\n"));
+    becomes(&format!("fn f() = g(h({sum}, {sum}),)"), &format!("fn f() = g(h(\n    {sum},\n    {sum},\n))\n"));
+}
+
+#[test]
 fn heads_too_long_for_their_line() {
     stays(
         "fn f(
@@ -134,6 +161,11 @@ fn tables_are_filled() {
         &format!("fn f() = [{}]", numbers.join(",")),
         &format!("fn f() = [\n    {},\n    {},\n]\n", numbers[..19].join(", "), numbers[19..].join(", ")),
     );
+    // Up to the last column of a line.
+    let (x, y, z) = ("x".repeat(50), "y".repeat(43), "z".repeat(20));
+    becomes(&format!("fn f() = [{x}, {y}, {z}]"), &format!("fn f() = [\n    {x}, {y},\n    {z},\n]\n"));
+    becomes(&format!("fn f() = [{x}, {y}y, {z}]"), &format!("fn f() = [\n    {x},\n    {y}y, {z},\n]\n"));
+    becomes(&format!("fn f() = [{x}, {y}y]"), &format!("fn f() = [\n    {x},\n    {y}y,\n]\n"));
     stays("fn f() = [\n    1, 2,  # the first row\n    3, 4,  # the second\n]\n");
 }
 
@@ -164,6 +196,8 @@ fn comments_inside_expressions() {
 )
 ",
     );
+    // Without the blank lines around them.
+    becomes("fn f() = (1 +\n\n# two\n\n2)", "fn f() = (\n    1 +\n    # two\n    2\n)\n");
     becomes("fn f(\n# none\n) = 1", "fn f(\n    # none\n) = 1\n");
     becomes("fn f() = [ # none\n # at all\n ]", "fn f() = [  # none\n    # at all\n]\n");
     becomes(
@@ -192,9 +226,25 @@ fn comments_are_aligned() {
         "fn f() {\n    let a = 1  # one\n    let long=2 +  3  # two\n               # more\n    a\n}\n",
         "fn f() {\n    let a = 1         # one\n    let long = 2 + 3  # two\n    # more\n    a\n}\n",
     );
-    // Not so that they leave the page.
-    let (long, comment) = ("x".repeat(60), "c".repeat(80));
-    stays(&format!("fn f() {{\n    let {long} = 1  # 1\n    let a = 2  # {comment}\n    a\n}}\n"));
+    // A column counts if it is apart from the code, and the same in every editor.
+    becomes("fn f() =     1 # one", "fn f() = 1  # one\n");
+    becomes("fn f() =\t1  # one", "fn f() = 1  # one\n");
+    becomes("fn f() = 1\t     # one", "fn f() = 1  # one\n");
+    // What goes on below is right below, and not where the next line begins anyway.
+    becomes("fn f() = 1  # one\n\n            # two", "fn f() = 1  # one\n\n# two\n");
+    becomes("fn f() {\n1   # one\n    # two\n}", "fn f() {\n    1  # one\n    # two\n}\n");
+    becomes(
+        "fn f() {\nlet a=  # one\n        # two\n1\na\n}",
+        "fn f() {\n    let a =  # one\n        # two\n        1\n    a\n}\n",
+    );
+    // Not so that they leave the page, but for those that leave it wherever they stand.
+    let (long, comment) = ("x".repeat(60), "c".repeat(83));
+    let below = " ".repeat(15);
+    stays(&format!("fn f() {{\n    let {long} = 1  # 1\n    let a = 2  # {comment}\n{below}# 3\n    a\n}}\n"));
+    becomes(
+        &format!("fn f() {{\n    let {long} = 1  # 1\n    let a = 2  # {comment}c\n    a\n}}\n"),
+        &format!("fn f() {{\n    let {long} = 1  # 1\n    let a = 2{:61}# {comment}c\n    a\n}}\n", ""),
+    );
 }
 
 #[test]

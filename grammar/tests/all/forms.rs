@@ -97,6 +97,39 @@ fn every_form_of_expression() {
     }
 }
 
+/// What each form of expression is made of, in the order of its text, but for the limits of indices.
+#[test]
+fn the_operands_of_every_form() {
+    let operands = |source: &str| {
+        let source = format!("fn f() = {source}");
+        let file = grammar::parse(&source).unwrap();
+        let mut found = vec![];
+        file.exprs[file.functions[0].result].kind.for_each_operand(|operand| {
+            let span = file.exprs[operand].span;
+            found.push(source[span.start as usize..span.end as usize].to_owned());
+        });
+        found.join("; ")
+    };
+    let table = [
+        ("1", ""),
+        ("1.5", ""),
+        ("a", ""),
+        ("_", ""),
+        ("-a", "a"),
+        ("f32(a)", "a"),
+        ("a + 2 * b", "a; 2 * b"),
+        ("if a then b else c", "a; b; c"),
+        ("f(a, axis = b)", "a; b"),
+        ("sum[k < a, l, m <= b](c)", "a; b; c"),
+        ("x[a, b:c:d, :, e:]", "x; a; b; c; d; e"),
+        ("[a, (b)]", "a; (b)"),
+        ("(a, b)", "a; b"),
+    ];
+    for (source, expected) in table {
+        assert_eq!(operands(source), expected, "{source}");
+    }
+}
+
 #[test]
 fn every_form_of_function() {
     let head = |source: &str| parse(source).lines().next().unwrap().to_owned();

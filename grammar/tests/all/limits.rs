@@ -50,6 +50,8 @@ fn the_limit_itself_is_allowed() {
     let fits = [
         format!("{}1", "1+".repeat(MAX_DEPTH as usize - 1)),
         format!("{}1{}", "(".repeat(MAX_DEPTH as usize - 1), ")".repeat(MAX_DEPTH as usize - 1)),
+        format!("{}{}", "f(".repeat(MAX_DEPTH as usize), ")".repeat(MAX_DEPTH as usize)),
+        format!("{}{}", "[".repeat(MAX_DEPTH as usize), "]".repeat(MAX_DEPTH as usize)),
     ];
     for expr in fits {
         let source = result(&expr);
@@ -59,6 +61,57 @@ fn the_limit_itself_is_allowed() {
     }
     for expr in ["1+".repeat(MAX_DEPTH as usize), "-".repeat(MAX_DEPTH as usize)] {
         assert_eq!(codes_of(result(&(expr + "1"))), [codes::TOO_DEEP]);
+    }
+}
+
+/// What has begun and not ended lies on the parser's stack, so it is refused before the parser sees any of it.
+#[test]
+fn the_error_is_where_too_much_has_begun() {
+    // What is repeated, and how much of it has not ended.
+    let begun = [
+        ("(", 1),
+        ("f(", 1),
+        ("[", 1),
+        ("-", 1),
+        ("!", 1),
+        ("x ^ ", 1),
+        ("if ", 1),
+        ("if x + y then ", 1),
+        ("if c then a else ", 1),
+        ("-(x + ", 2),
+    ];
+    let start = result("").trim_end().len() + 1;
+    for (part, depth) in begun {
+        let found = errors(result(&part.repeat(5000)));
+        let [Diagnostic { code: codes::TOO_DEEP, labels, .. }] = found.as_slice() else { panic!("{part} {found:?}") };
+        let span = labels[0].span;
+        assert_eq!((span.start as usize - start) / part.len(), MAX_DEPTH as usize / depth, "{part} {span:?}");
+        assert!(span.end - span.start <= 2, "one token: {part} {span:?}");
+    }
+}
+
+#[test]
+fn every_operator_call_and_bracket_counts() {
+    // What stands before and behind an operand, and how much deeper it lies for that.
+    let around = [
+        ("(", " + x)", 2),
+        ("-(", ")", 2),
+        ("f(x, x + ", ", x)", 2),
+        ("f32(x + ", ")", 2),
+        ("[x, x + ", ", x]", 2),
+        ("x[i, i + ", "]", 2),
+        ("x[i:i + ", "]", 2),
+        ("sum[k](x + ", ")", 2),
+        ("sum[k < i + ", "](x)", 3),
+        ("if x > ", " then x else x", 2),
+        ("if c then x + ", " else x", 2),
+        ("if c then x else x + ", "", 2),
+    ];
+    for (before, behind, deeper) in around {
+        let nested = |times: usize| result(&format!("{}x{}", before.repeat(times), behind.repeat(times)));
+        let most = (MAX_DEPTH as usize - 1) / deeper;
+        assert_eq!(codes_of(nested(most)), [], "{before}x{behind}");
+        assert_eq!(codes_of(nested(most + 1)), [codes::TOO_DEEP], "{before}x{behind}");
     }
 }
 
@@ -72,7 +125,15 @@ fn much_is_not_deep() {
             assert_eq!(codes_of(source), []);
         }
     }
-    assert_eq!(codes_of(result(&format!("{}a", "!a && -x < -y ^ 2 || ".repeat(900)))), []);
+    let ended = [
+        format!("{}a", "!a && -x < -y ^ 2 || ".repeat(900)),
+        format!("{}{}x{}", "x - ".repeat(600), "(".repeat(600), ")".repeat(600)),
+        format!("{}x", "if a then if b then 1 else 2 else ".repeat(600)),
+        format!("{}x{}", "if if c then a else b then ".repeat(600), " else y".repeat(600)),
+    ];
+    for expr in ended {
+        assert_eq!(codes_of(result(&expr)), [], "{}...", &expr[..40]);
+    }
 }
 
 #[test]
@@ -108,4 +169,7 @@ fn errors_have_a_limit() {
 fn a_source_beyond_the_limit_is_refused() {
     assert!(errors(" ".repeat(MAX_SOURCE)).is_empty());
     assert_eq!(codes_of(" ".repeat(MAX_SOURCE + 1)), [codes::SOURCE_TOO_LARGE]);
+    let spaces = " ".repeat(MAX_SOURCE - 1);
+    assert_eq!(grammar::tints(&format!("{spaces}x")).len(), 1);
+    assert!(grammar::tints(&format!("{spaces}xx")).is_empty());
 }

@@ -5,4 +5,5 @@ mod format;
 mod forms;
 mod limits;
 mod programs;
+mod prompt;
 mod properties;

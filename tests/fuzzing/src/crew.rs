@@ -28,6 +28,14 @@ struct Running {
     answers: Receiver<String>,
 }
 
+impl Running {
+    /// For how long its first thread, which judges, has had a processor: tells an endless loop from a wait. Known on Linux.
+    fn computed(&self) -> Option<Duration> {
+        let text = std::fs::read_to_string(format!("/proc/{}/schedstat", self.child.id())).ok()?;
+        text.split(' ').next()?.parse().ok().map(Duration::from_nanos)
+    }
+}
+
 impl<'a> Worker<'a> {
     /// A worker that is started so, of which each program may take so long.
     pub fn new(start: Start<'a>, patience: Duration) -> io::Result<Worker<'a>> {
@@ -70,11 +78,15 @@ impl<'a> Worker<'a> {
             verdict: Verdict::Failed { kind, message, call: 0 },
             ..Answer::default()
         };
-        match self.running()?.answers.recv_timeout(patience) {
+        let running = self.running()?;
+        let before = running.computed();
+        match running.answers.recv_timeout(patience) {
             Ok(line) => Ok(serde_json::from_str(&line)?),
             Err(RecvTimeoutError::Timeout) => {
+                let computed = running.computed().zip(before).map(|(now, before)| now.saturating_sub(before));
                 self.stop();
-                Ok(failed(Kind::Hang, format!("no answer in {patience:?}")))
+                let computed = computed.map(|time| format!(", computing for {:.1}s of it", time.as_secs_f64()));
+                Ok(failed(Kind::Hang, format!("no answer in {patience:?}{}", computed.unwrap_or_default())))
             }
             Err(RecvTimeoutError::Disconnected) => {
                 let status = self.stop();

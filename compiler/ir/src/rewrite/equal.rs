@@ -250,13 +250,12 @@ impl Equality {
                 Statement::If { condition: b, then, otherwise, .. },
             ) => self.value(*a) == self.value(*b) && self.same_block(yes, then) && self.same_block(no, otherwise),
             (Statement::Loop(a), Statement::Loop(b)) => {
-                let reduce = |l: &Loop| matches!(l.kind, LoopKind::Reduce(_));
                 let extent = |((_, a), (_, b)): (&(IndexId, Extent), &(IndexId, Extent))| match (a, b) {
                     (Extent::Affine(a), Extent::Affine(b)) => self.same_affine(a, b),
                     (Extent::Value(a), Extent::Value(b)) => self.value(*a) == self.value(*b),
                     _ => false,
                 };
-                if !reduce(a) || !reduce(b) || a.dims.len() != b.dims.len() || !a.dims.iter().zip(&b.dims).all(extent) {
+                if a.dims.len() != b.dims.len() || !a.dims.iter().zip(&b.dims).all(extent) {
                     return false;
                 }
                 a.dims.iter().zip(&b.dims).for_each(|((i, _), (j, _))| self.bind(*i, *j));

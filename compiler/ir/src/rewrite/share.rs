@@ -79,7 +79,6 @@ impl<'k> Finder<'k> {
         let outside = self.reach.len();
         for statement in block {
             match statement {
-                Statement::Let { op: Op::Prefix(..), .. } => self.defines(statement),
                 Statement::Let { value, op } => {
                     self.op(*value, op);
                     self.defines(statement);

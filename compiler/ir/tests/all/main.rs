@@ -1,6 +1,7 @@
 //! Tests of the loop-nest IR: its values, its text, its rules and its passes.
 
 mod bind;
+mod build;
 mod random;
 mod rewrite;
 mod simplify;

@@ -152,6 +152,42 @@ fn unused_code_is_erased_and_checks_stay() {
     ");
 }
 
+/// A branch goes when nothing is left in it, but not while its result is used.
+#[test]
+fn empty_branches_are_erased() {
+    let text = format!(
+        "{HEADER} kernel @k at 3..9 {{
+          parallel i < n {{
+            v0 = load %x[i, 0]
+            v1 = load %x[i, 1]
+            v2 = gt v0, v1
+            if v2 {{ v3 = neg v0 }} else {{ v4 = neg v1 }}
+            v5 = if v2 {{ yield v0 }} else {{ yield v1 }}
+            v6 = if v2 {{ yield v1 }} else {{ yield v0 }}
+            store %y[i], v5
+          }}
+        }} }}"
+    );
+    let program: Program = text.parse().unwrap();
+    let mut kernel = program.kernels.values().next().cloned().unwrap();
+    erase_unused(&mut kernel.body);
+    insta::assert_snapshot!(print::kernel(&program, &renumber(&program, &kernel)), @r"
+    kernel @k at 3..9 {
+      parallel i < n {
+        v0 = load %x[i, 0]
+        v1 = load %x[i, 1]
+        v2 = gt v0, v1
+        v3 = if v2 {
+          yield v0
+        } else {
+          yield v1
+        }
+        store %y[i], v3
+      }
+    }
+    ");
+}
+
 #[test]
 fn what_is_free_in_a_block() {
     let text = format!(

@@ -101,6 +101,8 @@ fn errors_say_where() {
     insta::assert_snapshot!(error("program @p {\n  temp %t: f32[n]\n}"), @"2:16: there is no index or size n");
     let function = "program @p {\n  function @f = exp(v0: f32) {\n    serial i < 2 {\n    }\n    yield v0\n  }\n}";
     insta::assert_snapshot!(error(function), @"3:12: a function has no loops");
+    let one_sided = "program @p { kernel @k { v0 = const bool true v1 = if v0 { yield v0 } } }";
+    insta::assert_snapshot!(error(one_sided), @"1:69: each side yields 1 values");
     insta::assert_snapshot!(error("program @p { ~"), @"1:14: a character that no token begins with");
     insta::assert_snapshot!(error(&format!("program @p {{ temp %t: f32[{}", "(".repeat(1000))), @"1:128: nested more than 100 deep");
     let doubling = format!(
@@ -109,6 +111,41 @@ fn errors_say_where() {
         " / 2 + 1) * (n + 1)".repeat(60)
     );
     insta::assert_snapshot!(error(&doubling), @"1:267: the expression is too large");
+}
+
+/// Just within each limit, and just beyond.
+#[test]
+fn numbers_and_sizes_have_limits() {
+    let message = |text: &str| text.parse::<Program>().err().map(|error| error.message);
+    let large = Some("the number is too large".to_string());
+    for (value, expected) in [("v1048575", None), ("v1048576", large)] {
+        assert_eq!(message(&format!("program @p {{ kernel @k {{ {value} = const i8 1 }} }}")), expected, "{value}");
+    }
+    let site = |number: u32| message(&format!("program @p {{ site{number} = axis 0 of \"x\" at 0..0 }}"));
+    assert_eq!(site(u32::MAX - 1).as_deref(), Some("sites are numbered in order"));
+    assert_eq!(site(u32::MAX).as_deref(), Some("expected a site such as `site0`, found `site4294967295`"));
+    // A quotient of 62 atoms, and 4092 in all: a name comes to 2, a square to 3, a number to 1.
+    let quotient = |by: usize| format!("n / {by}{}", " / 2".repeat(19));
+    let most = (2..68).map(quotient).collect::<Vec<_>>().join(" + ");
+    let factor = format!("{} + n", quotient(3));
+    for (size, fits) in [
+        (format!("{most} + n * n + 1"), true),
+        (format!("{most} + n * n + n"), false),
+        (format!("{most} + overflow(1) + 1"), true),
+        (format!("{most} + overflow(1) + n"), false),
+        (format!("({factor}) * ({factor})"), true),
+        (format!("({factor}) * ({factor} + 1)"), false),
+    ] {
+        let found = message(&format!("program @p {{ symbol n = value of input 0 temp %t: f32[{size}] }}"));
+        assert_eq!(found, (!fits).then(|| "the expression is too large".to_string()), "{size}");
+    }
+    let divided =
+        |times: usize| format!("program @p {{ symbol n = value of input 0 temp %t: f32[n{}] }}", " / 2".repeat(times));
+    let program: Program = divided(100).parse().unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(program.to_string().parse::<Program>().as_ref().map(Program::to_string), Ok(program.to_string()));
+    for times in [101, 100_000] {
+        assert_eq!(message(&divided(times)).as_deref(), Some("nested more than 100 deep"), "{times}");
+    }
 }
 
 /// Constants of every type, NaNs by their bits and characters that no text shows among them.

@@ -275,6 +275,13 @@ fn reductions_and_scans() {
             "scan i < n { v0 = load %x[i] serial j < 2 { v2 = prefix sum v0 } }",
             "`v2 = prefix sum v0`: a prefix stands directly in the body of a scan",
         ),
+        (
+            "scan s < n { v2 = contract i < n over k < n {
+               left { v0 = load %x[i] yield v0 }
+               right { v1 = load %x[k] yield v1 }
+               epilogue { v3 = prefix sum v2 store %y[i], v3 } } }",
+            "`v3 = prefix sum v2`: a prefix stands directly in the body of a scan",
+        ),
         ("scan i < n { v0 = load %x[i] v1 = prefix all v0 }", "`v1 = prefix all v0`: all takes bools, v0 is f32"),
     ]);
 }
@@ -364,7 +371,7 @@ fn scratch() {
 #[test]
 fn slots() {
     let of = |slots: &str, first: &str, second: &str| {
-        let more = "temp %u: f32[n] temp %w: f32[n] temp %unused: f32[n] temp %small: f32[n - 1] output %z: f32[n]";
+        let more = "temp %u: f32[n] temp %w: f32[n] temp %unused: f32[n] temp %small: f32[n - 1] temp %line: f32[1, n] output %z: f32[n]";
         let kernels = format!(
             "kernel @a {{ parallel i < n {{ v0 = load %x[i] store %t[i], v0 }} }}
              kernel @b {{ {first} }}
@@ -394,6 +401,11 @@ fn slots() {
         "slot0: %small has another size than the output there"
     );
     verify(&of("slot0 = %small, %u", &small, &next("x", "u"))).unwrap();
+    let line = "parallel i < n { v0 = load %t[i] store %line[0, i], v0 }";
+    verify(&of("slot0 = %line, %y", line, &next("x", "y"))).unwrap();
+    // A result is there until the call ends, whoever still reads it.
+    let found = message(&of("slot0 = %y, %u", &next("x", "y"), &next("x", "u")));
+    assert_eq!(found, "slot0: %u is there before the one ahead of it is done with");
     let not_in_place = [
         "parallel i < n { v0 = load %t[n - i - 1] store %u[i], v0 }",
         "parallel i < n { v0 = load %t[i] v1 = load %t[0] store %u[i], v0 }",
@@ -403,12 +415,16 @@ fn slots() {
         "parallel i < n { serial j < 1 { v0 = load %t[i] store %u[i], v0 } }",
         "v0 = load %t[0] store %u[0], v0",
         "parallel i < n { v0 = load %t[i] store %u[i], v0 } parallel j < n { v1 = load %t[j] }",
+        "parallel i < n { v0 = load %t[0] parallel j < 1 - i { v1 = neg v0 store %u[0], v1 } }",
     ];
     for first in not_in_place {
         let found = message(&of("slot0 = %t, %u", first, &c));
         assert_eq!(found, "slot0: %u is there before the one ahead of it is done with", "{first}");
     }
     assert!(verify(&of("slot0 = %t, %u", &b, &next("t", "y"))).is_err());
+    let at_once = "parallel i < n { v0 = load %x[i] store %w[i], v0 v1 = load %w[i] store %u[i], v1 }";
+    let found = message(&of("slot0 = %w, %u", at_once, &c));
+    assert_eq!(found, "slot0: %u is there before the one ahead of it is done with");
 }
 
 #[test]
@@ -426,4 +442,6 @@ fn depth() {
         }
     }
     assert!(message(&program).ends_with("blocks nest more than 100 deep"), "{}", message(&program));
+    // Blocks beside each other are no deeper than one.
+    verify(&with_kernel(&format!("v0 = const bool true {}", "if v0 { if v0 { } } ".repeat(200)))).unwrap();
 }

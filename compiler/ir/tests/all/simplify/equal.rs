@@ -218,6 +218,53 @@ fn equal_branches_are_one() {
     ");
 }
 
+/// Also where nothing else in the kernel is there twice.
+#[test]
+fn equal_results_are_one() {
+    insta::assert_snapshot!(shared(
+        "parallel i < n {
+           v1, v2 = reduce j < m { v0 = load %x[i, j] } with max free v0, max free v0
+           v3 = add v1, v2
+           store %z[i], v3
+         }"
+    ), @r"
+    kernel @k {
+      parallel i < n {
+        v1 = reduce j < m {
+          v0 = load %x[i, j]
+        } with max free v0
+        v2 = add v1, v1
+        store %z[i], v2
+      }
+    }
+    ");
+    insta::assert_snapshot!(shared(
+        "v0 = const bool true
+         parallel i < n {
+           v1 = load %c[]
+           v2 = load %b[0]
+           v3, v4 = if v0 { yield v1, v1 } else { yield v2, v2 }
+           v5 = add v3, v4
+           store %z[i], v5
+         }"
+    ), @r"
+    kernel @k {
+      v0 = const bool true
+      parallel i < n {
+        v1 = load %c[]
+        v2 = load %b[0]
+        v3 = if v0 {
+          yield v1
+        } else {
+          yield v2
+        }
+        v4 = add v3, v3
+        store %z[i], v4
+      }
+    }
+    ");
+}
+
 /// Names that stand for an outer value in one and for an inner one in the other do not mislead.
 #[test]
 fn names_inside_and_outside_are_told_apart() {
@@ -316,6 +363,7 @@ fn what_is_equal_in_part_is_not_equal() {
         &["$0 = affine 2 * i + n", "$0 = affine i + n", "$0 = affine 2 * i + m", "$0 = affine n", "$0 = affine 2 * i"],
         &["$0 = load %x[i, 1]", "$0 = load %x[i, 2]", "$0 = load %t[i, 1]", "$0 = load %x as [m, n][i, 1]"],
         &["$0 = load %b[v2]", "$0 = load %b[v3]", "$0 = load %b[i]"],
+        &["$0 = load %x[i, v2]", "$0 = load %x[v2, i]"],
         &["$0 = check v2 < n at site0", "$0 = check v2 < m at site0", "$0 = check v3 < n at site0"],
         &["$0 = call @tanh.f32(v0)", "$0 = call @tanh.f32(v1)", "$0 = call @cosh.f32(v0)"],
         &[
@@ -335,6 +383,10 @@ fn what_is_equal_in_part_is_not_equal() {
             "$0 = if v4 { $1, $3 = if v5 { yield v0, v1 } else { yield v1, v0 } $2 = neg $1 yield $2 } else { yield v0 }",
         ],
         &[
+            "$0 = if v4 { $1 = if v5 { $2 = neg v0 yield $2 } else { yield v1 } $3 = neg $1 yield $3 } else { yield v0 }",
+            "$0 = if v4 { $1 = if v5 { $2 = abs v0 yield $2 } else { yield v1 } $3 = neg $1 yield $3 } else { yield v0 }",
+        ],
+        &[
             "$0 = reduce $i < m { $1 = load %b[$i] } with sum lanes $1",
             "$0 = reduce $i < m { $1 = load %e[$i] } with sum lanes $1",
             "$0 = reduce $i < m - 1 { $1 = load %b[$i] } with sum lanes $1",
@@ -345,6 +397,11 @@ fn what_is_equal_in_part_is_not_equal() {
             "$0 = reduce $i < m { $1 = reduce $k < n { $2 = load %x[$k, $i] $3 = neg $2 } with max free $3 } with max free $1",
             "$0 = reduce $i < m { $1 = reduce $k < n { $2 = load %x[$k, $i] $3 = neg $2 } with sum lanes $2 } with max free $1",
             "$0 = reduce $i < m { $1 = reduce $k < 3 { $2 = load %x[$k, $i] $3 = neg $2 } with sum lanes $3 } with max free $1",
+        ],
+        &[
+            "$0 = reduce $i < 2, $k < 2 { $1 = load %x[$i, $k] } with sum lanes $1",
+            "$0 = reduce $i < 2, $k < 2 { $1 = load %x[$k, $i] } with sum lanes $1",
+            "$0 = reduce $i < 2 { $1 = load %x[$i, $i] } with sum lanes $1",
         ],
     ];
     for group in texts {

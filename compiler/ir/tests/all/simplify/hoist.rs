@@ -173,6 +173,47 @@ fn what_must_stay_stays() {
     ");
 }
 
+/// A check fails only where its loops run: neither a branch nor a reduction takes it out of them.
+#[test]
+fn what_holds_a_check_stays() {
+    insta::assert_snapshot!(hoisted(
+        "parallel i < n {
+           v0 = load %k[i]
+           v1 = load %c[]
+           v2 = lt v1, v1
+           parallel j < m {
+             v5 = if v2 { v3 = check v0 < n at site0 v4 = load %x[v3, 0] yield v4 } else { yield v1 }
+             v8 = reduce l < 2 { v6 = check v0 < n at site0 v7 = load %x[v6, l] } with sum lanes v7
+             v9 = add v5, v8
+             store %y[i, j], v9
+           }
+         }"
+    ), @r"
+    kernel @k {
+      v0 = load %c[]
+      v1 = lt v0, v0
+      parallel i < n {
+        v2 = load %k[i]
+        parallel j < m {
+          v5 = if v1 {
+            v3 = check v2 < n at site0
+            v4 = load %x[v3, 0]
+            yield v4
+          } else {
+            yield v0
+          }
+          v8 = reduce l < 2 {
+            v6 = check v2 < n at site0
+            v7 = load %x[v6, l]
+          } with sum lanes v7
+          v9 = add v5, v8
+          store %y[i, j], v9
+        }
+      }
+    }
+    ");
+}
+
 #[test]
 fn contractions_are_loops_too() {
     insta::assert_snapshot!(hoisted(

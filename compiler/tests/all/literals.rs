@@ -1,0 +1,190 @@
+//! Literal expressions and functions of the language: which types they have, and what they are.
+
+use std::collections::BTreeSet;
+
+use compiler::check::{check, names, scalar_functions};
+use ir::checked::{Checked, Kind};
+use ir::{Dtype, Scalar};
+
+use super::check::outcomes;
+
+fn checked(source: &str) -> Checked {
+    let file = grammar::parse(source).unwrap_or_else(|errors| panic!("{source}: {errors:?}"));
+    check(&file, "f").unwrap_or_else(|errors| panic!("{source}: {errors:?}"))
+}
+
+/// What an expression without a context is: its elements, each with its type.
+fn value(expression: &str) -> String {
+    let checked = checked(&format!("fn f() = {expression}"));
+    let program = compiler::lower::lower(&checked).unwrap();
+    ir::verify::verify(&program).unwrap_or_else(|error| panic!("{expression}: {error}"));
+    let results = interp::source::run(&checked, &[], &compiler::math::define).unwrap();
+    let elements: Vec<Scalar> = (0..results[0].len()).filter_map(|k| results[0].get(k)).collect();
+    match (results[0].shape(), elements.as_slice()) {
+        ([], [only]) => format!("{only:?}"),
+        _ => format!("{elements:?}"),
+    }
+}
+
+/// It is a float if there is a decimal point, a named constant or a function of floats in it, however deep.
+#[test]
+fn a_literal_expression_without_a_context_is_integer_or_f32() {
+    let rows = [
+        ("1 + 0.5 + 1", "F32(2.5)"),
+        ("-0.5 + 1", "F32(0.5)"),
+        ("2 ^ 3 + 0.5", "F32(8.5)"),
+        ("abs(-3) + 1", "I64(4)"),
+        ("abs(0.5) + 1", "F32(1.5)"),
+        ("sqrt(4)", "F32(2.0)"),
+        ("sqrt(4) + 1", "F32(3.0)"),
+        ("uniform(1, 2) * 0 + 1", "F32(1.0)"),
+        ("(if 1 < 2 then 1 else 2) + 1", "I64(2)"),
+        ("(if 1 < 2 then 1 else 2) + 0.5", "F32(1.5)"),
+        ("(if 1 < 2 then 1 else 0.5) + 1", "F32(2.0)"),
+        ("[1, 2] + 1", "[I64(2), I64(3)]"),
+        ("[1, 2] + 0.5", "[F32(1.5), F32(2.5)]"),
+        ("[1, 0.5] + 1", "[F32(2.0), F32(1.5)]"),
+        ("pi", "F32(3.1415927)"),
+        ("inf", "F32(inf)"),
+        ("[1, nan]", "[F32(1.0), F32(NaN)]"),
+        ("true", "Bool(true)"),
+        ("false", "Bool(false)"),
+    ];
+    for (expression, expected) in rows {
+        assert_eq!(value(expression), expected, "{expression}");
+    }
+}
+
+/// A number takes the type that it is converted to, and so is rounded once; what is a float cannot be that of an integer, and is an `f64`.
+#[test]
+fn a_conversion_is_a_context() {
+    let rows = [
+        ("f64(pi)", "F64(3.141592653589793)"),
+        ("f64(1 / 2)", "F64(0.5)"),
+        ("f32(1.0000000596046447753906250001)", "F32(1.0000001)"),
+        ("f32(18446744073709551615)", "F32(1.8446744e19)"),
+        ("u64(18446744073709551615)", "U64(18446744073709551615)"),
+        ("i64(16777217.0)", "I64(16777217)"),
+        ("bool(1 / 2)", "Bool(false)"),
+        ("bool(0.5)", "Bool(true)"),
+    ];
+    for (expression, expected) in rows {
+        assert_eq!(value(expression), expected, "{expression}");
+    }
+}
+
+#[test]
+fn operators_and_tests_of_numbers() {
+    let rows = [
+        ("3 ^ 5", "I64(243)"),
+        ("(-3) ^ 2", "I64(9)"),
+        ("2 ^ -0", "I64(1)"),
+        ("2.0 ^ -2", "F32(0.25)"),
+        ("[1 == 2, 2 == 2, 1 != 2, 2 != 2]", "[Bool(false), Bool(true), Bool(true), Bool(false)]"),
+        ("[1 < 2, 2 < 2, 1 <= 2, 2 <= 2, 3 <= 2]", "[Bool(true), Bool(false), Bool(true), Bool(true), Bool(false)]"),
+        ("[1 > 2, 2 > 2, 1 >= 2, 2 >= 2]", "[Bool(false), Bool(false), Bool(false), Bool(true)]"),
+        ("[isinf(f64(inf)), isinf(f64(1)), isfinite(f64(1e300))]", "[Bool(true), Bool(false), Bool(true)]"),
+    ];
+    for (expression, expected) in rows {
+        assert_eq!(value(expression), expected, "{expression}");
+    }
+}
+
+/// `-0.5` is a number, not arithmetic: arithmetic would widen it.
+#[test]
+fn a_sign_belongs_to_its_number() {
+    for dtype in [Dtype::F16, Dtype::Bf16, Dtype::F32, Dtype::F64] {
+        let checked = checked(&format!("fn f() -> {dtype} = -0.5"));
+        let Kind::Constant(value) = checked.exprs[checked.results[0].1].kind else { panic!("{dtype}") };
+        assert_eq!(Some(value), Scalar::parse(dtype, "-0.5"));
+    }
+}
+
+#[test]
+fn only_literal_expressions_take_the_type_of_their_context() {
+    insta::assert_snapshot!(outcomes(&[
+        "fn f(x: f32[2, 1]) = x + transpose([[1, 2]])",
+        "fn f() = sqrt(transpose([[1, 4]]))",
+        "fn f(x: f64) = sqrt(x) + 1",
+        "fn f(b: bool, x: f64) = x * (if b then 1 else 2)",
+        "fn f(b: bool, x: f64) = (if b then 1 else x) * 2.5",
+        "fn f(b: bool) -> f64 = if b then 1 else sum[i < 3](2)",
+        "fn f(b: bool) = if b then 1 else sum[i < 3](0.5)",
+        "fn f(b: bool, x: i64[2, 1]) = if b then transpose([[1, 2]]) else x",
+        "fn exp(x: f64) = x * 2\nfn f() = exp(1) + 2",
+    ]), @r"
+    fn f(x: f32[2, 1]) = x + transpose([[1, 2]])
+      => E0110 at `x + transpose([[1, 2]])`: the operands have different types: `f32` and `i64`
+         help: nothing converts by itself: write `f32(...)` or `i64(...)`
+         write `f32(` for ``
+         write `)` for ``
+
+    fn f() = sqrt(transpose([[1, 4]]))
+      => E0111 at `sqrt(transpose([[1, 4]]))`: `sqrt` takes floats, this is `i64`
+         help: convert the argument: `f32(...)`
+
+    fn f(x: f64) = sqrt(x) + 1
+      => fn f(x: f64) -> f64
+
+    fn f(b: bool, x: f64) = x * (if b then 1 else 2)
+      => fn f(b: bool, x: f64) -> f64
+
+    fn f(b: bool, x: f64) = (if b then 1 else x) * 2.5
+      => fn f(b: bool, x: f64) -> f64
+
+    fn f(b: bool) -> f64 = if b then 1 else sum[i < 3](2)
+      => fn f(b: bool) -> f64
+
+    fn f(b: bool) = if b then 1 else sum[i < 3](0.5)
+      => fn f(b: bool) -> f32
+
+    fn f(b: bool, x: i64[2, 1]) = if b then transpose([[1, 2]]) else x
+      => fn f(b: bool, x: i64[2, 1]) -> i64[2, 1]
+
+    fn exp(x: f64) = x * 2
+    fn f() = exp(1) + 2
+      => fn exp(x: f64) -> f64
+      => fn f() -> f64
+    ");
+}
+
+/// Those that are listed for a type are all that take scalars of it alone and give one.
+#[test]
+fn functions_that_keep_a_type() {
+    // These take a value of any type; of integers `relu` and `clamp` are `max` and `min`.
+    let indifferent = [("select", 3), ("transpose", 1)];
+    let others = |name: &str, dtype: Dtype| dtype.is_int() && ["relu", "clamp"].contains(&name);
+    for dtype in [Dtype::Bool, Dtype::I32, Dtype::I64, Dtype::U32, Dtype::U64, Dtype::F32, Dtype::F64] {
+        let keeps = |name: &str, arguments: usize| {
+            let list = |each: &dyn Fn(usize) -> String| (0..arguments).map(each).collect::<Vec<_>>().join(", ");
+            let (params, args) = (list(&|k| format!("x{k}: {dtype}")), list(&|k| format!("x{k}")));
+            let file = grammar::parse(&format!("fn f({params}) = {name}({args})")).unwrap();
+            let checked = check(&file, "f");
+            checked.is_ok_and(|c| c.exprs[c.results[0].1].ty == ir::checked::Type::scalar(dtype))
+        };
+        let calls = names().flat_map(|name| (1..=3).map(move |arguments| (name, arguments)));
+        let calls = calls.filter(|call| !indifferent.contains(call) && !others(call.0, dtype));
+        let keeping: BTreeSet<_> = calls.filter(|(name, arguments)| keeps(name, *arguments)).collect();
+        assert_eq!(scalar_functions(dtype).collect::<BTreeSet<_>>(), keeping, "{dtype}");
+    }
+}
+
+/// However small the stack is: the compiler may run on a thread of somebody else.
+#[test]
+fn an_expression_may_be_as_deep_as_the_limit() {
+    let most = grammar::MAX_DEPTH as usize - 1;
+    let expressions = [
+        format!("{}x", "x + ".repeat(most)),
+        format!("{}1", "1 + ".repeat(most)),
+        format!("{}x", "-".repeat(most)),
+        format!("{}x{}", "sqrt(".repeat(most), ")".repeat(most)),
+        format!("{}x", "if x > 0 then 1 else ".repeat(most - 1)),
+    ];
+    for expression in expressions {
+        let file = grammar::parse(&format!("fn f(x: f32) = {expression}")).unwrap();
+        let thread = std::thread::Builder::new().stack_size(192 << 10);
+        let checked =
+            thread.spawn(move || check(&file, "f").map(|checked| checked.exprs.len())).unwrap().join().unwrap();
+        assert!(checked.unwrap() >= most);
+    }
+}
