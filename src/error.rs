@@ -195,6 +195,15 @@ pub enum RunErrorKind {
         /// The shape given.
         found: Vec<usize>,
     },
+    /// An argument with an axis longer than 2^48, which only an array without elements can have.
+    ArgumentLength {
+        /// The parameter.
+        param: String,
+        /// The axis.
+        axis: usize,
+        /// Its length.
+        found: usize,
+    },
     /// Two sizes that do not go together.
     Sizes {
         /// One side.
@@ -317,6 +326,7 @@ impl RunError {
             RunErrorKind::ArgumentCount { .. } => codes::ARGUMENT_COUNT,
             RunErrorKind::ArgumentType { .. } => codes::ARGUMENT_TYPE,
             RunErrorKind::ArgumentRank { .. } => codes::ARGUMENT_RANK,
+            RunErrorKind::ArgumentLength { .. } => codes::SCALAR,
             RunErrorKind::Sizes { purpose, .. } => match purpose {
                 Purpose::Lengths => codes::LENGTHS,
                 Purpose::Declared => codes::DECLARED,
@@ -419,6 +429,9 @@ impl fmt::Display for RunError {
             }
             RunErrorKind::ArgumentRank { param, declared, found } => {
                 write!(f, "`{param}` is {declared}, the array given has shape {}", shape(found))
+            }
+            RunErrorKind::ArgumentLength { param, axis, found } => {
+                write!(f, "axis {axis} of `{param}` is {found}, more than {}", ir::bind::MAX_LENGTH)
             }
             RunErrorKind::Sizes { left, relation, right, purpose, .. } => {
                 let (least, most) = (left.value, right.value);

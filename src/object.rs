@@ -96,7 +96,7 @@ impl Lowered {
             Status::Pointer => "a pointer is null or not aligned to its elements".to_owned(),
             Status::Scratch => "there is less scratch memory than the call takes".to_owned(),
             Status::Overlap => "a result overlaps another array or the scratch memory".to_owned(),
-            Status::Negative => "a length is below 0".to_owned(),
+            Status::Negative => "a length is below 0 or beyond 2^48".to_owned(),
             Status::Memory => "the call takes more memory than there can be".to_owned(),
             Status::Requirement(number) => {
                 let r = &requires[number];

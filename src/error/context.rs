@@ -98,6 +98,9 @@ impl Context<'_> {
                 declared: param(input).map_or_else(String::new, |p| p.ty()),
                 found: inputs.get(input).map_or_else(Vec::new, |a| a.shape().to_vec()),
             },
+            BindError::InputLength { input, axis, found } => {
+                RunErrorKind::ArgumentLength { param: name(input), axis, found }
+            }
             BindError::Requirement { requirement, left, right } => {
                 let r = &self.program.requires[requirement];
                 let side = |size: &Size, what: &str, value: i64| SizeSide {

@@ -10,6 +10,9 @@ use crate::sabotage::{self, Bug};
 use crate::size::SizeError;
 use crate::{Dtype, Scalar, Size, SymbolId};
 
+/// The longest axis that an input may have. Proofs of accesses rely on it: arithmetic on lengths within it does not wrap.
+pub const MAX_LENGTH: u64 = 1 << 48;
+
 /// The sizes of one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Binding {
@@ -43,6 +46,15 @@ pub enum BindError {
         /// The parameter's rank.
         expected: usize,
         /// The input's rank.
+        found: usize,
+    },
+    /// An input with an axis longer than [`MAX_LENGTH`]: it has no elements, or there would be no memory for it.
+    InputLength {
+        /// Which input.
+        input: usize,
+        /// Which axis.
+        axis: usize,
+        /// How long it is.
         found: usize,
     },
     /// The sizes do not meet `program.requires[requirement]`.
@@ -180,6 +192,10 @@ impl Binding {
             }
             if *rank != given.shape().len() && !sabotage::on(Bug::RankUnchecked) {
                 return Err(BindError::InputRank { input, expected: *rank, found: given.shape().len() });
+            }
+            let long = given.shape().iter().position(|length| *length as u64 > MAX_LENGTH);
+            if let Some(axis) = long {
+                return Err(BindError::InputLength { input, axis, found: given.shape()[axis] });
             }
         }
         let mut values = SmallVec::new();

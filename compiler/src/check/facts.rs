@@ -27,7 +27,7 @@ const MAX_REQUIREMENTS: usize = 200;
 /// Choices beyond which a proof gives up on further ones.
 const MAX_CHOICES: usize = 5;
 /// Scalar parameters that take part in conditions lie within this, so that no condition wraps.
-pub const MAX_SCALAR: i64 = 1 << 48;
+pub const MAX_SCALAR: i64 = ir::bind::MAX_LENGTH.cast_signed();
 /// Coefficients in conditions that cannot make sizes and indices wrap.
 const MAX_CONDITION: i128 = 1 << 12;
 

@@ -12,6 +12,7 @@ use cranelift_codegen::ir::{
 use cranelift_codegen::isa::CallConv;
 use cranelift_frontend::FunctionBuilder;
 use cranelift_module::{DataId, FuncId, Module};
+use ir::bind::MAX_LENGTH;
 use ir::nest::{BufferId, Program, Relation, Role};
 use ir::sabotage::{self, Bug};
 use ir::{Dtype, Size};
@@ -198,7 +199,8 @@ impl<'a, 'p> Driver<'a, 'p> {
             let value = match origin {
                 Origin::Given => {
                     let value = self.param(Param::Size(*symbol));
-                    let holds = self.b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, value, 0);
+                    let holds =
+                        self.b.ins().icmp_imm_u(IntCC::UnsignedLessThanOrEqual, value, MAX_LENGTH.cast_signed());
                     self.ensure(holds, Status::Negative, (value, zero));
                     value
                 }
@@ -211,7 +213,7 @@ impl<'a, 'p> Driver<'a, 'p> {
         for (symbol, origin) in &interface.origins {
             if let Origin::Declared(number) = origin {
                 let value = self.sound(&interface.program.requires[*number].right, Status::NoValue(*number));
-                let holds = self.b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, value, 0);
+                let holds = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThanOrEqual, value, MAX_LENGTH.cast_signed());
                 self.ensure(holds, Status::Requirement(*number), (zero, value));
                 self.sizes.bind(*symbol, value);
             }

@@ -21,7 +21,7 @@ pub enum Status {
     Scratch,
     /// A result overlaps another array of the call or its scratch memory.
     Overlap,
-    /// A length below 0.
+    /// A length below 0, or beyond [`ir::bind::MAX_LENGTH`].
     Negative,
     /// More memory for what is kept in between than there can be.
     Memory,

@@ -1,7 +1,7 @@
 //! What a call is bound to: sizes from lengths and scalars, requirements, and the lengths of every buffer.
 
 use ir::array::Array;
-use ir::bind::{BindError, Binding, integer};
+use ir::bind::{BindError, Binding, MAX_LENGTH, integer};
 use ir::nest::Program;
 use ir::size::SizeError;
 use ir::{Dtype, Scalar, SymbolId};
@@ -81,4 +81,22 @@ fn every_buffer_has_a_length() {
     let number = Array::scalar(Scalar::I64(1 << 40));
     let error = Binding::new(&p, &[number.as_ref()]).map(|_| ());
     assert!(matches!(error, Err(BindError::Length { value: Err(SizeError::Overflow), .. })), "{error:?}");
+}
+
+/// Only an array without elements can have a longer axis.
+#[test]
+fn an_axis_has_a_longest_length() {
+    let p = program(
+        "program @p { symbol n = dim 0 of input 0 symbol m = dim 1 of input 0 input %x: f32[n, m] output %r: f32
+         kernel @k { v0 = const f32 0.0 store %r[], v0 } }",
+    );
+    let bind = |shape: [usize; 2]| {
+        let x = Array::zeros(Dtype::F32, &shape).unwrap();
+        Binding::new(&p, &[x.as_ref()]).map(|_| ())
+    };
+    let longest = usize::try_from(MAX_LENGTH).unwrap();
+    assert_eq!((bind([longest, 0]), bind([0, longest])), (Ok(()), Ok(())));
+    for (shape, axis) in [([longest + 1, 0], 0), ([0, longest + 1], 1)] {
+        assert_eq!(bind(shape), Err(BindError::InputLength { input: 0, axis, found: longest + 1 }));
+    }
 }
