@@ -269,7 +269,8 @@ mod wide {
                     black_box(sums);
                 }
 
-                /// Line by line by the same instructions, of which a compiler would make several.
+                /// Each line by the same instructions, which a compiler would repeat for several lines. (A vector of 512 bits is a whole line: there the
+                /// second sum stands in a comment alone.)
                 #[target_feature(enable = $features)]
                 fn read_in_order(lines: &[Line]) {
                     let (mut sum, mut other) = ($set(0.0), $set(0.0));

@@ -51,7 +51,7 @@ pub(super) struct Record {
     pub of: Option<ReduceOp>,
 }
 
-/// So many lengths with small coefficients add up to less than 2^63.
+/// At most this many lengths with small coefficients: together they stay below 2^63.
 const MAX_TERMS: usize = 7;
 
 impl Checker<'_> {

@@ -26,7 +26,7 @@ pub(super) struct Known {
 const MAX_REQUIREMENTS: usize = 200;
 /// Choices beyond which a proof gives up on further ones.
 const MAX_CHOICES: usize = 5;
-/// Scalar parameters that take part in conditions lie within this, so that no condition wraps.
+/// Scalar parameters that take part in conditions lie within this, as the lengths of arguments do, so that no condition wraps.
 pub const MAX_SCALAR: i64 = ir::bind::MAX_LENGTH.cast_signed();
 /// Coefficients in conditions that cannot make sizes and indices wrap.
 const MAX_CONDITION: i128 = 1 << 12;
@@ -180,7 +180,7 @@ impl Checker<'_> {
         });
     }
 
-    /// What the conditions around a branch say.
+    /// The facts that the conditions around a branch state.
     pub(super) fn conditions(&self, mut guard: GuardId) -> Known {
         let mut known = Known::default();
         while guard != Checked::TOP {

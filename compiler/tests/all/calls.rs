@@ -36,7 +36,7 @@ fn told(source: &str, entry: Option<&str>) -> String {
     text.trim_end().to_owned()
 }
 
-/// A function that makes so many calls of others, with an argument that is a mistake, so that no call comes to be inlined.
+/// A function that makes this many calls of others, with an argument that is a mistake, so that no call comes to be inlined.
 fn calling(name: &str, calls: &[(usize, &str)]) -> String {
     let calls = calls.iter().flat_map(|(count, of)| vec![format!("{of}(x)"); *count]);
     format!("fn {name}(x: i64) {{ let x = absent\n ({}) }}\n", calls.collect::<Vec<_>>().join(", "))
@@ -79,7 +79,7 @@ fn calls_count_wherever_they_stand() {
     }
 }
 
-/// What goes beyond the limit is not looked at, nor is what follows.
+/// A call beyond the limit is not checked, nor is anything after it.
 #[test]
 fn all_functions_together_have_so_many_calls_and_no_more() {
     let a = calling("a", &[(999, "leaf")]);

@@ -13,7 +13,7 @@ fn checked(source: &str) -> Checked {
     check(&file, "f").unwrap_or_else(|errors| panic!("{source}: {errors:?}"))
 }
 
-/// What an expression without a context is: its elements, each with its type.
+/// The elements of an expression without a context, each with its type.
 fn value(expression: &str) -> String {
     let checked = checked(&format!("fn f() = {expression}"));
     let program = compiler::lower::lower(&checked).unwrap();

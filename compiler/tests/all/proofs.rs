@@ -11,7 +11,7 @@ use ir::ReduceOp;
 use ir::checked::{Checked, Kind};
 use ir::nest::{Place, Purpose};
 
-/// What is checked where a result needs it.
+/// The checks that a function makes as it runs.
 fn checks(checked: &Checked) -> Vec<String> {
     let mut sites = BTreeSet::new();
     let mut seen = BTreeSet::new();
@@ -107,7 +107,7 @@ fn a_proof_relies_on_ends_that_do_not_wrap_to_greater_ones() {
     ]);
 }
 
-/// What is not linear, or may wrap, says nothing: neither as a subscript nor as a condition.
+/// Arithmetic that is not linear, or may wrap, says nothing: neither as a subscript nor as a condition.
 #[test]
 fn integers_are_followed_as_far_as_they_are_exact() {
     expect(&[
@@ -257,7 +257,7 @@ fn what_depends_on_sizes_alone_is_required_of_the_call() {
         // The sign of a difference is not known.
         ("fn f(x: f32[n], a: f32[p], b: f32[q]) { let y[i < 3] = x[(p - q) * i]; y }", "f32[3], checked: axis 0 of x"),
         ("fn f(x: f32[10], w: f32[n]) { let y[i < 3] = sum[k < n * i + 5](x[k]); y }", "f32[3] where 5 >= 2 * n"),
-        // What holds only where an index runs does not serve elsewhere.
+        // A fact that holds only where an index runs does not serve elsewhere.
         (
             "fn f(x: f32[n], m: i64) { let y[i < m] = x[i + 2] + x[i + 1]; y }",
             "f32[m] where m >= 0 and n >= m + 2 unless m == 0",
@@ -387,7 +387,7 @@ fn scalar_parameters_are_exact_only_within_limits() {
             "f32 where m + 281474976710656 >= 0 and 281474976710656 >= m",
         ),
         ("fn f(x: f32[9], w: f32[m], m: i64) = x[min(m, 8)]", "f32"),
-        // What is beyond 128 bits is no number at all.
+        // A number beyond 128 bits is not followed.
         (
             &format!(
                 "fn at(x: f32[9], k: i64) = if k >= 0 && k < 9 then x[{product}] else 0\nfn f(x: f32[9], t: i64[m]) = at(x, t)"

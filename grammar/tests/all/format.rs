@@ -230,7 +230,7 @@ fn comments_are_aligned() {
     becomes("fn f() =     1 # one", "fn f() = 1  # one\n");
     becomes("fn f() =\t1  # one", "fn f() = 1  # one\n");
     becomes("fn f() = 1\t     # one", "fn f() = 1  # one\n");
-    // What goes on below is right below, and not where the next line begins anyway.
+    // A comment continues one that ends right above it, unless the next line begins in that column anyway.
     becomes("fn f() = 1  # one\n\n            # two", "fn f() = 1  # one\n\n# two\n");
     becomes("fn f() {\n1   # one\n    # two\n}", "fn f() {\n    1  # one\n    # two\n}\n");
     becomes(

@@ -97,7 +97,7 @@ fn every_form_of_expression() {
     }
 }
 
-/// What each form of expression is made of, in the order of its text, but for the limits of indices.
+/// The operands of each form of expression, in the order of its text, without the limits of indices.
 #[test]
 fn the_operands_of_every_form() {
     let operands = |source: &str| {

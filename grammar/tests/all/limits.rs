@@ -64,10 +64,10 @@ fn the_limit_itself_is_allowed() {
     }
 }
 
-/// What has begun and not ended lies on the parser's stack, so it is refused before the parser sees any of it.
+/// Operations that have begun and not ended lie on the parser's stack, so too many are refused before it sees any.
 #[test]
 fn the_error_is_where_too_much_has_begun() {
-    // What is repeated, and how much of it has not ended.
+    // The text that is repeated, and how many operations it leaves open.
     let begun = [
         ("(", 1),
         ("f(", 1),
@@ -92,7 +92,7 @@ fn the_error_is_where_too_much_has_begun() {
 
 #[test]
 fn every_operator_call_and_bracket_counts() {
-    // What stands before and behind an operand, and how much deeper it lies for that.
+    // The text before and after an operand, and how much deeper it lies for that.
     let around = [
         ("(", " + x)", 2),
         ("-(", ")", 2),

@@ -1,4 +1,4 @@
-//! What an interactive session asks of text as it is typed: whether it goes on, and what its words are.
+//! Text as it is typed at a prompt: whether it goes on, and the kinds of its words.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! What a builder adds to what it is told: names, and the conversions that are needed.
+//! Names and conversions that a builder adds by itself.
 
 use ir::build::Builder;
 use ir::nest::Program;
