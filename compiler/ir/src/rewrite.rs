@@ -6,6 +6,7 @@ mod equal;
 mod erase;
 mod forward;
 mod hoist;
+mod inside;
 mod replace;
 mod share;
 

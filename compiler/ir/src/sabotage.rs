@@ -67,6 +67,7 @@ bugs! {
     ErasedStore = "fusion", "a store is erased that another kernel reads";
     ForwardedElsewhere = "rewrite", "a load takes what was stored at another place";
     HoistedLoad = "rewrite", "a load moves before the stores that it reads";
+    HoistedOutside = "rewrite", "an access leaves a loop without iterations";
     HoistedGuarded = "rewrite", "an access leaves the branch that guards it";
     SharedLoads = "rewrite", "loads of one buffer count as equal";
     OverlappingSlots = "plan", "what is still read shares memory with what is written";

@@ -24,6 +24,8 @@ pub(super) struct Known {
 
 /// Requirements beyond which a proof gives up on further ones.
 const MAX_REQUIREMENTS: usize = 200;
+/// Indices that end one another beyond which the ends of further ones are not looked at.
+const MAX_ENDS: usize = 8;
 /// Choices beyond which a proof gives up on further ones.
 const MAX_CHOICES: usize = 5;
 /// Scalar parameters that take part in conditions lie within this, as the lengths of arguments do, so that no condition wraps.
@@ -129,45 +131,89 @@ impl Checker<'_> {
     /// The value of an integer scalar as a linear form, if computing it cannot wrap.
     pub(super) fn exact(&self, id: ExprId) -> Option<Linear> {
         let form = self.linear(id);
-        let single =
-            matches!(form.terms.as_slice(), [(Variable::Opaque(_) | Variable::Index(_), 1)]) && form.constant == 0;
-        let most = |sum: i128, (v, c): &(Variable, i128)| {
-            let most = match v {
-                Variable::Index(index) => self.most_of_index(*index),
+        let single = matches!(form.terms.as_slice(), [(Variable::Opaque(_), 1)]) && form.constant == 0;
+        (single || self.fits(&form, Scalars::Bounded)).then_some(form)
+    }
+
+    /// Whether a form has a value of 64 bits whatever its variables are.
+    fn fits(&self, form: &Linear, scalars: Scalars) -> bool {
+        let range = form.terms.iter().try_fold((form.constant, form.constant), |sum, (variable, c)| {
+            let range = match variable {
+                Variable::Index(index) => (0, self.most_of_index(*index, scalars, MAX_ENDS)),
                 Variable::Product(atoms) => match atoms.as_slice() {
-                    [atom] => most_of_atom(atom)?,
+                    [atom] => self.range_of_atom(atom, scalars)?,
                     _ => return None,
                 },
                 Variable::Opaque(_) => return None,
             };
-            small(*c).then(|| c.abs().saturating_mul(most).saturating_add(sum))
-        };
-        let bounded =
-            || form.terms.iter().try_fold(form.constant.abs(), most).is_some_and(|most| most <= i64::MAX.into());
-        (single || bounded()).then_some(form)
+            add(sum, times((*c, *c), range)?).filter(|_| small(*c))
+        });
+        range.is_some_and(within)
     }
 
-    /// The greatest value of an index, given that lengths and bounded scalars lie within [`MAX_SCALAR`].
-    fn most_of_index(&self, index: IndexId) -> i128 {
-        let most = match &self.out.indices[index].extent {
-            Extent::Affine(extent) => match extent.as_size() {
-                Some(size) => most_of_size(size),
-                // Indices that bound one another come to no more than a length, as long as they themselves do.
-                None => Some(MAX_SCALAR.into()),
-            },
-            Extent::Dynamic(_) => None,
+    /// The greatest value of an index; `ends` limits how many indices that end one another are looked at.
+    fn most_of_index(&self, index: IndexId, scalars: Scalars, ends: usize) -> i128 {
+        let end = || {
+            let Extent::Affine(extent) = &self.out.indices[index].extent else { return None };
+            let ends = ends.checked_sub(1)?;
+            let start = self.range_of_size(extent.constant_part(), scalars)?;
+            extent.terms().iter().try_fold(start, |sum, (i, c)| {
+                let most = self.most_of_index(*i, scalars, ends);
+                add(sum, times(self.range_of_size(c, scalars)?, (0, most))?)
+            })
         };
-        most.unwrap_or(i64::MAX.into()).min(i64::MAX.into()) - 1
+        end().map_or(i64::MAX.into(), |(_, most)| most.min(i64::MAX.into())) - 1
     }
 
-    /// Notes that a form is exact only if the scalar parameters in it are bounded.
-    fn rely_on(&self, form: &Linear, known: &mut Known) {
-        if matches!(form.terms.as_slice(), [(_, 1)]) && form.constant == 0 {
-            return;
+    /// The least and greatest value of a size.
+    fn range_of_size(&self, size: &Size, scalars: Scalars) -> Option<(i128, i128)> {
+        size.terms().iter().try_fold((0, 0), |sum, (product, c)| {
+            let c = i128::from(*c);
+            let term = product.iter().try_fold((c, c), |range, atom| times(range, self.range_of_atom(atom, scalars)?));
+            add(sum, term?)
+        })
+    }
+
+    fn range_of_atom(&self, atom: &Atom, scalars: Scalars) -> Option<(i128, i128)> {
+        let most = i128::from(MAX_SCALAR);
+        match atom {
+            Atom::Symbol(s) => Some(match (self.out.symbols[*s].source, scalars) {
+                (SymbolSource::Dimension { .. }, _) => (0, most),
+                (SymbolSource::Scalar { .. }, Scalars::Bounded) => (-most, most),
+                (SymbolSource::Scalar { .. }, Scalars::Any) => (i64::MIN.into(), i64::MAX.into()),
+            }),
+            Atom::FloorDiv(a, b) => {
+                let b = i128::from(b.as_constant().filter(|b| *b > 0)?);
+                let (least, greatest) = self.range_of_size(a, scalars).filter(|a| within(*a))?;
+                Some((least.div_euclid(b), greatest.div_euclid(b)))
+            }
+            Atom::Overflow(_) => None,
         }
-        for (variable, _) in &form.terms {
-            if let Variable::Product(atoms) = variable {
-                atoms.iter().for_each(|atom| self.scalars_of(&atom.into(), &mut known.scalars));
+    }
+
+    /// Notes that a form has its exact value only if the scalar parameters in it are bounded, unless it always does.
+    fn rely_on(&self, form: &Linear, known: &mut Known) {
+        if !self.fits(form, Scalars::Any) {
+            self.note_scalars(form.terms.iter().map(|(variable, _)| variable.clone()).collect(), &mut known.scalars);
+        }
+    }
+
+    /// Adds the scalar parameters in these variables, and in the ends of the indices among them.
+    fn note_scalars(&self, mut pending: Vec<Variable>, scalars: &mut BTreeSet<SymbolId>) {
+        let mut seen = BTreeSet::new();
+        while let Some(variable) = pending.pop() {
+            match variable {
+                Variable::Product(atoms) => atoms.iter().for_each(|atom| self.scalars_of(&atom.into(), scalars)),
+                Variable::Index(index) if seen.insert(index) => {
+                    if let Extent::Affine(extent) = &self.out.indices[index].extent {
+                        self.scalars_of(extent.constant_part(), scalars);
+                        for (outer, c) in extent.terms() {
+                            self.scalars_of(c, scalars);
+                            pending.push(Variable::Index(*outer));
+                        }
+                    }
+                }
+                Variable::Index(_) | Variable::Opaque(_) => {}
             }
         }
     }
@@ -189,14 +235,12 @@ impl Checker<'_> {
             }
             guard = self.out.guards[guard];
         }
-        let mut scalars = BTreeSet::new();
         let choices = known.choices.iter().flatten().flatten();
         for (variable, _) in known.rows.iter().chain(choices).flat_map(|r| &r.terms) {
             if let Variable::Product(atoms) = variable {
-                atoms.iter().for_each(|atom| self.scalars_of(&atom.into(), &mut scalars));
+                atoms.iter().for_each(|atom| self.scalars_of(&atom.into(), &mut known.scalars));
             }
         }
-        known.scalars = scalars;
         known
     }
 
@@ -218,6 +262,8 @@ impl Checker<'_> {
             },
             Kind::Compare(op, a, b) if self.dtype(*a).is_int() => {
                 let (Some(a), Some(b)) = (self.exact(*a), self.exact(*b)) else { return };
+                self.rely_on(&a, known);
+                self.rely_on(&b, known);
                 let less = |x: &Linear, y: &Linear| y.minus(x).minus(&Linear::constant(1));
                 let at_most = |x: &Linear, y: &Linear| y.minus(x);
                 match (op, holds) {
@@ -243,6 +289,7 @@ impl Checker<'_> {
         for (condition, holds) in sides {
             let mut case = Known::default();
             self.assume(*condition, *holds, &mut case);
+            known.scalars.append(&mut case.scalars);
             cases.push(case.rows);
         }
         known.choices.push(cases);
@@ -372,25 +419,28 @@ impl Checker<'_> {
     }
 }
 
-/// The greatest magnitude of a size, on the same terms as [`most_of_atom`].
-fn most_of_size(size: &Size) -> Option<i128> {
-    size.terms().iter().try_fold(0i128, |sum, (product, c)| {
-        let magnitude = i128::from(*c).abs();
-        let term = product.iter().try_fold(magnitude, |most, atom| most.checked_mul(most_of_atom(atom)?))?;
-        sum.checked_add(term)
-    })
+/// What is taken for granted of scalar parameters.
+#[derive(Clone, Copy)]
+enum Scalars {
+    /// That they are within [`MAX_SCALAR`].
+    Bounded,
+    /// Nothing.
+    Any,
 }
 
-/// The greatest magnitude of an atom, given that lengths and bounded scalars lie within [`MAX_SCALAR`].
-fn most_of_atom(atom: &Atom) -> Option<i128> {
-    match atom {
-        Atom::Symbol(_) => Some(MAX_SCALAR.into()),
-        Atom::FloorDiv(a, b) => {
-            let b = b.as_constant().filter(|b| *b > 0)?;
-            Some(most_of_size(a)? / i128::from(b) + 1)
-        }
-        Atom::Overflow(_) => None,
-    }
+/// The least and greatest sum of two numbers of which each has its least and greatest value.
+fn add((a, b): (i128, i128), (c, d): (i128, i128)) -> Option<(i128, i128)> {
+    Some((a.checked_add(c)?, b.checked_add(d)?))
+}
+
+/// The same of the product.
+fn times((a, b): (i128, i128), (c, d): (i128, i128)) -> Option<(i128, i128)> {
+    let corners = [a.checked_mul(c)?, a.checked_mul(d)?, b.checked_mul(c)?, b.checked_mul(d)?];
+    Some((corners.into_iter().min()?, corners.into_iter().max()?))
+}
+
+fn within((least, greatest): (i128, i128)) -> bool {
+    least >= i64::MIN.into() && greatest <= i64::MAX.into()
 }
 
 /// Whether a coefficient is small enough that lengths, indices and bounded scalars times it do not

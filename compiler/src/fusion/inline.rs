@@ -43,14 +43,14 @@ pub(super) fn inline(program: &Program, consumer: &Kernel, producer: &Kernel, p:
     kernel.origins.extend(producer.origins.iter().copied());
     kernel.origins.sort_unstable();
     kernel.origins.dedup();
-    tidy(&mut kernel);
+    tidy(program, &mut kernel);
     kernel
 }
 
 /// Undoes what merging leaves behind: what is computed in every iteration and need not be, what is computed twice, and what
 /// nobody uses.
-pub(super) fn tidy(kernel: &mut Kernel) {
-    hoist(kernel);
+pub(super) fn tidy(program: &Program, kernel: &mut Kernel) {
+    hoist(program, kernel);
     share(kernel);
     erase_unused(&mut kernel.body);
 }

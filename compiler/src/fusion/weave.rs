@@ -27,7 +27,7 @@ pub(super) fn weave(graph: &Graph, (first, second): Pair, also: Also) -> Result<
     loop {
         let joined = join(program, &mut kernel.body, also);
         forward(program, &mut kernel);
-        hoist(&mut kernel);
+        hoist(program, &mut kernel);
         share(&mut kernel);
         // Lengths that the data give are the same only where they have been found to be.
         if !joined {

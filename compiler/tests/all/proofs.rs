@@ -364,6 +364,25 @@ fn what_only_may_be_negative_is_not_taken_to_be_positive() {
     ]);
 }
 
+/// An index that a scalar parameter ends is no smaller than the parameter: where its multiples must not wrap, the parameter is bounded. What
+/// only lowers it cannot wrap.
+#[test]
+fn indices_are_as_large_as_what_ends_them() {
+    let bounded = "p + 281474976710656 >= 0 and 281474976710656 >= p";
+    for (source, said) in [
+        ("fn f(x: f32[n], p: i64) = sum[i < p](if 4096 * i < n then x[i] else 0)", format!("f32 where {bounded}")),
+        ("fn f(x: f32[n], p: i64) = sum[i < p](if i + 1 < n then x[i] else 0)", "f32".to_string()),
+        ("fn f(x: f32[n], p: i64) = sum[i < p](if i + 2 < n then x[i] else 0)", format!("f32 where {bounded}")),
+        ("fn f(x: f32[n], p: i64) = sum[i < p](if i - 1 < n && i > 1 then x[i - 2] else 0)", "f32".to_string()),
+        ("fn f(x: f32[n], p: i64) = sum[i < p, j <= i](if j + i < n then x[j] else 0)", format!("f32 where {bounded}")),
+        ("fn f(x: f32[n], p: i64) = sum[i < p](if n > 0 then x[min(2 * i, n - 1)] else 0)", format!("f32 where {bounded}")),
+        ("fn f(x: f32[n], p: i64) = sum[i < p](if i < n then x[i] else 0)", "f32".to_string()),
+        ("fn f(x: f32[n], p: i64) = sum[i < p](if !(4096 * i >= n || i > 7) then x[i] else 0)", format!("f32 where {bounded}")),
+    ] {
+        expect(&[(source, &said)]);
+    }
+}
+
 /// However many terms there are, and wherever they stand: arithmetic of scalar parameters may wrap unless they are small enough together.
 #[test]
 fn scalar_parameters_are_exact_only_within_limits() {

@@ -256,7 +256,7 @@ const REWRITES: [(&str, Rewrite); 5] = [
         0
     }),
     ("share", |_, kernel| share(kernel)),
-    ("hoist", |_, kernel| hoist(kernel)),
+    ("hoist", hoist),
     ("forward", forward),
     ("renumber", |program, kernel| {
         *kernel = renumber(program, kernel);

@@ -156,3 +156,30 @@ fn subscripts_wrap_on_the_way_to_an_element() {
     let source = "fn main(x: i64[m], w: i64, v: i64) = sum[k < w - v](if k < m then x[k] else 0)";
     assert_eq!(get(source, &[3, 1]).unwrap(), [Scalar::I64(21)]);
 }
+
+/// What an access needs is void where its loops have no iterations. Arrays that are read at a constant index, one by way of another, leave
+/// accesses without the index of such a loop: those stay in it.
+#[test]
+fn nothing_is_read_for_loops_without_iterations() {
+    let zeros = |shape: &[usize]| Array::from_scalars(Dtype::F32, shape, &vec![Scalar::F32(0.0); shape.iter().product()]).unwrap();
+    for (source, shapes) in [
+        (
+            "fn main(z: f32[3, m, m]) { let d[i, j, l < m] = z[i, j, 1]\n let e[i, l] = d[i, 1, l]\n (e, d) }",
+            vec![vec![3, 0, 0]],
+        ),
+        ("fn main(z: f32[n], w: f32[m]) { let d[i < 4, l] = z[i] * w[l]\n let e[l] = d[3, l]\n e }", vec![vec![4], vec![0]]),
+        (
+            "fn main(z: f32[m, n], w: f32[4, m]) { let d[j, i < n] = z[j, min(i + 1, n - 1)]\n let e[k < 4, j] = w[k, j] + sum[i](d[j, i])
+               (e, d) }",
+            vec![vec![0, 0], vec![4, 0]],
+        ),
+        (
+            "fn main(z: f32[n, n]) { let d[j, i < n] = z[j, min(i, n - 1)]\n let e[k < 4, j] = d[j, 3] + f32(k)\n (e, d) }",
+            vec![vec![0, 0]],
+        ),
+    ] {
+        let arguments: Vec<_> = shapes.iter().map(|shape| zeros(shape)).collect();
+        let results = outcome(source, &arguments).unwrap_or_else(|code| panic!("{source}: {code}"));
+        assert!(results.iter().all(|array| array.shape().contains(&0)), "{source}");
+    }
+}

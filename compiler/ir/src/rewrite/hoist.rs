@@ -1,31 +1,43 @@
 //! Moving code that does not change from iteration to iteration out of its loops.
 
-use cranelift_entity::{EntitySet, SecondaryMap};
+use cranelift_entity::{EntitySet, PrimaryMap, SecondaryMap};
 
-use crate::nest::{Block, BufferId, Extent, IndexId, Kernel, LoopKind, Op, Statement, Subscript, ValueId};
+use super::inside::{Around, Inside};
+use crate::nest::{Block, BufferId, Extent, IndexId, Kernel, LoopKind, Op, Program, Statement, Subscript, ValueId};
 use crate::sabotage::{self, Bug};
 use crate::visit::{self, for_each_use};
-use crate::{Affine, verify};
+use crate::{Affine, Dtype, Size, verify};
 
 /// Moves what only computes to the outermost block in which all that it mentions is visible: operations, loads from
 /// buffers that the kernel does not store to, and whole branches and reductions made of these. Nothing leaves a
 /// branch, and nothing but scalars (constants, sizes, elements of arrays without axes and what comes of them) leaves
 /// the kernel's outermost loop: iterations of that run apart. Checks stay. Says how many statements moved.
 ///
-/// An access so moved may run where the loops that it leaves do not. It is inside all the same: what it rests on
-/// holds whatever the extents of indices that it does not mention (see [`crate::nest::Requirement::unless_empty`]).
-pub fn hoist(kernel: &mut Kernel) -> usize {
+/// A load so moved may run where the loops that it leaves do not. It leaves one that may have no iterations only if it
+/// is inside all the same, for what the program requires of its calls.
+pub fn hoist(program: &Program, kernel: &mut Kernel) -> usize {
     let mut stored = EntitySet::new();
     stored.extend(visit::stores(&kernel.body));
-    let mut hoister =
-        Hoister { stored, values: SecondaryMap::new(), indices: SecondaryMap::new(), open: vec![], floor: 0, moved: 0 };
-    let body = std::mem::take(&mut kernel.body);
-    kernel.body = hoister.block(body).statements;
+    let Kernel { body, values: dtypes, .. } = kernel;
+    let mut hoister = Hoister {
+        program,
+        inside: Inside::new(program),
+        dtypes,
+        stored,
+        values: SecondaryMap::new(),
+        below: SecondaryMap::new(),
+        indices: SecondaryMap::new(),
+        around: vec![],
+        open: vec![],
+        floor: 0,
+        moved: 0,
+    };
+    *body = hoister.block(std::mem::take(body)).statements;
     hoister.moved
 }
 
 /// Blocks by their depth: bit `d` stands for the one that is `d` deep.
-type Depths = u128;
+pub(super) type Depths = u128;
 
 const _: () = assert!(verify::MAX_DEPTH < Depths::BITS as usize);
 
@@ -39,11 +51,18 @@ struct Open {
     acts: bool,
 }
 
-struct Hoister {
+struct Hoister<'a> {
+    program: &'a Program,
+    inside: Inside<'a>,
+    dtypes: &'a PrimaryMap<ValueId, Dtype>,
     stored: EntitySet<BufferId>,
     /// How deep the block is in which a value or index is visible.
     values: SecondaryMap<ValueId, u8>,
+    /// Values that are not negative, each with a size that it is below.
+    below: SecondaryMap<ValueId, Option<Size>>,
     indices: SecondaryMap<IndexId, u8>,
+    /// What the loops around bind, from the outermost in.
+    around: Vec<Around>,
     /// The blocks around, from the kernel's body in.
     open: Vec<Open>,
     /// How deep the innermost branch around is.
@@ -51,7 +70,7 @@ struct Hoister {
     moved: usize,
 }
 
-impl Hoister {
+impl Hoister<'_> {
     fn block(&mut self, block: Block) -> Open {
         self.open.push(Open { statements: Vec::with_capacity(block.len()), ..Open::default() });
         for statement in block {
@@ -67,6 +86,9 @@ impl Hoister {
         for (index, _) in dims(&statement) {
             self.indices[*index] = depth as u8 + 1;
         }
+        let bound = self.around.len();
+        let dims = dims(&statement).map(|(index, extent)| Around { depth: depth + 1, index: *index, extent: extent.clone() });
+        self.around.extend(dims);
         let branch = matches!(statement, Statement::If { .. });
         if let Statement::Contract(c) = &statement {
             self.values[c.result] = depth as u8 + 1;
@@ -82,7 +104,8 @@ impl Hoister {
             acts |= done.acts;
             *inner = done.statements;
         }
-        mentions |= self.mentions(&statement);
+        self.around.truncate(bound);
+        mentions |= self.mentions(&statement) | self.needs(&statement);
         // What is defined inside goes with it.
         mentions &= (2 << depth) - 1;
         let target = if acts {
@@ -91,6 +114,9 @@ impl Hoister {
             let deepest = mentions.checked_ilog2().unwrap_or(0) as usize;
             deepest.max(self.floor).max(usize::from(!is_scalar(&statement)).min(depth))
         };
+        if let Statement::Let { value, op } = &statement {
+            self.below[*value] = self.range(op);
+        }
         if !matches!(statement, Statement::Contract(_)) {
             visit::for_each_definition(&statement, &mut |value| self.values[value] = target as u8);
         }
@@ -119,6 +145,26 @@ impl Hoister {
     /// Whether a statement loads what the kernel stores.
     fn loads_stored(&self, statement: &Statement) -> bool {
         matches!(statement, Statement::Let { op: Op::Load { buffer, .. }, .. } if self.stored.contains(*buffer))
+    }
+
+    /// Where the loops begin that a load, if this is one, must not leave.
+    fn needs(&self, statement: &Statement) -> Depths {
+        match statement {
+            Statement::Let { op: Op::Load { buffer, view, at }, .. } if !sabotage::on(Bug::HoistedOutside) => {
+                let lengths = view.as_ref().unwrap_or(&self.program.buffers[*buffer].shape);
+                self.inside.needs(lengths, at, &self.around, &self.below)
+            }
+            _ => 0,
+        }
+    }
+
+    /// What a value is below and not negative.
+    fn range(&self, op: &Op) -> Option<Size> {
+        match op {
+            Op::Check { bound, .. } => Some(bound.clone()),
+            Op::Cast(_, a) if self.dtypes[*a] == Dtype::U8 => Some(Size::constant(1 << 8)),
+            _ => None,
+        }
     }
 
     /// Where what a statement itself mentions is visible.

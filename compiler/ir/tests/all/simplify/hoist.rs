@@ -5,10 +5,10 @@ use ir::rewrite::hoist;
 use super::after;
 
 fn hoisted(body: &str) -> String {
-    after(body, |_, kernel| {
-        hoist(kernel);
+    after(body, |program, kernel| {
+        hoist(program, kernel);
         let before = kernel.clone();
-        assert_eq!(hoist(kernel), 0);
+        assert_eq!(hoist(program, kernel), 0);
         assert_eq!(*kernel, before);
     })
 }
@@ -274,6 +274,89 @@ fn contractions_are_loops_too() {
             store %y[p, j], v7
           }
         }
+      }
+    }
+    ");
+}
+
+/// What a loop reads without its index is read outside if it is there even where the loop has no iterations: for what the loops around say
+/// (`%k[0]` in one over `n`), for what the program requires always (`%b[1]`) or while loops around run (`%k[2]`), for its check, or its type.
+#[test]
+fn loads_stay_in_loops_that_may_be_empty() {
+    insta::assert_snapshot!(hoisted(
+        "parallel i < 3 {
+           parallel j < n {
+             v0 = load %k[0]
+             v1 = load %b[1]
+             v2 = load %b[2]
+             v3 = load %k[i]
+             v4 = check v3 < m at site1
+             parallel p < m {
+               v5 = load %k[0]
+               v6 = load %k[1]
+               v7 = load %b[v4]
+               v8 = load %b[v3]
+               v9 = add v7, v8
+               v10 = add v5, v6
+               store %t[j, p], v9
+               store %z[j], v9
+             }
+           }
+           v20 = reduce l < 4 {
+             v21 = reduce r < n { v11 = load %k[i] v14 = load %b[i] v12 = load %x[i, l] v13 = add v12, v14 } with sum lanes v13
+           } with sum lanes v21
+           v30 = reduce q < m - 5 {
+             v35 = reduce t < n { v31 = load %k[2] v32 = load %k[3] v34 = add v31, v32 v33 = cast f32 v34 } with sum lanes v33
+           } with sum lanes v35
+           v40 = affine 0
+           v41 = reduce s < v40 { v42 = load %b[0] v43 = load %b[s] v44 = add v42, v43 } with sum lanes v44
+           v45 = add v41, v20
+           store %y[i, 0], v45
+         }"
+    ), @r"
+    kernel @k {
+      v0 = affine 0
+      parallel i < 3 {
+        v1 = load %b[1]
+        parallel j < n {
+          v2 = load %k[0]
+          v3 = load %b[2]
+          v4 = load %k[i]
+          v5 = check v4 < m at site1
+          v6 = load %k[0]
+          v7 = load %b[v5]
+          parallel p < m {
+            v8 = load %k[1]
+            v9 = load %b[v4]
+            v10 = add v7, v9
+            v11 = add v6, v8
+            store %t[j, p], v10
+            store %z[j], v10
+          }
+        }
+        v17 = reduce l < 4 {
+          v16 = reduce r < n {
+            v12 = load %k[i]
+            v13 = load %b[i]
+            v14 = load %x[i, l]
+            v15 = add v14, v13
+          } with sum lanes v15
+        } with sum lanes v16
+        v23 = reduce q < m - 5 {
+          v18 = load %k[2]
+          v22 = reduce t < n {
+            v19 = load %k[3]
+            v20 = add v18, v19
+            v21 = cast f32 v20
+          } with sum lanes v21
+        } with sum lanes v22
+        v24 = load %b[0]
+        v27 = reduce s < v0 {
+          v25 = load %b[s]
+          v26 = add v24, v25
+        } with sum lanes v26
+        v28 = add v27, v17
+        store %y[i, 0], v28
       }
     }
     ");

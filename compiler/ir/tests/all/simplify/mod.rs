@@ -21,6 +21,8 @@ const HEADER: &str = "program @p {
   scratch %e: f32[m]
   site0 = axis 0 of \"t\" at 0..0
   site1 = axis 1 of \"t\" at 0..0
+  require 2 <= m as \"left\", \"right\" at 0..0
+  require 3 <= n unless empty(m - 5) as \"left\", \"right\" at 0..0
   function @tanh.f32 = tanh(v0: f32) { v1 = neg v0 yield v1 }
   function @cosh.f32 = cosh(v0: f32) { v1 = abs v0 yield v1 }";
 

@@ -1,0 +1,185 @@
+//! Which of the loops around an access have to run for it to be inside its array.
+
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use cranelift_entity::SecondaryMap;
+
+use super::hoist::Depths;
+use crate::nest::{Extent, IndexId, Program, Relation, Subscript, SymbolSource, ValueId};
+use crate::size::Atom;
+use crate::{Affine, Size};
+
+/// An index that a loop around an access binds.
+pub(super) struct Around {
+    /// How deep the loop's block is.
+    pub depth: usize,
+    pub index: IndexId,
+    pub extent: Extent,
+}
+
+/// Proves accesses inside from what a program requires of its calls.
+pub(super) struct Inside<'a> {
+    program: &'a Program,
+    rows: OnceCell<BTreeMap<Size, Vec<Row<'a>>>>,
+}
+
+/// By the size without its constant: the size is not below 0 with this constant, unless one of some sizes is below 1.
+struct Row<'a> {
+    constant: i64,
+    unless_empty: &'a [Size],
+}
+
+impl<'a> Inside<'a> {
+    pub fn new(program: &'a Program) -> Inside<'a> {
+        Inside { program, rows: OnceCell::new() }
+    }
+
+    /// Of the loops around an access, outermost first, whose indices it does not mention: those without which it may
+    /// be outside, for they may have no iterations and nothing says that it is inside even then. `below` has values
+    /// that are not negative, each with a size that it is below.
+    pub fn needs(
+        &self,
+        lengths: &[Size],
+        at: &[Subscript],
+        around: &[Around],
+        below: &SecondaryMap<ValueId, Option<Size>>,
+    ) -> Depths {
+        let mut mentioned = BTreeSet::new();
+        let mut mention = |a: &Affine<IndexId>| mentioned.extend(a.terms().iter().map(|(index, _)| *index));
+        for subscript in at {
+            if let Subscript::Affine(a) = subscript {
+                mention(a);
+            }
+        }
+        for outer in around.iter().rev() {
+            if let (true, Extent::Affine(a)) = (mentioned.contains(&outer.index), &outer.extent) {
+                mentioned.extend(a.terms().iter().map(|(index, _)| *index));
+            }
+        }
+        let mut run: Vec<&Size> = vec![];
+        let (kept, left): (Vec<_>, Vec<_>) = around.iter().partition(|a| mentioned.contains(&a.index));
+        run.extend(kept.iter().filter_map(|a| size(a)));
+        let mut needed = 0;
+        for a in &left {
+            if !size(a).is_some_and(|s| run.contains(&s) || s.as_constant().is_some_and(|c| c > 0)) {
+                needed |= 1 << a.depth;
+            }
+        }
+        if needed == 0 {
+            return 0;
+        }
+        let Some(goals) = self.goals(lengths, at, around, below) else { return needed };
+        let holds = |depths: Depths| {
+            let mut run = run.clone();
+            run.extend(left.iter().filter(|a| depths >> a.depth & 1 == 1).filter_map(|a| size(a)));
+            goals.iter().all(|goal| self.follows(goal, &run))
+        };
+        if !holds(needed) {
+            return needed;
+        }
+        for a in left.iter().rev() {
+            let without = needed & !(1 << a.depth);
+            if holds(without) {
+                needed = without;
+            }
+        }
+        needed
+    }
+
+    /// What must not be negative for an access to be inside, beyond what never is.
+    fn goals(
+        &self,
+        lengths: &[Size],
+        at: &[Subscript],
+        around: &[Around],
+        below: &SecondaryMap<ValueId, Option<Size>>,
+    ) -> Option<Vec<Size>> {
+        let mut goals = vec![];
+        for (subscript, length) in at.iter().zip(lengths) {
+            match subscript {
+                Subscript::Affine(a) => {
+                    goals.push(self.extreme(a, around, false)?);
+                    let last = length - &Size::constant(1);
+                    goals.push(&last - &self.extreme(a, around, true)?);
+                }
+                Subscript::Value(value) => goals.push(length - below[*value].as_ref()?),
+            }
+        }
+        goals.retain(|goal| !self.never_negative(goal));
+        Some(goals)
+    }
+
+    /// The greatest or least value of an expression over loops that run.
+    fn extreme(&self, a: &Affine<IndexId>, around: &[Around], greatest: bool) -> Option<Size> {
+        let mut a = a.clone();
+        for Around { index, extent, .. } in around.iter().rev() {
+            let coefficient = a.coefficient(*index);
+            if coefficient.is_zero() {
+                continue;
+            }
+            let rises = self.never_negative(&coefficient);
+            if !rises && !self.never_negative(&-&coefficient) {
+                return None;
+            }
+            let end = match extent {
+                _ if rises != greatest => Affine::constant(0),
+                Extent::Affine(extent) => extent.sub(&Affine::constant(1)),
+                Extent::Value(_) => return None,
+            };
+            a = a.substitute(&mut |i| if i == *index { end.clone() } else { Affine::index(i) });
+        }
+        a.as_size().filter(|size| !size.is_overflow()).cloned()
+    }
+
+    /// Whether a size is not negative where these sizes are above 0.
+    fn follows(&self, goal: &Size, run: &[&Size]) -> bool {
+        let one = Size::constant(1);
+        if run.iter().any(|extent| self.never_negative(&(goal - &(*extent - &one)))) {
+            return true;
+        }
+        let positive = |s: &Size| run.contains(&s) || s.as_constant().is_some_and(|c| c > 0);
+        let (key, constant) = split(goal);
+        let rows = self.rows().get(&key).into_iter().flatten();
+        rows.into_iter().any(|row| row.constant <= constant && row.unless_empty.iter().all(positive))
+    }
+
+    fn rows(&self) -> &BTreeMap<Size, Vec<Row<'a>>> {
+        self.rows.get_or_init(|| {
+            let mut rows: BTreeMap<Size, Vec<Row<'a>>> = BTreeMap::new();
+            for r in &self.program.requires {
+                let room = &r.right - &r.left;
+                let back = (r.relation == Relation::Equal).then(|| -&room);
+                for form in [Some(room), back].into_iter().flatten().filter(|form| !form.is_overflow()) {
+                    let (key, constant) = split(&form);
+                    rows.entry(key).or_default().push(Row { constant, unless_empty: &r.unless_empty });
+                }
+            }
+            rows
+        })
+    }
+
+    /// Whether a size is a sum of lengths, and quotients of such, with no coefficient below 0.
+    fn never_negative(&self, size: &Size) -> bool {
+        let atom = |atom: &Atom| match atom {
+            Atom::Symbol(s) => matches!(self.program.symbols[*s].source, SymbolSource::Dimension { .. }),
+            Atom::FloorDiv(a, b) => self.never_negative(a) && b.as_constant().is_some_and(|b| b > 0),
+            Atom::Overflow(_) => false,
+        };
+        size.terms().iter().all(|(product, coefficient)| *coefficient > 0 && product.iter().all(atom))
+    }
+}
+
+/// The extent of a loop, if it is a size.
+fn size(a: &Around) -> Option<&Size> {
+    match &a.extent {
+        Extent::Affine(extent) => extent.as_size(),
+        Extent::Value(_) => None,
+    }
+}
+
+/// A size without its constant, and the constant.
+fn split(size: &Size) -> (Size, i64) {
+    let constant = size.constant_part();
+    (size - &Size::constant(constant), constant)
+}
