@@ -544,7 +544,8 @@ pub fn scalar_functions(dtype: Dtype) -> impl Iterator<Item = (&'static str, usi
     };
     let keeps = |s: &Scalars| matches!(s, Scalars::Unary(_) | Scalars::Binary(_) | Scalars::Fma);
     let listed = SCALARS.iter().filter(move |(_, _, s, _)| keeps(s)).map(|(name, arguments, ..)| (*name, *arguments));
-    let defined = MathFn::ALL.iter().filter(move |f| crate::math::define(**f, dtype).is_some());
+    let compared = move |f: MathFn| dtype.is_int() && matches!(f, MathFn::Relu | MathFn::Clamp);
+    let defined = MathFn::ALL.iter().filter(move |f| compared(**f) || crate::math::define(**f, dtype).is_some());
     let math = defined.map(|f| (f.name(), f.arity()));
     listed.chain(math).filter(move |(name, arguments)| takes(name, *arguments))
 }

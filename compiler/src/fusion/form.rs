@@ -87,10 +87,11 @@ pub(super) struct Load<'k> {
 
 impl Load<'_> {
     /// How often the load happens for each element that it can reach: the product of the extents of those loops around it
-    /// that do not move it along an axis of its own.
-    pub fn reuse(&self) -> Size {
-        let mut moving = vec![];
-        for subscript in self.at {
+    /// that do not move it along an axis of its own. A place that the data name may be any: if an element is `dear`, the loop counts
+    /// with as many iterations as there are for each element along the axis, of which `shape` has the length.
+    pub fn reuse(&self, shape: &[Size], dear: bool) -> Size {
+        let (mut moving, mut times) = (vec![], Size::constant(1));
+        for (subscript, length) in self.at.iter().zip(shape) {
             let candidates = self.around.iter().filter(|(index, _)| !moving.contains(index));
             let found = match subscript {
                 // Of several indices in one subscript the one that runs farthest moves it; the others run over a window.
@@ -99,13 +100,18 @@ impl Load<'_> {
                     own.sort_by_key(|(_, extent)| extent.as_size().and_then(Size::as_constant).unwrap_or(i64::MAX));
                     own.last().map(|(i, _)| *i)
                 }
-                // A place that the data name may be any.
-                Subscript::Value(_) => candidates.map(|(i, _)| *i).next(),
+                Subscript::Value(_) => {
+                    let first = candidates.copied().next();
+                    if let Some(extent) = first.and_then(|(_, extent)| extent.as_size()).filter(|extent| dear && *extent != length) {
+                        times = &times * &extent.floor_div(length);
+                    }
+                    first.map(|(i, _)| i)
+                }
             };
             moving.extend(found);
         }
         let others = self.around.iter().filter(|(index, _)| !moving.contains(index));
-        others.fold(Size::constant(1), |product, (_, extent)| match extent.as_size() {
+        others.fold(times, |product, (_, extent)| match extent.as_size() {
             Some(size) => &product * size,
             None => product,
         })

@@ -11,7 +11,7 @@ use ir::decision::Reason;
 use ir::nest::{BufferId, Kernel, KernelId, Statement};
 
 use super::Graph;
-use super::form::{Elementwise, Place, loads_of};
+use super::form::{Elementwise, Place, loads_of, shape};
 use super::inline::inline;
 use super::legality;
 use super::profit::{self, Repetition};
@@ -124,7 +124,7 @@ fn propose(graph: &mut Graph, rule: &Rule, producer: KernelId) -> Option<Merge> 
     let p = Elementwise::of(graph.kernel(producer))?;
     let buffer = p.buffer;
     let readers: Vec<KernelId> = graph.readers(buffer).collect();
-    let uses: Vec<Use> = readers.iter().map(|id| look(graph, buffer, *id)).collect();
+    let uses: Vec<Use> = readers.iter().map(|id| look(graph, &p, *id)).collect();
     if uses.is_empty() || !(rule.takes)(&p, &uses) {
         return None;
     }
@@ -166,15 +166,16 @@ fn propose(graph: &mut Graph, rule: &Rule, producer: KernelId) -> Option<Merge> 
 }
 
 /// How a kernel uses a buffer.
-fn look(graph: &Graph, buffer: BufferId, consumer: KernelId) -> Use {
+fn look(graph: &Graph, p: &Elementwise<'_>, consumer: KernelId) -> Use {
+    let shape = shape(graph.program(), p.buffer);
     let kernel = graph.kernel(consumer);
     let loops = kernel.body.iter().any(|s| matches!(s, Statement::Loop(_) | Statement::Contract(_)));
     let mut found = Use { consumer, place: Place::Loop, sites: 0, before_loops: false, copies: ir::Size::default() };
-    for load in loads_of(kernel, buffer) {
+    for load in loads_of(kernel, p.buffer) {
         found.before_loops |= loops && load.around.is_empty();
         found.place = found.place.max(load.place);
         found.sites += 1;
-        found.copies = &found.copies + &load.reuse();
+        found.copies = &found.copies + &load.reuse(shape, p.reduces);
     }
     found
 }

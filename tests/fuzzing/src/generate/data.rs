@@ -91,7 +91,7 @@ impl Program {
         let sizes = self.choose_sizes(&mut random, n);
         let inputs = self.params.iter().map(|param| {
             let shape: Vec<usize> = param.shape.iter().map(|dim| at(dim, &sizes)).collect();
-            let count = shape.iter().product();
+            let count = if shape.contains(&0) { 0 } else { shape.iter().product() };
             // Now and then an input that does not fit.
             let elements: Vec<Scalar> = match &param.role {
                 ParamRole::Size => vec![integer(param.ty, sizes[&param.name])],
@@ -171,7 +171,27 @@ impl Program {
         {
             *largest /= 2;
         }
+        if random.below(100) == 0 {
+            self.beyond_limit(&mut sizes);
+        }
         sizes
+    }
+
+    /// Sizes of which one is greater than an axis may be, where all arrays that have such an axis are without elements: nothing is computed.
+    fn beyond_limit(&self, sizes: &mut Sizes) {
+        let most = ir::bind::MAX_LENGTH as usize;
+        let names: Vec<String> = sizes.keys().cloned().collect();
+        for (long, zero) in names.iter().flat_map(|long| names.iter().map(move |zero| (long, zero))) {
+            let mut tried = sizes.clone();
+            tried.insert(zero.clone(), 0);
+            tried.insert(long.clone(), ir::bind::MAX_LENGTH as i64 + 1);
+            let shapes = self.params.iter().map(|param| param.shape.iter().map(|dim| at(dim, &tried)).collect::<Vec<_>>());
+            let shapes: Vec<Vec<usize>> = shapes.filter(|shape| shape.iter().any(|n| *n > most)).collect();
+            if !shapes.is_empty() && shapes.iter().all(|shape| shape.contains(&0)) {
+                *sizes = tried;
+                return;
+            }
+        }
     }
 
     /// The number of elements that a call visits. A size of 0 counts as 1, because loop-invariant

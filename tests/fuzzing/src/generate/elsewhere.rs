@@ -23,7 +23,8 @@ impl Writer<'_> {
             true => self.turned(&mut value),
             false => self.apply(&mut value),
         }];
-        match self.choices.below(10) {
+        match self.choices.below(12) {
+            10.. if !self.scope.extremes.is_empty() => lets.extend(self.scaled(&value)),
             0..3 => {
                 lets.push(self.reshaped(value.clone()));
                 lets.push(self.apply(&mut self.latest(&value)));
@@ -61,6 +62,36 @@ impl Writer<'_> {
             let operator = *writer.choices.pick(&["-", "+", "*"]).unwrap_or(&"-");
             writer.combined(operator, &here, &there)
         })
+    }
+
+    /// `let y[i, j] = x[s * i, j]`, with an integer parameter, under a condition on it or not.
+    fn scaled(&mut self, value: &Value) -> Option<String> {
+        let (name, _) = self.choices.pick(&self.scope.extremes.clone())?.clone();
+        self.count("scaled by a parameter");
+        let axis = self.choices.below(value.shape.len());
+        Some(self.comprehension(&value.shape, |writer| {
+            let mut at = writer.index_names();
+            let (length, last) =
+                (writer.scope.number(&value.shape[axis]), writer.scope.number(&value.shape[axis].offset(-1)));
+            let (index, by) = (at[axis].clone(), format!("i64({name})"));
+            at[axis] = match writer.choices.below(7) {
+                0 | 1 => format!("{by} * {index}"),
+                2 => format!("{index} + {by}"),
+                3 => format!("{last} - {by} * {index}"),
+                4 => format!("{by} / 2"),
+                5 => format!("min({by} * 4096, {last})"),
+                _ => by.clone(),
+            };
+            let read = writer.read(value, &at);
+            let condition = match writer.choices.below(6) {
+                0 => format!("{by} >= 0"),
+                1 => format!("{by} >= 0 && {by} * 4096 < {length}"),
+                2 => format!("{by} * {index} < {length} && {by} >= 0"),
+                3 => format!("4096 * ({by} / 2) < {length} && {by} > -2"),
+                _ => return read,
+            };
+            Piece { text: format!("(if {condition} then {} else 0)", read.text), ..read }
+        }))
     }
 
     /// `let y[i] = sum[r <= i](x[r, 0])`
