@@ -168,13 +168,18 @@ impl Reader<'_, '_> {
             let span = self.tokens[close].span;
             let message = "expected the result of the function, found `}`";
             let diagnostic = Diagnostic::new(codes::NO_RESULT, span, message);
-            self.builder.errors.push(match lets.last() {
-                Some(last) => {
-                    let result = target(&last.target);
-                    let between = self.builder.text(Span { start: last.span.end, end: span.start });
-                    let text = if between.contains('\n') { format!("    {result}\n") } else { format!("; {result} ") };
-                    let place = Span { start: span.start, end: span.start };
+            self.builder.errors.push(match lets.last().and_then(|last| Some((last.span.end, target(&last.target)?))) {
+                Some((from, result)) => {
+                    let between = self.builder.text(Span { start: from, end: span.start });
+                    let (at, text) = match between.rsplit_once(['\n', ';']) {
+                        Some((before, indent)) if between.as_bytes()[before.len()] == b'\n' => {
+                            (from as usize + before.len() + 1, format!("{indent}    {result}\n"))
+                        }
+                        Some((before, _)) => (from as usize + before.len() + 1, format!(" {result}")),
+                        None => (from as usize, format!("; {result}")),
+                    };
                     let help = format!("end the block with its result: `{result}`");
+                    let place = Span { start: at as u32, end: at as u32 };
                     diagnostic.help(help).suggest(place, text)
                 }
                 None => diagnostic.help("end the block with an expression"),
@@ -282,13 +287,16 @@ fn may_follow(expected: &[String]) -> bool {
     expected.iter().any(|terminal| IN_THE_NEXT_LINE.contains(&terminal.trim_matches('"')))
 }
 
-/// What a `let` binds, as an expression.
-fn target(target: &Target) -> String {
-    match target {
-        Target::Name(name) | Target::Indexed { name, .. } => name.text.clone(),
-        Target::Tuple(names) => {
-            let names: Vec<_> = names.iter().map(|name| name.text.as_str()).collect();
-            format!("({})", names.join(", "))
-        }
+/// What a `let` binds, as an expression; none if it discards that.
+fn target(target: &Target) -> Option<String> {
+    let names = match target {
+        Target::Name(name) | Target::Indexed { name, .. } => std::slice::from_ref(name),
+        Target::Tuple(names) => names,
+    };
+    let names: Vec<_> = names.iter().map(|name| name.text.as_str()).filter(|name| *name != "_").collect();
+    match names.as_slice() {
+        [] => None,
+        [one] => Some((*one).to_owned()),
+        several => Some(format!("({})", several.join(", "))),
     }
 }

@@ -223,6 +223,41 @@ fn functions_and_blocks() {
     ]));
 }
 
+/// The result that a block without one is given is that of its last `let`, wherever the block ends.
+#[test]
+fn blocks_end_with_the_result_that_is_suggested() {
+    let blocks = [
+        ("{ let a = g(x); }", "{ let a = g(x); a }"),
+        ("{ let a = g(x);}", "{ let a = g(x); a}"),
+        ("{ let a = g(x) }", "{ let a = g(x); a }"),
+        ("{let a = g(x)}", "{let a = g(x); a}"),
+        ("{ let a = g(x);; }", "{ let a = g(x);; a }"),
+        ("{\n    let a = g(x)\n}", "{\n    let a = g(x)\n    a\n}"),
+        ("{\n    let a = g(x); # why\n\n}", "{\n    let a = g(x); # why\n\n    a\n}"),
+        ("{\n    let a = g(x)\n    }", "{\n    let a = g(x)\n        a\n    }"),
+        ("{\n    let a = g(x) # why\n; }", "{\n    let a = g(x) # why\n; a }"),
+        ("{ let a = g(x); let (b, c) = h(a) }", "{ let a = g(x); let (b, c) = h(a); (b, c) }"),
+        ("{ let (b, _) = h(x) }", "{ let (b, _) = h(x); b }"),
+        ("{ let (_, b, c) = h(x); }", "{ let (_, b, c) = h(x); (b, c) }"),
+    ];
+    for (block, mended) in blocks {
+        let source = format!("fn f(x: f32) {block}");
+        let errors = grammar::parse(&source).unwrap_err();
+        let [grammar::Diagnostic { code: grammar::codes::NO_RESULT, suggestion, .. }] = &*errors else {
+            panic!("{block} {errors:?}")
+        };
+        let [edit] = &**suggestion else { panic!("{block} {suggestion:?}") };
+        let mut text = source.clone();
+        text.replace_range(edit.span.start as usize..edit.span.end as usize, &edit.replacement);
+        assert_eq!(text, format!("fn f(x: f32) {mended}"));
+        assert!(grammar::parse(&text).is_ok(), "{text}");
+    }
+    for discards in ["{ let _ = g(x) }", "{ let (_, _) = h(x); }"] {
+        let errors = grammar::parse(&format!("fn f(x: f32) {discards}")).unwrap_err();
+        assert!(errors.len() == 1 && errors[0].suggestion.is_empty(), "{discards} {errors:?}");
+    }
+}
+
 #[test]
 fn expressions() {
     insta::assert_snapshot!(report(&[
