@@ -3,7 +3,7 @@
 //! An index ends (1) at its explicit bound; else (2) where the accesses whose subscript has it alone all stay inside;
 //! else (3) where subscripts of several indices stay inside, given the others' bounds. An index that is bounded by an
 //! outer one (`k <= i`) stands, in a subscript, for the greatest value it takes there, so that `sum[k <= i](x[k])` ends
-//! `i` as `x[i]` would. An access under an `if` whose condition mentions the index bounds nothing; one on the right of
+//! `i` as `x[i]` would, and `x[n - 1 - k]` as `x[n - 1 - i]`; where it is subtracted from that one (`x[i - k]`), it stands for 0. An access under an `if` whose condition mentions the index bounds nothing; one on the right of
 //! `&&` or `||` does.
 //!
 //! The end of an array's index is a length: exact, and evaluated before any kernel runs. The end of
@@ -207,17 +207,18 @@ impl Checker<'_> {
                 continue;
             }
             let Some(at) = self.affine(record.value) else { continue };
-            let greatest = self.extreme(at, index, mixed, true);
-            let coefficient = greatest.as_ref().and_then(|a| a.coefficient(index).as_constant());
-            let extent = match (greatest, coefficient) {
+            let coefficient = |at: &Affine<IndexId>| at.coefficient(index).as_constant();
+            let Some(greatest) = self.extreme(at, index, mixed, true) else { continue };
+            let extent = match coefficient(&greatest) {
                 // a i + s <= length - 1
-                (Some(at), Some(a)) if a > 0 => {
-                    let room = &(&record.length - &Size::constant(1)) - at.constant_part();
+                Some(a) if a > 0 => {
+                    let room = &(&record.length - &Size::constant(1)) - greatest.constant_part();
                     (&room + &Size::constant(a)).floor_div(&Size::constant(a))
                 }
-                // a i + s >= 0
-                (_, Some(a)) if a < 0 => {
+                // a i + s >= 0. Of `x[k - i]`, where `k <= i`, nobody means the one `i` for which it is.
+                Some(a) if a < 0 || at.coefficient(index).is_zero() => {
                     let Some(least) = self.extreme(at, index, mixed, false) else { continue };
+                    let Some(a) = coefficient(&least).filter(|a| *a < 0) else { continue };
                     (least.constant_part() - &Size::constant(a)).floor_div(&Size::constant(-a))
                 }
                 _ => continue,

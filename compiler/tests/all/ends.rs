@@ -36,6 +36,25 @@ fn subscripts_of_an_index_alone_come_before_those_of_several() {
     ]);
 }
 
+/// An index that another bounds stands for the greatest value it takes, and for 0 where it is subtracted from that other.
+#[test]
+fn an_access_by_an_index_that_another_bounds_ends_that_one() {
+    expect(&[
+        ("fn f(x: f32[n]) { let y[i] = sum[k <= i](x[k]); y }", "f32[n]"),
+        ("fn f(x: f32[n]) { let y[i] = sum[k <= i](x[n - 1 - k]); y }", "f32[n]"),
+        ("fn f(x: f32[n]) { let y[i] = sum[k < i](x[n - 1 - k]); y }", "f32[n + 1]"),
+        ("fn f(x: f32[n]) { let y[i] = sum[k <= i](x[n - 3 - 2 * k]); y }", "f32[(n - 1) / 2] where (n - 1) / 2 >= 0"),
+        ("fn f(x: f32[n]) { let y[i] = sum[k <= 2 * i](x[n - 1 - k]); y }", "f32[(n + 1) / 2]"),
+        ("fn f(x: f32[n]) { let y[i] = sum[k <= i, l <= k](x[n - 1 - l]); y }", "f32[n]"),
+        ("fn f(x: f32[n]) { let y[i] = sum[k <= i](x[n - 1 - i - k]); y }", "f32[(n + 1) / 2]"),
+        ("fn f(x: f32[n]) { let y[i] = sum[k <= i](x[i - k]); y }", "f32[n]"),
+        ("fn f(x: f32[n]) { let y[i] = sum[k <= i](x[i + k]); y }", "f32[(n + 1) / 2]"),
+        // That the subscript is not below 0 would end `i` at 1, which nobody means.
+        ("fn f(x: f32[n]) { let y[i] = sum[k <= i](x[k - i]); y }", NO_END),
+        ("fn f(x: f32[n]) { let y[i] = sum[k <= i](x[n - 1 + k - i]); y }", NO_END),
+    ]);
+}
+
 #[test]
 fn indices_without_ends_and_ends_that_are_no_numbers() {
     let seventeen = ('a'..='q').map(|name| format!("{name} < 1")).collect::<Vec<_>>().join(", ");
