@@ -6,6 +6,7 @@
 //! values    which scalars of a fused kernel are values of the source
 //! nests     kernels as readable loop nests
 //! constants values that are the same in every iteration, for `nests`
+//! uses      how often and where values are used, for `nests`
 //! ```
 //!
 //! Nothing here is computed twice: figures come from `analysis`, decisions from `fusion`.
@@ -13,6 +14,7 @@
 mod constants;
 mod names;
 mod nests;
+mod uses;
 mod values;
 mod why;
 

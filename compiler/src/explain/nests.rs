@@ -23,6 +23,7 @@ use ir::{Affine, Arithmetic, BinaryOp, CompareOp, Dtype, Scalar, Size, UnaryOp, 
 
 use super::constants::{self, Constants};
 use super::names::Sizes;
+use super::uses::{self, Uses};
 
 /// An expression that is longer gets a line of its own.
 const LONGEST: usize = 60;
@@ -62,18 +63,6 @@ impl Text {
     }
 }
 
-/// How a value is used.
-#[derive(Clone, Copy, Debug, Default)]
-struct Uses {
-    count: usize,
-    /// The loop body in which it is computed.
-    home: usize,
-    /// Whether it is used in another loop body.
-    abroad: bool,
-    /// Whether a use takes it as it is: a store, or a reduction.
-    kept: bool,
-}
-
 /// The lines of a kernel, indented.
 pub fn lines(
     program: &Program,
@@ -82,15 +71,13 @@ pub fn lines(
     names: &SecondaryMap<ValueId, Option<&str>>,
     arithmetic: &Arithmetic,
 ) -> Vec<String> {
-    let mut count = Count { uses: SecondaryMap::new(), bodies: 0 };
-    count.block(&kernel.body, 0);
     let mut printer = Printer {
         program,
         kernel,
         sizes,
         names,
         constants: constants::of(kernel, arithmetic),
-        uses: count.uses,
+        uses: uses::of(&kernel.body),
         texts: SecondaryMap::new(),
         indices: BTreeMap::new(),
         taken: BTreeSet::new(),
@@ -101,82 +88,6 @@ pub fn lines(
     printer.name_indices();
     printer.block(&kernel.body);
     printer.lines
-}
-
-/// Counts uses.
-struct Count {
-    uses: SecondaryMap<ValueId, Uses>,
-    bodies: usize,
-}
-
-impl Count {
-    fn block(&mut self, block: &Block, body: usize) {
-        for statement in block {
-            match statement {
-                Statement::Let { op, .. } => op.for_each_operand(|v| self.used(v, body, false)),
-                Statement::Store { at, value, .. } => {
-                    at.iter().for_each(|s| self.subscript(s, body));
-                    self.used(*value, body, true);
-                }
-                Statement::If { condition, then, otherwise, results } => {
-                    self.used(*condition, body, false);
-                    self.block(then, body);
-                    self.block(otherwise, body);
-                    for (_, a, b) in results {
-                        self.used(*a, body, false);
-                        self.used(*b, body, false);
-                    }
-                }
-                Statement::Loop(l) => {
-                    self.extents(&l.dims, body);
-                    let inner = self.body();
-                    self.block(&l.body, inner);
-                    if let LoopKind::Reduce(reductions) = &l.kind {
-                        reductions.iter().for_each(|r| self.used(r.input, inner, true));
-                    }
-                }
-                Statement::Contract(c) => {
-                    self.extents(&c.free, body);
-                    self.extents(&c.reduce, body);
-                    let (inner, epilogue) = (self.body(), self.body());
-                    self.block(&c.left.body, inner);
-                    self.block(&c.right.body, inner);
-                    self.used(c.left.value, inner, false);
-                    self.used(c.right.value, inner, false);
-                    self.uses[c.result].home = epilogue;
-                    self.block(&c.epilogue, epilogue);
-                    continue;
-                }
-            }
-            visit::for_each_definition(statement, &mut |v| self.uses[v].home = body);
-        }
-    }
-
-    fn body(&mut self) -> usize {
-        self.bodies += 1;
-        self.bodies
-    }
-
-    fn extents(&mut self, dims: &[(IndexId, Extent)], body: usize) {
-        for (_, extent) in dims {
-            if let Extent::Value(v) = extent {
-                self.used(*v, body, false);
-            }
-        }
-    }
-
-    fn subscript(&mut self, subscript: &Subscript, body: usize) {
-        if let Subscript::Value(v) = subscript {
-            self.used(*v, body, false);
-        }
-    }
-
-    fn used(&mut self, value: ValueId, body: usize, kept: bool) {
-        let uses = &mut self.uses[value];
-        uses.count += 1;
-        uses.abroad |= uses.home != body;
-        uses.kept |= kept;
-    }
 }
 
 struct Printer<'a> {
