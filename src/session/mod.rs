@@ -214,7 +214,7 @@ impl Session {
         match reading.input.entries.as_slice() {
             [Entry::Value(value)] => match word(&reading.input.exprs[*value]) {
                 Some(name) if !self.values.contains_key(name) && self.functions.contains_key(name) => {
-                    Subject::function(&reading, name)
+                    Subject::named(&reading, name)
                 }
                 _ => Subject::new(self, &reading, &reading.input.entries[0]),
             },

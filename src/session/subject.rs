@@ -30,15 +30,15 @@ const NO_LAST: &str =
 
 impl Subject {
     /// The function of that name.
-    pub(super) fn function(reading: &Reading, name: &str) -> Result<Subject, SessionError> {
-        Ok(Subject { program: compiled(reading, &reading.file, name, |_| {})?, inputs: None, names: vec![] })
+    pub(super) fn named(reading: &Reading, name: &str) -> Result<Subject, SessionError> {
+        Ok(Subject { program: checked(reading, &reading.file, name, |_| {})?, inputs: None, names: vec![] })
     }
 
     /// A `let` or an expression.
     pub(super) fn new(session: &Session, reading: &Reading, entry: &Entry) -> Result<Subject, SessionError> {
         let mut file = reading.file.clone();
         let (span, lets, result) = match entry {
-            Entry::Function(function) => return Subject::function(reading, &function.name.text),
+            Entry::Function(function) => return Subject::named(reading, &function.name.text),
             Entry::Value(value) => (file.exprs[*value].span, vec![], *value),
             Entry::Let(one) => (one.span, vec![one.clone()], result(&mut file, &one.target)),
         };
@@ -79,18 +79,18 @@ impl Subject {
                 error.help = Some(NO_LAST.to_owned());
             }
         };
-        let checked = compiled(reading, &file, &name, no_last)?;
-        Ok(Subject { program: checked, inputs: Some(inputs), names })
+        let program = checked(reading, &file, &name, no_last)?;
+        Ok(Subject { program, inputs: Some(inputs), names })
     }
 
     /// The function.
-    pub fn compiled(&self) -> Function<'_> {
+    pub fn function(&self) -> Function<'_> {
         self.program.first()
     }
 
     /// What the function takes and gives.
     pub fn signature(&self) -> &Signature {
-        self.compiled().signature()
+        self.function().signature()
     }
 
     /// Whether nothing says what to call it with: it was named, not called.
@@ -107,7 +107,7 @@ impl Subject {
     /// Its values, each with the name of the result, unless somebody cancels the call.
     pub fn run(&self, options: &Options, cancel: &Cancel) -> Result<Vec<(String, Arc<Array>)>, SessionError> {
         let inputs = self.inputs()?;
-        let kernel = self.compiled().compile(options)?;
+        let kernel = self.function().compile(options)?;
         let inputs: Vec<_> = inputs.iter().map(|input| input.as_ref().as_ref()).collect();
         let results = kernel.call_unless(&inputs, cancel)?;
         let given = |k: usize| self.names.get(k).cloned().flatten();
@@ -118,7 +118,7 @@ impl Subject {
 }
 
 /// Checks a function and returns it as a program of its own. `reword` may rephrase its errors.
-fn compiled(
+fn checked(
     reading: &Reading,
     file: &File,
     name: &str,

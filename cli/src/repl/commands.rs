@@ -297,7 +297,7 @@ fn explain(repl: &mut Repl, text: &str) -> Result<String, Failure> {
     let ((text, sizes), style) = (with_sizes(text), repl.style);
     repl.work(move |session, _| {
         let subject = session.subject(&text)?;
-        let explained = subject.compiled().explain(&session.options, &arguments::sizes(&sizes)?);
+        let explained = subject.function().explain(&session.options, &arguments::sizes(&sizes)?);
         let explained = explained.map_err(|error| not_explained(error, &subject))?;
         Ok(format!("{}\n", explained.render(style)))
     })
@@ -313,7 +313,7 @@ fn not_explained(error: ExplainError, subject: &Subject) -> Failure {
 fn emit(repl: &mut Repl, text: &str, emit: Emit) -> Result<String, Failure> {
     let text = text.to_owned();
     repl.work(move |session, _| {
-        let text = session.subject(&text)?.compiled().emit(&session.options, emit)?;
+        let text = session.subject(&text)?.function().emit(&session.options, emit)?;
         Ok(format!("{}\n", text.trim_end()))
     })
 }
@@ -324,7 +324,7 @@ fn time(repl: &mut Repl, text: &str) -> Result<String, Failure> {
         let subject = session.subject(&text)?;
         let inputs = subject.inputs()?;
         let inputs: Vec<_> = inputs.iter().map(|input| input.as_ref().as_ref()).collect();
-        let kernel = subject.compiled().compile(&session.options)?;
+        let kernel = subject.function().compile(&session.options)?;
         let start = Instant::now();
         let (_, phases) = kernel.call_in_phases(&inputs)?;
         Ok(crate::run::table_of_times(kernel.times(), start.elapsed(), phases))
@@ -335,7 +335,7 @@ fn bench(repl: &mut Repl, text: &str) -> Result<String, Failure> {
     let (text, sizes) = with_sizes(text);
     repl.work(move |session, _| {
         let subject = session.subject(&text)?;
-        let measured = subject.compiled().bench(&session.options, &arguments::sizes(&sizes)?, &mut |_| {});
+        let measured = subject.function().bench(&session.options, &arguments::sizes(&sizes)?, &mut |_| {});
         let measured = measured.map_err(|error| match error {
             BenchError::Explain(error) => not_explained(error, &subject),
             BenchError::Run(error) => Failure::Run(error),
