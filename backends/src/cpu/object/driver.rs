@@ -1,6 +1,8 @@
 //! The functions of an object that C calls, in Cranelift IR: what a run does (`cpu::run`) for one call on one thread. They compute the
 //! sizes, hold them to what the program requires, lay temporaries out in the caller's scratch memory, and call the kernels in order.
 
+mod memory;
+
 use std::collections::BTreeMap;
 
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -17,9 +19,11 @@ use ir::nest::{BufferId, Program, Relation, Role};
 use ir::sabotage::{self, Bug};
 use ir::{Dtype, Size};
 
+use memory::{Layout, Place};
+
 use super::interface::{Interface, Origin, Param, Status};
 use super::mode::Mode;
-use super::sizes::{Number, Sizes, both, checked};
+use super::sizes::{Number, Sizes, checked};
 use crate::abi::{FaultRecord, SCRATCH_ALIGN};
 use crate::cpu::columns::Columns;
 use crate::cpu::emit::own_memory;
@@ -53,9 +57,6 @@ pub(super) struct Parts<'p> {
     pub(super) mode: Mode,
 }
 
-/// Kernels whose code needs no more bytes than this for itself have them on the stack: most calls then need no scratch memory.
-const ON_STACK: usize = 4096;
-
 /// Where the numbers that say more than a status go.
 const FOUND: i32 = 0;
 const WANTED: i32 = 8;
@@ -87,26 +88,6 @@ struct Driver<'a, 'p> {
     bytes: BTreeMap<BufferId, Value>,
     /// Ends the call: a status and two numbers.
     fail: Block,
-}
-
-/// Where something lies.
-#[derive(Clone, Copy)]
-enum Place {
-    /// So many bytes into the scratch memory.
-    At(Value),
-    /// Where an output does.
-    Of(BufferId),
-}
-
-/// How a call uses its scratch memory.
-struct Layout {
-    temporaries: Vec<(BufferId, Place)>,
-    /// Results that are kept back until nothing can go wrong any more, and their bytes.
-    held: Vec<(BufferId, Value, Value)>,
-    /// Where a kernel's own memory begins, and in it each kernel's scratch buffers.
-    own: Value,
-    buffers: Vec<Vec<(BufferId, Value)>>,
-    bytes: Value,
 }
 
 /// The function that computes: emits its body.
@@ -269,181 +250,6 @@ impl<'a, 'p> Driver<'a, 'p> {
                 self.ensure(holds, status, (value, zero));
             }
         }
-    }
-
-    /// Bytes of an array; see `call::bytes`. The call ends if they are too many.
-    fn bytes(&mut self, id: BufferId) -> Value {
-        if let Some(bytes) = self.bytes.get(&id) {
-            return *bytes;
-        }
-        let buffer = &self.parts.run.buffers[id];
-        let mut bytes = self.int(buffer.dtype.bytes() as i64);
-        let (one, zero) = (self.int(1), self.int(0));
-        let (mut sound, mut some) = (None, None);
-        for size in &buffer.shape {
-            let length = self.sizes.size(&mut self.b, size).value;
-            let least = self.b.ins().smax(length, one);
-            bytes = checked(&mut self.b, &mut sound, Rule::Times, bytes, least);
-            let there = self.b.ins().icmp_imm_s(IntCC::SignedGreaterThan, length, 0);
-            some = both(&mut self.b, some, Some(there));
-        }
-        self.fits(sound);
-        let bytes = some.map_or(bytes, |some| self.b.ins().select(some, bytes, zero));
-        self.bytes.insert(id, bytes);
-        bytes
-    }
-
-    fn fits(&mut self, sound: Option<Value>) {
-        if let Some(sound) = sound {
-            let zero = self.int(0);
-            self.ensure(sound, Status::Memory, (zero, zero));
-        }
-    }
-
-    /// `a + b`, `b` up to the next multiple of the alignment of scratch memory.
-    fn behind(&mut self, a: Value, b: Value) -> Value {
-        let mut sound = None;
-        let spare = self.int(SCRATCH_ALIGN as i64 - 1);
-        let b = checked(&mut self.b, &mut sound, Rule::Plus, b, spare);
-        let b = self.b.ins().band_imm_s(b, -(SCRATCH_ALIGN as i64));
-        let sum = checked(&mut self.b, &mut sound, Rule::Plus, a, b);
-        self.fits(sound);
-        sum
-    }
-
-    /// Lays out temporaries, then results that are kept back, then what the kernels have for themselves, one after the other.
-    fn layout(&mut self) -> Layout {
-        let parts = self.parts;
-        let mut end = self.int(0);
-        let mut temporaries = vec![];
-        for members in &parts.slots.own {
-            let begin = if sabotage::on(Bug::ObjectTemporaries) { self.int(0) } else { end };
-            for id in members {
-                temporaries.push((*id, Place::At(begin)));
-                let bytes = self.bytes(*id);
-                let own = self.behind(begin, bytes);
-                end = self.b.ins().smax(end, own);
-            }
-        }
-        temporaries.extend(parts.slots.lent.iter().map(|(id, output)| (*id, Place::Of(*output))));
-        let mut held = vec![];
-        if parts.late_faults {
-            for id in &parts.interface.outputs {
-                let bytes = self.bytes(*id);
-                held.push((*id, end, bytes));
-                end = self.behind(end, bytes);
-            }
-        }
-        let own = end;
-        let mut buffers = vec![];
-        for kernel in &parts.kernels {
-            let used = if self.on_stack() { 0 } else { kernel.scratch };
-            let used = self.int(i64::try_from(used).expect("scratch is bounded"));
-            let mut at = self.behind(own, used);
-            let mut places = vec![];
-            for id in &kernel.buffers {
-                places.push((*id, at));
-                let bytes = self.bytes(*id);
-                let times = self.sizes.formula(&mut self.b, &kernel.columns.times(*id));
-                let mut sound = None;
-                let bytes = checked(&mut self.b, &mut sound, Rule::Times, bytes, times);
-                self.fits(sound);
-                at = self.behind(at, bytes);
-            }
-            buffers.push(places);
-            end = self.b.ins().smax(end, at);
-        }
-        Layout { temporaries, held, own, buffers, bytes: end }
-    }
-
-    /// How much scratch memory is asked for: some more than is used, so that any address does.
-    fn asked(&mut self, layout: &Layout) -> Value {
-        let spare = self.int(SCRATCH_ALIGN as i64 - 1);
-        let mut sound = None;
-        let more = checked(&mut self.b, &mut sound, Rule::Plus, layout.bytes, spare);
-        self.fits(sound);
-        let zero = self.int(0);
-        let some = self.b.ins().icmp_imm_s(IntCC::NotEqual, layout.bytes, 0);
-        self.b.ins().select(some, more, zero)
-    }
-
-    /// Where the scratch memory begins, if there is enough of it; else the call ends.
-    fn scratch(&mut self, layout: &Layout) -> Value {
-        let asked = self.asked(layout);
-        let (scratch, bytes) = (self.param(Param::Scratch), self.param(Param::Bytes));
-        let enough = self.b.ins().icmp(IntCC::SignedGreaterThanOrEqual, bytes, asked);
-        let none = self.b.ins().icmp_imm_s(IntCC::Equal, asked, 0);
-        let there = self.b.ins().icmp_imm_s(IntCC::NotEqual, scratch, 0);
-        let there = self.b.ins().bor(there, none);
-        let holds = self.b.ins().band(enough, there);
-        self.ensure(holds, Status::Scratch, (bytes, asked));
-        self.aligned(scratch)
-    }
-
-    /// The first address from another on that is aligned as scratch memory is.
-    fn aligned(&mut self, address: Value) -> Value {
-        let up = self.b.ins().iadd_imm_s(address, SCRATCH_ALIGN as i64 - 1);
-        self.b.ins().band_imm_s(up, -(SCRATCH_ALIGN as i64))
-    }
-
-    /// Whether what kernels need for their code is on the stack.
-    fn on_stack(&self) -> bool {
-        self.parts.kernels.iter().all(|kernel| kernel.scratch <= ON_STACK)
-    }
-
-    /// The address of a caller's array; the call ends if it cannot be one.
-    fn array(&mut self, id: BufferId, param: Param) -> Value {
-        let address = self.param(param);
-        let bytes = self.bytes(id);
-        let width = self.parts.run.buffers[id].dtype.bytes() as i64;
-        let off = self.b.ins().band_imm_s(address, width - 1);
-        let aligned = self.b.ins().icmp_imm_s(IntCC::Equal, off, 0);
-        let there = self.b.ins().icmp_imm_s(IntCC::NotEqual, address, 0);
-        let empty = self.b.ins().icmp_imm_s(IntCC::Equal, bytes, 0);
-        let there = self.b.ins().bor(there, empty);
-        let holds = self.b.ins().band(aligned, there);
-        let zero = self.int(0);
-        self.ensure(holds, Status::Pointer, (address, zero));
-        address
-    }
-
-    /// Ends the call if a result overlaps scratch memory or another of the caller's arrays. Kernels
-    /// reload inputs after they have stored results, in overlapping vectors, so not even an
-    /// elementwise function could allow it.
-    fn hold_apart(&mut self, scratch: (Value, Value)) {
-        let interface = self.parts.interface;
-        let mut written = vec![scratch];
-        let mut shared = None;
-        let mut look = |d: &mut Self, area, written: &[_]| {
-            for other in written {
-                let meets = d.meets(area, *other);
-                shared = Some(shared.map_or(meets, |shared| d.b.ins().bor(shared, meets)));
-            }
-        };
-        for id in &interface.outputs {
-            let area = (self.param(Param::Output(*id)), self.bytes(*id));
-            look(self, area, &written);
-            written.push(area);
-        }
-        for id in interface.inputs.iter().filter(|id| !interface.is_scalar(**id)) {
-            let area = (self.param(Param::Input(*id)), self.bytes(*id));
-            look(self, area, &written);
-        }
-        let Some(shared) = shared else { return };
-        let (apart, zero) = (self.b.ins().icmp_imm_s(IntCC::Equal, shared, 0), self.int(0));
-        self.ensure(apart, Status::Overlap, (zero, zero));
-    }
-
-    /// Whether two areas of memory, each an address and a count of bytes, overlap.
-    fn meets(&mut self, (a, a_bytes): (Value, Value), (b, b_bytes): (Value, Value)) -> Value {
-        // They overlap if one begins inside the other. Empty areas overlap nothing.
-        let (from_a, from_b) = (self.b.ins().isub(b, a), self.b.ins().isub(a, b));
-        let in_a = self.b.ins().icmp(IntCC::UnsignedLessThan, from_a, a_bytes);
-        let in_b = self.b.ins().icmp(IntCC::UnsignedLessThan, from_b, b_bytes);
-        let begins = self.b.ins().bor(in_a, in_b);
-        let least = self.b.ins().umin(a_bytes, b_bytes);
-        let some = self.b.ins().icmp_imm_s(IntCC::NotEqual, least, 0);
-        self.b.ins().band(begins, some)
     }
 
     fn slot(&mut self, bytes: usize) -> StackSlot {
