@@ -96,7 +96,7 @@ impl Lowered {
             Status::Pointer => "a pointer is null or not aligned to its elements".to_owned(),
             Status::Scratch => "there is less scratch memory than the call takes".to_owned(),
             Status::Overlap => "a result overlaps another array or the scratch memory".to_owned(),
-            Status::Negative => "a length is below 0 or beyond 2^48".to_owned(),
+            Status::Size => "a length is below 0 or beyond 2^48".to_owned(),
             Status::Memory => "the call takes more memory than there can be".to_owned(),
             Status::Requirement(number) => {
                 let r = &requires[number];
@@ -121,7 +121,10 @@ impl Lowered {
             Status::Length(id, axis) => {
                 let buffer = &self.program.buffers[id];
                 let length = context.text(&buffer.shape[axis]);
-                format!("axis {axis} of `{}` would have the length `{length}` (found)", buffer.name)
+                format!(
+                    "axis {axis} of `{}` would have the length `{length}`: below 0 (found), or no value in 64 bits",
+                    buffer.name
+                )
             }
             Status::Site(site) => {
                 let site = &self.program.sites[site];

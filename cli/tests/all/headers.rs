@@ -230,7 +230,9 @@ int main(void) {
     printf(\" %d\", fl_back(0, x, x, NULL, 0, NULL) == fl_back_OK);
     printf(\" %d\", fl_back(4, NULL, NULL, NULL, 0, NULL) == fl_back_POINTER);
     printf(\" %d\", fl_back_query(4, NULL, NULL) == fl_back_OK);
-    printf(\" %d\", fl_back_query(-1, NULL, NULL) == fl_back_NEGATIVE_SIZE);
+    printf(\" %d\", fl_back_query(-1, NULL, NULL) == fl_back_SIZE);
+    printf(\" %d\", fl_back_query(INT64_C(1) << 48, NULL, NULL) == fl_back_OK);
+    printf(\" %d\", fl_back_query((INT64_C(1) << 48) + 1, NULL, NULL) == fl_back_SIZE);
     printf(\" %d\", fl_two(4, 4, x, y, x + 4, x + 7, room, sizeof room, NULL) == fl_two_OVERLAP);
     printf(\" %d\", fl_two(4, 4, x, x, x + 4, y, room, sizeof room, NULL) == fl_two_OK);
     printf(\" %d\", fl_two(4, 4, x, x, x + 4, (float *)room, room, sizeof room, NULL) == fl_two_OVERLAP);
@@ -248,5 +250,5 @@ int main(void) {
     let command = "cc -std=c99 -Wall -Wextra -Werror -o main main.c p.o -lm && ./main";
     let done = Command::new("sh").current_dir(folder.path()).args(["-c", command]).output().expect("there is a shell");
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    assert_eq!(String::from_utf8_lossy(&done.stdout), "1 1 1 1 4 1 1 1 1 1 1 1 1");
+    assert_eq!(String::from_utf8_lossy(&done.stdout), "1 1 1 1 4 1 1 1 1 1 1 1 1 1 1");
 }

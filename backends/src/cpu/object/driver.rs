@@ -182,7 +182,7 @@ impl<'a, 'p> Driver<'a, 'p> {
                     let value = self.param(Param::Size(*symbol));
                     let holds =
                         self.b.ins().icmp_imm_u(IntCC::UnsignedLessThanOrEqual, value, MAX_LENGTH.cast_signed());
-                    self.ensure(holds, Status::Negative, (value, zero));
+                    self.ensure(holds, Status::Size, (value, zero));
                     value
                 }
                 Origin::Scalar(input) => self.scalar_size(interface.inputs[*input]),

@@ -21,8 +21,8 @@ pub enum Status {
     Scratch,
     /// A result overlaps another array of the call or its scratch memory.
     Overlap,
-    /// A length below 0, or beyond [`ir::bind::MAX_LENGTH`].
-    Negative,
+    /// A parameter that is a length is below 0 or beyond [`ir::bind::MAX_LENGTH`].
+    Size,
     /// More memory for what is kept in between than there can be.
     Memory,
     /// A requirement of the program is not met.
@@ -109,7 +109,7 @@ impl<'p> Interface<'p> {
         let origins = program.symbols.iter().map(origin).collect();
         let outputs = program.outputs();
         let mut statuses = vec![Status::Done, Status::Pointer, Status::Scratch];
-        statuses.extend([Status::Negative, Status::Memory, Status::Overlap]);
+        statuses.extend([Status::Size, Status::Memory, Status::Overlap]);
         for number in 0..program.requires.len() {
             statuses.extend([Status::Requirement(number), Status::NoValue(number)]);
         }
@@ -203,7 +203,7 @@ impl Status {
             Status::Done => "OK",
             Status::Pointer => "POINTER",
             Status::Scratch => "SCRATCH",
-            Status::Negative => "NEGATIVE_SIZE",
+            Status::Size => "SIZE",
             Status::Memory => "MEMORY",
             Status::NoValue(_) => "NO_VALUE",
             Status::Overlap => "OVERLAP",
