@@ -33,7 +33,7 @@ pub(crate) mod codes {
         SLICE = 206, "a slice that reaches beyond its array";
         NEGATIVE = 207, "a length that would be negative";
         EMPTY = 208, "argmax or argmin of an array without elements";
-        SCALAR = 209, "a number too large for the condition it stands in";
+        SCALAR = 209, "a number or a length beyond 2^48";
         NO_VALUE = 210, "a length without a value";
         OUTSIDE = 220, "an access outside, found as the program runs";
         OUTPUT_COUNT = 230, "not as many arrays to write to as results";
@@ -77,6 +77,7 @@ impl CompileError {
         report.help = match code {
             codes::FAULT => Some("please report it, with the program".to_owned()),
             codes::NO_GPU | codes::GPU => Some("everything runs on the CPU too, with the same bits".to_owned()),
+            codes::TOO_DEEP => Some("name inner reductions as arrays, with `let`: they are computed before".to_owned()),
             _ => Some("split the function into several, called one after the other".to_owned()),
         };
         CompileError::new(report)
@@ -383,6 +384,12 @@ impl RunError {
                     _ => format!("along axis {axis} subscripts go from 0 to {}", bound - 1),
                 });
             }
+            RunErrorKind::ArgumentLength { .. } => {
+                report.notes.push(
+                    "proofs rely on lengths of at most 2^48; only an array without elements has a longer axis"
+                        .to_owned(),
+                );
+            }
             RunErrorKind::NoElement { at, .. } => report.labels = place(at, "there is no element here"),
             RunErrorKind::DeviceMemory { .. } => {
                 report.help = Some("run on smaller arrays, or on the CPU".to_owned());
@@ -461,12 +468,17 @@ impl fmt::Display for RunError {
                 // The engines clamp a `u64` subscript to `i64::MAX`, so the actual one may be
                 // greater.
                 let or_more = if *index == i64::MAX { " or more" } else { "" };
-                write!(f, "subscript {index}{or_more} is outside of {array}, whose axis {axis} has length {bound}")
+                write!(
+                    f,
+                    "subscript {index}{or_more} is outside of {}, whose axis {axis} has length {bound}",
+                    named(array)
+                )
             }
             RunErrorKind::NoElement { reducer, .. } => write!(f, "`{reducer}` of no element has no answer"),
             RunErrorKind::OutputCount { results, found } => {
                 let names = results.join(", ");
-                write!(f, "the function gives {} ({names}), {found} arrays to write to", count(results.len(), "result"))
+                let (results, arrays) = (count(results.len(), "result"), count(*found, "array"));
+                write!(f, "the function gives {results} ({names}), {arrays} to write to")
             }
             RunErrorKind::Output { result, expected, found } => {
                 let [e, o] = [expected, found].map(|(dtype, lengths)| format!("{dtype}{}", shape(lengths)));
@@ -492,8 +504,13 @@ impl std::error::Error for RunError {}
 fn no_value(error: SizeError) -> &'static str {
     match error {
         SizeError::Overflow => "is beyond 64 bits",
-        SizeError::DivisionByZero => "has no value, because it divides by a size that is below 1",
+        SizeError::DivisionByZero => "has no value, because it divides by a number below 1",
     }
+}
+
+/// An array, in quotes if it has a name.
+pub(crate) fn named(array: &str) -> String {
+    if array.contains(' ') { array.to_owned() } else { format!("`{array}`") }
 }
 
 fn count(n: usize, what: &str) -> String {

@@ -7,7 +7,7 @@ use ir::Origin;
 use ir::nest::{Place, Program as Nest, Purpose, Relation};
 
 use crate::boundary;
-use crate::error::Context;
+use crate::error::{Context, named};
 use crate::{CompileError, Function, Options, Signature, Source};
 
 /// Functions compiled ahead of time.
@@ -132,7 +132,8 @@ impl Lowered {
                 match &site.what {
                     Place::Axis { array, axis } => {
                         format!(
-                            "{place}a subscript (found) is outside of {array}, whose axis {axis} has a length (wanted)"
+                            "{place}a subscript (found) is outside of {}, whose axis {axis} has a length (wanted)",
+                            named(array)
                         )
                     }
                     Place::Elements(op) => format!("{place}`{}` of no element has no answer", op.name()),

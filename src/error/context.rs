@@ -133,8 +133,7 @@ impl Context<'_> {
         RunErrorKind::Size { what, formula: self.text(size), value, names: self.names(&[size], inputs) }
     }
 
-    /// The exact value of a sum of products of size names, with the arguments as given: the engines
-    /// clamp a `u64` argument to `i64::MAX`.
+    /// The exact value of a size, with the arguments as given: the engines clamp a `u64` argument to `i64::MAX`.
     fn exact(&self, size: &Size, inputs: &[impl Given]) -> Option<i128> {
         let atom = |atom: &Atom| match atom {
             Atom::Symbol(s) => Some(match self.program.symbols.get(*s)?.source {
@@ -143,7 +142,12 @@ impl Context<'_> {
                 }
                 SymbolSource::Scalar { input } => integer(inputs.get(input)?.scalar()),
             }),
-            Atom::FloorDiv(..) | Atom::Overflow(_) => None,
+            Atom::FloorDiv(a, b) => {
+                let (a, b) = (self.exact(a, inputs)?, self.exact(b, inputs)?);
+                // Rounded down, by a divisor above 0.
+                (b > 0).then(|| a.div_euclid(b))
+            }
+            Atom::Overflow(_) => None,
         };
         size.terms().iter().try_fold(0i128, |sum, (product, coefficient)| {
             let product = product.iter().try_fold(i128::from(*coefficient), |p, a| p.checked_mul(atom(a)?));

@@ -82,6 +82,27 @@ fn says_what_does_not_fit() {
     }
 }
 
+/// What the engines clamp is said as it was given.
+#[test]
+fn says_the_values_of_u64_arguments() {
+    let refusals = [
+        ("fn f(x: f32[n], k: u64) = x[:k]", "the end of the slice is 18446744073709551615, beyond axis 0 of `x`: 2"),
+        ("fn f(x: f32[n], k: u64) = x[:k / 2]", "the end of the slice is 9223372036854775807, beyond axis 0 of `x`: 2"),
+        (
+            "fn f(x: f32[n], k: u64) = x[:k / 4 - 1]",
+            "the end of the slice is 4611686018427387902, beyond axis 0 of `x`: 2",
+        ),
+        ("fn f(x: f32[n], k: u64) = x[k]", "the length that this access needs is beyond 64 bits: `k + 1`"),
+    ];
+    for (source, said) in refusals {
+        for device in DEVICES {
+            let k = Array::scalar(Scalar::U64(u64::MAX));
+            let found = kernel(source, device).call(&[f32s(&[1.0, 2.0]).as_ref(), k.as_ref()]).unwrap_err();
+            assert_eq!(found.to_string(), said);
+        }
+    }
+}
+
 #[test]
 fn a_failed_call_leaves_outputs_alone() {
     for device in DEVICES {
@@ -99,7 +120,7 @@ fn a_failed_call_leaves_outputs_alone() {
         let at = i64s(&[0, 0]);
         let inputs = [x.as_ref(), at.as_ref()];
         let found = k.call_into(&inputs, &mut [d.as_mut()]).unwrap_err();
-        assert_eq!(found.to_string(), "the function gives 2 results (d, p), 1 arrays to write to");
+        assert_eq!(found.to_string(), "the function gives 2 results (d, p), 1 array to write to");
         let mut wrong = f32s(&[0.0; 3]);
         let found = k.call_into(&inputs, &mut [d.as_mut(), wrong.as_mut()]).unwrap_err();
         assert_eq!(found.to_string(), "`p` is f32[2], the array to write to is f32[3]");
