@@ -340,6 +340,10 @@ fn outcome(called: Called, program: &nest::Program, meant: &Outcome, is_possible
             Outcome::Refused(BindError::RequirementSize { error, .. }) if *value == Err(*error) => meant.clone(),
             _ => unknown(),
         },
+        RunErrorKind::ArgumentLength { .. } => match meant {
+            Outcome::Refused(BindError::InputLength { .. }) => meant.clone(),
+            _ => unknown(),
+        },
         _ => Outcome::Broken(format!("an error that no input asks for: {error}")),
     }
 }

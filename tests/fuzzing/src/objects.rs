@@ -41,7 +41,9 @@ impl Object {
                     _ => None,
                 };
                 let is_same = requirement(&found).is_some() && requirement(&found) == requirement(meant);
-                if is_same { meant.clone() } else { found }
+                // Nor which argument has an axis that is too long.
+                let is_long = status == "Size" && matches!(meant, Outcome::Refused(BindError::InputLength { .. }));
+                if is_same || is_long { meant.clone() } else { found }
             }
             Err(what) => Outcome::Broken(what),
         })
