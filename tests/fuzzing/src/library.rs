@@ -63,7 +63,7 @@ impl Library {
         let ways = || {
             self.together(inputs, &called)?;
             self.write_to_own(inputs, &called)?;
-            self.mistaken(inputs)?;
+            self.mistaken(inputs, &called)?;
             self.cancelled(inputs, &called)?;
             self.limited(inputs, &called)?;
             through_files(inputs)
@@ -133,7 +133,7 @@ impl Library {
     }
 
     /// Calls with an argument less, one of another type, and one of another rank.
-    fn mistaken(&self, inputs: &[ArrayRef<'_>]) -> Result<(), String> {
+    fn mistaken(&self, inputs: &[ArrayRef<'_>], called: &Called) -> Result<(), String> {
         let Some((last, before)) = inputs.split_last() else { return Ok(()) };
         let other = if last.dtype() == Dtype::F64 { Dtype::I32 } else { Dtype::F64 };
         let typed = Array::zeros(other, last.shape()).map_err(|e| e.to_string())?;
@@ -143,10 +143,7 @@ impl Library {
             ("another type", [before, &[typed.as_ref()]].concat(), "E0202"),
             ("another rank", [before, &[ranked.as_ref()]].concat(), "E0203"),
         ] {
-            match self.kernel.call(&arguments) {
-                Err(error) if error.code().to_string() == code => drawn(&error)?,
-                found => return Err(format!("{what} must be {code}, it is {:?}", found.map(drop))),
-            }
+            expect_code(what, self.kernel.call(&arguments).map(drop), called, code)?;
         }
         Ok(())
     }
