@@ -24,6 +24,25 @@ pub struct Terminal {
     screen: Parser,
     /// All that came, as it came.
     pub log: String,
+    /// The lines of the log that have ended: where each begins, and its plain text.
+    ended: Vec<(usize, String)>,
+    /// Where the line begins that has not ended.
+    open: usize,
+}
+
+/// A line without what moves the cursor or colours.
+fn plain(line: &str) -> String {
+    let mut text = String::new();
+    let mut chars = line.chars().filter(|c| *c != '\r');
+    while let Some(c) = chars.next() {
+        // Skip escape sequences.
+        if c != '\u{1b}' {
+            text.push(c);
+        } else if chars.next() == Some('[') {
+            chars.find(char::is_ascii_alphabetic);
+        }
+    }
+    text
 }
 
 impl Terminal {
@@ -51,7 +70,8 @@ impl Terminal {
             }
         });
         let size = |n| NonZeroU16::new(n).unwrap();
-        Terminal { pty, child, bytes, screen: Parser::new(size(rows), size(columns), 0), log: String::new() }
+        let screen = Parser::new(size(rows), size(columns), 0);
+        Terminal { pty, child, bytes, screen, log: String::new(), ended: Vec::new(), open: 0 }
     }
 
     /// Presses keys.
@@ -69,20 +89,10 @@ impl Terminal {
 
     /// Whether a line was printed after position `from` of the log, by itself or after a prompt.
     pub fn printed(&self, from: usize, line: &str) -> bool {
-        let mut text = String::new();
-        let mut chars = self.log[from..].chars().filter(|c| *c != '\r');
-        while let Some(c) = chars.next() {
-            // Skip escape sequences.
-            if c != '\u{1b}' {
-                text.push(c);
-            } else if chars.next() == Some('[') {
-                chars.find(char::is_ascii_alphabetic);
-            }
-        }
-        text.split_inclusive('\n').any(|seen| {
-            let seen = seen.trim_start_matches("> ").trim_start_matches(". ");
-            seen.strip_suffix('\n') == Some(line)
-        })
+        let is = |seen: &str| seen.trim_start_matches("> ").trim_start_matches(". ") == line;
+        // Of a line in whose middle `from` is, only what comes after it.
+        let begun = self.log[from..].split_once('\n').is_some_and(|(first, _)| is(&plain(first)));
+        begun || self.ended.iter().rev().take_while(|(begin, _)| *begin > from).any(|(_, seen)| is(seen))
     }
 
     /// The lines on the screen, up to the last one with something on it.
@@ -102,6 +112,11 @@ impl Terminal {
             };
             self.screen.process(&bytes);
             self.log.push_str(&String::from_utf8_lossy(&bytes));
+            while let Some((line, _)) = self.log[self.open..].split_once('\n') {
+                let end = self.open + line.len() + 1;
+                self.ended.push((self.open, plain(line)));
+                self.open = end;
+            }
         }
     }
 
