@@ -69,7 +69,8 @@ fn of_nothing() {
 
 #[test]
 fn measurements() {
-    let whole = page("bench p.fl --format html n=20 m=30");
+    // Large enough that what fusion saves is more than a call takes.
+    let whole = page("bench p.fl --format html n=400 m=500");
     hold(&whole);
     assert!(whole.contains("times as fast") && whole.contains("Without fusion"));
 }
