@@ -102,7 +102,9 @@ impl Load<'_> {
                 }
                 Subscript::Value(_) => {
                     let first = candidates.copied().next();
-                    if let Some(extent) = first.and_then(|(_, extent)| extent.as_size()).filter(|extent| dear && *extent != length) {
+                    if let Some(extent) =
+                        first.and_then(|(_, extent)| extent.as_size()).filter(|extent| dear && *extent != length)
+                    {
                         times = &times * &extent.floor_div(length);
                     }
                     first.map(|(i, _)| i)

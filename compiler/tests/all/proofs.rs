@@ -375,9 +375,15 @@ fn indices_are_as_large_as_what_ends_them() {
         ("fn f(x: f32[n], p: i64) = sum[i < p](if i + 2 < n then x[i] else 0)", format!("f32 where {bounded}")),
         ("fn f(x: f32[n], p: i64) = sum[i < p](if i - 1 < n && i > 1 then x[i - 2] else 0)", "f32".to_string()),
         ("fn f(x: f32[n], p: i64) = sum[i < p, j <= i](if j + i < n then x[j] else 0)", format!("f32 where {bounded}")),
-        ("fn f(x: f32[n], p: i64) = sum[i < p](if n > 0 then x[min(2 * i, n - 1)] else 0)", format!("f32 where {bounded}")),
+        (
+            "fn f(x: f32[n], p: i64) = sum[i < p](if n > 0 then x[min(2 * i, n - 1)] else 0)",
+            format!("f32 where {bounded}"),
+        ),
         ("fn f(x: f32[n], p: i64) = sum[i < p](if i < n then x[i] else 0)", "f32".to_string()),
-        ("fn f(x: f32[n], p: i64) = sum[i < p](if !(4096 * i >= n || i > 7) then x[i] else 0)", format!("f32 where {bounded}")),
+        (
+            "fn f(x: f32[n], p: i64) = sum[i < p](if !(4096 * i >= n || i > 7) then x[i] else 0)",
+            format!("f32 where {bounded}"),
+        ),
     ] {
         expect(&[(source, &said)]);
     }

@@ -161,7 +161,9 @@ fn subscripts_wrap_on_the_way_to_an_element() {
 /// accesses without the index of such a loop: those stay in it.
 #[test]
 fn nothing_is_read_for_loops_without_iterations() {
-    let zeros = |shape: &[usize]| Array::from_scalars(Dtype::F32, shape, &vec![Scalar::F32(0.0); shape.iter().product()]).unwrap();
+    let zeros = |shape: &[usize]| {
+        Array::from_scalars(Dtype::F32, shape, &vec![Scalar::F32(0.0); shape.iter().product()]).unwrap()
+    };
     for (source, shapes) in [
         (
             "fn main(z: f32[3, m, m]) { let d[i, j, l < m] = z[i, j, 1]\n let e[i, l] = d[i, 1, l]\n (e, d) }",

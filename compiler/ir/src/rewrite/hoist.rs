@@ -87,7 +87,8 @@ impl Hoister<'_> {
             self.indices[*index] = depth as u8 + 1;
         }
         let bound = self.around.len();
-        let dims = dims(&statement).map(|(index, extent)| Around { depth: depth + 1, index: *index, extent: extent.clone() });
+        let dims =
+            dims(&statement).map(|(index, extent)| Around { depth: depth + 1, index: *index, extent: extent.clone() });
         self.around.extend(dims);
         let branch = matches!(statement, Statement::If { .. });
         if let Statement::Contract(c) = &statement {

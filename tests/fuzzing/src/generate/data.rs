@@ -185,11 +185,13 @@ impl Program {
             let mut tried = sizes.clone();
             tried.insert(zero.clone(), 0);
             tried.insert(long.clone(), ir::bind::MAX_LENGTH as i64 + 1);
-            let shapes = self.params.iter().map(|param| param.shape.iter().map(|dim| at(dim, &tried)).collect::<Vec<_>>());
+            let shapes =
+                self.params.iter().map(|param| param.shape.iter().map(|dim| at(dim, &tried)).collect::<Vec<_>>());
             let shapes: Vec<Vec<usize>> = shapes.filter(|shape| shape.iter().any(|n| *n > most >> 16)).collect();
             let beyond = shapes.iter().flatten().any(|n| *n > most);
             // An array has a number of bytes even if its axes of 0 were longer, and so has one with a further axis of 2.
-            let counted = |shape: &[usize]| shape.iter().filter(|n| **n > 0).try_fold(16usize, |sum, n| sum.checked_mul(*n));
+            let counted =
+                |shape: &[usize]| shape.iter().filter(|n| **n > 0).try_fold(16usize, |sum, n| sum.checked_mul(*n));
             if beyond && shapes.iter().all(|shape| shape.contains(&0) && counted(shape).is_some()) {
                 *sizes = tried;
                 return;
