@@ -76,7 +76,13 @@ impl Writer<'_> {
     /// An index whose end is computed: a quotient of sizes, or a scalar brought near.
     fn computed_end(&mut self) -> Index {
         self.count("computed end");
-        let (dim, other) = (self.some_dim(), self.some_dim());
+        let (mut dim, mut other) = (self.some_dim(), self.some_dim());
+        if let (Some(a), Some(b)) = (dim.as_constant(), other.as_constant())
+            && a < b
+        {
+            // A quotient that is always 0 leaves nothing, of which there is no extreme.
+            std::mem::swap(&mut dim, &mut other);
+        }
         let [number, by] = [&dim, &other].map(|dim| self.scope.number(dim));
         let scalar = self.choices.pick(&self.scope.extremes.clone()).cloned();
         let three = Dim::constant(3);
