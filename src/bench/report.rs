@@ -37,7 +37,7 @@ pub(super) fn text(b: &Benchmark, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         _ => &[("without fusion", &b.unfused), ("fused", &b.fused)],
     };
     for (name, form) in forms {
-        writeln!(f, "\n{name:TITLE$}{:>12}{:>24}{:>10}{:>8}{:>9}", "median", "quartiles", "MB", "GB/s", "of copy")?;
+        writeln!(f, "\n{name:TITLE$}{:>12}{:>24}{:>10}{:>8}{:>17}", "median", "quartiles", "MB", "GB/s", "of copy")?;
         for measured in &form.kernels {
             row(f, measured)?;
         }
@@ -73,7 +73,7 @@ fn row(f: &mut fmt::Formatter<'_>, m: &Measured) -> fmt::Result {
     let megabytes = number(m.bytes.map(|bytes| bytes as f64 / 1e6), 1);
     let rate = number(m.rate(), 1);
     let name = format!("  {short}");
-    writeln!(f, "{name:TITLE$}{:>12}{quartiles:>24}{megabytes:>10}{rate:>8}{:>9}", time(m.time), share(m))
+    writeln!(f, "{name:TITLE$}{:>12}{quartiles:>24}{megabytes:>10}{rate:>8}{:>17}", time(m.time), share(m))
 }
 
 /// The rate relative to that of a copy that moves about as many bytes, as text.
