@@ -269,8 +269,8 @@ mod wide {
                     black_box(sums);
                 }
 
-                /// Each line by the same instructions, which a compiler would repeat for several lines. (A vector of 512 bits is a whole line: there the
-                /// second sum stands in a comment alone.)
+                /// Reads line after line by the same instructions, in a loop that a compiler would unroll. A vector of 512 bits is a whole line: with
+                /// such vectors the assembly names the second sum in a comment only, because each operand must be named.
                 #[target_feature(enable = $features)]
                 fn read_in_order(lines: &[Line]) {
                     let (mut sum, mut other) = ($set(0.0), $set(0.0));

@@ -287,7 +287,7 @@ fn may_follow(expected: &[String]) -> bool {
     expected.iter().any(|terminal| IN_THE_NEXT_LINE.contains(&terminal.trim_matches('"')))
 }
 
-/// What a `let` binds, as an expression; none if it discards that.
+/// The names that a `let` binds, as an expression; none if it discards all.
 fn target(target: &Target) -> Option<String> {
     let names = match target {
         Target::Name(name) | Target::Indexed { name, .. } => std::slice::from_ref(name),

@@ -82,7 +82,7 @@ fn says_what_does_not_fit() {
     }
 }
 
-/// What the engines clamp is said as it was given.
+/// Errors show a `u64` as it was given, although the engines clamp it.
 #[test]
 fn says_the_values_of_u64_arguments() {
     let refusals = [

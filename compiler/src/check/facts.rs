@@ -166,7 +166,7 @@ impl Checker<'_> {
     }
 
     /// The least and greatest value of a size.
-    fn range_of_size(&self, size: &Size, scalars: Scalars) -> Option<(i128, i128)> {
+    fn range_of_size(&self, size: &Size, scalars: Scalars) -> Option<Range> {
         size.terms().iter().try_fold((0, 0), |sum, (product, c)| {
             let c = i128::from(*c);
             let term = product.iter().try_fold((c, c), |range, atom| times(range, self.range_of_atom(atom, scalars)?));
@@ -174,7 +174,7 @@ impl Checker<'_> {
         })
     }
 
-    fn range_of_atom(&self, atom: &Atom, scalars: Scalars) -> Option<(i128, i128)> {
+    fn range_of_atom(&self, atom: &Atom, scalars: Scalars) -> Option<Range> {
         let most = i128::from(MAX_SCALAR);
         match atom {
             Atom::Symbol(s) => Some(match (self.out.symbols[*s].source, scalars) {
@@ -419,7 +419,7 @@ impl Checker<'_> {
     }
 }
 
-/// What is taken for granted of scalar parameters.
+/// The assumption that ranges are computed on, of scalar parameters.
 #[derive(Clone, Copy)]
 enum Scalars {
     /// That they are within [`MAX_SCALAR`].
@@ -428,18 +428,22 @@ enum Scalars {
     Any,
 }
 
-/// The least and greatest sum of two numbers of which each has its least and greatest value.
-fn add((a, b): (i128, i128), (c, d): (i128, i128)) -> Option<(i128, i128)> {
+/// The least and the greatest value.
+type Range = (i128, i128);
+
+/// The range of the sum of numbers from two ranges.
+fn add((a, b): Range, (c, d): Range) -> Option<Range> {
     Some((a.checked_add(c)?, b.checked_add(d)?))
 }
 
-/// The same of the product.
-fn times((a, b): (i128, i128), (c, d): (i128, i128)) -> Option<(i128, i128)> {
+/// The range of their product.
+fn times((a, b): Range, (c, d): Range) -> Option<Range> {
     let corners = [a.checked_mul(c)?, a.checked_mul(d)?, b.checked_mul(c)?, b.checked_mul(d)?];
     Some((corners.into_iter().min()?, corners.into_iter().max()?))
 }
 
-fn within((least, greatest): (i128, i128)) -> bool {
+/// Whether all numbers of a range have 64 bits.
+fn within((least, greatest): Range) -> bool {
     least >= i64::MIN.into() && greatest <= i64::MAX.into()
 }
 

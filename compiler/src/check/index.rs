@@ -3,8 +3,9 @@
 //! An index ends (1) at its explicit bound; else (2) where the accesses whose subscript has it alone all stay inside;
 //! else (3) where subscripts of several indices stay inside, given the others' bounds. An index that is bounded by an
 //! outer one (`k <= i`) stands, in a subscript, for the greatest value it takes there, so that `sum[k <= i](x[k])` ends
-//! `i` as `x[i]` would, and `x[n - 1 - k]` as `x[n - 1 - i]`; where it is subtracted from that one (`x[i - k]`), it stands for 0. An access under an `if` whose condition mentions the index bounds nothing; one on the right of
-//! `&&` or `||` does.
+//! `i` as `x[i]` would, and `x[n - 1 - k]` as `x[n - 1 - i]`; where it is subtracted from that one (`x[i - k]`), it
+//! stands for 0. An access under an `if` whose condition mentions the index bounds nothing; one on the right of `&&` or
+//! `||` does.
 //!
 //! The end of an array's index is a length: exact, and evaluated before any kernel runs. The end of
 //! a reducer's index is an ordinary number, which wraps and divides like integers of the language,

@@ -87,8 +87,8 @@ pub(super) struct Load<'k> {
 
 impl Load<'_> {
     /// How often the load happens for each element that it can reach: the product of the extents of those loops around it
-    /// that do not move it along an axis of its own. A place that the data name may be any: if an element is `dear`, the loop counts
-    /// with as many iterations as there are for each element along the axis, of which `shape` has the length.
+    /// that do not move it along an axis of its own. A loop over places that the data name moves it to each place once; but where
+    /// elements are `dear`, it counts as its iterations divided by the length of the axis, which is in `shape`.
     pub fn reuse(&self, shape: &[Size], dear: bool) -> Size {
         let (mut moving, mut times) = (vec![], Size::constant(1));
         for (subscript, length) in self.at.iter().zip(shape) {
@@ -101,13 +101,11 @@ impl Load<'_> {
                     own.last().map(|(i, _)| *i)
                 }
                 Subscript::Value(_) => {
-                    let first = candidates.copied().next();
-                    if let Some(extent) =
-                        first.and_then(|(_, extent)| extent.as_size()).filter(|extent| dear && *extent != length)
-                    {
+                    let Some((index, extent)) = candidates.copied().next() else { continue };
+                    if let Some(extent) = extent.as_size().filter(|extent| dear && *extent != length) {
                         times = &times * &extent.floor_div(length);
                     }
-                    first.map(|(i, _)| i)
+                    Some(index)
                 }
             };
             moving.extend(found);

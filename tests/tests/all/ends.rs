@@ -157,7 +157,7 @@ fn subscripts_wrap_on_the_way_to_an_element() {
     assert_eq!(get(source, &[3, 1]).unwrap(), [Scalar::I64(21)]);
 }
 
-/// What an access needs is void where its loops have no iterations. Arrays that are read at a constant index, one by way of another, leave
+/// A requirement of an access is void where the loops of the access have no iterations. Arrays that are read at a constant index, one by way of another, leave
 /// accesses without the index of such a loop: those stay in it.
 #[test]
 fn nothing_is_read_for_loops_without_iterations() {

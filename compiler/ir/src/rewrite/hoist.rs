@@ -61,7 +61,7 @@ struct Hoister<'a> {
     /// Values that are not negative, each with a size that it is below.
     below: SecondaryMap<ValueId, Option<Size>>,
     indices: SecondaryMap<IndexId, u8>,
-    /// What the loops around bind, from the outermost in.
+    /// The indices that the loops around bind, from the outermost in.
     around: Vec<Around>,
     /// The blocks around, from the kernel's body in.
     open: Vec<Open>,
@@ -159,7 +159,7 @@ impl Hoister<'_> {
         }
     }
 
-    /// What a value is below and not negative.
+    /// A size that the value of an operation is below, if it is known not to be negative either.
     fn range(&self, op: &Op) -> Option<Size> {
         match op {
             Op::Check { bound, .. } => Some(bound.clone()),

@@ -57,12 +57,11 @@ impl<'a> Inside<'a> {
                 mentioned.extend(a.terms().iter().map(|(index, _)| *index));
             }
         }
-        let mut run: Vec<&Size> = vec![];
-        let (kept, left): (Vec<_>, Vec<_>) = around.iter().partition(|a| mentioned.contains(&a.index));
-        run.extend(kept.iter().filter_map(|a| size(a)));
+        let (kept, left): (Vec<&Around>, Vec<&Around>) = around.iter().partition(|a| mentioned.contains(&a.index));
+        let run: Vec<&Size> = kept.into_iter().filter_map(size).collect();
         let mut needed = 0;
         for a in &left {
-            if !size(a).is_some_and(|s| run.contains(&s) || s.as_constant().is_some_and(|c| c > 0)) {
+            if !size(a).is_some_and(|extent| is_positive(extent, &run)) {
                 needed |= 1 << a.depth;
             }
         }
@@ -72,7 +71,7 @@ impl<'a> Inside<'a> {
         let Some(goals) = self.goals(lengths, at, around, below) else { return needed };
         let holds = |depths: Depths| {
             let mut run = run.clone();
-            run.extend(left.iter().filter(|a| depths >> a.depth & 1 == 1).filter_map(|a| size(a)));
+            run.extend(left.iter().filter(|a| depths >> a.depth & 1 == 1).copied().filter_map(size));
             goals.iter().all(|goal| self.follows(goal, &run))
         };
         if !holds(needed) {
@@ -87,7 +86,7 @@ impl<'a> Inside<'a> {
         needed
     }
 
-    /// What must not be negative for an access to be inside, beyond what never is.
+    /// The sizes that must not be negative for an access to be inside, without those that never are.
     fn goals(
         &self,
         lengths: &[Size],
@@ -138,10 +137,9 @@ impl<'a> Inside<'a> {
         if run.iter().any(|extent| self.never_negative(&(goal - &(*extent - &one)))) {
             return true;
         }
-        let positive = |s: &Size| run.contains(&s) || s.as_constant().is_some_and(|c| c > 0);
         let (key, constant) = split(goal);
         let rows = self.rows().get(&key).into_iter().flatten();
-        rows.into_iter().any(|row| row.constant <= constant && row.unless_empty.iter().all(positive))
+        rows.into_iter().any(|row| row.constant <= constant && row.unless_empty.iter().all(|s| is_positive(s, run)))
     }
 
     fn rows(&self) -> &BTreeMap<Size, Vec<Row<'a>>> {
@@ -176,6 +174,11 @@ fn size(a: &Around) -> Option<&Size> {
         Extent::Affine(extent) => extent.as_size(),
         Extent::Value(_) => None,
     }
+}
+
+/// Whether a size is above 0 where these are.
+fn is_positive(size: &Size, run: &[&Size]) -> bool {
+    run.contains(&size) || size.as_constant().is_some_and(|c| c > 0)
 }
 
 /// A size without its constant, and the constant.

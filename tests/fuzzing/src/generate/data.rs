@@ -177,7 +177,7 @@ impl Program {
         sizes
     }
 
-    /// Sizes of which one is greater than an axis may be, where all arrays that have such an axis are without elements: nothing is computed.
+    /// Makes one of the sizes greater than an axis may be, if all arrays with such an axis are then without elements: nothing is computed.
     fn beyond_limit(&self, sizes: &mut Sizes) {
         let most = ir::bind::MAX_LENGTH as usize;
         let names: Vec<String> = sizes.keys().cloned().collect();

@@ -80,7 +80,7 @@ impl Writer<'_> {
         if let (Some(a), Some(b)) = (dim.as_constant(), other.as_constant())
             && a < b
         {
-            // A quotient that is always 0 leaves nothing, of which there is no extreme.
+            // A quotient that is always 0 leaves no element, and `argmax` of none is refused.
             std::mem::swap(&mut dim, &mut other);
         }
         let [number, by] = [&dim, &other].map(|dim| self.scope.number(dim));

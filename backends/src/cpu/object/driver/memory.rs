@@ -17,7 +17,7 @@ const ON_STACK: usize = 4096;
 /// Where something lies.
 #[derive(Clone, Copy)]
 pub(super) enum Place {
-    /// So many bytes into the scratch memory.
+    /// In the scratch memory, this many bytes from its beginning.
     At(Value),
     /// Where an output does.
     Of(BufferId),

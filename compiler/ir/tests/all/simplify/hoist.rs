@@ -279,7 +279,7 @@ fn contractions_are_loops_too() {
     ");
 }
 
-/// What a loop reads without its index is read outside if it is there even where the loop has no iterations: for what the loops around say
+/// A load that does not mention its loop's index leaves the loop if it is inside even where that has no iterations: for what the loops around say
 /// (`%k[0]` in one over `n`), for what the program requires always (`%b[1]`) or while loops around run (`%k[2]`), for its check, or its type.
 #[test]
 fn loads_stay_in_loops_that_may_be_empty() {
