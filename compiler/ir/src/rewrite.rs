@@ -9,6 +9,8 @@ mod hoist;
 mod inside;
 mod replace;
 mod share;
+mod simplify;
+mod units;
 
 pub(crate) use copy::fresh_name;
 pub use copy::{Copier, renumber};
@@ -17,3 +19,5 @@ pub use forward::forward;
 pub use hoist::hoist;
 pub use replace::{for_each_affine_mut, for_each_use_mut, replace, replace_loads, replace_values};
 pub use share::share;
+pub use simplify::simplify;
+pub use units::drop_units;

@@ -1,5 +1,7 @@
 //! Reducers: `sum[k](e)`, `sum(x, axis = 1)`, prefixes, means, and what is a contraction.
 
+use std::collections::BTreeSet;
+
 use grammar::Diagnostic;
 use grammar::ast::{self, ExprKind, Span};
 use ir::checked::{ExprId, Extent, IndexId, Kind, Prefix, Type};
@@ -196,10 +198,12 @@ impl Checker<'_> {
         self.binary(BinaryOp::Div, sum, count, span)
     }
 
-    /// By lanes if the last reduced index stands in the last subscript of some access of the body, else by blocks.
+    /// Of the accesses that mention the last reduced index, those that mention the most indices decide: by lanes if it stands in the last
+    /// subscript of one of them, else by blocks. So a weight for each row leaves a sum of a matrix's rows as it is.
     fn order_of(&self, body: ExprId, last: IndexId) -> Order {
-        let mut seen = std::collections::BTreeSet::new();
+        let mut seen = BTreeSet::new();
         let mut pending = vec![body];
+        let (mut most, mut order) = (0, Order::Blocks);
         while let Some(id) = pending.pop() {
             // What does not mention the index, such as all that was computed before, need not be gone through.
             if !self.free(id).contains(&last) || !seen.insert(id) {
@@ -212,8 +216,11 @@ impl Checker<'_> {
                 Kind::Fma(a, b, c) | Kind::If { condition: a, then: b, otherwise: c } => pending.extend([*a, *b, *c]),
                 Kind::Math(_, list) | Kind::ArrayLiteral(list) => pending.extend(list),
                 Kind::Access { array, at } => {
-                    if at.last().is_some_and(|s| self.free(s.value).contains(&last)) {
-                        return Order::Lanes;
+                    let mentioned: BTreeSet<IndexId> = at.iter().flat_map(|s| self.free(s.value)).copied().collect();
+                    if mentioned.contains(&last) && mentioned.len() >= most {
+                        let along = at.last().is_some_and(|s| self.free(s.value).contains(&last));
+                        let others = if mentioned.len() > most { Order::Blocks } else { order };
+                        (most, order) = (mentioned.len(), if along { Order::Lanes } else { others });
                     }
                     pending.push(*array);
                     pending.extend(at.iter().map(|s| s.value));
@@ -222,7 +229,7 @@ impl Checker<'_> {
                 Kind::Contract { left, right, .. } => pending.extend([*left, *right]),
             }
         }
-        Order::Blocks
+        order
     }
 
     /// Whether each of two factors mentions an index that the other lacks.

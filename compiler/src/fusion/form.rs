@@ -9,8 +9,8 @@ use ir::{Affine, Size};
 pub(super) struct Elementwise<'k> {
     /// What is computed once.
     pub scalars: &'k [Statement],
-    /// The index that stands for each axis of the buffer.
-    pub axes: Vec<IndexId>,
+    /// The index that stands for each axis of the buffer; none for an axis of length 1.
+    pub axes: Vec<Option<IndexId>>,
     /// What is computed for each element.
     pub body: &'k [Statement],
     /// The buffer.
@@ -27,15 +27,19 @@ const SMALL_REDUCTION: i64 = 64;
 impl<'k> Elementwise<'k> {
     /// The kernel as one that computes elements, if it is: one parallel loop, or none, that ends in its only store, at its
     /// own indices.
-    pub fn of(kernel: &'k Kernel) -> Option<Elementwise<'k>> {
+    pub fn of(program: &Program, kernel: &'k Kernel) -> Option<Elementwise<'k>> {
         let (last, before) = kernel.body.split_last()?;
         let (scalars, dims, all): (&[Statement], &[_], &[Statement]) = match last {
             Statement::Loop(Loop { dims, kind: LoopKind::Parallel, body }) => (before, dims, body),
             _ => (&[], &[], &kernel.body),
         };
         let (Statement::Store { buffer, at, value }, body) = all.split_last()? else { return None };
-        let axes = at.iter().map(Subscript::as_index).collect::<Option<Vec<_>>>()?;
-        let each_once = axes.len() == dims.len() && dims.iter().all(|(i, _)| axes.contains(i));
+        let axis = |(s, length): (&Subscript, &Size)| match s.as_index() {
+            Some(index) => Some(Some(index)),
+            None => (*length == Size::constant(1)).then_some(None),
+        };
+        let axes = at.iter().zip(shape(program, *buffer)).map(axis).collect::<Option<Vec<_>>>()?;
+        let each_once = axes.iter().flatten().count() == dims.len() && dims.iter().all(|(i, _)| axes.contains(&Some(*i)));
         let sized = dims.iter().all(|(_, extent)| extent.as_size().is_some());
         let plain = scalars.iter().all(|s| matches!(s, Statement::Let { .. }));
         let mut reduces = false;
@@ -86,29 +90,36 @@ pub(super) struct Load<'k> {
 }
 
 impl Load<'_> {
-    /// How often the load happens for each element that it can reach: the product of the extents of those loops around it
-    /// that do not move it along an axis of its own. A loop over places that the data name moves it to each place once; but where
-    /// elements are `dear`, it counts as its iterations divided by the length of the axis, which is in `shape`.
+    /// How often the load happens for each element that it can reach, about: the product of the extents of the loops around it, but
+    /// for those that move it along an axis of its own; where several do and meet, as often as they come to each place. A place that the
+    /// data name may be any: if an element is `dear`, a loop counts with as many iterations as there are for each element along the axis,
+    /// of which `shape` has the length.
     pub fn reuse(&self, shape: &[Size], dear: bool) -> Size {
         let (mut moving, mut times) = (vec![], Size::constant(1));
         for (subscript, length) in self.at.iter().zip(shape) {
             let candidates = self.around.iter().filter(|(index, _)| !moving.contains(index));
-            let found = match subscript {
-                // Of several indices in one subscript the one that runs farthest moves it; the others run over a window.
+            match subscript {
                 Subscript::Affine(a) => {
-                    let mut own: Vec<_> = candidates.filter(|(i, _)| !a.coefficient(*i).is_zero()).collect();
-                    own.sort_by_key(|(_, extent)| extent.as_size().and_then(Size::as_constant).unwrap_or(i64::MAX));
-                    own.last().map(|(i, _)| *i)
+                    let own = candidates.filter(|(index, _)| !a.coefficient(*index).is_zero());
+                    let own: Vec<Run> = own.map(|(index, extent)| Run::new(a, *index, extent)).collect();
+                    if are_apart(&own) {
+                        moving.extend(own.iter().map(|run| run.index));
+                    } else if let Some(often) = meetings(&own) {
+                        moving.extend(own.iter().map(|run| run.index));
+                        times = &times * &Size::constant(often);
+                    } else {
+                        // The one that runs farthest moves it; the others run over a window.
+                        moving.extend(own.iter().max_by_key(|run| run.length().unwrap_or(i64::MAX)).map(|run| run.index));
+                    }
                 }
                 Subscript::Value(_) => {
                     let Some((index, extent)) = candidates.copied().next() else { continue };
+                    moving.push(index);
                     if let Some(extent) = extent.as_size().filter(|extent| dear && *extent != length) {
                         times = &times * &extent.floor_div(length);
                     }
-                    Some(index)
                 }
-            };
-            moving.extend(found);
+            }
         }
         let others = self.around.iter().filter(|(index, _)| !moving.contains(index));
         others.fold(times, |product, (_, extent)| match extent.as_size() {
@@ -116,6 +127,64 @@ impl Load<'_> {
             None => product,
         })
     }
+}
+
+/// How an index moves along an axis.
+struct Run<'k> {
+    index: IndexId,
+    /// How far at a time, whatever the direction.
+    step: Size,
+    /// How often, if it is the same each time.
+    extent: Option<&'k Size>,
+}
+
+impl<'k> Run<'k> {
+    fn new(subscript: &Affine<IndexId>, index: IndexId, extent: &'k Extent) -> Run<'k> {
+        let step = subscript.coefficient(index);
+        let back = step.terms().iter().all(|(_, c)| *c < 0);
+        let step = if back { &Size::default() - &step } else { step };
+        Run { index, step, extent: extent.as_size() }
+    }
+
+    fn length(&self) -> Option<i64> {
+        self.extent?.as_constant()
+    }
+}
+
+/// Whether indices that move along one axis together come to a different place each time, like the digits of a number: each steps at
+/// least as far as those below it reach.
+fn are_apart(runs: &[Run<'_>]) -> bool {
+    let mut left: Vec<&Run<'_>> = runs.iter().collect();
+    left.sort_by_key(|run| run.step.as_constant().unwrap_or(i64::MAX));
+    let mut reach = Size::constant(1);
+    while !left.is_empty() {
+        let clears = |run: &&Run<'_>| match (run.step.as_constant(), reach.as_constant()) {
+            (Some(step), Some(reach)) => step >= reach,
+            _ => run.step == reach,
+        };
+        let Some(next) = left.iter().position(clears) else { return false };
+        let run = left.remove(next);
+        let Some(extent) = run.extent else { return left.is_empty() };
+        reach = &reach + &(&run.step * &(extent - &Size::constant(1)));
+    }
+    true
+}
+
+/// How often indices that move along one axis together come to each place, rounded up, where all is known.
+fn meetings(runs: &[Run<'_>]) -> Option<i64> {
+    let (mut points, mut span, mut unit) = (1i64, 0i64, 0i64);
+    for run in runs {
+        let (step, length) = (run.step.as_constant()?, run.length()?.max(1));
+        points = points.checked_mul(length)?;
+        span = span.checked_add(step.checked_mul(length - 1)?)?;
+        unit = gcd(unit, step);
+    }
+    let places = span / unit.max(1) + 1;
+    Some(points.div_euclid(places) + i64::from(points % places != 0))
+}
+
+fn gcd(a: i64, b: i64) -> i64 {
+    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 /// The loads of a buffer in a kernel, in text order.

@@ -4,7 +4,7 @@
 
 use ir::Dtype;
 use ir::nest::{Block, IndexId, Kernel, Op, Program, Statement, Subscript, ValueId};
-use ir::rewrite::{Copier, erase_unused, hoist, replace_loads, share};
+use ir::rewrite::{Copier, erase_unused, hoist, replace_loads, share, simplify};
 use ir::sabotage::{self, Bug};
 
 use super::form::{Elementwise, position, shape};
@@ -21,7 +21,9 @@ pub(super) fn inline(program: &Program, consumer: &Kernel, producer: &Kernel, p:
         let mut copier = Copier::new(program, producer, kernel);
         let at = if sabotage::on(Bug::InlinedAxes) { at.into_iter().rev().collect() } else { at };
         for (index, subscript) in p.axes.iter().zip(at) {
-            copier.map_index(*index, subscript);
+            if let Some(index) = index {
+                copier.map_index(*index, subscript);
+            }
         }
         copier.copy(p.scalars, out);
         for statement in p.body {
@@ -50,6 +52,7 @@ pub(super) fn inline(program: &Program, consumer: &Kernel, producer: &Kernel, p:
 /// Undoes what merging leaves behind: what is computed in every iteration and need not be, what is computed twice, and what
 /// nobody uses.
 pub(super) fn tidy(program: &Program, kernel: &mut Kernel) {
+    simplify(kernel);
     hoist(program, kernel);
     share(kernel);
     erase_unused(&mut kernel.body);
@@ -61,6 +64,6 @@ fn push(kernel: &mut Kernel, dtype: Dtype, op: Op, out: &mut Block) -> ValueId {
     value
 }
 
-fn is_identity(at: &[Subscript], axes: &[IndexId]) -> bool {
-    at.len() == axes.len() && at.iter().zip(axes).all(|(s, axis)| s.as_index() == Some(*axis))
+fn is_identity(at: &[Subscript], axes: &[Option<IndexId>]) -> bool {
+    at.len() == axes.len() && at.iter().zip(axes).all(|(s, axis)| axis.is_none() || s.as_index() == *axis)
 }

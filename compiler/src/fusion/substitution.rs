@@ -121,7 +121,7 @@ struct Merge {
 
 /// The merge of a producer, if it is legal; else the refusals are on record.
 fn propose(graph: &mut Graph, rule: &Rule, producer: KernelId) -> Option<Merge> {
-    let p = Elementwise::of(graph.kernel(producer))?;
+    let p = Elementwise::of(graph.program(), graph.kernel(producer))?;
     let buffer = p.buffer;
     let readers: Vec<KernelId> = graph.readers(buffer).collect();
     let uses: Vec<Use> = readers.iter().map(|id| look(graph, &p, *id)).collect();

@@ -3,6 +3,7 @@
 use cranelift_entity::EntityRef;
 use ir::checked::{Checked, Expr, ExprId, IndexId, Kind, Subscript};
 use ir::nest::{Block, Buffer, BufferId, Role, Statement};
+use ir::rewrite::{drop_units, erase_unused, simplify};
 use ir::{Affine, Size};
 
 use super::emit::Emitter;
@@ -292,6 +293,10 @@ impl Lowering<'_> {
         let mut emitter = Emitter::new(&self.known, &mut self.target);
         fill(&mut emitter, here)?;
         let mut kernel = emitter.finish(String::new(), origin);
+        drop_units(&self.target.program, &mut kernel);
+        if simplify(&mut kernel) {
+            erase_unused(&mut kernel.body);
+        }
         let program = &mut self.target.program;
         let alike = self.temporaries.entry((ir::visit::loads(&kernel.body), kernel.values.len())).or_default();
         if buffer.role == Role::Temp {

@@ -1,0 +1,62 @@
+//! Loops of one iteration.
+
+use crate::Affine;
+use crate::nest::{Block, Contraction, Extent, IndexId, Kernel, Loop, LoopKind, Program, Statement};
+
+use super::{for_each_affine_mut, renumber};
+
+/// Takes indices that run over one value out of a kernel: it is 0 wherever they stood. So an axis of length 1 is no loop, whoever
+/// writes it. A reduction or scan keeps one of them where it has no other, and so do the indices that a contraction sums over.
+pub fn drop_units(program: &Program, kernel: &mut Kernel) {
+    let mut units = vec![];
+    drop_in(&mut kernel.body, &mut units);
+    if units.is_empty() {
+        return;
+    }
+    for statement in &mut kernel.body {
+        for_each_affine_mut(statement, &mut |affine| {
+            if units.iter().any(|unit| !affine.coefficient(*unit).is_zero()) {
+                let of = |index| if units.contains(&index) { Affine::constant(0) } else { Affine::index(index) };
+                *affine = affine.substitute(&mut |index| of(index));
+            }
+        });
+    }
+    *kernel = renumber(program, kernel);
+}
+
+/// Takes them out of the loops of a block; those that are left without any become their bodies.
+fn drop_in(block: &mut Block, units: &mut Vec<IndexId>) {
+    for mut statement in std::mem::take(block) {
+        statement.blocks_mut().for_each(|inner| drop_in(inner, units));
+        match &mut statement {
+            Statement::Loop(Loop { dims, kind: LoopKind::Parallel | LoopKind::Serial, body }) => {
+                take(dims, 0, units);
+                if dims.is_empty() {
+                    block.append(body);
+                    continue;
+                }
+            }
+            Statement::Loop(Loop { dims, .. }) => take(dims, 1, units),
+            Statement::Contract(Contraction { free, reduce, .. }) => {
+                take(free, 0, units);
+                take(reduce, 1, units);
+            }
+            _ => {}
+        }
+        block.push(statement);
+    }
+}
+
+/// Moves indices over one value from some dims to `units`, but for the last ones if fewer than `least` would be left.
+fn take(dims: &mut Vec<(IndexId, Extent)>, least: usize, units: &mut Vec<IndexId>) {
+    let is_unit = |extent: &Extent| extent.as_size().and_then(|size| size.as_constant()) == Some(1);
+    let mut left = dims.len();
+    dims.retain(|(index, extent)| {
+        let goes = left > least && is_unit(extent);
+        if goes {
+            left -= 1;
+            units.push(*index);
+        }
+        !goes
+    });
+}
