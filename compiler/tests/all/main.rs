@@ -10,6 +10,7 @@ mod ends;
 mod explain;
 mod fusion;
 mod literals;
+mod kernels;
 mod lower;
 mod misuse;
 mod plan;

@@ -6,7 +6,7 @@ use ir::nest::{
     Buffer, BufferId, Contraction, Extent, IndexId, Kernel, LoopKind, Op, Place, Program, Prologue, Reduction, Role,
     Site, SiteId, Statement, Subscript, Symbol, SymbolSource, ValueId,
 };
-use ir::rewrite::{erase_unused, forward, hoist, renumber, share};
+use ir::rewrite::{drop_units, erase_unused, forward, hoist, renumber, share, simplify};
 use ir::{Affine, Array, BinaryOp, CompareOp, Dtype, Order, Origin, ReduceOp, Scalar, Size, SymbolId, verify};
 use proptest::prelude::*;
 
@@ -91,6 +91,12 @@ impl Maker<'_, '_> {
         }
     }
 
+    /// As far as all axes, for a loop that need not come to each element also a single value.
+    fn extent(&mut self, each: bool) -> Extent {
+        let extents = [n(), Size::constant(N as i64), Size::constant(1)];
+        Extent::size(extents[self.c.below(if each { 2 } else { 3 })].clone())
+    }
+
     /// What `make` adds to the scope is gone after it.
     fn block<T>(&mut self, indices: &[IndexId], make: impl FnOnce(&mut Self) -> T) -> (Vec<Statement>, T) {
         let lengths = (self.floats.len(), self.places.len(), self.indices.len(), self.stored.len());
@@ -165,7 +171,8 @@ impl Maker<'_, '_> {
                     self.floats.push(result);
                     reductions.push(Reduction { result, op, order, input: *input });
                 }
-                self.b.loop_(LoopKind::Reduce(reductions), vec![(index, Extent::size(n()))], body);
+                let extent = self.extent(false);
+                self.b.loop_(LoopKind::Reduce(reductions), vec![(index, extent)], body);
             }
         }
     }
@@ -173,7 +180,7 @@ impl Maker<'_, '_> {
     /// A loop or contraction over one index, whose body stores an element of a buffer.
     fn storing(&mut self, buffer: Name, outer: Option<IndexId>) {
         let index = self.b.index("j");
-        let dims = vec![(index, Extent::size(n()))];
+        let dims = vec![(index, self.extent(true))];
         let kind = self.c.below(4);
         let factors = (kind == 3).then(|| {
             let inner = self.b.index("l");
@@ -181,7 +188,8 @@ impl Maker<'_, '_> {
                 let (body, value) = self.block(&[index, inner], |m| m.some(1));
                 Prologue { body, value }
             };
-            (vec![(inner, Extent::size(n()))], factor(), factor(), self.b.value(Dtype::F32))
+            let (left, right) = (factor(), factor());
+            (vec![(inner, self.extent(false))], left, right, self.b.value(Dtype::F32))
         });
         let at: Vec<_> = outer.into_iter().chain([index]).map(Subscript::index).collect();
         let (body, input) = self.block(&[index], |m| {
@@ -227,8 +235,8 @@ fn program(bytes: &[u8]) -> Program {
         let value = m.some(2);
         m.b.store(Z.id(), vec![Subscript::index(row)], value);
     });
-    let kind = m.c.of(&[true, false]);
-    m.b.loop_(if kind { LoopKind::Parallel } else { LoopKind::Serial }, vec![(row, Extent::size(n()))], body);
+    let (kind, extent) = (m.c.of(&[true, false]), m.extent(true));
+    m.b.loop_(if kind { LoopKind::Parallel } else { LoopKind::Serial }, vec![(row, extent)], body);
     m.b.finish_kernel("k".into(), vec![]);
     program
 }
@@ -250,7 +258,7 @@ fn outcome(program: &Program) -> Result<Outcome, TestCaseError> {
 type Rewrite = fn(&Program, &mut Kernel) -> usize;
 
 /// Each with its name and whether it loads less wherever it finds something.
-const REWRITES: [(&str, Rewrite); 5] = [
+const REWRITES: [(&str, Rewrite); 7] = [
     ("erase", |_, kernel| {
         erase_unused(&mut kernel.body);
         0
@@ -258,6 +266,8 @@ const REWRITES: [(&str, Rewrite); 5] = [
     ("share", |_, kernel| share(kernel)),
     ("hoist", hoist),
     ("forward", forward),
+    ("simplify", |_, kernel| usize::from(simplify(kernel))),
+    ("units", drop_units),
     ("renumber", |program, kernel| {
         *kernel = renumber(program, kernel);
         0
@@ -268,7 +278,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn bits_stay(bytes in prop::collection::vec(any::<u8>(), 0..400), order in prop::collection::vec(0..5usize, 1..6)) {
+    fn bits_stay(bytes in prop::collection::vec(any::<u8>(), 0..400), order in prop::collection::vec(0..REWRITES.len(), 1..8)) {
         let mut program = program(&bytes);
         let mut before = outcome(&program)?;
         for rewrite in order {

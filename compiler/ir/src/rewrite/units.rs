@@ -1,17 +1,20 @@
-//! Loops of one iteration.
+//! Loops of one iteration, and axes of length 1.
 
-use crate::Affine;
-use crate::nest::{Block, Contraction, Extent, IndexId, Kernel, Loop, LoopKind, Program, Statement};
+use crate::nest::{Block, Contraction, Extent, IndexId, Kernel, Loop, LoopKind, Op, Program, Statement, Subscript};
+use crate::{Affine, Size};
 
 use super::{for_each_affine_mut, renumber};
 
 /// Takes indices that run over one value out of a kernel: it is 0 wherever they stood. So an axis of length 1 is no loop, whoever
 /// writes it. A reduction or scan keeps one of them where it has no other, and so do the indices that a contraction sums over.
-pub fn drop_units(program: &Program, kernel: &mut Kernel) {
+/// A view of a buffer with or without axes of length 1 is the buffer. Says how many indices and views went.
+pub fn drop_units(program: &Program, kernel: &mut Kernel) -> usize {
+    let mut views = 0;
+    see_through(program, &mut kernel.body, &mut views);
     let mut units = vec![];
     drop_in(&mut kernel.body, &mut units);
     if units.is_empty() {
-        return;
+        return views;
     }
     for statement in &mut kernel.body {
         for_each_affine_mut(statement, &mut |affine| {
@@ -22,6 +25,28 @@ pub fn drop_units(program: &Program, kernel: &mut Kernel) {
         });
     }
     *kernel = renumber(program, kernel);
+    views + units.len()
+}
+
+/// Replaces views that differ from their buffers in axes of length 1 alone.
+fn see_through(program: &Program, block: &mut Block, views: &mut usize) {
+    let is_unit = |size: &Size| size.as_constant() == Some(1);
+    for statement in block {
+        if let Statement::Let { op: Op::Load { buffer, view: seen @ Some(_), at }, .. } = statement
+            && let Some(view) = seen
+        {
+            let own = &program.buffers[*buffer].shape;
+            let long = |shape: &[Size]| shape.iter().filter(|size| !is_unit(size)).cloned().collect::<Vec<_>>();
+            if long(view) == long(own) {
+                let mut left = at.iter().zip(view.iter()).filter(|(_, size)| !is_unit(size)).map(|(s, _)| s.clone());
+                let zero = || Subscript::Affine(Affine::constant(0));
+                *at = own.iter().map(|size| if is_unit(size) { None } else { left.next() }.unwrap_or_else(zero)).collect();
+                *seen = None;
+                *views += 1;
+            }
+        }
+        statement.blocks_mut().for_each(|inner| see_through(program, inner, views));
+    }
 }
 
 /// Takes them out of the loops of a block; those that are left without any become their bodies.

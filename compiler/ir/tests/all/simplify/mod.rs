@@ -1,8 +1,10 @@
 //! Each way to simplify a kernel, before and after as IR text.
 
+mod arithmetic;
 mod equal;
 mod forward;
 mod hoist;
+mod units;
 
 use ir::nest::{Kernel, Program};
 use ir::rewrite::renumber;
