@@ -39,7 +39,8 @@ impl<'k> Elementwise<'k> {
             None => (*length == Size::constant(1)).then_some(None),
         };
         let axes = at.iter().zip(shape(program, *buffer)).map(axis).collect::<Option<Vec<_>>>()?;
-        let each_once = axes.iter().flatten().count() == dims.len() && dims.iter().all(|(i, _)| axes.contains(&Some(*i)));
+        let each_once =
+            axes.iter().flatten().count() == dims.len() && dims.iter().all(|(i, _)| axes.contains(&Some(*i)));
         let sized = dims.iter().all(|(_, extent)| extent.as_size().is_some());
         let plain = scalars.iter().all(|s| matches!(s, Statement::Let { .. }));
         let mut reduces = false;
@@ -109,7 +110,8 @@ impl Load<'_> {
                         times = &times * &Size::constant(often);
                     } else {
                         // The one that runs farthest moves it; the others run over a window.
-                        moving.extend(own.iter().max_by_key(|run| run.length().unwrap_or(i64::MAX)).map(|run| run.index));
+                        moving
+                            .extend(own.iter().max_by_key(|run| run.length().unwrap_or(i64::MAX)).map(|run| run.index));
                     }
                 }
                 Subscript::Value(_) => {

@@ -29,7 +29,10 @@ fn axes_of_one_are_no_loops() {
         ("fn f(x: f32[n, m]) = reshape(mean(x), 1, 1)", 1),
         ("fn f(x: f32[n, m]) { let y[i < 1, j < 1] = sqrt(sum[r, s](x[r, s] * x[r, s]))\n y }", 1),
         ("fn f(x: f32[n]) { let e[j] = exp(x[j] - max(x))\n let y[j] = e[j] / sum(e)\n y }", 3),
-        ("fn f(x: f32[1, n]) { let e[i < 1, j] = exp(x[0, j] - max(x[0]))\n let y[i < 1, j] = e[0, j] / sum(e[0])\n y }", 3),
+        (
+            "fn f(x: f32[1, n]) { let e[i < 1, j] = exp(x[0, j] - max(x[0]))\n let y[i < 1, j] = e[0, j] / sum(e[0])\n y }",
+            3,
+        ),
         ("fn f(x: f32[1, n]) { let e[i, j] = exp(x[i, j] - max(x[i]))\n let y[i, j] = e[i, j] / sum(e[i])\n y }", 3),
     ]);
 }

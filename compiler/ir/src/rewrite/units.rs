@@ -40,7 +40,10 @@ fn see_through(program: &Program, block: &mut Block, views: &mut usize) {
             if long(view) == long(own) {
                 let mut left = at.iter().zip(view.iter()).filter(|(_, size)| !is_unit(size)).map(|(s, _)| s.clone());
                 let zero = || Subscript::Affine(Affine::constant(0));
-                *at = own.iter().map(|size| if is_unit(size) { None } else { left.next() }.unwrap_or_else(zero)).collect();
+                *at = own
+                    .iter()
+                    .map(|size| if is_unit(size) { None } else { left.next() }.unwrap_or_else(zero))
+                    .collect();
                 *seen = None;
                 *views += 1;
             }
