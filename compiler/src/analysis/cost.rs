@@ -1,7 +1,7 @@
 //! The cost model: what a kernel moves and computes, and how long that takes on a nominal machine.
 //!
 //! The time of a kernel is its launch, and then the longer of two: moving what must cross from memory, or computing with what
-//! caches deliver, for a core does both at once. Constants are those of one machine, rounded; they decide what is merged, so
+//! caches deliver, for a core does both at once; not quite, so an [eighth](APART) of the shorter. Constants are those of one machine, rounded; they decide what is merged, so
 //! that decisions are the same everywhere, and never what is computed.
 //!
 //! A kernel is priced at *nominal sizes*, each size name at [`NOMINAL`]: no decision hangs on the sizes of a call. Reports price
@@ -16,9 +16,13 @@ use ir::{Size, SymbolId};
 use super::accesses::{Access, Accesses, ScopeId, ScopeKind};
 use super::footprint::{self, Moved};
 use super::work::{self, Trips, Work};
+use crate::plan::contract;
 
 /// What a size name counts as where it has no value.
 pub const NOMINAL: f64 = 1024.0;
+
+/// How much of the shorter of moving and computing is not done at the same time as the longer.
+const APART: f64 = 0.125;
 
 /// A machine, as far as prices go.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -125,31 +129,61 @@ fn evaluate(size: &Size, symbols: &impl Fn(SymbolId) -> f64) -> f64 {
         .sum()
 }
 
-/// The price of a kernel on the nominal machine, at nominal sizes: what fusion decides by. A kernel without statements costs
-/// nothing.
-pub fn nominally(program: &Program, kernel: &Kernel) -> Price {
-    price(program, kernel, &nominal, &Machine::NOMINAL)
+/// The price of a kernel on the nominal machine, at nominal sizes: what fusion decides by. Temporaries of which `is_own` says that no
+/// other kernel mentions them count as what [`contract`] will leave of them. A kernel without statements costs nothing.
+pub fn nominally(program: &Program, kernel: &Kernel, is_own: impl Fn(BufferId) -> bool) -> Price {
+    let machine = &Machine::NOMINAL;
+    weigh(program, kernel, &nominal, machine, &kept(program, kernel, machine, is_own))
 }
 
 /// The price of a kernel: lengths come from `sizes`, mostly [`nominal`] or [`given`].
 pub fn price(program: &Program, kernel: &Kernel, sizes: &impl Fn(&Size) -> f64, machine: &Machine) -> Price {
+    weigh(program, kernel, sizes, machine, &BTreeSet::new())
+}
+
+/// The temporaries that will stay in a cache, because an iteration of the kernel's outermost loop needs little of them: all that become
+/// scratch, if together they fit.
+fn kept(
+    program: &Program,
+    kernel: &Kernel,
+    machine: &Machine,
+    is_own: impl Fn(BufferId) -> bool,
+) -> BTreeSet<BufferId> {
+    let lost = contract::lost_axes(program, kernel, is_own);
+    let left = |(buffer, lost): &(BufferId, Vec<bool>)| {
+        let buffer = &program.buffers[*buffer];
+        let axes = buffer.shape.iter().zip(lost).filter(|(_, lost)| !**lost);
+        axes.map(|(length, _)| nominal(length)).product::<f64>() * buffer.dtype.bytes() as f64
+    };
+    let fits = lost.iter().map(left).sum::<f64>() <= machine.cache;
+    lost.into_iter().filter(|_| fits).map(|(buffer, _)| buffer).collect()
+}
+
+fn weigh(
+    program: &Program,
+    kernel: &Kernel,
+    sizes: &impl Fn(&Size) -> f64,
+    machine: &Machine,
+    kept: &BTreeSet<BufferId>,
+) -> Price {
     if kernel.body.is_empty() {
         return Price::default();
     }
     let accesses = Accesses::of(kernel);
-    let moved: Vec<Moved<f64>> = footprint::moved(program, &accesses, sizes, machine);
+    let mut moved: Vec<Moved<f64>> = footprint::moved(program, &accesses, sizes, machine);
+    moved.retain(|m| !kept.contains(&m.buffer));
     let memory = moved.iter().map(|m| m.bytes).sum::<f64>();
     let across = across(&accesses);
     let slow = moved.iter().filter(|m| across.contains(&m.buffer)).map(|m| m.bytes).sum::<f64>();
     let Work { operations, live, statements, lines, .. } = work::kernel(program, kernel, sizes);
-    let (touched, again) = touched(program, &accesses, sizes);
+    let (touched, again) = touched(program, &accesses, sizes, kept);
     let cache = again + (touched - memory).max(0.0);
     let loops = accesses.inside(ScopeId::from_u32(0)).filter(|(_, scope)| !scope.dims.is_empty()).count();
     let barriers = machine.barrier * loops.saturating_sub(1) as f64;
     // What comes from memory passes the caches too.
     let busy = operations / machine.operation_rate + (touched + again) / machine.cache_rate;
     let moving = (memory + slow * (machine.across - 1.0)) / machine.memory_rate;
-    let time = machine.launch + barriers + busy.max(moving);
+    let time = machine.launch + barriers + busy.max(moving) + APART * busy.min(moving);
     Price { memory, cache, operations, live, statements, lines, time }
 }
 
@@ -167,9 +201,14 @@ fn across(accesses: &Accesses<'_>) -> BTreeSet<BufferId> {
     accesses.list.iter().filter(runs_across).map(|access| access.buffer).collect()
 }
 
-/// The bytes that loads and stores touch, each time anew: of buffers that lie in memory, and of scratch and constants. The factors
+/// The bytes that loads and stores touch, each time anew: of buffers that lie in memory, and of scratch, what is `kept` like it, and constants. The factors
 /// of contractions are not counted: tuned products read them from registers, and their operations are what takes time.
-fn touched(program: &Program, accesses: &Accesses<'_>, sizes: &impl Fn(&Size) -> f64) -> (f64, f64) {
+fn touched(
+    program: &Program,
+    accesses: &Accesses<'_>,
+    sizes: &impl Fn(&Size) -> f64,
+    kept: &BTreeSet<BufferId>,
+) -> (f64, f64) {
     let mut trips: Vec<f64> = vec![];
     let mut lengths = Trips::new(sizes);
     for scope in accesses.scopes.values() {
@@ -183,6 +222,7 @@ fn touched(program: &Program, accesses: &Accesses<'_>, sizes: &impl Fn(&Size) ->
         let bytes = trips[access.scope.as_u32() as usize] * buffer.dtype.bytes() as f64;
         match buffer.role {
             Role::Scratch | Role::Constant(_) => inside += bytes,
+            Role::Temp if kept.contains(&access.buffer) => inside += bytes,
             _ => memory += bytes,
         }
     }

@@ -74,7 +74,7 @@ impl Graph {
         };
         for id in unfused.kernels.keys() {
             let kernel = &unfused.kernels[id];
-            graph.nodes[id] = Node::new(vec![id], kernel, cost::nominally(unfused, kernel));
+            graph.nodes[id] = Node::new(vec![id], kernel, cost::nominally(unfused, kernel, |_| false));
             graph.position[id] = id.as_u32();
             graph.enter(id);
         }
@@ -146,6 +146,15 @@ impl Graph {
     /// Whether a buffer is a result, so that it has to be stored whoever loads it.
     pub fn is_result(&self, buffer: BufferId) -> bool {
         matches!(self.program.buffers[buffer].role, Role::Output(_))
+    }
+
+    /// Says of a buffer whether it is a temporary that only these kernels mention.
+    pub fn owned<'a>(&'a self, kernels: &'a [KernelId]) -> impl Fn(BufferId) -> bool + 'a {
+        |buffer| {
+            let Edges { writer, readers } = &self.edges[buffer];
+            self.program.buffers[buffer].role == Role::Temp
+                && writer.iter().chain(readers).all(|kernel| kernels.contains(kernel))
+        }
     }
 
     /// The kernels that store what a kernel loads.

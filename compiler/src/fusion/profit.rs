@@ -103,7 +103,7 @@ pub(super) fn merge(
     kernel: Kernel,
     record: impl FnOnce(&mut Graph),
 ) -> Result<(), Reason> {
-    let price = cost::nominally(graph.program(), &kernel);
+    let price = cost::nominally(graph.program(), &kernel, graph.owned(&[first, second]));
     compiles(&price)?;
     let worthwhile = worthwhile(graph.price(first).time + graph.price(second).time, price.time);
     if !graph.grants(worthwhile.is_ok()) {

@@ -151,7 +151,7 @@ fn propose(graph: &mut Graph, rule: &Rule, producer: KernelId) -> Option<Merge> 
     let mut limit = Ok(());
     for id in &readers {
         let kernel = inline(program, graph.kernel(*id), graph.kernel(producer), &p);
-        let price = cost::nominally(program, &kernel);
+        let price = cost::nominally(program, &kernel, graph.owned(&[*id, producer]));
         limit = limit.and(profit::compiles(&price));
         before += graph.price(*id).time;
         after += price.time;

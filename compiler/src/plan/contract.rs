@@ -21,11 +21,7 @@ pub(super) fn contract(program: &mut Program) {
     let shared = shared(program);
     for id in kernels {
         let is_own = |buffer: BufferId| program.buffers[buffer].role == Role::Temp && !shared.contains(&buffer);
-        let lost: Vec<(BufferId, Vec<bool>)> = candidates(&program.kernels[id], is_own)
-            .into_iter()
-            .filter_map(|(buffer, accesses)| Some((buffer, losses(&program.buffers[buffer].shape, &accesses)?)))
-            .collect();
-        for (buffer, lost) in lost {
+        for (buffer, lost) in lost_axes(program, &program.kernels[id], is_own) {
             let Buffer { shape, role, .. } = &mut program.buffers[buffer];
             contract_in(&mut program.kernels[id].body, buffer, shape, &lost);
             *role = Role::Scratch;
@@ -33,6 +29,14 @@ pub(super) fn contract(program: &mut Program) {
             shape.retain(|_| kept.next() == Some(&false));
         }
     }
+}
+
+/// The temporaries among those that are a kernel's own that become scratch, each with whether it loses each of its axes.
+pub fn lost_axes(program: &Program, kernel: &Kernel, is_own: impl Fn(BufferId) -> bool) -> Vec<(BufferId, Vec<bool>)> {
+    let lost = |(buffer, accesses): (BufferId, Vec<Access<'_>>)| {
+        Some((buffer, losses(&program.buffers[buffer].shape, &accesses)?))
+    };
+    candidates(kernel, is_own).into_iter().filter_map(lost).collect()
 }
 
 /// The buffers that several kernels mention.

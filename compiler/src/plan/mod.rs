@@ -7,7 +7,7 @@
 //! peak       the bytes that a call takes
 //! ```
 
-mod contract;
+pub mod contract;
 pub mod peak;
 mod slots;
 

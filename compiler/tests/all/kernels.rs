@@ -4,14 +4,19 @@ use std::fmt::Write;
 
 use compiler::check::check;
 use compiler::pipeline::{Options, compile};
+use ir::nest::{Program, Role};
+
+fn compiled(source: &str) -> Program {
+    let file = grammar::parse(source).unwrap_or_else(|errors| panic!("{source}: {errors:?}"));
+    let checked = check(&file, "f").unwrap_or_else(|errors| panic!("{source}: {errors:?}"));
+    compile(&checked, &Options::default()).unwrap().program
+}
 
 /// Compares the number of kernels of programs with what it is to be, all at once.
 fn expect(rows: &[(&str, usize)]) {
     let mut wrong = String::new();
     for (source, expected) in rows {
-        let file = grammar::parse(source).unwrap_or_else(|errors| panic!("{source}: {errors:?}"));
-        let checked = check(&file, "f").unwrap_or_else(|errors| panic!("{source}: {errors:?}"));
-        let program = compile(&checked, &Options::default()).unwrap().program;
+        let program = compiled(source);
         if program.kernels.len() != *expected {
             writeln!(wrong, "{source}\n    expected {expected}, got {program}").unwrap();
         }
@@ -55,4 +60,19 @@ fn places_are_counted_by_the_range_of_subscripts() {
             1,
         ),
     ]);
+}
+
+/// Loops are not turned inside out for the sake of a small array: what an iteration needs would no longer fit into a cache.
+#[test]
+fn rows_stay_rows() {
+    let source = "fn f(m: f32[s, t], x: f32[b, s, t]) {
+        let on[k] = max(m[k]) > 0
+        let e[i, k] = exp(x[i, k] - max(x[i, k]))
+        let y[i, k, l] = if on[k] then e[i, k, l] / sum(e[i, k]) else 0
+        y
+    }";
+    let program = compiled(source);
+    let scratch: Vec<_> = program.buffers.values().filter(|buffer| buffer.role == Role::Scratch).collect();
+    assert_eq!(program.kernels.len(), 2, "{program}");
+    assert!(scratch.iter().all(|buffer| buffer.shape.len() == 1), "{program}");
 }

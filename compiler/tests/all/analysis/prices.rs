@@ -14,7 +14,7 @@ fn bytes(program: &Program) -> String {
 }
 
 fn prices(program: &Program) -> Vec<Price> {
-    program.kernels.values().map(|kernel| cost::nominally(program, kernel)).collect()
+    program.kernels.values().map(|kernel| cost::nominally(program, kernel, |_| false)).collect()
 }
 
 /// A program of a matrix `x` and one kernel, with what else it needs.
