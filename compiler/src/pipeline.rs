@@ -2,31 +2,13 @@
 
 use cranelift_entity::SecondaryMap;
 use ir::checked::Checked;
-use ir::decision::{Decision, FusionPass, Passes};
+use ir::decision::{Decision, Passes};
 use ir::nest::{KernelId, Program};
 use ir::verify::{VerifyError, verify};
 
-use crate::fusion::{self, Graph};
+use crate::fusion::search;
 use crate::lower::{LowerError, lower};
 use crate::plan::plan;
-
-/// One step over the program that is being fused.
-#[derive(Clone, Copy, Debug)]
-pub struct Pass {
-    /// Its name and purpose.
-    pub pass: FusionPass,
-    /// Rewrites the program; says whether it changed anything.
-    pub run: fn(&mut Graph) -> bool,
-}
-
-/// The passes that follow lowering, in order.
-pub const PASSES: &[Pass] = &[
-    Pass { pass: FusionPass::Kloop, run: fusion::kloop::run },
-    Pass { pass: FusionPass::Kinput, run: fusion::kinput::run },
-    Pass { pass: FusionPass::Siblings, run: fusion::siblings::run },
-    Pass { pass: FusionPass::Nest, run: fusion::nest::run },
-    Pass { pass: FusionPass::Koutput, run: fusion::koutput::run },
-];
 
 /// What is fused, and by whose judgement. No choice changes a result by a bit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -96,14 +78,7 @@ pub fn compile(checked: &Checked, options: &Options) -> Result<Compiled, Pipelin
 
 /// Runs the passes over a program of one kernel an operation.
 pub fn fuse(unfused: Program, options: &Options) -> Result<Compiled, PipelineError> {
-    let mut graph = Graph::new(&unfused, options);
-    for Pass { pass, run } in PASSES {
-        graph.begin(*pass);
-        if options.fuse.contains(*pass) && run(&mut graph) {
-            graph.settle();
-            check(pass.name(), graph.program())?;
-        }
-    }
+    let graph = search(&unfused, options, |pass, program| check(pass.name(), program))?;
     let (mut program, members, decisions) = graph.finish();
     plan(&mut program);
     check("plan", &program)?;

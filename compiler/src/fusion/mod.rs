@@ -12,7 +12,8 @@
 //! inline     mechanic: the producer's body in place of the consumer's loads
 //! weave      mechanic: two kernels' loops made one
 //! join       loops of a block made one, at every depth
-//! substitution, pairs    the searches: over producers, over pairs of kernels
+//! substitution, pairs    the searches of passes: over producers, over pairs of kernels
+//! search     the choice among plans: orders of passes
 //! ```
 
 mod form;
@@ -26,8 +27,10 @@ mod legality;
 pub mod nest;
 mod pairs;
 mod profit;
+mod search;
 pub mod siblings;
 mod substitution;
 mod weave;
 
 pub use graph::Graph;
+pub use search::search;

@@ -76,3 +76,26 @@ fn rows_stay_rows() {
     assert_eq!(program.kernels.len(), 2, "{program}");
     assert!(scratch.iter().all(|buffer| buffer.shape.len() == 1), "{program}");
 }
+
+/// Passes take from one another what they could make more of: then they run in another order.
+#[test]
+fn the_cheapest_order_of_passes_is_taken() {
+    expect(&[
+        (
+            "fn f(q: f32[2, 4, 8], x: f32[2, 4, 8]) {
+               let a = q * 0.5
+               let b = x * 0.5
+               let y[j, k, l] = sum[r](a[j, k, r] * b[j, l, r])
+               y }",
+            1,
+        ),
+        ("fn f(y: f32[n, m]) { let w = abs(transpose(y) @ y)\n (w, sum(w)) }", 2),
+        (
+            "fn f(x: f32[n, m]) {
+               let a = sum(reshape(x, n * m) * 2)
+               let b = sum(x * x)
+               a / b }",
+            1,
+        ),
+    ]);
+}
