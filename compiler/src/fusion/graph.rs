@@ -11,6 +11,7 @@ use ir::decision::{Decision, FusionPass, Outcome, Pair, Reason};
 use ir::nest::{BufferId, Kernel, KernelId, Program, Role};
 use ir::{Size, visit};
 
+use super::cut::Parts;
 use crate::analysis::cost::{self, Price};
 use crate::pipeline::{Options, Policy};
 
@@ -30,6 +31,7 @@ pub struct Graph {
     options: Options,
     merges: u64,
     coin: u64,
+    parts: Parts,
 }
 
 /// A kernel's place in the graph.
@@ -70,6 +72,7 @@ impl Graph {
             pass: FusionPass::ALL[0],
             options: options.clone(),
             merges: 0,
+            parts: Parts::default(),
             coin: if let Policy::Random(seed) = options.policy { seed } else { 0 },
         };
         for id in unfused.kernels.keys() {
@@ -80,6 +83,21 @@ impl Graph {
         }
         graph.flows = graph.edges.clone();
         graph
+    }
+
+    /// Cuts the program; only kernels of one part may become one.
+    pub fn cut(&mut self, parts: Parts) {
+        self.parts = parts;
+    }
+
+    /// The parts of the program.
+    pub fn parts(&self) -> &Parts {
+        &self.parts
+    }
+
+    /// Whether some merge was refused because the kernel would be too large.
+    pub fn is_cut(&self) -> bool {
+        self.decisions.values().any(|(_, outcome)| matches!(outcome, Outcome::Refused(Reason::TooLarge { .. })))
     }
 
     /// Says which pass runs next.

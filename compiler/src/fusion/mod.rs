@@ -13,9 +13,11 @@
 //! weave      mechanic: two kernels' loops made one
 //! join       loops of a block made one, at every depth
 //! substitution, pairs    the searches of passes: over producers, over pairs of kernels
-//! search     the choice among plans: orders of passes
+//! search     the choice among plans: orders of passes, cuts of large programs
+//! cut        where a program that is larger than a kernel is cut
 //! ```
 
+mod cut;
 mod form;
 mod graph;
 mod inline;

@@ -12,10 +12,10 @@ use super::Graph;
 use super::form::Elementwise;
 
 /// The largest kernel, in statements with functions written out: beyond it, compiling takes longer than it saves.
-const MAX_SIZE: u64 = 2_000;
+pub(super) const MAX_SIZE: u64 = 2_000;
 
 /// The longest kernel, in statements of its text, which every merge rewrites: so fusion stays near-linear.
-const MAX_LINES: u64 = 640;
+pub(super) const MAX_LINES: u64 = 640;
 
 /// The most scalars alive at once: beyond it, code is mostly about where to keep them.
 pub(super) const MAX_LIVE: u64 = 128;

@@ -2,13 +2,16 @@
 //! the passes is best for one program and another for another: of several the one is taken whose plan costs least, by the one cost
 //! model, of equal costs the first.
 //!
+//! A program that is larger than a kernel may be is cut where the fewest bytes cross, if that costs less than to let the passes run into the
+//! limit.
+//!
 //! A plan of which nothing can be better ends the search: one kernel, or kernels that leave nothing in memory for one another and read
 //! nothing twice.
 
 use ir::decision::FusionPass::{self, Kinput, Kloop, Koutput, Nest, Siblings};
 use ir::nest::{Program, Role};
 
-use super::{Graph, kinput, kloop, koutput, nest, siblings};
+use super::{Graph, cut, kinput, kloop, koutput, nest, siblings};
 use crate::pipeline::{Options, Policy};
 
 /// The orders of passes, the usual one first.
@@ -29,8 +32,11 @@ pub fn search<E>(
     options: &Options,
     mut check: impl FnMut(FusionPass, &Program) -> Result<(), E>,
 ) -> Result<Graph, E> {
-    let mut plan = |order: &[FusionPass]| {
+    let mut plan = |order: &[FusionPass], cuts: bool| {
         let mut graph = Graph::new(unfused, options);
+        if cuts {
+            graph.cut(cut::parts(&graph));
+        }
         for pass in order {
             graph.begin(*pass);
             if options.fuse.contains(*pass) && run(*pass)(&mut graph) {
@@ -40,16 +46,18 @@ pub fn search<E>(
         }
         Ok(graph)
     };
-    let mut best = plan(ORDERS[0])?;
-    let chooses = options.policy == Policy::Model && options.fuel.is_none();
-    if chooses && unfused.kernels.len() <= MAX_OPERATIONS && !is_least(&best) {
-        let mut least = cost(&best);
-        for order in &ORDERS[1..] {
-            let other = plan(order)?;
-            let price = cost(&other);
-            if price < least {
-                (best, least) = (other, price);
-            }
+    let mut best = plan(ORDERS[0], false)?;
+    if options.policy != Policy::Model || options.fuel.is_some() || is_least(&best) {
+        return Ok(best);
+    }
+    let orders = if unfused.kernels.len() <= MAX_OPERATIONS { &ORDERS[1..] } else { &[] };
+    let cuts = best.is_cut().then_some((ORDERS[0], true));
+    let mut least = cost(&best);
+    for (order, cuts) in orders.iter().map(|order| (*order, false)).chain(cuts) {
+        let other = plan(order, cuts)?;
+        let price = cost(&other);
+        if price < least {
+            (best, least) = (other, price);
         }
     }
     Ok(best)

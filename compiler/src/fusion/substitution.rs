@@ -128,7 +128,10 @@ fn propose(graph: &mut Graph, rule: &Rule, producer: KernelId) -> Option<Merge> 
     if uses.is_empty() || !(rule.takes)(&p, &uses) {
         return None;
     }
-    let legal = |u: &Use| legality::substitutes(graph.price(producer), graph.price(u.consumer), u);
+    let legal = |u: &Use| {
+        legality::within_a_part(graph, (producer, u.consumer))?;
+        legality::substitutes(graph.price(producer), graph.price(u.consumer), u)
+    };
     let refusals: Vec<(KernelId, Reason)> = uses.iter().filter_map(|u| Some((u.consumer, legal(u).err()?))).collect();
     if let [(first, _), ..] = refusals.as_slice() {
         // Into all of them or into none.

@@ -3,13 +3,19 @@
 use std::fmt::Write;
 
 use compiler::check::check;
-use compiler::pipeline::{Options, compile};
+use compiler::pipeline::{Compiled, Options, compile};
+use compiler::plan::{peak::Peak, plan};
+use ir::Size;
 use ir::nest::{Program, Role};
 
 fn compiled(source: &str) -> Program {
+    both(source).program
+}
+
+fn both(source: &str) -> Compiled {
     let file = grammar::parse(source).unwrap_or_else(|errors| panic!("{source}: {errors:?}"));
     let checked = check(&file, "f").unwrap_or_else(|errors| panic!("{source}: {errors:?}"));
-    compile(&checked, &Options::default()).unwrap().program
+    compile(&checked, &Options::default()).unwrap()
 }
 
 /// Compares the number of kernels of programs with what it is to be, all at once.
@@ -90,12 +96,30 @@ fn the_cheapest_order_of_passes_is_taken() {
             1,
         ),
         ("fn f(y: f32[n, m]) { let w = abs(transpose(y) @ y)\n (w, sum(w)) }", 2),
-        (
-            "fn f(x: f32[n, m]) {
-               let a = sum(reshape(x, n * m) * 2)
-               let b = sum(x * x)
-               a / b }",
-            1,
-        ),
     ]);
+}
+
+/// A program that is larger than a kernel is cut between two steps, not across all of them.
+#[test]
+fn steps_are_cut_where_little_crosses() {
+    let steps = |count: usize| {
+        let mut text = String::from(
+            "fn step(a: f32, b: f32, n: i32, x: f32, y: f32) {
+               let inside = a * a + b * b <= 4
+               (if inside then a * a - b * b + x else a, if inside then 2 * a * b + y else b, if inside then n + 1 else n) }
+             fn f(x: f32[h, w], y: f32[h, w]) {
+               let (a0, b0, n0) = (x * 0, y * 0, i32(x * 0))\n",
+        );
+        for k in 0..count {
+            writeln!(text, "let (a{0}, b{0}, n{0}) = step(a{k}, b{k}, n{k}, x, y)", k + 1).unwrap();
+        }
+        text + &format!("n{count} }}")
+    };
+    for (count, kernels) in [(4, 1), (64, 3), (256, 10)] {
+        let Compiled { mut unfused, program, .. } = both(&steps(count));
+        let at = |program: &Program| Peak::of(program).at(&|size: &Size| size.eval(&|_| 1000).unwrap(), 2);
+        assert_eq!(program.kernels.len(), kernels);
+        plan(&mut unfused);
+        assert!(at(&program) <= at(&unfused).min(20_000_000), "{count} steps: {}", at(&program));
+    }
 }

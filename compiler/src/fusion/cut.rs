@@ -1,0 +1,102 @@
+//! Cuts of programs that are larger than one kernel may be: along the order of their operations, where the fewest bytes cross.
+//!
+//! A cut between two operations costs what is written before and read behind it, both ways, and the arrays of the program that are read on
+//! both sides once more. The cheapest cuts that leave no part larger than a kernel are found by dynamic programming over the places
+//! where one may be, as lines of a paragraph are broken (Knuth and Plass, *Breaking paragraphs into lines*, 1981).
+
+use cranelift_entity::SecondaryMap;
+use ir::nest::{KernelId, Role};
+
+use super::Graph;
+use super::profit::{self, MAX_LINES, MAX_SIZE};
+
+/// How much of the room of a kernel a part takes at most: merging adds lines.
+const ROOM: f64 = 0.9;
+
+/// Which operations may be in one kernel.
+#[derive(Default)]
+pub struct Parts {
+    /// The part of each operation.
+    of: SecondaryMap<KernelId, u32>,
+    /// The lines of each part.
+    lines: Vec<u64>,
+}
+
+impl Parts {
+    /// Whether operations may be in one kernel; else how long it would be.
+    pub fn allow(&self, first: KernelId, second: KernelId) -> Result<(), u64> {
+        let (a, b) = (self.of[first], self.of[second]);
+        let lines = |part: u32| self.lines.get(part as usize).copied().unwrap_or(0);
+        if a == b { Ok(()) } else { Err(lines(a) + lines(b)) }
+    }
+}
+
+/// The cheapest cuts of a program that is not fused yet.
+pub(super) fn parts(graph: &Graph) -> Parts {
+    let operations: Vec<KernelId> = graph.kernels().collect();
+    let crossing = crossing(graph, &operations);
+    // Of the operations before each place: the least that cuts cost if the last one is there, and the place of the one before.
+    let mut least = vec![(0.0, 0)];
+    for end in 1..=operations.len() {
+        let (mut lines, mut statements) = (0.0, 0.0);
+        let mut best = (f64::INFINITY, end - 1);
+        for begin in (0..end).rev() {
+            let id = operations[begin];
+            lines += own_lines(graph, id);
+            statements += graph.price(id).statements as f64;
+            if begin + 1 < end && (lines > ROOM * MAX_LINES as f64 || statements > ROOM * MAX_SIZE as f64) {
+                break;
+            }
+            let cost = least[begin].0 + crossing[begin];
+            if cost < best.0 {
+                best = (cost, begin);
+            }
+        }
+        least.push(best);
+    }
+    let mut parts = Parts::default();
+    let mut end = operations.len();
+    while end > 0 {
+        let begin = least[end].1;
+        let number = u32::try_from(parts.lines.len()).unwrap_or(u32::MAX);
+        operations[begin..end].iter().for_each(|id| parts.of[*id] = number);
+        parts.lines.push(operations[begin..end].iter().map(|id| own_lines(graph, *id)).sum::<f64>() as u64);
+        end = begin;
+    }
+    parts
+}
+
+/// The lines of an operation that stay when it becomes part of a kernel: without its loop, its store and what it loads of others.
+fn own_lines(graph: &Graph, id: KernelId) -> f64 {
+    let flows = graph.loads(id).iter().filter(|buffer| graph.writer(**buffer).is_some()).count();
+    graph.price(id).lines.saturating_sub(2 + flows as u64) as f64
+}
+
+/// The bytes that cross each place, at nominal sizes: before the first operation, before the second, and so on.
+fn crossing(graph: &Graph, operations: &[KernelId]) -> Vec<f64> {
+    let mut place: SecondaryMap<KernelId, usize> = SecondaryMap::new();
+    operations.iter().enumerate().for_each(|(n, id)| place[*id] = n);
+    let mut change = vec![0.0; operations.len() + 1];
+    for buffer in graph.program().buffers.keys() {
+        let readers = || graph.readers(buffer).map(|id| place[id]);
+        let Some(last) = readers().max() else { continue };
+        let (first, times) = match (&graph.program().buffers[buffer].role, graph.writer(buffer)) {
+            (Role::Temp, Some(writer)) => (place[writer], 2.0),
+            // A result is written whoever reads it.
+            (_, Some(writer)) => (place[writer], 1.0),
+            (_, None) => (readers().min().unwrap_or(last), 1.0),
+        };
+        let bytes = times * profit::bytes(graph.program(), buffer);
+        change[first + 1] += bytes;
+        change[last + 1] -= bytes;
+    }
+    let mut crosses = 0.0;
+    let place = |change: f64| {
+        crosses += change;
+        crosses
+    };
+    let mut all: Vec<f64> = change.into_iter().map(place).collect();
+    // Where the program begins nothing is cut.
+    all[0] = 0.0;
+    all
+}
