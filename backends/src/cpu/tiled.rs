@@ -131,7 +131,7 @@ pub(super) fn tile(program: &mut Program, kernel: &Kernel) -> Option<Vec<Part>> 
     let (height, width) = columns.first().map(|c| (c.height.clone(), c.width.clone()))?;
     let mut same = columns.iter().all(|c| *c.height == height && *c.width == width);
     same &= rows.iter().all(|l| one_dim(l).is_some_and(|(_, n)| *n == height));
-    if !same || !is_length(program, &height) || !is_length(program, &width) || !independent(program, &loops) {
+    if !same || !is_length(program, &height) || !is_length(program, &width) || !independent(program, kernel) {
         return None;
     }
     let read: Vec<BufferId> = columns.iter().flat_map(|c| visit::loads(&c.reduce.body)).collect();
@@ -168,13 +168,15 @@ pub(super) fn tile(program: &mut Program, kernel: &Kernel) -> Option<Vec<Part>> 
     Some(parts)
 }
 
-/// Whether no loop uses what another one stores, nor any scratch, and one at most may end the run.
-fn independent(program: &Program, loops: &[&Statement]) -> bool {
-    let mut free = loops.iter().filter(|s| may_fault(s)).count() < 2;
-    let memory: Vec<_> = loops
+/// Whether the loops of a kernel may run together, behind all of its scalars: nothing uses what a loop stores but that loop, nothing is in
+/// scratch, and one statement at most may end the run.
+fn independent(program: &Program, kernel: &Kernel) -> bool {
+    let mut free = kernel.body.iter().filter(|s| may_fault(s)).count() < 2;
+    let memory: Vec<_> = kernel
+        .body
         .iter()
         .map(|s| {
-            let block: Block = vec![(*s).clone()];
+            let block: Block = vec![s.clone()];
             (visit::loads(&block), visit::stores(&block))
         })
         .collect();
