@@ -21,6 +21,9 @@ pub struct Arguments {
     /// Says too how long the kernels take there at least, by what the device's memory gives
     #[arg(long, value_enum, default_value_t)]
     device: DeviceName,
+    /// Shows all of a large program, not just the two screens that matter most
+    #[arg(long)]
+    all: bool,
     /// For whom it is written
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -76,6 +79,7 @@ pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure
         error => Failure::usage(format!("{error}\n  {}", function.signature())),
     })?;
     match arguments.format {
+        Format::Text if arguments.all => writeln!(stdout, "{}", explanation.render_all(crate::style(&io::stdout())))?,
         Format::Text => writeln!(stdout, "{}", explanation.render(crate::style(&io::stdout())))?,
         Format::Json => writeln!(stdout, "{}", explanation.to_json())?,
         Format::Dot => write!(stdout, "{}", explanation.to_dot())?,

@@ -90,13 +90,14 @@ struct FiguresLine {
 
 #[derive(Serialize)]
 struct KernelLine<'a> {
-    title: &'a str,
+    title: String,
     operations: Vec<u32>,
     #[serde(flatten)]
     figures: FiguresLine,
     live: u64,
     scratch: Number,
     nest: &'a [String],
+    like: Option<usize>,
 }
 
 #[derive(Serialize)]
@@ -171,12 +172,13 @@ fn figures(report: &Report, figures: &Figures) -> FiguresLine {
 
 fn kernel<'a>(report: &Report, kernel: &'a KernelReport) -> KernelLine<'a> {
     KernelLine {
-        title: &kernel.title,
+        title: kernel.title(),
         operations: kernel.operations.iter().map(|o| o.as_u32()).collect(),
         figures: figures(report, &kernel.figures),
         live: kernel.live,
         scratch: number(report, &kernel.scratch),
         nest: &kernel.nest,
+        like: kernel.like,
     }
 }
 

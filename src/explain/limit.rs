@@ -68,7 +68,7 @@ fn refusal(report: &Report, most: u64) -> Drawn {
     }
     if drawn.notes.is_empty() {
         for (k, kernel) in report.after.kernels.iter().take(MAX_TOLD).enumerate() {
-            drawn.notes.push(format!("kernel {} computes {}", k + 1, kernel.title));
+            drawn.notes.push(format!("kernel {} computes {}", k + 1, kernel.title()));
         }
     }
     suggestions.push("`fuseloop explain` shows the kernels".to_owned());

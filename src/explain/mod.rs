@@ -1,6 +1,7 @@
 //! What fusion made of a function, and why: as text, as JSON, as a graph. (`page` has the page.)
 
 mod dot;
+pub(crate) mod fold;
 mod json;
 pub(crate) mod limit;
 pub(crate) mod roof;
@@ -109,9 +110,15 @@ impl Explanation {
         self.report.after.total.bytes.value
     }
 
-    /// The report, for people.
+    /// The report, for people, on two screens at most: of a large program the kernels that move the most, the beginning of their
+    /// loops, and the decisions that cost the most.
     pub fn render(&self, style: Style) -> String {
-        text::render(&self.source, &self.report, self.roof.as_ref(), style)
+        text::render(&self.source, &self.report, self.roof.as_ref(), style, false)
+    }
+
+    /// The whole report, for people, however long it is.
+    pub fn render_all(&self, style: Style) -> String {
+        text::render(&self.source, &self.report, self.roof.as_ref(), style, true)
     }
 
     /// The report, for programs: one line, whose fields `docs/json.md` lists.

@@ -3,112 +3,286 @@
 
 use std::fmt::Write;
 
-use compiler::explain::{Amount, Decided, Figures, KernelReport, Report, Stage, Verdict, Why};
+use compiler::explain::{Amount, Decided, Figures, KernelReport, Report, Stage, Verdict};
 use ir::Origin;
 use ir::decision::{FusionPass, Pair};
 
+use super::fold::{self, Bundle};
 use super::roof::Roof;
 use crate::render::{Report as Drawn, draw_note, visible};
 use crate::{Source, Style};
 
-/// More pairs that stay apart are not drawn.
-const MAX_DRAWN: usize = 100;
+/// Columns and rows of two screens, on which a report should fit.
+const COLUMNS: usize = 100;
+const ROWS: usize = 100;
 
-/// The report, without a newline at the end.
-pub fn render(source: &Source, report: &Report, roof: Option<&Roof>, style: Style) -> String {
-    let mut out = String::new();
-    // A string takes any text.
-    let _ = write(&mut out, source, report, roof, style);
-    out.truncate(out.trim_end().len());
-    out
+/// How much of each is shown.
+#[derive(Clone, Copy)]
+struct Most {
+    /// Kernels, and lines of the loops of each.
+    kernels: usize,
+    lines: usize,
+    /// Lines of the loops without fusion.
+    before: usize,
+    /// Lines on pairs that are fused, and notes on others.
+    fused: usize,
+    notes: usize,
+    /// Names in a row.
+    names: usize,
+    /// Whether kernels and decisions that are alike are shown once.
+    folded: bool,
 }
 
-fn write(out: &mut String, source: &Source, report: &Report, roof: Option<&Roof>, style: Style) -> std::fmt::Result {
-    let (before, after) = (report.before.kernels.len(), report.after.kernels.len());
-    let one = if after == 1 { "kernel" } else { "kernels" };
-    let many = if before == 1 { "operation" } else { "operations" };
-    writeln!(out, "{}: {before} {many} in {after} {one}", visible(&report.function))?;
-    let bytes = |stage: &Stage| amount(report, &stage.total.bytes);
-    writeln!(out, "  moves {}, {} without fusion{}", bytes(&report.after), bytes(&report.before), share(report))?;
-    let [now, before] = [&report.after, &report.before].map(|stage| {
-        let operations = [operations(report, &stage.total), count(report, &stage.total.operations)];
-        operations.map(|operations| format!("{operations}{}", intensity(&stage.total)))
-    });
-    writeln!(out, "  executes {}, {} without fusion", now[0], before[1])?;
-    writeln!(out, "  takes {} of memory, {} without fusion", peak(&report.after), peak(&report.before))?;
-    for line in roof.iter().flat_map(|roof| roof.lines(report)) {
-        writeln!(out, "  {}", visible(&line))?;
-    }
-    for (k, kernel) in report.after.kernels.iter().enumerate() {
-        writeln!(out, "\nkernel {} of {after}: {}", k + 1, visible(&kernel.title))?;
-        self::kernel(out, report, kernel)?;
-    }
-    if report.before.kernels.len() > report.after.kernels.len() {
-        writeln!(out, "\nwithout fusion:\n")?;
-        for kernel in &report.before.kernels {
-            kernel.nest.iter().try_for_each(|line| writeln!(out, "    {}", visible(line)))?;
+const ALL: Most = Most {
+    kernels: usize::MAX,
+    lines: usize::MAX,
+    before: usize::MAX,
+    fused: usize::MAX,
+    notes: usize::MAX,
+    names: usize::MAX,
+    folded: false,
+};
+
+/// From the loosest to the tightest: the first that fits is taken.
+const SHORT: [Most; 4] = [
+    Most { notes: 6, folded: true, ..ALL },
+    Most { kernels: 8, lines: 16, before: 16, fused: 12, notes: 4, names: 8, folded: true },
+    Most { kernels: 6, lines: 8, before: 6, fused: 6, notes: 3, names: 6, folded: true },
+    Most { kernels: 3, lines: 6, before: 4, fused: 4, notes: 2, names: 4, folded: true },
+];
+
+/// The report, without a newline at the end: so much of it as fits on two screens, or all of it.
+pub fn render(source: &Source, report: &Report, roof: Option<&Roof>, style: Style, all: bool) -> String {
+    let levels = if all { &[ALL][..] } else { &SHORT };
+    let mut text = String::new();
+    for most in levels {
+        let mut out = Text { out: String::new(), source, report, style, most: *most };
+        // A string takes any text.
+        let _ = out.write(roof);
+        text = out.out;
+        text.truncate(text.trim_end().len());
+        let rows = |line: &str| line.chars().count().div_ceil(COLUMNS).max(1);
+        if text.lines().map(rows).sum::<usize>() <= ROWS {
+            break;
         }
     }
-    let fused: Vec<_> = report.pairs.iter().filter_map(|d| fused(report, d)).collect();
-    if !fused.is_empty() {
-        writeln!(out, "\nfused:\n")?;
-        fused.iter().try_for_each(|line| writeln!(out, "    {}", visible(line)))?;
-        for pass in FusionPass::ALL {
-            if report.pairs.iter().any(|d| matches!(d.verdict, Verdict::Fused(Some(p)) if p == *pass)) {
-                writeln!(out, "  {pass} {}", pass.purpose())?;
+    text
+}
+
+/// A report as it is written.
+struct Text<'r> {
+    out: String,
+    source: &'r Source,
+    report: &'r Report,
+    style: Style,
+    most: Most,
+}
+
+impl Text<'_> {
+    fn write(&mut self, roof: Option<&Roof>) -> std::fmt::Result {
+        self.head()?;
+        if let Some(roof) = roof {
+            let lines = roof.lines(self.report);
+            // The first is a heading.
+            self.lines("  ", &lines, self.most.kernels.saturating_add(1), "kernels")?;
+        }
+        self.kernels()?;
+        let report = self.report;
+        if report.before.kernels.len() > report.after.kernels.len() {
+            writeln!(self.out, "\nwithout fusion:\n")?;
+            let lines: Vec<String> = report.before.kernels.iter().flat_map(|kernel| kernel.nest.clone()).collect();
+            self.lines("    ", &lines, self.most.before, "lines")?;
+        }
+        self.fused()?;
+        self.apart()
+    }
+
+    fn head(&mut self) -> std::fmt::Result {
+        let report = self.report;
+        let (before, after) = (report.before.kernels.len(), report.after.kernels.len());
+        let one = if after == 1 { "kernel" } else { "kernels" };
+        let many = if before == 1 { "operation" } else { "operations" };
+        writeln!(self.out, "{}: {before} {many} in {after} {one}", visible(&report.function))?;
+        let bytes = |stage: &Stage| amount(report, &stage.total.bytes);
+        let (now, then) = (bytes(&report.after), bytes(&report.before));
+        writeln!(self.out, "  moves {now}, {then} without fusion{}", share(report))?;
+        let [now, before] = [&report.after, &report.before].map(|stage| {
+            let operations = [operations(report, &stage.total), count(report, &stage.total.operations)];
+            operations.map(|operations| format!("{operations}{}", intensity(&stage.total)))
+        });
+        writeln!(self.out, "  executes {}, {} without fusion", now[0], before[1])?;
+        writeln!(self.out, "  takes {} of memory, {} without fusion", peak(&report.after), peak(&report.before))
+    }
+
+    fn kernels(&mut self) -> std::fmt::Result {
+        let stage = &self.report.after;
+        let count = stage.kernels.len();
+        let each = || (0..count).map(|k| vec![k]).collect();
+        let groups = if self.most.folded { fold::alike(stage) } else { each() };
+        let shown = fold::largest(stage, groups, self.most.kernels);
+        for group in &shown {
+            let [k, others @ ..] = group.as_slice() else { continue };
+            let kernel = &stage.kernels[*k];
+            writeln!(self.out, "\nkernel {} of {count}: {}", k + 1, visible(&self.names(&texts(&kernel.titles))))?;
+            self.kernel(kernel)?;
+            if !others.is_empty() {
+                let s = if others.len() == 1 { "" } else { "s" };
+                let titles: Vec<&str> = others.iter().flat_map(|k| texts(&stage.kernels[*k].titles)).collect();
+                let titles = visible(&fold::list(&titles, self.most.names.min(ALIKE)));
+                let numbers = fold::numbers(others);
+                writeln!(self.out, "\nkernel{s} {numbers}: as kernel {}, with other arrays: {titles}", k + 1)?;
             }
         }
+        let hidden = count - shown.iter().map(Vec::len).sum::<usize>();
+        if hidden > 0 {
+            writeln!(self.out, "\n... {hidden} more kernels, each of which moves fewer bytes or as many (--all)")?;
+        }
+        Ok(())
     }
-    let mut apart = report.apart().map(|(decided, why)| drawn(report, decided, why));
-    for note in apart.by_ref().take(MAX_DRAWN) {
-        writeln!(out, "\n{}", draw_note(source, &note, style))?;
+
+    fn kernel(&mut self, kernel: &KernelReport) -> std::fmt::Result {
+        let report = self.report;
+        if kernel.operations.len() > 1 {
+            let titles: Vec<&str> = kernel.operations.iter().map(|o| report.operations[*o].title.as_str()).collect();
+            writeln!(self.out, "  computes {}", visible(&self.names(&titles)))?;
+        }
+        let live = kernel.live;
+        let values = if live == 1 { "value" } else { "values" };
+        let figures = &kernel.figures;
+        writeln!(self.out, "  loads {}, stores {}", loads(report, figures), count(report, &figures.stores))?;
+        writeln!(self.out, "  moves {}, {live} live {values}", amount(report, &figures.bytes))?;
+        writeln!(self.out, "  executes {}{}", operations(report, figures), intensity(figures))?;
+        if kernel.scratch.value != Some(0) {
+            let (loads, stores) = (count(report, &figures.scratch_loads), count(report, &figures.scratch_stores));
+            let scratch = amount(report, &kernel.scratch);
+            writeln!(self.out, "  keeps {scratch} for each thread, in cache: loads {loads} elements, stores {stores}")?;
+        }
+        writeln!(self.out)?;
+        self.lines("    ", &kernel.nest, self.most.lines, "lines")
     }
-    let more = apart.count();
-    if more > 0 {
-        writeln!(out, "\n{more} more pairs stay apart; the JSON form has all of them")?;
+
+    /// Lines, of long ones and of many the beginning.
+    fn lines(&mut self, indent: &str, lines: &[String], most: usize, what: &str) -> std::fmt::Result {
+        // Instead of the last line one that says that it is missing would be as long.
+        let shown = if lines.len() > most.saturating_add(1) { most } else { lines.len() };
+        for line in &lines[..shown] {
+            let line = visible(line);
+            match line.char_indices().nth(COLUMNS - indent.len()) {
+                Some((end, _)) if most < usize::MAX => writeln!(self.out, "{indent}{} ...", &line[..end])?,
+                _ => writeln!(self.out, "{indent}{line}")?,
+            }
+        }
+        if shown < lines.len() {
+            writeln!(self.out, "{indent}... {} more {what} (--all)", lines.len() - shown)?;
+        }
+        Ok(())
     }
-    Ok(())
+
+    fn names(&self, names: &[&str]) -> String {
+        fold::list(names, self.most.names)
+    }
+
+    /// Who was merged with whom.
+    fn fused(&mut self) -> std::fmt::Result {
+        let report = self.report;
+        let largest = report.largest_first();
+        let is_fused = |decided: &&&Decided| matches!(decided.verdict, Verdict::Fused(_));
+        let mut lines: Vec<String> = largest.iter().filter(is_fused).map(|decided| merged(report, decided)).collect();
+        if lines.is_empty() {
+            return Ok(());
+        }
+        writeln!(self.out, "\nfused:\n")?;
+        if lines.len() > self.most.fused {
+            let alike = |bundle: Bundle<'_>| {
+                let line = merged(report, bundle[0]);
+                if bundle.len() == 1 { line } else { format!("{line}, and {} more there", bundle.len() - 1) }
+            };
+            let bundles = fold::bundles(report, true);
+            let hidden = bundles.iter().skip(self.most.fused).map(Vec::len).sum::<usize>();
+            lines = bundles.into_iter().take(self.most.fused).map(alike).collect();
+            if hidden > 0 {
+                lines.push(format!("... {hidden} more merges (--all)"));
+            }
+        }
+        self.lines("    ", &lines, usize::MAX, "")?;
+        for pass in FusionPass::ALL {
+            if report.pairs.iter().any(|d| matches!(d.verdict, Verdict::Fused(Some(p)) if p == *pass)) {
+                writeln!(self.out, "  {pass} {}", pass.purpose())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes on the pairs that stay apart.
+    fn apart(&mut self) -> std::fmt::Result {
+        let report = self.report;
+        let mut notes = fold::bundles(report, false);
+        let mut rest = vec![];
+        if self.most.folded {
+            rest = fold::without_few(&mut notes);
+            rest.splice(0..0, notes.split_off(notes.len().min(self.most.notes)));
+        } else {
+            notes = report.apart().map(|(decided, _)| vec![decided]).collect();
+        }
+        for note in notes {
+            let note = draw_note(self.source, &drawn(report, &note), self.style);
+            writeln!(self.out, "\n{note}")?;
+        }
+        let mut ties: Vec<(String, usize)> = vec![];
+        for decided in rest.into_iter().flatten() {
+            let bytes = amount(report, &decided.bytes);
+            match ties.iter_mut().find(|(other, _)| *other == bytes) {
+                Some((_, pairs)) => *pairs += 1,
+                None => ties.push((bytes, 1)),
+            }
+        }
+        if ties.is_empty() {
+            return Ok(());
+        }
+        let tie = |(bytes, pairs): &(String, usize)| match pairs {
+            1 => format!("1 of {bytes}"),
+            _ => format!("{pairs} of {bytes} each"),
+        };
+        let ties: Vec<String> = ties.iter().map(tie).collect();
+        writeln!(self.out, "\nmore pairs that are apart: {} (--all)", fold::list(&texts(&ties), TIES))
+    }
 }
 
-fn kernel(out: &mut String, report: &Report, kernel: &KernelReport) -> std::fmt::Result {
-    if kernel.operations.len() > 1 {
-        let titles: Vec<&str> = kernel.operations.iter().map(|o| report.operations[*o].title.as_str()).collect();
-        writeln!(out, "  computes {}", visible(&titles.join(", ")))?;
-    }
-    let live = kernel.live;
-    let values = if live == 1 { "value" } else { "values" };
-    let figures = &kernel.figures;
-    writeln!(out, "  loads {}, stores {}", loads(report, figures), count(report, &figures.stores))?;
-    writeln!(out, "  moves {}, {live} live {values}", amount(report, &figures.bytes))?;
-    writeln!(out, "  executes {}{}", operations(report, figures), intensity(figures))?;
-    if kernel.scratch.value != Some(0) {
-        let (loads, stores) =
-            (count(report, &kernel.figures.scratch_loads), count(report, &kernel.figures.scratch_stores));
-        let scratch = amount(report, &kernel.scratch);
-        writeln!(out, "  keeps {scratch} for each thread, in cache: loads {loads} elements, stores {stores}")?;
-    }
-    writeln!(out)?;
-    kernel.nest.iter().try_for_each(|line| writeln!(out, "    {}", visible(line)))
+/// Names of kernels that are like another, and amounts of bytes, that are listed.
+const ALIKE: usize = 4;
+const TIES: usize = 4;
+
+fn texts(texts: &[String]) -> Vec<&str> {
+    texts.iter().map(String::as_str).collect()
 }
 
-/// Who was merged with whom.
-fn fused(report: &Report, decided: &Decided) -> Option<String> {
-    let Verdict::Fused(pass) = decided.verdict else { return None };
+/// Two operations that share a kernel.
+fn merged(report: &Report, decided: &Decided) -> String {
     let (first, second) = decided.operations();
     let (first, second) = (&report.operations[first].title, &report.operations[second].title);
     let saved = amount(report, &decided.bytes);
-    let by = pass.map_or_else(String::new, |pass| format!(" by {pass}"));
-    Some(match decided.pair {
+    let by = match decided.verdict {
+        Verdict::Fused(Some(pass)) => format!(" by {pass}"),
+        _ => String::new(),
+    };
+    match decided.pair {
         Pair::Flow { .. } => format!("{first} -> {second}{by}, saves {saved}"),
         Pair::Shared { .. } => format!("{first} and {second}{by}, read `{}` once, saves {saved}", decided.array),
-    })
+    }
 }
 
-/// A pair that stays apart.
-fn drawn(report: &Report, decided: &Decided, why: &Why) -> Drawn {
+/// Pairs that stay apart for one reason, the first of them drawn.
+fn drawn(report: &Report, bundle: &[&Decided]) -> Drawn {
+    let mut drawn = Drawn::default();
+    let [decided, others @ ..] = bundle else { return drawn };
+    let whys = bundle.iter().filter_map(|decided| match &decided.verdict {
+        Verdict::Apart(_, why) => Some(why),
+        Verdict::Fused(_) => None,
+    });
+    drawn.message = whys.clone().next().map(|why| why.sentence.clone()).unwrap_or_default();
+    drawn.help = whys.clone().find_map(|why| why.suggestion.clone());
     let (first, second) = decided.operations();
     let (first, second) = (&report.operations[first], &report.operations[second]);
-    let mut drawn = Drawn { message: why.sentence.clone(), help: why.suggestion.clone(), ..Drawn::default() };
     let (here, there) = match decided.pair {
         Pair::Flow { .. } => ("in another kernel", "computed here"),
         Pair::Shared { .. } => ("in another kernel", "than this"),
@@ -118,7 +292,22 @@ fn drawn(report: &Report, decided: &Decided, why: &Why) -> Drawn {
             drawn.labels.push((origin.start as usize..origin.end as usize, label.to_owned()));
         }
     }
-    drawn.notes.push(format!("{} and {} apart move {}", first.title, second.title, amount(report, &decided.bytes)));
+    let note = |decided: &Decided| {
+        let (first, second) = decided.operations();
+        let [first, second] = [first, second].map(|operation| &report.operations[operation].title);
+        format!("{first} and {second} apart move {}", amount(report, &decided.bytes))
+    };
+    drawn.notes.push(note(decided));
+    match others {
+        [] => {}
+        [other] => drawn.notes.push(note(other)),
+        _ => {
+            let bytes = amount(report, &decided.bytes);
+            let equal = others.iter().all(|other| amount(report, &other.bytes) == bytes);
+            let bytes = if equal { "as many" } else { "at most as many" };
+            drawn.notes.push(format!("so do {} more pairs, {bytes} each", others.len()));
+        }
+    }
     drawn
 }
 

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::roofline::{self, Point};
-use super::{colour, figure, page};
+use super::{colour, figure, marked, page};
 use crate::bench::report::{share, time, verdict};
 use crate::bench::{Benchmark, Difference, Measured, Measurement};
 use crate::explain::roof::Roof;
@@ -53,7 +53,7 @@ fn table(name: &str, form: &Measurement, slowest: f64, fused: bool) -> Markup {
                 }
                 @for (k, m) in form.kernels.iter().enumerate() {
                     tr class=(colour(k)) {
-                        td { (visible(&m.title)) }
+                        td { (marked(&m.title)) }
                         td.right { (time(m.time)) }
                         td.right { (time(m.quartiles.0)) " to " (time(m.quartiles.1)) }
                         td.right { (number(m.bytes.map(|bytes| bytes as f64 / 1e6), 1)) }

@@ -1,4 +1,6 @@
-//! What fused and why, as a page.
+//! What fused and why, as a page. Of a large program it shows the kernels that move the most, and the decisions that cost the most.
+
+use std::collections::BTreeSet;
 
 use compiler::analysis::cost::NOMINAL;
 use compiler::explain::{Decided, KernelReport, Report, Stage, Verdict};
@@ -9,15 +11,51 @@ use maud::{Markup, html};
 use super::graph::{self, Flow, Node};
 use super::roofline::{self, Point};
 use super::source::{self, Shade};
-use super::{colour, figure, page};
+use super::{colour, figure, marked, page};
 use crate::Source;
+use crate::explain::fold::{self, Alike};
 use crate::explain::roof::Roof;
 use crate::explain::text::{amount, count, intensity, loads, operations, peak, share};
 use crate::render::{one_line, visible};
 
+/// Kernels whose loops are shown before and after, and lines of each.
+const KERNELS: usize = 40;
+const LINES: usize = 60;
+/// Names in a row.
+const NAMES: usize = 8;
+/// Rows of the table of decisions, of pairs that are apart and of those that are fused.
+const ROWS: usize = 60;
+/// More operations are not drawn each for itself, but kernels.
+const OPERATIONS: usize = 150;
+/// Kernels that are drawn each for itself; others as one node with those that run next to them.
+const ALONE: usize = 24;
+/// Kernels that stand under the roofline, before and after.
+const POINTS: usize = 200;
+
+/// A report, and the kernel after fusion of each operation: the first of several.
+struct View<'r> {
+    report: &'r Report,
+    homes: Vec<usize>,
+}
+
+impl View<'_> {
+    fn home(&self, operation: Option<&KernelId>) -> usize {
+        operation.and_then(|o| self.homes.get(o.as_u32() as usize)).copied().unwrap_or(0)
+    }
+
+    fn title(&self, operation: KernelId) -> &str {
+        &self.report.operations[operation].title
+    }
+}
+
 /// The page.
 pub(crate) fn write(source: &Source, report: &Report, roof: Option<&Roof>) -> String {
     let (before, after) = (&report.before, &report.after);
+    let mut homes = vec![0; report.operations.len()];
+    for (k, kernel) in after.kernels.iter().enumerate().rev() {
+        kernel.operations.iter().for_each(|operation| homes[operation.as_u32() as usize] = k);
+    }
+    let view = View { report, homes };
     let body = html! {
         h1 { code { (visible(&report.function)) } }
         p.faint { (one_line(&source.name)) ", passes: " (report.passes) (given(report)) }
@@ -37,16 +75,16 @@ pub(crate) fn write(source: &Source, report: &Report, roof: Option<&Roof>) -> St
         }
         h2 { "Source" }
         p.faint { "Each operation has the colour of the kernel that computes it." }
-        (source::write(&source.text, &shades(report)))
+        (source::write(&source.text, &shades(&view)))
         h2 { "Loops" }
         div.columns {
-            div { p.faint { "Without fusion" } (kernels(report, before, |k| home(report, before.kernels[k].operations.first()))) }
+            div { p.faint { "Without fusion" } (kernels(report, before, |k| view.home(before.kernels[k].operations.first()))) }
             div { p.faint { "Fused" } (kernels(report, after, |k| k)) }
         }
         h2 { "Graph" }
-        (drawing(report))
+        (drawing(&view))
         h2 { "Decisions" }
-        (decisions(report))
+        (decisions(&view))
         h2 { "Roofline" }
         (roofline(report, roof))
     };
@@ -58,62 +96,132 @@ fn given(report: &Report) -> String {
     report.given.iter().map(one).collect()
 }
 
-/// The kernel after fusion that an operation belongs to, the first of several.
-fn home(report: &Report, operation: Option<&KernelId>) -> usize {
-    let contains = |kernel: &KernelReport| operation.is_some_and(|o| kernel.operations.contains(o));
-    report.after.kernels.iter().position(contains).unwrap_or(0)
+fn names(kernel: &KernelReport) -> Vec<&str> {
+    kernel.titles.iter().map(String::as_str).collect()
 }
 
-fn shades(report: &Report) -> Vec<Shade<'_>> {
-    let operations = report.operations.iter().filter(|(_, operation)| operation.origin.end > operation.origin.start);
-    let shade = operations.map(|(id, operation)| Shade {
+/// The stretches of the source that are operations, each once: functions are inlined, so one may be many operations.
+fn shades<'r>(view: &View<'r>) -> Vec<Shade<'r>> {
+    let mut known = BTreeSet::new();
+    let operations =
+        view.report.operations.iter().filter(|(_, operation)| operation.origin.end > operation.origin.start);
+    let once = operations.filter(|(_, operation)| known.insert((operation.origin.start, operation.origin.end)));
+    let shade = once.map(|(id, operation)| Shade {
         start: operation.origin.start as usize,
         end: operation.origin.end as usize,
-        kernel: home(report, Some(&id)),
+        kernel: view.home(Some(&id)),
         title: &operation.title,
     });
     shade.collect()
 }
 
 fn kernels(report: &Report, stage: &Stage, home: impl Fn(usize) -> usize) -> Markup {
+    let shown = fold::largest(stage, fold::alike(stage), KERNELS);
+    let hidden = stage.kernels.len() - shown.iter().map(Vec::len).sum::<usize>();
     html! {
-        @for (k, kernel) in stage.kernels.iter().enumerate() {
-            section class={ "kernel " (colour(home(k))) } {
-                header {
-                    h3 { (visible(&kernel.title)) }
-                    p.faint {
-                        "loads " (loads(report, &kernel.figures)) ", stores " (count(report, &kernel.figures.stores)) ", moves "
-                        (amount(report, &kernel.figures.bytes)) ", executes " (operations(report, &kernel.figures)) (intensity(&kernel.figures))
-                        @if kernel.scratch.value != Some(0) { ", keeps " (amount(report, &kernel.scratch)) " for each thread" }
-                    }
-                }
-                pre { (visible(&kernel.nest.join("\n"))) }
+        @for group in &shown {
+            @if let [k, others @ ..] = group.as_slice() {
+                section class={ "kernel " (colour(home(*k))) } { (kernel(report, &stage.kernels[*k])) (alike(stage, others)) }
             }
+        }
+        @if hidden > 0 { p.faint { (hidden) " more kernels, each of which moves fewer bytes or as many" } }
+    }
+}
+
+fn kernel(report: &Report, kernel: &KernelReport) -> Markup {
+    let more = kernel.nest.len().saturating_sub(LINES);
+    html! {
+        header {
+            h3 { (marked(&fold::list(&names(kernel), NAMES))) }
+            p.faint {
+                "loads " (loads(report, &kernel.figures)) ", stores " (count(report, &kernel.figures.stores)) ", moves "
+                (amount(report, &kernel.figures.bytes)) ", executes " (operations(report, &kernel.figures)) (intensity(&kernel.figures))
+                @if kernel.scratch.value != Some(0) { ", keeps " (amount(report, &kernel.scratch)) " for each thread" }
+            }
+        }
+        pre {
+            (visible(&kernel.nest[..kernel.nest.len() - more].join("\n")))
+            @if more > 0 { "\n... " (more) " more lines" }
         }
     }
 }
 
-fn drawing(report: &Report) -> Markup {
-    if report.operations.len() > graph::MOST {
-        return html! {
-            p { (report.operations.len()) " operations are too many to draw: the form for Graphviz has them all (" code { "--format dot" } ")." }
-        };
+/// Kernels that are like the one above them.
+fn alike(stage: &Stage, others: &[usize]) -> Markup {
+    if others.is_empty() {
+        return html! {};
     }
-    let nodes: Vec<_> =
-        report.operations.iter().map(|(id, o)| Node { title: &o.title, kernel: home(report, Some(&id)) }).collect();
+    let titles: Vec<&str> = others.iter().flat_map(|k| names(&stage.kernels[*k])).collect();
+    html! {
+        p.alike {
+            "The same with other arrays: kernel" @if others.len() > 1 { "s" } " " (fold::numbers(others)) ", " (marked(&fold::list(&titles, NAMES)))
+        }
+    }
+}
+
+fn drawing(view: &View<'_>) -> Markup {
+    let report = view.report;
+    let each = report.operations.len() <= OPERATIONS;
+    let (nodes, place) = if each { (operation_nodes(view), None) } else { kernel_nodes(&report.after) };
     let flow = |decided: &Decided| {
         let Pair::Flow { producer, consumer, .. } = decided.pair else { return None };
         let apart = matches!(decided.verdict, Verdict::Apart(..));
-        Some(Flow { from: producer.as_u32() as usize, to: consumer.as_u32() as usize, apart })
+        let node = |operation: KernelId| match &place {
+            Some(place) => place.get(view.home(Some(&operation))).copied(),
+            None => Some(operation.as_u32() as usize),
+        };
+        Some(Flow { from: node(producer)?, to: node(consumer)?, apart }).filter(|flow| flow.from < flow.to)
     };
-    let flows: Vec<_> = report.pairs.iter().filter_map(flow).collect();
+    let mut flows: BTreeSet<Flow> = report.pairs.iter().filter_map(flow).collect();
+    // Between kernels everything goes through memory, whatever else a kernel computes again for itself.
+    if !each {
+        flows = flows.into_iter().map(|flow| Flow { apart: false, ..flow }).collect();
+    }
     html! {
-        p.faint { "A dashed line goes through memory: the two stay apart." }
+        p.faint {
+            @if each { "A dashed line goes through memory: the two stay apart." }
+            @else if nodes.len() < report.after.kernels.len() {
+                "The kernels that are not like one before them and move the most bytes; those between are one box."
+            } @else { "The kernels, and what flows between them through memory." }
+        }
         (graph::write(&nodes, &flows))
     }
 }
 
-fn decisions(report: &Report) -> Markup {
+fn operation_nodes(view: &View<'_>) -> Vec<Node> {
+    let operations = view.report.operations.iter();
+    operations.map(|(id, o)| Node { title: o.title.clone(), kernel: view.home(Some(&id)) }).collect()
+}
+
+/// The kernels in the order they run, those that follow one another as one node unless they are among the largest; and the node
+/// of each kernel.
+fn kernel_nodes(stage: &Stage) -> (Vec<Node>, Option<Vec<usize>>) {
+    let few = stage.kernels.len() <= 2 * ALONE;
+    let large: BTreeSet<usize> = fold::largest(stage, fold::alike(stage), ALONE)
+        .iter()
+        .filter_map(|group: &Alike| group.first().copied())
+        .collect();
+    let mut runs: Vec<(bool, Vec<usize>)> = vec![];
+    for k in 0..stage.kernels.len() {
+        let alone = few || large.contains(&k);
+        match runs.last_mut() {
+            Some((false, run)) if !alone => run.push(k),
+            _ => runs.push((alone, vec![k])),
+        }
+    }
+    let mut place = vec![0; stage.kernels.len()];
+    let node = |(number, (_, run)): (usize, &(bool, Vec<usize>))| {
+        run.iter().for_each(|k| place[*k] = number);
+        let first = run.first().copied().unwrap_or(0);
+        let titles = fold::list(&names(&stage.kernels[first]), 2);
+        let title = if run.len() == 1 { titles } else { format!("kernels {}", fold::numbers(run)) };
+        Node { title, kernel: first }
+    };
+    (runs.iter().enumerate().map(node).collect(), Some(place))
+}
+
+fn decisions(view: &View<'_>) -> Markup {
+    let report = view.report;
     if report.pairs.is_empty() {
         return html! { p { "There were none: no two operations have an array in common." } };
     }
@@ -121,24 +229,40 @@ fn decisions(report: &Report) -> Markup {
         div.scroll {
             table {
                 tr { th { "operations" } th { "array" } th.right { "apart they move" } th { "decision" } }
-                @for decided in &report.pairs {
-                    @let (first, second) = decided.operations();
-                    @let between = if matches!(decided.pair, Pair::Flow { .. }) { " → " } else { " and " };
-                    @let fused = matches!(decided.verdict, Verdict::Fused(_));
-                    tr class=(if fused { format!("fused {}", colour(home(report, Some(&second)))) } else { "apart".to_owned() }) {
-                        td { (visible(&report.operations[first].title)) (between) (visible(&report.operations[second].title)) }
-                        td.code { (visible(&decided.array)) }
-                        td.right { (amount(report, &decided.bytes)) }
-                        td {
-                            @match &decided.verdict {
-                                Verdict::Fused(Some(pass)) => { "fused: " strong { (pass) } " " (pass.purpose()) }
-                                Verdict::Fused(None) => "fused, each with a third",
-                                Verdict::Apart(reason, why) => {
-                                    "apart, " strong { (reason.name()) } ": " (visible(&why.sentence))
-                                    @if let Some(suggestion) = &why.suggestion { p.faint { (visible(suggestion)) } }
-                                }
-                            }
-                        }
+                @for fused in [false, true] {
+                    @let bundles = fold::bundles(report, fused);
+                    @for bundle in bundles.iter().take(ROWS) { (decision(view, bundle)) }
+                    @let hidden = bundles.iter().skip(ROWS).map(Vec::len).sum::<usize>();
+                    @if hidden > 0 {
+                        tr { td.faint colspan="4" { (hidden) " more pairs that are " (if fused { "fused" } else { "apart" }) ", of at most as many bytes each" } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A row of the table: pairs that something was decided on together.
+fn decision(view: &View<'_>, bundle: &[&Decided]) -> Markup {
+    let [decided, others @ ..] = bundle else { return html! {} };
+    let (first, second) = decided.operations();
+    let between = if matches!(decided.pair, Pair::Flow { .. }) { " → " } else { " and " };
+    let fused = matches!(decided.verdict, Verdict::Fused(_));
+    html! {
+        tr class=(if fused { format!("fused {}", colour(view.home(Some(&second)))) } else { "apart".to_owned() }) {
+            td {
+                (marked(view.title(first))) (between) (marked(view.title(second)))
+                @if !others.is_empty() { p.faint { "and " (others.len()) " more like them" } }
+            }
+            td.code { (visible(&decided.array)) }
+            td.right { (amount(view.report, &decided.bytes)) }
+            td {
+                @match &decided.verdict {
+                    Verdict::Fused(Some(pass)) => { "fused: " strong { (pass) } " " (pass.purpose()) }
+                    Verdict::Fused(None) => "fused, each with a third",
+                    Verdict::Apart(reason, why) => {
+                        "apart, " strong { (reason.name()) } ": " (marked(&why.sentence))
+                        @if let Some(suggestion) = &why.suggestion { p.faint { (marked(suggestion)) } }
                     }
                 }
             }
@@ -149,13 +273,18 @@ fn decisions(report: &Report) -> Markup {
 fn roofline(report: &Report, roof: Option<&Roof>) -> Markup {
     let Some(roof) = roof else { return html! { p { "There is no memory to measure what this machine allows." } } };
     let points = |stage: &Stage, fused: bool| -> Vec<Point> {
-        let point = |(k, kernel): (usize, &KernelReport)| Point {
-            title: kernel.title.clone(),
-            intensity: kernel.figures.nominal_intensity().unwrap_or(0.0),
+        let point = |k: usize| Point {
+            title: fold::list(&names(&stage.kernels[k]), NAMES),
+            intensity: stage.kernels[k].figures.nominal_intensity().unwrap_or(0.0),
             rate: None,
             kernel: fused.then_some(k),
         };
-        stage.kernels.iter().enumerate().map(point).collect()
+        // Those that are alike stand in one place.
+        fold::largest(stage, fold::alike(stage), POINTS)
+            .iter()
+            .filter_map(|group| group.first().copied())
+            .map(point)
+            .collect()
     };
     let missing: Vec<&str> =
         report.sizes.names().filter(|(symbol, _)| !report.given.contains_key(symbol)).map(|(_, name)| name).collect();

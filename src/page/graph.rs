@@ -1,31 +1,39 @@
-//! Operations and what flows between them, as a drawing: each stands a layer below the last that it takes from, and within a layer where those
-//! stand, so that few lines cross (Sugiyama, Tagawa and Toda, "Methods for visual understanding of hierarchical system structures", 1981).
+//! Operations, or kernels, and what flows between them, as a drawing: each stands a layer below the last that it takes from, and within a layer
+//! where those stand, so that few lines cross (Sugiyama, Tagawa and Toda, "Methods for visual understanding of hierarchical system structures",
+//! 1981). The layers go down one column and on in the next, as a text in a newspaper does, so that the drawing takes the width of the page.
+
+use std::collections::BTreeSet;
 
 use maud::{Markup, html};
 
 use super::colour;
 use crate::render::one_line;
 
-/// More operations are not drawn: nobody could read it.
-pub(super) const MOST: usize = 150;
-
+/// The width of the page.
+const PAGE: f64 = 1130.0;
 const WIDTH: f64 = 220.0;
 const HEIGHT: f64 = 30.0;
 const ACROSS: f64 = 24.0;
 const DOWN: f64 = 46.0;
+/// Nodes that stand side by side on the page.
+const ABREAST: usize = (PAGE / (WIDTH + ACROSS)) as usize;
+/// Fewer rows do not become columns.
+const ROWS: usize = 4;
 /// Characters of a title that fit.
 const LETTERS: usize = 26;
-/// How often layers are ordered anew.
+/// The number of passes that reorder the layers.
 const SWEEPS: usize = 4;
 
-/// An operation.
-pub(super) struct Node<'r> {
-    pub(super) title: &'r str,
-    /// The kernel that computes it.
+/// An operation, a kernel, or several kernels that run one after the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Node {
+    pub(super) title: String,
+    /// The kernel that computes it, or the first of them.
     pub(super) kernel: usize,
 }
 
-/// What flows from one to another.
+/// What flows from one node to another, of those that come later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Flow {
     pub(super) from: usize,
     pub(super) to: usize,
@@ -33,48 +41,91 @@ pub(super) struct Flow {
     pub(super) apart: bool,
 }
 
+/// Where a node stands: its column, and its upper left corner.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Place {
+    column: usize,
+    x: f64,
+    y: f64,
+}
+
 /// The drawing, of nodes in an order in which flows go forward.
-pub(super) fn write(nodes: &[Node<'_>], flows: &[Flow]) -> Markup {
-    let layers = layers(nodes.len(), flows);
-    let widest = layers.iter().map(Vec::len).max().unwrap_or(0);
-    let width = widest as f64 * (WIDTH + ACROSS) + ACROSS;
-    let height = layers.len() as f64 * (HEIGHT + DOWN);
-    let mut places = vec![(0.0, 0.0); nodes.len()];
-    for (down, layer) in layers.iter().enumerate() {
-        let free = width - layer.len() as f64 * (WIDTH + ACROSS) + ACROSS;
-        for (across, node) in layer.iter().enumerate() {
-            let x = free / 2.0 + across as f64 * (WIDTH + ACROSS);
-            places[*node] = (x, down as f64 * (HEIGHT + DOWN) + DOWN / 4.0);
-        }
-    }
-    let path = |flow: &Flow| {
-        let ((x, y), (to_x, to_y)) = (places[flow.from], places[flow.to]);
-        let (x, to_x, y, to_y) = (x + WIDTH / 2.0, to_x + WIDTH / 2.0, y + HEIGHT, to_y - 5.0);
-        let half = f64::midpoint(y, to_y);
-        format!("M{x:.1} {y:.1}C{x:.1} {half:.1} {to_x:.1} {half:.1} {to_x:.1} {to_y:.1}")
-    };
+pub(super) fn write(nodes: &[Node], flows: &BTreeSet<Flow>) -> Markup {
+    let flows: Vec<Flow> = flows.iter().copied().collect();
+    let columns = columns(&rows(layers(nodes.len(), &flows)));
+    let (places, width, height) = placed(nodes.len(), &columns);
     html! {
-        div.scroll {
-            svg.wide role="img" aria-label="operations and what flows between them" width=(width) height=(height) viewBox={ "0 0 " (width) " " (height) } {
-                defs {
-                    marker #head viewBox="0 0 8 8" refX="4" refY="4" markerWidth="7" markerHeight="7" orient="auto" {
-                        path.head d="M0 0L8 4L0 8z" {}
-                    }
+        svg role="img" aria-label="what flows between operations" width=(width) height=(height) viewBox={ "0 0 " (width) " " (height) } {
+            defs {
+                marker #head viewBox="0 0 8 8" refX="4" refY="4" markerWidth="7" markerHeight="7" orient="auto" {
+                    path.head d="M0 0L8 4L0 8z" {}
                 }
-                @for flow in flows {
-                    path class=(if flow.apart { "flow apart" } else { "flow" }) d=(path(flow)) marker-end="url(#head)" {}
-                }
-                @for (node, (x, y)) in nodes.iter().zip(&places) {
-                    @let title = one_line(&node.title.replace('`', ""));
-                    g class=(colour(node.kernel)) {
-                        title { (title) ", kernel " (node.kernel + 1) }
-                        rect.node x=(x) y=(y) width=(WIDTH) height=(HEIGHT) rx="5" {}
-                        text x=(x + WIDTH / 2.0) y=(y + HEIGHT * 0.65) text-anchor="middle" { (short(&title)) }
-                    }
+            }
+            @for flow in &flows {
+                path class=(if flow.apart { "flow apart" } else { "flow" }) d=(path(places[flow.from], places[flow.to])) marker-end="url(#head)" {}
+            }
+            @for (node, Place { x, y, .. }) in nodes.iter().zip(&places) {
+                @let title = one_line(&node.title.replace('`', ""));
+                g class=(colour(node.kernel)) {
+                    title { (title) ", kernel " (node.kernel + 1) }
+                    rect.node x=(x) y=(y) width=(WIDTH) height=(HEIGHT) rx="5" {}
+                    text x=(x + WIDTH / 2.0) y=(y + HEIGHT * 0.65) text-anchor="middle" { (short(&title)) }
                 }
             }
         }
     }
+}
+
+/// From the lower edge of one node to the upper edge of another; to another column beside that, around what stands there.
+fn path(from: Place, to: Place) -> String {
+    let (x, to_x, y, to_y) = (from.x + WIDTH / 2.0, to.x + WIDTH / 2.0, from.y + HEIGHT, to.y - 5.0);
+    if from.column == to.column {
+        let half = f64::midpoint(y, to_y);
+        return format!("M{x:.0} {y:.0}C{x:.0} {half:.0} {to_x:.0} {half:.0} {to_x:.0} {to_y:.0}");
+    }
+    let beside = to.x - ACROSS / 2.0;
+    format!("M{x:.0} {y:.0}V{:.0}H{beside:.0}V{:.0}H{to_x:.0}V{to_y:.0}", y + DOWN / 3.0, to_y - DOWN / 4.0)
+}
+
+/// The layers as rows that fit the page: a wide layer takes several.
+fn rows(layers: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
+    layers.iter().flat_map(|layer| layer.chunks(ABREAST).map(<[usize]>::to_vec)).collect()
+}
+
+/// The rows in as many columns as the page is wide for.
+fn columns(rows: &[Vec<usize>]) -> Vec<Vec<Vec<usize>>> {
+    let split = |columns: usize| {
+        let each = rows.len().div_ceil(columns).max(1);
+        rows.chunks(each).map(<[Vec<usize>]>::to_vec).collect::<Vec<_>>()
+    };
+    let most = rows.len().div_ceil(ROWS).max(1);
+    let fits = |columns: &Vec<Vec<Vec<usize>>>| columns.iter().map(|column| broad(column)).sum::<f64>() <= PAGE;
+    (1..=most.min(ABREAST)).rev().map(split).find(fits).unwrap_or_else(|| split(1))
+}
+
+/// The width of a column.
+fn broad(column: &[Vec<usize>]) -> f64 {
+    let widest = column.iter().map(Vec::len).max().unwrap_or(0);
+    widest as f64 * (WIDTH + ACROSS) + ACROSS
+}
+
+/// Where nodes stand, and the size of the whole.
+fn placed(nodes: usize, columns: &[Vec<Vec<usize>>]) -> (Vec<Place>, f64, f64) {
+    let mut places = vec![Place::default(); nodes];
+    let mut left = 0.0;
+    for (number, column) in columns.iter().enumerate() {
+        let width = broad(column);
+        for (down, row) in column.iter().enumerate() {
+            let free = width - row.len() as f64 * (WIDTH + ACROSS) + ACROSS;
+            for (across, node) in row.iter().enumerate() {
+                let x = left + free / 2.0 + across as f64 * (WIDTH + ACROSS);
+                places[*node] = Place { column: number, x, y: down as f64 * (HEIGHT + DOWN) + DOWN / 2.0 };
+            }
+        }
+        left += width;
+    }
+    let tallest = columns.iter().map(Vec::len).max().unwrap_or(0);
+    (places, left, tallest as f64 * (HEIGHT + DOWN) + DOWN / 2.0)
 }
 
 fn short(title: &str) -> String {
@@ -132,5 +183,18 @@ mod tests {
         let flows = [flow(0, 3), flow(1, 2), flow(2, 4), flow(3, 4)];
         assert_eq!(layers(5, &flows), [vec![0, 1], vec![3, 2], vec![4]]);
         assert!(layers(0, &[]).is_empty());
+    }
+
+    #[test]
+    fn a_drawing_takes_the_width_of_the_page() {
+        let chain: Vec<Vec<usize>> = (0..13).map(|node| vec![node]).collect();
+        assert_eq!(columns(&chain).iter().map(Vec::len).collect::<Vec<_>>(), [4, 4, 4, 1]);
+        // Short ones stay together, and wide ones take several rows.
+        assert_eq!(columns(&chain[..3]).len(), 1);
+        let wide = rows(vec![(0..9).collect()]);
+        assert_eq!(wide.iter().map(Vec::len).collect::<Vec<_>>(), [4, 4, 1]);
+        let (places, width, _) = placed(9, &columns(&wide));
+        assert!(width <= PAGE && places.iter().all(|place| place.x >= 0.0 && place.x + WIDTH <= width), "{places:?}");
+        assert!(columns(&rows(layers(0, &[]))).is_empty());
     }
 }

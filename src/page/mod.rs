@@ -4,7 +4,7 @@
 //! explain    what fused and why: the source shaded by kernel, loops before and after, the graph, the decisions
 //! bench      what fusion gained, measured
 //! source     the text with the spans of operations
-//! graph      operations and what flows between them, laid out in layers
+//! graph      operations, or kernels, and what flows between them, laid out in layers
 //! roofline   the attainable performance by operations per byte, with kernels as points
 //! ```
 //!
@@ -48,6 +48,16 @@ fn page(title: &str, body: &Markup) -> String {
         }
     }
     .into_string()
+}
+
+/// Text with what stands between backquotes as code.
+fn marked(text: &str) -> Markup {
+    let text = visible(text);
+    html! {
+        @for (k, part) in text.split('`').enumerate() {
+            @if k % 2 == 1 { code { (part) } } @else { (part) }
+        }
+    }
 }
 
 /// A figure with its name, and what it was before.

@@ -91,7 +91,7 @@ pub(super) fn write(roof: &Roof, points: &[Point]) -> Markup {
             text.ceiling x=(x.at(low) - 8.0) y=(y.at(roof.at(low)) - 8.0) text-anchor="end" { (format!("{:.0} GB/s", roof.copy)) }
             @for (point, rate) in &points {
                 g class=(point.kernel.map_or_else(String::new, colour)) {
-                    title { (point.title) ": " (format!("{:.2} operations a byte, {rate:.1} billion operations/s", point.intensity)) }
+                    title { (point.title.replace('`', "")) ": " (format!("{:.2} operations a byte, {rate:.1} billion operations/s", point.intensity)) }
                     @let before = point.kernel.is_none();
                     circle class=(if before { "point before" } else { "point" }) cx=(x.at(point.intensity)) cy=(y.at(*rate)) r=(if before { 5 } else { 7 }) {}
                 }

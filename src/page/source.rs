@@ -47,7 +47,7 @@ pub(super) fn write(text: &str, shades: &[Shade<'_>]) -> Markup {
                     @let piece = visible(text[start..end].trim_end_matches('\n'));
                     @match innermost(start) {
                         Some(shade) if !piece.is_empty() => {
-                            mark class=(colour(shade.kernel)) title={ "kernel " (shade.kernel + 1) ": " (visible(shade.title)) } { (piece) }
+                            mark class=(colour(shade.kernel)) title={ "kernel " (shade.kernel + 1) ": " (visible(&shade.title.replace('`', ""))) } { (piece) }
                         }
                         _ => (piece),
                     }

@@ -83,7 +83,7 @@ pub struct PeakMemory {
 #[derive(Clone, Debug)]
 pub struct KernelReport {
     /// What it stores, in words of the source.
-    pub title: String,
+    pub titles: Vec<String>,
     /// The operations that it computes, ascending.
     pub operations: Vec<KernelId>,
     /// What it costs.
@@ -94,10 +94,19 @@ pub struct KernelReport {
     pub scratch: Amount,
     /// Its loops, a line each.
     pub nest: Vec<String>,
+    /// The place of the first kernel before it that has the same loops and figures, and differs in names only.
+    pub like: Option<usize>,
+}
+
+impl KernelReport {
+    /// All that it stores, in words of the source.
+    pub fn title(&self) -> String {
+        self.titles.join(", ")
+    }
 }
 
 /// What kernels cost.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
     /// Bytes that must cross between memory and caches.
     pub bytes: Amount,
@@ -134,11 +143,7 @@ impl Figures {
     /// Operations per byte, with [`cost::NOMINAL`] for sizes that are not given; `None` if the
     /// counts depend on data.
     pub fn nominal_intensity(&self) -> Option<f64> {
-        let at = |amount: &Amount| match (amount.value, &amount.formula) {
-            (Some(value), _) => Some(value as f64),
-            (None, formula) => formula.as_ref().map(cost::nominal),
-        };
-        let (operations, bytes) = (at(&self.operations)?, at(&self.bytes)?);
+        let (operations, bytes) = (self.operations.nominal()?, self.bytes.nominal()?);
         (bytes > 0.0).then(|| operations / bytes)
     }
 
@@ -170,6 +175,24 @@ pub struct Amount {
     pub exact: bool,
     /// The formula in size names only.
     named: Option<Size>,
+}
+
+/// Arrays of fewer bytes, whatever the sizes, are a few scalars: nobody gains by moving them less.
+const FEW: i64 = 64;
+
+impl Amount {
+    /// About how much it is, with [`cost::NOMINAL`] for sizes that are not given; `None` if it depends on data.
+    pub fn nominal(&self) -> Option<f64> {
+        match (self.value, &self.formula) {
+            (Some(value), _) => Some(value as f64),
+            (None, formula) => formula.as_ref().map(cost::nominal),
+        }
+    }
+
+    /// Whether it is that of a few scalars, whatever the sizes are.
+    pub fn is_few(&self) -> bool {
+        self.named.as_ref().and_then(Size::as_constant).is_some_and(|bytes| bytes <= FEW)
+    }
 }
 
 impl Default for Amount {
@@ -252,9 +275,17 @@ impl Decided {
 }
 
 impl Report {
-    /// The pairs that stay apart.
+    /// The pairs, those that move or save the most bytes first.
+    pub fn largest_first(&self) -> Vec<&Decided> {
+        let mut pairs: Vec<&Decided> = self.pairs.iter().collect();
+        let bytes = |decided: &Decided| decided.bytes.nominal().unwrap_or(0.0);
+        pairs.sort_by(|a, b| bytes(b).total_cmp(&bytes(a)));
+        pairs
+    }
+
+    /// The pairs that stay apart, those that move the most bytes first.
     pub fn apart(&self) -> impl Iterator<Item = (&Decided, &Why)> {
-        self.pairs.iter().filter_map(|decided| match &decided.verdict {
+        self.largest_first().into_iter().filter_map(|decided| match &decided.verdict {
             Verdict::Apart(_, why) => Some((decided, why)),
             Verdict::Fused(_) => None,
         })
@@ -278,13 +309,17 @@ pub fn explain(
     let mut stage = |program: &Program, members: &[Vec<KernelId>]| {
         let formulas = &mut formulas;
         let mut stage = Stage { kernels: vec![], total: Figures::default(), peak: peak(program, &known) };
+        let mut firsts: BTreeMap<String, usize> = BTreeMap::new();
         for (kernel, members) in program.kernels.values().zip(members) {
-            let report = KernelReport {
-                title: title(program, kernel, &compiled.unfused, &operations, members),
-                nest: nests::lines(program, kernel, &sizes, &formulas.names(program, kernel), arithmetic),
+            let nest = nests::print(program, kernel, &sizes, &formulas.names(program, kernel), arithmetic);
+            let mut report = KernelReport {
+                titles: titles(program, kernel, &compiled.unfused, &operations, members),
+                nest: nest.lines,
                 operations: members.clone(),
                 ..measured(program, kernel, &known, arithmetic)
             };
+            let first = *firsts.entry(nest.form).or_insert(stage.kernels.len());
+            report.like = stage.kernels.get(first).filter(|other| other.figures == report.figures).map(|_| first);
             stage.total.add(&report.figures, &known);
             stage.kernels.push(report);
         }
@@ -321,25 +356,28 @@ pub fn explain(
 }
 
 /// What a kernel is called: the operations whose results it leaves in memory.
-fn title(
+fn titles(
     program: &Program,
     kernel: &Kernel,
     unfused: &Program,
     operations: &PrimaryMap<KernelId, Operation>,
     members: &[KernelId],
-) -> String {
+) -> Vec<String> {
     let stored = visit::stores(&kernel.body);
     let kept = stored.iter().filter(|b| program.buffers[**b].role != Role::Scratch).map(|b| &program.buffers[*b].name);
-    let mut titles: Vec<&str> = vec![];
+    let mut titles: Vec<String> = vec![];
     for name in kept {
         let operation = members.iter().find(|m| unfused.kernels[**m].name == *name);
         if let Some(operation) = operation.and_then(|o| operations.get(*o))
-            && !titles.contains(&operation.title.as_str())
+            && !titles.contains(&operation.title)
         {
-            titles.push(&operation.title);
+            titles.push(operation.title.clone());
         }
     }
-    if titles.is_empty() { format!("`{}`", kernel.name) } else { titles.join(", ") }
+    if titles.is_empty() {
+        titles.push(format!("`{}`", kernel.name));
+    }
+    titles
 }
 
 /// A kernel's figures.
@@ -352,12 +390,13 @@ fn measured(program: &Program, kernel: &Kernel, known: &Known<'_>, arithmetic: &
         scratch = &scratch + &buffer.shape.iter().fold(width(buffer), |product, length| &product * length);
     }
     KernelReport {
-        title: String::new(),
+        titles: vec![],
         operations: vec![],
         figures: figures(program, kernel, known, arithmetic),
         live: work::kernel(program, kernel, &|size| cost::nominal(&known.size(size))).live,
         scratch: known.amount(Some(scratch), true),
         nest: vec![],
+        like: None,
     }
 }
 

@@ -2,10 +2,11 @@
 //! names in the source. Names that the compiler made up are not for sentences.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::mem::{Discriminant, discriminant};
 
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use ir::checked::Checked;
-use ir::nest::{BufferId, KernelId, Program, Relation, Requirement, SymbolSource};
+use ir::nest::{BufferId, Kernel, KernelId, LoopKind, Op, Program, Relation, Requirement, Statement, SymbolSource};
 use ir::{Origin, Size, SymbolId, visit};
 
 /// Longer texts of operations are cut.
@@ -40,7 +41,10 @@ pub fn operations(checked: &Checked, unfused: &Program, source: &str) -> Primary
     let mut writers: SecondaryMap<BufferId, Option<KernelId>> = SecondaryMap::new();
     for (id, kernel) in &unfused.kernels {
         for writer in visit::loads(&kernel.body).into_iter().filter_map(|buffer| writers[buffer]) {
-            part[writer] |= origin(&unfused.kernels[writer].origins) == origin(&kernel.origins);
+            let other = &unfused.kernels[writer];
+            // A function that is applied to its own result repeats one piece of the source: each time is a whole.
+            let is_repeated = || shape(other) == shape(kernel);
+            part[writer] |= origin(&other.origins) == origin(&kernel.origins) && !is_repeated();
         }
         visit::stores(&kernel.body).into_iter().for_each(|buffer| writers[buffer] = Some(id));
     }
@@ -48,11 +52,15 @@ pub fn operations(checked: &Checked, unfused: &Program, source: &str) -> Primary
     let mut operations = PrimaryMap::new();
     for (id, kernel) in &unfused.kernels {
         let origin = origin(&kernel.origins);
-        let is_whole = !part[id];
         // Functions are inlined: a name may stand for several operations, of which all but the first have numbers.
         let stem = stem(&kernel.name);
         let near = |at: &Origin| contains(at, &origin) || contains(&origin, at);
-        let by_let = bound.get(&origin).copied().or_else(|| lets.contains_key(&*kernel.name).then_some(&*kernel.name));
+        // One piece of the source may have several names, as in `let a = f(x)` and `let b = f(a)`: the kernel has its own.
+        let binds = |name: &&str| lets.get(name).is_some_and(|at| at.contains(&origin));
+        let exact = [&*kernel.name, stem].into_iter().find(binds);
+        let is_whole = !part[id] || exact.is_some_and(|name| name == kernel.name);
+        let by_let = exact.or_else(|| bound.get(&origin).copied());
+        let by_let = by_let.or_else(|| lets.contains_key(&*kernel.name).then_some(&*kernel.name));
         let by_let = by_let.or_else(|| lets.get(stem).filter(|at| at.iter().any(near)).map(|_| stem));
         let name = named.get(&*kernel.name).copied().or(by_let).filter(|_| is_whole);
         let name = name.map(|name| if name == stem { &*kernel.name } else { name });
@@ -72,6 +80,19 @@ pub fn operations(checked: &Checked, unfused: &Program, source: &str) -> Primary
 
 fn origin(origins: &[Origin]) -> Origin {
     origins.first().copied().unwrap_or_default()
+}
+
+/// The kinds of statements and operations of a kernel, in order.
+fn shape(kernel: &Kernel) -> Vec<(Discriminant<Statement>, Option<Discriminant<Op>>)> {
+    let mut shape = vec![];
+    visit::for_each_statement(&kernel.body, &mut |statement| {
+        let op = match statement {
+            Statement::Let { op, .. } => Some(discriminant(op)),
+            _ => None,
+        };
+        shape.push((discriminant(statement), op));
+    });
+    shape
 }
 
 fn is_made_up(name: &str) -> bool {
@@ -125,7 +146,6 @@ fn unwrapped(text: &str) -> &str {
 
 /// What a kernel that is a part of a piece of source does, in a word: its reduction, or the last thing it computes.
 fn word(unfused: &Program, id: KernelId) -> &'static str {
-    use ir::nest::{LoopKind, Op, Statement};
     let mut word = "part";
     visit::for_each_statement(&unfused.kernels[id].body, &mut |statement| match statement {
         Statement::Contract(_) => word = "product",

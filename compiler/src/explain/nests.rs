@@ -63,14 +63,23 @@ impl Text {
     }
 }
 
-/// The lines of a kernel, indented.
-pub fn lines(
+/// A kernel in readable form.
+pub struct Nest {
+    /// Its lines, indented.
+    pub lines: Vec<String>,
+    /// The same with numbers for the names of arrays, values and indices, and the types of the arrays: kernels that differ
+    /// in names only have the same.
+    pub form: String,
+}
+
+/// Prints a kernel.
+pub fn print(
     program: &Program,
     kernel: &Kernel,
     sizes: &Sizes,
     names: &SecondaryMap<ValueId, Option<&str>>,
     arithmetic: &Arithmetic,
-) -> Vec<String> {
+) -> Nest {
     let mut printer = Printer {
         program,
         kernel,
@@ -87,7 +96,7 @@ pub fn lines(
     };
     printer.name_indices();
     printer.block(&kernel.body);
-    printer.lines
+    Nest { form: printer.form(), lines: printer.lines }
 }
 
 struct Printer<'a> {
@@ -152,6 +161,44 @@ impl Printer<'_> {
         }
         let mut numbered = (1..).map(|k| format!("{stem}_{k}"));
         numbered.find(|name| is_free(&name.as_str())).unwrap_or_default()
+    }
+
+    /// The lines with a number for each name, in the order in which they come up, and the types of the arrays.
+    fn form(&self) -> String {
+        let mut arrays: BTreeMap<&str, Dtype> = BTreeMap::new();
+        let touched = visit::loads(&self.kernel.body).into_iter().chain(visit::stores(&self.kernel.body));
+        for buffer in touched.filter_map(|id| self.program.buffers.get(id)) {
+            arrays.insert(&buffer.name, buffer.dtype);
+        }
+        let sizes: BTreeSet<&str> = self.sizes.names().map(|(_, name)| name).collect();
+        let mut numbers: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut form = String::new();
+        for line in &self.lines {
+            let mut rest = line.as_str();
+            while let Some(first) = rest.chars().next() {
+                let is_name = first.is_alphabetic() || first == '_';
+                let inside = |c: char| c.is_alphanumeric() || c == '_';
+                let end = rest.find(|c| inside(c) != inside(first)).unwrap_or(rest.len());
+                let (word, after) = rest.split_at(end);
+                rest = after;
+                // `max = max over i < n of x[i]`: the second is no name, nor is a function.
+                let is_operation = ["(", " over ", " of "].iter().any(|next| after.starts_with(next));
+                if !is_name || is_operation || sizes.contains(word) || !self.taken.contains(word) {
+                    form += word;
+                    continue;
+                }
+                let next = numbers.len();
+                let number = *numbers.entry(word).or_insert(next);
+                form += &format!("%{number}");
+                if number == next
+                    && let Some(dtype) = arrays.get(word)
+                {
+                    form += dtype.name();
+                }
+            }
+            form.push('\n');
+        }
+        form
     }
 
     fn line(&mut self, text: &str) {

@@ -25,7 +25,10 @@ fn the_reference_states_the_limits_that_there_are() {
         ("calls of a function", thousands(compiler::check::MAX_CALLS as usize)),
         ("calls in one another", thousands(compiler::check::MAX_CALL_DEPTH)),
         ("axes of an array", thousands(compiler::check::MAX_RANK)),
-        ("an axis of an argument; a scalar parameter in a condition", format!("2^{}", compiler::check::MAX_SCALAR.ilog2())),
+        (
+            "an axis of an argument; a scalar parameter in a condition",
+            format!("2^{}", compiler::check::MAX_SCALAR.ilog2()),
+        ),
         ("operations of a kernel", thousands(backends::cpu::MOST_OPERATIONS)),
         ("statements of a compiled function", thousands(compiler::lower::MAX_STATEMENTS)),
         ("reductions, and `if`s", thousands(ir::verify::MAX_DEPTH)),
