@@ -178,8 +178,13 @@ impl Text<'_> {
         Ok(())
     }
 
+    /// So many names as fit on two lines.
     fn names(&self, names: &[&str]) -> String {
-        fold::list(names, self.most.names)
+        let fit = |most: &usize| fold::list(names, *most).chars().count() <= 2 * COLUMNS;
+        match self.most.names {
+            usize::MAX => names.join(", "),
+            most => fold::list(names, (1..=most).rev().find(fit).unwrap_or(1)),
+        }
     }
 
     /// Who was merged with whom.
@@ -305,7 +310,9 @@ fn drawn(report: &Report, bundle: &[&Decided]) -> Drawn {
             let bytes = amount(report, &decided.bytes);
             let equal = others.iter().all(|other| amount(report, &other.bytes) == bytes);
             let bytes = if equal { "as many" } else { "at most as many" };
-            drawn.notes.push(format!("so do {} more pairs, {bytes} each", others.len()));
+            drawn
+                .notes
+                .push(format!("{} more pairs are apart for the same reason, and move {bytes} each", others.len()));
         }
     }
     drawn

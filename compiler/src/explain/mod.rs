@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use cranelift_entity::PrimaryMap;
 use ir::checked::Checked;
 use ir::decision::{Decision, FusionPass, Outcome, Pair, Passes, Reason};
-use ir::nest::{Buffer, Kernel, KernelId, Program, Role};
+use ir::nest::{Buffer, Kernel, KernelId, Program, Role, Statement};
 use ir::{Arithmetic, Size, SymbolId, visit};
 
 use crate::analysis::{cost, footprint, traffic, work};
@@ -309,16 +309,16 @@ pub fn explain(
     let mut stage = |program: &Program, members: &[Vec<KernelId>]| {
         let formulas = &mut formulas;
         let mut stage = Stage { kernels: vec![], total: Figures::default(), peak: peak(program, &known) };
-        let mut firsts: BTreeMap<String, usize> = BTreeMap::new();
+        let mut firsts: BTreeMap<Vec<String>, usize> = BTreeMap::new();
         for (kernel, members) in program.kernels.values().zip(members) {
-            let nest = nests::print(program, kernel, &sizes, &formulas.names(program, kernel), arithmetic);
+            let form = nests::form(program, kernel, &sizes, arithmetic);
             let mut report = KernelReport {
                 titles: titles(program, kernel, &compiled.unfused, &operations, members),
-                nest: nest.lines,
+                nest: nests::lines(program, kernel, &sizes, &formulas.names(program, kernel), arithmetic),
                 operations: members.clone(),
                 ..measured(program, kernel, &known, arithmetic)
             };
-            let first = *firsts.entry(nest.form).or_insert(stage.kernels.len());
+            let first = *firsts.entry(form).or_insert(stage.kernels.len());
             report.like = stage.kernels.get(first).filter(|other| other.figures == report.figures).map(|_| first);
             stage.total.add(&report.figures, &known);
             stage.kernels.push(report);
@@ -333,7 +333,12 @@ pub fn explain(
     before.peak = peak(&planned, &known);
     let members: Vec<_> = compiled.program.kernels.keys().map(|id| compiled.members[id].clone()).collect();
     let after = stage(&compiled.program, &members);
-    let words = Words { operations: &operations, sizes: &sizes };
+    let words = Words { operations: &operations, sizes: &sizes, unfused: &compiled.unfused };
+    // An operation whose kernel became a matrix product's after the two were refused.
+    let product = |operation| {
+        let mut homes = compiled.program.kernels.keys().filter(|id| compiled.members[*id].contains(&operation));
+        homes.any(|id| is_product(&compiled.program.kernels[id]))
+    };
     let together = |pair| {
         let (Pair::Flow { producer: a, consumer: b, .. } | Pair::Shared { first: a, second: b, .. }) = pair;
         members.iter().any(|members| members.contains(&a) && members.contains(&b))
@@ -347,12 +352,20 @@ pub fn explain(
             verdict: match &decision.outcome {
                 Outcome::Fused(pass) => Verdict::Fused(Some(*pass)),
                 Outcome::Refused(_) if together(decision.pair) => Verdict::Fused(None),
+                Outcome::Refused(Reason::OtherIterations) if matches!(decision.pair, Pair::Flow { producer, .. } if product(producer)) => {
+                    Verdict::Apart(Reason::Contraction, words.refusal(decision.pair, &Reason::Contraction))
+                }
                 Outcome::Refused(reason) => Verdict::Apart(reason.clone(), words.refusal(decision.pair, reason)),
             },
         }
     };
     let pairs = compiled.decisions.iter().map(decided).collect();
     Report { function: checked.name.clone(), given: given.clone(), passes, before, after, pairs, operations, sizes }
+}
+
+/// Whether a kernel holds a matrix product.
+fn is_product(kernel: &Kernel) -> bool {
+    kernel.body.iter().any(|statement| matches!(statement, Statement::Contract(_)))
 }
 
 /// What a kernel is called: the operations whose results it leaves in memory.

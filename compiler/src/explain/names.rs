@@ -70,6 +70,14 @@ pub fn operations(checked: &Checked, unfused: &Program, source: &str) -> Primary
             None if is_whole => text,
             None => format!("the {} in {text}", word(unfused, id)),
         };
+        let title = match name {
+            // Another of that name, which its kernel does not have: as a result.
+            Some(name) if titles.contains_key(&title) => {
+                let mut numbered = (1..).map(|k| format!("`{name}_{k}`"));
+                numbered.find(|title| !titles.contains_key(title)).unwrap_or(title)
+            }
+            _ => title,
+        };
         let count = titles.entry(title.clone()).or_insert(0);
         *count += 1;
         let title = if *count == 1 { title } else { format!("{title} (no. {count})") };

@@ -63,23 +63,34 @@ impl Text {
     }
 }
 
-/// A kernel in readable form.
-pub struct Nest {
-    /// Its lines, indented.
-    pub lines: Vec<String>,
-    /// The same with numbers for the names of arrays, values and indices, and the types of the arrays: kernels that differ
-    /// in names only have the same.
-    pub form: String,
-}
-
-/// Prints a kernel.
-pub fn print(
+/// The lines of a kernel, indented. `names` has those of its values.
+pub fn lines(
     program: &Program,
     kernel: &Kernel,
     sizes: &Sizes,
     names: &SecondaryMap<ValueId, Option<&str>>,
     arithmetic: &Arithmetic,
-) -> Nest {
+) -> Vec<String> {
+    printed(program, kernel, sizes, Names::Source(names), arithmetic)
+}
+
+/// The lines with numbers and types instead of names: kernels that differ in names only have the same.
+pub fn form(program: &Program, kernel: &Kernel, sizes: &Sizes, arithmetic: &Arithmetic) -> Vec<String> {
+    let mut numbers = BTreeMap::new();
+    for buffer in visit::loads(&kernel.body).into_iter().chain(visit::stores(&kernel.body)) {
+        let next = numbers.len();
+        numbers.entry(buffer).or_insert(next);
+    }
+    printed(program, kernel, sizes, Names::Numbers(numbers), arithmetic)
+}
+
+fn printed(
+    program: &Program,
+    kernel: &Kernel,
+    sizes: &Sizes,
+    names: Names<'_>,
+    arithmetic: &Arithmetic,
+) -> Vec<String> {
     let mut printer = Printer {
         program,
         kernel,
@@ -96,14 +107,22 @@ pub fn print(
     };
     printer.name_indices();
     printer.block(&kernel.body);
-    Nest { form: printer.form(), lines: printer.lines }
+    printer.lines
+}
+
+/// What arrays, values and indices are called.
+enum Names<'a> {
+    /// As the source calls them; values, where it does.
+    Source(&'a SecondaryMap<ValueId, Option<&'a str>>),
+    /// By numbers, in the order in which the kernel takes its arrays.
+    Numbers(BTreeMap<BufferId, usize>),
 }
 
 struct Printer<'a> {
     program: &'a Program,
     kernel: &'a Kernel,
     sizes: &'a Sizes,
-    names: &'a SecondaryMap<ValueId, Option<&'a str>>,
+    names: Names<'a>,
     constants: Constants,
     uses: SecondaryMap<ValueId, Uses>,
     texts: SecondaryMap<ValueId, Text>,
@@ -122,7 +141,8 @@ impl Printer<'_> {
         self.taken = self.sizes.names().map(|(_, name)| name.to_owned()).collect();
         let body = &self.kernel.body;
         let touched = visit::loads(body).into_iter().chain(visit::stores(body));
-        self.taken.extend(touched.filter_map(|id| self.program.buffers.get(id)).map(|b| b.name.clone()));
+        let arrays: Vec<String> = touched.map(|id| self.array(id)).collect();
+        self.taken.extend(arrays);
         let mut around = vec![];
         self.name_indices_in(&self.kernel.body, &mut around);
         self.taken.extend(self.indices.values().cloned());
@@ -149,7 +169,10 @@ impl Printer<'_> {
     }
 
     fn index_name(&self, index: IndexId, around: &[String]) -> String {
-        let own = self.kernel.indices.get(index).map_or("?", |index| index.name.as_str());
+        let own = match self.names {
+            Names::Source(_) => self.kernel.indices.get(index).map_or("?", |index| index.name.as_str()),
+            Names::Numbers(_) => "a0",
+        };
         let is_free = |name: &&str| !self.taken.contains(*name) && !around.iter().any(|other| other == name);
         let number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
         let stem = own.rsplit_once('_').filter(|(_, n)| number(n)).map_or(own, |(stem, _)| stem);
@@ -163,42 +186,22 @@ impl Printer<'_> {
         numbered.find(|name| is_free(&name.as_str())).unwrap_or_default()
     }
 
-    /// The lines with a number for each name, in the order in which they come up, and the types of the arrays.
-    fn form(&self) -> String {
-        let mut arrays: BTreeMap<&str, Dtype> = BTreeMap::new();
-        let touched = visit::loads(&self.kernel.body).into_iter().chain(visit::stores(&self.kernel.body));
-        for buffer in touched.filter_map(|id| self.program.buffers.get(id)) {
-            arrays.insert(&buffer.name, buffer.dtype);
-        }
-        let sizes: BTreeSet<&str> = self.sizes.names().map(|(_, name)| name).collect();
-        let mut numbers: BTreeMap<&str, usize> = BTreeMap::new();
-        let mut form = String::new();
-        for line in &self.lines {
-            let mut rest = line.as_str();
-            while let Some(first) = rest.chars().next() {
-                let is_name = first.is_alphabetic() || first == '_';
-                let inside = |c: char| c.is_alphanumeric() || c == '_';
-                let end = rest.find(|c| inside(c) != inside(first)).unwrap_or(rest.len());
-                let (word, after) = rest.split_at(end);
-                rest = after;
-                // `max = max over i < n of x[i]`: the second is no name, nor is a function.
-                let is_operation = ["(", " over ", " of "].iter().any(|next| after.starts_with(next));
-                if !is_name || is_operation || sizes.contains(word) || !self.taken.contains(word) {
-                    form += word;
-                    continue;
-                }
-                let next = numbers.len();
-                let number = *numbers.entry(word).or_insert(next);
-                form += &format!("%{number}");
-                if number == next
-                    && let Some(dtype) = arrays.get(word)
-                {
-                    form += dtype.name();
-                }
+    fn array(&self, buffer: BufferId) -> String {
+        let described = self.program.buffers.get(buffer);
+        match (&self.names, described) {
+            (_, None) => "?".to_owned(),
+            (Names::Source(_), Some(described)) => described.name.clone(),
+            (Names::Numbers(numbers), Some(described)) => {
+                format!("{}_{}", described.dtype.name(), numbers.get(&buffer).copied().unwrap_or_default())
             }
-            form.push('\n');
         }
-        form
+    }
+
+    fn value(&self, value: ValueId) -> Option<&str> {
+        match &self.names {
+            Names::Source(names) => names[value],
+            Names::Numbers(_) => None,
+        }
     }
 
     fn line(&mut self, text: &str) {
@@ -270,8 +273,8 @@ impl Printer<'_> {
                 Text::atom(self.element(buffer, None, at))
             }
             None => {
-                let name = self.names[value].unwrap_or("value");
-                Text::atom(self.fresh(name))
+                let name = self.value(value).unwrap_or("value").to_owned();
+                Text::atom(self.fresh(&name))
             }
         }
     }
@@ -349,7 +352,7 @@ impl Printer<'_> {
         let targets: Vec<Text> = reductions
             .iter()
             .map(|r| {
-                if self.names[r.result].is_none() && !is_stored(r.result, rest) {
+                if self.value(r.result).is_none() && !is_stored(r.result, rest) {
                     return Text::atom(self.fresh(r.op.name()));
                 }
                 self.target(r.result, rest)
@@ -429,13 +432,13 @@ impl Printer<'_> {
     }
 
     fn element(&self, buffer: BufferId, view: Option<&[Size]>, at: &[Subscript]) -> String {
-        let name = self.program.buffers.get(buffer).map_or("?", |b| b.name.as_str());
+        let name = self.array(buffer);
         let array = match view {
             Some(shape) => {
                 let shape: Vec<String> = shape.iter().map(|size| self.sizes.text(size)).collect();
                 format!("reshape({name}, {})", shape.join(", "))
             }
-            None => name.to_owned(),
+            None => name,
         };
         if at.is_empty() {
             return array;

@@ -1,9 +1,13 @@
 //! Why two operations do not share a kernel, in words of the source, and the smallest change to it that would let them.
+//!
+//! A change is suggested only where it can be made, and gives a better plan: `compiler/tests/all/helps.rs` makes each.
 
 use cranelift_entity::PrimaryMap;
 use ir::decision::{Pair, Reason};
-use ir::nest::KernelId;
+use ir::nest::{Block, BufferId, Kernel, KernelId, LoopKind, Op, Program, Statement, Subscript};
+use ir::visit;
 
+use super::is_product;
 use super::names::{Operation, Sizes};
 
 /// A refusal in words.
@@ -19,6 +23,7 @@ pub struct Why {
 pub(super) struct Words<'a> {
     pub operations: &'a PrimaryMap<KernelId, Operation>,
     pub sizes: &'a Sizes,
+    pub unfused: &'a Program,
 }
 
 impl Words<'_> {
@@ -32,86 +37,139 @@ impl Words<'_> {
             Pair::Flow { producer, consumer, .. } => (producer, consumer),
             Pair::Shared { first, second, .. } => (first, second),
         };
-        let (first, second) = (self.title(first), self.title(second));
-        let (sentence, suggestion) = match reason {
-            Reason::Disabled(pass) => (
-                format!("the pass that {} is switched off", pass.purpose()),
-                Some(format!("add `{pass}` to the passes of `--fuse`")),
-            ),
-            Reason::GlobalReduction => (
-                format!("every element of {second} waits for the whole of {first}"),
-                Some(
-                    "reduce along an axis, as `sum(x, axis = 1)` does, or row by row, as in `let y[i] = f(x[i])`: then a row is \
-                     finished before the next begins"
-                        .to_owned(),
-                ),
-            ),
-            Reason::OtherIterations if matches!(pair, Pair::Shared { .. }) => (
-                format!("{first} and {second} go through what both read in loops that cannot be one"),
-                Some("read it at the same indices, in loops of the same order".to_owned()),
-            ),
-            Reason::OtherIterations => (
-                format!("an element of {second} needs elements of {first} that are computed elsewhere in its loops"),
-                Some(format!("read {first} at the indices at which it is computed, in loops of the same order")),
-            ),
-            Reason::WouldDuplicate { copies, operations } => (
-                match copies.as_constant() {
-                    Some(n) => format!(
-                        "{first} would be computed {n} times for each of its elements, at {} each time: storing it and reading \
-                         it back is cheaper",
-                        counted(*operations, "operation")
-                    ),
-                    None => format!(
-                        "{first} would be computed `{}` times for each of its elements, at {} each time: storing it and \
-                         reading it back is cheaper",
-                        self.sizes.text(copies),
-                        counted(*operations, "operation")
-                    ),
-                },
-                Some(format!("use fewer elements of {first} for each element of what follows, or compute what is cheaper")),
-            ),
-            Reason::TooManyCopies { copies, limit } => (
-                format!("the code of {first} would stand {copies} times in one kernel, more than {limit}"),
-                Some(format!("read {first} at fewer places, or at all of them in one loop, as in `sum[k < 3](x[i + k])`")),
-            ),
-            Reason::ExtentsDiffer { first: a, second: b } => (
+        let suggestion = self.suggestion(pair, reason);
+        let (a, b) = (self.title(first), self.title(second));
+        let sentence = match reason {
+            Reason::Disabled(pass) => format!("the pass that {} is switched off", pass.purpose()),
+            Reason::GlobalReduction => format!("every element of {b} waits for the whole of {a}"),
+            Reason::OtherIterations if matches!(pair, Pair::Shared { .. }) => {
+                format!("{a} and {b} read the same array in loops that cannot become one")
+            }
+            Reason::OtherIterations => {
+                format!("an element of {b} needs elements of {a} that other iterations of its loops compute")
+            }
+            Reason::WouldDuplicate { copies, operations } => {
+                let copies = match copies.as_constant() {
+                    Some(n) => n.to_string(),
+                    None => format!("`{}`", self.sizes.text(copies)),
+                };
+                let operations = counted(*operations, "operation");
                 format!(
-                    "{first} runs over `{}` and {second} over `{}`: their loops cannot be one",
-                    self.sizes.text(a),
-                    self.sizes.text(b)
-                ),
-                Some("let both run over the same sizes, and take slices of the results".to_owned()),
-            ),
-            Reason::TooManyLiveValues { live, limit } => (
-                format!("together they keep {live} values alive at once, and registers hold {limit}"),
-                None,
-            ),
-            Reason::TooLarge { operations, limit } => (
-                format!("together they have {operations} operations, and a kernel at most {limit}"),
-                Some("make several functions of it, which the caller runs one after the other".to_owned()),
-            ),
-            Reason::NotProfitable { loss } => (
+                    "fused, {a} would be computed {copies} times for each element, at {operations} each: storing it and \
+                     reading it back is cheaper"
+                )
+            }
+            Reason::TooManyCopies { copies, limit } => {
+                format!("the code of {a} would be repeated {copies} times in one kernel, and {limit} is the limit")
+            }
+            Reason::ExtentsDiffer { first, second } => {
+                let (first, second) = (self.sizes.text(first), self.sizes.text(second));
+                format!("{a} runs over `{first}` and {b} over `{second}`: their loops cannot become one")
+            }
+            Reason::TooManyLiveValues { live, limit } => {
+                format!("together they keep {live} values alive at once, and registers hold {limit}")
+            }
+            Reason::TooLarge { operations, limit } => {
+                format!("together they have {operations} operations, and {limit} is the limit for a kernel")
+            }
+            Reason::NotProfitable { loss } => {
                 format!(
                     "together they would take {loss} ns longer, where each size is {}",
                     crate::analysis::cost::NOMINAL
-                ),
-                None,
-            ),
-            Reason::OtherConsumer { consumer } => (
-                format!("{first} has to be in memory anyway, for {}", self.title(*consumer)),
-                Some(format!("let {first} and {} share a kernel first", self.title(*consumer))),
-            ),
-            Reason::PathBetween { through } => (
-                format!("{} has to run between them", self.title(*through)),
-                Some(format!("let {} share a kernel with one of them first", self.title(*through))),
-            ),
-            Reason::Contraction => (
-                format!("{second} and {first} meet in a matrix product, which takes elementwise work over its own indices alone"),
-                Some("do elementwise work, over the indices of the product, before and after it".to_owned()),
-            ),
+                )
+            }
+            Reason::OtherConsumer { consumer } => {
+                format!("{a} has to be stored anyway, for {}, which it cannot be fused with", self.title(*consumer))
+            }
+            Reason::PathBetween { through } => format!("{} has to run between {a} and {b}", self.title(*through)),
+            Reason::Contraction => {
+                let rule = "only elementwise work over the product's own indices can";
+                match (self.is_product(first), self.is_product(second)) {
+                    (true, true) => format!("{b} cannot be fused with {a}: both are matrix products"),
+                    (false, true) => format!("{a} cannot be fused into the matrix product {b}: {rule}"),
+                    (true, false) => format!("{b} cannot be fused into the matrix product {a}: {rule}"),
+                    (false, false) => {
+                        format!("{b} cannot be fused into the matrix product that {a} belongs to: {rule}")
+                    }
+                }
+            }
         };
         Why { sentence, suggestion }
     }
+
+    /// A change after which the plan is better, for the refusals that have one.
+    fn suggestion(&self, pair: Pair, reason: &Reason) -> Option<String> {
+        let (first, second, buffer) = match pair {
+            Pair::Flow { producer, consumer, buffer } => (producer, consumer, buffer),
+            Pair::Shared { first, second, buffer } => (first, second, buffer),
+        };
+        let (a, consumer) = (self.title(first), self.unfused.kernels.get(second)?);
+        match reason {
+            Reason::Disabled(pass) => Some(format!("add `{pass}` to the passes of `--fuse`")),
+            Reason::GlobalReduction if reduced(&self.unfused.kernels.get(first)?.body) > 1 => Some(
+                "reduce along an axis, as `sum(x, axis = 1)` does, or row by row, as in `let y[i] = f(x[i])`: then a row is \
+                 finished before the next begins"
+                    .to_owned(),
+            ),
+            Reason::OtherIterations if matches!(pair, Pair::Flow { .. }) && is_displaced(consumer, buffer) => {
+                Some(format!("read {a} at the indices at which it is computed"))
+            }
+            Reason::WouldDuplicate { .. } if sites(&consumer.body, buffer) > 1 || is_displaced(consumer, buffer) => Some(format!(
+                "use fewer elements of {a} for each element of {}, or compute something cheaper there",
+                self.title(second)
+            )),
+            Reason::TooManyCopies { .. } if sites(&consumer.body, buffer) > 1 => {
+                Some(format!("read {a} in one place, in a loop, as `sum[k < 3](x[i + k])` does"))
+            }
+            Reason::ExtentsDiffer { first: a, second: b } if matches!(pair, Pair::Shared { .. }) => {
+                let longer = self.sizes.text(if (a - b).as_constant()? > 0 { a } else { b });
+                Some(format!("compute both over `{longer}`, and let the caller take the slice"))
+            }
+            _ => None,
+        }
+    }
+
+    fn is_product(&self, operation: KernelId) -> bool {
+        self.unfused.kernels.get(operation).is_some_and(is_product)
+    }
+}
+
+/// The number of places in which a kernel loads from an array.
+fn sites(block: &Block, buffer: BufferId) -> usize {
+    let mut sites = 0;
+    visit::for_each_statement(block, &mut |statement| {
+        sites += usize::from(
+            matches!(statement, Statement::Let { op: Op::Load { buffer: from, .. }, .. } if *from == buffer),
+        );
+    });
+    sites
+}
+
+/// The number of indices that reductions of a kernel run over.
+fn reduced(block: &Block) -> usize {
+    let mut most = 0;
+    visit::for_each_statement(block, &mut |statement| {
+        if let Statement::Loop(l) = statement
+            && matches!(l.kind, LoopKind::Reduce(_))
+        {
+            most = most.max(l.dims.len());
+        }
+    });
+    most
+}
+
+/// Whether a kernel loads from an array at other places than its own indices: `x[n - 1 - i]`, `x[i + 1]`.
+fn is_displaced(kernel: &Kernel, buffer: BufferId) -> bool {
+    let mut displaced = false;
+    visit::for_each_statement(&kernel.body, &mut |statement| {
+        if let Statement::Let { op: Op::Load { buffer: from, at, .. }, .. } = statement
+            && *from == buffer
+        {
+            let is_index = |subscript: &Subscript| subscript.as_index().is_some();
+            displaced |= !at.iter().all(is_index);
+        }
+    });
+    displaced
 }
 
 fn counted(n: u64, what: &str) -> String {

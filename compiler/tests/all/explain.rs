@@ -25,7 +25,7 @@ fn decided(report: &Report) -> String {
     let title = |o| report.operations[o].title.as_str();
     for kernel in &report.after.kernels {
         let operations: Vec<&str> = kernel.operations.iter().map(|o| title(*o)).collect();
-        writeln!(text, "kernel {}: {}", kernel.title, operations.join(", ")).unwrap();
+        writeln!(text, "kernel {}: {}", kernel.title(), operations.join(", ")).unwrap();
     }
     for pair in &report.pairs {
         let (first, second) = pair.operations();
@@ -123,9 +123,24 @@ fn long(x: f32[n]) {
     sin(cos(sin(cos(sin(cos(x +
         sum)))))) * (exp(x) + log(x) - sqrt(x))
 }
+fn heat(u: f32[n], a: f32) {
+    let v[i < n] = if i > 0 && i < n - 1 then u[i] + a * (u[i - 1] + u[i + 1] - 2 * u[i]) else u[i]
+    v
+}
+fn thrice(u: f32[n], a: f32) = heat(heat(heat(u, a), a), a)
+fn step(a: f32, n: i32, x: f32) {
+    let inside = a * a <= 4
+    (if inside then a * a + x else a, if inside then n + 1 else n)
+}
+fn steps(x: f32[n]) {
+    let (a1, n1) = step(x * 0, i32(x * 0), x)
+    let (a2, n2) = step(a1, n1, x)
+    let (_, n3) = step(a2, n2, x)
+    n3
+}
 ";
     let mut all = String::new();
-    for function in ["twice", "long"] {
+    for function in ["twice", "long", "thrice", "steps"] {
         let report = report(source, function, Passes::NONE);
         let titles: Vec<&str> = report.operations.values().map(|o| o.title.as_str()).collect();
         all += &format!("{function}\n{}\n\n", titles.join("\n"));
@@ -183,6 +198,25 @@ fn formulas_take_the_sizes_that_are_given() {
     assert_eq!(bytes(&[]), ("8 * n * m + 4 * m".to_owned(), None));
     assert_eq!(bytes(&[("n", 10)]), ("84 * m".to_owned(), None));
     assert_eq!(bytes(&[("n", 10), ("m", 3)]), ("252".to_owned(), Some(252)));
+}
+
+/// Kernels that differ in names only are found, however long the names are; others are not.
+#[test]
+fn equal_kernels_are_one() {
+    let source = "
+fn step(u: f32[h, w], a: f32) {
+    let v[i < h, j < w] = if i > 0 && i < h - 1 && j > 0 && j < w - 1
+        then u[i, j] + a * (u[i - 1, j] + u[i + 1, j] + u[i, j - 1] + u[i, j + 1] - 4 * u[i, j])
+        else u[i, j]
+    v
+}
+fn steps(a_long_name_of_an_array: f32[h, w], a: f32) = step(step(step(a_long_name_of_an_array, a), a), a)
+";
+    let like = |source, function| -> Vec<Option<usize>> {
+        report(source, function, Passes::ALL).after.kernels.iter().map(|kernel| kernel.like).collect()
+    };
+    assert_eq!(like(source, "steps"), [None, Some(0), Some(0)]);
+    assert_eq!(like(SHARES, "case_b"), [None, None]);
 }
 
 /// What loops the size of a sum's terms is told apart from what data decide.

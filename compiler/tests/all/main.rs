@@ -9,6 +9,7 @@ mod check;
 mod ends;
 mod explain;
 mod fusion;
+mod helps;
 mod kernels;
 mod literals;
 mod lower;
