@@ -200,7 +200,7 @@ impl Text<'_> {
         if lines.len() > self.most.fused {
             let alike = |bundle: Bundle<'_>| {
                 let line = merged(report, bundle[0]);
-                if bundle.len() == 1 { line } else { format!("{line}, and {} more there", bundle.len() - 1) }
+                if bundle.len() == 1 { line } else { format!("{line}, {} times", bundle.len()) }
             };
             let bundles = fold::bundles(report, true);
             let hidden = bundles.iter().skip(self.most.fused).map(Vec::len).sum::<usize>();

@@ -13,7 +13,7 @@ use super::roofline::{self, Point};
 use super::source::{self, Shade};
 use super::{colour, figure, marked, page};
 use crate::Source;
-use crate::explain::fold::{self, Alike};
+use crate::explain::fold::{self, Alike, Bundle};
 use crate::explain::roof::Roof;
 use crate::explain::text::{amount, count, intensity, loads, operations, peak, share};
 use crate::render::{one_line, visible};
@@ -181,7 +181,7 @@ fn drawing(view: &View<'_>) -> Markup {
         p.faint {
             @if each { "A dashed line goes through memory: the two stay apart." }
             @else if nodes.len() < report.after.kernels.len() {
-                "The kernels that are not like one before them and move the most bytes; those between are one box."
+                "The kernels that move the most, each kind once; several that run between them are one box."
             } @else { "The kernels, and what flows between them through memory." }
         }
         (graph::write(&nodes, &flows))
@@ -230,9 +230,8 @@ fn decisions(view: &View<'_>) -> Markup {
             table {
                 tr { th { "operations" } th { "array" } th.right { "apart they move" } th { "decision" } }
                 @for fused in [false, true] {
-                    @let bundles = fold::bundles(report, fused);
-                    @for bundle in bundles.iter().take(ROWS) { (decision(view, bundle)) }
-                    @let hidden = bundles.iter().skip(ROWS).map(Vec::len).sum::<usize>();
+                    @let (shown, hidden) = shown(report, fused);
+                    @for bundle in &shown { (decision(view, bundle)) }
                     @if hidden > 0 {
                         tr { td.faint colspan="4" { (hidden) " more pairs that are " (if fused { "fused" } else { "apart" }) ", of at most as many bytes each" } }
                     }
@@ -240,6 +239,15 @@ fn decisions(view: &View<'_>) -> Markup {
             }
         }
     }
+}
+
+/// The pairs that are fused, or those that are not, which the table shows, and the number of the others.
+fn shown(report: &Report, fused: bool) -> (Vec<Bundle<'_>>, usize) {
+    let mut bundles = fold::bundles(report, fused);
+    let few = if fused { vec![] } else { fold::without_few(&mut bundles) };
+    let rest = bundles.split_off(bundles.len().min(ROWS));
+    let hidden = rest.iter().chain(&few).map(Vec::len).sum();
+    (bundles, hidden)
 }
 
 /// A row of the table: pairs that something was decided on together.

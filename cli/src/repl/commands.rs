@@ -37,7 +37,12 @@ pub const COMMANDS: [Command; 18] = [
         does: "the type of a value, what a function takes; alone, all names",
         run: of_type,
     },
-    Command { name: "explain", takes: "EXPR [SIZE=N ...]", does: "what fused, what did not and why", run: explain },
+    Command {
+        name: "explain",
+        takes: "EXPR [SIZE=N ...]",
+        does: "what fused, what did not and why; all of it with --all",
+        run: explain,
+    },
     Command {
         name: "ir",
         takes: "EXPR",
@@ -294,12 +299,14 @@ fn with_sizes(text: &str) -> (String, Vec<(String, i64)>) {
 }
 
 fn explain(repl: &mut Repl, text: &str) -> Result<String, Failure> {
+    // Spaced so, it is no operator and a name.
+    let (text, all) = text.trim_end().strip_suffix(" --all").map_or((text, false), |text| (text, true));
     let ((text, sizes), style) = (with_sizes(text), repl.style);
     repl.work(move |session, _| {
         let subject = session.subject(&text)?;
         let explained = subject.function().explain(&session.options, &arguments::sizes(&sizes)?);
         let explained = explained.map_err(|error| not_explained(error, &subject))?;
-        Ok(format!("{}\n", explained.render(style)))
+        Ok(format!("{}\n", if all { explained.render_all(style) } else { explained.render(style) }))
     })
 }
 

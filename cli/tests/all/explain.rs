@@ -1,4 +1,4 @@
-//! `fuseloop explain`: what its three forms say, that the documentation lists every field, and that `@kernels(n)` holds.
+//! `fuseloop explain`: what its forms say, that a large program fits two screens, that the documentation lists every field, and that `@kernels(n)` holds.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -91,6 +91,57 @@ fn standardised(x: f32[n]) = (x - mean(x)) / sqrt(mean((x - mean(x)) ^ 2))
     insta::assert_snapshot!(lines.iter().map(shown).collect::<String>());
     let page = fuseloop(folder.path(), "explain f.fl --fn gram --format html --device gpu").stdout;
     assert!(String::from_utf8(page).unwrap().contains("Drawn for n = m = 1024"));
+}
+
+/// 256 steps towards the Mandelbrot set: 3,324 operations.
+fn mandelbrot() -> String {
+    let mut text = "\
+fn step(a: f32, b: f32, n: i32, x: f32, y: f32) {
+    let inside = a * a + b * b <= 4
+    (if inside then a * a - b * b + x else a, if inside then 2 * a * b + y else b, if inside then n + 1 else n)
+}
+fn main(x: f32[h, w], y: f32[h, w]) {
+    let (a0, b0, n0) = (x * 0, y * 0, i32(x * 0))
+"
+    .to_owned();
+    for k in 1..=256 {
+        let before = k - 1;
+        text += &format!("    let (a{k}, b{k}, n{k}) = step(a{before}, b{before}, n{before}, x, y)\n");
+    }
+    text + "    n256\n}\n"
+}
+
+#[test]
+fn a_large_program_fits_two_screens() {
+    let folder = folder(&[("m.fl", &mandelbrot())]);
+    let text = |line: &str| String::from_utf8(fuseloop(folder.path(), line).stdout).unwrap();
+    let short = text("explain m.fl");
+    assert!(short.lines().count() <= 100, "{short}");
+    // Kernels that differ in names only stand once, `let`s keep their names, decisions on one line of the source are one.
+    assert!(short.contains(", with other arrays: `a"), "{short}");
+    assert!(!short.contains("the part in"), "{short}");
+    assert!(short.contains("255 times") && short.contains("more lines (--all)"), "{short}");
+    assert!(short.matches("\nnote: ").count() <= 4, "{short}");
+    let all = text("explain m.fl --all");
+    assert!(all.lines().count() > 5000 && !all.contains("(--all)"));
+}
+
+/// The notes on pairs that move the most come first, and those that move a few bytes only are counted.
+#[test]
+fn notes_are_sorted_and_ties_folded() {
+    let source = "\
+fn blurred(x: f32[n], w: f32[m]) {
+    let e = exp(w - max(w))
+    let y = e / sum(e)
+    let d = exp(x - max(x))
+    let z[i] = d[i] + d[i + 1] + d[i + 2]
+    (y, z)
+}
+";
+    let folder = folder(&[("s.fl", source)]);
+    let text = String::from_utf8(fuseloop(folder.path(), "explain s.fl n=1000 m=100").stdout).unwrap();
+    let (_, notes) = text.split_once("\nnote: ").unwrap();
+    insta::assert_snapshot!(notes);
 }
 
 #[test]

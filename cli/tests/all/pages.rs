@@ -18,8 +18,12 @@ fn main(x: f32[n, m], bias: f32[m]) -> f32[n, m] {
 const EMPTY: [&str; 3] = ["!DOCTYPE", "meta", "br"];
 
 fn page(line: &str) -> String {
+    page_of(PROGRAM, line)
+}
+
+fn page_of(program: &str, line: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("p.fl"), PROGRAM).unwrap();
+    std::fs::write(folder.path().join("p.fl"), program).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_fuseloop"));
     let output = command.args(line.split(' ')).current_dir(folder.path()).stdin(Stdio::null()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -53,12 +57,31 @@ fn explanations() {
         assert!(whole.contains(&format!("<h2>{heading}</h2>")), "{heading}");
     }
     assert!(whole.contains("&lt;script&gt;alert(1)&lt;/script&gt; &amp; more"));
+    assert!(!whole.contains('`'));
     // The line of the source, its marks aside.
     let text: String = whole.split('<').map(|part| part.split_once('>').map_or("", |(_, text)| text)).collect();
     assert!(text.contains("    let y = select(x &lt; 2, x * 2 + bias, x)\n"), "{text}");
     // For a GPU nothing is measured where there is none, so the same input gives the same page.
     let line = "explain p.fl --format html --device gpu";
     assert_eq!(page(line), page(line));
+}
+
+/// A page stays as large as one reads, however large the program is, and names are no text between backquotes.
+#[test]
+fn of_a_large_program() {
+    let mut text = "fn main(x0: f32[n, m]) {\n".to_owned();
+    for k in 0..600 {
+        let next = k + 1;
+        text += &format!("    let s{k} = sum(x{k}) + {k}\n    let x{next}[i] = x{k}[i] / s{k} + {}\n", 1000 - k);
+    }
+    text += "    x600\n}\n";
+    let whole = page_of(&text, "explain p.fl --format html --device gpu");
+    hold(&whole);
+    assert!(whole.contains("more kernels, each of which") && whole.contains("more pairs that are apart"));
+    assert!(whole.len() < 400_000, "{} bytes", whole.len());
+    assert!(!whole.contains('`'));
+    let boxes = whole.matches("<rect").count();
+    assert!((20..=60).contains(&boxes), "{boxes} boxes");
 }
 
 #[test]

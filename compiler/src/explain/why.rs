@@ -115,7 +115,7 @@ impl Words<'_> {
                 Some(format!("read {a} at the indices at which it is computed"))
             }
             Reason::WouldDuplicate { .. } if sites(&consumer.body, buffer) > 1 || is_displaced(consumer, buffer) => Some(format!(
-                "use fewer elements of {a} for each element of {}, or compute something cheaper there",
+                "use fewer elements of {a} for each element of {}, or make {a} cheaper to compute",
                 self.title(second)
             )),
             Reason::TooManyCopies { .. } if sites(&consumer.body, buffer) > 1 => {
