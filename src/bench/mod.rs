@@ -284,7 +284,7 @@ impl<'k> Rounds<'k> {
         let work = |figures: &Figures| (figures.bytes.value, figures.operations.value.unwrap_or(0));
         Measurement {
             kernels: kernels
-                .map(|(k, times)| Measured::new(&k.title(), work(&k.figures), times).beside(copies))
+                .map(|(k, times)| Measured::new(k.title(), work(&k.figures), times).beside(copies))
                 .collect(),
             total: Measured::new("all", work(&stage.total), self.totals).beside(copies),
         }

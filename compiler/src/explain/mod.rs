@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use cranelift_entity::PrimaryMap;
 use ir::checked::Checked;
 use ir::decision::{Decision, FusionPass, Outcome, Pair, Passes, Reason};
-use ir::nest::{Buffer, Kernel, KernelId, Program, Role, Statement};
+use ir::nest::{Buffer, Kernel, KernelId, Program, Role};
 use ir::{Arithmetic, Size, SymbolId, visit};
 
 use crate::analysis::{cost, footprint, traffic, work};
@@ -333,16 +333,7 @@ pub fn explain(
     before.peak = peak(&planned, &known);
     let members: Vec<_> = compiled.program.kernels.keys().map(|id| compiled.members[id].clone()).collect();
     let after = stage(&compiled.program, &members);
-    let words = Words { operations: &operations, sizes: &sizes, unfused: &compiled.unfused };
-    // An operation whose kernel became a matrix product's after the two were refused.
-    let product = |operation| {
-        let mut homes = compiled.program.kernels.keys().filter(|id| compiled.members[*id].contains(&operation));
-        homes.any(|id| is_product(&compiled.program.kernels[id]))
-    };
-    let together = |pair| {
-        let (Pair::Flow { producer: a, consumer: b, .. } | Pair::Shared { first: a, second: b, .. }) = pair;
-        members.iter().any(|members| members.contains(&a) && members.contains(&b))
-    };
+    let words = Words::new(&operations, &sizes, compiled);
     let decided = |decision: &Decision| {
         let (Pair::Flow { buffer, .. } | Pair::Shared { buffer, .. }) = decision.pair;
         Decided {
@@ -351,21 +342,17 @@ pub fn explain(
             bytes: known.amount(Some(decision.bytes.clone()), true),
             verdict: match &decision.outcome {
                 Outcome::Fused(pass) => Verdict::Fused(Some(*pass)),
-                Outcome::Refused(_) if together(decision.pair) => Verdict::Fused(None),
-                Outcome::Refused(Reason::OtherIterations) if matches!(decision.pair, Pair::Flow { producer, .. } if product(producer)) => {
-                    Verdict::Apart(Reason::Contraction, words.refusal(decision.pair, &Reason::Contraction))
+                Outcome::Refused(_) if words.share_a_kernel(decision.pair) => Verdict::Fused(None),
+                Outcome::Refused(reason) => {
+                    let reason = words.reason(decision.pair, reason);
+                    let why = words.refusal(decision.pair, &reason);
+                    Verdict::Apart(reason, why)
                 }
-                Outcome::Refused(reason) => Verdict::Apart(reason.clone(), words.refusal(decision.pair, reason)),
             },
         }
     };
     let pairs = compiled.decisions.iter().map(decided).collect();
     Report { function: checked.name.clone(), given: given.clone(), passes, before, after, pairs, operations, sizes }
-}
-
-/// Whether a kernel holds a matrix product.
-fn is_product(kernel: &Kernel) -> bool {
-    kernel.body.iter().any(|statement| matches!(statement, Statement::Contract(_)))
 }
 
 /// What a kernel is called: the operations whose results it leaves in memory.

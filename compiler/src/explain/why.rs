@@ -2,13 +2,13 @@
 //!
 //! A change is suggested only where it can be made, and gives a better plan: `compiler/tests/all/helps.rs` makes each.
 
-use cranelift_entity::PrimaryMap;
+use cranelift_entity::{PrimaryMap, SecondaryMap};
 use ir::decision::{Pair, Reason};
-use ir::nest::{Block, BufferId, Kernel, KernelId, LoopKind, Op, Program, Statement, Subscript};
+use ir::nest::{Block, BufferId, Kernel, KernelId, LoopKind, Op, Statement, Subscript};
 use ir::visit;
 
-use super::is_product;
 use super::names::{Operation, Sizes};
+use crate::pipeline::Compiled;
 
 /// A refusal in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,14 +21,52 @@ pub struct Why {
 
 /// What the words are made of.
 pub(super) struct Words<'a> {
-    pub operations: &'a PrimaryMap<KernelId, Operation>,
-    pub sizes: &'a Sizes,
-    pub unfused: &'a Program,
+    operations: &'a PrimaryMap<KernelId, Operation>,
+    sizes: &'a Sizes,
+    compiled: &'a Compiled,
+    /// The kernels after fusion that compute each operation.
+    homes: SecondaryMap<KernelId, Vec<KernelId>>,
 }
 
-impl Words<'_> {
+impl<'a> Words<'a> {
+    pub fn new(operations: &'a PrimaryMap<KernelId, Operation>, sizes: &'a Sizes, compiled: &'a Compiled) -> Words<'a> {
+        let mut homes: SecondaryMap<KernelId, Vec<KernelId>> = SecondaryMap::new();
+        for id in compiled.program.kernels.keys() {
+            compiled.members[id].iter().for_each(|operation| homes[*operation].push(id));
+        }
+        Words { operations, sizes, compiled, homes }
+    }
+
     fn title(&self, operation: KernelId) -> &str {
         self.operations.get(operation).map_or("another operation", |o| o.title.as_str())
+    }
+
+    /// The kernel of an operation without fusion.
+    fn kernel(&self, operation: KernelId) -> Option<&Kernel> {
+        self.compiled.unfused.kernels.get(operation)
+    }
+
+    /// Whether one of the kernels that compute an operation has a statement of some kind.
+    fn has(&self, operation: KernelId, kind: fn(&Statement) -> bool) -> bool {
+        let kernels = self.homes[operation].iter().filter_map(|id| self.compiled.program.kernels.get(*id));
+        kernels.into_iter().any(|kernel| has(&kernel.body, kind))
+    }
+
+    /// Whether two operations have come into one kernel, whatever was decided on the two alone.
+    pub fn share_a_kernel(&self, pair: Pair) -> bool {
+        let (Pair::Flow { producer: a, consumer: b, .. } | Pair::Shared { first: a, second: b, .. }) = pair;
+        self.homes[a].iter().any(|home| self.homes[b].contains(home))
+    }
+
+    /// The reason that holds of the kernels as they are in the end: an operation that has become part of a matrix product's
+    /// kernel is apart because of that, whatever kept the two apart before.
+    pub fn reason(&self, pair: Pair, reason: &Reason) -> Reason {
+        match (reason, pair) {
+            (Reason::OtherIterations, Pair::Flow { producer, .. }) if self.has(producer, is_product) => {
+                Reason::Contraction
+            }
+            _ => reason.clone(),
+        }
     }
 
     /// The table of refusals: for each reason what stands in the way, and what to do about it.
@@ -83,18 +121,27 @@ impl Words<'_> {
             }
             Reason::PathBetween { through } => format!("{} has to run between {a} and {b}", self.title(*through)),
             Reason::Contraction => {
-                let rule = "only elementwise work over the product's own indices can";
-                match (self.is_product(first), self.is_product(second)) {
-                    (true, true) => format!("{b} cannot be fused with {a}: both are matrix products"),
-                    (false, true) => format!("{a} cannot be fused into the matrix product {b}: {rule}"),
-                    (true, false) => format!("{b} cannot be fused into the matrix product {a}: {rule}"),
-                    (false, false) => {
-                        format!("{b} cannot be fused into the matrix product that {a} belongs to: {rule}")
-                    }
+                let [first, second] = [first, second].map(|operation| (operation, self.is_product(operation)));
+                match (first, second) {
+                    ((_, true), (_, true)) => format!("{b} cannot be fused with {a}: both are matrix products"),
+                    ((other, false), (_, true)) => self.beside_a_product(other, b),
+                    ((_, true), (other, false)) => self.beside_a_product(other, a),
+                    ((_, false), (other, false)) => self.beside_a_product(other, &format!("that {a} belongs to")),
                 }
             }
         };
         Why { sentence, suggestion }
+    }
+
+    /// Why an operation is not fused into a matrix product.
+    fn beside_a_product(&self, operation: KernelId, product: &str) -> String {
+        let title = self.title(operation);
+        let is_elementwise = self.kernel(operation).is_some_and(|kernel| !has(&kernel.body, is_reduction));
+        let why = match is_elementwise && self.has(operation, is_reduction) {
+            true => format!("only elementwise work can, and {title} shares a kernel with a reduction"),
+            false => "only elementwise work over the product's own indices can".to_owned(),
+        };
+        format!("{title} cannot be fused into the matrix product {product}: {why}")
     }
 
     /// A change after which the plan is better, for the refusals that have one.
@@ -103,10 +150,10 @@ impl Words<'_> {
             Pair::Flow { producer, consumer, buffer } => (producer, consumer, buffer),
             Pair::Shared { first, second, buffer } => (first, second, buffer),
         };
-        let (a, consumer) = (self.title(first), self.unfused.kernels.get(second)?);
+        let (a, consumer) = (self.title(first), self.kernel(second)?);
         match reason {
             Reason::Disabled(pass) => Some(format!("add `{pass}` to the passes of `--fuse`")),
-            Reason::GlobalReduction if reduced(&self.unfused.kernels.get(first)?.body) > 1 => Some(
+            Reason::GlobalReduction if reduced(&self.kernel(first)?.body) > 1 => Some(
                 "reduce along an axis, as `sum(x, axis = 1)` does, or row by row, as in `let y[i] = f(x[i])`: then a row is \
                  finished before the next begins"
                     .to_owned(),
@@ -130,8 +177,23 @@ impl Words<'_> {
     }
 
     fn is_product(&self, operation: KernelId) -> bool {
-        self.unfused.kernels.get(operation).is_some_and(is_product)
+        self.kernel(operation).is_some_and(|kernel| has(&kernel.body, is_product))
     }
+}
+
+/// Whether one of some statements, or of those in them, is of some kind.
+fn has(block: &Block, kind: fn(&Statement) -> bool) -> bool {
+    let mut has = false;
+    visit::for_each_statement(block, &mut |statement| has |= kind(statement));
+    has
+}
+
+fn is_product(statement: &Statement) -> bool {
+    matches!(statement, Statement::Contract(_))
+}
+
+fn is_reduction(statement: &Statement) -> bool {
+    matches!(statement, Statement::Loop(l) if matches!(l.kind, LoopKind::Reduce(_)))
 }
 
 /// The number of places in which a kernel loads from an array.
