@@ -44,14 +44,16 @@ const ALL: Most = Most {
 };
 
 /// From the loosest to the tightest: the first that fits is taken.
-const SHORT: [Most; 4] = [
+const SHORT: [Most; 6] = [
     Most { notes: 6, folded: true, ..ALL },
-    Most { kernels: 8, lines: 16, before: 16, fused: 12, notes: 4, names: 8, folded: true },
-    Most { kernels: 6, lines: 8, before: 6, fused: 6, notes: 3, names: 6, folded: true },
+    Most { before: 16, fused: 12, notes: 4, folded: true, ..ALL },
+    Most { kernels: 8, lines: 24, before: 8, fused: 8, notes: 4, names: 8, folded: true },
+    Most { kernels: 6, lines: 12, before: 6, fused: 6, notes: 3, names: 6, folded: true },
+    Most { kernels: 5, lines: 8, before: 4, fused: 4, notes: 2, names: 5, folded: true },
     Most { kernels: 3, lines: 6, before: 4, fused: 4, notes: 2, names: 4, folded: true },
 ];
 
-/// The report, without a newline at the end: so much of it as fits on two screens, or all of it.
+/// The report, without a newline at the end: shortened until it fits on two screens, or all of it.
 pub fn render(source: &Source, report: &Report, roof: Option<&Roof>, style: Style, all: bool) -> String {
     let levels = if all { &[ALL][..] } else { &SHORT };
     let mut text = String::new();
@@ -119,7 +121,9 @@ impl Text<'_> {
         let count = stage.kernels.len();
         let each = || (0..count).map(|k| vec![k]).collect();
         let groups = if self.most.folded { fold::alike(stage) } else { each() };
-        let shown = fold::largest(stage, groups, self.most.kernels);
+        // Instead of the last one a line that says that it is missing saves little.
+        let shown = if groups.len() > self.most.kernels.saturating_add(1) { self.most.kernels } else { groups.len() };
+        let shown = fold::largest(stage, groups, shown);
         for group in &shown {
             let [k, others @ ..] = group.as_slice() else { continue };
             let kernel = &stage.kernels[*k];
@@ -135,7 +139,7 @@ impl Text<'_> {
         }
         let hidden = count - shown.iter().map(Vec::len).sum::<usize>();
         if hidden > 0 {
-            writeln!(self.out, "\n... {hidden} more kernels, each of which moves fewer bytes or as many (--all)")?;
+            writeln!(self.out, "\n... {hidden} more kernels that move no more bytes than these (--all)")?;
         }
         Ok(())
     }
@@ -161,7 +165,7 @@ impl Text<'_> {
         self.lines("    ", &kernel.nest, self.most.lines, "lines")
     }
 
-    /// Lines, of long ones and of many the beginning.
+    /// The first of some lines, cut where they are long.
     fn lines(&mut self, indent: &str, lines: &[String], most: usize, what: &str) -> std::fmt::Result {
         // Instead of the last line one that says that it is missing would be as long.
         let shown = if lines.len() > most.saturating_add(1) { most } else { lines.len() };
@@ -178,7 +182,7 @@ impl Text<'_> {
         Ok(())
     }
 
-    /// So many names as fit on two lines.
+    /// The first names, and how many are missing: two lines at most.
     fn names(&self, names: &[&str]) -> String {
         let fit = |most: &usize| fold::list(names, *most).chars().count() <= 2 * COLUMNS;
         match self.most.names {
@@ -187,7 +191,7 @@ impl Text<'_> {
         }
     }
 
-    /// Who was merged with whom.
+    /// The operations that were merged, and by which pass.
     fn fused(&mut self) -> std::fmt::Result {
         let report = self.report;
         let largest = report.largest_first();

@@ -1,4 +1,4 @@
-//! What fused and why, as a page. Of a large program it shows the kernels that move the most, and the decisions that cost the most.
+//! The report on fusion as a page. Of a large program it shows the kernels that move the most, and the decisions that cost the most.
 
 use std::collections::BTreeSet;
 
@@ -124,7 +124,7 @@ fn kernels(report: &Report, stage: &Stage, home: impl Fn(usize) -> usize) -> Mar
                 section class={ "kernel " (colour(home(*k))) } { (kernel(report, &stage.kernels[*k])) (alike(stage, others)) }
             }
         }
-        @if hidden > 0 { p.faint { (hidden) " more kernels, each of which moves fewer bytes or as many" } }
+        @if hidden > 0 { p.faint { (hidden) " more kernels that move no more bytes than these" } }
     }
 }
 

@@ -32,7 +32,7 @@ pub(super) struct Node {
     pub(super) kernel: usize,
 }
 
-/// What flows from one node to another, of those that come later.
+/// A flow from a node to one that comes later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Flow {
     pub(super) from: usize,

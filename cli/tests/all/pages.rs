@@ -77,7 +77,7 @@ fn of_a_large_program() {
     text += "    x600\n}\n";
     let whole = page_of(&text, "explain p.fl --format html --device gpu");
     hold(&whole);
-    assert!(whole.contains("more kernels, each of which") && whole.contains("more pairs that are apart"));
+    assert!(whole.contains("more kernels that move no more") && whole.contains("more pairs that are apart"));
     assert!(whole.len() < 400_000, "{} bytes", whole.len());
     assert!(!whole.contains('`'));
     let boxes = whole.matches("<rect").count();

@@ -110,7 +110,7 @@ fn printed(
     printer.lines
 }
 
-/// What arrays, values and indices are called.
+/// The names of arrays, values and indices.
 enum Names<'a> {
     /// As the source calls them; values, where it does.
     Source(&'a SecondaryMap<ValueId, Option<&'a str>>),

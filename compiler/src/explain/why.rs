@@ -137,9 +137,12 @@ impl<'a> Words<'a> {
     fn beside_a_product(&self, operation: KernelId, product: &str) -> String {
         let title = self.title(operation);
         let is_elementwise = self.kernel(operation).is_some_and(|kernel| !has(&kernel.body, is_reduction));
-        let why = match is_elementwise && self.has(operation, is_reduction) {
-            true => format!("only elementwise work can, and {title} shares a kernel with a reduction"),
-            false => "only elementwise work over the product's own indices can".to_owned(),
+        let why = match is_elementwise {
+            true if self.has(operation, is_product) => "it is part of another product's kernel",
+            true if self.has(operation, is_reduction) => {
+                "only elementwise work can, and it shares a kernel with a reduction"
+            }
+            _ => "only elementwise work over the product's own indices can",
         };
         format!("{title} cannot be fused into the matrix product {product}: {why}")
     }

@@ -96,13 +96,13 @@ fn who_follows_a_suggestion_gets_a_better_plan() {
             (report.after.kernels.len(), bytes)
         });
         assert!(now.0 < then.0 && now.1 <= then.1, "{before} has {then:?}, {after} has {now:?}");
-        // What was refused is no longer.
+        // The refusal is gone.
         let left = suggestions(&followed);
         assert!(left.iter().all(|(name, _)| name != reason), "{after}: {left:?}");
     }
 }
 
-/// Where nothing in the program can change it, nothing is suggested.
+/// Nothing is suggested where no change to the program helps.
 #[test]
 fn what_cannot_be_followed_is_not_suggested() {
     let programs = [
@@ -111,7 +111,7 @@ fn what_cannot_be_followed_is_not_suggested() {
         "fn f(x: f32[n]) {\n let e = exp(x - max(x))\n e / sum(e)\n}",
         // Each element of a row is used for all rows, however cheap it is.
         "fn f(x: f32[n, m], w: f32[m]) {\n let e = exp(w)\n let y[i, j] = x[i, j] * e[j]\n y\n}",
-        // What `abs` does is elementwise already, and a sum of a product is not.
+        // `abs` is elementwise already, and the sum of a product is not.
         "fn f(y: f32[n, m]) {\n let w = abs(transpose(y) @ y)\n (w, sum(w))\n}",
         "fn f(x: f32[n, k], w: f32[k, m]) {\n let p = x @ w\n let y[i] = p[i] / sum(p[i])\n y\n}",
         "fn f(x: f32[n, k], w: f32[k, m], v: f32[m, l]) = x @ w @ v",
