@@ -27,6 +27,8 @@ pub enum Policy {
     /// The cost model.
     #[default]
     Model,
+    /// Every merge is made that repeats no expensive work: to see what is possible.
+    Legal,
     /// A coin for each, whatever it costs: for tests of legality.
     Random(u64),
 }

@@ -2,7 +2,7 @@
 //!
 //! The *footprint* of an access is what it touches while some of the loops around it run: on each axis the range of
 //! its subscript. Accesses of one buffer that lie side by side (`x[i - 1]`, `x[i + 1]`) have one footprint, from the least to the
-//! greatest element.
+//! greatest element. It is no larger than the number of times that their subscripts change: `x[i, i]` touches a line for each `i`.
 //!
 //! A kernel reads an element from memory once for as long as it stays in the cache. In a nest of loops, let one
 //! iteration of the loops down to some level touch no more than a cache holds, and take the outermost such level: what
@@ -171,6 +171,8 @@ struct Span<N> {
 struct Group<'k, N> {
     access: Access<'k>,
     spans: Vec<Span<N>>,
+    /// How many elements they come to at most: on a diagonal, fewer than lie between the subscripts.
+    places: N,
 }
 
 impl<'k, N: Number, S: Fn(&Size) -> f64> Footprints<'_, 'k, N, S> {
@@ -240,9 +242,10 @@ impl<'k, N: Number, S: Fn(&Size) -> f64> Footprints<'_, 'k, N, S> {
             }
             let spans: Vec<Span<N>> = (0..access.at.len()).map(|axis| self.span(&access, axis, fixed)).collect();
             let beside = |group: &&mut Group<'k, N>| self.side_by_side(&group.access, &access, fixed);
+            let places = self.places(&access, fixed);
             match groups.iter_mut().find(beside) {
-                Some(group) => unite(group, spans),
-                None => groups.push(Group { access, spans }),
+                Some(group) => unite(group, spans, &places),
+                None => groups.push(Group { access, spans, places }),
             }
         }
         if !groups.is_empty() {
@@ -258,17 +261,19 @@ impl<'k, N: Number, S: Fn(&Size) -> f64> Footprints<'_, 'k, N, S> {
         let width = i64::try_from(dtype.bytes()).unwrap_or(0);
         let product = |lengths: &mut dyn Iterator<Item = N>| lengths.fold(N::whole(1), |a, b| a.times(&b));
         let mut sum: Option<N> = None;
+        // Memory comes in lines: elements that lie apart each bring their neighbours along.
+        let line = self.machine.line / width.max(1);
         for group in groups.drain(..) {
             let seen = group.access.view.unwrap_or(shape);
+            let most = group.places.times(&N::whole(line));
             let lengths = group.spans.into_iter().zip(seen).enumerate().map(|(axis, (span, length))| {
-                // Memory comes in lines: of elements that lie apart each brings its neighbours along.
-                let line = if axis + 1 == seen.len() { self.machine.line / width.max(1) } else { 1 };
+                let line = if axis + 1 == seen.len() { line } else { 1 };
                 let (low, high) = span.range;
                 let range = high.plus(&low.times(&N::whole(-1)));
                 let reached = range.greatest(N::whole(0)).least(span.count.times(&N::whole(line)));
                 N::size(length, self.sizes).least(reached)
             });
-            let elements = product(&mut lengths.collect::<Vec<_>>().into_iter());
+            let elements = product(&mut lengths.collect::<Vec<_>>().into_iter()).least(most);
             sum = Some(sum.map_or_else(|| elements.clone(), |sum| sum.plus(&elements)));
         }
         let whole = product(&mut shape.iter().map(|n| N::size(n, self.sizes)));
@@ -322,6 +327,17 @@ impl<'k, N: Number, S: Fn(&Size) -> f64> Footprints<'_, 'k, N, S> {
         }
     }
 
+    /// How many elements an access comes to while the first indices keep their values, at most: as often as the others change.
+    fn places(&self, access: &Access<'k>, fixed: usize) -> N {
+        let of = |subscript: &Subscript, index: IndexId, place: usize| match subscript {
+            Subscript::Affine(a) => !a.coefficient(index).is_zero(),
+            Subscript::Value(v) => self.accesses.hangs_on[*v].contains(place),
+        };
+        let around = self.accesses.around(access.scope).flat_map(|scope| (scope.place..).zip(scope.dims));
+        let moving = around.filter(|(place, (i, _))| *place >= fixed && access.at.iter().any(|s| of(s, *i, *place)));
+        moving.fold(N::whole(1), |product, (_, (index, _))| product.times(&self.reach(*index)))
+    }
+
     fn reach(&self, index: IndexId) -> N {
         self.reach[index].clone().unwrap_or_else(|| N::whole(1))
     }
@@ -341,7 +357,8 @@ impl<'k, N: Number, S: Fn(&Size) -> f64> Footprints<'_, 'k, N, S> {
 }
 
 /// Takes the elements of another access into a group.
-fn unite<N: Number>(group: &mut Group<'_, N>, spans: Vec<Span<N>>) {
+fn unite<N: Number>(group: &mut Group<'_, N>, spans: Vec<Span<N>>, places: &N) {
+    group.places = group.places.plus(places);
     for (one, other) in group.spans.iter_mut().zip(spans) {
         let same = one.range.0.value() == other.range.0.value() && one.range.1.value() == other.range.1.value();
         one.count = match same {

@@ -1,11 +1,13 @@
 //! What scalar code costs: operations executed, weighted; code size; how many scalars are alive at once.
 //!
 //! A weight of 1 is an operation that a core starts two of a cycle, on all lanes of a vector: an addition, a comparison, a
-//! selection. Loads and stores weigh nothing here: their bytes are counted apart.
+//! selection. Loads and stores weigh nothing here: their bytes are counted apart. Of a loop over several indices what depends on the
+//! outer ones alone is computed as often as these change.
 
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use ir::nest::{
-    Contraction, Extent, Function, FunctionId, IndexId, Kernel, Loop, LoopKind, Op, Program, Statement, ValueId,
+    Contraction, Extent, Function, FunctionId, IndexId, Kernel, Loop, LoopKind, Op, Program, Statement, Subscript,
+    ValueId,
 };
 use ir::{Affine, BinaryOp, Dtype, ReduceOp, Size, UnaryOp};
 
@@ -15,6 +17,8 @@ pub struct Work {
     /// Operations executed, by weight. Of an `If` the dearer branch counts; in a function the cheaper one, since the other is
     /// a rare case that engines skip.
     pub operations: f64,
+    /// Those of them that compute with indices, sizes and constants alone: what subscripts are made of.
+    pub indexing: f64,
     /// Operations executed, as counted by [`operations`], in the same branches.
     pub executed: f64,
     /// Statements in the text, functions written out at each call.
@@ -98,6 +102,15 @@ struct Birth {
     depth: usize,
 }
 
+/// Where a value comes from.
+#[derive(Clone, Copy)]
+struct Source {
+    /// How often it changes.
+    changes: f64,
+    /// Whether it is made of indices, sizes and constants alone.
+    is_indexing: bool,
+}
+
 /// How often bodies of loops run.
 pub(super) struct Trips<'s, S> {
     sizes: &'s S,
@@ -139,6 +152,9 @@ struct Walk<'p, S> {
     functions: SecondaryMap<FunctionId, Option<Work>>,
     work: Work,
     time: usize,
+    /// How often each index changes, of loops.
+    changes: SecondaryMap<IndexId, Option<f64>>,
+    sources: SecondaryMap<ValueId, Option<Source>>,
     born: SecondaryMap<ValueId, Birth>,
     /// When each value is used for the last time.
     died: SecondaryMap<ValueId, usize>,
@@ -163,6 +179,8 @@ impl<'p, S: Fn(&Size) -> f64> Walk<'p, S> {
             functions: SecondaryMap::new(),
             work: Work::default(),
             time: 0,
+            changes: SecondaryMap::new(),
+            sources: SecondaryMap::with_capacity(values.len()),
             born: SecondaryMap::with_capacity(values.len()),
             died: SecondaryMap::with_capacity(values.len()),
             kept: vec![],
@@ -209,21 +227,59 @@ impl<'p, S: Fn(&Size) -> f64> Walk<'p, S> {
     }
 
     fn op(&mut self, value: ValueId, op: &Op, times: f64) {
-        if let Op::Call(id, _) = op {
+        let source = self.source(op, times);
+        self.sources[value] = Some(source);
+        let (operations, executed) = if let Op::Call(id, _) = op {
             let work = match self.functions[*id] {
                 Some(work) => work,
                 None => *self.functions[*id].insert(function(&self.program.functions[*id])),
             };
             self.work.statements += work.statements;
-            self.spend(work.operations, work.executed, times);
             self.calls.push((self.time, work.live));
+            (work.operations, work.executed)
         } else {
-            self.spend(weight(op, self.values[value]), operations(op) as f64, times);
+            (weight(op, self.values[value]), operations(op) as f64)
+        };
+        self.work.operations += operations * source.changes;
+        self.work.indexing += if source.is_indexing { operations * source.changes } else { 0.0 };
+        self.work.executed += executed * times;
+    }
+
+    /// Where the result of an operation in a block that runs so many times comes from.
+    fn source(&self, op: &Op, times: f64) -> Source {
+        let changes = if matches!(op, Op::Prefix(..)) { times } else { 1.0 };
+        let mut source = Source { changes, is_indexing: !matches!(op, Op::Load { .. }) };
+        op.for_each_operand(&mut |operand| match self.sources[operand] {
+            Some(of) => {
+                source.changes = source.changes.max(of.changes);
+                source.is_indexing &= of.is_indexing;
+            }
+            None => source = Source { changes: times, is_indexing: false },
+        });
+        let mut reads = |a: &Affine<IndexId>| {
+            for (index, _) in a.terms() {
+                source.changes = source.changes.max(self.changes[*index].unwrap_or(times));
+            }
+        };
+        match op {
+            Op::Affine(a) => reads(a),
+            Op::Load { at, .. } => at.iter().for_each(|s| {
+                if let Subscript::Affine(a) = s {
+                    reads(a)
+                }
+            }),
+            _ => {}
         }
+        source.changes = source.changes.min(times);
+        source
     }
 
     fn loop_(&mut self, l: &Loop, times: f64) {
-        let inner = times * self.trips.of(&l.dims);
+        let mut inner = times;
+        for dim in &l.dims {
+            inner *= self.trips.of(std::slice::from_ref(dim));
+            self.changes[dim.0] = Some(inner);
+        }
         let reductions = if let LoopKind::Reduce(reductions) = &l.kind { reductions.as_slice() } else { &[] };
         // What is reduced so far is alive all along.
         reductions.iter().for_each(|r| self.defines(r.result));

@@ -14,7 +14,7 @@ use super::profit::{self, MAX_LINES, MAX_SIZE};
 const ROOM: f64 = 0.9;
 
 /// Which operations may be in one kernel.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Parts {
     /// The part of each operation.
     of: SecondaryMap<KernelId, u32>,
@@ -23,6 +23,20 @@ pub struct Parts {
 }
 
 impl Parts {
+    /// Some operations in a part, each of the others in one of its own.
+    pub fn together(operations: &[KernelId], members: &[KernelId]) -> Parts {
+        let mut parts = Parts::default();
+        for (id, number) in operations.iter().zip(1..) {
+            parts.of[*id] = if members.contains(id) { 0 } else { number };
+        }
+        parts
+    }
+
+    /// Whether there are any cuts.
+    pub fn are_several(&self) -> bool {
+        self.lines.len() > 1
+    }
+
     /// Whether operations may be in one kernel; else how long it would be.
     pub fn allow(&self, first: KernelId, second: KernelId) -> Result<(), u64> {
         let (a, b) = (self.of[first], self.of[second]);
@@ -31,7 +45,7 @@ impl Parts {
     }
 }
 
-/// The cheapest cuts of a program that is not fused yet.
+/// The cheapest cuts of a program.
 pub(super) fn parts(graph: &Graph) -> Parts {
     let operations: Vec<KernelId> = graph.kernels().collect();
     let crossing = crossing(graph, &operations);

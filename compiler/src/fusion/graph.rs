@@ -16,6 +16,7 @@ use crate::analysis::cost::{self, Price};
 use crate::pipeline::{Options, Policy};
 
 /// The program while it is being fused.
+#[derive(Clone)]
 pub struct Graph {
     program: Program,
     nodes: SecondaryMap<KernelId, Node>,
@@ -85,7 +86,7 @@ impl Graph {
         graph
     }
 
-    /// Cuts the program; only kernels of one part may become one.
+    /// Cuts the program: only kernels of one part may become one.
     pub fn cut(&mut self, parts: Parts) {
         self.parts = parts;
     }
@@ -95,14 +96,10 @@ impl Graph {
         &self.parts
     }
 
-    /// Whether some merge was refused because the kernel would be too large.
-    pub fn is_cut(&self) -> bool {
-        self.decisions.values().any(|(_, outcome)| matches!(outcome, Outcome::Refused(Reason::TooLarge { .. })))
-    }
-
-    /// Says which pass runs next.
-    pub fn begin(&mut self, pass: FusionPass) {
+    /// Says which pass is next, and whether it may run.
+    pub fn begin(&mut self, pass: FusionPass) -> bool {
         self.pass = pass;
+        self.enabled(pass)
     }
 
     /// The program. During a pass, kernels that are gone have an empty body.
@@ -252,6 +249,7 @@ impl Graph {
         }
         let granted = match self.options.policy {
             Policy::Model => pays,
+            Policy::Legal => true,
             Policy::Random(_) => self.toss(),
         };
         self.merges += u64::from(granted);

@@ -14,9 +14,11 @@
 //! join       loops of a block made one, at every depth
 //! substitution, pairs    the searches of passes: over producers, over pairs of kernels
 //! search     the choice among plans: orders of passes, cuts of large programs
+//! best       the partition of a small program that moves the fewest bytes
 //! cut        where a program that is larger than a kernel is cut
 //! ```
 
+mod best;
 mod cut;
 mod form;
 mod graph;
@@ -34,5 +36,6 @@ pub mod siblings;
 mod substitution;
 mod weave;
 
+pub use best::{Best, best};
 pub use graph::Graph;
-pub use search::search;
+pub use search::{Cost, cost, search};

@@ -8,20 +8,29 @@
 //! A plan of which nothing can be better ends the search: one kernel, or kernels that leave nothing in memory for one another and read
 //! nothing twice.
 
-use ir::decision::FusionPass::{self, Kinput, Kloop, Koutput, Nest, Siblings};
-use ir::nest::{Program, Role};
+use std::ops::Add;
 
-use super::{Graph, cut, kinput, kloop, koutput, nest, siblings};
+use ir::decision::FusionPass::{self, Kinput, Kloop, Koutput, Nest, Siblings};
+use ir::nest::{BufferId, KernelId, Program, Role};
+
+use super::cut::{self, Parts};
+use super::{Graph, kinput, kloop, koutput, nest, siblings};
+use crate::analysis::cost::Price;
 use crate::pipeline::{Options, Policy};
 
-/// The orders of passes, the usual one first.
-const ORDERS: &[&[FusionPass]] = &[
+/// The orders of passes, the usual one first. Of all 325 orders of one to five passes these six hold the best plan of 1,874 of 1,884
+/// random programs.
+pub(super) const ORDERS: &[&[FusionPass]] = &[
     &[Kloop, Kinput, Siblings, Nest, Koutput],
-    &[Kloop, Kinput, Koutput, Siblings, Nest],
-    &[Kloop, Koutput, Siblings, Kinput, Nest],
-    &[Kloop, Siblings, Kinput, Nest, Koutput],
-    &[Kloop, Kinput, Nest, Koutput],
+    &[Koutput, Siblings, Nest, Kloop, Kinput],
+    &[Kinput, Kloop, Koutput, Nest, Siblings],
+    &[Nest, Kinput, Siblings, Kloop, Koutput],
+    &[Koutput, Siblings, Kinput, Kloop, Nest],
+    &[Kloop, Nest, Kinput, Koutput],
 ];
+
+/// Plans that take at most so many times as long as the fastest count as equally fast.
+const AS_FAST: f64 = 1.02;
 
 /// The most operations of a program for which orders are compared.
 const MAX_OPERATIONS: usize = 64;
@@ -32,38 +41,66 @@ pub fn search<E>(
     options: &Options,
     mut check: impl FnMut(FusionPass, &Program) -> Result<(), E>,
 ) -> Result<Graph, E> {
-    let mut plan = |order: &[FusionPass], cuts: bool| {
-        let mut graph = Graph::new(unfused, options);
-        if cuts {
-            graph.cut(cut::parts(&graph));
+    let operations = Graph::new(unfused, options);
+    let mut whole = |order: &[FusionPass]| {
+        let mut graph = operations.clone();
+        let parts = cut::parts(&graph);
+        if parts.are_several() {
+            graph.cut(parts);
+            run(&mut graph, order, &mut check)?;
+            // What a cut keeps apart may be small enough now.
+            graph.cut(Parts::default());
         }
-        for pass in order {
-            graph.begin(*pass);
-            if options.fuse.contains(*pass) && run(*pass)(&mut graph) {
-                graph.settle();
-                check(*pass, graph.program())?;
-            }
-        }
+        run(&mut graph, order, &mut check)?;
         Ok(graph)
     };
-    let mut best = plan(ORDERS[0], false)?;
-    if options.policy != Policy::Model || options.fuel.is_some() || is_least(&best) {
-        return Ok(best);
+    let first = whole(ORDERS[0])?;
+    let large = unfused.kernels.len() > MAX_OPERATIONS;
+    if large || options.policy != Policy::Model || options.fuel.is_some() || is_least(&first, &operations) {
+        return Ok(first);
     }
-    let orders = if unfused.kernels.len() <= MAX_OPERATIONS { &ORDERS[1..] } else { &[] };
-    let cuts = best.is_cut().then_some((ORDERS[0], true));
-    let mut least = cost(&best);
-    for (order, cuts) in orders.iter().map(|order| (*order, false)).chain(cuts) {
-        let other = plan(order, cuts)?;
-        let price = cost(&other);
-        if price < least {
-            (best, least) = (other, price);
+    let mut plans = vec![(cost(&first), first, ORDERS[0])];
+    for order in &ORDERS[1..] {
+        let other = whole(order)?;
+        plans.push((cost(&other), other, order));
+    }
+    let least = plans.iter().map(|(cost, ..)| cost.time).fold(f64::INFINITY, f64::min);
+    let fast = plans.into_iter().filter(|(cost, ..)| cost.time <= AS_FAST * least);
+    let best = fast.min_by(|(a, ..), (b, ..)| a.memory.total_cmp(&b.memory));
+    let Some((mut least, mut best, order)) = best else { return whole(ORDERS[0]) };
+    // A pass that does more harm than good is left out.
+    let mut order = order.to_vec();
+    let mut at = 0;
+    while at < order.len() {
+        let mut fewer = order.clone();
+        fewer.remove(at);
+        let other = whole(&fewer)?;
+        let cost = cost(&other);
+        if least.is_beaten_by(&cost) {
+            (best, least, order, at) = (other, cost, fewer, 0);
+        } else {
+            at += 1;
         }
     }
     Ok(best)
 }
 
-fn run(pass: FusionPass) -> fn(&mut Graph) -> bool {
+/// Runs passes over a graph.
+pub(super) fn run<E>(
+    graph: &mut Graph,
+    order: &[FusionPass],
+    check: &mut impl FnMut(FusionPass, &Program) -> Result<(), E>,
+) -> Result<(), E> {
+    for pass in order {
+        if graph.begin(*pass) && of(*pass)(graph) {
+            graph.settle();
+            check(*pass, graph.program())?;
+        }
+    }
+    Ok(())
+}
+
+fn of(pass: FusionPass) -> fn(&mut Graph) -> bool {
     match pass {
         Kloop => kloop::run,
         Kinput => kinput::run,
@@ -73,18 +110,48 @@ fn run(pass: FusionPass) -> fn(&mut Graph) -> bool {
     }
 }
 
-/// The time of all kernels in nanoseconds, and the bytes that cross between memory and caches.
-fn cost(graph: &Graph) -> (f64, f64) {
-    let prices = graph.kernels().map(|id| graph.price(id));
-    prices.fold((0.0, 0.0), |(time, bytes), price| (time + price.time, bytes + price.memory))
+/// What a plan costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Cost {
+    /// The time of all kernels in nanoseconds.
+    pub time: f64,
+    /// The bytes that cross between memory and caches.
+    pub memory: f64,
 }
 
-/// Whether no plan can be better: kernels leave nothing in memory for one another, and no two read the same.
-fn is_least(graph: &Graph) -> bool {
+impl Cost {
+    /// What a kernel costs.
+    pub(super) fn of(price: &Price) -> Cost {
+        Cost { time: price.time, memory: price.memory }
+    }
+
+    /// Whether another plan would have been better: faster, or no slower with fewer bytes.
+    pub fn is_beaten_by(&self, other: &Cost) -> bool {
+        AS_FAST * other.time < self.time || (other.time <= self.time && other.memory < self.memory)
+    }
+}
+
+impl Add for Cost {
+    type Output = Cost;
+
+    fn add(self, other: Cost) -> Cost {
+        Cost { time: self.time + other.time, memory: self.memory + other.memory }
+    }
+}
+
+/// What a plan costs, at nominal sizes.
+pub fn cost(graph: &Graph) -> Cost {
+    graph.kernels().map(|id| Cost::of(graph.price(id))).fold(Cost::default(), Cost::add)
+}
+
+/// Whether no plan can be better: kernels leave nothing in memory for one another, no two read the same, and nothing is computed twice.
+fn is_least(graph: &Graph, unfused: &Graph) -> bool {
     let loaded = graph.kernels().flat_map(|id| graph.loads(id).iter().map(move |buffer| (*buffer, id)));
-    loaded.into_iter().all(|(buffer, id)| {
+    let apart = |(buffer, id): (BufferId, KernelId)| {
         let role = &graph.program().buffers[buffer].role;
         let alone = graph.readers(buffer).all(|reader| reader == id);
         alone && (matches!(role, Role::Input(_) | Role::Constant(_)) || graph.writer(buffer) == Some(id))
-    })
+    };
+    let operations = |graph: &Graph| graph.kernels().map(|id| graph.price(id).operations).sum::<f64>();
+    loaded.into_iter().all(apart) && operations(graph) <= operations(unfused)
 }

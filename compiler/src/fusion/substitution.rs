@@ -145,7 +145,7 @@ fn propose(graph: &mut Graph, rule: &Rule, producer: KernelId) -> Option<Merge> 
     let program = graph.program();
     let copies = uses.iter().fold(ir::Size::default(), |sum, u| &sum + &u.copies);
     let repetition = Repetition::new(program, (graph.kernel(producer), &p), copies);
-    if let (Err(reason), Policy::Model) = (repetition.is_affordable(), graph.policy()) {
+    if let (Err(reason), Policy::Model | Policy::Legal) = (repetition.is_affordable(), graph.policy()) {
         readers.iter().for_each(|id| graph.refused(buffer, *id, &reason));
         return None;
     }

@@ -3,6 +3,7 @@
 
 mod accuracy;
 mod analysis;
+mod best;
 mod branches;
 mod calls;
 mod check;

@@ -29,6 +29,7 @@ pub mod judge;
 pub mod library;
 pub mod numpy;
 pub mod objects;
+pub mod plans;
 pub mod reduce;
 mod syntax;
 pub mod tally;
