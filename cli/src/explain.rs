@@ -24,6 +24,9 @@ pub struct Arguments {
     /// Shows all of a large program, not just the two screens that matter most
     #[arg(long)]
     all: bool,
+    /// Says too which partition of the operations into kernels would move the fewest bytes, of programs of up to 14 operations
+    #[arg(long)]
+    best: bool,
     /// For whom it is written
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -78,6 +81,7 @@ pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure
         ExplainError::Compile(error) => Failure::Compile(error),
         error => Failure::usage(format!("{error}\n  {}", function.signature())),
     })?;
+    let explanation = if arguments.best { explanation.with_best() } else { explanation };
     match arguments.format {
         Format::Text if arguments.all => writeln!(stdout, "{}", explanation.render_all(crate::style(&io::stdout())))?,
         Format::Text => writeln!(stdout, "{}", explanation.render(crate::style(&io::stdout())))?,

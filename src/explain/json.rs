@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use compiler::explain::{Amount, Decided, Figures, KernelReport, Report, Stage, Verdict};
+use compiler::explain::{Amount, Best, Decided, Figures, KernelReport, Report, Stage, Verdict};
 use ir::Origin;
 use ir::decision::{FusionPass, Pair};
 use serde::Serialize;
@@ -27,6 +27,8 @@ struct Line<'a> {
     before: StageLine<'a>,
     after: StageLine<'a>,
     pairs: Vec<PairLine<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    best: Option<BestLine>,
     #[serde(skip_serializing_if = "Option::is_none")]
     gpu: Option<OnGpu<'a>>,
 }
@@ -101,6 +103,14 @@ struct KernelLine<'a> {
 }
 
 #[derive(Serialize)]
+struct BestLine {
+    kernels: Vec<Vec<u32>>,
+    bytes: Number,
+    gap: f64,
+    time: f64,
+}
+
+#[derive(Serialize)]
 struct Number {
     formula: Option<String>,
     value: Option<u64>,
@@ -140,6 +150,15 @@ pub fn write(source: &Source, report: &Report, roof: Option<&Roof>) -> String {
         before: stage(report, &report.before),
         after: stage(report, &report.after),
         pairs: report.pairs.iter().map(|decided| pair(report, decided)).collect(),
+        best: report.best.as_ref().and_then(|best| match best {
+            Best::TooLarge => None,
+            Best::Partition { kernels, bytes, gap, time } => Some(BestLine {
+                kernels: kernels.iter().map(|kernel| kernel.iter().map(|id| id.as_u32()).collect()).collect(),
+                bytes: number(report, bytes),
+                gap: *gap,
+                time: *time,
+            }),
+        }),
         gpu: roof.map(|roof| OnGpu {
             roof,
             kernels: report.after.kernels.iter().map(|kernel| roof.least(&kernel.figures)).collect(),

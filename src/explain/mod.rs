@@ -15,7 +15,7 @@ use compiler::explain::{Report, Sizes, explain};
 use interp::scalar::ARITHMETIC;
 use ir::SymbolId;
 use ir::checked::Checked;
-use ir::nest::{Relation, Requirement};
+use ir::nest::{Program, Relation, Requirement};
 
 use crate::{CompileError, Device, Options, Source, Style, page};
 
@@ -25,6 +25,8 @@ use crate::{CompileError, Device, Options, Source, Style, page};
 pub struct Explanation {
     source: Arc<Source>,
     report: Report,
+    /// The program before fusion, and what fused it.
+    unfused: (Program, compiler::pipeline::Options),
     /// Where the kernels are for a GPU.
     roof: Option<roof::Roof>,
 }
@@ -79,10 +81,20 @@ impl Explanation {
             let (left, right) = (names.text(&requirement.left), names.text(&requirement.right));
             return Err(ExplainError::Sizes { requirement: format!("{left} {relation} {right}") });
         }
-        let compiled = compiler::pipeline::compile(checked, &options.pipeline()).map_err(CompileError::from)?;
+        let pipeline = options.pipeline();
+        let compiled = compiler::pipeline::compile(checked, &pipeline).map_err(CompileError::from)?;
         let report = explain(checked, &compiled, options.fuse, &source.text, &given, &ARITHMETIC);
         let roof = (options.device == Device::Gpu).then(roof::Roof::here);
-        Ok(Explanation { source, report, roof })
+        Ok(Explanation { source, report, unfused: (compiled.unfused, pipeline), roof })
+    }
+
+    /// The same with the partition of the program into kernels that moves the fewest bytes, and how far the plan is from it. Of
+    /// programs with more than 14 operations it only says so. Takes up to some seconds.
+    #[must_use]
+    pub fn with_best(mut self) -> Explanation {
+        let (unfused, options) = &self.unfused;
+        self.report.find_best(unfused, options);
+        self
     }
 
     /// The report as data.

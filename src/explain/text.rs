@@ -3,7 +3,8 @@
 
 use std::fmt::Write;
 
-use compiler::explain::{Amount, Decided, Figures, KernelReport, Report, Stage, Verdict};
+use compiler::explain::{Amount, Best, Decided, Figures, KernelReport, Report, Stage, Verdict};
+use compiler::fusion::MAX_OPERATIONS;
 use ir::Origin;
 use ir::decision::{FusionPass, Pair};
 
@@ -11,6 +12,9 @@ use super::fold::{self, Bundle};
 use super::roof::Roof;
 use crate::render::{Report as Drawn, draw_note, visible};
 use crate::{Source, Style};
+
+/// How far from 1 a ratio still is 1.
+const TIE: f64 = 1e-9;
 
 /// Columns and rows of two screens, on which a report should fit.
 const COLUMNS: usize = 100;
@@ -113,7 +117,45 @@ impl Text<'_> {
             operations.map(|operations| format!("{operations}{}", intensity(&stage.total)))
         });
         writeln!(self.out, "  executes {}, {} without fusion", now[0], before[1])?;
-        writeln!(self.out, "  takes {} of memory, {} without fusion", peak(&report.after), peak(&report.before))
+        writeln!(self.out, "  takes {} of memory, {} without fusion", peak(&report.after), peak(&report.before))?;
+        self.best()
+    }
+
+    /// How far the plan is from the best partition, if that was looked for.
+    fn best(&mut self) -> std::fmt::Result {
+        let report = self.report;
+        match &report.best {
+            None => Ok(()),
+            Some(Best::TooLarge) => {
+                writeln!(
+                    self.out,
+                    "  best partition: not looked for, since there are more than {MAX_OPERATIONS} operations"
+                )
+            }
+            Some(Best::Partition { gap, .. }) if *gap < 1.0 - TIE => {
+                writeln!(
+                    self.out,
+                    "  best partition: moves more, since this plan computes some operations more than once"
+                )
+            }
+            Some(Best::Partition { gap, .. }) if *gap <= 1.0 + TIE => {
+                writeln!(self.out, "  best partition: moves as many bytes as this plan")
+            }
+            Some(Best::Partition { kernels, bytes, gap, time }) => {
+                let (bytes, count) = (amount(report, bytes), kernels.len());
+                let s = if count == 1 { "" } else { "s" };
+                let fewer = 100.0 * (1.0 - 1.0 / gap);
+                writeln!(
+                    self.out,
+                    "  best partition: {count} kernel{s} that would move {bytes} (-{fewer:.0} %), in {time:.2} times the time by the cost model"
+                )?;
+                for kernel in kernels {
+                    let titles = kernel.iter().filter_map(|id| Some(report.operations.get(*id)?.title.as_str()));
+                    writeln!(self.out, "    {}", visible(&fold::list(&titles.collect::<Vec<_>>(), self.most.names)))?;
+                }
+                Ok(())
+            }
+        }
     }
 
     fn kernels(&mut self) -> std::fmt::Result {

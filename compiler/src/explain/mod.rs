@@ -27,7 +27,8 @@ use ir::nest::{Buffer, Kernel, KernelId, Program, Role};
 use ir::{Arithmetic, Size, SymbolId, visit};
 
 use crate::analysis::{cost, footprint, traffic, work};
-use crate::pipeline::Compiled;
+use crate::fusion;
+use crate::pipeline::{Compiled, Options};
 use crate::plan::{self, peak::Peak};
 
 pub use names::{Operation, Sizes};
@@ -55,6 +56,26 @@ pub struct Report {
     pub after: Stage,
     /// What was decided on each two operations that could share a kernel.
     pub pairs: Vec<Decided>,
+    /// How far the plan is from the best one, if that was asked for.
+    pub best: Option<Best>,
+}
+
+/// The partition of the operations into kernels that moves the fewest bytes.
+#[derive(Clone, Debug)]
+pub enum Best {
+    /// Of more than [`fusion::MAX_OPERATIONS`] operations not all partitions are looked at.
+    TooLarge,
+    /// It was found.
+    Partition {
+        /// The operations of each kernel, in an order in which they can run.
+        kernels: Vec<Vec<KernelId>>,
+        /// The bytes that it moves.
+        bytes: Amount,
+        /// How many times as many the plan moves, where each size is [`cost::NOMINAL`]. Below 1 for a plan that repeats work.
+        gap: f64,
+        /// How many times as long as the plan it takes by the cost model, there.
+        time: f64,
+    },
 }
 
 /// The kernels before or after fusion.
@@ -275,6 +296,18 @@ impl Decided {
 }
 
 impl Report {
+    /// Looks for the best partition of the program, of which `unfused` has one kernel an operation.
+    pub fn find_best(&mut self, unfused: &Program, options: &Options) {
+        let known = Known { sizes: &self.sizes, given: &self.given };
+        let found = fusion::best(unfused, options);
+        self.best = Some(found.map_or(Best::TooLarge, |fusion::Best { kernels, bytes, gap, time }| Best::Partition {
+            kernels,
+            bytes: known.amount(Some(bytes), true),
+            gap,
+            time,
+        }));
+    }
+
     /// The pairs, those that move or save the most bytes first.
     pub fn largest_first(&self) -> Vec<&Decided> {
         let mut pairs: Vec<&Decided> = self.pairs.iter().collect();
@@ -352,7 +385,18 @@ pub fn explain(
         }
     };
     let pairs = compiled.decisions.iter().map(decided).collect();
-    Report { function: checked.name.clone(), given: given.clone(), passes, before, after, pairs, operations, sizes }
+    let best = None;
+    Report {
+        function: checked.name.clone(),
+        given: given.clone(),
+        passes,
+        before,
+        after,
+        pairs,
+        operations,
+        sizes,
+        best,
+    }
 }
 
 /// What a kernel is called: the operations whose results it leaves in memory.

@@ -22,6 +22,7 @@ use crate::analysis::accesses::Accesses;
 use crate::analysis::cost::{Machine, nominal};
 use crate::analysis::footprint;
 use crate::pipeline::{Options, Policy};
+use crate::plan::plan;
 
 /// The most operations of a program of which all partitions are looked at.
 pub const MAX_OPERATIONS: usize = 14;
@@ -162,7 +163,10 @@ impl<'p> Groups<'p> {
             graph.cut(Parts::together(self.operations, &members));
             let Ok(()) = run::<Infallible>(&mut graph, order, &mut |_, _| Ok(()));
             let id = graph.kernels().find(|id| graph.members(*id) == members)?;
-            let moved = footprint::symbolic(graph.program(), graph.kernel(id));
+            // What stays within an iteration is not in memory.
+            let mut planned = graph.program().clone();
+            plan(&mut planned);
+            let moved = footprint::symbolic(&planned, &planned.kernels[id]);
             let bytes = moved.iter().fold(Size::default(), |sum, moved| &sum + &moved.bytes);
             Some((bytes, Cost::of(graph.price(id))))
         })

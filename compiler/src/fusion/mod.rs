@@ -36,6 +36,6 @@ pub mod siblings;
 mod substitution;
 mod weave;
 
-pub use best::{Best, best};
+pub use best::{Best, MAX_OPERATIONS, best};
 pub use graph::Graph;
 pub use search::{Cost, cost, search};

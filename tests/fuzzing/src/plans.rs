@@ -66,8 +66,7 @@ pub fn held(source: &Source) -> Held {
         }
     }
     let gap = best(&unfused, &Options::default()).map(|found| {
-        let names =
-            |ids: &Vec<_>| ids.iter().map(|id| format!("{}", unfused.kernels[*id].name)).collect::<Vec<_>>().join(" ");
+        let names = |ids: &Vec<_>| ids.iter().map(|id| unfused.kernels[*id].name.clone()).collect::<Vec<_>>().join(" ");
         let kernels: Vec<String> = found.kernels.iter().map(names).collect();
         let text = format!("best: {}\n{}", kernels.join(" | "), graph.program());
         Gap { bytes: found.gap, time: found.time, text }

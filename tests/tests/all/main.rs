@@ -13,6 +13,7 @@ mod mutants;
 mod nan;
 mod objects;
 mod pairs;
+mod plans;
 mod products;
 mod ptx;
 mod random;
