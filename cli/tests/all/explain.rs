@@ -220,17 +220,35 @@ fn fields(page: &str, heading: &str) -> Vec<String> {
     lines.filter_map(|line| Some(line.strip_prefix("| `")?.split_once('`')?.0.to_owned())).collect()
 }
 
+/// Only with `--best`: how far the plan is from the partition that moves the fewest bytes, or that nobody looked.
+#[test]
+fn the_best_partition_is_looked_for_where_it_is_asked_for() {
+    let sum = format!("fn sums(x: f32[n]) = {}\n", vec!["x"; 20].join(" + "));
+    let folder = folder(&[("p.fl", "fn f(x: f32[n]) = exp(x * 2)\n"), ("large.fl", &sum)]);
+    let lines = |arguments: &str| -> Vec<String> {
+        let text = session(folder.path(), arguments);
+        text.lines().filter(|line| line.contains("best partition")).map(|line| line.trim().to_owned()).collect()
+    };
+    assert!(lines("explain p.fl").is_empty());
+    assert_eq!(lines("explain p.fl --best"), ["best partition: moves as many bytes as this plan"]);
+    let apart = "best partition: 1 kernel that would move 8 * n bytes (-50 %), in 0.53 times the time by the cost model";
+    assert_eq!(lines("explain p.fl --best --fuse none"), [apart]);
+    let large = "best partition: not looked for, since there are more than 14 operations";
+    assert_eq!(lines("explain large.fl --best"), [large]);
+}
+
 #[test]
 fn the_documentation_lists_every_field() {
     let page = include_str!("../../../docs/json.md");
     let folder = folder(&[("p.fl", PROGRAMS)]);
-    let explanation = json(folder.path(), "explain p.fl --fn shares --format json --device gpu");
+    let explanation = json(folder.path(), "explain p.fl --fn shares --format json --device gpu --best");
     let documented = [
         ("## `explanation`", &explanation, 1),
         ("### Each of `operations`", &explanation["operations"][0], 0),
         ("### `before` and `after`", &explanation["after"], 0),
         ("### Each of their `kernels`", &explanation["after"]["kernels"][0], 0),
         ("### Each of `pairs`", &explanation["pairs"][0], 0),
+        ("### `best`", &explanation["best"], 0),
     ];
     for (heading, object, untold) in documented {
         let mut fields = fields(page, heading);

@@ -1,6 +1,6 @@
 //! Contraction of arrays: what stays inside one kernel need not be kept for all of its iterations.
 //!
-//! A temporary that one kernel alone mentions, all inside one of the kernel's outermost loops, loses each axis whose subscript
+//! A temporary that one kernel alone mentions, all inside the kernel's one outermost loop, loses each axis whose subscript
 //! is, at every access, the same expression of that loop's indices: it has one value throughout an iteration. It
 //! becomes scratch, of which every iteration has its own. (Iterations of parallel and reducing loops load only what they
 //! have stored themselves: so says the IR.) It is done whenever an axis goes: a row per thread takes the place of an
@@ -62,19 +62,19 @@ struct Access<'k> {
     at: Vec<Option<&'k Affine<IndexId>>>,
 }
 
-/// The buffers that only one of the outermost loops of a kernel mentions, with all accesses.
+/// The buffers that only the outermost loop of a kernel mentions, with all accesses.
 fn candidates(kernel: &Kernel, is_own: impl Fn(BufferId) -> bool) -> BTreeMap<BufferId, Vec<Access<'_>>> {
-    let mut found: BTreeMap<BufferId, Vec<Access<'_>>> = BTreeMap::new();
-    let mut elsewhere = BTreeSet::new();
-    for outermost in &kernel.body {
-        let dims: &[_] = match outermost {
-            Statement::Loop(l) if matches!(l.kind, LoopKind::Parallel | LoopKind::Reduce(_)) => &l.dims,
-            Statement::Contract(c) => &c.free,
-            _ => &[],
-        };
-        let constant = |a: &Affine<IndexId>| a.terms().iter().all(|(index, _)| dims.iter().any(|(i, _)| i == index));
-        let mut here: BTreeMap<BufferId, Vec<Access<'_>>> = BTreeMap::new();
-        visit::for_each_statement(std::slice::from_ref(outermost), &mut |statement| {
+    let mut found = BTreeMap::new();
+    let mut outermost = kernel.body.iter().filter(|s| !matches!(s, Statement::Let { .. }));
+    let (Some(outermost), None) = (outermost.next(), outermost.next()) else { return found };
+    let dims = match outermost {
+        Statement::Loop(l) if matches!(l.kind, LoopKind::Parallel | LoopKind::Reduce(_)) => &l.dims,
+        Statement::Contract(c) => &c.free,
+        _ => return found,
+    };
+    let constant = |a: &Affine<IndexId>| a.terms().iter().all(|(index, _)| dims.iter().any(|(i, _)| i == index));
+    for block in outermost.blocks() {
+        visit::for_each_statement(block, &mut |statement| {
             let (buffer, view, at) = match statement {
                 Statement::Let { op: Op::Load { buffer, view, at }, .. } => (*buffer, view.as_deref(), at),
                 Statement::Store { buffer, at, .. } => (*buffer, None, at),
@@ -82,20 +82,19 @@ fn candidates(kernel: &Kernel, is_own: impl Fn(BufferId) -> bool) -> BTreeMap<Bu
             };
             if is_own(buffer) {
                 let at = at.iter().map(|subscript| match subscript {
-                    Subscript::Affine(a) if !dims.is_empty() && constant(a) => Some(a),
+                    Subscript::Affine(a) if constant(a) => Some(a),
                     _ => None,
                 });
                 let at = at.collect();
-                here.entry(buffer).or_default().push(Access { view, at });
+                found.entry(buffer).or_insert_with(Vec::new).push(Access { view, at });
             }
         });
-        for (buffer, accesses) in here {
-            if found.insert(buffer, accesses).is_some() {
-                elsewhere.insert(buffer);
-            }
+    }
+    for statement in &kernel.body {
+        if let Some(buffer) = accessed(statement) {
+            found.remove(&buffer);
         }
     }
-    found.retain(|buffer, _| !elsewhere.contains(buffer));
     found
 }
 
