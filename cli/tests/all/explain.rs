@@ -231,7 +231,8 @@ fn the_best_partition_is_looked_for_where_it_is_asked_for() {
     };
     assert!(lines("explain p.fl").is_empty());
     assert_eq!(lines("explain p.fl --best"), ["best partition: moves as many bytes as this plan"]);
-    let apart = "best partition: 1 kernel that would move 8 * n bytes (-50 %), in 0.53 times the time by the cost model";
+    let apart =
+        "best partition: 1 kernel that would move 8 * n bytes (-50 %), in 0.53 times the time by the cost model";
     assert_eq!(lines("explain p.fl --best --fuse none"), [apart]);
     let large = "best partition: not looked for, since there are more than 14 operations";
     assert_eq!(lines("explain large.fl --best"), [large]);

@@ -223,6 +223,8 @@ pub enum Reason {
     },
     /// A contraction takes elementwise work only, over just its own indices.
     Contraction,
+    /// They could share a kernel, but in the plan that costs least they do not.
+    OtherPlan,
 }
 
 macro_rules! reason_names {
@@ -252,6 +254,7 @@ reason_names! {
     Reason::OtherConsumer { .. } => "other-consumer",
     Reason::PathBetween { .. } => "path-between",
     Reason::Contraction => "contraction",
+    Reason::OtherPlan => "other-plan",
 }
 
 #[cfg(test)]

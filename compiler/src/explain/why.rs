@@ -119,6 +119,9 @@ impl<'a> Words<'a> {
             Reason::OtherConsumer { consumer } => {
                 format!("{a} has to be stored anyway, for {}, which it cannot be fused with", self.title(*consumer))
             }
+            Reason::OtherPlan => {
+                format!("{a} and {b} could share a kernel, but then the whole program would cost more")
+            }
             Reason::PathBetween { through } => format!("{} has to run between {a} and {b}", self.title(*through)),
             Reason::Contraction => {
                 let [first, second] = [first, second].map(|operation| (operation, self.is_product(operation)));

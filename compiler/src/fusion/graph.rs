@@ -327,6 +327,16 @@ impl Graph {
         }
     }
 
+    /// Records of each pair that another plan fuses and this one does not that this plan is better.
+    pub fn prefer_to(&mut self, other: &Graph) {
+        for (pair, (_, outcome)) in &other.decisions {
+            let own = self.decisions.get(pair).map(|(_, outcome)| outcome);
+            if matches!(outcome, Outcome::Fused(_)) && !matches!(own, Some(Outcome::Fused(_))) {
+                self.decisions.insert(*pair, (self.pass, Outcome::Refused(Reason::OtherPlan)));
+            }
+        }
+    }
+
     /// Records what became of two kernels that load the same buffer: merged, or refused for a reason. A pair of kernels stands
     /// for the first operations in them that load it.
     pub fn shared(&mut self, buffer: BufferId, (first, second): (KernelId, KernelId), refused: Option<&Reason>) {

@@ -1,12 +1,11 @@
-//! The choice among plans. A pass takes each edge that pays by itself; what it takes is gone for the passes that follow. So one order of
-//! the passes is best for one program and another for another: of several the one is taken whose plan costs least, by the one cost
-//! model, of equal costs the first.
+//! The choice among plans. A pass takes each edge that pays by itself, and what it takes is gone for the passes that follow. So one order of
+//! the passes is best for one program and another for another. Several are tried, and the best of them without each of its passes. The
+//! cost of a whole plan decides: its time by the cost model, and among plans that are about as fast the bytes that it moves.
 //!
-//! A program that is larger than a kernel may be is cut where the fewest bytes cross, if that costs less than to let the passes run into the
-//! limit.
+//! The search ends early with a plan that cannot be better: its kernels leave nothing in memory for one another, read nothing twice, and
+//! compute nothing twice.
 //!
-//! A plan of which nothing can be better ends the search: one kernel, or kernels that leave nothing in memory for one another and read
-//! nothing twice.
+//! A program that is larger than a kernel may be is first fused in parts, cut where the fewest bytes cross.
 
 use std::ops::Add;
 
@@ -59,15 +58,15 @@ pub fn search<E>(
     if large || options.policy != Policy::Model || options.fuel.is_some() || is_least(&first, &operations) {
         return Ok(first);
     }
-    let mut plans = vec![(cost(&first), first, ORDERS[0])];
+    let mut plans = vec![(cost(&first), first.clone(), ORDERS[0])];
     for order in &ORDERS[1..] {
         let other = whole(order)?;
         plans.push((cost(&other), other, order));
     }
-    let least = plans.iter().map(|(cost, ..)| cost.time).fold(f64::INFINITY, f64::min);
-    let fast = plans.into_iter().filter(|(cost, ..)| cost.time <= AS_FAST * least);
+    let fastest = plans.iter().map(|(cost, ..)| cost.time).fold(f64::INFINITY, f64::min);
+    let fast = plans.into_iter().filter(|(cost, ..)| cost.time <= AS_FAST * fastest);
     let best = fast.min_by(|(a, ..), (b, ..)| a.memory.total_cmp(&b.memory));
-    let Some((mut least, mut best, order)) = best else { return whole(ORDERS[0]) };
+    let Some((mut least, mut best, order)) = best else { return Ok(first) };
     // A pass that does more harm than good is left out.
     let mut order = order.to_vec();
     let mut at = 0;
@@ -82,6 +81,7 @@ pub fn search<E>(
             at += 1;
         }
     }
+    best.prefer_to(&first);
     Ok(best)
 }
 

@@ -169,6 +169,7 @@ fn every_reason_has_its_words() {
         Reason::OtherConsumer { consumer: third },
         Reason::PathBetween { through: third },
         Reason::Contraction,
+        Reason::OtherPlan,
     ];
     let names: Vec<&str> = reasons.iter().map(Reason::name).collect();
     assert_eq!(names, Reason::NAMES);

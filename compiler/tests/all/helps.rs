@@ -126,8 +126,15 @@ fn what_cannot_be_followed_is_not_suggested() {
 #[test]
 fn each_reason_with_a_suggestion_is_followed() {
     let followed: BTreeSet<&str> = ROWS.iter().map(|row| row.reason).collect();
-    let without =
-        ["too-many-live-values", "too-large", "not-profitable", "other-consumer", "path-between", "contraction"];
+    let without = [
+        "too-many-live-values",
+        "too-large",
+        "not-profitable",
+        "other-consumer",
+        "path-between",
+        "contraction",
+        "other-plan",
+    ];
     let all: BTreeSet<&str> = followed.iter().chain(&without).copied().collect();
     assert_eq!(all, Reason::NAMES.iter().copied().collect());
 }

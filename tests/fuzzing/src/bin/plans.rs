@@ -1,7 +1,8 @@
 //! How good plans are: holds the plan of each program to those of every subset of the passes, and to the best partition of its operations.
 //!
 //! `cargo run --release -p fuzzing --bin plans -- [--cases N] [--seed S] [--page] [FILE...]`: so many random programs from that number on, and every
-//! function of the files. Prints the programs whose plans are not the best; `--page` writes the table of `docs/fusion.md`.
+//! function of the files, else of the examples. Prints the programs whose plans are not the best; `--page` writes the table of `docs/fusion.md`. Fails
+//! if more than one plan in 50 is worse than that of fewer passes.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -70,5 +71,6 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
             [before, "<!-- the table of `plans` -->\n", &table, "<!-- its end -->\n", after].concat(),
         )?;
     }
-    Ok(if worse == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let looked_at = files.len() as u64 + cases;
+    Ok(if worse * 50 <= looked_at { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
