@@ -3,7 +3,7 @@
 //! cost of a whole plan decides: its time by the cost model, and among plans that are about as fast the bytes that it moves.
 //!
 //! The search ends early with a plan that cannot be better: its kernels leave nothing in memory for one another, read nothing twice, and
-//! compute nothing twice.
+//! compute next to nothing twice; or if the order makes no difference.
 //!
 //! A program that is larger than a kernel may be is first fused in parts, cut where the fewest bytes cross.
 
@@ -31,8 +31,8 @@ pub(super) const ORDERS: &[&[FusionPass]] = &[
 /// Plans that take at most so many times as long as the fastest count as equally fast.
 const AS_FAST: f64 = 1.02;
 
-/// The most operations of a program for which orders are compared.
-const MAX_OPERATIONS: usize = 64;
+/// How many statements, with functions written out, are planned again in all: a plan takes some 10 us for each, and compiling has to stay quick.
+const EFFORT: u64 = 240;
 
 /// The cheapest plan. `check` looks at each program that a pass has changed.
 pub fn search<E>(
@@ -54,14 +54,21 @@ pub fn search<E>(
         Ok(graph)
     };
     let first = whole(ORDERS[0])?;
-    let large = unfused.kernels.len() > MAX_OPERATIONS;
-    if large || options.policy != Policy::Model || options.fuel.is_some() || is_least(&first, &operations) {
+    let statements = operations.kernels().map(|id| operations.price(id).statements).sum::<u64>();
+    let mut plans_left = usize::try_from(EFFORT / statements.max(1)).unwrap_or(0);
+    if plans_left == 0 || options.policy != Policy::Model || options.fuel.is_some() || is_least(&first, &operations) {
         return Ok(first);
     }
     let mut plans = vec![(cost(&first), first.clone(), ORDERS[0])];
-    for order in &ORDERS[1..] {
+    for order in ORDERS[1..].iter().take(plans_left) {
+        plans_left -= 1;
         let other = whole(order)?;
         plans.push((cost(&other), other, order));
+    }
+    let same = plans.iter().all(|(cost, ..)| *cost == plans[0].0);
+    if same {
+        // Where the order does not matter, mostly nothing else does.
+        return Ok(first);
     }
     let fastest = plans.iter().map(|(cost, ..)| cost.time).fold(f64::INFINITY, f64::min);
     let fast = plans.into_iter().filter(|(cost, ..)| cost.time <= AS_FAST * fastest);
@@ -70,7 +77,8 @@ pub fn search<E>(
     // A pass that does more harm than good is left out.
     let mut order = order.to_vec();
     let mut at = 0;
-    while at < order.len() {
+    while at < order.len() && plans_left > 0 {
+        plans_left -= 1;
         let mut fewer = order.clone();
         fewer.remove(at);
         let other = whole(&fewer)?;
@@ -144,7 +152,7 @@ pub fn cost(graph: &Graph) -> Cost {
     graph.kernels().map(|id| Cost::of(graph.price(id))).fold(Cost::default(), Cost::add)
 }
 
-/// Whether no plan can be better: kernels leave nothing in memory for one another, no two read the same, and nothing is computed twice.
+/// Whether no plan can be better: kernels leave nothing in memory for one another, no two read the same, and next to nothing is computed twice.
 fn is_least(graph: &Graph, unfused: &Graph) -> bool {
     let loaded = graph.kernels().flat_map(|id| graph.loads(id).iter().map(move |buffer| (*buffer, id)));
     let apart = |(buffer, id): (BufferId, KernelId)| {
@@ -153,5 +161,5 @@ fn is_least(graph: &Graph, unfused: &Graph) -> bool {
         alone && (matches!(role, Role::Input(_) | Role::Constant(_)) || graph.writer(buffer) == Some(id))
     };
     let operations = |graph: &Graph| graph.kernels().map(|id| graph.price(id).operations).sum::<f64>();
-    loaded.into_iter().all(apart) && operations(graph) <= operations(unfused)
+    loaded.into_iter().all(apart) && operations(graph) <= AS_FAST * operations(unfused)
 }
