@@ -1,8 +1,8 @@
 //! What scalar code costs: operations executed, weighted; code size; how many scalars are alive at once.
 //!
 //! A weight of 1 is an operation that a core starts two of a cycle, on all lanes of a vector: an addition, a comparison, a
-//! selection. Loads and stores weigh nothing here: their bytes are counted apart. Of a loop over several indices what depends on the
-//! outer ones alone is computed as often as these change.
+//! selection. Loads and stores weigh nothing here: their bytes are counted apart. Arithmetic on indices is counted as often as the indices
+//! change, since engines take what depends on outer indices alone out of the inner loops.
 
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use ir::nest::{
@@ -17,7 +17,7 @@ pub struct Work {
     /// Operations executed, by weight. Of an `If` the dearer branch counts; in a function the cheaper one, since the other is
     /// a rare case that engines skip.
     pub operations: f64,
-    /// Those of them that compute with indices, sizes and constants alone: what subscripts are made of.
+    /// Those of them that compute integers from indices, sizes and constants alone: what subscripts are made of.
     pub indexing: f64,
     /// Operations executed, as counted by [`operations`], in the same branches.
     pub executed: f64,
@@ -107,7 +107,7 @@ struct Birth {
 struct Source {
     /// How often it changes.
     changes: f64,
-    /// Whether it is made of indices, sizes and constants alone.
+    /// Whether it is an `i64`, or a comparison of such, made of indices, sizes and constants alone.
     is_indexing: bool,
 }
 
@@ -227,7 +227,8 @@ impl<'p, S: Fn(&Size) -> f64> Walk<'p, S> {
     }
 
     fn op(&mut self, value: ValueId, op: &Op, times: f64) {
-        let source = self.source(op, times);
+        let mut source = self.source(op, times);
+        source.is_indexing &= matches!(self.values[value], Dtype::I64 | Dtype::Bool) && !matches!(op, Op::Call(..));
         self.sources[value] = Some(source);
         let (operations, executed) = if let Op::Call(id, _) = op {
             let work = match self.functions[*id] {
@@ -240,8 +241,12 @@ impl<'p, S: Fn(&Size) -> f64> Walk<'p, S> {
         } else {
             (weight(op, self.values[value]), operations(op) as f64)
         };
-        self.work.operations += operations * source.changes;
-        self.work.indexing += if source.is_indexing { operations * source.changes } else { 0.0 };
+        if source.is_indexing {
+            self.work.operations += operations * source.changes;
+            self.work.indexing += operations * source.changes;
+        } else {
+            self.work.operations += operations * times;
+        }
         self.work.executed += executed * times;
     }
 
