@@ -1,8 +1,8 @@
 //! The cost model: what a kernel moves and computes, and how long that takes on a nominal machine.
 //!
 //! The time of a kernel is its launch, and then the longer of two: moving what must cross from memory, or computing with what
-//! caches deliver, for a core does both at once; not quite, so an [eighth](APART) of the shorter. Constants are those of one machine, rounded; they decide what is merged, so
-//! that decisions are the same everywhere, and never what is computed.
+//! caches deliver. A core does both at once, but not quite: an eighth of the shorter is added. Constants are those of one machine,
+//! rounded; they decide what is merged, so that decisions are the same everywhere, and never what is computed.
 //!
 //! A kernel is priced at *nominal sizes*, each size name at [`NOMINAL`]: no decision hangs on the sizes of a call. Reports price
 //! at the sizes of a call with [`given`].
