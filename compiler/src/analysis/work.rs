@@ -250,7 +250,7 @@ impl<'p, S: Fn(&Size) -> f64> Walk<'p, S> {
         self.work.executed += executed * times;
     }
 
-    /// Where the result of an operation in a block that runs so many times comes from.
+    /// Where the result of an operation comes from, in a block that runs `times` times.
     fn source(&self, op: &Op, times: f64) -> Source {
         let changes = if matches!(op, Op::Prefix(..)) { times } else { 1.0 };
         let mut source = Source { changes, is_indexing: !matches!(op, Op::Load { .. }) };

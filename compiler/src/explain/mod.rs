@@ -296,7 +296,7 @@ impl Decided {
 }
 
 impl Report {
-    /// Looks for the best partition of the program, of which `unfused` has one kernel an operation.
+    /// Looks for the best partition of the program; `unfused` is the program with one kernel an operation.
     pub fn find_best(&mut self, unfused: &Program, options: &Options) {
         let known = Known { sizes: &self.sizes, given: &self.given };
         let found = fusion::best(unfused, options);

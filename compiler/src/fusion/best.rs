@@ -24,7 +24,7 @@ use crate::analysis::footprint;
 use crate::pipeline::{Options, Policy};
 use crate::plan::plan;
 
-/// The most operations of a program of which all partitions are looked at.
+/// The most operations of a program whose partitions are all looked at.
 pub const MAX_OPERATIONS: usize = 14;
 
 /// The best partition of a program, and the plan beside it.
@@ -44,7 +44,7 @@ pub struct Best {
 /// A set of operations, a bit each.
 type Set = usize;
 
-/// What is known of a group of operations.
+/// The bytes of a group of operations, as far as is known.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Weight {
     /// The bytes that it moves at least.
@@ -95,7 +95,7 @@ pub fn best(unfused: &Program, options: &Options) -> Option<Best> {
 struct Groups<'p> {
     unfused: &'p Program,
     operations: &'p [KernelId],
-    /// What each operation needs to have run before.
+    /// The operations that must run before each.
     needs: Vec<Set>,
     weights: Vec<Weight>,
 }
@@ -154,7 +154,7 @@ impl<'p> Groups<'p> {
         way
     }
 
-    /// What a group costs as one kernel, if it can be one, and its bytes as a formula.
+    /// The cost of a group as one kernel, if it can be one, and its bytes as a formula.
     fn kernel(&self, set: Set) -> Option<(Size, Cost)> {
         let members = self.members(set);
         let options = Options { policy: Policy::Legal, ..Options::default() };
@@ -163,7 +163,7 @@ impl<'p> Groups<'p> {
             graph.cut(Parts::together(self.operations, &members));
             let Ok(()) = run::<Infallible>(&mut graph, order, &mut |_, _| Ok(()));
             let id = graph.kernels().find(|id| graph.members(*id) == members)?;
-            // What stays within an iteration is not in memory.
+            // Values that stay within an iteration are not in memory.
             let mut planned = graph.program().clone();
             plan(&mut planned);
             let moved = footprint::symbolic(&planned, &planned.kernels[id]);
@@ -182,8 +182,8 @@ struct Flow {
     bytes: Vec<f64>,
 }
 
-/// What a group moves at least: the bytes that it loads from others, each buffer once, and those that it stores for others. A group of which a
-/// part has nothing to do with the rest is as good as two.
+/// The fewest bytes that a group moves: those that it loads from others, each buffer once, and those that it stores for others. A group with a
+/// part that has nothing to do with the rest is as good as two.
 fn least(buffers: &[Flow], set: Set) -> Weight {
     let (mut reached, mut bytes) = (set & set.wrapping_neg(), 0.0);
     for _ in 0..set.count_ones() {

@@ -48,7 +48,7 @@ impl Repetition {
 
     /// Whether computing an element again costs less than storing it and reading it back: known before anything is rewritten.
     pub fn is_affordable(&self) -> Result<(), Reason> {
-        // What computes subscripts mostly goes away where it meets others.
+        // Arithmetic for subscripts mostly goes away where it meets others.
         let dear = Machine::NOMINAL.is_expensive(self.work.operations - self.work.indexing, self.width);
         if dear && self.copies != Size::constant(1) { Err(self.reason()) } else { Ok(()) }
     }

@@ -28,7 +28,7 @@ pub(super) const ORDERS: &[&[FusionPass]] = &[
     &[Kloop, Nest, Kinput, Koutput],
 ];
 
-/// Plans that take at most so many times as long as the fastest count as equally fast.
+/// Plans count as equally fast if none takes more than this many times as long as the fastest.
 const AS_FAST: f64 = 1.02;
 
 /// How many statements, with functions written out, are planned again in all: a plan takes some 10 us for each, and compiling has to stay quick.
@@ -47,7 +47,7 @@ pub fn search<E>(
         if parts.are_several() {
             graph.cut(parts);
             run(&mut graph, order, &mut check)?;
-            // What a cut keeps apart may be small enough now.
+            // Kernels on both sides of a cut may be small enough now.
             graph.cut(Parts::default());
         }
         run(&mut graph, order, &mut check)?;
@@ -118,7 +118,7 @@ fn of(pass: FusionPass) -> fn(&mut Graph) -> bool {
     }
 }
 
-/// What a plan costs.
+/// The cost of a plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cost {
     /// The time of all kernels in nanoseconds.
@@ -128,7 +128,7 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// What a kernel costs.
+    /// The cost of a kernel.
     pub(super) fn of(price: &Price) -> Cost {
         Cost { time: price.time, memory: price.memory }
     }
@@ -147,7 +147,7 @@ impl Add for Cost {
     }
 }
 
-/// What a plan costs, at nominal sizes.
+/// The cost of a plan, at nominal sizes.
 pub fn cost(graph: &Graph) -> Cost {
     graph.kernels().map(|id| Cost::of(graph.price(id))).fold(Cost::default(), Cost::add)
 }

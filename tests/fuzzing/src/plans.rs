@@ -34,7 +34,7 @@ pub struct Gap {
     pub text: String,
 }
 
-/// What there is to say of a plan.
+/// The findings about a plan.
 #[derive(Default)]
 pub struct Held {
     /// A plan of fewer passes that is better.

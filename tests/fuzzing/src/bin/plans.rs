@@ -1,6 +1,6 @@
 //! How good plans are: holds the plan of each program to those of every subset of the passes, and to the best partition of its operations.
 //!
-//! `cargo run --release -p fuzzing --bin plans -- [--cases N] [--seed S] [--page] [FILE...]`: so many random programs from that number on, and every
+//! `cargo run --release -p fuzzing --bin plans -- [--cases N] [--seed S] [--page] [FILE...]`: N random programs from number S on, and every
 //! function of the files, else of the examples. Prints the programs whose plans are not the best; `--page` writes the table of `docs/fusion.md`. Fails
 //! if more than one plan in 25 is worse than that of fewer passes.
 
