@@ -80,15 +80,19 @@ pub fn compile(checked: &Checked, options: &Options) -> Result<Compiled, Pipelin
 
 /// Runs the passes over a program of one kernel an operation.
 pub fn fuse(unfused: Program, options: &Options) -> Result<Compiled, PipelineError> {
-    let graph = search(&unfused, options, |pass, program| check(pass.name(), program))?;
+    let graph =
+        search(&unfused, options, |pass, graph| if VERIFIES { check(pass.name(), &graph.program()) } else { Ok(()) })?;
     let (mut program, members, decisions) = graph.finish();
     plan(&mut program);
     check("plan", &program)?;
     Ok(Compiled { unfused, program, members, decisions })
 }
 
+/// Whether each pass is checked.
+const VERIFIES: bool = cfg!(debug_assertions);
+
 fn check(pass: &'static str, program: &Program) -> Result<(), PipelineError> {
-    if cfg!(debug_assertions) {
+    if VERIFIES {
         verify(program).map_err(|error| PipelineError::Broken { pass, error })?;
     }
     Ok(())

@@ -15,7 +15,7 @@ use ir::{Size, SymbolId};
 
 use super::accesses::{Access, Accesses, ScopeId, ScopeKind};
 use super::footprint::{self, Moved};
-use super::work::{self, Trips, Work};
+use super::work::{self, Functions, Trips, Work};
 use crate::plan::contract;
 
 /// What a size name counts as where it has no value.
@@ -82,6 +82,14 @@ impl Machine {
         self.operation_rate / self.memory_rate
     }
 
+    /// How many nanoseconds it takes to execute some operations, while some bytes move between caches and registers and some of them come from
+    /// memory or go there.
+    pub fn time(&self, operations: f64, touched: f64, moved: f64) -> f64 {
+        let busy = operations / self.operation_rate + touched / self.cache_rate;
+        let moving = moved / self.memory_rate;
+        busy.max(moving) + APART * busy.min(moving)
+    }
+
     /// Whether computing a value once more costs more than storing it and reading it back.
     pub fn is_expensive(&self, operations: f64, bytes: f64) -> bool {
         operations > 2.0 * bytes * self.operations_per_byte()
@@ -131,14 +139,19 @@ fn evaluate(size: &Size, symbols: &impl Fn(SymbolId) -> f64) -> f64 {
 
 /// The price of a kernel on the nominal machine, at nominal sizes: what fusion decides by. Temporaries of which `is_own` says that no
 /// other kernel mentions them count as what [`contract`] will leave of them. A kernel without statements costs nothing.
-pub fn nominally(program: &Program, kernel: &Kernel, is_own: impl Fn(BufferId) -> bool) -> Price {
+pub fn nominally(
+    program: &Program,
+    functions: &Functions,
+    kernel: &Kernel,
+    is_own: impl Fn(BufferId) -> bool,
+) -> Price {
     let machine = &Machine::NOMINAL;
-    weigh(program, kernel, &nominal, machine, &kept(program, kernel, machine, is_own))
+    weigh((program, functions), kernel, &nominal, machine, &kept(program, kernel, machine, is_own))
 }
 
 /// The price of a kernel: lengths come from `sizes`, mostly [`nominal`] or [`given`].
 pub fn price(program: &Program, kernel: &Kernel, sizes: &impl Fn(&Size) -> f64, machine: &Machine) -> Price {
-    weigh(program, kernel, sizes, machine, &BTreeSet::new())
+    weigh((program, &Functions::of(program)), kernel, sizes, machine, &BTreeSet::new())
 }
 
 /// The temporaries that will stay in a cache, because an iteration of the kernel's outermost loop needs little of them: all that become
@@ -160,7 +173,7 @@ fn kept(
 }
 
 fn weigh(
-    program: &Program,
+    (program, functions): (&Program, &Functions),
     kernel: &Kernel,
     sizes: &impl Fn(&Size) -> f64,
     machine: &Machine,
@@ -175,15 +188,14 @@ fn weigh(
     let memory = moved.iter().map(|m| m.bytes).sum::<f64>();
     let across = across(&accesses);
     let slow = moved.iter().filter(|m| across.contains(&m.buffer)).map(|m| m.bytes).sum::<f64>();
-    let Work { operations, live, statements, lines, .. } = work::kernel(program, kernel, sizes);
+    let Work { operations, live, statements, lines, .. } = work::kernel(functions, kernel, sizes);
     let (touched, again) = touched(program, &accesses, sizes, kept);
     let cache = again + (touched - memory).max(0.0);
     let loops = accesses.inside(ScopeId::from_u32(0)).filter(|(_, scope)| !scope.dims.is_empty()).count();
     let barriers = machine.barrier * loops.saturating_sub(1) as f64;
     // What comes from memory passes the caches too.
-    let busy = operations / machine.operation_rate + (touched + again) / machine.cache_rate;
-    let moving = (memory + slow * (machine.across - 1.0)) / machine.memory_rate;
-    let time = machine.launch + barriers + busy.max(moving) + APART * busy.min(moving);
+    let moved = memory + slow * (machine.across - 1.0);
+    let time = machine.launch + barriers + machine.time(operations, touched + again, moved);
     Price { memory, cache, operations, live, statements, lines, time }
 }
 

@@ -29,22 +29,35 @@ pub struct Work {
     pub live: u64,
 }
 
+/// The work of one call of each function of a program.
+#[derive(Clone, Debug, Default)]
+pub struct Functions(SecondaryMap<FunctionId, Work>);
+
+impl Functions {
+    /// Those of a program.
+    pub fn of(program: &Program) -> Functions {
+        let mut functions = Functions::default();
+        program.functions.iter().for_each(|(id, f)| functions.0[id] = function(f));
+        functions
+    }
+}
+
 /// The work of a kernel, with lengths from `sizes`. What runs as often as the data say counts as [`super::cost::NOMINAL`].
-pub fn kernel(program: &Program, kernel: &Kernel, sizes: &impl Fn(&Size) -> f64) -> Work {
-    block(program, kernel, &kernel.body, sizes)
+pub fn kernel(functions: &Functions, kernel: &Kernel, sizes: &impl Fn(&Size) -> f64) -> Work {
+    block(functions, kernel, &kernel.body, sizes)
 }
 
 /// The work of some statements of a kernel, run once.
-pub fn block(program: &Program, kernel: &Kernel, block: &[Statement], sizes: &impl Fn(&Size) -> f64) -> Work {
-    let mut walk = Walk::new(program, &kernel.values, sizes, false);
+pub fn block(functions: &Functions, kernel: &Kernel, block: &[Statement], sizes: &impl Fn(&Size) -> f64) -> Work {
+    let mut walk = Walk::new(functions, &kernel.values, sizes, false);
     walk.block(block, 1.0);
     walk.finish()
 }
 
 /// The work of one call of a function.
 pub fn function(function: &Function) -> Work {
-    let nothing = Program::default();
-    let mut walk = Walk::new(&nothing, &function.values, &|_| 0.0, true);
+    let none = Functions::default();
+    let mut walk = Walk::new(&none, &function.values, &|_| 0.0, true);
     walk.block(&function.body, 1.0);
     walk.finish()
 }
@@ -145,11 +158,10 @@ impl<'s, S: Fn(&Size) -> f64> Trips<'s, S> {
 }
 
 struct Walk<'p, S> {
-    program: &'p Program,
+    functions: &'p Functions,
     values: &'p PrimaryMap<ValueId, Dtype>,
     trips: Trips<'p, S>,
     in_function: bool,
-    functions: SecondaryMap<FunctionId, Option<Work>>,
     work: Work,
     time: usize,
     /// How often each index changes, of loops.
@@ -166,17 +178,16 @@ struct Walk<'p, S> {
 
 impl<'p, S: Fn(&Size) -> f64> Walk<'p, S> {
     fn new(
-        program: &'p Program,
+        functions: &'p Functions,
         values: &'p PrimaryMap<ValueId, Dtype>,
         sizes: &'p S,
         in_function: bool,
     ) -> Walk<'p, S> {
         Walk {
-            program,
+            functions,
             values,
             trips: Trips::new(sizes),
             in_function,
-            functions: SecondaryMap::new(),
             work: Work::default(),
             time: 0,
             changes: SecondaryMap::new(),
@@ -231,10 +242,7 @@ impl<'p, S: Fn(&Size) -> f64> Walk<'p, S> {
         source.is_indexing &= matches!(self.values[value], Dtype::I64 | Dtype::Bool) && !matches!(op, Op::Call(..));
         self.sources[value] = Some(source);
         let (operations, executed) = if let Op::Call(id, _) = op {
-            let work = match self.functions[*id] {
-                Some(work) => work,
-                None => *self.functions[*id].insert(function(&self.program.functions[*id])),
-            };
+            let work = self.functions.0[*id];
             self.work.statements += work.statements;
             self.calls.push((self.time, work.live));
             (work.operations, work.executed)

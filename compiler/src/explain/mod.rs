@@ -437,7 +437,7 @@ fn measured(program: &Program, kernel: &Kernel, known: &Known<'_>, arithmetic: &
         titles: vec![],
         operations: vec![],
         figures: figures(program, kernel, known, arithmetic),
-        live: work::kernel(program, kernel, &|size| cost::nominal(&known.size(size))).live,
+        live: work::kernel(&work::Functions::of(program), kernel, &|size| cost::nominal(&known.size(size))).live,
         scratch: known.amount(Some(scratch), true),
         nest: vec![],
         like: None,

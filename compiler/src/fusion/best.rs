@@ -13,13 +13,11 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 
 use ir::Size;
-use ir::nest::{BufferId, Kernel, KernelId, Program, Role};
+use ir::nest::{BufferId, KernelId, Program};
 
 use super::cut::Parts;
 use super::search::{Cost, ORDERS, cost, run, search};
 use super::{Graph, profit};
-use crate::analysis::accesses::Accesses;
-use crate::analysis::cost::{Machine, nominal};
 use crate::analysis::footprint;
 use crate::pipeline::{Options, Policy};
 use crate::plan::plan;
@@ -107,7 +105,7 @@ impl<'p> Groups<'p> {
         let set = |ids: &mut dyn Iterator<Item = KernelId>| ids.fold(0, |set: Set, id| set | number(id));
         let needs = operations.iter().map(|id| set(&mut graph.producers(*id).into_iter())).collect();
         let touched: Vec<BTreeMap<BufferId, f64>> =
-            operations.iter().map(|id| touched(unfused, &unfused.kernels[*id])).collect();
+            operations.iter().map(|id| profit::touched(unfused, &unfused.kernels[*id]).collect()).collect();
         let buffers: Vec<Flow> = unfused
             .buffers
             .keys()
@@ -164,7 +162,7 @@ impl<'p> Groups<'p> {
             let Ok(()) = run::<Infallible>(&mut graph, order, &mut |_, _| Ok(()));
             let id = graph.kernels().find(|id| graph.members(*id) == members)?;
             // Values that stay within an iteration are not in memory.
-            let mut planned = graph.program().clone();
+            let mut planned = graph.program();
             plan(&mut planned);
             let moved = footprint::symbolic(&planned, &planned.kernels[id]);
             let bytes = moved.iter().fold(Size::default(), |sum, moved| &sum + &moved.bytes);
@@ -206,12 +204,4 @@ fn least(buffers: &[Flow], set: Set) -> Weight {
         }
     }
     Weight::AtLeast(bytes)
-}
-
-/// The bytes that an operation moves of each buffer, each element once.
-fn touched(program: &Program, kernel: &Kernel) -> BTreeMap<BufferId, f64> {
-    let moved = footprint::moved::<f64>(program, &Accesses::of(kernel), &nominal, &Machine::NOMINAL);
-    let is_in_memory = |id: BufferId| !matches!(program.buffers[id].role, Role::Scratch | Role::Constant(_));
-    let of = moved.into_iter().filter(|m| is_in_memory(m.buffer));
-    of.map(|m| (m.buffer, m.bytes.min(profit::bytes(program, m.buffer)))).collect()
 }

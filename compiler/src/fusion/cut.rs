@@ -91,16 +91,16 @@ fn crossing(graph: &Graph, operations: &[KernelId]) -> Vec<f64> {
     let mut place: SecondaryMap<KernelId, usize> = SecondaryMap::new();
     operations.iter().enumerate().for_each(|(n, id)| place[*id] = n);
     let mut change = vec![0.0; operations.len() + 1];
-    for buffer in graph.program().buffers.keys() {
+    for buffer in graph.frame().buffers.keys() {
         let readers = || graph.readers(buffer).map(|id| place[id]);
         let Some(last) = readers().max() else { continue };
-        let (first, times) = match (&graph.program().buffers[buffer].role, graph.writer(buffer)) {
+        let (first, times) = match (&graph.frame().buffers[buffer].role, graph.writer(buffer)) {
             (Role::Temp, Some(writer)) => (place[writer], 2.0),
             // A result is written whoever reads it.
             (_, Some(writer)) => (place[writer], 1.0),
             (_, None) => (readers().min().unwrap_or(last), 1.0),
         };
-        let bytes = times * profit::bytes(graph.program(), buffer);
+        let bytes = times * profit::bytes(graph.frame(), buffer);
         change[first + 1] += bytes;
         change[last + 1] -= bytes;
     }

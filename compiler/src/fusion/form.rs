@@ -159,17 +159,18 @@ fn are_apart(runs: &[Run<'_>]) -> bool {
     let mut left: Vec<&Run<'_>> = runs.iter().collect();
     left.sort_by_key(|run| run.step.as_constant().unwrap_or(i64::MAX));
     let mut reach = Size::constant(1);
-    while !left.is_empty() {
+    loop {
         let clears = |run: &&Run<'_>| match (run.step.as_constant(), reach.as_constant()) {
             (Some(step), Some(reach)) => step >= reach,
             _ => run.step == reach,
         };
-        let Some(next) = left.iter().position(clears) else { return false };
+        let Some(next) = left.iter().position(clears) else { return left.is_empty() };
         let run = left.remove(next);
-        let Some(extent) = run.extent else { return left.is_empty() };
-        reach = &reach + &(&run.step * &(extent - &Size::constant(1)));
+        match run.extent {
+            Some(extent) if !left.is_empty() => reach = &reach + &(&run.step * &(extent - &Size::constant(1))),
+            _ => return left.is_empty(),
+        }
     }
-    true
 }
 
 /// How often indices that move along one axis together come to each place, rounded up, where all is known.

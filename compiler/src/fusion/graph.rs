@@ -5,26 +5,34 @@
 //! in an order in which every buffer is stored before it is loaded. Every buffer is stored by one kernel.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use cranelift_entity::{PrimaryMap, SecondaryMap};
+use ir::Size;
 use ir::decision::{Decision, FusionPass, Outcome, Pair, Reason};
 use ir::nest::{BufferId, Kernel, KernelId, Program, Role};
-use ir::{Size, visit};
 
 use super::cut::Parts;
+use super::memo::{Code, Mechanic, Memo};
+use super::pairs;
+use super::profit;
 use crate::analysis::cost::{self, Price};
+use crate::analysis::work::Functions;
 use crate::pipeline::{Options, Policy};
 
 /// The program while it is being fused.
 #[derive(Clone)]
 pub struct Graph {
-    program: Program,
+    /// The program without its kernels.
+    frame: Rc<Program>,
+    functions: Rc<Functions>,
+    memo: Rc<Memo>,
     nodes: SecondaryMap<KernelId, Node>,
     edges: SecondaryMap<BufferId, Edges>,
     /// A number for each kernel, greater than those of its producers.
     position: SecondaryMap<KernelId, u32>,
     /// The kernels that load each buffer in the unfused program, and the one that stores it.
-    flows: SecondaryMap<BufferId, Edges>,
+    flows: Rc<SecondaryMap<BufferId, Edges>>,
     /// What was decided, and by which pass.
     decisions: BTreeMap<Pair, (FusionPass, Outcome)>,
     /// The pass that runs.
@@ -32,25 +40,15 @@ pub struct Graph {
     options: Options,
     merges: u64,
     coin: u64,
-    parts: Parts,
+    parts: Rc<Parts>,
 }
 
 /// A kernel's place in the graph.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 struct Node {
     /// The operations that it computes, as kernels of the unfused program, ascending. None if it is gone.
     members: Vec<KernelId>,
-    loads: BTreeSet<BufferId>,
-    stores: BTreeSet<BufferId>,
-    price: Price,
-}
-
-impl Node {
-    fn new(members: Vec<KernelId>, kernel: &Kernel, price: Price) -> Node {
-        let loads = visit::loads(&kernel.body).into_iter().collect();
-        let stores = visit::stores(&kernel.body).into_iter().collect();
-        Node { members, loads, stores, price }
-    }
+    code: Rc<Code>,
 }
 
 /// Who touches a buffer.
@@ -63,32 +61,44 @@ struct Edges {
 impl Graph {
     /// A lowered program, one kernel an operation.
     pub fn new(unfused: &Program, options: &Options) -> Graph {
+        let frame = Program {
+            name: unfused.name.clone(),
+            symbols: unfused.symbols.clone(),
+            buffers: unfused.buffers.clone(),
+            functions: unfused.functions.clone(),
+            sites: unfused.sites.clone(),
+            slots: unfused.slots.clone(),
+            requires: unfused.requires.clone(),
+            kernels: PrimaryMap::new(),
+        };
         let mut graph = Graph {
-            program: unfused.clone(),
+            frame: Rc::new(frame),
+            functions: Rc::new(Functions::of(unfused)),
+            memo: Rc::default(),
             nodes: SecondaryMap::new(),
             edges: SecondaryMap::new(),
             position: SecondaryMap::new(),
-            flows: SecondaryMap::new(),
+            flows: Rc::default(),
             decisions: BTreeMap::new(),
             pass: FusionPass::ALL[0],
             options: options.clone(),
             merges: 0,
-            parts: Parts::default(),
+            parts: Rc::default(),
             coin: if let Policy::Random(seed) = options.policy { seed } else { 0 },
         };
-        for id in unfused.kernels.keys() {
-            let kernel = &unfused.kernels[id];
-            graph.nodes[id] = Node::new(vec![id], kernel, cost::nominally(unfused, kernel, |_| false));
+        for (id, kernel) in unfused.kernels.iter() {
+            let price = cost::nominally(unfused, &graph.functions, kernel, |_| false);
+            graph.nodes[id] = Node { members: vec![id], code: graph.memo.enter(kernel.clone(), price) };
             graph.position[id] = id.as_u32();
             graph.enter(id);
         }
-        graph.flows = graph.edges.clone();
+        graph.flows = Rc::new(graph.edges.clone());
         graph
     }
 
-    /// Cuts the program: only kernels of one part may become one.
-    pub fn cut(&mut self, parts: Parts) {
-        self.parts = parts;
+    /// Cuts the program: only kernels of one part may become one. Gives the parts that there were before.
+    pub fn cut(&mut self, parts: Parts) -> Rc<Parts> {
+        std::mem::replace(&mut self.parts, Rc::new(parts))
     }
 
     /// The parts of the program.
@@ -102,29 +112,48 @@ impl Graph {
         self.enabled(pass)
     }
 
-    /// The program. During a pass, kernels that are gone have an empty body.
-    pub fn program(&self) -> &Program {
-        &self.program
+    /// The program without its kernels.
+    pub fn frame(&self) -> &Program {
+        &self.frame
     }
 
-    /// The program, to add functions or look at buffers while a kernel is rewritten.
-    pub fn program_mut(&mut self) -> &mut Program {
-        &mut self.program
+    /// The work of the program's functions.
+    pub(super) fn functions(&self) -> &Functions {
+        &self.functions
+    }
+
+    /// The program after the passes that have run.
+    pub fn program(&self) -> Program {
+        let mut program = (*self.frame).clone();
+        self.kernels().for_each(|id| _ = program.kernels.push(self.kernel(id).clone()));
+        program
     }
 
     /// A kernel.
     pub fn kernel(&self, id: KernelId) -> &Kernel {
-        &self.program.kernels[id]
+        &self.nodes[id].code.kernel
     }
 
     /// The kernels that are there.
     pub fn kernels(&self) -> impl Iterator<Item = KernelId> + '_ {
-        self.program.kernels.keys().filter(|id| self.exists(*id))
+        self.nodes.keys().filter(|id| self.exists(*id))
     }
 
     /// Whether a kernel is there: not merged into others.
     pub fn exists(&self, id: KernelId) -> bool {
         !self.nodes[id].members.is_empty()
+    }
+
+    /// The numbers of the kernels that are there, ascending: the same for the same kernels.
+    pub(super) fn numbers(&self) -> Vec<u32> {
+        let mut numbers: Vec<u32> = self.kernels().map(|id| self.nodes[id].code.number).collect();
+        numbers.sort_unstable();
+        numbers
+    }
+
+    /// The lines of all kernels that were rewritten to merge them, in this graph and its clones.
+    pub(super) fn lines_rewritten(&self) -> u64 {
+        self.memo.lines()
     }
 
     /// The operations that a kernel computes, ascending.
@@ -145,42 +174,42 @@ impl Graph {
 
     /// The buffers that a kernel loads.
     pub fn loads(&self, id: KernelId) -> &BTreeSet<BufferId> {
-        &self.nodes[id].loads
+        &self.nodes[id].code.loads
     }
 
     /// The buffers that a kernel stores.
     pub fn stores(&self, id: KernelId) -> &BTreeSet<BufferId> {
-        &self.nodes[id].stores
+        &self.nodes[id].code.stores
     }
 
     /// What a kernel costs.
     pub fn price(&self, id: KernelId) -> &Price {
-        &self.nodes[id].price
+        &self.nodes[id].code.price
     }
 
     /// Whether a buffer is a result, so that it has to be stored whoever loads it.
     pub fn is_result(&self, buffer: BufferId) -> bool {
-        matches!(self.program.buffers[buffer].role, Role::Output(_))
+        matches!(self.frame.buffers[buffer].role, Role::Output(_))
     }
 
     /// Says of a buffer whether it is a temporary that only these kernels mention.
     pub fn owned<'a>(&'a self, kernels: &'a [KernelId]) -> impl Fn(BufferId) -> bool + 'a {
         |buffer| {
             let Edges { writer, readers } = &self.edges[buffer];
-            self.program.buffers[buffer].role == Role::Temp
+            self.frame.buffers[buffer].role == Role::Temp
                 && writer.iter().chain(readers).all(|kernel| kernels.contains(kernel))
         }
     }
 
     /// The kernels that store what a kernel loads.
     pub fn producers(&self, id: KernelId) -> BTreeSet<KernelId> {
-        let loads = self.nodes[id].loads.iter();
+        let loads = self.loads(id).iter();
         loads.filter_map(|buffer| self.edges[*buffer].writer).filter(|writer| *writer != id).collect()
     }
 
     /// The kernels that load what a kernel stores.
     pub fn consumers(&self, id: KernelId) -> BTreeSet<KernelId> {
-        self.nodes[id].stores.iter().flat_map(|buffer| self.readers(*buffer)).collect()
+        self.stores(id).iter().flat_map(|buffer| self.readers(*buffer)).collect()
     }
 
     /// A kernel through which data go from one kernel to another, so that the two cannot become one.
@@ -202,11 +231,34 @@ impl Graph {
     }
 
     /// Puts a kernel in place of two between which no path goes: it is the second of them.
-    pub fn unite(&mut self, first: KernelId, second: KernelId, kernel: Kernel, price: Price) {
+    pub(super) fn unite(&mut self, (first, second): pairs::Pair, code: Rc<Code>) {
         self.reorder(first, second);
         self.adopt(second, first);
         self.remove(first);
-        self.replace(second, kernel, price);
+        self.replace(second, code);
+    }
+
+    /// The kernel that two become by a mechanic, or why they do not; `rewrite` makes it if no other plan has.
+    pub(super) fn merged(
+        &self,
+        (first, second): pairs::Pair,
+        mechanic: Mechanic,
+        rewrite: impl FnOnce() -> Result<Kernel, Reason>,
+    ) -> Result<Rc<Code>, Reason> {
+        let (a, b) = (&self.nodes[first].code, &self.nodes[second].code);
+        let pair = [first, second];
+        let is_own = self.owned(&pair);
+        let mut own: Vec<BufferId> =
+            [&a.loads, &a.stores, &b.loads, &b.stores].into_iter().flatten().copied().collect();
+        own.retain(|buffer| is_own(*buffer));
+        own.sort_unstable();
+        own.dedup();
+        self.memo.merge((a, b), mechanic, own, || {
+            let kernel = rewrite()?;
+            let price = cost::nominally(&self.frame, &self.functions, &kernel, is_own);
+            profit::compiles(&price)?;
+            Ok((kernel, price))
+        })
     }
 
     /// Finds a position for two kernels that become one, the second: behind the producers of both and before their
@@ -270,19 +322,11 @@ impl Graph {
         self.options.fuse.contains(pass)
     }
 
-    /// Puts another kernel in place of one, at its price.
-    pub fn replace(&mut self, id: KernelId, kernel: Kernel, price: Price) {
+    /// Puts another kernel in place of one.
+    pub(super) fn replace(&mut self, id: KernelId, code: Rc<Code>) {
         self.leave(id);
-        let members = std::mem::take(&mut self.nodes[id].members);
-        self.nodes[id] = Node::new(members, &kernel, price);
-        self.program.kernels[id] = kernel;
+        self.nodes[id].code = code;
         self.enter(id);
-    }
-
-    /// Takes a kernel out to be rewritten; [`Graph::replace`] puts it back.
-    pub fn take(&mut self, id: KernelId) -> Kernel {
-        self.leave(id);
-        std::mem::take(&mut self.program.kernels[id])
     }
 
     /// Says that a kernel now computes also what another one computes.
@@ -296,8 +340,8 @@ impl Graph {
 
     /// Takes away a kernel whose work others do.
     pub fn remove(&mut self, id: KernelId) {
-        self.take(id);
-        self.nodes[id].members.clear();
+        self.leave(id);
+        self.nodes[id] = Node::default();
     }
 
     /// Records that the flow of a buffer into a kernel is fused.
@@ -367,24 +411,23 @@ impl Graph {
 
     /// Puts a kernel's edges into the books.
     fn enter(&mut self, id: KernelId) {
-        let node = &self.nodes[id];
-        for buffer in &node.loads {
+        let code = &self.nodes[id].code;
+        for buffer in &code.loads {
             self.edges[*buffer].readers.insert(id);
         }
-        for buffer in &node.stores {
+        for buffer in &code.stores {
             self.edges[*buffer].writer = Some(id);
         }
     }
 
     fn leave(&mut self, id: KernelId) {
-        let node = &mut self.nodes[id];
-        for buffer in std::mem::take(&mut node.loads) {
-            self.edges[buffer].readers.remove(&id);
+        let code = &self.nodes[id].code;
+        for buffer in &code.loads {
+            self.edges[*buffer].readers.remove(&id);
         }
-        for buffer in std::mem::take(&mut node.stores) {
-            if self.edges[buffer].writer == Some(id) {
-                self.edges[buffer].writer = None;
-            }
+        for buffer in &code.stores {
+            let writer = &mut self.edges[*buffer].writer;
+            *writer = writer.filter(|writer| *writer != id);
         }
     }
 
@@ -409,17 +452,15 @@ impl Graph {
                 }
             }
         }
-        let mut kernels = PrimaryMap::new();
         let mut nodes: SecondaryMap<KernelId, Node> = SecondaryMap::new();
-        for old in order {
-            let new = kernels.push(std::mem::take(&mut self.program.kernels[old]));
+        for (old, number) in order.into_iter().zip(0..) {
+            let new = KernelId::from_u32(number);
             nodes[new] = std::mem::take(&mut self.nodes[old]);
-            self.position[new] = new.as_u32();
+            self.position[new] = number;
         }
-        self.program.kernels = kernels;
         self.nodes = nodes;
         self.edges.clear();
-        let ids: Vec<KernelId> = self.program.kernels.keys().collect();
+        let ids: Vec<KernelId> = self.kernels().collect();
         ids.into_iter().for_each(|id| self.enter(id));
     }
 
@@ -442,10 +483,11 @@ impl Graph {
         }
         decisions.sort_by_key(|d| d.pair);
         let mut members: SecondaryMap<KernelId, Vec<KernelId>> = SecondaryMap::new();
-        for id in self.program.kernels.keys() {
+        let program = self.program();
+        for id in program.kernels.keys() {
             members[id] = std::mem::take(&mut self.nodes[id].members);
         }
-        (self.program, members, decisions)
+        (program, members, decisions)
     }
 
     /// Why a pair that no pass looked at is apart: the pass that would have is off.
@@ -457,7 +499,7 @@ impl Graph {
 
     /// The bytes of a buffer, so many times.
     fn bytes(&self, buffer: BufferId, times: i64) -> Size {
-        let buffer = &self.program.buffers[buffer];
+        let buffer = &self.frame.buffers[buffer];
         let width = i64::try_from(buffer.dtype.bytes()).unwrap_or(0);
         buffer.shape.iter().fold(Size::constant(width * times), |product, n| &product * n)
     }

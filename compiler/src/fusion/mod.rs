@@ -6,6 +6,7 @@
 //!
 //! ```text
 //! graph      the program between passes, its edges, and the record of decisions
+//! memo       the merges that have been tried
 //! kloop kinput siblings nest koutput     the passes, one file each
 //! legality   the rules, each a function that names the reason of its refusal
 //! profit     the prices
@@ -28,6 +29,7 @@ pub mod kinput;
 pub mod kloop;
 pub mod koutput;
 mod legality;
+mod memo;
 pub mod nest;
 mod pairs;
 mod profit;

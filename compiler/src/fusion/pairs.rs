@@ -102,7 +102,7 @@ pub(super) fn flows(graph: &Graph, (producer, consumer): Pair) -> Vec<BufferId> 
 pub(super) fn saved(graph: &Graph, (first, second): Pair) -> u64 {
     let flows = graph.stores(first).intersection(graph.loads(second));
     let common = graph.loads(first).intersection(graph.loads(second));
-    let bytes = |buffer: &BufferId| profit::bytes(graph.program(), *buffer);
+    let bytes = |buffer: &BufferId| profit::bytes(graph.frame(), *buffer);
     ((flows.map(|b| 2.0 * bytes(b)).sum::<f64>() + common.map(bytes).sum::<f64>()) as u64).saturating_add(1)
 }
 

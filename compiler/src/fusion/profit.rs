@@ -1,15 +1,20 @@
 //! What merging gains: the price of kernels as they are against the price of kernels as they would be, by the one cost
 //! model, and the limits of one kernel.
 
+use std::rc::Rc;
+
 use ir::Size;
 use ir::decision::Reason;
-use ir::nest::{BufferId, Kernel, KernelId, Program};
+use ir::nest::{BufferId, Kernel, KernelId, Program, Role};
 
+use crate::analysis::accesses::Accesses;
 use crate::analysis::cost::{self, Machine, Price};
+use crate::analysis::footprint;
 use crate::analysis::work::{self, Work};
 
 use super::Graph;
 use super::form::Elementwise;
+use super::memo::Code;
 
 /// The largest kernel, in statements with functions written out: beyond it, compiling takes longer than it saves.
 pub(super) const MAX_SIZE: u64 = 2_000;
@@ -29,6 +34,14 @@ pub(super) fn bytes(program: &Program, buffer: BufferId) -> f64 {
     buffer.shape.iter().map(cost::nominal).product::<f64>() * buffer.dtype.bytes() as f64
 }
 
+/// The buffers in memory that a kernel loads or stores, each with the bytes that this moves if each element moves once.
+pub(super) fn touched<'p>(program: &'p Program, kernel: &Kernel) -> impl Iterator<Item = (BufferId, f64)> + use<'p> {
+    let moved = footprint::moved::<f64>(program, &Accesses::of(kernel), &cost::nominal, &Machine::NOMINAL);
+    let in_memory = |id: BufferId| !matches!(program.buffers[id].role, Role::Scratch | Role::Constant(_));
+    let of = moved.into_iter().filter(move |m| in_memory(m.buffer));
+    of.map(|m| (m.buffer, m.bytes.min(bytes(program, m.buffer))))
+}
+
 /// A producer computed where it is used.
 pub(super) struct Repetition {
     /// How often each element is computed.
@@ -41,8 +54,9 @@ pub(super) struct Repetition {
 
 impl Repetition {
     /// A producer of which each element is computed so many times.
-    pub fn new(program: &Program, (kernel, p): (&Kernel, &Elementwise<'_>), copies: Size) -> Repetition {
-        let work = work::block(program, kernel, p.body, &cost::nominal);
+    pub fn new(graph: &Graph, (kernel, p): (&Kernel, &Elementwise<'_>), copies: Size) -> Repetition {
+        let (program, functions) = (graph.frame(), graph.functions());
+        let work = work::block(functions, kernel, p.body, &cost::nominal);
         Repetition { copies, work, width: program.buffers[p.buffer].dtype.bytes() as f64 }
     }
 
@@ -101,16 +115,14 @@ pub(super) fn small(graph: &Graph, (first, second): (KernelId, KernelId)) -> Res
 pub(super) fn merge(
     graph: &mut Graph,
     (first, second): (KernelId, KernelId),
-    kernel: Kernel,
+    code: Rc<Code>,
     record: impl FnOnce(&mut Graph),
 ) -> Result<(), Reason> {
-    let price = cost::nominally(graph.program(), &kernel, graph.owned(&[first, second]));
-    compiles(&price)?;
-    let worthwhile = worthwhile(graph.price(first).time + graph.price(second).time, price.time);
+    let worthwhile = worthwhile(graph.price(first).time + graph.price(second).time, code.price.time);
     if !graph.grants(worthwhile.is_ok()) {
         return Err(worthwhile.err().unwrap_or(Reason::NotProfitable { loss: 0 }));
     }
     record(graph);
-    graph.unite(first, second, kernel, price);
+    graph.unite((first, second), code);
     Ok(())
 }

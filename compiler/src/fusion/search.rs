@@ -1,24 +1,28 @@
 //! The choice among plans. A pass takes each edge that pays by itself, and what it takes is gone for the passes that follow. So one order of
-//! the passes is best for one program and another for another. Several are tried, and the best of them without each of its passes. The
-//! cost of a whole plan decides: its time by the cost model, and among plans that are about as fast the bytes that it moves.
+//! the passes is best for one program and another for another, and a pass may do more harm than good. The search follows the passes in every
+//! order from plan to plan, as long as compiling stays quick. Where two ways come to the same kernels it goes on from there once, and a
+//! pair of kernels is merged once, whichever plans merge it: so most plans cost little. The cost of a whole plan decides: its time by the cost model, and among
+//! plans that are about as fast the bytes that it moves.
 //!
-//! The search ends early with a plan that cannot be better: its kernels leave nothing in memory for one another, read nothing twice, and
-//! compute next to nothing twice; or if the order makes no difference.
+//! The search ends early with a plan that cannot be better: nothing moves but each array of the caller once, and that takes about as long
+//! as it must.
 //!
 //! A program that is larger than a kernel may be is first fused in parts, cut where the fewest bytes cross.
 
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Add;
 
 use ir::decision::FusionPass::{self, Kinput, Kloop, Koutput, Nest, Siblings};
-use ir::nest::{BufferId, KernelId, Program, Role};
+use ir::nest::{BufferId, Program};
 
 use super::cut::{self, Parts};
-use super::{Graph, kinput, kloop, koutput, nest, siblings};
-use crate::analysis::cost::Price;
+use super::{Graph, kinput, kloop, koutput, nest, profit, siblings};
+use crate::analysis::cost::{Machine, Price};
 use crate::pipeline::{Options, Policy};
 
-/// The orders of passes, the usual one first. Of all 325 orders of one to five passes these six hold the best plan of 1,874 of 1,884
-/// random programs.
+/// The orders of passes that are tried before all others, the usual one first. Of all 325 orders of one to five passes these six hold the best plan of
+/// 1,874 of 1,884 random programs.
 pub(super) const ORDERS: &[&[FusionPass]] = &[
     &[Kloop, Kinput, Siblings, Nest, Koutput],
     &[Koutput, Siblings, Nest, Kloop, Kinput],
@@ -31,81 +35,172 @@ pub(super) const ORDERS: &[&[FusionPass]] = &[
 /// Plans count as equally fast if none takes more than this many times as long as the fastest.
 const AS_FAST: f64 = 1.02;
 
-/// How many statements, with functions written out, are planned again in all: a plan takes some 10 us for each, and compiling has to stay quick.
-const EFFORT: u64 = 240;
+/// How much work the search does beyond the first plan, see [`Plans::work`]: compiling has to stay quick.
+const EFFORT: u64 = 2_000;
 
-/// The cheapest plan. `check` looks at each program that a pass has changed.
+/// The cheapest plan. `check` looks at the first plan after each pass that has changed it.
 pub fn search<E>(
     unfused: &Program,
     options: &Options,
-    mut check: impl FnMut(FusionPass, &Program) -> Result<(), E>,
+    mut check: impl FnMut(FusionPass, &Graph) -> Result<(), E>,
 ) -> Result<Graph, E> {
-    let operations = Graph::new(unfused, options);
-    let mut whole = |order: &[FusionPass]| {
-        let mut graph = operations.clone();
-        let parts = cut::parts(&graph);
-        if parts.are_several() {
-            graph.cut(parts);
-            run(&mut graph, order, &mut check)?;
-            // Kernels on both sides of a cut may be small enough now.
-            graph.cut(Parts::default());
+    let mut begin = Graph::new(unfused, options);
+    begin.cut(cut::parts(&begin));
+    let mut plans = Plans::new(begin);
+    let mut first = 0;
+    for step in plans.steps(ORDERS[0]) {
+        let next = plans.after(first, step);
+        if let (true, Step::Pass(pass)) = (next != first, step) {
+            check(pass, &plans.all[next].graph)?;
         }
-        run(&mut graph, order, &mut check)?;
-        Ok(graph)
-    };
-    let first = whole(ORDERS[0])?;
-    let statements = operations.kernels().map(|id| operations.price(id).statements).sum::<u64>();
-    let mut plans_left = usize::try_from(EFFORT / statements.max(1)).unwrap_or(0);
-    if plans_left == 0 || options.policy != Policy::Model || options.fuel.is_some() || is_least(&first, &operations) {
-        return Ok(first);
+        first = next;
     }
-    let mut plans = vec![(cost(&first), first.clone(), ORDERS[0])];
-    for order in ORDERS[1..].iter().take(plans_left) {
-        plans_left -= 1;
-        let other = whole(order)?;
-        plans.push((cost(&other), other, order));
+    let chooses = options.policy == Policy::Model && options.fuel.is_none();
+    if !chooses {
+        return Ok(plans.all.swap_remove(first).graph);
     }
-    let same = plans.iter().all(|(cost, ..)| *cost == plans[0].0);
-    if same {
-        // Where the order does not matter, mostly nothing else does.
-        return Ok(first);
+    plans.explore();
+    let best = plans.best();
+    let others: Vec<usize> = FusionPass::ALL.iter().map(|pass| plans.after(best, Step::Pass(*pass))).collect();
+    let mut graph = plans.all[best].graph.clone();
+    for other in [first].into_iter().chain(others) {
+        graph.prefer_to(&plans.all[other].graph);
     }
-    let fastest = plans.iter().map(|(cost, ..)| cost.time).fold(f64::INFINITY, f64::min);
-    let fast = plans.into_iter().filter(|(cost, ..)| cost.time <= AS_FAST * fastest);
-    let best = fast.min_by(|(a, ..), (b, ..)| a.memory.total_cmp(&b.memory));
-    let Some((mut least, mut best, order)) = best else { return Ok(first) };
-    // A pass that does more harm than good is left out.
-    let mut order = order.to_vec();
-    let mut at = 0;
-    while at < order.len() && plans_left > 0 {
-        plans_left -= 1;
-        let mut fewer = order.clone();
-        fewer.remove(at);
-        let other = whole(&fewer)?;
-        let cost = cost(&other);
-        if least.is_beaten_by(&cost) {
-            (best, least, order, at) = (other, cost, fewer, 0);
+    Ok(graph)
+}
+
+/// What makes one plan of another.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Step {
+    /// A pass.
+    Pass(FusionPass),
+    /// Kernels on both sides of a cut may be small enough now.
+    Lift,
+}
+
+/// A plan on the way.
+struct Plan {
+    graph: Graph,
+    cost: Cost,
+}
+
+/// The plans that have been found.
+struct Plans {
+    all: Vec<Plan>,
+    /// By the numbers of their kernels, and whether cuts are in force.
+    known: HashMap<(Vec<u32>, bool), usize>,
+    /// The plan that each step makes of another.
+    after: HashMap<(usize, Step), usize>,
+    /// How many lines have been gone over.
+    lines: u64,
+}
+
+impl Plans {
+    fn new(begin: Graph) -> Plans {
+        let mut plans = Plans { all: vec![], known: HashMap::new(), after: HashMap::new(), lines: 0 };
+        plans.enter(begin);
+        plans
+    }
+
+    fn enter(&mut self, graph: Graph) -> usize {
+        let Plans { all, known, .. } = self;
+        *known.entry((graph.numbers(), graph.parts().are_several())).or_insert_with(|| {
+            all.push(Plan { cost: cost(&graph), graph });
+            all.len() - 1
+        })
+    }
+
+    /// The steps of an order: where there are cuts, first within the parts and then across.
+    fn steps(&self, order: &[FusionPass]) -> Vec<Step> {
+        let passes = || order.iter().copied().map(Step::Pass);
+        if self.all[0].graph.parts().are_several() {
+            passes().chain([Step::Lift]).chain(passes()).collect()
         } else {
-            at += 1;
+            passes().collect()
         }
     }
-    best.prefer_to(&first);
-    Ok(best)
+
+    /// The plan that a step makes of one.
+    fn after(&mut self, plan: usize, step: Step) -> usize {
+        if let Some(known) = self.after.get(&(plan, step)) {
+            return *known;
+        }
+        let mut graph = self.all[plan].graph.clone();
+        self.lines += graph.kernels().map(|id| graph.price(id).lines).sum::<u64>();
+        let changed = match step {
+            Step::Pass(pass) => apply(&mut graph, pass),
+            Step::Lift => graph.cut(Parts::default()).are_several(),
+        };
+        let next = if changed {
+            self.enter(graph)
+        } else {
+            // It knows now why the pass merges nothing.
+            self.all[plan].graph = graph;
+            plan
+        };
+        self.after.insert((plan, step), next);
+        next
+    }
+
+    /// Finds plans until there are no others, one cannot be better, or enough work is done.
+    fn explore(&mut self) {
+        let least = least(&self.all[0].graph);
+        let end = self.work() + EFFORT;
+        let is_done = |plans: &Plans| {
+            let is_least = |plan: &Plan| least.is_some_and(|least| plan.cost.is_least(&least));
+            plans.work() > end || plans.all.iter().any(is_least)
+        };
+        for order in ORDERS {
+            if is_done(self) {
+                return;
+            }
+            self.steps(order).into_iter().fold(0, |plan, step| self.after(plan, step));
+        }
+        let steps: Vec<Step> = FusionPass::ALL.iter().copied().map(Step::Pass).chain([Step::Lift]).collect();
+        let mut plan = 0;
+        while plan < self.all.len() && !is_done(self) {
+            for step in &steps {
+                self.after(plan, *step);
+            }
+            plan += 1;
+        }
+    }
+
+    /// The work that has been done: lines gone over, where a line that is rewritten counts as three.
+    fn work(&self) -> u64 {
+        self.lines + 3 * self.all[0].graph.lines_rewritten()
+    }
+
+    /// The cheapest plan.
+    fn best(&self) -> usize {
+        let fastest = self.all.iter().map(|plan| plan.cost.time).fold(f64::INFINITY, f64::min);
+        let fast = (0..self.all.len()).filter(|n| self.all[*n].cost.time <= AS_FAST * fastest);
+        let key = |n: &usize| (self.all[*n].cost.memory, self.all[*n].cost.time);
+        fast.min_by(|a, b| key(a).partial_cmp(&key(b)).unwrap_or(Ordering::Equal)).unwrap_or(0)
+    }
 }
 
 /// Runs passes over a graph.
 pub(super) fn run<E>(
     graph: &mut Graph,
     order: &[FusionPass],
-    check: &mut impl FnMut(FusionPass, &Program) -> Result<(), E>,
+    check: &mut impl FnMut(FusionPass, &Graph) -> Result<(), E>,
 ) -> Result<(), E> {
     for pass in order {
-        if graph.begin(*pass) && of(*pass)(graph) {
-            graph.settle();
-            check(*pass, graph.program())?;
+        if apply(graph, *pass) {
+            check(*pass, graph)?;
         }
     }
     Ok(())
+}
+
+/// Runs a pass over a graph, if it may run; says whether it changed anything.
+fn apply(graph: &mut Graph, pass: FusionPass) -> bool {
+    let changed = graph.begin(pass) && of(pass)(graph);
+    if changed {
+        graph.settle();
+    }
+    changed
 }
 
 fn of(pass: FusionPass) -> fn(&mut Graph) -> bool {
@@ -137,6 +232,11 @@ impl Cost {
     pub fn is_beaten_by(&self, other: &Cost) -> bool {
         AS_FAST * other.time < self.time || (other.time <= self.time && other.memory < self.memory)
     }
+
+    /// Whether no plan can be better, where this is the least that one costs.
+    fn is_least(&self, least: &Cost) -> bool {
+        self.time <= AS_FAST * least.time && self.memory <= (1.0 + 1e-9) * least.memory
+    }
 }
 
 impl Add for Cost {
@@ -152,14 +252,31 @@ pub fn cost(graph: &Graph) -> Cost {
     graph.kernels().map(|id| Cost::of(graph.price(id))).fold(Cost::default(), Cost::add)
 }
 
-/// Whether no plan can be better: kernels leave nothing in memory for one another, no two read the same, and next to nothing is computed twice.
-fn is_least(graph: &Graph, unfused: &Graph) -> bool {
-    let loaded = graph.kernels().flat_map(|id| graph.loads(id).iter().map(move |buffer| (*buffer, id)));
-    let apart = |(buffer, id): (BufferId, KernelId)| {
-        let role = &graph.program().buffers[buffer].role;
-        let alone = graph.readers(buffer).all(|reader| reader == id);
-        alone && (matches!(role, Role::Input(_) | Role::Constant(_)) || graph.writer(buffer) == Some(id))
-    };
-    let operations = |graph: &Graph| graph.kernels().map(|id| graph.price(id).operations).sum::<f64>();
-    loaded.into_iter().all(apart) && operations(graph) <= AS_FAST * operations(unfused)
+/// The least that any plan costs: each array of the caller moves once, and each operation is executed as often as in the unfused program. None if
+/// that has results of which not all is used: what computes these may compute less.
+fn least(unfused: &Graph) -> Option<Cost> {
+    let mut moved: BTreeMap<BufferId, f64> = BTreeMap::new();
+    let mut stored = vec![];
+    for id in unfused.kernels() {
+        for (buffer, bytes) in profit::touched(unfused.frame(), unfused.kernel(id)) {
+            if unfused.stores(id).contains(&buffer) {
+                stored.push((buffer, bytes));
+            } else {
+                let most = moved.entry(buffer).or_default();
+                *most = most.max(bytes);
+            }
+        }
+    }
+    for (buffer, bytes) in stored {
+        let used = moved.remove(&buffer);
+        if unfused.is_result(buffer) {
+            moved.insert(buffer, bytes);
+        } else if used? < bytes {
+            return None;
+        }
+    }
+    let memory = moved.values().sum();
+    let operations = unfused.kernels().map(|id| unfused.price(id).operations).sum();
+    let machine = Machine::NOMINAL;
+    Some(Cost { time: machine.launch + machine.time(operations, memory, memory), memory })
 }

@@ -5,17 +5,18 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 use cranelift_entity::SecondaryMap;
 use ir::decision::Reason;
-use ir::nest::{BufferId, Kernel, KernelId, Statement};
+use ir::nest::{BufferId, KernelId, Statement};
 
 use super::Graph;
 use super::form::{Elementwise, Place, loads_of, shape};
 use super::inline::inline;
 use super::legality;
+use super::memo::{Code, Mechanic};
 use super::profit::{self, Repetition};
-use crate::analysis::cost::{self, Price};
 use crate::pipeline::Policy;
 
 /// What one of the passes takes on.
@@ -76,7 +77,7 @@ fn weigh(graph: &Graph, id: KernelId) -> Option<Key> {
         readers += 1;
         size += graph.price(reader).statements;
     }
-    let bytes = profit::bytes(graph.program(), *buffer) * f64::from(1 + readers);
+    let bytes = profit::bytes(graph.frame(), *buffer) * f64::from(1 + readers);
     (readers > 0).then_some((readers > 1, Reverse(bytes as u64), size, id))
 }
 
@@ -90,14 +91,14 @@ pub(super) fn run(graph: &mut Graph, rule: &Rule) -> bool {
         let Some(merge) = propose(graph, rule, producer) else { continue };
         if !graph.grants(merge.pays.is_ok()) {
             if let Err(reason) = &merge.pays {
-                merge.merged.iter().for_each(|(consumer, ..)| graph.refused(merge.buffer, *consumer, reason));
+                merge.merged.iter().for_each(|(consumer, _)| graph.refused(merge.buffer, *consumer, reason));
             }
             continue;
         }
         changed = true;
         let mut neighbours = graph.producers(producer);
-        for (consumer, kernel, price) in merge.merged {
-            graph.replace(consumer, kernel, price);
+        for (consumer, code) in merge.merged {
+            graph.replace(consumer, code);
             graph.fused(merge.buffer, consumer);
             graph.adopt(consumer, producer);
             neighbours.insert(consumer);
@@ -115,13 +116,13 @@ pub(super) fn run(graph: &mut Graph, rule: &Rule) -> bool {
 /// A producer's merge into its consumers.
 struct Merge {
     buffer: BufferId,
-    merged: Vec<(KernelId, Kernel, Price)>,
+    merged: Vec<(KernelId, Rc<Code>)>,
     pays: Result<(), Reason>,
 }
 
 /// The merge of a producer, if it is legal; else the refusals are on record.
 fn propose(graph: &mut Graph, rule: &Rule, producer: KernelId) -> Option<Merge> {
-    let p = Elementwise::of(graph.program(), graph.kernel(producer))?;
+    let p = Elementwise::of(graph.frame(), graph.kernel(producer))?;
     let buffer = p.buffer;
     let readers: Vec<KernelId> = graph.readers(buffer).collect();
     let uses: Vec<Use> = readers.iter().map(|id| look(graph, &p, *id)).collect();
@@ -142,35 +143,36 @@ fn propose(graph: &mut Graph, rule: &Rule, producer: KernelId) -> Option<Merge> 
         }
         return None;
     }
-    let program = graph.program();
+    let program = graph.frame();
     let copies = uses.iter().fold(ir::Size::default(), |sum, u| &sum + &u.copies);
-    let repetition = Repetition::new(program, (graph.kernel(producer), &p), copies);
+    let repetition = Repetition::new(graph, (graph.kernel(producer), &p), copies);
     if let (Err(reason), Policy::Model | Policy::Legal) = (repetition.is_affordable(), graph.policy()) {
         readers.iter().for_each(|id| graph.refused(buffer, *id, &reason));
         return None;
     }
     let mut merged = vec![];
     let (mut before, mut after) = (graph.price(producer).time, 0.0);
-    let mut limit = Ok(());
     for id in &readers {
-        let kernel = inline(program, graph.kernel(*id), graph.kernel(producer), &p);
-        let price = cost::nominally(program, &kernel, graph.owned(&[*id, producer]));
-        limit = limit.and(profit::compiles(&price));
-        before += graph.price(*id).time;
-        after += price.time;
-        merged.push((*id, kernel, price));
+        let rewrite = || Ok(inline(program, graph.kernel(*id), graph.kernel(producer), &p));
+        match graph.merged((producer, *id), Mechanic::Inline, rewrite) {
+            Ok(code) => {
+                before += graph.price(*id).time;
+                after += code.price.time;
+                merged.push((*id, code));
+            }
+            Err(reason) => {
+                readers.iter().for_each(|id| graph.refused(buffer, *id, &reason));
+                return None;
+            }
+        }
     }
     let pays = repetition.pays(before, after);
-    if let Err(reason) = limit {
-        readers.iter().for_each(|id| graph.refused(buffer, *id, &reason));
-        return None;
-    }
     Some(Merge { buffer, merged, pays })
 }
 
 /// How a kernel uses a buffer.
 fn look(graph: &Graph, p: &Elementwise<'_>, consumer: KernelId) -> Use {
-    let shape = shape(graph.program(), p.buffer);
+    let shape = shape(graph.frame(), p.buffer);
     let kernel = graph.kernel(consumer);
     let loops = kernel.body.iter().any(|s| matches!(s, Statement::Loop(_) | Statement::Contract(_)));
     let mut found = Use { consumer, place: Place::Loop, sites: 0, before_loops: false, copies: ir::Size::default() };

@@ -2,6 +2,7 @@
 //! part stored the other finds at hand, and what nobody else loads is not stored at all.
 
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 use ir::decision::Reason;
 use ir::nest::{Block, BufferId, IndexId, Kernel, KernelId, Op, Program, Statement, Subscript};
@@ -11,6 +12,7 @@ use ir::{Size, verify, visit};
 
 use super::Graph;
 use super::join::{Also, join};
+use super::memo::{Code, Mechanic};
 use super::pairs::{Pair, flows};
 
 /// The most top-level loops of a kernel that read the same one after another.
@@ -18,8 +20,12 @@ const MAX_PHASES: usize = 4;
 
 /// The kernel that does the work of two, or why there is none. `first` loads nothing that `second` stores, and no
 /// kernel stands between them.
-pub(super) fn weave(graph: &Graph, (first, second): Pair, also: Also) -> Result<Kernel, Reason> {
-    let program = graph.program();
+pub(super) fn weave(graph: &Graph, pair: Pair, also: Also) -> Result<Rc<Code>, Reason> {
+    graph.merged(pair, Mechanic::Weave(also), || rewrite(graph, pair, also))
+}
+
+fn rewrite(graph: &Graph, (first, second): Pair, also: Also) -> Result<Kernel, Reason> {
+    let program = graph.frame();
     let flows = flows(graph, (first, second));
     let (a, b) = (graph.kernel(first), graph.kernel(second));
     let mut kernel = one_after_another(program, a, b);

@@ -97,6 +97,8 @@ impl<'a> Inside<'a> {
         let mut goals = vec![];
         for (subscript, length) in at.iter().zip(lengths) {
             match subscript {
+                // Most run over an axis from end to end.
+                Subscript::Affine(_) if runs_over(subscript, length, around) => {}
                 Subscript::Affine(a) => {
                     goals.push(self.extreme(a, around, false)?);
                     let last = length - &Size::constant(1);
@@ -166,6 +168,12 @@ impl<'a> Inside<'a> {
         };
         size.terms().iter().all(|(product, coefficient)| *coefficient > 0 && product.iter().all(atom))
     }
+}
+
+/// Whether a subscript is the index of a loop over a whole axis of this length.
+fn runs_over(subscript: &Subscript, length: &Size, around: &[Around]) -> bool {
+    let Some(index) = subscript.as_index() else { return false };
+    around.iter().any(|a| a.index == index && size(a) == Some(length))
 }
 
 /// The extent of a loop, if it is a size.

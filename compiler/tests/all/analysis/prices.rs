@@ -6,6 +6,7 @@ use ir::nest::Program;
 use super::{lowered, program, shown};
 use compiler::analysis::cost::{self, Machine, Price};
 use compiler::analysis::footprint;
+use compiler::analysis::work::Functions;
 
 /// The bytes that all kernels move.
 fn bytes(program: &Program) -> String {
@@ -14,7 +15,8 @@ fn bytes(program: &Program) -> String {
 }
 
 fn prices(program: &Program) -> Vec<Price> {
-    program.kernels.values().map(|kernel| cost::nominally(program, kernel, |_| false)).collect()
+    let functions = Functions::of(program);
+    program.kernels.values().map(|kernel| cost::nominally(program, &functions, kernel, |_| false)).collect()
 }
 
 /// A program of a matrix `x` and one kernel, with what else it needs.
