@@ -111,7 +111,7 @@ impl Context<'_> {
                 RunErrorKind::Sizes {
                     left: side(&r.left, &r.left_is, left),
                     relation: r.relation,
-                    right: side(&r.right, &r.right_is, if sabotage::on(Bug::SwappedSides) { left } else { right }),
+                    right: side(if sabotage::on(Bug::SwappedSides) { &r.left } else { &r.right }, &r.right_is, right),
                     purpose: r.purpose,
                     names: self.names(&[&r.left, &r.right], inputs),
                     at: range(r.origin),

@@ -29,7 +29,7 @@ bugs! {
     ElementsUnasked = "check", "`argmax` does not require an element";
     LiteralSign = "check", "a negative whole number loses its sign";
     OddPower = "check", "a power by an odd number is the one below";
-    SwappedLogic = "check", "`&&` gives what `||` does, and the other way round";
+    SwappedLogic = "check", "the operators of logic change places";
     KeptValue = "check", "every conversion of integers counts as one that keeps the value";
     BoundAxis = "bind", "a size name is bound to the first axis";
     AtMost = "bind", "what must be at most a size may be one more";

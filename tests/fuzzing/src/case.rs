@@ -12,7 +12,7 @@ use ir::{Dtype, Passes, Scalar};
 use serde::{Deserialize, Serialize};
 
 use crate::engines::Engine;
-use crate::generate::data::Random;
+use crate::generate::data::{Random, SMALL_AGAIN};
 use crate::generate::{Program, Recipe};
 use crate::twist::Twist;
 use crate::ways;
@@ -152,9 +152,11 @@ pub fn draw_with(recipe: &Recipe, seed: u64, engines: &[Engine]) -> Drawn {
         _ => drawn.swap_remove(1),
     };
     let is_public = !matches!(engine, Engine::Ptx | Engine::Source);
+    let takes_integers = program.params.iter().any(|param| param.shape.is_empty() && param.ty.is_int());
+    let object_once_in = if takes_integers { INTEGERS_OBJECT_ONCE_IN } else { OBJECT_ONCE_IN };
     let through = match engine {
         _ if is_public && below(LIBRARY_ONCE_IN) == 0 => Through::Library,
-        Engine::Cpu(1, _) if below(OBJECT_ONCE_IN) == 0 && opened::is_possible() => Through::Object,
+        Engine::Cpu(1, _) if below(object_once_in) == 0 && opened::is_possible() => Through::Object,
         _ => Through::Backend,
     };
     let options = match through {
@@ -171,6 +173,9 @@ pub fn draw_with(recipe: &Recipe, seed: u64, engines: &[Engine]) -> Drawn {
     if below(once_in * if engine == Engine::Ptx { EMULATED_LONGER } else { 1 }) == 0 {
         numbers.push(2 + below(2) as u64);
     }
+    if through == Through::Object {
+        numbers.extend((0..OBJECT_CALLS).map(|n| SMALL_AGAIN + n));
+    }
     let direct = through == Through::Backend;
     let meet = matches!(engine, Engine::Cpu(2.., _)) && below(MEET_ONCE_IN) == 0 && direct;
     let far = [Far::Auto, Far::Auto, Far::Pages, Far::Streams][if direct { below(4) } else { 0 }];
@@ -185,6 +190,10 @@ const LIBRARY_ONCE_IN: usize = 8;
 /// Of the remaining programs for one CPU thread, one in this many is compiled to an object: linking
 /// is the slowest step of a case.
 const OBJECT_ONCE_IN: usize = 10;
+/// And of those that take integers by value, which are sizes in C.
+const INTEGERS_OBJECT_ONCE_IN: usize = 3;
+/// Once it is linked, an object is called so many times more.
+const OBJECT_CALLS: u64 = 8;
 /// One program in so many is called with long inputs too.
 const LONG_ONCE_IN: usize = 8;
 /// And of those with scans.

@@ -61,7 +61,9 @@ mod memory {
                 return None;
             }
             let from = mapped.wrapping_byte_add(page);
-            let first = from.cast::<u8>().wrapping_add(if edge == Edge::Back { inner - length } else { 0 });
+            // What has no bytes lies where no byte may be touched.
+            let is_back = edge == Edge::Back || length == 0;
+            let first = from.cast::<u8>().wrapping_add(if is_back { inner - length } else { 0 });
             let memory = Memory { mapped, all, first, length };
             // SAFETY: `from..from + inner` are whole pages of the mapping above.
             let granted = unsafe { libc::mprotect(from, inner, libc::PROT_READ | libc::PROT_WRITE) };

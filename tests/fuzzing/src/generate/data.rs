@@ -18,6 +18,9 @@ const LONG: [i64; 10] = [12_345, 9000, 8193, 8192, 5000, 4097, 4096, 4095, 1031,
 /// Values of scalars that bound loops after some arithmetic: what wraps, and what no array is as long as.
 const EXTREME_SCALARS: [i64; 12] = [2, 0, 1, -1, 3, 1 << 31, 1 << 48, 1 << 62, i64::MAX, i64::MIN, (1 << 31) - 1, 7];
 
+/// The number of the call from which on calls are small.
+pub const SMALL_AGAIN: u64 = 8;
+
 /// How many elements all loop nests of a call may go through.
 const BUDGET: i64 = 30_000;
 
@@ -122,15 +125,16 @@ impl Program {
         Call { sizes, inputs }
     }
 
-    /// Sizes at random. The first calls are small; of the others each has a long size if the work allows, and a
-    /// few have several.
+    /// Sizes at random. The first call is small, and so are those from [`SMALL_AGAIN`] on; of the others each has a long size if the work
+    /// allows, and a few have several.
     fn choose_sizes(&self, random: &mut Random, n: u64) -> Sizes {
         let mut sizes: Sizes = self.sizes.iter().map(|name| (name.clone(), small_size(random))).collect();
         let mut budget = BUDGET;
-        if n > 0 && random.below(10) == 0 {
+        let is_small = n == 0 || n >= SMALL_AGAIN;
+        if !is_small && random.below(10) == 0 {
             budget = LARGE_BUDGET;
             sizes.values_mut().for_each(|n| *n = *n * 401 + 5);
-        } else if n > 1 {
+        } else if n > 1 && !is_small {
             let lengths = i64::try_from(LONG.len()).unwrap_or(1);
             let longest = usize::try_from(random.below(lengths).min(random.below(lengths))).unwrap_or(0);
             let short: Sizes = sizes.keys().map(|name| (name.clone(), 1 + random.below(3))).collect();

@@ -23,7 +23,8 @@ impl Writer<'_> {
             true => self.turned(&mut value),
             false => self.apply(&mut value),
         }];
-        match self.choices.below(12) {
+        match self.choices.below(15) {
+            12.. if value.shape.len() < 3 => lets.extend(self.repeated(&value)),
             10.. if !self.scope.extremes.is_empty() => lets.extend(self.scaled(&value)),
             0..3 => {
                 lets.push(self.reshaped(value.clone()));
@@ -92,6 +93,49 @@ impl Writer<'_> {
             };
             Piece { text: format!("(if {condition} then {} else 0)", read.text), ..read }
         }))
+    }
+
+    /// `let y[i, j, l] = x[i, j]`, as often as some axis is long, and `let z[i] = sum[r](y[i, 0, r])`, or `let z[i, l] = y[i, 0, l]`: where
+    /// there is no `r`, no element is needed.
+    fn repeated(&mut self, value: &Value) -> [String; 2] {
+        self.count("repeated");
+        let rank = value.shape.len();
+        let axis = if self.choices.chance(70) { rank - 1 } else { 0 };
+        let long = value.shape[axis].clone();
+        let mut shape = value.shape.clone();
+        shape.push(long.clone());
+        let first = self.comprehension(&shape, |writer| {
+            let names = writer.index_names();
+            let read = writer.read(value, &names[..rank]);
+            if writer.choices.chance(50) { writer.changed(&read) } else { read }
+        });
+        let tall = self.latest(value);
+        // The second element, where there may be one.
+        let is_second = self.choices.chance(30) && long.as_constant().is_none_or(|length| length > 1);
+        let place = if is_second { "1" } else { "0" };
+        shape.remove(axis);
+        if rank > 1 && self.choices.chance(60) {
+            shape.pop();
+        }
+        let reduces = shape.len() < rank;
+        let second = self.comprehension(&shape, |writer| {
+            let mut at = writer.index_names();
+            at.insert(axis, place.to_owned());
+            if !reduces {
+                return writer.read(&tall, &at);
+            }
+            at.push("r".to_owned());
+            writer.loops(std::slice::from_ref(&long));
+            let reducer = writer.reducer(tall.ty);
+            let read = writer.read(&tall, &at);
+            let end = writer.scope.number(&long);
+            let text = format!(
+                "{reducer}[r < {end}]({})",
+                writer.summable(&Value { name: read.text, ..tall.clone() }, reducer)
+            );
+            Piece { uses: read.uses, ..Piece::atom(text, tall.ty.compute(), &[]) }
+        });
+        [first, second]
     }
 
     /// `let y[i] = sum[r <= i](x[r, 0])`

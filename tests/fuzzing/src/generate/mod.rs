@@ -254,7 +254,7 @@ fn params(choices: &mut Choices<'_>) -> (Vec<Param>, Vec<String>) {
         (2, Dtype::Bf16),
         (2, Dtype::U8),
     ];
-    let integers = [(6, Dtype::I64), (5, Dtype::I32), (2, Dtype::U32), (2, Dtype::I8), (2, Dtype::U64), (2, Dtype::U8)];
+    let integers = [(6, Dtype::I64), (5, Dtype::I32), (2, Dtype::U32), (2, Dtype::I8), (4, Dtype::U64), (2, Dtype::U8)];
     let common = choices.weighted(&types).unwrap_or(Dtype::F32);
     let names = ["n", "m", "k"];
     let names = &names[..choices.weighted(&[(8, 2), (7, 3), (2, 1)]).unwrap_or(2)];
@@ -262,7 +262,7 @@ fn params(choices: &mut Choices<'_>) -> (Vec<Param>, Vec<String>) {
         let mut ty = if choices.chance(30) { choices.weighted(&types).unwrap_or(common) } else { common };
         let name = ["x", "y", "z", "w"][n].to_owned();
         let dims: Vec<Dim> = params.iter().flat_map(|p| p.shape.clone()).collect();
-        let kind = if n == 0 { 0 } else { choices.below(14) };
+        let kind = if n == 0 { 0 } else { choices.below(15) };
         let mut role = ParamRole::Ordinary;
         let mut shape = vec![];
         match kind {
@@ -275,7 +275,7 @@ fn params(choices: &mut Choices<'_>) -> (Vec<Param>, Vec<String>) {
                 role = ParamRole::Size;
                 ty = choices.weighted(&integers).unwrap_or(Dtype::I64);
             }
-            9 => {
+            9 | 14 => {
                 role = ParamRole::Extreme;
                 ty = choices.weighted(&integers).unwrap_or(Dtype::I64);
             }

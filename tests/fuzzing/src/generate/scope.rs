@@ -116,6 +116,8 @@ enum Way {
     Modulo(usize, i64),
     /// A number.
     Number(i64),
+    /// An integer parameter.
+    Scalar(String),
     /// An element of an array of subscripts.
     Data(usize),
     /// Any whole number, kept inside: `clamp(v, 0, d - 1)`.
@@ -218,12 +220,17 @@ impl Scope {
         let array = self.values[value].clone();
         let mut uses = array.uses.clone();
         let mut subscripts = vec![];
+        let scalar = choices.pick(&self.extremes).map(|(name, _)| Way::Scalar(name.clone()));
         for axis in &array.shape[..leading] {
             let ways = self.ways(axis, data);
             // The plain subscript in half of the cases; data where there is some in many of the others.
-            let way = match choices.below(8) {
-                0..4 => ways.first(),
-                4 | 5 => ways.iter().find(|way| matches!(way, Way::Data(_))).or(ways.first()),
+            let way = match choices.below(32) {
+                0..16 => ways.first(),
+                16..24 => ways.iter().find(|way| matches!(way, Way::Data(_))).or(ways.first()),
+                // Inside if the sizes allow it.
+                24 if axis.as_constant().is_none() => Some(&Way::Number(0)),
+                25 if axis.as_constant().is_none() => Some(&Way::Number(1)),
+                26 => scalar.as_ref().or(ways.first()),
                 _ => choices.pick(&ways),
             }?;
             subscripts.push(self.subscript(choices, axis, way, &mut uses)?);
@@ -277,6 +284,7 @@ impl Scope {
                 format!("{} % {by}", mention(&self.indices[n]))
             }
             Way::Number(number) => number.to_string(),
+            Way::Scalar(ref name) => name.clone(),
             Way::Data(value) => {
                 let rank = self.values[value].shape.len();
                 let inner = self.access_with(choices, value, rank, false)?;

@@ -21,22 +21,24 @@ const TYPES: [Dtype; 12] = [
     Dtype::Bool,
 ];
 /// Types to calculate with.
-const WIDE: [Dtype; 6] = [Dtype::I64, Dtype::I32, Dtype::U32, Dtype::U64, Dtype::F32, Dtype::F64];
+pub(super) const WIDE: [Dtype; 6] = [Dtype::I64, Dtype::I32, Dtype::U32, Dtype::U64, Dtype::F32, Dtype::F64];
 const COMPARISONS: [&str; 6] = ["<", "<=", ">", ">=", "==", "!="];
 /// Values of integer scalars: small ones, and those at which sizes and products leave what they fit.
 const SCALARS: [i64; 12] = [2, 3, 0, 1, -1, 5, 7, 1 << 31, 1 << 48, 1 << 62, i64::MAX, i64::MIN];
 /// Sizes, the commonest first: about the widths of vectors and the lanes of reductions, and nothing.
 const SIZES: [i64; 12] = [3, 4, 5, 1, 8, 2, 7, 17, 33, 0, 127, 129];
+/// The length of an axis that is repeated where the other operand's is longer.
+pub(super) const ONE: &str = "1";
 /// Settings of the indices that an expression may be computed at, and that a program may have in all.
 const MOST: i64 = 40_000;
 
 /// What is known of an array.
 #[derive(Clone, Debug)]
-struct Known {
-    name: String,
-    ty: Dtype,
+pub(super) struct Known {
+    pub(super) name: String,
+    pub(super) ty: Dtype,
     /// The length of each axis in the call, and its text where that is a size of the language.
-    shape: Vec<(i64, Option<String>)>,
+    pub(super) shape: Vec<(i64, Option<String>)>,
 }
 
 /// An index that is in scope.
@@ -62,16 +64,16 @@ pub struct Drawn {
     pub arguments: Vec<Array>,
 }
 
-struct Writer {
+pub(super) struct Writer {
     random: Random,
-    arrays: Vec<Known>,
+    pub(super) arrays: Vec<Known>,
     /// Integer scalar parameters, with their types.
     scalars: Vec<(String, Dtype)>,
     indices: Vec<Index>,
     /// Settings that the loops around run through.
     runs: i64,
     reducers: usize,
-    /// How many branches of `if`s stand around: an access there bounds no index.
+    /// How many branches of `if`s, and reducers whose ends are data, stand around: an access there bounds no index.
     branches: usize,
 }
 
@@ -99,31 +101,41 @@ pub fn drawn(seed: u64, function: &str) -> Drawn {
 }
 
 impl Writer {
-    fn below(&mut self, n: usize) -> usize {
+    pub(super) fn below(&mut self, n: usize) -> usize {
         usize::try_from(self.random.below(i64::try_from(n).unwrap_or(1))).unwrap_or(0)
     }
 
-    fn chance(&mut self, percent: usize) -> bool {
+    pub(super) fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
 
-    fn pick<T: Clone>(&mut self, from: &[T]) -> Option<T> {
+    pub(super) fn pick<T: Clone>(&mut self, from: &[T]) -> Option<T> {
         let at = self.below(from.len());
         from.get(at).cloned()
     }
 
     /// Arrays that share sizes, and integer scalars.
     fn params(&mut self) -> (Vec<(String, String)>, Vec<Array>) {
-        let sizes = ["n", "m"].map(|name| (self.pick(&SIZES).unwrap_or(3), name));
+        let n = self.pick(&SIZES).unwrap_or(3);
+        let m = match self.below(8) {
+            0 | 1 => n,
+            2 => n + 1,
+            3 => (n - 1).max(0),
+            _ => self.pick(&SIZES).unwrap_or(3),
+        };
+        let sizes = [(n, "n"), (m, "m")];
         let (mut params, mut arguments) = (vec![], vec![]);
         for name in &["x", "y", "z"][..1 + self.below(3)] {
             let ty = self.pick(&TYPES).unwrap_or(Dtype::I64);
-            let both = [sizes[0], sizes[1]];
-            let shape = match self.below(5) {
-                0 | 1 => vec![both[0]],
-                2 => vec![both[1]],
-                3 => both.to_vec(),
-                _ => vec![both[1], both[0]],
+            let [n, m] = sizes;
+            let one = (1, ONE);
+            let shape = match self.below(12) {
+                0..4 => vec![n],
+                4 | 5 => vec![m],
+                6 | 7 => vec![n, m],
+                8 | 9 => vec![m, n],
+                10 => vec![one, n],
+                _ => vec![n, one],
             };
             let lengths: Vec<usize> = shape.iter().map(|(n, _)| usize::try_from(*n).unwrap_or(0)).collect();
             let elements: Vec<Scalar> = (0..lengths.iter().product()).map(|_| self.element(ty)).collect();
@@ -162,8 +174,9 @@ impl Writer {
 
     /// A `let`.
     fn statement(&mut self, name: &str) -> Option<Statement> {
-        match self.below(10) {
+        match self.below(12) {
             0..3 => self.moved(name),
+            3 | 4 => Some(self.lifted(name)),
             _ => Some(self.indexed(name)),
         }
     }
@@ -215,61 +228,7 @@ impl Writer {
         statement
     }
 
-    /// A whole array moved about, or reduced along an axis.
-    fn moved(&mut self, name: &str) -> Option<Statement> {
-        let array = self.some_array();
-        let Known { name: from, ty, mut shape } = array;
-        let (first, text) = shape[0].clone();
-        let (fuseloop, numpy, ty) = match self.below(7) {
-            0 if shape.len() == 2 => {
-                shape.reverse();
-                (format!("transpose({from})"), format!("{from}.T"), ty)
-            }
-            1 => {
-                shape[0] = (first - 1, text.map(|text| less(&text, 1)));
-                (format!("{from}[1:]"), format!("{from}[1:]"), ty)
-            }
-            2 => {
-                shape[0] = ((first + 1) / 2, None);
-                (format!("{from}[::2]"), format!("{from}[::2]"), ty)
-            }
-            3 => {
-                shape[0] = (2 * first, None);
-                let text = format!("concat({from}, {from}, axis = 0)");
-                (text, format!("np.concatenate([{from}, {from}], axis=0)"), ty)
-            }
-            4 if shape.len() == 2 => {
-                let (Some(a), Some(b)) = (text, shape[1].1.clone()) else { return None };
-                shape = vec![(first * shape[1].0, None)];
-                (format!("reshape({from}, ({a}) * ({b}))"), format!("{from}.reshape(-1)"), ty)
-            }
-            5 => {
-                let axis = self.below(shape.len());
-                let op = match ty {
-                    Dtype::Bool => *self.pick(&[&"any", &"all"])?,
-                    ty if ty.is_float() => *self.pick(&[&"max", &"min"])?,
-                    _ => *self.pick(&[&"sum", &"prod", &"max", &"min"])?,
-                };
-                shape.remove(axis);
-                if shape.is_empty() {
-                    return None;
-                }
-                let wide = ty.compute();
-                let value = format!("np.moveaxis(cast('{wide}', {from}), {axis}, -1)");
-                let folded = format!("fold('{op}', '{wide}', {value}, np.broadcast_to(True, {value}.shape))");
-                (format!("{op}({from}, axis = {axis})"), folded, wide)
-            }
-            _ if shape.len() == 2 => {
-                shape.remove(0);
-                (format!("{from}[0]"), format!("row({from})"), ty)
-            }
-            _ => return None,
-        };
-        self.arrays.push(Known { name: name.to_owned(), ty, shape });
-        Some(Statement { fuseloop: format!("let {name} = {fuseloop}"), numpy: format!("{name} = {numpy}") })
-    }
-
-    fn some_array(&mut self) -> Known {
+    pub(super) fn some_array(&mut self) -> Known {
         // The latest in half of the cases.
         let at = if self.chance(50) { self.arrays.len() - 1 } else { self.below(self.arrays.len()) };
         self.arrays[at].clone()
@@ -304,6 +263,7 @@ impl Writer {
                     false => Expr { ty, kind: Kind::If(Box::new(condition), Box::new(a), Box::new(b)) },
                 }
             }
+            12 if self.chance(40) => self.narrowed(ty, fuel - 1),
             12 => self.guarded(ty, fuel - 1),
             13..15 => {
                 let from = self.pick(&TYPES).unwrap_or(Dtype::I64);
@@ -315,9 +275,13 @@ impl Writer {
     }
 
     /// Two operands and an operation.
-    fn combined(&mut self, ty: Dtype, a: Expr, b: Expr) -> Expr {
+    pub(super) fn combined(&mut self, ty: Dtype, a: Expr, b: Expr) -> Expr {
         if ty == Dtype::Bool {
             let op = self.pick(&["&&", "||", "==", "!="]).unwrap_or("&&");
+            let mut b = b;
+            if matches!(op, "&&" | "||") {
+                b.doubt();
+            }
             return Expr { ty, kind: Kind::Binary(op, Box::new(a), Box::new(b)) };
         }
         if self.chance(25) {
@@ -398,6 +362,42 @@ impl Writer {
         Expr { ty, kind: Kind::If(Box::new(condition), Box::new(then), Box::new(otherwise)) }
     }
 
+    /// `if i64(u32(i - 2)) < n then x[i64(u32(i - 2))] else e`: one comparison for both ends, since a conversion that changes the value
+    /// makes what is below 0 great.
+    fn narrowed(&mut self, ty: Dtype, fuel: usize) -> Expr {
+        let suited = |known: &&Known| known.ty == ty && known.shape.len() == 1;
+        let arrays: Vec<Known> = self.arrays.iter().filter(suited).cloned().collect();
+        let Some(array) = self.pick(&arrays) else { return self.leaf(ty) };
+        let indices: Vec<String> = self.indices.iter().map(|index| index.name.clone()).collect();
+        let scalars: Vec<String> =
+            self.scalars.iter().filter(|(_, ty)| *ty == Dtype::I64).map(|(name, _)| name.clone()).collect();
+        let Some(index) = self.pick(&indices) else { return self.leaf(ty) };
+        let binary = |op, a: Expr, b: Expr| Expr { ty: Dtype::I64, kind: Kind::Binary(op, Box::new(a), Box::new(b)) };
+        let i = Expr::name(&index, Dtype::I64);
+        let number = |n: i64| Expr::number(Dtype::I64, n.to_string());
+        let far = match self.below(5) {
+            0 if let Some(name) = self.pick(&scalars) => binary("+", i, Expr::name(&name, Dtype::I64)),
+            0 | 1 => binary("-", i, number(2)),
+            2 => binary("+", i, number(254)),
+            3 => binary("*", i, number(100)),
+            _ => binary("-", number(2), i),
+        };
+        let through = self.pick(&[Dtype::U8, Dtype::U32, Dtype::U8, Dtype::I8]).unwrap_or(Dtype::U8);
+        let there = cast(Dtype::I64, cast(through, far));
+        let length = Expr { ty: Dtype::I64, kind: Kind::Length(Axis { array: array.name.clone(), axis: 0 }) };
+        let truth = |op, a, b| Expr { ty: Dtype::Bool, ..binary(op, a, b) };
+        let below = truth("<", there.clone(), length);
+        let condition = match through {
+            Dtype::I8 => truth("&&", truth(">=", there.clone(), number(0)), below),
+            _ => below,
+        };
+        let then = Expr { ty, kind: Kind::Access(array.name, vec![there]) };
+        self.branches += 1;
+        let otherwise = self.expr(ty, fuel);
+        self.branches -= 1;
+        Expr { ty, kind: Kind::If(Box::new(condition), Box::new(then), Box::new(otherwise)) }
+    }
+
     /// A reduction over an index of its own: to an axis's length, below an outer index, to a scalar or a quotient of sizes.
     fn reduction(&mut self, ty: Dtype, fuel: usize) -> Expr {
         let array = self.some_array();
@@ -429,11 +429,16 @@ impl Writer {
             () => self.pick(&["sum", "sum", "prod", "max", "min"]),
         };
         let of = if arg { self.pick(&[Dtype::I32, Dtype::U64, Dtype::I64]).unwrap_or(ty) } else { ty };
+        // Whether something is computed in the body at all is not known of ends that are data.
+        let counts = matches!(bound.kind, Kind::Length(_));
+        self.branches += usize::from(!counts);
+        let is_sure = self.branches == 0;
         let body = self.expr(of, fuel);
+        self.branches -= usize::from(!counts);
         self.indices.pop();
         self.runs = runs;
-        let kind =
-            Kind::Reduce { op: op.unwrap_or("max"), index: name, bound: Box::new(bound), body: Box::new(body), around };
+        let (op, index, bound) = (op.unwrap_or("max"), name, Box::new(bound));
+        let kind = Kind::Reduce { op, index, bound, body: Box::new(body), around, is_sure };
         Expr { ty, kind }
     }
 
@@ -541,15 +546,15 @@ impl Writer {
     }
 }
 
-fn call(ty: Dtype, name: &'static str, args: Vec<Expr>) -> Expr {
+pub(super) fn call(ty: Dtype, name: &'static str, args: Vec<Expr>) -> Expr {
     Expr { ty, kind: Kind::Call(name, args) }
 }
 
-fn cast(ty: Dtype, of: Expr) -> Expr {
+pub(super) fn cast(ty: Dtype, of: Expr) -> Expr {
     if of.ty == ty { of } else { Expr { ty, kind: Kind::Cast(Box::new(of)) } }
 }
 
 /// A size less a number.
-fn less(size: &str, by: i64) -> String {
+pub(super) fn less(size: &str, by: i64) -> String {
     if by == 0 { size.to_owned() } else { format!("{size} - {by}") }
 }

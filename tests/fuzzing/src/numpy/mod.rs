@@ -6,6 +6,7 @@
 
 mod draw;
 mod tree;
+mod whole;
 
 use std::fmt::Write;
 
@@ -33,9 +34,13 @@ impl Batch {
             let function = format!("p{seed}");
             let drawn = drawn(seed, &function);
             match run(&drawn, seed) {
-                Ok(results) => {
+                Ok(Given::Limited) => batch.script.push_str("refused += 1\n\n\n"),
+                Ok(given) => {
                     let arrays = |all: &[Array]| all.iter().map(text).collect::<Vec<_>>().join(", ");
-                    let results = results.map_or("None".to_owned(), |results| format!("[{}]", arrays(&results)));
+                    let results = match given {
+                        Given::Results(results) => format!("[{}]", arrays(&results)),
+                        Given::Refused | Given::Limited => "None".to_owned(),
+                    };
                     let arguments = arrays(&drawn.arguments);
                     let _ = write!(
                         batch.script,
@@ -51,9 +56,26 @@ impl Batch {
     }
 }
 
-/// The results of a program; none if the sizes of the call do not suit it, or an access is outside.
-fn run(drawn: &Drawn, seed: u64) -> Result<Option<Vec<Array>>, String> {
-    let program = Program::parse(drawn.source.as_str()).map_err(|errors| errors.to_string())?;
+/// What Fuseloop gives for a program.
+enum Given {
+    /// Results.
+    Results(Vec<Array>),
+    /// None, and NumPy must have none: the sizes of the call, or any sizes, do not suit it, or an access is outside.
+    Refused,
+    /// None, since a scalar is beyond what proofs are made for.
+    Limited,
+}
+
+/// Runs a program.
+fn run(drawn: &Drawn, seed: u64) -> Result<Given, String> {
+    let program = match Program::parse(drawn.source.as_str()) {
+        Ok(program) => program,
+        // Sizes that can never be equal; an access that is outside whatever the sizes are.
+        Err(errors) if errors.diagnostics().iter().all(|e| matches!(&*e.code.to_string(), "E0115" | "E0124")) => {
+            return Ok(Given::Refused);
+        }
+        Err(errors) => return Err(errors.to_string()),
+    };
     // To compile costs more than to interpret, and this is about the front end.
     let device = if seed.is_multiple_of(4) { Device::Cpu } else { Device::Interp };
     let options = Options { device, threads: 1, simd: Simd::W128, ..Options::default() };
@@ -61,9 +83,12 @@ fn run(drawn: &Drawn, seed: u64) -> Result<Option<Vec<Array>>, String> {
     let kernel = function.compile(&options).map_err(|e| e.render(Style::Plain))?;
     let inputs: Vec<ArrayRef<'_>> = drawn.arguments.iter().map(Array::as_ref).collect();
     match kernel.call(&inputs) {
-        Ok(results) => Ok(Some(results)),
-        Err(error) if error.code().to_string() == "E0299" => Err(error.render(Style::Plain)),
-        Err(_) => Ok(None),
+        Ok(results) => Ok(Given::Results(results)),
+        Err(error) => match &*error.code().to_string() {
+            "E0299" => Err(error.render(Style::Plain)),
+            "E0209" => Ok(Given::Limited),
+            _ => Ok(Given::Refused),
+        },
     }
 }
 

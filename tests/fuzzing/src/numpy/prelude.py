@@ -139,6 +139,21 @@ def filled(value, *lengths):
     return np.broadcast_to(value, lengths)
 
 
+def tail(array):
+    """All rows but the first, which there must be."""
+    if array.shape[0] == 0:
+        raise Refused
+    return array[1:]
+
+
+def agree(*operands):
+    """Arrays that are combined have axes of one length, counted from the last, where that is not the literal 1."""
+    for back in range(1, max(array.ndim for array, _ in operands) + 1):
+        lengths = {array.shape[-back] for array, ones in operands if array.ndim >= back and not ones[-back]}
+        if len(lengths) > 1:
+            raise Refused
+
+
 def row(array):
     """The first row, which there must be, unless rows have no elements."""
     if array.shape[0] == 0 and array.shape[1] > 0:
@@ -154,8 +169,9 @@ def greatest(ty):
     return np.inf if ty.startswith("f") else np.iinfo(TYPES[ty]).max
 
 
-def reduce(op, ty, body, bound, *indices):
-    """`op[k < bound](body)` at each setting of the indices around it; `ty` is the type of the body, widened."""
+def reduce(op, ty, body, bound, *indices, is_sure=False):
+    """`op[k < bound](body)` at each setting of the indices around it; `ty` is the type of the body, widened. It may not be computed
+    at all, or over fewer elements than `k` has values, unless that is sure."""
     bound = np.asarray(bound)
     bound = np.minimum(bound, np.iinfo(np.int64).max).astype(np.int64)
     length = max(0, int(bound.max(initial=0)))
@@ -165,11 +181,17 @@ def reduce(op, ty, body, bound, *indices):
     taken = k < bound[..., None]
     shape = np.broadcast_shapes(value.shape, taken.shape, *(i.shape for i in around))
     value, taken = np.broadcast_to(value, shape), np.broadcast_to(taken, shape)
-    return fold(op, ty, value, taken)
+    return fold(op, ty, value, taken, is_sure)
 
 
-def fold(op, ty, value, taken):
+def fold(op, ty, value, taken, is_sure=True):
+    global unsure
     to = TYPES[ty]
+    if op.startswith("arg") and (taken.shape[-1] == 0 or not taken.any(axis=-1).all()):
+        # There is no first of nothing, even where the loops around have no iterations.
+        if is_sure:
+            raise Refused
+        unsure = True
     if op == "any":
         return (value & taken).any(axis=-1)
     if op == "all":
@@ -204,6 +226,10 @@ class Refused(Exception):
     """The program has no results here."""
 
 
+# Whether there may be no results: for a place that there is not, if anything needs it.
+unsure = False
+
+
 def array(ty, shape, text):
     return np.frombuffer(bytes.fromhex(text), TYPES[ty]).reshape(shape)
 
@@ -223,7 +249,8 @@ compared = refused = 0
 
 def call(number, function, arguments, expected):
     """Compares a call's results with what NumPy gives."""
-    global compared, refused
+    global compared, refused, unsure
+    unsure = False
     try:
         found = function(*arguments)
     except Refused:
@@ -233,6 +260,8 @@ def call(number, function, arguments, expected):
         return
     if expected is None:
         refused += 1
+        if not unsure:
+            print(f"differs {number}: Fuseloop has no results")
         return
     compared += 1
     for n, (a, b) in enumerate(zip(found, expected, strict=True)):

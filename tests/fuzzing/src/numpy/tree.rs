@@ -48,6 +48,8 @@ pub enum Kind {
         body: Box<Expr>,
         /// The indices around it.
         around: Vec<String>,
+        /// Whether it is computed wherever its statement is, and over as many elements as an axis has.
+        is_sure: bool,
     },
 }
 
@@ -78,6 +80,21 @@ impl Expr {
     /// A number.
     pub fn number(ty: Dtype, text: impl Into<String>) -> Expr {
         Expr { ty, kind: Kind::Literal(text.into()) }
+    }
+
+    /// Notes that it may not be computed.
+    pub fn doubt(&mut self) {
+        match &mut self.kind {
+            Kind::Literal(_) | Kind::Name(_) | Kind::Length(_) => {}
+            Kind::Access(_, parts) | Kind::Call(_, parts) => parts.iter_mut().for_each(Expr::doubt),
+            Kind::Unary(_, a) | Kind::Power(a, _) | Kind::Cast(a) => a.doubt(),
+            Kind::Binary(_, a, b) => [a, b].into_iter().for_each(|e| e.doubt()),
+            Kind::If(a, b, c) => [a, b, c].into_iter().for_each(|e| e.doubt()),
+            Kind::Reduce { bound, body, is_sure, .. } => {
+                *is_sure = false;
+                [bound, body].into_iter().for_each(|e| e.doubt());
+            }
+        }
     }
 
     /// Fuseloop's text.
@@ -140,12 +157,12 @@ impl Expr {
             },
             Kind::Cast(a) => format!("cast('{}', {})", self.ty, a.numpy()),
             Kind::If(c, a, b) => format!("choose({}, {}, {})", c.numpy(), a.numpy(), b.numpy()),
-            Kind::Reduce { op, index, bound, body, around } => {
+            Kind::Reduce { op, index, bound, body, around, is_sure } => {
                 let params: Vec<&str> = around.iter().map(String::as_str).chain([index.as_str()]).collect();
                 let mut text = format!("reduce('{op}', '{}', lambda {}: ", body.ty.compute(), params.join(", "));
                 let _ = write!(text, "{}, {}", wide(body), bound.numpy());
                 around.iter().for_each(|name| text += &format!(", {name}"));
-                text + ")"
+                text + if *is_sure { ", is_sure=True)" } else { ")" }
             }
         }
     }
