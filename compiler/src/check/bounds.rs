@@ -341,7 +341,9 @@ impl Checker<'_> {
     fn report_guarded_outside(&mut self, record: &Record, goals: &[Linear; 2], scope: &[IndexId]) -> bool {
         let [index] = self.free(record.value) else { return false };
         let (index, variable) = (*index, Variable::Index(*index));
-        if self.affine(record.value).is_none() || !self.understood(record.guard) {
+        // An index whose end is data may not come so far.
+        let by_data = |index: &IndexId| matches!(self.out.indices[*index].extent, Extent::Dynamic(_));
+        if scope.iter().chain([&index]).any(by_data) || self.affine(record.value).is_none() || !self.understood(record.guard) {
             return false;
         }
         let conditions = self.conditions(record.guard);

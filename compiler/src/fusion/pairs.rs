@@ -121,10 +121,11 @@ pub(super) fn along_flows(
     }
     let mut changed = false;
     while let Some(pair) = pairs.pop(graph) {
-        if !wanted(graph, pair) {
+        let flows = flows(graph, pair);
+        // Nothing may flow any more: the consumer turned out not to need it.
+        if flows.is_empty() || !wanted(graph, pair) {
             continue;
         }
-        let flows = flows(graph, pair);
         match merge(graph, pair, &flows) {
             Ok(()) => {
                 changed = true;
