@@ -343,7 +343,10 @@ impl Checker<'_> {
         let (index, variable) = (*index, Variable::Index(*index));
         // An index whose end is data may not come so far.
         let by_data = |index: &IndexId| matches!(self.out.indices[*index].extent, Extent::Dynamic(_));
-        if scope.iter().chain([&index]).any(by_data) || self.affine(record.value).is_none() || !self.understood(record.guard) {
+        if scope.iter().chain([&index]).any(by_data)
+            || self.affine(record.value).is_none()
+            || !self.understood(record.guard)
+        {
             return false;
         }
         let conditions = self.conditions(record.guard);

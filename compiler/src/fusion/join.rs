@@ -20,7 +20,7 @@ use ir::sabotage::{self, Bug};
 use ir::{Affine, visit};
 
 /// What is joined besides loops that have something in common.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Also {
     /// Nothing.
     Nothing,

@@ -2,7 +2,7 @@
 //! of kernels is rewritten and priced once, whichever plans merge it.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use ir::decision::Reason;
@@ -24,7 +24,7 @@ pub(super) struct Code {
 }
 
 /// How two kernels become one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Mechanic {
     /// The first, which gives a buffer element by element, in place of the second's loads.
     Inline,
@@ -33,7 +33,7 @@ pub(super) enum Mechanic {
 }
 
 /// All that a merge depends on.
-#[derive(PartialEq, Eq, Hash)]
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Merge {
     first: u32,
     second: u32,
@@ -45,7 +45,7 @@ struct Merge {
 /// The merges that have been tried.
 #[derive(Default)]
 pub(super) struct Memo {
-    merges: RefCell<HashMap<Merge, Result<Rc<Code>, Reason>>>,
+    merges: RefCell<BTreeMap<Merge, Result<Rc<Code>, Reason>>>,
     kernels: Cell<u32>,
     /// Of the kernels that were rewritten.
     lines: Cell<u64>,

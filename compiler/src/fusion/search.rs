@@ -10,7 +10,7 @@
 //! A program that is larger than a kernel may be is first fused in parts, cut where the fewest bytes cross.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ops::Add;
 
 use ir::decision::FusionPass::{self, Kinput, Kloop, Koutput, Nest, Siblings};
@@ -36,7 +36,7 @@ pub(super) const ORDERS: &[&[FusionPass]] = &[
 const AS_FAST: f64 = 1.02;
 
 /// How much work the search does beyond the first plan, see [`Plans::work`]: compiling has to stay quick.
-const EFFORT: u64 = 2_000;
+const EFFORT: u64 = 4_000;
 
 /// The cheapest plan. `check` looks at the first plan after each pass that has changed it.
 pub fn search<E>(
@@ -70,7 +70,7 @@ pub fn search<E>(
 }
 
 /// What makes one plan of another.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
     /// A pass.
     Pass(FusionPass),
@@ -88,16 +88,16 @@ struct Plan {
 struct Plans {
     all: Vec<Plan>,
     /// By the numbers of their kernels, and whether cuts are in force.
-    known: HashMap<(Vec<u32>, bool), usize>,
+    known: BTreeMap<(Vec<u32>, bool), usize>,
     /// The plan that each step makes of another.
-    after: HashMap<(usize, Step), usize>,
+    after: BTreeMap<(usize, Step), usize>,
     /// How many lines have been gone over.
     lines: u64,
 }
 
 impl Plans {
     fn new(begin: Graph) -> Plans {
-        let mut plans = Plans { all: vec![], known: HashMap::new(), after: HashMap::new(), lines: 0 };
+        let mut plans = Plans { all: vec![], known: BTreeMap::new(), after: BTreeMap::new(), lines: 0 };
         plans.enter(begin);
         plans
     }

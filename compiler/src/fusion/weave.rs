@@ -30,8 +30,21 @@ fn rewrite(graph: &Graph, (first, second): Pair, also: Also) -> Result<Kernel, R
     let (a, b) = (graph.kernel(first), graph.kernel(second));
     let mut kernel = one_after_another(program, a, b);
     let apart = loops(&a.body).max(loops(&b.body));
+    let refusal = |together: usize| {
+        if flows.is_empty() {
+            let phases = together <= MAX_PHASES && reads_the_same(program, a, b);
+            (together > apart && !phases).then(|| why_apart(graph, (first, second)))
+        } else if together > apart {
+            Some(why_not(graph, (first, second), &flows))
+        } else {
+            None
+        }
+    };
+    let mut joined = join(program, &mut kernel.body, also);
+    if let (false, Some(reason)) = (joined, refusal(loops(&kernel.body))) {
+        return Err(reason);
+    }
     loop {
-        let joined = join(program, &mut kernel.body, also);
         forward(program, &mut kernel);
         hoist(program, &mut kernel);
         share(&mut kernel);
@@ -39,18 +52,14 @@ fn rewrite(graph: &Graph, (first, second): Pair, also: Also) -> Result<Kernel, R
         if !joined {
             break;
         }
+        joined = join(program, &mut kernel.body, also);
     }
     let together = loops(&kernel.body);
-    if flows.is_empty() {
-        if together > apart && !(together <= MAX_PHASES && reads_the_same(program, a, b)) {
-            return Err(why_apart(graph, (first, second)));
-        }
-    } else if together > apart || (together == loops(&a.body) + loops(&b.body) && still_loaded(&kernel, &flows)) {
-        return Err(if contracts(graph, first) || contracts(graph, second) {
-            Reason::Contraction
-        } else {
-            why_not(program, a, b, &flows)
-        });
+    if let Some(reason) = refusal(together) {
+        return Err(reason);
+    }
+    if together == loops(&a.body) + loops(&b.body) && still_loaded(&kernel, &flows) {
+        return Err(why_not(graph, (first, second), &flows));
     }
     let outside = |buffer: &BufferId| graph.readers(*buffer).any(|reader| reader != first && reader != second);
     let mut idle: BTreeSet<BufferId> = visit::stores(&kernel.body).into_iter().collect();
@@ -93,7 +102,11 @@ fn still_loaded(kernel: &Kernel, flows: &[BufferId]) -> bool {
 }
 
 /// Why loops between which buffers flow do not become one.
-fn why_not(program: &Program, first: &Kernel, second: &Kernel, flows: &[BufferId]) -> Reason {
+fn why_not(graph: &Graph, (first, second): Pair, flows: &[BufferId]) -> Reason {
+    if contracts(graph, first) || contracts(graph, second) {
+        return Reason::Contraction;
+    }
+    let (program, first, second) = (graph.frame(), graph.kernel(first), graph.kernel(second));
     let mut reason = None;
     for buffer in flows {
         let stored = outer_axes(program, first, *buffer, Access::Store);
