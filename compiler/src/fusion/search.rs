@@ -49,7 +49,7 @@ pub fn search<E>(
     let mut plans = Plans::new(begin);
     let mut first = 0;
     for step in plans.steps(ORDERS[0]) {
-        let next = plans.after(first, step);
+        let Some(next) = plans.after(first, step) else { break };
         if let (true, Step::Pass(pass)) = (next != first, step) {
             check(pass, &plans.all[next].graph)?;
         }
@@ -59,9 +59,10 @@ pub fn search<E>(
     if !chooses {
         return Ok(plans.all.swap_remove(first).graph);
     }
+    plans.end = plans.work() + EFFORT;
     plans.explore();
     let best = plans.best();
-    let others: Vec<usize> = FusionPass::ALL.iter().map(|pass| plans.after(best, Step::Pass(*pass))).collect();
+    let others: Vec<usize> = FusionPass::ALL.iter().filter_map(|pass| plans.after(best, Step::Pass(*pass))).collect();
     let mut graph = plans.all[best].graph.clone();
     for other in [first].into_iter().chain(others) {
         graph.prefer_to(&plans.all[other].graph);
@@ -93,11 +94,13 @@ struct Plans {
     after: BTreeMap<(usize, Step), usize>,
     /// How many lines have been gone over.
     lines: u64,
+    /// How much work may be done.
+    end: u64,
 }
 
 impl Plans {
     fn new(begin: Graph) -> Plans {
-        let mut plans = Plans { all: vec![], known: BTreeMap::new(), after: BTreeMap::new(), lines: 0 };
+        let mut plans = Plans { all: vec![], known: BTreeMap::new(), after: BTreeMap::new(), lines: 0, end: u64::MAX };
         plans.enter(begin);
         plans
     }
@@ -120,13 +123,18 @@ impl Plans {
         }
     }
 
-    /// The plan that a step makes of one.
-    fn after(&mut self, plan: usize, step: Step) -> usize {
+    /// The plan that a step makes of one, unless it is not known and finding it takes too much work.
+    fn after(&mut self, plan: usize, step: Step) -> Option<usize> {
         if let Some(known) = self.after.get(&(plan, step)) {
-            return *known;
+            return Some(*known);
         }
-        let mut graph = self.all[plan].graph.clone();
-        self.lines += graph.kernels().map(|id| graph.price(id).lines).sum::<u64>();
+        let graph = &self.all[plan].graph;
+        let lines = graph.kernels().map(|id| graph.price(id).lines).sum::<u64>();
+        if self.work().saturating_add(lines) > self.end {
+            return None;
+        }
+        self.lines += lines;
+        let mut graph = graph.clone();
         let changed = match step {
             Step::Pass(pass) => apply(&mut graph, pass),
             Step::Lift => graph.cut(Parts::default()).are_several(),
@@ -139,26 +147,22 @@ impl Plans {
             plan
         };
         self.after.insert((plan, step), next);
-        next
+        Some(next)
     }
 
     /// Finds plans until there are no others, one cannot be better, or enough work is done.
     fn explore(&mut self) {
         let least = least(&self.all[0].graph);
-        let end = self.work() + EFFORT;
-        let is_done = |plans: &Plans| {
-            let is_least = |plan: &Plan| least.is_some_and(|least| plan.cost.is_least(&least));
-            plans.work() > end || plans.all.iter().any(is_least)
-        };
+        let is_least = |plan: &Plan| least.is_some_and(|least| plan.cost.is_least(&least));
         for order in ORDERS {
-            if is_done(self) {
+            if self.all.iter().any(is_least) {
                 return;
             }
-            self.steps(order).into_iter().fold(0, |plan, step| self.after(plan, step));
+            self.steps(order).into_iter().try_fold(0, |plan, step| self.after(plan, step));
         }
         let steps: Vec<Step> = FusionPass::ALL.iter().copied().map(Step::Pass).chain([Step::Lift]).collect();
         let mut plan = 0;
-        while plan < self.all.len() && !is_done(self) {
+        while plan < self.all.len() && !self.all.iter().any(is_least) {
             for step in &steps {
                 self.after(plan, *step);
             }
