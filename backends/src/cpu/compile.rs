@@ -30,6 +30,7 @@ use super::formula::Formula;
 use super::jit::{self, Called, Code, Helpers, Host, Registers};
 use super::lanes::Chunks;
 use super::split::{Part, root, split};
+use super::unfolded::unfold;
 use super::wide::{Isa, Memory, Wide};
 use super::{CompileError, Options};
 use crate::abi::KernelFn;
@@ -223,6 +224,7 @@ pub(super) fn draft(
         function.func.signature = signature.clone();
         let builder = FunctionBuilder::new(&mut function.func, &mut context);
         let needs = emit(builder, module, called, (program, &slots), part, &mut sizes, isa);
+        unfold(&mut function.func, module.isa());
         functions.push((id, needs, function));
     }
     Ok((functions, sizes))

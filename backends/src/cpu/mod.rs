@@ -52,6 +52,7 @@ mod strips;
 mod sync;
 mod tiled;
 mod turn;
+mod unfolded;
 mod vectors;
 mod wide;
 

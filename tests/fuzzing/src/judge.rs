@@ -211,9 +211,10 @@ fn judge_in(setting: &Setting, calls: &[Arguments], rigour: Rigour, judged: &mut
 /// the call: the changed program may go on where the call was refused.
 fn agree_twisted(twisted: &Checked, change: Change, inputs: &[ArrayRef<'_>], meant: &Outcome, found: &Outcome) -> bool {
     match (meant, found) {
-        (Outcome::Refused(BindError::Requirement { .. }), Outcome::Results(_) | Outcome::Fault(_)) => {
-            change == Change::Split
-        }
+        (
+            Outcome::Refused(BindError::Requirement { .. } | BindError::RequirementSize { .. }),
+            Outcome::Results(_) | Outcome::Fault(_),
+        ) => change == Change::Split,
         (Outcome::Results(_), Outcome::Results(_)) => meant == found,
         (Outcome::Results(_) | Outcome::Fault(_), Outcome::Fault(fault)) => {
             source::may_fault(twisted, inputs, &compiler::math::define, *fault) == Ok(true)

@@ -69,10 +69,15 @@ fn is_used(statement: &mut Statement, used: &mut EntitySet<ValueId>) -> bool {
         Statement::Loop(l) => match &l.kind {
             LoopKind::Reduce(reductions) if !reductions.is_empty() => return true,
             LoopKind::Reduce(_) => l.kind = LoopKind::Parallel,
+            LoopKind::Scan if !has_prefix(&l.body) => l.kind = LoopKind::Parallel,
             _ => {}
         },
     }
     !statement.blocks().all(Vec::is_empty)
+}
+
+fn has_prefix(body: &Block) -> bool {
+    body.iter().any(|statement| matches!(statement, Statement::Let { op: Op::Prefix(..), .. }))
 }
 
 /// What a contraction without an epilogue still does: compute its factors, which may hold checks.

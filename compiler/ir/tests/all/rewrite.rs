@@ -152,6 +152,28 @@ fn unused_code_is_erased_and_checks_stay() {
     ");
 }
 
+/// A scan in which no prefix is left gives each element by itself.
+#[test]
+fn a_scan_without_a_prefix_is_a_parallel_loop() {
+    let text = format!(
+        "{HEADER} kernel @k {{
+          scan i < n {{ v0 = load %k[i] v1 = prefix argmax v0 v2 = cast f32 v0 store %y[i], v2 }}
+        }} }}"
+    );
+    let program: Program = text.parse().unwrap();
+    let mut kernel = program.kernels.values().next().cloned().unwrap();
+    erase_unused(&mut kernel.body);
+    insta::assert_snapshot!(print::kernel(&program, &renumber(&program, &kernel)), @r"
+    kernel @k {
+      parallel i < n {
+        v0 = load %k[i]
+        v1 = cast f32 v0
+        store %y[i], v1
+      }
+    }
+    ");
+}
+
 /// A branch goes when nothing is left in it, but not while its result is used.
 #[test]
 fn empty_branches_are_erased() {

@@ -186,13 +186,17 @@ impl Writer<'_> {
     /// A call of a helper under the given sizes, which has the given shape.
     pub fn call_with(&mut self, helper: &Helper, sizes: &BTreeMap<String, Dim>, shape: &[Dim], fuel: usize) -> Piece {
         let mut arguments = vec![];
+        let adds = helper.text.contains("sum[") || helper.text.contains("mean[");
         for (n, (_, ty, axes)) in helper.params.iter().enumerate() {
             let axes: Vec<Dim> = axes.iter().map(|axis| axis.substitute(sizes)).collect();
-            arguments.push(match (helper.is_scalar(), n) {
+            let argument = match (helper.is_scalar(), n) {
                 (true, 0) => self.expr(*ty, shape, fuel),
                 (true, _) => self.operand(*ty, shape, fuel.min(1)),
                 (false, _) => self.expr(*ty, &axes, fuel.min(1)),
-            });
+            };
+            // A product that the function sums is a contraction of its caller.
+            let contracts = adds && matches!(ty, Dtype::F32 | Dtype::F64) && argument.may_contract();
+            arguments.push(if contracts { Piece::call("abs", &[&argument], *ty, shape) } else { argument });
         }
         for work in &helper.work {
             let here = self.scope.runs().times(&work.substitute(sizes));
