@@ -302,7 +302,9 @@ fn kernel(program: &Program, part: &Part, name: String, in_rows: bool) -> Varian
         _ if long && shared_bytes(&part.kernel.values, &part.kernel.body, LARGEST) <= SHARED => LARGEST,
         _ => TEAM,
     };
-    let mut e = Emitter::new(program, part, threads, if alone { Owner::Thread } else { Owner::Block });
+    // A thread alone computes an element of a chunk.
+    let owner = if alone || root.is_some() && !part.chunks.is_empty() { Owner::Thread } else { Owner::Block };
+    let mut e = Emitter::new(program, part, threads, owner);
     // Results of chunks are joined at the top, those of columns within a loop over these.
     e.runs = root.is_none();
     let grid = match root {
