@@ -18,7 +18,7 @@ pub fn erase_stores(kernel: &mut Kernel, buffers: &BTreeSet<BufferId>) {
 }
 
 /// Erases what has no effect: definitions that nothing uses, and loops, contractions and branches with nothing left
-/// in them. Stores and checks stay.
+/// in them. Stores and checks stay; a loop in which no reduction or prefix is left is a parallel one.
 pub fn erase_unused(body: &mut Block) {
     erase_unused_but(body, &mut EntitySet::new());
 }

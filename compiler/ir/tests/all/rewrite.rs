@@ -112,6 +112,14 @@ fn gathered_subscripts_and_inner_loops() {
     ");
 }
 
+/// The first kernel of a program, without what has no effect.
+fn without_unused(text: &str) -> String {
+    let program: Program = text.parse().unwrap();
+    let mut kernel = program.kernels.values().next().cloned().unwrap();
+    erase_unused(&mut kernel.body);
+    print::kernel(&program, &renumber(&program, &kernel))
+}
+
 #[test]
 fn unused_code_is_erased_and_checks_stay() {
     let text = format!(
@@ -129,10 +137,7 @@ fn unused_code_is_erased_and_checks_stay() {
           }}
         }} }}"
     );
-    let program: Program = text.parse().unwrap();
-    let mut kernel = program.kernels.values().next().cloned().unwrap();
-    erase_unused(&mut kernel.body);
-    insta::assert_snapshot!(print::kernel(&program, &renumber(&program, &kernel)), @r"
+    insta::assert_snapshot!(without_unused(&text), @r"
     kernel @k {
       parallel i < n {
         v0 = load %k[i]
@@ -160,10 +165,7 @@ fn a_scan_without_a_prefix_is_a_parallel_loop() {
           scan i < n {{ v0 = load %k[i] v1 = prefix argmax v0 v2 = cast f32 v0 store %y[i], v2 }}
         }} }}"
     );
-    let program: Program = text.parse().unwrap();
-    let mut kernel = program.kernels.values().next().cloned().unwrap();
-    erase_unused(&mut kernel.body);
-    insta::assert_snapshot!(print::kernel(&program, &renumber(&program, &kernel)), @r"
+    insta::assert_snapshot!(without_unused(&text), @r"
     kernel @k {
       parallel i < n {
         v0 = load %k[i]
@@ -190,10 +192,7 @@ fn empty_branches_are_erased() {
           }}
         }} }}"
     );
-    let program: Program = text.parse().unwrap();
-    let mut kernel = program.kernels.values().next().cloned().unwrap();
-    erase_unused(&mut kernel.body);
-    insta::assert_snapshot!(print::kernel(&program, &renumber(&program, &kernel)), @r"
+    insta::assert_snapshot!(without_unused(&text), @r"
     kernel @k at 3..9 {
       parallel i < n {
         v0 = load %x[i, 0]
