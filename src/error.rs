@@ -230,6 +230,8 @@ pub enum RunErrorKind {
         value: Result<i64, SizeError>,
         /// The size names in it.
         names: Vec<SizeName>,
+        /// The bytes of the source that ask for it, if any do.
+        at: Option<Range<usize>>,
     },
     /// A subscript outside of the array.
     Access {
@@ -376,7 +378,10 @@ impl RunError {
                     report.notes.push("it stands in a condition, which numbers beyond 2^48 could make wrap".to_owned());
                 }
             }
-            RunErrorKind::Size { names, .. } => report.notes.extend(names.iter().map(SizeName::to_string)),
+            RunErrorKind::Size { names, at, .. } => {
+                report.labels = at.as_ref().map_or_else(Vec::new, |at| place(at, ""));
+                report.notes.extend(names.iter().map(SizeName::to_string));
+            }
             RunErrorKind::Access { axis, bound, at, .. } => {
                 report.labels = place(at, "accessed here");
                 report.notes.push(match bound {

@@ -10,6 +10,9 @@ use crate::boundary;
 use crate::error::{Context, named};
 use crate::{CompileError, Function, Options, Signature, Source};
 
+/// Objects do not tell the two apart.
+const NO_VALUE: &str = "has no value: it is beyond 64 bits, or divides by a number below 1";
+
 /// Functions compiled ahead of time.
 ///
 /// ```
@@ -116,15 +119,12 @@ impl Lowered {
             }
             Status::NoValue(number) => {
                 let r = &requires[number];
-                format!("{}{} or {} has no value in 64 bits", self.place(r.origin), r.left_is, r.right_is)
+                format!("{}{} or {} {NO_VALUE}", self.place(r.origin), r.left_is, r.right_is)
             }
             Status::Length(id, axis) => {
                 let buffer = &self.program.buffers[id];
                 let length = context.text(&buffer.shape[axis]);
-                format!(
-                    "axis {axis} of `{}` would have the length `{length}`: below 0 (found), or no value in 64 bits",
-                    buffer.name
-                )
+                format!("axis {axis} of `{}`: its length `{length}` is below 0 (found), or {NO_VALUE}", buffer.name)
             }
             Status::Site(site) => {
                 let site = &self.program.sites[site];

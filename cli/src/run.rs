@@ -122,8 +122,16 @@ fn bind(signature: &Signature, given: &[(String, String)], program: &Path) -> Re
     let missing: Vec<&str> = names.iter().copied().filter(|name| !given.contains_key(name)).collect();
     if !missing.is_empty() {
         let named: Vec<String> = missing.iter().map(|name| format!("`{name}`")).collect();
+        // Sizes that the others have.
+        let mut lengths: BTreeMap<&str, usize> = BTreeMap::new();
+        for param in &signature.params {
+            let text = given.get(param.name.as_str()).filter(|text| **text != "-");
+            if let Some(value) = text.and_then(|text| Value::parse(text, param).ok()) {
+                lengths.extend(param.shape.iter().map(String::as_str).zip(value.shape().iter().copied()));
+            }
+        }
         let slots = signature.params.iter().filter(|slot| missing.contains(&slot.name.as_str()));
-        let sample: Vec<String> = slots.map(sample).collect();
+        let sample: Vec<String> = slots.map(|slot| sample(slot, &lengths)).collect();
         let (named, sample) = (named.join(", "), sample.join(" "));
         return Err(Failure::usage(format!(
             "no value is given for {named}: add {sample}, for instance\n  {signature}"
@@ -143,13 +151,14 @@ fn bind(signature: &Signature, given: &[(String, String)], program: &Path) -> Re
     Ok(values)
 }
 
-/// An example of an argument for a parameter.
-fn sample(slot: &Slot) -> String {
+/// An example of an argument for a parameter, where some sizes have these values.
+fn sample(slot: &Slot, sizes: &BTreeMap<&str, usize>) -> String {
     let value = match (slot.shape.as_slice(), slot.dtype) {
         ([], Dtype::Bool) => "true".to_owned(),
         ([], _) => "1".to_owned(),
         (shape, _) => {
-            let lengths = shape.iter().map(|n| n.parse::<u64>().unwrap_or(8).to_string());
+            let length = |n: &String| sizes.get(n.as_str()).copied().or(n.parse().ok()).unwrap_or(8);
+            let lengths = shape.iter().map(|n| length(n).to_string());
             format!("random:{}", lengths.collect::<Vec<_>>().join("x"))
         }
     };

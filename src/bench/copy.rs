@@ -1,18 +1,18 @@
 //! Copies as a yardstick for kernels: one of arrays larger than the caches, and others that move as
 //! many bytes as each kernel, so that kernels whose data fit in cache are compared with copies in
-//! cache. They use the same kind of memory as the arrays of calls.
+//! cache. On a processor they are compiled and called as the kernels are, and use the same kind of memory: a copy of the C library takes up
+//! to 1.7 times as long where it chooses stores that a machine is slow at, and would be no bound.
 
 use std::collections::BTreeMap;
-use std::hint::{black_box, spin_loop};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ir::Dtype;
 use ir::array::Array;
 
 use super::{BenchError, Measured};
-use crate::{DeviceArray, Gpu};
+use crate::kernel::Kernel;
+use crate::{CompileError, Device, DeviceArray, Gpu, Options, Program, RunError};
 
 /// The size in bytes of each of the two arrays of the largest copy: larger than the caches of most
 /// machines.
@@ -21,24 +21,20 @@ pub(super) const LARGEST: usize = 256 << 20;
 /// A copy is taken to be in cache if it is this many times as fast as the largest one.
 const IN_CACHE: f64 = 1.3;
 
-/// Copies of small arrays are repeated until they have moved this many bytes.
-const MEASURABLE: usize = 4 << 20;
+/// The copy that a processor runs, by words of 4 bytes.
+const COPY: &str = "fn copy(x: u32[n]) -> u32[n] = x";
+const WORD: usize = size_of::<u32>();
 
-/// Copies of several sizes, by `threads` threads or by a GPU.
+/// Copies of several sizes, on a processor or a GPU.
 pub(crate) struct Copies {
     place: Place,
     /// The times measured, by the size of each array in bytes.
     times: BTreeMap<usize, Vec<Duration>>,
 }
 
-/// The source and destination arrays of the copies.
+/// The source and destination arrays of the copies, by size in bytes.
 enum Place {
-    /// Smaller copies use the beginning of these.
-    Host {
-        from: Array,
-        to: Array,
-        threads: usize,
-    },
+    Host(Box<Kernel>, BTreeMap<usize, (Array, Array)>),
     Gpu(BTreeMap<usize, (DeviceArray, DeviceArray)>),
 }
 
@@ -54,7 +50,7 @@ pub(super) struct Beside {
 impl Copies {
     /// The largest copy, and others that move about as many bytes as `moved`.
     pub(crate) fn new(
-        threads: usize,
+        options: &Options,
         gpu: Option<&Arc<Gpu>>,
         moved: impl Iterator<Item = u64>,
     ) -> Result<Copies, BenchError> {
@@ -66,12 +62,18 @@ impl Copies {
         }
         let place = match gpu {
             None => {
-                let mut from = crate::zeros(Dtype::U8, &[LARGEST])?;
-                let mut to = crate::zeros(Dtype::U8, &[LARGEST])?;
-                // Touch the pages, so that they are mapped.
-                from.bytes_mut().fill(1);
-                to.bytes_mut().fill(2);
-                Place::Host { from, to, threads }
+                let options = Options { device: Device::Cpu, ..options.clone() };
+                let program = Program::parse(COPY).map_err(|e| CompileError::fault(e.to_string()))?;
+                let only = program.main().map_err(|e| CompileError::fault(e.to_string()))?;
+                let kernel = only.compile(&options)?;
+                let array = |bytes: usize, value| {
+                    let mut array = crate::zeros(Dtype::U32, &[bytes.div_ceil(WORD)])?;
+                    // Touch the pages, so that they are mapped.
+                    array.bytes_mut().fill(value);
+                    Ok::<_, BenchError>(array)
+                };
+                let both = |bytes: &usize| Ok((*bytes, (array(*bytes, 1)?, array(*bytes, 2)?)));
+                Place::Host(Box::new(kernel), classes.values().map(both).collect::<Result<_, BenchError>>()?)
             }
             Some(gpu) => {
                 let array = |bytes: usize| DeviceArray::zeros(gpu, Dtype::U8, &[bytes]).map_err(BenchError::Gpu);
@@ -86,8 +88,9 @@ impl Copies {
     pub(crate) fn measure(&mut self, counts: bool) -> Result<(), BenchError> {
         for (bytes, times) in &mut self.times {
             let time = match &mut self.place {
-                Place::Host { from, to, threads } => {
-                    stream(&from.bytes()[..*bytes], &mut to.bytes_mut()[..*bytes], *threads)
+                Place::Host(kernel, arrays) => {
+                    let Some((from, to)) = arrays.get_mut(bytes) else { continue };
+                    copy(kernel, from, to)?
                 }
                 Place::Gpu(arrays) => {
                     let Some((from, to)) = arrays.get_mut(bytes) else { continue };
@@ -124,57 +127,13 @@ fn length(moved: u64) -> usize {
     usize::try_from(moved.div_ceil(2)).unwrap_or(LARGEST).clamp(1, LARGEST)
 }
 
-/// Smaller copies use one thread, as calls on so little data do.
-const FEW: usize = 1 << 18;
-
-/// For small copies, the fastest of this many batches counts, because other processes may interrupt
-/// some.
-const BATCHES: u32 = 16;
-
-/// The time of one copy.
-fn stream(from: &[u8], to: &mut [u8], threads: usize) -> Duration {
-    if from.len() >= FEW {
-        return spread(from, to, threads);
-    }
-    let times = u32::try_from(MEASURABLE / BATCHES as usize / from.len()).unwrap_or(1).clamp(1, 1 << 10);
-    let mut batch = || {
-        let start = Instant::now();
-        for _ in 0..times {
-            to.copy_from_slice(black_box(from));
-            black_box(&mut *to);
-        }
-        start.elapsed() / times
+/// The time of a copy, after one that leaves in caches what it does.
+fn copy(kernel: &Kernel, from: &Array, to: &mut Array) -> Result<Duration, RunError> {
+    let mut timed = || {
+        let mut time = [Duration::ZERO];
+        kernel.call_timed(&[from.as_ref()], &mut [to.as_mut()], &mut time)?;
+        Ok(time[0])
     };
-    (0..BATCHES).map(|_| batch()).min().unwrap_or_default()
-}
-
-/// The same on several threads. A thread's piece stays in its own caches if it fits.
-fn spread(from: &[u8], to: &mut [u8], threads: usize) -> Duration {
-    let piece = from.len().div_ceil(threads.max(1));
-    let times = (MEASURABLE / from.len()).clamp(1, 1 << 12);
-    let pieces: Vec<_> = from.chunks(piece).zip(to.chunks_mut(piece)).collect();
-    let (arrived, all) = (AtomicUsize::new(0), pieces.len());
-    let meet = |phase: usize| {
-        arrived.fetch_add(1, Ordering::AcqRel);
-        while arrived.load(Ordering::Acquire) < phase * all {
-            spin_loop();
-        }
-    };
-    let copy = |(from, to): (&[u8], &mut [u8])| {
-        to.copy_from_slice(black_box(from));
-        meet(1);
-        let start = Instant::now();
-        for _ in 0..times {
-            to.copy_from_slice(black_box(from));
-            black_box(&mut *to);
-        }
-        meet(2);
-        start.elapsed()
-    };
-    let copy = &copy;
-    let longest = std::thread::scope(|scope| {
-        let started: Vec<_> = pieces.into_iter().map(|piece| scope.spawn(move || copy(piece))).collect();
-        started.into_iter().filter_map(|thread| thread.join().ok()).max()
-    });
-    longest.unwrap_or_default() / u32::try_from(times).unwrap_or(1)
+    timed()?;
+    timed()
 }

@@ -174,7 +174,7 @@ impl Benchmark {
         let kernels = report.before.kernels.iter().chain(&report.after.kernels).map(|kernel| &kernel.figures);
         let figures = kernels.chain([&report.before.total, &report.after.total]);
         let moved = figures.filter_map(|figures| figures.bytes.value);
-        let mut copies = Copies::new(fused.threads(), fused.gpu(), moved)?;
+        let mut copies = Copies::new(options, fused.gpu(), moved)?;
         copies.measure(false)?;
         let begin = Instant::now();
         let mut rounds = 0;

@@ -119,18 +119,25 @@ impl Context<'_> {
             }
             BindError::RequirementSize { requirement, error } => {
                 let r = &self.program.requires[requirement];
-                let (size, what) = self.without_value(r);
-                self.size(size, what.to_owned(), Err(error), inputs)
+                let (size, what) = self.without_value(r, inputs);
+                self.size(size, what.to_owned(), Err(error), Some(range(r.origin)), inputs)
             }
             BindError::Length { buffer, axis, value } => {
                 let buffer = &self.program.buffers[buffer];
-                self.size(&buffer.shape[axis], format!("axis {axis} of {}", buffer.name), value, inputs)
+                self.size(&buffer.shape[axis], format!("axis {axis} of {}", buffer.name), value, None, inputs)
             }
         })
     }
 
-    fn size(&self, size: &Size, what: String, value: Result<i64, SizeError>, inputs: &[impl Given]) -> RunErrorKind {
-        RunErrorKind::Size { what, formula: self.text(size), value, names: self.names(&[size], inputs) }
+    fn size(
+        &self,
+        size: &Size,
+        what: String,
+        value: Result<i64, SizeError>,
+        at: Option<Range<usize>>,
+        inputs: &[impl Given],
+    ) -> RunErrorKind {
+        RunErrorKind::Size { what, formula: self.text(size), value, names: self.names(&[size], inputs), at }
     }
 
     /// The exact value of a size, with the arguments as given: the engines clamp a `u64` argument to `i64::MAX`.
@@ -155,12 +162,11 @@ impl Context<'_> {
         })
     }
 
-    /// The side of a requirement that can be without a value: the one with a division, or a product.
-    fn without_value<'r>(&self, r: &'r Requirement) -> (&'r Size, &'r str) {
-        if r.left.as_symbol().is_some() || r.left.as_constant().is_some() {
-            (&r.right, &r.right_is)
-        } else {
-            (&r.left, &r.left_is)
+    /// The side of a requirement that has no value.
+    fn without_value<'r>(&self, r: &'r Requirement, inputs: &[impl Given]) -> (&'r Size, &'r str) {
+        match self.exact(&r.left, inputs).and_then(|value| i64::try_from(value).ok()) {
+            Some(_) => (&r.right, &r.right_is),
+            None => (&r.left, &r.left_is),
         }
     }
 

@@ -54,7 +54,7 @@ impl Roof {
     /// This machine's processor, measured. Nothing, if there is no memory for that.
     pub fn of_cpu() -> Option<Roof> {
         let (flops, threads) = arithmetic()?;
-        let mut copies = Copies::new(threads, None, std::iter::empty()).ok()?;
+        let mut copies = Copies::new(&Options::default(), None, std::iter::empty()).ok()?;
         (0..ROUNDS).try_for_each(|round| copies.measure(round > 0)).ok()?;
         let copy = copies.largest().rate()?;
         Some(Roof { device: Some(format!("this machine, threads: {threads}")), copy, flops })

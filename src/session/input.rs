@@ -94,10 +94,7 @@ impl Reading {
     /// Whether an error is about a function that is not defined yet but may be later. (The name of
     /// a value will not become a function.)
     fn is_missing(&self, error: &Diagnostic) -> bool {
-        let callee = error.labels.first().and_then(|label| {
-            let bytes = label.span.start as usize..label.span.end as usize;
-            self.source.text.get(bytes)
-        });
+        let callee = place(&self.source, error);
         let bound = |name: &str| {
             let of = |function: &Function| {
                 let targets = function.lets.iter().map(|one| &one.target);
@@ -128,6 +125,12 @@ impl Reading {
             calls: calls(own).map(str::to_owned).collect(),
         })
     }
+}
+
+/// The text that an error is about.
+pub(super) fn place<'s>(source: &'s Source, error: &Diagnostic) -> Option<&'s str> {
+    let span = error.labels.first()?.span;
+    source.text.get(span.start as usize..span.end as usize)
 }
 
 /// The names of functions that expressions call.

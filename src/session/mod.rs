@@ -17,7 +17,7 @@
 mod input;
 mod subject;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ use crate::files::FileError;
 use crate::render::draw;
 use crate::{Array, Cancel, CompileError, Errors, Options, Report, RunError, Signature, Source, Style};
 
-use input::{Reading, word};
+use input::{Reading, place, word};
 pub use input::{Typed, is_name};
 pub use subject::Subject;
 
@@ -114,6 +114,16 @@ pub enum SessionError {
     Subject(String),
 }
 
+impl Definition {
+    /// The functions that it calls itself and that are not defined.
+    fn missing<'d>(&'d self, session: &'d Session) -> impl Iterator<Item = &'d str> {
+        let errors = self.signature.as_ref().err();
+        let named =
+            errors.into_iter().flat_map(|e| e.diagnostics().iter().filter_map(|error| place(e.source(), error)));
+        named.filter(|name| self.calls.iter().any(|callee| callee == name) && !session.functions.contains_key(*name))
+    }
+}
+
 /// An internal error, from any operation.
 fn fault(message: String) -> SessionError {
     SessionError::Compile(CompileError::fault(message))
@@ -151,7 +161,8 @@ impl Session {
             });
             self.functions.insert(function.name.text.clone(), Arc::new(definition));
         }
-        if !outcomes.is_empty() {
+        // One that waits itself lets none of the others go on.
+        if outcomes.iter().any(|outcome| matches!(outcome, Outcome::Defined { .. })) {
             outcomes.extend(self.check_waiting()?);
         }
         for entry in &reading.input.entries {
@@ -184,17 +195,17 @@ impl Session {
     /// Checks the functions that waited, now that another is defined.
     fn check_waiting(&mut self) -> Result<Vec<Outcome>, SessionError> {
         let mut outcomes = vec![];
-        let waiting: Vec<String> = self.waiting().map(|(name, _)| name.to_owned()).collect();
-        for name in waiting {
-            let reading = Reading::new(self, PROMPT, &name)?;
+        let ready = self.ready();
+        let reading = Reading::new(self, PROMPT, &ready.join("\n"))?;
+        for name in ready {
             match reading.check(&name) {
-                Ok(Ok(signature)) => {
-                    let definition = &self.functions[&name];
-                    let definition = Definition { signature: Ok(signature.clone()), ..Definition::clone(definition) };
+                Ok(signature) => {
+                    if let Ok(signature) = &signature {
+                        outcomes.push(Outcome::Defined { signature: signature.clone() });
+                    }
+                    let definition = Definition { signature, ..Definition::clone(&self.functions[&name]) };
                     self.functions.insert(name, Arc::new(definition));
-                    outcomes.push(Outcome::Defined { signature });
                 }
-                Ok(Err(_)) => {}
                 Err(errors) => {
                     self.functions.remove(&name);
                     outcomes.push(Outcome::Refused { errors });
@@ -202,6 +213,26 @@ impl Session {
             }
         }
         Ok(outcomes)
+    }
+
+    /// The functions that wait, but for none that is not defined, and for none that does.
+    fn ready(&self) -> Vec<String> {
+        let waiting = self.functions.iter().filter(|(_, definition)| definition.signature.is_err());
+        let (mut ready, mut callers) = (BTreeSet::new(), BTreeMap::<&str, Vec<&str>>::new());
+        let mut stuck = vec![];
+        for (name, definition) in waiting {
+            ready.insert(name.as_str());
+            definition.calls.iter().for_each(|callee| callers.entry(callee).or_default().push(name));
+            if definition.missing(self).next().is_some() {
+                stuck.push(name.as_str());
+            }
+        }
+        while let Some(name) = stuck.pop() {
+            if ready.remove(name) {
+                stuck.extend(callers.get(name).into_iter().flatten());
+            }
+        }
+        ready.into_iter().map(str::to_owned).collect()
     }
 
     /// What a text would compile: a function of that name, or an expression with the values that it mentions.
@@ -228,10 +259,16 @@ impl Session {
         self.functions.values().filter_map(|definition| definition.signature.as_ref().ok())
     }
 
-    /// The functions that call others that are not defined yet, each with the resulting errors.
-    pub fn waiting(&self) -> impl Iterator<Item = (&str, &Errors)> {
+    /// The functions that wait for others, called by them or by one that they call, to be defined.
+    pub fn waiting(&self) -> impl Iterator<Item = &str> {
         let all = self.functions.iter();
-        all.filter_map(|(name, definition)| Some((name.as_str(), definition.signature.as_ref().err()?)))
+        all.filter(|(_, definition)| definition.signature.is_err()).map(|(name, _)| name.as_str())
+    }
+
+    /// The errors about functions that are called, but not defined.
+    pub fn missing(&self) -> impl Iterator<Item = &Errors> {
+        let called = self.functions.values().filter(|definition| definition.missing(self).next().is_some());
+        called.filter_map(|definition| definition.signature.as_ref().err())
     }
 
     /// The values by name; the last one's is [`LAST`].

@@ -62,6 +62,14 @@ fn functions_may_be_entered_in_any_order() {
     let signature = |name| format!("fn {name}(x: f32[n]) -> f32[n]");
     assert_eq!(defined, ["h", "f", "g"].map(signature));
     assert_eq!(texts(&mut session, "f([1.0])"), ["out [4.]"]);
+    // Those that wait for one that waits are not tried before the last is there, and only the last is missing.
+    for k in 0..300 {
+        texts(&mut session, &format!("fn w{k}(x: f32[n]) = w{}(x)", k + 1));
+    }
+    let missing: Vec<String> = session.missing().map(Errors::to_string).collect();
+    assert!(missing.len() == 1 && missing[0].contains("no function `w300`"), "{missing:?}");
+    assert_eq!((session.waiting().count(), texts(&mut session, "fn w300(x: f32[n]) = x").len()), (300, 301));
+    assert_eq!((session.waiting().count(), session.missing().count()), (0, 0));
     // A waiting function that does not fit the one it waited for is refused, and calling a value is
     // an error at once.
     assert!(texts(&mut session, "fn a(x: f32[n]) = b(x)")[0].starts_with("a waits"));

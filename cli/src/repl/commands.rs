@@ -260,7 +260,7 @@ fn of_type(repl: &mut Repl, text: &str) -> Result<String, Failure> {
         repl.session.functions().for_each(|signature| {
             say!(said, "{signature}");
         });
-        repl.session.waiting().for_each(|(name, _)| {
+        repl.session.waiting().for_each(|name| {
             say!(said, "fn {name} waits");
         });
         repl.session.values().for_each(|(name, value)| {

@@ -218,10 +218,10 @@ impl Repl {
         self.files.extend(file.canonicalize());
     }
 
-    /// The errors of functions that still wait for others, if there are any.
+    /// The errors about functions that are still missing, if there are any.
     fn nothing_waits(&self) -> Result<(), Failure> {
-        let waiting: Vec<_> = self.session.waiting().map(|(_, errors)| Failure::Program(errors.clone())).collect();
-        if waiting.is_empty() { Ok(()) } else { Err(Failure::Several(waiting)) }
+        let missing: Vec<_> = self.session.missing().map(|errors| Failure::Program(errors.clone())).collect();
+        if missing.is_empty() { Ok(()) } else { Err(Failure::Several(missing)) }
     }
 }
 

@@ -261,6 +261,7 @@ fn explains_arguments_that_do_not_fit() {
         "run a.fl --fn scale x=ones:1",
         &["no value is given for `by`: add by=1, for instance", "fn scale(x: f32[n], by: f32)"],
     );
+    s.says(2, "run a.fl --fn pair y=ones:3", &["no value is given for `x`: add x=random:3, for instance"]);
     s.says(2, "run a.fl --fn scale x=ones:1 by=1 z=1", &["no parameter `z`", "fn scale(x: f32[n], by: f32)"]);
     s.says(2, "run a.fl --fn scale x=ones:1 by=1 by=2", &["`by` is given twice"]);
     s.says(2, "run a.fl --fn scale x=ones:1 by=1 -o y=a.npy", &["no result `y`", "-> f32[n]"]);

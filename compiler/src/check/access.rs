@@ -251,7 +251,7 @@ impl Checker<'_> {
             (Some(start), Some(stop)) => {
                 let zero = Size::default();
                 self.order(&zero, "zero", start, "the start of the slice", span)?;
-                self.order(start, "the start of the slice", stop, "its end", span)?;
+                self.order(start, "the start of the slice", stop, "the end of the slice", span)?;
                 self.order(stop, "the end of the slice", &length, &format!("axis {axis} of {what}"), span)?;
                 true
             }

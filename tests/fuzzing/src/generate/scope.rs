@@ -300,11 +300,8 @@ impl Scope {
         })
     }
 
-    /// An index alone in a subscript stays below `bound`; a prefix passes that on to the index it follows.
+    /// An index alone in a subscript stays below `bound`; a prefix, though a guard mentions it, passes that on to the index it follows.
     fn note_alone(&mut self, n: usize, bound: &Dim) {
-        if self.indices[n].guarded {
-            return;
-        }
         if let Some((inclusive, outer)) = self.indices[n].prefix.clone() {
             let bound = if inclusive { bound.clone() } else { bound.offset(1) };
             if let Some(outer) = self.indices.iter().position(|i| i.name == outer) {
