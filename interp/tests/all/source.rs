@@ -155,6 +155,16 @@ fn what_no_result_needs_is_not_looked_at() {
     assert_eq!(may_fault(&s.checked, &[x.as_ref()], &|_, _| None, fault), Ok(true));
     let other = Fault { index: 6, ..fault };
     assert_eq!(may_fault(&s.checked, &[x.as_ref()], &|_, _| None, other), Ok(false));
+    // A subscript that ends in that fault may be anything elsewhere.
+    let elsewhere =
+        s.checked.sites.push(Site { origin: s.checked.sites[site].origin, what: s.checked.sites[site].what.clone() });
+    let data = s.scalar(Kind::Cast(outside), Dtype::I64);
+    let by_data = s.at(s.x, data, Some(elsewhere));
+    s.checked.results.push(("by_data".into(), by_data));
+    let other = Fault { site: elsewhere, index: 6, bound: 1 };
+    assert_eq!(may_fault(&s.checked, &[x.as_ref()], &|_, _| None, other), Ok(true));
+    let shorter = Fault { bound: 0, ..other };
+    assert_eq!(may_fault(&s.checked, &[x.as_ref()], &|_, _| None, shorter), Ok(false));
 }
 
 #[test]
