@@ -8,6 +8,7 @@ use ir::build::Values;
 use ir::nest::{
     Block, BufferId, Extent, FunctionId, IndexId, Op, Program, Role, SiteId, Statement, Subscript, ValueId,
 };
+use ir::rewrite::Inside;
 use ir::{Affine, BinaryOp, Dtype, Size, UnaryOp, visit};
 
 use super::build::{Builder, Control};
@@ -101,6 +102,8 @@ pub(super) struct Emitter<'a> {
     /// Holds until a check of the thread fails, if the kernel has any. What it goes on with then is no subscript of anything, if nothing
     /// passes the check.
     passed: Option<Reg>,
+    /// Loads that may be outside where a check fails.
+    leaning: Vec<(BufferId, Vec<Subscript>)>,
     /// An index that is so much more than its register says.
     pub(super) ahead: Option<(IndexId, i64)>,
     /// Addresses of accesses with that index where its register says.
@@ -150,8 +153,17 @@ impl<'a> Emitter<'a> {
         let in_place = program.slots.values().any(in_place);
         let mut builder = Builder::new();
         let checks = kernel.body.iter().any(may_fault);
+        let mut leaning = vec![];
+        if checks {
+            let inside = Inside::new(program);
+            kernel
+                .body
+                .iter()
+                .for_each(|s| inside.each_leaning(s, &mut |buffer, at| leaning.push((buffer, at.to_vec()))));
+        }
         Emitter {
             passed: checks.then(|| builder.set(Comparison::Eq, Type::U32, 0, 0)),
+            leaning,
             builder,
             program,
             scope: Scope { dtypes: &kernel.values, values: SecondaryMap::new() },
@@ -370,7 +382,8 @@ impl<'a> Emitter<'a> {
         Address { base, ..first }
     }
 
-    /// An element. A subscript that a check has put right is inside unless there is no element at all: then nothing is loaded.
+    /// An element. A subscript that a check has put right is inside unless there is no element at all: then nothing is loaded. Nor is
+    /// what may be outside where a check failed.
     pub(super) fn load(&mut self, buffer: BufferId, view: Option<&[Size]>, at: &[Subscript]) -> Reg {
         let linear = Linear::of(self.program, buffer, view, at);
         if let Some(kept) = self.kept(buffer, &linear) {
@@ -390,6 +403,11 @@ impl<'a> Emitter<'a> {
             let some = self.builder.set(Comparison::Gt, Type::S64, elements, 0);
             let others = [self.valid, self.passed].into_iter().flatten();
             condition = Some(others.fold(some, |all, one| self.builder.op2(Opcode::And, Type::Pred, all, one)));
+        } else if let Some(passed) = self.passed
+            && self.leaning.iter().any(|(b, other)| *b == buffer && other == at)
+        {
+            let both = |e: &mut Self, valid| e.builder.op2(Opcode::And, Type::Pred, valid, passed);
+            condition = Some(self.valid.map_or(passed, |valid| both(self, valid)));
         }
         let loaded = if let Some(some) = condition {
             let class = match ty.class() {

@@ -17,6 +17,7 @@ pub use copy::{Copier, renumber};
 pub use erase::{erase_stores, erase_unused};
 pub use forward::forward;
 pub use hoist::hoist;
+pub use inside::Inside;
 pub use replace::{for_each_affine_mut, for_each_use_mut, replace, replace_loads, replace_values};
 pub use share::share;
 pub use simplify::simplify;

@@ -2,7 +2,8 @@
 //! stored the second finds at hand.
 //!
 //! A pair of loops is joined if
-//! - the second can move up to the first: nothing that it needs waits for the first, but through buffers;
+//! - the second can move up to the first: nothing that it needs waits for the first, but through buffers; of a load that may
+//!   be outside where a check fails that is the check, too;
 //! - some indices match: a buffer that the first stores and the second loads is stored with the one index alone on some
 //!   axis and loaded with the other index alone on that axis, so that each iteration loads what the same iteration
 //!   stored (where nothing flows between them, outermost indices match that run along the same axis of a buffer both load);
@@ -15,7 +16,7 @@ use cranelift_entity::EntitySet;
 use ir::nest::{
     Block, BufferId, Contraction, Extent, IndexId, Loop, LoopKind, Op, Program, Statement, Subscript, ValueId,
 };
-use ir::rewrite::for_each_affine_mut;
+use ir::rewrite::{Inside, for_each_affine_mut};
 use ir::sabotage::{self, Bug};
 use ir::{Affine, visit};
 
@@ -34,7 +35,14 @@ pub(super) enum Also {
 pub(super) fn join(program: &Program, block: &mut Block, also: Also) -> bool {
     let mut changed = false;
     if block.iter().filter(|s| matches!(s, Statement::Loop(_) | Statement::Contract(_))).count() > 1 {
-        let mut outlines: Vec<Outline> = block.iter().map(|s| Outline::of(program, s)).collect();
+        let inside = block.iter().any(is_check).then(|| Inside::new(program));
+        let leans = |s: &Statement| {
+            let mut any = false;
+            inside.iter().for_each(|inside| inside.each_leaning(s, &mut |_, _| any = true));
+            any
+        };
+        let mut outlines: Vec<Outline> =
+            block.iter().map(|s| Outline { leans: leans(s), ..Outline::of(program, s) }).collect();
         let mut at = 1;
         while at < block.len() {
             let Some((first, matched)) = partner(block, &outlines, at, also) else {
@@ -71,11 +79,20 @@ struct Outline {
     uses: Vec<ValueId>,
     loads: BTreeMap<BufferId, Access>,
     stores: BTreeMap<BufferId, Access>,
+    /// Whether it is a check.
+    checks: bool,
+    /// Whether it loads what may be outside where a check before it fails.
+    leans: bool,
+}
+
+/// Whether a statement is a check.
+fn is_check(statement: &Statement) -> bool {
+    matches!(statement, Statement::Let { op: Op::Check { .. }, .. })
 }
 
 impl Outline {
     fn of(program: &Program, statement: &Statement) -> Outline {
-        let mut outline = Outline::default();
+        let mut outline = Outline { checks: is_check(statement), ..Outline::default() };
         outline.look(program, statement, 0);
         visit::for_each_definition(statement, &mut |value| outline.defines.push(value));
         let mut inside = EntitySet::new();
@@ -243,9 +260,12 @@ fn needed(outlines: &[Outline], first: usize, second: usize) -> Option<BTreeSet<
     let (mut results, mut values, mut buffers) = (EntitySet::new(), EntitySet::new(), EntitySet::new());
     results.extend(earlier.defines.iter().copied());
     let mut needed = BTreeSet::new();
+    let mut leans = false;
     for at in (first + 1..=second).rev() {
         let o = &outlines[at];
-        let gives = o.defines.iter().any(|v| values.contains(*v)) || o.stores.keys().any(|b| buffers.contains(*b));
+        let gives = o.defines.iter().any(|v| values.contains(*v))
+            || o.stores.keys().any(|b| buffers.contains(*b))
+            || o.checks && leans;
         if at == second || gives {
             let loads = at != second
                 && !sabotage::on(Bug::JoinedPast)
@@ -255,6 +275,7 @@ fn needed(outlines: &[Outline], first: usize, second: usize) -> Option<BTreeSet<
             }
             values.extend(o.uses.iter().copied());
             buffers.extend(o.loads.keys().copied());
+            leans |= o.leans;
             needed.insert(at);
         }
     }
@@ -272,7 +293,7 @@ fn join_at(
 ) -> usize {
     let needed = needed(outlines, first, second).unwrap_or_default();
     let later = block.remove(second);
-    outlines.remove(second);
+    let later_leans = outlines.remove(second).leans;
     let place = first + needed.len();
     reorder(block, (first, second), &needed);
     reorder(outlines, (first, second), &needed);
@@ -281,7 +302,8 @@ fn join_at(
         (Statement::Contract(c), Statement::Loop(later)) => epilogue(c, later, matched),
         _ => {}
     }
-    outlines[place] = Outline::of(program, &block[place]);
+    let leans = outlines[place].leans || later_leans;
+    outlines[place] = Outline { leans, ..Outline::of(program, &block[place]) };
     place
 }
 

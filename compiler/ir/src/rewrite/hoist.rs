@@ -13,8 +13,9 @@ use crate::{Affine, Dtype, Size, verify};
 /// branch, and nothing but scalars (constants, sizes, elements of arrays without axes and what comes of them) leaves
 /// the kernel's outermost loop: iterations of that run apart. Checks stay. Says how many statements moved.
 ///
-/// A load so moved may run where the loops that it leaves do not. It leaves one that may have no iterations only if it
-/// is inside all the same, for what the program requires of its calls.
+/// A load so moved may run where the loops that it leaves do not, and before checks that fail. It leaves a loop that may have
+/// no iterations, and a block with a check before it, only if it is inside all the same, for what the program requires of
+/// its calls.
 pub fn hoist(program: &Program, kernel: &mut Kernel) -> usize {
     let mut stored = EntitySet::new();
     stored.extend(visit::stores(&kernel.body));
@@ -61,7 +62,7 @@ struct Hoister<'a> {
     /// Values that are not negative, each with a size that it is below.
     below: SecondaryMap<ValueId, Option<Size>>,
     indices: SecondaryMap<IndexId, u8>,
-    /// The indices that the loops around bind, from the outermost in.
+    /// The indices that the loops around bind, and the checks before, from the outermost in.
     around: Vec<Around>,
     /// The blocks around, from the kernel's body in.
     open: Vec<Open>,
@@ -73,9 +74,11 @@ struct Hoister<'a> {
 impl Hoister<'_> {
     fn block(&mut self, block: Block) -> Open {
         self.open.push(Open { statements: Vec::with_capacity(block.len()), ..Open::default() });
+        let before = self.around.len();
         for statement in block {
             self.statement(statement);
         }
+        self.around.truncate(before);
         self.open.pop().unwrap_or_default()
     }
 
@@ -88,7 +91,7 @@ impl Hoister<'_> {
         }
         let bound = self.around.len();
         let dims =
-            dims(&statement).map(|(index, extent)| Around { depth: depth + 1, index: *index, extent: extent.clone() });
+            dims(&statement).map(|(i, extent)| Around { depth: depth + 1, index: Some(*i), extent: extent.clone() });
         self.around.extend(dims);
         let branch = matches!(statement, Statement::If { .. });
         if let Statement::Contract(c) = &statement {
@@ -117,6 +120,9 @@ impl Hoister<'_> {
         };
         if let Statement::Let { value, op } = &statement {
             self.below[*value] = self.range(op);
+            if let Op::Check { bound, .. } = op {
+                self.around.push(Around { depth, index: None, extent: Extent::Affine(Affine::size(bound.clone())) });
+            }
         }
         if !matches!(statement, Statement::Contract(_)) {
             visit::for_each_definition(&statement, &mut |value| self.values[value] = target as u8);
@@ -196,7 +202,7 @@ impl Hoister<'_> {
 }
 
 /// The indices that a statement binds, with their extents.
-fn dims(statement: &Statement) -> impl Iterator<Item = &(IndexId, Extent)> {
+pub(super) fn dims(statement: &Statement) -> impl Iterator<Item = &(IndexId, Extent)> {
     let (free, reduce): (&[_], &[_]) = match statement {
         Statement::Loop(l) => (&l.dims, &[]),
         Statement::Contract(c) => (&c.free, &c.reduce),

@@ -1,25 +1,34 @@
-//! Which of the loops around an access have to run for it to be inside its array.
+//! Which of the loops around an access have to run, and which checks before it to pass, for it to be inside its array.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use cranelift_entity::SecondaryMap;
 
-use super::hoist::Depths;
-use crate::nest::{Extent, IndexId, Program, Relation, Subscript, SymbolSource, ValueId};
+use super::hoist::{Depths, dims};
+use crate::nest::{BufferId, Extent, IndexId, Op, Program, Relation, Statement, Subscript, SymbolSource, ValueId};
 use crate::size::Atom;
 use crate::{Affine, Size};
 
-/// An index that a loop around an access binds.
+/// What has run where an access does: a loop around it, so that its extent is above 0, or a check before it, so that its
+/// bound is.
 pub(super) struct Around {
-    /// How deep the loop's block is.
+    /// How deep the block is, the loop's or that of the check.
     pub depth: usize,
-    pub index: IndexId,
+    /// The index that the loop binds.
+    pub index: Option<IndexId>,
     pub extent: Extent,
 }
 
+impl Around {
+    /// Whether it is the loop of one of these indices.
+    fn is_of(&self, indices: &BTreeSet<IndexId>) -> bool {
+        self.index.is_some_and(|index| indices.contains(&index))
+    }
+}
+
 /// Proves accesses inside from what a program requires of its calls.
-pub(super) struct Inside<'a> {
+pub struct Inside<'a> {
     program: &'a Program,
     rows: OnceCell<BTreeMap<Size, Vec<Row<'a>>>>,
 }
@@ -31,14 +40,15 @@ struct Row<'a> {
 }
 
 impl<'a> Inside<'a> {
+    /// Of the accesses of this program.
     pub fn new(program: &'a Program) -> Inside<'a> {
         Inside { program, rows: OnceCell::new() }
     }
 
-    /// Of the loops around an access, outermost first, whose indices it does not mention: those without which it may
-    /// be outside, for they may have no iterations and nothing says that it is inside even then. `below` has values
-    /// that are not negative, each with a size that it is below.
-    pub fn needs(
+    /// Of the loops around an access, outermost first, whose indices it does not mention, and of the checks before it: those
+    /// without which it may be outside, for the loops may have no iterations, the checks may fail, and nothing says that it
+    /// is inside even then. `below` has values that are not negative, each with a size that it is below.
+    pub(super) fn needs(
         &self,
         lengths: &[Size],
         at: &[Subscript],
@@ -53,11 +63,11 @@ impl<'a> Inside<'a> {
             }
         }
         for outer in around.iter().rev() {
-            if let (true, Extent::Affine(a)) = (mentioned.contains(&outer.index), &outer.extent) {
+            if let (true, Extent::Affine(a)) = (outer.is_of(&mentioned), &outer.extent) {
                 mentioned.extend(a.terms().iter().map(|(index, _)| *index));
             }
         }
-        let (kept, left): (Vec<&Around>, Vec<&Around>) = around.iter().partition(|a| mentioned.contains(&a.index));
+        let (kept, left): (Vec<&Around>, Vec<&Around>) = around.iter().partition(|a| a.is_of(&mentioned));
         let run: Vec<&Size> = kept.into_iter().filter_map(size).collect();
         let mut needed = 0;
         for a in &left {
@@ -84,6 +94,35 @@ impl<'a> Inside<'a> {
             }
         }
         needed
+    }
+
+    /// Calls `found` with the subscripts of each load of a statement that may be outside where a check before it fails: nothing says
+    /// that it is inside for the loops around it that are the statement's own. A subscript that is a value is checked itself.
+    pub fn each_leaning<'s>(&self, statement: &'s Statement, found: &mut dyn FnMut(BufferId, &'s [Subscript])) {
+        self.look(statement, &mut vec![], found);
+    }
+
+    fn look<'s>(
+        &self,
+        statement: &'s Statement,
+        around: &mut Vec<Around>,
+        found: &mut dyn FnMut(BufferId, &'s [Subscript]),
+    ) {
+        if let Statement::Let { op: Op::Load { buffer, view, at }, .. } = statement {
+            let lengths = view.as_ref().unwrap_or(&self.program.buffers[*buffer].shape);
+            let affine = |(subscript, _): &(&Subscript, &Size)| matches!(subscript, Subscript::Affine(_));
+            let linear = at.iter().zip(lengths).filter(affine).map(|(at, length)| (at.clone(), length.clone()));
+            let (affine, lengths): (Vec<Subscript>, Vec<Size>) = linear.unzip();
+            let run: Vec<&Size> = around.iter().filter_map(size).collect();
+            let goals = self.goals(&lengths, &affine, around, &SecondaryMap::new());
+            if !goals.is_some_and(|goals| goals.iter().all(|goal| self.follows(goal, &run))) {
+                found(*buffer, at);
+            }
+        }
+        let bound = around.len();
+        around.extend(dims(statement).map(|(i, e)| Around { depth: 0, index: Some(*i), extent: e.clone() }));
+        statement.blocks().flatten().for_each(|inner| self.look(inner, around, found));
+        around.truncate(bound);
     }
 
     /// The sizes that must not be negative for an access to be inside, without those that never are.
@@ -115,6 +154,7 @@ impl<'a> Inside<'a> {
     fn extreme(&self, a: &Affine<IndexId>, around: &[Around], greatest: bool) -> Option<Size> {
         let mut a = a.clone();
         for Around { index, extent, .. } in around.iter().rev() {
+            let Some(index) = index else { continue };
             let coefficient = a.coefficient(*index);
             if coefficient.is_zero() {
                 continue;
@@ -173,7 +213,7 @@ impl<'a> Inside<'a> {
 /// Whether a subscript is the index of a loop over a whole axis of this length.
 fn runs_over(subscript: &Subscript, length: &Size, around: &[Around]) -> bool {
     let Some(index) = subscript.as_index() else { return false };
-    around.iter().any(|a| a.index == index && size(a) == Some(length))
+    around.iter().any(|a| a.index == Some(index) && size(a) == Some(length))
 }
 
 /// The extent of a loop, if it is a size.

@@ -361,3 +361,35 @@ fn loads_stay_in_loops_that_may_be_empty() {
     }
     ");
 }
+
+/// A load that is inside only if a check passes (`%k[2]`, where `m - 5` is above 0) stays behind it, one that always is (`%b[1]`) does not.
+#[test]
+fn what_needs_a_check_stays_behind_it() {
+    insta::assert_snapshot!(hoisted(
+        "parallel i < n {
+           v0 = load %k[i]
+           v6 = reduce l < 4 {
+             v1 = check v0 < m - 5 at site0
+             v2 = load %k[2]
+             v3 = load %b[1]
+             v4 = cast f32 v2
+             v5 = add v3, v4
+           } with sum lanes v5
+           store %z[i], v6
+         }"
+    ), @r"
+    kernel @k {
+      parallel i < n {
+        v0 = load %k[i]
+        v1 = load %b[1]
+        v6 = reduce l < 4 {
+          v2 = check v0 < m - 5 at site0
+          v3 = load %k[2]
+          v4 = cast f32 v3
+          v5 = add v1, v4
+        } with sum lanes v5
+        store %z[i], v6
+      }
+    }
+    ");
+}
