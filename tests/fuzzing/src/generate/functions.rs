@@ -6,7 +6,7 @@ use ir::Dtype;
 
 use super::dim::Dim;
 use super::expr::Writer;
-use super::piece::{Piece, TYPES};
+use super::piece::{Names, Piece, TYPES};
 use super::scope::{Scope, Value};
 
 /// A function that others may call.
@@ -26,6 +26,8 @@ pub struct Helper {
     pub work: Vec<Dim>,
     /// Whether its result is a product that a sum over it might turn into a contraction.
     pub may_contract: bool,
+    /// The names that its results depend on, its parameters among them.
+    pub mentions: Names,
 }
 
 impl Helper {
@@ -105,7 +107,7 @@ pub fn helper(words: &[u16], name: &str, helpers: &[Helper]) -> Helper {
             shape: shape.clone(),
             small: false,
             below: None,
-            uses: [format!("parameter {name}")].into(),
+            uses: [parameter(name)].into(),
             may_contract: false,
         });
     }
@@ -123,6 +125,7 @@ pub fn helper(words: &[u16], name: &str, helpers: &[Helper]) -> Helper {
     let mut text = result.text.clone();
     let mut types = type_text(ty, &shape);
     helper.may_contract = result.may_contract();
+    helper.mentions = result.uses;
     helper.results = vec![(None, ty, shape)];
     if tuple {
         let other_shape = writer.some_shape_of(ty);
@@ -131,6 +134,7 @@ pub fn helper(words: &[u16], name: &str, helpers: &[Helper]) -> Helper {
         types = format!("({types}, {})", type_text(ty, &other_shape));
         helper.results.push((None, ty, other_shape));
         helper.may_contract |= other.may_contract();
+        helper.mentions.extend(other.uses);
     }
     let types = (tuple || writer.choices.chance(50)).then_some(types);
     let params: Vec<String> =
@@ -138,6 +142,11 @@ pub fn helper(words: &[u16], name: &str, helpers: &[Helper]) -> Helper {
     helper.text = function_text(name, &params, types.as_deref(), &lets, &text);
     helper.work = writer.work;
     helper
+}
+
+/// A helper's parameter among the names that a value depends on.
+fn parameter(name: &str) -> String {
+    format!("parameter {name}")
 }
 
 impl Writer<'_> {
@@ -202,8 +211,11 @@ impl Writer<'_> {
             let here = self.scope.runs().times(&work.substitute(sizes));
             self.work.push(here);
         }
-        let arguments: Vec<&Piece> = arguments.iter().collect();
-        let mut piece = Piece::call(&helper.name, &arguments, helper.results[0].1, shape);
+        let mut piece = Piece::call(&helper.name, &arguments.iter().collect::<Vec<_>>(), helper.results[0].1, shape);
+        // What the function does with nothing is no part of its value.
+        let mentioned =
+            arguments.iter().zip(&helper.params).filter(|(_, (name, ..))| helper.mentions.contains(&parameter(name)));
+        piece.uses = mentioned.flat_map(|(argument, _)| argument.uses.clone()).collect();
         if helper.may_contract {
             piece.factors = ["left of", "right of"].map(|side| [format!("{side} {}", helper.name)].into()).into();
         }
