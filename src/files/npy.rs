@@ -218,6 +218,9 @@ impl<'a> Parser<'a> {
             let Ok(length) = text.parse() else {
                 return self.fail("a length is not a number that memory can hold");
             };
+            if digits > 1 && text.starts_with('0') {
+                return self.fail("a length begins with 0");
+            }
             self.at += digits;
             // Python 2 wrote `3L`.
             self.at += usize::from(self.text.get(self.at) == Some(&b'L'));

@@ -378,6 +378,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn scalars_are_all_of_the_type_and_as_many_as_the_shape_says() {
+        let (one, two) = (Scalar::I32(1), Scalar::F32(2.0));
+        let of = |shape: &[usize], scalars: &[Scalar]| Array::from_scalars(Dtype::I32, shape, scalars).unwrap_err();
+        let other = ArrayError::ScalarType { position: 1, expected: Dtype::I32, found: Dtype::F32 };
+        assert_eq!(of(&[2], &[one, two]), other);
+        assert_eq!(of(&[2, 2], &[one; 3]), ArrayError::Count { expected: 4, found: 3 });
+        assert_eq!(of(&[3, 0], &[one]), ArrayError::Count { expected: 0, found: 1 });
+        assert!(Array::from_scalars(Dtype::I32, &[0, 3], &[]).is_ok());
+        assert_eq!(Array::from_scalars(Dtype::I32, &[], &[one]).unwrap(), Array::scalar(one));
+    }
+
+    #[test]
     fn every_nan_gets_the_same_bits_and_nothing_else_changes() {
         // The sign, the infinity and the canonical NaN of each type.
         for (dtype, sign, infinity, nan) in [

@@ -88,6 +88,7 @@ fn refuses_hostile_headers() {
         (with("'shape': (1,), "), "the header asks for 4 bytes of data, the file has 8"),
         (with("'shape': (-2,), "), "a length is not a number"),
         (with("'shape': (99999999999999999999999,), "), "a length is not a number"),
+        (with("'shape': (04,), "), "a length begins with 0"),
         (with("'shape': (2), "), "expected `,`"),
         (with("'shape': (__import__('os'),), "), "a length is not a number"),
         (with("'shape': (2,), 'shape': (2,), "), "a key comes twice"),
