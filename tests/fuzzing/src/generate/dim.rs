@@ -94,11 +94,11 @@ impl Dim {
         }
     }
 
-    /// Whether some part is the quotient of two lengths.
+    /// Whether some part is the quotient of two lengths, or of what may wrap.
     pub fn has_quotient(&self) -> bool {
         self.terms.keys().flatten().any(|atom| match atom {
             Atom::Name(_) => false,
-            Atom::Every(_, dim) => dim.has_quotient(),
+            Atom::Every(_, dim) => dim.has_quotient() || dim.terms.keys().any(|atoms| atoms.len() > 1),
             Atom::Over(..) => true,
         })
     }
