@@ -61,7 +61,12 @@ impl<I: Copy + Ord> Affine<I> {
 
     /// The sum of two expressions.
     pub fn add(&self, other: &Affine<I>) -> Affine<I> {
-        let mut sum = Affine { constant: &self.constant + &other.constant, terms: self.terms.clone() };
+        let constant = &self.constant + &other.constant;
+        if self.terms.is_empty() || other.terms.is_empty() {
+            let terms = if self.terms.is_empty() { other.terms.clone() } else { self.terms.clone() };
+            return Affine { constant, terms };
+        }
+        let mut sum = Affine { constant, terms: self.terms.clone() };
         for (index, coefficient) in &other.terms {
             match sum.terms.binary_search_by(|(i, _)| i.cmp(index)) {
                 Ok(k) => sum.terms[k].1 = &sum.terms[k].1 + coefficient,

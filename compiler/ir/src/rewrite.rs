@@ -12,8 +12,7 @@ mod share;
 mod simplify;
 mod units;
 
-pub(crate) use copy::fresh_name;
-pub use copy::{Copier, renumber};
+pub use copy::{Copier, fresh_name, renumber};
 pub use erase::{erase_stores, erase_unused};
 pub use forward::forward;
 pub use hoist::hoist;

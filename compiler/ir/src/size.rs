@@ -276,6 +276,9 @@ impl From<i64> for Size {
 impl Add for &Size {
     type Output = Size;
     fn add(self, other: &Size) -> Size {
+        if self.is_zero() || other.is_zero() {
+            return if self.is_zero() { other.clone() } else { self.clone() };
+        }
         Size::from_sum(self.terms.iter().chain(&other.terms).cloned().collect())
     }
 }
@@ -297,6 +300,11 @@ impl Sub for &Size {
 impl Mul for &Size {
     type Output = Size;
     fn mul(self, other: &Size) -> Size {
+        match (self.as_constant(), other.as_constant()) {
+            (Some(1), _) => return other.clone(),
+            (_, Some(1)) => return self.clone(),
+            _ => {}
+        }
         let mut terms = Terms::with_capacity(self.terms.len() * other.terms.len());
         let mut exact = true;
         for (p, a) in &self.terms {

@@ -115,6 +115,15 @@ pub struct Price {
     pub time: f64,
 }
 
+impl Price {
+    /// All of it, to be compared bit by bit.
+    pub fn bits(&self) -> [u64; 7] {
+        let Price { memory, cache, operations, live, statements, lines, time } = *self;
+        let [memory, cache, operations, time] = [memory, cache, operations, time].map(f64::to_bits);
+        [memory, cache, operations, live, statements, lines, time]
+    }
+}
+
 /// A size at nominal extents: each size name counts as [`NOMINAL`].
 pub fn nominal(size: &Size) -> f64 {
     evaluate(size, &|_| NOMINAL)
@@ -166,7 +175,7 @@ fn kept(
     let left = |(buffer, lost): &(BufferId, Vec<bool>)| {
         let buffer = &program.buffers[*buffer];
         let axes = buffer.shape.iter().zip(lost).filter(|(_, lost)| !**lost);
-        axes.map(|(length, _)| nominal(length)).product::<f64>() * buffer.dtype.bytes() as f64
+        axes.map(|(length, _)| nominal(length).max(0.0)).product::<f64>() * buffer.dtype.bytes() as f64
     };
     let fits = lost.iter().map(left).sum::<f64>() <= machine.cache;
     lost.into_iter().filter(|_| fits).map(|(buffer, _)| buffer).collect()
@@ -185,6 +194,8 @@ fn weigh(
     let accesses = Accesses::of(kernel);
     let mut moved: Vec<Moved<f64>> = footprint::moved(program, &accesses, sizes, machine);
     moved.retain(|m| !kept.contains(&m.buffer));
+    // A length such as `n / k - 2` may be below 0 at nominal sizes.
+    moved.iter_mut().for_each(|m| m.bytes = m.bytes.max(0.0));
     let memory = moved.iter().map(|m| m.bytes).sum::<f64>();
     let across = across(&accesses);
     let slow = moved.iter().filter(|m| across.contains(&m.buffer)).map(|m| m.bytes).sum::<f64>();

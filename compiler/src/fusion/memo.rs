@@ -5,6 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use ir::Origin;
 use ir::decision::Reason;
 use ir::nest::{BufferId, Kernel};
 use ir::visit;
@@ -15,7 +16,7 @@ use crate::analysis::cost::Price;
 /// A kernel and what passes ask of it.
 #[derive(Debug, Default)]
 pub(super) struct Code {
-    /// Its number: kernels of one number are the same.
+    /// Its number: kernels of one number are as good as the same.
     pub number: u32,
     pub kernel: Kernel,
     pub loads: BTreeSet<BufferId>,
@@ -42,23 +43,35 @@ struct Merge {
     own: Vec<BufferId>,
 }
 
+/// What kernels have in common that are as good as the same: they compute the same operations, move the same buffers and cost the same.
+/// Two ways of merging often differ in the order of statements alone.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Alike {
+    origins: Vec<Origin>,
+    loads: BTreeSet<BufferId>,
+    stores: BTreeSet<BufferId>,
+    price: [u64; 7],
+}
+
 /// The merges that have been tried.
 #[derive(Default)]
 pub(super) struct Memo {
     merges: RefCell<BTreeMap<Merge, Result<Rc<Code>, Reason>>>,
-    kernels: Cell<u32>,
+    kernels: RefCell<BTreeMap<Alike, Rc<Code>>>,
     /// Of the kernels that were rewritten.
     lines: Cell<u64>,
 }
 
 impl Memo {
-    /// A kernel that is not known yet.
+    /// A kernel, or the one that is known and as good as the same.
     pub fn enter(&self, kernel: Kernel, price: Price) -> Rc<Code> {
-        let number = self.kernels.get();
-        self.kernels.set(number + 1);
-        let loads = visit::loads(&kernel.body).into_iter().collect();
-        let stores = visit::stores(&kernel.body).into_iter().collect();
-        Rc::new(Code { number, kernel, loads, stores, price })
+        let loads: BTreeSet<BufferId> = visit::loads(&kernel.body).into_iter().collect();
+        let stores: BTreeSet<BufferId> = visit::stores(&kernel.body).into_iter().collect();
+        let origins = kernel.origins.clone();
+        let alike = Alike { origins, loads: loads.clone(), stores: stores.clone(), price: price.bits() };
+        let mut kernels = self.kernels.borrow_mut();
+        let number = u32::try_from(kernels.len()).unwrap_or(u32::MAX);
+        kernels.entry(alike).or_insert_with(|| Rc::new(Code { number, kernel, loads, stores, price })).clone()
     }
 
     /// The lines of all kernels that were rewritten.

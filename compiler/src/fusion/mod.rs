@@ -13,6 +13,7 @@
 //! inline     mechanic: the producer's body in place of the consumer's loads
 //! weave      mechanic: two kernels' loops made one
 //! join       loops of a block made one, at every depth
+//! split      a loop over merged axes as one over the axes
 //! substitution, pairs    the searches of passes: over producers, over pairs of kernels
 //! search     the choice among plans: orders of passes, cuts of large programs
 //! best       the partition of a small program that moves the fewest bytes
@@ -35,6 +36,7 @@ mod pairs;
 mod profit;
 mod search;
 pub mod siblings;
+mod split;
 mod substitution;
 mod weave;
 

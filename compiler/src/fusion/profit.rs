@@ -31,7 +31,7 @@ pub(super) const MAX_COPIES: u64 = 15;
 /// The bytes of a buffer at nominal sizes.
 pub(super) fn bytes(program: &Program, buffer: BufferId) -> f64 {
     let buffer = &program.buffers[buffer];
-    buffer.shape.iter().map(cost::nominal).product::<f64>() * buffer.dtype.bytes() as f64
+    buffer.shape.iter().map(|length| cost::nominal(length).max(0.0)).product::<f64>() * buffer.dtype.bytes() as f64
 }
 
 /// The buffers in memory that a kernel loads or stores, each with the bytes that this moves if each element moves once.
@@ -39,7 +39,7 @@ pub(super) fn touched<'p>(program: &'p Program, kernel: &Kernel) -> impl Iterato
     let moved = footprint::moved::<f64>(program, &Accesses::of(kernel), &cost::nominal, &Machine::NOMINAL);
     let in_memory = |id: BufferId| !matches!(program.buffers[id].role, Role::Scratch | Role::Constant(_));
     let of = moved.into_iter().filter(move |m| in_memory(m.buffer));
-    of.map(|m| (m.buffer, m.bytes.min(bytes(program, m.buffer))))
+    of.map(|m| (m.buffer, m.bytes.clamp(0.0, bytes(program, m.buffer))))
 }
 
 /// A producer computed where it is used.

@@ -85,6 +85,18 @@ struct Plan {
     cost: Cost,
 }
 
+impl Plan {
+    /// Whether no plan can be better, but for how often one kernel goes over what is in caches.
+    fn is_least(&self, least: &Least) -> bool {
+        if self.cost.memory > (1.0 + 1e-9) * least.memory {
+            return false;
+        }
+        let mut kernels = self.graph.kernels();
+        let only = kernels.next().filter(|_| kernels.next().is_none()).map(|id| self.graph.price(id));
+        only.is_some_and(|only| only.operations <= least.operations) || self.cost.time <= AS_FAST * least.time()
+    }
+}
+
 /// The plans that have been found.
 struct Plans {
     all: Vec<Plan>,
@@ -153,7 +165,7 @@ impl Plans {
     /// Finds plans until there are no others, one cannot be better, or enough work is done.
     fn explore(&mut self) {
         let least = least(&self.all[0].graph);
-        let is_least = |plan: &Plan| least.is_some_and(|least| plan.cost.is_least(&least));
+        let is_least = |plan: &Plan| least.as_ref().is_some_and(|least| plan.is_least(least));
         for order in ORDERS {
             if self.all.iter().any(is_least) {
                 return;
@@ -236,11 +248,6 @@ impl Cost {
     pub fn is_beaten_by(&self, other: &Cost) -> bool {
         AS_FAST * other.time < self.time || (other.time <= self.time && other.memory < self.memory)
     }
-
-    /// Whether no plan can be better, where this is the least that one costs.
-    fn is_least(&self, least: &Cost) -> bool {
-        self.time <= AS_FAST * least.time && self.memory <= (1.0 + 1e-9) * least.memory
-    }
 }
 
 impl Add for Cost {
@@ -256,9 +263,21 @@ pub fn cost(graph: &Graph) -> Cost {
     graph.kernels().map(|id| Cost::of(graph.price(id))).fold(Cost::default(), Cost::add)
 }
 
-/// The least that any plan costs: each array of the caller moves once, and each operation is executed as often as in the unfused program. None if
-/// that has results of which not all is used: what computes these may compute less.
-fn least(unfused: &Graph) -> Option<Cost> {
+/// The least that any plan costs: each array of the caller moves once, and each operation is executed as often as in the unfused program.
+struct Least {
+    memory: f64,
+    operations: f64,
+}
+
+impl Least {
+    fn time(&self) -> f64 {
+        let machine = Machine::NOMINAL;
+        machine.launch + machine.time(self.operations, self.memory, self.memory)
+    }
+}
+
+/// The least that any plan of a program costs. None if that has results of which not all is used: what computes these may compute less.
+fn least(unfused: &Graph) -> Option<Least> {
     let mut moved: BTreeMap<BufferId, f64> = BTreeMap::new();
     let mut stored = vec![];
     for id in unfused.kernels() {
@@ -279,8 +298,6 @@ fn least(unfused: &Graph) -> Option<Cost> {
             return None;
         }
     }
-    let memory = moved.values().sum();
     let operations = unfused.kernels().map(|id| unfused.price(id).operations).sum();
-    let machine = Machine::NOMINAL;
-    Some(Cost { time: machine.launch + machine.time(operations, memory, memory), memory })
+    Some(Least { memory: moved.values().sum(), operations })
 }

@@ -14,6 +14,7 @@ use super::Graph;
 use super::join::{Also, join};
 use super::memo::{Code, Mechanic};
 use super::pairs::{Pair, flows};
+use super::split::split;
 
 /// The most top-level loops of a kernel that read the same one after another.
 const MAX_PHASES: usize = 4;
@@ -21,13 +22,20 @@ const MAX_PHASES: usize = 4;
 /// The kernel that does the work of two, or why there is none. `first` loads nothing that `second` stores, and no
 /// kernel stands between them.
 pub(super) fn weave(graph: &Graph, pair: Pair, also: Also) -> Result<Rc<Code>, Reason> {
-    graph.merged(pair, Mechanic::Weave(also), || rewrite(graph, pair, also))
+    graph.merged(pair, Mechanic::Weave(also), || {
+        let consumer = graph.kernel(pair.1);
+        rewrite(graph, pair, consumer, also).or_else(|reason| {
+            let split = flows(graph, pair).into_iter().find_map(|buffer| split(graph.frame(), consumer, buffer));
+            split.and_then(|consumer| rewrite(graph, pair, &consumer, also).ok()).ok_or(reason)
+        })
+    })
 }
 
-fn rewrite(graph: &Graph, (first, second): Pair, also: Also) -> Result<Kernel, Reason> {
+/// The kernel that does the work of two, of which `b` is the second.
+fn rewrite(graph: &Graph, (first, second): Pair, b: &Kernel, also: Also) -> Result<Kernel, Reason> {
     let program = graph.frame();
     let flows = flows(graph, (first, second));
-    let (a, b) = (graph.kernel(first), graph.kernel(second));
+    let a = graph.kernel(first);
     let mut kernel = one_after_another(program, a, b);
     let apart = loops(&a.body).max(loops(&b.body));
     let refusal = |together: usize| {

@@ -68,6 +68,33 @@ fn places_are_counted_by_the_range_of_subscripts() {
     ]);
 }
 
+/// What a product or a reduction gives is stored where a reshape or merged axes say.
+#[test]
+fn merged_axes_are_stored_in_place() {
+    expect(&[
+        ("fn f(q: f32[n, k], x: f32[k, m]) = reshape(q @ x, n * m)", 1),
+        ("fn f(q: f32[n, k], x: f32[k, m], z: f32[n * m]) = relu(reshape(q @ x, n * m) + z)", 1),
+        (
+            "fn f(a: f32[b, h, n, k], x: f32[b, h, k, 8]) {
+                let c = a @ x
+                let y[i, j, l < h * 8] = c[i, l / 8, j, l % 8]
+                y
+             }",
+            1,
+        ),
+        ("fn f(x: f32[n, m, k], z: f32[n * m]) = sqrt(reshape(sum(x, axis = 2), n * m)) + z", 1),
+        (
+            "fn f(x: f32[n, m, k]) {
+                let e = exp(x)
+                let p[i, j, l] = e[i, j, l] / sum(e[i, j])
+                let y[i, l < m * k] = p[i, l / k, l % k]
+                y
+             }",
+            1,
+        ),
+    ]);
+}
+
 /// Loops are not turned inside out for the sake of a small array: what an iteration needs would no longer fit into a cache.
 #[test]
 fn rows_stay_rows() {

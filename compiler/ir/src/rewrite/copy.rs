@@ -188,7 +188,7 @@ impl<'a> Copier<'a> {
 
 /// A name like `name` that is not among `names`, to which it is added: where it is taken, another number goes after
 /// the name without its own.
-pub(crate) fn fresh_name(names: &mut BTreeSet<String>, name: &str) -> String {
+pub fn fresh_name(names: &mut BTreeSet<String>, name: &str) -> String {
     let mut unique = name.to_string();
     let mut k = 0;
     let name = match name.rsplit_once('_') {
