@@ -34,14 +34,16 @@ pub(super) fn split(program: &Program, kernel: &Kernel, buffer: BufferId) -> Opt
             parts.extend(grouped((at, view), shape(program, buffer), &extents).unwrap_or_default());
         }
     });
+    // By what may be below 0, a quotient runs the other way.
+    let is_length = |by: &Size| by.as_constant().is_some_and(|by| by > 0) || shape(program, buffer).contains(by);
     for load in loads_of(kernel, buffer) {
-        for quotient in load.at.iter().filter_map(|s| quotients.get(&value(s)?)) {
+        for quotient in load.at.iter().filter_map(|s| quotients.get(&value(s)?)).filter(|q| is_length(&q.by)) {
             let Some(rows) = extents.get(&quotient.index).and_then(|n| n.exact_div(&quotient.by)) else { continue };
             parts.insert(quotient.index, vec![rows, quotient.by.clone()]);
         }
     }
     parts.retain(|_, lengths| lengths.len() > 1);
-    (!parts.is_empty()).then(|| rewritten(program, kernel, (buffer, &parts), &quotients))
+    (!parts.is_empty()).then(|| rewritten(program, kernel, (buffer, &parts), (&extents, &quotients)))
 }
 
 /// A quotient of an index, or its remainder.
@@ -100,7 +102,7 @@ fn rewritten(
     program: &Program,
     kernel: &Kernel,
     (buffer, parts): (BufferId, &Parts),
-    quotients: &BTreeMap<ValueId, Quotient>,
+    (extents, quotients): (&BTreeMap<IndexId, &Size>, &BTreeMap<ValueId, Quotient>),
 ) -> Kernel {
     let mut kernel = kernel.clone();
     let sizes = program.symbols.values().map(|s| &s.name);
@@ -121,11 +123,17 @@ fn rewritten(
     replace(&mut kernel.body, &mut |mut statement, out| {
         match &mut statement {
             Statement::Let { op: Op::Load { buffer: from, view: view @ Some(_), at }, .. } if *from == buffer => {
-                let apart = |s: &Subscript| match s.as_index().map(|index| (index, digits.get(&index))) {
-                    Some((_, Some(digits))) => digits.iter().map(|(i, _)| Subscript::index(*i)).collect(),
-                    _ => vec![s.clone()],
+                let groups = view.as_deref().and_then(|view| grouped((at, view), axes, extents));
+                let Some(groups) = groups else { return out.push(statement) };
+                let apart = |index: IndexId| match (digits.get(&index), groups[&index].as_slice()) {
+                    (Some(digits), lengths) if digits.iter().map(|(_, n)| n).eq(lengths) => {
+                        Some(digits.iter().map(|(i, _)| Subscript::index(*i)).collect())
+                    }
+                    (None, [_]) => Some(vec![Subscript::index(index)]),
+                    _ => None,
                 };
-                let indices: Vec<Subscript> = at.iter().flat_map(apart).collect();
+                let indices: Option<Vec<Vec<Subscript>>> = at.iter().map(|s| apart(s.as_index()?)).collect();
+                let indices: Vec<Subscript> = indices.into_iter().flatten().flatten().collect();
                 if indices.len() == axes.len() {
                     (*view, *at) = (None, indices);
                 }
