@@ -108,6 +108,7 @@ struct BestLine {
     bytes: Number,
     gap: f64,
     time: f64,
+    no_slower: f64,
 }
 
 #[derive(Serialize)]
@@ -152,11 +153,12 @@ pub fn write(source: &Source, report: &Report, roof: Option<&Roof>) -> String {
         pairs: report.pairs.iter().map(|decided| pair(report, decided)).collect(),
         best: report.best.as_ref().and_then(|best| match best {
             Best::TooLarge => None,
-            Best::Partition { kernels, bytes, gap, time } => Some(BestLine {
+            Best::Partition { kernels, bytes, gap, time, no_slower } => Some(BestLine {
                 kernels: kernels.iter().map(|kernel| kernel.iter().map(|id| id.as_u32()).collect()).collect(),
                 bytes: number(report, bytes),
                 gap: *gap,
                 time: *time,
+                no_slower: *no_slower,
             }),
         }),
         gpu: roof.map(|roof| OnGpu {

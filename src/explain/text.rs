@@ -141,7 +141,7 @@ impl Text<'_> {
             Some(Best::Partition { gap, .. }) if *gap <= 1.0 + TIE => {
                 writeln!(self.out, "  best partition: moves as many bytes as this plan")
             }
-            Some(Best::Partition { kernels, bytes, gap, time }) => {
+            Some(Best::Partition { kernels, bytes, gap, time, no_slower }) => {
                 let (bytes, count) = (amount(report, bytes), kernels.len());
                 let s = if count == 1 { "" } else { "s" };
                 let fewer = 100.0 * (1.0 - 1.0 / gap);
@@ -152,6 +152,9 @@ impl Text<'_> {
                 for kernel in kernels {
                     let titles = kernel.iter().filter_map(|id| Some(report.operations.get(*id)?.title.as_str()));
                     writeln!(self.out, "    {}", visible(&fold::list(&titles.collect::<Vec<_>>(), self.most.names)))?;
+                }
+                if *time > 1.0 && *no_slower <= 1.0 + TIE {
+                    writeln!(self.out, "  no partition that takes no longer than this plan moves fewer bytes")?;
                 }
                 Ok(())
             }

@@ -77,6 +77,16 @@ impl Passes {
     pub fn contains(self, pass: FusionPass) -> bool {
         self.0 & 1 << pass as u8 != 0
     }
+
+    /// Whether all passes of another set are in the set.
+    pub fn includes(self, other: Passes) -> bool {
+        other.0 & !self.0 == 0
+    }
+
+    /// All sets of passes.
+    pub fn sets() -> impl Iterator<Item = Passes> {
+        (0..=Passes::ALL.0).map(Passes)
+    }
 }
 
 impl Default for Passes {
@@ -211,6 +221,11 @@ pub enum Reason {
         /// Nanoseconds lost, at nominal sizes.
         loss: u64,
     },
+    /// It would have too few iterations for all cores, and take longer than two kernels for that reason.
+    LessParallel {
+        /// Nanoseconds lost, at nominal sizes.
+        loss: u64,
+    },
     /// The producer must be in memory anyway, for an operation that it cannot be merged into.
     OtherConsumer {
         /// That operation.
@@ -251,6 +266,7 @@ reason_names! {
     Reason::TooManyLiveValues { .. } => "too-many-live-values",
     Reason::TooLarge { .. } => "too-large",
     Reason::NotProfitable { .. } => "not-profitable",
+    Reason::LessParallel { .. } => "less-parallel",
     Reason::OtherConsumer { .. } => "other-consumer",
     Reason::PathBetween { .. } => "path-between",
     Reason::Contraction => "contraction",

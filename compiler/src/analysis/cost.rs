@@ -4,6 +4,9 @@
 //! caches deliver. A core does both at once, but not quite: an eighth of the shorter is added. Constants are those of one machine,
 //! rounded; they decide what is merged, so that decisions are the same everywhere, and never what is computed.
 //!
+//! Rates are those of one core while all of them are busy. A kernel with fewer iterations to share than there are cores takes longer: see
+//! [`super::idle`].
+//!
 //! A kernel is priced at *nominal sizes*, each size name at [`NOMINAL`]: no decision hangs on the sizes of a call. Reports price
 //! at the sizes of a call with [`given`].
 
@@ -15,6 +18,7 @@ use ir::{Size, SymbolId};
 
 use super::accesses::{Access, Accesses, ScopeId, ScopeKind};
 use super::footprint::{self, Moved};
+use super::idle;
 use super::work::{self, Functions, Trips, Work};
 use crate::plan::contract;
 
@@ -113,14 +117,16 @@ pub struct Price {
     pub lines: u64,
     /// How long it takes, in nanoseconds.
     pub time: f64,
+    /// The part of it for which cores are idle, see [`super::idle`].
+    pub idle: f64,
 }
 
 impl Price {
     /// All of it, to be compared bit by bit.
-    pub fn bits(&self) -> [u64; 7] {
-        let Price { memory, cache, operations, live, statements, lines, time } = *self;
-        let [memory, cache, operations, time] = [memory, cache, operations, time].map(f64::to_bits);
-        [memory, cache, operations, live, statements, lines, time]
+    pub fn bits(&self) -> [u64; 8] {
+        let Price { memory, cache, operations, live, statements, lines, time, idle } = *self;
+        let [memory, cache, operations, time, idle] = [memory, cache, operations, time, idle].map(f64::to_bits);
+        [memory, cache, operations, live, statements, lines, time, idle]
     }
 }
 
@@ -155,7 +161,11 @@ pub fn nominally(
     is_own: impl Fn(BufferId) -> bool,
 ) -> Price {
     let machine = &Machine::NOMINAL;
-    weigh((program, functions), kernel, &nominal, machine, &kept(program, kernel, machine, is_own))
+    let kept = kept(program, kernel, machine, is_own);
+    let of = |kernel: &Kernel| weigh((program, functions), kernel, &nominal, machine, &kept);
+    let price = of(kernel);
+    let idle = idle::idle(kernel, price.time - machine.launch, machine.launch, |part| of(part).time - machine.launch);
+    Price { time: price.time + idle, idle, ..price }
 }
 
 /// The price of a kernel: lengths come from `sizes`, mostly [`nominal`] or [`given`].
@@ -207,7 +217,7 @@ fn weigh(
     // What comes from memory passes the caches too.
     let moved = memory + slow * (machine.across - 1.0);
     let time = machine.launch + barriers + machine.time(operations, touched + again, moved);
-    Price { memory, cache, operations, live, statements, lines, time }
+    Price { memory, cache, operations, live, statements, lines, time, idle: 0.0 }
 }
 
 /// The buffers that loops run across: of some access the index that moves fastest is not along the last axis.

@@ -11,11 +11,13 @@
 //! footprint   how much of each buffer must cross from memory, and what caches spare
 //! work        what the scalar code costs: operations, code size, values alive at once
 //! cost        the cost model: a machine's constants, and prices in time
+//! idle        what kernels lose that have too few iterations for all cores
 //! ```
 
 pub mod accesses;
 pub mod cost;
 pub mod footprint;
+mod idle;
 mod known;
 mod operations;
 pub mod predict;

@@ -75,6 +75,8 @@ pub enum Best {
         gap: f64,
         /// How many times as long as the plan it takes by the cost model, there.
         time: f64,
+        /// The same as `gap`, held to the best of the partitions that take no longer than the plan.
+        no_slower: f64,
     },
 }
 
@@ -300,11 +302,8 @@ impl Report {
     pub fn find_best(&mut self, unfused: &Program, options: &Options) {
         let known = Known { sizes: &self.sizes, given: &self.given };
         let found = fusion::best(unfused, options);
-        self.best = Some(found.map_or(Best::TooLarge, |fusion::Best { kernels, bytes, gap, time }| Best::Partition {
-            kernels,
-            bytes: known.amount(Some(bytes), true),
-            gap,
-            time,
+        self.best = Some(found.map_or(Best::TooLarge, |fusion::Best { kernels, bytes, gap, time, no_slower }| {
+            Best::Partition { kernels, bytes: known.amount(Some(bytes), true), gap, time, no_slower }
         }));
     }
 

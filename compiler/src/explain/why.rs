@@ -116,6 +116,11 @@ impl<'a> Words<'a> {
                     crate::analysis::cost::NOMINAL
                 )
             }
+            Reason::LessParallel { .. } => {
+                format!(
+                    "one loop for {a} and {b} has too few iterations to keep all cores busy: apart, one of them has more"
+                )
+            }
             Reason::OtherConsumer { consumer } => {
                 format!("{a} has to be stored anyway, for {}, which it cannot be fused with", self.title(*consumer))
             }

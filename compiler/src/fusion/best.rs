@@ -7,6 +7,10 @@
 //! the bytes of the kernel, or that there is none. So the first way on which every group is a kernel is the best one, and most of the 2^n
 //! groups are never merged.
 //!
+//! The partition that moves the fewest bytes may take longer than the plan: it repeats cheap work so often that moving bytes costs less, or has
+//! too little for all cores to do. So the search goes on for the best of those that take no longer, with every way to a set of operations that is
+//! not worse than another in both bytes and time.
+//!
 //! In a partition every operation runs in one kernel. A plan that repeats cheap work in several may move less.
 
 use std::collections::BTreeMap;
@@ -18,6 +22,7 @@ use ir::nest::{BufferId, KernelId, Program};
 use super::cut::Parts;
 use super::search::{Cost, ORDERS, cost, run, search};
 use super::{Graph, profit};
+use crate::analysis::cost::Machine;
 use crate::analysis::footprint;
 use crate::pipeline::{Options, Policy};
 use crate::plan::plan;
@@ -37,24 +42,27 @@ pub struct Best {
     pub gap: f64,
     /// How many times as long as the plan the best partition takes by the cost model: above 1 where fewer bytes would cost more than they save.
     pub time: f64,
+    /// The bytes that the plan moves for each that the best partition moves of those that take no longer than the plan: 1 if none of them moves fewer.
+    pub no_slower: f64,
 }
 
 /// A set of operations, a bit each.
 type Set = usize;
 
-/// The bytes of a group of operations, as far as is known.
+/// The cost of a group of operations, as far as is known.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Weight {
-    /// The bytes that it moves at least.
-    AtLeast(f64),
-    /// The bytes that it moves, or infinity if it is no kernel.
-    Exactly(f64),
+    /// What it costs at least.
+    AtLeast(Cost),
+    /// What it costs; none if it is no kernel.
+    Exactly(Option<Cost>),
 }
 
 impl Weight {
-    fn bytes(self) -> f64 {
+    fn cost(self) -> Cost {
         match self {
-            Weight::AtLeast(bytes) | Weight::Exactly(bytes) => bytes,
+            Weight::AtLeast(cost) | Weight::Exactly(Some(cost)) => cost,
+            Weight::Exactly(None) => Cost { time: f64::INFINITY, memory: f64::INFINITY },
         }
     }
 }
@@ -66,17 +74,7 @@ pub fn best(unfused: &Program, options: &Options) -> Option<Best> {
         return None;
     }
     let mut groups = Groups::new(unfused, &operations);
-    let kernels = loop {
-        let way = groups.cheapest();
-        let open: Vec<Set> = way.iter().copied().filter(|s| matches!(groups.weights[*s], Weight::AtLeast(_))).collect();
-        if open.is_empty() {
-            break way;
-        }
-        for set in open {
-            let kernel = groups.kernel(set);
-            groups.weights[set] = Weight::Exactly(kernel.map_or(f64::INFINITY, |(_, cost)| cost.memory));
-        }
-    };
+    let kernels = groups.known(Groups::cheapest);
     let mut bytes = Size::default();
     let mut least = Cost::default();
     for (size, cost) in kernels.iter().filter_map(|set| groups.kernel(*set)) {
@@ -86,8 +84,16 @@ pub fn best(unfused: &Program, options: &Options) -> Option<Best> {
     let Ok(graph) = search::<Infallible>(unfused, options, |_, _| Ok(()));
     let plan = cost(&graph);
     let ratio = |a: f64, b: f64| if a == b { 1.0 } else { a / b };
+    let (gap, time) = (ratio(plan.memory, least.memory), ratio(least.time, plan.time));
+    let no_slower = if time <= 1.0 || gap <= 1.0 {
+        gap.max(1.0)
+    } else {
+        let way = groups.known(|groups| groups.cheaper_than(&plan));
+        let memory = way.iter().map(|set| groups.weights[*set].cost().memory).sum();
+        if way.is_empty() { 1.0 } else { ratio(plan.memory, memory) }
+    };
     let kernels = kernels.iter().map(|set| groups.members(*set)).collect();
-    Some(Best { kernels, bytes, gap: ratio(plan.memory, least.memory), time: ratio(least.time, plan.time) })
+    Some(Best { kernels, bytes, gap, time, no_slower })
 }
 
 struct Groups<'p> {
@@ -124,23 +130,40 @@ impl<'p> Groups<'p> {
         self.operations.iter().enumerate().filter(|(n, _)| set >> n & 1 != 0).map(|(_, id)| *id).collect()
     }
 
+    /// The first way that a search finds on which the cost of each group is known. The search is repeated as it becomes known.
+    fn known(&mut self, search: impl Fn(&Self) -> Vec<Set>) -> Vec<Set> {
+        loop {
+            let way = search(self);
+            let is_open = |set: &Set| matches!(self.weights[*set], Weight::AtLeast(_));
+            let open: Vec<Set> = way.iter().copied().filter(is_open).collect();
+            if open.is_empty() {
+                return way;
+            }
+            for set in open {
+                self.weights[set] = Weight::Exactly(self.kernel(set).map(|(_, cost)| cost));
+            }
+        }
+    }
+
+    /// Which sets of operations can be all that has run at some time.
+    fn states(&self) -> Vec<bool> {
+        let can_be_done = |set: Set| (0..self.operations.len()).all(|n| set >> n & 1 == 0 || self.needs[n] & !set == 0);
+        (0..self.weights.len()).map(can_be_done).collect()
+    }
+
     /// The groups of the way to run everything that moves the fewest bytes, as far as is known.
     fn cheapest(&self) -> Vec<Set> {
         let all = self.weights.len() - 1;
-        let can_be_done = |set: Set| (0..self.operations.len()).all(|n| set >> n & 1 == 0 || self.needs[n] & !set == 0);
-        let states: Vec<bool> = (0..=all).map(can_be_done).collect();
+        let states = self.states();
         let mut least = vec![(f64::INFINITY, 0); all + 1];
         least[0] = (0.0, 0);
         for done in (0..=all).filter(|set| states[*set]) {
-            let left = all & !done;
-            let mut group = left;
-            while group != 0 {
+            for group in groups_of(all & !done) {
                 let then = done | group;
-                let bytes = least[done].0 + self.weights[group].bytes();
+                let bytes = least[done].0 + self.weights[group].cost().memory;
                 if states[then] && bytes < least[then].0 {
                     least[then] = (bytes, group);
                 }
-                group = (group - 1) & left;
             }
         }
         let (mut way, mut done) = (vec![], all);
@@ -150,6 +173,47 @@ impl<'p> Groups<'p> {
         }
         way.reverse();
         way
+    }
+
+    /// The groups of the way to run everything that moves the fewest bytes of those that take no longer than a plan, as far as is known; none if no
+    /// such way moves fewer than the plan.
+    fn cheaper_than(&self, plan: &Cost) -> Vec<Set> {
+        let all = self.weights.len() - 1;
+        let states = self.states();
+        // The fewest bytes that what is left moves.
+        let mut left = vec![f64::INFINITY; all + 1];
+        left[all] = 0.0;
+        for done in (0..all).rev().filter(|set| states[*set]) {
+            left[done] = groups_of(all & !done)
+                .filter(|group| states[done | group])
+                .map(|group| self.weights[group].cost().memory + left[done | group])
+                .fold(f64::INFINITY, f64::min);
+        }
+        let mut ways = vec![Way { cost: Cost::default(), last: 0, before: 0 }];
+        let mut to: Vec<Vec<usize>> = vec![vec![]; all + 1];
+        to[0].push(0);
+        for done in (0..all).filter(|set| states[*set]) {
+            for before in std::mem::take(&mut to[done]) {
+                for group in groups_of(all & !done).filter(|group| states[done | group]) {
+                    let cost = ways[before].cost + self.weights[group].cost();
+                    let memory = cost.memory + left[done | group];
+                    let is_worse = |way: &usize| {
+                        let other = &ways[*way].cost;
+                        other.memory <= cost.memory && other.time <= cost.time
+                    };
+                    if memory < (1.0 - 1e-9) * plan.memory
+                        && cost.time <= plan.time
+                        && !to[done | group].iter().any(is_worse)
+                    {
+                        to[done | group].push(ways.len());
+                        ways.push(Way { cost, last: group, before });
+                    }
+                }
+            }
+        }
+        let best = to[all].iter().min_by(|a, b| ways[**a].cost.memory.total_cmp(&ways[**b].cost.memory));
+        let steps = std::iter::successors(best.map(|best| &ways[*best]), |way| Some(&ways[way.before]));
+        steps.map(|way| way.last).take_while(|group| *group != 0).collect()
     }
 
     /// The cost of a group as one kernel, if it can be one, and its bytes as a formula.
@@ -171,6 +235,21 @@ impl<'p> Groups<'p> {
     }
 }
 
+/// A way to a set of operations.
+struct Way {
+    cost: Cost,
+    /// The group that runs last, or nothing at the beginning.
+    last: Set,
+    /// The number of the way without it.
+    before: usize,
+}
+
+/// All groups of some operations, but for that of none.
+fn groups_of(operations: Set) -> impl Iterator<Item = Set> {
+    let next = move |group: &Set| Some((group - 1) & operations).filter(|group| *group != 0);
+    std::iter::successors(Some(operations).filter(|all| *all != 0), next)
+}
+
 /// Who touches a buffer, and how many bytes of it.
 struct Flow {
     writer: Set,
@@ -180,7 +259,7 @@ struct Flow {
     bytes: Vec<f64>,
 }
 
-/// The fewest bytes that a group moves: those that it loads from others, each buffer once, and those that it stores for others. A group with a
+/// The least that a group costs: it moves the bytes that it loads from others, each buffer once, and those that it stores for others. A group with a
 /// part that has nothing to do with the rest is as good as two.
 fn least(buffers: &[Flow], set: Set) -> Weight {
     let (mut reached, mut bytes) = (set & set.wrapping_neg(), 0.0);
@@ -190,7 +269,7 @@ fn least(buffers: &[Flow], set: Set) -> Weight {
         }
     }
     if reached != set {
-        return Weight::Exactly(f64::INFINITY);
+        return Weight::Exactly(None);
     }
     for flow in buffers {
         let of = |who: Set| {
@@ -203,5 +282,6 @@ fn least(buffers: &[Flow], set: Set) -> Weight {
             bytes += of(flow.writer);
         }
     }
-    Weight::AtLeast(bytes)
+    let machine = Machine::NOMINAL;
+    Weight::AtLeast(Cost { time: machine.launch + machine.time(0.0, 0.0, bytes), memory: bytes })
 }

@@ -41,6 +41,7 @@ pub struct Graph {
     merges: u64,
     coin: u64,
     parts: Rc<Parts>,
+    limit: f64,
 }
 
 /// A kernel's place in the graph.
@@ -84,6 +85,7 @@ impl Graph {
             options: options.clone(),
             merges: 0,
             parts: Rc::default(),
+            limit: 0.0,
             coin: if let Policy::Random(seed) = options.policy { seed } else { 0 },
         };
         for (id, kernel) in unfused.kernels.iter() {
@@ -106,10 +108,19 @@ impl Graph {
         &self.parts
     }
 
-    /// Says which pass is next, and whether it may run.
-    pub fn begin(&mut self, pass: FusionPass) -> bool {
+    /// Says which pass is next.
+    pub fn begin(&mut self, pass: FusionPass) {
         self.pass = pass;
-        self.enabled(pass)
+    }
+
+    /// Says how long the plan may take, in nanoseconds: so long a merge that saves bytes may make it slower.
+    pub(super) fn limit(&mut self, limit: f64) {
+        self.limit = limit;
+    }
+
+    /// Whether the plan may take so much longer.
+    pub(super) fn has_time(&self, more: f64) -> bool {
+        self.limit > 0.0 && self.kernels().map(|id| self.price(id).time).sum::<f64>() + more <= self.limit
     }
 
     /// The program without its kernels.
@@ -317,11 +328,6 @@ impl Graph {
         (z ^ (z >> 31)) & 3 != 0
     }
 
-    /// Whether a pass may merge.
-    pub fn enabled(&self, pass: FusionPass) -> bool {
-        self.options.fuse.contains(pass)
-    }
-
     /// Puts another kernel in place of one.
     pub(super) fn replace(&mut self, id: KernelId, code: Rc<Code>) {
         self.leave(id);
@@ -493,7 +499,7 @@ impl Graph {
     /// Why a pair that no pass looked at is apart: the pass that would have is off.
     fn not_tried(&self) -> Reason {
         let mut for_flows = FusionPass::ALL.iter().filter(|pass| **pass != FusionPass::Siblings);
-        let off = for_flows.find(|pass| !self.enabled(**pass));
+        let off = for_flows.find(|pass| !self.options.fuse.contains(**pass));
         off.map_or(Reason::OtherIterations, |pass| Reason::Disabled(*pass))
     }
 

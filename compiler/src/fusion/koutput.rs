@@ -13,6 +13,9 @@ use super::{Graph, legality, pairs, profit};
 
 /// Runs the pass; says whether it changed anything.
 pub fn run(graph: &mut Graph) -> bool {
+    if !graph.kernels().any(|id| contracts(graph, id)) {
+        return false;
+    }
     let after = pairs::along_flows(
         graph,
         |graph, (producer, _)| contracts(graph, producer),

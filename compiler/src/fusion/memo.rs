@@ -50,7 +50,7 @@ struct Alike {
     origins: Vec<Origin>,
     loads: BTreeSet<BufferId>,
     stores: BTreeSet<BufferId>,
-    price: [u64; 7],
+    price: [u64; 8],
 }
 
 /// The merges that have been tried.

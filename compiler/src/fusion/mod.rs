@@ -42,4 +42,4 @@ mod weave;
 
 pub use best::{Best, MAX_OPERATIONS, best};
 pub use graph::Graph;
-pub use search::{Cost, cost, search};
+pub use search::{Cost, cost, peak, search};

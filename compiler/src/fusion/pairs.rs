@@ -67,7 +67,7 @@ impl Pairs {
     /// Says that a pair stays apart.
     pub fn refuse(&mut self, pair: Pair, reason: &Reason) {
         self.refused.insert(pair);
-        if matches!(reason, Reason::PathBetween { .. } | Reason::NotProfitable { .. }) {
+        if matches!(reason, Reason::PathBetween { .. } | Reason::NotProfitable { .. } | Reason::LessParallel { .. }) {
             self.again.entry(pair.0).or_default().push(pair);
             self.again.entry(pair.1).or_default().push(pair);
         }

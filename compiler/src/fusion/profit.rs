@@ -67,10 +67,11 @@ impl Repetition {
         if dear && self.copies != Size::constant(1) { Err(self.reason()) } else { Ok(()) }
     }
 
-    /// Whether kernels of one price may become kernels of another.
-    pub fn pays(&self, before: f64, after: f64) -> Result<(), Reason> {
+    /// Whether kernels of some prices may become others.
+    pub fn pays(&self, graph: &Graph, before: &[&Price], after: &[&Price]) -> Result<(), Reason> {
         self.is_affordable()?;
-        worthwhile(before, after).map_err(|loss| if self.copies == Size::constant(1) { loss } else { self.reason() })
+        worthwhile(graph, before, after)
+            .map_err(|loss| if self.copies == Size::constant(1) { loss } else { self.reason() })
     }
 
     fn reason(&self) -> Reason {
@@ -78,9 +79,18 @@ impl Repetition {
     }
 }
 
-/// Whether kernels that take some nanoseconds may become others.
-pub(super) fn worthwhile(before: f64, after: f64) -> Result<(), Reason> {
-    if after > before { Err(Reason::NotProfitable { loss: (after - before) as u64 }) } else { Ok(()) }
+/// Whether kernels of some prices may become others.
+pub(super) fn worthwhile(graph: &Graph, before: &[&Price], after: &[&Price]) -> Result<(), Reason> {
+    let sum = |prices: &[&Price], of: fn(&Price) -> f64| prices.iter().map(|price| of(price)).sum::<f64>();
+    let more = |of: fn(&Price) -> f64| sum(after, of) - sum(before, of);
+    let (loss, idle) = (more(|price| price.time), more(|price| price.idle));
+    if loss <= 0.0 || more(|price| price.memory) < 0.0 && graph.has_time(loss) {
+        Ok(())
+    } else if loss <= idle {
+        Err(Reason::LessParallel { loss: loss as u64 })
+    } else {
+        Err(Reason::NotProfitable { loss: loss as u64 })
+    }
 }
 
 /// Whether a kernel is small enough to compile well.
@@ -118,7 +128,7 @@ pub(super) fn merge(
     code: Rc<Code>,
     record: impl FnOnce(&mut Graph),
 ) -> Result<(), Reason> {
-    let worthwhile = worthwhile(graph.price(first).time + graph.price(second).time, code.price.time);
+    let worthwhile = worthwhile(graph, &[graph.price(first), graph.price(second)], &[&code.price]);
     if !graph.grants(worthwhile.is_ok()) {
         return Err(worthwhile.err().unwrap_or(Reason::NotProfitable { loss: 0 }));
     }

@@ -9,17 +9,21 @@
 //!
 //! A program that is larger than a kernel may be is first fused in parts, cut where the fewest bytes cross.
 
-use std::cmp::Ordering;
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::ops::Add;
 
 use ir::decision::FusionPass::{self, Kinput, Kloop, Koutput, Nest, Siblings};
+use ir::decision::Passes;
 use ir::nest::{BufferId, Program};
 
 use super::cut::{self, Parts};
 use super::{Graph, kinput, kloop, koutput, nest, profit, siblings};
-use crate::analysis::cost::{Machine, Price};
+use crate::analysis::cost::{Machine, Price, nominal};
+use crate::analysis::work;
 use crate::pipeline::{Options, Policy};
+use crate::plan::peak::Peak;
+use crate::plan::plan;
 
 /// The orders of passes that are tried before all others, the usual one first. Of all 325 orders of one to five passes these six hold the best plan of
 /// 1,874 of 1,884 random programs.
@@ -35,35 +39,49 @@ pub(super) const ORDERS: &[&[FusionPass]] = &[
 /// Plans count as equally fast if none takes more than this many times as long as the fastest.
 const AS_FAST: f64 = 1.02;
 
-/// How much work the search does beyond the first plan, see [`Plans::work`]: compiling has to stay quick.
-const EFFORT: u64 = 4_000;
+/// A plan needs no more memory than the unfused program if that is at most this many times as much.
+const AS_MUCH: f64 = 1.02;
+
+/// How much work the search does to follow orders of passes beyond the usual one, see [`Plans::work`]: compiling has to stay quick.
+const EFFORT: u64 = 20_000;
+
+/// How much it does to see what further passes make of the plans.
+const FURTHER_EFFORT: u64 = 3_000;
 
 /// The cheapest plan. `check` looks at the first plan after each pass that has changed it.
+///
+/// Where only some passes may run, their plan is chosen among those that the search of all passes finds on its way. So no plan is worse than
+/// one of fewer passes.
 pub fn search<E>(
     unfused: &Program,
     options: &Options,
     mut check: impl FnMut(FusionPass, &Graph) -> Result<(), E>,
 ) -> Result<Graph, E> {
+    let chooses = options.policy == Policy::Model && options.fuel.is_none();
     let mut begin = Graph::new(unfused, options);
     begin.cut(cut::parts(&begin));
     let mut plans = Plans::new(begin);
+    if chooses && options.fuse != Passes::NONE {
+        plans.explore();
+    }
+    plans.end = None;
     let mut first = 0;
-    for step in plans.steps(ORDERS[0]) {
+    for step in plans.steps(ORDERS[0], options.fuse) {
         let Some(next) = plans.after(first, step) else { break };
         if let (true, Step::Pass(pass)) = (next != first, step) {
             check(pass, &plans.all[next].graph)?;
         }
         first = next;
     }
-    let chooses = options.policy == Policy::Model && options.fuel.is_none();
     if !chooses {
         return Ok(plans.all.swap_remove(first).graph);
     }
-    plans.end = plans.work() + EFFORT;
-    plans.explore();
-    let best = plans.best();
-    let others: Vec<usize> = FusionPass::ALL.iter().filter_map(|pass| plans.after(best, Step::Pass(*pass))).collect();
-    let mut graph = plans.all[best].graph.clone();
+    let found = plans.found(options.fuse);
+    let best = plans.best(found.plans.clone());
+    plans.end = Some(plans.work() + FURTHER_EFFORT);
+    let passes = FusionPass::ALL.iter().copied().filter(|pass| options.fuse.contains(*pass));
+    let others: Vec<usize> = passes.filter_map(|pass| plans.after(best, Step::Pass(pass))).collect();
+    let mut graph = plans.replayed(best, &found, options.fuse);
     for other in [first].into_iter().chain(others) {
         graph.prefer_to(&plans.all[other].graph);
     }
@@ -75,6 +93,8 @@ pub fn search<E>(
 enum Step {
     /// A pass.
     Pass(FusionPass),
+    /// A pass that may also make a plan slower, up to [`Plans::limit`], if that moves fewer bytes.
+    Spend(FusionPass),
     /// Kernels on both sides of a cut may be small enough now.
     Lift,
 }
@@ -83,17 +103,46 @@ enum Step {
 struct Plan {
     graph: Graph,
     cost: Cost,
+    peak: OnceCell<u128>,
 }
 
 impl Plan {
-    /// Whether no plan can be better, but for how often one kernel goes over what is in caches.
+    /// The memory that a call takes, see [`peak`].
+    fn peak(&self) -> u128 {
+        *self.peak.get_or_init(|| peak(&self.graph))
+    }
+
+    /// Whether there is one kernel, which keeps nothing for another.
+    fn is_one(&self) -> bool {
+        self.graph.kernels().nth(1).is_none()
+    }
+
+    /// Whether no plan can be better.
     fn is_least(&self, least: &Least) -> bool {
-        if self.cost.memory > (1.0 + 1e-9) * least.memory {
-            return false;
+        self.cost.memory <= (1.0 + 1e-9) * least.memory && self.cost.time <= AS_FAST * least.time()
+    }
+}
+
+/// The plans to which some steps lead from the unfused program, which is the first.
+struct Found {
+    plans: Vec<usize>,
+    /// The plan before each, and the steps from there, of which the last makes it.
+    from: BTreeMap<usize, (usize, Vec<Step>)>,
+}
+
+impl Default for Found {
+    fn default() -> Found {
+        Found { plans: vec![0], from: BTreeMap::new() }
+    }
+}
+
+impl Found {
+    /// Notes a plan and the way to it, unless another way to it is known.
+    fn note(&mut self, plan: usize, from: (usize, Vec<Step>)) {
+        if plan != 0 && !self.from.contains_key(&plan) {
+            self.plans.push(plan);
+            self.from.insert(plan, from);
         }
-        let mut kernels = self.graph.kernels();
-        let only = kernels.next().filter(|_| kernels.next().is_none()).map(|id| self.graph.price(id));
-        only.is_some_and(|only| only.operations <= least.operations) || self.cost.time <= AS_FAST * least.time()
     }
 }
 
@@ -104,34 +153,62 @@ struct Plans {
     known: BTreeMap<(Vec<u32>, bool), usize>,
     /// The plan that each step makes of another.
     after: BTreeMap<(usize, Step), usize>,
+    /// What any plan costs at least.
+    least: Option<Least>,
+    /// Whether a plan has been found that cannot be better.
+    done: bool,
+    /// How long a plan may take, in nanoseconds, to be about as fast as the fastest.
+    limit: f64,
     /// How many lines have been gone over.
     lines: u64,
-    /// How much work may be done.
-    end: u64,
+    /// How much work may be done, if there is a limit.
+    end: Option<u64>,
 }
 
 impl Plans {
     fn new(begin: Graph) -> Plans {
-        let mut plans = Plans { all: vec![], known: BTreeMap::new(), after: BTreeMap::new(), lines: 0, end: u64::MAX };
+        let least = least(&begin);
+        let (known, after) = Default::default();
+        let mut plans = Plans { all: vec![], known, after, least, done: false, limit: 0.0, lines: 0, end: None };
         plans.enter(begin);
         plans
     }
 
     fn enter(&mut self, graph: Graph) -> usize {
-        let Plans { all, known, .. } = self;
-        *known.entry((graph.numbers(), graph.parts().are_several())).or_insert_with(|| {
-            all.push(Plan { cost: cost(&graph), graph });
-            all.len() - 1
-        })
+        let key = (graph.numbers(), graph.parts().are_several());
+        if let Some(known) = self.known.get(&key) {
+            return *known;
+        }
+        let plan = Plan { cost: cost(&graph), graph, peak: OnceCell::new() };
+        if self.least.as_ref().is_some_and(|least| plan.is_least(least)) {
+            self.done = true;
+        }
+        self.known.insert(key, self.all.len());
+        self.all.push(plan);
+        self.all.len() - 1
     }
 
-    /// The steps of an order: where there are cuts, first within the parts and then across.
-    fn steps(&self, order: &[FusionPass]) -> Vec<Step> {
-        let passes = || order.iter().copied().map(Step::Pass);
+    /// The steps of an order, without the passes that are off: where there are cuts, first within the parts and then across.
+    fn steps(&self, order: &[FusionPass], on: Passes) -> Vec<Step> {
+        let passes = || order.iter().copied().filter(|pass| on.contains(*pass)).map(Step::Pass);
         if self.all[0].graph.parts().are_several() {
             passes().chain([Step::Lift]).chain(passes()).collect()
         } else {
             passes().collect()
+        }
+    }
+
+    /// Takes a step; says whether it changed anything.
+    fn take(&self, graph: &mut Graph, step: Step) -> bool {
+        match step {
+            Step::Pass(pass) => apply(graph, pass),
+            Step::Spend(pass) => {
+                graph.limit(self.limit);
+                let changed = apply(graph, pass);
+                graph.limit(0.0);
+                changed
+            }
+            Step::Lift => graph.cut(Parts::default()).are_several(),
         }
     }
 
@@ -142,44 +219,92 @@ impl Plans {
         }
         let graph = &self.all[plan].graph;
         let lines = graph.kernels().map(|id| graph.price(id).lines).sum::<u64>();
-        if self.work().saturating_add(lines) > self.end {
+        if self.end.is_some_and(|end| self.work() + lines > end) {
             return None;
         }
         self.lines += lines;
         let mut graph = graph.clone();
-        let changed = match step {
-            Step::Pass(pass) => apply(&mut graph, pass),
-            Step::Lift => graph.cut(Parts::default()).are_several(),
-        };
-        let next = if changed {
-            self.enter(graph)
-        } else {
-            // It knows now why the pass merges nothing.
-            self.all[plan].graph = graph;
-            plan
-        };
+        let changed = self.take(&mut graph, step);
+        let next = if changed { self.enter(graph) } else { plan };
         self.after.insert((plan, step), next);
         Some(next)
     }
 
-    /// Finds plans until there are no others, one cannot be better, or enough work is done.
+    /// Finds plans until there are no others, one cannot be better, or enough work is done: those that some orders make, and what further passes make
+    /// of these.
     fn explore(&mut self) {
-        let least = least(&self.all[0].graph);
-        let is_least = |plan: &Plan| least.as_ref().is_some_and(|least| plan.is_least(least));
-        for order in ORDERS {
-            if self.all.iter().any(is_least) {
-                return;
-            }
-            self.steps(order).into_iter().try_fold(0, |plan, step| self.after(plan, step));
+        let mut found = Found::default();
+        self.follow(ORDERS[0], Passes::ALL, &mut found);
+        if self.done {
+            return;
         }
-        let steps: Vec<Step> = FusionPass::ALL.iter().copied().map(Step::Pass).chain([Step::Lift]).collect();
-        let mut plan = 0;
-        while plan < self.all.len() && !self.all.iter().any(is_least) {
+        self.end = Some(self.work() + EFFORT);
+        self.follow_all(Passes::ALL, &mut found);
+        self.end = Some(self.work() + FURTHER_EFFORT);
+        self.go_on(Passes::ALL, |pass| vec![Step::Pass(pass)], &mut found);
+        let fastest = found.plans.iter().map(|n| self.all[*n].cost.time).fold(f64::INFINITY, f64::min);
+        self.limit = AS_FAST * fastest;
+        let best = self.best(found.plans);
+        let steps = FusionPass::ALL.iter().map(|pass| Step::Spend(*pass));
+        steps.into_iter().try_fold(best, |plan, step| self.after(plan, step));
+    }
+
+    /// The plans that some passes make, as far as they are known.
+    fn found(&mut self, on: Passes) -> Found {
+        self.end = Some(0);
+        let mut found = Found::default();
+        self.follow_all(on, &mut found);
+        self.go_on(on, |pass| vec![Step::Pass(pass), Step::Spend(pass)], &mut found);
+        found
+    }
+
+    /// Follows the orders, and the usual one with each set of passes alone.
+    fn follow_all(&mut self, on: Passes, found: &mut Found) {
+        ORDERS.iter().for_each(|order| self.follow(order, on, found));
+        Passes::sets().filter(|some| on.includes(*some)).for_each(|some| self.follow(ORDERS[0], some, found));
+    }
+
+    fn follow(&mut self, order: &[FusionPass], on: Passes, found: &mut Found) {
+        let (mut plan, mut taken) = (0, vec![]);
+        for step in self.steps(order, on) {
+            let Some(next) = self.after(plan, step) else { break };
+            taken.push(step);
+            if next != plan {
+                found.note(next, (plan, std::mem::take(&mut taken)));
+                plan = next;
+            }
+        }
+    }
+
+    /// Finds what some steps make of the plans that have been found, as far as that may be looked for.
+    fn go_on(&mut self, on: Passes, steps: fn(FusionPass) -> Vec<Step>, found: &mut Found) {
+        let passes = FusionPass::ALL.iter().copied().filter(|pass| on.contains(*pass));
+        let steps: Vec<Step> = passes.flat_map(steps).chain([Step::Lift]).collect();
+        let mut n = 0;
+        while let Some(plan) = found.plans.get(n).copied() {
             for step in &steps {
-                self.after(plan, *step);
+                if let Some(next) = self.after(plan, *step) {
+                    found.note(next, (plan, vec![*step]));
+                }
             }
-            plan += 1;
+            n += 1;
         }
+    }
+
+    /// A plan with what passes decide on a way to it, and what each says of it in the end.
+    fn replayed(&self, plan: usize, found: &Found, on: Passes) -> Graph {
+        let mut way: Vec<&(usize, Vec<Step>)> =
+            std::iter::successors(found.from.get(&plan), |(before, _)| found.from.get(before)).collect();
+        way.reverse();
+        let mut graph = self.all[0].graph.clone();
+        way.into_iter().flat_map(|(_, steps)| steps).for_each(|step| _ = self.take(&mut graph, *step));
+        for pass in FusionPass::ALL.iter().filter(|pass| on.contains(**pass)) {
+            let mut asked = graph.clone();
+            if !apply(&mut asked, *pass) {
+                graph = asked;
+            }
+        }
+        graph
     }
 
     /// The work that has been done: lines gone over, where a line that is rewritten counts as three.
@@ -187,12 +312,39 @@ impl Plans {
         self.lines + 3 * self.all[0].graph.lines_rewritten()
     }
 
-    /// The cheapest plan.
-    fn best(&self) -> usize {
-        let fastest = self.all.iter().map(|plan| plan.cost.time).fold(f64::INFINITY, f64::min);
-        let fast = (0..self.all.len()).filter(|n| self.all[*n].cost.time <= AS_FAST * fastest);
-        let key = |n: &usize| (self.all[*n].cost.memory, self.all[*n].cost.time);
-        fast.min_by(|a, b| key(a).partial_cmp(&key(b)).unwrap_or(Ordering::Equal)).unwrap_or(0)
+    /// The best of some plans, of which the first is the unfused program: the cheapest, but that each byte by which it needs more memory than
+    /// the cheapest that needs no more than the unfused program counts as one that it moves.
+    fn best(&self, mut found: Vec<usize>) -> usize {
+        let unfused = found[0];
+        let fits = |n: usize| self.all[n].peak() as f64 <= AS_MUCH * self.all[unfused].peak() as f64;
+        let mut candidates = vec![];
+        loop {
+            let next = self.cheapest(&found);
+            candidates.push(next);
+            if next == unfused || self.all[next].is_one() || fits(next) {
+                break;
+            }
+            found.retain(|n| *n != next);
+        }
+        if let [only] = candidates[..] {
+            return only;
+        }
+        let total = |n: &usize| self.all[*n].cost.with_peak(self.all[*n].peak());
+        candidates.into_iter().min_by(|a, b| total(a).total_cmp(&total(b))).unwrap_or(unfused)
+    }
+
+    /// The plan of some that moves the fewest bytes of those that are about as fast as the fastest; of several the one that takes the least memory.
+    fn cheapest(&self, of: &[usize]) -> usize {
+        let fastest = of.iter().map(|n| self.all[*n].cost.time).fold(f64::INFINITY, f64::min);
+        let fast = || of.iter().copied().filter(|n| self.all[*n].cost.time <= AS_FAST * fastest);
+        let fewest = fast().map(|n| self.all[n].cost.memory).fold(f64::INFINITY, f64::min);
+        let mut best: Vec<usize> = fast().filter(|n| self.all[*n].cost.memory <= fewest).collect();
+        best.sort_by(|a, b| self.all[*a].cost.time.total_cmp(&self.all[*b].cost.time));
+        let first = best.first().copied().unwrap_or(of[0]);
+        if self.all[first].is_one() {
+            return first;
+        }
+        best.into_iter().min_by_key(|n| self.all[*n].peak()).unwrap_or(first)
     }
 }
 
@@ -210,9 +362,10 @@ pub(super) fn run<E>(
     Ok(())
 }
 
-/// Runs a pass over a graph, if it may run; says whether it changed anything.
+/// Runs a pass over a graph; says whether it changed anything.
 fn apply(graph: &mut Graph, pass: FusionPass) -> bool {
-    let changed = graph.begin(pass) && of(pass)(graph);
+    graph.begin(pass);
+    let changed = of(pass)(graph);
     if changed {
         graph.settle();
     }
@@ -244,6 +397,11 @@ impl Cost {
         Cost { time: price.time, memory: price.memory }
     }
 
+    /// The time, if each byte of memory that a call needs takes as long as moving it.
+    pub fn with_peak(&self, peak: u128) -> f64 {
+        self.time + peak as f64 / Machine::NOMINAL.memory_rate
+    }
+
     /// Whether another plan would have been better: faster, or no slower with fewer bytes.
     pub fn is_beaten_by(&self, other: &Cost) -> bool {
         AS_FAST * other.time < self.time || (other.time <= self.time && other.memory < self.memory)
@@ -263,7 +421,14 @@ pub fn cost(graph: &Graph) -> Cost {
     graph.kernels().map(|id| Cost::of(graph.price(id))).fold(Cost::default(), Cost::add)
 }
 
-/// The least that any plan costs: each array of the caller moves once, and each operation is executed as often as in the unfused program.
+/// The bytes that a call of a plan takes at the most, at nominal sizes, with one thread's scratch: that of the others stays in caches too.
+pub fn peak(graph: &Graph) -> u128 {
+    let mut program = graph.program();
+    plan(&mut program);
+    Peak::of(&program).at(&|size| nominal(size) as i64, 1)
+}
+
+/// The least that any plan costs: each array of the caller moves once, and each operation is executed as often as it has to be.
 struct Least {
     memory: f64,
     operations: f64,
@@ -298,6 +463,7 @@ fn least(unfused: &Graph) -> Option<Least> {
             return None;
         }
     }
-    let operations = unfused.kernels().map(|id| unfused.price(id).operations).sum();
+    let work = |id| work::kernel(unfused.functions(), unfused.kernel(id), &nominal);
+    let operations = unfused.kernels().map(|id| work(id).least).sum();
     Some(Least { memory: moved.values().sum(), operations })
 }

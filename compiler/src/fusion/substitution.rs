@@ -151,22 +151,19 @@ fn propose(graph: &mut Graph, rule: &Rule, producer: KernelId) -> Option<Merge> 
         return None;
     }
     let mut merged = vec![];
-    let (mut before, mut after) = (graph.price(producer).time, 0.0);
     for id in &readers {
         let rewrite = || Ok(inline(program, graph.kernel(*id), graph.kernel(producer), &p));
         match graph.merged((producer, *id), Mechanic::Inline, rewrite) {
-            Ok(code) => {
-                before += graph.price(*id).time;
-                after += code.price.time;
-                merged.push((*id, code));
-            }
+            Ok(code) => merged.push((*id, code)),
             Err(reason) => {
                 readers.iter().for_each(|id| graph.refused(buffer, *id, &reason));
                 return None;
             }
         }
     }
-    let pays = repetition.pays(before, after);
+    let before: Vec<_> = readers.iter().chain([&producer]).map(|id| graph.price(*id)).collect();
+    let after: Vec<_> = merged.iter().map(|(_, code)| &code.price).collect();
+    let pays = repetition.pays(graph, &before, &after);
     Some(Merge { buffer, merged, pays })
 }
 

@@ -130,6 +130,7 @@ fn each_reason_with_a_suggestion_is_followed() {
         "too-many-live-values",
         "too-large",
         "not-profitable",
+        "less-parallel",
         "other-consumer",
         "path-between",
         "contraction",

@@ -110,6 +110,32 @@ fn rows_stay_rows() {
     assert!(scratch.iter().all(|buffer| buffer.shape.len() == 1), "{program}");
 }
 
+/// Three rows are too few for all cores. What is dear of each element goes to a loop of its own, whose iterations are enough, unless the rows are so
+/// short that one core is done with them before others have begun. With more rows everything is one kernel.
+#[test]
+fn no_loop_has_fewer_iterations_than_cores_without_need() {
+    let softmax = |rows: &str, columns: &str| {
+        format!(
+            "fn f(x: f32[{rows}, {columns}]) {{
+               let e[i] = exp(x[i] - max(x[i]))
+               let y[i] = e[i] / sum(e[i])
+               y }}"
+        )
+    };
+    let [few, short, many, some] =
+        [("3", "m"), ("3", "100"), ("n", "m"), ("64", "m")].map(|(rows, columns)| softmax(rows, columns));
+    expect(&[(&few, 4), (&short, 1), (&many, 1), (&some, 1)]);
+    // The five indices of an image in three parts: the outermost is not all that is shared.
+    expect(&[(
+        "fn f(x: f32[3, n, m]) {
+           let a[g, i, j] = exp(x[g, i, j])
+           let b[g] = max[i, j](a[g, i, j])
+           let y[g, i, j] = a[g, i, j] / b[g]
+           y }",
+        3,
+    )]);
+}
+
 /// Passes take from one another what they could make more of: then they run in another order.
 #[test]
 fn the_cheapest_order_of_passes_is_taken() {

@@ -3,8 +3,8 @@
 use fuzzing::generate::Recipe;
 use fuzzing::plans::{Held, Source, held};
 
-/// How many programs: one in ten may have a plan that moves more than the best partition, one in twenty though that is no slower, and one in fifty
-/// a plan that costs more than that of fewer passes.
+/// How many programs: one in ten may have a plan that moves more bytes than the best partition, one in twenty more than the best of those that take no
+/// longer, and none a plan that costs more than that of fewer passes.
 const PROGRAMS: u64 = 60;
 
 #[test]
@@ -16,12 +16,12 @@ fn few_plans_are_not_the_best() {
         let Held { complaint, gap } = held(&source);
         worse.extend(complaint.map(|complaint| format!("{complaint}\n{}", source.text)));
         if let Some(gap) = gap {
-            assert!(gap.bytes <= 1.25 || gap.time > 1.0, "{}\n{}", gap.text, source.text);
-            far.extend((gap.bytes > 1.0 + 1e-9).then_some((gap.bytes, gap.time)));
+            assert!(gap.no_slower <= 1.25, "{}\n{}", gap.text, source.text);
+            far.extend((gap.bytes > 1.0 + 1e-9).then_some((gap.bytes, gap.no_slower)));
         }
     }
-    assert!(worse.len() as u64 <= PROGRAMS / 50, "{}", worse.join("\n"));
+    assert!(worse.is_empty(), "{}", worse.join("\n"));
     assert!(far.len() as u64 <= PROGRAMS / 10, "{far:?}");
-    far.retain(|(_, time)| *time <= 1.0);
+    far.retain(|(_, no_slower)| *no_slower > 1.0 + 1e-9);
     assert!(far.len() as u64 <= PROGRAMS / 20, "{far:?}");
 }

@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p fuzzing --bin plans -- [--cases N] [--seed S] [--page] [FILE...]`: N random programs from number S on, and every
 //! function of the files, else of the examples. Prints the programs whose plans are not the best; `--page` writes the table of `docs/fusion.md`. Fails
-//! if more than one plan in 50 is worse than that of fewer passes.
+//! if a plan is worse than that of fewer passes.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -32,8 +32,8 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
             gaps.note(gap);
             if gap.bytes > 1.0 {
                 println!(
-                    "{:.3} times the bytes of the best partition, which takes {:.3} times as long",
-                    gap.bytes, gap.time
+                    "{:.3} times the bytes of the best partition, which takes {:.3} times as long; {:.3} of those no slower",
+                    gap.bytes, gap.time, gap.no_slower
                 );
                 println!("{}\n{}", gap.text, source.text);
             }
@@ -56,7 +56,7 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
         look(&mut gaps[1], &source);
     }
     let table = format!(
-        "| | programs | fewest bytes | beyond 1.25 | and no slower |\n|---|--:|--:|--:|--:|\n| examples | {} |\n| random programs | {} |\n",
+        "| | programs | fewest bytes of all | fewest of those no slower | beyond 1.25 of these |\n|---|--:|--:|--:|--:|\n| examples | {} |\n| random programs | {} |\n",
         gaps[0], gaps[1]
     );
     println!("{table}{worse} plans are worse than one of fewer passes");
@@ -71,6 +71,5 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
             [before, "<!-- the table of `plans` -->\n", &table, "<!-- its end -->\n", after].concat(),
         )?;
     }
-    let looked_at = files.len() as u64 + cases;
-    Ok(if worse * 50 <= looked_at { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if worse == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -1,0 +1,61 @@
+//! The time that a kernel loses because it has too few iterations for all cores.
+//!
+//! Cores share the iterations of a kernel's outermost loops, and reductions and scans by chunks. Only lengths that the program states can be
+//! too few: a length that has a name counts as long. Where all lengths of a loop are stated and it takes no longer than a launch, several cores would not
+//! be faster, so nothing is lost.
+
+use ir::nest::{Extent, IndexId, Kernel, LoopKind, Statement};
+use ir::order::LANES_CHUNK;
+use ir::{Size, visit};
+
+/// The cores of the nominal machine.
+const CORES: f64 = 16.0;
+
+/// The nanoseconds that a kernel loses. It takes one core of many `time`, a launch takes `launch`, and `alone` tells how long a kernel takes of which only
+/// one statement is left.
+pub(super) fn idle(kernel: &Kernel, time: f64, launch: f64, alone: impl Fn(&Kernel) -> f64) -> f64 {
+    let loops = kernel.body.iter().filter(|s| !matches!(s, Statement::Let { .. } | Statement::Store { .. }));
+    let is_one = loops.clone().count() == 1;
+    let lost = |statement: &Statement| {
+        let shares = iterations(statement).map_or(CORES, |n| n.clamp(1.0, CORES));
+        if shares == CORES {
+            return 0.0;
+        }
+        let time = if is_one { time } else { alone(&Kernel { body: vec![statement.clone()], ..kernel.clone() }) };
+        let worth = if is_stated(statement) { time - launch } else { time };
+        (CORES / shares - 1.0) * worth.max(0.0)
+    };
+    loops.map(lost).sum()
+}
+
+/// How many cores could share a statement at the most; none if its lengths do not say.
+fn iterations(statement: &Statement) -> Option<f64> {
+    let (dims, chunk): (&[_], f64) = match statement {
+        Statement::Loop(l) => match l.kind {
+            LoopKind::Parallel => (&l.dims, 1.0),
+            LoopKind::Reduce(_) | LoopKind::Scan => (&l.dims, LANES_CHUNK as f64),
+            LoopKind::Serial => return Some(1.0),
+        },
+        Statement::Contract(c) => (&c.free, 1.0),
+        Statement::If { .. } | Statement::Let { .. } | Statement::Store { .. } => return Some(1.0),
+    };
+    let points = dims.iter().map(stated).try_fold(1.0, |product, length| Some(product * length?))?;
+    Some((points / chunk).ceil())
+}
+
+/// Whether the program states all lengths of the loops of a statement.
+fn is_stated(statement: &Statement) -> bool {
+    let mut is_stated = true;
+    visit::for_each_statement(std::slice::from_ref(statement), &mut |s| {
+        is_stated &= match s {
+            Statement::Loop(l) => l.dims.iter().all(|dim| stated(dim).is_some()),
+            Statement::Contract(c) => c.free.iter().chain(&c.reduce).all(|dim| stated(dim).is_some()),
+            Statement::If { .. } | Statement::Let { .. } | Statement::Store { .. } => true,
+        };
+    });
+    is_stated
+}
+
+fn stated((_, extent): &(IndexId, Extent)) -> Option<f64> {
+    extent.as_size().and_then(Size::as_constant).map(|length| length.max(0) as f64)
+}
