@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use ir::Size;
 use ir::checked::{ExprId, IndexId};
 use ir::sabotage::{self, Bug};
-use ir::size::Atom;
+use ir::size::Product;
 
 /// What a linear form ranges over.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,7 +17,7 @@ pub enum Variable {
     /// The value of an index.
     Index(IndexId),
     /// A product of sizes.
-    Product(Vec<Atom>),
+    Product(Product),
     /// The value of an expression that is not affine.
     Opaque(ExprId),
 }
