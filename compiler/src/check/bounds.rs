@@ -105,7 +105,7 @@ impl Checker<'_> {
             return;
         }
         if record.guard != Checked::TOP {
-            let facts = self.conditions(record.guard);
+            let facts = self.strongest_conditions(record.guard);
             // Only an index that the conditions say something of is certain to be theirs still when arrays have been inlined: without one
             // a branch moves to where that index never runs.
             let said = |i: &&IndexId| {

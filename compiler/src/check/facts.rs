@@ -15,7 +15,7 @@ use super::node::keeps_value;
 use super::prove::{Choice, Linear, Terms, Variable, follows};
 
 /// What is known: rows that are not negative, and choices of which one holds.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Known {
     pub rows: Vec<Linear>,
     pub choices: Vec<Choice>,
@@ -243,6 +243,30 @@ impl Checker<'_> {
                 scalars.insert(s);
             }
         });
+    }
+
+    /// The same as [`Checker::conditions`], which many accesses of a branch ask for. Of rows that differ by a constant only the strongest
+    /// is there.
+    pub(super) fn strongest_conditions(&mut self, guard: GuardId) -> Known {
+        if let Some(known) = self.conditions.get(&guard) {
+            return known.clone();
+        }
+        let mut known = self.conditions(guard);
+        let mut places: BTreeMap<Terms, usize> = BTreeMap::new();
+        for row in std::mem::take(&mut known.rows) {
+            match places.entry(row.terms.clone()) {
+                Entry::Occupied(at) => {
+                    let constant = &mut known.rows[*at.get()].constant;
+                    *constant = row.constant.min(*constant);
+                }
+                Entry::Vacant(at) => {
+                    at.insert(known.rows.len());
+                    known.rows.push(row);
+                }
+            }
+        }
+        self.conditions.insert(guard, known.clone());
+        known
     }
 
     /// The facts that the conditions around a branch state.

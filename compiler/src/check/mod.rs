@@ -215,6 +215,8 @@ struct Checker<'a> {
     combined: Cell<usize>,
     /// Of the indices that were last asked about: how much was required of the call then, and whether they never have values.
     void: (Vec<IndexId>, usize, bool),
+    /// What the conditions around branches say, of those that were asked for.
+    conditions: BTreeMap<GuardId, facts::Known>,
     records: Vec<bounds::Record>,
     /// Which of the records may say where an index ends.
     mentioned: SecondaryMap<IndexId, Vec<usize>>,
@@ -245,6 +247,7 @@ impl<'a> Checker<'a> {
             requirements: facts::Requirements::default(),
             combined: Cell::default(),
             void: Default::default(),
+            conditions: BTreeMap::new(),
             graph,
             calls: calls::Calls::default(),
             guard: Checked::TOP,

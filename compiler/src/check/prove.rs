@@ -317,7 +317,7 @@ impl Parts {
     }
 
     /// Makes the parts of some variables one.
-    fn join<'t>(&mut self, terms: &mut dyn Iterator<Item = &'t (usize, i128)>) {
+    fn join(&mut self, terms: &mut dyn Iterator<Item = &(usize, i128)>) {
         let Some((first, _)) = terms.next() else { return };
         for (variable, _) in terms {
             let (one, other) = (self.of(*first), self.of(*variable));
