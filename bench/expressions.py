@@ -30,6 +30,8 @@ EXPRESSIONS = {
     "dot": ["sum(x * y)"],
     "multi_reduce": ["sum(x)", "sum(x * x)", "min(x)", "max(x)"],
     "colsum_xy": ["sum(x * y, axis=0)"],
+    "colsum": ["sum(x, axis=0)"],
+    "colsum_f64": ["sum(x, axis=0)"],
     "sums": ["sum(x, axis=1)", "sum(x, axis=0)"],
     "haversine": [
         "diameter * arcsin(sqrt(sin((lat - lat0) * half) ** 2 + cos_lat0 * cos(lat) * sin((lon - lon0) * half) ** 2))"

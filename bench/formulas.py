@@ -127,6 +127,17 @@ def colsum_xy(xp, x, y):
     return (x * y).sum(0)
 
 
+def colsum(xp, x):
+    return x.sum(0)
+
+
+def colsum_weighted(xp, w, x):
+    return w @ x
+
+
+colsum_f64, colsum_weighted_f64 = colsum, colsum_weighted
+
+
 def sums(xp, x):
     return x.sum(1), x.sum(0)
 

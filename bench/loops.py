@@ -278,6 +278,33 @@ def colsum_xy(x, y, out):
 
 
 @loops
+def colsum(x, out):
+    block = 64
+    for k in prange((x.shape[1] + block - 1) // block):
+        lo, hi = k * block, min(k * block + block, x.shape[1])
+        for j in range(lo, hi):
+            out[j] = ZERO
+        for i in range(x.shape[0]):
+            for j in range(lo, hi):
+                out[j] += x[i, j]
+
+
+@loops
+def colsum_weighted(w, x, out):
+    block = 64
+    for k in prange((x.shape[1] + block - 1) // block):
+        lo, hi = k * block, min(k * block + block, x.shape[1])
+        for j in range(lo, hi):
+            out[j] = ZERO
+        for i in range(x.shape[0]):
+            for j in range(lo, hi):
+                out[j] += w[i] * x[i, j]
+
+
+LOOPS |= {f"{name}_f64": LOOPS[name] for name in ("colsum", "colsum_weighted")}
+
+
+@loops
 def black_scholes(spot, strike, years, call, put):
     for i in prange(spot.size):
         spread = VOLATILITY * math.sqrt(years[i])

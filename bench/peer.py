@@ -52,7 +52,7 @@ class NumexprPeer:
         lines = self.expressions[workload.name]
         shapes = workload.outputs(*dims)
         # A reduction cannot be told where to write.
-        outputs = [None if shape != inputs[0].shape else np.empty(shape, np.float32) for shape in shapes]
+        outputs = [None if shape != inputs[0].shape else np.empty(shape, workload.dtype) for shape in shapes]
         return lambda: [self.evaluate(e, names, {}, out=out) for e, out in zip(lines, outputs)]
 
 
@@ -69,7 +69,7 @@ class NumbaPeer:
         if workload.name not in self.loops:
             raise Missing
         loop = self.loops[workload.name]
-        dtype = np.int64 if workload.name == "argmax" else np.float32
+        dtype = np.int64 if workload.name == "argmax" else workload.dtype
         outputs = [np.empty(shape, dtype) for shape in workload.outputs(*dims)]
 
         def call():
@@ -86,7 +86,7 @@ class JaxPeer:
 
     def prepare(self, workload, dims, inputs):
         formula = self.xp.formula(workload.name)
-        if formula is None:
+        if formula is None or workload.dtype == np.float64:  # which JAX takes for float32 unless it is told otherwise
             raise Missing
         inputs = [self.jax.device_put(array) for array in inputs]
         compiled, wait = self.jax.jit(formula), self.jax.block_until_ready

@@ -27,14 +27,16 @@ class Input:
     name: str
     shape: tuple
     draw: str | tuple = "normal"
+    #: Of floats.
+    dtype: type = np.float32
 
     def make(self, seed):
         rng = np.random.default_rng([seed, *self.name.encode()])
         match self.draw:
             case "normal":
-                return rng.standard_normal(self.shape, dtype=np.float32)
+                return rng.standard_normal(self.shape, dtype=self.dtype)
             case ("uniform", lo, hi):
-                return rng.random(self.shape, dtype=np.float32) * np.float32(hi - lo) + np.float32(lo)
+                return rng.random(self.shape, dtype=self.dtype) * self.dtype(hi - lo) + self.dtype(lo)
             case ("below", n):
                 return rng.integers(0, n, self.shape, dtype=np.int32)
 
@@ -55,12 +57,15 @@ class Workload:
     tolerance: float = 1e-4
     #: Its function in workloads.fl, if that has another name.
     function: str | None = None
+    #: Of the results.
+    dtype: type = np.float32
 
     def bytes(self, dims):
-        """What must cross between memory and caches: inputs once, results once. Every element here has 4 bytes."""
-        read = sum(int(np.prod(i.shape)) for i in self.inputs(*dims))
-        written = sum(int(np.prod(shape)) for shape in self.outputs(*dims))
-        return 4 * read, 4 * written
+        """What must cross between memory and caches: inputs once, results once. Integers here have 4 bytes."""
+        width = lambda dtype: np.dtype(dtype).itemsize
+        read = sum(int(np.prod(i.shape)) * width(i.dtype) for i in self.inputs(*dims))
+        written = sum(int(np.prod(shape)) for shape in self.outputs(*dims)) * width(self.dtype)
+        return read, written
 
     def ceiling(self, dims):
         """The ceiling that it is held to: the mix of streams that is most like its own."""
@@ -84,6 +89,7 @@ SMALL = {"1e4": 10_000, "1e6": 1_000_000}
 TO_16M = {**SMALL, "16M": 16 * M}
 TO_64M = {**TO_16M, "64M": 64 * M}
 ROWS = {"64x128": (64, 128), "4096x1024": (4096, 1024), "1024x16384": (1024, 16384), "65536x256": (65536, 256)}
+SQUARE = {"4000sq": (4000, 4000)}
 IMAGES = {"256sq": (256, 256), "1024sq": (1024, 1024), "4096sq": (4096, 4096)}
 
 
@@ -152,6 +158,12 @@ add("argmax", "rows", ROWS, rows(), lambda n, m: [(n,)], tolerance=0, function="
 pair = lambda n, m: [Input("x", (n, m)), Input("y", (n, m))]
 add("colsum_xy", "rows", ROWS, pair, lambda n, m: [(m,)], tolerance=1e-3)
 add("sums", "rows", ROWS, rows(), lambda n, m: [(n,), (m,)], tolerance=1e-3)
+# A weight for each row leaves the order of the sum, and its price, what they are without.
+for dtype, suffix in ((np.float32, ""), (np.float64, "_f64")):
+    matrix = lambda n, m, dtype=dtype: [Input("x", (n, m), dtype=dtype)]
+    weights = lambda n, m, dtype=dtype: [Input("w", (n,), dtype=dtype), Input("x", (n, m), dtype=dtype)]
+    for name, inputs in (("colsum", matrix), ("colsum_weighted", weights)):
+        add(name + suffix, "rows", SQUARE, inputs, lambda n, m: [(m,)], tolerance=1e-3, dtype=dtype)
 
 # ---- science and finance
 

@@ -1,7 +1,8 @@
 //! Our side of the benchmark: a process that prepares one task (a workload, or one of the machine's ceilings) and times it
 //! when it is told to, and says how long compiling takes. `run.py` starts it beside a process for each peer, and lets them take turns.
 //!
-//! Requests are read from standard input and answered on standard output, one JSON object a line.
+//! Requests are read from standard input and answered on standard output, one JSON object a line. `bench-worker compiling PATH...`
+//! instead prints how long compiling the programs there takes.
 
 #![deny(unsafe_code)]
 
@@ -120,6 +121,12 @@ fn answer(request: &str, ready: &mut Option<Ready>) -> Result<Answer, Error> {
 }
 
 fn main() -> Result<(), Error> {
+    let mut arguments = std::env::args_os().skip(1);
+    match arguments.next() {
+        Some(command) if command == "compiling" => return compiling::report(arguments),
+        Some(command) => return Err(format!("there is no command {}", command.display()).into()),
+        None => {}
+    }
     let mut ready = None;
     let mut stdout = std::io::stdout().lock();
     for line in std::io::stdin().lock().lines() {

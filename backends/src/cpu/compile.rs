@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use cranelift_codegen::Context;
 use cranelift_codegen::control::ControlPlane;
@@ -12,7 +12,7 @@ use cranelift_codegen::entity::PrimaryMap;
 use cranelift_codegen::flowgraph::ControlFlowGraph;
 use cranelift_codegen::ir::types::{I32, I64};
 use cranelift_codegen::ir::{AbiParam, Function, InstBuilder, Signature};
-use cranelift_codegen::isa::TargetIsa;
+use cranelift_codegen::isa::{OwnedTargetIsa, TargetIsa};
 use cranelift_codegen::loop_analysis::LoopAnalysis;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_module::{FuncId, Linkage, Module, ModuleReloc};
@@ -27,7 +27,7 @@ use super::columns::Columns;
 use super::cost::Cost;
 use super::emit::{Emitter, Exits, Params, SizeTable, SlotTable, slot_table};
 use super::formula::Formula;
-use super::jit::{self, Called, Code, Helpers, Host, Registers};
+use super::jit::{self, Called, Care, Code, Helpers, Host};
 use super::lanes::Chunks;
 use super::split::{Part, root, split};
 use super::unfolded::unfold;
@@ -91,13 +91,12 @@ pub(super) fn compile(program: &Program, options: &Options) -> Result<Compiled, 
 }
 
 fn compile_kernels(program: &Program, options: &Options) -> Result<Compiled, CompileError> {
-    let Kernels { program, parts, part_of, registers } = Kernels::of(program, Host::Here)?;
+    let Kernels { program, parts, part_of, care } = Kernels::of(program, Host::Here)?;
     let late_faults = late_faults(&program, &parts);
-    let mut module = jit::module(registers)?;
+    let makers = Makers::here(care)?;
+    let mut module = jit::module(makers.well.clone());
     let mut called = Called::new(Host::Here);
-    let soon = jit::machine(Registers::Soon)?;
-    let (functions, sizes) =
-        define(&mut module, &mut called, (&program, &parts), (Isa::of(options.simd), Some(&*soon)))?;
+    let (functions, sizes) = define(&mut module, &mut called, (&program, &parts), Isa::of(options.simd), &makers)?;
     module.finalize_definitions().map_err(|e| CompileError::Internal(e.to_string()))?;
     let kernels = parts
         .iter()
@@ -150,8 +149,8 @@ pub(super) struct Kernels {
     pub(super) parts: Vec<Part>,
     /// Which of the program's kernels each is a part of.
     part_of: Vec<KernelId>,
-    /// How their registers are allocated.
-    pub(super) registers: Registers,
+    /// With how much care their code is made where it is not left to leaves.
+    pub(super) care: Care,
 }
 
 impl Kernels {
@@ -175,47 +174,168 @@ impl Kernels {
             part_of.resize(parts.len(), id);
         }
         debug_assert!(is_verified(&run, &parts));
-        let registers = if most > BIG { Registers::Soon } else { Registers::Well };
-        Ok(Kernels { program: run, parts, part_of, registers })
+        let care = if most > BIG { Care::Soon } else { Care::Well };
+        Ok(Kernels { program: run, parts, part_of, care })
     }
 }
 
 /// Functions of a module, each with what its code needs.
 pub(super) type Defined = Vec<(FuncId, Needs)>;
 
-/// Defines the functions of kernels in a module, with leaves as wide as is said; with them goes what its table of sizes holds. `soon` allocates
-/// registers where that takes longer than it is worth.
+/// Who makes machine code of functions.
+pub(super) struct Makers {
+    /// As the module's.
+    pub(super) well: OwnedTargetIsa,
+    /// Where time is spent in leaves alone, if those are others: of functions with loops, and of those without.
+    pub(super) leaving: Option<[OwnedTargetIsa; 2]>,
+}
+
+impl Makers {
+    /// On this machine, with so much care where there is more to do than to call leaves.
+    pub(super) fn here(care: Care) -> Result<Makers, CompileError> {
+        let leaving = [jit::machine(Care::Soon)?, jit::machine(Care::Once)?];
+        Ok(Makers { well: jit::machine(care)?, leaving: Some(leaving) })
+    }
+
+    /// Who makes the code of a function.
+    pub(super) fn of(&self, function: &Function) -> &dyn TargetIsa {
+        let Some([soon, once]) = &self.leaving else { return &*self.well };
+        match loops(function) {
+            Loops::None => &**once,
+            Loops::Call => &**soon,
+            Loops::Work => &*self.well,
+        }
+    }
+}
+
+/// What the loops of a function do.
+enum Loops {
+    /// There are none.
+    None,
+    /// Each calls others, leaves for the most part: what it does beside them takes little time.
+    Call,
+    /// More.
+    Work,
+}
+
+fn loops(function: &Function) -> Loops {
+    let graph = ControlFlowGraph::with_function(function);
+    let tree = DominatorTree::with_function(function, &graph);
+    let mut loops = LoopAnalysis::new();
+    loops.compute(function, &graph, &tree);
+    let calls = |block| function.layout.block_insts(block).any(|inst| function.dfg.insts[inst].opcode().is_call());
+    let calling: Vec<_> = function.layout.blocks().filter(|block| calls(*block)).collect();
+    let call = |l| calling.iter().any(|block| loops.is_in_loop(*block, l));
+    match loops.loops().count() {
+        0 => Loops::None,
+        _ if loops.loops().all(call) => Loops::Call,
+        _ => Loops::Work,
+    }
+}
+
+/// Defines the functions of kernels in a module, with leaves as wide as is said; with them goes what its table of sizes holds. Compiling is
+/// most of the time: a few threads begin with it as soon as there is a function. The code is the same however many there are.
 pub(super) fn define(
     module: &mut dyn Module,
     called: &mut Called,
     (program, parts): (&Program, &[Part]),
-    (isa, soon): (Option<Isa>, Option<&dyn TargetIsa>),
+    isa: Option<Isa>,
+    makers: &Makers,
 ) -> Result<(Defined, SizeTable), CompileError> {
-    let (mut functions, sizes) = draft(module, called, (program, parts), isa)?;
-    let code = machine_code(module.isa(), soon, &mut functions);
-    for ((part, (id, ..)), code) in parts.iter().zip(&functions).zip(code) {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(parts.len()).min(MOST_THREADS);
+    let queue = Queue::default();
+    let work = || {
+        let mut done = vec![];
+        while let Some((number, (id, needs, mut function))) = queue.take() {
+            // A panic inside the code generator must not pass a thread's end.
+            let code = catch_unwind(AssertUnwindSafe(|| machine_code(makers, id, &mut function)));
+            done.push((number, id, needs, code.unwrap_or_else(|panic| Err(panic_message(&*panic)))));
+        }
+        done
+    };
+    let (sizes, mut done) = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        let drafting = Drafting(&queue);
+        let sizes = draft(module, called, (program, parts), isa, &mut |drafted| queue.put(drafted));
+        drop(drafting);
+        let mut done = work();
+        done.extend(others.into_iter().flat_map(|other| other.join().unwrap_or_default()));
+        (sizes, done)
+    });
+    let sizes = sizes?;
+    done.sort_by_key(|(number, ..)| *number);
+    let mut functions = vec![];
+    for (part, (_, id, needs, code)) in parts.iter().zip(done) {
         let MachineCode { bytes, alignment, relocations } = code.map_err(|e| internal(part, &e))?;
-        module.define_function_bytes(*id, alignment, &bytes, &relocations).map_err(|e| internal(part, &e))?;
+        module.define_function_bytes(id, alignment, &bytes, &relocations).map_err(|e| internal(part, &e))?;
+        functions.push((id, needs));
     }
-    Ok((functions.into_iter().map(|(id, needs, _)| (id, needs)).collect(), sizes))
+    Ok((functions, sizes))
+}
+
+/// Functions that wait to be compiled, with their numbers, and whether there are no more to come.
+#[derive(Default)]
+struct Queue {
+    waiting: Mutex<Waiting>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    functions: Vec<(usize, Drafted)>,
+    put: usize,
+    complete: bool,
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn put(&self, drafted: Drafted) {
+        let mut waiting = self.lock();
+        let number = waiting.put;
+        waiting.put += 1;
+        waiting.functions.push((number, drafted));
+        self.changed.notify_one();
+    }
+
+    /// The longest function, so that no thread is left with it at the end; waits for one if there may be more.
+    fn take(&self) -> Option<(usize, Drafted)> {
+        let more = |waiting: &mut Waiting| waiting.functions.is_empty() && !waiting.complete;
+        let mut waiting = self.changed.wait_while(self.lock(), more).unwrap_or_else(PoisonError::into_inner);
+        let lengths = waiting.functions.iter().map(|(_, (_, _, function))| function.func.dfg.num_insts());
+        let (longest, _) = lengths.enumerate().max_by_key(|(_, length)| *length)?;
+        Some(waiting.functions.swap_remove(longest))
+    }
+}
+
+/// While it lives there are functions to come.
+struct Drafting<'q>(&'q Queue);
+
+impl Drop for Drafting<'_> {
+    fn drop(&mut self) {
+        self.0.lock().complete = true;
+        self.0.changed.notify_all();
+    }
 }
 
 /// A function of a module in Cranelift's form, with what its code needs.
 pub(super) type Drafted = (FuncId, Needs, Context);
 
-/// The functions of kernels, declared in a module in which the leaves that they call are defined.
+/// Hands over the functions of kernels, declared in a module in which the leaves that they call are defined; returns the table of their sizes.
 pub(super) fn draft(
     module: &mut dyn Module,
     called: &mut Called,
     (program, parts): (&Program, &[Part]),
     isa: Option<Isa>,
-) -> Result<(Vec<Drafted>, SizeTable), CompileError> {
+    give: &mut dyn FnMut(Drafted),
+) -> Result<SizeTable, CompileError> {
     let mut signature = Signature::new(module.isa().default_call_conv());
     signature.params.extend([AbiParam::new(I64); 6]);
     signature.returns.push(AbiParam::new(I32));
     let mut sizes = SizeTable::default();
     let slots = slot_table(program);
-    let mut functions = vec![];
     let mut context = FunctionBuilderContext::new();
     for (number, part) in parts.iter().enumerate() {
         let name = format!("{}.kernel{number}", program.name);
@@ -225,9 +345,9 @@ pub(super) fn draft(
         let builder = FunctionBuilder::new(&mut function.func, &mut context);
         let needs = emit(builder, module, called, (program, &slots), part, &mut sizes, isa);
         unfold(&mut function.func, module.isa());
-        functions.push((id, needs, function));
+        give((id, needs, function));
     }
-    Ok((functions, sizes))
+    Ok(sizes)
 }
 
 /// A failure inside the code generator, with the kernel that it concerns.
@@ -249,58 +369,14 @@ struct MachineCode {
     relocations: Vec<ModuleReloc>,
 }
 
-/// Compiles functions, which is most of the time that compiling takes, on a few threads. The code is the same
-/// however many there are. Where time is spent in leaves alone, registers are allocated soon rather than well.
-fn machine_code(
-    well: &dyn TargetIsa,
-    soon: Option<&dyn TargetIsa>,
-    functions: &mut [Drafted],
-) -> Vec<Result<MachineCode, String>> {
-    let compile = |(id, _, function): &mut Drafted| {
-        let isa = soon.filter(|_| loops_call(&function.func)).unwrap_or(well);
-        let compiled = function.compile(isa, &mut ControlPlane::default()).map_err(|e| format!("{:?}", e.inner))?;
-        let buffer = &compiled.buffer;
-        let (bytes, alignment, relocs) = (buffer.data().to_vec(), buffer.alignment.into(), buffer.relocs().to_vec());
-        let relocations = relocs.iter().map(|r| ModuleReloc::from_mach_reloc(r, &function.func, *id)).collect();
-        Ok(MachineCode { bytes, alignment, relocations })
-    };
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(functions.len()).min(MOST_THREADS);
-    if threads < 2 {
-        return functions.iter_mut().map(compile).collect();
-    }
-    // The longest first, so that no thread is left with it at the end.
-    let mut queue: Vec<_> = functions.iter_mut().enumerate().collect();
-    queue.sort_by_key(|(_, (_, _, function))| std::cmp::Reverse(function.func.dfg.num_insts()));
-    let next = Mutex::new(queue.into_iter());
-    let work = || {
-        let mut done = vec![];
-        loop {
-            let taken = next.lock().unwrap_or_else(PoisonError::into_inner).next();
-            let Some((number, function)) = taken else { return done };
-            // A panic inside the code generator must not pass a thread's end.
-            let code = catch_unwind(AssertUnwindSafe(|| compile(function)));
-            done.push((number, code.unwrap_or_else(|panic| Err(panic_message(&*panic)))));
-        }
-    };
-    let mut done = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
-        let mut done = work();
-        done.extend(others.into_iter().flat_map(|other| other.join().unwrap_or_default()));
-        done
-    });
-    done.sort_by_key(|(number, _)| *number);
-    done.into_iter().map(|(_, code)| code).collect()
-}
-
-/// Whether each loop of a function calls others, leaves for the most part: what it does beside them takes no time.
-pub(super) fn loops_call(function: &Function) -> bool {
-    let graph = ControlFlowGraph::with_function(function);
-    let tree = DominatorTree::with_function(function, &graph);
-    let mut loops = LoopAnalysis::new();
-    loops.compute(function, &graph, &tree);
-    let calls = |block| function.layout.block_insts(block).any(|inst| function.dfg.insts[inst].opcode().is_call());
-    let calling: Vec<_> = function.layout.blocks().filter(|block| calls(*block)).collect();
-    loops.loops().all(|l| calling.iter().any(|block| loops.is_in_loop(*block, l)))
+/// Compiles a function.
+fn machine_code(makers: &Makers, id: FuncId, function: &mut Context) -> Result<MachineCode, String> {
+    let isa = makers.of(&function.func);
+    let compiled = function.compile(isa, &mut ControlPlane::default()).map_err(|e| format!("{:?}", e.inner))?;
+    let buffer = &compiled.buffer;
+    let (bytes, alignment, relocs) = (buffer.data().to_vec(), buffer.alignment.into(), buffer.relocs().to_vec());
+    let relocations = relocs.iter().map(|r| ModuleReloc::from_mach_reloc(r, &function.func, id)).collect();
+    Ok(MachineCode { bytes, alignment, relocations })
 }
 
 pub(super) fn panic_message(panic: &(dyn Any + Send)) -> String {

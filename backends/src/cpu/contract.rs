@@ -80,7 +80,7 @@ fn in_place(
     view: Option<&[Size]>,
     at: &[Subscript],
     (down, across): (&Dims, &Dims),
-) -> Option<InPlace> {
+) -> Option<Matrix> {
     let linear = e.linear(buffer, view, at);
     if !linear.values.is_empty() {
         return None;
@@ -91,12 +91,12 @@ fn in_place(
         origin = origin.sub(&Affine::index(*index).scale(&linear.affine.coefficient(*index)));
     }
     let origin = Linear { affine: origin, values: vec![] };
-    Some(InPlace { buffer, origin, down: steps.0, across: steps.1 })
+    Some(Matrix::InPlace(Box::new(InPlace { buffer, origin, down: steps.0, across: steps.1 })))
 }
 
 /// Where a factor, or the result, lies for the library.
 enum Matrix {
-    InPlace(InPlace),
+    InPlace(Box<InPlace>),
     /// In scratch: how far it is from one row to the next and from one column to the next.
     Panel {
         local: BufferId,
@@ -132,7 +132,7 @@ impl Emitter<'_> {
         let right = self.factor(&c.right, &groups.inner, &groups.columns, dtype, (gemm.inner as i64, COLUMNS));
         let result = match plain_store(c) {
             Some((buffer, at)) if self.buffer_dtype(buffer) == dtype => {
-                in_place(self, buffer, None, at, (&groups.rows, &groups.columns)).map(Matrix::InPlace)
+                in_place(self, buffer, None, at, (&groups.rows, &groups.columns))
             }
             _ => None,
         };
@@ -183,7 +183,7 @@ impl Emitter<'_> {
     ) -> Factor<'c> {
         let plain = match prologue.body.as_slice() {
             [Statement::Let { value, op: Op::Load { buffer, view, at } }] if *value == prologue.value => {
-                in_place(self, *buffer, view.as_deref(), at, (down, across)).map(Matrix::InPlace)
+                in_place(self, *buffer, view.as_deref(), at, (down, across))
             }
             _ => None,
         };

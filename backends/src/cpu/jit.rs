@@ -355,24 +355,26 @@ fn internal(error: &dyn std::fmt::Display) -> CompileError {
     CompileError::Internal(error.to_string())
 }
 
-/// How registers are allocated.
+/// With how much care code is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Registers {
+pub(super) enum Care {
     /// For the fastest code.
     Well,
-    /// In one pass: slower code, in a third less time, and in linear time for very large kernels.
+    /// Registers are allocated in one pass: slower code, in a third less time, and in linear time for very large kernels.
     Soon,
+    /// Likewise, and nothing is simplified: for code that runs once, and leaves the rest to leaves.
+    Once,
 }
 
 /// How code is generated: for where it is put at once or for wherever it will lie.
-pub(super) fn flags(registers: Registers, host: Host) -> Result<settings::Flags, CompileError> {
+pub(super) fn flags(care: Care, host: Host) -> Result<settings::Flags, CompileError> {
     let mut flags = settings::builder();
     for (name, value) in [
-        ("opt_level", "speed"),
+        ("opt_level", if care == Care::Once { "none" } else { "speed" }),
         ("is_pic", if host == Host::Anywhere { "true" } else { "false" }),
         ("use_colocated_libcalls", "false"),
         ("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" }),
-        ("regalloc_algorithm", if registers == Registers::Soon { "single_pass" } else { "backtracking" }),
+        ("regalloc_algorithm", if care == Care::Well { "backtracking" } else { "single_pass" }),
     ] {
         flags.set(name, value).map_err(|e| internal(&e))?;
     }
@@ -380,19 +382,19 @@ pub(super) fn flags(registers: Registers, host: Host) -> Result<settings::Flags,
 }
 
 /// This machine, for code that stays where it is put.
-pub(super) fn machine(registers: Registers) -> Result<OwnedTargetIsa, CompileError> {
+pub(super) fn machine(care: Care) -> Result<OwnedTargetIsa, CompileError> {
     let target = cranelift_native::builder().map_err(|e| internal(&e))?;
-    target.finish(flags(registers, Host::Here)?).map_err(|e| internal(&e))
+    target.finish(flags(care, Host::Here)?).map_err(|e| internal(&e))
 }
 
 /// A module for this machine.
-pub(super) fn module(registers: Registers) -> Result<JITModule, CompileError> {
-    let mut builder = JITBuilder::with_isa(machine(registers)?, default_libcall_names());
+pub(super) fn module(machine: OwnedTargetIsa) -> JITModule {
+    let mut builder = JITBuilder::with_isa(machine, default_libcall_names());
     for entry in entries() {
         builder.symbol(entry.name, entry.address);
     }
     builder.symbols(library_calls());
-    Ok(JITModule::new(builder))
+    JITModule::new(builder)
 }
 
 /// Compiled code, readable and executable, never writable; unmapped when dropped.

@@ -10,8 +10,8 @@ use cranelift_module::{FuncId, Module};
 use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter, Instruction};
 use ir::nest::Program;
 
-use super::compile::{Kernels, draft, loops_call};
-use super::jit::{self, Called, Code, Host, Registers};
+use super::compile::{Kernels, Makers, draft};
+use super::jit::{self, Called, Code, Host};
 use super::wide::Isa;
 use super::{CompileError, Simd};
 
@@ -27,16 +27,18 @@ pub enum Listing {
 /// The code of a verified program, as this machine would run it.
 pub fn listing(program: &Program, simd: Simd, listing: Listing) -> Result<String, CompileError> {
     let kernels = Kernels::of(program, Host::Here)?;
-    let mut module = jit::module(kernels.registers)?;
+    let makers = Makers::here(kernels.care)?;
+    let mut module = jit::module(makers.well.clone());
     let mut helpers = Called::new(Host::Here);
-    let drafted = draft(&mut module, &mut helpers, (&kernels.program, &kernels.parts), Isa::of(simd));
-    let (well, soon) = (jit::machine(kernels.registers)?, jit::machine(Registers::Soon)?);
-    let text = drafted.and_then(|(mut drafted, _)| {
+    let mut drafted = vec![];
+    let parts = (&kernels.program, kernels.parts.as_slice());
+    let sizes = draft(&mut module, &mut helpers, parts, Isa::of(simd), &mut |function| drafted.push(function));
+    let text = sizes.and_then(|_| {
         let mut text = String::new();
         for (part, (id, needs, function)) in kernels.parts.iter().zip(&mut drafted) {
             let name = &part.kernel.name;
             let called = called(&module, &function.func);
-            let isa = if loops_call(&function.func) { &*soon } else { &*well };
+            let isa = makers.of(&function.func);
             let code = match listing {
                 Listing::Clif => function.func.display().to_string(),
                 Listing::Asm => instructions(isa, function).map_err(|e| CompileError::Internal(e.to_string()))?,

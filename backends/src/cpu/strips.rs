@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use cranelift_codegen::entity::PrimaryMap;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value};
-use ir::nest::{BufferId, IndexId};
+use ir::nest::{BufferId, IndexId, Op, Subscript, ValueId};
 use ir::order::BLOCK;
 use ir::{Affine, Dtype, Size};
 
@@ -218,6 +218,13 @@ impl Rows {
             return None;
         }
         let row = nest.dims.last()?.0;
+        // What each row of several computes once for all columns has names of its own.
+        let mut scalars = vec![];
+        leaf.for_each_step(&nest.body, &mut |step| {
+            if let Step::Scalar(value, _) = step {
+                scalars.push(*value);
+            }
+        });
         let mut body = |count: i64| {
             let mut part = begin();
             let mut sums: Vec<LeafId> = vec![];
@@ -227,6 +234,9 @@ impl Rows {
             for number in 0..count {
                 part.row = Some((row, number));
                 part.accesses.clear();
+                if number > 0 {
+                    part.scalars = scalars.iter().map(|value| (*value, e.new_value(e.dtype(*value)))).collect();
+                }
                 part.steps(&nest.body);
                 for (r, sum) in nest.reductions.iter().zip(&mut sums) {
                     let joined = Inst::Binary(r.fold.primitive(), *sum, part.names[&r.input]);
@@ -239,8 +249,8 @@ impl Rows {
             part.ready(e)
         };
         let weight = leaf.weight_of(&nest.body);
-        let scalars = nest.body.iter().any(|step| matches!(step, Step::Scalar(..)));
-        let count = AT_ONCE.iter().find(|(most, _)| weight <= *most && !scalars).map(|(_, count)| *count);
+        let calls = nest.body.iter().any(|step| matches!(step, Step::Scalar(_, Op::Call(..))));
+        let count = AT_ONCE.iter().find(|(most, _)| weight <= *most && !calls).map(|(_, count)| *count);
         let several = match count {
             Some(count) => Some((count, body(count)?)),
             None => None,
@@ -297,6 +307,8 @@ pub(super) struct Part<'l> {
     names: BTreeMap<LeafId, LeafId>,
     /// Accesses likewise.
     accesses: BTreeMap<usize, usize>,
+    /// Scalars likewise, those that have another name here.
+    scalars: BTreeMap<ValueId, ValueId>,
     /// The index of the rows, and how many rows behind the one at hand the steps are.
     row: Option<(IndexId, i64)>,
 }
@@ -312,7 +324,8 @@ impl<'l> Part<'l> {
             accesses: vec![],
             wanted: vec![],
         };
-        let mut part = Part { of, leaf, names: BTreeMap::new(), accesses: BTreeMap::new(), row: None };
+        let mut part =
+            Part { of, leaf, names: BTreeMap::new(), accesses: BTreeMap::new(), scalars: BTreeMap::new(), row: None };
         for id in uses {
             match kept.get(id) {
                 Some(buffer) => {
@@ -355,7 +368,10 @@ impl<'l> Part<'l> {
                     let (access, value) = (self.access(*access), self.names[value]);
                     self.leaf.steps.push(Step::Store { access, value });
                 }
-                Step::Scalar(value, op) => self.leaf.uniform.push((*value, op.clone())),
+                Step::Scalar(value, op) => {
+                    let op = self.op(op);
+                    self.leaf.uniform.push((self.scalar(*value), op));
+                }
                 Step::Branch(branch) => {
                     let condition = (self.names[&branch.condition.0], branch.condition.1);
                     let others: Vec<LeafId> = branch.results.iter().map(|(_, other)| self.names[other]).collect();
@@ -370,10 +386,32 @@ impl<'l> Part<'l> {
         }
     }
 
+    /// What a scalar is called here.
+    fn scalar(&self, value: ValueId) -> ValueId {
+        self.scalars.get(&value).copied().unwrap_or(value)
+    }
+
+    /// The operation that computes a scalar, for the row that the steps are for.
+    fn op(&self, op: &Op) -> Op {
+        let mut op = op.clone();
+        op.for_each_operand_mut(|value| *value = self.scalar(*value));
+        match &mut op {
+            Op::Affine(affine) => *affine = self.shifted(affine),
+            Op::Load { at, .. } => at.iter_mut().for_each(|subscript| {
+                if let Subscript::Affine(affine) = subscript {
+                    *affine = self.shifted(affine);
+                }
+            }),
+            _ => {}
+        }
+        op
+    }
+
     fn inst(&mut self, inst: &Inst) -> Inst {
         let name = |id: &LeafId| self.names[id];
         match inst {
-            Inst::Constant(_) | Inst::Uniform(_) => inst.clone(),
+            Inst::Constant(_) => inst.clone(),
+            Inst::Uniform(value) => Inst::Uniform(self.scalar(*value)),
             Inst::Affine { base, coefficient } => {
                 Inst::Affine { base: self.shifted(base), coefficient: coefficient.clone() }
             }
@@ -400,7 +438,8 @@ impl<'l> Part<'l> {
             return *found;
         }
         let a = &self.of.accesses[access];
-        let start = Linear { affine: self.shifted(&a.start.affine), values: a.start.values.clone() };
+        let values = a.start.values.iter().map(|(value, stride)| (self.scalar(*value), stride.clone())).collect();
+        let start = Linear { affine: self.shifted(&a.start.affine), values };
         let gathered = a.gathered.iter().map(|(id, stride)| (self.names[id], stride.clone())).collect();
         let (buffer, stride) = (a.buffer, a.stride.clone());
         self.leaf.accesses.push(Access { buffer, start, stride, gathered, inner: false, spread: a.spread });

@@ -125,6 +125,33 @@ fn transposed_out_and_gathered_rows() {
     check_small(rows, &[&[5, 3, 0], &[5, 33, 1], &[5, 0, 9], &[1, 0, 9], &[4, 7, 20], &[9, 40, 30], &[0, 5, 1]]);
 }
 
+/// What is computed once for a row, of which several are taken at once: weights, also ones that are computed from others.
+#[test]
+fn weighted_rows() {
+    for dtype in ["f32", "f64"] {
+        let buffers = format!("input 1 %w: {dtype}[n] output 1 %s: {dtype}[m]");
+        let weighted = "v3 = reduce i < n { v0 = load %x[i, j] v1 = load %w[i] v2 = mul v1, v0 } with sum blocks v2 store %s[j], v3
+             parallel l < n { v10 = load %x[l, j] v11 = add v10, v3 store %y[l, j], v11 }";
+        check(&columns(dtype, &buffers, weighted), SHAPES);
+        let computed = weighted.replace(
+            "v1 = load %w[i] v2 = mul v1, v0",
+            &format!(
+                "v20 = load %w[n - 1 - i] v21 = affine 2 * i + n v22 = cast {dtype} v21 v23 = load %w[i]
+                 v1 = fma v20, v22, v23 v2 = mul v1, v0"
+            ),
+        );
+        check(&columns(dtype, &buffers, &computed), SHAPES);
+        // Two weights that differ by rows, and a weight that is an index.
+        let two = weighted.replace(
+            "v2 = mul v1, v0",
+            &format!(
+                "v21 = affine i v22 = cast {dtype} v21 v23 = load %x[i, j] v24 = mul v22, v23 v2 = fma v1, v0, v24"
+            ),
+        );
+        check(&columns(dtype, &buffers, &two), SHAPES);
+    }
+}
+
 #[test]
 fn sums_of_columns() {
     for order in ["blocks", "lanes", "scan"] {

@@ -4,15 +4,23 @@
 use smallvec::{SmallVec, smallvec};
 
 use crate::Size;
+use crate::size::copy_of;
 
 /// Indices with their coefficients: mostly one, in place.
 type Terms<I> = SmallVec<[(I, Size); 1]>;
 
 /// `constant + sum of coefficient * index`, terms sorted by index, no zero coefficient.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Affine<I> {
     constant: Size,
     terms: Terms<I>,
+}
+
+impl<I: Copy> Clone for Affine<I> {
+    fn clone(&self) -> Affine<I> {
+        let terms = copy_of(&self.terms, |(index, coefficient)| (*index, coefficient.clone()));
+        Affine { constant: self.constant.clone(), terms }
+    }
 }
 
 impl<I: Copy + Ord> Affine<I> {

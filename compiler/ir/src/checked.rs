@@ -55,6 +55,8 @@ pub struct Checked {
     pub max_kernels: Option<u64>,
     /// From `@fast`: speed before equal bits.
     pub fast: bool,
+    /// How many inequalities the proofs about it combined: what they took.
+    pub combined: usize,
 }
 
 /// A parameter. A scalar has no axes.

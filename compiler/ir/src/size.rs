@@ -25,12 +25,15 @@ pub enum Atom {
     Overflow(Box<Size>),
 }
 
+/// Atoms that are multiplied, sorted: mostly one, in place.
+pub type Product = SmallVec<[Atom; 1]>;
+
 /// Products of atoms with their coefficients: mostly one, in place.
-type Terms = SmallVec<[(Vec<Atom>, i64); 1]>;
+type Terms = SmallVec<[(Product, i64); 1]>;
 
 /// An integer-valued symbolic expression in normal form: a sum of `coefficient * product of atoms`.
 /// The term without atoms is the constant. Arithmetic never panics: overflow turns into [`Atom::Overflow`].
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Size {
     /// Products of atoms (sorted) with non-zero coefficients, sorted by product. Empty for zero.
     terms: Terms,
@@ -45,10 +48,26 @@ pub enum SizeError {
     DivisionByZero,
 }
 
+/// A copy of few elements. (What `SmallVec` has for it takes several times as long, and sizes are copied all the time.)
+pub(crate) fn copy_of<T>(elements: &SmallVec<[T; 1]>, copy: impl Fn(&T) -> T) -> SmallVec<[T; 1]> {
+    match elements.as_slice() {
+        [] => SmallVec::new(),
+        [one] => SmallVec::from_buf([copy(one)]),
+        several => several.iter().map(copy).collect(),
+    }
+}
+
+impl Clone for Size {
+    fn clone(&self) -> Size {
+        let term = |(product, coefficient): &(Product, i64)| (copy_of(product, Atom::clone), *coefficient);
+        Size { terms: copy_of(&self.terms, term) }
+    }
+}
+
 impl Size {
     /// The constant `value`.
     pub fn constant(value: i64) -> Size {
-        let terms = if value == 0 { smallvec![] } else { smallvec![(vec![], value)] };
+        let terms = if value == 0 { smallvec![] } else { smallvec![(smallvec![], value)] };
         Size { terms }
     }
 
@@ -58,7 +77,7 @@ impl Size {
     }
 
     fn atom(atom: Atom) -> Size {
-        Size { terms: smallvec![(vec![atom], 1)] }
+        Size { terms: smallvec![(smallvec![atom], 1)] }
     }
 
     /// A size without an exact value, whose coefficients are those of `wrapped` modulo 2^64.
@@ -97,7 +116,7 @@ impl Size {
     }
 
     /// The terms: sorted products of atoms with their non-zero coefficients.
-    pub fn terms(&self) -> &[(Vec<Atom>, i64)] {
+    pub fn terms(&self) -> &[(Product, i64)] {
         &self.terms
     }
 
@@ -279,6 +298,11 @@ impl Add for &Size {
         if self.is_zero() || other.is_zero() {
             return if self.is_zero() { other.clone() } else { self.clone() };
         }
+        if let (Some(a), Some(b)) = (self.as_constant(), other.as_constant())
+            && let Some(sum) = a.checked_add(b)
+        {
+            return Size::constant(sum);
+        }
         Size::from_sum(self.terms.iter().chain(&other.terms).cloned().collect())
     }
 }
@@ -311,7 +335,7 @@ impl Mul for &Size {
             for (q, b) in &other.terms {
                 let (c, overflows) = a.overflowing_mul(*b);
                 exact &= !overflows;
-                let mut product: Vec<Atom> = p.iter().chain(q).cloned().collect();
+                let mut product: Product = p.iter().chain(q).cloned().collect();
                 product.sort();
                 terms.push((product, c));
             }

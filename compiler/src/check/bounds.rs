@@ -18,8 +18,8 @@ use ir::size::Atom;
 use ir::{Affine, ReduceOp, Size, SymbolId, UnaryOp};
 
 use super::calls::CallId;
-use super::facts::{Known, MAX_SCALAR, is_small_coefficient, proves};
-use super::prove::{Linear, Variable, follows};
+use super::facts::{Known, MAX_SCALAR, is_small_coefficient};
+use super::prove::{Linear, Variable};
 use super::{Checker, codes, origin};
 
 /// One subscript to be settled.
@@ -58,8 +58,10 @@ impl Checker<'_> {
     /// Whether a size is never negative, whatever the lengths.
     pub(super) fn never_negative(&self, size: &Size) -> bool {
         let goal = Linear::size(size);
-        let known = self.known(std::slice::from_ref(&goal), &[], Known::default());
-        proves(&known, &goal)
+        // Nothing is known but what has to do with the goal.
+        let known = Known { void: false.into(), ..Known::default() };
+        let known = self.known(std::slice::from_ref(&goal), &[], known);
+        self.proves(&known, &goal)
     }
 
     /// Settles every subscript of the function.
@@ -91,8 +93,10 @@ impl Checker<'_> {
         // An expression is computed wherever the indices that it mentions have values, whatever other loops stand around
         // it in the source: that those run says nothing.
         let mut scope = self.bounded_by(self.free(record.access));
-        let plain = self.known(&goals, &scope, Known::default());
-        let open: Vec<&Linear> = goals.iter().filter(|g| !proves(&plain, g)).collect();
+        // What is known of other variables than the goals' comes of these indices.
+        let void = Known { void: self.is_void(&scope).into(), ..Known::default() };
+        let plain = self.known(&goals, &scope, void);
+        let open: Vec<&Linear> = goals.iter().filter(|g| !self.proves(&plain, g)).collect();
         if open.is_empty() && self.is_void(&scope) {
             return self.check_as_it_runs(record);
         }
@@ -101,7 +105,7 @@ impl Checker<'_> {
             return;
         }
         if record.guard != Checked::TOP {
-            let facts = self.conditions(record.guard);
+            let facts = self.strongest_conditions(record.guard);
             // Only an index that the conditions say something of is certain to be theirs still when arrays have been inlined: without one
             // a branch moves to where that index never runs.
             let said = |i: &&IndexId| {
@@ -111,7 +115,7 @@ impl Checker<'_> {
             let mentions: Vec<IndexId> = record.mentions.iter().filter(said).copied().collect();
             scope.extend(self.bounded_by(&mentions));
             let guarded = self.known(&goals, &scope, facts);
-            let inside = open.iter().all(|g| proves(&guarded, g));
+            let inside = open.iter().all(|g| self.proves(&guarded, g));
             if inside && self.is_void(&scope) {
                 return self.check_as_it_runs(record);
             }
@@ -131,8 +135,14 @@ impl Checker<'_> {
 
     /// Whether what is known of the indices contradicts itself, because they never have values. Anything follows from that, but it holds
     /// only where the indices run, and code that does not mention them moves.
-    fn is_void(&self, scope: &[IndexId]) -> bool {
-        proves(&self.known(&[], scope, Known::default()), &Linear::constant(-1))
+    fn is_void(&mut self, scope: &[IndexId]) -> bool {
+        // The subscripts of an access ask one after another, of the same indices.
+        let required = self.requirements.count();
+        if self.void.0 != scope || self.void.1 != required {
+            let void = self.proves(&self.known(&[], scope, Known::default()), &Linear::constant(-1));
+            self.void = (scope.to_vec(), required, void);
+        }
+        self.void.2
     }
 
     fn check_as_it_runs(&mut self, record: &Record) {
@@ -256,8 +266,9 @@ impl Checker<'_> {
         let sides = [(&room_below, &least, false), (&room_above, &greatest, true)];
         for (room, extreme, is_greatest) in sides.into_iter().take(if record.of.is_some() { 1 } else { 2 }) {
             let outside = Linear::constant(-1).minus(&Linear::size(room));
-            let known = self.known(std::slice::from_ref(&outside), scope, Known::default());
-            if proves(&known, &outside) {
+            let known = Known { void: self.is_void(scope).into(), ..Known::default() };
+            let known = self.known(std::slice::from_ref(&outside), scope, known);
+            if self.proves(&known, &outside) {
                 self.report_outside(record, &at, extreme, is_greatest);
                 return true;
             }
@@ -267,7 +278,7 @@ impl Checker<'_> {
             return true;
         }
         let what = format!("axis {} of {}", record.axis, record.array);
-        if !proves(plain, &Linear::size(&room_below)) {
+        if !self.proves(plain, &Linear::size(&room_below)) {
             self.require(Requirement {
                 left: Size::default(),
                 relation: Relation::AtMost,
@@ -279,7 +290,7 @@ impl Checker<'_> {
                 origin: origin(record.span),
             });
         }
-        if !proves(plain, &Linear::size(&room_above)) {
+        if !self.proves(plain, &Linear::size(&room_above)) {
             self.require(Requirement {
                 left: &greatest + &Size::constant(1),
                 relation: Relation::AtMost,
@@ -359,10 +370,10 @@ impl Checker<'_> {
             let Some((_, sign @ (1 | -1))) = row.terms.iter().find(|(v, _)| *v == variable) else { continue };
             let at = this.plus(-sign, row);
             let Some(shown) = self.linear_size(&at) else { continue };
-            let mut rows = known.rows.clone();
-            rows.extend([this.minus(&at), at.minus(&this)]);
-            let reached = !follows(&rows, &Linear::constant(-1));
-            let outside = |goal: &&Linear| follows(&rows, &Linear::constant(-1).minus(goal));
+            let mut there = Known { rows: known.rows.clone(), ..Known::default() };
+            there.rows.extend([this.minus(&at), at.minus(&this)]);
+            let reached = !self.proves(&there, &Linear::constant(-1));
+            let outside = |goal: &&Linear| self.proves(&there, &Linear::constant(-1).minus(goal));
             if let (true, Some(goal)) = (reached, goals.iter().find(outside)) {
                 let length = self.show(&record.length);
                 let bound =

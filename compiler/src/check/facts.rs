@@ -1,6 +1,7 @@
 //! What is known where an access stands: linear facts about indices, sizes and other integer expressions, gathered
 //! from ranges, lengths, requirements and conditions, for the prover.
 
+use std::cell::OnceCell;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,15 +12,17 @@ use ir::{BinaryOp, CompareOp, Dtype, Scalar, Size, SymbolId, UnaryOp};
 
 use super::Checker;
 use super::node::keeps_value;
-use super::prove::{Linear, Terms, Variable, follows};
+use super::prove::{Choice, Linear, Terms, Variable, follows};
 
 /// What is known: rows that are not negative, and choices of which one holds.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Known {
     pub rows: Vec<Linear>,
-    pub choices: Vec<Vec<Vec<Linear>>>,
+    pub choices: Vec<Choice>,
     /// Scalar parameters that have to lie within [`MAX_SCALAR`], or what is known may have wrapped.
     pub scalars: BTreeSet<SymbolId>,
+    /// Whether it contradicts itself, once that has been asked.
+    pub void: OnceCell<bool>,
 }
 
 /// Requirements beyond which a proof gives up on further ones.
@@ -70,6 +73,11 @@ impl Requirements {
         true
     }
 
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.seen.len()
+    }
+
     fn row(&mut self, form: Linear, unless_empty: &[Size]) {
         match self.strongest.entry((form.terms.clone(), unless_empty.to_vec())) {
             Entry::Occupied(at) => {
@@ -93,6 +101,17 @@ impl Requirements {
 }
 
 impl Checker<'_> {
+    /// Whether a goal follows from what is known, whichever of the choices hold: as everything does from a contradiction.
+    pub(super) fn proves(&self, known: &Known, goal: &Linear) -> bool {
+        let follows = |goal: &Linear| {
+            let choices = &known.choices[..known.choices.len().min(MAX_CHOICES)];
+            let proof = follows(&known.rows, choices, goal);
+            self.combined.set(self.combined.get() + proof.combined);
+            proof.holds
+        };
+        follows(goal) || !goal.terms.is_empty() && *known.void.get_or_init(|| follows(&Linear::constant(-1)))
+    }
+
     /// The value of an integer scalar as a linear form; what is not linear stands for itself.
     pub(super) fn linear(&self, id: ExprId) -> Linear {
         if let Some(affine) = self.affine(id) {
@@ -224,6 +243,30 @@ impl Checker<'_> {
                 scalars.insert(s);
             }
         });
+    }
+
+    /// The same as [`Checker::conditions`], which many accesses of a branch ask for. Of rows that differ by a constant only the strongest
+    /// is there.
+    pub(super) fn strongest_conditions(&mut self, guard: GuardId) -> Known {
+        if let Some(known) = self.conditions.get(&guard) {
+            return known.clone();
+        }
+        let mut known = self.conditions(guard);
+        let mut places: BTreeMap<Terms, usize> = BTreeMap::new();
+        for row in std::mem::take(&mut known.rows) {
+            match places.entry(row.terms.clone()) {
+                Entry::Occupied(at) => {
+                    let constant = &mut known.rows[*at.get()].constant;
+                    *constant = row.constant.min(*constant);
+                }
+                Entry::Vacant(at) => {
+                    at.insert(known.rows.len());
+                    known.rows.push(row);
+                }
+            }
+        }
+        self.conditions.insert(guard, known.clone());
+        known
     }
 
     /// The facts that the conditions around a branch state.
@@ -460,23 +503,4 @@ fn small(c: i128) -> bool {
 /// `q` is the floor of `a / d`.
 fn quotient(a: &Linear, q: &Linear, d: i128) -> [Linear; 2] {
     [a.plus(-d, q), Linear::constant(d - 1).plus(d, q).minus(a)]
-}
-
-/// Whether a goal follows whichever of the choices hold.
-pub(super) fn proves(known: &Known, goal: &Linear) -> bool {
-    fn all(rows: &mut Vec<Linear>, choices: &[Vec<Vec<Linear>>], goal: &Linear) -> bool {
-        if follows(rows, goal) {
-            return true;
-        }
-        let Some((first, rest)) = choices.split_first() else { return false };
-        first.iter().all(|case| {
-            let depth = rows.len();
-            rows.extend(case.iter().cloned());
-            let proved = all(rows, rest, goal);
-            rows.truncate(depth);
-            proved
-        })
-    }
-    let choices = &known.choices[..known.choices.len().min(MAX_CHOICES)];
-    all(&mut known.rows.clone(), choices, goal)
 }

@@ -35,6 +35,7 @@ impl<'a> Checker<'a> {
         if self.errors.is_empty() {
             self.finish();
         }
+        self.out.combined = self.combined.get();
         if self.errors.is_empty() {
             Ok(self.out)
         } else {

@@ -43,6 +43,7 @@ mod reduce;
 mod scope;
 mod signature;
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use cranelift_entity::{PrimaryMap, SecondaryMap};
@@ -210,6 +211,12 @@ struct Checker<'a> {
     poisoned: BTreeSet<IndexId>,
     /// What the call is required to meet so far, for proofs.
     requirements: facts::Requirements,
+    /// How many rows proofs have combined.
+    combined: Cell<usize>,
+    /// Of the indices that were last asked about: how much was required of the call then, and whether they never have values.
+    void: (Vec<IndexId>, usize, bool),
+    /// What the conditions around branches say, of those that were asked for.
+    conditions: BTreeMap<GuardId, facts::Known>,
     records: Vec<bounds::Record>,
     /// Which of the records may say where an index ends.
     mentioned: SecondaryMap<IndexId, Vec<usize>>,
@@ -238,6 +245,9 @@ impl<'a> Checker<'a> {
             scalars: BTreeMap::new(),
             scope: scope::Scope::default(),
             requirements: facts::Requirements::default(),
+            combined: Cell::default(),
+            void: Default::default(),
+            conditions: BTreeMap::new(),
             graph,
             calls: calls::Calls::default(),
             guard: Checked::TOP,

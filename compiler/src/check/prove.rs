@@ -5,11 +5,13 @@
 //! "not proved": giving up is always sound.
 
 use std::collections::BTreeMap;
+use std::iter::Peekable;
+use std::slice::Iter;
 
 use ir::Size;
 use ir::checked::{ExprId, IndexId};
 use ir::sabotage::{self, Bug};
-use ir::size::Atom;
+use ir::size::Product;
 
 /// What a linear form ranges over.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,7 +19,7 @@ pub enum Variable {
     /// The value of an index.
     Index(IndexId),
     /// A product of sizes.
-    Product(Vec<Atom>),
+    Product(Product),
     /// The value of an expression that is not affine.
     Opaque(ExprId),
 }
@@ -101,22 +103,6 @@ impl Linear {
         self.plus(-1, other)
     }
 
-    fn coefficient(&self, variable: &Variable) -> i128 {
-        self.terms.binary_search_by(|(v, _)| v.cmp(variable)).map_or(0, |k| self.terms[k].1)
-    }
-
-    /// The strongest equivalent over the integers of `self >= 0`.
-    fn tightened(mut self) -> Linear {
-        let divisor = self.terms.iter().fold(0, |d, (_, c)| gcd(d, c.abs()));
-        if divisor > 1 {
-            for (_, c) in &mut self.terms {
-                *c /= divisor;
-            }
-            self.constant = self.constant.div_euclid(divisor);
-        }
-        self
-    }
-
     /// Whether a product with another such form might overflow.
     pub fn too_large(&self) -> bool {
         self.constant.abs() > MAX_COEFFICIENT || self.terms.iter().any(|(_, c)| c.abs() > MAX_COEFFICIENT)
@@ -127,65 +113,215 @@ fn gcd(a: i128, b: i128) -> i128 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// Rows that are not negative, by their terms. Of rows that differ by a constant only the strongest is kept.
-#[derive(Default)]
-struct Rows {
-    rows: BTreeMap<Terms, i128>,
-    /// Whether one of them says that a negative number is not negative.
-    contradiction: bool,
+/// Cases of which one holds, each so many forms that are not negative.
+pub type Choice = Vec<Vec<Linear>>;
+
+/// Choices by their numbers: those that a row comes of.
+type Choices = u64;
+
+/// The terms of a row, by the numbers of their variables.
+type Numbered = Vec<(usize, i128)>;
+
+/// A form that is not negative.
+#[derive(Clone)]
+struct Row {
+    terms: Numbered,
+    constant: i128,
+    because: Choices,
 }
 
-impl Rows {
-    fn insert(&mut self, row: Linear) {
-        let Linear { terms, constant } = row.tightened();
-        if terms.is_empty() {
-            self.contradiction |= constant < 0;
-        } else {
-            let known = self.rows.entry(terms).or_insert(constant);
-            *known = constant.min(*known);
-        }
-    }
+/// Rows by their terms. Of rows that differ by a constant only the strongest is kept.
+type Rows = BTreeMap<Numbered, (i128, Choices)>;
 
-    /// The variable whose elimination makes the fewest new rows.
-    fn cheapest(&self) -> Option<Variable> {
-        let mut signs: BTreeMap<&Variable, (usize, usize)> = BTreeMap::new();
-        for (variable, coefficient) in self.rows.keys().flatten() {
-            let (up, down) = signs.entry(variable).or_default();
-            *(if *coefficient > 0 { up } else { down }) += 1;
-        }
-        let cost = |(up, down): (usize, usize)| (up * down).saturating_sub(up + down);
-        signs.into_iter().min_by_key(|(_, counts)| cost(*counts)).map(|(variable, _)| variable.clone())
-    }
+/// A search for a contradiction.
+struct System {
+    /// The cases of each choice.
+    choices: Vec<Vec<Vec<Row>>>,
+    /// How many variables there are.
+    variables: usize,
+    /// How many rows have been combined.
+    combined: usize,
 }
 
-/// Whether `goal >= 0` follows from `facts`, each of which says `fact >= 0`.
-pub fn follows(facts: &[Linear], goal: &Linear) -> bool {
-    // Over the integers, the opposite of goal >= 0 is -goal - 1 >= 0: search for a contradiction.
-    let mut rows = Rows::default();
-    facts.iter().cloned().for_each(|fact| rows.insert(fact));
-    let beyond = if sabotage::on(Bug::ProofByOne) { -2 } else { -1 };
-    rows.insert(Linear::constant(beyond).minus(goal));
-    while !rows.contradiction {
-        let Some(variable) = rows.cheapest() else { return false };
-        let (mut ups, mut downs, mut next) = (vec![], vec![], Rows::default());
-        for (terms, constant) in rows.rows {
-            let row = Linear { terms, constant };
-            match row.coefficient(&variable) {
-                0 => drop(next.rows.insert(row.terms, row.constant)),
-                a @ 1.. => ups.push((a, row)),
-                b => downs.push((-b, row)),
+impl System {
+    /// The choices on which a contradiction among the rows rests, if there is one in whichever case of the choices from number `from` on holds.
+    fn contradiction(&mut self, rows: &mut Rows, from: usize) -> Option<Choices> {
+        let found = self.eliminate(rows.clone());
+        if found.is_some() {
+            return found;
+        }
+        let this = 1 << from;
+        let mut because = 0;
+        for case in 0..self.choices.get(from)?.len() {
+            let mut with = rows.clone();
+            let case = &self.choices[from][case];
+            let found = case.iter().try_for_each(|row| insert(&mut with, Row { because: this, ..row.clone() }));
+            let found = found.err().or_else(|| self.contradiction(&mut with, from + 1))?;
+            if found & this == 0 {
+                // It holds whatever the case.
+                return Some(found);
             }
+            because |= found & !this;
         }
-        for (a, up) in &ups {
-            for (b, down) in &downs {
-                let row = Linear::default().plus(*b, up).plus(*a, down);
-                if row.too_large() || next.rows.len() > MAX_ROWS {
-                    return false;
+        Some(because)
+    }
+
+    /// The same without cases.
+    fn eliminate(&mut self, mut rows: Rows) -> Option<Choices> {
+        let mut signs = vec![(0, 0); self.variables];
+        loop {
+            let variable = cheapest(&rows, &mut signs)?;
+            let (mut ups, mut downs) = (vec![], vec![]);
+            let with = |terms: &Numbered, _: &mut _| terms.iter().any(|(v, _)| *v == variable);
+            for (terms, (constant, because)) in rows.extract_if(.., with) {
+                let row = Row { terms, constant, because };
+                match row.coefficient(variable) {
+                    a @ 1.. => ups.push((a, row)),
+                    b => downs.push((-b, row)),
                 }
-                next.insert(row);
+            }
+            for (a, up) in &ups {
+                for (b, down) in &downs {
+                    self.combined += 1;
+                    let row = combine((*b, up), (*a, down));
+                    if row.too_large() || rows.len() > MAX_ROWS {
+                        return None;
+                    }
+                    if let Err(because) = insert(&mut rows, row) {
+                        return Some(because);
+                    }
+                }
             }
         }
-        rows = next;
     }
-    true
+}
+
+/// Adds a row; if it says that a negative number is not negative, the choices that it comes of are the error.
+fn insert(rows: &mut Rows, row: Row) -> Result<(), Choices> {
+    let Row { terms, constant, because } = row.tightened();
+    if terms.is_empty() {
+        return if constant < 0 { Err(because) } else { Ok(()) };
+    }
+    let known = rows.entry(terms).or_insert((constant, because));
+    if constant < known.0 {
+        *known = (constant, because);
+    }
+    Ok(())
+}
+
+/// The variable whose elimination makes the fewest new rows.
+fn cheapest(rows: &Rows, signs: &mut [(usize, usize)]) -> Option<usize> {
+    signs.fill((0, 0));
+    for (variable, coefficient) in rows.keys().flatten() {
+        let (up, down) = &mut signs[*variable];
+        *(if *coefficient > 0 { up } else { down }) += 1;
+    }
+    let cost = |(up, down): (usize, usize)| (up * down).saturating_sub(up + down);
+    let there = signs.iter().enumerate().filter(|(_, signs)| **signs != (0, 0));
+    there.min_by_key(|(_, signs)| cost(**signs)).map(|(variable, _)| variable)
+}
+
+/// The sum of two rows, each some times.
+fn combine((a, x): (i128, &Row), (b, y): (i128, &Row)) -> Row {
+    let mut terms = Vec::with_capacity(x.terms.len() + y.terms.len());
+    let (mut xs, mut ys) = (x.terms.iter().peekable(), y.terms.iter().peekable());
+    while let Some(variable) = xs.peek().into_iter().chain(ys.peek()).map(|(variable, _)| *variable).min() {
+        let next = |terms: &mut Peekable<Iter<'_, (usize, i128)>>| {
+            terms.next_if(|(other, _)| *other == variable).map_or(0, |(_, coefficient)| *coefficient)
+        };
+        let coefficient = a * next(&mut xs) + b * next(&mut ys);
+        if coefficient != 0 {
+            terms.push((variable, coefficient));
+        }
+    }
+    Row { terms, constant: a * x.constant + b * y.constant, because: x.because | y.because }
+}
+
+impl Row {
+    fn coefficient(&self, variable: usize) -> i128 {
+        self.terms.binary_search_by_key(&variable, |(v, _)| *v).map_or(0, |k| self.terms[k].1)
+    }
+
+    /// The strongest equivalent over the integers.
+    fn tightened(mut self) -> Row {
+        let divisor = self.terms.iter().fold(0, |d, (_, c)| gcd(d, c.abs()));
+        if divisor > 1 {
+            for (_, c) in &mut self.terms {
+                *c /= divisor;
+            }
+            self.constant = self.constant.div_euclid(divisor);
+        }
+        self
+    }
+
+    fn too_large(&self) -> bool {
+        self.constant.abs() > MAX_COEFFICIENT || self.terms.iter().any(|(_, c)| c.abs() > MAX_COEFFICIENT)
+    }
+}
+
+/// A proof that was tried.
+pub struct Proof {
+    /// Whether it is one.
+    pub holds: bool,
+    /// How many rows it combined.
+    pub combined: usize,
+}
+
+/// Whether `goal >= 0` follows from `facts`, each of which says `fact >= 0`, whichever cases of some choices hold. Only what has to do with
+/// the goal is looked at, by way of variables in common; all of it where the goal has none. A choice that a contradiction does not rest on is
+/// not gone through: so choices that have no part in a proof cost little.
+pub fn follows(facts: &[Linear], choices: &[Choice], goal: &Linear) -> Proof {
+    // Over the integers, the opposite of goal >= 0 is -goal - 1 >= 0: search for a contradiction.
+    let beyond = if sabotage::on(Bug::ProofByOne) { -2 } else { -1 };
+    let opposite = Linear::constant(beyond).minus(goal);
+    let all = facts.iter().chain([&opposite]).chain(choices.iter().flatten().flatten());
+    let mut variables: Vec<&Variable> = all.flat_map(|form| form.terms.iter().map(|(v, _)| v)).collect();
+    variables.sort_unstable();
+    variables.dedup();
+    let numbered = |form: &Linear| {
+        let number = |variable: &Variable| variables.partition_point(|known| *known < variable);
+        let terms = form.terms.iter().map(|(variable, c)| (number(variable), *c)).collect();
+        Row { terms, constant: form.constant, because: 0 }
+    };
+    let mut facts: Vec<Row> = facts.iter().map(numbered).collect();
+    let case = |case: &Vec<Linear>| case.iter().map(numbered).collect();
+    let mut choices: Vec<Vec<Vec<Row>>> = choices.iter().map(|choice| choice.iter().map(case).collect()).collect();
+    let opposite = numbered(&opposite);
+    if let Some((variable, _)) = opposite.terms.first() {
+        let mut parts = Parts((0..variables.len()).collect());
+        facts.iter().chain([&opposite]).for_each(|row| parts.join(&mut row.terms.iter()));
+        choices.iter().for_each(|choice| parts.join(&mut choice.iter().flatten().flat_map(|row| &row.terms)));
+        let part = parts.of(*variable);
+        let mut belongs = |row: &Row| row.terms.first().is_none_or(|(variable, _)| parts.of(*variable) == part);
+        facts.retain(&mut belongs);
+        choices.retain(|choice| choice.iter().flatten().any(&mut belongs));
+    }
+    let mut system = System { choices, variables: variables.len(), combined: 0 };
+    let mut rows = Rows::new();
+    let found = facts.into_iter().chain([opposite]).try_for_each(|row| insert(&mut rows, row));
+    let holds = found.is_err() || system.contradiction(&mut rows, 0).is_some();
+    Proof { holds, combined: system.combined }
+}
+
+/// Which variables have to do with one another: each with another of its part, or itself.
+struct Parts(Vec<usize>);
+
+impl Parts {
+    /// What stands for the part of a variable.
+    fn of(&mut self, mut variable: usize) -> usize {
+        while self.0[variable] != variable {
+            self.0[variable] = self.0[self.0[variable]];
+            variable = self.0[variable];
+        }
+        variable
+    }
+
+    /// Makes the parts of some variables one.
+    fn join(&mut self, terms: &mut dyn Iterator<Item = &(usize, i128)>) {
+        let Some((first, _)) = terms.next() else { return };
+        for (variable, _) in terms {
+            let (one, other) = (self.of(*first), self.of(*variable));
+            self.0[other] = one;
+        }
+    }
 }

@@ -421,3 +421,36 @@ fn scalar_parameters_are_exact_only_within_limits() {
         ),
     ]);
 }
+
+/// What proofs take grows with the subscripts that there are to prove, not with each pair or choice of them: a start that is clamped is
+/// proved from its own choices, whatever stands beside it.
+#[test]
+fn many_starts_take_few_steps() {
+    type Start<'s> = &'s dyn Fn(usize) -> String;
+    // So many starts in one access, each clamped; whether all are proved, and how many inequalities that took.
+    let starts = |count: usize, most: &str, start: Start| {
+        let list = |text: &dyn Fn(usize) -> String| (0..count).map(text).collect::<Vec<_>>().join(", ");
+        let (n, m, r) = (list(&|k| format!("n{k}")), list(&|k| format!("m{k}")), list(&|k| format!("r{k}")));
+        let x = list(&|k| format!("n{k} + m{k}"));
+        let at = list(&|k| format!("clamp({}, 0, {}) + r{k}", start(k), most.replace('#', &k.to_string())));
+        let source = format!(
+            "fn f(a: i64, d: i64[8], x: f32[{x}], z: f32[{n}], w: f32[{m}]) {{
+                let y[i < 8] = sum[{r}](w[{r}] * x[{at}])
+                y
+            }}"
+        );
+        let file = grammar::parse(&source).unwrap();
+        let checked = check(&file, "f").unwrap_or_else(|errors| panic!("{source}: {errors:?}"));
+        (checks(&checked).is_empty(), checked.combined)
+    };
+    let rows: [(bool, &str, Start); 3] = [
+        (true, "n#", &|_| "i + a".to_owned()),
+        (true, "n#", &|k| format!("d[{k}]")),
+        (false, "n# - m#", &|_| "i + a".to_owned()),
+    ];
+    for (proved, most, start) in rows {
+        let [four, eight] = [4, 8].map(|count| starts(count, most, start));
+        assert_eq!((four.0, eight.0), (proved, proved), "{most}");
+        assert!(2 * eight.1 <= 5 * four.1, "{most}: {} of four starts, {} of eight", four.1, eight.1);
+    }
+}

@@ -5,7 +5,7 @@ use std::fmt;
 use cranelift_codegen::isa::{self, OwnedTargetIsa};
 use cranelift_codegen::settings::Configurable;
 
-use crate::cpu::jit::{self, Host, Registers};
+use crate::cpu::jit::{self, Care, Host};
 use crate::cpu::wide::{Isa, Memory};
 use crate::cpu::{CompileError, Far, Simd};
 
@@ -122,7 +122,7 @@ impl Target {
     }
 
     /// Cranelift for it.
-    pub(in crate::cpu) fn machine(self, registers: Registers) -> Result<OwnedTargetIsa, CompileError> {
+    pub(in crate::cpu) fn machine(self, care: Care) -> Result<OwnedTargetIsa, CompileError> {
         let internal = |e: &dyn fmt::Display| CompileError::Internal(e.to_string());
         let mut builder = match (self.cpu, self.arch) {
             (Cpu::Native, _) => cranelift_native::builder().map_err(|e| internal(&e))?,
@@ -134,7 +134,7 @@ impl Target {
                 builder.enable(feature).map_err(|e| internal(&e))?;
             }
         }
-        builder.finish(jit::flags(registers, Host::Anywhere)?).map_err(|e| internal(&e))
+        builder.finish(jit::flags(care, Host::Anywhere)?).map_err(|e| internal(&e))
     }
 
     /// Whether the target is x86-64.

@@ -5,7 +5,7 @@
 //! A region that may be skipped begins and ends with the same values in the same registers. Its results have their registers
 //! before it begins, with what they are without it.
 
-use cranelift_codegen::entity::SecondaryMap;
+use cranelift_codegen::entity::{EntityRef, SecondaryMap};
 use iced_x86::{Code, Register};
 
 use super::assemble::{Assembler, Chosen, Condition, THERE};
@@ -93,11 +93,11 @@ fn for_each_operand(item: &Item, visit: &mut impl FnMut(Operand)) {
 pub(super) fn pressure(body: &Body) -> usize {
     let uses = Uses::of(body);
     let (mut most, mut alive) = (0usize, 0usize);
-    let mut events: Vec<(usize, bool)> = vec![];
+    let mut events: Vec<(usize, bool)> = Vec::with_capacity(2 * body.classes.len());
     for (reg, class) in body.classes.iter() {
         if *class == Class::Vector {
-            events.push((uses.defined[reg], true));
-            events.push((uses.last(reg).max(uses.defined[reg]), false));
+            let defined = uses.defined[reg.index()];
+            events.extend([(defined, true), (uses.last(reg).max(defined), false)]);
         }
     }
     // At one place, what dies makes room for what begins.
@@ -115,51 +115,63 @@ pub(super) fn pressure(body: &Body) -> usize {
 
 /// Where values are used.
 struct Uses {
-    /// The places, ascending.
-    places: SecondaryMap<Reg, Vec<usize>>,
-    defined: SecondaryMap<Reg, usize>,
+    /// The places, those of a value side by side and ascending.
+    places: Vec<usize>,
+    /// Where the places of each value begin, and at last where all of them end.
+    begins: Vec<usize>,
+    defined: Vec<usize>,
 }
 
 impl Uses {
     fn of(body: &Body) -> Uses {
-        let mut uses = Uses { places: SecondaryMap::new(), defined: SecondaryMap::new() };
-        uses.walk(&body.items, &mut 0);
-        uses
+        let values = body.classes.len();
+        let (mut found, mut defined) = (vec![], vec![0; values]);
+        Uses::walk(&body.items, &mut 0, &mut found, &mut defined);
+        let mut begins = vec![0; values + 1];
+        for (reg, _) in &found {
+            begins[reg.index() + 1] += 1;
+        }
+        for k in 0..values {
+            begins[k + 1] += begins[k];
+        }
+        let (mut places, mut next) = (vec![0; found.len()], begins.clone());
+        for (reg, place) in found {
+            places[next[reg.index()]] = place;
+            next[reg.index()] += 1;
+        }
+        Uses { places, begins, defined }
     }
 
-    fn walk(&mut self, items: &[Item], at: &mut usize) {
+    /// Pushes each use with its place to `found`, in their order.
+    fn walk(items: &[Item], at: &mut usize, found: &mut Vec<(Reg, usize)>, defined: &mut [usize]) {
         for item in items {
             let here = *at;
             *at += 1;
-            for_each_operand(item, &mut |operand| {
-                if let Some(reg) = operand.register() {
-                    self.places[reg].push(here);
-                }
-            });
+            for_each_operand(item, &mut |operand| found.extend(operand.register().map(|reg| (reg, here))));
             match item {
-                Item::Plain(plain) => plain.to.iter().for_each(|to| self.defined[*to] = here),
-                Item::Fma(fma) => self.defined[fma.to] = here,
+                Item::Plain(plain) => plain.to.iter().for_each(|to| defined[to.index()] = here),
+                Item::Fma(fma) => defined[fma.to.index()] = here,
                 Item::Region(region) => {
-                    region.results.iter().for_each(|(result, ..)| self.defined[*result] = here);
-                    self.walk(&region.body, at);
-                    for (_, _, with) in &region.results {
-                        if let Some(reg) = with.register() {
-                            self.places[reg].push(*at);
-                        }
-                    }
+                    region.results.iter().for_each(|(result, ..)| defined[result.index()] = here);
+                    Uses::walk(&region.body, at, found, defined);
+                    found.extend(region.results.iter().filter_map(|(.., with)| with.register()).map(|reg| (reg, *at)));
                     *at += 1;
                 }
             }
         }
     }
 
+    fn places(&self, reg: Reg) -> &[usize] {
+        &self.places[self.begins[reg.index()]..self.begins[reg.index() + 1]]
+    }
+
     fn last(&self, reg: Reg) -> usize {
-        self.places[reg].last().copied().unwrap_or(0)
+        self.places(reg).last().copied().unwrap_or(0)
     }
 
     /// The first use behind a place.
     fn next(&self, reg: Reg, at: usize) -> Option<usize> {
-        let places = &self.places[reg];
+        let places = self.places(reg);
         places.get(places.partition_point(|place| *place <= at)).copied()
     }
 }
@@ -210,20 +222,22 @@ pub(super) struct Allocator<'a> {
 
 /// Assembles a body.
 pub(super) fn assemble(asm: &mut Assembler, residents: &Residents, body: &Body) {
-    let mut state = State {
-        vectors: [Holds::Nothing; 32],
-        masks: [Holds::Kept; 8],
-        register: SecondaryMap::new(),
-        saved: SecondaryMap::new(),
-    };
+    let mut state =
+        State { vectors: [Holds::Nothing; 32], masks: [Holds::Kept; 8], register: of_all(body), saved: of_all(body) };
     MASKS.for_each(|mask| state.masks[mask as usize] = Holds::Nothing);
     (asm.isa.vectors()..32).for_each(|register| state.vectors[register as usize] = Holds::Kept);
     (0..residents.fixed).for_each(|register| state.vectors[register as usize] = Holds::Kept);
     residents.splats.iter().for_each(|(_, register)| state.vectors[*register as usize] = Holds::Kept);
     let uses = Uses::of(body);
-    let mut allocator =
-        Allocator { asm, residents, body, uses, state, spill: SecondaryMap::new(), at: 0, pinned: vec![] };
+    let mut allocator = Allocator { asm, residents, body, uses, state, spill: of_all(body), at: 0, pinned: vec![] };
     allocator.items(&body.items);
+}
+
+/// A map with room for all values of a body.
+fn of_all<T: Clone + Default>(body: &Body) -> SecondaryMap<Reg, T> {
+    let mut map = SecondaryMap::new();
+    map.resize(body.classes.len());
+    map
 }
 
 impl Allocator<'_> {
@@ -338,7 +352,7 @@ impl Allocator<'_> {
 
     /// Whether nothing uses a value behind the instruction at hand.
     fn dies(&self, reg: Reg) -> bool {
-        self.uses.next(reg, self.at).is_none()
+        self.uses.places(reg).last().is_none_or(|last| *last <= self.at)
     }
 
     fn release(&mut self, reg: Reg) {
@@ -349,11 +363,12 @@ impl Allocator<'_> {
     }
 
     fn release_pinned(&mut self) {
-        for reg in std::mem::take(&mut self.pinned) {
-            if self.dies(reg) {
-                self.release(reg);
+        for k in 0..self.pinned.len() {
+            if self.dies(self.pinned[k]) {
+                self.release(self.pinned[k]);
             }
         }
+        self.pinned.clear();
     }
 
     /// A number in a register; where it was loaded for the instruction at hand, that too.
@@ -463,7 +478,8 @@ impl Allocator<'_> {
         let over = plain.over.map(|over| self.copy(over));
         let rm = table::from_memory(plain.code, &plain.from);
         let can = table::folds(plain.code);
-        let mut operands: Vec<Chosen> = vec![];
+        // With the result, which comes first.
+        let mut operands: Vec<Chosen> = Vec::with_capacity(plain.from.len() + 1);
         for (k, operand) in plain.from.iter().enumerate() {
             operands.push(self.operand(*operand, can && Some(k) == rm, &mut loaded));
         }

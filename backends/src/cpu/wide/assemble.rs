@@ -191,7 +191,11 @@ impl Assembler {
 
     fn push(&mut self, instruction: &Instruction) {
         match self.encoder.encode(instruction, self.code.len() as u64) {
-            Ok(_) => self.code.append(&mut self.encoder.take_buffer()),
+            Ok(_) => {
+                let mut bytes = self.encoder.take_buffer();
+                self.code.append(&mut bytes);
+                self.encoder.set_buffer(bytes);
+            }
             Err(e) => {
                 debug_assert!(false, "{e}");
                 self.give_up(&e.to_string());

@@ -1,6 +1,10 @@
 //! Copying a block into another kernel, with other indices and values.
 
+use std::borrow::{Borrow, Cow};
 use std::collections::{BTreeMap, BTreeSet};
+
+use cranelift_entity::SecondaryMap;
+use cranelift_entity::packed_option::PackedOption;
 
 use crate::nest::{
     Block, Contraction, Extent, Index, IndexId, Kernel, Loop, LoopKind, Op, Program, Prologue, Reduction, Statement,
@@ -15,15 +19,17 @@ pub struct Copier<'a> {
     from: &'a Kernel,
     to: &'a mut Kernel,
     /// Index and size names that fresh indices must not take, once an index has been copied.
-    names: Option<BTreeSet<String>>,
+    names: Option<BTreeSet<Cow<'a, str>>>,
     indices: BTreeMap<IndexId, Subscript>,
-    values: BTreeMap<ValueId, ValueId>,
+    values: SecondaryMap<ValueId, PackedOption<ValueId>>,
 }
 
 impl<'a> Copier<'a> {
     /// A copier between kernels of a program (of which either may be set aside at the moment).
     pub fn new(program: &'a Program, from: &'a Kernel, to: &'a mut Kernel) -> Copier<'a> {
-        Copier { program, from, to, names: None, indices: BTreeMap::new(), values: BTreeMap::new() }
+        let mut values = SecondaryMap::new();
+        values.resize(from.values.len());
+        Copier { program, from, to, names: None, indices: BTreeMap::new(), values }
     }
 
     /// Says what an index becomes: an affine expression of the other kernel's indices, or a value there.
@@ -33,7 +39,7 @@ impl<'a> Copier<'a> {
 
     /// Says what a value becomes.
     pub fn map_value(&mut self, from: ValueId, to: ValueId) {
-        self.values.insert(from, to);
+        self.values[from] = to.into();
     }
 
     /// The kernel that is copied to.
@@ -43,7 +49,7 @@ impl<'a> Copier<'a> {
 
     /// What a value has become.
     pub fn value(&self, from: ValueId) -> ValueId {
-        self.values.get(&from).copied().unwrap_or(from)
+        self.values[from].expand().unwrap_or(from)
     }
 
     /// Appends a copy of a block to `out`.
@@ -115,7 +121,7 @@ impl<'a> Copier<'a> {
 
     fn define(&mut self, value: ValueId) -> ValueId {
         let fresh = self.to.values.push(self.from.values[value]);
-        self.values.insert(value, fresh);
+        self.values[value] = fresh.into();
         fresh
     }
 
@@ -130,8 +136,8 @@ impl<'a> Copier<'a> {
         };
         let extents: Vec<Extent> = dims.iter().map(extent).collect();
         let names = self.names.get_or_insert_with(|| {
-            let sizes = self.program.symbols.values().map(|s| s.name.clone());
-            sizes.chain(self.to.indices.values().map(|i| i.name.clone())).collect()
+            let sizes = self.program.symbols.values().map(|s| Cow::from(&s.name));
+            sizes.chain(self.to.indices.values().map(|i| i.name.clone().into())).collect()
         });
         let fresh = |(index, _): &(IndexId, Extent)| {
             let name = fresh_name(names, &self.from.indices[*index].name);
@@ -188,17 +194,18 @@ impl<'a> Copier<'a> {
 
 /// A name like `name` that is not among `names`, to which it is added: where it is taken, another number goes after
 /// the name without its own.
-pub fn fresh_name(names: &mut BTreeSet<String>, name: &str) -> String {
+pub fn fresh_name<S: Borrow<str> + From<String> + Ord>(names: &mut BTreeSet<S>, name: &str) -> String {
     let mut unique = name.to_string();
     let mut k = 0;
     let name = match name.rsplit_once('_') {
         Some((stem, digits)) if !stem.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) => stem,
         _ => name,
     };
-    while !names.insert(unique.clone()) {
+    while names.contains(unique.as_str()) {
         k += 1;
         unique = format!("{name}_{k}");
     }
+    names.insert(unique.clone().into());
     unique
 }
 

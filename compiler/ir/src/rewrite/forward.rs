@@ -13,19 +13,20 @@ use crate::visit;
 /// Replaces each load of an element that a statement before it in its block, or in a block around, has stored under
 /// the same subscripts by the value stored. Says how many there were.
 pub fn forward(program: &Program, kernel: &mut Kernel) -> usize {
-    let mut stored = EntitySet::new();
-    stored.extend(visit::stores(&kernel.body));
-    if !visit::loads(&kernel.body).into_iter().any(|buffer| stored.contains(buffer)) {
+    let mut loaded = EntitySet::new();
+    loaded.extend(visit::loads(&kernel.body));
+    if !visit::stores(&kernel.body).into_iter().any(|buffer| loaded.contains(buffer)) {
         return 0;
     }
-    let mut forwarder =
-        Forwarder { program, stores: BTreeMap::new(), reach: vec![], values: SecondaryMap::new(), count: 0 };
+    let (stores, values) = (BTreeMap::new(), SecondaryMap::new());
+    let mut forwarder = Forwarder { program, loaded, stores, reach: vec![], values, count: 0 };
     forwarder.block(&mut kernel.body);
     forwarder.count
 }
 
 struct Forwarder<'p> {
     program: &'p Program,
+    loaded: EntitySet<BufferId>,
     /// The stores in reach: an element is stored once, so the one found is the one.
     stores: BTreeMap<BufferId, BTreeMap<Vec<Subscript>, ValueId>>,
     /// The same, in the order they came.
@@ -52,7 +53,7 @@ impl Forwarder<'_> {
         }
         for_each_use_mut(statement, &mut |value| *value = self.values[*value].expand().unwrap_or(*value));
         match statement {
-            Statement::Store { buffer, at, value } => {
+            Statement::Store { buffer, at, value } if self.loaded.contains(*buffer) => {
                 self.stores.entry(*buffer).or_default().insert(at.clone(), *value);
                 self.reach.push((*buffer, at.clone()));
             }

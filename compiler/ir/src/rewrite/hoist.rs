@@ -1,5 +1,7 @@
 //! Moving code that does not change from iteration to iteration out of its loops.
 
+use std::collections::BTreeMap;
+
 use cranelift_entity::{EntitySet, PrimaryMap, SecondaryMap};
 
 use super::inside::{Around, Inside};
@@ -26,13 +28,14 @@ pub fn hoist(program: &Program, kernel: &mut Kernel) -> usize {
         dtypes,
         stored,
         values: SecondaryMap::new(),
-        below: SecondaryMap::new(),
+        below: BTreeMap::new(),
         indices: SecondaryMap::new(),
         around: vec![],
         open: vec![],
         floor: 0,
         moved: 0,
     };
+    hoister.values.resize(dtypes.len());
     *body = hoister.block(std::mem::take(body)).statements;
     hoister.moved
 }
@@ -60,7 +63,7 @@ struct Hoister<'a> {
     /// How deep the block is in which a value or index is visible.
     values: SecondaryMap<ValueId, u8>,
     /// Values that are not negative, each with a size that it is below.
-    below: SecondaryMap<ValueId, Option<Size>>,
+    below: BTreeMap<ValueId, Size>,
     indices: SecondaryMap<IndexId, u8>,
     /// The indices that the loops around bind, and the checks before, from the outermost in.
     around: Vec<Around>,
@@ -119,7 +122,7 @@ impl Hoister<'_> {
             deepest.max(self.floor).max(usize::from(!is_scalar(&statement)).min(depth))
         };
         if let Statement::Let { value, op } = &statement {
-            self.below[*value] = self.range(op);
+            self.below.extend(self.range(op).map(|size| (*value, size)));
             if let Op::Check { bound, .. } = op {
                 self.around.push(Around { depth, index: None, extent: Extent::Affine(Affine::size(bound.clone())) });
             }

@@ -3,8 +3,6 @@
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use cranelift_entity::SecondaryMap;
-
 use super::hoist::{Depths, dims};
 use crate::nest::{BufferId, Extent, IndexId, Op, Program, Relation, Statement, Subscript, SymbolSource, ValueId};
 use crate::size::Atom;
@@ -53,8 +51,11 @@ impl<'a> Inside<'a> {
         lengths: &[Size],
         at: &[Subscript],
         around: &[Around],
-        below: &SecondaryMap<ValueId, Option<Size>>,
+        below: &BTreeMap<ValueId, Size>,
     ) -> Depths {
+        if around.is_empty() {
+            return 0;
+        }
         let mut mentioned = BTreeSet::new();
         let mut mention = |a: &Affine<IndexId>| mentioned.extend(a.terms().iter().map(|(index, _)| *index));
         for subscript in at {
@@ -114,7 +115,7 @@ impl<'a> Inside<'a> {
             let linear = at.iter().zip(lengths).filter(affine).map(|(at, length)| (at.clone(), length.clone()));
             let (affine, lengths): (Vec<Subscript>, Vec<Size>) = linear.unzip();
             let run: Vec<&Size> = around.iter().filter_map(size).collect();
-            let goals = self.goals(&lengths, &affine, around, &SecondaryMap::new());
+            let goals = self.goals(&lengths, &affine, around, &BTreeMap::new());
             if !goals.is_some_and(|goals| goals.iter().all(|goal| self.follows(goal, &run))) {
                 found(*buffer, at);
             }
@@ -131,7 +132,7 @@ impl<'a> Inside<'a> {
         lengths: &[Size],
         at: &[Subscript],
         around: &[Around],
-        below: &SecondaryMap<ValueId, Option<Size>>,
+        below: &BTreeMap<ValueId, Size>,
     ) -> Option<Vec<Size>> {
         let mut goals = vec![];
         for (subscript, length) in at.iter().zip(lengths) {
@@ -143,7 +144,7 @@ impl<'a> Inside<'a> {
                     let last = length - &Size::constant(1);
                     goals.push(&last - &self.extreme(a, around, true)?);
                 }
-                Subscript::Value(value) => goals.push(length - below[*value].as_ref()?),
+                Subscript::Value(value) => goals.push(length - below.get(value)?),
             }
         }
         goals.retain(|goal| !self.never_negative(goal));

@@ -16,6 +16,7 @@ use crate::{Order, ReduceOp};
 /// all. Says how many definitions and statements went.
 pub fn share(kernel: &mut Kernel) -> usize {
     let mut finder = Finder::default();
+    finder.before.resize(kernel.values.len());
     finder.block(&kernel.body);
     let Finder { equality, inner, count, .. } = finder;
     if count > 0 {
