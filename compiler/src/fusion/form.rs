@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ir::nest::{Block, BufferId, Extent, IndexId, Kernel, Loop, LoopKind, Op, Program, Statement, Subscript, ValueId};
-use ir::{Affine, Size};
+use ir::{Affine, Size, visit};
 
 /// A kernel that computes every element of one buffer by itself, so that its body can stand wherever an element is wanted.
 pub(super) struct Elementwise<'k> {
@@ -331,6 +331,34 @@ fn value(subscript: &Subscript, integer: &mut impl FnMut(Op) -> ValueId) -> Valu
         Subscript::Affine(affine) => integer(Op::Affine(affine.clone())),
         Subscript::Value(value) => *value,
     }
+}
+
+/// The indices of an expression that is a number of which they are the digits, from the last one on, each with its extent: the
+/// coefficient of each is the product of the extents behind it.
+pub(super) fn digits(number: &Affine<IndexId>, extents: &BTreeMap<IndexId, Size>) -> Option<Vec<(IndexId, Size)>> {
+    let (mut found, mut step) = (vec![], Size::constant(1));
+    while found.len() < number.terms().len() {
+        let (index, _) = number.terms().iter().find(|(_, coefficient)| *coefficient == step)?;
+        let extent = extents.get(index)?;
+        step = &step * extent;
+        found.push((*index, extent.clone()));
+    }
+    number.constant_part().is_zero().then_some(found)
+}
+
+/// The extents of the indices that statements bind, where they are sizes.
+pub(super) fn extents(block: &[Statement]) -> BTreeMap<IndexId, Size> {
+    let mut extents = BTreeMap::new();
+    visit::for_each_statement(block, &mut |statement| {
+        let dims: [&[(IndexId, Extent)]; 2] = match statement {
+            Statement::Loop(l) => [&l.dims, &[]],
+            Statement::Contract(c) => [&c.free, &c.reduce],
+            _ => return,
+        };
+        let sized = |(index, extent): &(IndexId, Extent)| Some((*index, extent.as_size()?.clone()));
+        extents.extend(dims.into_iter().flatten().filter_map(sized));
+    });
+    extents
 }
 
 /// The shape of a buffer.
