@@ -22,4 +22,4 @@ pub use replace::{for_each_affine_mut, for_each_use_mut, replace, replace_loads,
 pub use share::share;
 pub use simplify::simplify;
 pub use units::drop_units;
-pub use views::see_axes;
+pub use views::{digits, see_axes, see_plainly};

@@ -333,19 +333,6 @@ fn value(subscript: &Subscript, integer: &mut impl FnMut(Op) -> ValueId) -> Valu
     }
 }
 
-/// The indices of an expression that is a number of which they are the digits, from the last one on, each with its extent: the
-/// coefficient of each is the product of the extents behind it.
-pub(super) fn digits(number: &Affine<IndexId>, extents: &BTreeMap<IndexId, Size>) -> Option<Vec<(IndexId, Size)>> {
-    let (mut found, mut step) = (vec![], Size::constant(1));
-    while found.len() < number.terms().len() {
-        let (index, _) = number.terms().iter().find(|(_, coefficient)| *coefficient == step)?;
-        let extent = extents.get(index)?;
-        step = &step * extent;
-        found.push((*index, extent.clone()));
-    }
-    number.constant_part().is_zero().then_some(found)
-}
-
 /// The extents of the indices that statements bind, where they are sizes.
 pub(super) fn extents(block: &[Statement]) -> BTreeMap<IndexId, Size> {
     let mut extents = BTreeMap::new();

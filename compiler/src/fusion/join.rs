@@ -17,11 +17,11 @@ use cranelift_entity::EntitySet;
 use ir::nest::{
     Block, BufferId, Contraction, Extent, IndexId, Loop, LoopKind, Op, Program, Statement, Subscript, ValueId,
 };
-use ir::rewrite::{Inside, for_each_affine_mut};
+use ir::rewrite::{Inside, digits, for_each_affine_mut};
 use ir::sabotage::{self, Bug};
 use ir::{Affine, Size, visit};
 
-use super::form::{digits, extents};
+use super::form::extents;
 
 /// What is joined besides loops that have something in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -8,11 +8,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ir::nest::{BufferId, Extent, Index, IndexId, Kernel, LoopKind, Op, Program, Statement, Subscript, ValueId};
-use ir::rewrite::{for_each_affine_mut, fresh_name, replace, see_axes, simplify};
+use ir::nest::{BufferId, Extent, Index, IndexId, Kernel, Loop, LoopKind, Op, Program, Statement, Subscript, ValueId};
+use ir::rewrite::{digits, for_each_affine_mut, fresh_name, replace, see_axes, see_plainly, simplify};
 use ir::{Affine, BinaryOp, Scalar, Size, visit};
 
-use super::form::{digits, extents, loads_of, position, shape};
+use super::form::{extents, loads_of, shape};
 
 /// The lengths that an index is split into, from the outermost in.
 type Parts = BTreeMap<IndexId, Vec<Size>>;
@@ -31,7 +31,8 @@ pub(super) fn split(
     let flows = visit::stores(&first.body).contains(&buffer);
     let mut later = own(second);
     let earlier = if flows {
-        let plain = plain(program, later.as_ref().unwrap_or(second), buffer);
+        let mut plain = later.as_ref().unwrap_or(second).clone();
+        see_plainly(program, &mut plain, buffer);
         let parts = split_axes(program, (first, &plain), buffer);
         (!parts.is_empty()).then(|| {
             later = Some(plain);
@@ -47,7 +48,7 @@ pub(super) fn split(
 /// The indices by which a kernel loads a buffer through another shape, or at quotients and remainders.
 fn merged_axes(program: &Program, kernel: &Kernel, buffer: BufferId) -> Parts {
     let shape = shape(program, buffer);
-    let extents = splittable(kernel);
+    let extents = splittable(program, kernel);
     let quotients = quotients(kernel);
     let mut parts = Parts::new();
     visit::for_each_statement(&kernel.body, &mut |statement| {
@@ -71,7 +72,7 @@ fn merged_axes(program: &Program, kernel: &Kernel, buffer: BufferId) -> Parts {
 
 /// The indices by which a kernel stores a buffer along whole axes on which the other loads it at the digits of a number.
 fn split_axes(program: &Program, (producer, consumer): (&Kernel, &Kernel), buffer: BufferId) -> Parts {
-    let (own, others) = (splittable(producer), extents(&consumer.body));
+    let (own, others) = (splittable(program, producer), extents(&consumer.body));
     let mut parts = Parts::new();
     let loads = loads_of(consumer, buffer);
     visit::for_each_statement(&producer.body, &mut |statement| {
@@ -98,40 +99,30 @@ fn split_axes(program: &Program, (producer, consumer): (&Kernel, &Kernel), buffe
     parts
 }
 
-/// The kernel with plain loads of a buffer in place of those that see another shape, where that takes no quotients.
-fn plain(program: &Program, kernel: &Kernel, buffer: BufferId) -> Kernel {
-    let mut kernel = kernel.clone();
-    replace(&mut kernel.body, &mut |mut statement, out| {
-        if let Statement::Let { op: Op::Load { buffer: from, view: view @ Some(_), at }, .. } = &mut statement
-            && *from == buffer
-            && let Some(seen) = view.as_deref()
-        {
-            let mut needs_more = false;
-            let plain = position((at, seen), shape(program, buffer), &mut |_| {
-                needs_more = true;
-                ValueId::from_u32(0)
-            });
-            if !needs_more {
-                (*view, *at) = (None, plain);
-            }
-        }
-        out.push(statement);
-    });
-    kernel
-}
-
-/// The extents of the indices that may be split.
-fn splittable(kernel: &Kernel) -> BTreeMap<IndexId, Size> {
+/// The extents of the indices that may be split. Those of reductions may wrap, and then the parts would be more.
+fn splittable(program: &Program, kernel: &Kernel) -> BTreeMap<IndexId, Size> {
     let mut extents = extents(&kernel.body);
     visit::for_each_statement(&kernel.body, &mut |statement| {
-        let whole = match statement {
-            Statement::Loop(l) if matches!(l.kind, LoopKind::Serial | LoopKind::Scan) => &l.dims,
-            Statement::Contract(c) => &c.reduce,
+        let (dims, never) = match statement {
+            Statement::Loop(l) => (&l.dims, matches!(l.kind, LoopKind::Serial | LoopKind::Scan)),
+            Statement::Contract(c) => (&c.reduce, true),
             _ => return,
         };
-        whole.iter().for_each(|(index, _)| _ = extents.remove(index));
+        let reduces = !matches!(statement, Statement::Loop(Loop { kind: LoopKind::Parallel, .. }));
+        for (index, _) in dims {
+            let may_wrap = |extent: &Size| reduces && !is_exact(program, extent);
+            if never || extents.get(index).is_some_and(may_wrap) {
+                extents.remove(index);
+            }
+        }
     });
     extents
+}
+
+/// Whether every call has an exact value for a size.
+fn is_exact(program: &Program, size: &Size) -> bool {
+    let of_call = || program.requires.iter().filter(|r| r.unless_empty.is_empty()).flat_map(|r| [&r.left, &r.right]);
+    size.as_constant().is_some() || of_call().any(|exact| exact == size)
 }
 
 /// A quotient of an index, or its remainder.
@@ -166,24 +157,47 @@ fn value(subscript: &Subscript) -> Option<ValueId> {
     if let Subscript::Value(v) = subscript { Some(*v) } else { None }
 }
 
-/// The axes of a shape that make up each index of a load that sees another one, if whole axes do.
+/// The lengths that each index of a load which sees another shape is made of: those of whole axes, or what divides both.
 fn grouped((at, view): (&[Subscript], &[Size]), shape: &[Size], extents: &BTreeMap<IndexId, Size>) -> Option<Parts> {
-    let mut axes = shape.iter();
+    let one = Size::constant(1);
+    let (mut axes, mut axis) = (shape, one.clone());
     let mut parts = Parts::new();
     for (subscript, length) in at.iter().zip(view) {
         let index = subscript.as_index().filter(|index| extents.get(index) == Some(length))?;
         let mut lengths = vec![];
-        let mut product = Size::constant(1);
-        while product != *length {
-            let next = axes.next()?;
-            product = &product * next;
-            lengths.push(next.clone());
+        let mut left = length.clone();
+        while left != one {
+            if axis == one {
+                if let Some(count) = whole(&left, axes) {
+                    lengths.extend_from_slice(&axes[..count]);
+                    axes = &axes[count..];
+                    break;
+                }
+                (axis, axes) = axes.split_first().map(|(axis, rest)| (axis.clone(), rest))?;
+            }
+            if let Some(rows) = left.exact_div(&axis) {
+                lengths.push(std::mem::replace(&mut axis, one.clone()));
+                left = rows;
+            } else {
+                axis = axis.exact_div(&left)?;
+                lengths.push(std::mem::replace(&mut left, one.clone()));
+            }
         }
         if parts.insert(index, lengths).is_some() {
             return None;
         }
     }
-    axes.all(|length| *length == Size::constant(1)).then_some(parts)
+    (axis == one && axes.iter().all(|length| *length == one)).then_some(parts)
+}
+
+/// How many of the first axes of a shape have so many elements together.
+fn whole(elements: &Size, axes: &[Size]) -> Option<usize> {
+    let mut product = Size::constant(1);
+    let mut products = axes.iter().map(|axis| {
+        product = &product * axis;
+        product == *elements
+    });
+    products.position(|all| all).map(|last| last + 1)
 }
 
 /// The kernel with indices split.

@@ -24,14 +24,19 @@ const MAX_PHASES: usize = 4;
 pub(super) fn weave(graph: &Graph, pair: Pair, also: Also) -> Result<Rc<Code>, Reason> {
     graph.merged(pair, Mechanic::Weave(also), || {
         let (first, second) = (graph.kernel(pair.0), graph.kernel(pair.1));
-        rewrite(graph, pair, (first, second), also).or_else(|reason| {
-            let common = graph.loads(pair.0).intersection(graph.loads(pair.1)).copied();
-            let mut split = flows(graph, pair).into_iter().chain(common).filter_map(|buffer| {
-                let (first, second) = split(graph.frame(), (first, second), buffer)?;
-                rewrite(graph, pair, (&first, &second), also).ok()
-            });
-            split.next().ok_or(reason)
-        })
+        let flows = flows(graph, pair);
+        let woven = rewrite(graph, pair, (first, second), also);
+        if woven.as_ref().is_ok_and(|kernel| !still_loaded(kernel, &flows)) {
+            return woven;
+        }
+        // Over other indices they may have more in common.
+        let common = graph.loads(pair.0).intersection(graph.loads(pair.1)).copied().filter(|_| woven.is_err());
+        let mut split = flows.iter().copied().chain(common).filter_map(|buffer| {
+            let (first, second) = split(graph.frame(), (first, second), buffer)?;
+            let kernel = rewrite(graph, pair, (&first, &second), also).ok()?;
+            (woven.is_err() || !still_loaded(&kernel, &flows)).then_some(kernel)
+        });
+        split.next().map_or_else(|| woven.clone(), Ok)
     })
 }
 

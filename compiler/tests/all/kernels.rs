@@ -181,6 +181,22 @@ fn repeated_heads_are_read_in_place() {
     ]);
 }
 
+/// What is a result anyway is not stored a second time only to be scaled for a product.
+#[test]
+fn factors_are_scaled_as_they_are_read() {
+    for x in ["x: f64[n]", "x: f64[n, m]"] {
+        let source = format!(
+            "fn f(A: f64[n, n], u: f64[n], v: f64[n], {x}, alpha: f64) {{
+                let a[i, j] = A[i, j] + u[i] * v[j]
+                (a, alpha * a @ x)
+             }}"
+        );
+        let program = compiled(&source);
+        assert_eq!(program.kernels.len(), 2, "{program}");
+        assert!(program.buffers.values().all(|buffer| buffer.role != Role::Temp), "{program}");
+    }
+}
+
 /// Loops are not turned inside out for the sake of a small array: what an iteration needs would no longer fit into a cache.
 #[test]
 fn rows_stay_rows() {

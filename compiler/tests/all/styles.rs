@@ -490,6 +490,25 @@ const PROGRAMS: &[(&str, usize, [&str; 3])] = &[
         ],
     ),
     (
+        "group norm",
+        1,
+        [
+            "fn f(x: f32[n, 32, s]) { let r = reshape(x, n, 8, 4 * s)
+               let v = r - reshape(mean(r, axis = 2), n, 8, 1)
+               reshape(v / reshape(sqrt(mean(v * v, axis = 2) + 0.01), n, 8, 1), n, 32, s) }",
+            "fn f(x: f32[n, 32, s]) {
+               let a[i, g < 8] = mean[c < 4, l](x[i, 4 * g + c, l])
+               let q[i, g < 8] = sqrt(mean[c < 4, l]((x[i, 4 * g + c, l] - a[i, g]) * (x[i, 4 * g + c, l] - a[i, g])) + 0.01)
+               let y[i, c, l] = (x[i, c, l] - a[i, c / 4]) / q[i, c / 4]
+               y }",
+            "fn norm(x: f32[m]) { let v = x - mean(x)
+               v / sqrt(mean(v * v) + 0.01) }
+             fn f(x: f32[n, 32, s]) { let r = reshape(x, n, 8, 4 * s)
+               let y[i, g] = norm(r[i, g])
+               reshape(y, n, 32, s) }",
+        ],
+    ),
+    (
         "sums of blocks",
         1,
         [

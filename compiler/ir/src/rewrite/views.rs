@@ -11,14 +11,36 @@ use std::collections::BTreeMap;
 
 use cranelift_entity::SecondaryMap;
 
-use crate::nest::{Block, IndexId, Kernel, Op, Program, Statement, Subscript, ValueId};
+use crate::nest::{Block, BufferId, IndexId, Kernel, Op, Program, Statement, Subscript, ValueId};
 use crate::{Affine, BinaryOp, Scalar, Size};
 
 /// Rewrites the loads of a kernel; says whether any changed.
 pub fn see_axes(program: &Program, kernel: &mut Kernel) -> bool {
-    let mut seer = Seer { program, terms: SecondaryMap::new(), extents: BTreeMap::new(), changed: false };
+    see(program, kernel, None)
+}
+
+/// The same, but of one buffer all loads that can do so without quotients see it as it is, whatever that does to their subscripts.
+pub fn see_plainly(program: &Program, kernel: &mut Kernel, buffer: BufferId) -> bool {
+    see(program, kernel, Some(buffer))
+}
+
+fn see(program: &Program, kernel: &mut Kernel, plainly: Option<BufferId>) -> bool {
+    let mut seer = Seer { program, plainly, terms: SecondaryMap::new(), extents: BTreeMap::new(), changed: false };
     seer.block(&mut kernel.body);
     seer.changed
+}
+
+/// The indices of an expression that is a number of which they are the digits, from the last one on, each with its extent: the
+/// coefficient of each is the product of the extents behind it.
+pub fn digits(number: &Affine<IndexId>, extents: &BTreeMap<IndexId, Size>) -> Option<Vec<(IndexId, Size)>> {
+    let (mut found, mut step) = (vec![], Size::constant(1));
+    while found.len() < number.terms().len() {
+        let (index, _) = number.terms().iter().find(|(_, coefficient)| *coefficient == step)?;
+        let extent = extents.get(index)?;
+        step = &step * extent;
+        found.push((*index, extent.clone()));
+    }
+    number.constant_part().is_zero().then_some(found)
 }
 
 /// A value that counts in a subscript.
@@ -31,6 +53,8 @@ enum Term {
 
 struct Seer<'p> {
     program: &'p Program,
+    /// A buffer that is to be seen as it is.
+    plainly: Option<BufferId>,
     terms: SecondaryMap<ValueId, Option<Term>>,
     extents: BTreeMap<IndexId, Size>,
     changed: bool,
@@ -47,7 +71,7 @@ impl Seer<'_> {
                     let own = &self.program.buffers[*buffer].shape;
                     let mut seen = view.clone().unwrap_or_else(|| own.clone());
                     let merged = self.merge(&mut seen, at);
-                    if self.split(&mut seen, at, own) || merged {
+                    if self.regroup((&mut seen, at), own, self.plainly == Some(*buffer)) || merged {
                         *view = (seen != *own).then_some(seen);
                         self.changed = true;
                     }
@@ -127,66 +151,84 @@ impl Seer<'_> {
         (plain || of_quotient()).then_some(*b)
     }
 
-    /// Sees an axis as the axes of the array that it is made of where the subscript is a number of their indices.
-    fn split(&self, seen: &mut Vec<Size>, at: &mut Vec<Subscript>, own: &[Size]) -> bool {
+    /// Sees axes as those of the array that have as many elements, if these are more, or in any case, where the subscripts are numbers of
+    /// their indices.
+    fn regroup(&self, (seen, at): (&mut Vec<Size>, &mut Vec<Subscript>), own: &[Size], always: bool) -> bool {
         let (mut axis, mut rest, mut changed) = (0, own, false);
         while axis < seen.len() {
-            let Some(count) = made_of(&seen[axis], rest) else { break };
-            let (lengths, behind) = rest.split_at(count);
+            let Some((count, lengths)) = same_elements(&seen[axis..], rest) else { break };
+            let (lengths, behind) = rest.split_at(lengths);
             rest = behind;
-            let digits = match &at[axis] {
-                Subscript::Affine(number) if count > 1 => self.digits(number, &lengths[1..]),
-                _ => None,
-            };
-            if let Some(digits) = digits {
-                seen.splice(axis..=axis, lengths.iter().cloned());
-                at.splice(axis..=axis, digits.into_iter().map(Subscript::Affine));
-                (axis, changed) = (axis + count, true);
+            let axes = axis..axis + count;
+            let better = lengths.len() > count || (always && !lengths.is_empty() && seen[axes.clone()] != *lengths);
+            let number = if better { number(&at[axes.clone()], &seen[axes.clone()]) } else { None };
+            if let Some(digits) = number.and_then(|number| self.places(number, &lengths[1..])) {
+                seen.splice(axes.clone(), lengths.iter().cloned());
+                at.splice(axes, digits.into_iter().map(Subscript::Affine));
+                (axis, changed) = (axis + lengths.len(), true);
             } else {
-                axis += 1;
+                axis += count;
             }
         }
         changed
     }
 
-    /// The digits of a number, of which all but the first are below these lengths.
-    fn digits(&self, number: &Affine<IndexId>, lengths: &[Size]) -> Option<Vec<Affine<IndexId>>> {
-        let (mut number, mut digits) = (number.clone(), vec![]);
+    /// The subscripts that a number stands for along axes, of which all but the first have these lengths.
+    fn places(&self, mut number: Affine<IndexId>, lengths: &[Size]) -> Option<Vec<Affine<IndexId>>> {
+        let mut places = vec![];
         for length in lengths.iter().rev() {
             let (quotient, rest) = number.split(length);
-            let is_index = rest.as_index().is_some_and(|index| self.extents.get(&index) == Some(length));
-            if !is_index && !self.is_within(&rest, length.as_constant()?) {
+            if !self.is_below(&rest, length) {
                 return None;
             }
-            digits.push(rest);
+            places.push(rest);
             number = quotient;
         }
-        digits.push(number);
-        digits.reverse();
-        Some(digits)
+        places.push(number);
+        places.reverse();
+        Some(places)
     }
 
-    /// Whether an expression is a number from 0 up to a length, for constant extents.
-    fn is_within(&self, affine: &Affine<IndexId>, length: i64) -> bool {
+    /// Whether an expression is a number from 0 up to a length: of digits, or for constant extents.
+    fn is_below(&self, affine: &Affine<IndexId>, length: &Size) -> bool {
+        let product =
+            |digits: Vec<(IndexId, Size)>| digits.iter().fold(Size::constant(1), |n, (_, extent)| &n * extent);
+        if digits(affine, &self.extents).map(product).as_ref() == Some(length) {
+            return true;
+        }
         let least = affine.constant_part().as_constant().filter(|least| *least >= 0);
         let greatest = affine.terms().iter().try_fold(least, |sum, (index, step)| {
             let extent = self.extents.get(index)?.as_constant()?;
             let reach = step.as_constant().filter(|step| *step > 0)?.checked_mul((extent - 1).max(0))?;
             Some(sum?.checked_add(reach))
         });
-        greatest.flatten().is_some_and(|greatest| greatest < length)
+        greatest.flatten().zip(length.as_constant()).is_some_and(|(greatest, length)| greatest < length)
     }
 }
 
-/// How many of the first axes an axis is made of.
-fn made_of(length: &Size, axes: &[Size]) -> Option<usize> {
-    if axes.first() == Some(length) {
-        return Some(1);
+/// The row-major number of affine subscripts.
+fn number(at: &[Subscript], lengths: &[Size]) -> Option<Affine<IndexId>> {
+    at.iter().zip(lengths).try_fold(Affine::constant(0), |number, (subscript, length)| match subscript {
+        Subscript::Affine(a) => Some(number.scale(length).add(a)),
+        Subscript::Value(_) => None,
+    })
+}
+
+/// How many of the first axes of two shapes have as many elements together, the fewest that do.
+fn same_elements(first: &[Size], second: &[Size]) -> Option<(usize, usize)> {
+    if first[0].as_constant() == Some(1) && second.first() != Some(&first[0]) {
+        return Some((1, 0));
     }
-    let mut product = Size::constant(1);
-    let mut products = axes.iter().map(|axis| {
-        product = &product * axis;
-        product == *length
-    });
-    if length.as_constant() == Some(1) { Some(0) } else { products.position(|equal| equal).map(|last| last + 1) }
+    let products = |axes: &[Size]| -> Vec<Size> {
+        let product = |product: &mut Size, axis: &Size| {
+            *product = &*product * axis;
+            Some(product.clone())
+        };
+        axes.iter().scan(Size::constant(1), product).collect()
+    };
+    if first.first() == second.first() {
+        return Some((1, 1));
+    }
+    let (first, second) = (products(first), products(second));
+    (1..).zip(&first).find_map(|(i, product)| Some((i, 1 + second.iter().position(|other| other == product)?)))
 }
