@@ -107,6 +107,23 @@ impl<I: Copy + Ord> Affine<I> {
         }
     }
 
+    /// A quotient and a rest that add up to the expression: `quotient * by + rest`. What the divisor does not divide is left.
+    pub fn split(&self, by: &Size) -> (Affine<I>, Affine<I>) {
+        let divided = |size: &Size| match (size.as_constant(), by.as_constant()) {
+            (Some(a), Some(b)) if b > 0 => (Size::constant(a.div_euclid(b)), Size::constant(a.rem_euclid(b))),
+            _ => size.exact_div(by).map_or_else(|| (Size::default(), size.clone()), |exact| (exact, Size::default())),
+        };
+        let (whole, left) = divided(&self.constant);
+        let (mut quotient, mut rest) = (Affine::size(whole), Affine::size(left));
+        for (index, coefficient) in &self.terms {
+            match coefficient.exact_div(by) {
+                Some(exact) => quotient.terms.push((*index, exact)),
+                None => rest.terms.push((*index, coefficient.clone())),
+            }
+        }
+        (quotient, rest)
+    }
+
     /// The expression with each index replaced by another expression.
     pub fn substitute<J: Copy + Ord>(&self, with: &mut impl FnMut(I) -> Affine<J>) -> Affine<J> {
         let mut sum = Affine::size(self.constant.clone());

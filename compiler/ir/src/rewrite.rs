@@ -11,6 +11,7 @@ mod replace;
 mod share;
 mod simplify;
 mod units;
+mod views;
 
 pub use copy::{Copier, fresh_name, renumber};
 pub use erase::{erase_stores, erase_unused};
@@ -21,3 +22,4 @@ pub use replace::{for_each_affine_mut, for_each_use_mut, replace, replace_loads,
 pub use share::share;
 pub use simplify::simplify;
 pub use units::drop_units;
+pub use views::{digits, see_axes, see_plainly};

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ir::checked::{Checked, ExprId, Extent, GuardId, IndexId, Kind};
 use ir::nest::{Relation, Requirement, SymbolSource};
 use ir::size::Atom;
-use ir::{BinaryOp, CompareOp, Dtype, Scalar, Size, SymbolId, UnaryOp};
+use ir::{Affine, BinaryOp, CompareOp, Dtype, Scalar, Size, SymbolId, UnaryOp};
 
 use super::Checker;
 use super::node::keeps_value;
@@ -426,6 +426,9 @@ impl Checker<'_> {
         known.rows.extend(range.0.map(|least| this.minus(&Linear::constant(least))));
         known.rows.extend(range.1.map(|most| Linear::constant(most).minus(this)));
         let Kind::Binary(op, a, b) = self.out.exprs[id].kind else { return };
+        if let Some(end) = self.end_of_digit(id) {
+            known.rows.extend([this.clone(), Linear::size(&end).minus(&Linear::constant(1)).minus(this)]);
+        }
         let (Some(a), Some(b)) = (self.exact(a), self.exact(b)) else { return };
         self.rely_on(&a, known);
         self.rely_on(&b, known);
@@ -459,6 +462,23 @@ impl Checker<'_> {
             }
             _ => {}
         }
+    }
+
+    /// A size that an expression is below and not negative: an index, or a digit of one by sizes that divide its end. `l / m` is below
+    /// `n` and `l % m` below `m` where `l < n * m`: that there is an `l` says that `m` is not 0.
+    fn end_of_digit(&self, id: ExprId) -> Option<Size> {
+        let is_length = |size: &Size| self.range_of_size(size, Scalars::Any).is_some_and(|(least, _)| least >= 0);
+        if let Some(index) = self.affine(id).and_then(Affine::as_index) {
+            let Extent::Affine(end) = &self.out.indices[index].extent else { return None };
+            return end.as_size().filter(|end| is_length(end)).cloned();
+        }
+        let Kind::Binary(op @ (BinaryOp::Div | BinaryOp::Rem), a, b) = self.out.exprs[id].kind else { return None };
+        let by = self.affine(b)?.as_size()?;
+        if !is_length(by) || !self.range_of_size(by, Scalars::Any).is_some_and(within) {
+            return None;
+        }
+        let quotient = self.end_of_digit(a)?.exact_div(by)?;
+        Some(if op == BinaryOp::Div { quotient } else { by.clone() })
     }
 }
 

@@ -62,7 +62,7 @@ pub(super) fn parts(graph: &Graph) -> Parts {
                 break;
             }
             let cost = least[begin].0 + crossing[begin];
-            if cost < best.0 {
+            if cost <= best.0 {
                 best = (cost, begin);
             }
         }

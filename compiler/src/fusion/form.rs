@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ir::nest::{Block, BufferId, Extent, IndexId, Kernel, Loop, LoopKind, Op, Program, Statement, Subscript, ValueId};
-use ir::{Affine, Size};
+use ir::{Affine, Size, visit};
 
 /// A kernel that computes every element of one buffer by itself, so that its body can stand wherever an element is wanted.
 pub(super) struct Elementwise<'k> {
@@ -331,6 +331,21 @@ fn value(subscript: &Subscript, integer: &mut impl FnMut(Op) -> ValueId) -> Valu
         Subscript::Affine(affine) => integer(Op::Affine(affine.clone())),
         Subscript::Value(value) => *value,
     }
+}
+
+/// The extents of the indices that statements bind, where they are sizes.
+pub(super) fn extents(block: &[Statement]) -> BTreeMap<IndexId, Size> {
+    let mut extents = BTreeMap::new();
+    visit::for_each_statement(block, &mut |statement| {
+        let dims: [&[(IndexId, Extent)]; 2] = match statement {
+            Statement::Loop(l) => [&l.dims, &[]],
+            Statement::Contract(c) => [&c.free, &c.reduce],
+            _ => return,
+        };
+        let sized = |(index, extent): &(IndexId, Extent)| Some((*index, extent.as_size()?.clone()));
+        extents.extend(dims.into_iter().flatten().filter_map(sized));
+    });
+    extents
 }
 
 /// The shape of a buffer.

@@ -4,7 +4,7 @@
 
 use ir::Dtype;
 use ir::nest::{Block, IndexId, Kernel, Op, Program, Statement, Subscript, ValueId};
-use ir::rewrite::{Copier, erase_unused, hoist, replace_loads, share, simplify};
+use ir::rewrite::{Copier, erase_unused, hoist, replace_loads, see_axes, share, simplify};
 use ir::sabotage::{self, Bug};
 
 use super::form::{Elementwise, position, shape};
@@ -53,6 +53,7 @@ pub(super) fn inline(program: &Program, consumer: &Kernel, producer: &Kernel, p:
 /// nobody uses.
 pub(super) fn tidy(program: &Program, kernel: &mut Kernel) {
     simplify(kernel);
+    see_axes(program, kernel);
     hoist(program, kernel);
     share(kernel);
     erase_unused(&mut kernel.body);

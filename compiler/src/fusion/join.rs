@@ -7,6 +7,7 @@
 //! - some indices match: a buffer that the first stores and the second loads is stored with the one index alone on some
 //!   axis and loaded with the other index alone on that axis, so that each iteration loads what the same iteration
 //!   stored (where nothing flows between them, outermost indices match that run along the same axis of a buffer both load);
+//!   several indices may stand on an axis if they are the digits of a number there, `8 * i + j` where `j < 8`;
 //! - the kinds agree: the indices of parallel loops part freely into those that match, outside, and the rest, inside; those
 //!   of a reduction or scan stay together and in order, since their numbering is part of the meaning.
 
@@ -16,9 +17,11 @@ use cranelift_entity::EntitySet;
 use ir::nest::{
     Block, BufferId, Contraction, Extent, IndexId, Loop, LoopKind, Op, Program, Statement, Subscript, ValueId,
 };
-use ir::rewrite::{Inside, for_each_affine_mut};
+use ir::rewrite::{Inside, digits, for_each_affine_mut};
 use ir::sabotage::{self, Bug};
-use ir::{Affine, visit};
+use ir::{Affine, Size, visit};
+
+use super::form::extents;
 
 /// What is joined besides loops that have something in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,8 +67,8 @@ type Matched = Vec<(IndexId, IndexId)>;
 
 /// How a statement accesses a buffer.
 struct Access {
-    /// For each axis the index that stands there alone in every access.
-    axes: Vec<Option<IndexId>>,
+    /// For each axis the affine subscript that stands there in every access.
+    axes: Vec<Option<Affine<IndexId>>>,
     /// The subscripts, if all accesses have the same.
     same: Option<Vec<Subscript>>,
     /// Whether each stands directly in the loop's body.
@@ -79,6 +82,8 @@ struct Outline {
     uses: Vec<ValueId>,
     loads: BTreeMap<BufferId, Access>,
     stores: BTreeMap<BufferId, Access>,
+    /// The extents of the indices that it binds, where they are sizes.
+    extents: BTreeMap<IndexId, Size>,
     /// Whether it is a check.
     checks: bool,
     /// Whether it loads what may be outside where a check before it fails.
@@ -92,7 +97,8 @@ fn is_check(statement: &Statement) -> bool {
 
 impl Outline {
     fn of(program: &Program, statement: &Statement) -> Outline {
-        let mut outline = Outline { checks: is_check(statement), ..Outline::default() };
+        let extents = extents(std::slice::from_ref(statement));
+        let mut outline = Outline { checks: is_check(statement), extents, ..Outline::default() };
         outline.look(program, statement, 0);
         visit::for_each_definition(statement, &mut |value| outline.defines.push(value));
         let mut inside = EntitySet::new();
@@ -121,7 +127,8 @@ impl Outline {
 
 /// Notes an access; subscripts that see another shape say nothing.
 fn note(accesses: &mut BTreeMap<BufferId, Access>, buffer: BufferId, at: Option<&Vec<Subscript>>, depth: usize) {
-    let axes = at.map_or(vec![], |at| at.iter().map(Subscript::as_index).collect());
+    let affine = |s: &Subscript| if let Subscript::Affine(a) = s { Some(a.clone()) } else { None };
+    let axes: Vec<Option<Affine<IndexId>>> = at.map_or(vec![], |at| at.iter().map(affine).collect());
     match accesses.get_mut(&buffer) {
         None => {
             accesses.insert(buffer, Access { axes, same: at.cloned(), direct: depth == 1 });
@@ -129,7 +136,7 @@ fn note(accesses: &mut BTreeMap<BufferId, Access>, buffer: BufferId, at: Option<
         Some(known) => {
             known.axes.truncate(axes.len());
             for (known, axis) in known.axes.iter_mut().zip(axes) {
-                *known = known.filter(|index| Some(*index) == axis);
+                *known = known.take().filter(|known| Some(known) == axis.as_ref());
             }
             known.same = known.same.take().filter(|same| Some(same) == at);
             known.direct &= depth == 1;
@@ -182,7 +189,8 @@ fn matched((first, a): (&Dims, &Outline), (second, b): (&Dims, &Outline), also: 
         }
     };
     let along = |x: &Access, y: &Access| -> Matched {
-        x.axes.iter().zip(&y.axes).filter_map(|(i, j)| Some(((*i)?, (*j)?))).collect()
+        let axes = x.axes.iter().zip(&y.axes);
+        axes.filter_map(|(i, j)| same_digits((i.as_ref()?, a), (j.as_ref()?, b))).flatten().collect()
     };
     let mut flows = a.stores.iter().filter_map(|(buffer, stored)| Some((stored, b.loads.get(buffer)?)));
     if let Some((stored, loaded)) = flows.next() {
@@ -206,6 +214,21 @@ fn matched((first, a): (&Dims, &Outline), (second, b): (&Dims, &Outline), also: 
     // What both read is not worth another order of a loop's indices, which is that of its accesses.
     let all = pairs.len() == first.len() && pairs.len() == second.len();
     if all { pairs } else { in_order().take_while(|pair| pairs.contains(pair)).collect() }
+}
+
+/// The indices of two subscripts that match if each place of the axis belongs to one setting of them: single ones, or the digits of a
+/// number.
+fn same_digits((i, a): (&Affine<IndexId>, &Outline), (j, b): (&Affine<IndexId>, &Outline)) -> Option<Matched> {
+    // What is bound outside of both is the same throughout.
+    let common =
+        |index| if i.coefficient(index) == j.coefficient(index) { Affine::constant(0) } else { Affine::index(index) };
+    let (i, j) = (i.substitute(&mut |index| common(index)), j.substitute(&mut |index| common(index)));
+    if let (Some(i), Some(j)) = (i.as_index(), j.as_index()) {
+        return Some(vec![(i, j)]);
+    }
+    let (first, second) = (digits(&i, &a.extents)?, digits(&j, &b.extents)?);
+    let same = first.iter().map(|(_, n)| n).eq(second.iter().map(|(_, n)| n));
+    same.then(|| first.iter().zip(&second).map(|((i, _), (j, _))| (*i, *j)).collect())
 }
 
 /// Whether loops of these kinds may share the indices that match.

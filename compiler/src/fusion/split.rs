@@ -1,41 +1,65 @@
-//! Splitting: a loop over merged axes of what it loads, as a loop over those axes. `reshape(x @ y, n * m)` and the merged heads of attention,
+//! Splitting: a loop over merged axes as a loop over the axes. `reshape(x @ y, n * m)` and the merged heads of attention,
 //! `z[i, l / 8, j, l % 8]`, load each element once and in another order than a loop of their own would say; over the indices of the
-//! producer they store at `m * i + j`, and the producer can do that itself.
+//! producer they store at `m * i + j`, and the producer can do that itself. The other way round, what is loaded at `p[i, 8 * j + k]`,
+//! or as `reshape(p, n, 8, 8)`, the producer may as well store at the same places, over the indices of the consumer.
 //!
 //! An index `l` becomes `c * i + j` where `j < c`, and its extent is a multiple of `c`. So a quotient `l / c` is `i`, and a remainder `l % c` is `j`.
+//! A reduction may go over them as well: its elements are numbered row-major.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use ir::nest::{BufferId, Extent, Index, IndexId, Kernel, Loop, LoopKind, Op, Program, Statement, Subscript, ValueId};
-use ir::rewrite::{for_each_affine_mut, fresh_name, replace, simplify};
+use ir::rewrite::{digits, for_each_affine_mut, fresh_name, replace, see_axes, see_plainly, simplify};
 use ir::{Affine, BinaryOp, Scalar, Size, visit};
 
-use super::form::{loads_of, shape};
+use super::form::{extents, loads_of, shape};
 
 /// The lengths that an index is split into, from the outermost in.
 type Parts = BTreeMap<IndexId, Vec<Size>>;
 
-/// The kernel with the indices split by which it loads a buffer through another shape, or at quotients and remainders; none if there is
-/// nothing to split.
-pub(super) fn split(program: &Program, kernel: &Kernel, buffer: BufferId) -> Option<Kernel> {
-    let (Statement::Loop(Loop { dims, kind: LoopKind::Parallel, .. }), before) = kernel.body.split_last()? else {
-        return None;
+/// The second kernel with the indices split by which it loads a buffer through another shape, or at quotients and remainders, and the first
+/// likewise, or if it stores the buffer where the second loads at digits. None if there is nothing to split.
+pub(super) fn split(
+    program: &Program,
+    (first, second): (&Kernel, &Kernel),
+    buffer: BufferId,
+) -> Option<(Kernel, Kernel)> {
+    let own = |kernel| {
+        let parts = merged_axes(program, kernel, buffer);
+        (!parts.is_empty()).then(|| rewritten(program, kernel, &parts))
     };
-    if !before.iter().all(|s| matches!(s, Statement::Let { .. })) {
-        return None;
-    }
-    let extents: BTreeMap<IndexId, &Size> = dims.iter().filter_map(|(i, e)| Some((*i, e.as_size()?))).collect();
+    let flows = visit::stores(&first.body).contains(&buffer);
+    let mut later = own(second);
+    let earlier = if flows {
+        let mut plain = later.as_ref().unwrap_or(second).clone();
+        see_plainly(program, &mut plain, buffer);
+        let parts = split_axes(program, (first, &plain), buffer);
+        (!parts.is_empty()).then(|| {
+            later = Some(plain);
+            rewritten(program, first, &parts)
+        })
+    } else {
+        own(first)
+    };
+    let any = earlier.is_some() || later.is_some();
+    any.then(|| (earlier.unwrap_or_else(|| first.clone()), later.unwrap_or_else(|| second.clone())))
+}
+
+/// The indices by which a kernel loads a buffer through another shape, or at quotients and remainders.
+fn merged_axes(program: &Program, kernel: &Kernel, buffer: BufferId) -> Parts {
+    let shape = shape(program, buffer);
+    let extents = splittable(program, kernel);
     let quotients = quotients(kernel);
     let mut parts = Parts::new();
     visit::for_each_statement(&kernel.body, &mut |statement| {
         if let Statement::Let { op: Op::Load { buffer: from, view: Some(view), at }, .. } = statement
             && *from == buffer
         {
-            parts.extend(grouped((at, view), shape(program, buffer), &extents).unwrap_or_default());
+            parts.extend(grouped((at, view), shape, &extents).unwrap_or_default());
         }
     });
     // By what may be below 0, a quotient runs the other way.
-    let is_length = |by: &Size| by.as_constant().is_some_and(|by| by > 0) || shape(program, buffer).contains(by);
+    let is_length = |by: &Size| by.as_constant().is_some_and(|by| by > 0) || shape.contains(by);
     for load in loads_of(kernel, buffer) {
         for quotient in load.at.iter().filter_map(|s| quotients.get(&value(s)?)).filter(|q| is_length(&q.by)) {
             let Some(rows) = extents.get(&quotient.index).and_then(|n| n.exact_div(&quotient.by)) else { continue };
@@ -43,7 +67,62 @@ pub(super) fn split(program: &Program, kernel: &Kernel, buffer: BufferId) -> Opt
         }
     }
     parts.retain(|_, lengths| lengths.len() > 1);
-    (!parts.is_empty()).then(|| rewritten(program, kernel, (buffer, &parts), (&extents, &quotients)))
+    parts
+}
+
+/// The indices by which a kernel stores a buffer along whole axes on which the other loads it at the digits of a number.
+fn split_axes(program: &Program, (producer, consumer): (&Kernel, &Kernel), buffer: BufferId) -> Parts {
+    let (own, others) = (splittable(program, producer), extents(&consumer.body));
+    let mut parts = Parts::new();
+    let loads = loads_of(consumer, buffer);
+    visit::for_each_statement(&producer.body, &mut |statement| {
+        let Statement::Store { buffer: to, at: stored, .. } = statement else { return };
+        if *to != buffer {
+            return;
+        }
+        for (axis, length) in shape(program, buffer).iter().enumerate() {
+            let index = stored[axis].as_index().filter(|index| own.get(index) == Some(length));
+            let numbers = loads.iter().filter_map(|load| match load.at.get(axis)? {
+                Subscript::Affine(number) => digits(number, &others),
+                Subscript::Value(_) => None,
+            });
+            let all = |digits: Vec<(IndexId, Size)>| {
+                let lengths: Vec<Size> = digits.into_iter().rev().map(|(_, extent)| extent).collect();
+                let product = lengths.iter().fold(Size::constant(1), |product, length| &product * length);
+                (lengths.len() > 1 && product == *length).then_some(lengths)
+            };
+            if let (Some(index), Some(lengths)) = (index, numbers.filter_map(all).next()) {
+                parts.insert(index, lengths);
+            }
+        }
+    });
+    parts
+}
+
+/// The extents of the indices that may be split. Those of reductions may wrap, and then the parts would be more.
+fn splittable(program: &Program, kernel: &Kernel) -> BTreeMap<IndexId, Size> {
+    let mut extents = extents(&kernel.body);
+    visit::for_each_statement(&kernel.body, &mut |statement| {
+        let (dims, never) = match statement {
+            Statement::Loop(l) => (&l.dims, matches!(l.kind, LoopKind::Serial | LoopKind::Scan)),
+            Statement::Contract(c) => (&c.reduce, true),
+            _ => return,
+        };
+        let reduces = !matches!(statement, Statement::Loop(Loop { kind: LoopKind::Parallel, .. }));
+        for (index, _) in dims {
+            let may_wrap = |extent: &Size| reduces && !is_exact(program, extent);
+            if never || extents.get(index).is_some_and(may_wrap) {
+                extents.remove(index);
+            }
+        }
+    });
+    extents
+}
+
+/// Whether every call has an exact value for a size.
+fn is_exact(program: &Program, size: &Size) -> bool {
+    let of_call = || program.requires.iter().filter(|r| r.unless_empty.is_empty()).flat_map(|r| [&r.left, &r.right]);
+    size.as_constant().is_some() || of_call().any(|exact| exact == size)
 }
 
 /// A quotient of an index, or its remainder.
@@ -78,32 +157,52 @@ fn value(subscript: &Subscript) -> Option<ValueId> {
     if let Subscript::Value(v) = subscript { Some(*v) } else { None }
 }
 
-/// The axes of a shape that make up each index of a load that sees another one, if whole axes do.
-fn grouped((at, view): (&[Subscript], &[Size]), shape: &[Size], extents: &BTreeMap<IndexId, &Size>) -> Option<Parts> {
-    let mut axes = shape.iter();
+/// The lengths that each index of a load which sees another shape is made of: those of whole axes, or what divides both.
+fn grouped((at, view): (&[Subscript], &[Size]), shape: &[Size], extents: &BTreeMap<IndexId, Size>) -> Option<Parts> {
+    let one = Size::constant(1);
+    let (mut axes, mut axis) = (shape, one.clone());
     let mut parts = Parts::new();
     for (subscript, length) in at.iter().zip(view) {
-        let index = subscript.as_index().filter(|index| extents.get(index) == Some(&length))?;
+        let index = subscript.as_index().filter(|index| extents.get(index) == Some(length))?;
         let mut lengths = vec![];
-        let mut product = Size::constant(1);
-        while product != *length {
-            let next = axes.next()?;
-            product = &product * next;
-            lengths.push(next.clone());
+        let mut left = length.clone();
+        while left != one {
+            if axis == one {
+                if let Some(count) = whole(&left, axes) {
+                    lengths.extend_from_slice(&axes[..count]);
+                    axes = &axes[count..];
+                    break;
+                }
+                (axis, axes) = axes.split_first().map(|(axis, rest)| (axis.clone(), rest))?;
+            }
+            if let Some(rows) = left.exact_div(&axis) {
+                lengths.push(std::mem::replace(&mut axis, one.clone()));
+                left = rows;
+            } else {
+                axis = axis.exact_div(&left)?;
+                lengths.push(std::mem::replace(&mut left, one.clone()));
+            }
         }
         if parts.insert(index, lengths).is_some() {
             return None;
         }
     }
-    axes.all(|length| *length == Size::constant(1)).then_some(parts)
+    (axis == one && axes.iter().all(|length| *length == one)).then_some(parts)
 }
 
-fn rewritten(
-    program: &Program,
-    kernel: &Kernel,
-    (buffer, parts): (BufferId, &Parts),
-    (extents, quotients): (&BTreeMap<IndexId, &Size>, &BTreeMap<ValueId, Quotient>),
-) -> Kernel {
+/// How many of the first axes of a shape have so many elements together.
+fn whole(elements: &Size, axes: &[Size]) -> Option<usize> {
+    let mut product = Size::constant(1);
+    let mut products = axes.iter().map(|axis| {
+        product = &product * axis;
+        product == *elements
+    });
+    products.position(|all| all).map(|last| last + 1)
+}
+
+/// The kernel with indices split.
+fn rewritten(program: &Program, kernel: &Kernel, parts: &Parts) -> Kernel {
+    let quotients = quotients(kernel);
     let mut kernel = kernel.clone();
     let sizes = program.symbols.values().map(|s| &s.name);
     let mut names: BTreeSet<String> = sizes.chain(kernel.indices.values().map(|index| &index.name)).cloned().collect();
@@ -119,25 +218,12 @@ fn rewritten(
         let row = |number: Affine<IndexId>, (i, n): &(IndexId, Size)| number.scale(n).add(&Affine::index(*i));
         digits.iter().fold(Affine::constant(0), row)
     };
-    let axes = shape(program, buffer);
+    let split = |(index, extent): (IndexId, Extent)| match digits.get(&index) {
+        Some(digits) => digits.iter().map(|(i, n)| (*i, Extent::Affine(Affine::size(n.clone())))).collect(),
+        None => vec![(index, extent)],
+    };
     replace(&mut kernel.body, &mut |mut statement, out| {
         match &mut statement {
-            Statement::Let { op: Op::Load { buffer: from, view: view @ Some(_), at }, .. } if *from == buffer => {
-                let groups = view.as_deref().and_then(|view| grouped((at, view), axes, extents));
-                let Some(groups) = groups else { return out.push(statement) };
-                let apart = |index: IndexId| match (digits.get(&index), groups[&index].as_slice()) {
-                    (Some(digits), lengths) if digits.iter().map(|(_, n)| n).eq(lengths) => {
-                        Some(digits.iter().map(|(i, _)| Subscript::index(*i)).collect())
-                    }
-                    (None, [_]) => Some(vec![Subscript::index(index)]),
-                    _ => None,
-                };
-                let indices: Option<Vec<Vec<Subscript>>> = at.iter().map(|s| apart(s.as_index()?)).collect();
-                let indices: Vec<Subscript> = indices.into_iter().flatten().flatten().collect();
-                if indices.len() == axes.len() {
-                    (*view, *at) = (None, indices);
-                }
-            }
             Statement::Let { value, op } => {
                 if let Some(quotient) = quotients.get(value)
                     && let Some([(i, _), (j, by)]) = digits.get(&quotient.index).map(Vec::as_slice)
@@ -146,13 +232,8 @@ fn rewritten(
                     *op = Op::Affine(Affine::index(if quotient.is_remainder { *j } else { *i }));
                 }
             }
-            Statement::Loop(l) => {
-                let split = |(index, extent): (IndexId, Extent)| match digits.get(&index) {
-                    Some(digits) => digits.iter().map(|(i, n)| (*i, Extent::Affine(Affine::size(n.clone())))).collect(),
-                    None => vec![(index, extent)],
-                };
-                l.dims = std::mem::take(&mut l.dims).into_iter().flat_map(split).collect();
-            }
+            Statement::Loop(l) => l.dims = std::mem::take(&mut l.dims).into_iter().flat_map(split).collect(),
+            Statement::Contract(c) => c.free = std::mem::take(&mut c.free).into_iter().flat_map(split).collect(),
             _ => {}
         }
         out.push(statement);
@@ -162,5 +243,6 @@ fn rewritten(
         for_each_affine_mut(statement, &mut |affine| *affine = affine.substitute(&mut |index| with(index)));
     }
     simplify(&mut kernel);
+    see_axes(program, &mut kernel);
     kernel
 }

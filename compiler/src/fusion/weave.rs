@@ -23,19 +23,27 @@ const MAX_PHASES: usize = 4;
 /// kernel stands between them.
 pub(super) fn weave(graph: &Graph, pair: Pair, also: Also) -> Result<Rc<Code>, Reason> {
     graph.merged(pair, Mechanic::Weave(also), || {
-        let consumer = graph.kernel(pair.1);
-        rewrite(graph, pair, consumer, also).or_else(|reason| {
-            let split = flows(graph, pair).into_iter().find_map(|buffer| split(graph.frame(), consumer, buffer));
-            split.and_then(|consumer| rewrite(graph, pair, &consumer, also).ok()).ok_or(reason)
-        })
+        let (first, second) = (graph.kernel(pair.0), graph.kernel(pair.1));
+        let flows = flows(graph, pair);
+        let woven = rewrite(graph, pair, (first, second), also);
+        if woven.as_ref().is_ok_and(|kernel| !still_loaded(kernel, &flows)) {
+            return woven;
+        }
+        // Over other indices they may have more in common.
+        let common = graph.loads(pair.0).intersection(graph.loads(pair.1)).copied().filter(|_| woven.is_err());
+        let mut split = flows.iter().copied().chain(common).filter_map(|buffer| {
+            let (first, second) = split(graph.frame(), (first, second), buffer)?;
+            let kernel = rewrite(graph, pair, (&first, &second), also).ok()?;
+            (woven.is_err() || !still_loaded(&kernel, &flows)).then_some(kernel)
+        });
+        split.next().map_or_else(|| woven.clone(), Ok)
     })
 }
 
-/// The kernel that does the work of two, of which `b` is the second.
-fn rewrite(graph: &Graph, (first, second): Pair, b: &Kernel, also: Also) -> Result<Kernel, Reason> {
+/// The kernel that does the work of a pair, of which the code is `a` and `b`.
+fn rewrite(graph: &Graph, (first, second): Pair, (a, b): (&Kernel, &Kernel), also: Also) -> Result<Kernel, Reason> {
     let program = graph.frame();
     let flows = flows(graph, (first, second));
-    let a = graph.kernel(first);
     let mut kernel = one_after_another(program, a, b);
     let apart = loops(&a.body).max(loops(&b.body));
     let refusal = |together: usize| {

@@ -3,7 +3,7 @@
 use cranelift_entity::EntityRef;
 use ir::checked::{Checked, Expr, ExprId, IndexId, Kind, Subscript};
 use ir::nest::{Block, Buffer, BufferId, Role, Statement};
-use ir::rewrite::{drop_units, erase_unused, simplify};
+use ir::rewrite::{drop_units, erase_unused, see_axes, simplify};
 use ir::{Affine, Size};
 
 use super::emit::Emitter;
@@ -294,7 +294,8 @@ impl Lowering<'_> {
         fill(&mut emitter, here)?;
         let mut kernel = emitter.finish(String::new(), origin);
         drop_units(&self.target.program, &mut kernel);
-        if simplify(&mut kernel) {
+        let simplified = simplify(&mut kernel);
+        if see_axes(&self.target.program, &mut kernel) || simplified {
             erase_unused(&mut kernel.body);
         }
         let program = &mut self.target.program;

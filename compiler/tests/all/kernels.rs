@@ -95,6 +95,108 @@ fn merged_axes_are_stored_in_place() {
     ]);
 }
 
+/// What one kernel stores along an axis, another loads by the digits of the place there: as several axes.
+#[test]
+fn split_axes_are_computed_in_place() {
+    expect(&[
+        ("fn f(x: f32[n, k], y: f32[k, 64]) = reshape(x @ y, n, 8, 8)", 1),
+        ("fn f(x: f32[n, 64, k]) = reshape(sum(x, axis = 2), n, 8, 8)", 1),
+        ("fn f(x: f32[n, k], y: f32[k, h * d], z: f32[h, d]) = reshape(x @ y, n, h, d) + z", 1),
+        (
+            "fn f(x: f32[b, t, k], w: f32[k, 64]) {
+                let p = x @ w
+                let q[b, h < 8, t, d < 8] = p[b, t, h * 8 + d]
+                q
+             }",
+            1,
+        ),
+        // Some of the places, some of them twice, are others.
+        (
+            "fn f(x: f32[b, t, k], w: f32[k, 64]) {
+                let p = x @ w
+                let q[b, h < 7, t, d < 8] = p[b, t, h * 8 + d]
+                q
+             }",
+            2,
+        ),
+        (
+            "fn f(x: f32[b, t, k], w: f32[k, 64]) {
+                let p = x @ w
+                let q[b, h < 8, t, d < 8] = p[b, t, h * 7 + d]
+                q
+             }",
+            2,
+        ),
+        (
+            "fn f(x: f32[2, 3, 4, 5]) {
+                let f[i < 6, j < 20] = x[i / 3, i % 3, j / 5, j % 5]
+                let m[i] = max(f[i])
+                let y[i < 2, j < 3, k < 4, l < 5] = f[i * 3 + j, k * 5 + l] - m[i * 3 + j]
+                y
+             }",
+            1,
+        ),
+        (
+            "fn f(x: f32[a, b, c, d], g: f32[c * d]) {
+                let f[i < a * b, j < c * d] = x[i / b, i % b, j / d, j % d]
+                let m[i] = mean(f[i])
+                let v[i, j] = f[i, j] - m[i]
+                let s[i] = sqrt(mean(v[i] * v[i]) + 0.01)
+                let z[i, j] = v[i, j] / s[i] * g[j]
+                let y[i < a, j < b, k < c, l < d] = z[i * b + j, k * d + l]
+                y
+             }",
+            1,
+        ),
+        (
+            "fn f(x: f32[n, m]) {
+                let (u, w) = (exp(x), x * x)
+                let a = sum(reshape(u, n * m))
+                let b = sum(w)
+                a / b
+             }",
+            1,
+        ),
+    ]);
+}
+
+/// A key that several heads share is read where it lies.
+#[test]
+fn repeated_heads_are_read_in_place() {
+    expect(&[
+        (
+            "fn f(q: f32[2, 9, 4, 8], x: f32[2, 3, 6, 8]) {
+                let y[i, j, k, l] = sum[r](q[i, j, k, r] * x[i, j / 3, l, r])
+                y
+             }",
+            1,
+        ),
+        (
+            "fn f(q: f32[2, 9, 4, 8], x: f32[2, 3, 6, 8]) {
+                let y[i, j, k, l] = sum[r](q[i, j, k, r] * (x[i, j / 3, l, r] * 0.5))
+                y
+             }",
+            1,
+        ),
+    ]);
+}
+
+/// What is a result anyway is not stored a second time only to be scaled for a product.
+#[test]
+fn factors_are_scaled_as_they_are_read() {
+    for x in ["x: f64[n]", "x: f64[n, m]"] {
+        let source = format!(
+            "fn f(A: f64[n, n], u: f64[n], v: f64[n], {x}, alpha: f64) {{
+                let a[i, j] = A[i, j] + u[i] * v[j]
+                (a, alpha * a @ x)
+             }}"
+        );
+        let program = compiled(&source);
+        assert_eq!(program.kernels.len(), 2, "{program}");
+        assert!(program.buffers.values().all(|buffer| buffer.role != Role::Temp), "{program}");
+    }
+}
+
 /// Loops are not turned inside out for the sake of a small array: what an iteration needs would no longer fit into a cache.
 #[test]
 fn rows_stay_rows() {

@@ -18,3 +18,4 @@ mod misuse;
 mod plan;
 mod proofs;
 mod sizes;
+mod styles;

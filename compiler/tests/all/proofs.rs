@@ -107,6 +107,26 @@ fn a_proof_relies_on_ends_that_do_not_wrap_to_greater_ones() {
     ]);
 }
 
+/// A quotient of an index by a length that divides its end, and the remainder, are digits of it; by what may be negative they are not.
+#[test]
+fn digits_of_an_index_are_inside() {
+    expect(&[
+        ("fn f(x: f32[n, m]) { let y[l < n * m] = x[l / m, l % m]; y }", "f32[n * m], exact n * m"),
+        (
+            "fn f(x: f32[n, m, 8]) { let y[l < 8 * n * m] = x[l / 8 / m, l / 8 % m, l % 8]; y }",
+            "f32[8 * n * m], exact 8 * n * m",
+        ),
+        (
+            "fn f(x: f32[n, m]) { let y[l < n * m] = x[l / n, l % n]; y }",
+            "f32[n * m], exact n * m, checked: axis 0 of x, checked: axis 1 of x",
+        ),
+        (
+            "fn f(x: f32[n, m], p: i64) { let y[l < n * p] = x[l / p, 0]; y }",
+            "f32[p * n] where p * n >= 0 and m >= 1 unless p * n <= 0, checked: axis 0 of x",
+        ),
+    ]);
+}
+
 /// Arithmetic that is not linear, or may wrap, says nothing: neither as a subscript nor as a condition.
 #[test]
 fn integers_are_followed_as_far_as_they_are_exact() {
