@@ -78,8 +78,8 @@ impl Preparation<'_> {
                 }
                 Statement::Contract(mut c) => {
                     if !(self.whole)(self.values, &c) {
-                        let l = expand(self.values, c);
-                        out.extend(self.block(vec![l]));
+                        let expanded = expand(self.values, c);
+                        out.extend(self.block(expanded));
                         continue;
                     }
                     c.left.body = self.block(c.left.body);
@@ -119,7 +119,7 @@ impl Preparation<'_> {
 }
 
 /// A contraction as ordinary loops.
-fn expand(values: &mut Values, c: Contraction) -> Statement {
+fn expand(values: &mut Values, c: Contraction) -> Block {
     let dtype = values[c.result];
     let product = values.push(dtype);
     let mut body = c.left.body;
@@ -131,10 +131,9 @@ fn expand(values: &mut Values, c: Contraction) -> Statement {
     let mut point = vec![Statement::Loop(reduce)];
     point.extend(c.epilogue);
     if c.free.is_empty() {
-        // A loop that runs once keeps the definitions apart from the rest.
-        return Statement::Loop(Loop { dims: c.free, kind: LoopKind::Serial, body: point });
+        return point;
     }
-    Statement::Loop(Loop { dims: c.free, kind: LoopKind::Parallel, body: point })
+    vec![Statement::Loop(Loop { dims: c.free, kind: LoopKind::Parallel, body: point })]
 }
 
 /// The extents of a loop, if they are constant and it may become straight-line code of so many iterations.

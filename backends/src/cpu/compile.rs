@@ -173,7 +173,7 @@ impl Kernels {
             parts.extend(split(&mut run, kernel, host));
             part_of.resize(parts.len(), id);
         }
-        debug_assert!(is_verified(&run, &parts));
+        debug_assert_eq!(broken(&run, &parts), None);
         let care = if most > BIG { Care::Soon } else { Care::Well };
         Ok(Kernels { program: run, parts, part_of, care })
     }
@@ -355,11 +355,11 @@ fn internal(part: &Part, error: &dyn Display) -> CompileError {
     CompileError::Internal(format!("kernel {}: {error}", part.kernel.name))
 }
 
-/// Whether the parts keep the rules of kernels.
-fn is_verified(program: &Program, parts: &[Part]) -> bool {
+/// The rule of kernels that the parts break, if they break one.
+fn broken(program: &Program, parts: &[Part]) -> Option<String> {
     let kernels = parts.iter().map(|part| part.kernel.clone()).collect();
     let program = Program { kernels, ..program.clone() };
-    ir::verify::verify(&program).is_ok()
+    ir::verify::verify(&program).err().map(|error| error.to_string())
 }
 
 /// A function as machine code.

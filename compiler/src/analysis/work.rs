@@ -19,8 +19,6 @@ pub struct Work {
     pub operations: f64,
     /// Those of them that compute integers from indices, sizes and constants alone: what subscripts are made of.
     pub indexing: f64,
-    /// Operations, by weight, if each is executed once for each value of the indices that it hangs on: fewer are not possible, whatever the order of loops.
-    pub least: f64,
     /// Operations executed, as counted by [`operations`], in the same branches.
     pub executed: f64,
     /// Statements in the text, functions written out at each call.
@@ -122,8 +120,6 @@ struct Birth {
 struct Source {
     /// How often it changes.
     changes: f64,
-    /// The indices that it hangs on, a bit each by how many are around it; all from the 64th on are one.
-    indices: u64,
     /// Whether it is an `i64`, or a comparison of such, made of indices, sizes and constants alone.
     is_indexing: bool,
 }
@@ -170,8 +166,6 @@ struct Walk<'p, S> {
     time: usize,
     /// How often each index changes, of loops.
     changes: SecondaryMap<IndexId, Option<f64>>,
-    /// The indices in sight, with their extents.
-    around: Vec<(IndexId, f64)>,
     sources: SecondaryMap<ValueId, Option<Source>>,
     born: SecondaryMap<ValueId, Birth>,
     /// When each value is used for the last time.
@@ -197,7 +191,6 @@ impl<'p, S: Fn(&Size) -> f64> Walk<'p, S> {
             work: Work::default(),
             time: 0,
             changes: SecondaryMap::new(),
-            around: vec![],
             sources: SecondaryMap::with_capacity(values.len()),
             born: SecondaryMap::with_capacity(values.len()),
             died: SecondaryMap::with_capacity(values.len()),
@@ -227,14 +220,12 @@ impl<'p, S: Fn(&Size) -> f64> Walk<'p, S> {
                 let before = self.work;
                 self.block(then, times);
                 let first = self.work;
-                (self.work.operations, self.work.least, self.work.executed) =
-                    (before.operations, before.least, before.executed);
+                (self.work.operations, self.work.executed) = (before.operations, before.executed);
                 self.block(otherwise, times);
                 let second = self.work;
                 let take_first = (first.operations > second.operations) != self.in_function;
                 let taken = if take_first { first } else { second };
                 (self.work.operations, self.work.executed) = (taken.operations + times, taken.executed);
-                self.work.least = first.least.min(second.least);
                 for (value, a, b) in results {
                     self.uses(*a);
                     self.uses(*b);
@@ -258,7 +249,6 @@ impl<'p, S: Fn(&Size) -> f64> Walk<'p, S> {
         } else {
             (weight(op, self.values[value]), operations(op) as f64)
         };
-        self.work.least += operations * self.points(source.indices).min(times);
         if source.is_indexing {
             self.work.operations += operations * source.changes;
             self.work.indexing += operations * source.changes;
@@ -271,20 +261,17 @@ impl<'p, S: Fn(&Size) -> f64> Walk<'p, S> {
     /// Where the result of an operation comes from, in a block that runs `times` times.
     fn source(&self, op: &Op, times: f64) -> Source {
         let changes = if matches!(op, Op::Prefix(..)) { times } else { 1.0 };
-        let mut source = Source { changes, indices: 0, is_indexing: !matches!(op, Op::Load { .. }) };
+        let mut source = Source { changes, is_indexing: !matches!(op, Op::Load { .. }) };
         op.for_each_operand(&mut |operand| match self.sources[operand] {
             Some(of) => {
                 source.changes = source.changes.max(of.changes);
-                source.indices |= of.indices;
                 source.is_indexing &= of.is_indexing;
             }
-            None => source = Source { changes: times, indices: u64::MAX, is_indexing: false },
+            None => source = Source { changes: times, is_indexing: false },
         });
         let mut reads = |a: &Affine<IndexId>| {
             for (index, _) in a.terms() {
                 source.changes = source.changes.max(self.changes[*index].unwrap_or(times));
-                let place = self.around.iter().position(|(i, _)| i == index);
-                source.indices |= place.map_or(u64::MAX, |place| 1 << place.min(63));
             }
         };
         match op {
@@ -300,37 +287,22 @@ impl<'p, S: Fn(&Size) -> f64> Walk<'p, S> {
         source
     }
 
-    /// How many values some indices have together.
-    fn points(&self, indices: u64) -> f64 {
-        let chosen = self.around.iter().enumerate().filter(|(place, _)| indices >> place.min(&63) & 1 != 0);
-        chosen.map(|(_, (_, extent))| extent).product()
-    }
-
     fn loop_(&mut self, l: &Loop, times: f64) {
         let mut inner = times;
-        let depth = self.around.len();
         for dim in &l.dims {
-            let extent = self.trips.of(std::slice::from_ref(dim));
-            inner *= extent;
+            inner *= self.trips.of(std::slice::from_ref(dim));
             self.changes[dim.0] = Some(inner);
-            self.around.push((dim.0, extent));
         }
         let reductions = if let LoopKind::Reduce(reductions) = &l.kind { reductions.as_slice() } else { &[] };
         // What is reduced so far is alive all along.
         reductions.iter().for_each(|r| self.defines(r.result));
         self.kept.push(vec![]);
         self.block(&l.body, inner);
-        let own = (depth..self.around.len()).fold(0, |set: u64, place| set | 1 << place.min(63));
         for r in reductions {
-            let indices = self.sources[r.input].map_or(u64::MAX, |source| source.indices);
-            self.work.operations += reduction(r.op) * inner;
-            self.work.least += reduction(r.op) * self.points(indices | own).min(inner);
-            self.work.executed += inner;
-            self.sources[r.result] = Some(Source { changes: times, indices: indices & !own, is_indexing: false });
+            self.spend(reduction(r.op), 1.0, inner);
             self.uses(r.input);
         }
         self.leave();
-        self.around.truncate(depth);
         reductions.iter().for_each(|r| self.uses(r.result));
     }
 
@@ -346,9 +318,7 @@ impl<'p, S: Fn(&Size) -> f64> Walk<'p, S> {
             let other: f64 = others.map(|dim| self.trips.of(std::slice::from_ref(dim))).product();
             self.block(&side.body, inner / other.clamp(1.0, TILE));
         }
-        self.work.operations += inner;
-        self.work.least += inner;
-        self.work.executed += PRODUCT as f64 * inner;
+        self.spend(1.0, PRODUCT as f64, inner);
         self.uses(c.left.value);
         self.uses(c.right.value);
         self.block(&c.epilogue, points);
@@ -361,6 +331,11 @@ impl<'p, S: Fn(&Size) -> f64> Walk<'p, S> {
         for value in self.kept.pop().unwrap_or_default() {
             self.died[value] = self.time;
         }
+    }
+
+    fn spend(&mut self, weight: f64, executed: f64, times: f64) {
+        self.work.operations += weight * times;
+        self.work.executed += executed * times;
     }
 
     fn defines(&mut self, value: ValueId) {

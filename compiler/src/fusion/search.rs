@@ -4,8 +4,8 @@
 //! pair of kernels is merged once, whichever plans merge it: so most plans cost little. The cost of a whole plan decides: its time by the cost model, and among
 //! plans that are about as fast the bytes that it moves.
 //!
-//! The search ends early with a plan that cannot be better: nothing moves but each array of the caller once, and that takes about as long
-//! as it must.
+//! The search ends early with a plan that cannot be better: nothing moves but each array of the caller once, and computing takes no time
+//! beside that, or is one loop without loops inside that executes no more operations than the unfused program.
 //!
 //! A program that is larger than a kernel may be is first fused in parts, cut where the fewest bytes cross.
 
@@ -15,12 +15,11 @@ use std::ops::Add;
 
 use ir::decision::FusionPass::{self, Kinput, Kloop, Koutput, Nest, Siblings};
 use ir::decision::Passes;
-use ir::nest::{BufferId, Program};
+use ir::nest::{BufferId, Program, Statement};
 
 use super::cut::{self, Parts};
 use super::{Graph, kinput, kloop, koutput, nest, profit, siblings};
 use crate::analysis::cost::{Machine, Price, nominal};
-use crate::analysis::work;
 use crate::pipeline::{Options, Policy};
 use crate::plan::peak::Peak;
 use crate::plan::plan;
@@ -39,6 +38,9 @@ pub(super) const ORDERS: &[&[FusionPass]] = &[
 /// Plans count as equally fast if none takes more than this many times as long as the fastest.
 const AS_FAST: f64 = 1.02;
 
+/// Bytes count as the same up to this, as prices are floating-point numbers.
+const SAME: f64 = 1.0 + 1e-9;
+
 /// A plan needs no more memory than the unfused program if that is at most this many times as much.
 const AS_MUCH: f64 = 1.02;
 
@@ -51,7 +53,7 @@ const FURTHER_EFFORT: u64 = 3_000;
 /// The cheapest plan. `check` looks at the first plan after each pass that has changed it.
 ///
 /// Where only some passes may run, their plan is chosen among those that the search of all passes finds on its way. So no plan is worse than
-/// one of fewer passes.
+/// one of fewer passes, but for programs of hundreds of operations: of these the search does not follow all ways.
 pub fn search<E>(
     unfused: &Program,
     options: &Options,
@@ -119,7 +121,19 @@ impl Plan {
 
     /// Whether no plan can be better.
     fn is_least(&self, least: &Least) -> bool {
-        self.cost.memory <= (1.0 + 1e-9) * least.memory && self.cost.time <= AS_FAST * least.time()
+        let is_straight = || {
+            let mut kernels = self.graph.kernels();
+            let only = kernels.next().filter(|_| kernels.next().is_none());
+            only.is_some_and(|id| {
+                let is_loop = |s: &&Statement| matches!(s, Statement::Loop(_) | Statement::Contract(_));
+                let mut inside =
+                    self.graph.kernel(id).body.iter().filter(is_loop).flat_map(Statement::blocks).flatten();
+                self.graph.kernel(id).body.iter().filter(is_loop).count() <= 1
+                    && !inside.any(|s| is_loop(&s))
+                    && self.graph.price(id).operations <= least.operations
+            })
+        };
+        self.cost.memory <= SAME * least.cost.memory && (self.cost.time <= AS_FAST * least.cost.time || is_straight())
     }
 }
 
@@ -258,10 +272,11 @@ impl Plans {
         found
     }
 
-    /// Follows the orders, and the usual one with each set of passes alone.
+    /// Follows the usual order, with all passes and with each set of them alone, and then the others.
     fn follow_all(&mut self, on: Passes, found: &mut Found) {
-        ORDERS.iter().for_each(|order| self.follow(order, on, found));
+        self.follow(ORDERS[0], on, found);
         Passes::sets().filter(|some| on.includes(*some)).for_each(|some| self.follow(ORDERS[0], some, found));
+        ORDERS[1..].iter().for_each(|order| self.follow(order, on, found));
     }
 
     fn follow(&mut self, order: &[FusionPass], on: Passes, found: &mut Found) {
@@ -298,6 +313,10 @@ impl Plans {
         way.reverse();
         let mut graph = self.all[0].graph.clone();
         way.into_iter().flat_map(|(_, steps)| steps).for_each(|step| _ = self.take(&mut graph, *step));
+        if graph.numbers() != self.all[plan].graph.numbers() {
+            // Kernels that count as one may differ in the order of their statements, and a pass may make more of one than of the other.
+            graph = self.all[plan].graph.clone();
+        }
         for pass in FusionPass::ALL.iter().filter(|pass| on.contains(**pass)) {
             let mut asked = graph.clone();
             if !apply(&mut asked, *pass) {
@@ -404,7 +423,7 @@ impl Cost {
 
     /// Whether another plan would have been better: faster, or no slower with fewer bytes.
     pub fn is_beaten_by(&self, other: &Cost) -> bool {
-        AS_FAST * other.time < self.time || (other.time <= self.time && other.memory < self.memory)
+        AS_FAST * other.time < self.time || (other.time <= self.time && SAME * other.memory < self.memory)
     }
 }
 
@@ -428,17 +447,12 @@ pub fn peak(graph: &Graph) -> u128 {
     Peak::of(&program).at(&|size| nominal(size) as i64, 1)
 }
 
-/// The least that any plan costs: each array of the caller moves once, and each operation is executed as often as it has to be.
+/// What no plan of a program falls short of.
 struct Least {
-    memory: f64,
+    /// Each array of the caller moves once, and there is nothing to compute: loops can share work in ways that no operation shows alone.
+    cost: Cost,
+    /// The operations of the unfused program, of which plans with loops in loops may have fewer.
     operations: f64,
-}
-
-impl Least {
-    fn time(&self) -> f64 {
-        let machine = Machine::NOMINAL;
-        machine.launch + machine.time(self.operations, self.memory, self.memory)
-    }
 }
 
 /// The least that any plan of a program costs. None if that has results of which not all is used: what computes these may compute less.
@@ -463,7 +477,7 @@ fn least(unfused: &Graph) -> Option<Least> {
             return None;
         }
     }
-    let work = |id| work::kernel(unfused.functions(), unfused.kernel(id), &nominal);
-    let operations = unfused.kernels().map(|id| work(id).least).sum();
-    Some(Least { memory: moved.values().sum(), operations })
+    let (machine, memory) = (Machine::NOMINAL, moved.values().sum());
+    let cost = Cost { time: machine.launch + machine.time(0.0, memory, memory), memory };
+    Some(Least { cost, operations: unfused.kernels().map(|id| unfused.price(id).operations).sum() })
 }

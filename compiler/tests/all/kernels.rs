@@ -6,6 +6,7 @@ use compiler::check::check;
 use compiler::pipeline::{Compiled, Options, compile};
 use compiler::plan::{peak::Peak, plan};
 use ir::Size;
+use ir::decision::{Outcome, Reason};
 use ir::nest::{Program, Role};
 
 fn compiled(source: &str) -> Program {
@@ -252,6 +253,15 @@ fn the_cheapest_order_of_passes_is_taken() {
         ),
         ("fn f(y: f32[n, m]) { let w = abs(transpose(y) @ y)\n (w, sum(w)) }", 2),
     ]);
+}
+
+/// Places at which nothing crosses are no better for a cut than none: here all arrays are empty.
+#[test]
+fn small_programs_are_not_cut() {
+    let source = "fn f(x: f32[a, b, 0]) = sum[l < a * b](sum[k](x[l / b, l % b, k])) + sum(x * x)";
+    for decision in both(source).decisions {
+        assert!(!matches!(decision.outcome, Outcome::Refused(Reason::TooLarge { .. })), "{decision:?}");
+    }
 }
 
 /// A program that is larger than a kernel is cut between two steps, not across all of them.
