@@ -216,6 +216,13 @@ pub enum Reason {
         /// The most there may be.
         limit: u64,
     },
+    /// The program is larger than a kernel may be, and is cut between the two.
+    Cut {
+        /// Its operations.
+        operations: u64,
+        /// The most that a kernel may have.
+        limit: u64,
+    },
     /// It would take longer than two kernels, by the cost model.
     NotProfitable {
         /// Nanoseconds lost, at nominal sizes.
@@ -265,6 +272,7 @@ reason_names! {
     Reason::ExtentsDiffer { .. } => "extents-differ",
     Reason::TooManyLiveValues { .. } => "too-many-live-values",
     Reason::TooLarge { .. } => "too-large",
+    Reason::Cut { .. } => "cut",
     Reason::NotProfitable { .. } => "not-profitable",
     Reason::LessParallel { .. } => "less-parallel",
     Reason::OtherConsumer { .. } => "other-consumer",

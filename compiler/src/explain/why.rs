@@ -110,6 +110,12 @@ impl<'a> Words<'a> {
             Reason::TooLarge { operations, limit } => {
                 format!("together they have {operations} operations, and {limit} is the limit for a kernel")
             }
+            Reason::Cut { operations, limit } => {
+                format!(
+                    "the program has {operations} operations, and {limit} is the limit for a kernel: it is cut between {a} and {b}, \
+                     since few bytes cross there"
+                )
+            }
             Reason::NotProfitable { loss } => {
                 format!(
                     "together they would take {loss} ns longer, where each size is {}",

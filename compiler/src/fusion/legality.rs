@@ -31,5 +31,5 @@ pub(super) fn adjacent(graph: &Graph, (first, second): Pair) -> Result<(), Reaso
 /// Kernels on both sides of a cut stay apart.
 pub(super) fn within_a_part(graph: &Graph, (first, second): Pair) -> Result<(), Reason> {
     let allowed = graph.parts().allow(graph.operation(first), graph.operation(second));
-    allowed.map_err(|lines| Reason::TooLarge { operations: lines, limit: MAX_LINES })
+    allowed.map_err(|lines| Reason::Cut { operations: lines, limit: MAX_LINES })
 }

@@ -165,6 +165,7 @@ fn every_reason_has_its_words() {
         Reason::ExtentsDiffer { first: Size::constant(3), second: Size::constant(4) },
         Reason::TooManyLiveValues { live: 40, limit: 32 },
         Reason::TooLarge { operations: 20_000, limit: 10_000 },
+        Reason::Cut { operations: 20_000, limit: 10_000 },
         Reason::NotProfitable { loss: 1200 },
         Reason::LessParallel { loss: 1200 },
         Reason::OtherConsumer { consumer: third },

@@ -129,6 +129,7 @@ fn each_reason_with_a_suggestion_is_followed() {
     let without = [
         "too-many-live-values",
         "too-large",
+        "cut",
         "not-profitable",
         "less-parallel",
         "other-consumer",
