@@ -5,7 +5,7 @@
 //! rounded; they decide what is merged, so that decisions are the same everywhere, and never what is computed.
 //!
 //! Rates are those of one core while all of them are busy. A kernel with fewer iterations to share than there are cores takes longer: see
-//! [`super::idle`].
+//! `analysis/idle`.
 //!
 //! A kernel is priced at *nominal sizes*, each size name at [`NOMINAL`]: no decision hangs on the sizes of a call. Reports price
 //! at the sizes of a call with [`given`].
@@ -117,7 +117,7 @@ pub struct Price {
     pub lines: u64,
     /// How long it takes, in nanoseconds.
     pub time: f64,
-    /// The part of it for which cores are idle, see [`super::idle`].
+    /// The part of it for which cores are idle, see `analysis/idle`.
     pub idle: f64,
 }
 
