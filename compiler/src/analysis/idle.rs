@@ -1,7 +1,7 @@
 //! The time that a kernel loses because it has too few iterations for all cores.
 //!
-//! Cores share the iterations of a kernel's outermost loops, and reductions and scans by chunks. Only lengths that the program states can be
-//! too few: a length that has a name counts as long. Where all lengths of a loop are stated and it takes no longer than a launch, several cores would not
+//! Cores share the iterations of a kernel's outermost loops, and reductions and scans by chunks. Only constant lengths can be too few: a size
+//! name counts as long. Where all lengths of a loop are stated and it takes no longer than a launch, several cores would not
 //! be faster, so nothing is lost.
 
 use ir::nest::{Extent, IndexId, Kernel, LoopKind, Statement};
@@ -11,8 +11,8 @@ use ir::{Size, visit};
 /// The cores of the nominal machine.
 const CORES: f64 = 16.0;
 
-/// The nanoseconds that a kernel loses. It takes one core of many `time`, a launch takes `launch`, and `alone` tells how long a kernel takes of which only
-/// one statement is left.
+/// The nanoseconds that a kernel loses. `time` is how long it takes while all cores are busy, `launch` how long a launch takes, and `alone` gives the time
+/// of a kernel with a single statement.
 pub(super) fn idle(kernel: &Kernel, time: f64, launch: f64, alone: impl Fn(&Kernel) -> f64) -> f64 {
     let loops = kernel.body.iter().filter(|s| !matches!(s, Statement::Let { .. } | Statement::Store { .. }));
     let is_one = loops.clone().count() == 1;

@@ -52,9 +52,9 @@ type Set = usize;
 /// The cost of a group of operations, as far as is known.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Weight {
-    /// What it costs at least.
+    /// A lower bound on its cost.
     AtLeast(Cost),
-    /// What it costs; none if it is no kernel.
+    /// Its cost; none if it cannot be one kernel.
     Exactly(Option<Cost>),
 }
 

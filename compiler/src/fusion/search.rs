@@ -143,7 +143,7 @@ impl Plan {
 /// The plans to which some steps lead from the unfused program, which is the first.
 struct Found {
     plans: Vec<usize>,
-    /// The plan before each, and the steps from there, of which the last makes it.
+    /// The plan before each, and the steps from there; the last step makes the plan.
     from: BTreeMap<usize, (usize, Vec<Step>)>,
 }
 
@@ -170,7 +170,7 @@ struct Plans {
     known: BTreeMap<(Vec<u32>, bool), usize>,
     /// The plan that each step makes of another.
     after: BTreeMap<(usize, Step), usize>,
-    /// What any plan costs at least.
+    /// A lower bound on the cost of every plan.
     least: Option<Least>,
     /// Whether a plan has been found that cannot be better.
     done: bool,
@@ -334,7 +334,7 @@ impl Plans {
         self.lines + 3 * self.all[0].graph.lines_rewritten()
     }
 
-    /// The best of some plans, of which the first is the unfused program: the cheapest, but that each byte by which it needs more memory than
+    /// The best of some plans (the first is the unfused program): the cheapest, except that each byte by which it needs more memory than
     /// the cheapest that needs no more than the unfused program counts as one that it moves.
     fn best(&self, mut found: Vec<usize>) -> usize {
         let unfused = found[0];
@@ -450,11 +450,11 @@ pub fn peak(graph: &Graph) -> u128 {
     Peak::of(&program).at(&|size| nominal(size) as i64, 1)
 }
 
-/// What no plan of a program falls short of.
+/// Lower bounds for all plans of a program.
 struct Least {
     /// Each array of the caller moves once, and there is nothing to compute: loops can share work in ways that no operation shows alone.
     cost: Cost,
-    /// The operations of the unfused program, of which plans with loops in loops may have fewer.
+    /// The operations of the unfused program. Plans with nested loops may have fewer.
     operations: f64,
 }
 

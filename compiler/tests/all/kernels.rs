@@ -182,7 +182,7 @@ fn repeated_heads_are_read_in_place() {
     ]);
 }
 
-/// What is a result anyway is not stored a second time only to be scaled for a product.
+/// A result is not stored a second time only to be scaled for a product.
 #[test]
 fn factors_are_scaled_as_they_are_read() {
     for x in ["x: f64[n]", "x: f64[n, m]"] {
@@ -213,8 +213,8 @@ fn rows_stay_rows() {
     assert!(scratch.iter().all(|buffer| buffer.shape.len() == 1), "{program}");
 }
 
-/// Three rows are too few for all cores. What is dear of each element goes to a loop of its own, whose iterations are enough, unless the rows are so
-/// short that one core is done with them before others have begun. With more rows everything is one kernel.
+/// Three rows are too few for all cores. The expensive elementwise work gets a loop of its own with enough iterations, unless the rows are so
+/// short that one core finishes before the others start. With more rows everything is one kernel.
 #[test]
 fn no_loop_has_fewer_iterations_than_cores_without_need() {
     let softmax = |rows: &str, columns: &str| {
