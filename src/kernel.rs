@@ -141,7 +141,7 @@ impl Kernel {
         let program = compiled.program;
         times.lower = start.elapsed();
         let threads = match options.threads {
-            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            0 => backends::cpu::cores(),
             n => n,
         };
         let start = Instant::now();

@@ -1,6 +1,7 @@
 //! From a program to machine code: one function a kernel, in one Cranelift module.
 
 use std::any::Any;
+use std::cmp::Reverse;
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -30,6 +31,7 @@ use super::formula::Formula;
 use super::jit::{self, Called, Care, Code, Helpers, Host};
 use super::lanes::Chunks;
 use super::split::{Part, root, split};
+use super::sync::cores;
 use super::unfolded::unfold;
 use super::wide::{Isa, Memory, Wide};
 use super::{CompileError, Options};
@@ -242,14 +244,14 @@ pub(super) fn define(
     isa: Option<Isa>,
     makers: &Makers,
 ) -> Result<(Defined, SizeTable), CompileError> {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(parts.len()).min(MOST_THREADS);
+    let threads = cores().min(parts.len()).min(MOST_THREADS);
     let queue = Queue::default();
     let work = || {
         let mut done = vec![];
-        while let Some((number, (id, needs, mut function))) = queue.take() {
+        while let Some(Drafted { part, id, needs, mut function }) = queue.take() {
             // A panic inside the code generator must not pass a thread's end.
             let code = catch_unwind(AssertUnwindSafe(|| machine_code(makers, id, &mut function)));
-            done.push((number, id, needs, code.unwrap_or_else(|panic| Err(panic_message(&*panic)))));
+            done.push((part, id, needs, code.unwrap_or_else(|panic| Err(panic_message(&*panic)))));
         }
         done
     };
@@ -263,7 +265,7 @@ pub(super) fn define(
         (sizes, done)
     });
     let sizes = sizes?;
-    done.sort_by_key(|(number, ..)| *number);
+    done.sort_by_key(|(part, ..)| *part);
     let mut functions = vec![];
     for (part, (_, id, needs, code)) in parts.iter().zip(done) {
         let MachineCode { bytes, alignment, relocations } = code.map_err(|e| internal(part, &e))?;
@@ -273,7 +275,7 @@ pub(super) fn define(
     Ok((functions, sizes))
 }
 
-/// Functions that wait to be compiled, with their numbers, and whether there are no more to come.
+/// Functions that wait to be compiled, and whether there are no more to come.
 #[derive(Default)]
 struct Queue {
     waiting: Mutex<Waiting>,
@@ -282,8 +284,7 @@ struct Queue {
 
 #[derive(Default)]
 struct Waiting {
-    functions: Vec<(usize, Drafted)>,
-    put: usize,
+    functions: Vec<Drafted>,
     complete: bool,
 }
 
@@ -293,18 +294,15 @@ impl Queue {
     }
 
     fn put(&self, drafted: Drafted) {
-        let mut waiting = self.lock();
-        let number = waiting.put;
-        waiting.put += 1;
-        waiting.functions.push((number, drafted));
+        self.lock().functions.push(drafted);
         self.changed.notify_one();
     }
 
     /// The longest function, so that no thread is left with it at the end; waits for one if there may be more.
-    fn take(&self) -> Option<(usize, Drafted)> {
+    fn take(&self) -> Option<Drafted> {
         let more = |waiting: &mut Waiting| waiting.functions.is_empty() && !waiting.complete;
         let mut waiting = self.changed.wait_while(self.lock(), more).unwrap_or_else(PoisonError::into_inner);
-        let lengths = waiting.functions.iter().map(|(_, (_, _, function))| function.func.dfg.num_insts());
+        let lengths = waiting.functions.iter().map(|drafted| drafted.function.func.dfg.num_insts());
         let (longest, _) = lengths.enumerate().max_by_key(|(_, length)| *length)?;
         Some(waiting.functions.swap_remove(longest))
     }
@@ -320,10 +318,17 @@ impl Drop for Drafting<'_> {
     }
 }
 
-/// A function of a module in Cranelift's form, with what its code needs.
-pub(super) type Drafted = (FuncId, Needs, Context);
+/// A kernel's function in Cranelift's form, declared in a module.
+pub(super) struct Drafted {
+    /// Which kernel of the program it is.
+    pub(super) part: usize,
+    pub(super) id: FuncId,
+    pub(super) needs: Needs,
+    pub(super) function: Context,
+}
 
-/// Hands over the functions of kernels, declared in a module in which the leaves that they call are defined; returns the table of their sizes.
+/// Hands over the functions of kernels, declared in a module in which the leaves that they call are defined; returns the table of their
+/// sizes. The longest kernel comes first, because its machine code takes longest.
 pub(super) fn draft(
     module: &mut dyn Module,
     called: &mut Called,
@@ -337,7 +342,9 @@ pub(super) fn draft(
     let mut sizes = SizeTable::default();
     let slots = slot_table(program);
     let mut context = FunctionBuilderContext::new();
-    for (number, part) in parts.iter().enumerate() {
+    let mut longest_first: Vec<(usize, &Part)> = parts.iter().enumerate().collect();
+    longest_first.sort_by_key(|(_, part)| Reverse(length(&part.kernel.body)));
+    for (number, part) in longest_first {
         let name = format!("{}.kernel{number}", program.name);
         let id = module.declare_function(&name, Linkage::Local, &signature).map_err(|e| internal(part, &e))?;
         let mut function = module.make_context();
@@ -345,9 +352,16 @@ pub(super) fn draft(
         let builder = FunctionBuilder::new(&mut function.func, &mut context);
         let needs = emit(builder, module, called, (program, &slots), part, &mut sizes, isa);
         unfold(&mut function.func, module.isa());
-        give((id, needs, function));
+        give(Drafted { part: number, id, needs, function });
     }
     Ok(sizes)
+}
+
+/// How many statements a block has, with those inside others.
+fn length(block: &Block) -> usize {
+    let mut statements = 0;
+    visit::for_each_statement(block, &mut |_| statements += 1);
+    statements
 }
 
 /// A failure inside the code generator, with the kernel that it concerns.

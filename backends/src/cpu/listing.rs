@@ -10,7 +10,7 @@ use cranelift_module::{FuncId, Module};
 use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter, Instruction};
 use ir::nest::Program;
 
-use super::compile::{Kernels, Makers, draft};
+use super::compile::{Drafted, Kernels, Makers, draft};
 use super::jit::{self, Called, Code, Host};
 use super::wide::Isa;
 use super::{CompileError, Simd};
@@ -33,9 +33,10 @@ pub fn listing(program: &Program, simd: Simd, listing: Listing) -> Result<String
     let mut drafted = vec![];
     let parts = (&kernels.program, kernels.parts.as_slice());
     let sizes = draft(&mut module, &mut helpers, parts, Isa::of(simd), &mut |function| drafted.push(function));
+    drafted.sort_by_key(|drafted: &Drafted| drafted.part);
     let text = sizes.and_then(|_| {
         let mut text = String::new();
-        for (part, (id, needs, function)) in kernels.parts.iter().zip(&mut drafted) {
+        for (part, Drafted { id, needs, function, .. }) in kernels.parts.iter().zip(&mut drafted) {
             let name = &part.kernel.name;
             let called = called(&module, &function.func);
             let isa = makers.of(&function.func);

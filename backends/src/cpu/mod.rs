@@ -67,6 +67,7 @@ pub use crate::error::{CompileError, RunError};
 pub use compile::MOST_OPERATIONS;
 pub use listing::{Listing, listing};
 pub use memory::zeroed_words;
+pub use sync::cores;
 
 use run::Watch;
 

@@ -9,6 +9,7 @@ pub(super) use std::thread::yield_now;
 pub(super) use std::time::Instant;
 
 use std::cell;
+use std::sync::LazyLock;
 use std::thread;
 
 /// How often a thread polls for a job before it checks the clock.
@@ -42,9 +43,10 @@ pub(super) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> bool {
     thread::Builder::new().name(name.to_owned()).spawn(run).is_ok()
 }
 
-/// How many threads can run at once.
-pub(super) fn cores() -> usize {
-    thread::available_parallelism().map_or(1, usize::from)
+/// How many threads can run at once, asked for once: the system reads several files to find out.
+pub fn cores() -> usize {
+    static CORES: LazyLock<usize> = LazyLock::new(|| thread::available_parallelism().map_or(1, usize::from));
+    *CORES
 }
 
 /// The core that this thread runs on; negative if unknown.

@@ -132,14 +132,18 @@ impl Size {
 
     /// Floor of `self / divisor`. A divisor that is a constant below 1 gives an error when evaluated.
     pub fn floor_div(&self, divisor: &Size) -> Size {
-        match (self.as_constant(), divisor.as_constant()) {
-            (Some(a), Some(b)) if b > 0 => return Size::constant(a.div_euclid(b)),
-            (_, Some(b)) if b > 0 && self.terms.iter().all(|(_, c)| c % b == 0) => {
-                return Size { terms: self.terms.iter().map(|(p, c)| (p.clone(), c / b)).collect() };
-            }
-            _ => {}
+        let apart = |size: Size| Size::atom(Atom::FloorDiv(Box::new(size), Box::new(divisor.clone())));
+        let Some(by) = divisor.as_constant().filter(|by| *by > 0) else { return apart(self.clone()) };
+        // What the divisor divides comes out; a constant does only if no size stays with it, so that `(n - 1) / 2` is still that.
+        let (mut whole, mut rest): (Terms, Terms) = self.terms.iter().cloned().partition(|(_, c)| c % by == 0);
+        whole.iter_mut().for_each(|(_, c)| *c /= by);
+        if rest.iter().any(|(product, _)| !product.is_empty()) {
+            let constant = whole.iter().position(|(product, _)| product.is_empty());
+            rest.extend(constant.map(|k| whole.remove(k)).map(|(product, c)| (product, c * by)));
+            return &Size { terms: whole } + &apart(Size::from_sum(rest));
         }
-        Size::atom(Atom::FloorDiv(Box::new(self.clone()), Box::new(divisor.clone())))
+        let rest = Size { terms: rest }.as_constant().unwrap_or_default();
+        &Size { terms: whole } + &Size::constant(rest.div_euclid(by))
     }
 
     /// `self / group`, rounded up. Its [wrapping value](Size::wrapping) is computed from the

@@ -93,8 +93,8 @@ impl<'a> Words<'a> {
                 };
                 let operations = counted(*operations, "operation");
                 format!(
-                    "fused, {a} would be computed {copies} times for each element, at {operations} each: storing it and \
-                     reading it back is cheaper"
+                    "recomputed wherever it is read, {a} would take {copies} times {operations} for each element: storing it \
+                     and reading it back is cheaper"
                 )
             }
             Reason::TooManyCopies { copies, limit } => {

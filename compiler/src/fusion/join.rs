@@ -128,15 +128,16 @@ impl Outline {
 /// Notes an access; subscripts that see another shape say nothing.
 fn note(accesses: &mut BTreeMap<BufferId, Access>, buffer: BufferId, at: Option<&Vec<Subscript>>, depth: usize) {
     let affine = |s: &Subscript| if let Subscript::Affine(a) = s { Some(a.clone()) } else { None };
-    let axes: Vec<Option<Affine<IndexId>>> = at.map_or(vec![], |at| at.iter().map(affine).collect());
     match accesses.get_mut(&buffer) {
         None => {
+            let axes = at.map_or(vec![], |at| at.iter().map(affine).collect());
             accesses.insert(buffer, Access { axes, same: at.cloned(), direct: depth == 1 });
         }
         Some(known) => {
+            let axes = at.map_or(&[][..], |at| at);
             known.axes.truncate(axes.len());
             for (known, axis) in known.axes.iter_mut().zip(axes) {
-                *known = known.take().filter(|known| Some(known) == axis.as_ref());
+                *known = known.take().filter(|known| matches!(axis, Subscript::Affine(axis) if known == axis));
             }
             known.same = known.same.take().filter(|same| Some(same) == at);
             known.direct &= depth == 1;
@@ -367,8 +368,13 @@ fn epilogue(c: &mut Contraction, mut later: Loop, matched: &Matched) {
 }
 
 fn rename_all(block: &mut Block, matched: &Matched) {
+    let changes = |(index, _): &(IndexId, Size)| matched.iter().any(|(i, j)| i == index && i != j);
     for statement in block {
-        for_each_affine_mut(statement, &mut |affine| *affine = rename(affine, matched));
+        for_each_affine_mut(statement, &mut |affine| {
+            if affine.terms().iter().any(changes) {
+                *affine = rename(affine, matched);
+            }
+        });
     }
 }
 

@@ -48,6 +48,10 @@ const AS_MUCH: f64 = 1.02;
 /// How much work the search does to follow orders of passes beyond the usual one, see [`Plans::work`]: compiling has to stay quick.
 const EFFORT: u64 = 20_000;
 
+/// Lines of a program, before fusion, up to which the search follows the usual order with each set of passes alone, whatever work that takes. That
+/// many are about 500 operations, and take a tenth of a second.
+const ALL_SETS: u64 = 2_500;
+
 /// How much it does to see what further passes make of the plans.
 const FURTHER_EFFORT: u64 = 3_000;
 
@@ -234,13 +238,12 @@ impl Plans {
         if let Some(known) = self.after.get(&(plan, step)) {
             return Some(*known);
         }
-        let graph = &self.all[plan].graph;
-        let lines = graph.kernels().map(|id| graph.price(id).lines).sum::<u64>();
+        let lines = self.lines_of(plan);
         if self.end.is_some_and(|end| self.work() + lines > end) {
             return None;
         }
         self.lines += lines;
-        let mut graph = graph.clone();
+        let mut graph = self.all[plan].graph.clone();
         let changed = self.take(&mut graph, step);
         let next = if changed { self.enter(graph) } else { plan };
         self.after.insert((plan, step), next);
@@ -255,8 +258,11 @@ impl Plans {
         if self.done {
             return;
         }
-        self.end = Some(self.work() + EFFORT);
-        self.follow_all(Passes::ALL, &mut found);
+        let begin = self.work();
+        self.end = (self.lines_of(0) > ALL_SETS).then_some(begin + EFFORT);
+        self.follow_sets(Passes::ALL, &mut found);
+        self.end = Some(begin + EFFORT);
+        self.follow_orders(Passes::ALL, &mut found);
         self.end = Some(self.work() + FURTHER_EFFORT);
         self.go_on(Passes::ALL, |pass| vec![Step::Pass(pass)], &mut found);
         let fastest = found.plans.iter().map(|n| self.all[*n].cost.time).fold(f64::INFINITY, f64::min);
@@ -270,15 +276,20 @@ impl Plans {
     fn found(&mut self, on: Passes) -> Found {
         self.end = Some(0);
         let mut found = Found::default();
-        self.follow_all(on, &mut found);
+        self.follow(ORDERS[0], on, &mut found);
+        self.follow_sets(on, &mut found);
+        self.follow_orders(on, &mut found);
         self.go_on(on, |pass| vec![Step::Pass(pass), Step::Spend(pass)], &mut found);
         found
     }
 
-    /// Follows the usual order, with all passes and with each set of them alone, and then the others.
-    fn follow_all(&mut self, on: Passes, found: &mut Found) {
-        self.follow(ORDERS[0], on, found);
+    /// Follows the usual order with each set of the passes alone.
+    fn follow_sets(&mut self, on: Passes, found: &mut Found) {
         Passes::sets().filter(|some| on.includes(*some)).for_each(|some| self.follow(ORDERS[0], some, found));
+    }
+
+    /// Follows the other orders with all passes.
+    fn follow_orders(&mut self, on: Passes, found: &mut Found) {
         ORDERS[1..].iter().for_each(|order| self.follow(order, on, found));
     }
 
@@ -327,6 +338,12 @@ impl Plans {
             }
         }
         graph
+    }
+
+    /// The lines of a plan's kernels.
+    fn lines_of(&self, plan: usize) -> u64 {
+        let graph = &self.all[plan].graph;
+        graph.kernels().map(|id| graph.price(id).lines).sum()
     }
 
     /// The work that has been done: lines gone over, where a line that is rewritten counts as three.

@@ -65,10 +65,10 @@ fn rewrite(graph: &Graph, (first, second): Pair, (a, b): (&Kernel, &Kernel), als
         hoist(program, &mut kernel);
         share(&mut kernel);
         // Lengths that the data give are the same only where they have been found to be.
+        joined = joined && join(program, &mut kernel.body, also);
         if !joined {
             break;
         }
-        joined = join(program, &mut kernel.body, also);
     }
     let together = loops(&kernel.body);
     if let Some(reason) = refusal(together) {

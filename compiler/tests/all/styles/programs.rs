@@ -1,21 +1,7 @@
-//! Programs that mean the same become the same, whoever spells them: each row of the table is one program in three styles, over whole
-//! arrays, in index notation, and in yet another way (functions, merged or kept axes, other names for the parts). All three become as many
-//! kernels with the same loops, which execute as many operations, load and store as many elements, and move as many bytes.
-
-use std::fmt::Write;
-
-use compiler::analysis::accesses::Accesses;
-use compiler::analysis::cost::{Machine, given};
-use compiler::analysis::footprint::moved;
-use compiler::analysis::predict::predict;
-use compiler::check::check;
-use compiler::pipeline::{Options, compile};
-use interp::scalar::ARITHMETIC;
-use ir::nest::{Block, Extent, IndexId, LoopKind, Program, Statement};
-use ir::{Size, SymbolId};
+//! The programs, each in three styles.
 
 /// A name, how many kernels, and a program in three styles.
-const PROGRAMS: &[(&str, usize, [&str; 3])] = &[
+pub const PROGRAMS: &[(&str, usize, [&str; 3])] = &[
     (
         "a chain",
         1,
@@ -537,77 +523,55 @@ const PROGRAMS: &[(&str, usize, [&str; 3])] = &[
                y }",
         ],
     ),
+    (
+        "patches times a matrix",
+        2,
+        [
+            "fn f(x: f32[n, 8, 12], w: f32[16, m]) { let r = reshape(x, n, 2, 4, 3, 4)
+               let p[i, a, b, c, d] = r[i, a, c, b, d]
+               reshape(p, n, 6, 16) @ w }",
+            "fn f(x: f32[n, 8, 12], w: f32[16, m]) {
+               let p[i, a < 2, b < 3, c < 4, d < 4] = x[i, 4 * a + c, 4 * b + d]
+               let y[i, j, l] = sum[k](reshape(p, n, 6, 16)[i, j, k] * w[k, l])
+               y }",
+            "fn patch(x: f32[2, 4, 3, 4]) { let p[a, b, c, d] = x[a, c, b, d]
+               reshape(p, 6, 16) }
+             fn f(x: f32[n, 8, 12], w: f32[16, m]) { let p[i] = patch(reshape(x[i], 2, 4, 3, 4))
+               p @ w }",
+        ],
+    ),
+    (
+        "pixels shuffled",
+        1,
+        [
+            "fn f(x: f32[n, 8, h, w]) { let r = reshape(relu(x), n, 2, 2, 2, h, w)
+               let p[i, c, y, a, z, b] = r[i, c, a, b, y, z]
+               reshape(p, n, 2, h * 2, w * 2) }",
+            "fn f(x: f32[n, 8, h, w]) {
+               let p[i, c < 2, y, a < 2, z, b < 2] = relu(x[i, 4 * c + 2 * a + b, y, z])
+               reshape(p, n, 2, h * 2, w * 2) }",
+            "fn f(x: f32[n, 8, h, w]) {
+               let p[i, c, y, a, z, b] = reshape(x, n, 2, 2, 2, h, w)[i, c, a, b, y, z]
+               relu(reshape(p, n, 2, h * 2, w * 2)) }",
+        ],
+    ),
+    (
+        "pairs turned",
+        1,
+        [
+            "fn f(x: f32[n, m * 2], c: f32[m], s: f32[m]) { let r = reshape(x, n, m, 2)
+               let (a, b) = (r[:, :, 0], r[:, :, 1])
+               let y[i, j, k < 2] = if k == 0 then a[i, j] * c[j] - b[i, j] * s[j] else a[i, j] * s[j] + b[i, j] * c[j]
+               reshape(y, n, m * 2) }",
+            "fn f(x: f32[n, m * 2], c: f32[m], s: f32[m]) {
+               let t[i, j < m] = x[i, 2 * j] * c[j] - x[i, 2 * j + 1] * s[j]
+               let u[i, j < m] = x[i, 2 * j] * s[j] + x[i, 2 * j + 1] * c[j]
+               let y[i, j, k < 2] = if k == 0 then t[i, j] else u[i, j]
+               reshape(y, n, m * 2) }",
+            "fn f(x: f32[n, m * 2], c: f32[m], s: f32[m]) {
+               let (a, b) = (x[:, ::2], x[:, 1::2])
+               let y[i, j, k < 2] = if k == 0 then a[i, j] * c[j] - b[i, j] * s[j] else a[i, j] * s[j] + b[i, j] * c[j]
+               reshape(y, n, m * 2) }",
+        ],
+    ),
 ];
-
-/// What a program has become.
-#[derive(Debug, PartialEq)]
-struct Made {
-    /// The loops of each kernel, with how often they run.
-    loops: Vec<String>,
-    operations: u64,
-    elements: u64,
-    bytes: f64,
-}
-
-#[test]
-fn styles_come_out_the_same() {
-    let mut wrong = String::new();
-    for (name, kernels, styles) in PROGRAMS {
-        let made = styles.map(|source| (made(&program(source)), program(source)));
-        if made.iter().any(|(m, _)| *m != made[0].0 || m.loops.len() != *kernels) {
-            for (style, (made, program)) in made.iter().enumerate() {
-                writeln!(wrong, "{name}, style {style}, not {kernels} kernels alike: {made:#?}").unwrap();
-                program.kernels.values().for_each(|k| wrong.push_str(&ir::print::kernel(program, k)));
-            }
-        }
-    }
-    assert!(wrong.is_empty(), "\n{wrong}");
-}
-
-fn program(source: &str) -> Program {
-    let file = grammar::parse(source).unwrap_or_else(|errors| panic!("{source}: {errors:?}"));
-    let checked = check(&file, "f").unwrap_or_else(|errors| panic!("{source}: {errors:?}"));
-    compile(&checked, &Options::default()).unwrap().program
-}
-
-fn made(program: &Program) -> Made {
-    // Sizes of the same name are the same in each style.
-    let length = |symbol: SymbolId| 3 + program.symbols[symbol].name.bytes().map(i64::from).sum::<i64>() % 11;
-    let size = |size: &Size| size.eval(&length).unwrap();
-    let counts = predict(program, &length, &ARITHMETIC);
-    // A scalar stays where it is computed with, wherever its load stands.
-    let arrays = counts.iter().flat_map(|c| c.traffic.iter()).filter(|(b, _)| !program.buffers[**b].shape.is_empty());
-    let traffic = arrays.flat_map(|(_, traffic)| [traffic.loads, traffic.stores]);
-    let bytes = program.kernels.values().map(|kernel| {
-        let moved = moved::<f64>(program, &Accesses::of(kernel), &given(length), &Machine::NOMINAL);
-        moved.iter().map(|m| m.bytes).sum::<f64>()
-    });
-    let mut loops: Vec<String> = program.kernels.values().map(|kernel| outline(&kernel.body, &size)).collect();
-    loops.sort();
-    Made {
-        loops,
-        operations: counts.iter().filter_map(|c| c.operations.elements).sum(),
-        elements: traffic.filter_map(|count| count.elements).sum(),
-        bytes: bytes.sum(),
-    }
-}
-
-/// The loops of a block, in order: merged axes are as many iterations as the axes.
-fn outline(block: &Block, size: &impl Fn(&Size) -> i64) -> String {
-    let times =
-        |dims: &[(IndexId, Extent)]| -> i64 { dims.iter().filter_map(|(_, e)| e.as_size()).map(size).product() };
-    let mut text = String::new();
-    for statement in block {
-        let head = match statement {
-            Statement::Loop(l) => match &l.kind {
-                LoopKind::Reduce(reductions) => format!("{} reductions of {}", reductions.len(), times(&l.dims)),
-                kind => format!("{kind:?} {}", times(&l.dims)),
-            },
-            Statement::Contract(c) => format!("contract {} over {}", times(&c.free), times(&c.reduce)),
-            _ => continue,
-        };
-        let inner: String = statement.blocks().map(|block| outline(block, size)).collect();
-        write!(text, "{head} {{ {inner}}} ").unwrap();
-    }
-    text
-}
