@@ -41,6 +41,9 @@ pub struct Machine {
     pub line: i64,
     /// How many times longer memory takes for an array whose neighbours are not touched one after another: strips of columns.
     pub across: f64,
+    /// The same, if the kernel keeps arrays of its own for a column: so that these stay in a cache, strips are narrow, and memory
+    /// is read a few lines a page.
+    pub narrow: f64,
     /// Operations of weight 1 that a core executes in a nanosecond, on vectors.
     pub operation_rate: f64,
     /// How many scalars' vectors stay in registers.
@@ -54,13 +57,15 @@ pub struct Machine {
 impl Machine {
     /// A core of a server of 2023 (AVX-512 Xeon, 2.7 GHz) using 128-bit vectors: streams 12 to 14 GB/s of copies where all cores
     /// do, 88 GB/s in its second-level cache of 2 MB, of which half is counted on; two vector operations of 4 lanes a
-    /// cycle; a spin barrier of 0.4 us, and waking threads up to 37 us, seldom.
+    /// cycle; a spin barrier of 0.4 us, and waking threads up to 37 us, seldom. Narrow strips take 2 times as long as streaming on a
+    /// GPU, 4 on a few cores and 6 on many.
     pub const NOMINAL: Machine = Machine {
         memory_rate: 12.0,
         cache_rate: 80.0,
         cache: 1_048_576.0,
         line: 64,
         across: 1.25,
+        narrow: 2.0,
         operation_rate: 20.0,
         registers: 16,
         launch: 3000.0,
@@ -75,6 +80,7 @@ impl Machine {
         cache: 30_000_000.0,
         line: 32,
         across: 1.0,
+        narrow: 2.0,
         operation_rate: 25_000.0,
         registers: 64,
         launch: 3000.0,
@@ -209,13 +215,18 @@ fn weigh(
     let memory = moved.iter().map(|m| m.bytes).sum::<f64>();
     let across = across(&accesses);
     let slow = moved.iter().filter(|m| across.contains(&m.buffer)).map(|m| m.bytes).sum::<f64>();
+    let keeps = |access: &Access<'_>| {
+        let is_kept = program.buffers[access.buffer].role == Role::Scratch || kept.contains(&access.buffer);
+        is_kept && !access.at.is_empty()
+    };
+    let slower = if accesses.list.iter().any(keeps) { machine.narrow } else { machine.across };
     let Work { operations, live, statements, lines, .. } = work::kernel(functions, kernel, sizes);
     let (touched, again) = touched(program, &accesses, sizes, kept);
     let cache = again + (touched - memory).max(0.0);
     let loops = accesses.inside(ScopeId::from_u32(0)).filter(|(_, scope)| !scope.dims.is_empty()).count();
     let barriers = machine.barrier * loops.saturating_sub(1) as f64;
     // What comes from memory passes the caches too.
-    let moved = memory + slow * (machine.across - 1.0);
+    let moved = memory + slow * (slower - 1.0);
     let time = machine.launch + barriers + machine.time(operations, touched + again, moved);
     Price { memory, cache, operations, live, statements, lines, time, idle: 0.0 }
 }

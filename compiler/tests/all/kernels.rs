@@ -288,3 +288,14 @@ fn steps_are_cut_where_little_crosses() {
         assert!(at(&program) <= at(&unfused).min(20_000_000), "{count} steps: {}", at(&program));
     }
 }
+
+/// Two passes over columns, of which each thread keeps the first, would compute less, but memory would be read in narrow strips.
+#[test]
+fn a_blur_runs_along_its_rows() {
+    let program = compiled(
+        "fn f(x: f32[n, m]) { let across = x[:, :m - 2] + x[:, 1:m - 1] + x[:, 2:]
+           across[:n - 2] + across[1:n - 1] + across[2:] }",
+    );
+    assert_eq!(program.kernels.len(), 1, "{program}");
+    assert!(program.buffers.values().all(|buffer| buffer.role != Role::Scratch), "{program}");
+}
