@@ -6,7 +6,7 @@
 //! and may make it slower by as much as does not count, to move fewer bytes.
 //!
 //! The search ends early with a plan that cannot be better: nothing moves but each array of the caller once, and computing takes no time
-//! beside that, or is one loop without loops inside that executes no more operations than the unfused program.
+//! beside that, or is one loop without loops inside that executes no more operations than the unfused program, all of which runs as often.
 //!
 //! A program that is larger than a kernel may be is first fused in parts, cut where the fewest bytes cross.
 
@@ -17,6 +17,7 @@ use std::ops::Add;
 use ir::decision::FusionPass::{self, Kinput, Kloop, Koutput, Nest, Siblings};
 use ir::decision::Passes;
 use ir::nest::{BufferId, Program, Statement};
+use ir::visit;
 
 use super::cut::{self, Parts};
 use super::{Graph, kinput, kloop, koutput, nest, profit, siblings};
@@ -128,19 +129,23 @@ impl Plan {
     fn is_least(&self, least: &Least) -> bool {
         let computes_nothing_twice = || {
             let operations = self.graph.kernels().map(|id| self.graph.price(id).operations).sum::<f64>();
-            self.is_one_loop() && operations <= least.operations
+            operations <= least.operations && self.one_loop().is_some_and(|iterations| iterations <= least.iterations)
         };
         let takes_no_time = self.cost.time <= AS_FAST * least.cost.time;
         self.cost.memory <= SAME * least.cost.memory && (takes_no_time || computes_nothing_twice())
     }
 
-    /// Whether there is one kernel, of one loop without loops inside.
-    fn is_one_loop(&self) -> bool {
-        let is_loop = |s: &&Statement| matches!(s, Statement::Loop(_) | Statement::Contract(_));
-        let body = self.graph.kernels().flat_map(|id| &self.graph.kernel(id).body);
-        let mut loops = body.filter(is_loop);
-        let inside = loops.next().into_iter().flat_map(Statement::blocks).flatten();
-        self.is_one() && !inside.into_iter().any(|s| is_loop(&s)) && loops.next().is_none()
+    /// How often the loop runs, if there is one kernel, of one loop without loops inside.
+    fn one_loop(&self) -> Option<f64> {
+        let mut loops = vec![];
+        for id in self.graph.kernels() {
+            visit::for_each_statement(&self.graph.kernel(id).body, &mut |s| {
+                if matches!(s, Statement::Loop(_) | Statement::Contract(_)) {
+                    loops.push(s);
+                }
+            });
+        }
+        if let ([only], true) = (&loops[..], self.is_one()) { iterations(only) } else { None }
     }
 }
 
@@ -471,8 +476,16 @@ pub fn peak(graph: &Graph) -> u128 {
 struct Least {
     /// Each array of the caller moves once, and there is nothing to compute: loops can share work in ways that no operation shows alone.
     cost: Cost,
-    /// The operations of the unfused program. Plans with nested loops may have fewer.
+    /// The operations of the unfused program. Plans with nested loops may have fewer, if not all operations run as often.
     operations: f64,
+    /// How often the kernel of the unfused program runs that runs least often.
+    iterations: f64,
+}
+
+/// How often a loop runs, at nominal sizes, if that does not depend on data or other loops.
+fn iterations(statement: &Statement) -> Option<f64> {
+    let Statement::Loop(l) = statement else { return None };
+    l.dims.iter().map(|(_, extent)| extent.as_size().map(nominal)).product()
 }
 
 /// The least that any plan of a program costs. None if that has results of which not all is used: what computes these may compute less.
@@ -499,5 +512,7 @@ fn least(unfused: &Graph) -> Option<Least> {
     }
     let (machine, memory) = (Machine::NOMINAL, moved.values().sum());
     let cost = Cost { time: machine.launch + machine.time(0.0, memory, memory), memory };
-    Some(Least { cost, operations: unfused.kernels().map(|id| unfused.price(id).operations).sum() })
+    let operations = unfused.kernels().map(|id| unfused.price(id).operations).sum();
+    let loops = unfused.kernels().map(|id| unfused.kernel(id).body.iter().find_map(iterations).unwrap_or(1.0));
+    Some(Least { cost, operations, iterations: loops.fold(f64::INFINITY, f64::min) })
 }
