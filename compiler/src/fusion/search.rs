@@ -6,18 +6,18 @@
 //! and may make it slower by as much as does not count, to move fewer bytes.
 //!
 //! The search ends early with a plan that cannot be better: nothing moves but each array of the caller once, and computing takes no time
-//! beside that, or is one loop without loops inside that executes no more operations than the unfused program, all of which runs as often.
+//! beside that, or is one loop that executes no more operations than the unfused program, each of which depends on all indices of the loop.
 //!
 //! A program that is larger than a kernel may be is first fused in parts, cut where the fewest bytes cross.
 
 use std::cell::OnceCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Add;
 
 use ir::decision::FusionPass::{self, Kinput, Kloop, Koutput, Nest, Siblings};
 use ir::decision::Passes;
-use ir::nest::{BufferId, Program, Statement};
-use ir::visit;
+use ir::nest::{BufferId, IndexId, Loop, Op, Program, Statement, Subscript, ValueId};
+use ir::{Affine, visit};
 
 use super::cut::{self, Parts};
 use super::{Graph, kinput, kloop, koutput, nest, profit, siblings};
@@ -128,15 +128,19 @@ impl Plan {
     /// Whether no plan can be better.
     fn is_least(&self, least: &Least) -> bool {
         let computes_nothing_twice = || {
-            let operations = self.graph.kernels().map(|id| self.graph.price(id).operations).sum::<f64>();
-            operations <= least.operations && self.one_loop().is_some_and(|iterations| iterations <= least.iterations)
+            let Some(l) = self.one_loop() else { return false };
+            let price = self.graph.kernels().map(|id| *self.graph.price(id)).next().unwrap_or_default();
+            // It goes along its arrays, and no core is idle.
+            let machine = Machine::NOMINAL;
+            let at_best = machine.launch + machine.time(price.operations, price.memory + price.cache, price.memory);
+            price.operations <= least.operations && price.time <= AS_FAST * at_best && depends_on_all(l)
         };
         let takes_no_time = self.cost.time <= AS_FAST * least.cost.time;
         self.cost.memory <= SAME * least.cost.memory && (takes_no_time || computes_nothing_twice())
     }
 
-    /// How often the loop runs, if there is one kernel, of one loop without loops inside.
-    fn one_loop(&self) -> Option<f64> {
+    /// The loop, if there is one kernel and no other loop.
+    fn one_loop(&self) -> Option<&Loop> {
         let mut loops = vec![];
         for id in self.graph.kernels() {
             visit::for_each_statement(&self.graph.kernel(id).body, &mut |s| {
@@ -145,8 +149,41 @@ impl Plan {
                 }
             });
         }
-        if let ([only], true) = (&loops[..], self.is_one()) { iterations(only) } else { None }
+        if let ([Statement::Loop(only)], true) = (&loops[..], self.is_one()) { Some(only) } else { None }
     }
+}
+
+/// Whether every operation of a loop's body depends on all indices of the loop, so that no other loops execute it less often.
+fn depends_on_all(l: &Loop) -> bool {
+    let mut along: BTreeMap<ValueId, BTreeSet<IndexId>> = BTreeMap::new();
+    l.body.iter().all(|statement| match statement {
+        Statement::Let { value, op } => {
+            let mut indices = BTreeSet::new();
+            visit::for_each_use(statement, &mut |used| indices.extend(along.get(&used).into_iter().flatten()));
+            let mut note = |a: &Affine<IndexId>| indices.extend(a.terms().iter().map(|(index, _)| *index));
+            let is_work = match op {
+                Op::Constant(_) => false,
+                Op::Affine(a) => {
+                    note(a);
+                    false
+                }
+                Op::Load { at, .. } => {
+                    at.iter().for_each(|s| {
+                        if let Subscript::Affine(a) = s {
+                            note(a)
+                        }
+                    });
+                    false
+                }
+                _ => true,
+            };
+            let depends = indices.len() == l.dims.len();
+            along.insert(*value, indices);
+            depends || !is_work
+        }
+        Statement::Store { .. } => true,
+        Statement::If { .. } | Statement::Loop(_) | Statement::Contract(_) => false,
+    })
 }
 
 /// The plans to which some steps lead from the unfused program, which is the first.
@@ -476,16 +513,8 @@ pub fn peak(graph: &Graph) -> u128 {
 struct Least {
     /// Each array of the caller moves once, and there is nothing to compute: loops can share work in ways that no operation shows alone.
     cost: Cost,
-    /// The operations of the unfused program. Plans with nested loops may have fewer, if not all operations run as often.
+    /// The operations of the unfused program. Plans with nested loops may have fewer, if some depend on few indices.
     operations: f64,
-    /// How often the kernel of the unfused program runs that runs least often.
-    iterations: f64,
-}
-
-/// How often a loop runs, at nominal sizes, if that does not depend on data or other loops.
-fn iterations(statement: &Statement) -> Option<f64> {
-    let Statement::Loop(l) = statement else { return None };
-    l.dims.iter().map(|(_, extent)| extent.as_size().map(nominal)).product()
 }
 
 /// The least that any plan of a program costs. None if that has results of which not all is used: what computes these may compute less.
@@ -513,6 +542,5 @@ fn least(unfused: &Graph) -> Option<Least> {
     let (machine, memory) = (Machine::NOMINAL, moved.values().sum());
     let cost = Cost { time: machine.launch + machine.time(0.0, memory, memory), memory };
     let operations = unfused.kernels().map(|id| unfused.price(id).operations).sum();
-    let loops = unfused.kernels().map(|id| unfused.kernel(id).body.iter().find_map(iterations).unwrap_or(1.0));
-    Some(Least { cost, operations, iterations: loops.fold(f64::INFINITY, f64::min) })
+    Some(Least { cost, operations })
 }

@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p fuzzing --bin plans -- [--cases N] [--seed S] [--page] [FILE...]`: N random programs from number S on, and every
 //! function of the files, else of the examples. Prints the programs whose plans are not the best; `--page` writes the table of `docs/fusion.md`. Fails
-//! if more than one plan in 500 is worse than that of fewer passes: of large programs the search does not look at all.
+//! if more than one plan in 5,000 is worse than that of fewer passes: what the search takes for the best plan possible may miss that another reads less.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -72,5 +72,5 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
         )?;
     }
     let looked_at = files.len() as u64 + cases;
-    Ok(if worse * 500 <= looked_at { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if worse * 5000 <= looked_at { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
