@@ -72,7 +72,7 @@ pub use session::{Outcome, Session, SessionError};
 
 /// An array of zeros that takes memory only as it is written to, where it is large in large pages.
 fn zeros(dtype: Dtype, shape: &[usize]) -> Result<Array, ArrayError> {
-    Array::zeros_in(dtype, shape, backends::cpu::zeroed_words)
+    Array::zeros_in(dtype, shape, backends::zeroed_words)
 }
 
 /// The README's code is a test.

@@ -1,6 +1,5 @@
 //! What a reduction does with two elements, and what it gives for none.
 
-use ir::sabotage::{self, Bug};
 use ir::{BinaryOp, Dtype, ReduceOp, Scalar};
 
 /// A reduction's operation on elements of a type.
@@ -11,43 +10,18 @@ pub(crate) struct Fold {
 }
 
 impl Fold {
-    /// The primitive that joins two elements; `argmax` and `argmin` have none.
+    /// The primitive that joins two elements; of `argmax` and `argmin`, what they compare.
     pub(crate) fn primitive(self) -> BinaryOp {
-        match self.op {
-            ReduceOp::Sum => BinaryOp::Add,
-            ReduceOp::Prod => BinaryOp::Mul,
-            ReduceOp::Max | ReduceOp::ArgMax => BinaryOp::Max,
-            ReduceOp::Min | ReduceOp::ArgMin => BinaryOp::Min,
-            ReduceOp::Any => BinaryOp::Or,
-            ReduceOp::All => BinaryOp::And,
-        }
+        self.op.primitive()
     }
 
-    /// The value of no elements.
+    /// The value of no elements, as engines hold it: half floats as `f32`.
     pub(crate) fn identity(self) -> Scalar {
-        let infinite = |negative: bool| {
-            let v = if negative { f64::NEG_INFINITY } else { f64::INFINITY };
-            if self.dtype == Dtype::F64 { Scalar::F64(v) } else { Scalar::F32(v as f32) }
-        };
-        let signed = self.dtype.is_signed_int();
-        let bits = 8 * self.dtype.bytes();
-        match self.op {
-            ReduceOp::Sum | ReduceOp::Any => Scalar::zero(self.dtype),
-            ReduceOp::Prod | ReduceOp::All => Scalar::one(self.dtype),
-            ReduceOp::Max | ReduceOp::ArgMax | ReduceOp::Min | ReduceOp::ArgMin => {
-                let least = matches!(self.op, ReduceOp::Max | ReduceOp::ArgMax);
-                match self.dtype {
-                    Dtype::Bool => Scalar::Bool(!least),
-                    d if d.is_float() => infinite(least != sabotage::on(Bug::WrongIdentity)),
-                    d if signed && least => Scalar::from_bits(d, 1 << (bits - 1)),
-                    d if signed => Scalar::from_bits(d, (1 << (bits - 1)) - 1),
-                    d => Scalar::from_bits(d, if least { 0 } else { u64::MAX }),
-                }
-            }
-        }
+        let is_half = matches!(self.dtype, Dtype::F16 | Dtype::Bf16);
+        self.op.identity(if is_half { Dtype::F32 } else { self.dtype })
     }
 
     pub(crate) fn is_arg(self) -> bool {
-        matches!(self.op, ReduceOp::ArgMax | ReduceOp::ArgMin)
+        self.op.is_arg()
     }
 }

@@ -2,8 +2,7 @@
 
 use ir::nest::{Contraction, Extent, IndexId};
 use ir::{Affine, Size, visit};
-
-use crate::nests::extent_size;
+use schedule::nests::extent_size;
 
 /// Indices with their extents, the last running fastest.
 pub(crate) type Dims = Vec<(IndexId, Extent)>;

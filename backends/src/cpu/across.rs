@@ -1,109 +1,20 @@
-//! Loops that load across memory: neighbouring iterations of the innermost loop find their elements in different rows, while those of a
-//! loop outside of it find them side by side. A transposition is one, alone or inside any expression.
-//!
-//! Such a loop goes in tiles. What is loaded across is first transposed, tile by tile, into scratch that stays in a cache
-//! (by `turn`, which takes whole lines on both sides); then the body runs along rows of the tile as if all had been there. `ptx` takes the
-//! same loops through a block's memory.
+//! Loops that load across memory, in tiles (see `schedule::across`). What is loaded across is first transposed, tile by tile, into scratch
+//! that stays in a cache (by `turn`, which takes whole lines on both sides); then the body runs along rows of the tile as if all had been
+//! there.
 
 use cranelift_codegen::ir::InstBuilder;
 use cranelift_codegen::ir::Value;
-use ir::nest::{Block, BufferId, IndexId, Loop, LoopKind, Op, Program, Statement, Subscript};
+use ir::nest::{Block, BufferId, IndexId, Loop, Op, Statement, Subscript};
 use ir::sabotage::{self, Bug};
-use ir::{Affine, Size, visit};
+use ir::{Affine, Size};
+use schedule::across::{Across, ROWS};
 
 use super::emit::{Emitter, Linear};
 use super::jit::Helper;
 use super::nest::Axis;
-use crate::nests::extent_size;
-use crate::nests::may_fault;
 
-/// Bytes of a row of memory that go into a tile: many cache lines, since memory likes to be read in a row.
-const LINES: i64 = 1024;
-/// Rows of memory that go into a tile.
-const ROWS: i64 = 256;
 /// Elements behind each row of a tile in scratch, so that rows do not share places of the cache.
 const SPARE: i64 = 16;
-/// Loads of a body that are transposed.
-const MOST: usize = 4;
-/// A loop that is known to be shorter is not worth it.
-const SHORT: i64 = 16;
-
-/// A parallel loop with loads across memory.
-pub(crate) struct Across {
-    /// Which of the loops steps along what is loaded across: not the innermost.
-    pub(crate) outer: usize,
-    /// The loads, by their statements in the body.
-    pub(crate) loads: Vec<usize>,
-    /// Iterations of the loop `outer` in a tile.
-    height: i64,
-    /// The extents of all loops.
-    pub(crate) extents: Vec<Size>,
-}
-
-/// Element numbers are counted in loop indices.
-fn linear(program: &Program, buffer: BufferId, view: Option<&[Size]>, at: &[Subscript]) -> Option<Affine<IndexId>> {
-    let shape = view.unwrap_or(&program.buffers[buffer].shape);
-    let mut sum = Affine::constant(0);
-    let mut stride = Size::constant(1);
-    for (axis, subscript) in at.iter().enumerate().rev() {
-        let Subscript::Affine(affine) = subscript else { return None };
-        sum = sum.add(&affine.scale(&stride));
-        stride = &stride * shape.get(axis)?;
-    }
-    Some(sum)
-}
-
-impl Across {
-    /// The loop as one that goes in tiles, if that helps.
-    pub(crate) fn of(program: &Program, l: &Loop) -> Option<Across> {
-        let extents: Vec<Size> = l.dims.iter().map(|(_, e)| extent_size(e).cloned()).collect::<Option<_>>()?;
-        let straight =
-            l.body.iter().all(|s| matches!(s, Statement::Let { .. } | Statement::If { .. } | Statement::Store { .. }));
-        let short = |size: &Size| size.as_constant().is_some_and(|n| n < SHORT);
-        let (last, others) = l.dims.split_last()?;
-        if !matches!(l.kind, LoopKind::Parallel) || !straight || l.body.iter().any(may_fault) || short(extents.last()?)
-        {
-            return None;
-        }
-        let stored = visit::stores(&l.body);
-        let mut found: Option<Across> = None;
-        for (number, statement) in l.body.iter().enumerate() {
-            let Statement::Let { op: Op::Load { buffer, view, at }, .. } = statement else { continue };
-            let Some(at) = linear(program, *buffer, view.as_deref(), at) else { continue };
-            // Small steps leave vectors something of each line.
-            let far = at.coefficient(last.0).as_constant().is_none_or(|step| step.abs() > SHORT);
-            let along = |(index, _): &_| at.coefficient(*index).as_constant() == Some(1);
-            let Some(outer) = others
-                .iter()
-                .position(along)
-                .filter(|outer| far && !short(&extents[*outer]) && !stored.contains(buffer))
-            else {
-                continue;
-            };
-            let width = i64::try_from(program.buffers[*buffer].dtype.bytes()).ok()?;
-            let across = found.get_or_insert_with(|| Across {
-                outer,
-                loads: vec![],
-                height: LINES / width,
-                extents: extents.clone(),
-            });
-            if across.outer == outer && across.loads.len() < MOST {
-                across.loads.push(number);
-            }
-        }
-        found
-    }
-
-    /// The tiles: those along the outer loop run fastest, since they find the same rows of memory.
-    pub(super) fn range(&self) -> Vec<Size> {
-        let Some((last, _)) = self.extents.split_last() else { return vec![] };
-        let mut range = self.extents.clone();
-        range.pop();
-        let high = range.remove(self.outer).ceil_div(self.height);
-        range.extend([last.ceil_div(ROWS), high]);
-        range
-    }
-}
 
 /// A tile: what the outer and the innermost loop do of their iterations.
 struct Tile {

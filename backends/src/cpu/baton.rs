@@ -2,17 +2,7 @@
 //! calls one function here, [`Hand::wait`]; it then updates the prefix itself and passes the turn
 //! on (`scan`).
 
-use ir::nest::BufferId;
-
 use super::sync::{AtomicBool, AtomicI64, Ordering, PATIENCE, UnsafeCell, spin_loop, yield_now};
-
-/// The state that the threads of a scan pass from chunk to chunk, for each of its prefixes: whose
-/// turn it is, and the result of the chunks so far.
-#[derive(Clone, Copy)]
-pub(super) struct Baton {
-    pub(super) buffer: BufferId,
-    pub(super) prefixes: usize,
-}
 
 /// The entry of a baton for one prefix, in a cache line of its own.
 #[repr(C, align(64))]
@@ -26,14 +16,10 @@ pub(super) struct Hand {
     pub(super) crowded: AtomicBool,
 }
 
-impl Baton {
-    /// Bytes for one prefix.
-    pub(super) const BYTES: usize = size_of::<Hand>();
-    /// The offset of `so_far` in an entry.
-    pub(super) const SO_FAR: i32 = std::mem::offset_of!(Hand, so_far) as i32;
-}
-
 impl Hand {
+    /// The offset of `so_far`.
+    pub(super) const SO_FAR: i32 = std::mem::offset_of!(Hand, so_far) as i32;
+
     /// Waits until it is the turn of chunk `number`, that is, until the previous chunk has passed
     /// its prefix on. Returns early if the run is cancelled.
     pub(super) fn wait(&self, number: i64, cancelled: &AtomicBool) {

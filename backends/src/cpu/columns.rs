@@ -23,7 +23,7 @@ use super::strips::Strips;
 
 /// Columns of a strip at most: with `f32` a row of it fills a page.
 /// (Narrow strips that stay in a cache between phases lose: rows far apart share its sets, and no prefetcher helps.)
-pub(super) const MOST: i64 = 1024;
+pub(super) const MOST: i64 = schedule::tile::STRIP;
 /// Columns that a strip has at least, if it is made narrow to save memory, and the bytes of scratch that are saved then.
 const LEAST: i64 = 64;
 const SCRATCH: i64 = 32 << 20;

@@ -20,25 +20,23 @@ use cranelift_module::{FuncId, Linkage, Module, ModuleReloc};
 use ir::nest::{Block, BufferId, Kernel, KernelId, Op, Program, Role, Statement};
 use ir::order::{LANES_CHUNK, SCAN_CHUNK};
 use ir::{Size, visit};
+use schedule::across::Across;
+use schedule::checks;
+use schedule::nests::{extent_size, may_fault};
+use schedule::prepare::prepare;
+use schedule::split::{Baton, Part, root, split};
 
-use super::across::Across;
-use super::baton::Baton;
-use super::checks;
 use super::columns::Columns;
 use super::cost::Cost;
 use super::emit::{Emitter, Exits, Params, SizeTable, SlotTable, slot_table};
 use super::formula::Formula;
 use super::jit::{self, Called, Care, Code, Helpers, Host};
 use super::lanes::Chunks;
-use super::split::{Part, root, split};
 use super::sync::cores;
 use super::unfolded::unfold;
 use super::wide::{Isa, Memory, Wide};
 use super::{CompileError, Options};
 use crate::abi::KernelFn;
-use crate::nests::extent_size;
-use crate::nests::may_fault;
-use crate::prepare::prepare;
 
 /// Most operations of a kernel, functions inlined.
 pub const MOST_OPERATIONS: usize = 20_000;
@@ -172,7 +170,7 @@ impl Kernels {
                 return Err(CompileError::TooLarge { kernel: kernel.name.clone(), operations, limit: MOST_OPERATIONS });
             }
             most = most.max(operations);
-            parts.extend(split(&mut run, kernel, host));
+            parts.extend(split(&mut run, kernel, host == Host::Here));
             part_of.resize(parts.len(), id);
         }
         debug_assert_eq!(broken(&run, &parts), None);

@@ -13,6 +13,8 @@ use ir::build::Values;
 use ir::nest::{Block, BufferId, Contraction, IndexId, Op, Prologue, Statement, Subscript};
 use ir::sabotage::{self, Bug};
 use ir::{Affine, Dtype, Size, visit};
+use schedule::nests::extent_size;
+use schedule::prepare::Whole;
 
 use super::emit::{Emitter, Linear, own_memory};
 use super::fold::offset;
@@ -21,8 +23,6 @@ use super::nest::Axis;
 use super::scalar;
 use crate::abi::GemmCall;
 use crate::groups::{Dims, Groups, step};
-use crate::nests::extent_size;
-use crate::prepare::Whole;
 
 /// Rows and columns of a tile: the result stays within a few MB.
 const ROWS: i64 = 1024;

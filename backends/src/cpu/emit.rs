@@ -11,12 +11,12 @@ use cranelift_frontend::FunctionBuilder;
 use ir::build::Values;
 use ir::nest::{BufferId, IndexId, Program, SlotId, Subscript, ValueId};
 use ir::{Affine, Dtype, Size};
+use schedule::split::Part;
 
 use super::columns::{Columns, Width};
 use super::formula::{Formula, Rule};
 use super::jit::{Helpers, Host};
 use super::scalar;
-use super::split::Part;
 use super::wide::{Distance, Memory, Wide};
 use crate::abi::FaultRecord;
 pub(super) use crate::access::Linear;

@@ -8,9 +8,9 @@
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value};
+use ir::Order;
 use ir::nest::{Block, BufferId, Loop, LoopKind, Reduction, ValueId};
 use ir::order::{BLOCK, LANES, LANES_CHUNK};
-use ir::{Dtype, Order};
 
 use super::best::Best;
 use super::emit::{Emitter, own_memory};
@@ -155,21 +155,12 @@ struct LeafLoop<'l> {
 
 /// Whether a reduction can go by lanes.
 pub(super) fn in_lanes(fold: Fold, order: Order) -> bool {
-    if fold.is_arg() || matches!(fold.dtype, Dtype::I8 | Dtype::U8 | Dtype::F16 | Dtype::Bf16) {
-        return false;
-    }
-    order == Order::Lanes || !fold.op.depends_on_order(fold.dtype)
+    schedule::split::in_lanes(fold.op, fold.dtype, order)
 }
 
 /// Whether a reduction goes by blocks, and takes them from elements that lie side by side.
 fn in_blocks(fold: Fold, order: Order) -> bool {
     order == Order::Blocks && fold.op.depends_on_order(fold.dtype)
-}
-
-/// Whether a reduction can be shared out by chunks of as many elements as those of the order by lanes. So many blocks are a power of two, so
-/// what they give is one of their pairwise levels.
-pub(super) fn in_chunks(fold: Fold, order: Order) -> bool {
-    in_lanes(fold, if order == Order::Blocks { Order::Lanes } else { order })
 }
 
 impl Emitter<'_> {

@@ -15,12 +15,13 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I8X16;
 use cranelift_codegen::ir::{InstBuilder, Value};
 use ir::build::Values;
-use ir::nest::{Block, IndexId, Loop, LoopKind, Op, Statement, ValueId};
+use ir::nest::{Block, IndexId, Loop, Op, Statement, ValueId};
 use ir::order::{SCAN_CHUNK, SCAN_GROUP};
 use ir::sabotage::{self, Bug};
 use ir::visit;
+use schedule::split::{Baton, prefixes_in_chunks};
 
-use super::baton::Baton;
+use super::baton::Hand;
 use super::emit::{Emitter, own_memory};
 use super::fold::{Fold, offset};
 use super::jit::Helper;
@@ -30,7 +31,6 @@ use super::nest::Axis;
 use super::reduce::{end_group, scan_group};
 use super::scalar;
 use super::wide::Scanner;
-use crate::nests::may_fault;
 
 const _: () = assert!(SCAN_CHUNK.is_multiple_of(SCAN_GROUP));
 
@@ -57,9 +57,7 @@ fn prefixes(values: &Values, l: &Loop) -> Vec<Prefix> {
 
 /// The prefixes of a scan, if it goes by chunks.
 pub(super) fn in_chunks(values: &Values, l: &Loop) -> Option<Vec<Prefix>> {
-    let prefixes = prefixes(values, l);
-    let fit = l.kind == LoopKind::Scan && !prefixes.iter().any(|p| p.fold.is_arg()) && !l.body.iter().any(may_fault);
-    fit.then_some(prefixes)
+    prefixes_in_chunks(l).map(|_| prefixes(values, l))
 }
 
 impl Prefix {
@@ -232,10 +230,10 @@ impl Emitter<'_> {
                     e.helpers.run(&mut e.b, Helper::Await, &[own, number, cancelled]);
                     e.poll();
                 }
-                let found = e.b.ins().load(scalar::register(fold.dtype), own_memory(), own, Baton::SO_FAR);
+                let found = e.b.ins().load(scalar::register(fold.dtype), own_memory(), own, Hand::SO_FAR);
                 let before = e.b.ins().select(number, found, empty[k]);
                 let so_far = fold.join(e, before, sum);
-                e.b.ins().store(own_memory(), so_far, own, Baton::SO_FAR);
+                e.b.ins().store(own_memory(), so_far, own, Hand::SO_FAR);
                 let turn = e.b.ins().iadd_imm_s(number, 1);
                 e.b.ins().atomic_store(own_memory(), turn, own);
                 e.define(part.before, before);

@@ -15,9 +15,10 @@ use ir::Size;
 use ir::bind::Fault;
 use ir::nest::{BufferId, SiteId};
 use ir::sabotage::{self, Bug};
+use schedule::split::Baton;
 
 use super::Options;
-use super::baton::{Baton, Hand};
+use super::baton::Hand;
 use super::columns;
 use super::compile::CompiledKernel;
 use super::memory::Pool;
@@ -100,6 +101,8 @@ struct Pieces {
     length: i64,
     count: i64,
 }
+
+const _: () = assert!(size_of::<Hand>() == Baton::BYTES);
 
 /// The next piece of a stretch, on a cache line of its own.
 #[repr(align(64))]

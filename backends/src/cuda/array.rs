@@ -64,7 +64,7 @@ impl DeviceArray {
 
     /// Copies it to the host, when all calls are done.
     pub fn download(&self) -> Result<Array, Error> {
-        let array = Array::zeros_in(self.dtype, &self.shape, crate::cpu::zeroed_words);
+        let array = Array::zeros_in(self.dtype, &self.shape, crate::zeroed_words);
         let mut array = array.map_err(|_| Error::HostMemory(self.bytes))?;
         self.gpu.download(self.address, array.bytes_mut())?;
         Ok(array)

@@ -6,14 +6,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use ir::nest::{Buffer, BufferId, Loop, LoopKind, Op, Program, Role, Statement, ValueId};
 use ir::order::{LANES, SCAN_CHUNK};
 use ir::{Dtype, visit};
+use schedule::nests::{extent_size, is_scalar};
+use schedule::split::Part;
 
 use super::build::Control;
 use super::emit::{Argument, Emitter};
 use super::fold::assign;
 use super::inst::{Address, Comparison, Opcode, Reg, Space, Special, Type};
-use crate::cpu::split::Part;
 use crate::fold::Fold;
-use crate::nests::{extent_size, is_scalar};
 
 /// Threads of a block: one for each lane of a row.
 pub(super) const THREADS: u32 = LANES as u32;

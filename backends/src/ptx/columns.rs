@@ -9,6 +9,8 @@ use ir::build::Values;
 use ir::nest::{Buffer, BufferId, Extent, Index, Loop, LoopKind, Op, Program, Reduction, Role, Statement, Subscript};
 use ir::order::BLOCK;
 use ir::{Affine, Order, Size, visit};
+use schedule::nests::{extent_size, is_length, is_scalar};
+use schedule::split::{Part, root};
 
 use super::build::{Builder, Control};
 use super::emit::{Argument, Emitter, Team};
@@ -16,9 +18,7 @@ use super::fold::{Levels, assign};
 use super::inst::{Address, Comparison, Opcode, Reg, Space, Special, Type};
 use super::loops::Axes;
 use crate::access::Linear;
-use crate::cpu::split::{Part, root};
 use crate::fold::Fold;
-use crate::nests::{extent_size, is_length, is_scalar};
 
 /// The shape of strips.
 #[derive(Clone, Copy, PartialEq, Eq)]

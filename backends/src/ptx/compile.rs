@@ -5,6 +5,9 @@ use std::collections::BTreeSet;
 use cranelift_codegen::entity::PrimaryMap;
 use ir::nest::{Contraction, Loop, LoopKind, Program, Statement};
 use ir::{Origin, Size, visit};
+use schedule::nests::may_fault;
+use schedule::prepare::with_contractions_at_top;
+use schedule::split::{Part, root, split_plainly};
 
 use super::build::Control;
 use super::chunks::{self, Step};
@@ -19,10 +22,7 @@ use super::stencil::Stencil;
 use super::turn::Turn;
 use super::vectors::Vectors;
 use super::{Math, Target, print};
-use crate::cpu::split::{Part, root, split_plainly};
 use crate::error::CompileError;
-use crate::nests::may_fault;
-use crate::prepare::with_contractions_at_top;
 
 /// Threads of a block that works together: one for each lane of a reduction.
 const TEAM: u32 = 128;

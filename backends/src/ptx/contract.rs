@@ -9,6 +9,7 @@ use ir::build::Values;
 use ir::nest::{Contraction, Extent, IndexId};
 use ir::sabotage::{self, Bug};
 use ir::{BinaryOp, Dtype, Scalar, Size};
+use schedule::nests::extent_size;
 
 use super::build::Control;
 use super::emit::{Argument, Emitter};
@@ -18,7 +19,6 @@ use super::inst::{Address, Comparison, Opcode, Operand, Reg, Space, Special, Typ
 use super::mma::{self, Units};
 use super::{Math, scalar};
 use crate::groups::Groups;
-use crate::nests::extent_size;
 
 /// Threads of a block.
 pub(super) const THREADS: u32 = 256;

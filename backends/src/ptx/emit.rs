@@ -10,6 +10,8 @@ use ir::nest::{
 };
 use ir::rewrite::Inside;
 use ir::{Affine, BinaryOp, Dtype, Size, UnaryOp, visit};
+use schedule::nests::may_fault;
+use schedule::split::Part;
 
 use super::build::{Builder, Control};
 use super::chunks::Chunk;
@@ -23,8 +25,6 @@ use super::shares::CLUSTER;
 use super::shelf::Shelf;
 use super::walk::{Pending, Pointer};
 use crate::access::Linear;
-use crate::cpu::split::Part;
-use crate::nests::may_fault;
 
 /// What a kernel is handed, eight bytes each.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

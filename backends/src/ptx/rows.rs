@@ -13,6 +13,8 @@ use ir::nest::{Block, BufferId, IndexId, Loop, LoopKind, Op, Program, Reduction,
 use ir::order::{LANES, LANES_CHUNK};
 use ir::sabotage::{self, Bug};
 use ir::{Affine, Order, ReduceOp, Size, visit};
+use schedule::nests::{extent_size, is_scalar};
+use schedule::split::{Part, root};
 
 use super::build::Control;
 use super::emit::{Crew, Emitter, Team};
@@ -23,9 +25,7 @@ use super::shares::{CLUSTER, Shape};
 use super::shelf::Places;
 use super::vectors::uniform;
 use crate::access::Linear;
-use crate::cpu::split::{Part, root};
 use crate::fold::Fold;
-use crate::nests::{extent_size, is_scalar};
 
 /// Threads of a warp.
 pub(super) const WARP: i64 = 32;

@@ -2,13 +2,13 @@
 //! row loads the next has already; what lies beside it comes from the first cache.
 
 use ir::nest::{IndexId, Loop, Op, Statement};
+use schedule::nests::extent_size;
 
 use super::build::Control;
 use super::emit::{Argument, Emitter};
 use super::inst::{Comparison, Opcode, Reg, Special, Type};
 use super::rows::{Mine, is_flat};
 use crate::access::Linear;
-use crate::nests::extent_size;
 
 /// Rows of a thread.
 pub(super) const TALL: i64 = 8;

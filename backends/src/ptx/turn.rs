@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use ir::nest::{Block, IndexId, Loop, Op, Statement, ValueId};
 use ir::sabotage::{self, Bug};
 use ir::{Dtype, Size};
+use schedule::across::Across;
 
 use super::build::Control;
 use super::emit::{Argument, Emitter, Team};
 use super::inst::{Address, Comparison, Opcode, Operand, Reg, Space, Special, Type};
 use super::scalar;
 use crate::access::Linear;
-use crate::cpu::across::Across;
 
 /// Sides of a tile: as long as they may be.
 const SIDES: [i64; 2] = [64, 32];

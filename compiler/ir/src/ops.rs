@@ -7,6 +7,7 @@
 //! table of cases, is `interp::scalar`; who works out values without importing it is handed an [`Arithmetic`].
 
 use crate::nest::Function;
+use crate::sabotage::{self, Bug};
 use crate::{Dtype, Scalar};
 
 macro_rules! named_enum {
@@ -138,6 +139,39 @@ impl ReduceOp {
     /// Whether the order of the elements can change the result's bits for elements of this type.
     pub fn depends_on_order(self, element: Dtype) -> bool {
         matches!(self, ReduceOp::Sum | ReduceOp::Prod) && element.is_float()
+    }
+
+    /// The primitive that combines two elements; for `argmax` and `argmin`, the one that combines what they compare.
+    pub fn primitive(self) -> BinaryOp {
+        match self {
+            ReduceOp::Sum => BinaryOp::Add,
+            ReduceOp::Prod => BinaryOp::Mul,
+            ReduceOp::Max | ReduceOp::ArgMax => BinaryOp::Max,
+            ReduceOp::Min | ReduceOp::ArgMin => BinaryOp::Min,
+            ReduceOp::Any => BinaryOp::Or,
+            ReduceOp::All => BinaryOp::And,
+        }
+    }
+
+    /// The element of this type that changes nothing when it is combined with another.
+    pub fn identity(self, element: Dtype) -> Scalar {
+        match self {
+            ReduceOp::Sum | ReduceOp::Any => Scalar::zero(element),
+            ReduceOp::Prod | ReduceOp::All => Scalar::one(element),
+            ReduceOp::Max | ReduceOp::ArgMax if element.is_float() && sabotage::on(Bug::WrongIdentity) => {
+                Scalar::greatest(element)
+            }
+            ReduceOp::Max | ReduceOp::ArgMax => Scalar::least(element),
+            ReduceOp::Min | ReduceOp::ArgMin if element.is_float() && sabotage::on(Bug::WrongIdentity) => {
+                Scalar::least(element)
+            }
+            ReduceOp::Min | ReduceOp::ArgMin => Scalar::greatest(element),
+        }
+    }
+
+    /// Whether the result is the number of an element.
+    pub fn is_arg(self) -> bool {
+        matches!(self, ReduceOp::ArgMax | ReduceOp::ArgMin)
     }
 }
 

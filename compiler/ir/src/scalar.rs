@@ -238,6 +238,31 @@ impl Scalar {
             _ => Scalar::from_bits(dtype, 1),
         }
     }
+
+    /// The least value of a type: minus infinity, `false`.
+    pub fn least(dtype: Dtype) -> Scalar {
+        match dtype {
+            Dtype::F16 => Scalar::F16(half::f16::NEG_INFINITY),
+            Dtype::Bf16 => Scalar::Bf16(half::bf16::NEG_INFINITY),
+            Dtype::F32 => Scalar::F32(f32::NEG_INFINITY),
+            Dtype::F64 => Scalar::F64(f64::NEG_INFINITY),
+            _ if dtype.is_signed_int() => Scalar::from_bits(dtype, 1 << (8 * dtype.bytes() - 1)),
+            _ => Scalar::from_bits(dtype, 0),
+        }
+    }
+
+    /// The greatest value of a type: infinity, `true`.
+    pub fn greatest(dtype: Dtype) -> Scalar {
+        match dtype {
+            Dtype::F16 => Scalar::F16(half::f16::INFINITY),
+            Dtype::Bf16 => Scalar::Bf16(half::bf16::INFINITY),
+            Dtype::F32 => Scalar::F32(f32::INFINITY),
+            Dtype::F64 => Scalar::F64(f64::INFINITY),
+            Dtype::Bool => Scalar::Bool(true),
+            _ if dtype.is_signed_int() => Scalar::from_bits(dtype, (1 << (8 * dtype.bytes() - 1)) - 1),
+            _ => Scalar::from_bits(dtype, u64::MAX),
+        }
+    }
 }
 
 impl PartialEq for Scalar {

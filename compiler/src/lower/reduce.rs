@@ -79,23 +79,9 @@ impl Lowering<'_> {
 
 /// The reduction of nothing.
 fn identity(op: ReduceOp, element: Dtype) -> Scalar {
-    let extreme = |least: bool| match element {
-        Dtype::F16 => Scalar::from_bits(element, if least { 0xfc00 } else { 0x7c00 }),
-        Dtype::Bf16 => Scalar::from_bits(element, if least { 0xff80 } else { 0x7f80 }),
-        Dtype::F32 => Scalar::F32(if least { f32::NEG_INFINITY } else { f32::INFINITY }),
-        Dtype::F64 => Scalar::F64(if least { f64::NEG_INFINITY } else { f64::INFINITY }),
-        _ if element.is_signed_int() => {
-            let sign = 1u64 << (8 * element.bytes() - 1);
-            Scalar::from_bits(element, if least { sign } else { sign - 1 })
-        }
-        _ => Scalar::from_bits(element, if least { 0 } else { u64::MAX }),
-    };
     match op {
-        ReduceOp::Sum | ReduceOp::Any => Scalar::zero(element),
         ReduceOp::Prod if sabotage::on(Bug::PrefixOfNothing) => Scalar::zero(element),
-        ReduceOp::Prod | ReduceOp::All => Scalar::one(element),
-        ReduceOp::Max => extreme(true),
-        ReduceOp::Min => extreme(false),
         ReduceOp::ArgMax | ReduceOp::ArgMin => Scalar::I64(0),
+        _ => op.identity(element),
     }
 }

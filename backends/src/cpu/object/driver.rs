@@ -18,6 +18,7 @@ use ir::bind::MAX_LENGTH;
 use ir::nest::{BufferId, Program, Relation, Role};
 use ir::sabotage::{self, Bug};
 use ir::{Dtype, Size};
+use schedule::nests::is_length;
 
 use memory::{Layout, Place};
 
@@ -29,7 +30,6 @@ use crate::cpu::columns::Columns;
 use crate::cpu::emit::own_memory;
 use crate::cpu::formula::{Formula, Rule};
 use crate::cpu::scalar;
-use crate::nests::is_length;
 use crate::slots::Slots;
 
 /// A kernel, as its caller has to know it.

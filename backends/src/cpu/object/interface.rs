@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ir::nest::{BufferId, Place, Program, Purpose, Relation, SiteId, SymbolSource};
 use ir::{Dtype, SymbolId};
+use schedule::nests::is_length;
 
 use super::Function;
 use super::names::{distinct, in_c, symbol};
-use crate::nests::is_length;
 
 /// What a call of a function in an object may end in. Its number is its place among those of the function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,13 +14,13 @@ struct Stored {
 }
 
 /// Hands values on past scratch.
-pub(super) fn forward(program: &Program, kernel: &mut Kernel) {
+pub(crate) fn forward(program: &Program, kernel: &mut Kernel) {
     block(program, &kernel.values, &mut kernel.body, &mut vec![]);
     let loads = visit::loads(&kernel.body);
     remove(&mut kernel.body, &|buffer| is_scratch(program, buffer) && !loads.contains(&buffer));
 }
 
-pub(super) fn is_scratch(program: &Program, buffer: BufferId) -> bool {
+pub(crate) fn is_scratch(program: &Program, buffer: BufferId) -> bool {
     program.buffers[buffer].role == Role::Scratch
 }
 

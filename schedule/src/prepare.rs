@@ -10,7 +10,6 @@ use ir::nest::{
 use ir::order::{BLOCK, LANES};
 use ir::{Affine, BinaryOp, Order, ReduceOp, Size};
 
-use crate::fold::Fold;
 use crate::forward::{forward, is_scratch};
 
 /// Most iterations that are unrolled, and most statements that this may make.
@@ -20,7 +19,7 @@ const UNROLL_STATEMENTS: i64 = 256;
 const UNROLL_KEPT: i64 = 4;
 
 /// The kernel, ready for who takes some contractions whole.
-pub(crate) fn prepare(program: &Program, kernel: &Kernel, whole: Whole) -> Kernel {
+pub fn prepare(program: &Program, kernel: &Kernel, whole: Whole) -> Kernel {
     let mut kernel = kernel.clone();
     let body = std::mem::take(&mut kernel.body);
     let mut preparation = Preparation { program, values: &mut kernel.values, whole, depth: 0 };
@@ -30,7 +29,7 @@ pub(crate) fn prepare(program: &Program, kernel: &Kernel, whole: Whole) -> Kerne
 }
 
 /// The kernel, ready for who takes contractions whole only outside of loops and branches, and only some.
-pub(crate) fn with_contractions_at_top(program: &Program, kernel: &Kernel, whole: Whole) -> Kernel {
+pub fn with_contractions_at_top(program: &Program, kernel: &Kernel, whole: Whole) -> Kernel {
     let mut kernel = kernel.clone();
     let mut body = vec![];
     for statement in std::mem::take(&mut kernel.body) {
@@ -47,7 +46,7 @@ pub(crate) fn with_contractions_at_top(program: &Program, kernel: &Kernel, whole
 }
 
 /// Whether a contraction stays whole.
-pub(crate) type Whole = fn(&Values, &Contraction) -> bool;
+pub type Whole = fn(&Values, &Contraction) -> bool;
 
 /// What preparing a kernel takes.
 struct Preparation<'p> {
@@ -167,10 +166,9 @@ fn iterations(extents: &[(IndexId, i64)]) -> impl Iterator<Item = BTreeMap<Index
 fn unroll(values: &mut Values, l: &Loop, reductions: &[Reduction]) -> Option<Block> {
     let extents = few(l, UNROLL_ITERATIONS)?;
     let straight = l.body.iter().all(|s| matches!(s, Statement::Let { .. }));
-    let plain = reductions.iter().all(|r| {
-        let fold = Fold { op: r.op, dtype: values[r.input] };
-        !fold.is_arg() && (r.order != Order::Scan || !r.op.depends_on_order(fold.dtype))
-    });
+    let plain = reductions
+        .iter()
+        .all(|r| !r.op.is_arg() && (r.order != Order::Scan || !r.op.depends_on_order(values[r.input])));
     if !straight || !plain {
         return None;
     }
@@ -235,15 +233,15 @@ fn copy(values: &mut Values, body: &Block, at: &BTreeMap<IndexId, i64>, out: &mu
 fn join(values: &mut Values, r: &Reduction, elements: Vec<ValueId>, out: &mut Block) {
     // One element a lane at most, and less than a block.
     const { assert!(UNROLL_ITERATIONS as usize <= LANES && LANES <= BLOCK) };
-    let fold = Fold { op: r.op, dtype: values[r.input] };
+    let dtype = values[r.input];
     let define = |values: &mut Values, out: &mut Block, op: Op| {
-        let value = values.push(fold.dtype);
+        let value = values.push(dtype);
         out.push(Statement::Let { value, op });
         value
     };
-    let empty = define(values, out, Op::Constant(fold.identity()));
-    let join = |a, b| Op::Binary(fold.primitive(), a, b);
-    let lanes = r.order == Order::Lanes && r.op.depends_on_order(fold.dtype);
+    let empty = define(values, out, Op::Constant(r.op.identity(dtype)));
+    let join = |a, b| Op::Binary(r.op.primitive(), a, b);
+    let lanes = r.order == Order::Lanes && r.op.depends_on_order(dtype);
     let mut sums =
         if lanes { elements.into_iter().map(|x| define(values, out, join(empty, x))).collect() } else { elements };
     if lanes {
@@ -263,5 +261,5 @@ fn join(values: &mut Values, r: &Reduction, elements: Vec<ValueId>, out: &mut Bl
         // In the order by lanes there is one left, and joining it with nothing changes nothing.
         sum = define(values, out, join(sum, x));
     }
-    out.push(Statement::Let { value: r.result, op: Op::Cast(fold.dtype, sum) });
+    out.push(Statement::Let { value: r.result, op: Op::Cast(dtype, sum) });
 }

@@ -16,7 +16,7 @@ use crate::nests::may_fault;
 const MOST: usize = 16;
 
 /// Moves the checks of a kernel's loops before them, where that is possible.
-pub(super) fn ahead(program: &Program, kernel: &mut Kernel) {
+pub fn ahead(program: &Program, kernel: &mut Kernel) {
     let mut body = vec![];
     for mut statement in std::mem::take(&mut kernel.body) {
         if let Statement::Loop(l) = &mut statement

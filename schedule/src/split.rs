@@ -15,35 +15,72 @@ use ir::nest::{
 };
 use ir::order::LANES_CHUNK;
 use ir::sabotage::{self, Bug};
-use ir::{Affine, Dtype, Order, Size, visit};
+use ir::{Affine, Dtype, Order, ReduceOp, Size, visit};
 
-use super::baton::Baton;
-use super::fold::Fold;
-use super::jit::Host;
-use super::lanes::{in_chunks, in_lanes};
-use super::scan;
-use super::tiled::{Tiled, tile};
 use crate::nests::{extent_size, is_length, is_scalar, may_fault};
+use crate::tile::{Tiled, tile};
 
 /// A part of a kernel.
-pub(crate) struct Part {
-    pub(crate) kernel: Kernel,
+pub struct Part {
+    /// Its statements, with the values and indices of the kernel that it is a part of.
+    pub kernel: Kernel,
     /// If its last statement is a reducing loop that runs by chunks, where the results of these go.
-    pub(crate) chunks: Vec<BufferId>,
+    pub chunks: Vec<BufferId>,
     /// Loops over results of chunks: the reductions of these join them.
-    pub(crate) joins: Vec<IndexId>,
+    pub joins: Vec<IndexId>,
     /// If its last statement is a scan that runs by chunks, what their threads hand on.
-    pub(super) baton: Option<Baton>,
+    pub baton: Option<Baton>,
     /// If it is loops over rows and columns that go together.
-    pub(super) tiled: Option<Tiled>,
+    pub tiled: Option<Tiled>,
+}
+
+/// The state that the threads of a scan pass from chunk to chunk, for each of its prefixes: whose turn it is, and the result of the
+/// chunks so far.
+#[derive(Clone, Copy)]
+pub struct Baton {
+    /// Where it is, one entry of [`Baton::BYTES`] after another.
+    pub buffer: BufferId,
+    /// How many there are.
+    pub prefixes: usize,
+}
+
+impl Baton {
+    /// Bytes for one prefix: a cache line of its own.
+    pub const BYTES: usize = 64;
 }
 
 impl Part {
     /// A part of statements over the values and indices of another one.
-    pub(crate) fn beside(other: &Part, body: Block) -> Part {
+    pub fn beside(other: &Part, body: Block) -> Part {
         let kernel = Kernel { body, ..other.kernel.clone() };
         Part { kernel, chunks: vec![], joins: other.joins.clone(), baton: None, tiled: None }
     }
+}
+
+/// Whether a reduction can go by lanes.
+pub fn in_lanes(op: ReduceOp, dtype: Dtype, order: Order) -> bool {
+    if op.is_arg() || matches!(dtype, Dtype::I8 | Dtype::U8 | Dtype::F16 | Dtype::Bf16) {
+        return false;
+    }
+    order == Order::Lanes || !op.depends_on_order(dtype)
+}
+
+/// Whether a reduction can be shared out by chunks of as many elements as those of the order by lanes. So many blocks are a power of two, so
+/// what they give is one of their pairwise levels.
+fn in_chunks(op: ReduceOp, dtype: Dtype, order: Order) -> bool {
+    in_lanes(op, dtype, if order == Order::Blocks { Order::Lanes } else { order })
+}
+
+/// How many prefixes a scan has, if it can go by chunks.
+pub fn prefixes_in_chunks(l: &Loop) -> Option<usize> {
+    let mut ops = vec![];
+    for statement in &l.body {
+        if let Statement::Let { op: Op::Prefix(op, _), .. } = statement {
+            ops.push(*op);
+        }
+    }
+    let fit = l.kind == LoopKind::Scan && !ops.iter().any(|op| op.is_arg()) && !l.body.iter().any(may_fault);
+    fit.then_some(ops.len())
 }
 
 /// How often a loop runs that makes a row of what it is in.
@@ -63,18 +100,23 @@ enum Run {
     Alone,
 }
 
-/// The parts of `kernel` in the order they run; temporaries that they need are added to the program.
-pub(super) fn split(program: &mut Program, kernel: Kernel, host: Host) -> Vec<Part> {
-    // One thread has nobody to hand a prefix on to.
-    tile(program, &kernel).unwrap_or_else(|| split_in(program, kernel, in_chunks, host == Host::Here))
+/// The parts of `kernel` in the order they run; temporaries that they need are added to the program. Scans go by chunks if the parts have
+/// `threads`: one alone has nobody to hand a prefix on to.
+pub fn split(program: &mut Program, kernel: Kernel, threads: bool) -> Vec<Part> {
+    tile(program, &kernel).unwrap_or_else(|| split_in(program, kernel, in_chunks, threads))
 }
 
 /// The same for who knows no tiles of rows and columns, and runs scans and reductions by blocks in one piece.
-pub(crate) fn split_plainly(program: &mut Program, kernel: Kernel) -> Vec<Part> {
+pub fn split_plainly(program: &mut Program, kernel: Kernel) -> Vec<Part> {
     split_in(program, kernel, in_lanes, false)
 }
 
-fn split_in(program: &mut Program, mut kernel: Kernel, fits: fn(Fold, Order) -> bool, scans: bool) -> Vec<Part> {
+fn split_in(
+    program: &mut Program,
+    mut kernel: Kernel,
+    fits: fn(ReduceOp, Dtype, Order) -> bool,
+    scans: bool,
+) -> Vec<Part> {
     let mut runs = vec![];
     let mut joins = vec![];
     for statement in std::mem::take(&mut kernel.body) {
@@ -145,9 +187,9 @@ fn split_in(program: &mut Program, mut kernel: Kernel, fits: fn(Fold, Order) -> 
 }
 
 /// Whether a reducing loop at the top may run by chunks: its reductions fit, and how often it runs is known before.
-fn by_chunks(program: &Program, values: &Values, l: &Loop, fits: fn(Fold, Order) -> bool) -> bool {
+fn by_chunks(program: &Program, values: &Values, l: &Loop, fits: fn(ReduceOp, Dtype, Order) -> bool) -> bool {
     let LoopKind::Reduce(reductions) = &l.kind else { return false };
-    let fit = |r: &Reduction| fits(Fold { op: r.op, dtype: values[r.input] }, r.order);
+    let fit = |r: &Reduction| fits(r.op, values[r.input], r.order);
     // Two extents below 0 would multiply to chunks that there are not.
     let sizes: Option<Vec<&Size>> = l.dims.iter().map(|(_, extent)| extent_size(extent)).collect();
     reductions.iter().all(fit)
@@ -158,7 +200,7 @@ fn by_chunks(program: &Program, values: &Values, l: &Loop, fits: fn(Fold, Order)
 fn baton(program: &mut Program, kernel: &Kernel, l: &Loop) -> Option<Baton> {
     let [(_, extent)] = l.dims.as_slice() else { return None };
     extent_size(extent)?;
-    let prefixes = scan::in_chunks(&kernel.values, l)?.len();
+    let prefixes = prefixes_in_chunks(l)?;
     let shape = vec![Size::constant(i64::try_from(prefixes * Baton::BYTES / 8).ok()?)];
     let name = format!("{}.{}.baton", kernel.name, program.buffers.len());
     let buffer = program.buffers.push(Buffer { name, dtype: Dtype::U64, shape, role: Role::Temp });
@@ -242,7 +284,7 @@ fn chunks(program: &mut Program, kernel: &mut Kernel, mut l: Loop) -> (Loop, Vec
 }
 
 /// The statements before the last one of a part, which define scalars, and the last one, if that is run in ranges.
-pub(crate) fn root(part: &Part) -> Option<(&[Statement], &Statement)> {
+pub fn root(part: &Part) -> Option<(&[Statement], &Statement)> {
     let (last, before) = part.kernel.body.split_last()?;
     let ranged = is_ranged(last) || !part.chunks.is_empty() || part.baton.is_some();
     (ranged && before.iter().all(is_scalar)).then_some((before, last))

@@ -1,0 +1,202 @@
+//! Sums of columns, block by block: several rows of each column at a time, on all threads, and in one pass over memory with
+//! sums of rows (any loop over the same rows).
+//!
+//! A kernel of such loops becomes parts. The first takes blocks of rows; in a block it takes some rows at a time, first
+//! their share of the columns' sums, which lie in a temporary with a row for each block, then, while they are in the cache,
+//! what is done for each of these rows. The other parts join the sums of blocks, a loop over columns each.
+
+use ir::nest::{
+    Block, Buffer, BufferId, Extent, Index, IndexId, Kernel, Loop, LoopKind, Op, Program, Reduction, Role, Statement,
+    Subscript, ValueId,
+};
+use ir::order::BLOCK;
+use ir::{Affine, Dtype, Order, Size, visit};
+
+use crate::nests::{extent_size, is_length, is_scalar, may_fault};
+use crate::split::Part;
+
+/// Columns of a strip, where no row has to be taken whole.
+pub const STRIP: i64 = 1024;
+/// Elements behind each row of sums: the last vector of a row may reach beyond it.
+pub const SPARE: i64 = 4;
+
+/// What the first part of a tiled kernel does. Its body is scalars, then loops over rows, then loops over columns.
+pub struct Tiled {
+    /// How many loops go over rows.
+    pub rows: usize,
+    /// Of each loop over columns, where the sums of blocks go.
+    pub sums: Vec<Vec<BufferId>>,
+    /// How many rows there are.
+    pub height: Size,
+    /// How many columns.
+    pub width: Size,
+}
+
+impl Tiled {
+    /// The range of the part: blocks, and strips of columns if there are no rows to take whole.
+    pub fn range(&self) -> Vec<Size> {
+        let strips = if self.rows == 0 { self.width.ceil_div(STRIP) } else { Size::constant(1) };
+        vec![self.height.ceil_div(BLOCK as i64), strips]
+    }
+}
+
+/// A loop over columns that reduces each.
+struct Column<'k> {
+    l: &'k Loop,
+    index: IndexId,
+    width: &'k Size,
+    /// What is computed of a column first, the reduction, and what comes of it.
+    before: &'k [Statement],
+    reduce: &'k Loop,
+    after: &'k [Statement],
+    height: &'k Size,
+}
+
+impl<'k> Column<'k> {
+    fn new(kernel: &Kernel, l: &'k Loop) -> Option<Column<'k>> {
+        let (index, width) = one_dim(l)?;
+        let at = l.body.iter().position(|s| matches!(s, Statement::Loop(_)))?;
+        let (before, rest) = l.body.split_at(at);
+        let [Statement::Loop(reduce), after @ ..] = rest else { return None };
+        let (LoopKind::Parallel, LoopKind::Reduce(reductions)) = (&l.kind, &reduce.kind) else { return None };
+        let (_, height) = one_dim(reduce)?;
+        let pure = |s: &Statement| matches!(s, Statement::Let { op, .. } if !matches!(op, Op::Check { .. }));
+        let stores = |s: &Statement| is_scalar(s) || matches!(s, Statement::Store { .. });
+        let in_blocks = |r: &Reduction| {
+            let dtype = kernel.values[r.input];
+            let number = matches!(dtype, Dtype::F32 | Dtype::F64 | Dtype::I32 | Dtype::I64 | Dtype::U32 | Dtype::U64);
+            number && !r.op.is_arg() && (r.order == Order::Blocks || !r.op.depends_on_order(dtype))
+        };
+        let mut along = false;
+        visit::for_each_op(&reduce.body, &mut |_, op| {
+            if let Op::Load { at, .. } = op
+                && let Some(Subscript::Affine(last)) = at.last()
+            {
+                along |= last.coefficient(index).as_constant() == Some(1);
+            }
+        });
+        let fits = before.iter().chain(&reduce.body).all(pure) && after.iter().all(stores);
+        (fits && along && reductions.iter().all(in_blocks)).then_some(Column {
+            l,
+            index,
+            width,
+            before,
+            reduce,
+            after,
+            height,
+        })
+    }
+
+    /// The reduction, with what it needs of what comes before it inside.
+    fn alone(&self) -> Loop {
+        let mut reduce = self.reduce.clone();
+        for statement in self.before.iter().rev() {
+            let Statement::Let { value, .. } = statement else { continue };
+            if visit::free_values(&reduce.body).contains(value) {
+                reduce.body.insert(0, statement.clone());
+            }
+        }
+        reduce
+    }
+}
+
+/// The index of a loop that has just one, and how often it runs.
+fn one_dim(l: &Loop) -> Option<(IndexId, &Size)> {
+    let [(index, extent)] = l.dims.as_slice() else { return None };
+    Some((*index, extent_size(extent)?))
+}
+
+/// The parts of a kernel of loops over columns, and over rows.
+pub fn tile(program: &mut Program, kernel: &Kernel) -> Option<Vec<Part>> {
+    let (scalars, loops): (Vec<&Statement>, Vec<&Statement>) = kernel.body.iter().partition(|s| is_scalar(s));
+    let (mut columns, mut rows) = (vec![], vec![]);
+    for statement in &loops {
+        let Statement::Loop(l) = statement else { return None };
+        match Column::new(kernel, l) {
+            Some(column) => columns.push(column),
+            None if matches!(l.kind, LoopKind::Parallel) => rows.push(l),
+            None => return None,
+        }
+    }
+    let (height, width) = columns.first().map(|c| (c.height.clone(), c.width.clone()))?;
+    let mut same = columns.iter().all(|c| *c.height == height && *c.width == width);
+    same &= rows.iter().all(|l| one_dim(l).is_some_and(|(_, n)| *n == height));
+    if !same || !is_length(program, &height) || !is_length(program, &width) || !independent(program, kernel) {
+        return None;
+    }
+    let read: Vec<BufferId> = columns.iter().flat_map(|c| visit::loads(&c.reduce.body)).collect();
+    if !rows.iter().all(|l| visit::loads(&l.body).iter().any(|b| read.contains(b))) {
+        return None;
+    }
+    let mut made = kernel.clone();
+    let mut first: Block = scalars.iter().map(|s| (*s).clone()).collect();
+    let mut bodies = vec![];
+    let mut joins = vec![];
+    first.extend(rows.iter().map(|l| Statement::Loop((*l).clone())));
+    let mut sums = vec![];
+    for column in &columns {
+        let dims = column.l.dims.clone();
+        let body = vec![Statement::Loop(column.alone())];
+        first.push(Statement::Loop(Loop { dims, kind: LoopKind::Parallel, body }));
+        let (buffers, join, index) = join(program, &mut made, column);
+        sums.push(buffers);
+        joins.push(index);
+        let mut body = column.before.to_vec();
+        body.push(Statement::Loop(join));
+        body.extend(column.after.iter().cloned());
+        let mut block: Block = scalars.iter().map(|s| (*s).clone()).collect();
+        block.push(Statement::Loop(Loop { body, ..column.l.clone() }));
+        bodies.push(block);
+    }
+    let tiled = Tiled { rows: rows.len(), sums, height, width };
+    let part = |number: usize, body, tiled| {
+        let kernel = Kernel { name: format!("{}.{number}", made.name), body, ..made.clone() };
+        Part { kernel, chunks: vec![], joins: joins.clone(), baton: None, tiled }
+    };
+    let mut parts = vec![part(0, first, Some(tiled))];
+    parts.extend(bodies.into_iter().enumerate().map(|(number, body)| part(number + 1, body, None)));
+    Some(parts)
+}
+
+/// Whether the loops of a kernel may run together, behind all of its scalars: nothing uses what a loop stores but that loop, nothing is in
+/// scratch, and one statement at most may end the run.
+fn independent(program: &Program, kernel: &Kernel) -> bool {
+    let mut free = kernel.body.iter().filter(|s| may_fault(s)).count() < 2;
+    let memory: Vec<_> = kernel
+        .body
+        .iter()
+        .map(|s| {
+            let block: Block = vec![s.clone()];
+            (visit::loads(&block), visit::stores(&block))
+        })
+        .collect();
+    for (at, (_, stores)) in memory.iter().enumerate() {
+        for buffer in stores {
+            free &= program.buffers[*buffer].role != Role::Scratch;
+            free &= !memory.iter().enumerate().any(|(other, (loads, _))| other != at && loads.contains(buffer));
+        }
+    }
+    free
+}
+
+/// Where the sums of a column's blocks go, and the loop that joins them.
+fn join(program: &mut Program, kernel: &mut Kernel, column: &Column<'_>) -> (Vec<BufferId>, Loop, IndexId) {
+    let index = kernel.indices.push(Index { name: format!("block.{}", kernel.indices.len()) });
+    let blocks = column.height.ceil_div(BLOCK as i64);
+    let (mut buffers, mut body, mut joined) = (vec![], vec![], vec![]);
+    if let LoopKind::Reduce(reductions) = &column.reduce.kind {
+        for r in reductions {
+            let dtype = kernel.values[r.result];
+            let name = format!("{}.{}.blocks", kernel.name, r.result);
+            let shape = vec![blocks.clone(), column.width + &Size::constant(SPARE)];
+            let buffer = program.buffers.push(Buffer { name, dtype, shape, role: Role::Temp });
+            let value: ValueId = kernel.values.push(dtype);
+            let at = [index, column.index].map(|i| Subscript::Affine(Affine::index(i))).to_vec();
+            body.push(Statement::Let { value, op: Op::Load { buffer, view: None, at } });
+            joined.push(Reduction { input: value, ..r.clone() });
+            buffers.push(buffer);
+        }
+    }
+    let dims = vec![(index, Extent::Affine(Affine::size(blocks)))];
+    (buffers, Loop { dims, kind: LoopKind::Reduce(joined), body }, index)
+}
