@@ -2,7 +2,6 @@
 
 use ir::nest::{Contraction, Extent, IndexId};
 use ir::{Affine, Size, visit};
-use schedule::nests::extent_size;
 
 /// Indices with their extents, the last running fastest.
 pub(crate) type Dims = Vec<(IndexId, Extent)>;
@@ -37,7 +36,7 @@ pub(crate) fn step(affine: &Affine<IndexId>, dims: &Dims) -> Option<Size> {
     let Some((last, _)) = dims.last() else { return Some(Size::default()) };
     for pair in dims.windows(2) {
         let ((outer, _), (inner, extent)) = (&pair[0], &pair[1]);
-        if affine.coefficient(*outer) != &affine.coefficient(*inner) * extent_size(extent)? {
+        if affine.coefficient(*outer) != &affine.coefficient(*inner) * extent.as_size()? {
             return None;
         }
     }

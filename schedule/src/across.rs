@@ -4,8 +4,6 @@
 use ir::nest::{BufferId, IndexId, Loop, LoopKind, Op, Program, Statement, Subscript};
 use ir::{Affine, Size, visit};
 
-use crate::nests::{extent_size, may_fault};
-
 /// Bytes of a row of memory that go into a tile: many cache lines, since memory likes to be read in a row.
 const LINES: i64 = 1024;
 /// Rows of memory that go into a tile.
@@ -43,12 +41,15 @@ fn linear(program: &Program, buffer: BufferId, view: Option<&[Size]>, at: &[Subs
 impl Across {
     /// The loop as one that goes in tiles, if that helps.
     pub fn of(program: &Program, l: &Loop) -> Option<Across> {
-        let extents: Vec<Size> = l.dims.iter().map(|(_, e)| extent_size(e).cloned()).collect::<Option<_>>()?;
+        let extents: Vec<Size> = l.dims.iter().map(|(_, e)| e.as_size().cloned()).collect::<Option<_>>()?;
         let straight =
             l.body.iter().all(|s| matches!(s, Statement::Let { .. } | Statement::If { .. } | Statement::Store { .. }));
         let short = |size: &Size| size.as_constant().is_some_and(|n| n < SHORT);
         let (last, others) = l.dims.split_last()?;
-        if !matches!(l.kind, LoopKind::Parallel) || !straight || l.body.iter().any(may_fault) || short(extents.last()?)
+        if !matches!(l.kind, LoopKind::Parallel)
+            || !straight
+            || l.body.iter().any(Statement::may_fault)
+            || short(extents.last()?)
         {
             return None;
         }

@@ -10,8 +10,6 @@ use ir::rewrite::Copier;
 use ir::sabotage::{self, Bug};
 use ir::{Affine, BinaryOp, CompareOp, Dtype, Order, ReduceOp, Scalar, visit};
 
-use crate::nests::may_fault;
-
 /// Operations that lead to checks, at most: they are done twice.
 const MOST: usize = 16;
 
@@ -51,7 +49,7 @@ pub fn ahead(program: &Program, kernel: &mut Kernel) {
 fn leading(l: &Loop) -> Option<Block> {
     let checks = |s: &Statement| matches!(s, Statement::Let { op: Op::Check { .. }, .. });
     let free = matches!(l.kind, LoopKind::Parallel | LoopKind::Reduce(_));
-    if !free || !l.body.iter().any(checks) || l.body.iter().any(|s| may_fault(s) && !checks(s)) {
+    if !free || !l.body.iter().any(checks) || l.body.iter().any(|s| s.may_fault() && !checks(s)) {
         return None;
     }
     let stored = visit::stores(&l.body);

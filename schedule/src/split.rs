@@ -17,7 +17,7 @@ use ir::order::LANES_CHUNK;
 use ir::sabotage::{self, Bug};
 use ir::{Affine, Dtype, Order, ReduceOp, Size, visit};
 
-use crate::nests::{extent_size, is_length, is_scalar, may_fault};
+use crate::nests::{is_length, is_scalar};
 use crate::tile::{Tiled, tile};
 
 /// A part of a kernel.
@@ -79,7 +79,7 @@ pub fn prefixes_in_chunks(l: &Loop) -> Option<usize> {
             ops.push(*op);
         }
     }
-    let fit = l.kind == LoopKind::Scan && !ops.iter().any(|op| op.is_arg()) && !l.body.iter().any(may_fault);
+    let fit = l.kind == LoopKind::Scan && !ops.iter().any(|op| op.is_arg()) && !l.body.iter().any(Statement::may_fault);
     fit.then_some(ops.len())
 }
 
@@ -169,7 +169,7 @@ fn split_in(
         open = !alone;
     }
     // Scalars at the end matter only for the checks among them.
-    if scalars.iter().any(|at| may_fault(&kernel.body[*at])) {
+    if scalars.iter().any(|at| kernel.body[*at].may_fault()) {
         parts.push((scalars, vec![], None));
     }
     let mut spills = Spills { program, kernel: &kernel, buffers: vec![] };
@@ -191,7 +191,7 @@ fn by_chunks(program: &Program, values: &Values, l: &Loop, fits: fn(ReduceOp, Dt
     let LoopKind::Reduce(reductions) = &l.kind else { return false };
     let fit = |r: &Reduction| fits(r.op, values[r.input], r.order);
     // Two extents below 0 would multiply to chunks that there are not.
-    let sizes: Option<Vec<&Size>> = l.dims.iter().map(|(_, extent)| extent_size(extent)).collect();
+    let sizes: Option<Vec<&Size>> = l.dims.iter().map(|(_, extent)| extent.as_size()).collect();
     reductions.iter().all(fit)
         && sizes.is_some_and(|s| s.len() == 1 || s.into_iter().all(|size| is_length(program, size)))
 }
@@ -199,7 +199,7 @@ fn by_chunks(program: &Program, values: &Values, l: &Loop, fits: fn(ReduceOp, Dt
 /// What a scan at the top hands on if it runs by chunks.
 fn baton(program: &mut Program, kernel: &Kernel, l: &Loop) -> Option<Baton> {
     let [(_, extent)] = l.dims.as_slice() else { return None };
-    extent_size(extent)?;
+    extent.as_size()?;
     let prefixes = prefixes_in_chunks(l)?;
     let shape = vec![Size::constant(i64::try_from(prefixes * Baton::BYTES / 8).ok()?)];
     let name = format!("{}.{}.baton", kernel.name, program.buffers.len());
@@ -213,7 +213,7 @@ fn has_rows(l: &Loop) -> bool {
     visit::for_each_statement(&l.body, &mut |statement| {
         if let Statement::Loop(inner) = statement {
             let long = |(_, extent): &(_, Extent)| {
-                extent_size(extent).is_none_or(|size| size.as_constant().is_none_or(|n| n >= LONG))
+                extent.as_size().is_none_or(|size| size.as_constant().is_none_or(|n| n >= LONG))
             };
             found |= inner.dims.iter().any(long);
         }
@@ -223,7 +223,7 @@ fn has_rows(l: &Loop) -> bool {
 
 /// A reducing loop as one that computes its elements, and one that reduces them.
 fn apart(program: &mut Program, kernel: &mut Kernel, mut l: Loop) -> (Loop, Loop) {
-    let shape: Vec<Size> = l.dims.iter().filter_map(|(_, extent)| extent_size(extent).cloned()).collect();
+    let shape: Vec<Size> = l.dims.iter().filter_map(|(_, extent)| extent.as_size().cloned()).collect();
     let mut dims = vec![];
     for (index, extent) in &l.dims {
         let name = format!("{}.{}", kernel.indices[*index].name, kernel.indices.len());
@@ -257,7 +257,7 @@ fn apart(program: &mut Program, kernel: &mut Kernel, mut l: Loop) -> (Loop, Loop
 
 /// The loop that computes the results of chunks, the buffers that they go to, and the loop that joins them.
 fn chunks(program: &mut Program, kernel: &mut Kernel, mut l: Loop) -> (Loop, Vec<BufferId>, Loop) {
-    let product = l.dims.iter().filter_map(|(_, extent)| extent_size(extent)).fold(Size::constant(1), |p, n| &p * n);
+    let product = l.dims.iter().filter_map(|(_, extent)| extent.as_size()).fold(Size::constant(1), |p, n| &p * n);
     let count = match sabotage::on(Bug::LastChunk) {
         true => product.floor_div(&Size::constant(LANES_CHUNK as i64)),
         false => product.ceil_div(LANES_CHUNK as i64),

@@ -12,7 +12,7 @@ use ir::nest::{
 use ir::order::BLOCK;
 use ir::{Affine, Dtype, Order, Size, visit};
 
-use crate::nests::{extent_size, is_length, is_scalar, may_fault};
+use crate::nests::{is_length, is_scalar};
 use crate::split::Part;
 
 /// Columns of a strip, where no row has to be taken whole.
@@ -103,7 +103,7 @@ impl<'k> Column<'k> {
 /// The index of a loop that has just one, and how often it runs.
 fn one_dim(l: &Loop) -> Option<(IndexId, &Size)> {
     let [(index, extent)] = l.dims.as_slice() else { return None };
-    Some((*index, extent_size(extent)?))
+    Some((*index, extent.as_size()?))
 }
 
 /// The parts of a kernel of loops over columns, and over rows.
@@ -161,7 +161,7 @@ pub fn tile(program: &mut Program, kernel: &Kernel) -> Option<Vec<Part>> {
 /// Whether the loops of a kernel may run together, behind all of its scalars: nothing uses what a loop stores but that loop, nothing is in
 /// scratch, and one statement at most may end the run.
 fn independent(program: &Program, kernel: &Kernel) -> bool {
-    let mut free = kernel.body.iter().filter(|s| may_fault(s)).count() < 2;
+    let mut free = kernel.body.iter().filter(|s| s.may_fault()).count() < 2;
     let memory: Vec<_> = kernel
         .body
         .iter()

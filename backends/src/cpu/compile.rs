@@ -22,7 +22,6 @@ use ir::order::{LANES_CHUNK, SCAN_CHUNK};
 use ir::{Size, visit};
 use schedule::across::Across;
 use schedule::checks;
-use schedule::nests::{extent_size, may_fault};
 use schedule::prepare::prepare;
 use schedule::split::{Baton, Part, root, split};
 
@@ -113,7 +112,7 @@ fn compile_kernels(program: &Program, options: &Options) -> Result<Compiled, Com
             pieces: if matches!(root(part), Some((_, Statement::Contract(_)))) { 1 } else { 8 },
             step: step(part),
             baton: part.baton,
-            turns: part.baton.is_none() && !part.kernel.body.iter().any(may_fault),
+            turns: part.baton.is_none() && !part.kernel.body.iter().any(Statement::may_fault),
             scratch: needs.scratch,
             buffers: scratch_buffers(&program, &part.kernel),
             columns: needs.columns,
@@ -138,7 +137,7 @@ pub(super) fn late_faults(program: &Program, parts: &[Part]) -> bool {
     parts.iter().any(|part| {
         let body = &part.kernel.body;
         stored |= visit::stores(body).iter().any(|id| is_result(id) || shares(id));
-        stored && body.iter().any(may_fault)
+        stored && body.iter().any(Statement::may_fault)
     })
 }
 
@@ -497,7 +496,7 @@ pub(super) fn range(program: &Program, part: &Part) -> Option<Vec<Size>> {
         Statement::Contract(c) => return super::contract::range(c),
         _ => return None,
     };
-    dims.iter().map(|(_, extent)| extent_size(extent).cloned()).collect()
+    dims.iter().map(|(_, extent)| extent.as_size().cloned()).collect()
 }
 
 /// Operations of a block with functions inlined.

@@ -13,7 +13,6 @@ use ir::build::Values;
 use ir::nest::{Block, BufferId, Contraction, IndexId, Op, Prologue, Statement, Subscript};
 use ir::sabotage::{self, Bug};
 use ir::{Affine, Dtype, Size, visit};
-use schedule::nests::extent_size;
 use schedule::prepare::Whole;
 
 use super::emit::{Emitter, Linear, own_memory};
@@ -31,7 +30,7 @@ const COLUMNS: i64 = 1024;
 /// The extents whose product is the range of a contraction's kernel: batch and rows.
 pub(super) fn range(c: &Contraction) -> Option<Vec<Size>> {
     let groups = Groups::new(c);
-    groups.batch.iter().chain(&groups.rows).map(|(_, extent)| extent_size(extent).cloned()).collect()
+    groups.batch.iter().chain(&groups.rows).map(|(_, extent)| extent.as_size().cloned()).collect()
 }
 
 /// The row-major number of a group's indices, as an affine expression.
@@ -40,14 +39,14 @@ fn number(dims: &Dims) -> Affine<IndexId> {
     let mut stride = Size::constant(1);
     for (index, extent) in dims.iter().rev() {
         sum = sum.add(&Affine::index(*index).scale(&stride));
-        stride = extent_size(extent).map_or_else(Size::default, |n| &stride * n);
+        stride = extent.as_size().map_or_else(Size::default, |n| &stride * n);
     }
     sum
 }
 
 /// Whether the contraction's type is one that the library multiplies and its extents do not hang on values.
 fn for_library(values: &Values, c: &Contraction) -> bool {
-    let sized = |dims: &Dims| dims.iter().all(|(_, extent)| extent_size(extent).is_some());
+    let sized = |dims: &Dims| dims.iter().all(|(_, extent)| extent.as_size().is_some());
     matches!(values[c.result], Dtype::F32 | Dtype::F64) && sized(&c.free) && sized(&c.reduce)
 }
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ir::nest::{Buffer, BufferId, Loop, LoopKind, Op, Program, Role, Statement, ValueId};
 use ir::order::{LANES, SCAN_CHUNK};
 use ir::{Dtype, visit};
-use schedule::nests::{extent_size, is_scalar};
+use schedule::nests::is_scalar;
 use schedule::split::Part;
 
 use super::build::Control;
@@ -66,7 +66,7 @@ fn prefixes(l: &Loop) -> Vec<(ValueId, ir::ReduceOp, ValueId)> {
 fn buffers(program: &mut Program, part: &Part) -> Option<Vec<BufferId>> {
     let (Statement::Loop(l), before) = part.kernel.body.split_last()? else { return None };
     let [(_, extent)] = l.dims.as_slice() else { return None };
-    let extent = extent_size(extent)?;
+    let extent = extent.as_size()?;
     let flat = l.body.iter().all(|s| is_scalar(s) || matches!(s, Statement::Store { .. }));
     let stored = visit::stores(&l.body);
     let overwrites =

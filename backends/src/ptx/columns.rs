@@ -9,7 +9,7 @@ use ir::build::Values;
 use ir::nest::{Buffer, BufferId, Extent, Index, Loop, LoopKind, Op, Program, Reduction, Role, Statement, Subscript};
 use ir::order::BLOCK;
 use ir::{Affine, Order, Size, visit};
-use schedule::nests::{extent_size, is_length, is_scalar};
+use schedule::nests::{is_length, is_scalar};
 use schedule::split::{Part, root};
 
 use super::build::{Builder, Control};
@@ -83,7 +83,7 @@ pub(super) fn shapes(program: &Program, part: &Part) -> Option<Vec<(Shape, Limit
         return None;
     }
     let joined = |s: &Statement| match s {
-        Statement::Loop(Loop { dims, .. }) if part.joins.contains(&dims[0].0) => extent_size(&dims[0].1).cloned(),
+        Statement::Loop(Loop { dims, .. }) if part.joins.contains(&dims[0].0) => dims[0].1.as_size().cloned(),
         _ => None,
     };
     Some(match l.body.iter().find_map(joined) {
@@ -110,7 +110,7 @@ fn in_strips(program: &Program, values: &Values, l: &Loop) -> bool {
             fits &= is_scalar(statement) || matches!(statement, Statement::Store { .. });
             continue;
         };
-        fits &= inner.dims.iter().all(|(_, extent)| extent_size(extent).is_some());
+        fits &= inner.dims.iter().all(|(_, extent)| extent.as_size().is_some());
         fits &= match &inner.kind {
             LoopKind::Parallel | LoopKind::Scan => true,
             LoopKind::Serial => false,
@@ -154,7 +154,7 @@ fn in_blocks(program: &mut Program, part: &Part) -> Option<[Part; 2]> {
     let LoopKind::Reduce(reductions) = &rows.kind else { return None };
     let values = &part.kernel.values;
     let plain = |r: &Reduction| !(Fold { op: r.op, dtype: values[r.input] }).is_arg();
-    let extents = |l: &Loop| l.dims.iter().map(|(_, e)| extent_size(e).cloned()).collect::<Option<Vec<_>>>();
+    let extents = |l: &Loop| l.dims.iter().map(|(_, e)| e.as_size().cloned()).collect::<Option<Vec<_>>>();
     let (columns, down) = (extents(l)?, extents(rows)?);
     let lengths = columns.iter().chain(&down).all(|size| is_length(program, size));
     let stores = l.body[..at].iter().any(|s| !is_scalar(s)) || !visit::stores(&rows.body).is_empty();

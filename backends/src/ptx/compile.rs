@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use cranelift_codegen::entity::PrimaryMap;
 use ir::nest::{Contraction, Loop, LoopKind, Program, Statement};
 use ir::{Origin, Size, visit};
-use schedule::nests::may_fault;
 use schedule::prepare::with_contractions_at_top;
 use schedule::split::{Part, root, split_plainly};
 
@@ -130,7 +129,7 @@ impl Module {
         }
         let mut kernels = vec![];
         for (number, (of, part, step)) in parts.iter().enumerate() {
-            let checks = root(part).is_some_and(|(before, _)| before.iter().any(may_fault));
+            let checks = root(part).is_some_and(|(before, _)| before.iter().any(Statement::may_fault));
             let variants = variants_of(&run, part, *step, math, &format!("kernel{number}"));
             kernels.push(Kernel { of: *of, variants, checks, origins: part.kernel.origins.clone() });
         }

@@ -9,7 +9,6 @@ use ir::build::Values;
 use ir::nest::{Contraction, Extent, IndexId};
 use ir::sabotage::{self, Bug};
 use ir::{BinaryOp, Dtype, Scalar, Size};
-use schedule::nests::extent_size;
 
 use super::build::Control;
 use super::emit::{Argument, Emitter};
@@ -60,9 +59,9 @@ pub(super) struct Tiles {
 /// Whether a contraction goes in tiles.
 pub(super) fn in_tiles(values: &Values, c: &Contraction) -> bool {
     let groups = Groups::new(c);
-    let sized = |dims: &[(IndexId, Extent)]| dims.iter().all(|(_, extent)| extent_size(extent).is_some());
+    let sized = |dims: &[(IndexId, Extent)]| dims.iter().all(|(_, extent)| extent.as_size().is_some());
     let wide = |dims: &[(IndexId, Extent)]| {
-        let known: Option<i64> = dims.iter().map(|(_, e)| extent_size(e).and_then(Size::as_constant)).product();
+        let known: Option<i64> = dims.iter().map(|(_, e)| e.as_size().and_then(Size::as_constant)).product();
         !dims.is_empty() && known.is_none_or(|n| n > NARROW)
     };
     let matrix = wide(&groups.rows) && wide(&groups.columns);
@@ -100,7 +99,7 @@ impl Tiled {
     pub(super) fn counts(&self) -> Vec<Size> {
         let side = self.side();
         let mut counts: Vec<Size> =
-            self.groups.batch.iter().map(|(_, e)| extent_size(e).cloned().unwrap_or_default()).collect();
+            self.groups.batch.iter().map(|(_, e)| e.as_size().cloned().unwrap_or_default()).collect();
         counts.extend([&self.groups.rows, &self.groups.columns].map(|dims| length(dims).ceil_div(side)));
         counts
     }
@@ -128,7 +127,7 @@ impl Tiles {
 
 /// The product of the extents.
 pub(super) fn length(dims: &[(IndexId, Extent)]) -> Size {
-    let extents = dims.iter().filter_map(|(_, extent)| extent_size(extent));
+    let extents = dims.iter().filter_map(|(_, extent)| extent.as_size());
     extents.fold(Size::constant(1), |product, n| &product * n)
 }
 

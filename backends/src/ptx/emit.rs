@@ -10,7 +10,6 @@ use ir::nest::{
 };
 use ir::rewrite::Inside;
 use ir::{Affine, BinaryOp, Dtype, Size, UnaryOp, visit};
-use schedule::nests::may_fault;
 use schedule::split::Part;
 
 use super::build::{Builder, Control};
@@ -152,7 +151,7 @@ impl<'a> Emitter<'a> {
         };
         let in_place = program.slots.values().any(in_place);
         let mut builder = Builder::new();
-        let checks = kernel.body.iter().any(may_fault);
+        let checks = kernel.body.iter().any(Statement::may_fault);
         let mut leaning = vec![];
         if checks {
             let inside = Inside::new(program);

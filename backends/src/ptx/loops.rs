@@ -45,7 +45,7 @@ impl Emitter<'_> {
         let mut axes: Vec<Axis> = vec![];
         let mut total = None;
         for (k, (index, extent)) in dims.iter().enumerate() {
-            let length = schedule::nests::extent_size(extent).cloned();
+            let length = extent.as_size().cloned();
             let count = self.extent(extent);
             let count = self.b().op2(Opcode::Max, Type::S64, count, 0);
             total = Some(total.map_or(count, |total| self.b().op2(Opcode::Mul, Type::S64, total, count)));
@@ -201,6 +201,6 @@ impl Emitter<'_> {
 
     /// The product of the extents of a loop, if sizes tell.
     pub(super) fn extents(dims: &[(IndexId, Extent)]) -> Option<Vec<Size>> {
-        dims.iter().map(|(_, extent)| schedule::nests::extent_size(extent).cloned()).collect()
+        dims.iter().map(|(_, extent)| extent.as_size().cloned()).collect()
     }
 }

@@ -13,7 +13,7 @@ use ir::nest::{Block, BufferId, IndexId, Loop, LoopKind, Op, Program, Reduction,
 use ir::order::{LANES, LANES_CHUNK};
 use ir::sabotage::{self, Bug};
 use ir::{Affine, Order, ReduceOp, Size, visit};
-use schedule::nests::{extent_size, is_scalar};
+use schedule::nests::is_scalar;
 use schedule::split::{Part, root};
 
 use super::build::Control;
@@ -76,7 +76,7 @@ impl Rows {
             match statement {
                 Statement::Loop(inner) => {
                     let [(_, length)] = inner.dims.as_slice() else { return None };
-                    let length = extent_size(length)?;
+                    let length = length.as_size()?;
                     let same = *extent.get_or_insert(length) == length;
                     if !same || !is_flat(&inner.body) || !is_spread(&part.kernel.values, inner) {
                         return None;

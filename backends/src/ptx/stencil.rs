@@ -2,7 +2,6 @@
 //! row loads the next has already; what lies beside it comes from the first cache.
 
 use ir::nest::{IndexId, Loop, Op, Statement};
-use schedule::nests::extent_size;
 
 use super::build::Control;
 use super::emit::{Argument, Emitter};
@@ -23,7 +22,7 @@ impl Stencil {
     /// A loop as a stencil, if it is one.
     pub(super) fn of(e: &Emitter<'_>, l: &Loop) -> Option<Stencil> {
         let [(row, rows), (column, columns)] = l.dims.as_slice() else { return None };
-        extent_size(rows).and(extent_size(columns))?;
+        rows.as_size().and(columns.as_size())?;
         let mut found: Vec<(_, Linear)> = vec![];
         for statement in &l.body {
             if let Statement::Let { op: Op::Load { buffer, view, at }, .. } = statement {

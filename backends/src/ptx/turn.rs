@@ -1,4 +1,4 @@
-//! Loops that load across memory, as `cpu::across` finds them: a transposition is one. They go in square tiles, a block each: what is
+//! Loops that load across memory, as `schedule::across` finds them: a transposition is one. They go in square tiles, a block each: what is
 //! loaded across is read along memory into the block's own memory, then the body runs along the rows of the tile. Both ways, neighbouring
 //! threads take neighbouring elements.
 

@@ -136,22 +136,14 @@ pub fn free_values(block: &Block) -> BTreeSet<ValueId> {
 /// How often each buffer is loaded from in the text of a block, in text order.
 pub fn loads(block: &Block) -> Vec<BufferId> {
     let mut loads = vec![];
-    for_each_op(block, &mut |_, op| {
-        if let Op::Load { buffer, .. } = op {
-            loads.push(*buffer);
-        }
-    });
+    for_each_statement(block, &mut |statement| loads.extend(statement.effects().load.map(|load| load.buffer)));
     loads
 }
 
 /// The buffers that a block's statements store to, in text order.
 pub fn stores(block: &Block) -> Vec<BufferId> {
     let mut stores = vec![];
-    for_each_statement(block, &mut |statement| {
-        if let Statement::Store { buffer, .. } = statement {
-            stores.push(*buffer);
-        }
-    });
+    for_each_statement(block, &mut |statement| stores.extend(statement.effects().store.map(|store| store.buffer)));
     stores
 }
 

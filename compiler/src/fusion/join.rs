@@ -92,7 +92,7 @@ struct Outline {
 
 /// Whether a statement is a check.
 fn is_check(statement: &Statement) -> bool {
-    matches!(statement, Statement::Let { op: Op::Check { .. }, .. })
+    statement.effects().may_fault
 }
 
 impl Outline {
