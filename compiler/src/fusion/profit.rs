@@ -1,13 +1,14 @@
 //! What merging gains: the price of kernels as they are against the price of kernels as they would be, by the one cost
 //! model, and the limits of one kernel.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use ir::Size;
 use ir::decision::Reason;
 use ir::nest::{BufferId, Kernel, KernelId, Program, Role};
 
-use crate::analysis::accesses::Accesses;
+use crate::analysis::accesses::{Access, Accesses};
 use crate::analysis::cost::{self, Machine, Price};
 use crate::analysis::footprint;
 use crate::analysis::work::{self, Work};
@@ -36,7 +37,22 @@ pub(super) fn bytes(program: &Program, buffer: BufferId) -> f64 {
 
 /// The buffers in memory that a kernel loads or stores, each with the bytes that this moves if each element moves once.
 pub(super) fn touched<'p>(program: &'p Program, kernel: &Kernel) -> impl Iterator<Item = (BufferId, f64)> + use<'p> {
-    let moved = footprint::moved::<f64>(program, &Accesses::of(kernel), &cost::nominal, &Machine::NOMINAL);
+    moved(program, &Accesses::of(kernel))
+}
+
+/// The same, access by access: what any kernel moves that has one of these accesses.
+pub(super) fn touched_by_each(program: &Program, kernel: &Kernel) -> Vec<(BufferId, f64)> {
+    let accesses = Accesses::of(kernel);
+    let mut buffers = BTreeSet::new();
+    if accesses.list.iter().all(|access| buffers.insert(access.buffer)) {
+        return moved(program, &accesses).collect();
+    }
+    let alone = |access: &Access<'_>| moved(program, &Accesses { list: vec![*access], ..accesses.clone() }).collect();
+    accesses.list.iter().flat_map(|access| -> Vec<_> { alone(access) }).collect()
+}
+
+fn moved<'p>(program: &'p Program, accesses: &Accesses<'_>) -> impl Iterator<Item = (BufferId, f64)> + use<'p> {
+    let moved = footprint::moved::<f64>(program, accesses, &cost::nominal, &Machine::NOMINAL);
     let in_memory = |id: BufferId| !matches!(program.buffers[id].role, Role::Scratch | Role::Constant(_));
     let of = moved.into_iter().filter(move |m| in_memory(m.buffer));
     of.map(|m| (m.buffer, m.bytes.clamp(0.0, bytes(program, m.buffer))))

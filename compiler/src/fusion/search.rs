@@ -130,9 +130,9 @@ impl Plan {
         let computes_nothing_twice = || {
             let Some(l) = self.one_loop() else { return false };
             let price = self.graph.kernels().map(|id| *self.graph.price(id)).next().unwrap_or_default();
-            // It goes along its arrays, and no core is idle.
+            // It touches each element once, along its arrays, and no core is idle.
             let machine = Machine::NOMINAL;
-            let at_best = machine.launch + machine.time(price.operations, price.memory + price.cache, price.memory);
+            let at_best = machine.launch + machine.time(price.operations, price.memory, price.memory);
             price.operations <= least.operations && price.time <= AS_FAST * at_best && depends_on_all(l)
         };
         let takes_no_time = self.cost.time <= AS_FAST * least.cost.time;
@@ -522,7 +522,7 @@ fn least(unfused: &Graph) -> Option<Least> {
     let mut moved: BTreeMap<BufferId, f64> = BTreeMap::new();
     let mut stored = vec![];
     for id in unfused.kernels() {
-        for (buffer, bytes) in profit::touched(unfused.frame(), unfused.kernel(id)) {
+        for (buffer, bytes) in profit::touched_by_each(unfused.frame(), unfused.kernel(id)) {
             if unfused.stores(id).contains(&buffer) {
                 stored.push((buffer, bytes));
             } else {
