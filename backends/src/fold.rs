@@ -1,5 +1,6 @@
 //! What a reduction does with two elements, and what it gives for none.
 
+use ir::sabotage::{self, Bug};
 use ir::{BinaryOp, Dtype, ReduceOp, Scalar};
 
 /// A reduction's operation on elements of a type.
@@ -18,7 +19,11 @@ impl Fold {
     /// The value of no elements, as engines hold it: half floats as `f32`.
     pub(crate) fn identity(self) -> Scalar {
         let is_half = matches!(self.dtype, Dtype::F16 | Dtype::Bf16);
-        self.op.identity(if is_half { Dtype::F32 } else { self.dtype })
+        let element = if is_half { Dtype::F32 } else { self.dtype };
+        match self.op {
+            ReduceOp::Max if element.is_float() && sabotage::on(Bug::WrongIdentity) => Scalar::greatest(element),
+            op => op.identity(element),
+        }
     }
 
     pub(crate) fn is_arg(self) -> bool {

@@ -1,8 +1,8 @@
 //! Fuseloop's code generators and their run time: verified loop nests in, running machine code out.
 //!
-//! `cpu` and `ptx` generate code for what the passes of `schedule` make of kernels, and `cuda` runs the latter's. What both need is here: `access`,
-//! `groups` and `fold` are what they ask of subscripts, contractions and reductions, `slots` says where temporaries lie, `pages` gives zeroed memory, `call` looks at the
-//! arrays of a call.
+//! `cpu` and `ptx` generate code for the parts that the passes of `schedule` make of kernels; `cuda` runs what `ptx` generates. The engines
+//! share the modules here: `access`, `groups` and `fold` analyse subscripts, contractions and reductions, `slots` says where temporaries
+//! lie, `pages` allocates zeroed memory, `call` checks the arrays of a call.
 
 pub mod abi;
 mod access;

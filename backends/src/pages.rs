@@ -2,8 +2,8 @@
 
 use std::alloc::Layout;
 
-/// From so many bytes on, memory is asked for in large pages: a page of it takes as long to come as any, and an access to an unknown
-/// place seldom has to look up where that is.
+/// Allocations of at least this many bytes ask for large pages: a page fault costs the same whatever the size of the page, and random
+/// accesses miss the TLB less often.
 const LARGE: usize = 4 << 20;
 
 /// Asks for large pages for memory of ours that nobody has touched so far.
@@ -21,11 +21,11 @@ pub(crate) fn in_large_pages(first: *mut u8, bytes: usize) {
     let _ = (first, bytes);
 }
 
-/// What memory is mapped by, at least.
+/// The largest base page size of the systems that we run on: the range passed to `madvise` must consist of whole pages.
 #[cfg(target_os = "linux")]
 const PAGE: usize = 1 << 16;
 
-/// So many words of zeros, which take memory only as they are written to; none if there is no memory for them.
+/// `count` words of zeros, which take memory only as they are written to; `None` if there is no memory for them.
 pub fn zeroed_words(count: usize) -> Option<Vec<u64>> {
     let layout = Layout::array::<u64>(count).ok()?;
     if layout.size() == 0 {

@@ -1,4 +1,4 @@
-//! What comes between planning and code generation: kernels made ready for the engines, without a word about instructions.
+//! The passes between planning and code generation. They rewrite kernels for the engines and know nothing of instructions.
 //!
 //! | pass | does |
 //! |---|---|
@@ -9,7 +9,7 @@
 //! | `split` | cuts a kernel into parts that threads, or a grid, run in ranges |
 //! | `across` | finds loops that load across memory, such as a transposition |
 //!
-//! `nests` has what the engines ask of statements and loops.
+//! `nests` has small queries about statements and sizes that the engines use too.
 
 #![forbid(unsafe_code)]
 

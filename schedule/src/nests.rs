@@ -1,4 +1,4 @@
-//! What every code generator asks of a loop nest.
+//! Queries about statements and sizes that the passes and every code generator use.
 
 use ir::Size;
 use ir::nest::{Program, Statement, SymbolSource};

@@ -65,8 +65,8 @@ pub fn in_lanes(op: ReduceOp, dtype: Dtype, order: Order) -> bool {
     order == Order::Lanes || !op.depends_on_order(dtype)
 }
 
-/// Whether a reduction can be shared out by chunks of as many elements as those of the order by lanes. So many blocks are a power of two, so
-/// what they give is one of their pairwise levels.
+/// Whether a reduction can be shared out by chunks as long as those of the order by lanes. A chunk has a power of two of blocks, so its result
+/// is a node of the pairwise tree over blocks.
 fn in_chunks(op: ReduceOp, dtype: Dtype, order: Order) -> bool {
     in_lanes(op, dtype, if order == Order::Blocks { Order::Lanes } else { order })
 }

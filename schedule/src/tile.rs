@@ -20,7 +20,7 @@ pub const STRIP: i64 = 1024;
 /// Elements behind each row of sums: the last vector of a row may reach beyond it.
 pub const SPARE: i64 = 4;
 
-/// What the first part of a tiled kernel does. Its body is scalars, then loops over rows, then loops over columns.
+/// How the first part of a tiled kernel runs. Its body is scalars, then loops over rows, then loops over columns.
 pub struct Tiled {
     /// How many loops go over rows.
     pub rows: usize,
@@ -45,7 +45,7 @@ struct Column<'k> {
     l: &'k Loop,
     index: IndexId,
     width: &'k Size,
-    /// What is computed of a column first, the reduction, and what comes of it.
+    /// The statements of a column before its reduction, the reduction, and those after it.
     before: &'k [Statement],
     reduce: &'k Loop,
     after: &'k [Statement],

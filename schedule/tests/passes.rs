@@ -1,4 +1,4 @@
-//! What the passes make of kernels, as IR text: before by hand, after as a snapshot. Whatever comes out keeps the rules of the IR.
+//! The passes on IR text: kernels before a pass are written here, kernels after it are snapshots, and the verifier accepts both.
 
 use std::fmt::Write;
 

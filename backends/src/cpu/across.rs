@@ -1,6 +1,6 @@
-//! Loops that load across memory, in tiles (see `schedule::across`). What is loaded across is first transposed, tile by tile, into scratch
-//! that stays in a cache (by `turn`, which takes whole lines on both sides); then the body runs along rows of the tile as if all had been
-//! there.
+//! Loops that load across memory, in tiles (see `schedule::across`). The elements loaded across are first transposed, tile by tile, into
+//! scratch that stays in a cache (by `turn`, which takes whole lines on both sides). Then the body runs along rows of the tile as if they had
+//! all been there.
 
 use cranelift_codegen::ir::InstBuilder;
 use cranelift_codegen::ir::Value;

@@ -1,4 +1,4 @@
-//! Memory for arrays, and memory of a run: for temporaries of the call, and of each thread for what its kernels keep for themselves.
+//! The memory of a run: temporaries of the call, and scratch of each thread.
 
 use std::sync::{Mutex, PoisonError};
 

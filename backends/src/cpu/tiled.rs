@@ -1,4 +1,5 @@
-//! The first part of a kernel that sums columns block by block, and what joins the sums of blocks; `schedule::tile` makes these parts.
+//! Emits the first part of a kernel that sums columns block by block. `schedule::tile` makes the parts; the others, which join the sums of
+//! blocks, are ordinary loops.
 
 use std::collections::{BTreeMap, BTreeSet};
 

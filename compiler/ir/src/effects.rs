@@ -1,5 +1,5 @@
-//! What a statement does besides computing values. Every question of legality is asked here, and the matches have no wildcard: who adds a
-//! statement or an operation says what it does before anything compiles.
+//! The effects of statements: loads, stores, faults. The matches have no wildcard, so a new statement or operation does not compile until its
+//! effects are stated here.
 
 use crate::Size;
 use crate::nest::{BufferId, Op, Statement, Subscript};
@@ -15,19 +15,19 @@ pub struct Access<'s> {
     pub at: &'s [Subscript],
 }
 
-/// What a statement does itself; the statements of the blocks inside do the rest.
+/// The effects of a statement itself, without those of the statements in its blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Effects<'s> {
-    /// What it loads.
+    /// The element that it loads.
     pub load: Option<Access<'s>>,
-    /// What it stores.
+    /// The element that it stores.
     pub store: Option<Access<'s>>,
     /// Whether it may end the run.
     pub may_fault: bool,
 }
 
 impl Op {
-    /// What the operation does.
+    /// The effects of the operation.
     pub fn effects(&self) -> Effects<'_> {
         match self {
             Op::Load { buffer, view, at } => {
@@ -50,7 +50,7 @@ impl Op {
 }
 
 impl Statement {
-    /// What the statement does itself.
+    /// The effects of the statement itself, without those of the statements in its blocks.
     pub fn effects(&self) -> Effects<'_> {
         match self {
             Statement::Let { value: _, op } => op.effects(),

@@ -7,7 +7,6 @@
 //! table of cases, is `interp::scalar`; who works out values without importing it is handed an [`Arithmetic`].
 
 use crate::nest::Function;
-use crate::sabotage::{self, Bug};
 use crate::{Dtype, Scalar};
 
 macro_rules! named_enum {
@@ -158,13 +157,7 @@ impl ReduceOp {
         match self {
             ReduceOp::Sum | ReduceOp::Any => Scalar::zero(element),
             ReduceOp::Prod | ReduceOp::All => Scalar::one(element),
-            ReduceOp::Max | ReduceOp::ArgMax if element.is_float() && sabotage::on(Bug::WrongIdentity) => {
-                Scalar::greatest(element)
-            }
             ReduceOp::Max | ReduceOp::ArgMax => Scalar::least(element),
-            ReduceOp::Min | ReduceOp::ArgMin if element.is_float() && sabotage::on(Bug::WrongIdentity) => {
-                Scalar::least(element)
-            }
             ReduceOp::Min | ReduceOp::ArgMin => Scalar::greatest(element),
         }
     }

@@ -134,7 +134,8 @@ impl Size {
     pub fn floor_div(&self, divisor: &Size) -> Size {
         let apart = |size: Size| Size::atom(Atom::FloorDiv(Box::new(size), Box::new(divisor.clone())));
         let Some(by) = divisor.as_constant().filter(|by| *by > 0) else { return apart(self.clone()) };
-        // What the divisor divides comes out; a constant does only if no size stays with it, so that `(n - 1) / 2` is still that.
+        // Terms that the divisor divides come out: `(2 * m + n) / 2` is `m + n / 2`. A constant comes out only if no size name is left with
+        // it, so that `(n - 1) / 2` stays as it was written.
         let (mut whole, mut rest): (Terms, Terms) = self.terms.iter().cloned().partition(|(_, c)| c % by == 0);
         whole.iter_mut().for_each(|(_, c)| *c /= by);
         if rest.iter().any(|(product, _)| !product.is_empty()) {

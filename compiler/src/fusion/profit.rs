@@ -47,8 +47,8 @@ pub(super) fn touched_by_each(program: &Program, kernel: &Kernel) -> Vec<(Buffer
     if accesses.list.iter().all(|access| buffers.insert(access.buffer)) {
         return moved(program, &accesses).collect();
     }
-    let alone = |access: &Access<'_>| moved(program, &Accesses { list: vec![*access], ..accesses.clone() }).collect();
-    accesses.list.iter().flat_map(|access| -> Vec<_> { alone(access) }).collect()
+    let alone = |access: &Access<'_>| moved(program, &Accesses { list: vec![*access], ..accesses.clone() });
+    accesses.list.iter().flat_map(alone).collect()
 }
 
 fn moved<'p>(program: &'p Program, accesses: &Accesses<'_>) -> impl Iterator<Item = (BufferId, f64)> + use<'p> {

@@ -6,7 +6,7 @@
 //! and may make it slower by as much as does not count, to move fewer bytes.
 //!
 //! The search ends early with a plan that cannot be better: nothing moves but each array of the caller once, and computing takes no time
-//! beside that, or is one loop that executes no more operations than the unfused program, each of which depends on all indices of the loop.
+//! beside that, or is one loop that executes no more operations than the unfused program, and every operation depends on all indices of the loop.
 //!
 //! A program that is larger than a kernel may be is first fused in parts, cut where the fewest bytes cross.
 

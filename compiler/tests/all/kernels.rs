@@ -289,7 +289,7 @@ fn steps_are_cut_where_little_crosses() {
     }
 }
 
-/// Two passes over columns, of which each thread keeps the first, would compute less, but memory would be read in narrow strips.
+/// Two passes over columns would compute less, because each thread keeps the result of the first. But they would read memory in narrow strips.
 #[test]
 fn a_blur_runs_along_its_rows() {
     let program = compiled(

@@ -18,7 +18,7 @@ use ir::{Size, SymbolId};
 
 use programs::PROGRAMS;
 
-/// What a program has become.
+/// The kernels of a compiled program, as far as the styles are compared.
 #[derive(Debug, PartialEq)]
 struct Made {
     /// The loops of each kernel, with how often they run.
