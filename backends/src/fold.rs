@@ -1,17 +1,19 @@
-//! What a reduction does with two elements, and what it gives for none.
+//! Reductions as engines see them: how states are merged, and over which types.
 
+use ir::build::Values;
+use ir::nest::{Input, Merge, Prefix, Program, ReducerId, Reduction};
 use ir::sabotage::{self, Bug};
-use ir::{BinaryOp, Dtype, ReduceOp, Scalar};
+use ir::{BinaryOp, Dtype, Monoid, Scalar};
 
-/// A reduction's operation on elements of a type.
+/// A reduction of elements of a type by a primitive.
 #[derive(Clone, Copy)]
 pub(crate) struct Fold {
-    pub(crate) op: ReduceOp,
+    pub(crate) op: Monoid,
     pub(crate) dtype: Dtype,
 }
 
 impl Fold {
-    /// The primitive that joins two elements; of `argmax` and `argmin`, what they compare.
+    /// The primitive that joins two elements.
     pub(crate) fn primitive(self) -> BinaryOp {
         self.op.primitive()
     }
@@ -21,12 +23,55 @@ impl Fold {
         let is_half = matches!(self.dtype, Dtype::F16 | Dtype::Bf16);
         let element = if is_half { Dtype::F32 } else { self.dtype };
         match self.op {
-            ReduceOp::Max if element.is_float() && sabotage::on(Bug::WrongIdentity) => Scalar::greatest(element),
+            Monoid::Max if element.is_float() && sabotage::on(Bug::WrongIdentity) => Scalar::greatest(element),
             op => op.identity(element),
         }
     }
+}
 
-    pub(crate) fn is_arg(self) -> bool {
-        self.op.is_arg()
+/// How the states of a reduction are merged.
+#[derive(Clone, Copy)]
+pub(crate) enum Merging {
+    /// By a primitive: the state is one value.
+    Fold(Fold),
+    /// By a reducer of the program.
+    Reducer(ReducerId),
+}
+
+impl Merging {
+    /// That of a reduction over values of these types.
+    pub(crate) fn of(values: &Values, r: &Reduction) -> Merging {
+        Merging::new(values, r.merge, &r.inputs)
+    }
+
+    /// That of a running reduction.
+    pub(crate) fn of_prefix(values: &Values, prefix: &Prefix) -> Merging {
+        Merging::new(values, prefix.merge, &prefix.inputs)
+    }
+
+    fn new(values: &Values, merge: Merge, inputs: &[Input]) -> Merging {
+        match merge {
+            Merge::Monoid(op) => {
+                let dtype = inputs.first().and_then(|input| input.value()).map_or(Dtype::I64, |value| values[value]);
+                Merging::Fold(Fold { op, dtype })
+            }
+            Merge::Reducer(id) => Merging::Reducer(id),
+        }
+    }
+
+    /// Whether the order of the elements can change the result's bits.
+    pub(crate) fn depends_on_order(self, program: &Program) -> bool {
+        match self {
+            Merging::Fold(fold) => fold.op.depends_on_order(fold.dtype),
+            Merging::Reducer(id) => program.reducers[id].law.depends_on_order(),
+        }
+    }
+
+    /// The types of the state's values.
+    pub(crate) fn dtypes(self, program: &Program) -> Vec<Dtype> {
+        match self {
+            Merging::Fold(fold) => vec![fold.dtype],
+            Merging::Reducer(id) => program.reducers[id].state().collect(),
+        }
     }
 }

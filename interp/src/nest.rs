@@ -13,12 +13,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ir::array::{Array, ArrayError, ArrayRef};
 use ir::bind::{BindError, Binding, Fault};
 use ir::nest::{
-    Block, BufferId, Contraction, Extent, IndexId, Kernel, KernelId, Loop, LoopKind, Op, Program, Role, Statement,
-    Subscript, ValueId,
+    Block, BufferId, Contraction, Extent, IndexId, Input, Kernel, KernelId, Loop, LoopKind, Merge, Op, Program, Role,
+    Statement, Subscript, ValueId,
 };
-use ir::{Affine, BinaryOp, Order, Scalar, Size, print};
+use ir::{Affine, BinaryOp, Dtype, Order, Scalar, Size, nest, print};
 
-use crate::reduce::{Reduction, Running};
+use crate::reduce::{Merger, Reduction, Running, State};
 use crate::scalar::{self, Evaluator};
 use sharing::Sharing;
 
@@ -207,6 +207,14 @@ enum Stop<'p> {
 
 type Step<'p, T = ()> = Result<T, Stop<'p>>;
 
+/// A running reduction of a scan under way.
+struct RunningPrefix<'p> {
+    merger: Merger<'p>,
+    running: Running,
+    /// The number of the next element.
+    number: i64,
+}
+
 /// A kernel at work.
 struct Machine<'p, 'a> {
     program: &'p Program,
@@ -218,7 +226,7 @@ struct Machine<'p, 'a> {
     indices: Vec<i64>,
     values: Vec<Scalar>,
     /// The running reductions of the scans under way, by the value that each defines.
-    prefixes: Vec<Option<Running>>,
+    prefixes: Vec<Option<RunningPrefix<'p>>>,
     /// Grows with every iteration.
     clock: u64,
     /// The time at which the kernel began.
@@ -309,31 +317,54 @@ impl<'p, 'a> Machine<'p, 'a> {
             LoopKind::Parallel => self.apart(&l.dims, |machine| machine.block(&l.body)),
             LoopKind::Serial => self.iterate(&l.dims, |machine| machine.block(&l.body)),
             LoopKind::Reduce(reductions) => {
-                let values = &self.program.kernels[self.kernel].values;
-                let begin = |r: &'p ir::nest::Reduction| (r, Reduction::new(r.op, r.order, values[r.input]));
+                let begin = |r: &'p nest::Reduction| (r, Reduction::new(self.merger(r.merge, &r.inputs), r.order));
                 let mut under_way: Vec<_> = reductions.iter().map(begin).collect();
+                let mut number = 0;
                 self.apart(&l.dims, |machine| {
                     machine.block(&l.body)?;
                     for (r, reduction) in &mut under_way {
-                        reduction.push(machine.get(r.input));
+                        reduction.push(machine.state(&r.inputs, number));
                     }
+                    number += 1;
                     Ok(())
                 })?;
                 for (r, reduction) in under_way {
-                    self.values[slot(r.result)] = reduction.finish();
+                    for (result, value) in r.results.iter().zip(reduction.finish()) {
+                        self.values[slot(*result)] = value;
+                    }
                 }
                 Ok(())
             }
             LoopKind::Scan => {
                 for statement in &l.body {
-                    if let Statement::Let { value, op: Op::Prefix(op, of) } = statement {
-                        let dtype = self.program.kernels[self.kernel].values[*of];
-                        self.prefixes[slot(*value)] = Some(Running::new(*op, Order::Scan, dtype));
+                    if let Statement::Let { value, op: Op::Prefix(prefix) } = statement {
+                        let merger = self.merger(prefix.merge, &prefix.inputs);
+                        let running = Running::new(&merger, Order::Scan);
+                        self.prefixes[slot(*value)] = Some(RunningPrefix { merger, running, number: 0 });
                     }
                 }
                 self.iterate(&l.dims, |machine| machine.block(&l.body))
             }
         }
+    }
+
+    fn merger(&self, merge: Merge, inputs: &[Input]) -> Merger<'p> {
+        match (merge, inputs) {
+            (Merge::Monoid(monoid), [Input::Value(value), ..]) => {
+                Merger::Monoid(monoid, self.program.kernels[self.kernel].values[*value])
+            }
+            (Merge::Monoid(monoid), _) => Merger::Monoid(monoid, Dtype::I64),
+            (Merge::Reducer(id), _) => Merger::of(&self.program.reducers[id]),
+        }
+    }
+
+    /// The state that the element of iteration `number` is.
+    fn state(&self, inputs: &[Input], number: i64) -> State {
+        let input = |input: &Input| match input {
+            Input::Value(value) => self.get(*value),
+            Input::Number => Scalar::I64(number),
+        };
+        inputs.iter().map(input).collect()
     }
 
     fn contract(&mut self, c: &'p Contraction) -> Step<'p> {
@@ -422,9 +453,17 @@ impl<'p, 'a> Machine<'p, 'a> {
                 }
                 Scalar::I64(index)
             }
-            Op::Prefix(_, of) => {
-                let x = self.get(*of);
-                self.prefixes[slot(value)].as_mut().map_or(x, |running| running.push(x))
+            Op::Prefix(prefix) => {
+                // A scan sets all its prefixes up before it runs.
+                let number = self.prefixes[slot(value)].as_ref().map_or(0, |prefix| prefix.number);
+                let x = self.state(&prefix.inputs, number);
+                match &mut self.prefixes[slot(value)] {
+                    Some(under_way) => {
+                        under_way.number += 1;
+                        under_way.running.push(&mut under_way.merger, x)[prefix.field]
+                    }
+                    None => x[prefix.field],
+                }
             }
         })
     }
@@ -538,4 +577,4 @@ macro_rules! slots {
     };
 }
 
-slots!(BufferId, ir::nest::FunctionId, IndexId, ValueId);
+slots!(BufferId, nest::FunctionId, IndexId, ValueId);

@@ -3,7 +3,8 @@
 //! Every function here is total. Operands whose types do not fit together cannot occur in verified IR;
 //! for them, and only for them, the answer is `ill_typed`.
 
-use ir::nest::{Block, Function, Op, Statement, ValueId};
+use ir::build::Values;
+use ir::nest::{Block, Function, Op, Reducer, Statement, ValueId};
 use ir::{Arithmetic, BinaryOp, CompareOp, Dtype, Scalar, UnaryOp};
 
 /// All of it, for those who compute with scalars and do not import this.
@@ -102,25 +103,50 @@ pub fn call(function: &Function, arguments: &[Scalar]) -> Scalar {
     Evaluator::new(function).call(arguments)
 }
 
-/// A scalar function with room for its values, to be called many times.
+/// A scalar function, or the merge of a reducer, with room for its values, to be called many times.
 pub struct Evaluator<'f> {
-    function: &'f Function,
+    params: &'f [ValueId],
+    dtypes: &'f Values,
+    body: &'f Block,
+    results: &'f [ValueId],
     values: Vec<Scalar>,
 }
 
 impl<'f> Evaluator<'f> {
     /// An evaluator of `function`.
     pub fn new(function: &'f Function) -> Evaluator<'f> {
-        Evaluator { function, values: function.values.values().map(|&dtype| Scalar::zero(dtype)).collect() }
+        let Function { params, values, body, result, .. } = function;
+        Evaluator::over(params, values, body, std::slice::from_ref(result))
+    }
+
+    /// An evaluator of the merge of `reducer`.
+    pub fn of_merge(reducer: &'f Reducer) -> Evaluator<'f> {
+        Evaluator::over(&reducer.params, &reducer.values, &reducer.body, &reducer.results)
+    }
+
+    fn over(params: &'f [ValueId], dtypes: &'f Values, body: &'f Block, results: &'f [ValueId]) -> Evaluator<'f> {
+        let values = dtypes.values().map(|&dtype| Scalar::zero(dtype)).collect();
+        Evaluator { params, dtypes, body, results, values }
     }
 
     /// The function's value at `arguments`.
     pub fn call(&mut self, arguments: &[Scalar]) -> Scalar {
-        for (&parameter, &argument) in self.function.params.iter().zip(arguments) {
+        self.evaluate(arguments);
+        self.values[slot(self.results[0])]
+    }
+
+    /// The results at `arguments`.
+    pub fn run(&mut self, arguments: &[Scalar]) -> impl Iterator<Item = Scalar> {
+        self.evaluate(arguments);
+        self.results.iter().map(|result| self.values[slot(*result)])
+    }
+
+    fn evaluate(&mut self, arguments: &[Scalar]) {
+        for (&parameter, &argument) in self.params.iter().zip(arguments) {
             self.values[slot(parameter)] = argument;
         }
-        self.block(&self.function.body);
-        self.values[slot(self.function.result)]
+        let body = self.body;
+        self.block(body);
     }
 
     fn block(&mut self, block: &Block) {
@@ -151,7 +177,7 @@ impl<'f> Evaluator<'f> {
             Op::Cast(to, a) => cast(to, self.get(a)),
             Op::Bitcast(to, a) => bitcast(to, self.get(a)),
             Op::Affine(_) | Op::Call(..) | Op::Load { .. } | Op::Check { .. } | Op::Prefix(..) => {
-                ill_typed(self.function.values[value])
+                ill_typed(self.dtypes[value])
             }
         }
     }

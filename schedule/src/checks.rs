@@ -8,7 +8,7 @@ use ir::build::Values;
 use ir::nest::{Block, Kernel, Loop, LoopKind, Op, Program, Reduction, Statement, Subscript, ValueId};
 use ir::rewrite::Copier;
 use ir::sabotage::{self, Bug};
-use ir::{Affine, BinaryOp, CompareOp, Dtype, Order, ReduceOp, Scalar, visit};
+use ir::{Affine, BinaryOp, CompareOp, Dtype, Monoid, Order, Scalar, visit};
 
 /// Operations that lead to checks, at most: they are done twice.
 const MOST: usize = 16;
@@ -103,7 +103,7 @@ fn look(values: &mut Values, l: &Loop, leading: &Block) -> (Loop, ValueId) {
     let [none, one] = [0, 1].map(|n| define(values, &mut body, Dtype::I32, Op::Constant(Scalar::I32(n))));
     let input = define(values, &mut body, Dtype::I32, Op::Select(outside, one, none));
     let result = values.push(Dtype::I32);
-    let any = Reduction { result, op: ReduceOp::Max, order: Order::Free, input };
+    let any = Reduction::monoid(result, Monoid::Max, Order::Free, input);
     (Loop { dims: l.dims.clone(), kind: LoopKind::Reduce(vec![any]), body }, result)
 }
 

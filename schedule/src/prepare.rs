@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 
 use ir::build::Values;
 use ir::nest::{
-    Block, Contraction, Extent, IndexId, Kernel, Loop, LoopKind, Op, Program, Reduction, Statement, Subscript, ValueId,
+    Block, Contraction, Extent, IndexId, Kernel, Loop, LoopKind, Op, Program, Reduction, Single, Statement, Subscript,
+    ValueId,
 };
 use ir::order::{BLOCK, LANES};
-use ir::{Affine, BinaryOp, Order, ReduceOp, Size};
+use ir::{Affine, BinaryOp, Monoid, Order, Size};
 
 use crate::forward::{forward, is_scratch};
 
@@ -124,8 +125,8 @@ fn expand(values: &mut Values, c: Contraction) -> Block {
     let mut body = c.left.body;
     body.extend(c.right.body);
     body.push(Statement::Let { value: product, op: Op::Binary(BinaryOp::Mul, c.left.value, c.right.value) });
-    let order = if ReduceOp::Sum.depends_on_order(dtype) { Order::Lanes } else { Order::Free };
-    let sum = Reduction { result: c.result, op: ReduceOp::Sum, order, input: product };
+    let order = if Monoid::Sum.depends_on_order(dtype) { Order::Lanes } else { Order::Free };
+    let sum = Reduction::monoid(c.result, Monoid::Sum, order, product);
     let reduce = Loop { dims: c.reduce, kind: LoopKind::Reduce(vec![sum]), body };
     let mut point = vec![Statement::Loop(reduce)];
     point.extend(c.epilogue);
@@ -166,21 +167,19 @@ fn iterations(extents: &[(IndexId, i64)]) -> impl Iterator<Item = BTreeMap<Index
 fn unroll(values: &mut Values, l: &Loop, reductions: &[Reduction]) -> Option<Block> {
     let extents = few(l, UNROLL_ITERATIONS)?;
     let straight = l.body.iter().all(|s| matches!(s, Statement::Let { .. }));
-    let plain = reductions
-        .iter()
-        .all(|r| !r.op.is_arg() && (r.order != Order::Scan || !r.op.depends_on_order(values[r.input])));
-    if !straight || !plain {
+    let singles: Vec<Single> = reductions.iter().map(Reduction::single).collect::<Option<_>>()?;
+    if !straight || singles.iter().any(|r| r.order == Order::Scan) {
         return None;
     }
     let mut out = vec![];
     let mut elements: Vec<Vec<ValueId>> = vec![vec![]; reductions.len()];
     for at in iterations(&extents) {
         let names = copy(values, &l.body, &at, &mut out);
-        for (elements, r) in elements.iter_mut().zip(reductions) {
+        for (elements, r) in elements.iter_mut().zip(&singles) {
             elements.push(names.get(&r.input).copied().unwrap_or(r.input));
         }
     }
-    for (elements, r) in elements.into_iter().zip(reductions) {
+    for (elements, r) in elements.into_iter().zip(&singles) {
         join(values, r, elements, &mut out);
     }
     Some(out)
@@ -230,7 +229,7 @@ fn copy(values: &mut Values, body: &Block, at: &BTreeMap<IndexId, i64>, out: &mu
 }
 
 /// Joins the elements of a reduction in its order; there are fewer than a block or the lanes of a chunk.
-fn join(values: &mut Values, r: &Reduction, elements: Vec<ValueId>, out: &mut Block) {
+fn join(values: &mut Values, r: &Single, elements: Vec<ValueId>, out: &mut Block) {
     // One element a lane at most, and less than a block.
     const { assert!(UNROLL_ITERATIONS as usize <= LANES && LANES <= BLOCK) };
     let dtype = values[r.input];
@@ -239,9 +238,9 @@ fn join(values: &mut Values, r: &Reduction, elements: Vec<ValueId>, out: &mut Bl
         out.push(Statement::Let { value, op });
         value
     };
-    let empty = define(values, out, Op::Constant(r.op.identity(dtype)));
-    let join = |a, b| Op::Binary(r.op.primitive(), a, b);
-    let lanes = r.order == Order::Lanes && r.op.depends_on_order(dtype);
+    let empty = define(values, out, Op::Constant(r.monoid.identity(dtype)));
+    let join = |a, b| Op::Binary(r.monoid.primitive(), a, b);
+    let lanes = r.order == Order::Lanes;
     let mut sums =
         if lanes { elements.into_iter().map(|x| define(values, out, join(empty, x))).collect() } else { elements };
     if lanes {

@@ -10,12 +10,12 @@
 
 use ir::build::Values;
 use ir::nest::{
-    Block, Buffer, BufferId, Extent, Index, IndexId, Kernel, Loop, LoopKind, Op, Program, Reduction, Role, Statement,
-    Subscript, ValueId,
+    Block, Buffer, BufferId, Extent, Index, IndexId, Input, Kernel, Loop, LoopKind, Op, Program, Reduction, Role,
+    Statement, Subscript, ValueId,
 };
 use ir::order::LANES_CHUNK;
 use ir::sabotage::{self, Bug};
-use ir::{Affine, Dtype, Order, ReduceOp, Size, visit};
+use ir::{Affine, Dtype, Order, Size, visit};
 
 use crate::nests::{is_length, is_scalar};
 use crate::tile::{Tiled, tile};
@@ -58,29 +58,27 @@ impl Part {
 }
 
 /// Whether a reduction can go by lanes.
-pub fn in_lanes(op: ReduceOp, dtype: Dtype, order: Order) -> bool {
-    if op.is_arg() || matches!(dtype, Dtype::I8 | Dtype::U8 | Dtype::F16 | Dtype::Bf16) {
-        return false;
-    }
-    order == Order::Lanes || !op.depends_on_order(dtype)
+pub fn in_lanes(dtype: Dtype, order: Order) -> bool {
+    !matches!(dtype, Dtype::I8 | Dtype::U8 | Dtype::F16 | Dtype::Bf16) && matches!(order, Order::Lanes | Order::Free)
 }
 
 /// Whether a reduction can be shared out by chunks as long as those of the order by lanes. A chunk has a power of two of blocks, so its result
 /// is a node of the pairwise tree over blocks.
-fn in_chunks(op: ReduceOp, dtype: Dtype, order: Order) -> bool {
-    in_lanes(op, dtype, if order == Order::Blocks { Order::Lanes } else { order })
+fn in_chunks(dtype: Dtype, order: Order) -> bool {
+    in_lanes(dtype, if order == Order::Blocks { Order::Lanes } else { order })
 }
 
 /// How many prefixes a scan has, if it can go by chunks.
 pub fn prefixes_in_chunks(l: &Loop) -> Option<usize> {
-    let mut ops = vec![];
+    let mut prefixes = vec![];
     for statement in &l.body {
-        if let Statement::Let { op: Op::Prefix(op, _), .. } = statement {
-            ops.push(*op);
+        if let Statement::Let { op: Op::Prefix(prefix), .. } = statement {
+            prefixes.push(prefix);
         }
     }
-    let fit = l.kind == LoopKind::Scan && !ops.iter().any(|op| op.is_arg()) && !l.body.iter().any(Statement::may_fault);
-    fit.then_some(ops.len())
+    let single = prefixes.iter().all(|prefix| prefix.single().is_some());
+    let fit = l.kind == LoopKind::Scan && single && !l.body.iter().any(Statement::may_fault);
+    fit.then_some(prefixes.len())
 }
 
 /// How often a loop runs that makes a row of what it is in.
@@ -111,12 +109,7 @@ pub fn split_plainly(program: &mut Program, kernel: Kernel) -> Vec<Part> {
     split_in(program, kernel, in_lanes, false)
 }
 
-fn split_in(
-    program: &mut Program,
-    mut kernel: Kernel,
-    fits: fn(ReduceOp, Dtype, Order) -> bool,
-    scans: bool,
-) -> Vec<Part> {
+fn split_in(program: &mut Program, mut kernel: Kernel, fits: fn(Dtype, Order) -> bool, scans: bool) -> Vec<Part> {
     let mut runs = vec![];
     let mut joins = vec![];
     for statement in std::mem::take(&mut kernel.body) {
@@ -187,9 +180,9 @@ fn split_in(
 }
 
 /// Whether a reducing loop at the top may run by chunks: its reductions fit, and how often it runs is known before.
-fn by_chunks(program: &Program, values: &Values, l: &Loop, fits: fn(ReduceOp, Dtype, Order) -> bool) -> bool {
+fn by_chunks(program: &Program, values: &Values, l: &Loop, fits: fn(Dtype, Order) -> bool) -> bool {
     let LoopKind::Reduce(reductions) = &l.kind else { return false };
-    let fit = |r: &Reduction| fits(r.op, values[r.input], r.order);
+    let fit = |r: &Reduction| r.single().is_some_and(|r| fits(values[r.input], r.order));
     // Two extents below 0 would multiply to chunks that there are not.
     let sizes: Option<Vec<&Size>> = l.dims.iter().map(|(_, extent)| extent.as_size()).collect();
     reductions.iter().all(fit)
@@ -237,10 +230,10 @@ fn apart(program: &mut Program, kernel: &mut Kernel, mut l: Loop) -> (Loop, Loop
     };
     let mut body = vec![];
     let mut known: Vec<(ValueId, ValueId)> = vec![];
-    for r in &mut reductions {
-        let input = r.input;
+    for operand in reductions.iter_mut().flat_map(|r| &mut r.inputs) {
+        let Input::Value(input) = *operand else { continue };
         if let Some((_, value)) = known.iter().find(|(v, _)| *v == input) {
-            r.input = *value;
+            *operand = Input::Value(*value);
             continue;
         }
         let dtype = kernel.values[input];
@@ -250,7 +243,7 @@ fn apart(program: &mut Program, kernel: &mut Kernel, mut l: Loop) -> (Loop, Loop
         l.body.push(Statement::Store { buffer, at: at(&l.dims), value: input });
         body.push(Statement::Let { value, op: Op::Load { buffer, view: None, at: at(&dims) } });
         known.push((input, value));
-        r.input = value;
+        *operand = Input::Value(value);
     }
     (l, Loop { dims, kind: LoopKind::Reduce(reductions), body })
 }
@@ -268,14 +261,15 @@ fn chunks(program: &mut Program, kernel: &mut Kernel, mut l: Loop) -> (Loop, Vec
     let mut joined = vec![];
     if let LoopKind::Reduce(reductions) = &mut l.kind {
         for r in reductions {
-            let dtype = kernel.values[r.result];
-            let result = std::mem::replace(&mut r.result, kernel.values.push(dtype));
+            let Some(whole) = r.single() else { continue };
+            let (result, dtype) = (whole.result, kernel.values[whole.result]);
+            r.results = vec![kernel.values.push(dtype)];
             let name = format!("{}.{result}.chunks", kernel.name);
             let buffer = program.buffers.push(Buffer { name, dtype, shape: vec![count.clone()], role: Role::Temp });
             let value = kernel.values.push(dtype);
             let at = vec![Subscript::Affine(Affine::index(index))];
             body.push(Statement::Let { value, op: Op::Load { buffer, view: None, at } });
-            joined.push(Reduction { result, input: value, ..r.clone() });
+            joined.push(Reduction::monoid(result, whole.monoid, whole.order, value));
             buffers.push(buffer);
         }
     }

@@ -63,9 +63,10 @@ impl<'k> Column<'k> {
         let pure = |s: &Statement| matches!(s, Statement::Let { op, .. } if !matches!(op, Op::Check { .. }));
         let stores = |s: &Statement| is_scalar(s) || matches!(s, Statement::Store { .. });
         let in_blocks = |r: &Reduction| {
+            let Some(r) = r.single() else { return false };
             let dtype = kernel.values[r.input];
             let number = matches!(dtype, Dtype::F32 | Dtype::F64 | Dtype::I32 | Dtype::I64 | Dtype::U32 | Dtype::U64);
-            number && !r.op.is_arg() && (r.order == Order::Blocks || !r.op.depends_on_order(dtype))
+            number && matches!(r.order, Order::Blocks | Order::Free)
         };
         let mut along = false;
         visit::for_each_op(&reduce.body, &mut |_, op| {
@@ -185,7 +186,7 @@ fn join(program: &mut Program, kernel: &mut Kernel, column: &Column<'_>) -> (Vec
     let blocks = column.height.ceil_div(BLOCK as i64);
     let (mut buffers, mut body, mut joined) = (vec![], vec![], vec![]);
     if let LoopKind::Reduce(reductions) = &column.reduce.kind {
-        for r in reductions {
+        for r in reductions.iter().filter_map(Reduction::single) {
             let dtype = kernel.values[r.result];
             let name = format!("{}.{}.blocks", kernel.name, r.result);
             let shape = vec![blocks.clone(), column.width + &Size::constant(SPARE)];
@@ -193,7 +194,7 @@ fn join(program: &mut Program, kernel: &mut Kernel, column: &Column<'_>) -> (Vec
             let value: ValueId = kernel.values.push(dtype);
             let at = [index, column.index].map(|i| Subscript::Affine(Affine::index(i))).to_vec();
             body.push(Statement::Let { value, op: Op::Load { buffer, view: None, at } });
-            joined.push(Reduction { input: value, ..r.clone() });
+            joined.push(Reduction::monoid(r.result, r.monoid, r.order, value));
             buffers.push(buffer);
         }
     }

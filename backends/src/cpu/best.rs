@@ -8,7 +8,7 @@
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::types::{F32X4, I32, I32X4, I64, I64X2};
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Type, Value};
-use ir::{Dtype, ReduceOp, Scalar};
+use ir::{Dtype, Monoid, Scalar};
 
 use super::emit::Emitter;
 use super::fold::Fold;
@@ -26,8 +26,8 @@ impl Best {
     /// `None` if the reduction is another one.
     pub(super) fn new(fold: Fold) -> Option<Best> {
         let greatest = match fold.op {
-            ReduceOp::Max => true,
-            ReduceOp::Min => false,
+            Monoid::Max => true,
+            Monoid::Min => false,
             _ => return None,
         };
         if !matches!(fold.dtype, Dtype::F32 | Dtype::F64) {

@@ -5,15 +5,15 @@
 //! each level whose bit of `n` is set, and at the end what is pending is joined from the newest to the oldest. These
 //! are the same pairs.
 
-use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
+use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Type, Value};
-use ir::ReduceOp;
+use ir::nest::Program;
 use ir::order::BLOCK;
 use ir::sabotage::{self, Bug};
 
 use super::emit::{Emitter, own_memory};
 use super::{lanes128, scalar};
-pub(super) use crate::fold::Fold;
+pub(super) use crate::fold::{Fold, Merging};
 
 impl Fold {
     pub(super) fn empty(self, e: &mut Emitter<'_>) -> Value {
@@ -23,31 +23,72 @@ impl Fold {
     pub(super) fn join(self, e: &mut Emitter<'_>, a: Value, b: Value) -> Value {
         scalar::binary(&mut e.b, &mut e.helpers, self.primitive(), self.dtype, a, b)
     }
+}
 
-    /// One element more for `argmax` or `argmin`: (best, its number). The first is always taken; after it a better
-    /// one, or the first NaN.
-    pub(super) fn pick(
-        self,
-        e: &mut Emitter<'_>,
-        (best, at): (Value, Value),
-        x: Value,
-        number: Value,
-    ) -> (Value, Value) {
-        let first = e.b.ins().icmp_imm_s(IntCC::Equal, number, 0);
-        let op = match self.op {
-            ReduceOp::ArgMax if sabotage::on(Bug::LastOfEquals) => ir::CompareOp::Ge,
-            ReduceOp::ArgMax => ir::CompareOp::Gt,
-            _ => ir::CompareOp::Lt,
-        };
-        let better = scalar::compare(&mut e.b, op, self.dtype, x, best);
-        let mut take = e.b.ins().bor(first, better);
-        if self.dtype.is_float() {
-            let nan = e.b.ins().fcmp(FloatCC::Unordered, x, x);
-            let before = e.b.ins().fcmp(FloatCC::Ordered, best, best);
-            let first_nan = e.b.ins().band(nan, before);
-            take = e.b.ins().bor(take, first_nan);
+impl Merging {
+    /// The state of no elements.
+    pub(super) fn empty(self, e: &mut Emitter<'_>) -> Vec<Value> {
+        match self {
+            Merging::Fold(fold) => vec![fold.empty(e)],
+            Merging::Reducer(id) => {
+                let program = e.program;
+                program.reducers[id].identity.iter().map(|value| scalar::constant(&mut e.b, *value)).collect()
+            }
         }
-        (e.b.ins().select(take, x, best), e.b.ins().select(take, number, at))
+    }
+
+    /// Two states as one, the first of earlier elements. Of a fold, there may be several side by side.
+    pub(super) fn join(self, e: &mut Emitter<'_>, a: &[Value], b: &[Value]) -> Vec<Value> {
+        match self {
+            Merging::Fold(fold) => a.iter().zip(b).map(|(a, b)| fold.join(e, *a, *b)).collect(),
+            Merging::Reducer(id) => e.merge(id, a, b),
+        }
+    }
+
+    /// The types of the state's values in registers.
+    pub(super) fn registers(self, program: &Program) -> Vec<Type> {
+        self.dtypes(program).into_iter().map(scalar::register).collect()
+    }
+}
+
+/// Values in memory, one behind the other: a state, or some registers of several.
+#[derive(Clone)]
+pub(super) struct Layout {
+    pub(super) types: Vec<Type>,
+    /// From one value to the next.
+    stride: usize,
+}
+
+impl Layout {
+    pub(super) fn new(types: Vec<Type>) -> Layout {
+        let stride = types.iter().map(|ty| ty.bytes() as usize).max().unwrap_or(1);
+        Layout { types, stride }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.stride * self.types.len()
+    }
+
+    pub(super) fn load(&self, e: &mut Emitter<'_>, base: Value, at: usize) -> Vec<Value> {
+        let places = self.types.iter().enumerate();
+        places.map(|(k, ty)| e.b.ins().load(*ty, own_memory(), base, offset(at + k * self.stride))).collect()
+    }
+
+    pub(super) fn store(&self, e: &mut Emitter<'_>, state: &[Value], base: Value, at: usize) {
+        for (k, value) in state.iter().enumerate() {
+            e.b.ins().store(own_memory(), *value, base, offset(at + k * self.stride));
+        }
+    }
+
+    /// The address of the `number`th of several.
+    pub(super) fn element(&self, e: &mut Emitter<'_>, base: Value, number: Value) -> Value {
+        match self.types.as_slice() {
+            [ty] => e.element(base, *ty, number),
+            _ => {
+                let bytes = e.b.ins().imul_imm_s(number, self.bytes() as i64);
+                e.b.ins().iadd(base, bytes)
+            }
+        }
     }
 }
 
@@ -56,39 +97,48 @@ pub(super) const LEVELS: usize = 64;
 
 /// Pending partial results of pairwise levels: of one reduction, or of one for each lane of some registers.
 pub(super) struct Levels {
-    fold: Fold,
+    merging: Merging,
     slots: Value,
-    ty: Type,
-    registers: usize,
+    layout: Layout,
 }
 
 impl Levels {
-    pub(super) fn new(e: &mut Emitter<'_>, fold: Fold) -> Levels {
-        let ty = scalar::register(fold.dtype);
-        Levels::of(fold, ty, 1, e.scratch(LEVELS * ty.bytes() as usize))
+    pub(super) fn new(e: &mut Emitter<'_>, merging: Merging) -> Levels {
+        let layout = Layout::new(merging.registers(e.program));
+        Levels { merging, slots: e.scratch(LEVELS * layout.bytes()), layout }
     }
 
     /// Levels of so many registers of a type, in memory of [`LEVELS`] times their bytes.
     pub(super) fn of(fold: Fold, ty: Type, registers: usize, slots: Value) -> Levels {
-        Levels { fold, slots, ty, registers }
+        Levels { merging: Merging::Fold(fold), slots, layout: Layout::new(vec![ty; registers]) }
     }
 
     fn bytes(&self) -> i64 {
-        self.registers as i64 * i64::from(self.ty.bytes())
+        self.layout.bytes() as i64
     }
 
     fn empty(&self, e: &mut Emitter<'_>) -> Vec<Value> {
-        let empty =
-            if self.ty.is_vector() { lanes128::splat_constant(e, self.fold.identity()) } else { self.fold.empty(e) };
-        vec![empty; self.registers]
+        match self.merging {
+            Merging::Fold(fold) => {
+                let ty = self.layout.types[0];
+                let empty = if ty.is_vector() { lanes128::splat_constant(e, fold.identity()) } else { fold.empty(e) };
+                vec![empty; self.layout.types.len()]
+            }
+            Merging::Reducer(_) => self.merging.empty(e),
+        }
     }
 
     /// What is pending at a slot, joined with what came after it.
     fn join(&self, e: &mut Emitter<'_>, slot: Value, newer: &[Value]) -> Vec<Value> {
+        let Merging::Fold(fold) = self.merging else {
+            let older = self.layout.load(e, slot, 0);
+            return self.merging.join(e, &older, newer);
+        };
+        // One register after another, so that few are alive.
         let mut joined = vec![];
-        for (k, newer) in newer.iter().enumerate() {
-            let older = e.b.ins().load(self.ty, own_memory(), slot, offset(k * self.ty.bytes() as usize));
-            joined.push(self.fold.join(e, older, *newer));
+        for (k, (newer, ty)) in newer.iter().zip(&self.layout.types).enumerate() {
+            let older = e.b.ins().load(*ty, own_memory(), slot, offset(k * self.layout.stride));
+            joined.push(fold.join(e, older, *newer));
         }
         joined
     }
@@ -104,9 +154,7 @@ impl Levels {
             let slot = e.b.ins().iadd(slot, up);
             (pending, [&[bits, slot], joined.as_slice()].concat())
         });
-        for (k, x) in state[2..].iter().enumerate() {
-            e.b.ins().store(own_memory(), *x, state[1], offset(k * self.ty.bytes() as usize));
-        }
+        self.layout.store(e, &state[2..], state[1], 0);
     }
 
     /// The result of `count` partial results.

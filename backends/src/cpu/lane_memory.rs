@@ -7,7 +7,7 @@ use ir::sabotage::{self, Bug};
 use ir::{BinaryOp, Dtype};
 
 use super::emit::{Emitter, own_memory};
-use super::fold::{Fold, offset};
+use super::fold::{Fold, Layout, Merging, offset};
 use super::lanes128;
 
 /// The least number of lanes that are folded: those that got no element hold the value of none.
@@ -101,6 +101,60 @@ impl LaneMemory {
         let up = at + half * self.lane.bytes() as usize;
         let high = e.b.ins().load(self.vector(), own_memory(), self.base, offset(up));
         lanes128::binary(e, self.fold.primitive(), self.fold.dtype, low, high)
+    }
+}
+
+/// The lanes of a chunk as states in memory, for reductions whose state is no single value.
+pub(super) struct StateLanes {
+    merging: Merging,
+    layout: Layout,
+    base: Value,
+}
+
+impl StateLanes {
+    pub(super) fn new(e: &mut Emitter<'_>, merging: Merging) -> StateLanes {
+        let layout = Layout::new(merging.registers(e.program));
+        StateLanes { merging, base: e.scratch(LANES * layout.bytes()), layout }
+    }
+
+    /// Sets all lanes to the state of no elements.
+    pub(super) fn clear(&self, e: &mut Emitter<'_>) {
+        let empty = self.merging.empty(e);
+        let (zero, all) = (e.int(0), e.int(LANES as i64));
+        e.counted(zero, all, 1, &[], |e, lane, _| {
+            let address = self.layout.element(e, self.base, lane);
+            self.layout.store(e, &empty, address, 0);
+            vec![]
+        });
+    }
+
+    /// Takes one element into lane `lane`.
+    pub(super) fn add(&self, e: &mut Emitter<'_>, lane: Value, x: &[Value]) {
+        let address = self.layout.element(e, self.base, lane);
+        let old = self.layout.load(e, address, 0);
+        let new = self.merging.join(e, &old, x);
+        self.layout.store(e, &new, address, 0);
+    }
+
+    /// The lanes folded in halves. The code of a merge stands there once.
+    pub(super) fn fold(&self, e: &mut Emitter<'_>) -> Vec<Value> {
+        let half = e.int(LANES as i64 / 2);
+        e.repeat(&[half], |e, state| {
+            let half = state[0];
+            let zero = e.int(0);
+            e.counted(zero, half, 1, &[], |e, lane, _| {
+                let low = self.layout.element(e, self.base, lane);
+                let other = e.b.ins().iadd(lane, half);
+                let high = self.layout.element(e, self.base, other);
+                let (a, b) = (self.layout.load(e, low, 0), self.layout.load(e, high, 0));
+                let sum = self.merging.join(e, &a, &b);
+                self.layout.store(e, &sum, low, 0);
+                vec![]
+            });
+            let next = e.b.ins().ushr_imm_u(half, 1);
+            (next, vec![next])
+        });
+        self.layout.load(e, self.base, 0)
     }
 }
 

@@ -12,9 +12,11 @@ use ir::Order;
 use ir::nest::{Block, BufferId, Loop, LoopKind, Reduction, ValueId};
 use ir::order::{BLOCK, LANES, LANES_CHUNK};
 
+use schedule::split::in_lanes;
+
 use super::best::Best;
 use super::emit::{Emitter, own_memory};
-use super::fold::{Fold, Levels, ceil_div, offset};
+use super::fold::{Fold, Levels, Merging, ceil_div, offset};
 use super::kept::{Kept, Place};
 use super::lane_memory::{LaneMemory, fold_registers};
 use super::lanes128::{self, GROUP, Operands};
@@ -44,6 +46,36 @@ enum Way {
     Blocks(Levels, Levels),
 }
 
+/// A reduction that can go by lanes.
+#[derive(Clone, Copy)]
+struct Member<'r> {
+    reduction: &'r Reduction,
+    /// What is done to the value; where `picks`, what finds the extreme.
+    fold: Fold,
+    picks: bool,
+    input: ValueId,
+}
+
+impl<'r> Member<'r> {
+    fn of(e: &Emitter<'_>, reduction: &'r Reduction) -> Option<Member<'r>> {
+        if let Some((fold, input)) = Pick::extreme(e, reduction) {
+            return Some(Member { reduction, fold, picks: true, input });
+        }
+        let r = reduction.single()?;
+        let fold = Fold { op: r.monoid, dtype: e.dtype(r.input) };
+        Some(Member { reduction, fold, picks: false, input: r.input })
+    }
+
+    fn all(e: &Emitter<'_>, reductions: &'r [Reduction]) -> Option<Vec<Member<'r>>> {
+        reductions.iter().map(|r| Member::of(e, r)).collect()
+    }
+
+    /// Whether it goes by blocks, and takes them from elements that lie side by side.
+    fn in_blocks(&self) -> bool {
+        self.reduction.order == Order::Blocks
+    }
+}
+
 /// One reduction of a leaf.
 struct Lane {
     fold: Fold,
@@ -52,16 +84,18 @@ struct Lane {
 }
 
 impl Lane {
-    fn new(e: &mut Emitter<'_>, fold: Fold, r: &Reduction, wide: bool) -> Lane {
-        let way = match (Best::new(fold), Pick::new(fold)) {
-            _ if wide => Way::Wide(Levels::new(e, fold)),
+    fn new(e: &mut Emitter<'_>, member: &Member<'_>, wide: bool) -> Lane {
+        let Member { reduction, fold, picks, input } = *member;
+        let levels = |e: &mut Emitter<'_>| Levels::new(e, Merging::Fold(fold));
+        let way = match (Best::new(fold), reduction.order) {
+            _ if wide => Way::Wide(levels(e)),
+            _ if picks => Way::Pick(Pick::new(fold)),
             (Some(best), _) => Way::Best(best),
-            (_, Some(pick)) => Way::Pick(pick),
-            _ if in_blocks(fold, r.order) => Way::Blocks(Levels::new(e, fold), Levels::new(e, fold)),
-            _ if fold.op.depends_on_order(fold.dtype) => Way::Lanes(LaneMemory::new(e, fold), Levels::new(e, fold)),
-            _ => Way::Free,
+            (None, Order::Blocks) => Way::Blocks(levels(e), levels(e)),
+            (None, Order::Lanes) => Way::Lanes(LaneMemory::new(e, fold), levels(e)),
+            (None, Order::Free | Order::Scan) => Way::Free,
         };
-        Lane { fold, way, input: r.input }
+        Lane { fold, way, input }
     }
 
     /// Values that are carried through the loops, `groups` groups at once.
@@ -153,35 +187,20 @@ struct LeafLoop<'l> {
     groups: usize,
 }
 
-/// Whether a reduction can go by lanes.
-pub(super) fn in_lanes(fold: Fold, order: Order) -> bool {
-    schedule::split::in_lanes(fold.op, fold.dtype, order)
-}
-
-/// Whether a reduction goes by blocks, and takes them from elements that lie side by side.
-fn in_blocks(fold: Fold, order: Order) -> bool {
-    order == Order::Blocks && fold.op.depends_on_order(fold.dtype)
-}
-
 impl Emitter<'_> {
     /// A reducing loop, if its body is a leaf and its reductions are such as go by lanes.
     pub(super) fn reduce_by_lanes(&mut self, axes: &[Axis], l: &Loop, reductions: &[Reduction]) -> Option<()> {
-        let mut picks = false;
-        for r in reductions {
-            let fold = Fold { op: r.op, dtype: self.dtype(r.input) };
-            let pick = Pick::new(fold).is_some();
-            if !(pick || in_lanes(fold, r.order)) {
-                return None;
-            }
-            picks |= pick;
+        let members = Member::all(self, reductions)?;
+        if !members.iter().all(|m| m.picks || in_lanes(m.fold.dtype, m.reduction.order)) {
+            return None;
         }
         let (last, outer) = axes.split_last()?;
-        let inputs: Vec<ValueId> = reductions.iter().map(|r| r.input).collect();
+        let inputs: Vec<ValueId> = members.iter().map(|m| m.input).collect();
         let leaf = Leaf::build(self, last.index, &l.body, &inputs)?;
-        if outer.is_empty() && !picks {
-            self.reduce_leaf((last, &l.body, &leaf), None, None, reductions);
+        if outer.is_empty() && !members.iter().any(|m| m.picks) {
+            self.reduce_leaf((last, &l.body, &leaf), None, None, &members);
         } else {
-            self.reduce_kept(axes, &l.body, None, reductions);
+            self.reduce_kept(axes, &l.body, None, &members);
         }
         Some(())
     }
@@ -190,23 +209,23 @@ impl Emitter<'_> {
     pub(super) fn reduce_chunks(&mut self, l: &Loop, chunks: &Chunks<'_>) {
         let LoopKind::Reduce(reductions) = &l.kind else { return };
         let axes = self.axes(&l.dims, &[&l.body]);
-        let blocks = |r: &Reduction| in_blocks(Fold { op: r.op, dtype: self.dtype(r.input) }, r.order);
+        let Some(members) = Member::all(self, reductions) else { return };
         if let [axis] = axes.as_slice()
-            && !reductions.iter().any(blocks)
+            && !members.iter().any(Member::in_blocks)
         {
-            let inputs: Vec<ValueId> = reductions.iter().map(|r| r.input).collect();
+            let inputs: Vec<ValueId> = members.iter().map(|m| m.input).collect();
             if let Some(leaf) = Leaf::build(self, axis.index, &l.body, &inputs) {
-                return self.reduce_leaf((axis, &l.body, &leaf), None, Some(chunks), reductions);
+                return self.reduce_leaf((axis, &l.body, &leaf), None, Some(chunks), &members);
             }
         }
-        self.reduce_kept(&axes, &l.body, Some(chunks), reductions);
+        self.reduce_kept(&axes, &l.body, Some(chunks), &members);
     }
 
     /// A reducing loop over rows that are not one row, whose body is no leaf, or some of whose reductions want it so: its elements are put
     /// side by side.
-    fn reduce_kept(&mut self, axes: &[Axis], body: &Block, chunks: Option<&Chunks<'_>>, reductions: &[Reduction]) {
+    fn reduce_kept(&mut self, axes: &[Axis], body: &Block, chunks: Option<&Chunks<'_>>, members: &[Member<'_>]) {
         let Some((last, outer)) = axes.split_last() else { return };
-        let inputs: Vec<ValueId> = reductions.iter().map(|r| r.input).collect();
+        let inputs: Vec<ValueId> = members.iter().map(|m| m.input).collect();
         let kept = Kept::new(self, inputs.clone(), LANES_CHUNK + pick::ROOM);
         let mut filling = body.clone();
         filling.extend(kept.stores(last.index));
@@ -220,7 +239,7 @@ impl Emitter<'_> {
         // What comes from outside of the loop is seen behind it.
         let outside: Vec<Option<Value>> = inputs.iter().map(|v| self.defined(*v)).collect();
         let source = Source { axes, body: &filling, kept: &kept };
-        self.reduce_leaf((&axis, &loads, &leaf), Some(source), chunks, reductions);
+        self.reduce_leaf((&axis, &loads, &leaf), Some(source), chunks, members);
         for (v, value) in inputs.into_iter().zip(outside) {
             if let Some(value) = value {
                 self.define(v, value);
@@ -234,17 +253,16 @@ impl Emitter<'_> {
         (axis, body, leaf): (&Axis, &Block, &Leaf),
         source: Option<Source<'_>>,
         chunks: Option<&Chunks<'_>>,
-        reductions: &[Reduction],
+        members: &[Member<'_>],
     ) {
         let zero = self.int(0);
         for index in &axis.merged {
             self.bind(*index, zero);
         }
-        let folds: Vec<Fold> = reductions.iter().map(|r| Fold { op: r.op, dtype: self.dtype(r.input) }).collect();
-        let blocks = folds.iter().zip(reductions).any(|(fold, r)| in_blocks(*fold, r.order));
-        let wide = if blocks { None } else { Reducer::new(self, leaf, &folds) };
-        let lane = |(f, r): (&Fold, &Reduction)| Lane::new(self, *f, r, wide.is_some());
-        let mut lanes: Vec<Lane> = folds.iter().zip(reductions).map(lane).collect();
+        let folds: Vec<Fold> = members.iter().map(|m| m.fold).collect();
+        let apart = members.iter().any(|m| m.picks || m.in_blocks());
+        let wide = if apart { None } else { Reducer::new(self, leaf, &folds) };
+        let mut lanes: Vec<Lane> = members.iter().map(|m| Lane::new(self, m, wide.is_some())).collect();
         for lane in &mut lanes {
             if let Way::Pick(pick) = &mut lane.way {
                 pick.widen(self, axis.index, body, lane.input);
@@ -254,7 +272,7 @@ impl Emitter<'_> {
         let groups = if leaf.weight() <= SHORT { 4 } else { 1 };
         let n = axis.extent;
         let some = self.b.ins().icmp_imm_s(IntCC::SignedGreaterThan, n, 0);
-        let empty: Vec<Value> = folds.iter().map(|f| if f.is_arg() { zero } else { f.empty(self) }).collect();
+        let empty: Vec<Value> = members.iter().flat_map(|m| self.merging(m.reduction).empty(self)).collect();
         // Behind the test for an empty loop, since what is computed once may load.
         let results = self.when(some, &empty, |e| {
             if let Some(source) = &source {
@@ -276,8 +294,9 @@ impl Emitter<'_> {
             let state = e.chunk(&l, (zero, n), &state);
             e.results(&l, &state, &[])
         });
-        for (r, result) in reductions.iter().zip(results) {
-            self.define(r.result, result);
+        let defined = members.iter().flat_map(|m| &m.reduction.results);
+        for (v, result) in defined.zip(results) {
+            self.define(*v, result);
         }
     }
 
@@ -408,12 +427,12 @@ impl Emitter<'_> {
         for lane in l.lanes {
             let (own, rest) = state.split_at(lane.carried(l.groups));
             state = rest;
-            results.extend(match &lane.way {
-                Way::Lanes(..) | Way::Wide(_) | Way::Blocks(..) => sums.next().copied(),
-                Way::Free => Some(fold_registers(self, lane.fold, own.to_vec())),
-                Way::Best(best) => Some(best.finish(self, own)),
-                Way::Pick(_) => Some(own[1]),
-            });
+            match &lane.way {
+                Way::Lanes(..) | Way::Wide(_) | Way::Blocks(..) => results.extend(sums.next()),
+                Way::Free => results.push(fold_registers(self, lane.fold, own.to_vec())),
+                Way::Best(best) => results.push(best.finish(self, own)),
+                Way::Pick(_) => results.extend(own),
+            }
         }
         results
     }

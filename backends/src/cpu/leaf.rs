@@ -10,7 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cranelift_codegen::entity::{PrimaryMap, entity_impl};
 use ir::nest::{
-    Block, BufferId, Extent, FunctionId, IndexId, Loop, LoopKind, Op, Reduction, Role, Statement, Subscript, ValueId,
+    Block, BufferId, Extent, FunctionId, IndexId, Loop, LoopKind, Op, Reduction, Role, Single, Statement, Subscript,
+    ValueId,
 };
 use ir::{Affine, BinaryOp, CompareOp, Dtype, Order, Scalar, Size, UnaryOp, visit};
 
@@ -424,12 +425,8 @@ impl Build<'_, '_> {
             Extent::Affine(affine) => affine.coefficient(self.index).is_zero(),
             Extent::Value(v) => !matches!(self.name(*v), Name::Varying(_)),
         });
-        let folds: Vec<Fold> = reductions.iter().map(|r| Fold { op: r.op, dtype: self.e.dtype(r.input) }).collect();
-        let ordered = reductions
-            .iter()
-            .zip(&folds)
-            .all(|(r, fold)| !fold.is_arg() && (r.order == Order::Blocks || !fold.op.depends_on_order(fold.dtype)));
-        if !same || !ordered {
+        let reductions: Vec<Single> = reductions.iter().map(Reduction::single).collect::<Option<_>>()?;
+        if !same || !reductions.iter().all(|r| matches!(r.order, Order::Blocks | Order::Free)) {
             return None;
         }
         let splats = self.splats.clone();
@@ -442,7 +439,8 @@ impl Build<'_, '_> {
         self.splats = splats;
         straight?;
         let mut found = vec![];
-        for ((r, fold), input) in reductions.iter().zip(folds).zip(inputs) {
+        for (r, input) in reductions.iter().zip(inputs) {
+            let fold = Fold { op: r.monoid, dtype: self.e.dtype(r.input) };
             let result = self.leaf.values.push((fold.dtype, Inst::Reduced));
             self.names.insert(r.result, Name::Varying(result));
             found.push(NestReduction { fold, input, result });

@@ -5,7 +5,7 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{InstBuilder, Value};
 use ir::Size;
-use ir::nest::{Block, Extent, FunctionId, IndexId, Loop, LoopKind, Op, Statement, Subscript, ValueId};
+use ir::nest::{Block, Extent, FunctionId, IndexId, Loop, LoopKind, Op, ReducerId, Statement, Subscript, ValueId};
 use ir::sabotage::{self, Bug};
 
 use super::emit::{Emitter, Scope, own_memory};
@@ -126,6 +126,19 @@ impl<'a> Emitter<'a> {
         let result = self.value(function.result);
         self.scope = outer;
         result
+    }
+
+    /// The merge of a reducer of the program, inlined.
+    pub(super) fn merge(&mut self, id: ReducerId, a: &[Value], b: &[Value]) -> Vec<Value> {
+        let reducer = &self.program.reducers[id];
+        let outer = std::mem::replace(&mut self.scope, Scope::new(&reducer.values));
+        for (param, argument) in reducer.params.iter().zip(a.iter().chain(b)) {
+            self.define(*param, *argument);
+        }
+        self.block(&reducer.body);
+        let results = reducer.results.iter().map(|v| self.value(*v)).collect();
+        self.scope = outer;
+        results
     }
 
     /// A subscript, or the end of the run with a fault.

@@ -1,11 +1,11 @@
-//! `argmax` and `argmin` over elements that lie side by side: first the best of a chunk, in vectors, as wide as there are; only where it
-//! beats what came before, its place.
+//! Reductions that find an element by its extreme ([`Law::First`]), such as `argmax`, over elements that lie side by side: first
+//! the extreme of a chunk, in vectors as wide as there are; only where it beats that of the chunks before, its place.
 
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::types::{I32, I32X4, I64};
 use cranelift_codegen::ir::{InstBuilder, Type, Value};
-use ir::nest::{Block, IndexId, ValueId};
-use ir::{BinaryOp, CompareOp, Dtype, ReduceOp, Scalar};
+use ir::nest::{Block, IndexId, Input, Law, Merge, Reduction, ValueId};
+use ir::{CompareOp, Dtype, Monoid, Scalar};
 
 use super::emit::Emitter;
 use super::fold::{Fold, offset};
@@ -29,17 +29,29 @@ pub(super) struct Pick {
 }
 
 impl Pick {
-    /// `None` if the reduction is another one, or its elements have no vectors.
-    pub(super) fn new(fold: Fold) -> Option<Pick> {
+    /// Of a fold that [`Pick::extreme`] gives.
+    pub(super) fn new(fold: Fold) -> Pick {
+        Pick { fold, ty: lanes128::vector(fold.dtype, false), wide: None }
+    }
+
+    /// What finds the extreme, and of which value; `None` if the reduction finds something else than the number of an
+    /// element, or its elements have no vectors.
+    pub(super) fn extreme(e: &Emitter<'_>, r: &Reduction) -> Option<(Fold, ValueId)> {
+        let Merge::Reducer(id) = r.merge else { return None };
+        let (Law::First(extreme), [Input::Value(input), Input::Number]) =
+            (e.program.reducers[id].law, r.inputs.as_slice())
+        else {
+            return None;
+        };
+        let fold = Fold { op: extreme.monoid(), dtype: e.dtype(*input) };
         let wide = matches!(fold.dtype, Dtype::F32 | Dtype::F64 | Dtype::I32 | Dtype::I64 | Dtype::U32 | Dtype::U64);
-        (fold.is_arg() && wide).then(|| Pick { fold, ty: lanes128::vector(fold.dtype, false), wide: None })
+        wide.then_some((fold, *input))
     }
 
     /// Goes wider than Cranelift's vectors, where that is possible, over elements that `loads` makes `input`.
     pub(super) fn widen(&mut self, e: &mut Emitter<'_>, index: IndexId, loads: &Block, input: ValueId) {
-        let op = if self.fold.op == ReduceOp::ArgMax { ReduceOp::Max } else { ReduceOp::Min };
         let Some(leaf) = Leaf::build(e, index, loads, &[input]) else { return };
-        self.wide = Reducer::new(e, &leaf, &[Fold { op, ..self.fold }]).map(|reducer| (leaf, reducer));
+        self.wide = Reducer::new(e, &leaf, &[self.fold]).map(|reducer| (leaf, reducer));
     }
 
     /// Before the first element: a value that none is worse than, and the number of the first.
@@ -51,14 +63,16 @@ impl Pick {
         self.fold.dtype.is_float()
     }
 
+    fn beats(&self) -> CompareOp {
+        if self.fold.op == Monoid::Max { CompareOp::Gt } else { CompareOp::Lt }
+    }
+
     /// The better of two vectors, of a NaN and another the `old` one.
     fn better(&self, e: &mut Emitter<'_>, new: Value, old: Value) -> Value {
-        let greatest = self.fold.op == ReduceOp::ArgMax;
         if !self.is_float() {
-            let op = if greatest { BinaryOp::Max } else { BinaryOp::Min };
-            return lanes128::binary(e, op, self.fold.dtype, new, old);
+            return lanes128::binary(e, self.fold.primitive(), self.fold.dtype, new, old);
         }
-        let (low, high) = if greatest { (old, new) } else { (new, old) };
+        let (low, high) = if self.fold.op == Monoid::Max { (old, new) } else { (new, old) };
         let takes = e.b.ins().fcmp(FloatCC::LessThan, low, high);
         let takes = e.b.ins().bitcast(self.ty, little(), takes);
         e.b.ins().bitselect(takes, new, old)
@@ -85,8 +99,7 @@ impl Pick {
             }
             None => self.best(e, elements, count),
         };
-        let op = if self.fold.op == ReduceOp::ArgMax { CompareOp::Gt } else { CompareOp::Lt };
-        let mut takes = scalar::compare(&mut e.b, op, self.fold.dtype, found, best);
+        let mut takes = scalar::compare(&mut e.b, self.beats(), self.fold.dtype, found, best);
         if self.is_float() {
             // The first NaN is better than any number, and nothing is better than it.
             let nan = e.b.ins().fcmp(FloatCC::Unordered, found, found);
@@ -144,7 +157,7 @@ impl Pick {
 
     /// The best lane of a vector without NaN.
     fn best_lane(&self, e: &mut Emitter<'_>, v: Value) -> Value {
-        let op = if self.fold.op == ReduceOp::ArgMax { CompareOp::Gt } else { CompareOp::Lt };
+        let op = self.beats();
         let mut best = e.b.ins().extractlane(v, 0);
         for lane in 1..self.ty.lane_count() {
             let x = e.b.ins().extractlane(v, u8::try_from(lane).expect("few lanes"));

@@ -5,100 +5,100 @@
 
 use cranelift_codegen::ir::{InstBuilder, Value};
 use ir::Order;
-use ir::nest::{Loop, Reduction};
+use ir::nest::{Input, Loop, Reduction};
 use ir::order::{LANES, LANES_CHUNK, SCAN_CHUNK, SCAN_GROUP};
 use ir::sabotage::{self, Bug};
 
-use super::emit::{Emitter, own_memory};
-use super::fold::{Fold, Levels, at_multiple, ceil_div, offset};
-use super::lane_memory::LaneMemory;
-use super::scalar;
+use super::emit::Emitter;
+use super::fold::{Layout, Levels, Merging, at_multiple, ceil_div};
+use super::lane_memory::{LaneMemory, StateLanes};
 
 /// Prefixes inside a group of a scan, in log steps, over a group in memory.
-pub(super) fn scan_group(e: &mut Emitter<'_>, fold: Fold, base: Value) -> Vec<Value> {
-    let ty = scalar::register(fold.dtype);
-    let at = |k: usize| offset(k * ty.bytes() as usize);
-    let mut p: Vec<Value> = (0..SCAN_GROUP).map(|k| e.b.ins().load(ty, own_memory(), base, at(k))).collect();
+pub(super) fn scan_group(e: &mut Emitter<'_>, merging: Merging, layout: &Layout, base: Value) -> Vec<Vec<Value>> {
+    let mut p: Vec<Vec<Value>> = (0..SCAN_GROUP).map(|k| layout.load(e, base, k * layout.bytes())).collect();
     let mut d = 1;
     while d < SCAN_GROUP {
         for k in (d..SCAN_GROUP).rev() {
-            p[k] = fold.join(e, p[k - d], p[k]);
+            p[k] = merging.join(e, &p[k - d], &p[k]);
         }
         d *= 2;
     }
     p
 }
 
-/// How one reduction takes elements one by one; its state is carried through the loops.
+/// How one reduction takes its elements one by one; its state is carried through the loops.
 enum Way {
-    /// As they come: (sum).
+    /// As they come: (state).
     Serial,
-    /// (best, its number).
-    Pick,
     /// Of elements that are results of chunks: ().
     Levels(Levels),
-    /// (sum of the block).
+    /// (state of the block).
     Blocks(Levels),
     /// ().
     Lanes(LaneMemory, Levels),
-    /// (sum of the chunk's groups, sum of the chunks), and a group in memory.
+    /// The same, of states that are no single values.
+    StateLanes(StateLanes, Levels),
+    /// (state of the chunk's groups, state of the chunks), and a group in memory.
     Scan(Value),
 }
 
 struct Accumulator {
-    fold: Fold,
+    merging: Merging,
+    layout: Layout,
     way: Way,
 }
 
 impl Accumulator {
-    fn new(e: &mut Emitter<'_>, fold: Fold, order: Order, joins: bool) -> Accumulator {
+    fn new(e: &mut Emitter<'_>, merging: Merging, order: Order, joins: bool) -> Accumulator {
+        let layout = Layout::new(merging.registers(e.program));
         let way = match order {
-            _ if fold.is_arg() => Way::Pick,
-            _ if !fold.op.depends_on_order(fold.dtype) => Way::Serial,
+            _ if !merging.depends_on_order(e.program) => Way::Serial,
             Order::Free => Way::Serial,
-            _ if joins => Way::Levels(Levels::new(e, fold)),
-            Order::Blocks => Way::Blocks(Levels::new(e, fold)),
+            _ if joins => Way::Levels(Levels::new(e, merging)),
+            Order::Blocks => Way::Blocks(Levels::new(e, merging)),
             Order::Lanes => {
-                let memory = LaneMemory::new(e, fold);
                 let all = e.int(LANES as i64);
-                memory.clear(e, all);
-                Way::Lanes(memory, Levels::new(e, fold))
+                match merging {
+                    Merging::Fold(fold) => {
+                        let memory = LaneMemory::new(e, fold);
+                        memory.clear(e, all);
+                        Way::Lanes(memory, Levels::new(e, merging))
+                    }
+                    Merging::Reducer(_) => {
+                        let memory = StateLanes::new(e, merging);
+                        memory.clear(e);
+                        Way::StateLanes(memory, Levels::new(e, merging))
+                    }
+                }
             }
-            Order::Scan => Way::Scan(e.scratch(SCAN_GROUP * fold.dtype.bytes())),
+            Order::Scan => Way::Scan(e.scratch(SCAN_GROUP * layout.bytes())),
         };
-        Accumulator { fold, way }
+        Accumulator { merging, layout, way }
     }
 
     fn initial(&self, e: &mut Emitter<'_>) -> Vec<Value> {
-        let empty = self.fold.empty(e);
         match self.way {
-            Way::Serial | Way::Blocks(_) => vec![empty],
-            Way::Pick => vec![empty, e.int(0)],
-            Way::Lanes(..) | Way::Levels(_) => vec![],
-            Way::Scan(_) => vec![empty, empty],
+            Way::Serial | Way::Blocks(_) => self.merging.empty(e),
+            Way::Lanes(..) | Way::StateLanes(..) | Way::Levels(_) => vec![],
+            Way::Scan(_) => [self.merging.empty(e), self.merging.empty(e)].concat(),
         }
     }
 
     /// Element number `number`; `next` is one more.
-    fn take(&self, e: &mut Emitter<'_>, state: &[Value], x: Value, number: Value, next: Value) -> Vec<Value> {
-        let fold = self.fold;
+    fn take(&self, e: &mut Emitter<'_>, state: &[Value], x: &[Value], number: Value, next: Value) -> Vec<Value> {
         match &self.way {
-            Way::Serial => vec![fold.join(e, state[0], x)],
-            Way::Pick => {
-                let (best, at) = fold.pick(e, (state[0], state[1]), x, number);
-                vec![best, at]
-            }
+            Way::Serial => self.merging.join(e, state, x),
             Way::Levels(levels) => {
-                levels.push(e, number, &[x]);
+                levels.push(e, number, x);
                 vec![]
             }
             Way::Blocks(levels) => {
-                let sum = fold.join(e, state[0], x);
-                levels.block(e, &[sum], number, next)
+                let sum = self.merging.join(e, state, x);
+                levels.block(e, &sum, number, next)
             }
             Way::Lanes(memory, levels) => {
                 let lane = e.b.ins().band_imm_u(number, LANES as i64 - 1);
-                memory.add(e, lane, x);
+                memory.add(e, lane, x[0]);
                 at_multiple(e, next, LANES_CHUNK, &[], |e| {
                     let chunk = e.b.ins().ushr_imm_u(number, i64::from(LANES_CHUNK.ilog2()));
                     let all = e.int(LANES as i64);
@@ -108,26 +108,34 @@ impl Accumulator {
                     vec![]
                 })
             }
+            Way::StateLanes(memory, levels) => {
+                let lane = e.b.ins().band_imm_u(number, LANES as i64 - 1);
+                memory.add(e, lane, x);
+                at_multiple(e, next, LANES_CHUNK, &[], |e| {
+                    let chunk = e.b.ins().ushr_imm_u(number, i64::from(LANES_CHUNK.ilog2()));
+                    let sum = memory.fold(e);
+                    levels.push(e, chunk, &sum);
+                    memory.clear(e);
+                    vec![]
+                })
+            }
             Way::Scan(group) => {
-                let ty = scalar::register(fold.dtype);
                 let place = e.b.ins().band_imm_u(number, SCAN_GROUP as i64 - 1);
-                let address = e.element(*group, ty, place);
-                e.b.ins().store(own_memory(), x, address, 0);
+                let address = self.layout.element(e, *group, place);
+                self.layout.store(e, x, address, 0);
                 at_multiple(e, next, SCAN_GROUP, state, |e| {
-                    let last = scan_group(e, fold, *group)[SCAN_GROUP - 1];
-                    end_group(e, fold, (state[0], state[1]), last, next)
+                    let prefixes = scan_group(e, self.merging, &self.layout, *group);
+                    end_group(e, self.merging, state, &prefixes[SCAN_GROUP - 1], next)
                 })
             }
         }
     }
 
-    fn finish(&self, e: &mut Emitter<'_>, state: &[Value], count: Value) -> Value {
-        let fold = self.fold;
+    fn finish(&self, e: &mut Emitter<'_>, state: &[Value], count: Value) -> Vec<Value> {
         match &self.way {
-            Way::Serial => state[0],
-            Way::Pick => state[1],
-            Way::Levels(levels) => levels.finish(e, count)[0],
-            Way::Blocks(levels) => levels.finish_blocks(e, state, count)[0],
+            Way::Serial => state.to_vec(),
+            Way::Levels(levels) => levels.finish(e, count),
+            Way::Blocks(levels) => levels.finish_blocks(e, state, count),
             Way::Lanes(memory, levels) => {
                 let rest = e.b.ins().band_imm_u(count, LANES_CHUNK as i64 - 1);
                 e.when(rest, &[], |e| {
@@ -137,55 +145,80 @@ impl Accumulator {
                     vec![]
                 });
                 let chunks = ceil_div(e, count, LANES_CHUNK);
-                levels.finish(e, chunks)[0]
+                levels.finish(e, chunks)
+            }
+            Way::StateLanes(memory, levels) => {
+                let rest = e.b.ins().band_imm_u(count, LANES_CHUNK as i64 - 1);
+                e.when(rest, &[], |e| {
+                    let chunk = e.b.ins().ushr_imm_u(count, i64::from(LANES_CHUNK.ilog2()));
+                    let sum = memory.fold(e);
+                    levels.push(e, chunk, &sum);
+                    vec![]
+                });
+                let chunks = ceil_div(e, count, LANES_CHUNK);
+                levels.finish(e, chunks)
             }
             Way::Scan(group) => {
                 let rest = e.b.ins().band_imm_u(count, SCAN_GROUP as i64 - 1);
-                let carry = e.when(rest, &[state[0]], |e| {
-                    let ty = scalar::register(fold.dtype);
-                    for (k, p) in scan_group(e, fold, *group).into_iter().enumerate() {
-                        e.b.ins().store(own_memory(), p, *group, offset(k * ty.bytes() as usize));
+                let (carry, chunk) = state.split_at(state.len() / 2);
+                let carry = e.when(rest, carry, |e| {
+                    for (k, p) in scan_group(e, self.merging, &self.layout, *group).into_iter().enumerate() {
+                        self.layout.store(e, &p, *group, k * self.layout.bytes());
                     }
                     let last = e.b.ins().iadd_imm_s(rest, -1);
-                    let address = e.element(*group, ty, last);
-                    let last = e.b.ins().load(ty, own_memory(), address, 0);
-                    vec![fold.join(e, state[0], last)]
-                })[0];
-                fold.join(e, state[1], carry)
+                    let address = self.layout.element(e, *group, last);
+                    let last = self.layout.load(e, address, 0);
+                    self.merging.join(e, carry, &last)
+                });
+                self.merging.join(e, chunk, &carry)
             }
         }
     }
 }
 
-/// The carries (of groups in the chunk, of chunks) after a group, where `next` elements have been taken.
+/// The carries (of groups in the chunk, then of chunks) after a group, where `next` elements have been taken.
 pub(super) fn end_group(
     e: &mut Emitter<'_>,
-    fold: Fold,
-    (carry, chunk): (Value, Value),
-    last: Value,
+    merging: Merging,
+    carries: &[Value],
+    last: &[Value],
     next: Value,
 ) -> Vec<Value> {
-    let carry = fold.join(e, carry, last);
+    let (carry, chunk) = carries.split_at(carries.len() / 2);
+    let carry = merging.join(e, carry, last);
     let rest = e.b.ins().band_imm_u(next, SCAN_CHUNK as i64 - 1);
-    let joined = fold.join(e, chunk, carry);
-    let empty = fold.empty(e);
-    vec![
-        if sabotage::on(Bug::ScanGroups) { empty } else { e.b.ins().select(rest, carry, empty) },
-        e.b.ins().select(rest, chunk, joined),
-    ]
+    let joined = merging.join(e, chunk, &carry);
+    let empty = merging.empty(e);
+    let mut new = vec![];
+    for (carry, empty) in carry.into_iter().zip(empty) {
+        new.push(if sabotage::on(Bug::ScanGroups) { empty } else { e.b.ins().select(rest, carry, empty) });
+    }
+    for (chunk, joined) in chunk.iter().zip(joined) {
+        new.push(e.b.ins().select(rest, *chunk, joined));
+    }
+    new
 }
 
 impl Emitter<'_> {
+    /// How the states of a reduction are merged.
+    pub(super) fn merging(&self, r: &Reduction) -> Merging {
+        Merging::of(self.scope.dtypes, r)
+    }
+
+    /// The state that the element of iteration `number` is.
+    pub(super) fn state(&self, inputs: &[Input], number: Value) -> Vec<Value> {
+        inputs.iter().map(|input| input.value().map_or(number, |value| self.value(value))).collect()
+    }
+
     /// A reducing loop.
     pub(super) fn reduce(&mut self, l: &Loop, reductions: &[Reduction]) {
         let axes = self.axes(&l.dims, &[&l.body]);
-        let folds: Vec<Fold> = reductions.iter().map(|r| Fold { op: r.op, dtype: self.dtype(r.input) }).collect();
         let joins = l.dims.iter().any(|(index, _)| self.joins.contains(index));
         if !joins && self.reduce_by_lanes(&axes, l, reductions).is_some() {
             return;
         }
         let accumulators: Vec<Accumulator> =
-            reductions.iter().zip(&folds).map(|(r, f)| Accumulator::new(self, *f, r.order, joins)).collect();
+            reductions.iter().map(|r| Accumulator::new(self, self.merging(r), r.order, joins)).collect();
         let mut state = vec![self.int(0)];
         for a in &accumulators {
             state.extend(a.initial(self));
@@ -198,16 +231,16 @@ impl Emitter<'_> {
             let mut new = vec![next];
             let mut from = 1;
             for ((a, length), r) in accumulators.iter().zip(&lengths).zip(reductions) {
-                let x = e.value(r.input);
-                new.extend(a.take(e, &state[from..from + length], x, number, next));
+                let x = e.state(&r.inputs, number);
+                new.extend(a.take(e, &state[from..from + length], &x, number, next));
                 from += length;
             }
             new
         });
         let mut from = 1;
         for ((a, length), r) in accumulators.iter().zip(&lengths).zip(reductions) {
-            let result = a.finish(self, &last[from..from + length], last[0]);
-            self.define(r.result, result);
+            let results = a.finish(self, &last[from..from + length], last[0]);
+            r.results.iter().zip(results).for_each(|(v, result)| self.define(*v, result));
             from += length;
         }
     }

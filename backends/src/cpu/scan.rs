@@ -15,7 +15,7 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I8X16;
 use cranelift_codegen::ir::{InstBuilder, Value};
 use ir::build::Values;
-use ir::nest::{Block, IndexId, Loop, Op, Statement, ValueId};
+use ir::nest::{self, Block, IndexId, Loop, Op, Statement, ValueId};
 use ir::order::{SCAN_CHUNK, SCAN_GROUP};
 use ir::sabotage::{self, Bug};
 use ir::visit;
@@ -23,7 +23,7 @@ use schedule::split::{Baton, prefixes_in_chunks};
 
 use super::baton::Hand;
 use super::emit::{Emitter, own_memory};
-use super::fold::{Fold, offset};
+use super::fold::{Fold, Layout, Merging, offset};
 use super::jit::Helper;
 use super::kept::{Kept, Place};
 use super::lanes128::{self, little};
@@ -35,8 +35,70 @@ use super::wide::Scanner;
 const _: () = assert!(SCAN_CHUNK.is_multiple_of(SCAN_GROUP));
 
 /// One prefix of the body.
+struct Prefix<'k> {
+    result: ValueId,
+    prefix: &'k nest::Prefix,
+    merging: Merging,
+    layout: Layout,
+}
+
+impl<'k> Prefix<'k> {
+    /// The prefixes of a scan.
+    fn all(e: &Emitter<'_>, l: &'k Loop) -> Vec<Prefix<'k>> {
+        let prefix = |statement: &'k Statement| match statement {
+            Statement::Let { value, op: Op::Prefix(prefix) } => {
+                let merging = Merging::of_prefix(e.scope.dtypes, prefix);
+                let layout = Layout::new(merging.registers(e.program));
+                Some(Prefix { result: *value, prefix, merging, layout })
+            }
+            _ => None,
+        };
+        l.body.iter().filter_map(prefix).collect()
+    }
+
+    /// What is carried from element to element or from group to group.
+    fn initial(&self, e: &mut Emitter<'_>) -> Vec<Value> {
+        let empty = self.merging.empty(e);
+        if self.merging.depends_on_order(e.program) { [empty.clone(), empty].concat() } else { empty }
+    }
+
+    /// Memory of a group, twice: its elements, and their prefixes.
+    fn bytes(&self) -> usize {
+        2 * SCAN_GROUP * self.layout.bytes()
+    }
+
+    /// One element more: what is carried on, and the state so far. An ordered one has memory for its group.
+    fn take(&self, e: &mut Emitter<'_>, state: &[Value], number: Value, group: Value) -> (Vec<Value>, Vec<Value>) {
+        let (merging, layout) = (self.merging, &self.layout);
+        let x = e.state(&self.prefix.inputs, number);
+        if !merging.depends_on_order(e.program) {
+            let sum = merging.join(e, state, &x);
+            return (sum.clone(), sum);
+        }
+        let (carry, chunk) = state.split_at(state.len() / 2);
+        let place = e.b.ins().band_imm_u(number, SCAN_GROUP as i64 - 1);
+        let address = layout.element(e, group, place);
+        layout.store(e, &x, address, 0);
+        // What stands behind the element is left from the group before and changes nothing up to it.
+        let prefixes = scan_group(e, merging, layout, group);
+        let done = SCAN_GROUP * layout.bytes();
+        for (k, prefix) in prefixes.iter().enumerate() {
+            layout.store(e, prefix, group, done + k * layout.bytes());
+        }
+        let prefix = layout.load(e, address, done);
+        let inner = merging.join(e, carry, &prefix);
+        let whole = merging.join(e, chunk, &inner);
+        let next = e.b.ins().iadd_imm_s(number, 1);
+        let rest = e.b.ins().band_imm_u(next, SCAN_GROUP as i64 - 1);
+        let full = e.b.ins().icmp_imm_s(IntCC::Equal, rest, 0);
+        let last = &prefixes[SCAN_GROUP - 1];
+        (e.when(full, state, |e| end_group(e, merging, state, last, next)), whole)
+    }
+}
+
+/// One prefix of a scan that goes by chunks: of single values, by a primitive.
 #[derive(Clone, Copy)]
-pub(super) struct Prefix {
+pub(super) struct ChunkPrefix {
     result: ValueId,
     input: ValueId,
     fold: Fold,
@@ -44,68 +106,17 @@ pub(super) struct Prefix {
     at: usize,
 }
 
-/// The prefixes of a scan.
-fn prefixes(values: &Values, l: &Loop) -> Vec<Prefix> {
+/// The prefixes of a scan, if it goes by chunks.
+pub(super) fn in_chunks(values: &Values, l: &Loop) -> Option<Vec<ChunkPrefix>> {
+    prefixes_in_chunks(l)?;
     let prefix = |(at, statement): (usize, &Statement)| match statement {
-        Statement::Let { value, op: Op::Prefix(op, input) } => {
-            Some(Prefix { result: *value, input: *input, fold: Fold { op: *op, dtype: values[*input] }, at })
+        Statement::Let { value, op: Op::Prefix(prefix) } => {
+            let (op, input) = prefix.single()?;
+            Some(ChunkPrefix { result: *value, input, fold: Fold { op, dtype: values[input] }, at })
         }
         _ => None,
     };
-    l.body.iter().enumerate().filter_map(prefix).collect()
-}
-
-/// The prefixes of a scan, if it goes by chunks.
-pub(super) fn in_chunks(values: &Values, l: &Loop) -> Option<Vec<Prefix>> {
-    prefixes_in_chunks(l).map(|_| prefixes(values, l))
-}
-
-impl Prefix {
-    fn is_ordered(&self) -> bool {
-        self.fold.op.depends_on_order(self.fold.dtype)
-    }
-
-    /// What is carried from element to element or from group to group.
-    fn initial(&self, e: &mut Emitter<'_>) -> Vec<Value> {
-        let empty = self.fold.empty(e);
-        match (self.is_ordered(), self.fold.is_arg()) {
-            (true, _) => vec![empty, empty],
-            (false, true) => vec![empty, e.int(0)],
-            (false, false) => vec![empty],
-        }
-    }
-
-    /// One element more: the state, and the prefix. An ordered one has memory for its group.
-    fn take(&self, e: &mut Emitter<'_>, state: &[Value], x: Value, number: Value, group: Value) -> (Vec<Value>, Value) {
-        let fold = self.fold;
-        if fold.is_arg() {
-            let (best, at) = fold.pick(e, (state[0], state[1]), x, number);
-            return (vec![best, at], at);
-        }
-        if !self.is_ordered() {
-            let sum = fold.join(e, state[0], x);
-            return (vec![sum], sum);
-        }
-        let (carry, chunk) = (state[0], state[1]);
-        let ty = scalar::register(fold.dtype);
-        let place = e.b.ins().band_imm_u(number, SCAN_GROUP as i64 - 1);
-        let address = e.element(group, ty, place);
-        e.b.ins().store(own_memory(), x, address, 0);
-        // What stands behind the element is left from the group before and changes nothing up to it.
-        let prefixes = scan_group(e, fold, group);
-        let last = prefixes[SCAN_GROUP - 1];
-        let done = i32::try_from(SCAN_GROUP).expect("a small number") * ty.bytes().cast_signed();
-        for (k, prefix) in prefixes.into_iter().enumerate() {
-            e.b.ins().store(own_memory(), prefix, group, done + offset(k * ty.bytes() as usize));
-        }
-        let prefix = e.b.ins().load(ty, own_memory(), address, done);
-        let inner = fold.join(e, carry, prefix);
-        let whole = fold.join(e, chunk, inner);
-        let next = e.b.ins().iadd_imm_s(number, 1);
-        let rest = e.b.ins().band_imm_u(next, SCAN_GROUP as i64 - 1);
-        let full = e.b.ins().icmp_imm_s(IntCC::Equal, rest, 0);
-        (e.when(full, state, |e| end_group(e, fold, (carry, chunk), last, next)), whole)
-    }
+    Some(l.body.iter().enumerate().filter_map(prefix).collect())
 }
 
 impl Emitter<'_> {
@@ -117,7 +128,7 @@ impl Emitter<'_> {
                 let all = (self.int(0), n);
                 self.scan_chunks(l, Axis { index: *index, merged: vec![], extent: n }, all, &prefixes, None);
             }
-            None => self.scan_elements(l, *index, n, &prefixes(self.scope.dtypes, l)),
+            None => self.scan_elements(l, *index, n, &Prefix::all(self, l)),
         }
     }
 
@@ -134,10 +145,9 @@ impl Emitter<'_> {
         self.scan_chunks(l, axis, (first, past), &prefixes, Some(baton));
     }
 
-    fn scan_elements(&mut self, l: &Loop, index: IndexId, n: Value, prefixes: &[Prefix]) {
+    fn scan_elements(&mut self, l: &Loop, index: IndexId, n: Value, prefixes: &[Prefix<'_>]) {
         let states: Vec<Vec<Value>> = prefixes.iter().map(|p| p.initial(self)).collect();
-        let bytes = |p: &Prefix| 2 * SCAN_GROUP * scalar::register(p.fold.dtype).bytes() as usize;
-        let groups: Vec<Value> = prefixes.iter().map(|p| self.scratch(bytes(p))).collect();
+        let groups: Vec<Value> = prefixes.iter().map(|p| self.scratch(p.bytes())).collect();
         let zero = self.int(0);
         self.counted(zero, n, 1, &states.concat(), |e, i, state| {
             e.poll();
@@ -150,10 +160,9 @@ impl Emitter<'_> {
                     let Some(((p, initial), group)) = next.next() else { continue };
                     let (own, rest) = state.split_at(initial.len());
                     state = rest;
-                    let x = e.value(p.input);
-                    let (taken, prefix) = p.take(e, own, x, i, *group);
+                    let (taken, so_far) = p.take(e, own, i, *group);
                     new.extend(taken);
-                    e.define(p.result, prefix);
+                    e.define(p.result, so_far[p.prefix.field]);
                 } else {
                     e.statement(statement);
                 }
@@ -168,7 +177,7 @@ impl Emitter<'_> {
         l: &Loop,
         axis: Axis,
         (from, past): (Value, Value),
-        prefixes: &[Prefix],
+        prefixes: &[ChunkPrefix],
         baton: Option<Baton>,
     ) {
         let parts: Vec<Part> = prefixes.iter().map(|p| Part::new(self, *p)).collect();
@@ -270,7 +279,7 @@ impl Emitter<'_> {
 
 /// A prefix in a scan by chunks.
 struct Part {
-    prefix: Prefix,
+    prefix: ChunkPrefix,
     /// What the elements of the chunk alone give.
     inner: ValueId,
     /// What the chunks before give.
@@ -278,7 +287,7 @@ struct Part {
 }
 
 impl Part {
-    fn new(e: &mut Emitter<'_>, prefix: Prefix) -> Part {
+    fn new(e: &mut Emitter<'_>, prefix: ChunkPrefix) -> Part {
         let dtype = prefix.fold.dtype;
         Part { prefix, inner: e.new_value(dtype), before: e.new_value(dtype) }
     }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value};
-use ir::nest::{Block, BufferId, Loop, LoopKind, Reduction, Statement, ValueId};
+use ir::nest::{Block, BufferId, Loop, LoopKind, Reduction, Single, Statement, ValueId};
 use ir::order::BLOCK;
 use ir::{Affine, Size};
 use schedule::nests::is_scalar;
@@ -124,8 +124,8 @@ impl Emitter<'_> {
         let mut rows = vec![];
         let row = self.b.ins().iadd_imm_s(width, SPARE);
         let row = self.b.ins().imul(row, block);
-        for (r, buffer) in reductions(l).iter().zip(buffers) {
-            let fold = Fold { op: r.op, dtype: self.dtype(r.input) };
+        for (r, buffer) in singles(l).iter().zip(buffers) {
+            let fold = Fold { op: r.monoid, dtype: self.dtype(r.input) };
             let base = self.base(*buffer);
             let bytes = self.b.ins().imul_imm_s(row, fold.dtype.bytes() as i64);
             rows.push((fold, self.b.ins().iadd(base, bytes), self.buffer_memory(*buffer)));
@@ -182,7 +182,7 @@ impl Emitter<'_> {
     /// The sums of a block, one column after another.
     fn sum_columns(&mut self, l: &Loop, sums: &Sums, (first, past): (Value, Value), (from, to): (Value, Value)) {
         let [Statement::Loop(reduce)] = l.body.as_slice() else { return };
-        let inputs: Vec<ValueId> = reductions(l).iter().map(|r| r.input).collect();
+        let inputs: Vec<ValueId> = singles(l).iter().map(|r| r.input).collect();
         self.counted(from, to, 1, &[], |e, j, _| {
             e.bind(l.dims[0].0, j);
             let empty: Vec<Value> = sums.rows.iter().map(|(fold, ..)| fold.empty(e)).collect();
@@ -206,9 +206,11 @@ impl Emitter<'_> {
 }
 
 /// The reductions of a loop over columns.
-fn reductions(l: &Loop) -> &[Reduction] {
+fn singles(l: &Loop) -> Vec<Single> {
     match l.body.as_slice() {
-        [Statement::Loop(Loop { kind: LoopKind::Reduce(reductions), .. })] => reductions,
-        _ => &[],
+        [Statement::Loop(Loop { kind: LoopKind::Reduce(reductions), .. })] => {
+            reductions.iter().filter_map(Reduction::single).collect()
+        }
+        _ => vec![],
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ir::nest::{Buffer, BufferId, Loop, LoopKind, Op, Program, Role, Statement, ValueId};
+use ir::nest::{Buffer, BufferId, Loop, LoopKind, Op, Prefix, Program, Role, Statement, ValueId};
 use ir::order::{LANES, SCAN_CHUNK};
 use ir::{Dtype, visit};
 use schedule::nests::is_scalar;
@@ -13,7 +13,7 @@ use super::build::Control;
 use super::emit::{Argument, Emitter};
 use super::fold::assign;
 use super::inst::{Address, Comparison, Opcode, Reg, Space, Special, Type};
-use crate::fold::Fold;
+use crate::fold::Merging;
 
 /// Threads of a block: one for each lane of a row.
 pub(super) const THREADS: u32 = LANES as u32;
@@ -54,9 +54,9 @@ pub(super) fn parts(program: &mut Program, part: Part) -> Vec<(Part, Option<Step
 }
 
 /// The prefixes of a scan.
-fn prefixes(l: &Loop) -> Vec<(ValueId, ir::ReduceOp, ValueId)> {
-    let prefix = |s: &Statement| match s {
-        Statement::Let { value, op: Op::Prefix(op, input) } => Some((*value, *op, *input)),
+fn prefixes<'l>(l: &'l Loop) -> Vec<(ValueId, &'l Prefix)> {
+    let prefix = |s: &'l Statement| match s {
+        Statement::Let { value, op: Op::Prefix(prefix) } => Some((*value, prefix)),
         _ => None,
     };
     l.body.iter().filter_map(prefix).collect()
@@ -75,7 +75,6 @@ fn buffers(program: &mut Program, part: &Part) -> Option<Vec<BufferId>> {
     if l.kind != LoopKind::Scan || !before.iter().all(is_scalar) || !flat || overwrites || scratch {
         return None;
     }
-    let values = &part.kernel.values;
     let mut follow: BTreeSet<ValueId> = BTreeSet::new();
     for statement in &l.body {
         let mut stands = matches!(statement, Statement::Let { op: Op::Prefix(..), .. });
@@ -91,11 +90,11 @@ fn buffers(program: &mut Program, part: &Part) -> Option<Vec<BufferId>> {
         }
     }
     let prefixes = prefixes(l);
-    if prefixes.iter().any(|(_, op, input)| Fold { op: *op, dtype: values[*input] }.is_arg()) {
+    if prefixes.iter().any(|(_, prefix)| prefix.single().is_none()) {
         return None;
     }
     let count = extent.ceil_div(SCAN_CHUNK as i64);
-    let buffer = |(value, ..): (ValueId, ir::ReduceOp, ValueId)| {
+    let buffer = |(value, _): (ValueId, &Prefix)| {
         let name = format!("{}.{value}.chunks", part.kernel.name);
         program.buffers.push(Buffer { name, dtype: Dtype::U64, shape: vec![count.clone()], role: Role::Temp })
     };
@@ -109,8 +108,8 @@ impl Emitter<'_> {
         let count = self.ceil_div(axes.total, SCAN_CHUNK as i64);
         let all = prefixes(l);
         if step == Step::Befores {
-            for ((_, op, input), buffer) in all.iter().zip(buffers) {
-                let fold = Fold { op: *op, dtype: self.dtype(*input) };
+            for ((_, prefix), buffer) in all.iter().zip(buffers) {
+                let fold = Merging::of_prefix(self.dtypes(), prefix);
                 self.befores(fold, *buffer, count);
             }
             return;
@@ -135,7 +134,7 @@ impl Emitter<'_> {
     }
 
     /// Prefixes of a chunk's elements as prefixes of all: or, where that is what is asked for, the last of them handed on.
-    pub(super) fn past_chunk(&mut self, value: ValueId, fold: Fold, prefixes: Vec<Vec<Reg>>) -> Vec<Vec<Reg>> {
+    pub(super) fn past_chunk(&mut self, value: ValueId, fold: Merging, prefixes: Vec<Vec<Reg>>) -> Vec<Vec<Reg>> {
         let Some(Chunk { step, number, buffers }) = self.chunk.clone() else { return prefixes };
         let Some(buffer) = buffers.get(&value) else { return prefixes };
         let place = self.place_of_chunk(*buffer, number);
@@ -143,12 +142,12 @@ impl Emitter<'_> {
             let thread = self.special(Special::Tid);
             let last = self.b().set(Comparison::Eq, Type::S64, thread, i64::from(THREADS) - 1);
             if let Some(total) = prefixes.last() {
-                self.when(last, |e| fold.store(e.b(), Space::Global, total, place));
+                self.when(last, |e| fold.store(e, Space::Global, total, place));
             }
             return prefixes;
         }
-        let before = fold.load(self.b(), Space::Global, place);
-        prefixes.iter().map(|own| fold.merge(self.b(), &before, own)).collect()
+        let before = fold.load(self, Space::Global, place);
+        prefixes.iter().map(|own| fold.merge(self, &before, own)).collect()
     }
 
     fn place_of_chunk(&mut self, buffer: BufferId, number: Reg) -> Address {
@@ -158,34 +157,34 @@ impl Emitter<'_> {
     }
 
     /// What chunks give alone becomes what those before each give.
-    fn befores(&mut self, fold: Fold, buffer: BufferId, count: Reg) {
+    fn befores(&mut self, fold: Merging, buffer: BufferId, count: Reg) {
         let threads = i64::from(self.threads);
         let bytes = usize::try_from(threads * PLACE).unwrap_or(0);
         let at = self.b().take(Space::Shared, bytes);
         let thread = self.special(Special::Tid);
         let own = self.b().element(Space::Shared, at, thread, PLACE);
         let first = self.b().set(Comparison::Eq, Type::S64, thread, 0);
-        let carry = fold.variable(self.b());
+        let carry = fold.variable(self);
         let zero = self.int(0);
         let all = self.int(threads);
         self.counted(zero, count, threads, |e, base| {
             let number = e.b().op2(Opcode::Add, Type::S64, base, thread);
             let place = e.place_of_chunk(buffer, number);
             let there = e.b().set(Comparison::Lt, Type::S64, number, count);
-            let state = fold.variable(e.b());
+            let state = fold.variable(e);
             e.when(there, |e| {
-                let total = fold.load(e.b(), Space::Global, place);
+                let total = fold.load(e, Space::Global, place);
                 assign(e.b(), &state, &total);
             });
-            fold.store(e.b(), Space::Shared, &state, own);
+            fold.store(e, Space::Shared, &state, own);
             e.b().barrier();
             e.when(first, |e| {
                 e.hand_on(fold, &carry, (at, PLACE), (zero, all));
             });
             e.b().barrier();
             e.when(there, |e| {
-                let before = fold.load(e.b(), Space::Shared, own);
-                fold.store(e.b(), Space::Global, &before, place);
+                let before = fold.load(e, Space::Shared, own);
+                fold.store(e, Space::Global, &before, place);
             });
         });
         self.b().give_back(Space::Shared, bytes);

@@ -5,8 +5,9 @@
 //! Anything else, and the joining, goes in *strips*: a block has some columns, and several threads for each, which share its rows and
 //! meet in shared memory. Scratch of the columns of a strip lies side by side.
 
-use ir::build::Values;
-use ir::nest::{Buffer, BufferId, Extent, Index, Loop, LoopKind, Op, Program, Reduction, Role, Statement, Subscript};
+use ir::nest::{
+    Buffer, BufferId, Extent, Index, Loop, LoopKind, Op, Program, Reduction, Role, Single, Statement, Subscript,
+};
 use ir::order::BLOCK;
 use ir::{Affine, Order, Size, visit};
 use schedule::nests::{is_length, is_scalar};
@@ -18,7 +19,7 @@ use super::fold::{Levels, assign};
 use super::inst::{Address, Comparison, Opcode, Reg, Space, Special, Type};
 use super::loops::Axes;
 use crate::access::Linear;
-use crate::fold::Fold;
+use crate::fold::Merging;
 
 /// The shape of strips.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -79,7 +80,7 @@ pub(super) type Limit = Option<(Size, i64)>;
 /// The shapes of strips that a part goes in, each with what its sizes must be for it, if it goes in strips.
 pub(super) fn shapes(program: &Program, part: &Part) -> Option<Vec<(Shape, Limit)>> {
     let (_, Statement::Loop(l)) = root(part)? else { return None };
-    if l.kind != LoopKind::Parallel || !part.chunks.is_empty() || !in_strips(program, &part.kernel.values, l) {
+    if l.kind != LoopKind::Parallel || !part.chunks.is_empty() || !in_strips(program, l) {
         return None;
     }
     let joined = |s: &Statement| match s {
@@ -93,7 +94,7 @@ pub(super) fn shapes(program: &Program, part: &Part) -> Option<Vec<(Shape, Limit
 }
 
 /// Whether a parallel loop goes down columns, and may be taken in strips.
-fn in_strips(program: &Program, values: &Values, l: &Loop) -> bool {
+fn in_strips(program: &Program, l: &Loop) -> bool {
     let Some((column, _)) = l.dims.last() else { return false };
     // Threads past the last column read what is there of it, at any time.
     let (stored, loaded) = (visit::stores(&l.body), visit::loads(&l.body));
@@ -114,7 +115,7 @@ fn in_strips(program: &Program, values: &Values, l: &Loop) -> bool {
         fits &= match &inner.kind {
             LoopKind::Parallel | LoopKind::Scan => true,
             LoopKind::Serial => false,
-            LoopKind::Reduce(reductions) => reductions.iter().all(|r| goes_by_blocks(values, r)),
+            LoopKind::Reduce(reductions) => reductions.iter().all(goes_by_blocks),
         };
         let Some((row, _)) = inner.dims.last() else { continue };
         visit::for_each_op(&inner.body, &mut |_, op| {
@@ -132,9 +133,8 @@ fn in_strips(program: &Program, values: &Values, l: &Loop) -> bool {
 }
 
 /// Whether a reduction goes by blocks of rows, or in any order.
-fn goes_by_blocks(values: &Values, r: &Reduction) -> bool {
-    let fold = Fold { op: r.op, dtype: values[r.input] };
-    !fold.op.depends_on_order(fold.dtype) || r.order == Order::Blocks
+fn goes_by_blocks(r: &Reduction) -> bool {
+    matches!(r.order, Order::Blocks | Order::Free)
 }
 
 /// A part as the parts that launch it: if it is a reduction down columns, one that reduces blocks of rows, and one that joins
@@ -153,12 +153,12 @@ fn in_blocks(program: &mut Program, part: &Part) -> Option<[Part; 2]> {
     let Statement::Loop(rows) = &l.body[at] else { return None };
     let LoopKind::Reduce(reductions) = &rows.kind else { return None };
     let values = &part.kernel.values;
-    let plain = |r: &Reduction| !(Fold { op: r.op, dtype: values[r.input] }).is_arg();
+    let singles: Vec<Single> = reductions.iter().map(Reduction::single).collect::<Option<_>>()?;
     let extents = |l: &Loop| l.dims.iter().map(|(_, e)| e.as_size().cloned()).collect::<Option<Vec<_>>>();
     let (columns, down) = (extents(l)?, extents(rows)?);
     let lengths = columns.iter().chain(&down).all(|size| is_length(program, size));
     let stores = l.body[..at].iter().any(|s| !is_scalar(s)) || !visit::stores(&rows.body).is_empty();
-    if shapes(program, part).is_none() || !lengths || stores || !reductions.iter().all(plain) {
+    if shapes(program, part).is_none() || !lengths || stores {
         return None;
     }
     let count = down.iter().fold(Size::constant(1), |product, n| &product * n).ceil_div(BLOCK as i64);
@@ -173,13 +173,13 @@ fn in_blocks(program: &mut Program, part: &Part) -> Option<[Part; 2]> {
     let mut shape = vec![count.clone()];
     shape.extend(columns);
     let (mut body, mut joined) = (vec![], vec![]);
-    for r in reductions {
+    for r in singles {
         let dtype = values[r.result];
         let name = format!("{}.{}.blocks", part.kernel.name, r.result);
         let buffer = program.buffers.push(Buffer { name, dtype, shape: shape.clone(), role: Role::Temp });
         let value = join.kernel.values.push(dtype);
         body.push(Statement::Let { value, op: Op::Load { buffer, view: None, at: at_column.clone() } });
-        joined.push(Reduction { input: value, ..r.clone() });
+        joined.push(Reduction::monoid(r.result, r.monoid, r.order, value));
         blocks.chunks.push(buffer);
     }
     let dims = vec![(index, Extent::Affine(Affine::size(count)))];
@@ -199,7 +199,7 @@ pub(super) fn blocks_of(l: &Loop) -> Option<(&[Statement], &Loop)> {
 
 /// A reduction at work, on each thread.
 struct Sum {
-    fold: Fold,
+    fold: Merging,
     /// What the thread has so far.
     state: Vec<Reg>,
     /// Where order matters: the results of its blocks.
@@ -229,25 +229,27 @@ impl Emitter<'_> {
             let column = e.b().op2(Opcode::Sub, Type::S64, number, before_it);
             e.unravel(&columns, column);
             e.as_team(Team::Thread, |e| e.block(before));
-            sums.iter().for_each(|sum| sum.fold.clear(e.b(), &sum.state));
+            sums.iter().for_each(|sum| sum.fold.clear(e, &sum.state));
             let first = e.b().op2(Opcode::Shl, Type::B64, block, i64::from(BLOCK.ilog2()));
             let end = e.b().op2(Opcode::Add, Type::S64, first, BLOCK as i64);
             let end = e.b().op2(Opcode::Min, Type::S64, end, down.total);
             e.take_rows(&down, (first, end), rows, reductions, &sums);
             for (sum, buffer) in sums.iter().zip(buffers) {
-                let result = sum.fold.result(e.b(), &sum.state);
-                e.store_at(*buffer, number, result);
+                let values = sum.fold.values(e, &sum.state);
+                e.store_at(*buffer, number, values[0]);
             }
         });
     }
 
-    fn sums_of(&self, reductions: &[Reduction]) -> Vec<Fold> {
-        reductions.iter().map(|r| Fold { op: r.op, dtype: self.dtype(r.input) }).collect()
+    fn sums_of(&self, reductions: &[Reduction]) -> Vec<Merging> {
+        reductions.iter().map(|r| self.merging(r)).collect()
     }
 
-    fn sum(&mut self, fold: Fold, levels: bool) -> Sum {
-        let state = fold.variable(self.b());
-        let at = (levels && fold.op.depends_on_order(fold.dtype)).then(|| self.b().take(Space::Local, Levels::BYTES));
+    fn sum(&mut self, fold: Merging, levels: bool) -> Sum {
+        let state = fold.variable(self);
+        let ordered = levels && fold.depends_on_order(self.program);
+        let bytes = Levels::bytes(fold, self.program);
+        let at = ordered.then(|| self.b().take(Space::Local, bytes));
         Sum { fold, state, levels: at.map(|at| Levels { fold, space: Space::Local, at }) }
     }
 
@@ -255,9 +257,8 @@ impl Emitter<'_> {
     fn take_rows(&mut self, axes: &Axes, (from, to): (Reg, Reg), l: &Loop, reductions: &[Reduction], sums: &[Sum]) {
         let take = |e: &mut Self, number: Reg| {
             for (r, sum) in reductions.iter().zip(sums) {
-                let value = e.value(r.input);
-                let one = sum.fold.one(e.b(), value, number);
-                sum.fold.add(e.b(), &sum.state, &one);
+                let one = e.one(&r.inputs, number);
+                sum.fold.add(e, &sum.state, &one);
             }
         };
         match axes.only() {
@@ -347,7 +348,7 @@ impl Emitter<'_> {
         } else {
             self.counted(first, end, 1, |e, number| {
                 for sum in sums.iter().filter(|sum| sum.levels.is_some()) {
-                    sum.fold.clear(e.b(), &sum.state);
+                    sum.fold.clear(e, &sum.state);
                 }
                 let from = e.b().op2(Opcode::Mul, Type::S64, number, block);
                 let to = e.b().op2(Opcode::Add, Type::S64, from, block);
@@ -356,7 +357,7 @@ impl Emitter<'_> {
                 let number = e.b().op2(Opcode::Sub, Type::S64, number, first);
                 for sum in &sums {
                     if let Some(levels) = sum.levels {
-                        levels.push(e.b(), number, &sum.state);
+                        levels.push(e, number, &sum.state);
                     }
                 }
             });
@@ -364,45 +365,46 @@ impl Emitter<'_> {
             let own = self.b().op2(Opcode::Max, Type::S64, own, 0);
             for sum in &sums {
                 if let Some(levels) = sum.levels {
-                    let state = levels.finish(self.b(), own);
+                    let state = levels.finish(self, own);
                     assign(self.b(), &sum.state, &state);
                 }
             }
         }
         for (r, sum) in reductions.iter().zip(&sums) {
             self.meet(strip, sum);
-            let result = sum.fold.result(self.b(), &sum.state);
-            self.define(r.result, result);
+            self.define_state(&r.results, sum.fold, &sum.state);
         }
-        for _ in sums.iter().filter(|sum| sum.levels.is_some()) {
-            self.b().give_back(Space::Local, Levels::BYTES);
+        for sum in sums.iter().rev().filter(|sum| sum.levels.is_some()) {
+            let bytes = Levels::bytes(sum.fold, self.program);
+            self.b().give_back(Space::Local, bytes);
         }
     }
 
     /// Joins what the threads of each column have, neighbours first; all of them know the result.
     fn meet(&mut self, strip: Strip, sum: &Sum) {
         let fold = sum.fold;
-        let bytes = self.threads as usize * fold.bytes() as usize;
+        let size = fold.bytes(self.program);
+        let bytes = self.threads as usize * size as usize;
         let at = self.b().take(Space::Shared, bytes);
         let thread = self.special(Special::Tid);
-        let place = self.b().element(Space::Shared, at, thread, fold.bytes());
-        fold.store(self.b(), Space::Shared, &sum.state, place);
+        let place = self.b().element(Space::Shared, at, thread, size);
+        fold.store(self, Space::Shared, &sum.state, place);
         for step in (0..strip.shape.rows.ilog2()).map(|k| 1i64 << k) {
             self.b().barrier();
             let number = self.b().op2(Opcode::And, Type::B64, strip.row, 2 * step - 1);
             let joins = self.b().set(Comparison::Eq, Type::S64, number, 0);
             self.when(joins, |e| {
-                let own = fold.load(e.b(), Space::Shared, place);
-                let other = Address { offset: place.offset + fold.bytes() * strip.shape.width * step, ..place };
-                let other = fold.load(e.b(), Space::Shared, other);
-                let joined = fold.merge(e.b(), &own, &other);
-                fold.store(e.b(), Space::Shared, &joined, place);
+                let own = fold.load(e, Space::Shared, place);
+                let other = Address { offset: place.offset + size * strip.shape.width * step, ..place };
+                let other = fold.load(e, Space::Shared, other);
+                let joined = fold.merge(e, &own, &other);
+                fold.store(e, Space::Shared, &joined, place);
             });
         }
         self.b().barrier();
         let lane = self.b().op2(Opcode::And, Type::B64, thread, strip.shape.width - 1);
-        let place = self.b().element(Space::Shared, at, lane, fold.bytes());
-        let state = fold.load(self.b(), Space::Shared, place);
+        let place = self.b().element(Space::Shared, at, lane, size);
+        let state = fold.load(self, Space::Shared, place);
         assign(self.b(), &sum.state, &state);
         // What follows may use the memory for other things.
         self.b().barrier();

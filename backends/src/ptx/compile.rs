@@ -295,10 +295,10 @@ fn kernel(program: &Program, part: &Part, name: String, in_rows: bool) -> Varian
     let threads = match root {
         _ if alone => CROWD,
         Some((_, Statement::Loop(Loop { kind: LoopKind::Reduce(reductions), .. }))) => {
-            TEAM * u32::try_from(chunks_together(reductions, |v| part.kernel.values[v])).unwrap_or(1)
+            TEAM * u32::try_from(chunks_together(program, reductions, |v| part.kernel.values[v])).unwrap_or(1)
         }
         Some((_, Statement::Loop(l))) if l.kind == LoopKind::Parallel && !part.chunks.is_empty() => TEAM,
-        _ if long && shared_bytes(&part.kernel.values, &part.kernel.body, LARGEST) <= SHARED => LARGEST,
+        _ if long && shared_bytes(program, &part.kernel.values, &part.kernel.body, LARGEST) <= SHARED => LARGEST,
         _ => TEAM,
     };
     // A thread alone computes an element of a chunk.

@@ -1,30 +1,41 @@
 //! How the threads of a warp, a block or a cluster fold what each has of a row, in the order of `ir::order` by lanes, or in any.
 
+use ir::nest::Input;
+
 use super::build::Control;
 use super::emit::Emitter;
-use super::fold::{STATE, assign};
+use super::fold::{assign, further, number, shuffled};
 use super::inst::{Address, Comparison, Opcode, Reg, Rounding, Shuffle, Space, Special, Type};
 use super::rows::{GROUP, Mine, WARP};
 use super::shares::CLUSTER;
-use crate::fold::Fold;
+use crate::fold::Merging;
 
 impl Emitter<'_> {
-    /// Elements as states.
-    pub(super) fn ones(&mut self, fold: Fold, inputs: &[Reg], mine: &Mine) -> Vec<Vec<Reg>> {
-        let mut number = mine.first;
+    /// Elements as states, from the values of each.
+    pub(super) fn ones(&mut self, inputs: &[Input], values: &[Vec<Reg>], mine: &Mine) -> Vec<Vec<Reg>> {
+        let mut iteration = mine.first;
         let mut ones = vec![];
-        for (k, input) in inputs.iter().enumerate() {
-            if fold.is_arg() && k > 0 {
-                number = self.b().op2(Opcode::Add, Type::S64, number, mine.stride);
+        for (k, values) in values.iter().enumerate() {
+            if k > 0 && inputs.contains(&Input::Number) {
+                iteration = self.b().op2(Opcode::Add, Type::S64, iteration, mine.stride);
             }
-            ones.push(fold.one(self.b(), *input, number));
+            let mut values = values.iter();
+            let mut state = vec![];
+            for input in inputs {
+                let value = match input {
+                    Input::Value(_) => values.next().copied(),
+                    Input::Number => Some(iteration),
+                };
+                state.extend(value.map(|value| number(self.b(), value)));
+            }
+            ones.push(state);
         }
         ones
     }
 
     /// Takes a state into a variable one where a predicate holds.
-    pub(super) fn add_where(&mut self, fold: Fold, valid: Option<Reg>, state: &[Reg], more: &[Reg]) {
-        let sum = fold.merge(self.b(), state, more);
+    pub(super) fn add_where(&mut self, fold: Merging, valid: Option<Reg>, state: &[Reg], more: &[Reg]) {
+        let sum = fold.merge(self, state, more);
         match valid {
             Some(valid) => self.b().guarded((valid, true), |b| assign(b, state, &sum)),
             None => assign(self.b(), state, &sum),
@@ -32,97 +43,99 @@ impl Emitter<'_> {
     }
 
     /// Takes those of a thread's elements that are there into a state.
-    pub(super) fn add_all(&mut self, fold: Fold, ones: &[Vec<Reg>], mine: &Mine, state: &[Reg]) {
+    pub(super) fn add_all(&mut self, fold: Merging, ones: &[Vec<Reg>], mine: &Mine, state: &[Reg]) {
         for (k, one) in ones.iter().enumerate() {
             self.add_where(fold, mine.valid(k), state, one);
         }
     }
 
     /// Folds four lanes, 32 apart, and those of the other threads of the warp: the first thread's state is all of them.
-    pub(super) fn fold_warp(&mut self, fold: Fold, lanes: &[Vec<Reg>]) -> Vec<Reg> {
-        let low = fold.merge(self.b(), &lanes[0], &lanes[2]);
-        let high = fold.merge(self.b(), &lanes[1], &lanes[3]);
-        let state = fold.merge(self.b(), &low, &high);
+    pub(super) fn fold_warp(&mut self, fold: Merging, lanes: &[Vec<Reg>]) -> Vec<Reg> {
+        let low = fold.merge(self, &lanes[0], &lanes[2]);
+        let high = fold.merge(self, &lanes[1], &lanes[3]);
+        let state = fold.merge(self, &low, &high);
         self.fold_threads(fold, state)
     }
 
     /// Folds the states of a warp's threads in halves.
-    fn fold_threads(&mut self, fold: Fold, mut state: Vec<Reg>) -> Vec<Reg> {
+    fn fold_threads(&mut self, fold: Merging, mut state: Vec<Reg>) -> Vec<Reg> {
         for half in [16, 8, 4, 2, 1] {
-            let other = fold.further(self.b(), &state, half);
-            state = fold.merge(self.b(), &state, &other);
+            let other = further(self.b(), &state, half);
+            state = fold.merge(self, &state, &other);
         }
         state
     }
 
     /// The row of a warp: each thread has elements of four lanes.
-    pub(super) fn fold_in_warp(&mut self, fold: Fold, ones: &[Vec<Reg>], mine: &Mine) -> Vec<Reg> {
-        let lanes: Vec<Vec<Reg>> = (0..4).map(|_| fold.variable(self.b())).collect();
+    pub(super) fn fold_in_warp(&mut self, fold: Merging, ones: &[Vec<Reg>], mine: &Mine) -> Vec<Reg> {
+        let lanes: Vec<Vec<Reg>> = (0..4).map(|_| fold.variable(self)).collect();
         for (k, one) in ones.iter().enumerate() {
             self.add_where(fold, mine.valid(k), &lanes[k % 4], one);
         }
         let state = self.fold_warp(fold, &lanes);
-        fold.of(self.b(), &state, Shuffle::Of, 0)
+        shuffled(self.b(), &state, Shuffle::Of, 0)
     }
 
     /// The row of a block, in any order: each warp has a state, and each folds them all.
-    pub(super) fn fold_in_block(&mut self, fold: Fold, ones: &[Vec<Reg>], mine: &Mine) -> Vec<Reg> {
-        let state = fold.variable(self.b());
+    pub(super) fn fold_in_block(&mut self, fold: Merging, ones: &[Vec<Reg>], mine: &Mine) -> Vec<Reg> {
+        let state = fold.variable(self);
         self.add_all(fold, ones, mine, &state);
-        let at = self.b().take(Space::Shared, (WARP * fold.bytes()) as usize);
+        let size = fold.bytes(self.program);
+        let at = self.b().take(Space::Shared, (WARP * size) as usize);
         self.join_threads(fold, state, at)
     }
 
     /// The states of a block's threads in any order, by way of a place for each warp: each thread has them all.
-    pub(super) fn join_threads(&mut self, fold: Fold, state: Vec<Reg>, at: i64) -> Vec<Reg> {
+    pub(super) fn join_threads(&mut self, fold: Merging, state: Vec<Reg>, at: i64) -> Vec<Reg> {
         let state = self.fold_threads(fold, state);
-        let size = fold.bytes();
+        let size = fold.bytes(self.program);
         let (thread, threads) = (self.special(Special::Tid), self.special(Special::Ntid));
         let [warp, warps] = [thread, threads].map(|n| self.b().op2(Opcode::Shr, Type::U64, n, 5));
         let place = self.b().op2(Opcode::And, Type::B64, thread, WARP - 1);
         let first = self.b().set(Comparison::Eq, Type::S64, place, 0);
         self.when(first, |e| {
             let own = e.b().element(Space::Shared, at, warp, size);
-            fold.store(e.b(), Space::Shared, &state, own);
+            fold.store(e, Space::Shared, &state, own);
         });
         self.b().barrier();
-        let state = fold.variable(self.b());
+        let state = fold.variable(self);
         let some = self.b().set(Comparison::Lt, Type::S64, place, warps);
         self.when(some, |e| {
             let other = e.b().element(Space::Shared, at, place, size);
-            let other = fold.load(e.b(), Space::Shared, other);
+            let other = fold.load(e, Space::Shared, other);
             assign(e.b(), &state, &other);
         });
         let state = self.fold_threads(fold, state);
-        fold.of(self.b(), &state, Shuffle::Of, 0)
+        shuffled(self.b(), &state, Shuffle::Of, 0)
     }
 
     /// The row of a block by lanes: each group folds its chunk, and each thread joins the chunks.
-    pub(super) fn fold_in_groups(&mut self, fold: Fold, ones: &[Vec<Reg>], mine: &Mine) -> Vec<Reg> {
+    pub(super) fn fold_in_groups(&mut self, fold: Merging, ones: &[Vec<Reg>], mine: &Mine) -> Vec<Reg> {
         let Some((at, groups)) = self.row.as_ref().map(|row| (row.lanes, row.shape.groups)) else { return vec![] };
-        let size = fold.bytes();
-        let chunks = self.b().take(Space::Shared, (groups * STATE) as usize);
-        let state = fold.variable(self.b());
+        let size = fold.bytes(self.program);
+        let whole = fold.place(self.program);
+        let chunks = self.b().take(Space::Shared, (groups * whole) as usize);
+        let state = fold.variable(self);
         self.add_all(fold, ones, mine, &state);
         let thread = self.special(Special::Tid);
         let (group, lane) = self.group_and_lane();
         let place = self.b().element(Space::Shared, at, thread, size);
-        fold.store(self.b(), Space::Shared, &state, place);
+        fold.store(self, Space::Shared, &state, place);
         self.b().barrier();
         let in_first = self.b().set(Comparison::Lt, Type::S64, lane, WARP);
         self.when(in_first, |e| {
             let quarter = |quarter: i64| Address { offset: place.offset + WARP * size * quarter, ..place };
-            let lanes: Vec<Vec<Reg>> = (0..4).map(|k| fold.load(e.b(), Space::Shared, quarter(k))).collect();
+            let lanes: Vec<Vec<Reg>> = (0..4).map(|k| fold.load(e, Space::Shared, quarter(k))).collect();
             let state = e.fold_warp(fold, &lanes);
             let first = e.b().set(Comparison::Eq, Type::S64, lane, 0);
             e.when(first, |e| {
-                let own = e.b().element(Space::Shared, chunks, group, STATE);
-                fold.store(e.b(), Space::Shared, &state, own);
+                let own = e.b().element(Space::Shared, chunks, group, whole);
+                fold.store(e, Space::Shared, &state, own);
             });
         });
         self.b().barrier();
-        let result = |k: i64| Address { base: None, offset: chunks + k * STATE };
-        let first = fold.load(self.b(), Space::Shared, result(0));
+        let result = |k: i64| Address { base: None, offset: chunks + k * whole };
+        let first = fold.load(self, Space::Shared, result(0));
         if groups == 1 {
             return first;
         }
@@ -132,10 +145,10 @@ impl Emitter<'_> {
         self.when(several, |e| {
             let mut states = vec![all.clone()];
             for k in 1..groups {
-                let state = fold.variable(e.b());
+                let state = fold.variable(e);
                 let there = e.b().set(Comparison::Gt, Type::S64, threads, k * GROUP);
                 e.when(there, |e| {
-                    let loaded = fold.load(e.b(), Space::Shared, result(k));
+                    let loaded = fold.load(e, Space::Shared, result(k));
                     assign(e.b(), &state, &loaded);
                 });
                 states.push(state);
@@ -147,27 +160,28 @@ impl Emitter<'_> {
     }
 
     /// The states of a cluster's blocks, each with an eighth of a row: each has them all.
-    pub(super) fn fold_in_cluster(&mut self, fold: Fold, state: &[Reg]) -> Vec<Reg> {
+    pub(super) fn fold_in_cluster(&mut self, fold: Merging, state: &[Reg]) -> Vec<Reg> {
         let blocks = i64::from(CLUSTER);
-        let at = self.b().take(Space::Shared, (blocks * STATE) as usize);
+        let size = fold.place(self.program);
+        let at = self.b().take(Space::Shared, (blocks * size) as usize);
         let [thread, rank] = [Special::Tid, Special::ClusterCtarank].map(|s| self.special(s));
         let sends = self.b().set(Comparison::Lt, Type::S64, thread, blocks);
         self.when(sends, |e| {
-            let own = e.b().element(Space::Shared, at, rank, STATE);
+            let own = e.b().element(Space::Shared, at, rank, size);
             let whose = e.b().convert(Rounding::Exact, Type::U32, Type::U64, thread);
             let base = own.base.map(|base| e.b().op2(Opcode::Mapa, Type::U64, base, whose));
-            fold.store(e.b(), Space::Cluster, state, Address { base, ..own });
+            fold.store(e, Space::Cluster, state, Address { base, ..own });
         });
         self.sync();
-        let place = |k: i64| Address { base: None, offset: at + k * STATE };
-        let states = (0..blocks).map(|k| fold.load(self.b(), Space::Shared, place(k))).collect();
+        let place = |k: i64| Address { base: None, offset: at + k * size };
+        let states = (0..blocks).map(|k| fold.load(self, Space::Shared, place(k))).collect();
         self.in_pairs(fold, states)
     }
 
     /// A power of two of states, neighbours joined first.
-    pub(super) fn in_pairs(&mut self, fold: Fold, mut states: Vec<Vec<Reg>>) -> Vec<Reg> {
+    pub(super) fn in_pairs(&mut self, fold: Merging, mut states: Vec<Vec<Reg>>) -> Vec<Reg> {
         while states.len() > 1 {
-            states = states.chunks(2).map(|two| fold.merge(self.b(), &two[0], &two[1])).collect();
+            states = states.chunks(2).map(|two| fold.merge(self, &two[0], &two[1])).collect();
         }
         states.remove(0)
     }

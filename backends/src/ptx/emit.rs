@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use cranelift_codegen::entity::SecondaryMap;
 use ir::build::Values;
 use ir::nest::{
-    Block, BufferId, Extent, FunctionId, IndexId, Op, Program, Role, SiteId, Statement, Subscript, ValueId,
+    Block, BufferId, Extent, FunctionId, IndexId, Op, Prefix, Program, ReducerId, Role, SiteId, Statement, Subscript,
+    ValueId,
 };
 use ir::rewrite::Inside;
 use ir::{Affine, BinaryOp, Dtype, Size, UnaryOp, visit};
@@ -121,7 +122,7 @@ pub(super) struct Emitter<'a> {
     /// Whether these are of several chunks each.
     pub(super) runs: bool,
     /// The running reductions of scans under way, with their inputs.
-    pub(super) running: BTreeMap<ValueId, (Running, ValueId)>,
+    pub(super) running: BTreeMap<ValueId, (Running, Prefix)>,
     /// The number of the element that the innermost scan is at.
     pub(super) number: Option<Reg>,
     /// Addresses that move with the loop at hand, and the stores of its iterations that wait for loads of later ones.
@@ -607,6 +608,26 @@ impl<'a> Emitter<'a> {
         let result = self.value(function.result);
         self.scope = outer;
         result
+    }
+
+    /// The merge of a reducer, inlined, of two states one after the other.
+    pub(super) fn merge(&mut self, id: ReducerId, arguments: &[Reg]) -> Vec<Reg> {
+        let program = self.program;
+        let reducer = &program.reducers[id];
+        let inner = Scope { dtypes: &reducer.values, values: SecondaryMap::new() };
+        let outer = std::mem::replace(&mut self.scope, inner);
+        for (parameter, argument) in reducer.params.iter().zip(arguments) {
+            self.define(*parameter, *argument);
+        }
+        self.block(&reducer.body);
+        let results = reducer.results.iter().map(|v| self.value(*v)).collect();
+        self.scope = outer;
+        results
+    }
+
+    /// The types of the values in scope.
+    pub(super) fn dtypes(&self) -> &Values {
+        self.scope.dtypes
     }
 
     /// A subscript, 0 if it is outside; then the first of all threads that say so is heard.

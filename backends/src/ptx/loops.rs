@@ -1,16 +1,16 @@
 //! Loops: one after another on a thread, or spread over the threads of a block; and what a single thread does for all.
 
-use ir::Size;
-use ir::nest::{Block, Extent, IndexId, Loop, LoopKind, Reduction, Statement};
+use ir::nest::{Block, Extent, IndexId, Loop, LoopKind, Reduction, Statement, ValueId};
 use ir::sabotage::{self, Bug};
+use ir::{Monoid, Size};
 
 use super::build::Control;
 use super::emit::{Argument, Emitter, Team};
-use super::fold::STATE;
+use super::fold::number;
 use super::inst::{Address, Class, Comparison, Opcode, Reg, Rounding, Space, Special, Type};
 use super::rows::is_flat;
 use crate::access::mergeable;
-use crate::fold::Fold;
+use crate::fold::{Fold, Merging};
 
 /// Elements that a thread takes together: their loads are under way at the same time.
 pub(super) const AT_ONCE: i64 = 8;
@@ -172,26 +172,27 @@ impl Emitter<'_> {
 
     /// The first thread runs a loop, the others wait; its results are everybody's.
     pub(super) fn one_for_all(&mut self, l: &Loop, reductions: &[Reduction]) {
-        let bytes = reductions.len().max(1) * STATE as usize;
+        let results: Vec<ValueId> = reductions.iter().flat_map(|r| r.results.iter().copied()).collect();
+        // How a value lies in memory does not depend on how it was reduced.
+        let fold_of = |e: &Self, v: ValueId| Merging::Fold(Fold { op: Monoid::Max, dtype: e.dtype(v) });
+        let size = results.iter().map(|v| fold_of(self, *v).place(self.program)).max().unwrap_or(1);
+        let bytes = results.len().max(1) * size as usize;
         let at = self.b().take(Space::Shared, bytes);
-        let place = |k: usize| Address { base: None, offset: at + STATE * k as i64 };
-        // How a value lies in memory does not hang on what it was reduced by.
-        let fold_of = |e: &Self, r: &Reduction| Fold { op: ir::ReduceOp::Max, dtype: e.dtype(r.result) };
+        let place = |k: usize| Address { base: None, offset: at + size * k as i64 };
         let first = self.is_first();
         self.when(first, |e| {
             e.as_team(Team::Thread, |e| e.statement(&Statement::Loop(l.clone())));
-            for (k, r) in reductions.iter().enumerate() {
-                let (fold, value) = (fold_of(e, r), e.value(r.result));
-                let state = fold.one(e.b(), value, value);
-                fold.store(e.b(), Space::Shared, &state, place(k));
+            for (k, v) in results.iter().enumerate() {
+                let (fold, value) = (fold_of(e, *v), e.value(*v));
+                let state = number(e.b(), value);
+                fold.store(e, Space::Shared, &[state], place(k));
             }
         });
         self.b().barrier();
-        for (k, r) in reductions.iter().enumerate() {
-            let fold = fold_of(self, r);
-            let state = fold.load(self.b(), Space::Shared, place(k));
-            let value = fold.result(self.b(), &state);
-            self.define(r.result, value);
+        for (k, v) in results.iter().enumerate() {
+            let fold = fold_of(self, *v);
+            let state = fold.load(self, Space::Shared, place(k));
+            self.define_state(&[*v], fold, &state);
         }
         if !reductions.is_empty() {
             self.b().barrier();

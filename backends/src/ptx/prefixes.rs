@@ -6,9 +6,9 @@ use ir::sabotage::{self, Bug};
 
 use super::build::Control;
 use super::emit::{Crew, Emitter};
-use super::fold::{STATE, assign};
+use super::fold::{assign, shuffled};
 use super::inst::{Address, Comparison, Opcode, Reg, Shuffle, Space, Special, Type};
-use crate::fold::Fold;
+use crate::fold::Merging;
 
 /// Elements of a group.
 const WIDTH: i64 = SCAN_GROUP as i64;
@@ -19,7 +19,7 @@ const BATCH: i64 = 16;
 
 impl Emitter<'_> {
     /// The prefixes of a row's elements that a thread has.
-    pub(super) fn prefixes(&mut self, fold: Fold, ones: &[Vec<Reg>]) -> Vec<Vec<Reg>> {
+    pub(super) fn prefixes(&mut self, fold: Merging, ones: &[Vec<Reg>]) -> Vec<Vec<Reg>> {
         let thread = self.special(Special::Tid);
         let place = self.b().op2(Opcode::And, Type::B64, thread, WIDTH - 1);
         let mut sums: Vec<Vec<Reg>> = vec![];
@@ -30,8 +30,8 @@ impl Emitter<'_> {
             let reaches = if sabotage::on(Bug::PtxPrefix) { Comparison::Gt } else { Comparison::Ge };
             let joins = self.b().set(reaches, Type::S64, place, i64::from(step));
             for sum in &sums {
-                let other = fold.of(self.b(), sum, Shuffle::Up, step);
-                let joined = fold.merge(self.b(), &other, sum);
+                let other = shuffled(self.b(), sum, Shuffle::Up, step);
+                let joined = fold.merge(self, &other, sum);
                 self.b().guarded((joins, true), |b| assign(b, sum, &joined));
             }
         }
@@ -42,45 +42,46 @@ impl Emitter<'_> {
     }
 
     /// The row of a warp: the threads have two groups at a time, and each knows the carries of all.
-    fn carried_in_warp(&mut self, fold: Fold, sums: &[Vec<Reg>]) -> Vec<Vec<Reg>> {
+    fn carried_in_warp(&mut self, fold: Merging, sums: &[Vec<Reg>]) -> Vec<Vec<Reg>> {
         let rank = self.rank();
         let in_first = self.b().set(Comparison::Lt, Type::S64, rank, WIDTH);
-        let nothing = fold.nothing(self.b());
+        let nothing = fold.nothing(self);
         let mut carry = nothing.clone();
         let mut prefixes = vec![];
         for sum in sums {
-            let [low, high] = [15, 31].map(|last| fold.of(self.b(), sum, Shuffle::Of, last));
-            let second = fold.merge(self.b(), &carry, &low);
+            let [low, high] = [15, 31].map(|last| shuffled(self.b(), sum, Shuffle::Of, last));
+            let second = fold.merge(self, &carry, &low);
             let own: Vec<Reg> = second.iter().map(|reg| self.b().copy(*reg)).collect();
             self.b().guarded((in_first, true), |b| assign(b, &own, &carry));
-            carry = fold.merge(self.b(), &second, &high);
-            let in_chunk = fold.merge(self.b(), &own, sum);
-            prefixes.push(fold.merge(self.b(), &nothing, &in_chunk));
+            carry = fold.merge(self, &second, &high);
+            let in_chunk = fold.merge(self, &own, sum);
+            prefixes.push(fold.merge(self, &nothing, &in_chunk));
         }
         prefixes
     }
 
     /// Puts in the place of each of some sums, which lie in shared memory so many bytes apart, what those before it give: `carry`, which
     /// becomes what all give. They are taken by whole batches.
-    pub(super) fn hand_on(&mut self, fold: Fold, carry: &[Reg], (at, bytes): (i64, i64), (begin, end): (Reg, Reg)) {
+    pub(super) fn hand_on(&mut self, fold: Merging, carry: &[Reg], (at, bytes): (i64, i64), (begin, end): (Reg, Reg)) {
         self.counted(begin, end, BATCH, |e, number| {
             let from = e.b().element(Space::Shared, at, number, bytes);
             let one = |k: i64| Address { offset: from.offset + k * bytes, ..from };
-            let sums: Vec<Vec<Reg>> = (0..BATCH).map(|k| fold.load(e.b(), Space::Shared, one(k))).collect();
+            let sums: Vec<Vec<Reg>> = (0..BATCH).map(|k| fold.load(e, Space::Shared, one(k))).collect();
             for (k, sum) in (0..).zip(&sums) {
-                fold.store(e.b(), Space::Shared, carry, one(k));
-                fold.add(e.b(), carry, sum);
+                fold.store(e, Space::Shared, carry, one(k));
+                fold.add(e, carry, sum);
             }
         });
     }
 
     /// The row of a block: the sums go through shared memory, where a thread for each chunk makes carries of them.
-    fn carried_in_block(&mut self, fold: Fold, sums: &[Vec<Reg>], place: Reg) -> Vec<Vec<Reg>> {
+    fn carried_in_block(&mut self, fold: Merging, sums: &[Vec<Reg>], place: Reg) -> Vec<Vec<Reg>> {
         let chunks = i64::from(self.threads) / LANES as i64;
-        let size = fold.bytes();
+        let size = fold.bytes(self.program);
         // Of a chunk or less, which a group of threads has.
         let in_chunk = sums.len() as i64 * IN_ROUND;
-        let bytes = [chunks * in_chunk * size, chunks * STATE].map(|bytes| bytes as usize);
+        let whole = fold.place(self.program);
+        let bytes = [chunks * in_chunk * size, chunks * whole].map(|bytes| bytes as usize);
         let [at, totals] = bytes.map(|bytes| self.b().take(Space::Shared, bytes));
         let (chunk, lane) = self.group_and_lane();
         let begin = self.b().op2(Opcode::Mul, Type::S64, chunk, in_chunk);
@@ -91,32 +92,32 @@ impl Emitter<'_> {
         let last = self.b().set(Comparison::Eq, Type::S64, place, WIDTH - 1);
         self.when(last, |e| {
             for (k, sum) in (0..).zip(sums) {
-                fold.store(e.b(), Space::Shared, sum, own(k));
+                fold.store(e, Space::Shared, sum, own(k));
             }
         });
         self.sync();
         let leads = self.b().set(Comparison::Eq, Type::S64, lane, 0);
         self.when(leads, |e| {
-            let carry = fold.variable(e.b());
+            let carry = fold.variable(e);
             let end = e.b().op2(Opcode::Add, Type::S64, begin, in_chunk);
             e.hand_on(fold, &carry, (at, size), (begin, end));
-            let total = e.b().element(Space::Shared, totals, chunk, STATE);
-            fold.store(e.b(), Space::Shared, &carry, total);
+            let total = e.b().element(Space::Shared, totals, chunk, whole);
+            fold.store(e, Space::Shared, &carry, total);
         });
         self.sync();
-        let before = fold.variable(self.b());
+        let before = fold.variable(self);
         for k in 0..chunks - 1 {
             let later = self.b().set(Comparison::Gt, Type::S64, chunk, k);
             self.when(later, |e| {
-                let total = fold.load(e.b(), Space::Shared, Address { base: None, offset: totals + k * STATE });
-                fold.add(e.b(), &before, &total);
+                let total = fold.load(e, Space::Shared, Address { base: None, offset: totals + k * whole });
+                fold.add(e, &before, &total);
             });
         }
         let mut prefixes = vec![];
         for (k, sum) in (0..).zip(sums) {
-            let carry = fold.load(self.b(), Space::Shared, own(k));
-            let in_chunk = fold.merge(self.b(), &carry, sum);
-            prefixes.push(fold.merge(self.b(), &before, &in_chunk));
+            let carry = fold.load(self, Space::Shared, own(k));
+            let in_chunk = fold.merge(self, &carry, sum);
+            prefixes.push(fold.merge(self, &before, &in_chunk));
         }
         if self.chunk.is_some() {
             // Of a row there is one prefix, of a chunk any number, which have the same memory.

@@ -5,25 +5,25 @@
 //! pairwise levels on the first thread.
 
 use ir::build::Values;
-use ir::nest::{BufferId, IndexId, Loop, LoopKind, Reduction, Statement, ValueId};
+use ir::nest::{BufferId, IndexId, Input, Loop, LoopKind, Program, Reduction, Single, Statement, ValueId};
 use ir::order::{BLOCK, LANES, LANES_CHUNK};
 use ir::sabotage::{self, Bug};
 use ir::{Dtype, Order, visit};
 
 use super::build::Control;
 use super::emit::Emitter;
-use super::fold::{Levels, assign};
+use super::fold::{Levels, assign, further, number};
 use super::inst::{Address, Comparison, Opcode, Reg, Space, Special, Type};
 use super::loops::{AT_ONCE, Axes};
 use super::rows::{LONGEST, Mine, is_flat};
 use super::scan::Running;
-use crate::fold::Fold;
+use crate::fold::{Fold, Merging};
 
 const CHUNK: i64 = LANES_CHUNK as i64;
 
 /// A reduction at work, on each thread.
 struct Sum {
-    fold: Fold,
+    fold: Merging,
     order: Order,
     /// What the thread has so far.
     state: Vec<Reg>,
@@ -39,10 +39,9 @@ impl Emitter<'_> {
     fn sums(&mut self, reductions: &[Reduction]) -> Vec<Sum> {
         let mut sums = vec![];
         for r in reductions {
-            let fold = Fold { op: r.op, dtype: self.dtype(r.input) };
-            let order = if fold.op.depends_on_order(fold.dtype) { r.order } else { Order::Free };
-            let state = fold.variable(self.b());
-            sums.push(Sum { fold, order, state });
+            let fold = self.merging(r);
+            let state = fold.variable(self);
+            sums.push(Sum { fold, order: r.order, state });
         }
         sums
     }
@@ -51,26 +50,45 @@ impl Emitter<'_> {
     fn take(&mut self, axes: &Axes, number: Reg, l: &Loop, reductions: &[Reduction], sums: &[Sum]) {
         self.iteration(axes, number, &l.body);
         for (r, sum) in reductions.iter().zip(sums) {
-            let value = self.value(r.input);
-            let one = sum.fold.one(self.b(), value, number);
-            sum.fold.add(self.b(), &sum.state, &one);
+            let one = self.one(&r.inputs, number);
+            sum.fold.add(self, &sum.state, &one);
         }
     }
 
     /// Several elements of each reduction.
     fn take_all(&mut self, index: IndexId, mine: &Mine, l: &Loop, reductions: &[Reduction], sums: &[Sum]) {
         let inputs = self.elements(index, &l.body, mine, reductions);
-        for (sum, inputs) in sums.iter().zip(&inputs) {
-            let ones = self.ones(sum.fold, inputs, mine);
+        for ((r, sum), values) in reductions.iter().zip(sums).zip(&inputs) {
+            let ones = self.ones(&r.inputs, values, mine);
             self.add_all(sum.fold, &ones, mine, &sum.state);
         }
     }
 
     fn define_results(&mut self, reductions: &[Reduction], sums: &[Sum]) {
         for (r, sum) in reductions.iter().zip(sums) {
-            let result = sum.fold.result(self.b(), &sum.state);
-            self.define(r.result, result);
+            self.define_state(&r.results, sum.fold, &sum.state);
         }
+    }
+
+    /// Defines the values of a state.
+    pub(super) fn define_state(&mut self, results: &[ValueId], fold: Merging, state: &[Reg]) {
+        let values = fold.values(self, state);
+        results.iter().zip(values).for_each(|(v, value)| self.define(*v, value));
+    }
+
+    /// How the states of a reduction are merged.
+    pub(super) fn merging(&self, r: &Reduction) -> Merging {
+        Merging::of(self.dtypes(), r)
+    }
+
+    /// The state that the element of iteration `number` is.
+    pub(super) fn one(&mut self, inputs: &[Input], iteration: Reg) -> Vec<Reg> {
+        let mut state = vec![];
+        for input in inputs {
+            let value = input.value().map_or(iteration, |value| self.value(value));
+            state.push(number(self.b(), value));
+        }
+        state
     }
 
     // On a thread.
@@ -92,7 +110,8 @@ impl Emitter<'_> {
         let mut levels = vec![];
         let mut running = vec![];
         for sum in &sums {
-            let at = sum.is(Order::Blocks).then(|| self.b().take(Space::Local, Levels::BYTES));
+            let bytes = Levels::bytes(sum.fold, self.program);
+            let at = sum.is(Order::Blocks).then(|| self.b().take(Space::Local, bytes));
             levels.push(at.map(|at| Levels { fold: sum.fold, space: Space::Local, at }));
             running.push(sum.is(Order::Scan).then(|| Running::new(self, sum.fold)));
         }
@@ -100,21 +119,20 @@ impl Emitter<'_> {
         self.counted(zero, axes.total, 1, |e, number| {
             e.iteration(&axes, number, &l.body);
             for (((r, sum), levels), running) in reductions.iter().zip(&sums).zip(&levels).zip(&running) {
-                let value = e.value(r.input);
+                let one = e.one(&r.inputs, number);
                 if let Some(running) = running {
-                    let prefix = running.take(e, value, number);
-                    assign(e.b(), &sum.state, &[prefix]);
+                    let prefix = running.take(e, &one, number);
+                    assign(e.b(), &sum.state, &prefix);
                     continue;
                 }
-                let one = sum.fold.one(e.b(), value, number);
-                sum.fold.add(e.b(), &sum.state, &one);
+                sum.fold.add(e, &sum.state, &one);
                 if let Some(levels) = levels {
                     let place = e.b().op2(Opcode::And, Type::B64, number, BLOCK as i64 - 1);
                     let full = e.b().set(Comparison::Eq, Type::S64, place, BLOCK as i64 - 1);
                     e.when(full, |e| {
                         let block = e.b().op2(Opcode::Shr, Type::U64, number, i64::from(BLOCK.ilog2()));
-                        levels.push(e.b(), block, &sum.state);
-                        sum.fold.clear(e.b(), &sum.state);
+                        levels.push(e, block, &sum.state);
+                        sum.fold.clear(e, &sum.state);
                     });
                 }
             }
@@ -125,16 +143,19 @@ impl Emitter<'_> {
             let some = self.b().set(Comparison::Ne, Type::S64, rest, 0);
             let whole = self.b().op2(Opcode::Shr, Type::U64, axes.total, i64::from(BLOCK.ilog2()));
             if !sabotage::on(Bug::PtxRest) {
-                self.when(some, |e| levels.push(e.b(), whole, &sum.state));
+                self.when(some, |e| levels.push(e, whole, &sum.state));
             }
             let blocks = self.ceil_div(axes.total, BLOCK as i64);
-            let state = levels.finish(self.b(), blocks);
+            let state = levels.finish(self, blocks);
             assign(self.b(), &sum.state, &state);
         }
         self.define_results(reductions, &sums);
         for levels in levels.iter().rev().zip(running.iter().rev()) {
             match levels {
-                (Some(_), _) => self.b().give_back(Space::Local, Levels::BYTES),
+                (Some(levels), _) => {
+                    let bytes = Levels::bytes(levels.fold, self.program);
+                    self.b().give_back(Space::Local, bytes);
+                }
                 (_, Some(running)) => running.give_back(self),
                 (None, None) => {}
             }
@@ -148,7 +169,8 @@ impl Emitter<'_> {
         let mut memory = vec![];
         for sum in &sums {
             let [lanes, chunks] = [(); 2].map(|()| {
-                let at = self.b().take(Space::Local, Levels::BYTES);
+                let bytes = Levels::bytes(sum.fold, self.program);
+                let at = self.b().take(Space::Local, bytes);
                 Levels { fold: sum.fold, space: Space::Local, at }
             });
             memory.push((lanes, chunks));
@@ -162,26 +184,28 @@ impl Emitter<'_> {
                 let reversed = e.b().op(Opcode::Brev, Type::B64, &[turn.into()]);
                 let lane = e.b().op2(Opcode::Shr, Type::U64, reversed, 64 - i64::from(LANES.ilog2()));
                 let first = e.b().op2(Opcode::Add, Type::S64, base, lane);
-                sums.iter().for_each(|sum| sum.fold.clear(e.b(), &sum.state));
+                sums.iter().for_each(|sum| sum.fold.clear(e, &sum.state));
                 e.counted(first, end, LANES as i64, |e, number| e.take(&axes, number, l, reductions, &sums));
                 for (sum, (lanes, _)) in sums.iter().zip(&memory) {
-                    lanes.push(e.b(), turn, &sum.state);
+                    lanes.push(e, turn, &sum.state);
                 }
             });
             let chunk = e.b().op2(Opcode::Shr, Type::U64, base, i64::from(LANES_CHUNK.ilog2()));
             for (lanes, chunks) in &memory {
-                let whole = lanes.pending(e.b(), i64::from(LANES.ilog2()));
-                chunks.push(e.b(), chunk, &whole);
+                let whole = lanes.pending(e, i64::from(LANES.ilog2()));
+                chunks.push(e, chunk, &whole);
             }
         });
         let count = self.ceil_div(axes.total, CHUNK);
         for (sum, (_, chunks)) in sums.iter().zip(&memory) {
-            let state = chunks.finish(self.b(), count);
+            let state = chunks.finish(self, count);
             assign(self.b(), &sum.state, &state);
         }
         self.define_results(reductions, &sums);
-        for _ in 0..2 * sums.len() {
-            self.b().give_back(Space::Local, Levels::BYTES);
+        for sum in sums.iter().rev() {
+            let bytes = Levels::bytes(sum.fold, self.program);
+            self.b().give_back(Space::Local, bytes);
+            self.b().give_back(Space::Local, bytes);
         }
     }
 
@@ -202,7 +226,7 @@ impl Emitter<'_> {
             self.one_for_all(l, reductions);
             return;
         }
-        let run = if self.runs { chunks_together(reductions, |v| self.dtype(v)) } else { 1 };
+        let run = if self.runs { chunks_together(self.program, reductions, |v| self.dtype(v)) } else { 1 };
         for reductions in passes {
             if joins {
                 self.join_chunks(l, reductions, run);
@@ -217,7 +241,7 @@ impl Emitter<'_> {
 
     /// Those for which a block has memory at once, in order.
     fn passes<'r>(&self, reductions: &'r [Reduction]) -> Vec<&'r [Reduction]> {
-        let bytes = |r: &Reduction| bytes_of(Fold { op: r.op, dtype: self.dtype(r.input) }, self.threads);
+        let bytes = |r: &Reduction| bytes_of(self.merging(r), self.program, self.threads);
         let (mut passes, mut begin, mut taken) = (vec![], 0, 0);
         for (k, r) in reductions.iter().enumerate() {
             if k > begin && taken + bytes(r) > SHARED {
@@ -248,12 +272,12 @@ impl Emitter<'_> {
     }
 
     /// A row of which the threads hold the beginning, with what it gives: a chunk each group; the other chunks follow.
-    pub(super) fn reduce_long(&mut self, l: &Loop, reductions: &[Reduction], inputs: &[Vec<Reg>], mine: &Mine) {
+    pub(super) fn reduce_long(&mut self, l: &Loop, reductions: &[Reduction], inputs: &[Vec<Vec<Reg>>], mine: &Mine) {
         let axes = self.axes(&l.dims, &l.body);
         let sums = self.sums(reductions);
         let memory = self.shared_of(&sums);
-        for ((sum, inputs), memory) in sums.iter().zip(inputs).zip(&memory) {
-            let ones = self.ones(sum.fold, inputs, mine);
+        for (((r, sum), values), memory) in reductions.iter().zip(&sums).zip(inputs).zip(&memory) {
+            let ones = self.ones(&r.inputs, values, mine);
             self.add_all(sum.fold, &ones, mine, &sum.state);
             if !sum.is(Order::Free) {
                 self.fold_lanes(sum, memory.at);
@@ -278,7 +302,8 @@ impl Emitter<'_> {
         let axes = self.axes(&l.dims, &l.body);
         let sums = self.sums(reductions);
         // One sum is folded after another, in the same memory.
-        let bytes = sums.iter().map(|sum| sum.fold.bytes()).max().unwrap_or(0) as usize * self.threads as usize;
+        let bytes =
+            sums.iter().map(|sum| sum.fold.bytes(self.program)).max().unwrap_or(0) as usize * self.threads as usize;
         let at = self.b().take(Space::Shared, bytes);
         let run = CHUNK * self.groups();
         let count = self.ceil_div(axes.total, run);
@@ -286,7 +311,7 @@ impl Emitter<'_> {
         self.counted(block, count, blocks, |e, number| {
             let base = e.b().op2(Opcode::Shl, Type::B64, number, i64::from(run.ilog2()));
             for sum in &sums {
-                sum.fold.clear(e.b(), &sum.state);
+                sum.fold.clear(e, &sum.state);
             }
             e.chunk(&axes, base, l, reductions, &sums);
             let first = e.is_first();
@@ -297,8 +322,8 @@ impl Emitter<'_> {
                 }
                 e.when(first, |e| {
                     let state = free.unwrap_or_else(|| e.joined(sum, at, e.groups(), LANES as i64));
-                    let result = sum.fold.result(e.b(), &state);
-                    e.store_at(*buffer, number, result);
+                    let values = sum.fold.values(e, &state);
+                    e.store_at(*buffer, number, values[0]);
                 });
                 e.b().barrier();
             }
@@ -324,7 +349,7 @@ impl Emitter<'_> {
         let end = self.b().op2(Opcode::Add, Type::S64, base, CHUNK);
         let end = self.b().op2(Opcode::Min, Type::S64, end, axes.total);
         for sum in sums.iter().filter(|sum| !sum.is(Order::Free)) {
-            sum.fold.clear(self.b(), &sum.state);
+            sum.fold.clear(self, &sum.state);
         }
         match axes.only().filter(|_| is_flat(&l.body)) {
             Some(index) => {
@@ -349,7 +374,7 @@ impl Emitter<'_> {
 
     /// The place of number so and so in shared memory, and how far it is to the next.
     fn place(&mut self, sum: &Sum, at: i64, number: Reg) -> (i64, Address) {
-        let size = sum.fold.bytes();
+        let size = sum.fold.bytes(self.program);
         (size, self.b().element(Space::Shared, at, number, size))
     }
 
@@ -358,7 +383,7 @@ impl Emitter<'_> {
         let fold = sum.fold;
         let thread = self.special(Special::Tid);
         let (size, place) = self.place(sum, at, thread);
-        fold.store(self.b(), Space::Shared, &sum.state, place);
+        fold.store(self, Space::Shared, &sum.state, place);
         if !sabotage::on(Bug::LanesBarrier) {
             self.b().barrier();
         }
@@ -366,18 +391,19 @@ impl Emitter<'_> {
         let warp = self.b().set(Comparison::Lt, Type::S64, lane, 32);
         self.when(warp, |e| {
             let quarter = |quarter: i64| Address { offset: place.offset + 32 * size * quarter, ..place };
-            let lanes: Vec<Vec<Reg>> = (0..4).map(|k| fold.load(e.b(), Space::Shared, quarter(k))).collect();
+            let lanes: Vec<Vec<Reg>> = (0..4).map(|k| fold.load(e, Space::Shared, quarter(k))).collect();
             let state = e.fold_warp(fold, &lanes);
             let first = e.b().set(Comparison::Eq, Type::S64, lane, 0);
-            e.when(first, |e| fold.store(e.b(), Space::Shared, &state, place));
+            e.when(first, |e| fold.store(e, Space::Shared, &state, place));
         });
         self.b().barrier();
     }
 
     /// What lies in so many places of shared memory, so far apart, joined in pairs.
     fn joined(&mut self, sum: &Sum, at: i64, places: i64, apart: i64) -> Vec<Reg> {
-        let place = |k: i64| Address { base: None, offset: at + k * apart * sum.fold.bytes() };
-        let states = (0..places).map(|k| sum.fold.load(self.b(), Space::Shared, place(k))).collect();
+        let size = sum.fold.bytes(self.program);
+        let place = |k: i64| Address { base: None, offset: at + k * apart * size };
+        let states = (0..places).map(|k| sum.fold.load(self, Space::Shared, place(k))).collect();
         self.in_pairs(sum.fold, states)
     }
 
@@ -390,7 +416,7 @@ impl Emitter<'_> {
         self.when(first, |e| {
             for (sum, memory) in sums.iter().zip(memory).filter(|(sum, _)| !sum.is(Order::Free)) {
                 let state = e.joined(sum, memory.at, places, apart);
-                memory.levels.push(e.b(), number, &state);
+                memory.levels.push(e, number, &state);
             }
         });
         self.b().barrier();
@@ -405,7 +431,7 @@ impl Emitter<'_> {
         let round = block * i64::from(self.threads);
         self.counted(zero, axes.total, round, |e, base| {
             for sum in sums.iter().filter(|sum| !sum.is(Order::Free)) {
-                sum.fold.clear(e.b(), &sum.state);
+                sum.fold.clear(e, &sum.state);
             }
             let first = e.b().op(Opcode::Mad, Type::S64, &[thread.into(), block.into(), base.into()]);
             let end = e.b().op2(Opcode::Add, Type::S64, first, block);
@@ -435,8 +461,8 @@ impl Emitter<'_> {
             let first = e.b().op2(Opcode::Add, Type::S64, base, thread);
             let mine = e.mine(first, runs, threads, AT_ONCE);
             let inputs = e.elements(index, &l.body, &mine, reductions);
-            for ((sum, inputs), memory) in sums.iter().zip(&inputs).zip(&memory) {
-                let ones = e.ones(sum.fold, inputs, &mine);
+            for (((r, sum), values), memory) in reductions.iter().zip(&sums).zip(&inputs).zip(&memory) {
+                let ones = e.ones(&r.inputs, values, &mine);
                 if sum.is(Order::Free) {
                     e.add_all(sum.fold, &ones, &mine, &sum.state);
                 } else {
@@ -460,32 +486,32 @@ impl Emitter<'_> {
         let head = self.b().set(Comparison::Eq, Type::S64, place, 0);
         let (size, own) = self.place(sum, at, warp);
         for (k, one) in (0..).zip(ones) {
-            let state = fold.variable(self.b());
+            let state = fold.variable(self);
             self.add_where(fold, mine.valid(k), &state, one);
             let state = self.join_neighbours(fold, state);
             let own = Address { offset: own.offset + k as i64 * warps * size, ..own };
-            self.when(head, |e| fold.store(e.b(), Space::Shared, &state, own));
+            self.when(head, |e| fold.store(e, Space::Shared, &state, own));
         }
         self.b().barrier();
         let again = self.b().set(Comparison::Lt, Type::S64, thread, AT_ONCE * warps);
-        let joined = fold.variable(self.b());
+        let joined = fold.variable(self);
         self.when(again, |e| {
             let (_, from) = e.place(sum, at, thread);
-            let state = fold.load(e.b(), Space::Shared, from);
+            let state = fold.load(e, Space::Shared, from);
             let state = e.join_neighbours(fold, state);
             assign(e.b(), &joined, &state);
         });
         self.b().barrier();
         let leads = self.b().op2(Opcode::And, Type::Pred, again, head);
-        self.when(leads, |e| fold.store(e.b(), Space::Shared, &joined, own));
+        self.when(leads, |e| fold.store(e, Space::Shared, &joined, own));
         self.b().barrier();
     }
 
     /// Joins the states of a warp's threads, neighbours first, into the first one's.
-    fn join_neighbours(&mut self, fold: Fold, mut state: Vec<Reg>) -> Vec<Reg> {
+    fn join_neighbours(&mut self, fold: Merging, mut state: Vec<Reg>) -> Vec<Reg> {
         for step in [1, 2, 4, 8, 16] {
-            let other = fold.further(self.b(), &state, step);
-            state = fold.merge(self.b(), &state, &other);
+            let other = further(self.b(), &state, step);
+            state = fold.merge(self, &state, &other);
         }
         state
     }
@@ -495,17 +521,17 @@ impl Emitter<'_> {
         let fold = sum.fold;
         let thread = self.special(Special::Tid);
         let (size, place) = self.place(sum, at, thread);
-        fold.store(self.b(), Space::Shared, &sum.state, place);
+        fold.store(self, Space::Shared, &sum.state, place);
         for step in (0..self.threads.ilog2()).map(|k| 1i64 << k) {
             self.b().barrier();
             let own = self.b().op2(Opcode::And, Type::B64, thread, 2 * step - 1);
             let joins = self.b().set(Comparison::Eq, Type::S64, own, 0);
             self.when(joins, |e| {
-                let own = fold.load(e.b(), Space::Shared, place);
+                let own = fold.load(e, Space::Shared, place);
                 let other = Address { offset: place.offset + size * step, ..place };
-                let other = fold.load(e.b(), Space::Shared, other);
-                let joined = fold.merge(e.b(), &own, &other);
-                fold.store(e.b(), Space::Shared, &joined, place);
+                let other = fold.load(e, Space::Shared, other);
+                let joined = fold.merge(e, &own, &other);
+                fold.store(e, Space::Shared, &joined, place);
             });
         }
         self.b().barrier();
@@ -521,13 +547,13 @@ impl Emitter<'_> {
             }
             let first = self.is_first();
             self.when(first, |e| {
-                let state = memory.levels.finish(e.b(), count);
-                sum.fold.store(e.b(), Space::Shared, &state, Address { base: None, offset: memory.at });
+                let state = memory.levels.finish(e, count);
+                sum.fold.store(e, Space::Shared, &state, Address { base: None, offset: memory.at });
             });
         }
         self.b().barrier();
         for (sum, memory) in sums.iter().zip(memory).filter(|(sum, _)| !sum.is(Order::Free)) {
-            let state = sum.fold.load(self.b(), Space::Shared, Address { base: None, offset: memory.at });
+            let state = sum.fold.load(self, Space::Shared, Address { base: None, offset: memory.at });
             assign(self.b(), &sum.state, &state);
         }
         // What follows may use the memory for other things.
@@ -540,8 +566,9 @@ impl Emitter<'_> {
         let threads = self.threads as usize;
         let mut memory = vec![];
         for sum in sums {
-            let at = self.b().take(Space::Shared, threads * sum.fold.bytes() as usize);
-            let levels = self.b().take(Space::Shared, Levels::BYTES);
+            let (size, levels) = (sum.fold.bytes(self.program), Levels::bytes(sum.fold, self.program));
+            let at = self.b().take(Space::Shared, threads * size as usize);
+            let levels = self.b().take(Space::Shared, levels);
             memory.push(Shared { at, levels: Levels { fold: sum.fold, space: Space::Shared, at: levels } });
         }
         memory
@@ -550,8 +577,9 @@ impl Emitter<'_> {
     fn free_shared(&mut self, sums: &[Sum]) {
         let threads = self.threads as usize;
         for sum in sums.iter().rev() {
-            self.b().give_back(Space::Shared, Levels::BYTES);
-            self.b().give_back(Space::Shared, threads * sum.fold.bytes() as usize);
+            let (size, levels) = (sum.fold.bytes(self.program), Levels::bytes(sum.fold, self.program));
+            self.b().give_back(Space::Shared, levels);
+            self.b().give_back(Space::Shared, threads * size as usize);
         }
     }
 }
@@ -568,25 +596,26 @@ pub(super) const SHARED: usize = 40 << 10;
 const RUN: i64 = 4;
 const RUN_THREADS: u32 = RUN as u32 * LANES as u32;
 
-fn bytes_of(fold: Fold, threads: u32) -> usize {
-    usize::try_from(fold.bytes()).unwrap_or(0) * threads as usize + Levels::BYTES
+fn bytes_of(fold: Merging, program: &Program, threads: u32) -> usize {
+    usize::try_from(fold.bytes(program)).unwrap_or(0) * threads as usize + Levels::bytes(fold, program)
 }
 
 /// Bytes of shared memory that the reductions of a part take, if so many threads go about them.
-pub(super) fn shared_bytes(values: &Values, body: &[Statement], threads: u32) -> usize {
+pub(super) fn shared_bytes(program: &Program, values: &Values, body: &[Statement], threads: u32) -> usize {
     let mut bytes = 0;
     visit::for_each_statement(body, &mut |statement| {
         if let Statement::Loop(Loop { kind: LoopKind::Reduce(reductions), .. }) = statement {
-            bytes +=
-                reductions.iter().map(|r| bytes_of(Fold { op: r.op, dtype: values[r.input] }, threads)).sum::<usize>();
+            bytes += reductions.iter().map(|r| bytes_of(Merging::of(values, r), program, threads)).sum::<usize>();
         }
     });
     bytes
 }
 
-/// Of how many chunks a block makes one result. Who reduces the chunks and who joins the results have the same answer: the types of both
-/// are those of the results.
-pub(super) fn chunks_together(reductions: &[Reduction], dtype: impl Fn(ValueId) -> Dtype) -> i64 {
-    let bytes = |r: &Reduction| bytes_of(Fold { op: r.op, dtype: dtype(r.result) }, RUN_THREADS);
-    if reductions.iter().map(bytes).sum::<usize>() <= SHARED { RUN } else { 1 }
+/// Of how many chunks a block makes one result, if its reductions are by primitives. Who reduces the chunks and who joins the results have
+/// the same answer: the types of both are those of the results.
+pub(super) fn chunks_together(program: &Program, reductions: &[Reduction], dtype: impl Fn(ValueId) -> Dtype) -> i64 {
+    let bytes =
+        |r: Single| bytes_of(Merging::Fold(Fold { op: r.monoid, dtype: dtype(r.result) }), program, RUN_THREADS);
+    let all: usize = reductions.iter().filter_map(Reduction::single).map(bytes).sum();
+    if all <= SHARED { RUN } else { 1 }
 }

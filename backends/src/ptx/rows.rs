@@ -8,11 +8,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use ir::build::Values;
-use ir::nest::{Block, BufferId, IndexId, Loop, LoopKind, Op, Program, Reduction, Role, Statement, Subscript, ValueId};
+use ir::nest::{
+    Block, BufferId, IndexId, Loop, LoopKind, Op, Prefix, Program, Reduction, Role, Statement, Subscript, ValueId,
+};
 use ir::order::{LANES, LANES_CHUNK};
 use ir::sabotage::{self, Bug};
-use ir::{Affine, Order, ReduceOp, Size, visit};
+use ir::{Affine, Order, Size, visit};
 use schedule::nests::is_scalar;
 use schedule::split::{Part, root};
 
@@ -25,7 +26,7 @@ use super::shares::{CLUSTER, Shape};
 use super::shelf::Places;
 use super::vectors::uniform;
 use crate::access::Linear;
-use crate::fold::Fold;
+use crate::fold::Merging;
 
 /// Threads of a warp.
 pub(super) const WARP: i64 = 32;
@@ -78,7 +79,7 @@ impl Rows {
                     let [(_, length)] = inner.dims.as_slice() else { return None };
                     let length = length.as_size()?;
                     let same = *extent.get_or_insert(length) == length;
-                    if !same || !is_flat(&inner.body) || !is_spread(&part.kernel.values, inner) {
+                    if !same || !is_flat(&inner.body) || !is_spread(inner) {
                         return None;
                     }
                 }
@@ -96,7 +97,8 @@ impl Rows {
             return None;
         }
         let loops = l.body.iter().filter(|s| matches!(s, Statement::Loop(_))).count();
-        let long = prefixes == 0 && loops >= WORTH && shared_bytes(&part.kernel.values, &l.body, LARGEST) <= SHARED;
+        let long =
+            prefixes == 0 && loops >= WORTH && shared_bytes(program, &part.kernel.values, &l.body, LARGEST) <= SHARED;
         let resting = resting(program, &l.body);
         let places = Places::of(program, &l.body, &resting);
         let accessed = visit::loads(&part.kernel.body).into_iter().chain(visit::stores(&part.kernel.body));
@@ -114,13 +116,10 @@ pub(super) fn is_flat(body: &Block) -> bool {
 }
 
 /// Whether the threads may have the elements of a loop in the order by lanes.
-fn is_spread(values: &Values, l: &Loop) -> bool {
+fn is_spread(l: &Loop) -> bool {
     match &l.kind {
         LoopKind::Parallel | LoopKind::Scan => true,
-        LoopKind::Reduce(reductions) => reductions.iter().all(|r| {
-            let fold = Fold { op: r.op, dtype: values[r.input] };
-            matches!(r.order, Order::Lanes | Order::Free) || !fold.op.depends_on_order(fold.dtype)
-        }),
+        LoopKind::Reduce(reductions) => reductions.iter().all(|r| matches!(r.order, Order::Lanes | Order::Free)),
         LoopKind::Serial => false,
     }
 }
@@ -157,9 +156,9 @@ fn resting(program: &Program, row: &Block) -> BTreeSet<BufferId> {
     stores.keys().copied().filter(rests).collect()
 }
 
-/// A prefix with its operation and what it is over, if a statement is one.
-fn prefix_of(statement: &Statement) -> Option<(ValueId, ReduceOp, ValueId)> {
-    if let Statement::Let { value, op: Op::Prefix(op, input) } = statement { Some((*value, *op, *input)) } else { None }
+/// The prefix that a statement defines, if it does.
+fn prefix_of(statement: &Statement) -> Option<(ValueId, &Prefix)> {
+    if let Statement::Let { value, op: Op::Prefix(prefix) } = statement { Some((*value, prefix)) } else { None }
 }
 
 /// A loop at work on the elements that a thread has.
@@ -271,7 +270,7 @@ impl Emitter<'_> {
         visit::for_each_statement(row, &mut |statement| {
             if let Statement::Loop(Loop { kind: LoopKind::Reduce(reductions), .. }) = statement {
                 for r in reductions {
-                    largest = largest.max(Fold { op: r.op, dtype: self.dtype(r.input) }.bytes());
+                    largest = largest.max(self.merging(r).bytes(self.program));
                 }
             }
         });
@@ -349,7 +348,7 @@ impl Emitter<'_> {
     }
 
     /// The reductions of a row whose elements the threads have.
-    fn fold_row(&mut self, reductions: &[Reduction], inputs: &[Vec<Reg>], mine: &Mine) {
+    fn fold_row(&mut self, reductions: &[Reduction], inputs: &[Vec<Vec<Reg>>], mine: &Mine) {
         // A block writes to another when both are there, and done with the last row: who waits has asked for its elements.
         if self.crew == Crew::Cluster
             && let Some(row) = &mut self.row
@@ -357,32 +356,29 @@ impl Emitter<'_> {
         {
             self.sync();
         }
-        for (r, inputs) in reductions.iter().zip(inputs) {
-            let fold = Fold { op: r.op, dtype: self.dtype(r.input) };
-            let ones = self.ones(fold, inputs, mine);
+        for (r, values) in reductions.iter().zip(inputs) {
+            let fold = self.merging(r);
+            let ones = self.ones(&r.inputs, values, mine);
             let mut state = match self.crew {
                 Crew::Warp => self.fold_in_warp(fold, &ones, mine),
-                _ if r.order == Order::Lanes && fold.op.depends_on_order(fold.dtype) => {
-                    self.fold_in_groups(fold, &ones, mine)
-                }
+                _ if r.order == Order::Lanes => self.fold_in_groups(fold, &ones, mine),
                 _ => self.fold_in_block(fold, &ones, mine),
             };
             if self.crew == Crew::Cluster {
                 state = self.fold_in_cluster(fold, &state);
             }
-            let result = fold.result(self.b(), &state);
-            self.define(r.result, result);
+            self.define_state(&r.results, fold, &state);
         }
     }
 
-    /// The body of a loop for the elements that a thread has; what it gives to reductions, by reduction and element.
+    /// The body of a loop for the elements that a thread has; the values that it gives to reductions, by reduction and element.
     pub(super) fn elements(
         &mut self,
         index: IndexId,
         body: &Block,
         mine: &Mine,
         reductions: &[Reduction],
-    ) -> Vec<Vec<Reg>> {
+    ) -> Vec<Vec<Vec<Reg>>> {
         let mut sweep = Sweep { index, body, mine, uniform: uniform(body, index), loaded: BTreeMap::new() };
         self.lay_bases(index, body, mine);
         // What a row's first loop loads is kept anyway; later ones have registers for some loads only.
@@ -427,18 +423,25 @@ impl Emitter<'_> {
                     visit::for_each_definition(statement, &mut |v| known[place].push((v, self.value(v))));
                 }
                 match prefix {
-                    Some((_, _, input)) => scanned.push(self.value(input)),
-                    None => reductions.iter().zip(&mut inputs).for_each(|(r, all)| all.push(self.value(r.input))),
+                    Some((_, prefix)) => {
+                        let values = prefix.inputs.iter().filter_map(|input| input.value());
+                        scanned.push(values.map(|v| self.value(v)).collect::<Vec<_>>());
+                    }
+                    None => {
+                        for (r, all) in reductions.iter().zip(&mut inputs) {
+                            all.push(r.values().map(|v| self.value(v)).collect());
+                        }
+                    }
                 }
             }
             self.turn_from();
-            if let Some((value, op, input)) = prefix {
-                let fold = Fold { op, dtype: self.dtype(input) };
-                let ones = self.ones(fold, &scanned, mine);
+            if let Some((value, prefix)) = prefix {
+                let fold = Merging::of_prefix(self.dtypes(), prefix);
+                let ones = self.ones(&prefix.inputs, &scanned, mine);
                 let prefixes = self.prefixes(fold, &ones);
                 let prefixes = self.past_chunk(value, fold, prefixes);
                 for (known, state) in known.iter_mut().zip(prefixes) {
-                    known.push((value, fold.result(self.b(), &state)));
+                    known.push((value, fold.values(self, &state)[prefix.field]));
                 }
             }
         }

@@ -1,19 +1,18 @@
 //! Running reductions on a thread, in the order of `ir::order`.
 
-use ir::nest::{Loop, Op, Statement, ValueId};
+use ir::nest::{Loop, Op, Program, Statement, ValueId};
 use ir::order::{SCAN_CHUNK, SCAN_GROUP};
 use ir::sabotage::{self, Bug};
 
 use super::build::Control;
 use super::emit::Emitter;
-use super::fold::STATE;
 use super::inst::{Comparison, Opcode, Reg, Space, Type};
-use crate::fold::Fold;
+use crate::fold::Merging;
 
 /// One running reduction.
 #[derive(Clone)]
 pub(super) struct Running {
-    fold: Fold,
+    fold: Merging,
     /// The reduction so far; in a scan's order, that of the chunk's groups before this one.
     state: Vec<Reg>,
     /// The reduction of the chunks before this one.
@@ -23,58 +22,63 @@ pub(super) struct Running {
 }
 
 const STEPS: u32 = SCAN_GROUP.ilog2();
-const BYTES: usize = SCAN_GROUP * STEPS as usize * STATE as usize;
+
+/// Memory for the steps of a group.
+fn bytes(fold: Merging, program: &Program) -> usize {
+    SCAN_GROUP * STEPS as usize * fold.place(program) as usize
+}
 
 impl Running {
-    pub(super) fn new(e: &mut Emitter<'_>, fold: Fold) -> Running {
-        let (state, before) = (fold.variable(e.b()), fold.variable(e.b()));
-        let steps = fold.op.depends_on_order(fold.dtype).then(|| e.b().take(Space::Local, BYTES));
+    pub(super) fn new(e: &mut Emitter<'_>, fold: Merging) -> Running {
+        let (state, before) = (fold.variable(e), fold.variable(e));
+        let bytes = bytes(fold, e.program);
+        let steps = fold.depends_on_order(e.program).then(|| e.b().take(Space::Local, bytes));
         Running { fold, state, before, steps }
     }
 
     pub(super) fn give_back(&self, e: &mut Emitter<'_>) {
         if self.steps.is_some() {
-            e.b().give_back(Space::Local, BYTES);
+            let bytes = bytes(self.fold, e.program);
+            e.b().give_back(Space::Local, bytes);
         }
     }
 
-    /// The prefix at element `number`.
-    pub(super) fn take(&self, e: &mut Emitter<'_>, value: Reg, number: Reg) -> Reg {
+    /// The state up to and with element `number`, which is the state `one`.
+    pub(super) fn take(&self, e: &mut Emitter<'_>, one: &[Reg], number: Reg) -> Vec<Reg> {
         let fold = self.fold;
-        let one = fold.one(e.b(), value, number);
         let Some(steps) = self.steps else {
-            fold.add(e.b(), &self.state, &one);
-            let state = self.state.iter().map(|reg| e.b().copy(*reg)).collect::<Vec<_>>();
-            return fold.result(e.b(), &state);
+            fold.add(e, &self.state, one);
+            return self.state.iter().map(|reg| e.b().copy(*reg)).collect();
         };
+        let size = fold.place(e.program);
         let place = e.b().op2(Opcode::And, Type::B64, number, SCAN_GROUP as i64 - 1);
         let sum: Vec<Reg> = one.iter().map(|reg| e.b().copy(*reg)).collect();
         for step in u32::from(sabotage::on(Bug::PtxScanStep))..STEPS {
-            let at = steps + i64::from(step) * SCAN_GROUP as i64 * STATE;
-            let own = e.b().element(Space::Local, at, place, STATE);
-            fold.store(e.b(), Space::Local, &sum, own);
+            let at = steps + i64::from(step) * SCAN_GROUP as i64 * size;
+            let own = e.b().element(Space::Local, at, place, size);
+            fold.store(e, Space::Local, &sum, own);
             let distance = 1i64 << step;
             let joins = e.b().set(Comparison::Ge, Type::S64, place, distance);
             e.when(joins, |e| {
-                let other = super::inst::Address { offset: own.offset - distance * STATE, ..own };
-                let other = fold.load(e.b(), Space::Local, other);
-                let joined = fold.merge(e.b(), &other, &sum);
+                let other = super::inst::Address { offset: own.offset - distance * size, ..own };
+                let other = fold.load(e, Space::Local, other);
+                let joined = fold.merge(e, &other, &sum);
                 super::fold::assign(e.b(), &sum, &joined);
             });
         }
-        let in_chunk = fold.merge(e.b(), &self.state, &sum);
-        let prefix = fold.merge(e.b(), &self.before, &in_chunk);
+        let in_chunk = fold.merge(e, &self.state, &sum);
+        let prefix = fold.merge(e, &self.before, &in_chunk);
         let last = e.b().set(Comparison::Eq, Type::S64, place, SCAN_GROUP as i64 - 1);
         e.when(last, |e| {
-            fold.add(e.b(), &self.state, &sum);
+            fold.add(e, &self.state, &sum);
             let place = e.b().op2(Opcode::And, Type::B64, number, SCAN_CHUNK as i64 - 1);
             let last = e.b().set(Comparison::Eq, Type::S64, place, SCAN_CHUNK as i64 - 1);
             e.when(last, |e| {
-                fold.add(e.b(), &self.before, &self.state);
-                fold.clear(e.b(), &self.state);
+                fold.add(e, &self.before, &self.state);
+                fold.clear(e, &self.state);
             });
         });
-        fold.result(e.b(), &prefix)
+        prefix
     }
 }
 
@@ -83,11 +87,11 @@ impl Emitter<'_> {
     pub(super) fn scan_alone(&mut self, l: &Loop) {
         let mut running = vec![];
         for statement in &l.body {
-            if let Statement::Let { value, op: Op::Prefix(op, input) } = statement {
-                let fold = Fold { op: *op, dtype: self.dtype(*input) };
+            if let Statement::Let { value, op: Op::Prefix(prefix) } = statement {
+                let fold = Merging::of_prefix(self.dtypes(), prefix);
                 let made = Running::new(self, fold);
                 running.push(made.clone());
-                self.running.insert(*value, (made, *input));
+                self.running.insert(*value, (made, prefix.clone()));
             }
         }
         let axes = self.axes(&l.dims, &l.body);
@@ -102,11 +106,12 @@ impl Emitter<'_> {
 
     /// The prefix that a value of a scan's body is.
     pub(super) fn prefix(&mut self, value: ValueId) {
-        let (Some((running, input)), Some(number)) = (self.running.get(&value).cloned(), self.number) else {
+        let (Some((running, prefix)), Some(number)) = (self.running.get(&value).cloned(), self.number) else {
             unreachable!("a prefix stands in a scan")
         };
-        let element = self.value(input);
-        let prefix = running.take(self, element, number);
-        self.define(value, prefix);
+        let one = self.one(&prefix.inputs, number);
+        let state = running.take(self, &one, number);
+        let values = running.fold.values(self, &state);
+        self.define(value, values[prefix.field]);
     }
 }

@@ -95,10 +95,32 @@ pub fn inputs(program: &Program, sizes: &[i64], random: &mut Random, small: bool
         .collect()
 }
 
+/// A program from text; `@argmax` and `@argmin` of a type, such as `@argmax.f32`, need no definition.
 pub fn parse(text: &str) -> Program {
+    let text = &define(text);
     let program: Program = text.parse().unwrap_or_else(|e| panic!("{e}\n{text}"));
     ir::verify::verify(&program).unwrap_or_else(|e| panic!("{e}\n{text}"));
     program
+}
+
+/// Puts definitions of the reducers that the text mentions before its first kernel.
+fn define(text: &str) -> String {
+    let mut definitions = String::new();
+    for (name, extreme, beats) in [("argmax", "max", "gt"), ("argmin", "min", "lt")] {
+        for dtype in Dtype::ALL.into_iter().filter(|dtype| text.contains(&format!("@{name}.{dtype} "))) {
+            let least = if name == "argmax" { Scalar::least(dtype) } else { Scalar::greatest(dtype) };
+            let least = ir::print::scalar(least);
+            definitions += &format!(
+                "reducer @{name}.{dtype} first {extreme} of ({dtype} {least}, i64 0) =
+                   merge(v0: {dtype}, v1: i64, v2: {dtype}, v3: i64) {{
+  v4 = {beats} v2, v0 v5 = ne v2, v2 v6 = eq v0, v0 v7 = and v5, v6 v8 = or v4, v7
+  v9 = {beats} v0, v2 v10 = ne v0, v0 v11 = eq v2, v2 v12 = and v10, v11 v13 = or v9, v12
+  v14 = lt v3, v1 v15 = not v13 v16 = and v15, v14 v17 = or v8, v16
+  v18 = select v17, v2, v0 v19 = select v17, v3, v1 yield v18, v19 }}\n"
+            );
+        }
+    }
+    text.replacen("kernel @", &format!("{definitions}kernel @"), 1)
 }
 
 /// Every work is worth threads.

@@ -11,6 +11,7 @@ mod nests;
 mod phases;
 mod pieces;
 mod random;
+mod reducers;
 mod reductions;
 mod tiles;
 mod wide;

@@ -140,8 +140,8 @@ fn reductions_that_store() {
     check(
         "program @p { symbol n = dim 0 of input 0 input 0 %x: f32[n] output %y: f32[2 * n] output 1 %z: f64[n] output 2 %s: f32[]
            output 3 %t: f64[] output 4 %u: i64[]
-         kernel @k { v3, v4, v9 = reduce i < n { v0 = load %x[i] v1 = mul v0, v0 store %y[2 * i + 1], v1 store %y[2 * i], v0
-             v2 = cast f64 v1 store %z[n - 1 - i], v2 } with max free v1, sum lanes v2, argmin free v0
+         kernel @k { v3, v4, v30, v9 = reduce i < n { v0 = load %x[i] v1 = mul v0, v0 store %y[2 * i + 1], v1 store %y[2 * i], v0
+             v2 = cast f64 v1 store %z[n - 1 - i], v2 } with max free v1, sum lanes v2, @argmin.f32 free (v0, number)
            store %s[], v3 store %t[], v4 store %u[], v9 } }",
         LENGTHS,
     );
@@ -264,7 +264,7 @@ fn scans_between_two_bodies() {
         "program @p { symbol n = dim 0 of input 0 input 0 %x: i32[n] output %y: f64[n] output 1 %z: i64[n] output 2 %b: bool[n] output 3 %k: i64[n]
          kernel @k { v20 = const f32 0.1 scan i < n {
            v0 = load %x[i] v1 = prefix sum v0 v2 = cast f64 v1 v3 = prefix sum v2 v4 = prefix sum v20 v5 = cast f64 v4 v6 = add v5, v3
-           v7 = lt v0, v1 v8 = prefix any v7 v9 = prefix argmin v6 store %k[i], v9
+           v7 = lt v0, v1 v8 = prefix any v7 v9 = prefix 1 of @argmin.f64 (v6, number) store %k[i], v9
            if v7 { v10 = affine i store %z[i], v10 store %b[i], v8 } else { v11 = affine 2 * i v12 = not v8 store %b[i], v12 store %z[i], v11 }
            store %y[i], v6 } } }",
         LENGTHS,
@@ -324,7 +324,7 @@ fn whole_reductions_by_chunks() {
     check(
         "program @p { symbol n = dim 0 of input 0 symbol m = dim 1 of input 0 input 0 %x: f32[n, m] output %s: f32[] output 1 %t: f32[]
          kernel @k { v0 = const f32 0.1 v1 = affine n v2 = cast f32 v1 v3 = mul v2, v0
-           v5, v6, v7 = reduce i < n { v4 = reduce j < m { v8 = load %x[i, j] } with argmax free v8 v9 = cast f32 v4 v10 = mul v9, v0 }
+           v5, v6, v7 = reduce i < n { v30, v4 = reduce j < m { v8 = load %x[i, j] } with @argmax.f32 free (v8, number) v9 = cast f32 v4 v10 = mul v9, v0 }
              with sum lanes v10, sum lanes v3, max free v0
            v11 = add v5, v6 v12 = mul v11, v3 store %s[], v12 v13 = sub v7, v0 store %t[], v13 } }",
         &[&[1, 1], &[5, 3], &[4096, 2], &[4097, 1], &[9000, 3], &[20_000, 1]],

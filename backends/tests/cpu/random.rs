@@ -2,12 +2,14 @@
 
 use ir::build::Builder;
 use ir::nest::{
-    Buffer, BufferId, Extent, IndexId, LoopKind, Program, Reduction, Role, Subscript, Symbol, SymbolSource, ValueId,
+    Buffer, BufferId, Extent, IndexId, Input, LoopKind, Merge, Program, Reduction, Role, Subscript, Symbol,
+    SymbolSource, ValueId,
 };
-use ir::{Affine, BinaryOp, CompareOp, Dtype, MathFn, Order, ReduceOp, Scalar, Size, SymbolId, UnaryOp};
+use ir::{Affine, BinaryOp, CompareOp, Dtype, MathFn, Monoid, Order, Scalar, Size, SymbolId, UnaryOp};
 use proptest::prelude::*;
 
 use crate::harness::{Random, WAYS, agree, compile_for, inputs};
+use crate::reducers::{argmax, counted_sum};
 
 const COMPUTE: [Dtype; 7] = [Dtype::Bool, Dtype::I32, Dtype::I64, Dtype::U32, Dtype::U64, Dtype::F32, Dtype::F64];
 const MEMORY: [Dtype; 11] = Dtype::ALL;
@@ -134,19 +136,30 @@ pub fn program(seed: u64, operations: usize) -> Program {
             if reductions.len() == 3 || dtype.is_storage() {
                 continue;
             }
-            let op = match dtype {
-                Dtype::Bool => pick(random, &[ReduceOp::Any, ReduceOp::All]),
-                _ => pick(random, &[ReduceOp::Sum, ReduceOp::Prod, ReduceOp::Max, ReduceOp::Min, ReduceOp::ArgMax]),
+            let monoid = match dtype {
+                Dtype::Bool => Some(pick(random, &[Monoid::Any, Monoid::All])),
+                _ => pick(random, &[Some(Monoid::Sum), Some(Monoid::Prod), Some(Monoid::Max), Some(Monoid::Min), None]),
             };
-            let order = if op.depends_on_order(dtype) {
-                pick(random, &[Order::Lanes, Order::Lanes, Order::Blocks, Order::Scan])
-            } else {
-                Order::Free
-            };
-            reductions.push(Reduction { result: b.value(op.result(dtype)), op, order, input: v });
+            let ordered = pick(random, &[Order::Lanes, Order::Lanes, Order::Blocks, Order::Scan]);
+            reductions.push(match monoid {
+                Some(monoid) => {
+                    let order = if monoid.depends_on_order(dtype) { ordered } else { Order::Free };
+                    Reduction::monoid(b.value(dtype), monoid, order, v)
+                }
+                None => {
+                    let (id, order) = match pick(random, &[true, false]) {
+                        true => (argmax(b.program, dtype), Order::Free),
+                        false => (counted_sum(b.program, dtype), ordered),
+                    };
+                    let state: Vec<Dtype> = b.program.reducers[id].state().collect();
+                    let results = state.into_iter().map(|t| b.value(t)).collect();
+                    let inputs = vec![Input::Value(v), Input::Number];
+                    Reduction { results, merge: Merge::Reducer(id), order, inputs }
+                }
+            });
         }
         let body = b.end();
-        let results: Vec<ValueId> = reductions.iter().map(|r| r.result).collect();
+        let results: Vec<ValueId> = reductions.iter().flat_map(|r| r.results.clone()).collect();
         b.loop_(LoopKind::Reduce(reductions), dims, body);
         for (k, v) in results.into_iter().enumerate() {
             let y = buffer(b.program, format!("y{k}"), b.dtype(v), vec![], Role::Output(k));

@@ -6,10 +6,16 @@ use ir::{Dtype, Scalar};
 use crate::harness::{LENGTHS, Ways, agree, check, check_ways, compile, parse};
 
 fn whole(dtype: Dtype, output: Dtype, body: &str) -> String {
+    let results = if body.contains("@arg") { "v8, v9" } else { "v9" };
     format!(
         "program @p {{ symbol n = dim 0 of input 0 input 0 %x: {dtype}[n] output %y: {output}[]
-         kernel @k {{ v9 = reduce i < n {{ v0 = load %x[i] {body} store %y[], v9 }} }}"
+         kernel @k {{ {results} = reduce i < n {{ v0 = load %x[i] {body} store %y[], v9 }} }}"
     )
+}
+
+/// A reduction of `v0` whose order is free.
+fn free(op: &str, dtype: Dtype) -> String {
+    if op.starts_with("arg") { format!("@{op}.{dtype} free (v0, number)") } else { format!("{op} free v0") }
 }
 
 #[test]
@@ -36,7 +42,7 @@ fn free_orders() {
         };
         for op in ops {
             let output = if op.starts_with("arg") { Dtype::I64 } else { dtype };
-            check(&whole(dtype, output, &format!("}} with {op} free v0")), LENGTHS);
+            check(&whole(dtype, output, &format!("}} with {}", free(op, dtype))), LENGTHS);
         }
     }
 }
@@ -49,10 +55,12 @@ fn several_at_once() {
          kernel @k {
            v9, v10 = reduce i < n { v0 = load %x[i] } with sum lanes v0, max free v0
            store %a[], v9 store %b[], v10
-           v11, v12, v13 = reduce i < n { v0 = load %x[i] v1 = cast f64 v0 v2 = const f32 3.0 v3 = gt v0, v2 } with argmax free v0, sum lanes v1, any free v3
+           v30, v11, v12, v13 = reduce i < n { v0 = load %x[i] v1 = cast f64 v0 v2 = const f32 3.0 v3 = gt v0, v2 }
+             with @argmax.f32 free (v0, number), sum lanes v1, any free v3
            store %c[], v11 store %d[], v12 store %e[], v13 } }"
-            .replace("v11, v12, v13 = reduce i < n { v0 = load %x[i] v1 = cast f64 v0 v2 = const f32 3.0 v3 = gt v0, v2 } with argmax free v0, sum lanes v1, any free v3",
-                     "v11, v12, v13 = reduce j < n { v20 = load %x[j] v21 = cast f64 v20 v22 = const f32 3.0 v23 = gt v20, v22 } with argmax free v20, sum lanes v21, any free v23")
+            .replace("v30, v11, v12, v13 = reduce i < n { v0 = load %x[i] v1 = cast f64 v0 v2 = const f32 3.0 v3 = gt v0, v2 }",
+                     "v30, v11, v12, v13 = reduce j < n { v20 = load %x[j] v21 = cast f64 v20 v22 = const f32 3.0 v23 = gt v20, v22 }")
+            .replace("free (v0, number), sum lanes v1, any free v3", "free (v20, number), sum lanes v21, any free v23")
             .as_str(),
         LENGTHS,
     );
@@ -73,8 +81,8 @@ fn several_at_once() {
     );
     check(
         "program @p { symbol n = dim 0 of input 0 input 0 %x: f32[n] output 0 %a: f32[] output 1 %b: f64[] output 2 %c: i64[]
-         kernel @k { v11, v12, v13 = reduce i < n { v0 = load %x[i] v1 = affine i v2 = cast f64 v1 v3 = cast f64 v0 v4 = mul v2, v3 }
-             with sum lanes v0, prod blocks v4, argmax free v0
+         kernel @k { v11, v12, v30, v13 = reduce i < n { v0 = load %x[i] v1 = affine i v2 = cast f64 v1 v3 = cast f64 v0 v4 = mul v2, v3 }
+             with sum lanes v0, prod blocks v4, @argmax.f32 free (v0, number)
            store %a[], v11 store %b[], v12 store %c[], v13 } }",
         LENGTHS,
     );
@@ -220,9 +228,13 @@ fn scans() {
     for dtype in [Dtype::F32, Dtype::F64, Dtype::I32, Dtype::I64] {
         for op in ["sum", "prod", "max", "min", "argmax"] {
             let output = if op == "argmax" { Dtype::I64 } else { dtype };
+            let prefix = match op {
+                "argmax" => format!("1 of @argmax.{dtype} (v0, number)"),
+                op => format!("{op} v0"),
+            };
             let text = format!(
                 "program @p {{ symbol n = dim 0 of input 0 input 0 %x: {dtype}[n] output 0 %y: {output}[n]
-                 kernel @k {{ scan i < n {{ v0 = load %x[i] v1 = prefix {op} v0 store %y[i], v1 }} }} }}"
+                 kernel @k {{ scan i < n {{ v0 = load %x[i] v1 = prefix {prefix} store %y[i], v1 }} }} }}"
             );
             check(&text, LENGTHS);
         }
@@ -256,7 +268,7 @@ fn scans_of_rows_with_much_around() {
            v20 = const f32 0.0 store %z[i, 0], v20
            scan j < m {
              v0 = load %x[i, j] v1 = mul v0, v0 v2 = prefix sum v1 v3 = add v2, v0 v4 = prefix sum v3 v5 = sub v4, v1
-             v6 = prefix argmin v5 v7 = prefix max v0
+             v6 = prefix 1 of @argmin.f32 (v5, number) v7 = prefix max v0
              store %k[i, j], v6
              v8 = add v5, v7
              store %y[i, j], v8
@@ -271,7 +283,7 @@ fn zeros_of_both_signs_and_nan() {
         [Dtype::F32, Dtype::F64].into_iter().flat_map(|d| ["max", "min", "argmax", "argmin"].map(|op| (d, op)))
     {
         let output = if op.starts_with("arg") { Dtype::I64 } else { dtype };
-        let program = parse(&whole(dtype, output, &format!("}} with {op} free v0")));
+        let program = parse(&whole(dtype, output, &format!("}} with {}", free(op, dtype))));
         let module = compile(&program);
         let sign = if op.ends_with("max") { -1.0 } else { 1.0 };
         for n in [1usize, 3, 4, 5, 16, 17, 31, 64, 67, 4099] {

@@ -8,11 +8,11 @@ use std::collections::BTreeSet;
 use cranelift_entity::PrimaryMap;
 
 use crate::nest::{
-    Block, BufferId, Contraction, Extent, Function, FunctionId, Index, IndexId, Kernel, KernelId, Loop, LoopKind, Op,
-    Program, Prologue, Reduction, SiteId, Statement, Subscript, ValueId,
+    Block, BufferId, Contraction, Extent, Function, FunctionId, Index, IndexId, Input, Kernel, KernelId, Law, Loop,
+    LoopKind, Merge, Op, Program, Prologue, Reducer, ReducerId, Reduction, SiteId, Statement, Subscript, ValueId,
 };
 use crate::rewrite::fresh_name;
-use crate::{Affine, BinaryOp, CompareOp, Dtype, MathFn, Order, Origin, ReduceOp, Scalar, Size, UnaryOp};
+use crate::{Affine, BinaryOp, CompareOp, Dtype, MathFn, Monoid, Order, Origin, Scalar, Size, UnaryOp};
 
 /// The types of the values of a kernel or function.
 pub type Values = PrimaryMap<ValueId, Dtype>;
@@ -30,7 +30,26 @@ pub fn op_dtype(program: &Program, values: &Values, op: &Op) -> Option<Dtype> {
             function.values.get(function.result).copied()
         }
         Op::Load { buffer, .. } => Some(program.buffers.get(*buffer)?.dtype),
-        Op::Prefix(op, a) => values.get(*a).map(|a| op.result(*a)),
+        Op::Prefix(prefix) => field_dtype(program, values, prefix.merge, prefix.inputs.first(), prefix.field),
+    }
+}
+
+/// The type of a value of a reduction's state; `first` is the first input. `None` if that mentions
+/// something that is not there.
+pub fn field_dtype(
+    program: &Program,
+    values: &Values,
+    merge: Merge,
+    first: Option<&Input>,
+    field: usize,
+) -> Option<Dtype> {
+    match merge {
+        Merge::Reducer(id) => program.reducers.get(id)?.state().nth(field),
+        Merge::Monoid(_) if field > 0 => None,
+        Merge::Monoid(_) => match first? {
+            Input::Value(value) => values.get(*value).copied(),
+            Input::Number => Some(Dtype::I64),
+        },
     }
 }
 
@@ -70,6 +89,19 @@ impl<'a> Builder<'a> {
     pub fn finish_function(self, name: String, math: MathFn, params: Vec<ValueId>, result: ValueId) -> FunctionId {
         let Builder { program, values, body, .. } = self;
         program.functions.push(Function { name, math, params, values, body, result })
+    }
+
+    /// Ends the body and adds it to the program as the merge of a reducer.
+    pub fn finish_reducer(
+        self,
+        name: String,
+        law: Law,
+        identity: Vec<Scalar>,
+        params: Vec<ValueId>,
+        results: Vec<ValueId>,
+    ) -> ReducerId {
+        let Builder { program, values, body, .. } = self;
+        program.reducers.push(Reducer { name, identity, law, params, values, body, results })
     }
 
     /// The type of a value.
@@ -202,19 +234,40 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// A reducing loop of one reduction.
+    /// A reducing loop of one reduction by a primitive.
     pub fn reduce(
         &mut self,
         dims: Vec<(IndexId, Extent)>,
         body: Block,
-        op: ReduceOp,
+        monoid: Monoid,
         order: Order,
         input: ValueId,
     ) -> ValueId {
-        let result = self.values.push(op.result(self.values[input]));
-        let kind = LoopKind::Reduce(vec![Reduction { result, op, order, input }]);
-        self.push(Statement::Loop(Loop { dims, kind, body }));
-        result
+        self.reduce_states(dims, body, Merge::Monoid(monoid), order, vec![Input::Value(input)])[0]
+    }
+
+    /// A reducing loop of one reduction, from the states that its elements are; returns the last state.
+    pub fn reduce_states(
+        &mut self,
+        dims: Vec<(IndexId, Extent)>,
+        body: Block,
+        merge: Merge,
+        order: Order,
+        inputs: Vec<Input>,
+    ) -> Vec<ValueId> {
+        let results = self.state(merge, &inputs);
+        let reduction = Reduction { results: results.clone(), merge, order, inputs };
+        self.push(Statement::Loop(Loop { dims, kind: LoopKind::Reduce(vec![reduction]), body }));
+        results
+    }
+
+    /// New values for the state of a reduction.
+    fn state(&mut self, merge: Merge, inputs: &[Input]) -> Vec<ValueId> {
+        let mut state = vec![];
+        while let Some(dtype) = field_dtype(self.program, &self.values, merge, inputs.first(), state.len()) {
+            state.push(self.values.push(dtype));
+        }
+        state
     }
 
     /// One of two blocks, joining a value of each.

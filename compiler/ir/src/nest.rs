@@ -9,7 +9,9 @@
 
 use cranelift_entity::{PrimaryMap, entity_impl};
 
-use crate::{Affine, BinaryOp, CompareOp, Dtype, MathFn, Order, Origin, ReduceOp, Scalar, Size, SymbolId, UnaryOp};
+use crate::{
+    Affine, BinaryOp, CompareOp, Dtype, MathFn, Monoid, Order, Origin, ReduceOp, Scalar, Size, SymbolId, UnaryOp,
+};
 
 /// An array of the program.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -25,6 +27,11 @@ entity_impl!(KernelId, "k");
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FunctionId(u32);
 entity_impl!(FunctionId, "f");
+
+/// A reducer of the program.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ReducerId(u32);
+entity_impl!(ReducerId, "r");
 
 /// A place in the source whose subscript is checked as the program runs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -57,6 +64,8 @@ pub struct Program {
     pub buffers: PrimaryMap<BufferId, Buffer>,
     /// Scalar functions that the kernels call.
     pub functions: PrimaryMap<FunctionId, Function>,
+    /// Reducers that are no [`Monoid`].
+    pub reducers: PrimaryMap<ReducerId, Reducer>,
     /// Places of run-time checks.
     pub sites: PrimaryMap<SiteId, Site>,
     /// Memory for temporaries: the buffers that have it one after another, in the order of their lives (see
@@ -248,6 +257,119 @@ pub struct Function {
     pub result: ValueId,
 }
 
+/// A reducer whose state is several values, or that combines two states with more than a primitive. Two
+/// of its three parts are ordinary statements around it: the body of the loop makes each element a state
+/// (the *lift*), and statements behind the loop make the last state a result (the *finish*). Both fuse and
+/// vectorize like any other scalar code. What is left is a monoid: the state of no elements and how two
+/// states become one.
+///
+/// ```text
+/// reducer @argmax.f32 first max(-inf f32, 9223372036854775807 i64) {
+///   (v0: f32, v1: i64), (v2: f32, v3: i64)
+///   ..
+///   yield v8, v9
+/// }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reducer {
+    /// The name in IR text, such as `argmax.f32`.
+    pub name: String,
+    /// The state of no elements: merging it with another state, on either side, gives that one.
+    pub identity: Vec<Scalar>,
+    /// Which orders of merging give the same bits.
+    pub law: Law,
+    /// The parameters of the merge: a state of earlier elements, then one of later ones.
+    pub params: Vec<ValueId>,
+    /// The types of all values of the merge.
+    pub values: PrimaryMap<ValueId, Dtype>,
+    /// The merge: statements as of a [`Function`].
+    pub body: Block,
+    /// The state of all those elements.
+    pub results: Vec<ValueId>,
+}
+
+impl Reducer {
+    /// The types of the state's values.
+    pub fn state(&self) -> impl ExactSizeIterator<Item = Dtype> {
+        self.identity.iter().map(|value| value.dtype())
+    }
+}
+
+/// Which orders of merging states give the same bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Law {
+    /// One order: a reduction says which.
+    Ordered,
+    /// Any order. The merge is associative and commutative.
+    Free,
+    /// Any order, and the state is always that of a single element: of those whose first value equals the
+    /// greatest or least of all first values (0 and -0 are equal, and so are NaNs), the first one. So
+    /// an engine may look for the extreme before it looks for the element.
+    First(Extreme),
+}
+
+impl Law {
+    /// Whether the order of the elements can change the result's bits.
+    pub fn depends_on_order(self) -> bool {
+        self == Law::Ordered
+    }
+}
+
+/// The greatest or the least.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Extreme {
+    /// As [`Monoid::Max`] has it.
+    Greatest,
+    /// As [`Monoid::Min`] has it.
+    Least,
+}
+
+impl Extreme {
+    /// The reduction that finds it.
+    pub fn monoid(self) -> Monoid {
+        match self {
+            Extreme::Greatest => Monoid::Max,
+            Extreme::Least => Monoid::Min,
+        }
+    }
+}
+
+/// How two states of a reduction become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Merge {
+    /// By a primitive.
+    Monoid(Monoid),
+    /// By a reducer of the program.
+    Reducer(ReducerId),
+}
+
+/// A value of the state that an element of a reduction is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Input {
+    /// A value that the body defines or sees.
+    Value(ValueId),
+    /// The number of the iteration, from 0, row-major over the dims (`i64`).
+    Number,
+}
+
+impl Input {
+    /// The input with another value.
+    pub fn map(self, name: impl FnOnce(ValueId) -> ValueId) -> Input {
+        match self {
+            Input::Value(value) => Input::Value(name(value)),
+            Input::Number => Input::Number,
+        }
+    }
+
+    /// The value, if it is one.
+    pub fn value(self) -> Option<ValueId> {
+        match self {
+            Input::Value(value) => Some(value),
+            Input::Number => None,
+        }
+    }
+}
+
 /// One launch: a tree of loops over scalar code. Top-level loops run one after another: a later one may load what an
 /// earlier one has stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -353,13 +475,48 @@ pub enum LoopKind {
 /// One reduction of a loop of kind [`LoopKind::Reduce`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reduction {
+    /// The state of all elements, defined after the loop.
+    pub results: Vec<ValueId>,
+    /// How states are merged.
+    pub merge: Merge,
+    /// The order of merging: part of the meaning.
+    pub order: Order,
+    /// The state that the element of an iteration is, visible at the end of the body.
+    pub inputs: Vec<Input>,
+}
+
+impl Reduction {
+    /// A reduction by a primitive.
+    pub fn monoid(result: ValueId, monoid: Monoid, order: Order, input: ValueId) -> Reduction {
+        Reduction { results: vec![result], merge: Merge::Monoid(monoid), order, inputs: vec![Input::Value(input)] }
+    }
+
+    /// The values among the inputs.
+    pub fn values(&self) -> impl Iterator<Item = ValueId> {
+        self.inputs.iter().filter_map(|input| input.value())
+    }
+
+    /// The reduction as one of single values by a primitive, if it is that.
+    pub fn single(&self) -> Option<Single> {
+        match (self.merge, self.inputs.as_slice(), self.results.as_slice()) {
+            (Merge::Monoid(monoid), [Input::Value(input)], [result]) => {
+                Some(Single { result: *result, monoid, order: self.order, input: *input })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A reduction of single values by a primitive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Single {
     /// Defined after the loop.
     pub result: ValueId,
-    /// The operation.
-    pub op: ReduceOp,
-    /// Its order: part of the meaning.
+    /// The reduction.
+    pub monoid: Monoid,
+    /// Its order.
     pub order: Order,
-    /// The value that is reduced, visible at the end of the body.
+    /// What is reduced.
     pub input: ValueId,
 }
 
@@ -443,9 +600,35 @@ pub enum Op {
         /// What to name in the error.
         site: SiteId,
     },
-    /// In a loop of kind [`LoopKind::Scan`], directly in its body: the inclusive prefix of a value of the body
-    /// over the iterations so far, in [`Order::Scan`] where order matters. For `argmax` the iteration's number.
-    Prefix(ReduceOp, ValueId),
+    /// In a loop of kind [`LoopKind::Scan`], directly in its body: the inclusive prefix of a state over the
+    /// iterations so far, in [`Order::Scan`] where order matters.
+    Prefix(Prefix),
+}
+
+/// A running reduction; see [`Op::Prefix`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prefix {
+    /// How states are merged.
+    pub merge: Merge,
+    /// The state that the element of an iteration is.
+    pub inputs: Vec<Input>,
+    /// Which value of the state so far it gives.
+    pub field: usize,
+}
+
+impl Prefix {
+    /// A running reduction by a primitive.
+    pub fn monoid(monoid: Monoid, input: ValueId) -> Prefix {
+        Prefix { merge: Merge::Monoid(monoid), inputs: vec![Input::Value(input)], field: 0 }
+    }
+
+    /// The prefix as one of single values by a primitive, if it is that.
+    pub fn single(&self) -> Option<(Monoid, ValueId)> {
+        match (self.merge, self.inputs.as_slice()) {
+            (Merge::Monoid(monoid), [Input::Value(input)]) => Some((monoid, *input)),
+            _ => None,
+        }
+    }
 }
 
 impl Program {
@@ -457,6 +640,17 @@ impl Program {
     /// The outputs, in result order.
     pub fn outputs(&self) -> Vec<BufferId> {
         self.by_role(|role| if let Role::Output(n) = role { Some(*n) } else { None })
+    }
+
+    /// The name of a reduction for reports: that of a reducer is without the type.
+    pub fn merge_name(&self, merge: Merge) -> &str {
+        match merge {
+            Merge::Monoid(monoid) => monoid.name(),
+            Merge::Reducer(id) => {
+                let name = &self.reducers[id].name;
+                name.split_once('.').map_or(name.as_str(), |(name, _)| name)
+            }
+        }
     }
 
     fn by_role(&self, number: impl Fn(&Role) -> Option<usize>) -> Vec<BufferId> {
@@ -471,7 +665,8 @@ impl Op {
     pub fn for_each_operand(&self, mut visit: impl FnMut(ValueId)) {
         match self {
             Op::Constant(_) | Op::Affine(_) => {}
-            Op::Unary(_, a) | Op::Cast(_, a) | Op::Bitcast(_, a) | Op::Prefix(_, a) => visit(*a),
+            Op::Unary(_, a) | Op::Cast(_, a) | Op::Bitcast(_, a) => visit(*a),
+            Op::Prefix(prefix) => prefix.inputs.iter().filter_map(|input| input.value()).for_each(visit),
             Op::Binary(_, a, b) | Op::Compare(_, a, b) => [*a, *b].into_iter().for_each(visit),
             Op::Fma(a, b, c) | Op::Select(a, b, c) => [*a, *b, *c].into_iter().for_each(visit),
             Op::Call(_, arguments) => arguments.iter().for_each(|v| visit(*v)),
@@ -488,7 +683,12 @@ impl Op {
     pub fn for_each_operand_mut(&mut self, mut visit: impl FnMut(&mut ValueId)) {
         match self {
             Op::Constant(_) | Op::Affine(_) => {}
-            Op::Unary(_, a) | Op::Cast(_, a) | Op::Bitcast(_, a) | Op::Prefix(_, a) => visit(a),
+            Op::Unary(_, a) | Op::Cast(_, a) | Op::Bitcast(_, a) => visit(a),
+            Op::Prefix(prefix) => prefix.inputs.iter_mut().for_each(|input| {
+                if let Input::Value(value) = input {
+                    visit(value);
+                }
+            }),
             Op::Binary(_, a, b) | Op::Compare(_, a, b) => [a, b].into_iter().for_each(visit),
             Op::Fma(a, b, c) | Op::Select(a, b, c) => [a, b, c].into_iter().for_each(visit),
             Op::Call(_, arguments) => arguments.iter_mut().for_each(visit),

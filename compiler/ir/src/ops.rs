@@ -105,7 +105,58 @@ named_enum! {
 }
 
 named_enum! {
-    /// What a reduction or a scan does with its elements. (`mean` is a sum and a division.)
+    /// The reductions whose state is one element and that combine two with one primitive.
+    Monoid {
+        /// Sum; 0 of nothing.
+        Sum = "sum",
+        /// Product; 1 of nothing.
+        Prod = "prod",
+        /// Greatest; minus infinity or the type's least of nothing; NaN if one is there.
+        Max = "max",
+        /// Least; plus infinity or the type's greatest of nothing; NaN if one is there.
+        Min = "min",
+        /// Whether one is true (`bool`).
+        Any = "any",
+        /// Whether all are true (`bool`).
+        All = "all",
+    }
+}
+
+impl Monoid {
+    /// The primitive that combines two elements.
+    pub fn primitive(self) -> BinaryOp {
+        match self {
+            Monoid::Sum => BinaryOp::Add,
+            Monoid::Prod => BinaryOp::Mul,
+            Monoid::Max => BinaryOp::Max,
+            Monoid::Min => BinaryOp::Min,
+            Monoid::Any => BinaryOp::Or,
+            Monoid::All => BinaryOp::And,
+        }
+    }
+
+    /// The element of this type that changes nothing when it is combined with another.
+    pub fn identity(self, element: Dtype) -> Scalar {
+        match self {
+            Monoid::Sum | Monoid::Any => Scalar::zero(element),
+            Monoid::Prod | Monoid::All => Scalar::one(element),
+            Monoid::Max => Scalar::least(element),
+            Monoid::Min => Scalar::greatest(element),
+        }
+    }
+
+    /// Whether the order of elements of this type can change the result's bits.
+    pub fn depends_on_order(self, element: Dtype) -> bool {
+        match self {
+            Monoid::Sum | Monoid::Prod => element.is_float(),
+            Monoid::Max | Monoid::Min | Monoid::Any | Monoid::All => false,
+        }
+    }
+}
+
+named_enum! {
+    /// The reducers of the language, but for `mean`, which is a sum and a division. Lowering makes each a
+    /// [`Monoid`] or a [`crate::nest::Reducer`].
     ReduceOp {
         /// Sum; 0 of nothing.
         Sum = "sum",
@@ -131,40 +182,26 @@ impl ReduceOp {
     pub fn result(self, element: Dtype) -> Dtype {
         match self {
             ReduceOp::ArgMax | ReduceOp::ArgMin => Dtype::I64,
-            _ => element,
+            ReduceOp::Sum | ReduceOp::Prod | ReduceOp::Max | ReduceOp::Min | ReduceOp::Any | ReduceOp::All => element,
+        }
+    }
+
+    /// The reducer as a single primitive, if it is one.
+    pub fn monoid(self) -> Option<Monoid> {
+        match self {
+            ReduceOp::Sum => Some(Monoid::Sum),
+            ReduceOp::Prod => Some(Monoid::Prod),
+            ReduceOp::Max => Some(Monoid::Max),
+            ReduceOp::Min => Some(Monoid::Min),
+            ReduceOp::Any => Some(Monoid::Any),
+            ReduceOp::All => Some(Monoid::All),
+            ReduceOp::ArgMax | ReduceOp::ArgMin => None,
         }
     }
 
     /// Whether the order of the elements can change the result's bits for elements of this type.
     pub fn depends_on_order(self, element: Dtype) -> bool {
-        matches!(self, ReduceOp::Sum | ReduceOp::Prod) && element.is_float()
-    }
-
-    /// The primitive that combines two elements; for `argmax` and `argmin`, the one that combines what they compare.
-    pub fn primitive(self) -> BinaryOp {
-        match self {
-            ReduceOp::Sum => BinaryOp::Add,
-            ReduceOp::Prod => BinaryOp::Mul,
-            ReduceOp::Max | ReduceOp::ArgMax => BinaryOp::Max,
-            ReduceOp::Min | ReduceOp::ArgMin => BinaryOp::Min,
-            ReduceOp::Any => BinaryOp::Or,
-            ReduceOp::All => BinaryOp::And,
-        }
-    }
-
-    /// The element of this type that changes nothing when it is combined with another.
-    pub fn identity(self, element: Dtype) -> Scalar {
-        match self {
-            ReduceOp::Sum | ReduceOp::Any => Scalar::zero(element),
-            ReduceOp::Prod | ReduceOp::All => Scalar::one(element),
-            ReduceOp::Max | ReduceOp::ArgMax => Scalar::least(element),
-            ReduceOp::Min | ReduceOp::ArgMin => Scalar::greatest(element),
-        }
-    }
-
-    /// Whether the result is the number of an element.
-    pub fn is_arg(self) -> bool {
-        matches!(self, ReduceOp::ArgMax | ReduceOp::ArgMin)
+        self.monoid().is_some_and(|monoid| monoid.depends_on_order(element))
     }
 }
 

@@ -13,8 +13,8 @@ use cranelift_entity::EntityRef;
 use logos::Logos;
 
 use crate::nest::{
-    Buffer, BufferId, FunctionId, IndexId, Place, Program, Purpose, Relation, Requirement, Role, Site, SiteId, Symbol,
-    SymbolSource,
+    Buffer, BufferId, FunctionId, IndexId, Place, Program, Purpose, ReducerId, Relation, Requirement, Role, Site,
+    SiteId, Symbol, SymbolSource,
 };
 use crate::size::Atom;
 use crate::verify::MAX_DEPTH;
@@ -66,6 +66,7 @@ struct Parser<'s> {
     symbols: BTreeMap<String, SymbolId>,
     buffers: BTreeMap<String, BufferId>,
     functions: BTreeMap<String, FunctionId>,
+    reducers: BTreeMap<String, ReducerId>,
     /// What the kernel being read has bound so far.
     indices: BTreeMap<String, IndexId>,
 }
@@ -81,6 +82,7 @@ impl<'s> Parser<'s> {
             symbols: BTreeMap::new(),
             buffers: BTreeMap::new(),
             functions: BTreeMap::new(),
+            reducers: BTreeMap::new(),
             indices: BTreeMap::new(),
         };
         for (token, span) in Token::lexer(text).spanned() {
@@ -261,6 +263,7 @@ impl<'s> Parser<'s> {
                 Some(Token::Word(word)) if word.starts_with("site") => self.site()?,
                 Some(Token::Word("require")) => self.requirement()?,
                 Some(Token::Word("function")) => self.function()?,
+                Some(Token::Word("reducer")) => self.reducer()?,
                 Some(Token::Word("kernel")) => self.kernel()?,
                 _ => return Err(self.expected("a part of a program")),
             }

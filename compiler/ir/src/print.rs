@@ -7,10 +7,11 @@ use std::fmt::{self, Write};
 
 use cranelift_entity::{EntityRef, PrimaryMap};
 
-use crate::build::{Values, op_dtype};
+use crate::build::{Values, field_dtype, op_dtype};
 use crate::nest::{
-    Block, Buffer, BufferId, Contraction, Extent, Function, Index, IndexId, Kernel, Loop, LoopKind, Op, Place, Program,
-    Purpose, Relation, Requirement, Role, Statement, Subscript, SymbolSource, ValueId,
+    Block, Buffer, BufferId, Contraction, Extent, Extreme, Function, Index, IndexId, Input, Kernel, Law, Loop,
+    LoopKind, Merge, Op, Place, Program, Purpose, Reducer, Relation, Requirement, Role, Statement, Subscript,
+    SymbolSource, ValueId,
 };
 use crate::visit::bound_indices;
 use crate::{Affine, Dtype, Origin, Scalar, Size};
@@ -140,6 +141,23 @@ fn origins(origins: &[Origin]) -> String {
     format!(" at {}", list(origins, |o| format!("{}..{}", o.start, o.end)))
 }
 
+/// The parameters of a function, with their types.
+fn params(params: &[ValueId], values: &Values) -> String {
+    list(params, |p| match values.get(*p) {
+        Some(dtype) => format!("{p}: {dtype}"),
+        None => p.to_string(),
+    })
+}
+
+/// The state that an element is: a single value stands without brackets.
+fn inputs(inputs: &[Input]) -> String {
+    let input = |input: &Input| match input {
+        Input::Value(value) => value.to_string(),
+        Input::Number => "number".to_string(),
+    };
+    if let [one] = inputs { input(one) } else { format!("({})", list(inputs, input)) }
+}
+
 /// What the statements of a kernel or function refer to.
 struct Body<'a> {
     indices: &'a PrimaryMap<IndexId, Index>,
@@ -202,6 +220,9 @@ impl<'a> Printer<'a> {
         for function in program.functions.values() {
             self.function(function);
         }
+        for reducer in program.reducers.values() {
+            self.reducer(reducer);
+        }
         for kernel in program.kernels.values() {
             self.kernel(kernel);
         }
@@ -249,12 +270,24 @@ impl<'a> Printer<'a> {
 
     fn function(&mut self, f: &Function) {
         let body = Body { indices: &PrimaryMap::new(), values: &f.values };
-        let params = list(&f.params, |p| match f.values.get(*p) {
-            Some(dtype) => format!("{p}: {dtype}"),
-            None => p.to_string(),
-        });
+        let params = params(&f.params, &f.values);
         self.line(&format!("function @{} = {}({params}) {{", name(&f.name), f.math));
         self.block(&body, &f.body, &[f.result]);
+        self.line("}");
+    }
+
+    fn reducer(&mut self, r: &Reducer) {
+        let body = Body { indices: &PrimaryMap::new(), values: &r.values };
+        let law = match r.law {
+            Law::Ordered => "ordered",
+            Law::Free => "free",
+            Law::First(Extreme::Greatest) => "first max",
+            Law::First(Extreme::Least) => "first min",
+        };
+        let identity = list(&r.identity, |value| format!("{} {}", value.dtype(), scalar(*value)));
+        let params = params(&r.params, &r.values);
+        self.line(&format!("reducer @{} {law} of ({identity}) = merge({params}) {{", name(&r.name)));
+        self.block(&body, &r.body, &r.results);
         self.line("}");
     }
 
@@ -319,9 +352,11 @@ impl<'a> Printer<'a> {
             LoopKind::Reduce(reductions) if reductions.is_empty() => (format!("reduce {dims}"), String::new()),
             LoopKind::Reduce(reductions) => {
                 let defined = list(reductions, |r| {
-                    body.definition(r.result, body.values.get(r.input).map(|input| r.op.result(*input)))
+                    let dtype = |k| field_dtype(self.program, body.values, r.merge, r.inputs.first(), k);
+                    list(r.results.iter().enumerate(), |(k, result)| body.definition(*result, dtype(k)))
                 });
-                let with = list(reductions, |r| format!("{} {} {}", r.op, r.order.name(), r.input));
+                let with =
+                    list(reductions, |r| format!("{} {} {}", self.merge(r.merge), r.order.name(), inputs(&r.inputs)));
                 (format!("{defined} = reduce {dims}"), format!(" with {with}"))
             }
         };
@@ -377,7 +412,20 @@ impl<'a> Printer<'a> {
                 format!("load {}{view}{}", self.buffer_name(*buffer), self.subscripts(body, at))
             }
             Op::Check { value, bound, site } => format!("check {value} < {} at {site}", self.size(bound)),
-            Op::Prefix(op, a) => format!("prefix {op} {a}"),
+            Op::Prefix(p) => {
+                let field =
+                    if matches!(p.merge, Merge::Monoid(_)) { String::new() } else { format!("{} of ", p.field) };
+                format!("prefix {field}{} {}", self.merge(p.merge), inputs(&p.inputs))
+            }
+        }
+    }
+
+    fn merge(&self, merge: Merge) -> String {
+        match merge {
+            Merge::Monoid(monoid) => monoid.to_string(),
+            Merge::Reducer(id) => {
+                format!("@{}", self.program.reducers.get(id).map_or_else(|| id.to_string(), |r| name(&r.name)))
+            }
         }
     }
 

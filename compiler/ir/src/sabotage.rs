@@ -84,7 +84,7 @@ bugs! {
     LessThanItself = "cpu scalar", "a float is less than an equal one";
     Saturation = "cpu scalar", "a float beyond 127 becomes the `i8` -128";
     WrongIdentity = "cpu reduce", "the greatest of no floats is infinity";
-    LastOfEquals = "cpu reduce", "`argmax` takes the last of equals";
+    LastOfEquals = "math", "`argmax` takes the last of equals";
     LostBlock = "cpu reduce", "the elements behind the last whole block are not summed";
     ScanGroups = "cpu reduce", "what a group of a scan gives is not carried to the next";
     FoldedNeighbours = "cpu reduce", "the last lanes are folded by neighbours, not in halves";
@@ -121,7 +121,6 @@ bugs! {
     PtxDivision = "ptx", "division by 0 gives the dividend";
     PtxNan = "ptx", "a NaN does not differ from itself";
     PtxRounding = "ptx", "halves are cut off, not rounded to even";
-    PtxTie = "ptx", "`argmax` takes the last of equals";
     PtxPrefix = "ptx", "a prefix misses the element before it";
     PtxScanStep = "ptx", "a scan on one thread misses a step of its group";
     PtxEdge = "ptx", "a contraction writes past the edge of its result";

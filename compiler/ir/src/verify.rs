@@ -13,10 +13,10 @@ use std::fmt;
 
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
 
-use crate::build::Values;
+use crate::build::{Values, field_dtype};
 use crate::nest::{
     Block, Buffer, BufferId, Contraction, Extent, Function, Index, IndexId, Kernel, KernelId, Loop, LoopKind, Op,
-    Program, Role, Statement, SymbolSource, ValueId,
+    Program, Reducer, Reduction, Role, Statement, SymbolSource, ValueId,
 };
 use crate::{Affine, Dtype, Order, Size, print, visit};
 
@@ -49,6 +49,9 @@ pub fn verify(program: &Program) -> Result {
     for function in program.functions.values() {
         self::function(program, function)?;
     }
+    for reducer in program.reducers.values() {
+        self::reducer(program, reducer)?;
+    }
     let sizes: BTreeSet<&str> = program.symbols.values().map(|s| s.name.as_str()).collect();
     for kernel in program.kernels.values() {
         self::kernel(program, kernel, &sizes)?;
@@ -75,6 +78,7 @@ fn names(program: &Program) -> Result {
     unique("size", program.symbols.values().map(|s| &s.name))?;
     unique("buffer", program.buffers.values().map(|b| &b.name))?;
     unique("function", program.functions.values().map(|f| &f.name))?;
+    unique("reducer", program.reducers.values().map(|r| &r.name))?;
     unique("kernel", program.kernels.values().map(|k| &k.name))
 }
 
@@ -150,6 +154,21 @@ fn function(program: &Program, f: &Function) -> Result {
     }
     let context = Context { stores: Err("a function stores nothing"), scan: false };
     checker.block(None, &f.body, context, &[f.result])
+}
+
+fn reducer(program: &Program, r: &Reducer) -> Result {
+    let mut checker = Checker::new(program, format!("reducer @{}", r.name), &r.values, None);
+    if r.identity.is_empty() || r.params.len() != 2 * r.identity.len() || r.results.len() != r.identity.len() {
+        let counts = format!("{} identities, {} parameters", r.identity.len(), r.params.len());
+        return fail(checker.place, format!("{counts} and {} results are no merge of two states", r.results.len()));
+    }
+    for (param, dtype) in r.params.iter().zip(r.state().chain(r.state())) {
+        checker.define(None, *param)?;
+        checker.state_type(None, *param, dtype)?;
+    }
+    let context = Context { stores: Err("a reducer stores nothing"), scan: false };
+    checker.block(None, &r.body, context, &r.results)?;
+    r.results.iter().zip(r.state()).try_for_each(|(result, dtype)| checker.state_type(None, *result, dtype))
 }
 
 fn kernel(program: &Program, k: &Kernel, sizes: &BTreeSet<&str>) -> Result {
@@ -361,15 +380,24 @@ impl<'p> Checker<'p> {
         match &l.kind {
             LoopKind::Parallel | LoopKind::Serial => self.block(s, &l.body, inner, &[])?,
             LoopKind::Reduce(reductions) => {
-                self.block(s, &l.body, inner, &reductions.iter().map(|r| r.input).collect::<Vec<_>>())?;
+                self.block(s, &l.body, inner, &reductions.iter().flat_map(Reduction::values).collect::<Vec<_>>())?;
                 for r in reductions {
-                    let dtype = self.values[r.input];
-                    self.reduces(statement, r.op, r.input)?;
-                    if r.op.depends_on_order(dtype) == (r.order == Order::Free) {
-                        let not = if r.op.depends_on_order(dtype) { "not " } else { "" };
-                        return self.fail(s, format!("the order of {} over {dtype} is {not}free", r.op));
+                    let depends = self.merges(statement, r.merge, &r.inputs)?;
+                    if depends == (r.order == Order::Free) {
+                        let not = if depends { "not " } else { "" };
+                        let name = self.program.merge_name(r.merge);
+                        let over = r.values().next().map_or(Dtype::I64, |v| self.values[v]);
+                        return self.fail(s, format!("the order of {name} over {over} is {not}free"));
                     }
-                    self.define_as(statement, r.result, r.op.result(dtype))?;
+                    if r.results.len() != r.inputs.len() {
+                        return self.fail(s, format!("{} results of a state of {}", r.results.len(), r.inputs.len()));
+                    }
+                    for (k, result) in r.results.iter().enumerate() {
+                        match field_dtype(self.program, self.values, r.merge, r.inputs.first(), k) {
+                            Some(dtype) => self.define_as(statement, *result, dtype)?,
+                            None => return self.fail(s, "it mentions what is not there"),
+                        }
+                    }
                 }
             }
             LoopKind::Scan => {

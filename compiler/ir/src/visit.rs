@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::Affine;
-use crate::nest::{Block, BufferId, Extent, IndexId, LoopKind, Op, Statement, Subscript, ValueId};
+use crate::nest::{Block, BufferId, Extent, IndexId, LoopKind, Op, Reduction, Statement, Subscript, ValueId};
 
 type Dims = [(IndexId, Extent)];
 
@@ -75,7 +75,7 @@ pub fn for_each_use(statement: &Statement, visit: &mut impl FnMut(ValueId)) {
         Statement::Loop(l) => {
             extents(&l.dims);
             if let LoopKind::Reduce(reductions) = &l.kind {
-                reductions.iter().for_each(|r| visit(r.input));
+                reductions.iter().flat_map(Reduction::values).for_each(visit);
             }
         }
         Statement::Contract(c) => {
@@ -94,7 +94,7 @@ pub fn for_each_definition(statement: &Statement, visit: &mut impl FnMut(ValueId
         Statement::If { results, .. } => results.iter().for_each(|(value, _, _)| visit(*value)),
         Statement::Loop(l) => {
             if let LoopKind::Reduce(reductions) = &l.kind {
-                reductions.iter().for_each(|r| visit(r.result));
+                reductions.iter().flat_map(|r| &r.results).for_each(|v| visit(*v));
             }
         }
         Statement::Contract(c) => visit(c.result),

@@ -283,8 +283,8 @@ impl<'k> Walk<'k> {
         self.leave(inner);
         if let LoopKind::Reduce(reductions) = &l.kind {
             for r in reductions {
-                let input = self.uses(r.input);
-                self.result(r.result, input, inner);
+                let inputs = r.values().fold(Places::default(), |all, v| all.and(self.uses(v)));
+                r.results.iter().for_each(|v| self.result(*v, inputs, inner));
             }
         }
     }

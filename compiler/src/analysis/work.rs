@@ -6,10 +6,10 @@
 
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use ir::nest::{
-    Contraction, Extent, Function, FunctionId, IndexId, Kernel, Loop, LoopKind, Op, Program, Statement, Subscript,
-    ValueId,
+    Contraction, Extent, Function, FunctionId, IndexId, Kernel, Law, Loop, LoopKind, Merge, Op, Program, Reducer,
+    ReducerId, Statement, Subscript, ValueId,
 };
-use ir::{Affine, BinaryOp, Dtype, ReduceOp, Size, UnaryOp};
+use ir::{Affine, BinaryOp, Dtype, Size, UnaryOp};
 
 /// What a piece of code costs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -29,15 +29,19 @@ pub struct Work {
     pub live: u64,
 }
 
-/// The work of one call of each function of a program.
+/// The work of one call of each function of a program, and of one merge of each reducer.
 #[derive(Clone, Debug, Default)]
-pub struct Functions(SecondaryMap<FunctionId, Work>);
+pub struct Functions {
+    calls: SecondaryMap<FunctionId, Work>,
+    merges: SecondaryMap<ReducerId, f64>,
+}
 
 impl Functions {
     /// Those of a program.
     pub fn of(program: &Program) -> Functions {
         let mut functions = Functions::default();
-        program.functions.iter().for_each(|(id, f)| functions.0[id] = function(f));
+        program.functions.iter().for_each(|(id, f)| functions.calls[id] = function(f));
+        program.reducers.iter().for_each(|(id, r)| functions.merges[id] = merge(r));
         functions
     }
 }
@@ -52,6 +56,20 @@ pub fn block(functions: &Functions, kernel: &Kernel, block: &[Statement], sizes:
     let mut walk = Walk::new(functions, &kernel.values, sizes, false);
     walk.block(block, 1.0);
     walk.finish()
+}
+
+/// What it costs to take one element into a reduction by a reducer.
+fn merge(reducer: &Reducer) -> f64 {
+    match reducer.law {
+        // The extreme is found first: an element takes a comparison and little more.
+        Law::First(_) => 3.0,
+        Law::Ordered | Law::Free => {
+            let none = Functions::default();
+            let mut walk = Walk::new(&none, &reducer.values, &|_| 0.0, true);
+            walk.block(&reducer.body, 1.0);
+            walk.finish().operations
+        }
+    }
 }
 
 /// The work of one call of a function.
@@ -98,14 +116,6 @@ fn weight(op: &Op, dtype: Dtype) -> f64 {
 
 /// Rows or columns of a contraction's tile.
 const TILE: f64 = 512.0;
-
-/// What it costs to take one element into a reduction.
-fn reduction(op: ReduceOp) -> f64 {
-    match op {
-        ReduceOp::ArgMax | ReduceOp::ArgMin => 3.0,
-        _ => 1.0,
-    }
-}
 
 /// When a value is defined, and in how many loops.
 #[derive(Clone, Copy, Default)]
@@ -242,7 +252,7 @@ impl<'p, S: Fn(&Size) -> f64> Walk<'p, S> {
         source.is_indexing &= matches!(self.values[value], Dtype::I64 | Dtype::Bool) && !matches!(op, Op::Call(..));
         self.sources[value] = Some(source);
         let (operations, executed) = if let Op::Call(id, _) = op {
-            let work = self.functions.0[*id];
+            let work = self.functions.calls[*id];
             self.work.statements += work.statements;
             self.calls.push((self.time, work.live));
             (work.operations, work.executed)
@@ -295,15 +305,20 @@ impl<'p, S: Fn(&Size) -> f64> Walk<'p, S> {
         }
         let reductions = if let LoopKind::Reduce(reductions) = &l.kind { reductions.as_slice() } else { &[] };
         // What is reduced so far is alive all along.
-        reductions.iter().for_each(|r| self.defines(r.result));
+        let results = || reductions.iter().flat_map(|r| &r.results);
+        results().for_each(|v| self.defines(*v));
         self.kept.push(vec![]);
         self.block(&l.body, inner);
         for r in reductions {
-            self.spend(reduction(r.op), 1.0, inner);
-            self.uses(r.input);
+            let merge = match r.merge {
+                Merge::Monoid(_) => 1.0,
+                Merge::Reducer(id) => self.functions.merges[id],
+            };
+            self.spend(merge, 1.0, inner);
+            r.values().for_each(|v| self.uses(v));
         }
         self.leave();
-        reductions.iter().for_each(|r| self.uses(r.result));
+        results().for_each(|v| self.uses(*v));
     }
 
     fn contract(&mut self, c: &Contraction, times: f64) {

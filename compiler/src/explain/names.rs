@@ -153,7 +153,7 @@ fn unwrapped(text: &str) -> &str {
 }
 
 /// What a kernel that is a part of a piece of source does, in a word: its reduction, or the last thing it computes.
-fn word(unfused: &Program, id: KernelId) -> &'static str {
+fn word(unfused: &Program, id: KernelId) -> &str {
     let mut word = "part";
     visit::for_each_statement(&unfused.kernels[id].body, &mut |statement| match statement {
         Statement::Contract(_) => word = "product",
@@ -161,7 +161,7 @@ fn word(unfused: &Program, id: KernelId) -> &'static str {
             if let LoopKind::Reduce(reductions) = &l.kind
                 && let Some(r) = reductions.first()
             {
-                word = r.op.name();
+                word = unfused.merge_name(r.merge);
             }
         }
         Statement::Let { op: Op::Call(function, _), .. } if word == "part" => {

@@ -349,32 +349,44 @@ impl Printer<'_> {
     }
 
     fn reduce(&mut self, dims: &str, reductions: &[Reduction], inner: Vec<String>, rest: &[Statement]) {
-        let targets: Vec<Text> = reductions
+        let name = |r: &Reduction| self.program.merge_name(r.merge);
+        let names: Vec<&str> = reductions.iter().map(name).collect();
+        let targets: Vec<Vec<(ValueId, Text)>> = reductions
             .iter()
-            .map(|r| {
-                if self.value(r.result).is_none() && !is_stored(r.result, rest) {
-                    return Text::atom(self.fresh(r.op.name()));
+            .zip(&names)
+            .map(|(r, name)| {
+                // Of a state of several values, those that are used.
+                let wanted = |v: &&ValueId| r.results.len() == 1 || is_used(**v, rest);
+                let mut texts = vec![];
+                for v in r.results.iter().filter(wanted) {
+                    let fresh = self.value(*v).is_none() && !is_stored(*v, rest);
+                    texts.push((*v, if fresh { Text::atom(self.fresh(name)) } else { self.target(*v, rest) }));
                 }
-                self.target(r.result, rest)
+                texts
             })
             .collect();
-        let of = |printer: &Self, r: &Reduction| printer.texts[r.input].text.clone();
+        let text = |target: &[(ValueId, Text)]| {
+            target.iter().map(|(_, text)| text.text.as_str()).collect::<Vec<_>>().join(", ")
+        };
+        let of = |printer: &Self, r: &Reduction| {
+            r.values().map(|v| printer.texts[v].text.as_str()).collect::<Vec<_>>().join(", ")
+        };
         match (reductions, targets.as_slice()) {
             ([r], [target]) if inner.is_empty() => {
-                self.line(&format!("{} = {} over {dims} of {}", target.text, r.op, of(self, r)));
+                self.line(&format!("{} = {} over {dims} of {}", text(target), names[0], of(self, r)));
             }
             _ => {
                 self.line(&format!("over {dims}:"));
                 self.lines.extend(inner);
                 self.depth += 1;
-                for (r, target) in reductions.iter().zip(&targets) {
-                    self.line(&format!("{} = {} of {}", target.text, r.op, of(self, r)));
+                for ((r, target), name) in reductions.iter().zip(&targets).zip(&names) {
+                    self.line(&format!("{} = {name} of {}", text(target), of(self, r)));
                 }
                 self.depth -= 1;
             }
         }
-        for (r, target) in reductions.iter().zip(targets) {
-            self.texts[r.result] = target;
+        for (v, target) in targets.into_iter().flatten() {
+            self.texts[v] = target;
         }
     }
 
@@ -514,7 +526,12 @@ impl Printer<'_> {
             }
             Op::Load { buffer, view, at } => Text::atom(self.element(*buffer, view.as_deref(), at)),
             Op::Check { value, .. } => self.texts[*value].clone(),
-            Op::Prefix(op, a) => Text::new(Level::Choice, format!("running {op} of {}", of(a, Level::Choice))),
+            Op::Prefix(p) => {
+                let inputs: Vec<String> =
+                    p.inputs.iter().filter_map(|input| Some(of(&input.value()?, Level::Choice))).collect();
+                let name = self.program.merge_name(p.merge);
+                Text::new(Level::Choice, format!("running {name} of {}", inputs.join(", ")))
+            }
         }
     }
 
@@ -557,6 +574,15 @@ fn constant_text(value: Scalar) -> Text {
     let text = print::scalar(value);
     let text = text.strip_suffix(".0").map_or(text.clone(), str::to_owned);
     Text::new(if text.starts_with('-') { Level::Sign } else { Level::Atom }, text)
+}
+
+/// Whether one of the statements, or one inside them, uses a value.
+fn is_used(value: ValueId, statements: &[Statement]) -> bool {
+    statements.iter().any(|statement| {
+        let mut found = false;
+        visit::for_each_use(statement, &mut |v| found |= v == value);
+        found || statement.blocks().any(|inner| is_used(value, inner))
+    })
 }
 
 /// Whether one of the statements stores a value.

@@ -1,7 +1,7 @@
 //! How the values of a kernel are used, which decides whether `nests` writes them where they are used or on lines of their own.
 
 use cranelift_entity::SecondaryMap;
-use ir::nest::{Block, Extent, IndexId, LoopKind, Statement, Subscript, ValueId};
+use ir::nest::{Block, Extent, IndexId, LoopKind, Reduction, Statement, Subscript, ValueId};
 use ir::visit;
 
 /// How a value is used.
@@ -52,7 +52,7 @@ impl Count {
                     let inner = self.body();
                     self.block(&l.body, inner);
                     if let LoopKind::Reduce(reductions) = &l.kind {
-                        reductions.iter().for_each(|r| self.used(r.input, inner, true));
+                        reductions.iter().flat_map(Reduction::values).for_each(|v| self.used(v, inner, true));
                     }
                 }
                 Statement::Contract(c) => {

@@ -81,7 +81,11 @@ impl Walk<'_, '_, '_> {
                     self.block(&l.body);
                     if let LoopKind::Reduce(reductions) = &l.kind {
                         for r in reductions {
-                            self.of[r.result] = self.formula(format!("{} {}", r.op, r.order.name()), &[r.input]);
+                            let (merge, order) = (self.program.merge_name(r.merge), r.order.name());
+                            let inputs: Vec<ValueId> = r.values().collect();
+                            for (k, result) in r.results.iter().enumerate() {
+                                self.of[*result] = self.formula(format!("{merge} {order} {k}"), &inputs);
+                            }
                         }
                     }
                 }
@@ -115,7 +119,11 @@ impl Walk<'_, '_, '_> {
             Op::Cast(to, a) => (format!("cast {to}"), &[*a]),
             Op::Bitcast(to, a) => (format!("bitcast {to}"), &[*a]),
             Op::Call(function, arguments) => (self.program.functions.get(*function)?.name.clone(), arguments),
-            Op::Prefix(op, a) => (format!("prefix {op}"), &[*a]),
+            Op::Prefix(p) => {
+                let text = format!("prefix {} {}", self.program.merge_name(p.merge), p.field);
+                let inputs: Vec<ValueId> = p.inputs.iter().filter_map(|input| input.value()).collect();
+                return self.formula(text, &inputs);
+            }
         };
         self.formula(text, operands)
     }

@@ -67,6 +67,7 @@ impl Graph {
             symbols: unfused.symbols.clone(),
             buffers: unfused.buffers.clone(),
             functions: unfused.functions.clone(),
+            reducers: unfused.reducers.clone(),
             sites: unfused.sites.clone(),
             slots: unfused.slots.clone(),
             requires: unfused.requires.clone(),

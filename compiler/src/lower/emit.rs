@@ -11,7 +11,10 @@ use std::collections::BTreeMap;
 use cranelift_entity::EntityRef;
 use ir::build::Builder;
 use ir::checked::{self, Checked, ExprId, GuardId, IndexId, Kind};
-use ir::nest::{self, Block, BufferId, Extent, FunctionId, Kernel, LoopKind, Op, Statement, Subscript, ValueId};
+use ir::nest::{
+    self, Block, BufferId, Extent, FunctionId, Input, Kernel, LoopKind, Merge, Op, ReducerId, Statement, Subscript,
+    ValueId,
+};
 use ir::sabotage::{self, Bug};
 use ir::verify::MAX_DEPTH;
 use ir::{Affine, BinaryOp, CompareOp, Dtype, MathFn, Order, Origin, ReduceOp, Scalar, Size};
@@ -43,6 +46,13 @@ struct Frame {
     memo: BTreeMap<(ExprId, Vec<Binding>), ValueId>,
 }
 
+/// A reduction's elements as states, and which value of the last state is the result.
+pub(super) struct State {
+    pub merge: Merge,
+    pub inputs: Vec<Input>,
+    pub result: usize,
+}
+
 /// A loop's indices with their extents.
 pub(super) type Dims = Vec<(nest::IndexId, Extent)>;
 
@@ -51,6 +61,7 @@ pub(super) struct Emitter<'a> {
     known: &'a Known<'a>,
     builder: Builder<'a>,
     functions: &'a mut BTreeMap<(MathFn, Dtype), FunctionId>,
+    reducers: &'a mut BTreeMap<(ReduceOp, Dtype), ReducerId>,
     statements: &'a mut usize,
     bindings: BTreeMap<IndexId, Bound>,
     /// The kernel's body and the open blocks in it.
@@ -66,6 +77,7 @@ impl<'a> Emitter<'a> {
             known,
             builder: Builder::new(&mut target.program),
             functions: &mut target.functions,
+            reducers: &mut target.reducers,
             statements: &mut target.statements,
             bindings: BTreeMap::new(),
             frames: vec![Frame { guard: Checked::TOP, memo: BTreeMap::new() }],
@@ -368,7 +380,7 @@ impl<'a> Emitter<'a> {
         body: impl FnOnce(&mut Self) -> Result<ValueId, LowerError>,
     ) -> Result<ValueId, LowerError> {
         let (outer, inner) = over.split_at(self.box_len(over));
-        if !inner.is_empty() && matches!(op, ReduceOp::ArgMax | ReduceOp::ArgMin) {
+        if !inner.is_empty() && op.monoid().is_none() {
             return Err(LowerError::Malformed("a position among elements that form no box"));
         }
         let dims = self.bind_own(outer)?;
@@ -381,7 +393,28 @@ impl<'a> Emitter<'a> {
             Order::Free
         };
         self.count()?;
-        Ok(self.builder.reduce(dims, block, op, order, input))
+        let state = self.state(op, input)?;
+        let results = self.builder.reduce_states(dims, block, state.merge, order, state.inputs);
+        Ok(results[state.result])
+    }
+
+    /// How the elements of a reduction become states and the last state the result.
+    pub fn state(&mut self, op: ReduceOp, input: ValueId) -> Result<State, LowerError> {
+        if let Some(monoid) = op.monoid() {
+            return Ok(State { merge: Merge::Monoid(monoid), inputs: vec![Input::Value(input)], result: 0 });
+        }
+        let key = (op, self.builder.dtype(input));
+        let id = match self.reducers.get(&key) {
+            Some(id) => *id,
+            None => {
+                let definition = crate::math::define_reducer(op, key.1);
+                let definition = definition.ok_or(LowerError::Malformed("a reducer without a definition"))?;
+                let id = self.builder.program.reducers.push(definition);
+                self.reducers.insert(key, id);
+                id
+            }
+        };
+        Ok(State { merge: Merge::Reducer(id), inputs: vec![Input::Value(input), Input::Number], result: 1 })
     }
 
     /// How many of the indices, from the first, have extents that do not depend on those before them.

@@ -37,8 +37,8 @@ use std::collections::BTreeMap;
 
 use cranelift_entity::SecondaryMap;
 use ir::checked::{Checked, ExprId};
-use ir::nest::{Buffer, BufferId, FunctionId, KernelId, Program, Role};
-use ir::{Dtype, MathFn, Size};
+use ir::nest::{Buffer, BufferId, FunctionId, KernelId, Program, ReducerId, Role};
+use ir::{Dtype, MathFn, ReduceOp, Size};
 
 use facts::Facts;
 use operand::{Lambda, Operand};
@@ -120,6 +120,7 @@ struct Known<'a> {
 struct Target {
     program: Program,
     functions: BTreeMap<(MathFn, Dtype), FunctionId>,
+    reducers: BTreeMap<(ReduceOp, Dtype), ReducerId>,
     /// Statements so far.
     statements: usize,
 }
@@ -148,7 +149,7 @@ impl<'a> Lowering<'a> {
         let known = Known { checked, facts, operands: SecondaryMap::new(), lambdas: SecondaryMap::new() };
         Lowering {
             known,
-            target: Target { program, functions: BTreeMap::new(), statements: 0 },
+            target: Target { program, functions: BTreeMap::new(), reducers: BTreeMap::new(), statements: 0 },
             names,
             constants: BTreeMap::new(),
             producers: SecondaryMap::new(),

@@ -3,7 +3,7 @@
 use ir::checked::{Checked, ExprId, IndexId, Prefix};
 use ir::nest::{Buffer, BufferId, Loop, LoopKind, Op, Prologue, Statement};
 use ir::sabotage::{self, Bug};
-use ir::{Affine, CompareOp, Dtype, ReduceOp, Scalar};
+use ir::{Affine, CompareOp, Dtype, Monoid, ReduceOp, Scalar, nest};
 
 use super::{LowerError, Lowering};
 
@@ -42,7 +42,9 @@ impl Lowering<'_> {
                 let dims = k.bind_box(&[*running])?;
                 k.open(Checked::TOP)?;
                 let value = k.compute(body)?;
-                let value = k.op(Op::Prefix(op, value))?;
+                let state = k.state(op, value)?;
+                let value =
+                    k.op(Op::Prefix(nest::Prefix { merge: state.merge, inputs: state.inputs, field: state.result }))?;
                 let shift = Affine::constant(if prefix.inclusive || sabotage::on(Bug::InclusiveScan) { 0 } else { 1 });
                 k.store(buffer, &at(Affine::index(*running).add(&shift)), value)?;
                 let body = k.close();
@@ -70,18 +72,18 @@ impl Lowering<'_> {
                 let value = k.compute(factor)?;
                 Ok(Prologue { body: k.close(), value })
             });
-            let at = outer.iter().map(|(i, _)| ir::nest::Subscript::index(*i)).collect();
+            let at = outer.iter().map(|(i, _)| nest::Subscript::index(*i)).collect();
             k.builder().contract(outer, inner, left?, right?, |b, sum| b.store(buffer, at, sum));
             Ok(())
         })
     }
 }
 
-/// The reduction of nothing.
+/// The reduction of nothing; the position of nothing is 0.
 fn identity(op: ReduceOp, element: Dtype) -> Scalar {
-    match op {
-        ReduceOp::Prod if sabotage::on(Bug::PrefixOfNothing) => Scalar::zero(element),
-        ReduceOp::ArgMax | ReduceOp::ArgMin => Scalar::I64(0),
-        _ => op.identity(element),
+    match op.monoid() {
+        Some(Monoid::Prod) if sabotage::on(Bug::PrefixOfNothing) => Scalar::zero(element),
+        Some(monoid) => monoid.identity(element),
+        None => Scalar::I64(0),
     }
 }

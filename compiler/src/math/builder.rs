@@ -5,8 +5,8 @@ use std::cell::RefCell;
 use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Rem, Shl, Shr, Sub};
 
 use cranelift_entity::PrimaryMap;
-use ir::nest::{Block, Function, Op, Statement, ValueId};
-use ir::{BinaryOp, CompareOp, Dtype, MathFn, Scalar, UnaryOp};
+use ir::nest::{Block, Function, Law, Op, Reducer, Statement, ValueId};
+use ir::{BinaryOp, CompareOp, Dtype, MathFn, ReduceOp, Scalar, UnaryOp};
 
 /// A float type that functions are expanded for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,6 +116,25 @@ pub(super) fn build(math: MathFn, dtype: Dtype, body: impl for<'b> FnOnce(&[Valu
     Function { name: format!("{math}.{dtype}"), math, params, values, body, result }
 }
 
+/// Builds the reducer whose merge `body` computes from two states, of earlier and of later elements.
+pub(super) fn build_reducer(
+    op: ReduceOp,
+    dtype: Dtype,
+    law: Law,
+    identity: Vec<Scalar>,
+    body: impl for<'b> FnOnce(&[Value<'b>], &[Value<'b>]) -> Vec<Value<'b>>,
+) -> Reducer {
+    let float = Float::of(dtype).unwrap_or(Float::F64);
+    let builder = Builder { float, state: RefCell::new(State { open: vec![Open::default()], ..State::default() }) };
+    let parameter = |dtype| Value { builder: &builder, id: builder.state.borrow_mut().values.push(dtype), dtype };
+    let states = [(); 2].map(|()| identity.iter().map(|value| parameter(value.dtype())).collect::<Vec<_>>());
+    let params = states.iter().flatten().map(|p| p.id).collect();
+    let results = body(&states[0], &states[1]).into_iter().map(|value| value.id).collect();
+    let State { values, open } = builder.state.into_inner();
+    let body = open.into_iter().flat_map(|o| o.statements).collect();
+    Reducer { name: format!("{op}.{dtype}"), identity, law, params, values, body, results }
+}
+
 impl Builder {
     fn define(&self, dtype: Dtype, op: Op) -> Value<'_> {
         let state = &mut *self.state.borrow_mut();
@@ -183,6 +202,11 @@ impl<'b> Value<'b> {
         self.dtype.is_signed_int()
     }
 
+    /// Whether this is a float.
+    pub(super) fn is_float(self) -> bool {
+        self.dtype.is_float()
+    }
+
     /// How many bits this value has.
     pub(super) fn width(self) -> u32 {
         if self.dtype.bytes() == 4 { 32 } else { 64 }
@@ -242,6 +266,10 @@ impl<'b> Value<'b> {
 
     pub(super) fn eq(self, other: impl Operand<'b>) -> Value<'b> {
         self.compare(CompareOp::Eq, other)
+    }
+
+    pub(super) fn ne(self, other: impl Operand<'b>) -> Value<'b> {
+        self.compare(CompareOp::Ne, other)
     }
 
     /// `self * factor + term`, rounded once.

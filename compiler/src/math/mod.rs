@@ -23,12 +23,14 @@ mod inverse;
 mod log;
 mod power;
 mod random;
+mod reducers;
 mod simple;
 mod trig;
 
 use builder::{Float, Value};
 use ir::nest::Function;
 use ir::{Dtype, MathFn};
+pub use reducers::define_reducer;
 
 /// What computes a function from its arguments, by how many they are.
 enum Body {

@@ -10,7 +10,7 @@ use ir::{Affine, BinaryOp, Dtype, MathFn, Order, ReduceOp, Scalar, Size};
 
 use super::Functions;
 use super::facts::{Facts, Keep};
-use crate::reduce::{Reduction, Running, identity};
+use super::reduce::{Prefixes, Reducing, of_none};
 use crate::scalar::{self, Evaluator};
 
 /// How many settings of their free indices all expressions together may remember, beyond one each.
@@ -63,7 +63,7 @@ impl<T> Table<T> {
 
 /// A scan under way: the prefixes so far, the empty one first.
 struct Scan {
-    running: Running,
+    running: Prefixes,
     prefixes: Vec<Scalar>,
 }
 
@@ -282,12 +282,12 @@ impl<'a> Machine<'a> {
     /// A prefix: what the scan over all elements has after as many as this setting asks for.
     fn prefix(&mut self, id: ExprId, op: ReduceOp, over: &[IndexId], body: ExprId, prefix: Prefix) -> Step<Scalar> {
         let dtype = self.checked.exprs[body].ty.dtype;
-        let Some(running) = over.first() else { return Ok(identity(op, dtype)) };
+        let Some(running) = over.first() else { return Ok(of_none(op, dtype)) };
         let count = usize::try_from(self.extent(*running)?).unwrap_or(0);
-        let mut scan = self.scan(id, prefix.of, count).take().unwrap_or_else(|| {
-            let order = if op.depends_on_order(dtype) { Order::Scan } else { Order::Free };
-            Scan { running: Running::new(op, order, dtype), prefixes: vec![identity(op, dtype)] }
-        });
+        let mut scan = self
+            .scan(id, prefix.of, count)
+            .take()
+            .unwrap_or_else(|| Scan { running: Prefixes::new(op, dtype), prefixes: vec![of_none(op, dtype)] });
         while scan.prefixes.len() <= count {
             self.set(*running, i64::try_from(scan.prefixes.len() - 1).unwrap_or(i64::MAX));
             let element = grow(|| self.value(body));
@@ -317,7 +317,7 @@ impl<'a> Machine<'a> {
         let (outer, inner) = over.split_at(self.box_len(over));
         let extents = outer.iter().map(|index| self.extent(*index)).collect::<Step<Vec<_>>>()?;
         let order = if op.depends_on_order(dtype) { order } else { Order::Free };
-        let mut reduction = Reduction::new(op, order, dtype);
+        let mut reduction = Reducing::new(op, order, dtype);
         let mut at = vec![0; outer.len()];
         let mut left = extents.iter().all(|n| *n > 0);
         while left {

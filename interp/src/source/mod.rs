@@ -12,6 +12,7 @@
 mod facts;
 mod faults;
 mod machine;
+mod reduce;
 
 use std::collections::BTreeMap;
 

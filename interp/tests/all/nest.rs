@@ -45,6 +45,13 @@ fn rough(n: usize) -> Vec<f32> {
         .collect()
 }
 
+/// The first of the greatest elements, with its number.
+const ARGMAX: &str = "reducer @argmax.f32 first max of (f32 -inf, i64 0) = merge(v0: f32, v1: i64, v2: f32, v3: i64) {
+  v4 = gt v2, v0 v5 = ne v2, v2 v6 = eq v0, v0 v7 = and v5, v6 v8 = or v4, v7
+  v9 = gt v0, v2 v10 = ne v0, v0 v11 = eq v2, v2 v12 = and v10, v11 v13 = or v9, v12
+  v14 = lt v3, v1 v15 = not v13 v16 = and v15, v14 v17 = or v8, v16
+  v18 = select v17, v2, v0 v19 = select v17, v3, v1 yield v18, v19 }";
+
 fn vector_program(header: &str, body: &str) -> String {
     format!("program @p {{ symbol n = dim 0 of input 0 input %x: f32[n] {header} kernel @k {{ {body} }} }}")
 }
@@ -122,8 +129,8 @@ fn prefixes(x: &[f32]) -> Vec<f32> {
 fn scans() {
     let x = rough(9001);
     let text = vector_program(
-        "output %y: f32[n] output %m: i64[n] output %h: f32[n]",
-        "scan i < n { v0 = load %x[i] v1 = prefix sum v0 v2 = prefix argmax v0 v3 = prefix max v0
+        &format!("output %y: f32[n] output %m: i64[n] output %h: f32[n] {ARGMAX}"),
+        "scan i < n { v0 = load %x[i] v1 = prefix sum v0 v2 = prefix 1 of @argmax.f32 (v0, number) v3 = prefix max v0
          store %y[i], v1 store %m[i], v2 store %h[i], v3 }",
     );
     let outcome = try_run(&text, &[f32s(x.iter().copied())]).unwrap();
@@ -143,21 +150,24 @@ fn scans() {
 #[test]
 fn reductions_of_every_kind() {
     let text = vector_program(
-        "output %max: f32 output %min: f32 output %argmax: i64 output %argmin: i64 output %any: bool output %all: bool output %prod: f32",
+        &format!(
+            "output %max: f32 output %min: f32 output %best: f32 output %argmax: i64 output %any: bool output %all: bool
+             output %prod: f32 {ARGMAX}"
+        ),
         "v8 = const f32 2.0
          v1, v2, v3, v4, v5, v6, v7 = reduce i < n { v0 = load %x[i] v9 = lt v0, v8 }
-           with max free v0, min free v0, argmax free v0, argmin free v0, any free v9, all free v9, prod lanes v0
-         store %max[], v1 store %min[], v2 store %argmax[], v3 store %argmin[], v4
+           with max free v0, min free v0, @argmax.f32 free (v0, number), any free v9, all free v9, prod lanes v0
+         store %max[], v1 store %min[], v2 store %best[], v3 store %argmax[], v4
          store %any[], v5 store %all[], v6 store %prod[], v7",
     );
     let scalars = |x: &[f32]| {
         let outcome = try_run(&text, &[f32s(x.iter().copied())]).unwrap();
         outcome.outputs.iter().map(|o| ir::print::scalar(o.get(0).unwrap())).collect::<Vec<_>>().join(" ")
     };
-    insta::assert_snapshot!(scalars(&[]), @"-inf inf 0 0 false true 1.0");
-    insta::assert_snapshot!(scalars(&[1.0, 3.0, -2.0, 3.0]), @"3.0 -2.0 1 2 true false -18.0");
-    insta::assert_snapshot!(scalars(&[1.0, f32::NAN, -2.0, f32::NAN]), @"nan nan 1 1 true false nan");
-    insta::assert_snapshot!(scalars(&[-0.0, 0.0]), @"0.0 -0.0 0 0 true true -0.0");
+    insta::assert_snapshot!(scalars(&[]), @"-inf inf -inf 0 false true 1.0");
+    insta::assert_snapshot!(scalars(&[1.0, 3.0, -2.0, 3.0]), @"3.0 -2.0 3.0 1 true false -18.0");
+    insta::assert_snapshot!(scalars(&[1.0, f32::NAN, -2.0, f32::NAN]), @"nan nan nan 1 true false nan");
+    insta::assert_snapshot!(scalars(&[-0.0, 0.0]), @"0.0 -0.0 -0.0 0 true true -0.0");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use ir::nest::{
     Site, SiteId, Statement, Subscript, Symbol, SymbolSource, ValueId,
 };
 use ir::rewrite::{drop_units, erase_unused, forward, hoist, renumber, share, simplify};
-use ir::{Affine, Array, BinaryOp, CompareOp, Dtype, Order, Origin, ReduceOp, Scalar, Size, SymbolId, verify};
+use ir::{Affine, Array, BinaryOp, CompareOp, Dtype, Monoid, Order, Origin, Scalar, Size, SymbolId, verify};
 use proptest::prelude::*;
 
 /// Random decisions, taken from bytes that proptest shrinks.
@@ -166,10 +166,10 @@ impl Maker<'_, '_> {
                 let (body, inputs) = self.block(&[index], |m| [m.some(depth - 1), m.c.of(&m.floats)]);
                 let mut reductions = vec![];
                 for input in &inputs[..1 + self.c.below(2)] {
-                    let (op, order) = self.c.of(&[(ReduceOp::Sum, Order::Lanes), (ReduceOp::Max, Order::Free)]);
+                    let (op, order) = self.c.of(&[(Monoid::Sum, Order::Lanes), (Monoid::Max, Order::Free)]);
                     let result = self.b.value(Dtype::F32);
                     self.floats.push(result);
-                    reductions.push(Reduction { result, op, order, input: *input });
+                    reductions.push(Reduction::monoid(result, op, order, *input));
                 }
                 let extent = self.extent(false);
                 self.b.loop_(LoopKind::Reduce(reductions), vec![(index, extent)], body);
@@ -213,7 +213,7 @@ impl Maker<'_, '_> {
             _ => {
                 let result = self.b.value(Dtype::F32);
                 self.floats.push(result);
-                let sum = Reduction { result, op: ReduceOp::Sum, order: Order::Blocks, input };
+                let sum = Reduction::monoid(result, Monoid::Sum, Order::Blocks, input);
                 self.b.loop_(LoopKind::Reduce(vec![sum]), dims, body);
             }
         }

@@ -9,7 +9,7 @@ use cranelift_codegen::ir::{InstBuilder, Value};
 use iced_x86::{Code, Instruction};
 use ir::order::LANES;
 use ir::sabotage::{self, Bug};
-use ir::{Dtype, ReduceOp};
+use ir::{Dtype, Monoid};
 
 use super::ahead::Ahead;
 use super::allocate::{self, Residents, pressure};
@@ -51,14 +51,14 @@ pub(in crate::cpu) struct Reducer {
 
 /// Whether a reduction is done here.
 fn has(fold: Fold) -> bool {
-    !fold.is_arg() && (fold.dtype == Dtype::Bool || matches!(fold.dtype.bytes(), 4 | 8))
+    fold.dtype == Dtype::Bool || matches!(fold.dtype.bytes(), 4 | 8)
 }
 
 /// What is done to lanes: of booleans, the greatest or least number, 1 for what is true.
 fn over_numbers(fold: Fold) -> Fold {
     match fold.op {
-        ReduceOp::Any => Fold { op: ReduceOp::Max, dtype: Dtype::I32 },
-        ReduceOp::All => Fold { op: ReduceOp::Min, dtype: Dtype::I32 },
+        Monoid::Any => Fold { op: Monoid::Max, dtype: Dtype::I32 },
+        Monoid::All => Fold { op: Monoid::Min, dtype: Dtype::I32 },
         _ => fold,
     }
 }

@@ -4,12 +4,12 @@ use cranelift_entity::{EntityRef, PrimaryMap};
 
 use super::token::Token;
 use super::{MAX_VALUE, Parser, Result};
-use crate::build::{Values, op_dtype};
+use crate::build::{Values, field_dtype, op_dtype};
 use crate::nest::{
-    Block, Contraction, Extent, Function, FunctionId, Index, IndexId, Kernel, Loop, LoopKind, Op, Prologue, Reduction,
-    Statement, Subscript, ValueId,
+    Block, Contraction, Extent, Extreme, Function, FunctionId, Index, IndexId, Input, Kernel, Law, Loop, LoopKind,
+    Merge, Op, Prefix, Prologue, Reducer, Reduction, Statement, Subscript, ValueId,
 };
-use crate::{BinaryOp, CompareOp, Dtype, MathFn, Order, ReduceOp, UnaryOp};
+use crate::{BinaryOp, CompareOp, Dtype, MathFn, Monoid, Order, UnaryOp};
 
 /// What a kernel or function has defined so far.
 #[derive(Default)]
@@ -62,15 +62,56 @@ impl Parser<'_> {
         self.mark("=")?;
         let math = self.named("a mathematical function", MathFn::from_name)?;
         let mut scope = Scope { binds: Binds::None, ..Scope::default() };
-        let params = self.bracketed("(", ")", |p| {
-            let value = p.value(&mut scope)?;
-            p.mark(":")?;
-            scope.define(value, p.dtype()?);
-            Ok(value)
-        })?;
+        let params = self.params(&mut scope)?;
         let (body, result) = self.block_of_one(&mut scope)?;
         let function = Function { name: name.clone(), math, params, values: scope.values, body, result };
         self.functions.insert(name, self.program.functions.push(function));
+        Ok(())
+    }
+
+    fn params(&mut self, scope: &mut Scope) -> Result<Vec<ValueId>> {
+        self.bracketed("(", ")", |p| {
+            let value = p.value(scope)?;
+            p.mark(":")?;
+            scope.define(value, p.dtype()?);
+            Ok(value)
+        })
+    }
+
+    pub(super) fn reducer(&mut self) -> Result<()> {
+        self.word("reducer")?;
+        self.mark("@")?;
+        let name = self.name()?;
+        if self.reducers.contains_key(&name) {
+            return Err(self.error_before("a reducer of this name is there already"));
+        }
+        let law = if self.take_word("first") {
+            let extreme = |word: &str| match word {
+                "max" => Some(Extreme::Greatest),
+                "min" => Some(Extreme::Least),
+                _ => None,
+            };
+            Law::First(self.named("`max` or `min`", extreme)?)
+        } else {
+            let law = |word: &str| match word {
+                "ordered" => Some(Law::Ordered),
+                "free" => Some(Law::Free),
+                _ => None,
+            };
+            self.named("a law", law)?
+        };
+        self.word("of")?;
+        let identity = self.bracketed("(", ")", |p| {
+            let dtype = p.dtype()?;
+            p.scalar(dtype)
+        })?;
+        self.mark("=")?;
+        self.word("merge")?;
+        let mut scope = Scope { binds: Binds::None, ..Scope::default() };
+        let params = self.params(&mut scope)?;
+        let (body, results) = self.block(&mut scope)?;
+        let reducer = Reducer { name: name.clone(), identity, law, params, values: scope.values, body, results };
+        self.reducers.insert(name, self.program.reducers.push(reducer));
         Ok(())
     }
 
@@ -198,19 +239,50 @@ impl Parser<'_> {
         let dims = self.list(|p| p.dim(scope))?;
         let body = self.block_of_none(scope)?;
         let mut reductions = vec![];
-        for (k, (result, said)) in defined.iter().enumerate() {
-            if k == 0 {
+        let mut rest = defined;
+        while !rest.is_empty() {
+            if reductions.is_empty() {
                 self.word("with")?
             } else {
                 self.mark(",")?
             }
-            let op = self.named("a reduction", ReduceOp::from_name)?;
+            let merge = self.merge()?;
             let order = self.named("an order", Order::from_name)?;
-            let input = self.value(scope)?;
-            scope.define(*result, said.unwrap_or(op.result(scope.values[input])));
-            reductions.push(Reduction { result: *result, op, order, input });
+            let inputs = self.inputs(scope)?;
+            let Some((own, others)) = rest.split_at_checked(inputs.len()) else {
+                return Err(self.error_before("more reductions than the loop defines values for"));
+            };
+            for (k, (result, said)) in own.iter().enumerate() {
+                let given = field_dtype(&self.program, &scope.values, merge, inputs.first(), k);
+                scope.define(*result, said.or(given).unwrap_or(Dtype::Bool));
+            }
+            reductions.push(Reduction { results: own.iter().map(|(v, _)| *v).collect(), merge, order, inputs });
+            rest = others;
         }
         Ok(Statement::Loop(Loop { dims, kind: LoopKind::Reduce(reductions), body }))
+    }
+
+    fn merge(&mut self) -> Result<Merge> {
+        if !self.take_mark("@") {
+            return Ok(Merge::Monoid(self.named("a reduction", Monoid::from_name)?));
+        }
+        let name = self.name()?;
+        let id = self.reducers.get(&name);
+        id.map(|id| Merge::Reducer(*id)).ok_or_else(|| self.error_before(format!("there is no reducer @{name}")))
+    }
+
+    /// The state that an element is; a single value needs no brackets, and there is at least one.
+    fn inputs(&mut self, scope: &mut Scope) -> Result<Vec<Input>> {
+        if !self.take_mark("(") {
+            return Ok(vec![self.input(scope)?]);
+        }
+        let inputs = self.list(|p| p.input(scope))?;
+        self.mark(")")?;
+        Ok(inputs)
+    }
+
+    fn input(&mut self, scope: &mut Scope) -> Result<Input> {
+        if self.take_word("number") { Ok(Input::Number) } else { Ok(Input::Value(self.value(scope)?)) }
     }
 
     fn contract(&mut self, scope: &mut Scope, (result, said): Definition) -> Result<Statement> {
@@ -307,8 +379,12 @@ impl Parser<'_> {
                 Op::Check { value, bound, site: self.site_id()? }
             }
             "prefix" => {
-                let op = self.named("a reduction", ReduceOp::from_name)?;
-                Op::Prefix(op, self.value(scope)?)
+                let mut field = 0;
+                if matches!(self.peek(), Some(Token::Int(_))) {
+                    field = self.number()?;
+                    self.word("of")?;
+                }
+                Op::Prefix(Prefix { merge: self.merge()?, inputs: self.inputs(scope)?, field })
             }
             _ => {
                 if let Some(op) = UnaryOp::from_name(word) {

@@ -116,7 +116,8 @@ impl<'a> Copier<'a> {
     }
 
     fn reduction(&mut self, r: &Reduction) -> Reduction {
-        Reduction { result: self.define(r.result), input: self.value(r.input), ..r.clone() }
+        let inputs = r.inputs.iter().map(|input| input.map(|value| self.value(value))).collect();
+        Reduction { results: r.results.iter().map(|v| self.define(*v)).collect(), inputs, ..r.clone() }
     }
 
     fn define(&mut self, value: ValueId) -> ValueId {

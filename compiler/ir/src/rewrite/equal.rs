@@ -12,7 +12,7 @@ use cranelift_entity::packed_option::PackedOption;
 use rustc_hash::FxHasher;
 
 use crate::Affine;
-use crate::nest::{Block, Extent, IndexId, Loop, LoopKind, Op, Statement, Subscript, ValueId};
+use crate::nest::{Block, Extent, IndexId, Input, Loop, LoopKind, Op, Statement, Subscript, ValueId};
 use crate::sabotage::{self, Bug};
 
 /// What a name that the compared statements define stands for: the how-manieth of its kind there. It means something
@@ -107,6 +107,10 @@ impl Equality {
         self.number(self.values[value], self.of(value).as_u32())
     }
 
+    fn input(&self, input: Input) -> Option<u64> {
+        input.value().map(|value| self.value(value))
+    }
+
     fn index(&self, index: IndexId) -> u64 {
         self.number(self.indices[index], index.as_u32())
     }
@@ -123,7 +127,7 @@ impl Equality {
             Op::Unary(op, _) => op.hash(h),
             Op::Binary(op, ..) => op.hash(h),
             Op::Compare(op, ..) => op.hash(h),
-            Op::Prefix(op, _) => op.hash(h),
+            Op::Prefix(prefix) => (prefix.merge, prefix.field).hash(h),
             Op::Cast(to, _) | Op::Bitcast(to, _) => to.hash(h),
             Op::Call(function, _) => function.hash(h),
             Op::Load { buffer, view, at } => {
@@ -233,8 +237,9 @@ impl Equality {
                 Statement::Loop(Loop { kind: LoopKind::Reduce(reductions), .. }) => {
                     self.hash_inside(statement, h)?;
                     for r in reductions {
-                        (r.op, r.order, self.value(r.input)).hash(h);
-                        self.define(r.result, r.result);
+                        (r.merge, r.order).hash(h);
+                        r.inputs.iter().for_each(|input| self.input(*input).hash(h));
+                        r.results.iter().for_each(|v| self.define(*v, *v));
                     }
                 }
                 Statement::Store { .. } | Statement::Loop(_) | Statement::Contract(_) => return None,
@@ -290,8 +295,10 @@ impl Equality {
             ) => {
                 let mut same = r.len() == s.len() && self.same_inside(a, b);
                 for (r, s) in r.iter().zip(s) {
-                    same = same && (r.op, r.order) == (s.op, s.order) && self.value(r.input) == self.value(s.input);
-                    self.define(r.result, s.result);
+                    same = same
+                        && (r.merge, r.order, r.inputs.len()) == (s.merge, s.order, s.inputs.len())
+                        && r.inputs.iter().zip(&s.inputs).all(|(a, b)| self.input(*a) == self.input(*b));
+                    r.results.iter().zip(&s.results).for_each(|(v, w)| self.define(*v, *w));
                 }
                 same
             }

@@ -43,7 +43,7 @@ fn is_used(statement: &mut Statement, used: &mut EntitySet<ValueId>) -> bool {
         }
         Statement::If { results, .. } => results.retain(|(value, _, _)| used.contains(*value)),
         Statement::Loop(Loop { kind: LoopKind::Reduce(reductions), .. }) => {
-            reductions.retain(|r| used.contains(r.result));
+            reductions.retain(|r| r.results.iter().any(|v| used.contains(*v)));
         }
         Statement::Contract(c) => {
             // The epilogue comes last, and without it nobody asks for the sum.

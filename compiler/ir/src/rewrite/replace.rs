@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::nest::{Block, BufferId, Extent, IndexId, Kernel, LoopKind, Op, Statement, Subscript, ValueId};
+use crate::nest::{Block, BufferId, Extent, IndexId, Input, Kernel, LoopKind, Op, Statement, Subscript, ValueId};
 use crate::{Affine, Size};
 
 /// Puts in place of every statement what `with` pushes for it; the blocks inside come first.
@@ -72,7 +72,11 @@ pub fn for_each_use_mut(statement: &mut Statement, visit: &mut impl FnMut(&mut V
         Statement::Loop(l) => {
             extents_mut(&mut l.dims, visit);
             if let LoopKind::Reduce(reductions) = &mut l.kind {
-                reductions.iter_mut().for_each(|r| visit(&mut r.input));
+                for input in reductions.iter_mut().flat_map(|r| &mut r.inputs) {
+                    if let Input::Value(value) = input {
+                        visit(value);
+                    }
+                }
             }
         }
         Statement::Contract(c) => {

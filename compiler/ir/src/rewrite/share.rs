@@ -7,9 +7,9 @@ use cranelift_entity::SecondaryMap;
 
 use super::equal::Equality;
 use super::replace::for_each_use_mut;
-use crate::nest::{Block, Kernel, Loop, LoopKind, Op, Reduction, Statement, ValueId};
+use crate::Order;
+use crate::nest::{Block, Input, Kernel, Loop, LoopKind, Merge, Op, Reduction, Statement, ValueId};
 use crate::visit::for_each_definition;
-use crate::{Order, ReduceOp};
 
 /// Replaces each definition by an equal one that is in reach: operations, loads, checks, and branches and reductions
 /// that only compute. Of these, those that differ in nothing but their results become one with the results of
@@ -42,17 +42,23 @@ struct Kept<'k> {
 }
 
 /// How a result of a branch or reduction comes to be.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 enum Gives {
     Joined(ValueId, ValueId),
-    Reduced(ReduceOp, Order, ValueId),
+    /// A value of the state of a reduction. Those of one reduction stand side by side.
+    Reduced {
+        merge: Merge,
+        order: Order,
+        inputs: Vec<Input>,
+        field: usize,
+    },
 }
 
 impl Gives {
-    fn from(self) -> [ValueId; 2] {
+    fn from(&self) -> Vec<ValueId> {
         match self {
-            Gives::Joined(yes, no) => [yes, no],
-            Gives::Reduced(_, _, input) => [input; 2],
+            Gives::Joined(yes, no) => vec![*yes, *no],
+            Gives::Reduced { inputs, .. } => inputs.iter().filter_map(|input| input.value()).collect(),
         }
     }
 }
@@ -167,7 +173,12 @@ fn results(statement: &Statement, name: &dyn Fn(ValueId) -> ValueId) -> Vec<(Val
             results.iter().map(|(result, yes, no)| (*result, Gives::Joined(name(*yes), name(*no)))).collect()
         }
         Statement::Loop(Loop { kind: LoopKind::Reduce(reductions), .. }) => {
-            reductions.iter().map(|r| (r.result, Gives::Reduced(r.op, r.order, name(r.input)))).collect()
+            let reduced = |r: &Reduction| {
+                let inputs: Vec<Input> = r.inputs.iter().map(|input| input.map(name)).collect();
+                let gives = |field| Gives::Reduced { merge: r.merge, order: r.order, inputs: inputs.clone(), field };
+                r.results.iter().enumerate().map(|(field, v)| (*v, gives(field))).collect::<Vec<_>>()
+            };
+            reductions.iter().flat_map(reduced).collect()
         }
         _ => vec![],
     }
@@ -191,17 +202,22 @@ impl Rewriter {
                 let Some(given) = self.inner.next().flatten() else { return false };
                 let joined = |(result, gives)| match gives {
                     Gives::Joined(yes, no) => Some((result, yes, no)),
-                    Gives::Reduced(..) => None,
+                    Gives::Reduced { .. } => None,
                 };
                 *results = given.into_iter().filter_map(joined).collect();
             }
             Statement::Loop(Loop { kind: LoopKind::Reduce(reductions), .. }) => {
                 let Some(given) = self.inner.next().flatten() else { return false };
-                let reduced = |(result, gives)| match gives {
-                    Gives::Reduced(op, order, input) => Some(Reduction { result, op, order, input }),
-                    Gives::Joined(..) => None,
-                };
-                *reductions = given.into_iter().filter_map(reduced).collect();
+                reductions.clear();
+                for (result, gives) in given {
+                    match (gives, reductions.last_mut()) {
+                        (Gives::Reduced { field: 1.., .. }, Some(last)) => last.results.push(result),
+                        (Gives::Reduced { merge, order, inputs, .. }, _) => {
+                            reductions.push(Reduction { results: vec![result], merge, order, inputs });
+                        }
+                        (Gives::Joined(..), _) => {}
+                    }
+                }
             }
             _ => {}
         }

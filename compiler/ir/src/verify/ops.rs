@@ -2,8 +2,8 @@
 
 use super::{Checker, Context, Result};
 use crate::build::op_dtype;
-use crate::nest::{Op, Statement, Subscript, ValueId};
-use crate::{BinaryOp, Dtype, ReduceOp, UnaryOp};
+use crate::nest::{Input, Merge, Op, Statement, Subscript, ValueId};
+use crate::{BinaryOp, Dtype, Monoid, UnaryOp};
 
 /// A family of types that an operation takes.
 #[derive(Clone, Copy)]
@@ -57,12 +57,10 @@ fn binary(op: BinaryOp) -> Takes {
     }
 }
 
-fn reduction(op: ReduceOp) -> Takes {
-    match op {
-        ReduceOp::Any | ReduceOp::All => Takes::Bools,
-        ReduceOp::Sum | ReduceOp::Prod | ReduceOp::Max | ReduceOp::Min | ReduceOp::ArgMax | ReduceOp::ArgMin => {
-            Takes::Numbers
-        }
+fn reduction(monoid: Monoid) -> Takes {
+    match monoid {
+        Monoid::Any | Monoid::All => Takes::Bools,
+        Monoid::Sum | Monoid::Prod | Monoid::Max | Monoid::Min => Takes::Numbers,
     }
 }
 
@@ -135,11 +133,11 @@ impl Checker<'_> {
                     return self.fail(s, format!("there is no {site}"));
                 }
             }
-            Op::Prefix(op, a) => {
+            Op::Prefix(prefix) => {
                 if !context.scan {
                     return self.fail(s, "a prefix stands directly in the body of a scan");
                 }
-                self.reduces(statement, *op, *a)?;
+                self.merges(statement, prefix.merge, &prefix.inputs)?;
             }
         }
         match op_dtype(self.program, self.values, op) {
@@ -156,9 +154,42 @@ impl Checker<'_> {
         self.fail(Some(statement), format!("{op} takes {}, {value} is {dtype}", family.name()))
     }
 
-    /// Whether a reduction takes elements of the type of `value`, which need not be visible any more.
-    pub(super) fn reduces(&self, statement: &Statement, op: ReduceOp, value: ValueId) -> Result {
-        self.takes(statement, op.name(), reduction(op), value)
+    /// Whether a reduction takes states of these inputs, which need not be visible any more; returns whether the order of
+    /// its elements matters.
+    pub(super) fn merges(&self, statement: &Statement, merge: Merge, inputs: &[Input]) -> Result<bool> {
+        let s = Some(statement);
+        match merge {
+            Merge::Monoid(monoid) => {
+                let [Input::Value(value)] = inputs else {
+                    return self.fail(s, format!("{monoid} takes one value"));
+                };
+                self.takes(statement, monoid.name(), reduction(monoid), *value)?;
+                Ok(monoid.depends_on_order(self.values[*value]))
+            }
+            Merge::Reducer(id) => {
+                let Some(reducer) = self.program.reducers.get(id) else { return self.fail(s, "no such reducer") };
+                if inputs.len() != reducer.identity.len() {
+                    return self
+                        .fail(s, format!("the state of @{} has {} values", reducer.name, reducer.identity.len()));
+                }
+                for (input, dtype) in inputs.iter().zip(reducer.state()) {
+                    match input {
+                        Input::Value(value) => self.state_type(s, *value, dtype)?,
+                        Input::Number if dtype == Dtype::I64 => {}
+                        Input::Number => return self.fail(s, format!("a number is i64, the state has {dtype}")),
+                    }
+                }
+                Ok(reducer.law.depends_on_order())
+            }
+        }
+    }
+
+    /// Whether a value has the type that a state has in its place.
+    pub(super) fn state_type(&self, statement: Option<&Statement>, value: ValueId, dtype: Dtype) -> Result {
+        match self.values[value] {
+            found if found == dtype => Ok(()),
+            found => self.fail(statement, format!("{value} is {found}, the state has {dtype}")),
+        }
     }
 
     /// Whether a contraction takes factors of the type of `value`.

@@ -2,12 +2,13 @@
 
 use ir::build::Builder;
 use ir::nest::{
-    Buffer, BufferId, Extent, FunctionId, IndexId, LoopKind, Op, Place, Program, Prologue, Purpose, Relation,
-    Requirement, Role, Site, SiteId, Statement, Subscript, Symbol, SymbolSource, ValueId,
+    Buffer, BufferId, Extent, FunctionId, IndexId, Input, Law, LoopKind, Merge, Op, Place, Program, Prologue, Purpose,
+    ReducerId, Relation, Requirement, Role, Site, SiteId, Statement, Subscript, Symbol, SymbolSource, ValueId,
 };
 use ir::rewrite::renumber;
 use ir::{
-    Affine, BinaryOp, CompareOp, Dtype, MathFn, Order, Origin, ReduceOp, Scalar, Size, SymbolId, UnaryOp, verify,
+    Affine, BinaryOp, CompareOp, Dtype, MathFn, Monoid, Order, Origin, ReduceOp, Scalar, Size, SymbolId, UnaryOp,
+    verify,
 };
 use proptest::prelude::*;
 
@@ -228,17 +229,27 @@ impl Maker<'_, '_> {
             11 => {
                 let count = 1 + self.c.below(2);
                 let dims = self.dims(count);
-                let (op, dtype) = self.c.of(&[
-                    (ReduceOp::Sum, dtype),
-                    (ReduceOp::Max, dtype),
-                    (ReduceOp::ArgMin, dtype),
-                    (ReduceOp::Any, Dtype::Bool),
+                let (monoid, dtype) = self.c.of(&[
+                    (Some(Monoid::Sum), dtype),
+                    (Some(Monoid::Max), dtype),
+                    (None, dtype),
+                    (Some(Monoid::Any), Dtype::Bool),
                 ]);
                 let ordered = self.c.of(&[Order::Lanes, Order::Blocks, Order::Scan]);
-                let order = if op.depends_on_order(dtype) { ordered } else { Order::Free };
                 let (body, input) = self.block(&dims, depth - 1, false, |m| m.value(dtype));
-                let result = self.b.reduce(dims, body, op, order, input);
-                self.values.push(result);
+                match monoid {
+                    Some(monoid) => {
+                        let order = if monoid.depends_on_order(dtype) { ordered } else { Order::Free };
+                        let result = self.b.reduce(dims, body, monoid, order, input);
+                        self.values.push(result);
+                    }
+                    None => {
+                        let merge = Merge::Reducer(latest(self.b.program, dtype));
+                        let inputs = vec![Input::Value(input), Input::Number];
+                        let state = self.b.reduce_states(dims, body, merge, ordered, inputs);
+                        self.values.extend(state);
+                    }
+                }
             }
             _ => {
                 if stores {
@@ -263,6 +274,17 @@ impl Maker<'_, '_> {
             b.store(buffer, vec![Subscript::Affine(Affine::constant(0)); 2], cast);
         });
     }
+}
+
+/// A reducer whose state is an element and its number, and which keeps the latest.
+fn latest(program: &mut Program, dtype: Dtype) -> ReducerId {
+    let name = format!("latest.{}.{dtype}", program.reducers.len());
+    let mut b = Builder::new(program);
+    let params: Vec<_> = [dtype, Dtype::I64, dtype, Dtype::I64].into_iter().map(|t| b.value(t)).collect();
+    let later = b.compare(CompareOp::Ge, params[3], params[1]);
+    let results = [0, 1].map(|k| b.op(Op::Select(later, params[k + 2], params[k])));
+    let identity = vec![Scalar::zero(dtype), Scalar::I64(-1)];
+    b.finish_reducer(name, Law::Ordered, identity, params, results.to_vec())
 }
 
 fn program(bytes: &[u8]) -> Program {

@@ -162,7 +162,7 @@ fn unused_code_is_erased_and_checks_stay() {
 fn a_scan_without_a_prefix_is_a_parallel_loop() {
     let text = format!(
         "{HEADER} kernel @k {{
-          scan i < n {{ v0 = load %k[i] v1 = prefix argmax v0 v2 = cast f32 v0 store %y[i], v2 }}
+          scan i < n {{ v0 = load %k[i] v1 = prefix max v0 v2 = cast f32 v0 store %y[i], v2 }}
         }} }}"
     );
     insta::assert_snapshot!(without_unused(&text), @r"

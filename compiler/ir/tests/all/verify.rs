@@ -262,8 +262,8 @@ fn reductions_and_scans() {
             "`v1 = reduce i < n {`: max takes numbers, v0 is bf16",
         ),
         (
-            "v1: f32 = reduce i < n { v0 = load %x[i] } with argmax free v0",
-            "`v1: f32 = reduce i < n {`: v1 is f32, its definition is i64",
+            "v1: i64 = reduce i < n { v0 = load %x[i] } with sum lanes v0",
+            "`v1: i64 = reduce i < n {`: v1 is i64, its definition is f32",
         ),
         ("scan i < n, j < n { }", "`scan i < n, j < n {`: a scan has one index"),
         ("scan i < n { v0 = load %t[i] store %t[i], v0 }", "`scan i < n {`: a scan loads from %t, to which it stores"),

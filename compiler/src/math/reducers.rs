@@ -1,0 +1,40 @@
+//! The reducers whose state is more than one element: each merge as one fixed sequence of primitives, for all
+//! engines. To add one, write its merge here and say in `lower::reduce` how an element becomes a state and a
+//! state a result.
+
+use ir::nest::{Extreme, Law, Reducer};
+use ir::sabotage::{self, Bug};
+use ir::{Dtype, ReduceOp, Scalar};
+
+use super::builder::{Value, build_reducer};
+
+/// The reducer that `op` is over elements of type `dtype`, named such as `argmax.f32`; `None` if it is a
+/// [`ir::Monoid`], or if the type has no such reducer.
+pub fn define_reducer(op: ReduceOp, dtype: Dtype) -> Option<Reducer> {
+    if dtype.is_storage() || dtype == Dtype::Bool {
+        return None;
+    }
+    let extreme = match op {
+        ReduceOp::ArgMax => Extreme::Greatest,
+        ReduceOp::ArgMin => Extreme::Least,
+        ReduceOp::Sum | ReduceOp::Prod | ReduceOp::Max | ReduceOp::Min | ReduceOp::Any | ReduceOp::All => return None,
+    };
+    // Number 0 serves for no elements: where it wins, all elements are equal to the identity, and the first
+    // of those has number 0.
+    let identity = vec![extreme.monoid().identity(dtype), Scalar::I64(0)];
+    Some(build_reducer(op, dtype, Law::First(extreme), identity, |x, y| first(extreme, [x[0], x[1]], [y[0], y[1]])))
+}
+
+/// The better of two elements with their numbers: the first NaN, the greater or lesser, the first of equals.
+fn first<'b>(extreme: Extreme, [x, at]: [Value<'b>; 2], [y, there]: [Value<'b>; 2]) -> Vec<Value<'b>> {
+    let better = |a: Value<'b>, b: Value<'b>| {
+        let beats = match extreme {
+            Extreme::Greatest => a.gt(b),
+            Extreme::Least => a.lt(b),
+        };
+        if a.is_float() { beats | (a.ne(a) & b.eq(b)) } else { beats }
+    };
+    let ties = if sabotage::on(Bug::LastOfEquals) { there.gt(at) } else { there.lt(at) };
+    let wins = better(y, x) | (better(x, y).not() & ties);
+    vec![wins.select(y, x), wins.select(there, at)]
+}
