@@ -104,7 +104,48 @@ impl LaneMemory {
     }
 }
 
-/// The lanes of a chunk as states in memory, for reductions whose state is no single value.
+/// The lanes of a chunk in memory, for any reduction.
+pub(super) enum LanesInMemory {
+    /// Single values, folded as vectors.
+    Vectors(LaneMemory),
+    /// States of a reducer.
+    States(StateLanes),
+}
+
+impl LanesInMemory {
+    pub(super) fn new(e: &mut Emitter<'_>, merging: Merging) -> LanesInMemory {
+        match merging {
+            Merging::Fold(fold) => LanesInMemory::Vectors(LaneMemory::new(e, fold)),
+            Merging::Reducer(_) => LanesInMemory::States(StateLanes::new(e, merging)),
+        }
+    }
+
+    /// Prepares the lanes for a chunk of `count` elements (at least 1).
+    pub(super) fn clear(&self, e: &mut Emitter<'_>, count: Value) {
+        match self {
+            LanesInMemory::Vectors(lanes) => lanes.clear(e, count),
+            LanesInMemory::States(lanes) => lanes.clear(e),
+        }
+    }
+
+    /// Takes one element into lane `lane`.
+    pub(super) fn add(&self, e: &mut Emitter<'_>, lane: Value, x: &[Value]) {
+        match self {
+            LanesInMemory::Vectors(lanes) => lanes.add(e, lane, x[0]),
+            LanesInMemory::States(lanes) => lanes.add(e, lane, x),
+        }
+    }
+
+    /// The lanes folded in halves after `count` elements (at least 1).
+    pub(super) fn fold(&self, e: &mut Emitter<'_>, count: Value) -> Vec<Value> {
+        match self {
+            LanesInMemory::Vectors(lanes) => vec![lanes.fold(e, count)],
+            LanesInMemory::States(lanes) => lanes.fold(e),
+        }
+    }
+}
+
+/// The lanes of a chunk as states of a reducer. All of them are folded: those without elements hold the identity.
 pub(super) struct StateLanes {
     merging: Merging,
     layout: Layout,
@@ -112,13 +153,13 @@ pub(super) struct StateLanes {
 }
 
 impl StateLanes {
-    pub(super) fn new(e: &mut Emitter<'_>, merging: Merging) -> StateLanes {
+    fn new(e: &mut Emitter<'_>, merging: Merging) -> StateLanes {
         let layout = Layout::new(merging.registers(e.program));
         StateLanes { merging, base: e.scratch(LANES * layout.bytes()), layout }
     }
 
     /// Sets all lanes to the state of no elements.
-    pub(super) fn clear(&self, e: &mut Emitter<'_>) {
+    fn clear(&self, e: &mut Emitter<'_>) {
         let empty = self.merging.empty(e);
         let (zero, all) = (e.int(0), e.int(LANES as i64));
         e.counted(zero, all, 1, &[], |e, lane, _| {
@@ -129,7 +170,7 @@ impl StateLanes {
     }
 
     /// Takes one element into lane `lane`.
-    pub(super) fn add(&self, e: &mut Emitter<'_>, lane: Value, x: &[Value]) {
+    fn add(&self, e: &mut Emitter<'_>, lane: Value, x: &[Value]) {
         let address = self.layout.element(e, self.base, lane);
         let old = self.layout.load(e, address, 0);
         let new = self.merging.join(e, &old, x);
@@ -137,7 +178,7 @@ impl StateLanes {
     }
 
     /// The lanes folded in halves. The code of a merge stands there once.
-    pub(super) fn fold(&self, e: &mut Emitter<'_>) -> Vec<Value> {
+    fn fold(&self, e: &mut Emitter<'_>) -> Vec<Value> {
         let half = e.int(LANES as i64 / 2);
         e.repeat(&[half], |e, state| {
             let half = state[0];

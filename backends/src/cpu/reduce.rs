@@ -11,7 +11,7 @@ use ir::sabotage::{self, Bug};
 
 use super::emit::Emitter;
 use super::fold::{Layout, Levels, Merging, at_multiple, ceil_div};
-use super::lane_memory::{LaneMemory, StateLanes};
+use super::lane_memory::LanesInMemory;
 
 /// Prefixes inside a group of a scan, in log steps, over a group in memory.
 pub(super) fn scan_group(e: &mut Emitter<'_>, merging: Merging, layout: &Layout, base: Value) -> Vec<Vec<Value>> {
@@ -35,9 +35,7 @@ enum Way {
     /// (state of the block).
     Blocks(Levels),
     /// ().
-    Lanes(LaneMemory, Levels),
-    /// The same, of states that are no single values.
-    StateLanes(StateLanes, Levels),
+    Lanes(LanesInMemory, Levels),
     /// (state of the chunk's groups, state of the chunks), and a group in memory.
     Scan(Value),
 }
@@ -57,19 +55,10 @@ impl Accumulator {
             _ if joins => Way::Levels(Levels::new(e, merging)),
             Order::Blocks => Way::Blocks(Levels::new(e, merging)),
             Order::Lanes => {
+                let memory = LanesInMemory::new(e, merging);
                 let all = e.int(LANES as i64);
-                match merging {
-                    Merging::Fold(fold) => {
-                        let memory = LaneMemory::new(e, fold);
-                        memory.clear(e, all);
-                        Way::Lanes(memory, Levels::new(e, merging))
-                    }
-                    Merging::Reducer(_) => {
-                        let memory = StateLanes::new(e, merging);
-                        memory.clear(e);
-                        Way::StateLanes(memory, Levels::new(e, merging))
-                    }
-                }
+                memory.clear(e, all);
+                Way::Lanes(memory, Levels::new(e, merging))
             }
             Order::Scan => Way::Scan(e.scratch(SCAN_GROUP * layout.bytes())),
         };
@@ -79,7 +68,7 @@ impl Accumulator {
     fn initial(&self, e: &mut Emitter<'_>) -> Vec<Value> {
         match self.way {
             Way::Serial | Way::Blocks(_) => self.merging.empty(e),
-            Way::Lanes(..) | Way::StateLanes(..) | Way::Levels(_) => vec![],
+            Way::Lanes(..) | Way::Levels(_) => vec![],
             Way::Scan(_) => [self.merging.empty(e), self.merging.empty(e)].concat(),
         }
     }
@@ -98,24 +87,13 @@ impl Accumulator {
             }
             Way::Lanes(memory, levels) => {
                 let lane = e.b.ins().band_imm_u(number, LANES as i64 - 1);
-                memory.add(e, lane, x[0]);
+                memory.add(e, lane, x);
                 at_multiple(e, next, LANES_CHUNK, &[], |e| {
                     let chunk = e.b.ins().ushr_imm_u(number, i64::from(LANES_CHUNK.ilog2()));
                     let all = e.int(LANES as i64);
                     let sum = memory.fold(e, all);
-                    levels.push(e, chunk, &[sum]);
-                    memory.clear(e, all);
-                    vec![]
-                })
-            }
-            Way::StateLanes(memory, levels) => {
-                let lane = e.b.ins().band_imm_u(number, LANES as i64 - 1);
-                memory.add(e, lane, x);
-                at_multiple(e, next, LANES_CHUNK, &[], |e| {
-                    let chunk = e.b.ins().ushr_imm_u(number, i64::from(LANES_CHUNK.ilog2()));
-                    let sum = memory.fold(e);
                     levels.push(e, chunk, &sum);
-                    memory.clear(e);
+                    memory.clear(e, all);
                     vec![]
                 })
             }
@@ -141,17 +119,6 @@ impl Accumulator {
                 e.when(rest, &[], |e| {
                     let chunk = e.b.ins().ushr_imm_u(count, i64::from(LANES_CHUNK.ilog2()));
                     let sum = memory.fold(e, rest);
-                    levels.push(e, chunk, &[sum]);
-                    vec![]
-                });
-                let chunks = ceil_div(e, count, LANES_CHUNK);
-                levels.finish(e, chunks)
-            }
-            Way::StateLanes(memory, levels) => {
-                let rest = e.b.ins().band_imm_u(count, LANES_CHUNK as i64 - 1);
-                e.when(rest, &[], |e| {
-                    let chunk = e.b.ins().ushr_imm_u(count, i64::from(LANES_CHUNK.ilog2()));
-                    let sum = memory.fold(e);
                     levels.push(e, chunk, &sum);
                     vec![]
                 });
