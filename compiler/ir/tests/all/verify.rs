@@ -138,6 +138,60 @@ fn functions() {
 }
 
 #[test]
+fn reducers() {
+    let cases = [
+        (
+            "free of (f32 0.0) = merge(v0: f32) { yield v0 }",
+            "reducer @r: 1 identities, 1 parameters and 1 results are no merge of two states",
+        ),
+        ("free of (f32 0.0) = merge(v0: f32, v1: f64) { yield v0 }", "reducer @r: v1 is f64, the state has f32"),
+        (
+            "free of (f32 0.0) = merge(v0: f32, v1: f32) { v2 = eq v0, v1 yield v2 }",
+            "reducer @r: v2 is bool, the state has f32",
+        ),
+        (
+            "free of (f32 0.0) = merge(v0: f32, v1: f32) { v2 = call @exp.f32(v0) yield v2 }",
+            "reducer @r: `v2 = call @exp.f32(v0)`: a function computes from its parameters alone, without calls",
+        ),
+        (
+            "free of (f32 0.0) = merge(v0: f32, v1: f32) { store %y[0], v0 yield v1 }",
+            "reducer @r: `store %y[0], v0`: a function holds `let` and `if` only",
+        ),
+    ];
+    for (reducer, expected) in cases {
+        assert_eq!(message(&parse(&format!("{HEADER} reducer @r {reducer}"))), expected, "{reducer}");
+    }
+    let two = "reducer @r free of (f32 0.0, i64 0) = merge(v0: f32, v1: i64, v2: f32, v3: i64) { yield v0, v1 }";
+    let cases = [
+        (
+            "v1 = reduce i < n { v0 = load %x[i] } with @r free v0",
+            "`v1 = reduce i < n {`: the state of @r has 2 values",
+        ),
+        (
+            "v1, v2 = reduce i < n { v0 = load %x[i] } with @r free (number, v0)",
+            "`v1, v2 = reduce i < n {`: a number is i64, the state has f32",
+        ),
+        (
+            "v1, v2 = reduce i < n { v0 = load %x[i] } with @r free (v0, v0)",
+            "`v1, v2 = reduce i < n {`: v0 is f32, the state has i64",
+        ),
+        (
+            "v1, v2 = reduce i < n { v0 = load %x[i] } with @r lanes (v0, number)",
+            "`v1, v2 = reduce i < n {`: the order of r over f32 is free",
+        ),
+        (
+            "scan i < n { v0 = load %x[i] v1 = prefix 2 of @r (v0, number) }",
+            "`v1: bool = prefix 2 of @r (v0, number)`: it mentions what is not there",
+        ),
+        ("v1 = reduce i < n { } with sum free number", "`v1: bool = reduce i < n {`: sum takes one value"),
+    ];
+    for (body, expected) in cases {
+        let program = parse(&format!("{HEADER} {two} kernel @k {{ {body} }}"));
+        assert_eq!(message(&program), format!("kernel @k: {expected}"), "{body}");
+    }
+}
+
+#[test]
 fn definitions_and_scopes() {
     table(&[
         ("store %y[0], v0", "`store %y[0], v0`: v0 is not defined here"),
