@@ -57,7 +57,7 @@ impl Part {
     }
 }
 
-/// Whether a reduction can go by lanes.
+/// Whether a reduction by a primitive can go by lanes.
 pub fn in_lanes(dtype: Dtype, order: Order) -> bool {
     !matches!(dtype, Dtype::I8 | Dtype::U8 | Dtype::F16 | Dtype::Bf16) && matches!(order, Order::Lanes | Order::Free)
 }

@@ -11,7 +11,6 @@ use cranelift_codegen::ir::{InstBuilder, Value};
 use ir::Order;
 use ir::nest::{Block, BufferId, Loop, LoopKind, Reduction, ValueId};
 use ir::order::{BLOCK, LANES, LANES_CHUNK};
-
 use schedule::split::in_lanes;
 
 use super::best::Best;
@@ -50,8 +49,9 @@ enum Way {
 #[derive(Clone, Copy)]
 struct Member<'r> {
     reduction: &'r Reduction,
-    /// What is done to the value; where `picks`, what finds the extreme.
+    /// The fold of the value: of the reduction itself or, where it `picks`, the one that finds the extreme.
     fold: Fold,
+    /// Whether it looks for an element by its extreme.
     picks: bool,
     input: ValueId,
 }

@@ -34,8 +34,8 @@ impl Pick {
         Pick { fold, ty: lanes128::vector(fold.dtype, false), wide: None }
     }
 
-    /// What finds the extreme, and of which value; `None` if the reduction finds something else than the number of an
-    /// element, or its elements have no vectors.
+    /// The fold that finds the extreme, and the value that it is the extreme of; `None` if the reduction finds
+    /// anything but the number of an element, or if its elements have no vectors.
     pub(super) fn extreme(e: &Emitter<'_>, r: &Reduction) -> Option<(Fold, ValueId)> {
         let Merge::Reducer(id) = r.merge else { return None };
         let (Law::First(extreme), [Input::Value(input), Input::Number]) =

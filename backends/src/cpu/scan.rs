@@ -1,7 +1,7 @@
 //! Loops that compute running reductions.
 //!
 //! There are two ways. One takes elements one by one: where the body may end the run, so that the first fault is the right
-//! one, and for the number of the greatest so far. The other takes a chunk of the order at a time: for each prefix in turn,
+//! one, and for states of several values, such as that of `argmax`. The other takes a chunk of the order at a time: for each prefix in turn,
 //! the part of the body that leads to its input runs over the chunk as a leaf and leaves in memory what the elements of the chunk
 //! alone give; then what is left of the body runs over the chunk, and joins that with what the chunks before gave.
 //! Computing the leading part again where both need it is cheaper than keeping all that it defines.

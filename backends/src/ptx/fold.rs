@@ -2,7 +2,7 @@
 //! pairwise levels of `ir::order`. A state holds a `bool` as a number.
 
 use ir::nest::Program;
-use ir::{BinaryOp, Dtype, Scalar};
+use ir::{Dtype, Monoid, Scalar};
 
 use super::build::{Builder, Control};
 use super::emit::Emitter;
@@ -57,11 +57,15 @@ impl Merging {
         match self {
             Merging::Fold(fold) => {
                 let b = e.b();
-                vec![match (fold.dtype, fold.primitive()) {
-                    (Dtype::Bool, BinaryOp::And | BinaryOp::Min) => b.op2(Opcode::And, Type::B32, x[0], y[0]),
-                    (Dtype::Bool, _) => b.op2(Opcode::Or, Type::B32, x[0], y[0]),
-                    (dtype, op) => scalar::binary(b, op, dtype, x[0], y[0]),
-                }]
+                if fold.dtype != Dtype::Bool {
+                    return vec![scalar::binary(b, fold.primitive(), fold.dtype, x[0], y[0])];
+                }
+                // Numbers 0 and 1 here.
+                let op = match fold.op {
+                    Monoid::All | Monoid::Min | Monoid::Prod => Opcode::And,
+                    Monoid::Any | Monoid::Max | Monoid::Sum => Opcode::Or,
+                };
+                vec![b.op2(op, Type::B32, x[0], y[0])]
             }
             Merging::Reducer(id) => {
                 let arguments = [self.values(e, x), self.values(e, y)].concat();
@@ -118,7 +122,7 @@ impl Merging {
     }
 }
 
-/// The state of the thread so many further in the warp.
+/// The state of the thread that is `by` further in the warp.
 pub(super) fn further(b: &mut Builder, state: &[Reg], by: u32) -> Vec<Reg> {
     shuffled(b, state, Shuffle::Down, by)
 }

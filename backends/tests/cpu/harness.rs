@@ -4,7 +4,7 @@ use backends::cpu::{Far, Module, Options, RunError, Simd};
 use guarded::{Edge, Guarded};
 use interp::nest::Outcome;
 use ir::array::{Array, ArrayMut, ArrayRef};
-use ir::nest::{Program, SymbolSource};
+use ir::nest::{Program, Reducer, SymbolSource};
 use ir::{BinaryOp, Binding, Dtype, Scalar, UnaryOp};
 
 /// A stream of bits.
@@ -101,6 +101,13 @@ pub fn parse(text: &str) -> Program {
     let program: Program = text.parse().unwrap_or_else(|e| panic!("{e}\n{text}"));
     ir::verify::verify(&program).unwrap_or_else(|e| panic!("{e}\n{text}"));
     program
+}
+
+/// The reducer `@argmax` of a type.
+pub fn argmax(dtype: Dtype) -> Reducer {
+    let text = define(&format!("program @p {{ kernel @argmax.{dtype} {{ }} }}"));
+    let program: Program = text.parse().unwrap_or_else(|e| panic!("{e}\n{text}"));
+    program.reducers.values().next().unwrap().clone()
 }
 
 /// Puts definitions of the reducers that the text mentions before its first kernel.

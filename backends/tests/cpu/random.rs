@@ -2,17 +2,23 @@
 
 use ir::build::Builder;
 use ir::nest::{
-    Buffer, BufferId, Extent, IndexId, Input, LoopKind, Merge, Program, Reduction, Role, Subscript, Symbol,
-    SymbolSource, ValueId,
+    Buffer, BufferId, Extent, IndexId, Input, LoopKind, Merge, Program, Reducer, ReducerId, Reduction, Role, Subscript,
+    Symbol, SymbolSource, ValueId,
 };
 use ir::{Affine, BinaryOp, CompareOp, Dtype, MathFn, Monoid, Order, Scalar, Size, SymbolId, UnaryOp};
 use proptest::prelude::*;
 
-use crate::harness::{Random, WAYS, agree, compile_for, inputs};
-use crate::reducers::{argmax, counted_sum};
+use crate::harness::{Random, WAYS, agree, argmax, compile_for, inputs};
+use crate::reducers::counted_sum;
 
 const COMPUTE: [Dtype; 7] = [Dtype::Bool, Dtype::I32, Dtype::I64, Dtype::U32, Dtype::U64, Dtype::F32, Dtype::F64];
 const MEMORY: [Dtype; 11] = Dtype::ALL;
+
+/// A reducer of the program that finds the first of the greatest.
+fn add_argmax(program: &mut Program, dtype: Dtype) -> ReducerId {
+    let name = format!("argmax.{}.{dtype}", program.reducers.len());
+    program.reducers.push(Reducer { name, ..argmax(dtype) })
+}
 
 fn pick<T: Copy>(random: &mut Random, of: &[T]) -> T {
     of[random.next() as usize % of.len()]
@@ -148,7 +154,7 @@ pub fn program(seed: u64, operations: usize) -> Program {
                 }
                 None => {
                     let (id, order) = match pick(random, &[true, false]) {
-                        true => (argmax(b.program, dtype), Order::Free),
+                        true => (add_argmax(b.program, dtype), Order::Free),
                         false => (counted_sum(b.program, dtype), ordered),
                     };
                     let state: Vec<Dtype> = b.program.reducers[id].state().collect();

@@ -1,35 +1,12 @@
 //! Reducers that no engine knows: a state of several values, merged by IR.
 
 use ir::build::Builder;
-use ir::nest::{Extreme, Law, Op, Program, ReducerId};
-use ir::{BinaryOp, CompareOp, Dtype, Scalar};
+use ir::nest::{Law, Program, ReducerId};
+use ir::{BinaryOp, Dtype, Scalar};
 
 use crate::harness::{Random, WAYS, agree, compile_for, inputs, parse};
 
-/// The first of the greatest elements, with its number.
-pub fn argmax(program: &mut Program, dtype: Dtype) -> ReducerId {
-    let name = format!("first.{}.{dtype}", program.reducers.len());
-    let mut b = Builder::new(program);
-    let [x, i, y, j] = [dtype, Dtype::I64, dtype, Dtype::I64].map(|t| b.value(t));
-    let mut beats = |a, c| {
-        let greater = b.compare(CompareOp::Gt, a, c);
-        let nan = b.compare(CompareOp::Ne, a, a);
-        let number = b.compare(CompareOp::Eq, c, c);
-        let first_nan = b.binary(BinaryOp::And, nan, number);
-        b.binary(BinaryOp::Or, greater, first_nan)
-    };
-    let (later, earlier) = (beats(y, x), beats(x, y));
-    let lesser = b.compare(CompareOp::Lt, j, i);
-    let none = b.binary(BinaryOp::Or, later, earlier);
-    let tied = b.constant(Scalar::Bool(false));
-    let ties = b.op(Op::Select(none, tied, lesser));
-    let wins = b.binary(BinaryOp::Or, later, ties);
-    let results = vec![b.op(Op::Select(wins, y, x)), b.op(Op::Select(wins, j, i))];
-    let identity = vec![Extreme::Greatest.monoid().identity(dtype), Scalar::I64(0)];
-    b.finish_reducer(name, Law::First(Extreme::Greatest), identity, vec![x, i, y, j], results)
-}
-
-/// Elements summed, with how many they are: an order that is not free, whatever the type.
+/// The sum of the elements and the number of the last: an order that is not free, whatever the type.
 pub fn counted_sum(program: &mut Program, dtype: Dtype) -> ReducerId {
     let name = format!("counted.{}.{dtype}", program.reducers.len());
     let mut b = Builder::new(program);
@@ -63,7 +40,8 @@ const WELFORD: &str = "
     yield v6, v19, v21
   }";
 
-/// The pair of a log-sum-exp: the greatest, and the sum of what each is below it, as a power of 2 cut to a whole exponent.
+/// The shape of a log-sum-exp: the greatest, and a sum that is scaled where a greater one comes. A merge calls no functions,
+/// so `1 / (1 + d^2)` stands for `exp(d)`.
 const PAIR: &str = "
   reducer @pair.f64 ordered of (f64 -inf, f64 0.0) = merge(v0: f64, v1: f64, v2: f64, v3: f64) {
     v4 = max v0, v2

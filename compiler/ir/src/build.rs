@@ -46,10 +46,7 @@ pub fn field_dtype(
     match merge {
         Merge::Reducer(id) => program.reducers.get(id)?.state().nth(field),
         Merge::Monoid(_) if field > 0 => None,
-        Merge::Monoid(_) => match first? {
-            Input::Value(value) => values.get(*value).copied(),
-            Input::Number => Some(Dtype::I64),
-        },
+        Merge::Monoid(_) => values.get(first?.value()?).copied(),
     }
 }
 

@@ -28,7 +28,7 @@ pub use affine::Affine;
 pub use array::Array;
 pub use bind::Binding;
 pub use decision::{Decision, FusionPass, Passes};
-pub use ops::{Arithmetic, BinaryOp, CompareOp, MathFn, Monoid, ReduceOp, UnaryOp};
+pub use ops::{Arithmetic, BinaryOp, CompareOp, Extreme, MathFn, Monoid, ReduceOp, UnaryOp};
 pub use order::Order;
 pub use scalar::{Dtype, Scalar};
 pub use size::{Size, SymbolId};

@@ -7,11 +7,13 @@
 //!
 //! The text form (`print`, `parse`) shows all of it; `verify` states the rules.
 
+mod reduction;
+
 use cranelift_entity::{PrimaryMap, entity_impl};
 
-use crate::{
-    Affine, BinaryOp, CompareOp, Dtype, MathFn, Monoid, Order, Origin, ReduceOp, Scalar, Size, SymbolId, UnaryOp,
-};
+use crate::{Affine, BinaryOp, CompareOp, Dtype, MathFn, Origin, ReduceOp, Scalar, Size, SymbolId, UnaryOp};
+
+pub use reduction::{Input, Law, Merge, Prefix, Reducer, ReducerId, Reduction, Single};
 
 /// An array of the program.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,11 +29,6 @@ entity_impl!(KernelId, "k");
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FunctionId(u32);
 entity_impl!(FunctionId, "f");
-
-/// A reducer of the program.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ReducerId(u32);
-entity_impl!(ReducerId, "r");
 
 /// A place in the source whose subscript is checked as the program runs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -64,7 +61,7 @@ pub struct Program {
     pub buffers: PrimaryMap<BufferId, Buffer>,
     /// Scalar functions that the kernels call.
     pub functions: PrimaryMap<FunctionId, Function>,
-    /// Reducers that are no [`Monoid`].
+    /// Reducers that are no [`crate::Monoid`].
     pub reducers: PrimaryMap<ReducerId, Reducer>,
     /// Places of run-time checks.
     pub sites: PrimaryMap<SiteId, Site>,
@@ -257,119 +254,6 @@ pub struct Function {
     pub result: ValueId,
 }
 
-/// A reducer whose state is several values, or that combines two states with more than a primitive. Two
-/// of its three parts are ordinary statements around it: the body of the loop makes each element a state
-/// (the *lift*), and statements behind the loop make the last state a result (the *finish*). Both fuse and
-/// vectorize like any other scalar code. What is left is a monoid: the state of no elements and how two
-/// states become one.
-///
-/// ```text
-/// reducer @argmax.f32 first max(-inf f32, 9223372036854775807 i64) {
-///   (v0: f32, v1: i64), (v2: f32, v3: i64)
-///   ..
-///   yield v8, v9
-/// }
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reducer {
-    /// The name in IR text, such as `argmax.f32`.
-    pub name: String,
-    /// The state of no elements: merging it with another state, on either side, gives that one.
-    pub identity: Vec<Scalar>,
-    /// Which orders of merging give the same bits.
-    pub law: Law,
-    /// The parameters of the merge: a state of earlier elements, then one of later ones.
-    pub params: Vec<ValueId>,
-    /// The types of all values of the merge.
-    pub values: PrimaryMap<ValueId, Dtype>,
-    /// The merge: statements as of a [`Function`].
-    pub body: Block,
-    /// The state of all those elements.
-    pub results: Vec<ValueId>,
-}
-
-impl Reducer {
-    /// The types of the state's values.
-    pub fn state(&self) -> impl ExactSizeIterator<Item = Dtype> {
-        self.identity.iter().map(|value| value.dtype())
-    }
-}
-
-/// Which orders of merging states give the same bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Law {
-    /// One order: a reduction says which.
-    Ordered,
-    /// Any order. The merge is associative and commutative.
-    Free,
-    /// Any order, and the state is always that of a single element: of those whose first value equals the
-    /// greatest or least of all first values (0 and -0 are equal, and so are NaNs), the first one. So
-    /// an engine may look for the extreme before it looks for the element.
-    First(Extreme),
-}
-
-impl Law {
-    /// Whether the order of the elements can change the result's bits.
-    pub fn depends_on_order(self) -> bool {
-        self == Law::Ordered
-    }
-}
-
-/// The greatest or the least.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Extreme {
-    /// As [`Monoid::Max`] has it.
-    Greatest,
-    /// As [`Monoid::Min`] has it.
-    Least,
-}
-
-impl Extreme {
-    /// The reduction that finds it.
-    pub fn monoid(self) -> Monoid {
-        match self {
-            Extreme::Greatest => Monoid::Max,
-            Extreme::Least => Monoid::Min,
-        }
-    }
-}
-
-/// How two states of a reduction become one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Merge {
-    /// By a primitive.
-    Monoid(Monoid),
-    /// By a reducer of the program.
-    Reducer(ReducerId),
-}
-
-/// A value of the state that an element of a reduction is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Input {
-    /// A value that the body defines or sees.
-    Value(ValueId),
-    /// The number of the iteration, from 0, row-major over the dims (`i64`).
-    Number,
-}
-
-impl Input {
-    /// The input with another value.
-    pub fn map(self, name: impl FnOnce(ValueId) -> ValueId) -> Input {
-        match self {
-            Input::Value(value) => Input::Value(name(value)),
-            Input::Number => Input::Number,
-        }
-    }
-
-    /// The value, if it is one.
-    pub fn value(self) -> Option<ValueId> {
-        match self {
-            Input::Value(value) => Some(value),
-            Input::Number => None,
-        }
-    }
-}
-
 /// One launch: a tree of loops over scalar code. Top-level loops run one after another: a later one may load what an
 /// earlier one has stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -472,54 +356,6 @@ pub enum LoopKind {
     Scan,
 }
 
-/// One reduction of a loop of kind [`LoopKind::Reduce`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reduction {
-    /// The state of all elements, defined after the loop.
-    pub results: Vec<ValueId>,
-    /// How states are merged.
-    pub merge: Merge,
-    /// The order of merging: part of the meaning.
-    pub order: Order,
-    /// The state that the element of an iteration is, visible at the end of the body.
-    pub inputs: Vec<Input>,
-}
-
-impl Reduction {
-    /// A reduction by a primitive.
-    pub fn monoid(result: ValueId, monoid: Monoid, order: Order, input: ValueId) -> Reduction {
-        Reduction { results: vec![result], merge: Merge::Monoid(monoid), order, inputs: vec![Input::Value(input)] }
-    }
-
-    /// The values among the inputs.
-    pub fn values(&self) -> impl Iterator<Item = ValueId> {
-        self.inputs.iter().filter_map(|input| input.value())
-    }
-
-    /// The reduction as one of single values by a primitive, if it is that.
-    pub fn single(&self) -> Option<Single> {
-        match (self.merge, self.inputs.as_slice(), self.results.as_slice()) {
-            (Merge::Monoid(monoid), [Input::Value(input)], [result]) => {
-                Some(Single { result: *result, monoid, order: self.order, input: *input })
-            }
-            _ => None,
-        }
-    }
-}
-
-/// A reduction of single values by a primitive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Single {
-    /// Defined after the loop.
-    pub result: ValueId,
-    /// The reduction.
-    pub monoid: Monoid,
-    /// Its order.
-    pub order: Order,
-    /// What is reduced.
-    pub input: ValueId,
-}
-
 /// `acc = sum over reduce of left * right`, for every point of the free dims; then the epilogue, once a point.
 ///
 /// The order of the sum is free: the one place where engines may differ in bits, within
@@ -601,34 +437,8 @@ pub enum Op {
         site: SiteId,
     },
     /// In a loop of kind [`LoopKind::Scan`], directly in its body: the inclusive prefix of a state over the
-    /// iterations so far, in [`Order::Scan`] where order matters.
+    /// iterations so far, in [`crate::Order::Scan`] where order matters.
     Prefix(Prefix),
-}
-
-/// A running reduction; see [`Op::Prefix`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Prefix {
-    /// How states are merged.
-    pub merge: Merge,
-    /// The state that the element of an iteration is.
-    pub inputs: Vec<Input>,
-    /// Which value of the state so far it gives.
-    pub field: usize,
-}
-
-impl Prefix {
-    /// A running reduction by a primitive.
-    pub fn monoid(monoid: Monoid, input: ValueId) -> Prefix {
-        Prefix { merge: Merge::Monoid(monoid), inputs: vec![Input::Value(input)], field: 0 }
-    }
-
-    /// The prefix as one of single values by a primitive, if it is that.
-    pub fn single(&self) -> Option<(Monoid, ValueId)> {
-        match (self.merge, self.inputs.as_slice()) {
-            (Merge::Monoid(monoid), [Input::Value(input)]) => Some((monoid, *input)),
-            _ => None,
-        }
-    }
 }
 
 impl Program {

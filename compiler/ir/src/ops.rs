@@ -154,54 +154,83 @@ impl Monoid {
     }
 }
 
-named_enum! {
-    /// The reducers of the language, but for `mean`, which is a sum and a division. Lowering makes each a
-    /// [`Monoid`] or a [`crate::nest::Reducer`].
-    ReduceOp {
-        /// Sum; 0 of nothing.
-        Sum = "sum",
-        /// Product; 1 of nothing.
-        Prod = "prod",
-        /// Greatest; minus infinity or the type's least of nothing; NaN if one is there.
-        Max = "max",
-        /// Least; plus infinity or the type's greatest of nothing; NaN if one is there.
-        Min = "min",
-        /// Whether one is true (`bool`).
-        Any = "any",
-        /// Whether all are true (`bool`).
-        All = "all",
-        /// Row-major number (`i64`) of the first greatest element, or of the first NaN; 0 of nothing.
-        ArgMax = "argmax",
-        /// Row-major number (`i64`) of the first least element, or of the first NaN; 0 of nothing.
-        ArgMin = "argmin",
+/// The greatest or the least.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Extreme {
+    /// As [`Monoid::Max`] has it.
+    Greatest,
+    /// As [`Monoid::Min`] has it.
+    Least,
+}
+
+impl Extreme {
+    /// The reduction that finds it.
+    pub fn monoid(self) -> Monoid {
+        match self {
+            Extreme::Greatest => Monoid::Max,
+            Extreme::Least => Monoid::Min,
+        }
     }
 }
 
+/// The reducers of the language, but for `mean`, which is a sum and a division. Lowering makes each a
+/// [`Monoid`] or a [`crate::nest::Reducer`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ReduceOp {
+    /// The elements combined.
+    Monoid(Monoid),
+    /// `argmax` and `argmin`: the row-major number (`i64`) of the first greatest or least element, or of the first
+    /// NaN; 0 of nothing.
+    Position(Extreme),
+}
+
 impl ReduceOp {
-    /// The type of the result over elements of type `element`.
-    pub fn result(self, element: Dtype) -> Dtype {
+    /// Every reducer.
+    pub const ALL: [ReduceOp; 8] = [
+        ReduceOp::Monoid(Monoid::Sum),
+        ReduceOp::Monoid(Monoid::Prod),
+        ReduceOp::Monoid(Monoid::Max),
+        ReduceOp::Monoid(Monoid::Min),
+        ReduceOp::Monoid(Monoid::Any),
+        ReduceOp::Monoid(Monoid::All),
+        ReduceOp::Position(Extreme::Greatest),
+        ReduceOp::Position(Extreme::Least),
+    ];
+
+    /// The name in the source and in IR text.
+    pub fn name(self) -> &'static str {
         match self {
-            ReduceOp::ArgMax | ReduceOp::ArgMin => Dtype::I64,
-            ReduceOp::Sum | ReduceOp::Prod | ReduceOp::Max | ReduceOp::Min | ReduceOp::Any | ReduceOp::All => element,
+            ReduceOp::Monoid(monoid) => monoid.name(),
+            ReduceOp::Position(Extreme::Greatest) => "argmax",
+            ReduceOp::Position(Extreme::Least) => "argmin",
         }
     }
 
-    /// The reducer as a single primitive, if it is one.
-    pub fn monoid(self) -> Option<Monoid> {
+    /// The reducer of that name.
+    pub fn from_name(name: &str) -> Option<ReduceOp> {
+        ReduceOp::ALL.into_iter().find(|op| op.name() == name)
+    }
+
+    /// The type of the result over elements of type `element`.
+    pub fn result(self, element: Dtype) -> Dtype {
         match self {
-            ReduceOp::Sum => Some(Monoid::Sum),
-            ReduceOp::Prod => Some(Monoid::Prod),
-            ReduceOp::Max => Some(Monoid::Max),
-            ReduceOp::Min => Some(Monoid::Min),
-            ReduceOp::Any => Some(Monoid::Any),
-            ReduceOp::All => Some(Monoid::All),
-            ReduceOp::ArgMax | ReduceOp::ArgMin => None,
+            ReduceOp::Monoid(_) => element,
+            ReduceOp::Position(_) => Dtype::I64,
         }
     }
 
     /// Whether the order of the elements can change the result's bits for elements of this type.
     pub fn depends_on_order(self, element: Dtype) -> bool {
-        self.monoid().is_some_and(|monoid| monoid.depends_on_order(element))
+        match self {
+            ReduceOp::Monoid(monoid) => monoid.depends_on_order(element),
+            ReduceOp::Position(_) => false,
+        }
+    }
+}
+
+impl std::fmt::Display for ReduceOp {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
     }
 }
 

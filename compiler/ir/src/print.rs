@@ -9,12 +9,11 @@ use cranelift_entity::{EntityRef, PrimaryMap};
 
 use crate::build::{Values, field_dtype, op_dtype};
 use crate::nest::{
-    Block, Buffer, BufferId, Contraction, Extent, Extreme, Function, Index, IndexId, Input, Kernel, Law, Loop,
-    LoopKind, Merge, Op, Place, Program, Purpose, Reducer, Relation, Requirement, Role, Statement, Subscript,
-    SymbolSource, ValueId,
+    Block, Buffer, BufferId, Contraction, Extent, Function, Index, IndexId, Input, Kernel, Law, Loop, LoopKind, Merge,
+    Op, Place, Program, Purpose, Reducer, Relation, Requirement, Role, Statement, Subscript, SymbolSource, ValueId,
 };
 use crate::visit::bound_indices;
-use crate::{Affine, Dtype, Origin, Scalar, Size};
+use crate::{Affine, Dtype, Extreme, Origin, Scalar, Size};
 
 impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -29,7 +29,7 @@ pub struct Work {
     pub live: u64,
 }
 
-/// The work of one call of each function of a program, and of one merge of each reducer.
+/// The work of one call of each function of a program, and the cost of one merge of each reducer.
 #[derive(Clone, Debug, Default)]
 pub struct Functions {
     calls: SecondaryMap<FunctionId, Work>,
@@ -58,7 +58,7 @@ pub fn block(functions: &Functions, kernel: &Kernel, block: &[Statement], sizes:
     walk.finish()
 }
 
-/// What it costs to take one element into a reduction by a reducer.
+/// The cost of taking one element into a reduction by a reducer.
 fn merge(reducer: &Reducer) -> f64 {
     match reducer.law {
         // The extreme is found first: an element takes a comparison and little more.

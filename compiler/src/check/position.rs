@@ -8,7 +8,7 @@ use grammar::ast::Span;
 use ir::checked::{ExprId, Extent, IndexId, Kind, Type};
 use ir::nest::{Purpose, Relation, Requirement};
 use ir::sabotage::{self, Bug};
-use ir::{Affine, BinaryOp, CompareOp, Dtype, Order, ReduceOp, Scalar, Size};
+use ir::{Affine, BinaryOp, CompareOp, Dtype, Extreme, Monoid, Order, ReduceOp, Scalar, Size};
 
 use super::{Checker, codes, origin};
 
@@ -83,11 +83,12 @@ impl Checker<'_> {
     /// of its own each time.
     pub(super) fn ragged_position(
         &mut self,
-        op: ReduceOp,
+        extreme: Extreme,
         first: (Vec<IndexId>, ExprId),
         second: (Vec<IndexId>, ExprId),
         span: Span,
     ) -> Option<ExprId> {
+        let op = ReduceOp::Position(extreme);
         let mut number = Affine::constant(0);
         for (k, index) in second.0.iter().enumerate() {
             let length = match &self.out.indices[*index].extent {
@@ -109,9 +110,11 @@ impl Checker<'_> {
         let ((over, element), (again, body)) = (first, second);
         let (element, body) = (self.widened(element, span), self.widened(body, span));
         let dtype = self.dtype(body);
-        let extreme = if op == ReduceOp::ArgMax { ReduceOp::Max } else { ReduceOp::Min };
-        let reduce = |op, over, body| Kind::Reduce { op, over, body, order: Order::Free, prefix: None };
-        let extreme = self.node(reduce(extreme, over, element), Type::scalar(dtype), span);
+        let reduce = |monoid, over, body| {
+            let op = ReduceOp::Monoid(monoid);
+            Kind::Reduce { op, over, body, order: Order::Free, prefix: None }
+        };
+        let extreme = self.node(reduce(extreme.monoid(), over, element), Type::scalar(dtype), span);
         let mut leads = self.compare(CompareOp::Eq, body, extreme, span)?;
         if dtype.is_float() {
             let nan = self.compare(CompareOp::Ne, body, body, span)?;
@@ -120,7 +123,7 @@ impl Checker<'_> {
         let (number, none) = (self.affine_node(&number, span), self.constant(Scalar::I64(i64::MAX), span));
         let i64s = Type::scalar(Dtype::I64);
         let own = self.node(Kind::If { condition: leads, then: number, otherwise: none }, i64s.clone(), span);
-        let place = self.node(reduce(ReduceOp::Min, again, own), i64s, span);
+        let place = self.node(reduce(Monoid::Min, again, own), i64s, span);
         let room = self.binary(BinaryOp::Sub, none, place, span)?;
         let check = self.element_of(op, room, span)?;
         self.with_checks(place, vec![check], span)

@@ -6,7 +6,7 @@ use grammar::Diagnostic;
 use grammar::ast::{self, ExprKind, Span};
 use ir::checked::{ExprId, Extent, IndexId, Kind, Prefix, Type};
 use ir::sabotage::{self, Bug};
-use ir::{Affine, BinaryOp, Dtype, Order, ReduceOp, Scalar, Size};
+use ir::{Affine, BinaryOp, Dtype, Monoid, Order, ReduceOp, Scalar, Size};
 
 use super::builtin::{Reducer, reducer};
 use super::{Binding, Checker, codes};
@@ -33,7 +33,7 @@ impl Checker<'_> {
         let (indices, value) = self.under(binders, body, want)?;
         let prefix = outer.filter(|p| !self.free(value).contains(&p.of));
         // Where indices bound one another, some reducers go through them twice.
-        let twice = matches!(reducer, Reducer::Mean | Reducer::Plain(ReduceOp::ArgMax | ReduceOp::ArgMin));
+        let twice = matches!(reducer, Reducer::Mean | Reducer::Plain(ReduceOp::Position(_)));
         let second = match twice && self.bound_one_another(&indices) {
             true => Some(self.under(binders, body, want)?),
             false => None,
@@ -43,13 +43,15 @@ impl Checker<'_> {
         let at: Vec<_> = axes.iter().map(|i| Affine::index(*i)).collect();
         let element = self.element(value, at.clone(), span);
         let value = match (reducer, second) {
-            (Reducer::Plain(op), Some((again, value))) => {
+            (Reducer::Plain(op @ ReduceOp::Position(extreme)), Some((again, value))) => {
                 self.expect_number(value, &format!("`{op}`"), span)?;
                 let second = self.element(value, at, span);
-                self.ragged_position(op, (indices, element), (again, second), span)?
+                self.ragged_position(extreme, (indices, element), (again, second), span)?
             }
             (Reducer::Mean, Some((again, _))) => self.ragged_mean(indices, element, again, span)?,
-            (_, None) => self.reduction(&callee.text, reducer, indices, element, prefix, span)?,
+            (Reducer::Plain(_) | Reducer::Mean, _) => {
+                self.reduction(&callee.text, reducer, indices, element, prefix, span)?
+            }
         };
         Some(self.comprehension(axes, value, span))
     }
@@ -127,12 +129,14 @@ impl Checker<'_> {
         let dtype = self.dtype(body);
         let op = match reducer {
             Reducer::Plain(op) => op,
-            Reducer::Mean => ReduceOp::Sum,
+            Reducer::Mean => ReduceOp::Monoid(Monoid::Sum),
         };
         let who = format!("`{name}`");
         match reducer {
             Reducer::Mean if !dtype.is_float() => return self.floats_expected(dtype, &who, span),
-            Reducer::Plain(ReduceOp::Any | ReduceOp::All) => self.expect_dtype(body, Dtype::Bool, &who, span)?,
+            Reducer::Plain(ReduceOp::Monoid(Monoid::Any | Monoid::All)) => {
+                self.expect_dtype(body, Dtype::Bool, &who, span)?
+            }
             _ => self.expect_number(body, &who, span)?,
         }
         let body = self.widened(body, span);
@@ -152,10 +156,10 @@ impl Checker<'_> {
         self.guard_ends(&over);
         // A prefix with the element itself is never empty.
         let empty = prefix.is_none_or(|p| !p.inclusive);
-        if let (ReduceOp::ArgMax | ReduceOp::ArgMin, true) = (op, empty) {
+        if let (ReduceOp::Position(_), true) = (op, empty) {
             return self.position(op, value, &over, span);
         }
-        if product && reducer == Reducer::Plain(ReduceOp::Sum) && prefix.is_none() {
+        if product && reducer == Reducer::Plain(ReduceOp::Monoid(Monoid::Sum)) && prefix.is_none() {
             self.contractions.push(value);
         }
         match count {
@@ -190,9 +194,15 @@ impl Checker<'_> {
         if !self.dtype(body).is_float() {
             return self.floats_expected(self.dtype(body), "`mean`", span);
         }
-        let sum = self.reduction("mean", Reducer::Plain(ReduceOp::Sum), over, body, None, span)?;
+        let sum = self.reduction("mean", Reducer::Plain(ReduceOp::Monoid(Monoid::Sum)), over, body, None, span)?;
         let one = self.constant(Scalar::I64(1), span);
-        let ones = Kind::Reduce { op: ReduceOp::Sum, over: again, body: one, order: Order::Free, prefix: None };
+        let ones = Kind::Reduce {
+            op: ReduceOp::Monoid(Monoid::Sum),
+            over: again,
+            body: one,
+            order: Order::Free,
+            prefix: None,
+        };
         let count = self.node(ones, Type::scalar(Dtype::I64), span);
         let count = self.cast(self.dtype(sum), count, span)?;
         self.binary(BinaryOp::Div, sum, count, span)

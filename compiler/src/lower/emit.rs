@@ -17,7 +17,7 @@ use ir::nest::{
 };
 use ir::sabotage::{self, Bug};
 use ir::verify::MAX_DEPTH;
-use ir::{Affine, BinaryOp, CompareOp, Dtype, MathFn, Order, Origin, ReduceOp, Scalar, Size};
+use ir::{Affine, BinaryOp, CompareOp, Dtype, MathFn, Monoid, Order, Origin, ReduceOp, Scalar, Size};
 
 use super::operand::{Element, Operand, is_guarding, unchecked};
 use super::{Known, LowerError, MAX_STATEMENTS, Target};
@@ -350,7 +350,7 @@ impl<'a> Emitter<'a> {
                 return self.reduce(over, *op, order, |k| k.compute(*body));
             }
             Kind::Contract { over, left, right } => {
-                return self.reduce(over, ReduceOp::Sum, Order::Blocks, |k| {
+                return self.reduce(over, ReduceOp::Monoid(Monoid::Sum), Order::Blocks, |k| {
                     let (left, right) = (k.value(*left)?, k.value(*right)?);
                     k.op(Op::Binary(BinaryOp::Mul, left, right))
                 });
@@ -380,7 +380,7 @@ impl<'a> Emitter<'a> {
         body: impl FnOnce(&mut Self) -> Result<ValueId, LowerError>,
     ) -> Result<ValueId, LowerError> {
         let (outer, inner) = over.split_at(self.box_len(over));
-        if !inner.is_empty() && op.monoid().is_none() {
+        if !inner.is_empty() && matches!(op, ReduceOp::Position(_)) {
             return Err(LowerError::Malformed("a position among elements that form no box"));
         }
         let dims = self.bind_own(outer)?;
@@ -400,7 +400,7 @@ impl<'a> Emitter<'a> {
 
     /// How the elements of a reduction become states and the last state the result.
     pub fn state(&mut self, op: ReduceOp, input: ValueId) -> Result<State, LowerError> {
-        if let Some(monoid) = op.monoid() {
+        if let ReduceOp::Monoid(monoid) = op {
             return Ok(State { merge: Merge::Monoid(monoid), inputs: vec![Input::Value(input)], result: 0 });
         }
         let key = (op, self.builder.dtype(input));

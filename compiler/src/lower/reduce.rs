@@ -81,9 +81,9 @@ impl Lowering<'_> {
 
 /// The reduction of nothing; the position of nothing is 0.
 fn identity(op: ReduceOp, element: Dtype) -> Scalar {
-    match op.monoid() {
-        Some(Monoid::Prod) if sabotage::on(Bug::PrefixOfNothing) => Scalar::zero(element),
-        Some(monoid) => monoid.identity(element),
-        None => Scalar::I64(0),
+    match op {
+        ReduceOp::Monoid(Monoid::Prod) if sabotage::on(Bug::PrefixOfNothing) => Scalar::zero(element),
+        ReduceOp::Monoid(monoid) => monoid.identity(element),
+        ReduceOp::Position(_) => Scalar::I64(0),
     }
 }

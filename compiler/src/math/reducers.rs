@@ -1,10 +1,10 @@
 //! The reducers whose state is more than one element: each merge as one fixed sequence of primitives, for all
-//! engines. To add one, write its merge here and say in `lower::reduce` how an element becomes a state and a
+//! engines. To add one, write its merge here and say in `lower::emit` how an element becomes a state and a
 //! state a result.
 
-use ir::nest::{Extreme, Law, Reducer};
+use ir::nest::{Law, Reducer};
 use ir::sabotage::{self, Bug};
-use ir::{Dtype, ReduceOp, Scalar};
+use ir::{Dtype, Extreme, ReduceOp, Scalar};
 
 use super::builder::{Value, build_reducer};
 
@@ -15,9 +15,8 @@ pub fn define_reducer(op: ReduceOp, dtype: Dtype) -> Option<Reducer> {
         return None;
     }
     let extreme = match op {
-        ReduceOp::ArgMax => Extreme::Greatest,
-        ReduceOp::ArgMin => Extreme::Least,
-        ReduceOp::Sum | ReduceOp::Prod | ReduceOp::Max | ReduceOp::Min | ReduceOp::Any | ReduceOp::All => return None,
+        ReduceOp::Monoid(_) => return None,
+        ReduceOp::Position(extreme) => extreme,
     };
     // Number 0 serves for no elements: where it wins, all elements are equal to the identity, and the first
     // of those has number 0.

@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use compiler::check::{Signature, check, check_all};
-use ir::ReduceOp;
 use ir::checked::{Checked, Kind};
 use ir::nest::{Place, Purpose};
+use ir::{Monoid, ReduceOp};
 
 /// The checks that a function makes as it runs.
 fn checks(checked: &Checked) -> Vec<String> {
@@ -351,14 +351,14 @@ fn a_place_has_an_element_and_a_number() {
 /// Where indices bound one another, a place is the least number of an element that is as great, or as small, as any.
 #[test]
 fn places_among_elements_whose_indices_bound_one_another() {
-    for (reducer, extreme) in [("argmax", ReduceOp::Max), ("argmin", ReduceOp::Min)] {
+    for (reducer, extreme) in [("argmax", ReduceOp::Monoid(Monoid::Max)), ("argmin", ReduceOp::Monoid(Monoid::Min))] {
         let file = grammar::parse(&format!("fn f(x: f32[n, n]) = {reducer}[i < n, j <= i](x[i, j])")).unwrap();
         let checked = check(&file, "f").unwrap();
         let reducers = checked.exprs.values().filter_map(|e| match e.kind {
             Kind::Reduce { op, .. } => Some(op),
             _ => None,
         });
-        assert_eq!(reducers.collect::<Vec<_>>(), [extreme, ReduceOp::Min], "{reducer}");
+        assert_eq!(reducers.collect::<Vec<_>>(), [extreme, ReduceOp::Monoid(Monoid::Min)], "{reducer}");
     }
 }
 

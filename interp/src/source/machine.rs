@@ -6,7 +6,7 @@ use cranelift_entity::{PrimaryMap, SecondaryMap};
 use ir::array::ArrayRef;
 use ir::bind::{Binding, Fault};
 use ir::checked::{Checked, ExprId, Extent, IndexId, Kind, Prefix, Subscript};
-use ir::{Affine, BinaryOp, Dtype, MathFn, Order, ReduceOp, Scalar, Size};
+use ir::{Affine, BinaryOp, Dtype, MathFn, Monoid, Order, ReduceOp, Scalar, Size};
 
 use super::Functions;
 use super::facts::{Facts, Keep};
@@ -245,9 +245,11 @@ impl<'a> Machine<'a> {
                 return self.reduce(over, (*op, *order, dtype), &mut |machine| machine.value(*body));
             }
             Kind::Contract { over, left, right } => {
-                return self.reduce(over, (ReduceOp::Sum, Order::Blocks, expr.ty.dtype), &mut |machine| {
-                    Ok(scalar::binary(BinaryOp::Mul, machine.value(*left)?, machine.value(*right)?))
-                });
+                return self.reduce(
+                    over,
+                    (ReduceOp::Monoid(Monoid::Sum), Order::Blocks, expr.ty.dtype),
+                    &mut |machine| Ok(scalar::binary(BinaryOp::Mul, machine.value(*left)?, machine.value(*right)?)),
+                );
             }
             // A scalar parameter is an array without axes. The other kinds are arrays.
             Kind::Param(_) | Kind::Comprehension { .. } | Kind::Reshape(_) | Kind::ArrayLiteral(_) => {

@@ -1,14 +1,17 @@
 //! The reducers of the language, as the reference describes them: sums and their kin in the orders of
 //! `ir::order`, positions by looking at each element in turn.
 
-use ir::{CompareOp, Dtype, Order, ReduceOp, Scalar};
+use ir::{CompareOp, Dtype, Extreme, Order, ReduceOp, Scalar};
 
 use crate::reduce::{Merger, Reduction, Running, State};
 use crate::scalar::compare;
 
 /// The reduction of nothing.
 pub(super) fn of_none(op: ReduceOp, dtype: Dtype) -> Scalar {
-    op.monoid().map_or(Scalar::I64(0), |monoid| monoid.identity(dtype))
+    match op {
+        ReduceOp::Monoid(monoid) => monoid.identity(dtype),
+        ReduceOp::Position(_) => Scalar::I64(0),
+    }
 }
 
 /// A reduction under way.
@@ -19,9 +22,11 @@ pub(super) enum Reducing {
 
 impl Reducing {
     pub fn new(op: ReduceOp, order: Order, dtype: Dtype) -> Reducing {
-        match op.monoid() {
-            Some(monoid) => Reducing::Monoid(Box::new(Reduction::new(Merger::Monoid(monoid, dtype), order))),
-            None => Reducing::Position(Leader::new(op)),
+        match op {
+            ReduceOp::Monoid(monoid) => {
+                Reducing::Monoid(Box::new(Reduction::new(Merger::Monoid(monoid, dtype), order)))
+            }
+            ReduceOp::Position(extreme) => Reducing::Position(Leader::new(extreme)),
         }
     }
 
@@ -48,7 +53,10 @@ pub(super) enum Prefixes {
 
 impl Prefixes {
     pub fn new(op: ReduceOp, dtype: Dtype) -> Prefixes {
-        let Some(monoid) = op.monoid() else { return Prefixes::Position(Leader::new(op)) };
+        let monoid = match op {
+            ReduceOp::Monoid(monoid) => monoid,
+            ReduceOp::Position(extreme) => return Prefixes::Position(Leader::new(extreme)),
+        };
         let merger = Merger::Monoid(monoid, dtype);
         let order = if monoid.depends_on_order(dtype) { Order::Scan } else { Order::Free };
         let running = Running::new(&merger, order);
@@ -76,8 +84,11 @@ pub(super) struct Leader {
 }
 
 impl Leader {
-    fn new(op: ReduceOp) -> Leader {
-        let beats = if op == ReduceOp::ArgMin { CompareOp::Lt } else { CompareOp::Gt };
+    fn new(extreme: Extreme) -> Leader {
+        let beats = match extreme {
+            Extreme::Greatest => CompareOp::Gt,
+            Extreme::Least => CompareOp::Lt,
+        };
         Leader { beats, count: 0, leads: None }
     }
 

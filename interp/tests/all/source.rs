@@ -5,7 +5,7 @@ use interp::source::{RunError, may_fault, run};
 use ir::bind::Fault;
 use ir::checked::{Checked, Expr, ExprId, Extent, GuardId, Index, IndexId, Kind, Param, Subscript, Type};
 use ir::nest::{Place, Site, SiteId, Symbol, SymbolSource};
-use ir::{Affine, Array, BinaryOp, CompareOp, Dtype, Order, Origin, ReduceOp, Scalar, Size, SymbolId};
+use ir::{Affine, Array, BinaryOp, CompareOp, Dtype, Monoid, Order, Origin, ReduceOp, Scalar, Size, SymbolId};
 
 /// A checked program of one array parameter `x: f32[n]`, in the making.
 struct Sample {
@@ -64,7 +64,13 @@ impl Sample {
     }
 
     fn sum(&mut self, index: IndexId, body: ExprId) -> ExprId {
-        let kind = Kind::Reduce { op: ReduceOp::Sum, over: vec![index], body, order: Order::Lanes, prefix: None };
+        let kind = Kind::Reduce {
+            op: ReduceOp::Monoid(Monoid::Sum),
+            over: vec![index],
+            body,
+            order: Order::Lanes,
+            prefix: None,
+        };
         self.scalar(kind, Dtype::F32)
     }
 

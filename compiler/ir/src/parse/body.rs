@@ -6,10 +6,10 @@ use super::token::Token;
 use super::{MAX_VALUE, Parser, Result};
 use crate::build::{Values, field_dtype, op_dtype};
 use crate::nest::{
-    Block, Contraction, Extent, Extreme, Function, FunctionId, Index, IndexId, Input, Kernel, Law, Loop, LoopKind,
-    Merge, Op, Prefix, Prologue, Reducer, Reduction, Statement, Subscript, ValueId,
+    Block, Contraction, Extent, Function, FunctionId, Index, IndexId, Input, Kernel, Law, Loop, LoopKind, Merge, Op,
+    Prefix, Prologue, Reducer, Reduction, Statement, Subscript, ValueId,
 };
-use crate::{BinaryOp, CompareOp, Dtype, MathFn, Monoid, Order, UnaryOp};
+use crate::{BinaryOp, CompareOp, Dtype, Extreme, MathFn, Monoid, Order, UnaryOp};
 
 /// What a kernel or function has defined so far.
 #[derive(Default)]

@@ -7,8 +7,8 @@ use ir::nest::{
 };
 use ir::rewrite::renumber;
 use ir::{
-    Affine, BinaryOp, CompareOp, Dtype, MathFn, Monoid, Order, Origin, ReduceOp, Scalar, Size, SymbolId, UnaryOp,
-    verify,
+    Affine, BinaryOp, CompareOp, Dtype, Extreme, MathFn, Monoid, Order, Origin, ReduceOp, Scalar, Size, SymbolId,
+    UnaryOp, verify,
 };
 use proptest::prelude::*;
 
@@ -76,7 +76,7 @@ fn declare(c: &mut Choices<'_>) -> Program {
     }
     let what = Place::Axis { array: c.of(&NAMES).into(), axis: 1 };
     program.sites.push(Site { origin: c.origin(), what });
-    program.sites.push(Site { origin: c.origin(), what: Place::Elements(ReduceOp::ArgMin) });
+    program.sites.push(Site { origin: c.origin(), what: Place::Elements(ReduceOp::Position(Extreme::Least)) });
     program.requires.push(Requirement {
         left: c.size(3),
         relation: c.of(&[Relation::Equal, Relation::AtMost]),

@@ -6,7 +6,7 @@ mod sample;
 
 use ir::checked::{Checked, Extent};
 use ir::nest::Program;
-use ir::{Affine, Array, BinaryOp, CompareOp, Dtype, MathFn, ReduceOp, Scalar, Size};
+use ir::{Affine, Array, BinaryOp, CompareOp, Dtype, MathFn, Monoid, ReduceOp, Scalar, Size};
 
 use compiler::lower::{LowerError, lower};
 use sample::{Sample, at, plus};
@@ -84,14 +84,14 @@ fn softmax() {
     let (i, k, l) = (s.over("i", "n"), s.over("k", "m"), s.over("l", "m"));
     let (j, j2) = (s.over("j", "m"), s.over("j", "m"));
     let xk = s.element(x, &[at(i), at(k)]);
-    let hi = s.reduce(ReduceOp::Max, &[k], xk);
+    let hi = s.reduce(ReduceOp::Monoid(Monoid::Max), &[k], xk);
     let xj = s.element(x, &[at(i), at(j)]);
     let d = s.binary(BinaryOp::Sub, xj, hi);
     let e = s.math(MathFn::Exp, d);
     let e = s.array(&[j], e);
     s.named("e", e);
     let el = s.element(e, &[at(l)]);
-    let z = s.reduce(ReduceOp::Sum, &[l], el);
+    let z = s.reduce(ReduceOp::Monoid(Monoid::Sum), &[l], el);
     let ej = s.element(e, &[at(j2)]);
     let p = s.binary(BinaryOp::Div, ej, z);
     let p = s.array(&[j2], p);
@@ -119,7 +119,7 @@ fn shift_and_scan() {
     let k = s.index("k", at(j));
     let yk = s.element(y, &[at(k)]);
     let e = s.math(MathFn::Log, yk);
-    let c = s.prefix(ReduceOp::Sum, k, j, false, e);
+    let c = s.prefix(ReduceOp::Monoid(Monoid::Sum), k, j, false, e);
     let c = s.array(&[j], c);
     s.result("c", c);
     let n = s.size("n");
@@ -130,7 +130,7 @@ fn shift_and_scan() {
     let (ck, yb) = (s.element(c, &[at(k)]), s.element(y, &[at(b)]));
     let (ck, yb) = (s.math(MathFn::Tanh, ck), s.math(MathFn::Exp, yb));
     let m = s.binary(BinaryOp::Mul, ck, yb);
-    let t = s.reduce(ReduceOp::Sum, &[k], m);
+    let t = s.reduce(ReduceOp::Monoid(Monoid::Sum), &[k], m);
     let t = s.array(&[a, b], t);
     s.result("t", t);
     insta::assert_snapshot!(kernels(&s.checked));
@@ -149,7 +149,7 @@ fn ragged_and_dynamic() {
     let l = s.index("l", at(k));
     let (kv, lv) = (s.value_of(k), s.value_of(l));
     let product = s.binary(BinaryOp::Mul, kv, lv);
-    let ragged = s.reduce(ReduceOp::Sum, &[k, l], product);
+    let ragged = s.reduce(ReduceOp::Monoid(Monoid::Sum), &[k, l], product);
     let ragged = s.array(&[b], ragged);
     s.result("ragged", ragged);
     // An element of an array that depends on the running index, and one that does not.
@@ -160,12 +160,12 @@ fn ragged_and_dynamic() {
     let row = s.array(&[j], product);
     let j2 = s.over("j2", "n");
     let r = s.element(row, &[at(j2)]);
-    let max = s.reduce(ReduceOp::Max, &[j2], r);
+    let max = s.reduce(ReduceOp::Monoid(Monoid::Max), &[j2], r);
     let min = s.element(row, &[at(k)]);
     let both = s.binary(BinaryOp::Add, max, min);
     let square = s.binary(BinaryOp::Mul, xi, xi);
     let term = s.binary(BinaryOp::Sub, both, square);
-    let sum = s.reduce(ReduceOp::Sum, &[k], term);
+    let sum = s.reduce(ReduceOp::Monoid(Monoid::Sum), &[k], term);
     let sum = s.array(&[i], sum);
     s.result("sum", sum);
     insta::assert_snapshot!(kernels(&s.checked));
@@ -196,7 +196,7 @@ fn guarded_arrays() {
         let picked = s.gather(flat, at);
         let j = s.over("j", "m");
         let e = s.element(row, &[Affine::index(j)]);
-        let sum = s.reduce(ReduceOp::Sum, &[j], e);
+        let sum = s.reduce(ReduceOp::Monoid(Monoid::Sum), &[j], e);
         s.binary(BinaryOp::Add, picked, sum)
     });
     let last = s.scalar(ir::checked::Kind::Constant(Scalar::I32(-1)), Dtype::I32);

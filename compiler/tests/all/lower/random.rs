@@ -2,7 +2,7 @@
 //! data-dependent extents, prefixes, gathers, reshapes and literals. All axes are of one length.
 
 use ir::checked::{Checked, ExprId, Extent, GuardId, IndexId, Kind};
-use ir::{Affine, BinaryOp, CompareOp, Dtype, ReduceOp, Scalar, UnaryOp};
+use ir::{Affine, BinaryOp, CompareOp, Dtype, Monoid, ReduceOp, Scalar, UnaryOp};
 
 use super::sample::{Sample, at, plus};
 
@@ -207,7 +207,7 @@ impl Generator {
     }
 
     fn reduction(&mut self) -> ExprId {
-        let mut ops = vec![ReduceOp::Sum, ReduceOp::Max, ReduceOp::Min];
+        let mut ops = vec![ReduceOp::Monoid(Monoid::Sum), ReduceOp::Monoid(Monoid::Max), ReduceOp::Monoid(Monoid::Min)];
         let outer = self.scope.last().copied();
         let choice = self.dice.roll(6);
         match (choice, outer) {
@@ -250,7 +250,7 @@ impl Generator {
             }
             _ => {
                 if self.dtype == Dtype::I64 {
-                    ops.push(ReduceOp::Prod);
+                    ops.push(ReduceOp::Monoid(Monoid::Prod));
                 }
                 let over: Vec<_> = (0..=self.dice.roll(2)).map(|_| self.whole()).collect();
                 let body = self.under(&over, Self::scalar);
