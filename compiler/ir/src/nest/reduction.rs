@@ -54,7 +54,7 @@ pub struct Reducer {
     pub params: Vec<ValueId>,
     /// The types of all values of the merge.
     pub values: PrimaryMap<ValueId, Dtype>,
-    /// The merge: statements as of a [`Function`].
+    /// The merge: statements as of a [`super::Function`].
     pub body: Block,
     /// The state of all those elements.
     pub results: Vec<ValueId>,
@@ -123,7 +123,7 @@ impl Input {
     }
 }
 
-/// One reduction of a loop of kind [`LoopKind::Reduce`].
+/// One reduction of a loop of kind [`super::LoopKind::Reduce`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reduction {
     /// The state of all elements, defined after the loop.
@@ -171,7 +171,7 @@ pub struct Single {
     pub input: ValueId,
 }
 
-/// A running reduction; see [`Op::Prefix`].
+/// A running reduction; see [`super::Op::Prefix`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prefix {
     /// How states are merged.
