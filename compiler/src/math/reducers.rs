@@ -26,14 +26,16 @@ pub fn define_reducer(op: ReduceOp, dtype: Dtype) -> Option<Reducer> {
 
 /// The better of two elements with their numbers: the first NaN, the greater or lesser, the first of equals.
 fn first<'b>(extreme: Extreme, [x, at]: [Value<'b>; 2], [y, there]: [Value<'b>; 2]) -> Vec<Value<'b>> {
-    let better = |a: Value<'b>, b: Value<'b>| {
-        let beats = match extreme {
-            Extreme::Greatest => a.gt(b),
-            Extreme::Least => a.lt(b),
+    // Nothing is better than a NaN, and a NaN is not below any number: `!(a <= b)` has it beat them all.
+    let no_better = |a: Value<'b>, b: Value<'b>| {
+        let below = match extreme {
+            Extreme::Greatest => a.le(b),
+            Extreme::Least => b.le(a),
         };
-        if a.is_float() { beats | (a.ne(a) & b.eq(b)) } else { beats }
+        if a.is_float() { below | b.ne(b) } else { below }
     };
     let ties = if sabotage::on(Bug::LastOfEquals) { there.gt(at) } else { there.lt(at) };
-    let wins = better(y, x) | (better(x, y).not() & ties);
+    // In this order, `ptxas` keeps the states of unrolled loops in registers; the other way round it spills some.
+    let wins = (no_better(x, y) & ties) | no_better(y, x).not();
     vec![wins.select(y, x), wins.select(there, at)]
 }
