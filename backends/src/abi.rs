@@ -1,16 +1,18 @@
-//! The calling convention of compiled kernels, once: for the code that emits them, the run time that calls them
-//! and, later, the header of an object file.
+//! The calling convention of compiled kernels, shared by the code that emits them, the run time
+//! that calls them and the headers of object files.
 
 use std::sync::atomic::AtomicBool;
 
-/// A compiled kernel. It does the iterations `begin..end` of its outer loop (a kernel without such a loop
-/// ignores them) and returns 0, or 1 after writing `fault`. Once it is cancelled it returns 0, whatever it has done.
+/// A compiled kernel. It runs the iterations `begin..end` of its outermost loop; a kernel without
+/// one ignores the range. It returns 0, or 1 after it has written `fault`. A cancelled kernel
+/// returns 0 as well, with its work incomplete.
 ///
 /// # Safety
-/// `buffers` points to the address of each buffer of the program, of as many bytes as its shape says; `sizes` to the
-/// values of the program's table of sizes; `scratch` to as many bytes, aligned to [`SCRATCH_ALIGN`], as the kernel
-/// asks for; `fault.cancelled`, but in objects, to a flag that lives as long as the call. No two calls that run at once share scratch
-/// or iterations.
+/// `buffers` points to the address of each buffer of the program, and each buffer has as many bytes
+/// as its shape says. `sizes` points to the values of the program's table of sizes. `scratch`
+/// points to as many bytes as the kernel requires, aligned to [`SCRATCH_ALIGN`]. `fault.cancelled`
+/// points to a flag that lives as long as the call, except in objects, which have none. Concurrent
+/// calls share neither scratch nor iterations.
 pub type KernelFn = unsafe extern "C" fn(
     buffers: *const *mut u8,
     sizes: *const i64,
@@ -20,7 +22,7 @@ pub type KernelFn = unsafe extern "C" fn(
     fault: *mut FaultRecord,
 ) -> i32;
 
-/// What a kernel that stops at a failed check leaves behind, and what it looks at to stop for another reason.
+/// Where a kernel reports a failed check, and where it polls for cancellation.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct FaultRecord {
@@ -30,15 +32,16 @@ pub struct FaultRecord {
     pub index: i64,
     /// One past the greatest legal subscript.
     pub bound: i64,
-    /// What the kernel looks at as it runs: whether its results are no longer wanted. Objects have nobody who could say so, and do not look.
+    /// The flag that the kernel polls: set once its results are no longer wanted. Kernels in
+    /// objects do not poll, because no one could set the flag.
     pub cancelled: *const AtomicBool,
 }
 
 /// The alignment of scratch memory.
 pub const SCRATCH_ALIGN: usize = 64;
 
-/// The arguments of one matrix product over scratch panels or operands in place: `c = a * b + beta * c`. Strides
-/// count elements.
+/// The arguments of one matrix product, `c = a * b + beta * c`, over packed panels in scratch or
+/// over operands in place. Strides count elements.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct GemmCall {
@@ -50,26 +53,26 @@ pub struct GemmCall {
     pub n: i64,
     /// The left factor.
     pub a: *const u8,
-    /// From a row of `a` to the next.
+    /// The stride between rows of `a`.
     pub a_row: i64,
-    /// From a column of `a` to the next.
+    /// The stride between columns of `a`.
     pub a_column: i64,
     /// The right factor.
     pub b: *const u8,
-    /// From a row of `b` to the next.
+    /// The stride between rows of `b`.
     pub b_row: i64,
-    /// From a column of `b` to the next.
+    /// The stride between columns of `b`.
     pub b_column: i64,
     /// The result.
     pub c: *mut u8,
-    /// From a row of `c` to the next.
+    /// The stride between rows of `c`.
     pub c_row: i64,
-    /// From a column of `c` to the next.
+    /// The stride between columns of `c`.
     pub c_column: i64,
     /// 1 adds to `c`, 0 overwrites it.
     pub accumulate: i64,
-    /// 1 if `b` is as in the call before, and `work` as that left it.
+    /// 1 if `b` is the same as in the previous call and still packed in `work`.
     pub laid: i64,
-    /// Memory for laying out factors, where the product asks for it.
+    /// Memory to pack factors in, if the product asks for it.
     pub work: *mut u8,
 }

@@ -1,9 +1,9 @@
-//! Where accesses of loop nests go: what every code generator asks of a subscript.
+//! Linear addresses of accesses in loop nests, as every code generator needs them.
 
 use ir::nest::{Block, BufferId, Extent, IndexId, Op, Program, Statement, Subscript, ValueId};
 use ir::{Affine, Size, visit};
 
-/// Where an access goes: a linear, row-major element number.
+/// The address of an access as a linear, row-major element number.
 #[derive(Clone, Debug)]
 pub(crate) struct Linear {
     pub(crate) affine: Affine<IndexId>,
@@ -12,7 +12,7 @@ pub(crate) struct Linear {
 }
 
 impl Linear {
-    /// Of an access to a buffer, seen in some shape or its own. One that the program does not have has rank 1.
+    /// The address of an access to a buffer, in its own shape or through a view.
     pub(crate) fn of(program: &Program, buffer: BufferId, view: Option<&[Size]>, at: &[Subscript]) -> Linear {
         let shape = view.unwrap_or_else(|| program.buffers.get(buffer).map_or(&[], |b| &b.shape));
         let mut linear = Linear { affine: Affine::constant(0), values: vec![] };
@@ -30,8 +30,9 @@ impl Linear {
     }
 }
 
-/// Whether `outer` and `inner`, neighbours in one loop, may run as one index: each access has `outer` with the
-/// coefficient of `inner` times its extent, and nothing else mentions either.
+/// Whether adjacent indices of one loop can be merged into one. They can if every access has
+/// `outer` with the coefficient of `inner` times the extent of `inner`, and nothing else mentions
+/// either. For example, `x[i * m + j]` over `i < n, j < m` becomes `x[k]` over `k < n * m`.
 pub(crate) fn mergeable(program: &Program, outer: IndexId, inner: IndexId, extent: &Extent, bodies: &[&Block]) -> bool {
     let Extent::Affine(extent) = extent else { return false };
     let Some(extent) = extent.as_size() else { return false };

@@ -1,25 +1,27 @@
-//! What every engine does before a call's kernels run: sizes with their values, lengths in bytes, the caller's arrays.
+//! Checks that every engine makes before it runs a call's kernels: sizes, byte lengths, and the
+//! caller's arrays.
 
 use ir::bind::{Binding, Given};
 use ir::nest::{BufferId, Program};
 
 use crate::error::RunError;
 
-/// Bytes of a buffer.
+/// The size of a buffer in bytes.
 pub(crate) fn bytes(program: &Program, binding: &Binding, id: BufferId) -> Result<usize, RunError> {
     let mut bytes = program.buffers[id].dtype.bytes();
     let mut empty = false;
     for length in binding.lengths(program, id) {
         let length = length?;
         empty |= length == 0;
-        // The lengths beside one of 0 have to multiply too, as for arrays.
+        // Count a length of 0 as 1: the product of the other lengths must not overflow either, as
+        // for arrays.
         let product = bytes.checked_mul(length.max(1)).filter(|bytes| isize::try_from(*bytes).is_ok());
         bytes = product.ok_or(RunError::OutOfMemory { bytes: usize::MAX })?;
     }
     Ok(if empty { 0 } else { bytes })
 }
 
-/// Whether the caller's arrays are what the results are.
+/// Checks that the caller's output arrays have the types and shapes of the results.
 pub(crate) fn check_outputs(
     program: &Program,
     results: &[BufferId],

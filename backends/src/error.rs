@@ -1,4 +1,4 @@
-//! Why a program does not become code, and why a run gives no results.
+//! Compile-time and run-time errors of the engines.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use ir::bind::{BindError, Fault};
 /// Why a program could not be compiled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CompileError {
-    /// A kernel is larger than this engine takes.
+    /// A kernel is larger than this engine can compile.
     TooLarge {
         /// The kernel.
         kernel: String,
@@ -17,7 +17,7 @@ pub enum CompileError {
         /// The most it may have.
         limit: usize,
     },
-    /// The code generator failed: a bug, not the user's fault.
+    /// The code generator failed: a bug of ours, not an error of the user.
     Internal(String),
 }
 
@@ -34,21 +34,21 @@ impl fmt::Display for CompileError {
 
 impl std::error::Error for CompileError {}
 
-/// Why a run gave no results. The outputs are as they were.
+/// Why a run gave no results. The outputs are unchanged, unless stated otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunError {
-    /// The inputs do not fit the program.
+    /// The inputs do not match the program.
     Bind(BindError),
-    /// A subscript was found outside.
+    /// A subscript was out of bounds.
     Fault(Fault),
-    /// Not as many outputs as results.
+    /// The number of outputs differs from the number of results.
     OutputCount {
-        /// How many results there are.
+        /// The number of results.
         expected: usize,
-        /// How many outputs were given.
+        /// The number of outputs given.
         found: usize,
     },
-    /// An output of another element type.
+    /// An output has the wrong element type.
     OutputDtype {
         /// Which output.
         output: usize,
@@ -57,7 +57,7 @@ pub enum RunError {
         /// The output's type.
         found: Dtype,
     },
-    /// An output of another shape.
+    /// An output has the wrong shape.
     OutputShape {
         /// Which output.
         output: usize,
@@ -68,10 +68,10 @@ pub enum RunError {
     },
     /// There is no memory for a temporary array.
     OutOfMemory {
-        /// What was asked for.
+        /// The bytes asked for.
         bytes: usize,
     },
-    /// Somebody asked for it. The outputs hold nothing of use.
+    /// The run was cancelled. The contents of the outputs are unspecified.
     Cancelled,
 }
 

@@ -1,11 +1,11 @@
-//! Reductions as engines see them: how states are merged, and over which types.
+//! Reductions as engines see them: how states are merged, and the types of states.
 
 use ir::build::Values;
 use ir::nest::{Input, Merge, Prefix, Program, ReducerId, Reduction};
 use ir::sabotage::{self, Bug};
 use ir::{BinaryOp, Dtype, Monoid, Scalar};
 
-/// A reduction of elements of a type by a primitive.
+/// A reduction by a primitive over elements of a type.
 #[derive(Clone, Copy)]
 pub(crate) struct Fold {
     pub(crate) op: Monoid,
@@ -13,12 +13,13 @@ pub(crate) struct Fold {
 }
 
 impl Fold {
-    /// The primitive that joins two elements.
+    /// The primitive that combines two elements.
     pub(crate) fn primitive(self) -> BinaryOp {
         self.op.primitive()
     }
 
-    /// The value of no elements, as engines hold it: half floats as `f32`.
+    /// The value of an empty reduction, in the type that engines compute with: `f32` for half
+    /// floats.
     pub(crate) fn identity(self) -> Scalar {
         let is_half = matches!(self.dtype, Dtype::F16 | Dtype::Bf16);
         let element = if is_half { Dtype::F32 } else { self.dtype };
@@ -29,7 +30,7 @@ impl Fold {
     }
 }
 
-/// How the states of a reduction are merged.
+/// How a reduction merges its states.
 #[derive(Clone, Copy)]
 pub(crate) enum Merging {
     /// By a primitive: the state is one value.
@@ -39,12 +40,12 @@ pub(crate) enum Merging {
 }
 
 impl Merging {
-    /// That of a reduction over values of these types.
+    /// The merge of a reduction over values of these types.
     pub(crate) fn of(values: &Values, r: &Reduction) -> Merging {
         Merging::new(values, r.merge, &r.inputs)
     }
 
-    /// That of a running reduction.
+    /// The merge of a running reduction.
     pub(crate) fn of_prefix(values: &Values, prefix: &Prefix) -> Merging {
         Merging::new(values, prefix.merge, &prefix.inputs)
     }

@@ -1,12 +1,14 @@
-//! A contraction's indices in groups: with one number for each, it is a product of matrices.
+//! The indices of a contraction by role. With each group flattened to one number, a contraction is
+//! a batch of matrix products.
 
 use ir::nest::{Contraction, Extent, IndexId};
 use ir::{Affine, Size, visit};
 
-/// Indices with their extents, the last running fastest.
+/// Indices with their extents; the last varies fastest.
 pub(crate) type Dims = Vec<(IndexId, Extent)>;
 
-/// The index groups of a contraction.
+/// The indices of a contraction by role: `rows` occur in the left factor alone, `columns` in the
+/// right one alone, `batch` in both or neither, and `inner` are summed over.
 pub(crate) struct Groups {
     pub(crate) batch: Dims,
     pub(crate) rows: Dims,
@@ -31,7 +33,7 @@ impl Groups {
     }
 }
 
-/// The step of an access from one number of a group to the next, if it is even.
+/// The stride of an access along a flattened group, if it is the same everywhere.
 pub(crate) fn step(affine: &Affine<IndexId>, dims: &Dims) -> Option<Size> {
     let Some((last, _)) = dims.last() else { return Some(Size::default()) };
     for pair in dims.windows(2) {

@@ -1,8 +1,9 @@
 //! Fuseloop's code generators and their run time: verified loop nests in, running machine code out.
 //!
-//! `cpu` and `ptx` generate code for the parts that the passes of `schedule` make of kernels; `cuda` runs what `ptx` generates. The engines
-//! share the modules here: `access`, `groups` and `fold` analyse subscripts, contractions and reductions, `slots` says where temporaries
-//! lie, `pages` allocates zeroed memory, `call` checks the arrays of a call.
+//! `cpu` and `ptx` generate code for the parts that the passes of `schedule` split kernels into;
+//! `cuda` runs the code that `ptx` generates. The engines share the other modules: `access`,
+//! `groups` and `fold` analyse subscripts, contractions and reductions, `slots` assigns memory to
+//! temporaries, `pages` allocates zeroed memory, and `call` checks the arrays of a call.
 
 pub mod abi;
 mod access;

@@ -1,12 +1,12 @@
-//! Zeroed memory for arrays, and large pages for memory that is large enough.
+//! Zeroed memory for arrays, in huge pages if it is large enough.
 
 use std::alloc::Layout;
 
-/// Allocations of at least this many bytes ask for large pages: a page fault costs the same whatever the size of the page, and random
-/// accesses miss the TLB less often.
+/// Allocations of at least this many bytes ask for huge pages: a page fault costs about the same
+/// for any page size, and random accesses miss the TLB less often.
 const LARGE: usize = 4 << 20;
 
-/// Asks for large pages for memory of ours that nobody has touched so far.
+/// Asks for huge pages for memory that we own and have not touched yet.
 pub(crate) fn in_large_pages(first: *mut u8, bytes: usize) {
     #[cfg(target_os = "linux")]
     if bytes >= LARGE {
@@ -21,11 +21,12 @@ pub(crate) fn in_large_pages(first: *mut u8, bytes: usize) {
     let _ = (first, bytes);
 }
 
-/// The largest base page size of the systems that we run on: the range passed to `madvise` must consist of whole pages.
+/// The largest base page size of the supported systems. `madvise` needs a range of whole pages.
 #[cfg(target_os = "linux")]
 const PAGE: usize = 1 << 16;
 
-/// `count` words of zeros, which take memory only as they are written to; `None` if there is no memory for them.
+/// Allocates `count` words of zeros, or returns `None` if that fails. The system provides each page
+/// when it is first written.
 pub fn zeroed_words(count: usize) -> Option<Vec<u64>> {
     let layout = Layout::array::<u64>(count).ok()?;
     if layout.size() == 0 {

@@ -1,4 +1,4 @@
-//! Where temporaries lie in the memory of a call, and the elements of constants.
+//! Memory of a call's temporaries, and the elements of constants as words.
 
 use std::collections::BTreeSet;
 
@@ -8,24 +8,25 @@ use ir::{Scalar, visit};
 use crate::abi::SCRATCH_ALIGN;
 use crate::error::RunError;
 
-/// Where a program's temporaries lie in the memory of a call.
+/// The memory of a program's temporaries within a call.
 pub(crate) struct Slots {
-    /// Temporaries that have the same memory, one after another.
+    /// Groups of temporaries with disjoint lifetimes; each group shares one block of memory.
     pub(crate) own: Vec<Vec<BufferId>>,
-    /// Temporaries in the memory of outputs that begin after them.
+    /// Temporaries that share memory with an output that is written later.
     pub(crate) lent: Vec<(BufferId, BufferId)>,
 }
 
 /// The memory of a temporary.
 pub(crate) enum Place {
-    /// So many bytes into the memory for temporaries.
+    /// The offset in bytes into the memory for temporaries.
     At(usize),
-    /// The same as an output's.
+    /// The memory of this output.
     Of(BufferId),
 }
 
 impl Slots {
-    /// The memory that a program's plan says, and some for each other temporary of `stored`.
+    /// Follows the program's memory plan, and adds a slot for each temporary of `stored` that the
+    /// plan does not mention.
     pub(crate) fn new(program: &Program, mut stored: BTreeSet<BufferId>) -> Slots {
         let mut slots = Slots { own: vec![], lent: vec![] };
         let is_temp = |id: &BufferId| program.buffers[*id].role == Role::Temp;
@@ -40,15 +41,16 @@ impl Slots {
         slots
     }
 
-    /// The memory of a program whose kernels are run as parts, `run` being the program with what these add to it.
+    /// The slots of a program whose kernels run as parts. `run` is the program with the buffers
+    /// that the parts add.
     pub(crate) fn of_parts(program: &Program, run: &Program) -> Slots {
         let mut stored: BTreeSet<BufferId> = program.kernels.values().flat_map(|k| visit::stores(&k.body)).collect();
-        // Values that go from one part of a kernel to another.
+        // Buffers that carry values from one part of a kernel to another.
         stored.extend(run.buffers.keys().skip(program.buffers.len()));
         Slots::new(run, stored)
     }
 
-    /// Says where each temporary is, and returns the bytes that they take in all.
+    /// Calls `place` with the location of each temporary and returns the total size in bytes.
     pub(crate) fn places(
         &self,
         bytes: impl Fn(BufferId) -> Result<usize, RunError>,
@@ -69,7 +71,7 @@ impl Slots {
     }
 }
 
-/// Elements in native byte order, in aligned memory.
+/// Elements in native byte order, in memory aligned to words.
 pub(crate) fn words(elements: &[Scalar]) -> Vec<u64> {
     let mut bytes = vec![];
     for element in elements {

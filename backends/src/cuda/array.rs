@@ -1,5 +1,5 @@
-//! Arrays in the memory of a device, and programs on one: called on arrays of the host, which are copied to the device and back, or
-//! on such as are there already.
+//! Arrays in a device's memory, and programs loaded on a device. A program takes either host
+//! arrays, which are copied to the device and back, or arrays that are already in its memory.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +20,8 @@ use super::loaded::{Loaded, Recording};
 use crate::error::CompileError;
 use crate::ptx::{self, Phases, Resident, ResidentCall, RunError, Runner};
 
-/// An array in the memory of a device. Its elements are those that were there last: calls on it may still be under way.
+/// An array in a device's memory. Work on it is asynchronous: calls that read or write it may still
+/// be queued on the stream.
 pub struct DeviceArray {
     pub(super) gpu: Arc<Gpu>,
     dtype: Dtype,
@@ -85,7 +86,8 @@ impl DeviceArray {
         self.bytes
     }
 
-    /// As it is handed to a program; the element of an integer scalar is fetched where a size may be one.
+    /// The array as programs take it. Downloads the element of an integer scalar if `fetch` is set,
+    /// because a size parameter must be known on the host before the launch.
     fn resident(&self, fetch: bool) -> Result<Resident<'_>, Error> {
         let mut scalar = None;
         if fetch && self.shape.is_empty() && !self.dtype.is_float() {
@@ -147,7 +149,7 @@ impl fmt::Display for LoadError {
 
 impl std::error::Error for LoadError {}
 
-/// A program on a device. One call at a time uses it; others wait.
+/// A program loaded on a device. It runs one call at a time; other callers wait on the mutex.
 pub struct Module {
     gpu: Arc<Gpu>,
     runner: Mutex<Runner<Loaded>>,
@@ -155,24 +157,27 @@ pub struct Module {
     scalars: bool,
 }
 
-/// Calls of a program on arrays in the device's memory, to be repeated; with the arrays.
+/// Recorded calls of a program on arrays in the device's memory, which can be replayed. It keeps
+/// the arrays alive, because the recording refers to their addresses.
 pub struct Replay<'m> {
     module: &'m Module,
     recording: Option<Recording>,
-    /// The memory that the calls take for themselves.
+    /// Device memory for the temporaries of the calls.
     own: Vec<u64>,
     _arrays: Vec<(Vec<DeviceArray>, Vec<DeviceArray>)>,
 }
 
 impl Gpu {
-    /// This device to run a program on, with a folder for its machine code.
+    /// Prepares this device to run a program. Assembled kernels are kept in `cache`, if one is
+    /// given.
     pub fn load(self: &Arc<Gpu>, cache: Option<&Cache>) -> Loaded {
         Loaded::new(self, cache)
     }
 }
 
 impl Module {
-    /// Compiles a verified program. Its kernels are assembled when calls ask for them. No call takes more than `limit` bytes of the device's memory.
+    /// Compiles a verified program. Kernels are assembled lazily, when a call first needs them. No
+    /// call allocates more than `limit` bytes of the device's memory.
     pub fn new(
         gpu: &Arc<Gpu>,
         program: &Program,
@@ -215,7 +220,7 @@ impl Module {
         Ok(self.runner().output_shapes(&residents)?)
     }
 
-    /// Calls the program on arrays in the device's memory. It may still run when this returns.
+    /// Calls the program on arrays in the device's memory. Returns without waiting for the result.
     pub fn enqueue(&self, inputs: &[&DeviceArray], outputs: &mut [&mut DeviceArray]) -> Result<(), Failure> {
         self.own(inputs.iter().copied().chain(outputs.iter().map(|output| &**output)))?;
         let inputs = self.residents(inputs.iter().copied())?;
@@ -223,7 +228,8 @@ impl Module {
         self.runner().enqueue(&inputs, &outputs)
     }
 
-    /// Calls the program on arrays in the device's memory, and waits. How long each of its kernels takes is added to its time.
+    /// Calls the program on arrays in the device's memory and waits for it. Adds each kernel's
+    /// duration to its entry in `times`.
     pub fn run_timed(
         &self,
         inputs: &[&DeviceArray],
@@ -236,7 +242,7 @@ impl Module {
         self.runner().call_timed(&inputs, &outputs, times)
     }
 
-    /// Whether arrays are in this device's memory.
+    /// Checks that all arrays are in this device's memory.
     fn own<'a>(&self, mut arrays: impl Iterator<Item = &'a DeviceArray>) -> Result<(), Failure> {
         match arrays.all(|array| Arc::ptr_eq(&array.gpu, &self.gpu)) {
             true => Ok(()),
@@ -244,7 +250,8 @@ impl Module {
         }
     }
 
-    /// Prepares calls, all of the same sizes, that are repeated together: each has inputs and results of its own.
+    /// Records calls that are replayed together. All have the same sizes; each has its own inputs
+    /// and results.
     pub fn record(&self, calls: Vec<(Vec<DeviceArray>, Vec<DeviceArray>)>) -> Result<Replay<'_>, Failure> {
         let mut residents: Vec<ResidentCall<'_>> = vec![];
         for (inputs, outputs) in &calls {
@@ -257,7 +264,7 @@ impl Module {
 }
 
 impl Replay<'_> {
-    /// Makes the calls so often, and says how long that took on the device.
+    /// Replays the calls `times` times and returns how long that took on the device.
     pub fn time(&self, times: usize) -> Result<Duration, Error> {
         let mut runner = self.module.runner();
         let gpu = &self.module.gpu;

@@ -1,5 +1,6 @@
-//! Assembled kernels in a folder: a file for each text, driver and device. An entry holds all that it was made of, and is taken only
-//! if that is what is asked for and none of its bytes has changed: anything else is as good as nothing there, and made anew.
+//! A cache of assembled kernels on disk, with one file for each combination of kernel text, driver
+//! and device. An entry stores its whole key and a checksum. It is used only if both match; a
+//! damaged or foreign entry counts as a miss and is overwritten.
 
 use std::fs;
 use std::io::Write;
@@ -13,13 +14,13 @@ pub struct Cache {
     folder: PathBuf,
 }
 
-/// What an entry begins with: its format.
+/// The first bytes of an entry: the version of its format.
 const MAGIC: &[u8] = b"fuseloop cubin 1\n";
 
-/// No entry is longer.
+/// The size limit of an entry in bytes. Longer files are not even read.
 const LONGEST: u64 = 256 << 20;
 
-/// What kernels are made of: their text, for a driver and a device.
+/// The key of an entry: the device and driver, then the text of the kernels.
 pub(super) struct Key {
     made_of: Vec<u8>,
 }
@@ -37,7 +38,8 @@ impl Key {
     }
 }
 
-/// A hash: of names, where two texts of one hash only take each other's place; and of code, where a fault of a disk is found.
+/// Hashes bytes to 64 bits. As a file name, a collision only makes two entries evict each other,
+/// because the key is compared in full. As a checksum, it detects damage on disk, not malice.
 fn hash(seed: u64, bytes: &[u8]) -> u64 {
     let mix = |hash: u64, word: u64| {
         let mixed = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -49,12 +51,12 @@ fn hash(seed: u64, bytes: &[u8]) -> u64 {
 }
 
 impl Cache {
-    /// The folder need not be there yet.
+    /// A cache in a folder, which is created when the first entry is written.
     pub fn new(folder: impl Into<PathBuf>) -> Cache {
         Cache { folder: folder.into() }
     }
 
-    /// The code that was kept for a key.
+    /// Looks up the code of a key.
     pub(super) fn get(&self, key: &Key) -> Option<Vec<u8>> {
         let path = self.folder.join(key.file());
         if fs::metadata(&path).ok()?.len() > LONGEST {
@@ -68,7 +70,8 @@ impl Cache {
         (made_of == key.made_of && rest == sum).then(|| code.to_vec())
     }
 
-    /// Keeps code for a key. Where that fails it will be made again.
+    /// Stores the code of a key. Errors are ignored, since a missing entry only costs time: the
+    /// kernels are assembled again.
     pub(super) fn put(&self, key: &Key, code: &[u8]) {
         let mut entry = MAGIC.to_vec();
         for field in [&key.made_of, code] {
@@ -80,13 +83,15 @@ impl Cache {
     }
 }
 
-/// A field: its length in eight bytes, then its bytes; and what follows.
+/// Splits off a field, which is its length in eight bytes and then its bytes. Returns the field and
+/// the rest.
 fn field(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = bytes.split_first_chunk::<8>()?;
     rest.split_at_checked(usize::try_from(u64::from_le_bytes(*length)).ok()?)
 }
 
-/// Writes a file beside its place and moves it there: nobody reads half of it.
+/// Writes a temporary file in the same folder and renames it, so that no process reads a
+/// half-written entry.
 fn replace(folder: &Path, name: &str, bytes: &[u8]) -> std::io::Result<()> {
     fs::create_dir_all(folder)?;
     let beside = folder.join(format!(".{name}.{}", std::process::id()));

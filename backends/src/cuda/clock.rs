@@ -1,4 +1,4 @@
-//! Time as a device has it, and what its memory gives at best.
+//! Time measured on the device, and the bandwidth ceilings of its memory.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::error::Error;
 use super::gpu::Gpu;
 use crate::ptx;
 
-/// The times between points of the stream.
+/// A stopwatch: events recorded on the stream.
 pub(super) struct Clock<'g> {
     gpu: &'g Gpu,
     events: Vec<sys::CUevent>,
@@ -28,7 +28,7 @@ impl<'g> Clock<'g> {
         Ok(clock)
     }
 
-    /// Notes a point: behind all that has been asked for.
+    /// Records an event after all work queued so far.
     pub(super) fn mark(&mut self) -> Result<(), Error> {
         let mut event = std::ptr::null_mut();
         // SAFETY: it writes a handle.
@@ -38,7 +38,7 @@ impl<'g> Clock<'g> {
         unsafe { sys::cuEventRecord(event, self.gpu.stream) }.result().map_err(self.gpu.failed("record an event"))
     }
 
-    /// How long it is from each point to the next, when all is done.
+    /// Waits for the stream, then returns the time between each two consecutive events.
     pub(super) fn laps(self) -> Result<Vec<Duration>, Error> {
         self.gpu.wait()?;
         let lap = |pair: &[sys::CUevent]| {
@@ -53,7 +53,7 @@ impl<'g> Clock<'g> {
         self.events.windows(2).map(lap).collect()
     }
 
-    /// How long it is since the start, when all is done.
+    /// Waits for the stream, then returns the time since the start.
     pub(super) fn stop(mut self) -> Result<Duration, Error> {
         self.mark()?;
         Ok(self.laps()?.iter().sum())
@@ -70,7 +70,8 @@ impl Drop for Clock<'_> {
 }
 
 impl DeviceArray {
-    /// Copies its elements to another array of as many bytes on the same device, waits, and says how long that took there.
+    /// Copies the elements to another array of the same length on the same device. Waits, and
+    /// returns how long the copy took there.
     pub fn copy_to(&self, to: &mut DeviceArray) -> Result<Duration, Error> {
         if !Arc::ptr_eq(&self.gpu, &to.gpu) || self.bytes() != to.bytes() {
             return Err(Error::Foreign);
@@ -88,7 +89,7 @@ impl DeviceArray {
     }
 }
 
-/// What a device's memory gives at best, in bytes a second.
+/// The best bandwidth of a device's memory, in bytes per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ceilings {
     /// Reading and writing together, by the driver's own copy.
@@ -97,13 +98,14 @@ pub struct Ceilings {
     pub read: f64,
 }
 
-/// Bytes that are copied or read to measure that, and how often.
+/// The measurement: arrays of `CEILING` bytes, and the median of `ROUNDS` rounds of `RUNS` runs.
 const CEILING: usize = 1 << 30;
 const ROUNDS: usize = 7;
 const RUNS: u32 = 6;
 
 impl Ceilings {
-    /// Measures them: a few hundredths of a second, and 2 GiB of the device's memory for that time.
+    /// Measures the ceilings. It takes a few hundredths of a second and 2 GiB of the device's
+    /// memory.
     pub fn measure(gpu: &Arc<Gpu>) -> Result<Ceilings, Error> {
         let [from, to] =
             [DeviceArray::zeros(gpu, Dtype::U8, &[CEILING])?, DeviceArray::zeros(gpu, Dtype::U8, &[CEILING])?];
@@ -119,7 +121,8 @@ impl Ceilings {
     }
 }
 
-/// The median of some measurements, each of several runs in a row: so that no launch is part of it.
+/// The median time of one run. Each round times several runs back to back, to hide the launch
+/// overhead.
 fn median(gpu: &Gpu, mut run: impl FnMut() -> Result<(), Error>) -> Result<Duration, Error> {
     run()?;
     let mut times = vec![];

@@ -1,4 +1,5 @@
-//! Machine code from the text of kernels, by the driver's assembler. What is loaded is kept as long as somebody uses it, by its text.
+//! Assembles PTX with the driver and loads the machine code. Loaded modules are shared by text for
+//! as long as anyone uses them.
 
 use std::ffi::{CString, c_void};
 use std::sync::{Arc, PoisonError};
@@ -10,7 +11,7 @@ use super::cache::{Cache, Key};
 use super::error::{Error, words};
 use super::gpu::Gpu;
 
-/// The machine code of a module, on a device.
+/// A loaded module of machine code.
 pub struct Code {
     gpu: Arc<Gpu>,
     module: sys::CUmodule,
@@ -21,11 +22,12 @@ unsafe impl Send for Code {}
 // SAFETY: as above; the driver locks what it must.
 unsafe impl Sync for Code {}
 
-/// Bytes of the driver's words on what it does not take.
+/// The size of the driver's error log in bytes.
 const LOG: usize = 8192;
 
 impl Code {
-    /// The code of a text: what is loaded of it already, what is in the cache, or what the driver makes of it.
+    /// Returns the code of a text: a module that is already loaded, an entry of the cache, or a
+    /// fresh assembly, in this order.
     pub(super) fn new(gpu: &Arc<Gpu>, text: &str, cache: Option<&Cache>) -> Result<Arc<Code>, Error> {
         let mut codes = gpu.codes.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(code) = codes.get(text).and_then(std::sync::Weak::upgrade) {
@@ -36,6 +38,8 @@ impl Code {
             None => assemble(gpu, text).and_then(|cubin| load(gpu, &cubin)),
             Some(cache) => {
                 let key = Key::new(text, &gpu.facts());
+                // A cached module may fail to load, for example after a downgrade of the driver:
+                // assemble it then.
                 match cache.get(&key).and_then(|cubin| load(gpu, &cubin).ok()) {
                     Some(module) => Ok(module),
                     None => assemble(gpu, text).and_then(|cubin| {
@@ -51,7 +55,7 @@ impl Code {
         Ok(code)
     }
 
-    /// One of its kernels: as long as this is there.
+    /// Looks up a kernel. The handle is valid for as long as `self` lives.
     pub(super) fn function(&self, name: &str) -> Result<sys::CUfunction, Error> {
         self.gpu.enter()?;
         let symbol = CString::new(name).map_err(|_| Error::Rejected("a zero byte".into()))?;
@@ -71,7 +75,7 @@ impl Drop for Code {
     }
 }
 
-/// Has the driver assemble a text.
+/// Has the driver assemble a text to a cubin.
 fn assemble(gpu: &Gpu, text: &str) -> Result<Vec<u8>, Error> {
     let text = CString::new(text).map_err(|_| Error::Rejected("a zero byte".into()))?;
     let mut log = vec![0u8; LOG];
@@ -115,7 +119,7 @@ fn assemble(gpu: &Gpu, text: &str) -> Result<Vec<u8>, Error> {
     })
 }
 
-/// Loads what was assembled.
+/// Loads an assembled module.
 fn load(gpu: &Gpu, cubin: &[u8]) -> Result<sys::CUmodule, Error> {
     if cubin.is_empty() {
         return Err(Error::Rejected("it makes no code of them".into()));

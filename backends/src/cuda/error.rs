@@ -1,37 +1,39 @@
-//! What can go wrong with a device. Some of it nothing can mend: a kernel that faults takes its context along, and all that is in it.
+//! Errors of a device. A fatal one, such as a kernel with an illegal access, destroys the context
+//! and all memory in it, so the device cannot be used again in this process.
 
 use std::fmt;
 
 use cudarc::driver::result::DriverError;
 use cudarc::driver::sys::CUresult;
 
-/// Why the device did not do what it was asked for.
+/// Why the device did not do what it was asked to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
     /// There is no driver.
     NoDriver,
     /// There is a driver, but no device of that number.
     NoDevice(i32),
-    /// The device is older than what kernels are made for: its compute capability.
+    /// The device is older than the oldest that kernels are generated for. Holds its compute
+    /// capability.
     TooOld(i32, i32),
-    /// The device has no memory left for so many bytes.
+    /// The device cannot allocate this many bytes.
     OutOfMemory(usize),
-    /// The host has no memory left for so many bytes.
+    /// The host cannot allocate this many bytes.
     HostMemory(usize),
     /// The host cannot create more threads, with the system's message.
     Threads(String),
     /// An array is in the memory of another device.
     Foreign,
-    /// The driver does not take a kernel: a bug of ours, with the driver's words.
+    /// The driver rejects a kernel, which is a bug of ours. Holds the driver's message.
     Rejected(String),
-    /// The driver failed at something.
+    /// A call of the driver failed.
     Driver {
-        /// What was asked of it.
+        /// The operation.
         doing: &'static str,
-        /// Its words.
+        /// The driver's message.
         message: String,
     },
-    /// The device was lost at an earlier error, whose words these are, and is not used again.
+    /// The device was lost at an earlier error, whose message this is. It is not used again.
     Lost(String),
 }
 
@@ -60,14 +62,14 @@ pub(super) fn failed(doing: &'static str) -> impl Fn(DriverError) -> Error {
     move |error| Error::Driver { doing, message: words(error) }
 }
 
-/// An error in the driver's words.
+/// The driver's description of an error.
 pub(super) fn words(error: DriverError) -> String {
     let name = error.error_name().map_or_else(|_| String::new(), |name| name.to_string_lossy().into_owned());
     let text = error.error_string().map_or_else(|_| String::new(), |text| text.to_string_lossy().into_owned());
     format!("{text} ({name})")
 }
 
-/// Whether the context is gone with the error.
+/// Whether the error destroys the context.
 pub(super) fn is_fatal(error: DriverError) -> bool {
     use CUresult as R;
     matches!(

@@ -1,5 +1,5 @@
-//! A device with its context, one stream on which all happens in order, and the driver's pool of memory. A process has one of each
-//! device: making a context takes a tenth of a second.
+//! A device with its context, a single stream, which orders all work, and the driver's memory pool.
+//! A process opens each device once, because creating a context takes a tenth of a second.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
@@ -18,13 +18,13 @@ pub struct Gpu {
     pub(super) stream: sys::CUstream,
     device: sys::CUdevice,
     pool: sys::CUmemoryPool,
-    /// What plans have to know of it.
+    /// The properties that plans depend on.
     pub(super) limits: ptx::Facts,
     /// The error at which the context was lost.
     lost: OnceLock<String>,
-    /// Modules that are loaded, by their text.
+    /// Loaded modules by their text.
     pub(super) codes: Mutex<BTreeMap<String, Weak<Code>>>,
-    /// Memory through which large arrays go to and from the device.
+    /// Pinned buffers that large transfers go through.
     pub(super) staging: Mutex<Staging>,
 }
 
@@ -34,7 +34,7 @@ unsafe impl Send for Gpu {}
 // SAFETY: as above; the driver locks what it must.
 unsafe impl Sync for Gpu {}
 
-/// What there is to know of a device.
+/// The properties of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// Its number.
@@ -57,7 +57,7 @@ pub struct Facts {
 /// with its context and stream.
 static DEVICES: Mutex<BTreeMap<i32, Arc<Gpu>>> = Mutex::new(BTreeMap::new());
 
-/// How many devices there are.
+/// The number of devices.
 fn count() -> Result<i32, Error> {
     // SAFETY: it tries to open the library, whose initialisers are NVIDIA's.
     if !unsafe { sys::is_culib_present() } {
@@ -73,7 +73,7 @@ fn attribute(device: sys::CUdevice, attribute: Attribute) -> i32 {
 }
 
 impl Facts {
-    /// Of every device of this machine; none where there is no driver.
+    /// The properties of all devices of this machine; empty if there is no driver.
     pub fn all() -> Vec<Facts> {
         (0..count().unwrap_or(0))
             .filter_map(|number| result::device::get(number).ok().map(|d| Facts::of(number, d)))
@@ -101,7 +101,7 @@ impl Facts {
 }
 
 impl Gpu {
-    /// The device of that number: the same one for all of the process.
+    /// Opens the device with this number. All callers in the process share it.
     pub fn get(number: i32) -> Result<Arc<Gpu>, Error> {
         let mut devices = DEVICES.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(gpu) = devices.get(&number) {
@@ -112,7 +112,7 @@ impl Gpu {
         Ok(gpu)
     }
 
-    /// Whether that device has been asked for already, and found.
+    /// Whether the device with this number has already been opened.
     pub fn is_ready(number: i32) -> bool {
         DEVICES.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&number)
     }
@@ -137,7 +137,8 @@ impl Gpu {
         // SAFETY: the device is one that the driver gave.
         unsafe { sys::cuDeviceGetDefaultMemPool(&raw mut pool, device) }.result().map_err(failed("find its memory"))?;
         let mut keep = u64::MAX;
-        // SAFETY: the attribute is a number of 64 bits. What is freed stays in the pool: to ask the system anew takes milliseconds.
+        // SAFETY: the attribute is a 64-bit number. The pool keeps freed memory, because getting it
+        // from the system again would take milliseconds.
         unsafe {
             sys::cuMemPoolSetAttribute(pool, PoolAttribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, (&raw mut keep).cast())
         }
@@ -159,12 +160,12 @@ impl Gpu {
         Ok(Gpu { context, stream, device, pool, limits, lost: OnceLock::new(), codes, staging })
     }
 
-    /// What there is to know of it.
+    /// The properties of this device.
     pub fn facts(&self) -> Facts {
         Facts::of(self.device, self.device)
     }
 
-    /// Makes its context the thread's own, unless it is lost.
+    /// Makes the device's context current on this thread. Fails if the device was lost.
     pub(super) fn enter(&self) -> Result<(), Error> {
         if let Some(message) = self.lost.get() {
             return Err(Error::Lost(message.clone()));
@@ -173,7 +174,8 @@ impl Gpu {
         unsafe { result::ctx::set_current(self.context) }.map_err(self.failed("use a context"))
     }
 
-    /// An error of the driver. One that takes the context along is remembered.
+    /// Converts an error of the driver. Remembers a fatal one, after which the device counts as
+    /// lost.
     pub(super) fn failed(&self, doing: &'static str) -> impl Fn(DriverError) -> Error {
         move |error| {
             if is_fatal(error) {
@@ -183,7 +185,8 @@ impl Gpu {
         }
     }
 
-    /// Bytes that can be allocated: what is free on the device, and what the pool has and nobody uses.
+    /// The number of bytes that can be allocated: free memory of the device, and memory that the
+    /// pool holds but nobody uses.
     pub(super) fn available(&self) -> Result<usize, Error> {
         self.enter()?;
         let (free, _) = result::mem_get_info().map_err(self.failed("count its memory"))?;
@@ -215,7 +218,7 @@ impl Gpu {
         }
     }
 
-    /// Waits until all that was asked for is done.
+    /// Waits until all queued work is done.
     pub fn wait(&self) -> Result<(), Error> {
         self.enter()?;
         // SAFETY: the stream lives as long as the device.

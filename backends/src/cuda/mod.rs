@@ -1,11 +1,19 @@
-//! NVIDIA's driver, through cudarc: the only room that knows it.
+//! The CUDA driver, through cudarc. No other module knows it.
 //!
-//! A [`Gpu`] is a device with its context and one stream (`gpu`). `code` has the driver assemble kernels, and `cache` keeps what it made
-//! in a folder. `loaded` is the [`crate::ptx::Device`] that programs run on, `transfer` how arrays get there and back, `array` what
-//! stands for both: a [`Module`] is a program on a device, a [`DeviceArray`] an array in its memory. `clock` says how
-//! long things take there.
+//! A [`Gpu`] is an open device, a [`Module`] a program loaded on it, and a [`DeviceArray`] an array
+//! in its memory.
 //!
-//! cudarc panics where the driver's library is missing, so that is asked first. Whatever else goes wrong comes back as an [`Error`].
+//! | file | holds |
+//! |---|---|
+//! | `gpu` | an open device: its context, its one stream, its memory |
+//! | `code`, `cache` | assembling PTX with the driver; a cache of the results on disk |
+//! | `loaded` | the [`crate::ptx::Device`] that programs run on |
+//! | `transfer` | copies of arrays from and to the device |
+//! | `array` | the public types for programs and arrays |
+//! | `clock` | times and bandwidths |
+//!
+//! cudarc panics if the driver's library is missing, so `gpu` asks for the library first. All other
+//! failures are returned as an [`Error`].
 
 mod array;
 mod cache;

@@ -1,5 +1,7 @@
-//! Arrays to and from the device. The driver copies memory that may be paged out through a buffer of its own, on one thread, at a fraction of what
-//! the bus carries; so large arrays go through pinned memory in pieces, of which several threads each copy one while others are on their way.
+//! Transfers of arrays from and to the device. The driver copies pageable memory through a buffer
+//! of its own on one thread, at a fraction of the bus bandwidth. So large arrays go through pinned
+//! staging buffers in pieces: while some pieces are in flight, several threads copy others from or
+//! to the caller's memory.
 
 use std::sync::{MutexGuard, PoisonError};
 
@@ -9,15 +11,16 @@ use cudarc::driver::sys;
 use super::error::Error;
 use super::gpu::Gpu;
 
-/// Bytes of a piece.
+/// The size of a piece in bytes.
 const PIECE: usize = 4 << 20;
-/// Threads that copy, and the pieces that each has under way.
+/// The number of threads that copy, and the number of staging buffers of each: two, so that one is
+/// filled while the other is in flight.
 const THREADS: usize = 4;
 const PIECES: usize = 2;
-/// From so many bytes on it pays.
+/// Transfers of at least this many bytes go through the staging buffers.
 const LARGE: usize = 8 << 20;
 
-/// Pinned memory, taken when the first large array comes.
+/// Pinned staging buffers, allocated for the first large transfer.
 #[derive(Default)]
 pub(super) struct Staging {
     slots: Vec<Slot>,
@@ -26,7 +29,7 @@ pub(super) struct Staging {
 /// A staging buffer for one piece, always initialized.
 struct Slot {
     memory: *mut u8,
-    /// When what was in it last is copied.
+    /// Completed when the last copy from or to the memory is done.
     free: sys::CUevent,
 }
 
@@ -105,7 +108,8 @@ impl Gpu {
             for (n, (to, piece)) in pieces.into_iter().enumerate() {
                 let slot = &slots[n % PIECES];
                 slot.wait(self)?;
-                // SAFETY: the slot has room for a piece, and what was in it is copied: it is this thread's alone.
+                // SAFETY: the slot has room for a piece, and its last copy is done, so only this
+                // thread uses it.
                 let copy = unsafe { std::slice::from_raw_parts_mut(slot.memory, piece.len()) };
                 copy.copy_from_slice(piece);
                 // SAFETY: the device's memory has that many bytes, and nothing writes to the slot
@@ -119,7 +123,7 @@ impl Gpu {
         })
     }
 
-    /// Copies bytes from the device, when what was launched before is done.
+    /// Copies bytes from the device, ordered after earlier launches, and waits.
     pub(super) fn download(&self, from: u64, bytes: &mut [u8]) -> Result<(), Error> {
         self.enter()?;
         if bytes.is_empty() {
@@ -145,13 +149,15 @@ impl Gpu {
                 Ok(())
             };
             for (n, (from, piece)) in pieces.into_iter().enumerate() {
+                // With all staging buffers in flight, the oldest piece must leave its own first.
                 if under_way.len() == PIECES
                     && let Some(first) = under_way.pop_front()
                 {
                     arrive(first)?;
                 }
                 let slot = &slots[n % PIECES];
-                // SAFETY: the slot has room for a piece, and what was in it has been read: it is this thread's alone.
+                // SAFETY: the slot has room for a piece, and its last content has been read, so
+                // only this thread uses it.
                 let room = unsafe { std::slice::from_raw_parts_mut(slot.memory, piece.len()) };
                 // SAFETY: the device's memory has that many bytes, and nothing reads the slot
                 // before the event after this copy has completed; if recording the event failed,
@@ -191,7 +197,7 @@ impl Gpu {
             threads.into_iter().map(|made| made.map(std::thread::ScopedJoinHandle::join)).collect::<Vec<_>>()
         });
         if !done.iter().all(|end| matches!(end, Ok(Ok(Ok(()))))) {
-            // Nothing may be on its way into or out of memory that others will use.
+            // Other transfers will reuse the staging buffers, so no copy may be in flight.
             _ = self.wait();
         }
         done.into_iter().try_for_each(|end| end?.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
