@@ -1,4 +1,5 @@
-//! One kernel under construction: registers, labels, instructions, and the loops and branches that all else is made of.
+//! A builder for one kernel: registers, labels, instructions, and the branches and loops that all
+//! other code is composed of.
 
 use cranelift_codegen::entity::{PrimaryMap, SecondaryMap};
 use ir::sabotage::{self, Bug};
@@ -11,19 +12,20 @@ use super::inst::{
 /// A kernel under construction.
 pub(super) struct Builder {
     registers: PrimaryMap<Reg, Class>,
-    /// Of registers of 64 bits that hold a number of 32, widened: its type and itself.
+    /// For 64-bit registers that are extensions of 32-bit values: the type and the value before the
+    /// extension.
     narrow: SecondaryMap<Reg, Option<(Type, Operand)>>,
-    /// What is computed once, before the rest.
+    /// The prologue: instructions that run once, before the body.
     first: Vec<Inst>,
     body: Vec<Inst>,
     labels: u32,
     guard: Option<(Reg, bool)>,
-    /// Bytes of a block's and of a thread's own memory: in use, and the most so far.
+    /// The allocated shared memory of the block and local memory of the thread.
     shared: Stack,
     local: Stack,
 }
 
-/// Memory that is taken and given back in order.
+/// Memory that is allocated and freed in stack order: the bytes in use and the maximum so far.
 #[derive(Default)]
 struct Stack {
     used: usize,
@@ -74,7 +76,7 @@ impl Builder {
         self.body.push(Inst { guard: self.guard, op });
     }
 
-    /// What `make` emits happens where the predicate is so. It branches nowhere.
+    /// Guards the instructions that `make` emits with a predicate. They must not branch.
     pub(super) fn guarded<T>(&mut self, guard: (Reg, bool), make: impl FnOnce(&mut Self) -> T) -> T {
         let outer = self.guard.replace(guard);
         let made = make(self);
@@ -82,7 +84,8 @@ impl Builder {
         made
     }
 
-    /// What `make` emits goes before everything else.
+    /// Emits instructions into the prologue instead of the body. The current guard does not apply
+    /// to them.
     pub(super) fn first<T>(&mut self, make: impl FnOnce(&mut Self) -> T) -> T {
         std::mem::swap(&mut self.first, &mut self.body);
         let guard = self.guard.take();
@@ -92,7 +95,7 @@ impl Builder {
         made
     }
 
-    /// Says that a register, which is never written again, is a number of 32 bits, widened.
+    /// Records that a register is the extension of a 32-bit value. It must never be written again.
     pub(super) fn set_narrow(&mut self, wide: Reg, ty: Type, number: impl Into<Operand>) {
         self.narrow[wide] = Some((ty, number.into()));
     }
@@ -113,7 +116,8 @@ impl Builder {
         self.op(opcode, ty, &[a.into(), b.into()])
     }
 
-    /// A product of 64-bit integers; of widened ones, of what they were, which takes one multiplication instead of three.
+    /// A product of 64-bit integers. If both are extended 32-bit values, it is a single widening
+    /// multiplication instead of three instructions.
     pub(super) fn product(&mut self, ty: Type, a: Reg, b: Reg) -> Reg {
         match (self.narrow[a], self.narrow[b]) {
             (Some((of, a)), Some((also, b))) if of == also => {
@@ -129,7 +133,7 @@ impl Builder {
         self.op(Opcode::Mov, ty, &[from.into()])
     }
 
-    /// A register that is written anew, with its first value.
+    /// A new variable, initialized with a copy.
     pub(super) fn copy(&mut self, from: Reg) -> Reg {
         let to = self.reg(self.class(from));
         self.assign(to, from);
@@ -172,7 +176,7 @@ impl Builder {
         self.push(Op::Load { space, ty, to: vec![to], at });
     }
 
-    /// Neighbours in memory, into registers that there are.
+    /// Loads neighbours in memory into existing registers.
     pub(super) fn load_several_to(&mut self, to: Vec<Reg>, space: Space, ty: Type, at: Address) {
         self.push(Op::Load { space, ty, to, at });
     }
@@ -181,29 +185,29 @@ impl Builder {
         self.push(Op::Store { space, ty, from: vec![from], at });
     }
 
-    /// Neighbours in memory: one, two or four.
+    /// Loads one, two or four neighbours in memory.
     pub(super) fn load_several(&mut self, space: Space, ty: Type, count: usize, at: Address) -> Vec<Reg> {
         let to: Vec<Reg> = (0..count).map(|_| self.reg(ty.class())).collect();
         self.push(Op::Load { space, ty, to: to.clone(), at });
         to
     }
 
-    /// Neighbours in memory: one, two or four.
+    /// Stores one, two or four neighbours in memory.
     pub(super) fn store_several(&mut self, space: Space, ty: Type, from: Vec<Reg>, at: Address) {
         self.push(Op::Store { space, ty, from, at });
     }
 
-    /// Begins to copy four or eight bytes to a block's memory.
+    /// Starts an asynchronous copy of four or eight bytes from global to shared memory.
     pub(super) fn copy_async(&mut self, to: Address, from: Address, bytes: i64) {
         self.push(Op::Copy { to, from, bytes });
     }
 
-    /// Waits for the thread's copies.
+    /// Waits for all asynchronous copies of this thread.
     pub(super) fn await_copies(&mut self) {
         self.push(Op::AwaitCopies);
     }
 
-    /// Begins to copy sixteen bytes to a block's memory: those that are read, then zeros.
+    /// Starts an asynchronous copy of `read` bytes to shared memory, filled up to 16 with zeros.
     pub(super) fn copy_wide(&mut self, to: Address, from: Address, read: Reg) {
         self.push(Op::CopyWide { to, from, read });
     }
@@ -212,24 +216,24 @@ impl Builder {
         self.push(Op::GroupCopies);
     }
 
-    /// Waits for all groups of the thread's copies but so many.
+    /// Waits for the asynchronous copies of this thread except for the `but` most recent groups.
     pub(super) fn await_groups(&mut self, but: u32) {
         self.push(Op::AwaitGroups { but });
     }
 
-    /// Four matrices of 8 x 8 elements of 16 bits, a row at each thread's address.
+    /// Loads four 8 x 8 matrices of 16-bit elements. Each lane passes the address of one row.
     pub(super) fn load_matrices(&mut self, at: Address, transposed: bool) -> [Reg; 4] {
         let to = [(); 4].map(|()| self.reg(Class::B32));
         self.push(Op::LoadMatrices { to, at, transposed });
         to
     }
 
-    /// Adds a product of matrices.
+    /// Multiplies two fragments and accumulates into `sum`.
     pub(super) fn multiply(&mut self, factors: Factors, sum: [Reg; 4], a: [Reg; 4], b: [Reg; 2]) {
         self.push(Op::Multiply { factors, sum, a, b });
     }
 
-    /// An `f32` of eleven bits.
+    /// An `f32` rounded to TF32, which has 11 significant bits.
     pub(super) fn rounded(&mut self, from: Reg) -> Reg {
         let to = self.reg(Class::B32);
         self.push(Op::ToTf32 { to, from });
@@ -260,14 +264,14 @@ impl Builder {
         self.push(Op::ClusterBarrier);
     }
 
-    // Memory of blocks and threads.
+    // Shared and local memory.
 
-    /// Takes so many bytes of memory of a block or thread.
+    /// Allocates shared or local memory, aligned to 16 bytes.
     pub(super) fn take(&mut self, space: Space, bytes: usize) -> i64 {
         self.stack(space).take(bytes)
     }
 
-    /// Gives back what was taken last.
+    /// Frees the most recent allocation.
     pub(super) fn give_back(&mut self, space: Space, bytes: usize) {
         self.stack(space).used -= bytes.next_multiple_of(16);
     }
@@ -276,14 +280,14 @@ impl Builder {
         if space == Space::Shared { &mut self.shared } else { &mut self.local }
     }
 
-    /// The address of element `number` of an array at `at` in memory of a block or thread.
+    /// The address of element `number` of an array in shared or local memory.
     pub(super) fn element(&mut self, space: Space, at: i64, number: Reg, bytes: i64) -> Address {
         let base = self.mov(Type::U64, Operand::Own(space));
         let address = self.op(Opcode::Mad, Type::S64, &[number.into(), bytes.into(), base.into()]);
         Address { base: Some(address), offset: at }
     }
 
-    // Control.
+    // Control flow.
 
     fn label(&mut self) -> Label {
         self.labels += 1;
@@ -299,11 +303,11 @@ impl Builder {
     }
 }
 
-/// Who has a builder: loops and branches are made of what their owner emits.
+/// Structured control flow for everything that has a builder.
 pub(super) trait Control: Sized {
     fn b(&mut self) -> &mut Builder;
 
-    /// Runs `then` where the condition holds.
+    /// Emits `then` under a branch that is taken if the condition holds.
     fn when(&mut self, condition: Reg, then: impl FnOnce(&mut Self)) {
         let end = self.b().label();
         self.b().branch(Some((condition, false)), end);
@@ -311,7 +315,7 @@ pub(super) trait Control: Sized {
         self.b().place(end);
     }
 
-    /// Runs one of two.
+    /// Emits an if-else.
     fn either(&mut self, condition: Reg, then: impl FnOnce(&mut Self), otherwise: impl FnOnce(&mut Self)) {
         let (no, end) = (self.b().label(), self.b().label());
         self.b().branch(Some((condition, false)), no);
@@ -322,7 +326,7 @@ pub(super) trait Control: Sized {
         self.b().place(end);
     }
 
-    /// Runs `body` as long as `condition` gives a predicate that holds.
+    /// Emits a loop that runs while the predicate from `condition` holds.
     fn while_(&mut self, condition: impl FnOnce(&mut Self) -> Reg, body: impl FnOnce(&mut Self)) {
         let (again, end) = (self.b().label(), self.b().label());
         self.b().place(again);
@@ -333,7 +337,7 @@ pub(super) trait Control: Sized {
         self.b().place(end);
     }
 
-    /// Runs `body` for `from, from + step, ...` below `to`, all of 64 bits.
+    /// Emits a loop over `from, from + step, ...` below `to`, in 64-bit integers.
     fn counted(&mut self, from: Reg, to: Reg, step: impl Into<Operand>, body: impl FnOnce(&mut Self, Reg)) {
         let step = step.into();
         let i = self.b().copy(from);

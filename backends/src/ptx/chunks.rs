@@ -124,9 +124,9 @@ impl Emitter<'_> {
         let [thread, block, blocks] = [Special::Tid, Special::Ctaid, Special::Nctaid].map(|s| self.special(s));
         self.counted(block, count, blocks, |e, number| {
             let first = e.b().op(Opcode::Mad, Type::S64, &[number.into(), (SCAN_CHUNK as i64).into(), thread.into()]);
-            let mine = e.mine(first, axes.total, LANES as i64, EACH);
+            let elements = e.thread_elements(first, axes.total, LANES as i64, EACH);
             e.chunk = Some(Chunk { step, number, buffers: buffers.clone() });
-            e.elements(index, &body, &mine, &[]);
+            e.elements(index, &body, &elements, &[]);
             e.chunk = None;
             // The next chunk writes anew what this one reads.
             e.b().barrier();

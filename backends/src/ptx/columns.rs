@@ -1,9 +1,12 @@
-//! Loops that go down columns: neighbouring iterations of the outer loop find their elements side by side, those of a loop inside find
-//! them in different rows. So neighbouring threads take neighbouring columns.
+//! Loops along columns: adjacent iterations of the outer loop access adjacent elements, and an
+//! inner loop moves from row to row. So adjacent threads process adjacent columns, which coalesces
+//! their accesses.
 //!
-//! A reduction alone goes in two launches: first a thread takes a block of the order's rows of a column, then what these give is joined.
-//! Anything else, and the joining, goes in *strips*: a block has some columns, and several threads for each, which share its rows and
-//! meet in shared memory. Scratch of the columns of a strip lies side by side.
+//! A reduction alone takes two launches: in the first, each thread reduces one block of rows (in
+//! the sense of `ir::order`) of one column; the second combines these partial results. The
+//! combination, and anything else, is processed in *strips*: a block processes a few columns, with
+//! several threads per column, which divide the rows among themselves and communicate through
+//! shared memory. Scratch of adjacent columns is interleaved.
 
 use ir::nest::{
     Buffer, BufferId, Extent, Index, Loop, LoopKind, Op, Program, Reduction, Role, Single, Statement, Subscript,
@@ -14,52 +17,53 @@ use schedule::nests::{is_length, is_scalar};
 use schedule::split::{Part, root};
 
 use super::build::{Builder, Control};
-use super::emit::{Argument, Emitter, Team};
+use super::emit::{Argument, Emitter, ExecScope};
 use super::fold::{Levels, assign};
 use super::inst::{Address, Comparison, Opcode, Reg, Space, Special, Type};
 use super::loops::Axes;
 use crate::access::Linear;
 use crate::fold::Merging;
 
-/// The shape of strips.
+/// The shape of a strip.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Shape {
-    /// Columns of a strip.
+pub(super) struct StripShape {
+    /// The number of columns.
     pub(super) width: i64,
-    /// Threads of a column.
+    /// The number of threads per column.
     rows: i64,
 }
 
-/// Where rows are shared among many threads: a warp reads neighbours.
-const TALL: Shape = Shape { width: 32, rows: 32 };
-/// Where there are many short rows, as of the results of blocks.
-const NARROW: Shape = Shape { width: 8, rows: 64 };
-/// Where there are a few.
-const FLAT: Shape = Shape { width: 256, rows: 1 };
-/// So many are few.
+/// For long columns: a warp reads one row of 32 adjacent columns.
+const TALL: StripShape = StripShape { width: 32, rows: 32 };
+/// For many short rows, such as partial results.
+const NARROW: StripShape = StripShape { width: 8, rows: 64 };
+/// For a few rows: one thread per column.
+const FLAT: StripShape = StripShape { width: 256, rows: 1 };
+/// The largest number of partial results that counts as a few.
 const FEW: i64 = 4;
 
-impl Shape {
-    /// Threads of a block.
+impl StripShape {
+    /// The number of threads in a block.
     pub(super) fn threads(self) -> u32 {
         u32::try_from(self.width * self.rows).unwrap_or(u32::MAX)
     }
 }
 
-/// The strip at hand.
+/// The current strip.
 #[derive(Clone, Copy)]
 pub(super) struct Strip {
-    shape: Shape,
-    /// The thread's number among those of its column.
+    shape: StripShape,
+    /// The index of the thread within its column.
     row: Reg,
-    /// Whether there is such a column: if not, the thread does what those of the last one do, and stores only to its own scratch.
-    pub(super) real: Reg,
-    /// Whether it is its column's first.
+    /// Whether the column exists. A thread beyond the last column repeats the work of the last one,
+    /// but only stores to its own scratch.
+    pub(super) in_bounds: Reg,
+    /// Whether the thread is the first of its column.
     pub(super) leader: Reg,
 }
 
-impl Shape {
-    /// The address of the first element of a column's scratch.
+impl StripShape {
+    /// The address of the first element of a column's scratch, for this thread.
     pub(super) fn scratch(
         self,
         b: &mut Builder,
@@ -74,11 +78,12 @@ impl Shape {
     }
 }
 
-/// What a size may be at most.
+/// An upper limit of a size.
 pub(super) type Limit = Option<(Size, i64)>;
 
-/// The shapes of strips that a part goes in, each with what its sizes must be for it, if it goes in strips.
-pub(super) fn shapes(program: &Program, part: &Part) -> Option<Vec<(Shape, Limit)>> {
+/// The shapes of strips that a part can be processed in, each with the limit up to which it is
+/// used. Returns `None` if the part is not a loop along columns.
+pub(super) fn shapes(program: &Program, part: &Part) -> Option<Vec<(StripShape, Limit)>> {
     let (_, Statement::Loop(l)) = root(part)? else { return None };
     if l.kind != LoopKind::Parallel || !part.chunks.is_empty() || !in_strips(program, l) {
         return None;
@@ -93,10 +98,11 @@ pub(super) fn shapes(program: &Program, part: &Part) -> Option<Vec<(Shape, Limit
     })
 }
 
-/// Whether a parallel loop goes down columns, and may be taken in strips.
+/// Whether a parallel loop accesses memory along columns and can be processed in strips.
 fn in_strips(program: &Program, l: &Loop) -> bool {
     let Some((column, _)) = l.dims.last() else { return false };
-    // Threads past the last column read what is there of it, at any time.
+    // Out-of-range threads re-read the last column at any time, so the loop must not overwrite what
+    // it loads.
     let (stored, loaded) = (visit::stores(&l.body), visit::loads(&l.body));
     let of_strip = |buffer: &BufferId| program.buffers[*buffer].role == Role::Scratch;
     let overwrites = |b: &BufferId| {
@@ -107,7 +113,7 @@ fn in_strips(program: &Program, l: &Loop) -> bool {
     let mut fits = !stored.iter().any(|b| !of_strip(b) && overwrites(b));
     for statement in &l.body {
         let Statement::Loop(inner) = statement else {
-            // A branch may go apart within a strip: it must not wait.
+            // Threads of a strip may diverge in a branch, so it must not contain a barrier.
             fits &= is_scalar(statement) || matches!(statement, Statement::Store { .. });
             continue;
         };
@@ -124,6 +130,8 @@ fn in_strips(program: &Program, l: &Loop) -> bool {
                 return;
             }
             let linear = Linear::of(program, *buffer, view.as_deref(), at).affine;
+            // Compare loads that are contiguous across columns with loads that are contiguous down
+            // a column.
             let step = |index| linear.coefficient(index).as_constant();
             down += usize::from(step(*column) == Some(1) && step(*row) != Some(1));
             along += usize::from(step(*row) == Some(1) && step(*column) != Some(0));
@@ -132,13 +140,13 @@ fn in_strips(program: &Program, l: &Loop) -> bool {
     fits && down > along
 }
 
-/// Whether a reduction goes by blocks of rows, or in any order.
+/// Whether a reduction is in the order by blocks, or in any order.
 fn goes_by_blocks(r: &Reduction) -> bool {
     matches!(r.order, Order::Blocks | Order::Free)
 }
 
-/// A part as the parts that launch it: if it is a reduction down columns, one that reduces blocks of rows, and one that joins
-/// what they give.
+/// Splits a reduction along columns into two parts: one that reduces blocks of rows, and one that
+/// combines the partial results. Any other part is unchanged.
 pub(super) fn parts(program: &mut Program, part: Part) -> Vec<Part> {
     match in_blocks(program, &part) {
         Some(both) => both.into(),
@@ -190,24 +198,26 @@ fn in_blocks(program: &mut Program, part: &Part) -> Option<[Part; 2]> {
     Some([blocks, join])
 }
 
-/// The blocks of rows of a part that [`parts`] has made, as how many there are of them for each column.
+/// The parts of a loop that [`parts`] has made: the statements before the loop over rows, and that
+/// loop.
 pub(super) fn blocks_of(l: &Loop) -> Option<(&[Statement], &Loop)> {
     let at = l.body.iter().position(|s| matches!(s, Statement::Loop(_)))?;
     let Statement::Loop(rows) = &l.body[at] else { return None };
     Some((&l.body[..at], rows))
 }
 
-/// A reduction at work, on each thread.
+/// A reduction in progress, with the state of each thread.
 struct Sum {
     fold: Merging,
-    /// What the thread has so far.
+    /// The accumulator of the thread.
     state: Vec<Reg>,
-    /// Where order matters: the results of its blocks.
+    /// The pairwise levels of the results of its blocks, if the order matters.
     levels: Option<Levels>,
 }
 
 impl Emitter<'_> {
-    /// Blocks of rows, a thread for each of each column; what they give goes to buffers.
+    /// Reduces blocks of rows, with a thread for each block of each column. Stores the partial
+    /// results to `buffers`.
     pub(super) fn reduce_columns(&mut self, l: &Loop, buffers: &[BufferId]) {
         let Some((before, rows)) = blocks_of(l) else { return };
         let LoopKind::Reduce(reductions) = &rows.kind else { return };
@@ -228,7 +238,7 @@ impl Emitter<'_> {
             let before_it = e.b().op2(Opcode::Mul, Type::S64, block, columns.total);
             let column = e.b().op2(Opcode::Sub, Type::S64, number, before_it);
             e.unravel(&columns, column);
-            e.as_team(Team::Thread, |e| e.block(before));
+            e.in_exec_scope(ExecScope::Thread, |e| e.block(before));
             sums.iter().for_each(|sum| sum.fold.clear(e, &sum.state));
             let first = e.b().op2(Opcode::Shl, Type::B64, block, i64::from(BLOCK.ilog2()));
             let end = e.b().op2(Opcode::Add, Type::S64, first, BLOCK as i64);
@@ -253,7 +263,7 @@ impl Emitter<'_> {
         Sum { fold, state, levels: at.map(|at| Levels { fold, space: Space::Local, at }) }
     }
 
-    /// Takes some rows into the sums.
+    /// Accumulates rows `from..to`.
     fn take_rows(&mut self, axes: &Axes, (from, to): (Reg, Reg), l: &Loop, reductions: &[Reduction], sums: &[Sum]) {
         let take = |e: &mut Self, number: Reg| {
             for (r, sum) in reductions.iter().zip(sums) {
@@ -262,8 +272,8 @@ impl Emitter<'_> {
             }
         };
         match axes.only() {
-            Some(index) => self.along(index, (from, to), 1, &l.body, |e, number| {
-                e.as_team(Team::Thread, |e| e.block(&l.body));
+            Some(index) => self.unrolled_loop(index, (from, to), 1, &l.body, |e, number| {
+                e.in_exec_scope(ExecScope::Thread, |e| e.block(&l.body));
                 take(e, number);
             }),
             None => self.counted(from, to, 1, |e, number| {
@@ -273,9 +283,9 @@ impl Emitter<'_> {
         }
     }
 
-    /// The columns that fall to this block.
-    pub(super) fn in_strips(&mut self, l: &Loop, shape: Shape) {
-        self.shape = Some(shape);
+    /// Processes the strips of this block.
+    pub(super) fn in_strips(&mut self, l: &Loop, shape: StripShape) {
+        self.strip_shape = Some(shape);
         let axes = self.axes(&l.dims, &l.body);
         let [thread, block, blocks] = [Special::Tid, Special::Ctaid, Special::Nctaid].map(|s| self.special(s));
         let lane = self.b().op2(Opcode::And, Type::B64, thread, shape.width - 1);
@@ -285,17 +295,17 @@ impl Emitter<'_> {
         let strips = self.ceil_div(axes.total, shape.width);
         self.counted(block, strips, blocks, |e, strip| {
             let column = e.b().op(Opcode::Mad, Type::S64, &[strip.into(), shape.width.into(), lane.into()]);
-            let real = e.b().set(Comparison::Le, Type::S64, column, last);
+            let in_bounds = e.b().set(Comparison::Le, Type::S64, column, last);
             let column = e.b().op2(Opcode::Min, Type::S64, column, last);
             e.unravel(&axes, column);
-            e.strip = Some(Strip { shape, row, real, leader });
-            e.as_team(Team::Column, |e| e.block(&l.body));
-            // The next strip writes anew what this one reads.
+            e.strip = Some(Strip { shape, row, in_bounds, leader });
+            e.in_exec_scope(ExecScope::Column, |e| e.block(&l.body));
+            // The next strip overwrites shared memory that this one reads.
             e.b().barrier();
         });
     }
 
-    /// A loop of the threads of a column.
+    /// A loop executed by the threads of a column.
     pub(super) fn column_loop(&mut self, l: &Loop) {
         let Some(strip) = self.strip else { return };
         match &l.kind {
@@ -303,9 +313,11 @@ impl Emitter<'_> {
             LoopKind::Parallel => {
                 let axes = self.axes(&l.dims, &l.body);
                 match axes.only() {
-                    Some(index) => self.along(index, (strip.row, axes.total), strip.shape.rows, &l.body, |e, _| {
-                        e.as_team(Team::Thread, |e| e.block(&l.body));
-                    }),
+                    Some(index) => {
+                        self.unrolled_loop(index, (strip.row, axes.total), strip.shape.rows, &l.body, |e, _| {
+                            e.in_exec_scope(ExecScope::Thread, |e| e.block(&l.body));
+                        })
+                    }
                     None => {
                         self.counted(strip.row, axes.total, strip.shape.rows, |e, number| {
                             e.iteration(&axes, number, &l.body)
@@ -315,14 +327,15 @@ impl Emitter<'_> {
             }
             LoopKind::Serial | LoopKind::Scan => {
                 let alone = Statement::Loop(l.clone());
-                self.when(strip.leader, |e| e.as_team(Team::Thread, |e| e.statement(&alone)));
+                self.when(strip.leader, |e| e.in_exec_scope(ExecScope::Thread, |e| e.statement(&alone)));
             }
         }
         self.settle(&l.body);
     }
 
-    /// Each thread takes neighbouring blocks of rows, as many as a power of two says: what it gives is a node of the tree in which
-    /// blocks are joined, and the threads join theirs in pairs.
+    /// Reduces rows with the threads of a column. Each thread takes a range of adjacent blocks of
+    /// rows. Its length is a power of two, so that its result is a node of the canonical pairwise
+    /// tree; then the threads combine their results pairwise.
     fn reduce_in_strip(&mut self, strip: Strip, l: &Loop, reductions: &[Reduction]) {
         let axes = self.axes(&l.dims, &l.body);
         let joins = l.dims.iter().any(|(index, _)| self.joins.contains(index));
@@ -371,7 +384,7 @@ impl Emitter<'_> {
             }
         }
         for (r, sum) in reductions.iter().zip(&sums) {
-            self.meet(strip, sum);
+            self.merge_in_column(strip, sum);
             self.define_state(&r.results, sum.fold, &sum.state);
         }
         for sum in sums.iter().rev().filter(|sum| sum.levels.is_some()) {
@@ -380,8 +393,9 @@ impl Emitter<'_> {
         }
     }
 
-    /// Joins what the threads of each column have, neighbours first; all of them know the result.
-    fn meet(&mut self, strip: Strip, sum: &Sum) {
+    /// Combines the accumulators of each column's threads pairwise, neighbours first, and
+    /// broadcasts the result to them.
+    fn merge_in_column(&mut self, strip: Strip, sum: &Sum) {
         let fold = sum.fold;
         let size = fold.bytes(self.program);
         let bytes = self.threads as usize * size as usize;
@@ -406,7 +420,7 @@ impl Emitter<'_> {
         let place = self.b().element(Space::Shared, at, lane, size);
         let state = fold.load(self, Space::Shared, place);
         assign(self.b(), &sum.state, &state);
-        // What follows may use the memory for other things.
+        // Later code may reuse the shared memory.
         self.b().barrier();
         self.b().give_back(Space::Shared, bytes);
     }

@@ -1,4 +1,5 @@
-//! From a program to PTX: the parts of its kernels, a function each, and how each is launched.
+//! Compiles a program to PTX. Each part of a kernel becomes one or more variants, functions for
+//! different sizes, and each variant records how it is launched.
 
 use std::collections::BTreeSet;
 
@@ -12,109 +13,111 @@ use super::build::Control;
 use super::chunks::{self, Step};
 use super::columns;
 use super::contract::{self, Tiled};
-use super::emit::{Argument, Crew, Emitter, Owner, Team};
+use super::emit::{Argument, Emitter, ExecScope, ScratchScope, SyncScope};
 use super::inst::{Opcode, Special, Type};
 use super::reduce::{SHARED, chunks_together, shared_bytes};
+use super::row_mapping::RowMapping;
 use super::rows::Rows;
-use super::shares::Shape;
 use super::stencil::Stencil;
-use super::turn::Turn;
+use super::transpose::Transpose;
 use super::vectors::Vectors;
 use super::{Math, Target, print};
 use crate::error::CompileError;
 
-/// Threads of a block that works together: one for each lane of a reduction.
-const TEAM: u32 = 128;
-/// Threads of the largest block.
-const LARGEST: u32 = 1024;
-/// Threads of a block that each work alone.
-const CROWD: u32 = 256;
-/// Most iterations of inner loops, all constant, that a thread runs by itself.
-const FEW: i64 = 64;
+/// The block size for threads that cooperate: one thread per lane of the canonical order.
+const COOPERATIVE_THREADS: u32 = 128;
+/// The largest block size.
+const MAX_THREADS: u32 = 1024;
+/// The block size for threads that work independently.
+const INDEPENDENT_THREADS: u32 = 256;
+/// The limit on the iterations of inner loops, with constant extents, that a single thread runs.
+const MAX_SEQUENTIAL: i64 = 64;
 
-/// A program as PTX.
+/// A program compiled to PTX.
 pub struct Module {
-    /// The program as it is run, without its kernels' code.
+    /// The program with the buffers that parts add, but without kernels.
     pub(super) program: Program,
     pub(super) kernels: Vec<Kernel>,
 }
 
-/// A part of a kernel, compiled in one way or several.
+/// A part of a kernel with its variants.
 pub(super) struct Kernel {
-    /// Which of the program's kernels it is a part of.
+    /// The index of the program's kernel that it belongs to.
     pub(super) of: usize,
-    /// The first one that fits a call's sizes is launched.
+    /// A call launches the first variant whose guard holds.
     pub(super) variants: Vec<Variant>,
-    /// Whether it checks something even where its loop is empty.
+    /// Whether it performs checks even if its loop has no iterations, so that it must be launched
+    /// then too.
     pub(super) checks: bool,
-    /// What of the source it computes.
+    /// The source locations of its operations.
     origins: Vec<Origin>,
 }
 
-/// A function, and how it is launched.
+/// One version of a part: a function and its launch parameters.
 pub(super) struct Variant {
     pub(super) name: String,
-    /// Its PTX, and the devices that it is for.
+    /// The PTX text, and the oldest device that runs it.
     text: String,
     pub(super) target: Target,
-    /// Bytes of a block's own memory, without those on a shelf.
+    /// The size of the static shared memory in bytes.
     pub(super) shared: usize,
-    /// Bytes that each launch adds to that.
+    /// The size of the dynamic shared memory in bytes, except for staging buffers.
     pub(super) more: usize,
     pub(super) arguments: Vec<Argument>,
     pub(super) grid: Grid,
-    /// Whose scratch is whose.
-    pub(super) owner: Owner,
-    /// Threads of a block.
+    /// The unit that has its own copy of each scratch buffer.
+    pub(super) scratch_scope: ScratchScope,
+    /// The block size.
     pub(super) threads: Threads,
-    /// When it does.
-    pub(super) fits: Fits,
+    /// The sizes that it is for.
+    pub(super) guard: Guard,
 }
 
-/// For which sizes of a call a variant is.
-pub(super) enum Fits {
-    /// All.
+/// The sizes of a call that a variant is for.
+pub(super) enum Guard {
+    /// Any size.
     Always,
-    /// Those where a size is at most so much.
+    /// The size is at most this number.
     AtMost(Size, i64),
-    /// Those where rows are of a length that may be shared out so, with so many bytes on a shelf for each element that is there, if a
-    /// block may have them.
-    Rows(Size, Shape, i64),
+    /// The mapping supports rows of this length. The number is the size of the staging buffer in
+    /// bytes per staged element, and the device must have enough shared memory for it.
+    Rows(Size, RowMapping, i64),
 }
 
-/// How many threads a block has.
+/// The block size of a variant.
 pub(super) enum Threads {
-    /// So many.
+    /// A fixed number.
     Number(u32),
-    /// As many as rows of a length take.
-    For(Size, Shape),
+    /// As many as the mapping needs for rows of this length.
+    For(Size, RowMapping),
 }
 
-/// How many blocks a launch has.
+/// The number of blocks of a launch, from the extents of the outermost loop. Without extents, the
+/// number of iterations depends on data.
 pub(super) enum Grid {
-    /// One.
+    /// A single block.
     One,
-    /// A thread for each iteration of a loop of these extents, or for so many; without extents, data says how many there are.
+    /// A thread per iteration, or per this many iterations.
     Threads(Option<Vec<Size>>, usize),
-    /// A block for each, or for so many.
+    /// A block per iteration, or per this many iterations.
     Blocks(Option<Vec<Size>>, i64),
-    /// A cluster for each.
+    /// A cluster per iteration.
     Clusters(Option<Vec<Size>>),
-    /// A block for so many columns as it has threads, of so many rows as they take.
+    /// For stencils: a block per patch, which has a column for each thread and a few rows.
     Patches(Option<Vec<Size>>),
-    /// A block for so many chunks of elements.
+    /// A block per this many chunks of iterations.
     Chunks(Option<Vec<Size>>, i64),
-    /// A block for each strip of so many columns.
+    /// A block per strip of this many columns.
     Strips(Option<Vec<Size>>, i64),
 }
 
 impl Module {
-    /// Compiles a verified program, to give the same bits as on every other engine.
+    /// Compiles a verified program. The results are bit-identical to those of every other engine.
     pub fn compile(program: &Program) -> Result<Module, CompileError> {
         Module::compile_with(program, Math::Exact)
     }
 
-    /// Compiles a verified program.
+    /// Compiles a verified program with the given precision.
     pub fn compile_with(program: &Program, math: Math) -> Result<Module, CompileError> {
         ir::verify::verify(program).map_err(|e| CompileError::Internal(format!("the program is not verified: {e}")))?;
         let mut run = Program { kernels: PrimaryMap::new(), ..program.clone() };
@@ -136,7 +139,7 @@ impl Module {
         Ok(Module { program: run, kernels })
     }
 
-    /// The oldest device that runs all its kernels.
+    /// The oldest device that can run all kernels, in each of their variants.
     pub fn target(&self) -> Target {
         oldest(self.variants())
     }
@@ -145,18 +148,18 @@ impl Module {
         self.kernels.iter().flat_map(|kernel| &kernel.variants)
     }
 
-    /// The text of all kernels in all the ways that they are made for a device.
+    /// The PTX of all variants that a device can run.
     pub fn text(&self, target: Target) -> String {
         print::module(target, self.variants().filter(|v| v.target <= target).map(|variant| variant.text.as_str()))
     }
 
-    /// The text of these kernels.
+    /// The PTX of the variants with these names.
     pub(super) fn text_of(&self, names: &BTreeSet<&str>) -> String {
         let variants: Vec<_> = self.variants().filter(|v| names.contains(v.name.as_str())).collect();
         print::module(oldest(variants.iter().copied()), variants.iter().map(|variant| variant.text.as_str()))
     }
 
-    /// The PTX text for devices that run all kernels, with comments before each: what `note` says of the places in the source that it
+    /// The PTX of all variants. Comments before each show `note` of the source locations that it
     /// computes.
     pub fn annotated(&self, note: impl Fn(&[Origin]) -> Vec<String>) -> String {
         let mut texts = vec![];
@@ -168,47 +171,50 @@ impl Module {
     }
 }
 
-/// The oldest device that runs all of them.
+/// The oldest device that can run all variants.
 fn oldest<'v>(variants: impl Iterator<Item = &'v Variant>) -> Target {
     variants.map(|variant| variant.target).max().unwrap_or(Target::Sm80)
 }
 
 impl Variant {
-    /// What an emitter has made. A block has all the threads that it was made for, unless the call's sizes say how many.
-    fn new(e: Emitter<'_>, name: String, grid: Grid, threads: Option<Threads>, fits: Fits) -> Variant {
-        let owner = e.owner;
+    /// A variant of the code that an emitter has generated. The block size is the one that the
+    /// emitter was created with, unless it depends on the sizes of a call.
+    fn new(e: Emitter<'_>, name: String, grid: Grid, threads: Option<Threads>, guard: Guard) -> Variant {
+        let scratch_scope = e.scratch_scope;
         let (function, arguments) = e.finish(name.clone());
         let threads = threads.unwrap_or(Threads::Number(function.threads));
         let target = if function.cluster.is_some() { Target::Sm90 } else { Target::Sm80 };
         let (text, shared) = (function.to_string(), function.shared);
-        Variant { name, text, target, shared, more: 0, arguments, grid, owner, threads, fits }
+        Variant { name, text, target, shared, more: 0, arguments, grid, scratch_scope, threads, guard }
     }
 }
 
-/// A part in each way that some sizes of a call may ask for.
+/// Generates the variants of a part.
 fn variants_of(program: &Program, part: &Part, step: Option<Step>, math: Math, name: &str) -> Vec<Variant> {
     let mut variants = vec![];
     let short = matches!(root(part), Some((_, Statement::Loop(l))) if is_short(&l.body));
     if let Some(shapes) = columns::shapes(program, part).filter(|_| !short) {
         for (number, (shape, limit)) in shapes.into_iter().enumerate() {
             let name = if number == 0 { name.to_owned() } else { format!("{name}_{number}") };
-            let fits = limit.map_or(Fits::Always, |(size, most)| Fits::AtMost(size, most));
-            variants.push(in_strips(program, part, shape, name, fits));
+            let guard = limit.map_or(Guard::Always, |(size, most)| Guard::AtMost(size, most));
+            variants.push(in_strips(program, part, shape, name, guard));
         }
         return variants;
     }
     if let Some(rows) = Rows::of(program, part).filter(|_| !short) {
         let length = rows.extent.as_constant();
-        let may = |shape: &Shape| {
-            length.is_none_or(|n| shape.fits(n))
-                && (rows.long || !shape.tail)
-                && (rows.long && rows.all_rest || shape.crew != Crew::Cluster)
-                && (rows.places.bytes > 0 || !shape.shelf)
+        let may = |mapping: &RowMapping| {
+            length.is_none_or(|n| mapping.fits(n))
+                && (rows.long || !mapping.tail)
+                && (rows.long && rows.scratch_in_registers || mapping.sync_scope != SyncScope::Cluster)
+                && (rows.staging.bytes > 0 || !mapping.staged)
         };
-        for shape in Shape::ALL.into_iter().filter(may) {
-            variants.push(in_rows(program, part, &rows, format!("{name}_{}", shape.name), shape));
-            // Whether there are clusters, and whether a block may have the memory, is for the device to say.
-            if length.is_some() && !shape.shelf && shape.crew != Crew::Cluster {
+        for mapping in RowMapping::ALL.into_iter().filter(may) {
+            variants.push(in_rows(program, part, &rows, format!("{name}_{}", mapping.name), mapping));
+            // If the length is constant, the first mapping that fits is the only variant. The
+            // others also need a fallback, because only the device knows if it supports clusters
+            // and how much shared memory it has.
+            if length.is_some() && !mapping.staged && mapping.sync_scope != SyncScope::Cluster {
                 return variants;
             }
         }
@@ -226,21 +232,21 @@ fn variants_of(program: &Program, part: &Part, step: Option<Step>, math: Math, n
     variants
 }
 
-/// A part as strips of columns.
-fn in_strips(program: &Program, part: &Part, shape: columns::Shape, name: String, fits: Fits) -> Variant {
-    let mut e = Emitter::new(program, part, shape.threads(), Owner::Block);
+/// A part processed in strips of columns.
+fn in_strips(program: &Program, part: &Part, shape: columns::StripShape, name: String, guard: Guard) -> Variant {
+    let mut e = Emitter::new(program, part, shape.threads(), ScratchScope::Block);
     let mut grid = Grid::One;
     if let Some((before, Statement::Loop(l))) = root(part) {
         e.block(before);
         e.in_strips(l, shape);
         grid = Grid::Strips(Emitter::extents(&l.dims), shape.width);
     }
-    Variant::new(e, name, grid, None, fits)
+    Variant::new(e, name, grid, None, guard)
 }
 
 /// A step of a long scan.
 fn in_chunks(program: &Program, part: &Part, step: Step, name: String) -> Variant {
-    let mut e = Emitter::new(program, part, chunks::THREADS, Owner::Block);
+    let mut e = Emitter::new(program, part, chunks::THREADS, ScratchScope::Block);
     let mut grid = Grid::One;
     if let Some((before, Statement::Loop(l))) = root(part) {
         e.block(before);
@@ -249,27 +255,31 @@ fn in_chunks(program: &Program, part: &Part, step: Step, name: String) -> Varian
             grid = Grid::Chunks(Emitter::extents(&l.dims), 1);
         }
     }
-    Variant::new(e, name, grid, None, Fits::Always)
+    Variant::new(e, name, grid, None, Guard::Always)
 }
 
-/// A part as rows that are shared out in some way.
-fn in_rows(program: &Program, part: &Part, rows: &Rows, name: String, shape: Shape) -> Variant {
-    let owner = if shape.crew == Crew::Warp { Owner::Warp } else { Owner::Block };
-    let mut e = Emitter::new(program, part, shape.threads(), owner);
-    e.crew = shape.crew;
+/// A part whose rows are held in registers, in one of the mappings.
+fn in_rows(program: &Program, part: &Part, rows: &Rows, name: String, mapping: RowMapping) -> Variant {
+    let scratch_scope = if mapping.sync_scope == SyncScope::Warp { ScratchScope::Warp } else { ScratchScope::Block };
+    let mut e = Emitter::new(program, part, mapping.threads(), scratch_scope);
+    e.sync_scope = mapping.sync_scope;
     let mut extents = None;
     if let Some((before, Statement::Loop(l))) = root(part) {
         e.block(before);
-        e.rows(l, rows, shape);
+        e.rows(l, rows, mapping);
         extents = Emitter::extents(&l.dims);
     }
-    let threads = Threads::For(rows.extent.clone(), shape);
-    let fits = Fits::Rows(rows.extent.clone(), shape, rows.places.bytes);
-    let grid = if shape.crew == Crew::Cluster { Grid::Clusters(extents) } else { Grid::Blocks(extents, shape.rows()) };
-    Variant::new(e, name, grid, Some(threads), fits)
+    let threads = Threads::For(rows.extent.clone(), mapping);
+    let guard = Guard::Rows(rows.extent.clone(), mapping, rows.staging.bytes);
+    let grid = if mapping.sync_scope == SyncScope::Cluster {
+        Grid::Clusters(extents)
+    } else {
+        Grid::Blocks(extents, mapping.rows())
+    };
+    Variant::new(e, name, grid, Some(threads), guard)
 }
 
-/// A contraction, and what comes before it.
+/// A contraction and the statements before it.
 fn contracted(
     program: &Program,
     part: &Part,
@@ -278,33 +288,42 @@ fn contracted(
     name: String,
 ) -> Variant {
     let tiled = Tiled::of(&part.kernel.values, c, math);
-    // What it has of scratch, threads store for elements of their own.
-    let mut e = Emitter::new(program, part, tiled.threads(), Owner::Thread);
+    // Epilogues use scratch per element, so each thread needs its own copy.
+    let mut e = Emitter::new(program, part, tiled.threads(), ScratchScope::Thread);
     e.block(before);
     e.contract(c, &tiled);
-    let variant = Variant::new(e, name, Grid::Blocks(Some(tiled.counts()), 1), None, Fits::Always);
+    let variant = Variant::new(e, name, Grid::Blocks(Some(tiled.counts()), 1), None, Guard::Always);
     Variant { more: tiled.more(), ..variant }
 }
 
-/// One part: its code, what it is handed, and how it is launched.
+/// A part in its general form: loops over threads or blocks, or a single block.
 fn kernel(program: &Program, part: &Part, name: String, in_rows: bool) -> Variant {
     let root = root(part);
-    let alone = matches!(root, Some((_, Statement::Loop(l))) if part.chunks.is_empty() && is_short(&l.body));
-    // Rows too long for registers, and results of chunks.
+    let independent = matches!(root, Some((_, Statement::Loop(l))) if part.chunks.is_empty() && is_short(&l.body));
+    // Whether it handles rows that are too long for registers, or combines partial results. Both
+    // profit from more threads.
     let long = in_rows || root.is_none();
     let threads = match root {
-        _ if alone => CROWD,
+        _ if independent => INDEPENDENT_THREADS,
         Some((_, Statement::Loop(Loop { kind: LoopKind::Reduce(reductions), .. }))) => {
-            TEAM * u32::try_from(chunks_together(program, reductions, |v| part.kernel.values[v])).unwrap_or(1)
+            COOPERATIVE_THREADS
+                * u32::try_from(chunks_together(program, reductions, |v| part.kernel.values[v])).unwrap_or(1)
         }
-        Some((_, Statement::Loop(l))) if l.kind == LoopKind::Parallel && !part.chunks.is_empty() => TEAM,
-        _ if long && shared_bytes(program, &part.kernel.values, &part.kernel.body, LARGEST) <= SHARED => LARGEST,
-        _ => TEAM,
+        Some((_, Statement::Loop(l))) if l.kind == LoopKind::Parallel && !part.chunks.is_empty() => COOPERATIVE_THREADS,
+        _ if long && shared_bytes(program, &part.kernel.values, &part.kernel.body, MAX_THREADS) <= SHARED => {
+            MAX_THREADS
+        }
+        _ => COOPERATIVE_THREADS,
     };
-    // A thread alone computes an element of a chunk.
-    let owner = if alone || root.is_some() && !part.chunks.is_empty() { Owner::Thread } else { Owner::Block };
-    let mut e = Emitter::new(program, part, threads, owner);
-    // Results of chunks are joined at the top, those of columns within a loop over these.
+    // In a chunk, each element is computed by a single thread.
+    let scratch_scope = if independent || root.is_some() && !part.chunks.is_empty() {
+        ScratchScope::Thread
+    } else {
+        ScratchScope::Block
+    };
+    let mut e = Emitter::new(program, part, threads, scratch_scope);
+    // Partial results of whole reductions are combined at the top level, those of columns inside a
+    // loop over the columns.
     e.runs = root.is_none();
     let grid = match root {
         Some((before, Statement::Loop(l))) => {
@@ -313,28 +332,29 @@ fn kernel(program: &Program, part: &Part, name: String, in_rows: bool) -> Varian
             match &l.kind {
                 LoopKind::Reduce(reductions) if !part.chunks.is_empty() => {
                     e.reduce_chunks(l, reductions, &part.chunks);
-                    Grid::Chunks(extents, i64::from(threads / TEAM))
+                    Grid::Chunks(extents, i64::from(threads / COOPERATIVE_THREADS))
                 }
                 LoopKind::Parallel if !part.chunks.is_empty() => {
                     e.reduce_columns(l, &part.chunks);
                     Grid::Threads(Some(program.buffers[part.chunks[0]].shape.clone()), 1)
                 }
-                _ if let Some(turn) = Turn::of(&e, l).filter(|_| alone) => {
-                    e.in_tiles(l, &turn);
-                    Grid::Blocks(Some(turn.tiles()), 1)
+                _ if let Some(transpose) = Transpose::of(&e, l).filter(|_| independent) => {
+                    e.transpose_tiles(l, &transpose);
+                    Grid::Blocks(Some(transpose.tiles()), 1)
                 }
-                _ if let Some(stencil) = Stencil::of(&e, l).filter(|_| alone) => {
-                    // The assembler would rather hold more of a column's loads than have more threads.
+                _ if let Some(stencil) = Stencil::of(&e, l).filter(|_| independent) => {
+                    // Without this the assembler hoists all loads of a column, whose registers cost
+                    // more in occupancy than the latency that they hide.
                     e.resident = Some(5);
                     e.in_columns(l, &stencil);
                     Grid::Patches(extents)
                 }
-                _ if let Some(vectors) = Vectors::of(&e, l).filter(|_| alone && extents.is_some()) => {
+                _ if let Some(vectors) = Vectors::of(&e, l).filter(|_| independent && extents.is_some()) => {
                     e.resident = vectors.resident();
                     e.in_vectors(l, &vectors);
                     Grid::Threads(extents, vectors.each())
                 }
-                _ if alone => {
+                _ if independent => {
                     let axes = e.axes(&l.dims, &l.body);
                     let [thread, block, threads, blocks] =
                         [Special::Tid, Special::Ctaid, Special::Ntid, Special::Nctaid].map(|s| e.special(s));
@@ -348,8 +368,8 @@ fn kernel(program: &Program, part: &Part, name: String, in_rows: bool) -> Varian
                     let [block, blocks] = [Special::Ctaid, Special::Nctaid].map(|s| e.special(s));
                     e.counted(block, axes.total, blocks, |e, number| {
                         e.unravel(&axes, number);
-                        e.as_team(Team::Block, |e| e.block(&l.body));
-                        // The next iteration writes anew what this one reads.
+                        e.in_exec_scope(ExecScope::Block, |e| e.block(&l.body));
+                        // The next iteration overwrites shared memory that this one reads.
                         e.b().barrier();
                     });
                     Grid::Blocks(extents, 1)
@@ -361,10 +381,10 @@ fn kernel(program: &Program, part: &Part, name: String, in_rows: bool) -> Varian
             Grid::One
         }
     };
-    Variant::new(e, name, grid, None, Fits::Always)
+    Variant::new(e, name, grid, None, Guard::Always)
 }
 
-/// Whether a thread may run a body by itself: its loops have few iterations.
+/// Whether one thread can run a body alone: all inner extents are constants with a small product.
 fn is_short(body: &[Statement]) -> bool {
     let mut iterations = 1i64;
     let mut known = true;
@@ -376,5 +396,5 @@ fn is_short(body: &[Statement]) -> bool {
             }
         }
     });
-    known && iterations <= FEW
+    known && iterations <= MAX_SEQUENTIAL
 }

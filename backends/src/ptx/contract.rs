@@ -1,9 +1,11 @@
-//! Contractions: a block has a square tile of the result, a thread a square of that in registers. The factors go through the
-//! block's memory, some inner numbers at a time, while the next ones are on their way; then the tile goes there itself, and the
-//! epilogue runs along its rows.
+//! Tiled contractions (matrix products). A block computes a square tile of the result, and each
+//! thread a square of it in registers. The factors go through shared memory, a few inner iterations
+//! at a time, double-buffered: the next tiles are loaded while the current ones are multiplied.
+//! Finally the tile itself is staged in shared memory, and the epilogue runs along its rows.
 //!
-//! Each element is summed in one chain of ascending inner numbers: of `fma` in `f32` (for 16-bit floats too, rounded at the end) or `f64`,
-//! of products and sums of integers. Or tensor units multiply (`mma`).
+//! Each element is accumulated in one chain over ascending inner indices: with `fma` in `f32` (also
+//! for 16-bit floats, rounded at the end) or `f64`, with products and sums for integers.
+//! Alternatively, tensor cores multiply (`mma`).
 
 use ir::build::Values;
 use ir::nest::{Contraction, Extent, IndexId};
@@ -12,51 +14,53 @@ use ir::{BinaryOp, Dtype, Scalar, Size};
 
 use super::build::Control;
 use super::emit::{Argument, Emitter};
+use super::epilogue::{Epilogue, StagedAccumulator};
 use super::factor::Factor;
-use super::finish::{Finish, Shown};
 use super::inst::{Address, Comparison, Opcode, Operand, Reg, Space, Special, Type};
-use super::mma::{self, Units};
+use super::mma::{self, TensorUnits};
 use super::{Math, scalar};
 use crate::groups::Groups;
 
-/// Threads of a block.
+/// The number of threads in a block.
 pub(super) const THREADS: u32 = 256;
-/// Inner numbers of a tile.
+/// The number of inner iterations per tile of the factors.
 pub(super) const DEPTH: i64 = 16;
-/// Rows of a tile of the result in the block's memory at a time: a quad of each thread down.
+/// The number of rows of a result tile that are staged at a time: one quad per row of threads.
 const ROWS_AT_ONCE: i64 = 16 * QUAD;
-/// Indices of a group.
+/// The indices of a group with their extents.
 pub(super) type Dims = [(IndexId, Extent)];
 
-/// Neighbours that a thread loads at once.
+/// The number of adjacent elements that a thread loads at once.
 pub(super) const QUAD: i64 = 4;
-/// A factor that is known to have no more rows or columns is no matrix.
+/// If the rows or columns are known to be at most this many, the contraction is not treated as a
+/// matrix product.
 const NARROW: i64 = 8;
 
-/// A contraction in tiles, and what multiplies these.
+/// A tiled contraction and the units that multiply its tiles.
 pub(super) struct Tiled {
     pub(super) groups: Groups,
-    way: Way,
+    multiplier: Multiplier,
 }
 
-/// What multiplies.
-enum Way {
-    /// Threads, each the numbers of a square in registers.
+/// The units that multiply the tiles.
+enum Multiplier {
+    /// Threads. Each accumulates a square in registers.
     Threads(Tiles),
-    /// Tensor units, for the threads of a warp together.
-    Units(Units),
+    /// Tensor cores. The threads of a warp drive them together.
+    TensorUnits(TensorUnits),
 }
 
-/// How a contraction lies in tiles that threads multiply.
+/// The tiling for multiplication by threads.
 pub(super) struct Tiles {
-    /// Quads of the side of a thread's square.
+    /// The side of a thread's square in quads.
     quads: i64,
     pub(super) dtype: Dtype,
-    /// What sums are held in.
+    /// The type of the accumulators.
     pub(super) sum: Dtype,
 }
 
-/// Whether a contraction goes in tiles.
+/// Whether a contraction can be tiled: the extents follow from sizes, and both the rows and the
+/// columns are worth a tile.
 pub(super) fn in_tiles(values: &Values, c: &Contraction) -> bool {
     let groups = Groups::new(c);
     let sized = |dims: &[(IndexId, Extent)]| dims.iter().all(|(_, extent)| extent.as_size().is_some());
@@ -72,30 +76,30 @@ impl Tiled {
     pub(super) fn of(values: &Values, c: &Contraction, math: Math) -> Tiled {
         let dtype = values[c.result];
         let sum = if matches!(dtype, Dtype::F16 | Dtype::Bf16) { Dtype::F32 } else { dtype };
-        let way = match Units::of(values, c, math) {
-            Some(units) => Way::Units(units),
-            None => Way::Threads(Tiles { quads: if sum.bytes() == 8 { 1 } else { 2 }, dtype, sum }),
+        let multiplier = match TensorUnits::of(values, c, math) {
+            Some(units) => Multiplier::TensorUnits(units),
+            None => Multiplier::Threads(Tiles { quads: if sum.bytes() == 8 { 1 } else { 2 }, dtype, sum }),
         };
-        Tiled { groups: Groups::new(c), way }
+        Tiled { groups: Groups::new(c), multiplier }
     }
 
-    /// Threads of a block.
+    /// The number of threads in a block.
     pub(super) fn threads(&self) -> u32 {
-        match self.way {
-            Way::Threads(_) => THREADS,
-            Way::Units(_) => mma::THREADS,
+        match self.multiplier {
+            Multiplier::Threads(_) => THREADS,
+            Multiplier::TensorUnits(_) => mma::THREADS,
         }
     }
 
-    /// Bytes that a launch adds to a block's memory.
+    /// The size of the dynamic shared memory in bytes.
     pub(super) fn more(&self) -> usize {
-        match self.way {
-            Way::Threads(_) => 0,
-            Way::Units(_) => mma::MEMORY,
+        match self.multiplier {
+            Multiplier::Threads(_) => 0,
+            Multiplier::TensorUnits(_) => mma::MEMORY,
         }
     }
 
-    /// How many there are: for each point of the batch so many down and so many across.
+    /// The grid of tiles: the batch, then the tiles along rows and columns.
     pub(super) fn counts(&self) -> Vec<Size> {
         let side = self.side();
         let mut counts: Vec<Size> =
@@ -104,22 +108,23 @@ impl Tiled {
         counts
     }
 
-    /// Rows and columns of a tile.
+    /// The side of a result tile.
     fn side(&self) -> i64 {
-        match &self.way {
-            Way::Threads(tiles) => tiles.side(),
-            Way::Units(_) => mma::SIDE,
+        match &self.multiplier {
+            Multiplier::Threads(tiles) => tiles.side(),
+            Multiplier::TensorUnits(_) => mma::SIDE,
         }
     }
 }
 
 impl Tiles {
-    /// Rows and columns of a tile.
+    /// The side of a result tile.
     pub(super) fn side(&self) -> i64 {
         16 * QUAD * self.quads
     }
 
-    /// What a row of a factor's tile takes, and of a tile of the result.
+    /// The distance in bytes between rows of a tile in shared memory. The padding of one quad
+    /// avoids bank conflicts.
     pub(super) fn pitch(&self) -> i64 {
         (self.side() + QUAD) * bytes(self.sum)
     }
@@ -131,34 +136,35 @@ pub(super) fn length(dims: &[(IndexId, Extent)]) -> Size {
     extents.fold(Size::constant(1), |product, n| &product * n)
 }
 
-/// Bytes of an element in a block's memory.
+/// The size of an element in shared memory.
 pub(super) fn bytes(dtype: Dtype) -> i64 {
     if dtype.bytes() == 8 { 8 } else { 4 }
 }
 
-/// How an element lies in a block's memory.
+/// The type of an element in shared memory.
 pub(super) fn held(dtype: Dtype) -> Type {
     if dtype.bytes() == 8 { Type::B64 } else { Type::B32 }
 }
 
-/// Where a thread's square begins, down and across, and its rows among the first quads of all threads.
+/// The origin of a thread's square in the tile, and its row when the quads of all threads are
+/// packed together for the epilogue.
 struct Corner {
     down: Reg,
     across: Reg,
     low: Reg,
 }
 
-/// The rows or the columns of a tile: where it begins, and how many there are in all.
+/// The range of rows or columns that a tile covers: its start, and the total number.
 #[derive(Clone, Copy)]
-pub(super) struct Span {
+pub(super) struct TileRange {
     pub(super) from: Reg,
     pub(super) count: Reg,
 }
 
 impl Emitter<'_> {
-    /// The tiles of a contraction that fall to this block.
+    /// Computes the tiles of this block.
     pub(super) fn contract(&mut self, c: &Contraction, tiled: &Tiled) {
-        // While one waits, the other multiplies.
+        // With two resident blocks, one can multiply while the other waits for memory.
         self.resident = Some(2);
         let sizes = tiled.counts();
         let small = self.argument(Argument::Small(sizes.clone()));
@@ -175,26 +181,33 @@ impl Emitter<'_> {
             }
             let [row, column] =
                 [digits[1], digits[0]].map(|digit| e.b().op2(Opcode::Mul, Type::S64, digit, tiled.side()));
-            let (rows_of, columns_of) = (Span { from: row, count: down }, Span { from: column, count: across });
+            let (rows_of, columns_of) =
+                (TileRange { from: row, count: down }, TileRange { from: column, count: across });
             let sides = [(rows.as_slice(), rows_of), (columns.as_slice(), columns_of)];
-            match &tiled.way {
-                Way::Threads(tiles) => e.by_threads(c, tiles, sides, (inner, depth)),
-                Way::Units(units) => e.by_units(c, units, sides, (inner, depth)),
+            match &tiled.multiplier {
+                Multiplier::Threads(tiles) => e.multiply_by_threads(c, tiles, sides, (inner, depth)),
+                Multiplier::TensorUnits(units) => e.multiply_by_tensor_units(c, units, sides, (inner, depth)),
             }
         });
     }
 
-    fn by_threads(&mut self, c: &Contraction, tiles: &Tiles, [rows, columns]: [(&Dims, Span); 2], inner: (&Dims, Reg)) {
+    fn multiply_by_threads(
+        &mut self,
+        c: &Contraction,
+        tiles: &Tiles,
+        [rows, columns]: [(&Dims, TileRange); 2],
+        inner: (&Dims, Reg),
+    ) {
         let memory = 4 * DEPTH * tiles.pitch();
         let at = self.b().take(Space::Shared, usize::try_from(memory).unwrap_or(0));
         let left = self.factor(tiles, &c.left, rows, inner, at);
         let right = self.factor(tiles, &c.right, columns, inner, at + DEPTH * tiles.pitch());
         let sums = self.products(tiles, [&left, &right], inner.1, at);
-        let finish = self.begin_finish(c, (tiles.sum, tiles.dtype), [rows, columns]);
-        self.finish_tile(&finish, tiles, &sums, at);
+        let epilogue = self.begin_epilogue(c, (tiles.sum, tiles.dtype), [rows, columns]);
+        self.epilogue_tile(&epilogue, tiles, &sums, at);
     }
 
-    /// The digits of a number, the last first, where each counts to so many.
+    /// The digits of a number in a mixed radix, least significant first.
     pub(super) fn digits(&mut self, number: Reg, counts: &[Reg], small: Reg) -> Vec<Reg> {
         let mut digits = vec![];
         let mut number = number;
@@ -208,8 +221,8 @@ impl Emitter<'_> {
         digits
     }
 
-    /// Where this thread's square begins: a warp has eight threads across and four down, the block two warps across and four down.
-    /// So what a warp loads at once lies in all banks.
+    /// The origin of this thread's square. A warp is arranged as four rows of eight threads, a
+    /// block as four rows of two warps. Loads by a warp then touch every bank, without conflicts.
     fn corner(&mut self, tiles: &Tiles) -> Corner {
         let thread = self.special(Special::Tid);
         let mut part = |shift: i64, count: i64| {
@@ -225,7 +238,7 @@ impl Emitter<'_> {
         Corner { across, down: at(warp_down, 4 * tiles.quads, lane_down), low: at(warp_down, 4, lane_down) }
     }
 
-    /// The sums of this thread's square, row by row.
+    /// Accumulates this thread's square. The result is row by row.
     fn products(&mut self, tiles: &Tiles, factors: [&Factor<'_>; 2], depth: Reg, at: i64) -> Vec<Vec<Reg>> {
         let side = QUAD * tiles.quads;
         let zero = scalar::constant(self.b(), Scalar::zero(tiles.sum));
@@ -236,6 +249,7 @@ impl Emitter<'_> {
             let place = self.b().op(Opcode::Mad, Type::S64, &[first.into(), bytes(tiles.sum).into(), own.into()]);
             self.b().op2(Opcode::Add, Type::S64, place, at)
         });
+        // `now` alternates between the two halves of the double buffer.
         let half = 2 * DEPTH * tiles.pitch();
         let start = self.int(0);
         let (inner, now) = (self.b().copy(start), self.b().copy(start));
@@ -248,7 +262,7 @@ impl Emitter<'_> {
             |e| e.b().set(Comparison::Lt, Type::S64, inner, depth),
             |e| {
                 e.b().op_to(inner, Opcode::Add, Type::S64, &[inner.into(), DEPTH.into()]);
-                // Behind the last one nothing is loaded.
+                // Past the last tile, all elements are out of bounds and nothing is loaded.
                 factors.iter().for_each(|factor| e.fetch(factor, inner));
                 let [down, across] = [down, across].map(|place| e.b().op2(Opcode::Add, Type::S64, place, now));
                 for step in 0..DEPTH {
@@ -268,7 +282,8 @@ impl Emitter<'_> {
         sums
     }
 
-    /// This thread's elements of a row of a factor's tile, in quads that lie as far apart as so many threads take.
+    /// A thread's elements of a row of a factor's tile. Its quads are as far apart as the quads of
+    /// all threads across.
     fn quads(&mut self, tiles: &Tiles, (base, offset): (Reg, i64), threads: i64) -> Vec<Reg> {
         let mut all = vec![];
         for quad in 0..tiles.quads {
@@ -278,7 +293,7 @@ impl Emitter<'_> {
         all
     }
 
-    /// Four neighbours in the block's memory.
+    /// Loads four adjacent elements from shared memory.
     fn load_quad(&mut self, dtype: Dtype, at: Address) -> Vec<Reg> {
         let mut all = vec![];
         for place in pieces(dtype, at) {
@@ -306,16 +321,17 @@ impl Emitter<'_> {
         self.b().assign(sum, more);
     }
 
-    /// The epilogue over a tile, a quad of each thread's rows at a time.
-    fn finish_tile(&mut self, finish: &Finish<'_>, tiles: &Tiles, sums: &[Vec<Reg>], at: i64) {
+    /// Stages one quad of each thread's rows at a time in shared memory and runs the epilogue over
+    /// them.
+    fn epilogue_tile(&mut self, epilogue: &Epilogue<'_>, tiles: &Tiles, sums: &[Vec<Reg>], at: i64) {
         let side = tiles.side();
         let corner = self.corner(tiles);
         let own = self.b().mov(Type::U64, Operand::Own(Space::Shared));
         let row = self.b().op(Opcode::Mad, Type::S64, &[corner.low.into(), tiles.pitch().into(), own.into()]);
         let place = self.b().op(Opcode::Mad, Type::S64, &[corner.across.into(), bytes(tiles.sum).into(), row.into()]);
-        // Four threads of a warp are below each other.
+        // The four rows of threads in a warp contribute four quads of consecutive rows.
         let run = 4 * QUAD;
-        let shown = Shown {
+        let staged = StagedAccumulator {
             memory: Operand::Own(Space::Shared),
             at,
             pitch: tiles.pitch(),
@@ -333,13 +349,13 @@ impl Emitter<'_> {
                 }
             }
             self.b().barrier();
-            self.finish_rows(finish, &shown, quad * run);
+            self.epilogue_rows(epilogue, &staged, quad * run);
             self.b().barrier();
         }
     }
 }
 
-/// The accesses that four neighbours in a block's memory take.
+/// The accesses for four adjacent elements in shared memory.
 fn pieces(dtype: Dtype, at: Address) -> Vec<(Address, usize)> {
     let count = usize::try_from(16 / bytes(dtype)).unwrap_or(1);
     (0..QUAD as usize / count).map(|k| (Address { offset: at.offset + 16 * k as i64, ..at }, count)).collect()

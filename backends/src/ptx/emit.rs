@@ -1,5 +1,5 @@
-//! What all of a kernel's code stands on: its values and indices in scope, its arguments, addresses, loads and stores, and
-//! the scalar statements.
+//! The state of code generation for a kernel, shared by all forms of loops: values and indices in
+//! scope, kernel arguments, addresses, loads, stores and scalar statements.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,124 +15,130 @@ use schedule::split::Part;
 
 use super::build::{Builder, Control};
 use super::chunks::Chunk;
-use super::columns::{Shape, Strip};
+use super::columns::{Strip, StripShape};
+use super::fast_division::FastDivision;
 use super::inst::{Address, Comparison, Opcode, Operand, Reg, Rounding, Space, Special, Type};
-use super::quick::Quick;
-use super::rows::Row;
+use super::row_mapping::CLUSTER;
+use super::rows::RegisterRow;
 use super::scalar;
 use super::scan::Running;
-use super::shares::CLUSTER;
-use super::shelf::Shelf;
-use super::walk::{Pending, Pointer};
+use super::staging::StagingBuffer;
+use super::unroll::{DeferredStore, Pointer};
 use crate::access::Linear;
 
-/// What a kernel is handed, eight bytes each.
+/// A kernel argument. Each takes eight bytes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Argument {
-    /// The address of the record of a failed check: its site's number and one (or 0), four bytes of nothing, the subscript and the bound.
+    /// The address of the record of a failed check. It holds the number of the site plus one, or 0
+    /// if no check has failed (four bytes and four of padding), then the subscript and the bound.
     Fault,
-    /// The address of a buffer. Of scratch: of as many as there are blocks, or threads.
+    /// The address of a buffer. For scratch, it is the first of one copy per block, warp or thread.
     Buffer(BufferId),
-    /// Bytes from one block's or thread's own of a scratch buffer to the next.
+    /// The distance in bytes between the copies of a scratch buffer.
     Stride(BufferId),
     /// A size.
     Size(Size),
-    /// 1 if each size is a multiple of its number, else 0.
+    /// 1 if each size is a multiple of the number next to it, else 0.
     Multiples(Vec<(Size, i64)>),
-    /// 1 if the sizes' product is at most 2^31, else 0.
+    /// 1 if the product of the sizes is at most 2^31, else 0. Then 32-bit arithmetic suffices.
     Small(Vec<Size>),
-    /// What divides numbers below 2^31 by a size from 1 to that: a factor, and above its 32 bits by how many bits the product is shifted.
+    /// The constants that replace a division by this size, for dividends below 2^31: a 32-bit
+    /// factor in the low half, and in the high half by how much the product is shifted.
     Reciprocal(Size),
 }
 
-/// Who runs the code at hand.
+/// The threads that execute the current code together, with the same control flow.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Team {
-    /// All threads of a block, each with the same values, which pass all barriers together. Iterations of loops are spread over them.
+pub(super) enum ExecScope {
+    /// The whole block. All threads have the same values and reach the same barriers; loops
+    /// distribute their iterations over the threads.
     Block,
-    /// The threads of a block that have a column of a strip, each with the same values; all threads of the block pass all barriers
-    /// together.
+    /// The threads of a block that share a column of a strip. They have the same values; barriers
+    /// are still reached by the whole block.
     Column,
-    /// A thread alone.
+    /// A single thread. It must not reach a barrier.
     Thread,
 }
 
-/// Who passes barriers together.
+/// The threads that a synchronization waits for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Crew {
+pub(super) enum SyncScope {
     Warp,
     Block,
     Cluster,
 }
 
-/// Who has scratch of its own.
+/// The unit that has its own copy of each scratch buffer.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Owner {
+pub(super) enum ScratchScope {
     Block,
     Warp,
     Thread,
 }
 
-/// The values of a kernel, or of a function that is being inlined.
+/// The values of a kernel, or of a function while it is being inlined.
 struct Scope<'a> {
     dtypes: &'a Values,
     values: SecondaryMap<ValueId, Option<Reg>>,
 }
 
-/// A kernel's code under construction.
+/// The code generator of one kernel.
 pub(super) struct Emitter<'a> {
     builder: Builder,
     pub(super) program: &'a Program,
     scope: Scope<'a>,
     indices: SecondaryMap<IndexId, Option<Reg>>,
     arguments: Vec<Argument>,
-    /// What is loaded before everything else.
+    /// Arguments that the prologue has loaded.
     loaded: BTreeMap<Argument, Reg>,
     special: BTreeMap<Special, Reg>,
     scratch: BTreeMap<BufferId, Reg>,
-    /// Buffers that the kernel both stores to and loads from.
+    /// Buffers that the kernel both stores and loads, so accesses need synchronization.
     pub(super) shared: BTreeSet<BufferId>,
-    /// Whether it stores to memory in which another buffer lay that it loads from.
+    /// Whether the kernel stores to memory that it also loads through another buffer.
     pub(super) in_place: bool,
-    pub(super) team: Team,
-    pub(super) crew: Crew,
-    pub(super) owner: Owner,
-    /// Accesses and checks are made where this holds.
+    pub(super) exec_scope: ExecScope,
+    pub(super) sync_scope: SyncScope,
+    pub(super) scratch_scope: ScratchScope,
+    /// If set, loads, stores and checks are guarded by this predicate.
     pub(super) valid: Option<Reg>,
-    /// Holds until a check of the thread fails, if the kernel has any. What it goes on with then is no subscript of anything, if nothing
-    /// passes the check.
+    /// Predicate: true until one of this thread's bounds checks fails, if the kernel has any. After
+    /// that its subscripts are garbage, so loads that use them must be guarded by it.
     passed: Option<Reg>,
-    /// Loads that may be outside where a check fails.
+    /// Loads that are only known to be in bounds if an earlier check has passed.
     leaning: Vec<(BufferId, Vec<Subscript>)>,
-    /// An index that is so much more than its register says.
+    /// An index that currently stands for its register plus this constant. It lets unrolled code
+    /// address neighbouring elements by a constant offset.
     pub(super) ahead: Option<(IndexId, i64)>,
-    /// Addresses of accesses with that index where its register says.
+    /// Hoisted addresses of accesses, computed with the index at its register's value.
     pub(super) bases: Vec<(BufferId, Affine<IndexId>, Address)>,
-    /// The row that the threads have in registers.
-    pub(super) row: Option<Row>,
-    /// Where what is behind these lies, if it is there.
-    pub(super) shelf: Option<Shelf>,
-    /// If divisions go without branches: what their operands are.
-    pub(super) quick: Option<Quick>,
+    /// The row that the threads currently hold in registers.
+    pub(super) row: Option<RegisterRow>,
+    /// The staging buffer in shared memory for the part of the row that does not fit into
+    /// registers.
+    pub(super) staging: Option<StagingBuffer>,
+    /// While code divides without branches: the ranges of operands seen so far.
+    pub(super) fast_division: Option<FastDivision>,
     pub(super) threads: u32,
-    /// Blocks that a multiprocessor is to have at once.
+    /// The number of blocks that must fit on a multiprocessor.
     pub(super) resident: Option<u32>,
-    /// Indices of loops whose elements are results of chunks.
+    /// Indices of loops over partial results, one iteration per chunk or block.
     pub(super) joins: &'a [IndexId],
-    /// Whether these are of several chunks each.
+    /// Whether these are partial results of several chunks each.
     pub(super) runs: bool,
-    /// The running reductions of scans under way, with their inputs.
+    /// The running reductions of the scans being emitted, with their inputs.
     pub(super) running: BTreeMap<ValueId, (Running, Prefix)>,
-    /// The number of the element that the innermost scan is at.
+    /// The iteration number of the innermost scan.
     pub(super) number: Option<Reg>,
-    /// Addresses that move with the loop at hand, and the stores of its iterations that wait for loads of later ones.
+    /// Strength-reduced addresses of the current loop, and the stores of its unrolled iterations
+    /// that are deferred until the loads of later ones have been issued.
     pub(super) pointers: Vec<Pointer>,
-    pub(super) waiting: Option<Vec<Pending>>,
-    /// The chunk of a long scan at hand.
+    pub(super) deferred: Option<Vec<DeferredStore>>,
+    /// The current chunk of a long scan.
     pub(super) chunk: Option<Chunk>,
-    /// If columns go in strips: the shape of these.
-    pub(super) shape: Option<Shape>,
-    /// The strip of columns at hand.
+    /// The shape of strips, if columns are processed in strips.
+    pub(super) strip_shape: Option<StripShape>,
+    /// The current strip of columns.
     pub(super) strip: Option<Strip>,
 }
 
@@ -143,7 +149,7 @@ impl Control for Emitter<'_> {
 }
 
 impl<'a> Emitter<'a> {
-    pub(super) fn new(program: &'a Program, part: &'a Part, threads: u32, owner: Owner) -> Emitter<'a> {
+    pub(super) fn new(program: &'a Program, part: &'a Part, threads: u32, scratch_scope: ScratchScope) -> Emitter<'a> {
         let kernel = &part.kernel;
         let stored: BTreeSet<BufferId> = visit::stores(&kernel.body).into_iter().collect();
         let loaded: BTreeSet<BufferId> = visit::loads(&kernel.body).into_iter().collect();
@@ -174,15 +180,15 @@ impl<'a> Emitter<'a> {
             scratch: BTreeMap::new(),
             shared: loaded.intersection(&stored).copied().collect(),
             in_place,
-            team: Team::Block,
-            crew: if owner == Owner::Warp { Crew::Warp } else { Crew::Block },
-            owner,
+            exec_scope: ExecScope::Block,
+            sync_scope: if scratch_scope == ScratchScope::Warp { SyncScope::Warp } else { SyncScope::Block },
+            scratch_scope,
             valid: None,
             ahead: None,
             bases: vec![],
             row: None,
-            shelf: None,
-            quick: None,
+            staging: None,
+            fast_division: None,
             threads,
             resident: None,
             runs: false,
@@ -190,9 +196,9 @@ impl<'a> Emitter<'a> {
             running: BTreeMap::new(),
             number: None,
             pointers: vec![],
-            waiting: None,
+            deferred: None,
             chunk: None,
-            shape: None,
+            strip_shape: None,
             strip: None,
         }
     }
@@ -200,7 +206,7 @@ impl<'a> Emitter<'a> {
     pub(super) fn finish(self, name: String) -> (super::inst::Function, Vec<Argument>) {
         let bytes = self.arguments.len().max(1) * 8;
         let function = self.builder.finish(name, bytes, self.threads);
-        let cluster = (self.crew == Crew::Cluster).then_some(CLUSTER);
+        let cluster = (self.sync_scope == SyncScope::Cluster).then_some(CLUSTER);
         (super::inst::Function { cluster, resident: self.resident, ..function }, self.arguments)
     }
 
@@ -230,7 +236,7 @@ impl<'a> Emitter<'a> {
         self.builder.mov(Type::S64, value)
     }
 
-    /// What the kernel is handed, loaded before everything else.
+    /// The value of a kernel argument, loaded in the prologue.
     pub(super) fn argument(&mut self, argument: Argument) -> Reg {
         if let Some(reg) = self.loaded.get(&argument) {
             return *reg;
@@ -243,7 +249,7 @@ impl<'a> Emitter<'a> {
         reg
     }
 
-    /// A number of the thread, in 64 bits.
+    /// A special register, extended to 64 bits.
     pub(super) fn special(&mut self, special: Special) -> Reg {
         if let Some(reg) = self.special.get(&special) {
             return *reg;
@@ -281,7 +287,7 @@ impl<'a> Emitter<'a> {
         self.builder.op2(Opcode::Add, Type::S64, sum, ahead)
     }
 
-    /// What an affine expression is more than its registers say.
+    /// The constant by which an affine expression exceeds what its index registers give.
     pub(super) fn ahead_by(&self, affine: &Affine<IndexId>) -> Size {
         let Some((index, by)) = self.ahead else { return Size::constant(0) };
         &affine.coefficient(index) * &Size::constant(by)
@@ -299,7 +305,8 @@ impl<'a> Emitter<'a> {
 
     // Memory.
 
-    /// The address of a buffer's first element.
+    /// The address of a buffer's first element. For scratch, it is that of this block's, warp's or
+    /// thread's copy.
     fn base(&mut self, buffer: BufferId) -> Reg {
         if self.program.buffers[buffer].role != Role::Scratch {
             return self.argument(Argument::Buffer(buffer));
@@ -310,7 +317,7 @@ impl<'a> Emitter<'a> {
         let first = self.argument(Argument::Buffer(buffer));
         let stride = self.argument(Argument::Stride(buffer));
         let block = self.special(Special::Ctaid);
-        if let Some(shape) = self.shape {
+        if let Some(shape) = self.strip_shape {
             let thread = self.special(Special::Tid);
             let bytes = self.element_bytes(buffer) / shape.width;
             let base = self.builder.first(|b| shape.scratch(b, first, (block, stride), (thread, bytes)));
@@ -319,15 +326,15 @@ impl<'a> Emitter<'a> {
         }
         let (threads, thread) = (self.special(Special::Ntid), self.special(Special::Tid));
         let mad = [block.into(), threads.into(), thread.into()];
-        let owner = match self.owner {
-            Owner::Block => block,
-            Owner::Thread => self.builder.first(|b| b.op(Opcode::Mad, Type::S64, &mad)),
-            Owner::Warp => self.builder.first(|b| {
+        let owner_number = match self.scratch_scope {
+            ScratchScope::Block => block,
+            ScratchScope::Thread => self.builder.first(|b| b.op(Opcode::Mad, Type::S64, &mad)),
+            ScratchScope::Warp => self.builder.first(|b| {
                 let thread = b.op(Opcode::Mad, Type::S64, &mad);
                 b.op2(Opcode::Shr, Type::U64, thread, 5)
             }),
         };
-        let mad = [owner.into(), stride.into(), first.into()];
+        let mad = [owner_number.into(), stride.into(), first.into()];
         let base = self.builder.first(|b| b.op(Opcode::Mad, Type::S64, &mad));
         self.scratch.insert(buffer, base);
         base
@@ -335,12 +342,13 @@ impl<'a> Emitter<'a> {
 
     pub(super) fn element_bytes(&self, buffer: BufferId) -> i64 {
         let buffer = &self.program.buffers[buffer];
-        let shape = self.shape.filter(|_| buffer.role == Role::Scratch);
+        let shape = self.strip_shape.filter(|_| buffer.role == Role::Scratch);
         let together = shape.map_or(1, |shape| shape.width);
         together * i64::try_from(buffer.dtype.bytes()).expect("a small number")
     }
 
-    /// Where an access goes, if its index is what its register says. What is a known distance apart differs in the offset alone.
+    /// The address of an access with the index at its register's value. Constant parts go into the
+    /// offset, so that accesses a constant distance apart share one register.
     pub(super) fn first_address(&mut self, buffer: BufferId, linear: &Linear) -> Address {
         if let Some((.., base)) = self.bases.iter().find(|(b, affine, _)| *b == buffer && *affine == linear.affine)
             && linear.values.is_empty()
@@ -352,9 +360,9 @@ impl<'a> Emitter<'a> {
         let constant = linear.affine.constant_part();
         let near = constant.constant_part();
         let offset = near.checked_mul(width).filter(|offset| i32::try_from(*offset).is_ok());
-        let rest = if offset.is_some() { constant - &Size::constant(near) } else { constant.clone() };
-        if !rest.is_zero() {
-            let bytes = self.size(&(&rest * &Size::constant(width)));
+        let is_sole_copy = if offset.is_some() { constant - &Size::constant(near) } else { constant.clone() };
+        if !is_sole_copy.is_zero() {
+            let bytes = self.size(&(&is_sole_copy * &Size::constant(width)));
             sum = self.builder.op2(Opcode::Add, Type::S64, sum, bytes);
         }
         sum = self.add_terms(sum, &linear.affine, width);
@@ -382,14 +390,16 @@ impl<'a> Emitter<'a> {
         Address { base, ..first }
     }
 
-    /// An element. A subscript that a check has put right is inside unless there is no element at all: then nothing is loaded. Nor is
-    /// what may be outside where a check failed.
+    /// Loads an element. A checked subscript is replaced by 0 if the check fails, which is still
+    /// out of bounds if the buffer is empty, so such loads are guarded. So are loads that are only
+    /// in bounds if an earlier check passed.
     pub(super) fn load(&mut self, buffer: BufferId, view: Option<&[Size]>, at: &[Subscript]) -> Reg {
         let linear = Linear::of(self.program, buffer, view, at);
-        if let Some(kept) = self.kept(buffer, &linear) {
+        // Prefer a register, then the staging buffer in shared memory.
+        if let Some(kept) = self.in_register(buffer, &linear) {
             return kept;
         }
-        if let Some(kept) = self.take_from_shelf(buffer, &linear) {
+        if let Some(kept) = self.load_staged(buffer, &linear) {
             return kept;
         }
         let address = self.address(buffer, &linear);
@@ -409,6 +419,7 @@ impl<'a> Emitter<'a> {
             let both = |e: &mut Self, valid| e.builder.op2(Opcode::And, Type::Pred, valid, passed);
             condition = Some(self.valid.map_or(passed, |valid| both(self, valid)));
         }
+        // A guarded load that does not happen must still define its register.
         let loaded = if let Some(some) = condition {
             let class = match ty.class() {
                 super::inst::Class::B16 => Type::B16,
@@ -421,7 +432,7 @@ impl<'a> Emitter<'a> {
         } else {
             self.builder.load(Space::Global, ty, address)
         };
-        self.put_on_shelf(buffer, &linear, loaded);
+        self.store_staged(buffer, &linear, loaded);
         if dtype == Dtype::Bool { scalar::is_set(&mut self.builder, loaded) } else { loaded }
     }
 
@@ -432,8 +443,8 @@ impl<'a> Emitter<'a> {
         let dtype = self.program.buffers[buffer].dtype;
         let reg = if dtype == Dtype::Bool { scalar::number_of(&mut self.builder, reg) } else { reg };
         let shares = self.program.buffers[buffer].role != Role::Scratch;
-        let only = self.valid.or(self.strip.filter(|_| shares).map(|strip| strip.real));
-        self.put(scalar::memory(dtype), reg, address, only);
+        let only = self.valid.or(self.strip.filter(|_| shares).map(|strip| strip.in_bounds));
+        self.store_or_defer(scalar::memory(dtype), reg, address, only);
     }
 
     /// Writes element `number` of a buffer of rank 1.
@@ -455,64 +466,67 @@ impl<'a> Emitter<'a> {
     pub(super) fn statement(&mut self, statement: &Statement) {
         match statement {
             Statement::Let { value, op } => self.let_(*value, op),
-            Statement::Store { buffer, at, value } if self.team == Team::Thread => self.store(*buffer, at, *value),
+            Statement::Store { buffer, at, value } if self.exec_scope == ExecScope::Thread => {
+                self.store(*buffer, at, *value)
+            }
             Statement::Store { buffer, at, value } => {
                 if self.in_place {
-                    // All threads have loaded what this overwrites.
+                    // Wait until all threads have loaded the elements that this overwrites.
                     self.sync();
                 }
                 let first = self.is_leader();
-                self.when(first, |e| e.at_once(|e| e.store(*buffer, at, *value)));
+                self.when(first, |e| e.without_deferral(|e| e.store(*buffer, at, *value)));
                 if self.shared.contains(buffer) {
                     self.sync();
                 }
             }
             Statement::If { condition, then, otherwise, results } => {
                 let condition = self.value(*condition);
-                self.at_once(|e| e.if_(condition, then, otherwise, results));
+                self.without_deferral(|e| e.if_(condition, then, otherwise, results));
             }
-            Statement::Loop(l) => self.at_once(|e| e.loop_(l)),
+            Statement::Loop(l) => self.without_deferral(|e| e.loop_(l)),
             Statement::Contract(_) => unreachable!("contractions have become loops"),
         }
     }
 
-    /// The thread's number in its crew.
+    /// The index of the thread in its synchronization scope.
     pub(super) fn rank(&mut self) -> Reg {
         let thread = self.special(Special::Tid);
-        match self.crew {
-            Crew::Warp => self.builder.op2(Opcode::And, Type::B64, thread, 31),
-            Crew::Block => thread,
-            Crew::Cluster => {
+        match self.sync_scope {
+            SyncScope::Warp => self.builder.op2(Opcode::And, Type::B64, thread, 31),
+            SyncScope::Block => thread,
+            SyncScope::Cluster => {
                 let [block, threads] = [Special::ClusterCtarank, Special::Ntid].map(|s| self.special(s));
                 self.builder.op(Opcode::Mad, Type::S64, &[block.into(), threads.into(), thread.into()])
             }
         }
     }
 
-    /// Whether this is the first thread of its crew.
+    /// Whether this is the first thread of its synchronization scope.
     pub(super) fn is_first(&mut self) -> Reg {
         let rank = self.rank();
         self.builder.set(Comparison::Eq, Type::S64, rank, 0)
     }
 
-    /// Waits for the crew.
+    /// Synchronizes the threads of the current scope.
     pub(super) fn sync(&mut self) {
-        match self.crew {
-            Crew::Warp => self.builder.warp_barrier(),
-            Crew::Block => self.builder.barrier(),
-            Crew::Cluster => self.builder.cluster_barrier(),
+        match self.sync_scope {
+            SyncScope::Warp => self.builder.warp_barrier(),
+            SyncScope::Block => self.builder.barrier(),
+            SyncScope::Cluster => self.builder.cluster_barrier(),
         }
     }
 
-    /// Whether this thread stores what its team computes.
+    /// Whether this thread performs the stores of its execution scope.
     fn is_leader(&mut self) -> Reg {
-        match (self.team, self.strip) {
-            (Team::Column, Some(strip)) => strip.leader,
+        match (self.exec_scope, self.strip) {
+            (ExecScope::Column, Some(strip)) => strip.leader,
             _ => self.is_first(),
         }
     }
 
-    /// Waits for the block, if others may load what the statements store, or overwrite what they load.
+    /// Synchronizes if other threads may load elements that the statements store, or overwrite
+    /// elements that they load.
     pub(super) fn settle(&mut self, block: &Block) {
         if self.in_place || visit::stores(block).iter().any(|buffer| self.shared.contains(buffer)) {
             self.sync();
@@ -554,15 +568,19 @@ impl<'a> Emitter<'a> {
             Op::Affine(affine) => self.affine(affine),
             Op::Unary(op, a) => {
                 let x = self.value(*a);
-                match (op, self.scope.dtypes[*a], self.quick) {
-                    (UnaryOp::Sqrt, Dtype::F32, Some(quick)) => quick.root(&mut self.builder, self.valid, x),
+                match (op, self.scope.dtypes[*a], self.fast_division) {
+                    (UnaryOp::Sqrt, Dtype::F32, Some(fast_division)) => {
+                        fast_division.root(&mut self.builder, self.valid, x)
+                    }
                     (_, dtype, _) => scalar::unary(&mut self.builder, *op, dtype, x),
                 }
             }
             Op::Binary(op, a, b) => {
                 let (x, y) = (self.value(*a), self.value(*b));
-                match (op, self.scope.dtypes[*a], self.quick) {
-                    (BinaryOp::Div, Dtype::F32, Some(quick)) => quick.quotient(&mut self.builder, self.valid, x, y),
+                match (op, self.scope.dtypes[*a], self.fast_division) {
+                    (BinaryOp::Div, Dtype::F32, Some(fast_division)) => {
+                        fast_division.quotient(&mut self.builder, self.valid, x, y)
+                    }
                     (_, dtype, _) => scalar::binary(&mut self.builder, *op, dtype, x, y),
                 }
             }
@@ -594,7 +612,7 @@ impl<'a> Emitter<'a> {
         self.define(value, reg);
     }
 
-    /// A function, inlined.
+    /// Inlines a function.
     fn call(&mut self, function: FunctionId, arguments: &[ValueId]) -> Reg {
         let program = self.program;
         let function = &program.functions[function];
@@ -610,7 +628,7 @@ impl<'a> Emitter<'a> {
         result
     }
 
-    /// The merge of a reducer, inlined, of two states one after the other.
+    /// Inlines the merge of a reducer. The first state precedes the second in the order.
     pub(super) fn merge(&mut self, id: ReducerId, arguments: &[Reg]) -> Vec<Reg> {
         let program = self.program;
         let reducer = &program.reducers[id];
@@ -630,7 +648,8 @@ impl<'a> Emitter<'a> {
         self.scope.dtypes
     }
 
-    /// A subscript, 0 if it is outside; then the first of all threads that say so is heard.
+    /// Emits a bounds check and returns the subscript, or 0 if it is out of bounds. Of all threads
+    /// whose check fails, the first to swap its site into the record reports its fault.
     fn check(&mut self, value: ValueId, bound: &Size, site: SiteId) -> Reg {
         let (index, bound) = (self.value(value), self.size(bound));
         let fault = self.argument(Argument::Fault);
@@ -644,6 +663,8 @@ impl<'a> Emitter<'a> {
                 e.builder.op_to(passed, Opcode::And, Type::Pred, &[passed.into(), inside.into()]);
             }
             let at = |offset| Address { base: Some(fault), offset };
+            // The record holds 0 until a check fails. Only the thread that replaces the 0 writes
+            // the rest.
             let before = e.builder.compare_and_swap(at(0), 0, i64::from(site.as_u32()) + 1);
             let first = e.builder.set(Comparison::Eq, Type::U32, before, 0);
             e.builder.guarded((first, true), |b| {

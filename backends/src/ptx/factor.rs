@@ -1,25 +1,27 @@
-//! A factor of a contraction on its way into a block's memory, tile by tile, inner number above inner number.
+//! Loads the factors of a contraction into shared memory, tile by tile, with one row per inner
+//! index.
 //!
-//! One that is a plain load with even steps is loaded into registers while the tile before it is multiplied, by quads where
-//! memory allows, and then stored. Any other is computed element by element.
+//! A factor that is a plain load with constant strides is first loaded into registers, while the
+//! previous tile is multiplied, and then stored to shared memory. It is loaded by quads if it is
+//! contiguous and aligned. Any other factor is computed element by element.
 
 use ir::nest::{BufferId, IndexId, Op, Prologue, Statement, ValueId};
 use ir::{Dtype, Scalar, Size, visit};
 
 use super::build::Control;
-use super::contract::{DEPTH, Dims, QUAD, Span, THREADS, Tiles, bytes, held, length};
-use super::emit::{Argument, Emitter, Team};
+use super::contract::{DEPTH, Dims, QUAD, THREADS, TileRange, Tiles, bytes, held, length};
+use super::emit::{Argument, Emitter, ExecScope};
 use super::inst::{Address, Comparison, Opcode, Operand, Reg, Space, Special, Type};
 use super::scalar;
 use crate::access::Linear;
 use crate::groups::step;
 
-/// A factor at work.
+/// A factor of the contraction being emitted.
 pub(super) struct Factor<'c> {
     prologue: &'c Prologue,
-    outer: (&'c Dims, Span),
+    outer: (&'c Dims, TileRange),
     inner: (&'c Dims, Reg),
-    /// Where its first tile lies.
+    /// The offset of its first tile in shared memory.
     at: i64,
     matrix: Option<Matrix>,
 }
@@ -27,29 +29,29 @@ pub(super) struct Factor<'c> {
 /// A factor that is a plain load.
 struct Matrix {
     dtype: Dtype,
-    /// Whether neighbours in memory are neighbours along the inner numbers.
+    /// Whether it is contiguous along the inner index.
     deep: bool,
-    /// Bytes between neighbours, where they are not known to be next to each other.
+    /// The distance between adjacent elements in bytes, unless it is contiguous.
     apart: Option<Reg>,
-    /// Whether quads are where wide accesses may be.
+    /// A predicate: quads are aligned and either completely in bounds or completely out of bounds.
     aligned: Option<Reg>,
-    /// Bytes from a tile to the next.
+    /// The distance between consecutive tiles in bytes.
     next: Reg,
     quads: Vec<Quad>,
 }
 
-/// Four neighbours of a tile that fall to a thread.
+/// Four adjacent elements of a tile that one thread loads.
 struct Quad {
     pointer: Reg,
     outer: Reg,
-    /// The inner number in the tile.
+    /// The inner index within the tile.
     inner: Reg,
-    /// Its place in the first tile.
+    /// The address in the first tile.
     place: Reg,
     elements: Vec<Reg>,
 }
 
-/// How a plain load steps.
+/// The strides of a plain load.
 pub(super) struct Steps {
     pub(super) buffer: BufferId,
     pub(super) linear: Linear,
@@ -58,7 +60,7 @@ pub(super) struct Steps {
 }
 
 impl Steps {
-    /// Whether neighbours in memory are neighbours along the inner numbers.
+    /// Whether the load is contiguous along the inner index, or strided along both.
     pub(super) fn deep(&self) -> bool {
         self.outer.as_constant() != Some(1)
     }
@@ -69,7 +71,7 @@ impl Emitter<'_> {
         &mut self,
         tiles: &Tiles,
         prologue: &'c Prologue,
-        outer: (&'c Dims, Span),
+        outer: (&'c Dims, TileRange),
         inner: (&'c Dims, Reg),
         at: i64,
     ) -> Factor<'c> {
@@ -78,7 +80,8 @@ impl Emitter<'_> {
         Factor { prologue, outer, inner, at, matrix }
     }
 
-    /// The steps of a value that a prologue loads, behind which there is at most what it becomes.
+    /// The strides of the value that a prologue loads. Nothing may follow the load, except for the
+    /// conversion of `loaded` to the prologue's value.
     pub(super) fn steps(&self, prologue: &Prologue, loaded: ValueId, outer: &Dims, inner: &Dims) -> Option<Steps> {
         let [Statement::Let { value, op: Op::Load { buffer, view, at } }, rest @ ..] = prologue.body.as_slice() else {
             return None;
@@ -90,7 +93,8 @@ impl Emitter<'_> {
         Some(Steps { buffer: *buffer, outer: down?, inner: across?, linear }).filter(|_| even)
     }
 
-    /// Whether so many neighbours in memory are where wide accesses may be, and all of them inside or none.
+    /// A predicate: groups of `count` elements are aligned, and either completely in bounds or
+    /// completely out of bounds. Returns `None` if the load is not contiguous.
     pub(super) fn aligned(&mut self, steps: &Steps, outer: &Dims, inner: &Dims, count: i64) -> Option<Reg> {
         let (along, other) = if steps.deep() { (&steps.inner, &steps.outer) } else { (&steps.outer, &steps.inner) };
         if along.as_constant() != Some(1) {
@@ -106,7 +110,7 @@ impl Emitter<'_> {
         Some(self.b().set(Comparison::Ne, Type::S64, aligned, 0))
     }
 
-    /// The address of a factor's first element at a point of the batch.
+    /// The address of the factor's first element for the current batch.
     pub(super) fn origin(&mut self, steps: &Steps, outer: &Dims, inner: &Dims) -> Reg {
         let zero = self.int(0);
         outer.iter().chain(inner).for_each(|(index, _)| self.bind(*index, zero));
@@ -114,7 +118,7 @@ impl Emitter<'_> {
         self.b().op2(Opcode::Add, Type::S64, base.unwrap_or(zero), offset)
     }
 
-    /// Whether neighbours along the inner numbers are neighbours in memory, in some access of a prologue.
+    /// Whether any load of a prologue is contiguous along the inner index.
     pub(super) fn loads_deep(&self, prologue: &Prologue, inner: &Dims) -> bool {
         let mut deep = false;
         visit::for_each_op(&prologue.body, &mut |_, op| {
@@ -130,7 +134,7 @@ impl Emitter<'_> {
         &mut self,
         tiles: &Tiles,
         steps: &Steps,
-        (outer, span): (&Dims, Span),
+        (outer, span): (&Dims, TileRange),
         (inner, _): (&Dims, Reg),
         at: i64,
     ) -> Matrix {
@@ -145,7 +149,7 @@ impl Emitter<'_> {
         let own = self.b().mov(Type::U64, Operand::Own(Space::Shared));
         let own = self.b().op2(Opcode::Add, Type::S64, own, at);
         let thread = self.special(Special::Tid);
-        // Neighbouring threads have neighbouring quads.
+        // Adjacent threads load adjacent quads, so that the loads are coalesced.
         let in_row = if deep { DEPTH } else { tiles.side() } / QUAD;
         let first = self.b().op2(Opcode::And, Type::B64, thread, in_row - 1);
         let first = self.b().op2(Opcode::Mul, Type::S64, first, QUAD);
@@ -169,7 +173,7 @@ impl Emitter<'_> {
         Matrix { dtype: self.program.buffers[steps.buffer].dtype, deep, apart, aligned, next, quads }
     }
 
-    /// Begins to load the tile at an inner number.
+    /// Starts the loads of the tile at inner index `from` into registers.
     pub(super) fn fetch(&mut self, factor: &Factor<'_>, from: Reg) {
         let Some(matrix) = &factor.matrix else { return };
         let ty = scalar::memory(matrix.dtype);
@@ -226,7 +230,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Puts the tile at an inner number where it is multiplied, so many bytes behind the first one.
+    /// Stores the tile to shared memory, `behind` bytes after its first buffer.
     pub(super) fn commit(&mut self, tiles: &Tiles, factor: &Factor<'_>, from: Reg, behind: Reg) {
         let Some(matrix) = &factor.matrix else { return self.compute(tiles, factor, from, behind) };
         for quad in &matrix.quads {
@@ -249,7 +253,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// The same, element by element.
+    /// Computes a tile element by element and stores it.
     fn compute(&mut self, tiles: &Tiles, factor: &Factor<'_>, from: Reg, behind: Reg) {
         let ((outer, span), (inner, end)) = (factor.outer, factor.inner);
         let rows = self.axes(outer, &factor.prologue.body);
@@ -275,7 +279,7 @@ impl Emitter<'_> {
             e.when(inside, |e| {
                 e.unravel(&rows, outer);
                 e.unravel(&depth, inner);
-                e.as_team(Team::Thread, |e| e.block(&factor.prologue.body));
+                e.in_exec_scope(ExecScope::Thread, |e| e.block(&factor.prologue.body));
                 let value = e.value(factor.prologue.value);
                 let value =
                     if tiles.sum == tiles.dtype { value } else { scalar::cast(e.b(), tiles.sum, tiles.dtype, value) };

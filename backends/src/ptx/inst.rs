@@ -1,7 +1,7 @@
-//! PTX as data: instructions over typed registers, until `print` makes text of them.
+//! PTX as data: instructions over typed virtual registers. `print` turns them into text.
 //!
-//! A register knows its width, not what its bits mean: that is said by each instruction. Registers may be written
-//! more than once (carried values of loops are).
+//! A register has a width but no type; each instruction says how it interprets the bits. The code
+//! is not in SSA form: for example, loop-carried variables are written in every iteration.
 
 use cranelift_codegen::entity::{PrimaryMap, entity_impl};
 
@@ -10,7 +10,7 @@ use cranelift_codegen::entity::{PrimaryMap, entity_impl};
 pub struct Reg(u32);
 entity_impl!(Reg, "%r");
 
-/// A place to branch to.
+/// A branch target.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Label(u32);
 entity_impl!(Label, "$L");
@@ -29,7 +29,7 @@ macro_rules! named {
 }
 
 named! {
-    /// What a register holds.
+    /// The class of a register.
     Class {
         /// A predicate.
         Pred = "pred",
@@ -43,7 +43,7 @@ named! {
 }
 
 named! {
-    /// What an instruction takes its operands for.
+    /// The type that an instruction operates on.
     Type {
         Pred = "pred", U8 = "u8", S8 = "s8", B16 = "b16", U16 = "u16", F16 = "f16", B32 = "b32", U32 = "u32", S32 = "s32", F32 = "f32",
         B64 = "b64", U64 = "u64", S64 = "s64", F64 = "f64", Bf16 = "bf16",
@@ -51,7 +51,7 @@ named! {
 }
 
 impl Type {
-    /// The registers that hold it: bytes rest in 32 bits.
+    /// The class of the registers that hold the type. Bytes are held in 32-bit registers.
     pub fn class(self) -> Class {
         match self {
             Type::Pred => Class::Pred,
@@ -63,8 +63,9 @@ impl Type {
 }
 
 named! {
-    /// Instructions of the shape `name.type to, from...`. Those on floats name their rounding, so that nothing contracts; what is
-    /// only near its result is what `quick` begins with.
+    /// Instructions of the form `name.type to, from...`. Float arithmetic always names its
+    /// rounding, because the assembler may otherwise contract `mul` and `add` into `fma`. The
+    /// approximations are only used as starting points by `fast_division`.
     Opcode {
         Mov = "mov", Add = "add", Sub = "sub", Mul = "mul.lo", MulWide = "mul.wide", Mad = "mad.lo", Div = "div", Rem = "rem",
         Min = "min", Max = "max", Neg = "neg", Abs = "abs", And = "and", Or = "or", Xor = "xor", Not = "not", Shl = "shl", Shr = "shr",
@@ -75,7 +76,8 @@ named! {
 }
 
 named! {
-    /// A comparison; those with `u` hold for NaN too, the others do not.
+    /// A comparison. `neu` is also true if an operand is NaN, the other ordinary comparisons are
+    /// false then.
     Comparison {
         Eq = "eq", Ne = "ne", Lt = "lt", Le = "le", Gt = "gt", Ge = "ge", Neu = "neu", Nan = "nan",
     }
@@ -84,7 +86,7 @@ named! {
 named! {
     /// How a conversion rounds.
     Rounding {
-        /// Nothing is to be rounded.
+        /// The conversion is exact.
         Exact = "",
         /// To the nearest float, ties to even.
         Rn = ".rn",
@@ -102,62 +104,63 @@ named! {
 }
 
 named! {
-    /// A kind of memory.
+    /// An address space.
     Space {
-        /// What the launch hands over.
+        /// The kernel's parameters.
         Param = "param",
-        /// The device's memory.
+        /// Global memory.
         Global = "global",
-        /// A block's own.
+        /// The shared memory of the block.
         Shared = "shared",
-        /// That of a block of the cluster.
+        /// The shared memory of any block in the cluster.
         Cluster = "shared::cluster",
-        /// A thread's own.
+        /// The local memory of the thread.
         Local = "local",
     }
 }
 
 named! {
-    /// A number that each thread has.
+    /// A special register.
     Special {
-        /// The thread's number in its block.
+        /// The index of the thread in its block.
         Tid = "%tid.x",
-        /// Threads of a block.
+        /// The number of threads in a block.
         Ntid = "%ntid.x",
-        /// The block's number.
+        /// The index of the block.
         Ctaid = "%ctaid.x",
-        /// Blocks of the launch.
+        /// The number of blocks in the grid.
         Nctaid = "%nctaid.x",
-        /// The block's number in its cluster.
+        /// The index of the block in its cluster.
         ClusterCtarank = "%cluster_ctarank",
     }
 }
 
 named! {
-    /// Whose register a thread of a warp gets.
+    /// The lane of the warp that a shuffle reads from.
     Shuffle {
-        /// That of the thread so many further.
+        /// A higher lane, by a fixed distance.
         Down = "down",
-        /// That of the thread so many before.
+        /// A lower lane, by a fixed distance.
         Up = "up",
-        /// That of the thread of that number.
+        /// The lane with a fixed index.
         Of = "idx",
     }
 }
 
 named! {
-    /// What tensor units multiply: the shape of a step and its types.
+    /// The shape and types of a tensor core instruction.
     Factors {
-        /// Sixteen inner numbers of `f16`.
+        /// `f16` factors, with 16 elements along the inner dimension.
         F16 = "m16n8k16.row.col.f32.f16.f16.f32",
-        /// Sixteen inner numbers of `bf16`.
+        /// `bf16` factors, with 16 elements along the inner dimension.
         Bf16 = "m16n8k16.row.col.f32.bf16.bf16.f32",
-        /// Eight inner numbers of `f32` rounded to eleven bits.
+        /// TF32 factors (`f32` rounded to 11 significant bits), with 8 elements along the inner
+        /// dimension.
         Tf32 = "m16n8k8.row.col.f32.tf32.tf32.f32",
     }
 }
 
-/// What an instruction takes.
+/// An operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operand {
     /// A register.
@@ -168,11 +171,11 @@ pub enum Operand {
     F32(u32),
     /// The bits of an `f64`.
     F64(u64),
-    /// A number that each thread has.
+    /// A special register.
     Special(Special),
-    /// The address of a block's or a thread's own memory.
+    /// The base address of the block's static shared memory or of the thread's local memory.
     Own(Space),
-    /// The address of what a launch adds to a block's.
+    /// The base address of the dynamic shared memory, whose size each launch chooses.
     More,
 }
 
@@ -188,16 +191,16 @@ impl From<i64> for Operand {
     }
 }
 
-/// Where something lies: so many bytes behind the address in a register, or behind the beginning of the space.
+/// A memory operand: a byte offset from a register, or from the base of the address space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address {
     /// The register, if there is one.
     pub base: Option<Reg>,
-    /// Bytes.
+    /// The offset in bytes.
     pub offset: i64,
 }
 
-/// One instruction, or what stands between them.
+/// An instruction, or a label between instructions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
     /// `opcode.type to, from...`
@@ -208,70 +211,75 @@ pub enum Op {
     Convert { rounding: Rounding, to_type: Type, from_type: Type, to: Reg, from: Operand },
     /// `ld.space.type to, [at]`, of one register or a vector of two or four.
     Load { space: Space, ty: Type, to: Vec<Reg>, at: Address },
-    /// `st.space.type [at], from`
+    /// `st.space.type [at], from`, of one register or a vector of two or four.
     Store { space: Space, ty: Type, from: Vec<Reg>, at: Address },
-    /// `cp.async.ca.shared.global [to], [from], bytes`: four or eight.
+    /// `cp.async.ca.shared.global [to], [from], bytes`: copies four or eight bytes.
     Copy { to: Address, from: Address, bytes: i64 },
-    /// `cp.async.cg.shared.global [to], [from], 16, read`: of sixteen bytes those that are read, then zeros.
+    /// `cp.async.cg.shared.global [to], [from], 16, read`: copies `read` bytes and fills up to 16
+    /// with zeros.
     CopyWide { to: Address, from: Address, read: Reg },
-    /// `cp.async.commit_group`: the copies since the last one are a group.
+    /// `cp.async.commit_group`: groups the copies issued since the previous group.
     GroupCopies,
-    /// `cp.async.wait_group but`: waits for all groups but the last ones.
+    /// `cp.async.wait_group but`: waits for all groups except the `but` most recent ones.
     AwaitGroups { but: u32 },
     /// `cp.async.wait_all`
     AwaitCopies,
-    /// `ldmatrix.sync.aligned.m8n8.x4.shared.b16`: four matrices of 8 x 8 elements of 16 bits, for the threads of a warp together.
+    /// `ldmatrix.sync.aligned.m8n8.x4.shared.b16`: the warp loads four 8 x 8 matrices of 16-bit
+    /// elements.
     LoadMatrices { to: [Reg; 4], at: Address, transposed: bool },
-    /// `mma.sync.aligned.factors sum, a, b, sum`: a step of a product of matrices by the threads of a warp together.
+    /// `mma.sync.aligned.factors sum, a, b, sum`: the warp multiplies two fragments and
+    /// accumulates.
     Multiply { factors: Factors, sum: [Reg; 4], a: [Reg; 4], b: [Reg; 2] },
     /// `cvt.rna.tf32.f32 to, from`
     ToTf32 { to: Reg, from: Reg },
-    /// `shfl.sync.whose.b32`: another thread's register, or one's own where there is no such thread.
+    /// `shfl.sync.whose.b32`: reads another lane's register, or the thread's own if there is no
+    /// such lane.
     Shuffle { whose: Shuffle, to: Reg, from: Reg, by: u32 },
-    /// `atom.global.cas.b32`: what was there; if that is `expected`, `new` is now.
+    /// `atom.global.cas.b32`: stores `new` if memory holds `expected`, and returns the old value.
     CompareAndSwap { to: Reg, at: Address, expected: Operand, new: Operand },
-    /// A place to branch to.
+    /// A branch target.
     Label(Label),
-    /// Goes on at a label.
+    /// An unconditional branch.
     Branch(Label),
-    /// Waits for all threads of the block.
+    /// A barrier for the block.
     Barrier,
-    /// Waits for all threads of the warp.
+    /// A barrier for the warp.
     WarpBarrier,
-    /// Waits for all threads of the cluster.
+    /// A barrier for the cluster.
     ClusterBarrier,
     /// Ends the thread.
     Return,
 }
 
-/// An instruction under a condition.
+/// An instruction with an optional guard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inst {
-    /// Happens where the predicate is so.
+    /// The instruction only has an effect if the predicate has this value.
     pub guard: Option<(Reg, bool)>,
-    /// What happens.
+    /// The instruction.
     pub op: Op,
 }
 
-/// One kernel.
+/// A kernel.
 #[derive(Clone, Debug)]
 pub struct Function {
     /// Its name.
     pub name: String,
-    /// Bytes of its arguments.
+    /// The size of its parameters in bytes.
     pub arguments: usize,
-    /// Threads of a block.
+    /// The number of threads in a block.
     pub threads: u32,
-    /// Blocks of a cluster, if it is launched in such.
+    /// The number of blocks in a cluster, if it is launched in clusters.
     pub cluster: Option<u32>,
-    /// Blocks that a multiprocessor is to have at once, if that is to limit registers.
+    /// The number of blocks that must fit on a multiprocessor. It makes the assembler limit the
+    /// number of registers per thread, for a higher occupancy.
     pub resident: Option<u32>,
-    /// Bytes of shared memory.
+    /// The size of the static shared memory in bytes.
     pub shared: usize,
-    /// Bytes of memory for each thread.
+    /// The size of each thread's local memory in bytes.
     pub local: usize,
-    /// What each register holds.
+    /// The class of each register.
     pub registers: PrimaryMap<Reg, Class>,
-    /// What it does.
+    /// Its instructions.
     pub body: Vec<Inst>,
 }

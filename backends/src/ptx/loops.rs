@@ -1,46 +1,48 @@
-//! Loops: one after another on a thread, or spread over the threads of a block; and what a single thread does for all.
+//! Loops: sequential in one thread, distributed over the threads of a block, or run by one thread
+//! on behalf of all.
 
 use ir::nest::{Block, Extent, IndexId, Loop, LoopKind, Reduction, Statement, ValueId};
 use ir::sabotage::{self, Bug};
 use ir::{Monoid, Size};
 
 use super::build::Control;
-use super::emit::{Argument, Emitter, Team};
+use super::emit::{Argument, Emitter, ExecScope};
 use super::fold::number;
 use super::inst::{Address, Class, Comparison, Opcode, Reg, Rounding, Space, Special, Type};
 use super::rows::is_flat;
 use crate::access::mergeable;
 use crate::fold::{Fold, Merging};
 
-/// Elements that a thread takes together: their loads are under way at the same time.
+/// The number of elements that a thread processes together, so that their loads overlap.
 pub(super) const AT_ONCE: i64 = 8;
 
-/// An index, or neighbours that run as one.
+/// An index, or several adjacent ones merged into one.
 struct Axis {
     index: IndexId,
-    /// How often it runs, and the same if sizes tell.
+    /// The number of iterations in a register, and as a size if it does not depend on data.
     count: Reg,
     length: Option<Size>,
 }
 
-/// The indices of a loop with how often each runs.
+/// The indices of a loop nest, after merging, with their extents.
 pub(super) struct Axes {
     axes: Vec<Axis>,
-    /// Whether 31 bits hold every number of an iteration, if there are several indices and sizes tell.
+    /// A predicate: all iteration numbers are below 2^31. Only present if there are several indices
+    /// and sizes determine the extents.
     small: Option<Reg>,
-    /// Iterations in all.
+    /// The total number of iterations.
     pub(super) total: Reg,
 }
 
 impl Axes {
-    /// The index that counts all iterations, if one does.
+    /// The index, if there is only one after merging.
     pub(super) fn only(&self) -> Option<IndexId> {
         if let [axis] = self.axes.as_slice() { Some(axis.index) } else { None }
     }
 }
 
 impl Emitter<'_> {
-    /// The indices of a loop around a body; neighbours that may run as one do.
+    /// Evaluates the extents of a loop and merges adjacent indices where its body allows it.
     pub(super) fn axes(&mut self, dims: &[(IndexId, Extent)], body: &Block) -> Axes {
         let mut axes: Vec<Axis> = vec![];
         let mut total = None;
@@ -68,7 +70,8 @@ impl Emitter<'_> {
         Axes { axes, small, total }
     }
 
-    /// A quotient of numbers that are not negative, in 32 bits if that is known to do: which takes a fifth of the time.
+    /// A quotient of non-negative numbers. A 32-bit division is used if the operands fit at run
+    /// time, which takes a fifth of the time.
     pub(super) fn divide(&mut self, small: Option<Reg>, x: Reg, y: Reg) -> Reg {
         let Some(small) = small else { return self.b().op2(Opcode::Div, Type::S64, x, y) };
         let quotient = self.b().reg(Class::B64);
@@ -85,7 +88,8 @@ impl Emitter<'_> {
         quotient
     }
 
-    /// A quotient by an axis's length: below 2^31 by a multiplication and a shift that the launch knows.
+    /// A quotient by the extent of an axis. For dividends below 2^31, it is a multiplication and a
+    /// shift by constants that the launch provides.
     fn quotient(&mut self, small: Option<Reg>, x: Reg, axis: &Axis) -> Reg {
         let (Some(small), Some(length)) = (small, axis.length.as_ref().filter(|n| n.as_constant().is_none())) else {
             return self.divide(small, x, axis.count);
@@ -107,7 +111,7 @@ impl Emitter<'_> {
         quotient
     }
 
-    /// Binds the indices of iteration `number`.
+    /// Binds the indices of iteration `number` (delinearization).
     pub(super) fn unravel(&mut self, axes: &Axes, number: Reg) {
         let Some((first, rest)) = axes.axes.split_first() else { return };
         let mut number = number;
@@ -122,45 +126,45 @@ impl Emitter<'_> {
     }
 
     pub(super) fn loop_(&mut self, l: &Loop) {
-        if self.row.is_some() && self.team == Team::Block {
+        if self.row.is_some() && self.exec_scope == ExecScope::Block {
             return self.row_loop(l);
         }
-        match (&l.kind, self.team) {
-            (LoopKind::Parallel, Team::Block) => {
+        match (&l.kind, self.exec_scope) {
+            (LoopKind::Parallel, ExecScope::Block) => {
                 let axes = self.axes(&l.dims, &l.body);
                 let (thread, threads) = (self.special(Special::Tid), i64::from(self.threads));
                 match axes.only().filter(|_| is_flat(&l.body)) {
                     Some(index) => self.counted(thread, axes.total, threads * AT_ONCE, |e, first| {
-                        let mine = e.mine(first, axes.total, threads, AT_ONCE);
+                        let mine = e.thread_elements(first, axes.total, threads, AT_ONCE);
                         e.elements(index, &l.body, &mine, &[]);
                     }),
                     None => self.counted(thread, axes.total, threads, |e, n| e.iteration(&axes, n, &l.body)),
                 }
                 self.settle(&l.body);
             }
-            (_, Team::Column) => self.column_loop(l),
+            (_, ExecScope::Column) => self.column_loop(l),
             (LoopKind::Parallel | LoopKind::Serial, _) => self.nest(&l.dims, &l.body),
-            (LoopKind::Reduce(reductions), Team::Thread) => self.reduce_alone(l, reductions),
-            (LoopKind::Reduce(reductions), Team::Block) => self.reduce_together(l, reductions),
-            (LoopKind::Scan, Team::Thread) => self.scan_alone(l),
-            (LoopKind::Scan, Team::Block) => self.one_for_all(l, &[]),
+            (LoopKind::Reduce(reductions), ExecScope::Thread) => self.reduce_alone(l, reductions),
+            (LoopKind::Reduce(reductions), ExecScope::Block) => self.reduce_together(l, reductions),
+            (LoopKind::Scan, ExecScope::Thread) => self.scan_alone(l),
+            (LoopKind::Scan, ExecScope::Block) => self.one_for_all(l, &[]),
         }
     }
 
-    /// An iteration of a loop whose iterations are spread over threads.
+    /// One iteration of a loop that is distributed over threads.
     pub(super) fn iteration(&mut self, axes: &Axes, number: Reg, body: &Block) {
         self.unravel(axes, number);
-        self.as_team(Team::Thread, |e| e.block(body));
+        self.in_exec_scope(ExecScope::Thread, |e| e.block(body));
     }
 
-    pub(super) fn as_team<T>(&mut self, team: Team, make: impl FnOnce(&mut Self) -> T) -> T {
-        let outer = std::mem::replace(&mut self.team, team);
+    pub(super) fn in_exec_scope<T>(&mut self, exec_scope: ExecScope, make: impl FnOnce(&mut Self) -> T) -> T {
+        let outer = std::mem::replace(&mut self.exec_scope, exec_scope);
         let made = make(self);
-        self.team = outer;
+        self.exec_scope = outer;
         made
     }
 
-    /// The iterations one after another.
+    /// Runs the iterations sequentially.
     fn nest(&mut self, dims: &[(IndexId, Extent)], body: &Block) {
         let Some(((index, extent), inner)) = dims.split_first() else { return self.block(body) };
         let (zero, extent) = (self.int(0), self.extent(extent));
@@ -170,10 +174,11 @@ impl Emitter<'_> {
         });
     }
 
-    /// The first thread runs a loop, the others wait; its results are everybody's.
+    /// One thread runs the loop and the others wait. The results are broadcast through shared
+    /// memory.
     pub(super) fn one_for_all(&mut self, l: &Loop, reductions: &[Reduction]) {
         let results: Vec<ValueId> = reductions.iter().flat_map(|r| r.results.iter().copied()).collect();
-        // How a value lies in memory does not depend on how it was reduced.
+        // How a value is stored does not depend on the reduction, so any fold of its type will do.
         let fold_of = |e: &Self, v: ValueId| Merging::Fold(Fold { op: Monoid::Max, dtype: e.dtype(v) });
         let size = results.iter().map(|v| fold_of(self, *v).place(self.program)).max().unwrap_or(1);
         let bytes = results.len().max(1) * size as usize;
@@ -181,7 +186,7 @@ impl Emitter<'_> {
         let place = |k: usize| Address { base: None, offset: at + size * k as i64 };
         let first = self.is_first();
         self.when(first, |e| {
-            e.as_team(Team::Thread, |e| e.statement(&Statement::Loop(l.clone())));
+            e.in_exec_scope(ExecScope::Thread, |e| e.statement(&Statement::Loop(l.clone())));
             for (k, v) in results.iter().enumerate() {
                 let (fold, value) = (fold_of(e, *v), e.value(*v));
                 let state = number(e.b(), value);
@@ -200,7 +205,7 @@ impl Emitter<'_> {
         self.b().give_back(Space::Shared, bytes);
     }
 
-    /// The product of the extents of a loop, if sizes tell.
+    /// The extents of a loop, if sizes determine all of them.
     pub(super) fn extents(dims: &[(IndexId, Extent)]) -> Option<Vec<Size>> {
         dims.iter().map(|(_, extent)| extent.as_size().cloned()).collect()
     }

@@ -1,71 +1,74 @@
-//! Contractions by tensor units: factors of 16-bit floats, whose products are exact in `f32`, and under [`Math::Fast`] those of `f32`
-//! rounded to eleven bits. Sums are of `f32`.
+//! Contractions by tensor cores. They take factors of 16-bit floats, whose products are exact in
+//! `f32`, and under [`Math::Fast`] also `f32` factors rounded to TF32. Accumulators are `f32`.
 //!
-//! A block of four warps has a square tile of the result, each warp a quarter of it in registers. The factors' tiles lie in memory that a launch
-//! adds to the block's, several of them, so that some are on their way while one is multiplied. Those that lie in memory as
-//! wide copies take them are copied past registers; any others are computed, element by element. What is outside of a factor is 0
-//! there. A tile is *deep* if neighbours along the inner numbers lie next to each other, else *wide*: what a warp loads of either lies in
-//! all banks.
+//! A block of four warps computes a square tile of the result, each warp a quarter of it in
+//! registers. The tiles of the factors are in dynamic shared memory, in a pipeline of several
+//! stages: later stages are copied while the current one is multiplied. A factor that is contiguous
+//! and aligned is copied with `cp.async`, bypassing registers; any other is computed element by
+//! element. Elements out of bounds are filled with zeros. A tile is called *deep* if it is
+//! contiguous along the inner index, otherwise *wide*. The rows of either are padded so that a
+//! warp's loads cause no bank conflicts.
 
 use ir::build::Values;
 use ir::nest::{Contraction, Op, Prologue, Statement, ValueId};
 use ir::{Dtype, Scalar, Size};
 
 use super::build::Control;
-use super::contract::{Dims, Span};
-use super::emit::{Emitter, Team};
-use super::finish::Shown;
+use super::contract::{Dims, TileRange};
+use super::emit::{Emitter, ExecScope};
+use super::epilogue::StagedAccumulator;
 use super::inst::{Address, Comparison, Factors, Opcode, Operand, Reg, Space, Special, Type};
 use super::{Math, scalar};
 
-/// Threads of a block.
+/// The number of threads in a block.
 pub(super) const THREADS: u32 = 128;
-/// Rows and columns of a tile of the result.
+/// The side of a result tile.
 pub(super) const SIDE: i64 = 128;
-/// Those of a warp's part.
-const PART: i64 = SIDE / 2;
-/// Bytes of inner numbers in a factor's tile, and in a step of the units.
+/// The side of a warp's part of it.
+const WARP_TILE: i64 = SIDE / 2;
+/// The bytes along the inner index of a factor's tile, and of one tensor core instruction.
 const DEPTH: i64 = 64;
 const STEP: i64 = 32;
-/// What a factor's tile takes: deep, with what keeps its rows in different banks.
+/// The size of a factor's tile. The padding keeps its rows in different banks.
 const FACTOR: i64 = SIDE * (DEPTH + WIDE);
-/// Tiles of both factors that are there or on their way.
-const SLOTS: i64 = 3;
-const SLOT: i64 = 2 * FACTOR;
-/// Bytes of a wide copy.
+/// The number of pipeline stages. Each holds a tile of both factors.
+const STAGES: i64 = 3;
+const STAGE: i64 = 2 * FACTOR;
+/// The size of an asynchronous copy in bytes.
 const WIDE: i64 = 16;
-/// Bytes that a launch adds to a block's memory.
-pub(super) const MEMORY: usize = (SLOTS * SLOT) as usize;
-/// Bytes of a row of the result in the block's memory: rows of a step begin eight banks apart.
+/// The size of the dynamic shared memory in bytes.
+pub(super) const MEMORY: usize = (STAGES * STAGE) as usize;
+/// The distance between staged rows of the result in bytes. The rows that one instruction touches
+/// begin eight banks apart.
 const ROW: i64 = (SIDE + 8) * 4;
-/// Rows of a warp's part that lie there at a time.
-const RUN: i64 = PART / 2;
-/// Elements that a thread computes together: their loads are under way at the same time.
+/// The number of rows of a warp's part that are staged at a time.
+const RUN: i64 = WARP_TILE / 2;
+/// The number of elements that a thread computes together, so that their loads overlap.
 const AT_ONCE: i64 = 4;
 
-/// A contraction that tensor units take.
-pub(super) struct Units {
+/// A contraction that tensor cores can compute.
+pub(super) struct TensorUnits {
     factors: Factors,
-    /// What they take of each prologue.
+    /// The value of each prologue that they multiply.
     taken: [ValueId; 2],
     dtype: Dtype,
 }
 
-impl Units {
-    pub(super) fn of(values: &Values, c: &Contraction, math: Math) -> Option<Units> {
+impl TensorUnits {
+    pub(super) fn of(values: &Values, c: &Contraction, math: Math) -> Option<TensorUnits> {
         let dtype = values[c.result];
         let narrow = [&c.left, &c.right].map(|prologue| narrow(values, prologue));
         if let [Some((left, of_left)), Some((right, of_right))] = narrow
             && of_left == of_right
         {
             let factors = if of_left == Dtype::F16 { Factors::F16 } else { Factors::Bf16 };
-            return Some(Units { factors, taken: [left, right], dtype });
+            return Some(TensorUnits { factors, taken: [left, right], dtype });
         }
         let taken = [c.left.value, c.right.value];
-        (math == Math::Fast && dtype == Dtype::F32).then_some(Units { factors: Factors::Tf32, taken, dtype })
+        (math == Math::Fast && dtype == Dtype::F32).then_some(TensorUnits { factors: Factors::Tf32, taken, dtype })
     }
 
-    /// The type of an element in a tile.
+    /// The type of an element in a factor's tile.
     fn element(&self) -> Dtype {
         match self.factors {
             Factors::F16 => Dtype::F16,
@@ -78,18 +81,19 @@ impl Units {
         if self.factors == Factors::Tf32 { 4 } else { 2 }
     }
 
-    /// Inner numbers of a tile.
+    /// The number of inner indices per tile.
     fn depth(&self) -> i64 {
         DEPTH / self.width()
     }
 
-    /// From a row of a wide tile to the next: those that a warp loads at once begin four banks apart, or eight of single elements.
+    /// The distance between rows of a factor's tile in bytes. For a wide tile, the rows that a warp
+    /// loads at once begin four banks apart, or eight if it loads single elements.
     fn pitch(&self, deep: bool) -> i64 {
         if deep { DEPTH + WIDE } else { SIDE * self.width() + 8 * self.width() }
     }
 }
 
-/// The 16-bit float that a factor is, or was before it became an `f32`.
+/// The 16-bit float value of a factor, possibly before its conversion to `f32`.
 fn narrow(values: &Values, prologue: &Prologue) -> Option<(ValueId, Dtype)> {
     let found = prologue.body.iter().find_map(|statement| match statement {
         Statement::Let { value, op: Op::Cast(Dtype::F32, from) } if *value == prologue.value => Some(*from),
@@ -99,7 +103,7 @@ fn narrow(values: &Values, prologue: &Prologue) -> Option<(ValueId, Dtype)> {
     Some((taken, values[taken])).filter(|(_, dtype)| matches!(dtype, Dtype::F16 | Dtype::Bf16))
 }
 
-/// Which of the two a factor is.
+/// Which of the two factors.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     Left,
@@ -107,67 +111,74 @@ enum Side {
 }
 
 impl Side {
-    /// Its place in a slot.
+    /// The offset of its tile within a stage.
     fn at(self) -> i64 {
         if self == Side::Left { 0 } else { FACTOR }
     }
 }
 
-/// A factor at work.
-struct Feed<'c> {
+/// The pipeline of one factor.
+struct FactorPipeline<'c> {
     side: Side,
     prologue: &'c Prologue,
     taken: ValueId,
-    outer: (&'c Dims, Span),
+    outer: (&'c Dims, TileRange),
     inner: (&'c Dims, Reg),
     deep: bool,
     pitch: i64,
-    direct: Option<Direct>,
+    async_copies: Option<AsyncCopies>,
 }
 
-/// How a factor is copied where it lies so.
-struct Direct {
+/// The asynchronous copies of a factor, used if it is aligned at run time.
+struct AsyncCopies {
     aligned: Reg,
-    /// Bytes from a tile to the next.
+    /// The distance between consecutive tiles in bytes.
     next: Reg,
-    chunks: Vec<Chunk>,
+    copies: Vec<AsyncCopy>,
 }
 
-/// What a thread copies at once.
-struct Chunk {
+/// An asynchronous copy of a thread.
+struct AsyncCopy {
     pointer: Reg,
-    /// The inner number in the tile.
+    /// The inner index within the tile.
     inner: Reg,
-    /// Bytes that are read if that is inside.
+    /// The number of bytes to copy if the inner index is in bounds.
     read: Reg,
-    /// Its place in a slot.
+    /// The address in the first stage.
     place: Reg,
 }
 
-/// A warp's part of the tile, and a thread's place in it.
-struct Lanes {
+/// The origin of a warp's part of the tile, and the thread's lane.
+struct WarpTile {
     down: Reg,
     across: Reg,
     lane: Reg,
 }
 
 impl Emitter<'_> {
-    pub(super) fn by_units(
+    pub(super) fn multiply_by_tensor_units(
         &mut self,
         c: &Contraction,
-        units: &Units,
-        [rows, columns]: [(&Dims, Span); 2],
+        units: &TensorUnits,
+        [rows, columns]: [(&Dims, TileRange); 2],
         inner: (&Dims, Reg),
     ) {
-        let left = self.feed(units, (Side::Left, &c.left), (rows, inner));
-        let right = self.feed(units, (Side::Right, &c.right), (columns, inner));
+        let left = self.pipeline(units, (Side::Left, &c.left), (rows, inner));
+        let right = self.pipeline(units, (Side::Right, &c.right), (columns, inner));
         let lanes = self.lanes();
-        let sums = self.multiplied(units, [&left, &right], &lanes, inner.1);
-        let finish = self.begin_finish(c, (Dtype::F32, units.dtype), [rows, columns]);
-        let shown =
-            Shown { memory: Operand::More, at: 0, pitch: ROW, side: SIDE, rows: 2 * RUN, run: RUN, apart: PART };
+        let sums = self.accumulate(units, [&left, &right], &lanes, inner.1);
+        let epilogue = self.begin_epilogue(c, (Dtype::F32, units.dtype), [rows, columns]);
+        let staged = StagedAccumulator {
+            memory: Operand::More,
+            at: 0,
+            pitch: ROW,
+            side: SIDE,
+            rows: 2 * RUN,
+            run: RUN,
+            apart: WARP_TILE,
+        };
         let more = self.b().mov(Type::U64, Operand::More);
-        // A thread has two neighbours of a row, and two eight rows below.
+        // Each fragment holds two adjacent elements of a row and two more, eight rows below.
         let group = self.b().op2(Opcode::Shr, Type::U64, lanes.lane, 2);
         let pair = self.b().op2(Opcode::And, Type::B64, lanes.lane, 3);
         let low = self.b().op2(Opcode::Shr, Type::U64, lanes.down, 1);
@@ -186,123 +197,125 @@ impl Emitter<'_> {
                 }
             }
             self.b().barrier();
-            self.finish_rows(&finish, &shown, pass * RUN);
+            self.epilogue_rows(&epilogue, &staged, pass * RUN);
             self.b().barrier();
         }
     }
 
-    fn lanes(&mut self) -> Lanes {
+    fn lanes(&mut self) -> WarpTile {
         let thread = self.special(Special::Tid);
         let lane = self.b().op2(Opcode::And, Type::B64, thread, 31);
         let mut part = |shift: i64| {
             let warp = self.b().op2(Opcode::Shr, Type::U64, thread, shift);
             let half = self.b().op2(Opcode::And, Type::B64, warp, 1);
-            self.b().op2(Opcode::Mul, Type::S64, half, PART)
+            self.b().op2(Opcode::Mul, Type::S64, half, WARP_TILE)
         };
-        Lanes { across: part(5), down: part(6), lane }
+        WarpTile { across: part(5), down: part(6), lane }
     }
 
-    fn feed<'c>(
+    fn pipeline<'c>(
         &mut self,
-        units: &Units,
+        units: &TensorUnits,
         (side, prologue): (Side, &'c Prologue),
-        (outer, inner): ((&'c Dims, Span), (&'c Dims, Reg)),
-    ) -> Feed<'c> {
+        (outer, inner): ((&'c Dims, TileRange), (&'c Dims, Reg)),
+    ) -> FactorPipeline<'c> {
         let taken = units.taken[usize::from(side == Side::Right)];
         let steps = self.steps(prologue, taken, outer.0, inner.0);
         let deep = steps.as_ref().map_or_else(|| self.loads_deep(prologue, inner.0), super::factor::Steps::deep);
-        let mut feed = Feed { side, prologue, taken, outer, inner, deep, pitch: units.pitch(deep), direct: None };
+        let mut pipeline =
+            FactorPipeline { side, prologue, taken, outer, inner, deep, pitch: units.pitch(deep), async_copies: None };
         if let Some(steps) = steps {
             let aligned = self.aligned(&steps, outer.0, inner.0, WIDE / units.width());
-            feed.direct = aligned.map(|aligned| {
+            pipeline.async_copies = aligned.map(|aligned| {
                 let origin = self.origin(&steps, outer.0, inner.0);
                 let [by_outer, by_inner] =
                     [&steps.outer, &steps.inner].map(|step| self.size(&(step * &Size::constant(units.width()))));
-                self.direct(units, &feed, aligned, origin, (by_outer, by_inner))
+                self.async_copies(units, &pipeline, aligned, origin, (by_outer, by_inner))
             });
         }
-        feed
+        pipeline
     }
 
-    fn direct(
+    fn async_copies(
         &mut self,
-        units: &Units,
-        feed: &Feed<'_>,
+        units: &TensorUnits,
+        pipeline: &FactorPipeline<'_>,
         aligned: Reg,
         origin: Reg,
         (by_outer, by_inner): (Reg, Reg),
-    ) -> Direct {
+    ) -> AsyncCopies {
         let thread = self.special(Special::Tid);
-        let in_row = if feed.deep { DEPTH } else { SIDE * units.width() } / WIDE;
+        let in_row = if pipeline.deep { DEPTH } else { SIDE * units.width() } / WIDE;
         let at_once = i64::from(THREADS) / in_row;
         let first = self.b().op2(Opcode::And, Type::B64, thread, in_row - 1);
         let first = self.b().op2(Opcode::Mul, Type::S64, first, WIDE / units.width());
         let row = self.b().op2(Opcode::Shr, Type::U64, thread, i64::from(in_row.ilog2()));
-        let rows = if feed.deep { SIDE } else { units.depth() };
-        let span = feed.outer.1;
-        let chunks = (0..rows / at_once).map(|k| {
+        let rows = if pipeline.deep { SIDE } else { units.depth() };
+        let span = pipeline.outer.1;
+        let copies = (0..rows / at_once).map(|k| {
             let row = self.b().op2(Opcode::Add, Type::S64, row, k * at_once);
-            let (outer, inner) = if feed.deep { (row, first) } else { (first, row) };
-            let place = self.place_in_tile(units, feed, outer, inner);
+            let (outer, inner) = if pipeline.deep { (row, first) } else { (first, row) };
+            let place = self.place_in_tile(units, pipeline, outer, inner);
             let outer = self.b().op2(Opcode::Add, Type::S64, outer, span.from);
             let inside = self.b().set(Comparison::Lt, Type::S64, outer, span.count);
             let read = self.b().select(Type::B32, WIDE, 0, inside);
             let pointer = self.b().op(Opcode::Mad, Type::S64, &[outer.into(), by_outer.into(), origin.into()]);
             let pointer = self.b().op(Opcode::Mad, Type::S64, &[inner.into(), by_inner.into(), pointer.into()]);
-            Chunk { pointer: self.b().copy(pointer), inner, read, place }
+            AsyncCopy { pointer: self.b().copy(pointer), inner, read, place }
         });
-        let chunks = chunks.collect();
+        let copies = copies.collect();
         let next = self.b().op2(Opcode::Mul, Type::S64, by_inner, units.depth());
-        Direct { aligned, next, chunks }
+        AsyncCopies { aligned, next, copies }
     }
 
-    /// Where an element lies, in the first slot.
-    fn place_in_tile(&mut self, units: &Units, feed: &Feed<'_>, outer: Reg, inner: Reg) -> Reg {
+    /// The address of an element in the first stage.
+    fn place_in_tile(&mut self, units: &TensorUnits, pipeline: &FactorPipeline<'_>, outer: Reg, inner: Reg) -> Reg {
         let more = self.b().mov(Type::U64, Operand::More);
-        let (row, column) = if feed.deep { (outer, inner) } else { (inner, outer) };
-        let place = self.b().op(Opcode::Mad, Type::S64, &[row.into(), feed.pitch.into(), more.into()]);
+        let (row, column) = if pipeline.deep { (outer, inner) } else { (inner, outer) };
+        let place = self.b().op(Opcode::Mad, Type::S64, &[row.into(), pipeline.pitch.into(), more.into()]);
         self.b().op(Opcode::Mad, Type::S64, &[column.into(), units.width().into(), place.into()])
     }
 
-    /// Begins to bring the tile at an inner number to a slot, or does it.
-    fn bring(&mut self, units: &Units, feed: &Feed<'_>, from: Reg, slot: Reg) {
-        let Some(direct) = &feed.direct else { return self.computed(units, feed, from, slot) };
+    /// Starts to copy the tile at inner index `from` to a stage, or computes it.
+    fn prefetch(&mut self, units: &TensorUnits, pipeline: &FactorPipeline<'_>, from: Reg, stage: Reg) {
+        let Some(async_copies) = &pipeline.async_copies else { return self.compute_tile(units, pipeline, from, stage) };
         self.either(
-            direct.aligned,
+            async_copies.aligned,
             |e| {
-                for chunk in &direct.chunks {
-                    let inner = e.b().op2(Opcode::Add, Type::S64, chunk.inner, from);
-                    let inside = e.b().set(Comparison::Lt, Type::S64, inner, feed.inner.1);
-                    let read = e.b().select(Type::B32, chunk.read, 0, inside);
-                    let place = e.b().op2(Opcode::Add, Type::S64, chunk.place, slot);
-                    let to = Address { base: Some(place), offset: feed.side.at() };
-                    e.b().copy_wide(to, Address { base: Some(chunk.pointer), offset: 0 }, read);
-                    let pointer = chunk.pointer;
-                    e.b().op_to(pointer, Opcode::Add, Type::S64, &[pointer.into(), direct.next.into()]);
+                for copy in &async_copies.copies {
+                    let inner = e.b().op2(Opcode::Add, Type::S64, copy.inner, from);
+                    let inside = e.b().set(Comparison::Lt, Type::S64, inner, pipeline.inner.1);
+                    let read = e.b().select(Type::B32, copy.read, 0, inside);
+                    let place = e.b().op2(Opcode::Add, Type::S64, copy.place, stage);
+                    let to = Address { base: Some(place), offset: pipeline.side.at() };
+                    e.b().copy_wide(to, Address { base: Some(copy.pointer), offset: 0 }, read);
+                    let pointer = copy.pointer;
+                    e.b().op_to(pointer, Opcode::Add, Type::S64, &[pointer.into(), async_copies.next.into()]);
                 }
             },
-            |e| e.computed(units, feed, from, slot),
+            |e| e.compute_tile(units, pipeline, from, stage),
         );
     }
 
-    /// Computes a tile. A thread stays at an inner number of a deep one, and at an outer number of a wide one.
-    fn computed(&mut self, units: &Units, feed: &Feed<'_>, from: Reg, slot: Reg) {
-        let ((outer, span), (inner, end)) = (feed.outer, feed.inner);
-        // The other factor may count the inner numbers by other indices.
-        let [outer_axes, inner_axes] = [outer, inner].map(|dims| self.axes(dims, &feed.prologue.body));
+    /// Computes a tile. A thread keeps one inner index in a deep tile, and one outer index in a
+    /// wide tile.
+    fn compute_tile(&mut self, units: &TensorUnits, pipeline: &FactorPipeline<'_>, from: Reg, stage: Reg) {
+        let ((outer, span), (inner, end)) = (pipeline.outer, pipeline.inner);
+        // The two factors can merge the inner indices differently, so each has its own axes.
+        let [outer_axes, inner_axes] = [outer, inner].map(|dims| self.axes(dims, &pipeline.prologue.body));
         let thread = self.special(Special::Tid);
-        let in_row = if feed.deep { units.depth() } else { SIDE };
+        let in_row = if pipeline.deep { units.depth() } else { SIDE };
         let column = self.b().op2(Opcode::And, Type::B64, thread, in_row - 1);
         let row = self.b().op2(Opcode::Shr, Type::U64, thread, i64::from(in_row.ilog2()));
-        let (step, rows) = (i64::from(THREADS) / in_row, if feed.deep { SIDE } else { units.depth() });
-        let [(across, across_from, across_end), (down, down_from, down_end)] = if feed.deep {
+        let (step, rows) = (i64::from(THREADS) / in_row, if pipeline.deep { SIDE } else { units.depth() });
+        let [(across, across_from, across_end), (down, down_from, down_end)] = if pipeline.deep {
             [(&inner_axes, from, end), (&outer_axes, span.from, span.count)]
         } else {
             [(&outer_axes, span.from, span.count), (&inner_axes, from, end)]
         };
         let number = self.b().op2(Opcode::Add, Type::S64, column, across_from);
         let in_column = self.b().set(Comparison::Lt, Type::S64, number, across_end);
-        // What is outside may be computed too, at any place there is.
+        // Clamp out-of-bounds indices to 0: their elements are computed too, but replaced by zeros.
         let number = self.b().select(Type::B64, number, 0, in_column);
         self.unravel(across, number);
         let rows = self.int(rows);
@@ -311,79 +324,96 @@ impl Emitter<'_> {
             let mut elements = vec![];
             for k in 0..AT_ONCE {
                 let row = e.b().op2(Opcode::Add, Type::S64, row, k * step);
-                let (outer, inner) = if feed.deep { (row, column) } else { (column, row) };
-                let place = e.place_in_tile(units, feed, outer, inner);
-                let place = e.b().op2(Opcode::Add, Type::S64, place, slot);
+                let (outer, inner) = if pipeline.deep { (row, column) } else { (column, row) };
+                let place = e.place_in_tile(units, pipeline, outer, inner);
+                let place = e.b().op2(Opcode::Add, Type::S64, place, stage);
                 let number = e.b().op2(Opcode::Add, Type::S64, row, down_from);
                 let inside = e.b().set(Comparison::Lt, Type::S64, number, down_end);
                 let inside = e.b().op2(Opcode::And, Type::Pred, inside, in_column);
                 let number = e.b().select(Type::B64, number, 0, inside);
                 e.unravel(down, number);
                 e.valid = Some(inside);
-                e.as_team(Team::Thread, |e| e.block(&feed.prologue.body));
+                e.in_exec_scope(ExecScope::Thread, |e| e.block(&pipeline.prologue.body));
                 e.valid = None;
                 let zero = scalar::constant(e.b(), Scalar::zero(units.element()));
-                let value = e.value(feed.taken);
+                let value = e.value(pipeline.taken);
                 elements.push((e.b().select(ty, value, zero, inside), place));
             }
             for (element, place) in elements {
-                e.b().store(Space::Shared, ty, element, Address { base: Some(place), offset: feed.side.at() });
+                e.b().store(Space::Shared, ty, element, Address { base: Some(place), offset: pipeline.side.at() });
             }
         });
     }
 
-    /// The sums of this thread: for each sixteen rows of its warp's part and each eight columns four.
-    fn multiplied(&mut self, units: &Units, feeds: [&Feed<'_>; 2], lanes: &Lanes, depth: Reg) -> Vec<Vec<[Reg; 4]>> {
+    /// Multiplies all tiles. Returns the accumulators of this thread, four for each 16 rows and 8
+    /// columns of its warp's part.
+    fn accumulate(
+        &mut self,
+        units: &TensorUnits,
+        pipelines: [&FactorPipeline<'_>; 2],
+        lanes: &WarpTile,
+        depth: Reg,
+    ) -> Vec<Vec<[Reg; 4]>> {
         let zero = scalar::constant(self.b(), Scalar::F32(0.0));
-        let sums: Vec<Vec<[Reg; 4]>> =
-            (0..PART / 16).map(|_| (0..PART / 8).map(|_| [(); 4].map(|()| self.b().copy(zero))).collect()).collect();
-        let places = [(feeds[0], lanes.down), (feeds[1], lanes.across)]
-            .map(|(feed, first)| self.first_fragment(units, feed, first, lanes.lane));
-        let (start, slots) = (self.int(0), self.int((SLOTS - 1) * SLOT));
-        // The tile that is brought next, and its slot.
+        let sums: Vec<Vec<[Reg; 4]>> = (0..WARP_TILE / 16)
+            .map(|_| (0..WARP_TILE / 8).map(|_| [(); 4].map(|()| self.b().copy(zero))).collect())
+            .collect();
+        let places = [(pipelines[0], lanes.down), (pipelines[1], lanes.across)]
+            .map(|(pipeline, first)| self.first_fragment(units, pipeline, first, lanes.lane));
+        let (start, stages) = (self.int(0), self.int((STAGES - 1) * STAGE));
+        // The inner index of the next tile to prefetch, and its stage.
         let (coming, comes_to) = (self.b().copy(start), self.b().copy(start));
-        let bring = |e: &mut Self| {
+        let prefetch = |e: &mut Self| {
             let some = e.b().set(Comparison::Lt, Type::S64, coming, depth);
-            e.when(some, |e| feeds.iter().for_each(|feed| e.bring(units, feed, coming, comes_to)));
+            e.when(some, |e| pipelines.iter().for_each(|pipeline| e.prefetch(units, pipeline, coming, comes_to)));
             e.b().group_copies();
             e.b().op_to(coming, Opcode::Add, Type::S64, &[coming.into(), units.depth().into()]);
-            e.turn(comes_to);
+            e.advance_stage(comes_to);
         };
-        self.while_(|e| e.b().set(Comparison::Lt, Type::S64, comes_to, slots), bring);
-        let (inner, slot) = (self.b().copy(start), self.b().copy(start));
+        self.while_(|e| e.b().set(Comparison::Lt, Type::S64, comes_to, stages), prefetch);
+        let (inner, stage) = (self.b().copy(start), self.b().copy(start));
         self.while_(
             |e| e.b().set(Comparison::Lt, Type::S64, inner, depth),
             |e| {
-                // This tile has come, and all have multiplied the one before, to whose slot the next one goes.
-                e.b().await_groups((SLOTS - 2) as u32);
+                // The barrier has two purposes: the current tile is complete, and all warps are
+                // done with the previous one, so that its stage can be overwritten.
+                e.b().await_groups((STAGES - 2) as u32);
                 e.b().barrier();
-                bring(e);
-                let places = places.map(|place| e.b().op2(Opcode::Add, Type::S64, place, slot));
+                prefetch(e);
+                let places = places.map(|place| e.b().op2(Opcode::Add, Type::S64, place, stage));
                 for step in 0..DEPTH / STEP {
-                    e.step(units, feeds, places, step, &sums);
+                    e.step(units, pipelines, places, step, &sums);
                 }
                 e.b().op_to(inner, Opcode::Add, Type::S64, &[inner.into(), units.depth().into()]);
-                e.turn(slot);
+                e.advance_stage(stage);
             },
         );
-        // What is still on its way goes where the result will lie.
+        // The epilogue reuses this memory, so no copy may be in flight.
         self.b().await_copies();
         self.b().barrier();
         sums
     }
 
-    /// On to the next slot.
-    fn turn(&mut self, slot: Reg) {
-        let next = self.b().op2(Opcode::Add, Type::S64, slot, SLOT);
-        let is_last = self.b().set(Comparison::Eq, Type::S64, next, SLOTS * SLOT);
+    /// Advances to the next stage of the ring.
+    fn advance_stage(&mut self, stage: Reg) {
+        let next = self.b().op2(Opcode::Add, Type::S64, stage, STAGE);
+        let is_last = self.b().set(Comparison::Eq, Type::S64, next, STAGES * STAGE);
         let next = self.b().select(Type::B64, 0, next, is_last);
-        self.b().assign(slot, next);
+        self.b().assign(stage, next);
     }
 
-    /// A step of the units: sixteen rows by eight columns at a time.
-    fn step(&mut self, units: &Units, feeds: [&Feed<'_>; 2], places: [Reg; 2], step: i64, sums: &[Vec<[Reg; 4]>]) {
+    /// Multiplies one inner step: the left fragments of 16 rows by the right fragments of 8
+    /// columns.
+    fn step(
+        &mut self,
+        units: &TensorUnits,
+        pipelines: [&FactorPipeline<'_>; 2],
+        places: [Reg; 2],
+        step: i64,
+        sums: &[Vec<[Reg; 4]>],
+    ) {
         let [left, right] = [0, 1].map(|side| {
-            let fragments = (0..PART / 16).map(|k| self.fragment(units, feeds[side], places[side], (k, step)));
+            let fragments = (0..WARP_TILE / 16).map(|k| self.fragment(units, pipelines[side], places[side], (k, step)));
             fragments.collect::<Vec<_>>()
         });
         for (sums, a) in sums.iter().zip(left) {
@@ -395,44 +425,53 @@ impl Emitter<'_> {
         }
     }
 
-    /// The address of what a thread loads first: for matrices of 8 x 8 elements of 16 bits a row of one of four, else an element.
-    fn first_fragment(&mut self, units: &Units, feed: &Feed<'_>, first: Reg, lane: Reg) -> Reg {
+    /// The address of this thread's first load. For `ldmatrix`, each lane addresses one row of one
+    /// of the four matrices; otherwise it addresses a single element.
+    fn first_fragment(&mut self, units: &TensorUnits, pipeline: &FactorPipeline<'_>, first: Reg, lane: Reg) -> Reg {
         let mut part = |shift: i64, count: i64| {
             let rest = self.b().op2(Opcode::Shr, Type::U64, lane, shift);
             self.b().op2(Opcode::And, Type::B64, rest, count - 1)
         };
-        let (outer, inner) = if units.factors == Factors::Tf32 && !feed.deep {
+        let (outer, inner) = if units.factors == Factors::Tf32 && !pipeline.deep {
             (part(2, 8), part(0, 4))
         } else {
             let (row, second, third) = (part(0, 8), part(3, 2), part(4, 2));
-            let (below, behind) = if feed.side == Side::Left { (second, third) } else { (third, second) };
+            let (below, behind) = if pipeline.side == Side::Left { (second, third) } else { (third, second) };
             let eight = 16 / units.width();
-            let (down, across) = if feed.deep { ((below, 8), (behind, eight)) } else { ((behind, 8), (below, 8)) };
+            let (down, across) = if pipeline.deep { ((below, 8), (behind, eight)) } else { ((behind, 8), (below, 8)) };
             let down = self.b().op(Opcode::Mad, Type::S64, &[down.0.into(), down.1.into(), row.into()]);
             let across = self.b().op2(Opcode::Mul, Type::S64, across.0, across.1);
-            if feed.deep { (down, across) } else { (across, down) }
+            if pipeline.deep { (down, across) } else { (across, down) }
         };
         let outer = self.b().op2(Opcode::Add, Type::S64, outer, first);
-        self.place_in_tile(units, feed, outer, inner)
+        self.place_in_tile(units, pipeline, outer, inner)
     }
 
-    /// Sixteen rows of a factor in a step, in an order that gives the units registers side by side: of the left one the first eight, the next eight,
-    /// then those behind; of the right one the first eight, those behind, then the next eight.
-    fn fragment(&mut self, units: &Units, feed: &Feed<'_>, place: Reg, (number, step): (i64, i64)) -> [Reg; 4] {
+    /// Loads a fragment for 16 rows of a factor. The four registers are in the order that the
+    /// instruction expects. For the left factor these are rows 0 to 7, rows 8 to 15, then both
+    /// again with the second half of the inner indices. For the right factor, each half of the rows
+    /// has both halves of the inner indices next to each other.
+    fn fragment(
+        &mut self,
+        units: &TensorUnits,
+        pipeline: &FactorPipeline<'_>,
+        place: Reg,
+        (number, step): (i64, i64),
+    ) -> [Reg; 4] {
         let (row, column) = (16 * number, step * STEP / units.width());
         let offset = |row: i64, column: i64| {
-            let (down, across) = if feed.deep { (row, column) } else { (column, row) };
-            feed.side.at() + down * feed.pitch + across * units.width()
+            let (down, across) = if pipeline.deep { (row, column) } else { (column, row) };
+            pipeline.side.at() + down * pipeline.pitch + across * units.width()
         };
         let at = |offset: i64| Address { base: Some(place), offset };
         let tf32 = units.factors == Factors::Tf32;
-        let loaded = if tf32 && !feed.deep {
-            let middle = if feed.side == Side::Left { [(8, 0), (0, 4)] } else { [(0, 4), (8, 0)] };
+        let loaded = if tf32 && !pipeline.deep {
+            let middle = if pipeline.side == Side::Left { [(8, 0), (0, 4)] } else { [(0, 4), (8, 0)] };
             [(0, 0), middle[0], middle[1], (8, 4)].map(|(below, behind)| {
                 self.b().load(Space::Shared, Type::B32, at(offset(row + below, column + behind)))
             })
         } else {
-            self.b().load_matrices(at(offset(row, column)), !feed.deep)
+            self.b().load_matrices(at(offset(row, column)), !pipeline.deep)
         };
         if tf32 { loaded.map(|element| self.b().rounded(element)) } else { loaded }
     }

@@ -1,22 +1,35 @@
-//! CUDA devices: verified programs as PTX, one kernel a launch, for any sizes.
+//! The PTX engine: compiles verified programs for CUDA devices, one launch per part of a kernel,
+//! for any sizes.
 //!
-//! `compile` gives each part of a kernel a function: `emit` holds what its code stands on, `scalar` the operations, `loops`, `reduce` (with
-//! `fold`) and `scan` the loops, spread over the threads of a block or run by one. `rows` keeps rows in registers, as `shares` says (what is too long for these on a `shelf`), with `crews` and
-//! `prefixes` for what its threads do together; `stencil` keeps what rows side by side share, `vectors` gives a thread several neighbours,
-//! which `quick` divides without branches.
-//! `columns` reduces along columns, `turn` transposes in tiles, `contract` multiplies matrices in tiles of its factors (`factor`),
-//! with tensor units where there are some for these (`mma`), and ends in `finish`;
-//! `walk` takes what one thread runs several iterations at a time; `chunks` scans what is too long for a block. `build` makes instructions (`inst`), `print` their text. `plan` says what a call does and `run` has a [`Device`] do it: this module knows no driver.
+//! `compile` selects a form for each part and generates its variants; `plan` picks the variants for
+//! the sizes of a call and lays out memory, and `run` has a [`Device`] execute the plan. This
+//! module knows no driver: see `cuda`.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `compile` | the variants of each part, with the sizes that each is for |
+//! | `emit` | the state of code generation: values, indices, addresses, loads, stores |
+//! | `scalar`, `fast_division` | operations; division and square roots without branches |
+//! | `loops`, `unroll` | loops over the threads of a block or in one thread; unrolling |
+//! | `reduce`, `fold`, `scan`, `chunks` | reductions and scans; long scans in several launches |
+//! | `rows`, `row_mapping`, `staging` | rows in registers, their mapping to threads, their tails in shared memory |
+//! | `collectives`, `prefixes` | reductions and scans of rows across the threads of a warp, block or cluster |
+//! | `columns` | reductions along columns, in strips |
+//! | `vectors`, `stencil`, `transpose` | elementwise loops: vectorized, with register reuse, tiled |
+//! | `contract`, `factor`, `mma`, `epilogue` | matrix products by threads or tensor cores |
+//! | `build`, `inst`, `print` | the builder, instructions as data, their text |
+//! | `plan`, `run` | the launches and memory of a call; running them on a device |
 
 mod build;
 mod chunks;
+mod collectives;
 mod columns;
 mod compile;
 mod contract;
-mod crews;
 mod emit;
+mod epilogue;
 mod factor;
-mod finish;
+mod fast_division;
 mod fold;
 mod inst;
 mod loops;
@@ -24,25 +37,24 @@ mod mma;
 mod plan;
 mod prefixes;
 mod print;
-mod quick;
 mod reduce;
+mod row_mapping;
 mod rows;
 mod run;
 mod scalar;
 mod scan;
-mod shares;
-mod shelf;
+mod staging;
 mod stencil;
-mod turn;
+mod transpose;
+mod unroll;
 mod vectors;
-mod walk;
 
-/// A device and all later ones.
+/// The oldest compute capability that code requires. Newer devices run it too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Target {
-    /// All that kernels are made for.
+    /// Compute capability 8.0: any supported device.
     Sm80,
-    /// Those with clusters of blocks.
+    /// Compute capability 9.0: devices with thread block clusters.
     Sm90,
 }
 
@@ -55,13 +67,14 @@ impl std::fmt::Display for Target {
     }
 }
 
-/// What a function may give up for speed.
+/// How exactly functions are computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Math {
-    /// Nothing.
+    /// Bit for bit as on every engine.
     #[default]
     Exact,
-    /// Factors of contractions in `f32` are rounded to eleven bits, as tensor units take them.
+    /// Contractions round their `f32` factors to TF32 (11 significant bits), so that tensor cores
+    /// can multiply them.
     Fast,
 }
 

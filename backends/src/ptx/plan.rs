@@ -1,5 +1,5 @@
-//! What a call does, told before any of it happens: how much memory it takes, where everything lies, and the launches in order. It
-//! follows from the sizes of the call alone, so that the next call of the same sizes finds it done.
+//! The plan of a call: how much memory it needs, where everything is in it, and its launches in
+//! order. A plan depends on the sizes of the call alone, so later calls of the same sizes reuse it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,57 +8,58 @@ use ir::bind::{Binding, Given};
 use ir::nest::{BufferId, Program, Role};
 use ir::order::LANES_CHUNK;
 
-use super::compile::{Fits, Grid, Kernel, Module, Threads, Variant};
-use super::emit::{Argument, Owner};
+use super::compile::{Grid, Guard, Kernel, Module, Threads, Variant};
+use super::emit::{Argument, ScratchScope};
+use super::row_mapping::CLUSTER;
 use super::run::Facts;
-use super::shares::CLUSTER;
-use super::stencil::TALL;
+use super::stencil::ROWS_PER_THREAD;
 use crate::call;
 use crate::error::RunError as CallError;
 use crate::slots::{Place, Slots, words};
 
-/// Bytes of the record of a failed check.
+/// The size of the record of a failed check in bytes.
 pub(super) const FAULT: usize = 24;
-/// Blocks of a launch where data says how many iterations there are, and most where each has memory of its own.
+/// The number of blocks if it depends on data, and the maximum if each block has its own scratch.
 const SOME_BLOCKS: i64 = 1024;
-/// What everything in a call's memory is aligned to.
+/// The alignment of everything in a call's memory.
 const ALIGN: usize = 256;
 
-/// What a call of some sizes does.
+/// The plan for calls of certain sizes.
 pub struct Plan {
     pub(super) binding: Binding,
-    /// Bytes of memory beside inputs and results. It begins with the record of a failed check.
+    /// The size of the call's own memory, in addition to inputs and results. It begins with the
+    /// record of a failed check.
     pub own: usize,
-    /// The program's constants in that memory, each with its offset.
+    /// The program's constants: their offset in the call's own memory and their bytes.
     pub(super) constants: Vec<(usize, Vec<u8>)>,
     /// The launches, in order.
     pub launches: Vec<Planned>,
-    /// Bytes of each result.
+    /// The size of each result in bytes.
     pub(super) results: Vec<usize>,
 }
 
-/// A launch, without the addresses of the call.
+/// A launch. Its arguments do not contain the addresses of a particular call yet.
 pub struct Planned {
-    /// Which of the program's kernels it is a part of.
+    /// The index of the program's kernel that it belongs to.
     pub(super) of: usize,
-    /// The name of the kernel, in the way that it is made for these sizes.
+    /// The name of the variant.
     pub kernel: String,
     /// The number of blocks.
     pub blocks: u32,
     /// The number of threads in a block.
     pub threads: u32,
-    /// Bytes that it adds to a block's own memory.
+    /// The size of the dynamic shared memory in bytes.
     pub shared: usize,
     /// The kernel's arguments.
     pub arguments: Vec<Word>,
 }
 
-/// What a kernel is handed.
+/// A kernel argument.
 #[derive(Clone, Copy)]
 pub enum Word {
     /// A number.
     Number(u64),
-    /// The address so many bytes into the call's own memory.
+    /// An address in the call's own memory, as an offset.
     Own(usize),
     /// The address of an input.
     Input(usize),
@@ -66,10 +67,10 @@ pub enum Word {
     Output(usize),
 }
 
-/// So many bytes cannot be.
+/// The error for a size that overflows.
 const TOO_MANY: CallError = CallError::OutOfMemory { bytes: usize::MAX };
 
-/// Memory that is handed out from the beginning.
+/// A bump allocator.
 struct Memory {
     end: usize,
 }
@@ -98,7 +99,7 @@ impl Module {
         self.plan(self.bind(inputs)?, facts)
     }
 
-    /// The sizes of a call, if the inputs fit.
+    /// Binds the sizes of a call. Fails if the inputs do not match.
     pub(super) fn bind(&self, inputs: &[impl Given]) -> Result<Binding, CallError> {
         let program = &self.program;
         let params = program.inputs().into_iter().map(|id| &program.buffers[id]);
@@ -108,7 +109,7 @@ impl Module {
         Ok(binding)
     }
 
-    /// What a call of these sizes does on a device.
+    /// The plan for these sizes on a device.
     pub(super) fn plan(&self, binding: Binding, facts: Facts) -> Result<Plan, CallError> {
         let program = &self.program;
         let mut memory = Memory { end: 0 };
@@ -130,7 +131,7 @@ impl Module {
             buffers.insert(id, word);
         }
         temporaries(program, &binding, &mut memory, &mut buffers)?;
-        // Kernels run one after another: what each keeps for itself lies where the last one's did.
+        // Kernels run one after another, so their scratch can share memory.
         let shared = memory.end;
         let mut end = shared;
         let mut launches = vec![];
@@ -160,11 +161,11 @@ impl Module {
         }
         let threads = variant.threads(&value);
         let owners = blocks as usize
-            * match (variant.owner, &variant.grid) {
+            * match (variant.scratch_scope, &variant.grid) {
                 (_, Grid::Strips(_, width)) => usize::try_from(*width).unwrap_or(1),
-                (Owner::Thread, _) => threads as usize,
-                (Owner::Warp, _) => threads as usize / 32,
-                (Owner::Block, _) => 1,
+                (ScratchScope::Thread, _) => threads as usize,
+                (ScratchScope::Warp, _) => threads as usize / 32,
+                (ScratchScope::Block, _) => 1,
             };
         for id in variant.scratch() {
             let own = stride(binding, &self.program, id)?;
@@ -188,21 +189,23 @@ impl Module {
         if arguments.is_empty() {
             arguments.push(Word::Number(0));
         }
-        let shared = variant.on_shelf(&value);
+        let shared = variant.dynamic_shared(&value);
         Ok(Some(Planned { of: kernel.of, kernel: variant.name.clone(), blocks, threads, shared, arguments }))
     }
 }
 
-/// Of a divisor from 1 to 2^31, the factor and the places of [`Argument::Reciprocal`]: the power of two that is no less than it, times 2^31,
-/// divided by it and rounded up. What that is too much by stays below one step of the quotient for numbers below 2^31 (Granlund and
-/// Montgomery, "Division by Invariant Integers using Multiplication", theorem 4.2). Of others it is not asked.
+/// The constants of [`Argument::Reciprocal`] for a divisor from 1 to 2^31, and 0 for any other,
+/// which is never used. With `2^s` the smallest power of two that is at least the divisor, the
+/// factor is `2^(31 + s) / divisor`, rounded up, and the shift is `31 + s`. The rounding error is
+/// too small to change a quotient of a dividend below 2^31 (Granlund and Montgomery, "Division by
+/// Invariant Integers using Multiplication", theorem 4.2).
 fn reciprocal(divisor: i64) -> u64 {
     let Ok(divisor @ 1..=0x8000_0000) = u64::try_from(divisor) else { return 0 };
     let places = 31 + divisor.next_power_of_two().ilog2();
     (1u64 << places).div_ceil(divisor) | u64::from(places) << 32
 }
 
-/// Where temporaries are.
+/// Assigns memory to temporaries.
 fn temporaries(
     program: &Program,
     binding: &Binding,
@@ -225,13 +228,14 @@ fn temporaries(
 }
 
 impl Kernel {
-    /// The way for a call's sizes on a device.
+    /// The first variant that fits the sizes and the device. The last variant fits all.
     fn variant(&self, value: &impl Fn(&Size) -> i64, facts: Facts) -> &Variant {
-        let fits = |v: &&Variant| match &v.fits {
-            Fits::Always => true,
-            Fits::AtMost(size, most) => value(size) <= *most,
-            Fits::Rows(size, shape, _) => {
-                shape.fits(value(size)) && v.on_shelf(value).saturating_add(v.shared) <= facts.shared.max(v.shared)
+        let fits = |v: &&Variant| match &v.guard {
+            Guard::Always => true,
+            Guard::AtMost(size, most) => value(size) <= *most,
+            Guard::Rows(size, mapping, _) => {
+                mapping.fits(value(size))
+                    && v.dynamic_shared(value).saturating_add(v.shared) <= facts.shared.max(v.shared)
             }
         };
         self.variants
@@ -243,26 +247,26 @@ impl Kernel {
 }
 
 impl Variant {
-    /// Scratch buffers that it uses.
+    /// The scratch buffers that it uses.
     fn scratch(&self) -> impl Iterator<Item = BufferId> {
         self.arguments.iter().filter_map(|a| if let Argument::Stride(id) = a { Some(*id) } else { None })
     }
 
-    /// Bytes that a launch adds to a block's memory: those of its shelf, or of tiles.
-    fn on_shelf(&self, value: &impl Fn(&Size) -> i64) -> usize {
-        let Fits::Rows(size, shape, each) = &self.fits else { return self.more };
-        usize::try_from(shape.behind(value(size)).saturating_mul(*each)).unwrap_or(usize::MAX)
+    /// The size of the dynamic shared memory in bytes: a staging buffer or tiles.
+    fn dynamic_shared(&self, value: &impl Fn(&Size) -> i64) -> usize {
+        let Guard::Rows(size, mapping, each) = &self.guard else { return self.more };
+        usize::try_from(mapping.staged_elements(value(size)).saturating_mul(*each)).unwrap_or(usize::MAX)
     }
 
-    /// How many threads a block has.
+    /// The number of threads in a block.
     fn threads(&self, value: &impl Fn(&Size) -> i64) -> u32 {
         match &self.threads {
             Threads::Number(n) => *n,
-            Threads::For(size, shape) => shape.threads_for(value(size)),
+            Threads::For(size, mapping) => mapping.threads_for(value(size)),
         }
     }
 
-    /// How many blocks it is launched with.
+    /// The number of blocks.
     fn blocks(&self, value: &impl Fn(&Size) -> i64, checks: bool) -> u32 {
         let iterations = |extents: &Option<Vec<Size>>| {
             extents.as_ref().map(|extents| extents.iter().fold(1i64, |n, e| n.saturating_mul(value(e).max(0))))
@@ -278,18 +282,19 @@ impl Variant {
             Grid::Strips(extents, width) => iterations(extents).map(|n| of(n, *width)),
             Grid::Patches(extents) => extents.as_ref().map(|extents| {
                 let [rows, columns] = [0, 1].map(|k| extents.get(k).map_or(0, |e| value(e).max(0)));
-                of(rows, TALL).saturating_mul(of(columns, i64::from(self.threads(value))))
+                of(rows, ROWS_PER_THREAD).saturating_mul(of(columns, i64::from(self.threads(value))))
             }),
             Grid::Chunks(extents, each) => iterations(extents).map(|n| of(n, *each * LANES_CHUNK as i64)),
         };
         let most = if self.scratch().next().is_none() { i64::from(i32::MAX) } else { SOME_BLOCKS };
+        // A grid of clusters is limited and counted in whole clusters.
         let together = if matches!(self.grid, Grid::Clusters(_)) { i64::from(CLUSTER) } else { 1 };
         let blocks = blocks.unwrap_or(SOME_BLOCKS).clamp(checks.into(), most / together) * together;
         u32::try_from(blocks).unwrap_or(0)
     }
 }
 
-/// Bytes from one owner's scratch to the next.
+/// The size of one copy of a scratch buffer in bytes, padded for alignment.
 fn stride(binding: &Binding, program: &Program, id: BufferId) -> Result<usize, CallError> {
     call::bytes(program, binding, id)?.checked_next_multiple_of(16).ok_or(TOO_MANY)
 }

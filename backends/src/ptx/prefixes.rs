@@ -5,7 +5,7 @@ use ir::order::{LANES, SCAN_GROUP};
 use ir::sabotage::{self, Bug};
 
 use super::build::Control;
-use super::emit::{Crew, Emitter};
+use super::emit::{Emitter, SyncScope};
 use super::fold::{assign, shuffled};
 use super::inst::{Address, Comparison, Opcode, Reg, Shuffle, Space, Special, Type};
 use crate::fold::Merging;
@@ -35,9 +35,9 @@ impl Emitter<'_> {
                 self.b().guarded((joins, true), |b| assign(b, sum, &joined));
             }
         }
-        match self.crew {
-            Crew::Warp => self.carried_in_warp(fold, &sums),
-            Crew::Block | Crew::Cluster => self.carried_in_block(fold, &sums, place),
+        match self.sync_scope {
+            SyncScope::Warp => self.carried_in_warp(fold, &sums),
+            SyncScope::Block | SyncScope::Cluster => self.carried_in_block(fold, &sums, place),
         }
     }
 

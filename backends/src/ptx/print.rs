@@ -1,4 +1,4 @@
-//! The text of kernels: the only place that makes any.
+//! The text of kernels. No other module makes PTX text.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -7,7 +7,7 @@ use cranelift_codegen::entity::EntityRef;
 use super::Target;
 use super::inst::{Address, Class, Function, Inst, Op, Operand, Reg, Shuffle, Space, Type};
 
-/// The texts of kernels as that of a PTX module for a device and later ones.
+/// A PTX module with these kernels, for a device and later ones.
 pub fn module<'t>(target: Target, functions: impl IntoIterator<Item = &'t str>) -> String {
     let mut text =
         format!(".version 8.0\n.target {target}\n.address_size 64\n.extern .shared .align 16 .b8 {MORE}[];\n");
@@ -20,10 +20,10 @@ pub fn module<'t>(target: Target, functions: impl IntoIterator<Item = &'t str>) 
 
 const CLASSES: [Class; 4] = [Class::Pred, Class::B16, Class::B32, Class::B64];
 
-/// The name of the memory that a launch adds to a block's own.
+/// The name of the dynamic shared memory.
 const MORE: &str = "more_memory";
 
-/// The name of the memory that a block or a thread has for itself.
+/// The name of the memory that a space refers to without a base register.
 fn own(space: Space) -> &'static str {
     match space {
         Space::Shared | Space::Cluster => "block_memory",
@@ -114,6 +114,7 @@ impl Display for Op {
             }
             Op::ToTf32 { to, from } => write!(f, "cvt.rna.tf32.f32 %r{}, %r{}", to.index(), from.index()),
             Op::Shuffle { whose, to, from, by } => {
+                // The last operand clamps the source lane: lanes below 0 or above 31 do not exist.
                 let bound = if *whose == Shuffle::Up { 0 } else { 31 };
                 write!(f, "shfl.sync.{whose}.b32 %r{}, %r{}, {by}, {bound}, 0xffffffff", to.index(), from.index())
             }
@@ -123,6 +124,8 @@ impl Display for Op {
             Op::Branch(label) => write!(f, "bra $L{}", label.index()),
             Op::Barrier => f.write_str("bar.sync 0"),
             Op::WarpBarrier => f.write_str("bar.warp.sync 0xffffffff"),
+            // All threads of the cluster arrive and wait at once, so one operation prints as two
+            // instructions.
             Op::ClusterBarrier => f.write_str("barrier.cluster.arrive.aligned;\n    barrier.cluster.wait.aligned"),
             Op::Return => f.write_str("ret"),
             Op::Label(_) => Ok(()),
@@ -130,7 +133,7 @@ impl Display for Op {
     }
 }
 
-/// The registers of a load or store.
+/// The type and registers of a load or store.
 struct Vector<'a>(Type, &'a [Reg]);
 
 impl Vector<'_> {
@@ -144,7 +147,7 @@ impl Vector<'_> {
     }
 }
 
-/// A vector of registers.
+/// A vector of registers in braces.
 fn braced(registers: &[Reg]) -> String {
     let names: Vec<String> = registers.iter().map(|reg| format!("%r{}", reg.index())).collect();
     format!("{{{}}}", names.join(", "))

@@ -15,7 +15,7 @@ use super::emit::Emitter;
 use super::fold::{Levels, assign, further, number};
 use super::inst::{Address, Comparison, Opcode, Reg, Space, Special, Type};
 use super::loops::{AT_ONCE, Axes};
-use super::rows::{LONGEST, Mine, is_flat};
+use super::rows::{LONGEST, ThreadElements, is_flat};
 use super::scan::Running;
 use crate::fold::{Fold, Merging};
 
@@ -56,11 +56,18 @@ impl Emitter<'_> {
     }
 
     /// Several elements of each reduction.
-    fn take_all(&mut self, index: IndexId, mine: &Mine, l: &Loop, reductions: &[Reduction], sums: &[Sum]) {
-        let inputs = self.elements(index, &l.body, mine, reductions);
+    fn take_all(
+        &mut self,
+        index: IndexId,
+        elements: &ThreadElements,
+        l: &Loop,
+        reductions: &[Reduction],
+        sums: &[Sum],
+    ) {
+        let inputs = self.elements(index, &l.body, elements, reductions);
         for ((r, sum), values) in reductions.iter().zip(sums).zip(&inputs) {
-            let ones = self.ones(&r.inputs, values, mine);
-            self.add_all(sum.fold, &ones, mine, &sum.state);
+            let ones = self.ones(&r.inputs, values, elements);
+            self.add_all(sum.fold, &ones, elements, &sum.state);
         }
     }
 
@@ -272,20 +279,26 @@ impl Emitter<'_> {
     }
 
     /// A row of which the threads hold the beginning, with what it gives: a chunk each group; the other chunks follow.
-    pub(super) fn reduce_long(&mut self, l: &Loop, reductions: &[Reduction], inputs: &[Vec<Vec<Reg>>], mine: &Mine) {
+    pub(super) fn reduce_long(
+        &mut self,
+        l: &Loop,
+        reductions: &[Reduction],
+        inputs: &[Vec<Vec<Reg>>],
+        elements: &ThreadElements,
+    ) {
         let axes = self.axes(&l.dims, &l.body);
         let sums = self.sums(reductions);
         let memory = self.shared_of(&sums);
         for (((r, sum), values), memory) in reductions.iter().zip(&sums).zip(inputs).zip(&memory) {
-            let ones = self.ones(&r.inputs, values, mine);
-            self.add_all(sum.fold, &ones, mine, &sum.state);
+            let ones = self.ones(&r.inputs, values, elements);
+            self.add_all(sum.fold, &ones, elements, &sum.state);
             if !sum.is(Order::Free) {
                 self.fold_lanes(sum, memory.at);
             }
         }
         let (zero, held) = (self.int(0), self.int(LONGEST));
         self.push_first(zero, &sums, &memory, self.groups(), LANES as i64);
-        self.behind(|e| {
+        self.beyond_registers(|e| {
             e.counted(held, axes.total, LONGEST, |e, base| {
                 e.chunk(&axes, base, l, reductions, &sums);
                 e.fold_chunk(&sums, &memory);
@@ -357,8 +370,8 @@ impl Emitter<'_> {
                 let loads = visit::loads(&l.body).len();
                 let count = if loads < 2 { 2 * AT_ONCE } else { AT_ONCE };
                 self.counted(first, end, LANES as i64 * count, |e, number| {
-                    let mine = e.mine(number, end, LANES as i64, count);
-                    e.take_all(index, &mine, l, reductions, sums);
+                    let elements = e.thread_elements(number, end, LANES as i64, count);
+                    e.take_all(index, &elements, l, reductions, sums);
                 });
             }
             None => self.counted(first, end, LANES as i64, |e, number| e.take(axes, number, l, reductions, sums)),
@@ -459,14 +472,14 @@ impl Emitter<'_> {
         let round = threads * AT_ONCE;
         self.counted(zero, runs, round, |e, base| {
             let first = e.b().op2(Opcode::Add, Type::S64, base, thread);
-            let mine = e.mine(first, runs, threads, AT_ONCE);
-            let inputs = e.elements(index, &l.body, &mine, reductions);
+            let elements = e.thread_elements(first, runs, threads, AT_ONCE);
+            let inputs = e.elements(index, &l.body, &elements, reductions);
             for (((r, sum), values), memory) in reductions.iter().zip(&sums).zip(&inputs).zip(&memory) {
-                let ones = e.ones(&r.inputs, values, &mine);
+                let ones = e.ones(&r.inputs, values, &elements);
                 if sum.is(Order::Free) {
-                    e.add_all(sum.fold, &ones, &mine, &sum.state);
+                    e.add_all(sum.fold, &ones, &elements, &sum.state);
                 } else {
-                    e.join_warps(sum, &ones, &mine, memory.at);
+                    e.join_warps(sum, &ones, &elements, memory.at);
                 }
             }
             let number = e.b().op2(Opcode::Shr, Type::U64, base, i64::from(round.ilog2()));
@@ -477,7 +490,7 @@ impl Emitter<'_> {
     }
 
     /// Joins neighbours of each of the threads' elements, twice by warps; what is left lies in the first places of shared memory.
-    fn join_warps(&mut self, sum: &Sum, ones: &[Vec<Reg>], mine: &Mine, at: i64) {
+    fn join_warps(&mut self, sum: &Sum, ones: &[Vec<Reg>], elements: &ThreadElements, at: i64) {
         let fold = sum.fold;
         let thread = self.special(Special::Tid);
         let warps = i64::from(self.threads) / 32;
@@ -487,7 +500,7 @@ impl Emitter<'_> {
         let (size, own) = self.place(sum, at, warp);
         for (k, one) in (0..).zip(ones) {
             let state = fold.variable(self);
-            self.add_where(fold, mine.valid(k), &state, one);
+            self.add_where(fold, elements.valid(k), &state, one);
             let state = self.join_neighbours(fold, state);
             let own = Address { offset: own.offset + k as i64 * warps * size, ..own };
             self.when(head, |e| fold.store(e, Space::Shared, &state, own));

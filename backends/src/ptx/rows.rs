@@ -18,12 +18,12 @@ use schedule::nests::is_scalar;
 use schedule::split::{Part, root};
 
 use super::build::Control;
-use super::emit::{Crew, Emitter, Team};
+use super::emit::{Emitter, ExecScope, SyncScope};
 use super::inst::{Comparison, Opcode, Reg, Space, Special, Type};
 use super::loops::AT_ONCE;
 use super::reduce::{SHARED, shared_bytes};
-use super::shares::{CLUSTER, Shape};
-use super::shelf::Places;
+use super::row_mapping::{CLUSTER, RowMapping};
+use super::staging::StagingLayout;
 use super::vectors::uniform;
 use crate::access::Linear;
 use crate::fold::Merging;
@@ -36,9 +36,9 @@ pub(super) const GROUP: i64 = LANES as i64;
 /// Loops over a long row from which on it pays to hold its beginning: it leaves room for one block at a time.
 const WORTH: usize = 3;
 /// Threads of the largest block.
-const LARGEST: u32 = 1024;
+const MAX_THREADS: u32 = 1024;
 /// The longest row that registers of a block hold.
-pub(super) const LONGEST: i64 = LARGEST as i64 * LANES_CHUNK as i64 / GROUP;
+pub(super) const LONGEST: i64 = MAX_THREADS as i64 * LANES_CHUNK as i64 / GROUP;
 
 /// Most reductions and prefixes: each has shared memory of its own.
 const MOST_REDUCTIONS: usize = 16;
@@ -50,10 +50,10 @@ pub(super) struct Rows {
     /// Whether they may be longer than what registers hold.
     pub(super) long: bool,
     /// Scratch that rests in registers, and whether there is no other.
-    resting: BTreeSet<BufferId>,
-    pub(super) all_rest: bool,
+    in_registers: BTreeSet<BufferId>,
+    pub(super) scratch_in_registers: bool,
     /// What lies on a shelf.
-    pub(super) places: Places,
+    pub(super) staging: StagingLayout,
 }
 
 /// Which element of a buffer the elements of a loop have: the coefficient of the loop's index, and the rest.
@@ -61,8 +61,8 @@ pub(super) type Key = (BufferId, Size, Affine<IndexId>);
 
 pub(super) fn key(buffer: BufferId, linear: &Linear, index: IndexId) -> Option<Key> {
     let coefficient = linear.affine.coefficient(index);
-    let rest = linear.affine.sub(&Affine::index(index).scale(&coefficient));
-    (linear.values.is_empty() && !coefficient.is_zero()).then_some((buffer, coefficient, rest))
+    let is_sole_copy = linear.affine.sub(&Affine::index(index).scale(&coefficient));
+    (linear.values.is_empty() && !coefficient.is_zero()).then_some((buffer, coefficient, is_sole_copy))
 }
 
 impl Rows {
@@ -97,14 +97,15 @@ impl Rows {
             return None;
         }
         let loops = l.body.iter().filter(|s| matches!(s, Statement::Loop(_))).count();
-        let long =
-            prefixes == 0 && loops >= WORTH && shared_bytes(program, &part.kernel.values, &l.body, LARGEST) <= SHARED;
-        let resting = resting(program, &l.body);
-        let places = Places::of(program, &l.body, &resting);
+        let long = prefixes == 0
+            && loops >= WORTH
+            && shared_bytes(program, &part.kernel.values, &l.body, MAX_THREADS) <= SHARED;
+        let in_registers = register_scratch(program, &l.body);
+        let staging = StagingLayout::of(program, &l.body, &in_registers);
         let accessed = visit::loads(&part.kernel.body).into_iter().chain(visit::stores(&part.kernel.body));
-        let rests = |id: BufferId| program.buffers[id].role != Role::Scratch || resting.contains(&id);
-        let all_rest = accessed.into_iter().all(rests);
-        Some(Rows { extent: extent?.clone(), long, resting, all_rest, places })
+        let rests = |id: BufferId| program.buffers[id].role != Role::Scratch || in_registers.contains(&id);
+        let scratch_in_registers = accessed.into_iter().all(rests);
+        Some(Rows { extent: extent?.clone(), long, in_registers, scratch_in_registers, staging })
     }
 }
 
@@ -125,7 +126,7 @@ fn is_spread(l: &Loop) -> bool {
 }
 
 /// Scratch that one loop stores and loops load, each element where it was stored.
-fn resting(program: &Program, row: &Block) -> BTreeSet<BufferId> {
+fn register_scratch(program: &Program, row: &Block) -> BTreeSet<BufferId> {
     let mut keys: BTreeMap<BufferId, BTreeSet<Option<Key>>> = BTreeMap::new();
     let mut stores: BTreeMap<BufferId, usize> = BTreeMap::new();
     for statement in row {
@@ -162,10 +163,10 @@ fn prefix_of(statement: &Statement) -> Option<(ValueId, &Prefix)> {
 }
 
 /// A loop at work on the elements that a thread has.
-pub(super) struct Sweep<'s> {
+pub(super) struct ElementLoop<'s> {
     pub(super) index: IndexId,
     pub(super) body: &'s Block,
-    pub(super) mine: &'s Mine,
+    pub(super) elements: &'s ThreadElements,
     /// What is the same for all of them.
     pub(super) uniform: BTreeSet<ValueId>,
     /// What has been loaded before its turn, by element.
@@ -173,7 +174,7 @@ pub(super) struct Sweep<'s> {
 }
 
 /// The elements of a loop that a thread has.
-pub(super) struct Mine {
+pub(super) struct ThreadElements {
     /// The number of the first one.
     pub(super) first: Reg,
     /// From one to the next.
@@ -184,67 +185,80 @@ pub(super) struct Mine {
     valid: Vec<Reg>,
 }
 
-impl Mine {
+impl ThreadElements {
     pub(super) fn valid(&self, place: usize) -> Option<Reg> {
         self.valid.get(place).copied()
     }
 }
 
 /// The row that the threads of a crew have.
-pub(super) struct Row {
-    mine: Mine,
-    resting: BTreeSet<BufferId>,
+pub(super) struct RegisterRow {
+    elements: ThreadElements,
+    in_registers: BTreeSet<BufferId>,
     /// Elements that were loaded or stored.
-    kept: Vec<(Key, Vec<Reg>)>,
+    cached: Vec<(Key, Vec<Reg>)>,
     /// The loop at hand and which of the thread's elements.
     at: Option<(IndexId, usize)>,
     /// Shared memory: a place for each thread.
     pub(super) lanes: i64,
-    pub(super) shape: Shape,
+    pub(super) mapping: RowMapping,
     /// Whether the blocks of a cluster have met.
-    met: bool,
+    cluster_synced: bool,
 }
 
 impl Emitter<'_> {
     /// A loop over rows, of which each crew takes one at a time.
-    pub(super) fn rows(&mut self, l: &Loop, rows: &Rows, shape: Shape) {
-        let resting = &rows.resting;
-        let nowhere =
-            |buffer| if shape.shelf { rows.places.rest(buffer) } else { !shape.tail && resting.contains(&buffer) };
-        self.shared.retain(|buffer| !nowhere(*buffer));
+    pub(super) fn rows(&mut self, l: &Loop, rows: &Rows, mapping: RowMapping) {
+        let in_registers = &rows.in_registers;
+        let is_dropped = |buffer| {
+            if mapping.staged {
+                rows.staging.is_sole_copy(buffer)
+            } else {
+                !mapping.tail && in_registers.contains(&buffer)
+            }
+        };
+        self.shared.retain(|buffer| !is_dropped(*buffer));
         let extent = self.size(&rows.extent);
-        self.shelf = shape.shelf.then(|| self.shelf(&rows.places, extent));
+        self.staging = mapping.staged.then(|| self.staging(&rows.staging, extent));
         let thread = self.special(Special::Tid);
-        let (first, stride, lanes) = match self.crew {
-            Crew::Warp => (self.rank(), WARP, 0),
-            Crew::Block | Crew::Cluster => {
-                let bytes = if shape.tail { 0 } else { self.threads as usize * self.largest_state(&l.body) };
+        let (first, stride, lanes) = match self.sync_scope {
+            SyncScope::Warp => (self.rank(), WARP, 0),
+            SyncScope::Block | SyncScope::Cluster => {
+                let bytes = if mapping.tail { 0 } else { self.threads as usize * self.largest_state(&l.body) };
                 let lanes = self.b().take(Space::Shared, bytes);
                 let (mut group, lane) = self.group_and_lane();
-                if self.crew == Crew::Cluster {
+                if self.sync_scope == SyncScope::Cluster {
                     let rank = self.rank();
                     group = self.b().op2(Opcode::Shr, Type::U64, rank, i64::from(GROUP.ilog2()));
                 }
                 let first =
-                    self.b().op(Opcode::Mad, Type::S64, &[group.into(), (GROUP * shape.each).into(), lane.into()]);
+                    self.b().op(Opcode::Mad, Type::S64, &[group.into(), (GROUP * mapping.each).into(), lane.into()]);
                 (first, GROUP, lanes)
             }
         };
-        let mut mine = self.mine(first, extent, stride, shape.each);
-        if shape.whole {
-            mine.valid.clear();
+        let mut elements = self.thread_elements(first, extent, stride, mapping.each);
+        if mapping.whole {
+            elements.valid.clear();
         }
-        let row = Row { mine, resting: resting.clone(), kept: vec![], at: None, lanes, shape, met: false };
+        let row = RegisterRow {
+            elements,
+            in_registers: in_registers.clone(),
+            cached: vec![],
+            at: None,
+            lanes,
+            mapping,
+            cluster_synced: false,
+        };
         let (block, blocks) = (self.special(Special::Ctaid), self.special(Special::Nctaid));
         let axes = self.axes(&l.dims, &l.body);
-        let (begin, step) = match self.crew {
-            Crew::Block => (block, blocks),
-            Crew::Cluster => {
+        let (begin, step) = match self.sync_scope {
+            SyncScope::Block => (block, blocks),
+            SyncScope::Cluster => {
                 let clusters = i64::from(CLUSTER.ilog2());
                 let [begin, step] = [block, blocks].map(|n| self.b().op2(Opcode::Shr, Type::U64, n, clusters));
                 (begin, step)
             }
-            Crew::Warp => {
+            SyncScope::Warp => {
                 let warps = i64::from(self.threads) / WARP;
                 let warp = self.b().op2(Opcode::Shr, Type::U64, thread, 5);
                 let begin = self.b().op(Opcode::Mad, Type::S64, &[block.into(), warps.into(), warp.into()]);
@@ -254,14 +268,14 @@ impl Emitter<'_> {
         self.row = Some(row);
         self.counted(begin, axes.total, step, |e, number| {
             e.unravel(&axes, number);
-            e.fetch_shelf(extent);
-            e.as_team(Team::Block, |e| e.block(&l.body));
+            e.prefetch_staged(extent);
+            e.in_exec_scope(ExecScope::Block, |e| e.block(&l.body));
             // The next row writes anew what this one reads. A cluster meets in the midst of it.
-            if !e.row.as_ref().is_some_and(|row| row.met) {
+            if !e.row.as_ref().is_some_and(|row| row.cluster_synced) {
                 e.sync();
             }
         });
-        (self.row, self.shelf) = (None, None);
+        (self.row, self.staging) = (None, None);
     }
 
     /// Bytes of the largest state that a row's reductions have.
@@ -285,62 +299,62 @@ impl Emitter<'_> {
     }
 
     /// So many elements from the first on, of those below an end.
-    pub(super) fn mine(&mut self, first: Reg, end: Reg, stride: i64, count: i64) -> Mine {
+    pub(super) fn thread_elements(&mut self, first: Reg, end: Reg, stride: i64, count: i64) -> ThreadElements {
         let left = self.b().op2(Opcode::Sub, Type::S64, end, first);
         let within = if sabotage::on(Bug::ThreadBound) { Comparison::Ge } else { Comparison::Gt };
         let valid: Vec<Reg> = (0..count).map(|k| self.b().set(within, Type::S64, left, k * stride)).collect();
-        Mine { first, stride, count: valid.len(), valid }
+        ThreadElements { first, stride, count: valid.len(), valid }
     }
 
     /// What the thread has of an element, if the row keeps it.
-    pub(super) fn kept(&self, buffer: BufferId, linear: &Linear) -> Option<Reg> {
+    pub(super) fn in_register(&self, buffer: BufferId, linear: &Linear) -> Option<Reg> {
         let row = self.row.as_ref()?;
         let (index, place) = row.at?;
         let key = key(buffer, linear, index)?;
-        row.kept.iter().find(|(k, _)| *k == key)?.1.get(place).copied()
+        row.cached.iter().find(|(k, _)| *k == key)?.1.get(place).copied()
     }
 
-    fn keep(&mut self, key: Key, value: Reg) {
+    fn cache_in_register(&mut self, key: Key, value: Reg) {
         let Some(row) = &mut self.row else { return };
-        match row.kept.iter_mut().find(|(k, _)| *k == key) {
+        match row.cached.iter_mut().find(|(k, _)| *k == key) {
             Some((_, values)) => values.push(value),
-            None => row.kept.push((key, vec![value])),
+            None => row.cached.push((key, vec![value])),
         }
     }
 
     /// A loop over the row's elements.
     pub(super) fn row_loop(&mut self, l: &Loop) {
         let Some(row) = self.row.as_mut() else { return };
-        let empty = Mine { first: row.mine.first, stride: 0, count: 0, valid: vec![] };
-        let mine = std::mem::replace(&mut row.mine, empty);
+        let empty = ThreadElements { first: row.elements.first, stride: 0, count: 0, valid: vec![] };
+        let elements = std::mem::replace(&mut row.elements, empty);
         let (index, _) = l.dims[0];
         let reductions: &[Reduction] = if let LoopKind::Reduce(reductions) = &l.kind { reductions } else { &[] };
-        let tail = self.row.as_ref().is_some_and(|row| row.shape.tail);
-        let inputs = self.elements(index, &l.body, &mine, reductions);
+        let tail = self.row.as_ref().is_some_and(|row| row.mapping.tail);
+        let inputs = self.elements(index, &l.body, &elements, reductions);
         match &l.kind {
-            LoopKind::Reduce(_) if tail => self.reduce_long(l, reductions, &inputs, &mine),
-            _ if tail => self.behind(|e| {
+            LoopKind::Reduce(_) if tail => self.reduce_long(l, reductions, &inputs, &elements),
+            _ if tail => self.beyond_registers(|e| {
                 let axes = e.axes(&l.dims, &l.body);
                 let (held, threads) = (LONGEST, i64::from(e.threads));
                 let thread = e.special(Special::Tid);
                 let begin = e.b().op2(Opcode::Add, Type::S64, thread, held);
                 e.counted(begin, axes.total, threads * AT_ONCE, |e, first| {
-                    let mine = e.mine(first, axes.total, threads, AT_ONCE);
-                    e.elements(index, &l.body, &mine, &[]);
+                    let elements = e.thread_elements(first, axes.total, threads, AT_ONCE);
+                    e.elements(index, &l.body, &elements, &[]);
                 });
             }),
-            _ => self.fold_row(reductions, &inputs, &mine),
+            _ => self.fold_row(reductions, &inputs, &elements),
         }
         if let Some(row) = &mut self.row {
-            row.mine = mine;
+            row.elements = elements;
         }
         self.settle(&l.body);
-        self.settle_shelf();
+        self.settle_staged();
     }
 
     /// What `make` emits is about elements that the row does not hold.
-    pub(super) fn behind<T>(&mut self, make: impl FnOnce(&mut Self) -> T) -> T {
-        self.await_shelf();
+    pub(super) fn beyond_registers<T>(&mut self, make: impl FnOnce(&mut Self) -> T) -> T {
+        self.await_staged();
         let row = self.row.take();
         let made = make(self);
         self.row = row;
@@ -348,23 +362,23 @@ impl Emitter<'_> {
     }
 
     /// The reductions of a row whose elements the threads have.
-    fn fold_row(&mut self, reductions: &[Reduction], inputs: &[Vec<Vec<Reg>>], mine: &Mine) {
+    fn fold_row(&mut self, reductions: &[Reduction], inputs: &[Vec<Vec<Reg>>], elements: &ThreadElements) {
         // A block writes to another when both are there, and done with the last row: who waits has asked for its elements.
-        if self.crew == Crew::Cluster
+        if self.sync_scope == SyncScope::Cluster
             && let Some(row) = &mut self.row
-            && !std::mem::replace(&mut row.met, true)
+            && !std::mem::replace(&mut row.cluster_synced, true)
         {
             self.sync();
         }
         for (r, values) in reductions.iter().zip(inputs) {
             let fold = self.merging(r);
-            let ones = self.ones(&r.inputs, values, mine);
-            let mut state = match self.crew {
-                Crew::Warp => self.fold_in_warp(fold, &ones, mine),
-                _ if r.order == Order::Lanes => self.fold_in_groups(fold, &ones, mine),
-                _ => self.fold_in_block(fold, &ones, mine),
+            let ones = self.ones(&r.inputs, values, elements);
+            let mut state = match self.sync_scope {
+                SyncScope::Warp => self.fold_in_warp(fold, &ones, elements),
+                _ if r.order == Order::Lanes => self.fold_in_groups(fold, &ones, elements),
+                _ => self.fold_in_block(fold, &ones, elements),
             };
-            if self.crew == Crew::Cluster {
+            if self.sync_scope == SyncScope::Cluster {
                 state = self.fold_in_cluster(fold, &state);
             }
             self.define_state(&r.results, fold, &state);
@@ -376,49 +390,50 @@ impl Emitter<'_> {
         &mut self,
         index: IndexId,
         body: &Block,
-        mine: &Mine,
+        elements: &ThreadElements,
         reductions: &[Reduction],
     ) -> Vec<Vec<Vec<Reg>>> {
-        let mut sweep = Sweep { index, body, mine, uniform: uniform(body, index), loaded: BTreeMap::new() };
-        self.lay_bases(index, body, mine);
+        let mut element_loop =
+            ElementLoop { index, body, elements, uniform: uniform(body, index), loaded: BTreeMap::new() };
+        self.hoist_addresses(index, body, elements);
         // What a row's first loop loads is kept anyway; later ones have registers for some loads only.
-        let first = self.row.as_ref().is_none_or(|row| row.kept.is_empty());
-        let batch = if first { mine.count.max(1) } else { usize::try_from(AT_ONCE).unwrap_or(1) };
+        let first = self.row.as_ref().is_none_or(|row| row.cached.is_empty());
+        let batch = if first { elements.count.max(1) } else { usize::try_from(AT_ONCE).unwrap_or(1) };
         // Where each of many elements may not be there, registers are short.
-        let few = mine.valid.is_empty() || mine.count <= batch;
-        if reductions.is_empty() && few && self.divides_apart(body) {
-            for begin in (0..mine.count).step_by(batch) {
-                let places = begin..mine.count.min(begin + batch);
-                self.load_first(&mut sweep, places.clone());
-                self.batch(&sweep, places);
+        let few = elements.valid.is_empty() || elements.count <= batch;
+        if reductions.is_empty() && few && self.can_divide_fast(body) {
+            for begin in (0..elements.count).step_by(batch) {
+                let places = begin..elements.count.min(begin + batch);
+                self.load_early(&mut element_loop, places.clone());
+                self.divide_batch(&element_loop, places);
             }
             self.bases.clear();
             return vec![];
         }
         let mut inputs = vec![vec![]; reductions.len()];
-        let mut known: Vec<Vec<(ValueId, Reg)>> = vec![vec![]; mine.count];
+        let mut known: Vec<Vec<(ValueId, Reg)>> = vec![vec![]; elements.count];
         // A prefix is one operation of all elements.
         let pieces = body.split_inclusive(|s| prefix_of(s).is_some());
         let nothing: &[Statement] = &[];
         for piece in pieces.chain(body.is_empty().then_some(nothing)) {
             let prefix = piece.last().and_then(prefix_of);
-            self.bind(index, mine.first);
+            self.bind(index, elements.first);
             let mut scanned = vec![];
-            for place in 0..mine.count {
+            for place in 0..elements.count {
                 if place % batch == 0 {
-                    let places = place..mine.count.min(place + batch);
-                    self.load_first(&mut sweep, places);
+                    let places = place..elements.count.min(place + batch);
+                    self.load_early(&mut element_loop, places);
                 }
-                self.turn_to(index, mine, place);
+                self.select_element(index, elements, place);
                 known[place].iter().for_each(|(value, reg)| self.define(*value, *reg));
                 for statement in &piece[..piece.len() - usize::from(prefix.is_some())] {
                     match statement {
-                        Statement::Let { value, .. } if place > 0 && sweep.uniform.contains(value) => continue,
-                        Statement::Let { value, .. } if let Some(values) = sweep.loaded.get(value) => {
+                        Statement::Let { value, .. } if place > 0 && element_loop.uniform.contains(value) => continue,
+                        Statement::Let { value, .. } if let Some(values) = element_loop.loaded.get(value) => {
                             self.define(*value, values[place]);
                         }
                         Statement::Store { buffer, at, value } => self.keep_and_store(index, *buffer, at, *value),
-                        other => self.as_team(Team::Thread, |e| e.statement(other)),
+                        other => self.in_exec_scope(ExecScope::Thread, |e| e.statement(other)),
                     }
                     visit::for_each_definition(statement, &mut |v| known[place].push((v, self.value(v))));
                 }
@@ -434,10 +449,10 @@ impl Emitter<'_> {
                     }
                 }
             }
-            self.turn_from();
+            self.deselect_element();
             if let Some((value, prefix)) = prefix {
                 let fold = Merging::of_prefix(self.dtypes(), prefix);
-                let ones = self.ones(&prefix.inputs, &scanned, mine);
+                let ones = self.ones(&prefix.inputs, &scanned, elements);
                 let prefixes = self.prefixes(fold, &ones);
                 let prefixes = self.past_chunk(value, fold, prefixes);
                 for (known, state) in known.iter_mut().zip(prefixes) {
@@ -450,8 +465,8 @@ impl Emitter<'_> {
     }
 
     /// The addresses of the first elements, from which those of the others are so many bytes away.
-    fn lay_bases(&mut self, index: IndexId, body: &Block, mine: &Mine) {
-        self.bind(index, mine.first);
+    fn hoist_addresses(&mut self, index: IndexId, body: &Block, elements: &ThreadElements) {
+        self.bind(index, elements.first);
         for statement in body {
             let (buffer, linear) = match statement {
                 Statement::Let { op: Op::Load { buffer, view, at }, .. } => {
@@ -460,9 +475,10 @@ impl Emitter<'_> {
                 Statement::Store { buffer, at, .. } => (*buffer, Linear::of(self.program, *buffer, None, at)),
                 _ => continue,
             };
-            let resting = self.row.as_ref().is_some_and(|row| row.resting.contains(&buffer));
-            let resting = resting || self.shelf.as_ref().is_some_and(|shelf| shelf.places.rest(buffer));
-            if linear.values.is_empty() && !resting {
+            let in_registers = self.row.as_ref().is_some_and(|row| row.in_registers.contains(&buffer));
+            let in_registers =
+                in_registers || self.staging.as_ref().is_some_and(|staging| staging.layout.is_sole_copy(buffer));
+            if linear.values.is_empty() && !in_registers {
                 let base = self.first_address(buffer, &linear);
                 self.bases.push((buffer, linear.affine, base));
             }
@@ -474,19 +490,19 @@ impl Emitter<'_> {
         let linear = Linear::of(self.program, buffer, None, at);
         let reg = self.value(value);
         if let Some(key) = key(buffer, &linear, index) {
-            self.keep(key, reg);
+            self.cache_in_register(key, reg);
         }
-        if self.put_on_shelf(buffer, &linear, reg) {
+        if self.store_staged(buffer, &linear, reg) {
             return;
         }
-        if !self.row.as_ref().is_some_and(|row| row.resting.contains(&buffer)) {
-            self.as_team(Team::Thread, |e| e.store(buffer, at, value));
+        if !self.row.as_ref().is_some_and(|row| row.in_registers.contains(&buffer)) {
+            self.in_exec_scope(ExecScope::Thread, |e| e.store(buffer, at, value));
         }
     }
 
     /// Loads that stand on nothing else, for several elements: they are under way together.
-    fn load_first(&mut self, sweep: &mut Sweep<'_>, places: Range<usize>) {
-        let Sweep { index, body, mine, uniform, loaded } = sweep;
+    fn load_early(&mut self, element_loop: &mut ElementLoop<'_>, places: Range<usize>) {
+        let ElementLoop { index, body, elements, uniform, loaded } = element_loop;
         let stored: BTreeSet<BufferId> = visit::stores(body).into_iter().collect();
         let mut loads = vec![];
         for statement in *body {
@@ -499,7 +515,7 @@ impl Emitter<'_> {
         // What an earlier element has loaded, a later one need not load again.
         let mut seen: Vec<(BufferId, Affine<IndexId>, Reg)> = vec![];
         for place in places.clone() {
-            self.turn_to(*index, mine, place);
+            self.select_element(*index, elements, place);
             for (value, buffer, view, at, linear) in &loads {
                 let exact = linear.affine.add(&Affine::size(self.ahead_by(&linear.affine)));
                 let known = seen.iter().find(|(b, affine, _)| b == buffer && *affine == exact).map(|(.., reg)| *reg);
@@ -513,26 +529,26 @@ impl Emitter<'_> {
             }
         }
         for (value, buffer, _, _, linear) in loads {
-            if places.end == mine.count
+            if places.end == elements.count
                 && let Some(key) = key(buffer, &linear, *index)
                 && let Some(row) = &mut self.row
-                && !row.kept.iter().any(|(k, _)| *k == key)
+                && !row.cached.iter().any(|(k, _)| *k == key)
             {
-                row.kept.push((key, loaded[&value].clone()));
+                row.cached.push((key, loaded[&value].clone()));
             }
         }
     }
 
     /// What follows is about one of a thread's elements.
-    pub(super) fn turn_to(&mut self, index: IndexId, mine: &Mine, place: usize) {
-        self.valid = mine.valid(place);
-        self.ahead = Some((index, mine.stride * i64::try_from(place).unwrap_or(0)));
+    pub(super) fn select_element(&mut self, index: IndexId, elements: &ThreadElements, place: usize) {
+        self.valid = elements.valid(place);
+        self.ahead = Some((index, elements.stride * i64::try_from(place).unwrap_or(0)));
         if let Some(row) = &mut self.row {
             row.at = Some((index, place));
         }
     }
 
-    pub(super) fn turn_from(&mut self) {
+    pub(super) fn deselect_element(&mut self) {
         (self.valid, self.ahead) = (None, None);
         if let Some(row) = &mut self.row {
             row.at = None;

@@ -1,5 +1,6 @@
-//! Running a compiled program on a device: a [`Runner`] has what a call needs beside its arrays, and keeps it for the next call of the
-//! same sizes. A sequence of kernels that is run again at the same addresses is recorded, and goes to the device as one.
+//! Runs compiled programs on a device. A [`Runner`] keeps the memory and plan of the last call for
+//! the next call of the same sizes. If a sequence of launches repeats with the same addresses, it
+//! is recorded and replayed as a unit.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -17,45 +18,45 @@ use super::plan::{FAULT, Plan, Planned, Word};
 use crate::call;
 use crate::error::RunError as CallError;
 
-/// What runs kernels: a GPU, or something that behaves like one.
+/// Something that runs kernels: a GPU or an emulator.
 pub trait Device {
-    /// Why it does not do what it is asked for.
+    /// The error of a failed operation.
     type Error;
-    /// Launches that it knows to repeat.
+    /// A recorded sequence of launches.
     type Recording;
 
-    /// Bytes that it could allocate, if it says.
+    /// The number of bytes that can be allocated, if known.
     fn available(&mut self) -> Result<Option<usize>, Self::Error>;
-    /// What a plan has to know of it.
+    /// The properties that plans depend on.
     fn facts(&self) -> Facts;
-    /// Memory of at least so many bytes, without contents, aligned to 256.
+    /// Allocates at least `bytes` bytes of uninitialized memory, aligned to 256.
     fn allocate(&mut self, bytes: usize) -> Result<u64, Self::Error>;
-    /// Gives memory back, when what was launched before is done.
+    /// Frees memory, ordered after earlier launches.
     fn free(&mut self, address: u64);
-    /// Copies bytes to the device, when what was launched before is done.
+    /// Copies bytes to the device, ordered after earlier launches.
     fn upload(&mut self, to: u64, bytes: &[u8]) -> Result<(), Self::Error>;
-    /// Copies bytes from the device, when what was launched before is done.
+    /// Copies bytes from the device, ordered after earlier launches.
     fn download(&mut self, from: u64, bytes: &mut [u8]) -> Result<(), Self::Error>;
-    /// Makes kernels ready that will be launched: their names, and the text of a module that has them and no others.
+    /// Loads the kernels with these names. `text` is a module with exactly these.
     fn prepare(&mut self, names: &BTreeSet<&str>, text: &str) -> Result<(), Self::Error>;
-    /// Runs a kernel that is ready, after what was launched before.
+    /// Launches a loaded kernel, ordered after earlier launches.
     fn launch(&mut self, launch: &Launch<'_>) -> Result<(), Self::Error>;
-    /// Runs kernels one after another, and waits for them; how long each takes.
+    /// Launches kernels one after another, waits, and returns the duration of each.
     fn timed(&mut self, launches: &[Launch<'_>]) -> Result<Vec<Duration>, Self::Error>;
-    /// Prepares launches that are made again and again, if it can do that faster than one by one.
+    /// Records launches for replay. Returns `None` if that is no faster than launching one by one.
     fn record(&mut self, launches: &[Launch<'_>]) -> Result<Option<Self::Recording>, Self::Error>;
-    /// Runs them, after what was launched before.
+    /// Replays a recording, ordered after earlier launches.
     fn replay(&mut self, recording: &Self::Recording) -> Result<(), Self::Error>;
-    /// Waits until all is done.
+    /// Waits until all work is done.
     fn wait(&mut self) -> Result<(), Self::Error>;
 }
 
-/// What a plan has to know of a device.
+/// The properties of a device that plans depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
-    /// Bytes of memory that a block may have of its own.
+    /// The largest shared memory of a block in bytes.
     pub shared: usize,
-    /// The newest kernels that it runs.
+    /// The newest code that it runs.
     pub target: Target,
 }
 
@@ -64,26 +65,26 @@ pub struct Facts {
 pub struct Launch<'a> {
     /// The kernel's name.
     pub kernel: &'a str,
-    /// How many blocks.
+    /// The number of blocks.
     pub blocks: u32,
-    /// How many threads in a block.
+    /// The number of threads in a block.
     pub threads: u32,
-    /// Bytes that it adds to a block's own memory.
+    /// The size of the dynamic shared memory in bytes.
     pub shared: u32,
-    /// What the kernel is handed.
+    /// The kernel's arguments.
     pub arguments: Vec<u8>,
 }
 
-/// Why a run gave no results. The outputs are as they were.
+/// Why a run gave no results. The outputs are unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunError<E> {
-    /// As on every engine.
+    /// An error that can happen on any engine.
     Call(CallError),
-    /// The device has not as much memory, or is not to take as much.
+    /// The call needs more memory than the device has, or than it may use.
     Memory {
-        /// Bytes that the call takes.
+        /// The bytes that the call needs.
         needed: usize,
-        /// Bytes that it may take.
+        /// The bytes that it may use.
         limit: usize,
     },
     /// The device failed.
@@ -114,10 +115,10 @@ impl<E> From<BindError> for RunError<E> {
     }
 }
 
-/// How long the parts of a call took.
+/// The durations of the phases of a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Phases {
-    /// Assembling kernels that no call has asked for before.
+    /// Assembling kernels that were not loaded yet.
     pub assemble: Duration,
     /// Copying inputs to the device.
     pub upload: Duration,
@@ -133,7 +134,7 @@ pub(crate) struct Resident<'a> {
     pub(crate) dtype: ir::Dtype,
     pub(crate) shape: &'a [usize],
     pub(crate) address: u64,
-    /// The element of a scalar, if a size may hang on it.
+    /// The element, if this is a scalar that a size can depend on.
     pub(crate) scalar: Option<Scalar>,
 }
 
@@ -154,21 +155,22 @@ impl Given for Resident<'_> {
 /// The inputs and the results of a call.
 pub(crate) type ResidentCall<'a> = (Vec<Resident<'a>>, Vec<Resident<'a>>);
 
-/// Memory for inputs and results of at most so many bytes is kept for the next call.
+/// Memory for inputs and results is kept for the next call up to this size in bytes.
 const MOST_KEPT: usize = 256 << 20;
 
-/// What calls of the same sizes share.
+/// The state that calls of the same sizes share.
 struct Frame<R> {
     plan: Plan,
-    /// The memory of the plan, and what inputs and results lie in where the caller's are on the host.
+    /// The call's own memory, and the device memory for host arrays, if there are any.
     own: u64,
     host: Option<Host>,
-    /// The addresses of inputs and results at the last call, and their launches, from the second call at the same on.
+    /// The addresses of inputs and results at the last call. The recording of its launches is made
+    /// when the same addresses come a second time.
     last: Vec<u64>,
     recording: Option<R>,
 }
 
-/// Memory for the caller's arrays: of each input, and of each result.
+/// Device memory for the caller's host arrays.
 #[derive(Clone)]
 struct Host {
     base: u64,
@@ -176,23 +178,24 @@ struct Host {
     addresses: Vec<u64>,
 }
 
-/// A program on a device.
+/// A program loaded on a device.
 pub struct Runner<D: Device> {
     module: Module,
     device: D,
-    /// Bytes of the device's memory that a call may take.
+    /// The limit on the device memory of a call in bytes.
     limit: Option<usize>,
     frame: Option<Frame<D::Recording>>,
-    /// Kernels that the device has.
+    /// The names of the loaded kernels.
     ready: BTreeSet<String>,
-    /// Whether some kernel may find a subscript outside.
+    /// Whether some kernel performs checks.
     faults: bool,
 }
 
 type Done<D, T> = Result<T, RunError<<D as Device>::Error>>;
 
 impl<D: Device> Runner<D> {
-    /// A device runs a module: it is handed each kernel before the first call that launches it. No call takes more than `limit` bytes of the device's memory.
+    /// Prepares a device to run a module. Each kernel is loaded when a call first launches it. No
+    /// call takes more than `limit` bytes of the device's memory.
     pub fn new(module: Module, device: D, limit: Option<usize>) -> Runner<D> {
         let faults =
             module.kernels.iter().flat_map(|kernel| &kernel.variants).any(|v| v.arguments.contains(&Argument::Fault));
@@ -204,7 +207,8 @@ impl<D: Device> Runner<D> {
         &self.module
     }
 
-    /// Calls the program on arrays of the host. After an error the outputs are as they were, if it is not one of copying them.
+    /// Calls the program on host arrays. After an error the outputs are unchanged, unless copying a
+    /// result failed.
     pub fn call(
         &mut self,
         inputs: &[ArrayRef<'_>],
@@ -228,8 +232,8 @@ impl<D: Device> Runner<D> {
         done
     }
 
-    /// Calls the program on arrays in the device's memory. It may still run when this returns, except where it has to be known whether
-    /// a subscript is outside.
+    /// Calls the program on arrays in the device's memory. Returns without waiting, unless the
+    /// program performs checks, whose outcome must be known.
     pub(crate) fn enqueue(&mut self, inputs: &[Resident<'_>], outputs: &[Resident<'_>]) -> Done<D, ()> {
         self.enter(inputs, outputs, None)?;
         let addresses = inputs.iter().chain(outputs).map(|array| array.address).collect();
@@ -240,7 +244,8 @@ impl<D: Device> Runner<D> {
         done
     }
 
-    /// Calls the program on arrays in the device's memory, and waits. How long each of its kernels takes is added to its time.
+    /// Calls the program on arrays in the device's memory and waits for it. Adds each kernel's
+    /// duration to its entry in `times`.
     pub(crate) fn call_timed(
         &mut self,
         inputs: &[Resident<'_>],
@@ -260,8 +265,8 @@ impl<D: Device> Runner<D> {
         self.heed_fault()
     }
 
-    /// Several calls as one recording, without a look at whether a subscript is outside; and the memory that they take for themselves,
-    /// which whoever keeps the recording frees.
+    /// Records several calls as one recording. Failed checks are not reported when it is replayed.
+    /// Also returns the memory that the calls use, which the owner of the recording must free.
     pub(crate) fn record(&mut self, calls: &[ResidentCall<'_>]) -> Done<D, (Option<D::Recording>, Vec<u64>)> {
         let mut frames: Vec<Frame<D::Recording>> = vec![];
         let recorded = self.record_in(calls, &mut frames);
@@ -294,7 +299,7 @@ impl<D: Device> Runner<D> {
         self.device.record(&launches).map_err(RunError::Device)
     }
 
-    /// Repeats a recording.
+    /// Replays a recording.
     pub(crate) fn replay(&mut self, recording: &D::Recording) -> Result<(), D::Error> {
         self.device.replay(recording)
     }
@@ -306,7 +311,7 @@ impl<D: Device> Runner<D> {
         program.outputs().into_iter().map(|id| Ok(binding.shape(program, id)?)).collect()
     }
 
-    /// The sizes of a call, if its arrays fit.
+    /// Binds the sizes of a call. Fails if the arrays do not match.
     fn bind(&self, inputs: &[impl Given], outputs: &[impl Given]) -> Done<D, Binding> {
         let binding = self.module.bind(inputs)?;
         let program = &self.module.program;
@@ -314,8 +319,8 @@ impl<D: Device> Runner<D> {
         Ok(binding)
     }
 
-    /// Makes a frame for a call, if the last one was of other sizes. `beside` is what inputs take, if they and the results are on the
-    /// host and need the device's memory too.
+    /// Makes sure that there is a frame for the sizes of the call. For host arrays, `beside` is the
+    /// total size of the inputs, because then inputs and results need device memory too.
     fn enter(&mut self, inputs: &[impl Given], outputs: &[impl Given], beside: Option<usize>) -> Done<D, ()> {
         let binding = self.bind(inputs, outputs)?;
         if self.frame.as_ref().is_none_or(|frame| frame.plan.binding != binding) {
@@ -348,7 +353,8 @@ impl<D: Device> Runner<D> {
         Ok(Frame { plan, own, host: None, last: vec![], recording: None })
     }
 
-    /// Makes the kernels of a plan ready. What other sizes ask for is left for their calls: assembling is most of a first call.
+    /// Loads the kernels of a plan. Variants for other sizes are left until they are needed,
+    /// because assembling dominates the time of a first call.
     fn prepare(&mut self, plan: &Plan) -> Result<(), D::Error> {
         let new: BTreeSet<&str> = plan.launches.iter().map(|planned| planned.kernel.as_str()).collect();
         let new: BTreeSet<&str> = new.into_iter().filter(|name| !self.ready.contains(*name)).collect();
@@ -390,7 +396,7 @@ impl<D: Device> Runner<D> {
         }
         let ran = Instant::now();
         self.heed_fault()?;
-        // Before the first result is written all that can fail has not failed: what is left is copying.
+        // Wait before the first result is written: after this only copying can fail.
         self.device.wait().map_err(RunError::Device)?;
         for (output, address) in outputs.iter_mut().zip(results) {
             self.device.download(address, output.bytes_mut()).map_err(RunError::Device)?;
@@ -403,7 +409,8 @@ impl<D: Device> Runner<D> {
         Ok(())
     }
 
-    /// Memory for the caller's arrays: the addresses of inputs, then of results.
+    /// Allocates device memory for host arrays. Returns the addresses of the inputs, then of the
+    /// results.
     fn host(&mut self, inputs: &[ArrayRef<'_>]) -> Done<D, Vec<u64>> {
         let Some(frame) = &mut self.frame else { return Ok(vec![]) };
         if let Some(host) = &frame.host {
@@ -413,7 +420,8 @@ impl<D: Device> Runner<D> {
         let (mut offsets, mut bytes) = (vec![], 0usize);
         for length in lengths {
             offsets.push(bytes as u64);
-            // Of arrays that are there already the lengths are no problem; of results `available` has been asked.
+            // This cannot overflow in practice: inputs exist in memory, and results were checked
+            // against `available`.
             bytes = bytes.saturating_add(length).checked_next_multiple_of(256).unwrap_or(usize::MAX);
         }
         let base = self.device.allocate(bytes).map_err(RunError::Device)?;
@@ -422,7 +430,7 @@ impl<D: Device> Runner<D> {
         Ok(addresses)
     }
 
-    /// Launches the kernels on inputs and results at these addresses.
+    /// Runs the kernels on inputs and results at these addresses.
     fn run(&mut self, addresses: Vec<u64>, inputs: usize) -> Done<D, ()> {
         let Some(frame) = &mut self.frame else { return Ok(()) };
         let again = frame.last == addresses;
@@ -440,7 +448,7 @@ impl<D: Device> Runner<D> {
         launches.iter().try_for_each(|launch| self.device.launch(launch)).map_err(RunError::Device)
     }
 
-    /// Waits to hear whether a subscript was outside, where one may be.
+    /// Waits for the outcome of checks, if there are any.
     fn heed_fault(&mut self) -> Done<D, ()> {
         let Some(frame) = &self.frame else { return Ok(()) };
         if !self.faults {
@@ -458,7 +466,8 @@ impl<D: Device> Drop for Runner<D> {
     }
 }
 
-/// The launches of a call whose inputs, so many, and results are at these addresses.
+/// The launches of a call with the addresses filled in. The first `inputs` addresses are those of
+/// inputs, the others those of results.
 fn at<'p>(plan: &'p Plan, own: u64, addresses: &[u64], inputs: usize) -> Vec<Launch<'p>> {
     let word = |word: &Word| match word {
         Word::Number(number) => *number,

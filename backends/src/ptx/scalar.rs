@@ -1,8 +1,8 @@
-//! Scalar operations in PTX: each primitive of `ir::ops` on one value. Every one is total: divisors are replaced before the
-//! division, shifts bounded, conversions saturate.
+//! Selects PTX for each primitive of `ir::ops` on scalars. All operations are total: zero divisors
+//! are replaced before the division, shift amounts are clamped, and conversions saturate.
 //!
-//! How a type rests in a register: `bool` as a predicate, `i8` and `u8` widened to 32 bits, the 16-bit floats as their bits,
-//! the rest as themselves.
+//! Values in registers: a `bool` is a predicate, `i8` and `u8` are extended to 32 bits, 16-bit
+//! floats are their bits, and all others are themselves.
 
 use ir::sabotage::{self, Bug};
 use ir::{BinaryOp, CompareOp, Dtype, Scalar, UnaryOp};
@@ -16,7 +16,7 @@ impl Control for Builder {
     }
 }
 
-/// What arithmetic and comparisons take a value for; the 16-bit floats have none.
+/// The type for arithmetic and comparisons.
 pub(super) fn arithmetic(dtype: Dtype) -> Type {
     match dtype {
         Dtype::Bool => Type::Pred,
@@ -31,7 +31,7 @@ pub(super) fn arithmetic(dtype: Dtype) -> Type {
     }
 }
 
-/// What loads and stores take a value for.
+/// The type for loads and stores.
 pub(super) fn memory(dtype: Dtype) -> Type {
     match dtype {
         Dtype::Bool | Dtype::U8 => Type::U8,
@@ -42,7 +42,7 @@ pub(super) fn memory(dtype: Dtype) -> Type {
     }
 }
 
-/// The type of the bits of a value.
+/// The type for bitwise operations and moves.
 fn bits(dtype: Dtype) -> Type {
     match dtype {
         Dtype::Bool => Type::Pred,
@@ -93,7 +93,8 @@ pub(super) fn unary(b: &mut Builder, op: UnaryOp, dtype: Dtype, a: Reg) -> Reg {
         UnaryOp::Not => b.op(Opcode::Not, bits(dtype), &[a.into()]),
         UnaryOp::Abs if dtype.is_float() => b.op(Opcode::Abs, ty, &[a.into()]),
         UnaryOp::Abs if dtype.is_signed_int() => {
-            // All ones if it is negative. A maximum of it and its negation would be one of those that `subtract` speaks of.
+            // `sign` is all ones for negative values, so `(a ^ sign) - sign` is the absolute value.
+            // `max(a, -a)` would run into the assembler bug that `subtract` describes.
             let sign = b.op2(Opcode::Shr, ty, a, if ty == Type::S64 { 63 } else { 31 });
             let flipped = b.op2(Opcode::Xor, bits(dtype), a, sign);
             subtract(b, ty, flipped, sign)
@@ -107,8 +108,8 @@ pub(super) fn unary(b: &mut Builder, op: UnaryOp, dtype: Dtype, a: Reg) -> Reg {
     }
 }
 
-/// A difference of integers, which wraps, as one of unsigned ones: of signed negations in a minimum or maximum, an assembler of NVIDIA's
-/// (that of driver 580) loses the sign.
+/// A wrapping integer difference, always as an unsigned subtraction. NVIDIA's assembler (that of
+/// driver 580) drops the sign of a signed negation that feeds a minimum or maximum.
 fn subtract(b: &mut Builder, ty: Type, x: impl Into<Operand>, y: Reg) -> Reg {
     let ty = match ty {
         Type::S32 => Type::U32,
@@ -156,7 +157,8 @@ pub(super) fn binary(b: &mut Builder, op: BinaryOp, dtype: Dtype, x: Reg, y: Reg
     b.op2(opcode, ty, x, y)
 }
 
-/// Integer quotient or remainder. The divisors 0 and -1 are replaced by 1, and what they give selected behind.
+/// Integer quotient or remainder. Divisors 0 and -1 are replaced by 1, and their results are
+/// selected afterwards: x / 0 = 0, and x / -1 must wrap for the minimum instead of overflowing.
 fn divide(b: &mut Builder, op: BinaryOp, dtype: Dtype, x: Reg, y: Reg) -> Reg {
     let ty = arithmetic(dtype);
     let by_zero = b.set(Comparison::Eq, ty, y, 0);
@@ -166,7 +168,7 @@ fn divide(b: &mut Builder, op: BinaryOp, dtype: Dtype, x: Reg, y: Reg) -> Reg {
         safe = b.select(bits(dtype), 1, safe, minus);
     }
     if op == BinaryOp::Rem {
-        // The remainder by 1 is 0.
+        // The remainder by 1 is 0, which is also the result for the divisors 0 and -1.
         return b.op2(Opcode::Rem, ty, x, safe);
     }
     let mut quotient = b.op2(Opcode::Div, ty, x, safe);
@@ -177,8 +179,8 @@ fn divide(b: &mut Builder, op: BinaryOp, dtype: Dtype, x: Reg, y: Reg) -> Reg {
     if sabotage::on(Bug::PtxDivision) { quotient } else { b.select(bits(dtype), 0, quotient, by_zero) }
 }
 
-/// A shift by an amount that may be anything: one beyond the width, or a negative one, which is great as an unsigned number, counts
-/// as the width.
+/// A shift by any amount. Amounts beyond the width count as the width. Negative amounts do too,
+/// because they are large as unsigned numbers.
 fn shift(b: &mut Builder, op: BinaryOp, dtype: Dtype, x: Reg, mut amount: Reg) -> Reg {
     if dtype.bytes() == 8 {
         let least = b.op2(Opcode::Min, Type::U64, amount, 64);
@@ -190,15 +192,17 @@ fn shift(b: &mut Builder, op: BinaryOp, dtype: Dtype, x: Reg, mut amount: Reg) -
     }
 }
 
-/// A minimum or maximum of signed 32-bit numbers without its instruction: of `max(max(a, -b), c)`, NVIDIA's assembler of CUDA 12.6 to
-/// 13.3 makes one instruction of three operands for compute capability 9.0 and 10.0, and loses the negation of `b`.
+/// A minimum or maximum of signed 32-bit integers by comparison and selection. NVIDIA's assembler
+/// (CUDA 12.6 to 13.3, for compute capability 9.0 and 10.0) turns `max(max(a, -b), c)` into a
+/// three-operand instruction and drops the negation of `b`.
 fn by_comparison(b: &mut Builder, op: BinaryOp, x: Reg, y: Reg) -> Reg {
     let comparison = if op == BinaryOp::Min { Comparison::Lt } else { Comparison::Gt };
     let first = b.set(comparison, Type::S32, x, y);
     b.select(Type::B32, x, y, first)
 }
 
-/// A minimum or maximum of `f64`, whose instructions prefer numbers to NaN.
+/// A minimum or maximum of `f64`. The instructions return the other operand if one is NaN, but the
+/// result must be NaN.
 fn least_or_greatest(b: &mut Builder, op: BinaryOp, x: Reg, y: Reg) -> Reg {
     let opcode = if op == BinaryOp::Min { Opcode::Min } else { Opcode::Max };
     let number = b.op2(opcode, Type::F64, x, y);
@@ -206,7 +210,8 @@ fn least_or_greatest(b: &mut Builder, op: BinaryOp, x: Reg, y: Reg) -> Reg {
     b.select(Type::F64, Operand::F64(f64::NAN.to_bits()), number, nan)
 }
 
-/// The remainder of floats, exact: the divisor, doubled as often as it fits, is taken away and halved again.
+/// The exact remainder of floats by long division: doubles the divisor while it is at most the
+/// dividend, then subtracts it wherever it fits while halving it back.
 fn float_remainder(b: &mut Builder, dtype: Dtype, x: Reg, y: Reg) -> Reg {
     let (ty, wide) = (arithmetic(dtype), dtype == Dtype::F64);
     let float = |v: f64| if wide { Operand::F64(v.to_bits()) } else { Operand::F32((v as f32).to_bits()) };
@@ -238,7 +243,7 @@ fn float_remainder(b: &mut Builder, dtype: Dtype, x: Reg, y: Reg) -> Reg {
             },
         );
     });
-    // The sign of the dividend, which a remainder of zero has too.
+    // The result has the sign of the dividend, even if it is zero.
     let bits = bits(dtype);
     let sign = b.op2(Opcode::And, bits, x, if wide { i64::MIN } else { 0x8000_0000 });
     let signed = b.op2(Opcode::Or, bits, rest, sign);
@@ -286,7 +291,7 @@ pub(super) fn select(b: &mut Builder, dtype: Dtype, condition: Reg, yes: Reg, no
     b.select(bits(dtype), yes, no, condition)
 }
 
-/// A 16-bit float as `f32`: exact.
+/// Extends a 16-bit float to `f32`, which is exact.
 fn widen_half(b: &mut Builder, dtype: Dtype, a: Reg) -> Reg {
     if dtype == Dtype::F16 {
         return b.convert(Rounding::Exact, Type::F32, Type::F16, a);
@@ -309,7 +314,7 @@ pub(super) fn bitcast(b: &mut Builder, to: Dtype, from: Dtype, a: Reg) -> Reg {
     }
 }
 
-/// Thirty-two bits as `i8` or `u8` rests in them.
+/// Truncates to `i8` or `u8` and extends back to 32 bits.
 fn fit(b: &mut Builder, to: Dtype, a: Reg) -> Reg {
     match to {
         Dtype::U8 => b.op2(Opcode::And, Type::B32, a, 255),
@@ -371,7 +376,8 @@ fn int_to_int(b: &mut Builder, to: Dtype, from: Dtype, a: Reg) -> Reg {
     }
 }
 
-/// Saturates, NaN to 0. The instruction does so but for NaN, where 64 bits take part.
+/// Truncates to an integer with saturation, NaN to 0. For conversions from or to 64 bits the
+/// instruction handles NaN differently, so a selection is needed.
 fn float_to_int(b: &mut Builder, to: Dtype, from: Dtype, a: Reg) -> Reg {
     let (ty, from_type) = (arithmetic(to), arithmetic(from));
     let mut int = b.convert(Rounding::Rzi, ty, from_type, a);
@@ -388,8 +394,8 @@ fn float_to_int(b: &mut Builder, to: Dtype, from: Dtype, a: Reg) -> Reg {
     b.op2(Opcode::Min, ty, int, greatest)
 }
 
-/// An `f64` as an `f32`, rounded to odd: rounding that further gives what rounding at once would (Boldo and Melquiond, "When double
-/// rounding is odd").
+/// Converts `f64` to `f32` with rounding to odd. A second rounding to a narrower type then gives
+/// the same result as rounding once (Boldo and Melquiond, "When Double Rounding is Odd").
 fn to_odd(b: &mut Builder, a: Reg) -> Reg {
     let cut = b.convert(Rounding::Rz, Type::F32, Type::F64, a);
     let back = b.convert(Rounding::Exact, Type::F64, Type::F32, cut);
@@ -397,7 +403,7 @@ fn to_odd(b: &mut Builder, a: Reg) -> Reg {
     sticky(b, Type::B32, cut, inexact)
 }
 
-/// An integer of 64 bits as an `f64`, rounded to odd.
+/// Converts a 64-bit integer to `f64` with rounding to odd.
 fn int_to_odd(b: &mut Builder, from: Dtype, a: Reg) -> Reg {
     let cut = b.convert(Rounding::Rz, Type::F64, arithmetic(from), a);
     let back = b.convert(Rounding::Rzi, arithmetic(from), Type::F64, cut);
@@ -405,7 +411,7 @@ fn int_to_odd(b: &mut Builder, from: Dtype, a: Reg) -> Reg {
     sticky(b, Type::B64, cut, inexact)
 }
 
-/// Bits whose last is set if what was cut off was not nothing.
+/// Sets the last bit if the truncation was inexact, which makes it a rounding to odd.
 fn sticky(b: &mut Builder, ty: Type, cut: Reg, inexact: Reg) -> Reg {
     let last = b.select(ty, 1, 0, inexact);
     b.op2(Opcode::Or, ty, cut, last)

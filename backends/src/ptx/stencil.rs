@@ -1,25 +1,27 @@
-//! Stencils: loops over two indices whose body loads one buffer at several distances. A thread has eight rows of a column, so that what one
-//! row loads the next has already; what lies beside it comes from the first cache.
+//! Stencils: loops over two indices whose body loads one buffer at several offsets. Each thread
+//! computes eight consecutive rows of a column, so that loads of one row are reused in registers by
+//! the next ones. Horizontal neighbours come from the L1 cache.
 
 use ir::nest::{IndexId, Loop, Op, Statement};
 
 use super::build::Control;
 use super::emit::{Argument, Emitter};
 use super::inst::{Comparison, Opcode, Reg, Special, Type};
-use super::rows::{Mine, is_flat};
+use super::rows::{ThreadElements, is_flat};
 use crate::access::Linear;
 
-/// Rows of a thread.
-pub(super) const TALL: i64 = 8;
+/// The number of rows per thread.
+pub(super) const ROWS_PER_THREAD: i64 = 8;
 
-/// A loop that is a stencil: its last two indices.
+/// The last two indices of a loop that is a stencil.
 pub(super) struct Stencil {
     row: IndexId,
     column: IndexId,
 }
 
 impl Stencil {
-    /// A loop as a stencil, if it is one.
+    /// Recognizes a stencil: two loads of one buffer that differ by a constant offset, contiguous
+    /// along the columns.
     pub(super) fn of(e: &Emitter<'_>, l: &Loop) -> Option<Stencil> {
         let [(row, rows), (column, columns)] = l.dims.as_slice() else { return None };
         rows.as_size().and(columns.as_size())?;
@@ -33,44 +35,44 @@ impl Stencil {
                 }
             }
         }
-        let beside = |(k, (buffer, linear)): (usize, &(_, Linear))| {
+        let overlaps = |(k, (buffer, linear)): (usize, &(_, Linear))| {
             found[..k].iter().any(|(b, l)| b == buffer && l.affine.terms() == linear.affine.terms())
         };
-        let is = is_flat(&l.body) && found.iter().enumerate().any(beside);
+        let is = is_flat(&l.body) && found.iter().enumerate().any(overlaps);
         is.then_some(Stencil { row: *row, column: *column })
     }
 }
 
 impl Emitter<'_> {
-    /// The columns and rows that fall to this block: a column for each thread.
+    /// Processes the patches of this block, with a column for each thread.
     pub(super) fn in_columns(&mut self, l: &Loop, stencil: &Stencil) {
         let (rows, columns) = (self.extent(&l.dims[0].1), self.extent(&l.dims[1].1));
         let [rows, columns] = [rows, columns].map(|n| self.b().op2(Opcode::Max, Type::S64, n, 0));
         let wide = i64::from(self.threads);
-        let spans = self.spans(columns, wide);
-        let tall = self.spans(rows, TALL);
-        let all = self.b().op2(Opcode::Mul, Type::S64, spans, tall);
+        let ceil_div_by = self.ceil_div_by(columns, wide);
+        let tall = self.ceil_div_by(rows, ROWS_PER_THREAD);
+        let all = self.b().op2(Opcode::Mul, Type::S64, ceil_div_by, tall);
         let small = Emitter::extents(&l.dims).map(|extents| {
             let small = self.argument(Argument::Small(extents));
             self.b().set(Comparison::Ne, Type::S64, small, 0)
         });
         let [thread, block, blocks] = [Special::Tid, Special::Ctaid, Special::Nctaid].map(|s| self.special(s));
         self.counted(block, all, blocks, |e, number| {
-            let band = e.divide(small, number, spans);
-            let before = e.b().op2(Opcode::Mul, Type::S64, band, spans);
+            let band = e.divide(small, number, ceil_div_by);
+            let before = e.b().op2(Opcode::Mul, Type::S64, band, ceil_div_by);
             let span = e.b().op2(Opcode::Sub, Type::S64, number, before);
             let column = e.b().op(Opcode::Mad, Type::S64, &[span.into(), wide.into(), thread.into()]);
-            let first = e.b().op2(Opcode::Mul, Type::S64, band, TALL);
+            let first = e.b().op2(Opcode::Mul, Type::S64, band, ROWS_PER_THREAD);
             e.bind(stencil.column, column);
-            // Beyond the last column there is no row.
+            // A thread beyond the last column has no rows.
             let inside = e.b().set(Comparison::Lt, Type::S64, column, columns);
             let end = e.b().select(Type::B64, rows, 0, inside);
-            let mine: Mine = e.mine(first, end, 1, TALL);
-            e.elements(stencil.row, &l.body, &mine, &[]);
+            let elements: ThreadElements = e.thread_elements(first, end, 1, ROWS_PER_THREAD);
+            e.elements(stencil.row, &l.body, &elements, &[]);
         });
     }
 
-    fn spans(&mut self, count: Reg, of: i64) -> Reg {
+    fn ceil_div_by(&mut self, count: Reg, of: i64) -> Reg {
         let sum = self.b().op2(Opcode::Add, Type::S64, count, of - 1);
         self.b().op2(Opcode::Shr, Type::U64, sum, i64::from(of.ilog2()))
     }

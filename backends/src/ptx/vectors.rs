@@ -1,8 +1,10 @@
-//! Loops of straight-line code over elements that lie side by side: a thread takes several neighbours, with accesses of up to 16 bytes.
+//! Vectorized elementwise loops: each thread processes several adjacent elements with accesses of
+//! up to 16 bytes.
 //!
-//! A block takes as many neighbours as its threads do together. Where they are not all there, or do not begin where wide accesses
-//! may, its threads take one element after another, neighbours to neighbours. So does a thread with its neighbours where dividing them
-//! without branches ([`super::quick`]) has gone wrong.
+//! A block processes as many elements as its threads do together. At the end of the range, or if
+//! the rows are not aligned to vectors, the threads process one element at a time instead, still
+//! coalesced. A thread also repeats its own elements one at a time if their branch-free divisions
+//! ([`super::fast_division`]) were not valid.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,57 +12,60 @@ use ir::nest::{Block, BufferId, Extent, IndexId, Loop, Op, Role, Statement, Subs
 use ir::{Dtype, Size, visit};
 
 use super::build::{Builder, Control};
-use super::emit::{Argument, Emitter, Team};
+use super::emit::{Argument, Emitter, ExecScope};
 use super::inst::{Address, Comparison, Opcode, Reg, Space, Special, Type};
-use super::{quick, scalar};
+use super::{fast_division, scalar};
 use crate::access::Linear;
 
-/// Bytes of the widest access.
+/// The widest access in bytes.
 const WIDEST: usize = 16;
-/// Most elements of a thread.
+/// The largest number of elements in a vector.
 const MOST: usize = 8;
 
-/// Operations for each byte that is loaded or stored, from which on memory waits for them.
+/// A body with at least this many operations per byte loaded or stored counts as compute-bound.
 const HEAVY: usize = 3;
-/// So many elements of a thread at once are few.
+/// With at most this many elements per thread, registers allow full occupancy.
 const FEW: usize = 24;
 
-/// How a loop's elements are taken together.
+/// How an elementwise loop is vectorized.
 pub(super) struct Vectors {
-    /// How many at once.
+    /// The number of elements in a vector.
     pub(super) width: usize,
-    /// How often a thread takes so many: what one turn loads is on its way while another one computes.
-    turns: i64,
-    /// Whether divisions go without branches.
-    quick: bool,
-    /// Its last index, along which they lie.
+    /// The number of vectors per thread. With two, the loads of one overlap with the computation of
+    /// the other.
+    vectors_per_thread: i64,
+    /// Whether divisions are branch-free.
+    fast_division: bool,
+    /// The innermost index, along which elements are adjacent.
     index: IndexId,
-    /// Accesses of neighbours: of values that are loaded, and stores, by their place in the body.
+    /// The accesses that can be wide: loads by value, stores by position in the body.
     loads: BTreeSet<ValueId>,
     stores: BTreeSet<usize>,
-    /// What must be a multiple of what for wide accesses.
+    /// The sizes that must be multiples of the numbers for vectors to be aligned.
     multiples: Vec<(Size, i64)>,
-    /// Values that are the same for all elements.
+    /// Values that are the same for all elements of a vector.
     uniform: BTreeSet<ValueId>,
 }
 
 impl Vectors {
-    /// How the elements of a parallel loop are taken together, if they can be.
+    /// Analyses a parallel loop. Returns `None` if it has no contiguous access or cannot be
+    /// vectorized.
     pub(super) fn of(e: &Emitter<'_>, l: &Loop) -> Option<Vectors> {
         let (index, extent) = l.dims.last()?;
         let index = *index;
         if l.body.iter().any(|s| !matches!(s, Statement::Let { .. } | Statement::If { .. } | Statement::Store { .. })) {
             return None;
         }
-        // A launch with scratch has only so many blocks: these would have to take several runs of elements each.
+        // With scratch, the number of blocks is limited, and each would have to process several
+        // ranges of elements.
         if visit::stores(&l.body).iter().any(|buffer| e.program.buffers[*buffer].role == Role::Scratch) {
             return None;
         }
         let mut found: Vec<(BufferId, Linear)> = vec![];
         let mut vectors = Vectors {
             width: 0,
-            turns: 1,
-            quick: false,
+            vectors_per_thread: 1,
+            fast_division: false,
             index,
             loads: BTreeSet::new(),
             stores: BTreeSet::new(),
@@ -103,7 +108,8 @@ impl Vectors {
                 .for_each(|(_, coefficient)| multiple(coefficient));
         }
         if l.dims.len() > 1 {
-            // A row ends where a vector does.
+            // Rows must consist of whole vectors, because a vector must not cross from one row to
+            // the next.
             match extent {
                 Extent::Affine(extent) => multiple(extent.as_size()?),
                 Extent::Value(_) => return None,
@@ -112,32 +118,33 @@ impl Vectors {
         vectors.multiples.sort();
         vectors.multiples.dedup();
         vectors.uniform = uniform(&l.body, index);
-        vectors.quick = vectors.all_stores(&l.body) && quick::pays(e, &l.body);
+        vectors.fast_division = vectors.all_stores(&l.body) && fast_division::is_worthwhile(e, &l.body);
         let bytes: usize = found.iter().map(|(buffer, _)| e.program.buffers[*buffer].dtype.bytes()).sum();
-        let heavy = vectors.quick && weight(e, &l.body) >= HEAVY * bytes;
-        vectors.turns = if heavy { 2 } else { 1 };
+        let heavy = vectors.fast_division && weight(e, &l.body) >= HEAVY * bytes;
+        vectors.vectors_per_thread = if heavy { 2 } else { 1 };
         Some(vectors)
     }
 
-    /// Blocks that a multiprocessor is to have at once: as many as there are, if the elements leave registers for them. The assembler
-    /// would rather have more of these than of threads that wait for memory.
+    /// The number of blocks that must fit on a multiprocessor: all eight, if the elements leave
+    /// enough registers. By default the assembler would use more registers, at the cost of the
+    /// occupancy that hides memory latency.
     pub(super) fn resident(&self) -> Option<u32> {
         let elements = (self.loads.len() + self.stores.len()) * self.each();
-        self.quick.then_some(if elements <= FEW { 8 } else { 4 })
+        self.fast_division.then_some(if elements <= FEW { 8 } else { 4 })
     }
 
-    /// Elements of a thread.
+    /// The number of elements per thread.
     pub(super) fn each(&self) -> usize {
-        self.width * usize::try_from(self.turns).unwrap_or(1)
+        self.width * usize::try_from(self.vectors_per_thread).unwrap_or(1)
     }
 
-    /// Whether all that a body stores is of neighbours.
+    /// Whether all stores can be wide.
     fn all_stores(&self, body: &Block) -> bool {
         visit::stores(body).len() == self.stores.len()
     }
 }
 
-/// Operations of a body, with those of functions that it calls.
+/// The number of operations in a body, including called functions.
 fn weight(e: &Emitter<'_>, body: &Block) -> usize {
     let mut sum = 0;
     visit::for_each_op(body, &mut |_, op| {
@@ -150,7 +157,7 @@ fn weight(e: &Emitter<'_>, body: &Block) -> usize {
     sum
 }
 
-/// The values of a body that are the same for all of a loop's last index.
+/// The values of a body that do not depend on a loop's innermost index.
 pub(super) fn uniform(body: &Block, index: IndexId) -> BTreeSet<ValueId> {
     let mut varying: BTreeSet<ValueId> = BTreeSet::new();
     let mut uniform = BTreeSet::new();
@@ -180,26 +187,26 @@ pub(super) fn uniform(body: &Block, index: IndexId) -> BTreeSet<ValueId> {
     uniform
 }
 
-/// A store of neighbours.
-struct Together {
+/// A wide store.
+struct VectorStore {
     ty: Type,
     elements: Vec<Reg>,
     at: Address,
 }
 
-impl Together {
+impl VectorStore {
     fn make(self, b: &mut Builder) {
         b.store_several(Space::Global, self.ty, self.elements, self.at);
     }
 }
 
 impl Emitter<'_> {
-    /// The elements that fall to this block.
+    /// Processes the elements of this block.
     pub(super) fn in_vectors(&mut self, l: &Loop, vectors: &Vectors) {
         let axes = self.axes(&l.dims, &l.body);
         let threads = i64::from(self.threads);
         let width = i64::try_from(vectors.width).expect("a small number");
-        let (turn, run) = (threads * width, threads * width * vectors.turns);
+        let (turn, run) = (threads * width, threads * width * vectors.vectors_per_thread);
         let block = self.special(Special::Ctaid);
         let base = self.b().op2(Opcode::Mul, Type::S64, block, run);
         let aligned = (!vectors.multiples.is_empty()).then(|| {
@@ -217,9 +224,10 @@ impl Emitter<'_> {
         self.when(whole, |e| {
             let mut stores = vec![];
             let mut make = |e: &mut Self| {
-                // Where all of them are is found first, which may branch: then all loads are on their way together.
+                // Compute all indices first. That may branch, and afterwards all loads can be
+                // issued back to back.
                 let mut places = vec![];
-                for k in 0..vectors.turns {
+                for k in 0..vectors.vectors_per_thread {
                     let number = if k == 0 { own } else { e.b().op2(Opcode::Add, Type::S64, own, k * turn) };
                     e.unravel(&axes, number);
                     places.push(l.dims.iter().map(|(index, _)| (*index, e.index(*index))).collect::<Vec<_>>());
@@ -232,13 +240,13 @@ impl Emitter<'_> {
                 }
                 for (place, loaded) in places.iter().zip(&loaded) {
                     at(e, place);
-                    stores.extend(e.as_team(Team::Thread, |e| e.neighbours(&l.body, vectors, loaded)));
+                    stores.extend(e.in_exec_scope(ExecScope::Thread, |e| e.neighbours(&l.body, vectors, loaded)));
                 }
             };
-            if vectors.quick {
-                let held = e.quickly(make);
-                e.b().guarded((held, true), |b| stores.into_iter().for_each(|s| s.make(b)));
-                e.b().op_to(single, Opcode::Not, Type::Pred, &[held.into()]);
+            if vectors.fast_division {
+                let valid = e.with_fast_division(make);
+                e.b().guarded((valid, true), |b| stores.into_iter().for_each(|s| s.make(b)));
+                e.b().op_to(single, Opcode::Not, Type::Pred, &[valid.into()]);
             } else {
                 make(e);
                 stores.into_iter().for_each(|s| s.make(e.b()));
@@ -247,14 +255,15 @@ impl Emitter<'_> {
         self.when(single, |e| {
             let first = e.b().op2(Opcode::Add, Type::S64, base, thread);
             let end = e.b().op2(Opcode::Min, Type::S64, end, axes.total);
-            if !vectors.quick {
+            if !vectors.fast_division {
                 return e.counted(first, end, threads, |e, number| e.iteration(&axes, number, &l.body));
             }
-            // Of a whole block a thread takes its own neighbours, turn by turn.
-            let turns = e.b().select(Type::B64, vectors.turns, 1, whole);
+            // If the block has all its vectors, then only this thread's divisions were not valid.
+            // It repeats its own elements, vector by vector.
+            let vectors_per_thread = e.b().select(Type::B64, vectors.vectors_per_thread, 1, whole);
             let step = e.b().select(Type::B64, 1, threads, whole);
             let zero = e.int(0);
-            e.counted(zero, turns, 1, |e, k| {
+            e.counted(zero, vectors_per_thread, 1, |e, k| {
                 let own = e.b().op(Opcode::Mad, Type::S64, &[k.into(), turn.into(), own.into()]);
                 let behind = e.b().op2(Opcode::Add, Type::S64, own, width);
                 let first = e.b().select(Type::B64, own, first, whole);
@@ -264,7 +273,7 @@ impl Emitter<'_> {
         });
     }
 
-    /// What several neighbours, from the index on, load.
+    /// Loads a vector for each contiguous load, starting at the current index.
     fn load_all(&mut self, body: &Block, vectors: &Vectors) -> BTreeMap<ValueId, Vec<Reg>> {
         let mut loaded = BTreeMap::new();
         for statement in body {
@@ -278,8 +287,13 @@ impl Emitter<'_> {
         loaded
     }
 
-    /// Several neighbours, from the index on, of which this is loaded: the stores that they come to.
-    fn neighbours(&mut self, body: &Block, vectors: &Vectors, loaded: &BTreeMap<ValueId, Vec<Reg>>) -> Vec<Together> {
+    /// Computes the elements of a vector from the loaded values. Returns the wide stores.
+    fn neighbours(
+        &mut self,
+        body: &Block,
+        vectors: &Vectors,
+        loaded: &BTreeMap<ValueId, Vec<Reg>>,
+    ) -> Vec<VectorStore> {
         let first = self.index(vectors.index);
         let mut stored: BTreeMap<usize, Vec<Reg>> = BTreeMap::new();
         let mut stores = vec![];
@@ -313,7 +327,7 @@ impl Emitter<'_> {
                             let mut rest = stored[&place].as_slice();
                             for (at, count) in pieces {
                                 let (elements, others) = rest.split_at(count);
-                                stores.push(Together { ty, elements: elements.to_vec(), at });
+                                stores.push(VectorStore { ty, elements: elements.to_vec(), at });
                                 rest = others;
                             }
                             self.bind(vectors.index, last);
@@ -335,7 +349,7 @@ impl Emitter<'_> {
         all
     }
 
-    /// The accesses that neighbours take: of four at most.
+    /// The accesses that a vector takes, of at most four elements each.
     fn pieces(&mut self, buffer: BufferId, linear: &Linear, width: usize) -> (Type, Vec<(Address, usize)>) {
         let dtype = self.program.buffers[buffer].dtype;
         let address = self.address(buffer, linear);

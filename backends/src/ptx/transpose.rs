@@ -1,6 +1,7 @@
-//! Loops that load across memory, as `schedule::across` finds them: a transposition is one. They go in square tiles, a block each: what is
-//! loaded across is read along memory into the block's own memory, then the body runs along the rows of the tile. Both ways, neighbouring
-//! threads take neighbouring elements.
+//! Tiled transposition, for loops whose loads are strided, as `schedule::across` finds them. A
+//! block processes a square tile. It loads elements in the order in which they lie in memory into
+//! shared memory, then runs the body along the rows of the tile. So both global loads and stores
+//! are coalesced.
 
 use std::collections::BTreeMap;
 
@@ -10,25 +11,27 @@ use ir::{Dtype, Size};
 use schedule::across::Across;
 
 use super::build::Control;
-use super::emit::{Argument, Emitter, Team};
+use super::emit::{Argument, Emitter, ExecScope};
 use super::inst::{Address, Comparison, Opcode, Operand, Reg, Space, Special, Type};
 use super::scalar;
 use crate::access::Linear;
 
-/// Sides of a tile: as long as they may be.
+/// The side lengths of tiles. The largest that fits into shared memory is used.
 const SIDES: [i64; 2] = [64, 32];
-/// Bytes of a block's own memory.
+/// The size of a block's static shared memory in bytes.
 const MEMORY: i64 = 48 << 10;
-/// Bytes by which a row of a tile is longer than its elements, so that a column's lie in all banks.
+/// Padding at the end of each row of a tile in bytes. It shifts the rows against each other, so
+/// that accesses down a column cause no bank conflicts.
 const SPARE: i64 = 4;
 
-/// A loop in tiles.
-pub(super) struct Turn {
+/// A loop that is processed in tiles.
+pub(super) struct Transpose {
     across: Across,
     side: i64,
 }
 
-/// Where a load's tile lies, its bytes from row to row, and the length of its sides.
+/// The tile of a load in shared memory: its offset, the distance between rows in bytes, and its
+/// side length.
 #[derive(Clone, Copy)]
 struct Tile {
     at: i64,
@@ -38,7 +41,7 @@ struct Tile {
     bytes: i64,
 }
 
-/// A loop of a tile: its index, where the tile begins, and where the tile or the loop ends.
+/// A dimension of a tile: its index, the first iteration, and the end of the tile or the loop.
 #[derive(Clone, Copy)]
 struct Side {
     index: IndexId,
@@ -46,19 +49,19 @@ struct Side {
     to: Reg,
 }
 
-impl Turn {
-    /// How a loop goes in tiles, if it does.
-    pub(super) fn of(e: &Emitter<'_>, l: &Loop) -> Option<Turn> {
+impl Transpose {
+    /// Recognizes a loop with strided loads and chooses the tile size.
+    pub(super) fn of(e: &Emitter<'_>, l: &Loop) -> Option<Transpose> {
         let across = Across::of(e.program, l).filter(|_| e.shared.is_empty() && !e.in_place)?;
         let bytes =
             |side: i64| -> i64 { across.loads.iter().map(|at| side * pitch(side, width(e, &l.body[*at]))).sum() };
         let side = SIDES.into_iter().find(|side| bytes(*side) <= MEMORY)?;
-        Some(Turn { across, side })
+        Some(Transpose { across, side })
     }
 
-    /// The tiles: those along the rows of what is stored run fastest.
+    /// The grid of tiles. Tiles along the rows of the stored buffer vary fastest.
     pub(super) fn tiles(&self) -> Vec<Size> {
-        let Turn { across, side } = self;
+        let Transpose { across, side } = self;
         let Some((last, others)) = across.extents.split_last() else { return vec![] };
         let mut tiles = others.to_vec();
         let outer = tiles.remove(across.outer);
@@ -67,24 +70,24 @@ impl Turn {
     }
 }
 
-/// Bytes from a row of a tile to the next.
+/// The distance between rows of a tile in bytes.
 fn pitch(side: i64, bytes: i64) -> i64 {
     side * bytes + SPARE.max(bytes)
 }
 
-/// Bytes of what a statement loads.
+/// The size of the element that a statement loads.
 fn width(e: &Emitter<'_>, statement: &Statement) -> i64 {
     let Statement::Let { op: Op::Load { buffer, .. }, .. } = statement else { return 0 };
     e.element_bytes(*buffer)
 }
 
 impl Emitter<'_> {
-    /// The tiles that fall to this block.
-    pub(super) fn in_tiles(&mut self, l: &Loop, turn: &Turn) {
+    /// Processes the tiles of this block.
+    pub(super) fn transpose_tiles(&mut self, l: &Loop, transpose: &Transpose) {
         let Some((last, others)) = l.dims.split_last() else { return };
-        let Turn { across, side } = turn;
+        let Transpose { across, side } = transpose;
         let side = *side;
-        let sizes = turn.tiles();
+        let sizes = transpose.tiles();
         let small = self.argument(Argument::Small(sizes.clone()));
         let small = self.b().set(Comparison::Ne, Type::S64, small, 0);
         let counts: Vec<Reg> = sizes.iter().map(|size| self.size(size)).collect();
@@ -107,7 +110,7 @@ impl Emitter<'_> {
                 let to = e.b().op2(Opcode::Add, Type::S64, from[k], side);
                 Side { index, from: from[k], to: e.b().op2(Opcode::Min, Type::S64, to, ends[k]) }
             });
-            e.as_team(Team::Thread, |e| e.in_tile(l, &tiles, (outer, last), place));
+            e.in_exec_scope(ExecScope::Thread, |e| e.in_tile(l, &tiles, (outer, last), place));
             e.b().barrier();
         });
     }
@@ -122,7 +125,8 @@ impl Emitter<'_> {
     }
 
     fn in_tile(&mut self, l: &Loop, tiles: &[(usize, Tile)], (outer, last): (Side, Side), (x, y): (Reg, Reg)) {
-        // Neighbouring threads along the outer loop.
+        // Load: adjacent threads take adjacent iterations of the outer loop, along which the loads
+        // are contiguous.
         let [o, j] = [outer, last].map(|side| self.b().op2(Opcode::Add, Type::S64, side.from, x));
         self.bind(outer.index, o);
         let some = self.b().set(Comparison::Lt, Type::S64, o, outer.to);
@@ -142,24 +146,24 @@ impl Emitter<'_> {
         if !sabotage::on(Bug::TileBarrier) {
             self.b().barrier();
         }
-        // Neighbouring threads along the last one.
+        // Compute and store: adjacent threads take adjacent iterations of the innermost loop.
         self.bind(last.index, j);
         let some = self.b().set(Comparison::Lt, Type::S64, j, last.to);
         self.when(some, |e| {
-            let mut turned: BTreeMap<ValueId, (Tile, Reg)> = BTreeMap::new();
+            let mut transposed: BTreeMap<ValueId, (Tile, Reg)> = BTreeMap::new();
             let mut steps = vec![];
             for (at, tile) in tiles {
                 let Statement::Let { value, .. } = &l.body[*at] else { continue };
                 let from = e.within(*tile, (x, tile.pitch), (y, tile.bytes));
-                turned.insert(*value, (*tile, from));
+                transposed.insert(*value, (*tile, from));
                 steps.push((from, tile.bytes));
             }
             let side = tiles.first().map_or(SIDES[0], |(_, tile)| tile.side);
             e.down(outer, y, side, &l.body, &steps, |e| {
                 for statement in &l.body {
                     match statement {
-                        Statement::Let { value, .. } if turned.contains_key(value) => {
-                            let (tile, from) = turned[value];
+                        Statement::Let { value, .. } if transposed.contains_key(value) => {
+                            let (tile, from) = transposed[value];
                             let from = Address { base: Some(from), offset: 0 };
                             let element = e.b().load(Space::Shared, tile.ty, from);
                             let is_bool = e.dtype(*value) == Dtype::Bool;
@@ -173,7 +177,8 @@ impl Emitter<'_> {
         });
     }
 
-    /// The iterations of a side that fall to a thread; places in the block's memory move along.
+    /// Runs a thread's iterations along one dimension of a tile, and advances its shared-memory
+    /// addresses.
     fn down(
         &mut self,
         side: Side,
@@ -185,7 +190,7 @@ impl Emitter<'_> {
     ) {
         let step = i64::from(self.threads) / length;
         let from = self.b().op2(Opcode::Add, Type::S64, side.from, first);
-        self.along(side.index, (from, side.to), step, body, |e, _| {
+        self.unrolled_loop(side.index, (from, side.to), step, body, |e, _| {
             each(e);
             for (place, bytes) in places {
                 e.b().op_to(*place, Opcode::Add, Type::S64, &[(*place).into(), (step * bytes).into()]);
@@ -193,7 +198,7 @@ impl Emitter<'_> {
         });
     }
 
-    /// The address of a thread's first element of a tile, in a register that moves.
+    /// The address of a thread's first element of a tile, in a variable.
     fn within(&mut self, tile: Tile, (row, pitch): (Reg, i64), (column, bytes): (Reg, i64)) -> Reg {
         let base = self.b().mov(Type::U64, Operand::Own(Space::Shared));
         let base = self.b().op2(Opcode::Add, Type::S64, base, tile.at);

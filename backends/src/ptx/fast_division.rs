@@ -1,11 +1,18 @@
-//! Division and square roots of `f32` without a branch each. `div.rn` and `sqrt.rn` become a few instructions, a check of their operands and a
-//! branch around a call, at each of which the elements of a thread wait for one another. Here only the few instructions are left: the ones
-//! that NVIDIA's assembler makes, so with the same results, for operands neither tiny nor huge. What the operands were is gathered over all of
-//! a thread's elements, and asked once: where some were others, all of it is computed anew by `div.rn` and `sqrt.rn`.
+//! Branch-free division and square roots of `f32`.
 //!
-//! The quotient of x and y begins with an approximation of 1/y. It is exact if no intermediate result leaves the normal numbers, which
-//! |x| >= 2^-40 and |y| <= 2^80 ensure (the rest of a division is a multiple of 2^-87) unless the quotient is infinite or NaN: a divisor of
-//! zero, below the normal numbers or too small for its dividend makes it so, as does any NaN. The root of x asks the same of x.
+//! The assembler turns `div.rn` and `sqrt.rn` into a few instructions, a check of the operands, and
+//! a branch around a call. At each branch the elements of a thread wait for one another. This
+//! module emits just the fast path: the same instructions as NVIDIA's assembler, hence the same
+//! results, which are exact for operands that are neither tiny nor huge. The ranges of operands and
+//! results are accumulated over all elements of a thread and checked once. If any is out of range,
+//! all of these elements are recomputed with `div.rn` and `sqrt.rn`.
+//!
+//! A quotient x / y starts from an approximation of 1 / y, which Newton steps refine. The quotient
+//! is correctly rounded if no intermediate result leaves the normal range. That holds if |x| >=
+//! 2^-40 and |y| <= 2^80, since the residual is then a multiple of 2^-87, unless the quotient is
+//! infinite or NaN. A divisor that is zero, subnormal or too small for its dividend makes it
+//! infinite or NaN, and so does any NaN operand; these cases are detected in the result. For a
+//! square root the same holds for x.
 
 use std::ops::Range;
 
@@ -13,11 +20,11 @@ use ir::nest::{Block, BufferId, Op, Program, Role, Statement, Subscript, ValueId
 use ir::{BinaryOp, Dtype, UnaryOp, visit};
 
 use super::build::{Builder, Control};
-use super::emit::{Emitter, Team};
+use super::emit::{Emitter, ExecScope};
 use super::inst::{Comparison, Opcode, Operand, Reg, Type};
-use super::rows::Sweep;
+use super::rows::ElementLoop;
 
-/// The least dividend, 2^-40, and the greatest divisor, 2^80, as bits.
+/// The smallest dividend, 2^-40, and the largest divisor, 2^80, as bits of an `f32`.
 const LEAST: Operand = Operand::F32((127 - 40) << 23);
 const GREATEST: Operand = Operand::F32((127 + 80) << 23);
 
@@ -25,24 +32,24 @@ const fn float(value: f32) -> Operand {
     Operand::F32(value.to_bits())
 }
 
-/// What the operands and results so far were.
+/// The accumulated ranges of operands and results.
 #[derive(Clone, Copy)]
-pub(super) struct Quick {
-    /// The least dividend and the greatest divisor.
+pub(super) struct FastDivision {
+    /// The smallest dividend and the largest divisor, as magnitudes.
     least: Reg,
     greatest: Reg,
-    /// 0, or NaN if a result was infinite or NaN.
+    /// 0, or NaN if a result was infinite or NaN: `result * 0 + finite` keeps track of that.
     finite: Reg,
 }
 
-impl Quick {
-    fn new(b: &mut Builder) -> Quick {
+impl FastDivision {
+    fn new(b: &mut Builder) -> FastDivision {
         let [least, greatest, finite] = [GREATEST, float(0.0), float(0.0)].map(|first| b.mov(Type::F32, first));
-        Quick { least, greatest, finite }
+        FastDivision { least, greatest, finite }
     }
 
-    /// Whether all results are right.
-    fn held(self, b: &mut Builder) -> Reg {
+    /// Whether all results so far are correct.
+    fn is_valid(self, b: &mut Builder) -> Reg {
         let least = b.set(Comparison::Ge, Type::F32, self.least, LEAST);
         let greatest = b.set(Comparison::Le, Type::F32, self.greatest, GREATEST);
         let finite = b.set(Comparison::Eq, Type::F32, self.finite, float(0.0));
@@ -58,7 +65,7 @@ impl Quick {
         let quotient = b.op2(Opcode::MulRn, Type::F32, x, inverse);
         let rest = fma(b, minus, quotient, x);
         let quotient = fma(b, rest, inverse, quotient);
-        self.heed(b, valid, &[(Opcode::Min, self.least, x), (Opcode::Max, self.greatest, y)], quotient);
+        self.record(b, valid, &[(Opcode::Min, self.least, x), (Opcode::Max, self.greatest, y)], quotient);
         quotient
     }
 
@@ -69,13 +76,13 @@ impl Quick {
         let minus = b.op(Opcode::Neg, Type::F32, &[root.into()]);
         let rest = fma(b, minus, root, x);
         let root = fma(b, rest, half, root);
-        self.heed(b, valid, &[(Opcode::Min, self.least, x)], root);
+        self.record(b, valid, &[(Opcode::Min, self.least, x)], root);
         root
     }
 
-    /// Takes operands into their extremes, and a result, of an element that is there.
-    fn heed(self, b: &mut Builder, valid: Option<Reg>, operands: &[(Opcode, Reg, Reg)], result: Reg) {
-        let heed = |b: &mut Builder| {
+    /// Accumulates the operands and the result of an element, unless it is out of bounds.
+    fn record(self, b: &mut Builder, valid: Option<Reg>, operands: &[(Opcode, Reg, Reg)], result: Reg) {
+        let record = |b: &mut Builder| {
             for (extreme, of, operand) in operands {
                 let size = b.op(Opcode::Abs, Type::F32, &[(*operand).into()]);
                 b.op_to(*of, *extreme, Type::F32, &[(*of).into(), size.into()]);
@@ -83,8 +90,8 @@ impl Quick {
             b.op_to(self.finite, Opcode::FmaRn, Type::F32, &[result.into(), float(0.0), self.finite.into()]);
         };
         match valid {
-            Some(valid) => b.guarded((valid, true), heed),
-            None => heed(b),
+            Some(valid) => b.guarded((valid, true), record),
+            None => record(b),
         }
     }
 }
@@ -93,8 +100,9 @@ fn fma(b: &mut Builder, x: Reg, y: Reg, z: impl Into<Operand>) -> Reg {
     b.op(Opcode::FmaRn, Type::F32, &[x.into(), y.into(), z.into()])
 }
 
-/// Whether a body divides or takes roots, and may be run again where that has gone wrong: what it loads and checks does not hang on it.
-pub(super) fn pays(e: &Emitter<'_>, body: &Block) -> bool {
+/// Whether a body divides or takes square roots of `f32`, and can be repeated if the fast path was
+/// not valid. No load or check may depend on a result.
+pub(super) fn is_worthwhile(e: &Emitter<'_>, body: &Block) -> bool {
     let mut again = true;
     visit::for_each_statement(body, &mut |statement| {
         again &= match statement {
@@ -106,7 +114,7 @@ pub(super) fn pays(e: &Emitter<'_>, body: &Block) -> bool {
     again && divides(e.program, body, &|v| e.dtype(v))
 }
 
-/// Whether a body, or a function that it calls, divides or takes roots of `f32`.
+/// Whether a body, or a function that it calls, divides or takes square roots of `f32`.
 fn divides(program: &Program, body: &Block, dtype: &dyn Fn(ValueId) -> Dtype) -> bool {
     let mut found = false;
     visit::for_each_statement(body, &mut |statement| {
@@ -124,57 +132,59 @@ fn divides(program: &Program, body: &Block, dtype: &dyn Fn(ValueId) -> Dtype) ->
 }
 
 impl Emitter<'_> {
-    /// Whether a row's loop divides, and nothing that it stores is loaded again.
-    pub(super) fn divides_apart(&self, body: &Block) -> bool {
+    /// Whether a loop over a row can use the fast path: it divides, and none of its stores is
+    /// loaded again.
+    pub(super) fn can_divide_fast(&self, body: &Block) -> bool {
         let apart =
             |buffer: &BufferId| !self.shared.contains(buffer) && self.program.buffers[*buffer].role != Role::Scratch;
         let straight = |s: &Statement| matches!(s, Statement::Let { op, .. } if !matches!(op, Op::Prefix(..)));
         let plain = |s: &Statement| straight(s) || matches!(s, Statement::Store { .. });
-        body.iter().all(plain) && visit::stores(body).iter().all(apart) && pays(self, body)
+        body.iter().all(plain) && visit::stores(body).iter().all(apart) && is_worthwhile(self, body)
     }
 
-    /// Some of a thread's elements of such a loop, whose loads are made: divided together.
-    pub(super) fn batch(&mut self, sweep: &Sweep<'_>, places: Range<usize>) {
-        let Sweep { index, body, mine, uniform, loaded } = sweep;
+    /// Computes several elements of such a loop, whose loads have been issued, with the fast path.
+    pub(super) fn divide_batch(&mut self, element_loop: &ElementLoop<'_>, places: Range<usize>) {
+        let ElementLoop { index, body, elements, uniform, loaded } = element_loop;
         let all = |e: &mut Self| {
-            let outer = e.waiting.replace(vec![]);
+            let outer = e.deferred.replace(vec![]);
             for place in places.clone() {
-                e.turn_to(*index, mine, place);
+                e.select_element(*index, elements, place);
                 for statement in *body {
                     match statement {
                         Statement::Let { value, .. } if place > places.start && uniform.contains(value) => {}
                         Statement::Let { value, .. } if let Some(values) = loaded.get(value) => {
                             e.define(*value, values[place]);
                         }
-                        other => e.as_team(Team::Thread, |e| e.statement(other)),
+                        other => e.in_exec_scope(ExecScope::Thread, |e| e.statement(other)),
                     }
                 }
             }
-            e.turn_from();
-            std::mem::replace(&mut e.waiting, outer).unwrap_or_default()
+            e.deselect_element();
+            std::mem::replace(&mut e.deferred, outer).unwrap_or_default()
         };
         let mut stores = vec![];
-        let held = self.quickly(|e| {
+        let is_valid = self.with_fast_division(|e| {
             stores = all(e);
             for store in &mut stores {
                 store.value = e.b().copy(store.value);
             }
         });
-        let wrong = self.b().op(Opcode::Not, Type::Pred, &[held.into()]);
+        let wrong = self.b().op(Opcode::Not, Type::Pred, &[is_valid.into()]);
         self.when(wrong, |e| {
             for (store, exact) in stores.iter().zip(all(e)) {
                 e.b().assign(store.value, exact.value);
             }
         });
-        stores.into_iter().for_each(|store| self.store_pending(store));
+        stores.into_iter().for_each(|store| self.make_store(store));
     }
 
-    /// Runs `make` with divisions and roots without branches; whether all of them are right.
-    pub(super) fn quickly(&mut self, make: impl FnOnce(&mut Self)) -> Reg {
-        let quick = Quick::new(self.b());
-        self.quick = Some(quick);
+    /// Emits code with branch-free divisions and square roots. Returns a predicate: all of them are
+    /// correct.
+    pub(super) fn with_fast_division(&mut self, make: impl FnOnce(&mut Self)) -> Reg {
+        let fast_division = FastDivision::new(self.b());
+        self.fast_division = Some(fast_division);
         make(self);
-        self.quick = None;
-        quick.held(self.b())
+        self.fast_division = None;
+        fast_division.is_valid(self.b())
     }
 }

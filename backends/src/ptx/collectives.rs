@@ -6,18 +6,18 @@ use super::build::Control;
 use super::emit::Emitter;
 use super::fold::{assign, further, number, shuffled};
 use super::inst::{Address, Comparison, Opcode, Reg, Rounding, Shuffle, Space, Special, Type};
-use super::rows::{GROUP, Mine, WARP};
-use super::shares::CLUSTER;
+use super::row_mapping::CLUSTER;
+use super::rows::{GROUP, ThreadElements, WARP};
 use crate::fold::Merging;
 
 impl Emitter<'_> {
     /// Elements as states, from the values of each.
-    pub(super) fn ones(&mut self, inputs: &[Input], values: &[Vec<Reg>], mine: &Mine) -> Vec<Vec<Reg>> {
-        let mut iteration = mine.first;
+    pub(super) fn ones(&mut self, inputs: &[Input], values: &[Vec<Reg>], elements: &ThreadElements) -> Vec<Vec<Reg>> {
+        let mut iteration = elements.first;
         let mut ones = vec![];
         for (k, values) in values.iter().enumerate() {
             if k > 0 && inputs.contains(&Input::Number) {
-                iteration = self.b().op2(Opcode::Add, Type::S64, iteration, mine.stride);
+                iteration = self.b().op2(Opcode::Add, Type::S64, iteration, elements.stride);
             }
             let mut values = values.iter();
             let mut state = vec![];
@@ -43,9 +43,9 @@ impl Emitter<'_> {
     }
 
     /// Takes those of a thread's elements that are there into a state.
-    pub(super) fn add_all(&mut self, fold: Merging, ones: &[Vec<Reg>], mine: &Mine, state: &[Reg]) {
+    pub(super) fn add_all(&mut self, fold: Merging, ones: &[Vec<Reg>], elements: &ThreadElements, state: &[Reg]) {
         for (k, one) in ones.iter().enumerate() {
-            self.add_where(fold, mine.valid(k), state, one);
+            self.add_where(fold, elements.valid(k), state, one);
         }
     }
 
@@ -67,19 +67,19 @@ impl Emitter<'_> {
     }
 
     /// The row of a warp: each thread has elements of four lanes.
-    pub(super) fn fold_in_warp(&mut self, fold: Merging, ones: &[Vec<Reg>], mine: &Mine) -> Vec<Reg> {
+    pub(super) fn fold_in_warp(&mut self, fold: Merging, ones: &[Vec<Reg>], elements: &ThreadElements) -> Vec<Reg> {
         let lanes: Vec<Vec<Reg>> = (0..4).map(|_| fold.variable(self)).collect();
         for (k, one) in ones.iter().enumerate() {
-            self.add_where(fold, mine.valid(k), &lanes[k % 4], one);
+            self.add_where(fold, elements.valid(k), &lanes[k % 4], one);
         }
         let state = self.fold_warp(fold, &lanes);
         shuffled(self.b(), &state, Shuffle::Of, 0)
     }
 
     /// The row of a block, in any order: each warp has a state, and each folds them all.
-    pub(super) fn fold_in_block(&mut self, fold: Merging, ones: &[Vec<Reg>], mine: &Mine) -> Vec<Reg> {
+    pub(super) fn fold_in_block(&mut self, fold: Merging, ones: &[Vec<Reg>], elements: &ThreadElements) -> Vec<Reg> {
         let state = fold.variable(self);
-        self.add_all(fold, ones, mine, &state);
+        self.add_all(fold, ones, elements, &state);
         let size = fold.bytes(self.program);
         let at = self.b().take(Space::Shared, (WARP * size) as usize);
         self.join_threads(fold, state, at)
@@ -110,13 +110,13 @@ impl Emitter<'_> {
     }
 
     /// The row of a block by lanes: each group folds its chunk, and each thread joins the chunks.
-    pub(super) fn fold_in_groups(&mut self, fold: Merging, ones: &[Vec<Reg>], mine: &Mine) -> Vec<Reg> {
-        let Some((at, groups)) = self.row.as_ref().map(|row| (row.lanes, row.shape.groups)) else { return vec![] };
+    pub(super) fn fold_in_groups(&mut self, fold: Merging, ones: &[Vec<Reg>], elements: &ThreadElements) -> Vec<Reg> {
+        let Some((at, groups)) = self.row.as_ref().map(|row| (row.lanes, row.mapping.groups)) else { return vec![] };
         let size = fold.bytes(self.program);
         let whole = fold.place(self.program);
         let chunks = self.b().take(Space::Shared, (groups * whole) as usize);
         let state = fold.variable(self);
-        self.add_all(fold, ones, mine, &state);
+        self.add_all(fold, ones, elements, &state);
         let thread = self.special(Special::Tid);
         let (group, lane) = self.group_and_lane();
         let place = self.b().element(Space::Shared, at, thread, size);

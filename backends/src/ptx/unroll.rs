@@ -1,0 +1,191 @@
+//! Unrolls sequential loops of a thread. Addresses that advance by a constant step are
+//! strength-reduced to additions. Stores of the unrolled iterations are deferred until all of them
+//! have issued their loads, so that the loads overlap.
+
+use ir::nest::{Block, BufferId, IndexId, Op, Statement};
+use ir::sabotage::{self, Bug};
+use ir::{Affine, Size, visit};
+
+use super::build::Control;
+use super::emit::Emitter;
+use super::inst::{Address, Comparison, Opcode, Reg, Space, Type};
+use crate::access::Linear;
+
+/// The weight limits of bodies that are unrolled by 16, 8 and 4.
+const MAX_WEIGHT_16: usize = 2;
+const MAX_WEIGHT_8: usize = 8;
+const MAX_WEIGHT_4: usize = 64;
+
+/// A strength-reduced address, which advances with the loop.
+pub(super) struct Pointer {
+    buffer: BufferId,
+    affine: Affine<IndexId>,
+    /// The address for the current iteration, and the variable that carries it from one round to
+    /// the next.
+    at: Reg,
+    carried: Reg,
+    /// The constant offset to the element in bytes.
+    offset: i64,
+    /// The distance between iterations in bytes.
+    step: Reg,
+}
+
+/// A deferred store.
+pub(super) struct DeferredStore {
+    ty: Type,
+    pub(super) value: Reg,
+    at: Address,
+    /// The guard of the store.
+    only: Option<Reg>,
+}
+
+impl Emitter<'_> {
+    /// Runs `each` for the numbers `from, from + step, ...` below `to` with the index bound to
+    /// them. The loop is unrolled if `body`, the statements of an iteration, is short enough.
+    pub(super) fn unrolled_loop(
+        &mut self,
+        index: IndexId,
+        (from, to): (Reg, Reg),
+        step: i64,
+        body: &Block,
+        mut each: impl FnMut(&mut Self, Reg),
+    ) {
+        let unroll_factor = self.unroll_factor(body);
+        let i = self.b().copy(from);
+        self.bind(index, i);
+        let outer = self.strength_reduce(index, body, step);
+        if unroll_factor > 1 {
+            let last = self.b().op2(
+                Opcode::Sub,
+                Type::S64,
+                to,
+                step * (unroll_factor - 1 - i64::from(sabotage::on(Bug::PtxTogether))),
+            );
+            self.while_(
+                |e| e.b().set(Comparison::Lt, Type::S64, i, last),
+                |e| e.unrolled_iterations(index, i, step, unroll_factor, &mut each),
+            );
+        }
+        self.while_(
+            |e| e.b().set(Comparison::Lt, Type::S64, i, to),
+            |e| e.unrolled_iterations(index, i, step, 1, &mut each),
+        );
+        self.pointers = outer;
+    }
+
+    /// Emits `count` consecutive iterations.
+    fn unrolled_iterations(
+        &mut self,
+        index: IndexId,
+        i: Reg,
+        step: i64,
+        count: i64,
+        each: &mut impl FnMut(&mut Self, Reg),
+    ) {
+        // A single iteration may load what it has stored, so its stores are not deferred.
+        let deferred = std::mem::replace(&mut self.deferred, (count > 1).then(Vec::new));
+        for k in 0..count {
+            let number = if k == 0 { i } else { self.b().op2(Opcode::Add, Type::S64, i, k * step) };
+            self.bind(index, number);
+            each(self, number);
+            for k in 0..self.pointers.len() {
+                let (at, step) = (self.pointers[k].at, self.pointers[k].step);
+                self.pointers[k].at = self.b().op2(Opcode::Add, Type::S64, at, step);
+            }
+        }
+        for store in std::mem::replace(&mut self.deferred, deferred).unwrap_or_default() {
+            self.make_store(store);
+        }
+        for k in 0..self.pointers.len() {
+            let (at, carried) = (self.pointers[k].at, self.pointers[k].carried);
+            self.b().assign(carried, at);
+            self.pointers[k].at = carried;
+        }
+        self.b().op_to(i, Opcode::Add, Type::S64, &[i.into(), (count * step).into()]);
+        self.bind(index, i);
+    }
+
+    /// The unroll factor for a body.
+    pub(super) fn unroll_factor(&self, body: &Block) -> i64 {
+        let mut weight = 0;
+        let mut straight = true;
+        visit::for_each_statement(body, &mut |statement| match statement {
+            Statement::Let { op: Op::Call(function, _), .. } => weight += self.program.functions[*function].body.len(),
+            Statement::Let { .. } | Statement::Store { .. } => weight += 1,
+            _ => straight = false,
+        });
+        match weight {
+            _ if !straight || !self.may_defer_stores(body) => 1,
+            _ if weight <= MAX_WEIGHT_16 => 16,
+            _ if weight <= MAX_WEIGHT_8 => 8,
+            _ if weight <= MAX_WEIGHT_4 => 4,
+            _ => 1,
+        }
+    }
+
+    /// Whether no iteration loads an element that another one stores, or overwrites one that
+    /// another one loads.
+    fn may_defer_stores(&self, body: &Block) -> bool {
+        let stored = visit::stores(body);
+        !self.in_place && visit::loads(body).iter().all(|buffer| !stored.contains(buffer))
+    }
+
+    /// Creates pointers for the accesses that advance with the index, which is bound to its first
+    /// value. Returns the pointers of the enclosing loop.
+    fn strength_reduce(&mut self, index: IndexId, body: &Block, step: i64) -> Vec<Pointer> {
+        let outer = std::mem::take(&mut self.pointers);
+        let mut made: Vec<Pointer> = vec![];
+        for statement in body {
+            let (buffer, view, at) = match statement {
+                Statement::Let { op: Op::Load { buffer, view, at }, .. } => (*buffer, view.as_deref(), at),
+                Statement::Store { buffer, at, .. } => (*buffer, None, at),
+                _ => continue,
+            };
+            let linear = Linear::of(self.program, buffer, view, at);
+            let coefficient = linear.affine.coefficient(index);
+            let known = made.iter().any(|p| p.buffer == buffer && p.affine == linear.affine);
+            if known || !linear.values.is_empty() || coefficient.is_zero() {
+                continue;
+            }
+            let bytes = step * self.element_bytes(buffer);
+            let step = self.size(&(&coefficient * &Size::constant(bytes)));
+            let first = self.address(buffer, &linear);
+            if let Address { base: Some(base), offset } = first {
+                let carried = self.b().copy(base);
+                made.push(Pointer { buffer, affine: linear.affine, at: carried, carried, offset, step });
+            }
+        }
+        self.pointers = made;
+        outer
+    }
+
+    /// The current address of an access that has a pointer.
+    pub(super) fn pointer(&self, buffer: BufferId, linear: &Linear) -> Option<Address> {
+        let of = |p: &&Pointer| linear.values.is_empty() && p.buffer == buffer && p.affine == linear.affine;
+        self.pointers.iter().find(of).map(|p| Address { base: Some(p.at), offset: p.offset })
+    }
+
+    /// Stores a value, or defers the store until the unrolled iterations have issued their loads.
+    pub(super) fn store_or_defer(&mut self, ty: Type, value: Reg, at: Address, only: Option<Reg>) {
+        let store = DeferredStore { ty, value, at, only };
+        match &mut self.deferred {
+            Some(deferred) => deferred.push(store),
+            None => self.make_store(store),
+        }
+    }
+
+    pub(super) fn make_store(&mut self, DeferredStore { ty, value, at, only }: DeferredStore) {
+        match only {
+            Some(only) => self.b().guarded((only, true), |b| b.store(Space::Global, ty, value, at)),
+            None => self.b().store(Space::Global, ty, value, at),
+        }
+    }
+
+    /// Emits code whose stores are not deferred, because it is conditional or runs several times.
+    pub(super) fn without_deferral<T>(&mut self, make: impl FnOnce(&mut Self) -> T) -> T {
+        let deferred = self.deferred.take();
+        let made = make(self);
+        self.deferred = deferred;
+        made
+    }
+}
