@@ -1,4 +1,4 @@
-//! From a program to machine code: one function a kernel, in one Cranelift module.
+//! Compiles a program to machine code: one function per part of a kernel, in one Cranelift module.
 
 use std::any::Any;
 use std::cmp::Reverse;
@@ -37,43 +37,45 @@ use super::wide::{Isa, Memory, Wide};
 use super::{CompileError, Options};
 use crate::abi::KernelFn;
 
-/// Most operations of a kernel, functions inlined.
+/// The maximum number of operations in a kernel, including called functions.
 pub const MOST_OPERATIONS: usize = 20_000;
-/// Operations from which on registers are allocated in one pass: slower code, but in linear time.
+/// From this number of operations on, registers are allocated in a single pass: slower code, but in
+/// linear time.
 const BIG: usize = 4_000;
-/// Threads that compiling takes at most.
+/// The maximum number of threads for compilation.
 const MOST_THREADS: usize = 8;
 
-/// A program's code and what running it takes.
+/// A compiled program.
 pub(super) struct Compiled {
     /// Keeps the functions alive.
     pub(super) _code: Code,
-    /// The program as it is run, without its kernels' code.
+    /// The program with the buffers that splitting has added, but without kernels.
     pub(super) program: Program,
-    /// What runs, in order: the parts of the program's kernels.
+    /// The parts of the program's kernels, in the order in which they run.
     pub(super) kernels: Vec<CompiledKernel>,
-    /// What the table of sizes holds.
+    /// The entries of the table of sizes.
     pub(super) sizes: Vec<Formula>,
-    /// Whether a run may end at a check after something has been stored to a result.
+    /// Whether a check can fail after a result has been stored to.
     pub(super) late_faults: bool,
 }
 
-/// One kernel.
+/// A compiled part of a kernel.
 pub(super) struct CompiledKernel {
     pub(super) function: KernelFn,
-    /// Which of the program's kernels it is a part of.
+    /// The program's kernel that it belongs to.
     pub(super) part_of: KernelId,
-    /// The extents of the outer loop, whose product is the range; `None` if it runs in one piece.
+    /// The extents of the outermost loop, whose product is the range; `None` if it cannot be split.
     pub(super) range: Option<Vec<Size>>,
     /// See [`step`].
     pub(super) step: i64,
-    /// What is handed on from piece to piece: they are begun in their order then, one iteration of the range each.
+    /// The carry that is passed from piece to piece of a scan. Pieces then start in order, one
+    /// iteration of the range each.
     pub(super) baton: Option<Baton>,
-    /// Whether its pieces may be begun from the last one on: none of them ends the run.
+    /// Whether its pieces can run in reverse order, because none of them can end the run.
     pub(super) turns: bool,
-    /// How many pieces a thread gets of it, so that a slow one does not hold up the rest.
+    /// The number of pieces per thread, so that a slow thread does not hold up the others.
     pub(super) pieces: i64,
-    /// Bytes that its code needs for each thread.
+    /// The scratch memory that its code needs per thread, in bytes.
     pub(super) scratch: usize,
     /// Scratch buffers of the program that it uses.
     pub(super) buffers: Vec<BufferId>,
@@ -83,7 +85,7 @@ pub(super) struct CompiledKernel {
     pub(super) cost: Cost,
 }
 
-/// Compiles all kernels. A panic inside the code generator is an error like any other.
+/// Compiles all kernels. A panic in the code generator becomes an error.
 pub(super) fn compile(program: &Program, options: &Options) -> Result<Compiled, CompileError> {
     catch_unwind(AssertUnwindSafe(|| compile_kernels(program, options)))
         .unwrap_or_else(|panic| Err(CompileError::Internal(panic_message(&*panic))))
@@ -108,7 +110,7 @@ fn compile_kernels(program: &Program, options: &Options) -> Result<Compiled, Com
             function: unsafe { std::mem::transmute::<*const u8, KernelFn>(module.get_finalized_function(id)) },
             part_of,
             range: range(&program, part),
-            // A product lays out its factors anew for each piece.
+            // A product packs its factors again for each piece, so few large pieces are best.
             pieces: if matches!(root(part), Some((_, Statement::Contract(_)))) { 1 } else { 8 },
             step: step(part),
             baton: part.baton,
@@ -131,7 +133,7 @@ fn compile_kernels(program: &Program, options: &Options) -> Result<Compiled, Com
 /// See [`Compiled::late_faults`].
 pub(super) fn late_faults(program: &Program, parts: &[Part]) -> bool {
     let is_result = |id: &BufferId| matches!(program.buffers[*id].role, Role::Output(_));
-    // Temporaries may have the memory of results.
+    // A temporary can share the memory of a result.
     let shares = |id: &BufferId| program.slots.values().any(|s| s.contains(id) && s.iter().any(is_result));
     let mut stored = false;
     parts.iter().any(|part| {
@@ -141,19 +143,19 @@ pub(super) fn late_faults(program: &Program, parts: &[Part]) -> bool {
     })
 }
 
-/// What becomes a function each.
+/// The parts of kernels that become a function each.
 pub(super) struct Kernels {
-    /// The program as it is run, without its kernels.
+    /// The program with the buffers that splitting has added, but without kernels.
     pub(super) program: Program,
     pub(super) parts: Vec<Part>,
-    /// Which of the program's kernels each is a part of.
+    /// The program's kernel that each part belongs to.
     part_of: Vec<KernelId>,
-    /// With how much care their code is made where it is not left to leaves.
+    /// The effort for code that does more than call leaves.
     pub(super) care: Care,
 }
 
 impl Kernels {
-    /// The functions of a verified program.
+    /// Prepares and splits the kernels of a verified program.
     pub(super) fn of(program: &Program, host: Host) -> Result<Kernels, CompileError> {
         let verified = ir::verify::verify(program);
         verified.map_err(|e| CompileError::Internal(format!("the program is not verified: {e}")))?;
@@ -178,25 +180,26 @@ impl Kernels {
     }
 }
 
-/// Functions of a module, each with what its code needs.
+/// The functions of a module, each with what its code needs.
 pub(super) type Defined = Vec<(FuncId, Needs)>;
 
-/// Who makes machine code of functions.
+/// The code generators to choose from.
 pub(super) struct Makers {
-    /// As the module's.
+    /// The one with the module's settings.
     pub(super) well: OwnedTargetIsa,
-    /// Where time is spent in leaves alone, if those are others: of functions with loops, and of those without.
+    /// For functions that spend their time in leaves, whose machine code Cranelift does not
+    /// generate: one for functions with loops, and one for functions without.
     pub(super) leaving: Option<[OwnedTargetIsa; 2]>,
 }
 
 impl Makers {
-    /// On this machine, with so much care where there is more to do than to call leaves.
+    /// The code generators for this machine.
     pub(super) fn here(care: Care) -> Result<Makers, CompileError> {
         let leaving = [jit::machine(Care::Soon)?, jit::machine(Care::Once)?];
         Ok(Makers { well: jit::machine(care)?, leaving: Some(leaving) })
     }
 
-    /// Who makes the code of a function.
+    /// Chooses the code generator for a function.
     pub(super) fn of(&self, function: &Function) -> &dyn TargetIsa {
         let Some([soon, once]) = &self.leaving else { return &*self.well };
         match loops(function) {
@@ -207,13 +210,13 @@ impl Makers {
     }
 }
 
-/// What the loops of a function do.
+/// The kind of loops in a function.
 enum Loops {
     /// There are none.
     None,
-    /// Each calls others, leaves for the most part: what it does beside them takes little time.
+    /// Each loop calls functions, mostly leaves, so the rest of its work takes little time.
     Call,
-    /// More.
+    /// Some loop does all of its work itself.
     Work,
 }
 
@@ -232,8 +235,9 @@ fn loops(function: &Function) -> Loops {
     }
 }
 
-/// Defines the functions of kernels in a module, with leaves as wide as is said; with them goes what its table of sizes holds. Compiling is
-/// most of the time: a few threads begin with it as soon as there is a function. The code is the same however many there are.
+/// Defines the functions of kernels in a module, and returns them with the table of sizes. Most of
+/// the time goes into Cranelift's compilation, so several threads compile functions as soon as they
+/// have been emitted. The code does not depend on the number of threads.
 pub(super) fn define(
     module: &mut dyn Module,
     called: &mut Called,
@@ -246,7 +250,7 @@ pub(super) fn define(
     let work = || {
         let mut done = vec![];
         while let Some(Drafted { part, id, needs, mut function }) = queue.take() {
-            // A panic inside the code generator must not pass a thread's end.
+            // A panic in the code generator must not unwind past the end of a thread.
             let code = catch_unwind(AssertUnwindSafe(|| machine_code(makers, id, &mut function)));
             done.push((part, id, needs, code.unwrap_or_else(|panic| Err(panic_message(&*panic)))));
         }
@@ -272,7 +276,7 @@ pub(super) fn define(
     Ok((functions, sizes))
 }
 
-/// Functions that wait to be compiled, and whether there are no more to come.
+/// A queue of functions that wait to be compiled.
 #[derive(Default)]
 struct Queue {
     waiting: Mutex<Waiting>,
@@ -295,7 +299,8 @@ impl Queue {
         self.changed.notify_one();
     }
 
-    /// The longest function, so that no thread is left with it at the end; waits for one if there may be more.
+    /// Takes the longest function, so that it is not the last one to finish. Waits if the queue is
+    /// empty but not complete.
     fn take(&self) -> Option<Drafted> {
         let more = |waiting: &mut Waiting| waiting.functions.is_empty() && !waiting.complete;
         let mut waiting = self.changed.wait_while(self.lock(), more).unwrap_or_else(PoisonError::into_inner);
@@ -305,7 +310,7 @@ impl Queue {
     }
 }
 
-/// While it lives there are functions to come.
+/// Marks the queue as complete when dropped.
 struct Drafting<'q>(&'q Queue);
 
 impl Drop for Drafting<'_> {
@@ -315,17 +320,18 @@ impl Drop for Drafting<'_> {
     }
 }
 
-/// A kernel's function in Cranelift's form, declared in a module.
+/// The function of a kernel in Cranelift IR, declared in the module.
 pub(super) struct Drafted {
-    /// Which kernel of the program it is.
+    /// The index of the part.
     pub(super) part: usize,
     pub(super) id: FuncId,
     pub(super) needs: Needs,
     pub(super) function: Context,
 }
 
-/// Hands over the functions of kernels, declared in a module in which the leaves that they call are defined; returns the table of their
-/// sizes. The longest kernel comes first, because its machine code takes longest.
+/// Emits the functions of kernels and passes each to `give`. The leaves that they call are defined
+/// in the module. Returns the table of sizes. The longest kernel comes first, because it takes
+/// longest to compile.
 pub(super) fn draft(
     module: &mut dyn Module,
     called: &mut Called,
@@ -354,26 +360,26 @@ pub(super) fn draft(
     Ok(sizes)
 }
 
-/// How many statements a block has, with those inside others.
+/// The number of statements in a block, including nested ones.
 fn length(block: &Block) -> usize {
     let mut statements = 0;
     visit::for_each_statement(block, &mut |_| statements += 1);
     statements
 }
 
-/// A failure inside the code generator, with the kernel that it concerns.
+/// An error of the code generator, with the kernel's name.
 fn internal(part: &Part, error: &dyn Display) -> CompileError {
     CompileError::Internal(format!("kernel {}: {error}", part.kernel.name))
 }
 
-/// The rule of kernels that the parts break, if they break one.
+/// The first rule of the verifier that the parts break, if any.
 fn broken(program: &Program, parts: &[Part]) -> Option<String> {
     let kernels = parts.iter().map(|part| part.kernel.clone()).collect();
     let program = Program { kernels, ..program.clone() };
     ir::verify::verify(&program).err().map(|error| error.to_string())
 }
 
-/// A function as machine code.
+/// The machine code of a function.
 struct MachineCode {
     bytes: Vec<u8>,
     alignment: u64,
@@ -396,9 +402,9 @@ pub(super) fn panic_message(panic: &(dyn Any + Send)) -> String {
     message.unwrap_or_else(|| "a panic".to_string())
 }
 
-/// What a kernel's code needs of the run time.
+/// The requirements of a kernel's code.
 pub(super) struct Needs {
-    /// Bytes for each thread.
+    /// The scratch memory per thread in bytes.
     pub(super) scratch: usize,
     pub(super) columns: Columns,
     /// The leaves that it calls, each with its code.
@@ -450,7 +456,8 @@ fn emit(
     e.b.ins().jump(exits.cancelled, &[]);
     e.b.switch_to_block(exits.cancelled);
     if e.streams {
-        // What went past the caches is there before anybody hears of it.
+        // Non-temporal stores are weakly ordered: fence them before anyone learns that the kernel
+        // is done.
         e.b.ins().fence();
     }
     let done = e.b.ins().iconst(I32, 0);
@@ -474,7 +481,7 @@ pub(super) fn scratch_buffers(program: &Program, kernel: &Kernel) -> Vec<BufferI
     found
 }
 
-/// So many iterations of a part count as one of its range.
+/// The number of iterations of a part that count as one iteration of its range.
 pub(super) fn step(part: &Part) -> i64 {
     match part.baton {
         Some(_) => SCAN_CHUNK as i64,
@@ -483,7 +490,7 @@ pub(super) fn step(part: &Part) -> i64 {
     }
 }
 
-/// The extents of the loop that a kernel can be split along.
+/// The extents of the loop along which a kernel can be split.
 pub(super) fn range(program: &Program, part: &Part) -> Option<Vec<Size>> {
     if let Some(tiled) = &part.tiled {
         return Some(tiled.range());
@@ -499,7 +506,7 @@ pub(super) fn range(program: &Program, part: &Part) -> Option<Vec<Size>> {
     dims.iter().map(|(_, extent)| extent.as_size().cloned()).collect()
 }
 
-/// Operations of a block with functions inlined.
+/// The number of operations in a block, including called functions.
 fn operations(program: &Program, block: &Block) -> usize {
     block
         .iter()

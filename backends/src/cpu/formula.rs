@@ -1,5 +1,5 @@
-//! Numbers that follow from the sizes of a call by arithmetic, as data: a run evaluates them, an object computes them in code of its own
-//! (see `object`), and both by the one definition.
+//! Numbers computed from the sizes of a call, as data. A run evaluates them, and an object computes
+//! them in generated code (see `object`), so both have the same definition.
 
 use ir::Size;
 
@@ -11,12 +11,12 @@ pub(super) enum Formula {
     Two(Rule, Box<[Formula; 2]>),
 }
 
-/// What becomes of two numbers.
+/// An operation on two numbers.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Rule {
     Plus,
     Times,
-    /// The quotient of a number that is not negative and a positive one.
+    /// The quotient of a non-negative number and a positive one.
     Over,
     Lesser,
     Greater,
@@ -38,7 +38,7 @@ impl Rule {
 }
 
 impl Formula {
-    /// The number, for sizes given by `value`.
+    /// Evaluates the number for sizes given by `value`.
     pub(super) fn at(&self, value: &impl Fn(&Size) -> i64) -> i64 {
         match self {
             Formula::Constant(number) => *number,
@@ -47,13 +47,13 @@ impl Formula {
         }
     }
 
-    /// What becomes of this one and another.
+    /// Applies an operation to this number and another.
     #[must_use]
     pub(super) fn then(self, rule: Rule, other: impl Into<Formula>) -> Formula {
         Formula::Two(rule, Box::new([self, other.into()]))
     }
 
-    /// The least multiple of a positive number that is not less than this one, which is not negative.
+    /// Rounds this non-negative number up to a multiple of a positive one.
     #[must_use]
     pub(super) fn up_to_multiple(self, of: i64) -> Formula {
         self.then(Rule::Plus, of - 1).then(Rule::Over, of).then(Rule::Times, of)

@@ -1,5 +1,5 @@
-//! The Cranelift module: its settings, the fixed table of functions that compiled code may call, and the
-//! compiled code, freed with its owner.
+//! The Cranelift module: its settings, the table of functions that compiled code may call, and the
+//! ownership of compiled code.
 
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
@@ -20,16 +20,16 @@ use super::object::gemm as product;
 use super::{CompileError, turn};
 use crate::abi::GemmCall;
 
-/// Who runs compiled code.
+/// Where compiled code runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Host {
-    /// This process: it has threads, and what is in the table of helpers.
+    /// In this process, which has threads and the helpers of the table.
     Here,
-    /// Anybody, who has nothing but a C library: the helpers are part of the code.
+    /// In any process. It is only known to have a C library, so the helpers are part of the code.
     Anywhere,
 }
 
-/// What compiled code may call.
+/// A function that compiled code may call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Helper {
     RemF32,
@@ -51,8 +51,8 @@ pub(super) enum Helper {
     Await,
 }
 
-/// A row of the table: the symbol, its address, its parameters and its result. Symbols contain a
-/// dot, which no function name of a program can.
+/// A row of the table of helpers. Symbols contain a dot, which no function name of a program can,
+/// so the two never clash.
 struct Entry {
     helper: Helper,
     name: &'static str,
@@ -84,7 +84,8 @@ fn entries() -> [Entry; 17] {
     ]
 }
 
-/// What Cranelift itself calls where an instruction is missing (fused multiply-add, rounding), by its names.
+/// The functions that Cranelift calls if the target lacks an instruction (fused multiply-add,
+/// rounding).
 fn library_calls() -> [(&'static str, *const u8); 10] {
     [
         ("fmaf", fma_f32 as *const u8),
@@ -149,8 +150,8 @@ extern "C" fn bf16_from_u64(v: u64) -> u32 {
     bf16_from_f64(int_to_odd(v.into()))
 }
 
-/// `v` rounded to odd, so that rounding the result again to a much narrower format rounds as if once (Boldo and
-/// Melquiond, "When double rounding is odd").
+/// `v` rounded to odd. A second rounding to a much narrower format then gives the same result as
+/// rounding once (Boldo and Melquiond, "When Double Rounding is Odd").
 fn float_to_odd(v: f64) -> f32 {
     let near = v as f32;
     if v.is_nan() || f64::from(near) == v || near.to_bits() & 1 == 1 {
@@ -205,18 +206,20 @@ macro_rules! gemm {
 gemm!(gemm_f32, f32, matrixmultiply::sgemm);
 gemm!(gemm_f64, f64, matrixmultiply::dgemm);
 
-/// What multiplies matrices of a type.
+/// The implementation of matrix products of a type.
 pub(super) struct Gemm {
     pub(super) helper: Helper,
-    /// Bytes of memory for laying out that it asks for.
+    /// The size of the packing buffer that it needs in bytes.
     pub(super) work: usize,
-    /// Rows and inner numbers that it takes best at once, where it is called with parts.
+    /// The block sizes along rows and the inner index that suit it best, if it is called with parts
+    /// of a product.
     pub(super) rows: usize,
     pub(super) inner: usize,
 }
 
 impl Gemm {
-    /// On this machine: how wide leaves are has no part in it, so that it changes no bits.
+    /// Chooses the implementation for this machine. It does not depend on the vector width of
+    /// leaves, because then the width would change results.
     pub(super) fn new(dtype: Dtype, host: Host) -> Gemm {
         if host == Host::Anywhere {
             let helper = if dtype == Dtype::F32 { Helper::GemmF32 } else { Helper::GemmF64 };
@@ -234,7 +237,7 @@ impl Gemm {
     }
 }
 
-/// For machines with AVX-512.
+/// The product for machines with AVX-512.
 extern "C" fn gemm_wide_f32(call: *const GemmCall) {
     // SAFETY: as above. In addition, compiled code makes this call only where `gemm::is_here`,
     // passes `gemm::WORK` bytes of its scratch, and claims that a factor is already packed only in
@@ -274,7 +277,7 @@ impl Called {
         let entry = entries().into_iter().find(|entry| entry.helper == helper).expect("the table has every helper");
         let (name, linkage) = match (self.host, helper) {
             (Host::Here, _) => (entry.name, Linkage::Import),
-            // What the C library has too.
+            // The C library has these as well.
             (Host::Anywhere, Helper::RemF32) => ("fmodf", Linkage::Import),
             (Host::Anywhere, Helper::RemF64) => ("fmod", Linkage::Import),
             (Host::Anywhere, _) => (entry.name, Linkage::Local),
@@ -295,12 +298,12 @@ impl Entry {
     }
 }
 
-/// The helpers, as one function under construction refers to them.
+/// The helpers as seen by one function under construction.
 pub(super) struct Helpers<'a> {
     module: &'a mut dyn Module,
     called: &'a mut Called,
     declared: Vec<(Helper, FuncRef)>,
-    /// The machine code that it runs.
+    /// The machine code of the leaves that it calls.
     pub(super) leaves: Vec<(FuncId, Vec<u8>)>,
 }
 
@@ -309,7 +312,7 @@ impl<'a> Helpers<'a> {
         Helpers { module, called, declared: vec![], leaves: vec![] }
     }
 
-    /// Who runs the code.
+    /// Where the code runs.
     pub(super) fn host(&self) -> Host {
         self.called.host
     }
@@ -331,7 +334,7 @@ impl<'a> Helpers<'a> {
         b.inst_results(call)[0]
     }
 
-    /// Calls machine code that takes an address.
+    /// Calls machine code that takes the address of its arguments.
     pub(super) fn run_bytes(&mut self, b: &mut FunctionBuilder<'_>, code: &[u8], argument: Value) {
         let mut signature = Signature::new(CallConv::SystemV);
         signature.params.push(AbiParam::new(I64));
@@ -339,7 +342,8 @@ impl<'a> Helpers<'a> {
         self.module.define_function_bytes(id, 64, code, &[]).expect("a function that is not defined");
         self.leaves.push((id, code.to_vec()));
         let function = self.module.declare_func_in_func(id, b.func);
-        // In memory, one function may lie further from another than a call by distance reaches. (An object is one piece.)
+        // The JIT may place functions further apart than a relative call reaches. (An object is
+        // contiguous.)
         b.func.dfg.ext_funcs[function].colocated = self.host() == Host::Anywhere;
         b.ins().call(function, &[argument]);
     }
@@ -355,18 +359,20 @@ fn internal(error: &dyn std::fmt::Display) -> CompileError {
     CompileError::Internal(error.to_string())
 }
 
-/// With how much care code is made.
+/// How much effort goes into optimization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Care {
     /// For the fastest code.
     Well,
-    /// Registers are allocated in one pass: slower code, in a third less time, and in linear time for very large kernels.
+    /// With single-pass register allocation: slower code, compiled in two thirds of the time, and
+    /// in linear time for very large kernels.
     Soon,
-    /// Likewise, and nothing is simplified: for code that runs once, and leaves the rest to leaves.
+    /// With single-pass register allocation and without optimizations, for code that runs once per
+    /// call and spends its time in leaves.
     Once,
 }
 
-/// How code is generated: for where it is put at once or for wherever it will lie.
+/// The settings of the code generator, for code at a fixed address or position-independent code.
 pub(super) fn flags(care: Care, host: Host) -> Result<settings::Flags, CompileError> {
     let mut flags = settings::builder();
     for (name, value) in [
@@ -381,7 +387,7 @@ pub(super) fn flags(care: Care, host: Host) -> Result<settings::Flags, CompileEr
     Ok(settings::Flags::new(flags))
 }
 
-/// This machine, for code that stays where it is put.
+/// The Cranelift target of this machine, for code at a fixed address.
 pub(super) fn machine(care: Care) -> Result<OwnedTargetIsa, CompileError> {
     let target = cranelift_native::builder().map_err(|e| internal(&e))?;
     target.finish(flags(care, Host::Here)?).map_err(|e| internal(&e))
@@ -399,7 +405,7 @@ pub(super) fn module(machine: OwnedTargetIsa) -> JITModule {
 
 /// Compiled code, readable and executable, never writable; unmapped when dropped.
 pub(super) struct Code {
-    /// Behind a lock only because a `JITModule` is not `Sync`; nobody locks it but `drop`.
+    /// A `JITModule` is not `Sync`, so it is behind a lock, which only `drop` takes.
     module: Mutex<Option<JITModule>>,
 }
 

@@ -6,7 +6,7 @@ use super::RunError;
 use crate::abi::SCRATCH_ALIGN;
 use crate::pages::in_large_pages;
 
-/// A call's or a thread's memory that is kept for the next run may have so many bytes.
+/// Memory of a call or thread is kept for the next run up to this size in bytes.
 const MOST_KEPT: usize = 64 << 20;
 
 #[derive(Clone, Copy)]
@@ -17,7 +17,7 @@ struct Line {
 
 const _: () = assert!(align_of::<Line>() == SCRATCH_ALIGN && size_of::<Line>() == SCRATCH_ALIGN);
 
-/// Memory without contents, aligned to [`SCRATCH_ALIGN`].
+/// Uninitialized memory, aligned to [`SCRATCH_ALIGN`].
 #[derive(Default)]
 pub(super) struct Block {
     lines: Vec<Line>,
@@ -42,7 +42,7 @@ impl Block {
         self.lines.as_mut_ptr().cast()
     }
 
-    /// Makes it at least so long; what was in it is lost then.
+    /// Grows the block to at least this size. Its contents are lost if it grows.
     pub(super) fn hold(&mut self, bytes: usize) -> Result<(), RunError> {
         if self.bytes() < bytes {
             *self = Block::default();
@@ -51,7 +51,7 @@ impl Block {
         Ok(())
     }
 
-    /// Gives it back if it is too long to be kept for the next run.
+    /// Frees the block if it is too large to be kept.
     pub(super) fn trim(&mut self) {
         if self.bytes() > MOST_KEPT {
             *self = Block::default();
@@ -63,14 +63,15 @@ impl Block {
     }
 }
 
-/// Blocks for threads, kept between kernels and runs so that their pages are there and in a cache.
+/// Blocks for threads, kept between kernels and runs. Their pages are already mapped, and may be in
+/// the thread's cache.
 #[derive(Default)]
 pub(super) struct Pool {
     free: Mutex<Vec<(usize, Block)>>,
 }
 
 impl Pool {
-    /// A block of at least so many bytes, if it can be the one that the thread with this number had last.
+    /// Takes a block of at least this size, preferably the one that this thread used last.
     pub(super) fn take(&self, thread: usize, bytes: usize) -> Result<Block, RunError> {
         if bytes == 0 {
             return Ok(Block::default());
@@ -83,7 +84,7 @@ impl Pool {
         Ok(block)
     }
 
-    /// Takes a block back.
+    /// Returns a block.
     pub(super) fn keep(&self, thread: usize, mut block: Block) {
         block.trim();
         if block.bytes() > 0 {

@@ -1,18 +1,21 @@
-//! The threads that help a caller: made when first asked for, kept as long as the process, shared by all programs.
+//! The thread pool. Its threads are created on demand, live as long as the process, and are shared
+//! by all programs.
 //!
-//! A job is a function that every thread who takes part calls once, and that returns when nothing is left to do; how work is
-//! handed out is the job's own affair. The caller always takes part, so a job ends without any help: threads that are
-//! busy, asleep or not to be had cost nothing but their help. When the caller has finished, it closes the job, and waits only for
-//! threads that are inside.
+//! A job is a function that each participating thread calls once, and that returns when no work is
+//! left; how the work is divided is up to the job. The caller always participates, so a job
+//! completes without any help: threads that are busy, asleep or cannot be created only cost their
+//! help. When the caller has finished its part, it closes the job to newcomers and waits for the
+//! threads inside.
 //!
-//! There is one job at a time. A caller who finds another's at hand does its own alone: callers at once have threads enough
-//! among them, nobody waits for a turn, and nested jobs cannot lock each other out.
+//! There is one job at a time. A caller that finds the pool busy works alone. Concurrent callers
+//! occupy enough threads by themselves, no one waits for the pool, and nested jobs cannot deadlock.
 //!
-//! A thread that has nothing to do watches for the next job for [`SPIN`], then sleeps. Measured on two cores of a server: from
-//! handing a job to a thread that watches until the caller has its answer and has closed the job, 0.65 us (0.25 us if nobody
-//! comes); waking one takes the caller 3 to 4 us, and the thread arrives 8 to 40 us later. So a job goes to whoever is awake, and sleepers are
-//! called only where the estimated time of this job, and of those just before it that went without help, reaches what the
-//! caller says.
+//! An idle thread polls for the next job for [`SPIN`] and then sleeps. Measured on two cores of a
+//! server: from submitting a job to a polling thread until the caller has the result and has closed
+//! the job, 0.65 us (0.25 us if no thread joins). Waking a sleeping thread costs the caller 3 to 4
+//! us, and the thread arrives 8 to 40 us later. So a job goes to the threads that are awake.
+//! Sleeping threads are only woken if the estimated time of this job, and of those shortly before
+//! it that ran without help, reaches the caller's threshold.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -26,63 +29,68 @@ use super::sync::{
 };
 use crate::float_mode;
 
-/// How long a thread watches for a job before it sleeps. A caller who comes again within this time finds it awake.
+/// How long a thread polls for a job before it sleeps. A caller that returns within this time finds
+/// it awake.
 const SPIN: Duration = Duration::from_micros(60);
-/// The most that [`Turn::patience`] grows to.
+/// The upper limit of [`Turn::patience`].
 const MOST_PATIENCE: u64 = 256;
-/// The most threads of a job, the caller among them.
+/// The maximum number of threads in a job, including the caller.
 pub(super) const MOST_THREADS: usize = 256;
 
-/// What every thread of a job calls.
+/// The function that every thread of a job calls.
 pub(super) type Work<'w> = dyn Fn(Thread) + Sync + 'w;
 
 /// A thread of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Thread {
-    /// The caller, and there will be no other.
+    /// The caller, and no other thread will join.
     Alone,
-    /// The caller, others may come.
+    /// The caller; other threads may join.
     Caller,
-    /// Another, with a number of its own from 1.
+    /// Another thread, with a unique number from 1.
     Helper(usize),
 }
 
 /// The threads of the process.
 static POOL: LazyLock<Pool> = LazyLock::new(Pool::new);
 
-/// Calls `work` on the caller's thread, and at once on up to `helpers` others. `estimate` says in nanoseconds how long that takes one thread,
-/// `wake_from` how long it must be that sleeping threads are called.
+/// Calls `work` on the caller's thread, and concurrently on up to `helpers` others. `estimate` is
+/// how long the work takes one thread, in nanoseconds; sleeping threads are woken if it reaches
+/// `wake_from`.
 pub(super) fn run(helpers: usize, estimate: u64, wake_from: u64, work: &Work<'_>) {
     POOL.run(helpers, estimate, wake_from, work);
 }
 
 pub(super) struct Pool {
     job: Job,
-    /// The right to have a job.
+    /// Held by the caller whose job it is.
     turn: Mutex<Turn>,
-    /// Threads that watch or work, or have been called.
+    /// The number of threads that poll, work, or have been woken.
     awake: AtomicUsize,
-    /// Whether there are too many threads for the cores: then nobody watches.
+    /// Whether there are more threads than cores. Then idle threads do not poll.
     crowded: AtomicBool,
-    /// Whether the last thread that was called found itself on the caller's core.
+    /// Whether the last thread that was woken found itself on the caller's core.
     useless: AtomicBool,
     pub(super) beds: Mutex<Beds>,
     pub(super) bell: Condvar,
-    /// What a thread's panic left.
+    /// The payload of a thread's panic.
     pub(super) panic: Mutex<Option<Box<dyn Any + Send>>>,
     done: Condvar,
 }
 
-/// The job at hand: what a thread that joins has to fetch from the caller's core, on one cache line (or the two that some fetch at once).
+/// The current job: everything that a joining thread has to fetch from the caller's core, in one
+/// cache line (or in the pair of lines that some processors fetch together).
 #[repr(align(128))]
 struct Job {
-    /// [`INSIDE`] for each thread inside besides the caller, [`SEAT`] for each that may still join, [`WAITING`] if the caller sleeps
-    /// until the others are done.
+    /// A packed counter: [`INSIDE`] for each thread inside the job, other than the caller, and
+    /// [`SEAT`] for each thread that may still join. [`WAITING`] is set if the caller sleeps until
+    /// the others have left.
     state: AtomicU64,
-    /// Written by who holds `turn` while nobody is inside and no seat is free, read by who is inside.
+    /// Written by the holder of `turn` while there are neither seats nor threads inside, and read
+    /// by threads inside.
     work: UnsafeCell<Option<*const Work<'static>>>,
-    /// The caller's core. A thread that the system has put on the same one does not watch for jobs: the caller would have to
-    /// wait for it.
+    /// The caller's core. A thread that the system runs on the same core must not poll for jobs,
+    /// because the caller would have to wait for it.
     core: AtomicI32,
 }
 
@@ -92,31 +100,32 @@ const WAITING: u64 = 1 << 63;
 const ALL_INSIDE: u64 = SEAT - 1;
 const ALL_SEATS: u64 = (WAITING - 1) & !ALL_INSIDE;
 
-// SAFETY: `work` is the only part that is not `Sync`. It is written while the writer holds `turn`, and while `state` has neither
-// seats nor threads inside; it is read by threads that are inside, who came there by taking a seat, which the writer offers
-// after writing (release and acquire on `state`).
+// SAFETY: `work` is the only field that is not `Sync`. It is written while the writer holds `turn`
+// and `state` has neither seats nor threads inside. It is read by threads inside. They got there by
+// taking a seat, which the writer offers after the write (release and acquire on `state`).
 unsafe impl Sync for Job {}
-// SAFETY: as above. Nothing in it belongs to a thread.
+// SAFETY: as above. No field belongs to a particular thread.
 unsafe impl Send for Job {}
 
-/// What the last callers did.
+/// The recent history of jobs.
 pub(super) struct Turn {
-    /// When the last job ended that would have liked help, and had none.
+    /// When the last job ended that wanted help and got none.
     pub(super) ended: Option<Instant>,
-    /// The estimated nanoseconds of such jobs in quick succession.
+    /// The total estimate in nanoseconds of such jobs in quick succession.
     pub(super) unaided: u64,
-    /// How many times as much it takes to call sleepers for such jobs, since it was of no use before.
+    /// The factor on the threshold for waking threads for such jobs. It grows when waking was
+    /// useless.
     pub(super) patience: u64,
-    /// Whether sleepers have been called since that was asked.
+    /// Whether threads have been woken since the last check.
     pub(super) called: bool,
 }
 
-/// Threads that sleep.
+/// The sleeping threads.
 pub(super) struct Beds {
-    /// Threads that there are.
+    /// The number of threads that exist.
     workers: usize,
     asleep: usize,
-    /// Of those that have been called, the ones that have not yet noticed.
+    /// The number of threads that have been woken but have not noticed yet.
     called: usize,
 }
 
@@ -153,15 +162,18 @@ impl Pool {
             turn.ended = Some(Instant::now());
             return;
         }
-        // SAFETY: only the lifetime changes. Threads call it only while they are inside, and `Closing` waits
-        // for the last of them before this function returns or unwinds, so while `work` is borrowed.
+        // SAFETY: only the lifetime changes. Threads call it only while they are inside the job,
+        // and `Closing` waits for the last of them before this function returns or unwinds, so
+        // `work` is still borrowed.
         let erased = unsafe { std::mem::transmute::<*const Work<'_>, *const Work<'static>>(work) };
-        // SAFETY: this caller has the turn, and the one before it left neither seats nor threads inside.
+        // SAFETY: this caller holds `turn`, and the previous holder has left neither seats nor
+        // threads inside.
         self.job.work.with_mut(|work| unsafe { *work = Some(erased) });
         let closing = Closing(self);
         self.job.core.store(core(), Ordering::Relaxed);
         self.job.state.store(SEAT * helpers as u64, Ordering::Release);
-        // Who is about to sleep either sees the seats, or is seen to be asleep here: see `serve`.
+        // Pairs with the fence in `serve`: a thread that goes to sleep either sees the seats, or is
+        // counted as asleep here.
         fence(Ordering::SeqCst);
         if awake() < helpers && (wake || estimate >= wake_from) {
             self.wake(helpers);
@@ -176,7 +188,7 @@ impl Pool {
         }
     }
 
-    /// Calls sleepers, or makes threads, until `helpers` are awake, or as many as can be had.
+    /// Wakes or creates threads until `helpers` are awake, or no more are available.
     fn wake(&'static self, helpers: usize) {
         let mut beds = lock(&self.beds);
         let missing = helpers.saturating_sub(self.awake.load(Ordering::Relaxed));
@@ -201,7 +213,7 @@ impl Pool {
         }
     }
 
-    /// The life of a thread.
+    /// The main loop of a thread.
     fn serve(&self, number: usize) {
         loop {
             while let Some(is_last) = self.watch() {
@@ -209,6 +221,8 @@ impl Pool {
             }
             let mut beds = lock(&self.beds);
             self.awake.fetch_sub(1, Ordering::Relaxed);
+            // Check again after the decrement: a caller may have offered seats in the meantime,
+            // counting on this thread (see `run`).
             fence(Ordering::SeqCst);
             if self.job.state.load(Ordering::Relaxed) & ALL_SEATS != 0 {
                 self.awake.fetch_add(1, Ordering::Relaxed);
@@ -222,7 +236,7 @@ impl Pool {
         }
     }
 
-    /// Waits a while for a seat, and takes it. Returns whether that was the last one.
+    /// Polls for a seat for a while, and takes it. Returns whether it was the last one.
     fn watch(&self) -> Option<bool> {
         let mut begin = None;
         loop {
@@ -248,18 +262,19 @@ impl Pool {
         }
     }
 
-    /// Does what there is to do of the job at hand; the thread has a seat.
+    /// Performs this thread's part of the current job. The thread has taken a seat.
     fn help(&self, number: usize, is_last: bool) {
-        // SAFETY: this thread is inside, so nobody writes.
+        // SAFETY: this thread is inside, so no one writes.
         if let Some(work) = self.job.work.with(|work| unsafe { *work }) {
-            // SAFETY: this thread is inside until the last line, so the caller still waits, and what it lent is there.
+            // SAFETY: this thread is inside until the end of the function, and the caller waits for
+            // it, so the borrow is still alive.
             let work = unsafe { &*work };
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(Thread::Helper(number)))) {
                 *lock(&self.panic) = Some(panic);
             }
         }
         if !is_last {
-            // The work has returned: there is none left for others.
+            // The work has returned, so nothing is left to do for others.
             self.job.state.fetch_and(!ALL_SEATS, Ordering::Relaxed);
         }
         let before = self.job.state.fetch_sub(INSIDE, Ordering::Release);
@@ -269,7 +284,7 @@ impl Pool {
         }
     }
 
-    /// Closes the job at hand, and waits until nobody is inside.
+    /// Closes the current job, and waits until all threads have left.
     fn close(&self) {
         let mut state = self.job.state.fetch_and(!ALL_SEATS, Ordering::Acquire);
         let mut begin = None;
@@ -282,9 +297,10 @@ impl Pool {
         }
     }
 
-    /// Sleeps until nobody is inside.
+    /// Sleeps until all threads have left.
     fn wait(&self) {
-        // The last thread that leaves takes this lock too: it cannot ring between the look and the sleep.
+        // The last thread to leave takes this lock too, so it cannot notify between the check and
+        // the wait.
         let mut guard = lock(&self.panic);
         self.job.state.fetch_or(WAITING, Ordering::Relaxed);
         while self.job.state.load(Ordering::Acquire) & ALL_INSIDE != 0 {
@@ -295,7 +311,7 @@ impl Pool {
 }
 
 impl Turn {
-    /// Whether sleepers are to be called for a job, which may then go without help.
+    /// Whether to wake threads for a job that would otherwise run without help.
     pub(super) fn reaches(&mut self, estimate: u64, wake_from: u64, useless: &AtomicBool) -> bool {
         if self.ended.is_none_or(|ended| ended.elapsed() > SPIN) {
             self.unaided = 0;
@@ -309,14 +325,14 @@ impl Turn {
     }
 }
 
-/// Closes the job at hand when it goes, also when the caller's own part panics.
+/// Closes the current job when dropped, also if the caller's own part panics.
 struct Closing<'p>(&'p Pool);
 
 impl Drop for Closing<'_> {
     fn drop(&mut self) {
         self.0.close();
         if thread::panicking() {
-            // The caller's own panic goes first.
+            // The caller's own panic takes precedence.
             lock(&self.0.panic).take();
         }
     }

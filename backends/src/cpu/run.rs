@@ -1,6 +1,8 @@
-//! Running a compiled program: the sizes of a call, memory for temporaries, and the kernels in order.
+//! Runs compiled programs: binds the sizes of a call, provides memory for temporaries, and runs the
+//! kernels in order.
 //!
-//! Small arrays are worth it that nothing is allocated: what a call needs beside its sizes is a [`Frame`] that an earlier call left.
+//! A call on small arrays must not allocate, because that would dominate its time. So everything
+//! that a call needs is kept in a [`Frame`], which later calls reuse.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
@@ -20,7 +22,7 @@ use crate::abi::SCRATCH_ALIGN;
 use crate::slots::{Place, Slots, words};
 use crate::{call, float_mode};
 
-/// A compiled program with what its runs need.
+/// A compiled program with the state that its runs share.
 pub(super) struct Runner {
     compiled: Compiled,
     options: Options,
@@ -30,43 +32,43 @@ pub(super) struct Runner {
     results: Vec<BufferId>,
     /// The number of buffers in the program before compilation added some.
     given: usize,
-    /// Where temporaries lie.
+    /// The layout of temporaries.
     slots: Slots,
     /// The elements of constant buffers.
     constants: Vec<(BufferId, Vec<u64>)>,
-    /// What no run is using.
+    /// Frames that no run is using.
     frames: Mutex<Vec<Frame>>,
-    /// Helping threads' memory that no run is using.
+    /// Scratch memory of helper threads that no run is using.
     memory: Pool,
 }
 
-/// Who looks on as a program runs.
+/// An observer of a run.
 #[derive(Default)]
 pub(super) struct Watch<'w> {
-    /// To the n-th the time that the n-th kernel takes is added.
+    /// Accumulates the duration of each kernel.
     pub(super) times: Option<&'w mut [Duration]>,
     /// Set if the results are no longer wanted.
     pub(super) cancelled: Option<&'w AtomicBool>,
 }
 
-/// What a run needs for itself. What comes before the addresses follows from the sizes of the call, and holds for the next one if that has
-/// the same.
+/// The state of a run. Everything before `addresses` depends only on the sizes of the call, and
+/// stays valid for the next call of the same sizes.
 #[derive(Default)]
 struct Frame {
-    /// The sizes that the rest is for; none if there is no rest.
+    /// The sizes that the state was computed for, or none.
     binding: Option<Binding>,
     /// The table of sizes.
     sizes: Vec<i64>,
-    /// How many bytes temporaries take, and where each is.
+    /// The size of the memory for temporaries, and the location of each.
     bytes: usize,
     places: Vec<(BufferId, Place)>,
-    /// Of each kernel, what it is like at these sizes.
+    /// The properties of each kernel at these sizes.
     extents: Vec<Extents>,
     /// The memory of each buffer.
     addresses: Vec<Address>,
     /// Memory for temporaries.
     temporaries: Block,
-    /// What kernels keep for themselves on the caller's thread.
+    /// Scratch memory of the caller's thread.
     scratch: Block,
 }
 
@@ -174,7 +176,8 @@ impl Runner {
                         pointer
                     }
                 }
-                // Temporaries and constants are set below, scratch for each thread. What no kernel stores needs no memory.
+                // Temporaries and constants are set below, scratch for each thread. A buffer that
+                // no kernel stores to is never accessed.
                 Role::Temp | Role::Constant(_) | Role::Scratch => std::ptr::null_mut(),
             }));
         }
@@ -259,7 +262,8 @@ impl Runner {
         Ok(())
     }
 
-    /// What each thread keeps for a kernel: what its code asks for, then its scratch buffers.
+    /// A thread's scratch memory for a kernel: the part that its code uses, then its scratch
+    /// buffers.
     fn own(&self, binding: &Binding, kernel: &CompiledKernel, value: &impl Fn(&Size) -> i64) -> Result<Own, RunError> {
         let mut own = Own { bytes: kernel.scratch, buffers: vec![] };
         for id in &kernel.buffers {

@@ -1,10 +1,12 @@
-//! One kernel of a run, on as many threads as it is worth.
+//! Distributes a kernel over threads.
 //!
-//! Its range is cut into pieces, some for each thread, so that a slow one does not hold up the rest. Each thread has a
-//! stretch of neighbouring pieces, the same one whenever the kernel runs, for its part of the arrays may still be in its cache; who is done
-//! with it goes on with what is left of the others'. Every other kernel goes through its pieces from the last to the first: of arrays
-//! larger than the caches these still hold what the kernel before came upon last. How the range is cut and who does what changes no result: iterations
-//! do not know of each other, and reductions go by chunks that are the same for all.
+//! The range of a kernel is partitioned into pieces, several per thread, so that a slow thread does
+//! not hold up the others. Each thread begins with its own stretch of adjacent pieces. It is the
+//! same stretch whenever the kernel runs, because its part of the arrays may still be in the
+//! thread's cache. A thread that has finished its stretch steals pieces from the others. Every
+//! other kernel processes its pieces in reverse order, because the caches still hold what the
+//! previous kernel accessed last. The partition does not affect results: iterations are
+//! independent, and reductions are split into chunks that are the same for any number of threads.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -25,21 +27,24 @@ use super::memory::Pool;
 use super::pool::{self, Thread};
 use crate::abi::FaultRecord;
 
-/// A piece takes so many nanoseconds at least, by an estimate.
+/// The minimum duration of a piece in nanoseconds, by the estimate.
 const LEAST_PIECE: u64 = 1_000;
-/// Where somebody may cancel the run a piece takes so many at most, by the same estimate: between pieces threads look.
+/// The maximum duration of a piece if the run can be cancelled: threads check for that between
+/// pieces.
 const MOST_PIECE: u64 = 4_000_000;
-/// A kernel that takes one thread so many goes back in pieces: what it reads may be more than a cache holds.
+/// From this duration on, a kernel that runs in reverse is split into pieces even on one thread,
+/// because its arrays may exceed the cache.
 const BACK_IN_PIECES: u64 = 1_000_000;
-/// Long pieces begin at multiples of this: whole vectors, cache lines and pages of most arrays.
+/// The alignment of long pieces: whole vectors, cache lines and pages of most arrays.
 const EVEN: i64 = 4096;
-/// So long threads wait for each other that are to meet.
+/// How long threads wait for each other if [`Options::meet`] is set.
 const MEETING: Duration = Duration::from_millis(3);
 
-/// Of runs that nobody can cancel.
+/// The flag of runs that cannot be cancelled.
 static NEVER: AtomicBool = AtomicBool::new(false);
 
-/// The memory of a buffer, or of a thread. Threads share addresses; what they do there is the kernels' affair.
+/// The memory of a buffer or a thread. Addresses are shared between threads; only kernels access
+/// the memory.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(super) struct Address(pub(super) *mut u8);
@@ -50,26 +55,26 @@ unsafe impl Send for Address {}
 // SAFETY: as above.
 unsafe impl Sync for Address {}
 
-/// What each thread keeps for itself while it runs a kernel.
+/// The scratch memory of a thread while it runs a kernel.
 pub(super) struct Own {
     pub(super) bytes: usize,
-    /// Its scratch buffers: where in its memory they begin.
+    /// The offsets of its scratch buffers.
     pub(super) buffers: Vec<(BufferId, usize)>,
 }
 
-/// A kernel at the sizes of a call.
+/// The properties of a kernel at the sizes of a call.
 pub(super) struct Extents {
     pub(super) own: Own,
-    /// The iterations of its range, if it has one.
+    /// The number of iterations in its range, if it has one.
     total: Option<i64>,
-    /// How long it takes one thread, in nanoseconds.
+    /// The estimated time on one thread in nanoseconds.
     estimate: u64,
-    /// Whether it goes from the last piece of each stretch to the first.
+    /// Whether it processes its pieces in reverse order.
     back: bool,
 }
 
 impl Extents {
-    /// It goes `back`, if it can.
+    /// `back` asks for the reverse order, if the kernel supports it.
     pub(super) fn new(kernel: &CompiledKernel, own: Own, back: bool, value: &impl Fn(&Size) -> i64) -> Extents {
         let total = kernel.range.as_ref().map(|extents| {
             let total = extents.iter().fold(1i64, |total, extent| total.saturating_mul(value(extent).max(0)));
@@ -87,15 +92,15 @@ pub(super) struct Task<'r> {
     pub(super) addresses: &'r [Address],
     /// The table of sizes.
     pub(super) sizes: &'r [i64],
-    /// The caller's memory of its own.
+    /// The scratch memory of the caller's thread.
     pub(super) scratch: Address,
-    /// Memory for the other threads.
+    /// Scratch memory for the other threads.
     pub(super) memory: &'r Pool,
     /// Set if the results are no longer wanted.
     pub(super) cancelled: Option<&'r AtomicBool>,
 }
 
-/// A range in pieces of equal length but for the last.
+/// A partition of a range into pieces of equal length, except for the last.
 struct Pieces {
     total: i64,
     length: i64,
@@ -104,7 +109,7 @@ struct Pieces {
 
 const _: () = assert!(size_of::<Hand>() == Baton::BYTES);
 
-/// The next piece of a stretch, on a cache line of its own.
+/// The next piece of a stretch. It is padded to a cache line to avoid false sharing.
 #[repr(align(64))]
 struct Next(AtomicI64);
 
@@ -133,7 +138,7 @@ impl Task<'_> {
         self.alone(total)
     }
 
-    /// Runs all of the kernel's range on this thread.
+    /// Runs the whole range on this thread.
     fn alone(&self, total: Option<i64>) -> Result<(), Fault> {
         let Extents { estimate, back, .. } = *self.extents;
         let most = if back { BACK_IN_PIECES } else { MOST_PIECE };
@@ -159,7 +164,8 @@ impl Task<'_> {
         self.addresses[baton.buffer.index()].0.cast::<Hand>().wrapping_add(prefix)
     }
 
-    /// Whether threads have waited for each other for long.
+    /// Whether threads of a scan have waited long for each other, which happens if there are more
+    /// threads than cores.
     fn is_crowded(&self) -> bool {
         self.kernel.baton.is_some_and(|baton| {
             // SAFETY: the entries of the baton were initialized before the kernel began. This
@@ -181,14 +187,14 @@ impl Task<'_> {
             columns::piece(total, threads, count)
         } else {
             let length = total / count + i64::from(total % count != 0);
-            // Not so even that one piece gets much more than another.
+            // Align the length, but by at most an eighth of it, so that the pieces stay balanced.
             let even = (1 << (length / 8).max(1).ilog2()).min(EVEN);
             length.saturating_add(even - 1) / even * even
         };
         Pieces { total, length, count: total / length.max(1) + i64::from(total % length.max(1) != 0) }
     }
 
-    /// Runs the pieces on each thread that `run` brings.
+    /// Runs the pieces on all threads that `run` provides.
     fn together(
         &self,
         pieces: &Pieces,
@@ -196,11 +202,13 @@ impl Task<'_> {
         meet: bool,
         run: impl FnOnce(&pool::Work<'_>),
     ) -> Result<(), Fault> {
-        // Who has a piece waits for the one before it, so they are begun in their order.
+        // A piece of a scan waits for the previous one, so the pieces must start in order: all
+        // threads take them from one stretch.
         let stretches = if self.kernel.baton.is_some() { 1 } else { threads };
         let begin = |stretch: usize| pieces.count * stretch as i64 / stretches as i64;
         let next: Vec<Next> = (0..stretches).map(|stretch| Next(AtomicI64::new(begin(stretch)))).collect();
-        // The lowest piece that has met a fault: those above it need not run, those below it do.
+        // The lowest piece in which a check has failed. Higher pieces need not run; lower ones
+        // must, since theirs would be the first failure in sequential order.
         let lowest = AtomicI64::new(i64::MAX);
         let fault: Mutex<Option<(i64, Fault)>> = Mutex::new(None);
         let note = |piece: i64, found: Fault| {
@@ -216,7 +224,7 @@ impl Task<'_> {
                 Thread::Alone => return self.alone(Some(pieces.total)).unwrap_or_else(|found| note(0, found)),
                 Thread::Caller => (0, None),
                 Thread::Helper(number) => {
-                    // Without memory of its own it cannot help.
+                    // Without scratch memory this thread cannot help, so the others do its part.
                     let Ok(block) = self.memory.take(number, self.extents.own.bytes) else { return };
                     (number, Some(block))
                 }
@@ -255,7 +263,8 @@ impl Task<'_> {
         fault.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), |(_, fault)| Err(fault))
     }
 
-    /// Calls `run` with the memory of all buffers as a thread sees it whose own begins at `scratch`.
+    /// Calls `run` with the addresses of all buffers, those of scratch buffers inside this thread's
+    /// memory.
     fn with<T>(&self, scratch: Address, run: impl FnOnce(&[Address]) -> T) -> T {
         if self.extents.own.buffers.is_empty() {
             return run(self.addresses);
@@ -267,7 +276,7 @@ impl Task<'_> {
         run(&addresses)
     }
 
-    /// Runs a range of the kernel on this thread.
+    /// Runs a piece of the kernel on this thread.
     fn piece(&self, buffers: &[Address], scratch: Address, (begin, end): (i64, i64)) -> Result<(), Fault> {
         let cancelled = std::ptr::from_ref(self.cancelled.unwrap_or(&NEVER));
         let mut fault = FaultRecord { site: 0, index: 0, bound: 0, cancelled };

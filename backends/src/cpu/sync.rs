@@ -43,7 +43,8 @@ pub(super) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> bool {
     thread::Builder::new().name(name.to_owned()).spawn(run).is_ok()
 }
 
-/// How many threads can run at once, asked for once: the system reads several files to find out.
+/// The number of threads that can run at once. It is cached, because the system reads several files
+/// to find out.
 pub fn cores() -> usize {
     static CORES: LazyLock<usize> = LazyLock::new(|| thread::available_parallelism().map_or(1, usize::from));
     *CORES

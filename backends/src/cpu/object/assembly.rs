@@ -15,7 +15,7 @@ use object::{
 use super::internal;
 use crate::cpu::CompileError;
 
-/// Bytes of data per line.
+/// The number of data bytes per line.
 const ON_A_LINE: usize = 16;
 
 /// The relocations that Cranelift emits, by their names in ELF.

@@ -1,5 +1,6 @@
-//! The functions of an object that C calls, in Cranelift IR: what a run does (`cpu::run`) for one call on one thread. They compute the
-//! sizes, hold them to what the program requires, lay temporaries out in the caller's scratch memory, and call the kernels in order.
+//! The C-callable functions of an object, in Cranelift IR. They do for one call on one thread what
+//! `cpu::run` does: compute the sizes, check the program's requirements, lay out temporaries in the
+//! caller's scratch memory, and call the kernels in order.
 
 mod memory;
 
@@ -32,7 +33,7 @@ use crate::cpu::formula::{Formula, Rule};
 use crate::cpu::scalar;
 use crate::slots::Slots;
 
-/// A kernel, as its caller has to know it.
+/// A kernel, as its caller needs to know it.
 pub(super) struct Callee {
     pub(super) function: FuncId,
     pub(super) range: Option<Vec<Size>>,
@@ -42,31 +43,31 @@ pub(super) struct Callee {
     pub(super) columns: Columns,
 }
 
-/// What the functions are made from.
+/// Everything that the functions are generated from.
 pub(super) struct Parts<'p> {
     pub(super) interface: &'p Interface<'p>,
-    /// The program as its kernels are run, with what they keep between their parts.
+    /// The program with the buffers that splitting its kernels has added.
     pub(super) run: &'p Program,
     pub(super) kernels: Vec<Callee>,
     pub(super) sizes: Vec<Formula>,
     pub(super) slots: Slots,
     pub(super) constants: Vec<(BufferId, DataId)>,
-    /// Whether a run may end at a check after something has been stored to a result.
+    /// Whether a check can fail after a result has been stored to.
     pub(super) late_faults: bool,
     /// Sets the floating-point mode around the kernels.
     pub(super) mode: Mode,
 }
 
-/// Where the numbers that say more than a status go.
+/// The offsets of the two numbers that give details of a status.
 const FOUND: i32 = 0;
 const WANTED: i32 = 8;
 
-/// Memory that C shares with us: aligned, as its types are.
+/// Flags for memory shared with C: aligned to its elements, and no access traps.
 fn shared() -> MemFlagsData {
     MemFlagsData::trusted()
 }
 
-/// The signature of a function with such parameters.
+/// The signature of a function with these parameters.
 pub(super) fn signature(interface: &Interface<'_>, params: &[Param], convention: CallConv) -> Signature {
     let mut signature = Signature::new(convention);
     let ty = |param: &Param| match param {
@@ -84,13 +85,13 @@ struct Driver<'a, 'p> {
     parts: &'a Parts<'p>,
     given: Vec<(Param, Value)>,
     sizes: Sizes,
-    /// The bytes of arrays, as far as they are known.
+    /// The sizes of arrays in bytes, as far as they have been computed.
     bytes: BTreeMap<BufferId, Value>,
-    /// Ends the call: a status and two numbers.
+    /// The block that ends the call with an error: a status and two numbers.
     fail: Block,
 }
 
-/// The function that computes: emits its body.
+/// Emits the body of the function that computes the results.
 pub(super) fn compute(b: FunctionBuilder<'_>, module: &mut dyn Module, parts: &Parts<'_>) {
     let params = parts.interface.params();
     let mut d = Driver::new(b, parts, &params);
@@ -101,7 +102,8 @@ pub(super) fn compute(b: FunctionBuilder<'_>, module: &mut dyn Module, parts: &P
     d.end(module);
 }
 
-/// The function that says what a call takes and how long its results are: emits its body.
+/// Emits the body of the query, which returns how much scratch memory a call needs and the shapes
+/// of its results.
 pub(super) fn query(b: FunctionBuilder<'_>, module: &mut dyn Module, parts: &Parts<'_>) {
     let params = parts.interface.query_params();
     let mut d = Driver::new(b, parts, &params);
@@ -152,7 +154,7 @@ impl<'a, 'p> Driver<'a, 'p> {
         self.b.ins().iconst(I64, value)
     }
 
-    /// Goes on if a condition holds; else the call ends.
+    /// Ends the call with a status unless a condition holds.
     fn ensure(&mut self, holds: Value, status: Status, numbers: (Value, Value)) {
         let next = self.b.create_block();
         let code = self.b.ins().iconst(I32, self.parts.interface.code(status));
@@ -161,7 +163,7 @@ impl<'a, 'p> Driver<'a, 'p> {
         self.b.switch_to_block(next);
     }
 
-    /// The value of a size; the call ends if it has none.
+    /// The value of a size. Ends the call if the size has no value.
     fn sound(&mut self, size: &Size, status: Status) -> Value {
         let Number { value, sound } = self.sizes.size(&mut self.b, size);
         if let Some(sound) = sound {
@@ -172,7 +174,8 @@ impl<'a, 'p> Driver<'a, 'p> {
         value
     }
 
-    /// Takes the sizes from the parameters, and holds them to what the program requires, in the order of `ir::bind`.
+    /// Binds the sizes to the parameters and checks the program's requirements, in the order of
+    /// `ir::bind`.
     fn bind(&mut self) {
         let interface = self.parts.interface;
         let zero = self.int(0);
@@ -190,7 +193,7 @@ impl<'a, 'p> Driver<'a, 'p> {
             };
             self.sizes.bind(*symbol, value);
         }
-        // Declarations are made of sizes that are bound now.
+        // All sizes that declarations depend on are bound now.
         for (symbol, origin) in &interface.origins {
             if let Origin::Declared(number) = origin {
                 let value = self.sound(&interface.program.requires[*number].right, Status::NoValue(*number));
@@ -220,7 +223,7 @@ impl<'a, 'p> Driver<'a, 'p> {
         self.check_lengths();
     }
 
-    /// A scalar parameter as a size; see `ir::bind::integer`.
+    /// A scalar parameter as a size, converted as in `ir::bind::integer`.
     fn scalar_size(&mut self, id: BufferId) -> Value {
         let value = self.param(Param::Scalar(id));
         let b = &mut self.b;
@@ -237,11 +240,11 @@ impl<'a, 'p> Driver<'a, 'p> {
         }
     }
 
-    /// Checks that the lengths of results have values.
+    /// Checks that the lengths of results are valid.
     fn check_lengths(&mut self) {
         let run = self.parts.run;
         for id in &self.parts.interface.outputs {
-            // What is known to be a length needs no look.
+            // A size that is the length of some array is known to be valid.
             for (axis, size) in run.buffers[*id].shape.iter().enumerate().filter(|(_, size)| !is_length(run, size)) {
                 let status = Status::Length(*id, axis);
                 let value = self.sound(size, status);
@@ -317,7 +320,7 @@ impl<'a, 'p> Driver<'a, 'p> {
         } else {
             self.b.ins().iadd(scratch, layout.own)
         };
-        // Only the kernels compute with floats here.
+        // Only kernels compute with floats, so the mode is set around them alone.
         let mode = parts.mode.set(&mut self.b, module);
         for (kernel, buffers) in parts.kernels.iter().zip(&layout.buffers) {
             for (id, at) in buffers {
@@ -340,7 +343,7 @@ impl<'a, 'p> Driver<'a, 'p> {
         }
     }
 
-    /// A scalar parameter in memory.
+    /// Spills a scalar parameter, because kernels take all buffers by address.
     fn scalar(&mut self, id: BufferId) -> Value {
         let slot = self.slot(8);
         let address = self.address_of(slot);
@@ -349,7 +352,7 @@ impl<'a, 'p> Driver<'a, 'p> {
         address
     }
 
-    /// How far the range of a kernel goes.
+    /// The end of a kernel's range.
     fn total(&mut self, kernel: &Callee) -> Value {
         let most = self.int(i64::MAX);
         let Some(range) = &kernel.range else { return most };
@@ -375,7 +378,7 @@ impl<'a, 'p> Driver<'a, 'p> {
         self.b.ins().iadd(whole, some)
     }
 
-    /// Ends the call if a kernel has met a fault.
+    /// Ends the call if a kernel reports a failed check.
     fn faulted(&mut self, module: &mut dyn Module, failed: Value, fault: Value, mode: Value) {
         let (stop, next) = (self.b.create_block(), self.b.create_block());
         self.b.set_cold_block(stop);
@@ -386,7 +389,8 @@ impl<'a, 'p> Driver<'a, 'p> {
             let offset = i32::try_from(offset).expect("a small record");
             self.b.ins().load(ty, own_memory(), fault, offset)
         };
-        // The low half, on machines whose words begin with it: all that there are.
+        // Load the low half: all supported targets are little-endian, and there are fewer sites
+        // than 2^32.
         let site = field(std::mem::offset_of!(FaultRecord, site), I32);
         let index = field(std::mem::offset_of!(FaultRecord, index), I64);
         let bound = field(std::mem::offset_of!(FaultRecord, bound), I64);
@@ -397,7 +401,7 @@ impl<'a, 'p> Driver<'a, 'p> {
         self.b.switch_to_block(next);
     }
 
-    /// Ends the function: with what it has to say where something is wrong.
+    /// Ends the function, with the error exit at its end.
     fn end(mut self, module: &dyn Module) {
         let done = self.b.ins().iconst(I32, self.parts.interface.code(Status::Done));
         self.b.ins().return_(&[done]);

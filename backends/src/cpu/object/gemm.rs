@@ -1,6 +1,7 @@
-//! Products of matrices in objects, where no library is. As in `cpu::gemm`: a tile of the result rests in registers while the inner
-//! numbers run, and both factors are laid out for that before, in panels as high and as wide as a tile: a block of the right one that stays in
-//! the second-level cache, and a block of the left one. Where leaves are wide, so are tiles.
+//! Matrix products for objects, which cannot call a library. As in `cpu::gemm`, a tile of the
+//! result is accumulated in registers. Both factors are packed into panels as high or wide as a
+//! tile, in blocks: one of the right factor that stays in the L2 cache, and one of the left. Tiles
+//! use the same vector width as leaves.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{F32, F64, I64};
@@ -18,39 +19,40 @@ use crate::cpu::CompileError;
 use crate::cpu::emit::own_memory;
 use crate::cpu::wide::product;
 
-/// Inner numbers of a block, its rows, and its columns: multiples of every tile's.
+/// The block sizes along the inner index, the rows and the columns. They are multiples of every
+/// tile size.
 pub(in crate::cpu) const INNER: i64 = 192;
 pub(in crate::cpu) const BLOCK_ROWS: i64 = 168;
 const BLOCK_COLUMNS: i64 = 512;
-/// Numbers that there is memory for, to lay them out in.
+/// The number of elements of the packing buffer.
 pub(in crate::cpu) const WORK: usize = ((BLOCK_ROWS + BLOCK_COLUMNS) * INNER) as usize;
-/// Rows of a tile in Cranelift's vectors, and vectors of each.
+/// The rows of a tile in Cranelift's vectors, and the vectors per row.
 const ROWS: i64 = 6;
 const VECTORS: i64 = 2;
 
-/// What computes a tile's sums.
+/// How the accumulators of a tile are computed.
 enum Sums {
-    /// Vectors here; whether the processor multiplies and adds at once.
+    /// With Cranelift's vectors. `fused` says whether the processor has fused multiply-add.
     Vectors { fused: bool },
-    /// A function of wide registers; see `product::tile`.
+    /// By a machine-code function with wide vectors; see `product::tile`.
     Wide(FuncId),
 }
 
-/// A product under construction.
+/// The state of code generation for a product.
 struct Product<'a, 'b> {
     b: &'a mut FunctionBuilder<'b>,
     module: &'a mut dyn Module,
     sums: &'a Sums,
     element: Type,
-    /// Rows and columns of a tile.
+    /// The size of a tile.
     rows: i64,
     columns: i64,
-    /// Memory for the sums of a tile, and the words that say what to sum.
+    /// Stack memory for the accumulators of a tile, and for the arguments of the wide function.
     spilled: Value,
     words: Value,
 }
 
-/// A matrix: where it begins, and its steps in bytes.
+/// A matrix: the address of its first element, and its strides in bytes.
 #[derive(Clone, Copy)]
 struct Matrix {
     first: Value,
@@ -58,7 +60,7 @@ struct Matrix {
     across: Value,
 }
 
-/// Emits the body of a helper that computes the product of a [`GemmCall`].
+/// Emits the body of a helper that computes the product that a [`GemmCall`] describes.
 pub(super) fn body(
     b: &mut FunctionBuilder<'_>,
     module: &mut dyn Module,
@@ -79,7 +81,7 @@ pub(super) fn body(
     Ok(())
 }
 
-/// What computes tiles of a type, their rows, and the bytes of a row.
+/// How tiles of a type are computed, their number of rows, and the size of a row in bytes.
 fn sums(module: &mut dyn Module, target: Target, element: Type) -> Result<(Sums, i64, i64), CompileError> {
     let Some(isa) = target.wide() else {
         return Ok((Sums::Vectors { fused: target.fuses() }, ROWS, VECTORS * 16));
@@ -93,7 +95,7 @@ fn sums(module: &mut dyn Module, target: Target, element: Type) -> Result<(Sums,
     Ok((Sums::Wide(id), product::rows(isa).into(), product::row_bytes(isa).into()))
 }
 
-/// Memory of the caller: of any alignment.
+/// Flags for the caller's memory, which can have any alignment.
 fn outside() -> MemFlagsData {
     MemFlagsData::new().with_notrap()
 }
@@ -110,14 +112,14 @@ impl Product<'_, '_> {
         self.element.bytes().into()
     }
 
-    /// A matrix of the call, from its steps in elements.
+    /// A matrix of the call, from strides in elements.
     fn matrix(&mut self, first: Value, down: Value, across: Value) -> Matrix {
         let width = self.width();
         let [down, across] = [down, across].map(|step| self.b.ins().imul_imm_s(step, width));
         Matrix { first, down, across }
     }
 
-    /// The part of a matrix that begins at a row and a column.
+    /// The submatrix that begins at a row and a column.
     fn from(&mut self, m: Matrix, row: Value, column: Value) -> Matrix {
         let down = self.b.ins().imul(row, m.down);
         let across = self.b.ins().imul(column, m.across);
@@ -125,14 +127,14 @@ impl Product<'_, '_> {
         Matrix { first: self.b.ins().iadd(first, across), ..m }
     }
 
-    /// How many are left from a number on, at most so many.
+    /// The number of elements from `from` to the end, at most `most`.
     fn left(&mut self, all: Value, from: Value, most: i64) -> Value {
         let left = self.b.ins().isub(all, from);
         let most = self.b.ins().iconst(I64, most);
         self.b.ins().smin(left, most)
     }
 
-    /// Runs `body` for the numbers below a limit, in steps.
+    /// Emits a loop over the multiples of `step` below a limit.
     fn steps(&mut self, limit: Value, step: i64, body: &mut dyn FnMut(&mut Self, Value)) {
         let more = self.b.ins().iadd_imm_s(limit, step - 1);
         let step_value = self.b.ins().iconst(I64, step);
@@ -165,7 +167,7 @@ impl Product<'_, '_> {
         let block = BLOCK_ROWS * INNER * self.width();
         let right = self.b.ins().iadd_imm_s(left, block);
         let (rows, columns) = (self.rows, self.columns);
-        // Once even if there is nothing to sum: the result is then 0.
+        // The loop over inner blocks runs at least once, to store zeros if there is nothing to sum.
         let one = self.b.ins().iconst(I64, 1);
         let at_least_one = self.b.ins().smax(k, one);
         self.steps(n, BLOCK_COLUMNS, &mut |p, j| {
@@ -195,7 +197,7 @@ impl Product<'_, '_> {
         });
     }
 
-    /// Where the panel of some row or column begins.
+    /// The address of the panel that begins at a row or column.
     fn panel(&mut self, first: Value, number: Value, inner: Value) -> Value {
         let width = self.width();
         let before = self.b.ins().imul(number, inner);
@@ -203,7 +205,8 @@ impl Product<'_, '_> {
         self.b.ins().iadd(first, before)
     }
 
-    /// Lays rows out in panels of so many: for each inner number one of each row. Rows that are not there are the last one again.
+    /// Packs rows into panels of `high` rows, element by element along the inner index. Missing
+    /// rows of the last panel repeat the last row.
     fn lay(&mut self, from: Matrix, (rows, inner): (Value, Value), to: Value, high: i64) {
         let (width, element) = (self.width(), self.element);
         self.steps(rows, high, &mut |p, row| {
@@ -216,7 +219,7 @@ impl Product<'_, '_> {
                 let down = p.b.ins().imul(number, from.down);
                 firsts.push(p.b.ins().iadd(from.first, down));
             }
-            // Whole rows side by side are moved as vectors.
+            // If the elements of adjacent rows are contiguous, copy them as vectors.
             let lanes = element.by(128 / element.bits()).expect("a vector of the type");
             let beside = p.b.ins().icmp_imm_s(IntCC::Equal, from.down, width);
             let left = p.b.ins().isub(rows, row);
@@ -246,7 +249,8 @@ impl Product<'_, '_> {
         });
     }
 
-    /// A tile of the result from a panel of each factor: so many rows and columns of it are there.
+    /// Computes a tile from a panel of each factor and stores the given number of its rows and
+    /// columns.
     fn tile(
         &mut self,
         inner: Value,
@@ -320,7 +324,7 @@ impl Product<'_, '_> {
         self.b.switch_to_block(out);
     }
 
-    /// The sums of a tile in Cranelift's vectors.
+    /// Accumulates a tile with Cranelift's vectors.
     fn sum(&mut self, inner: Value, (left, right): (Value, Value), fused: bool) {
         let element = self.element;
         let vector = element.by(128 / element.bits()).expect("a vector of the type");

@@ -1,4 +1,5 @@
-//! The C header of an object: what each function takes, gives and asks for, from the same description that its code is made from.
+//! The C header of an object. It is generated from the same [`Interface`] as the code, so the two
+//! cannot disagree.
 
 use std::fmt::Write;
 
@@ -7,7 +8,7 @@ use ir::Dtype;
 use super::interface::{Interface, NUMBERS, Param, Status, c_type};
 use super::{Function, Settings};
 
-/// What all headers share.
+/// The declarations that all headers share.
 const SHARED: &str = "\
 #ifndef FUSELOOP_NUMBERS
 #define FUSELOOP_NUMBERS
@@ -34,12 +35,12 @@ pub(super) fn header(functions: &[Function<'_>], settings: &Settings<'_>) -> Str
     out
 }
 
-/// Text inside of a comment.
+/// Text for inside a comment.
 fn comment(text: &str) -> String {
     text.replace("*/", "* /").replace("/*", "/ *")
 }
 
-/// All that there is of one function.
+/// The declarations of one function.
 fn section(function: &Function<'_>, interface: &Interface<'_>) -> String {
     let needs = &interface.needs;
     let text = [function.comment.as_str(), &function.signature].join("\n\n");
@@ -66,7 +67,7 @@ fn section(function: &Function<'_>, interface: &Interface<'_>) -> String {
     out
 }
 
-/// The enum with the statuses of a function.
+/// The enum of a function's statuses.
 fn statuses(function: &Function<'_>, interface: &Interface<'_>) -> String {
     let mut out = format!("enum {} {{\n", interface.status_type);
     let last = interface.statuses.len() - 1;

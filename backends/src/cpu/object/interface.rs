@@ -1,5 +1,5 @@
-//! What a function of an object looks like from C: its parameters with their names, and what its status may be. The code and the header
-//! are both made from this.
+//! The C interface of a function in an object: its parameters with their names, and its statuses.
+//! Both the code and the header are generated from it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,20 +10,21 @@ use schedule::nests::is_length;
 use super::Function;
 use super::names::{distinct, in_c, symbol};
 
-/// What a call of a function in an object may end in. Its number is its place among those of the function.
+/// The outcome of a call of a function in an object. Its number is its position in the function's
+/// list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// The results are there.
+    /// The results are complete.
     Done,
-    /// A pointer that is null or not aligned to its elements.
+    /// A pointer is null or not aligned to its elements.
     Pointer,
-    /// Less scratch memory than the call takes.
+    /// The caller passed less scratch memory than the call needs.
     Scratch,
     /// A result overlaps another array of the call or its scratch memory.
     Overlap,
     /// A parameter that is a length is below 0 or beyond [`ir::bind::MAX_LENGTH`].
     Size,
-    /// More memory for what is kept in between than there can be.
+    /// The temporaries need more memory than the address space has.
     Memory,
     /// A requirement of the program is not met.
     Requirement(usize),
@@ -31,25 +32,25 @@ pub enum Status {
     NoValue(usize),
     /// A result would have a negative length, or one without a value.
     Length(BufferId, usize),
-    /// A subscript is outside.
+    /// A subscript is out of bounds.
     Site(SiteId),
 }
 
-/// A size as C sees it.
+/// Where C gets the value of a size from.
 #[derive(Clone, Copy)]
 pub(super) enum Origin {
     /// A parameter.
     Given,
-    /// What a declaration says it is: the right side of a requirement.
+    /// Computed from others, by a declaration: the right side of this requirement.
     Declared(usize),
-    /// The value of a scalar, an input.
+    /// The value of this scalar input.
     Scalar(usize),
 }
 
 /// A function of an object.
 pub(super) struct Interface<'p> {
     pub(super) program: &'p Program,
-    /// Its symbol, and those of the functions beside it; the name of what the query fills in.
+    /// The names of the function and its companions, and of the struct that the query fills in.
     pub(super) name: String,
     pub(super) query: String,
     pub(super) error: String,
@@ -73,12 +74,12 @@ pub(super) enum Param {
     Scalar(BufferId),
     Input(BufferId),
     Output(BufferId),
-    /// Scratch memory, and how many bytes there are of it.
+    /// Scratch memory and its size in bytes.
     Scratch,
     Bytes,
-    /// What a query fills in.
+    /// The struct that a query fills in.
     Needs,
-    /// Two numbers that say more than a status.
+    /// The struct for the two numbers that give details of a status.
     Numbers,
 }
 
@@ -148,7 +149,7 @@ impl<'p> Interface<'p> {
         params
     }
 
-    /// The parameters of the query: the sizes, scalars that are sizes among them.
+    /// The parameters of the query: the sizes, and the scalar inputs that are sizes.
     pub(super) fn query_params(&self) -> Vec<Param> {
         let scalars = self.origins.iter().filter_map(|(_, origin)| match origin {
             Origin::Scalar(input) => Some(Param::Scalar(self.inputs[*input])),
@@ -172,7 +173,7 @@ impl<'p> Interface<'p> {
         params.iter().map(|param| distinct(in_c(name(param)), &mut taken)).collect()
     }
 
-    /// The lengths of results that the query tells: a name each, the result, and how many axes it has.
+    /// The shapes that the query returns: for each result its name, its buffer and its rank.
     pub(super) fn lengths(&self) -> Vec<(String, BufferId, usize)> {
         let mut taken = BTreeSet::from(["scratch".to_owned()]);
         let rank = |id: &BufferId| self.program.buffers[*id].shape.len();

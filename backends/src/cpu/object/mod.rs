@@ -1,6 +1,8 @@
-//! Objects: programs compiled ahead of time, for whoever links them. The kernels are those that `compile` makes for this process,
-//! but for what these would ask of it: scans run in one piece, and the helpers are part of the code. Around them
-//! `driver` puts what a run does for a call, in code too; `interface` says what C sees of it, and `header` writes that down.
+//! Objects: programs compiled ahead of time, to be linked into other programs. The kernels are the
+//! same as those that `compile` makes for this process, except that scans are not split across
+//! threads and that helpers are part of the object. `driver` generates the functions around the
+//! kernels that do what `cpu::run` does. `interface` defines how they look from C, and `header`
+//! declares them.
 
 mod assembly;
 mod driver;
@@ -37,38 +39,38 @@ use crate::slots::{Slots, words};
 
 /// A function of an object.
 pub struct Function<'a> {
-    /// What it computes.
+    /// The program that it computes.
     pub program: &'a Program,
-    /// What it takes and gives, in the terms of the source.
+    /// Its signature in the source.
     pub signature: String,
     /// Its doc comment in the source.
     pub comment: String,
-    /// What a status means, in the terms of the source.
+    /// The message for a status, in terms of the source.
     pub text: &'a dyn Fn(Status) -> String,
 }
 
-/// What an object is besides its functions.
+/// The settings of an object.
 pub struct Settings<'a> {
     /// The machine that it is for.
     pub target: Target,
-    /// What the symbols of its functions begin with.
+    /// The prefix of its functions' symbols.
     pub prefix: &'a str,
-    /// What it is made from, for comments and for the guard of its header.
+    /// The name of its source, for comments and the include guard of its header.
     pub origin: &'a str,
 }
 
-/// The functions as a relocatable object file. The same functions give the same bytes.
+/// Compiles the functions to a relocatable object file. The output is deterministic.
 pub fn object(functions: &[Function<'_>], settings: &Settings<'_>) -> Result<Vec<u8>, CompileError> {
     catch_unwind(AssertUnwindSafe(|| build(functions, settings)))
         .unwrap_or_else(|panic: Box<dyn Any + Send>| Err(CompileError::Internal(panic_message(&*panic))))
 }
 
-/// The header of such an object.
+/// The C header of such an object.
 pub fn header(functions: &[Function<'_>], settings: &Settings<'_>) -> String {
     header::header(functions, settings)
 }
 
-/// Such an object as assembly, from which an assembler makes the same sections, symbols and
+/// Such an object as assembly. Assembling it gives the same sections, symbols and relocations.
 /// relocations.
 pub fn assembly(object: &[u8]) -> Result<String, CompileError> {
     assembly::assembly(object)
@@ -100,7 +102,7 @@ fn build(functions: &[Function<'_>], settings: &Settings<'_>) -> Result<Vec<u8>,
     module.finish().emit().map_err(|e| internal(&e))
 }
 
-/// The kernels of a function, the function itself, and the one that says what it takes.
+/// Defines the kernels of a function, the function itself, and its query.
 fn define_function(
     module: &mut ObjectModule,
     called: &mut Called,
@@ -143,7 +145,7 @@ fn define_function(
     exported(module, &interface.query, query, |b, module| driver::query(b, module, &parts))
 }
 
-/// Data that is only read, aligned as results of `malloc` are.
+/// Defines read-only data, aligned to cache lines.
 fn data(module: &mut ObjectModule, name: &str, bytes: Vec<u8>) -> Result<DataId, CompileError> {
     let id = module.declare_data(name, Linkage::Local, false, false).map_err(|e| internal(&e))?;
     let mut data = DataDescription::new();
@@ -153,7 +155,7 @@ fn data(module: &mut ObjectModule, name: &str, bytes: Vec<u8>) -> Result<DataId,
     Ok(id)
 }
 
-/// A function that C calls.
+/// Defines a function that C calls.
 fn exported(
     module: &mut ObjectModule,
     name: &str,
@@ -168,7 +170,8 @@ fn exported(
     module.define_function(id, &mut function).map_err(|e| CompileError::Internal(format!("{name}: {e}")))
 }
 
-/// The function that says what a status means: the texts one after another, each ended by a 0, behind the places where they begin.
+/// Defines the function that returns the message of a status. Its data is a table of offsets,
+/// followed by the messages, each terminated by a zero.
 fn define_texts(
     module: &mut ObjectModule,
     interface: &Interface<'_>,

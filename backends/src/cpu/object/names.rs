@@ -21,7 +21,7 @@ pub(super) fn symbol(prefix: &str, name: &str) -> String {
     if prefix.is_empty() { in_c(name) } else { format!("{prefix}{name}") }
 }
 
-/// A name that is not taken yet, which it takes.
+/// Makes a name unique by appending `_`, and reserves it.
 pub(super) fn distinct(mut name: String, taken: &mut BTreeSet<String>) -> String {
     while !taken.insert(name.clone()) {
         name.push('_');

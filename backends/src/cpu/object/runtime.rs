@@ -1,5 +1,6 @@
-//! The helpers of compiled code as code: an object has no process around it that has them. What they give is what those in `jit` give,
-//! bit for bit but for the payload of a NaN.
+//! The helpers that compiled code calls, as code of the object: there is no process around it that
+//! provides them. Their results are the same bits as those of the helpers in `jit`, except for the
+//! payload of NaNs.
 
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::types::{F32, F64, I8, I16, I32, I64};
@@ -12,7 +13,7 @@ use super::target::Target;
 use crate::cpu::CompileError;
 use crate::cpu::jit::Helper;
 
-/// Defines a helper; nothing happens for one that the C library has.
+/// Defines a helper. Helpers that the C library provides need no definition.
 pub(super) fn define(module: &mut dyn Module, target: Target, helper: Helper, id: FuncId) -> Result<(), CompileError> {
     let body: fn(&mut FunctionBuilder<'_>, &[Value]) -> Option<Value> = match helper {
         Helper::WidenF16 => |b, v| Some(widen(b, v[0])),
@@ -40,7 +41,7 @@ pub(super) fn define(module: &mut dyn Module, target: Target, helper: Helper, id
         Helper::Turn8 => |b, v| turn(b, v, I64),
         Helper::RemF32 | Helper::RemF64 => return Ok(()),
         Helper::GemmF32 | Helper::GemmF64 => |_, _| None,
-        // Kernels of an object are made without these: see `Host`.
+        // Kernels of an object never call these: see `Host`.
         Helper::GemmWideF32 | Helper::Await => {
             return Err(CompileError::Internal(format!("{helper:?} in an object")));
         }
@@ -69,7 +70,8 @@ fn as_bits(b: &mut FunctionBuilder<'_>, ty: Type, v: Value) -> Value {
     b.ins().bitcast(ty, MemFlagsData::new(), v)
 }
 
-/// `f16` to `f32`: as a float the shifted bits are 2^112 too small, denormals too.
+/// `f16` to `f32`: shifted into place, the bits are the number scaled by 2^-112, also for
+/// denormals.
 fn widen(b: &mut FunctionBuilder<'_>, bits: Value) -> Value {
     let magnitude = b.ins().band_imm_u(bits, 0x7fff);
     let sign = b.ins().bxor(bits, magnitude);
@@ -86,7 +88,8 @@ fn widen(b: &mut FunctionBuilder<'_>, bits: Value) -> Value {
     as_bits(b, F32, bits)
 }
 
-/// The bits of a number rounded to odd, so that rounding them again to a much narrower format rounds as if once.
+/// The bits of a number rounded to odd. A second rounding to a much narrower format then gives the
+/// same result as rounding once.
 fn float_to_odd(b: &mut FunctionBuilder<'_>, v: Value) -> Value {
     let near = b.ins().fdemote(F32, v);
     let back = b.ins().fpromote(F64, near);
@@ -98,13 +101,14 @@ fn float_to_odd(b: &mut FunctionBuilder<'_>, v: Value) -> Value {
     let other = b.ins().select(beyond, less, more);
     let odd = b.ins().band_imm_u(bits, 1);
     let other = b.ins().select(odd, bits, other);
-    // Equal, or not comparable: a NaN stays one.
+    // If the values are equal nothing is to be done, and a NaN, which compares as unequal to all,
+    // stays a NaN.
     let below = b.ins().fcmp(FloatCC::LessThan, magnitude, given);
     let inexact = b.ins().bor(beyond, below);
     b.ins().select(inexact, other, bits)
 }
 
-/// An integer, rounded to odd where it has more bits than an `f64`.
+/// An integer, rounded to odd if it does not fit the significand of an `f64`.
 fn int_to_odd(b: &mut FunctionBuilder<'_>, v: Value, signed: bool) -> Value {
     let exact = 1i64 << f64::MANTISSA_DIGITS;
     let low = b.ins().band_imm_u(v, 0x7ff);
@@ -122,8 +126,8 @@ fn int_to_odd(b: &mut FunctionBuilder<'_>, v: Value, signed: bool) -> Value {
     convert(b, v)
 }
 
-/// The bits from `at` up, those below rounded to nearest even; `below_half` is just less than a half of the last bit that stays, and
-/// whatever else is to be added.
+/// Shifts right by `at` bits, rounding to nearest even. `below_half` is half of the last remaining
+/// bit minus one, plus anything else that is to be added.
 fn round_at(b: &mut FunctionBuilder<'_>, bits: Value, at: i64, below_half: i64) -> Value {
     let kept = b.ins().ushr_imm_u(bits, at);
     let odd = b.ins().band_imm_u(kept, 1);
@@ -137,7 +141,8 @@ fn f16_from_f64(b: &mut FunctionBuilder<'_>, v: Value) -> Value {
     let bits = float_to_odd(b, v);
     let magnitude = b.ins().band_imm_u(bits, 0x7fff_ffff);
     let sign = b.ins().bxor(bits, magnitude);
-    // Beside a half, the addition rounds a number that will be denormal.
+    // Adding 0.5 to a number that becomes denormal aligns its significand with that of the result,
+    // so the addition rounds it correctly.
     let number = as_bits(b, F32, magnitude);
     let half = b.ins().f32const(0.5);
     let beside = b.ins().fadd(number, half);
@@ -163,8 +168,8 @@ fn bf16_from_f64(b: &mut FunctionBuilder<'_>, v: Value) -> Value {
     b.ins().select(unordered, nan, rounded)
 }
 
-/// Transposes a block of elements: from an address, so many bytes from row to row, to an address, so many bytes from column to
-/// column, so many rows and columns.
+/// Transposes a block of `rows` by `columns` elements: from an address with `step` bytes between
+/// rows, to an address with `pace` bytes between columns.
 fn turn(b: &mut FunctionBuilder<'_>, params: &[Value], ty: Type) -> Option<Value> {
     let &[from, step, to, pace, rows, columns] = params else { return None };
     let width = i64::from(ty.bytes());
@@ -185,7 +190,7 @@ fn turn(b: &mut FunctionBuilder<'_>, params: &[Value], ty: Type) -> Option<Value
     None
 }
 
-/// Runs `body` for each number below a limit.
+/// Emits a loop over the numbers below a limit.
 pub(super) fn counted(
     b: &mut FunctionBuilder<'_>,
     limit: Value,

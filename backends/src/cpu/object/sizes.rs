@@ -1,4 +1,4 @@
-//! Code that computes the sizes of a call: the arithmetic of `ir::size`, as instructions.
+//! Computes the sizes of a call in generated code, with the arithmetic of `ir::size`.
 
 use std::collections::BTreeMap;
 
@@ -11,15 +11,16 @@ use ir::{Size, SymbolId};
 
 use crate::cpu::formula::{Formula, Rule};
 
-/// A number, and whether it is right: nothing says it if it is for sure.
+/// A number, with a flag that says whether it is exact. No flag means that it always is.
 #[derive(Clone, Copy)]
 pub(super) struct Number {
-    /// Modulo 2^64, and 0 of a quotient by a number below 1.
+    /// The value modulo 2^64; 0 for a quotient by a number below 1.
     pub(super) value: Value,
     pub(super) sound: Option<Value>,
 }
 
-/// What is known so far. All of it is computed on the one path through the function that leads to the end.
+/// The sizes computed so far. All code is on the one path through the function that does not fail,
+/// so every value dominates the rest of it.
 #[derive(Default)]
 pub(super) struct Sizes {
     symbols: BTreeMap<SymbolId, Value>,
@@ -60,7 +61,7 @@ impl Sizes {
         number
     }
 
-    /// Notes that a size has a value: the function goes on only if it has.
+    /// Records that a size is known to have a value, because the function has checked it.
     pub(super) fn settle(&mut self, size: &Size) {
         if let Some(known) = self.known.get_mut(size) {
             known.sound = None;
@@ -114,7 +115,7 @@ impl Sizes {
     }
 }
 
-/// Whether both hold.
+/// The conjunction of two flags.
 pub(super) fn both(b: &mut FunctionBuilder<'_>, x: Option<Value>, y: Option<Value>) -> Option<Value> {
     match (x, y) {
         (Some(x), Some(y)) => Some(b.ins().band(x, y)),
@@ -122,7 +123,7 @@ pub(super) fn both(b: &mut FunctionBuilder<'_>, x: Option<Value>, y: Option<Valu
     }
 }
 
-/// A sum or a product; `sound` no longer holds if it leaves the range.
+/// A sum or product. Clears `sound` on overflow.
 pub(super) fn checked(b: &mut FunctionBuilder<'_>, sound: &mut Option<Value>, rule: Rule, x: Value, y: Value) -> Value {
     let (value, over) = match rule {
         Rule::Times => b.ins().smul_overflow(x, y),

@@ -1,4 +1,4 @@
-//! The machines that objects are made for.
+//! The machines that objects can be compiled for.
 
 use std::fmt;
 
@@ -9,7 +9,8 @@ use crate::cpu::jit::{self, Care, Host};
 use crate::cpu::wide::{Isa, Memory};
 use crate::cpu::{CompileError, Far, Simd};
 
-/// A machine that an object is made for: an architecture, under Linux, and what its processors have at least.
+/// A machine that an object is compiled for: an architecture, with Linux, and the minimum level of
+/// its processors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
     arch: Arch,
@@ -22,7 +23,8 @@ enum Arch {
     Aarch64,
 }
 
-/// What processors have at least. Those of x86-64 are the levels of its ABI, but for the first: it cannot shuffle bytes.
+/// The minimum level of processors. For x86-64 these are the levels of its ABI, except for the
+/// first one, which cannot shuffle bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Cpu {
     Generic,
@@ -32,12 +34,12 @@ enum Cpu {
     Native,
 }
 
-/// A row of the table of processors.
+/// A row of the table of processor levels.
 struct Entry {
     arch: Arch,
     cpu: Cpu,
     name: &'static str,
-    /// What it has beyond the row before, as Cranelift calls it.
+    /// The features that it adds to the previous level, by their names in Cranelift.
     adds: &'static [&'static str],
 }
 
@@ -65,14 +67,14 @@ static CPUS: [Entry; 4] = [
 
 const NATIVE: &str = "native";
 
-/// A machine that objects are not made for.
+/// An unsupported target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TargetError {
-    /// Its architecture or system.
+    /// Unsupported architecture or system.
     Machine(String),
-    /// A processor that the architecture does not have.
+    /// Unknown processor for the architecture, with the known ones.
     Cpu(String, Vec<&'static str>),
-    /// The processor of this machine, for another architecture.
+    /// `native` for an architecture that is not this machine's.
     NotHere,
 }
 
@@ -83,8 +85,8 @@ impl Arch {
         Arch::ALL.into_iter().find(|(_, name)| *name == std::env::consts::ARCH).map(|(arch, _)| arch)
     }
 
-    /// The level that most machines in use have and that programs profit by: functions such as `exp` are sequences of fused
-    /// multiply-adds, each of which would be a call of the C library below the third level of x86-64.
+    /// The default level: one that most machines in use have. Below the third level of x86-64 there
+    /// is no fused multiply-add, and functions such as `exp` would call the C library for each one.
     fn default_cpu(self) -> Cpu {
         match self {
             Arch::X86_64 => Cpu::V3,
@@ -98,8 +100,8 @@ impl Arch {
 }
 
 impl Target {
-    /// The machine of a name, `x86_64` or `aarch64` or a triple of one with Linux, whose processors are at least `cpu`. Without
-    /// names: this machine's architecture, a processor that most of its machines have.
+    /// The target with a name: `x86_64` or `aarch64`, or a triple of one with Linux. Without a name
+    /// it is this machine's architecture, and without `cpu` the default level.
     pub fn new(machine: Option<&str>, cpu: Option<&str>) -> Result<Target, TargetError> {
         let name = machine.unwrap_or(std::env::consts::ARCH);
         let (arch, system) = name.split_once('-').unwrap_or((name, "linux"));
@@ -121,7 +123,7 @@ impl Target {
         Ok(Target { arch, cpu })
     }
 
-    /// Cranelift for it.
+    /// The Cranelift target.
     pub(in crate::cpu) fn machine(self, care: Care) -> Result<OwnedTargetIsa, CompileError> {
         let internal = |e: &dyn fmt::Display| CompileError::Internal(e.to_string());
         let mut builder = match (self.cpu, self.arch) {
@@ -142,12 +144,12 @@ impl Target {
         self.arch == Arch::X86_64
     }
 
-    /// Whether it multiplies and adds in one instruction.
+    /// Whether the target has fused multiply-add.
     pub(super) fn fuses(self) -> bool {
         self.arch != Arch::X86_64 || self.cpu >= Cpu::V3
     }
 
-    /// The widest leaves that it has.
+    /// The widest leaves that the target supports.
     pub(super) fn wide(self) -> Option<Isa> {
         match (self.arch, self.cpu) {
             (Arch::X86_64, Cpu::V3) => Some(Isa::Avx2),
@@ -157,7 +159,7 @@ impl Target {
         }
     }
 
-    /// How it reads and writes arrays that its caches do not hold.
+    /// How the target reads and writes arrays that do not fit into its caches.
     pub(super) fn memory(self) -> Memory {
         if self.cpu == Cpu::Native { Memory::here(Far::Auto) } else { Memory::unknown() }
     }

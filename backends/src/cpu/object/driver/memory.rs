@@ -1,4 +1,5 @@
-//! The memory of a call: how many bytes its arrays have, how its scratch memory is divided, and what holds of the areas that the caller gives.
+//! The memory of a call of an object: the sizes of arrays, the layout of scratch memory, and the
+//! checks of the caller's pointers.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value};
@@ -11,31 +12,32 @@ use crate::cpu::formula::Rule;
 use crate::cpu::object::interface::{Param, Status};
 use crate::cpu::object::sizes::{both, checked};
 
-/// Kernels whose code needs no more bytes than this for itself have them on the stack: most calls then need no scratch memory.
+/// If kernels need at most this many bytes of scratch for their code, it is on the stack. Most
+/// calls then need no scratch memory from the caller.
 const ON_STACK: usize = 4096;
 
-/// Where something lies.
+/// The location of a temporary.
 #[derive(Clone, Copy)]
 pub(super) enum Place {
-    /// In the scratch memory, this many bytes from its beginning.
+    /// In the scratch memory, at this offset in bytes.
     At(Value),
-    /// Where an output does.
+    /// In the memory of this output.
     Of(BufferId),
 }
 
-/// How a call uses its scratch memory.
+/// The layout of a call's scratch memory.
 pub(super) struct Layout {
     pub(super) temporaries: Vec<(BufferId, Place)>,
-    /// Results that are kept back until nothing can go wrong any more, and their bytes.
+    /// Results that are stored here until no check can fail any more, with their offsets and sizes.
     pub(super) held: Vec<(BufferId, Value, Value)>,
-    /// Where a kernel's own memory begins, and in it each kernel's scratch buffers.
+    /// The offset of the kernels' own scratch, and in it those of each kernel's scratch buffers.
     pub(super) own: Value,
     pub(super) buffers: Vec<Vec<(BufferId, Value)>>,
     pub(super) bytes: Value,
 }
 
 impl Driver<'_, '_> {
-    /// Bytes of an array; see `call::bytes`. The call ends if they are too many.
+    /// The size of an array in bytes, as in `call::bytes`. Ends the call if it overflows.
     pub(super) fn bytes(&mut self, id: BufferId) -> Value {
         if let Some(bytes) = self.bytes.get(&id) {
             return *bytes;
@@ -64,7 +66,7 @@ impl Driver<'_, '_> {
         }
     }
 
-    /// `a + b`, `b` up to the next multiple of the alignment of scratch memory.
+    /// `a + b`, with `b` rounded up to the alignment of scratch memory.
     pub(super) fn behind(&mut self, a: Value, b: Value) -> Value {
         let mut sound = None;
         let spare = self.int(SCRATCH_ALIGN as i64 - 1);
@@ -75,7 +77,8 @@ impl Driver<'_, '_> {
         sum
     }
 
-    /// Lays out temporaries, then results that are kept back, then what the kernels have for themselves, one after the other.
+    /// Lays out the temporaries, then the results that are held back, then the kernels' own
+    /// scratch.
     pub(super) fn layout(&mut self) -> Layout {
         let parts = self.parts;
         let mut end = self.int(0);
@@ -120,7 +123,8 @@ impl Driver<'_, '_> {
         Layout { temporaries, held, own, buffers, bytes: end }
     }
 
-    /// How much scratch memory is asked for: some more than is used, so that any address does.
+    /// The scratch memory to ask for. It includes padding, so that the caller's memory need not be
+    /// aligned.
     pub(super) fn asked(&mut self, layout: &Layout) -> Value {
         let spare = self.int(SCRATCH_ALIGN as i64 - 1);
         let mut sound = None;
@@ -131,7 +135,7 @@ impl Driver<'_, '_> {
         self.b.ins().select(some, more, zero)
     }
 
-    /// Where the scratch memory begins, if there is enough of it; else the call ends.
+    /// The aligned address of the scratch memory. Ends the call if there is not enough.
     pub(super) fn scratch(&mut self, layout: &Layout) -> Value {
         let asked = self.asked(layout);
         let (scratch, bytes) = (self.param(Param::Scratch), self.param(Param::Bytes));
@@ -144,18 +148,18 @@ impl Driver<'_, '_> {
         self.aligned(scratch)
     }
 
-    /// The first address from another on that is aligned as scratch memory is.
+    /// Rounds an address up to the alignment of scratch memory.
     pub(super) fn aligned(&mut self, address: Value) -> Value {
         let up = self.b.ins().iadd_imm_s(address, SCRATCH_ALIGN as i64 - 1);
         self.b.ins().band_imm_s(up, -(SCRATCH_ALIGN as i64))
     }
 
-    /// Whether what kernels need for their code is on the stack.
+    /// Whether the kernels' own scratch is on the stack.
     pub(super) fn on_stack(&self) -> bool {
         self.parts.kernels.iter().all(|kernel| kernel.scratch <= ON_STACK)
     }
 
-    /// The address of a caller's array; the call ends if it cannot be one.
+    /// The address of a caller's array. Ends the call if it is null or misaligned.
     pub(super) fn array(&mut self, id: BufferId, param: Param) -> Value {
         let address = self.param(param);
         let bytes = self.bytes(id);
