@@ -1,19 +1,17 @@
 //! Fuseloop's code generators and their run time: verified loop nests in, running machine code out.
 //!
 //! `cpu` and `ptx` generate code for the parts that the passes of `schedule` split kernels into;
-//! `cuda` runs the code that `ptx` generates. The engines share the other modules: `access`,
-//! `groups` and `fold` analyse subscripts, contractions and reductions, `slots` assigns memory to
-//! temporaries, `pages` allocates zeroed memory, and `call` checks the arrays of a call.
+//! `cuda` runs the code that `ptx` generates. The engines share the other modules: `fold` analyses
+//! reductions, `slots` assigns memory to temporaries, `pages` allocates zeroed memory, and `call`
+//! checks the arrays of a call.
 
 pub mod abi;
-mod access;
 mod call;
 pub mod cpu;
 pub mod cuda;
 mod error;
 pub mod float_mode;
 mod fold;
-mod groups;
 mod pages;
 pub mod ptx;
 mod slots;

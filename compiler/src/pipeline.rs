@@ -2,6 +2,7 @@
 
 use cranelift_entity::SecondaryMap;
 use ir::checked::Checked;
+use ir::choice::Policy;
 use ir::decision::{Decision, Passes};
 use ir::nest::{KernelId, Program};
 use ir::verify::{VerifyError, verify};
@@ -19,18 +20,6 @@ pub struct Options {
     pub policy: Policy,
     /// The most merges, all passes together; none given is no limit. To find the merge that goes wrong by bisection.
     pub fuel: Option<u64>,
-}
-
-/// Who chooses among legal merges.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Policy {
-    /// The cost model.
-    #[default]
-    Model,
-    /// Every merge is made that repeats no expensive work: to see what is possible.
-    Legal,
-    /// A coin for each, whatever it costs: for tests of legality.
-    Random(u64),
 }
 
 /// A function's loop nests, before and after fusion.

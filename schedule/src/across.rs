@@ -1,8 +1,9 @@
 //! Loops that load across memory: neighbouring iterations of the innermost loop find their elements in different rows, while those of a
 //! loop outside of it find them side by side. A transposition is one, alone or inside any expression. Such a loop goes in tiles.
 
-use ir::nest::{BufferId, IndexId, Loop, LoopKind, Op, Program, Statement, Subscript};
-use ir::{Affine, Size, visit};
+use ir::linear::Linear;
+use ir::nest::{Loop, LoopKind, Op, Program, Statement};
+use ir::{Size, visit};
 
 /// Bytes of a row of memory that go into a tile: many cache lines, since memory likes to be read in a row.
 const LINES: i64 = 1024;
@@ -25,19 +26,6 @@ pub struct Across {
     pub extents: Vec<Size>,
 }
 
-/// Element numbers are counted in loop indices.
-fn linear(program: &Program, buffer: BufferId, view: Option<&[Size]>, at: &[Subscript]) -> Option<Affine<IndexId>> {
-    let shape = view.unwrap_or(&program.buffers[buffer].shape);
-    let mut sum = Affine::constant(0);
-    let mut stride = Size::constant(1);
-    for (axis, subscript) in at.iter().enumerate().rev() {
-        let Subscript::Affine(affine) = subscript else { return None };
-        sum = sum.add(&affine.scale(&stride));
-        stride = &stride * shape.get(axis)?;
-    }
-    Some(sum)
-}
-
 impl Across {
     /// The loop as one that goes in tiles, if that helps.
     pub fn of(program: &Program, l: &Loop) -> Option<Across> {
@@ -57,7 +45,8 @@ impl Across {
         let mut found: Option<Across> = None;
         for (number, statement) in l.body.iter().enumerate() {
             let Statement::Let { op: Op::Load { buffer, view, at }, .. } = statement else { continue };
-            let Some(at) = linear(program, *buffer, view.as_deref(), at) else { continue };
+            let linear = Linear::of(program, *buffer, view.as_deref(), at);
+            let Some(at) = linear.as_affine() else { continue };
             // Small steps leave vectors something of each line.
             let far = at.coefficient(last.0).as_constant().is_none_or(|step| step.abs() > SHORT);
             let along = |(index, _): &_| at.coefficient(*index).as_constant() == Some(1);

@@ -4,12 +4,13 @@
 
 use cranelift_codegen::ir::InstBuilder;
 use cranelift_codegen::ir::Value;
+use ir::linear::Linear;
 use ir::nest::{Block, BufferId, IndexId, Loop, Op, Statement, Subscript};
 use ir::sabotage::{self, Bug};
 use ir::{Affine, Size};
 use schedule::across::{Across, ROWS};
 
-use super::emit::{Emitter, Linear};
+use super::emit::Emitter;
 use super::jit::Helper;
 use super::nest::Axis;
 

@@ -10,18 +10,19 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{InstBuilder, Value};
 use ir::build::Values;
+use ir::groups::{Dims, Groups, step};
+use ir::linear::Linear;
 use ir::nest::{Block, BufferId, Contraction, IndexId, Op, Prologue, Statement, Subscript};
 use ir::sabotage::{self, Bug};
 use ir::{Affine, Dtype, Size, visit};
 use schedule::prepare::Whole;
 
-use super::emit::{Emitter, Linear, own_memory};
+use super::emit::{Emitter, own_memory};
 use super::fold::offset;
 use super::jit::{Gemm, Host};
 use super::nest::Axis;
 use super::scalar;
 use crate::abi::GemmCall;
-use crate::groups::{Dims, Groups, step};
 
 /// Rows and columns of a tile: the result stays within a few MB.
 const ROWS: i64 = 1024;

@@ -9,6 +9,7 @@ use cranelift_codegen::ir::types::{I8, I64};
 use cranelift_codegen::ir::{self as cl, AliasRegionData, BlockArg, InstBuilder, MemFlagsData, Type, Value};
 use cranelift_frontend::FunctionBuilder;
 use ir::build::Values;
+use ir::linear::Linear;
 use ir::nest::{BufferId, IndexId, Program, SlotId, Subscript, ValueId};
 use ir::{Affine, Dtype, Size};
 use schedule::split::Part;
@@ -19,7 +20,6 @@ use super::jit::{Helpers, Host};
 use super::scalar;
 use super::wide::{Distance, Memory, Wide};
 use crate::abi::FaultRecord;
-pub(super) use crate::access::Linear;
 
 /// The numbers that kernels read: evaluated once a call, so that no kernel computes one.
 #[derive(Default)]

@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cranelift_codegen::entity::{PrimaryMap, entity_impl};
+use ir::linear::Linear;
 use ir::nest::{
     Block, BufferId, Extent, FunctionId, IndexId, Loop, LoopKind, Op, Reduction, Role, Single, Statement, Subscript,
     ValueId,
@@ -16,7 +17,7 @@ use ir::nest::{
 use ir::{Affine, BinaryOp, CompareOp, Dtype, Order, Scalar, Size, UnaryOp, visit};
 
 use super::branch::Branch;
-use super::emit::{Emitter, Linear};
+use super::emit::Emitter;
 use super::fold::Fold;
 use super::nest::mentions;
 

@@ -5,6 +5,7 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{InstBuilder, Value};
 use ir::Size;
+use ir::linear::mergeable;
 use ir::nest::{Block, Extent, FunctionId, IndexId, Loop, LoopKind, Op, ReducerId, Statement, Subscript, ValueId};
 use ir::sabotage::{self, Bug};
 
@@ -12,7 +13,6 @@ use super::emit::{Emitter, Scope, own_memory};
 use super::leaf::Leaf;
 use super::{columns, scalar, vectors};
 use crate::abi::FaultRecord;
-use crate::access::mergeable;
 
 /// One loop to emit: one index, or several that run as one because every access steps evenly through them.
 #[derive(Clone, Debug)]

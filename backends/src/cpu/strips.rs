@@ -9,13 +9,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use cranelift_codegen::entity::PrimaryMap;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value};
+use ir::linear::Linear;
 use ir::nest::{BufferId, IndexId, Op, Subscript, ValueId};
 use ir::order::BLOCK;
 use ir::{Affine, Dtype, Size};
 
 use super::branch::Branch;
 use super::columns::{self, MOST, Phase, Strip, again};
-use super::emit::{Emitter, Linear};
+use super::emit::Emitter;
 use super::fold::{LEVELS, ceil_div};
 use super::lanes128::Operands;
 use super::leaf::{Access, Inst, Leaf, LeafEmitter, LeafId, Nest, Step};

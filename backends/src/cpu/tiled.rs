@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value};
+use ir::linear::Linear;
 use ir::nest::{Block, BufferId, Loop, LoopKind, Reduction, Single, Statement, ValueId};
 use ir::order::BLOCK;
 use ir::{Affine, Size};
@@ -11,7 +12,7 @@ use schedule::nests::is_scalar;
 use schedule::tile::{SPARE, STRIP, Tiled};
 
 use super::columns;
-use super::emit::{Emitter, Linear};
+use super::emit::Emitter;
 use super::fold::{Fold, offset};
 use super::lanes128::{Lanes128, Operands, Parts, vector};
 use super::leaf::{Access, Done, Leaf, LeafEmitter, Step};

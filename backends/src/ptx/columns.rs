@@ -8,6 +8,7 @@
 //! several threads per column, which divide the rows among themselves and communicate through
 //! shared memory. Scratch of adjacent columns is interleaved.
 
+use ir::linear::Linear;
 use ir::nest::{
     Buffer, BufferId, Extent, Index, Loop, LoopKind, Op, Program, Reduction, Role, Single, Statement, Subscript,
 };
@@ -21,7 +22,6 @@ use super::emit::{Argument, Emitter, ExecScope};
 use super::fold::{Levels, assign};
 use super::inst::{Address, Comparison, Opcode, Reg, Space, Special, Type};
 use super::loops::Axes;
-use crate::access::Linear;
 use crate::fold::Merging;
 
 /// The shape of a strip.

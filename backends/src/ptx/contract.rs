@@ -8,6 +8,7 @@
 //! Alternatively, tensor cores multiply (`mma`).
 
 use ir::build::Values;
+use ir::groups::Groups;
 use ir::nest::{Contraction, Extent, IndexId};
 use ir::sabotage::{self, Bug};
 use ir::{BinaryOp, Dtype, Scalar, Size};
@@ -19,7 +20,6 @@ use super::factor::Factor;
 use super::inst::{Address, Comparison, Opcode, Operand, Reg, Space, Special, Type};
 use super::mma::{self, TensorUnits};
 use super::{Math, scalar};
-use crate::groups::Groups;
 
 /// The number of threads in a block.
 pub(super) const THREADS: u32 = 256;

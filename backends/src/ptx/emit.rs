@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cranelift_codegen::entity::SecondaryMap;
 use ir::build::Values;
+use ir::linear::Linear;
 use ir::nest::{
     Block, BufferId, Extent, FunctionId, IndexId, Op, Prefix, Program, ReducerId, Role, SiteId, Statement, Subscript,
     ValueId,
@@ -24,7 +25,6 @@ use super::scalar;
 use super::scan::Running;
 use super::staging::StagingBuffer;
 use super::unroll::{DeferredStore, Pointer};
-use crate::access::Linear;
 
 /// A kernel argument. Each takes eight bytes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -5,6 +5,8 @@
 //! previous tile is multiplied, and then stored to shared memory. It is loaded by quads if it is
 //! contiguous and aligned. Any other factor is computed element by element.
 
+use ir::groups::step;
+use ir::linear::Linear;
 use ir::nest::{BufferId, IndexId, Op, Prologue, Statement, ValueId};
 use ir::{Dtype, Scalar, Size, visit};
 
@@ -13,8 +15,6 @@ use super::contract::{DEPTH, Dims, QUAD, THREADS, TileRange, Tiles, bytes, held,
 use super::emit::{Argument, Emitter, ExecScope};
 use super::inst::{Address, Comparison, Opcode, Operand, Reg, Space, Special, Type};
 use super::scalar;
-use crate::access::Linear;
-use crate::groups::step;
 
 /// A factor of the contraction being emitted.
 pub(super) struct Factor<'c> {

@@ -1,6 +1,7 @@
 //! Loops: sequential in one thread, distributed over the threads of a block, or run by one thread
 //! on behalf of all.
 
+use ir::linear::mergeable;
 use ir::nest::{Block, Extent, IndexId, Loop, LoopKind, Reduction, Statement, ValueId};
 use ir::sabotage::{self, Bug};
 use ir::{Monoid, Size};
@@ -10,7 +11,6 @@ use super::emit::{Argument, Emitter, ExecScope};
 use super::fold::number;
 use super::inst::{Address, Class, Comparison, Opcode, Reg, Rounding, Space, Special, Type};
 use super::rows::is_flat;
-use crate::access::mergeable;
 use crate::fold::{Fold, Merging};
 
 /// The number of elements that a thread processes together, so that their loads overlap.

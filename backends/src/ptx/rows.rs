@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+use ir::linear::Linear;
 use ir::nest::{
     Block, BufferId, IndexId, Loop, LoopKind, Op, Prefix, Program, Reduction, Role, Statement, Subscript, ValueId,
 };
@@ -25,7 +26,6 @@ use super::reduce::{SHARED, shared_bytes};
 use super::row_mapping::{CLUSTER, RowMapping};
 use super::staging::StagingLayout;
 use super::vectors::uniform;
-use crate::access::Linear;
 use crate::fold::Merging;
 
 /// Threads of a warp.

@@ -8,6 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ir::linear::Linear;
 use ir::nest::{Block, BufferId, Op, Program, Role, Statement};
 use ir::{Dtype, Size, visit};
 
@@ -17,7 +18,6 @@ use super::inst::{Address, Class, Opcode, Operand, Reg, Space, Special, Type};
 use super::loops::AT_ONCE;
 use super::rows::{Key, LONGEST, key};
 use super::scalar;
-use crate::access::Linear;
 
 /// The values that are staged, with their slots.
 #[derive(Clone, Default)]

@@ -2,13 +2,13 @@
 //! computes eight consecutive rows of a column, so that loads of one row are reused in registers by
 //! the next ones. Horizontal neighbours come from the L1 cache.
 
+use ir::linear::Linear;
 use ir::nest::{IndexId, Loop, Op, Statement};
 
 use super::build::Control;
 use super::emit::{Argument, Emitter};
 use super::inst::{Comparison, Opcode, Reg, Special, Type};
 use super::rows::{ThreadElements, is_flat};
-use crate::access::Linear;
 
 /// The number of rows per thread.
 pub(super) const ROWS_PER_THREAD: i64 = 8;

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use ir::linear::Linear;
 use ir::nest::{Block, IndexId, Loop, Op, Statement, ValueId};
 use ir::sabotage::{self, Bug};
 use ir::{Dtype, Size};
@@ -14,7 +15,6 @@ use super::build::Control;
 use super::emit::{Argument, Emitter, ExecScope};
 use super::inst::{Address, Comparison, Opcode, Operand, Reg, Space, Special, Type};
 use super::scalar;
-use crate::access::Linear;
 
 /// The side lengths of tiles. The largest that fits into shared memory is used.
 const SIDES: [i64; 2] = [64, 32];

@@ -2,6 +2,7 @@
 //! strength-reduced to additions. Stores of the unrolled iterations are deferred until all of them
 //! have issued their loads, so that the loads overlap.
 
+use ir::linear::Linear;
 use ir::nest::{Block, BufferId, IndexId, Op, Statement};
 use ir::sabotage::{self, Bug};
 use ir::{Affine, Size, visit};
@@ -9,7 +10,6 @@ use ir::{Affine, Size, visit};
 use super::build::Control;
 use super::emit::Emitter;
 use super::inst::{Address, Comparison, Opcode, Reg, Space, Type};
-use crate::access::Linear;
 
 /// The weight limits of bodies that are unrolled by 16, 8 and 4.
 const MAX_WEIGHT_16: usize = 2;

@@ -8,6 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ir::linear::Linear;
 use ir::nest::{Block, BufferId, Extent, IndexId, Loop, Op, Role, Statement, Subscript, ValueId};
 use ir::{Dtype, Size, visit};
 
@@ -15,7 +16,6 @@ use super::build::{Builder, Control};
 use super::emit::{Argument, Emitter, ExecScope};
 use super::inst::{Address, Comparison, Opcode, Reg, Space, Special, Type};
 use super::{fast_division, scalar};
-use crate::access::Linear;
 
 /// The widest access in bytes.
 const WIDEST: usize = 16;

@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 
 use ir::Size;
+use ir::choice::Policy;
 use ir::nest::{BufferId, KernelId, Program};
 
 use super::cut::Parts;
@@ -24,7 +25,7 @@ use super::search::{Cost, ORDERS, cost, run, search};
 use super::{Graph, profit};
 use crate::analysis::cost::Machine;
 use crate::analysis::footprint;
-use crate::pipeline::{Options, Policy};
+use crate::pipeline::Options;
 use crate::plan::plan;
 
 /// The most operations of a program whose partitions are all looked at.

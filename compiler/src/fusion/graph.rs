@@ -9,6 +9,8 @@ use std::rc::Rc;
 
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use ir::Size;
+use ir::choice::Choice;
+use ir::choice::Policy;
 use ir::decision::{Decision, FusionPass, Outcome, Pair, Reason};
 use ir::nest::{BufferId, Kernel, KernelId, Program, Role};
 
@@ -18,7 +20,7 @@ use super::pairs;
 use super::profit;
 use crate::analysis::cost::{self, Price};
 use crate::analysis::work::Functions;
-use crate::pipeline::{Options, Policy};
+use crate::pipeline::Options;
 
 /// The program while it is being fused.
 #[derive(Clone)]
@@ -38,8 +40,7 @@ pub struct Graph {
     /// The pass that runs.
     pass: FusionPass,
     options: Options,
-    merges: u64,
-    coin: u64,
+    choice: Choice,
     parts: Rc<Parts>,
     limit: f64,
 }
@@ -84,10 +85,9 @@ impl Graph {
             decisions: BTreeMap::new(),
             pass: FusionPass::ALL[0],
             options: options.clone(),
-            merges: 0,
             parts: Rc::default(),
             limit: 0.0,
-            coin: if let Policy::Random(seed) = options.policy { seed } else { 0 },
+            choice: Choice::new(options.policy, options.fuel),
         };
         for (id, kernel) in unfused.kernels.iter() {
             let price = cost::nominally(unfused, &graph.functions, kernel, |_| false);
@@ -303,30 +303,12 @@ impl Graph {
 
     /// Who chooses among legal merges.
     pub fn policy(&self) -> Policy {
-        self.options.policy
+        self.choice.policy()
     }
 
-    /// Whether a legal merge is to be made: by the model if it pays, at random by a coin; never beyond the fuel.
+    /// Whether a legal merge is to be made.
     pub fn grants(&mut self, pays: bool) -> bool {
-        if self.options.fuel.is_some_and(|fuel| self.merges >= fuel) {
-            return false;
-        }
-        let granted = match self.options.policy {
-            Policy::Model => pays,
-            Policy::Legal => true,
-            Policy::Random(_) => self.toss(),
-        };
-        self.merges += u64::from(granted);
-        granted
-    }
-
-    /// Three of four, by the generator SplitMix64 (Steele, Lea and Flood, 2014).
-    fn toss(&mut self) -> bool {
-        self.coin = self.coin.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.coin;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) & 3 != 0
+        self.choice.grants(pays)
     }
 
     /// Puts another kernel in place of one.

@@ -14,6 +14,7 @@ use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Add;
 
+use ir::choice::Policy;
 use ir::decision::FusionPass::{self, Kinput, Kloop, Koutput, Nest, Siblings};
 use ir::decision::Passes;
 use ir::nest::{BufferId, IndexId, Loop, Op, Program, Statement, Subscript, ValueId};
@@ -22,7 +23,7 @@ use ir::{Affine, visit};
 use super::cut::{self, Parts};
 use super::{Graph, kinput, kloop, koutput, nest, profit, siblings};
 use crate::analysis::cost::{Machine, Price, nominal};
-use crate::pipeline::{Options, Policy};
+use crate::pipeline::Options;
 use crate::plan::peak::Peak;
 use crate::plan::plan;
 

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use cranelift_entity::SecondaryMap;
+use ir::choice::Policy;
 use ir::decision::Reason;
 use ir::nest::{BufferId, KernelId, Statement};
 
@@ -17,7 +18,6 @@ use super::inline::inline;
 use super::legality;
 use super::memo::{Code, Mechanic};
 use super::profit::{self, Repetition};
-use crate::pipeline::Policy;
 
 /// What one of the passes takes on.
 pub(super) struct Rule {

@@ -5,9 +5,10 @@ use std::fmt;
 use std::path::Path;
 
 use backends::cpu::Far;
-use compiler::pipeline::{Options, Policy};
+use compiler::pipeline::Options;
 use fuseloop::files::{self, Packing, Place};
 use ir::array::Array;
+use ir::choice::Policy;
 use ir::{Dtype, Passes, Scalar};
 use serde::{Deserialize, Serialize};
 

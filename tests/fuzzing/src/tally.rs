@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use compiler::pipeline::Policy;
+use ir::choice::Policy;
 use ir::decision::{FusionPass, Outcome, Reason};
 use serde::{Deserialize, Serialize};
 

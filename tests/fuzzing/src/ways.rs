@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use compiler::pipeline::{Options, Policy};
+use compiler::pipeline::Options;
 use ir::checked::Checked;
+use ir::choice::Policy;
 use ir::decision::{FusionPass, Passes};
 use ir::nest::Program;
 

@@ -8,8 +8,9 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use compiler::pipeline::{Options, Policy};
+use compiler::pipeline::Options;
 use ir::array::Array;
+use ir::choice::Policy;
 use ir::decision::{FusionPass, Outcome as Decided, Reason};
 use ir::{Dtype, Passes};
 use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};

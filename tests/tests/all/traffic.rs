@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::path::Path;
 
 use compiler::analysis::traffic::{self, Count};
-use compiler::pipeline::{self, Options, Policy};
+use compiler::pipeline::{self, Options};
 use fuseloop::values::{self, Value};
 use interp::nest::{RunError, run};
 use interp::scalar::ARITHMETIC;
@@ -13,6 +13,7 @@ use ir::Size;
 use ir::array::{Array, ArrayRef};
 use ir::bind::Binding;
 use ir::checked::Checked;
+use ir::choice::Policy;
 use ir::nest::Program;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use tests::generate::recipes;

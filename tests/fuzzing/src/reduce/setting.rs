@@ -3,8 +3,9 @@
 use std::io;
 
 use backends::cpu::{Far, Simd};
-use compiler::pipeline::{Options, Policy};
+use compiler::pipeline::Options;
 use ir::Passes;
+use ir::choice::Policy;
 use ir::decision::FusionPass;
 
 use super::Reduction;

@@ -1,19 +1,20 @@
-//! Linear addresses of accesses in loop nests, as every code generator needs them.
+//! Linear addresses of accesses in loop nests, as passes and code generators need them.
 
-use ir::nest::{Block, BufferId, Extent, IndexId, Op, Program, Statement, Subscript, ValueId};
-use ir::{Affine, Size, visit};
+use crate::nest::{Block, BufferId, Extent, IndexId, Op, Program, Statement, Subscript, ValueId};
+use crate::{Affine, Size, visit};
 
 /// The address of an access as a linear, row-major element number.
 #[derive(Clone, Debug)]
-pub(crate) struct Linear {
-    pub(crate) affine: Affine<IndexId>,
+pub struct Linear {
+    /// The part that is affine in sizes and indices.
+    pub affine: Affine<IndexId>,
     /// Subscripts that are values, with their strides.
-    pub(crate) values: Vec<(ValueId, Size)>,
+    pub values: Vec<(ValueId, Size)>,
 }
 
 impl Linear {
     /// The address of an access to a buffer, in its own shape or through a view.
-    pub(crate) fn of(program: &Program, buffer: BufferId, view: Option<&[Size]>, at: &[Subscript]) -> Linear {
+    pub fn of(program: &Program, buffer: BufferId, view: Option<&[Size]>, at: &[Subscript]) -> Linear {
         let shape = view.unwrap_or_else(|| program.buffers.get(buffer).map_or(&[], |b| &b.shape));
         let mut linear = Linear { affine: Affine::constant(0), values: vec![] };
         let mut stride = Size::constant(1);
@@ -28,12 +29,16 @@ impl Linear {
         }
         linear
     }
+
+    /// The address as an affine expression, if no subscript is a value.
+    pub fn as_affine(&self) -> Option<&Affine<IndexId>> {
+        self.values.is_empty().then_some(&self.affine)
+    }
 }
 
-/// Whether adjacent indices of one loop can be merged into one. They can if every access has
-/// `outer` with the coefficient of `inner` times the extent of `inner`, and nothing else mentions
-/// either. For example, `x[i * m + j]` over `i < n, j < m` becomes `x[k]` over `k < n * m`.
-pub(crate) fn mergeable(program: &Program, outer: IndexId, inner: IndexId, extent: &Extent, bodies: &[&Block]) -> bool {
+/// Whether `outer` and `inner`, neighbours in one loop, may run as one index: each access has `outer` with the
+/// coefficient of `inner` times its extent, and nothing else mentions either.
+pub fn mergeable(program: &Program, outer: IndexId, inner: IndexId, extent: &Extent, bodies: &[&Block]) -> bool {
     let Extent::Affine(extent) = extent else { return false };
     let Some(extent) = extent.as_size() else { return false };
     let mut even = true;
