@@ -22,8 +22,8 @@ pub(super) fn of(program: &Program, kernel: &Kernel, accesses: &Accesses<'_>) ->
             inside[parent].push(id);
         }
     }
-    let mut walk = Walk { accesses, inside, calls: Calls::new(program), apart: vec![] };
-    walk.block(&kernel.body, ScopeId::from_u32(0))
+    let mut walk = Walk { accesses, inside, calls: Calls::new(program) };
+    walk.block(&kernel.body, ScopeId::from_u32(0), &[])
 }
 
 /// The operations of single statements, including calls of functions.
@@ -55,20 +55,15 @@ struct Walk<'k, 'p> {
     /// For each block, the inner blocks still to visit, the next one last.
     inside: SecondaryMap<ScopeId, Vec<ScopeId>>,
     calls: Calls<'p>,
-    /// Indices that the code being visited does not iterate over.
-    apart: Vec<IndexId>,
 }
 
 impl Walk<'_, '_> {
-    fn trips(&self, scope: ScopeId) -> Count<Size> {
-        trips(self.accesses, scope, &self.apart)
-    }
-
     fn enter(&mut self, scope: ScopeId) -> ScopeId {
         self.inside[scope].pop().unwrap_or(scope)
     }
 
-    fn block(&mut self, block: &Block, scope: ScopeId) -> Count<Size> {
+    /// The operations of a block. It does not iterate over the indices `apart`, even inside of loops that bind them.
+    fn block(&mut self, block: &Block, scope: ScopeId, apart: &[IndexId]) -> Count<Size> {
         let mut own = 0u64;
         let mut inner = Count::exactly(Size::default());
         for statement in block {
@@ -81,38 +76,38 @@ impl Walk<'_, '_> {
                 Statement::If { then, otherwise, .. } => {
                     let [first, second] = [then, otherwise].map(|block| {
                         let branch = self.enter(scope);
-                        self.block(block, branch)
+                        self.block(block, branch, apart)
                     });
-                    let same = first.elements == second.elements && self.trips(scope).exact;
+                    let same = first.elements == second.elements && trips(self.accesses, scope, apart).exact;
                     if same { Count { exact: true, ..first } } else { dearer(first, second) }
                 }
-                Statement::Loop(l) => self.loop_(l, scope),
-                Statement::Contract(c) => self.contract(c, scope),
+                Statement::Loop(l) => self.loop_(l, scope, apart),
+                Statement::Contract(c) => self.contract(c, scope, apart),
             };
             inner = inner.plus(&more);
         }
-        if own > 0 { inner.plus(&self.trips(scope).times(own)) } else { inner }
+        if own > 0 { inner.plus(&trips(self.accesses, scope, apart).times(own)) } else { inner }
     }
 
-    fn loop_(&mut self, l: &Loop, scope: ScopeId) -> Count<Size> {
+    fn loop_(&mut self, l: &Loop, scope: ScopeId, apart: &[IndexId]) -> Count<Size> {
         let scope = self.enter(scope);
-        let body = self.block(&l.body, scope);
+        let body = self.block(&l.body, scope, apart);
         match &l.kind {
-            LoopKind::Reduce(reductions) => body.plus(&self.trips(scope).times(reductions.len() as u64)),
+            LoopKind::Reduce(reductions) => {
+                body.plus(&trips(self.accesses, scope, apart).times(reductions.len() as u64))
+            }
             _ => body,
         }
     }
 
-    fn contract(&mut self, c: &Contraction, scope: ScopeId) -> Count<Size> {
+    fn contract(&mut self, c: &Contraction, scope: ScopeId, apart: &[IndexId]) -> Count<Size> {
         let free = self.enter(scope);
         let sum = self.enter(free);
-        let mut all = self.trips(sum).times(work::PRODUCT);
+        let mut all = trips(self.accesses, sum, apart).times(work::PRODUCT);
         for side in [&c.left, &c.right] {
-            let outer = std::mem::replace(&mut self.apart, foreign(c, side));
-            all = all.plus(&self.block(&side.body, sum));
-            self.apart = outer;
+            all = all.plus(&self.block(&side.body, sum, &foreign(c, side)));
         }
-        all.plus(&self.block(&c.epilogue, free))
+        all.plus(&self.block(&c.epilogue, free, apart))
     }
 }
 

@@ -42,7 +42,6 @@ pub struct Graph {
     options: Options,
     choice: Choice,
     parts: Rc<Parts>,
-    limit: f64,
 }
 
 /// A kernel's place in the graph.
@@ -86,7 +85,6 @@ impl Graph {
             pass: FusionPass::ALL[0],
             options: options.clone(),
             parts: Rc::default(),
-            limit: 0.0,
             choice: Choice::new(options.policy, options.fuel),
         };
         for (id, kernel) in unfused.kernels.iter() {
@@ -114,14 +112,9 @@ impl Graph {
         self.pass = pass;
     }
 
-    /// Says how long the plan may take, in nanoseconds: so long a merge that saves bytes may make it slower.
-    pub(super) fn limit(&mut self, limit: f64) {
-        self.limit = limit;
-    }
-
-    /// Whether the plan may take so much longer.
-    pub(super) fn has_time(&self, more: f64) -> bool {
-        self.limit > 0.0 && self.kernels().map(|id| self.price(id).time).sum::<f64>() + more <= self.limit
+    /// The time of all kernels in nanoseconds.
+    pub(super) fn time(&self) -> f64 {
+        self.kernels().map(|id| self.price(id).time).sum()
     }
 
     /// The program without its kernels.

@@ -7,10 +7,11 @@ use ir::Size;
 
 use super::Graph;
 use super::form::Place;
+use super::profit::TimeLimit;
 use super::substitution::{self, Rule};
 
 /// Runs the pass; says whether it changed anything.
-pub fn run(graph: &mut Graph) -> bool {
+pub fn run(graph: &mut Graph, limit: TimeLimit) -> bool {
     substitution::run(
         graph,
         &Rule {
@@ -21,5 +22,6 @@ pub fn run(graph: &mut Graph) -> bool {
                 !factor && if producer.reduces { once() } else { reduction }
             },
         },
+        limit,
     )
 }

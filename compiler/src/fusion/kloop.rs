@@ -6,12 +6,14 @@
 
 use super::Graph;
 use super::form::Place;
+use super::profit::TimeLimit;
 use super::substitution::{self, Rule};
 
 /// Runs the pass; says whether it changed anything.
-pub fn run(graph: &mut Graph) -> bool {
+pub fn run(graph: &mut Graph, limit: TimeLimit) -> bool {
     substitution::run(
         graph,
         &Rule { takes: |producer, uses| !producer.reduces && uses.iter().all(|u| u.place == Place::Loop) },
+        limit,
     )
 }

@@ -7,12 +7,13 @@ use ir::decision::Reason;
 
 use super::form::Place;
 use super::join::Also;
+use super::profit::TimeLimit;
 use super::substitution::{self, Rule};
 use super::weave::{contracts, weave};
 use super::{Graph, legality, pairs, profit};
 
 /// Runs the pass; says whether it changed anything.
-pub fn run(graph: &mut Graph) -> bool {
+pub fn run(graph: &mut Graph, limit: TimeLimit) -> bool {
     if !graph.kernels().any(|id| contracts(graph, id)) {
         return false;
     }
@@ -22,12 +23,15 @@ pub fn run(graph: &mut Graph) -> bool {
         |graph, pair, flows| {
             legality::adjacent(graph, pair)?;
             let kernel = weave(graph, pair, Also::Epilogues)?;
-            profit::merge(graph, pair, kernel, |graph| flows.iter().for_each(|buffer| graph.fused(*buffer, pair.1)))
+            profit::merge(graph, pair, kernel, limit, |graph| {
+                flows.iter().for_each(|buffer| graph.fused(*buffer, pair.1))
+            })
         },
     );
     let before = substitution::run(
         graph,
         &Rule { takes: |producer, uses| !producer.reduces && uses.iter().any(|u| u.place == Place::Factor) },
+        limit,
     );
     // What is left between a contraction and what comes before it is no elementwise work.
     pairs::along_flows(graph, |graph, (_, consumer)| contracts(graph, consumer), |_, _, _| Err(Reason::Contraction));

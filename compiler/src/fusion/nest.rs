@@ -6,18 +6,21 @@
 //! for all before it.
 
 use super::join::Also;
+use super::profit::TimeLimit;
 use super::weave::{contracts, weave};
 use super::{Graph, legality, pairs, profit};
 
 /// Runs the pass; says whether it changed anything.
-pub fn run(graph: &mut Graph) -> bool {
+pub fn run(graph: &mut Graph, limit: TimeLimit) -> bool {
     pairs::along_flows(
         graph,
         |graph, (producer, consumer)| !(contracts(graph, producer) || contracts(graph, consumer)),
         |graph, pair, flows| {
             legality::adjacent(graph, pair)?;
             let kernel = weave(graph, pair, Also::SameExtents)?;
-            profit::merge(graph, pair, kernel, |graph| flows.iter().for_each(|buffer| graph.fused(*buffer, pair.1)))
+            profit::merge(graph, pair, kernel, limit, |graph| {
+                flows.iter().for_each(|buffer| graph.fused(*buffer, pair.1))
+            })
         },
     )
 }

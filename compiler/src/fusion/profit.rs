@@ -84,9 +84,9 @@ impl Repetition {
     }
 
     /// Whether kernels of some prices may become others.
-    pub fn pays(&self, graph: &Graph, before: &[&Price], after: &[&Price]) -> Result<(), Reason> {
+    pub fn pays(&self, graph: &Graph, (before, after): (&[&Price], &[&Price]), limit: TimeLimit) -> Result<(), Reason> {
         self.is_affordable()?;
-        worthwhile(graph, before, after)
+        worthwhile(graph, (before, after), limit)
             .map_err(|loss| if self.copies == Size::constant(1) { loss } else { self.reason() })
     }
 
@@ -95,12 +95,17 @@ impl Repetition {
     }
 }
 
-/// Whether kernels of some prices may become others.
-pub(super) fn worthwhile(graph: &Graph, before: &[&Price], after: &[&Price]) -> Result<(), Reason> {
+/// How long the whole plan may take, in nanoseconds: within it, a merge that saves bytes may make the plan slower. Without a limit
+/// no merge may.
+pub(super) type TimeLimit = Option<f64>;
+
+/// Whether kernels of some prices, `before`, may become others, `after`.
+fn worthwhile(graph: &Graph, (before, after): (&[&Price], &[&Price]), limit: TimeLimit) -> Result<(), Reason> {
     let sum = |prices: &[&Price], of: fn(&Price) -> f64| prices.iter().map(|price| of(price)).sum::<f64>();
     let more = |of: fn(&Price) -> f64| sum(after, of) - sum(before, of);
     let (loss, idle) = (more(|price| price.time), more(|price| price.idle));
-    if loss <= 0.0 || more(|price| price.memory) < 0.0 && graph.has_time(loss) {
+    let has_time = || limit.is_some_and(|limit| graph.time() + loss <= limit);
+    if loss <= 0.0 || more(|price| price.memory) < 0.0 && has_time() {
         Ok(())
     } else if loss <= idle {
         Err(Reason::LessParallel { loss: loss as u64 })
@@ -142,9 +147,11 @@ pub(super) fn merge(
     graph: &mut Graph,
     (first, second): (KernelId, KernelId),
     code: Rc<Code>,
+    limit: TimeLimit,
     record: impl FnOnce(&mut Graph),
 ) -> Result<(), Reason> {
-    let worthwhile = worthwhile(graph, &[graph.price(first), graph.price(second)], &[&code.price]);
+    let before = [graph.price(first), graph.price(second)];
+    let worthwhile = worthwhile(graph, (&before, &[&code.price]), limit);
     if !graph.grants(worthwhile.is_ok()) {
         return Err(worthwhile.err().unwrap_or(Reason::NotProfitable { loss: 0 }));
     }

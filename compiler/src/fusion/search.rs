@@ -21,6 +21,7 @@ use ir::nest::{BufferId, IndexId, Loop, Op, Program, Statement, Subscript, Value
 use ir::{Affine, visit};
 
 use super::cut::{self, Parts};
+use super::profit::TimeLimit;
 use super::{Graph, kinput, kloop, koutput, nest, profit, siblings};
 use crate::analysis::cost::{Machine, Price, nominal};
 use crate::pipeline::Options;
@@ -221,8 +222,8 @@ struct Plans {
     least: Option<Least>,
     /// Whether a plan has been found that cannot be better.
     done: bool,
-    /// How long a plan may take, in nanoseconds, to be about as fast as the fastest.
-    limit: f64,
+    /// How long a plan may take to be about as fast as the fastest, once that has been found.
+    limit: TimeLimit,
     /// How many lines have been gone over.
     lines: u64,
     /// How much work may be done, if there is a limit.
@@ -233,7 +234,7 @@ impl Plans {
     fn new(begin: Graph) -> Plans {
         let least = least(&begin);
         let (known, after) = Default::default();
-        let mut plans = Plans { all: vec![], known, after, least, done: false, limit: 0.0, lines: 0, end: None };
+        let mut plans = Plans { all: vec![], known, after, least, done: false, limit: None, lines: 0, end: None };
         plans.enter(begin);
         plans
     }
@@ -265,13 +266,8 @@ impl Plans {
     /// Takes a step; says whether it changed anything.
     fn take(&self, graph: &mut Graph, step: Step) -> bool {
         match step {
-            Step::Pass(pass) => apply(graph, pass),
-            Step::Spend(pass) => {
-                graph.limit(self.limit);
-                let changed = apply(graph, pass);
-                graph.limit(0.0);
-                changed
-            }
+            Step::Pass(pass) => apply(graph, pass, None),
+            Step::Spend(pass) => apply(graph, pass, self.limit),
             Step::Lift => graph.cut(Parts::default()).are_several(),
         }
     }
@@ -309,7 +305,7 @@ impl Plans {
         self.end = Some(self.work() + FURTHER_EFFORT);
         self.go_on(Passes::ALL, |pass| vec![Step::Pass(pass)], &mut found);
         let fastest = found.plans.iter().map(|n| self.all[*n].cost.time).fold(f64::INFINITY, f64::min);
-        self.limit = AS_FAST * fastest;
+        self.limit = Some(AS_FAST * fastest);
         let best = self.best(found.plans);
         let steps = FusionPass::ALL.iter().map(|pass| Step::Spend(*pass));
         steps.into_iter().try_fold(best, |plan, step| self.after(plan, step));
@@ -376,7 +372,7 @@ impl Plans {
         }
         for pass in FusionPass::ALL.iter().filter(|pass| on.contains(**pass)) {
             let mut asked = graph.clone();
-            if !apply(&mut asked, *pass) {
+            if !apply(&mut asked, *pass, None) {
                 graph = asked;
             }
         }
@@ -437,7 +433,7 @@ pub(super) fn run<E>(
     check: &mut impl FnMut(FusionPass, &Graph) -> Result<(), E>,
 ) -> Result<(), E> {
     for pass in order {
-        if apply(graph, *pass) {
+        if apply(graph, *pass, None) {
             check(*pass, graph)?;
         }
     }
@@ -445,16 +441,16 @@ pub(super) fn run<E>(
 }
 
 /// Runs a pass over a graph; says whether it changed anything.
-fn apply(graph: &mut Graph, pass: FusionPass) -> bool {
+fn apply(graph: &mut Graph, pass: FusionPass, limit: TimeLimit) -> bool {
     graph.begin(pass);
-    let changed = of(pass)(graph);
+    let changed = of(pass)(graph, limit);
     if changed {
         graph.settle();
     }
     changed
 }
 
-fn of(pass: FusionPass) -> fn(&mut Graph) -> bool {
+fn of(pass: FusionPass) -> fn(&mut Graph, TimeLimit) -> bool {
     match pass {
         Kloop => kloop::run,
         Kinput => kinput::run,

@@ -11,6 +11,7 @@ use ir::nest::{BufferId, KernelId, Statement};
 
 use super::join::Also;
 use super::pairs::{Pair, Pairs, flows};
+use super::profit::TimeLimit;
 use super::weave::weave;
 use super::{Graph, legality, profit};
 
@@ -18,7 +19,7 @@ use super::{Graph, legality, profit};
 const NEAR: usize = 3;
 
 /// Runs the pass; says whether it changed anything.
-pub fn run(graph: &mut Graph) -> bool {
+pub fn run(graph: &mut Graph, limit: TimeLimit) -> bool {
     let mut pairs = Pairs::default();
     for group in groups(graph) {
         for (n, first) in group.iter().enumerate() {
@@ -35,7 +36,7 @@ pub fn run(graph: &mut Graph) -> bool {
             continue;
         }
         let common: Vec<BufferId> = graph.loads(first).intersection(graph.loads(second)).copied().collect();
-        match merge(graph, pair, &common) {
+        match merge(graph, pair, &common, limit) {
             Ok(()) => {
                 changed = true;
                 pairs.merge(graph, pair);
@@ -66,14 +67,14 @@ fn groups(graph: &Graph) -> Vec<Vec<KernelId>> {
     readers.into_values().chain(spaces.into_values()).collect()
 }
 
-fn merge(graph: &mut Graph, pair: Pair, common: &[BufferId]) -> Result<(), Reason> {
+fn merge(graph: &mut Graph, pair: Pair, common: &[BufferId], limit: TimeLimit) -> Result<(), Reason> {
     legality::adjacent(graph, pair)?;
     legality::adjacent(graph, (pair.1, pair.0))?;
     if common.is_empty() {
         profit::small(graph, pair)?;
     }
     let kernel = weave(graph, pair, Also::SameExtents)?;
-    profit::merge(graph, pair, kernel, |graph| {
+    profit::merge(graph, pair, kernel, limit, |graph| {
         common.iter().for_each(|buffer| graph.shared(*buffer, pair, None));
     })
 }

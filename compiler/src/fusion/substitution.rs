@@ -17,7 +17,7 @@ use super::form::{Elementwise, Place, loads_of, shape};
 use super::inline::inline;
 use super::legality;
 use super::memo::{Code, Mechanic};
-use super::profit::{self, Repetition};
+use super::profit::{self, Repetition, TimeLimit};
 
 /// What one of the passes takes on.
 pub(super) struct Rule {
@@ -82,13 +82,13 @@ fn weigh(graph: &Graph, id: KernelId) -> Option<Key> {
 }
 
 /// Runs the search; says whether it changed anything.
-pub(super) fn run(graph: &mut Graph, rule: &Rule) -> bool {
+pub(super) fn run(graph: &mut Graph, rule: &Rule, limit: TimeLimit) -> bool {
     let mut queue = Queue::default();
     let all: Vec<KernelId> = graph.kernels().collect();
     all.into_iter().for_each(|id| queue.put(graph, id));
     let mut changed = false;
     while let Some(producer) = queue.pop() {
-        let Some(merge) = propose(graph, rule, producer) else { continue };
+        let Some(merge) = propose(graph, rule, producer, limit) else { continue };
         if !graph.grants(merge.pays.is_ok()) {
             if let Err(reason) = &merge.pays {
                 merge.merged.iter().for_each(|(consumer, _)| graph.refused(merge.buffer, *consumer, reason));
@@ -121,7 +121,7 @@ struct Merge {
 }
 
 /// The merge of a producer, if it is legal; else the refusals are on record.
-fn propose(graph: &mut Graph, rule: &Rule, producer: KernelId) -> Option<Merge> {
+fn propose(graph: &mut Graph, rule: &Rule, producer: KernelId, limit: TimeLimit) -> Option<Merge> {
     let p = Elementwise::of(graph.frame(), graph.kernel(producer))?;
     let buffer = p.buffer;
     let readers: Vec<KernelId> = graph.readers(buffer).collect();
@@ -163,7 +163,7 @@ fn propose(graph: &mut Graph, rule: &Rule, producer: KernelId) -> Option<Merge> 
     }
     let before: Vec<_> = readers.iter().chain([&producer]).map(|id| graph.price(*id)).collect();
     let after: Vec<_> = merged.iter().map(|(_, code)| &code.price).collect();
-    let pays = repetition.pays(graph, &before, &after);
+    let pays = repetition.pays(graph, (&before, &after), limit);
     Some(Merge { buffer, merged, pays })
 }
 
