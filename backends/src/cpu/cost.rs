@@ -1,14 +1,18 @@
 //! How long a kernel takes, roughly, to tell whether more threads are worth what they cost. It never decides what is computed.
 //!
-//! It counts operations and the bytes that are loaded and stored, at the rates of vector code in a core's second-level cache. What
-//! takes longer, because memory is slow or code is not in vectors, gets its threads a little later than it might, and never too soon.
+//! It counts operations by their weights ([`ir::cost`]) and the bytes that are loaded and stored, at the rates of vector code in a core's
+//! second-level cache. What takes longer, because memory is slow or code is not in vectors, gets its threads a little later than it
+//! might, and never too soon.
 
 use ir::build::Values;
 use ir::nest::{Block, Extent, IndexId, Kernel, LoopKind, Op, Program, Statement, Subscript};
-use ir::{BinaryOp, Dtype, Size, UnaryOp};
+use ir::{Dtype, Size};
 
 /// Operations of weight 1 on `f32` that a core does in a nanosecond.
 const RATE: f64 = 30.0;
+/// The weight of a load, and of one whose place the data name.
+const LOAD: f64 = 1.0;
+const GATHER: f64 = 8.0;
 /// How often a loop runs whose extent hangs on an outer index or on data.
 const MIDDLING: i64 = 64;
 
@@ -82,20 +86,23 @@ impl Walk<'_> {
 
     fn operation(&self, op: &Op, dtype: Dtype) -> f64 {
         let weight = match op {
-            Op::Constant(_) | Op::Affine(_) | Op::Bitcast(..) => 0.0,
             Op::Call(function, _) => {
                 let function = &self.program.functions[*function];
                 return Walk { values: &function.values, ..*self }.function(&function.body);
             }
-            Op::Load { at, .. } if at.iter().any(|s| matches!(s, Subscript::Value(_))) => 8.0,
-            Op::Unary(UnaryOp::Sqrt, _) => 5.0,
-            Op::Binary(BinaryOp::Div, ..) if dtype.is_float() => 5.0,
-            Op::Binary(BinaryOp::Rem, ..) if dtype.is_float() => 40.0,
-            Op::Binary(BinaryOp::Div | BinaryOp::Rem, ..) => 20.0,
-            Op::Cast(to, _) if to.is_storage() => 4.0,
-            Op::Check { .. } => 2.0,
-            Op::Prefix(..) => 6.0,
-            _ => 1.0,
+            Op::Load { at, .. } if at.iter().any(|s| matches!(s, Subscript::Value(_))) => GATHER,
+            Op::Load { .. } => LOAD,
+            Op::Constant(_)
+            | Op::Affine(_)
+            | Op::Unary(..)
+            | Op::Binary(..)
+            | Op::Compare(..)
+            | Op::Fma(..)
+            | Op::Select(..)
+            | Op::Cast(..)
+            | Op::Bitcast(..)
+            | Op::Check { .. }
+            | Op::Prefix(..) => op.weight(dtype),
         };
         weight * bytes(dtype)
     }

@@ -11,10 +11,8 @@ use super::build::Control;
 use super::emit::Emitter;
 use super::inst::{Address, Comparison, Opcode, Reg, Space, Type};
 
-/// The weight limits of bodies that are unrolled by 16, 8 and 4.
-const MAX_WEIGHT_16: usize = 2;
-const MAX_WEIGHT_8: usize = 8;
-const MAX_WEIGHT_4: usize = 64;
+/// Unroll factors of bodies that have at most so many statements.
+const FACTORS: [(usize, i64); 3] = [(2, 16), (8, 8), (64, 4)];
 
 /// A strength-reduced address, which advances with the loop.
 pub(super) struct Pointer {
@@ -107,20 +105,20 @@ impl Emitter<'_> {
 
     /// The unroll factor for a body.
     pub(super) fn unroll_factor(&self, body: &Block) -> i64 {
-        let mut weight = 0;
+        // A call counts as the top-level statements of its function.
+        let mut statements = 0;
         let mut straight = true;
         visit::for_each_statement(body, &mut |statement| match statement {
-            Statement::Let { op: Op::Call(function, _), .. } => weight += self.program.functions[*function].body.len(),
-            Statement::Let { .. } | Statement::Store { .. } => weight += 1,
+            Statement::Let { op: Op::Call(function, _), .. } => {
+                statements += self.program.functions[*function].body.len()
+            }
+            Statement::Let { .. } | Statement::Store { .. } => statements += 1,
             _ => straight = false,
         });
-        match weight {
-            _ if !straight || !self.may_defer_stores(body) => 1,
-            _ if weight <= MAX_WEIGHT_16 => 16,
-            _ if weight <= MAX_WEIGHT_8 => 8,
-            _ if weight <= MAX_WEIGHT_4 => 4,
-            _ => 1,
+        if !straight || !self.may_defer_stores(body) {
+            return 1;
         }
+        FACTORS.iter().find(|(most, _)| statements <= *most).map_or(1, |(_, factor)| *factor)
     }
 
     /// Whether no iteration loads an element that another one stores, or overwrites one that

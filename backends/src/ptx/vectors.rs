@@ -120,7 +120,7 @@ impl Vectors {
         vectors.uniform = uniform(&l.body, index);
         vectors.fast_division = vectors.all_stores(&l.body) && fast_division::is_worthwhile(e, &l.body);
         let bytes: usize = found.iter().map(|(buffer, _)| e.program.buffers[*buffer].dtype.bytes()).sum();
-        let heavy = vectors.fast_division && weight(e, &l.body) >= HEAVY * bytes;
+        let heavy = vectors.fast_division && e.program.operations_of(&l.body, is_arithmetic) >= HEAVY * bytes;
         vectors.vectors_per_thread = if heavy { 2 } else { 1 };
         Some(vectors)
     }
@@ -144,17 +144,21 @@ impl Vectors {
     }
 }
 
-/// The number of operations in a body, including called functions.
-fn weight(e: &Emitter<'_>, body: &Block) -> usize {
-    let mut sum = 0;
-    visit::for_each_op(body, &mut |_, op| {
-        sum += match op {
-            Op::Call(function, _) => weight(e, &e.program.functions[*function].body),
-            Op::Constant(_) | Op::Affine(_) | Op::Load { .. } => 0,
-            _ => 1,
-        };
-    });
-    sum
+/// Whether an operation takes an instruction other than a load in each iteration.
+fn is_arithmetic(op: &Op) -> bool {
+    match op {
+        Op::Constant(_) | Op::Affine(_) | Op::Load { .. } => false,
+        Op::Unary(..)
+        | Op::Binary(..)
+        | Op::Compare(..)
+        | Op::Fma(..)
+        | Op::Select(..)
+        | Op::Cast(..)
+        | Op::Bitcast(..)
+        | Op::Call(..)
+        | Op::Check { .. }
+        | Op::Prefix(..) => true,
+    }
 }
 
 /// The values of a body that do not depend on a loop's innermost index.

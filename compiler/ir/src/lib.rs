@@ -10,6 +10,7 @@ pub mod bind;
 pub mod build;
 pub mod checked;
 pub mod choice;
+pub mod cost;
 pub mod decision;
 pub mod effects;
 pub mod groups;

@@ -1,15 +1,14 @@
-//! What scalar code costs: operations executed, weighted; code size; how many scalars are alive at once.
+//! The cost of scalar code: operations executed, weighted ([`ir::cost`]); code size; how many scalars are alive at once.
 //!
-//! A weight of 1 is an operation that a core starts two of a cycle, on all lanes of a vector: an addition, a comparison, a
-//! selection. Loads and stores weigh nothing here: their bytes are counted apart. Arithmetic on indices is counted as often as the indices
-//! change, since engines take what depends on outer indices alone out of the inner loops.
+//! Arithmetic on indices is counted as often as the indices change, since engines hoist what depends on outer indices alone out of
+//! the inner loops.
 
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use ir::nest::{
     Contraction, Extent, Function, FunctionId, IndexId, Kernel, Law, Loop, LoopKind, Merge, Op, Program, Reducer,
     ReducerId, Statement, Subscript, ValueId,
 };
-use ir::{Affine, BinaryOp, Dtype, Size, UnaryOp};
+use ir::{Affine, Dtype, Size};
 
 /// What a piece of code costs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -95,24 +94,6 @@ pub fn operations(op: &Op) -> u64 {
 
 /// Operations for each product that a contraction sums.
 pub const PRODUCT: u64 = 2;
-
-/// The cost of one operation whose result has this type.
-fn weight(op: &Op, dtype: Dtype) -> f64 {
-    match op {
-        Op::Constant(_) | Op::Affine(_) | Op::Bitcast(..) | Op::Load { .. } | Op::Call(..) => 0.0,
-        Op::Unary(UnaryOp::Sqrt, _) => 5.0,
-        Op::Binary(BinaryOp::Div, ..) if dtype.is_float() => 5.0,
-        Op::Binary(BinaryOp::Rem, ..) if dtype.is_float() => 40.0,
-        Op::Binary(BinaryOp::Div | BinaryOp::Rem, ..) => 20.0,
-        Op::Unary(..) | Op::Binary(..) | Op::Fma(..) | Op::Compare(..) | Op::Select(..) => 1.0,
-        // Half precision has no instructions of its own on most machines.
-        Op::Cast(to, _) if to.is_storage() => 4.0,
-        Op::Cast(..) => 1.0,
-        Op::Check { .. } => 2.0,
-        // Four steps within a group and two carries.
-        Op::Prefix(..) => 6.0,
-    }
-}
 
 /// Rows or columns of a contraction's tile.
 const TILE: f64 = 512.0;
@@ -257,7 +238,7 @@ impl<'p, S: Fn(&Size) -> f64> Walk<'p, S> {
             self.calls.push((self.time, work.live));
             (work.operations, work.executed)
         } else {
-            (weight(op, self.values[value]), operations(op) as f64)
+            (op.weight(self.values[value]), operations(op) as f64)
         };
         if source.is_indexing {
             self.work.operations += operations * source.changes;

@@ -18,7 +18,7 @@
 use std::collections::BTreeSet;
 
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
-use ir::nest::{Block, BufferId, IndexId, Kernel, Loop, Op, Program, Role, Statement};
+use ir::nest::{BufferId, IndexId, Kernel, Loop, Program, Role, Statement};
 use ir::{Size, visit};
 
 use super::assemble::{Assembler, Condition, INDEX, OTHER, SPARE};
@@ -107,29 +107,17 @@ pub(super) fn waiting(program: &Program, kernel: &Kernel) -> BTreeSet<(BufferId,
             if let Statement::Loop(l) = statement
                 && !l.body.iter().any(|s| matches!(s, Statement::Loop(_)))
             {
-                phases.push((l, operations(program, &l.body)));
+                phases.push((l, program.operations_of(&l.body, |_| true)));
             }
         });
         for buffer in visit::loads(&around.body) {
             let users = phases.iter().filter(|(l, _)| visit::loads(&l.body).contains(&buffer));
-            let indices = || users.clone().filter_map(|(l, weight)| Some((l.dims.last()?.0, weight)));
-            let Some((longest, _)) = indices().max_by_key(|(_, weight)| **weight) else { continue };
+            let indices = || users.clone().filter_map(|(l, operations)| Some((l.dims.last()?.0, operations)));
+            let Some((longest, _)) = indices().max_by_key(|(_, operations)| **operations) else { continue };
             found.extend(indices().map(|(index, _)| (buffer, index)).filter(|(_, index)| *index != longest));
         }
     });
     found
-}
-
-/// Operations of a body, functions inlined.
-fn operations(program: &Program, body: &Block) -> usize {
-    let mut count = 0;
-    visit::for_each_op(body, &mut |_, op| {
-        count += match op {
-            Op::Call(function, _) => operations(program, &program.functions[*function].body),
-            _ => 1,
-        };
-    });
-    count
 }
 
 impl Ahead {

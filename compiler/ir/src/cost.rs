@@ -1,0 +1,78 @@
+//! The cost of operations: how long each takes in comparison with the others. Every estimate of time counts by these weights.
+//!
+//! A weight of 1 is an operation of which a core starts two a cycle, on all lanes of a vector: an addition, a comparison, a
+//! selection. Loads and stores weigh nothing here, because estimates count their bytes.
+
+use crate::nest::{Block, Op, Program};
+use crate::{BinaryOp, Dtype, UnaryOp, visit};
+
+impl UnaryOp {
+    /// The weight of the operation.
+    fn weight(self) -> f64 {
+        match self {
+            UnaryOp::Sqrt => 5.0,
+            UnaryOp::Neg
+            | UnaryOp::Not
+            | UnaryOp::Abs
+            | UnaryOp::Floor
+            | UnaryOp::Ceil
+            | UnaryOp::Trunc
+            | UnaryOp::Round => 1.0,
+        }
+    }
+}
+
+impl BinaryOp {
+    /// The weight of the operation on elements of a type.
+    fn weight(self, element: Dtype) -> f64 {
+        match self {
+            BinaryOp::Div if element.is_float() => 5.0,
+            BinaryOp::Rem if element.is_float() => 40.0,
+            BinaryOp::Div | BinaryOp::Rem => 20.0,
+            BinaryOp::Add
+            | BinaryOp::Sub
+            | BinaryOp::Mul
+            | BinaryOp::Min
+            | BinaryOp::Max
+            | BinaryOp::And
+            | BinaryOp::Or
+            | BinaryOp::Xor
+            | BinaryOp::Shl
+            | BinaryOp::Shr => 1.0,
+        }
+    }
+}
+
+impl Op {
+    /// The weight of the operation, whose result has type `result`. A call weighs nothing by itself: the operations of the
+    /// function do.
+    pub fn weight(&self, result: Dtype) -> f64 {
+        match self {
+            Op::Constant(_) | Op::Affine(_) | Op::Bitcast(..) | Op::Load { .. } | Op::Call(..) => 0.0,
+            Op::Unary(op, _) => op.weight(),
+            Op::Binary(op, ..) => op.weight(result),
+            Op::Fma(..) | Op::Compare(..) | Op::Select(..) => 1.0,
+            // Most machines have no instructions for half precision, so that conversions take several.
+            Op::Cast(to, _) if to.is_storage() => 4.0,
+            Op::Cast(..) => 1.0,
+            Op::Check { .. } => 2.0,
+            // Four steps within a group and two carries.
+            Op::Prefix(..) => 6.0,
+        }
+    }
+}
+
+impl Program {
+    /// How many operations a block has in its text, with those of the functions that it calls in place of the calls. Only those
+    /// that `counts` are counted.
+    pub fn operations_of(&self, block: &Block, counts: fn(&Op) -> bool) -> usize {
+        let mut count = 0;
+        visit::for_each_op(block, &mut |_, op| {
+            count += match op {
+                Op::Call(function, _) => self.operations_of(&self.functions[*function].body, counts),
+                op => usize::from(counts(op)),
+            };
+        });
+        count
+    }
+}
