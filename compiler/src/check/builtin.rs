@@ -2,15 +2,16 @@
 
 use grammar::Diagnostic;
 use grammar::ast::{self, ExprKind, Span};
-use ir::checked::{ExprId, Kind, Type};
+use ir::checked::{ExprId, GuardId, Kind, Type};
 use ir::nest::{Purpose, Relation, Requirement};
 use ir::sabotage::{self, Bug};
 use ir::{Affine, BinaryOp, CompareOp, Dtype, MathFn, ReduceOp, Scalar, Size, UnaryOp};
 
+use super::arena::{Arena, Branch, Here};
 use super::expr::Use;
-use super::{Branch, Checker, codes, foreign, origin, random};
+use super::{Checker, codes, foreign, origin, random};
 
-/// What a scalar function is made of.
+/// The definition of a scalar function.
 #[derive(Clone, Copy)]
 enum Scalars {
     Unary(UnaryOp),
@@ -31,7 +32,7 @@ enum Domain {
     Numbers,
 }
 
-/// Scalar functions beside those of [`MathFn`]: name, arguments, definition, types.
+/// Scalar functions in addition to those of [`MathFn`]: name, arguments, definition, types.
 const SCALARS: &[(&str, usize, Scalars, Domain)] = &[
     ("abs", 1, Scalars::Unary(UnaryOp::Abs), Domain::Numbers),
     ("sqrt", 1, Scalars::Unary(UnaryOp::Sqrt), Domain::Floats),
@@ -80,7 +81,7 @@ fn math(name: &str) -> Option<MathFn> {
     MathFn::from_name(name).filter(|m| !m.is_random())
 }
 
-/// Whether this names a scalar function of so many arguments.
+/// Whether this names a scalar function with that number of arguments.
 pub(super) fn is_scalar_function(name: &str, arguments: usize) -> bool {
     scalar(name, arguments).is_some()
 }
@@ -140,45 +141,45 @@ impl Checker<'_> {
         callee: &ast::Name,
         args: &[ast::Arg],
         want: Option<Dtype>,
-        span: Span,
+        here: Here,
     ) -> Option<ExprId> {
         let name = callee.text.as_str();
         let positional: Vec<ast::ExprId> = args.iter().filter(|a| a.name.is_none()).map(|a| a.value).collect();
         let axis = self.axis_argument(callee, args)?;
         if let (Some(reducer), 1) = (reducer(name), positional.len()) {
-            return self.reduce_array(name, reducer, positional[0], axis, span);
+            return self.reduce_array(name, reducer, positional[0], axis, here);
         }
         if let Some(function) = scalar(name, positional.len()) {
-            return self.scalar_call(name, function, &positional, want, span);
+            return self.scalar_call(name, function, &positional, want, here);
         }
         if let (Some(function), 2..) = (random::function(name), positional.len()) {
-            return self.draw(function, &positional, want, span);
+            return self.draw(function, &positional, want, here);
         }
         match (name, positional.as_slice()) {
             ("transpose", [x]) => {
-                let x = self.expr(*x, want)?;
-                let indices = self.axis_indices(&self.ty(x).shape.clone(), span);
+                let x = self.expr(*x, want, here.guard)?;
+                let indices = self.arena.axis_indices(&self.arena.ty(x).shape.clone(), here.span);
                 let reversed: Vec<_> = indices.iter().rev().copied().collect();
                 let at = indices.iter().map(|i| Affine::index(*i)).collect();
-                let element = self.element(x, at, span);
-                Some(self.comprehension(reversed, element, span))
+                let element = self.arena.element(x, at, here);
+                Some(self.arena.comprehension(reversed, element, here))
             }
             ("iota", [n]) => {
-                let n = self.size_argument(*n)?;
-                let index = self.index("i", Affine::size(n), span);
-                let body = self.index_node(index, span);
-                Some(self.comprehension(vec![index], body, span))
+                let n = self.size_argument(*n, here.guard)?;
+                let index = self.arena.index("i", Affine::size(n), here.span);
+                let body = self.arena.index_node(index, here);
+                Some(self.arena.comprehension(vec![index], body, here))
             }
             ("size", [x, k]) => {
-                let x = self.expr(*x, None)?;
-                let axis = self.literal_axis(*k, self.ty(x).shape.len())?;
+                let x = self.expr(*x, None, here.guard)?;
+                let axis = self.literal_axis(*k, self.arena.ty(x).shape.len())?;
                 let axis = if sabotage::on(Bug::SizeOfAxis) { 0 } else { axis };
-                Some(self.size_node(self.ty(x).shape[axis].clone(), span))
+                Some(self.arena.size_node(self.arena.ty(x).shape[axis].clone(), here))
             }
-            ("reshape", [x, dims @ ..]) if !dims.is_empty() => self.reshape(*x, dims, want, span),
-            ("concat", [_, _, ..]) => self.concat(&positional, axis, want, span),
+            ("reshape", [x, dims @ ..]) if !dims.is_empty() => self.reshape(*x, dims, want, here),
+            ("concat", [_, _, ..]) => self.concat(&positional, axis, want, here),
             _ => {
-                self.bad_call(callee, positional.len(), want, span);
+                self.bad_call(callee, positional.len(), want, here.span);
                 None
             }
         }
@@ -196,7 +197,7 @@ impl Checker<'_> {
                     false => format!("`{}` has no argument `{}`", callee.text, name.text),
                 };
                 let error = Diagnostic::new(codes::ARGUMENT_NAME, name.span, message);
-                self.error(match name.text.as_str() {
+                self.report.error(match name.text.as_str() {
                     "dim" | "dims" | "ax" | "axes" if takes => error.help("write `axis`").suggest(name.span, "axis"),
                     "keepdims" | "keepdim" => error.help("the axis goes; `reshape(sum(x, axis = 1), n, 1)` keeps it"),
                     "dtype" | "out" => error.help("a type converts: `f32(x)`"),
@@ -211,7 +212,7 @@ impl Checker<'_> {
     }
 
     fn bad_call(&mut self, callee: &ast::Name, count: usize, want: Option<Dtype>, span: Span) {
-        if self.full() {
+        if self.report.is_full() {
             return;
         }
         let name = callee.text.as_str();
@@ -230,7 +231,7 @@ impl Checker<'_> {
             };
             let message = format!("`{name}` takes {expected}; there are {count}");
             let error = Diagnostic::new(codes::ARGUMENT_COUNT, span, message);
-            self.error(match name {
+            self.report.error(match name {
                 "concat" if count == 1 => error.help("the arrays are arguments of their own: `concat(x, y)`"),
                 "reshape" if count == 1 => error.help("the sizes follow: `reshape(x, n, m)`"),
                 _ if reducer(name).is_some() && count == 2 => error.help("an axis has its name: `axis = 1`"),
@@ -240,9 +241,9 @@ impl Checker<'_> {
             let known =
                 SCALARS.iter().map(|s| s.0).chain(MathFn::ALL.iter().map(|m| m.name()).filter(|n| is_function(n)));
             let known = known.chain(ReduceOp::ALL.iter().map(|r| r.name())).chain(WHOLE.iter().copied());
-            let near = nearest(name, known.chain(["mean"]).chain(self.functions.keys().copied()));
+            let near = nearest(name, known.chain(["mean"]).chain(self.source.functions.keys().copied()));
             let error = Diagnostic::new(codes::UNKNOWN_FUNCTION, callee.span, format!("there is no function `{name}`"));
-            self.error(match (foreign::function(name), near) {
+            self.report.error(match (foreign::function(name), near) {
                 (Some((help, Some(instead))), _) => error.help(help).suggest(callee.span, instead),
                 // A suggested conversion takes the type that the context expects.
                 (Some((help, None)), _) => match want.filter(|dtype| dtype.is_float()) {
@@ -261,19 +262,19 @@ impl Checker<'_> {
         (function, domain): (Scalars, Domain),
         args: &[ast::ExprId],
         want: Option<Dtype>,
-        span: Span,
+        here: Here,
     ) -> Option<ExprId> {
         if let Scalars::Select = function {
-            let condition = self.expr(args[0], None)?;
-            self.expect_dtype(condition, Dtype::Bool, "`select`", span)?;
-            let values = self.same_type(&args[1..], Use::Moved, want, span)?;
-            let ty = Type::scalar(self.dtype(values[0]));
-            return self.lift(&[condition, values[0], values[1]], span, |c, v| {
-                c.node(Kind::If { condition: v[0], then: v[1], otherwise: v[2] }, ty, span)
+            let condition = self.expr(args[0], None, here.guard)?;
+            self.expect_dtype(condition, Dtype::Bool, "`select`", here.span)?;
+            let values = self.same_type(&args[1..], Use::Moved, want, here)?;
+            let ty = Type::scalar(self.arena.dtype(values[0]));
+            return self.lift(&[condition, values[0], values[1]], here, |arena, v| {
+                arena.node(Kind::If { condition: v[0], then: v[1], otherwise: v[2] }, ty, here)
             });
         }
         if let Scalars::Math(MathFn::Pow) = function {
-            return self.power(args[0], args[1], want, span);
+            return self.power(args[0], args[1], want, here);
         }
         // A function of floats gives an all-literal argument the type of its context, or `f32`.
         let literal = args.iter().all(|a| self.is_literal(*a));
@@ -281,8 +282,8 @@ impl Checker<'_> {
             (None, Domain::Floats) if literal => Some(Dtype::F32),
             _ => want,
         };
-        let operands = self.same_type(args, Use::Computed, want, span)?;
-        let dtype = self.dtype(operands[0]).compute();
+        let operands = self.same_type(args, Use::Computed, want, here)?;
+        let dtype = self.arena.dtype(operands[0]).compute();
         let fits = match domain {
             Domain::Floats => dtype.is_float(),
             Domain::Ints => dtype.is_int(),
@@ -295,48 +296,48 @@ impl Checker<'_> {
                 Domain::Numbers => ("numbers", "convert the argument: `i64(...)`"),
             };
             let message = format!("`{name}` takes {what}, this is `{dtype}`");
-            self.error(Diagnostic::new(codes::DTYPE_EXPECTED, span, message).help(help));
+            self.report.error(Diagnostic::new(codes::DTYPE_EXPECTED, here.span, message).help(help));
             return None;
         }
         match function {
-            Scalars::Math(math) => self.math_function(math, &operands, span),
-            Scalars::Unary(op) => self.unary(op, operands[0], span),
-            Scalars::Binary(op) => self.binary(op, operands[0], operands[1], span),
-            Scalars::Fma => {
-                self.compute(&operands, span, |c, v| c.node(Kind::Fma(v[0], v[1], v[2]), Type::scalar(dtype), span))
-            }
-            Scalars::IsNan => self.compare(CompareOp::Ne, operands[0], operands[0], span),
+            Scalars::Math(math) => self.math_function(math, &operands, here),
+            Scalars::Unary(op) => self.unary(op, operands[0], here),
+            Scalars::Binary(op) => self.binary(op, operands[0], operands[1], here),
+            Scalars::Fma => self.compute(&operands, here, |arena, v| {
+                arena.node(Kind::Fma(v[0], v[1], v[2]), Type::scalar(dtype), here)
+            }),
+            Scalars::IsNan => self.compare(CompareOp::Ne, operands[0], operands[0], here),
             Scalars::IsInf | Scalars::IsFinite | Scalars::Select => {
                 let infinity = match dtype {
                     Dtype::F64 => Scalar::F64(f64::INFINITY),
                     _ => Scalar::F32(f32::INFINITY),
                 };
-                let infinity = self.constant(infinity, span);
-                let magnitude = self.unary(UnaryOp::Abs, operands[0], span)?;
+                let infinity = self.arena.constant(infinity, here);
+                let magnitude = self.unary(UnaryOp::Abs, operands[0], here)?;
                 let op = if matches!(function, Scalars::IsInf) { CompareOp::Eq } else { CompareOp::Lt };
-                self.compare(op, magnitude, infinity, span)
+                self.compare(op, magnitude, infinity, here)
             }
         }
     }
 
     /// A function that expands into primitives; on integers `relu` and `clamp` are comparisons.
-    pub(super) fn math_function(&mut self, math: MathFn, operands: &[ExprId], span: Span) -> Option<ExprId> {
-        let dtype = self.dtype(operands[0]).compute();
+    pub(super) fn math_function(&mut self, math: MathFn, operands: &[ExprId], here: Here) -> Option<ExprId> {
+        let dtype = self.arena.dtype(operands[0]).compute();
         if dtype.is_int() && math == MathFn::Relu {
-            let zero = self.constant(Scalar::zero(dtype), span);
-            return self.binary(BinaryOp::Max, operands[0], zero, span);
+            let zero = self.arena.constant(Scalar::zero(dtype), here);
+            return self.binary(BinaryOp::Max, operands[0], zero, here);
         }
         if dtype.is_int() && math == MathFn::Clamp {
-            let raised = self.binary(BinaryOp::Max, operands[0], operands[1], span)?;
-            return self.binary(BinaryOp::Min, raised, operands[2], span);
+            let raised = self.binary(BinaryOp::Max, operands[0], operands[1], here)?;
+            return self.binary(BinaryOp::Min, raised, operands[2], here);
         }
-        self.compute(operands, span, |c, v| c.node(Kind::Math(math, v.to_vec()), Type::scalar(dtype), span))
+        self.compute(operands, here, |arena, v| arena.node(Kind::Math(math, v.to_vec()), Type::scalar(dtype), here))
     }
 
-    fn reshape(&mut self, x: ast::ExprId, dims: &[ast::ExprId], want: Option<Dtype>, span: Span) -> Option<ExprId> {
-        let x = self.expr(x, want)?;
-        self.check_rank(dims.len(), span)?;
-        let from = self.ty(x).shape.clone();
+    fn reshape(&mut self, x: ast::ExprId, dims: &[ast::ExprId], want: Option<Dtype>, here: Here) -> Option<ExprId> {
+        let x = self.expr(x, want, here.guard)?;
+        self.check_rank(dims.len(), here.span)?;
+        let from = self.arena.ty(x).shape.clone();
         let total = from.iter().fold(Size::constant(1), |p, n| &p * n);
         let mut hole = None;
         let mut shape = vec![];
@@ -344,7 +345,7 @@ impl Checker<'_> {
             if matches!(self.ast(*dim).kind, ExprKind::Hole) {
                 if hole.replace(k).is_some() {
                     let message = "only one size of a `reshape` can be worked out";
-                    self.error(Diagnostic::new(codes::BAD_RESHAPE, self.ast(*dim).span, message));
+                    self.report.error(Diagnostic::new(codes::BAD_RESHAPE, self.ast(*dim).span, message));
                     return None;
                 }
                 shape.push(Size::constant(1));
@@ -352,10 +353,10 @@ impl Checker<'_> {
                 let span = self.ast(*dim).span;
                 let message = "a size cannot be negative: this is -1";
                 let help = "`_` is the size to be worked out";
-                self.error(Diagnostic::new(codes::NEGATIVE_SIZE, span, message).help(help).suggest(span, "_"));
+                self.report.error(Diagnostic::new(codes::NEGATIVE_SIZE, span, message).help(help).suggest(span, "_"));
                 return None;
             } else {
-                shape.push(self.size_argument(*dim)?);
+                shape.push(self.size_argument(*dim, here.guard)?);
             }
         }
         let product = |shape: &[Size]| shape.iter().fold(Size::constant(1), |p, n| &p * n);
@@ -363,21 +364,27 @@ impl Checker<'_> {
             let others = product(&shape);
             if others.as_constant() == Some(0) {
                 let message = "a size beside a zero cannot be worked out";
-                self.error(Diagnostic::new(codes::BAD_RESHAPE, span, message).help("write the size in place of `_`"));
+                self.report.error(
+                    Diagnostic::new(codes::BAD_RESHAPE, here.span, message).help("write the size in place of `_`"),
+                );
                 return None;
             }
             shape[k] = total.exact_div(&others).unwrap_or_else(|| total.floor_div(&others));
         }
-        let what = self.describe(x);
+        let what = self.arena.describe(x);
         let new = product(&shape);
-        self.unify((&total, format!("the number of elements of {what}")), (&new, "the number asked for".into()), span)?;
-        let ty = Type { dtype: self.dtype(x), shape };
+        self.unify(
+            (&total, format!("the number of elements of {what}")),
+            (&new, "the number asked for".into()),
+            here.span,
+        )?;
+        let ty = Type { dtype: self.arena.dtype(x), shape };
         if from.is_empty() {
             let body = x;
-            let indices = self.axis_indices(&ty.shape, span);
-            return Some(self.comprehension(indices, body, span));
+            let indices = self.arena.axis_indices(&ty.shape, here.span);
+            return Some(self.arena.comprehension(indices, body, here));
         }
-        Some(self.node(Kind::Reshape(x), ty, span))
+        Some(self.arena.node(Kind::Reshape(x), ty, here))
     }
 
     /// Written out as `if i < n then x[i] else y[i - n]`, so that it fuses with no rule of its own.
@@ -386,10 +393,10 @@ impl Checker<'_> {
         args: &[ast::ExprId],
         axis: Option<ast::ExprId>,
         want: Option<Dtype>,
-        span: Span,
+        here: Here,
     ) -> Option<ExprId> {
-        let arrays = self.same_type(args, Use::Moved, want, span)?;
-        let first = self.ty(arrays[0]).clone();
+        let arrays = self.same_type(args, Use::Moved, want, here)?;
+        let first = self.arena.ty(arrays[0]).clone();
         let axis = match axis {
             Some(axis) => self.literal_axis(axis, first.shape.len())?,
             None => 0,
@@ -398,70 +405,63 @@ impl Checker<'_> {
         let mut ends = vec![];
         let mut total = Size::default();
         for array in &arrays {
-            let own = self.ty(*array).shape.clone();
+            let own = self.arena.ty(*array).shape.clone();
             if own.is_empty() || own.len() != shape.len() {
                 let message =
                     format!("`concat` takes arrays of one rank: {} and {} axes", first.shape.len(), own.len());
                 let help = "a scalar becomes an array as `[a]`";
-                self.error(Diagnostic::new(codes::RANK_MISMATCH, span, message).help(help));
+                self.report.error(Diagnostic::new(codes::RANK_MISMATCH, here.span, message).help(help));
                 return None;
             }
             for k in (0..own.len()).filter(|k| *k != axis) {
-                let (a, b) = (self.describe(arrays[0]), self.describe(*array));
+                let (a, b) = (self.arena.describe(arrays[0]), self.arena.describe(*array));
                 let sides = ((&shape[k].clone(), format!("axis {k} of {a}")), (&own[k], format!("axis {k} of {b}")));
-                shape[k] = self.unify(sides.0, sides.1, span)?;
+                shape[k] = self.unify(sides.0, sides.1, here.span)?;
             }
             total = &total + &own[axis];
             ends.push(total.clone());
         }
-        self.require_value(&total, "the length of the result", span);
+        self.requirements.require_value(&self.arena, &total, "the length of the result", here.span);
         shape[axis] = total;
-        let indices = self.axis_indices(&shape, span);
+        let indices = self.arena.axis_indices(&shape, here.span);
         let along = indices[axis];
         let scalar = Type::scalar(first.dtype);
-        let mut value = None;
-        let outer = self.guard;
-        // From the last array to the first: each `else` holds what is built so far. The guards nest the other way, so
-        // they are made first.
-        let mut guards = vec![];
+        // From the last array to the first: each `else` holds what is built so far. The branches
+        // nest the other way, so they are made first.
+        let mut branches = vec![];
+        let mut outside = here;
         for end in &ends[..ends.len() - 1] {
-            let (here, end) = (self.index_node(along, span), self.size_node(end.clone(), span));
-            let condition = self.node(Kind::Compare(CompareOp::Lt, here, end), Type::scalar(Dtype::Bool), span);
+            let (index, end) = (self.arena.index_node(along, outside), self.arena.size_node(end.clone(), outside));
+            let condition = Kind::Compare(CompareOp::Lt, index, end);
+            let condition = self.arena.node(condition, Type::scalar(Dtype::Bool), outside);
             // The accesses in them are inside by construction: no proof asks for the condition.
             let mut side = || {
-                let guard = self.out.guards.push(self.guard);
-                self.branches[guard] = Branch { needed: true, ..Branch::default() };
-                guard
+                let guard = self.arena.branch(outside.guard, Branch { needed: true, ..Branch::default() });
+                Here { guard, ..here }
             };
             let (then, otherwise) = (side(), side());
-            guards.push((condition, self.guard, then));
-            self.guard = otherwise;
+            branches.push((condition, outside, then));
+            outside = otherwise;
         }
-        for k in (0..arrays.len()).rev() {
+        let element = |arena: &mut Arena, k: usize, here: Here| {
             let start = if k == 0 || sabotage::on(Bug::ConcatStart) { Size::default() } else { ends[k - 1].clone() };
-            if let Some((_, _, then)) = guards.get(k) {
-                self.guard = *then;
-            }
             let at = indices.iter().map(|i| match *i == along {
                 true => Affine::index(*i).sub(&Affine::size(start.clone())),
                 false => Affine::index(*i),
             });
-            let element = self.element(arrays[k], at.collect(), span);
-            value = Some(match (value, guards.get(k)) {
-                (Some(otherwise), Some((condition, guard, _))) => {
-                    self.guard = *guard;
-                    self.node(Kind::If { condition: *condition, then: element, otherwise }, scalar.clone(), span)
-                }
-                _ => element,
-            });
+            arena.element(arrays[k], at.collect(), here)
+        };
+        let mut value = element(&mut self.arena, arrays.len() - 1, outside);
+        for (k, (condition, outside, then)) in branches.into_iter().enumerate().rev() {
+            let then = element(&mut self.arena, k, then);
+            value = self.arena.node(Kind::If { condition, then, otherwise: value }, scalar.clone(), outside);
         }
-        self.guard = outer;
-        Some(self.comprehension(indices, value?, span))
+        Some(self.arena.comprehension(indices, value, here))
     }
 
     /// A size given as an argument; it may be negative only by mistake, which the call checks.
-    pub(super) fn size_argument(&mut self, id: ast::ExprId) -> Option<Size> {
-        let size = self.size(id)?;
+    pub(super) fn size_argument(&mut self, id: ast::ExprId, guard: GuardId) -> Option<Size> {
+        let size = self.size(id, guard)?;
         self.require_size(&size, "a size", self.ast(id).span)?;
         Some(size)
     }
@@ -471,16 +471,16 @@ impl Checker<'_> {
         match size.as_constant() {
             Some(n) if n < 0 => {
                 let message = format!("{what} cannot be negative: this is {n}");
-                self.error(Diagnostic::new(codes::NEGATIVE_SIZE, span, message));
+                self.report.error(Diagnostic::new(codes::NEGATIVE_SIZE, span, message));
                 None
             }
             Some(_) => Some(()),
-            None if self.never_negative(size) => {
-                self.require_value(size, what, span);
+            None if self.facts().never_negative(size) => {
+                self.requirements.require_value(&self.arena, size, what, span);
                 Some(())
             }
             None => {
-                self.require(Requirement {
+                self.requirements.require(Requirement {
                     left: Size::default(),
                     relation: Relation::AtMost,
                     right: size.clone(),
@@ -516,7 +516,7 @@ impl Checker<'_> {
                 },
                 _ => None,
             };
-            self.error(match from_the_end {
+            self.report.error(match from_the_end {
                 Some(k) => error.help(format!("axes are counted from 0: write {k}")).suggest(span, k.to_string()),
                 None => error,
             });
@@ -525,7 +525,7 @@ impl Checker<'_> {
     }
 }
 
-/// What every program can use without defining it: functions, reducers and constants.
+/// The names that every program can use without defining them: functions, reducers and constants.
 pub fn names() -> impl Iterator<Item = &'static str> {
     let math = MathFn::ALL.iter().map(|f| f.name()).filter(|name| is_function(name));
     let reducers = ReduceOp::ALL.iter().map(|op| op.name());
@@ -533,7 +533,8 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     listed.chain(["mean", "pi", "inf", "nan", "true", "false"])
 }
 
-/// The scalar functions of numbers that give the type they take, this one: names, and how many arguments.
+/// The scalar functions that take numbers of a type and return that type: names, and how many
+/// arguments.
 pub fn scalar_functions(dtype: Dtype) -> impl Iterator<Item = (&'static str, usize)> {
     let takes = move |name: &str, arguments: usize| {
         scalar(name, arguments).is_some_and(|(_, domain)| match domain {

@@ -130,8 +130,10 @@ pub(super) struct CallId(u32);
 entity_impl!(CallId, "call");
 
 /// A function in place of a call.
-struct Call {
+struct Call<'a> {
     function: usize,
+    /// The name of the function.
+    name: &'a str,
     /// The call site; `None` for the function being checked.
     at: Option<Span>,
     /// The call whose function contains the call site.
@@ -139,33 +141,34 @@ struct Call {
 }
 
 /// All calls inlined so far, and the current one.
-#[derive(Default)]
-pub(super) struct Calls {
-    all: PrimaryMap<CallId, Call>,
-    current: Option<CallId>,
+pub(super) struct Calls<'a> {
+    all: PrimaryMap<CallId, Call<'a>>,
+    current: CallId,
     /// The functions being inlined.
     open: BTreeSet<usize>,
 }
 
-impl Calls {
-    /// The call being inlined; `None` outside of any function.
-    pub fn current(&self) -> Option<CallId> {
+impl<'a> Calls<'a> {
+    /// No calls yet, of a function that is checked.
+    pub fn new(function: usize, name: &'a str) -> Calls<'a> {
+        let mut all = PrimaryMap::new();
+        let current = all.push(Call { function, name, at: None, caller: None });
+        Calls { all, current, open: BTreeSet::from([function]) }
+    }
+
+    /// The call being inlined.
+    pub fn current(&self) -> CallId {
         self.current
     }
 
-    /// Makes `call` the current call, and returns the previous one.
-    pub fn look_from(&mut self, call: Option<CallId>) -> Option<CallId> {
-        std::mem::replace(&mut self.current, call)
-    }
-
     /// Whether a call stands for the function being checked itself.
-    pub fn is_outermost(&self, call: Option<CallId>) -> bool {
-        call.is_none_or(|call| self.all[call].caller.is_none())
+    pub fn is_outermost(&self, call: CallId) -> bool {
+        self.all[call].caller.is_none()
     }
 
     /// If a function is being inlined, whether it is the innermost.
     pub fn is_open(&self, function: usize) -> Option<bool> {
-        let innermost = self.current.is_some_and(|call| self.all[call].function == function);
+        let innermost = self.all[self.current].function == function;
         self.open.contains(&function).then_some(innermost)
     }
 
@@ -175,68 +178,61 @@ impl Calls {
     }
 
     /// Begins to inline a function.
-    pub fn push(&mut self, function: usize, at: Option<Span>) {
-        self.current = Some(self.all.push(Call { function, at, caller: self.current }));
+    pub fn push(&mut self, function: usize, name: &'a str, at: Span) {
+        self.current = self.all.push(Call { function, name, at: Some(at), caller: Some(self.current) });
         self.open.insert(function);
     }
 
     /// Ends the innermost function.
     pub fn pop(&mut self) {
-        if let Some(call) = self.current {
-            self.open.remove(&self.all[call].function);
-            self.current = self.all[call].caller;
+        let Call { function, caller, .. } = self.all[self.current];
+        if let Some(caller) = caller {
+            self.open.remove(&function);
+            self.current = caller;
         }
     }
 
-    /// The calls that led here, innermost first: the function of each and its call site.
-    fn trace(&self) -> impl Iterator<Item = (usize, Span)> {
+    /// The calls that led to one, innermost first: the name of each function and its call site.
+    pub fn trace(&self, call: CallId) -> impl Iterator<Item = (&'a str, Span)> {
         let outer = |call: &CallId| self.all[*call].caller;
-        let calls = std::iter::successors(self.current, outer).map(|call| &self.all[call]);
-        calls.filter_map(|call| Some((call.function, call.at?)))
+        let calls = std::iter::successors(Some(call), outer).map(|call| &self.all[call]);
+        calls.filter_map(|call| Some((call.name, call.at?)))
     }
 }
 
 impl Checker<'_> {
-    /// Adds the calls that led to an error.
-    pub(super) fn traced(&self, mut error: Diagnostic) -> Diagnostic {
-        for (function, at) in self.calls.trace().take(3) {
-            error = error.label(at, format!("in this call of `{}`", self.file.functions[function].name.text));
-        }
-        error
-    }
-
     /// Reports a function with more than [`MAX_CALLS`] calls; returns whether it has.
     pub(super) fn too_many_calls(&mut self, function: usize) -> bool {
-        let many = self.graph.inlined(function) > MAX_CALLS;
+        let many = self.source.graph.inlined(function) > MAX_CALLS;
         if many {
-            let name = &self.file.functions[function].name;
+            let name = &self.source.file.functions[function].name;
             let message =
                 format!("`{}` has more than {MAX_CALLS} calls when those in functions that it calls count", name.text);
             let help = "each call is inlined: call less often, with arrays instead of many calls";
-            self.error(Diagnostic::new(codes::TOO_LARGE, name.span, message).help(help));
+            self.report.error(Diagnostic::new(codes::TOO_LARGE, name.span, message).help(help));
         }
         many
     }
 
     /// Reports a recursive call, or one nested deeper than [`MAX_CALL_DEPTH`].
     pub(super) fn expect_inlinable(&mut self, function: usize, span: Span) -> Option<()> {
-        let name = &self.file.functions[function].name.text;
-        let deep = self.calls.depth() > MAX_CALL_DEPTH;
-        let message = match self.calls.is_open(function) {
+        let name = &self.source.file.functions[function].name.text;
+        let deep = self.report.calls.depth() > MAX_CALL_DEPTH;
+        let message = match self.report.calls.is_open(function) {
             Some(true) => format!("`{name}` calls itself"),
             Some(false) => format!("`{name}` calls itself through other functions"),
-            None if deep && self.graph.is_recursive(function) => {
+            None if deep && self.source.graph.is_recursive(function) => {
                 format!("`{name}` calls itself through other functions")
             }
             None if deep => {
                 let message = format!("calls are more than {MAX_CALL_DEPTH} deep in one another here");
-                self.error(Diagnostic::new(codes::TOO_LARGE, span, message));
+                self.report.error(Diagnostic::new(codes::TOO_LARGE, span, message));
                 return None;
             }
             None => return Some(()),
         };
         let help = "there is no recursion: every program is a set of loop nests";
-        self.error(Diagnostic::new(codes::RECURSION, span, message).help(help));
+        self.report.error(Diagnostic::new(codes::RECURSION, span, message).help(help));
         None
     }
 }

@@ -1,7 +1,8 @@
 //! One expression: operators, `if`, casts and literals.
 //!
-//! What moves a value keeps its type. Arithmetic, comparisons, scalar functions and reducers first widen a storage type
-//! ([`Checker::compute`]), element by element, where they read it.
+//! Operations that only move a value keep its type. Arithmetic, comparisons, scalar functions and
+//! reducers first widen a storage type ([`Checker::compute`]), element by element, where they read
+//! it.
 
 use grammar::Diagnostic;
 use grammar::ast::{self, ExprKind, Span};
@@ -9,9 +10,11 @@ use ir::checked::{ExprId, GuardId, Kind, Type};
 use ir::sabotage::{self, Bug};
 use ir::{BinaryOp, CompareOp, Dtype, MathFn, Scalar, UnaryOp};
 
-use super::{Binding, Branch, Checker, builtin, codes, foreign};
+use super::arena::{Arena, Branch, Here};
+use super::scope::Binding;
+use super::{Checker, MAX_EXPRS, builtin, codes, foreign};
 
-/// What becomes of operands that must have one type.
+/// The use of operands that must have one type.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Use {
     /// They keep their type.
@@ -35,82 +38,87 @@ const MAX_EXPONENT: u64 = 64;
 
 impl Checker<'_> {
     /// Checks an expression of one value. `None` means that its error is reported.
-    pub(super) fn expr(&mut self, id: ast::ExprId, want: Option<Dtype>) -> Option<ExprId> {
-        if self.too_large(self.ast(id).span) {
+    pub(super) fn expr(&mut self, id: ast::ExprId, want: Option<Dtype>, guard: GuardId) -> Option<ExprId> {
+        if self.arena.out.exprs.len() > MAX_EXPRS {
+            self.report.too_large(self.ast(id).span);
             return None;
         }
-        stacker::maybe_grow(128 << 10, 4 << 20, || self.expr_inner(id, want))
+        stacker::maybe_grow(128 << 10, 4 << 20, || self.expr_inner(id, want, guard))
     }
 
-    fn expr_inner(&mut self, id: ast::ExprId, want: Option<Dtype>) -> Option<ExprId> {
+    fn expr_inner(&mut self, id: ast::ExprId, want: Option<Dtype>, guard: GuardId) -> Option<ExprId> {
         let ast::Expr { kind, span } = self.ast(id);
-        let span = *span;
+        let here = Here { span: *span, guard };
         match kind {
-            ExprKind::Int(_) | ExprKind::Float(_) => self.literal(id, want),
-            ExprKind::Name(name) => self.name(id, name, want),
+            ExprKind::Int(_) | ExprKind::Float(_) => self.literal(id, want, guard),
+            ExprKind::Name(name) => self.name(id, name, want, guard),
             // The last value of a session is a parameter of that name.
-            ExprKind::Hole if self.out.params.iter().any(|param| param.name == "_") => self.name(id, "_", want),
+            ExprKind::Hole if self.arena.out.params.iter().any(|param| param.name == "_") => {
+                self.name(id, "_", want, guard)
+            }
             ExprKind::Hole => {
                 let message = "`_` stands for a size only in `reshape`";
-                self.error(Diagnostic::new(codes::HOLE, span, message));
+                self.report.error(Diagnostic::new(codes::HOLE, here.span, message));
                 None
             }
-            ExprKind::Unary(ast::UnaryOp::Neg, operand) => self.negate(*operand, want, span),
+            ExprKind::Unary(ast::UnaryOp::Neg, operand) => self.negate(*operand, want, here),
             ExprKind::Unary(ast::UnaryOp::Not, operand) => {
-                let operand = self.expr(*operand, None)?;
-                self.expect_dtype(operand, Dtype::Bool, "`!`", span)?;
-                self.unary(UnaryOp::Not, operand, span)
+                let operand = self.expr(*operand, None, guard)?;
+                self.expect_dtype(operand, Dtype::Bool, "`!`", here.span)?;
+                self.unary(UnaryOp::Not, operand, here)
             }
-            ExprKind::Binary(op, left, right) => self.operator(*op, *left, *right, want, span),
-            ExprKind::If { condition, then, otherwise } => self.if_(*condition, *then, *otherwise, want, span),
+            ExprKind::Binary(op, left, right) => self.operator(*op, *left, *right, want, here),
+            ExprKind::If { condition, then, otherwise } => self.if_(*condition, *then, *otherwise, want, here),
             ExprKind::Call { .. } => {
-                let mut values = self.call(id, want)?;
+                let mut values = self.call(id, want, guard)?;
                 match values.len() {
                     1 => values.pop(),
                     n => {
                         let message = format!("one value is expected, this call gives {n}");
                         let help = "take them apart first: `let (a, b) = ...`";
-                        self.error(Diagnostic::new(codes::TUPLE_USE, span, message).help(help));
+                        self.report.error(Diagnostic::new(codes::TUPLE_USE, here.span, message).help(help));
                         None
                     }
                 }
             }
-            ExprKind::Cast(dtype, operand) => self.cast_call(*dtype, *operand, span),
-            ExprKind::Reduce { callee, binders, body } => self.reduce_indexed(callee, binders, *body, want, span),
-            ExprKind::Index { base, items } => self.access(*base, items, span),
-            ExprKind::Array(_) => self.array_literal(id, want),
+            ExprKind::Cast(dtype, operand) => self.cast_call(*dtype, *operand, here),
+            ExprKind::Reduce { callee, binders, body } => self.reduce_indexed(callee, binders, *body, want, here),
+            ExprKind::Index { base, items } => self.access(*base, items, here),
+            ExprKind::Array(_) => self.array_literal(id, want, guard),
             ExprKind::Tuple(_) => {
                 let message = "a tuple can only be the result of a function";
-                self.error(Diagnostic::new(codes::TUPLE_USE, span, message));
+                self.report.error(Diagnostic::new(codes::TUPLE_USE, here.span, message));
                 None
             }
         }
     }
 
-    fn name(&mut self, id: ast::ExprId, name: &str, want: Option<Dtype>) -> Option<ExprId> {
-        let span = self.ast(id).span;
-        match self.lookup(name).cloned() {
+    fn name(&mut self, id: ast::ExprId, name: &str, want: Option<Dtype>, guard: GuardId) -> Option<ExprId> {
+        let here = Here { span: self.ast(id).span, guard };
+        let span = here.span;
+        match self.scope.get(name).cloned() {
             Some(Binding::Value(value)) => return Some(value),
-            Some(Binding::Size(size)) => return Some(self.size_node(size, span)),
+            Some(Binding::Size(size)) => return Some(self.arena.size_node(size, here)),
             Some(Binding::Broken) => return None,
             None => {}
         }
         match name {
-            "true" | "false" => Some(self.constant(Scalar::Bool(name == "true"), span)),
-            "pi" | "inf" | "nan" => self.literal(id, want),
-            _ if self.functions.contains_key(name) || builtin::is_function(name) => {
+            "true" | "false" => Some(self.arena.constant(Scalar::Bool(name == "true"), here)),
+            "pi" | "inf" | "nan" => self.literal(id, want, guard),
+            _ if self.source.functions.contains_key(name) || builtin::is_function(name) => {
                 let message = format!("`{name}` is a function, not a value");
-                self.error(Diagnostic::new(codes::NOT_A_VALUE, span, message).help(format!("call it: `{name}(...)`")));
+                self.report
+                    .error(Diagnostic::new(codes::NOT_A_VALUE, span, message).help(format!("call it: `{name}(...)`")));
                 None
             }
             // Beyond the errors that are shown nobody needs a hint.
-            _ if self.full() => None,
+            _ if self.report.is_full() => None,
             _ => {
                 let names = self.scope.names();
                 let near = builtin::nearest(name, names.chain(["pi", "inf", "nan", "true", "false"]));
                 let error = Diagnostic::new(codes::UNKNOWN_NAME, span, format!("there is no `{name}` here"));
-                self.error(match (foreign::value(name), near) {
-                    _ if self.making == Some(name) => {
+                self.report.error(match (foreign::value(name), near) {
+                    _ if self.scope.is_making(name) => {
                         let message = format!("`{name}` is made from its own elements");
                         Diagnostic::new(codes::READS_ITSELF, span, message)
                             .note("all elements of an array are made at once")
@@ -132,28 +140,29 @@ impl Checker<'_> {
         left: ast::ExprId,
         right: ast::ExprId,
         want: Option<Dtype>,
-        span: Span,
+        here: Here,
     ) -> Option<(ExprId, ExprId)> {
-        let both = self.same_type(&[left, right], Use::Computed, want, span)?;
+        let both = self.same_type(&[left, right], Use::Computed, want, here)?;
         Some((both[0], both[1]))
     }
 
-    /// Operands of one type: literal ones take the others'. For arithmetic storage types count as what they widen to.
+    /// Operands of one type: literal ones take the type of the others. In arithmetic, a storage
+    /// type counts as the type that it widens to.
     pub(super) fn same_type(
         &mut self,
         asts: &[ast::ExprId],
         used: Use,
         want: Option<Dtype>,
-        span: Span,
+        here: Here,
     ) -> Option<Vec<ExprId>> {
         let literal: Vec<bool> = asts.iter().map(|a| self.is_literal(*a)).collect();
         let mut values: Vec<Option<ExprId>> = vec![None; asts.len()];
         let mut failed = false;
         for k in (0..asts.len()).filter(|k| !literal[*k]) {
-            values[k] = self.expr(asts[k], want);
+            values[k] = self.expr(asts[k], want, here.guard);
             failed |= values[k].is_none();
         }
-        let known = values.iter().flatten().next().map(|v| self.dtype(*v));
+        let known = values.iter().flatten().next().map(|v| self.arena.dtype(*v));
         if failed && known.is_none() {
             return None;
         }
@@ -161,16 +170,16 @@ impl Checker<'_> {
         let default = if point { Dtype::F32 } else { Dtype::I64 };
         let dtype = used.dtype(known.or(want).unwrap_or(default));
         for k in (0..asts.len()).filter(|k| literal[*k]) {
-            values[k] = self.expr(asts[k], Some(dtype));
+            values[k] = self.expr(asts[k], Some(dtype), here.guard);
         }
         let values: Vec<ExprId> = values.into_iter().collect::<Option<_>>()?;
-        let differs = values.iter().zip(asts).find(|(v, _)| used.dtype(self.dtype(**v)) != dtype);
+        let differs = values.iter().zip(asts).find(|(v, _)| used.dtype(self.arena.dtype(**v)) != dtype);
         let Some((other, id)) = differs else { return Some(values) };
-        let (first, of) = match values.iter().zip(asts).find(|(v, _)| used.dtype(self.dtype(**v)) == dtype) {
-            Some((first, of)) => (self.dtype(*first), Some(*of)),
+        let (first, of) = match values.iter().zip(asts).find(|(v, _)| used.dtype(self.arena.dtype(**v)) == dtype) {
+            Some((first, of)) => (self.arena.dtype(*first), Some(*of)),
             None => (dtype, None),
         };
-        let other = self.dtype(*other);
+        let other = self.arena.dtype(*other);
         let shown = |d: Dtype| match used.dtype(d) {
             same if same == d => format!("`{d}`"),
             wider => format!("`{d}` (`{wider}` in arithmetic)"),
@@ -178,7 +187,7 @@ impl Checker<'_> {
         let message = format!("the operands have different types: {} and {}", shown(first), shown(other));
         let help =
             format!("nothing converts by itself: write `{}(...)` or `{}(...)`", used.dtype(first), used.dtype(other));
-        let mut error = Diagnostic::new(codes::DTYPE_MISMATCH, span, message);
+        let mut error = Diagnostic::new(codes::DTYPE_MISMATCH, here.span, message);
         if let Some(of) = of {
             error = error.label(self.ast(of).span, format!("`{first}`"));
         }
@@ -193,7 +202,7 @@ impl Checker<'_> {
         if first != Dtype::Bool && other != Dtype::Bool {
             error = error.wrap(self.ast(from).span, format!("{to}("), ")");
         }
-        self.error(error);
+        self.report.error(error);
         None
     }
 
@@ -203,50 +212,48 @@ impl Checker<'_> {
         left: ast::ExprId,
         right: ast::ExprId,
         want: Option<Dtype>,
-        span: Span,
+        here: Here,
     ) -> Option<ExprId> {
         match op {
-            ast::BinaryOp::And | ast::BinaryOp::Or => return self.short_circuit(op, left, right, span),
-            ast::BinaryOp::MatMul => return self.matmul(left, right, want, span),
-            ast::BinaryOp::Pow => return self.power(left, right, want, span),
+            ast::BinaryOp::And | ast::BinaryOp::Or => return self.short_circuit(op, left, right, here),
+            ast::BinaryOp::MatMul => return self.matmul(left, right, want, here),
+            ast::BinaryOp::Pow => return self.power(left, right, want, here),
             _ => {}
         }
         if let Some(op) = comparison(op) {
-            let (a, b) = self.operands(left, right, None, span)?;
-            return self.compare(op, a, b, span);
+            let (a, b) = self.operands(left, right, None, here)?;
+            return self.compare(op, a, b, here);
         }
-        let (a, b) = self.operands(left, right, want, span)?;
+        let (a, b) = self.operands(left, right, want, here)?;
         let (op, symbol) = arithmetic(op)?;
-        self.expect_number(a, symbol, span)?;
-        self.binary(op, a, b, span)
+        self.expect_number(a, symbol, here.span)?;
+        self.binary(op, a, b, here)
     }
 
-    /// `a && b` reads `b` only where `a` holds, `a || b` only where it does not. Where `b` has no access that this
-    /// protects, it is the plain operation on both: `finish` decides.
+    /// `a && b` reads `b` only where `a` holds, `a || b` only where it does not. Where `b` has no
+    /// access that this protects, it is the plain operation on both: `finish` decides.
     fn short_circuit(
         &mut self,
         op: ast::BinaryOp,
         left: ast::ExprId,
         right: ast::ExprId,
-        span: Span,
+        here: Here,
     ) -> Option<ExprId> {
         let (and, symbol) = (op == ast::BinaryOp::And, if op == ast::BinaryOp::And { "`&&`" } else { "`||`" });
-        let a = self.expr(left, None)?;
-        self.expect_dtype(a, Dtype::Bool, symbol, span)?;
-        let (guard, b) = self.branch(a, and, |c| {
-            c.branches[c.guard].operator = true;
-            c.expr(right, None)
-        });
-        let b = b?;
-        self.expect_dtype(b, Dtype::Bool, symbol, span)?;
-        if !self.ty(a).is_scalar() || !self.ty(b).is_scalar() {
-            self.branches[guard] = Branch { eager: true, ..Branch::default() };
-            return self.binary(if and { BinaryOp::And } else { BinaryOp::Or }, a, b, span);
+        let a = self.expr(left, None, here.guard)?;
+        self.expect_dtype(a, Dtype::Bool, symbol, here.span)?;
+        let condition = self.condition(a, and);
+        let guard = self.arena.branch(here.guard, Branch { condition, operator: true, ..Branch::default() });
+        let b = self.expr(right, None, guard)?;
+        self.expect_dtype(b, Dtype::Bool, symbol, here.span)?;
+        if !self.arena.ty(a).is_scalar() || !self.arena.ty(b).is_scalar() {
+            self.arena.evaluate_always(guard);
+            return self.binary(if and { BinaryOp::And } else { BinaryOp::Or }, a, b, here);
         }
-        let known = self.constant(Scalar::Bool(!and), span);
+        let known = self.arena.constant(Scalar::Bool(!and), here);
         let (then, otherwise) = if and != sabotage::on(Bug::SwappedLogic) { (b, known) } else { (known, b) };
-        let id = self.node(Kind::If { condition: a, then, otherwise }, Type::scalar(Dtype::Bool), span);
-        self.short_circuits.push((id, guard));
+        let id = self.arena.node(Kind::If { condition: a, then, otherwise }, Type::scalar(Dtype::Bool), here);
+        self.unfinished.short_circuits.push((id, guard));
         Some(id)
     }
 
@@ -256,10 +263,10 @@ impl Checker<'_> {
         then: ast::ExprId,
         otherwise: ast::ExprId,
         want: Option<Dtype>,
-        span: Span,
+        here: Here,
     ) -> Option<ExprId> {
         let condition_span = self.ast(condition).span;
-        let condition = self.expr(condition, None)?;
+        let condition = self.expr(condition, None, here.guard)?;
         self.expect_dtype(condition, Dtype::Bool, "`if`", condition_span)?;
         let (literal_then, literal_else) = (self.is_literal(then), self.is_literal(otherwise));
         let mut want = want;
@@ -272,50 +279,46 @@ impl Checker<'_> {
         let order = if literal_then { [1, 0] } else { [0, 1] };
         for k in order {
             let ast = [then, otherwise][k];
-            let (guard, value) = self.branch(condition, k == 0, |c| c.expr(ast, want));
+            let known = self.condition(condition, k == 0);
+            let guard = self.arena.branch(here.guard, Branch { condition: known, ..Branch::default() });
+            let value = self.expr(ast, want, guard);
             if let (Some(value), true) = (value, [literal_else, literal_then][k]) {
-                want = Some(self.dtype(value));
+                want = Some(self.arena.dtype(value));
             }
             branches[k] = value.map(|v| (v, guard));
         }
         let ((a, guard_a), (b, guard_b)) = (branches[0]?, branches[1]?);
-        let (da, db) = (self.dtype(a), self.dtype(b));
+        let (da, db) = (self.arena.dtype(a), self.arena.dtype(b));
         if da != db {
             let message = format!("the branches have different types: `{da}` and `{db}`");
-            let error = Diagnostic::new(codes::DTYPE_MISMATCH, span, message)
+            let error = Diagnostic::new(codes::DTYPE_MISMATCH, here.span, message)
                 .label(self.ast(then).span, format!("`{da}`"))
                 .label(self.ast(otherwise).span, format!("`{db}`"));
-            self.error(error.help(format!("convert one of them: `{da}(...)` or `{db}(...)`")));
+            self.report.error(error.help(format!("convert one of them: `{da}(...)` or `{db}(...)`")));
             return None;
         }
-        let indices = self.lifted_indices(&[condition, a, b], span)?;
-        let outer = self.guard;
-        let condition = self.lifted_element(condition, outer, &indices, span);
-        let then = self.lifted_element(a, guard_a, &indices, span);
-        let otherwise = self.lifted_element(b, guard_b, &indices, span);
-        let value = self.node(Kind::If { condition, then, otherwise }, Type::scalar(da), span);
-        Some(self.comprehension(indices, value, span))
+        let indices = self.lifted_indices(&[condition, a, b], here.span)?;
+        let condition = self.arena.lifted_element(condition, &indices, here);
+        let then = self.arena.lifted_element(a, &indices, Here { guard: guard_a, ..here });
+        let otherwise = self.arena.lifted_element(b, &indices, Here { guard: guard_b, ..here });
+        let value = self.arena.node(Kind::If { condition, then, otherwise }, Type::scalar(da), here);
+        Some(self.arena.comprehension(indices, value, here))
     }
 
-    /// Runs a check in a new branch where a condition holds (or does not).
-    fn branch<T>(&mut self, condition: ExprId, holds: bool, body: impl FnOnce(&mut Self) -> T) -> (GuardId, T) {
-        let guard = self.out.guards.push(self.guard);
-        // A condition that is an array says nothing about the indices of a single access.
-        let known = self.ty(condition).is_scalar().then_some((condition, holds || sabotage::on(Bug::ElseTaken)));
-        self.branches[guard] = Branch { condition: known, ..Branch::default() };
-        let outer = std::mem::replace(&mut self.guard, guard);
-        let value = body(self);
-        self.guard = outer;
-        (guard, value)
+    /// A condition and whether it holds in a branch. If it is an array, it says nothing about the
+    /// indices of a single access.
+    fn condition(&self, condition: ExprId, holds: bool) -> Option<(ExprId, bool)> {
+        self.arena.ty(condition).is_scalar().then_some((condition, holds || sabotage::on(Bug::ElseTaken)))
     }
 
-    /// `x ^ k`, and `pow(x, k)`: repeated multiplication by squaring for a small integer literal exponent, else a function.
+    /// `x ^ k`, and `pow(x, k)`: repeated multiplication by squaring for a small integer literal
+    /// exponent, else a function.
     pub(super) fn power(
         &mut self,
         base: ast::ExprId,
         exponent: ast::ExprId,
         want: Option<Dtype>,
-        span: Span,
+        here: Here,
     ) -> Option<ExprId> {
         let (negative, magnitude) = match &self.ast(exponent).kind {
             ExprKind::Int(k) => (false, Some(*k)),
@@ -326,17 +329,18 @@ impl Checker<'_> {
             _ => (false, None),
         };
         let Some(magnitude) = magnitude.filter(|k| *k <= MAX_EXPONENT) else {
-            let (a, b) = self.operands(base, exponent, want, span)?;
-            self.expect_number(a, "`^`", span)?;
-            return self.math_function(MathFn::Pow, &[a, b], span);
+            let (a, b) = self.operands(base, exponent, want, here)?;
+            self.expect_number(a, "`^`", here.span)?;
+            return self.math_function(MathFn::Pow, &[a, b], here);
         };
-        let x = self.expr(base, want.map(Dtype::compute))?;
-        self.expect_number(x, "`^`", span)?;
-        let dtype = self.dtype(x).compute();
-        let x = self.cast(dtype, x, span)?;
+        let x = self.expr(base, want.map(Dtype::compute), here.guard)?;
+        self.expect_number(x, "`^`", here.span)?;
+        let dtype = self.arena.dtype(x).compute();
+        let x = self.cast(dtype, x, here)?;
         if negative && magnitude > 0 && !dtype.is_float() {
             let message = format!("an integer (`{dtype}`) has no negative power");
-            self.error(Diagnostic::new(codes::BAD_EXPONENT, span, message).help("convert the base: `f32(...)`"));
+            self.report
+                .error(Diagnostic::new(codes::BAD_EXPONENT, here.span, message).help("convert the base: `f32(...)`"));
             return None;
         }
         let mut result: Option<ExprId> = None;
@@ -345,86 +349,80 @@ impl Checker<'_> {
         while k > 0 {
             if k & 1 == 1 {
                 result = Some(match result {
-                    Some(product) => self.binary(BinaryOp::Mul, product, square, span)?,
+                    Some(product) => self.binary(BinaryOp::Mul, product, square, here)?,
                     None => square,
                 });
             }
             k >>= 1;
             if k > 0 {
-                square = self.binary(BinaryOp::Mul, square, square, span)?;
+                square = self.binary(BinaryOp::Mul, square, square, here)?;
             }
         }
-        let one = self.constant(Scalar::one(dtype), span);
+        let one = self.arena.constant(Scalar::one(dtype), here);
         match result {
-            Some(power) if negative => self.binary(BinaryOp::Div, one, power, span),
+            Some(power) if negative => self.binary(BinaryOp::Div, one, power, here),
             Some(power) => Some(power),
-            None => self.lift(&[x], span, |_, _| one),
+            None => self.lift(&[x], here, |_, _| one),
         }
     }
 
     /// `f32(e)`
-    fn cast_call(&mut self, dtype: ast::Dtype, operand: ast::ExprId, span: Span) -> Option<ExprId> {
+    fn cast_call(&mut self, dtype: ast::Dtype, operand: ast::ExprId, here: Here) -> Option<ExprId> {
         let dtype = element_type(dtype);
         let want = match self.is_literal(operand) {
             true if dtype.is_float() || !self.has_point(operand) && dtype.is_int() => Some(dtype),
             true if self.has_point(operand) => Some(Dtype::F64),
             _ => None,
         };
-        let value = self.expr(operand, want)?;
-        self.cast(dtype, value, span)
+        let value = self.expr(operand, want, here.guard)?;
+        self.cast(dtype, value, here)
     }
 
-    pub(super) fn cast(&mut self, dtype: Dtype, value: ExprId, span: Span) -> Option<ExprId> {
-        if self.dtype(value) == dtype {
+    pub(super) fn cast(&mut self, dtype: Dtype, value: ExprId, here: Here) -> Option<ExprId> {
+        if self.arena.dtype(value) == dtype {
             return Some(value);
         }
-        self.lift(&[value], span, |c, v| c.node(Kind::Cast(v[0]), Type::scalar(dtype), span))
+        self.lift(&[value], here, |arena, v| arena.node(Kind::Cast(v[0]), Type::scalar(dtype), here))
     }
 
-    /// Applies an operation to operands of any ranks, each element first widened to the type it is computed in.
+    /// Applies an operation to operands of any ranks, each element first widened to the type it is
+    /// computed in.
     pub(super) fn compute(
         &mut self,
         operands: &[ExprId],
-        span: Span,
-        operation: impl FnOnce(&mut Self, &[ExprId]) -> ExprId,
+        here: Here,
+        operation: impl FnOnce(&mut Arena, &[ExprId]) -> ExprId,
     ) -> Option<ExprId> {
-        self.lift(operands, span, |c, elements| {
-            let wide: Vec<ExprId> = elements.iter().map(|e| c.widened(*e, span)).collect();
-            operation(c, &wide)
+        self.lift(operands, here, |arena, elements| {
+            let wide: Vec<ExprId> = elements.iter().map(|e| arena.widened(*e, here)).collect();
+            operation(arena, &wide)
         })
     }
 
-    /// A scalar, widened if its type is for storage alone.
-    pub(super) fn widened(&mut self, value: ExprId, span: Span) -> ExprId {
-        let dtype = self.dtype(value);
-        if !dtype.is_storage() {
-            return value;
-        }
-        self.node(Kind::Cast(value), Type::scalar(dtype.compute()), span)
+    pub(super) fn unary(&mut self, op: UnaryOp, a: ExprId, here: Here) -> Option<ExprId> {
+        let ty = Type::scalar(self.arena.dtype(a).compute());
+        self.compute(&[a], here, |arena, v| arena.node(Kind::Unary(op, v[0]), ty, here))
     }
 
-    pub(super) fn unary(&mut self, op: UnaryOp, a: ExprId, span: Span) -> Option<ExprId> {
-        let ty = Type::scalar(self.dtype(a).compute());
-        self.compute(&[a], span, |c, v| c.node(Kind::Unary(op, v[0]), ty, span))
+    pub(super) fn binary(&mut self, op: BinaryOp, a: ExprId, b: ExprId, here: Here) -> Option<ExprId> {
+        let ty = Type::scalar(self.arena.dtype(a).compute());
+        self.compute(&[a, b], here, |arena, v| arena.node(Kind::Binary(op, v[0], v[1]), ty, here))
     }
 
-    pub(super) fn binary(&mut self, op: BinaryOp, a: ExprId, b: ExprId, span: Span) -> Option<ExprId> {
-        let ty = Type::scalar(self.dtype(a).compute());
-        self.compute(&[a, b], span, |c, v| c.node(Kind::Binary(op, v[0], v[1]), ty, span))
-    }
-
-    pub(super) fn compare(&mut self, op: CompareOp, a: ExprId, b: ExprId, span: Span) -> Option<ExprId> {
-        self.compute(&[a, b], span, |c, v| c.node(Kind::Compare(op, v[0], v[1]), Type::scalar(Dtype::Bool), span))
+    pub(super) fn compare(&mut self, op: CompareOp, a: ExprId, b: ExprId, here: Here) -> Option<ExprId> {
+        self.compute(&[a, b], here, |arena, v| {
+            arena.node(Kind::Compare(op, v[0], v[1]), Type::scalar(Dtype::Bool), here)
+        })
     }
 
     pub(super) fn expect_dtype(&mut self, value: ExprId, dtype: Dtype, who: &str, span: Span) -> Option<()> {
-        let found = self.dtype(value);
+        let found = self.arena.dtype(value);
         if found == dtype {
             return Some(());
         }
         let message = format!("{who} takes `{dtype}`, this is `{found}`");
         let error = Diagnostic::new(codes::DTYPE_EXPECTED, span, message);
-        self.error(match dtype {
+        self.report.error(match dtype {
             Dtype::Bool => error.help("compare it: `... != 0`"),
             _ => error.help(format!("convert it: `{dtype}(...)`")),
         });
@@ -432,12 +430,12 @@ impl Checker<'_> {
     }
 
     pub(super) fn expect_number(&mut self, value: ExprId, who: &str, span: Span) -> Option<()> {
-        if self.dtype(value) != Dtype::Bool {
+        if self.arena.dtype(value) != Dtype::Bool {
             return Some(());
         }
         let message = format!("{who} takes numbers, this is `bool`");
         let help = "use `&&`, `||` and `!` on truth values, or convert: `i64(...)`";
-        self.error(Diagnostic::new(codes::DTYPE_EXPECTED, span, message).help(help));
+        self.report.error(Diagnostic::new(codes::DTYPE_EXPECTED, span, message).help(help));
         None
     }
 }

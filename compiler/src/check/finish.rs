@@ -1,43 +1,98 @@
 //! Last steps over a whole function, when all ends and proofs are known.
 
-use ir::checked::{Checked, ExprId, Extent, IndexId, Kind};
-use ir::{BinaryOp, Scalar};
+use grammar::ast::Span;
+use ir::checked::{ExprId, Extent, GuardId, IndexId, Kind};
+use ir::{BinaryOp, ReduceOp, Scalar};
 
-use super::Checker;
+use super::arena::Arena;
+use super::position::require_element;
+use super::report::Report;
+use super::requirements::Requirements;
 
-impl Checker<'_> {
-    /// Last steps over the whole function, when all bounds are known.
-    pub(super) fn finish(&mut self) {
-        for (id, guard) in std::mem::take(&mut self.short_circuits) {
-            if self.branches[guard].needed {
-                continue;
-            }
-            if let Kind::If { condition, then, otherwise } = self.out.exprs[id].kind {
-                let and = matches!(self.out.exprs[otherwise].kind, Kind::Constant(Scalar::Bool(false)));
-                let (op, right) = if and { (BinaryOp::And, then) } else { (BinaryOp::Or, otherwise) };
-                self.out.exprs[id].kind = Kind::Binary(op, condition, right);
-            }
+/// The nodes whose final form depends on ends and proofs.
+#[derive(Default)]
+pub(super) struct Unfinished {
+    /// `&&` and `||` as `if`s, each with the branch of its right side: see `expr::short_circuit`.
+    pub short_circuits: Vec<(ExprId, GuardId)>,
+    /// Reductions that are contractions if all their extents turn out rectangular.
+    pub contractions: Vec<ExprId>,
+    /// Places of greatest and least elements, with their checks.
+    pub positions: Vec<Position>,
+    /// Indices that must have a value.
+    pub wanted: Vec<Wanted>,
+}
+
+/// The place of a greatest or least element, as it was first written out.
+pub(super) struct Position {
+    /// The sum of the place and the checks.
+    pub value: ExprId,
+    /// The reduction that gives the place.
+    pub reduce: ExprId,
+    /// The checks, each an access to an array of zeros.
+    pub checks: Vec<ExprId>,
+}
+
+/// An index that must have a value, whose end was not known when its reducer was written out.
+pub(super) struct Wanted {
+    /// The reducer.
+    pub op: ReduceOp,
+    /// The index.
+    pub index: IndexId,
+    /// Where the reducer stands.
+    pub span: Span,
+}
+
+impl Unfinished {
+    /// Gives every node its final form.
+    pub fn finish(self, arena: &mut Arena, requirements: &mut Requirements, report: &mut Report<'_>) {
+        self.short_circuits.into_iter().for_each(|(id, guard)| short_circuit(arena, id, guard));
+        self.contractions.into_iter().for_each(|id| contraction(arena, id));
+        self.positions.into_iter().for_each(|position| without_checks(arena, position));
+        for Wanted { op, index, span } in self.wanted {
+            let Extent::Affine(extent) = &arena.out.indices[index].extent else { continue };
+            let Some(extent) = extent.as_size() else { continue };
+            require_element(requirements, report, op, extent, vec![], span);
         }
-        for id in std::mem::take(&mut self.contractions) {
-            let Kind::Reduce { over, body, .. } = &self.out.exprs[id].kind else { continue };
-            let rectangular = |i: &IndexId| match &self.out.indices[*i].extent {
-                Extent::Affine(extent) => extent.as_size().is_some(),
-                Extent::Dynamic(_) => false,
-            };
-            if let (true, Kind::Binary(_, left, right)) = (over.iter().all(rectangular), &self.out.exprs[*body].kind) {
-                let (over, left, right) = (over.clone(), *left, *right);
-                self.out.exprs[id].kind = Kind::Contract { over, left, right };
-            }
-        }
-        self.finish_positions();
         // Only branches that protect an access stay.
-        let ids: Vec<ExprId> = self.out.exprs.keys().collect();
+        let ids: Vec<ExprId> = arena.out.exprs.keys().collect();
         for id in ids {
-            let mut guard = self.out.exprs[id].guard;
-            while guard != Checked::TOP && !self.branches[guard].needed {
-                guard = self.out.guards[guard];
-            }
-            self.out.exprs[id].guard = guard;
+            arena.out.exprs[id].guard = arena.innermost_needed(arena.out.exprs[id].guard);
         }
+    }
+}
+
+/// Makes `&&` or `||` the plain operation where its right side has no access to protect.
+fn short_circuit(arena: &mut Arena, id: ExprId, guard: GuardId) {
+    let Kind::If { condition, then, otherwise } = arena.out.exprs[id].kind else { return };
+    if !arena.is_needed(guard) {
+        let and = matches!(arena.out.exprs[otherwise].kind, Kind::Constant(Scalar::Bool(false)));
+        let (op, right) = if and { (BinaryOp::And, then) } else { (BinaryOp::Or, otherwise) };
+        arena.out.exprs[id].kind = Kind::Binary(op, condition, right);
+    }
+}
+
+/// Makes the sum of a product over a box of indices a contraction.
+fn contraction(arena: &mut Arena, id: ExprId) {
+    let Kind::Reduce { over, body, .. } = &arena.out.exprs[id].kind else { return };
+    let rectangular = |i: &IndexId| match &arena.out.indices[*i].extent {
+        Extent::Affine(extent) => extent.as_size().is_some(),
+        Extent::Dynamic(_) => false,
+    };
+    if let (true, Kind::Binary(_, left, right)) = (over.iter().all(rectangular), &arena.out.exprs[*body].kind) {
+        let (over, left, right) = (over.clone(), *left, *right);
+        arena.out.exprs[id].kind = Kind::Contract { over, left, right };
+    }
+}
+
+/// Leaves the checks of a place out where all of them are proved.
+fn without_checks(arena: &mut Arena, position: Position) {
+    let Position { value, reduce, checks } = position;
+    let checked = |id: &ExprId| match &arena.out.exprs[*id].kind {
+        Kind::Access { at, .. } => at.iter().any(|s| s.check.is_some()),
+        _ => false,
+    };
+    if !checks.iter().any(checked) {
+        let kind = std::mem::replace(&mut arena.out.exprs[reduce].kind, Kind::Constant(Scalar::I64(0)));
+        arena.out.exprs[value].kind = kind;
     }
 }

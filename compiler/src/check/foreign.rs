@@ -1,6 +1,6 @@
-//! What NumPy, Python, Rust and Julia call things, and how they are written here. Tables only.
+//! Names from NumPy, Python, Rust and Julia, and how to write the same here. Tables only.
 
-/// What to write in place of a name: in words, and the name itself where that is all there is to it.
+/// The replacement of a name: in words, and as a name where one name replaces the other.
 pub(super) type Instead = (&'static str, Option<&'static str>);
 
 /// The alternative to arrays whose elements are each computed from the previous one.
@@ -180,12 +180,12 @@ const VALUES: &[(&str, Instead)] = &[
     ("e", ("write `exp(1)`", Some("exp(1)"))),
 ];
 
-/// What to write for a function of another language.
+/// The replacement of a function of another language.
 pub(super) fn function(name: &str) -> Option<Instead> {
     look_up(FUNCTIONS, name)
 }
 
-/// What to write for a value of another language.
+/// The replacement of a value of another language.
 pub(super) fn value(name: &str) -> Option<Instead> {
     look_up(VALUES, name)
 }

@@ -1,77 +1,71 @@
 //! Functions: parameters and size names, calls and results.
 //!
-//! A call is checked anew at each place, with the sizes and values that it has there: so what holds for them can be
-//! proved, and a scalar parameter that is given an array lifts the whole function over it.
+//! A called function is checked again at each call, with the sizes and values of that call: so
+//! proofs can use them, and an array in place of a scalar parameter lifts the whole function over
+//! it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use grammar::Diagnostic;
 use grammar::ast::{self, ExprKind, Results, Span, Target};
-use ir::checked::{Checked, ExprId, Kind, Param, Type};
+use ir::checked::{Checked, ExprId, GuardId, Param, Type};
 use ir::nest::{Purpose, Relation, Requirement, Symbol, SymbolSource};
 use ir::{Dtype, Size};
 
+use super::arena::Here;
 use super::expr::element_type;
-use super::{Binding, Checker, builtin, codes, count, origin};
+use super::scope::Binding;
+use super::{Checker, builtin, codes, count, origin};
 
 impl<'a> Checker<'a> {
-    /// Checks a function as it is called from outside.
-    pub(super) fn entry(mut self, number: usize) -> Result<Checked, Vec<Diagnostic>> {
-        let function = &self.file.functions[number];
-        self.out.name = function.name.text.clone();
-        self.calls.push(number, None);
+    /// Goes through a function as it is called from outside: its results.
+    pub(super) fn entry(&mut self, number: usize) -> Option<Vec<ExprId>> {
+        let function = &self.source.file.functions[number];
+        self.arena.out.name = function.name.text.clone();
         if self.too_many_calls(number) {
-            return Err(self.errors);
+            return None;
         }
         self.decorators(function);
-        if let Some(arguments) = self.entry_arguments(function) {
-            let results = self.body(function, &arguments);
-            self.prove_accesses();
-            if let Some(results) = results {
-                let names = self.result_names(function, results.len());
-                self.out.results = names.into_iter().zip(results).collect();
-            }
-        }
-        if self.errors.is_empty() {
-            self.finish();
-        }
-        self.out.combined = self.combined.get();
-        if self.errors.is_empty() {
-            Ok(self.out)
-        } else {
-            self.errors.sort_by_key(|e| e.labels[0].span);
-            Err(self.errors)
-        }
+        let arguments = self.entry_arguments(function)?;
+        self.body(function, &arguments, Checked::TOP)
+    }
+
+    /// Names the results of the function that is called from outside.
+    pub(super) fn name_results(&mut self, number: usize, results: Vec<ExprId>) {
+        let names = self.result_names(&self.source.file.functions[number], results.len());
+        self.arena.out.results = names.into_iter().zip(results).collect();
     }
 
     fn decorators(&mut self, function: &ast::Function) {
         for (k, decorator) in function.decorators.iter().enumerate() {
             if function.decorators[..k].iter().any(|d| d.name.text == decorator.name.text) {
                 let message = format!("`@{}` is given twice", decorator.name.text);
-                self.error(Diagnostic::new(codes::DECORATOR, decorator.span, message));
+                self.report.error(Diagnostic::new(codes::DECORATOR, decorator.span, message));
             }
             let args: Vec<_> = decorator.args.iter().map(|a| &self.ast(*a).kind).collect();
             match (decorator.name.text.as_str(), args.as_slice()) {
-                ("kernels", [ExprKind::Int(n)]) if *n > 0 => self.out.max_kernels = Some(*n),
+                ("kernels", [ExprKind::Int(n)]) if *n > 0 => self.arena.out.max_kernels = Some(*n),
                 ("kernels", _) => {
                     let message = "`@kernels` takes one number of at least 1";
-                    self.error(Diagnostic::new(codes::DECORATOR, decorator.span, message).help("write `@kernels(1)`"));
+                    self.report
+                        .error(Diagnostic::new(codes::DECORATOR, decorator.span, message).help("write `@kernels(1)`"));
                 }
-                ("fast", []) => self.out.fast = true,
+                ("fast", []) => self.arena.out.fast = true,
                 ("fast", _) => {
                     let message = "`@fast` takes no arguments";
-                    self.error(Diagnostic::new(codes::DECORATOR, decorator.span, message).help("write `@fast`"));
+                    self.report.error(Diagnostic::new(codes::DECORATOR, decorator.span, message).help("write `@fast`"));
                 }
                 (name, _) => {
                     let message = format!("there is no decorator `@{name}`");
                     let help = "there are `@kernels(n)` and `@fast`";
-                    self.error(Diagnostic::new(codes::DECORATOR, decorator.span, message).help(help));
+                    self.report.error(Diagnostic::new(codes::DECORATOR, decorator.span, message).help(help));
                 }
             }
         }
     }
 
-    /// Parameters of the program: a size name for each axis, bound where the name stands alone for the first time.
+    /// Parameters of the program: a size name for each axis, bound where the name stands alone for
+    /// the first time.
     fn entry_arguments(&mut self, function: &'a ast::Function) -> Option<Vec<ExprId>> {
         let mut types = vec![];
         for param in &function.params {
@@ -81,19 +75,18 @@ impl<'a> Checker<'a> {
         for (input, (dtype, param)) in types.iter().enumerate() {
             if param.ty.shape.is_empty() && dtype.is_int() {
                 let source = SymbolSource::Scalar { input };
-                let symbol = self.out.symbols.push(Symbol { name: param.name.text.clone(), source });
-                self.scalars.insert(input, symbol);
-                self.scope.push((param.name.text.clone(), Binding::Size(Size::symbol(symbol))));
+                let symbol = self.arena.scalar(input, Symbol { name: param.name.text.clone(), source });
+                self.scope.push(&param.name.text, Binding::Size(Size::symbol(symbol)));
             }
         }
         for (input, (_, param)) in types.iter().enumerate() {
             for (axis, dim) in param.ty.shape.iter().enumerate() {
                 if let ExprKind::Name(name) = &self.ast(*dim).kind
-                    && self.lookup(name).is_none()
+                    && self.scope.get(name).is_none()
                 {
                     let source = SymbolSource::Dimension { input, axis };
-                    let symbol = self.out.symbols.push(Symbol { name: name.clone(), source });
-                    self.scope.push((name.clone(), Binding::Size(Size::symbol(symbol))));
+                    let symbol = self.arena.symbol(Symbol { name: name.clone(), source });
+                    self.scope.push(name, Binding::Size(Size::symbol(symbol)));
                 }
             }
         }
@@ -104,23 +97,22 @@ impl<'a> Checker<'a> {
                 shape.push(self.entry_size(input, axis, *dim, &param.name.text)?);
             }
             self.check_rank(shape.len(), param.ty.span)?;
-            let ty = Type { dtype, shape };
+            let here = Here { span: param.name.span, guard: Checked::TOP };
             let name = param.name.text.clone();
-            self.out.params.push(Param { name: name.clone(), ty: ty.clone(), origin: origin(param.name.span) });
-            let node = self.node(Kind::Param(input), ty, param.name.span);
-            arguments.push(node);
+            let param = Param { name, ty: Type { dtype, shape }, origin: origin(param.name.span) };
+            arguments.push(self.arena.param(param, here));
         }
         Some(arguments)
     }
 
     fn entry_size(&mut self, input: usize, axis: usize, dim: ast::ExprId, param: &str) -> Option<Size> {
-        let size = self.size(dim)?;
+        let size = self.size(dim, Checked::TOP)?;
         let source = SymbolSource::Dimension { input, axis };
-        let binds = size.as_symbol().is_some_and(|s| self.out.symbols[s].source == source);
+        let binds = size.as_symbol().is_some_and(|s| self.arena.out.symbols[s].source == source);
         if !binds {
             // Not a name that this axis binds: the call must bring just this length.
-            let symbol = self.out.symbols.push(Symbol { name: format!("{param}_{axis}"), source });
-            self.require(Requirement {
+            let symbol = self.arena.symbol(Symbol { name: format!("{param}_{axis}"), source });
+            self.requirements.require(Requirement {
                 left: Size::symbol(symbol),
                 relation: Relation::Equal,
                 right: size.clone(),
@@ -135,7 +127,7 @@ impl<'a> Checker<'a> {
     }
 
     /// A size: numbers and size names, and `+ - * /` (which rounds down) of those.
-    pub(super) fn size(&mut self, id: ast::ExprId) -> Option<Size> {
+    pub(super) fn size(&mut self, id: ast::ExprId, guard: GuardId) -> Option<Size> {
         if let Some(size) = self.plain_size(id) {
             return Some(size);
         }
@@ -151,35 +143,35 @@ impl<'a> Checker<'a> {
                      `{name}` is by it, as in `m / 2`; or pass `{name}: i64`"
                 ),
             };
-            self.error(Diagnostic::new(codes::UNBOUND_SIZE, at, message).help(help));
+            self.report.error(Diagnostic::new(codes::UNBOUND_SIZE, at, message).help(help));
             return None;
         }
-        let value = self.expr(id, Some(Dtype::I64))?;
-        if let Some(size) = self.size_value(value) {
+        let value = self.expr(id, Some(Dtype::I64), guard)?;
+        if let Some(size) = self.arena.size_value(value) {
             return Some(size.clone());
         }
-        let error = if self.free(value).is_empty() {
+        let error = if self.arena.free(value).is_empty() {
             Diagnostic::new(codes::NOT_A_SIZE, span, "a size is made of numbers, size names and integer parameters")
         } else {
-            let index = self.out.indices[self.free(value)[0]].name.clone();
+            let index = self.arena.out.indices[self.arena.free(value)[0]].name.clone();
             let message = format!("the size of an array cannot depend on the index `{index}`");
             Diagnostic::new(codes::RAGGED, span, message)
         };
-        self.error(error.help("sizes are settled before anything runs"));
+        self.report.error(error.help("sizes are settled before anything runs"));
         None
     }
 
     /// A name in a size that nothing binds.
     fn unbound(&self, id: ast::ExprId) -> Option<(&'a str, Span)> {
         match &self.ast(id).kind {
-            ExprKind::Name(name) if self.lookup(name).is_none() => Some((name, self.ast(id).span)),
+            ExprKind::Name(name) if self.scope.get(name).is_none() => Some((name, self.ast(id).span)),
             ExprKind::Unary(_, a) => self.unbound(*a),
             ExprKind::Binary(_, a, b) => self.unbound(*a).or_else(|| self.unbound(*b)),
             _ => None,
         }
     }
 
-    /// The same, without an error if it is none.
+    /// The same, without an error if it is no size.
     pub(super) fn plain_size(&self, id: ast::ExprId) -> Option<Size> {
         self.size_where(id, |_, divisor| divisor.as_constant().is_none_or(|d| d > 0))
     }
@@ -188,8 +180,9 @@ impl<'a> Checker<'a> {
     /// of sizes rounds down, while division of integers truncates and gives 0 for a zero divisor.
     /// They agree on non-negative lengths with a positive divisor.
     pub(super) fn number(&self, id: ast::ExprId) -> Option<Size> {
+        let facts = self.facts();
         let agree = |dividend: &Size, divisor: &Size| {
-            divisor.as_constant().is_some_and(|d| d > 0) && self.is_small(dividend) && self.never_negative(dividend)
+            divisor.as_constant().is_some_and(|d| d > 0) && facts.is_small(dividend) && facts.never_negative(dividend)
         };
         self.size_where(id, agree)
     }
@@ -198,9 +191,9 @@ impl<'a> Checker<'a> {
     fn size_where(&self, id: ast::ExprId, divides: impl Fn(&Size, &Size) -> bool + Copy) -> Option<Size> {
         match &self.ast(id).kind {
             ExprKind::Int(v) => i64::try_from(*v).ok().map(Size::constant),
-            ExprKind::Name(name) => match self.lookup(name)? {
+            ExprKind::Name(name) => match self.scope.get(name)? {
                 Binding::Size(size) => Some(size.clone()),
-                Binding::Value(value) => self.size_value(*value).cloned(),
+                Binding::Value(value) => self.arena.size_value(*value).cloned(),
                 Binding::Broken => None,
             },
             ExprKind::Unary(ast::UnaryOp::Neg, a) => Some(-&self.size_where(*a, divides)?),
@@ -219,56 +212,56 @@ impl<'a> Checker<'a> {
     }
 
     /// The body of a function with its parameters bound: the results.
-    fn body(&mut self, function: &'a ast::Function, arguments: &[ExprId]) -> Option<Vec<ExprId>> {
+    fn body(&mut self, function: &'a ast::Function, arguments: &[ExprId], guard: GuardId) -> Option<Vec<ExprId>> {
         self.expect_distinct(function.params.iter().map(|param| &param.name), |name| {
             format!("the parameter `{name}` is declared twice")
         });
         for (param, argument) in function.params.iter().zip(arguments) {
-            self.scope.push((param.name.text.clone(), Binding::Value(*argument)));
+            self.scope.push(&param.name.text, Binding::Value(*argument));
         }
         for statement in &function.lets {
-            self.statement(statement);
+            self.statement(statement, guard);
         }
         let results = match &self.ast(function.result).kind {
             ExprKind::Tuple(parts) => {
                 let wants = self.declared_dtypes(function, parts.len());
-                let parts: Vec<_> = parts.iter().zip(wants).map(|(part, want)| self.expr(*part, want)).collect();
+                let parts: Vec<_> = parts.iter().zip(wants).map(|(part, want)| self.expr(*part, want, guard)).collect();
                 parts.into_iter().collect::<Option<Vec<_>>>()?
             }
             ExprKind::Call { .. } => {
                 let want = self.declared_dtypes(function, 1)[0];
-                self.call(function.result, want)?
+                self.call(function.result, want, guard)?
             }
             _ => {
                 let want = self.declared_dtypes(function, 1)[0];
-                vec![self.expr(function.result, want)?]
+                vec![self.expr(function.result, want, guard)?]
             }
         };
-        self.declared_results(function, &results)?;
+        self.declared_results(function, &results, guard)?;
         Some(results)
     }
 
-    fn statement(&mut self, statement: &'a ast::Let) {
+    fn statement(&mut self, statement: &'a ast::Let, guard: GuardId) {
         match &statement.target {
             Target::Name(name) => {
-                let value = self.expr(statement.value, None);
+                let value = self.expr(statement.value, None, guard);
                 self.bind(name, value);
             }
             Target::Indexed { name, binders } => {
-                self.making = Some(&name.text);
-                let value = self.indexed(binders, statement.value, name.span);
-                self.making = None;
+                self.scope.begin(Some(&name.text));
+                let value = self.indexed(binders, statement.value, Here { span: name.span, guard });
+                self.scope.begin(None);
                 self.bind(name, value);
             }
             Target::Tuple(names) => {
                 let (values, found) = match &self.ast(statement.value).kind {
                     ExprKind::Call { .. } => {
-                        let values = self.call(statement.value, None);
+                        let values = self.call(statement.value, None, guard);
                         let found = values.as_ref().map(Vec::len);
                         (values, found)
                     }
                     ExprKind::Tuple(parts) => {
-                        let values: Vec<_> = parts.iter().map(|part| self.expr(*part, None)).collect();
+                        let values: Vec<_> = parts.iter().map(|part| self.expr(*part, None, guard)).collect();
                         (values.into_iter().collect(), Some(parts.len()))
                     }
                     _ => (None, Some(1)),
@@ -276,7 +269,7 @@ impl<'a> Checker<'a> {
                 if let Some(found) = found.filter(|found| *found != names.len()) {
                     let message =
                         format!("{} for {}", count(names.len(), "name", "names"), count(found, "value", "values"));
-                    self.error(Diagnostic::new(codes::TUPLE_USE, statement.span, message));
+                    self.report.error(Diagnostic::new(codes::TUPLE_USE, statement.span, message));
                 }
                 let values = values.filter(|v| v.len() == names.len());
                 for (k, name) in names.iter().enumerate() {
@@ -290,15 +283,15 @@ impl<'a> Checker<'a> {
         let binding = match value {
             Some(value) if name.text == "_" => Binding::Value(value),
             Some(value) => {
-                self.out.exprs[value].name.get_or_insert_with(|| name.text.clone());
+                self.arena.out.exprs[value].name.get_or_insert_with(|| name.text.clone());
                 Binding::Value(value)
             }
             None => Binding::Broken,
         };
-        self.scope.push((name.text.clone(), binding));
+        self.scope.push(&name.text, binding);
     }
 
-    /// What the declaration says of each result's element type, for literals.
+    /// The declared element type of each result, for literals.
     fn declared_dtypes(&self, function: &ast::Function, count: usize) -> Vec<Option<Dtype>> {
         let of = |ty: &ast::Type| Some(element_type(ty.dtype));
         match &function.results {
@@ -308,7 +301,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    fn declared_results(&mut self, function: &ast::Function, results: &[ExprId]) -> Option<()> {
+    fn declared_results(&mut self, function: &ast::Function, results: &[ExprId], guard: GuardId) -> Option<()> {
         let declared: Vec<&ast::Type> = match &function.results {
             None => return Some(()),
             Some(Results::One(ty)) => vec![ty],
@@ -318,19 +311,19 @@ impl<'a> Checker<'a> {
         if declared.len() != results.len() {
             let declared = count(declared.len(), "result is", "results are");
             let message = format!("{declared} declared, the body gives {}", results.len());
-            self.error(Diagnostic::new(codes::RESULT_MISMATCH, span, message));
+            self.report.error(Diagnostic::new(codes::RESULT_MISMATCH, span, message));
             return None;
         }
         for (ty, result) in declared.into_iter().zip(results) {
-            let found = self.ty(*result).clone();
+            let found = self.arena.ty(*result).clone();
             let dtype = element_type(ty.dtype);
             if dtype != found.dtype || ty.shape.len() != found.shape.len() {
-                let shown = self.show_type(&found);
+                let shown = self.arena.show_type(&found);
                 let declared: Option<Vec<Size>> = ty.shape.iter().map(|dim| self.plain_size(*dim)).collect();
                 let message = match (ty.shape.len(), declared) {
                     (0, _) => format!("the result is {shown}, declared is the scalar `{dtype}`"),
                     (_, Some(shape)) => {
-                        let declared = self.show_type(&Type { dtype, shape });
+                        let declared = self.arena.show_type(&Type { dtype, shape });
                         format!("the result is {shown}, declared is {declared}")
                     }
                     (n, None) => {
@@ -343,12 +336,12 @@ impl<'a> Checker<'a> {
                 let convert = if convertible { format!("convert it, `{dtype}(...)`, or ") } else { String::new() };
                 let error = error.help(format!("{convert}declare what it is"));
                 // In a function that is called, the sizes have the caller's names.
-                let own = self.calls.is_outermost(self.calls.current());
-                self.error(if own { error.suggest(ty.span, shown.trim_matches('`')) } else { error });
+                let own = self.report.calls.is_outermost(self.report.calls.current());
+                self.report.error(if own { error.suggest(ty.span, shown.trim_matches('`')) } else { error });
                 return None;
             }
             for (axis, (dim, size)) in ty.shape.iter().zip(&found.shape).enumerate() {
-                let declared = self.size(*dim)?;
+                let declared = self.size(*dim, guard)?;
                 let sides =
                     ((size, format!("axis {axis} of the result")), (&declared, "its declared size".to_string()));
                 self.unify(sides.0, sides.1, self.ast(*dim).span)?;
@@ -384,7 +377,7 @@ impl<'a> Checker<'a> {
         for name in names {
             if let Some(first) = seen.insert(name.text.as_str(), name.span) {
                 let error = Diagnostic::new(codes::DUPLICATE_NAME, name.span, message(&name.text));
-                self.error(error.label(first, "first here"));
+                self.report.error(error.label(first, "first here"));
                 seen.insert(name.text.as_str(), first);
             }
         }
@@ -392,7 +385,7 @@ impl<'a> Checker<'a> {
 
     /// Whether a value hides the function of that name.
     pub(super) fn is_hidden(&self, callee: &str) -> bool {
-        matches!(self.lookup(callee), Some(Binding::Value(_) | Binding::Broken))
+        matches!(self.scope.get(callee), Some(Binding::Value(_) | Binding::Broken))
     }
 
     /// Reports a call of a function that a value hides.
@@ -401,10 +394,10 @@ impl<'a> Checker<'a> {
             return Some(());
         }
         let name = callee.text.as_str();
-        if matches!(self.lookup(name), Some(Binding::Value(_))) {
+        if matches!(self.scope.get(name), Some(Binding::Value(_))) {
             let message = format!("`{name}` is a value here, not a function");
             let error = Diagnostic::new(codes::UNKNOWN_FUNCTION, callee.span, message);
-            self.error(match self.functions.contains_key(name) || builtin::is_function(name) {
+            self.report.error(match self.source.functions.contains_key(name) || builtin::is_function(name) {
                 true => {
                     error.help(format!("a parameter, `let` or index hides the function `{name}`: rename one of them"))
                 }
@@ -415,17 +408,18 @@ impl<'a> Checker<'a> {
     }
 
     /// A call: of a function of the file, or else of the language.
-    pub(super) fn call(&mut self, id: ast::ExprId, want: Option<Dtype>) -> Option<Vec<ExprId>> {
+    pub(super) fn call(&mut self, id: ast::ExprId, want: Option<Dtype>, guard: GuardId) -> Option<Vec<ExprId>> {
         let ast::Expr { kind: ExprKind::Call { callee, args }, span } = self.ast(id) else { return None };
+        let here = Here { span: *span, guard };
         self.expect_function(callee)?;
-        let Some(number) = self.functions.get(callee.text.as_str()).copied() else {
-            return Some(vec![self.builtin_call(callee, args, want, *span)?]);
+        let Some(number) = self.source.functions.get(callee.text.as_str()).copied() else {
+            return Some(vec![self.builtin_call(callee, args, want, here)?]);
         };
         self.expect_inlinable(number, *span)?;
-        let function = &self.file.functions[number];
+        let function = &self.source.file.functions[number];
         if let Some(name) = args.iter().find_map(|a| a.name.as_ref()) {
             let message = format!("arguments of `{}` have no names", callee.text);
-            self.error(Diagnostic::new(codes::ARGUMENT_NAME, name.span, message).help("give them in order"));
+            self.report.error(Diagnostic::new(codes::ARGUMENT_NAME, name.span, message).help("give them in order"));
             return None;
         }
         if args.len() != function.params.len() {
@@ -434,34 +428,35 @@ impl<'a> Checker<'a> {
                 format!("`{}` takes {takes}, the call has {}", callee.text, args.len())
             };
             let error = Diagnostic::new(codes::ARGUMENT_COUNT, *span, message);
-            self.error(error.label(function.name.span, "declared here"));
+            self.report.error(error.label(function.name.span, "declared here"));
             return None;
         }
         let mut arguments = vec![];
         for (arg, param) in args.iter().zip(&function.params) {
             let want = Some(element_type(param.ty.dtype));
-            arguments.push((self.expr(arg.value, want), self.ast(arg.value).span));
+            arguments.push((self.expr(arg.value, want, guard), self.ast(arg.value).span));
         }
         let arguments: Vec<(ExprId, Span)> =
             arguments.into_iter().map(|(a, s)| a.map(|a| (a, s))).collect::<Option<_>>()?;
-        self.instance(number, &arguments, *span)
+        self.instance(number, &arguments, here)
     }
 
-    /// Checks the body of a function for the arguments of one call, lifted over arrays that stand for scalars.
-    fn instance(&mut self, number: usize, arguments: &[(ExprId, Span)], span: Span) -> Option<Vec<ExprId>> {
-        let function = &self.file.functions[number];
+    /// Checks the body of a function for the arguments of one call, lifted over arrays that stand
+    /// for scalars.
+    fn instance(&mut self, number: usize, arguments: &[(ExprId, Span)], here: Here) -> Option<Vec<ExprId>> {
+        let function = &self.source.file.functions[number];
         let mut lifted = vec![];
         for (param, (argument, span)) in function.params.iter().zip(arguments) {
             let dtype = element_type(param.ty.dtype);
-            let found = self.dtype(*argument);
+            let found = self.arena.dtype(*argument);
             let name = &param.name.text;
-            let fits = [0, self.ty(*argument).shape.len()].contains(&param.ty.shape.len());
+            let fits = [0, self.arena.ty(*argument).shape.len()].contains(&param.ty.shape.len());
             if found != dtype && !fits {
                 let axes = count(param.ty.shape.len(), "axis", "axes");
-                let found = self.show_type(&self.ty(*argument).clone());
+                let found = self.arena.show_type(&self.arena.ty(*argument).clone());
                 let message = format!("`{name}` is declared `{dtype}` with {axes}, the argument is {found}");
                 let error = Diagnostic::new(codes::RANK_MISMATCH, *span, message).label(param.ty.span, "declared here");
-                self.error(error.help(format!("it needs another type, `{dtype}`, and another number of axes")));
+                self.report.error(error.help(format!("it needs another type, `{dtype}`, and another number of axes")));
                 return None;
             }
             if found != dtype {
@@ -469,69 +464,71 @@ impl<'a> Checker<'a> {
                 let error =
                     Diagnostic::new(codes::DTYPE_MISMATCH, *span, message).label(param.ty.span, "declared here");
                 let error = error.help(format!("convert it: `{dtype}(...)`"));
-                self.error(error.wrap(*span, format!("{dtype}("), ")"));
+                self.report.error(error.wrap(*span, format!("{dtype}("), ")"));
                 return None;
             }
-            let (rank, declared) = (self.ty(*argument).shape.len(), param.ty.shape.len());
+            let (rank, declared) = (self.arena.ty(*argument).shape.len(), param.ty.shape.len());
             if declared == 0 {
                 lifted.push(*argument);
             } else if rank != declared {
                 let message = format!("`{name}` has {}, the argument has {rank}", count(declared, "axis", "axes"));
                 let error = Diagnostic::new(codes::RANK_MISMATCH, *span, message).label(param.ty.span, "declared here");
-                self.error(match rank > declared {
+                self.report.error(match rank > declared {
                     true => error.help(format!("apply it to each row: `let y[i] = {}(x[i])`", function.name.text)),
                     false => error,
                 });
                 return None;
             }
         }
-        let indices = self.lifted_indices(&lifted, span)?;
-        let guard = self.guard;
+        let indices = self.lifted_indices(&lifted, here.span)?;
         let mut values = vec![];
         for (param, (argument, _)) in function.params.iter().zip(arguments) {
             let over = param.ty.shape.is_empty() && !indices.is_empty();
-            values.push(if over { self.lifted_element(*argument, guard, &indices, span) } else { *argument });
+            values.push(if over { self.arena.lifted_element(*argument, &indices, here) } else { *argument });
         }
-        let caller = std::mem::take(&mut self.scope);
-        self.calls.push(number, Some(span));
-        self.binders.extend(&indices);
+        self.scope.enter();
+        self.report.calls.push(number, &function.name.text, here.span);
+        self.arena.ends.open.extend(&indices);
         // The body of a function may be a call itself, which leads here again without an expression
         // in between.
         let results = stacker::maybe_grow(128 << 10, 4 << 20, || {
-            self.instance_sizes(function, &values, arguments).and_then(|()| self.body(function, &values))
+            self.instance_sizes(function, &values, arguments, here.guard)?;
+            self.body(function, &values, here.guard)
         });
-        self.binders.truncate(self.binders.len() - indices.len());
-        self.calls.pop();
-        self.scope = caller;
-        Some(results?.into_iter().map(|r| self.comprehension(indices.clone(), r, span)).collect())
+        self.arena.ends.close(&indices);
+        self.report.calls.pop();
+        self.scope.leave();
+        Some(results?.into_iter().map(|r| self.arena.comprehension(indices.clone(), r, here)).collect())
     }
 
-    /// Binds the size names of a called function to the lengths of the arguments, and checks the others.
+    /// Binds the size names of a called function to the lengths of the arguments, and checks the
+    /// others.
     fn instance_sizes(
         &mut self,
         function: &'a ast::Function,
         values: &[ExprId],
         arguments: &[(ExprId, Span)],
+        guard: GuardId,
     ) -> Option<()> {
         for (param, value) in function.params.iter().zip(values) {
             if param.ty.shape.is_empty() {
-                self.scope.push((param.name.text.clone(), Binding::Value(*value)));
+                self.scope.push(&param.name.text, Binding::Value(*value));
             }
         }
         let mut checks = vec![];
         for ((param, value), (_, span)) in function.params.iter().zip(values).zip(arguments) {
             for (axis, dim) in param.ty.shape.iter().enumerate() {
-                let length = self.ty(*value).shape[axis].clone();
+                let length = self.arena.ty(*value).shape[axis].clone();
                 match &self.ast(*dim).kind {
-                    ExprKind::Name(name) if self.lookup(name).is_none() => {
-                        self.scope.push((name.clone(), Binding::Size(length)));
+                    ExprKind::Name(name) if self.scope.get(name).is_none() => {
+                        self.scope.push(name, Binding::Size(length));
                     }
                     _ => checks.push((param, axis, *dim, length, *span)),
                 }
             }
         }
         for (param, axis, dim, length, span) in checks {
-            let declared = self.size(dim)?;
+            let declared = self.size(dim, guard)?;
             let left = (&length, format!("axis {axis} of the argument `{}`", param.name.text));
             self.unify(left, (&declared, "its declared size".into()), span)?;
         }

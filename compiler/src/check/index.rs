@@ -1,11 +1,12 @@
 //! Index notation: `let y[i, j < m] = e`, and where each index ends.
 //!
-//! An index ends (1) at its explicit bound; else (2) where the accesses whose subscript has it alone all stay inside;
-//! else (3) where subscripts of several indices stay inside, given the others' bounds. An index that is bounded by an
-//! outer one (`k <= i`) stands, in a subscript, for the greatest value it takes there, so that `sum[k <= i](x[k])` ends
-//! `i` as `x[i]` would, and `x[n - 1 - k]` as `x[n - 1 - i]`; where it is subtracted from that one (`x[i - k]`), it
-//! stands for 0. An access under an `if` whose condition mentions the index bounds nothing; one on the right of `&&` or
-//! `||` does.
+//! An index ends (1) at its explicit bound; else (2) where the accesses whose subscript has it
+//! alone all stay inside; else (3) where subscripts of several indices stay inside, given the
+//! others' bounds. An index that is bounded by an outer one (`k <= i`) stands, in a subscript, for
+//! the greatest value it takes there, so that `sum[k <= i](x[k])` ends `i` as `x[i]` would, and
+//! `x[n - 1 - k]` as `x[n - 1 - i]`; where it is subtracted from that one (`x[i - k]`), it stands
+//! for 0. An access under an `if` whose condition mentions the index bounds nothing; one on the
+//! right of `&&` or `||` does.
 //!
 //! The end of an array's index is a length: exact, and evaluated before any kernel runs. The end of
 //! a reducer's index is an ordinary number, which wraps and divides like integers of the language,
@@ -13,11 +14,13 @@
 
 use grammar::Diagnostic;
 use grammar::ast::{self, Span};
-use ir::checked::{ExprId, Extent, Index, IndexId};
+use ir::checked::{ExprId, Extent, GuardId, Index, IndexId};
 use ir::sabotage::{self, Bug};
 use ir::{Affine, Dtype, Size};
 
-use super::{Binding, Checker, codes, origin};
+use super::arena::Here;
+use super::scope::Binding;
+use super::{Checker, codes, origin};
 
 /// One access's word on where an index ends.
 struct Candidate {
@@ -29,86 +32,88 @@ struct Candidate {
 
 impl Checker<'_> {
     /// The array of `let y[binders] = value`.
-    pub(super) fn indexed(&mut self, binders: &[ast::Binder], value: ast::ExprId, span: Span) -> Option<ExprId> {
+    pub(super) fn indexed(&mut self, binders: &[ast::Binder], value: ast::ExprId, here: Here) -> Option<ExprId> {
         let depth = self.scope.len();
-        let indices = self.open(binders, false)?;
-        let body = self.expr(value, None);
+        let indices = self.open(binders, false, here.guard)?;
+        let body = self.expr(value, None, here.guard);
         self.scope.truncate(depth);
         self.excuse(&indices, body);
         self.close(&indices, false);
         let body = body?;
-        if indices.iter().any(|i| self.poisoned.contains(i)) {
+        if self.arena.ends.any_poisoned(&indices) {
             return None;
         }
-        self.check_rank(indices.len() + self.ty(body).shape.len(), span)?;
+        self.check_rank(indices.len() + self.arena.ty(body).shape.len(), here.span)?;
         for index in &indices {
-            if let Extent::Affine(extent) = &self.out.indices[*index].extent
+            if let Extent::Affine(extent) = &self.arena.out.indices[*index].extent
                 && let Some(extent) = extent.as_size().cloned()
             {
-                let what = format!("the number of values of the index `{}`", self.out.indices[*index].name);
-                self.require_size(&extent, &what, span)?;
+                let what = format!("the number of values of the index `{}`", self.arena.out.indices[*index].name);
+                self.require_size(&extent, &what, here.span)?;
             }
         }
-        Some(self.comprehension(indices, body, self.ast(value).span))
+        Some(self.arena.comprehension(indices, body, Here { span: self.ast(value).span, ..here }))
     }
 
-    /// Brings indices into scope, with their explicit bounds. Those of a reducer may end where data says.
-    pub(super) fn open(&mut self, binders: &[ast::Binder], reducer: bool) -> Option<Vec<IndexId>> {
+    /// Brings indices into scope, with their explicit bounds. Those of a reducer may end where data
+    /// says.
+    pub(super) fn open(&mut self, binders: &[ast::Binder], reducer: bool, guard: GuardId) -> Option<Vec<IndexId>> {
         let mut indices = vec![];
         for binder in binders {
             let name = &binder.name;
-            if indices.iter().any(|i| self.out.indices[*i].name == name.text) {
+            if indices.iter().any(|i| self.arena.out.indices[*i].name == name.text) {
                 let message = format!("the index `{}` is bound twice", name.text);
-                self.error(Diagnostic::new(codes::DUPLICATE_NAME, name.span, message));
+                self.report.error(Diagnostic::new(codes::DUPLICATE_NAME, name.span, message));
             }
             let extent = match binder.bound {
-                Some(bound) => self.explicit_extent(bound, reducer),
+                Some(bound) => self.explicit_extent(bound, reducer, guard),
                 None => None,
             };
             let known = extent.is_some();
             let extent = extent.unwrap_or(Extent::Affine(Affine::constant(0)));
-            let index = self.out.indices.push(Index { name: name.text.clone(), extent, origin: origin(name.span) });
+            let index =
+                self.arena.out.indices.push(Index { name: name.text.clone(), extent, origin: origin(name.span) });
             match (known, binder.bound) {
                 (true, _) => {}
-                (false, None) => drop(self.unsolved.insert(index)),
-                (false, Some(_)) => drop(self.poisoned.insert(index)),
+                (false, None) => drop(self.arena.ends.unsolved.insert(index)),
+                (false, Some(_)) => drop(self.arena.ends.poisoned.insert(index)),
             }
-            let node = self.index_node(index, name.span);
-            self.scope.push((name.text.clone(), Binding::Value(node)));
+            let node = self.arena.index_node(index, Here { span: name.span, guard });
+            self.scope.push(&name.text, Binding::Value(node));
             indices.push(index);
         }
-        self.binders.extend(&indices);
+        self.arena.ends.open.extend(&indices);
         Some(indices)
     }
 
-    fn explicit_extent(&mut self, bound: ast::Bound, reducer: bool) -> Option<Extent> {
-        let span = self.ast(bound.limit).span;
+    fn explicit_extent(&mut self, bound: ast::Bound, reducer: bool, guard: GuardId) -> Option<Extent> {
+        let here = Here { span: self.ast(bound.limit).span, guard };
         let one_more = Affine::constant(i64::from(bound.inclusive));
         let size = if reducer { self.number(bound.limit) } else { self.plain_size(bound.limit) };
         if let Some(size) = size {
             return Some(Extent::Affine(Affine::size(size).add(&one_more)));
         }
-        let value = self.expr(bound.limit, Some(Dtype::I64))?;
-        if !self.dtype(value).is_int() || !self.ty(value).is_scalar() {
-            let shown = self.show_type(&self.ty(value).clone());
+        let value = self.expr(bound.limit, Some(Dtype::I64), guard)?;
+        if !self.arena.dtype(value).is_int() || !self.arena.ty(value).is_scalar() {
+            let shown = self.arena.show_type(&self.arena.ty(value).clone());
             let message = format!("the bound of an index is an integer, this is {shown}");
-            self.error(Diagnostic::new(codes::DTYPE_EXPECTED, span, message));
+            self.report.error(Diagnostic::new(codes::DTYPE_EXPECTED, here.span, message));
             return None;
         }
-        match self.affine(value).cloned() {
+        match self.arena.affine(value).cloned() {
             Some(affine) if reducer || affine.as_size().is_some() => Some(Extent::Affine(affine.add(&one_more))),
             _ if !reducer => {
                 let message = "where an index of an array ends cannot depend on other indices or on data";
                 let help =
                     "take the greatest size and write `if` in the body: `let y[i, j < n] = if j <= i then ... else 0`";
-                self.error(Diagnostic::new(codes::RAGGED, span, message).help(help));
+                self.report.error(Diagnostic::new(codes::RAGGED, here.span, message).help(help));
                 None
             }
             _ => {
-                let mut value = self.clamped(value, span)?;
+                let mut value = self.clamped(value, here)?;
                 if bound.inclusive {
-                    let one = self.constant(ir::Scalar::I64(1), span);
-                    value = self.binary(ir::BinaryOp::Add, value, one, span)?;
+                    let one = self.arena.constant(ir::Scalar::I64(1), here);
+                    value = self.binary(ir::BinaryOp::Add, value, one, here)?;
                 }
                 Some(Extent::Dynamic(value))
             }
@@ -117,53 +122,55 @@ impl Checker<'_> {
 
     /// The value of an integer scalar as an `i64`. A `u64` that does not fit is clamped to
     /// `i64::MAX`, as in a subscript.
-    fn clamped(&mut self, value: ExprId, span: Span) -> Option<ExprId> {
+    fn clamped(&mut self, value: ExprId, here: Here) -> Option<ExprId> {
         let mut value = value;
-        if self.dtype(value) == Dtype::U64 {
-            let greatest = self.constant(ir::Scalar::U64(i64::MAX.unsigned_abs()), span);
-            value = self.binary(ir::BinaryOp::Min, value, greatest, span)?;
+        if self.arena.dtype(value) == Dtype::U64 {
+            let greatest = self.arena.constant(ir::Scalar::U64(i64::MAX.unsigned_abs()), here);
+            value = self.binary(ir::BinaryOp::Min, value, greatest, here)?;
         }
-        self.cast(Dtype::I64, value, span)
+        self.cast(Dtype::I64, value, here)
     }
 
     /// Of a body with errors nobody can say where its indices end: that is no error of its own.
     pub(super) fn excuse(&mut self, indices: &[IndexId], body: Option<ExprId>) {
         for index in indices {
-            if body.is_none() && self.unsolved.remove(index) {
-                self.poisoned.insert(*index);
+            if body.is_none() && self.arena.ends.unsolved.contains(index) {
+                self.arena.ends.poison(*index);
             }
         }
     }
 
-    /// Takes indices out of scope and works out where they end. Those of a reducer may wait for an outer binder.
+    /// Takes indices out of scope and works out where they end. Those of a reducer may wait for an
+    /// outer binder.
     pub(super) fn close(&mut self, indices: &[IndexId], reducer: bool) {
-        self.binders.truncate(self.binders.len() - indices.len());
-        // Each round may make another index known: first by accesses of an index alone, then by the others.
+        self.arena.ends.close(indices);
+        // Each round may make another index known: first by accesses of an index alone, then by the
+        // others.
         while self.solve_one(false) || self.solve_one(true) {}
-        let unsolved: Vec<IndexId> = match reducer && !self.binders.is_empty() {
+        let ends = &self.arena.ends;
+        let unsolved: Vec<IndexId> = match reducer && !ends.open.is_empty() {
             true => vec![],
-            false if self.binders.is_empty() => self.unsolved.iter().copied().collect(),
-            false => indices.iter().copied().filter(|i| self.unsolved.contains(i)).collect(),
+            false if ends.open.is_empty() => ends.unsolved.iter().copied().collect(),
+            false => indices.iter().copied().filter(|i| ends.unsolved.contains(i)).collect(),
         };
-        let cascade = indices.iter().any(|i| self.poisoned.contains(i));
+        let cascade = self.arena.ends.any_poisoned(indices);
         for index in unsolved {
-            self.unsolved.remove(&index);
-            self.poisoned.insert(index);
+            self.arena.ends.poison(index);
             if cascade {
                 continue;
             }
-            let Index { name, origin, .. } = self.out.indices[index].clone();
+            let Index { name, origin, .. } = self.arena.out.indices[index].clone();
             let span = Span { start: origin.start, end: origin.end };
             let message = format!("nothing says where the index `{name}` ends");
             let help = format!("give it a bound: `{name} < n`, or use it alone in a subscript: `x[{name}]`");
-            self.error(Diagnostic::new(codes::UNBOUNDED_INDEX, span, message).help(help));
+            self.report.error(Diagnostic::new(codes::UNBOUNDED_INDEX, span, message).help(help));
         }
     }
 
     /// Finds the end of one index, from the accesses that allow it; whether there was one.
     fn solve_one(&mut self, mixed: bool) -> bool {
         // An index whose binder is open may have more accesses to come.
-        for index in self.unsolved.clone().into_iter().filter(|i| !self.binders.contains(i)) {
+        for index in self.arena.ends.unsolved.clone().into_iter().filter(|i| !self.arena.ends.open.contains(i)) {
             let candidates = self.candidates(index, mixed);
             let mut agreed: Vec<Candidate> = vec![];
             for new in candidates {
@@ -186,16 +193,16 @@ impl Checker<'_> {
             let mut agreed = agreed.into_iter();
             let Some(first) = agreed.next() else { continue };
             for other in agreed {
-                let name = self.out.indices[index].name.clone();
+                let name = self.arena.out.indices[index].name.clone();
                 let says = |of: &str, c: &Candidate| format!("where {of}{} ends `{name}`", c.array);
                 let another = if other.array == first.array { "another access of " } else { "" };
                 let (left, right) = (says("", &first), says(another, &other));
                 if self.unify((&first.extent, left), (&other.extent, right), other.span).is_none() {
-                    self.poisoned.insert(index);
+                    self.arena.ends.poisoned.insert(index);
                 }
             }
-            self.out.indices[index].extent = Extent::Affine(Affine::size(first.extent));
-            self.unsolved.remove(&index);
+            self.arena.out.indices[index].extent = Extent::Affine(Affine::size(first.extent));
+            self.arena.ends.unsolved.remove(&index);
             return true;
         }
         false
@@ -203,11 +210,11 @@ impl Checker<'_> {
 
     fn candidates(&self, index: IndexId, mixed: bool) -> Vec<Candidate> {
         let mut found = vec![];
-        for record in self.mentioned[index].iter().map(|k| &self.records[*k]) {
+        for record in self.accesses.mentioning(index) {
             if record.exempt.contains(&index) || record.of.is_some() {
                 continue;
             }
-            let Some(at) = self.affine(record.value) else { continue };
+            let Some(at) = self.arena.affine(record.value) else { continue };
             let coefficient = |at: &Affine<IndexId>| at.coefficient(index).as_constant();
             let Some(greatest) = self.extreme(at, index, mixed, true) else { continue };
             let extent = match coefficient(&greatest) {
@@ -216,7 +223,8 @@ impl Checker<'_> {
                     let room = &(&record.length - &Size::constant(1)) - greatest.constant_part();
                     (&room + &Size::constant(a)).floor_div(&Size::constant(a))
                 }
-                // a i + s >= 0. Of `x[k - i]`, where `k <= i`, nobody means the one `i` for which it is.
+                // a i + s >= 0. Of `x[k - i]`, where `k <= i`, nobody means the one `i` for which
+                // it is.
                 Some(a) if a < 0 || at.coefficient(index).is_zero() => {
                     let Some(least) = self.extreme(at, index, mixed, false) else { continue };
                     let Some(a) = coefficient(&least).filter(|a| *a < 0) else { continue };
@@ -234,16 +242,16 @@ impl Checker<'_> {
         found
     }
 
-    /// The greatest (or least) value of an expression over all its indices but one. Without `mixed` only indices that
-    /// end where that one says may be replaced.
+    /// The greatest (or least) value of an expression over all its indices but one. Without `mixed`
+    /// only indices that end where that one says may be replaced.
     fn extreme(&self, at: &Affine<IndexId>, keep: IndexId, mixed: bool, greatest: bool) -> Option<Affine<IndexId>> {
         let mut at = at.clone();
         // An extent mentions only indices bound before, so the last goes first.
         while let Some((index, coefficient)) = at.terms().iter().rev().find(|(i, _)| *i != keep).cloned() {
-            if self.unsolved.contains(&index) || self.poisoned.contains(&index) {
+            if self.arena.ends.unsolved.contains(&index) || self.arena.ends.poisoned.contains(&index) {
                 return None;
             }
-            let Extent::Affine(extent) = &self.out.indices[index].extent else { return None };
+            let Extent::Affine(extent) = &self.arena.out.indices[index].extent else { return None };
             if !mixed && extent.coefficient(keep).is_zero() {
                 return None;
             }
@@ -255,8 +263,8 @@ impl Checker<'_> {
     }
 }
 
-/// The sign of a coefficient, where it is the same for all sizes that are not negative. A scalar parameter may be: so it serves for finding
-/// an end, not for a proof.
+/// The sign of a coefficient, where it is the same for all sizes that are not negative. A scalar
+/// parameter may be: so it serves for finding an end, not for a proof.
 fn likely_sign(coefficient: &Size) -> Option<i64> {
     if let Some(c) = coefficient.as_constant() {
         return Some(c.signum());

@@ -1,16 +1,17 @@
 //! Literals: numbers, named constants and array literals, in the type of their context.
 //!
-//! A *literal expression* (numbers, `pi inf nan`, draws, and arithmetic, scalar functions and `if` of those) has no type of
-//! its own: it takes the whole of its context's type, `want`. Without a context it is `i64`, or `f32` if it has a point.
-//! In a context of a storage type a number is rounded to it at once; arithmetic of numbers is arithmetic, and so
-//! happens in the wider type.
+//! A *literal expression* (numbers, `pi inf nan`, draws, and arithmetic, scalar functions and `if`
+//! of those) has no type of its own: it takes the whole of its context's type, `want`. Without a
+//! context it is `i64`, or `f32` if it has a point. In a context of a storage type a number is
+//! rounded to it at once; arithmetic of numbers is arithmetic, and so happens in the wider type.
 
 use grammar::Diagnostic;
-use grammar::ast::{self, ExprKind, Span};
-use ir::checked::{ExprId, Kind, Type};
+use grammar::ast::{self, ExprKind};
+use ir::checked::{ExprId, GuardId, Kind, Type};
 use ir::sabotage::{self, Bug};
 use ir::{Dtype, Scalar, Size, UnaryOp};
 
+use super::arena::Here;
 use super::expr::{Use, arithmetic};
 use super::{Checker, builtin, codes, random};
 
@@ -20,13 +21,13 @@ impl Checker<'_> {
         let literal = |id: &ast::ExprId| stacker::maybe_grow(64 << 10, 1 << 20, || self.is_literal(*id));
         match &self.ast(id).kind {
             ExprKind::Int(_) | ExprKind::Float(_) => true,
-            ExprKind::Name(name) => matches!(name.as_str(), "pi" | "inf" | "nan") && self.lookup(name).is_none(),
+            ExprKind::Name(name) => matches!(name.as_str(), "pi" | "inf" | "nan") && self.scope.get(name).is_none(),
             ExprKind::Unary(ast::UnaryOp::Neg, a) => literal(a),
             ExprKind::Binary(op, a, b) => arithmetic(*op).is_some() && literal(a) && literal(b),
             ExprKind::If { then, otherwise, .. } => literal(then) && literal(otherwise),
             ExprKind::Array(elements) => elements.iter().all(literal),
             ExprKind::Call { callee, args }
-                if !self.functions.contains_key(callee.text.as_str()) && !self.is_hidden(&callee.text) =>
+                if !self.source.functions.contains_key(callee.text.as_str()) && !self.is_hidden(&callee.text) =>
             {
                 random::function(&callee.text).is_some()
                     || builtin::is_scalar_function(&callee.text, args.len()) && args.iter().all(|a| literal(&a.value))
@@ -56,12 +57,13 @@ impl Checker<'_> {
     }
 
     /// A number or a named constant of the type that its context wants.
-    pub(super) fn literal(&mut self, id: ast::ExprId, want: Option<Dtype>) -> Option<ExprId> {
+    pub(super) fn literal(&mut self, id: ast::ExprId, want: Option<Dtype>, guard: GuardId) -> Option<ExprId> {
         let dtype = want.unwrap_or_else(|| self.default_dtype(id));
         let ast::Expr { kind, span } = self.ast(id);
+        let here = Here { span: *span, guard };
         let float = |text: &str| Scalar::parse(dtype, text).filter(|_| dtype.is_float());
         let value = match kind {
-            ExprKind::Int(v) if dtype.is_int() => return self.integer(*v, false, dtype, *span),
+            ExprKind::Int(v) if dtype.is_int() => return self.integer(*v, false, dtype, here),
             ExprKind::Int(v) => float(&v.to_string()),
             ExprKind::Float(text) => float(text),
             ExprKind::Name(name) if name == "pi" => float("3.14159265358979323846264338327950288"),
@@ -71,7 +73,7 @@ impl Checker<'_> {
         let Some(value) = value else {
             let message = format!("a literal of type `{dtype}` is expected here");
             let error = Diagnostic::new(codes::LITERAL_TYPE, *span, message);
-            self.error(match dtype {
+            self.report.error(match dtype {
                 Dtype::Bool => error.here("this is a number").help("compare it: `x != 0`"),
                 _ => error
                     .here("this is no integer")
@@ -82,31 +84,32 @@ impl Checker<'_> {
         let infinite = Scalar::parse(dtype, "inf") == Some(value);
         if infinite && !matches!(kind, ExprKind::Name(_)) {
             let message = format!("the literal is beyond the range of `{dtype}`");
-            self.error(Diagnostic::new(codes::LITERAL_RANGE, *span, message).help("write `inf` if that is meant"));
+            self.report
+                .error(Diagnostic::new(codes::LITERAL_RANGE, *span, message).help("write `inf` if that is meant"));
             return None;
         }
-        Some(self.constant(value, *span))
+        Some(self.arena.constant(value, here))
     }
 
-    fn integer(&mut self, magnitude: u64, negative: bool, dtype: Dtype, span: Span) -> Option<ExprId> {
+    fn integer(&mut self, magnitude: u64, negative: bool, dtype: Dtype, here: Here) -> Option<ExprId> {
         let value =
             if negative && !sabotage::on(Bug::LiteralSign) { -i128::from(magnitude) } else { i128::from(magnitude) };
         let scalar = Scalar::parse(dtype, &value.to_string());
         if scalar.is_none() {
             let message = format!("the literal {value} does not fit `{dtype}`");
-            self.error(Diagnostic::new(codes::LITERAL_RANGE, span, message));
+            self.report.error(Diagnostic::new(codes::LITERAL_RANGE, here.span, message));
         }
-        Some(self.constant(scalar?, span))
+        Some(self.arena.constant(scalar?, here))
     }
 
-    pub(super) fn negate(&mut self, operand: ast::ExprId, want: Option<Dtype>, span: Span) -> Option<ExprId> {
+    pub(super) fn negate(&mut self, operand: ast::ExprId, want: Option<Dtype>, here: Here) -> Option<ExprId> {
         let dtype = want.unwrap_or(Dtype::I64);
         if let (ExprKind::Int(v), true) = (&self.ast(operand).kind, dtype.is_int()) {
-            return self.integer(*v, true, dtype, span);
+            return self.integer(*v, true, dtype, here);
         }
-        let value = self.expr(operand, want)?;
-        self.expect_number(value, "`-`", span)?;
-        if let (Kind::Constant(c), true) = (&self.out.exprs[value].kind, self.is_literal(operand)) {
+        let value = self.expr(operand, want, here.guard)?;
+        self.expect_number(value, "`-`", here.span)?;
+        if let (Kind::Constant(c), true) = (&self.arena.out.exprs[value].kind, self.is_literal(operand)) {
             let negative = match *c {
                 Scalar::F16(v) => Some(Scalar::F16(-v)),
                 Scalar::Bf16(v) => Some(Scalar::Bf16(-v)),
@@ -115,34 +118,35 @@ impl Checker<'_> {
                 _ => None,
             };
             if let Some(negative) = negative {
-                return Some(self.constant(negative, span));
+                return Some(self.arena.constant(negative, here));
             }
         }
-        self.unary(UnaryOp::Neg, value, span)
+        self.unary(UnaryOp::Neg, value, here)
     }
 
     /// `[a, b]`: scalars, or arrays of one shape, stacked along a new first axis.
-    pub(super) fn array_literal(&mut self, id: ast::ExprId, want: Option<Dtype>) -> Option<ExprId> {
-        let span = self.ast(id).span;
+    pub(super) fn array_literal(&mut self, id: ast::ExprId, want: Option<Dtype>, guard: GuardId) -> Option<ExprId> {
+        let here = Here { span: self.ast(id).span, guard };
         let mut leaves = vec![];
         let shape = self.literal_shape(id, &mut leaves)?;
-        self.check_rank(shape.len(), span)?;
+        self.check_rank(shape.len(), here.span)?;
         if leaves.is_empty() {
             let message = "an empty array literal has no element type";
-            self.error(Diagnostic::new(codes::EMPTY_LITERAL, span, message).help("`iota(0)` is an empty array"));
+            self.report
+                .error(Diagnostic::new(codes::EMPTY_LITERAL, here.span, message).help("`iota(0)` is an empty array"));
             return None;
         }
-        let elements = self.same_type(&leaves, Use::Moved, want, span)?;
+        let elements = self.same_type(&leaves, Use::Moved, want, here)?;
         for (element, leaf) in elements.iter().zip(&leaves) {
-            if !self.ty(*element).is_scalar() {
+            if !self.arena.ty(*element).is_scalar() {
                 let message = "the elements of an array literal are scalars, this is an array";
                 let help = "`concat` joins arrays";
-                self.error(Diagnostic::new(codes::RANK_MISMATCH, self.ast(*leaf).span, message).help(help));
+                self.report.error(Diagnostic::new(codes::RANK_MISMATCH, self.ast(*leaf).span, message).help(help));
                 return None;
             }
         }
-        let ty = Type { dtype: self.dtype(elements[0]), shape: shape.into_iter().map(Size::constant).collect() };
-        Some(self.node(Kind::ArrayLiteral(elements), ty, span))
+        let ty = Type { dtype: self.arena.dtype(elements[0]), shape: shape.into_iter().map(Size::constant).collect() };
+        Some(self.arena.node(Kind::ArrayLiteral(elements), ty, here))
     }
 
     fn literal_shape(&mut self, id: ast::ExprId, leaves: &mut Vec<ast::ExprId>) -> Option<Vec<i64>> {
@@ -155,7 +159,7 @@ impl Checker<'_> {
             let shape = self.literal_shape(*element, leaves)?;
             if inner.as_ref().is_some_and(|s| *s != shape) {
                 let message = "the rows of an array literal have different lengths";
-                self.error(Diagnostic::new(codes::SIZE_MISMATCH, self.ast(*element).span, message));
+                self.report.error(Diagnostic::new(codes::SIZE_MISMATCH, self.ast(*element).span, message));
                 return None;
             }
             inner = Some(shape);

@@ -1,28 +1,45 @@
-//! The checker: names, types, shapes, bounds and proofs. It turns one function of a syntax tree, with every
-//! call inlined, into a [`Checked`] program.
+//! The checker: names, types, shapes, bounds and proofs. It turns one function of a syntax tree,
+//! with every call inlined, into a [`Checked`] program.
+//!
+//! A `Checker` walks over the function and the functions that it calls. Each type below owns its own
+//! state; the walk owns one of each. Whatever depends on the place in the walk is passed down: the
+//! branch of `if` that a node stands in, and its source (`arena::Here`).
+//!
+//! | type | file | owns | used by |
+//! |---|---|---|---|
+//! | `Source` | `mod` | the file, its functions by name, the call graph | the walk |
+//! | `Arena` | `arena` | nodes, indices, branches of `if`, and notes on them | all |
+//! | `Scope` | `scope` | names, and the names of the callers | the walk |
+//! | `Requirements` | `requirements` | the conditions on the sizes of a call | all |
+//! | `Facts` | `facts`, `ranges` | nothing: a view of arena and requirements that proves | all |
+//! | `Report` | `report` | errors, and the calls that led to each | all |
+//! | `Accesses` | `bounds` | subscripts to settle | walk, `Settler` |
+//! | `Settler` | `bounds` | nothing but caches; runs after the walk | `check_function` |
+//! | `Unfinished` | `finish` | nodes to finish; runs last | walk, `check_function` |
 //!
 //! | file | settles |
 //! |---|---|
-//! | `calls` | the call graph: calls counted before they are inlined, and tracked while they are |
-//! | `function` | parameters, size names, calls (inlined at each place, lifted where a scalar meets an array), results |
+//! | `calls` | the call graph, counted before any call is inlined; the calls being inlined |
+//! | `function` | parameters, size names, calls (inlined, lifted over arrays), results |
 //! | `expr` | one expression: operators, `if`, casts |
 //! | `literal` | numbers, named constants and array literals, in the type of their context |
 //! | `lift` | scalar operations over arrays: broadcasting, equal sizes |
 //! | `builtin` | the functions of the language, as a table |
-//! | `foreign` | what other languages call things |
+//! | `random` | the random functions |
+//! | `foreign` | names from other languages, for hints |
 //! | `index` | index notation: binders, where each index ends |
 //! | `reduce` | reducers, prefixes, contractions |
 //! | `position` | `argmax` and `argmin`: that there is an element, and its number |
 //! | `access` | subscripts, slices, gathers |
-//! | `bounds` | that every access is inside: proved, required of the call, or checked as the program runs |
-//! | `facts` | what is known where an access stands |
+//! | `bounds` | that every access is inside: proved, required of the call, or checked at run time |
+//! | `facts` | the facts that hold where an access stands |
+//! | `ranges` | how far sizes and indices reach, and which cannot wrap |
 //! | `prove` | linear integer inequalities |
-//! | `finish` | what is a contraction, which branches of `if` protect an access |
-//! | `scope` | what names stand for |
-//! | `node` | making nodes of the checked program, with their free indices and affine forms |
+//! | `finish` | which sums are contractions, which branches protect an access |
 //! | `signature` | a checked function's types as text |
 
 mod access;
+mod arena;
 mod bounds;
 mod builtin;
 mod calls;
@@ -35,33 +52,40 @@ mod function;
 mod index;
 mod lift;
 mod literal;
-mod node;
 mod position;
 mod prove;
 mod random;
+mod ranges;
 mod reduce;
+mod report;
+mod requirements;
 mod scope;
 mod signature;
 
-use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use cranelift_entity::{PrimaryMap, SecondaryMap};
 use grammar::ast::{self, File, Span};
 use grammar::{Diagnostic, MAX_ERRORS};
-use ir::checked::{Checked, ExprId, GuardId, IndexId};
+use ir::checked::Checked;
 use ir::nest::{Purpose, Relation, Requirement};
 use ir::sabotage::{self, Bug};
-use ir::{Origin, Size, SymbolId};
+use ir::{Origin, Size};
 
+use arena::Arena;
+use bounds::{Accesses, Settler};
 pub use builtin::{names, scalar_functions};
-use calls::CallGraph;
+use calls::{CallGraph, Calls};
 pub use calls::{MAX_CALL_DEPTH, MAX_CALLS};
-pub use facts::MAX_SCALAR;
+use facts::Facts;
+use finish::Unfinished;
+pub use ranges::MAX_SCALAR;
+use report::Report;
+use requirements::Requirements;
+use scope::Scope;
 pub use signature::{Signature, Slot};
 
-/// Expressions of a checked function, every call inlined, beyond which the checker refuses; so many may all functions
-/// of a file have together.
+/// The maximum number of expressions of a checked function, every call inlined, and of all
+/// functions of a file together.
 pub const MAX_EXPRS: usize = 1_000_000;
 /// Axes that an array may have.
 pub const MAX_RANK: usize = 16;
@@ -69,15 +93,14 @@ pub const MAX_RANK: usize = 16;
 /// Checks one function of a file, and all that it calls.
 pub fn check(file: &File, entry: &str) -> Result<Checked, Vec<Diagnostic>> {
     let mut errors = vec![];
-    let functions = functions(file, &mut errors);
-    let graph = CallGraph::new(file, &functions);
-    match functions.get(entry) {
+    let source = Source::new(file, &mut errors);
+    match source.functions.get(entry) {
         Some(function) => {
-            let checked = Checker::new(file, &functions, &graph).entry(*function);
+            let checked = check_function(&source, *function);
             merge(&mut errors, checked).filter(|_| errors.is_empty()).ok_or(errors)
         }
         None => {
-            let known: Vec<_> = functions.keys().map(|n| format!("`{n}`")).collect();
+            let known: Vec<_> = source.functions.keys().map(|n| format!("`{n}`")).collect();
             let error = Diagnostic::new(codes::NO_FUNCTION, Span::default(), format!("there is no function `{entry}`"));
             errors.push(match known.is_empty() {
                 true => error.help("the file has no function: write one, such as `fn main(x: f32[n]) = x * 2`"),
@@ -88,19 +111,19 @@ pub fn check(file: &File, entry: &str) -> Result<Checked, Vec<Diagnostic>> {
     }
 }
 
-/// Checks every function of a file, each as it would be called from outside. All independent errors are reported.
+/// Checks every function of a file, each as it would be called from outside. All independent errors
+/// are reported.
 pub fn check_all(file: &File) -> Result<Vec<Checked>, Vec<Diagnostic>> {
     let mut errors = vec![];
-    let functions = functions(file, &mut errors);
+    let source = Source::new(file, &mut errors);
     let mut all = vec![];
-    let graph = CallGraph::new(file, &functions);
     let (mut exprs, mut calls) = (0, 0u64);
     for (k, function) in file.functions.iter().enumerate() {
-        calls = calls.saturating_add(graph.inlined(k));
-        let alone = graph.inlined(k) > MAX_CALLS;
+        calls = calls.saturating_add(source.graph.inlined(k));
+        let alone = source.graph.inlined(k) > MAX_CALLS;
         let checked = match calls > MAX_CALLS && !alone {
             true => None,
-            false => merge(&mut errors, Checker::new(file, &functions, &graph).entry(k)),
+            false => merge(&mut errors, check_function(&source, k)),
         };
         exprs += checked.as_ref().map_or(0, |c| c.exprs.len());
         all.extend(checked);
@@ -113,7 +136,7 @@ pub fn check_all(file: &File) -> Result<Vec<Checked>, Vec<Diagnostic>> {
             let message = format!("the functions have more than {many} when their calls are inlined");
             errors.push(Diagnostic::new(codes::TOO_LARGE, function.name.span, message));
         }
-        // What follows would take as long again, or is more than anybody reads.
+        // The remaining functions would take as long again, or have more errors than anybody reads.
         if errors.len() >= MAX_ERRORS || errors.iter().any(|e| e.code == codes::TOO_LARGE) {
             break;
         }
@@ -136,180 +159,97 @@ fn merge<T>(errors: &mut Vec<Diagnostic>, result: Result<T, Vec<Diagnostic>>) ->
     }
 }
 
-fn functions<'a>(file: &'a File, errors: &mut Vec<Diagnostic>) -> BTreeMap<&'a str, usize> {
-    let mut functions = BTreeMap::new();
-    for (k, function) in file.functions.iter().enumerate() {
-        if let Some(first) = functions.get(function.name.text.as_str()) {
-            let first: &ast::Function = &file.functions[*first];
-            let message = format!("the function `{}` is defined twice", function.name.text);
-            errors.push(
-                Diagnostic::new(codes::DUPLICATE_NAME, function.name.span, message)
-                    .here("again here")
-                    .label(first.name.span, "first here"),
-            );
-        } else {
-            functions.insert(function.name.text.as_str(), k);
-        }
-    }
-    functions
-}
-
-/// What a name stands for.
-#[derive(Clone)]
-enum Binding {
-    /// A parameter, a `let` or an index.
-    Value(ExprId),
-    /// A size name.
-    Size(Size),
-    /// Something whose error is reported already.
-    Broken,
-}
-
-/// A branch of an `if`, while its body is checked.
-#[derive(Clone, Default)]
-struct Branch {
-    /// The condition and whether it holds here; `None` if it is an array and says nothing of a single access.
-    condition: Option<(ExprId, bool)>,
-    /// Whether an access holds only here.
-    needed: bool,
-    /// Whether it is the right side of `&&` or `||`.
-    operator: bool,
-    /// Whether it is evaluated whatever the condition: the right side of `&&` over arrays.
-    eager: bool,
-}
-
-/// What the checker remembers of a node beside the node.
-#[derive(Clone, Default)]
-struct Meta {
-    /// Indices that it mentions and does not bind, ascending.
-    free: Vec<IndexId>,
-    /// Its value as an affine expression, if it is an `i64` scalar that is one.
-    affine: Option<ir::Affine<IndexId>>,
-}
-
-/// One function being checked.
-struct Checker<'a> {
+/// A file, with what is known of its functions before any of them is checked.
+struct Source<'a> {
     file: &'a File,
-    functions: &'a BTreeMap<&'a str, usize>,
-    out: Checked,
-    meta: PrimaryMap<ExprId, Meta>,
-    /// The symbols of integer scalar parameters, by parameter number.
-    scalars: BTreeMap<usize, SymbolId>,
-    /// Names in scope, the innermost last; those of callers are put away in `function`.
-    scope: scope::Scope,
-    /// The calls of every function of the file.
-    graph: &'a CallGraph,
-    /// The functions being inlined, each with its call.
-    calls: calls::Calls,
-    guard: GuardId,
-    branches: SecondaryMap<GuardId, Branch>,
-    /// Indices whose binder is open, the outermost first.
-    binders: Vec<IndexId>,
-    /// Indices whose end is not known yet.
-    unsolved: BTreeSet<IndexId>,
-    /// Indices whose error is reported already.
-    poisoned: BTreeSet<IndexId>,
-    /// What the call is required to meet so far, for proofs.
-    requirements: facts::Requirements,
-    /// How many rows proofs have combined.
-    combined: Cell<usize>,
-    /// Of the indices that were last asked about: how much was required of the call then, and whether they never have values.
-    void: (Vec<IndexId>, usize, bool),
-    /// What the conditions around branches say, of those that were asked for.
-    conditions: BTreeMap<GuardId, facts::Known>,
-    records: Vec<bounds::Record>,
-    /// Which of the records may say where an index ends.
-    mentioned: SecondaryMap<IndexId, Vec<usize>>,
-    /// `&&` and `||` as `if`s, each with the branch of its right side: see `expr::short_circuit`.
-    short_circuits: Vec<(ExprId, GuardId)>,
-    /// Places of greatest and least elements, with their checks.
-    positions: Vec<position::Position>,
-    /// Indices that must have a value.
-    wanted: Vec<position::Wanted>,
-    /// Reductions that are contractions if all their extents turn out rectangular.
-    contractions: Vec<ExprId>,
-    /// The array that index notation is making.
-    making: Option<&'a str>,
-    errors: Vec<Diagnostic>,
+    /// The functions by name.
+    functions: BTreeMap<&'a str, usize>,
+    /// The calls of every function.
+    graph: CallGraph,
+}
+
+impl<'a> Source<'a> {
+    /// Looks through the functions of a file; reports names that are defined twice.
+    fn new(file: &'a File, errors: &mut Vec<Diagnostic>) -> Source<'a> {
+        let mut functions = BTreeMap::new();
+        for (k, function) in file.functions.iter().enumerate() {
+            if let Some(first) = functions.get(function.name.text.as_str()) {
+                let first: &ast::Function = &file.functions[*first];
+                let message = format!("the function `{}` is defined twice", function.name.text);
+                errors.push(
+                    Diagnostic::new(codes::DUPLICATE_NAME, function.name.span, message)
+                        .here("again here")
+                        .label(first.name.span, "first here"),
+                );
+            } else {
+                functions.insert(function.name.text.as_str(), k);
+            }
+        }
+        let graph = CallGraph::new(file, &functions);
+        Source { file, functions, graph }
+    }
+}
+
+/// Checks a function as it is called from outside.
+fn check_function(source: &Source<'_>, number: usize) -> Result<Checked, Vec<Diagnostic>> {
+    let mut checker = Checker::new(source, number);
+    let results = checker.entry(number);
+    let accesses = std::mem::take(&mut checker.accesses);
+    Settler::new(&mut checker.arena, &mut checker.requirements, &mut checker.report).settle_all(accesses);
+    if let Some(results) = results {
+        checker.name_results(number, results);
+    }
+    let Checker { mut arena, mut requirements, unfinished, mut report, .. } = checker;
+    if report.is_empty() {
+        unfinished.finish(&mut arena, &mut requirements, &mut report);
+    }
+    if !report.is_empty() {
+        return Err(report.into_sorted());
+    }
+    let mut checked = arena.out;
+    checked.combined = requirements.combined.get();
+    checked.requires = requirements.into_list();
+    Ok(checked)
+}
+
+/// The walk over the functions of the source: it makes nodes, inlines calls, and notes what is to
+/// be settled when all has been gone through.
+struct Checker<'a> {
+    source: &'a Source<'a>,
+    /// The nodes, indices and branches made so far.
+    arena: Arena,
+    /// The names in scope.
+    scope: Scope<'a>,
+    /// The requirements of the call so far.
+    requirements: Requirements,
+    /// The subscripts that are to be settled.
+    accesses: Accesses,
+    /// The nodes that are to be finished.
+    unfinished: Unfinished,
+    /// The errors, and the calls being inlined.
+    report: Report<'a>,
 }
 
 impl<'a> Checker<'a> {
-    fn new(file: &'a File, functions: &'a BTreeMap<&'a str, usize>, graph: &'a CallGraph) -> Checker<'a> {
-        let mut out = Checked::default();
-        out.guards.push(Checked::TOP);
+    fn new(source: &'a Source<'a>, number: usize) -> Checker<'a> {
         Checker {
-            file,
-            functions,
-            out,
-            meta: PrimaryMap::new(),
-            scalars: BTreeMap::new(),
-            scope: scope::Scope::default(),
-            requirements: facts::Requirements::default(),
-            combined: Cell::default(),
-            void: Default::default(),
-            conditions: BTreeMap::new(),
-            graph,
-            calls: calls::Calls::default(),
-            guard: Checked::TOP,
-            branches: SecondaryMap::new(),
-            binders: vec![],
-            unsolved: BTreeSet::new(),
-            poisoned: BTreeSet::new(),
-            records: vec![],
-            mentioned: SecondaryMap::new(),
-            short_circuits: vec![],
-            positions: vec![],
-            wanted: vec![],
-            contractions: vec![],
-            making: None,
-            errors: vec![],
+            source,
+            arena: Arena::new(),
+            scope: Scope::default(),
+            requirements: Requirements::default(),
+            accesses: Accesses::default(),
+            unfinished: Unfinished::default(),
+            report: Report::new(Calls::new(number, &source.file.functions[number].name.text)),
         }
-    }
-
-    /// Whether there are as many errors as anybody reads.
-    fn full(&self) -> bool {
-        self.errors.len() >= MAX_ERRORS
-    }
-
-    /// Reports an error, with the calls that led to it.
-    fn error(&mut self, error: Diagnostic) {
-        if self.full() {
-            return;
-        }
-        let error = self.traced(error);
-        if !self.errors.iter().any(|e| e.code == error.code && e.labels[0].span == error.labels[0].span) {
-            self.errors.push(error);
-        }
-    }
-
-    fn lookup(&self, name: &str) -> Option<&Binding> {
-        self.scope.get(name)
     }
 
     fn ast(&self, id: ast::ExprId) -> &'a ast::Expr {
-        &self.file.exprs[id]
+        &self.source.file.exprs[id]
     }
 
-    /// A size as the user would write it.
-    fn show(&self, size: &Size) -> String {
-        size.display(&|s| self.out.symbols[s].name.as_str()).to_string()
-    }
-
-    /// An expression in a few words: its name if it has one.
-    fn describe(&self, id: ExprId) -> String {
-        match (&self.out.exprs[id].name, &self.out.exprs[id].kind) {
-            (Some(name), _) => format!("`{name}`"),
-            (None, ir::checked::Kind::Param(k)) => format!("`{}`", self.out.params[*k].name),
-            _ if self.out.exprs[id].ty.is_scalar() => "this value".to_string(),
-            _ => "this array".to_string(),
-        }
-    }
-
-    /// Notes a condition on sizes, unless it is there already or holds by itself.
-    fn require(&mut self, requirement: Requirement) {
-        if self.requirements.insert(&requirement) {
-            self.out.requires.push(requirement);
-        }
+    /// All that proofs may rest on.
+    fn facts(&self) -> Facts<'_> {
+        Facts { arena: &self.arena, requirements: &self.requirements }
     }
 
     /// The one size that two sizes must be: decided here, or required of the call.
@@ -319,15 +259,15 @@ impl<'a> Checker<'a> {
         match difference.as_constant() {
             Some(0) => return Some(left.clone()),
             Some(_) => {
-                let (l, r) = (self.show(left), self.show(right));
+                let (l, r) = (self.arena.show(left), self.arena.show(right));
                 let message = format!("sizes differ: {left_is} is {l}, {right_is} is {r}");
-                self.error(Diagnostic::new(codes::SIZE_MISMATCH, span, message));
+                self.report.error(Diagnostic::new(codes::SIZE_MISMATCH, span, message));
                 return None;
             }
             None if sabotage::on(Bug::LengthsUnasked) => return Some(left.clone()),
             None => {}
         }
-        self.require(Requirement {
+        self.requirements.require(Requirement {
             left: left.clone(),
             relation: Relation::Equal,
             right: right.clone(),

@@ -1,8 +1,9 @@
-//! A small prover for linear integer inequalities: Fourier-Motzkin elimination with integer tightening
-//! (Williams, *Fourier-Motzkin elimination extension to integer programming problems*, 1976).
+//! A small prover for linear integer inequalities: Fourier-Motzkin elimination with integer
+//! tightening (Williams, *Fourier-Motzkin elimination extension to integer programming problems*,
+//! 1976).
 //!
-//! Indices, products of sizes and opaque integer expressions are its variables. It answers only "proved" or
-//! "not proved": giving up is always sound.
+//! Indices, products of sizes and opaque integer expressions are its variables. It answers only
+//! "proved" or "not proved": giving up is always sound.
 
 use std::collections::BTreeMap;
 use std::iter::Peekable;
@@ -11,9 +12,9 @@ use std::slice::Iter;
 use ir::Size;
 use ir::checked::{ExprId, IndexId};
 use ir::sabotage::{self, Bug};
-use ir::size::Product;
+use ir::size::{Atom, Product};
 
-/// What a linear form ranges over.
+/// A variable of a linear form.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Variable {
     /// The value of an index.
@@ -67,6 +68,18 @@ impl Linear {
         form
     }
 
+    /// The form as a size, if it is one of size names alone.
+    pub fn as_size(&self) -> Option<Size> {
+        let mut size = Size::constant(i64::try_from(self.constant).ok()?);
+        for (variable, coefficient) in &self.terms {
+            let Variable::Product(atoms) = variable else { return None };
+            let [Atom::Symbol(symbol)] = atoms.as_slice() else { return None };
+            let coefficient = Size::constant(i64::try_from(*coefficient).ok()?);
+            size = &size + &(&coefficient * &Size::symbol(*symbol));
+        }
+        Some(size)
+    }
+
     /// `self + factor * other`
     pub fn plus(&self, factor: i128, other: &Linear) -> Linear {
         let mut terms = Vec::with_capacity(self.terms.len() + other.terms.len());
@@ -113,10 +126,10 @@ fn gcd(a: i128, b: i128) -> i128 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// Cases of which one holds, each so many forms that are not negative.
+/// A disjunction: in at least one of the cases all forms are not negative.
 pub type Choice = Vec<Vec<Linear>>;
 
-/// Choices by their numbers: those that a row comes of.
+/// A set of choices by their numbers: those that a row was derived from.
 type Choices = u64;
 
 /// The terms of a row, by the numbers of their variables.
@@ -144,7 +157,8 @@ struct System {
 }
 
 impl System {
-    /// The choices on which a contradiction among the rows rests, if there is one in whichever case of the choices from number `from` on holds.
+    /// The choices that a contradiction among the rows depends on, if there is one in every case of
+    /// the choices from number `from` on.
     fn contradiction(&mut self, rows: &mut Rows, from: usize) -> Option<Choices> {
         let found = self.eliminate(rows.clone());
         if found.is_some() {
@@ -196,7 +210,8 @@ impl System {
     }
 }
 
-/// Adds a row; if it says that a negative number is not negative, the choices that it comes of are the error.
+/// Adds a row; if it says that a negative number is not negative, the choices that it was derived
+/// from are the error.
 fn insert(rows: &mut Rows, row: Row) -> Result<(), Choices> {
     let Row { terms, constant, because } = row.tightened();
     if terms.is_empty() {
@@ -221,7 +236,7 @@ fn cheapest(rows: &Rows, signs: &mut [(usize, usize)]) -> Option<usize> {
     there.min_by_key(|(_, signs)| cost(**signs)).map(|(variable, _)| variable)
 }
 
-/// The sum of two rows, each some times.
+/// A linear combination of two rows.
 fn combine((a, x): (i128, &Row), (b, y): (i128, &Row)) -> Row {
     let mut terms = Vec::with_capacity(x.terms.len() + y.terms.len());
     let (mut xs, mut ys) = (x.terms.iter().peekable(), y.terms.iter().peekable());
@@ -267,9 +282,10 @@ pub struct Proof {
     pub combined: usize,
 }
 
-/// Whether `goal >= 0` follows from `facts`, each of which says `fact >= 0`, whichever cases of some choices hold. Only what has to do with
-/// the goal is looked at, by way of variables in common; all of it where the goal has none. A choice that a contradiction does not rest on is
-/// not gone through: so choices that have no part in a proof cost little.
+/// Whether `goal >= 0` follows from facts (each says `fact >= 0`), whichever cases of some choices
+/// hold. Only facts that are connected to the goal by common variables are looked at; all of them
+/// if the goal has no variable. The search does not go through the cases of a choice that a
+/// contradiction does not depend on: so choices that have no part in a proof cost little.
 pub fn follows(facts: &[Linear], choices: &[Choice], goal: &Linear) -> Proof {
     // Over the integers, the opposite of goal >= 0 is -goal - 1 >= 0: search for a contradiction.
     let beyond = if sabotage::on(Bug::ProofByOne) { -2 } else { -1 };
@@ -303,11 +319,11 @@ pub fn follows(facts: &[Linear], choices: &[Choice], goal: &Linear) -> Proof {
     Proof { holds, combined: system.combined }
 }
 
-/// Which variables have to do with one another: each with another of its part, or itself.
+/// Which variables are connected, as a union-find forest: each with its parent, or itself.
 struct Parts(Vec<usize>);
 
 impl Parts {
-    /// What stands for the part of a variable.
+    /// The representative of the part of a variable.
     fn of(&mut self, mut variable: usize) -> usize {
         while self.0[variable] != variable {
             self.0[variable] = self.0[self.0[variable]];

@@ -1,18 +1,22 @@
-//! `uniform(seed, i, ...)` and `normal(seed, i, ...)`: pure functions of a seed and one index or more.
+//! `uniform(seed, i, ...)` and `normal(seed, i, ...)`: pure functions of a seed and one index or
+//! more.
 //!
-//! A draw of `compiler::math` takes a seed and two numbers. One index is split into its halves; the last two of several are a
-//! number each, and those before them make a seed of the seed, one after the other, so that what depends on outer indices
-//! alone is known before the inner loop. Constants keep apart how many indices there are, and indices from seeds: a
-//! number with a different constant in it is a counter that the others do not reach.
+//! A draw of `compiler::math` takes a seed and two numbers. One index is split into its halves; the
+//! last two of several are a number each, and those before them make a seed of the seed, one after
+//! the other, so that what depends on outer indices alone is known before the inner loop. Constants
+//! keep apart how many indices there are, and indices from seeds: a number with a different
+//! constant in it is a counter that the others do not reach.
 
 use grammar::Diagnostic;
-use grammar::ast::{self, Span};
+use grammar::ast;
 use ir::checked::{ExprId, Kind, Type};
 use ir::{BinaryOp, Dtype, MathFn, Scalar};
 
+use super::arena::{Arena, Here};
 use super::{Checker, codes};
 
-/// What tells a draw of two indices or more, and the making of a seed, from a draw of one index.
+/// The constants that tell a draw of two indices or more, and the making of a seed, from a draw of
+/// one index.
 const PAIR: u64 = 0x5BD1_E995;
 const SUBSEED: u64 = 0xB549_7A2D;
 
@@ -22,18 +26,19 @@ pub(super) fn function(name: &str) -> Option<MathFn> {
 }
 
 impl Checker<'_> {
-    /// A call of a random function. Its result is of the type that the context wants, as a literal's.
+    /// A call of a random function. Its result is of the type that the context wants, as a
+    /// literal's.
     pub(super) fn draw(
         &mut self,
         function: MathFn,
         args: &[ast::ExprId],
         want: Option<Dtype>,
-        span: Span,
+        here: Here,
     ) -> Option<ExprId> {
         let mut operands = vec![];
         for (k, arg) in args.iter().enumerate() {
-            let Some(operand) = self.expr(*arg, None) else { continue };
-            let found = self.dtype(operand);
+            let Some(operand) = self.expr(*arg, None, here.guard) else { continue };
+            let found = self.arena.dtype(operand);
             if found.is_int() {
                 operands.push(operand);
                 continue;
@@ -41,37 +46,37 @@ impl Checker<'_> {
             let what = if k == 0 { "the seed" } else { "an index" };
             let message = format!("{what} of `{function}` is an integer, this is `{found}`");
             let error = Diagnostic::new(codes::DTYPE_EXPECTED, self.ast(*arg).span, message);
-            self.error(error.help("convert it: `i64(...)`"));
+            self.report.error(error.help("convert it: `i64(...)`"));
         }
         if operands.len() < args.len() {
             return None;
         }
         let dtype = if want == Some(Dtype::F64) { Dtype::F64 } else { Dtype::F32 };
-        self.lift(&operands, span, |c, operands| {
+        self.lift(&operands, here, |arena, operands| {
             let words: Vec<ExprId> =
-                operands.iter().map(|v| c.node(Kind::Cast(*v), Type::scalar(Dtype::U64), span)).collect();
+                operands.iter().map(|v| arena.node(Kind::Cast(*v), Type::scalar(Dtype::U64), here)).collect();
             let (mut seed, indices) = (words[0], &words[1..]);
             for index in &indices[..indices.len().saturating_sub(2)] {
-                let (low, high) = c.halves(*index, span);
-                let high = c.word(BinaryOp::Xor, high, SUBSEED, span);
-                seed = c.node(Kind::Math(MathFn::Subseed, vec![seed, low, high]), Type::scalar(Dtype::U64), span);
+                let (low, high) = halves(arena, *index, here);
+                let high = word(arena, BinaryOp::Xor, high, SUBSEED, here);
+                seed = arena.node(Kind::Math(MathFn::Subseed, vec![seed, low, high]), Type::scalar(Dtype::U64), here);
             }
             let (a, b) = match indices {
-                [.., outer, inner] => (*inner, c.word(BinaryOp::Xor, *outer, PAIR, span)),
-                _ => c.halves(indices[0], span),
+                [.., outer, inner] => (*inner, word(arena, BinaryOp::Xor, *outer, PAIR, here)),
+                _ => halves(arena, indices[0], here),
             };
-            c.node(Kind::Math(function, vec![seed, a, b]), Type::scalar(dtype), span)
+            arena.node(Kind::Math(function, vec![seed, a, b]), Type::scalar(dtype), here)
         })
     }
+}
 
-    /// The low and the high half of an `u64`.
-    fn halves(&mut self, v: ExprId, span: Span) -> (ExprId, ExprId) {
-        (self.word(BinaryOp::And, v, u32::MAX.into(), span), self.word(BinaryOp::Shr, v, 32, span))
-    }
+/// The low and the high half of an `u64`.
+fn halves(arena: &mut Arena, v: ExprId, here: Here) -> (ExprId, ExprId) {
+    (word(arena, BinaryOp::And, v, u32::MAX.into(), here), word(arena, BinaryOp::Shr, v, 32, here))
+}
 
-    /// An operation of an `u64` and a constant.
-    fn word(&mut self, op: BinaryOp, v: ExprId, constant: u64, span: Span) -> ExprId {
-        let constant = self.constant(Scalar::U64(constant), span);
-        self.node(Kind::Binary(op, v, constant), Type::scalar(Dtype::U64), span)
-    }
+/// An operation of an `u64` and a constant.
+fn word(arena: &mut Arena, op: BinaryOp, v: ExprId, constant: u64, here: Here) -> ExprId {
+    let constant = arena.constant(Scalar::U64(constant), here);
+    arena.node(Kind::Binary(op, v, constant), Type::scalar(Dtype::U64), here)
 }

@@ -1,15 +1,17 @@
-//! Reducers: `sum[k](e)`, `sum(x, axis = 1)`, prefixes, means, and what is a contraction.
+//! Reducers: `sum[k](e)`, `sum(x, axis = 1)`, prefixes, means and contractions.
 
 use std::collections::BTreeSet;
 
 use grammar::Diagnostic;
 use grammar::ast::{self, ExprKind, Span};
-use ir::checked::{ExprId, Extent, IndexId, Kind, Prefix, Type};
+use ir::checked::{ExprId, Extent, GuardId, IndexId, Kind, Prefix, Type};
 use ir::sabotage::{self, Bug};
 use ir::{Affine, BinaryOp, Dtype, Monoid, Order, ReduceOp, Scalar, Size};
 
+use super::arena::{Arena, Here};
 use super::builtin::{Reducer, reducer};
-use super::{Binding, Checker, codes};
+use super::scope::Binding;
+use super::{Checker, codes};
 
 impl Checker<'_> {
     /// `sum[k < n](e)`
@@ -19,41 +21,41 @@ impl Checker<'_> {
         binders: &[ast::Binder],
         body: ast::ExprId,
         want: Option<Dtype>,
-        span: Span,
+        here: Here,
     ) -> Option<ExprId> {
         self.expect_function(callee)?;
-        let user = self.functions.contains_key(callee.text.as_str());
+        let user = self.source.functions.contains_key(callee.text.as_str());
         let Some(reducer) = reducer(&callee.text).filter(|_| !user) else {
             let message = format!("`{}` is no reducer: it takes no indices", callee.text);
             let help = "the reducers are sum, prod, max, min, mean, any, all, argmax and argmin";
-            self.error(Diagnostic::new(codes::NOT_A_REDUCER, callee.span, message).help(help));
+            self.report.error(Diagnostic::new(codes::NOT_A_REDUCER, callee.span, message).help(help));
             return None;
         };
         let outer = self.prefix_bound(binders);
-        let (indices, value) = self.under(binders, body, want)?;
-        let prefix = outer.filter(|p| !self.free(value).contains(&p.of));
+        let (indices, value) = self.under(binders, body, want, here.guard)?;
+        let prefix = outer.filter(|p| !self.arena.free(value).contains(&p.of));
         // Where indices bound one another, some reducers go through them twice.
         let twice = matches!(reducer, Reducer::Mean | Reducer::Plain(ReduceOp::Position(_)));
-        let second = match twice && self.bound_one_another(&indices) {
-            true => Some(self.under(binders, body, want)?),
+        let second = match twice && self.arena.bound_one_another(&indices) {
+            true => Some(self.under(binders, body, want, here.guard)?),
             false => None,
         };
         // The body may be an array: then each of its elements is reduced.
-        let axes = self.axis_indices(&self.ty(value).shape.clone(), span);
+        let axes = self.arena.axis_indices(&self.arena.ty(value).shape.clone(), here.span);
         let at: Vec<_> = axes.iter().map(|i| Affine::index(*i)).collect();
-        let element = self.element(value, at.clone(), span);
+        let element = self.arena.element(value, at.clone(), here);
         let value = match (reducer, second) {
             (Reducer::Plain(op @ ReduceOp::Position(extreme)), Some((again, value))) => {
-                self.expect_number(value, &format!("`{op}`"), span)?;
-                let second = self.element(value, at, span);
-                self.ragged_position(extreme, (indices, element), (again, second), span)?
+                self.expect_number(value, &format!("`{op}`"), here.span)?;
+                let second = self.arena.element(value, at, here);
+                self.ragged_position(extreme, (indices, element), (again, second), here)?
             }
-            (Reducer::Mean, Some((again, _))) => self.ragged_mean(indices, element, again, span)?,
+            (Reducer::Mean, Some((again, _))) => self.ragged_mean(indices, element, again, here)?,
             (Reducer::Plain(_) | Reducer::Mean, _) => {
-                self.reduction(&callee.text, reducer, indices, element, prefix, span)?
+                self.reduction(&callee.text, reducer, indices, element, prefix, here)?
             }
         };
-        Some(self.comprehension(axes, value, span))
+        Some(self.arena.comprehension(axes, value, here))
     }
 
     /// An expression under the indices of a reducer.
@@ -62,15 +64,16 @@ impl Checker<'_> {
         binders: &[ast::Binder],
         body: ast::ExprId,
         want: Option<Dtype>,
+        guard: GuardId,
     ) -> Option<(Vec<IndexId>, ExprId)> {
         let depth = self.scope.len();
-        let indices = self.open(binders, true)?;
-        let body = self.expr(body, want);
+        let indices = self.open(binders, true, guard)?;
+        let body = self.expr(body, want, guard);
         self.scope.truncate(depth);
         self.excuse(&indices, body);
         self.close(&indices, true);
         let body = body?;
-        let sound = !indices.iter().any(|i| self.poisoned.contains(i));
+        let sound = !self.arena.ends.any_poisoned(&indices);
         sound.then_some((indices, body))
     }
 
@@ -78,8 +81,8 @@ impl Checker<'_> {
     fn prefix_bound(&self, binders: &[ast::Binder]) -> Option<Prefix> {
         let [ast::Binder { bound: Some(bound), .. }] = binders else { return None };
         let ExprKind::Name(name) = &self.ast(bound.limit).kind else { return None };
-        let Some(Binding::Value(value)) = self.lookup(name) else { return None };
-        match self.out.exprs[*value].kind {
+        let Some(Binding::Value(value)) = self.scope.get(name) else { return None };
+        match self.arena.out.exprs[*value].kind {
             Kind::Index(of) => Some(Prefix { of, inclusive: bound.inclusive || sabotage::on(Bug::PrefixToo) }),
             _ => None,
         }
@@ -92,29 +95,29 @@ impl Checker<'_> {
         reducer: Reducer,
         x: ast::ExprId,
         axis: Option<ast::ExprId>,
-        span: Span,
+        here: Here,
     ) -> Option<ExprId> {
-        let x = self.expr(x, None)?;
-        let shape = self.ty(x).shape.clone();
+        let x = self.expr(x, None, here.guard)?;
+        let shape = self.arena.ty(x).shape.clone();
         if shape.is_empty() {
             let message = format!("`{name}` reduces an array, this is a scalar");
-            self.error(Diagnostic::new(codes::RANK_MISMATCH, span, message));
+            self.report.error(Diagnostic::new(codes::RANK_MISMATCH, here.span, message));
             return None;
         }
         let axis = match axis {
             Some(axis) => Some(self.literal_axis(axis, shape.len())?),
             None => None,
         };
-        let indices = self.axis_indices(&shape, span);
-        let element = self.element(x, indices.iter().map(|i| Affine::index(*i)).collect(), span);
+        let indices = self.arena.axis_indices(&shape, here.span);
+        let element = self.arena.element(x, indices.iter().map(|i| Affine::index(*i)).collect(), here);
         let (over, kept): (Vec<IndexId>, Vec<IndexId>) = match axis {
             None => (indices, vec![]),
             Some(k) => {
                 (vec![indices[k]], indices.into_iter().enumerate().filter(|(j, _)| *j != k).map(|(_, i)| i).collect())
             }
         };
-        let value = self.reduction(name, reducer, over, element, None, span)?;
-        Some(self.comprehension(kept, value, span))
+        let value = self.reduction(name, reducer, over, element, None, here)?;
+        Some(self.arena.comprehension(kept, value, here))
     }
 
     fn reduction(
@@ -124,48 +127,48 @@ impl Checker<'_> {
         over: Vec<IndexId>,
         body: ExprId,
         prefix: Option<Prefix>,
-        span: Span,
+        here: Here,
     ) -> Option<ExprId> {
-        let dtype = self.dtype(body);
+        let dtype = self.arena.dtype(body);
         let op = match reducer {
             Reducer::Plain(op) => op,
             Reducer::Mean => ReduceOp::Monoid(Monoid::Sum),
         };
         let who = format!("`{name}`");
         match reducer {
-            Reducer::Mean if !dtype.is_float() => return self.floats_expected(dtype, &who, span),
+            Reducer::Mean if !dtype.is_float() => return self.floats_expected(dtype, &who, here.span),
             Reducer::Plain(ReduceOp::Monoid(Monoid::Any | Monoid::All)) => {
-                self.expect_dtype(body, Dtype::Bool, &who, span)?
+                self.expect_dtype(body, Dtype::Bool, &who, here.span)?
             }
-            _ => self.expect_number(body, &who, span)?,
+            _ => self.expect_number(body, &who, here.span)?,
         }
-        let body = self.widened(body, span);
-        let dtype = self.dtype(body);
+        let body = self.arena.widened(body, here);
+        let dtype = self.arena.dtype(body);
         let order = match (op.depends_on_order(dtype), prefix) {
             (false, _) => Order::Free,
             (true, Some(_)) => Order::Scan,
-            (true, None) => self.order_of(body, *over.last()?),
+            (true, None) => self.arena.order_of(body, *over.last()?),
         };
         let count = match reducer {
-            Reducer::Mean => Some(self.count(&over, prefix, span)?),
+            Reducer::Mean => Some(self.count(&over, prefix, here)?),
             Reducer::Plain(_) => None,
         };
-        let product = matches!(self.out.exprs[body].kind, Kind::Binary(BinaryOp::Mul, a, b) if self.each_has_own(a, b));
+        let product = matches!(self.arena.out.exprs[body].kind, Kind::Binary(BinaryOp::Mul, a, b) if self.arena.each_has_own(a, b));
         let ty = Type::scalar(op.result(dtype));
-        let value = self.node(Kind::Reduce { op, over: over.clone(), body, order, prefix }, ty, span);
-        self.guard_ends(&over);
+        let value = self.arena.node(Kind::Reduce { op, over: over.clone(), body, order, prefix }, ty, here);
+        self.guard_ends(&over, here.guard);
         // A prefix with the element itself is never empty.
         let empty = prefix.is_none_or(|p| !p.inclusive);
         if let (ReduceOp::Position(_), true) = (op, empty) {
-            return self.position(op, value, &over, span);
+            return self.position(op, value, &over, here);
         }
         if product && reducer == Reducer::Plain(ReduceOp::Monoid(Monoid::Sum)) && prefix.is_none() {
-            self.contractions.push(value);
+            self.unfinished.contractions.push(value);
         }
         match count {
             Some(count) => {
-                let count = self.cast(dtype, count, span)?;
-                self.binary(BinaryOp::Div, value, count, span)
+                let count = self.cast(dtype, count, here)?;
+                self.binary(BinaryOp::Div, value, count, here)
             }
             None => Some(value),
         }
@@ -173,29 +176,30 @@ impl Checker<'_> {
 
     /// Keeps a reduction in its branch if an arbitrary number or data determines where it ends,
     /// because it may take arbitrarily long.
-    fn guard_ends(&mut self, over: &[IndexId]) {
-        let open = |index: &IndexId| match &self.out.indices[*index].extent {
-            Extent::Affine(extent) => extent.as_size().is_some_and(|size| !self.is_small(size)),
+    fn guard_ends(&mut self, over: &[IndexId], guard: GuardId) {
+        let open = |index: &IndexId| match &self.arena.out.indices[*index].extent {
+            Extent::Affine(extent) => extent.as_size().is_some_and(|size| !self.facts().is_small(size)),
             Extent::Dynamic(_) => true,
         };
         if over.iter().any(open) {
-            self.need(self.guard);
+            self.arena.need(guard);
         }
     }
 
     fn floats_expected<T>(&mut self, found: Dtype, who: &str, span: Span) -> Option<T> {
         let message = format!("{who} takes floats, this is `{found}`");
-        self.error(Diagnostic::new(codes::DTYPE_EXPECTED, span, message).help("convert it: `f32(...)`"));
+        self.report.error(Diagnostic::new(codes::DTYPE_EXPECTED, span, message).help("convert it: `f32(...)`"));
         None
     }
 
-    /// A mean where indices bound one another: how many elements there are is counted, over indices of its own.
-    fn ragged_mean(&mut self, over: Vec<IndexId>, body: ExprId, again: Vec<IndexId>, span: Span) -> Option<ExprId> {
-        if !self.dtype(body).is_float() {
-            return self.floats_expected(self.dtype(body), "`mean`", span);
+    /// A mean where indices bound one another: the elements are counted by a second reduction, over
+    /// indices of its own.
+    fn ragged_mean(&mut self, over: Vec<IndexId>, body: ExprId, again: Vec<IndexId>, here: Here) -> Option<ExprId> {
+        if !self.arena.dtype(body).is_float() {
+            return self.floats_expected(self.arena.dtype(body), "`mean`", here.span);
         }
-        let sum = self.reduction("mean", Reducer::Plain(ReduceOp::Monoid(Monoid::Sum)), over, body, None, span)?;
-        let one = self.constant(Scalar::I64(1), span);
+        let sum = self.reduction("mean", Reducer::Plain(ReduceOp::Monoid(Monoid::Sum)), over, body, None, here)?;
+        let one = self.arena.constant(Scalar::I64(1), here);
         let ones = Kind::Reduce {
             op: ReduceOp::Monoid(Monoid::Sum),
             over: again,
@@ -203,19 +207,124 @@ impl Checker<'_> {
             order: Order::Free,
             prefix: None,
         };
-        let count = self.node(ones, Type::scalar(Dtype::I64), span);
-        let count = self.cast(self.dtype(sum), count, span)?;
-        self.binary(BinaryOp::Div, sum, count, span)
+        let count = self.arena.node(ones, Type::scalar(Dtype::I64), here);
+        let count = self.cast(self.arena.dtype(sum), count, here)?;
+        self.binary(BinaryOp::Div, sum, count, here)
     }
 
-    /// Of the accesses that mention the last reduced index, those that mention the most indices decide: by lanes if it stands in the last
-    /// subscript of one of them, else by blocks. So a weight for each row leaves a sum of a matrix's rows as it is.
-    fn order_of(&self, body: ExprId, last: IndexId) -> Order {
+    /// How many elements a mean has, as `i64`.
+    fn count(&mut self, over: &[IndexId], prefix: Option<Prefix>, here: Here) -> Option<ExprId> {
+        if let Some(Prefix { of, inclusive }) = prefix {
+            let count = Affine::index(of).add(&Affine::constant(i64::from(inclusive)));
+            return Some(self.arena.affine_node(&count, here));
+        }
+        let mut product: Option<ExprId> = None;
+        for index in over {
+            if self.arena.ends.unsolved.contains(index) {
+                self.arena.ends.poison(*index);
+                let name = self.arena.out.indices[*index].name.clone();
+                let message = format!("nothing says where the index `{name}` ends, so its mean has no count");
+                let help = format!("give it a bound: `{name} < n`");
+                self.report.error(Diagnostic::new(codes::UNBOUNDED_INDEX, here.span, message).help(help));
+                return None;
+            }
+            let count = match self.arena.out.indices[*index].extent.clone() {
+                Extent::Affine(extent) if extent.as_size().is_some_and(|s| self.facts().never_negative(s)) => {
+                    self.arena.affine_node(&extent, here)
+                }
+                extent => {
+                    let count = match extent {
+                        Extent::Affine(extent) => self.arena.affine_node(&extent, here),
+                        Extent::Dynamic(count) => count,
+                    };
+                    let zero = self.arena.constant(Scalar::I64(0), here);
+                    self.binary(BinaryOp::Max, count, zero, here)?
+                }
+            };
+            product = Some(match product {
+                Some(product) => self.binary(BinaryOp::Mul, product, count, here)?,
+                None => count,
+            });
+        }
+        product
+    }
+
+    /// `a @ b`: the last axis of `a` with the last but one of `b` (or its only one); axes before
+    /// those go together as in any operation on two arrays.
+    pub(super) fn matmul(
+        &mut self,
+        left: ast::ExprId,
+        right: ast::ExprId,
+        want: Option<Dtype>,
+        here: Here,
+    ) -> Option<ExprId> {
+        let (a, b) = self.operands(left, right, want, here)?;
+        self.expect_number(a, "`@`", here.span)?;
+        let (sa, sb) = (self.arena.ty(a).shape.clone(), self.arena.ty(b).shape.clone());
+        if sa.is_empty() || sb.is_empty() {
+            let message = "`@` multiplies arrays, this is a scalar";
+            self.report
+                .error(Diagnostic::new(codes::RANK_MISMATCH, here.span, message).help("a scalar is multiplied by `*`"));
+            return None;
+        }
+        let (k_a, k_b) = (sa.len() - 1, sb.len().saturating_sub(2));
+        let (name_a, name_b) = (self.arena.describe(a), self.arena.describe(b));
+        let axis_b = format!("axis {k_b} of {name_b}");
+        let inner = self.unify((&sa[k_a], format!("axis {k_a} of {name_a}")), (&sb[k_b], axis_b), here.span)?;
+        let rows = (sa.len() > 1).then(|| sa[k_a - 1].clone());
+        let columns = (sb.len() > 1).then(|| sb[sb.len() - 1].clone());
+        let (batch_a, batch_b) = (sa.len().saturating_sub(2), sb.len().saturating_sub(2));
+        // The batch axes, matched from the last backwards.
+        let count = batch_a.max(batch_b);
+        let mut batch: Vec<Size> = vec![];
+        for k in 0..count {
+            let own_a = (k + batch_a).checked_sub(count).map(|j| (sa[j].clone(), format!("axis {j} of {name_a}")));
+            let own_b = (k + batch_b).checked_sub(count).map(|j| (sb[j].clone(), format!("axis {j} of {name_b}")));
+            batch.push(match (own_a, own_b) {
+                (Some((n, _)), None) | (None, Some((n, _))) => n,
+                (Some((n, _)), Some((m, _))) if n.as_constant() == Some(1) => m,
+                (Some((n, _)), Some((m, _))) if m.as_constant() == Some(1) => n,
+                (Some((n, n_is)), Some((m, m_is))) => self.unify((&n, n_is), (&m, m_is), here.span)?,
+                (None, None) => Size::constant(1),
+            });
+        }
+        let batch = self.arena.axis_indices(&batch, here.span);
+        let row = rows.map(|n| self.arena.index("i", Affine::size(n), here.span));
+        let column = columns.map(|n| self.arena.index("j", Affine::size(n), here.span));
+        let along = self.arena.index("k", Affine::size(inner), here.span);
+        let own = |shape: &[Size], axes: usize| -> Vec<Affine<IndexId>> {
+            let indices = &batch[count - axes..];
+            let stretched = |(i, n): (&IndexId, &Size)| match n.as_constant() {
+                Some(1) => Affine::constant(0),
+                _ => Affine::index(*i),
+            };
+            indices.iter().zip(shape).map(stretched).collect()
+        };
+        let mut at_a = own(&sa, batch_a);
+        at_a.extend(row.into_iter().chain([along]).map(Affine::index));
+        let mut at_b = own(&sb, batch_b);
+        at_b.extend([along].into_iter().chain(column).map(Affine::index));
+        let (left, right) = (self.arena.element(a, at_a, here), self.arena.element(b, at_b, here));
+        let (left, right) = (self.arena.widened(left, here), self.arena.widened(right, here));
+        let ty = Type::scalar(self.arena.dtype(left));
+        let value = self.arena.node(Kind::Contract { over: vec![along], left, right }, ty, here);
+        let indices = batch.into_iter().chain(row).chain(column).collect();
+        Some(self.arena.comprehension(indices, value, here))
+    }
+}
+
+impl Arena {
+    /// The order of a reduction. Among the accesses that mention the last reduced index, those that
+    /// mention the most indices decide: by lanes if the index stands in the last subscript of one
+    /// of them, else by blocks. So a weight for each row does not change the order of a sum of the
+    /// rows of a matrix.
+    pub fn order_of(&self, body: ExprId, last: IndexId) -> Order {
         let mut seen = BTreeSet::new();
         let mut pending = vec![body];
         let (mut most, mut order) = (0, Order::Blocks);
         while let Some(id) = pending.pop() {
-            // What does not mention the index, such as all that was computed before, need not be gone through.
+            // Skip whatever does not mention the index, such as everything that was computed
+            // before.
             if !self.free(id).contains(&last) || !seen.insert(id) {
                 continue;
             }
@@ -243,107 +352,8 @@ impl Checker<'_> {
     }
 
     /// Whether each of two factors mentions an index that the other lacks.
-    fn each_has_own(&self, a: ExprId, b: ExprId) -> bool {
+    pub fn each_has_own(&self, a: ExprId, b: ExprId) -> bool {
         let lacks = |x: ExprId, y: ExprId| self.free(x).iter().any(|i| !self.free(y).contains(i));
         lacks(a, b) && lacks(b, a)
-    }
-
-    /// How many elements a mean has, as `i64`.
-    fn count(&mut self, over: &[IndexId], prefix: Option<Prefix>, span: Span) -> Option<ExprId> {
-        if let Some(Prefix { of, inclusive }) = prefix {
-            let count = Affine::index(of).add(&Affine::constant(i64::from(inclusive)));
-            return Some(self.affine_node(&count, span));
-        }
-        let mut product: Option<ExprId> = None;
-        for index in over {
-            if self.unsolved.remove(index) {
-                self.poisoned.insert(*index);
-                let name = self.out.indices[*index].name.clone();
-                let message = format!("nothing says where the index `{name}` ends, so its mean has no count");
-                let help = format!("give it a bound: `{name} < n`");
-                self.error(Diagnostic::new(codes::UNBOUNDED_INDEX, span, message).help(help));
-                return None;
-            }
-            let count = match self.out.indices[*index].extent.clone() {
-                Extent::Affine(extent) if extent.as_size().is_some_and(|s| self.never_negative(s)) => {
-                    self.affine_node(&extent, span)
-                }
-                extent => {
-                    let count = match extent {
-                        Extent::Affine(extent) => self.affine_node(&extent, span),
-                        Extent::Dynamic(count) => count,
-                    };
-                    let zero = self.constant(Scalar::I64(0), span);
-                    self.binary(BinaryOp::Max, count, zero, span)?
-                }
-            };
-            product = Some(match product {
-                Some(product) => self.binary(BinaryOp::Mul, product, count, span)?,
-                None => count,
-            });
-        }
-        product
-    }
-
-    /// `a @ b`: the last axis of `a` with the last but one of `b` (or its only one); axes before those go together as
-    /// in any operation on two arrays.
-    pub(super) fn matmul(
-        &mut self,
-        left: ast::ExprId,
-        right: ast::ExprId,
-        want: Option<Dtype>,
-        span: Span,
-    ) -> Option<ExprId> {
-        let (a, b) = self.operands(left, right, want, span)?;
-        self.expect_number(a, "`@`", span)?;
-        let (sa, sb) = (self.ty(a).shape.clone(), self.ty(b).shape.clone());
-        if sa.is_empty() || sb.is_empty() {
-            let message = "`@` multiplies arrays, this is a scalar";
-            self.error(Diagnostic::new(codes::RANK_MISMATCH, span, message).help("a scalar is multiplied by `*`"));
-            return None;
-        }
-        let (k_a, k_b) = (sa.len() - 1, sb.len().saturating_sub(2));
-        let (name_a, name_b) = (self.describe(a), self.describe(b));
-        let axis_b = format!("axis {k_b} of {name_b}");
-        let inner = self.unify((&sa[k_a], format!("axis {k_a} of {name_a}")), (&sb[k_b], axis_b), span)?;
-        let rows = (sa.len() > 1).then(|| sa[k_a - 1].clone());
-        let columns = (sb.len() > 1).then(|| sb[sb.len() - 1].clone());
-        let (batch_a, batch_b) = (sa.len().saturating_sub(2), sb.len().saturating_sub(2));
-        // The batch axes, matched from the last backwards.
-        let count = batch_a.max(batch_b);
-        let mut batch: Vec<Size> = vec![];
-        for k in 0..count {
-            let own_a = (k + batch_a).checked_sub(count).map(|j| (sa[j].clone(), format!("axis {j} of {name_a}")));
-            let own_b = (k + batch_b).checked_sub(count).map(|j| (sb[j].clone(), format!("axis {j} of {name_b}")));
-            batch.push(match (own_a, own_b) {
-                (Some((n, _)), None) | (None, Some((n, _))) => n,
-                (Some((n, _)), Some((m, _))) if n.as_constant() == Some(1) => m,
-                (Some((n, _)), Some((m, _))) if m.as_constant() == Some(1) => n,
-                (Some((n, n_is)), Some((m, m_is))) => self.unify((&n, n_is), (&m, m_is), span)?,
-                (None, None) => Size::constant(1),
-            });
-        }
-        let batch = self.axis_indices(&batch, span);
-        let row = rows.map(|n| self.index("i", Affine::size(n), span));
-        let column = columns.map(|n| self.index("j", Affine::size(n), span));
-        let along = self.index("k", Affine::size(inner), span);
-        let own = |shape: &[Size], axes: usize| -> Vec<Affine<IndexId>> {
-            let indices = &batch[count - axes..];
-            let stretched = |(i, n): (&IndexId, &Size)| match n.as_constant() {
-                Some(1) => Affine::constant(0),
-                _ => Affine::index(*i),
-            };
-            indices.iter().zip(shape).map(stretched).collect()
-        };
-        let mut at_a = own(&sa, batch_a);
-        at_a.extend(row.into_iter().chain([along]).map(Affine::index));
-        let mut at_b = own(&sb, batch_b);
-        at_b.extend([along].into_iter().chain(column).map(Affine::index));
-        let (left, right) = (self.element(a, at_a, span), self.element(b, at_b, span));
-        let (left, right) = (self.widened(left, span), self.widened(right, span));
-        let ty = Type::scalar(self.dtype(left));
-        let value = self.node(Kind::Contract { over: vec![along], left, right }, ty, span);
-        let indices = batch.into_iter().chain(row).chain(column).collect();
-        Some(self.comprehension(indices, value, span))
     }
 }

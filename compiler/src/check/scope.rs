@@ -1,48 +1,92 @@
-//! The names in scope, each with what it stands for. A later one hides an earlier one of the same name, which is back
-//! when the later one goes.
+//! The names in scope, each with what it stands for. A later one hides an earlier one of the same
+//! name, which is back when the later one goes. A function that is inlined sees its own names
+//! alone.
 
 use std::collections::BTreeMap;
 
-use super::Binding;
+use ir::Size;
+use ir::checked::ExprId;
 
-/// The names in scope. Looking one up takes no longer in a long function than in a short one.
+/// The meaning of a name.
+#[derive(Clone)]
+pub(super) enum Binding {
+    /// A parameter, a `let` or an index.
+    Value(ExprId),
+    /// A size name.
+    Size(Size),
+    /// Something whose error is reported already.
+    Broken,
+}
+
+/// The names in scope in the innermost function. Looking one up takes no longer in a long function
+/// than in a short one.
 #[derive(Default)]
-pub(super) struct Scope {
+pub(super) struct Scope<'a> {
+    names: Names<'a>,
+    /// The names of the functions that led to it by calls, the innermost last.
+    callers: Vec<Names<'a>>,
+}
+
+/// The names of one function.
+#[derive(Default)]
+struct Names<'a> {
     /// In the order in which they came, each with the one that it hides.
     entries: Vec<(String, Binding, Option<usize>)>,
     /// The entry that each name stands for.
     visible: BTreeMap<String, usize>,
+    /// The array that the current statement makes by index notation.
+    making: Option<&'a str>,
 }
 
-impl Scope {
-    /// Brings a name into scope.
-    pub fn push(&mut self, (name, binding): (String, Binding)) {
-        let hidden = self.visible.insert(name.clone(), self.entries.len());
-        self.entries.push((name, binding, hidden));
+impl<'a> Scope<'a> {
+    /// Begins a function, which sees none of its caller's names.
+    pub fn enter(&mut self) {
+        self.callers.push(std::mem::take(&mut self.names));
     }
 
-    /// What a name stands for.
+    /// Ends a function.
+    pub fn leave(&mut self) {
+        self.names = self.callers.pop().unwrap_or_default();
+    }
+
+    /// Begins a statement, which may make an array by index notation.
+    pub fn begin(&mut self, making: Option<&'a str>) {
+        self.names.making = making;
+    }
+
+    /// Whether a name is the array that the current statement makes.
+    pub fn is_making(&self, name: &str) -> bool {
+        self.names.making == Some(name)
+    }
+
+    /// Brings a name into scope.
+    pub fn push(&mut self, name: &str, binding: Binding) {
+        let hidden = self.names.visible.insert(name.to_string(), self.names.entries.len());
+        self.names.entries.push((name.to_string(), binding, hidden));
+    }
+
+    /// The meaning of a name.
     pub fn get(&self, name: &str) -> Option<&Binding> {
-        self.visible.get(name).map(|at| &self.entries[*at].1)
+        self.names.visible.get(name).map(|at| &self.names.entries[*at].1)
     }
 
     /// The names that stand for something, in alphabetical order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.visible.keys().map(String::as_str)
+        self.names.visible.keys().map(String::as_str)
     }
 
     /// A mark to come back to.
     pub fn len(&self) -> usize {
-        self.entries.len()
+        self.names.entries.len()
     }
 
-    /// Takes out what came in since a mark.
+    /// Takes out the names that came in since a mark.
     pub fn truncate(&mut self, mark: usize) {
-        while self.entries.len() > mark {
-            let Some((name, _, hidden)) = self.entries.pop() else { return };
+        while self.names.entries.len() > mark {
+            let Some((name, _, hidden)) = self.names.entries.pop() else { return };
             match hidden {
-                Some(at) => self.visible.insert(name, at),
-                None => self.visible.remove(&name),
+                Some(at) => self.names.visible.insert(name, at),
+                None => self.names.visible.remove(&name),
             };
         }
     }

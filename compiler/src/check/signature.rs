@@ -1,4 +1,4 @@
-//! What a function takes and gives, as text that a user can read.
+//! The signature of a function, as text that a user can read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -7,9 +7,8 @@ use ir::checked::{Checked, Type};
 use ir::nest::{Purpose, Relation, Requirement, SymbolSource};
 use ir::{Dtype, Size, SymbolId};
 
-use super::Checker;
-
-/// What a function takes and gives. Its `Display` is how the source would declare it, with what the sizes must meet.
+/// The parameters and results of a function. Its `Display` is how the source would declare it, with
+/// the conditions on the sizes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signature {
     /// The function's name.
@@ -18,7 +17,7 @@ pub struct Signature {
     pub params: Vec<Slot>,
     /// Its results, in order.
     pub results: Vec<Slot>,
-    /// What the sizes of a call must meet, such as `(m + 1) / 2 == n`.
+    /// The conditions that the sizes of a call must meet, such as `(m + 1) / 2 == n`.
     pub requires: Vec<String>,
 }
 
@@ -100,7 +99,8 @@ fn strongest<'r>(requires: &[&'r Requirement]) -> BTreeMap<(Size, &'r [Size]), i
     strongest
 }
 
-/// A requirement as one would say it: no term is subtracted from another where it can be added to the other side.
+/// A requirement as one would say it: no term is subtracted from another where it can be added to
+/// the other side.
 fn condition(requirement: &Requirement, text: &impl Fn(&Size) -> String) -> String {
     let mut condition = match requirement.relation {
         Relation::Equal => format!("{} == {}", text(&requirement.left), text(&requirement.right)),
@@ -126,7 +126,8 @@ fn condition(requirement: &Requirement, text: &impl Fn(&Size) -> String) -> Stri
 }
 
 impl Slot {
-    fn new(checked: &Checked, name: &str, ty: &Type) -> Slot {
+    /// A parameter or result of a type.
+    pub(super) fn new(checked: &Checked, name: &str, ty: &Type) -> Slot {
         let shape = ty.shape.iter().map(|n| size_text(checked, n)).collect();
         Slot { name: name.to_owned(), dtype: ty.dtype, shape }
     }
@@ -164,11 +165,4 @@ impl fmt::Display for Signature {
 
 fn size_text(checked: &Checked, size: &Size) -> String {
     size.display(&|s: SymbolId| checked.symbols[s].name.as_str()).to_string()
-}
-
-impl Checker<'_> {
-    /// A type as the user would write it.
-    pub(super) fn show_type(&self, ty: &Type) -> String {
-        format!("`{}`", Slot::new(&self.out, "", ty).ty())
-    }
 }

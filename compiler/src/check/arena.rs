@@ -1,0 +1,391 @@
+//! The arena of the checked program: its nodes, indices and branches, each with the notes that the
+//! checker keeps on it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cranelift_entity::{PrimaryMap, SecondaryMap};
+use grammar::ast::Span;
+use ir::checked::{Checked, Expr, ExprId, Extent, GuardId, Index, IndexId, Kind, Param, Subscript, Type};
+use ir::nest::Symbol;
+use ir::sabotage::{self, Bug};
+use ir::{Affine, BinaryOp, Dtype, Scalar, Size, SymbolId, UnaryOp};
+
+use super::origin;
+use super::signature::Slot;
+
+/// The checked program as far as it has been made.
+pub(super) struct Arena {
+    /// The program itself.
+    pub out: Checked,
+    /// The indices that are open, not solved yet, or given up.
+    pub ends: Ends,
+    meta: PrimaryMap<ExprId, Meta>,
+    branches: SecondaryMap<GuardId, Branch>,
+    /// The symbols of integer scalar parameters, by parameter number.
+    scalars: BTreeMap<usize, SymbolId>,
+}
+
+/// The place that a node is made for.
+#[derive(Clone, Copy)]
+pub(super) struct Here {
+    /// The source that it comes from.
+    pub span: Span,
+    /// The branch of an `if` that it stands in.
+    pub guard: GuardId,
+}
+
+/// The notes that the checker keeps on a node.
+#[derive(Clone, Default)]
+struct Meta {
+    /// Indices that it mentions and does not bind, ascending.
+    free: Vec<IndexId>,
+    /// Its value as an affine expression, if it is an `i64` scalar that is one.
+    affine: Option<Affine<IndexId>>,
+}
+
+/// The notes that the checker keeps on a branch of an `if`.
+#[derive(Clone, Default)]
+pub(super) struct Branch {
+    /// The condition and whether it holds here; `None` if it is an array, which
+    /// says nothing about a single access.
+    pub condition: Option<(ExprId, bool)>,
+    /// Whether an access holds only here.
+    pub needed: bool,
+    /// Whether it is the right side of `&&` or `||`.
+    pub operator: bool,
+    /// Whether it is evaluated whatever the condition: the right side of `&&` over arrays.
+    pub eager: bool,
+}
+
+/// The state of indices.
+#[derive(Default)]
+pub(super) struct Ends {
+    /// Indices whose binder is open, the outermost first.
+    pub open: Vec<IndexId>,
+    /// Indices whose end is not known yet.
+    pub unsolved: BTreeSet<IndexId>,
+    /// Indices whose error is reported already.
+    pub poisoned: BTreeSet<IndexId>,
+}
+
+impl Ends {
+    /// Gives up on an index.
+    pub fn poison(&mut self, index: IndexId) {
+        self.unsolved.remove(&index);
+        self.poisoned.insert(index);
+    }
+
+    /// Closes the binder of the innermost indices.
+    pub fn close(&mut self, indices: &[IndexId]) {
+        self.open.truncate(self.open.len() - indices.len());
+    }
+
+    /// Whether the error of one of some indices is reported already.
+    pub fn any_poisoned<'i>(&self, indices: impl IntoIterator<Item = &'i IndexId>) -> bool {
+        indices.into_iter().any(|index| self.poisoned.contains(index))
+    }
+}
+
+impl Arena {
+    /// An arena with nothing in it.
+    pub fn new() -> Arena {
+        let mut out = Checked::default();
+        out.guards.push(Checked::TOP);
+        let (meta, branches) = (PrimaryMap::new(), SecondaryMap::new());
+        Arena { out, ends: Ends::default(), meta, branches, scalars: BTreeMap::new() }
+    }
+
+    /// A new size name.
+    pub fn symbol(&mut self, symbol: Symbol) -> SymbolId {
+        self.out.symbols.push(symbol)
+    }
+
+    /// A new size name: the value of an integer scalar parameter.
+    pub fn scalar(&mut self, param: usize, symbol: Symbol) -> SymbolId {
+        let symbol = self.symbol(symbol);
+        self.scalars.insert(param, symbol);
+        symbol
+    }
+
+    /// A new branch inside another.
+    pub fn branch(&mut self, outer: GuardId, branch: Branch) -> GuardId {
+        let guard = self.out.guards.push(outer);
+        self.branches[guard] = branch;
+        guard
+    }
+
+    /// The branches around a place, the innermost first.
+    pub fn branches(&self, guard: GuardId) -> impl Iterator<Item = &Branch> {
+        self.guards(guard).map(|guard| &self.branches[guard])
+    }
+
+    fn guards(&self, guard: GuardId) -> impl Iterator<Item = GuardId> {
+        let inside = |guard: GuardId| (guard != Checked::TOP).then_some(guard);
+        std::iter::successors(inside(guard), move |guard| inside(self.out.guards[*guard]))
+    }
+
+    /// Notes that a branch is evaluated whatever its condition.
+    pub fn evaluate_always(&mut self, guard: GuardId) {
+        self.branches[guard] = Branch { eager: true, ..Branch::default() };
+    }
+
+    /// Records that something is computed only inside a branch, and so only inside the enclosing
+    /// ones.
+    pub fn need(&mut self, guard: GuardId) {
+        for guard in self.guards(guard).collect::<Vec<_>>() {
+            self.branches[guard].needed |= !self.branches[guard].eager;
+        }
+    }
+
+    /// The innermost branch around a place that protects something; the top level if there is none.
+    pub fn innermost_needed(&self, guard: GuardId) -> GuardId {
+        self.guards(guard).find(|guard| self.branches[*guard].needed).unwrap_or(Checked::TOP)
+    }
+
+    /// Whether something is computed only inside a branch.
+    pub fn is_needed(&self, guard: GuardId) -> bool {
+        self.branches[guard].needed
+    }
+
+    /// A new node.
+    pub fn node(&mut self, kind: Kind, ty: Type, here: Here) -> ExprId {
+        let meta = Meta { free: self.free_of(&kind), affine: self.affine_of(&kind, &ty) };
+        self.meta.push(meta);
+        self.out.exprs.push(Expr { kind, ty, origin: origin(here.span), guard: here.guard, name: None })
+    }
+
+    pub fn ty(&self, id: ExprId) -> &Type {
+        &self.out.exprs[id].ty
+    }
+
+    pub fn dtype(&self, id: ExprId) -> Dtype {
+        self.out.exprs[id].ty.dtype
+    }
+
+    pub fn free(&self, id: ExprId) -> &[IndexId] {
+        &self.meta[id].free
+    }
+
+    pub fn affine(&self, id: ExprId) -> Option<&Affine<IndexId>> {
+        self.meta[id].affine.as_ref()
+    }
+
+    /// The value of an integer scalar as a size, if it is made of sizes alone.
+    pub fn size_value(&self, id: ExprId) -> Option<&Size> {
+        self.affine(id)?.as_size()
+    }
+
+    pub fn constant(&mut self, value: Scalar, here: Here) -> ExprId {
+        self.node(Kind::Constant(value), Type::scalar(value.dtype()), here)
+    }
+
+    pub fn size_node(&mut self, size: Size, here: Here) -> ExprId {
+        self.node(Kind::Size(size), Type::scalar(Dtype::I64), here)
+    }
+
+    /// A subscript that is inside by construction.
+    pub fn subscript(&mut self, at: Affine<IndexId>, here: Here) -> Subscript {
+        let value = match at.as_index() {
+            Some(index) => self.index_node(index, here),
+            None => self.affine_node(&at, here),
+        };
+        Subscript { value, affine: Some(at), check: None }
+    }
+
+    pub fn index_node(&mut self, index: IndexId, here: Here) -> ExprId {
+        self.node(Kind::Index(index), Type::scalar(Dtype::I64), here)
+    }
+
+    /// An affine expression, written out.
+    pub fn affine_node(&mut self, at: &Affine<IndexId>, here: Here) -> ExprId {
+        let i64s = Type::scalar(Dtype::I64);
+        let mut sum = self.size_node(at.constant_part().clone(), here);
+        for (index, coefficient) in at.terms() {
+            let (index, coefficient) = (self.index_node(*index, here), self.size_node(coefficient.clone(), here));
+            let product = self.node(Kind::Binary(BinaryOp::Mul, coefficient, index), i64s.clone(), here);
+            sum = self.node(Kind::Binary(BinaryOp::Add, sum, product), i64s.clone(), here);
+        }
+        sum
+    }
+
+    /// A new index that runs to an extent.
+    pub fn index(&mut self, name: &str, extent: Affine<IndexId>, span: Span) -> IndexId {
+        self.out.indices.push(Index { name: name.to_string(), extent: Extent::Affine(extent), origin: origin(span) })
+    }
+
+    /// New indices for the axes of a shape.
+    pub fn axis_indices(&mut self, shape: &[Size], span: Span) -> Vec<IndexId> {
+        shape.iter().enumerate().map(|(k, n)| self.index(&format!("a{k}"), Affine::size(n.clone()), span)).collect()
+    }
+
+    /// An element of an array by subscripts that are inside by construction.
+    pub fn element(&mut self, array: ExprId, at: Vec<Affine<IndexId>>, here: Here) -> ExprId {
+        if at.is_empty() {
+            return array;
+        }
+        let ty = Type::scalar(self.dtype(array));
+        let at = at.into_iter().map(|a| self.subscript(a, here)).collect();
+        self.node(Kind::Access { array, at }, ty, here)
+    }
+
+    /// An array over indices; the body itself where there is none.
+    pub fn comprehension(&mut self, indices: Vec<IndexId>, body: ExprId, here: Here) -> ExprId {
+        if indices.is_empty() {
+            return body;
+        }
+        let extent = |i: &IndexId| match &self.out.indices[*i].extent {
+            Extent::Affine(a) => a.as_size().cloned().unwrap_or_default(),
+            Extent::Dynamic(_) => Size::default(),
+        };
+        let mut shape: Vec<Size> = indices.iter().map(extent).collect();
+        shape.extend(self.ty(body).shape.iter().cloned());
+        let ty = Type { dtype: self.dtype(body), shape };
+        self.node(Kind::Comprehension { indices, body }, ty, here)
+    }
+
+    /// A scalar, widened if its type is for storage alone.
+    pub fn widened(&mut self, value: ExprId, here: Here) -> ExprId {
+        let dtype = self.dtype(value);
+        if !dtype.is_storage() {
+            return value;
+        }
+        self.node(Kind::Cast(value), Type::scalar(dtype.compute()), here)
+    }
+
+    /// A new parameter.
+    pub fn param(&mut self, param: Param, here: Here) -> ExprId {
+        let ty = param.ty.clone();
+        let number = self.out.params.len();
+        self.out.params.push(param);
+        self.node(Kind::Param(number), ty, here)
+    }
+
+    /// Indices, and those that their extents mention.
+    pub fn bounded_by(&self, indices: &[IndexId]) -> Vec<IndexId> {
+        let mut all: Vec<IndexId> = vec![];
+        let mut pending = indices.to_vec();
+        while let Some(index) = pending.pop() {
+            if all.contains(&index) {
+                continue;
+            }
+            all.push(index);
+            match &self.out.indices[index].extent {
+                Extent::Affine(extent) => pending.extend(extent.terms().iter().map(|(i, _)| *i)),
+                Extent::Dynamic(extent) => pending.extend_from_slice(self.free(*extent)),
+            }
+        }
+        all
+    }
+
+    /// A size as the user would write it.
+    pub fn show(&self, size: &Size) -> String {
+        size.display(&|s| self.out.symbols[s].name.as_str()).to_string()
+    }
+
+    /// A type as the user would write it.
+    pub fn show_type(&self, ty: &Type) -> String {
+        format!("`{}`", Slot::new(&self.out, "", ty).ty())
+    }
+
+    /// An expression in a few words: its name if it has one.
+    pub fn describe(&self, id: ExprId) -> String {
+        match (&self.out.exprs[id].name, &self.out.exprs[id].kind) {
+            (Some(name), _) => format!("`{name}`"),
+            (None, Kind::Param(k)) => format!("`{}`", self.out.params[*k].name),
+            _ if self.out.exprs[id].ty.is_scalar() => "this value".to_string(),
+            _ => "this array".to_string(),
+        }
+    }
+
+    fn free_of(&self, kind: &Kind) -> Vec<IndexId> {
+        let mut free: Vec<IndexId> = vec![];
+        let mut bound: &[IndexId] = &[];
+        let mut add = |id: ExprId| free.extend_from_slice(self.free(id));
+        match kind {
+            Kind::Constant(_) | Kind::Size(_) | Kind::Param(_) => {}
+            Kind::Index(i) => free.push(*i),
+            Kind::Unary(_, a) | Kind::Cast(a) | Kind::Reshape(a) => add(*a),
+            Kind::Binary(_, a, b) | Kind::Compare(_, a, b) => [*a, *b].into_iter().for_each(add),
+            Kind::Fma(a, b, c) | Kind::If { condition: a, then: b, otherwise: c } => {
+                [*a, *b, *c].into_iter().for_each(add);
+            }
+            Kind::Math(_, list) | Kind::ArrayLiteral(list) => list.iter().copied().for_each(add),
+            Kind::Access { array, at } => {
+                add(*array);
+                at.iter().for_each(|s| add(s.value));
+            }
+            Kind::Comprehension { indices, body } => {
+                bound = indices;
+                add(*body);
+            }
+            Kind::Contract { over, left, right } => {
+                bound = over;
+                add(*left);
+                add(*right);
+            }
+            Kind::Reduce { over, body, prefix, .. } => {
+                bound = over;
+                add(*body);
+                free.extend(prefix.iter().map(|p| p.of));
+            }
+        }
+        for index in bound {
+            match &self.out.indices[*index].extent {
+                Extent::Affine(extent) => free.extend(extent.terms().iter().map(|(i, _)| *i)),
+                Extent::Dynamic(e) => free.extend_from_slice(self.free(*e)),
+            }
+        }
+        free.sort_unstable();
+        free.dedup();
+        free.retain(|i| !bound.contains(i));
+        free
+    }
+
+    fn affine_of(&self, kind: &Kind, ty: &Type) -> Option<Affine<IndexId>> {
+        match kind {
+            Kind::Constant(v) => i64::try_from(integer(*v)?).ok().map(Affine::constant),
+            Kind::Size(size) => Some(Affine::size(size.clone())),
+            Kind::Index(index) => Some(Affine::index(*index)),
+            Kind::Param(k) => self.scalars.get(k).map(|s| Affine::size(Size::symbol(*s))),
+            Kind::Cast(a) if keeps_value(self.dtype(*a), ty.dtype) => self.affine(*a).cloned(),
+            // Narrow arithmetic wraps where an affine expression would not.
+            _ if ty.dtype != Dtype::I64 => None,
+            Kind::Unary(UnaryOp::Neg, a) => Some(self.affine(*a)?.scale(&Size::constant(-1))),
+            Kind::Binary(op, a, b) => {
+                let (a, b) = (self.affine(*a)?, self.affine(*b)?);
+                match op {
+                    BinaryOp::Add => Some(a.add(b)),
+                    BinaryOp::Sub => Some(a.sub(b)),
+                    BinaryOp::Mul => a.mul(b),
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Whether conversion keeps the value of every integer of a type.
+pub(super) fn keeps_value(from: Dtype, to: Dtype) -> bool {
+    from.is_int()
+        && to.is_int()
+        && (sabotage::on(Bug::KeptValue)
+            || match (from.is_signed_int(), to.is_signed_int()) {
+                (true, false) => false,
+                (false, true) => from.bytes() < to.bytes(),
+                _ => from.bytes() <= to.bytes(),
+            })
+}
+
+/// The value of an integer; none of anything else.
+fn integer(value: Scalar) -> Option<i128> {
+    Some(match value {
+        Scalar::I8(v) => v.into(),
+        Scalar::U8(v) => v.into(),
+        Scalar::I32(v) => v.into(),
+        Scalar::U32(v) => v.into(),
+        Scalar::I64(v) => v.into(),
+        Scalar::U64(v) => v.into(),
+        Scalar::Bool(_) | Scalar::F16(_) | Scalar::Bf16(_) | Scalar::F32(_) | Scalar::F64(_) => return None,
+    })
+}
