@@ -6,14 +6,15 @@ use std::io;
 use std::ops::Range;
 use std::time::Duration;
 
+use grammar::source::{clamp, unprintable};
+use grammar::{Report, Source};
 use ir::Scalar;
 use ir::array::ArrayRef;
 use serde::Serialize;
 use serde::ser::{SerializeSeq, Serializer};
 use serde_json::ser::Formatter;
 
-use crate::render::{Report, clamp, unprintable};
-use crate::{Facts, Phases, Signature, Slot, Source, Times};
+use crate::{Facts, Phases, Signature, Slot, Times};
 
 /// Arrays of more elements are written without their values.
 pub const MAX_VALUES: usize = 1000;

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use backends::cpu::Listing;
 use grammar::Diagnostic;
 use grammar::ast::Span;
+use ir::Origin;
 use ir::checked::Checked;
 
 use crate::boundary;
@@ -214,7 +215,11 @@ impl<'a> Function<'a> {
             Emit::Asm => listing(Listing::Asm)?,
             Emit::Ptx => {
                 let module = backends::ptx::Module::compile_with(&compiled.program, options.math(&self.entry.checked))?;
-                module.annotated(|origins| self.program.source.lines_of(origins))
+                let written = |origins: &[Origin]| {
+                    let starts = origins.iter().filter(|origin| origin.end > 0).map(|origin| origin.start as usize);
+                    self.program.source.lines_of(starts)
+                };
+                module.annotated(written)
             }
         })
     }

@@ -14,6 +14,7 @@
 
 use std::fmt;
 
+use ::files::shown;
 use backends::float_mode;
 use grammar::Code;
 use ir::array::{ArrayError, byte_len};
@@ -21,7 +22,7 @@ use ir::{Array, Dtype, Scalar};
 
 use crate::Slot;
 use crate::error::codes as call;
-use crate::files::{self, FileError, Place, Stored, codes, shown};
+use crate::files::{self, FileError, Place, Stored, codes};
 use crate::render::Report;
 
 /// An argument that fits its parameter's type and rank.
@@ -518,6 +519,16 @@ mod tests {
         assert!(error(&text, Dtype::F64, &[]).contains("of type f64, the file has f32"));
         assert!(error(&text, Dtype::F32, &["n"]).contains("this is a scalar"));
         assert!(error("none.npy", Dtype::F32, &["n"]).contains("`x`: none.npy: No such file"));
+    }
+
+    #[test]
+    fn a_bomb_is_refused_before_it_takes_memory() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = folder.path().join("a.npz:x").display().to_string();
+        let zeros = Array::zeros(Dtype::U8, &[1 << 26]).unwrap();
+        files::save(&[(Place::parse(&text).unwrap(), zeros.as_ref())], files::Packing::Deflated).unwrap();
+        let value = Value::parse(&text, &slot(Dtype::U8, &["n"])).unwrap();
+        assert_eq!(load_all(vec![value], 0, Some(1 << 20)).unwrap_err().code(), call::MEMORY);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What is wrong with a program, in data: rendering lives elsewhere.
 
 use std::fmt;
+use std::ops::Range;
 
 use crate::ast::Span;
 
@@ -101,5 +102,46 @@ impl Diagnostic {
     pub fn wrap(self, span: Span, before: impl Into<String>, behind: impl Into<String>) -> Diagnostic {
         let (start, end) = (Span { end: span.start, ..span }, Span { start: span.end, ..span });
         self.suggest(start, before).suggest(end, behind)
+    }
+}
+
+/// An error with all that is said of it, ready to be drawn or written as JSON.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Which kind of error, if it has a code.
+    pub code: Option<Code>,
+    /// What is wrong.
+    pub message: String,
+    /// Bytes of the source, each with its part in the error; the first is the place itself.
+    pub labels: Vec<(Range<usize>, String)>,
+    /// What else helps to understand it.
+    pub notes: Vec<String>,
+    /// What to do about it.
+    pub help: Option<String>,
+    /// The edits that do it, together: bytes of the source, and what to put there.
+    pub suggestion: Vec<(Range<usize>, String)>,
+}
+
+impl Report {
+    /// A sentence alone.
+    pub fn new(code: Code, message: impl Into<String>) -> Report {
+        Report { code: Some(code), message: message.into(), ..Report::default() }
+    }
+}
+
+fn bytes(span: Span) -> Range<usize> {
+    span.start as usize..span.end as usize
+}
+
+impl From<&Diagnostic> for Report {
+    fn from(d: &Diagnostic) -> Report {
+        Report {
+            code: Some(d.code),
+            message: d.message.clone(),
+            labels: d.labels.iter().map(|l| (bytes(l.span), l.text.clone())).collect(),
+            notes: d.notes.clone(),
+            help: d.help.clone(),
+            suggestion: d.suggestion.iter().map(|s| (bytes(s.span), s.replacement.clone())).collect(),
+        }
     }
 }

@@ -15,12 +15,14 @@ pub mod print;
 mod read;
 mod report;
 mod slips;
+pub mod source;
 mod tint;
 
-pub use diagnostic::{Code, Diagnostic, Edit, Label};
+pub use diagnostic::{Code, Diagnostic, Edit, Label, Report};
 pub use format::format;
 pub use layout::Lines;
 pub use read::{is_unfinished, parse, parse_input};
+pub use source::{Part, Source};
 pub use tint::{Tint, tints};
 
 /// How deep an expression may be, counted in operators, calls and parentheses: what follows the parser may recurse.

@@ -7,3 +7,4 @@ mod limits;
 mod programs;
 mod prompt;
 mod properties;
+mod source;

@@ -13,6 +13,14 @@ mod safetensors;
 mod save;
 mod zip;
 
+fn open(place: &Place) -> Result<Stored, FileError> {
+    super::open(place, |count| Some(vec![0; count]))
+}
+
+fn read(place: &Place) -> Result<Array, FileError> {
+    open(place)?.read()
+}
+
 /// A place for files that goes when the test ends.
 struct Folder(tempfile::TempDir);
 
@@ -45,7 +53,7 @@ impl Folder {
 }
 
 fn drawn(e: &FileError) -> String {
-    crate::render::draw(&crate::Source::from(""), &e.report(), crate::Style::Plain)
+    reports::draw::draw(&grammar::Source::from(""), &e.report(), reports::Style::Plain)
 }
 
 /// The places to write an array of a type to.

@@ -1,27 +1,10 @@
 //! Array files: `.npy`, `.npz`, `.safetensors`, and `.npy` on standard input and output.
 //!
-//! ```
-//! use fuseloop::{Array, Scalar, files};
-//!
-//! let folder = tempfile::tempdir()?;
-//! let file = folder.path().join("a.npz");
-//! let (x, y) = (Array::scalar(Scalar::F32(1.5)), Array::scalar(Scalar::I64(7)));
-//!
-//! // Several results in one file; all that is named is written, or nothing is.
-//! let place = |key: &str| files::Place::parse(&format!("{}:{key}", file.display()));
-//! files::save(&[(place("x")?, x.as_ref()), (place("y")?, y.as_ref())], files::Packing::Stored)?;
-//! assert_eq!(files::read(&place("x")?)?, x);
-//!
-//! // What a file holds is known before any of it is in memory.
-//! let stored = files::open(&place("y")?)?;
-//! assert_eq!((stored.dtype(), stored.shape(), stored.bytes()), (fuseloop::Dtype::I64, &[][..], 8));
-//! assert_eq!(stored.read()?, y);
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
-//!
 //! Files are hostile until they have shown otherwise. Nothing in them is evaluated, and no memory is taken on their word alone: what
 //! is allocated is bounded by the file's size (of deflated data, 1,032 times its size), and [`Stored::bytes`] tells
 //! how much it will be. Each kind of error has a code, listed in [`codes`].
+
+#![forbid(unsafe_code)]
 
 pub mod codes;
 mod error;
@@ -40,8 +23,7 @@ use std::path::Path;
 use ir::array::{ArrayError, byte_len};
 use ir::{Array, Dtype};
 
-pub(crate) use error::shown;
-pub use error::{Fault, FileError};
+pub use error::{Fault, FileError, shown};
 pub use place::{Format, Place};
 pub use save::{check, replace, save};
 pub use zip::Packing;
@@ -57,22 +39,21 @@ pub struct Stored {
     data: Box<dyn Read + Send>,
     /// How many bytes there are. Of a stream nobody knows.
     length: Option<u64>,
+    allocate: Allocate,
 }
 
-/// Reads an array from a file.
-pub fn read(place: &Place) -> Result<Array, FileError> {
-    open(place)?.read()
-}
+/// Gives that many words of zeros; `None` if there is no memory for them.
+pub type Allocate = fn(usize) -> Option<Vec<u64>>;
 
-/// Reads what a file says of an array, and no more.
-pub fn open(place: &Place) -> Result<Stored, FileError> {
+/// Reads what a file says of an array, and no more. The array's memory will come from `allocate`.
+pub fn open(place: &Place, allocate: Allocate) -> Result<Stored, FileError> {
     let failed = |fault| FileError::new(place.file_name(), fault);
     let (layout, data, length) = find(place).map_err(failed)?;
     let bytes = byte_len(layout.dtype, &layout.shape).map_err(|e| failed(e.into()))?;
     if let Some(found) = length.filter(|length| *length != bytes as u64) {
         return Err(failed(Fault::Length { expected: bytes as u64, found }));
     }
-    Ok(Stored { place: place.clone(), layout, bytes, data, length })
+    Ok(Stored { place: place.clone(), layout, bytes, data, length, allocate })
 }
 
 /// The names of the arrays in a `.npz` or `.safetensors` file; of a `.npy` file, none.
@@ -131,7 +112,7 @@ impl Stored {
             let left = mem::replace(&mut self.data, Box::new(io::empty()));
             self.data = Box::new(io::Cursor::new(bytes).chain(left));
         }
-        let mut array = crate::zeros(dtype, shape)?;
+        let mut array = Array::zeros_in(dtype, shape, self.allocate)?;
         match fortran_order {
             true => read_column_major(&mut self.data, &mut array),
             false => self.data.read_exact(array.bytes_mut()),

@@ -32,7 +32,7 @@ impl Place {
     /// Reads a place. It is an error if the text tells no format. The first ending in it that tells a format ends the path.
     ///
     /// ```
-    /// use fuseloop::files::{Format, Place};
+    /// use files::{Format, Place};
     ///
     /// let place = Place::parse("data/a.npz:w1").unwrap();
     /// assert_eq!((place.format(), place.key()), (Format::Npz, Some("w1")));

@@ -3,12 +3,12 @@
 use std::fmt;
 use std::io;
 
-use grammar::Code;
+use grammar::source::one_line;
+use grammar::{Code, Report};
 use ir::Dtype;
 use ir::array::ArrayError;
 
-use super::codes;
-use crate::render::{Report, one_line};
+use crate::codes;
 
 /// Why an array could not be read from a file or written to one.
 ///
@@ -115,7 +115,7 @@ const NAMES_SHOWN: usize = 12;
 const NAME_SHOWN: usize = 60;
 
 /// A name from a file or a command line, as messages show it: visible, and not endless.
-pub(crate) fn shown(name: &str) -> String {
+pub fn shown(name: &str) -> String {
     match name.char_indices().nth(NAME_SHOWN) {
         Some((end, _)) => format!("`{}...`", one_line(&name[..end])),
         None => format!("`{}`", one_line(name)),

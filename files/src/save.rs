@@ -14,7 +14,7 @@ use super::place::{Format, Place};
 use super::zip::Packing;
 use super::{npy, safetensors, zip};
 
-/// Writes arrays to files, with NaNs as in [`Array::canonical_nan`](crate::Array::canonical_nan).
+/// Writes arrays to files, with NaNs as in [`Array::canonical_nan`](ir::Array::canonical_nan).
 /// Arrays for the same `.npz` or `.safetensors` file go into it together. Existing files are
 /// replaced. After an error every file is as it was.
 pub fn save(arrays: &[(Place, ArrayRef<'_>)], packing: Packing) -> Result<(), FileError> {

@@ -1,0 +1,114 @@
+//! A source text with its name, and text made safe to show.
+//!
+//! What comes from outside (source text, file names, messages that quote them) may hold anything: spans are clamped
+//! to the text, and terminal escapes and bidirectional controls are written out.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+/// A source text and the name that errors give it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Source {
+    /// Such as the path it was read from.
+    pub name: String,
+    /// The text.
+    pub text: String,
+    /// What of the text comes from elsewhere, in order. None of a text that is in one piece.
+    pub parts: Vec<Part>,
+}
+
+/// A part of a text that comes from elsewhere: it goes on up to the next one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The byte at which it begins.
+    pub start: usize,
+    /// The name that errors give it.
+    pub name: String,
+    /// The number of its first line there, from 1.
+    pub line: usize,
+}
+
+impl From<String> for Source {
+    fn from(text: String) -> Source {
+        Source::new("<source>", text)
+    }
+}
+
+impl From<&String> for Source {
+    fn from(text: &String) -> Source {
+        Source::new("<source>", text.as_str())
+    }
+}
+
+impl From<&str> for Source {
+    fn from(text: &str) -> Source {
+        Source::new("<source>", text)
+    }
+}
+
+impl Source {
+    /// A text in one piece.
+    pub fn new(name: impl Into<String>, text: impl Into<String>) -> Source {
+        Source { name: name.into(), text: text.into(), parts: vec![] }
+    }
+
+    /// The part that a byte is in: its bytes, its name, and the number of its first line.
+    pub fn part(&self, at: usize) -> (Range<usize>, &str, usize) {
+        let number = self.parts.partition_point(|part| part.start <= at);
+        let end = self.parts.get(number).map_or(self.text.len(), |next| next.start);
+        match number.checked_sub(1).map(|before| &self.parts[before]) {
+            Some(part) => (part.start..end, &part.name, part.line),
+            None => (0..end, &self.name, 1),
+        }
+    }
+
+    /// The lines in which bytes of the text stand, each once, as comments show them.
+    pub fn lines_of(&self, bytes: impl IntoIterator<Item = usize>) -> Vec<String> {
+        let begin = |at: usize| self.text[..at].rfind('\n').map_or(0, |newline| newline + 1);
+        let inside = bytes.into_iter().filter(|at| self.text.is_char_boundary(*at));
+        let lines: BTreeSet<usize> = inside.map(begin).collect();
+        let shown = |begin: usize| {
+            let (part, name, first) = self.part(begin);
+            let line = first + self.text[part.start..begin].bytes().filter(|byte| *byte == b'\n').count();
+            let text = self.text[begin..].lines().next().unwrap_or_default();
+            one_line(&format!("{name}:{line}: {}", text.trim()))
+        };
+        lines.into_iter().map(shown).collect()
+    }
+}
+
+/// The span within the text, at character boundaries.
+pub fn clamp(text: &str, span: &Range<usize>) -> Range<usize> {
+    let boundary = |mut at: usize| {
+        at = at.min(text.len());
+        while !text.is_char_boundary(at) {
+            at -= 1;
+        }
+        at
+    };
+    let start = boundary(span.start);
+    start..boundary(span.end).max(start)
+}
+
+/// The text with control characters written out, for messages that go to a terminal undrawn. Line ends stay.
+pub fn visible(text: &str) -> String {
+    let show = |c: char| if c != '\n' && unprintable(c) { written_out(c) } else { c.to_string() };
+    text.chars().map(show).collect()
+}
+
+/// The same, line ends too: of names that somebody else chose.
+pub fn one_line(text: &str) -> String {
+    text.chars().map(|c| if unprintable(c) { written_out(c) } else { c.to_string() }).collect()
+}
+
+fn written_out(c: char) -> String {
+    if c.is_ascii() { c.escape_default().to_string() } else { c.escape_unicode().to_string() }
+}
+
+/// Whether a terminal takes a character for a command, or it changes how what stands around it is read.
+pub fn unprintable(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
