@@ -1,6 +1,7 @@
-//! Loops that load across memory, in tiles (see `schedule::across`). The elements loaded across are first transposed, tile by tile, into
-//! scratch that stays in a cache (by `turn`, which takes whole lines on both sides). Then the body runs along rows of the tile as if they had
-//! all been there.
+//! Tiled transposition, for loops whose loads are strided (see `schedule::across`). The strided
+//! elements are first transposed, tile by tile, into scratch memory that stays in the cache (by
+//! `transpose`, which uses whole cache lines on both sides). Then the body runs along the rows of
+//! the tile, where they are contiguous.
 
 use cranelift_codegen::ir::InstBuilder;
 use cranelift_codegen::ir::Value;
@@ -14,17 +15,18 @@ use super::emit::Emitter;
 use super::jit::Helper;
 use super::nest::Axis;
 
-/// Elements behind each row of a tile in scratch, so that rows do not share places of the cache.
+/// Padding at the end of each row of a tile, in elements. Without it, rows could map to the same
+/// cache sets.
 const SPARE: i64 = 16;
 
-/// A tile: what the outer and the innermost loop do of their iterations.
+/// A tile: the ranges of the outer and the innermost loop.
 struct Tile {
     outer: (Value, Value),
     last: (Value, Value),
 }
 
 impl Emitter<'_> {
-    /// The tiles `begin..end` of a loop.
+    /// Runs the tiles `begin..end` of a loop.
     pub(super) fn across(&mut self, across: &Across, l: &Loop, (begin, end): (Value, Value)) {
         let extents: Vec<Value> = across.extents.iter().map(|extent| self.size(extent)).collect();
         let tiles: Vec<Value> = across.range().iter().map(|extent| self.size(extent)).collect();
@@ -68,8 +70,8 @@ impl Emitter<'_> {
         });
     }
 
-    /// The body with its loads across memory from tiles in scratch; the index that is to be bound to how many elements lie before a tile,
-    /// negated; and where the tiles are.
+    /// The body with its strided loads replaced by loads from tiles in scratch; an index that must
+    /// be bound to minus the number of elements before the tile; and the buffers of the tiles.
     fn with_tiles(&mut self, across: &Across, l: &Loop) -> (Block, IndexId, Vec<BufferId>) {
         let (mut body, shift) = (l.body.clone(), self.new_index());
         let row = Affine::index(l.dims[across.outer].0).scale(&Size::constant(ROWS + SPARE));
@@ -84,7 +86,8 @@ impl Emitter<'_> {
         (body, shift, locals)
     }
 
-    /// Transposes what a load finds in a tile, at whose first element the indices are.
+    /// Transposes the elements of a load in the current tile. The indices are bound to its first
+    /// element.
     fn transpose(&mut self, load: &Statement, last: IndexId, local: BufferId, tile: &Tile) {
         let Statement::Let { op: Op::Load { buffer, view, at }, .. } = load else { return };
         let width = self.buffer_dtype(*buffer).bytes();

@@ -1,5 +1,5 @@
-//! The ground that all emitters stand on: one Cranelift function under construction, its scopes of values and
-//! indices, loops with carried values, sizes, addresses and scratch memory.
+//! The state of code generation for a function, shared by all forms of loops: scopes of values and
+//! indices, structured control flow with loop-carried values, sizes, addresses and scratch memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,23 +21,24 @@ use super::scalar;
 use super::wide::{Distance, Memory, Wide};
 use crate::abi::FaultRecord;
 
-/// The numbers that kernels read: evaluated once a call, so that no kernel computes one.
+/// The table of sizes: the numbers that kernels load instead of computing. They are evaluated once
+/// per call.
 #[derive(Default)]
 pub(super) struct SizeTable {
     entries: Vec<Entry>,
     slots: BTreeMap<Entry, usize>,
 }
 
-/// A number that kernels read.
+/// An entry of the table of sizes.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Entry {
     /// A size of the program.
     Size(Size),
-    /// How many columns go together.
+    /// The number of columns in a strip.
     Width(Width),
-    /// Whether so many bytes are beyond a limit: 1 or 0.
+    /// 1 if the size in bytes exceeds the limit, else 0.
     Exceeds(Size, i64),
-    /// How far an array is read ahead.
+    /// The prefetch distance of an array.
     Distance(Distance),
 }
 
@@ -62,13 +63,13 @@ impl SizeTable {
         slot
     }
 
-    /// What computes its numbers.
+    /// The formulas of the entries.
     pub(super) fn into_formulas(self, memory: Memory) -> Vec<Formula> {
         self.entries.iter().map(|entry| entry.formula(memory)).collect()
     }
 }
 
-/// The slot of each buffer that is in one.
+/// The memory slot of each buffer that shares its memory.
 pub(super) type SlotTable = SecondaryMap<BufferId, Option<SlotId>>;
 
 /// The slots of a program's buffers.
@@ -80,10 +81,10 @@ pub(super) fn slot_table(program: &Program) -> SlotTable {
     table
 }
 
-/// The values of a kernel or of a function that is being inlined.
+/// The values of a kernel, or of a function while it is being inlined.
 pub(super) struct Scope<'a> {
     pub(super) dtypes: &'a Values,
-    /// Of values that the program does not have.
+    /// The types of values that code generation has added.
     fresh: Vec<Dtype>,
     values: SecondaryMap<ValueId, Option<Value>>,
 }
@@ -94,13 +95,13 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// Memory that only this kernel knows, in its scratch: seen by its emitters as one more buffer of rank 1.
+/// A buffer of rank 1 in the kernel's scratch memory that code generation has added.
 struct Local {
     dtype: Dtype,
     base: Value,
 }
 
-/// One Cranelift function under construction.
+/// The code generator of one function.
 pub(super) struct Emitter<'a> {
     pub(super) b: FunctionBuilder<'a>,
     pub(super) helpers: Helpers<'a>,
@@ -108,37 +109,37 @@ pub(super) struct Emitter<'a> {
     slots: &'a SlotTable,
     pub(super) scope: Scope<'a>,
     sizes: &'a mut SizeTable,
-    /// The value of each index in scope and how deep its loop is.
+    /// The value of each index in scope, and the depth of its loop.
     indices: SecondaryMap<IndexId, Option<(Value, u32)>>,
-    /// How often the loops of indices run.
+    /// The extents of the loops of indices, if sizes determine them.
     lengths: BTreeMap<IndexId, Size>,
     fresh_index: u32,
     depth: u32,
     locals: Vec<Local>,
     scratch_used: u32,
     pub(super) columns: Columns,
-    /// How many comparisons the loop at hand has been cut at.
+    /// The number of comparisons at which the current loop has been split.
     pub(super) cuts: u32,
-    /// Indices of loops whose elements are results of chunks.
+    /// Indices of loops over partial results, one iteration per chunk.
     pub(super) joins: &'a [IndexId],
-    /// What leaves need to be wider than Cranelift's vectors, where the machine has that.
+    /// The state for leaves with wide vectors, if the machine has them.
     pub(super) wide: Option<Wide>,
-    /// Whether some stores go past the caches.
+    /// Whether the function has non-temporal stores.
     pub(super) streams: bool,
     pub(super) params: Params,
     pub(super) exits: Exits,
 }
 
-/// Blocks that leave the function.
+/// The exit blocks of the function.
 #[derive(Clone, Copy)]
 pub(super) struct Exits {
-    /// Returns 1. Jumped to after the fault record is written.
+    /// Returns 1, after the fault record has been written.
     pub(super) fault: cl::Block,
-    /// Returns 0, as at the end.
+    /// Returns 0, as at the end of the function.
     pub(super) cancelled: cl::Block,
 }
 
-/// The parameters of the function that emitters use; see `abi::KernelFn`.
+/// The parameters of the function; see `abi::KernelFn`.
 #[derive(Clone, Copy)]
 pub(super) struct Params {
     pub(super) buffers: Value,
@@ -147,12 +148,12 @@ pub(super) struct Params {
     pub(super) fault: Value,
 }
 
-/// Memory of ours: aligned, and nothing else aliases it.
+/// Flags for memory that only the kernel accesses: aligned, and not aliased by buffers.
 pub(super) fn own_memory() -> MemFlagsData {
     MemFlagsData::trusted()
 }
 
-/// Tables that nobody writes while a kernel runs.
+/// Flags for tables that do not change while a kernel runs.
 fn table_memory() -> MemFlagsData {
     MemFlagsData::trusted().with_readonly().with_can_move()
 }
@@ -196,7 +197,7 @@ impl<'a> Emitter<'a> {
         self.scope.values[v].expect("a verified program defines values before it uses them")
     }
 
-    /// The value, if it is defined so far.
+    /// The value, if it is already defined.
     pub(super) fn defined(&self, v: ValueId) -> Option<Value> {
         self.scope.values[v]
     }
@@ -210,14 +211,14 @@ impl<'a> Emitter<'a> {
         self.scope.dtypes.get(v).copied().unwrap_or_else(fresh)
     }
 
-    /// A value that the program does not have.
+    /// Adds a value that the program does not have.
     pub(super) fn new_value(&mut self, dtype: Dtype) -> ValueId {
         let scope = &mut self.scope;
         scope.fresh.push(dtype);
         ValueId::from_u32(u32::try_from(scope.dtypes.len() + scope.fresh.len() - 1).expect("few values"))
     }
 
-    /// An index that the program does not have.
+    /// Adds an index that the program does not have.
     pub(super) fn new_index(&mut self) -> IndexId {
         self.fresh_index += 1;
         IndexId::from_u32(self.fresh_index - 1)
@@ -236,7 +237,7 @@ impl<'a> Emitter<'a> {
         self.index(index).0
     }
 
-    /// How often the loop of an index runs, if sizes tell.
+    /// The extent of an index's loop, if sizes determine it.
     pub(super) fn length(&self, index: IndexId) -> Option<&Size> {
         self.lengths.get(&index)
     }
@@ -249,12 +250,12 @@ impl<'a> Emitter<'a> {
         self.b.ins().iconst(I64, value)
     }
 
-    /// Whether a size is beyond a number, as 1 or 0.
+    /// 1 if a size in bytes exceeds a limit, else 0.
     pub(super) fn exceeds(&mut self, size: &Size, limit: i64) -> Value {
         self.entry(Entry::Exceeds(size.clone(), limit))
     }
 
-    /// How far an array is read ahead.
+    /// The prefetch distance of an array in bytes.
     pub(super) fn distance(&mut self, distance: Distance) -> Value {
         self.entry(Entry::Distance(distance))
     }
@@ -271,13 +272,15 @@ impl<'a> Emitter<'a> {
         self.b.ins().load(I64, table_memory(), self.params.sizes, offset)
     }
 
-    /// How many columns go together, each with its own of the `spread` scratch.
+    /// The number of columns in a strip. Each column has its own copy of the `spread` scratch
+    /// buffers.
     pub(super) fn width(&mut self, width: Width, spread: BTreeSet<BufferId>) -> Value {
         self.columns.spread.extend(spread.into_iter().map(|buffer| (buffer, width.clone())));
         self.entry(Entry::Width(width))
     }
 
-    /// An affine expression, summed from the outermost index in so that what is invariant can leave the loops.
+    /// An affine expression. Terms are added from the outermost index inwards, so that
+    /// loop-invariant code motion can hoist partial sums.
     pub(super) fn affine(&mut self, affine: &Affine<IndexId>) -> Value {
         let base = (!affine.constant_part().is_zero()).then(|| self.size(affine.constant_part()));
         self.add_terms(base, affine, 1)
@@ -304,12 +307,12 @@ impl<'a> Emitter<'a> {
 
     // Memory.
 
-    /// Bytes of scratch that the function needs.
+    /// The size of the scratch memory that the function needs in bytes.
     pub(super) fn scratch_used(&self) -> usize {
         self.scratch_used as usize
     }
 
-    /// Reserves scratch of so many bytes.
+    /// Allocates scratch memory.
     pub(super) fn scratch(&mut self, bytes: usize) -> Value {
         let offset = self.scratch_used;
         let bytes = u32::try_from(bytes.next_multiple_of(64)).expect("scratch is bounded");
@@ -317,7 +320,7 @@ impl<'a> Emitter<'a> {
         self.b.ins().iadd_imm_s(self.params.scratch, i64::from(offset))
     }
 
-    /// A buffer of rank 1 in scratch.
+    /// Allocates a buffer of rank 1 in scratch memory.
     pub(super) fn local(&mut self, dtype: Dtype, elements: usize) -> BufferId {
         let base = self.scratch(elements * dtype.bytes());
         self.locals.push(Local { dtype, base });
@@ -343,7 +346,8 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// How a buffer is accessed: never assumed aligned, never trapping, apart from all buffers but those of its slot.
+    /// Flags for accesses to a buffer: unaligned, without traps, and in an alias region of its own,
+    /// or of its slot if it shares memory.
     pub(super) fn buffer_memory(&mut self, buffer: BufferId) -> MemFlagsData {
         let user_id = self.slots[buffer].map_or(buffer.as_u32(), |slot| u32::MAX - slot.as_u32());
         let region = AliasRegionData { user_id, description: "buffer".into() };
@@ -356,7 +360,7 @@ impl<'a> Emitter<'a> {
         Linear::of(self.program, buffer, view, at)
     }
 
-    /// An element's number.
+    /// The value of an element number.
     pub(super) fn number(&mut self, linear: &Linear) -> Value {
         let mut sum = self.affine(&linear.affine);
         for (value, stride) in &linear.values {
@@ -367,7 +371,7 @@ impl<'a> Emitter<'a> {
         sum
     }
 
-    /// The address of an element, and a constant number of bytes to add to it.
+    /// The address of an element: a register and a constant offset in bytes.
     pub(super) fn address(&mut self, buffer: BufferId, linear: &Linear) -> (Value, i32) {
         let width = i64::try_from(self.buffer_dtype(buffer).bytes()).expect("a small number");
         let mut constant = linear.affine.constant_part().clone();
@@ -404,7 +408,7 @@ impl<'a> Emitter<'a> {
         self.b.ins().store(flags, value, address, near);
     }
 
-    /// The address of element `number` of an array in scratch.
+    /// The address of element `number` of an array in scratch memory.
     pub(super) fn element(&mut self, base: Value, ty: Type, number: Value) -> Value {
         let offset = self.b.ins().imul_imm_s(number, i64::from(ty.bytes()));
         self.b.ins().iadd(base, offset)
@@ -412,18 +416,18 @@ impl<'a> Emitter<'a> {
 
     // Control.
 
-    /// Where it stands whether the results are no longer wanted, if anybody can say so.
+    /// The address of the cancellation flag, if the run can be cancelled.
     pub(super) fn cancelled(&mut self) -> Option<Value> {
         let offset = i32::try_from(std::mem::offset_of!(FaultRecord, cancelled)).expect("a small record");
         let here = self.helpers.host() == Host::Here;
         here.then(|| self.b.ins().load(I64, table_memory(), self.params.fault, offset))
     }
 
-    /// Leaves the function if the results are no longer wanted. Loops whose iterations may be many look at each, or at each step of many
-    /// elements.
+    /// Leaves the function if the run has been cancelled. Loops that can be long poll in each
+    /// iteration, or once per step of many elements.
     pub(super) fn poll(&mut self) {
         let Some(address) = self.cancelled() else { return };
-        // Not an ordinary load: that could be taken for one that has been done before.
+        // An atomic load, because the optimizer could merge ordinary loads of different iterations.
         let cancelled = self.b.ins().atomic_load(I8, own_memory(), address);
         let go_on = self.b.create_block();
         self.b.ins().brif(cancelled, self.exits.cancelled, &[], go_on, &[]);
@@ -443,7 +447,7 @@ impl<'a> Emitter<'a> {
         block
     }
 
-    /// Runs `then` if `condition`; the result is what it returns, or `otherwise`.
+    /// Emits `then` under a condition. The results are its values, or `otherwise`.
     pub(super) fn when(
         &mut self,
         condition: Value,
@@ -460,7 +464,7 @@ impl<'a> Emitter<'a> {
         self.b.block_params(join).to_vec()
     }
 
-    /// Runs one of two; both return as many values, the results.
+    /// Emits an if-else. Both sides return values of the given types, which are the results.
     pub(super) fn either(
         &mut self,
         condition: Value,
@@ -483,7 +487,7 @@ impl<'a> Emitter<'a> {
         self.b.block_params(join).to_vec()
     }
 
-    /// Runs `body` on the carried values until it returns a false condition; at least once.
+    /// Emits a do-while loop with carried values. `body` returns the condition and the next values.
     pub(super) fn repeat(
         &mut self,
         initial: &[Value],
@@ -503,7 +507,8 @@ impl<'a> Emitter<'a> {
         self.b.block_params(exit).to_vec()
     }
 
-    /// Runs `body` for `from, from + step, ...` below `to`, with carried values; returns the last ones.
+    /// Emits a loop over `from, from + step, ...` below `to` with carried values. Returns their
+    /// last values.
     pub(super) fn counted(
         &mut self,
         from: Value,
@@ -526,7 +531,7 @@ impl<'a> Emitter<'a> {
         })
     }
 
-    /// The lesser of two signed numbers.
+    /// The smaller of two signed integers.
     pub(super) fn least(&mut self, a: Value, b: Value) -> Value {
         self.b.ins().smin(a, b)
     }

@@ -1,5 +1,6 @@
-//! Values of a loop's body kept in memory for a chunk of iterations: the body runs as a leaf, and what must take elements
-//! in an order of its own (a scan, a reduction over several axes) finds them side by side.
+//! Materializes values of a loop's body: the body runs as a vectorized leaf for a chunk of
+//! iterations and stores the values to scratch. Code that needs elements in an order of its own (a
+//! scan, or a reduction over several axes) then loads them from contiguous memory.
 
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value};
 use ir::Affine;
@@ -8,22 +9,22 @@ use ir::nest::{Block, BufferId, IndexId, Op, Statement, Subscript, ValueId};
 use super::emit::Emitter;
 use super::nest::Axis;
 
-/// Where an array of kept values begins, and how it is accessed.
+/// An array of materialized values: its address, and the flags of accesses.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) base: Value,
     pub(super) flags: MemFlagsData,
 }
 
-/// Arrays in scratch, one for each value.
+/// Arrays in scratch memory, one per value.
 pub(super) struct Kept {
     values: Vec<(ValueId, BufferId)>,
-    /// What is added to the index of the innermost loop to give an element's place.
+    /// Added to the index of the innermost loop to get an element's position in the arrays.
     shift: IndexId,
 }
 
 impl Kept {
-    /// Room for `elements` of each value.
+    /// Allocates arrays of `elements` for each value.
     pub(super) fn new(e: &mut Emitter<'_>, mut values: Vec<ValueId>, elements: usize) -> Kept {
         values.sort_unstable();
         values.dedup();
@@ -31,7 +32,7 @@ impl Kept {
         Kept { values, shift: e.new_index() }
     }
 
-    /// Where an array begins, and how it is accessed.
+    /// The array of a value.
     pub(super) fn place(&self, e: &mut Emitter<'_>, value: ValueId) -> Place {
         let (_, buffer) = self.values.iter().find(|(v, _)| *v == value).expect("it is one of those kept");
         Place { base: e.base(*buffer), flags: e.buffer_memory(*buffer) }
@@ -41,13 +42,13 @@ impl Kept {
         vec![Subscript::Affine(Affine::index(index).add(&Affine::index(self.shift)))]
     }
 
-    /// Statements that keep the values of the iteration `index`.
+    /// Statements that store the values of iteration `index`.
     pub(super) fn stores(&self, index: IndexId) -> Block {
         let store = |(value, buffer): &_| Statement::Store { buffer: *buffer, at: self.at(index), value: *value };
         self.values.iter().map(store).collect()
     }
 
-    /// Statements that define the values of the iteration `index` from what was kept.
+    /// Statements that reload the values of iteration `index`.
     pub(super) fn loads(&self, index: IndexId) -> Block {
         let load = |(value, buffer): &_| {
             let op = Op::Load { buffer: *buffer, view: None, at: self.at(index) };
@@ -56,13 +57,13 @@ impl Kept {
         self.values.iter().map(load).collect()
     }
 
-    /// The index of the innermost loop, less this, is an element's place.
+    /// Makes iteration `first` of the innermost loop the first element of the arrays.
     pub(super) fn begin(&self, e: &mut Emitter<'_>, first: Value) {
         let shift = e.b.ins().ineg(first);
         e.bind(self.shift, shift);
     }
 
-    /// Runs the iterations `from..to` of a nest whose body, with the stores, is a leaf.
+    /// Runs iterations `from..to` of a nest whose body, including the stores, is a leaf.
     pub(super) fn fill(&self, e: &mut Emitter<'_>, axes: &[Axis], (from, to): (Value, Value), body: &Block) {
         let Some((last, outer)) = axes.split_last() else { return };
         e.ranged(axes, (from, to), &mut |e, first, stop| {

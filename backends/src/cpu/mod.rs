@@ -1,13 +1,21 @@
-//! The CPU: verified programs compiled by Cranelift, one kernel a function, for any sizes.
+//! The CPU engine: compiles verified programs with Cranelift, one function per part of a kernel,
+//! for any sizes.
 //!
-//! `jit` owns the machine code. `compile` generates it kernel by kernel: `checks`, `split` (and
-//! `tiled`), then `nest`, `scalar`, `reduce`, `lanes` (with `lane_memory`), `best`, `pick`, `kept`,
-//! `scan` and `contract` (with `gemm`), all on top of `emit`; `leaf`, `branch`, `vectors`,
-//! `columns` (with `strips`), `pieces`, `across` (with `turn`) and `lanes128` vectorize innermost
-//! loops, and `wide` uses wider vectors where the machine has them. `run` binds a call and finds
-//! `memory`. `spread` distributes a kernel over the threads of `pool` where `cost` estimates that
-//! it pays; threads synchronize through `sync`, those of a scan through `baton`. `listing` shows
-//! the code.
+//! | file | holds |
+//! |---|---|
+//! | `compile`, `jit` | from a program to machine code; ownership of the code; helpers that it calls |
+//! | `emit`, `nest`, `scalar` | the state of code generation; loop nests; scalar operations |
+//! | `leaf`, `branch` | innermost loops that can be vectorized, independent of the vector width |
+//! | `vectors`, `lanes128`, `wide` | their code: 128-bit vectors of Cranelift, or our own AVX2 and AVX-512 |
+//! | `index_split`, `transpose_tiles`, `transpose` | loop splitting at comparisons; tiled transposition |
+//! | `columns`, `strips`, `tiled` | loops along columns, several columns at a time |
+//! | `reduce`, `lanes`, `lane_memory`, `fold`, `best`, `pick` | reductions in the canonical order |
+//! | `scan`, `carry`, `materialize` | scans; the hand-off between their threads; values kept in scratch |
+//! | `contract`, `gemm` | contractions, as matrix products where possible |
+//! | `run`, `memory`, `formula` | the run time: sizes of a call, memory, kernels in order |
+//! | `distribute`, `pool`, `sync`, `cost` | kernels on several threads, as far as the estimated cost justifies |
+//! | `object` | programs compiled to object files |
+//! | `listing` | the generated code as text |
 
 pub(crate) mod across;
 mod baton;
@@ -68,50 +76,51 @@ pub use sync::cores;
 
 use run::Watch;
 
-/// How a program is compiled and run.
+/// The options for compiling and running a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The most threads that a run may use, at least 1. A run that asks for more gets these.
+    /// The maximum number of threads of a run, at least 1. A run that asks for more gets this many.
     pub threads: usize,
-    /// A thread takes part in a kernel if there are so many nanoseconds of work for it, by an estimate: handing it over costs
-    /// some hundred.
+    /// The minimum work per thread in nanoseconds, by an estimate: a kernel uses as many threads as
+    /// have this much to do. Handing work to a thread costs a few hundred nanoseconds.
     pub least_share: u64,
-    /// Sleeping threads are woken for so many nanoseconds of work, by an estimate, in one kernel or in several in quick succession: they
-    /// arrive some 40 000 later.
+    /// The work in nanoseconds, by an estimate, for which sleeping threads are woken: in one
+    /// kernel, or in several in quick succession. They arrive some 40,000 ns later.
     pub wake_from: u64,
-    /// Whether threads wait for each other, shortly, before a kernel begins, and give way before each piece: so that tests meet every order,
-    /// however short a kernel is.
+    /// For tests: threads wait shortly for each other before a kernel begins, and yield before each
+    /// piece. This exposes more interleavings, however short the kernel is.
     pub meet: bool,
-    /// How wide vectors are.
+    /// The width of vectors.
     pub simd: Simd,
-    /// Which arrays are read and written in the ways of those beyond the caches.
+    /// Which arrays are accessed as if they did not fit into the caches.
     pub far: Far,
 }
 
-/// How wide the vectors of innermost loops are. The width never changes a result.
+/// The width of vectors in innermost loops. It never changes a result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Simd {
-    /// As wide as this machine's.
+    /// The widest that this machine has.
     #[default]
     Auto,
-    /// 128 bits: what Cranelift has, on every machine.
+    /// 128 bits: Cranelift's vectors, available on every machine.
     W128,
-    /// 256 bits: AVX2 with multiply-adds. Where the machine does not have it, 128.
+    /// 256 bits: AVX2 with fused multiply-add. Falls back to 128 bits.
     W256,
-    /// 512 bits: AVX-512. Where the machine does not have it, the widest that it has.
+    /// 512 bits: AVX-512. Falls back to the widest that the machine has.
     W512,
 }
 
-/// Which arrays are read and written in the ways of those that the caches do not hold. No way changes a result: the others than
-/// [`Far::Auto`] are for tests, which meet each way on small arrays and on every machine so.
+/// Which arrays are prefetched and stored to as if they did not fit into the caches. It never
+/// changes a result. All regimes but [`Far::Auto`] are for tests, so that small arrays and any
+/// machine exercise every way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Far {
-    /// Large ones, in the way that this machine's processor gains by.
+    /// Large arrays, in the way that is fastest on this processor.
     #[default]
     Auto,
-    /// Every array; read ahead, several pages at once.
+    /// All arrays, prefetched on several pages at once.
     Pages,
-    /// Every array; read by one instruction each that loads.
+    /// All arrays, read as streams by a single instruction each.
     Streams,
 }
 
@@ -132,7 +141,7 @@ impl Default for Options {
     }
 }
 
-/// A compiled program: once for all sizes. It may be run from several threads at once.
+/// A compiled program, for all sizes. Several threads may run it at the same time.
 pub struct Module {
     inner: run::Runner,
 }
@@ -143,20 +152,20 @@ impl Module {
         Ok(Module { inner: run::Runner::new(program, compile::compile(program, options)?, options) })
     }
 
-    /// Bytes that a call with these sizes takes on `threads` threads, in addition to the buffers of
-    /// the program.
+    /// The memory in bytes that a call of these sizes needs on `threads` threads, in addition to
+    /// the program's buffers.
     pub fn beside(&self, binding: &Binding, threads: usize) -> Result<u128, RunError> {
         self.inner.beside(binding, threads)
     }
 
-    /// Runs the program. The outputs need not be zeroed; after an error they are as they were. At most `threads` threads
-    /// work at once, the caller's among them.
+    /// Runs the program. The outputs need not be initialized, and are unchanged after an error. At
+    /// most `threads` threads work at once, including the caller.
     pub fn run(&self, inputs: &[ArrayRef<'_>], outputs: &mut [ArrayMut<'_>], threads: usize) -> Result<(), RunError> {
         self.inner.run(inputs, outputs, threads, Watch::default())
     }
 
-    /// Runs the program unless, or until, `cancelled` is set: some milliseconds later at the latest if its kernels have outer loops. Only
-    /// then are the outputs not as they were after an error.
+    /// Runs the program until it is done or `cancelled` is set. It stops within milliseconds if its
+    /// kernels have outer loops. Outputs are only unspecified after a cancellation.
     pub fn run_unless(
         &self,
         inputs: &[ArrayRef<'_>],
@@ -167,7 +176,7 @@ impl Module {
         self.inner.run(inputs, outputs, threads, Watch { cancelled: Some(cancelled), ..Watch::default() })
     }
 
-    /// Runs the program, and adds to the n-th of `times` how long its n-th kernel took.
+    /// Runs the program, and adds the duration of its n-th kernel to the n-th of `times`.
     pub fn run_timed(
         &self,
         inputs: &[ArrayRef<'_>],

@@ -1,5 +1,5 @@
-//! Loop nests and scalar control: statements to Cranelift, loops merged where memory allows, innermost loops
-//! handed to the vector leaf where they are one.
+//! Loop nests and control flow. Adjacent loops are merged where all accesses allow it, and
+//! innermost loops become leaves, which are vectorized, where possible.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
@@ -14,14 +14,14 @@ use super::leaf::Leaf;
 use super::{columns, scalar, vectors};
 use crate::abi::FaultRecord;
 
-/// One loop to emit: one index, or several that run as one because every access steps evenly through them.
+/// A loop: one index, or several adjacent ones merged into one.
 #[derive(Clone, Debug)]
 pub(super) struct Axis {
-    /// The index that counts.
+    /// The index that is counted.
     pub(super) index: IndexId,
-    /// Indices that stay 0 meanwhile: their share is in the count.
+    /// The merged indices, which are bound to 0.
     pub(super) merged: Vec<IndexId>,
-    /// How often it runs; not negative.
+    /// The number of iterations, not negative.
     pub(super) extent: Value,
 }
 
@@ -108,13 +108,13 @@ impl<'a> Emitter<'a> {
                 self.load(*buffer, &linear)
             }
             Op::Check { value, bound, site } => self.check(*value, bound, i64::from(site.as_u32())),
-            // Defined by the scan's emitter before the body runs.
+            // The emitter of the scan defines it before the body.
             Op::Prefix(..) => self.value(value),
         };
         self.define(value, result);
     }
 
-    /// A function of the program, inlined.
+    /// Inlines a function of the program.
     fn call(&mut self, function: FunctionId, arguments: &[ValueId]) -> Value {
         let function = &self.program.functions[function];
         let arguments: Vec<Value> = arguments.iter().map(|a| self.value(*a)).collect();
@@ -128,7 +128,7 @@ impl<'a> Emitter<'a> {
         result
     }
 
-    /// The merge of a reducer of the program, inlined.
+    /// Inlines the merge of a reducer of the program.
     pub(super) fn merge(&mut self, id: ReducerId, a: &[Value], b: &[Value]) -> Vec<Value> {
         let reducer = &self.program.reducers[id];
         let outer = std::mem::replace(&mut self.scope, Scope::new(&reducer.values));
@@ -141,7 +141,7 @@ impl<'a> Emitter<'a> {
         results
     }
 
-    /// A subscript, or the end of the run with a fault.
+    /// Emits a bounds check. If it fails, the function records the fault and returns.
     fn check(&mut self, value: ValueId, bound: &Size, site: i64) -> Value {
         let index = self.value(value);
         let limit = self.size(bound);
@@ -186,7 +186,7 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// A parallel loop: all of it, or the iterations `range` of it, numbered row-major over its dims.
+    /// A parallel loop: the whole loop, or the iterations `range` in row-major order.
     pub(super) fn parallel(&mut self, l: &Loop, range: Option<(Value, Value)>) {
         let axes = self.axes(&l.dims, &[&l.body]);
         let Some((last, outer)) = axes.split_last() else { return self.block(&l.body) };
@@ -205,7 +205,7 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// The iterations `from..to` of an innermost axis whose iterations are independent: as vectors where it is a leaf.
+    /// Iterations `from..to` of an innermost parallel loop, vectorized if it is a leaf.
     pub(super) fn innermost(&mut self, axis: &Axis, from: Value, to: Value, body: &Block) {
         self.bind_merged(axis);
         match Leaf::build(self, axis.index, body, &[]) {
@@ -233,7 +233,7 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// The iterations `from..to` of an axis, one by one.
+    /// Iterations `from..to` of a loop, one by one.
     fn each(&mut self, axis: &Axis, from: Value, to: Value, body: &Block) {
         self.counted(from, to, 1, &[], |e, i, _| {
             e.poll();
@@ -260,7 +260,8 @@ impl<'a> Emitter<'a> {
         self.b.ins().smax(value, zero)
     }
 
-    /// The loops of some dims. Neighbours that every access of the `bodies` steps evenly through become one.
+    /// Evaluates the extents of a loop, and merges adjacent indices where all accesses of the
+    /// bodies allow it.
     pub(super) fn axes(&mut self, dims: &[(IndexId, Extent)], bodies: &[&Block]) -> Vec<Axis> {
         let mut axes: Vec<Axis> = vec![];
         for (k, (index, extent)) in dims.iter().enumerate() {
@@ -286,7 +287,7 @@ impl<'a> Emitter<'a> {
         axes
     }
 
-    /// A nest of loops with carried values.
+    /// A loop nest with carried values.
     pub(super) fn nest(
         &mut self,
         axes: &[Axis],
@@ -303,8 +304,9 @@ impl<'a> Emitter<'a> {
         })
     }
 
-    /// The iterations `begin..end`, numbered row-major, of a nest of axes: row by row, each as a range of the last
-    /// axis. The outer indices are found by division once and stepped like an odometer from there.
+    /// Iterations `begin..end` of a loop nest in row-major order. Calls `row` for each range of the
+    /// last axis. The outer indices are computed by division once, and from then on incremented
+    /// like an odometer.
     pub(super) fn ranged(
         &mut self,
         axes: &[Axis],
@@ -323,9 +325,10 @@ impl<'a> Emitter<'a> {
         if outer.is_empty() {
             return row(self, begin, end);
         }
+        // Skip the divisions below if the range is empty: then an extent may be 0.
         let some = self.b.ins().icmp(IntCC::SignedLessThan, begin, end);
         self.when(some, &[], |e| {
-            // In here the total is positive, so no extent is 0.
+            // The total is positive here, so no extent is 0 and the divisions are safe.
             let mut number = e.b.ins().udiv(begin, last.extent);
             let column = e.b.ins().urem(begin, last.extent);
             let mut state = vec![begin, column];
@@ -356,7 +359,7 @@ impl<'a> Emitter<'a> {
         });
     }
 
-    /// The outer indices of the next row.
+    /// The outer indices of the next row: increments the last one, and carries on overflow.
     fn odometer(&mut self, axes: &[Axis], digits: &[Value]) -> Vec<Value> {
         let mut next = vec![];
         let mut carry = self.int(1);
@@ -372,7 +375,7 @@ impl<'a> Emitter<'a> {
     }
 }
 
-/// Whether a subscript mentions an index.
+/// Whether a subscript depends on an index.
 pub(super) fn mentions(at: &[Subscript], index: IndexId) -> bool {
     at.iter().any(|s| matches!(s, Subscript::Affine(a) if !a.coefficient(index).is_zero()))
 }

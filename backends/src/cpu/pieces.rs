@@ -1,6 +1,7 @@
-//! Loops whose iterations differ by where they stand, cut into pieces in which they do not: a concatenation, padding, a stencil
-//! at its edges. Where a branch that accesses memory hangs on comparisons of the index, or on ones that are the same for the
-//! whole loop, each side of such a comparison becomes a loop of its own, and that may be a leaf.
+//! Loop splitting (index-set splitting). If a branch that accesses memory depends on a comparison
+//! of the index, the loop is split where the comparison changes, so that each part has a body
+//! without the branch, which may be vectorizable. If the comparison is loop-invariant, the loop is
+//! unswitched instead. Typical sources are concatenation, padding, and stencils at their edges.
 
 use std::collections::BTreeMap;
 
@@ -12,23 +13,23 @@ use super::emit::Emitter;
 use super::nest::Axis;
 use super::scalar;
 
-/// Comparisons that a loop is cut at, one inside the other, and the most statements that copies of the body may make.
+/// The nesting limit of splits, and the limit of statements in all copies of the body.
 const DEEPEST: u32 = 5;
 const STATEMENTS: usize = 2048;
 
-/// A `bool` to cut at.
+/// A `bool` that a loop can be split at.
 struct Cut {
     value: ValueId,
     test: Test,
 }
 
-/// What it is.
+/// How it depends on the index.
 enum Test {
     /// A value from outside of the loop.
     Outside,
-    /// The same for all iterations.
+    /// A loop-invariant comparison.
     Same(CompareOp, [Operand; 2]),
-    /// One side holds up to some iteration, the other one from there on.
+    /// A comparison that changes once as the index grows.
     Along(Along),
 }
 
@@ -40,7 +41,7 @@ struct Along {
     op: CompareOp,
 }
 
-/// What is compared.
+/// An operand of a comparison.
 #[derive(Clone)]
 enum Operand {
     /// A value from outside of the loop.
@@ -49,16 +50,16 @@ enum Operand {
     Constant(i64),
 }
 
-/// The body, and what is known of it.
+/// The body of a loop and its definitions.
 struct Body<'b> {
     ops: BTreeMap<ValueId, &'b Op>,
     bound: Vec<IndexId>,
-    /// The results of branches and loops.
+    /// Results of branches and loops.
     results: Vec<ValueId>,
 }
 
 impl Body<'_> {
-    /// An operand that is the same in all of the body, or affine.
+    /// The value as an operand, if it is affine or invariant in the body.
     fn operand(&self, value: ValueId) -> Option<Operand> {
         match self.ops.get(&value) {
             None => (!self.results.contains(&value)).then_some(Operand::Outside(value)),
@@ -71,7 +72,7 @@ impl Body<'_> {
         }
     }
 
-    /// A comparison that the condition hangs on and that the loop over `index` can be cut at.
+    /// Finds a comparison in a condition that the loop over `index` can be split at.
     fn cut(&self, e: &Emitter<'_>, index: IndexId, condition: ValueId) -> Option<Cut> {
         let Some(op) = self.ops.get(&condition) else {
             let test = Test::Outside;
@@ -105,7 +106,7 @@ impl Body<'_> {
     }
 }
 
-/// The comparison with its operands exchanged.
+/// The comparison with its operands swapped.
 fn turned(op: CompareOp) -> CompareOp {
     match op {
         CompareOp::Lt => CompareOp::Gt,
@@ -116,7 +117,7 @@ fn turned(op: CompareOp) -> CompareOp {
     }
 }
 
-/// The first comparison to cut at.
+/// Finds the first comparison to split at, in a branch that accesses memory.
 fn find(e: &Emitter<'_>, index: IndexId, block: &Block) -> Option<Cut> {
     let mut ops = BTreeMap::new();
     visit::for_each_op(block, &mut |value, op| _ = ops.insert(value, op));
@@ -137,7 +138,7 @@ fn find(e: &Emitter<'_>, index: IndexId, block: &Block) -> Option<Cut> {
     found
 }
 
-/// The block where `known` values are what they are.
+/// Simplifies a block, given some `bool` values.
 fn fold(e: &Emitter<'_>, block: &Block, known: &mut BTreeMap<ValueId, bool>) -> Block {
     let mut out = vec![];
     for statement in block {
@@ -159,7 +160,7 @@ fn fold(e: &Emitter<'_>, block: &Block, known: &mut BTreeMap<ValueId, bool>) -> 
                     },
                     _ => None,
                 };
-                // With one side known, the other one is what matters.
+                // If one operand is the neutral element, the result is the other one.
                 let other = match op {
                     Op::Binary(BinaryOp::And | BinaryOp::Or, a, b) if constant.is_none() => {
                         get(a).map(|_| *b).or_else(|| get(b).map(|_| *a))
@@ -203,7 +204,8 @@ fn fold(e: &Emitter<'_>, block: &Block, known: &mut BTreeMap<ValueId, bool>) -> 
 }
 
 impl Emitter<'_> {
-    /// The iterations `from..to` of an innermost axis in pieces, if it can be cut.
+    /// Emits iterations `from..to` of an innermost loop, split at a comparison, if there is one to
+    /// split at.
     pub(super) fn in_pieces(&mut self, axis: &Axis, (from, to): (Value, Value), body: &Block) -> Option<()> {
         let mut statements = 0;
         visit::for_each_statement(body, &mut |_| statements += 1);
@@ -240,11 +242,11 @@ impl Emitter<'_> {
         Some(())
     }
 
-    /// Where a comparison turns, and whether it holds below rather than from there on.
+    /// The iteration at which a comparison changes, and whether it holds before or after it.
     fn turn(&mut self, along: &Along) -> (Value, bool) {
         let base = self.affine(&along.base);
         let bound = self.operand(&along.bound);
-        // So that nothing wraps: subscripts are far inside.
+        // Clamp, so that the arithmetic cannot wrap. Actual subscripts are far inside these limits.
         let [least, most] = [-(1i64 << 62), 1 << 62].map(|k| self.int(k));
         let bound = self.b.ins().smax(bound, least);
         let bound = self.b.ins().smin(bound, most);

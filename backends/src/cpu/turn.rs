@@ -1,26 +1,28 @@
-//! Transposing a block of memory: rows become columns.
+//! Transposition of a block of memory.
 //!
-//! Elements go in squares of sixteen-byte rows. A square of `n` rows is turned by interleaving row `k` with row `k + n / 2`, for all `k`,
-//! as often as `n` can be halved. What is left at the edges goes element by element.
+//! The block is divided into square tiles whose rows have 16 bytes. A tile of `n` rows is
+//! transposed in registers: row `k` is interleaved with row `k + n / 2`, for all `k`, and this step
+//! is repeated `log2(n)` times. The edges are copied element by element.
 
-/// A block of elements, and where it goes.
+/// A block of elements and its destination.
 struct Block {
     from: *const u8,
-    /// Bytes from a row to the next.
+    /// The distance between rows in bytes.
     step: isize,
     to: *mut u8,
-    /// Bytes from a column to the next, where it goes.
+    /// The distance between columns in bytes, at the destination.
     pace: isize,
     rows: isize,
     columns: isize,
 }
 
-/// A type as wide as the elements: they are only moved.
+/// A type of the elements' size. Elements are only moved.
 trait Element: Copy {
-    /// Turns the square at the beginning of the block; `None` where the machine has nothing for it.
+    /// Transposes the tile at the beginning of the block. Returns `None` if the machine has no
+    /// instructions for it.
     ///
     /// # Safety
-    /// It lies in a block, and the memory that it goes to is there and overlaps nothing of it.
+    /// The tile lies in a block, and the destination is valid and does not overlap it.
     unsafe fn square(from: *const u8, step: isize, to: *mut u8, pace: isize) -> Option<()>;
 }
 
@@ -69,10 +71,10 @@ element! {
     u64, 2, _mm_unpacklo_epi64, _mm_unpackhi_epi64;
 }
 
-/// Transposes a block of elements that are as wide as `T`.
+/// Transposes a block of elements of the size of `T`.
 ///
 /// # Safety
-/// The block and the memory that it goes to are there, and do not overlap.
+/// The block and its destination are valid and do not overlap.
 unsafe fn turn<T: Element>(block: &Block) {
     let Block { step, pace, rows, columns, .. } = *block;
     let width = size_of::<T>().cast_signed();
@@ -84,14 +86,14 @@ unsafe fn turn<T: Element>(block: &Block) {
     };
     let one = |row: isize, column: isize| {
         let (from, to) = at(row, column);
-        // SAFETY: there is such an element, and room for it.
+        // SAFETY: the element exists, and the destination has room for it.
         unsafe { to.cast::<T>().write_unaligned(from.cast::<T>().read_unaligned()) };
     };
     let (high, wide) = (rows - rows % n, columns - columns % n);
     for row in (0..high).step_by(n.unsigned_abs()) {
         for column in (0..wide).step_by(n.unsigned_abs()) {
             let (from, to) = at(row, column);
-            // SAFETY: the square lies in the block.
+            // SAFETY: the tile lies in the block.
             if unsafe { T::square(from, step, to, pace) }.is_none() {
                 (0..n * n).for_each(|k| one(row + k / n, column + k % n));
             }

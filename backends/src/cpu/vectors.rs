@@ -1,5 +1,5 @@
-//! Loops of vectors: when a leaf is worth them, how many groups go at once, and the loop itself. What is left over
-//! is for the scalar loop behind. A leaf that goes wider than Cranelift's vectors leaves nothing over.
+//! Vectorized loops: decides whether a leaf profits from vectors and how far to unroll, and emits
+//! the loop. A scalar loop handles the remainder, except with wide vectors, which mask it.
 
 use cranelift_codegen::ir::{InstBuilder, Value};
 use ir::BinaryOp;
@@ -10,7 +10,7 @@ use super::lanes128::{Elements, GROUP, Lanes128, Operands, Parts, native_binary}
 use super::leaf::{Inst, Leaf, LeafId, Step};
 use super::wide;
 
-/// Whether the operations of a leaf are mostly ones that vectors have.
+/// Whether most operations of a leaf have vector instructions.
 pub(super) fn worthwhile(e: &Emitter<'_>, leaf: &Leaf) -> bool {
     if wide::takes(e, leaf) {
         return true;
@@ -25,13 +25,14 @@ pub(super) fn worthwhile(e: &Emitter<'_>, leaf: &Leaf) -> bool {
         };
         *(if good { &mut native } else { &mut other }) += 1;
     });
-    // Inside loops the leaf must run along memory: else the loops themselves do, and are leaves.
+    // A leaf with loops inside must be contiguous along its own index. Otherwise the inner loops
+    // are the contiguous ones, and they become leaves themselves.
     let inside = || leaf.accesses.iter().filter(|a| a.inner && a.gathered.is_empty());
     let across = inside().filter(|a| !a.contiguous()).count();
     native > other && (across == 0 || across < inside().filter(|a| a.contiguous()).count())
 }
 
-/// Whether the operation has a vector form that is better than lane by lane.
+/// Whether an operation has a vector form that is better than one scalar operation per lane.
 fn is_native(leaf: &Leaf, id: LeafId) -> bool {
     let (dtype, inst) = &leaf.values[id];
     match inst {
@@ -43,8 +44,9 @@ fn is_native(leaf: &Leaf, id: LeafId) -> bool {
     }
 }
 
-/// How many groups to have in flight: several for short bodies, whose loop would cost as much as they do. Iterations of a
-/// longer one overlap in the processor by themselves, and its code is the most of what there is to compile.
+/// The unroll factor. Short bodies are unrolled, because the loop overhead would cost as much as
+/// they do. Iterations of long ones overlap anyway, due to out-of-order execution, and unrolling
+/// them would dominate the compile time.
 pub(super) fn unroll(weight: usize) -> i64 {
     match weight {
         0..=16 => 4,
@@ -52,7 +54,8 @@ pub(super) fn unroll(weight: usize) -> i64 {
     }
 }
 
-/// Runs the leaf over `from..to` (not empty) as far as whole groups reach; returns where it stopped, if that is before the end.
+/// Runs whole groups of `from..to`, which must not be empty. Returns where the remainder begins, or
+/// `None` if there is none.
 pub(super) fn run(e: &mut Emitter<'_>, leaf: &Leaf, from: Value, to: Value) -> Option<Value> {
     if wide::run(e, leaf, from, to).is_some() {
         return None;
@@ -77,7 +80,8 @@ pub(super) fn run(e: &mut Emitter<'_>, leaf: &Leaf, from: Value, to: Value) -> O
     Some(done)
 }
 
-/// Emits the group of elements that starts at `i + offset`; returns the wanted values.
+/// Emits the group of elements that starts at `i + offset`. Returns the values that are needed
+/// outside of the leaf.
 pub(super) fn emit_group(e: &mut Emitter<'_>, leaf: &Leaf, operands: &Operands, i: Value, offset: i64) -> Vec<Parts> {
     let at = Elements { leaf, operands, i, offset, groups: 1, strip: None, last: None };
     leaf.emit(&mut Lanes128 { e, at })

@@ -1,19 +1,21 @@
-//! Arrays beyond the caches, fetched before their turn.
+//! Software prefetching of arrays that do not fit into the caches.
 //!
-//! A processor fetches ahead by itself, but keeps too few lines in flight to fill the time that memory takes, and how it is brought to
-//! keep more hangs on its maker ([`Memory`]):
+//! The hardware prefetcher keeps too few lines in flight to saturate the memory bandwidth. How to
+//! make it fetch more depends on the vendor ([`Memory`]):
 //!
-//! - Intel's fetch ahead to the end of the page that they read. So a step of a leaf asks for as many lines as it reads, of the pages
-//!   behind those at hand, and spreads them over several **pages**, each of which the processor then runs along by itself. Read alone, 64
-//!   MB come in 0.7 of the time that way, and a copy past the caches in 0.7; asked for in their order the same lines gain a tenth (one
-//!   core of a Xeon of 2023).
-//! - AMD's lose by that: 64 MB and 1 GB take 1.5 times as long (one core of an EPYC of 2023). They do best where one instruction reads
-//!   all of a **stream**: a loop of one load for each of two arrays gets 27 GB/s where eight loads for each, of eight lines, get 19 (two
-//!   arrays of 256 MB; from the caches eight are faster). So a reduction with little to do, which waits for nothing but memory, goes group
-//!   by group. What stores does not gain.
+//! - Intel's prefetcher runs along a page until its end once the page is touched. So each step of a
+//!   leaf prefetches as many lines as it reads, but spread over several of the next **pages**, and
+//!   the processor then runs along each of them. Reading 64 MB takes 0.7 of the time that way, and
+//!   so does a copy with non-temporal stores. Prefetching the same lines in order gains only 10 %
+//!   (one core of a Xeon of 2023).
+//! - AMD's gets slower by that: 64 MB and 1 GB take 1.5 times as long (one core of an EPYC of
+//!   2023). It works best if a single instruction reads a whole **stream**. A loop with one load
+//!   for each of two arrays reaches 27 GB/s, while eight loads for each, of eight lines, reach 19
+//!   (two arrays of 256 MB; from the caches, eight loads are faster). So a reduction with little
+//!   computation, which is limited by memory, is not unrolled. Loops with stores do not gain.
 //!
-//! Where several phases go over the same row, the one that has most to do otherwise reads the next row ahead: memory works while it
-//! computes, and the first phase finds its row in the cache.
+//! If several loops go over the same row, the one with the most computation prefetches the next
+//! row. Memory then works while it computes, and the first loop finds its row in the cache.
 
 use std::collections::BTreeSet;
 
@@ -29,33 +31,33 @@ use crate::cpu::emit::Emitter;
 use crate::cpu::formula::{Formula, Rule};
 use crate::cpu::leaf::{Access, Inst, Leaf, Step};
 
-/// Arrays of more bytes than this are not in a core's caches.
+/// Arrays larger than this do not stay in a core's caches.
 const FAR: i64 = 2 << 20;
-/// Rows of more bytes than this do not stay in them, beside the next one, from phase to phase.
+/// Rows larger than this do not stay in the cache between loops, together with the next row.
 const LONG: i64 = 512 << 10;
-/// How many bytes ahead, or a row if that is more.
+/// The prefetch distance in bytes. It is a row if that is longer.
 const SPAN: i64 = (PAGES * PAGE) as i64;
-/// Pages that are run along at once, at most.
+/// The maximum number of pages to prefetch at once.
 const PAGES: u32 = 4;
-/// Bytes of a page, and of a line.
+/// The size of a page, and of a cache line.
 const PAGE: u32 = 4096;
 const LINE: u32 = 64;
-/// Accesses whose distance is that of fewer elements read the same pages.
+/// Accesses that are fewer elements apart than this read the same pages.
 const NEAR: i64 = 1024;
-/// So many elements of a row may stay unread.
+/// A loop counts as reading whole rows even if it skips up to this many elements of each.
 const SLACK: i64 = 64;
 
-/// Accesses that a leaf reads ahead.
+/// The accesses of a leaf that are prefetched.
 #[derive(Default)]
 pub(super) struct Ahead(Vec<usize>);
 
-/// An access that is read ahead, and how far.
+/// A prefetched access and the slot of its distance.
 pub(super) struct Read {
     access: usize,
     pub(super) distance: Slot,
 }
 
-/// How far a leaf's access is read ahead.
+/// The prefetch distance of an access.
 pub(super) fn distance(e: &Emitter<'_>, leaf: &Leaf, access: usize) -> Distance {
     let a = &leaf.accesses[access];
     let width = Size::constant(e.buffer_dtype(a.buffer).bytes() as i64);
@@ -67,19 +69,20 @@ pub(super) fn distance(e: &Emitter<'_>, leaf: &Leaf, access: usize) -> Distance 
     }
 }
 
-/// How far ahead a loop reads an array, hanging on the sizes of a call.
+/// The prefetch distance of an array in a loop. It depends on the sizes of a call.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::cpu) struct Distance {
-    /// Of the array.
+    /// The size of the array in bytes.
     bytes: Size,
-    /// Of a row, where there are several.
+    /// The size of a row in bytes, if there are several.
     row: Option<Size>,
-    /// Whether another loop reads rows ahead that stay in a cache.
+    /// Whether another loop prefetches rows that stay in the cache.
     waits: bool,
 }
 
 impl Distance {
-    /// In bytes; 0 where nothing is to be read ahead, less where it is by streams.
+    /// The distance in bytes; 0 if there is nothing to prefetch, negative if the array is read as a
+    /// stream.
     pub(in crate::cpu) fn formula(&self, memory: Memory) -> Formula {
         self.along_pages(memory).then(Rule::Times, if memory.along_pages { 1 } else { -1 })
     }
@@ -97,7 +100,8 @@ impl Distance {
     }
 }
 
-/// The loops over arrays that other loops over the same rows read ahead: the longest one of each row does.
+/// The loops that do not prefetch an array because another loop over the same rows does: the one
+/// with the most operations.
 pub(super) fn waiting(program: &Program, kernel: &Kernel) -> BTreeSet<(BufferId, IndexId)> {
     let mut found = BTreeSet::new();
     visit::for_each_statement(&kernel.body, &mut |statement| {
@@ -135,20 +139,22 @@ impl Ahead {
         Ahead(found)
     }
 
-    /// With their slots.
+    /// The prefetches with their slots.
     pub(super) fn reads(&self, shared: &mut Shared) -> Vec<Read> {
         let read = |access: &usize| Read { access: *access, distance: shared.slot(Given::Distance(*access)) };
         self.0.iter().map(read).collect()
     }
 }
 
-/// Whether a loop around the leaf goes on where it ends.
+/// Whether the loops around the leaf continue where it ends, so that together they read the array
+/// contiguously.
 fn is_dense(e: &Emitter<'_>, leaf: &Leaf, a: &Access) -> bool {
     let is_array = e.program.buffers.get(a.buffer).is_some_and(|buffer| buffer.role != Role::Scratch);
     if !is_array || !a.contiguous() || a.inner || a.spread || !a.start.values.is_empty() {
         return false;
     }
-    // What begins at the same place whenever the leaf runs has been read before, if it runs more than once.
+    // An access that begins at the same element each time the leaf runs has been read before, if
+    // the leaf runs more than once.
     let around = leaf.accesses.iter().any(|a| !a.start.affine.terms().is_empty());
     let rows = a.start.affine.terms();
     let follows = |stride: &Size| {
@@ -158,12 +164,12 @@ fn is_dense(e: &Emitter<'_>, leaf: &Leaf, a: &Access) -> bool {
     !around || rows.iter().any(|(_, stride)| follows(stride))
 }
 
-/// Whether two accesses read the same elements about the same time.
+/// Whether two accesses read the same elements at about the same time.
 fn is_near(a: &Access, b: &Access) -> bool {
     a.behind(b).is_some_and(|apart| apart.abs() < NEAR)
 }
 
-/// Asks for as much as a step of so many elements reads.
+/// Emits the prefetches of a step of this many elements.
 pub(super) fn fetch(asm: &mut Assembler, reads: &[Read], step: i32) {
     for Read { access, distance } in reads {
         let width = asm.addresses[*access].width;
@@ -178,7 +184,7 @@ pub(super) fn fetch(asm: &mut Assembler, reads: &[Read], step: i32) {
         let base = asm.address(*access);
         let at = MemoryOperand::with_base_index_scale(base, INDEX, width);
         asm.general(Instruction::with2(Code::Lea_r64_m, SPARE, at));
-        // Where it is in a span of pages; of each page behind that one goes as far.
+        // The position within a span of pages determines how far each page has been prefetched.
         let done = Register::R11D;
         asm.general(Instruction::with2(Code::Mov_r32_rm32, done, Register::EAX));
         asm.general(Instruction::with2(Code::And_rm32_imm32, done, (pages * PAGE - 1).cast_signed()));

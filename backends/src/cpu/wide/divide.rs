@@ -1,10 +1,13 @@
-//! Floats divided by one number. A division of sixteen floats takes ten cycles; where a body does little else, the reciprocal of
-//! the divisor is computed once, and each quotient takes four instructions on it, with the bits of the division.
+//! Division of floats by a loop-invariant divisor. A division of 16 floats takes ten cycles. If a
+//! body does little else, the reciprocal of the divisor is computed once, and each quotient takes
+//! four instructions instead, with the same bits.
 //!
-//! The reciprocal is the rounded one and what it lacks, so the first quotient is off by less than one unit in the last place. Its
-//! remainder is exact, and the remainder times the rounded reciprocal corrects it to the quotient rounded (Markstein, "Computation
-//! of elementary functions on the IBM RISC System/6000 processor", 1990). That holds where nothing overflows or becomes denormal
-//! on the way: where a lane has another dividend, or the divisor is another one, the group is divided.
+//! The reciprocal is split into a rounded part and its error, so the first quotient is off by less
+//! than one ulp. Its remainder is exact, and multiplied by the rounded reciprocal it corrects the
+//! quotient to the correctly rounded one (Markstein, "Computation of elementary functions on the
+//! IBM RISC System/6000 processor", 1990). That holds if nothing overflows or becomes denormal on
+//! the way. If the divisor or the dividend of any lane is outside of a safe range, the group is
+//! divided.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value};
@@ -18,28 +21,30 @@ use crate::cpu::emit::Emitter;
 use crate::cpu::lanes128::is_wide;
 use crate::cpu::scalar;
 
-/// Operations of a body up to which a division would be most of it.
+/// With more operations than this, a body is not dominated by a division.
 const LIGHT: usize = 8;
 
-/// What quotients by one number take of it.
+/// The values precomputed from a divisor.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Divisor {
-    /// Its reciprocal, rounded.
+    /// The rounded reciprocal.
     Reciprocal,
-    /// What that lacks, about.
+    /// Its error, approximately.
     Rest,
     Negated,
-    /// How many magnitudes of dividends, each counted twice, from the least one on, need no division.
+    /// The size of the range of safe dividends, as the bits of magnitudes times two; 0 if the
+    /// divisor is not safe.
     Span,
 }
 
-/// The least magnitude of dividends and divisors that need no division, and the first beyond, as bits without a sign: powers of two so that
-/// exponents of quotients stay inside by far, and those of remainders.
+/// The safe range of magnitudes of dividends and divisors, as bits without a sign: a minimum, and
+/// the first value beyond. They are powers of two that keep the exponents of quotients and
+/// remainders far from the limits.
 fn magnitudes(wide: bool) -> (i64, i64) {
     if wide { ((1023 - 400) << 52, (1023 + 400) << 52) } else { ((127 - 60) << 23, (127 + 60) << 23) }
 }
 
-/// A part of a divisor.
+/// Computes a value from a divisor.
 pub(super) fn given(e: &mut Emitter<'_>, value: ValueId, part: Divisor) -> Value {
     let dtype = e.dtype(value);
     let divisor = e.value(value);
@@ -67,7 +72,7 @@ pub(super) fn given(e: &mut Emitter<'_>, value: ValueId, part: Divisor) -> Value
 }
 
 impl WideX86<'_, '_> {
-    /// The scalar that an operand is, if it pays to divide by its reciprocal.
+    /// The scalar of an operand, if it pays to multiply by its reciprocal.
     pub(super) fn divisor(&self, operand: Operand) -> Option<ValueId> {
         let Operand::Splat(Splat::Slot32(Slot(slot)) | Splat::Slot64(Slot(slot))) = operand else { return None };
         match self.shared.given.get(slot as usize) {
@@ -76,7 +81,7 @@ impl WideX86<'_, '_> {
         }
     }
 
-    /// Floats divided by a scalar.
+    /// Divides by a scalar.
     pub(super) fn quotients(&mut self, dtype: Dtype, a: &Parts, divisor: (ValueId, Operand)) -> Parts {
         a.iter().map(|a| self.quotient(dtype, *a, divisor)).collect()
     }

@@ -1,5 +1,5 @@
-//! Accesses whose elements do not lie side by side: steps of other sizes, and subscripts that are data. Each lane has the number of its
-//! element, counted from where the access is at hand.
+//! Accesses that are not contiguous: other strides, and subscripts that are data. Each lane
+//! computes the number of its element, relative to the current one.
 
 use iced_x86::Code;
 use ir::Size;
@@ -8,7 +8,7 @@ use super::inst::{Class, Lanes, Operand, Place, Plain, Splat};
 use super::lanes::{Parts, WideX86};
 
 impl WideX86<'_, '_> {
-    /// The numbers of the elements of an access from its address at hand, for its lanes of a part.
+    /// The element numbers of an access for the lanes of a part, relative to its current address.
     fn numbers(&mut self, access: usize, gathered: &[Parts], part: usize) -> Operand {
         let a = &self.leaf.accesses[access];
         let mut sum: Option<Operand> = None;
@@ -28,7 +28,7 @@ impl WideX86<'_, '_> {
         }
     }
 
-    /// Each lane's number times a size.
+    /// The number of each lane times a size.
     fn lane_numbers(&mut self, part: usize, times: &Size) -> Operand {
         let first = i64::from(self.isa().half()) * part as i64;
         if let Some(step) = times.as_constant() {
@@ -39,7 +39,7 @@ impl WideX86<'_, '_> {
         self.times(lanes, times)
     }
 
-    /// Loads lanes of four or eight bytes, each from its own place.
+    /// Gathers lanes of four or eight bytes.
     pub(super) fn gather(&mut self, access: usize, gathered: &[Parts], wide: bool) -> Parts {
         let code = if wide { Code::EVEX_Vpgatherqq_zmm_k1_vm64z } else { Code::EVEX_Vpgatherqd_ymm_k1_vm64z };
         let zero = Operand::Splat(Splat::Bits32(0));

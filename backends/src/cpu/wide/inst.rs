@@ -1,28 +1,29 @@
-//! Machine instructions over registers that are not chosen yet: what leaves become before registers are allocated.
+//! Machine instructions over virtual registers: the input of register allocation.
 //!
-//! Operands stand as the instruction takes them, its result apart. A number that all lanes share is a [`Splat`]: whether
-//! it rests in a register, is broadcast by the instruction that takes it, or is loaded before it, is not its user's business.
+//! Operands are in the order of the instruction, without the result. A number that is the same in
+//! all lanes is a [`Splat`]. The allocator decides whether it is pinned in a register, broadcast by
+//! the instruction that uses it, or loaded before.
 
 use cranelift_codegen::entity::{PrimaryMap, entity_impl};
 use iced_x86::Code;
 
-/// A register that is not chosen yet.
+/// A virtual register.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Reg(u32);
 entity_impl!(Reg, "r");
 
-/// What a register holds.
+/// The class of a register.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Class {
     Vector,
     Mask,
 }
 
-/// Eight bytes that the caller hands over.
+/// An eight-byte slot that the caller fills, or that the function uses.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Slot(pub(super) u32);
 
-/// A number in all lanes.
+/// A number that is broadcast to all lanes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Splat {
     Bits32(u32),
@@ -38,61 +39,64 @@ impl Splat {
     }
 }
 
-/// Where something lies in memory.
+/// A memory operand.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// Element `offset` of an access that runs along memory, counted from the one at hand.
+    /// Element `offset` of a contiguous access, relative to the current element.
     Along {
         access: usize,
         offset: i32,
     },
-    /// Element `offset` of the array of an access that steps by `step`, counted from the element at hand.
+    /// Element `offset` of the array of an access with stride `step`, relative to the current
+    /// element.
     Stepped {
         access: usize,
         step: i32,
         offset: i32,
     },
-    /// The elements of an access by numbers in a register, counted from where it is at hand.
+    /// Elements of an access by numbers in a vector register, relative to the current element.
     Scattered {
         access: usize,
         offset: i32,
         numbers: Reg,
     },
     Slot(Slot),
-    /// So many bytes behind the lane that the element at hand belongs to, of lanes of some width.
+    /// An accumulator of a canonical lane in memory: `offset` bytes from the lane of the current
+    /// element.
     Lane {
         offset: i32,
         width: u32,
     },
-    /// A register's bytes of the function's own memory.
+    /// A spill slot, or another vector in the function's own memory.
     Own(usize),
-    /// A register's bytes of the pool of constants.
+    /// A vector in the constant pool.
     Pool(usize),
 }
 
-/// What an instruction takes.
+/// An operand of an instruction.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operand {
     Register(Reg),
     Splat(Splat),
     Memory(Place),
     Immediate(u8),
-    /// The number of the element at hand, in a general register.
+    /// The number of the current element, in a general-purpose register.
     Index,
-    /// A vector register that is used for nothing else.
+    /// A reserved vector register.
     Fixed(u32),
 }
 
-/// Which lanes an instruction concerns.
+/// The lanes that an instruction affects.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lanes {
     All,
-    /// Those that a mask has, and what becomes of the others: nothing, or zero.
+    /// The lanes of a mask. The others are zeroed or left unchanged.
     Some {
         mask: Reg,
         zero: bool,
     },
-    /// Those that there are elements for: the lower half of eight bytes, or all of four; or the upper half.
+    /// The active lanes, those with an element: all lanes of four bytes, or one half of the lanes
+    /// of eight.
     There {
         upper: bool,
         zero: bool,
@@ -103,17 +107,17 @@ pub(super) enum Lanes {
 pub(super) struct Plain {
     pub(super) code: Code,
     pub(super) to: Option<Reg>,
-    /// The register that the result goes to, if that is one used for nothing else.
+    /// The register of the result, if it is a reserved one.
     pub(super) fixed: Option<u32>,
-    /// What the result's register holds before: for instructions that also read it.
+    /// The previous content of the result's register, for instructions that also read it.
     pub(super) over: Option<Operand>,
     pub(super) from: Vec<Operand>,
     pub(super) lanes: Lanes,
-    /// Whether it leaves its mask empty.
+    /// Whether the instruction clears its mask register, as gathers do.
     pub(super) spends_mask: bool,
 }
 
-/// `a * b + c`, whose three forms differ in which operand they overwrite.
+/// `a * b + c`. The three forms of the instruction differ in the operand that they overwrite.
 pub(super) struct Fma {
     pub(super) to: Reg,
     pub(super) wide: bool,
@@ -121,13 +125,13 @@ pub(super) struct Fma {
     pub(super) addend: Operand,
 }
 
-/// Instructions that run if a lane needs them.
+/// Instructions that are skipped if no lane needs them.
 pub(super) struct Region {
     pub(super) condition: Reg,
-    /// Needed where the condition has a lane that is this.
+    /// The region runs if the condition has a lane with this value.
     pub(super) when: bool,
     pub(super) body: Vec<Item>,
-    /// What it gives: the result, its value without the region, and with it.
+    /// The results, each with its value if the region is skipped and its value if it runs.
     pub(super) results: Vec<(Reg, Operand, Operand)>,
 }
 
@@ -137,7 +141,7 @@ pub(super) enum Item {
     Region(Region),
 }
 
-/// Straight-line code, but for its regions.
+/// Straight-line code with regions.
 #[derive(Default)]
 pub(super) struct Body {
     pub(super) items: Vec<Item>,
@@ -145,15 +149,16 @@ pub(super) struct Body {
 }
 
 impl Body {
-    /// Whether it takes lanes in memory.
+    /// Whether the code accesses accumulators of lanes in memory.
     pub(super) fn has_lanes(&self) -> bool {
         let is_lane = |operand: &Operand| matches!(operand, Operand::Memory(Place::Lane { .. }));
         self.items.iter().any(|item| matches!(item, Item::Plain(plain) if plain.from.iter().any(is_lane)))
     }
 }
 
-/// The items of some bodies, of so many at a time in turn: a processor looks ahead only so far, and in one body most instructions
-/// wait for the one before.
+/// Interleaves bodies, `ways` at a time, so that independent instructions are close together. The
+/// out-of-order window of a processor is limited, and within one body most instructions depend on
+/// the previous one.
 pub(super) fn interleave(bodies: Vec<Vec<Item>>, ways: usize) -> Vec<Item> {
     let mut all = vec![];
     let mut bodies = bodies.into_iter();
@@ -171,7 +176,7 @@ pub(super) fn interleave(bodies: Vec<Vec<Item>>, ways: usize) -> Vec<Item> {
 }
 
 impl Plain {
-    /// Calls `visit` on each operand, what is overwritten too.
+    /// Calls `visit` on each operand, including one that is overwritten.
     pub(super) fn for_each_operand(&self, visit: &mut impl FnMut(Operand)) {
         self.over.iter().chain(&self.from).for_each(|operand| visit(*operand));
         if let Lanes::Some { mask, .. } = self.lanes {
@@ -181,7 +186,7 @@ impl Plain {
 }
 
 impl Operand {
-    /// The register that it is or is addressed by.
+    /// The register of the operand, or the one that addresses it.
     pub(super) fn register(self) -> Option<Reg> {
         match self {
             Operand::Register(reg) | Operand::Memory(Place::Scattered { numbers: reg, .. }) => Some(reg),

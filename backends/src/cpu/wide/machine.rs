@@ -1,29 +1,30 @@
-//! The machines that leaves are made for, and in what they differ beside their instructions.
+//! The instruction sets and memory systems that leaves are generated for.
 
 use iced_x86::{Code, Register};
 
 use crate::cpu::{Far, Simd};
 
-/// The vectors of a machine.
+/// An instruction set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cpu) enum Isa {
-    /// 512 bits, and masks in registers of their own.
+    /// 512-bit vectors, with mask registers.
     Avx512,
-    /// 256 bits; a mask is a vector with all bits of a lane alike. With multiply-adds and 16-bit floats.
+    /// 256-bit vectors, with fused multiply-add and `f16` conversions. A mask is a vector whose
+    /// lanes are all ones or all zeros.
     Avx2,
 }
 
-/// How a machine reads and writes arrays that its caches do not hold.
+/// How a machine best reads and writes arrays that do not fit into its caches.
 #[derive(Clone, Copy)]
 pub(in crate::cpu) struct Memory {
-    /// Whether every array is taken as one of these.
+    /// Whether all arrays are treated as such.
     every: bool,
-    /// Whether the processor, asked for lines of several pages, runs along each of them: see `ahead`.
+    /// Whether the hardware prefetcher continues along each page that is touched: see `ahead`.
     pub(super) along_pages: bool,
 }
 
 impl Memory {
-    /// This machine's.
+    /// The memory system of this machine.
     pub(in crate::cpu) fn here(far: Far) -> Memory {
         match far {
             Far::Auto => Memory { every: false, along_pages: runs_along_pages() },
@@ -32,18 +33,19 @@ impl Memory {
         }
     }
 
-    /// That of a machine not known: who runs along pages gains as much by it as the others lose.
+    /// For an unknown machine: assumes the page prefetcher, since machines with it gain as much as
+    /// others lose.
     pub(in crate::cpu) fn unknown() -> Memory {
         Memory { every: false, along_pages: true }
     }
 
-    /// What arrays' bytes exceed that are beyond the caches, where these hold `bytes`.
+    /// The size in bytes above which an array counts as larger than a cache of `bytes`.
     pub(in crate::cpu) fn limit(self, bytes: i64) -> i64 {
         if self.every { -1 } else { bytes }
     }
 }
 
-/// Whether this machine's processor runs along pages: Intel's do.
+/// Whether this processor has the page prefetcher: Intel's do.
 fn runs_along_pages() -> bool {
     #[cfg(target_arch = "x86_64")]
     {
@@ -59,9 +61,9 @@ fn runs_along_pages() -> bool {
     }
 }
 
-/// Instructions on whole registers, whatever they hold.
+/// Moves of whole registers, for any element type.
 pub(super) struct Moves {
-    /// A number of four bytes to all lanes, and of eight.
+    /// Broadcasts of four and eight bytes.
     pub(super) broadcast: [Code; 2],
     pub(super) load: Code,
     pub(super) store: Code,
@@ -83,7 +85,7 @@ static AVX2: Moves = Moves {
 };
 
 impl Isa {
-    /// What a width asks for, if the machine has it: the widest, where it does not matter.
+    /// The instruction set for a vector width, if the machine has it; the widest for `Auto`.
     pub(in crate::cpu) fn of(simd: Simd) -> Option<Isa> {
         let wanted: &[Isa] = match simd {
             Simd::W128 => &[],
@@ -93,11 +95,11 @@ impl Isa {
         wanted.iter().copied().find(|isa| isa.is_here())
     }
 
-    /// Whether this machine runs it.
+    /// Whether this machine supports it.
     pub(in crate::cpu) fn is_here(self) -> bool {
         #[cfg(target_arch = "x86_64")]
         {
-            // What is asked for beside AVX-512 came before it in every processor.
+            // All processors with AVX-512 have the features that `Avx2` requires as well.
             use std::arch::is_x86_feature_detected as has;
             let has = match self {
                 Isa::Avx512 => {
@@ -113,7 +115,7 @@ impl Isa {
         }
     }
 
-    /// Bytes of a vector register.
+    /// The size of a vector register in bytes.
     pub(super) fn bytes(self) -> u32 {
         match self {
             Isa::Avx512 => 64,
@@ -121,17 +123,17 @@ impl Isa {
         }
     }
 
-    /// Elements of a step: as many as a register has lanes of four bytes.
+    /// The number of elements in a group: the 32-bit lanes of a register.
     pub(super) fn group(self) -> i32 {
         self.half() * 2
     }
 
-    /// Lanes of eight bytes in a register.
+    /// The number of 64-bit lanes in a register.
     pub(super) fn half(self) -> i32 {
         self.bytes().cast_signed() / 8
     }
 
-    /// How many vector registers there are.
+    /// The number of vector registers.
     pub(super) fn vectors(self) -> u32 {
         match self {
             Isa::Avx512 => 32,
@@ -139,7 +141,7 @@ impl Isa {
         }
     }
 
-    /// The first of them.
+    /// The first vector register.
     pub(super) fn first(self) -> Register {
         match self {
             Isa::Avx512 => Register::ZMM0,
@@ -158,9 +160,9 @@ impl Isa {
 /// Which operand a fused multiply-add overwrites.
 #[derive(Clone, Copy)]
 pub(super) enum Form {
-    /// The first factor; the others follow.
+    /// The first factor; the second factor and the addend follow.
     F213,
-    /// A factor; the addend is the second.
+    /// A factor; the addend and the other factor follow.
     F132,
     /// The addend.
     F231,

@@ -1,9 +1,11 @@
-//! `WideX86`: leaves in AVX-512 or AVX2, for machines that have it. Cranelift's vectors end at 128 bits, so a leaf becomes a function
-//! of its own, which the kernel calls with what it needs in slots.
+//! `WideX86`: leaves with AVX-512 or AVX2 vectors. Cranelift's vectors end at 128 bits, so a leaf
+//! becomes a function of its own in machine code, which the kernel calls with its arguments in
+//! memory slots.
 //!
-//! `lanes` (with `convert`, `gather`, `strided` and the `table` of instructions) turns a leaf's operations into instructions on registers that are
-//! not chosen yet (`inst`), `allocate` chooses them, `assemble` makes bytes. A leaf with something that is not done here stays in
-//! Cranelift's vectors. Both have the same bits.
+//! `lanes` (with `convert`, `gather`, `strided` and the instruction `table`) selects instructions
+//! over virtual registers (`inst`), `allocate` assigns registers, and `assemble` encodes. A leaf
+//! with an operation that is not supported here uses Cranelift's vectors. The results are the same
+//! bits.
 
 mod ahead;
 mod allocate;
@@ -46,21 +48,21 @@ pub(super) use self::scan::Scanner;
 use super::emit::{Emitter, own_memory};
 use super::leaf::{Access, Inst, Leaf, Step};
 
-/// What leaves need to know of their kernel.
+/// The properties of a kernel that its leaves need.
 pub(super) struct Wide {
     isa: Isa,
-    /// The bytes of the arrays that it accesses.
+    /// The total size in bytes of the arrays that it accesses.
     bytes: Size,
-    /// Results that it only stores to.
+    /// Results that it stores to but does not load.
     results: Vec<BufferId>,
-    /// Loops that leave it to others to read an array ahead.
+    /// Loops that do not prefetch an array, because another loop over the same rows does.
     waiting: BTreeSet<(BufferId, IndexId)>,
 }
 
-/// From so many bytes on, results go past the caches: a line that is stored whole is then not read before. Where what is stored fits
-/// into a cache this loses.
+/// From this total size on, results are written with non-temporal stores, which avoid reading a
+/// cache line before it is overwritten. If the data fits into a cache they are slower.
 const STREAMED: i64 = 24 << 20;
-/// Operations of a body beyond which memory is not what it waits for.
+/// With more operations than this, a body is not limited by memory bandwidth.
 const BUSY: usize = 64;
 
 impl Wide {
@@ -80,19 +82,19 @@ impl Wide {
     }
 }
 
-/// The bytes of an array.
+/// The size of an array in bytes.
 fn bytes_of(program: &Program, buffer: BufferId) -> Size {
     let buffer = &program.buffers[buffer];
     let width = Size::constant(i64::try_from(buffer.dtype.bytes()).expect("a small number"));
     buffer.shape.iter().fold(width, |product, length| &product * length)
 }
 
-/// Whether everything in a leaf is done here.
+/// Whether all operations of a leaf are supported here.
 pub(super) fn takes(e: &Emitter<'_>, leaf: &Leaf) -> bool {
     has_steps(e, leaf, &leaf.steps) && !leaf.steps.iter().any(|step| matches!(step, Step::Nest(_)))
 }
 
-/// Whether all steps are done here, those of a loop inside as steps of a leaf of its own.
+/// Whether all steps are supported here. The steps of an inner loop form a leaf of their own.
 pub(super) fn has_steps(e: &Emitter<'_>, leaf: &Leaf, steps: &[Step]) -> bool {
     let Some(Wide { isa, .. }) = e.wide else { return false };
     let has = |inst: &Inst, dtype| lanes::has(leaf, inst, dtype) && (isa != Isa::Avx2 || avx2::has(leaf, inst, dtype));
@@ -116,8 +118,9 @@ pub(super) fn has_steps(e: &Emitter<'_>, leaf: &Leaf, steps: &[Step]) -> bool {
     all
 }
 
-/// How many groups to do at once: several for short bodies, whose loop would cost as much as they do, and two that a processor can
-/// take in turn for all but the longest.
+/// The unroll factor in groups. Short bodies are unrolled by four, because the loop overhead would
+/// cost as much as they do, and all but the longest by two, so that two independent dependency
+/// chains overlap.
 fn unroll(weight: usize) -> i32 {
     match weight {
         0..=12 => 4,
@@ -126,21 +129,22 @@ fn unroll(weight: usize) -> i32 {
     }
 }
 
-/// How many groups to take in turn where one needs so many registers, beside some that are used for nothing else.
+/// How many groups to interleave, given the register pressure of one and the number of reserved
+/// registers.
 fn ways(isa: Isa, pressure: usize, fixed: u32) -> usize {
     let ways = ((isa.vectors() - fixed) as usize).saturating_sub(2) / pressure.max(1);
     if ways >= 4 { 4 } else { ways.clamp(1, 2) }
 }
 
-/// A leaf's code, and what its caller hands over.
+/// The code of a leaf and its arguments.
 struct Function {
     code: Vec<u8>,
     given: Vec<Given>,
-    /// Bytes at the address that it takes.
+    /// The size of the memory for arguments and spills in bytes.
     memory: usize,
 }
 
-/// Runs the leaf over `from..to` (not empty), if it is done here.
+/// Runs a leaf over `from..to`, which must not be empty, if it is supported here.
 pub(super) fn run(e: &mut Emitter<'_>, leaf: &Leaf, from: Value, to: Value) -> Option<()> {
     let ahead = Ahead::of(e, leaf);
     let function = ready(e, leaf, &ahead)?;
@@ -158,7 +162,7 @@ fn ready(e: &mut Emitter<'_>, leaf: &Leaf, ahead: &Ahead) -> Option<Function> {
     Some(function)
 }
 
-/// A leaf and its code, to be run in several places.
+/// A compiled leaf that can run in several places.
 pub(super) struct Ready {
     leaf: Leaf,
     function: Function,
@@ -166,21 +170,21 @@ pub(super) struct Ready {
 }
 
 impl Ready {
-    /// The leaf, if it is done here.
+    /// Compiles the leaf, if it is supported here.
     pub(super) fn new(e: &mut Emitter<'_>, leaf: Leaf) -> Option<Ready> {
         let function = ready(e, &leaf, &Ahead::default())?;
         let memory = e.scratch(function.memory);
         Some(Ready { leaf, function, memory })
     }
 
-    /// Runs it over `from..to` (not empty).
+    /// Runs it over `from..to`, which must not be empty.
     pub(super) fn run(&self, e: &mut Emitter<'_>, from: Value, to: Value) {
         self.function.run_leaf(e, &self.leaf, self.memory, from, to);
     }
 }
 
 impl Function {
-    /// Calls it for the elements `from..to` of a leaf.
+    /// Calls the function for the elements `from..to` of the leaf.
     fn run_leaf(&self, e: &mut Emitter<'_>, leaf: &Leaf, memory: Value, from: Value, to: Value) {
         for (value, op) in &leaf.uniform {
             e.let_(*value, op);
@@ -188,7 +192,7 @@ impl Function {
         self.run(e, leaf, memory, from, to);
     }
 
-    /// Calls it for the elements `from..to`; the leaf's uniform values are defined.
+    /// Calls the function for the elements `from..to`. The leaf's uniform values must be defined.
     fn run(&self, e: &mut Emitter<'_>, leaf: &Leaf, memory: Value, from: Value, to: Value) {
         for (slot, given) in self.given.iter().enumerate() {
             if let Some(value) = given_value(e, leaf, given, from, to) {
@@ -255,14 +259,14 @@ fn given_value(e: &mut Emitter<'_>, leaf: &Leaf, given: &Given, from: Value, to:
     })
 }
 
-/// Whether what an access stores may go past the caches.
+/// Whether an access may use non-temporal stores.
 fn streams(e: &Emitter<'_>, leaf: &Leaf, access: usize) -> bool {
     let a = &leaf.accesses[access];
     let result = e.wide.as_ref().is_some_and(|wide| wide.results.contains(&a.buffer));
     result && a.contiguous() && e.buffer_dtype(a.buffer).bytes() >= 4
 }
 
-/// The accesses that store past the caches, if the leaf is one for it.
+/// The accesses with non-temporal stores, if the leaf is limited by memory bandwidth.
 fn streamed(e: &Emitter<'_>, leaf: &Leaf) -> Vec<usize> {
     let mut found = vec![];
     for step in &leaf.steps {
@@ -275,7 +279,7 @@ fn streamed(e: &Emitter<'_>, leaf: &Leaf) -> Vec<usize> {
     if leaf.weight() > BUSY { vec![] } else { found }
 }
 
-/// See [`Given::Before`].
+/// The value of [`Given::Before`].
 fn before(e: &mut Emitter<'_>, leaf: &Leaf, from: Value) -> Option<Value> {
     let none = e.int(-1);
     let Wide { isa, bytes, .. } = e.wide.as_ref()?;
@@ -301,7 +305,7 @@ fn before(e: &mut Emitter<'_>, leaf: &Leaf, from: Value) -> Option<Value> {
     Some(e.b.ins().select(yes, count, none))
 }
 
-/// How the leaf's accesses are addressed.
+/// The addressing of the leaf's accesses.
 fn addresses(e: &Emitter<'_>, leaf: &Leaf, shared: &mut Shared) -> Vec<Address> {
     let address = |access| {
         let a: &Access = &leaf.accesses[access];
@@ -315,7 +319,8 @@ fn addresses(e: &Emitter<'_>, leaf: &Leaf, shared: &mut Shared) -> Vec<Address> 
     (0..leaf.accesses.len()).map(address).collect()
 }
 
-/// The leaf as a function.
+/// Compiles the leaf to a function. There are up to three versions of the body: unrolled, masked
+/// for the remainder, and unrolled with non-temporal stores.
 fn function(e: &Emitter<'_>, leaf: &Leaf, ahead: &Ahead) -> Option<Function> {
     let isa = e.wide.as_ref()?.isa;
     let mut shared = Shared::new(isa);
@@ -355,6 +360,7 @@ fn function(e: &Emitter<'_>, leaf: &Leaf, ahead: &Ahead) -> Option<Function> {
     begin(&mut asm);
     residents.load(&mut asm);
     if let Some((before, body)) = &streaming {
+        // Peel a masked group until the stores are aligned, then run the non-temporal version.
         let (aligned, plain) = (asm.label(), asm.label());
         asm.load_slot(END, *before);
         asm.general(Instruction::with2(Code::Cmp_r64_rm64, END, INDEX));
@@ -380,7 +386,7 @@ fn function(e: &Emitter<'_>, leaf: &Leaf, ahead: &Ahead) -> Option<Function> {
     Some(Function { code, given: shared.given, memory })
 }
 
-/// Registers that are the caller's.
+/// The callee-saved registers that the function uses.
 fn saved(asm: &Assembler) -> &'static [Register] {
     let used = asm.addresses.len().min(ADDRESSES.len());
     ADDRESSES.get(FREE_ADDRESSES..used).unwrap_or(&[])
@@ -398,7 +404,7 @@ fn begin(asm: &mut Assembler) {
     all_there(asm);
 }
 
-/// Says that there are elements for all lanes.
+/// Marks all lanes as active.
 fn all_there(asm: &mut Assembler) {
     if let Some(slot) = asm.there {
         let all = asm.isa.group();
@@ -417,7 +423,8 @@ fn end(asm: &mut Assembler) {
     asm.general(Ok(Instruction::with(Code::Retnq)));
 }
 
-/// As many steps of several groups as there are elements for, and some elements beyond.
+/// A loop over steps of several whole groups, as long as there are enough elements, including some
+/// beyond the step that it may load.
 fn whole_groups(
     asm: &mut Assembler,
     residents: &Residents,
@@ -427,7 +434,7 @@ fn whole_groups(
 ) {
     let (again, done) = (asm.label(), asm.label());
     let step = groups * asm.isa.group();
-    // Whether there is an element for the last lane of the next step, and beyond.
+    // Compare the last element that a step may load with the number of elements.
     let compare = |asm: &mut Assembler| {
         let last = iced_x86::MemoryOperand::with_base_displ(INDEX, i64::from(step + beyond - 1));
         asm.general(Instruction::with2(Code::Lea_r64_m, SPARE, last));
@@ -448,7 +455,8 @@ fn whole_groups(
     asm.place(done);
 }
 
-/// Steps of single groups, as far as there are whole steps of several, where arrays are read by streams: see `ahead`.
+/// A loop over single groups up to the last multiple of a whole step, if arrays are read as
+/// streams: see `ahead`.
 fn one_by_one(asm: &mut Assembler, residents: &Residents, body: &Body, distance: Slot, groups: i32, count: Slot) {
     let (again, done) = (asm.label(), asm.label());
     let group = asm.isa.group();
@@ -470,7 +478,7 @@ fn one_by_one(asm: &mut Assembler, residents: &Residents, body: &Body, distance:
     asm.place(done);
 }
 
-/// Group by group up to the end, the last one in part.
+/// A loop over single groups up to the end, the last one masked.
 fn partial_groups(asm: &mut Assembler, residents: &Residents, body: &Body) {
     let (again, done) = (asm.label(), asm.label());
     asm.general(Instruction::with2(Code::Cmp_r64_rm64, INDEX, END));
@@ -483,9 +491,10 @@ fn partial_groups(asm: &mut Assembler, residents: &Residents, body: &Body) {
     asm.place(done);
 }
 
-/// The next group, as far as there are elements.
+/// Computes the next group, masked to the remaining elements.
 fn one_partial_group(asm: &mut Assembler, residents: &Residents, body: &Body) {
-    // How many elements are left, for vectors of masks; for masks of bits a one for each of them.
+    // The number of remaining elements, for masks in vectors; converted to a bit mask for mask
+    // registers.
     let group = asm.isa.group();
     asm.general(Instruction::with2(Code::Mov_r64_rm64, SPARE, END));
     asm.general(Instruction::with2(Code::Sub_r64_rm64, SPARE, INDEX));
@@ -508,7 +517,7 @@ fn one_partial_group(asm: &mut Assembler, residents: &Residents, body: &Body) {
     asm.general(Instruction::with2(Code::Add_rm64_imm32, INDEX, group));
 }
 
-/// The lane that the element at hand belongs to.
+/// The canonical lane of the current element.
 fn lane_at_hand(asm: &mut Assembler) {
     asm.general(Instruction::with2(Code::Mov_r64_rm64, OTHER, INDEX));
     let lanes = LANES as i32 / if sabotage::on(Bug::LaneAtHand) { 2 } else { 1 };

@@ -1,7 +1,8 @@
-//! Loads of elements that lie a few apart, as stencils have them: a vector that lies across others that are loaded anyway is put together
-//! of two of these. A load of a whole vector that does not begin with a line of memory lies across two lines, and takes twice as long.
+//! Loads at small distances, as in stencils. A vector that overlaps two others that are loaded
+//! anyway is composed of them with a permutation. A load of a whole vector that is not aligned to a
+//! cache line crosses two lines, which takes twice as long.
 //!
-//! What is loaded ends at most one group behind the step, so there must be that group.
+//! These loads extend up to one group past the step, so the loop must end a group early.
 
 use iced_x86::Code;
 use ir::Dtype;
@@ -13,34 +14,36 @@ use crate::cpu::emit::Emitter;
 use crate::cpu::lanes128::is_wide;
 use crate::cpu::leaf::{Inst, Leaf, Step};
 
-/// So many loads that lie a few apart are worth it.
+/// The minimum number of neighbouring loads for which this pays off.
 const LEAST: usize = 3;
-/// So many registers may hold what is loaded.
+/// The maximum number of registers for the loaded vectors.
 const MOST: i32 = 16;
 
-/// The loads of a leaf that lie a few elements apart.
+/// The neighbouring loads of a leaf.
 #[derive(Default)]
 pub(super) struct Neighbours(Vec<Family>);
 
-/// Loads of the same elements, or almost.
+/// Loads of almost the same elements.
 struct Family {
     dtype: Dtype,
-    /// The first element's access and the others, by how many elements they lie behind it: less than a group.
+    /// The access with the lowest address and the others, each with its distance from the first in
+    /// elements, less than a group.
     members: Vec<(usize, i32)>,
-    /// How many vectors a step loads.
+    /// The number of vectors that a step loads.
     vectors: i32,
 }
 
-/// What a step has loaded: for each family the vectors from its first element on.
+/// The vectors that a step has loaded, for each family from its first element on.
 pub(super) struct Loaded<'n> {
     neighbours: &'n Neighbours,
     vectors: Vec<Parts>,
 }
 
 impl Neighbours {
-    /// Those of a leaf that takes so many groups a step, in arrays that it does not store to.
+    /// Finds the neighbouring loads of a leaf with `groups` groups per step, in arrays that it does
+    /// not store to.
     pub(super) fn of(e: &Emitter<'_>, leaf: &Leaf, isa: Isa, groups: i32) -> Neighbours {
-        // AVX2 has no such permutation.
+        // AVX2 has no two-register permutation that shifts across lanes.
         if isa == Isa::Avx2 {
             return Neighbours::default();
         }
@@ -84,19 +87,19 @@ impl Neighbours {
         Neighbours(families)
     }
 
-    /// How many elements more than its own a step loads at most.
+    /// The maximum number of elements that a step loads past its end.
     pub(super) fn beyond(&self, isa: Isa) -> i32 {
         if self.0.is_empty() { 0 } else { isa.group() }
     }
 }
 
-/// Elements of a vector.
+/// The number of elements in a vector.
 fn lanes(dtype: Dtype) -> i32 {
     if is_wide(dtype) { 8 } else { 16 }
 }
 
 impl WideX86<'_, '_> {
-    /// Loads what a step needs of each family.
+    /// Loads the vectors of each family for a step.
     pub(super) fn load_neighbours<'n>(&mut self, neighbours: &'n Neighbours) -> Loaded<'n> {
         let mut vectors = vec![];
         for family in &neighbours.0 {
@@ -108,7 +111,7 @@ impl WideX86<'_, '_> {
         Loaded { neighbours, vectors }
     }
 
-    /// The elements of an access for the group at hand, if they are loaded.
+    /// The elements of an access for the current group, if they have been loaded.
     pub(super) fn neighbour(&mut self, access: usize) -> Option<Parts> {
         let loaded = self.loaded?;
         let find = |(family, vectors): (&Family, _)| {

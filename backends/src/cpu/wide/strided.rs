@@ -1,5 +1,6 @@
-//! Loads of every second, third or fourth element, and of elements in reverse: whole vectors, of which permutations pick the elements.
-//! (What lies further apart is gathered, and so is a group that is not whole: no element is touched that the loop does not have.)
+//! Loads with stride 2, 3, 4 or -1: whole vectors, from which permutations select the elements.
+//! Larger strides use gathers. So do masked groups, because no element may be loaded that the loop
+//! does not access.
 
 use iced_x86::Code;
 
@@ -7,17 +8,17 @@ use super::inst::{Class, Lanes, Operand, Place};
 use super::lanes::{Parts, WideX86};
 use crate::cpu::leaf::Access;
 
-/// How far apart elements may lie.
+/// The maximum stride.
 const MOST: i64 = 4;
 
-/// The elements from one of an access to the next, if it is one for here.
+/// The stride of an access, if it is handled here.
 pub(super) fn step(a: &Access) -> Option<i32> {
     let step = a.stride.as_constant().filter(|step| *step == -1 || (2..=MOST).contains(step))?;
     if a.gathered.is_empty() { i32::try_from(step).ok() } else { None }
 }
 
 impl WideX86<'_, '_> {
-    /// A whole group of an access that steps by `step`.
+    /// Loads a whole group of an access with stride `step`.
     pub(super) fn strided(&mut self, access: usize, step: i32, wide: bool) -> Parts {
         let lanes = if wide { 8 } else { 16 };
         let first = self.offset;
@@ -28,7 +29,7 @@ impl WideX86<'_, '_> {
         }
     }
 
-    /// As many elements as a register holds, from number `offset` on, which lie in reverse.
+    /// Loads the elements of a register from number `offset` on, in reverse.
     fn reversed(&mut self, access: usize, offset: i32, lanes: i32) -> Operand {
         let code = if lanes == 8 {
             Code::EVEX_Vpermq_zmm_k1z_zmm_zmmm512b64
@@ -40,7 +41,7 @@ impl WideX86<'_, '_> {
         self.vector(code, &[numbers, place])
     }
 
-    /// A number for each lane.
+    /// A vector with a number for each lane.
     fn lane_numbers_by(&mut self, lanes: i32, number: impl Fn(i32) -> i32) -> Operand {
         let mut bytes = [0; 64];
         let width = 64 / lanes.unsigned_abs() as usize;
@@ -51,9 +52,9 @@ impl WideX86<'_, '_> {
         self.vector(Code::EVEX_Vmovdqu64_zmm_k1z_zmmm512, &[numbers])
     }
 
-    /// As many elements as a register holds, from number `offset` on.
+    /// Loads the elements of a register from number `offset` on, with a positive stride.
     fn picked(&mut self, access: usize, step: i32, offset: i32, lanes: i32) -> Operand {
-        // The last vector ends with the last element.
+        // The last vector ends with the last element, so that nothing behind it is loaded.
         let begin = |vector: i32| (vector * lanes).min((lanes - 1) * (step - 1));
         let load = |vector| Operand::Memory(Place::Stepped { access, step, offset: offset * step + begin(vector) });
         let code = if lanes == 8 {
@@ -63,7 +64,8 @@ impl WideX86<'_, '_> {
         };
         let mut found = load(0);
         for vector in 1..step {
-            // Elements of the first vectors are there already, or for the first time are picked from one; others come from this one.
+            // Each permutation keeps the lanes that earlier vectors have filled, and takes the
+            // others from this vector. The first one also selects those of vector 0.
             let numbers = self.lane_numbers_by(lanes, |lane| {
                 let place = lane * step;
                 match place / lanes {
