@@ -1,5 +1,6 @@
-//! Branches of leaves. A leaf computes both sides of a branch and selects, lane by lane; but a long side, which is
-//! mostly a rare and expensive case (the sine of a huge number), is left out where no lane needs it.
+//! Branches in leaves. A leaf computes both sides of a branch and selects lane by lane. But a long
+//! side, which is typically a rare and expensive case (the sine of a huge number), is skipped if no
+//! lane needs it.
 
 use cranelift_codegen::ir::types::I32X4;
 use cranelift_codegen::ir::{InstBuilder, Value};
@@ -8,20 +9,21 @@ use ir::Dtype;
 use super::lanes128::{Lanes128, Parts, little};
 use super::leaf::{Build, Done, Leaf, LeafId, Step};
 
-/// Operations from which on a side is long.
+/// A side with at least this many operations is long.
 const LONG: usize = 16;
 
 /// The long side of a branch.
 pub(super) struct Branch {
-    /// A `bool`, and what it is where the side is needed.
+    /// A `bool`, and the value for which the side is needed.
     pub(super) condition: (LeafId, bool),
     pub(super) steps: Vec<Step>,
-    /// The results that its steps define, and those of the other side: what they are where no lane needs them.
+    /// The results of the side, each with the result of the other side, which is used if the side
+    /// is skipped.
     pub(super) results: Vec<(LeafId, LeafId)>,
 }
 
 impl Branch {
-    /// Calls `visit` on each value that it uses beside what its steps use.
+    /// Calls `visit` on each value that it uses in addition to those of its steps.
     pub(super) fn for_each_operand(&self, mut visit: impl FnMut(LeafId)) {
         visit(self.condition.0);
         self.results.iter().for_each(|(_, other)| visit(*other));
@@ -29,7 +31,7 @@ impl Branch {
 }
 
 impl Leaf {
-    /// Whether steps define a value, which may be from before them.
+    /// Whether steps define a value. It may have been defined before them.
     fn defines(&self, steps: &[Step], id: LeafId) -> bool {
         let mut found = false;
         self.for_each_step(steps, &mut |step| {
@@ -45,7 +47,7 @@ impl Leaf {
 }
 
 impl Build<'_, '_> {
-    /// What `build` defines, with its steps.
+    /// The steps and results of a side.
     pub(super) fn side(
         &mut self,
         build: impl FnOnce(&mut Self) -> Option<Vec<LeafId>>,
@@ -58,7 +60,8 @@ impl Build<'_, '_> {
         Some((steps, results?))
     }
 
-    /// Both sides of a branch: the shorter one as it is, a long one only where it is needed.
+    /// Adds both sides of a branch. The shorter one always runs; the other one is conditional if it
+    /// is long.
     pub(super) fn sides(
         &mut self,
         condition: LeafId,
@@ -68,13 +71,13 @@ impl Build<'_, '_> {
         let swap = self.leaf.weight_of(&then) < self.leaf.weight_of(&otherwise);
         let (long, short) = if swap { ((otherwise, no), (then, yes)) } else { ((then, yes), (otherwise, no)) };
         self.leaf.steps.extend(short.0);
-        // Scalars of a loop are seen behind the branch.
+        // Scalars of a loop may be used after the branch, so they cannot be conditional.
         let scalars = long.0.iter().any(|step| matches!(step, Step::Scalar(..)));
         if scalars || self.leaf.is_uniform(condition) || self.leaf.weight_of(&long.0) < LONG {
             self.leaf.steps.extend(long.0);
             return;
         }
-        // A result from before the branch is what it is, whatever lanes need.
+        // A result from before the branch is always available.
         let results =
             long.1.into_iter().zip(short.1).filter(|(result, _)| self.leaf.defines(&long.0, *result)).collect();
         self.leaf.steps.push(Step::Branch(Branch { condition: (condition, !swap), steps: long.0, results }));
@@ -82,7 +85,7 @@ impl Build<'_, '_> {
 }
 
 impl Lanes128<'_, '_> {
-    /// Runs the steps if a lane needs them.
+    /// Emits the steps under the condition that a lane needs them.
     pub(super) fn run_branch(&mut self, branch: &Branch, done: &mut Done<Parts>) {
         let (condition, when) = branch.condition;
         let needed = self.any(&done.get(condition), when);
@@ -107,7 +110,7 @@ impl Lanes128<'_, '_> {
         }
     }
 
-    /// Masks of one width; anything else as it is.
+    /// Normalizes masks to one width, since both sides must agree. Other values are unchanged.
     fn one_form(&mut self, id: LeafId, v: Parts) -> Parts {
         if self.at.leaf.values[id].0 == Dtype::Bool { self.mask(&v, false) } else { v }
     }

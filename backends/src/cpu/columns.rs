@@ -1,10 +1,12 @@
-//! Leaves with loops inside: passes over columns, in vectors that run across them.
+//! Leaves with inner loops: passes over columns, vectorized across the columns.
 //!
-//! Columns go in strips. A strip takes one phase of the body after another: straight code between loops, or a
-//! loop. In a loop a group of columns, its sums in registers, goes down some rows, then the next group does: so each
-//! row is read as long as the strip is wide, which memory likes, and sums rest in the cache between. What one phase
-//! computes for a later one lies in memory, as wide as the strip, and so does scratch of one column. The last columns, fewer
-//! than a vector has lanes, are a group whose lanes past the last one repeat it.
+//! Columns are processed in strips. A strip runs one phase of the body after another; a phase is
+//! either straight-line code or an inner loop. In a loop, a group of columns walks down a few rows
+//! with its accumulators in registers, then the next group does. So each row is read in stretches
+//! as wide as the strip, which suits the prefetcher, and the accumulators stay in the cache in
+//! between. Values that one phase computes for a later one are stored in arrays as wide as the
+//! strip, and so is per-column scratch. If the last columns do not fill a vector, the surplus lanes
+//! repeat the last column.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,15 +23,16 @@ use super::leaf::{Done, Inst, Leaf, LeafEmitter, LeafId, Nest, Step};
 use super::nest::Axis;
 use super::strips::Strips;
 
-/// Columns of a strip at most: with `f32` a row of it fills a page.
-/// (Narrow strips that stay in a cache between phases lose: rows far apart share its sets, and no prefetcher helps.)
+/// The maximum number of columns in a strip: with `f32`, a row of it fills a page. (Narrow strips,
+/// which would stay in a cache between phases, are slower: rows far apart compete for the same
+/// cache sets, and the prefetcher does not help.)
 pub(super) const MOST: i64 = schedule::tile::STRIP;
-/// Columns that a strip has at least, if it is made narrow to save memory, and the bytes of scratch that are saved then.
+/// If scratch would exceed `SCRATCH` bytes, strips are narrower, but have at least `LEAST` columns.
 const LEAST: i64 = 64;
 const SCRATCH: i64 = 32 << 20;
-/// Elements of a cache line.
+/// The number of `f32` elements in a cache line.
 const LINE: i64 = 16;
-/// Iterations of a loop's first index that a group of columns goes through at a time.
+/// The number of rows that a group of columns processes at a time.
 const ROWS: i64 = 16;
 
 /// A strip of columns.
@@ -37,42 +40,42 @@ const ROWS: i64 = 16;
 pub(super) struct Strip {
     pub(super) from: Value,
     pub(super) to: Value,
-    /// Columns from a row of scratch to the next.
+    /// The distance between rows of scratch in columns.
     pub(super) width: Value,
 }
 
-/// What a kernel's passes over columns ask of the run time.
+/// The requirements of a kernel's passes over columns.
 #[derive(Default)]
 pub(super) struct Columns {
-    /// The last index of the loop that is run in ranges.
+    /// The last index of the loop that is distributed over threads.
     pub(super) ranged: Option<IndexId>,
-    /// Whether strips go along that index.
+    /// Whether strips extend along that index.
     pub(super) strips: bool,
-    /// The strip at hand.
+    /// The current strip.
     pub(super) strip: Option<Strip>,
-    /// Scratch buffers of which each column of a strip has its own.
+    /// Scratch buffers that each column of a strip has a copy of.
     pub(super) spread: Vec<(BufferId, Width)>,
 }
 
 impl Columns {
-    /// How often a thread needs a scratch buffer.
+    /// The number of copies of a scratch buffer that a thread needs.
     pub(super) fn times(&self, buffer: BufferId) -> Formula {
         let widths = self.spread.iter().filter(|(b, _)| *b == buffer).map(|(_, width)| width.formula());
         widths.reduce(|a, b| a.then(Rule::Greater, b)).unwrap_or(Formula::Constant(1))
     }
 }
 
-/// How many columns go together.
+/// The number of columns in a strip.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Width {
-    /// Bytes of scratch for each column.
+    /// The size of scratch per column in bytes.
     scratch: Size,
-    /// How many columns there are, if sizes tell.
+    /// The total number of columns, if sizes determine it.
     columns: Option<Size>,
 }
 
 impl Width {
-    /// The number, a multiple of [`LINE`].
+    /// The number of columns, a multiple of [`LINE`].
     pub(super) fn formula(&self) -> Formula {
         let columns = self.columns.as_ref().map_or(Formula::Constant(MOST), Formula::from);
         let columns = columns.then(Rule::Greater, 1).then(Rule::Lesser, MOST);
@@ -82,8 +85,8 @@ impl Width {
     }
 }
 
-/// Iterations to give a thread at a time, of `total` that go in strips: whole strips while there are enough for all, and whole
-/// cache lines.
+/// The length of the pieces that threads take, for `total` iterations that are processed in strips:
+/// whole strips if there are enough for all threads, and always whole cache lines.
 pub(super) fn piece(total: i64, threads: i64, pieces: i64) -> i64 {
     let pieces = (total / MOST).clamp(threads.min(pieces), pieces).max(1);
     let length = total / pieces + i64::from(total % pieces != 0);
@@ -96,19 +99,19 @@ pub(super) enum Phase<'l> {
     Nest(&'l Nest),
 }
 
-/// The body of a leaf as phases.
+/// The phases of a leaf's body.
 struct Phases<'l> {
     leaf: &'l Leaf,
     operands: Operands,
     phases: Vec<Phase<'l>>,
-    /// Of each phase, the values of earlier ones that it uses.
+    /// For each phase, the values of earlier phases that it uses.
     uses: Vec<BTreeSet<LeafId>>,
-    /// The values that later phases use, each with its memory.
+    /// The arrays of values that later phases use.
     kept: BTreeMap<LeafId, Value>,
     strip: Strip,
 }
 
-/// Runs the leaf over `from..to` (not empty).
+/// Runs the leaf over `from..to`, which must not be empty.
 pub(super) fn run(e: &mut Emitter<'_>, leaf: &Leaf, from: Value, to: Value) {
     let spread: BTreeSet<BufferId> = leaf.accesses.iter().filter(|a| a.spread).map(|a| a.buffer).collect();
     let mut scratch = Size::default();
@@ -148,17 +151,17 @@ pub(super) fn run(e: &mut Emitter<'_>, leaf: &Leaf, from: Value, to: Value) {
     });
 }
 
-/// Whether a value costs no more to compute again than to load.
+/// Whether a value is cheaper to recompute than to load.
 pub(super) fn again(leaf: &Leaf, id: LeafId) -> bool {
     leaf.is_uniform(id) || matches!(leaf.values[id].1, Inst::Affine { .. })
 }
 
-/// Bytes of memory for one lane of a value.
+/// The size of a lane in memory in bytes.
 fn lane_bytes(dtype: Dtype) -> usize {
     if is_wide(dtype) { 8 } else { 4 }
 }
 
-/// Of each phase, the values of earlier ones that it uses.
+/// For each phase, the values of earlier phases that it uses.
 pub(super) fn uses(leaf: &Leaf, phases: &[Phase<'_>]) -> Vec<BTreeSet<LeafId>> {
     let mut before = BTreeSet::new();
     let mut all = vec![];
@@ -199,13 +202,13 @@ pub(super) fn phases(leaf: &Leaf) -> Vec<Phase<'_>> {
 }
 
 impl Phases<'_> {
-    /// Runs `body` on the strip's columns, group by group.
+    /// Runs `body` on the columns of the strip, group by group.
     fn groups(&self, e: &mut Emitter<'_>, count: i64, body: &mut dyn FnMut(&mut Lanes128<'_, '_>)) {
         let part = (self.strip.from, self.strip.to);
         groups(e, (self.leaf, &self.operands, Some(self.strip)), part, count, body);
     }
 
-    /// The values that a phase uses.
+    /// Reloads or recomputes the values that a phase uses.
     fn restore(&self, l: &mut Lanes128<'_, '_>, number: usize) -> Done<Parts> {
         let mut done = Done::new(self.leaf);
         for id in &self.uses[number] {
@@ -218,7 +221,7 @@ impl Phases<'_> {
         done
     }
 
-    /// Keeps a value, if a later phase uses it.
+    /// Stores a value, if a later phase uses it.
     fn keep(&self, l: &mut Lanes128<'_, '_>, id: LeafId, value: &Parts) {
         if let Some(memory) = self.kept.get(&id) {
             l.store_lanes(*memory, self.leaf.values[id].0, value);
@@ -302,7 +305,8 @@ impl Phases<'_> {
     }
 }
 
-/// Runs `body` on the columns `from..to`, `count` groups of them at a time while there are so many.
+/// Runs `body` on the columns `from..to`, with `count` groups at a time as long as there are
+/// enough.
 pub(super) fn groups(
     e: &mut Emitter<'_>,
     (leaf, operands, strip): (&Leaf, &Operands, Option<Strip>),
@@ -336,8 +340,8 @@ fn registers(dtype: Dtype) -> i64 {
     if is_wide(dtype) { 2 } else { 1 }
 }
 
-/// How many groups of columns go down the rows together: as many as registers hold beside `uses` of each, fewer for long
-/// bodies, which overlap in the processor by themselves.
+/// The number of groups of columns that go down the rows together: as many as the registers allow,
+/// given `uses` registers per group, but fewer for long bodies, whose iterations overlap anyway.
 pub(super) fn groups_of(leaf: &Leaf, nest: &Nest, uses: i64) -> i64 {
     let sums: i64 = nest.reductions.iter().map(|r| registers(r.fold.dtype)).sum();
     let by_weight = match leaf.weight_of(&nest.body) {
@@ -349,7 +353,7 @@ pub(super) fn groups_of(leaf: &Leaf, nest: &Nest, uses: i64) -> i64 {
     1 << groups.ilog2()
 }
 
-/// The result of `count` elements.
+/// The result of a reduction of `count` elements.
 fn finish(e: &mut Emitter<'_>, nest: &Nest, levels: &Levels, sum: &[Value], count: Value) -> Parts {
     if nest.joins { levels.finish(e, count) } else { levels.finish_blocks(e, sum, count) }
 }
@@ -361,7 +365,7 @@ pub(super) fn axes(e: &mut Emitter<'_>, nest: &Nest) -> Vec<Axis> {
 }
 
 impl Lanes128<'_, '_> {
-    /// The address, in an array as wide as the strip, of what belongs to the first column.
+    /// The address for the current column in an array as wide as the strip.
     fn in_strip(&mut self, memory: Value, bytes: usize) -> Value {
         let Some(strip) = self.at.strip else { return memory };
         let column = self.e.b.ins().isub(self.at.i, strip.from);
@@ -383,7 +387,7 @@ impl Lanes128<'_, '_> {
         }
     }
 
-    /// The levels of a nest's reductions for this group of columns.
+    /// The pairwise levels of a nest's reductions for the current columns.
     fn levels_at(&mut self, nest: &Nest, memory: &[Option<Value>]) -> Vec<Option<Levels>> {
         let mut levels = vec![];
         for (r, memory) in nest.reductions.iter().zip(memory) {
@@ -392,13 +396,13 @@ impl Lanes128<'_, '_> {
         levels
     }
 
-    /// The levels of a reduction for this group of columns.
+    /// The pairwise levels of a reduction for the current columns.
     pub(super) fn levels_of(&mut self, fold: Fold, memory: Value) -> Levels {
         let slots = self.in_strip(memory, LEVELS * lane_bytes(fold.dtype));
         Levels::of(fold, vector(fold.dtype, false), self.registers(fold.dtype), slots)
     }
 
-    /// A loop inside, with its sums in registers.
+    /// Emits an inner loop with its accumulators in registers.
     pub(super) fn nest_in_registers(&mut self, nest: &Nest, done: &mut Done<Parts>) {
         let axes = axes(self.e, nest);
         let mut levels = vec![];
@@ -424,8 +428,8 @@ impl Lanes128<'_, '_> {
         }
     }
 
-    /// The iterations of a loop inside, of its first index only those of `rows`. The state is the iteration's number and
-    /// the sums.
+    /// Emits the iterations of an inner loop, restricted to `rows` of its first index. The
+    /// loop-carried state is the iteration number and the accumulators.
     pub(super) fn iterate(
         &mut self,
         nest: &Nest,

@@ -1,10 +1,12 @@
-//! Contractions through the GEMM crate, or by `gemm` where the machine and the type are such as it takes.
+//! Contractions as matrix products, by our `gemm` where machine and type allow it, otherwise by the
+//! `matrixmultiply` crate.
 //!
-//! The free indices are rows (only in the left factor), columns (only in the right one) or batch (the rest). For each
-//! point of the batch there is one product of matrices, whose rows, columns and inner numbers are the row-major numbers of
-//! their index groups. A factor that is a plain load with an even step along each group goes to the library where
-//! it lies; any other is packed, panel by panel, by a compiled nest. If the epilogue is one plain store the library writes there;
-//! else a tile of the result stays in scratch, and the epilogue runs over it while it is in cache.
+//! The free indices are rows (in the left factor only), columns (in the right one only) or batch
+//! (the others). For each batch there is one matrix product, whose rows, columns and inner indices
+//! are the flattened index groups. A factor that is a plain load with a constant stride along each
+//! group is used in place; any other is packed into panels by a compiled loop nest. If the epilogue
+//! is a single store, the product is written in place too. Otherwise a tile of the result goes to
+//! scratch, and the epilogue runs over it while it is in the cache.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
@@ -24,17 +26,17 @@ use super::nest::Axis;
 use super::scalar;
 use crate::abi::GemmCall;
 
-/// Rows and columns of a tile: the result stays within a few MB.
+/// The size of a tile of the result, which takes a few MB.
 const ROWS: i64 = 1024;
 const COLUMNS: i64 = 1024;
 
-/// The extents whose product is the range of a contraction's kernel: batch and rows.
+/// The extents whose product is the range of the kernel: batch and rows.
 pub(super) fn range(c: &Contraction) -> Option<Vec<Size>> {
     let groups = Groups::new(c);
     groups.batch.iter().chain(&groups.rows).map(|(_, extent)| extent.as_size().cloned()).collect()
 }
 
-/// The row-major number of a group's indices, as an affine expression.
+/// The flattened, row-major number of a group's indices, as an affine expression.
 fn number(dims: &Dims) -> Affine<IndexId> {
     let mut sum = Affine::constant(0);
     let mut stride = Size::constant(1);
@@ -45,19 +47,20 @@ fn number(dims: &Dims) -> Affine<IndexId> {
     sum
 }
 
-/// Whether the contraction's type is one that the library multiplies and its extents do not hang on values.
+/// Whether a library can multiply the contraction's type, and its extents follow from sizes.
 fn for_library(values: &Values, c: &Contraction) -> bool {
     let sized = |dims: &Dims| dims.iter().all(|(_, extent)| extent.as_size().is_some());
     matches!(values[c.result], Dtype::F32 | Dtype::F64) && sized(&c.free) && sized(&c.reduce)
 }
 
-/// The same where the product has rows and columns: it lays out its factors, and a vector is not worth that.
+/// The same for objects. There the factors are always packed, which does not pay for products with
+/// vectors.
 fn for_object(values: &Values, c: &Contraction) -> bool {
     let groups = Groups::new(c);
     for_library(values, c) && !groups.rows.is_empty() && !groups.columns.is_empty()
 }
 
-/// Which contractions stay whole where `host` runs the code.
+/// Which contractions become matrix products, depending on where the code runs.
 pub(super) fn whole(host: Host) -> Whole {
     match host {
         Host::Here => for_library,
@@ -65,7 +68,7 @@ pub(super) fn whole(host: Host) -> Whole {
     }
 }
 
-/// A matrix in memory: an access whose indices of two groups are fixed to 0, and its steps along them.
+/// A matrix in memory: an access with the indices of both groups at 0, and its strides along them.
 struct InPlace {
     buffer: BufferId,
     origin: Linear,
@@ -73,7 +76,7 @@ struct InPlace {
     across: Size,
 }
 
-/// The matrix behind an access, if it steps evenly along both groups.
+/// The matrix of an access, if it has constant strides along both groups.
 fn in_place(
     e: &Emitter<'_>,
     buffer: BufferId,
@@ -94,10 +97,10 @@ fn in_place(
     Some(Matrix::InPlace(Box::new(InPlace { buffer, origin, down: steps.0, across: steps.1 })))
 }
 
-/// Where a factor, or the result, lies for the library.
+/// The location of a factor or of the result.
 enum Matrix {
     InPlace(Box<InPlace>),
-    /// In scratch: how far it is from one row to the next and from one column to the next.
+    /// Packed in scratch, with strides between rows and between columns.
     Panel {
         local: BufferId,
         down: i64,
@@ -105,7 +108,7 @@ enum Matrix {
     },
 }
 
-/// One side of the product: its matrix, and how to fill it if it is a panel.
+/// A factor, and how to fill it if it is packed.
 struct Factor<'c> {
     matrix: Matrix,
     prologue: &'c Prologue,
@@ -113,17 +116,17 @@ struct Factor<'c> {
     across: Dims,
 }
 
-/// Part of a matrix: where it begins and ends along a group.
+/// A range of a matrix along one group.
 #[derive(Clone, Copy)]
 struct Span {
-    /// An index bound to the first number.
+    /// An index that is bound to the first number.
     origin: IndexId,
     from: Value,
     to: Value,
 }
 
 impl Emitter<'_> {
-    /// A contraction, or the part of it in a range over batch and rows.
+    /// Emits a contraction, or a range of its batch and rows.
     pub(super) fn contract(&mut self, c: &Contraction, part: Option<(Value, Value)>) {
         let groups = Groups::new(c);
         let dtype = self.dtype(c.result);
@@ -163,7 +166,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// The numbers of a group.
+    /// The number of elements of a group.
     fn count(&mut self, dims: &Dims) -> Value {
         let mut count = self.int(1);
         for (_, extent) in dims {
@@ -196,7 +199,7 @@ impl Emitter<'_> {
         Factor { matrix, prologue, down: down.clone(), across: across.clone() }
     }
 
-    /// Whether memory runs along the first group rather than along the second.
+    /// Whether accesses are contiguous along the first group rather than along the second.
     fn prefers(&self, block: &Block, first: &Dims, second: &Dims) -> bool {
         let along = |dims: &Dims| {
             let Some((last, _)) = dims.last() else { return false };
@@ -216,7 +219,7 @@ impl Emitter<'_> {
         along(first) && (!along(second) || first.len() > 1)
     }
 
-    /// The product of rows `from..to` with all columns, at one point of the batch.
+    /// The product of rows `from..to` with all columns for the current batch.
     #[expect(clippy::too_many_arguments, reason = "the parts of one product")]
     fn product(
         &mut self,
@@ -235,7 +238,8 @@ impl Emitter<'_> {
         let zero = self.int(0);
         self.tiles(row, (from, to), step(ROWS), &mut |e, rows| {
             e.tiles(column, (zero, columns), step(COLUMNS), &mut |e, columns| {
-                // Once even if there is nothing to sum: the result is then 0.
+                // The loop over inner indices runs at least once, so that the result is 0 if there
+                // is nothing to sum.
                 e.repeat(&[zero], |e, state| {
                     e.poll();
                     let from = state[0];
@@ -267,7 +271,7 @@ impl Emitter<'_> {
         });
     }
 
-    /// Runs `body` on each tile of `from..to`, or on all of it at once.
+    /// Runs `body` on each tile of `from..to`, or on the whole range at once.
     fn tiles(
         &mut self,
         origin: IndexId,
@@ -293,7 +297,7 @@ impl Emitter<'_> {
         });
     }
 
-    /// Computes a packed factor's part.
+    /// Fills a range of a packed factor.
     fn fill(&mut self, factor: &Factor<'_>, down: Span, across: Span) {
         let Matrix::Panel { local, down: down_step, across: across_step } = &factor.matrix else { return };
         let mut body = factor.prologue.body.clone();
@@ -306,7 +310,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Runs a body whose iterations are independent over parts of two groups.
+    /// Runs a parallel body over ranges of two groups.
     fn two_groups(&mut self, outer: (&Dims, Span), inner: (&Dims, Span), body: &Block) {
         let outer_axes = self.axes(outer.0, &[body]);
         let inner_axes = self.axes(inner.0, &[body]);
@@ -346,7 +350,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// The address of a matrix's part, and its steps in elements.
+    /// The address of a range of a matrix, and its strides in elements.
     fn part(&mut self, matrix: &Matrix, down: Span, across: Span) -> (Value, Value, Value) {
         match matrix {
             Matrix::Panel { local, down: down_step, across: across_step } => {
@@ -377,7 +381,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// One call of what multiplies; the rows of the result are counted from where the panel begins.
+    /// Emits one call of the matrix product. Rows of the result are relative to the panel.
     fn multiply(
         &mut self,
         (left, right, result): (&Factor<'_>, &Factor<'_>, &Matrix),
@@ -420,7 +424,7 @@ impl Emitter<'_> {
     }
 }
 
-/// The element of a panel for the numbers of two groups, counted from where their spans begin.
+/// The position in a panel, relative to the beginning of its ranges.
 fn place(down: (&Dims, Span, i64), across: (&Dims, Span, i64)) -> Affine<IndexId> {
     let one = |(dims, span, step): (&Dims, Span, i64)| {
         number(dims).sub(&Affine::index(span.origin)).scale(&Size::constant(step))
@@ -428,7 +432,7 @@ fn place(down: (&Dims, Span, i64), across: (&Dims, Span, i64)) -> Affine<IndexId
     one(down).add(&one(across))
 }
 
-/// The store that the epilogue consists of, if it only stores the result.
+/// The store of the epilogue, if it consists of nothing else.
 fn plain_store(c: &Contraction) -> Option<(BufferId, &[Subscript])> {
     match c.epilogue.as_slice() {
         [Statement::Store { buffer, at, value }] if *value == c.result => Some((*buffer, at)),

@@ -1,4 +1,4 @@
-//! Conversions between the forms that values have in `Lanes128`: masks of two widths, numbers of all types, bytes in
+//! Conversions of values in `Lanes128`: masks of both widths, numbers of all types, and bytes in
 //! memory.
 
 use cranelift_codegen::ir::types::{F32X4, I8X16, I16X8, I32, I32X4};
@@ -13,7 +13,7 @@ pub(super) fn native_cast(from: Dtype, to: Dtype) -> bool {
     match (from, to) {
         _ if from == to => true,
         (Dtype::F16 | Dtype::Bf16, _) => native_cast(Dtype::F32, to),
-        // From these by way of `f32`, which holds them, there is one rounding.
+        // These convert to `f32` exactly, so there is only one rounding.
         (_, Dtype::F16 | Dtype::Bf16) => matches!(from, Dtype::F32 | Dtype::I8 | Dtype::U8 | Dtype::Bool),
         (Dtype::F64, _) => matches!(to, Dtype::F32 | Dtype::F64 | Dtype::Bool),
         (Dtype::F32, _) => !matches!(to, Dtype::I64 | Dtype::U64),
@@ -23,7 +23,7 @@ pub(super) fn native_cast(from: Dtype, to: Dtype) -> bool {
 }
 
 impl Lanes128<'_, '_> {
-    /// A mask in one or in two registers.
+    /// Converts a mask to one register per group, or to two.
     pub(super) fn mask(&mut self, mask: &Parts, wide: bool) -> Parts {
         match (self.fills_two(mask), wide) {
             (false, true) => self.widen(mask, true),
@@ -32,7 +32,7 @@ impl Lanes128<'_, '_> {
         }
     }
 
-    /// Whether a value has two registers a group.
+    /// Whether a value has two registers per group.
     pub(super) fn fills_two(&self, v: &Parts) -> bool {
         v.len() == 2 * self.at.groups
     }
@@ -50,7 +50,7 @@ impl Lanes128<'_, '_> {
         wide
     }
 
-    /// The low halves of the 64-bit lanes.
+    /// Takes the low halves of the 64-bit lanes.
     fn narrow(&mut self, v: &Parts) -> Parts {
         let bytes = [0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27];
         v.chunks(2).map(|pair| self.shuffle(pair[0], pair[1], bytes, I32X4)).collect()
@@ -65,7 +65,7 @@ impl Lanes128<'_, '_> {
         ins.ins().bitcast(ty, little(), shuffled)
     }
 
-    /// Conversion between types of which [`native_cast`] holds.
+    /// Converts between types for which [`native_cast`] holds.
     pub(super) fn convert(&mut self, from: Dtype, to: Dtype, a: &Parts) -> Parts {
         match (from, to) {
             _ if from == to => a.clone(),
@@ -121,7 +121,8 @@ impl Lanes128<'_, '_> {
 
     fn int_to_float(&mut self, from: Dtype, to: Dtype, a: &Parts) -> Parts {
         let ty = vector(to, false);
-        // To `f64` by way of `i64`, whatever the sign; one-byte numbers are signed in their lanes.
+        // Convert to `f64` via `i64`, which holds the others exactly. One-byte integers are signed
+        // in their lanes.
         let signed = from != Dtype::U64 && (from != Dtype::U32 || is_wide(to));
         let source = if is_wide(to) && !is_wide(from) { self.widen(a, from != Dtype::U32) } else { a.clone() };
         self.each(&source, |l, v| {
@@ -152,7 +153,7 @@ impl Lanes128<'_, '_> {
         }
     }
 
-    /// Four bytes in memory, as `i32` lanes.
+    /// Loads four bytes into `i32` lanes.
     pub(super) fn load_bytes(&mut self, flags: MemFlagsData, signed: bool, address: Value, near: i32) -> Value {
         let b = &mut self.e.b;
         let word = b.ins().load(I32, flags, address, near);
@@ -167,7 +168,7 @@ impl Lanes128<'_, '_> {
         }
     }
 
-    /// Lanes of `i32`, each a byte's value by its sign or without, to four bytes in memory.
+    /// Stores four bytes from `i32` lanes, which hold them sign- or zero-extended.
     pub(super) fn store_bytes(&mut self, flags: MemFlagsData, signed: bool, v: Value, address: Value, near: i32) {
         let b = &mut self.e.b;
         let halves = b.ins().snarrow(v, v);

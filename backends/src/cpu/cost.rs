@@ -1,27 +1,29 @@
-//! How long a kernel takes, roughly, to tell whether more threads are worth what they cost. It never decides what is computed.
+//! Estimates how long a kernel takes, to decide whether more threads are worth their overhead. The
+//! estimate never affects results.
 //!
-//! It counts operations by their weights ([`ir::cost`]) and the bytes that are loaded and stored, at the rates of vector code in a core's
-//! second-level cache. What takes longer, because memory is slow or code is not in vectors, gets its threads a little later than it
-//! might, and never too soon.
+//! It counts operations by their weights ([`ir::cost`]) and the bytes loaded and stored, at the
+//! rates of vectorized code with data in the L2 cache. For kernels that are slower, because of
+//! memory or scalar code, it is too low: they may use more threads a little late, but never too
+//! early.
 
 use ir::build::Values;
 use ir::nest::{Block, Extent, IndexId, Kernel, LoopKind, Op, Program, Statement, Subscript};
 use ir::{Dtype, Size};
 
-/// Operations of weight 1 on `f32` that a core does in a nanosecond.
+/// Operations of weight 1 on `f32` per nanosecond and core.
 const RATE: f64 = 30.0;
-/// The weight of a load, and of one whose place the data name.
+/// The weights of a load and of a gather.
 const LOAD: f64 = 1.0;
 const GATHER: f64 = 8.0;
-/// How often a loop runs whose extent hangs on an outer index or on data.
+/// The assumed number of iterations of a loop whose extent depends on an outer index or on data.
 const MIDDLING: i64 = 64;
 
-/// The time of a kernel for any sizes.
+/// The cost of a kernel as a function of sizes.
 #[derive(Debug, Default)]
 pub(super) struct Cost {
-    /// The weight of what runs once.
+    /// The weight of everything outside of loops.
     own: f64,
-    /// Loops: their extents, and one iteration.
+    /// Loops: their extents and the cost of an iteration.
     loops: Vec<(Vec<Size>, Cost)>,
 }
 
@@ -31,7 +33,7 @@ impl Cost {
         walk.block(&kernel.body)
     }
 
-    /// The nanoseconds on one thread, for sizes given by `value`.
+    /// The estimate in nanoseconds on one thread, for sizes given by `value`.
     pub(super) fn nanoseconds(&self, value: &impl Fn(&Size) -> i64) -> u64 {
         #[expect(clippy::cast_sign_loss, clippy::cast_possible_truncation, reason = "what is too long for u64 is long")]
         let rounded = (self.weight(value) / RATE) as u64;
@@ -107,7 +109,8 @@ impl Walk<'_> {
         weight * bytes(dtype)
     }
 
-    /// A call of a function. Of two branches the cheaper one counts: the other is for rare arguments.
+    /// The weight of a function. The cheaper side of a branch counts, because the other is for rare
+    /// arguments.
     fn function(&self, body: &Block) -> f64 {
         let statement = |statement: &Statement| match statement {
             Statement::Let { value, op } => self.operation(op, self.values[*value]),
@@ -118,7 +121,7 @@ impl Walk<'_> {
     }
 }
 
-/// How many times as long vectors of a type are as those of `f32`.
+/// The size of a type relative to `f32`, which is proportional to the number of vectors.
 fn bytes(dtype: Dtype) -> f64 {
     dtype.compute().bytes() as f64 / Dtype::F32.bytes() as f64
 }

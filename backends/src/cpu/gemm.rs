@@ -1,12 +1,13 @@
-//! Products of matrices of `f32` in AVX-512, for machines that have it; others have the library's.
+//! Matrix products of `f32` with AVX-512. Machines without it use the `matrixmultiply` crate.
 //!
-//! A tile of fourteen rows and thirty-two columns of the result rests in registers while the inner numbers run. Both factors are
-//! laid out for that before: a block of the right one in panels of thirty-two columns, and a block of the left one, which stays in the
-//! second-level cache, in panels of fourteen rows. Products of a few rows, or of a few columns, have nothing to lay out for: they go
-//! over the other factor once, where it lies.
+//! A tile of 14 rows and 32 columns of the result is accumulated in registers during the loop over
+//! the inner index. Both factors are packed for that: a block of the right one into panels of 32
+//! columns, and a block of the left one, which stays in the L2 cache, into panels of 14 rows.
+//! Products with a few rows or columns do not pay for packing; they read the other factor once, in
+//! place.
 //!
-//! Each element of a result adds its products in the same order wherever in the result it is computed, so the bits do not hang on how many
-//! threads share the rows.
+//! Each element of the result is accumulated in the same order wherever it is computed, so the bits
+//! do not depend on how many threads share the rows.
 
 use std::arch::x86_64::{
     __m512, _MM_HINT_T0, _MM_HINT_T1, _mm_prefetch, _mm512_add_ps, _mm512_fmadd_ps, _mm512_loadu_ps,
@@ -16,28 +17,30 @@ use std::arch::x86_64::{
 
 use crate::abi::GemmCall;
 
-/// Lanes of a register.
+/// The number of lanes in a register.
 const LANES: usize = 16;
-/// Rows and columns of a tile.
+/// The size of a tile.
 const ROWS: usize = 14;
 const COLUMNS: usize = 2 * LANES;
-/// Inner numbers of a block: the more, the less often the result is gone over again; the left factor's block stays in the second-level cache.
+/// The number of inner iterations per block. More means fewer passes over the result, but the block
+/// of the left factor must stay in the L2 cache.
 pub(super) const INNER: usize = 512;
-/// Rows and columns of blocks.
+/// The number of rows and columns per block.
 pub(super) const BLOCK_ROWS: usize = 6 * ROWS;
 pub(super) const BLOCK_COLUMNS: usize = 1024;
-/// Where the right factor's block begins: behind the left one's, and what a store of a whole register writes behind that.
+/// The offset of the right factor's block. It leaves room for the last full-register store past the
+/// left block.
 const RIGHT: usize = BLOCK_ROWS * INNER + LANES * LANES;
-/// Bytes of memory for laying out.
+/// The size of the packing buffer in bytes.
 pub(super) const WORK: usize = (RIGHT + BLOCK_COLUMNS * INNER) * size_of::<f32>();
-/// So many rows that lie far apart are asked for before they are laid out.
+/// The prefetch distance in rows, for packing rows that are far apart.
 const AHEAD: isize = 32;
-/// So many rows or columns are a few.
+/// The largest number of rows or columns that counts as a few.
 const FEW: usize = 4;
-/// Registers of a row that go together where there are few.
+/// The number of registers of a row that are accumulated together if there are a few rows.
 const WIDE: usize = 4;
 
-/// A matrix in memory, with its steps in elements.
+/// A matrix in memory, with strides in elements.
 #[derive(Clone, Copy)]
 struct Matrix {
     first: *mut f32,
@@ -59,7 +62,7 @@ impl Matrix {
     }
 }
 
-/// `c = a * b`, or `c += a * b`.
+/// The arguments of `c = a * b` or `c += a * b`.
 #[derive(Clone, Copy)]
 struct Product {
     m: usize,
@@ -69,12 +72,12 @@ struct Product {
     b: Matrix,
     c: Matrix,
     add: bool,
-    /// Whether the right factor's block is laid out as the call before left it.
+    /// Whether the right factor's block is still packed from the previous call.
     laid: bool,
 }
 
 impl Product {
-    /// The same with rows for columns.
+    /// The transposed product, which swaps rows and columns.
     fn turned(self) -> Product {
         Product {
             m: self.n,
@@ -88,7 +91,7 @@ impl Product {
     }
 }
 
-/// Whether this machine runs what is here.
+/// Whether this machine has the instructions.
 pub(super) fn is_here() -> bool {
     std::arch::is_x86_feature_detected!("avx512f")
 }
@@ -96,9 +99,10 @@ pub(super) fn is_here() -> bool {
 /// Computes a product.
 ///
 /// # Safety
-/// The machine has AVX-512. The matrices are there, aligned to their elements, and the result overlaps neither factor; so are
-/// [`WORK`] bytes of working memory, which overlap nothing and, if the call says so, hold what the call before with the same right factor,
-/// of at most [`INNER`] rows and [`BLOCK_COLUMNS`] columns, left there.
+/// The machine has AVX-512. The matrices are valid and aligned to their elements, and the result
+/// overlaps neither factor. The working memory has [`WORK`] bytes that overlap none of them. If the
+/// call claims that the right factor is packed, the working memory is as the previous call with the
+/// same right factor left it, which had at most [`INNER`] rows and [`BLOCK_COLUMNS`] columns.
 pub(super) unsafe fn multiply(call: &GemmCall) {
     let size = |n: i64| usize::try_from(n).unwrap_or(0);
     let matrix = |first: *const u8, down: i64, across: i64| Matrix {
@@ -123,7 +127,7 @@ pub(super) unsafe fn multiply(call: &GemmCall) {
     if !suits(&p) && suits(&p.turned()) {
         p = p.turned();
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         if p.m <= FEW && p.b.across == 1 {
             few_rows(&p);
@@ -135,34 +139,36 @@ pub(super) unsafe fn multiply(call: &GemmCall) {
     }
 }
 
-/// The lanes below a number.
+/// A mask of the lanes below a number.
 fn below(lanes: usize) -> u16 {
     ((1u32 << lanes.min(LANES)) - 1) as u16
 }
 
 /// # Safety
-/// As for [`multiply`]; what is said to be laid out is one block.
+/// As for [`multiply`]. A packed right factor is a single block.
 #[target_feature(enable = "avx512f")]
 unsafe fn blocks(p: &Product, left: *mut f32) {
     let right = left.wrapping_add(RIGHT);
     for j in (0..p.n).step_by(BLOCK_COLUMNS) {
         let columns = (p.n - j).min(BLOCK_COLUMNS);
         let mut from = 0;
-        // Once even if there is nothing to sum.
+        // Run at least once, to store zeros if there is nothing to sum.
         loop {
             let inner = (p.k - from).min(INNER);
             let lanes = if p.laid { 0 } else { columns.next_multiple_of(COLUMNS) };
             for at in (0..lanes).step_by(LANES) {
                 let there = columns.saturating_sub(at).min(LANES);
                 let panel = right.wrapping_add(at / COLUMNS * COLUMNS * inner + at % COLUMNS);
-                // SAFETY: so many columns are there, and the working memory has room for whole panels of them.
+                // SAFETY: the columns exist, and the working memory has room for whole panels of
+                // them.
                 unsafe { lay(p.b.from(from, j + at).turned(), there, inner, panel, COLUMNS) };
             }
             for i in (0..p.m).step_by(BLOCK_ROWS) {
                 let rows = (p.m - i).min(BLOCK_ROWS);
                 for at in (0..rows).step_by(ROWS) {
                     let panel = left.wrapping_add(at * inner);
-                    // SAFETY: the rows are there, and the working memory has room for whole panels of them.
+                    // SAFETY: the rows exist, and the working memory has room for whole panels of
+                    // them.
                     unsafe { lay(p.a.from(i + at, from), (rows - at).min(ROWS), inner, panel, ROWS) };
                 }
                 for y in (0..columns).step_by(COLUMNS) {
@@ -170,7 +176,7 @@ unsafe fn blocks(p: &Product, left: *mut f32) {
                         let panels =
                             (left.wrapping_add(x * inner).cast_const(), right.wrapping_add(y * inner).cast_const());
                         let size = ((rows - x).min(ROWS), (columns - y).min(COLUMNS));
-                        // SAFETY: both panels have been laid out, and that part of the result is there.
+                        // SAFETY: both panels have been packed, and the part of the result exists.
                         unsafe { tile(inner, panels, p.c.from(i + x, j + y), size, p.add || from > 0) };
                     }
                 }
@@ -183,15 +189,15 @@ unsafe fn blocks(p: &Product, left: *mut f32) {
     }
 }
 
-/// Lays out up to sixteen rows of a matrix side by side: sixteen elements for each column, zeros where there is no row, `step` elements
-/// from a column to the next.
+/// Packs up to 16 rows of a matrix: 16 elements for each column, with zeros for missing rows, and
+/// `step` elements between columns.
 ///
 /// # Safety
-/// The machine has AVX-512, so many rows and columns are there, and there is room for what is written: sixteen elements behind the
-/// last step too.
+/// The machine has AVX-512, the rows and columns exist, and the destination has room for all
+/// stores, including 16 elements at the last step.
 #[target_feature(enable = "avx512f")]
 unsafe fn lay(from: Matrix, rows: usize, columns: usize, to: *mut f32, step: usize) {
-    // SAFETY: the caller's promise; masks leave out what is not there.
+    // SAFETY: guaranteed by the caller; masks exclude missing elements.
     unsafe {
         if from.down == 1 || rows == 0 {
             let mask = below(rows);
@@ -224,7 +230,7 @@ unsafe fn lay(from: Matrix, rows: usize, columns: usize, to: *mut f32, step: usi
     }
 }
 
-/// A square with rows for columns: row `k` interleaved with row `k + 8`, four times.
+/// Transposes a 16 x 16 tile: interleaves row `k` with row `k + 8`, four times.
 #[target_feature(enable = "avx512f")]
 #[inline]
 fn turned(mut rows: [__m512; LANES]) -> [__m512; LANES] {
@@ -240,10 +246,11 @@ fn turned(mut rows: [__m512; LANES]) -> [__m512; LANES] {
     rows
 }
 
-/// A tile of the result from a panel of each factor.
+/// Computes a tile of the result from a panel of each factor.
 ///
 /// # Safety
-/// The machine has AVX-512, the panels hold `inner` columns and rows, and so many rows and columns of the result are there.
+/// The machine has AVX-512, the panels have `inner` columns and rows, and the rows and columns of
+/// the result exist.
 #[target_feature(enable = "avx512f")]
 unsafe fn tile(
     inner: usize,
@@ -253,7 +260,7 @@ unsafe fn tile(
     add: bool,
 ) {
     let mut sums = [[_mm512_setzero_ps(); COLUMNS / LANES]; ROWS];
-    // SAFETY: the caller's promise; masks leave out the columns that are not there.
+    // SAFETY: guaranteed by the caller; masks exclude missing columns.
     unsafe {
         for row in 0..rows {
             _mm_prefetch::<_MM_HINT_T0>(c.at(row, 0).cast());
@@ -269,7 +276,7 @@ unsafe fn tile(
             left = left.add(ROWS);
             right = right.add(COLUMNS);
         }
-        // Numbers that are known here keep the sums in registers.
+        // Constant loop bounds let the compiler keep the accumulators in registers.
         for (row, sums) in sums.into_iter().enumerate() {
             if row < rows {
                 store(c.from(row, 0), sums, columns, add);
@@ -278,14 +285,14 @@ unsafe fn tile(
     }
 }
 
-/// Puts or adds a row into the result.
+/// Stores a row to the result or adds it.
 ///
 /// # Safety
-/// The machine has AVX-512, and so many columns are there.
+/// The machine has AVX-512, and the columns exist.
 #[target_feature(enable = "avx512f")]
 #[inline]
 unsafe fn store<const N: usize>(c: Matrix, row: [__m512; N], columns: usize, add: bool) {
-    // SAFETY: the caller's promise; masks leave out the columns that are not there.
+    // SAFETY: guaranteed by the caller; masks exclude missing columns.
     unsafe {
         if c.across == 1 {
             for (k, v) in row.into_iter().enumerate() {
@@ -306,7 +313,8 @@ unsafe fn store<const N: usize>(c: Matrix, row: [__m512; N], columns: usize, add
     }
 }
 
-/// A few rows, the right factor's along memory: sixty-four columns at a time.
+/// A product with a few rows, in which the right factor is contiguous along its rows: 64 columns at
+/// a time.
 ///
 /// # Safety
 /// As for [`multiply`].
@@ -317,7 +325,7 @@ unsafe fn few_rows(p: &Product) {
         let masks: [u16; WIDE] = std::array::from_fn(|k| below(columns.saturating_sub(k * LANES)));
         let mut sums = [[_mm512_setzero_ps(); WIDE]; FEW];
         for k in 0..p.k {
-            // SAFETY: the caller's promise; masks leave out the columns that are not there.
+            // SAFETY: guaranteed by the caller; masks exclude missing columns.
             unsafe {
                 let row = p.b.at(k, j);
                 let b: [__m512; WIDE] =
@@ -339,8 +347,9 @@ unsafe fn few_rows(p: &Product) {
     }
 }
 
-/// A few columns, the left factor's rows along memory: products of a few rows with the columns, which are laid out as rows if they are
-/// not ones, as many inner numbers at a time as there is room for.
+/// A product with a few columns, in which the left factor is contiguous along its rows: dot
+/// products of a few rows with each column. Columns that are not contiguous are packed first, as
+/// many elements at a time as there is room for.
 ///
 /// # Safety
 /// As for [`multiply`].
@@ -354,7 +363,8 @@ unsafe fn few_columns(p: &Product, work: *mut f32) {
         if b.down != 1 {
             let laid = Matrix { first: work, down: 1, across: inner as isize };
             for (k, j) in (0..inner).flat_map(|k| (0..p.n).map(move |j| (k, j))) {
-                // SAFETY: the elements are there, and the working memory has room for a few times as many as `MOST`.
+                // SAFETY: the elements exist, and the working memory has room for `FEW` times
+                // `MOST` of them.
                 unsafe { *laid.at(k, j) = *b.at(k, j) };
             }
             b = laid;
@@ -364,7 +374,7 @@ unsafe fn few_columns(p: &Product, work: *mut f32) {
             let mut sums = [[_mm512_setzero_ps(); FEW]; FEW];
             for k in (0..inner).step_by(LANES) {
                 let mask = below(inner - k);
-                // SAFETY: the caller's promise; masks leave out what is not there.
+                // SAFETY: guaranteed by the caller; masks exclude missing elements.
                 unsafe {
                     let right: [__m512; FEW] =
                         std::array::from_fn(|j| _mm512_maskz_loadu_ps(if j < p.n { mask } else { 0 }, b.at(k, j)));
@@ -380,7 +390,7 @@ unsafe fn few_columns(p: &Product, work: *mut f32) {
             for (row, sums) in sums.into_iter().enumerate().take(rows) {
                 for (j, sum) in sums.into_iter().enumerate().take(p.n) {
                     let (at, sum) = (p.c.at(i + row, j), _mm512_reduce_add_ps(sum));
-                    // SAFETY: the caller's promise.
+                    // SAFETY: guaranteed by the caller.
                     unsafe { *at = if p.add || from > 0 { *at + sum } else { sum } };
                 }
             }

@@ -1,6 +1,6 @@
-//! 16-bit floats in `Lanes128`. Cranelift has no arithmetic on them: in a lane of 32 bits stand their bits, zeros above, and
-//! conversions to and from `f32` are integer arithmetic. Every NaN narrows to one NaN; the rest is rounded once, to
-//! nearest even.
+//! 16-bit floats in `Lanes128`. Cranelift has no arithmetic on them. A 32-bit lane holds their
+//! bits, zero-extended, and conversions from and to `f32` use integer arithmetic. All NaNs narrow
+//! to the same NaN; all other values are rounded once, to nearest even.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{F32X4, I16X8, I32, I32X4, I64, I64X2};
@@ -10,25 +10,25 @@ use ir::{CompareOp, Dtype};
 use super::lanes128::{Lanes128, Parts, little, splat_bits};
 use super::scalar;
 
-/// The bits of `f16` that are not its sign, and those of its infinity and of a NaN.
+/// The bits of `f16` without the sign, and those of infinity and of a NaN.
 const F16_MAGNITUDE: u64 = 0x7fff;
 const F16_INFINITY: u64 = 0x7c00;
 const F16_NAN: u64 = 0x7e00;
 /// A NaN of `bf16`.
 const BF16_NAN: u64 = 0x7fc0;
-/// The same of `f32`.
+/// The same for `f32`.
 const F32_SIGN: u64 = 0x8000_0000;
 const F32_INFINITY: u64 = 0x7f80_0000;
-/// What the exponents of `f16` and `f32` differ by, as `f32` bits; and as a factor, 2^112.
+/// The difference between the exponents of `f16` and `f32`: as `f32` bits, and as the factor 2^112.
 const REBIAS: u64 = 112 << 23;
 const UP: u64 = (112 + 127) << 23;
-/// The least normal number of `f16`, in `f32`.
+/// The smallest normal `f16`, as `f32` bits.
 const F16_LEAST_NORMAL: u64 = 113 << 23;
-/// A half, whose last bit weighs what that of a denormal `f16` does.
+/// The bits of 0.5, whose last bit weighs as much as that of a denormal `f16`.
 const HALF: u64 = 126 << 23;
 
 impl Lanes128<'_, '_> {
-    /// 16-bit floats as `f32`: exact.
+    /// Extends 16-bit floats to `f32`, which is exact.
     pub(super) fn widen_half(&mut self, from: Dtype, v: &Parts) -> Parts {
         if from == Dtype::Bf16 {
             return self.each(v, |l, v| {
@@ -42,7 +42,7 @@ impl Lanes128<'_, '_> {
         self.each(v, |l, v| {
             let magnitude = l.e.b.ins().band(v, magnitude_bits);
             let sign = l.e.b.ins().bxor(v, magnitude);
-            // As a float the shifted bits are 2^112 too small: denormals too.
+            // Shifted into place, the bits are the number scaled by 2^-112, also for denormals.
             let small = l.shift_left(magnitude, 13);
             let b = &mut l.e.b;
             let small = b.ins().bitcast(F32X4, little(), small);
@@ -57,7 +57,7 @@ impl Lanes128<'_, '_> {
         })
     }
 
-    /// `f32` as 16-bit floats.
+    /// Rounds `f32` to 16-bit floats.
     pub(super) fn narrow_half(&mut self, to: Dtype, v: &Parts) -> Parts {
         let one = splat_bits(self.e, I32X4, 1);
         if to == Dtype::Bf16 {
@@ -79,7 +79,8 @@ impl Lanes128<'_, '_> {
             let bits = b.ins().bitcast(I32X4, little(), v);
             let sign = b.ins().band(bits, sign_bit);
             let magnitude = b.ins().bxor(bits, sign);
-            // Beside a half, the addition rounds a number that will be denormal.
+            // Adding 0.5 to a number that becomes denormal aligns its significand with that of the
+            // result, so the addition rounds it correctly.
             let number = b.ins().bitcast(F32X4, little(), magnitude);
             let beside = b.ins().fadd(number, half);
             let beside = b.ins().bitcast(I32X4, little(), beside);
@@ -97,8 +98,8 @@ impl Lanes128<'_, '_> {
         })
     }
 
-    /// The bits from `at` up, those below rounded to nearest even; `below_half` is just less than a half of the last bit that
-    /// stays, and whatever else is to be added.
+    /// Shifts right by `at` bits, rounding to nearest even. `below_half` is half of the last
+    /// remaining bit minus one, plus anything else that is to be added.
     fn round_at(&mut self, bits: Value, at: i64, below_half: Value, one: Value) -> Value {
         let b = &mut self.e.b;
         let amount = b.ins().iconst(I32, at);
@@ -114,7 +115,7 @@ impl Lanes128<'_, '_> {
         self.e.b.ins().ishl(v, amount)
     }
 
-    /// Four numbers of 16 bits in memory.
+    /// Loads four 16-bit values.
     pub(super) fn load_halves(&mut self, flags: MemFlagsData, address: Value, near: i32) -> Value {
         let b = &mut self.e.b;
         let four = b.ins().load(I64, flags, address, near);
@@ -123,9 +124,9 @@ impl Lanes128<'_, '_> {
         b.ins().uwiden_low(four)
     }
 
-    /// Four numbers of 16 bits to memory.
+    /// Stores four 16-bit values.
     pub(super) fn store_halves(&mut self, flags: MemFlagsData, v: Value, address: Value, near: i32) {
-        // As signed numbers they keep their bits.
+        // Saturation does not apply: as signed numbers, the values keep their bits.
         let high = self.shift_left(v, 16);
         let b = &mut self.e.b;
         let amount = b.ins().iconst(I32, 16);

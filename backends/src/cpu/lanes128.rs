@@ -1,10 +1,10 @@
-//! `Lanes128`: leaves in Cranelift's 128-bit vectors, on every target.
+//! `Lanes128`: leaves with Cranelift's 128-bit vectors, on every target.
 //!
-//! A step is a group of [`GROUP`] elements, whatever their types: a value of four bytes fills one register, one of
-//! eight bytes two. One-byte integers are kept widened in `i32` lanes, and so are the
-//! bits of 16-bit floats. A `bool` is a mask, lanes all ones or all
-//! zeros, as wide as the comparison that made it: one register of 32-bit lanes or two of 64-bit lanes. What Cranelift
-//! has no vector form of is done lane by lane with the scalar operation.
+//! A step processes a group of [`GROUP`] elements, whatever their type: a value of four bytes fills
+//! one register, one of eight bytes two. One-byte integers are extended to `i32` lanes, and so are
+//! the bits of 16-bit floats. A `bool` is a mask, whose lanes are all ones or all zeros. It is as
+//! wide as the comparison that produced it: one register of 32-bit lanes, or two of 64-bit lanes.
+//! Operations that Cranelift has no vector form of are done lane by lane with the scalar operation.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{F32, F32X4, F64, F64X2, I8, I16, I32, I32X4, I64, I64X2};
@@ -21,13 +21,13 @@ use super::fold::offset;
 use super::leaf::{Access, Done, Inst, Leaf, LeafEmitter, Nest};
 use super::scalar;
 
-/// Elements of a step.
+/// The number of elements in a group.
 pub(super) const GROUP: i64 = 4;
 
 /// The registers that hold a value for a group.
 pub(super) type Parts = Vec<Value>;
 
-/// The vector type of a value's registers; `wide` is for masks.
+/// The vector type of a value's registers. `wide` selects the width of masks.
 pub(super) fn vector(dtype: Dtype, wide: bool) -> Type {
     match dtype {
         Dtype::F32 => F32X4,
@@ -51,11 +51,11 @@ pub(super) fn native_binary(op: BinaryOp, dtype: Dtype) -> bool {
     }
 }
 
-/// What is computed once before the loop.
+/// Values computed once, before the loop.
 pub(super) struct Operands {
     /// The leaf's uniform values.
     uniform: Vec<(ValueId, Value)>,
-    /// The address of each access at index 0, with a constant to add.
+    /// The address of each access at index 0, and a constant offset.
     starts: Vec<Option<(Value, i32)>>,
 }
 
@@ -69,7 +69,7 @@ impl Operands {
         Operands { uniform, starts }
     }
 
-    /// Makes the uniform values visible again after the body has been emitted as scalar code.
+    /// Defines the uniform values again, after the body has been emitted as scalar code.
     pub(super) fn restore(&self, e: &mut Emitter<'_>) {
         for (id, value) in &self.uniform {
             e.define(*id, *value);
@@ -77,29 +77,29 @@ impl Operands {
     }
 }
 
-/// Which elements a step takes, of which leaf.
+/// The elements of a leaf that a step processes.
 #[derive(Clone, Copy)]
 pub(super) struct Elements<'l> {
     pub(super) leaf: &'l Leaf,
     pub(super) operands: &'l Operands,
-    /// The first element's number, but for `offset`.
+    /// The number of the first element, without `offset`.
     pub(super) i: Value,
     pub(super) offset: i64,
-    /// How many groups go together.
+    /// The number of groups.
     pub(super) groups: usize,
-    /// The strip that the elements are of, if the leaf goes in strips.
+    /// The current strip, if the leaf is processed in strips.
     pub(super) strip: Option<Strip>,
-    /// The last element there is: lanes behind it do the same as it does.
+    /// The last element, if there may be fewer than lanes. Lanes past it repeat it.
     pub(super) last: Option<Value>,
 }
 
-/// One step under emission.
+/// The code generator for one step.
 pub(super) struct Lanes128<'l, 'a> {
     pub(super) e: &'l mut Emitter<'a>,
     pub(super) at: Elements<'l>,
 }
 
-/// A vector whose lanes are all `value`.
+/// A vector of `bits` in all lanes.
 pub(super) fn splat_bits(e: &mut Emitter<'_>, ty: Type, bits: u64) -> Value {
     let mut bytes = vec![];
     for _ in 0..ty.lane_count() {
@@ -109,12 +109,12 @@ pub(super) fn splat_bits(e: &mut Emitter<'_>, ty: Type, bits: u64) -> Value {
     e.b.ins().vconst(ty, constant)
 }
 
-/// `count` offsets, so many bytes apart.
+/// `count` offsets, `step` bytes apart.
 fn offsets(first: i32, step: i32, count: usize) -> impl Iterator<Item = i32> {
     (first..).step_by(step.unsigned_abs() as usize).take(count)
 }
 
-/// The constant's bits as they stand in a lane.
+/// The bits of a constant in a lane.
 pub(super) fn lane_bits(value: Scalar) -> u64 {
     match value {
         Scalar::Bool(v) => 0u64.wrapping_sub(v.into()),
@@ -123,17 +123,17 @@ pub(super) fn lane_bits(value: Scalar) -> u64 {
     }
 }
 
-/// A constant in all lanes of one register.
+/// A vector of a constant.
 pub(super) fn splat_constant(e: &mut Emitter<'_>, value: Scalar) -> Value {
     splat_bits(e, vector(value.dtype(), false), lane_bits(value))
 }
 
-/// The order of lanes in memory when a vector is looked at as one of other lanes.
+/// The lane order for bitcasts between vector types.
 pub(super) fn little() -> MemFlagsData {
     MemFlagsData::new().with_endianness(Endianness::Little)
 }
 
-/// A scalar in register form as it stands in a lane.
+/// A scalar as it is held in a lane.
 fn lane(e: &mut Emitter<'_>, dtype: Dtype, v: Value) -> Value {
     match dtype {
         Dtype::Bool => {
@@ -146,7 +146,7 @@ fn lane(e: &mut Emitter<'_>, dtype: Dtype, v: Value) -> Value {
     }
 }
 
-/// A scalar in the first lane of one register, `rest` in the others.
+/// A vector with a scalar in the first lane and `rest` in the others.
 pub(super) fn one_lane(e: &mut Emitter<'_>, rest: Scalar, v: Value) -> Value {
     let v = lane(e, rest.dtype(), v);
     let rest = splat_constant(e, rest);
@@ -167,17 +167,17 @@ impl<'l, 'a> Lanes128<'l, 'a> {
         a.iter().zip(b).map(|(a, b)| op(self, *a, *b)).collect()
     }
 
-    /// The registers that values of a type fill.
+    /// The number of registers for a value of a type.
     pub(super) fn registers(&self, dtype: Dtype) -> usize {
         if is_wide(dtype) { 2 * self.at.groups } else { self.at.groups }
     }
 
-    /// Elements of a step.
+    /// The number of elements in a step.
     fn elements(&self) -> usize {
         GROUP as usize * self.at.groups
     }
 
-    /// A shift of all lanes by one amount below their width.
+    /// Shifts all lanes by the same amount, which is less than their width.
     fn shift_lanes(&mut self, op: BinaryOp, signed: bool, v: Value, amount: Value) -> Value {
         let ins = &mut self.e.b;
         match (op, signed) {
@@ -187,7 +187,7 @@ impl<'l, 'a> Lanes128<'l, 'a> {
         }
     }
 
-    /// The scalars of a value, in register form.
+    /// Extracts the lanes of a value as scalars.
     fn lanes(&mut self, dtype: Dtype, v: &Parts) -> Vec<Value> {
         let count = self.elements() / v.len();
         let mut lanes = vec![];
@@ -207,7 +207,7 @@ impl<'l, 'a> Lanes128<'l, 'a> {
         lanes
     }
 
-    /// The value whose scalars are given in register form.
+    /// Builds a value from scalars.
     fn gather_lanes(&mut self, dtype: Dtype, scalars: &[Value]) -> Parts {
         let ty = vector(dtype, false);
         let count = ty.lane_count() as usize;
@@ -224,7 +224,7 @@ impl<'l, 'a> Lanes128<'l, 'a> {
         parts
     }
 
-    /// An operation lane by lane.
+    /// Emits an operation lane by lane.
     fn lane_by_lane(
         &mut self,
         result: Dtype,
@@ -241,7 +241,7 @@ impl<'l, 'a> Lanes128<'l, 'a> {
         self.gather_lanes(result, &scalars)
     }
 
-    /// The address of the group's first element of an access that steps evenly, and a constant to add.
+    /// The address of the step's first element for a regular access, and a constant offset.
     fn even_address(&mut self, access: usize) -> (Value, i32) {
         let leaf = self.at.leaf;
         let a = &leaf.accesses[access];
@@ -271,19 +271,19 @@ impl<'l, 'a> Lanes128<'l, 'a> {
         }
     }
 
-    /// Whether an access is one of neighbouring elements that are all there.
+    /// Whether an access can be a whole vector: contiguous, and with all lanes in bounds.
     fn in_one_piece(&self, access: &Access) -> bool {
         access.contiguous() && (self.at.last.is_none() || access.spread)
     }
 
-    /// What belongs to lane number `lane`, or `before` where there is no such element.
+    /// `own` if the lane exists, else `before`, the value of the previous lane.
     fn unless_past(&mut self, lane: usize, own: Value, before: Value) -> Value {
         let Some(last) = self.at.last else { return own };
         let there = self.e.b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, last, lane as i64);
         self.e.b.ins().select(there, own, before)
     }
 
-    /// The address of each element of the group, for accesses that are not contiguous.
+    /// The address of each element of a step, for accesses that are not contiguous.
     fn element_addresses(&mut self, access: usize, gathered: &[Parts]) -> Vec<(Value, i32)> {
         let leaf = self.at.leaf;
         let a = &leaf.accesses[access];
@@ -429,7 +429,7 @@ impl LeafEmitter for Lanes128<'_, '_> {
 
     fn unary(&mut self, op: UnaryOp, dtype: Dtype, a: &Parts) -> Parts {
         self.each(a, |l, a| match op {
-            // A mask's complement is its bits'.
+            // The complement of a mask is that of its bits.
             UnaryOp::Not => l.e.b.ins().bnot(a),
             _ => scalar::unary(&mut l.e.b, op, dtype, a),
         })
@@ -496,7 +496,7 @@ impl LeafEmitter for Lanes128<'_, '_> {
                 }
             });
         }
-        // Lanes hold one-byte numbers widened, so they compare as signed.
+        // Lanes hold extended one-byte integers, so those compare as signed.
         let signed = dtype.is_signed_int() || dtype == Dtype::U8 || sabotage::on(Bug::SignedLanes);
         self.each2(a, b, |l, a, b| {
             let ins = &mut l.e.b;
@@ -547,8 +547,9 @@ impl LeafEmitter for Lanes128<'_, '_> {
         if op == BinaryOp::Min && constant.bits() == sign {
             return self.binary(op, dtype, a, &splat);
         }
-        // `c < a ? c : a` is one instruction on x86 and keeps a NaN in `a`. Of equals it takes `a`, which is wrong only for
-        // `max(-0, +0)`: there adding the zero makes it right. (`min(+0, -0)` is left to the general way.)
+        // `c < a ? c : a` is a single instruction on x86, and returns `a` if it is NaN. For equal
+        // operands it returns `a`, which is only wrong for `max(-0, +0)`, and adding +0 corrects
+        // it. (`min(+0, -0)` takes the general path above.)
         let chosen = self.each2(&splat, a, |l, c, a| {
             let ins = &mut l.e.b;
             let takes = match op {
@@ -578,12 +579,12 @@ impl LeafEmitter for Lanes128<'_, '_> {
     }
 }
 
-/// An operation that vectors of a type have; masks are combined as bits.
+/// An operation that has a vector form. Masks are combined bitwise.
 pub(super) fn binary(e: &mut Emitter<'_>, op: BinaryOp, dtype: Dtype, a: Value, b: Value) -> Value {
     scalar::binary(&mut e.b, &mut e.helpers, op, dtype, a, b)
 }
 
-/// The lane type in which a reduction keeps its lanes in memory.
+/// The lane type in which a reduction stores its lanes in memory.
 pub(super) fn memory_lane(dtype: Dtype) -> Type {
     match vector(dtype, false) {
         F32X4 => F32,
@@ -593,7 +594,7 @@ pub(super) fn memory_lane(dtype: Dtype) -> Type {
     }
 }
 
-/// A `bool` of one register per group; everything else as it is.
+/// Converts a `bool` to one register per group. Other values are unchanged.
 pub(super) fn narrow_masks(e: &mut Emitter<'_>, leaf: &Leaf, operands: &Operands, dtype: Dtype, v: Parts) -> Parts {
     if dtype != Dtype::Bool {
         return v;

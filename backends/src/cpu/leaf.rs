@@ -1,10 +1,12 @@
-//! Leaves: innermost loops whose body is straight-line code, described as data, and the trait through which
-//! they become vector code.
+//! Leaves: innermost loops with straight-line bodies, described as data, and the trait for
+//! generating vector code from them.
 //!
-//! A [`Leaf`] knows nothing of any code generator: it is a list of operations on values that vary with the
-//! leaf's index, over operands computed before the loop (uniform values, pointers). Calls are inlined and branches
-//! without effects have become selects. [`LeafEmitter`] has one method for each kind of operation; an
-//! implementation decides how many elements a vector has, and what it does lane by lane.
+//! A [`Leaf`] is independent of the vector width and of the instructions: it is a list of
+//! operations on values that vary with the leaf's index, over operands that are computed before the
+//! loop (uniform values, addresses). It is built from the scope of an [`Emitter`], which knows
+//! types and buffers. Calls are inlined, and branches without effects become selects.
+//! [`LeafEmitter`] has a method for each kind of operation. Its implementations choose the number
+//! of elements per vector, and may fall back to scalar code for single operations.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +23,7 @@ use super::emit::Emitter;
 use super::fold::Fold;
 use super::nest::mentions;
 
-/// A value that varies with the leaf's index (or is made to look so).
+/// A value that varies with the leaf's index, or is treated as if it did.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct LeafId(u32);
 entity_impl!(LeafId, "l");
@@ -29,15 +31,15 @@ entity_impl!(LeafId, "l");
 /// An innermost loop with a straight-line body.
 pub(super) struct Leaf {
     pub(super) index: IndexId,
-    /// Every value of the body and what defines it.
+    /// All values of the body with their definitions.
     pub(super) values: PrimaryMap<LeafId, (Dtype, Inst)>,
     /// The body in order.
     pub(super) steps: Vec<Step>,
-    /// Scalars to compute once before the loop.
+    /// Scalars to compute once, before the loop.
     pub(super) uniform: Vec<(ValueId, Op)>,
-    /// What loads and stores access.
+    /// The accesses of loads and stores.
     pub(super) accesses: Vec<Access>,
-    /// Values that the caller asked for: the inputs of reductions.
+    /// Values that the caller needs, such as the inputs of reductions.
     pub(super) wanted: Vec<LeafId>,
 }
 
@@ -47,24 +49,24 @@ pub(super) enum Step {
     Value(LeafId),
     /// Writes an element.
     Store { access: usize, value: LeafId },
-    /// Computes a scalar that hangs on the index of an inner reduction.
+    /// Computes a scalar that depends on the index of an inner loop.
     Scalar(ValueId, Op),
-    /// A loop inside the body, for all elements at once: column sums, a pass over columns.
+    /// A loop inside the body, run for all elements at once: column sums, or a pass over columns.
     Nest(Nest),
-    /// Computes values if a lane needs them.
+    /// Computes values, unless no lane needs them.
     Branch(Branch),
 }
 
-/// A loop inside a leaf, whose extents are the same for all elements.
+/// A loop inside a leaf. Its extents are the same for all elements.
 pub(super) struct Nest {
     pub(super) dims: Vec<(IndexId, Extent)>,
     pub(super) body: Vec<Step>,
     pub(super) reductions: Vec<NestReduction>,
-    /// Whether what it reduces are sums of blocks.
+    /// Whether it combines partial results of blocks.
     pub(super) joins: bool,
 }
 
-/// One reduction of a [`Nest`], by blocks where order matters.
+/// A reduction of a [`Nest`], in the order by blocks if the order matters.
 pub(super) struct NestReduction {
     pub(super) fold: Fold,
     pub(super) input: LeafId,
@@ -77,11 +79,11 @@ impl NestReduction {
     }
 }
 
-/// What defines a value of a leaf.
+/// The definition of a value.
 #[derive(Clone, Debug)]
 pub(super) enum Inst {
     Constant(Scalar),
-    /// A scalar from outside, or computed before the loop.
+    /// A scalar from outside of the leaf, or one that is computed before the loop.
     Uniform(ValueId),
     /// `base + coefficient * index`.
     Affine {
@@ -114,16 +116,16 @@ impl Inst {
 /// An access of a leaf.
 pub(super) struct Access {
     pub(super) buffer: BufferId,
-    /// The element at index 0.
+    /// The address at index 0.
     pub(super) start: Linear,
-    /// Elements from one iteration to the next.
+    /// The distance between iterations in elements.
     pub(super) stride: Size,
-    /// Subscripts that vary otherwise, with their strides: a gather or scatter.
+    /// Subscripts that vary in other ways, with their strides: a gather or scatter.
     pub(super) gathered: Vec<(LeafId, Size)>,
-    /// Whether it stands inside an inner loop, so that where it starts hangs on the indices there.
+    /// Whether it is inside an inner loop, so that its start depends on the indices there.
     pub(super) inner: bool,
-    /// Whether the buffer is scratch of which each element of the leaf has its own: where `start` has one element, a
-    /// strip of them lies in memory.
+    /// Whether the buffer is scratch that each element of the leaf has a copy of. Copies of
+    /// adjacent elements are interleaved.
     pub(super) spread: bool,
 }
 
@@ -133,7 +135,8 @@ impl Access {
         self.gathered.is_empty() && self.stride.as_constant() == Some(1)
     }
 
-    /// How many elements it begins behind another, for accesses to one array that are that far apart whenever the leaf runs.
+    /// The distance in elements from another access, if both are to the same array and the distance
+    /// is constant.
     pub(super) fn behind(&self, other: &Access) -> Option<i64> {
         let apart = self.start.affine.sub(&other.start.affine);
         let alike = self.buffer == other.buffer && self.start.values == other.start.values;
@@ -141,10 +144,10 @@ impl Access {
     }
 }
 
-/// One way to make a leaf's operations happen on several elements at once. Results have the same bits as the
-/// scalar operations, element by element.
+/// A way to generate vector code for a leaf. The results have the same bits as the scalar
+/// operations, element by element.
 pub(super) trait LeafEmitter {
-    /// The values of one operation for all elements of a step.
+    /// The registers that hold a value for all elements of a step.
     type Vector: Clone;
 
     fn constant(&mut self, value: Scalar) -> Self::Vector;
@@ -154,23 +157,23 @@ pub(super) trait LeafEmitter {
     fn store(&mut self, access: usize, gathered: &[Self::Vector], value: &Self::Vector);
     fn unary(&mut self, op: UnaryOp, dtype: Dtype, a: &Self::Vector) -> Self::Vector;
     fn binary(&mut self, op: BinaryOp, dtype: Dtype, a: &Self::Vector, b: &Self::Vector) -> Self::Vector;
-    /// A shift by an amount that is the same for all elements.
+    /// A shift by a uniform amount.
     fn shift(&mut self, op: BinaryOp, dtype: Dtype, a: &Self::Vector, amount: &Inst) -> Self::Vector;
     fn compare(&mut self, op: CompareOp, dtype: Dtype, a: &Self::Vector, b: &Self::Vector) -> Self::Vector;
     fn fma(&mut self, dtype: Dtype, a: &Self::Vector, b: &Self::Vector, c: &Self::Vector) -> Self::Vector;
     fn select(&mut self, dtype: Dtype, c: &Self::Vector, a: &Self::Vector, b: &Self::Vector) -> Self::Vector;
     fn cast(&mut self, from: Dtype, to: Dtype, a: &Self::Vector) -> Self::Vector;
     fn bitcast(&mut self, from: Dtype, to: Dtype, a: &Self::Vector) -> Self::Vector;
-    /// A minimum or maximum with a constant that is no NaN.
+    /// A minimum or maximum with a constant that is not NaN.
     fn bound(&mut self, op: BinaryOp, dtype: Dtype, a: &Self::Vector, constant: Scalar) -> Self::Vector;
     fn scalar(&mut self, value: ValueId, op: &Op);
-    /// Runs an inner loop; defines the results of its reductions in `done`.
+    /// Emits an inner loop and defines the results of its reductions in `done`.
     fn nest(&mut self, nest: &Nest, done: &mut Done<Self::Vector>);
-    /// Runs a side of a branch where it is needed; defines its results in `done`.
+    /// Emits a conditional side of a branch and defines its results in `done`.
     fn branch(&mut self, branch: &Branch, done: &mut Done<Self::Vector>);
 }
 
-/// The values computed so far.
+/// The values emitted so far.
 pub(super) struct Done<V>(Vec<Option<V>>);
 
 impl<V: Clone> Done<V> {
@@ -188,14 +191,14 @@ impl<V: Clone> Done<V> {
 }
 
 impl Leaf {
-    /// One step of the leaf through an emitter; returns the wanted values.
+    /// Emits one step of the leaf. Returns the values that the caller needs.
     pub(super) fn emit<L: LeafEmitter>(&self, l: &mut L) -> Vec<L::Vector> {
         let mut done = Done::new(self);
         self.emit_steps(&self.steps, l, &mut done);
         self.wanted.iter().map(|id| done.get(*id)).collect()
     }
 
-    /// Some steps through an emitter.
+    /// Emits some steps.
     pub(super) fn emit_steps<L: LeafEmitter>(&self, steps: &[Step], l: &mut L, done: &mut Done<L::Vector>) {
         for step in steps {
             match step {
@@ -218,7 +221,7 @@ impl Leaf {
         self.accesses[access].gathered.iter().map(|(v, _)| done.get(*v)).collect()
     }
 
-    /// A value whose operands are done.
+    /// Emits a value. Its operands must have been emitted.
     pub(super) fn emit_value<L: LeafEmitter>(&self, id: LeafId, l: &mut L, done: &Done<L::Vector>) -> L::Vector {
         let (dtype, inst) = &self.values[id];
         let dtype = *dtype;
@@ -248,7 +251,7 @@ impl Leaf {
         }
     }
 
-    /// The constant that a value is, if it is a float and no NaN.
+    /// The value as a constant, if it is a float and not NaN.
     fn number(&self, id: LeafId) -> Option<Scalar> {
         match self.values[id].1 {
             Inst::Constant(c) if c.dtype().is_float() && !c.is_nan() => Some(c),
@@ -261,12 +264,12 @@ impl Leaf {
         matches!(self.values[id].1, Inst::Constant(_) | Inst::Uniform(_))
     }
 
-    /// Operations of the body, uniform values not counted.
+    /// The number of operations in the body, without uniform values.
     pub(super) fn weight(&self) -> usize {
         self.weight_of(&self.steps)
     }
 
-    /// Operations of some steps.
+    /// The number of operations in some steps.
     pub(super) fn weight_of(&self, steps: &[Step]) -> usize {
         let mut weight = 0;
         self.for_each_step(steps, &mut |step| {
@@ -275,7 +278,7 @@ impl Leaf {
         weight
     }
 
-    /// Calls `visit` on every step, those inside inner loops too.
+    /// Calls `visit` on every step, including those of inner loops.
     pub(super) fn for_each_step<'l>(&'l self, steps: &'l [Step], visit: &mut impl FnMut(&'l Step)) {
         for step in steps {
             visit(step);
@@ -287,7 +290,7 @@ impl Leaf {
         }
     }
 
-    /// Calls `visit` on every value that steps use.
+    /// Calls `visit` on every value that the steps use.
     pub(super) fn for_each_use(&self, steps: &[Step], visit: &mut impl FnMut(LeafId)) {
         self.for_each_step(steps, &mut |step| {
             let access = match step {
@@ -316,12 +319,14 @@ impl Leaf {
         });
     }
 
-    /// Whether it goes in strips of elements, since it holds loops or scratch.
+    /// Whether the leaf is processed in strips of elements, because it has inner loops or
+    /// per-element scratch.
     pub(super) fn in_strips(&self) -> bool {
         self.steps.iter().any(|s| matches!(s, Step::Nest(_))) || self.accesses.iter().any(|a| a.spread)
     }
 
-    /// The body as a leaf over `index`, if it is one and vectors are worth it; `wanted` are values of the body.
+    /// Builds a leaf over `index` from a loop body, if possible and profitable. `wanted` are the
+    /// values that the caller needs.
     pub(super) fn build(e: &Emitter<'_>, index: IndexId, body: &Block, wanted: &[ValueId]) -> Option<Leaf> {
         let stored: BTreeSet<BufferId> = visit::stores(body).into_iter().collect();
         let is_scratch = |b: &BufferId| e.program.buffers.get(*b).is_some_and(|b| b.role == Role::Scratch);
@@ -350,7 +355,7 @@ impl Leaf {
     }
 }
 
-/// What a value of the body is to the leaf. Values from outside are uniform.
+/// How the leaf knows a value of the body. Values from outside are uniform.
 #[derive(Clone, Copy)]
 enum Name {
     Constant(Scalar),
@@ -358,24 +363,25 @@ enum Name {
     Varying(LeafId),
 }
 
-/// A leaf in the making.
+/// A leaf under construction.
 pub(super) struct Build<'b, 'a> {
     e: &'b Emitter<'a>,
     index: IndexId,
-    /// Buffers that the body stores to: what is loaded from them does not leave the loop.
+    /// Buffers that the body stores to. Loads from them must not be hoisted.
     stored: BTreeSet<BufferId>,
-    /// Those of them that are scratch of one iteration.
+    /// Those that are scratch of a single iteration.
     spread: BTreeSet<BufferId>,
     pub(super) leaf: Leaf,
-    /// Whether the steps are those of an inner loop.
+    /// Whether the current steps are those of an inner loop.
     inside: bool,
     names: BTreeMap<ValueId, Name>,
-    /// Uniform values that have been given a vector.
+    /// Uniform values that have been broadcast to a vector.
     pub(super) splats: BTreeMap<ValueId, LeafId>,
 }
 
 impl Build<'_, '_> {
-    /// `None` where the block is no straight line. Only at the `top` may it access memory.
+    /// Returns `None` if the block is not straight-line code. It may only access memory at the
+    /// `top` level.
     fn block(&mut self, block: &Block, top: bool) -> Option<()> {
         for statement in block {
             match statement {
@@ -386,7 +392,7 @@ impl Build<'_, '_> {
                 Statement::Store { buffer, at, value } if top => {
                     let access = self.access(*buffer, None, at)?;
                     let value = self.varying(*value);
-                    // An element that every iteration writes, or none: nothing for vectors.
+                    // All iterations would write the same element, which cannot be vectorized.
                     if self.leaf.accesses[access].gathered.is_empty() && self.leaf.accesses[access].stride.is_zero() {
                         return None;
                     }
@@ -415,7 +421,7 @@ impl Build<'_, '_> {
         Some(())
     }
 
-    /// A loop of the body.
+    /// Adds a loop of the body.
     fn nest(&mut self, l: &Loop) -> Option<()> {
         let reductions: &[Reduction] = match &l.kind {
             LoopKind::Parallel | LoopKind::Serial => &[],
@@ -461,7 +467,7 @@ impl Build<'_, '_> {
         id
     }
 
-    /// The value as one that may vary.
+    /// The value as one that varies.
     fn varying(&mut self, v: ValueId) -> LeafId {
         let inst = match self.name(v) {
             Name::Varying(id) => return id,
@@ -490,7 +496,8 @@ impl Build<'_, '_> {
                     return None;
                 }
             }
-            // The first element's checks come in the same order if those that are made once are the first.
+            // Checks are hoisted before the loop, so they must come before all other checks of the
+            // body, and at the top level.
             Op::Check { .. } => {
                 let nests = self.leaf.steps.iter().any(|s| matches!(s, Step::Nest(_)));
                 if !uniform || !top || (nests && !self.inside) {
@@ -524,7 +531,7 @@ impl Build<'_, '_> {
         Some(Name::Varying(self.push(dtype, inst)))
     }
 
-    /// An operation on values alone, its operands found by `get`.
+    /// An operation on values, whose operands are found by `get`.
     fn primitive(&mut self, op: &Op, get: &mut dyn FnMut(&mut Self, ValueId) -> Option<LeafId>) -> Option<Inst> {
         Some(match op {
             Op::Constant(c) => Inst::Constant(*c),
@@ -539,7 +546,7 @@ impl Build<'_, '_> {
         })
     }
 
-    /// A function of the program, inlined.
+    /// Inlines a function of the program.
     fn call(&mut self, function: FunctionId, arguments: &[LeafId]) -> Option<LeafId> {
         let function = &self.e.program.functions[function];
         let mut names: BTreeMap<ValueId, LeafId> = BTreeMap::new();
@@ -583,7 +590,7 @@ impl Build<'_, '_> {
         Some(())
     }
 
-    /// `None` where scratch of an iteration is accessed by data of it.
+    /// Returns `None` if per-iteration scratch is accessed at a data-dependent element.
     fn access(&mut self, buffer: BufferId, view: Option<&[Size]>, at: &[Subscript]) -> Option<usize> {
         let mut start = self.e.linear(buffer, view, at);
         let mut stride = start.affine.coefficient(self.index);

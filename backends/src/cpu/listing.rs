@@ -1,4 +1,4 @@
-//! A program's code as text, a function a kernel: Cranelift's form of it, or the machine's instructions. For people who look, and nothing else.
+//! The code of a program as text, one function per kernel. Nothing parses it.
 
 use std::fmt::Write;
 
@@ -15,12 +15,12 @@ use super::jit::{self, Called, Code, Host};
 use super::wide::Isa;
 use super::{CompileError, Simd};
 
-/// What a program's code is written as.
+/// The form of a listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Listing {
-    /// Cranelift's intermediate form, as it is handed over.
+    /// Cranelift IR before optimization.
     Clif,
-    /// The machine's instructions, in the syntax of AT&T.
+    /// Machine instructions in AT&T syntax.
     Asm,
 }
 
@@ -44,7 +44,7 @@ pub fn listing(program: &Program, simd: Simd, listing: Listing) -> Result<String
                 Listing::Clif => function.func.display().to_string(),
                 Listing::Asm => instructions(isa, function).map_err(|e| CompileError::Internal(e.to_string()))?,
             };
-            // A string takes any text.
+            // Writing to a string cannot fail.
             let _ = write!(text, "; kernel {name}, {}\n{called}{}\n\n", user_name(*id), code.trim_end());
             if listing == Listing::Asm {
                 for (leaf, bytes) in &needs.leaves {
@@ -58,12 +58,12 @@ pub fn listing(program: &Program, simd: Simd, listing: Listing) -> Result<String
     text
 }
 
-/// A function as Cranelift's text calls it.
+/// The name of a function in Cranelift's text.
 fn user_name(id: FuncId) -> String {
     format!("u0:{}", id.as_u32())
 }
 
-/// What the functions are that a function calls, for those that have names.
+/// The names of the functions that a function calls, for those that have names.
 fn called(module: &dyn Module, function: &Function) -> String {
     let mut text = String::new();
     for called in function.dfg.ext_funcs.values() {
@@ -83,13 +83,14 @@ fn instructions(isa: &dyn TargetIsa, function: &mut Context) -> Result<String, S
     Ok(compiled.vcode.clone().unwrap_or_default())
 }
 
-/// The instructions of a leaf, then the numbers behind them that they read.
+/// The instructions of a leaf, then the constant pool that they read.
 fn disassembled(bytes: &[u8]) -> String {
     let mut text = String::new();
     let mut decoder = Decoder::new(64, bytes, DecoderOptions::NONE);
     let mut formatter = GasFormatter::new();
     let mut instruction = Instruction::default();
-    // Behind the code lies what it reads from there: nothing else is addressed by where it is.
+    // The code refers to its constant pool relative to the instruction pointer, and to nothing else
+    // in this way. So the lowest such address is where the pool begins.
     let mut pool = bytes.len() as u64;
     while decoder.can_decode() && decoder.ip() < pool {
         decoder.decode_out(&mut instruction);
@@ -108,7 +109,7 @@ fn disassembled(bytes: &[u8]) -> String {
     text
 }
 
-/// Four bytes as a number.
+/// Four bytes as a hexadecimal number.
 fn word(bytes: &[u8]) -> String {
     let mut four = [0; 4];
     four[..bytes.len()].copy_from_slice(bytes);
@@ -131,7 +132,7 @@ mod tests {
             assert!(clif.starts_with("; kernel scaled.0, u0:") && clif.contains("function u0:"), "{clif}");
             let asm = listing(&program, simd, Listing::Asm).unwrap();
             assert!(asm.contains("ret"), "{asm}");
-            // Leaves are in registers of their width, and all of their bytes make sense.
+            // Leaves use registers of the chosen width, and all bytes decode.
             let registers = match simd {
                 Simd::W256 => "%ymm",
                 Simd::W512 => "%zmm",

@@ -1,4 +1,5 @@
-//! Leaves in object files: the machine code that a leaf becomes is the same there as in memory, and nothing in it hangs on where it lies.
+//! Leaves in object files: their machine code is the same there as in memory, and independent of
+//! its address.
 
 use cranelift_module::{FuncId, Module, default_libcall_names};
 use cranelift_object::object::{Object, ObjectSection, read};
@@ -11,7 +12,8 @@ use super::jit::{self, Called, Care, Code, Host};
 use super::object::Target;
 use super::wide::Isa;
 
-/// Constants, scalars, numbers of elements, bytes, a gather, a reduction in lanes, and one free of order.
+/// Kernels with constants, scalars, numbers of elements, bytes, a gather, a reduction by lanes, and
+/// one in any order.
 const PROGRAM: &str = "program @p { symbol n = dim 0 of input 0
     input 0 %x: f32[n] input 1 %k: u8[n] input 2 %t: f32[256] input 3 %s: f32[]
     output 0 %y: f32[n] output 1 %b: bool[n] output 2 %sum: f32[] output 3 %most: i32[]
@@ -21,7 +23,7 @@ const PROGRAM: &str = "program @p { symbol n = dim 0 of input 0
     kernel @sums { v90, v91 = reduce i < n { v0 = load %x[i] v1 = load %k[i] v2 = cast i32 v1 }
       with sum lanes v0, max free v2 store %sum[], v90 store %most[], v91 } }";
 
-/// The functions that leaves became: they have no names.
+/// The functions of leaves, which have no names.
 fn leaves(module: &dyn Module) -> Vec<FuncId> {
     let all = module.declarations().get_functions();
     all.filter(|(_, declaration)| declaration.name.is_none()).map(|(id, _)| id).collect()
@@ -54,8 +56,8 @@ fn leaves_are_the_same_wherever_they_lie() {
         for (id, range) in ids.iter().zip(&ranges) {
             assert!(range.start.is_multiple_of(64));
             let bytes = &bytes[range.start as usize..range.end as usize];
-            // SAFETY: the function was defined with at least so many bytes, if it is the same, and lies in readable memory that
-            // lives as long as its module.
+            // SAFETY: if it is the same, the function was defined with at least this many bytes. It
+            // is in readable memory that lives as long as its module.
             let same = unsafe { std::slice::from_raw_parts(here.get_finalized_function(*id), bytes.len()) };
             assert!(bytes == same, "{simd:?}");
         }

@@ -1,8 +1,9 @@
-//! Scalar operations in Cranelift: each primitive of `ir::ops` on one value. Every one is total: divisors are
-//! replaced before the division, shifts bounded, conversions saturate.
+//! Selects Cranelift instructions for each primitive of `ir::ops` on scalars. All operations are
+//! total: zero divisors are replaced before the division, shift amounts are clamped, and
+//! conversions saturate.
 //!
-//! How a type rests in a register: `bool`, `i8` and `u8` as `i8` (a `bool` is 0 or 1), the 16-bit floats as their bits
-//! in `i16` (Cranelift has no arithmetic on them), the rest as themselves.
+//! Values in registers: `bool`, `i8` and `u8` are `i8` (a `bool` is 0 or 1), 16-bit floats are
+//! their bits in `i16` (Cranelift has no arithmetic on them), and all others are themselves.
 
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::types::{F32, F64, I8, I16, I32, I64};
@@ -91,7 +92,7 @@ pub(super) fn binary(
     }
 }
 
-/// Integer quotient or remainder. The divisors 0 and -1, which trap or may, are replaced by 1.
+/// Integer quotient or remainder. Divisors 0 and -1 are replaced by 1, because they can trap.
 fn divide(b: &mut FunctionBuilder<'_>, op: BinaryOp, dtype: Dtype, x: Value, y: Value) -> Value {
     let ty = register(dtype);
     let one = b.ins().iconst(ty, 1);
@@ -121,7 +122,7 @@ fn divide(b: &mut FunctionBuilder<'_>, op: BinaryOp, dtype: Dtype, x: Value, y: 
     }
 }
 
-/// A shift by an amount that may be anything; as an unsigned number, a negative one is beyond every width.
+/// A shift by any amount. A negative amount is beyond every width as an unsigned number.
 fn shift(b: &mut FunctionBuilder<'_>, op: BinaryOp, dtype: Dtype, x: Value, amount: Value) -> Value {
     let ty = register(dtype);
     let width = i64::from(ty.bits());
@@ -136,7 +137,7 @@ fn shift(b: &mut FunctionBuilder<'_>, op: BinaryOp, dtype: Dtype, x: Value, amou
     if sabotage::on(Bug::ShiftedTooFar) { shifted } else { b.ins().select(inside, shifted, zero) }
 }
 
-/// The condition of an integer comparison. `bool` orders like an unsigned number.
+/// The condition of an integer comparison. A `bool` compares as unsigned.
 pub(super) fn int_condition(op: CompareOp, signed: bool) -> IntCC {
     match (op, signed) {
         (CompareOp::Eq, _) => IntCC::Equal,
@@ -152,7 +153,7 @@ pub(super) fn int_condition(op: CompareOp, signed: bool) -> IntCC {
     }
 }
 
-/// The condition of a float comparison: ordered, but for `Ne`, which holds with a NaN.
+/// The condition of a float comparison. All but `Ne` are false for NaN.
 pub(super) fn float_condition(op: CompareOp) -> FloatCC {
     match op {
         CompareOp::Eq => FloatCC::Equal,
@@ -165,7 +166,7 @@ pub(super) fn float_condition(op: CompareOp) -> FloatCC {
     }
 }
 
-/// A comparison, to `bool`.
+/// A comparison, with a `bool` as the result.
 pub(super) fn compare(b: &mut FunctionBuilder<'_>, op: CompareOp, dtype: Dtype, x: Value, y: Value) -> Value {
     if dtype.is_float() {
         b.ins().fcmp(float_condition(op), x, y)
@@ -174,7 +175,7 @@ pub(super) fn compare(b: &mut FunctionBuilder<'_>, op: CompareOp, dtype: Dtype, 
     }
 }
 
-/// A 16-bit float as `f32`.
+/// Extends a 16-bit float to `f32`.
 fn widen_half(b: &mut FunctionBuilder<'_>, helpers: &mut Helpers<'_>, dtype: Dtype, bits: Value) -> Value {
     let wide = b.ins().uextend(I32, bits);
     if dtype == Dtype::Bf16 {
@@ -191,7 +192,7 @@ pub(super) fn bitcast(b: &mut FunctionBuilder<'_>, from: Dtype, to: Dtype, v: Va
     if from == to { v } else { b.ins().bitcast(to, MemFlagsData::new(), v) }
 }
 
-/// Conversion to a type; see `ir::nest::Op::Cast`.
+/// Converts to a type; see `ir::nest::Op::Cast`.
 pub(super) fn cast(b: &mut FunctionBuilder<'_>, helpers: &mut Helpers<'_>, from: Dtype, to: Dtype, v: Value) -> Value {
     if from == to {
         return v;
@@ -210,8 +211,8 @@ pub(super) fn cast(b: &mut FunctionBuilder<'_>, helpers: &mut Helpers<'_>, from:
     }
 }
 
-/// A value rounded once to a 16-bit float, its bits in `i32`. Wide sources go through a helper that takes care not to
-/// round twice.
+/// Rounds a value to a 16-bit float once, and returns its bits in `i32`. Wide sources use a helper
+/// that avoids double rounding.
 fn narrow_half(b: &mut FunctionBuilder<'_>, helpers: &mut Helpers<'_>, from: Dtype, to: Dtype, v: Value) -> Value {
     let half = to == Dtype::F16;
     match from {
@@ -254,7 +255,7 @@ fn from_int(b: &mut FunctionBuilder<'_>, from: Dtype, to: Dtype, v: Value) -> Va
             b.ins().icmp(IntCC::NotEqual, v, zero)
         }
         Dtype::F32 | Dtype::F64 => {
-            // Conversions from narrow registers exist for few targets: widen first, which is exact.
+            // Few targets can convert from narrow registers, so extend first, which is exact.
             let v = if register(from) == I8 { resize(b, signed, I32, v) } else { v };
             let ty = register(to);
             if signed { b.ins().fcvt_from_sint(ty, v) } else { b.ins().fcvt_from_uint(ty, v) }
@@ -263,7 +264,7 @@ fn from_int(b: &mut FunctionBuilder<'_>, from: Dtype, to: Dtype, v: Value) -> Va
     }
 }
 
-/// An integer in a register of another width, wrapped or extended by its sign.
+/// Truncates or sign-extends an integer to another width.
 fn resize(b: &mut FunctionBuilder<'_>, signed: bool, to: Type, v: Value) -> Value {
     let from = b.func.dfg.value_type(v);
     match (from.bits().cmp(&to.bits()), signed) {

@@ -1,8 +1,10 @@
-//! Passes over columns as plain leaves, for machines whose leaves go wider than Cranelift's vectors.
+//! Passes over columns with wide vectors.
 //!
-//! Each phase of a strip becomes a leaf over its columns: straight code as it is, a loop down the rows as its body for some rows
-//! at a time. Sums, and what one phase computes for a later one, rest in memory as wide as the strip, which
-//! stays in the nearest cache; so each row is read in one go, and a trip to the sums is shared by some rows.
+//! Each phase of a strip becomes a leaf of its own: straight-line code directly, and a loop over
+//! rows as a leaf that runs its body for a few rows at a time. Accumulators, and values that one
+//! phase computes for a later one, are in arrays as wide as the strip, which stay in the L1 cache.
+//! So each row is read sequentially, and one load and store of the accumulators serves several
+//! rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,13 +25,14 @@ use super::leaf::{Access, Inst, Leaf, LeafEmitter, LeafId, Nest, Step};
 use super::nest::Axis;
 use super::wide::{self, Ready};
 
-/// Rows that are taken at once where a body has at most so many operations.
+/// The number of rows that a leaf processes at once, for bodies with at most this many operations.
 const AT_ONCE: [(usize, i64); 2] = [(6, 4), (16, 2)];
-/// Bytes from a row to the next from which and up to which rows are not taken at once: several streams through one page are what
-/// prefetchers do not see (measured: half the speed), unless the rows share few lines.
+/// For a distance between rows in this range (in bytes), rows are processed one at a time. Several
+/// streams through the same page defeat the prefetcher (measured: half the speed), unless the rows
+/// share cache lines.
 const ONE_BY_ONE: (i64, i64) = (129, 4095);
 
-/// The phases of a leaf as leaves.
+/// The phases of a leaf as leaves with wide vectors.
 pub(super) struct Strips<'l> {
     leaf: &'l Leaf,
     operands: Operands,
@@ -41,26 +44,26 @@ enum Pass<'l> {
     Down(Box<Down<'l>>),
 }
 
-/// A loop down the rows of a strip.
+/// A loop over the rows of a strip.
 struct Down<'l> {
     nest: &'l Nest,
     sums: Vec<BufferId>,
-    /// Gives the sums the value of no elements.
+    /// Initializes the accumulators.
     clear: Option<Ready>,
     rows: Rows,
 }
 
-/// A loop down the rows: its body for several rows, and for one.
+/// The leaves of a loop over rows: for several rows at once, and for one.
 pub(super) struct Rows {
     index: IndexId,
     several: Option<(i64, Ready)>,
     one: Ready,
-    /// Bytes from one row of what is loaded to the next.
+    /// The distance between loaded rows in bytes.
     pitch: Option<Size>,
 }
 
 impl<'l> Strips<'l> {
-    /// The leaf's phases, if all are leaves that go wider than Cranelift's vectors.
+    /// Compiles the phases of a leaf, if all of them are supported with wide vectors.
     pub(super) fn new(e: &mut Emitter<'_>, leaf: &'l Leaf) -> Option<Strips<'l>> {
         if !takes(e, leaf) {
             return None;
@@ -102,7 +105,7 @@ impl<'l> Strips<'l> {
         Some(Strips { leaf, operands, passes })
     }
 
-    /// Runs them for a strip.
+    /// Runs all phases for a strip.
     pub(super) fn run(&self, e: &mut Emitter<'_>, strip: Strip) {
         e.columns.strip = Some(strip);
         for pass in &self.passes {
@@ -127,7 +130,7 @@ impl<'l> Strips<'l> {
         }
     }
 
-    /// A loop whose sums go by blocks.
+    /// A loop with reductions in the order by blocks.
     fn blocks(&self, e: &mut Emitter<'_>, down: &Down<'_>, axis: &Axis, strip: Strip) {
         let Down { nest, sums, rows, .. } = down;
         let columns = (strip.from, strip.to);
@@ -177,7 +180,7 @@ impl<'l> Strips<'l> {
     }
 }
 
-/// Whether each phase can be a leaf of its own that goes wider.
+/// Whether each phase can be a leaf with wide vectors.
 fn takes(e: &Emitter<'_>, leaf: &Leaf) -> bool {
     let mut all = wide::has_steps(e, leaf, &leaf.steps);
     for step in &leaf.steps {
@@ -189,13 +192,13 @@ fn takes(e: &Emitter<'_>, leaf: &Leaf) -> bool {
     all
 }
 
-/// What is as wide as the strip.
+/// An access to an array as wide as the strip.
 fn along(buffer: BufferId) -> Access {
     let start = Linear { affine: Affine::constant(0), values: vec![] };
     Access { buffer, start, stride: Size::constant(1), gathered: vec![], inner: false, spread: true }
 }
 
-/// Gives sums the value of no elements.
+/// A leaf that initializes the accumulators.
 fn clear(e: &mut Emitter<'_>, leaf: &Leaf, nest: &Nest, sums: &[BufferId]) -> Option<Ready> {
     let mut part = Part::new(leaf, &BTreeSet::new(), &BTreeMap::new());
     for (r, buffer) in nest.reductions.iter().zip(sums) {
@@ -206,7 +209,8 @@ fn clear(e: &mut Emitter<'_>, leaf: &Leaf, nest: &Nest, sums: &[BufferId]) -> Op
 }
 
 impl Rows {
-    /// The loop's body, begun by `begin`, with its sums where `home` says.
+    /// Compiles the loop's body. `begin` creates the leaf, and `home` is the access to an
+    /// accumulator.
     pub(super) fn new<'l>(
         e: &mut Emitter<'_>,
         leaf: &Leaf,
@@ -219,7 +223,8 @@ impl Rows {
             return None;
         }
         let row = nest.dims.last()?.0;
-        // What each row of several computes once for all columns has names of its own.
+        // Scalars that each row computes for all columns need distinct names for each of several
+        // rows.
         let mut scalars = vec![];
         leaf.for_each_step(&nest.body, &mut |step| {
             if let Step::Scalar(value, _) = step {
@@ -271,7 +276,7 @@ impl Rows {
         Some(Rows { index: row, several, one, pitch })
     }
 
-    /// Some iterations of the loop for some columns.
+    /// Runs some rows for some columns.
     pub(super) fn run(&self, e: &mut Emitter<'_>, (from, to): (Value, Value), columns: (Value, Value)) {
         let some = |e: &mut Emitter<'_>, (from, to): (Value, Value), step: i64, leaf: &Ready| {
             e.counted(from, to, step, &[], |e, i, _| {
@@ -300,22 +305,22 @@ impl Rows {
     }
 }
 
-/// A leaf in the making, of steps of another one.
+/// A leaf under construction, made of steps of another leaf.
 pub(super) struct Part<'l> {
     of: &'l Leaf,
     leaf: Leaf,
-    /// What values of the other leaf are called here.
+    /// The values of the other leaf under their names here.
     names: BTreeMap<LeafId, LeafId>,
-    /// Accesses likewise.
+    /// The accesses of the other leaf under their numbers here.
     accesses: BTreeMap<usize, usize>,
-    /// Scalars likewise, those that have another name here.
+    /// The scalars that have another name here.
     scalars: BTreeMap<ValueId, ValueId>,
-    /// The index of the rows, and how many rows behind the one at hand the steps are.
+    /// The row index, and the offset from the current row that the steps are for.
     row: Option<(IndexId, i64)>,
 }
 
 impl<'l> Part<'l> {
-    /// Begins with values of earlier phases, which were kept or are computed again.
+    /// Begins a leaf by reloading or recomputing the values of earlier phases that it uses.
     pub(super) fn new(of: &'l Leaf, uses: &BTreeSet<LeafId>, kept: &BTreeMap<LeafId, BufferId>) -> Part<'l> {
         let leaf = Leaf {
             index: of.index,
@@ -355,7 +360,7 @@ impl<'l> Part<'l> {
         self.leaf.steps.push(Step::Store { access: self.leaf.accesses.len() - 1, value });
     }
 
-    /// The steps, after those that there are.
+    /// Appends steps of the other leaf.
     fn steps(&mut self, steps: &[Step]) {
         for step in steps {
             match step {
@@ -387,12 +392,12 @@ impl<'l> Part<'l> {
         }
     }
 
-    /// What a scalar is called here.
+    /// The name of a scalar here.
     fn scalar(&self, value: ValueId) -> ValueId {
         self.scalars.get(&value).copied().unwrap_or(value)
     }
 
-    /// The operation that computes a scalar, for the row that the steps are for.
+    /// The definition of a scalar, for the row that the steps are for.
     fn op(&self, op: &Op) -> Op {
         let mut op = op.clone();
         op.for_each_operand_mut(|value| *value = self.scalar(*value));
@@ -428,7 +433,7 @@ impl<'l> Part<'l> {
         }
     }
 
-    /// An expression for the row that the steps are for.
+    /// An expression, for the row that the steps are for.
     fn shifted(&self, affine: &Affine<IndexId>) -> Affine<IndexId> {
         let Some((row, number)) = self.row else { return affine.clone() };
         affine.add(&Affine::size(affine.coefficient(row)).scale(&Size::constant(number)))

@@ -1,5 +1,5 @@
-//! Emits the first part of a kernel that sums columns block by block. `schedule::tile` makes the parts; the others, which join the sums of
-//! blocks, are ordinary loops.
+//! Emits the first part of a kernel that reduces columns block by block. `schedule::tile` makes the
+//! parts; the other parts, which combine the partial results, are ordinary loops.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,12 +18,12 @@ use super::lanes128::{Lanes128, Operands, Parts, vector};
 use super::leaf::{Access, Done, Leaf, LeafEmitter, Step};
 use super::strips::{self, Rows};
 
-/// Rows that are in the cache between the sums of their columns and what is done for them.
+/// The number of rows that are reduced and then processed further while they are in the cache.
 const ROWS: i64 = 16;
 
-/// Where the sums of a block's columns are.
+/// The accumulators of a block's columns in memory.
 struct Sums {
-    /// Of each reduction: the operation, its row in memory, how that is accessed.
+    /// For each reduction the operation, the address of its row, and the flags of accesses.
     rows: Vec<(Fold, Value, MemFlagsData)>,
 }
 
@@ -59,7 +59,7 @@ impl Sums {
 }
 
 impl Emitter<'_> {
-    /// The first part of a tiled kernel, or the range of it.
+    /// Emits a range of the first part of a tiled kernel.
     pub(super) fn tiled(&mut self, t: &Tiled, body: &Block, (begin, end): (Value, Value)) {
         let (scalars, loops): (Vec<&Statement>, Vec<&Statement>) = body.iter().partition(|s| is_scalar(s));
         scalars.into_iter().for_each(|s| self.statement(s));
@@ -79,6 +79,7 @@ impl Emitter<'_> {
                 to = e.b.ins().iadd_imm_s(from, STRIP);
                 to = e.least(to, width);
             }
+            // Compile the leaves once, outside of the loop over rows.
             let leaves: Vec<Option<Leaf>> = columns.iter().map(|l| Leaf::build(e, l.dims[0].0, &l.body, &[])).collect();
             let mut sums = vec![];
             for (l, buffers) in columns.iter().zip(&t.sums) {
@@ -99,7 +100,8 @@ impl Emitter<'_> {
                 e.poll();
                 let next = e.b.ins().iadd_imm_s(row, ROWS);
                 let stop = e.least(next, past);
-                // Columns first: several rows are read at once, which memory likes better than one after another.
+                // Reduce the columns first: reading several rows at once suits the memory system
+                // better than one row after another.
                 for ((leaf, sums), wide) in leaves.iter().zip(&sums).zip(&wide) {
                     match (leaf, wide) {
                         (_, Some(wide)) => wide.run(e, (row, stop), (from, to)),
@@ -120,7 +122,7 @@ impl Emitter<'_> {
         });
     }
 
-    /// Where the sums of a block go.
+    /// The accumulators of a block.
     fn sums(&mut self, l: &Loop, buffers: &[BufferId], block: Value, width: Value) -> Sums {
         let mut rows = vec![];
         let row = self.b.ins().iadd_imm_s(width, SPARE);
@@ -142,7 +144,7 @@ impl Emitter<'_> {
         });
     }
 
-    /// What adds rows to the sums of columns, as a leaf that goes wider than Cranelift's vectors.
+    /// Compiles the leaf that adds rows to the accumulators with wide vectors, if possible.
     fn wide_rows(&mut self, leaf: &Leaf, buffers: &[BufferId], (block, width): (Value, Value)) -> Option<Rows> {
         let [Step::Nest(nest)] = leaf.steps.as_slice() else { return None };
         let row = self.b.ins().iadd_imm_s(width, SPARE);
@@ -163,7 +165,7 @@ impl Emitter<'_> {
         Rows::new(self, leaf, nest, &|| strips::Part::new(leaf, &BTreeSet::new(), &BTreeMap::new()), &home)
     }
 
-    /// Adds some rows to the sums of columns.
+    /// Adds some rows to the accumulators.
     fn add_rows(&mut self, leaf: &Leaf, sums: &Sums, rows: (Value, Value), part: (Value, Value)) {
         let operands = Operands::new(self, leaf);
         for step in &leaf.steps {
@@ -180,7 +182,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// The sums of a block, one column after another.
+    /// Reduces the columns of a block one after another, if they are not a leaf.
     fn sum_columns(&mut self, l: &Loop, sums: &Sums, (first, past): (Value, Value), (from, to): (Value, Value)) {
         let [Statement::Loop(reduce)] = l.body.as_slice() else { return };
         let inputs: Vec<ValueId> = singles(l).iter().map(|r| r.input).collect();

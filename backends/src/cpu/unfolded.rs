@@ -1,8 +1,9 @@
-//! Loads that stay apart from comparisons.
+//! Keeps loads from being folded into vector comparisons.
 //!
-//! Without AVX, Cranelift's `cmpps` and `cmppd` take a load as their operand, which must then lie at a multiple of 16 bytes; that of
-//! an array's elements need not, and the processor faults. (Its other vector instructions without AVX take such loads only if these are
-//! marked as aligned.) A comparison of what is cast to integers and back has no load as its operand, and no instruction more.
+//! Without AVX, Cranelift folds a load into the memory operand of `cmpps` and `cmppd`, which must
+//! then be aligned to 16 bytes. Elements of an array need not be, and the processor faults.
+//! (Cranelift folds loads into other vector instructions only if they are marked as aligned.) A
+//! value that is cast to integers and back is no longer a load, and the casts cost no instruction.
 
 use cranelift_codegen::cursor::{Cursor, FuncCursor};
 use cranelift_codegen::ir::{Function, InstBuilder, Opcode, Value};
@@ -10,7 +11,7 @@ use cranelift_codegen::isa::TargetIsa;
 
 use super::lanes128::little;
 
-/// Casts what vector comparisons take from loads, where the target needs it.
+/// Casts the operands of vector comparisons that are loads, if the target needs it.
 pub(super) fn unfold(function: &mut Function, isa: &dyn TargetIsa) {
     let has_avx = isa.isa_flags().iter().any(|flag| flag.name == "has_avx" && flag.as_bool() == Some(true));
     if isa.name() != "x64" || has_avx {
@@ -39,7 +40,7 @@ fn is_vector_load(function: &Function, value: Value) -> bool {
     dfg.value_type(value).is_vector() && definition.is_some_and(|inst| dfg.insts[inst].opcode() == Opcode::Load)
 }
 
-/// The same bits, no longer as what a load gave.
+/// The same bits, but not directly the result of a load.
 fn cast(cursor: &mut FuncCursor<'_>, value: Value) -> Value {
     let floats = cursor.func.dfg.value_type(value);
     let bits = cursor.ins().bitcast(floats.as_int(), little(), value);

@@ -1,9 +1,10 @@
-//! Registers for straight-line code: one pass over it, in which a value is in a register from its definition on until it is
-//! needed no more, or until a register is needed and its next use is the furthest (Belady, 1966). Every value is defined once,
-//! so it goes to memory at most once.
+//! Register allocation for straight-line code in a single pass. A value occupies a register from
+//! its definition until its last use. If no register is free, the value whose next use is furthest
+//! away is spilled (Belady, 1966). Each value is defined once, so it is stored at most once.
 //!
-//! A region that may be skipped begins and ends with the same values in the same registers. Its results have their registers
-//! before it begins, with what they are without it.
+//! A region that can be skipped begins and ends with the same values in the same registers. Its
+//! results get their registers before it begins, initialized with their values for the case that it
+//! is skipped.
 
 use cranelift_codegen::entity::{EntityRef, SecondaryMap};
 use iced_x86::{Code, Register};
@@ -13,19 +14,19 @@ use super::inst::{Body, Class, Fma, Item, Lanes, Operand, Place, Plain, Reg, Reg
 use super::machine::{Form, Isa};
 use super::table;
 
-/// Masks that are free to use: the first cannot mask, and two hold the lanes that there are.
+/// The mask registers to allocate. `k0` cannot be used as a mask, and two hold the active lanes.
 const MASKS: std::ops::Range<u32> = 3..8;
 
-/// What rests in registers all along.
+/// The numbers that are pinned in registers for the whole function.
 #[derive(Default)]
 pub(super) struct Residents {
     splats: Vec<(Splat, u32)>,
-    /// So many registers, the first ones, are used for nothing else.
+    /// The number of reserved registers, the first ones of the machine.
     fixed: u32,
 }
 
 impl Residents {
-    /// Beside `fixed` registers the numbers that bodies use most, as many as registers are left.
+    /// Pins the most frequently used numbers of the bodies, as far as registers are left.
     pub(super) fn of(isa: Isa, bodies: &[&Body], fixed: u32) -> Residents {
         let mut counts: Vec<(Splat, usize)> = vec![];
         for body in bodies {
@@ -41,7 +42,7 @@ impl Residents {
         Residents { splats, fixed }
     }
 
-    /// Loads them.
+    /// Loads the pinned numbers.
     pub(super) fn load(&self, asm: &mut Assembler) {
         for (splat, register) in &self.splats {
             broadcast(asm, *splat, *register);
@@ -77,7 +78,7 @@ fn for_each_item<'i>(items: &'i [Item], visit: &mut impl FnMut(&'i Item)) {
     }
 }
 
-/// What an item takes where it begins.
+/// Calls `visit` on the operands that an item uses at its beginning.
 fn for_each_operand(item: &Item, visit: &mut impl FnMut(Operand)) {
     match item {
         Item::Plain(plain) => plain.for_each_operand(visit),
@@ -89,7 +90,7 @@ fn for_each_operand(item: &Item, visit: &mut impl FnMut(Operand)) {
     }
 }
 
-/// The most vector values alive at once.
+/// The register pressure: the maximum number of vector values that are live at once.
 pub(super) fn pressure(body: &Body) -> usize {
     let uses = Uses::of(body);
     let (mut most, mut alive) = (0usize, 0usize);
@@ -100,7 +101,7 @@ pub(super) fn pressure(body: &Body) -> usize {
             events.extend([(defined, true), (uses.last(reg).max(defined), false)]);
         }
     }
-    // At one place, what dies makes room for what begins.
+    // At the same position, a value that dies makes room for one that begins.
     events.sort_unstable();
     for (_, begins) in events {
         if begins {
@@ -113,11 +114,11 @@ pub(super) fn pressure(body: &Body) -> usize {
     most
 }
 
-/// Where values are used.
+/// The uses of values.
 struct Uses {
-    /// The places, those of a value side by side and ascending.
+    /// The positions of uses, grouped by value in ascending order.
     places: Vec<usize>,
-    /// Where the places of each value begin, and at last where all of them end.
+    /// The beginning of each value's group in `places`, and the end of the last one.
     begins: Vec<usize>,
     defined: Vec<usize>,
 }
@@ -142,7 +143,7 @@ impl Uses {
         Uses { places, begins, defined }
     }
 
-    /// Pushes each use with its place to `found`, in their order.
+    /// Collects each use with its position, in order.
     fn walk(items: &[Item], at: &mut usize, found: &mut Vec<(Reg, usize)>, defined: &mut [usize]) {
         for item in items {
             let here = *at;
@@ -169,7 +170,7 @@ impl Uses {
         self.places(reg).last().copied().unwrap_or(0)
     }
 
-    /// The first use behind a place.
+    /// The next use after a position.
     fn next(&self, reg: Reg, at: usize) -> Option<usize> {
         let places = self.places(reg);
         places.get(places.partition_point(|place| *place <= at)).copied()
@@ -177,7 +178,7 @@ impl Uses {
 }
 
 impl Class {
-    /// A register of the class, by its number.
+    /// A register of the class by its number.
     fn chosen(self, number: u32) -> Chosen {
         match self {
             Class::Vector => Chosen::Vector(number),
@@ -186,28 +187,28 @@ impl Class {
     }
 }
 
-/// What a register holds.
+/// The content of a register.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Holds {
     Nothing,
     Value(Reg),
-    /// Something for the instruction at hand.
+    /// A temporary of the current instruction.
     Taken,
-    /// A number that rests in it, or no register of ours.
+    /// A pinned number, or a register that is not available.
     Kept,
 }
 
-/// Where values are.
+/// The locations of values.
 #[derive(Clone)]
 struct State {
     vectors: [Holds; 32],
     masks: [Holds; 8],
     register: SecondaryMap<Reg, Option<u32>>,
-    /// Whether its copy in memory is good.
+    /// Whether its spill slot holds the value.
     saved: SecondaryMap<Reg, bool>,
 }
 
-/// Writes a body's instructions with registers chosen.
+/// The state of the allocator.
 pub(super) struct Allocator<'a> {
     asm: &'a mut Assembler,
     residents: &'a Residents,
@@ -216,11 +217,11 @@ pub(super) struct Allocator<'a> {
     state: State,
     spill: SecondaryMap<Reg, Option<usize>>,
     at: usize,
-    /// Values that the instruction at hand takes.
+    /// The values that the current instruction uses, which must not be spilled.
     pinned: Vec<Reg>,
 }
 
-/// Assembles a body.
+/// Allocates registers for a body and encodes it.
 pub(super) fn assemble(asm: &mut Assembler, residents: &Residents, body: &Body) {
     let mut state =
         State { vectors: [Holds::Nothing; 32], masks: [Holds::Kept; 8], register: of_all(body), saved: of_all(body) };
@@ -233,7 +234,7 @@ pub(super) fn assemble(asm: &mut Assembler, residents: &Residents, body: &Body) 
     allocator.items(&body.items);
 }
 
-/// A map with room for all values of a body.
+/// A map with an entry for each value of a body.
 fn of_all<T: Clone + Default>(body: &Body) -> SecondaryMap<Reg, T> {
     let mut map = SecondaryMap::new();
     map.resize(body.classes.len());
@@ -268,12 +269,12 @@ impl Allocator<'_> {
         }
     }
 
-    /// A register of a class that is free, or made free.
+    /// Finds a free register of a class, or frees one by spilling.
     fn free(&mut self, class: Class) -> u32 {
         let file = self.file(class);
         let found = file.iter().position(|holds| *holds == Holds::Nothing);
         let number = found.unwrap_or_else(|| {
-            // Uses lie behind place 0.
+            // Positions of uses are greater than 0, so (0, 0) means that nothing was found.
             let mut furthest = (0, 0);
             for (number, holds) in self.state_of(class).iter().enumerate() {
                 let Holds::Value(reg) = *holds else { continue };
@@ -333,7 +334,7 @@ impl Allocator<'_> {
         self.asm.vector(code, &[self.class(reg).chosen(number), Chosen::Spill(spill)], None);
     }
 
-    /// The register of a value.
+    /// The register of a value, reloaded if it was spilled.
     fn have(&mut self, reg: Reg) -> u32 {
         if let Some(number) = self.state.register[reg] {
             return number;
@@ -350,7 +351,7 @@ impl Allocator<'_> {
         self.state.register[reg] = Some(number);
     }
 
-    /// Whether nothing uses a value behind the instruction at hand.
+    /// Whether the current instruction is the last use of a value.
     fn dies(&self, reg: Reg) -> bool {
         self.uses.places(reg).last().is_none_or(|last| *last <= self.at)
     }
@@ -371,7 +372,8 @@ impl Allocator<'_> {
         self.pinned.clear();
     }
 
-    /// A number in a register; where it was loaded for the instruction at hand, that too.
+    /// A number in a register. If it is not pinned, it is loaded for the current instruction and
+    /// added to `loaded`.
     fn splat(&mut self, splat: Splat, loaded: &mut Vec<u32>) -> u32 {
         self.residents.find(splat).unwrap_or_else(|| {
             let number = self.free(Class::Vector);
@@ -381,7 +383,8 @@ impl Allocator<'_> {
         })
     }
 
-    /// An operand as the instruction takes it; `last` is the one that may lie in memory.
+    /// The assigned form of an operand. `folds` says whether the instruction can take it from
+    /// memory.
     fn operand(&mut self, operand: Operand, folds: bool, loaded: &mut Vec<u32>) -> Chosen {
         match operand {
             Operand::Register(reg) => self.class(reg).chosen(self.have(reg)),
@@ -399,7 +402,8 @@ impl Allocator<'_> {
         }
     }
 
-    /// A register with a copy of an operand, which the instruction at hand overwrites.
+    /// A register with a copy of an operand, for an instruction that overwrites it. Reuses the
+    /// operand's register if this is its last use.
     fn copy(&mut self, operand: Operand) -> u32 {
         match operand {
             Operand::Register(reg) => {
@@ -442,12 +446,13 @@ impl Allocator<'_> {
         }
     }
 
-    /// Whether an instruction takes a number for all lanes from memory: where it does not broadcast, it must lie there for each.
+    /// Whether an instruction can read the number from memory. Without embedded broadcasts, memory
+    /// must hold a copy for each lane.
     fn folds(&self, splat: Splat) -> bool {
         self.asm.isa == Isa::Avx512 || matches!(splat, Splat::Bits32(_) | Splat::Bits64(_))
     }
 
-    /// A vector of sixteen bytes from or to memory as far as there are elements.
+    /// A masked load or store of 16 bytes.
     fn in_part(&mut self, plain: &Plain) {
         let mut loaded = vec![];
         let number = match (plain.to, plain.from.get(1)) {
@@ -478,7 +483,7 @@ impl Allocator<'_> {
         let over = plain.over.map(|over| self.copy(over));
         let rm = table::from_memory(plain.code, &plain.from);
         let can = table::folds(plain.code);
-        // With the result, which comes first.
+        // Leave room for the result, which comes first.
         let mut operands: Vec<Chosen> = Vec::with_capacity(plain.from.len() + 1);
         for (k, operand) in plain.from.iter().enumerate() {
             operands.push(self.operand(*operand, can && Some(k) == rm, &mut loaded));
@@ -494,7 +499,7 @@ impl Allocator<'_> {
             Lanes::There { upper, zero } => (Some((THERE[usize::from(upper)], zero)), None),
             Lanes::Some { mask, zero } => (Some((Register::K0 + self.have(mask), zero)), None),
         };
-        // A gather must not write what it reads from.
+        // A gather must not write to a register that it reads from, so its operands stay allocated.
         if !plain.spends_mask {
             self.release_pinned();
             loaded.drain(..).for_each(|number| self.state.vectors[number as usize] = Holds::Nothing);
@@ -523,7 +528,8 @@ impl Allocator<'_> {
         let Fma { to, wide, factors: [a, b], addend: c } = *fma;
         let dies = |operand: Operand| matches!(operand, Operand::Register(reg) if self.dies(reg));
         let splat = |operand: Operand| matches!(operand, Operand::Splat(_));
-        // Overwrite a value that is needed no more, and leave a number for the place that may be in memory.
+        // Prefer to overwrite a value that dies here, and to leave a number for the operand that
+        // can be in memory.
         let options = [
             (a, b, c, Form::F213),
             (b, a, c, Form::F213),
@@ -553,7 +559,7 @@ impl Allocator<'_> {
 
     fn region(&mut self, region: &Region) {
         let condition = self.have(region.condition);
-        // Results begin as what they are without the region.
+        // Initialize the results with their values for the case that the region is skipped.
         let mut registers = vec![];
         for (result, without, _) in &region.results {
             let number = self.copy(*without);
@@ -598,7 +604,7 @@ impl Allocator<'_> {
         self.at += 1;
     }
 
-    /// Puts what is still needed back to where it was.
+    /// Restores the locations of all live values to those before a region.
     fn restore(&mut self, before: State) {
         for class in [Class::Vector, Class::Mask] {
             let holds: Vec<Holds> = match class {
@@ -611,7 +617,8 @@ impl Allocator<'_> {
                     continue;
                 }
                 if self.state.register[reg] != Some(number as u32) {
-                    // If it is in another register it went there by way of memory.
+                    // If it is in another register now, it was spilled in the meantime, so its slot
+                    // is valid.
                     self.reload(reg, number as u32);
                 }
             }

@@ -1,8 +1,8 @@
-//! Bytes of machine code: instructions with their registers chosen, jumps between labels, and behind the code a pool of
-//! the constants that it reads.
+//! The assembler: encodes instructions with assigned registers, resolves jumps between labels, and
+//! appends a pool of constants to the code.
 //!
-//! The function that comes of it takes one argument, the address of its slots, and changes no register that its caller
-//! keeps. How registers of addresses are used: see [`Address`].
+//! The resulting function takes one argument, the address of its slots, and preserves all
+//! callee-saved registers. For the use of address registers see [`Address`].
 
 use std::collections::BTreeMap;
 
@@ -13,11 +13,11 @@ use super::lanes::{Given, Shared};
 use super::machine::Isa;
 use super::table;
 
-/// A place in the code.
+/// A position in the code.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Label(usize);
 
-/// When to jump.
+/// The condition of a jump.
 #[derive(Clone, Copy)]
 pub(super) enum Condition {
     Equal,
@@ -25,14 +25,14 @@ pub(super) enum Condition {
     LessOrEqual,
     GreaterOrEqual,
     NotEqual,
-    /// After `kortest` or `vptest`: no lane is one.
+    /// After `kortest` or `vptest`: no lane is set.
     None,
-    /// After `kortest` or `vptest`: all lanes are ones.
+    /// After `kortest` or `vptest`: all lanes are set.
     All,
 }
 
 impl Condition {
-    /// The jump's bytes before its distance.
+    /// The opcode of the jump, before its displacement.
     fn code(self) -> &'static [u8] {
         match self {
             Condition::None => &[0x0f, 0x84],
@@ -48,15 +48,15 @@ impl Condition {
 
 /// The address of the slots.
 pub(super) const SLOTS: Register = Register::RDI;
-/// The number of the element at hand.
+/// The number of the current element.
 pub(super) const INDEX: Register = Register::RCX;
-/// Where the loop at hand ends.
+/// The end of the current loop.
 pub(super) const END: Register = Register::RDX;
-/// For addresses that no register is left for, and for counting.
+/// A scratch register, also for addresses that have no register of their own.
 pub(super) const SPARE: Register = Register::RAX;
-/// For counting.
+/// A scratch register.
 pub(super) const OTHER: Register = Register::R11;
-/// Registers for the addresses of accesses; the last of them are the caller's and saved.
+/// Registers for the addresses of accesses. The last ones are callee-saved.
 pub(super) const ADDRESSES: [Register; 10] = [
     Register::RSI,
     Register::R8,
@@ -69,57 +69,59 @@ pub(super) const ADDRESSES: [Register; 10] = [
     Register::R14,
     Register::R15,
 ];
-/// How many of them the caller does not keep.
+/// How many of them are caller-saved.
 pub(super) const FREE_ADDRESSES: usize = 4;
-/// The masks of the lanes that there are elements for.
+/// The masks of the active lanes, for each half of a group.
 pub(super) const THERE: [Register; 2] = [Register::K1, Register::K2];
 
-/// How an access is addressed.
+/// The addressing of an access.
 #[derive(Clone, Copy)]
 pub(super) struct Address {
     /// The slot of its address at element 0.
     pub(super) slot: Slot,
-    /// Bytes of an element.
+    /// The size of an element in bytes.
     pub(super) width: u32,
-    /// The slot of the bytes from an element to the next, where they are not neighbours.
+    /// The slot of its stride in bytes, unless it is contiguous.
     pub(super) stride: Option<Slot>,
 }
 
-/// What an instruction takes, registers chosen.
+/// An operand with its register assigned.
 #[derive(Clone, Copy)]
 pub(super) enum Chosen {
-    /// A vector register by its number.
+    /// A vector register.
     Vector(u32),
-    /// A mask.
+    /// A mask register.
     Mask(u32),
-    /// Memory, and the vector register of element numbers.
+    /// Memory, with the vector register of element numbers for gathers and scatters.
     Memory(Place, u32),
     /// A number broadcast from memory.
     Broadcast(Splat),
-    /// A register's place in memory while it is needed for something else.
+    /// A spill slot.
     Spill(usize),
     Immediate(u8),
     /// [`INDEX`].
     Index,
 }
 
-/// Code under construction.
+/// The state of the assembler.
 pub(super) struct Assembler {
     encoder: Encoder,
     code: Vec<u8>,
     labels: Vec<Option<usize>>,
-    /// Where a jump's distance stands, and where it goes.
+    /// The positions of jump displacements, with their targets.
     jumps: Vec<(usize, Label)>,
     pool: Vec<u8>,
     scalars: BTreeMap<Splat, usize>,
     vectors: Vec<usize>,
-    /// Where a distance to the pool stands, how many bytes of its instruction follow, and to which byte of the pool it goes.
+    /// The pool references of instructions: the position of the displacement, the number of bytes
+    /// of the instruction after it, and the offset in the pool.
     reads: Vec<(usize, usize, usize)>,
     pub(super) addresses: Vec<Address>,
     pub(super) isa: Isa,
-    /// Where the function puts how many elements there are, if masks are not in registers of their own.
+    /// The slot in which the function keeps the number of active lanes, if masks are not in mask
+    /// registers.
     pub(super) there: Option<Slot>,
-    /// Slots that the caller fills; spills lie behind.
+    /// The number of argument slots. Spill slots follow.
     slots: u32,
     pub(super) spills: usize,
     failed: Option<String>,
@@ -152,7 +154,7 @@ impl Assembler {
         }
     }
 
-    /// Says why there will be no code.
+    /// Records why there will be no code. The leaf then uses Cranelift's vectors.
     pub(super) fn give_up(&mut self, why: &str) {
         self.failed = Some(why.to_string());
     }
@@ -168,7 +170,7 @@ impl Assembler {
         self.labels[label.0] = Some(self.code.len());
     }
 
-    /// Fills up to a multiple of 32 bytes: where a loop begins.
+    /// Pads to a multiple of 32 bytes, for the beginning of a loop.
     pub(super) fn align(&mut self) {
         const NOPS: [&[u8]; 4] = [&[0x90], &[0x66, 0x90], &[0x0f, 0x1f, 0x00], &[0x0f, 0x1f, 0x40, 0x00]];
         while !self.code.len().is_multiple_of(32) {
@@ -203,7 +205,7 @@ impl Assembler {
         }
     }
 
-    /// An instruction on general registers.
+    /// Emits an instruction on general-purpose registers.
     pub(super) fn general(&mut self, instruction: Result<Instruction, iced_x86::IcedError>) {
         match instruction {
             Ok(instruction) => self.push(&instruction),
@@ -211,7 +213,7 @@ impl Assembler {
         }
     }
 
-    /// The memory of a slot.
+    /// The memory operand of a slot.
     pub(super) fn slot(slot: Slot) -> MemoryOperand {
         MemoryOperand::with_base_displ(SLOTS, i64::from(slot.0) * 8)
     }
@@ -220,7 +222,7 @@ impl Assembler {
         self.general(Instruction::with2(Code::Mov_r64_rm64, to, Self::slot(slot)));
     }
 
-    /// An instruction on vectors and masks: its operands in order, the result first.
+    /// Emits an instruction on vectors and masks. The result is the first operand.
     pub(super) fn vector(&mut self, code: Code, operands: &[Chosen], mask: Option<(Register, bool)>) {
         let mut instruction = Instruction::default();
         instruction.set_code(code);
@@ -272,8 +274,8 @@ impl Assembler {
         }
     }
 
-    /// Moves elements of an access to or from a vector of sixteen bytes, as many as there are, by way of the stack. (No instruction
-    /// leaves out bytes.) Keeps [`OTHER`].
+    /// Moves the active elements of an access to or from a 16-byte vector through the stack, byte
+    /// by byte, because AVX2 has no masked moves of bytes. Preserves [`OTHER`].
     pub(super) fn in_part(&mut self, code: Code, access: usize, offset: i32, register: u32) {
         let (there, address) = (Register::RBX, self.addresses[access]);
         let Some(count) = self.there else { return self.give_up("masks are in registers of their own") };
@@ -318,12 +320,13 @@ impl Assembler {
         }
     }
 
-    /// Where the function's own memory lies: a register's bytes for each number.
+    /// The offset of a vector in the function's own memory.
     fn own(&self, number: usize) -> u64 {
         (u64::from(self.slots) * 8).next_multiple_of(64) + number as u64 * u64::from(self.isa.bytes())
     }
 
-    /// Addresses memory; returns the byte of the pool if it is there.
+    /// Sets the memory operand of an instruction. Returns the offset in the pool if it refers to
+    /// it.
     fn memory(&mut self, instruction: &mut Instruction, place: Place, numbers: u32) -> Option<usize> {
         match place {
             Place::Lane { offset, width } => {
@@ -381,7 +384,7 @@ impl Assembler {
         None
     }
 
-    /// The register of an access's address.
+    /// The register with the address of an access.
     pub(super) fn address(&mut self, access: usize) -> Register {
         match ADDRESSES.get(access) {
             Some(register) => *register,
@@ -403,7 +406,7 @@ impl Assembler {
         };
         let bytes = match self.isa {
             Isa::Avx512 => bytes,
-            // Instructions do not broadcast: they take all lanes from the pool.
+            // AVX2 instructions cannot broadcast, so the pool holds all lanes.
             Isa::Avx2 => bytes.repeat(self.isa.bytes() as usize / bytes.len()),
         };
         relative(instruction);
@@ -417,7 +420,7 @@ impl Assembler {
         Some(at)
     }
 
-    /// The bytes, and how many bytes of memory lie at the address of the slots.
+    /// Returns the code and the size of the memory at the address of the slots.
     pub(super) fn finish(mut self) -> Result<(Vec<u8>, usize), String> {
         if let Some(message) = self.failed {
             return Err(message);
@@ -442,7 +445,7 @@ fn based(instruction: &mut Instruction, base: Register, displacement: u64) {
     instruction.set_memory_displ_size(if displacement == 0 { 0 } else { 1 });
 }
 
-/// A distance to be filled in.
+/// Marks the operand as relative to the instruction pointer. `finish` fills in the displacement.
 fn relative(instruction: &mut Instruction) {
     instruction.set_memory_base(Register::RIP);
     instruction.set_memory_displ_size(8);

@@ -1,8 +1,10 @@
-//! What AVX-512's instructions do, done by AVX2's: on half as many lanes, with masks that are vectors. Most have one of the same
-//! name, and many are a few of others. What neither covers is refused ([`has`]), and goes by 128 bits.
+//! Translates AVX-512 instructions to AVX2, with half as many lanes and with masks as vectors. Most
+//! have an equivalent of the same name; many others become short sequences. Leaves with operations
+//! that have neither are rejected ([`has`]) and use 128-bit vectors.
 //!
-//! Loads and stores of some lanes go by masks where lanes have four bytes or eight; where they have fewer, byte by byte
-//! (`Assembler::in_part`), which only the last elements of a range need.
+//! Masked loads and stores use mask instructions for lanes of four and eight bytes. For narrower
+//! lanes they work byte by byte (`Assembler::in_part`), which only happens for the last elements of
+//! a range.
 
 use iced_x86::Code;
 use ir::{BinaryOp, Dtype};
@@ -12,7 +14,8 @@ use super::lanes::{Given, Parts, WideX86};
 use super::table;
 use crate::cpu::leaf::{Inst, Leaf};
 
-/// Whether AVX2 does an operation that AVX-512 does. It converts no integers of eight bytes but to floats of eight.
+/// Whether an operation that AVX-512 supports is supported here. Conversions between eight-byte
+/// integers and floats are only supported to `f64`.
 pub(super) fn has(leaf: &Leaf, inst: &Inst, dtype: Dtype) -> bool {
     let Inst::Cast(from) = inst else { return true };
     let long = |dtype: Dtype| matches!(dtype, Dtype::I64 | Dtype::U64);
@@ -20,7 +23,7 @@ pub(super) fn has(leaf: &Leaf, inst: &Inst, dtype: Dtype) -> bool {
     !(long(from) && dtype == Dtype::F32 || from.is_float() && long(dtype))
 }
 
-/// The instruction that does the same.
+/// The equivalent AVX2 instruction.
 fn same(code: Code) -> Option<Code> {
     Some(match code {
         Code::EVEX_Vaddps_zmm_k1z_zmm_zmmm512b32_er => Code::VEX_Vaddps_ymm_ymm_ymmm256,
@@ -91,7 +94,7 @@ fn same(code: Code) -> Option<Code> {
         Code::EVEX_Vmovdqu8_xmm_k1z_xmmm128 => Code::VEX_Vmovq_xmm_xmmm64,
         Code::EVEX_Vpmovsxbd_zmm_k1z_xmmm128 => Code::VEX_Vpmovsxbd_ymm_xmmm64,
         Code::EVEX_Vpmovzxbd_zmm_k1z_xmmm128 => Code::VEX_Vpmovzxbd_ymm_xmmm64,
-        // A bit for each lane in a slot, all alike.
+        // The slot holds a mask of all lanes, so any part of it can be broadcast.
         Code::VEX_Kmovw_kr_km16 => Code::VEX_Vpbroadcastd_ymm_xmmm32,
         Code::EVEX_Vmovups_zmmm512_k1z_zmm | Code::EVEX_Vmovupd_zmmm512_k1z_zmm => Code::VEX_Vmovups_ymmm256_ymm,
         Code::EVEX_Vmovntps_m512_zmm => Code::VEX_Vmovntps_m256_ymm,
@@ -121,7 +124,7 @@ fn is_zero(operand: Operand) -> bool {
 }
 
 impl WideX86<'_, '_> {
-    /// One of AVX-512's instructions as one or several of AVX2's.
+    /// Emits the translation of an AVX-512 instruction.
     pub(super) fn push_as_avx2(&mut self, plain: &Plain) {
         let done = if plain.to.is_none() && plain.fixed.is_none() {
             self.store_as_avx2(plain)
@@ -132,7 +135,7 @@ impl WideX86<'_, '_> {
         self.shared.failed |= done.is_none();
     }
 
-    /// Makes a value that was computed last the result of an instruction.
+    /// Makes the value that was computed last the result of an instruction.
     fn name(&mut self, value: Operand, to: Option<Reg>, fixed: Option<u32>) {
         match self.body.items.last_mut() {
             Some(Item::Plain(last)) if last.to.is_some() && last.to == value.register() => {
@@ -167,7 +170,7 @@ impl WideX86<'_, '_> {
         self.avx2(Code::VEX_Vpor_ymm_ymm_ymmm256, &[a, b])
     }
 
-    /// `yes` where a mask has ones, else `no`.
+    /// Selects `yes` where the mask is set, else `no`.
     fn blend(&mut self, mask: Operand, yes: Operand, no: Operand) -> Operand {
         if is_zero(no) {
             return self.and(mask, yes);
@@ -182,13 +185,13 @@ impl WideX86<'_, '_> {
         self.avx2(Code::VEX_Vextracti128_xmmm128_ymm_imm8, &[v, Operand::Immediate(1)])
     }
 
-    /// A mask of lanes of four bytes as two of lanes of eight.
+    /// Extends a mask of 32-bit lanes to two of 64-bit lanes.
     pub(super) fn masks_of_halves(&mut self, mask: Operand) -> Parts {
         let upper = self.upper(mask);
         [mask, upper].map(|half| self.avx2(Code::VEX_Vpmovsxdq_ymm_xmmm128, &[half])).to_vec()
     }
 
-    /// The lanes that there are elements for, of four bytes from one on, or of a half of eight bytes.
+    /// The mask of active lanes, from lane `first` on: 32-bit lanes, or 64-bit lanes if `wide`.
     fn there_mask(&mut self, first: i32, wide: bool) -> Operand {
         let mut numbers = [0; 64];
         for (lane, bytes) in numbers.chunks_exact_mut(4).enumerate() {
@@ -205,7 +208,7 @@ impl WideX86<'_, '_> {
         self.there_mask(if upper { self.isa().half() } else { 0 }, true)
     }
 
-    /// Puts lanes into memory.
+    /// Translates a store.
     fn store_as_avx2(&mut self, p: &Plain) -> Option<()> {
         let (place, value) = (*p.from.first()?, *p.from.get(1)?);
         let value = match p.code {
@@ -232,14 +235,14 @@ impl WideX86<'_, '_> {
         Some(())
     }
 
-    /// Up to sixteen bytes into memory.
+    /// Stores up to 16 bytes.
     fn store_narrow(&mut self, code: Code, lanes: Lanes, place: Operand, value: Operand) -> Option<()> {
         matches!(code, Code::VEX_Vmovq_xmmm64_xmm | Code::VEX_Vmovdqu_xmmm128_xmm).then_some(())?;
         self.emit(Plain { lanes, ..plain(code, None, &[place, value]) });
         Some(())
     }
 
-    /// The lowest byte of each lane, side by side.
+    /// Packs the lowest byte of each lane.
     fn bytes(&mut self, v: Operand) -> Operand {
         let each = self.shared.vector(std::array::from_fn(|k| if k % 16 < 4 { (k % 16 * 4) as u8 } else { 0x80 }));
         let v = self.avx2(Code::VEX_Vpshufb_ymm_ymm_ymmm256, &[v, each]);
@@ -247,7 +250,7 @@ impl WideX86<'_, '_> {
         self.avx2(Code::VEX_Vpunpckldq_xmm_xmm_xmmm128, &[v, upper])
     }
 
-    /// What an instruction computes, merged with what is there before in the lanes that it leaves out.
+    /// The result of an instruction. Masked-off lanes keep their previous content or become zero.
     fn value_as_avx2(&mut self, p: &Plain) -> Option<Operand> {
         let from = p.from.as_slice();
         match (p.code, p.lanes) {
@@ -261,7 +264,7 @@ impl WideX86<'_, '_> {
                 let mask = self.avx2(Code::VEX_Vpackssdw_xmm_xmm_xmmm128, &[mask, upper]);
                 Some(self.avx2(Code::VEX_Vpblendvb_xmm_xmm_xmmm128_xmm, &[from[0], from[1], mask]))
             }
-            // Bytes where a mask has ones.
+            // Keep the bytes whose mask is set.
             (Code::EVEX_Vmovdqu8_xmm_k1z_xmmm128, Lanes::Some { mask, .. }) => {
                 let bytes = self.bytes(Operand::Register(mask));
                 Some(self.and(bytes, from[0]))
@@ -300,7 +303,7 @@ impl WideX86<'_, '_> {
         Operand::Register(to)
     }
 
-    /// A load as far as there are elements; zero behind.
+    /// A load of the active lanes, zero in the others.
     fn loaded_in_part(&mut self, code: Code, from: &[Operand], upper: bool) -> Option<Operand> {
         let narrow = |l: &mut Self| {
             let to = l.register(Class::Vector);
@@ -326,7 +329,7 @@ impl WideX86<'_, '_> {
         })
     }
 
-    /// What an instruction computes in all lanes.
+    /// The result of an instruction on all lanes.
     fn all_as_avx2(&mut self, code: Code, from: &[Operand]) -> Option<Operand> {
         if let Some(code) = same(code) {
             return Some(self.avx2(code, from));
@@ -338,7 +341,7 @@ impl WideX86<'_, '_> {
                 let low = self.avx2(Code::VEX_Vmovq_xmm_rm64, from);
                 self.avx2(Code::VEX_Vpbroadcastq_ymm_xmmm64, &[low])
             }
-            // Both operands are the same.
+            // A rotation by half a register: both operands are the same.
             Code::EVEX_Vshuff64x2_zmm_k1z_zmm_zmmm512b64_imm8 if from[2] == Operand::Immediate(0x4e) => {
                 self.avx2(Code::VEX_Vpermq_ymm_ymmm256_imm8, &[first, from[2]])
             }
@@ -358,7 +361,7 @@ impl WideX86<'_, '_> {
             }
             Code::EVEX_Vcvtudq2ps_zmm_k1z_zmmm512b32_er => self.unsigned_to_float(first),
             Code::EVEX_Vcvtudq2pd_zmm_k1z_ymmm256b32_er => {
-                // The mantissa of 2^52 and more.
+                // The bits of 2^52 and above.
                 let wide = self.avx2(Code::VEX_Vpmovzxdq_ymm_xmmm128, &[first]);
                 let more = self.or(wide, long_bits(0x4330_0000_0000_0000));
                 self.avx2(Code::VEX_Vsubpd_ymm_ymm_ymmm256, &[more, long_bits(0x4330_0000_0000_0000)])
@@ -370,16 +373,17 @@ impl WideX86<'_, '_> {
         })
     }
 
-    /// Every other number of four bytes of two vectors, and of that numbers of eight bytes in some order.
+    /// Takes the even 32-bit lanes of two vectors, then permutes the 64-bit lanes of the result.
     fn evens(&mut self, low: Operand, high: Operand, order: u8) -> Operand {
         let evens = self.avx2(Code::VEX_Vshufps_ymm_ymm_ymmm256_imm8, &[low, high, Operand::Immediate(0x88)]);
         self.avx2(Code::VEX_Vpermq_ymm_ymmm256_imm8, &[evens, Operand::Immediate(order)])
     }
 
-    /// The least or greatest of floats: NaN if one is, -0 below +0.
+    /// Minimum or maximum of floats: NaN if either is, and -0 below +0.
     pub(super) fn extreme_as_avx2(&mut self, op: BinaryOp, wide: bool, a: Operand, b: Operand) -> Operand {
         let t = table::float(wide);
-        // The instruction gives its second operand for two zeros, and for a NaN.
+        // The instruction returns its second operand for two zeros and for NaN, so compute it with
+        // both orders of operands and combine the bits.
         let both = |l: &mut Self, code| [[a, b], [b, a]].map(|pair| l.vector(code, &pair));
         if op == BinaryOp::Min {
             let [one, other] = both(self, t.min);
@@ -391,7 +395,8 @@ impl WideX86<'_, '_> {
         self.or(greatest, unordered)
     }
 
-    /// The halves of an unsigned number as floats of their own (the mantissas of 2^23 and 2^39), whose sum is rounded once.
+    /// Converts unsigned integers to `f32`: the 16-bit halves become floats via the mantissas of
+    /// 2^23 and 2^39, and their sum is rounded once.
     fn unsigned_to_float(&mut self, v: Operand) -> Operand {
         let low = self.and(v, bits(0xffff));
         let low = self.or(low, bits(0x4b00_0000));
@@ -401,7 +406,8 @@ impl WideX86<'_, '_> {
         self.avx2(Code::VEX_Vaddps_ymm_ymm_ymmm256, &[low, high])
     }
 
-    /// A float that is not negative, and no NaN, as an unsigned number. From 2^31 on it is what is above that, with the upper bit.
+    /// Converts non-negative floats to unsigned integers. From 2^31 on, converts the excess and
+    /// sets the top bit.
     fn float_to_unsigned(&mut self, wide: bool, v: Operand) -> Operand {
         let (truncate, sub, half) = if wide {
             let half = long_bits(2_147_483_648.0f64.to_bits());
@@ -412,7 +418,7 @@ impl WideX86<'_, '_> {
         };
         let most = long_bits(4_294_967_295.0f64.to_bits());
         let v = if wide { self.avx2(Code::VEX_Vminpd_ymm_ymm_ymmm256, &[v, most]) } else { v };
-        // Where it does not fit, only the upper bit.
+        // The conversion returns just the top bit if the number does not fit a signed integer.
         let small = self.avx2(truncate, &[v]);
         let rest = self.avx2(sub, &[v, half]);
         let rest = self.avx2(truncate, &[rest]);
@@ -427,7 +433,7 @@ impl WideX86<'_, '_> {
         self.or(number, above)
     }
 
-    /// Comparisons of integers, and what AVX2 lacks for those of eight bytes.
+    /// Translates comparisons of integers, and operations on eight-byte integers that AVX2 lacks.
     fn long_as_avx2(&mut self, code: Code, from: &[Operand]) -> Option<Operand> {
         let [a, b] = [*from.first()?, from.get(1).copied().unwrap_or(Operand::Immediate(0))];
         Some(match code {
@@ -464,12 +470,12 @@ impl WideX86<'_, '_> {
         })
     }
 
-    /// All ones where a number of eight bytes is negative.
+    /// All ones for negative eight-byte integers.
     fn negative(&mut self, v: Operand) -> Operand {
         self.avx2(Code::VEX_Vpcmpgtq_ymm_ymm_ymmm256, &[ZERO, v])
     }
 
-    /// Shifted to the right with copies of the sign: a negative number's complement with zeros.
+    /// An arithmetic right shift: complements negative numbers before and after a logical shift.
     fn shifted(&mut self, code: Code, v: Operand, amount: Operand) -> Operand {
         let sign = self.negative(v);
         let turned = self.xor(v, sign);
@@ -477,7 +483,7 @@ impl WideX86<'_, '_> {
         self.xor(turned, sign)
     }
 
-    /// Of eight-byte integers, `yes` where the first is the greater, else `no`.
+    /// For eight-byte integers, selects `yes` where the first is greater, else `no`.
     fn by_greater(&mut self, unsigned: bool, [a, b]: [Operand; 2], [yes, no]: [Operand; 2]) -> Operand {
         let greater = self.greater(true, unsigned, a, b);
         self.blend(greater, yes, no)
@@ -489,7 +495,7 @@ impl WideX86<'_, '_> {
         } else {
             (Code::VEX_Vpcmpgtd_ymm_ymm_ymmm256, SIGN)
         };
-        // Unsigned numbers are in the order of signed ones if the upper bit is turned.
+        // Flipping the sign bit maps the order of unsigned integers to that of signed ones.
         let [a, b] = if unsigned { [a, b].map(|v| self.xor(v, sign)) } else { [a, b] };
         self.avx2(code, &[a, b])
     }
@@ -503,15 +509,16 @@ impl WideX86<'_, '_> {
             1 => self.greater(wide, unsigned, b, a),
             _ => self.greater(wide, unsigned, a, b),
         };
-        // Equal, less, less or equal; and 4 more for the reverse.
+        // The predicates 0, 1 and 2 are equal, less, and less or equal; adding 4 negates them.
         if matches!(predicate, 2 | 4 | 5) { self.xor(found, ONES) } else { found }
     }
 
-    /// The halves as floats of their own (the mantissas of 2^52 and 2^84), whose sum is rounded once.
+    /// Converts eight-byte integers to `f64`: the 32-bit halves become floats via the mantissas of
+    /// 2^52 and 2^84, and their sum is rounded once.
     fn long_to_float(&mut self, v: Operand, unsigned: bool) -> Operand {
         let exponent = 0x4530_0000_0000_0000u64;
         let turned = if unsigned { exponent } else { exponent | 1 << 31 };
-        // 2^84 and 2^52, and 2^63 where the sign is turned.
+        // 2^84 + 2^52, and also + 2^63 if the sign bit was flipped.
         let excess = if unsigned { 0x4530_0000_0010_0000 } else { 0x4530_0000_8010_0000 };
         let high = self.avx2(Code::VEX_Vpsrlq_ymm_ymm_imm8, &[v, Operand::Immediate(32)]);
         let high = self.xor(high, long_bits(turned));
@@ -522,7 +529,7 @@ impl WideX86<'_, '_> {
     }
 }
 
-/// An instruction on all lanes.
+/// An unmasked instruction.
 fn plain(code: Code, to: Option<Reg>, from: &[Operand]) -> Plain {
     Plain { code, to, fixed: None, over: None, from: from.to_vec(), lanes: Lanes::All, spends_mask: false }
 }

@@ -1,4 +1,5 @@
-//! Conversions between types, each with the bits of the scalar operation: from floats to integers they saturate, and NaN is 0.
+//! Conversions between types, with the same bits as the scalar operations. Conversions from floats
+//! to integers saturate, and map NaN to 0.
 
 use iced_x86::Code;
 use ir::{CompareOp, Dtype, Scalar};
@@ -9,8 +10,8 @@ use super::table;
 use crate::cpu::lanes128::is_wide;
 use crate::cpu::leaf::LeafEmitter;
 
-/// Whether a conversion is done here. What goes to a 16-bit float from a wider type than it can pass through without
-/// rounding twice is not.
+/// Whether a conversion is supported. Conversions to 16-bit floats are only supported from types
+/// that convert to `f32` exactly, because others would round twice.
 pub(super) fn has(from: Dtype, to: Dtype) -> bool {
     match to {
         _ if from == to => true,
@@ -25,7 +26,7 @@ const INT_TO_INT: [Code; 3] =
     [Code::EVEX_Vpmovsxdq_zmm_k1z_ymmm256, Code::EVEX_Vpmovzxdq_zmm_k1z_ymmm256, Code::EVEX_Vpmovqd_ymmm256_k1z_zmm];
 
 impl WideX86<'_, '_> {
-    /// A value of one type as another.
+    /// Converts a value to another type.
     pub(super) fn convert(&mut self, from: Dtype, to: Dtype, a: &Parts) -> Parts {
         match (from, to) {
             _ if from == to => a.clone(),
@@ -69,20 +70,20 @@ impl WideX86<'_, '_> {
         }
     }
 
-    /// Each half of sixteen lanes as eight wider ones.
+    /// Converts 16 lanes to two registers of 8 wider ones.
     fn widened(&mut self, a: &Parts, code: Code) -> Parts {
         let halves = self.halves(a[0]);
         halves.into_iter().map(|half| self.vector(code, &[half])).collect()
     }
 
-    /// Two times eight lanes as sixteen narrower ones.
+    /// Converts two registers of 8 lanes to one of 16 narrower ones.
     fn narrowed(&mut self, a: &Parts, code: Code) -> Parts {
         let parts: Parts = a.iter().map(|part| self.vector(code, &[*part])).collect();
         vec![self.joined(&parts)]
     }
 
-    /// Rounded to the nearest, ties to even: the low half and the last bit that stays decide. (The instruction for it takes
-    /// denormals for zero.)
+    /// Rounds to nearest even, with integer arithmetic on the low half and the last remaining bit,
+    /// because the instruction for it flushes denormals to zero.
     fn rounded_bf16(&mut self, v: Operand) -> Operand {
         let t = table::int(false);
         let splat = |bits| Operand::Splat(Splat::Bits32(bits));
@@ -101,7 +102,8 @@ impl WideX86<'_, '_> {
         let zero = self.constant(Scalar::zero(from))[0];
         match to {
             Dtype::U32 | Dtype::U64 => {
-                // Below zero and NaN become zero: the instruction gives its second operand for a NaN. Too much is all ones.
+                // Map negative numbers and NaN to zero: the instruction returns its second operand
+                // for a NaN. The conversion maps numbers that are too large to all ones.
                 let least: Parts = a.iter().map(|a| self.vector(f.max, &[*a, zero])).collect();
                 match (is_wide(from), is_wide(to)) {
                     (false, false) => vec![self.vector(Code::EVEX_Vcvttps2udq_zmm_k1z_zmmm512b32_sae, &least)],
@@ -123,7 +125,8 @@ impl WideX86<'_, '_> {
                         a.iter().map(|v| self.vector(Code::EVEX_Vcvttpd2qq_zmm_k1z_zmmm512b64_sae, &[*v])).collect()
                     }
                 };
-                // What does not fit is the least number: right below, wrong above and for NaN.
+                // The conversion returns the minimum for anything out of range, which is right for
+                // numbers that are too small, but wrong for those that are too large and for NaN.
                 let limit = match (from, wide) {
                     (Dtype::F32, false) => Scalar::F32(2_147_483_648.0),
                     (Dtype::F32, true) => Scalar::F32(9_223_372_036_854_775_808.0),

@@ -1,9 +1,9 @@
-//! The operations of leaves as AVX-512 instructions on sixteen elements at a time; where the machine has only AVX2, `avx2` does what
-//! they do on eight. What is said of sixteen lanes here is then true of eight.
+//! Selects AVX-512 instructions for the operations of leaves, on groups of 16 elements. For
+//! machines with AVX2, `avx2` translates them to groups of 8; the comments here speak of 16 lanes.
 //!
-//! A value of up to four bytes fills one register, one of eight bytes two. One-byte integers are kept widened to 32 bits, 16-bit
-//! floats as their bits side by side. A `bool` is one mask of sixteen lanes, or two of eight where a comparison of wider
-//! numbers made it.
+//! A value of up to four bytes fills one register, one of eight bytes two. One-byte integers are
+//! extended to 32-bit lanes, and 16-bit floats are packed as their bits. A `bool` is one mask of 16
+//! lanes, or two of 8 if it results from a comparison of eight-byte values.
 
 use cranelift_codegen::entity::PrimaryMap;
 use iced_x86::Code;
@@ -21,43 +21,44 @@ use crate::cpu::emit::Emitter;
 use crate::cpu::lanes128::is_wide;
 use crate::cpu::leaf::{Done, Inst, Leaf, LeafEmitter, Nest};
 
-/// The registers that hold a value for a step.
+/// The operands that hold a value for one group.
 pub(super) type Parts = Vec<Operand>;
 
-/// What the caller puts into a slot.
+/// An argument of the function, or another use of a slot.
 #[derive(Clone, PartialEq)]
 pub(super) enum Given {
-    /// How many elements there are.
+    /// The number of elements.
     Count,
-    /// The address of an access at the first of them.
+    /// The address of an access at the first element.
     Address(usize),
-    /// The bytes from an element of an access to the next.
+    /// The stride of an access in bytes.
     Stride(usize),
-    /// A scalar.
+    /// The value of a scalar.
     Value(ValueId),
-    /// A `bool` as sixteen lanes.
+    /// A `bool`, as a mask of all lanes.
     Lanes(ValueId),
-    /// An affine expression at the first element, without its coefficient of the leaf's index.
+    /// An affine expression at the first element. Also holds its coefficient of the leaf's index.
     Affine(Affine<IndexId>, Size),
     Size(Size),
-    /// How many elements come before the stores that go past the caches are aligned; negative where none should.
+    /// The number of elements to peel until the non-temporal stores are aligned; negative if they
+    /// are not to be used.
     Before,
-    /// How many bytes ahead an access is read; 0 for nothing.
+    /// The prefetch distance of an access in bytes, 0 for none.
     Distance(usize),
-    /// Something of a scalar that is divided by.
+    /// A value precomputed from a scalar divisor.
     Divisor(ValueId, Divisor),
-    /// Nothing: here the function puts how many elements there are for the step at hand.
+    /// Not passed in: a slot where the function keeps the number of active lanes.
     There,
-    /// Nothing: here a result is put.
+    /// Not passed in: a slot where the function stores a result.
     Result(usize),
 }
 
-/// What several bodies of a leaf share.
+/// The state shared by all versions of a leaf's body.
 pub(super) struct Shared {
     pub(super) isa: Isa,
     pub(super) given: Vec<Given>,
     pub(super) vectors: Vec<[u8; 64]>,
-    /// Whether something was asked for that the machine does not have.
+    /// Whether an instruction was needed that the machine does not have.
     pub(super) failed: bool,
 }
 
@@ -83,7 +84,7 @@ impl Shared {
         })))
     }
 
-    /// The numbers `first`, `first + step` and so on, as integers of eight bytes.
+    /// A vector of the integers `first`, `first + step` and so on, of eight bytes each.
     pub(super) fn numbers(&mut self, first: i64, step: i64) -> Operand {
         let mut bytes = [0; 64];
         for (lane, bytes) in bytes.chunks_exact_mut(8).enumerate() {
@@ -93,24 +94,24 @@ impl Shared {
     }
 }
 
-/// One step of a leaf under emission.
+/// The code generator for one step of a leaf.
 pub(super) struct WideX86<'l, 'a> {
     pub(super) e: &'l Emitter<'a>,
     pub(super) leaf: &'l Leaf,
     pub(super) shared: &'l mut Shared,
     pub(super) body: Body,
-    /// The number of the step's first element, from the one at hand.
+    /// The offset of the group from the current element.
     pub(super) offset: i32,
-    /// Whether there may be fewer elements than lanes.
+    /// Whether some lanes may be inactive.
     pub(super) partial: bool,
-    /// Whether results go past the caches.
+    /// Whether to use non-temporal stores.
     pub(super) streams: bool,
-    /// What the step has loaded for several accesses.
+    /// The vectors that the step has loaded for neighbouring accesses.
     pub(super) loaded: Option<&'l Loaded<'l>>,
 }
 
 impl<'l, 'a> WideX86<'l, 'a> {
-    /// For whole steps, without instructions so far.
+    /// For whole steps, with an empty body.
     pub(super) fn new(e: &'l Emitter<'a>, leaf: &'l Leaf, shared: &'l mut Shared) -> WideX86<'l, 'a> {
         let body = Body { items: vec![], classes: PrimaryMap::new() };
         WideX86 { e, leaf, shared, body, offset: 0, partial: false, streams: false, loaded: None }
@@ -144,35 +145,35 @@ impl<'l, 'a> WideX86<'l, 'a> {
         Operand::Register(to)
     }
 
-    /// Puts lanes of a register into memory.
+    /// Stores lanes of a register to memory.
     pub(super) fn store_at(&mut self, code: Code, place: Operand, value: Operand, lanes: Lanes) {
         let (to, fixed, over, from) = (None, None, None, vec![place, value]);
         self.push(Plain { code, to, fixed, over, from, lanes, spends_mask: false });
     }
 
-    /// A vector from operands.
+    /// Emits an instruction that computes a vector.
     pub(super) fn vector(&mut self, code: Code, from: &[Operand]) -> Operand {
         self.computes(Class::Vector, code, None, from, Lanes::All)
     }
 
-    /// A vector from operands in some lanes, and `others` in the rest.
+    /// Emits a masked instruction that keeps `others` in the other lanes.
     pub(super) fn merged(&mut self, code: Code, mask: Operand, from: &[Operand], others: Operand) -> Operand {
         let Some(mask) = mask.register() else { return others };
         self.computes(Class::Vector, code, Some(others), from, Lanes::Some { mask, zero: false })
     }
 
-    /// A vector from operands in some lanes, and zero in the rest.
+    /// Emits a masked instruction that zeroes the other lanes.
     pub(super) fn zeroed(&mut self, code: Code, mask: Operand, from: &[Operand]) -> Operand {
         let Some(mask) = mask.register() else { return mask };
         self.computes(Class::Vector, code, None, from, Lanes::Some { mask, zero: true })
     }
 
-    /// A mask from operands.
+    /// Emits an instruction that computes a mask.
     pub(super) fn mask(&mut self, code: Code, from: &[Operand]) -> Operand {
         self.computes(Class::Mask, code, None, from, Lanes::All)
     }
 
-    /// A `bool` as one mask.
+    /// Combines a `bool` into one mask.
     pub(super) fn whole(&mut self, v: &Parts) -> Operand {
         match v.as_slice() {
             [low, high] => self.mask(Code::VEX_Kunpckbw_kr_kr_kr, &[*high, *low]),
@@ -180,7 +181,7 @@ impl<'l, 'a> WideX86<'l, 'a> {
         }
     }
 
-    /// A `bool` as masks for values that fill so many registers.
+    /// Splits a `bool` into masks for values that fill this many registers.
     pub(super) fn masks(&mut self, v: &Parts, registers: usize) -> Parts {
         match (v.len(), registers) {
             (1, 2) if self.isa() == Isa::Avx2 => self.masks_of_halves(v[0]),
@@ -198,16 +199,16 @@ impl<'l, 'a> WideX86<'l, 'a> {
         a.iter().zip(b).map(|(a, b)| op(self, *a, *b)).collect()
     }
 
-    /// The lanes of a part that there are elements for.
+    /// The active lanes of a part.
     pub(super) fn there(&self, part: usize, zero: bool) -> Lanes {
         if self.partial { Lanes::There { upper: part == 1, zero } } else { Lanes::All }
     }
 
-    /// An operation on one register of lanes.
+    /// Emits an operation on a single register.
     pub(super) fn one(&mut self, op: BinaryOp, dtype: Dtype, a: Operand, b: Operand) -> Operand {
         match table::binary(op, dtype) {
             None => self.extreme(op, is_wide(dtype), a, b),
-            // What takes a number from memory takes it second.
+            // Only the second operand can be a broadcast from memory.
             Some((code, true)) if matches!(a, Operand::Splat(_)) => self.vector(code, &[b, a]),
             Some((code, _)) => self.vector(code, &[a, b]),
         }
@@ -220,7 +221,7 @@ impl<'l, 'a> WideX86<'l, 'a> {
         Operand::Register(to)
     }
 
-    /// The least or greatest of floats: NaN if one is, -0 below +0.
+    /// Minimum or maximum of floats: NaN if either is, and -0 below +0.
     fn extreme(&mut self, op: BinaryOp, wide: bool, a: Operand, b: Operand) -> Operand {
         if self.isa() == Isa::Avx2 {
             return self.extreme_as_avx2(op, wide, a, b);
@@ -234,7 +235,7 @@ impl<'l, 'a> WideX86<'l, 'a> {
         self.merged(t.add, unordered, &[a, b], range)
     }
 
-    /// Integers of eight bytes times a size.
+    /// Multiplies eight-byte integers by a size.
     pub(super) fn times(&mut self, v: Operand, size: &Size) -> Operand {
         match size.as_constant() {
             Some(1) => v,
@@ -250,12 +251,12 @@ impl<'l, 'a> WideX86<'l, 'a> {
         }
     }
 
-    /// Two registers of eight lanes as one of sixteen narrower ones.
+    /// Combines two registers of 8 lanes to one of 16 narrower ones.
     pub(super) fn joined(&mut self, parts: &[Operand]) -> Operand {
         self.vector(Code::EVEX_Vinserti64x4_zmm_k1z_zmm_ymmm256_imm8, &[parts[0], parts[1], Operand::Immediate(1)])
     }
 
-    /// The reverse.
+    /// Splits a register of 16 lanes into halves.
     pub(super) fn halves(&mut self, v: Operand) -> Parts {
         match v {
             Operand::Splat(_) => vec![v, v],
@@ -267,18 +268,18 @@ impl<'l, 'a> WideX86<'l, 'a> {
     }
 }
 
-/// A constant's bits as they stand in a lane.
+/// The bits of a constant in a lane.
 fn splat(value: Scalar) -> Splat {
     match value {
         Scalar::I8(v) => Splat::Bits32(i32::from(v).cast_unsigned()),
         _ if is_wide(value.dtype()) => Splat::Bits64(value.bits()),
-        // Two side by side.
+        // Two copies, since 16-bit lanes are packed.
         Scalar::F16(_) | Scalar::Bf16(_) => Splat::Bits32((value.bits() as u32) << 16 | value.bits() as u32),
         _ => Splat::Bits32(value.bits() as u32),
     }
 }
 
-/// Whether an operation is among those that are done here.
+/// Whether an operation is supported.
 pub(super) fn has(leaf: &Leaf, inst: &Inst, dtype: Dtype) -> bool {
     let small = |dtype: Dtype| matches!(dtype, Dtype::I8 | Dtype::U8 | Dtype::F16 | Dtype::Bf16);
     let of = |id: &crate::cpu::leaf::LeafId| leaf.values[*id].0;
@@ -309,7 +310,7 @@ impl LeafEmitter for WideX86<'_, '_> {
     fn constant(&mut self, value: Scalar) -> Parts {
         match value {
             Scalar::Bool(v) => {
-                // A mask compared with itself.
+                // A constant mask: any mask compared with itself.
                 let code = if v { Code::VEX_Kxnorw_kr_kr_kr } else { Code::VEX_Kxorw_kr_kr_kr };
                 let any = Operand::Memory(Place::Slot(self.shared.slot(Given::Count)));
                 let any = self.mask(Code::VEX_Kmovw_kr_km16, &[any]);
@@ -545,8 +546,8 @@ impl LeafEmitter for WideX86<'_, '_> {
         }
         let t = table::float(wide);
         let code = if op == BinaryOp::Min { t.min } else { t.max };
-        // The instruction gives its second operand for a NaN and for two zeros, which is wrong only for `max(-0, +0)`: there
-        // adding the zero makes it right.
+        // The instruction returns its second operand if either is NaN and for two zeros of any
+        // signs. That is only wrong for `max(-0, +0)`, and adding +0 corrects it.
         let chosen = self.each(a, |l, a| l.vector(code, &[c, a]));
         if op == BinaryOp::Max && constant.bits() == 0 {
             return self.each(&chosen, |l, v| l.vector(t.add, &[v, c]));

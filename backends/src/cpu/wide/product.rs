@@ -1,19 +1,20 @@
-//! A tile of a product of matrices in wide registers: what an object has for it (see `object::gemm`). The sums rest in registers while
-//! the inner numbers run.
+//! The micro-kernel of matrix products in objects (see `object::gemm`) with wide vectors. The
+//! accumulators stay in registers during the loop over the inner index.
 
 use iced_x86::{Code, Encoder, IcedError, Instruction, MemoryOperand, Register};
 
 use super::machine::{Form, Isa};
 
-/// Registers of a row.
+/// The number of registers in a row of the tile.
 const WIDTH: u32 = 2;
-/// What is left to sum, where it stands in the panels, and where the sums go.
+/// The number of remaining iterations, the positions in both panels, and the address for the
+/// results.
 const COUNT: Register = Register::RAX;
 const LEFT: Register = Register::RCX;
 const RIGHT: Register = Register::RDX;
 const OUT: Register = Register::RSI;
 
-/// Rows of a tile, for as many registers as there are.
+/// The number of rows in a tile. The accumulators fill most of the registers.
 pub(in crate::cpu) fn rows(isa: Isa) -> u32 {
     match isa {
         Isa::Avx512 => 14,
@@ -21,16 +22,17 @@ pub(in crate::cpu) fn rows(isa: Isa) -> u32 {
     }
 }
 
-/// Bytes of a row.
+/// The size of a row in bytes.
 pub(in crate::cpu) fn row_bytes(isa: Isa) -> u32 {
     WIDTH * isa.bytes()
 }
 
-/// A function that takes the address of four words: how many inner numbers there are, where the left factor's panel begins, [`rows`] numbers
-/// for each of them, where the right one's does, [`row_bytes`] each, and where the sums go, row by row. Numbers are of eight bytes if they are
-/// `wide`, else of four.
+/// A function that takes the address of four words: the number of inner iterations, the address of
+/// the left panel with [`rows`] elements per iteration, that of the right panel with [`row_bytes`]
+/// per iteration, and the address where the accumulators are stored row by row. Elements have eight
+/// bytes if `wide` is set, else four.
 pub(in crate::cpu) fn tile(isa: Isa, wide: bool) -> Option<Vec<u8>> {
-    // Once to know where the loop ends.
+    // Encode twice, because the first jump needs the address of the end of the loop.
     let (_, end) = code(isa, wide, 0).ok()?;
     Some(code(isa, wide, end).ok()?.0)
 }

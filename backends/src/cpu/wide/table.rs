@@ -1,4 +1,4 @@
-//! Which instruction does which operation, for lanes of four bytes and of eight.
+//! The instructions for each operation, for lanes of four and eight bytes.
 
 use iced_x86::{Code, Register};
 use ir::{BinaryOp, CompareOp, Dtype};
@@ -46,7 +46,7 @@ static FLOATS: [Float; 2] = [
     },
 ];
 
-/// Instructions on integers, and on any lanes as bits.
+/// Instructions on integers, and bitwise ones.
 pub(super) struct Int {
     pub(super) add: Code,
     pub(super) sub: Code,
@@ -55,14 +55,14 @@ pub(super) struct Int {
     pub(super) or: Code,
     pub(super) xor: Code,
     pub(super) abs: Code,
-    /// The least and the greatest, signed and unsigned.
+    /// Minimum and maximum, signed and unsigned.
     pub(super) min: [Code; 2],
     pub(super) max: [Code; 2],
     /// Shifts by a constant.
     pub(super) shl: Code,
     pub(super) shr: Code,
     pub(super) sar: Code,
-    /// Shifts of each lane by its own amount.
+    /// Shifts by an amount per lane.
     pub(super) shl_each: Code,
     pub(super) shr_each: Code,
     pub(super) sar_each: Code,
@@ -120,7 +120,7 @@ pub(super) fn int(wide: bool) -> &'static Int {
     &INTS[usize::from(wide)]
 }
 
-/// Whether an instruction is one that joins or moves lanes of eight bytes.
+/// Whether an instruction joins or moves lanes of eight bytes.
 pub(super) fn is_long(code: Code) -> bool {
     let (f, t) = (float(true), int(true));
     let floats = [f.add, f.mul, Code::EVEX_Vmovapd_zmm_k1z_zmmm512];
@@ -128,8 +128,8 @@ pub(super) fn is_long(code: Code) -> bool {
     [floats.as_slice(), &ints, &t.min, &t.max].iter().any(|codes| codes.contains(&code))
 }
 
-/// The instruction of an operation, and whether its operands may change places; none for the least and greatest of floats, which
-/// take several.
+/// The instruction of an operation, and whether it is commutative. Returns `None` for the minimum
+/// and maximum of floats, which need several instructions.
 pub(super) fn binary(op: BinaryOp, dtype: Dtype) -> Option<(Code, bool)> {
     let wide = dtype.bytes() == 8;
     let (t, f) = (int(wide), float(wide));
@@ -154,12 +154,13 @@ pub(super) fn binary(op: BinaryOp, dtype: Dtype) -> Option<(Code, bool)> {
     })
 }
 
-/// Which of two floats [`Float::range`] gives: the least or the greatest, -0 below +0, and of a number and a NaN the number.
+/// The immediate of [`Float::range`] for the minimum or maximum, with -0 below +0. Of a number and
+/// a NaN it returns the number.
 pub(super) fn extreme(op: BinaryOp) -> Operand {
     Operand::Immediate(if op == BinaryOp::Min { 0b0100 } else { 0b0101 })
 }
 
-/// The instruction of a comparison, and which it makes.
+/// The instruction of a comparison and its predicate.
 pub(super) fn compare(op: CompareOp, dtype: Dtype) -> (Code, u8) {
     let wide = dtype.bytes() == 8;
     if dtype.is_float() {
@@ -181,13 +182,13 @@ pub(super) fn compare(op: CompareOp, dtype: Dtype) -> (Code, u8) {
         CompareOp::Ge => 5,
         CompareOp::Gt => 6,
     };
-    // Lanes hold one-byte numbers widened, so they compare as signed.
+    // Lanes hold extended one-byte integers, so those compare as signed.
     let signed = dtype.is_signed_int() || dtype == Dtype::U8;
     (int(wide).compare[usize::from(!signed)], predicate)
 }
 
-/// The first register of the kind that an instruction takes as an operand, counted with its result, if those are narrower than the
-/// machine's.
+/// The first register of the class that an operand requires, if that is narrower than the machine's
+/// vectors. The result counts as an operand.
 pub(super) fn narrower(code: Code, operand: usize) -> Option<Register> {
     let (ymm, xmm): (&[usize], &[usize]) = match code {
         Code::EVEX_Vcvtdq2pd_zmm_k1z_ymmm256b32_er
@@ -254,7 +255,7 @@ pub(super) fn narrower(code: Code, operand: usize) -> Option<Register> {
     }
 }
 
-/// Whether an instruction moves whole vectors into a register.
+/// Whether an instruction is a full-width load or move.
 pub(super) fn moves(code: Code) -> bool {
     matches!(
         code,
@@ -268,7 +269,8 @@ pub(super) fn moves(code: Code) -> bool {
     )
 }
 
-/// Whether an instruction takes a number from memory for all lanes: those that compute do, those that move do not.
+/// Whether an instruction can take a broadcast number from memory. Arithmetic instructions can,
+/// moves cannot.
 pub(super) fn folds(code: Code) -> bool {
     let other = matches!(
         code,
@@ -332,12 +334,14 @@ pub(super) fn folds(code: Code) -> bool {
     !moves(code) && !other
 }
 
-/// Whether an instruction takes a mask as its last operand, which is a register in a byte behind all others.
+/// Whether an instruction takes a mask as its last operand, a register that is encoded in an
+/// immediate byte.
 pub(super) fn blends(code: Code) -> bool {
     matches!(code, Code::VEX_Vblendvps_ymm_ymm_ymmm256_ymm | Code::VEX_Vpblendvb_xmm_xmm_xmmm128_xmm)
 }
 
-/// Which operand of an instruction may lie in memory: the last one that is not a number of its own, but for these.
+/// Which operand of an instruction can be in memory: the last one that is not an immediate, with
+/// some exceptions.
 pub(super) fn from_memory(code: Code, from: &[Operand]) -> Option<usize> {
     match code {
         code if blends(code) => Some(1),
