@@ -17,7 +17,7 @@ pub(crate) struct Slots {
 }
 
 /// The memory of a temporary.
-pub(crate) enum Place {
+pub(crate) enum SlotLocation {
     /// The offset in bytes into the memory for temporaries.
     At(usize),
     /// The memory of this output.
@@ -54,19 +54,19 @@ impl Slots {
     pub(crate) fn places(
         &self,
         bytes: impl Fn(BufferId) -> Result<usize, RunError>,
-        mut place: impl FnMut(BufferId, Place),
+        mut place: impl FnMut(BufferId, SlotLocation),
     ) -> Result<usize, RunError> {
         let mut end = 0usize;
         for members in &self.own {
             let begin = end;
             for id in members {
-                place(*id, Place::At(begin));
+                place(*id, SlotLocation::At(begin));
                 let bytes = bytes(*id)?.checked_next_multiple_of(SCRATCH_ALIGN);
                 let own = bytes.and_then(|bytes| begin.checked_add(bytes));
                 end = end.max(own.ok_or(RunError::OutOfMemory { bytes: usize::MAX })?);
             }
         }
-        self.lent.iter().for_each(|(id, output)| place(*id, Place::Of(*output)));
+        self.lent.iter().for_each(|(id, output)| place(*id, SlotLocation::Of(*output)));
         Ok(end)
     }
 }

@@ -1,7 +1,7 @@
 //! Functions that anybody may have written, called with what fits them: sizes are tried until they meet what the function
 //! asks of them.
 
-use backends::cpu::Far;
+use backends::cpu::MemoryRegime;
 use compiler::check::check_all;
 use compiler::pipeline::Options;
 use ir::array::Array;
@@ -80,7 +80,7 @@ pub fn hold_alone(source: &str, engine: Engine) -> Result<usize, String> {
                 engine,
                 through: Through::Backend,
                 meet: true,
-                far: Far::Auto,
+                far: MemoryRegime::Auto,
                 twist: None,
             };
             if let Verdict::Failed { message, .. } = judge(&setting, &calls, Rigour::Products).verdict {

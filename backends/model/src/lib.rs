@@ -39,7 +39,7 @@ fn with_pool(test: impl FnOnce(&'static Pool)) {
     // SAFETY: the pool is freed in the last line, after its threads have ended.
     let lent = unsafe { &*pool };
     test(lent);
-    lent.bell.close(|| drop(pool::lock(&lent.beds)));
+    lent.wakeup.close(|| drop(pool::lock(&lent.sleepers)));
     sync::join();
     // SAFETY: the threads have ended, so nothing refers to the pool any more.
     drop(unsafe { Box::from_raw(pool) });

@@ -29,7 +29,7 @@ use super::columns::Columns;
 use super::cost::Cost;
 use super::emit::{Emitter, Exits, Params, SizeTable, SlotTable, slot_table};
 use super::formula::Formula;
-use super::jit::{self, Called, Care, Code, Helpers, Host};
+use super::jit::{self, Called, Code, Effort, Helpers, Host};
 use super::lanes::Chunks;
 use super::sync::cores;
 use super::unfolded::unfold;
@@ -92,12 +92,12 @@ pub(super) fn compile(program: &Program, options: &Options) -> Result<Compiled, 
 }
 
 fn compile_kernels(program: &Program, options: &Options) -> Result<Compiled, CompileError> {
-    let Kernels { program, parts, part_of, care } = Kernels::of(program, Host::Here)?;
+    let Kernels { program, parts, part_of, effort } = Kernels::of(program, Host::Here)?;
     let late_faults = late_faults(&program, &parts);
-    let makers = Makers::here(care)?;
-    let mut module = jit::module(makers.well.clone());
+    let codegens = CodeGens::here(effort)?;
+    let mut module = jit::module(codegens.best.clone());
     let mut called = Called::new(Host::Here);
-    let (functions, sizes) = define(&mut module, &mut called, (&program, &parts), Isa::of(options.simd), &makers)?;
+    let (functions, sizes) = define(&mut module, &mut called, (&program, &parts), Isa::of(options.simd), &codegens)?;
     module.finalize_definitions().map_err(|e| CompileError::Internal(e.to_string()))?;
     let kernels = parts
         .iter()
@@ -125,7 +125,7 @@ fn compile_kernels(program: &Program, options: &Options) -> Result<Compiled, Com
         _code: Code::new(module),
         program,
         kernels,
-        sizes: sizes.into_formulas(Memory::here(options.far)),
+        sizes: sizes.into_formulas(Memory::here(options.memory_regime)),
         late_faults,
     })
 }
@@ -151,7 +151,7 @@ pub(super) struct Kernels {
     /// The program's kernel that each part belongs to.
     part_of: Vec<KernelId>,
     /// The effort for code that does more than call leaves.
-    pub(super) care: Care,
+    pub(super) effort: Effort,
 }
 
 impl Kernels {
@@ -175,8 +175,8 @@ impl Kernels {
             part_of.resize(parts.len(), id);
         }
         debug_assert_eq!(broken(&run, &parts), None);
-        let care = if most > BIG { Care::Soon } else { Care::Well };
-        Ok(Kernels { program: run, parts, part_of, care })
+        let effort = if most > BIG { Effort::Fast } else { Effort::Best };
+        Ok(Kernels { program: run, parts, part_of, effort })
     }
 }
 
@@ -184,28 +184,28 @@ impl Kernels {
 pub(super) type Defined = Vec<(FuncId, Needs)>;
 
 /// The code generators to choose from.
-pub(super) struct Makers {
+pub(super) struct CodeGens {
     /// The one with the module's settings.
-    pub(super) well: OwnedTargetIsa,
+    pub(super) best: OwnedTargetIsa,
     /// For functions that spend their time in leaves, whose machine code Cranelift does not
     /// generate: one for functions with loops, and one for functions without.
-    pub(super) leaving: Option<[OwnedTargetIsa; 2]>,
+    pub(super) leaf_callers: Option<[OwnedTargetIsa; 2]>,
 }
 
-impl Makers {
+impl CodeGens {
     /// The code generators for this machine.
-    pub(super) fn here(care: Care) -> Result<Makers, CompileError> {
-        let leaving = [jit::machine(Care::Soon)?, jit::machine(Care::Once)?];
-        Ok(Makers { well: jit::machine(care)?, leaving: Some(leaving) })
+    pub(super) fn here(effort: Effort) -> Result<CodeGens, CompileError> {
+        let leaf_callers = [jit::machine(Effort::Fast)?, jit::machine(Effort::Minimal)?];
+        Ok(CodeGens { best: jit::machine(effort)?, leaf_callers: Some(leaf_callers) })
     }
 
     /// Chooses the code generator for a function.
     pub(super) fn of(&self, function: &Function) -> &dyn TargetIsa {
-        let Some([soon, once]) = &self.leaving else { return &*self.well };
+        let Some([fast, minimal]) = &self.leaf_callers else { return &*self.best };
         match loops(function) {
-            Loops::None => &**once,
-            Loops::Call => &**soon,
-            Loops::Work => &*self.well,
+            Loops::None => &**minimal,
+            Loops::Call => &**fast,
+            Loops::Work => &*self.best,
         }
     }
 }
@@ -243,7 +243,7 @@ pub(super) fn define(
     called: &mut Called,
     (program, parts): (&Program, &[Part]),
     isa: Option<Isa>,
-    makers: &Makers,
+    codegens: &CodeGens,
 ) -> Result<(Defined, SizeTable), CompileError> {
     let threads = cores().min(parts.len()).min(MOST_THREADS);
     let queue = Queue::default();
@@ -251,7 +251,7 @@ pub(super) fn define(
         let mut done = vec![];
         while let Some(Drafted { part, id, needs, mut function }) = queue.take() {
             // A panic in the code generator must not unwind past the end of a thread.
-            let code = catch_unwind(AssertUnwindSafe(|| machine_code(makers, id, &mut function)));
+            let code = catch_unwind(AssertUnwindSafe(|| machine_code(codegens, id, &mut function)));
             done.push((part, id, needs, code.unwrap_or_else(|panic| Err(panic_message(&*panic)))));
         }
         done
@@ -387,8 +387,8 @@ struct MachineCode {
 }
 
 /// Compiles a function.
-fn machine_code(makers: &Makers, id: FuncId, function: &mut Context) -> Result<MachineCode, String> {
-    let isa = makers.of(&function.func);
+fn machine_code(codegens: &CodeGens, id: FuncId, function: &mut Context) -> Result<MachineCode, String> {
+    let isa = codegens.of(&function.func);
     let compiled = function.compile(isa, &mut ControlPlane::default()).map_err(|e| format!("{:?}", e.inner))?;
     let buffer = &compiled.buffer;
     let (bytes, alignment, relocs) = (buffer.data().to_vec(), buffer.alignment.into(), buffer.relocs().to_vec());

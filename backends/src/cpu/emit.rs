@@ -119,7 +119,7 @@ pub(super) struct Emitter<'a> {
     scratch_used: u32,
     pub(super) columns: Columns,
     /// The number of comparisons at which the current loop has been split.
-    pub(super) cuts: u32,
+    pub(super) split_depth: u32,
     /// Indices of loops over partial results, one iteration per chunk.
     pub(super) joins: &'a [IndexId],
     /// The state for leaves with wide vectors, if the machine has them.
@@ -182,7 +182,7 @@ impl<'a> Emitter<'a> {
             locals: vec![],
             scratch_used: 0,
             columns: Columns::default(),
-            cuts: 0,
+            split_depth: 0,
             joins: &part.joins,
             wide: None,
             streams: false,

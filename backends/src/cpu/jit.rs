@@ -17,7 +17,7 @@ use super::baton::Hand;
 #[cfg(target_arch = "x86_64")]
 use super::gemm;
 use super::object::gemm as product;
-use super::{CompileError, turn};
+use super::{CompileError, transpose};
 use crate::abi::GemmCall;
 
 /// Where compiled code runs.
@@ -44,10 +44,10 @@ pub(super) enum Helper {
     GemmF32,
     GemmWideF32,
     GemmF64,
-    Turn1,
-    Turn2,
-    Turn4,
-    Turn8,
+    Transpose1,
+    Transpose2,
+    Transpose4,
+    Transpose8,
     Await,
 }
 
@@ -76,10 +76,10 @@ fn entries() -> [Entry; 17] {
         entry(Helper::GemmF32, "fl.gemm_f32", gemm_f32 as *const u8, &[I64], None),
         entry(Helper::GemmWideF32, "fl.gemm_wide_f32", gemm_wide_f32 as *const u8, &[I64], None),
         entry(Helper::GemmF64, "fl.gemm_f64", gemm_f64 as *const u8, &[I64], None),
-        entry(Helper::Turn1, "fl.turn_1", turn::turn_1 as *const u8, &[I64; 6], None),
-        entry(Helper::Turn2, "fl.turn_2", turn::turn_2 as *const u8, &[I64; 6], None),
-        entry(Helper::Turn4, "fl.turn_4", turn::turn_4 as *const u8, &[I64; 6], None),
-        entry(Helper::Turn8, "fl.turn_8", turn::turn_8 as *const u8, &[I64; 6], None),
+        entry(Helper::Transpose1, "fl.turn_1", transpose::transpose_1 as *const u8, &[I64; 6], None),
+        entry(Helper::Transpose2, "fl.turn_2", transpose::transpose_2 as *const u8, &[I64; 6], None),
+        entry(Helper::Transpose4, "fl.turn_4", transpose::transpose_4 as *const u8, &[I64; 6], None),
+        entry(Helper::Transpose8, "fl.turn_8", transpose::transpose_8 as *const u8, &[I64; 6], None),
         entry(Helper::Await, "fl.await", await_turn as *const u8, &[I64; 3], None),
     ]
 }
@@ -361,26 +361,26 @@ fn internal(error: &dyn std::fmt::Display) -> CompileError {
 
 /// How much effort goes into optimization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Care {
+pub(super) enum Effort {
     /// For the fastest code.
-    Well,
+    Best,
     /// With single-pass register allocation: slower code, compiled in two thirds of the time, and
     /// in linear time for very large kernels.
-    Soon,
+    Fast,
     /// With single-pass register allocation and without optimizations, for code that runs once per
     /// call and spends its time in leaves.
-    Once,
+    Minimal,
 }
 
 /// The settings of the code generator, for code at a fixed address or position-independent code.
-pub(super) fn flags(care: Care, host: Host) -> Result<settings::Flags, CompileError> {
+pub(super) fn flags(effort: Effort, host: Host) -> Result<settings::Flags, CompileError> {
     let mut flags = settings::builder();
     for (name, value) in [
-        ("opt_level", if care == Care::Once { "none" } else { "speed" }),
+        ("opt_level", if effort == Effort::Minimal { "none" } else { "speed" }),
         ("is_pic", if host == Host::Anywhere { "true" } else { "false" }),
         ("use_colocated_libcalls", "false"),
         ("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" }),
-        ("regalloc_algorithm", if care == Care::Well { "backtracking" } else { "single_pass" }),
+        ("regalloc_algorithm", if effort == Effort::Best { "backtracking" } else { "single_pass" }),
     ] {
         flags.set(name, value).map_err(|e| internal(&e))?;
     }
@@ -388,9 +388,9 @@ pub(super) fn flags(care: Care, host: Host) -> Result<settings::Flags, CompileEr
 }
 
 /// The Cranelift target of this machine, for code at a fixed address.
-pub(super) fn machine(care: Care) -> Result<OwnedTargetIsa, CompileError> {
+pub(super) fn machine(effort: Effort) -> Result<OwnedTargetIsa, CompileError> {
     let target = cranelift_native::builder().map_err(|e| internal(&e))?;
-    target.finish(flags(care, Host::Here)?).map_err(|e| internal(&e))
+    target.finish(flags(effort, Host::Here)?).map_err(|e| internal(&e))
 }
 
 /// A module for this machine.

@@ -10,7 +10,7 @@ use cranelift_module::{FuncId, Module};
 use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter, Instruction};
 use ir::nest::Program;
 
-use super::compile::{Drafted, Kernels, Makers, draft};
+use super::compile::{CodeGens, Drafted, Kernels, draft};
 use super::jit::{self, Called, Code, Host};
 use super::wide::Isa;
 use super::{CompileError, Simd};
@@ -27,8 +27,8 @@ pub enum Listing {
 /// The code of a verified program, as this machine would run it.
 pub fn listing(program: &Program, simd: Simd, listing: Listing) -> Result<String, CompileError> {
     let kernels = Kernels::of(program, Host::Here)?;
-    let makers = Makers::here(kernels.care)?;
-    let mut module = jit::module(makers.well.clone());
+    let codegens = CodeGens::here(kernels.effort)?;
+    let mut module = jit::module(codegens.best.clone());
     let mut helpers = Called::new(Host::Here);
     let mut drafted = vec![];
     let parts = (&kernels.program, kernels.parts.as_slice());
@@ -39,7 +39,7 @@ pub fn listing(program: &Program, simd: Simd, listing: Listing) -> Result<String
         for (part, Drafted { id, needs, function, .. }) in kernels.parts.iter().zip(&mut drafted) {
             let name = &part.kernel.name;
             let called = called(&module, &function.func);
-            let isa = makers.of(&function.func);
+            let isa = codegens.of(&function.func);
             let code = match listing {
                 Listing::Clif => function.func.display().to_string(),
                 Listing::Asm => instructions(isa, function).map_err(|e| CompileError::Internal(e.to_string()))?,

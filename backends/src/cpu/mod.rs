@@ -17,7 +17,6 @@
 //! | `object` | programs compiled to object files |
 //! | `listing` | the generated code as text |
 
-pub(crate) mod across;
 mod baton;
 mod best;
 mod branch;
@@ -26,12 +25,14 @@ mod compile;
 mod contract;
 mod convert;
 mod cost;
+mod distribute;
 mod emit;
 mod fold;
 mod formula;
 #[cfg(target_arch = "x86_64")]
 mod gemm;
 mod half;
+mod index_split;
 mod jit;
 mod kept;
 mod lane_memory;
@@ -45,7 +46,6 @@ pub mod object;
 #[cfg(test)]
 mod objects;
 mod pick;
-mod pieces;
 mod pool;
 #[cfg(test)]
 mod pool_tests;
@@ -53,11 +53,11 @@ mod reduce;
 mod run;
 mod scalar;
 mod scan;
-mod spread;
 mod strips;
 mod sync;
 mod tiled;
-mod turn;
+mod transpose;
+mod transpose_tiles;
 mod unfolded;
 mod vectors;
 mod wide;
@@ -89,11 +89,11 @@ pub struct Options {
     pub wake_from: u64,
     /// For tests: threads wait shortly for each other before a kernel begins, and yield before each
     /// piece. This exposes more interleavings, however short the kernel is.
-    pub meet: bool,
+    pub rendezvous: bool,
     /// The width of vectors.
     pub simd: Simd,
     /// Which arrays are accessed as if they did not fit into the caches.
-    pub far: Far,
+    pub memory_regime: MemoryRegime,
 }
 
 /// The width of vectors in innermost loops. It never changes a result.
@@ -111,10 +111,10 @@ pub enum Simd {
 }
 
 /// Which arrays are prefetched and stored to as if they did not fit into the caches. It never
-/// changes a result. All regimes but [`Far::Auto`] are for tests, so that small arrays and any
+/// changes a result. All regimes but [`MemoryRegime::Auto`] are for tests, so that small arrays and any
 /// machine exercise every way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Far {
+pub enum MemoryRegime {
     /// Large arrays, in the way that is fastest on this processor.
     #[default]
     Auto,
@@ -137,7 +137,14 @@ impl Simd {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { threads: 256, least_share: 3_000, wake_from: 100_000, meet: false, simd: Simd::Auto, far: Far::Auto }
+        Options {
+            threads: 256,
+            least_share: 3_000,
+            wake_from: 100_000,
+            rendezvous: false,
+            simd: Simd::Auto,
+            memory_regime: MemoryRegime::Auto,
+        }
     }
 }
 

@@ -226,7 +226,7 @@ impl<'a> Emitter<'a> {
                 });
             }
             None => {
-                if self.in_pieces(axis, (from, to), body).is_none() {
+                if self.split_index_set(axis, (from, to), body).is_none() {
                     self.each(axis, from, to, body);
                 }
             }

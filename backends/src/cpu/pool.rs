@@ -32,7 +32,7 @@ use crate::float_mode;
 /// How long a thread polls for a job before it sleeps. A caller that returns within this time finds
 /// it awake.
 const SPIN: Duration = Duration::from_micros(60);
-/// The upper limit of [`Turn::patience`].
+/// The upper limit of [`JobHistory::patience`].
 const MOST_PATIENCE: u64 = 256;
 /// The maximum number of threads in a job, including the caller.
 pub(super) const MOST_THREADS: usize = 256;
@@ -64,15 +64,15 @@ pub(super) fn run(helpers: usize, estimate: u64, wake_from: u64, work: &Work<'_>
 pub(super) struct Pool {
     job: Job,
     /// Held by the caller whose job it is.
-    turn: Mutex<Turn>,
+    job_lock: Mutex<JobHistory>,
     /// The number of threads that poll, work, or have been woken.
     awake: AtomicUsize,
     /// Whether there are more threads than cores. Then idle threads do not poll.
     crowded: AtomicBool,
     /// Whether the last thread that was woken found itself on the caller's core.
     useless: AtomicBool,
-    pub(super) beds: Mutex<Beds>,
-    pub(super) bell: Condvar,
+    pub(super) sleepers: Mutex<Sleepers>,
+    pub(super) wakeup: Condvar,
     /// The payload of a thread's panic.
     pub(super) panic: Mutex<Option<Box<dyn Any + Send>>>,
     done: Condvar,
@@ -86,7 +86,7 @@ struct Job {
     /// [`SEAT`] for each thread that may still join. [`WAITING`] is set if the caller sleeps until
     /// the others have left.
     state: AtomicU64,
-    /// Written by the holder of `turn` while there are neither seats nor threads inside, and read
+    /// Written by the holder of `job_lock` while there are neither seats nor threads inside, and read
     /// by threads inside.
     work: UnsafeCell<Option<*const Work<'static>>>,
     /// The caller's core. A thread that the system runs on the same core must not poll for jobs,
@@ -100,7 +100,7 @@ const WAITING: u64 = 1 << 63;
 const ALL_INSIDE: u64 = SEAT - 1;
 const ALL_SEATS: u64 = (WAITING - 1) & !ALL_INSIDE;
 
-// SAFETY: `work` is the only field that is not `Sync`. It is written while the writer holds `turn`
+// SAFETY: `work` is the only field that is not `Sync`. It is written while the writer holds `job_lock`
 // and `state` has neither seats nor threads inside. It is read by threads inside. They got there by
 // taking a seat, which the writer offers after the write (release and acquire on `state`).
 unsafe impl Sync for Job {}
@@ -108,7 +108,7 @@ unsafe impl Sync for Job {}
 unsafe impl Send for Job {}
 
 /// The recent history of jobs.
-pub(super) struct Turn {
+pub(super) struct JobHistory {
     /// When the last job ended that wanted help and got none.
     pub(super) ended: Option<Instant>,
     /// The total estimate in nanoseconds of such jobs in quick succession.
@@ -121,7 +121,7 @@ pub(super) struct Turn {
 }
 
 /// The sleeping threads.
-pub(super) struct Beds {
+pub(super) struct Sleepers {
     /// The number of threads that exist.
     workers: usize,
     asleep: usize,
@@ -137,36 +137,36 @@ impl Pool {
     pub(super) fn new() -> Pool {
         Pool {
             job: Job { state: AtomicU64::new(0), work: UnsafeCell::new(None), core: AtomicI32::new(-1) },
-            turn: Mutex::new(Turn { ended: None, unaided: 0, patience: 1, called: false }),
+            job_lock: Mutex::new(JobHistory { ended: None, unaided: 0, patience: 1, called: false }),
             awake: AtomicUsize::new(0),
             crowded: AtomicBool::new(false),
             useless: AtomicBool::new(false),
-            beds: Mutex::new(Beds { workers: 0, asleep: 0, called: 0 }),
-            bell: Condvar::new(),
+            sleepers: Mutex::new(Sleepers { workers: 0, asleep: 0, called: 0 }),
+            wakeup: Condvar::new(),
             panic: Mutex::new(None),
             done: Condvar::new(),
         }
     }
 
     pub(super) fn run(&'static self, helpers: usize, estimate: u64, wake_from: u64, work: &Work<'_>) {
-        let mut turn = match self.turn.try_lock() {
-            Ok(turn) => turn,
+        let mut job_lock = match self.job_lock.try_lock() {
+            Ok(job_lock) => job_lock,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return work(Thread::Alone),
         };
         let helpers = helpers.min(MOST_THREADS - 1);
         let awake = || self.awake.load(Ordering::Relaxed);
-        let wake = awake() < helpers && turn.reaches(estimate, wake_from, &self.useless);
+        let wake = awake() < helpers && job_lock.reaches(estimate, wake_from, &self.useless);
         if awake().min(helpers) == 0 && !wake {
             work(Thread::Alone);
-            turn.ended = Some(Instant::now());
+            job_lock.ended = Some(Instant::now());
             return;
         }
         // SAFETY: only the lifetime changes. Threads call it only while they are inside the job,
         // and `Closing` waits for the last of them before this function returns or unwinds, so
         // `work` is still borrowed.
         let erased = unsafe { std::mem::transmute::<*const Work<'_>, *const Work<'static>>(work) };
-        // SAFETY: this caller holds `turn`, and the previous holder has left neither seats nor
+        // SAFETY: this caller holds `job_lock`, and the previous holder has left neither seats nor
         // threads inside.
         self.job.work.with_mut(|work| unsafe { *work = Some(erased) });
         let closing = Closing(self);
@@ -177,12 +177,12 @@ impl Pool {
         fence(Ordering::SeqCst);
         if awake() < helpers && (wake || estimate >= wake_from) {
             self.wake(helpers);
-            (turn.unaided, turn.called) = (0, true);
+            (job_lock.unaided, job_lock.called) = (0, true);
         }
         work(Thread::Caller);
         drop(closing);
         let panic = lock(&self.panic).take();
-        drop(turn);
+        drop(job_lock);
         if let Some(panic) = panic {
             resume_unwind(panic);
         }
@@ -190,24 +190,24 @@ impl Pool {
 
     /// Wakes or creates threads until `helpers` are awake, or no more are available.
     fn wake(&'static self, helpers: usize) {
-        let mut beds = lock(&self.beds);
+        let mut sleepers = lock(&self.sleepers);
         let missing = helpers.saturating_sub(self.awake.load(Ordering::Relaxed));
-        let called = missing.min(beds.asleep);
-        beds.asleep -= called;
-        beds.called += called;
+        let called = missing.min(sleepers.asleep);
+        sleepers.asleep -= called;
+        sleepers.called += called;
         self.awake.fetch_add(called, Ordering::Relaxed);
         for _ in 0..called {
-            self.bell.notify_one();
+            self.wakeup.notify_one();
         }
         for _ in called..missing {
-            let number = beds.workers + 1;
+            let number = sleepers.workers + 1;
             // Otherwise the thread would inherit this caller's floating-point mode, also for later
             // jobs of other callers.
             let serve = move || float_mode::standard(|| self.serve(number));
             if !spawn(&format!("fuseloop {number}"), serve) {
                 break;
             }
-            beds.workers = number;
+            sleepers.workers = number;
             self.awake.fetch_add(1, Ordering::Relaxed);
             self.crowded.store(number >= cores(), Ordering::Relaxed);
         }
@@ -219,7 +219,7 @@ impl Pool {
             while let Some(is_last) = self.watch() {
                 self.help(number, is_last);
             }
-            let mut beds = lock(&self.beds);
+            let mut sleepers = lock(&self.sleepers);
             self.awake.fetch_sub(1, Ordering::Relaxed);
             // Check again after the decrement: a caller may have offered seats in the meantime,
             // counting on this thread (see `run`).
@@ -228,11 +228,11 @@ impl Pool {
                 self.awake.fetch_add(1, Ordering::Relaxed);
                 continue;
             }
-            beds.asleep += 1;
-            while beds.called == 0 {
-                beds = self.bell.wait(beds).unwrap_or_else(PoisonError::into_inner);
+            sleepers.asleep += 1;
+            while sleepers.called == 0 {
+                sleepers = self.wakeup.wait(sleepers).unwrap_or_else(PoisonError::into_inner);
             }
-            beds.called -= 1;
+            sleepers.called -= 1;
         }
     }
 
@@ -310,7 +310,7 @@ impl Pool {
     }
 }
 
-impl Turn {
+impl JobHistory {
     /// Whether to wake threads for a job that would otherwise run without help.
     pub(super) fn reaches(&mut self, estimate: u64, wake_from: u64, useless: &AtomicBool) -> bool {
         if self.ended.is_none_or(|ended| ended.elapsed() > SPIN) {

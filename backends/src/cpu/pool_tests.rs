@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::pool::{Pool, Thread, Turn, lock};
+use super::pool::{JobHistory, Pool, Thread, lock};
 
 fn pool() -> &'static Pool {
     Box::leak(Box::new(Pool::new()))
@@ -116,12 +116,12 @@ fn a_panic_comes_out_of_the_call() {
 #[test]
 fn short_jobs_let_sleepers_lie() {
     let useless = AtomicBool::new(false);
-    let mut turn = Turn { ended: None, unaided: 0, patience: 1, called: false };
+    let mut history = JobHistory { ended: None, unaided: 0, patience: 1, called: false };
     for _ in 0..10 {
-        assert!(!turn.reaches(30, 100, &useless));
+        assert!(!history.reaches(30, 100, &useless));
     }
-    let mut turn =
-        Turn { ended: Some(Instant::now() + Duration::from_secs(60)), unaided: 0, patience: 1, called: false };
-    assert_eq!([(); 4].map(|()| turn.reaches(30, 100, &useless)), [false, false, false, true]);
-    assert!(turn.reaches(100, 100, &useless));
+    let mut history =
+        JobHistory { ended: Some(Instant::now() + Duration::from_secs(60)), unaided: 0, patience: 1, called: false };
+    assert_eq!([(); 4].map(|()| history.reaches(30, 100, &useless)), [false, false, false, true]);
+    assert!(history.reaches(100, 100, &useless));
 }

@@ -15,11 +15,11 @@ use ir::nest::{BufferId, Program, Role};
 use ir::{Dtype, Size};
 
 use super::compile::{Compiled, CompiledKernel};
+use super::distribute::{Address, Extents, Task, ThreadScratch};
 use super::memory::{Block, Pool};
-use super::spread::{Address, Extents, Own, Task};
 use super::{Options, RunError};
 use crate::abi::SCRATCH_ALIGN;
-use crate::slots::{Place, Slots, words};
+use crate::slots::{SlotLocation, Slots, words};
 use crate::{call, float_mode};
 
 /// A compiled program with the state that its runs share.
@@ -61,7 +61,7 @@ struct Frame {
     sizes: Vec<i64>,
     /// The size of the memory for temporaries, and the location of each.
     bytes: usize,
-    places: Vec<(BufferId, Place)>,
+    places: Vec<(BufferId, SlotLocation)>,
     /// The properties of each kernel at these sizes.
     extents: Vec<Extents>,
     /// The memory of each buffer.
@@ -184,8 +184,8 @@ impl Runner {
         frame.temporaries.hold(frame.bytes)?;
         for (id, place) in &frame.places {
             addresses[id.index()] = match place {
-                Place::At(offset) => Address(frame.temporaries.pointer().wrapping_add(*offset)),
-                Place::Of(output) => addresses[output.index()],
+                SlotLocation::At(offset) => Address(frame.temporaries.pointer().wrapping_add(*offset)),
+                SlotLocation::Of(output) => addresses[output.index()],
             };
         }
         for (id, words) in &self.constants {
@@ -264,8 +264,13 @@ impl Runner {
 
     /// A thread's scratch memory for a kernel: the part that its code uses, then its scratch
     /// buffers.
-    fn own(&self, binding: &Binding, kernel: &CompiledKernel, value: &impl Fn(&Size) -> i64) -> Result<Own, RunError> {
-        let mut own = Own { bytes: kernel.scratch, buffers: vec![] };
+    fn own(
+        &self,
+        binding: &Binding,
+        kernel: &CompiledKernel,
+        value: &impl Fn(&Size) -> i64,
+    ) -> Result<ThreadScratch, RunError> {
+        let mut own = ThreadScratch { bytes: kernel.scratch, buffers: vec![] };
         for id in &kernel.buffers {
             own.buffers.push((*id, own.bytes));
             let times = usize::try_from(kernel.columns.times(*id).at(value)).unwrap_or(usize::MAX);

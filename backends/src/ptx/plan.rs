@@ -15,7 +15,7 @@ use super::run::Facts;
 use super::stencil::ROWS_PER_THREAD;
 use crate::call;
 use crate::error::RunError as CallError;
-use crate::slots::{Place, Slots, words};
+use crate::slots::{SlotLocation, Slots, words};
 
 /// The size of the record of a failed check in bytes.
 pub(super) const FAULT: usize = 24;
@@ -219,8 +219,8 @@ fn temporaries(
     let base = memory.take(bytes)?;
     for (id, place) in places {
         let word = match place {
-            Place::At(offset) => Word::Own(base + offset),
-            Place::Of(output) => buffers[&output],
+            SlotLocation::At(offset) => Word::Own(base + offset),
+            SlotLocation::Of(output) => buffers[&output],
         };
         buffers.insert(id, word);
     }

@@ -1,6 +1,6 @@
 //! Running one program on both engines with the same odd inputs.
 
-use backends::cpu::{Far, Module, Options, RunError, Simd};
+use backends::cpu::{MemoryRegime, Module, Options, RunError, Simd};
 use guarded::{Edge, Guarded};
 use interp::nest::Outcome;
 use ir::array::{Array, ArrayMut, ArrayRef};
@@ -132,22 +132,22 @@ fn define(text: &str) -> String {
 
 /// Every work is worth threads.
 pub fn compile(program: &Program) -> Module {
-    compile_for(program, (Simd::Auto, Far::Auto))
+    compile_for(program, (Simd::Auto, MemoryRegime::Auto))
 }
 
 /// The ways to compile a program: in each width, for arrays within the caches and beyond.
-pub const WAYS: [(Simd, Far); 6] = [
-    (Simd::W128, Far::Auto),
-    (Simd::W256, Far::Auto),
-    (Simd::Auto, Far::Auto),
-    (Simd::W256, Far::Pages),
-    (Simd::W256, Far::Streams),
-    (Simd::Auto, Far::Streams),
+pub const WAYS: [(Simd, MemoryRegime); 6] = [
+    (Simd::W128, MemoryRegime::Auto),
+    (Simd::W256, MemoryRegime::Auto),
+    (Simd::Auto, MemoryRegime::Auto),
+    (Simd::W256, MemoryRegime::Pages),
+    (Simd::W256, MemoryRegime::Streams),
+    (Simd::Auto, MemoryRegime::Streams),
 ];
 
 /// The same in one of these ways.
-pub fn compile_for(program: &Program, (simd, far): (Simd, Far)) -> Module {
-    let options = Options { least_share: 0, wake_from: 0, simd, far, ..Options::default() };
+pub fn compile_for(program: &Program, (simd, memory_regime): (Simd, MemoryRegime)) -> Module {
+    let options = Options { least_share: 0, wake_from: 0, simd, memory_regime, ..Options::default() };
     Module::compile(program, &options).unwrap_or_else(|e| panic!("{e}"))
 }
 
@@ -274,7 +274,7 @@ pub fn check_ways(text: &str, sizes: &[&[i64]]) {
 /// A program, compiled in each way.
 pub struct Ways {
     program: Program,
-    modules: [((Simd, Far), Module); WAYS.len()],
+    modules: [((Simd, MemoryRegime), Module); WAYS.len()],
 }
 
 impl Ways {

@@ -1,7 +1,7 @@
 //! Vectors of 256 and of 512 bits against those of 128: the same bits, any NaN equal to any NaN. Widths that the machine does not have
 //! are left out.
 
-use backends::cpu::{Far, Module, RunError, Simd};
+use backends::cpu::{MemoryRegime, Module, RunError, Simd};
 use ir::array::{Array, ArrayMut};
 use ir::nest::Program;
 use ir::{BinaryOp, CompareOp, Dtype, Scalar, UnaryOp};
@@ -19,7 +19,7 @@ type Ran = (Result<(), RunError>, Vec<Array>);
 struct Widths {
     program: Program,
     narrow: Module,
-    wide: Vec<((Simd, Far), Module)>,
+    wide: Vec<((Simd, MemoryRegime), Module)>,
 }
 
 impl Widths {
@@ -37,7 +37,7 @@ impl Widths {
         }
     }
 
-    fn agrees(&self, way: (Simd, Far), (a, expected): &Ran, (b, found): &Ran, inputs: &[Array]) {
+    fn agrees(&self, way: (Simd, MemoryRegime), (a, expected): &Ran, (b, found): &Ran, inputs: &[Array]) {
         assert_eq!(format!("{a:?}"), format!("{b:?}"), "{}", self.program);
         for (number, (expected, found)) in expected.iter().zip(found).enumerate() {
             if expected != found {

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::path::Path;
 
-use backends::cpu::Far;
+use backends::cpu::MemoryRegime;
 use compiler::pipeline::Options;
 use fuseloop::files::{self, Packing, Place};
 use ir::array::Array;
@@ -52,7 +52,7 @@ pub struct Setting {
     /// Whether threads on the CPU wait for each other before each kernel.
     pub meet: bool,
     /// Which arrays the CPU takes to be beyond its caches.
-    pub far: Far,
+    pub far: MemoryRegime,
     /// A change that must not change its results.
     pub twist: Option<Twist>,
 }
@@ -94,7 +94,7 @@ struct Saved {
     #[serde(default)]
     meet: bool,
     #[serde(default, with = "FarName")]
-    far: Far,
+    far: MemoryRegime,
     twist: Option<Twist>,
     arguments: Vec<String>,
     /// The bits of each NaN that is not the one that files have: argument, element, bits.
@@ -102,9 +102,9 @@ struct Saved {
     nans: Vec<(usize, usize, u64)>,
 }
 
-/// The names of [`Far`].
+/// The names of [`MemoryRegime`].
 #[derive(Serialize, Deserialize)]
-#[serde(rename_all = "lowercase", remote = "Far")]
+#[serde(rename_all = "lowercase", remote = "MemoryRegime")]
 enum FarName {
     Auto,
     Pages,
@@ -179,7 +179,8 @@ pub fn draw_with(recipe: &Recipe, seed: u64, engines: &[Engine]) -> Drawn {
     }
     let direct = through == Through::Backend;
     let meet = matches!(engine, Engine::Cpu(2.., _)) && below(MEET_ONCE_IN) == 0 && direct;
-    let far = [Far::Auto, Far::Auto, Far::Pages, Far::Streams][if direct { below(4) } else { 0 }];
+    let far = [MemoryRegime::Auto, MemoryRegime::Auto, MemoryRegime::Pages, MemoryRegime::Streams]
+        [if direct { below(4) } else { 0 }];
     let (source, entry) = (program.source.clone(), program.entry.to_owned());
     let setting = Setting { source, entry, options, engine, through, meet, far, twist };
     let calls = numbers.into_iter().map(|n| program.call(n).inputs).collect();

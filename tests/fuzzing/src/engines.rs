@@ -4,7 +4,7 @@ use std::cell::{OnceCell, RefCell};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use backends::cpu::{self, Far, RunError as CpuError, Simd};
+use backends::cpu::{self, MemoryRegime, RunError as CpuError, Simd};
 use backends::cuda::{Gpu, Loaded};
 use backends::ptx::{self, Runner};
 use compiler::pipeline::Options;
@@ -43,7 +43,7 @@ pub struct Form {
     /// they meet in every order, and a call takes many times as long.
     pub meet: bool,
     /// Which arrays the CPU takes to be beyond its caches.
-    pub far: Far,
+    pub far: MemoryRegime,
     /// The same, compiled for the CPU when it is first run there, at each width.
     modules: [OnceCell<Result<cpu::Module, String>>; 4],
     /// The same as PTX on the device, if it has run there.
@@ -233,7 +233,7 @@ impl Form {
             program,
             decisions: compiled.decisions,
             meet: true,
-            far: Far::Auto,
+            far: MemoryRegime::Auto,
             modules: Default::default(),
             loaded,
         })
@@ -297,8 +297,15 @@ impl Form {
     /// The code for the CPU. Threads share the least work, and share it at once: results do not hang on it, and random programs are small.
     fn module(&self, simd: Simd) -> &Result<cpu::Module, String> {
         self.modules[simd as usize].get_or_init(|| {
-            let (meet, far) = (self.meet, self.far);
-            let options = cpu::Options { simd, least_share: 0, wake_from: 0, meet, far, ..cpu::Options::default() };
+            let (rendezvous, memory_regime) = (self.meet, self.far);
+            let options = cpu::Options {
+                simd,
+                least_share: 0,
+                wake_from: 0,
+                rendezvous,
+                memory_regime,
+                ..cpu::Options::default()
+            };
             let compiled = cpu::Module::compile(&self.program, &options);
             compiled.map_err(|error| format!("{}: {error}\n{}", Shown(&self.options), self.program))
         })

@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use backends::cpu::{Far, Simd};
+use backends::cpu::{MemoryRegime, Simd};
 use compiler::pipeline::Options;
 use fuzzing::case::{Case, Setting, Through, draw};
 use fuzzing::crew::Worker;
@@ -95,7 +95,7 @@ fn what_is_refused_may_be_a_check_in_a_sum_that_is_split() {
         engine: Engine::Nest,
         through: Through::Backend,
         meet: false,
-        far: Far::Auto,
+        far: MemoryRegime::Auto,
         twist: Some(Twist { change, seed: 0 }),
     };
     for change in [Change::Split, Change::DeadCode] {

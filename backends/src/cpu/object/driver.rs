@@ -21,7 +21,7 @@ use ir::sabotage::{self, Bug};
 use ir::{Dtype, Size};
 use schedule::nests::is_length;
 
-use memory::{Layout, Place};
+use memory::{Layout, Location};
 
 use super::interface::{Interface, Origin, Param, Status};
 use super::mode::Mode;
@@ -44,7 +44,7 @@ pub(super) struct Callee {
 }
 
 /// Everything that the functions are generated from.
-pub(super) struct Parts<'p> {
+pub(super) struct DriverInput<'p> {
     pub(super) interface: &'p Interface<'p>,
     /// The program with the buffers that splitting its kernels has added.
     pub(super) run: &'p Program,
@@ -82,7 +82,7 @@ pub(super) fn signature(interface: &Interface<'_>, params: &[Param], convention:
 /// A function under construction.
 struct Driver<'a, 'p> {
     b: FunctionBuilder<'a>,
-    parts: &'a Parts<'p>,
+    parts: &'a DriverInput<'p>,
     given: Vec<(Param, Value)>,
     sizes: Sizes,
     /// The sizes of arrays in bytes, as far as they have been computed.
@@ -92,7 +92,7 @@ struct Driver<'a, 'p> {
 }
 
 /// Emits the body of the function that computes the results.
-pub(super) fn compute(b: FunctionBuilder<'_>, module: &mut dyn Module, parts: &Parts<'_>) {
+pub(super) fn compute(b: FunctionBuilder<'_>, module: &mut dyn Module, parts: &DriverInput<'_>) {
     let params = parts.interface.params();
     let mut d = Driver::new(b, parts, &params);
     d.bind();
@@ -104,7 +104,7 @@ pub(super) fn compute(b: FunctionBuilder<'_>, module: &mut dyn Module, parts: &P
 
 /// Emits the body of the query, which returns how much scratch memory a call needs and the shapes
 /// of its results.
-pub(super) fn query(b: FunctionBuilder<'_>, module: &mut dyn Module, parts: &Parts<'_>) {
+pub(super) fn query(b: FunctionBuilder<'_>, module: &mut dyn Module, parts: &DriverInput<'_>) {
     let params = parts.interface.query_params();
     let mut d = Driver::new(b, parts, &params);
     d.bind();
@@ -131,7 +131,7 @@ pub(super) fn query(b: FunctionBuilder<'_>, module: &mut dyn Module, parts: &Par
 }
 
 impl<'a, 'p> Driver<'a, 'p> {
-    fn new(mut b: FunctionBuilder<'a>, parts: &'a Parts<'p>, params: &[Param]) -> Driver<'a, 'p> {
+    fn new(mut b: FunctionBuilder<'a>, parts: &'a DriverInput<'p>, params: &[Param]) -> Driver<'a, 'p> {
         let entry = b.create_block();
         b.append_block_params_for_function_params(entry);
         b.switch_to_block(entry);
@@ -298,8 +298,8 @@ impl<'a, 'p> Driver<'a, 'p> {
         self.hold_apart((scratch, layout.bytes));
         for (id, place) in &layout.temporaries {
             let address = match place {
-                Place::At(at) => self.b.ins().iadd(scratch, *at),
-                Place::Of(output) => outputs.iter().find(|(id, ..)| id == output).expect("an output is lent").2,
+                Location::At(at) => self.b.ins().iadd(scratch, *at),
+                Location::Of(output) => outputs.iter().find(|(id, ..)| id == output).expect("an output is lent").2,
             };
             entry(self, *id, address);
         }

@@ -29,12 +29,12 @@ use ir::sabotage::{self, Bug};
 pub use self::interface::Status;
 pub use self::target::{Target, TargetError};
 
-use self::driver::{Callee, Parts};
+use self::driver::{Callee, DriverInput};
 use self::interface::Interface;
 use self::mode::Mode;
 use super::CompileError;
-use super::compile::{Kernels, Makers, define, late_faults, panic_message, range, scratch_buffers, step};
-use super::jit::{Called, Care, Host};
+use super::compile::{CodeGens, Kernels, define, late_faults, panic_message, range, scratch_buffers, step};
+use super::jit::{Called, Effort, Host};
 use crate::slots::{Slots, words};
 
 /// A function of an object.
@@ -83,17 +83,17 @@ fn internal(error: &dyn std::fmt::Display) -> CompileError {
 fn build(functions: &[Function<'_>], settings: &Settings<'_>) -> Result<Vec<u8>, CompileError> {
     let all: Result<Vec<Kernels>, _> = functions.iter().map(|f| Kernels::of(f.program, Host::Anywhere)).collect();
     let all = all?;
-    let soon = all.iter().any(|kernels| kernels.care == Care::Soon);
-    let machine = settings.target.machine(if soon { Care::Soon } else { Care::Well })?;
-    let makers = Makers { well: machine, leaving: None };
-    let builder =
-        ObjectBuilder::new(makers.well.clone(), settings.origin, default_libcall_names()).map_err(|e| internal(&e))?;
+    let fast = all.iter().any(|kernels| kernels.effort == Effort::Fast);
+    let machine = settings.target.machine(if fast { Effort::Fast } else { Effort::Best })?;
+    let codegens = CodeGens { best: machine, leaf_callers: None };
+    let builder = ObjectBuilder::new(codegens.best.clone(), settings.origin, default_libcall_names())
+        .map_err(|e| internal(&e))?;
     let mut module = ObjectModule::new(builder);
     let mut called = Called::new(Host::Anywhere);
     let mode = Mode::define(&mut module, settings.target)?;
     let interfaces = Interface::all(functions, settings.prefix);
     for ((function, kernels), interface) in functions.iter().zip(&all).zip(&interfaces) {
-        define_function(&mut module, &mut called, &makers, (settings.target, mode), interface, kernels)?;
+        define_function(&mut module, &mut called, &codegens, (settings.target, mode), interface, kernels)?;
         define_texts(&mut module, interface, function.text)?;
     }
     for (helper, id) in &called.found {
@@ -106,12 +106,12 @@ fn build(functions: &[Function<'_>], settings: &Settings<'_>) -> Result<Vec<u8>,
 fn define_function(
     module: &mut ObjectModule,
     called: &mut Called,
-    makers: &Makers,
+    codegens: &CodeGens,
     (target, mode): (Target, Mode),
     interface: &Interface<'_>,
     Kernels { program: run, parts, .. }: &Kernels,
 ) -> Result<(), CompileError> {
-    let (defined, sizes) = define(module, called, (run, parts), target.wide(), makers)?;
+    let (defined, sizes) = define(module, called, (run, parts), target.wide(), codegens)?;
     let callee = |(part, (function, needs)): (_, (FuncId, super::compile::Needs))| Callee {
         function,
         range: range(run, part),
@@ -128,7 +128,7 @@ fn define_function(
             constants.push((id, data(module, &format!("{}.{id}", run.name), bytes)?));
         }
     }
-    let parts = Parts {
+    let parts = DriverInput {
         interface,
         run,
         kernels,

@@ -35,10 +35,10 @@ pub(super) fn define(module: &mut dyn Module, target: Target, helper: Helper, id
             let near = int_to_odd(b, v[0], false);
             Some(bf16_from_f64(b, near))
         },
-        Helper::Turn1 => |b, v| turn(b, v, I8),
-        Helper::Turn2 => |b, v| turn(b, v, I16),
-        Helper::Turn4 => |b, v| turn(b, v, I32),
-        Helper::Turn8 => |b, v| turn(b, v, I64),
+        Helper::Transpose1 => |b, v| transpose(b, v, I8),
+        Helper::Transpose2 => |b, v| transpose(b, v, I16),
+        Helper::Transpose4 => |b, v| transpose(b, v, I32),
+        Helper::Transpose8 => |b, v| transpose(b, v, I64),
         Helper::RemF32 | Helper::RemF64 => return Ok(()),
         Helper::GemmF32 | Helper::GemmF64 => |_, _| None,
         // Kernels of an object never call these: see `Host`.
@@ -170,7 +170,7 @@ fn bf16_from_f64(b: &mut FunctionBuilder<'_>, v: Value) -> Value {
 
 /// Transposes a block of `rows` by `columns` elements: from an address with `step` bytes between
 /// rows, to an address with `pace` bytes between columns.
-fn turn(b: &mut FunctionBuilder<'_>, params: &[Value], ty: Type) -> Option<Value> {
+fn transpose(b: &mut FunctionBuilder<'_>, params: &[Value], ty: Type) -> Option<Value> {
     let &[from, step, to, pace, rows, columns] = params else { return None };
     let width = i64::from(ty.bytes());
     counted(b, rows, &mut |b, row| {

@@ -5,9 +5,9 @@ use std::fmt;
 use cranelift_codegen::isa::{self, OwnedTargetIsa};
 use cranelift_codegen::settings::Configurable;
 
-use crate::cpu::jit::{self, Care, Host};
+use crate::cpu::jit::{self, Effort, Host};
 use crate::cpu::wide::{Isa, Memory};
-use crate::cpu::{CompileError, Far, Simd};
+use crate::cpu::{CompileError, MemoryRegime, Simd};
 
 /// A machine that an object is compiled for: an architecture, with Linux, and the minimum level of
 /// its processors.
@@ -124,7 +124,7 @@ impl Target {
     }
 
     /// The Cranelift target.
-    pub(in crate::cpu) fn machine(self, care: Care) -> Result<OwnedTargetIsa, CompileError> {
+    pub(in crate::cpu) fn machine(self, effort: Effort) -> Result<OwnedTargetIsa, CompileError> {
         let internal = |e: &dyn fmt::Display| CompileError::Internal(e.to_string());
         let mut builder = match (self.cpu, self.arch) {
             (Cpu::Native, _) => cranelift_native::builder().map_err(|e| internal(&e))?,
@@ -136,7 +136,7 @@ impl Target {
                 builder.enable(feature).map_err(|e| internal(&e))?;
             }
         }
-        builder.finish(jit::flags(care, Host::Anywhere)?).map_err(|e| internal(&e))
+        builder.finish(jit::flags(effort, Host::Anywhere)?).map_err(|e| internal(&e))
     }
 
     /// Whether the target is x86-64.
@@ -161,7 +161,7 @@ impl Target {
 
     /// How the target reads and writes arrays that do not fit into its caches.
     pub(super) fn memory(self) -> Memory {
-        if self.cpu == Cpu::Native { Memory::here(Far::Auto) } else { Memory::unknown() }
+        if self.cpu == Cpu::Native { Memory::here(MemoryRegime::Auto) } else { Memory::unknown() }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use iced_x86::{Code, Register};
 
-use crate::cpu::{Far, Simd};
+use crate::cpu::{MemoryRegime, Simd};
 
 /// An instruction set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,11 +25,11 @@ pub(in crate::cpu) struct Memory {
 
 impl Memory {
     /// The memory system of this machine.
-    pub(in crate::cpu) fn here(far: Far) -> Memory {
-        match far {
-            Far::Auto => Memory { every: false, along_pages: runs_along_pages() },
-            Far::Pages => Memory { every: true, along_pages: true },
-            Far::Streams => Memory { every: true, along_pages: false },
+    pub(in crate::cpu) fn here(regime: MemoryRegime) -> Memory {
+        match regime {
+            MemoryRegime::Auto => Memory { every: false, along_pages: runs_along_pages() },
+            MemoryRegime::Pages => Memory { every: true, along_pages: true },
+            MemoryRegime::Streams => Memory { every: true, along_pages: false },
         }
     }
 

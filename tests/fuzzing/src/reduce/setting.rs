@@ -2,7 +2,7 @@
 
 use std::io;
 
-use backends::cpu::{Far, Simd};
+use backends::cpu::{MemoryRegime, Simd};
 use compiler::pipeline::Options;
 use ir::Passes;
 use ir::choice::Policy;
@@ -33,8 +33,8 @@ impl Reduction<'_, '_> {
                 any |= self.accept_setting(Setting { twist: None, ..now })?;
             }
         }
-        if self.case.setting.far != Far::Auto {
-            any |= self.accept_setting(Setting { far: Far::Auto, ..self.case.setting.clone() })?;
+        if self.case.setting.far != MemoryRegime::Auto {
+            any |= self.accept_setting(Setting { far: MemoryRegime::Auto, ..self.case.setting.clone() })?;
         }
         if self.case.setting.through != Through::Backend {
             any |= self.accept_setting(Setting { through: Through::Backend, ..self.case.setting.clone() })?;

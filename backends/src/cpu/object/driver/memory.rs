@@ -18,7 +18,7 @@ const ON_STACK: usize = 4096;
 
 /// The location of a temporary.
 #[derive(Clone, Copy)]
-pub(super) enum Place {
+pub(super) enum Location {
     /// In the scratch memory, at this offset in bytes.
     At(Value),
     /// In the memory of this output.
@@ -27,7 +27,7 @@ pub(super) enum Place {
 
 /// The layout of a call's scratch memory.
 pub(super) struct Layout {
-    pub(super) temporaries: Vec<(BufferId, Place)>,
+    pub(super) temporaries: Vec<(BufferId, Location)>,
     /// Results that are stored here until no check can fail any more, with their offsets and sizes.
     pub(super) held: Vec<(BufferId, Value, Value)>,
     /// The offset of the kernels' own scratch, and in it those of each kernel's scratch buffers.
@@ -86,13 +86,13 @@ impl Driver<'_, '_> {
         for members in &parts.slots.own {
             let begin = if sabotage::on(Bug::ObjectTemporaries) { self.int(0) } else { end };
             for id in members {
-                temporaries.push((*id, Place::At(begin)));
+                temporaries.push((*id, Location::At(begin)));
                 let bytes = self.bytes(*id);
                 let own = self.behind(begin, bytes);
                 end = self.b.ins().smax(end, own);
             }
         }
-        temporaries.extend(parts.slots.lent.iter().map(|(id, output)| (*id, Place::Of(*output))));
+        temporaries.extend(parts.slots.lent.iter().map(|(id, output)| (*id, Location::Of(*output))));
         let mut held = vec![];
         if parts.late_faults {
             for id in &parts.interface.outputs {

@@ -14,11 +14,11 @@ use super::nest::Axis;
 use super::scalar;
 
 /// The nesting limit of splits, and the limit of statements in all copies of the body.
-const DEEPEST: u32 = 5;
-const STATEMENTS: usize = 2048;
+const MAX_DEPTH: u32 = 5;
+const MAX_STATEMENTS: usize = 2048;
 
 /// A `bool` that a loop can be split at.
-struct Cut {
+struct Split {
     value: ValueId,
     test: Test,
 }
@@ -30,11 +30,11 @@ enum Test {
     /// A loop-invariant comparison.
     Same(CompareOp, [Operand; 2]),
     /// A comparison that changes once as the index grows.
-    Along(Along),
+    Threshold(Threshold),
 }
 
 /// The comparison `sign * index + base op bound`.
-struct Along {
+struct Threshold {
     sign: i64,
     base: Affine<IndexId>,
     bound: Operand,
@@ -73,14 +73,16 @@ impl Body<'_> {
     }
 
     /// Finds a comparison in a condition that the loop over `index` can be split at.
-    fn cut(&self, e: &Emitter<'_>, index: IndexId, condition: ValueId) -> Option<Cut> {
+    fn split(&self, e: &Emitter<'_>, index: IndexId, condition: ValueId) -> Option<Split> {
         let Some(op) = self.ops.get(&condition) else {
             let test = Test::Outside;
-            return (!self.results.contains(&condition)).then_some(Cut { value: condition, test });
+            return (!self.results.contains(&condition)).then_some(Split { value: condition, test });
         };
         match op {
-            Op::Unary(UnaryOp::Not, a) => self.cut(e, index, *a),
-            Op::Binary(BinaryOp::And | BinaryOp::Or, a, b) => self.cut(e, index, *a).or_else(|| self.cut(e, index, *b)),
+            Op::Unary(UnaryOp::Not, a) => self.split(e, index, *a),
+            Op::Binary(BinaryOp::And | BinaryOp::Or, a, b) => {
+                self.split(e, index, *a).or_else(|| self.split(e, index, *b))
+            }
             Op::Compare(op, a, b) if e.dtype(*a) == Dtype::I64 => {
                 let operands = [self.operand(*a)?, self.operand(*b)?];
                 let varies = operands.each_ref().map(|o| match o {
@@ -89,17 +91,17 @@ impl Body<'_> {
                 });
                 let (at, op) = match (varies, op) {
                     ([Some(0), Some(0)], _) => {
-                        return Some(Cut { value: condition, test: Test::Same(*op, operands) });
+                        return Some(Split { value: condition, test: Test::Same(*op, operands) });
                     }
                     (_, CompareOp::Eq | CompareOp::Ne) => return None,
                     ([Some(1 | -1), Some(0)], op) => (0, *op),
-                    ([Some(0), Some(1 | -1)], op) => (1, turned(*op)),
+                    ([Some(0), Some(1 | -1)], op) => (1, swapped(*op)),
                     _ => return None,
                 };
                 let (Operand::Affine(affine), Some(sign)) = (&operands[at], varies[at]) else { return None };
                 let base = affine.sub(&Affine::index(index).scale(&ir::Size::constant(sign)));
                 let bound = operands[1 - at].clone();
-                Some(Cut { value: condition, test: Test::Along(Along { sign, base, bound, op }) })
+                Some(Split { value: condition, test: Test::Threshold(Threshold { sign, base, bound, op }) })
             }
             _ => None,
         }
@@ -107,7 +109,7 @@ impl Body<'_> {
 }
 
 /// The comparison with its operands swapped.
-fn turned(op: CompareOp) -> CompareOp {
+fn swapped(op: CompareOp) -> CompareOp {
     match op {
         CompareOp::Lt => CompareOp::Gt,
         CompareOp::Le => CompareOp::Ge,
@@ -118,7 +120,7 @@ fn turned(op: CompareOp) -> CompareOp {
 }
 
 /// Finds the first comparison to split at, in a branch that accesses memory.
-fn find(e: &Emitter<'_>, index: IndexId, block: &Block) -> Option<Cut> {
+fn find(e: &Emitter<'_>, index: IndexId, block: &Block) -> Option<Split> {
     let mut ops = BTreeMap::new();
     visit::for_each_op(block, &mut |value, op| _ = ops.insert(value, op));
     let mut bound = visit::bound_indices(block);
@@ -132,7 +134,7 @@ fn find(e: &Emitter<'_>, index: IndexId, block: &Block) -> Option<Cut> {
         let Statement::If { condition, then, otherwise, .. } = statement else { return };
         let touches = |b: &Block| !visit::loads(b).is_empty() || !visit::stores(b).is_empty();
         if found.is_none() && (touches(then) || touches(otherwise)) {
-            found = body.cut(e, index, *condition);
+            found = body.split(e, index, *condition);
         }
     });
     found
@@ -206,18 +208,18 @@ fn fold(e: &Emitter<'_>, block: &Block, known: &mut BTreeMap<ValueId, bool>) -> 
 impl Emitter<'_> {
     /// Emits iterations `from..to` of an innermost loop, split at a comparison, if there is one to
     /// split at.
-    pub(super) fn in_pieces(&mut self, axis: &Axis, (from, to): (Value, Value), body: &Block) -> Option<()> {
+    pub(super) fn split_index_set(&mut self, axis: &Axis, (from, to): (Value, Value), body: &Block) -> Option<()> {
         let mut statements = 0;
         visit::for_each_statement(body, &mut |_| statements += 1);
-        if self.cuts == DEEPEST || statements << self.cuts > STATEMENTS {
+        if self.split_depth == MAX_DEPTH || statements << self.split_depth > MAX_STATEMENTS {
             return None;
         }
-        let cut = find(self, axis.index, body)?;
-        let [yes, no] = [true, false].map(|side| fold(self, body, &mut BTreeMap::from([(cut.value, side)])));
-        self.cuts += 1;
-        let condition = match &cut.test {
-            Test::Along(along) => {
-                let (at, below) = self.turn(along);
+        let split = find(self, axis.index, body)?;
+        let [yes, no] = [true, false].map(|side| fold(self, body, &mut BTreeMap::from([(split.value, side)])));
+        self.split_depth += 1;
+        let condition = match &split.test {
+            Test::Threshold(threshold) => {
+                let (at, below) = self.split_point(threshold);
                 let at = self.b.ins().smax(at, from);
                 let at = self.least(at, to);
                 let (low, high) = if below { (&yes, &no) } else { (&no, &yes) };
@@ -229,7 +231,7 @@ impl Emitter<'_> {
                 let [a, b] = operands.each_ref().map(|o| self.operand(o));
                 Some(scalar::compare(&mut self.b, *op, Dtype::I64, a, b))
             }
-            Test::Outside => Some(self.value(cut.value)),
+            Test::Outside => Some(self.value(split.value)),
         };
         if let Some(condition) = condition {
             let run = |e: &mut Self, body: &Block| {
@@ -238,22 +240,22 @@ impl Emitter<'_> {
             };
             self.either(condition, &[], |e| run(e, &yes), |e| run(e, &no));
         }
-        self.cuts -= 1;
+        self.split_depth -= 1;
         Some(())
     }
 
     /// The iteration at which a comparison changes, and whether it holds before or after it.
-    fn turn(&mut self, along: &Along) -> (Value, bool) {
-        let base = self.affine(&along.base);
-        let bound = self.operand(&along.bound);
+    fn split_point(&mut self, threshold: &Threshold) -> (Value, bool) {
+        let base = self.affine(&threshold.base);
+        let bound = self.operand(&threshold.bound);
         // Clamp, so that the arithmetic cannot wrap. Actual subscripts are far inside these limits.
         let [least, most] = [-(1i64 << 62), 1 << 62].map(|k| self.int(k));
         let bound = self.b.ins().smax(bound, least);
         let bound = self.b.ins().smin(bound, most);
-        let (at, op) = if along.sign > 0 {
-            (self.b.ins().isub(bound, base), along.op)
+        let (at, op) = if threshold.sign > 0 {
+            (self.b.ins().isub(bound, base), threshold.op)
         } else {
-            (self.b.ins().isub(base, bound), turned(along.op))
+            (self.b.ins().isub(base, bound), swapped(threshold.op))
         };
         let past = self.b.ins().iadd_imm_s(at, 1);
         match op {

@@ -75,7 +75,7 @@ element! {
 ///
 /// # Safety
 /// The block and its destination are valid and do not overlap.
-unsafe fn turn<T: Element>(block: &Block) {
+unsafe fn transpose<T: Element>(block: &Block) {
     let Block { step, pace, rows, columns, .. } = *block;
     let width = size_of::<T>().cast_signed();
     let n = 16 / width;
@@ -103,7 +103,7 @@ unsafe fn turn<T: Element>(block: &Block) {
     (high..rows).for_each(|row| (0..columns).for_each(|column| one(row, column)));
 }
 
-macro_rules! turns {
+macro_rules! transposes {
     ($($name:ident, $type:ty;)+) => {$(
         pub(super) extern "C" fn $name(
             from: *const u8,
@@ -115,14 +115,14 @@ macro_rules! turns {
         ) {
             // SAFETY: compiled code passes a block of elements that its loops would load one by
             // one, in bounds as those are (see `Task::piece`), and scratch with room for them.
-            unsafe { turn::<$type>(&Block { from, step, to, pace, rows, columns }) }
+            unsafe { transpose::<$type>(&Block { from, step, to, pace, rows, columns }) }
         }
     )+};
 }
 
-turns! {
-    turn_1, u8;
-    turn_2, u16;
-    turn_4, u32;
-    turn_8, u64;
+transposes! {
+    transpose_1, u8;
+    transpose_2, u16;
+    transpose_4, u32;
+    transpose_8, u64;
 }

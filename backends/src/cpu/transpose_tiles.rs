@@ -92,10 +92,10 @@ impl Emitter<'_> {
         let Statement::Let { op: Op::Load { buffer, view, at }, .. } = load else { return };
         let width = self.buffer_dtype(*buffer).bytes();
         let helper = match width {
-            1 => Helper::Turn1,
-            2 => Helper::Turn2,
-            4 => Helper::Turn4,
-            _ => Helper::Turn8,
+            1 => Helper::Transpose1,
+            2 => Helper::Transpose2,
+            4 => Helper::Transpose4,
+            _ => Helper::Transpose8,
         };
         let width = width as i64;
         let linear: Linear = self.linear(*buffer, view.as_deref(), at);

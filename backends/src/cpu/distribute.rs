@@ -37,8 +37,8 @@ const MOST_PIECE: u64 = 4_000_000;
 const BACK_IN_PIECES: u64 = 1_000_000;
 /// The alignment of long pieces: whole vectors, cache lines and pages of most arrays.
 const EVEN: i64 = 4096;
-/// How long threads wait for each other if [`Options::meet`] is set.
-const MEETING: Duration = Duration::from_millis(3);
+/// How long threads wait for each other if [`Options::rendezvous`] is set.
+const RENDEZVOUS: Duration = Duration::from_millis(3);
 
 /// The flag of runs that cannot be cancelled.
 static NEVER: AtomicBool = AtomicBool::new(false);
@@ -56,7 +56,7 @@ unsafe impl Send for Address {}
 unsafe impl Sync for Address {}
 
 /// The scratch memory of a thread while it runs a kernel.
-pub(super) struct Own {
+pub(super) struct ThreadScratch {
     pub(super) bytes: usize,
     /// The offsets of its scratch buffers.
     pub(super) buffers: Vec<(BufferId, usize)>,
@@ -64,7 +64,7 @@ pub(super) struct Own {
 
 /// The properties of a kernel at the sizes of a call.
 pub(super) struct Extents {
-    pub(super) own: Own,
+    pub(super) own: ThreadScratch,
     /// The number of iterations in its range, if it has one.
     total: Option<i64>,
     /// The estimated time on one thread in nanoseconds.
@@ -75,7 +75,12 @@ pub(super) struct Extents {
 
 impl Extents {
     /// `back` asks for the reverse order, if the kernel supports it.
-    pub(super) fn new(kernel: &CompiledKernel, own: Own, back: bool, value: &impl Fn(&Size) -> i64) -> Extents {
+    pub(super) fn new(
+        kernel: &CompiledKernel,
+        own: ThreadScratch,
+        back: bool,
+        value: &impl Fn(&Size) -> i64,
+    ) -> Extents {
         let total = kernel.range.as_ref().map(|extents| {
             let total = extents.iter().fold(1i64, |total, extent| total.saturating_mul(value(extent).max(0)));
             total / kernel.step + i64::from(total % kernel.step != 0)
@@ -101,7 +106,7 @@ pub(super) struct Task<'r> {
 }
 
 /// A partition of a range into pieces of equal length, except for the last.
-struct Pieces {
+struct Partition {
     total: i64,
     length: i64,
     count: i64,
@@ -132,19 +137,19 @@ impl Task<'_> {
             let threads = threads.min(usize::try_from(pieces.count).unwrap_or(usize::MAX));
             if threads > 1 {
                 let pool = |work: &pool::Work<'_>| pool::run(threads - 1, estimate, options.wake_from, work);
-                return self.together(&pieces, threads, options.meet, pool);
+                return self.run_on_threads(&pieces, threads, options.rendezvous, pool);
             }
         }
-        self.alone(total)
+        self.run_alone(total)
     }
 
     /// Runs the whole range on this thread.
-    fn alone(&self, total: Option<i64>) -> Result<(), Fault> {
+    fn run_alone(&self, total: Option<i64>) -> Result<(), Fault> {
         let Extents { estimate, back, .. } = *self.extents;
         let most = if back { BACK_IN_PIECES } else { MOST_PIECE };
         let pieces = match total {
             Some(total) if (back || self.cancelled.is_some()) && estimate > most => self.pieces(total, 1, estimate),
-            _ => Pieces { total: total.unwrap_or(i64::MAX), length: i64::MAX, count: 1 },
+            _ => Partition { total: total.unwrap_or(i64::MAX), length: i64::MAX, count: 1 },
         };
         let mut numbers = (0..pieces.count).take_while(|_| !self.is_cancelled());
         self.with(self.scratch, |buffers| {
@@ -174,9 +179,9 @@ impl Task<'_> {
         })
     }
 
-    fn pieces(&self, total: i64, threads: usize, estimate: u64) -> Pieces {
+    fn pieces(&self, total: i64, threads: usize, estimate: u64) -> Partition {
         if self.kernel.baton.is_some() {
-            return Pieces { total, length: 1, count: total };
+            return Partition { total, length: 1, count: total };
         }
         let threads = i64::try_from(threads).unwrap_or(1);
         let worth = i64::try_from(estimate / LEAST_PIECE).unwrap_or(i64::MAX);
@@ -191,15 +196,15 @@ impl Task<'_> {
             let even = (1 << (length / 8).max(1).ilog2()).min(EVEN);
             length.saturating_add(even - 1) / even * even
         };
-        Pieces { total, length, count: total / length.max(1) + i64::from(total % length.max(1) != 0) }
+        Partition { total, length, count: total / length.max(1) + i64::from(total % length.max(1) != 0) }
     }
 
     /// Runs the pieces on all threads that `run` provides.
-    fn together(
+    fn run_on_threads(
         &self,
-        pieces: &Pieces,
+        pieces: &Partition,
         threads: usize,
-        meet: bool,
+        rendezvous: bool,
         run: impl FnOnce(&pool::Work<'_>),
     ) -> Result<(), Fault> {
         // A piece of a scan waits for the previous one, so the pieces must start in order: all
@@ -221,7 +226,7 @@ impl Task<'_> {
         let arrived = AtomicUsize::new(0);
         run(&|thread| {
             let (number, mut block) = match thread {
-                Thread::Alone => return self.alone(Some(pieces.total)).unwrap_or_else(|found| note(0, found)),
+                Thread::Alone => return self.run_alone(Some(pieces.total)).unwrap_or_else(|found| note(0, found)),
                 Thread::Caller => (0, None),
                 Thread::Helper(number) => {
                     // Without scratch memory this thread cannot help, so the others do its part.
@@ -229,10 +234,10 @@ impl Task<'_> {
                     (number, Some(block))
                 }
             };
-            if meet {
+            if rendezvous {
                 arrived.fetch_add(1, Ordering::Relaxed);
                 let begin = Instant::now();
-                while arrived.load(Ordering::Relaxed) < threads && begin.elapsed() < MEETING {
+                while arrived.load(Ordering::Relaxed) < threads && begin.elapsed() < RENDEZVOUS {
                     std::thread::yield_now();
                 }
             }
@@ -247,7 +252,7 @@ impl Task<'_> {
                             break;
                         }
                         let piece = if self.extents.back { first + (end - 1 - piece) } else { piece };
-                        if meet {
+                        if rendezvous {
                             std::thread::yield_now();
                         }
                         if let Err(found) = self.piece(buffers, scratch, pieces.range(piece)) {
@@ -315,7 +320,7 @@ impl Task<'_> {
     }
 }
 
-impl Pieces {
+impl Partition {
     fn range(&self, piece: i64) -> (i64, i64) {
         let begin = piece.saturating_mul(self.length);
         (begin, begin.saturating_add(self.length).min(self.total - i64::from(sabotage::on(Bug::LastIteration))))
