@@ -1,9 +1,11 @@
-//! The least or greatest of many floats in vectors: with a NaN if there is one, and with -0 below +0.
+//! Minimum or maximum of many floats in vectors: NaN if there is one, and -0 below +0.
 //!
-//! The instructions of processors do neither (on x86 the second operand is taken where one is a NaN or both are zeros), and
-//! a sequence that does takes seven of them. Over many elements it is cheaper to note three things: the best by one
-//! instruction each, NaN left out; whether there was a NaN; and the signs of all, which tell, if the best is a zero,
-//! of which sign: the greatest is +0 unless every sign is set, the least +0 unless one is.
+//! Processor instructions do neither (on x86 they return the second operand if either is NaN or
+//! both are zeros), and a correct sequence takes seven of them. For many elements it is cheaper to
+//! track three things: the extreme according to a single instruction, which ignores NaN; whether
+//! there was a NaN; and the signs of all elements. If the extreme is a zero, the signs determine
+//! its sign: the maximum is +0 unless every sign bit is set, and the minimum is +0 unless some sign
+//! bit is set.
 
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::types::{F32X4, I32, I32X4, I64, I64X2};
@@ -14,7 +16,8 @@ use super::emit::Emitter;
 use super::fold::Fold;
 use super::lanes128::{self, little};
 
-/// How the best float is found. Its state: registers of the best so far, signs, NaN.
+/// The state of the search: registers of extremes, the combined sign bits, and the combined NaN
+/// masks.
 pub(super) struct Best {
     fold: Fold,
     greatest: bool,
@@ -23,7 +26,7 @@ pub(super) struct Best {
 }
 
 impl Best {
-    /// `None` if the reduction is another one.
+    /// Returns `None` for other reductions.
     pub(super) fn new(fold: Fold) -> Option<Best> {
         let greatest = match fold.op {
             Monoid::Max => true,
@@ -37,7 +40,7 @@ impl Best {
         Some(Best { fold, greatest, float, int: if float == F32X4 { I32X4 } else { I64X2 } })
     }
 
-    /// Values of the state where `registers` are taken at once.
+    /// The number of values in the state, for `registers` registers at a time.
     pub(super) fn carried(registers: usize) -> usize {
         registers + 2
     }
@@ -49,7 +52,7 @@ impl Best {
         state
     }
 
-    /// Takes elements, no more registers than the state has.
+    /// Merges elements. There are at most as many registers of them as the state has.
     pub(super) fn take(&self, e: &mut Emitter<'_>, state: &mut [Value], x: &[Value]) {
         let [best @ .., signs, nans] = state else { return };
         for (best, x) in best.iter_mut().zip(x) {
@@ -65,7 +68,8 @@ impl Best {
         }
     }
 
-    /// The better of vectors or scalars; `old` where that is not clear. One instruction on x86.
+    /// The better of two vectors or scalars, and `old` if they are unordered or equal. It is one
+    /// instruction on x86.
     fn better(&self, e: &mut Emitter<'_>, new: Value, old: Value) -> Value {
         let (low, high) = if self.greatest { (old, new) } else { (new, old) };
         let takes = e.b.ins().fcmp(FloatCC::LessThan, low, high);

@@ -1,9 +1,8 @@
-//! What a reduction does with its elements, and how partial results are joined by the pairwise levels of
-//! `ir::order`.
+//! Merging of states, and the pairwise levels of `ir::order`.
 //!
-//! Levels are joined as the elements come, by a binary counter: partial result number `n` is joined with the pending one of
-//! each level whose bit of `n` is set, and at the end what is pending is joined from the newest to the oldest. These
-//! are the same pairs.
+//! Levels are merged on arrival with a binary counter: partial result `n` is merged with the
+//! pending ones of each level whose bit is set in `n`. At the end, the pending ones are merged from
+//! the newest to the oldest. That gives the same pairs as the tree.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Type, Value};
@@ -26,7 +25,7 @@ impl Fold {
 }
 
 impl Merging {
-    /// The state of no elements.
+    /// The state of an empty reduction.
     pub(super) fn empty(self, e: &mut Emitter<'_>) -> Vec<Value> {
         match self {
             Merging::Fold(fold) => vec![fold.empty(e)],
@@ -37,7 +36,7 @@ impl Merging {
         }
     }
 
-    /// Two states as one, the first of earlier elements. Of a fold, there may be several side by side.
+    /// Merges two states, or several of a fold next to each other. `a` precedes `b` in the order.
     pub(super) fn join(self, e: &mut Emitter<'_>, a: &[Value], b: &[Value]) -> Vec<Value> {
         match self {
             Merging::Fold(fold) => a.iter().zip(b).map(|(a, b)| fold.join(e, *a, *b)).collect(),
@@ -45,17 +44,17 @@ impl Merging {
         }
     }
 
-    /// The types of the state's values in registers.
+    /// The register types of the state's values.
     pub(super) fn registers(self, program: &Program) -> Vec<Type> {
         self.dtypes(program).into_iter().map(scalar::register).collect()
     }
 }
 
-/// Values in memory, one behind the other: a state, or some registers of several.
+/// The layout of values in memory: a state, or several registers of states.
 #[derive(Clone)]
 pub(super) struct Layout {
     pub(super) types: Vec<Type>,
-    /// From one value to the next.
+    /// The distance between values in bytes.
     stride: usize,
 }
 
@@ -80,7 +79,7 @@ impl Layout {
         }
     }
 
-    /// The address of the `number`th of several.
+    /// The address of item `number` of an array.
     pub(super) fn element(&self, e: &mut Emitter<'_>, base: Value, number: Value) -> Value {
         match self.types.as_slice() {
             [ty] => e.element(base, *ty, number),
@@ -92,10 +91,11 @@ impl Layout {
     }
 }
 
-/// So many levels are enough for any number of partial results.
+/// The number of levels, enough for any number of partial results.
 pub(super) const LEVELS: usize = 64;
 
-/// Pending partial results of pairwise levels: of one reduction, or of one for each lane of some registers.
+/// Pending partial results of pairwise levels: of one reduction, or of one per lane of some
+/// registers.
 pub(super) struct Levels {
     merging: Merging,
     slots: Value,
@@ -108,7 +108,7 @@ impl Levels {
         Levels { merging, slots: e.scratch(LEVELS * layout.bytes()), layout }
     }
 
-    /// Levels of so many registers of a type, in memory of [`LEVELS`] times their bytes.
+    /// Levels for `registers` registers of a type. The memory has [`LEVELS`] times their size.
     pub(super) fn of(fold: Fold, ty: Type, registers: usize, slots: Value) -> Levels {
         Levels { merging: Merging::Fold(fold), slots, layout: Layout::new(vec![ty; registers]) }
     }
@@ -128,13 +128,13 @@ impl Levels {
         }
     }
 
-    /// What is pending at a slot, joined with what came after it.
+    /// Merges the pending result of a slot with a newer one.
     fn join(&self, e: &mut Emitter<'_>, slot: Value, newer: &[Value]) -> Vec<Value> {
         let Merging::Fold(fold) = self.merging else {
             let older = self.layout.load(e, slot, 0);
             return self.merging.join(e, &older, newer);
         };
-        // One register after another, so that few are alive.
+        // One register after another, which keeps the register pressure low.
         let mut joined = vec![];
         for (k, (newer, ty)) in newer.iter().zip(&self.layout.types).enumerate() {
             let older = e.b.ins().load(*ty, own_memory(), slot, offset(k * self.layout.stride));
@@ -143,7 +143,7 @@ impl Levels {
         joined
     }
 
-    /// Takes partial result number `number`.
+    /// Adds partial result `number`.
     pub(super) fn push(&self, e: &mut Emitter<'_>, number: Value, x: &[Value]) {
         let state = e.repeat(&[&[number, self.slots], x].concat(), |e, state| {
             let (bits, slot, x) = (state[0], state[1], &state[2..]);
@@ -173,7 +173,8 @@ impl Levels {
         })
     }
 
-    /// The blocks' order, element by element: the sum of the block so far after element `number`, `next` being one more.
+    /// Ends a block after its last element, `number`. Returns the accumulator for the next element.
+    /// `next` is `number + 1`.
     pub(super) fn block(&self, e: &mut Emitter<'_>, sum: &[Value], number: Value, next: Value) -> Vec<Value> {
         at_multiple(e, next, BLOCK, sum, |e| {
             let block = e.b.ins().ushr_imm_u(number, i64::from(BLOCK.ilog2()));
@@ -182,7 +183,8 @@ impl Levels {
         })
     }
 
-    /// The result of `count` elements in the blocks' order; `sum` is that of the block that is not full.
+    /// The result of `count` elements in the order by blocks. `sum` is that of the last, incomplete
+    /// block.
     pub(super) fn finish_blocks(&self, e: &mut Emitter<'_>, sum: &[Value], count: Value) -> Vec<Value> {
         let rest = if sabotage::on(Bug::LostBlock) { e.int(0) } else { e.b.ins().band_imm_u(count, BLOCK as i64 - 1) };
         e.when(rest, &[], |e| {
@@ -195,7 +197,7 @@ impl Levels {
     }
 }
 
-/// Runs `then` where `count` is a multiple of a power of two.
+/// Runs `then` if `count` is a multiple of a power of two.
 pub(super) fn at_multiple(
     e: &mut Emitter<'_>,
     count: Value,
@@ -208,13 +210,13 @@ pub(super) fn at_multiple(
     e.when(whole, otherwise, |e| then(e))
 }
 
-/// The quotient by a power of two, rounded up.
+/// Divides by a power of two, rounding up.
 pub(super) fn ceil_div(e: &mut Emitter<'_>, count: Value, by: usize) -> Value {
     let sum = e.b.ins().iadd_imm_s(count, by as i64 - 1);
     e.b.ins().ushr_imm_u(sum, i64::from(by.ilog2()))
 }
 
-/// A small number of bytes as the offset of an access.
+/// An offset in bytes as an immediate.
 pub(super) fn offset(bytes: usize) -> i32 {
     i32::try_from(bytes).expect("a small offset")
 }

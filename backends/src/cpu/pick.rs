@@ -1,5 +1,6 @@
-//! Reductions that find an element by its extreme ([`Law::First`]), such as `argmax`, over elements that lie side by side: first
-//! the extreme of a chunk, in vectors as wide as there are; only where it beats that of the chunks before, its place.
+//! Reductions that find the position of an extreme ([`Law::First`]), such as `argmax`, over
+//! contiguous elements. First finds the extreme of a chunk with the widest vectors. Only if it
+//! beats that of all earlier chunks, searches for its position.
 
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::types::{I32, I32X4, I64};
@@ -15,27 +16,28 @@ use super::leaf::Leaf;
 use super::scalar;
 use super::wide::Reducer;
 
-/// Elements that are looked at together.
+/// The number of elements per iteration.
 const STEP: usize = 16;
-/// Room behind the elements of a chunk.
+/// The number of elements that a chunk's buffer needs past its end.
 pub(super) const ROOM: usize = STEP;
 
-/// How the best element is found. Its state: the best so far, and its number.
+/// The state of the search: the extreme so far, and its position.
 pub(super) struct Pick {
     fold: Fold,
     ty: Type,
-    /// The best of a chunk as a function, and the leaf that loads it.
+    /// The extreme of a chunk as a function with wide vectors, and the leaf that loads the
+    /// elements.
     wide: Option<(Leaf, Reducer)>,
 }
 
 impl Pick {
-    /// Of a fold that [`Pick::extreme`] gives.
+    /// For a fold that [`Pick::extreme`] returns.
     pub(super) fn new(fold: Fold) -> Pick {
         Pick { fold, ty: lanes128::vector(fold.dtype, false), wide: None }
     }
 
-    /// The fold that finds the extreme, and the value that it is the extreme of; `None` if the reduction finds
-    /// anything but the number of an element, or if its elements have no vectors.
+    /// The fold that finds the extreme, and the value it is applied to. Returns `None` if the
+    /// reduction finds anything but a position, or if its elements have no vectors.
     pub(super) fn extreme(e: &Emitter<'_>, r: &Reduction) -> Option<(Fold, ValueId)> {
         let Merge::Reducer(id) = r.merge else { return None };
         let (Law::First(extreme), [Input::Value(input), Input::Number]) =
@@ -48,13 +50,13 @@ impl Pick {
         wide.then_some((fold, *input))
     }
 
-    /// Goes wider than Cranelift's vectors, where that is possible, over elements that `loads` makes `input`.
+    /// Uses wide vectors, if possible. `loads` are statements that load `input`.
     pub(super) fn widen(&mut self, e: &mut Emitter<'_>, index: IndexId, loads: &Block, input: ValueId) {
         let Some(leaf) = Leaf::build(e, index, loads, &[input]) else { return };
         self.wide = Reducer::new(e, &leaf, &[self.fold]).map(|reducer| (leaf, reducer));
     }
 
-    /// Before the first element: a value that none is worse than, and the number of the first.
+    /// The initial state: a value that no other is worse than, and position 0.
     pub(super) fn initial(&self, e: &mut Emitter<'_>) -> Vec<Value> {
         vec![self.fold.empty(e), e.int(0)]
     }
@@ -67,7 +69,7 @@ impl Pick {
         if self.fold.op == Monoid::Max { CompareOp::Gt } else { CompareOp::Lt }
     }
 
-    /// The better of two vectors, of a NaN and another the `old` one.
+    /// The better of two vectors, and `old` if either is NaN.
     fn better(&self, e: &mut Emitter<'_>, new: Value, old: Value) -> Value {
         if !self.is_float() {
             return lanes128::binary(e, self.fold.primitive(), self.fold.dtype, new, old);
@@ -83,7 +85,8 @@ impl Pick {
         e.b.ins().load(self.ty, elements.flags, address, offset(16 * k))
     }
 
-    /// Takes `count` elements, the first of which has number `first`. May overwrite what lies behind them.
+    /// Processes `count` elements, the first of which has position `first`. May overwrite memory
+    /// past them.
     pub(super) fn take(
         &self,
         e: &mut Emitter<'_>,
@@ -101,7 +104,7 @@ impl Pick {
         };
         let mut takes = scalar::compare(&mut e.b, self.beats(), self.fold.dtype, found, best);
         if self.is_float() {
-            // The first NaN is better than any number, and nothing is better than it.
+            // The first NaN beats any number, and nothing beats a NaN.
             let nan = e.b.ins().fcmp(FloatCC::Unordered, found, found);
             let number = e.b.ins().fcmp(FloatCC::Ordered, best, best);
             let first_nan = e.b.ins().band(nan, number);
@@ -113,7 +116,7 @@ impl Pick {
         })
     }
 
-    /// The best of `count` elements, NaN if one is. Overwrites what lies behind them.
+    /// The extreme of `count` elements, or NaN if there is one. Overwrites memory past them.
     fn best(&self, e: &mut Emitter<'_>, elements: Place, count: Value) -> Value {
         let vectors = STEP / self.ty.lane_count() as usize;
         let empty = lanes128::splat_constant(e, self.fold.identity());
@@ -155,7 +158,7 @@ impl Pick {
         e.b.ins().select(nan, quiet, found)
     }
 
-    /// The best lane of a vector without NaN.
+    /// The extreme lane of a vector without NaN.
     fn best_lane(&self, e: &mut Emitter<'_>, v: Value) -> Value {
         let op = self.beats();
         let mut best = e.b.ins().extractlane(v, 0);
@@ -167,7 +170,7 @@ impl Pick {
         best
     }
 
-    /// The place of the first element that is `found`, which is there.
+    /// The position of the first element that equals `found`. There must be one.
     fn place(&self, e: &mut Emitter<'_>, elements: Place, found: Value) -> Value {
         let splat = e.b.ins().splat(self.ty, found);
         if !self.is_float() {
@@ -179,7 +182,7 @@ impl Pick {
         e.either(is_nan, &[I64], |e| vec![self.first(e, elements, &nan)], |e| vec![self.first(e, elements, &equal)])[0]
     }
 
-    /// The place of the first element, which is there, whose lane `hits` sets.
+    /// The position of the first element whose lane is set by `hits`. There must be one.
     fn first(&self, e: &mut Emitter<'_>, elements: Place, hits: &dyn Fn(&mut Emitter<'_>, Value) -> Value) -> Value {
         let lanes = self.ty.lane_count() as usize;
         let step = |e: &mut Emitter<'_>, number: Value| -> Vec<Value> {

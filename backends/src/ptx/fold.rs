@@ -1,5 +1,5 @@
-//! The states of reductions in registers: how they are merged, kept in memory and passed between threads; and the
-//! pairwise levels of `ir::order`. A state holds a `bool` as a number.
+//! The states of reductions: merging, memory, exchange between threads, and the pairwise levels of
+//! `ir::order`. In a state, a `bool` is held as a number.
 
 use ir::nest::Program;
 use ir::{Dtype, Monoid, Scalar};
@@ -10,9 +10,9 @@ use super::inst::{Address, Class, Comparison, Opcode, Operand, Reg, Rounding, Sh
 use super::scalar;
 use crate::fold::Merging;
 
-/// Bytes of a place for a state, if it has no more.
+/// The minimum size of a slot for a state in bytes.
 const PLACE: i64 = 16;
-/// So many levels are enough for any number of partial results.
+/// The number of levels, enough for any number of partial results.
 const LEVELS: usize = 64;
 
 fn class(dtype: Dtype) -> Class {
@@ -32,7 +32,7 @@ impl Merging {
         self.dtypes(program).into_iter().map(ty).collect()
     }
 
-    /// The state of no elements.
+    /// The state of an empty reduction.
     pub(super) fn nothing(self, e: &mut Emitter<'_>) -> Vec<Reg> {
         let identity = match self {
             Merging::Fold(fold) => vec![fold.identity()],
@@ -52,7 +52,7 @@ impl Merging {
         state.iter().zip(dtypes).map(value).collect()
     }
 
-    /// Two states as one, the first of earlier elements.
+    /// Merges two states. `x` precedes `y` in the order.
     pub(super) fn merge(self, e: &mut Emitter<'_>, x: &[Reg], y: &[Reg]) -> Vec<Reg> {
         match self {
             Merging::Fold(fold) => {
@@ -60,7 +60,7 @@ impl Merging {
                 if fold.dtype != Dtype::Bool {
                     return vec![scalar::binary(b, fold.primitive(), fold.dtype, x[0], y[0])];
                 }
-                // Numbers 0 and 1 here.
+                // States hold booleans as 0 and 1.
                 let op = match fold.op {
                     Monoid::All | Monoid::Min | Monoid::Prod => Opcode::And,
                     Monoid::Any | Monoid::Max | Monoid::Sum => Opcode::Or,
@@ -75,7 +75,7 @@ impl Merging {
         }
     }
 
-    /// A state that is written anew.
+    /// A variable for a state, initialized to that of an empty reduction.
     pub(super) fn variable(self, e: &mut Emitter<'_>) -> Vec<Reg> {
         self.nothing(e).into_iter().map(|reg| e.b().copy(reg)).collect()
     }
@@ -85,13 +85,13 @@ impl Merging {
         assign(e.b(), state, &nothing);
     }
 
-    /// Takes a state into a variable one.
+    /// Merges `more` into a variable.
     pub(super) fn add(self, e: &mut Emitter<'_>, state: &[Reg], more: &[Reg]) {
         let sum = self.merge(e, state, more);
         assign(e.b(), state, &sum);
     }
 
-    /// Bytes that a state takes where many lie side by side.
+    /// The size of a state in bytes, in an array of states of one reduction.
     pub(super) fn bytes(self, program: &Program) -> i64 {
         match self {
             Merging::Fold(fold) => match class(fold.dtype) {
@@ -103,7 +103,7 @@ impl Merging {
         }
     }
 
-    /// Bytes of a place that any state has room in, but for longer ones than most.
+    /// The size of a slot that fits the state of any reduction by a primitive, or a larger one.
     pub(super) fn place(self, program: &Program) -> i64 {
         self.bytes(program).max(PLACE)
     }
@@ -122,12 +122,12 @@ impl Merging {
     }
 }
 
-/// The state of the thread that is `by` further in the warp.
+/// The state of the lane that is `by` higher.
 pub(super) fn further(b: &mut Builder, state: &[Reg], by: u32) -> Vec<Reg> {
     shuffled(b, state, Shuffle::Down, by)
 }
 
-/// The state of another thread of the warp.
+/// The state of another lane of the warp.
 pub(super) fn shuffled(b: &mut Builder, state: &[Reg], whose: Shuffle, by: u32) -> Vec<Reg> {
     let one = |b: &mut Builder, reg: Reg| match b.class(reg) {
         Class::B16 => {
@@ -151,7 +151,7 @@ pub(super) fn shuffled(b: &mut Builder, state: &[Reg], whose: Shuffle, by: u32) 
     state.iter().map(|reg| one(b, *reg)).collect()
 }
 
-/// A value as a state holds it: a `bool` as a number.
+/// A value as it is held in a state: a `bool` as a number.
 pub(super) fn number(b: &mut Builder, value: Reg) -> Reg {
     if b.class(value) == Class::Pred { scalar::number_of(b, value) } else { value }
 }
@@ -160,8 +160,9 @@ pub(super) fn assign(b: &mut Builder, to: &[Reg], from: &[Reg]) {
     to.iter().zip(from).for_each(|(to, from)| b.assign(*to, *from));
 }
 
-/// Pending partial results of pairwise levels, joined as they come by a binary counter: number `n` is joined with what is pending at each
-/// level whose bit of `n` is set, and at the end what is pending is joined from the newest to the oldest. One thread does it.
+/// Pending partial results of pairwise levels, merged on arrival with a binary counter: partial
+/// result `n` is merged with the pending ones of each level whose bit is set in `n`. At the end,
+/// the pending ones are merged from the newest to the oldest. Only one thread does this.
 #[derive(Clone, Copy)]
 pub(super) struct Levels {
     pub(super) fold: Merging,
@@ -170,7 +171,7 @@ pub(super) struct Levels {
 }
 
 impl Levels {
-    /// Bytes of memory that they take.
+    /// The size of the levels in bytes.
     pub(super) fn bytes(fold: Merging, program: &Program) -> usize {
         LEVELS * fold.place(program) as usize
     }
@@ -180,14 +181,14 @@ impl Levels {
         e.b().element(self.space, self.at, level, size)
     }
 
-    /// What is pending at a level.
+    /// The pending partial result of a level.
     pub(super) fn pending(self, e: &mut Emitter<'_>, level: i64) -> Vec<Reg> {
         let level = e.b().mov(Type::S64, level);
         let slot = self.slot(e, level);
         self.fold.load(e, self.space, slot)
     }
 
-    /// Takes partial result `number`.
+    /// Adds partial result `number`.
     pub(super) fn push(self, e: &mut Emitter<'_>, number: Reg, state: &[Reg]) {
         let bits = e.b().copy(number);
         let level = e.b().mov(Type::S64, 0);
@@ -206,7 +207,7 @@ impl Levels {
         self.fold.store(e, self.space, &sum, slot);
     }
 
-    /// The state of `count` partial results.
+    /// The result of `count` partial results.
     pub(super) fn finish(self, e: &mut Emitter<'_>, count: Reg) -> Vec<Reg> {
         let bits = e.b().copy(count);
         let level = e.b().mov(Type::S64, 0);
@@ -228,13 +229,13 @@ impl Levels {
     }
 }
 
-/// Whether the last bit is set.
+/// Whether the lowest bit is set.
 fn bit(b: &mut Builder, bits: Reg) -> Reg {
     let last = b.op2(Opcode::And, Type::B64, bits, 1);
     b.set(Comparison::Ne, Type::S64, last, 0)
 }
 
-/// The next bit and level.
+/// Advances to the next bit and level.
 fn up(b: &mut Builder, bits: Reg, level: Reg) {
     b.op_to(bits, Opcode::Shr, Type::U64, &[bits.into(), Operand::Int(1)]);
     b.op_to(level, Opcode::Add, Type::S64, &[level.into(), Operand::Int(1)]);

@@ -1,9 +1,12 @@
-//! Rows in registers: loops over loops of one length, as softmax and norms are. A warp has a row of up to 256 elements, a block
-//! one of up to 32768, a cluster of blocks, where the device has such, one of up to 262144; each thread has the same of its elements
-//! in all of these loops, so that what one of them loads or computes need not be loaded by the next.
+//! Rows in registers: nests whose inner loops all have the same length, such as softmax and norms.
+//! A warp holds a row of up to 256 elements, a block one of up to 32,768, and a cluster of blocks,
+//! on devices that have them, one of up to 262,144. Each thread has the same elements in all loops
+//! of the row, so values that one loop loads or computes stay in its registers for the next.
 //!
-//! The elements of a thread are 32 (in a warp) or 128 apart (in a block), and neighbours are loaded by neighbours. So a thread has
-//! elements of four lanes of the canonical order, or of one. Of a block, each group of a thread for each lane has a chunk of that order.
+//! The elements of a thread are 32 apart in a warp and 128 apart in a block, so that adjacent
+//! threads load adjacent elements. Hence a thread has elements of four lanes of the canonical
+//! order, or of one. In a block, each group of 128 threads (one per canonical lane) owns one
+//! 4,096-element chunk.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -28,35 +31,37 @@ use super::staging::StagingLayout;
 use super::vectors::uniform;
 use crate::fold::Merging;
 
-/// Threads of a warp.
+/// The number of threads in a warp.
 pub(super) const WARP: i64 = 32;
-/// Threads of a group: one for each lane.
+/// The number of threads in a group: one per canonical lane.
 pub(super) const GROUP: i64 = LANES as i64;
 
-/// Loops over a long row from which on it pays to hold its beginning: it leaves room for one block at a time.
+/// The minimum number of loops over a long row for which it pays to hold its beginning in
+/// registers, because then only one block fits on a multiprocessor.
 const WORTH: usize = 3;
-/// Threads of the largest block.
+/// The largest block size.
 const MAX_THREADS: u32 = 1024;
-/// The longest row that registers of a block hold.
+/// The longest row that the registers of a block hold.
 pub(super) const LONGEST: i64 = MAX_THREADS as i64 * LANES_CHUNK as i64 / GROUP;
 
-/// Most reductions and prefixes: each has shared memory of its own.
+/// The maximum number of reductions and prefixes, since each needs shared memory.
 const MOST_REDUCTIONS: usize = 16;
 const MOST_PREFIXES: usize = 1;
-/// A part that is rows.
+/// A part whose iterations are rows.
 pub(super) struct Rows {
-    /// How long they are.
+    /// The length of the rows.
     pub(super) extent: Size,
-    /// Whether they may be longer than what registers hold.
+    /// Whether rows may be longer than the registers can hold.
     pub(super) long: bool,
-    /// Scratch that rests in registers, and whether there is no other.
+    /// Scratch buffers that are held in registers, and whether there are no others.
     in_registers: BTreeSet<BufferId>,
     pub(super) scratch_in_registers: bool,
-    /// What lies on a shelf.
+    /// The values to stage in shared memory.
     pub(super) staging: StagingLayout,
 }
 
-/// Which element of a buffer the elements of a loop have: the coefficient of the loop's index, and the rest.
+/// Identifies the elements that an access of a loop touches: the coefficient of the loop's index,
+/// and the rest of the subscript.
 pub(super) type Key = (BufferId, Size, Affine<IndexId>);
 
 pub(super) fn key(buffer: BufferId, linear: &Linear, index: IndexId) -> Option<Key> {
@@ -66,7 +71,7 @@ pub(super) fn key(buffer: BufferId, linear: &Linear, index: IndexId) -> Option<K
 }
 
 impl Rows {
-    /// A part as rows, if it is such.
+    /// Recognizes a part whose iterations are rows.
     pub(super) fn of(program: &Program, part: &Part) -> Option<Rows> {
         let (_, Statement::Loop(l)) = root(part)? else { return None };
         if l.kind != LoopKind::Parallel || !part.chunks.is_empty() {
@@ -116,7 +121,7 @@ pub(super) fn is_flat(body: &Block) -> bool {
     flat
 }
 
-/// Whether the threads may have the elements of a loop in the order by lanes.
+/// Whether the elements of a loop can be distributed over threads in the order by lanes.
 fn is_spread(l: &Loop) -> bool {
     match &l.kind {
         LoopKind::Parallel | LoopKind::Scan => true,
@@ -125,7 +130,8 @@ fn is_spread(l: &Loop) -> bool {
     }
 }
 
-/// Scratch that one loop stores and loops load, each element where it was stored.
+/// Finds scratch buffers that one loop stores and other loops load at the same elements, so that
+/// each thread only reads what it has written itself.
 fn register_scratch(program: &Program, row: &Block) -> BTreeSet<BufferId> {
     let mut keys: BTreeMap<BufferId, BTreeSet<Option<Key>>> = BTreeMap::new();
     let mut stores: BTreeMap<BufferId, usize> = BTreeMap::new();
@@ -142,7 +148,7 @@ fn register_scratch(program: &Program, row: &Block) -> BTreeSet<BufferId> {
                 note(*buffer, &Linear::of(program, *buffer, view.as_deref(), at));
             }
             Statement::Store { buffer, at, .. } => {
-                // One that stands in a branch counts twice.
+                // A store in a branch counts twice, which excludes the buffer.
                 let count = if body.iter().any(|top| std::ptr::eq(top, s)) { 1 } else { 2 };
                 *stores.entry(*buffer).or_default() += count;
                 note(*buffer, &Linear::of(program, *buffer, None, at));
@@ -157,31 +163,32 @@ fn register_scratch(program: &Program, row: &Block) -> BTreeSet<BufferId> {
     stores.keys().copied().filter(rests).collect()
 }
 
-/// The prefix that a statement defines, if it does.
+/// The prefix that a statement defines, if any.
 fn prefix_of(statement: &Statement) -> Option<(ValueId, &Prefix)> {
     if let Statement::Let { value, op: Op::Prefix(prefix) } = statement { Some((*value, prefix)) } else { None }
 }
 
-/// A loop at work on the elements that a thread has.
+/// A loop over a row while it is being emitted for the elements of a thread.
 pub(super) struct ElementLoop<'s> {
     pub(super) index: IndexId,
     pub(super) body: &'s Block,
     pub(super) elements: &'s ThreadElements,
-    /// What is the same for all of them.
+    /// Values that are the same for all elements.
     pub(super) uniform: BTreeSet<ValueId>,
-    /// What has been loaded before its turn, by element.
+    /// The results of loads that have been issued early, by element.
     pub(super) loaded: BTreeMap<ValueId, Vec<Reg>>,
 }
 
 /// The elements of a loop that a thread has.
 pub(super) struct ThreadElements {
-    /// The number of the first one.
+    /// The number of the first element.
     pub(super) first: Reg,
-    /// From one to the next.
+    /// The distance between elements.
     pub(super) stride: i64,
-    /// How many.
+    /// The number of elements.
     count: usize,
-    /// Whether each is there, if not all are. None is behind one that is not.
+    /// Predicates: the element exists. Empty if all do. If one does not, all later ones do not
+    /// either.
     valid: Vec<Reg>,
 }
 
@@ -191,23 +198,23 @@ impl ThreadElements {
     }
 }
 
-/// The row that the threads of a crew have.
+/// The row that a warp, block or cluster holds in registers.
 pub(super) struct RegisterRow {
     elements: ThreadElements,
     in_registers: BTreeSet<BufferId>,
-    /// Elements that were loaded or stored.
+    /// Elements that have been loaded or stored, in registers.
     cached: Vec<(Key, Vec<Reg>)>,
-    /// The loop at hand and which of the thread's elements.
+    /// The current loop and which of the thread's elements is being emitted.
     at: Option<(IndexId, usize)>,
-    /// Shared memory: a place for each thread.
+    /// Shared memory with a slot per thread.
     pub(super) lanes: i64,
     pub(super) mapping: RowMapping,
-    /// Whether the blocks of a cluster have met.
+    /// Whether the blocks of the cluster have synchronized in this row.
     cluster_synced: bool,
 }
 
 impl Emitter<'_> {
-    /// A loop over rows, of which each crew takes one at a time.
+    /// A loop over rows. Each warp, block or cluster processes one row at a time.
     pub(super) fn rows(&mut self, l: &Loop, rows: &Rows, mapping: RowMapping) {
         let in_registers = &rows.in_registers;
         let is_dropped = |buffer| {
@@ -270,7 +277,8 @@ impl Emitter<'_> {
             e.unravel(&axes, number);
             e.prefetch_staged(extent);
             e.in_exec_scope(ExecScope::Block, |e| e.block(&l.body));
-            // The next row writes anew what this one reads. A cluster meets in the midst of it.
+            // The next row overwrites shared memory that this one reads. A cluster synchronizes in
+            // the middle of each row, which is enough.
             if !e.row.as_ref().is_some_and(|row| row.cluster_synced) {
                 e.sync();
             }
@@ -278,7 +286,7 @@ impl Emitter<'_> {
         (self.row, self.staging) = (None, None);
     }
 
-    /// Bytes of the largest state that a row's reductions have.
+    /// The size of the largest state of a row's reductions in bytes.
     fn largest_state(&self, row: &Block) -> usize {
         let mut largest = 0;
         visit::for_each_statement(row, &mut |statement| {
@@ -291,14 +299,14 @@ impl Emitter<'_> {
         usize::try_from(largest).unwrap_or(0)
     }
 
-    /// The number of the thread's group, and its place there.
+    /// The index of the thread's group, and the thread's lane in it.
     pub(super) fn group_and_lane(&mut self) -> (Reg, Reg) {
         let thread = self.special(Special::Tid);
         let group = self.b().op2(Opcode::Shr, Type::U64, thread, i64::from(GROUP.ilog2()));
         (group, self.b().op2(Opcode::And, Type::B64, thread, GROUP - 1))
     }
 
-    /// So many elements from the first on, of those below an end.
+    /// `count` elements from `first` on, `stride` apart, as far as they are below `end`.
     pub(super) fn thread_elements(&mut self, first: Reg, end: Reg, stride: i64, count: i64) -> ThreadElements {
         let left = self.b().op2(Opcode::Sub, Type::S64, end, first);
         let within = if sabotage::on(Bug::ThreadBound) { Comparison::Ge } else { Comparison::Gt };
@@ -306,7 +314,7 @@ impl Emitter<'_> {
         ThreadElements { first, stride, count: valid.len(), valid }
     }
 
-    /// What the thread has of an element, if the row keeps it.
+    /// The register with an element, if the row holds it.
     pub(super) fn in_register(&self, buffer: BufferId, linear: &Linear) -> Option<Reg> {
         let row = self.row.as_ref()?;
         let (index, place) = row.at?;
@@ -322,7 +330,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// A loop over the row's elements.
+    /// A loop over the elements of the row.
     pub(super) fn row_loop(&mut self, l: &Loop) {
         let Some(row) = self.row.as_mut() else { return };
         let empty = ThreadElements { first: row.elements.first, stride: 0, count: 0, valid: vec![] };
@@ -352,7 +360,7 @@ impl Emitter<'_> {
         self.settle_staged();
     }
 
-    /// What `make` emits is about elements that the row does not hold.
+    /// Emits code for elements that the row does not hold in registers.
     pub(super) fn beyond_registers<T>(&mut self, make: impl FnOnce(&mut Self) -> T) -> T {
         self.await_staged();
         let row = self.row.take();
@@ -361,9 +369,10 @@ impl Emitter<'_> {
         made
     }
 
-    /// The reductions of a row whose elements the threads have.
+    /// The reductions of a row, from the elements of each thread.
     fn fold_row(&mut self, reductions: &[Reduction], inputs: &[Vec<Vec<Reg>>], elements: &ThreadElements) {
-        // A block writes to another when both are there, and done with the last row: who waits has asked for its elements.
+        // A block writes to the shared memory of another one, which must exist and be done with the
+        // previous row. The wait comes after the loads of this row have been issued.
         if self.sync_scope == SyncScope::Cluster
             && let Some(row) = &mut self.row
             && !std::mem::replace(&mut row.cluster_synced, true)
@@ -385,7 +394,8 @@ impl Emitter<'_> {
         }
     }
 
-    /// The body of a loop for the elements that a thread has; the values that it gives to reductions, by reduction and element.
+    /// Emits the body of a loop for the elements of a thread. Returns the inputs of reductions, by
+    /// reduction and element.
     pub(super) fn elements(
         &mut self,
         index: IndexId,
@@ -396,10 +406,11 @@ impl Emitter<'_> {
         let mut element_loop =
             ElementLoop { index, body, elements, uniform: uniform(body, index), loaded: BTreeMap::new() };
         self.hoist_addresses(index, body, elements);
-        // What a row's first loop loads is kept anyway; later ones have registers for some loads only.
+        // The loads of the row's first loop are kept in registers anyway. Later loops are limited
+        // to a few loads at a time.
         let first = self.row.as_ref().is_none_or(|row| row.cached.is_empty());
         let batch = if first { elements.count.max(1) } else { usize::try_from(AT_ONCE).unwrap_or(1) };
-        // Where each of many elements may not be there, registers are short.
+        // With a mask per element and many elements, registers are scarce.
         let few = elements.valid.is_empty() || elements.count <= batch;
         if reductions.is_empty() && few && self.can_divide_fast(body) {
             for begin in (0..elements.count).step_by(batch) {
@@ -412,7 +423,7 @@ impl Emitter<'_> {
         }
         let mut inputs = vec![vec![]; reductions.len()];
         let mut known: Vec<Vec<(ValueId, Reg)>> = vec![vec![]; elements.count];
-        // A prefix is one operation of all elements.
+        // A prefix needs all elements at once, so the body is split at prefixes.
         let pieces = body.split_inclusive(|s| prefix_of(s).is_some());
         let nothing: &[Statement] = &[];
         for piece in pieces.chain(body.is_empty().then_some(nothing)) {
@@ -464,7 +475,8 @@ impl Emitter<'_> {
         inputs
     }
 
-    /// The addresses of the first elements, from which those of the others are so many bytes away.
+    /// Hoists the addresses of the first elements. The other elements are at constant offsets from
+    /// them.
     fn hoist_addresses(&mut self, index: IndexId, body: &Block, elements: &ThreadElements) {
         self.bind(index, elements.first);
         for statement in body {
@@ -485,7 +497,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// An element that a loop stores, which the row keeps.
+    /// Stores an element and keeps it in a register.
     fn keep_and_store(&mut self, index: IndexId, buffer: BufferId, at: &[Subscript], value: ValueId) {
         let linear = Linear::of(self.program, buffer, None, at);
         let reg = self.value(value);
@@ -500,7 +512,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Loads that stand on nothing else, for several elements: they are under way together.
+    /// Issues the loads that depend on nothing else for several elements, so that they overlap.
     fn load_early(&mut self, element_loop: &mut ElementLoop<'_>, places: Range<usize>) {
         let ElementLoop { index, body, elements, uniform, loaded } = element_loop;
         let stored: BTreeSet<BufferId> = visit::stores(body).into_iter().collect();
@@ -512,7 +524,7 @@ impl Emitter<'_> {
                 loads.push((*value, *buffer, view.as_deref(), at, linear));
             }
         }
-        // What an earlier element has loaded, a later one need not load again.
+        // Elements of a thread can coincide, for example in a stencil. Load each only once.
         let mut seen: Vec<(BufferId, Affine<IndexId>, Reg)> = vec![];
         for place in places.clone() {
             self.select_element(*index, elements, place);
@@ -539,7 +551,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// What follows is about one of a thread's elements.
+    /// Selects one of the thread's elements for the code that follows.
     pub(super) fn select_element(&mut self, index: IndexId, elements: &ThreadElements, place: usize) {
         self.valid = elements.valid(place);
         self.ahead = Some((index, elements.stride * i64::try_from(place).unwrap_or(0)));

@@ -1,4 +1,4 @@
-//! Loads across memory: transpositions, alone and inside expressions.
+//! Strided loads: transpositions, alone and inside expressions.
 
 use ir::Dtype;
 
@@ -41,7 +41,7 @@ fn elements_of_every_width() {
 
 #[test]
 fn parts_of_arrays_forwards_and_backwards() {
-    // Shifted, in reverse, every other row, and beside loads that are not across.
+    // Shifted, in reverse, every other row, and next to loads that are contiguous.
     let body =
         "v0 = load %x[n - 1 - j, i] v1 = load %y[i, j] v2 = load %w[i] v3 = load %x[j, i] v4 = load %v[2 * j, i + 1]
         v5 = sub v0, v1 v6 = mul v5, v2 v7 = fma v3, v4, v6 v8 = affine i - j v9 = cast f32 v8 v10 = add v7, v9

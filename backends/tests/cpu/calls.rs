@@ -1,4 +1,4 @@
-//! Calls: what they refuse, memory that is not aligned, many modules, many threads, many sizes.
+//! Calls: rejected arguments, unaligned memory, many modules, many threads, many sizes.
 
 use backends::cpu::{CompileError, Module, Options, RunError};
 use ir::array::{Array, ArrayMut, ArrayRef};
@@ -64,8 +64,8 @@ fn one_module_serves_many_threads_and_sizes() {
     });
 }
 
-/// What one call's sizes said is kept for the next: calls with other sizes between, calls that are refused, calls of equal shape
-/// and another argument.
+/// The state of a call is reused by the next one. Interleaves calls with other sizes, rejected
+/// calls, and calls of the same shape with other arguments.
 #[test]
 fn no_call_is_taken_for_another() {
     let program = parse(
@@ -96,7 +96,7 @@ fn no_call_is_taken_for_another() {
     });
 }
 
-/// More callers than cores, each with threads of its own choice.
+/// More callers than cores, each with its own number of threads.
 #[test]
 fn callers_at_once_get_what_each_alone_would() {
     let program = parse(ADD);
@@ -223,8 +223,8 @@ fn a_temporary_that_no_kernel_mentions_takes_no_memory() {
     assert_eq!(run(&program, &compile(&program), &inputs, 2).0, Ok(()));
 }
 
-/// In place, in a result that begins later, of other sizes and types; and where a run may end early, so that results wait in
-/// memory of the run.
+/// In place, in a result that begins later, with other sizes and types; and if a run may fail, so
+/// that results are held back.
 #[test]
 fn buffers_of_a_slot_share_memory() {
     let program = |check: &str| {

@@ -1,4 +1,5 @@
-//! Passes over columns: loops inside a loop that runs along memory, in strips of columns.
+//! Passes over columns: inner loops in a loop that is contiguous in memory, processed in strips of
+//! columns.
 
 use crate::harness::{LENGTHS, check_small, check_ways as check};
 
@@ -34,14 +35,14 @@ fn softmax_over_the_first_axis() {
     for dtype in ["f32", "f64"] {
         let scratch = format!("scratch %e: {dtype}[n]");
         check(&columns(dtype, &scratch, SOFTMAX), SHAPES);
-        // Kept where the result will be, and not kept at all.
+        // Materialized where the result will be, and not at all.
         let inside = SOFTMAX.replace("%e[k]", "%y[k, j]").replace("%e[l]", "%y[l, j]");
         let inside = inside.replace("store %y[l, j]", "store %z[l, j]");
         check(&columns(dtype, &format!("output 1 %z: {dtype}[n, m]"), &inside), SHAPES);
         let again = SOFTMAX.replace("store %e[k], v20", "").replace("v5 = load %e[l]", "v5 = load %x[l, j]");
         check(&columns(dtype, "", &again), SHAPES);
     }
-    // An order that only one column at a time has.
+    // An order that only single columns can follow.
     check(&columns("f32", "scratch %e: f32[n]", &SOFTMAX.replace("blocks", "lanes")), SHAPES);
     check(&columns("f32", "scratch %e: f32[n]", &SOFTMAX.replace("blocks", "scan")), SHAPES);
 }
@@ -80,7 +81,7 @@ fn every_type() {
 
 #[test]
 fn loops_in_loops() {
-    // A reduction for each row of the result; scratch of two axes; a loop that is not rectangular; serial loops.
+    // A reduction for each row of the result; scratch of two axes; a triangular loop; serial loops.
     let body = "parallel k < 3 { v9 = reduce i < n { v0 = load %x[i, j] v1 = affine k v2 = cast f32 v1 v3 = mul v0, v2
             store %e[i, k], v3 } with sum blocks v3 store %r[k, j], v9 }
         serial p < n, q < 3 { v10 = load %e[p, q] v11 = load %r[q, j] v12 = add v10, v11 store %f[q, p], v12 }
@@ -88,7 +89,7 @@ fn loops_in_loops() {
           v17 = add v13, v15 store %y[l, j], v17 }";
     let buffers = "output 1 %r: f32[3, m] scratch %e: f32[n, 3] scratch %f: f32[3, n]";
     check(&columns("f32", buffers, body), &SHAPES[..9]);
-    // A middle axis; indices outside of the leaf.
+    // A middle axis; indices from outside of the leaf.
     check(
         "program @p { symbol a = dim 0 of input 0 symbol n = dim 1 of input 0 symbol m = dim 2 of input 0
          input 0 %x: f32[a, n, m] output %y: f32[a, n, m] scratch %e: f32[n]
@@ -117,7 +118,7 @@ fn transposed_out_and_gathered_rows() {
         .replace("v1 = check v0", "v10 = abs v0 v1 = check v10")
         .replace("v6 = check v5", "v11 = abs v5 v6 = check v11");
     check_small(&positive, &[&[5, 3, 0], &[5, 33, 1], &[5, 0, 9], &[5, 7, 2], &[9, 40, 30], &[5, 65, 600]]);
-    // Rows picked by data, one check a row.
+    // Rows selected by data, with one check per row.
     let rows = "program @p { symbol n = dim 0 of input 0 symbol m = dim 1 of input 0 symbol k = dim 0 of input 1
          input 0 %x: f32[n, m] input 1 %idx: i64[k] output %y: f32[k, m] site0 = axis 0 of \"x\" at 0..0
          kernel @k { parallel i < k, j < m { v0 = load %idx[i] v10 = abs v0 v1 = check v10 < n at site0 v2 = load %x[v1, j]
@@ -125,7 +126,8 @@ fn transposed_out_and_gathered_rows() {
     check_small(rows, &[&[5, 3, 0], &[5, 33, 1], &[5, 0, 9], &[1, 0, 9], &[4, 7, 20], &[9, 40, 30], &[0, 5, 1]]);
 }
 
-/// What is computed once for a row, of which several are taken at once: weights, also ones that are computed from others.
+/// Scalars computed once per row, with several rows at once: weights, some of them computed from
+/// others.
 #[test]
 fn weighted_rows() {
     for dtype in ["f32", "f64"] {
@@ -141,7 +143,7 @@ fn weighted_rows() {
             ),
         );
         check(&columns(dtype, &buffers, &computed), SHAPES);
-        // Two weights that differ by rows, and a weight that is an index.
+        // Two weights that depend on the row, and a weight that is an index.
         let two = weighted.replace(
             "v2 = mul v1, v0",
             &format!(

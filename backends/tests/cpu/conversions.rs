@@ -1,4 +1,5 @@
-//! Conversions of 16-bit floats: every value of theirs, and `f32` at and about every place where rounding turns.
+//! Conversions of 16-bit floats: all of their values, and `f32` at and near every rounding
+//! boundary.
 
 use interp::scalar::cast;
 use ir::array::Array;
@@ -6,7 +7,7 @@ use ir::{Dtype, Scalar};
 
 use crate::harness::{compile, parse, run};
 
-/// Holds a conversion of these elements against the definition.
+/// Checks a conversion of these elements against the definition.
 fn check(from: Dtype, to: Dtype, elements: &[Scalar]) {
     let text = format!(
         "program @p {{\n  symbol n = dim 0 of input 0\n  input 0 %x: {from}[n]\n  output %y: {to}[n]\n  kernel @k {{\n    \
@@ -31,7 +32,8 @@ fn every_half_to_every_type() {
     }
 }
 
-/// A 16-bit float turns where the leading 20 bits say and the others are zeros, or to either side of that.
+/// Rounding boundaries of 16-bit floats are determined by the leading 20 bits, with zeros after
+/// them; also tests both neighbours.
 #[test]
 fn f32_to_halves_at_every_turn() {
     let bits = (0..1 << 20).flat_map(|high| [0, 1, 0xfff].map(|low| high << 12 | low));

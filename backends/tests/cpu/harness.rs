@@ -1,4 +1,4 @@
-//! Running one program on both engines with the same odd inputs.
+//! Runs a program on both engines with the same unusual inputs.
 
 use backends::cpu::{MemoryRegime, Module, Options, RunError, Simd};
 use guarded::{Edge, Guarded};
@@ -7,7 +7,7 @@ use ir::array::{Array, ArrayMut, ArrayRef};
 use ir::nest::{Program, Reducer, SymbolSource};
 use ir::{BinaryOp, Binding, Dtype, Scalar, UnaryOp};
 
-/// A stream of bits.
+/// A stream of random bits.
 pub struct Random(pub u64);
 
 impl Random {
@@ -19,7 +19,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A value of a type: mostly small, now and then odd.
+    /// A random value of a type: mostly small, sometimes unusual.
     pub fn scalar(&mut self, dtype: Dtype) -> Scalar {
         let bits = self.next();
         let pick = (bits >> 32) % 64;
@@ -66,7 +66,7 @@ impl Random {
         Array::from_scalars(dtype, shape, &elements).unwrap()
     }
 
-    /// An array without infinities and NaN, of small integers: what contractions are exact on.
+    /// An array of small integers, without infinities and NaN, for which contractions are exact.
     pub fn small(&mut self, dtype: Dtype, shape: &[usize]) -> Array {
         let elements: Vec<Scalar> = (0..shape.iter().product())
             .map(|_| interp::scalar::cast(dtype, Scalar::I64((self.next() % 9) as i64 - 4)))
@@ -75,7 +75,7 @@ impl Random {
     }
 }
 
-/// Random inputs for given values of the size names, in their order.
+/// Random inputs, given the values of the size names in order.
 pub fn inputs(program: &Program, sizes: &[i64], random: &mut Random, small: bool) -> Vec<Array> {
     let value = |s: ir::SymbolId| sizes[s.as_u32() as usize];
     program
@@ -95,7 +95,7 @@ pub fn inputs(program: &Program, sizes: &[i64], random: &mut Random, small: bool
         .collect()
 }
 
-/// A program from text; `@argmax` and `@argmin` of a type, such as `@argmax.f32`, need no definition.
+/// Parses a program. `@argmax` and `@argmin` of a type, such as `@argmax.f32`, need no definition.
 pub fn parse(text: &str) -> Program {
     let text = &define(text);
     let program: Program = text.parse().unwrap_or_else(|e| panic!("{e}\n{text}"));
@@ -130,12 +130,13 @@ fn define(text: &str) -> String {
     text.replacen("kernel @", &format!("{definitions}kernel @"), 1)
 }
 
-/// Every work is worth threads.
+/// Compiles with thresholds that make any work worth several threads.
 pub fn compile(program: &Program) -> Module {
     compile_for(program, (Simd::Auto, MemoryRegime::Auto))
 }
 
-/// The ways to compile a program: in each width, for arrays within the caches and beyond.
+/// The ways to compile a program: each vector width, for arrays that fit into the caches and for
+/// larger ones.
 pub const WAYS: [(Simd, MemoryRegime); 6] = [
     (Simd::W128, MemoryRegime::Auto),
     (Simd::W256, MemoryRegime::Auto),
@@ -145,13 +146,13 @@ pub const WAYS: [(Simd, MemoryRegime); 6] = [
     (Simd::Auto, MemoryRegime::Streams),
 ];
 
-/// The same in one of these ways.
+/// Compiles a program in one of these ways.
 pub fn compile_for(program: &Program, (simd, memory_regime): (Simd, MemoryRegime)) -> Module {
     let options = Options { least_share: 0, wake_from: 0, simd, memory_regime, ..Options::default() };
     Module::compile(program, &options).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// Fresh outputs, full of rubbish.
+/// Fresh outputs, filled with garbage.
 pub fn outputs(program: &Program, inputs: &[Array]) -> Vec<Array> {
     let inputs: Vec<_> = inputs.iter().map(Array::as_ref).collect();
     let binding = Binding::new(program, &inputs).unwrap();
@@ -164,7 +165,7 @@ pub fn outputs(program: &Program, inputs: &[Array]) -> Vec<Array> {
     program.outputs().into_iter().map(rubbish).collect()
 }
 
-/// Runs a module into fresh outputs, on inputs that end where no memory is.
+/// Runs a module into fresh outputs. The inputs end at unmapped memory.
 pub fn run(program: &Program, module: &Module, inputs: &[Array], threads: usize) -> (Result<(), RunError>, Vec<Array>) {
     let mut outputs = outputs(program, inputs);
     let own: Vec<Guarded> = inputs.iter().map(|input| Guarded::of(input.bytes(), Edge::Back).unwrap()).collect();
@@ -176,12 +177,12 @@ pub fn run(program: &Program, module: &Module, inputs: &[Array], threads: usize)
     (result, outputs)
 }
 
-/// Both engines on the same inputs, at one and two threads.
+/// Runs both engines on the same inputs, with one and two threads.
 pub fn agree(program: &Program, module: &Module, inputs: &[Array], what: &str) {
     holds(program, module, inputs, &expected(program, inputs), what);
 }
 
-/// What a program means.
+/// The results of the interpreter.
 fn expected(program: &Program, inputs: &[Array]) -> Result<Outcome, interp::nest::RunError> {
     let inputs: Vec<_> = inputs.iter().map(Array::as_ref).collect();
     interp::nest::run(program, &inputs)
@@ -228,12 +229,12 @@ fn found_untouched(before: &[Array], after: &[Array]) -> bool {
     before.iter().zip(after).all(|(a, b)| a.bytes() == b.bytes())
 }
 
-/// The types that are computed with.
+/// The types that support arithmetic.
 pub fn compute_types() -> impl Iterator<Item = Dtype> {
     Dtype::ALL.into_iter().filter(|d| !d.is_storage())
 }
 
-/// Whether an operation of one operand takes a type.
+/// Whether an operation with one operand supports a type.
 pub fn takes_one(op: UnaryOp, dtype: Dtype) -> bool {
     match op {
         UnaryOp::Not => !dtype.is_float(),
@@ -242,7 +243,7 @@ pub fn takes_one(op: UnaryOp, dtype: Dtype) -> bool {
     }
 }
 
-/// Whether an operation of two operands takes a type.
+/// Whether an operation with two operands supports a type.
 pub fn takes_two(op: BinaryOp, dtype: Dtype) -> bool {
     match op {
         BinaryOp::And | BinaryOp::Or | BinaryOp::Xor => !dtype.is_float(),
@@ -251,17 +252,17 @@ pub fn takes_two(op: BinaryOp, dtype: Dtype) -> bool {
     }
 }
 
-/// Parses, compiles once and compares on each tuple of sizes.
+/// Parses, compiles once, and compares the results for each tuple of sizes.
 pub fn check(text: &str, sizes: &[&[i64]]) {
     check_with(text, sizes, false);
 }
 
-/// The same with inputs that are small whole numbers.
+/// The same, with small integers as inputs.
 pub fn check_small(text: &str, sizes: &[&[i64]]) {
     check_with(text, sizes, true);
 }
 
-/// The same in each way.
+/// The same, in each way of compiling.
 pub fn check_ways(text: &str, sizes: &[&[i64]]) {
     let ways = Ways::new(parse(text));
     let mut random = Random(text.len() as u64);
@@ -283,7 +284,7 @@ impl Ways {
         Ways { program, modules }
     }
 
-    /// Each way gives what the program means, which is computed once.
+    /// Checks that each way gives the interpreter's results, which are computed once.
     pub fn agree(&self, inputs: &[Array], what: &str) {
         let expected = expected(&self.program, inputs);
         for (way, module) in &self.modules {
@@ -302,7 +303,7 @@ fn check_with(text: &str, sizes: &[&[i64]], small: bool) {
     }
 }
 
-/// The sizes at which something turns.
+/// Sizes at which the behaviour changes.
 pub const LENGTHS: &[&[i64]] = &[
     &[0],
     &[1],

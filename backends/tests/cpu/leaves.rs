@@ -77,7 +77,8 @@ fn compares_and_selects() {
             check(&pointwise(&[dtype, dtype, other], other, &body), SHORT);
         }
     }
-    // A mask of one width choosing among values of another, and masks of both widths meeting.
+    // A mask of one width that selects among values of another, and combinations of masks of both
+    // widths.
     let body = "v3 = lt v0, v0\n v4 = lt v1, v1\n v5 = ne v1, v1\n v6 = or v3, v4\n v7 = xor v5, v6\n v8 = lt v7, v3\n
                 v9 = select v7, v4, v8\n v10 = ge v9, v7\n v100 = select v10, v0, v2\n";
     check(&pointwise(&[Dtype::F32, Dtype::F64, Dtype::F32], Dtype::F32, body), LENGTHS);

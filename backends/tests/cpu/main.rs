@@ -1,5 +1,5 @@
-//! The compiled engine against the interpreter: the same bits (any NaN equal to any NaN) for every construct of
-//! loop nests, every type and the sizes at which the canonical orders turn.
+//! The compiled engine against the interpreter: the same bits (with all NaN equal) for every
+//! construct of loop nests, every type, and sizes around the boundaries of the canonical orders.
 
 mod across;
 mod calls;

@@ -13,7 +13,7 @@ fn two_dimensions() {
           kernel @k {{ parallel i < n, j < m {{ {body} }} }} }}"
         )
     };
-    // Runs as one loop; by rows with one uniform operand each; transposed in and out.
+    // Merged to one loop; row by row with a uniform operand each; transposed input and output.
     check(&over("n, m", "v0 = load %x[i, j] v1 = mul v0, v0 store %y[i, j], v1"), TWO);
     check(&over("n, m", "v0 = load %x[i, j] v1 = load %b[j] v2 = add v0, v1 store %y[i, j], v2"), TWO);
     check(&over("n, m", "v0 = load %x[i, j] v1 = load %c[i] v2 = add v0, v1 store %y[i, j], v2"), TWO);
@@ -69,9 +69,9 @@ fn gathers_and_faults() {
          input 0 %x: f32[n] input 1 %idx: i64[m] output %y: f32[m]
          site0 = axis 0 of \"x\" at 0..0
          kernel @k { parallel i < m { v0 = load %idx[i] v1 = check v0 < n at site0 v2 = load %x[v1] v3 = add v2, v2 store %y[i], v3 } } }";
-    // Indices are -4..=4: most lengths fault somewhere, the empty one does not.
+    // Indices are -4..=4: most lengths fail somewhere, the empty one does not.
     check_small(text, &[&[5, 0], &[5, 1], &[5, 2], &[5, 9], &[5, 100], &[0, 3], &[9, 1000]]);
-    // Proved inside by arithmetic: no check, so vectors gather.
+    // Proved in bounds by arithmetic: no check, so it is vectorized with gathers.
     check_small(
         "program @p { symbol n = dim 0 of input 0 symbol m = dim 0 of input 1
          input 0 %x: f32[n] input 1 %idx: i64[m] output %y: f32[m]
@@ -81,10 +81,11 @@ fn gathers_and_faults() {
     );
 }
 
-/// The first fault in the order of iterations, whatever is checked before its loop and whatever has been stored by then.
+/// The first failure in the order of iterations is reported, wherever checks have been hoisted to
+/// and whatever has been stored before.
 #[test]
 fn checks_before_their_loops() {
-    // Indices are 0..=8, and 9 - i: who is outside first hangs on the lengths.
+    // Indices are 0..=8, and 9 - i: which check fails first depends on the lengths.
     let head = "program @p { symbol n = dim 0 of input 0 symbol k = dim 0 of input 1 symbol m = dim 0 of input 2
          input 0 %x: f32[n] input 1 %j: i32[k] input 2 %idx: i32[m] output %y: f32[m] output 1 %z: f32[m] output 2 %s: f32[]
          site0 = axis 0 of \"x\" at 0..0 site1 = axis 0 of \"j\" at 0..0 site2 = axis 0 of \"x\" at 1..1";
@@ -94,9 +95,9 @@ fn checks_before_their_loops() {
            v27 = load %x[v26] } with sum lanes v27 store %s[], v31";
     let none = "v31 = const f32 1.0 store %s[], v31";
     for (body, last) in [
-        // Two checks in a loop, and a loop with one behind it.
+        // Two checks in a loop, and a loop with a check after it.
         (format!("{lead} {other} v9 = load %x[v4] v10 = load %j[v7] v11 = cast f32 v10 v12 = add v9, v11"), sum),
-        // A check of what is found at a place that is checked.
+        // A check of an element loaded at a checked subscript.
         (
             format!(
                 "{lead} {other} v8 = load %j[v7] v9 = cast i64 v8 v13 = add v9, v2 v10 = check v13 < n at site2 v12 = load %x[v10]"
@@ -212,19 +213,20 @@ fn products() {
     for dtype in ["f32", "f64", "i32", "i64", "u32"] {
         let (left, right) = ("v0 = load %a[i, l] yield v0", "v1 = load %b[l, j] yield v1");
         check_small(&matmul(dtype, left, right, "store %y[i, j], v9"), PRODUCTS);
-        // A bias and a maximum behind it.
+        // A bias and a maximum in the epilogue.
         let epilogue =
             "v2 = load %c[j] v3 = add v9, v2 v4 = const f32 0.0 v5 = cast DT v4 v6 = max v3, v5 store %y[i, j], v6"
                 .replace("DT", dtype);
         check_small(&matmul(dtype, left, right, &epilogue), PRODUCTS);
-        // Factors that are computed.
+        // Computed factors.
         let left = "v0 = load %a[i, l] v10 = add v0, v0 yield v10";
         let right = "v1 = load %b[l, j] v11 = load %c[j] v12 = mul v1, v11 yield v12";
         check_small(&matmul(dtype, left, right, "store %y[i, j], v9"), PRODUCTS);
     }
 }
 
-/// Factors and results along their rows, along their columns and along neither, about the sizes of tiles and blocks.
+/// Factors and results contiguous along rows, along columns and along neither, with sizes around
+/// those of tiles and blocks.
 #[test]
 fn products_of_any_layout() {
     let sizes: &[&[i64]] = &[
@@ -277,7 +279,7 @@ fn products_of_many_indices() {
            epilogue { v2 = const f32 0.5 v3 = mul v9, v2 store %y[b, i, j], v3 } } } }",
         &[&[2, 3, 4, 5], &[0, 3, 4, 5], &[3, 1, 1, 1], &[2, 40, 33, 50]],
     );
-    // A convolution: rows and sums of several indices.
+    // A convolution: groups of several indices.
     check_small(
         "program @p { symbol b = dim 0 of input 0 symbol c = dim 1 of input 0 symbol h = dim 2 of input 0 symbol w = dim 3 of input 0
          symbol f = dim 0 of input 1 symbol r = dim 2 of input 1 symbol s = dim 3 of input 1

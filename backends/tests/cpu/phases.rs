@@ -1,5 +1,5 @@
-//! Kernels of several statements: phases over one row with scratch between them, reductions that store, loops one after
-//! another at the top.
+//! Kernels of several statements: loops over a row with scratch between them, reductions that
+//! store, and several loops at the top level.
 
 use crate::harness::{LENGTHS, check, check_small, check_ways};
 
@@ -26,7 +26,7 @@ const ROWS: &[&[i64]] = &[
     &[3, 9001],
 ];
 
-/// Rows of a matrix through the phases of one kernel.
+/// Rows of a matrix processed by all loops of a kernel.
 fn rows(dtype: &str, buffers: &str, body: &str) -> String {
     format!(
         "program @p {{ symbol n = dim 0 of input 0 symbol m = dim 1 of input 0
@@ -47,7 +47,7 @@ fn rows_kept_in_scratch() {
         for order in ["blocks", "scan"] {
             check(&rows(dtype, &scratch, &SOFTMAX.replace("lanes", order)), ROWS);
         }
-        // Kept where the result will be.
+        // Materialized where the result will be.
         let inside = SOFTMAX.replace("%e[k]", "%y[i, k]").replace("%e[l]", "%y[i, l]");
         let inside = inside.replace("store %y[i, l]", "store %z[i, l]");
         check(&rows(dtype, &format!("output 1 %z: {dtype}[n, m]"), &inside), ROWS);
@@ -125,7 +125,7 @@ fn outermost_loops_of_every_kind() {
 
 #[test]
 fn reductions_that_store() {
-    // To an output, in every order, one element left over at a time.
+    // To an output, in every order, with one element as the remainder.
     for order in ["lanes", "blocks", "scan"] {
         check(
             &format!(
@@ -152,7 +152,7 @@ fn reductions_that_store() {
            store %s[], v3 parallel i2 < n { v5 = load %x[i2, 0] store %y[i2, 0], v5 } } }",
         &[&[0, 5], &[1, 1], &[5, 3], &[17, 33], &[70, 70], &[3, 5000]],
     );
-    // What is stored only now and then.
+    // Conditional stores.
     check(
         "program @p { symbol n = dim 0 of input 0 input 0 %x: i32[n] output %y: i32[2 * n] output 1 %s: i32[]
          kernel @k { v3 = reduce i < n { v0 = load %x[i] v1 = neg v0 v2 = lt v0, v1
@@ -160,7 +160,7 @@ fn reductions_that_store() {
            store %s[], v3 } }",
         LENGTHS,
     );
-    // Constant extents, which would be straight-line code.
+    // Constant extents, which could be unrolled completely.
     check(
         "program @p { symbol n = dim 0 of input 0 input 0 %x: f32[n, 3] output %y: f32[n, 3] scratch %e: f32[3]
          kernel @k { parallel i < n { v3 = reduce j < 3 { v0 = load %x[i, j] v1 = mul v0, v0 store %e[j], v1 } with sum lanes v1
@@ -180,7 +180,8 @@ fn loops_one_after_another() {
            parallel k < m { v3 = reduce l < n { v2 = load %x[l, k] } with sum blocks v2 store %z[k], v3 } } }",
         ROWS,
     );
-    // A scalar from a reduction for the loop after it; one from a loop for the reduction; scalars all over.
+    // A scalar from a reduction used by the next loop, one from a loop used by a reduction, and
+    // scalars everywhere.
     check(
         "program @p { symbol n = dim 0 of input 0 input 0 %x: f32[n] output %y: f32[n] output 1 %s: f32[] output 2 %t: bool[]
          kernel @k {
@@ -194,7 +195,7 @@ fn loops_one_after_another() {
            store %s[], v16 } }",
         LENGTHS,
     );
-    // Branches at the top, with and without effects, and a loop for each of their results.
+    // Branches at the top level, with and without effects, and a loop for each of their results.
     check(
         "program @p { symbol n = dim 0 of input 0 input 0 %x: i32[n] input 1 %c: i32[] output %y: i32[n] output 1 %z: i32[n] output 2 %s: i32[2]
          kernel @k {
@@ -216,7 +217,7 @@ fn loops_one_after_another() {
            scan k < n { v5 = load %t[k] v6 = prefix sum v5 store %y[k], v6 } } }",
         LENGTHS,
     );
-    // Contractions and what follows them.
+    // Contractions with other loops after them.
     check_small(
         "program @p { symbol n = dim 0 of input 0 symbol k = dim 1 of input 0 symbol m = dim 1 of input 1
          input 0 %a: f32[n, k] input 1 %b: f32[k, m] output %y: f32[n, m] output 1 %r: f32[n] output 2 %s: f32[]
@@ -249,7 +250,7 @@ fn checks_between_loops_fault_in_their_order() {
 fn scans_between_two_bodies() {
     for dtype in ["f32", "f64"] {
         for op in ["sum", "prod", "max"] {
-            // What leads to the prefix is stored, too, and used behind it.
+            // The input of the prefix is stored too, and used after it.
             let text = format!(
                 "program @p {{ symbol n = dim 0 of input 0 input 0 %x: {dtype}[n] output %y: {dtype}[n] output 1 %z: {dtype}[n] output 2 %i: i32[n]
                  kernel @k {{ v20 = const {dtype} 0.25 scan i < n {{
@@ -259,7 +260,8 @@ fn scans_between_two_bodies() {
             check(&text, LENGTHS);
         }
     }
-    // Prefixes of prefixes of other types, of a value from outside, and beside a branch that stores.
+    // Prefixes of prefixes of other types, of a value from outside, and next to a branch that
+    // stores.
     check(
         "program @p { symbol n = dim 0 of input 0 input 0 %x: i32[n] output %y: f64[n] output 1 %z: i64[n] output 2 %b: bool[n] output 3 %k: i64[n]
          kernel @k { v20 = const f32 0.1 scan i < n {
@@ -269,7 +271,7 @@ fn scans_between_two_bodies() {
            store %y[i], v6 } } }",
         LENGTHS,
     );
-    // A reduction of each element's own before the prefix.
+    // A reduction per element before the prefix.
     check(
         "program @p { symbol n = dim 0 of input 0 symbol m = dim 1 of input 0 input 0 %x: f32[n, m] output %y: f32[n]
          kernel @k { scan i < n { v1 = reduce j < m { v0 = load %x[i, j] } with sum lanes v0 v2 = prefix sum v1
@@ -320,7 +322,7 @@ fn reductions_over_rows_that_are_not_one() {
 
 #[test]
 fn whole_reductions_by_chunks() {
-    // A body that is no leaf, a value from outside that is wanted again, and faults in any chunk.
+    // A body that is no leaf, a value from outside that is used again, and failures in any chunk.
     check(
         "program @p { symbol n = dim 0 of input 0 symbol m = dim 1 of input 0 input 0 %x: f32[n, m] output %s: f32[] output 1 %t: f32[]
          kernel @k { v0 = const f32 0.1 v1 = affine n v2 = cast f32 v1 v3 = mul v2, v0
@@ -336,7 +338,7 @@ fn whole_reductions_by_chunks() {
            v7 = div v5, v6 store %s[], v7 } }",
         &[&[0, 1], &[1, 1], &[5, 5], &[12_000, 5], &[12_000, 1]],
     );
-    // Elements that are rows, stored and checked: they are computed before, on all threads.
+    // Elements that are rows, stored and checked: they are computed first, on all threads.
     check_small(
         "program @p { symbol a = dim 0 of input 0 symbol b = dim 1 of input 0 symbol c = dim 2 of input 0 symbol m = dim 0 of input 1
          input 0 %x: f32[a, b, c] input 1 %w: i64[m] output %s: f32[] output 1 %t: f32[] output 2 %y: f32[a, b]
@@ -348,7 +350,7 @@ fn whole_reductions_by_chunks() {
            } with sum lanes v12, min free v1 store %s[], v9 store %t[], v10 } }",
         &[&[0, 3, 3, 3], &[3, 0, 3, 3], &[2, 3, 0, 3], &[2, 3, 5, 2], &[70, 65, 17, 65], &[1, 5000, 3, 5000], &[1, 5000, 3, 4500]],
     );
-    // Each needs what the one before gives, and so does the loop at the end.
+    // Each needs the result of the previous one, and so does the loop at the end.
     check(
         "program @p { symbol n = dim 0 of input 0 symbol m = dim 1 of input 0 input 0 %x: f32[n, m] output %y: f32[n, m]
          kernel @k { v0 = affine n * m v1 = cast f32 v0
@@ -360,7 +362,8 @@ fn whole_reductions_by_chunks() {
     );
 }
 
-/// Pairs and triples kept in scratch from one small loop to the next, each where it was stored, and once where another is.
+/// Pairs and triples kept in scratch from one small loop to the next, each loaded where it was
+/// stored, and once elsewhere.
 #[test]
 fn small_loops_that_keep_pairs() {
     check_ways(

@@ -1,4 +1,4 @@
-//! Loops that are cut where a branch that accesses memory turns.
+//! Loop splitting at branches that access memory.
 
 use crate::harness::{LENGTHS, check};
 
@@ -9,7 +9,7 @@ fn concatenation_and_edges() {
     for (op, then, otherwise) in
         [("lt", "i", "i - n"), ("ge", "i - n", "i"), ("gt", "i - n", "i"), ("le", "i", "i - n")]
     {
-        // With `gt` and `le` the turn is one further on: the array is read around it.
+        // With `gt` and `le` the split point is one further: the array is read near it.
         let bound = if op == "gt" || op == "le" { "n - 1" } else { "n" };
         for (a, b) in [("affine i", "BOUND"), ("BOUND", "affine i")] {
             let turned = match op {
@@ -32,7 +32,8 @@ fn concatenation_and_edges() {
             );
         }
     }
-    // Both ends of a stencil, a negated condition, an index that runs down, equality that cannot be cut at.
+    // Both ends of a stencil, a negated condition, a decreasing index, and an equality, which
+    // cannot be split at.
     check(
         "program @p { symbol n = dim 0 of input 0 input 0 %x: f32[n] output 0 %y: f32[n] output 1 %z: f32[n]
          kernel @k { v30 = affine n - 1 v31 = const i64 0 parallel i < n {
@@ -72,7 +73,7 @@ fn padding_in_two_dimensions() {
             SHAPES,
         );
     }
-    // Inside of passes over columns, with bounds from data.
+    // Inside passes over columns, with bounds from data.
     check(
         "program @p { symbol n = dim 0 of input 0 symbol m = dim 1 of input 0 input 0 %x: f32[n, m] input 1 %t: i64[] output %y: f32[n, m] output 1 %s: f32[m]
          kernel @k { v20 = load %t[] v21 = affine n v22 = lt v20, v21 parallel j < m {

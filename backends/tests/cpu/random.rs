@@ -1,4 +1,4 @@
-//! Random straight-line bodies over random types: vectors against the interpreter.
+//! Random straight-line bodies over random types: vectorized code against the interpreter.
 
 use ir::build::Builder;
 use ir::nest::{
@@ -14,7 +14,7 @@ use crate::reducers::counted_sum;
 const COMPUTE: [Dtype; 7] = [Dtype::Bool, Dtype::I32, Dtype::I64, Dtype::U32, Dtype::U64, Dtype::F32, Dtype::F64];
 const MEMORY: [Dtype; 11] = Dtype::ALL;
 
-/// A reducer of the program that finds the first of the greatest.
+/// A reducer of the program that finds the first maximum.
 fn add_argmax(program: &mut Program, dtype: Dtype) -> ReducerId {
     let name = format!("argmax.{}.{dtype}", program.reducers.len());
     program.reducers.push(Reducer { name, ..argmax(dtype) })
@@ -24,7 +24,7 @@ fn pick<T: Copy>(random: &mut Random, of: &[T]) -> T {
     of[random.next() as usize % of.len()]
 }
 
-/// A value of a type among those there are, or a constant.
+/// A value of a type from the pool, or a constant.
 fn operand(random: &mut Random, b: &mut Builder<'_>, pool: &[ValueId], dtype: Dtype) -> ValueId {
     let fit: Vec<ValueId> = pool.iter().copied().filter(|v| b.dtype(*v) == dtype).collect();
     if fit.is_empty() || random.next().is_multiple_of(8) {
@@ -66,7 +66,7 @@ fn operation(random: &mut Random, b: &mut Builder<'_>, pool: &[ValueId]) -> Valu
         }
         _ => match dtype {
             Dtype::F32 | Dtype::F64 => {
-                // The bits of a NaN are any NaN's: keep them out of sight.
+                // The bits of a NaN are unspecified, so they must not reach a result.
                 let number = b.compare(CompareOp::Eq, x, x);
                 let zero = b.constant(Scalar::zero(dtype));
                 let x = b.select(number, x, zero);
@@ -83,7 +83,7 @@ fn buffer(program: &mut Program, name: String, dtype: Dtype, shape: Vec<Size>, r
     program.buffers.push(Buffer { name, dtype, shape, role })
 }
 
-/// How a leaf reads an array: the array's shape, and the subscript.
+/// How a leaf reads an array: its shape and the subscript.
 fn access(random: &mut Random, n: &Size, i: IndexId) -> (Vec<Size>, Vec<Subscript>) {
     let affine = |a: Affine<IndexId>| Subscript::Affine(a);
     let index = Affine::index(i);
@@ -186,7 +186,7 @@ pub fn program(seed: u64, operations: usize) -> Program {
 fn branch(random: &mut Random, b: &mut Builder<'_>, pool: &[ValueId]) -> ValueId {
     let c = operand(random, b, pool, Dtype::Bool);
     b.begin();
-    // Some long enough to be left out where no lane needs them.
+    // Some sides are long enough to be skipped if no lane needs them.
     let mut inside = pool.to_vec();
     for _ in 0..[0, 0, 8, 24][random.next() as usize % 4] {
         inside.push(operation(random, b, &inside));

@@ -1,4 +1,4 @@
-//! Reducers that no engine knows: a state of several values, merged by IR.
+//! Reducers that no engine has special code for: states of several values, merged by IR.
 
 use ir::build::Builder;
 use ir::nest::{Law, Program, ReducerId};
@@ -6,7 +6,8 @@ use ir::{BinaryOp, Dtype, Scalar};
 
 use crate::harness::{Random, WAYS, agree, compile_for, inputs, parse};
 
-/// The sum of the elements and the number of the last: an order that is not free, whatever the type.
+/// The sum of the elements and the index of the last one: a reduction whose order matters for every
+/// type.
 pub fn counted_sum(program: &mut Program, dtype: Dtype) -> ReducerId {
     let name = format!("counted.{}.{dtype}", program.reducers.len());
     let mut b = Builder::new(program);
@@ -40,8 +41,8 @@ const WELFORD: &str = "
     yield v6, v19, v21
   }";
 
-/// The shape of a log-sum-exp: the greatest, and a sum that is scaled where a greater one comes. A merge calls no functions,
-/// so `1 / (1 + d^2)` stands for `exp(d)`.
+/// The structure of a log-sum-exp: the maximum, and a sum that is rescaled when the maximum grows.
+/// A merge cannot call functions, so `1 / (1 + d^2)` stands for `exp(d)`.
 const PAIR: &str = "
   reducer @pair.f64 ordered of (f64 -inf, f64 0.0) = merge(v0: f64, v1: f64, v2: f64, v3: f64) {
     v4 = max v0, v2

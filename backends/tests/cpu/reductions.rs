@@ -13,7 +13,7 @@ fn whole(dtype: Dtype, output: Dtype, body: &str) -> String {
     )
 }
 
-/// A reduction of `v0` whose order is free.
+/// A reduction of `v0` in any order.
 fn free(op: &str, dtype: Dtype) -> String {
     if op.starts_with("arg") { format!("@{op}.{dtype} free (v0, number)") } else { format!("{op} free v0") }
 }
@@ -88,7 +88,7 @@ fn several_at_once() {
     );
 }
 
-/// What goes by blocks, and over indices that no access steps evenly through.
+/// Reductions in the order by blocks, and over indices that cannot be merged.
 #[test]
 fn blocks_over_several_indices() {
     check(
@@ -154,7 +154,7 @@ fn rows_and_columns() {
     );
 }
 
-/// Reductions inside a loop along memory: columns go through vectors together.
+/// Reductions inside a contiguous loop, which are vectorized across columns.
 #[test]
 fn columns_together() {
     let shapes: &[&[i64]] = &[&[0, 9], &[9, 0], &[1, 1], &[3, 4], &[300, 70], &[513, 33]];
@@ -172,7 +172,8 @@ fn columns_together() {
             v10 = sub v7, v8 store %y[j], v10 v11 = const f32 0.0 v12 = max v9, v11 store %z[j], v12");
         check(&text(dtype, &body), shapes);
     }
-    // Two reductions one after the other (variance over an axis), indices as numbers, three reduced indices.
+    // Two reductions in sequence (variance over an axis), indices as numbers, three reduced
+    // indices.
     let body = "
         v3 = reduce i < n { v1 = load %x[i, j] v0 = affine i + j v2 = cast f32 v0 v4 = add v1, v2 } with sum blocks v4
         v9 = reduce k < n { v5 = load %x[k, j] v6 = sub v5, v3 v7 = mul v6, v6 v8 = abs v7 } with sum blocks v8
@@ -301,7 +302,7 @@ fn zeros_of_both_signs_and_nan() {
     }
 }
 
-/// One element alone decides, wherever it stands.
+/// A single element decides the result, at every position.
 #[test]
 fn booleans_at_every_width() {
     let program = parse(
@@ -322,7 +323,8 @@ fn booleans_at_every_width() {
     }
 }
 
-/// Lanes in registers of every kind, and several reductions at once, of several groups a step or of one.
+/// Accumulators in registers in all ways, and several reductions at once, with several groups per
+/// step or one.
 #[test]
 fn lanes_of_every_kind() {
     let cases = [

@@ -1,4 +1,4 @@
-//! Sums of columns by blocks of rows, alone and with sums of rows in one pass.
+//! Sums of columns by blocks of rows, alone and together with sums of rows in one pass.
 
 use crate::harness::{check_small, check_ways as check};
 
@@ -66,7 +66,8 @@ fn several_of_each_with_all_around() {
 
 #[test]
 fn storage_types_and_awkward_bodies() {
-    // Widened from narrow elements; operations that vectors lack; sums that vectors run across in reverse.
+    // Extended from narrow elements; operations without vector forms; accumulators of vectors in
+    // reverse.
     for narrow in ["f16", "bf16", "i8", "u8"] {
         let wide = if narrow.ends_with('6') { "f32" } else { "i32" };
         let order = if wide == "f32" { ["lanes", "blocks"] } else { ["free", "free"] };
@@ -84,11 +85,11 @@ fn storage_types_and_awkward_bodies() {
 
 #[test]
 fn loops_that_do_not_go_together() {
-    // The second loop loads what the first has stored.
+    // The second loop loads elements that the first one has stored.
     let body = "parallel i < n { v1 = reduce j < m { v0 = load %x[i, j] } with sum lanes v0 store %r[i], v1 }
         parallel l < m { v5 = reduce k < n { v2 = load %x[k, l] v3 = load %r[n - 1 - k] v4 = mul v2, v3 } with sum blocks v4 store %c[l], v5 }";
     check(&matrix("f32", "output 0 %r: f32[n] output 1 %c: f32[m]", body), SHAPES);
-    // Rows that may fault.
+    // Rows that can fail.
     check_small(
         "program @p { symbol n = dim 0 of input 0 symbol m = dim 1 of input 0
          input 0 %x: f32[n, m] input 1 %idx: i64[n] output 0 %r: f32[n] output 1 %c: f32[m] site0 = axis 1 of \"x\" at 0..0

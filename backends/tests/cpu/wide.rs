@@ -1,5 +1,5 @@
-//! Vectors of 256 and of 512 bits against those of 128: the same bits, any NaN equal to any NaN. Widths that the machine does not have
-//! are left out.
+//! Vectors of 256 and 512 bits against those of 128: the same bits, with all NaN equal. Widths that
+//! the machine does not have are skipped.
 
 use backends::cpu::{MemoryRegime, Module, RunError, Simd};
 use ir::array::{Array, ArrayMut};
@@ -9,13 +9,13 @@ use proptest::prelude::*;
 
 use crate::harness::{Random, WAYS, check_ways, compile_for, compute_types, inputs, parse, run, takes_one, takes_two};
 
-/// Lengths about the groups of sixteen and what several of them at once leave over.
+/// Lengths around multiples of a group of 16, and the remainders of several groups per step.
 const LENGTHS: [usize; 12] = [0, 1, 15, 16, 17, 63, 64, 65, 127, 128, 129, 1000];
 
-/// What a run gives.
+/// The outcome of a run.
 type Ran = (Result<(), RunError>, Vec<Array>);
 
-/// A program at each width.
+/// A program compiled at each width.
 struct Widths {
     program: Program,
     narrow: Module,
@@ -55,7 +55,7 @@ impl Widths {
     }
 }
 
-/// The odd values of a type.
+/// The unusual values of a type.
 fn special(dtype: Dtype) -> Vec<Scalar> {
     let float =
         |values: &[f64]| values.iter().map(|v| interp::scalar::cast(dtype, Scalar::F64(*v))).collect::<Vec<_>>();
@@ -121,7 +121,8 @@ fn any_bits(random: &mut Random, dtype: Dtype) -> Scalar {
     Scalar::from_bits(dtype, if dtype == Dtype::Bool { bits & 1 } else { bits })
 }
 
-/// Odd values for operand `k` of an operation: crossed with those of the others where there is room, then any bits.
+/// Unusual values for operand `k` of an operation: all combinations with those of the other
+/// operands, as far as there is room, then random bits.
 fn odd(random: &mut Random, dtype: Dtype, n: usize, k: u32) -> Array {
     let values = special(dtype);
     let crossed = |at: usize| values[at / 29usize.pow(k % 2) % 29 % values.len()];
@@ -135,7 +136,7 @@ fn odd(random: &mut Random, dtype: Dtype, n: usize, k: u32) -> Array {
     Array::from_scalars(dtype, &[n], &elements).unwrap()
 }
 
-/// A kernel of vectors `v0, v1..` and then scalars; its result is `v100`.
+/// A kernel of vectors `v0, v1..` and then scalars. Its result is `v100`.
 fn pointwise(vectors: &[Dtype], scalars: &[Dtype], output: Dtype, body: &str) -> String {
     let mut text = String::from("program @p {\n  symbol n = dim 0 of input 0\n");
     for (k, dtype) in vectors.iter().chain(scalars).enumerate() {
@@ -159,7 +160,7 @@ fn hold(vectors: &[Dtype], output: Dtype, body: &str) {
     }
 }
 
-/// One vector, and one scalar of every odd value.
+/// One vector, and one scalar with each unusual value.
 fn hold_uniform(vector: Dtype, scalar: Dtype, output: Dtype, body: &str) {
     let widths = Widths::new(parse(&pointwise(&[vector], &[scalar], output, body)));
     let mut random = Random(body.len() as u64);
@@ -216,7 +217,7 @@ fn conversions() {
             hold(&[from], to, &format!("v100 = cast {to} v0\n"));
         }
     }
-    // The bits of a NaN are any NaN's, so floats lose theirs before they show them.
+    // The bits of a NaN are unspecified, so NaN are replaced before the bits are shown.
     for (float, ints) in [(Dtype::F32, [Dtype::I32, Dtype::U32]), (Dtype::F64, [Dtype::I64, Dtype::U64])] {
         for int in ints {
             hold(&[int], float, &format!("v100 = bitcast {float} v0\n"));
@@ -231,7 +232,7 @@ fn conversions() {
 fn fused_multiply_add() {
     for dtype in [Dtype::F32, Dtype::F64] {
         for operands in ["v0, v1, v2", "v0, v0, v1", "v0, v1, v0", "v0, v1, v1", "v0, v0, v0"] {
-            // Operands that are needed again, and that are not.
+            // Operands that are used again, and operands that are not.
             hold(&[dtype; 3], dtype, &format!("v100 = fma {operands}\n"));
             let body = format!("v3 = fma {operands}\n v4 = fma v3, v1, v2\n v5 = sub v4, v0\n v100 = fma v0, v3, v5\n");
             hold(&[dtype; 3], dtype, &body);
@@ -274,7 +275,7 @@ proptest! {
     }
 }
 
-/// A program by its text, at lengths about the groups.
+/// Parses a program and runs it at lengths around the groups.
 fn hold_text(text: &str, sizes: impl Fn(i64) -> Vec<i64>, lengths: &[i64]) {
     let widths = Widths::new(parse(text));
     let mut random = Random(text.len() as u64);
@@ -291,7 +292,8 @@ const AROUND: [i64; 12] = [0, 1, 15, 16, 17, 63, 64, 65, 127, 128, 129, 1000];
 #[test]
 fn accesses() {
     for dtype in Dtype::ALL {
-        // Strides that are constants and that are sizes, forwards and backwards, and what all elements share.
+        // Strides that are constants and sizes, forwards and backwards, and values shared by all
+        // elements.
         for (shape, at) in [
             ("2 * n", "2 * i"),
             ("3 * n + 1", "3 * i + 1"),
@@ -315,7 +317,7 @@ fn accesses() {
     }
 }
 
-/// Elements that lie a few apart, in one vector and in the next, in several rows.
+/// Elements at small distances, in the same vector and in the next one, in several rows.
 #[test]
 fn neighbours() {
     let lengths = [1, 2, 15, 16, 17, 31, 32, 33, 47, 48, 49, 63, 64, 65, 79, 80, 81, 97, 500];
@@ -333,7 +335,7 @@ fn neighbours() {
             hold_text(&text, |n| vec![3, n + c], &lengths);
         }
     }
-    // More of them than registers hold.
+    // More of them than there are registers.
     let loads: String = (0..40).map(|k| format!("v{k} = load %x[{} * m + i + {}] ", k / 4, k % 4)).collect();
     let sums: String =
         (0..39).map(|k| format!("v{} = add v{}, v{} ", 101 + k, if k == 0 { 0 } else { 100 + k }, k + 1)).collect();
@@ -344,7 +346,7 @@ fn neighbours() {
     hold_text(&text, |n| vec![n + 3], &lengths);
 }
 
-/// More steps than there are registers for addresses, beside elements side by side.
+/// More strided accesses than there are registers for addresses, next to contiguous ones.
 #[test]
 fn many_steps() {
     let mut text = String::from("program @p { symbol n = dim 0 of input 0 input 0 %x0: f32[n] output 0 %y: f32[n]\n");
@@ -359,7 +361,7 @@ fn many_steps() {
     hold_text(&text, |n| vec![n], &AROUND);
 }
 
-/// Elements by numbers that are themselves loaded, and results that go where those say.
+/// Gathers by loaded subscripts, and scatters by the same.
 #[test]
 fn gathers_and_scatters() {
     for dtype in Dtype::ALL {
@@ -375,7 +377,7 @@ fn gathers_and_scatters() {
     }
 }
 
-/// More arrays than there are registers for addresses, all alive at once.
+/// More arrays than there are registers for addresses, all live at once.
 #[test]
 fn many_arrays_and_values() {
     for (dtype, count) in [("f32", 14), ("f32", 40), ("f64", 14), ("f64", 24), ("i32", 40), ("u8", 14)] {
@@ -390,7 +392,7 @@ fn many_arrays_and_values() {
         for k in 0..count {
             text += &format!("v{} = load %x{k}[i] v{k} = cast {wide} v{}\n", 100 + k, 100 + k);
         }
-        // Comparisons that all live until they are joined, from the last back.
+        // Comparisons that are all live until they are combined, from the last to the first.
         for k in 1..count {
             text += &format!("v{} = lt v{k}, v{}\n", 200 + k, k - 1);
         }
@@ -409,7 +411,8 @@ fn many_arrays_and_values() {
     }
 }
 
-/// Sides that are left out where no lane needs them, nested, with floats and `bool` as results.
+/// Conditional sides that are skipped if no lane needs them, nested, with floats and `bool` as
+/// results.
 #[test]
 fn long_branches() {
     let side = |from: usize, value: &str, dtype: &str| {
@@ -438,7 +441,7 @@ fn long_branches() {
     }
 }
 
-/// A long side's result is a value from outside, which is used behind the branch too.
+/// The result of a long side is a value from outside, which is also used after the branch.
 #[test]
 fn long_branches_that_yield_what_was_there_before() {
     let long: String = (0..24).map(|k| format!("v{} = mul v{}, v1\n", 101 + k, 100 + k)).collect();
@@ -490,12 +493,13 @@ fn reductions() {
     }
 }
 
-/// Dividends about multiples of a divisor and about what lies half way between two quotients, of all magnitudes, and odd ones.
+/// Dividends near multiples of a divisor and near midpoints between two quotients, of all
+/// magnitudes, and unusual ones.
 fn dividends(random: &mut Random, dtype: Dtype, divisor: Scalar, n: usize) -> Array {
     let (top, fraction) = if dtype == Dtype::F32 { (0x7f80_0000u64, 23) } else { (0x7ff0_0000_0000_0000, 52) };
     let element = |k: usize| {
         let any = random.next();
-        // Mostly exponents about that of one, so that most of a group needs no division.
+        // Mostly exponents near that of one, so that most groups need no division.
         let exponent = ((top >> fraction) / 2 - 50 + random.next() % 100) << fraction;
         let near =
             Scalar::from_bits(dtype, exponent | any & ((1 << fraction) - 1) | (any >> 63) << (8 * dtype.bytes() - 1));
@@ -533,7 +537,8 @@ fn divisions_by_one_number() {
     }
 }
 
-/// Bytes in which a result lies `after` bytes behind a multiple of 64, with others around it.
+/// Memory in which a result begins `after` bytes after a multiple of 64, with guard bytes around
+/// it.
 struct Placed {
     bytes: Vec<u8>,
     start: usize,
@@ -558,7 +563,7 @@ impl Placed {
     }
 }
 
-/// A result that goes past the caches, of elements that do not lie side by side: all of them are there behind the first ones.
+/// A result with non-temporal stores that is not contiguous: all elements are in their place.
 #[test]
 fn large_results_of_scattered_elements() {
     let text = "program @p { symbol m = dim 0 of input 0 symbol n = dim 1 of input 0 input 0 %x: f32[m, n] output 0 %y: f32[n, m]
@@ -569,7 +574,7 @@ fn large_results_of_scattered_elements() {
     widths.agree(&[Array::from_bytes(Dtype::F32, &shape, &elements).unwrap()], 1);
 }
 
-/// Results that go past the caches, at every place within a line of them.
+/// Results with non-temporal stores, at every offset within a cache line.
 #[test]
 fn large_results() {
     for (a, b) in [(Dtype::F32, Dtype::F64), (Dtype::I32, Dtype::U32), (Dtype::I64, Dtype::U8)] {
@@ -585,7 +590,7 @@ fn large_results() {
             let elements: Vec<u8> = (0..n as u32).flat_map(|k| k.wrapping_mul(0x9e37_79b9).to_le_bytes()).collect();
             let x = Array::from_bytes(Dtype::I32, &[n], &elements).unwrap();
             let expected = run(&widths.program, &widths.narrow, std::slice::from_ref(&x), 1).1;
-            // The other result at another place within its line, and where both reach a line's end at the same element.
+            // The other result at another offset, and both aligned at the same element.
             for (place, shift) in (0..64).step_by(a.bytes()).flat_map(|place| [(place, 24), (place, 0)]) {
                 for (simd, module) in &widths.wide {
                     let mut y = Placed::new(n * a.bytes(), place);
@@ -602,7 +607,8 @@ fn large_results() {
     }
 }
 
-/// Arrays that are read ahead: rows of some lengths, twice in a row, beside one that is read anew for each, and of several types at once.
+/// Arrays that are prefetched: rows of some lengths, twice in sequence, next to one that is read
+/// once per row, and of several types at once.
 #[test]
 fn large_arrays_in_rows() {
     let mut random = Random(29);
@@ -626,7 +632,7 @@ fn large_arrays_in_rows() {
     }
 }
 
-/// Chunks are handed from thread to thread, and a prefix of prefixes waits twice.
+/// Chunks are passed from thread to thread, and a prefix of a prefix waits twice.
 #[test]
 fn scans_at_both_widths_and_on_many_threads() {
     for (dtype, op) in [("f32", "sum"), ("f64", "prod"), ("f32", "min"), ("i32", "max"), ("u64", "sum")] {
