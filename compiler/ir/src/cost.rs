@@ -68,9 +68,10 @@ impl Program {
     pub fn operations_of(&self, block: &Block, counts: fn(&Op) -> bool) -> usize {
         let mut count = 0;
         visit::for_each_op(block, &mut |_, op| {
-            count += match op {
-                Op::Call(function, _) => self.operations_of(&self.functions[*function].body, counts),
-                op => usize::from(counts(op)),
+            count += if let Op::Call(function, _) = op {
+                self.operations_of(&self.functions[*function].body, counts)
+            } else {
+                usize::from(counts(op))
             };
         });
         count

@@ -1,5 +1,5 @@
-//! The effects of statements: loads, stores, faults. The matches have no wildcard, so a new statement or operation does not compile until its
-//! effects are stated here.
+//! The effects of statements: loads, stores, faults. The matches have no wildcard, so a new statement does not compile until its
+//! effects are stated here. Whoever asks whether code may move, go or run at once asks here.
 
 use crate::Size;
 use crate::nest::{BufferId, Op, Statement, Subscript};
@@ -24,6 +24,13 @@ pub struct Effects<'s> {
     pub store: Option<Access<'s>>,
     /// Whether it may end the run.
     pub may_fault: bool,
+}
+
+impl<'s> Effects<'s> {
+    /// The elements that it loads and stores.
+    pub fn accesses(&self) -> impl Iterator<Item = Access<'s>> + use<'s> {
+        self.load.into_iter().chain(self.store)
+    }
 }
 
 impl Op {
@@ -58,6 +65,14 @@ impl Statement {
                 Effects { store: Some(Access { buffer: *buffer, view: None, at }), ..Effects::default() }
             }
             Statement::If { .. } | Statement::Loop(_) | Statement::Contract(_) => Effects::default(),
+        }
+    }
+
+    /// The buffers that the statement itself loads from and stores to, to change.
+    pub fn for_each_buffer_mut(&mut self, mut visit: impl FnMut(&mut BufferId)) {
+        match self {
+            Statement::Let { op: Op::Load { buffer, .. }, .. } | Statement::Store { buffer, .. } => visit(buffer),
+            Statement::Let { .. } | Statement::If { .. } | Statement::Loop(_) | Statement::Contract(_) => {}
         }
     }
 

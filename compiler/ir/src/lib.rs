@@ -4,28 +4,38 @@
 
 #![forbid(unsafe_code)]
 
+// The modules that look at statements match them without wildcards: a new statement, operation or kind of loop does not compile until each
+// has said what it does about it. A recogniser, for which everything else is a no, asks by `if let`.
+
 pub mod affine;
 pub mod array;
 pub mod bind;
 pub mod build;
 pub mod checked;
 pub mod choice;
+#[warn(clippy::wildcard_enum_match_arm)]
 pub mod cost;
 pub mod decision;
+#[warn(clippy::wildcard_enum_match_arm)]
 pub mod effects;
 pub mod groups;
 pub mod linear;
+#[warn(clippy::wildcard_enum_match_arm)]
 pub mod live;
+#[warn(clippy::wildcard_enum_match_arm)]
 pub mod nest;
 pub mod ops;
 pub mod order;
 pub mod parse;
 pub mod print;
+#[warn(clippy::wildcard_enum_match_arm)]
 pub mod rewrite;
 pub mod sabotage;
 pub mod scalar;
 pub mod size;
+#[warn(clippy::wildcard_enum_match_arm)]
 pub mod verify;
+#[warn(clippy::wildcard_enum_match_arm)]
 pub mod visit;
 
 pub use affine::Affine;

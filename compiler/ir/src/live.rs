@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use cranelift_entity::{EntityRef, SecondaryMap};
 
 use crate::Size;
-use crate::nest::{Block, Buffer, BufferId, KernelId, LoopKind, Op, Program, Role, Statement, Subscript};
+use crate::nest::{Block, Buffer, BufferId, KernelId, LoopKind, Program, Role, Statement, Subscript};
 
 /// The life of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +56,7 @@ impl<'p> Lives<'p> {
             for buffer in walk.places.loads.keys().chain(walk.places.stores.keys()) {
                 let last = match program.buffers[*buffer].role {
                     Role::Output(_) => KernelId::new(program.kernels.len()),
-                    _ => id,
+                    Role::Input(_) | Role::Temp | Role::Scratch | Role::Constant(_) => id,
                 };
                 lives.spans[*buffer].get_or_insert(Span { first: id, last }).last = last;
             }
@@ -115,18 +115,15 @@ impl<'p> Walk<'p> {
         self.blocks += 1;
         for (at_statement, statement) in block.iter().enumerate() {
             let place = |at| apart.then_some(Place { block: number, at, statement: at_statement });
-            match statement {
-                Statement::Let { op: Op::Load { buffer, view, at }, .. } => {
-                    let place = if view.is_none() { place(at) } else { None };
-                    let known = self.places.loads.entry(*buffer).or_insert(place);
-                    *known =
-                        known.zip(place).filter(|(a, b)| a.block == b.block && a.at == b.at).map(|(_, later)| later);
-                }
-                Statement::Store { buffer, at, .. } => {
-                    let known = self.places.stores.contains_key(buffer);
-                    self.places.stores.insert(*buffer, if known { None } else { place(at) });
-                }
-                _ => {}
+            let effects = statement.effects();
+            if let Some(load) = effects.load {
+                let place = if load.view.is_none() { place(load.at) } else { None };
+                let known = self.places.loads.entry(load.buffer).or_insert(place);
+                *known = known.zip(place).filter(|(a, b)| a.block == b.block && a.at == b.at).map(|(_, later)| later);
+            }
+            if let Some(store) = effects.store {
+                let known = self.places.stores.contains_key(&store.buffer);
+                self.places.stores.insert(store.buffer, if known { None } else { place(store.at) });
             }
             let parallel = matches!(statement, Statement::Loop(l) if matches!(l.kind, LoopKind::Parallel));
             for inner in statement.blocks() {

@@ -15,8 +15,8 @@ use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
 
 use crate::build::{Values, field_dtype};
 use crate::nest::{
-    Block, Buffer, BufferId, Contraction, Extent, Function, Index, IndexId, Kernel, KernelId, Loop, LoopKind, Op,
-    Program, Reducer, Reduction, Role, Statement, SymbolSource, ValueId,
+    Block, Buffer, BufferId, Contraction, Extent, Function, Index, IndexId, Kernel, KernelId, Loop, LoopKind, Program,
+    Reducer, Reduction, Role, Statement, SymbolSource, ValueId,
 };
 use crate::{Affine, Dtype, Order, Size, print, visit};
 
@@ -107,7 +107,7 @@ fn declarations(program: &Program) -> Result {
             SymbolSource::Scalar { .. } if !(buffer.shape.is_empty() && buffer.dtype.is_int()) => {
                 return fail(place, format!("input {input} is no integer scalar"));
             }
-            _ => {}
+            SymbolSource::Dimension { .. } | SymbolSource::Scalar { .. } => {}
         }
     }
     for (n, r) in program.requires.iter().enumerate() {
@@ -200,17 +200,15 @@ fn scratch(program: &Program) -> Result {
                 return of_kernel(format!("another kernel mentions the scratch %{}", program.buffers[*buffer].name));
             }
         }
-        let outermost = k.body.iter().filter(|s| matches!(s, Statement::Loop(_) | Statement::Contract(_))).count();
+        let outermost = k.body.iter().filter(|s| s.repeats()).count();
         let beside = k.body.iter().filter(|s| matches!(s, Statement::Let { .. })).count();
         if outermost != 1 || outermost + beside != k.body.len() {
             let name = &program.buffers[*first].name;
             return of_kernel(format!("beside the loop around the scratch %{name} stand only `let`s"));
         }
         for statement in &k.body {
-            if let Statement::Let { op: Op::Load { buffer, .. }, .. } = statement
-                && is_scratch(*buffer)
-            {
-                let name = &program.buffers[*buffer].name;
+            if let Some(load) = statement.effects().load.filter(|load| is_scratch(load.buffer)) {
+                let name = &program.buffers[load.buffer].name;
                 return of_kernel(format!("the scratch %{name} is loaded from outside of the loop around it"));
             }
         }

@@ -5,8 +5,6 @@ use std::collections::BTreeSet;
 use crate::Affine;
 use crate::nest::{Block, BufferId, Extent, IndexId, LoopKind, Op, Reduction, Statement, Subscript, ValueId};
 
-type Dims = [(IndexId, Extent)];
-
 /// Calls `visit` on every statement, those inside blocks after the one that holds them.
 pub fn for_each_statement<'b>(block: &'b [Statement], visit: &mut impl FnMut(&'b Statement)) {
     for statement in block {
@@ -28,36 +26,38 @@ pub fn for_each_op<'b>(block: &'b Block, visit: &mut impl FnMut(ValueId, &'b Op)
 
 /// Calls `visit` on every affine expression: subscripts, extents and operations.
 pub fn for_each_affine<'b>(block: &'b Block, visit: &mut impl FnMut(&'b Affine<IndexId>)) {
-    for_each_statement(block, &mut |statement| {
-        let (at, extents): (&[Subscript], [&Dims; 2]) = match statement {
-            Statement::Let { op: Op::Affine(a), .. } => return visit(a),
-            Statement::Let { op: Op::Load { at, .. }, .. } | Statement::Store { at, .. } => (at, [&[], &[]]),
-            Statement::Loop(l) => (&[], [&l.dims, &[]]),
-            Statement::Contract(c) => (&[], [&c.free, &c.reduce]),
-            Statement::Let { .. } | Statement::If { .. } => return,
-        };
-        for subscript in at {
-            if let Subscript::Affine(a) = subscript {
-                visit(a);
-            }
+    for_each_statement(block, &mut |statement| for_each_own_affine(statement, visit));
+}
+
+/// Calls `visit` on every affine expression of a statement itself (not those of its blocks).
+pub fn for_each_own_affine<'s>(statement: &'s Statement, visit: &mut impl FnMut(&'s Affine<IndexId>)) {
+    match statement {
+        Statement::Let { op, .. } => op.for_each_affine(visit),
+        Statement::Store { at, .. } => affine_subscripts(at).for_each(&mut *visit),
+        Statement::If { .. } | Statement::Loop(_) | Statement::Contract(_) => {}
+    }
+    for (_, extent) in statement.dims() {
+        if let Extent::Affine(a) = extent {
+            visit(a);
         }
-        for (_, extent) in extents.into_iter().flatten() {
-            if let Extent::Affine(a) = extent {
-                visit(a);
-            }
-        }
-    });
+    }
+}
+
+pub(crate) fn affine_subscripts_mut(at: &mut [Subscript]) -> impl Iterator<Item = &mut Affine<IndexId>> {
+    at.iter_mut().filter_map(|s| if let Subscript::Affine(a) = s { Some(a) } else { None })
+}
+
+fn affine_subscripts(at: &[Subscript]) -> impl Iterator<Item = &Affine<IndexId>> {
+    at.iter().filter_map(|s| if let Subscript::Affine(a) = s { Some(a) } else { None })
 }
 
 /// Calls `visit` on every value that a statement itself uses (not those that only its blocks use).
 pub fn for_each_use(statement: &Statement, visit: &mut impl FnMut(ValueId)) {
-    let mut extents = |dims: &Dims| {
-        for (_, extent) in dims {
-            if let Extent::Value(v) = extent {
-                visit(*v);
-            }
+    for (_, extent) in statement.dims() {
+        if let Extent::Value(v) = extent {
+            visit(*v);
         }
-    };
+    }
     match statement {
         Statement::Let { op, .. } => op.for_each_operand(visit),
         Statement::Store { at, value, .. } => {
@@ -72,15 +72,8 @@ pub fn for_each_use(statement: &Statement, visit: &mut impl FnMut(ValueId)) {
             visit(*condition);
             results.iter().for_each(|(_, a, b)| [*a, *b].into_iter().for_each(&mut *visit));
         }
-        Statement::Loop(l) => {
-            extents(&l.dims);
-            if let LoopKind::Reduce(reductions) = &l.kind {
-                reductions.iter().flat_map(Reduction::values).for_each(visit);
-            }
-        }
+        Statement::Loop(l) => l.kind.reductions().iter().flat_map(Reduction::values).for_each(visit),
         Statement::Contract(c) => {
-            extents(&c.free);
-            extents(&c.reduce);
             visit(c.left.value);
             visit(c.right.value);
         }
@@ -92,11 +85,7 @@ pub fn for_each_definition(statement: &Statement, visit: &mut impl FnMut(ValueId
     match statement {
         Statement::Let { value, .. } => visit(*value),
         Statement::If { results, .. } => results.iter().for_each(|(value, _, _)| visit(*value)),
-        Statement::Loop(l) => {
-            if let LoopKind::Reduce(reductions) = &l.kind {
-                reductions.iter().flat_map(|r| &r.results).for_each(|v| visit(*v));
-            }
-        }
+        Statement::Loop(l) => l.kind.reductions().iter().flat_map(|r| &r.results).for_each(|v| visit(*v)),
         Statement::Contract(c) => visit(c.result),
         Statement::Store { .. } => {}
     }
@@ -105,11 +94,7 @@ pub fn for_each_definition(statement: &Statement, visit: &mut impl FnMut(ValueId
 /// The indices that the loops and contractions of a block bind, in text order.
 pub fn bound_indices(block: &Block) -> Vec<IndexId> {
     let mut bound = vec![];
-    for_each_statement(block, &mut |statement| match statement {
-        Statement::Loop(l) => bound.extend(l.dims.iter().map(|(i, _)| *i)),
-        Statement::Contract(c) => bound.extend(c.free.iter().chain(&c.reduce).map(|(i, _)| *i)),
-        Statement::Let { .. } | Statement::Store { .. } | Statement::If { .. } => {}
-    });
+    for_each_statement(block, &mut |statement| bound.extend(statement.dims().map(|(i, _)| *i)));
     bound
 }
 
@@ -147,7 +132,93 @@ pub fn stores(block: &Block) -> Vec<BufferId> {
     stores
 }
 
+impl LoopKind {
+    /// The reductions over all iterations.
+    pub fn reductions(&self) -> &[Reduction] {
+        match self {
+            LoopKind::Reduce(reductions) => reductions,
+            LoopKind::Parallel | LoopKind::Serial | LoopKind::Scan => &[],
+        }
+    }
+
+    /// The reductions over all iterations, to change.
+    pub fn reductions_mut(&mut self) -> &mut [Reduction] {
+        match self {
+            LoopKind::Reduce(reductions) => reductions,
+            LoopKind::Parallel | LoopKind::Serial | LoopKind::Scan => &mut [],
+        }
+    }
+}
+
+impl Op {
+    /// Calls `visit` on every affine expression of the operation.
+    pub fn for_each_affine<'o>(&'o self, visit: &mut impl FnMut(&'o Affine<IndexId>)) {
+        match self {
+            Op::Affine(a) => visit(a),
+            Op::Load { at, .. } => affine_subscripts(at).for_each(visit),
+            Op::Constant(_)
+            | Op::Unary(..)
+            | Op::Binary(..)
+            | Op::Compare(..)
+            | Op::Fma(..)
+            | Op::Select(..)
+            | Op::Cast(..)
+            | Op::Bitcast(..)
+            | Op::Call(..)
+            | Op::Check { .. }
+            | Op::Prefix(..) => {}
+        }
+    }
+
+    /// Calls `visit` on every affine expression of the operation, to replace it.
+    pub fn for_each_affine_mut(&mut self, visit: &mut impl FnMut(&mut Affine<IndexId>)) {
+        match self {
+            Op::Affine(a) => visit(a),
+            Op::Load { at, .. } => affine_subscripts_mut(at).for_each(visit),
+            Op::Constant(_)
+            | Op::Unary(..)
+            | Op::Binary(..)
+            | Op::Compare(..)
+            | Op::Fma(..)
+            | Op::Select(..)
+            | Op::Cast(..)
+            | Op::Bitcast(..)
+            | Op::Call(..)
+            | Op::Check { .. }
+            | Op::Prefix(..) => {}
+        }
+    }
+}
+
 impl Statement {
+    /// The indices that the statement binds, each with its extent.
+    pub fn dims(&self) -> impl Iterator<Item = &(IndexId, Extent)> {
+        let (free, reduce): (&[_], &[_]) = match self {
+            Statement::Loop(l) => (&l.dims, &[]),
+            Statement::Contract(c) => (&c.free, &c.reduce),
+            Statement::Let { .. } | Statement::Store { .. } | Statement::If { .. } => (&[], &[]),
+        };
+        free.iter().chain(reduce)
+    }
+
+    /// The indices that the statement binds, to change.
+    pub fn dims_mut(&mut self) -> impl Iterator<Item = &mut (IndexId, Extent)> {
+        let (free, reduce): (&mut [_], &mut [_]) = match self {
+            Statement::Loop(l) => (&mut l.dims, &mut []),
+            Statement::Contract(c) => (&mut c.free, &mut c.reduce),
+            Statement::Let { .. } | Statement::Store { .. } | Statement::If { .. } => (&mut [], &mut []),
+        };
+        free.iter_mut().chain(reduce)
+    }
+
+    /// Whether the statement repeats what is inside: a loop or a contraction.
+    pub fn repeats(&self) -> bool {
+        match self {
+            Statement::Loop(_) | Statement::Contract(_) => true,
+            Statement::Let { .. } | Statement::Store { .. } | Statement::If { .. } => false,
+        }
+    }
+
     /// The blocks inside.
     pub fn blocks(&self) -> impl Iterator<Item = &Block> {
         let blocks = match self {

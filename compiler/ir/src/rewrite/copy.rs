@@ -99,7 +99,7 @@ impl<'a> Copier<'a> {
                     LoopKind::Reduce(reductions) => {
                         LoopKind::Reduce(reductions.iter().map(|r| self.reduction(r)).collect())
                     }
-                    other => other.clone(),
+                    kind @ (LoopKind::Parallel | LoopKind::Serial | LoopKind::Scan) => kind.clone(),
                 };
                 Statement::Loop(Loop { dims, kind, body })
             }

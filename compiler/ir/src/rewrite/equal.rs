@@ -214,7 +214,7 @@ impl Equality {
                 dims.iter().for_each(|(index, _)| self.bind(*index, *index));
                 self.hash_block(body, h)
             }
-            _ => None,
+            Statement::Let { .. } | Statement::Store { .. } | Statement::Loop(_) | Statement::Contract(_) => None,
         }
     }
 

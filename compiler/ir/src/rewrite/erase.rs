@@ -10,9 +10,10 @@ use crate::visit::for_each_use;
 
 /// Erases the stores to buffers that nothing loads from, and what is then unused.
 pub fn erase_stores(kernel: &mut Kernel, buffers: &BTreeSet<BufferId>) {
-    replace(&mut kernel.body, &mut |statement, out| match statement {
-        Statement::Store { buffer, .. } if buffers.contains(&buffer) => {}
-        other => out.push(other),
+    replace(&mut kernel.body, &mut |statement, out| {
+        if !statement.effects().store.is_some_and(|store| buffers.contains(&store.buffer)) {
+            out.push(statement);
+        }
     });
     erase_unused(&mut kernel.body);
 }
@@ -35,12 +36,12 @@ fn erase_unused_but(block: &mut Block, used: &mut EntitySet<ValueId>) {
 /// Whether a statement, without what is unused inside, still does something.
 fn is_used(statement: &mut Statement, used: &mut EntitySet<ValueId>) -> bool {
     match statement {
-        Statement::Let { op: Op::Check { .. }, .. } | Statement::Store { .. } => {}
-        Statement::Let { value, .. } => {
-            if !used.contains(*value) {
+        Statement::Let { value, op } => {
+            if !op.effects().may_fault && !used.contains(*value) {
                 return false;
             }
         }
+        Statement::Store { .. } => {}
         Statement::If { results, .. } => results.retain(|(value, _, _)| used.contains(*value)),
         Statement::Loop(Loop { kind: LoopKind::Reduce(reductions), .. }) => {
             reductions.retain(|r| r.results.iter().any(|v| used.contains(*v)));
@@ -70,7 +71,7 @@ fn is_used(statement: &mut Statement, used: &mut EntitySet<ValueId>) -> bool {
             LoopKind::Reduce(reductions) if !reductions.is_empty() => return true,
             LoopKind::Reduce(_) => l.kind = LoopKind::Parallel,
             LoopKind::Scan if !has_prefix(&l.body) => l.kind = LoopKind::Parallel,
-            _ => {}
+            LoopKind::Parallel | LoopKind::Serial | LoopKind::Scan => {}
         },
     }
     !statement.blocks().all(Vec::is_empty)

@@ -70,7 +70,11 @@ impl Forwarder<'_> {
                     return false;
                 }
             }
-            _ => {}
+            Statement::Let { .. }
+            | Statement::Store { .. }
+            | Statement::If { .. }
+            | Statement::Loop(_)
+            | Statement::Contract(_) => {}
         }
         true
     }

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use cranelift_entity::{EntitySet, PrimaryMap, SecondaryMap};
 
 use super::inside::{Around, Inside};
-use crate::nest::{Block, BufferId, Extent, IndexId, Kernel, LoopKind, Op, Program, Statement, Subscript, ValueId};
+use crate::nest::{Block, BufferId, Extent, IndexId, Kernel, LoopKind, Op, Program, Statement, ValueId};
 use crate::sabotage::{self, Bug};
-use crate::visit::{self, for_each_use};
+use crate::visit::{self, for_each_own_affine, for_each_use};
 use crate::{Affine, Dtype, Size, verify};
 
 /// Moves what only computes to the outermost block in which all that it mentions is visible: operations, loads from
@@ -89,14 +89,17 @@ impl Hoister<'_> {
         let depth = self.open.len() - 1;
         let mut mentions = 0;
         let mut acts = self.acts(&statement);
-        for (index, _) in dims(&statement) {
+        for (index, _) in statement.dims() {
             self.indices[*index] = depth as u8 + 1;
         }
         let bound = self.around.len();
         let dims =
-            dims(&statement).map(|(i, extent)| Around { depth: depth + 1, index: Some(*i), extent: extent.clone() });
+            statement.dims().map(|(i, extent)| Around { depth: depth + 1, index: Some(*i), extent: extent.clone() });
         self.around.extend(dims);
-        let branch = matches!(statement, Statement::If { .. });
+        let branch = match &statement {
+            Statement::If { .. } => true,
+            Statement::Let { .. } | Statement::Store { .. } | Statement::Loop(_) | Statement::Contract(_) => false,
+        };
         if let Statement::Contract(c) = &statement {
             self.values[c.result] = depth as u8 + 1;
         }
@@ -141,12 +144,10 @@ impl Hoister<'_> {
 
     /// Whether a statement, not counting its blocks, does more than to compute the same whenever it runs.
     fn acts(&self, statement: &Statement) -> bool {
+        let may_differ = self.loads_stored(statement) && !sabotage::on(Bug::HoistedLoad);
         match statement {
-            Statement::Let { op: Op::Check { .. } | Op::Prefix(..), .. } => true,
-            Statement::Let { op: Op::Load { .. }, .. } => {
-                self.loads_stored(statement) && !sabotage::on(Bug::HoistedLoad)
-            }
-            Statement::Let { .. } | Statement::If { .. } => false,
+            Statement::Let { op: Op::Prefix(..), .. } => true,
+            Statement::Let { .. } | Statement::If { .. } => statement.effects().may_fault || may_differ,
             Statement::Loop(l) => !matches!(l.kind, LoopKind::Reduce(_)),
             Statement::Store { .. } | Statement::Contract(_) => true,
         }
@@ -154,15 +155,15 @@ impl Hoister<'_> {
 
     /// Whether a statement loads what the kernel stores.
     fn loads_stored(&self, statement: &Statement) -> bool {
-        matches!(statement, Statement::Let { op: Op::Load { buffer, .. }, .. } if self.stored.contains(*buffer))
+        statement.effects().load.is_some_and(|load| self.stored.contains(load.buffer))
     }
 
     /// Where the loops begin that a load, if this is one, must not leave.
     fn needs(&self, statement: &Statement) -> Depths {
-        match statement {
-            Statement::Let { op: Op::Load { buffer, view, at }, .. } if !sabotage::on(Bug::HoistedOutside) => {
-                let lengths = view.as_ref().unwrap_or(&self.program.buffers[*buffer].shape);
-                self.inside.needs(lengths, at, &self.around, &self.below)
+        match statement.effects().load {
+            Some(load) if !sabotage::on(Bug::HoistedOutside) => {
+                let lengths = load.view.unwrap_or(&self.program.buffers[load.buffer].shape);
+                self.inside.needs(lengths, load.at, &self.around, &self.below)
             }
             _ => 0,
         }
@@ -170,55 +171,28 @@ impl Hoister<'_> {
 
     /// A size that the value of an operation is below, if it is known not to be negative either.
     fn range(&self, op: &Op) -> Option<Size> {
-        match op {
-            Op::Check { bound, .. } => Some(bound.clone()),
-            Op::Cast(_, a) if self.dtypes[*a] == Dtype::U8 => Some(Size::constant(1 << 8)),
-            _ => None,
+        if let Op::Check { bound, .. } = op {
+            return Some(bound.clone());
         }
+        let Op::Cast(_, a) = op else { return None };
+        (self.dtypes[*a] == Dtype::U8).then(|| Size::constant(1 << 8))
     }
 
     /// Where what a statement itself mentions is visible.
     fn mentions(&self, statement: &Statement) -> Depths {
         let mut depths = 0;
-        let mut affine = |a: &Affine<IndexId>| a.terms().iter().for_each(|(i, _)| depths |= 1 << self.indices[*i]);
-        let at: &[Subscript] = match statement {
-            Statement::Let { op: Op::Affine(a), .. } => {
-                affine(a);
-                &[]
-            }
-            Statement::Let { op: Op::Load { at, .. }, .. } | Statement::Store { at, .. } => at,
-            _ => &[],
-        };
-        for subscript in at {
-            if let Subscript::Affine(a) = subscript {
-                affine(a);
-            }
-        }
-        for (_, extent) in dims(statement) {
-            if let Extent::Affine(a) = extent {
-                affine(a);
-            }
-        }
+        for_each_own_affine(statement, &mut |a| {
+            a.terms().iter().for_each(|(i, _)| depths |= 1 << self.indices[*i]);
+        });
         for_each_use(statement, &mut |value| depths |= 1 << self.values[value]);
         depths
     }
 }
 
-/// The indices that a statement binds, with their extents.
-pub(super) fn dims(statement: &Statement) -> impl Iterator<Item = &(IndexId, Extent)> {
-    let (free, reduce): (&[_], &[_]) = match statement {
-        Statement::Loop(l) => (&l.dims, &[]),
-        Statement::Contract(c) => (&c.free, &c.reduce),
-        _ => (&[], &[]),
-    };
-    free.iter().chain(reduce)
-}
-
 /// Whether a statement that only computes may stand beside the outermost loop if what it mentions does.
 fn is_scalar(statement: &Statement) -> bool {
     match statement {
-        Statement::Let { op: Op::Load { at, .. }, .. } => at.is_empty(),
-        Statement::Let { .. } => true,
-        _ => false,
+        Statement::Let { op, .. } => op.effects().load.is_none_or(|load| load.at.is_empty()),
+        Statement::Store { .. } | Statement::If { .. } | Statement::Loop(_) | Statement::Contract(_) => false,
     }
 }

@@ -3,8 +3,9 @@
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::hoist::{Depths, dims};
-use crate::nest::{BufferId, Extent, IndexId, Op, Program, Relation, Statement, Subscript, SymbolSource, ValueId};
+use super::hoist::Depths;
+use crate::effects::Access;
+use crate::nest::{BufferId, Extent, IndexId, Program, Relation, Statement, Subscript, SymbolSource, ValueId};
 use crate::size::Atom;
 use crate::{Affine, Size};
 
@@ -109,19 +110,19 @@ impl<'a> Inside<'a> {
         around: &mut Vec<Around>,
         found: &mut dyn FnMut(BufferId, &'s [Subscript]),
     ) {
-        if let Statement::Let { op: Op::Load { buffer, view, at }, .. } = statement {
-            let lengths = view.as_ref().unwrap_or(&self.program.buffers[*buffer].shape);
+        if let Some(Access { buffer, view, at }) = statement.effects().load {
+            let lengths = view.unwrap_or(&self.program.buffers[buffer].shape);
             let affine = |(subscript, _): &(&Subscript, &Size)| matches!(subscript, Subscript::Affine(_));
             let linear = at.iter().zip(lengths).filter(affine).map(|(at, length)| (at.clone(), length.clone()));
             let (affine, lengths): (Vec<Subscript>, Vec<Size>) = linear.unzip();
             let run: Vec<&Size> = around.iter().filter_map(size).collect();
             let goals = self.goals(&lengths, &affine, around, &BTreeMap::new());
             if !goals.is_some_and(|goals| goals.iter().all(|goal| self.follows(goal, &run))) {
-                found(*buffer, at);
+                found(buffer, at);
             }
         }
         let bound = around.len();
-        around.extend(dims(statement).map(|(i, e)| Around { depth: 0, index: Some(*i), extent: e.clone() }));
+        around.extend(statement.dims().map(|(i, e)| Around { depth: 0, index: Some(*i), extent: e.clone() }));
         statement.blocks().flatten().for_each(|inner| self.look(inner, around, found));
         around.truncate(bound);
     }

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::nest::{Block, BufferId, Extent, IndexId, Input, Kernel, LoopKind, Op, Statement, Subscript, ValueId};
+use crate::nest::{Block, BufferId, Extent, IndexId, Input, Kernel, Op, Statement, Subscript, ValueId};
+use crate::visit::affine_subscripts_mut;
 use crate::{Affine, Size};
 
 /// Puts in place of every statement what `with` pushes for it; the blocks inside come first.
@@ -30,13 +31,17 @@ pub fn replace_loads(
             // A subscript may itself have been loaded from the buffer.
             let renamed = |s| match s {
                 Subscript::Value(v) => Subscript::Value(values.get(&v).copied().unwrap_or(v)),
-                affine => affine,
+                Subscript::Affine(a) => Subscript::Affine(a),
             };
             let at: Vec<Subscript> = at.into_iter().map(renamed).collect();
             let element = with(kernel, view.as_deref(), &at, out);
             values.insert(value, element);
         }
-        other => out.push(other),
+        other @ (Statement::Let { .. }
+        | Statement::Store { .. }
+        | Statement::If { .. }
+        | Statement::Loop(_)
+        | Statement::Contract(_)) => out.push(other),
     });
     replace_values(&mut body, &values);
     kernel.body = body;
@@ -55,6 +60,11 @@ pub fn replace_values(block: &mut Block, values: &BTreeMap<ValueId, ValueId>) {
 
 /// Calls `visit` on every value that a statement itself uses, to replace it.
 pub fn for_each_use_mut(statement: &mut Statement, visit: &mut impl FnMut(&mut ValueId)) {
+    for (_, extent) in statement.dims_mut() {
+        if let Extent::Value(v) = extent {
+            visit(v);
+        }
+    }
     match statement {
         Statement::Let { op, .. } => op.for_each_operand_mut(visit),
         Statement::Store { at, value, .. } => {
@@ -70,56 +80,30 @@ pub fn for_each_use_mut(statement: &mut Statement, visit: &mut impl FnMut(&mut V
             results.iter_mut().for_each(|(_, a, b)| [a, b].into_iter().for_each(&mut *visit));
         }
         Statement::Loop(l) => {
-            extents_mut(&mut l.dims, visit);
-            if let LoopKind::Reduce(reductions) = &mut l.kind {
-                for input in reductions.iter_mut().flat_map(|r| &mut r.inputs) {
-                    if let Input::Value(value) = input {
-                        visit(value);
-                    }
+            for input in l.kind.reductions_mut().iter_mut().flat_map(|r| &mut r.inputs) {
+                if let Input::Value(value) = input {
+                    visit(value);
                 }
             }
         }
         Statement::Contract(c) => {
-            extents_mut(&mut c.free, visit);
-            extents_mut(&mut c.reduce, visit);
             visit(&mut c.left.value);
             visit(&mut c.right.value);
         }
     }
 }
 
-fn extents_mut(dims: &mut [(IndexId, Extent)], visit: &mut impl FnMut(&mut ValueId)) {
-    for (_, extent) in dims {
-        if let Extent::Value(v) = extent {
-            visit(v);
-        }
-    }
-}
-
 /// Calls `visit` on every affine expression of a statement and of the blocks inside, to replace it.
 pub fn for_each_affine_mut(statement: &mut Statement, visit: &mut impl FnMut(&mut Affine<IndexId>)) {
-    let mut extents = |dims: &mut [(IndexId, Extent)]| {
-        for (_, extent) in dims {
-            if let Extent::Affine(a) = extent {
-                visit(a);
-            }
+    for (_, extent) in statement.dims_mut() {
+        if let Extent::Affine(a) = extent {
+            visit(a);
         }
-    };
+    }
     match statement {
-        Statement::Let { op: Op::Affine(a), .. } => visit(a),
-        Statement::Let { op: Op::Load { at, .. }, .. } | Statement::Store { at, .. } => {
-            for subscript in at {
-                if let Subscript::Affine(a) = subscript {
-                    visit(a);
-                }
-            }
-        }
-        Statement::Loop(l) => extents(&mut l.dims),
-        Statement::Contract(c) => {
-            extents(&mut c.free);
-            extents(&mut c.reduce);
-        }
-        Statement::Let { .. } | Statement::If { .. } => {}
+        Statement::Let { op, .. } => op.for_each_affine_mut(visit),
+        Statement::Store { at, .. } => affine_subscripts_mut(at).for_each(&mut *visit),
+        Statement::If { .. } | Statement::Loop(_) | Statement::Contract(_) => {}
     }
     for inner in statement.blocks_mut().flatten() {
         for_each_affine_mut(inner, visit);

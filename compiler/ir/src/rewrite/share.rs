@@ -94,7 +94,7 @@ impl<'k> Finder<'k> {
                     self.inner(statement);
                     self.defines(statement);
                 }
-                _ => {
+                Statement::Store { .. } | Statement::Loop(_) | Statement::Contract(_) => {
                     self.defines(statement);
                     statement.blocks().for_each(|inner| self.block(inner));
                 }
@@ -180,7 +180,7 @@ fn results(statement: &Statement, name: &dyn Fn(ValueId) -> ValueId) -> Vec<(Val
             };
             reductions.iter().flat_map(reduced).collect()
         }
-        _ => vec![],
+        Statement::Let { .. } | Statement::Store { .. } | Statement::Loop(_) | Statement::Contract(_) => vec![],
     }
 }
 
@@ -219,7 +219,7 @@ impl Rewriter {
                     }
                 }
             }
-            _ => {}
+            Statement::Let { .. } | Statement::Store { .. } | Statement::Loop(_) | Statement::Contract(_) => {}
         }
         for_each_use_mut(statement, &mut |value| *value = self.equality.of(*value));
         for inner in statement.blocks_mut() {

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use cranelift_entity::SecondaryMap;
 
 use super::replace::for_each_use_mut;
-use crate::nest::{Block, Extent, IndexId, Kernel, Op, Statement, Subscript, ValueId};
+use crate::nest::{Block, IndexId, Kernel, Op, Statement, Subscript, ValueId};
 use crate::{Affine, BinaryOp, CompareOp, Dtype, Scalar, Size, UnaryOp};
 
 /// Works out what can be worked out; says whether anything changed.
@@ -60,10 +60,8 @@ impl Simplifier<'_> {
     }
 
     fn statement(&mut self, mut statement: Statement, out: &mut Block) {
-        match &statement {
-            Statement::Loop(l) => self.bind(&l.dims),
-            Statement::Contract(c) => [&c.free, &c.reduce].into_iter().for_each(|dims| self.bind(dims)),
-            _ => {}
+        for (index, extent) in statement.dims() {
+            self.lengths[*index] = extent.as_size().and_then(Size::as_constant).filter(|length| *length > 0);
         }
         if let Statement::If { condition, then, otherwise, results } = &mut statement
             && let Some(Known::Truth(holds)) = self.known[self.now(*condition)]
@@ -106,15 +104,9 @@ impl Simplifier<'_> {
                 }
             }
             Statement::Store { at, .. } => self.subscripts(at),
-            _ => {}
+            Statement::If { .. } | Statement::Loop(_) | Statement::Contract(_) => {}
         }
         out.push(statement);
-    }
-
-    fn bind(&mut self, dims: &[(IndexId, Extent)]) {
-        for (index, extent) in dims {
-            self.lengths[*index] = extent.as_size().and_then(Size::as_constant).filter(|length| *length > 0);
-        }
     }
 
     fn now(&self, value: ValueId) -> ValueId {
@@ -151,7 +143,7 @@ impl Simplifier<'_> {
                     BinaryOp::Rem => self.divide(a, constant(b)?)?.1,
                     BinaryOp::Min => Affine::constant(constant(a)?.min(constant(b)?)),
                     BinaryOp::Max => Affine::constant(constant(a)?.max(constant(b)?)),
-                    _ => return None,
+                    BinaryOp::And | BinaryOp::Or | BinaryOp::Xor | BinaryOp::Shl | BinaryOp::Shr => return None,
                 })
             }
             Op::Compare(op, a, b) if self.kernel.values[*a] == Dtype::I64 => {
@@ -165,7 +157,18 @@ impl Simplifier<'_> {
                     CompareOp::Ge => a >= b,
                 })
             }
-            _ => return None,
+            Op::Constant(_)
+            | Op::Unary(..)
+            | Op::Binary(..)
+            | Op::Compare(..)
+            | Op::Fma(..)
+            | Op::Select(..)
+            | Op::Cast(..)
+            | Op::Bitcast(..)
+            | Op::Call(..)
+            | Op::Load { .. }
+            | Op::Check { .. }
+            | Op::Prefix(..) => return None,
         })
     }
 

@@ -69,7 +69,7 @@ fn drop_in(block: &mut Block, units: &mut Vec<IndexId>) {
                 take(free, 0, units);
                 take(reduce, 1, units);
             }
-            _ => {}
+            Statement::Let { .. } | Statement::Store { .. } | Statement::If { .. } => {}
         }
         block.push(statement);
     }

@@ -63,7 +63,7 @@ struct Seer<'p> {
 impl Seer<'_> {
     fn block(&mut self, block: &mut Block) {
         for statement in block {
-            for (index, extent) in super::hoist::dims(statement) {
+            for (index, extent) in statement.dims() {
                 self.extents.extend(extent.as_size().map(|extent| (*index, extent.clone())));
             }
             match statement {
@@ -77,7 +77,7 @@ impl Seer<'_> {
                     }
                 }
                 Statement::Let { value, op } => self.terms[*value] = self.term(op),
-                _ => {}
+                Statement::Store { .. } | Statement::If { .. } | Statement::Loop(_) | Statement::Contract(_) => {}
             }
             statement.blocks_mut().for_each(|inner| self.block(inner));
         }
@@ -92,7 +92,18 @@ impl Seer<'_> {
                 let term = if *op == BinaryOp::Div { Term::Quotient } else { Term::Remainder };
                 Some(term(*a, by.as_size()?.clone()))
             }
-            _ => None,
+            Op::Constant(_)
+            | Op::Unary(..)
+            | Op::Binary(..)
+            | Op::Compare(..)
+            | Op::Fma(..)
+            | Op::Select(..)
+            | Op::Cast(..)
+            | Op::Bitcast(..)
+            | Op::Call(..)
+            | Op::Load { .. }
+            | Op::Check { .. }
+            | Op::Prefix(..) => None,
         }
     }
 

@@ -64,13 +64,26 @@ fn reduction(monoid: Monoid) -> Takes {
     }
 }
 
+/// Whether an operation computes from its operands and constants alone.
+fn computes(op: &Op) -> bool {
+    match op {
+        Op::Affine(_) | Op::Call(..) | Op::Load { .. } | Op::Check { .. } | Op::Prefix(..) => false,
+        Op::Constant(_)
+        | Op::Unary(..)
+        | Op::Binary(..)
+        | Op::Compare(..)
+        | Op::Fma(..)
+        | Op::Select(..)
+        | Op::Cast(..)
+        | Op::Bitcast(..) => true,
+    }
+}
+
 impl Checker<'_> {
     /// Checks an operation and gives its type.
     pub(super) fn op(&self, statement: &Statement, op: &Op, context: Context) -> Result<Dtype> {
         let s = Some(statement);
-        if self.indices.is_none()
-            && matches!(op, Op::Affine(_) | Op::Call(..) | Op::Load { .. } | Op::Check { .. } | Op::Prefix(..))
-        {
+        if self.indices.is_none() && !computes(op) {
             return self.fail(s, "a function computes from its parameters alone, without calls");
         }
         let mut visible = Ok(());
