@@ -2,11 +2,17 @@
 
 #![forbid(unsafe_code)]
 
+// The passes over kernels match statements and operations without wildcards, as `ir` does.
+
+#[warn(clippy::wildcard_enum_match_arm)]
 pub mod analysis;
 pub mod check;
+#[warn(clippy::wildcard_enum_match_arm)]
 pub mod explain;
+#[warn(clippy::wildcard_enum_match_arm)]
 pub mod fusion;
 pub mod lower;
 pub mod math;
 pub mod pipeline;
+#[warn(clippy::wildcard_enum_match_arm)]
 pub mod plan;

@@ -281,11 +281,9 @@ impl<'k> Walk<'k> {
         let inner = self.enter(Some(scope), kind, &l.dims);
         self.block(&l.body, inner);
         self.leave(inner);
-        if let LoopKind::Reduce(reductions) = &l.kind {
-            for r in reductions {
-                let inputs = r.values().fold(Places::default(), |all, v| all.and(self.uses(v)));
-                r.results.iter().for_each(|v| self.result(*v, inputs, inner));
-            }
+        for r in l.kind.reductions() {
+            let inputs = r.values().fold(Places::default(), |all, v| all.and(self.uses(v)));
+            r.results.iter().for_each(|v| self.result(*v, inputs, inner));
         }
     }
 
@@ -325,7 +323,17 @@ impl<'k> Walk<'k> {
                 let (kind, buffer, view) = (AccessKind::Load, *buffer, view.as_deref());
                 self.accesses.list.push(Access { kind, buffer, view, at, value, scope });
             }
-            _ => {}
+            Op::Constant(_)
+            | Op::Unary(..)
+            | Op::Binary(..)
+            | Op::Compare(..)
+            | Op::Fma(..)
+            | Op::Select(..)
+            | Op::Cast(..)
+            | Op::Bitcast(..)
+            | Op::Call(..)
+            | Op::Check { .. }
+            | Op::Prefix(..) => {}
         }
         self.accesses.hangs_on[value] = places;
         self.values[value] = self.stage;

@@ -267,7 +267,7 @@ fn touched(
         match buffer.role {
             Role::Scratch | Role::Constant(_) => inside += bytes,
             Role::Temp if kept.contains(&access.buffer) => inside += bytes,
-            _ => memory += bytes,
+            Role::Input(_) | Role::Output(_) | Role::Temp => memory += bytes,
         }
     }
     (memory, inside)

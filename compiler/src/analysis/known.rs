@@ -47,10 +47,8 @@ impl Known {
     pub fn range(self) -> Option<(i64, i64)> {
         match self {
             Known::Value(value) if value.dtype().is_int() => {
-                let n = match value {
-                    Scalar::U64(v) => i64::try_from(v).ok()?,
-                    value => ir::bind::integer(Some(value)),
-                };
+                let n =
+                    if let Scalar::U64(v) = value { i64::try_from(v).ok()? } else { ir::bind::integer(Some(value)) };
                 Some((n, n))
             }
             Known::Range { least, greatest, .. } => Some((least, greatest)),
@@ -90,20 +88,18 @@ pub(super) fn binary(arithmetic: &Arithmetic, op: BinaryOp, a: Known, b: Known, 
     }
     // One side can decide alone.
     for side in [a, b] {
-        match (op, side) {
-            (BinaryOp::And, Known::Value(Scalar::Bool(false))) | (BinaryOp::Or, Known::Value(Scalar::Bool(true))) => {
-                return side;
-            }
-            _ => {}
+        if let (BinaryOp::And, Known::Value(Scalar::Bool(false))) | (BinaryOp::Or, Known::Value(Scalar::Bool(true))) =
+            (op, side)
+        {
+            return side;
         }
     }
-    let nothing = match op {
-        // What hangs on data may yet be decided by the other side.
-        BinaryOp::And | BinaryOp::Or if dtype == Dtype::Bool => {
-            let [a, b] = [a, b].map(|side| side.because().unwrap_or_default());
-            Known::Nothing { because: a.and(b) }
-        }
-        _ => Known::Nothing { because: because(&[a, b]) },
+    let nothing = if dtype == Dtype::Bool && matches!(op, BinaryOp::And | BinaryOp::Or) {
+        // What depends on data may yet be decided by the other side.
+        let [a, b] = [a, b].map(|side| side.because().unwrap_or_default());
+        Known::Nothing { because: a.and(b) }
+    } else {
+        Known::Nothing { because: because(&[a, b]) }
     };
     let (Some((low, high)), Some((least, greatest))) = (a.range(), b.range()) else { return nothing };
     let [low, high, least, greatest] = [low, high, least, greatest].map(i128::from);
@@ -120,7 +116,13 @@ pub(super) fn binary(arithmetic: &Arithmetic, op: BinaryOp, a: Known, b: Known, 
         BinaryOp::Rem if least == greatest && least > 0 && low >= 0 && low / least == high / least => {
             (low % least, high % least)
         }
-        _ => return nothing,
+        BinaryOp::Div
+        | BinaryOp::Rem
+        | BinaryOp::And
+        | BinaryOp::Or
+        | BinaryOp::Xor
+        | BinaryOp::Shl
+        | BinaryOp::Shr => return nothing,
     };
     within(arithmetic, dtype, from, to, &[a, b])
 }
@@ -144,7 +146,9 @@ pub(super) fn compare(arithmetic: &Arithmetic, op: CompareOp, a: Known, b: Known
         CompareOp::Ge if below => false,
         CompareOp::Eq if below || above => false,
         CompareOp::Ne if below || above => true,
-        _ => return nothing,
+        CompareOp::Eq | CompareOp::Ne | CompareOp::Lt | CompareOp::Le | CompareOp::Gt | CompareOp::Ge => {
+            return nothing;
+        }
     };
     Known::Value(Scalar::Bool(decided))
 }

@@ -96,7 +96,7 @@ impl Walk<'_, '_> {
             LoopKind::Reduce(reductions) => {
                 body.plus(&trips(self.accesses, scope, apart).times(reductions.len() as u64))
             }
-            _ => body,
+            LoopKind::Parallel | LoopKind::Serial | LoopKind::Scan => body,
         }
     }
 

@@ -11,8 +11,7 @@
 
 use cranelift_entity::SecondaryMap;
 use ir::nest::{
-    Block, BufferId, Contraction, Extent, IndexId, Kernel, Loop, LoopKind, Op, Program, Role, Statement, SymbolSource,
-    ValueId,
+    Block, BufferId, Contraction, Extent, IndexId, Kernel, Loop, Op, Program, Role, Statement, SymbolSource, ValueId,
 };
 use ir::{Affine, Arithmetic, Dtype, Scalar, Size, SymbolId};
 
@@ -68,7 +67,7 @@ fn wanted(body: &Block) -> SecondaryMap<ValueId, bool> {
     let mut made_of: SecondaryMap<ValueId, Vec<ValueId>> = SecondaryMap::new();
     let mut open = vec![];
     ir::visit::for_each_statement(body, &mut |statement| match statement {
-        Statement::Let { value, op } if !matches!(op, Op::Load { .. } | Op::Prefix(..)) => {
+        Statement::Let { value, op } if follows(op) => {
             op.for_each_operand(|operand| made_of[*value].push(operand));
         }
         Statement::If { condition, results, .. } => {
@@ -89,6 +88,24 @@ fn wanted(body: &Block) -> SecondaryMap<ValueId, bool> {
         }
     }
     wanted
+}
+
+/// Whether the value of an operation follows from those of its operands.
+fn follows(op: &Op) -> bool {
+    match op {
+        Op::Load { .. } | Op::Prefix(..) => false,
+        Op::Constant(_)
+        | Op::Affine(_)
+        | Op::Unary(..)
+        | Op::Binary(..)
+        | Op::Compare(..)
+        | Op::Fma(..)
+        | Op::Select(..)
+        | Op::Cast(..)
+        | Op::Bitcast(..)
+        | Op::Call(..)
+        | Op::Check { .. } => true,
+    }
 }
 
 fn value_of(extent: &Extent) -> Option<ValueId> {
@@ -177,8 +194,9 @@ impl<'k, S: Fn(SymbolId) -> i64> Planner<'k, S> {
                 }
                 Statement::Loop(l) => {
                     let mut body = self.block(&l.body, place + l.dims.len());
-                    if let LoopKind::Reduce(reductions) = &l.kind {
-                        body.push(Step::Count { counter: OPERATIONS, by: reductions.len() as u64 });
+                    let reductions = l.kind.reductions().len() as u64;
+                    if reductions > 0 {
+                        body.push(Step::Count { counter: OPERATIONS, by: reductions });
                     }
                     steps.extend(self.loop_(self.dims(&l.dims, &l.body), place, body));
                 }
@@ -231,9 +249,9 @@ impl<'k, S: Fn(SymbolId) -> i64> Planner<'k, S> {
     /// The least extent of a loop that fails a check of its index in its body, less one.
     fn checked(&self, index: IndexId, body: &[Statement]) -> Option<Line> {
         let affine = |value| {
-            body.iter().find_map(|statement| match statement {
-                Statement::Let { value: v, op: Op::Affine(a) } if *v == value => Some(a),
-                _ => None,
+            body.iter().find_map(|statement| {
+                let Statement::Let { value: v, op: Op::Affine(a) } = statement else { return None };
+                (*v == value).then_some(a)
             })
         };
         body.iter().find_map(|statement| {
@@ -258,7 +276,16 @@ impl<'k, S: Fn(SymbolId) -> i64> Planner<'k, S> {
                 sure.then(|| Step::Given(value, (self.arithmetic.cast)(buffer.dtype, Scalar::I64(number))))
             }
             Op::Prefix(..) => None,
-            op => Some(Step::Let(value, op)),
+            Op::Constant(_)
+            | Op::Unary(..)
+            | Op::Binary(..)
+            | Op::Compare(..)
+            | Op::Fma(..)
+            | Op::Select(..)
+            | Op::Cast(..)
+            | Op::Bitcast(..)
+            | Op::Call(..)
+            | Op::Check { .. } => Some(Step::Let(value, op)),
         }
     }
 
@@ -435,7 +462,9 @@ impl<'k> Run<'k> {
             Op::Cast(to, a) => known::cast(arithmetic, *to, get(a)),
             Op::Bitcast(to, a) => match get(a) {
                 Known::Value(a) => Known::Value((arithmetic.bitcast)(*to, a)),
-                unknown => Known::Nothing { because: known::because(&[unknown]) },
+                unknown @ (Known::Range { .. } | Known::Nothing { .. }) => {
+                    Known::Nothing { because: known::because(&[unknown]) }
+                }
             },
             Op::Check { value, .. } => get(value),
             Op::Call(function, arguments) => {

@@ -5,8 +5,8 @@
 
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use ir::nest::{
-    Contraction, Extent, Function, FunctionId, IndexId, Kernel, Law, Loop, LoopKind, Merge, Op, Program, Reducer,
-    ReducerId, Statement, Subscript, ValueId,
+    Contraction, Extent, Function, FunctionId, IndexId, Kernel, Law, Loop, Merge, Op, Program, Reducer, ReducerId,
+    Statement, ValueId,
 };
 use ir::{Affine, Dtype, Size};
 
@@ -260,20 +260,11 @@ impl<'p, S: Fn(&Size) -> f64> Walk<'p, S> {
             }
             None => source = Source { changes: times, is_indexing: false },
         });
-        let mut reads = |a: &Affine<IndexId>| {
+        op.for_each_affine(&mut |a| {
             for (index, _) in a.terms() {
                 source.changes = source.changes.max(self.changes[*index].unwrap_or(times));
             }
-        };
-        match op {
-            Op::Affine(a) => reads(a),
-            Op::Load { at, .. } => at.iter().for_each(|s| {
-                if let Subscript::Affine(a) = s {
-                    reads(a)
-                }
-            }),
-            _ => {}
-        }
+        });
         source.changes = source.changes.min(times);
         source
     }
@@ -284,7 +275,7 @@ impl<'p, S: Fn(&Size) -> f64> Walk<'p, S> {
             inner *= self.trips.of(std::slice::from_ref(dim));
             self.changes[dim.0] = Some(inner);
         }
-        let reductions = if let LoopKind::Reduce(reductions) = &l.kind { reductions.as_slice() } else { &[] };
+        let reductions = l.kind.reductions();
         // What is reduced so far is alive all along.
         let results = || reductions.iter().flat_map(|r| &r.results);
         results().for_each(|v| self.defines(*v));

@@ -28,7 +28,7 @@ fn block(statements: &Block, kernel: &Kernel, arithmetic: &Arithmetic, constants
                     constants[*value] = constants[if truth == Scalar::Bool(true) { *then } else { *otherwise }];
                 }
             }
-            _ => {}
+            Statement::Let { .. } | Statement::Store { .. } | Statement::Loop(_) | Statement::Contract(_) => {}
         }
     }
 }
@@ -48,6 +48,6 @@ fn constant(op: &Op, arithmetic: &Arithmetic, constants: &Constants) -> Option<S
         Op::Select(condition, a, b) => of(if of(condition)? == Scalar::Bool(true) { a } else { b })?,
         Op::Cast(to, a) => (arithmetic.cast)(*to, of(a)?),
         Op::Check { value, .. } => of(value)?,
-        _ => return None,
+        Op::Fma(..) | Op::Bitcast(..) | Op::Call(..) | Op::Load { .. } | Op::Prefix(..) => return None,
     })
 }

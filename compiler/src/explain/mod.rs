@@ -481,7 +481,9 @@ fn figures(program: &Program, kernel: &Kernel, known: &Known<'_>, arithmetic: &A
         let described = &program.buffers[buffer];
         let (to_loads, to_stores) = match described.role {
             Role::Scratch => (&mut figures.scratch_loads, &mut figures.scratch_stores),
-            _ => (&mut figures.loads, &mut figures.stores),
+            Role::Input(_) | Role::Output(_) | Role::Temp | Role::Constant(_) => {
+                (&mut figures.loads, &mut figures.stores)
+            }
         };
         *to_loads = known.sum(to_loads, &loads);
         *to_stores = known.sum(to_stores, &stores);

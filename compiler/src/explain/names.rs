@@ -6,7 +6,7 @@ use std::mem::{Discriminant, discriminant};
 
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use ir::checked::Checked;
-use ir::nest::{BufferId, Kernel, KernelId, LoopKind, Op, Program, Relation, Requirement, Statement, SymbolSource};
+use ir::nest::{BufferId, Kernel, KernelId, Op, Program, Relation, Requirement, Statement, SymbolSource};
 use ir::{Origin, Size, SymbolId, visit};
 
 /// Longer texts of operations are cut.
@@ -94,10 +94,7 @@ fn origin(origins: &[Origin]) -> Origin {
 fn shape(kernel: &Kernel) -> Vec<(Discriminant<Statement>, Option<Discriminant<Op>>)> {
     let mut shape = vec![];
     visit::for_each_statement(&kernel.body, &mut |statement| {
-        let op = match statement {
-            Statement::Let { op, .. } => Some(discriminant(op)),
-            _ => None,
-        };
+        let op = if let Statement::Let { op, .. } = statement { Some(discriminant(op)) } else { None };
         shape.push((discriminant(statement), op));
     });
     shape
@@ -158,16 +155,14 @@ fn word(unfused: &Program, id: KernelId) -> &str {
     visit::for_each_statement(&unfused.kernels[id].body, &mut |statement| match statement {
         Statement::Contract(_) => word = "product",
         Statement::Loop(l) => {
-            if let LoopKind::Reduce(reductions) = &l.kind
-                && let Some(r) = reductions.first()
-            {
+            if let Some(r) = l.kind.reductions().first() {
                 word = unfused.merge_name(r.merge);
             }
         }
         Statement::Let { op: Op::Call(function, _), .. } if word == "part" => {
             word = unfused.functions[*function].math.name();
         }
-        _ => {}
+        Statement::Let { .. } | Statement::Store { .. } | Statement::If { .. } => {}
     });
     word
 }
@@ -196,7 +191,7 @@ impl Sizes {
                     let param = checked.params.get(input).map_or("?", |p| p.name.as_str());
                     format!("size({param}, {axis})")
                 }
-                _ => symbol.name.clone(),
+                SymbolSource::Dimension { .. } | SymbolSource::Scalar { .. } => symbol.name.clone(),
             });
         }
         for Requirement { left, relation, right, .. } in &checked.requires {

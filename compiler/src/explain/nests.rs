@@ -151,12 +151,7 @@ impl Printer<'_> {
     fn name_indices_in(&mut self, block: &Block, around: &mut Vec<String>) {
         for statement in block {
             let depth = around.len();
-            let dims = match statement {
-                Statement::Loop(l) => [l.dims.as_slice(), &[]],
-                Statement::Contract(c) => [c.free.as_slice(), &c.reduce],
-                _ => [&[][..], &[]],
-            };
-            for (index, _) in dims.into_iter().flatten() {
+            for (index, _) in statement.dims() {
                 let name = self.index_name(*index, around);
                 around.push(name.clone());
                 self.indices.insert(*index, name);
@@ -261,11 +256,10 @@ impl Printer<'_> {
 
     /// What stands on the left of a value's line: the element that it is stored to, or a name.
     fn target(&mut self, value: ValueId, rest: &[Statement]) -> Text {
-        let stored = rest.iter().find_map(|s| match s {
-            Statement::Store { buffer, at, value: v } if *v == value => {
-                at.iter().all(|s| matches!(s, Subscript::Affine(_))).then_some((*buffer, at))
-            }
-            _ => None,
+        let stored = rest.iter().find_map(|s| {
+            let Statement::Store { buffer, at, value: v } = s else { return None };
+            let is_plain = *v == value && at.iter().all(|s| matches!(s, Subscript::Affine(_)));
+            is_plain.then_some((*buffer, at))
         });
         match stored {
             Some((buffer, at)) => {
@@ -468,15 +462,29 @@ impl Printer<'_> {
         let is = |value: &ValueId, number| {
             self.constants[*value].is_some_and(|scalar| scalar == Scalar::from_bits(scalar.dtype(), number))
         };
-        let kept = match op {
-            Op::Binary(BinaryOp::Add, a, b) if is(b, 0) => a,
-            Op::Binary(BinaryOp::Add, a, b) if is(a, 0) => b,
-            Op::Binary(BinaryOp::Sub, a, b) if is(b, 0) => a,
-            Op::Binary(BinaryOp::Mul | BinaryOp::Div, a, b) if is(b, 1) => a,
-            Op::Binary(BinaryOp::Mul, a, b) if is(a, 1) => b,
-            Op::Select(condition, a, _) if is(condition, 1) => a,
-            Op::Select(condition, _, b) if is(condition, 0) => b,
-            _ => return None,
+        let kept = if let Op::Binary(op, a, b) = op {
+            match op {
+                BinaryOp::Add | BinaryOp::Sub if is(b, 0) => a,
+                BinaryOp::Add if is(a, 0) => b,
+                BinaryOp::Mul | BinaryOp::Div if is(b, 1) => a,
+                BinaryOp::Mul if is(a, 1) => b,
+                BinaryOp::Add
+                | BinaryOp::Sub
+                | BinaryOp::Mul
+                | BinaryOp::Div
+                | BinaryOp::Rem
+                | BinaryOp::Min
+                | BinaryOp::Max
+                | BinaryOp::And
+                | BinaryOp::Or
+                | BinaryOp::Xor
+                | BinaryOp::Shl
+                | BinaryOp::Shr => return None,
+            }
+        } else {
+            let Op::Select(condition, a, b) = op else { return None };
+            let taken = self.constants[*condition]?;
+            if taken == Scalar::Bool(true) { a } else { b }
         };
         Some(self.texts[*kept].clone())
     }
@@ -537,6 +545,7 @@ impl Printer<'_> {
 
     fn binary(&self, op: BinaryOp, a: ValueId, b: ValueId) -> Text {
         let is_bool = self.dtype(a) == Some(Dtype::Bool);
+        let call = |name: &str| Text::atom(format!("{name}({}, {})", self.texts[a].text, self.texts[b].text));
         let (level, sign, associative) = match op {
             BinaryOp::Add => (Level::Sum, "+", true),
             BinaryOp::Sub => (Level::Sum, "-", false),
@@ -545,17 +554,12 @@ impl Printer<'_> {
             BinaryOp::Rem => (Level::Product, "%", false),
             BinaryOp::And if is_bool => (Level::And, "&&", true),
             BinaryOp::Or if is_bool => (Level::Or, "||", true),
-            _ => {
-                let name = match op {
-                    BinaryOp::And => "bit_and",
-                    BinaryOp::Or => "bit_or",
-                    BinaryOp::Xor => "bit_xor",
-                    BinaryOp::Shl => "shift_left",
-                    BinaryOp::Shr => "shift_right",
-                    other => other.name(),
-                };
-                return Text::atom(format!("{name}({}, {})", self.texts[a].text, self.texts[b].text));
-            }
+            BinaryOp::And => return call("bit_and"),
+            BinaryOp::Or => return call("bit_or"),
+            BinaryOp::Xor => return call("bit_xor"),
+            BinaryOp::Shl => return call("shift_left"),
+            BinaryOp::Shr => return call("shift_right"),
+            BinaryOp::Min | BinaryOp::Max => return call(op.name()),
         };
         // Of floats even `a + (b + c)` is not `a + b + c`.
         let left = self.texts[a].at(level);

@@ -1,7 +1,7 @@
 //! How the values of a kernel are used, which decides whether `nests` writes them where they are used or on lines of their own.
 
 use cranelift_entity::SecondaryMap;
-use ir::nest::{Block, Extent, IndexId, LoopKind, Reduction, Statement, Subscript, ValueId};
+use ir::nest::{Block, Extent, IndexId, Reduction, Statement, Subscript, ValueId};
 use ir::visit;
 
 /// How a value is used.
@@ -51,9 +51,7 @@ impl Count {
                     self.extents(&l.dims, body);
                     let inner = self.body();
                     self.block(&l.body, inner);
-                    if let LoopKind::Reduce(reductions) = &l.kind {
-                        reductions.iter().flat_map(Reduction::values).for_each(|v| self.used(v, inner, true));
-                    }
+                    l.kind.reductions().iter().flat_map(Reduction::values).for_each(|v| self.used(v, inner, true));
                 }
                 Statement::Contract(c) => {
                     self.extents(&c.free, body);

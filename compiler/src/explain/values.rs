@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use cranelift_entity::SecondaryMap;
-use ir::nest::{Block, Kernel, LoopKind, Op, Program, Statement, ValueId};
+use ir::nest::{Block, Kernel, Op, Program, Statement, ValueId};
 
 /// What is known of all values: numbers by formula, and names by number.
 #[derive(Default)]
@@ -79,13 +79,11 @@ impl Walk<'_, '_, '_> {
                 }
                 Statement::Loop(l) => {
                     self.block(&l.body);
-                    if let LoopKind::Reduce(reductions) = &l.kind {
-                        for r in reductions {
-                            let (merge, order) = (self.program.merge_name(r.merge), r.order.name());
-                            let inputs: Vec<ValueId> = r.values().collect();
-                            for (k, result) in r.results.iter().enumerate() {
-                                self.of[*result] = self.formula(format!("{merge} {order} {k}"), &inputs);
-                            }
+                    for r in l.kind.reductions() {
+                        let (merge, order) = (self.program.merge_name(r.merge), r.order.name());
+                        let inputs: Vec<ValueId> = r.values().collect();
+                        for (k, result) in r.results.iter().enumerate() {
+                            self.of[*result] = self.formula(format!("{merge} {order} {k}"), &inputs);
                         }
                     }
                 }

@@ -4,7 +4,7 @@
 
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use ir::decision::{Pair, Reason};
-use ir::nest::{Block, BufferId, Kernel, KernelId, LoopKind, Op, Statement, Subscript};
+use ir::nest::{Block, BufferId, Kernel, KernelId, LoopKind, Statement, Subscript};
 use ir::visit;
 
 use super::names::{Operation, Sizes};
@@ -189,7 +189,20 @@ impl<'a> Words<'a> {
                 let longer = self.sizes.text(if (a - b).as_constant()? > 0 { a } else { b });
                 Some(format!("compute both over `{longer}`, and let the caller take the slice"))
             }
-            _ => None,
+            Reason::GlobalReduction
+            | Reason::OtherIterations
+            | Reason::WouldDuplicate { .. }
+            | Reason::TooManyCopies { .. }
+            | Reason::ExtentsDiffer { .. }
+            | Reason::TooManyLiveValues { .. }
+            | Reason::TooLarge { .. }
+            | Reason::Cut { .. }
+            | Reason::NotProfitable { .. }
+            | Reason::LessParallel { .. }
+            | Reason::OtherConsumer { .. }
+            | Reason::PathBetween { .. }
+            | Reason::Contraction
+            | Reason::OtherPlan => None,
         }
     }
 
@@ -215,13 +228,7 @@ fn is_reduction(statement: &Statement) -> bool {
 
 /// The number of places in which a kernel loads from an array.
 fn sites(block: &Block, buffer: BufferId) -> usize {
-    let mut sites = 0;
-    visit::for_each_statement(block, &mut |statement| {
-        sites += usize::from(
-            matches!(statement, Statement::Let { op: Op::Load { buffer: from, .. }, .. } if *from == buffer),
-        );
-    });
-    sites
+    visit::loads(block).into_iter().filter(|from| *from == buffer).count()
 }
 
 /// The number of indices that reductions of a kernel run over.
@@ -241,12 +248,9 @@ fn reduced(block: &Block) -> usize {
 fn is_displaced(kernel: &Kernel, buffer: BufferId) -> bool {
     let mut displaced = false;
     visit::for_each_statement(&kernel.body, &mut |statement| {
-        if let Statement::Let { op: Op::Load { buffer: from, at, .. }, .. } = statement
-            && *from == buffer
-        {
-            let is_index = |subscript: &Subscript| subscript.as_index().is_some();
-            displaced |= !at.iter().all(is_index);
-        }
+        let load = statement.effects().load.filter(|load| load.buffer == buffer);
+        let is_index = |subscript: &Subscript| subscript.as_index().is_some();
+        displaced |= load.is_some_and(|load| !load.at.iter().all(is_index));
     });
     displaced
 }

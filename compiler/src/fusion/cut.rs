@@ -8,7 +8,8 @@ use cranelift_entity::SecondaryMap;
 use ir::nest::{KernelId, Role};
 
 use super::Graph;
-use super::profit::{self, MAX_LINES, MAX_SIZE};
+use super::legality::{MAX_LINES, MAX_SIZE};
+use super::profit;
 
 /// How much of the room of a kernel a part takes at most: merging adds lines.
 const ROOM: f64 = 0.9;

@@ -29,10 +29,12 @@ impl<'k> Elementwise<'k> {
     /// own indices.
     pub fn of(program: &Program, kernel: &'k Kernel) -> Option<Elementwise<'k>> {
         let (last, before) = kernel.body.split_last()?;
-        let (scalars, dims, all): (&[Statement], &[_], &[Statement]) = match last {
-            Statement::Loop(Loop { dims, kind: LoopKind::Parallel, body }) => (before, dims, body),
-            _ => (&[], &[], &kernel.body),
-        };
+        let (scalars, dims, all): (&[Statement], &[_], &[Statement]) =
+            if let Statement::Loop(Loop { dims, kind: LoopKind::Parallel, body }) = last {
+                (before, dims, body)
+            } else {
+                (&[], &[], &kernel.body)
+            };
         let (Statement::Store { buffer, at, value }, body) = all.split_last()? else { return None };
         let axis = |(s, length): (&Subscript, &Size)| match s.as_index() {
             Some(index) => Some(Some(index)),
@@ -207,10 +209,12 @@ impl<'k> Walk<'k> {
     fn block(&mut self, block: &'k Block, place: Place) {
         for statement in block {
             match statement {
-                Statement::Let { op: Op::Load { buffer, at, .. }, .. } if *buffer == self.buffer => {
-                    self.found.push(Load { at, place, around: self.around.clone() });
+                Statement::Let { op, .. } => {
+                    if let Some(load) = op.effects().load.filter(|load| load.buffer == self.buffer) {
+                        self.found.push(Load { at: load.at, place, around: self.around.clone() });
+                    }
                 }
-                Statement::Let { .. } | Statement::Store { .. } => {}
+                Statement::Store { .. } => {}
                 Statement::If { then, otherwise, .. } => {
                     self.block(then, place);
                     self.block(otherwise, place);
@@ -337,13 +341,7 @@ fn value(subscript: &Subscript, integer: &mut impl FnMut(Op) -> ValueId) -> Valu
 pub(super) fn extents(block: &[Statement]) -> BTreeMap<IndexId, Size> {
     let mut extents = BTreeMap::new();
     visit::for_each_statement(block, &mut |statement| {
-        let dims: [&[(IndexId, Extent)]; 2] = match statement {
-            Statement::Loop(l) => [&l.dims, &[]],
-            Statement::Contract(c) => [&c.free, &c.reduce],
-            _ => return,
-        };
-        let sized = |(index, extent): &(IndexId, Extent)| Some((*index, extent.as_size()?.clone()));
-        extents.extend(dims.into_iter().flatten().filter_map(sized));
+        extents.extend(statement.dims().filter_map(|(index, extent)| Some((*index, extent.as_size()?.clone()))));
     });
     extents
 }

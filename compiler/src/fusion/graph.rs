@@ -15,9 +15,9 @@ use ir::decision::{Decision, FusionPass, Outcome, Pair, Reason};
 use ir::nest::{BufferId, Kernel, KernelId, Program, Role};
 
 use super::cut::Parts;
+use super::legality;
 use super::memo::{Code, Mechanic, Memo};
 use super::pairs;
-use super::profit;
 use crate::analysis::cost::{self, Price};
 use crate::analysis::work::Functions;
 use crate::pipeline::Options;
@@ -261,7 +261,7 @@ impl Graph {
         self.memo.merge((a, b), mechanic, own, || {
             let kernel = rewrite()?;
             let price = cost::nominally(&self.frame, &self.functions, &kernel, is_own);
-            profit::compiles(&price)?;
+            legality::compiles(&price)?;
             Ok((kernel, price))
         })
     }

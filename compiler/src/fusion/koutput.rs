@@ -7,9 +7,10 @@ use ir::decision::Reason;
 
 use super::form::Place;
 use super::join::Also;
+use super::legality::contracts;
 use super::profit::TimeLimit;
 use super::substitution::{self, Rule};
-use super::weave::{contracts, weave};
+use super::weave::weave;
 use super::{Graph, legality, pairs, profit};
 
 /// Runs the pass; says whether it changed anything.

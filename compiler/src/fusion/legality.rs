@@ -1,13 +1,35 @@
-//! The rules of merging: each is a function that says nothing, or the reason why not.
+//! The rules of merging kernels: each is a function that says nothing, or the reason why not. The rules for the loops inside a
+//! kernel are in [`loops`].
+
+pub(super) mod loops;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use ir::decision::Reason;
-
-use crate::analysis::cost::Price;
+use ir::effects::{Access, Effects};
+use ir::nest::{Block, BufferId, IndexId, Kernel, KernelId, Program, Statement, Subscript};
+use ir::{Size, verify, visit};
 
 use super::Graph;
 use super::pairs::Pair;
-use super::profit::{MAX_COPIES, MAX_LINES, fits};
 use super::substitution::Use;
+use super::weave::still_loaded;
+use crate::analysis::cost::Price;
+
+/// The largest kernel, in statements with functions written out: beyond it, compiling takes longer than it saves.
+pub(super) const MAX_SIZE: u64 = 2_000;
+
+/// The longest kernel, in statements of its text, which every merge rewrites: so fusion stays near-linear.
+pub(super) const MAX_LINES: u64 = 640;
+
+/// The most scalars alive at once: beyond it, code is mostly about where to keep them.
+const MAX_LIVE: u64 = 128;
+
+/// The most places in which one kernel may compute a producer: XLA's bound on the uses that indexing makes.
+const MAX_COPIES: u64 = 15;
+
+/// The most top-level loops of a kernel that read the same one after another.
+const MAX_PHASES: usize = 4;
 
 /// A producer may stand in place of a consumer's loads: no kernel grows beyond what compiles well.
 pub(super) fn substitutes(producer: &Price, consumer: &Price, u: &Use) -> Result<(), Reason> {
@@ -32,4 +54,187 @@ pub(super) fn adjacent(graph: &Graph, (first, second): Pair) -> Result<(), Reaso
 pub(super) fn within_a_part(graph: &Graph, (first, second): Pair) -> Result<(), Reason> {
     let allowed = graph.parts().allow(graph.operation(first), graph.operation(second));
     allowed.map_err(|lines| Reason::Cut { operations: lines, limit: MAX_LINES })
+}
+
+/// Whether a kernel is small enough to compile well.
+pub(super) fn compiles(price: &Price) -> Result<(), Reason> {
+    let Price { statements, lines, live, .. } = *price;
+    fits(statements, lines)?;
+    if live > MAX_LIVE {
+        return Err(Reason::TooManyLiveValues { live, limit: MAX_LIVE });
+    }
+    Ok(())
+}
+
+/// Whether a kernel of so many statements, with functions written out and in its text, is small enough.
+pub(super) fn fits(statements: u64, lines: u64) -> Result<(), Reason> {
+    if lines > MAX_LINES {
+        return Err(Reason::TooLarge { operations: lines, limit: MAX_LINES });
+    }
+    if statements > MAX_SIZE {
+        return Err(Reason::TooLarge { operations: statements, limit: MAX_SIZE });
+    }
+    Ok(())
+}
+
+/// A kernel does not nest deeper than one may.
+pub(super) fn depth(kernel: &Kernel) -> Result<(), Reason> {
+    fn of(block: &Block) -> usize {
+        1 + block.iter().flat_map(Statement::blocks).map(of).max().unwrap_or(0)
+    }
+    if of(&kernel.body) > verify::MAX_DEPTH { Err(Reason::OtherIterations) } else { Ok(()) }
+}
+
+/// Two kernels in the making of one.
+pub(super) struct Weave<'g> {
+    pub graph: &'g Graph,
+    pub pair: Pair,
+    /// The code of the pair.
+    pub parts: (&'g Kernel, &'g Kernel),
+    /// The buffers that the first stores and the second loads.
+    pub flows: &'g [BufferId],
+}
+
+impl Weave<'_> {
+    /// Every loop of the one part that has fewer is joined with a loop of the other part. Parts that read the same may also go over
+    /// it one after another, if nothing flows between them.
+    pub fn shares_loops(&self, woven: &Kernel) -> Result<(), Reason> {
+        let (a, b) = self.parts;
+        let together = loops_of(woven);
+        if together <= loops_of(a).max(loops_of(b)) {
+            return Ok(());
+        }
+        if !self.flows.is_empty() {
+            return Err(why_flows_stay(self.graph, self.pair, self.flows));
+        }
+        let phases = together <= MAX_PHASES && reads_the_same(self.graph.frame(), a, b);
+        if phases { Ok(()) } else { Err(why_apart(self.graph, self.pair)) }
+    }
+
+    /// The parts share loops, or else the second needs nothing from memory that the first stores.
+    pub fn is_one(&self, woven: &Kernel) -> Result<(), Reason> {
+        self.shares_loops(woven)?;
+        let (a, b) = self.parts;
+        if loops_of(woven) == loops_of(a) + loops_of(b) && still_loaded(woven, self.flows) {
+            return Err(why_flows_stay(self.graph, self.pair, self.flows));
+        }
+        Ok(())
+    }
+}
+
+/// How many loops and contractions stand side by side in a kernel.
+fn loops_of(kernel: &Kernel) -> usize {
+    kernel.body.iter().filter(|s| s.repeats()).count()
+}
+
+/// Why loops between which buffers flow do not become one.
+fn why_flows_stay(graph: &Graph, (first, second): Pair, flows: &[BufferId]) -> Reason {
+    if contracts(graph, first) || contracts(graph, second) {
+        return Reason::Contraction;
+    }
+    let (program, first, second) = (graph.frame(), graph.kernel(first), graph.kernel(second));
+    let mut reason = None;
+    for buffer in flows {
+        let stored = outer_axes(program, first, *buffer, |effects| effects.store);
+        let loaded = outer_axes(program, second, *buffer, |effects| effects.load);
+        if stored.iter().all(Option::is_none) {
+            return Reason::GlobalReduction;
+        }
+        let alone = stored.into_iter().zip(loaded).find_map(|(a, b)| Some((a?, b?)));
+        if let Some((first, second)) = alone
+            && first != second
+        {
+            reason = Some(Reason::ExtentsDiffer { first, second });
+        }
+    }
+    reason.unwrap_or(Reason::OtherIterations)
+}
+
+/// For each axis of a buffer: the extent of the outermost index that stands there alone in all accesses of a kind.
+fn outer_axes(
+    program: &Program,
+    kernel: &Kernel,
+    buffer: BufferId,
+    of: for<'s> fn(&Effects<'s>) -> Option<Access<'s>>,
+) -> Vec<Option<Size>> {
+    let mut axes: Option<Vec<Option<Size>>> = None;
+    let mut note = |at: &[Subscript], outer: &[(IndexId, &Size)]| {
+        let found: Vec<Option<Size>> = at
+            .iter()
+            .map(|s| outer.iter().find(|(i, _)| s.as_index() == Some(*i)).map(|(_, size)| (*size).clone()))
+            .collect();
+        match &mut axes {
+            None => axes = Some(found),
+            Some(axes) => {
+                for (known, axis) in axes.iter_mut().zip(found) {
+                    *known = known.take().filter(|size| Some(size) == axis.as_ref());
+                }
+            }
+        }
+    };
+    for statement in &kernel.body {
+        let mut outer = vec![];
+        if let Statement::Loop(l) = statement {
+            outer = l.dims.iter().filter_map(|(i, extent)| Some((*i, extent.as_size()?))).collect();
+        }
+        visit::for_each_statement(std::slice::from_ref(statement), &mut |s| {
+            if let Some(access) = of(&s.effects()).filter(|access| access.buffer == buffer) {
+                let plain = access.view.is_none_or(|view| *view == program.buffers[buffer].shape);
+                note(if plain { access.at } else { &[] }, &outer);
+            }
+        });
+    }
+    axes.unwrap_or_default()
+}
+
+/// Whether a kernel holds a contraction.
+pub(super) fn contracts(graph: &Graph, id: KernelId) -> bool {
+    graph.kernel(id).body.iter().any(|s| matches!(s, Statement::Contract(_)))
+}
+
+/// Why kernels that do not hang on each other do not become one: the first outer extents in which they differ.
+fn why_apart(graph: &Graph, (first, second): Pair) -> Reason {
+    let extents = |id: KernelId| -> Vec<Size> {
+        let outer =
+            graph.kernel(id).body.iter().find_map(|s| if let Statement::Loop(l) = s { Some(&l.dims) } else { None });
+        outer.into_iter().flatten().filter_map(|(_, extent)| extent.as_size().cloned()).collect()
+    };
+    if contracts(graph, first) || contracts(graph, second) {
+        return Reason::Contraction;
+    }
+    let pair = extents(first).into_iter().zip(extents(second)).find(|(a, b)| a != b);
+    pair.map_or(Reason::OtherIterations, |(first, second)| Reason::ExtentsDiffer { first, second })
+}
+
+/// Whether kernels read a buffer of several axes over the same box, whatever the order: row sums and column sums.
+fn reads_the_same(program: &Program, first: &Kernel, second: &Kernel) -> bool {
+    let loads: BTreeSet<BufferId> = visit::loads(&first.body).into_iter().collect();
+    visit::loads(&second.body).into_iter().any(|buffer| {
+        let shape = &program.buffers[buffer].shape;
+        loads.contains(&buffer)
+            && shape.len() > 1
+            && reads_all(first, buffer, shape)
+            && reads_all(second, buffer, shape)
+    })
+}
+
+/// Whether some load runs over the whole buffer, an index for each axis.
+fn reads_all(kernel: &Kernel, buffer: BufferId, shape: &[Size]) -> bool {
+    let mut extents = BTreeMap::new();
+    let mut all = false;
+    visit::for_each_statement(&kernel.body, &mut |s| {
+        if let Statement::Loop(l) = s {
+            extents.extend(l.dims.iter().map(|(i, extent)| (*i, extent)));
+        }
+        if let Some(Access { view: None, at, .. }) = s.effects().load.filter(|load| load.buffer == buffer) {
+            let along = |(s, n): (&Subscript, &Size)| {
+                s.as_index().and_then(|i| extents.get(&i)).is_some_and(|extent| extent.as_size() == Some(n))
+            };
+            let mut indices: Vec<_> = at.iter().filter_map(Subscript::as_index).collect();
+            indices.sort_unstable();
+            indices.dedup();
+            all |= indices.len() == at.len() && at.iter().zip(shape).all(along);
+        }
+    });
+    all
 }

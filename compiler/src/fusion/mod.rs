@@ -7,8 +7,9 @@
 //! ```text
 //! graph      the program between passes, its edges, and the record of decisions
 //! memo       the merges that have been tried
+//! outline    what a statement has to do with those around it
 //! kloop kinput siblings nest koutput     the passes, one file each
-//! legality   the rules, each a function that names the reason of its refusal
+//! legality   the rules for kernels, each a function that gives the reason of its refusal, and the rules for loops
 //! profit     the prices
 //! inline     mechanic: the producer's body in place of the consumer's loads
 //! weave      mechanic: two kernels' loops made one
@@ -32,6 +33,7 @@ pub mod koutput;
 mod legality;
 mod memo;
 pub mod nest;
+mod outline;
 mod pairs;
 mod profit;
 mod search;

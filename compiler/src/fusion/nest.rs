@@ -6,8 +6,9 @@
 //! for all before it.
 
 use super::join::Also;
+use super::legality::contracts;
 use super::profit::TimeLimit;
-use super::weave::{contracts, weave};
+use super::weave::weave;
 use super::{Graph, legality, pairs, profit};
 
 /// Runs the pass; says whether it changed anything.

@@ -1,5 +1,4 @@
-//! What merging gains: the price of kernels as they are against the price of kernels as they would be, by the one cost
-//! model, and the limits of one kernel.
+//! The gain of merging: the price of kernels as they are against the price of kernels as they would be, by the one cost model.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -16,18 +15,6 @@ use crate::analysis::work::{self, Work};
 use super::Graph;
 use super::form::Elementwise;
 use super::memo::Code;
-
-/// The largest kernel, in statements with functions written out: beyond it, compiling takes longer than it saves.
-pub(super) const MAX_SIZE: u64 = 2_000;
-
-/// The longest kernel, in statements of its text, which every merge rewrites: so fusion stays near-linear.
-pub(super) const MAX_LINES: u64 = 640;
-
-/// The most scalars alive at once: beyond it, code is mostly about where to keep them.
-pub(super) const MAX_LIVE: u64 = 128;
-
-/// The most places in which one kernel may compute a producer: XLA's bound on the uses that indexing makes.
-pub(super) const MAX_COPIES: u64 = 15;
 
 /// The bytes of a buffer at nominal sizes.
 pub(super) fn bytes(program: &Program, buffer: BufferId) -> f64 {
@@ -112,27 +99,6 @@ fn worthwhile(graph: &Graph, (before, after): (&[&Price], &[&Price]), limit: Tim
     } else {
         Err(Reason::NotProfitable { loss: loss as u64 })
     }
-}
-
-/// Whether a kernel is small enough to compile well.
-pub(super) fn compiles(price: &Price) -> Result<(), Reason> {
-    let Price { statements, lines, live, .. } = *price;
-    fits(statements, lines)?;
-    if live > MAX_LIVE {
-        return Err(Reason::TooManyLiveValues { live, limit: MAX_LIVE });
-    }
-    Ok(())
-}
-
-/// Whether a kernel of so many statements, with functions written out and in its text, is small enough.
-pub(super) fn fits(statements: u64, lines: u64) -> Result<(), Reason> {
-    if lines > MAX_LINES {
-        return Err(Reason::TooLarge { operations: lines, limit: MAX_LINES });
-    }
-    if statements > MAX_SIZE {
-        return Err(Reason::TooLarge { operations: statements, limit: MAX_SIZE });
-    }
-    Ok(())
 }
 
 /// Kernels that share nothing but a launch become one only if that is most of what they cost.

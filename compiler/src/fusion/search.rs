@@ -17,8 +17,8 @@ use std::ops::Add;
 use ir::choice::Policy;
 use ir::decision::FusionPass::{self, Kinput, Kloop, Koutput, Nest, Siblings};
 use ir::decision::Passes;
-use ir::nest::{BufferId, IndexId, Loop, Op, Program, Statement, Subscript, ValueId};
-use ir::{Affine, visit};
+use ir::nest::{BufferId, IndexId, Loop, Op, Program, Statement, ValueId};
+use ir::visit;
 
 use super::cut::{self, Parts};
 use super::profit::TimeLimit;
@@ -146,7 +146,7 @@ impl Plan {
         let mut loops = vec![];
         for id in self.graph.kernels() {
             visit::for_each_statement(&self.graph.kernel(id).body, &mut |s| {
-                if matches!(s, Statement::Loop(_) | Statement::Contract(_)) {
+                if s.repeats() {
                     loops.push(s);
                 }
             });
@@ -162,22 +162,19 @@ fn depends_on_all(l: &Loop) -> bool {
         Statement::Let { value, op } => {
             let mut indices = BTreeSet::new();
             visit::for_each_use(statement, &mut |used| indices.extend(along.get(&used).into_iter().flatten()));
-            let mut note = |a: &Affine<IndexId>| indices.extend(a.terms().iter().map(|(index, _)| *index));
+            op.for_each_affine(&mut |a| indices.extend(a.terms().iter().map(|(index, _)| *index)));
             let is_work = match op {
-                Op::Constant(_) => false,
-                Op::Affine(a) => {
-                    note(a);
-                    false
-                }
-                Op::Load { at, .. } => {
-                    at.iter().for_each(|s| {
-                        if let Subscript::Affine(a) = s {
-                            note(a)
-                        }
-                    });
-                    false
-                }
-                _ => true,
+                Op::Constant(_) | Op::Affine(_) | Op::Load { .. } => false,
+                Op::Unary(..)
+                | Op::Binary(..)
+                | Op::Compare(..)
+                | Op::Fma(..)
+                | Op::Select(..)
+                | Op::Cast(..)
+                | Op::Bitcast(..)
+                | Op::Call(..)
+                | Op::Check { .. }
+                | Op::Prefix(..) => true,
             };
             let depends = indices.len() == l.dims.len();
             along.insert(*value, indices);

@@ -58,9 +58,9 @@ fn groups(graph: &Graph) -> Vec<Vec<KernelId>> {
         for buffer in graph.loads(id) {
             readers.entry(*buffer).or_default().push(id);
         }
-        let space = graph.kernel(id).body.iter().find_map(|s| match s {
-            Statement::Loop(l) => l.dims.iter().map(|(_, extent)| extent.as_size().cloned()).collect(),
-            _ => None,
+        let space = graph.kernel(id).body.iter().find_map(|s| {
+            let Statement::Loop(l) = s else { return None };
+            l.dims.iter().map(|(_, extent)| extent.as_size().cloned()).collect()
         });
         spaces.entry(space.unwrap_or_default()).or_default().push(id);
     }

@@ -8,7 +8,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ir::nest::{BufferId, Extent, Index, IndexId, Kernel, Loop, LoopKind, Op, Program, Statement, Subscript, ValueId};
+use ir::effects::Access;
+use ir::nest::{BufferId, Extent, Index, IndexId, Kernel, LoopKind, Op, Program, Statement, Subscript, ValueId};
 use ir::rewrite::{digits, for_each_affine_mut, fresh_name, replace, see_axes, see_plainly, simplify};
 use ir::{Affine, BinaryOp, Scalar, Size, visit};
 
@@ -52,9 +53,7 @@ fn merged_axes(program: &Program, kernel: &Kernel, buffer: BufferId) -> Parts {
     let quotients = quotients(kernel);
     let mut parts = Parts::new();
     visit::for_each_statement(&kernel.body, &mut |statement| {
-        if let Statement::Let { op: Op::Load { buffer: from, view: Some(view), at }, .. } = statement
-            && *from == buffer
-        {
+        if let Some(Access { view: Some(view), at, .. }) = statement.effects().load.filter(|l| l.buffer == buffer) {
             parts.extend(grouped((at, view), shape, &extents).unwrap_or_default());
         }
     });
@@ -76,12 +75,9 @@ fn split_axes(program: &Program, (producer, consumer): (&Kernel, &Kernel), buffe
     let mut parts = Parts::new();
     let loads = loads_of(consumer, buffer);
     visit::for_each_statement(&producer.body, &mut |statement| {
-        let Statement::Store { buffer: to, at: stored, .. } = statement else { return };
-        if *to != buffer {
-            return;
-        }
+        let Some(store) = statement.effects().store.filter(|store| store.buffer == buffer) else { return };
         for (axis, length) in shape(program, buffer).iter().enumerate() {
-            let index = stored[axis].as_index().filter(|index| own.get(index) == Some(length));
+            let index = store.at[axis].as_index().filter(|index| own.get(index) == Some(length));
             let numbers = loads.iter().filter_map(|load| match load.at.get(axis)? {
                 Subscript::Affine(number) => digits(number, &others),
                 Subscript::Value(_) => None,
@@ -99,19 +95,37 @@ fn split_axes(program: &Program, (producer, consumer): (&Kernel, &Kernel), buffe
     parts
 }
 
+/// Whether an index may be split.
+enum Split {
+    Always,
+    /// Where its extent has an exact value.
+    Exact,
+    Never,
+}
+
 /// The extents of the indices that may be split. Those of reductions may wrap, and then the parts would be more.
 fn splittable(program: &Program, kernel: &Kernel) -> BTreeMap<IndexId, Size> {
     let mut extents = extents(&kernel.body);
     visit::for_each_statement(&kernel.body, &mut |statement| {
-        let (dims, never) = match statement {
-            Statement::Loop(l) => (&l.dims, matches!(l.kind, LoopKind::Serial | LoopKind::Scan)),
-            Statement::Contract(c) => (&c.reduce, true),
-            _ => return,
+        let (dims, split) = match statement {
+            Statement::Loop(l) => (
+                &l.dims,
+                match l.kind {
+                    LoopKind::Parallel => Split::Always,
+                    LoopKind::Reduce(_) => Split::Exact,
+                    LoopKind::Serial | LoopKind::Scan => Split::Never,
+                },
+            ),
+            Statement::Contract(c) => (&c.reduce, Split::Never),
+            Statement::Let { .. } | Statement::Store { .. } | Statement::If { .. } => return,
         };
-        let reduces = !matches!(statement, Statement::Loop(Loop { kind: LoopKind::Parallel, .. }));
         for (index, _) in dims {
-            let may_wrap = |extent: &Size| reduces && !is_exact(program, extent);
-            if never || extents.get(index).is_some_and(may_wrap) {
+            let goes = |extent: &Size| match split {
+                Split::Always => false,
+                Split::Exact => !is_exact(program, extent),
+                Split::Never => true,
+            };
+            if extents.get(index).is_some_and(goes) {
                 extents.remove(index);
             }
         }
@@ -137,17 +151,16 @@ fn quotients(kernel: &Kernel) -> BTreeMap<ValueId, Quotient> {
     let (mut known, mut found) = (BTreeMap::new(), BTreeMap::new());
     visit::for_each_statement(&kernel.body, &mut |statement| {
         let Statement::Let { value, op } = statement else { return };
-        match op {
-            Op::Affine(a) => _ = known.insert(*value, a.clone()),
-            Op::Constant(Scalar::I64(c)) => _ = known.insert(*value, Affine::constant(*c)),
-            Op::Binary(op @ (BinaryOp::Div | BinaryOp::Rem), a, b) => {
-                let index = known.get(a).and_then(Affine::as_index);
-                if let (Some(index), Some(by)) = (index, known.get(b).and_then(Affine::as_size)) {
-                    let quotient = Quotient { index, by: by.clone(), is_remainder: *op == BinaryOp::Rem };
-                    found.insert(*value, quotient);
-                }
+        if let Op::Affine(a) = op {
+            known.insert(*value, a.clone());
+        } else if let Op::Constant(Scalar::I64(c)) = op {
+            known.insert(*value, Affine::constant(*c));
+        } else if let Op::Binary(op @ (BinaryOp::Div | BinaryOp::Rem), a, b) = op {
+            let index = known.get(a).and_then(Affine::as_index);
+            if let (Some(index), Some(by)) = (index, known.get(b).and_then(Affine::as_size)) {
+                let quotient = Quotient { index, by: by.clone(), is_remainder: *op == BinaryOp::Rem };
+                found.insert(*value, quotient);
             }
-            _ => {}
         }
     });
     found
@@ -234,7 +247,7 @@ fn rewritten(program: &Program, kernel: &Kernel, parts: &Parts) -> Kernel {
             }
             Statement::Loop(l) => l.dims = std::mem::take(&mut l.dims).into_iter().flat_map(split).collect(),
             Statement::Contract(c) => c.free = std::mem::take(&mut c.free).into_iter().flat_map(split).collect(),
-            _ => {}
+            Statement::Store { .. } | Statement::If { .. } => {}
         }
         out.push(statement);
     });

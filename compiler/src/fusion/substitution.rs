@@ -171,7 +171,7 @@ fn propose(graph: &mut Graph, rule: &Rule, producer: KernelId, limit: TimeLimit)
 fn look(graph: &Graph, p: &Elementwise<'_>, consumer: KernelId) -> Use {
     let shape = shape(graph.frame(), p.buffer);
     let kernel = graph.kernel(consumer);
-    let loops = kernel.body.iter().any(|s| matches!(s, Statement::Loop(_) | Statement::Contract(_)));
+    let loops = kernel.body.iter().any(Statement::repeats);
     let mut found = Use { consumer, place: Place::Loop, sites: 0, before_loops: false, copies: ir::Size::default() };
     for load in loads_of(kernel, p.buffer) {
         found.before_loops |= loops && load.around.is_empty();

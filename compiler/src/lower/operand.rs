@@ -2,7 +2,7 @@
 
 use cranelift_entity::EntityRef;
 use ir::checked::{Checked, Expr, ExprId, IndexId, Kind, Subscript};
-use ir::nest::{Block, Buffer, BufferId, Role, Statement};
+use ir::nest::{Block, Buffer, BufferId, Role};
 use ir::rewrite::{drop_units, erase_unused, see_axes, simplify};
 use ir::{Affine, Size};
 
@@ -362,8 +362,8 @@ impl Lowering<'_> {
 /// Redirects all stores of a lowered kernel to one buffer.
 fn store_to(block: &mut Block, to: BufferId) {
     for statement in block {
-        if let Statement::Store { buffer, .. } = statement {
-            *buffer = to;
+        if statement.effects().store.is_some() {
+            statement.for_each_buffer_mut(|buffer| *buffer = to);
         }
         statement.blocks_mut().for_each(|inner| store_to(inner, to));
     }

@@ -11,9 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use cranelift_entity::SecondaryMap;
 use ir::nest::{Block, Buffer, BufferId, IndexId, Kernel, KernelId, LoopKind, Op, Program, Role, Statement, Subscript};
 use ir::sabotage::{self, Bug};
-use ir::{Affine, Size, visit};
-
-use super::accessed;
+use ir::{Affine, Size, effects, visit};
 
 /// Makes temporaries scratch where that takes an axis away.
 pub(super) fn contract(program: &mut Program) {
@@ -44,13 +42,11 @@ fn shared(program: &Program) -> BTreeSet<BufferId> {
     let mut owners: SecondaryMap<BufferId, Option<KernelId>> = SecondaryMap::new();
     let mut shared = BTreeSet::new();
     for (id, kernel) in &program.kernels {
-        visit::for_each_statement(&kernel.body, &mut |statement| {
-            if let Some(buffer) = accessed(statement)
-                && owners[buffer].replace(id).is_some_and(|owner| owner != id && !sabotage::on(Bug::OwnScratch))
-            {
+        for buffer in visit::loads(&kernel.body).into_iter().chain(visit::stores(&kernel.body)) {
+            if owners[buffer].replace(id).is_some_and(|owner| owner != id && !sabotage::on(Bug::OwnScratch)) {
                 shared.insert(buffer);
             }
-        });
+        }
     }
     shared
 }
@@ -70,20 +66,15 @@ fn candidates(kernel: &Kernel, is_own: impl Fn(BufferId) -> bool) -> BTreeMap<Bu
     let dims = match outermost {
         Statement::Loop(l) if matches!(l.kind, LoopKind::Parallel | LoopKind::Reduce(_)) => &l.dims,
         Statement::Contract(c) => &c.free,
-        _ => return found,
+        Statement::Let { .. } | Statement::Store { .. } | Statement::If { .. } | Statement::Loop(_) => return found,
     };
     let constant = |a: &Affine<IndexId>| a.terms().iter().all(|(index, _)| dims.iter().any(|(i, _)| i == index));
     for block in outermost.blocks() {
         visit::for_each_statement(block, &mut |statement| {
-            let (buffer, view, at) = match statement {
-                Statement::Let { op: Op::Load { buffer, view, at }, .. } => (*buffer, view.as_deref(), at),
-                Statement::Store { buffer, at, .. } => (*buffer, None, at),
-                _ => return,
-            };
-            if is_own(buffer) {
+            for effects::Access { buffer, view, at } in statement.effects().accesses().filter(|a| is_own(a.buffer)) {
                 let at = at.iter().map(|subscript| match subscript {
-                    Subscript::Affine(a) if constant(a) => Some(a),
-                    _ => None,
+                    Subscript::Affine(a) => Some(a).filter(|a| constant(a)),
+                    Subscript::Value(_) => None,
                 });
                 let at = at.collect();
                 found.entry(buffer).or_insert_with(Vec::new).push(Access { view, at });
@@ -91,8 +82,8 @@ fn candidates(kernel: &Kernel, is_own: impl Fn(BufferId) -> bool) -> BTreeMap<Bu
         });
     }
     for statement in &kernel.body {
-        if let Some(buffer) = accessed(statement) {
-            found.remove(&buffer);
+        for access in statement.effects().accesses() {
+            found.remove(&access.buffer);
         }
     }
     found
@@ -137,7 +128,11 @@ fn contract_in(block: &mut Block, buffer: BufferId, shape: &[Size], lost: &[bool
                 }
             }
             Statement::Store { buffer: to, at, .. } if *to == buffer => retain(at, |axis| !lost[axis]),
-            _ => {}
+            Statement::Let { .. }
+            | Statement::Store { .. }
+            | Statement::If { .. }
+            | Statement::Loop(_)
+            | Statement::Contract(_) => {}
         }
         statement.blocks_mut().for_each(|inner| contract_in(inner, buffer, shape, lost));
     }

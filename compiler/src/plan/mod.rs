@@ -12,7 +12,7 @@ pub mod peak;
 mod slots;
 
 use cranelift_entity::{EntitySet, PrimaryMap, SecondaryMap};
-use ir::nest::{Block, BufferId, Op, Program, Role, Statement};
+use ir::nest::{Block, BufferId, Program, Role};
 use ir::visit;
 
 /// Plans the memory of a program.
@@ -26,7 +26,7 @@ pub fn plan(program: &mut Program) {
 fn drop_unused(program: &mut Program) {
     let mut used = EntitySet::new();
     for kernel in program.kernels.values() {
-        visit::for_each_statement(&kernel.body, &mut |statement| used.extend(accessed(statement)));
+        used.extend(visit::loads(&kernel.body).into_iter().chain(visit::stores(&kernel.body)));
     }
     let stays = |id: BufferId, role: &Role| matches!(role, Role::Input(_) | Role::Output(_)) || used.contains(id);
     if program.buffers.iter().all(|(id, buffer)| stays(id, &buffer.role)) {
@@ -45,19 +45,9 @@ fn drop_unused(program: &mut Program) {
     }
 }
 
-/// The buffer that a statement itself loads from or stores to.
-fn accessed(statement: &Statement) -> Option<BufferId> {
-    match statement {
-        Statement::Let { op: Op::Load { buffer, .. }, .. } | Statement::Store { buffer, .. } => Some(*buffer),
-        _ => None,
-    }
-}
-
 fn for_each_access(block: &mut Block, visit: &mut impl FnMut(&mut BufferId)) {
     for statement in block {
-        if let Statement::Let { op: Op::Load { buffer, .. }, .. } | Statement::Store { buffer, .. } = statement {
-            visit(buffer);
-        }
+        statement.for_each_buffer_mut(&mut *visit);
         statement.blocks_mut().for_each(|inner| for_each_access(inner, visit));
     }
 }

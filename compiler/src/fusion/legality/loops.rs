@@ -1,0 +1,195 @@
+//! The rules of joining two loops of one kernel. They say yes or no: the reason that a report gives is that of the two kernels
+//! ([`super::Weave`]).
+//!
+//! A pair of loops may become one if
+//! - the second can move up to the first: nothing that it needs waits for the first, but through buffers; of a load that may
+//!   be outside where a check fails that is the check, too;
+//! - some indices match: a buffer that the first stores and the second loads is stored with the one index alone on some
+//!   axis and loaded with the other index alone on that axis, so that each iteration loads what the same iteration
+//!   stored (where nothing flows between them, outermost indices match that run along the same axis of a buffer both load);
+//!   several indices may stand on an axis if they are the digits of a number there, `8 * i + j` where `j < 8`;
+//! - the kinds agree: the indices of parallel loops part freely into those that match, outside, and the rest, inside; those
+//!   of a reduction or scan stay together and in order, since their numbering is part of the meaning.
+
+use std::collections::BTreeSet;
+
+use cranelift_entity::EntitySet;
+use ir::Affine;
+use ir::nest::{Block, BufferId, Extent, IndexId, Loop, LoopKind, Statement, Subscript};
+use ir::rewrite::digits;
+use ir::sabotage::{self, Bug};
+
+use super::super::join::{Also, rename};
+use super::super::outline::{Access, Outline};
+
+/// Indices of a loop, each with the one of a later loop that it matches.
+pub type Matched = Vec<(IndexId, IndexId)>;
+
+/// How two loops of a block may become one.
+pub struct Joint {
+    /// The indices that match.
+    pub matched: Matched,
+    /// The statements between the two that the second needs, so that they go before the first.
+    pub needed: BTreeSet<usize>,
+}
+
+/// How the loop at `second` of a block may join the one at `first`, if it may.
+pub fn join(block: &Block, outlines: &[Outline], (first, second): (usize, usize), also: Also) -> Option<Joint> {
+    let Statement::Loop(later) = &block[second] else { return None };
+    let (a, b) = (&outlines[first], &outlines[second]);
+    let (matched, agree) = match &block[first] {
+        Statement::Loop(earlier) => {
+            let matched = matched((&earlier.dims, a), (&later.dims, b), also);
+            let agree = kinds_agree(earlier, later, &matched) && scans_forward((earlier, a), (later, b), &matched);
+            (matched, agree)
+        }
+        Statement::Contract(c) if also == Also::Epilogues => {
+            let matched = matched((&c.free, a), (&later.dims, b), also);
+            let all = matched.len() == c.free.len() && matched.len() == later.dims.len();
+            let agree = all && later.kind == LoopKind::Parallel && is_elementwise(&later.body);
+            (matched, agree)
+        }
+        Statement::Let { .. } | Statement::Store { .. } | Statement::If { .. } | Statement::Contract(_) => return None,
+    };
+    if !agree {
+        return None;
+    }
+    Some(Joint { matched, needed: needed(outlines, first, second)? })
+}
+
+/// Whether a block holds no loops.
+fn is_elementwise(block: &Block) -> bool {
+    block.iter().all(|s| match s {
+        Statement::Let { .. } | Statement::Store { .. } => true,
+        Statement::If { then, otherwise, .. } => is_elementwise(then) && is_elementwise(otherwise),
+        Statement::Loop(_) | Statement::Contract(_) => false,
+    })
+}
+
+type Dims = [(IndexId, Extent)];
+
+/// The indices that match.
+fn matched((first, a): (&Dims, &Outline), (second, b): (&Dims, &Outline), also: Also) -> Matched {
+    let mut pairs: Matched = vec![];
+    let extent = |dims: &Dims, index: IndexId| dims.iter().find(|(i, _)| *i == index).map(|(_, extent)| extent.clone());
+    let consider = |i: IndexId, j: IndexId, pairs: &mut Matched| {
+        let free = pairs.iter().all(|(k, l)| *k != i && *l != j);
+        if free && extent(first, i).is_some_and(|e| extent(second, j) == Some(e) || sabotage::on(Bug::JoinedLengths)) {
+            pairs.push((i, j));
+        }
+    };
+    let along = |x: &Access, y: &Access| -> Matched {
+        let axes = x.axes.iter().zip(&y.axes);
+        axes.filter_map(|(i, j)| same_digits((i.as_ref()?, a), (j.as_ref()?, b))).flatten().collect()
+    };
+    let mut flows = a.stores.iter().filter_map(|(buffer, stored)| Some((stored, b.loads.get(buffer)?)));
+    if let Some((stored, loaded)) = flows.next() {
+        along(stored, loaded).into_iter().for_each(|(i, j)| consider(i, j, &mut pairs));
+        for (stored, loaded) in flows {
+            let also = along(stored, loaded);
+            pairs.retain(|pair| also.contains(pair) || sabotage::on(Bug::JoinedFlows));
+        }
+        return pairs;
+    }
+    let mut scalars = true;
+    for (x, y) in a.loads.iter().filter_map(|(buffer, x)| Some((x, b.loads.get(buffer)?))) {
+        along(x, y).into_iter().for_each(|(i, j)| consider(i, j, &mut pairs));
+        scalars &= x.axes.is_empty();
+    }
+    let in_order = || first.iter().zip(second).map(|((i, _), (j, _))| (*i, *j));
+    if also == Also::SameExtents && scalars && first.len() == second.len() {
+        in_order().for_each(|(i, j)| consider(i, j, &mut pairs));
+        return if pairs.len() == first.len() { pairs } else { vec![] };
+    }
+    // What both read is not worth another order of a loop's indices, which is that of its accesses.
+    let all = pairs.len() == first.len() && pairs.len() == second.len();
+    if all { pairs } else { in_order().take_while(|pair| pairs.contains(pair)).collect() }
+}
+
+/// The indices of two subscripts that match if each place of the axis belongs to one setting of them: single ones, or the digits of a
+/// number.
+fn same_digits((i, a): (&Affine<IndexId>, &Outline), (j, b): (&Affine<IndexId>, &Outline)) -> Option<Matched> {
+    // What is bound outside of both is the same throughout.
+    let common =
+        |index| if i.coefficient(index) == j.coefficient(index) { Affine::constant(0) } else { Affine::index(index) };
+    let (i, j) = (i.substitute(&mut |index| common(index)), j.substitute(&mut |index| common(index)));
+    if let (Some(i), Some(j)) = (i.as_index(), j.as_index()) {
+        return Some(vec![(i, j)]);
+    }
+    let (first, second) = (digits(&i, &a.extents)?, digits(&j, &b.extents)?);
+    let same = first.iter().map(|(_, n)| n).eq(second.iter().map(|(_, n)| n));
+    same.then(|| first.iter().zip(&second).map(|((i, _), (j, _))| (*i, *j)).collect())
+}
+
+/// Whether loops of these kinds may share the indices that match.
+fn kinds_agree(first: &Loop, second: &Loop, matched: &Matched) -> bool {
+    let all = |l: &Loop| l.dims.len() == matched.len();
+    if matched.is_empty() {
+        return false;
+    }
+    match (&first.kind, &second.kind) {
+        (LoopKind::Parallel, LoopKind::Parallel) => true,
+        (LoopKind::Parallel, LoopKind::Reduce(_) | LoopKind::Scan) => all(second) || sabotage::on(Bug::JoinedReduction),
+        (LoopKind::Reduce(_) | LoopKind::Scan, LoopKind::Parallel) => all(first),
+        (LoopKind::Reduce(_), LoopKind::Reduce(_)) | (LoopKind::Scan, LoopKind::Scan) => {
+            let in_order = first.dims.iter().zip(&second.dims).all(|((i, _), (j, _))| matched.contains(&(*i, *j)));
+            all(first) && all(second) && in_order
+        }
+        (LoopKind::Serial, _) | (_, LoopKind::Serial) => false,
+        (LoopKind::Reduce(_), LoopKind::Scan) | (LoopKind::Scan, LoopKind::Reduce(_)) => false,
+    }
+}
+
+/// Whether what flows between loops, of which one is a scan, is forwarded to the last load: a scan loads nothing that it
+/// stores.
+fn scans_forward((first, a): (&Loop, &Outline), (second, b): (&Loop, &Outline), matched: &Matched) -> bool {
+    if first.kind != LoopKind::Scan && second.kind != LoopKind::Scan {
+        return true;
+    }
+    let apart = |o: &Outline| !o.stores.keys().any(|buffer| o.loads.contains_key(buffer));
+    let flow = |(buffer, stored): (&BufferId, &Access)| {
+        let Some(loaded) = b.loads.get(buffer) else { return true };
+        let (Some(stored_at), Some(loaded_at)) = (&stored.same, &loaded.same) else { return false };
+        let stored_at: Vec<Subscript> = stored_at.iter().map(|s| renamed(s, matched)).collect();
+        let forwarded = stored.direct && first.dims.len() == matched.len() && stored_at == *loaded_at;
+        forwarded || sabotage::on(Bug::JoinedScan)
+    };
+    apart(a) && apart(b) && a.stores.iter().all(flow)
+}
+
+fn renamed(subscript: &Subscript, matched: &Matched) -> Subscript {
+    match subscript {
+        Subscript::Affine(a) => Subscript::Affine(rename(a, matched)),
+        Subscript::Value(v) => Subscript::Value(*v),
+    }
+}
+
+/// The statements between two that the second needs, if none of what it needs waits for the first. (What flows between
+/// the two themselves through buffers is for `matched` to judge.)
+fn needed(outlines: &[Outline], first: usize, second: usize) -> Option<BTreeSet<usize>> {
+    let earlier = &outlines[first];
+    let (mut results, mut values, mut buffers) = (EntitySet::new(), EntitySet::new(), EntitySet::new());
+    results.extend(earlier.defines.iter().copied());
+    let mut needed = BTreeSet::new();
+    let mut leans = false;
+    for at in (first + 1..=second).rev() {
+        let o = &outlines[at];
+        let gives = o.defines.iter().any(|v| values.contains(*v))
+            || o.stores.keys().any(|b| buffers.contains(*b))
+            || o.checks && leans;
+        if at == second || gives {
+            let loads = at != second
+                && !sabotage::on(Bug::JoinedPast)
+                && earlier.stores.keys().any(|buffer| o.loads.contains_key(buffer));
+            if loads || o.uses.iter().any(|value| results.contains(*value)) {
+                return None;
+            }
+            values.extend(o.uses.iter().copied());
+            buffers.extend(o.loads.keys().copied());
+            leans |= o.leans;
+            needed.insert(at);
+        }
+    }
+    needed.remove(&second);
+    Some(needed)
+}
