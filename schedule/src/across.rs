@@ -1,8 +1,9 @@
 //! Loops that load across memory: neighbouring iterations of the innermost loop find their elements in different rows, while those of a
 //! loop outside of it find them side by side. A transposition is one, alone or inside any expression. Such a loop goes in tiles.
 
+use ir::effects::Access;
 use ir::linear::Linear;
-use ir::nest::{Loop, LoopKind, Op, Program, Statement};
+use ir::nest::{Loop, LoopKind, Program, Statement};
 use ir::{Size, visit};
 
 /// Bytes of a row of memory that go into a tile: many cache lines, since memory likes to be read in a row.
@@ -44,8 +45,8 @@ impl Across {
         let stored = visit::stores(&l.body);
         let mut found: Option<Across> = None;
         for (number, statement) in l.body.iter().enumerate() {
-            let Statement::Let { op: Op::Load { buffer, view, at }, .. } = statement else { continue };
-            let linear = Linear::of(program, *buffer, view.as_deref(), at);
+            let Some(Access { buffer, view, at }) = statement.effects().load else { continue };
+            let linear = Linear::of(program, buffer, view, at);
             let Some(at) = linear.as_affine() else { continue };
             // Small steps leave vectors something of each line.
             let far = at.coefficient(last.0).as_constant().is_none_or(|step| step.abs() > SHORT);
@@ -53,11 +54,11 @@ impl Across {
             let Some(outer) = others
                 .iter()
                 .position(along)
-                .filter(|outer| far && !short(&extents[*outer]) && !stored.contains(buffer))
+                .filter(|outer| far && !short(&extents[*outer]) && !stored.contains(&buffer))
             else {
                 continue;
             };
-            let width = i64::try_from(program.buffers[*buffer].dtype.bytes()).ok()?;
+            let width = i64::try_from(program.buffers[buffer].dtype.bytes()).ok()?;
             let across = found.get_or_insert_with(|| Across {
                 outer,
                 loads: vec![],

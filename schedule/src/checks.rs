@@ -70,7 +70,9 @@ fn leading(l: &Loop) -> Option<Block> {
                 }
             }
             Statement::Let { .. } => {}
-            _ => return None,
+            Statement::Store { .. } | Statement::If { .. } | Statement::Loop(_) | Statement::Contract(_) => {
+                return None;
+            }
         }
         let one = vec![statement.clone()];
         wanted.extend(visit::free_values(&one));

@@ -50,7 +50,7 @@ fn block(program: &Program, values: &Values, body: &mut Block, known: &mut Vec<S
 
 /// Removes stores to some buffers.
 fn remove(body: &mut Block, which: &impl Fn(BufferId) -> bool) {
-    body.retain(|s| !matches!(s, Statement::Store { buffer, .. } if which(*buffer)));
+    body.retain(|s| !s.effects().store.is_some_and(|store| which(store.buffer)));
     for inner in body.iter_mut().flat_map(Statement::blocks_mut) {
         remove(inner, which);
     }

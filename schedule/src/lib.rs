@@ -12,6 +12,7 @@
 //! `nests` has small queries about statements and sizes that the engines use too.
 
 #![forbid(unsafe_code)]
+#![warn(clippy::wildcard_enum_match_arm)]
 
 pub mod across;
 pub mod checks;

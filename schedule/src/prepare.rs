@@ -34,10 +34,7 @@ pub fn with_contractions_at_top(program: &Program, kernel: &Kernel, whole: Whole
     let mut kernel = kernel.clone();
     let mut body = vec![];
     for statement in std::mem::take(&mut kernel.body) {
-        let whole: Whole = match &statement {
-            Statement::Contract(_) => whole,
-            _ => |_, _| false,
-        };
+        let whole: Whole = if matches!(statement, Statement::Contract(_)) { whole } else { |_, _| false };
         let mut preparation = Preparation { program, values: &mut kernel.values, whole, depth: 0 };
         body.extend(preparation.block(vec![statement]));
     }
@@ -87,7 +84,7 @@ impl Preparation<'_> {
                     c.epilogue = self.block(c.epilogue);
                     out.push(Statement::Contract(c));
                 }
-                other => out.push(other),
+                other @ (Statement::Let { .. } | Statement::Store { .. }) => out.push(other),
             }
         }
         out
@@ -100,8 +97,9 @@ impl Preparation<'_> {
             LoopKind::Reduce(reductions) => unroll(self.values, l, reductions),
             LoopKind::Parallel if self.depth > 0 => {
                 let in_scratch = |s: &Statement| match s {
+                    Statement::Let { .. } => true,
                     Statement::Store { buffer, .. } => is_scratch(self.program, *buffer),
-                    other => matches!(other, Statement::Let { .. }),
+                    Statement::If { .. } | Statement::Loop(_) | Statement::Contract(_) => false,
                 };
                 let extents = few(l, UNROLL_KEPT)?;
                 if !l.body.iter().all(in_scratch) {
@@ -113,7 +111,7 @@ impl Preparation<'_> {
                 }
                 Some(out)
             }
-            _ => None,
+            LoopKind::Parallel | LoopKind::Serial | LoopKind::Scan => None,
         }
     }
 }
@@ -198,15 +196,7 @@ fn copy(values: &mut Values, body: &Block, at: &BTreeMap<IndexId, i64>, out: &mu
             Statement::Let { value, op } => {
                 let mut op = op.clone();
                 op.for_each_operand_mut(|v| *v = new(&names, *v));
-                match &mut op {
-                    Op::Affine(affine) => fix(affine),
-                    Op::Load { at, .. } => at.iter_mut().for_each(|s| {
-                        if let Subscript::Affine(affine) = s {
-                            fix(affine);
-                        }
-                    }),
-                    _ => {}
-                }
+                op.for_each_affine_mut(&mut |affine| fix(affine));
                 let copied = values.push(values[*value]);
                 names.insert(*value, copied);
                 out.push(Statement::Let { value: copied, op });

@@ -133,7 +133,11 @@ fn split_in(program: &mut Program, mut kernel: Kernel, fits: fn(Dtype, Order) ->
                 continue;
             }
             Statement::Loop(l) if scans => baton(program, &kernel, l).map_or(Run::Alone, Run::Scan),
-            _ => Run::Alone,
+            Statement::Let { .. }
+            | Statement::Store { .. }
+            | Statement::If { .. }
+            | Statement::Loop(_)
+            | Statement::Contract(_) => Run::Alone,
         };
         kernel.body.push(statement);
         runs.push(run);
@@ -289,7 +293,7 @@ fn is_ranged(statement: &Statement) -> bool {
     match statement {
         Statement::Loop(l) => matches!(l.kind, LoopKind::Parallel) && !l.dims.is_empty(),
         Statement::Contract(_) => true,
-        _ => false,
+        Statement::Let { .. } | Statement::Store { .. } | Statement::If { .. } => false,
     }
 }
 
