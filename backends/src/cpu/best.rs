@@ -31,7 +31,7 @@ impl Best {
         let greatest = match fold.op {
             Monoid::Max => true,
             Monoid::Min => false,
-            _ => return None,
+            Monoid::Sum | Monoid::Prod | Monoid::Any | Monoid::All => return None,
         };
         if !matches!(fold.dtype, Dtype::F32 | Dtype::F64) {
             return None;

@@ -501,7 +501,7 @@ pub(super) fn range(program: &Program, part: &Part) -> Option<Vec<Size>> {
             None => &l.dims,
         },
         Statement::Contract(c) => return super::contract::range(c),
-        _ => return None,
+        Statement::Let { .. } | Statement::Store { .. } | Statement::If { .. } => return None,
     };
     dims.iter().map(|(_, extent)| extent.as_size().cloned()).collect()
 }

@@ -205,14 +205,10 @@ impl Emitter<'_> {
             let Some((last, _)) = dims.last() else { return false };
             let mut found = false;
             visit::for_each_statement(block, &mut |statement| {
-                let linear = match statement {
-                    Statement::Let { op: Op::Load { buffer, view, at }, .. } => {
-                        self.linear(*buffer, view.as_deref(), at)
-                    }
-                    Statement::Store { buffer, at, .. } => self.linear(*buffer, None, at),
-                    _ => return,
-                };
-                found |= linear.affine.coefficient(*last).as_constant() == Some(1);
+                for access in statement.effects().accesses() {
+                    let linear = self.linear(access.buffer, access.view, access.at);
+                    found |= linear.affine.coefficient(*last).as_constant() == Some(1);
+                }
             });
             found
         };

@@ -7,7 +7,7 @@
 //! early.
 
 use ir::build::Values;
-use ir::nest::{Block, Extent, IndexId, Kernel, LoopKind, Op, Program, Statement, Subscript};
+use ir::nest::{Block, Extent, IndexId, Kernel, Op, Program, Statement, Subscript};
 use ir::{Dtype, Size};
 
 /// Operations of weight 1 on `f32` per nanosecond and core.
@@ -54,10 +54,7 @@ struct Walk<'p> {
 impl Walk<'_> {
     fn block(&self, block: &Block) -> Cost {
         let mut total = Cost::default();
-        let size = |extent: &Extent| match extent {
-            Extent::Affine(affine) if affine.as_size().is_some() => affine.constant_part().clone(),
-            _ => Size::constant(MIDDLING),
-        };
+        let size = |extent: &Extent| extent.as_size().cloned().unwrap_or(Size::constant(MIDDLING));
         let sizes = |dims: &[(IndexId, Extent)]| dims.iter().map(|(_, e)| size(e)).collect::<Vec<_>>();
         for statement in block {
             match statement {
@@ -71,9 +68,7 @@ impl Walk<'_> {
                 }
                 Statement::Loop(l) => {
                     let mut inner = self.block(&l.body);
-                    if let LoopKind::Reduce(reductions) = &l.kind {
-                        inner.own += reductions.len() as f64;
-                    }
+                    inner.own += l.kind.reductions().len() as f64;
                     total.loops.push((sizes(&l.dims), inner));
                 }
                 Statement::Contract(c) => {

@@ -115,7 +115,7 @@ fn swapped(op: CompareOp) -> CompareOp {
         CompareOp::Le => CompareOp::Ge,
         CompareOp::Gt => CompareOp::Lt,
         CompareOp::Ge => CompareOp::Le,
-        same => same,
+        CompareOp::Eq | CompareOp::Ne => op,
     }
 }
 
@@ -199,7 +199,7 @@ fn fold(e: &Emitter<'_>, block: &Block, known: &mut BTreeMap<ValueId, bool>) -> 
                 l.body = fold(e, &l.body, known);
                 out.push(Statement::Loop(l));
             }
-            other => out.push(other.clone()),
+            Statement::Store { .. } | Statement::Contract(_) => out.push(statement.clone()),
         }
     }
     out
@@ -262,7 +262,7 @@ impl Emitter<'_> {
             CompareOp::Lt => (at, true),
             CompareOp::Le => (past, true),
             CompareOp::Gt => (past, false),
-            _ => (at, false),
+            CompareOp::Ge | CompareOp::Eq | CompareOp::Ne => (at, false),
         }
     }
 

@@ -47,7 +47,14 @@ pub(super) fn native_binary(op: BinaryOp, dtype: Dtype) -> bool {
     match op {
         BinaryOp::Div => dtype.is_float(),
         BinaryOp::Rem | BinaryOp::Shl | BinaryOp::Shr => false,
-        _ => true,
+        BinaryOp::Add
+        | BinaryOp::Sub
+        | BinaryOp::Mul
+        | BinaryOp::Min
+        | BinaryOp::Max
+        | BinaryOp::And
+        | BinaryOp::Or
+        | BinaryOp::Xor => true,
     }
 }
 
@@ -431,7 +438,13 @@ impl LeafEmitter for Lanes128<'_, '_> {
         self.each(a, |l, a| match op {
             // The complement of a mask is that of its bits.
             UnaryOp::Not => l.e.b.ins().bnot(a),
-            _ => scalar::unary(&mut l.e.b, op, dtype, a),
+            UnaryOp::Neg
+            | UnaryOp::Abs
+            | UnaryOp::Sqrt
+            | UnaryOp::Floor
+            | UnaryOp::Ceil
+            | UnaryOp::Trunc
+            | UnaryOp::Round => scalar::unary(&mut l.e.b, op, dtype, a),
         })
     }
 
@@ -506,7 +519,9 @@ impl LeafEmitter for Lanes128<'_, '_> {
             match op {
                 CompareOp::Gt => ins.ins().fcmp(scalar::float_condition(CompareOp::Lt), b, a),
                 CompareOp::Ge => ins.ins().fcmp(scalar::float_condition(CompareOp::Le), b, a),
-                _ => ins.ins().fcmp(scalar::float_condition(op), a, b),
+                CompareOp::Eq | CompareOp::Ne | CompareOp::Lt | CompareOp::Le => {
+                    ins.ins().fcmp(scalar::float_condition(op), a, b)
+                }
             }
         })
     }

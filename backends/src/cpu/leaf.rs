@@ -332,11 +332,8 @@ impl Leaf {
         let is_scratch = |b: &BufferId| e.program.buffers.get(*b).is_some_and(|b| b.role == Role::Scratch);
         let mut spread: BTreeSet<BufferId> = stored.iter().copied().filter(is_scratch).collect();
         visit::for_each_statement(body, &mut |statement| {
-            if let Statement::Let { op: Op::Load { buffer, at, .. }, .. } | Statement::Store { buffer, at, .. } =
-                statement
-                && mentions(at, index)
-            {
-                spread.remove(buffer);
+            for access in statement.effects().accesses().filter(|access| mentions(access.at, index)) {
+                spread.remove(&access.buffer);
             }
         });
         if !(spread.is_empty() || wanted.is_empty()) {
@@ -505,7 +502,15 @@ impl Build<'_, '_> {
                 }
             }
             Op::Prefix(..) => return None,
-            _ => {}
+            Op::Constant(_)
+            | Op::Unary(..)
+            | Op::Binary(..)
+            | Op::Compare(..)
+            | Op::Fma(..)
+            | Op::Select(..)
+            | Op::Cast(..)
+            | Op::Bitcast(..)
+            | Op::Call(..) => {}
         }
         if uniform {
             if self.inside {

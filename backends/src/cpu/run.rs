@@ -74,14 +74,14 @@ struct Frame {
 
 impl Runner {
     pub(super) fn new(program: &Program, compiled: Compiled, options: &Options) -> Runner {
-        let constants = program
-            .buffers
-            .iter()
-            .filter_map(|(id, buffer)| match &buffer.role {
-                Role::Constant(elements) => Some((id, words(elements))),
-                _ => None,
-            })
-            .collect();
+        let constants =
+            program
+                .buffers
+                .iter()
+                .filter_map(|(id, buffer)| {
+                    if let Role::Constant(elements) = &buffer.role { Some((id, words(elements))) } else { None }
+                })
+                .collect();
         let params = program.inputs().into_iter().map(|id| &program.buffers[id]);
         Runner {
             params: params.map(|buffer| (buffer.dtype, buffer.shape.len())).collect(),

@@ -45,13 +45,11 @@ struct Prefix<'k> {
 impl<'k> Prefix<'k> {
     /// The prefixes of a scan.
     fn all(e: &Emitter<'_>, l: &'k Loop) -> Vec<Prefix<'k>> {
-        let prefix = |statement: &'k Statement| match statement {
-            Statement::Let { value, op: Op::Prefix(prefix) } => {
-                let merging = Merging::of_prefix(e.scope.dtypes, prefix);
-                let layout = Layout::new(merging.registers(e.program));
-                Some(Prefix { result: *value, prefix, merging, layout })
-            }
-            _ => None,
+        let prefix = |statement: &'k Statement| {
+            let Statement::Let { value, op: Op::Prefix(prefix) } = statement else { return None };
+            let merging = Merging::of_prefix(e.scope.dtypes, prefix);
+            let layout = Layout::new(merging.registers(e.program));
+            Some(Prefix { result: *value, prefix, merging, layout })
         };
         l.body.iter().filter_map(prefix).collect()
     }
@@ -109,12 +107,10 @@ pub(super) struct ChunkPrefix {
 /// The prefixes of a scan, if it goes by chunks.
 pub(super) fn in_chunks(values: &Values, l: &Loop) -> Option<Vec<ChunkPrefix>> {
     prefixes_in_chunks(l)?;
-    let prefix = |(at, statement): (usize, &Statement)| match statement {
-        Statement::Let { value, op: Op::Prefix(prefix) } => {
-            let (op, input) = prefix.single()?;
-            Some(ChunkPrefix { result: *value, input, fold: Fold { op, dtype: values[input] }, at })
-        }
-        _ => None,
+    let prefix = |(at, statement): (usize, &Statement)| {
+        let Statement::Let { value, op: Op::Prefix(prefix) } = statement else { return None };
+        let (op, input) = prefix.single()?;
+        Some(ChunkPrefix { result: *value, input, fold: Fold { op, dtype: values[input] }, at })
     };
     Some(l.body.iter().enumerate().filter_map(prefix).collect())
 }

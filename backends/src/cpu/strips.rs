@@ -12,7 +12,7 @@ use cranelift_codegen::entity::PrimaryMap;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value};
 use ir::linear::Linear;
-use ir::nest::{BufferId, IndexId, Op, Subscript, ValueId};
+use ir::nest::{BufferId, IndexId, Op, ValueId};
 use ir::order::BLOCK;
 use ir::{Affine, Dtype, Size};
 
@@ -401,15 +401,7 @@ impl<'l> Part<'l> {
     fn op(&self, op: &Op) -> Op {
         let mut op = op.clone();
         op.for_each_operand_mut(|value| *value = self.scalar(*value));
-        match &mut op {
-            Op::Affine(affine) => *affine = self.shifted(affine),
-            Op::Load { at, .. } => at.iter_mut().for_each(|subscript| {
-                if let Subscript::Affine(affine) = subscript {
-                    *affine = self.shifted(affine);
-                }
-            }),
-            _ => {}
-        }
+        op.for_each_affine_mut(&mut |affine| *affine = self.shifted(affine));
         op
     }
 

@@ -55,9 +55,8 @@ pub(super) fn parts(program: &mut Program, part: Part) -> Vec<(Part, Option<Step
 
 /// The prefixes of a scan.
 fn prefixes<'l>(l: &'l Loop) -> Vec<(ValueId, &'l Prefix)> {
-    let prefix = |s: &'l Statement| match s {
-        Statement::Let { value, op: Op::Prefix(prefix) } => Some((*value, prefix)),
-        _ => None,
+    let prefix = |s: &'l Statement| {
+        if let Statement::Let { value, op: Op::Prefix(prefix) } = s { Some((*value, prefix)) } else { None }
     };
     l.body.iter().filter_map(prefix).collect()
 }

@@ -88,9 +88,9 @@ pub(super) fn shapes(program: &Program, part: &Part) -> Option<Vec<(StripShape, 
     if l.kind != LoopKind::Parallel || !part.chunks.is_empty() || !in_strips(program, l) {
         return None;
     }
-    let joined = |s: &Statement| match s {
-        Statement::Loop(Loop { dims, .. }) if part.joins.contains(&dims[0].0) => dims[0].1.as_size().cloned(),
-        _ => None,
+    let joined = |s: &Statement| {
+        let Statement::Loop(Loop { dims, .. }) = s else { return None };
+        dims[0].1.as_size().filter(|_| part.joins.contains(&dims[0].0)).cloned()
     };
     Some(match l.body.iter().find_map(joined) {
         Some(count) => vec![(FLAT, Some((count, FEW))), (NARROW, None)],
@@ -124,12 +124,9 @@ fn in_strips(program: &Program, l: &Loop) -> bool {
             LoopKind::Reduce(reductions) => reductions.iter().all(goes_by_blocks),
         };
         let Some((row, _)) = inner.dims.last() else { continue };
-        visit::for_each_op(&inner.body, &mut |_, op| {
-            let Op::Load { buffer, view, at } = op else { return };
-            if of_strip(buffer) {
-                return;
-            }
-            let linear = Linear::of(program, *buffer, view.as_deref(), at).affine;
+        visit::for_each_statement(&inner.body, &mut |s| {
+            let Some(load) = s.effects().load.filter(|load| !of_strip(&load.buffer)) else { return };
+            let linear = Linear::of(program, load.buffer, load.view, load.at).affine;
             // Compare loads that are contiguous across columns with loads that are contiguous down
             // a column.
             let step = |index| linear.coefficient(index).as_constant();

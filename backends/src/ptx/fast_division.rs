@@ -106,9 +106,13 @@ pub(super) fn is_worthwhile(e: &Emitter<'_>, body: &Block) -> bool {
     let mut again = true;
     visit::for_each_statement(body, &mut |statement| {
         again &= match statement {
-            Statement::Let { op: Op::Load { at, .. }, .. } => at.iter().all(|s| matches!(s, Subscript::Affine(_))),
-            Statement::Let { op: Op::Check { .. }, .. } | Statement::Loop(_) | Statement::Contract(_) => false,
-            _ => true,
+            Statement::Let { op, .. } => {
+                let effects = op.effects();
+                let is_affine = |s: &Subscript| matches!(s, Subscript::Affine(_));
+                !effects.may_fault && effects.load.is_none_or(|load| load.at.iter().all(is_affine))
+            }
+            Statement::Store { .. } | Statement::If { .. } => true,
+            Statement::Loop(_) | Statement::Contract(_) => false,
         }
     });
     again && divides(e.program, body, &|v| e.dtype(v))
@@ -119,13 +123,11 @@ fn divides(program: &Program, body: &Block, dtype: &dyn Fn(ValueId) -> Dtype) ->
     let mut found = false;
     visit::for_each_statement(body, &mut |statement| {
         let Statement::Let { op, .. } = statement else { return };
-        found |= match op {
-            Op::Binary(BinaryOp::Div, x, _) | Op::Unary(UnaryOp::Sqrt, x) => dtype(*x) == Dtype::F32,
-            Op::Call(function, _) => {
-                let function = &program.functions[*function];
-                divides(program, &function.body, &|v| function.values[v])
-            }
-            _ => false,
+        if let Op::Binary(BinaryOp::Div, x, _) | Op::Unary(UnaryOp::Sqrt, x) = op {
+            found |= dtype(*x) == Dtype::F32;
+        } else if let Op::Call(function, _) = op {
+            let function = &program.functions[*function];
+            found |= divides(program, &function.body, &|v| function.values[v]);
         }
     });
     found

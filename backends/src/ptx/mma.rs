@@ -95,9 +95,9 @@ impl TensorUnits {
 
 /// The 16-bit float value of a factor, possibly before its conversion to `f32`.
 fn narrow(values: &Values, prologue: &Prologue) -> Option<(ValueId, Dtype)> {
-    let found = prologue.body.iter().find_map(|statement| match statement {
-        Statement::Let { value, op: Op::Cast(Dtype::F32, from) } if *value == prologue.value => Some(*from),
-        _ => None,
+    let found = prologue.body.iter().find_map(|statement| {
+        let Statement::Let { value, op: Op::Cast(Dtype::F32, from) } = statement else { return None };
+        Some(*from).filter(|_| *value == prologue.value)
     });
     let taken = found.unwrap_or(prologue.value);
     Some((taken, values[taken])).filter(|(_, dtype)| matches!(dtype, Dtype::F16 | Dtype::Bf16))

@@ -11,6 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+use ir::effects::Access;
 use ir::linear::Linear;
 use ir::nest::{
     Block, BufferId, IndexId, Loop, LoopKind, Op, Prefix, Program, Reduction, Role, Statement, Subscript, ValueId,
@@ -89,14 +90,20 @@ impl Rows {
                     }
                 }
                 Statement::Store { .. } => {}
-                other if is_scalar(other) => {}
-                _ => return None,
+                Statement::Let { .. } | Statement::If { .. } => {
+                    if !is_scalar(statement) {
+                        return None;
+                    }
+                }
+                Statement::Contract(_) => return None,
             }
         }
         let (mut reductions, mut prefixes) = (0, 0);
-        visit::for_each_statement(&l.body, &mut |statement| match statement {
-            Statement::Loop(Loop { kind: LoopKind::Reduce(all), .. }) => reductions += all.len(),
-            other => prefixes += usize::from(prefix_of(other).is_some()),
+        visit::for_each_statement(&l.body, &mut |statement| {
+            if let Statement::Loop(l) = statement {
+                reductions += l.kind.reductions().len();
+            }
+            prefixes += usize::from(prefix_of(statement).is_some());
         });
         if reductions > MOST_REDUCTIONS || prefixes > MOST_PREFIXES {
             return None;
@@ -117,7 +124,7 @@ impl Rows {
 /// Whether a body has no loops.
 pub(super) fn is_flat(body: &Block) -> bool {
     let mut flat = true;
-    visit::for_each_statement(body, &mut |s| flat &= !matches!(s, Statement::Loop(_) | Statement::Contract(_)));
+    visit::for_each_statement(body, &mut |s| flat &= !s.repeats());
     flat
 }
 
@@ -136,24 +143,24 @@ fn register_scratch(program: &Program, row: &Block) -> BTreeSet<BufferId> {
     let mut keys: BTreeMap<BufferId, BTreeSet<Option<Key>>> = BTreeMap::new();
     let mut stores: BTreeMap<BufferId, usize> = BTreeMap::new();
     for statement in row {
-        let (index, body) = match statement {
-            Statement::Loop(l) => (l.dims.first().map(|(index, _)| *index), &l.body[..]),
-            other => (None, std::slice::from_ref(other)),
+        let (index, body) = if let Statement::Loop(l) = statement {
+            (l.dims.first().map(|(index, _)| *index), &l.body[..])
+        } else {
+            (None, std::slice::from_ref(statement))
         };
         let mut note = |buffer: BufferId, linear: &Linear| {
             _ = keys.entry(buffer).or_default().insert(index.and_then(|index| key(buffer, linear, index)));
         };
-        visit::for_each_statement(body, &mut |s| match s {
-            Statement::Let { op: Op::Load { buffer, view, at }, .. } => {
-                note(*buffer, &Linear::of(program, *buffer, view.as_deref(), at));
+        visit::for_each_statement(body, &mut |s| {
+            let effects = s.effects();
+            for access in effects.accesses() {
+                note(access.buffer, &Linear::of(program, access.buffer, access.view, access.at));
             }
-            Statement::Store { buffer, at, .. } => {
+            if let Some(store) = effects.store {
                 // A store in a branch counts twice, which excludes the buffer.
                 let count = if body.iter().any(|top| std::ptr::eq(top, s)) { 1 } else { 2 };
-                *stores.entry(*buffer).or_default() += count;
-                note(*buffer, &Linear::of(program, *buffer, None, at));
+                *stores.entry(store.buffer).or_default() += count;
             }
-            _ => {}
         });
     }
     let rests = |id: &BufferId| {
@@ -290,8 +297,8 @@ impl Emitter<'_> {
     fn largest_state(&self, row: &Block) -> usize {
         let mut largest = 0;
         visit::for_each_statement(row, &mut |statement| {
-            if let Statement::Loop(Loop { kind: LoopKind::Reduce(reductions), .. }) = statement {
-                for r in reductions {
+            if let Statement::Loop(l) = statement {
+                for r in l.kind.reductions() {
                     largest = largest.max(self.merging(r).bytes(self.program));
                 }
             }
@@ -336,12 +343,13 @@ impl Emitter<'_> {
         let empty = ThreadElements { first: row.elements.first, stride: 0, count: 0, valid: vec![] };
         let elements = std::mem::replace(&mut row.elements, empty);
         let (index, _) = l.dims[0];
-        let reductions: &[Reduction] = if let LoopKind::Reduce(reductions) = &l.kind { reductions } else { &[] };
+        let reductions = l.kind.reductions();
         let tail = self.row.as_ref().is_some_and(|row| row.mapping.tail);
         let inputs = self.elements(index, &l.body, &elements, reductions);
         match &l.kind {
-            LoopKind::Reduce(_) if tail => self.reduce_long(l, reductions, &inputs, &elements),
-            _ if tail => self.beyond_registers(|e| {
+            _ if !tail => self.fold_row(reductions, &inputs, &elements),
+            LoopKind::Reduce(_) => self.reduce_long(l, reductions, &inputs, &elements),
+            LoopKind::Parallel | LoopKind::Serial | LoopKind::Scan => self.beyond_registers(|e| {
                 let axes = e.axes(&l.dims, &l.body);
                 let (held, threads) = (LONGEST, i64::from(e.threads));
                 let thread = e.special(Special::Tid);
@@ -351,7 +359,6 @@ impl Emitter<'_> {
                     e.elements(index, &l.body, &elements, &[]);
                 });
             }),
-            _ => self.fold_row(reductions, &inputs, &elements),
         }
         if let Some(row) = &mut self.row {
             row.elements = elements;
@@ -479,14 +486,8 @@ impl Emitter<'_> {
     /// them.
     fn hoist_addresses(&mut self, index: IndexId, body: &Block, elements: &ThreadElements) {
         self.bind(index, elements.first);
-        for statement in body {
-            let (buffer, linear) = match statement {
-                Statement::Let { op: Op::Load { buffer, view, at }, .. } => {
-                    (*buffer, Linear::of(self.program, *buffer, view.as_deref(), at))
-                }
-                Statement::Store { buffer, at, .. } => (*buffer, Linear::of(self.program, *buffer, None, at)),
-                _ => continue,
-            };
+        for Access { buffer, view, at } in body.iter().flat_map(|statement| statement.effects().accesses()) {
+            let linear = Linear::of(self.program, buffer, view, at);
             let in_registers = self.row.as_ref().is_some_and(|row| row.in_registers.contains(&buffer));
             let in_registers =
                 in_registers || self.staging.as_ref().is_some_and(|staging| staging.layout.is_sole_copy(buffer));

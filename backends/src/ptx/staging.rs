@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ir::linear::Linear;
-use ir::nest::{Block, BufferId, Op, Program, Role, Statement};
+use ir::nest::{Block, BufferId, Program, Role, Statement};
 use ir::{Dtype, Size, visit};
 
 use super::build::Control;
@@ -110,13 +110,8 @@ impl StagingLayout {
 
 /// The access that a statement makes.
 fn access(program: &Program, statement: &Statement) -> Option<(BufferId, Linear)> {
-    match statement {
-        Statement::Let { op: Op::Load { buffer, view, at }, .. } => {
-            Some((*buffer, Linear::of(program, *buffer, view.as_deref(), at)))
-        }
-        Statement::Store { buffer, at, .. } => Some((*buffer, Linear::of(program, *buffer, None, at))),
-        _ => None,
-    }
+    let access = statement.effects().accesses().next()?;
+    Some((access.buffer, Linear::of(program, access.buffer, access.view, access.at)))
 }
 
 /// The staging buffer of the current row.

@@ -3,7 +3,7 @@
 //! the next ones. Horizontal neighbours come from the L1 cache.
 
 use ir::linear::Linear;
-use ir::nest::{IndexId, Loop, Op, Statement};
+use ir::nest::{IndexId, Loop};
 
 use super::build::Control;
 use super::emit::{Argument, Emitter};
@@ -27,12 +27,11 @@ impl Stencil {
         rows.as_size().and(columns.as_size())?;
         let mut found: Vec<(_, Linear)> = vec![];
         for statement in &l.body {
-            if let Statement::Let { op: Op::Load { buffer, view, at }, .. } = statement {
-                let linear = Linear::of(e.program, *buffer, view.as_deref(), at);
-                let along = linear.values.is_empty() && linear.affine.coefficient(*column).as_constant() == Some(1);
-                if along && !linear.affine.coefficient(*row).is_zero() && !e.shared.contains(buffer) {
-                    found.push((*buffer, linear));
-                }
+            let Some(load) = statement.effects().load else { continue };
+            let linear = Linear::of(e.program, load.buffer, load.view, load.at);
+            let along = linear.values.is_empty() && linear.affine.coefficient(*column).as_constant() == Some(1);
+            if along && !linear.affine.coefficient(*row).is_zero() && !e.shared.contains(&load.buffer) {
+                found.push((load.buffer, linear));
             }
         }
         let overlaps = |(k, (buffer, linear)): (usize, &(_, Linear))| {

@@ -2,6 +2,7 @@
 //! strength-reduced to additions. Stores of the unrolled iterations are deferred until all of them
 //! have issued their loads, so that the loads overlap.
 
+use ir::effects::Access;
 use ir::linear::Linear;
 use ir::nest::{Block, BufferId, IndexId, Op, Statement};
 use ir::sabotage::{self, Bug};
@@ -113,7 +114,7 @@ impl Emitter<'_> {
                 statements += self.program.functions[*function].body.len()
             }
             Statement::Let { .. } | Statement::Store { .. } => statements += 1,
-            _ => straight = false,
+            Statement::If { .. } | Statement::Loop(_) | Statement::Contract(_) => straight = false,
         });
         if !straight || !self.may_defer_stores(body) {
             return 1;
@@ -133,12 +134,7 @@ impl Emitter<'_> {
     fn strength_reduce(&mut self, index: IndexId, body: &Block, step: i64) -> Vec<Pointer> {
         let outer = std::mem::take(&mut self.pointers);
         let mut made: Vec<Pointer> = vec![];
-        for statement in body {
-            let (buffer, view, at) = match statement {
-                Statement::Let { op: Op::Load { buffer, view, at }, .. } => (*buffer, view.as_deref(), at),
-                Statement::Store { buffer, at, .. } => (*buffer, None, at),
-                _ => continue,
-            };
+        for Access { buffer, view, at } in body.iter().flat_map(|statement| statement.effects().accesses()) {
             let linear = Linear::of(self.program, buffer, view, at);
             let coefficient = linear.affine.coefficient(index);
             let known = made.iter().any(|p| p.buffer == buffer && p.affine == linear.affine);

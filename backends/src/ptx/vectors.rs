@@ -87,7 +87,11 @@ impl Vectors {
                     vectors.loads.insert(*value);
                 }
                 Statement::Store { buffer, at, .. } if along(*buffer, None, at) => _ = vectors.stores.insert(place),
-                _ => {}
+                Statement::Let { .. }
+                | Statement::Store { .. }
+                | Statement::If { .. }
+                | Statement::Loop(_)
+                | Statement::Contract(_) => {}
             }
         }
         let widest = found.iter().map(|(buffer, _)| e.program.buffers[*buffer].dtype.bytes()).max()?;
@@ -171,16 +175,9 @@ pub(super) fn uniform(body: &Block, index: IndexId) -> BTreeSet<ValueId> {
             visit::for_each_definition(statement, &mut |v| _ = varying.insert(v));
             continue;
         };
-        let mut varies = match op {
-            Op::Affine(affine) => !affine.coefficient(index).is_zero(),
-            Op::Load { buffer, at, .. } => {
-                let moves =
-                    |s: &Subscript| matches!(s, Subscript::Affine(affine) if !affine.coefficient(index).is_zero());
-                stored.contains(buffer) || at.iter().any(moves)
-            }
-            Op::Prefix(..) => true,
-            _ => false,
-        };
+        let mut varies = matches!(op, Op::Prefix(..));
+        varies |= op.effects().load.is_some_and(|load| stored.contains(&load.buffer));
+        op.for_each_affine(&mut |affine| varies |= !affine.coefficient(index).is_zero());
         op.for_each_operand(|v| varies |= varying.contains(&v));
         if varies {
             varying.insert(*value)
