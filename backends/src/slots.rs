@@ -41,7 +41,7 @@ impl Slots {
         slots
     }
 
-    /// The slots of a program whose kernels run as parts. `run` is the program with the buffers
+    /// The slots of a program with kernels that run as parts. `run` is the program with the buffers
     /// that the parts add.
     pub(crate) fn of_parts(program: &Program, run: &Program) -> Slots {
         let mut stored: BTreeSet<BufferId> = program.kernels.values().flat_map(|k| visit::stores(&k.body)).collect();

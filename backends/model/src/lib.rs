@@ -33,7 +33,7 @@ fn check(interruptions: Option<usize>, test: impl Fn() + Sync + Send + 'static) 
     builder.check(test);
 }
 
-/// A pool whose threads end with the test.
+/// A pool. Its threads end with the test.
 fn with_pool(test: impl FnOnce(&'static Pool)) {
     let pool: *mut Pool = Box::into_raw(Box::new(Pool::new()));
     // SAFETY: the pool is freed in the last line, after its threads have ended.
@@ -45,8 +45,8 @@ fn with_pool(test: impl FnOnce(&'static Pool)) {
     drop(unsafe { Box::from_raw(pool) });
 }
 
-/// The state that a caller lends to a job: the numbers to take, a count of those done, and a value that no
-/// atomic operation guards.
+/// The state that a caller lends to a job: the numbers to take, a count of those done, and a value
+/// that no atomic operation guards.
 struct Lent {
     next: AtomicUsize,
     done: AtomicUsize,

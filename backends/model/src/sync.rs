@@ -1,6 +1,6 @@
-//! Loom's versions of what `super::super::sync` names: atomics, locks and cells whose interleavings
-//! are explored, and a clock on which every wait has already timed out, so that threads go on to
-//! what follows a wait. Threads that are asleep when a test is over are ended.
+//! Loom's versions of the names of `super::super::sync`: atomics, locks and cells, with exploration
+//! of all interleavings, and a clock on which every wait has already timed out, so that threads go
+//! on to what follows a wait. Threads that are asleep when a test is over are ended.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

@@ -341,7 +341,8 @@ fn registers(dtype: Dtype) -> i64 {
 }
 
 /// The number of groups of columns that go down the rows together: as many as the registers allow,
-/// given `uses` registers per group, but fewer for long bodies, whose iterations overlap anyway.
+/// given `uses` registers per group, but fewer for long bodies, because their iterations overlap
+/// anyway.
 pub(super) fn groups_of(leaf: &Leaf, nest: &Nest, uses: i64) -> i64 {
     let sums: i64 = nest.reductions.iter().map(|r| registers(r.fold.dtype)).sum();
     let by_weight = match leaf.weight_of(&nest.body) {

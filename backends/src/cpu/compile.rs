@@ -187,8 +187,8 @@ pub(super) type Defined = Vec<(FuncId, Needs)>;
 pub(super) struct CodeGens {
     /// The one with the module's settings.
     pub(super) best: OwnedTargetIsa,
-    /// For functions that spend their time in leaves, whose machine code Cranelift does not
-    /// generate: one for functions with loops, and one for functions without.
+    /// For functions that spend their time in leaves, which Cranelift does not compile: one for
+    /// functions with loops, and one for functions without.
     pub(super) leaf_callers: Option<[OwnedTargetIsa; 2]>,
 }
 

@@ -2,7 +2,7 @@
 //! `matrixmultiply` crate.
 //!
 //! The free indices are rows (in the left factor only), columns (in the right one only) or batch
-//! (the others). For each batch there is one matrix product, whose rows, columns and inner indices
+//! (the others). For each batch there is one matrix product. Its rows, columns and inner indices
 //! are the flattened index groups. A factor that is a plain load with a constant stride along each
 //! group is used in place; any other is packed into panels by a compiled loop nest. If the epilogue
 //! is a single store, the product is written in place too. Otherwise a tile of the result goes to

@@ -15,7 +15,7 @@ const RATE: f64 = 30.0;
 /// The weights of a load and of a gather.
 const LOAD: f64 = 1.0;
 const GATHER: f64 = 8.0;
-/// The assumed number of iterations of a loop whose extent depends on an outer index or on data.
+/// The assumed number of iterations of a loop, if it depends on an outer index or on data.
 const MIDDLING: i64 = 64;
 
 /// The cost of a kernel as a function of sizes.

@@ -536,7 +536,7 @@ impl Build<'_, '_> {
         Some(Name::Varying(self.push(dtype, inst)))
     }
 
-    /// An operation on values, whose operands are found by `get`.
+    /// An operation on values. `get` finds its operands.
     fn primitive(&mut self, op: &Op, get: &mut dyn FnMut(&mut Self, ValueId) -> Option<LeafId>) -> Option<Inst> {
         Some(match op {
             Op::Constant(c) => Inst::Constant(*c),

@@ -111,8 +111,8 @@ pub enum Simd {
 }
 
 /// Which arrays are prefetched and stored to as if they did not fit into the caches. It never
-/// changes a result. All regimes but [`MemoryRegime::Auto`] are for tests, so that small arrays and any
-/// machine exercise every way.
+/// changes a result. All regimes but [`MemoryRegime::Auto`] are for tests, so that small arrays and
+/// any machine exercise every way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MemoryRegime {
     /// Large arrays, in the way that is fastest on this processor.

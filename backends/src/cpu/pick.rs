@@ -85,8 +85,7 @@ impl Pick {
         e.b.ins().load(self.ty, elements.flags, address, offset(16 * k))
     }
 
-    /// Processes `count` elements, the first of which has position `first`. May overwrite memory
-    /// past them.
+    /// Processes `count` elements, from position `first` on. May overwrite memory past them.
     pub(super) fn take(
         &self,
         e: &mut Emitter<'_>,

@@ -63,7 +63,7 @@ pub(super) fn run(helpers: usize, estimate: u64, wake_from: u64, work: &Work<'_>
 
 pub(super) struct Pool {
     job: Job,
-    /// Held by the caller whose job it is.
+    /// Held by the owner of the job.
     job_lock: Mutex<JobHistory>,
     /// The number of threads that poll, work, or have been woken.
     awake: AtomicUsize,
@@ -86,8 +86,8 @@ struct Job {
     /// [`SEAT`] for each thread that may still join. [`WAITING`] is set if the caller sleeps until
     /// the others have left.
     state: AtomicU64,
-    /// Written by the holder of `job_lock` while there are neither seats nor threads inside, and read
-    /// by threads inside.
+    /// Written by the holder of `job_lock` while there are neither seats nor threads inside, and
+    /// read by threads inside.
     work: UnsafeCell<Option<*const Work<'static>>>,
     /// The caller's core. A thread that the system runs on the same core must not poll for jobs,
     /// because the caller would have to wait for it.
@@ -100,9 +100,10 @@ const WAITING: u64 = 1 << 63;
 const ALL_INSIDE: u64 = SEAT - 1;
 const ALL_SEATS: u64 = (WAITING - 1) & !ALL_INSIDE;
 
-// SAFETY: `work` is the only field that is not `Sync`. It is written while the writer holds `job_lock`
-// and `state` has neither seats nor threads inside. It is read by threads inside. They got there by
-// taking a seat, which the writer offers after the write (release and acquire on `state`).
+// SAFETY: `work` is the only field that is not `Sync`. It is written while the writer holds
+// `job_lock` and `state` has neither seats nor threads inside. It is read by threads inside. They
+// got there by taking a seat, which the writer offers after the write (release and acquire on
+// `state`).
 unsafe impl Sync for Job {}
 // SAFETY: as above. No field belongs to a particular thread.
 unsafe impl Send for Job {}

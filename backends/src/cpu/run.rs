@@ -139,7 +139,8 @@ impl Runner {
         }
         let binding = frame.binding.insert(binding);
         call::check_outputs(program, &self.results, binding, outputs)?;
-        // Blocks live until the run ends; copies stand in for arrays that are not aligned to their elements.
+        // Blocks live until the run ends; arrays that are not aligned to their elements are
+        // replaced by copies.
         let mut blocks: Vec<Block> = vec![];
         let addresses = &mut frame.addresses;
         addresses.clear();

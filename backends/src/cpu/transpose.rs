@@ -1,8 +1,8 @@
 //! Transposition of a block of memory.
 //!
-//! The block is divided into square tiles whose rows have 16 bytes. A tile of `n` rows is
-//! transposed in registers: row `k` is interleaved with row `k + n / 2`, for all `k`, and this step
-//! is repeated `log2(n)` times. The edges are copied element by element.
+//! The block is divided into square tiles, with rows of 16 bytes. A tile of `n` rows is transposed
+//! in registers: row `k` is interleaved with row `k + n / 2`, for all `k`, and this step is
+//! repeated `log2(n)` times. The edges are copied element by element.
 
 /// A block of elements and its destination.
 struct Block {

@@ -1,7 +1,7 @@
-//! Tiled transposition, for loops whose loads are strided (see `schedule::across`). The strided
-//! elements are first transposed, tile by tile, into scratch memory that stays in the cache (by
-//! `transpose`, which uses whole cache lines on both sides). Then the body runs along the rows of
-//! the tile, where they are contiguous.
+//! Tiled transposition, for loops with strided loads (see `schedule::across`). The strided elements
+//! are first transposed, tile by tile, into scratch memory that stays in the cache (by `transpose`,
+//! which uses whole cache lines on both sides). Then the body runs along the rows of the tile,
+//! where they are contiguous.
 
 use cranelift_codegen::ir::InstBuilder;
 use cranelift_codegen::ir::Value;

@@ -17,7 +17,8 @@ pub struct Code {
     module: sys::CUmodule,
 }
 
-// SAFETY: the driver's handles may be used from any thread; the context is made current before each use.
+// SAFETY: the driver's handles may be used from any thread; the context is made current before each
+// use.
 unsafe impl Send for Code {}
 // SAFETY: as above; the driver locks what it must.
 unsafe impl Sync for Code {}
@@ -90,7 +91,8 @@ fn assemble(gpu: &Gpu, text: &str) -> Result<Vec<u8>, Error> {
         .map_err(gpu.failed("begin to assemble"))?;
     let bytes = text.as_bytes_with_nul();
     let (mut cubin, mut length) = (std::ptr::null_mut(), 0);
-    // SAFETY: the text ends with a zero and lives through the call, as its name does; the state is there.
+    // SAFETY: the text ends with a zero and lives through the call, as its name does; the state is
+    // there.
     let linked = unsafe {
         sys::cuLinkAddData_v2(
             state,

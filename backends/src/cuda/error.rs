@@ -33,7 +33,7 @@ pub enum Error {
         /// The driver's message.
         message: String,
     },
-    /// The device was lost at an earlier error, whose message this is. It is not used again.
+    /// The device was lost at an earlier error, with this message. It is not used again.
     Lost(String),
 }
 

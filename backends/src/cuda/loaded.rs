@@ -27,7 +27,8 @@ pub struct Loaded {
     codes: Vec<Arc<Code>>,
 }
 
-// SAFETY: the driver's handles may be used from any thread; the context is made current before each use.
+// SAFETY: the driver's handles may be used from any thread; the context is made current before each
+// use.
 unsafe impl Send for Loaded {}
 
 /// Launches recorded as a CUDA graph.
@@ -38,7 +39,8 @@ pub struct Recording {
     ready: sys::CUgraphExec,
 }
 
-// SAFETY: a graph may be used from any thread, by one at a time: it is launched through `&mut Loaded` alone.
+// SAFETY: a graph may be used from any thread, by one at a time: it is launched through `&mut
+// Loaded` alone.
 unsafe impl Send for Recording {}
 
 impl Drop for Recording {

@@ -44,7 +44,7 @@ pub struct Module {
 pub(super) struct Kernel {
     /// The index of the program's kernel that it belongs to.
     pub(super) of: usize,
-    /// A call launches the first variant whose guard holds.
+    /// A call launches the first variant with a guard that holds.
     pub(super) variants: Vec<Variant>,
     /// Whether it performs checks even if its loop has no iterations, so that it must be launched
     /// then too.
@@ -258,7 +258,7 @@ fn in_chunks(program: &Program, part: &Part, step: Step, name: String) -> Varian
     Variant::new(e, name, grid, None, Guard::Always)
 }
 
-/// A part whose rows are held in registers, in one of the mappings.
+/// A part with rows in registers, in one of the mappings.
 fn in_rows(program: &Program, part: &Part, rows: &Rows, name: String, mapping: RowMapping) -> Variant {
     let scratch_scope = if mapping.sync_scope == SyncScope::Warp { ScratchScope::Warp } else { ScratchScope::Block };
     let mut e = Emitter::new(program, part, mapping.threads(), scratch_scope);
@@ -343,8 +343,8 @@ fn kernel(program: &Program, part: &Part, name: String, in_rows: bool) -> Varian
                     Grid::Blocks(Some(transpose.tiles()), 1)
                 }
                 _ if let Some(stencil) = Stencil::of(&e, l).filter(|_| independent) => {
-                    // Without this the assembler hoists all loads of a column, whose registers cost
-                    // more in occupancy than the latency that they hide.
+                    // Without this the assembler hoists all loads of a column. Their registers cost
+                    // more in occupancy than they gain in latency.
                     e.resident = Some(5);
                     e.in_columns(l, &stencil);
                     Grid::Patches(extents)

@@ -649,7 +649,7 @@ impl<'a> Emitter<'a> {
     }
 
     /// Emits a bounds check and returns the subscript, or 0 if it is out of bounds. Of all threads
-    /// whose check fails, the first to swap its site into the record reports its fault.
+    /// with a failed check, the first to swap its site into the record reports its fault.
     fn check(&mut self, value: ValueId, bound: &Size, site: SiteId) -> Reg {
         let (index, bound) = (self.value(value), self.size(bound));
         let fault = self.argument(Argument::Fault);

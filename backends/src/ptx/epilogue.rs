@@ -52,8 +52,8 @@ impl Emitter<'_> {
         Epilogue { c, dtypes, rows, columns }
     }
 
-    /// Runs the epilogue over the staged rows, the first of which is row `first` of the tile. Each
-    /// thread stays in one column.
+    /// Runs the epilogue over the staged rows. They begin with row `first` of the tile. Each thread
+    /// stays in one column.
     pub(super) fn epilogue_rows(&mut self, epilogue: &Epilogue<'_>, staged: &StagedAccumulator, first: i64) {
         let Epilogue { c, dtypes: (sum, _), columns: (columns, across), .. } = epilogue;
         let thread = self.special(Special::Tid);

@@ -144,7 +144,7 @@ impl Emitter<'_> {
         body.iter().all(plain) && visit::stores(body).iter().all(apart) && is_worthwhile(self, body)
     }
 
-    /// Computes several elements of such a loop, whose loads have been issued, with the fast path.
+    /// Computes several elements of such a loop with the fast path. Their loads have been issued.
     pub(super) fn divide_batch(&mut self, element_loop: &ElementLoop<'_>, places: Range<usize>) {
         let ElementLoop { index, body, elements, uniform, loaded } = element_loop;
         let all = |e: &mut Self| {

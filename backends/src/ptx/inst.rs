@@ -175,7 +175,7 @@ pub enum Operand {
     Special(Special),
     /// The base address of the block's static shared memory or of the thread's local memory.
     Own(Space),
-    /// The base address of the dynamic shared memory, whose size each launch chooses.
+    /// The base address of the dynamic shared memory. Each launch chooses its size.
     More,
 }
 

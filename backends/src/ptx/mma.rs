@@ -1,5 +1,5 @@
-//! Contractions by tensor cores. They take factors of 16-bit floats, whose products are exact in
-//! `f32`, and under [`Math::Fast`] also `f32` factors rounded to TF32. Accumulators are `f32`.
+//! Contractions by tensor cores. They take factors of 16-bit floats (their products are exact in
+//! `f32`), and under [`Math::Fast`] also `f32` factors rounded to TF32. Accumulators are `f32`.
 //!
 //! A block of four warps computes a square tile of the result, each warp a quarter of it in
 //! registers. The tiles of the factors are in dynamic shared memory, in a pipeline of several

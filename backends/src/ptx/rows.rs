@@ -1,7 +1,7 @@
-//! Rows in registers: nests whose inner loops all have the same length, such as softmax and norms.
-//! A warp holds a row of up to 256 elements, a block one of up to 32,768, and a cluster of blocks,
-//! on devices that have them, one of up to 262,144. Each thread has the same elements in all loops
-//! of the row, so values that one loop loads or computes stay in its registers for the next.
+//! Rows in registers: nests with inner loops of the same length, such as softmax and norms. A warp
+//! holds a row of up to 256 elements, a block one of up to 32,768, and a cluster of blocks, on
+//! devices that have them, one of up to 262,144. Each thread has the same elements in all loops of
+//! the row, so values that one loop loads or computes stay in its registers for the next.
 //!
 //! The elements of a thread are 32 apart in a warp and 128 apart in a block, so that adjacent
 //! threads load adjacent elements. Hence a thread has elements of four lanes of the canonical

@@ -233,7 +233,7 @@ impl<D: Device> Runner<D> {
     }
 
     /// Calls the program on arrays in the device's memory. Returns without waiting, unless the
-    /// program performs checks, whose outcome must be known.
+    /// program performs checks, because their outcome must be known.
     pub(crate) fn enqueue(&mut self, inputs: &[Resident<'_>], outputs: &[Resident<'_>]) -> Done<D, ()> {
         self.enter(inputs, outputs, None)?;
         let addresses = inputs.iter().chain(outputs).map(|array| array.address).collect();
@@ -319,8 +319,9 @@ impl<D: Device> Runner<D> {
         Ok(binding)
     }
 
-    /// Makes sure that there is a frame for the sizes of the call. For host arrays, `beside` is the
-    /// total size of the inputs, because then inputs and results need device memory too.
+    /// Makes sure that there is a frame for the sizes of the call. For host arrays, the last
+    /// argument is the total size of the inputs, because then inputs and results need device memory
+    /// too.
     fn enter(&mut self, inputs: &[impl Given], outputs: &[impl Given], beside: Option<usize>) -> Done<D, ()> {
         let binding = self.bind(inputs, outputs)?;
         if self.frame.as_ref().is_none_or(|frame| frame.plan.binding != binding) {

@@ -1,6 +1,6 @@
-//! Stencils: loops over two indices whose body loads one buffer at several offsets. Each thread
-//! computes eight consecutive rows of a column, so that loads of one row are reused in registers by
-//! the next ones. Horizontal neighbours come from the L1 cache.
+//! Stencils: loops over two indices that load one buffer at several offsets. Each thread computes
+//! eight consecutive rows of a column, so that loads of one row are reused in registers by the next
+//! ones. Horizontal neighbours come from the L1 cache.
 
 use ir::linear::Linear;
 use ir::nest::{IndexId, Loop};

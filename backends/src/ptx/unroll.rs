@@ -12,7 +12,7 @@ use super::build::Control;
 use super::emit::Emitter;
 use super::inst::{Address, Comparison, Opcode, Reg, Space, Type};
 
-/// Unroll factors of bodies that have at most so many statements.
+/// Unroll factors: the maximum number of statements of a body, and the factor up to there.
 const FACTORS: [(usize, i64); 3] = [(2, 16), (8, 8), (64, 4)];
 
 /// A strength-reduced address, which advances with the loop.

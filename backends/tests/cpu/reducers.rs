@@ -6,8 +6,8 @@ use ir::{BinaryOp, Dtype, Scalar};
 
 use crate::harness::{Random, WAYS, agree, compile_for, inputs, parse};
 
-/// The sum of the elements and the index of the last one: a reduction whose order matters for every
-/// type.
+/// The sum of the elements and the index of the last one: a reduction that depends on the order for
+/// every type.
 pub fn counted_sum(program: &mut Program, dtype: Dtype) -> ReducerId {
     let name = format!("counted.{}.{dtype}", program.reducers.len());
     let mut b = Builder::new(program);
@@ -18,8 +18,9 @@ pub fn counted_sum(program: &mut Program, dtype: Dtype) -> ReducerId {
     b.finish_reducer(name, Law::Ordered, identity, params.to_vec(), vec![sum, last])
 }
 
-/// Mean and variance by Welford's method, in the form of Chan, Golub and LeVeque ("Updating formulae and a pairwise
-/// algorithm for computing sample variances", 1979): the state is a count, a mean and a sum of squares.
+/// Mean and variance by Welford's method, in the form of Chan, Golub and LeVeque ("Updating
+/// formulae and a pairwise algorithm for computing sample variances", 1979): the state is a count,
+/// a mean and a sum of squares.
 const WELFORD: &str = "
   reducer @welford.f64 ordered of (f64 0.0, f64 0.0, f64 0.0) = merge(v0: f64, v1: f64, v2: f64, v3: f64, v4: f64, v5: f64) {
     v6 = add v0, v3

@@ -128,7 +128,7 @@ fn listed(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("0x{byte:02x}")).collect::<Vec<_>>().join(",")
 }
 
-/// Writes code of a machine whose instructions are all 32-bit words.
+/// Writes code that consists of 32-bit instruction words.
 fn words(out: &mut String, code: &[u8]) {
     let (words, rest) = code.as_chunks::<4>();
     for word in words {

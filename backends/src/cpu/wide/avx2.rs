@@ -264,7 +264,7 @@ impl WideX86<'_, '_> {
                 let mask = self.avx2(Code::VEX_Vpackssdw_xmm_xmm_xmmm128, &[mask, upper]);
                 Some(self.avx2(Code::VEX_Vpblendvb_xmm_xmm_xmmm128_xmm, &[from[0], from[1], mask]))
             }
-            // Keep the bytes whose mask is set.
+            // Keep the bytes where the mask is set.
             (Code::EVEX_Vmovdqu8_xmm_k1z_xmmm128, Lanes::Some { mask, .. }) => {
                 let bytes = self.bytes(Operand::Register(mask));
                 Some(self.and(bytes, from[0]))

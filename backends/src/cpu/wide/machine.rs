@@ -9,8 +9,8 @@ use crate::cpu::{MemoryRegime, Simd};
 pub(in crate::cpu) enum Isa {
     /// 512-bit vectors, with mask registers.
     Avx512,
-    /// 256-bit vectors, with fused multiply-add and `f16` conversions. A mask is a vector whose
-    /// lanes are all ones or all zeros.
+    /// 256-bit vectors, with fused multiply-add and `f16` conversions. A mask is a vector of lanes
+    /// that are all ones or all zeros.
     Avx2,
 }
 
