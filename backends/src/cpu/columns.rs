@@ -138,6 +138,7 @@ pub(super) fn run(e: &mut Emitter<'_>, leaf: &Leaf, from: Value, to: Value) {
     for id in phases.uses.iter().flatten().filter(|id| !again(leaf, **id)) {
         phases.kept.entry(*id).or_insert_with(|| e.scratch(MOST as usize * lane_bytes(leaf.values[*id].0)));
     }
+    // All phases for one strip, then the next strip.
     e.repeat(&[from], |e, state| {
         let next = e.b.ins().iadd(state[0], width);
         phases.strip = Strip { from: state[0], to: e.least(next, to), width };
@@ -269,6 +270,7 @@ impl Phases<'_> {
             inner = e.b.ins().imul(inner, axis.extent);
         }
         let zero = e.int(0);
+        // A few rows of all columns, then the next rows.
         e.counted(zero, first.extent, ROWS, &[], |e, row, _| {
             e.poll();
             let next = e.b.ins().iadd_imm_s(row, ROWS);
@@ -328,6 +330,7 @@ pub(super) fn groups(
         done = stop;
         step = i64::from(step > 1);
     }
+    // The remaining columns are a group of their own, with surplus lanes.
     let rest = e.b.ins().band_imm_s(columns, GROUP - 1);
     e.when(rest, &[], |e| {
         let last = e.b.ins().iadd_imm_s(rest, -1);

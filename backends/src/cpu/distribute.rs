@@ -130,6 +130,7 @@ impl Task<'_> {
                 unsafe { self.hand(baton, prefix).write(Hand::default()) };
             }
         }
+        // Use as many threads as have at least the minimum share of work.
         let worth = estimate.checked_div(options.least_share).and_then(|n| usize::try_from(n).ok());
         let threads = threads.min(options.threads).min(worth.unwrap_or(usize::MAX)).min(pool::MOST_THREADS);
         if let (Some(total), 2..) = (total, threads) {
@@ -186,6 +187,7 @@ impl Task<'_> {
         let threads = i64::try_from(threads).unwrap_or(1);
         let worth = i64::try_from(estimate / LEAST_PIECE).unwrap_or(i64::MAX);
         let count = threads.saturating_mul(self.kernel.pieces).min(worth.max(threads));
+        // Pieces must be short enough for a cancelled run to end soon.
         let patient = if self.cancelled.is_some() { estimate / MOST_PIECE } else { 0 };
         let count = count.max(i64::try_from(patient).unwrap_or(i64::MAX)).min(total).max(1);
         let length = if self.kernel.columns.strips && count > 1 {
@@ -243,9 +245,12 @@ impl Task<'_> {
             }
             let scratch = block.as_mut().map_or(self.scratch, |block| Address(block.pointer()));
             self.with(scratch, |buffers| {
+                // The own stretch first, then those of the others.
                 for turn in 0..stretches {
                     let stretch = (number + turn) % stretches;
                     let (first, end) = (begin(stretch), begin(stretch + 1));
+                    // Helpers leave a scan if there are too few cores for them. The caller stays
+                    // until it is done.
                     while (number == 0 || !self.is_crowded()) && !self.is_cancelled() {
                         let piece = next[stretch].0.fetch_add(1, Ordering::Relaxed);
                         if piece >= end || piece > lowest.load(Ordering::Relaxed) {

@@ -375,6 +375,7 @@ impl<'a> Emitter<'a> {
     pub(super) fn address(&mut self, buffer: BufferId, linear: &Linear) -> (Value, i32) {
         let width = i64::try_from(self.buffer_dtype(buffer).bytes()).expect("a small number");
         let mut constant = linear.affine.constant_part().clone();
+        // A small constant goes into the offset of the instruction.
         let mut near = 0;
         if let Some(bytes) = constant.constant_part().checked_mul(width).filter(|b| b.abs() < 1 << 20) {
             near = i32::try_from(bytes).expect("a small number");
@@ -517,6 +518,7 @@ impl<'a> Emitter<'a> {
         carried: &[Value],
         body: impl FnOnce(&mut Self, Value, &[Value]) -> Vec<Value>,
     ) -> Vec<Value> {
+        // The loop tests at its end, so it needs a guard for an empty range.
         let some = self.b.ins().icmp(IntCC::SignedLessThan, from, to);
         self.when(some, carried, |e| {
             let mut initial = vec![from];

@@ -209,6 +209,7 @@ impl Emitter<'_> {
     /// Emits iterations `from..to` of an innermost loop, split at a comparison, if there is one to
     /// split at.
     pub(super) fn split_index_set(&mut self, axis: &Axis, (from, to): (Value, Value), body: &Block) -> Option<()> {
+        // Each split emits the body twice, so limit both the depth and the amount of code.
         let mut statements = 0;
         visit::for_each_statement(body, &mut |_| statements += 1);
         if self.split_depth == MAX_DEPTH || statements << self.split_depth > MAX_STATEMENTS {

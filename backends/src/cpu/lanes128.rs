@@ -254,6 +254,8 @@ impl<'l, 'a> Lanes128<'l, 'a> {
         let a = &leaf.accesses[access];
         let (start, near) = self.at.operands.starts[access].unwrap_or_else(|| self.e.address(a.buffer, &a.start));
         let width = i64::try_from(self.e.buffer_dtype(a.buffer).bytes()).expect("a small number");
+        // Copies of scratch are interleaved: row `r` of column `i` is element `r * width + i -
+        // from`.
         if let (true, Some(strip)) = (a.spread, self.at.strip) {
             let row = self.e.number(&a.start);
             let row = self.e.b.ins().imul(row, strip.width);
@@ -339,6 +341,7 @@ impl LeafEmitter for Lanes128<'_, '_> {
         let i = self.e.b.ins().iadd_imm_s(self.at.i, self.at.offset);
         let moved = self.e.b.ins().imul(i, coefficient_value);
         let first = self.e.b.ins().iadd(base, moved);
+        // With a constant coefficient, each register is the first value plus constant steps.
         if let (Some(c), None) = (coefficient.as_constant(), self.at.last) {
             let first = self.e.b.ins().splat(I64X2, first);
             let mut parts = vec![];
@@ -473,6 +476,8 @@ impl LeafEmitter for Lanes128<'_, '_> {
         let Inst::Uniform(amount) = amount else { unreachable!("only uniform amounts come here") };
         let amount = self.e.value(*amount);
         let ins = &mut self.e.b;
+        // The instruction takes the amount modulo the width. Clamp it, and clear the result if it
+        // was larger.
         let most = ins.ins().iconst(ty, width.cast_signed() - 1);
         let bounded = ins.ins().umin(amount, most);
         let inside = ins.ins().icmp(IntCC::Equal, bounded, amount);

@@ -331,6 +331,7 @@ impl Leaf {
         let stored: BTreeSet<BufferId> = visit::stores(body).into_iter().collect();
         let is_scratch = |b: &BufferId| e.program.buffers.get(*b).is_some_and(|b| b.role == Role::Scratch);
         let mut spread: BTreeSet<BufferId> = stored.iter().copied().filter(is_scratch).collect();
+        // A buffer that is subscripted by the leaf's index has elements for all iterations already.
         visit::for_each_statement(body, &mut |statement| {
             for access in statement.effects().accesses().filter(|access| mentions(access.at, index)) {
                 spread.remove(&access.buffer);
@@ -433,6 +434,7 @@ impl Build<'_, '_> {
         if !same || !reductions.iter().all(|r| matches!(r.order, Order::Blocks | Order::Free)) {
             return None;
         }
+        // Collect the steps of the loop's body separately.
         let splats = self.splats.clone();
         let outer = std::mem::take(&mut self.leaf.steps);
         let inside = std::mem::replace(&mut self.inside, true);

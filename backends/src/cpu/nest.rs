@@ -146,6 +146,8 @@ impl<'a> Emitter<'a> {
         let index = self.value(value);
         let limit = self.size(bound);
         let zero = self.int(0);
+        // Treat a negative bound as 0. As unsigned numbers, negative subscripts are out of bounds
+        // too.
         let most = self.b.ins().smax(limit, zero);
         let condition = if sabotage::on(Bug::CheckedBound) {
             IntCC::UnsignedGreaterThan
@@ -344,6 +346,7 @@ impl<'a> Emitter<'a> {
                 for (axis, digit) in outer.iter().zip(digits) {
                     e.bind(axis.index, *digit);
                 }
+                // The rest of the row, or of the range if that ends before.
                 let left = e.b.ins().isub(end, at);
                 let stop = e.b.ins().iadd(column, left);
                 let stop = e.least(stop, last.extent);
@@ -364,6 +367,7 @@ impl<'a> Emitter<'a> {
         let mut next = vec![];
         let mut carry = self.int(1);
         let zero = self.int(0);
+        // Increment the last digit. A digit that is full becomes 0 and carries to the one before.
         for (axis, digit) in axes.iter().zip(digits).rev() {
             let sum = self.b.ins().iadd(*digit, carry);
             let full = self.b.ins().icmp(IntCC::SignedGreaterThanOrEqual, sum, axis.extent);

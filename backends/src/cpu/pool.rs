@@ -157,6 +157,7 @@ impl Pool {
         };
         let helpers = helpers.min(MOST_THREADS - 1);
         let awake = || self.awake.load(Ordering::Relaxed);
+        // Wake sleeping threads only if this job, with recent ones, is long enough.
         let wake = awake() < helpers && job_lock.reaches(estimate, wake_from, &self.useless);
         if awake().min(helpers) == 0 && !wake {
             work(Thread::Alone);

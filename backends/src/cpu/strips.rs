@@ -135,6 +135,7 @@ impl<'l> Strips<'l> {
         let Down { nest, sums, rows, .. } = down;
         let columns = (strip.from, strip.to);
         let zero = e.int(0);
+        // A single block needs no pairwise levels.
         let several = e.b.ins().icmp_imm_s(IntCC::SignedGreaterThan, axis.extent, BLOCK as i64);
         let homes: Vec<(usize, Value, Value)> = nest
             .reductions

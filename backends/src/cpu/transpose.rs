@@ -40,6 +40,7 @@ macro_rules! element {
                     for (k, row) in rows.iter_mut().enumerate() {
                         *row = _mm_loadu_si128(from.offset(step * k as isize).cast());
                     }
+                    // Each round interleaves the rows, and log2(N) rounds transpose the tile.
                     let mut left = N;
                     while left > 1 {
                         let old = rows;
@@ -89,6 +90,8 @@ unsafe fn transpose<T: Element>(block: &Block) {
         // SAFETY: the element exists, and the destination has room for it.
         unsafe { to.cast::<T>().write_unaligned(from.cast::<T>().read_unaligned()) };
     };
+    // Whole tiles first, then the remaining columns of each row of tiles, and finally the remaining
+    // rows.
     let (high, wide) = (rows - rows % n, columns - columns % n);
     for row in (0..high).step_by(n.unsigned_abs()) {
         for column in (0..wide).step_by(n.unsigned_abs()) {

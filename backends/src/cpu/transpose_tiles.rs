@@ -35,6 +35,8 @@ impl Emitter<'_> {
         let others: Vec<usize> = (0..last).filter(|k| *k != across.outer).collect();
         self.counted(begin, end, 1, &[], |e, number, _| {
             e.poll();
+            // Split the number of the tile into its position along each axis; the last one varies
+            // fastest.
             let mut number = number;
             let mut digits = vec![];
             for tiles in tiles.iter().rev() {
@@ -57,6 +59,7 @@ impl Emitter<'_> {
             for (load, local) in across.loads.iter().zip(&locals) {
                 e.transpose(&l.body[*load], l.dims[last].0, *local, &tile);
             }
+            // The position of the tile, negated: subscripts in the body become relative to it.
             let before = e.b.ins().imul_imm_s(tile.outer.0, -(ROWS + SPARE));
             let before = e.b.ins().isub(before, tile.last.0);
             e.bind(shift, before);

@@ -63,6 +63,7 @@ pub(super) fn run(e: &mut Emitter<'_>, leaf: &Leaf, from: Value, to: Value) -> O
     let operands = Operands::new(e, leaf);
     let mut groups = unroll(leaf.weight());
     let mut done = from;
+    // The unrolled loop first, then single groups.
     while groups > 0 {
         let step = groups * GROUP;
         let count = e.b.ins().isub(to, done);

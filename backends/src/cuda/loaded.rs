@@ -66,6 +66,7 @@ impl Loaded {
         let name = launch.kernel;
         let function =
             *self.functions.get(name).ok_or_else(|| Error::Rejected(format!("no kernel {name} is ready")))?;
+        // A kernel may only use that much dynamic shared memory after its limit has been raised.
         if launch.shared > 0 {
             let bytes = i32::try_from(launch.shared).unwrap_or(i32::MAX);
             let most = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;

@@ -176,6 +176,7 @@ impl Emitter<'_> {
         let [block, blocks] = [Special::Ctaid, Special::Nctaid].map(|s| self.special(s));
         self.counted(block, all, blocks, |e, number| {
             let digits = e.digits(number, &counts, small);
+            // The first two digits select the tile, the others are the batch.
             for ((index, _), digit) in batch.iter().rev().zip(&digits[2..]) {
                 e.bind(*index, *digit);
             }
@@ -198,6 +199,7 @@ impl Emitter<'_> {
         [rows, columns]: [(&Dims, TileRange); 2],
         inner: (&Dims, Reg),
     ) {
+        // Two factors, each in two buffers.
         let memory = 4 * DEPTH * tiles.pitch();
         let at = self.b().take(Space::Shared, usize::try_from(memory).unwrap_or(0));
         let left = self.factor(tiles, &c.left, rows, inner, at);
@@ -265,6 +267,7 @@ impl Emitter<'_> {
                 // Past the last tile, all elements are out of bounds and nothing is loaded.
                 factors.iter().for_each(|factor| e.fetch(factor, inner));
                 let [down, across] = [down, across].map(|place| e.b().op2(Opcode::Add, Type::S64, place, now));
+                // Unrolled over the depth of the tile: an outer product per inner index.
                 for step in 0..DEPTH {
                     let left = e.quads(tiles, (down, step * tiles.pitch()), 4);
                     let right = e.quads(tiles, (across, step * tiles.pitch()), 8);
@@ -272,6 +275,7 @@ impl Emitter<'_> {
                         sums.iter().zip(&right).for_each(|(sum, y)| e.add_product(tiles.sum, *sum, *x, *y));
                     }
                 }
+                // Swap the halves of the double buffer.
                 e.b().op_to(now, Opcode::Sub, Type::S64, &[half.into(), now.into()]);
                 factors.iter().for_each(|factor| e.commit(tiles, factor, inner, now));
                 if !sabotage::on(Bug::PtxProducts) {

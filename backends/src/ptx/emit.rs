@@ -153,6 +153,7 @@ impl<'a> Emitter<'a> {
         let kernel = &part.kernel;
         let stored: BTreeSet<BufferId> = visit::stores(&kernel.body).into_iter().collect();
         let loaded: BTreeSet<BufferId> = visit::loads(&kernel.body).into_iter().collect();
+        // A slot is overwritten in place if one of its members is loaded and another one is stored.
         let in_place = |members: &Vec<BufferId>| {
             members.iter().any(|b| stored.contains(b)) && members.iter().any(|b| loaded.contains(b))
         };
@@ -359,10 +360,11 @@ impl<'a> Emitter<'a> {
         let mut sum = self.base(buffer);
         let constant = linear.affine.constant_part();
         let near = constant.constant_part();
+        // Offsets of PTX addresses have 32 bits.
         let offset = near.checked_mul(width).filter(|offset| i32::try_from(*offset).is_ok());
-        let is_sole_copy = if offset.is_some() { constant - &Size::constant(near) } else { constant.clone() };
-        if !is_sole_copy.is_zero() {
-            let bytes = self.size(&(&is_sole_copy * &Size::constant(width)));
+        let rest = if offset.is_some() { constant - &Size::constant(near) } else { constant.clone() };
+        if !rest.is_zero() {
+            let bytes = self.size(&(&rest * &Size::constant(width)));
             sum = self.builder.op2(Opcode::Add, Type::S64, sum, bytes);
         }
         sum = self.add_terms(sum, &linear.affine, width);
@@ -442,6 +444,8 @@ impl<'a> Emitter<'a> {
         let address = self.address(buffer, &linear);
         let dtype = self.program.buffers[buffer].dtype;
         let reg = if dtype == Dtype::Bool { scalar::number_of(&mut self.builder, reg) } else { reg };
+        // Threads past the last column of a strip repeat its work, but only store to their own
+        // scratch.
         let shares = self.program.buffers[buffer].role != Role::Scratch;
         let only = self.valid.or(self.strip.filter(|_| shares).map(|strip| strip.in_bounds));
         self.store_or_defer(scalar::memory(dtype), reg, address, only);
@@ -534,6 +538,7 @@ impl<'a> Emitter<'a> {
     }
 
     fn if_(&mut self, condition: Reg, then: &Block, otherwise: &Block, results: &[(ValueId, ValueId, ValueId)]) {
+        // A result of a branch is a register that both sides assign.
         let mut joined = vec![];
         for (result, ..) in results {
             let class = scalar::memory(self.dtype(*result)).class();

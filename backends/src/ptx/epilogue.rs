@@ -76,6 +76,7 @@ impl Emitter<'_> {
                     let (row, inside) = e.row_of(epilogue, staged, low, first);
                     return e.when(inside, |e| e.epilogue_element(epilogue, staged, (base, low, row)));
                 }
+                // Issue the loads of several rows before the first store.
                 let outer = e.deferred.replace(vec![]);
                 for k in 0..AT_ONCE {
                     let low = e.b().op2(Opcode::Add, Type::S64, low, k * step);

@@ -157,6 +157,7 @@ impl Emitter<'_> {
         let rows_at_once = i64::from(THREADS) / in_row;
         let class = scalar::memory(self.program.buffers[steps.buffer].dtype).class();
         let mut quads = vec![];
+        // A thread loads several quads, as far apart as all threads together reach.
         for k in 0..tiles.side() * DEPTH / QUAD / i64::from(THREADS) {
             let row = self.b().op2(Opcode::Add, Type::S64, row, k * rows_at_once);
             let (outer, inner) = if deep { (row, first) } else { (first, row) };
@@ -179,6 +180,7 @@ impl Emitter<'_> {
         let ty = scalar::memory(matrix.dtype);
         let (span, end) = (factor.outer.1, factor.inner.1);
         let mut inner_of = vec![];
+        // Clear all elements first: those out of bounds keep the zero.
         for quad in &matrix.quads {
             for element in &quad.elements {
                 let zero = scalar::constant(self.b(), Scalar::zero(matrix.dtype));
@@ -196,6 +198,7 @@ impl Emitter<'_> {
         };
         let by_quads = |e: &mut Self| {
             let bytes = matrix.dtype.bytes() as i64;
+            // An access has at most 16 bytes, so a quad of `f64` takes two.
             let count = (16 / bytes).min(QUAD) as usize;
             for (quad, inner) in matrix.quads.iter().zip(&inner_of) {
                 let inside = limits(e, quad, *inner, 0);
@@ -242,6 +245,8 @@ impl Emitter<'_> {
                         if tiles.sum == matrix.dtype { *x } else { scalar::cast(self.b(), tiles.sum, matrix.dtype, *x) }
                     })
                     .collect();
+            // A quad along the outer index is contiguous in the tile, one along the inner index is
+            // a column.
             if !matrix.deep {
                 self.store_quad(tiles.sum, &elements, Address { base: Some(place), offset: 0 });
                 continue;

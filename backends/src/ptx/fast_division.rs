@@ -58,6 +58,8 @@ impl FastDivision {
     }
 
     pub(super) fn quotient(self, b: &mut Builder, valid: Option<Reg>, x: Reg, y: Reg) -> Reg {
+        // A Newton step refines 1 / y, then the exact residual `x - y * quotient` corrects the
+        // quotient.
         let minus = b.op(Opcode::Neg, Type::F32, &[y.into()]);
         let near = b.op(Opcode::RcpNear, Type::F32, &[y.into()]);
         let error = fma(b, minus, near, float(1.0));
@@ -70,6 +72,7 @@ impl FastDivision {
     }
 
     pub(super) fn root(self, b: &mut Builder, valid: Option<Reg>, x: Reg) -> Reg {
+        // Likewise, the exact residual `x - root * root` corrects the root.
         let near = b.op(Opcode::RsqrtNear, Type::F32, &[x.into()]);
         let root = b.op2(Opcode::MulRn, Type::F32, x, near);
         let half = b.op2(Opcode::MulRn, Type::F32, near, float(0.5));
@@ -167,6 +170,8 @@ impl Emitter<'_> {
         let mut stores = vec![];
         let is_valid = self.with_fast_division(|e| {
             stores = all(e);
+            // Copy the values to variables, so that the slow path can replace them before they are
+            // stored.
             for store in &mut stores {
                 store.value = e.b().copy(store.value);
             }

@@ -53,6 +53,7 @@ impl Emitter<'_> {
             total = Some(total.map_or(count, |total| self.b().op2(Opcode::Mul, Type::S64, total, count)));
             match axes.last_mut() {
                 Some(last) if mergeable(self.program, dims[k - 1].0, *index, extent, &[body]) => {
+                    // The outer index stays 0, because the inner one counts for both.
                     let merged = std::mem::replace(&mut last.index, *index);
                     last.count = self.b().op2(Opcode::Mul, Type::S64, last.count, count);
                     last.length = last.length.take().zip(length).map(|(outer, length)| &outer * &length);
@@ -133,6 +134,8 @@ impl Emitter<'_> {
             (LoopKind::Parallel, ExecScope::Block) => {
                 let axes = self.axes(&l.dims, &l.body);
                 let (thread, threads) = (self.special(Special::Tid), i64::from(self.threads));
+                // For a flat body with a single index, process several elements at a time, so that
+                // their loads overlap.
                 match axes.only().filter(|_| is_flat(&l.body)) {
                     Some(index) => self.counted(thread, axes.total, threads * AT_ONCE, |e, first| {
                         let mine = e.thread_elements(first, axes.total, threads, AT_ONCE);
@@ -199,6 +202,7 @@ impl Emitter<'_> {
             let state = fold.load(self, Space::Shared, place(k));
             self.define_state(&[*v], fold, &state);
         }
+        // The shared memory is about to be reused.
         if !reductions.is_empty() {
             self.b().barrier();
         }

@@ -186,6 +186,7 @@ impl Emitter<'_> {
         let column = self.b().op(Opcode::Mad, Type::S64, &[pair.into(), 2.into(), lanes.across.into()]);
         let place = self.b().op(Opcode::Mad, Type::S64, &[low.into(), ROW.into(), more.into()]);
         let place = self.b().op(Opcode::Mad, Type::S64, &[column.into(), 4.into(), place.into()]);
+        // The staging area holds half of the tile, so stage the rows of each warp in two passes.
         for (pass, sums) in (0i64..).zip(sums.chunks((RUN / 16) as usize)) {
             for (down, sums) in (0i64..).zip(sums) {
                 for (across, sum) in (0i64..).zip(sums) {
@@ -205,6 +206,8 @@ impl Emitter<'_> {
     fn lanes(&mut self) -> WarpTile {
         let thread = self.special(Special::Tid);
         let lane = self.b().op2(Opcode::And, Type::B64, thread, 31);
+        // The warps form a 2 x 2 grid: bit 5 of the thread selects the half across, bit 6 the half
+        // down.
         let mut part = |shift: i64| {
             let warp = self.b().op2(Opcode::Shr, Type::U64, thread, shift);
             let half = self.b().op2(Opcode::And, Type::B64, warp, 1);
@@ -252,12 +255,14 @@ impl Emitter<'_> {
         let row = self.b().op2(Opcode::Shr, Type::U64, thread, i64::from(in_row.ilog2()));
         let rows = if pipeline.deep { SIDE } else { units.depth() };
         let span = pipeline.outer.1;
+        // Each thread keeps one column of copies and steps down the rows.
         let copies = (0..rows / at_once).map(|k| {
             let row = self.b().op2(Opcode::Add, Type::S64, row, k * at_once);
             let (outer, inner) = if pipeline.deep { (row, first) } else { (first, row) };
             let place = self.place_in_tile(units, pipeline, outer, inner);
             let outer = self.b().op2(Opcode::Add, Type::S64, outer, span.from);
             let inside = self.b().set(Comparison::Lt, Type::S64, outer, span.count);
+            // A copy of 0 bytes fills its slot with zeros.
             let read = self.b().select(Type::B32, WIDE, 0, inside);
             let pointer = self.b().op(Opcode::Mad, Type::S64, &[outer.into(), by_outer.into(), origin.into()]);
             let pointer = self.b().op(Opcode::Mad, Type::S64, &[inner.into(), by_inner.into(), pointer.into()]);
@@ -370,6 +375,7 @@ impl Emitter<'_> {
             e.b().op_to(coming, Opcode::Add, Type::S64, &[coming.into(), units.depth().into()]);
             e.advance_stage(comes_to);
         };
+        // Fill the pipeline: all stages but one.
         self.while_(|e| e.b().set(Comparison::Lt, Type::S64, comes_to, stages), prefetch);
         let (inner, stage) = (self.b().copy(start), self.b().copy(start));
         self.while_(
@@ -417,6 +423,7 @@ impl Emitter<'_> {
             fragments.collect::<Vec<_>>()
         });
         for (sums, a) in sums.iter().zip(left) {
+            // A right fragment covers 16 columns, an instruction only 8, so it serves two of them.
             for (pair, b) in sums.chunks(2).zip(&right) {
                 for (half, sum) in pair.iter().enumerate() {
                     self.b().multiply(units.factors, *sum, a, [b[2 * half], b[2 * half + 1]]);
@@ -432,6 +439,8 @@ impl Emitter<'_> {
             let rest = self.b().op2(Opcode::Shr, Type::U64, lane, shift);
             self.b().op2(Opcode::And, Type::B64, rest, count - 1)
         };
+        // `ldmatrix` can only transpose 16-bit elements, so for wide TF32 tiles each lane loads its
+        // own elements.
         let (outer, inner) = if units.factors == Factors::Tf32 && !pipeline.deep {
             (part(2, 8), part(0, 4))
         } else {

@@ -160,6 +160,7 @@ impl Module {
             return Ok(None);
         }
         let threads = variant.threads(&value);
+        // The number of copies of scratch in the grid.
         let owners = blocks as usize
             * match (variant.scratch_scope, &variant.grid) {
                 (_, Grid::Strips(_, width)) => usize::try_from(*width).unwrap_or(1),
@@ -186,6 +187,7 @@ impl Module {
                 Argument::Reciprocal(size) => Word::Number(reciprocal(value(size))),
             });
         }
+        // A kernel has at least one parameter.
         if arguments.is_empty() {
             arguments.push(Word::Number(0));
         }
@@ -286,6 +288,8 @@ impl Variant {
             }),
             Grid::Chunks(extents, each) => iterations(extents).map(|n| of(n, *each * LANES_CHUNK as i64)),
         };
+        // The size of scratch limits the number of blocks, which then process several iterations
+        // each.
         let most = if self.scratch().next().is_none() { i64::from(i32::MAX) } else { SOME_BLOCKS };
         // A grid of clusters is limited and counted in whole clusters.
         let together = if matches!(self.grid, Grid::Clusters(_)) { i64::from(CLUSTER) } else { 1 };

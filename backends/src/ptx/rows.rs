@@ -67,8 +67,8 @@ pub(super) type Key = (BufferId, Size, Affine<IndexId>);
 
 pub(super) fn key(buffer: BufferId, linear: &Linear, index: IndexId) -> Option<Key> {
     let coefficient = linear.affine.coefficient(index);
-    let is_sole_copy = linear.affine.sub(&Affine::index(index).scale(&coefficient));
-    (linear.values.is_empty() && !coefficient.is_zero()).then_some((buffer, coefficient, is_sole_copy))
+    let rest = linear.affine.sub(&Affine::index(index).scale(&coefficient));
+    (linear.values.is_empty() && !coefficient.is_zero()).then_some((buffer, coefficient, rest))
 }
 
 impl Rows {

@@ -285,6 +285,7 @@ impl<D: Device> Runner<D> {
         let mut of_call = vec![];
         for (inputs, outputs) in calls {
             let binding = self.bind(inputs, outputs)?;
+            // Calls of the same sizes share their memory, because they run one after another.
             let known = frames.iter().position(|frame| frame.plan.binding == binding);
             if known.is_none() {
                 frames.push(self.frame(binding, None)?);
@@ -435,6 +436,7 @@ impl<D: Device> Runner<D> {
     fn run(&mut self, addresses: Vec<u64>, inputs: usize) -> Done<D, ()> {
         let Some(frame) = &mut self.frame else { return Ok(()) };
         let again = frame.last == addresses;
+        // The launches and addresses are the same as last time, and already recorded.
         if again && let Some(recording) = &frame.recording {
             return self.device.replay(recording).map_err(RunError::Device);
         }
@@ -486,6 +488,7 @@ fn at<'p>(plan: &'p Plan, own: u64, addresses: &[u64], inputs: usize) -> Vec<Lau
 
 fn fault(record: &[u8; FAULT]) -> Option<Fault> {
     let word = |at: usize| i64::from_le_bytes(record[at..at + 8].try_into().expect("eight bytes"));
+    // The low half of the first word is the site plus one.
     let site = u32::try_from(word(0) & 0xffff_ffff).ok()?.checked_sub(1)?;
     Some(Fault { site: SiteId::from_u32(site), index: word(8), bound: word(16) })
 }

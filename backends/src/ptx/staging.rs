@@ -66,6 +66,7 @@ impl StagingLayout {
         for (key, (first, last)) in seen {
             let buffer = &program.buffers[key.0];
             let sole_copy = buffer.role == Role::Scratch && resting.contains(&key.0);
+            // Stage buffers that are only loaded, and scratch that needs no other copy.
             if first < last
                 && !never.contains(&key)
                 && buffer.dtype != Dtype::Bool

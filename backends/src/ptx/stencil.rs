@@ -34,6 +34,7 @@ impl Stencil {
                 found.push((load.buffer, linear));
             }
         }
+        // Two loads of the same buffer that only differ by a constant.
         let overlaps = |(k, (buffer, linear)): (usize, &(_, Linear))| {
             found[..k].iter().any(|(b, l)| b == buffer && l.affine.terms() == linear.affine.terms())
         };

@@ -105,6 +105,7 @@ impl Emitter<'_> {
             for (index, digit) in rest.iter().rev().zip(&digits[2..]) {
                 e.bind(*index, *digit);
             }
+            // The first two digits are the tile along the last and the outer index.
             let from = [digits[1], digits[0]].map(|digit| e.b().op2(Opcode::Mul, Type::S64, digit, side));
             let [outer, last] = [(outer, 0), (last, 1)].map(|(index, k)| {
                 let to = e.b().op2(Opcode::Add, Type::S64, from[k], side);

@@ -74,6 +74,7 @@ impl Vectors {
         };
         let mut along = |buffer: BufferId, view: Option<&[Size]>, at: &[Subscript]| {
             let linear = Linear::of(e.program, buffer, view, at);
+            // Contiguous along the index, and not stored by this kernel.
             let is = linear.values.is_empty() && linear.affine.coefficient(index).as_constant() == Some(1);
             let is = is && !e.shared.contains(&buffer);
             if is {
@@ -94,6 +95,8 @@ impl Vectors {
                 | Statement::Contract(_) => {}
             }
         }
+        // The widest element determines the length of vectors, for example 4 for `f32` and 8 for
+        // `f16`.
         let widest = found.iter().map(|(buffer, _)| e.program.buffers[*buffer].dtype.bytes()).max()?;
         vectors.width = (WIDEST / widest).min(MOST);
         let width = i64::try_from(vectors.width).ok()?;
@@ -102,6 +105,7 @@ impl Vectors {
                 vectors.multiples.push((size.clone(), width));
             }
         };
+        // Vectors are aligned if the offset and all other strides are multiples of their length.
         for (_, linear) in &found {
             multiple(linear.affine.constant_part());
             linear
@@ -122,6 +126,8 @@ impl Vectors {
         vectors.multiples.sort();
         vectors.multiples.dedup();
         vectors.uniform = uniform(&l.body, index);
+        // Branch-free division may have to compute elements twice, so all stores must be
+        // deferrable.
         vectors.fast_division = vectors.all_stores(&l.body) && fast_division::is_worthwhile(e, &l.body);
         let bytes: usize = found.iter().map(|(buffer, _)| e.program.buffers[*buffer].dtype.bytes()).sum();
         let heavy = vectors.fast_division && e.program.operations_of(&l.body, is_arithmetic) >= HEAVY * bytes;
@@ -320,6 +326,7 @@ impl Emitter<'_> {
                         }
                         let all = stored.entry(place).or_default();
                         all.push(element);
+                        // The element of the last lane completes the vector.
                         if all.len() == vectors.width {
                             let last = self.index(vectors.index);
                             self.bind(vectors.index, first);

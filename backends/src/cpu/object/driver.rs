@@ -281,6 +281,7 @@ impl<'a, 'p> Driver<'a, 'p> {
                 Role::Input(_) => self.array(id, Param::Input(id)),
                 Role::Output(_) => {
                     let address = self.array(id, Param::Output(id));
+                    // A result that is held back is computed in scratch and copied at the end.
                     let held = layout.held.iter().find(|(held, ..)| *held == id);
                     let seen = held.map_or(address, |(_, at, _)| self.b.ins().iadd(scratch, *at));
                     outputs.push((id, address, seen));
@@ -371,6 +372,7 @@ impl<'a, 'p> Driver<'a, 'p> {
             return total;
         }
         let step = self.int(kernel.step);
+        // Round up: the last step may be incomplete.
         let whole = self.b.ins().udiv(total, step);
         let rest = self.b.ins().urem(total, step);
         let some = self.b.ins().icmp_imm_s(IntCC::NotEqual, rest, 0);

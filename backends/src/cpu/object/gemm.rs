@@ -174,6 +174,8 @@ impl Product<'_, '_> {
             let width = p.left(n, j, BLOCK_COLUMNS);
             p.steps(at_least_one, INNER, &mut |p, at| {
                 let inner = p.left(k, at, INNER);
+                // The first inner block stores its result, unless the caller accumulates; later
+                // blocks add to it.
                 let later = p.b.ins().bor(accumulate, at);
                 let part = p.from(b, at, j);
                 p.lay(Matrix { down: part.across, across: part.down, ..part }, (width, inner), right, columns);

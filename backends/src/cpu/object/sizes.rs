@@ -80,6 +80,7 @@ impl Sizes {
                 let one = b.ins().iconst(I64, 1);
                 let divisor = b.ins().select(positive, under.value, one);
                 let quotient = b.ins().sdiv(over.value, divisor);
+                // Round toward negative infinity.
                 let back = b.ins().imul(quotient, divisor);
                 let below = b.ins().icmp(IntCC::SignedLessThan, over.value, back);
                 let below = b.ins().uextend(I64, below);

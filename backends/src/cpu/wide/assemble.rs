@@ -295,16 +295,19 @@ impl Assembler {
         for saved in [there, OTHER] {
             self.general(Instruction::with1(Code::Push_r64, saved));
         }
+        // The address of the first element, and the number of bytes.
         self.general(Instruction::with2(Code::Mov_r64_rm64, there, from));
         self.general(Instruction::with2(Code::Lea_r64_m, there, first));
         self.general(Instruction::with2(Code::Mov_r64_rm64, OTHER, Self::slot(count)));
         self.general(Instruction::with2(Code::Shl_rm64_imm8, OTHER, address.width.trailing_zeros()));
+        // A cleared buffer of 16 bytes on the stack.
         for _ in 0..2 {
             self.general(Instruction::with1(Code::Pushq_imm8, 0));
         }
         if code != Code::VEX_Vmovdqu_xmm_xmmm128 {
             self.general(Instruction::with2(Code::VEX_Vmovdqu_xmmm128_xmm, whole, vector));
         }
+        // Copy byte by byte.
         let again = self.label();
         self.place(again);
         self.general(Instruction::with2(Code::Mov_r8_rm8, Register::AL, from_byte));
@@ -426,6 +429,7 @@ impl Assembler {
             return Err(message);
         }
         let pool = self.code.len().next_multiple_of(64);
+        // Displacements are relative to the end of their instruction.
         let jumps = self.jumps.iter().map(|(at, to)| (*at, at + 4, self.labels[to.0].unwrap_or(0)));
         let reads = self.reads.iter().map(|(at, behind, byte)| (*at, at + 4 + behind, pool + byte));
         for (at, from, to) in jumps.chain(reads).collect::<Vec<_>>() {

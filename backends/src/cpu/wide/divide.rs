@@ -62,6 +62,7 @@ pub(super) fn given(e: &mut Emitter<'_>, value: ValueId, part: Divisor) -> Value
             let (least, past) = magnitudes(is_wide(dtype));
             let ty = scalar::register(dtype).as_int();
             let bits = e.b.ins().bitcast(ty, MemFlagsData::new(), divisor);
+            // Doubling the bits drops the sign.
             let twice = e.b.ins().iadd(bits, bits);
             let [first, span, none] = [2 * least, 2 * (past - least), 0].map(|k| e.b.ins().iconst(ty, k));
             let above = e.b.ins().isub(twice, first);
@@ -95,6 +96,7 @@ impl WideX86<'_, '_> {
         };
         let least = 2 * magnitudes(wide).0.cast_unsigned();
         let least = Operand::Splat(if wide { Splat::Bits64(least) } else { Splat::Bits32(least as u32) });
+        // One unsigned comparison checks both ends of the safe range.
         let twice = self.vector(int.add, &[a, a]);
         let above = self.vector(int.sub, &[twice, least]);
         let span = part(self, Divisor::Span);

@@ -289,6 +289,8 @@ fn before(e: &mut Emitter<'_>, leaf: &Leaf, from: Value) -> Option<Value> {
     for (number, access) in streamed(e, leaf).into_iter().enumerate() {
         let width = i64::try_from(e.buffer_dtype(leaf.accesses[access].buffer).bytes()).ok()?;
         let address = given_value(e, leaf, &Given::Address(access), from, from)?;
+        // The first access determines how many elements to peel; the others must be aligned after
+        // as many.
         if number == 0 {
             let back = e.b.ins().ineg(address);
             let bytes = e.b.ins().band_imm_u(back, last);
@@ -364,6 +366,7 @@ fn function(e: &Emitter<'_>, leaf: &Leaf, ahead: &Ahead) -> Option<Function> {
         let (aligned, plain) = (asm.label(), asm.label());
         asm.load_slot(END, *before);
         asm.general(Instruction::with2(Code::Cmp_r64_rm64, END, INDEX));
+        // A negative count means that non-temporal stores are not to be used.
         asm.jump(Condition::Less, plain);
         asm.jump(Condition::Equal, aligned);
         asm.load_slot(SPARE, count);
