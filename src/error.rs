@@ -15,6 +15,7 @@ use ir::Dtype;
 use ir::array::ArrayError;
 use ir::nest::{Purpose, Relation};
 use ir::size::SizeError;
+use schedule::ScheduleError;
 
 pub(crate) use context::Context;
 
@@ -115,13 +116,19 @@ impl From<PipelineError> for CompileError {
     }
 }
 
-impl From<backends::cpu::CompileError> for CompileError {
-    fn from(error: backends::cpu::CompileError) -> CompileError {
+impl From<ScheduleError> for CompileError {
+    fn from(error: ScheduleError) -> CompileError {
         let code = match &error {
-            backends::cpu::CompileError::TooLarge { .. } => codes::TOO_LARGE,
-            backends::cpu::CompileError::Internal(_) => codes::FAULT,
+            ScheduleError::TooLarge { .. } => codes::TOO_LARGE,
+            ScheduleError::Broken { .. } => codes::FAULT,
         };
         CompileError::of(code, error.to_string())
+    }
+}
+
+impl From<backends::cpu::CompileError> for CompileError {
+    fn from(error: backends::cpu::CompileError) -> CompileError {
+        CompileError::of(codes::FAULT, error.to_string())
     }
 }
 

@@ -8,6 +8,7 @@ use ir::array::byte_len;
 use ir::bind::{Binding, Given};
 use ir::nest::{BufferId, Program, SymbolSource};
 use ir::{Dtype, Scalar, Size, SymbolId};
+use schedule::{Machine, schedule};
 use serde::Serialize;
 use serde_json::json;
 
@@ -139,7 +140,8 @@ pub(crate) fn describe(
 ) -> Result<String, LaunchError> {
     let lowered = Lowered::new(function, options)?;
     let program = &lowered.program;
-    let module = Module::compile_with(program, function.math(options)).map_err(CompileError::from)?;
+    let scheduled = schedule(program, Machine::PTX).map_err(CompileError::from)?;
+    let module = Module::compile_with(&scheduled, function.math(options)).map_err(CompileError::from)?;
     let values = match values(program, sizes) {
         Err(_) if sizes.is_empty() => return Ok(without_sizes(&lowered, &module)),
         values => values?,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use backends::cpu::object::{self, Settings, Status, Target};
 use ir::Origin;
 use ir::nest::{Place, Program as Nest, Purpose, Relation};
+use schedule::{Machine, schedule};
 
 use crate::boundary;
 use crate::error::{Context, named};
@@ -51,13 +52,16 @@ impl Object {
     ) -> Result<Object, CompileError> {
         let lowered: Result<Vec<Lowered>, CompileError> = functions.iter().map(|f| Lowered::new(f, options)).collect();
         let lowered = lowered?;
+        let scheduled: Result<Vec<_>, _> = lowered.iter().map(|l| schedule(&l.program, Machine::OBJECT)).collect();
+        let scheduled = scheduled?;
         let texts: Vec<_> = lowered.iter().map(|l| |status| l.text(status)).collect();
         let functions: Vec<object::Function<'_>> = lowered
             .iter()
+            .zip(&scheduled)
             .zip(&texts)
-            .map(|(l, text)| {
+            .map(|((l, scheduled), text)| {
                 let (signature, comment) = (l.signature.to_string(), l.comment.clone());
-                object::Function { program: &l.program, signature, comment, text }
+                object::Function { scheduled, signature, comment, text }
             })
             .collect();
         let origin = lowered.first().map_or("", |l| l.source.name.as_str());

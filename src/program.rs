@@ -10,6 +10,7 @@ use grammar::Diagnostic;
 use grammar::ast::Span;
 use ir::Origin;
 use ir::checked::Checked;
+use schedule::{Machine, schedule};
 
 use crate::boundary;
 use crate::error::codes;
@@ -208,13 +209,17 @@ impl<'a> Function<'a> {
 
     fn written(&self, options: &Options, emit: Emit) -> Result<String, CompileError> {
         let compiled = compiler::pipeline::compile(&self.entry.checked, &options.pipeline())?;
-        let listing = |listing| backends::cpu::listing(&compiled.program, options.simd, listing);
+        let listing = |listing| -> Result<String, CompileError> {
+            let scheduled = schedule(&compiled.program, Machine::CPU)?;
+            Ok(backends::cpu::listing(&scheduled, options.simd, listing)?)
+        };
         Ok(match emit {
             Emit::Ir => compiled.program.to_string(),
             Emit::Clif => listing(Listing::Clif)?,
             Emit::Asm => listing(Listing::Asm)?,
             Emit::Ptx => {
-                let module = backends::ptx::Module::compile_with(&compiled.program, options.math(&self.entry.checked))?;
+                let scheduled = schedule(&compiled.program, Machine::PTX)?;
+                let module = backends::ptx::Module::compile_with(&scheduled, options.math(&self.entry.checked))?;
                 let written = |origins: &[Origin]| {
                     let starts = origins.iter().filter(|origin| origin.end > 0).map(|origin| origin.start as usize);
                     self.program.source.lines_of(starts)

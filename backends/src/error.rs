@@ -4,19 +4,11 @@ use std::fmt;
 
 use ir::Dtype;
 use ir::bind::{BindError, Fault};
+use ir::sched::{Machine, Scheduled};
 
 /// Why a program could not be compiled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CompileError {
-    /// A kernel is larger than this engine can compile.
-    TooLarge {
-        /// The kernel.
-        kernel: String,
-        /// Its operations, functions inlined.
-        operations: usize,
-        /// The most it may have.
-        limit: usize,
-    },
     /// The code generator failed: a bug of ours, not an error of the user.
     Internal(String),
 }
@@ -24,15 +16,22 @@ pub enum CompileError {
 impl fmt::Display for CompileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            CompileError::TooLarge { kernel, operations, limit } => {
-                write!(f, "kernel {kernel} has {operations} operations, more than the limit of {limit}")
-            }
             CompileError::Internal(message) => write!(f, "the code generator failed: {message}"),
         }
     }
 }
 
 impl std::error::Error for CompileError {}
+
+/// Fails unless a program keeps the rules of scheduled ones and is scheduled for a target.
+pub(crate) fn check(scheduled: &Scheduled, machine: Machine) -> Result<(), CompileError> {
+    let Machine { name, .. } = machine;
+    if scheduled.machine != machine {
+        let other = scheduled.machine.name;
+        return Err(CompileError::Internal(format!("the program is scheduled for {other}, not for {name}")));
+    }
+    ir::sched::verify(scheduled).map_err(|e| CompileError::Internal(format!("the program is not verified: {e}")))
+}
 
 /// Why a run gave no results. The outputs are unchanged, unless stated otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use ir::nest::{BufferId, Program, Role};
+use ir::sched::Scheduled;
 use ir::{Scalar, visit};
 
 use crate::abi::SCRATCH_ALIGN;
@@ -41,13 +42,13 @@ impl Slots {
         slots
     }
 
-    /// The slots of a program with kernels that run as parts. `run` is the program with the buffers
-    /// that the parts add.
-    pub(crate) fn of_parts(program: &Program, run: &Program) -> Slots {
-        let mut stored: BTreeSet<BufferId> = program.kernels.values().flat_map(|k| visit::stores(&k.body)).collect();
+    /// The slots of a scheduled program.
+    pub(crate) fn of_parts(scheduled: &Scheduled) -> Slots {
+        let parts = scheduled.parts.iter();
+        let mut stored: BTreeSet<BufferId> = parts.flat_map(|part| visit::stores(&part.kernel.body)).collect();
         // Buffers that carry values from one part of a kernel to another.
-        stored.extend(run.buffers.keys().skip(program.buffers.len()));
-        Slots::new(run, stored)
+        stored.extend(scheduled.added());
+        Slots::new(&scheduled.program, stored)
     }
 
     /// Calls `place` with the location of each temporary and returns the total size in bytes.

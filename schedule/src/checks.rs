@@ -1,24 +1,36 @@
-//! Subscripts that are data, checked before the loop that they stand in: one pass looks whether any is outside, and only if one is
-//! another goes over them in their order, to end the run at the first. The loop itself then cannot fault. So it is a leaf like any
-//! other, and what it stores may go to the results at once.
+//! Subscripts that are data, checked before the loop that they stand in: one pass looks whether any
+//! is outside, and only if one is another goes over them in their order, to end the run at the
+//! first. The loop itself then cannot fault. So it is a leaf like any other, and what it stores may
+//! go to the results at once.
 
 use std::collections::BTreeSet;
 
 use ir::build::Values;
+use ir::choice::Choice;
 use ir::nest::{Block, Kernel, Loop, LoopKind, Op, Program, Reduction, Statement, Subscript, ValueId};
 use ir::rewrite::Copier;
 use ir::sabotage::{self, Bug};
+use ir::sched::Scheduled;
 use ir::{Affine, BinaryOp, CompareOp, Dtype, Monoid, Order, Scalar, visit};
 
 /// Operations that lead to checks, at most: they are done twice.
 const MOST: usize = 16;
 
-/// Moves the checks of a kernel's loops before them, where that is possible.
-pub fn ahead(program: &Program, kernel: &mut Kernel) {
+/// Moves the checks of kernels' loops before them, where that is possible, for targets that gain by
+/// it.
+pub fn hoist(scheduled: &mut Scheduled, choice: &mut Choice) {
+    let Scheduled { machine, program, parts, .. } = scheduled;
+    for part in parts.iter_mut().filter(|_| machine.hoists_checks) {
+        ahead(program, &mut part.kernel, choice);
+    }
+}
+
+fn ahead(program: &Program, kernel: &mut Kernel, choice: &mut Choice) {
     let mut body = vec![];
     for mut statement in std::mem::take(&mut kernel.body) {
         if let Statement::Loop(l) = &mut statement
             && let Some(leading) = leading(l)
+            && choice.grants(true)
         {
             let look = look(&mut kernel.values, l, &leading);
             let result = look.1;
@@ -45,7 +57,8 @@ pub fn ahead(program: &Program, kernel: &mut Kernel) {
     kernel.body = body;
 }
 
-/// The checks of a loop and what leads to them, if all of it may run for any iteration at any time before the loop does.
+/// The checks of a loop and what leads to them, if all of it may run for any iteration at any time
+/// before the loop does.
 fn leading(l: &Loop) -> Option<Block> {
     let checks = |s: &Statement| matches!(s, Statement::Let { op: Op::Check { .. }, .. });
     let free = matches!(l.kind, LoopKind::Parallel | LoopKind::Reduce(_));

@@ -1,11 +1,15 @@
-//! What a kernel keeps in scratch and loads from the same place becomes a value, and scratch that nothing loads any more is not
-//! written: after small loops have become straight-line code, it is not needed to bring anything from one to the next.
+//! What a kernel keeps in scratch and loads from the same place becomes a value, and scratch that
+//! nothing loads any more is not written: after small loops have become straight-line code, it is
+//! not needed to bring anything from one to the next.
 
 use ir::build::Values;
-use ir::nest::{Block, BufferId, Kernel, Op, Program, Role, Statement, Subscript, ValueId};
+use ir::choice::Choice;
+use ir::nest::{Block, BufferId, Op, Program, Role, Statement, Subscript, ValueId};
+use ir::sched::Scheduled;
 use ir::visit;
 
-/// What is in an element of scratch. It is stored to once in an iteration of the outermost loop, so it stays.
+/// What is in an element of scratch. It is stored to once in an iteration of the outermost loop, so
+/// it stays.
 #[derive(Clone)]
 struct Stored {
     buffer: BufferId,
@@ -14,34 +18,48 @@ struct Stored {
 }
 
 /// Hands values on past scratch.
-pub(crate) fn forward(program: &Program, kernel: &mut Kernel) {
-    block(program, &kernel.values, &mut kernel.body, &mut vec![]);
-    let loads = visit::loads(&kernel.body);
-    remove(&mut kernel.body, &|buffer| is_scratch(program, buffer) && !loads.contains(&buffer));
+pub fn forward(scheduled: &mut Scheduled, choice: &mut Choice) {
+    let Scheduled { program, parts, .. } = scheduled;
+    for kernel in parts.iter_mut().map(|part| &mut part.kernel) {
+        Forwarding { program, values: &kernel.values, choice }.block(&mut kernel.body, &mut vec![]);
+        let loads = visit::loads(&kernel.body);
+        remove(&mut kernel.body, &|buffer| is_scratch(program, buffer) && !loads.contains(&buffer));
+    }
 }
 
 pub(crate) fn is_scratch(program: &Program, buffer: BufferId) -> bool {
     program.buffers[buffer].role == Role::Scratch
 }
 
-fn block(program: &Program, values: &Values, body: &mut Block, known: &mut Vec<Stored>) {
-    for statement in body {
-        match statement {
-            Statement::Let { value, op } => {
-                if let Op::Load { buffer, view: None, at } = &*op
-                    && let Some(stored) = known.iter().find(|s| s.buffer == *buffer && s.at == *at)
-                {
-                    *op = Op::Cast(values[*value], stored.value);
+/// The kernel at work.
+struct Forwarding<'p> {
+    program: &'p Program,
+    values: &'p Values,
+    choice: &'p mut Choice,
+}
+
+impl Forwarding<'_> {
+    /// Replaces loads of what is `known` to be in scratch.
+    fn block(&mut self, body: &mut Block, known: &mut Vec<Stored>) {
+        for statement in body {
+            match statement {
+                Statement::Let { value, op } => {
+                    if let Op::Load { buffer, view: None, at } = &*op
+                        && let Some(stored) = known.iter().find(|s| s.buffer == *buffer && s.at == *at)
+                        && self.choice.grants(true)
+                    {
+                        *op = Op::Cast(self.values[*value], stored.value);
+                    }
                 }
-            }
-            Statement::Store { buffer, at, value } => {
-                if is_scratch(program, *buffer) {
-                    known.push(Stored { buffer: *buffer, at: at.clone(), value: *value });
+                Statement::Store { buffer, at, value } => {
+                    if is_scratch(self.program, *buffer) {
+                        known.push(Stored { buffer: *buffer, at: at.clone(), value: *value });
+                    }
                 }
-            }
-            Statement::If { .. } | Statement::Loop(_) | Statement::Contract(_) => {
-                for inner in statement.blocks_mut() {
-                    block(program, values, inner, &mut known.clone());
+                Statement::If { .. } | Statement::Loop(_) | Statement::Contract(_) => {
+                    for inner in statement.blocks_mut() {
+                        self.block(inner, &mut known.clone());
+                    }
                 }
             }
         }
@@ -58,21 +76,26 @@ fn remove(body: &mut Block, which: &impl Fn(BufferId) -> bool) {
 
 #[cfg(test)]
 mod tests {
+    use ir::choice::Choice;
+    use ir::nest::Program;
+    use ir::sched::{Machine, Scheduled};
+
+    use super::forward;
     use crate::prepare::prepare;
-    use ir::nest::{KernelId, Program};
 
     /// The first kernel, made ready.
     fn prepared(body: &str) -> String {
-        let mut program: Program = format!(
+        let program: Program = format!(
             "program @p {{ symbol n = dim 0 of input 0 input 0 %x: f32[n, 2] output 0 %y: f32[n] scratch %s: f32[2]
              kernel @k {{ parallel i < n {{ {body} }} }} }}"
         )
         .parse()
         .expect("a program");
-        let id = KernelId::from_u32(0);
-        program.kernels[id] = prepare(&program, &program.kernels[id], |_, _| true);
-        ir::verify::verify(&program).expect("a program that keeps the rules");
-        let text = program.to_string();
+        let (mut scheduled, mut choice) = (Scheduled::new(&program, Machine::CPU), Choice::default());
+        prepare(&mut scheduled, &mut choice);
+        forward(&mut scheduled, &mut choice);
+        ir::sched::verify(&scheduled).expect("a schedule that keeps the rules");
+        let text = scheduled.as_program().to_string();
         let lines = text.lines().skip_while(|line| !line.contains("parallel")).map(str::trim);
         lines.filter(|line| *line != "}").collect::<Vec<_>>().join("\n")
     }

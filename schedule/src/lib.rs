@@ -1,23 +1,34 @@
-//! The passes between planning and code generation. They rewrite kernels for the engines and know nothing of instructions.
+//! The passes between planning and code generation. They turn a planned program into a scheduled
+//! one (`ir::sched`) for a target that they know by its table alone, and know nothing of
+//! instructions.
 //!
 //! | pass | does |
 //! |---|---|
-//! | `prepare` | expands products that no library takes, unrolls small loops |
+//! | `prepare` | expands contractions that the target does not keep whole, unrolls small loops |
 //! | `forward` | hands values past scratch that straight-line code no longer needs |
-//! | `checks` | hoists bounds checks of gathered indices out of loops |
+//! | `hoist` | hoists bounds checks of gathered indices out of loops |
 //! | `tile` | sums columns block by block, in one pass with loops over the same rows |
-//! | `split` | cuts a kernel into parts that threads, or a grid, run in ranges |
-//! | `across` | finds loops that load across memory, such as a transposition |
+//! | `split` | splits kernels into parts that threads, or a grid, run in ranges |
+//! | `columns` | splits reductions down columns, and finds loops that run in strips of columns |
+//! | `phases` | splits scans into three launches |
+//! | `transpose` | finds loops that load across memory, such as a transposition |
 //!
-//! `nests` has small queries about statements and sizes that the engines use too.
+//! `pipeline` runs them in this order, each of them verified in debug builds. Each asks a
+//! [`Choice`](ir::choice::Choice) before it rewrites something, so that tests can let a coin decide
+//! and find a wrong rewrite by bisection.
 
 #![forbid(unsafe_code)]
 #![warn(clippy::wildcard_enum_match_arm)]
 
-pub mod across;
 pub mod checks;
-mod forward;
-pub mod nests;
+pub mod columns;
+pub mod forward;
+pub mod phases;
+pub mod pipeline;
 pub mod prepare;
 pub mod split;
 pub mod tile;
+pub mod transpose;
+
+pub use ir::sched::Machine;
+pub use pipeline::{ScheduleError, schedule, schedule_with};

@@ -1,56 +1,48 @@
-//! A kernel made ready for emission: contractions that no library takes become loops, and small loops of constant extent (a
-//! 3 x 3 stencil, the coordinates of a point) become straight-line code, so that the loop around them can be a leaf.
+//! Expands contractions that the target does not keep whole into loops, and unrolls small loops of
+//! constant extent (a 3 x 3 stencil, the coordinates of a point), so that the loop around them can
+//! be vectorized.
 
 use std::collections::BTreeMap;
 
 use ir::build::Values;
+use ir::choice::Choice;
 use ir::nest::{
-    Block, Contraction, Extent, IndexId, Kernel, Loop, LoopKind, Op, Program, Reduction, Single, Statement, Subscript,
-    ValueId,
+    Block, Contraction, Extent, IndexId, Loop, LoopKind, Op, Program, Reduction, Single, Statement, Subscript, ValueId,
 };
 use ir::order::{BLOCK, LANES};
+use ir::sched::{Contractions, Scheduled};
 use ir::{Affine, BinaryOp, Monoid, Order, Size};
 
-use crate::forward::{forward, is_scratch};
+use crate::forward::is_scratch;
 
 /// Most iterations that are unrolled, and most statements that this may make.
 const UNROLL_ITERATIONS: i64 = 32;
 const UNROLL_STATEMENTS: i64 = 256;
-/// Most iterations that are unrolled of a loop that keeps its results in scratch: fewer than a vector has elements.
+/// Most iterations that are unrolled of a loop that keeps its results in scratch: fewer than a
+/// vector has elements.
 const UNROLL_KEPT: i64 = 4;
 
-/// The kernel, ready for who takes some contractions whole.
-pub fn prepare(program: &Program, kernel: &Kernel, whole: Whole) -> Kernel {
-    let mut kernel = kernel.clone();
-    let body = std::mem::take(&mut kernel.body);
-    let mut preparation = Preparation { program, values: &mut kernel.values, whole, depth: 0 };
-    kernel.body = preparation.block(body);
-    forward(program, &mut kernel);
-    kernel
-}
-
-/// The kernel, ready for who takes contractions whole only outside of loops and branches, and only some.
-pub fn with_contractions_at_top(program: &Program, kernel: &Kernel, whole: Whole) -> Kernel {
-    let mut kernel = kernel.clone();
-    let mut body = vec![];
-    for statement in std::mem::take(&mut kernel.body) {
-        let whole: Whole = if matches!(statement, Statement::Contract(_)) { whole } else { |_, _| false };
-        let mut preparation = Preparation { program, values: &mut kernel.values, whole, depth: 0 };
-        body.extend(preparation.block(vec![statement]));
+/// Expands contractions and unrolls loops.
+pub fn prepare(scheduled: &mut Scheduled, choice: &mut Choice) {
+    let Scheduled { machine, program, parts, .. } = scheduled;
+    for kernel in parts.iter_mut().map(|part| &mut part.kernel) {
+        for statement in std::mem::take(&mut kernel.body) {
+            let may_keep = machine.contractions.nested || matches!(statement, Statement::Contract(_));
+            let kept = may_keep.then_some(machine.contractions);
+            let mut preparation = Preparation { program, values: &mut kernel.values, kept, choice, depth: 0 };
+            let prepared = preparation.block(vec![statement]);
+            kernel.body.extend(prepared);
+        }
     }
-    kernel.body = body;
-    forward(program, &mut kernel);
-    kernel
 }
-
-/// Whether a contraction stays whole.
-pub type Whole = fn(&Values, &Contraction) -> bool;
 
 /// What preparing a kernel takes.
 struct Preparation<'p> {
     program: &'p Program,
     values: &'p mut Values,
-    whole: Whole,
+    /// The contractions that stay whole.
+    kept: Option<Contractions>,
+    choice: &'p mut Choice,
     /// Loops around.
     depth: usize,
 }
@@ -74,7 +66,7 @@ impl Preparation<'_> {
                     }
                 }
                 Statement::Contract(mut c) => {
-                    if !(self.whole)(self.values, &c) {
+                    if !self.kept.is_some_and(|kept| kept.keep(self.values, &c)) {
                         let expanded = expand(self.values, c);
                         out.extend(self.block(expanded));
                         continue;
@@ -90,11 +82,11 @@ impl Preparation<'_> {
         out
     }
 
-    /// The loop as straight-line code, if it is small and constant: a reduction in its canonical order, or one inside another that
-    /// keeps its results in scratch.
+    /// The loop as straight-line code, if it is small and constant: a reduction in its canonical
+    /// order, or one inside another that keeps its results in scratch.
     fn unroll(&mut self, l: &Loop) -> Option<Block> {
         match &l.kind {
-            LoopKind::Reduce(reductions) => unroll(self.values, l, reductions),
+            LoopKind::Reduce(reductions) => unroll(self.values, l, reductions, self.choice),
             LoopKind::Parallel if self.depth > 0 => {
                 let in_scratch = |s: &Statement| match s {
                     Statement::Let { .. } => true,
@@ -102,7 +94,7 @@ impl Preparation<'_> {
                     Statement::If { .. } | Statement::Loop(_) | Statement::Contract(_) => false,
                 };
                 let extents = few(l, UNROLL_KEPT)?;
-                if !l.body.iter().all(in_scratch) {
+                if !l.body.iter().all(in_scratch) || !self.choice.grants(true) {
                     return None;
                 }
                 let mut out = vec![];
@@ -134,7 +126,8 @@ fn expand(values: &mut Values, c: Contraction) -> Block {
     vec![Statement::Loop(Loop { dims: c.free, kind: LoopKind::Parallel, body: point })]
 }
 
-/// The extents of a loop, if they are constant and it may become straight-line code of so many iterations.
+/// The extents of a loop, if they are constant and it may become straight-line code of so many
+/// iterations.
 fn few(l: &Loop, most: i64) -> Option<Vec<(IndexId, i64)>> {
     let mut extents = vec![];
     let mut count = 1i64;
@@ -162,11 +155,11 @@ fn iterations(extents: &[(IndexId, i64)]) -> impl Iterator<Item = BTreeMap<Index
 }
 
 /// The reduction as straight-line code in its canonical order, if it is small and constant.
-fn unroll(values: &mut Values, l: &Loop, reductions: &[Reduction]) -> Option<Block> {
+fn unroll(values: &mut Values, l: &Loop, reductions: &[Reduction], choice: &mut Choice) -> Option<Block> {
     let extents = few(l, UNROLL_ITERATIONS)?;
     let straight = l.body.iter().all(|s| matches!(s, Statement::Let { .. }));
     let singles: Vec<Single> = reductions.iter().map(Reduction::single).collect::<Option<_>>()?;
-    if !straight || singles.iter().any(|r| r.order == Order::Scan) {
+    if !straight || singles.iter().any(|r| r.order == Order::Scan) || !choice.grants(true) {
         return None;
     }
     let mut out = vec![];
@@ -183,7 +176,8 @@ fn unroll(values: &mut Values, l: &Loop, reductions: &[Reduction]) -> Option<Blo
     Some(out)
 }
 
-/// One iteration of a straight-line body with its indices fixed; returns the new names of its values.
+/// One iteration of a straight-line body with its indices fixed; returns the new names of its
+/// values.
 fn copy(values: &mut Values, body: &Block, at: &BTreeMap<IndexId, i64>, out: &mut Block) -> BTreeMap<ValueId, ValueId> {
     let fix = |affine: &mut Affine<IndexId>| {
         *affine = affine
@@ -218,7 +212,8 @@ fn copy(values: &mut Values, body: &Block, at: &BTreeMap<IndexId, i64>, out: &mu
     names
 }
 
-/// Joins the elements of a reduction in its order; there are fewer than a block or the lanes of a chunk.
+/// Joins the elements of a reduction in its order; there are fewer than a block or the lanes of a
+/// chunk.
 fn join(values: &mut Values, r: &Single, elements: Vec<ValueId>, out: &mut Block) {
     // One element a lane at most, and less than a block.
     const { assert!(UNROLL_ITERATIONS as usize <= LANES && LANES <= BLOCK) };

@@ -1,207 +1,158 @@
-//! A kernel of several statements becomes parts, kernels of one function each: a parallel loop or contraction at the top
-//! is a part of its own, whose range is split over threads, and so is a reducing loop, chunk by chunk; what stands
-//! between runs on one thread.
+//! Splits kernels into parts: a parallel loop or contraction at the top is a part of its own, whose
+//! range is split over threads or a grid, and so is a reducing loop, chunk by chunk, and a scan
+//! where threads hand its prefixes on; statements between them run in one piece.
 //!
-//! `ptx` launches the same parts, without what only threads of a processor do: tiles of rows and columns, scans and sums by blocks in chunks.
-//!
-//! A part computes again what scalars it needs. Where it cannot (results of reductions, say), the part that
-//! defines them leaves them in a temporary of rank 0. A reducing loop leaves the results of its chunks in temporaries, and
-//! another loop joins them; if its elements are rows, a loop before computes these, row by row.
+//! A part computes again the scalars that it needs. Where it cannot (results of reductions, say),
+//! the part that defines them leaves them in a temporary of rank 0. A reducing loop leaves the
+//! results of its chunks in temporaries, and another loop joins them; if its elements are rows, a
+//! loop before it computes these, row by row.
 
 use ir::build::Values;
+use ir::choice::Choice;
 use ir::nest::{
     Block, Buffer, BufferId, Extent, Index, IndexId, Input, Kernel, Loop, LoopKind, Op, Program, Reduction, Role,
     Statement, Subscript, ValueId,
 };
 use ir::order::LANES_CHUNK;
 use ir::sabotage::{self, Bug};
+use ir::sched::{HandOff, Machine, Part, Run, Scans, Scheduled, in_lanes, is_length, is_scalar, prefixes_in_chunks};
 use ir::{Affine, Dtype, Order, Size, visit};
 
-use crate::nests::{is_length, is_scalar};
-use crate::tile::{Tiled, tile};
-
-/// A part of a kernel.
-pub struct Part {
-    /// Its statements, with the values and indices of the kernel that it is a part of.
-    pub kernel: Kernel,
-    /// If its last statement is a reducing loop that runs by chunks, where the results of these go.
-    pub chunks: Vec<BufferId>,
-    /// Loops over results of chunks: the reductions of these join them.
-    pub joins: Vec<IndexId>,
-    /// If its last statement is a scan that runs by chunks, what their threads hand on.
-    pub baton: Option<Baton>,
-    /// If it is loops over rows and columns that go together.
-    pub tiled: Option<Tiled>,
-}
-
-/// The state that the threads of a scan pass from chunk to chunk, for each of its prefixes: whose turn it is, and the result of the
-/// chunks so far.
-#[derive(Clone, Copy)]
-pub struct Baton {
-    /// Where it is, one entry of [`Baton::BYTES`] after another.
-    pub buffer: BufferId,
-    /// How many there are.
-    pub prefixes: usize,
-}
-
-impl Baton {
-    /// Bytes for one prefix: a cache line of its own.
-    pub const BYTES: usize = 64;
-}
-
-impl Part {
-    /// A part of statements over the values and indices of another one.
-    pub fn beside(other: &Part, body: Block) -> Part {
-        let kernel = Kernel { body, ..other.kernel.clone() };
-        Part { kernel, chunks: vec![], joins: other.joins.clone(), baton: None, tiled: None }
-    }
-}
-
-/// Whether a reduction by a primitive can go by lanes.
-pub fn in_lanes(dtype: Dtype, order: Order) -> bool {
-    !matches!(dtype, Dtype::I8 | Dtype::U8 | Dtype::F16 | Dtype::Bf16) && matches!(order, Order::Lanes | Order::Free)
-}
-
-/// Whether a reduction can be shared out by chunks as long as those of the order by lanes. A chunk has a power of two of blocks, so its result
-/// is a node of the pairwise tree over blocks.
-fn in_chunks(dtype: Dtype, order: Order) -> bool {
-    in_lanes(dtype, if order == Order::Blocks { Order::Lanes } else { order })
-}
-
-/// How many prefixes a scan has, if it can go by chunks.
-pub fn prefixes_in_chunks(l: &Loop) -> Option<usize> {
-    let mut prefixes = vec![];
-    for statement in &l.body {
-        if let Statement::Let { op: Op::Prefix(prefix), .. } = statement {
-            prefixes.push(prefix);
-        }
-    }
-    let single = prefixes.iter().all(|prefix| prefix.single().is_some());
-    let fit = l.kind == LoopKind::Scan && single && !l.body.iter().any(Statement::may_fault);
-    fit.then_some(prefixes.len())
+/// Whether a reduction can run in chunks as long as those of the order by lanes. A chunk has a
+/// power of two of blocks, so its result is a node of the pairwise tree over blocks.
+fn in_chunks(machine: &Machine, dtype: Dtype, order: Order) -> bool {
+    in_lanes(dtype, if machine.chunks_blocks && order == Order::Blocks { Order::Lanes } else { order })
 }
 
 /// How often a loop runs that makes a row of what it is in.
 const LONG: i64 = 64;
 
 /// How a statement at the top runs.
-enum Run {
+enum Way {
     /// Each part may compute it for itself.
     Scalar,
-    /// In ranges.
-    Ranged,
-    /// In ranges of chunks, with their results kept.
-    Chunks(Vec<BufferId>),
-    /// A scan, in ranges of chunks.
-    Scan(Baton),
-    /// In one piece.
-    Alone,
+    /// In a part of its own.
+    Own(Run),
+    /// In one piece, with its neighbours.
+    Whole,
 }
 
-/// The parts of `kernel` in the order they run; temporaries that they need are added to the program. Scans go by chunks if the parts have
-/// `threads`: one alone has nobody to hand a prefix on to.
-pub fn split(program: &mut Program, kernel: Kernel, threads: bool) -> Vec<Part> {
-    tile(program, &kernel).unwrap_or_else(|| split_in(program, kernel, in_chunks, threads))
+/// Splits kernels that are still in one piece.
+pub fn split(scheduled: &mut Scheduled, choice: &mut Choice) {
+    let machine = scheduled.machine;
+    scheduled.rewrite(
+        |program, part| {
+            if part.run == Run::Whole { parts(program, &machine, part, choice) } else { vec![part] }
+        },
+    );
 }
 
-/// The same for who knows no tiles of rows and columns, and runs scans and reductions by blocks in one piece.
-pub fn split_plainly(program: &mut Program, kernel: Kernel) -> Vec<Part> {
-    split_in(program, kernel, in_lanes, false)
-}
-
-fn split_in(program: &mut Program, mut kernel: Kernel, fits: fn(Dtype, Order) -> bool, scans: bool) -> Vec<Part> {
-    let mut runs = vec![];
+/// The parts of a kernel in the order they run; temporaries that they need are added to the
+/// program.
+fn parts(program: &mut Program, machine: &Machine, whole: Part, choice: &mut Choice) -> Vec<Part> {
+    let Part { of, mut kernel, .. } = whole;
+    let mut ways = vec![];
     let mut joins = vec![];
     for statement in std::mem::take(&mut kernel.body) {
-        let run = match &statement {
-            s if is_scalar(s) => Run::Scalar,
-            s if is_ranged(s) => Run::Ranged,
-            Statement::Loop(l) if by_chunks(program, &kernel.values, l, fits) => {
+        let way = match &statement {
+            s if is_scalar(s) => Way::Scalar,
+            s if is_ranged(s) => Way::Own(Run::Ranges),
+            Statement::Loop(l) if by_chunks(program, machine, &kernel.values, l) && choice.grants(true) => {
                 let mut l = l.clone();
                 if has_rows(&l) {
                     let (rows, rest) = apart(program, &mut kernel, l);
                     kernel.body.push(Statement::Loop(rows));
-                    runs.push(Run::Ranged);
+                    ways.push(Way::Own(Run::Ranges));
                     l = rest;
                 }
-                let (part, buffers, join) = chunks(program, &mut kernel, l);
+                let (part, results, join) = chunks(program, &mut kernel, l);
                 kernel.body.push(Statement::Loop(part));
-                runs.push(Run::Chunks(buffers));
+                ways.push(Way::Own(Run::Chunks { results }));
                 joins.extend(join.dims.iter().map(|(index, _)| *index));
                 kernel.body.push(Statement::Loop(join));
-                runs.push(Run::Alone);
+                ways.push(Way::Whole);
                 continue;
             }
-            Statement::Loop(l) if scans => baton(program, &kernel, l).map_or(Run::Alone, Run::Scan),
+            Statement::Loop(l) if machine.scans == Scans::HandOff => {
+                hand_off(program, &kernel, l, choice).map_or(Way::Whole, |state| Way::Own(Run::HandOff(state)))
+            }
             Statement::Let { .. }
             | Statement::Store { .. }
             | Statement::If { .. }
             | Statement::Loop(_)
-            | Statement::Contract(_) => Run::Alone,
+            | Statement::Contract(_) => Way::Whole,
         };
         kernel.body.push(statement);
-        runs.push(run);
+        ways.push(way);
     }
-    let mut parts: Vec<(Vec<usize>, Vec<BufferId>, Option<Baton>)> = vec![];
-    let mut scalars = vec![];
-    let mut open = false;
-    for (at, run) in runs.into_iter().enumerate() {
-        let alone = !matches!(run, Run::Alone);
-        if let Run::Scalar = run {
-            scalars.push(at);
-            continue;
-        }
-        if alone || !open {
-            parts.push((vec![], vec![], None));
-        }
-        if let Some((part, chunks, baton)) = parts.last_mut() {
-            part.append(&mut scalars);
-            part.push(at);
-            match run {
-                Run::Chunks(buffers) => *chunks = buffers,
-                Run::Scan(own) => *baton = Some(own),
-                Run::Scalar | Run::Ranged | Run::Alone => {}
-            }
-        }
-        open = !alone;
-    }
-    // Scalars at the end matter only for the checks among them.
-    if scalars.iter().any(|at| kernel.body[*at].may_fault()) {
-        parts.push((scalars, vec![], None));
-    }
+    let groups = grouped(&kernel, ways);
     let mut spills = Spills { program, kernel: &kernel, buffers: vec![] };
-    // Last ones first: what they ask for is then known when its part is made.
-    let mut made: Vec<(Block, Vec<BufferId>, Option<Baton>)> = vec![];
-    for (part, chunks, baton) in parts.into_iter().rev() {
-        made.push((spills.block(&part), chunks, baton));
-    }
+    // The last ones first: it is then known what they need of a part before that is made.
+    let mut made: Vec<(Block, Run)> = groups.into_iter().rev().map(|(part, run)| (spills.block(&part), run)).collect();
     made.reverse();
-    let part = |(number, (body, chunks, baton))| {
+    let part = |(number, (body, run))| {
         let kernel = Kernel { name: format!("{}.{number}", kernel.name), body, ..kernel.clone() };
-        Part { kernel, chunks, joins: joins.clone(), baton, tiled: None }
+        Part { of, kernel, run, joins: joins.clone() }
     };
     made.into_iter().enumerate().map(part).collect()
 }
 
-/// Whether a reducing loop at the top may run by chunks: its reductions fit, and how often it runs is known before.
-fn by_chunks(program: &Program, values: &Values, l: &Loop, fits: fn(Dtype, Order) -> bool) -> bool {
+/// The statements of each part, and how it runs.
+fn grouped(kernel: &Kernel, ways: Vec<Way>) -> Vec<(Vec<usize>, Run)> {
+    let mut groups: Vec<(Vec<usize>, Run)> = vec![];
+    let mut scalars = vec![];
+    // Whether the last group takes further statements.
+    let mut open = false;
+    for (at, way) in ways.into_iter().enumerate() {
+        let own = match way {
+            Way::Scalar => {
+                scalars.push(at);
+                continue;
+            }
+            Way::Own(run) => Some(run),
+            Way::Whole => None,
+        };
+        let opens = own.is_none();
+        if !(open && opens) {
+            groups.push((vec![], own.unwrap_or(Run::Whole)));
+        }
+        if let Some((group, _)) = groups.last_mut() {
+            group.append(&mut scalars);
+            group.push(at);
+        }
+        open = opens;
+    }
+    // Scalars at the end matter only for the checks among them.
+    if scalars.iter().any(|at| kernel.body[*at].may_fault()) {
+        groups.push((scalars, Run::Whole));
+    }
+    groups
+}
+
+/// Whether a reducing loop at the top may run in chunks: its reductions fit, and it is known before
+/// how often it runs.
+fn by_chunks(program: &Program, machine: &Machine, values: &Values, l: &Loop) -> bool {
     let LoopKind::Reduce(reductions) = &l.kind else { return false };
-    let fit = |r: &Reduction| r.single().is_some_and(|r| fits(values[r.input], r.order));
-    // Two extents below 0 would multiply to chunks that there are not.
+    let fit = |r: &Reduction| r.single().is_some_and(|r| in_chunks(machine, values[r.input], r.order));
+    // The product of two negative extents would be a number of chunks that there are not.
     let sizes: Option<Vec<&Size>> = l.dims.iter().map(|(_, extent)| extent.as_size()).collect();
-    reductions.iter().all(fit)
+    !reductions.is_empty()
+        && reductions.iter().all(fit)
         && sizes.is_some_and(|s| s.len() == 1 || s.into_iter().all(|size| is_length(program, size)))
 }
 
-/// What a scan at the top hands on if it runs by chunks.
-fn baton(program: &mut Program, kernel: &Kernel, l: &Loop) -> Option<Baton> {
+/// What a scan at the top hands on if it runs in chunks.
+fn hand_off(program: &mut Program, kernel: &Kernel, l: &Loop, choice: &mut Choice) -> Option<HandOff> {
     let [(_, extent)] = l.dims.as_slice() else { return None };
     extent.as_size()?;
     let prefixes = prefixes_in_chunks(l)?;
-    let shape = vec![Size::constant(i64::try_from(prefixes * Baton::BYTES / 8).ok()?)];
+    let shape = vec![Size::constant(i64::try_from(prefixes * HandOff::BYTES / 8).ok()?)];
+    if !choice.grants(true) {
+        return None;
+    }
     let name = format!("{}.{}.baton", kernel.name, program.buffers.len());
     let buffer = program.buffers.push(Buffer { name, dtype: Dtype::U64, shape, role: Role::Temp });
-    Some(Baton { buffer, prefixes })
+    Some(HandOff { buffer, prefixes })
 }
 
 /// Whether an iteration is a row or more: then a chunk of them is too much to share out.
@@ -252,7 +203,8 @@ fn apart(program: &mut Program, kernel: &mut Kernel, mut l: Loop) -> (Loop, Loop
     (l, Loop { dims, kind: LoopKind::Reduce(reductions), body })
 }
 
-/// The loop that computes the results of chunks, the buffers that they go to, and the loop that joins them.
+/// The loop that computes the results of chunks, the buffers that they go to, and the loop that
+/// joins them.
 fn chunks(program: &mut Program, kernel: &mut Kernel, mut l: Loop) -> (Loop, Vec<BufferId>, Loop) {
     let product = l.dims.iter().filter_map(|(_, extent)| extent.as_size()).fold(Size::constant(1), |p, n| &p * n);
     let count = match sabotage::on(Bug::LastChunk) {
@@ -279,13 +231,6 @@ fn chunks(program: &mut Program, kernel: &mut Kernel, mut l: Loop) -> (Loop, Vec
     }
     let dims = vec![(index, Extent::Affine(Affine::size(count)))];
     (l, buffers, Loop { dims, kind: LoopKind::Reduce(joined), body })
-}
-
-/// The statements before the last one of a part, which define scalars, and the last one, if that is run in ranges.
-pub fn root(part: &Part) -> Option<(&[Statement], &Statement)> {
-    let (last, before) = part.kernel.body.split_last()?;
-    let ranged = is_ranged(last) || !part.chunks.is_empty() || part.baton.is_some();
-    (ranged && before.iter().all(is_scalar)).then_some((before, last))
 }
 
 /// Whether a statement at the top is run in ranges.

@@ -1,44 +1,19 @@
-//! Sums of columns, block by block: several rows of each column at a time, on all threads, and in one pass over memory with
-//! sums of rows (any loop over the same rows).
+//! Sums of columns, block by block: several rows of each column at a time, on all threads, and in
+//! one pass over memory with sums of rows (any loop over the same rows).
 //!
-//! A kernel of such loops becomes parts. The first takes blocks of rows; in a block it takes some rows at a time, first
-//! their share of the columns' sums, which lie in a temporary with a row for each block, then, while they are in the cache,
-//! what is done for each of these rows. The other parts join the sums of blocks, a loop over columns each.
+//! A kernel of such loops becomes parts. The first takes blocks of rows; in a block it takes some
+//! rows at a time, first their share of the columns' sums, which lie in a temporary with a row for
+//! each block, then, while they are in the cache, what is done for each of these rows. The other
+//! parts join the sums of blocks, a loop over columns each.
 
+use ir::choice::Choice;
 use ir::nest::{
     Block, Buffer, BufferId, Extent, Index, IndexId, Kernel, Loop, LoopKind, Op, Program, Reduction, Role, Statement,
     Subscript, ValueId,
 };
 use ir::order::BLOCK;
+use ir::sched::{Columns, Part, Run, Scheduled, Tiles, is_length, is_scalar};
 use ir::{Affine, Dtype, Order, Size, visit};
-
-use crate::nests::{is_length, is_scalar};
-use crate::split::Part;
-
-/// Columns of a strip, where no row has to be taken whole.
-pub const STRIP: i64 = 1024;
-/// Elements behind each row of sums: the last vector of a row may reach beyond it.
-pub const SPARE: i64 = 4;
-
-/// How the first part of a tiled kernel runs. Its body is scalars, then loops over rows, then loops over columns.
-pub struct Tiled {
-    /// How many loops go over rows.
-    pub rows: usize,
-    /// Of each loop over columns, where the sums of blocks go.
-    pub sums: Vec<Vec<BufferId>>,
-    /// How many rows there are.
-    pub height: Size,
-    /// How many columns.
-    pub width: Size,
-}
-
-impl Tiled {
-    /// The range of the part: blocks, and strips of columns if there are no rows to take whole.
-    pub fn range(&self) -> Vec<Size> {
-        let strips = if self.rows == 0 { self.width.ceil_div(STRIP) } else { Size::constant(1) };
-        vec![self.height.ceil_div(BLOCK as i64), strips]
-    }
-}
 
 /// A loop over columns that reduces each.
 struct Column<'k> {
@@ -107,8 +82,17 @@ fn one_dim(l: &Loop) -> Option<(IndexId, &Size)> {
     Some((*index, extent.as_size()?))
 }
 
+/// Splits kernels of loops over columns and over rows, for targets that run them together.
+pub fn tile(scheduled: &mut Scheduled, choice: &mut Choice) {
+    if scheduled.machine.columns != Columns::Tiles {
+        return;
+    }
+    scheduled.rewrite(|program, part| parts(program, &part, choice).unwrap_or_else(|| vec![part]));
+}
+
 /// The parts of a kernel of loops over columns, and over rows.
-pub fn tile(program: &mut Program, kernel: &Kernel) -> Option<Vec<Part>> {
+fn parts(program: &mut Program, whole: &Part, choice: &mut Choice) -> Option<Vec<Part>> {
+    let kernel = &whole.kernel;
     let (scalars, loops): (Vec<&Statement>, Vec<&Statement>) = kernel.body.iter().partition(|s| is_scalar(s));
     let (mut columns, mut rows) = (vec![], vec![]);
     for statement in &loops {
@@ -126,7 +110,7 @@ pub fn tile(program: &mut Program, kernel: &Kernel) -> Option<Vec<Part>> {
         return None;
     }
     let read: Vec<BufferId> = columns.iter().flat_map(|c| visit::loads(&c.reduce.body)).collect();
-    if !rows.iter().all(|l| visit::loads(&l.body).iter().any(|b| read.contains(b))) {
+    if !rows.iter().all(|l| visit::loads(&l.body).iter().any(|b| read.contains(b))) || !choice.grants(true) {
         return None;
     }
     let mut made = kernel.clone();
@@ -149,18 +133,17 @@ pub fn tile(program: &mut Program, kernel: &Kernel) -> Option<Vec<Part>> {
         block.push(Statement::Loop(Loop { body, ..column.l.clone() }));
         bodies.push(block);
     }
-    let tiled = Tiled { rows: rows.len(), sums, height, width };
-    let part = |number: usize, body, tiled| {
+    let tiles = Run::Tiles(Tiles { rows: rows.len(), sums, height, width });
+    let part = |(number, (body, run))| {
         let kernel = Kernel { name: format!("{}.{number}", made.name), body, ..made.clone() };
-        Part { kernel, chunks: vec![], joins: joins.clone(), baton: None, tiled }
+        Part { of: whole.of, kernel, run, joins: joins.clone() }
     };
-    let mut parts = vec![part(0, first, Some(tiled))];
-    parts.extend(bodies.into_iter().enumerate().map(|(number, body)| part(number + 1, body, None)));
-    Some(parts)
+    let all = std::iter::once((first, tiles)).chain(bodies.into_iter().map(|body| (body, Run::Ranges)));
+    Some(all.enumerate().map(part).collect())
 }
 
-/// Whether the loops of a kernel may run together, behind all of its scalars: nothing uses what a loop stores but that loop, nothing is in
-/// scratch, and one statement at most may end the run.
+/// Whether the loops of a kernel may run together, behind all of its scalars: nothing uses what a
+/// loop stores but that loop, nothing is in scratch, and one statement at most may end the run.
 fn independent(program: &Program, kernel: &Kernel) -> bool {
     let mut free = kernel.body.iter().filter(|s| s.may_fault()).count() < 2;
     let memory: Vec<_> = kernel
@@ -189,7 +172,7 @@ fn join(program: &mut Program, kernel: &mut Kernel, column: &Column<'_>) -> (Vec
         for r in reductions.iter().filter_map(Reduction::single) {
             let dtype = kernel.values[r.result];
             let name = format!("{}.{}.blocks", kernel.name, r.result);
-            let shape = vec![blocks.clone(), column.width + &Size::constant(SPARE)];
+            let shape = vec![blocks.clone(), column.width + &Size::constant(Tiles::SPARE)];
             let buffer = program.buffers.push(Buffer { name, dtype, shape, role: Role::Temp });
             let value: ValueId = kernel.values.push(dtype);
             let at = [index, column.index].map(|i| Subscript::Affine(Affine::index(i))).to_vec();

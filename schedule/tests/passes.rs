@@ -1,49 +1,33 @@
-//! The passes on IR text: kernels before a pass are written here, kernels after it are snapshots, and the verifier accepts both.
+//! The passes on IR text: programs before a pass are written here, scheduled programs after it are
+//! snapshots. The verifier accepts both, and the text of a scheduled program reads back.
 
-use std::fmt::Write;
-
-use cranelift_entity::PrimaryMap;
 use insta::assert_snapshot;
-use ir::nest::{KernelId, Program, Statement};
-use ir::verify::verify;
-use schedule::across::Across;
-use schedule::split::{Part, split, split_plainly};
-use schedule::{checks, prepare};
+use ir::choice::{Choice, Policy};
+use ir::nest::Program;
+use ir::sched::{Machine, Run, Scheduled};
+use schedule::pipeline::Pass;
+use schedule::{checks, columns, phases, prepare, schedule_with, split, tile, transpose};
 
 /// A program of one kernel over the arrays that the tests need.
 fn program(arrays: &str, body: &str) -> Program {
     let text = format!("program @p {{ symbol n = dim 0 of input 0 {arrays} kernel @k {{ {body} }} }}");
     let program: Program = text.parse().expect("a program");
-    verify(&program).expect("a program that keeps the rules");
+    ir::verify::verify(&program).expect("a program that keeps the rules");
     program
 }
 
-/// The first kernel of a program, prepared for who takes no contraction whole, and its checks hoisted.
-fn prepared(mut program: Program) -> String {
-    let id = KernelId::from_u32(0);
-    let mut kernel = prepare::prepare(&program, &program.kernels[id], |_, _| false);
-    checks::ahead(&program, &mut kernel);
-    program.kernels[id] = kernel;
-    verify(&program).expect("a kernel that keeps the rules");
-    program.to_string()
-}
-
-/// The parts of the first kernel, with what each hands to others.
-fn parts(program: Program, cut: impl Fn(&mut Program, ir::nest::Kernel) -> Vec<Part>) -> String {
-    let mut run = Program { kernels: PrimaryMap::new(), ..program.clone() };
-    let parts = cut(&mut run, program.kernels[KernelId::from_u32(0)].clone());
-    let mut notes = String::new();
-    for part in &parts {
-        let id = run.kernels.push(part.kernel.clone());
-        let name = |buffer| &run.buffers[buffer].name;
-        let chunks: Vec<_> = part.chunks.iter().map(|buffer| name(*buffer).as_str()).collect();
-        let baton = part.baton.map(|baton| format!(", {} prefixes in {}", baton.prefixes, name(baton.buffer)));
-        let tiled = part.tiled.as_ref().map(|t| format!(", blocks of {:?} with {} loops over rows", t.range(), t.rows));
-        let (baton, tiled) = (baton.unwrap_or_default(), tiled.unwrap_or_default());
-        writeln!(notes, "part {}: chunks in {chunks:?}{baton}{tiled}", id.as_u32()).expect("text");
+/// A program after some passes.
+fn after(passes: &[Pass], program: &Program, machine: Machine) -> Scheduled {
+    let mut scheduled = Scheduled::new(program, machine);
+    for pass in passes {
+        pass(&mut scheduled, &mut Choice::default());
+        ir::sched::verify(&scheduled).expect("a schedule that keeps the rules");
     }
-    verify(&run).expect("parts that keep the rules");
-    format!("{run}\n{notes}")
+    // Quotients may read back in a simpler form, and that form stays.
+    let again: Scheduled = scheduled.to_string().parse().expect("text that reads back");
+    assert_eq!(again.to_string().parse().as_ref(), Ok(&again));
+    ir::sched::verify(&again).expect("text that keeps the rules");
+    scheduled
 }
 
 const SUM: &str = "v1 = reduce a < n { v2 = load %x[a] v4 = mul v2, v2 } with sum lanes v4 store %y[], v1";
@@ -51,48 +35,60 @@ const SCAN: &str = "scan a < n { v1 = load %x[a] v2 = prefix sum v1 store %y[a],
 const COLUMNS_AND_ROWS: &str =
     "parallel j < m { v1 = reduce i < n { v0 = load %x[i, j] } with sum blocks v0 store %y[j], v1 }
     parallel k < n { v3 = reduce l < m { v2 = load %x[k, l] } with max free v2 store %z[k], v3 }";
+const MATRIX: &str = "symbol m = dim 1 of input 0 input 0 %x: f32[n, m]";
 
 #[test]
-fn products_become_loops() {
-    let arrays = "input 0 %x: f32[n, 8] input 1 %y: f32[8, n] output 0 %z: f32[n, n]";
-    let body = "v2 = contract i < n, j < n over k < 8 {
-        left { v0 = load %x[i, k] yield v0 } right { v1 = load %y[k, j] yield v1 } epilogue { store %z[i, j], v2 } }";
-    assert_snapshot!(prepared(program(arrays, body)));
+fn contractions_become_loops_where_they_are_not_kept() {
+    let product = |dtype: &str| {
+        let arrays = format!("input 0 %x: {dtype}[n, 8] input 1 %y: {dtype}[8, n] output 0 %z: {dtype}[n, n]");
+        let body = "v2 = contract i < n, j < n over k < 8 {
+            left { v0 = load %x[i, k] yield v0 } right { v1 = load %y[k, j] yield v1 } epilogue { store %z[i, j], v2 } }";
+        program(&arrays, body)
+    };
+    assert_snapshot!(after(&[prepare::prepare], &product("i32"), Machine::CPU));
+    for machine in Machine::ALL {
+        let text = after(&[prepare::prepare], &product("f32"), machine).to_string();
+        assert!(text.contains("contract"), "{text}");
+    }
 }
 
 #[test]
 fn small_reductions_become_straight_code() {
     let arrays = "input 0 %x: f32[n] output 0 %y: f32[n]";
     let body = "parallel i < n { v1 = reduce r < 3 { v2 = affine i * 0 + r v0 = cast f32 v2 } with sum lanes v0 store %y[i], v1 }";
-    assert_snapshot!(prepared(program(arrays, body)));
+    assert_snapshot!(after(&[prepare::prepare], &program(arrays, body), Machine::CPU));
 }
 
 #[test]
 fn checks_go_before_their_loop() {
     let arrays = "symbol m = dim 0 of input 1 input 0 %at: i64[n] input 1 %x: f32[m] output 0 %y: f32[n] site0 = axis 0 of \"x\" at 1..2";
     let body = "parallel i < n { v3 = load %at[i] v4 = check v3 < m at site0 v5 = load %x[v4] store %y[i], v5 }";
-    assert_snapshot!(prepared(program(arrays, body)));
+    let program = program(arrays, body);
+    assert_snapshot!(after(&[checks::hoist], &program, Machine::CPU));
+    assert_eq!(after(&[checks::hoist], &program, Machine::PTX), Scheduled::new(&program, Machine::PTX));
 }
 
 #[test]
-fn a_sum_is_shared_out_by_chunks() {
+fn a_sum_runs_in_chunks() {
     let sum = program("input 0 %x: f32[n] output 0 %y: f32", SUM);
-    assert_snapshot!(parts(sum, |run, kernel| split(run, kernel, true)));
+    assert_snapshot!(after(&[split::split], &sum, Machine::CPU));
 }
 
 #[test]
-fn a_scan_hands_on_its_prefixes_if_there_are_threads() {
-    let scan = || program("input 0 %x: f32[n] output 0 %y: f32[n]", SCAN);
-    assert_snapshot!("with_threads", parts(scan(), |run, kernel| split(run, kernel, true)));
-    assert_snapshot!("alone", parts(scan(), |run, kernel| split(run, kernel, false)));
+fn a_scan_hands_on_its_prefixes_or_runs_in_phases() {
+    let scan = program("input 0 %x: f32[n] output 0 %y: f32[n]", SCAN);
+    let passes: [Pass; 2] = [split::split, phases::phases];
+    assert_snapshot!("scan_hands_on", after(&passes, &scan, Machine::CPU));
+    assert_snapshot!("scan_whole", after(&passes, &scan, Machine::OBJECT));
+    assert_snapshot!("scan_in_phases", after(&passes, &scan, Machine::PTX));
 }
 
 #[test]
-fn columns_and_rows_go_together_in_tiles() {
-    let arrays = "symbol m = dim 1 of input 0 input 0 %x: f32[n, m] output 0 %y: f32[m] output 1 %z: f32[n]";
-    let both = || program(arrays, COLUMNS_AND_ROWS);
-    assert_snapshot!("tiled", parts(both(), |run, kernel| split(run, kernel, true)));
-    assert_snapshot!("plainly", parts(both(), split_plainly));
+fn columns_go_in_tiles_with_rows_or_in_blocks_and_strips() {
+    let both = program(&format!("{MATRIX} output 0 %y: f32[m] output 1 %z: f32[n]"), COLUMNS_AND_ROWS);
+    let passes: [Pass; 3] = [tile::tile, split::split, columns::columns];
+    assert_snapshot!("columns_in_tiles", after(&passes, &both, Machine::CPU));
+    assert_snapshot!("columns_in_strips", after(&passes, &both, Machine::PTX));
 }
 
 #[test]
@@ -100,17 +96,26 @@ fn a_scalar_goes_from_part_to_part_through_memory() {
     let arrays = "input 0 %x: f32[n] output 0 %y: f32[n]";
     let body = "v1 = reduce a < n { v2 = load %x[a] } with max free v2
         parallel i < n { v3 = load %x[i] v4 = sub v3, v1 store %y[i], v4 }";
-    assert_snapshot!(parts(program(arrays, body), |run, kernel| split(run, kernel, true)));
+    assert_snapshot!(after(&[split::split], &program(arrays, body), Machine::CPU));
 }
 
 #[test]
 fn a_transposition_loads_across_memory() {
-    let arrays = "symbol m = dim 1 of input 0 input 0 %x: f32[n, m] output 0 %y: f32[m, n]";
     let found = |body: &str| {
-        let program = program(arrays, body);
-        let [Statement::Loop(l)] = program.kernels[KernelId::from_u32(0)].body.as_slice() else { panic!("one loop") };
-        Across::of(&program, l).map(|across| (across.outer, across.loads))
+        let program = program(&format!("{MATRIX} output 0 %y: f32[m, n]"), body);
+        after(&[split::split, transpose::transpose], &program, Machine::CPU)
     };
-    assert_eq!(found("parallel i < m, j < n { v0 = load %x[j, i] store %y[i, j], v0 }"), Some((0, vec![0])));
-    assert_eq!(found("parallel j < n, i < m { v0 = load %x[j, i] store %y[i, j], v0 }"), None);
+    assert_snapshot!(found("parallel i < m, j < n { v0 = load %x[j, i] store %y[i, j], v0 }"));
+    let along = found("parallel j < n, i < m { v0 = load %x[j, i] store %y[i, j], v0 }");
+    assert_eq!(along.parts[0].run, Run::Ranges);
+}
+
+#[test]
+fn without_fuel_each_kernel_runs_plainly() {
+    let both = program(&format!("{MATRIX} output 0 %y: f32[m] output 1 %z: f32[n]"), COLUMNS_AND_ROWS);
+    for machine in Machine::ALL {
+        let scheduled = schedule_with(&both, machine, &mut Choice::new(Policy::Model, Some(0))).expect("a schedule");
+        assert_eq!(scheduled.added().count(), 0);
+        assert!(scheduled.parts.iter().all(|part| part.run == Run::Ranges), "{scheduled}");
+    }
 }

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use backends::cuda::{self, Cache, DeviceArray, Gpu, Replay};
 use backends::{cpu, ptx};
-use compiler::analysis::cost::{self, Machine};
+use compiler::analysis::cost;
 use ir::array::{Array, ArrayMut, ArrayRef};
 use ir::bind::Binding;
 use ir::nest::Program;
+use schedule::{Machine, schedule};
 
 use super::{Device, Kernel, Options};
 use crate::error::Context;
@@ -55,10 +56,10 @@ impl Engine {
     pub(super) fn new(program: &Program, options: &Options, threads: usize) -> Result<Engine, CompileError> {
         let cpu = cpu::Options { threads, simd: options.simd, ..cpu::Options::default() };
         Ok(match options.device {
-            Device::Cpu => Engine::Cpu(Box::new(cpu::Module::compile(program, &cpu)?)),
+            Device::Cpu => Engine::Cpu(Box::new(on_cpu(program, &cpu)?)),
             Device::Gpu => Engine::Gpu(Box::new(OnGpu::new(program, options, cpu)?)),
             Device::Auto => Engine::Auto(Box::new(Either {
-                cpu: cpu::Module::compile(program, &cpu)?,
+                cpu: on_cpu(program, &cpu)?,
                 options: options.clone(),
                 gpu: OnceLock::new(),
                 lost: AtomicU64::new(0),
@@ -77,12 +78,18 @@ impl Engine {
     }
 }
 
+/// A program's code for the CPU.
+fn on_cpu(program: &Program, options: &cpu::Options) -> Result<cpu::Module, CompileError> {
+    Ok(cpu::Module::compile(&schedule(program, Machine::CPU)?, options)?)
+}
+
 impl OnGpu {
     fn new(program: &Program, options: &Options, cpu: cpu::Options) -> Result<OnGpu, CompileError> {
         let gpu = Gpu::get(0)?;
         let limit = options.max_device_memory.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
         let cache = options.cache.as_ref().map(Cache::new);
-        Ok(OnGpu { module: cuda::Module::new(&gpu, program, options.math, limit, cache.as_ref())?, cpu })
+        let scheduled = schedule(program, Machine::PTX)?;
+        Ok(OnGpu { module: cuda::Module::new(&gpu, &scheduled, options.math, limit, cache.as_ref())?, cpu })
     }
 
     /// Calls it. Which of several subscripts that are outside it finds first is chance: the CPU says which one it is.
@@ -103,7 +110,7 @@ impl OnGpu {
                 own.push(crate::zeros(output.dtype(), output.shape()).map_err(|e| context.array(e))?);
             }
             let mut own: Vec<_> = own.iter_mut().map(Array::as_mut).collect();
-            if let Ok(module) = cpu::Module::compile(context.program, &self.cpu)
+            if let Ok(module) = on_cpu(context.program, &self.cpu)
                 && let Err(error) = module.run(inputs, &mut own, 1)
             {
                 return Err(context.cpu(error, inputs));
@@ -117,12 +124,12 @@ impl Either {
     /// What is to run a call of these sizes on so many threads.
     pub(super) fn choose(&self, program: &Program, binding: &Binding, bytes: u64, threads: usize) -> Option<&OnGpu> {
         let sizes = cost::given(|symbol| binding.symbol(symbol));
-        let time = |machine: &Machine, threads: f64| -> f64 {
+        let time = |machine: &cost::Machine, threads: f64| -> f64 {
             let price = |kernel| cost::price(program, kernel, &sizes, machine).time - machine.launch;
             program.kernels.values().map(|kernel| machine.launch + price(kernel) / threads).sum()
         };
-        let here = time(&Machine::NOMINAL, threads as f64);
-        let there = CALL + bytes as f64 / BUS + time(&Machine::GPU, 1.0);
+        let here = time(&cost::Machine::NOMINAL, threads as f64);
+        let there = CALL + bytes as f64 / BUS + time(&cost::Machine::GPU, 1.0);
         if there >= here {
             return None;
         }

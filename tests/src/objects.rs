@@ -11,6 +11,7 @@ use fuzzing::objects::outcome;
 use ir::array::{Array, ArrayRef};
 use ir::bind::{BindError, Binding};
 use ir::nest::{Program, Purpose};
+use schedule::schedule;
 use tempfile::TempDir;
 
 use crate::engines::Outcome;
@@ -60,8 +61,11 @@ impl Linked {
     pub fn new(programs: Vec<Program>, machine: &Machine) -> Result<Linked, String> {
         let named = |(n, program): (usize, Program)| Program { name: format!("p{n}"), ..program };
         let programs: Vec<Program> = programs.into_iter().enumerate().map(named).collect();
-        let function = |program| Function { program, signature: String::new(), comment: String::new(), text: &text };
-        let functions: Vec<Function<'_>> = programs.iter().map(function).collect();
+        let scheduled = programs.iter().map(|program| schedule(program, schedule::Machine::OBJECT));
+        let scheduled: Vec<_> = scheduled.collect::<Result<_, _>>().map_err(|e| e.to_string())?;
+        let function =
+            |scheduled| Function { scheduled, signature: String::new(), comment: String::new(), text: &text };
+        let functions: Vec<Function<'_>> = scheduled.iter().map(function).collect();
         let settings = Settings { target: machine.target, prefix: "fl_", origin: "programs" };
         let object = object(&functions, &settings).map_err(|e| e.to_string())?;
         let header = header(&functions, &settings);

@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value};
 use ir::nest::{BufferId, Extent, IndexId};
+use ir::sched::Tiles;
 use ir::{BinaryOp, Dtype, Size};
 
 use super::emit::{Emitter, own_memory};
@@ -26,7 +27,7 @@ use super::strips::Strips;
 /// The maximum number of columns in a strip: with `f32`, a row of it fills a page. (Narrow strips,
 /// which would stay in a cache between phases, are slower: rows far apart compete for the same
 /// cache sets, and the prefetcher does not help.)
-pub(super) const MOST: i64 = schedule::tile::STRIP;
+pub(super) const MOST: i64 = Tiles::STRIP;
 /// If scratch would exceed `SCRATCH` bytes, strips are narrower, but have at least `LEAST` columns.
 const LEAST: i64 = 64;
 const SCRATCH: i64 = 32 << 20;

@@ -9,7 +9,6 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use cranelift_codegen::Context;
 use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::dominator_tree::DominatorTree;
-use cranelift_codegen::entity::PrimaryMap;
 use cranelift_codegen::flowgraph::ControlFlowGraph;
 use cranelift_codegen::ir::types::{I32, I64};
 use cranelift_codegen::ir::{AbiParam, Function, InstBuilder, Signature};
@@ -17,13 +16,10 @@ use cranelift_codegen::isa::{OwnedTargetIsa, TargetIsa};
 use cranelift_codegen::loop_analysis::LoopAnalysis;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_module::{FuncId, Linkage, Module, ModuleReloc};
-use ir::nest::{Block, BufferId, Kernel, KernelId, Op, Program, Role, Statement};
+use ir::nest::{Block, BufferId, Kernel, KernelId, Program, Role, Statement};
 use ir::order::{LANES_CHUNK, SCAN_CHUNK};
+use ir::sched::{HandOff, Part, Run, Scheduled};
 use ir::{Size, visit};
-use schedule::across::Across;
-use schedule::checks;
-use schedule::prepare::prepare;
-use schedule::split::{Baton, Part, root, split};
 
 use super::columns::Columns;
 use super::cost::Cost;
@@ -37,8 +33,6 @@ use super::wide::{Isa, Memory, Wide};
 use super::{CompileError, Options};
 use crate::abi::KernelFn;
 
-/// The maximum number of operations in a kernel, including called functions.
-pub const MOST_OPERATIONS: usize = 20_000;
 /// From this number of operations on, registers are allocated in a single pass: slower code, but in
 /// linear time.
 const BIG: usize = 4_000;
@@ -70,7 +64,7 @@ pub(super) struct CompiledKernel {
     pub(super) step: i64,
     /// The carry that is passed from piece to piece of a scan. Pieces then start in order, one
     /// iteration of the range each.
-    pub(super) baton: Option<Baton>,
+    pub(super) hand_off: Option<HandOff>,
     /// Whether its pieces can run in reverse order, because none of them can end the run.
     pub(super) turns: bool,
     /// The number of pieces per thread, so that a slow thread does not hold up the others.
@@ -86,48 +80,52 @@ pub(super) struct CompiledKernel {
 }
 
 /// Compiles all kernels. A panic in the code generator becomes an error.
-pub(super) fn compile(program: &Program, options: &Options) -> Result<Compiled, CompileError> {
-    catch_unwind(AssertUnwindSafe(|| compile_kernels(program, options)))
+pub(super) fn compile(scheduled: &Scheduled, options: &Options) -> Result<Compiled, CompileError> {
+    catch_unwind(AssertUnwindSafe(|| compile_parts(scheduled, options)))
         .unwrap_or_else(|panic| Err(CompileError::Internal(panic_message(&*panic))))
 }
 
-fn compile_kernels(program: &Program, options: &Options) -> Result<Compiled, CompileError> {
-    let Kernels { program, parts, part_of, effort } = Kernels::of(program, Host::Here)?;
-    let late_faults = late_faults(&program, &parts);
-    let codegens = CodeGens::here(effort)?;
+fn compile_parts(scheduled: &Scheduled, options: &Options) -> Result<Compiled, CompileError> {
+    let Scheduled { program, parts, .. } = scheduled;
+    let late_faults = late_faults(program, parts);
+    let codegens = CodeGens::here(effort(scheduled))?;
     let mut module = jit::module(codegens.best.clone());
     let mut called = Called::new(Host::Here);
-    let (functions, sizes) = define(&mut module, &mut called, (&program, &parts), Isa::of(options.simd), &codegens)?;
+    let (functions, sizes) = define(&mut module, &mut called, scheduled, Isa::of(options.simd), &codegens)?;
     module.finalize_definitions().map_err(|e| CompileError::Internal(e.to_string()))?;
     let kernels = parts
         .iter()
         .zip(functions)
-        .zip(part_of)
-        .map(|((part, (id, needs)), part_of)| CompiledKernel {
+        .map(|(part, (id, needs))| CompiledKernel {
             // SAFETY: `define` gave the function the signature of `KernelFn` in the platform's
             // calling convention, and `finalize_definitions` made it executable. Its code lives as
             // long as the table that this entry goes into.
             function: unsafe { std::mem::transmute::<*const u8, KernelFn>(module.get_finalized_function(id)) },
-            part_of,
-            range: range(&program, part),
+            part_of: part.of,
+            range: range(part),
             // A product packs its factors again for each piece, so few large pieces are best.
-            pieces: if matches!(root(part), Some((_, Statement::Contract(_)))) { 1 } else { 8 },
+            pieces: if matches!(part.root(), Some((_, Statement::Contract(_)))) { 1 } else { 8 },
             step: step(part),
-            baton: part.baton,
-            turns: part.baton.is_none() && !part.kernel.body.iter().any(Statement::may_fault),
+            hand_off: hand_off(part),
+            turns: hand_off(part).is_none() && !part.kernel.body.iter().any(Statement::may_fault),
             scratch: needs.scratch,
-            buffers: scratch_buffers(&program, &part.kernel),
+            buffers: scratch_buffers(program, &part.kernel),
             columns: needs.columns,
-            cost: Cost::new(&program, &part.kernel),
+            cost: Cost::new(program, &part.kernel),
         })
         .collect();
     Ok(Compiled {
         _code: Code::new(module),
-        program,
+        program: program.clone(),
         kernels,
         sizes: sizes.into_formulas(Memory::here(options.memory_regime)),
         late_faults,
     })
+}
+
+/// The effort for code that does more than call leaves.
+pub(super) fn effort(scheduled: &Scheduled) -> Effort {
+    if scheduled.operations > BIG { Effort::Fast } else { Effort::Best }
 }
 
 /// See [`Compiled::late_faults`].
@@ -141,43 +139,6 @@ pub(super) fn late_faults(program: &Program, parts: &[Part]) -> bool {
         stored |= visit::stores(body).iter().any(|id| is_result(id) || shares(id));
         stored && body.iter().any(Statement::may_fault)
     })
-}
-
-/// The parts of kernels that become a function each.
-pub(super) struct Kernels {
-    /// The program with the buffers that splitting has added, but without kernels.
-    pub(super) program: Program,
-    pub(super) parts: Vec<Part>,
-    /// The program's kernel that each part belongs to.
-    part_of: Vec<KernelId>,
-    /// The effort for code that does more than call leaves.
-    pub(super) effort: Effort,
-}
-
-impl Kernels {
-    /// Prepares and splits the kernels of a verified program.
-    pub(super) fn of(program: &Program, host: Host) -> Result<Kernels, CompileError> {
-        let verified = ir::verify::verify(program);
-        verified.map_err(|e| CompileError::Internal(format!("the program is not verified: {e}")))?;
-        let mut most = 0;
-        let mut run = Program { kernels: PrimaryMap::new(), ..program.clone() };
-        let mut parts = vec![];
-        let mut part_of = vec![];
-        for (id, kernel) in program.kernels.iter() {
-            let mut kernel = prepare(program, kernel, super::contract::whole(host));
-            checks::ahead(program, &mut kernel);
-            let operations = operations(program, &kernel.body);
-            if operations > MOST_OPERATIONS {
-                return Err(CompileError::TooLarge { kernel: kernel.name.clone(), operations, limit: MOST_OPERATIONS });
-            }
-            most = most.max(operations);
-            parts.extend(split(&mut run, kernel, host == Host::Here));
-            part_of.resize(parts.len(), id);
-        }
-        debug_assert_eq!(broken(&run, &parts), None);
-        let effort = if most > BIG { Effort::Fast } else { Effort::Best };
-        Ok(Kernels { program: run, parts, part_of, effort })
-    }
 }
 
 /// The functions of a module, each with what its code needs.
@@ -241,10 +202,11 @@ fn loops(function: &Function) -> Loops {
 pub(super) fn define(
     module: &mut dyn Module,
     called: &mut Called,
-    (program, parts): (&Program, &[Part]),
+    scheduled: &Scheduled,
     isa: Option<Isa>,
     codegens: &CodeGens,
 ) -> Result<(Defined, SizeTable), CompileError> {
+    let parts = &scheduled.parts;
     let threads = cores().min(parts.len()).min(MOST_THREADS);
     let queue = Queue::default();
     let work = || {
@@ -259,7 +221,7 @@ pub(super) fn define(
     let (sizes, mut done) = std::thread::scope(|scope| {
         let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
         let drafting = Drafting(&queue);
-        let sizes = draft(module, called, (program, parts), isa, &mut |drafted| queue.put(drafted));
+        let sizes = draft(module, called, scheduled, isa, &mut |drafted| queue.put(drafted));
         drop(drafting);
         let mut done = work();
         done.extend(others.into_iter().flat_map(|other| other.join().unwrap_or_default()));
@@ -335,7 +297,7 @@ pub(super) struct Drafted {
 pub(super) fn draft(
     module: &mut dyn Module,
     called: &mut Called,
-    (program, parts): (&Program, &[Part]),
+    Scheduled { program, parts, .. }: &Scheduled,
     isa: Option<Isa>,
     give: &mut dyn FnMut(Drafted),
 ) -> Result<SizeTable, CompileError> {
@@ -370,13 +332,6 @@ fn length(block: &Block) -> usize {
 /// An error of the code generator, with the kernel's name.
 fn internal(part: &Part, error: &dyn Display) -> CompileError {
     CompileError::Internal(format!("kernel {}: {error}", part.kernel.name))
-}
-
-/// The first rule of the verifier that the parts break, if any.
-fn broken(program: &Program, parts: &[Part]) -> Option<String> {
-    let kernels = parts.iter().map(|part| part.kernel.clone()).collect();
-    let program = Program { kernels, ..program.clone() };
-    ir::verify::verify(&program).err().map(|error| error.to_string())
 }
 
 /// The machine code of a function.
@@ -432,25 +387,19 @@ fn emit(
     let helpers = Helpers::new(module, called);
     let mut e = Emitter::new(b, helpers, (program, slots), part, sizes, params, exits);
     e.wide = isa.map(|isa| Wide::of(isa, program, &part.kernel));
-    match (&part.tiled, root(part)) {
-        (Some(tiled), _) => e.tiled(tiled, &part.kernel.body, (begin, end)),
-        (None, Some((before, Statement::Loop(l)))) => {
-            before.iter().for_each(|s| e.statement(s));
-            match part.baton {
-                Some(baton) => e.scan_part(l, (begin, end), baton),
-                None if !part.chunks.is_empty() => {
-                    e.reduce_chunks(l, &Chunks { range: (begin, end), buffers: &part.chunks });
-                }
-                None => match Across::of(program, l) {
-                    Some(across) => e.across(&across, l, (begin, end)),
-                    None => e.parallel(l, Some((begin, end))),
-                },
-            }
+    let range = (begin, end);
+    if let Some((before, _)) = part.root() {
+        before.iter().for_each(|s| e.statement(s));
+    }
+    match (&part.run, part.root()) {
+        (Run::Tiles(tiles), _) => e.tiled(tiles, &part.kernel.body, range),
+        (Run::Transpose(transpose), Some((_, Statement::Loop(l)))) => e.across(transpose, l, range),
+        (Run::HandOff(hand_off), Some((_, Statement::Loop(l)))) => e.scan_part(l, range, *hand_off),
+        (Run::Chunks { results }, Some((_, Statement::Loop(l)))) => {
+            e.reduce_chunks(l, &Chunks { range, buffers: results });
         }
-        (None, Some((before, Statement::Contract(c)))) => {
-            before.iter().for_each(|s| e.statement(s));
-            e.contract(c, Some((begin, end)));
-        }
+        (_, Some((_, Statement::Loop(l)))) => e.parallel(l, Some(range)),
+        (_, Some((_, Statement::Contract(c)))) => e.contract(c, Some(range)),
         _ => e.block(&part.kernel.body),
     }
     e.b.ins().jump(exits.cancelled, &[]);
@@ -483,42 +432,29 @@ pub(super) fn scratch_buffers(program: &Program, kernel: &Kernel) -> Vec<BufferI
 
 /// The number of iterations of a part that count as one iteration of its range.
 pub(super) fn step(part: &Part) -> i64 {
-    match part.baton {
-        Some(_) => SCAN_CHUNK as i64,
-        None if part.chunks.is_empty() => 1,
-        None => LANES_CHUNK as i64,
+    match part.run {
+        Run::HandOff(_) => SCAN_CHUNK as i64,
+        Run::Chunks { .. } => LANES_CHUNK as i64,
+        _ => 1,
     }
 }
 
-/// The extents of the loop along which a kernel can be split.
-pub(super) fn range(program: &Program, part: &Part) -> Option<Vec<Size>> {
-    if let Some(tiled) = &part.tiled {
-        return Some(tiled.range());
+/// The carry that is passed from piece to piece of a part.
+fn hand_off(part: &Part) -> Option<HandOff> {
+    if let Run::HandOff(hand_off) = part.run { Some(hand_off) } else { None }
+}
+
+/// The extents of the loop along which a part can be split.
+pub(super) fn range(part: &Part) -> Option<Vec<Size>> {
+    match &part.run {
+        Run::Tiles(tiles) => return Some(tiles.range()),
+        Run::Transpose(transpose) => return Some(transpose.range()),
+        _ => {}
     }
-    let dims = match root(part)?.1 {
-        Statement::Loop(l) => match Across::of(program, l) {
-            Some(across) => return Some(across.range()),
-            None => &l.dims,
-        },
+    let dims = match part.root()?.1 {
+        Statement::Loop(l) => &l.dims,
         Statement::Contract(c) => return super::contract::range(c),
         Statement::Let { .. } | Statement::Store { .. } | Statement::If { .. } => return None,
     };
     dims.iter().map(|(_, extent)| extent.as_size().cloned()).collect()
-}
-
-/// The number of operations in a block, including called functions.
-fn operations(program: &Program, block: &Block) -> usize {
-    block
-        .iter()
-        .map(|statement| match statement {
-            Statement::Let { op: Op::Call(function, _), .. } => operations(program, &program.functions[*function].body),
-            Statement::Let { .. } | Statement::Store { .. } => 1,
-            Statement::If { then, otherwise, .. } => 1 + operations(program, then) + operations(program, otherwise),
-            Statement::Loop(l) => 1 + operations(program, &l.body),
-            Statement::Contract(c) => {
-                [&c.left.body, &c.right.body, &c.epilogue].map(|b| operations(program, b)).into_iter().sum::<usize>()
-                    + 1
-            }
-        })
-        .sum()
 }

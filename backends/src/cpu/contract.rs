@@ -11,17 +11,15 @@
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{InstBuilder, Value};
-use ir::build::Values;
 use ir::groups::{Dims, Groups, step};
 use ir::linear::Linear;
 use ir::nest::{Block, BufferId, Contraction, IndexId, Op, Prologue, Statement, Subscript};
 use ir::sabotage::{self, Bug};
 use ir::{Affine, Dtype, Size, visit};
-use schedule::prepare::Whole;
 
 use super::emit::{Emitter, own_memory};
 use super::fold::offset;
-use super::jit::{Gemm, Host};
+use super::jit::Gemm;
 use super::nest::Axis;
 use super::scalar;
 use crate::abi::GemmCall;
@@ -45,27 +43,6 @@ fn number(dims: &Dims) -> Affine<IndexId> {
         stride = extent.as_size().map_or_else(Size::default, |n| &stride * n);
     }
     sum
-}
-
-/// Whether a library can multiply the contraction's type, and its extents follow from sizes.
-fn for_library(values: &Values, c: &Contraction) -> bool {
-    let sized = |dims: &Dims| dims.iter().all(|(_, extent)| extent.as_size().is_some());
-    matches!(values[c.result], Dtype::F32 | Dtype::F64) && sized(&c.free) && sized(&c.reduce)
-}
-
-/// The same for objects. There the factors are always packed, which does not pay for products with
-/// vectors.
-fn for_object(values: &Values, c: &Contraction) -> bool {
-    let groups = Groups::new(c);
-    for_library(values, c) && !groups.rows.is_empty() && !groups.columns.is_empty()
-}
-
-/// Which contractions become matrix products, depending on where the code runs.
-pub(super) fn whole(host: Host) -> Whole {
-    match host {
-        Host::Here => for_library,
-        Host::Anywhere => for_object,
-    }
 }
 
 /// A matrix in memory: an access with the indices of both groups at 0, and its strides along them.

@@ -17,7 +17,7 @@ use ir::Size;
 use ir::bind::Fault;
 use ir::nest::{BufferId, SiteId};
 use ir::sabotage::{self, Bug};
-use schedule::split::Baton;
+use ir::sched::HandOff;
 
 use super::Options;
 use super::baton::Hand;
@@ -112,7 +112,7 @@ struct Partition {
     count: i64,
 }
 
-const _: () = assert!(size_of::<Hand>() == Baton::BYTES);
+const _: () = assert!(size_of::<Hand>() == HandOff::BYTES);
 
 /// The next piece of a stretch. It is padded to a cache line to avoid false sharing.
 #[repr(align(64))]
@@ -122,12 +122,12 @@ impl Task<'_> {
     /// Runs the kernel on at most `threads` threads.
     pub(super) fn run(&self, options: &Options, threads: usize) -> Result<(), Fault> {
         let Extents { total, estimate, .. } = *self.extents;
-        if let Some(baton) = self.kernel.baton {
-            for prefix in 0..baton.prefixes {
-                // SAFETY: the buffer is a temporary of `Baton::BYTES` for each prefix
-                // (`split::baton`), aligned like all temporaries to `SCRATCH_ALIGN`, which suffices
+        if let Some(hand_off) = self.kernel.hand_off {
+            for prefix in 0..hand_off.prefixes {
+                // SAFETY: the buffer is a temporary of `HandOff::BYTES` for each prefix
+                // (`split::hand_off`), aligned like all temporaries to `SCRATCH_ALIGN`, which suffices
                 // for an entry, and no thread is in the kernel.
-                unsafe { self.hand(baton, prefix).write(Hand::default()) };
+                unsafe { self.hand(hand_off, prefix).write(Hand::default()) };
             }
         }
         // Use as many threads as have at least the minimum share of work.
@@ -166,22 +166,22 @@ impl Task<'_> {
         self.cancelled.is_some_and(|cancelled| cancelled.load(Ordering::Relaxed))
     }
 
-    fn hand(&self, baton: Baton, prefix: usize) -> *mut Hand {
-        self.addresses[baton.buffer.index()].0.cast::<Hand>().wrapping_add(prefix)
+    fn hand(&self, hand_off: HandOff, prefix: usize) -> *mut Hand {
+        self.addresses[hand_off.buffer.index()].0.cast::<Hand>().wrapping_add(prefix)
     }
 
     /// Whether threads of a scan have waited long for each other, which happens if there are more
     /// threads than cores.
     fn is_crowded(&self) -> bool {
-        self.kernel.baton.is_some_and(|baton| {
+        self.kernel.hand_off.is_some_and(|hand_off| {
             // SAFETY: the entries of the baton were initialized before the kernel began. This
             // borrows only one field, which all threads access atomically.
-            (0..baton.prefixes).any(|p| unsafe { (*self.hand(baton, p)).crowded.load(Ordering::Relaxed) })
+            (0..hand_off.prefixes).any(|p| unsafe { (*self.hand(hand_off, p)).crowded.load(Ordering::Relaxed) })
         })
     }
 
     fn pieces(&self, total: i64, threads: usize, estimate: u64) -> Partition {
-        if self.kernel.baton.is_some() {
+        if self.kernel.hand_off.is_some() {
             return Partition { total, length: 1, count: total };
         }
         let threads = i64::try_from(threads).unwrap_or(1);
@@ -211,7 +211,7 @@ impl Task<'_> {
     ) -> Result<(), Fault> {
         // A piece of a scan waits for the previous one, so the pieces must start in order: all
         // threads take them from one stretch.
-        let stretches = if self.kernel.baton.is_some() { 1 } else { threads };
+        let stretches = if self.kernel.hand_off.is_some() { 1 } else { threads };
         let begin = |stretch: usize| pieces.count * stretch as i64 / stretches as i64;
         let next: Vec<Next> = (0..stretches).map(|stretch| Next(AtomicI64::new(begin(stretch)))).collect();
         // The lowest piece in which a check has failed. Higher pieces need not run; lower ones

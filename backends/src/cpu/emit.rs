@@ -11,8 +11,8 @@ use cranelift_frontend::FunctionBuilder;
 use ir::build::Values;
 use ir::linear::Linear;
 use ir::nest::{BufferId, IndexId, Program, SlotId, Subscript, ValueId};
+use ir::sched::Part;
 use ir::{Affine, Dtype, Size};
-use schedule::split::Part;
 
 use super::columns::{Columns, Width};
 use super::formula::{Formula, Rule};

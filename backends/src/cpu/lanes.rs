@@ -11,7 +11,7 @@ use cranelift_codegen::ir::{InstBuilder, Value};
 use ir::Order;
 use ir::nest::{Block, BufferId, Loop, LoopKind, Reduction, ValueId};
 use ir::order::{BLOCK, LANES, LANES_CHUNK};
-use schedule::split::in_lanes;
+use ir::sched::in_lanes;
 
 use super::best::Best;
 use super::emit::{Emitter, own_memory};

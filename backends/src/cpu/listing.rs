@@ -8,12 +8,13 @@ use cranelift_codegen::ir::{ExternalName, Function};
 use cranelift_codegen::isa::TargetIsa;
 use cranelift_module::{FuncId, Module};
 use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter, Instruction};
-use ir::nest::Program;
+use ir::sched::{Machine, Scheduled};
 
-use super::compile::{CodeGens, Drafted, Kernels, draft};
+use super::compile::{CodeGens, Drafted, draft, effort};
 use super::jit::{self, Called, Code, Host};
 use super::wide::Isa;
 use super::{CompileError, Simd};
+use crate::error::check;
 
 /// The form of a listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,19 +25,18 @@ pub enum Listing {
     Asm,
 }
 
-/// The code of a verified program, as this machine would run it.
-pub fn listing(program: &Program, simd: Simd, listing: Listing) -> Result<String, CompileError> {
-    let kernels = Kernels::of(program, Host::Here)?;
-    let codegens = CodeGens::here(kernels.effort)?;
+/// The code of a program that is scheduled for [`Machine::CPU`], as this machine would run it.
+pub fn listing(scheduled: &Scheduled, simd: Simd, listing: Listing) -> Result<String, CompileError> {
+    check(scheduled, Machine::CPU)?;
+    let codegens = CodeGens::here(effort(scheduled))?;
     let mut module = jit::module(codegens.best.clone());
     let mut helpers = Called::new(Host::Here);
     let mut drafted = vec![];
-    let parts = (&kernels.program, kernels.parts.as_slice());
-    let sizes = draft(&mut module, &mut helpers, parts, Isa::of(simd), &mut |function| drafted.push(function));
+    let sizes = draft(&mut module, &mut helpers, scheduled, Isa::of(simd), &mut |function| drafted.push(function));
     drafted.sort_by_key(|drafted: &Drafted| drafted.part);
     let text = sizes.and_then(|_| {
         let mut text = String::new();
-        for (part, Drafted { id, needs, function, .. }) in kernels.parts.iter().zip(&mut drafted) {
+        for (part, Drafted { id, needs, function, .. }) in scheduled.parts.iter().zip(&mut drafted) {
             let name = &part.kernel.name;
             let called = called(&module, &function.func);
             let isa = codegens.of(&function.func);
@@ -118,6 +118,8 @@ fn word(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use schedule::schedule;
+
     use super::*;
 
     const PROGRAM: &str = "program @p { symbol n = dim 0 of input 0
@@ -126,11 +128,12 @@ mod tests {
 
     #[test]
     fn shows_kernels_and_their_leaves() {
-        let program: Program = PROGRAM.parse().unwrap();
+        let program = PROGRAM.parse().unwrap();
+        let scheduled = schedule(&program, Machine::CPU).unwrap();
         for simd in [Simd::W128, Simd::W256, Simd::W512].into_iter().filter(|simd| simd.is_here()) {
-            let clif = listing(&program, simd, Listing::Clif).unwrap();
+            let clif = listing(&scheduled, simd, Listing::Clif).unwrap();
             assert!(clif.starts_with("; kernel scaled.0, u0:") && clif.contains("function u0:"), "{clif}");
-            let asm = listing(&program, simd, Listing::Asm).unwrap();
+            let asm = listing(&scheduled, simd, Listing::Asm).unwrap();
             assert!(asm.contains("ret"), "{asm}");
             // Leaves use registers of the chosen width, and all bytes decode.
             let registers = match simd {

@@ -67,13 +67,13 @@ use std::time::Duration;
 
 use ir::array::{ArrayMut, ArrayRef};
 use ir::bind::Binding;
-use ir::nest::Program;
+use ir::sched::{Machine, Scheduled};
 
 pub use crate::error::{CompileError, RunError};
-pub use compile::MOST_OPERATIONS;
 pub use listing::{Listing, listing};
 pub use sync::cores;
 
+use crate::error::check;
 use run::Watch;
 
 /// The options for compiling and running a program.
@@ -154,9 +154,10 @@ pub struct Module {
 }
 
 impl Module {
-    /// Compiles a verified program.
-    pub fn compile(program: &Program, options: &Options) -> Result<Module, CompileError> {
-        Ok(Module { inner: run::Runner::new(program, compile::compile(program, options)?, options) })
+    /// Compiles a program that is scheduled for [`Machine::CPU`](ir::sched::Machine::CPU).
+    pub fn compile(scheduled: &Scheduled, options: &Options) -> Result<Module, CompileError> {
+        check(scheduled, Machine::CPU)?;
+        Ok(Module { inner: run::Runner::new(scheduled, compile::compile(scheduled, options)?, options) })
     }
 
     /// The memory in bytes that a call of these sizes needs on `threads` threads, in addition to

@@ -4,10 +4,11 @@
 use cranelift_module::{FuncId, Module, default_libcall_names};
 use cranelift_object::object::{Object, ObjectSection, read};
 use cranelift_object::{ObjectBuilder, ObjectModule};
-use ir::nest::Program;
+use ir::sched::Machine;
+use schedule::schedule;
 
 use super::Simd;
-use super::compile::{CodeGens, Kernels, define};
+use super::compile::{CodeGens, define};
 use super::jit::{self, Called, Code, Effort, Host};
 use super::object::Target;
 use super::wide::Isa;
@@ -31,12 +32,11 @@ fn leaves(module: &dyn Module) -> Vec<FuncId> {
 
 #[test]
 fn leaves_are_the_same_wherever_they_lie() {
-    let program: Program = PROGRAM.parse().unwrap();
-    let Kernels { program, parts, .. } = Kernels::of(&program, Host::Here).unwrap();
+    let scheduled = schedule(&PROGRAM.parse().unwrap(), Machine::CPU).unwrap();
     for simd in [Simd::W256, Simd::W512].into_iter().filter(|simd| simd.is_here()) {
         let codegens = CodeGens { best: jit::machine(Effort::Best).unwrap(), leaf_callers: None };
         let mut here = jit::module(codegens.best.clone());
-        define(&mut here, &mut Called::new(Host::Here), (&program, &parts), Isa::of(simd), &codegens).unwrap();
+        define(&mut here, &mut Called::new(Host::Here), &scheduled, Isa::of(simd), &codegens).unwrap();
         here.finalize_definitions().unwrap();
         let ids = leaves(&here);
         assert!(ids.len() >= 2, "{simd:?}: {} leaves", ids.len());
@@ -44,7 +44,7 @@ fn leaves_are_the_same_wherever_they_lie() {
         let machine = Target::new(None, Some("native")).unwrap().machine(Effort::Best).unwrap();
         let codegens = CodeGens { best: machine.clone(), leaf_callers: None };
         let mut there = ObjectModule::new(ObjectBuilder::new(machine, "leaves", default_libcall_names()).unwrap());
-        define(&mut there, &mut Called::new(Host::Anywhere), (&program, &parts), Isa::of(simd), &codegens).unwrap();
+        define(&mut there, &mut Called::new(Host::Anywhere), &scheduled, Isa::of(simd), &codegens).unwrap();
         assert_eq!(leaves(&there), ids);
         let product = there.finish();
         let ranges: Vec<_> = ids.iter().map(|id| product.object.symbol(product.function_symbol(*id))).collect();

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use cranelift_codegen::entity::EntityRef;
 use ir::array::{ArrayMut, ArrayRef};
 use ir::bind::Binding;
-use ir::nest::{BufferId, Program, Role};
+use ir::nest::{BufferId, Role};
+use ir::sched::Scheduled;
 use ir::{Dtype, Size};
 
 use super::compile::{Compiled, CompiledKernel};
@@ -73,7 +74,8 @@ struct Frame {
 }
 
 impl Runner {
-    pub(super) fn new(program: &Program, compiled: Compiled, options: &Options) -> Runner {
+    pub(super) fn new(scheduled: &Scheduled, compiled: Compiled, options: &Options) -> Runner {
+        let program = &scheduled.program;
         let constants =
             program
                 .buffers
@@ -86,10 +88,10 @@ impl Runner {
         Runner {
             params: params.map(|buffer| (buffer.dtype, buffer.shape.len())).collect(),
             results: program.outputs(),
-            slots: Slots::of_parts(program, &compiled.program),
+            slots: Slots::of_parts(scheduled),
             compiled,
             options: options.clone(),
-            given: program.buffers.len(),
+            given: scheduled.planned,
             constants,
             frames: Mutex::default(),
             memory: Pool::default(),

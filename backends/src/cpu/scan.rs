@@ -7,7 +7,7 @@
 //! Computing the leading part again where both need it is cheaper than keeping all that it defines.
 //!
 //! So a scan at the top of a kernel runs on several threads: each takes the next chunk, and hands on what the chunks up to its own
-//! give as soon as it knows it, before it goes over its elements again. See [`Baton`].
+//! give as soon as it knows it, before it goes over its elements again. See [`HandOff`].
 
 use std::collections::BTreeSet;
 
@@ -18,8 +18,8 @@ use ir::build::Values;
 use ir::nest::{self, Block, IndexId, Loop, Op, Statement, ValueId};
 use ir::order::{SCAN_CHUNK, SCAN_GROUP};
 use ir::sabotage::{self, Bug};
+use ir::sched::{HandOff, prefixes_in_chunks};
 use ir::visit;
-use schedule::split::{Baton, prefixes_in_chunks};
 
 use super::baton::Hand;
 use super::emit::{Emitter, own_memory};
@@ -129,7 +129,7 @@ impl Emitter<'_> {
     }
 
     /// The chunks `begin..end` of a scan.
-    pub(super) fn scan_part(&mut self, l: &Loop, (begin, end): (Value, Value), baton: Baton) {
+    pub(super) fn scan_part(&mut self, l: &Loop, (begin, end): (Value, Value), hand_off: HandOff) {
         let [(index, extent)] = l.dims.as_slice() else { return };
         let Some(prefixes) = in_chunks(self.scope.dtypes, l) else { return };
         let n = self.extent(extent);
@@ -138,7 +138,7 @@ impl Emitter<'_> {
         let past = self.b.ins().ishl_imm_u(end, shift);
         let past = self.least(past, n);
         let axis = Axis { index: *index, merged: vec![], extent: n };
-        self.scan_chunks(l, axis, (first, past), &prefixes, Some(baton));
+        self.scan_chunks(l, axis, (first, past), &prefixes, Some(hand_off));
     }
 
     fn scan_elements(&mut self, l: &Loop, index: IndexId, n: Value, prefixes: &[Prefix<'_>]) {
@@ -174,7 +174,7 @@ impl Emitter<'_> {
         axis: Axis,
         (from, past): (Value, Value),
         prefixes: &[ChunkPrefix],
-        baton: Option<Baton>,
+        hand_off: Option<HandOff>,
     ) {
         let parts: Vec<Part> = prefixes.iter().map(|p| Part::new(self, *p)).collect();
         let inner = Kept::new(self, parts.iter().map(|part| part.inner).collect(), SCAN_CHUNK);
@@ -224,13 +224,13 @@ impl Emitter<'_> {
                     }
                 };
                 let fold = part.prefix.fold;
-                let Some(baton) = baton else {
+                let Some(hand_off) = hand_off else {
                     e.define(part.before, before[k]);
                     next.push(if sabotage::on(Bug::ScanChunks) { sum } else { fold.join(e, before[k], sum) });
                     continue;
                 };
-                let base = e.base(baton.buffer);
-                let own = e.b.ins().iadd_imm_s(base, (k * Baton::BYTES) as i64);
+                let base = e.base(hand_off.buffer);
+                let own = e.b.ins().iadd_imm_s(base, (k * HandOff::BYTES) as i64);
                 if let Some(cancelled) = e.cancelled().filter(|_| !sabotage::on(Bug::UnawaitedChunk)) {
                     e.helpers.run(&mut e.b, Helper::Await, &[own, number, cancelled]);
                     e.poll();

@@ -7,9 +7,8 @@ use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value};
 use ir::linear::Linear;
 use ir::nest::{Block, BufferId, Loop, LoopKind, Reduction, Single, Statement, ValueId};
 use ir::order::BLOCK;
+use ir::sched::{Tiles, is_scalar};
 use ir::{Affine, Size};
-use schedule::nests::is_scalar;
-use schedule::tile::{SPARE, STRIP, Tiled};
 
 use super::columns;
 use super::emit::Emitter;
@@ -60,7 +59,7 @@ impl Sums {
 
 impl Emitter<'_> {
     /// Emits a range of the first part of a tiled kernel.
-    pub(super) fn tiled(&mut self, t: &Tiled, body: &Block, (begin, end): (Value, Value)) {
+    pub(super) fn tiled(&mut self, t: &Tiles, body: &Block, (begin, end): (Value, Value)) {
         let (scalars, loops): (Vec<&Statement>, Vec<&Statement>) = body.iter().partition(|s| is_scalar(s));
         scalars.into_iter().for_each(|s| self.statement(s));
         let loops: Vec<&Loop> =
@@ -75,8 +74,8 @@ impl Emitter<'_> {
             let past = e.least(past, height);
             let (mut from, mut to) = (e.int(0), width);
             if t.rows == 0 {
-                from = e.b.ins().imul_imm_s(strip, STRIP);
-                to = e.b.ins().iadd_imm_s(from, STRIP);
+                from = e.b.ins().imul_imm_s(strip, Tiles::STRIP);
+                to = e.b.ins().iadd_imm_s(from, Tiles::STRIP);
                 to = e.least(to, width);
             }
             // Compile the leaves once, outside of the loop over rows.
@@ -125,7 +124,7 @@ impl Emitter<'_> {
     /// The accumulators of a block.
     fn sums(&mut self, l: &Loop, buffers: &[BufferId], block: Value, width: Value) -> Sums {
         let mut rows = vec![];
-        let row = self.b.ins().iadd_imm_s(width, SPARE);
+        let row = self.b.ins().iadd_imm_s(width, Tiles::SPARE);
         let row = self.b.ins().imul(row, block);
         for (r, buffer) in singles(l).iter().zip(buffers) {
             let fold = Fold { op: r.monoid, dtype: self.dtype(r.input) };
@@ -147,7 +146,7 @@ impl Emitter<'_> {
     /// Compiles the leaf that adds rows to the accumulators with wide vectors, if possible.
     fn wide_rows(&mut self, leaf: &Leaf, buffers: &[BufferId], (block, width): (Value, Value)) -> Option<Rows> {
         let [Step::Nest(nest)] = leaf.steps.as_slice() else { return None };
-        let row = self.b.ins().iadd_imm_s(width, SPARE);
+        let row = self.b.ins().iadd_imm_s(width, Tiles::SPARE);
         let row = self.b.ins().imul(row, block);
         let index = self.new_index();
         self.bind(index, row);

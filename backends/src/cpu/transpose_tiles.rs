@@ -1,20 +1,21 @@
-//! Tiled transposition, for loops with strided loads (see `schedule::across`). The strided elements
-//! are first transposed, tile by tile, into scratch memory that stays in the cache (by `transpose`,
-//! which uses whole cache lines on both sides). Then the body runs along the rows of the tile,
-//! where they are contiguous.
+//! Tiled transposition, for loops whose loads are strided (see `schedule::transpose`). The strided
+//! elements are first transposed, tile by tile, into scratch memory that stays in the cache (by
+//! `transpose`, which uses whole cache lines on both sides). Then the body runs along the rows of
+//! the tile, where they are contiguous.
 
 use cranelift_codegen::ir::InstBuilder;
 use cranelift_codegen::ir::Value;
 use ir::linear::Linear;
 use ir::nest::{Block, BufferId, IndexId, Loop, Op, Statement, Subscript};
 use ir::sabotage::{self, Bug};
+use ir::sched::Transpose;
 use ir::{Affine, Size};
-use schedule::across::{Across, ROWS};
 
 use super::emit::Emitter;
 use super::jit::Helper;
 use super::nest::Axis;
 
+const ROWS: i64 = Transpose::ROWS;
 /// Padding at the end of each row of a tile, in elements. Without it, rows could map to the same
 /// cache sets.
 const SPARE: i64 = 16;
@@ -27,7 +28,7 @@ struct Tile {
 
 impl Emitter<'_> {
     /// Runs the tiles `begin..end` of a loop.
-    pub(super) fn across(&mut self, across: &Across, l: &Loop, (begin, end): (Value, Value)) {
+    pub(super) fn across(&mut self, across: &Transpose, l: &Loop, (begin, end): (Value, Value)) {
         let extents: Vec<Value> = across.extents.iter().map(|extent| self.size(extent)).collect();
         let tiles: Vec<Value> = across.range().iter().map(|extent| self.size(extent)).collect();
         let (body, shift, locals) = self.with_tiles(across, l);
@@ -75,7 +76,7 @@ impl Emitter<'_> {
 
     /// The body with its strided loads replaced by loads from tiles in scratch; an index that must
     /// be bound to minus the number of elements before the tile; and the buffers of the tiles.
-    fn with_tiles(&mut self, across: &Across, l: &Loop) -> (Block, IndexId, Vec<BufferId>) {
+    fn with_tiles(&mut self, across: &Transpose, l: &Loop) -> (Block, IndexId, Vec<BufferId>) {
         let (mut body, shift) = (l.body.clone(), self.new_index());
         let row = Affine::index(l.dims[across.outer].0).scale(&Size::constant(ROWS + SPARE));
         let place = row.add(&Affine::index(l.dims[l.dims.len() - 1].0)).add(&Affine::index(shift));

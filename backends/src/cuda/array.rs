@@ -9,7 +9,8 @@ use cudarc::driver::result;
 
 use ir::array::{Array, ArrayMut, ArrayRef, byte_len};
 use ir::bind::Given;
-use ir::nest::{Program, SymbolSource};
+use ir::nest::SymbolSource;
+use ir::sched::Scheduled;
 use ir::{Dtype, Scalar};
 
 use super::cache::Cache;
@@ -176,18 +177,19 @@ impl Gpu {
 }
 
 impl Module {
-    /// Compiles a verified program. Kernels are assembled lazily, when a call first needs them. No
+    /// Compiles a program that is scheduled for [`Machine::PTX`](ir::sched::Machine::PTX). Kernels are assembled lazily, when a call first needs them. No
     /// call allocates more than `limit` bytes of the device's memory.
     pub fn new(
         gpu: &Arc<Gpu>,
-        program: &Program,
+        scheduled: &Scheduled,
         math: ptx::Math,
         limit: Option<usize>,
         cache: Option<&Cache>,
     ) -> Result<Module, LoadError> {
-        let module = ptx::Module::compile_with(program, math).map_err(LoadError::Compile)?;
+        let module = ptx::Module::compile_with(scheduled, math).map_err(LoadError::Compile)?;
         let loaded = gpu.load(cache);
-        let scalars = program.symbols.values().any(|symbol| matches!(symbol.source, SymbolSource::Scalar { .. }));
+        let scalars =
+            scheduled.program.symbols.values().any(|symbol| matches!(symbol.source, SymbolSource::Scalar { .. }));
         Ok(Module { gpu: Arc::clone(gpu), runner: Mutex::new(Runner::new(module, loaded, limit)), scalars })
     }
 

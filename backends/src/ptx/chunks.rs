@@ -1,13 +1,11 @@
 //! Long scans, at the top of a kernel: a block takes a chunk of the order. One launch computes what each chunk gives alone, one makes of
 //! that what the chunks before each give, one thread in ascending order, and one computes the prefixes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use ir::nest::{Buffer, BufferId, Loop, LoopKind, Op, Prefix, Program, Role, Statement, ValueId};
+use ir::nest::{BufferId, Loop, Op, Prefix, Statement, ValueId};
 use ir::order::{LANES, SCAN_CHUNK};
-use ir::{Dtype, visit};
-use schedule::nests::is_scalar;
-use schedule::split::Part;
+use ir::sched::{Phase, is_scalar};
 
 use super::build::Control;
 use super::emit::{Argument, Emitter};
@@ -22,35 +20,13 @@ const EACH: i64 = SCAN_CHUNK as i64 / THREADS as i64;
 /// Bytes of memory for what a chunk gives.
 const PLACE: i64 = 8;
 
-/// What a launch computes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
-    /// What each chunk gives alone.
-    Totals,
-    /// What the chunks before each one give.
-    Befores,
-    /// The prefixes.
-    Prefixes,
-}
-
 /// The chunk at hand of a long scan.
 #[derive(Clone)]
 pub(super) struct Chunk {
-    step: Step,
+    phase: Phase,
     number: Reg,
     /// Where what chunks give lies, by prefix.
     buffers: BTreeMap<ValueId, BufferId>,
-}
-
-/// A part as the parts that launch it, with what each computes if it is a long scan.
-pub(super) fn parts(program: &mut Program, part: Part) -> Vec<(Part, Option<Step>)> {
-    let Some(buffers) = buffers(program, &part) else { return vec![(part, None)] };
-    let with = |step| {
-        let mut own = Part::beside(&part, part.kernel.body.clone());
-        own.chunks.clone_from(&buffers);
-        (own, Some(step))
-    };
-    [Step::Totals, Step::Befores, Step::Prefixes].map(with).into()
 }
 
 /// The prefixes of a scan.
@@ -61,52 +37,13 @@ fn prefixes<'l>(l: &'l Loop) -> Vec<(ValueId, &'l Prefix)> {
     l.body.iter().filter_map(prefix).collect()
 }
 
-/// Memory for what chunks give, if a part is a scan whose prefixes do not stand on each other.
-fn buffers(program: &mut Program, part: &Part) -> Option<Vec<BufferId>> {
-    let (Statement::Loop(l), before) = part.kernel.body.split_last()? else { return None };
-    let [(_, extent)] = l.dims.as_slice() else { return None };
-    let extent = extent.as_size()?;
-    let flat = l.body.iter().all(|s| is_scalar(s) || matches!(s, Statement::Store { .. }));
-    let stored = visit::stores(&l.body);
-    let overwrites =
-        program.slots.values().any(|members| members.iter().any(|b| stored.contains(b)) && members.len() > 1);
-    let scratch = stored.iter().any(|b| program.buffers[*b].role == Role::Scratch);
-    if l.kind != LoopKind::Scan || !before.iter().all(is_scalar) || !flat || overwrites || scratch {
-        return None;
-    }
-    let mut follow: BTreeSet<ValueId> = BTreeSet::new();
-    for statement in &l.body {
-        let mut stands = matches!(statement, Statement::Let { op: Op::Prefix(..), .. });
-        let used = visit::free_values(&vec![statement.clone()]);
-        if used.iter().any(|v| follow.contains(v)) {
-            if stands {
-                return None;
-            }
-            stands = true;
-        }
-        if stands {
-            visit::for_each_definition(statement, &mut |v| _ = follow.insert(v));
-        }
-    }
-    let prefixes = prefixes(l);
-    if prefixes.iter().any(|(_, prefix)| prefix.single().is_none()) {
-        return None;
-    }
-    let count = extent.ceil_div(SCAN_CHUNK as i64);
-    let buffer = |(value, _): (ValueId, &Prefix)| {
-        let name = format!("{}.{value}.chunks", part.kernel.name);
-        program.buffers.push(Buffer { name, dtype: Dtype::U64, shape: vec![count.clone()], role: Role::Temp })
-    };
-    Some(prefixes.into_iter().map(buffer).collect())
-}
-
 impl Emitter<'_> {
-    /// One step of a long scan.
-    pub(super) fn scan_chunks(&mut self, l: &Loop, step: Step, buffers: &[BufferId]) {
+    /// One phase of a long scan.
+    pub(super) fn scan_chunks(&mut self, l: &Loop, phase: Phase, buffers: &[BufferId]) {
         let axes = self.axes(&l.dims, &l.body);
         let count = self.ceil_div(axes.total, SCAN_CHUNK as i64);
         let all = prefixes(l);
-        if step == Step::Befores {
+        if phase == Phase::Befores {
             for ((_, prefix), buffer) in all.iter().zip(buffers) {
                 let fold = Merging::of_prefix(self.dtypes(), prefix);
                 self.befores(fold, *buffer, count);
@@ -114,7 +51,7 @@ impl Emitter<'_> {
             return;
         }
         let mut body = l.body.clone();
-        if step == Step::Totals {
+        if phase == Phase::Totals {
             body.retain(is_scalar);
         }
         let index = l.dims[0].0;
@@ -124,7 +61,7 @@ impl Emitter<'_> {
         self.counted(block, count, blocks, |e, number| {
             let first = e.b().op(Opcode::Mad, Type::S64, &[number.into(), (SCAN_CHUNK as i64).into(), thread.into()]);
             let elements = e.thread_elements(first, axes.total, LANES as i64, EACH);
-            e.chunk = Some(Chunk { step, number, buffers: buffers.clone() });
+            e.chunk = Some(Chunk { phase, number, buffers: buffers.clone() });
             e.elements(index, &body, &elements, &[]);
             e.chunk = None;
             // The next chunk writes anew what this one reads.
@@ -134,10 +71,10 @@ impl Emitter<'_> {
 
     /// Prefixes of a chunk's elements as prefixes of all: or, where that is what is asked for, the last of them handed on.
     pub(super) fn past_chunk(&mut self, value: ValueId, fold: Merging, prefixes: Vec<Vec<Reg>>) -> Vec<Vec<Reg>> {
-        let Some(Chunk { step, number, buffers }) = self.chunk.clone() else { return prefixes };
+        let Some(Chunk { phase, number, buffers }) = self.chunk.clone() else { return prefixes };
         let Some(buffer) = buffers.get(&value) else { return prefixes };
         let place = self.place_of_chunk(*buffer, number);
-        if step == Step::Totals {
+        if phase == Phase::Totals {
             let thread = self.special(Special::Tid);
             let last = self.b().set(Comparison::Eq, Type::S64, thread, i64::from(THREADS) - 1);
             if let Some(total) = prefixes.last() {

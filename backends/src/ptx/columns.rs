@@ -8,14 +8,9 @@
 //! several threads per column, which divide the rows among themselves and communicate through
 //! shared memory. Scratch of adjacent columns is interleaved.
 
-use ir::linear::Linear;
-use ir::nest::{
-    Buffer, BufferId, Extent, Index, Loop, LoopKind, Op, Program, Reduction, Role, Single, Statement, Subscript,
-};
+use ir::Size;
+use ir::nest::{BufferId, Loop, LoopKind, Reduction, Statement};
 use ir::order::BLOCK;
-use ir::{Affine, Order, Size, visit};
-use schedule::nests::{is_length, is_scalar};
-use schedule::split::{Part, root};
 
 use super::build::{Builder, Control};
 use super::emit::{Argument, Emitter, ExecScope};
@@ -81,122 +76,16 @@ impl StripShape {
 /// An upper limit of a size.
 pub(super) type Limit = Option<(Size, i64)>;
 
-/// The shapes of strips that a part can be processed in, each with the limit up to which it is
-/// used. Returns `None` if the part is not a loop along columns.
-pub(super) fn shapes(program: &Program, part: &Part) -> Option<Vec<(StripShape, Limit)>> {
-    let (_, Statement::Loop(l)) = root(part)? else { return None };
-    if l.kind != LoopKind::Parallel || !part.chunks.is_empty() || !in_strips(program, l) {
-        return None;
-    }
-    let joined = |s: &Statement| {
-        let Statement::Loop(Loop { dims, .. }) = s else { return None };
-        dims[0].1.as_size().filter(|_| part.joins.contains(&dims[0].0)).cloned()
-    };
-    Some(match l.body.iter().find_map(joined) {
-        Some(count) => vec![(FLAT, Some((count, FEW))), (NARROW, None)],
+/// The shapes of strips, each with the limit up to which it is used. The part combines `joined`
+/// partial results per column, if any.
+pub(super) fn shapes(joined: Option<&Size>) -> Vec<(StripShape, Limit)> {
+    match joined {
+        Some(count) => vec![(FLAT, Some((count.clone(), FEW))), (NARROW, None)],
         None => vec![(TALL, None)],
-    })
-}
-
-/// Whether a parallel loop accesses memory along columns and can be processed in strips.
-fn in_strips(program: &Program, l: &Loop) -> bool {
-    let Some((column, _)) = l.dims.last() else { return false };
-    // Out-of-range threads re-read the last column at any time, so the loop must not overwrite what
-    // it loads.
-    let (stored, loaded) = (visit::stores(&l.body), visit::loads(&l.body));
-    let of_strip = |buffer: &BufferId| program.buffers[*buffer].role == Role::Scratch;
-    let overwrites = |b: &BufferId| {
-        let slot = program.slots.values().find(|members| members.contains(b));
-        loaded.contains(b) || slot.is_some_and(|members| members.iter().any(|b| loaded.contains(b)))
-    };
-    let (mut down, mut along) = (0, 0);
-    let mut fits = !stored.iter().any(|b| !of_strip(b) && overwrites(b));
-    for statement in &l.body {
-        let Statement::Loop(inner) = statement else {
-            // Threads of a strip may diverge in a branch, so it must not contain a barrier.
-            fits &= is_scalar(statement) || matches!(statement, Statement::Store { .. });
-            continue;
-        };
-        fits &= inner.dims.iter().all(|(_, extent)| extent.as_size().is_some());
-        fits &= match &inner.kind {
-            LoopKind::Parallel | LoopKind::Scan => true,
-            LoopKind::Serial => false,
-            LoopKind::Reduce(reductions) => reductions.iter().all(goes_by_blocks),
-        };
-        let Some((row, _)) = inner.dims.last() else { continue };
-        visit::for_each_statement(&inner.body, &mut |s| {
-            let Some(load) = s.effects().load.filter(|load| !of_strip(&load.buffer)) else { return };
-            let linear = Linear::of(program, load.buffer, load.view, load.at).affine;
-            // Compare loads that are contiguous across columns with loads that are contiguous down
-            // a column.
-            let step = |index| linear.coefficient(index).as_constant();
-            down += usize::from(step(*column) == Some(1) && step(*row) != Some(1));
-            along += usize::from(step(*row) == Some(1) && step(*column) != Some(0));
-        });
-    }
-    fits && down > along
-}
-
-/// Whether a reduction is in the order by blocks, or in any order.
-fn goes_by_blocks(r: &Reduction) -> bool {
-    matches!(r.order, Order::Blocks | Order::Free)
-}
-
-/// Splits a reduction along columns into two parts: one that reduces blocks of rows, and one that
-/// combines the partial results. Any other part is unchanged.
-pub(super) fn parts(program: &mut Program, part: Part) -> Vec<Part> {
-    match in_blocks(program, &part) {
-        Some(both) => both.into(),
-        None => vec![part],
     }
 }
 
-fn in_blocks(program: &mut Program, part: &Part) -> Option<[Part; 2]> {
-    let (before, Statement::Loop(l)) = root(part)? else { return None };
-    let loops: Vec<usize> = (0..l.body.len()).filter(|at| matches!(l.body[*at], Statement::Loop(_))).collect();
-    let [at] = loops[..] else { return None };
-    let Statement::Loop(rows) = &l.body[at] else { return None };
-    let LoopKind::Reduce(reductions) = &rows.kind else { return None };
-    let values = &part.kernel.values;
-    let singles: Vec<Single> = reductions.iter().map(Reduction::single).collect::<Option<_>>()?;
-    let extents = |l: &Loop| l.dims.iter().map(|(_, e)| e.as_size().cloned()).collect::<Option<Vec<_>>>();
-    let (columns, down) = (extents(l)?, extents(rows)?);
-    let lengths = columns.iter().chain(&down).all(|size| is_length(program, size));
-    let stores = l.body[..at].iter().any(|s| !is_scalar(s)) || !visit::stores(&rows.body).is_empty();
-    if shapes(program, part).is_none() || !lengths || stores {
-        return None;
-    }
-    let count = down.iter().fold(Size::constant(1), |product, n| &product * n).ceil_div(BLOCK as i64);
-    if count.as_constant().is_some_and(|n| n < 2) {
-        return None;
-    }
-    let mut join = Part::beside(part, before.to_vec());
-    let mut blocks = Part::beside(part, part.kernel.body.clone());
-    let index = join.kernel.indices.push(Index { name: format!("block.{}", part.kernel.indices.len()) });
-    let mut at_column = vec![Subscript::Affine(Affine::index(index))];
-    at_column.extend(l.dims.iter().map(|(column, _)| Subscript::Affine(Affine::index(*column))));
-    let mut shape = vec![count.clone()];
-    shape.extend(columns);
-    let (mut body, mut joined) = (vec![], vec![]);
-    for r in singles {
-        let dtype = values[r.result];
-        let name = format!("{}.{}.blocks", part.kernel.name, r.result);
-        let buffer = program.buffers.push(Buffer { name, dtype, shape: shape.clone(), role: Role::Temp });
-        let value = join.kernel.values.push(dtype);
-        body.push(Statement::Let { value, op: Op::Load { buffer, view: None, at: at_column.clone() } });
-        joined.push(Reduction::monoid(r.result, r.monoid, r.order, value));
-        blocks.chunks.push(buffer);
-    }
-    let dims = vec![(index, Extent::Affine(Affine::size(count)))];
-    let mut outer = l.clone();
-    outer.body[at] = Statement::Loop(Loop { dims, kind: LoopKind::Reduce(joined), body });
-    join.kernel.body.push(Statement::Loop(outer));
-    join.joins.push(index);
-    Some([blocks, join])
-}
-
-/// The parts of a loop that [`parts`] has made: the statements before the loop over rows, and that
-/// loop.
+/// A loop that runs in blocks of rows: the statements before the loop over rows, and that loop.
 pub(super) fn blocks_of(l: &Loop) -> Option<(&[Statement], &Loop)> {
     let at = l.body.iter().position(|s| matches!(s, Statement::Loop(_)))?;
     let Statement::Loop(rows) = &l.body[at] else { return None };

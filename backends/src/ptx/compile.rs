@@ -3,16 +3,14 @@
 
 use std::collections::BTreeSet;
 
-use cranelift_codegen::entity::PrimaryMap;
-use ir::nest::{Contraction, Loop, LoopKind, Program, Statement};
+use ir::nest::{BufferId, Contraction, Loop, LoopKind, Program, Statement};
+use ir::sched::{Machine, Part, Phase, Run, Scheduled};
 use ir::{Origin, Size, visit};
-use schedule::prepare::with_contractions_at_top;
-use schedule::split::{Part, root, split_plainly};
 
 use super::build::Control;
-use super::chunks::{self, Step};
+use super::chunks;
 use super::columns;
-use super::contract::{self, Tiled};
+use super::contract::Tiled;
 use super::emit::{Argument, Emitter, ExecScope, ScratchScope, SyncScope};
 use super::inst::{Opcode, Special, Type};
 use super::reduce::{SHARED, chunks_together, shared_bytes};
@@ -22,7 +20,7 @@ use super::stencil::Stencil;
 use super::transpose::Transpose;
 use super::vectors::Vectors;
 use super::{Math, Target, print};
-use crate::error::CompileError;
+use crate::error::{CompileError, check};
 
 /// The block size for threads that cooperate: one thread per lane of the canonical order.
 const COOPERATIVE_THREADS: u32 = 128;
@@ -112,31 +110,28 @@ pub(super) enum Grid {
 }
 
 impl Module {
-    /// Compiles a verified program. The results are bit-identical to those of every other engine.
-    pub fn compile(program: &Program) -> Result<Module, CompileError> {
-        Module::compile_with(program, Math::Exact)
+    /// Compiles a program that is scheduled for [`Machine::PTX`]. The results are bit-identical to
+    /// those of every other engine.
+    pub fn compile(scheduled: &Scheduled) -> Result<Module, CompileError> {
+        Module::compile_with(scheduled, Math::Exact)
     }
 
-    /// Compiles a verified program with the given precision.
-    pub fn compile_with(program: &Program, math: Math) -> Result<Module, CompileError> {
-        ir::verify::verify(program).map_err(|e| CompileError::Internal(format!("the program is not verified: {e}")))?;
-        let mut run = Program { kernels: PrimaryMap::new(), ..program.clone() };
-        let mut parts = vec![];
-        for (of, kernel) in program.kernels.values().enumerate() {
-            let kernel = with_contractions_at_top(program, kernel, contract::in_tiles);
-            for part in split_plainly(&mut run, kernel) {
-                for part in columns::parts(&mut run, part) {
-                    parts.extend(chunks::parts(&mut run, part).into_iter().map(|(part, step)| (of, part, step)));
-                }
-            }
-        }
+    /// Compiles such a program with the given precision.
+    pub fn compile_with(scheduled: &Scheduled, math: Math) -> Result<Module, CompileError> {
+        check(scheduled, Machine::PTX)?;
+        let Scheduled { program, parts, .. } = scheduled;
         let mut kernels = vec![];
-        for (number, (of, part, step)) in parts.iter().enumerate() {
-            let checks = root(part).is_some_and(|(before, _)| before.iter().any(Statement::may_fault));
-            let variants = variants_of(&run, part, *step, math, &format!("kernel{number}"));
-            kernels.push(Kernel { of: *of, variants, checks, origins: part.kernel.origins.clone() });
+        for (number, part) in parts.iter().enumerate() {
+            let checks = part.root().is_some_and(|(before, _)| before.iter().any(Statement::may_fault));
+            let variants = variants_of(program, part, math, &format!("kernel{number}"));
+            kernels.push(Kernel {
+                of: part.of.as_u32() as usize,
+                variants,
+                checks,
+                origins: part.kernel.origins.clone(),
+            });
         }
-        Ok(Module { program: run, kernels })
+        Ok(Module { program: program.clone(), kernels })
     }
 
     /// The oldest device that can run all kernels, in each of their variants.
@@ -190,11 +185,13 @@ impl Variant {
 }
 
 /// Generates the variants of a part.
-fn variants_of(program: &Program, part: &Part, step: Option<Step>, math: Math, name: &str) -> Vec<Variant> {
+fn variants_of(program: &Program, part: &Part, math: Math, name: &str) -> Vec<Variant> {
     let mut variants = vec![];
-    let short = matches!(root(part), Some((_, Statement::Loop(l))) if is_short(&l.body));
-    if let Some(shapes) = columns::shapes(program, part).filter(|_| !short) {
-        for (number, (shape, limit)) in shapes.into_iter().enumerate() {
+    let short = matches!(part.root(), Some((_, Statement::Loop(l))) if is_short(&l.body));
+    if let Run::Strips { joined } = &part.run
+        && !short
+    {
+        for (number, (shape, limit)) in columns::shapes(joined.as_ref()).into_iter().enumerate() {
             let name = if number == 0 { name.to_owned() } else { format!("{name}_{number}") };
             let guard = limit.map_or(Guard::Always, |(size, most)| Guard::AtMost(size, most));
             variants.push(in_strips(program, part, shape, name, guard));
@@ -222,12 +219,10 @@ fn variants_of(program: &Program, part: &Part, step: Option<Step>, math: Math, n
             return variants;
         }
     }
-    variants.push(match step {
-        Some(step) => in_chunks(program, part, step, name.to_owned()),
-        None => match root(part) {
-            Some((before, Statement::Contract(c))) => contracted(program, part, (before, c), math, name.to_owned()),
-            _ => kernel(program, part, name.to_owned(), !variants.is_empty()),
-        },
+    variants.push(match (&part.run, part.root()) {
+        (Run::Phase { phase, results }, _) => in_chunks(program, part, (*phase, results), name.to_owned()),
+        (_, Some((before, Statement::Contract(c)))) => contracted(program, part, (before, c), math, name.to_owned()),
+        _ => kernel(program, part, name.to_owned(), !variants.is_empty()),
     });
     variants
 }
@@ -236,7 +231,7 @@ fn variants_of(program: &Program, part: &Part, step: Option<Step>, math: Math, n
 fn in_strips(program: &Program, part: &Part, shape: columns::StripShape, name: String, guard: Guard) -> Variant {
     let mut e = Emitter::new(program, part, shape.threads(), ScratchScope::Block);
     let mut grid = Grid::One;
-    if let Some((before, Statement::Loop(l))) = root(part) {
+    if let Some((before, Statement::Loop(l))) = part.root() {
         e.block(before);
         e.in_strips(l, shape);
         grid = Grid::Strips(Emitter::extents(&l.dims), shape.width);
@@ -244,14 +239,14 @@ fn in_strips(program: &Program, part: &Part, shape: columns::StripShape, name: S
     Variant::new(e, name, grid, None, guard)
 }
 
-/// A step of a long scan.
-fn in_chunks(program: &Program, part: &Part, step: Step, name: String) -> Variant {
+/// A phase of a long scan.
+fn in_chunks(program: &Program, part: &Part, (phase, results): (Phase, &[BufferId]), name: String) -> Variant {
     let mut e = Emitter::new(program, part, chunks::THREADS, ScratchScope::Block);
     let mut grid = Grid::One;
-    if let Some((before, Statement::Loop(l))) = root(part) {
+    if let Some((before, Statement::Loop(l))) = part.root() {
         e.block(before);
-        e.scan_chunks(l, step, &part.chunks);
-        if step != Step::Befores {
+        e.scan_chunks(l, phase, results);
+        if phase != Phase::Befores {
             grid = Grid::Chunks(Emitter::extents(&l.dims), 1);
         }
     }
@@ -264,7 +259,7 @@ fn in_rows(program: &Program, part: &Part, rows: &Rows, name: String, mapping: R
     let mut e = Emitter::new(program, part, mapping.threads(), scratch_scope);
     e.sync_scope = mapping.sync_scope;
     let mut extents = None;
-    if let Some((before, Statement::Loop(l))) = root(part) {
+    if let Some((before, Statement::Loop(l))) = part.root() {
         e.block(before);
         e.rows(l, rows, mapping);
         extents = Emitter::extents(&l.dims);
@@ -298,8 +293,8 @@ fn contracted(
 
 /// A part in its general form: loops over threads or blocks, or a single block.
 fn kernel(program: &Program, part: &Part, name: String, in_rows: bool) -> Variant {
-    let root = root(part);
-    let independent = matches!(root, Some((_, Statement::Loop(l))) if part.chunks.is_empty() && is_short(&l.body));
+    let (root, results) = (part.root(), part.run.results());
+    let independent = matches!(root, Some((_, Statement::Loop(l))) if results.is_empty() && is_short(&l.body));
     // Whether it handles rows that are too long for registers, or combines partial results. Both
     // profit from more threads.
     let long = in_rows || root.is_none();
@@ -309,18 +304,15 @@ fn kernel(program: &Program, part: &Part, name: String, in_rows: bool) -> Varian
             COOPERATIVE_THREADS
                 * u32::try_from(chunks_together(program, reductions, |v| part.kernel.values[v])).unwrap_or(1)
         }
-        Some((_, Statement::Loop(l))) if l.kind == LoopKind::Parallel && !part.chunks.is_empty() => COOPERATIVE_THREADS,
+        Some((_, Statement::Loop(l))) if l.kind == LoopKind::Parallel && !results.is_empty() => COOPERATIVE_THREADS,
         _ if long && shared_bytes(program, &part.kernel.values, &part.kernel.body, MAX_THREADS) <= SHARED => {
             MAX_THREADS
         }
         _ => COOPERATIVE_THREADS,
     };
     // In a chunk, each element is computed by a single thread.
-    let scratch_scope = if independent || root.is_some() && !part.chunks.is_empty() {
-        ScratchScope::Thread
-    } else {
-        ScratchScope::Block
-    };
+    let scratch_scope =
+        if independent || root.is_some() && !results.is_empty() { ScratchScope::Thread } else { ScratchScope::Block };
     let mut e = Emitter::new(program, part, threads, scratch_scope);
     // Partial results of whole reductions are combined at the top level, those of columns inside a
     // loop over the columns.
@@ -330,15 +322,17 @@ fn kernel(program: &Program, part: &Part, name: String, in_rows: bool) -> Varian
             e.block(before);
             let extents = Emitter::extents(&l.dims);
             match &l.kind {
-                LoopKind::Reduce(reductions) if !part.chunks.is_empty() => {
-                    e.reduce_chunks(l, reductions, &part.chunks);
+                LoopKind::Reduce(reductions) if !results.is_empty() => {
+                    e.reduce_chunks(l, reductions, results);
                     Grid::Chunks(extents, i64::from(threads / COOPERATIVE_THREADS))
                 }
-                LoopKind::Parallel if !part.chunks.is_empty() => {
-                    e.reduce_columns(l, &part.chunks);
-                    Grid::Threads(Some(program.buffers[part.chunks[0]].shape.clone()), 1)
+                LoopKind::Parallel if !results.is_empty() => {
+                    e.reduce_columns(l, results);
+                    Grid::Threads(Some(program.buffers[results[0]].shape.clone()), 1)
                 }
-                _ if let Some(transpose) = Transpose::of(&e, l).filter(|_| independent) => {
+                _ if let Run::Transpose(tiles) = &part.run
+                    && let Some(transpose) = Transpose::of(&e, l, tiles).filter(|_| independent) =>
+                {
                     e.transpose_tiles(l, &transpose);
                     Grid::Blocks(Some(transpose.tiles()), 1)
                 }

@@ -32,10 +32,6 @@ pub(super) type Dims = [(IndexId, Extent)];
 
 /// The number of adjacent elements that a thread loads at once.
 pub(super) const QUAD: i64 = 4;
-/// If the rows or columns are known to be at most this many, the contraction is not treated as a
-/// matrix product.
-const NARROW: i64 = 8;
-
 /// A tiled contraction and the units that multiply its tiles.
 pub(super) struct Tiled {
     pub(super) groups: Groups,
@@ -57,19 +53,6 @@ pub(super) struct Tiles {
     pub(super) dtype: Dtype,
     /// The type of the accumulators.
     pub(super) sum: Dtype,
-}
-
-/// Whether a contraction can be tiled: the extents follow from sizes, and both the rows and the
-/// columns are worth a tile.
-pub(super) fn in_tiles(values: &Values, c: &Contraction) -> bool {
-    let groups = Groups::new(c);
-    let sized = |dims: &[(IndexId, Extent)]| dims.iter().all(|(_, extent)| extent.as_size().is_some());
-    let wide = |dims: &[(IndexId, Extent)]| {
-        let known: Option<i64> = dims.iter().map(|(_, e)| e.as_size().and_then(Size::as_constant)).product();
-        !dims.is_empty() && known.is_none_or(|n| n > NARROW)
-    };
-    let matrix = wide(&groups.rows) && wide(&groups.columns);
-    sized(&c.free) && sized(&c.reduce) && matrix && values[c.result] != Dtype::Bool
 }
 
 impl Tiled {

@@ -11,8 +11,8 @@ use ir::nest::{
     ValueId,
 };
 use ir::rewrite::Inside;
+use ir::sched::Part;
 use ir::{Affine, BinaryOp, Dtype, Size, UnaryOp, visit};
-use schedule::split::Part;
 
 use super::build::{Builder, Control};
 use super::chunks::Chunk;

@@ -18,9 +18,8 @@ use ir::nest::{
 };
 use ir::order::{LANES, LANES_CHUNK};
 use ir::sabotage::{self, Bug};
+use ir::sched::{Part, is_scalar};
 use ir::{Affine, Order, Size, visit};
-use schedule::nests::is_scalar;
-use schedule::split::{Part, root};
 
 use super::build::Control;
 use super::emit::{Emitter, ExecScope, SyncScope};
@@ -74,8 +73,8 @@ pub(super) fn key(buffer: BufferId, linear: &Linear, index: IndexId) -> Option<K
 impl Rows {
     /// Recognizes a part whose iterations are rows.
     pub(super) fn of(program: &Program, part: &Part) -> Option<Rows> {
-        let (_, Statement::Loop(l)) = root(part)? else { return None };
-        if l.kind != LoopKind::Parallel || !part.chunks.is_empty() {
+        let (_, Statement::Loop(l)) = part.root()? else { return None };
+        if l.kind != LoopKind::Parallel || !part.run.results().is_empty() {
             return None;
         }
         let mut extent = None;

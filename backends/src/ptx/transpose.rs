@@ -1,15 +1,15 @@
-//! Tiled transposition, for loops with strided loads, as `schedule::across` finds them. A block
-//! processes a square tile. It loads elements in the order in which they lie in memory into shared
-//! memory, then runs the body along the rows of the tile. So both global loads and stores are
-//! coalesced.
+//! Tiled transposition, for loops whose loads are strided, as `schedule::transpose` finds them. A
+//! block processes a square tile. It loads elements in the order in which they lie in memory into
+//! shared memory, then runs the body along the rows of the tile. So both global loads and stores
+//! are coalesced.
 
 use std::collections::BTreeMap;
 
 use ir::linear::Linear;
 use ir::nest::{Block, IndexId, Loop, Op, Statement, ValueId};
 use ir::sabotage::{self, Bug};
+use ir::sched;
 use ir::{Dtype, Size};
-use schedule::across::Across;
 
 use super::build::Control;
 use super::emit::{Argument, Emitter, ExecScope};
@@ -26,7 +26,7 @@ const SPARE: i64 = 4;
 
 /// A loop that is processed in tiles.
 pub(super) struct Transpose {
-    across: Across,
+    across: sched::Transpose,
     side: i64,
 }
 
@@ -50,13 +50,15 @@ struct Side {
 }
 
 impl Transpose {
-    /// Recognizes a loop with strided loads and chooses the tile size.
-    pub(super) fn of(e: &Emitter<'_>, l: &Loop) -> Option<Transpose> {
-        let across = Across::of(e.program, l).filter(|_| e.shared.is_empty() && !e.in_place)?;
+    /// Chooses the tile size for a loop with strided loads, if it can be tiled here.
+    pub(super) fn of(e: &Emitter<'_>, l: &Loop, across: &sched::Transpose) -> Option<Transpose> {
+        if !e.shared.is_empty() || e.in_place {
+            return None;
+        }
         let bytes =
             |side: i64| -> i64 { across.loads.iter().map(|at| side * pitch(side, width(e, &l.body[*at]))).sum() };
         let side = SIDES.into_iter().find(|side| bytes(*side) <= MEMORY)?;
-        Some(Transpose { across, side })
+        Some(Transpose { across: across.clone(), side })
     }
 
     /// The grid of tiles. Tiles along the rows of the stored buffer vary fastest.

@@ -1,6 +1,6 @@
 //! Calls: rejected arguments, unaligned memory, many modules, many threads, many sizes.
 
-use backends::cpu::{CompileError, Module, Options, RunError};
+use backends::cpu::RunError;
 use ir::array::{Array, ArrayMut, ArrayRef};
 use ir::{Dtype, Scalar};
 
@@ -197,8 +197,8 @@ fn long_kernels_compile_and_longer_ones_are_refused() {
         assert!(started.elapsed().as_secs() < 60, "{operations} operations");
         agree(&program, &module, &inputs(&program, &[37], &mut Random(6), false), "long");
     }
-    let refused = Module::compile(&parse(&long(30_000)), &Options::default());
-    assert!(matches!(refused, Err(CompileError::TooLarge { .. })));
+    let refused = schedule::schedule(&parse(&long(30_000)), schedule::Machine::CPU);
+    assert!(matches!(refused, Err(schedule::ScheduleError::TooLarge { .. })));
 }
 
 #[test]

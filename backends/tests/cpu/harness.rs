@@ -6,6 +6,7 @@ use interp::nest::Outcome;
 use ir::array::{Array, ArrayMut, ArrayRef};
 use ir::nest::{Program, Reducer, SymbolSource};
 use ir::{BinaryOp, Binding, Dtype, Scalar, UnaryOp};
+use schedule::{Machine, schedule};
 
 /// A stream of random bits.
 pub struct Random(pub u64);
@@ -149,7 +150,8 @@ pub const WAYS: [(Simd, MemoryRegime); 6] = [
 /// Compiles a program in one of these ways.
 pub fn compile_for(program: &Program, (simd, memory_regime): (Simd, MemoryRegime)) -> Module {
     let options = Options { least_share: 0, wake_from: 0, simd, memory_regime, ..Options::default() };
-    Module::compile(program, &options).unwrap_or_else(|e| panic!("{e}"))
+    let scheduled = schedule(program, Machine::CPU).unwrap_or_else(|e| panic!("{e}"));
+    Module::compile(&scheduled, &options).unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// Fresh outputs, filled with garbage.

@@ -1,5 +1,5 @@
-//! The choice among legal rewrites, for every pass that has one: by the pass's own judgement, or by a coin that tests toss, and within
-//! a limit that finds a wrong rewrite by bisection.
+//! The choice among legal rewrites, for every pass that has one: by the pass's own judgement, or by
+//! a coin that tests toss, and within a limit that finds a wrong rewrite by bisection.
 
 /// Who chooses among legal rewrites.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,7 +34,8 @@ impl Choice {
         self.policy
     }
 
-    /// Whether a legal rewrite is to be made: by the model if it pays, at random by a coin; never beyond the fuel.
+    /// Whether a legal rewrite is to be made: by the model if it pays, at random by a coin; never
+    /// beyond the fuel.
     pub fn grants(&mut self, pays: bool) -> bool {
         if self.fuel.is_some_and(|fuel| self.granted >= fuel) {
             return false;

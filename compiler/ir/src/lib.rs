@@ -32,6 +32,7 @@ pub mod print;
 pub mod rewrite;
 pub mod sabotage;
 pub mod scalar;
+pub mod sched;
 pub mod size;
 #[warn(clippy::wildcard_enum_match_arm)]
 pub mod verify;

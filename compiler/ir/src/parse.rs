@@ -3,6 +3,7 @@
 //! the growth of sizes have limits.
 
 mod body;
+mod sched;
 mod token;
 
 use std::collections::BTreeMap;
@@ -50,6 +51,7 @@ impl FromStr for Program {
     fn from_str(text: &str) -> Result<Program, ParseError> {
         let mut parser = Parser::new(text)?;
         parser.program()?;
+        parser.end()?;
         Ok(parser.program)
     }
 }
@@ -268,6 +270,10 @@ impl<'s> Parser<'s> {
                 _ => return Err(self.expected("a part of a program")),
             }
         }
+        Ok(())
+    }
+
+    fn end(&self) -> Result<()> {
         if self.peek().is_some() { Err(self.expected("the end")) } else { Ok(()) }
     }
 

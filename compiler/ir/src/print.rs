@@ -3,6 +3,8 @@
 //! Everything that a program holds is there, but for ids that nothing mentions. The type of a value stands
 //! beside it only where it is not the one its definition gives (which `verify` would refuse).
 
+mod sched;
+
 use std::fmt::{self, Write};
 
 use cranelift_entity::{EntityRef, PrimaryMap};

@@ -16,10 +16,13 @@ use ir::Dtype;
 use ir::array::{Array, ArrayError, ArrayMut, ArrayRef};
 use ir::bind::{BindError, Binding, Fault};
 use ir::checked::Checked;
+use ir::choice::Choice;
 use ir::decision::{Decision, Passes};
 use ir::nest::{Program, Statement};
+use ir::sched::{Machine, Scheduled};
 use ir::verify::verify;
 use ir::visit::for_each_statement;
+use schedule::schedule_with;
 
 use crate::emulated::Emulated;
 
@@ -239,6 +242,17 @@ impl Form {
         })
     }
 
+    /// The program scheduled for a target. A coin that decides on merges decides on rewrites there too.
+    fn scheduled(&self, machine: Machine) -> Result<Scheduled, String> {
+        let mut choice = Choice::new(self.options.policy, None);
+        schedule_with(&self.program, machine, &mut choice).map_err(|error| error.to_string())
+    }
+
+    /// The program's code for CUDA devices.
+    fn for_gpu(&self) -> Result<ptx::Module, String> {
+        ptx::Module::compile(&self.scheduled(Machine::PTX)?).map_err(|error| error.to_string())
+    }
+
     /// Calls the function on one engine.
     pub fn run(&self, checked: &Checked, engine: Engine, inputs: &[ArrayRef<'_>]) -> Outcome {
         match engine {
@@ -273,18 +287,18 @@ impl Form {
                 self.run_guarded(module, threads, inputs)
             }
             Engine::Ptx => {
-                let module = match ptx::Module::compile(&self.program) {
+                let module = match self.for_gpu() {
                     Ok(module) => module,
-                    Err(error) => return Outcome::Broken(error.to_string()),
+                    Err(error) => return Outcome::Broken(error),
                 };
                 self.run_on(&mut Runner::new(module, Emulated::new(inputs.len() as u64), None), inputs)
             }
             Engine::Gpu => {
                 let ready = |module| Runner::new(module, gpu().load(None), None);
                 let mut loaded = self.loaded.borrow_mut();
-                let runner = match loaded.take().map_or_else(|| ptx::Module::compile(&self.program).map(ready), Ok) {
+                let runner = match loaded.take().map_or_else(|| self.for_gpu().map(ready), Ok) {
                     Ok(runner) => loaded.insert(runner),
-                    Err(error) => return Outcome::Broken(error.to_string()),
+                    Err(error) => return Outcome::Broken(error),
                 };
                 // The first call launches the kernels one by one, the next ones may repeat what is recorded.
                 let first = self.run_on(runner, inputs);
@@ -306,7 +320,8 @@ impl Form {
                 memory_regime,
                 ..cpu::Options::default()
             };
-            let compiled = cpu::Module::compile(&self.program, &options);
+            let compiled = self.scheduled(Machine::CPU);
+            let compiled = compiled.and_then(|s| cpu::Module::compile(&s, &options).map_err(|error| error.to_string()));
             compiled.map_err(|error| format!("{}: {error}\n{}", Shown(&self.options), self.program))
         })
     }

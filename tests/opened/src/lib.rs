@@ -22,6 +22,7 @@ use ir::bind::Binding;
 use ir::nest::{BufferId, Program, Purpose, Relation, SymbolSource};
 use ir::{Dtype, SymbolId};
 use libloading::Library;
+use schedule::{Machine, schedule};
 use tempfile::TempDir;
 
 /// A program loaded as a shared library.
@@ -61,7 +62,9 @@ impl Opened {
     pub fn new(program: &Program, target: Target) -> Result<Opened, String> {
         let program = Program { name: NAME.to_owned(), ..program.clone() };
         let text = |status: Status| format!("{status:?}");
-        let functions = [Function { program: &program, signature: String::new(), comment: String::new(), text: &text }];
+        let scheduled = schedule(&program, Machine::OBJECT).map_err(|e| e.to_string())?;
+        let functions =
+            [Function { scheduled: &scheduled, signature: String::new(), comment: String::new(), text: &text }];
         let settings = Settings { target, prefix: "fl_", origin: "program" };
         let object = object(&functions, &settings).map_err(|e| e.to_string())?;
         let header = header(&functions, &settings);

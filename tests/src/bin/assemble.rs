@@ -89,7 +89,9 @@ fn texts() -> Vec<Text> {
             for checked in functions {
                 let compiled = compiler::pipeline::compile(&checked, &Options::default());
                 let compiled = compiled.expect("programs of ours compile");
-                let module = ptx::Module::compile(&compiled.program).expect("programs of ours compile");
+                let scheduled = schedule::schedule(&compiled.program, schedule::Machine::PTX);
+                let scheduled = scheduled.expect("programs of ours compile");
+                let module = ptx::Module::compile(&scheduled).expect("programs of ours compile");
                 let name = format!("{file} {}", checked.name);
                 texts.push(Text {
                     name,

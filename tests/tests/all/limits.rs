@@ -29,7 +29,7 @@ fn the_reference_states_the_limits_that_there_are() {
             "an axis of an argument; a scalar parameter in a condition",
             format!("2^{}", compiler::check::MAX_SCALAR.ilog2()),
         ),
-        ("operations of a kernel", thousands(backends::cpu::MOST_OPERATIONS)),
+        ("operations of a kernel", thousands(schedule::Machine::CPU.operations.expect("the CPU has a limit"))),
         ("statements of a compiled function", thousands(compiler::lower::MAX_STATEMENTS)),
         ("reductions, and `if`s", thousands(ir::verify::MAX_DEPTH)),
         ("errors of a source", thousands(grammar::MAX_ERRORS)),

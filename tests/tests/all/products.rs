@@ -3,19 +3,25 @@
 use backends::ptx::{Math, Module, Runner, Target};
 use ir::array::Array;
 use ir::{Dtype, Scalar};
+use schedule::{Machine, schedule};
 use tests::emulated::Emulated;
 use tests::engines::{Engine, Form, Outcome, compile_in};
 
 /// A program's fused form with its checked source, of which the kernels multiply so.
 fn compiled(source: &str, math: Math, instruction: &str) -> tests::engines::Compiled {
     let compiled = compile_in(source, "main", &[]).unwrap_or_else(|e| panic!("{source}: {e:?}"));
-    let text = Module::compile_with(&compiled.forms[1].program, math).expect("it compiles").text(Target::Sm80);
+    let text = module(&compiled.forms[1], math).text(Target::Sm80);
     assert!(text.contains(&format!("mma.sync.aligned.{instruction}")), "{source}");
     compiled
 }
 
+fn module(form: &Form, math: Math) -> Module {
+    let scheduled = schedule(&form.program, Machine::PTX).expect("it is scheduled");
+    Module::compile_with(&scheduled, math).expect("it compiles")
+}
+
 fn run(form: &Form, math: Math, inputs: &[Array], outputs: &mut [Array]) -> Result<(), String> {
-    let module = Module::compile_with(&form.program, math).expect("it compiles");
+    let module = module(form, math);
     let inputs: Vec<_> = inputs.iter().map(Array::as_ref).collect();
     let mut outputs: Vec<_> = outputs.iter_mut().map(Array::as_mut).collect();
     Runner::new(module, Emulated::new(3), None).call(&inputs, &mut outputs, None).map_err(|error| error.to_string())

@@ -7,6 +7,7 @@ use backends::ptx::{Module, Phases, RunError, Runner, Target};
 use ir::array::Array;
 use ir::{Dtype, Scalar};
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
+use schedule::{Machine, schedule};
 use tests::emulated::Emulated;
 use tests::engines::{Engine, Form, Outcome, Rejected, compile_in, hold_on};
 use tests::generate::{Program, recipes};
@@ -14,6 +15,11 @@ use tests::ways;
 
 /// How often each program is called, with sizes and elements of its own.
 const CALLS: u64 = 3;
+
+/// A program's code for CUDA devices.
+fn module(program: &ir::nest::Program) -> Module {
+    Module::compile(&schedule(program, Machine::PTX).unwrap()).unwrap()
+}
 
 #[test]
 fn the_emulator_agrees() {
@@ -63,7 +69,7 @@ fn signed_minima_and_maxima_are_comparisons() {
         }";
     let compiled = compile_in(source, "main", &[]).unwrap();
     for form in &compiled.forms {
-        let text = Module::compile(&form.program).unwrap().text(Target::Sm80);
+        let text = module(&form.program).text(Target::Sm80);
         assert!(!["min.s32", "max.s32"].iter().any(|name| text.contains(name)), "{text}");
     }
     let numbers = |least: i64| (0..5 * 7).map(move |k| least.wrapping_mul(k % 3) + k % 2);
@@ -144,7 +150,7 @@ fn rows_of_clusters() {
         let meant = form.run(&compiled.checked, Engine::Nest, &inputs);
         let Outcome::Results(results) = &meant else { panic!("{m}: {meant:?}") };
         let mut outputs = results.clone();
-        let module = Module::compile(&form.program).unwrap();
+        let module = module(&form.program);
         let device = Emulated::new(1);
         let done = {
             let mut outputs: Vec<_> = outputs.iter_mut().map(Array::as_mut).collect();
@@ -482,7 +488,7 @@ fn calls_follow_one_another() {
     }";
     let compiled = compile_in(source, "main", &[]).unwrap();
     for form in &compiled.forms {
-        let module = Module::compile(&form.program).unwrap();
+        let module = module(&form.program);
         let device = Emulated::new(5);
         let mut runner = Runner::new(module, device, None);
         for (n, m, beyond) in [
@@ -520,7 +526,7 @@ fn memory_is_counted_before_it_is_taken() {
     let compiled = compile_in("fn main(x: f32[n]) = x - mean(x)", "main", &[]).unwrap();
     let x = Array::zeros(Dtype::F32, &[1000]).unwrap();
     let run = |limit| {
-        let module = Module::compile(compiled.program()).unwrap();
+        let module = module(compiled.program());
         let device = Emulated::new(5);
         let mut out = Array::zeros(Dtype::F32, &[1000]).unwrap();
         Runner::new(module, device, Some(limit)).call(&[x.as_ref()], &mut [out.as_mut()], None)

@@ -18,8 +18,8 @@ use cranelift_module::{DataId, FuncId, Module};
 use ir::bind::MAX_LENGTH;
 use ir::nest::{BufferId, Program, Relation, Role};
 use ir::sabotage::{self, Bug};
+use ir::sched::is_length;
 use ir::{Dtype, Size};
-use schedule::nests::is_length;
 
 use memory::{Layout, Location};
 

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ir::nest::{BufferId, Place, Program, Purpose, Relation, SiteId, SymbolSource};
+use ir::sched::is_length;
 use ir::{Dtype, SymbolId};
-use schedule::nests::is_length;
 
 use super::Function;
 use super::names::{distinct, in_c, symbol};
@@ -88,10 +88,10 @@ impl<'p> Interface<'p> {
     /// name of another function, the companion is renamed.
     pub(super) fn all(functions: &[Function<'p>], prefix: &str) -> Vec<Interface<'p>> {
         let mut taken = BTreeSet::new();
-        let name = |f: &Function<'p>| distinct(symbol(prefix, &f.program.name), &mut taken);
+        let name = |f: &Function<'p>| distinct(symbol(prefix, &f.scheduled.program.name), &mut taken);
         let names: Vec<String> = functions.iter().map(name).collect();
         let named = functions.iter().zip(names);
-        named.map(|(f, name)| Interface::new(f.program, name, &mut taken)).collect()
+        named.map(|(f, name)| Interface::new(&f.scheduled.program, name, &mut taken)).collect()
     }
 
     fn new(program: &'p Program, name: String, taken: &mut BTreeSet<String>) -> Interface<'p> {

@@ -23,8 +23,9 @@ use cranelift_codegen::ir::{AbiParam, InstBuilder, Signature};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_module::{DataDescription, DataId, FuncId, Linkage, Module, default_libcall_names};
 use cranelift_object::{ObjectBuilder, ObjectModule};
-use ir::nest::{Program, Role};
+use ir::nest::Role;
 use ir::sabotage::{self, Bug};
+use ir::sched::{Machine, Scheduled};
 
 pub use self::interface::Status;
 pub use self::target::{Target, TargetError};
@@ -33,14 +34,15 @@ use self::driver::{Callee, DriverInput};
 use self::interface::Interface;
 use self::mode::Mode;
 use super::CompileError;
-use super::compile::{CodeGens, Kernels, define, late_faults, panic_message, range, scratch_buffers, step};
+use super::compile::{CodeGens, define, effort, late_faults, panic_message, range, scratch_buffers, step};
 use super::jit::{Called, Effort, Host};
+use crate::error::check;
 use crate::slots::{Slots, words};
 
 /// A function of an object.
 pub struct Function<'a> {
-    /// The program that it computes.
-    pub program: &'a Program,
+    /// The program that it computes, scheduled for [`Machine::OBJECT`].
+    pub scheduled: &'a Scheduled,
     /// Its signature in the source.
     pub signature: String,
     /// Its doc comment in the source.
@@ -81,9 +83,8 @@ fn internal(error: &dyn std::fmt::Display) -> CompileError {
 }
 
 fn build(functions: &[Function<'_>], settings: &Settings<'_>) -> Result<Vec<u8>, CompileError> {
-    let all: Result<Vec<Kernels>, _> = functions.iter().map(|f| Kernels::of(f.program, Host::Anywhere)).collect();
-    let all = all?;
-    let fast = all.iter().any(|kernels| kernels.effort == Effort::Fast);
+    functions.iter().try_for_each(|f| check(f.scheduled, Machine::OBJECT))?;
+    let fast = functions.iter().any(|f| effort(f.scheduled) == Effort::Fast);
     let machine = settings.target.machine(if fast { Effort::Fast } else { Effort::Best })?;
     let codegens = CodeGens { best: machine, leaf_callers: None };
     let builder = ObjectBuilder::new(codegens.best.clone(), settings.origin, default_libcall_names())
@@ -92,8 +93,8 @@ fn build(functions: &[Function<'_>], settings: &Settings<'_>) -> Result<Vec<u8>,
     let mut called = Called::new(Host::Anywhere);
     let mode = Mode::define(&mut module, settings.target)?;
     let interfaces = Interface::all(functions, settings.prefix);
-    for ((function, kernels), interface) in functions.iter().zip(&all).zip(&interfaces) {
-        define_function(&mut module, &mut called, &codegens, (settings.target, mode), interface, kernels)?;
+    for (function, interface) in functions.iter().zip(&interfaces) {
+        define_function(&mut module, &mut called, &codegens, (settings.target, mode), interface, function.scheduled)?;
         define_texts(&mut module, interface, function.text)?;
     }
     for (helper, id) in &called.found {
@@ -109,12 +110,13 @@ fn define_function(
     codegens: &CodeGens,
     (target, mode): (Target, Mode),
     interface: &Interface<'_>,
-    Kernels { program: run, parts, .. }: &Kernels,
+    scheduled: &Scheduled,
 ) -> Result<(), CompileError> {
-    let (defined, sizes) = define(module, called, (run, parts), target.wide(), codegens)?;
+    let Scheduled { program: run, parts, .. } = scheduled;
+    let (defined, sizes) = define(module, called, scheduled, target.wide(), codegens)?;
     let callee = |(part, (function, needs)): (_, (FuncId, super::compile::Needs))| Callee {
         function,
-        range: range(run, part),
+        range: range(part),
         step: step(part),
         scratch: needs.scratch,
         buffers: scratch_buffers(run, &part.kernel),
@@ -133,7 +135,7 @@ fn define_function(
         run,
         kernels,
         sizes: sizes.into_formulas(target.memory()),
-        slots: Slots::of_parts(interface.program, run),
+        slots: Slots::of_parts(scheduled),
         constants,
         late_faults: late_faults(run, parts) && !sabotage::on(Bug::ObjectHeld),
         mode,

@@ -1,0 +1,275 @@
+//! Scheduled programs: the parts that kernels are cut into, and how each of them runs. The passes
+//! of the crate `schedule` make them from planned programs, engines generate code for them.
+//!
+//! A kernel becomes parts that run one after another: a parallel loop or contraction at its top is
+//! a part of its own, whose range is split over threads or a grid; a reducing loop or scan goes in
+//! chunks of its order; statements between them run on one thread. The kernel of a part shares the
+//! values and indices of the kernel that it was cut from; results go from part to part through
+//! temporaries.
+//!
+//! The text form is that of a program with the parts as kernels, framed by what the schedule adds:
+//!
+//! ```text
+//! schedule for cpu, 2 buffers planned, 5 operations
+//! program @p {
+//!   ...
+//! }
+//! part @k.0 of k0: chunks to %k.v1.chunks
+//! part @k.1 of k0: whole joins chunk.1
+//! ```
+
+mod machine;
+mod query;
+mod verify;
+
+use cranelift_entity::PrimaryMap;
+
+use crate::Size;
+use crate::nest::{BufferId, IndexId, Kernel, KernelId, Program, Statement};
+use crate::order::BLOCK;
+
+pub use machine::{Columns, Contractions, Machine, Scans};
+pub use query::{in_lanes, is_length, is_scalar, prefixes_in_chunks};
+pub use verify::verify;
+
+/// A program as an engine runs it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scheduled {
+    /// The target that it is scheduled for.
+    pub machine: Machine,
+    /// The program with the temporaries that its parts need, without its kernels.
+    pub program: Program,
+    /// How many of its buffers were planned: the passes have added those after them.
+    pub planned: usize,
+    /// The operations of its largest kernel before that was cut, functions inlined.
+    pub operations: usize,
+    /// The parts of its kernels, in the order they run.
+    pub parts: Vec<Part>,
+}
+
+/// A part of a kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The kernel of the planned program that it was cut from.
+    pub of: KernelId,
+    /// Its statements, with the values and indices of that kernel.
+    pub kernel: Kernel,
+    /// How it runs.
+    pub run: Run,
+    /// Loops over results of chunks or blocks: the reductions of these loops join them.
+    pub joins: Vec<IndexId>,
+}
+
+/// How a part runs. Where the last statement runs in some way, those before it define scalars,
+/// which every piece computes for itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Run {
+    /// In one piece.
+    Whole,
+    /// The last statement, a parallel loop or contraction, in ranges of its iterations.
+    Ranges,
+    /// The last statement, a parallel loop that loads across memory, in tiles of its iterations.
+    Transpose(Transpose),
+    /// The last statement, a parallel loop over columns with loops down the rows, in strips of
+    /// columns.
+    Strips {
+        /// How many results of blocks it joins for each column, if that is what it does.
+        joined: Option<Size>,
+    },
+    /// The last statement, a reducing loop, in chunks of its order.
+    Chunks {
+        /// Where the results of the chunks go, a buffer for each reduction.
+        results: Vec<BufferId>,
+    },
+    /// The last statement, a parallel loop over columns around one reduction down the rows, in
+    /// blocks of rows. What stands behind the reduction does not run.
+    Blocks {
+        /// Where the results of the blocks go, a buffer for each reduction.
+        results: Vec<BufferId>,
+    },
+    /// The last statement, a scan, in chunks of its order, whose threads hand the prefixes on.
+    HandOff(HandOff),
+    /// One of three launches for the last statement, a scan, in chunks of its order.
+    Phase {
+        /// What the launch computes.
+        phase: Phase,
+        /// Where the results of the chunks lie, a buffer for each prefix.
+        results: Vec<BufferId>,
+    },
+    /// Loops over rows and over columns together, in blocks of rows.
+    Tiles(Tiles),
+}
+
+/// A parallel loop that loads across memory: neighbouring iterations of its innermost index find
+/// their elements in different rows, while those of another index find them next to each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transpose {
+    /// The index, counted among the dims, that steps along the rows of memory that the loads cross:
+    /// not the innermost.
+    pub outer: usize,
+    /// The loads that are transposed, by their statements in the body.
+    pub loads: Vec<usize>,
+    /// Iterations of the index `outer` in a tile.
+    pub height: i64,
+    /// The extents of all dims.
+    pub extents: Vec<Size>,
+}
+
+/// The state that the threads of a scan hand from chunk to chunk, for each of its prefixes: whose
+/// turn it is, and the result of the chunks so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HandOff {
+    /// Where it lies, one entry of [`HandOff::BYTES`] after another.
+    pub buffer: BufferId,
+    /// How many prefixes there are.
+    pub prefixes: usize,
+}
+
+/// A launch of a scan whose chunks run at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// The result of each chunk alone.
+    Totals,
+    /// From these, for each chunk, the result of the chunks before it.
+    Befores,
+    /// The prefixes, and what the body does with them.
+    Prefixes,
+}
+
+/// Loops over the rows and the columns of the same array. Some rows at a time, the sums of the
+/// columns take their share of them, then the loops over rows run for these, while they are in the
+/// cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tiles {
+    /// How many loops over rows there are: they stand before those over columns.
+    pub rows: usize,
+    /// Where the sums of blocks go, for each loop over columns.
+    pub sums: Vec<Vec<BufferId>>,
+    /// The number of rows.
+    pub height: Size,
+    /// The number of columns.
+    pub width: Size,
+}
+
+impl Scheduled {
+    /// A program of which nothing is scheduled yet: each kernel is one part, in one piece.
+    pub fn new(program: &Program, machine: Machine) -> Scheduled {
+        let part =
+            |(of, kernel): (KernelId, &Kernel)| Part { of, kernel: kernel.clone(), run: Run::Whole, joins: vec![] };
+        Scheduled {
+            machine,
+            program: Program { kernels: PrimaryMap::new(), ..program.clone() },
+            planned: program.buffers.len(),
+            operations: 0,
+            parts: program.kernels.iter().map(part).collect(),
+        }
+    }
+
+    /// The program whose kernels are the parts.
+    pub fn as_program(&self) -> Program {
+        Program { kernels: self.parts.iter().map(|part| part.kernel.clone()).collect(), ..self.program.clone() }
+    }
+
+    /// Puts other parts in place of each.
+    pub fn rewrite(&mut self, mut rewrite: impl FnMut(&mut Program, Part) -> Vec<Part>) {
+        for part in std::mem::take(&mut self.parts) {
+            self.parts.extend(rewrite(&mut self.program, part));
+        }
+    }
+
+    /// The buffers that the passes have added.
+    pub fn added(&self) -> impl Iterator<Item = BufferId> {
+        self.program.buffers.keys().skip(self.planned)
+    }
+}
+
+impl Part {
+    /// Another part of the same kernel.
+    pub fn sibling(&self, suffix: &str, kernel: Kernel, run: Run) -> Part {
+        let name = format!("{}.{suffix}", self.kernel.name);
+        Part { of: self.of, kernel: Kernel { name, ..kernel }, run, joins: self.joins.clone() }
+    }
+
+    /// The statements before the last one, which define scalars, and the last one, if it is what
+    /// runs in pieces.
+    pub fn root(&self) -> Option<(&[Statement], &Statement)> {
+        let (last, before) = self.kernel.body.split_last()?;
+        match self.run {
+            Run::Whole | Run::Tiles(_) => None,
+            Run::Ranges
+            | Run::Transpose(_)
+            | Run::Strips { .. }
+            | Run::Chunks { .. }
+            | Run::Blocks { .. }
+            | Run::HandOff(_)
+            | Run::Phase { .. } => Some((before, last)),
+        }
+    }
+}
+
+impl Run {
+    /// Where the results of chunks or blocks lie.
+    pub fn results(&self) -> &[BufferId] {
+        match self {
+            Run::Chunks { results } | Run::Blocks { results } | Run::Phase { results, .. } => results,
+            Run::Whole | Run::Ranges | Run::Transpose(_) | Run::Strips { .. } | Run::HandOff(_) | Run::Tiles(_) => &[],
+        }
+    }
+
+    /// All buffers that it mentions.
+    pub fn buffers(&self) -> Vec<BufferId> {
+        match self {
+            Run::HandOff(hand_off) => vec![hand_off.buffer],
+            Run::Tiles(tiles) => tiles.sums.concat(),
+            other => other.results().to_vec(),
+        }
+    }
+}
+
+impl Transpose {
+    /// Rows of memory in a tile.
+    pub const ROWS: i64 = 256;
+
+    /// The range of the part in tiles: those along the index `outer` run fastest, since they find
+    /// the same rows of memory.
+    pub fn range(&self) -> Vec<Size> {
+        let Some((last, _)) = self.extents.split_last() else { return vec![] };
+        let mut range = self.extents.clone();
+        range.pop();
+        let high = range.remove(self.outer).ceil_div(self.height);
+        range.extend([last.ceil_div(Transpose::ROWS), high]);
+        range
+    }
+}
+
+impl HandOff {
+    /// Bytes for one prefix: a cache line of its own.
+    pub const BYTES: usize = 64;
+}
+
+impl Phase {
+    /// All of them, in the order of the launches.
+    pub const ALL: [Phase; 3] = [Phase::Totals, Phase::Befores, Phase::Prefixes];
+
+    /// Its name in text.
+    pub fn name(self) -> &'static str {
+        match self {
+            Phase::Totals => "totals",
+            Phase::Befores => "befores",
+            Phase::Prefixes => "prefixes",
+        }
+    }
+}
+
+impl Tiles {
+    /// Columns of a strip, where no row has to be taken whole.
+    pub const STRIP: i64 = 1024;
+    /// Elements behind each row of sums: the last vector of a row may reach beyond it.
+    pub const SPARE: i64 = 4;
+
+    /// The range of the part: blocks, and strips of columns if there are no rows to take whole.
+    pub fn range(&self) -> Vec<Size> {
+        let strips = if self.rows == 0 { self.width.ceil_div(Tiles::STRIP) } else { Size::constant(1) };
+        vec![self.height.ceil_div(BLOCK as i64), strips]
+    }
+}

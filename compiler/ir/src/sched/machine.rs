@@ -1,0 +1,128 @@
+//! Targets as the passes see them: one table of what each can run, and the only thing that a pass
+//! asks about a target.
+
+use crate::build::Values;
+use crate::groups::{Dims, Groups};
+use crate::nest::Contraction;
+use crate::{Dtype, Size};
+
+/// A target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// Its name in text.
+    pub name: &'static str,
+    /// The contractions that stay whole. Others become loops.
+    pub contractions: Contractions,
+    /// How long scans run.
+    pub scans: Scans,
+    /// How sums of columns run.
+    pub columns: Columns,
+    /// Whether reductions by blocks run in chunks, as those by lanes do.
+    pub chunks_blocks: bool,
+    /// Whether bounds checks of gathered indices are hoisted out of loops.
+    pub hoists_checks: bool,
+    /// The most operations of a kernel, functions inlined, if there is a limit.
+    pub operations: Option<usize>,
+}
+
+/// The contractions that a target multiplies by a library or by tiles of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Contractions {
+    /// The element types.
+    pub dtypes: &'static [Dtype],
+    /// Whether they may stand in loops and branches.
+    pub nested: bool,
+    /// The fewest rows and columns, if there must be some of each.
+    pub narrowest: Option<i64>,
+}
+
+/// How long scans run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scans {
+    /// In one piece.
+    Whole,
+    /// In chunks, whose threads hand the prefixes on.
+    HandOff,
+    /// In chunks, by a launch for each phase.
+    Phases,
+}
+
+/// How sums of columns run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Columns {
+    /// In blocks of rows, together with loops over the same rows.
+    Tiles,
+    /// In strips of columns; long ones first in blocks of rows.
+    Strips,
+}
+
+const ALL_BUT_BOOL: &[Dtype] = &[
+    Dtype::I8,
+    Dtype::U8,
+    Dtype::I32,
+    Dtype::I64,
+    Dtype::U32,
+    Dtype::U64,
+    Dtype::F16,
+    Dtype::Bf16,
+    Dtype::F32,
+    Dtype::F64,
+];
+
+impl Machine {
+    /// The threads of this process, by the JIT compiler.
+    pub const CPU: Machine = Machine {
+        name: "cpu",
+        contractions: Contractions { dtypes: &[Dtype::F32, Dtype::F64], nested: true, narrowest: None },
+        scans: Scans::HandOff,
+        columns: Columns::Tiles,
+        chunks_blocks: true,
+        hoists_checks: true,
+        operations: Some(20_000),
+    };
+
+    /// One thread of a process that links an object file. (A product lays out its factors, which a
+    /// vector is not worth; and one thread has nobody to hand a prefix to.)
+    pub const OBJECT: Machine = Machine {
+        name: "object",
+        contractions: Contractions { dtypes: &[Dtype::F32, Dtype::F64], nested: true, narrowest: Some(0) },
+        scans: Scans::Whole,
+        ..Machine::CPU
+    };
+
+    /// A CUDA device.
+    pub const PTX: Machine = Machine {
+        name: "ptx",
+        contractions: Contractions { dtypes: ALL_BUT_BOOL, nested: false, narrowest: Some(9) },
+        scans: Scans::Phases,
+        columns: Columns::Strips,
+        chunks_blocks: false,
+        hoists_checks: false,
+        operations: None,
+    };
+
+    /// All of them.
+    pub const ALL: [Machine; 3] = [Machine::CPU, Machine::OBJECT, Machine::PTX];
+
+    /// The one of a name.
+    pub fn from_name(name: &str) -> Option<Machine> {
+        Machine::ALL.into_iter().find(|machine| machine.name == name)
+    }
+}
+
+impl Contractions {
+    /// Whether a contraction stays whole: its type and its shape are such as the target takes, and
+    /// no value is one of its extents.
+    pub fn keep(&self, values: &Values, c: &Contraction) -> bool {
+        let sized = |dims: &Dims| dims.iter().all(|(_, extent)| extent.as_size().is_some());
+        let wide = |dims: &Dims, narrowest: i64| {
+            let known: Option<i64> = dims.iter().map(|(_, e)| e.as_size().and_then(Size::as_constant)).product();
+            !dims.is_empty() && known.is_none_or(|n| n >= narrowest)
+        };
+        let matrix = self.narrowest.is_none_or(|narrowest| {
+            let groups = Groups::new(c);
+            wide(&groups.rows, narrowest) && wide(&groups.columns, narrowest)
+        });
+        sized(&c.free) && sized(&c.reduce) && matrix && self.dtypes.contains(&values[c.result])
+    }
+}

@@ -1,0 +1,39 @@
+//! Small questions about statements and sizes that the passes, the verifier and code generators ask
+//! alike.
+
+use crate::nest::{Loop, LoopKind, Op, Program, Statement, SymbolSource};
+use crate::{Dtype, Order, Size};
+
+/// Whether a size is known not to be negative.
+pub fn is_length(program: &Program, size: &Size) -> bool {
+    size.as_constant().is_some_and(|n| n >= 0)
+        || size.as_symbol().is_some_and(|s| matches!(program.symbols[s].source, SymbolSource::Dimension { .. }))
+}
+
+/// Whether each part may compute the statement for itself.
+pub fn is_scalar(statement: &Statement) -> bool {
+    match statement {
+        Statement::Let { .. } => true,
+        Statement::If { then, otherwise, .. } => then.iter().chain(otherwise).all(is_scalar),
+        Statement::Store { .. } | Statement::Loop(_) | Statement::Contract(_) => false,
+    }
+}
+
+/// Whether a reduction by a primitive can go by lanes.
+pub fn in_lanes(dtype: Dtype, order: Order) -> bool {
+    !matches!(dtype, Dtype::I8 | Dtype::U8 | Dtype::F16 | Dtype::Bf16) && matches!(order, Order::Lanes | Order::Free)
+}
+
+/// How many prefixes a scan has, if it can go by chunks: none of them is of a state, and the body
+/// never ends the run.
+pub fn prefixes_in_chunks(l: &Loop) -> Option<usize> {
+    let mut prefixes = vec![];
+    for statement in &l.body {
+        if let Statement::Let { op: Op::Prefix(prefix), .. } = statement {
+            prefixes.push(prefix);
+        }
+    }
+    let single = prefixes.iter().all(|prefix| prefix.single().is_some());
+    let fit = l.kind == LoopKind::Scan && single && !l.body.iter().any(Statement::may_fault);
+    fit.then_some(prefixes.len())
+}

@@ -1,0 +1,134 @@
+//! Splits loops that go down columns, for targets that run them in strips: neighbouring iterations
+//! of the outer loop find their elements next to each other, those of a loop inside find them in
+//! different rows. A long reduction alone becomes two parts: the first takes blocks of the order's
+//! rows of each column, the second joins what these give.
+
+use ir::choice::Choice;
+use ir::linear::Linear;
+use ir::nest::{
+    Buffer, BufferId, Extent, Index, Kernel, Loop, LoopKind, Op, Program, Reduction, Role, Single, Statement, Subscript,
+};
+use ir::order::BLOCK;
+use ir::sched::{Columns, Part, Run, Scheduled, is_length, is_scalar};
+use ir::{Affine, Order, Size, visit};
+
+/// Splits reductions down columns, and marks the loops that run in strips.
+pub fn columns(scheduled: &mut Scheduled, choice: &mut Choice) {
+    if scheduled.machine.columns != Columns::Strips {
+        return;
+    }
+    scheduled.rewrite(|program, part| {
+        let mut parts = match in_blocks(program, &part, choice) {
+            Some(both) => both.into(),
+            None => vec![part],
+        };
+        for part in &mut parts {
+            if let Some(joined) = strips(program, part).filter(|_| choice.grants(true)) {
+                part.run = Run::Strips { joined };
+            }
+        }
+        parts
+    });
+}
+
+/// Whether a part may run in strips of columns; then, how many results of blocks it joins, if it
+/// does.
+fn strips(program: &Program, part: &Part) -> Option<Option<Size>> {
+    let (_, Statement::Loop(l)) = part.root()? else { return None };
+    if l.kind != LoopKind::Parallel || part.run != Run::Ranges || !in_strips(program, l) {
+        return None;
+    }
+    let joined = |s: &Statement| {
+        let Statement::Loop(Loop { dims, .. }) = s else { return None };
+        dims[0].1.as_size().filter(|_| part.joins.contains(&dims[0].0)).cloned()
+    };
+    Some(l.body.iter().find_map(joined))
+}
+
+/// Whether a parallel loop goes down columns, and may be taken in strips.
+fn in_strips(program: &Program, l: &Loop) -> bool {
+    let Some((column, _)) = l.dims.last() else { return false };
+    // Threads past the last column read what is there of it, at any time.
+    let (stored, loaded) = (visit::stores(&l.body), visit::loads(&l.body));
+    let of_strip = |buffer: &BufferId| program.buffers[*buffer].role == Role::Scratch;
+    let overwrites = |b: &BufferId| {
+        let slot = program.slots.values().find(|members| members.contains(b));
+        loaded.contains(b) || slot.is_some_and(|members| members.iter().any(|b| loaded.contains(b)))
+    };
+    let (mut down, mut along) = (0, 0);
+    let mut fits = !stored.iter().any(|b| !of_strip(b) && overwrites(b));
+    for statement in &l.body {
+        let Statement::Loop(inner) = statement else {
+            // A branch may go apart within a strip: it must not wait.
+            fits &= is_scalar(statement) || matches!(statement, Statement::Store { .. });
+            continue;
+        };
+        fits &= inner.dims.iter().all(|(_, extent)| extent.as_size().is_some());
+        fits &= match &inner.kind {
+            LoopKind::Parallel | LoopKind::Scan => true,
+            LoopKind::Serial => false,
+            LoopKind::Reduce(reductions) => reductions.iter().all(goes_by_blocks),
+        };
+        let Some((row, _)) = inner.dims.last() else { continue };
+        visit::for_each_statement(&inner.body, &mut |s| {
+            let Some(load) = s.effects().load.filter(|load| !of_strip(&load.buffer)) else { return };
+            let linear = Linear::of(program, load.buffer, load.view, load.at).affine;
+            let step = |index| linear.coefficient(index).as_constant();
+            down += usize::from(step(*column) == Some(1) && step(*row) != Some(1));
+            along += usize::from(step(*row) == Some(1) && step(*column) != Some(0));
+        });
+    }
+    fits && down > along
+}
+
+/// Whether a reduction goes by blocks of rows, or in any order.
+fn goes_by_blocks(r: &Reduction) -> bool {
+    matches!(r.order, Order::Blocks | Order::Free)
+}
+
+/// A reduction down columns as one of blocks of rows, and one that joins what they give.
+fn in_blocks(program: &mut Program, part: &Part, choice: &mut Choice) -> Option<[Part; 2]> {
+    let (before, Statement::Loop(l)) = part.root()? else { return None };
+    let loops: Vec<usize> = (0..l.body.len()).filter(|at| matches!(l.body[*at], Statement::Loop(_))).collect();
+    let [at] = loops[..] else { return None };
+    let Statement::Loop(rows) = &l.body[at] else { return None };
+    let LoopKind::Reduce(reductions) = &rows.kind else { return None };
+    let values = &part.kernel.values;
+    let singles: Vec<Single> = reductions.iter().map(Reduction::single).collect::<Option<_>>()?;
+    let extents = |l: &Loop| l.dims.iter().map(|(_, e)| e.as_size().cloned()).collect::<Option<Vec<_>>>();
+    let (columns, down) = (extents(l)?, extents(rows)?);
+    let lengths = columns.iter().chain(&down).all(|size| is_length(program, size));
+    let stores = l.body[..at].iter().any(|s| !is_scalar(s)) || !visit::stores(&rows.body).is_empty();
+    if strips(program, part).is_none() || !lengths || stores {
+        return None;
+    }
+    let count = down.iter().fold(Size::constant(1), |product, n| &product * n).ceil_div(BLOCK as i64);
+    if count.as_constant().is_some_and(|n| n < 2) || !choice.grants(true) {
+        return None;
+    }
+    let mut results = vec![];
+    let mut kernel = Kernel { body: before.to_vec(), ..part.kernel.clone() };
+    let index = kernel.indices.push(Index { name: format!("block.{}", part.kernel.indices.len()) });
+    let mut at_column = vec![Subscript::Affine(Affine::index(index))];
+    at_column.extend(l.dims.iter().map(|(column, _)| Subscript::Affine(Affine::index(*column))));
+    let mut shape = vec![count.clone()];
+    shape.extend(columns);
+    let (mut body, mut joined) = (vec![], vec![]);
+    for r in singles {
+        let dtype = values[r.result];
+        let name = format!("{}.{}.blocks", part.kernel.name, r.result);
+        let buffer = program.buffers.push(Buffer { name, dtype, shape: shape.clone(), role: Role::Temp });
+        let value = kernel.values.push(dtype);
+        body.push(Statement::Let { value, op: Op::Load { buffer, view: None, at: at_column.clone() } });
+        joined.push(Reduction::monoid(r.result, r.monoid, r.order, value));
+        results.push(buffer);
+    }
+    let dims = vec![(index, Extent::Affine(Affine::size(count)))];
+    let mut outer = l.clone();
+    outer.body[at] = Statement::Loop(Loop { dims, kind: LoopKind::Reduce(joined), body });
+    kernel.body.push(Statement::Loop(outer));
+    let blocks = part.sibling("blocks", part.kernel.clone(), Run::Blocks { results });
+    let mut join = part.sibling("joined", kernel, Run::Ranges);
+    join.joins.push(index);
+    Some([blocks, join])
+}

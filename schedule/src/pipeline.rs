@@ -1,0 +1,115 @@
+//! The passes in order: what stands between a planned program and the code generators.
+
+use std::fmt;
+
+use ir::choice::Choice;
+use ir::nest::{Block, Op, Program, Statement};
+use ir::sched::{Machine, Scheduled, verify};
+use ir::verify::VerifyError;
+
+use crate::checks::hoist;
+use crate::columns::columns;
+use crate::forward::forward;
+use crate::phases::phases;
+use crate::prepare::prepare;
+use crate::split::split;
+use crate::tile::tile;
+use crate::transpose::transpose;
+
+/// A pass: it rewrites a program within what the choice grants it, and changes no bit of any
+/// result.
+pub type Pass = fn(&mut Scheduled, &mut Choice);
+
+/// The passes that rewrite kernels, with their names.
+pub const REWRITES: [(&str, Pass); 3] = [("prepare", prepare), ("forward", forward), ("hoist", hoist)];
+
+/// The passes that split the kernels into parts, with their names.
+pub const SPLITS: [(&str, Pass); 5] =
+    [("tile", tile), ("split", split), ("columns", columns), ("phases", phases), ("transpose", transpose)];
+
+/// Why a program could not be scheduled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ScheduleError {
+    /// A kernel is larger than the target takes.
+    TooLarge {
+        /// The kernel.
+        kernel: String,
+        /// Its operations, functions inlined.
+        operations: usize,
+        /// The most that it may have.
+        limit: usize,
+    },
+    /// The program broke a rule when it came, or a pass left one that does: a bug of ours. After a
+    /// pass it is looked for in debug builds.
+    Broken {
+        /// The pass, or what made the program.
+        pass: &'static str,
+        /// The rule.
+        error: VerifyError,
+    },
+}
+
+impl fmt::Display for ScheduleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ScheduleError::TooLarge { kernel, operations, limit } => {
+                write!(f, "kernel {kernel} has {operations} operations, more than the limit of {limit}")
+            }
+            ScheduleError::Broken { pass, error } => write!(f, "after `{pass}`: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for ScheduleError {}
+
+/// Schedules a planned program for a target.
+pub fn schedule(program: &Program, machine: Machine) -> Result<Scheduled, ScheduleError> {
+    schedule_with(program, machine, &mut Choice::default())
+}
+
+/// Schedules a planned program by those rewrites alone that a choice grants.
+pub fn schedule_with(program: &Program, machine: Machine, choice: &mut Choice) -> Result<Scheduled, ScheduleError> {
+    let broken = |pass| move |error| ScheduleError::Broken { pass, error };
+    ir::verify::verify(program).map_err(broken("plan"))?;
+    let mut scheduled = Scheduled::new(program, machine);
+    let mut run = |passes: &[(&'static str, Pass)], scheduled: &mut Scheduled| {
+        for (name, pass) in passes {
+            pass(scheduled, choice);
+            if VERIFIES {
+                verify(scheduled).map_err(broken(name))?;
+            }
+        }
+        Ok(())
+    };
+    run(&REWRITES, &mut scheduled)?;
+    measure(&mut scheduled)?;
+    run(&SPLITS, &mut scheduled)?;
+    Ok(scheduled)
+}
+
+/// Whether each pass is checked.
+const VERIFIES: bool = cfg!(debug_assertions);
+
+/// Counts the operations of the kernels before they are split, up to the limit of the target.
+fn measure(scheduled: &mut Scheduled) -> Result<(), ScheduleError> {
+    for part in &scheduled.parts {
+        let operations = operations(&scheduled.program, &part.kernel.body);
+        if let Some(limit) = scheduled.machine.operations.filter(|limit| operations > *limit) {
+            return Err(ScheduleError::TooLarge { kernel: part.kernel.name.clone(), operations, limit });
+        }
+        scheduled.operations = scheduled.operations.max(operations);
+    }
+    Ok(())
+}
+
+/// The operations of a block with functions inlined.
+fn operations(program: &Program, block: &Block) -> usize {
+    let own = |statement: &Statement| match statement {
+        Statement::Let { op: Op::Call(function, _), .. } => operations(program, &program.functions[*function].body),
+        Statement::Let { .. } | Statement::Store { .. } => 1,
+        Statement::If { .. } | Statement::Loop(_) | Statement::Contract(_) => {
+            1 + statement.blocks().map(|inner| operations(program, inner)).sum::<usize>()
+        }
+    };
+    block.iter().map(own).sum()
+}
