@@ -23,10 +23,10 @@ impl Fold {
     pub(crate) fn identity(self) -> Scalar {
         let is_half = matches!(self.dtype, Dtype::F16 | Dtype::Bf16);
         let element = if is_half { Dtype::F32 } else { self.dtype };
-        match self.op {
-            Monoid::Max if element.is_float() && sabotage::on(Bug::WrongIdentity) => Scalar::greatest(element),
-            op => op.identity(element),
+        if self.op == Monoid::Max && element.is_float() && sabotage::on(Bug::WrongIdentity) {
+            return Scalar::greatest(element);
         }
+        self.op.identity(element)
     }
 }
 

@@ -572,10 +572,8 @@ impl LeafEmitter for Lanes128<'_, '_> {
         // it. (`min(+0, -0)` takes the general path above.)
         let chosen = self.each2(&splat, a, |l, c, a| {
             let ins = &mut l.e.b;
-            let takes = match op {
-                BinaryOp::Min => ins.ins().fcmp(scalar::float_condition(CompareOp::Lt), c, a),
-                _ => ins.ins().fcmp(scalar::float_condition(CompareOp::Lt), a, c),
-            };
+            let (less, greater) = if op == BinaryOp::Min { (c, a) } else { (a, c) };
+            let takes = ins.ins().fcmp(scalar::float_condition(CompareOp::Lt), less, greater);
             let ty = ins.func.dfg.value_type(a);
             let takes = ins.ins().bitcast(ty, little(), takes);
             ins.ins().bitselect(takes, c, a)

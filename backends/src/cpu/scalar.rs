@@ -100,26 +100,22 @@ fn divide(b: &mut FunctionBuilder<'_>, op: BinaryOp, dtype: Dtype, x: Value, y: 
     let by_zero = b.ins().icmp(IntCC::Equal, y, zero);
     if !dtype.is_signed_int() {
         let safe = b.ins().select(by_zero, one, y);
-        return match op {
-            BinaryOp::Rem => b.ins().urem(x, safe),
-            _ => {
-                let quotient = b.ins().udiv(x, safe);
-                b.ins().select(by_zero, zero, quotient)
-            }
-        };
+        if op == BinaryOp::Rem {
+            return b.ins().urem(x, safe);
+        }
+        let quotient = b.ins().udiv(x, safe);
+        return b.ins().select(by_zero, zero, quotient);
     }
     let by_minus_one = b.ins().icmp_imm_s(IntCC::Equal, y, -1);
     let special = b.ins().bor(by_zero, by_minus_one);
     let safe = if sabotage::on(Bug::DividesByZero) { y } else { b.ins().select(special, one, y) };
-    match op {
-        BinaryOp::Rem => b.ins().srem(x, safe),
-        _ => {
-            let quotient = b.ins().sdiv(x, safe);
-            let negated = b.ins().ineg(x);
-            let quotient = b.ins().select(by_minus_one, negated, quotient);
-            b.ins().select(by_zero, zero, quotient)
-        }
+    if op == BinaryOp::Rem {
+        return b.ins().srem(x, safe);
     }
+    let quotient = b.ins().sdiv(x, safe);
+    let negated = b.ins().ineg(x);
+    let quotient = b.ins().select(by_minus_one, negated, quotient);
+    b.ins().select(by_zero, zero, quotient)
 }
 
 /// A shift by any amount. A negative amount is beyond every width as an unsigned number.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value};
 use ir::linear::Linear;
-use ir::nest::{Block, BufferId, Loop, LoopKind, Reduction, Single, Statement, ValueId};
+use ir::nest::{Block, BufferId, Loop, Reduction, Single, Statement, ValueId};
 use ir::order::BLOCK;
 use ir::sched::{Tiles, is_scalar};
 use ir::{Affine, Size};
@@ -209,10 +209,6 @@ impl Emitter<'_> {
 
 /// The reductions of a loop over columns.
 fn singles(l: &Loop) -> Vec<Single> {
-    match l.body.as_slice() {
-        [Statement::Loop(Loop { kind: LoopKind::Reduce(reductions), .. })] => {
-            reductions.iter().filter_map(Reduction::single).collect()
-        }
-        _ => vec![],
-    }
+    let [Statement::Loop(reduce)] = l.body.as_slice() else { return vec![] };
+    reduce.kind.reductions().iter().filter_map(Reduction::single).collect()
 }

@@ -160,7 +160,11 @@ impl Emitter<'_> {
                         Statement::Let { value, .. } if let Some(values) = loaded.get(value) => {
                             e.define(*value, values[place]);
                         }
-                        other => e.in_exec_scope(ExecScope::Thread, |e| e.statement(other)),
+                        Statement::Let { .. }
+                        | Statement::Store { .. }
+                        | Statement::If { .. }
+                        | Statement::Loop(_)
+                        | Statement::Contract(_) => e.in_exec_scope(ExecScope::Thread, |e| e.statement(statement)),
                     }
                 }
             }

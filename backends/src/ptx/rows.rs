@@ -450,7 +450,9 @@ impl Emitter<'_> {
                             self.define(*value, values[place]);
                         }
                         Statement::Store { buffer, at, value } => self.keep_and_store(index, *buffer, at, *value),
-                        other => self.in_exec_scope(ExecScope::Thread, |e| e.statement(other)),
+                        Statement::Let { .. } | Statement::If { .. } | Statement::Loop(_) | Statement::Contract(_) => {
+                            self.in_exec_scope(ExecScope::Thread, |e| e.statement(statement))
+                        }
                     }
                     visit::for_each_definition(statement, &mut |v| known[place].push((v, self.value(v))));
                 }

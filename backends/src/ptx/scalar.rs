@@ -186,9 +186,10 @@ fn shift(b: &mut Builder, op: BinaryOp, dtype: Dtype, x: Reg, mut amount: Reg) -
         let least = b.op2(Opcode::Min, Type::U64, amount, 64);
         amount = b.convert(Rounding::Exact, Type::U32, Type::U64, least);
     }
-    match op {
-        BinaryOp::Shl => b.op2(Opcode::Shl, bits(dtype), x, amount),
-        _ => b.op2(Opcode::Shr, arithmetic(dtype), x, amount),
+    if op == BinaryOp::Shl {
+        b.op2(Opcode::Shl, bits(dtype), x, amount)
+    } else {
+        b.op2(Opcode::Shr, arithmetic(dtype), x, amount)
     }
 }
 

@@ -173,7 +173,11 @@ impl Emitter<'_> {
                             let element = if is_bool { scalar::is_set(e.b(), element) } else { element };
                             e.define(*value, element);
                         }
-                        other => e.statement(other),
+                        Statement::Let { .. }
+                        | Statement::Store { .. }
+                        | Statement::If { .. }
+                        | Statement::Loop(_)
+                        | Statement::Contract(_) => e.statement(statement),
                     }
                 }
             });

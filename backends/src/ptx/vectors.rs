@@ -341,7 +341,11 @@ impl Emitter<'_> {
                             self.bind(vectors.index, last);
                         }
                     }
-                    other => self.statement(other),
+                    Statement::Let { .. }
+                    | Statement::Store { .. }
+                    | Statement::If { .. }
+                    | Statement::Loop(_)
+                    | Statement::Contract(_) => self.statement(statement),
                 }
             }
         }

@@ -357,7 +357,15 @@ impl Arena {
                     BinaryOp::Add => Some(a.add(b)),
                     BinaryOp::Sub => Some(a.sub(b)),
                     BinaryOp::Mul => a.mul(b),
-                    _ => None,
+                    BinaryOp::Div
+                    | BinaryOp::Rem
+                    | BinaryOp::Min
+                    | BinaryOp::Max
+                    | BinaryOp::And
+                    | BinaryOp::Or
+                    | BinaryOp::Xor
+                    | BinaryOp::Shl
+                    | BinaryOp::Shr => None,
                 }
             }
             _ => None,

@@ -80,7 +80,16 @@ impl Facts<'_> {
                     BinaryOp::Mul if x.terms.is_empty() && small(x.constant) => {
                         Linear::constant(0).plus(x.constant, &y)
                     }
-                    _ => Linear::variable(Variable::Opaque(id)),
+                    BinaryOp::Mul
+                    | BinaryOp::Div
+                    | BinaryOp::Rem
+                    | BinaryOp::Min
+                    | BinaryOp::Max
+                    | BinaryOp::And
+                    | BinaryOp::Or
+                    | BinaryOp::Xor
+                    | BinaryOp::Shl
+                    | BinaryOp::Shr => Linear::variable(Variable::Opaque(id)),
                 };
                 if form.too_large() { Linear::variable(Variable::Opaque(id)) } else { form }
             }

@@ -140,7 +140,10 @@ impl Checker<'_> {
             Reducer::Plain(ReduceOp::Monoid(Monoid::Any | Monoid::All)) => {
                 self.expect_dtype(body, Dtype::Bool, &who, here.span)?
             }
-            _ => self.expect_number(body, &who, here.span)?,
+            Reducer::Mean
+            | Reducer::Plain(
+                ReduceOp::Monoid(Monoid::Sum | Monoid::Prod | Monoid::Max | Monoid::Min) | ReduceOp::Position(_),
+            ) => self.expect_number(body, &who, here.span)?,
         }
         let body = self.arena.widened(body, here);
         let dtype = self.arena.dtype(body);

@@ -463,10 +463,12 @@ impl LeafEmitter for WideX86<'_, '_> {
         let bits = 8 * dtype.bytes() as u64;
         match amount {
             Inst::Constant(amount) => {
-                let (code, most) = match op {
-                    BinaryOp::Shl => (t.shl, 255),
-                    _ if dtype.is_signed_int() => (t.sar, bits - 1),
-                    _ => (t.shr, 255),
+                let (code, most) = if op == BinaryOp::Shl {
+                    (t.shl, 255)
+                } else if dtype.is_signed_int() {
+                    (t.sar, bits - 1)
+                } else {
+                    (t.shr, 255)
                 };
                 let amount = Operand::Immediate(u8::try_from(amount.bits().min(most)).unwrap_or(u8::MAX));
                 self.each(a, |l, a| l.vector(code, &[a, amount]))
