@@ -35,7 +35,7 @@ impl<'k> Column<'k> {
         let [Statement::Loop(reduce), after @ ..] = rest else { return None };
         let (LoopKind::Parallel, LoopKind::Reduce(reductions)) = (&l.kind, &reduce.kind) else { return None };
         let (_, height) = one_dim(reduce)?;
-        let pure = |s: &Statement| matches!(s, Statement::Let { op, .. } if !matches!(op, Op::Check { .. }));
+        let pure = |s: &Statement| matches!(s, Statement::Let { op, .. } if !op.effects().may_fault);
         let stores = |s: &Statement| is_scalar(s) || matches!(s, Statement::Store { .. });
         let in_blocks = |r: &Reduction| {
             let Some(r) = r.single() else { return false };
@@ -45,11 +45,8 @@ impl<'k> Column<'k> {
         };
         let mut along = false;
         visit::for_each_op(&reduce.body, &mut |_, op| {
-            if let Op::Load { at, .. } = op
-                && let Some(Subscript::Affine(last)) = at.last()
-            {
-                along |= last.coefficient(index).as_constant() == Some(1);
-            }
+            let last = op.effects().load.and_then(|load| load.at.last());
+            along |= matches!(last, Some(Subscript::Affine(last)) if last.coefficient(index).as_constant() == Some(1));
         });
         let fits = before.iter().chain(&reduce.body).all(pure) && after.iter().all(stores);
         (fits && along && reductions.iter().all(in_blocks)).then_some(Column {

@@ -122,8 +122,8 @@ impl Emitter<'_> {
     pub(super) fn loads_deep(&self, prologue: &Prologue, inner: &Dims) -> bool {
         let mut deep = false;
         visit::for_each_op(&prologue.body, &mut |_, op| {
-            if let (Op::Load { buffer, view, at }, Some((last, _))) = (op, inner.last()) {
-                let linear = Linear::of(self.program, *buffer, view.as_deref(), at);
+            if let (Some(load), Some((last, _))) = (op.effects().load, inner.last()) {
+                let linear = Linear::of(self.program, load.buffer, load.view, load.at);
                 deep |= linear.affine.coefficient(*last).as_constant() == Some(1);
             }
         });

@@ -79,8 +79,7 @@ fn pitch(side: i64, bytes: i64) -> i64 {
 
 /// The size of the element that a statement loads.
 fn width(e: &Emitter<'_>, statement: &Statement) -> i64 {
-    let Statement::Let { op: Op::Load { buffer, .. }, .. } = statement else { return 0 };
-    e.element_bytes(*buffer)
+    statement.effects().load.map_or(0, |load| e.element_bytes(load.buffer))
 }
 
 impl Emitter<'_> {

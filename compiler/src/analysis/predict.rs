@@ -175,8 +175,8 @@ impl<'k, S: Fn(SymbolId) -> i64> Planner<'k, S> {
             match statement {
                 Statement::Let { value, op } => {
                     operations = operations.saturating_add(self.calls.of(op));
-                    if let Op::Load { buffer, .. } = op {
-                        steps.push(Step::Count { counter: self.counter(*buffer), by: 1 });
+                    if let Some(load) = op.effects().load {
+                        steps.push(Step::Count { counter: self.counter(load.buffer), by: 1 });
                     }
                     if self.wanted[*value] {
                         steps.extend(self.define(*value, op));

@@ -252,7 +252,7 @@ impl<'p, S: Fn(&Size) -> f64> Walk<'p, S> {
     /// Where the result of an operation comes from, in a block that runs `times` times.
     fn source(&self, op: &Op, times: f64) -> Source {
         let changes = if matches!(op, Op::Prefix(..)) { times } else { 1.0 };
-        let mut source = Source { changes, is_indexing: !matches!(op, Op::Load { .. }) };
+        let mut source = Source { changes, is_indexing: op.effects().load.is_none() };
         op.for_each_operand(&mut |operand| match self.sources[operand] {
             Some(of) => {
                 source.changes = source.changes.max(of.changes);
