@@ -1,12 +1,12 @@
-//! The house rules that a machine can hold: which crate may import which, where `unsafe` may stand, how long a
-//! file may be and what may not be left lying about in one.
+//! The rules of the code base that a machine can check: which crate may import which, where
+//! `unsafe` may occur, how long a file may be and which leftovers none may contain.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
 
 use cargo_metadata::{DependencyKind, MetadataCommand};
+use tests::source::{files, root};
 
-/// What a crate may import of ours: always, and in its tests.
+/// The workspace crates that a crate may import: always, and in its tests.
 const EDGES: &[(&str, &[&str], &[&str])] = &[
     ("grammar", &[], &[]),
     ("ir", &[], &[]),
@@ -34,7 +34,8 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
     ("fuzz", &["tests"], &[]),
 ];
 
-/// Crates without `unsafe`, by the file that forbids it. (`bench` denies it but in `ceilings.rs`: non-temporal stores, a loop that must keep its one load.)
+/// Crates without `unsafe`, by the file that forbids it. (`bench` allows it only in `ceilings.rs`,
+/// for non-temporal stores and a loop that must keep its one load.)
 const SAFE: &[&str] = &[
     "grammar/src/lib.rs",
     "compiler/ir/src/lib.rs",
@@ -54,30 +55,10 @@ const SAFE: &[&str] = &[
 /// No file is longer.
 const MAX_LINES: usize = 1000;
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ stands in the workspace").to_path_buf()
-}
-
 /// Every source file of the workspace, with its path from the root.
 fn sources() -> Vec<(String, String)> {
-    let mut found = vec![];
-    let mut left = vec![root()];
-    while let Some(folder) = left.pop() {
-        for entry in std::fs::read_dir(&folder).expect("the workspace is readable") {
-            let path = entry.expect("the workspace is readable").path();
-            let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
-            if path.is_dir() {
-                if name != "target" && !name.starts_with('.') {
-                    left.push(path);
-                }
-            } else if name.ends_with(".rs") || name.ends_with(".lalrpop") {
-                let text = std::fs::read_to_string(&path).expect("sources are UTF-8");
-                let path = path.strip_prefix(root()).expect("found below the root").display().to_string();
-                found.push((path, text));
-            }
-        }
-    }
-    found.sort();
+    let found: Vec<(String, String)> =
+        files(&["rs", "lalrpop"]).into_iter().map(|file| (file.path, file.text)).collect();
     assert!(found.len() > 20, "the walk lost its way: {} files", found.len());
     found
 }
@@ -108,8 +89,8 @@ fn crates_import_what_the_table_says() {
             let allowed = if ours.contains(to) {
                 always.contains(&to) || tests_only && in_tests.contains(&to)
             } else if to.starts_with("cranelift") {
-                // Anyone may use the typed index maps, but not the code generator. `opened` generates
-                // calls to functions with the types that a header declares.
+                // Anyone may use the typed index maps, but not the code generator. `opened`
+                // generates calls to functions with the types that a header declares.
                 ["backends", "opened"].contains(&name) || to == "cranelift-entity"
             } else {
                 to != "cudarc" || name == "backends"
@@ -122,7 +103,7 @@ fn crates_import_what_the_table_says() {
     report(&faults);
 }
 
-/// A new engine needs nothing of another: what two need stands above both.
+/// A new engine must not depend on another one: code that two of them need is in neither folder.
 #[test]
 fn engines_import_nothing_of_each_other() {
     let mut faults = vec![];
@@ -173,7 +154,7 @@ fn files_have_a_header_and_a_bounded_length() {
 
 #[test]
 fn nothing_is_left_lying_about() {
-    // Each is written in two halves, so that this file is not found by itself.
+    // Each is written in two halves, so that this file does not find itself.
     let everywhere: Vec<String> = [
         ("TO", "DO"),
         ("FIX", "ME"),
@@ -188,7 +169,8 @@ fn nothing_is_left_lying_about() {
     ]
     .map(|(a, b)| format!("{a}{b}"))
     .into();
-    // The compiler is a function of its input: hash order, files, the environment and clocks stay outside.
+    // The compiler is a function of its input: hash order, files, the environment and clocks stay
+    // outside.
     let in_compiler = ["HashMap", "HashSet", "std::fs", "std::env", "std::time", "println!"].map(String::from);
     let mut faults = vec![];
     for (path, text) in sources() {

@@ -15,6 +15,7 @@ mod objects;
 mod pairs;
 mod plans;
 mod products;
+mod prose;
 mod ptx;
 mod random;
 mod samples;
