@@ -1,4 +1,6 @@
-//! The syntax tree: expressions in an arena, so that no depth of nesting is a depth of boxes.
+//! The syntax tree. Expressions live in an arena and refer to each other by id, so that deeply
+//! nested source does not become deeply nested boxes, which would overflow the stack when they are
+//! dropped.
 
 use cranelift_entity::{PrimaryMap, entity_impl};
 
@@ -25,7 +27,7 @@ pub struct File {
     pub exprs: PrimaryMap<ExprId, Expr>,
 }
 
-/// What was typed at a prompt.
+/// Text typed at a prompt.
 #[derive(Clone, Debug, Default)]
 pub struct Input {
     /// One after the other.
@@ -63,7 +65,7 @@ pub struct Function {
     pub name: Name,
     /// Its parameters.
     pub params: Vec<Param>,
-    /// What stands after `->`.
+    /// The result types after `->`, if they are given.
     pub results: Option<Results>,
     /// The statements before the result.
     pub lets: Vec<Let>,
@@ -121,7 +123,7 @@ pub enum Dtype {
     F64,
 }
 
-/// What stands after `->`.
+/// The result types after `->`.
 #[derive(Clone, Debug)]
 pub enum Results {
     /// `f32[n]`
@@ -133,7 +135,7 @@ pub enum Results {
 /// `let target = value`.
 #[derive(Clone, Debug)]
 pub struct Let {
-    /// What is bound.
+    /// The names that the value is bound to.
     pub target: Target,
     /// To what.
     pub value: ExprId,
@@ -141,7 +143,7 @@ pub struct Let {
     pub span: Span,
 }
 
-/// What a `let` binds.
+/// The names on the left side of a `let`.
 #[derive(Clone, Debug)]
 pub enum Target {
     /// `let y = ...`
@@ -157,19 +159,19 @@ pub enum Target {
     },
 }
 
-/// An index and how far it runs: `i`, `i < n` or `k <= i`.
+/// An index and its range: `i`, `i < n` or `k <= i`.
 #[derive(Clone, Debug)]
 pub struct Binder {
     /// The index.
     pub name: Name,
-    /// Its explicit bound.
+    /// Its bound, if one is written.
     pub bound: Option<Bound>,
 }
 
 /// `< limit` or `<= limit`.
 #[derive(Clone, Copy, Debug)]
 pub struct Bound {
-    /// Whether the limit itself belongs to it.
+    /// Whether the index reaches the limit itself (`<=`).
     pub inclusive: bool,
     /// The limit.
     pub limit: ExprId,
@@ -178,22 +180,23 @@ pub struct Bound {
 /// An expression where it stands. Parentheses leave no node but widen the span.
 #[derive(Clone, Debug)]
 pub struct Expr {
-    /// What it is.
+    /// The form of the expression.
     pub kind: ExprKind,
-    /// Where it stands.
+    /// Its place in the source.
     pub span: Span,
 }
 
-/// What an expression is.
+/// The forms of expressions.
 #[derive(Clone, Debug)]
 pub enum ExprKind {
     /// `42`
     Int(u64),
-    /// `1e-5`, as written (underscores removed), so that it is rounded once, to the type it takes.
+    /// `1e-5`, as written but without underscores, so that it is rounded only once, to the type
+    /// that it takes on.
     Float(String),
     /// `x`; also `inf nan pi true false`, which can be shadowed.
     Name(String),
-    /// `_`, the size to be worked out in `reshape`.
+    /// `_`, the length that `reshape` works out.
     Hole,
     /// `-a`, `!a`
     Unary(UnaryOp, ExprId),
@@ -223,12 +226,12 @@ pub enum ExprKind {
         callee: Name,
         /// Its indices.
         binders: Vec<Binder>,
-        /// What is reduced.
+        /// The expression that is reduced.
         body: ExprId,
     },
     /// `x[i, 1:n, ::2]`
     Index {
-        /// What is indexed.
+        /// The array that is indexed.
         base: ExprId,
         /// One for each leading axis.
         items: Vec<Item>,
@@ -340,7 +343,7 @@ pub enum BinaryOp {
 }
 
 impl Dtype {
-    /// Every type, by how it is listed in the language reference.
+    /// Every type, in the order of the language reference.
     pub const ALL: [Dtype; 11] = [
         Dtype::Bool,
         Dtype::I8,

@@ -1,5 +1,5 @@
-//! What the actions of the grammar do: nodes into the arena, their depth beside them, and the errors that are easier to
-//! name than to exclude by grammar.
+//! The semantic actions of the grammar: they put nodes into the arena, keep track of their depth,
+//! and report the errors that are easier to detect here than to exclude by grammar rules.
 
 use cranelift_entity::PrimaryMap;
 
@@ -13,7 +13,7 @@ use crate::report::{Errors, quote};
 use crate::slips;
 use crate::{MAX_DEPTH, depth_error};
 
-/// What the parser reads at a time.
+/// A piece of source that the parser reads in one go.
 pub(crate) enum Piece {
     /// A function up to `=` or `{`.
     Header(Box<Header>),
@@ -39,7 +39,7 @@ pub(crate) struct E {
     pub(crate) id: ExprId,
     /// How deep it is, in nodes and parentheses.
     depth: u32,
-    /// A comparison without parentheses around it, whose right operand stands here.
+    /// The right operand, if this is a comparison that is not in parentheses.
     compared: Option<Span>,
 }
 
@@ -67,9 +67,9 @@ pub(crate) struct Builder<'s> {
     pub(crate) source: &'s str,
     pub(crate) exprs: PrimaryMap<ExprId, Expr>,
     pub(crate) errors: Errors,
-    /// The tuples of this piece that are not known to be allowed where they stand.
+    /// The tuples of this piece that have not yet been found to stand where a tuple is allowed.
     tuples: Vec<ExprId>,
-    /// Whether this piece has been reported to be too deep.
+    /// Whether the depth of this piece has already been reported.
     too_deep: bool,
 }
 
@@ -79,12 +79,12 @@ impl<'s> Builder<'s> {
         Builder { source, exprs: PrimaryMap::new(), errors, tuples: vec![], too_deep: false }
     }
 
-    /// What stands at a place.
+    /// The source text of a span.
     pub(crate) fn text(&self, span: Span) -> &'s str {
         self.source.get(span.start as usize..span.end as usize).unwrap_or_default()
     }
 
-    /// To be called after each piece: complains about its tuples.
+    /// Ends a piece: reports its tuples that stand where none is allowed.
     pub(crate) fn end_piece(&mut self) {
         self.too_deep = false;
         for tuple in std::mem::take(&mut self.tuples) {
@@ -96,13 +96,13 @@ impl<'s> Builder<'s> {
         }
     }
 
-    /// A node over parts of which the deepest is `below` deep.
+    /// Adds a node. The deepest of its operands is `below` deep.
     fn node(&mut self, kind: ExprKind, below: u32, l: u32, r: u32) -> E {
         let depth = self.check_depth(below + 1, l, r);
         E { id: self.exprs.push(Expr { kind, span: span(l, r) }), depth, compared: None }
     }
 
-    /// Reports the first depth of a piece that is beyond the limit; counting then starts again.
+    /// Reports a piece that is deeper than the limit, once; counting then starts over.
     fn check_depth(&mut self, depth: u32, l: u32, r: u32) -> u32 {
         if depth <= MAX_DEPTH {
             return depth;
@@ -127,7 +127,7 @@ impl<'s> Builder<'s> {
         self.node(ExprKind::Hole, 0, l, r)
     }
 
-    /// The lexer has seen to it that it is well formed.
+    /// A number. The lexer has already checked that it is well formed.
     pub(crate) fn number(&mut self, l: u32, r: u32) -> E {
         let written = self.text(span(l, r));
         let mut digits = written.to_owned();
@@ -174,7 +174,7 @@ impl<'s> Builder<'s> {
                 false => diagnostic.help("write `a < b && b < c`"),
             });
         }
-        // One complaint is enough for a chain.
+        // One report is enough for a chain of comparisons.
         let compared = if x.compared.is_none() { Some(right) } else { None };
         E { compared, ..self.binary(op, x, y, l, r) }
     }
@@ -228,7 +228,7 @@ impl<'s> Builder<'s> {
             );
         }
         for arg in args.iter().filter(|arg| arg.name.is_none()) {
-            // `reshape(x, (n, m))`: the parentheses of other languages.
+            // `reshape(x, (n, m))`: other languages put the shape in parentheses.
             if let Some(at) = self.tuples.iter().position(|tuple| *tuple == arg.value.id) {
                 self.tuples.remove(at);
                 let inner = self.text(arg.span).trim_start_matches('(').trim_end_matches(')').to_owned();

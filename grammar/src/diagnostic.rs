@@ -1,4 +1,4 @@
-//! What is wrong with a program, in data: rendering lives elsewhere.
+//! Errors in a program, as data. Rendering them is the business of others.
 
 use std::fmt;
 use std::ops::Range;
@@ -9,13 +9,14 @@ use crate::ast::Span;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Code(pub u16);
 
-/// Declares the codes of a room, each with its title, and `ALL` of them by number.
+/// Declares the codes of one stage, each with its title, and `ALL` of them in the order of their
+/// numbers.
 #[macro_export]
 macro_rules! codes {
     ($($name:ident = $number:literal, $title:literal;)*) => {
         $(#[doc = concat!($title, ".")] pub const $name: $crate::Code = $crate::Code($number);)*
 
-        /// Every code of this room with its title, by number.
+        /// Every code of this stage with its title, in the order of the numbers.
         pub const ALL: &[($crate::Code, &str)] = &[$(($name, $title)),*];
     };
 }
@@ -31,33 +32,33 @@ impl fmt::Display for Code {
 pub struct Diagnostic {
     /// Which kind of error.
     pub code: Code,
-    /// What is wrong, in a sentence without a full stop: expected and found.
+    /// The error in a sentence without a full stop, stating what was expected and what was found.
     pub message: String,
-    /// Where: the first is the place itself, the others explain it.
+    /// Its places: the first is where the error is, the others explain it.
     pub labels: Vec<Label>,
-    /// What else helps to understand it.
+    /// Further facts that help to understand it.
     pub notes: Vec<String>,
-    /// What to do about it, where that is known.
+    /// How to fix it, if that is known.
     pub help: Option<String>,
-    /// The edits that do it, to be made together; none where it takes a person.
+    /// The edits that fix it, to be applied together. Empty if the fix needs a human decision.
     pub suggestion: Vec<Edit>,
 }
 
 /// A change of the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edit {
-    /// What to replace; empty to insert.
+    /// The text to replace; empty for an insertion.
     pub span: Span,
-    /// What to put there.
+    /// The new text.
     pub replacement: String,
 }
 
-/// A place in the source with a word on its part in the error.
+/// A place in the source with a few words on its role in the error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
     /// The place.
     pub span: Span,
-    /// Its part in it; may be empty for the first label.
+    /// Its role; may be empty for the first label.
     pub text: String,
 }
 
@@ -92,7 +93,7 @@ impl Diagnostic {
         self
     }
 
-    /// With an edit that mends it, together with those that it has.
+    /// With an edit that fixes it, in addition to those that it already has.
     pub fn suggest(mut self, span: Span, replacement: impl Into<String>) -> Diagnostic {
         self.suggestion.push(Edit { span, replacement: replacement.into() });
         self

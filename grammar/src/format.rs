@@ -1,9 +1,11 @@
-//! Programs in the one style. Tokens stay as the author wrote them and in their order; only what stands between them
-//! changes, so the tree does not. What does change of the tokens: `;` becomes a line end, a comma trails exactly in
-//! lists of several that have a line for each, and of doubled parentheses one pair stays.
+//! Lays programs out in the one style. Tokens keep their text and their order, and only the white
+//! space between them changes, so the syntax tree does not. There are three exceptions: `;` becomes
+//! a line break, a list with one element per line gets a trailing comma (and others lose it), and
+//! doubled parentheses are reduced to one pair.
 //!
-//! `tokens` reads the tokens with the comments between them, `shape` finds where lines may break and what belongs
-//! together, `print` decides which do, `align` writes the lines with their comments.
+//! `tokens` reads the tokens and the comments between them, `shape` finds the possible line breaks
+//! and the groups, `print` decides which breaks are taken, and `align` writes the lines with their
+//! comments.
 
 mod align;
 mod print;
@@ -13,13 +15,13 @@ mod tokens;
 use crate::diagnostic::Diagnostic;
 use crate::parse;
 
-/// Columns that code may fill; a comment at its end may go beyond.
+/// Code is at most this wide; a comment at the end of a line may go beyond.
 const WIDTH: usize = 100;
 
 /// Columns of a level of indentation.
 const INDENT: usize = 4;
 
-/// The program in the one style; its errors if it has any.
+/// The program in the one style, or its errors if it does not parse.
 ///
 /// ```
 /// let program = "fn f(x : f32[n])=x^2+1 # why\n";

@@ -1,19 +1,21 @@
-//! Where a statement ends, and brackets in pairs. Stands between lexer and parser.
+//! Decides where statements end, and pairs brackets. It runs between the lexer and the parser.
 //!
 //! A newline or `;` ends a statement. A newline does not
 //! - inside `()` and `[]`; `{` starts afresh: inside a block newlines count again;
-//! - after what cannot end a statement: an operator, `=`, `,`, `:`, `->`, `then`, `else`, `if`, `let`, `fn`, an opening
-//!   bracket;
-//! - before what cannot begin one: `then`, `else`, `)`, `]`, `}`, `,`, `:`, `=`, `->`, `{`.
+//! - after a token that cannot end a statement: an operator, `=`, `,`, `:`, `->`, `then`, `else`,
+//!   `if`, `let`, `fn`, an opening bracket;
+//! - before a token that cannot begin one: `then`, `else`, `)`, `]`, `}`, `,`, `:`, `=`, `->`, `{`.
 //!
-//! A line that begins with an operator begins a statement, since `-x` may do so. The ends that reach the parser separate:
-//! there is none at the beginning or end of a block or a file, and never two in a row.
+//! A line that begins with an operator begins a new statement, since `-x` may begin one. The parser
+//! sees statement ends as separators: never at the beginning or end of a block or a file, and never
+//! two in a row.
 //!
-//! Brackets that do not match are reported here and made to match, so that the parser sees none that do not: `fn` closes
-//! everything, `let` all brackets inside its block.
+//! Unmatched brackets are reported and repaired here, so that the parser sees only matched ones. A
+//! `fn` closes all open brackets; a `let` closes all those inside its block.
 //!
-//! The depth limit is held here too, as far as it concerns the parser: what is begun and not ended, brackets, `if`s and
-//! operators that wait for their right side, lies on the parser's stack. A deep tree that grows to the left does not.
+//! The parser's share of the depth limit is also enforced here: everything that has begun and not
+//! ended (brackets, `if`s, and operators that wait for their right operand) lies on the parser's
+//! stack. A tree that grows deep to the left does not.
 
 use crate::ast::Span;
 use crate::diagnostic::Diagnostic;
@@ -21,8 +23,8 @@ use crate::lexer::{Lexer, Tok, Token};
 use crate::report::Errors;
 use crate::{MAX_DEPTH, codes, depth_error, hidden};
 
-/// The tokens of a text for the parser, with the errors found; no tokens if nesting exceeds the
-/// limit.
+/// The tokens of a text for the parser, with the errors found. There are no tokens if the nesting
+/// exceeds the limit.
 pub(crate) fn arrange(source: &str) -> (Vec<Token>, Errors) {
     let mut layout = Layout::default();
     hidden::refuse(source, &mut layout.errors);
@@ -74,11 +76,12 @@ struct Layout {
     tokens: Vec<Token>,
     /// The brackets that are open here.
     open: Vec<Open>,
-    /// The operators that wait for their right side, and of each `if` whose end has not come the last word.
+    /// The operators that wait for their right operand, and for each unfinished `if` the last of
+    /// its keywords.
     waiting: Vec<Tok>,
     /// A newline or `;` since the last token.
     pending: Option<Token>,
-    /// Whether nesting exceeds the limit. The rest of the text is not read then.
+    /// Whether the nesting exceeds the limit. If so, the rest of the text is not read.
     too_deep: bool,
 }
 
@@ -86,7 +89,7 @@ struct Layout {
 #[derive(Clone, Copy)]
 struct Open {
     token: Token,
-    /// How much of what is waiting stands before it.
+    /// The length of `waiting` before it.
     waiting: usize,
 }
 
@@ -139,12 +142,12 @@ impl Layout {
         self.open.last().is_some_and(|open| open.token.tok != Tok::OpenBrace)
     }
 
-    /// How many brackets are open up to that of the block.
+    /// The number of open brackets up to and including that of the innermost block.
     fn block(&self) -> usize {
         self.open.iter().rposition(|open| open.token.tok == Tok::OpenBrace).map_or(0, |brace| brace + 1)
     }
 
-    /// Notes what a token waits for, and what it ends the waiting of.
+    /// Records what a token waits for, and ends the waiting that it satisfies.
     fn wait(&mut self, tok: Tok) {
         let base = self.open.last().map_or(0, |open| open.waiting);
         let operand_before = self.tokens.last().is_some_and(|previous| can_end(previous.tok));
@@ -178,7 +181,7 @@ impl Layout {
             && !self.in_brackets();
         let ends = end.tok == Tok::Semicolon || (can_end(previous.tok) && can_begin(next));
         if separates && ends {
-            // A line ends where its last token does, before spaces and a comment.
+            // A line ends where its last token does, before any spaces and comment.
             let at = previous.span.end;
             let span = if end.tok == Tok::Semicolon { end.span } else { Span { start: at, end: at } };
             self.tokens.push(Token { tok: end.tok, span });
@@ -188,7 +191,8 @@ impl Layout {
 
     fn close(&mut self, token: Token) {
         let closes = |open: &Open| open.token.tok.closed_by() == Some(token.tok);
-        // A brace closes whatever was left open in its block; another bracket reaches no further than its block.
+        // A brace closes all brackets left open in its block; another bracket reaches no further
+        // than its block.
         let reach = match token.tok {
             Tok::CloseBrace => 0,
             _ if self.open.last().is_some_and(closes) => self.open.len() - 1,
@@ -207,7 +211,8 @@ impl Layout {
         self.tokens.push(token);
     }
 
-    /// Reports a bracket that closes none of those open from `reach`, and takes it for the one that was due.
+    /// Reports a bracket that closes none of those open from `reach` on, and treats it as the one
+    /// that was due.
     fn mismatch(&mut self, token: Token, text: &str, reach: usize) {
         let due = if self.open.len() > reach { self.pop() } else { None };
         let (tok, diagnostic) = match due.and_then(|open| Some((open, open.tok.closed_by()?))) {
@@ -235,7 +240,7 @@ impl Layout {
         Some(open.token)
     }
 
-    /// Closes all but the first `keep` brackets, which somebody forgot before `place`.
+    /// Inserts the missing closing brackets for all but the first `keep` open ones, before `place`.
     fn unwind(&mut self, keep: usize, place: &str) {
         let at = self.tokens.last().map_or(0, |last| last.span.end);
         let span = Span { start: at, end: at };

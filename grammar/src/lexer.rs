@@ -64,18 +64,20 @@ pub(crate) enum Tok {
     #[token("%")] Percent,
     #[token("@")] At,
     #[token("^")] Caret,
-    /// The end of a statement: a `;` as written; inside brackets a mistake that the parser reports.
+    /// The end of a statement: a `;` as written, which inside brackets is a mistake that the parser
+    /// reports.
     #[token(";")] Semicolon,
-    /// From the lexer any line end; after the layout only those that end a statement.
+    /// From the lexer, any line end; after the layout, only those that end a statement.
     #[token("\n")] Newline,
-    /// What the lexer has complained about.
+    /// Text that the lexer has reported as an error.
     #[regex(r#"'[^'\n]*'?|"[^"\n]*"?|[‘’‚‛][^‘’‚‛\n]*[‘’‚‛]?|[“”„‟«»][^“”„‟«»\n]*[“”„‟«»]?"#, |_| wrong(Reason::Text))]
     #[regex(r"&|\||~|<<|>>|\*\*|===|!==|<>|=<|=>|:=|\+=|-=|\*=|/=|\+\+|\?|\.|\\", |_| wrong(Reason::Operator))]
     #[token("//", comment)]
     #[token("/*", comment)]
     #[token("\u{feff}", byte_order_mark)]
     Wrong,
-    /// Not in any text: before what is to be read as the head of a function, as a statement, or as a result.
+    /// Not in any text: inserted before tokens that are to be read as the head of a function, as a
+    /// statement, or as a result.
     AsHeader,
     AsStatement,
     AsResult,
@@ -88,7 +90,7 @@ pub(crate) struct Token {
     pub(crate) span: Span,
 }
 
-/// Why some text is no token.
+/// Why a piece of text is not a token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Reason {
     #[default]
@@ -108,7 +110,8 @@ fn byte_order_mark(scanner: &mut Scanner<'_, Tok>) -> FilterResult<(), Reason> {
     if scanner.span().start == 0 { FilterResult::Skip } else { FilterResult::Error(Reason::Character) }
 }
 
-/// The comments of other languages are passed over: one complaint is enough for what they say.
+/// Skips a comment in the syntax of another language, so that its contents are not reported as
+/// well.
 fn comment(scanner: &mut Scanner<'_, Tok>) -> Result<(), Reason> {
     let rest = scanner.remainder();
     let end = match scanner.slice() {
@@ -119,7 +122,7 @@ fn comment(scanner: &mut Scanner<'_, Tok>) -> Result<(), Reason> {
     Err(Reason::Operator)
 }
 
-/// Takes all that could be meant as one number, and only then judges it.
+/// Takes everything that could be meant as one number before judging it.
 fn number(scanner: &mut Scanner<'_, Tok>) -> Result<(), Reason> {
     let rest = scanner.remainder().as_bytes();
     let mut previous = b'0';
@@ -142,7 +145,7 @@ fn number(scanner: &mut Scanner<'_, Tok>) -> Result<(), Reason> {
     }
 }
 
-/// What is wrong with a number, if anything.
+/// The error in a number, if there is one.
 fn malformed(text: &[u8]) -> Option<&'static str> {
     let digits = |text: &[u8]| match text.first() {
         Some(b'0'..=b'9') => text.iter().take_while(|byte| matches!(byte, b'0'..=b'9' | b'_')).count(),
@@ -172,7 +175,7 @@ fn malformed(text: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// The tokens of a text, and complaints in the places where there is none.
+/// The tokens of a text, with an error wherever there is none.
 pub(crate) struct Lexer<'s> {
     source: &'s str,
     scanner: SpannedIter<'s, Tok>,
@@ -180,12 +183,12 @@ pub(crate) struct Lexer<'s> {
 }
 
 impl<'s> Lexer<'s> {
-    /// Starts at the beginning of `source`, whose length has been checked to fit.
+    /// Starts at the beginning of `source`. The caller has checked that offsets fit into `u32`.
     pub(crate) fn new(source: &'s str) -> Lexer<'s> {
         Lexer { source, scanner: Tok::lexer(source).spanned(), wrong_until: u32::MAX }
     }
 
-    /// The next token. A run of characters that are none is complained about once.
+    /// The next token. A run of characters that form no token is reported once.
     pub(crate) fn next(&mut self) -> Option<(Token, Option<Diagnostic>)> {
         let (result, range) = self.scanner.next()?;
         let span = Span { start: range.start as u32, end: range.end as u32 };
@@ -234,7 +237,7 @@ fn complaint(reason: Reason, source: &str, span: Span) -> Diagnostic {
             Diagnostic::new(codes::OPERATOR, Span { start: at, end: at + 2 }, "there is no `..`").help(help)
         }
         Reason::Operator => {
-            // A comment is its two first characters and the rest.
+            // The mark of a comment is its first two characters.
             let mark = if text.starts_with("//") || text.starts_with("/*") { &text[..2] } else { text };
             let diagnostic = Diagnostic::new(codes::OPERATOR, span, format!("there is no `{mark}`"));
             let first_of_a_type = before.trim_end().ends_with([':', '>', '[']);
@@ -276,12 +279,12 @@ impl Tok {
         })
     }
 
-    /// Whether a comparison.
+    /// Whether it is a comparison.
     pub(crate) fn compares(self) -> bool {
         matches!(self, Tok::Eq | Tok::Ne | Tok::Lt | Tok::Le | Tok::Gt | Tok::Ge)
     }
 
-    /// Whether an operator between two operands.
+    /// Whether it is a binary operator.
     pub(crate) fn operates(self) -> bool {
         let arithmetic = [Tok::Plus, Tok::Minus, Tok::Star, Tok::Slash, Tok::Percent, Tok::At, Tok::Caret];
         self.compares() || matches!(self, Tok::OrOr | Tok::AndAnd) || arithmetic.contains(&self)

@@ -25,13 +25,14 @@ pub use read::{is_unfinished, parse, parse_input};
 pub use source::{Part, Source};
 pub use tint::{Tint, tints};
 
-/// How deep an expression may be, counted in operators, calls and parentheses: what follows the parser may recurse.
+/// The limit on the depth of an expression, counted in operators, calls and parentheses. The stages
+/// after the parser may therefore recurse.
 pub const MAX_DEPTH: u32 = 1000;
 
-/// How many bytes a source may have.
+/// The limit on the bytes of a source.
 pub const MAX_SOURCE: usize = 16 << 20;
 
-/// How many errors are reported of one source.
+/// The limit on the errors reported for one source.
 pub const MAX_ERRORS: usize = 100;
 
 fn depth_error(span: ast::Span) -> Diagnostic {

@@ -1,4 +1,4 @@
-//! The tree as nested lists, one line for each statement: what tests look at.
+//! Prints the tree as nested lists, one line for each statement, for tests.
 
 use std::fmt::{self, Display, Formatter, Write};
 

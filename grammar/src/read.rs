@@ -1,7 +1,8 @@
-//! The way from text to tree: cuts the tokens into the pieces that the grammar knows and puts functions together.
+//! From text to tree: cuts the tokens into the pieces that the grammar reads, and assembles
+//! functions from them.
 //!
-//! The layout has matched all brackets, so a piece ends where its text says, whatever is wrong inside it, and one error
-//! is reported for each piece that has any.
+//! The layout has matched all brackets, so where a piece ends does not depend on errors inside it,
+//! and each piece reports at most one error.
 
 use lalrpop_util::ParseError;
 
@@ -14,13 +15,13 @@ use crate::parser::PieceParser;
 use crate::report::{Errors, Place, report, unexpected};
 use crate::{MAX_SOURCE, codes};
 
-/// Reads a source file; all independent errors of it, in order, if there are any.
+/// Reads a source file. If there are errors, returns all independent ones in source order.
 pub fn parse(source: &str) -> Result<File, Vec<Diagnostic>> {
     let (functions, Builder { exprs, errors, .. }) = read(source, |reader| reader.file());
     errors.finish().map(|()| File { functions, exprs })
 }
 
-/// Reads what was typed at a prompt; all independent errors of it, in order, if there are any.
+/// Reads text typed at a prompt. If there are errors, returns all independent ones in source order.
 pub fn parse_input(source: &str) -> Result<Input, Vec<Diagnostic>> {
     let (entries, Builder { exprs, errors, .. }) = read(source, |reader| reader.input());
     errors.finish().map(|()| Input { entries, exprs })
@@ -42,7 +43,7 @@ pub fn is_unfinished(source: &str) -> bool {
     lines.go_on() || read(source, |reader| reader.input()).1.errors.only_unfinished()
 }
 
-/// Reads a text in some way. What is wrong with it is in the builder.
+/// Runs a reader over a text. Its errors are collected in the builder.
 fn read<'s, T: Default>(source: &'s str, how: impl FnOnce(&mut Reader<'s, '_>) -> T) -> (T, Builder<'s>) {
     if source.len() > MAX_SOURCE {
         let mut errors = Errors::default();
@@ -73,7 +74,7 @@ impl Reader<'_, '_> {
                 Tok::Newline | Tok::Semicolon => self.at += 1,
                 Tok::Fn | Tok::At => functions.extend(self.function()),
                 _ => {
-                    // The head of a function is what should stand here.
+                    // Only the head of a function may stand here.
                     self.piece(Tok::AsHeader, self.next_function(self.at));
                 }
             }
@@ -101,7 +102,7 @@ impl Reader<'_, '_> {
         entries
     }
 
-    /// Reads a function; none if it has no head or no result.
+    /// Reads a function. Returns `None` if it has no head or no result.
     fn function(&mut self) -> Option<Function> {
         let first = self.tokens[self.at].span.start;
         let in_decorators =
@@ -130,7 +131,7 @@ impl Reader<'_, '_> {
         Some(Function { decorators, name, params, results, lets, result: result?, span: Span { start, end } })
     }
 
-    /// Reads a block behind its `{`; what it results in.
+    /// Reads a block after its `{` and returns its result.
     fn block(&mut self, first: u32, limit: usize, lets: &mut Vec<Let>) -> Option<ExprId> {
         let close = self.find(limit, |tok| tok == Tok::CloseBrace);
         let end = self.tokens.get(close).map_or(first, |token| token.span.end);
@@ -188,7 +189,8 @@ impl Reader<'_, '_> {
         result
     }
 
-    /// Passes over what wrongly follows a function on its line; after an error, over all up to the next function.
+    /// Skips tokens that wrongly follow a function on its line; after an error, skips everything up
+    /// to the next function.
     fn after_function(&mut self, limit: usize, function: Span) {
         if self.builder.errors.any_within(function) {
             self.at = limit;
@@ -206,7 +208,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// The first token from the next to `limit`, outside all brackets that open on the way, that is looked for.
+    /// The first wanted token before `limit` that is outside all brackets opened on the way.
     fn find(&self, limit: usize, wanted: impl Fn(Tok) -> bool) -> usize {
         let mut depth = 0u32;
         for (at, token) in self.tokens[..limit].iter().enumerate().skip(self.at) {
@@ -222,7 +224,7 @@ impl Reader<'_, '_> {
         limit
     }
 
-    /// Where the next function or its first decorator stands, not before `from`.
+    /// Where the next function or its first decorator begins, from `from` on.
     fn next_function(&self, from: usize) -> usize {
         let mut depth = 0u32;
         for at in self.at..self.tokens.len() {
@@ -240,7 +242,7 @@ impl Reader<'_, '_> {
         self.tokens.len()
     }
 
-    /// Reads the tokens up to `end` as a piece of the grammar. One error at most is reported of it.
+    /// Reads the tokens up to `end` as one piece of the grammar. Reports at most one error.
     fn piece(&mut self, read_as: Tok, end: usize) -> Option<Piece> {
         let tokens = &self.tokens[self.at..end];
         self.at = end;
@@ -274,20 +276,20 @@ impl Reader<'_, '_> {
     }
 
     fn place<'a>(&self, read_as: Tok, tokens: &'a [Token], end: usize) -> Place<'_, 'a> {
-        // A closing bracket that was inserted for a missing one has no text.
+        // A closing bracket that the layout inserted has no text.
         let next = self.tokens[end..].iter().find(|token| !(token.tok.closes() && token.span.start == token.span.end));
         Place { source: self.builder.source, read_as, tokens, next: next.copied() }
     }
 }
 
-/// Whether one of the expected tokens may begin the next line: a newline before it does not end a
-/// statement.
+/// Whether one of the expected tokens may begin the next line, in which case a newline before it
+/// does not end the statement.
 fn may_follow(expected: &[String]) -> bool {
     const IN_THE_NEXT_LINE: [&str; 8] = ["then", "else", "=", "->", "{", ",", ":", "fn"];
     expected.iter().any(|terminal| IN_THE_NEXT_LINE.contains(&terminal.trim_matches('"')))
 }
 
-/// The names that a `let` binds, as an expression; none if it discards all.
+/// The names that a `let` binds, as an expression. `None` if it discards all.
 fn target(target: &Target) -> Option<String> {
     let names = match target {
         Target::Name(name) | Target::Indexed { name, .. } => std::slice::from_ref(name),

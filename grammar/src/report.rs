@@ -1,4 +1,4 @@
-//! Errors on their way out: collected, and those of the parser put into words.
+//! Collects the errors, and puts those of the parser into words.
 
 use std::convert::Infallible;
 
@@ -12,7 +12,7 @@ use crate::{Diagnostic, MAX_ERRORS, codes, slips};
 #[derive(Default)]
 pub(crate) struct Errors {
     diagnostics: Vec<Diagnostic>,
-    /// How many of them more text could mend.
+    /// The number of errors that more text could resolve.
     unfinished: usize,
 }
 
@@ -23,23 +23,24 @@ impl Errors {
         }
     }
 
-    /// An error of which nothing is known but that the text ends too early.
+    /// Adds an error that is known only to come from text that ends too early.
     pub(crate) fn push_unfinished(&mut self, diagnostic: Diagnostic) {
         self.unfinished += usize::from(!self.full());
         self.push(diagnostic);
     }
 
-    /// Whether nothing is wrong but that the text ends too early.
+    /// Whether the text has no error other than ending too early.
     pub(crate) fn only_unfinished(&self) -> bool {
         self.unfinished > 0 && self.unfinished == self.diagnostics.len()
     }
 
-    /// Whether more would not be shown.
+    /// Whether the limit is reached, so that further errors would not be shown.
     pub(crate) fn full(&self) -> bool {
         self.diagnostics.len() >= MAX_ERRORS
     }
 
-    /// Whether something in a place has been complained about: what else seems wrong there may be a consequence.
+    /// Whether an error has been reported within a place. Other errors there may be consequences of
+    /// it.
     pub(crate) fn any_within(&self, place: Span) -> bool {
         self.diagnostics.iter().any(|diagnostic| {
             let at = diagnostic.labels[0].span;
@@ -54,7 +55,7 @@ impl Errors {
     }
 }
 
-/// Source text inside a message: in backquotes, one line, and not too long.
+/// Source text for a message: in backquotes, on one line, and shortened.
 pub(crate) fn quote(text: &str) -> String {
     const LONGEST: usize = 40;
     let mut chars = text.lines().next().unwrap_or_default().chars();
@@ -74,19 +75,20 @@ pub(crate) fn quote(text: &str) -> String {
 /// The piece in which the parser found an error.
 pub(crate) struct Place<'s, 't> {
     pub(crate) source: &'s str,
-    /// What the piece was to be.
+    /// The kind of piece that is read.
     pub(crate) read_as: Tok,
     pub(crate) tokens: &'t [Token],
     /// The token after the piece; `None` at the end of the input.
     pub(crate) next: Option<Token>,
 }
 
-/// What the grammar could go on with, by its names for terminals.
+/// The terminals that the grammar would accept next, by name.
 struct Expected(Vec<String>);
 
 impl Expected {
     fn new(mut terminals: Vec<String>) -> Expected {
-        // Before an `=` a name has been taken for that of an argument; any other operator could have followed it too.
+        // Before `=`, a name has been taken for the name of an argument. Any other operator could
+        // have followed it as well.
         if terminals.len() == 2 && ["\"(\"", "\"[\""].iter().all(|open| terminals.iter().any(|other| other == open)) {
             terminals.push("+".to_owned());
         }
@@ -107,7 +109,7 @@ impl Expected {
         self.has("+")
     }
 
-    /// In words, things of a kind together.
+    /// In words, grouped by kind.
     fn describe(&self, may_end: bool) -> String {
         const PUNCTUATION: [&str; 16] =
             ["fn", "let", "then", "else", "(", "[", ")", "]", ",", ":", "->", "=", "{", "@", "<", "<="];
@@ -122,8 +124,8 @@ impl Expected {
             words.push("a name".to_owned());
         }
         for terminal in PUNCTUATION {
-            // Brackets that are part of an expression, and operators, have been named. That an argument may have a name
-            // is no help.
+            // Brackets that are part of an expression, and operators, have already been named. It
+            // would not help to say that an argument may have a name.
             let named = match terminal {
                 "(" | "[" => self.operand() || self.operator(),
                 "@" | "<" | "<=" | "=" => self.operator(),
@@ -178,12 +180,12 @@ pub(crate) fn report(error: ParseError<u32, Tok, Infallible>, place: &Place<'_, 
     }
 }
 
-/// How many brackets are open behind some tokens.
+/// The number of brackets that are still open after these tokens.
 fn open_brackets(tokens: &[Token]) -> i64 {
     tokens.iter().map(|t| i64::from(t.tok.closed_by().is_some()) - i64::from(t.tok.closes())).sum()
 }
 
-/// A word of another language, here or just before.
+/// A keyword of another language, at the error or just before it.
 fn foreign_word(found: Token, previous: Option<&Token>, place: &Place<'_, '_>) -> Option<(Token, slips::Instead)> {
     let word = |token: Token| match token.tok {
         Tok::Name => Some((token, slips::look_up(slips::WORDS, text(token, place.source))?)),
@@ -192,7 +194,7 @@ fn foreign_word(found: Token, previous: Option<&Token>, place: &Place<'_, '_>) -
     word(found).or_else(|| previous.copied().and_then(word))
 }
 
-/// A complaint about what follows a function on its line.
+/// The error for tokens that follow a function on its line.
 pub(crate) fn unexpected(found: Token, place: &Place<'_, '_>) -> Diagnostic {
     let message = format!("expected a new line, found {}", describe(found, place));
     Diagnostic::new(codes::SYNTAX, found.span, message)
@@ -212,7 +214,7 @@ fn describe(found: Token, place: &Place<'_, '_>) -> String {
     }
 }
 
-/// What the writer may have meant.
+/// A guess at what the author meant.
 fn help(found: Token, before: &[Token], expected: &Expected, place: &Place<'_, '_>) -> Option<String> {
     let header = place.read_as == Tok::AsHeader;
     let fixed = match found.tok {

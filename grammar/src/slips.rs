@@ -1,8 +1,8 @@
-//! What people write who come from other languages, and what to write instead. Tables only.
+//! Tables of syntax from other languages, and what to write here instead.
 
 use crate::ast::Dtype;
 
-/// What to write in place of something, in words, and the text itself where that is all there is to it.
+/// A replacement: in words, and as text if that alone is enough.
 pub(crate) type Instead = (&'static str, Option<&'static str>);
 
 /// Operators elsewhere.
@@ -70,14 +70,14 @@ pub(crate) const MEMBERS: &[(&str, &str)] = &[
     ("copy", "values are never changed: leave it out"),
 ];
 
-/// The alternative to loops.
+/// The alternative to loops, for a message.
 pub(crate) const NO_LOOPS: &str = "there are no loops: write `let y[i] = ...` for an array, `sum[i](...)` to reduce, `sum[k <= i](...)` for a running sum";
 
-/// The alternative to loops that run until a condition holds.
+/// The alternative to loops with a condition, for a message.
 const NO_WHILE: &str = "there are no loops, and nothing runs until a condition holds: write so many steps as calls, \
                         `step(step(x))`, or let the program that calls this one repeat it";
 
-/// Words that mean something elsewhere.
+/// Keywords of other languages.
 pub(crate) const WORDS: &[(&str, Instead)] = &[
     ("def", ("a function is `fn f(x: f32[n]) = ...`", None)),
     ("function", ("a function is `fn f(x: f32[n]) = ...`", None)),
@@ -111,7 +111,7 @@ pub(crate) const WORDS: &[(&str, Instead)] = &[
     ("struct", ("there are no structures: a function may have several results, `(a, b)`", None)),
 ];
 
-/// Types by their names elsewhere.
+/// Types by their names in other languages.
 const TYPES: &[(&str, Dtype)] = &[
     ("float", Dtype::F32),
     ("float32", Dtype::F32),
@@ -138,11 +138,12 @@ const TYPES: &[(&str, Dtype)] = &[
     ("boolean", Dtype::Bool),
 ];
 
-/// Arrays by their names elsewhere.
+/// Arrays by their names in other languages.
 pub(crate) const ARRAYS: &[&str] =
     &["array", "arrayview", "list", "matrix", "memref", "ndarray", "slice", "tensor", "tuple", "vec", "vector"];
 
-/// The type that somebody may have meant: by its name elsewhere, one letter away, or with the same letters.
+/// The type that was probably meant: by its name in another language, by one letter, or by the same
+/// letters in another order.
 pub(crate) fn similar_type(name: &str) -> Option<Dtype> {
     let lower = name.get(..name.len().min(16))?.to_ascii_lowercase();
     let elsewhere = TYPES.iter().find(|(other, _)| *other == lower).map(|(_, dtype)| *dtype);
@@ -157,7 +158,7 @@ pub(crate) fn similar_type(name: &str) -> Option<Dtype> {
     elsewhere.or_else(|| find(&same_letters)).or_else(|| find(&close))
 }
 
-/// Whether one letter changed, added or left out makes one of the other.
+/// Whether `a` and `b` differ by one letter changed, added or left out.
 fn one_edit(a: &str, b: &str) -> bool {
     let (a, b) = (a.as_bytes(), b.as_bytes());
     let head = a.iter().zip(b).take_while(|(x, y)| x == y).count();
@@ -166,12 +167,12 @@ fn one_edit(a: &str, b: &str) -> bool {
     a.len() - tail <= 1 && b.len() - tail <= 1
 }
 
-/// What a table says of a key.
+/// The entry of a table for a key.
 pub(crate) fn look_up<T: Copy>(table: &'static [(&'static str, T)], key: &str) -> Option<T> {
     table.iter().find(|(known, _)| *known == key).map(|(_, help)| *help)
 }
 
-/// What to write in place of a `.`, by what stands around it.
+/// The replacement for a `.`, given the text around it.
 pub(crate) fn dot(before: &str, after: &str) -> &'static str {
     let name_end = after.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(after.len());
     let member = &after[..name_end];

@@ -1,9 +1,9 @@
-//! What each word of a text is, for editors that show it.
+//! Classifies the words of a text, for editors that highlight it.
 
 use crate::ast::Span;
 use crate::lexer::{Lexer, Tok};
 
-/// What a word is.
+/// The class of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tint {
     /// `fn`, `let`, `if`, `then`, `else`.
@@ -14,17 +14,17 @@ pub enum Tint {
     Name,
     /// A number.
     Number,
-    /// An operator or a mark between things.
+    /// An operator or punctuation.
     Mark,
     /// A bracket.
     Bracket,
     /// From `#` to the end of the line.
     Comment,
-    /// No part of the language.
+    /// Not part of the language.
     Wrong,
 }
 
-/// The words of a text and its comments, in order. What lies between them is white space.
+/// The words and comments of a text, in order. The text between them is white space.
 ///
 /// ```
 /// use grammar::{Tint, tints};
@@ -50,7 +50,7 @@ pub fn tints(source: &str) -> Vec<(Span, Tint)> {
     found
 }
 
-/// The lexer passes over comments: between two tokens there is at most one.
+/// The lexer skips comments, so there is at most one between two tokens.
 fn comment(source: &str, gap: std::ops::Range<usize>, found: &mut Vec<(Span, Tint)>) {
     if let Some(hash) = source.get(gap.clone()).and_then(|text| text.find('#')) {
         let span = Span { start: (gap.start + hash) as u32, end: gap.end as u32 };

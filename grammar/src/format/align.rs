@@ -1,8 +1,10 @@
-//! Lines to text, with the comments at the ends of adjacent lines in one column.
+//! Turns lines into text and aligns the comments at the ends of adjacent lines.
 //!
-//! That is a column where the author put one of them, apart from the code, if all their code ends before it, so that
-//! comments far from each other stay aligned; else two spaces behind the longest code, if no comment leaves the page
-//! for that; else each stands two spaces behind its own code.
+//! The comments share a column that the author used for one of them, if that comment stands apart
+//! from its code and all the code ends before the column; so comments that the author set far to
+//! the right stay aligned. Otherwise they stand two spaces behind the longest code, unless a
+//! comment would then exceed the page width. If neither is possible, each comment stands two spaces
+//! behind its own code.
 
 use super::WIDTH;
 use super::print::Line;
@@ -30,7 +32,7 @@ pub(super) fn write(text: &Text<'_>, lines: &[Line]) -> String {
             if let Some(comment) = line.comment {
                 if line.at_end {
                     let width = width(line);
-                    // Below another without a column for all, that one's.
+                    // A comment below another one that has no shared column goes under that one.
                     let own = if width > 0 { width + APART } else { previous };
                     previous = column.unwrap_or(own);
                     pad(&mut out, previous - width);
@@ -43,13 +45,14 @@ pub(super) fn write(text: &Text<'_>, lines: &[Line]) -> String {
     out
 }
 
-/// How many lines after the first have comments to be aligned with its. What goes on below a comment ends them.
+/// The number of lines after the first that have comments aligned with its comment. A comment that
+/// continues below its line ends them.
 fn adjacent(lines: &[Line]) -> usize {
     let pairs = lines.iter().zip(lines.iter().skip(1));
     pairs.take_while(|(a, b)| b.at_end && !b.blank && (!a.code.is_empty() || b.code.is_empty())).count()
 }
 
-/// The column of the comments at the ends of adjacent lines, if they have one.
+/// The shared column of the comments at the ends of adjacent lines, if there is one.
 fn column(text: &Text<'_>, run: &[Line]) -> Option<usize> {
     let comments = || run.iter().filter_map(|line| Some((line, &text.comments[line.comment?])));
     let least = run.iter().map(width).max()? + APART;

@@ -1,5 +1,6 @@
-//! Decides which breaks are line ends: all of a group or none, none if it fits, and so from the outermost group inwards.
-//! Each decision looks ahead for at most a line, so that all of them take linear time.
+//! Decides which breaks become line breaks: either all breaks of a group or none, and none if the
+//! group fits. It decides from the outermost group inwards. Each decision looks ahead by at most
+//! one line, so formatting takes linear time.
 
 use std::ops::Range;
 
@@ -7,10 +8,11 @@ use super::shape::{Break, End, Item, Kind};
 use super::tokens::Text;
 use super::{INDENT, WIDTH};
 
-/// No line is indented further, so that the output of deep nesting is not much longer than the source.
+/// Indentation stops at this column, so that the output of deeply nested source is not much longer
+/// than the source.
 const MAX_INDENT: usize = 60;
 
-/// A line to come.
+/// A finished line.
 #[derive(Default)]
 pub(super) struct Line {
     /// Whether a blank line precedes it.
@@ -18,7 +20,7 @@ pub(super) struct Line {
     pub(super) indent: usize,
     pub(super) code: String,
     pub(super) comment: Option<usize>,
-    /// Whether the comment is at the end of code, or below one that is.
+    /// Whether the comment stands at the end of code or continues one that does.
     pub(super) at_end: bool,
 }
 
@@ -49,9 +51,9 @@ struct Printer<'t, 's> {
     line: Line,
     /// The comments that wait for the end of the line.
     comments: Range<usize>,
-    /// The levels of indentation of what is open; the last is in force.
+    /// The indentation levels of the open groups; the last one applies.
     levels: Vec<usize>,
-    /// Of each group that is open, whether it is broken.
+    /// For each open group, whether it is broken.
     groups: Vec<bool>,
     /// The first line of this function.
     function: Option<usize>,
@@ -94,13 +96,14 @@ impl Printer<'_, '_> {
         self.groups.last().is_none_or(|broken| *broken)
     }
 
-    /// How far the line has come.
+    /// The column that the line has reached.
     fn column(&self) -> usize {
         self.line.indent + self.line.code.len()
     }
 
-    /// Whether so many groups that begin at an item, and what follows up to where a line may end, fit into a line
-    /// that has come to a column. What a comment stands in does not, since that ends the line.
+    /// Whether the next `groups` groups from item `at`, and the text after them up to the next
+    /// possible break, fit on a line that has reached `column`. A group that contains a comment
+    /// does not fit, because a comment ends its line.
     fn fits(&self, at: usize, mut groups: u32, mut column: usize) -> bool {
         let mut comment = !self.comments.is_empty();
         for (n, item) in self.items[at..].iter().enumerate() {
@@ -175,7 +178,8 @@ impl Printer<'_, '_> {
         }
     }
 
-    /// A blank line separates functions, but for single lines whose author wrote none.
+    /// Blank lines separate functions, except single-line functions that the author wrote without a
+    /// blank line between them.
     fn end_function(&mut self) {
         let single = self.function.is_some_and(|start| {
             self.lines.iter().skip(start).filter(|line| !line.code.is_empty()).take(2).count() == 1
@@ -190,8 +194,9 @@ impl Printer<'_, '_> {
         self.before = self.function.map(|_| (self.lines.len(), single));
     }
 
-    /// Ends the line being written, if there is one, with the comment that belongs to it, and those below that go on
-    /// with it; but not such as stand where lines of this level begin, and may be there by chance.
+    /// Ends the current line, if there is one, together with its comment and with those below it
+    /// that continue the comment. A comment in the column where lines of this level begin is not
+    /// taken for a continuation, since it may stand there by chance.
     fn end_line(&mut self, level: usize) {
         if self.line.code.is_empty() {
             return;
@@ -214,8 +219,8 @@ impl Printer<'_, '_> {
         }
     }
 
-    /// The waiting comments on lines of their own. With the author's blank lines between them, if those are kept, and
-    /// before them, if that is true.
+    /// Puts the waiting comments on lines of their own. `blanks` says whether the author's blank
+    /// lines between them are kept, and also the one before them.
     fn own_comments(&mut self, level: usize, blanks: Option<bool>) {
         for (n, comment) in std::mem::take(&mut self.comments).enumerate() {
             let keep = blanks.is_some_and(|before| before || n > 0) && !self.lines.is_empty();

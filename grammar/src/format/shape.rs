@@ -1,9 +1,9 @@
-//! Where lines may break, and what belongs together: the tokens as a flat list of what is to be printed, with groups
-//! that break as a whole (after Oppen, "Prettyprinting", 1980).
+//! Finds the possible line breaks and the groups: turns the tokens into a flat list of items to
+//! print, with groups that are broken as a whole (after Oppen, "Prettyprinting", 1980).
 //!
-//! Lines break only where the layout rule reads over a line end: after an opening bracket and `,` inside brackets,
-//! after an operator, `=`, `then` and `else`, before `else` and a closing bracket. Comments follow the token that
-//! they stand behind; the next line break puts them out.
+//! Lines break only where the layout rule ignores a line end: after an opening bracket and after
+//! `,` inside brackets; after an operator, `=`, `then` and `else`; before `else` and a closing
+//! bracket. A comment stays behind the token that it follows and is printed at the next line break.
 
 use std::ops::Range;
 
@@ -11,30 +11,30 @@ use super::tokens::Text;
 use crate::ast::Span;
 use crate::lexer::Tok;
 
-/// A piece of the text to come.
+/// An item to print.
 pub(super) struct Item {
     /// How many groups begin before it.
     pub(super) opens: u32,
     pub(super) kind: Kind,
 }
 
-/// What a piece of the text is.
+/// The kinds of items.
 pub(super) enum Kind {
     Text(Span),
     Space,
     Comments(Range<usize>),
     Break(Break),
-    /// A line ends for certain.
+    /// A line break that is always taken.
     End(End),
-    /// After the `=` before a value, which is the next group: where that has its place. Indents what follows if it
-    /// has a line of its own.
+    /// The break between `=` and a value, which is the next group. If it is taken, the value is
+    /// indented on a line of its own.
     Value {
-        /// Whether the value may break inside brackets at its end rather than start a line of its own.
+        /// Whether the value may instead stay on the line and break inside the brackets at its end.
         hangs: bool,
     },
     /// A comma if the group is broken.
     TrailingComma,
-    /// Lines that begin from here on are indented by so many levels more.
+    /// Indents the lines that begin from here on by this many more levels.
     Indent(usize),
     /// Takes back the last indentation.
     Dedent,
@@ -42,11 +42,11 @@ pub(super) enum Kind {
     Close,
 }
 
-/// A place where a line ends if its group is broken.
+/// A place where the line breaks if its group is broken.
 pub(super) struct Break {
-    /// Whether there is a space if it does not.
+    /// Whether a space stands here if the line does not break.
     pub(super) space: bool,
-    /// Whether it does only if what follows would not fit.
+    /// Whether the line breaks here only if the items up to the next break would not fit.
     pub(super) fill: bool,
     /// Whether what is inside brackets or a block ends here: comments belong to that.
     pub(super) closes: bool,
@@ -57,7 +57,8 @@ pub(super) struct Break {
 pub(super) struct End {
     /// Whether a blank line was there and may stay.
     pub(super) blank: bool,
-    /// Whether blank lines are not kept here: there is nothing before, or what follows belongs to it.
+    /// Whether blank lines are not kept here: there is nothing before, or what follows belongs to
+    /// it.
     pub(super) tight: bool,
     /// Whether what is inside a block ends here.
     pub(super) closes: bool,
@@ -89,7 +90,7 @@ impl Shaper<'_, '_> {
         self.items.push(Item { opens: 0, kind });
     }
 
-    /// Makes all from an item on a group.
+    /// Makes one group of all items from `from` on.
     fn group(&mut self, from: usize) {
         if let Some(first) = self.items.get_mut(from) {
             first.opens += 1;
@@ -97,7 +98,7 @@ impl Shaper<'_, '_> {
         }
     }
 
-    /// The next token; none at the end of the file, which ends all there is.
+    /// The next token, or `None` at the end of the file.
     fn tok(&self) -> Option<Tok> {
         self.text.tokens.get(self.at).map(|token| token.tok)
     }
@@ -111,7 +112,7 @@ impl Shaper<'_, '_> {
         self.text.tokens.get(self.at).is_some_and(|token| token.blank)
     }
 
-    /// The next token as it is.
+    /// Takes the next token unchanged.
     fn take(&mut self) {
         if let Some(token) = self.text.tokens.get(self.at) {
             self.push(Kind::Text(token.span));
@@ -119,7 +120,7 @@ impl Shaper<'_, '_> {
         }
     }
 
-    /// Of the next token only the comments behind it.
+    /// Drops the next token but keeps the comments behind it.
     fn skip(&mut self) {
         if let Some(token) = self.text.tokens.get(self.at) {
             if !token.comments.is_empty() {
@@ -141,7 +142,7 @@ impl Shaper<'_, '_> {
             match tok {
                 Tok::At => self.decorators(),
                 Tok::Fn => {}
-                // Not in a program that parses.
+                // Cannot occur in a program that parses.
                 _ => self.take(),
             }
             if self.tok() == Some(Tok::Fn) {
@@ -208,7 +209,8 @@ impl Shaper<'_, '_> {
     /// `= value`
     fn value(&mut self) {
         self.take_spaced();
-        // True of a lone token too, to no effect: what is too long for its own line is too long behind `=`.
+        // A lone token counts too, without effect: one that is too long for a line of its own is
+        // also too long behind `=`.
         let hangs = self.text.tokens.get(self.applied(self.at)).is_none_or(|token| token.begins);
         self.push(Kind::Value { hangs });
         let from = self.items.len();
@@ -217,7 +219,7 @@ impl Shaper<'_, '_> {
         self.push(Kind::Dedent);
     }
 
-    /// The token behind a name or bracket and the brackets that follow it.
+    /// The index after a name or bracket and the brackets applied to it.
     fn applied(&self, from: usize) -> usize {
         let tokens = &self.text.tokens;
         let after = |at: usize| tokens.get(at).map_or(at, |token| token.partner.max(at) + 1);
@@ -231,12 +233,13 @@ impl Shaper<'_, '_> {
         at
     }
 
-    /// An expression of operators that bind at least so tight. Where it has several lines, those after the first are
-    /// indented if wanted.
+    /// An expression of operators that bind at least as tightly as `least`. If it takes several
+    /// lines, `indent` says whether those after the first are indented.
     fn expr(&mut self, least: u32, indent: bool) {
         let from = self.items.len();
         self.operand();
-        // The indentations of the chains that end here: each is a part, and the first, of the next.
+        // The indentations of the operator chains that end here. Each chain is the first part of
+        // the next.
         let mut indents = vec![];
         while let Some(level) = self.level().filter(|level| *level >= least) {
             for indent in &indents {
@@ -256,7 +259,7 @@ impl Shaper<'_, '_> {
         }
     }
 
-    /// How tight the next token binds as an operator between two operands at which a line may break.
+    /// How tightly the next token binds, if it is a binary operator at which a line may break.
     fn level(&self) -> Option<u32> {
         let tok = self.continued()?;
         Some(match tok {
@@ -269,7 +272,7 @@ impl Shaper<'_, '_> {
         })
     }
 
-    /// An operand of those operators; also a type, and what a `let` binds.
+    /// An operand of these operators, a type, or the left side of a `let`.
     fn operand(&mut self) {
         loop {
             while matches!(self.tok(), Some(Tok::Minus | Tok::Bang)) {
@@ -293,7 +296,8 @@ impl Shaper<'_, '_> {
         }
     }
 
-    /// A bracket that applies nothing; of several around the same, the innermost.
+    /// A bracket that groups but applies nothing. Of several around the same expression, the
+    /// innermost is kept.
     fn parentheses(&mut self) {
         let tokens = &self.text.tokens;
         let mut extra = vec![];
@@ -314,7 +318,7 @@ impl Shaper<'_, '_> {
         }
     }
 
-    /// A pair of brackets with what is inside.
+    /// A pair of brackets and its contents.
     fn bracket(&mut self) {
         let Some(token) = self.text.tokens.get(self.at) else { return };
         let (close, square) = (token.partner, token.tok == Tok::OpenSquare);
@@ -323,7 +327,7 @@ impl Shaper<'_, '_> {
         let end = self.applied(inside);
         let only = end == close || (end + 1 == close && self.text.tokens[end].tok == Tok::Comma);
         let nothing = inside == close && token.comments.is_empty();
-        // `relu(sum(...))` breaks inside the inner brackets alone.
+        // `relu(sum(...))` breaks only inside the inner brackets.
         if (only && end > inside + 1) || nothing {
             self.take();
             self.elements(close, square, false, LINE);
@@ -345,7 +349,7 @@ impl Shaper<'_, '_> {
         self.group(from);
     }
 
-    /// What stands between brackets, with breaks after commas.
+    /// The contents of brackets, with breaks after commas.
     fn elements(&mut self, close: usize, square: bool, several: bool, between: Break) {
         let Break { space, fill, closes } = between;
         while self.at < close {
@@ -376,7 +380,7 @@ impl Shaper<'_, '_> {
         }
     }
 
-    /// Whether there is a comma that does not trail.
+    /// Whether there is a comma other than a trailing one.
     fn has_several(&self, from: usize, close: usize) -> bool {
         let mut at = from;
         while at < close {
@@ -389,7 +393,8 @@ impl Shaper<'_, '_> {
         false
     }
 
-    /// Whether all that stands there is numbers and names: a table, which has as many in a line as fit.
+    /// Whether all elements are numbers or names. Such a table has as many elements on a line as
+    /// fit.
     fn are_atoms(&self, from: usize, close: usize) -> bool {
         let atom = |tok| matches!(tok, Tok::Name | Tok::Number | Tok::Minus | Tok::Comma);
         self.text.tokens[from..close].iter().all(|token| atom(token.tok))
@@ -415,7 +420,7 @@ impl Shaper<'_, '_> {
         self.group(from);
     }
 
-    /// What follows `then` or `else`.
+    /// The branch after `then` or `else`.
     fn branch(&mut self) {
         let from = self.items.len();
         self.push(Kind::Indent(1));

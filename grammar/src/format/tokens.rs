@@ -1,4 +1,5 @@
-//! The tokens of a program without errors, and what stands between them: comments, blank lines, ends of statements.
+//! The tokens of a program without errors, and what stands between them: comments, blank lines and
+//! ends of statements.
 
 use std::ops::Range;
 
@@ -12,11 +13,11 @@ pub(super) struct Text<'s> {
     /// All tokens but the ends of statements.
     pub(super) tokens: Vec<Token>,
     pub(super) comments: Vec<Comment>,
-    /// How many comments stand before the first token.
+    /// The number of comments before the first token.
     pub(super) header: usize,
 }
 
-/// A token with what surrounds it.
+/// A token with its surroundings.
 pub(super) struct Token {
     pub(super) tok: Tok,
     pub(super) span: Span,
@@ -26,7 +27,7 @@ pub(super) struct Token {
     pub(super) blank: bool,
     /// The comments between it and the next token.
     pub(super) comments: Range<usize>,
-    /// Of a bracket: the one that closes or opens it.
+    /// For a bracket, the index of its partner.
     pub(super) partner: usize,
 }
 
@@ -35,11 +36,12 @@ pub(super) struct Comment {
     pub(super) span: Span,
     /// Whether it has a line of its own.
     pub(super) own_line: bool,
-    /// Whether it has a line of its own below the comment at the end of a line of code, and its column.
+    /// Whether it stands on a line of its own and continues the comment at the end of the code
+    /// above, in the same column.
     pub(super) continues: bool,
     /// Whether there is a blank line right before it.
     pub(super) blank: bool,
-    /// Where in the line it stands, if that looks meant: apart from the code, and without tabs.
+    /// Its column, if that looks deliberate: apart from the code, and without tabs.
     pub(super) column: Option<usize>,
 }
 
@@ -49,7 +51,7 @@ impl<'s> Text<'s> {
     }
 }
 
-/// Cuts a program that parses.
+/// Cuts a program that parses into its tokens and comments.
 pub(super) fn read(source: &str) -> Text<'_> {
     let (arranged, _) = arrange(source);
     let mut text = Text { source, tokens: vec![], comments: vec![], header: 0 };
@@ -82,7 +84,8 @@ pub(super) fn read(source: &str) -> Text<'_> {
 }
 
 impl Text<'_> {
-    /// Reads the comments between two tokens; whether there is a blank line after the last of them.
+    /// Reads the comments between two tokens and returns whether a blank line follows the last of
+    /// them.
     fn between(&mut self, start: usize, end: usize) -> bool {
         let first = self.comments.len();
         let source = self.source;
@@ -91,7 +94,7 @@ impl Text<'_> {
         let mut at = start;
         let mut lines = between.split('\n').peekable();
         while let Some(line) = lines.next() {
-            // Before the first token, its first line too stands alone.
+            // A comment before the first token stands alone even on the first line.
             let own_line = at > start || start == 0;
             match line.find('#') {
                 Some(mark) => {
@@ -117,7 +120,7 @@ impl Text<'_> {
         let apart = line.ends_with("  ") && !line.contains('\t');
         let column = apart.then(|| line.chars().count());
         let previous = self.comments[first..].last();
-        // Where one precedes it between the same tokens, it has a line of its own.
+        // It has a line of its own if another comment precedes it between the same tokens.
         let continues = !blank
             && column.is_some()
             && previous.is_some_and(|previous| previous.column == column && (!previous.own_line || previous.continues));

@@ -1,10 +1,11 @@
-//! What is said of wrong programs: each case and its diagnostics, in one snapshot for each kind of mistake.
+//! The errors of wrong programs: each case with its diagnostics, in one snapshot for each kind of
+//! mistake.
 
 use std::fmt::Write;
 
 use grammar::ast::Span;
 
-/// The diagnostics of each source, in a plain form: where, what, and what to do about it.
+/// The diagnostics of each source in plain form: the place, the message and the help.
 fn report(cases: &[&str]) -> String {
     let mut report = String::new();
     for source in cases {
@@ -223,7 +224,7 @@ fn functions_and_blocks() {
     ]));
 }
 
-/// The result that a block without one is given is that of its last `let`, wherever the block ends.
+/// A block without a result is offered the result of its last `let`, wherever the block ends.
 #[test]
 fn blocks_end_with_the_result_that_is_suggested() {
     let blocks = [

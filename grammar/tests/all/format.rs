@@ -1,10 +1,11 @@
-//! The style, by example, and its limits. That no program changes its meaning is shown by the properties in `tests/`.
+//! The style, by example, and its limits. The properties in `tests/` show that formatting never
+//! changes the meaning of a program.
 
 use std::time::Instant;
 
 use grammar::{MAX_DEPTH, format};
 
-/// Formats `source` into what follows the arrow, and that into itself.
+/// Asserts that `source` is formatted as `formatted`, and that formatting this changes nothing.
 #[track_caller]
 fn becomes(source: &str, formatted: &str) {
     assert_eq!(format(source).unwrap(), formatted);
@@ -59,13 +60,14 @@ fn blank_lines_between_functions() {
 
 #[test]
 fn values_too_long_for_their_line() {
-    // What fits into a line of its own has one.
+    // A list that fits on a line of its own gets one.
     stays(
         "fn classify(x: f32[n, p], w1: f32[p, h], b1: f32[h], w2: f32[h, c], b2: f32[c]) -> i64[n] =
     argmax(logits(x, w1, b1, w2, b2), axis = 1)
 ",
     );
-    // A call that does not breaks in its brackets, the innermost if each is the only thing in the others.
+    // A call that does not fit breaks in its brackets, and only in the innermost if each is the
+    // only element of the one around it.
     stays(
         "fn f(x: f32[n]) {
     let first = clamp(
@@ -83,7 +85,7 @@ fn values_too_long_for_their_line() {
 }
 ",
     );
-    // The looser an operator, the further left.
+    // The looser an operator binds, the further left it stands.
     stays(
         "fn f(x: f32[n]) =
     the_first_factor_of_the_first_summand_of_the_left_side *
@@ -111,21 +113,21 @@ fn lines_may_be_full() {
     let x = |columns| "x".repeat(columns);
     stays(&format!("fn f() = {}\n", x(91)));
     becomes(&format!("fn f() = {}", x(92)), &format!("fn f() =\n    {}\n", x(92)));
-    // With the comma that trails.
+    // With a trailing comma.
     stays(&format!("fn f() = g(\n    1,\n    h({}),\n)\n", x(92)));
     stays(&format!("fn f() = g(\n    1,\n    h(\n        {}\n    ),\n)\n", x(93)));
 }
 
 #[test]
 fn lists_too_long_for_their_line() {
-    // A line each, even if more would fit, and a comma behind the last.
+    // One line for each, even if more would fit, with a trailing comma.
     let (x, sum) = ("x".repeat(40), "sum".repeat(15));
     becomes(&format!("fn f() = g({x}, {x}, {x})"), &format!("fn f() = g(\n    {x},\n    {x},\n    {x},\n)\n"));
     becomes(
         &format!("fn f() = [g({x}), -{x}, 2 + {x}]"),
         &format!("fn f() = [\n    g({x}),\n    -{x},\n    2 + {x},\n]\n"),
     );
-    // None behind one alone, nor does it take one to be a list.
+    // No trailing comma behind a single element, and one that is there does not make it a list.
     becomes(&format!("fn f() = g({sum} + {sum} + 1,)"), &format!("fn f() = g(\n    {sum} +\n    {sum} +\n    1\n)\n"));
     becomes(&format!("fn f() = g(h({sum}, {sum}),)"), &format!("fn f() = g(h(\n    {sum},\n    {sum},\n))\n"));
 }
@@ -161,7 +163,7 @@ fn tables_are_filled() {
         &format!("fn f() = [{}]", numbers.join(",")),
         &format!("fn f() = [\n    {},\n    {},\n]\n", numbers[..19].join(", "), numbers[19..].join(", ")),
     );
-    // Up to the last column of a line.
+    // Up to the last column of the page.
     let (x, y, z) = ("x".repeat(50), "y".repeat(43), "z".repeat(20));
     becomes(&format!("fn f() = [{x}, {y}, {z}]"), &format!("fn f() = [\n    {x}, {y},\n    {z},\n]\n"));
     becomes(&format!("fn f() = [{x}, {y}y, {z}]"), &format!("fn f() = [\n    {x},\n    {y}y, {z},\n]\n"));
@@ -196,7 +198,7 @@ fn comments_inside_expressions() {
 )
 ",
     );
-    // Without the blank lines around them.
+    // The blank lines around comments go.
     becomes("fn f() = (1 +\n\n# two\n\n2)", "fn f() = (\n    1 +\n    # two\n    2\n)\n");
     becomes("fn f(\n# none\n) = 1", "fn f(\n    # none\n) = 1\n");
     becomes("fn f() = [ # none\n # at all\n ]", "fn f() = [  # none\n    # at all\n]\n");
@@ -218,7 +220,8 @@ fn comments_are_aligned() {
         "fn f() {\n  let a = 1 # one\n  let long = 2 # two\n\n  let b = 3 # three\n  b\n}",
         "fn f() {\n    let a = 1     # one\n    let long = 2  # two\n\n    let b = 3  # three\n    b\n}\n",
     );
-    // Where the author put them, if there is room; also such as go on below.
+    // In the column where the author put them, if there is room, and likewise comments that
+    // continue below.
     stays(
         "fn f() {             # one\n    let a = 1\n    let bcd = 2      # two\n                     # and a half\n    a\n}\n",
     );
@@ -226,18 +229,19 @@ fn comments_are_aligned() {
         "fn f() {\n    let a = 1  # one\n    let long=2 +  3  # two\n               # more\n    a\n}\n",
         "fn f() {\n    let a = 1         # one\n    let long = 2 + 3  # two\n    # more\n    a\n}\n",
     );
-    // A column counts if it is apart from the code, and the same in every editor.
+    // A column counts if it is set apart from the code and looks the same in every editor.
     becomes("fn f() =     1 # one", "fn f() = 1  # one\n");
     becomes("fn f() =\t1  # one", "fn f() = 1  # one\n");
     becomes("fn f() = 1\t     # one", "fn f() = 1  # one\n");
-    // A comment continues one that ends right above it, unless the next line begins in that column anyway.
+    // A comment continues the one that ends right above it, unless it stands in the column where
+    // the next line begins.
     becomes("fn f() = 1  # one\n\n            # two", "fn f() = 1  # one\n\n# two\n");
     becomes("fn f() {\n1   # one\n    # two\n}", "fn f() {\n    1  # one\n    # two\n}\n");
     becomes(
         "fn f() {\nlet a=  # one\n        # two\n1\na\n}",
         "fn f() {\n    let a =  # one\n        # two\n        1\n    a\n}\n",
     );
-    // Not so that they leave the page, but for those that leave it wherever they stand.
+    // They are not aligned so far right that one leaves the page, except one that does so anyway.
     let (long, comment) = ("x".repeat(60), "c".repeat(83));
     let below = " ".repeat(15);
     stays(&format!("fn f() {{\n    let {long} = 1  # 1\n    let a = 2  # {comment}\n{below}# 3\n    a\n}}\n"));

@@ -97,7 +97,8 @@ fn every_form_of_expression() {
     }
 }
 
-/// The operands of each form of expression, in the order of its text, without the limits of indices.
+/// The operands of each form of expression, in the order of its text, without the limits of
+/// indices.
 #[test]
 fn the_operands_of_every_form() {
     let operands = |source: &str| {

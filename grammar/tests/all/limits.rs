@@ -1,4 +1,4 @@
-//! Hostile sizes end in a stated limit, quickly and on a small stack.
+//! Inputs of hostile sizes end in a stated limit, quickly and on a small stack.
 
 use grammar::{Code, Diagnostic, MAX_DEPTH, MAX_ERRORS, MAX_SOURCE, codes};
 
@@ -64,7 +64,8 @@ fn the_limit_itself_is_allowed() {
     }
 }
 
-/// Operations that have begun and not ended lie on the parser's stack, so too many are refused before it sees any.
+/// Operations that have begun and not ended lie on the parser's stack, so too many are refused
+/// before the parser sees any.
 #[test]
 fn the_error_is_where_too_much_has_begun() {
     // The text that is repeated, and how many operations it leaves open.
@@ -92,7 +93,7 @@ fn the_error_is_where_too_much_has_begun() {
 
 #[test]
 fn every_operator_call_and_bracket_counts() {
-    // The text before and after an operand, and how much deeper it lies for that.
+    // The text before and after an operand, and by how much it deepens the operand.
     let around = [
         ("(", " + x)", 2),
         ("-(", ")", 2),

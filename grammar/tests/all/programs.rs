@@ -1,4 +1,4 @@
-//! Programs of the language page parse, and into what.
+//! The programs of the language page parse, to the trees shown here.
 
 #[test]
 fn the_programs_of_the_language_page() {

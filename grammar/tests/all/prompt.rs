@@ -1,10 +1,10 @@
-//! Text as it is typed at a prompt: whether it goes on, and the kinds of its words.
+//! Text as it is typed at a prompt: whether it is to be continued, and the classes of its words.
 
 use std::fmt::Write;
 
 use grammar::{Lines, is_unfinished, tints};
 
-/// After each line: whether another is to follow, and how many brackets are open.
+/// After each line: whether it is to be continued, and how many brackets are open.
 #[test]
 fn text_goes_on_inside_brackets_and_after_operators() {
     let lines = [

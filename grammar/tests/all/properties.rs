@@ -1,4 +1,5 @@
-//! Whatever is read: no panic, every span is a piece of the source, and formatting changes no program.
+//! For any input: the parser does not panic, every span is a piece of the source, and formatting
+//! changes no program.
 
 use grammar::ast::{Binder, ExprKind, File, Item, Results, Span, Target, Type};
 use proptest::prelude::*;
@@ -9,7 +10,7 @@ const TOKENS: &[&str] = &[
     "\n", "#", "$", "é", "\"", "&", "//", "for", "float", "3x",
 ];
 
-/// Tokens in an order in which a program may have them, so that much of it parses.
+/// Tokens in an order that is likely in a program, so that much of it parses.
 const PHRASES: &[&str] = &[
     "fn f(x: f32[n]) = ",
     "fn g(x: f32) -> f32 { ",
