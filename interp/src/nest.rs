@@ -1,9 +1,11 @@
-//! Runs a verified program as its text reads: statement by statement, loops in ascending order, every access
-//! checked and counted. What the compiled engines must agree with.
+//! Runs a verified program exactly as its text reads: statement by statement, loops in ascending
+//! order, every access checked and counted. The compiled engines must agree with it.
 //!
-//! Beyond `verify` it holds programs to the rules that only a run can show: every subscript is inside, an element
-//! is stored at most once a kernel, and what is loaded was stored before, by the same iteration of every
-//! parallel or reducing loop around; scratch, by the same iteration of the outermost loop. For that each element has a time of storing, and each iteration a time of beginning.
+//! Beyond `verify`, it enforces the rules that only a run can check: every subscript is in bounds,
+//! a kernel stores an element at most once, and a loaded element was stored before, by the same
+//! iteration of every enclosing parallel or reducing loop (for scratch, of the outermost loop). To
+//! check this, each element records the time at which it was stored, and each iteration the time at
+//! which it began.
 
 mod sharing;
 
@@ -22,12 +24,12 @@ use crate::reduce::{Merger, Reduction, Running, State};
 use crate::scalar::{self, Evaluator};
 use sharing::Sharing;
 
-/// What a run gives.
+/// The results of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// The results, in order.
     pub outputs: Vec<Array>,
-    /// What each kernel loaded from and stored to each buffer.
+    /// How many elements each kernel loaded from and stored to each buffer.
     pub traffic: Vec<KernelTraffic>,
 }
 
@@ -37,9 +39,9 @@ pub type KernelTraffic = BTreeMap<BufferId, Traffic>;
 /// Loads and stores of one buffer, in elements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// How many loads there were.
+    /// Elements loaded.
     pub loads: u64,
-    /// How many stores there were.
+    /// Elements stored.
     pub stores: u64,
     /// Bytes of an element.
     pub width: u64,
@@ -52,18 +54,18 @@ impl Traffic {
     }
 }
 
-/// Why a run has no result.
+/// The reason why a run has no result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunError {
     /// The inputs do not fit the program.
     Bind(BindError),
-    /// A subscript that is checked as the program runs is outside.
+    /// A subscript that is checked at run time is out of bounds.
     Fault(Fault),
-    /// Somebody cancelled it.
+    /// The run was cancelled.
     Cancelled,
-    /// There is no memory for the buffers.
+    /// The memory for the buffers could not be allocated.
     OutOfMemory {
-        /// What was asked for.
+        /// The size of the failed allocation.
         bytes: usize,
     },
     /// The program breaks a rule of the IR: a bug of the compiler.
@@ -72,15 +74,15 @@ pub enum RunError {
         kernel: String,
         /// The access, as IR text.
         access: String,
-        /// What is wrong with it.
+        /// The rule that it breaks.
         problem: Problem,
     },
 }
 
-/// What is wrong with an access.
+/// A rule that an access breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Problem {
-    /// The subscript of an axis is outside.
+    /// The subscript of an axis is out of bounds.
     Outside {
         /// The axis.
         axis: usize,
@@ -89,17 +91,20 @@ pub enum Problem {
         /// The length of the axis.
         length: i64,
     },
-    /// The view has another number of elements than the buffer.
+    /// The view and the buffer have different numbers of elements.
     View,
-    /// The element was never stored, or not by a statement or iteration that the load may rely on.
+    /// The element was never stored, or only by a statement or iteration that the load may not rely
+    /// on.
     NotStored,
-    /// The kernel (for scratch, the iteration of the outermost loop) has stored the element before.
+    /// The kernel (for scratch, the iteration of the outermost loop) has already stored the
+    /// element.
     StoredTwice,
     /// The buffer may not be stored to.
     NotWritable,
-    /// The element shares its memory with another's that is needed, here or by another iteration.
+    /// The element shares memory with one of another buffer that is still needed, here or in
+    /// another iteration.
     Overwritten,
-    /// The element of a result was never stored.
+    /// An element of a result was never stored.
     Missing,
 }
 
@@ -108,7 +113,8 @@ pub fn run(program: &Program, inputs: &[ArrayRef<'_>]) -> Result<Outcome, RunErr
     run_unless(program, inputs, &AtomicBool::new(false))
 }
 
-/// Runs a verified program unless `cancelled` is set, before or as it runs: each iteration looks.
+/// Runs a verified program unless `cancelled` is set, which is checked before the run and in each
+/// iteration.
 pub fn run_unless(program: &Program, inputs: &[ArrayRef<'_>], cancelled: &AtomicBool) -> Result<Outcome, RunError> {
     let binding = Binding::new(program, inputs).map_err(RunError::Bind)?;
     let mut memory = vec![];
@@ -143,13 +149,14 @@ pub fn run_unless(program: &Program, inputs: &[ArrayRef<'_>], cancelled: &Atomic
     Ok(Outcome { outputs, traffic })
 }
 
-/// A buffer at work.
+/// A buffer during a run.
 struct Memory<'a> {
     contents: Contents<'a>,
     shape: Vec<i64>,
-    /// When each element was stored; 0 for never. Only of what kernels store to.
+    /// The time at which each element was stored, 0 for never. Kept only for buffers that kernels
+    /// store to.
     stored: Vec<u64>,
-    /// Whether each iteration of the outermost loop begins without contents.
+    /// Whether each iteration of the outermost loop starts with the buffer empty.
     scratch: bool,
 }
 
@@ -198,7 +205,7 @@ impl<'a> Memory<'a> {
     }
 }
 
-/// Why a kernel ends early.
+/// The reason why a kernel ends early.
 enum Stop<'p> {
     Fault(Fault),
     Access(&'p Statement, Problem),
@@ -207,7 +214,7 @@ enum Stop<'p> {
 
 type Step<'p, T = ()> = Result<T, Stop<'p>>;
 
-/// A running reduction of a scan under way.
+/// The prefix that a running scan has reached.
 struct RunningPrefix<'p> {
     merger: Merger<'p>,
     running: Running,
@@ -215,7 +222,7 @@ struct RunningPrefix<'p> {
     number: i64,
 }
 
-/// A kernel at work.
+/// A kernel during a run.
 struct Machine<'p, 'a> {
     program: &'p Program,
     binding: &'p Binding,
@@ -225,15 +232,16 @@ struct Machine<'p, 'a> {
     functions: Vec<Evaluator<'p>>,
     indices: Vec<i64>,
     values: Vec<Scalar>,
-    /// The running reductions of the scans under way, by the value that each defines.
+    /// The prefixes of the scans that are running, by the value that each defines.
     prefixes: Vec<Option<RunningPrefix<'p>>>,
-    /// Grows with every iteration.
+    /// Advances with every iteration.
     clock: u64,
     /// The time at which the kernel began.
     began: u64,
-    /// Of each parallel or reducing loop around: when it began, and when its current iteration did.
+    /// For each enclosing parallel or reducing loop: when it began, and when its current iteration
+    /// did.
     around: Vec<(u64, u64)>,
-    /// How many loops are around.
+    /// The number of enclosing loops.
     depth: usize,
     /// When the current iteration of the outermost loop began.
     outermost: u64,
@@ -358,7 +366,7 @@ impl<'p, 'a> Machine<'p, 'a> {
         }
     }
 
-    /// The state that the element of iteration `number` is.
+    /// The state for the element of iteration `number`.
     fn state(&self, inputs: &[Input], number: i64) -> State {
         let input = |input: &Input| match input {
             Input::Value(value) => self.get(*value),
@@ -382,7 +390,7 @@ impl<'p, 'a> Machine<'p, 'a> {
         })
     }
 
-    /// Iterates over dims whose iterations see nothing of each other.
+    /// Iterates over dims with iterations that may not see each other's stores.
     fn apart(&mut self, dims: &'p [(IndexId, Extent)], mut body: impl FnMut(&mut Self) -> Step<'p>) -> Step<'p> {
         self.clock += 1;
         let depth = self.around.len();
@@ -454,7 +462,7 @@ impl<'p, 'a> Machine<'p, 'a> {
                 Scalar::I64(index)
             }
             Op::Prefix(prefix) => {
-                // A scan sets all its prefixes up before it runs.
+                // A scan sets up all its prefixes before it runs.
                 let number = self.prefixes[slot(value)].as_ref().map_or(0, |prefix| prefix.number);
                 let x = self.state(&prefix.inputs, number);
                 match &mut self.prefixes[slot(value)] {
@@ -527,7 +535,8 @@ impl<'p, 'a> Machine<'p, 'a> {
             if !(0..*length).contains(&index) {
                 return Err(Stop::Access(statement, Problem::Outside { axis, index, length: *length }));
             }
-            // Stays below the number of elements, if every later length is at least 1: checked as we go.
+            // If every later length is at least 1, this stays below the number of elements; the
+            // lengths are checked on the way.
             element = element.wrapping_mul(*length).wrapping_add(index);
         }
         usize::try_from(element).map_err(|_| Stop::Access(statement, Problem::View))
@@ -552,7 +561,7 @@ impl<'p, 'a> Machine<'p, 'a> {
     }
 }
 
-/// The number of elements of a shape, unless there is none.
+/// The number of elements of a shape, or `None` if a length is negative or the product overflows.
 fn count(shape: &[i64]) -> Option<i64> {
     if shape.contains(&0) {
         return Some(0);
@@ -560,7 +569,7 @@ fn count(shape: &[i64]) -> Option<i64> {
     shape.iter().try_fold(1i64, |product, n| product.checked_mul(*n).filter(|p| *p >= 0))
 }
 
-/// Where the entry of an id stands.
+/// The position of an id's entry.
 fn slot(id: impl Into<Slot>) -> usize {
     id.into().0
 }

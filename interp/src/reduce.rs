@@ -1,4 +1,4 @@
-//! Reductions and running reductions, as `ir::order` defines them: written from its text, step by step.
+//! Reductions and scans, written step by step from the definition in `ir::order`.
 
 use ir::nest::Reducer;
 use ir::order::{BLOCK, LANES, LANES_CHUNK, SCAN_CHUNK, SCAN_GROUP};
@@ -10,7 +10,7 @@ use crate::scalar::{Evaluator, binary};
 /// The state of a reduction.
 pub type State = SmallVec<[Scalar; 2]>;
 
-/// How two states become one.
+/// How two states are merged.
 pub enum Merger<'p> {
     /// By a primitive, over elements of a type.
     Monoid(Monoid, Dtype),
@@ -46,16 +46,16 @@ impl<'p> Merger<'p> {
     }
 }
 
-/// A reduction under way: takes its elements one by one and keeps a chunk of them.
+/// A reduction in progress. It takes its elements one by one and keeps those of the current chunk.
 pub struct Reduction<'p> {
     order: Order,
     merger: Merger<'p>,
-    /// The elements of the chunk or block that is not full, value by value.
+    /// The elements of the current chunk or block, value by value.
     pending: Vec<Scalar>,
-    /// The results of full chunks or blocks, pairs of equal height merged as they arrive: each
-    /// with its height in the tree, heights decreasing.
+    /// The results of full chunks or blocks. Each carries its height in the tree. Pairs of equal
+    /// height are merged as they arrive, so heights decrease.
     done: Vec<(u32, State)>,
-    /// The reduction so far in the other orders, which need no chunks.
+    /// The result so far in the other orders, which need no chunks.
     running: Running,
     last: State,
 }
@@ -137,14 +137,14 @@ fn ascending(merger: &mut Merger<'_>, elements: &[Scalar]) -> State {
     elements.chunks(width).fold(identity, |acc, x| merger.merge(&acc, x))
 }
 
-/// A running reduction: each element in, the state up to and with it out.
+/// A scan: takes an element and returns the prefix that ends with it.
 pub struct Running {
     order: Order,
-    /// How many elements there were.
+    /// The number of elements so far.
     count: usize,
-    /// All so far, where order does not matter.
+    /// The reduction of all of them, if order does not matter.
     total: State,
-    /// The elements of the group that is not full.
+    /// The elements of the current group.
     group: Vec<State>,
     carry: State,
     chunk: State,
@@ -169,7 +169,8 @@ impl Running {
 
     fn scan(&mut self, merger: &mut Merger<'_>, x: State) -> State {
         self.group.push(x);
-        // An element's prefix in its group depends on none after it: a group that is not full serves.
+        // The prefix of an element in its group depends on no later element, so a partial group
+        // serves as well.
         let mut p = self.group.clone();
         let mut d = 1;
         while d < SCAN_GROUP {

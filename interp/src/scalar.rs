@@ -1,16 +1,16 @@
-//! Each scalar primitive, once: what `ir::ops` and `ir::nest::Op` say in words, as code.
+//! Each scalar primitive, defined once: the code for the words of `ir::ops` and `ir::nest::Op`.
 //!
-//! Every function here is total. Operands whose types do not fit together cannot occur in verified IR;
-//! for them, and only for them, the answer is `ill_typed`.
+//! Every function here is total. Operands of the wrong types cannot occur in verified IR; for those
+//! alone the answer is `ill_typed`.
 
 use ir::build::Values;
 use ir::nest::{Block, Function, Op, Reducer, Statement, ValueId};
 use ir::{Arithmetic, BinaryOp, CompareOp, Dtype, Scalar, UnaryOp};
 
-/// All of it, for those who compute with scalars and do not import this.
+/// All of it as one value, for callers that compute with scalars without importing this crate.
 pub const ARITHMETIC: Arithmetic = Arithmetic { unary, binary, compare, fma, cast, bitcast, call };
 
-/// The value of an operation that the verifier would have refused.
+/// The value of an operation that the verifier would have rejected.
 fn ill_typed(dtype: Dtype) -> Scalar {
     Scalar::zero(dtype)
 }
@@ -72,8 +72,8 @@ pub fn fma(a: Scalar, b: Scalar, c: Scalar) -> Scalar {
     }
 }
 
-/// Conversion to a type: integers wrap, float to integer saturates with NaN to 0, anything to a narrower float
-/// rounds once to nearest even, to `bool` is `!= 0`.
+/// Conversion to a type: integers wrap, float to integer saturates with NaN to 0, anything to a
+/// narrower float rounds once to nearest even, to `bool` is `!= 0`.
 pub fn cast(to: Dtype, a: Scalar) -> Scalar {
     if a.dtype() == to {
         return a;
@@ -103,7 +103,8 @@ pub fn call(function: &Function, arguments: &[Scalar]) -> Scalar {
     Evaluator::new(function).call(arguments)
 }
 
-/// A scalar function, or the merge of a reducer, with room for its values, to be called many times.
+/// A scalar function, or the merge of a reducer, with preallocated space for its values, for
+/// repeated calls.
 pub struct Evaluator<'f> {
     params: &'f [ValueId],
     dtypes: &'f Values,
@@ -160,7 +161,7 @@ impl<'f> Evaluator<'f> {
                         self.values[slot(result)] = self.get(if taken { a } else { b });
                     }
                 }
-                // A scalar function holds nothing else.
+                // A scalar function contains no other statements.
                 Statement::Store { .. } | Statement::Loop(_) | Statement::Contract(_) => {}
             }
         }
@@ -230,7 +231,7 @@ macro_rules! integer {
             }
 
             fn binary(op: BinaryOp, a: $type, b: $type) -> $type {
-                // What a right shift by the width or more, or by a negative amount, leaves.
+                // The result of a right shift by the full width or more, or by a negative amount.
                 let beyond: fn($type) -> $type = $beyond;
                 let amount = u32::try_from(b).unwrap_or(u32::MAX);
                 match op {
@@ -288,7 +289,7 @@ macro_rules! float {
                     BinaryOp::Div => Some(a / b),
                     BinaryOp::Rem => Some(a % b),
                     BinaryOp::Min | BinaryOp::Max if a.is_nan() || b.is_nan() => Some(<$type>::NAN),
-                    // The total order of what is not NaN puts -0 below +0.
+                    // The total order puts -0 below +0.
                     BinaryOp::Min => Some(if a.total_cmp(&b).is_le() { a } else { b }),
                     BinaryOp::Max => Some(if a.total_cmp(&b).is_le() { b } else { a }),
                     BinaryOp::And | BinaryOp::Or | BinaryOp::Xor | BinaryOp::Shl | BinaryOp::Shr => None,
@@ -343,8 +344,9 @@ fn from_float(to: Dtype, v: f64) -> Scalar {
     }
 }
 
-/// `v` rounded to odd: an inexact result is the neighbour with an odd last bit. Rounding that to a format at least
-/// two bits narrower gives what rounding `v` itself would (Boldo and Melquiond, "When double rounding is odd").
+/// `v` rounded to odd: an inexact result is the neighbour with an odd last bit. Rounding that to a
+/// format at least two bits narrower gives what rounding `v` itself would (Boldo and Melquiond,
+/// "When double rounding is odd").
 #[expect(clippy::cast_possible_truncation, reason = "the rounding is put right below")]
 fn float_to_odd(v: f64) -> f32 {
     let near = v as f32;
@@ -428,7 +430,8 @@ mod tests {
         assert_eq!(cast(Dtype::Bool, f(f64::NAN)), Scalar::Bool(true));
         assert_eq!(cast(Dtype::Bool, f(-0.0)), Scalar::Bool(false));
         assert_eq!(cast(Dtype::F32, Scalar::Bool(true)), Scalar::F32(1.0));
-        // Just above the middle of two f16 (two bf16): rounding to f32 first would land on the tie.
+        // Just above the midpoint of two neighbouring f16 (and bf16) values: rounding to f32 first
+        // would land on the tie.
         let above_tie = 1.0 + 2f64.powi(-11) + 2f64.powi(-40);
         assert_eq!(cast(Dtype::F16, f(above_tie)), Scalar::from_bits(Dtype::F16, 0x3c01));
         let above_tie = (1_i64 << 62) + (1 << 54) + 1;

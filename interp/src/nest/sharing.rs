@@ -1,5 +1,6 @@
-//! Whether buffers of one slot keep out of each other's way. Each has an array of its own here; on the side it is kept
-//! whose bytes the slot would hold, so that a program whose buffers lie in slots means the same as one where they do not.
+//! Checks that buffers that share a slot do not overwrite each other. Here each buffer has an array
+//! of its own; this module additionally tracks which buffer's bytes the slot would hold. A program
+//! with shared slots therefore means the same as one without.
 
 use std::collections::TryReserveError;
 
@@ -8,24 +9,24 @@ use ir::nest::{BufferId, Program};
 
 /// The slots of a run that have more than one buffer.
 pub(super) struct Sharing {
-    /// Of each buffer there, its slot, and how many units an element has.
+    /// For each such buffer, its slot and the number of units of one element.
     places: SecondaryMap<BufferId, Option<(usize, usize)>>,
     slots: Vec<Vec<Unit>>,
 }
 
-/// As many bytes of a slot as the smallest element there has.
+/// A part of a slot as large as its smallest element.
 #[derive(Clone, Copy)]
 struct Unit {
-    /// The buffer whose element is there.
+    /// The buffer that the bytes belong to.
     owner: BufferId,
-    /// When it was first read since `since`.
+    /// The time of the first read since `since`.
     read: u64,
-    /// The kernel, by its beginning, that read it last.
+    /// The beginning of the kernel that last read it.
     since: u64,
 }
 
 impl Sharing {
-    /// The slots, for buffers of so many elements.
+    /// The slots. `elements` gives the number of elements of a buffer.
     pub(super) fn new(program: &Program, elements: impl Fn(BufferId) -> usize) -> Result<Sharing, TryReserveError> {
         let mut sharing = Sharing { places: SecondaryMap::new(), slots: vec![] };
         for members in program.slots.values().filter(|members| members.len() > 1) {
@@ -50,7 +51,7 @@ impl Sharing {
         self.slots[slot].get_mut(element * each..(element + 1) * each).unwrap_or_default()
     }
 
-    /// Whether an element is still there to be loaded, at a time in a kernel that began at `began`.
+    /// Whether an element is still intact at `time`, in a kernel that began at `began`.
     pub(super) fn load(&mut self, buffer: BufferId, element: usize, time: u64, began: u64) -> bool {
         let mut there = true;
         for unit in self.units(buffer, element) {
@@ -62,8 +63,8 @@ impl Sharing {
         there
     }
 
-    /// Whether an element may be stored: what another buffer had there may have been loaded in this kernel only by
-    /// whom `sees` says that this iteration can rely on.
+    /// Whether an element may be stored. If this kernel has loaded the bytes of another buffer
+    /// there, `sees` must say that this iteration can rely on the load having happened.
     pub(super) fn store(&mut self, buffer: BufferId, element: usize, began: u64, sees: impl Fn(u64) -> bool) -> bool {
         let mut may = true;
         for unit in self.units(buffer, element) {

@@ -1,31 +1,33 @@
-//! What evaluation asks about a checked program: which expressions a result needs, which indices each mentions, and which values
-//! are worth remembering. Operands come before their users, so two sweeps find it all without recursion.
+//! Facts about a checked program that evaluation needs: the expressions that a result depends on,
+//! the indices that each mentions, and the values worth remembering. Operands come before their
+//! users, so two sweeps find everything without recursion.
 
 use std::rc::Rc;
 
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use ir::checked::{Checked, ExprId, Extent, IndexId, Kind};
 
-/// Whether and how the values of an expression are remembered.
+/// How the values of an expression are remembered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keep {
-    /// Not: computing one is as quick, or nobody asks twice.
+    /// Not at all: recomputing one is as quick, or nothing asks twice.
     No,
-    /// The latest: one of several users may ask for it again, or a loop that it does not mention.
+    /// Only the latest: it may be asked for again by another user, or by a loop with an index that
+    /// it does not mention.
     Latest,
-    /// As many as there is room for: reductions, and elements of arrays.
+    /// As many as there is room for: reductions and elements of arrays.
     Many,
 }
 
-/// What is known of an expression.
+/// The facts about an expression.
 struct Fact {
-    /// The indices that it mentions and does not bind, ascending.
+    /// Its free indices, ascending.
     free: Rc<[IndexId]>,
     keep: Keep,
     reached: bool,
 }
 
-/// What is known of a checked program.
+/// The facts about a checked program.
 pub(super) struct Facts {
     exprs: PrimaryMap<ExprId, Fact>,
 }
@@ -51,7 +53,8 @@ impl Facts {
             }
             free.push(set);
         }
-        // Of each expression: how many ask for it, and whether it is asked for again where only other indices move.
+        // For each expression: the number of its users, and whether it is asked for again while
+        // only other indices change.
         let mut users: SecondaryMap<ExprId, u32> = SecondaryMap::new();
         let mut repeated: SecondaryMap<ExprId, bool> = SecondaryMap::new();
         for (_, result) in &checked.results {
@@ -66,7 +69,7 @@ impl Facts {
             checked.for_each_operand(&expr.kind, |operand| {
                 users[operand] = users[operand].saturating_add(1);
                 repeated[operand] |= match &expr.kind {
-                    // They remember nothing themselves.
+                    // These remember nothing themselves.
                     Kind::Reshape(_) | Kind::ArrayLiteral(_) => again,
                     _ if !bound.is_empty() => bound.iter().any(|i| !free[operand].contains(i)),
                     _ => !checked.exprs[operand].ty.is_scalar() || free[operand] != free[id],
@@ -90,12 +93,12 @@ impl Facts {
         Facts { exprs }
     }
 
-    /// The indices that an expression mentions and does not bind, ascending.
+    /// The free indices of an expression (those that it mentions but does not bind), ascending.
     pub fn free(&self, expr: ExprId) -> &Rc<[IndexId]> {
         &self.exprs[expr].free
     }
 
-    /// Whether and how its values are remembered.
+    /// How its values are remembered.
     pub fn keep(&self, expr: ExprId) -> Keep {
         self.exprs[expr].keep
     }

@@ -1,5 +1,6 @@
-//! Which faults a program can end in: each access that is checked, at every setting of the indices that its subscript
-//! mentions, under the conditions of the `if`s around it. A subscript or condition that ends in another fault may be anything.
+//! Decides which faults a program can end in. It tries each checked access at every setting of the
+//! indices that its subscript mentions, under the conditions of the enclosing `if`s. A subscript or
+//! condition that itself ends in another fault counts as any value.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +12,13 @@ use ir::nest::Place;
 use super::facts::Facts;
 use super::machine::{Machine, advance};
 
-/// A condition, and what it must be.
+/// A condition and the value that it must have.
 type Condition = (ExprId, bool);
 
-/// Whether the fault is one of the program's.
+/// Whether the program can end in this fault.
 pub(super) fn may_fault(checked: &Checked, facts: &Facts, mut machine: Machine<'_>, fault: Fault) -> bool {
     let conditions = conditions(checked, facts);
-    // An error does not say how many elements short of one an empty range is.
+    // An error does not say how many elements an empty range is short of one.
     let is_count = checked.sites.get(fault.site).is_some_and(|site| matches!(site.what, Place::Elements(_)));
     for (_, expr) in checked.exprs.iter().filter(|(id, _)| facts.reached(*id)) {
         let Kind::Access { array, at } = &expr.kind else { continue };
@@ -36,7 +37,8 @@ pub(super) fn may_fault(checked: &Checked, facts: &Facts, mut machine: Machine<'
             mentioned.for_each(|id| facts.free(id).iter().for_each(|i| close(checked, facts, *i, &mut indices)));
             let mut found = false;
             each(&mut machine, &indices, &mut |machine| {
-                // What ends in a fault itself is any value to an engine that computes it without that (`clamp(v, 1, 1)` is 1).
+                // An engine may compute a value that would itself fault without noticing
+                // (`clamp(v, 1, 1)` is 1), so it counts as any value.
                 let holds = |(condition, wanted): &Condition, machine: &mut Machine<'_>| {
                     machine.value(*condition).map_or(true, |value| value == Scalar::Bool(*wanted))
                 };
@@ -68,7 +70,7 @@ fn conditions(checked: &Checked, facts: &Facts) -> BTreeMap<GuardId, Vec<Conditi
     found
 }
 
-/// Adds an index, those that its extent mentions before it.
+/// Adds an index, after those that its extent mentions.
 fn close(checked: &Checked, facts: &Facts, index: IndexId, all: &mut Vec<IndexId>) {
     if all.contains(&index) {
         return;
@@ -80,10 +82,11 @@ fn close(checked: &Checked, facts: &Facts, index: IndexId, all: &mut Vec<IndexId
     all.push(index);
 }
 
-/// Calls `visit` at every setting of the indices, until it says to stop. Whether all were visited.
+/// Calls `visit` at every setting of the indices until it asks to stop. Returns whether all were
+/// visited.
 fn each(machine: &mut Machine<'_>, indices: &[IndexId], visit: &mut dyn FnMut(&mut Machine<'_>) -> bool) -> bool {
     let Some((first, rest)) = indices.split_first() else { return visit(machine) };
-    // Where the extent itself is out of reach, nothing runs.
+    // If the extent itself cannot be computed, nothing runs.
     let extent = machine.extent(*first).unwrap_or(0);
     let mut at = [0];
     let mut left = extent > 0;

@@ -1,4 +1,5 @@
-//! The evaluator: the value of a scalar, the element of an array, at the setting of the indices at hand.
+//! The evaluator: computes the value of a scalar, or an element of an array, at the current setting
+//! of the indices.
 
 use std::collections::BTreeMap;
 
@@ -13,23 +14,23 @@ use super::facts::{Facts, Keep};
 use super::reduce::{Prefixes, Reducing, of_none};
 use crate::scalar::{self, Evaluator};
 
-/// How many settings of their free indices all expressions together may remember, beyond one each.
+/// The number of settings that all expressions together may remember, beyond one for each.
 const ROOM: usize = 1 << 22;
 
-/// Why a value could not be computed.
+/// The reason why a value could not be computed.
 pub(super) enum Stop {
-    /// A subscript that is checked is outside.
+    /// A checked subscript is out of bounds.
     Fault(Fault),
-    /// A subscript that was proved inside is not.
+    /// A subscript that was proved to be in bounds is not.
     Unproved { access: ExprId, axis: usize, index: i64, length: i64 },
 }
 
 pub(super) type Step<T> = Result<T, Stop>;
 
-/// A value with the setting of the free indices that it belongs to.
+/// A value and the setting of the free indices at which it was computed.
 type Latest = (Box<[i64]>, Scalar);
 
-/// The values of an expression that are remembered, by the setting of its free indices.
+/// The remembered values of an expression, by the setting of its free indices.
 struct Table<T> {
     /// The one used last.
     latest: Option<(Vec<i64>, T)>,
@@ -39,7 +40,7 @@ struct Table<T> {
 impl<T> Table<T> {
     const EMPTY: Table<T> = Table { latest: None, others: BTreeMap::new() };
 
-    /// What is remembered at a setting, made first if there is nothing, one of at most `room`.
+    /// The value remembered at a setting, made first if there is none. At most `room` are kept.
     fn at(&mut self, setting: impl Iterator<Item = i64> + Clone, room: usize, make: impl FnOnce() -> T) -> &mut T {
         let is_latest = self.latest.as_ref().is_some_and(|(key, _)| key.iter().copied().eq(setting.clone()));
         if !is_latest {
@@ -61,13 +62,13 @@ impl<T> Table<T> {
     }
 }
 
-/// A scan under way: the prefixes so far, the empty one first.
+/// A scan in progress: the prefixes so far, beginning with the empty one.
 struct Scan {
     running: Prefixes,
     prefixes: Vec<Scalar>,
 }
 
-/// A call at work.
+/// A call in progress.
 pub(super) struct Machine<'a> {
     checked: &'a Checked,
     inputs: &'a [ArrayRef<'a>],
@@ -76,17 +77,18 @@ pub(super) struct Machine<'a> {
     functions: BTreeMap<(MathFn, Dtype), Evaluator<'a>>,
     /// The length of each axis of each array expression.
     shapes: PrimaryMap<ExprId, Box<[i64]>>,
-    /// The setting of the indices. An index keeps its value when its binder ends: nothing mentions it there.
+    /// The current setting of the indices. An index keeps its value after its binder ends, where
+    /// nothing mentions it.
     indices: SecondaryMap<IndexId, i64>,
     latest: SecondaryMap<ExprId, Option<Latest>>,
     elements: BTreeMap<ExprId, Table<Vec<Option<Scalar>>>>,
     scans: BTreeMap<ExprId, Table<Option<Scan>>>,
-    /// How many settings an expression may remember, if each takes one value.
+    /// How many settings an expression may remember if each holds one value.
     room: usize,
 }
 
 impl<'a> Machine<'a> {
-    /// A machine for one call, whose sizes all have values.
+    /// A machine for one call. All sizes have values.
     pub fn new(
         checked: &'a Checked,
         inputs: &'a [ArrayRef<'a>],
@@ -117,7 +119,8 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// What the elements of every array may take that are remembered at one setting; `None` if that is beyond counting.
+    /// An upper bound on the bytes of all arrays' elements for one setting of the free indices.
+    /// `None` on overflow.
     pub fn bytes(&self) -> Option<usize> {
         let kept = self.checked.exprs.keys().filter(|id| self.facts.reached(*id) && self.facts.keep(*id) == Keep::Many);
         kept.map(|id| self.count(id)?.checked_mul(size_of::<Option<Scalar>>()))
@@ -167,7 +170,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// The element of an array at a position inside.
+    /// The element of an array at a position that is in bounds.
     fn element(&mut self, id: ExprId, at: &[i64]) -> Step<Scalar> {
         let checked = self.checked;
         match &checked.exprs[id].kind {
@@ -191,12 +194,12 @@ impl<'a> Machine<'a> {
                     _ => grow(|| compute(self)),
                 }
             }
-            // An array expression is nothing else.
+            // No other expression is an array.
             _ => self.value(id),
         }
     }
 
-    /// A value that is remembered, by its number among those of the expression at this setting.
+    /// A remembered value, by its number among those of the expression at this setting.
     fn remembered(
         &mut self,
         id: ExprId,
@@ -261,7 +264,7 @@ impl<'a> Machine<'a> {
     fn call(&mut self, function: MathFn, dtype: Dtype, arguments: &[ExprId]) -> Step<Scalar> {
         let arguments = arguments.iter().map(|a| self.value(*a)).collect::<Step<Vec<_>>>()?;
         let evaluator = self.functions.get_mut(&(function, dtype));
-        // Every function that is called was looked up before the run.
+        // Every called function was looked up before the run.
         Ok(evaluator.map_or(Scalar::zero(dtype), |evaluator| evaluator.call(&arguments)))
     }
 
@@ -281,7 +284,7 @@ impl<'a> Machine<'a> {
         self.element(array, &position)
     }
 
-    /// A prefix: what the scan over all elements has after as many as this setting asks for.
+    /// A prefix: the result of the scan after the number of elements that this setting asks for.
     fn prefix(&mut self, id: ExprId, op: ReduceOp, over: &[IndexId], body: ExprId, prefix: Prefix) -> Step<Scalar> {
         let dtype = self.checked.exprs[body].ty.dtype;
         let Some(running) = over.first() else { return Ok(of_none(op, dtype)) };
@@ -293,7 +296,7 @@ impl<'a> Machine<'a> {
         while scan.prefixes.len() <= count {
             self.set(*running, i64::try_from(scan.prefixes.len() - 1).unwrap_or(i64::MAX));
             let element = grow(|| self.value(body));
-            // A fault ends the run, so nobody asks for the scan again.
+            // A fault ends the run, so nothing asks for the scan again.
             let value = scan.running.push(element?);
             scan.prefixes.push(value);
         }
@@ -308,8 +311,8 @@ impl<'a> Machine<'a> {
         scans.entry(id).or_insert(Table::EMPTY).at(others, *room / (count + 1), || None)
     }
 
-    /// A reduction. Where the extent of an index depends on another one of the same reduction, what is reduced is the
-    /// reductions over the inner ones.
+    /// A reduction. If the extent of one of its indices depends on another one, it reduces the
+    /// results of reductions over the inner indices.
     fn reduce(
         &mut self,
         over: &[IndexId],
@@ -330,7 +333,7 @@ impl<'a> Machine<'a> {
         Ok(reduction.finish())
     }
 
-    /// How many of the indices, from the first, have extents that do not depend on those before them.
+    /// The number of leading indices with extents that do not depend on the ones before them.
     fn box_len(&self, over: &[IndexId]) -> usize {
         let depends = |k: usize| match &self.checked.indices[over[k]].extent {
             Extent::Affine(extent) => extent.terms().iter().any(|(i, _)| over[..k].contains(i)),
@@ -339,7 +342,7 @@ impl<'a> Machine<'a> {
         (0..over.len()).find(|k| depends(*k)).unwrap_or(over.len())
     }
 
-    /// How far an index runs.
+    /// The extent of an index.
     pub fn extent(&mut self, index: IndexId) -> Step<i64> {
         match &self.checked.indices[index].extent {
             Extent::Affine(extent) => Ok(self.affine(extent)),
@@ -347,7 +350,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// The value of an integer scalar, as `i64`: a `u64` beyond that is the greatest one.
+    /// The value of an integer scalar as `i64`. A larger `u64` becomes the greatest `i64`.
     pub fn integer(&mut self, id: ExprId) -> Step<i64> {
         self.value(id).map(|value| ir::bind::integer(Some(value)))
     }
@@ -391,7 +394,7 @@ fn position(number: usize, shape: &[i64]) -> Vec<i64> {
     at
 }
 
-/// Runs one more level of a nest of any depth.
+/// Runs one more level of a nest of any depth, on more stack if needed.
 fn grow<T>(level: impl FnOnce() -> T) -> T {
     stacker::maybe_grow(128 << 10, 4 << 20, level)
 }

@@ -1,13 +1,14 @@
-//! Evaluates a checked program as the language reference reads, element by element, without lowering: the meaning that
-//! every other engine is held to.
+//! Evaluates a checked program element by element, as the language reference reads and without
+//! lowering. It defines the meaning that every other engine must reproduce.
 //!
-//! An element is computed when something asks for it and remembered (`machine`), so what no result needs is never
-//! looked at and what is shared is computed once; nothing is planned, moved or combined. A run is slow and its memory is bounded:
-//! each array expression keeps its elements for the setting of its free indices that is at hand, and for others
-//! while there is room.
+//! `machine` computes an element when it is asked for and remembers it, so values that no result
+//! needs are never computed, and shared ones are computed once. Nothing is planned, moved or
+//! combined. A run is slow, but its memory is bounded: each array expression keeps the elements for
+//! the current setting of its free indices, and for earlier settings while there is room.
 //!
-//! An access that is outside is an error where a result needs it. An engine that computes arrays whole may meet one that no
-//! result needs, and may meet several in another order; [`may_fault`] says which errors a program can end in.
+//! An access that is out of bounds is an error only if a result needs it. An engine that computes
+//! whole arrays may encounter one that no result needs, or several in another order; [`may_fault`]
+//! says which errors a program can end in.
 
 mod facts;
 mod faults;
@@ -29,10 +30,10 @@ use machine::{Machine, Stop};
 /// The definitions of named scalar functions, as a compiled program would carry them.
 pub type Definitions<'a> = &'a dyn Fn(MathFn, Dtype) -> Option<Function>;
 
-/// Memory that the elements of one program may take, one setting of the free indices each.
+/// The memory limit for the elements of a program, at one setting of the free indices each.
 const MAX_BYTES: usize = 4 << 30;
 
-/// Why a run has no result.
+/// The reason why a run has no result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunError {
     /// The inputs do not fit the program.
@@ -43,16 +44,16 @@ pub enum RunError {
     Length {
         /// Which result.
         result: usize,
-        /// Which of its axes.
+        /// The axis.
         axis: usize,
         /// The length.
         length: i64,
     },
-    /// A subscript that is checked as the program runs, and that a result needs, is outside.
+    /// A subscript that is checked at run time, and that a result needs, is out of bounds.
     Fault(Fault),
-    /// There is no memory for the arrays.
+    /// The memory for the arrays could not be allocated.
     OutOfMemory {
-        /// What was asked for.
+        /// The size of the failed allocation.
         bytes: usize,
     },
     /// The checked program breaks its own rules: a bug of the compiler.
@@ -77,8 +78,8 @@ pub fn run(checked: &Checked, inputs: &[ArrayRef<'_>], definitions: Definitions<
     Ok(results)
 }
 
-/// Whether an engine may end a run with this fault: some access of the program, at some setting of the indices that it
-/// mentions and with every `if` around it taken, has that subscript and that bound.
+/// Whether an engine may end a run with this fault: some access of the program has that subscript
+/// and that bound at some setting of the indices that it mentions, with every enclosing `if` taken.
 pub fn may_fault(
     checked: &Checked,
     inputs: &[ArrayRef<'_>],
@@ -108,7 +109,7 @@ fn functions(checked: &Checked, facts: &Facts, definitions: Definitions<'_>) -> 
     Ok(functions)
 }
 
-/// A machine for one call: everything that can be refused is, before anything runs.
+/// A machine for one call. Everything that can be refused is refused before anything runs.
 fn prepare<'a>(
     checked: &'a Checked,
     inputs: &'a [ArrayRef<'a>],

@@ -1,12 +1,12 @@
-//! The reducers of the language, as the reference describes them: sums and their kin in the orders of
-//! `ir::order`, positions by looking at each element in turn.
+//! The reducers of the language as the reference describes them: sums, products and extrema in the
+//! orders of `ir::order`, positions by looking at each element in turn.
 
 use ir::{CompareOp, Dtype, Extreme, Order, ReduceOp, Scalar};
 
 use crate::reduce::{Merger, Reduction, Running, State};
 use crate::scalar::compare;
 
-/// The reduction of nothing.
+/// The reduction of no elements.
 pub(super) fn of_none(op: ReduceOp, dtype: Dtype) -> Scalar {
     match op {
         ReduceOp::Monoid(monoid) => monoid.identity(dtype),
@@ -14,7 +14,7 @@ pub(super) fn of_none(op: ReduceOp, dtype: Dtype) -> Scalar {
     }
 }
 
-/// A reduction under way.
+/// A reduction in progress.
 pub(super) enum Reducing {
     Monoid(Box<Reduction<'static>>),
     Position(Leader),
@@ -45,7 +45,7 @@ impl Reducing {
     }
 }
 
-/// A running reduction.
+/// A scan in progress.
 pub(super) enum Prefixes {
     Monoid(Merger<'static>, Running),
     Position(Leader),
@@ -79,7 +79,7 @@ impl Prefixes {
 pub(super) struct Leader {
     beats: CompareOp,
     count: i64,
-    /// The element and its number.
+    /// The element and its position.
     leads: Option<(Scalar, i64)>,
 }
 

@@ -38,7 +38,7 @@ fn i64s(values: impl IntoIterator<Item = i64>) -> Array {
     Array::from_scalars(Dtype::I64, &[scalars.len()], &scalars).unwrap()
 }
 
-/// Values of mixed sign and magnitude, so that every order gives its own sum.
+/// Values of mixed sign and magnitude, so that every order gives a different sum.
 fn rough(n: usize) -> Vec<f32> {
     (0..n as u32)
         .map(|k| ((k.wrapping_mul(2_654_435_761) >> 8) as f32 / 8_388_608.0 - 1.0) * 1.7f32.powi((k % 41) as i32))
@@ -65,7 +65,8 @@ fn sum(order: &str, x: &[f32]) -> f32 {
     sum
 }
 
-/// Joins by levels, with recursion on the largest power of two below instead of level after level.
+/// Pairwise, by recursion on the largest power of two below the length instead of level after
+/// level.
 fn tree(x: &[f32]) -> f32 {
     match x.len() {
         0 => 0.0,
@@ -322,7 +323,7 @@ fn constants_and_functions() {
     assert_eq!(one(text, &[]), f32s([3.5, 0.0, 1.0]));
 }
 
-/// What `verify` cannot see, a run does.
+/// Rules that `verify` cannot check are enforced by a run.
 #[test]
 fn broken_rules_are_found() {
     let problem = |header: &str, body: &str| match try_run(&vector_program(header, body), &[f32s([1.0, 2.0])]) {
@@ -345,7 +346,8 @@ fn broken_rules_are_found() {
     assert!(try_run(&vector_program(y, earlier), &[f32s([1.0, 2.0])]).is_ok());
 }
 
-/// Buffers of one slot. The verifier would refuse these; the interpreter finds out by itself.
+/// Buffers that share a slot. The verifier would reject these programs; the interpreter must find
+/// out by itself.
 #[test]
 fn slots_hold_what_is_needed() {
     let run_with = |slot: &str, kernels: &str| {
@@ -365,7 +367,8 @@ fn slots_hold_what_is_needed() {
     let chain = |at: &str| [map("a", "x", "i", "t"), map("b", "t", at, "u"), map("c", "u", "i", "y")].concat();
     assert_eq!(run_with("%t, %u, %y", &chain("i")), Ok(f32s([8.0, 16.0, 24.0])));
     assert_eq!(run_with("%t, %y", &chain("n - i - 1")), Ok(f32s([24.0, 16.0, 8.0])));
-    // Element 2 is overwritten before it is read, or (in another order) read before it is overwritten.
+    // Element 2 is overwritten before it is read, or (in another order) read before it is
+    // overwritten.
     for at in ["n - i - 1", "0", "n - 1"] {
         assert_eq!(run_with("%t, %u", &chain(at)), Err(Problem::Overwritten), "{at}");
     }
@@ -450,7 +453,7 @@ fn scratch_of_another_iteration_is_not_seen() {
         }
     };
     for outer in ["parallel", "serial", "reduce"] {
-        // The iteration with i = 1 has stored element 1 alone.
+        // The iteration with i = 1 has stored only element 1.
         let own = "store %e[1], v0 v4 = load %e[1]";
         assert_eq!(problem(outer, own, "store %y[i], v4"), None, "{outer}");
         assert_eq!(problem(outer, "v4 = load %e[0]", "store %y[i], v4"), Some(Problem::NotStored), "{outer}");
@@ -458,7 +461,8 @@ fn scratch_of_another_iteration_is_not_seen() {
     }
 }
 
-/// What a reduction's body stores, its own iteration sees and the statements after it.
+/// Stores in the body of a reduction are visible to the same iteration and to the statements after
+/// the loop.
 #[test]
 fn reductions_that_store() {
     let header = "output %y: f32[n] output %s: f32 temp %t: f32[n]";
@@ -496,7 +500,7 @@ fn sizes_in_kernels_wrap() {
     assert_eq!([1, 2, 3].map(y), [i64::MAX, -2, i64::MAX - 2].map(|v| Some(Scalar::I64(v))));
 }
 
-/// A run of hours ends when somebody asks for it.
+/// A run that would take hours ends when it is cancelled.
 #[test]
 fn runs_are_cancelled() {
     let text = "program @p {

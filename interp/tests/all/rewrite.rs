@@ -1,4 +1,4 @@
-//! Rewrites of random kernels: the same bits, and no more loads than before.
+//! Rewriting random kernels keeps their bits and never adds loads.
 
 use interp::nest::{Outcome, run};
 use ir::build::Builder;
@@ -49,7 +49,7 @@ fn n() -> Size {
     Size::symbol(SymbolId::from_u32(0))
 }
 
-/// All axes have one length, so that every index is inside of each.
+/// All axes have the same length, so that every index is in bounds for each of them.
 fn declare() -> Program {
     let mut program = Program { name: "p".into(), ..Program::default() };
     program.symbols.push(Symbol { name: "n".into(), source: SymbolSource::Dimension { input: 0, axis: 0 } });
@@ -76,7 +76,8 @@ struct Maker<'a, 't> {
     /// Checked subscripts.
     places: Vec<ValueId>,
     indices: Vec<IndexId>,
-    /// What may be loaded besides the inputs, with the subscripts that were stored (`None` for any).
+    /// The buffers that may be loaded in addition to the inputs, with the subscripts that were
+    /// stored (`None` for any).
     stored: Vec<(BufferId, Option<Vec<Subscript>>)>,
 }
 
@@ -91,13 +92,14 @@ impl Maker<'_, '_> {
         }
     }
 
-    /// As far as all axes, for a loop that need not come to each element also a single value.
+    /// The extent of an axis; for a loop that need not visit each element, sometimes a single
+    /// iteration.
     fn extent(&mut self, each: bool) -> Extent {
         let extents = [n(), Size::constant(N as i64), Size::constant(1)];
         Extent::size(extents[self.c.below(if each { 2 } else { 3 })].clone())
     }
 
-    /// What `make` adds to the scope is gone after it.
+    /// Runs `make` in a nested scope, which ends after it.
     fn block<T>(&mut self, indices: &[IndexId], make: impl FnOnce(&mut Self) -> T) -> (Vec<Statement>, T) {
         let lengths = (self.floats.len(), self.places.len(), self.indices.len(), self.stored.len());
         self.indices.extend(indices);
@@ -177,7 +179,7 @@ impl Maker<'_, '_> {
         }
     }
 
-    /// A loop or contraction over one index, whose body stores an element of a buffer.
+    /// A loop or contraction over one index. Its body stores an element of a buffer.
     fn storing(&mut self, buffer: Name, outer: Option<IndexId>) {
         let index = self.b.index("j");
         let dims = vec![(index, self.extent(true))];
@@ -220,7 +222,8 @@ impl Maker<'_, '_> {
     }
 }
 
-/// Rows: some statements, a loop that fills the scratch, one that stores a row each of two arrays, an element.
+/// Rows: some statements, a loop that fills the scratch, one that stores a row each of two arrays,
+/// an element.
 fn program(bytes: &[u8]) -> Program {
     let mut program = declare();
     let b = Builder::new(&mut program);
@@ -257,7 +260,7 @@ fn outcome(program: &Program) -> Result<Outcome, TestCaseError> {
 
 type Rewrite = fn(&Program, &mut Kernel) -> usize;
 
-/// Each with its name and whether it loads less wherever it finds something.
+/// Each with its name, and whether it reduces the loads wherever it applies.
 const REWRITES: [(&str, Rewrite); 7] = [
     ("erase", |_, kernel| {
         erase_unused(&mut kernel.body);

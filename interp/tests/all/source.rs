@@ -1,5 +1,6 @@
-//! What the evaluator of checked programs owes beyond agreeing with the other engines: depth and sharing cost neither stack nor
-//! time, what is not needed is not looked at, and memory is bounded.
+//! Properties of the evaluator of checked programs beyond agreeing with the other engines: depth
+//! and sharing cost neither stack nor time, values that are not needed are not computed, and memory
+//! is bounded.
 
 use interp::source::{RunError, may_fault, run};
 use ir::bind::Fault;
@@ -115,7 +116,7 @@ fn ten_thousand_arrays_deep() {
 
 #[test]
 fn what_is_shared_is_computed_once() {
-    // Doubled a hundred times as a scalar, and as often as the sum of an array beside its elements.
+    // Doubled a hundred times as a scalar, and as often as the sum of an array plus its elements.
     let mut s = Sample::new();
     let mut last = s.one();
     for _ in 0..100 {
@@ -161,7 +162,7 @@ fn what_no_result_needs_is_not_looked_at() {
     assert_eq!(may_fault(&s.checked, &[x.as_ref()], &|_, _| None, fault), Ok(true));
     let other = Fault { index: 6, ..fault };
     assert_eq!(may_fault(&s.checked, &[x.as_ref()], &|_, _| None, other), Ok(false));
-    // A subscript that ends in that fault may be anything elsewhere.
+    // A subscript that ends in this fault may be any value elsewhere.
     let elsewhere =
         s.checked.sites.push(Site { origin: s.checked.sites[site].origin, what: s.checked.sites[site].what.clone() });
     let data = s.scalar(Kind::Cast(outside), Dtype::I64);
