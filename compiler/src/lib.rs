@@ -1,4 +1,4 @@
-//! The compiler: syntax tree to checked program to loop nests, and those merged.
+//! The compiler: from the syntax tree to the checked program, and from that to fused loop nests.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The passes in order: what stands between a checked program and the engines.
+//! The passes in order: from a checked program to the input of the engines.
 
 use cranelift_entity::SecondaryMap;
 use ir::checked::Checked;
@@ -11,14 +11,15 @@ use crate::fusion::search;
 use crate::lower::{LowerError, lower};
 use crate::plan::plan;
 
-/// What is fused, and by whose judgement. No choice changes a result by a bit.
+/// The passes to run, and how they decide. No option changes a bit of a result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// The passes that may merge kernels.
     pub fuse: Passes,
     /// Who chooses among what is legal.
     pub policy: Policy,
-    /// The most merges, all passes together; none given is no limit. To find the merge that goes wrong by bisection.
+    /// A limit on the number of merges, over all passes; `None` is no limit. It serves to find a
+    /// wrong merge by bisection.
     pub fuel: Option<u64>,
 }
 
@@ -27,20 +28,21 @@ pub struct Options {
 pub struct Compiled {
     /// One kernel an operation.
     pub unfused: Program,
-    /// What runs.
+    /// The fused program.
     pub program: Program,
-    /// The operations that each kernel of `program` computes, as kernels of `unfused`, ascending.
+    /// The operations that each kernel of `program` computes, as kernels of `unfused`, in ascending
+    /// order.
     pub members: SecondaryMap<KernelId, Vec<KernelId>>,
-    /// What was decided on each pair of operations.
+    /// The decision on each pair of operations.
     pub decisions: Vec<Decision>,
 }
 
-/// Why a checked program did not become loop nests.
+/// The reason why a checked program was not compiled to loop nests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PipelineError {
     /// It could not be lowered.
     Lower(LowerError),
-    /// A pass left a program that breaks a rule: a bug of ours. Looked for in debug builds.
+    /// A pass violated a rule of the IR, which is a bug. This is checked in debug builds.
     Broken {
         /// The pass.
         pass: &'static str,
@@ -67,7 +69,7 @@ pub fn compile(checked: &Checked, options: &Options) -> Result<Compiled, Pipelin
     fuse(unfused, options)
 }
 
-/// Runs the passes over a program of one kernel an operation.
+/// Runs the passes over a program with one kernel for each operation.
 pub fn fuse(unfused: Program, options: &Options) -> Result<Compiled, PipelineError> {
     let graph =
         search(&unfused, options, |pass, graph| if VERIFIES { check(pass.name(), &graph.program()) } else { Ok(()) })?;

@@ -1,6 +1,7 @@
-//! What a kernel touches: its loads and stores in text order, and the loops and branches around them as a tree.
+//! The accesses of a kernel: its loads and stores in text order, and the enclosing loops and
+//! branches as a tree.
 //!
-//! One walk, and nothing of the kernel is copied: prices are asked for after every merge.
+//! They are found in one walk that copies nothing, because prices are needed after every merge.
 
 use std::ops::Range;
 
@@ -10,7 +11,7 @@ use ir::nest::{
     Block, BufferId, Contraction, Extent, IndexId, Kernel, Loop, LoopKind, Op, Statement, Subscript, ValueId,
 };
 
-/// A block of a kernel with what makes it run: a loop, a part of a contraction, a branch.
+/// A block of a kernel, with the construct that runs it: a loop, a part of a contraction, a branch.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ScopeId(u32);
 entity_impl!(ScopeId, "scope");
@@ -18,13 +19,13 @@ entity_impl!(ScopeId, "scope");
 /// The accesses of a kernel.
 #[derive(Clone, Debug)]
 pub struct Accesses<'k> {
-    /// The blocks, each after the one around it. The first is the kernel's body.
+    /// The blocks, each after its parent. The first is the kernel's body.
     pub scopes: PrimaryMap<ScopeId, Scope<'k>>,
     /// The loads and stores in text order.
     pub list: Vec<Access<'k>>,
     /// Where each index is bound.
     pub indices: SecondaryMap<IndexId, Option<Bound<'k>>>,
-    /// The indices that each value hangs on.
+    /// The indices that each value depends on.
     pub hangs_on: SecondaryMap<ValueId, Places>,
 }
 
@@ -35,7 +36,7 @@ pub struct Access<'k> {
     pub kind: AccessKind,
     /// The array.
     pub buffer: BufferId,
-    /// The shape that the subscripts see, if it is not the array's own.
+    /// The shape that the subscripts refer to, if it is not the array's own.
     pub view: Option<&'k [ir::Size]>,
     /// Which element.
     pub at: &'k [Subscript],
@@ -54,27 +55,28 @@ pub enum AccessKind {
     Store,
 }
 
-/// A block of a kernel with what makes it run.
+/// A block of a kernel, with the construct that runs it.
 #[derive(Clone, Debug)]
 pub struct Scope<'k> {
-    /// The block around it; none of the kernel's body.
+    /// The enclosing block; `None` for the kernel's body.
     pub parent: Option<ScopeId>,
-    /// What makes it run.
+    /// The construct that runs it.
     pub kind: ScopeKind,
     /// The indices that it binds, from the outermost in.
     pub dims: &'k [(IndexId, Extent)],
     /// How many indices are bound around it.
     pub place: usize,
-    /// Whether a branch is around it, or it is one.
+    /// Whether it is a branch or inside one.
     pub guarded: bool,
     /// The accesses in it and in the blocks inside.
     pub accesses: Range<usize>,
-    /// Of a block directly in the kernel's body: 0 if it uses nothing that another one computes or stores, else one more
-    /// than the greatest of those it waits for. Blocks of one stage could run in any order, or together.
+    /// For a block directly in the kernel's body: 0 if it uses nothing that another block computes
+    /// or stores, else one more than the greatest stage that it waits for. Blocks of one stage
+    /// could run in any order, or together.
     pub stage: usize,
 }
 
-/// What makes a block run.
+/// The construct that runs a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScopeKind {
     /// The kernel.
@@ -87,7 +89,7 @@ pub enum ScopeKind {
     Reduce,
     /// A loop of that kind.
     Scan,
-    /// The points of a contraction: its epilogue, and around its [`ScopeKind::Sum`].
+    /// The points of a contraction: its epilogue, and the scope around its [`ScopeKind::Sum`].
     Free,
     /// The elements that a contraction sums over: its two prologues.
     Sum,
@@ -106,7 +108,8 @@ pub struct Bound<'k> {
     pub extent: &'k Extent,
 }
 
-/// A set of the indices in sight, by how many are bound around each. From the 64th on they are not told apart.
+/// A set of the indices in scope, each identified by the number of indices bound around it. From
+/// the 64th on they are not distinguished.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Places(u64);
 
@@ -114,12 +117,12 @@ impl Places {
     /// No index.
     pub const NONE: Places = Places(0);
 
-    /// The index with so many around it.
+    /// The index with this number of indices around it.
     pub fn one(place: usize) -> Places {
         Places(1 << place.min(63))
     }
 
-    /// The index with so many around it, if it can be told from all others.
+    /// The same, unless it cannot be distinguished from others.
     pub fn alone(place: usize) -> Places {
         if place < 63 { Places::one(place) } else { Places::NONE }
     }
@@ -146,7 +149,7 @@ impl Places {
         self.0 >> place.min(63) & 1 == 1
     }
 
-    /// The outermost index of the set, by how many are around it.
+    /// The outermost index of the set, as the number of indices around it.
     pub fn first(self) -> usize {
         self.0.trailing_zeros() as usize
     }
@@ -188,7 +191,7 @@ impl<'k> Accesses<'k> {
         self.scopes.iter().filter(move |(_, inner)| inner.parent == Some(scope))
     }
 
-    /// A block and those around it, from the inside out.
+    /// A block and its ancestors, from the inside out.
     pub fn around(&self, scope: ScopeId) -> impl Iterator<Item = &Scope<'k>> {
         std::iter::successors(Some(&self.scopes[scope]), |scope| Some(&self.scopes[scope.parent?]))
     }
@@ -199,7 +202,7 @@ impl<'k> Accesses<'k> {
         places.fold(Places::default(), |set, bound| set.and(Places::one(bound.place)))
     }
 
-    /// The indices that a subscript hangs on.
+    /// The indices that a subscript depends on.
     pub fn subscript(&self, subscript: &Subscript) -> Places {
         match subscript {
             Subscript::Affine(a) => self.places(a),
@@ -214,7 +217,7 @@ struct Walk<'k> {
     values: SecondaryMap<ValueId, usize>,
     /// The first stage that may load a buffer.
     buffers: SecondaryMap<BufferId, usize>,
-    /// Of the statement of the kernel's body that is under way.
+    /// The stage of the current statement of the kernel's body.
     stage: usize,
 }
 
@@ -300,7 +303,8 @@ impl<'k> Walk<'k> {
         self.leave(free);
     }
 
-    /// Defines what a loop leaves behind: it hangs on what its elements and its extents hang on, without its own indices.
+    /// Defines the result of a loop: it depends on whatever its elements and extents depend on,
+    /// except the loop's own indices.
     fn result(&mut self, value: ValueId, input: Places, scope: ScopeId) {
         let Scope { dims, place, .. } = self.accesses.scopes[scope];
         let extents = dims.iter().map(|(_, extent)| match extent {

@@ -1,14 +1,16 @@
-//! The cost model: what a kernel moves and computes, and how long that takes on a nominal machine.
+//! The cost model: how much a kernel moves and computes, and how long that takes on a nominal
+//! machine.
 //!
-//! The time of a kernel is its launch, and then the longer of two: moving what must cross from memory, or computing with what
-//! caches deliver. A core does both at once, but not quite: an eighth of the shorter is added. Constants are those of one machine,
-//! rounded; they decide what is merged, so that decisions are the same everywhere, and never what is computed.
+//! The time of a kernel is its launch plus the longer of two: moving the data that must cross from
+//! memory, or computing with data from the caches. A core overlaps both, but not perfectly: an
+//! eighth of the shorter is added. The constants are those of one machine, rounded. They decide
+//! which kernels are merged, so that decisions are the same everywhere, but never affect results.
 //!
-//! Rates are those of one core while all of them are busy. A kernel with fewer iterations to share than there are cores takes longer: see
-//! `analysis/idle`.
+//! Rates are those of one core while all of them are busy. A kernel with fewer iterations than
+//! there are cores takes longer: see `analysis/idle`.
 //!
-//! A kernel is priced at *nominal sizes*, each size name at [`NOMINAL`]: no decision hangs on the sizes of a call. Reports price
-//! at the sizes of a call with [`given`].
+//! A kernel is priced at *nominal sizes*, with each size name at [`NOMINAL`], so that no decision
+//! depends on the sizes of a call. Reports price at the sizes of a call with [`given`].
 
 use std::collections::BTreeSet;
 
@@ -22,10 +24,10 @@ use super::idle;
 use super::work::{self, Functions, Trips, Work};
 use crate::plan::contract;
 
-/// What a size name counts as where it has no value.
+/// The value of a size name that has none.
 pub const NOMINAL: f64 = 1024.0;
 
-/// How much of the shorter of moving and computing is not done at the same time as the longer.
+/// The fraction of the shorter of moving and computing that does not overlap with the longer.
 const APART: f64 = 0.125;
 
 /// A machine, as far as prices go.
@@ -33,18 +35,18 @@ const APART: f64 = 0.125;
 pub struct Machine {
     /// Bytes that a core moves to or from memory in a nanosecond, streaming.
     pub memory_rate: f64,
-    /// Bytes that a core moves to or from its second-level cache in a nanosecond.
+    /// Bytes that a core moves to or from its L2 cache in a nanosecond.
     pub cache_rate: f64,
     /// Bytes that stay in a core's second-level cache.
     pub cache: f64,
     /// Bytes that memory moves at once.
     pub line: i64,
-    /// How many times longer memory takes for an array whose neighbours are not touched one after another: strips of columns.
+    /// The slowdown of memory for an array that is not accessed contiguously: strips of columns.
     pub across: f64,
-    /// The same, if the kernel keeps arrays of its own for a column: so that these stay in a cache, strips are narrow, and memory
-    /// is read a few lines a page.
+    /// The same, if the kernel keeps arrays of its own for a column. Strips are then narrow, so
+    /// that these stay in a cache, and only a few lines of each page are read at a time.
     pub narrow: f64,
-    /// Operations of weight 1 that a core executes in a nanosecond, on vectors.
+    /// Operations of weight 1 that a core executes in a nanosecond, using vectors.
     pub operation_rate: f64,
     /// How many scalars' vectors stay in registers.
     pub registers: u64,
@@ -55,10 +57,11 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// A core of a server of 2023 (AVX-512 Xeon, 2.7 GHz) using 128-bit vectors: streams 12 to 14 GB/s of copies where all cores
-    /// do, 88 GB/s in its second-level cache of 2 MB, of which half is counted on; two vector operations of 4 lanes a
-    /// cycle; a spin barrier of 0.4 us, and waking threads up to 37 us, seldom. Narrow strips take 2 times as long as streaming on a
-    /// GPU, 4 on a few cores and 6 on many.
+    /// A core of a server of 2023 (AVX-512 Xeon, 2.7 GHz) using 128-bit vectors. It streams 12 to
+    /// 14 GB/s of copies while all cores do, and 88 GB/s in its L2 cache of 2 MB, half of which is
+    /// counted on. It executes two vector operations of 4 lanes per cycle. A spin barrier takes 0.4
+    /// us, and waking threads up to 37 us, which is rare. Narrow strips take 2 times as long as
+    /// streaming on a GPU, 4 on a few cores and 6 on many.
     pub const NOMINAL: Machine = Machine {
         memory_rate: 12.0,
         cache_rate: 80.0,
@@ -72,8 +75,9 @@ impl Machine {
         barrier: 400.0,
     };
 
-    /// A GPU of 2024 (H200), all of it: 4.3 TB/s of copies, 60 MB of second-level cache at about twice that, 63 TFLOP/s in fused steps of two;
-    /// a launch from a program's thread takes 3 us, a barrier that blocks pass together about one.
+    /// A GPU of 2024 (H200) as a whole: 4.3 TB/s of copies, 60 MB of L2 cache at about twice that,
+    /// 63 TFLOP/s in fused multiply-adds counted as two. A launch from a program's thread takes 3
+    /// us, and a barrier that blocks pass together about one.
     pub const GPU: Machine = Machine {
         memory_rate: 4000.0,
         cache_rate: 8000.0,
@@ -87,31 +91,31 @@ impl Machine {
         barrier: 1000.0,
     };
 
-    /// How many operations take as long as moving a byte to or from memory.
+    /// The number of operations that take as long as moving a byte to or from memory.
     pub fn operations_per_byte(&self) -> f64 {
         self.operation_rate / self.memory_rate
     }
 
-    /// How many nanoseconds it takes to execute some operations, while some bytes move between caches and registers and some of them come from
-    /// memory or go there.
+    /// The nanoseconds for executing some operations while `touched` bytes move between caches and
+    /// registers and `moved` of them to or from memory.
     pub fn time(&self, operations: f64, touched: f64, moved: f64) -> f64 {
         let busy = operations / self.operation_rate + touched / self.cache_rate;
         let moving = moved / self.memory_rate;
         busy.max(moving) + APART * busy.min(moving)
     }
 
-    /// Whether computing a value once more costs more than storing it and reading it back.
+    /// Whether recomputing a value costs more than storing it and reading it back.
     pub fn is_expensive(&self, operations: f64, bytes: f64) -> bool {
         operations > 2.0 * bytes * self.operations_per_byte()
     }
 }
 
-/// What a kernel costs.
+/// The cost of a kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Price {
     /// Bytes that cross between memory and caches; see [`super::footprint`].
     pub memory: f64,
-    /// Bytes that only move between caches and registers: what is touched again, and scratch.
+    /// Bytes that only move between caches and registers: data that is touched again, and scratch.
     pub cache: f64,
     /// Operations, by weight; see [`Work::operations`].
     pub operations: f64,
@@ -123,12 +127,12 @@ pub struct Price {
     pub lines: u64,
     /// How long it takes, in nanoseconds.
     pub time: f64,
-    /// The part of it for which cores are idle, see `analysis/idle`.
+    /// The part of the time that cores are idle, see `analysis/idle`.
     pub idle: f64,
 }
 
 impl Price {
-    /// All of it, to be compared bit by bit.
+    /// All of it, for comparison bit by bit.
     pub fn bits(&self) -> [u64; 8] {
         let Price { memory, cache, operations, live, statements, lines, time, idle } = *self;
         let [memory, cache, operations, time, idle] = [memory, cache, operations, time, idle].map(f64::to_bits);
@@ -136,7 +140,7 @@ impl Price {
     }
 }
 
-/// A size at nominal extents: each size name counts as [`NOMINAL`].
+/// A size at nominal extents, where each size name has the value [`NOMINAL`].
 pub fn nominal(size: &Size) -> f64 {
     evaluate(size, &|_| NOMINAL)
 }
@@ -158,8 +162,9 @@ fn evaluate(size: &Size, symbols: &impl Fn(SymbolId) -> f64) -> f64 {
         .sum()
 }
 
-/// The price of a kernel on the nominal machine, at nominal sizes: what fusion decides by. Temporaries of which `is_own` says that no
-/// other kernel mentions them count as what [`contract`] will leave of them. A kernel without statements costs nothing.
+/// The price of a kernel on the nominal machine, at nominal sizes; fusion decides by it. A
+/// temporary that no other kernel mentions, according to `is_own`, is priced as [`contract`] will
+/// leave it. A kernel without statements costs nothing.
 pub fn nominally(
     program: &Program,
     functions: &Functions,
@@ -174,13 +179,13 @@ pub fn nominally(
     Price { time: price.time + idle, idle, ..price }
 }
 
-/// The price of a kernel: lengths come from `sizes`, mostly [`nominal`] or [`given`].
+/// The price of a kernel. Lengths come from `sizes`, mostly [`nominal`] or [`given`].
 pub fn price(program: &Program, kernel: &Kernel, sizes: &impl Fn(&Size) -> f64, machine: &Machine) -> Price {
     weigh((program, &Functions::of(program)), kernel, sizes, machine, &BTreeSet::new())
 }
 
-/// The temporaries that will stay in a cache, because an iteration of the kernel's outermost loop needs little of them: all that become
-/// scratch, if together they fit.
+/// The temporaries that will stay in a cache because an iteration of the kernel's outermost loop
+/// needs little of them: all that become scratch, if together they fit.
 fn kept(
     program: &Program,
     kernel: &Kernel,
@@ -210,7 +215,7 @@ fn weigh(
     let accesses = Accesses::of(kernel);
     let mut moved: Vec<Moved<f64>> = footprint::moved(program, &accesses, sizes, machine);
     moved.retain(|m| !kept.contains(&m.buffer));
-    // A length such as `n / k - 2` may be below 0 at nominal sizes.
+    // A length such as `n / k - 2` may be negative at nominal sizes.
     moved.iter_mut().for_each(|m| m.bytes = m.bytes.max(0.0));
     let memory = moved.iter().map(|m| m.bytes).sum::<f64>();
     let across = across(&accesses);
@@ -225,13 +230,14 @@ fn weigh(
     let cache = again + (touched - memory).max(0.0);
     let loops = accesses.inside(ScopeId::from_u32(0)).filter(|(_, scope)| !scope.dims.is_empty()).count();
     let barriers = machine.barrier * loops.saturating_sub(1) as f64;
-    // What comes from memory passes the caches too.
+    // Data from memory passes through the caches too.
     let moved = memory + slow * (slower - 1.0);
     let time = machine.launch + barriers + machine.time(operations, touched + again, moved);
     Price { memory, cache, operations, live, statements, lines, time, idle: 0.0 }
 }
 
-/// The buffers that loops run across: of some access the index that moves fastest is not along the last axis.
+/// The buffers that loops run across: in some access to them, the fastest-moving index is not along
+/// the last axis.
 fn across(accesses: &Accesses<'_>) -> BTreeSet<BufferId> {
     let fastest = |subscript: &Subscript| match subscript {
         Subscript::Affine(a) => a.terms().iter().filter_map(|(i, _)| Some(accesses.indices[*i]?.place)).max(),
@@ -245,8 +251,9 @@ fn across(accesses: &Accesses<'_>) -> BTreeSet<BufferId> {
     accesses.list.iter().filter(runs_across).map(|access| access.buffer).collect()
 }
 
-/// The bytes that loads and stores touch, each time anew: of buffers that lie in memory, and of scratch, what is `kept` like it, and constants. The factors
-/// of contractions are not counted: tuned products read them from registers, and their operations are what takes time.
+/// The bytes that loads and stores touch, counted each time: of buffers in memory, of scratch, of
+/// `kept` temporaries like it, and of constants. The factors of contractions are not counted: tuned
+/// products read them from registers, and their time is determined by their operations.
 fn touched(
     program: &Program,
     accesses: &Accesses<'_>,

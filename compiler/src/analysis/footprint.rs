@@ -1,18 +1,21 @@
-//! How much of each buffer a kernel must move between memory and caches.
+//! The bytes of each buffer that a kernel must move between memory and caches.
 //!
-//! The *footprint* of an access is what it touches while some of the loops around it run: on each axis the range of
-//! its subscript. Accesses of one buffer that lie side by side (`x[i - 1]`, `x[i + 1]`) have one footprint, from the least to the
-//! greatest element. It is no larger than the number of times that their subscripts change: `x[i, i]` touches a line for each `i`.
+//! The *footprint* of an access is the set of elements that it touches while some of the enclosing
+//! loops run: on each axis, the range of its subscript. Accesses to one buffer at neighbouring
+//! elements (`x[i - 1]`, `x[i + 1]`) have one footprint, from the least to the greatest element. It
+//! is never larger than the number of times that their subscripts change: `x[i, i]` touches one
+//! line for each `i`.
 //!
-//! A kernel reads an element from memory once for as long as it stays in the cache. In a nest of loops, let one
-//! iteration of the loops down to some level touch no more than a cache holds, and take the outermost such level: what
-//! its iterations touch again, the next iteration still finds. So the footprint of the whole loop at that level crosses,
-//! as often as that loop is entered. Where not even the innermost loops fit, each of them counts by itself.
-//! A contraction counts as touching everything once: tuned products work on tiles.
-//! Loops one after another that could run together (neither uses what the other gives) read a buffer once; between loops that
-//! wait for each other nothing stays.
+//! A kernel reads an element from memory once for as long as it stays in the cache. In a nest of
+//! loops, consider the outermost level at which one iteration touches no more than a cache holds:
+//! elements that it touches again are still in the cache for the next iteration. So the footprint
+//! of the whole loop at that level crosses to the cache as often as that loop is entered. If not
+//! even the innermost loops fit, each of them counts by itself. A contraction counts as touching
+//! everything once, because tuned products work on tiles. Consecutive loops that could run together
+//! (neither uses a result of the other) read a buffer once; between loops that depend on each other
+//! nothing stays in the cache.
 //!
-//! The same rules give numbers and polynomials: see [`Number`].
+//! The same rules give numbers and polynomials, see [`Number`].
 
 use std::ops::Range;
 
@@ -23,7 +26,8 @@ use ir::{Affine, Size};
 use super::accesses::{Access, Accesses, Scope, ScopeId, ScopeKind};
 use super::cost::{self, Machine};
 
-/// What footprints are computed in: `f64` where only the number counts, [`Symbolic`] for reports.
+/// The numbers that footprints are computed with: `f64` where only the number counts, [`Symbolic`]
+/// for reports.
 pub trait Number: Clone {
     /// A whole number.
     fn whole(value: i64) -> Self;
@@ -67,7 +71,7 @@ impl Number for f64 {
     }
 
     fn times(&self, other: &f64) -> f64 {
-        // What is not there once is not there, however often.
+        // Nothing, however often, is nothing.
         if *self == 0.0 || *other == 0.0 { 0.0 } else { self * other }
     }
 
@@ -76,7 +80,7 @@ impl Number for f64 {
     }
 }
 
-/// A polynomial, with the number that it counts as where a choice hangs on it.
+/// A polynomial, with the number that represents it in comparisons.
 #[derive(Clone, Debug)]
 pub struct Symbolic {
     size: Size,
@@ -118,15 +122,15 @@ pub struct Moved<N> {
     pub bytes: N,
 }
 
-/// The bytes of each buffer that a kernel moves, as polynomials: what it touches at nominal sizes decides what caches keep.
-/// Scratch and constants are not there.
+/// The bytes of each buffer that a kernel moves, as polynomials. The elements touched at nominal
+/// sizes decide what the caches hold. Scratch and constants are left out.
 pub fn symbolic(program: &Program, kernel: &Kernel) -> Vec<Moved<Size>> {
     let accesses = Accesses::of(kernel);
     let moved = moved::<Symbolic>(program, &accesses, &cost::nominal, &Machine::NOMINAL);
     moved.into_iter().map(|m| Moved { buffer: m.buffer, bytes: m.bytes.size }).collect()
 }
 
-/// The bytes of each buffer that a kernel moves. Scratch and constants are not there.
+/// The bytes of each buffer that a kernel moves. Scratch and constants are left out.
 pub fn moved<N: Number>(
     program: &Program,
     accesses: &Accesses<'_>,
@@ -158,7 +162,7 @@ struct Footprints<'a, 'k, N: Clone, S> {
     reach: SecondaryMap<IndexId, Option<N>>,
 }
 
-/// What an access touches on one axis.
+/// The elements that an access touches on one axis.
 #[derive(Clone)]
 struct Span<N> {
     /// The least subscript, and one past the greatest.
@@ -167,16 +171,18 @@ struct Span<N> {
     count: N,
 }
 
-/// What accesses of one buffer that lie side by side touch.
+/// The elements that neighbouring accesses to one buffer touch.
 struct Group<'k, N> {
     access: Access<'k>,
     spans: Vec<Span<N>>,
-    /// How many elements they come to at most: on a diagonal, fewer than lie between the subscripts.
+    /// An upper bound on the number of elements: on a diagonal, fewer than lie between the
+    /// subscripts.
     places: N,
 }
 
 impl<'k, N: Number, S: Fn(&Size) -> f64> Footprints<'_, 'k, N, S> {
-    /// What the kernel moves: of blocks that could run together the most of any, and the sum over those that wait.
+    /// The bytes that the kernel moves: the maximum over blocks that could run together, and the
+    /// sum over those that wait for each other.
     fn kernel(&self) -> Vec<Moved<N>> {
         let body = ScopeId::from_u32(0);
         let mut stages: Vec<Vec<Moved<N>>> = vec![self.footprint(0..self.accesses.list.len(), 0, Some(body))];
@@ -193,7 +199,7 @@ impl<'k, N: Number, S: Fn(&Size) -> f64> Footprints<'_, 'k, N, S> {
         all
     }
 
-    /// What one entry of a block moves.
+    /// The bytes that one entry of a block moves.
     fn crossing(&self, id: ScopeId) -> Vec<Moved<N>> {
         let scope = &self.accesses.scopes[id];
         let mut outer = self.footprint(scope.accesses.clone(), scope.place, None);
@@ -214,7 +220,7 @@ impl<'k, N: Number, S: Fn(&Size) -> f64> Footprints<'_, 'k, N, S> {
         repeat(self.apart(id, scope), &entries)
     }
 
-    /// What one iteration of a block moves that is more than a cache holds.
+    /// The bytes that one iteration of a block moves if they are more than a cache holds.
     fn apart(&self, id: ScopeId, scope: &Scope<'k>) -> Vec<Moved<N>> {
         let mut all = self.footprint(scope.accesses.clone(), scope.place + scope.dims.len(), Some(id));
         for (inner, _) in self.accesses.inside(id) {
@@ -227,8 +233,8 @@ impl<'k, N: Number, S: Fn(&Size) -> f64> Footprints<'_, 'k, N, S> {
         footprint.iter().map(|m| m.bytes.value()).sum::<f64>() <= self.machine.cache
     }
 
-    /// What accesses touch, in bytes by buffer, while the indices with fewer than `fixed` around them keep their values; of
-    /// one block alone if one is given.
+    /// The bytes by buffer that accesses touch while the indices with fewer than `fixed` others
+    /// around them keep their values; for one block alone, if one is given.
     fn footprint(&self, among: Range<usize>, fixed: usize, only: Option<ScopeId>) -> Vec<Moved<N>> {
         let mut all: Vec<Moved<N>> = vec![];
         let mut groups: Vec<Group<'k, N>> = vec![];
@@ -261,7 +267,7 @@ impl<'k, N: Number, S: Fn(&Size) -> f64> Footprints<'_, 'k, N, S> {
         let width = i64::try_from(dtype.bytes()).unwrap_or(0);
         let product = |lengths: &mut dyn Iterator<Item = N>| lengths.fold(N::whole(1), |a, b| a.times(&b));
         let mut sum: Option<N> = None;
-        // Memory comes in lines: elements that lie apart each bring their neighbours along.
+        // Memory is transferred in lines, so an element without neighbours costs a whole line.
         let line = self.machine.line / width.max(1);
         for group in groups.drain(..) {
             let seen = group.access.view.unwrap_or(shape);
@@ -281,7 +287,8 @@ impl<'k, N: Number, S: Fn(&Size) -> f64> Footprints<'_, 'k, N, S> {
         Moved { buffer, bytes: elements.times(&N::whole(width)) }
     }
 
-    /// Whether two accesses of one buffer differ by constants only, as far as indices go that keep their values.
+    /// Whether two accesses to one buffer differ only by constants in the indices that keep their
+    /// values.
     fn side_by_side(&self, a: &Access<'k>, b: &Access<'k>, fixed: usize) -> bool {
         let stays = |index: &IndexId| self.accesses.indices[*index].is_some_and(|bound| bound.place < fixed);
         a.view == b.view
@@ -295,7 +302,7 @@ impl<'k, N: Number, S: Fn(&Size) -> f64> Footprints<'_, 'k, N, S> {
             })
     }
 
-    /// What a subscript reaches while the first indices keep their values, which count as 0.
+    /// The range of a subscript while the first indices keep their values, which count as 0.
     fn span(&self, access: &Access<'k>, axis: usize, fixed: usize) -> Span<N> {
         let shape = access.view.unwrap_or(&self.program.buffers[access.buffer].shape);
         match &access.at[axis] {
@@ -327,7 +334,8 @@ impl<'k, N: Number, S: Fn(&Size) -> f64> Footprints<'_, 'k, N, S> {
         }
     }
 
-    /// How many elements an access comes to while the first indices keep their values, at most: as often as the others change.
+    /// An upper bound on the number of elements that an access visits while the first indices keep
+    /// their values: the number of times that the others change.
     fn places(&self, access: &Access<'k>, fixed: usize) -> N {
         let of = |subscript: &Subscript, index: IndexId, place: usize| match subscript {
             Subscript::Affine(a) => !a.coefficient(index).is_zero(),
@@ -356,7 +364,7 @@ impl<'k, N: Number, S: Fn(&Size) -> f64> Footprints<'_, 'k, N, S> {
     }
 }
 
-/// Takes the elements of another access into a group.
+/// Adds the elements of another access to a group.
 fn unite<N: Number>(group: &mut Group<'_, N>, spans: Vec<Span<N>>, places: &N) {
     group.places = group.places.plus(places);
     for (one, other) in group.spans.iter_mut().zip(spans) {
@@ -370,7 +378,8 @@ fn unite<N: Number>(group: &mut Group<'_, N>, spans: Vec<Span<N>>, places: &N) {
     }
 }
 
-/// Adds what is moved to a list, sorted by buffer, by some rule for buffers that are in both.
+/// Adds moved bytes to a list sorted by buffer, combining those of buffers that are in both with
+/// `rule`.
 fn join<N: Number>(all: &mut Vec<Moved<N>>, more: Vec<Moved<N>>, rule: impl Fn(N, N) -> N) {
     for Moved { buffer, bytes } in more {
         match all.binary_search_by_key(&buffer, |m| m.buffer) {

@@ -1,8 +1,9 @@
 //! The time that a kernel loses because it has too few iterations for all cores.
 //!
-//! Cores share the iterations of a kernel's outermost loops, and reductions and scans by chunks. Only constant lengths can be too few: a size
-//! name counts as long. Where all lengths of a loop are stated and it takes no longer than a launch, several cores would not
-//! be faster, so nothing is lost.
+//! Cores share the iterations of a kernel's outermost loops, and reductions and scans by chunks.
+//! Only constant lengths can be too few, since a size name counts as long. If all lengths of a loop
+//! are constant and it takes no longer than a launch, several cores would not be faster, so nothing
+//! is lost.
 
 use ir::nest::{Extent, IndexId, Kernel, LoopKind, Statement};
 use ir::order::LANES_CHUNK;
@@ -11,8 +12,8 @@ use ir::{Size, visit};
 /// The cores of the nominal machine.
 const CORES: f64 = 16.0;
 
-/// The nanoseconds that a kernel loses. `time` is how long it takes while all cores are busy, `launch` how long a launch takes, and `alone` gives the time
-/// of a kernel with a single statement.
+/// The nanoseconds that a kernel loses. `time` is its time with all cores busy, `launch` that of a
+/// launch, and `alone` gives the time of a kernel with a single statement.
 pub(super) fn idle(kernel: &Kernel, time: f64, launch: f64, alone: impl Fn(&Kernel) -> f64) -> f64 {
     let loops = kernel.body.iter().filter(|s| !matches!(s, Statement::Let { .. } | Statement::Store { .. }));
     let is_one = loops.clone().count() == 1;
@@ -28,7 +29,8 @@ pub(super) fn idle(kernel: &Kernel, time: f64, launch: f64, alone: impl Fn(&Kern
     loops.map(lost).sum()
 }
 
-/// How many cores could share a statement at the most; none if its lengths do not say.
+/// The maximum number of cores that could share a statement; `None` if its lengths are not
+/// constant.
 fn iterations(statement: &Statement) -> Option<f64> {
     let (dims, chunk): (&[_], f64) = match statement {
         Statement::Loop(l) => match l.kind {
@@ -43,7 +45,7 @@ fn iterations(statement: &Statement) -> Option<f64> {
     Some((points / chunk).ceil())
 }
 
-/// Whether the program states all lengths of the loops of a statement.
+/// Whether all lengths of the loops of a statement are constants.
 fn is_stated(statement: &Statement) -> bool {
     let mut is_stated = true;
     visit::for_each_statement(std::slice::from_ref(statement), &mut |s| {

@@ -1,7 +1,7 @@
-//! Scalars as far as they are known without the data: a value, a range while indices run, or nothing.
+//! Knowledge about scalars without the data: a value, a range while indices run, or nothing.
 //!
-//! What is not known says why: because of indices that run over several values just now, so that it would help to look at
-//! fewer of them at a time; or because it hangs on data, and nothing helps.
+//! An unknown value carries the reason: either indices that currently run over several values, so
+//! that looking at fewer of them at a time would help; or data, where nothing helps.
 
 use ir::{Arithmetic, BinaryOp, CompareOp, Dtype, Scalar, UnaryOp};
 
@@ -16,12 +16,12 @@ pub(super) enum Known {
     Range {
         least: i64,
         greatest: i64,
-        /// The indices it would be known without; none if it hangs on data too.
+        /// The indices that keep it unknown; `None` if it depends on data too.
         because: Places,
     },
     /// Nothing.
     Nothing {
-        /// The indices it would be known without; none if it hangs on data.
+        /// The indices that keep it unknown; `None` if it depends on data.
         because: Places,
     },
 }
@@ -35,7 +35,7 @@ impl Known {
         if least == greatest { Known::Value(Scalar::I64(least)) } else { Known::Range { least, greatest, because } }
     }
 
-    /// The truth value, or the indices that keep it from being known.
+    /// The truth value, or the indices that keep it unknown.
     pub fn truth(self) -> Result<bool, Places> {
         match self {
             Known::Value(value) => Ok(value == Scalar::Bool(true)),
@@ -56,7 +56,7 @@ impl Known {
         }
     }
 
-    /// Why it is not known; nothing if it is.
+    /// The reason why it is unknown; `None` if it is known.
     pub fn because(self) -> Option<Places> {
         match self {
             Known::Value(_) => None,
@@ -65,7 +65,7 @@ impl Known {
     }
 }
 
-/// Why something that hangs on these is not known.
+/// The reason why the result of an operation on these is unknown.
 pub(super) fn because(operands: &[Known]) -> Places {
     let reasons = operands.iter().filter_map(|known| known.because());
     let joined = reasons.reduce(|a, b| if a.is_empty() || b.is_empty() { Places::NONE } else { a.and(b) });
@@ -162,7 +162,7 @@ pub(super) fn cast(arithmetic: &Arithmetic, to: Dtype, a: Known) -> Known {
     }
 }
 
-/// A range of integers, if none of them wraps in a type.
+/// A range of integers, if it does not wrap in the type.
 fn within(arithmetic: &Arithmetic, dtype: Dtype, least: i128, greatest: i128, operands: &[Known]) -> Known {
     let because = because(operands);
     let bits = 8 * dtype.bytes();

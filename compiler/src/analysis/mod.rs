@@ -1,6 +1,6 @@
-//! What can be told of a kernel by looking at it. Everything here is a function of a program and a kernel, computed when
-//! it is wanted and kept nowhere: nothing goes stale while kernels are rewritten. What computes with scalars
-//! is given the [`ir::Arithmetic`] to do it with.
+//! Static analyses of kernels. Everything here is a function of a program and a kernel, computed on
+//! demand and never stored, so that nothing becomes stale while kernels are rewritten. Analyses
+//! that compute with scalars are given the [`ir::Arithmetic`] to do so.
 //!
 //! ```text
 //! accesses    each load and store with the loops around it

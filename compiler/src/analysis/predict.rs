@@ -1,13 +1,14 @@
-//! Predicts the loads, stores and operations of a call from its sizes alone. Loads and stores equal
-//! what the interpreter of loop nests counts wherever they are marked exact, and are upper bounds
-//! elsewhere. A run that ends in a fault has no prediction.
+//! Predicts the loads, stores and operations of a call from its sizes alone. Predicted loads and
+//! stores equal the counts of the interpreter of loop nests where they are marked exact, and are
+//! upper bounds elsewhere. A run that ends in a fault has no prediction.
 //!
-//! Bodies are run without data, on whole ranges of indices at once: what they touch counts as often as the ranges have
-//! elements. Where a branch or an inner extent is not the same over the whole range, the range of the outermost index to blame
-//! is halved and both halves are run apart. So a guard `i > 0` costs a few runs whatever the size, and a
-//! triangular loop one for each iteration around it. What hangs on data is *at most* the dearer branch; a loop whose extent does
-//! runs at most as often as a check of its index in its body lets it. After `LIMIT` steps nothing is halved any more: the rest is
-//! at most.
+//! Bodies are run without data, on whole ranges of indices at once: an access counts as often as
+//! the ranges have elements. If a branch or an inner extent is not the same over the whole range,
+//! the range of the outermost responsible index is halved and both halves are run separately. So a
+//! guard `i > 0` costs a few runs whatever the size, and a triangular loop one for each iteration
+//! around it. A branch that depends on data counts as *at most* the more expensive side; a loop
+//! with an extent from data runs at most as often as a check of its index in its body permits.
+//! After `LIMIT` steps nothing is halved any more, and the rest is an upper bound.
 
 use cranelift_entity::SecondaryMap;
 use ir::nest::{
@@ -21,7 +22,7 @@ use super::operations::{Calls, foreign};
 use super::traffic::{Count, Counts, Traffic};
 use super::work;
 
-/// How many steps are spent on a kernel before counts become bounds: some tenths of a second.
+/// The steps spent on a kernel before counts become bounds: some tenths of a second.
 const LIMIT: u64 = 1 << 23;
 
 /// The counts of each kernel, from the value of each size name.
@@ -62,7 +63,7 @@ pub fn predict_kernel(
 const OPERATIONS: usize = 0;
 const FIRST_BUFFER: usize = 1;
 
-/// The values that decide what runs: conditions and extents, and what they are made of.
+/// The values that decide which code runs: conditions and extents, and their operands.
 fn wanted(body: &Block) -> SecondaryMap<ValueId, bool> {
     let mut made_of: SecondaryMap<ValueId, Vec<ValueId>> = SecondaryMap::new();
     let mut open = vec![];
@@ -112,7 +113,7 @@ fn value_of(extent: &Extent) -> Option<ValueId> {
     if let Extent::Value(v) = extent { Some(*v) } else { None }
 }
 
-/// What is left of a kernel without its data.
+/// A step of a kernel without its data.
 enum Step<'k> {
     /// Adds to a counter each time it is executed.
     Count {
@@ -153,7 +154,7 @@ struct Dim {
 /// How far an index runs.
 enum Reach {
     Line(Line),
-    /// As far as a value says, of which all that may be known is that it is not above the other.
+    /// As far as a value says. All that may be known is that it is at most the other.
     Value(ValueId, Option<Line>),
 }
 
@@ -230,7 +231,7 @@ impl<'k, S: Fn(SymbolId) -> i64> Planner<'k, S> {
         steps.extend(self.loop_(self.dims(&c.free, &[]), place, points));
     }
 
-    /// How far the indices of a loop with these statements as its body run.
+    /// The extents of the indices of a loop with these statements as its body.
     fn dims(&self, dims: &[(IndexId, Extent)], statements: &[Statement]) -> Vec<Dim> {
         let dims = dims.iter().map(|(index, extent)| {
             let extent = match extent {
@@ -246,7 +247,7 @@ impl<'k, S: Fn(SymbolId) -> i64> Planner<'k, S> {
         (!body.is_empty()).then(|| Step::Loop { dims, place, steps: 1 + count(&body), body })
     }
 
-    /// The least extent of a loop that fails a check of its index in its body, less one.
+    /// The least extent at which a loop fails a check of its index in its body, less one.
     fn checked(&self, index: IndexId, body: &[Statement]) -> Option<Line> {
         let affine = |value| {
             body.iter().find_map(|statement| {
@@ -271,7 +272,7 @@ impl<'k, S: Fn(SymbolId) -> i64> Planner<'k, S> {
                 let source = SymbolSource::Scalar { input: n };
                 let symbol = self.program.symbols.iter().find(|(_, symbol)| symbol.source == source)?.0;
                 let number = (self.symbols)(symbol);
-                // What is no `i64` counts as the greatest.
+                // A value that is not an `i64` counts as the greatest one.
                 let sure = buffer.dtype != Dtype::U64 || number < i64::MAX;
                 sure.then(|| Step::Given(value, (self.arithmetic.cast)(buffer.dtype, Scalar::I64(number))))
             }
@@ -299,7 +300,7 @@ impl<'k, S: Fn(SymbolId) -> i64> Planner<'k, S> {
     }
 
     fn line(&self, affine: &Affine<IndexId>) -> Line {
-        // Before the first kernel of a call all sizes were found to have a value.
+        // Before the first kernel of a call, all sizes were found to have a value.
         let value = |size: &Size| size.eval(self.symbols).unwrap_or(0);
         let terms = affine.terms().iter().map(|(index, coefficient)| (*index, value(coefficient)));
         Line { constant: value(affine.constant_part()), terms: terms.filter(|(_, c)| *c != 0).collect() }
@@ -328,7 +329,7 @@ fn count(steps: &[Step<'_>]) -> u64 {
     steps.iter().map(inside).sum()
 }
 
-/// Something is not the same over the whole range of these indices.
+/// A value varies over the range of these indices.
 struct Blame(Places);
 
 struct Run<'k> {
@@ -371,7 +372,7 @@ impl<'k> Run<'k> {
         Ok(())
     }
 
-    /// Looks at fewer indices at a time, if that helps and there are steps left.
+    /// Looks at fewer indices at a time, if that helps and steps are left.
     fn blame(&self, because: Places) -> Result<(), Blame> {
         if because.is_empty() || self.left == 0 { Ok(()) } else { Err(Blame(because)) }
     }
@@ -510,7 +511,7 @@ impl<'k> Run<'k> {
     }
 }
 
-/// Indices from one to another, and the place of the index if looking at fewer of them helps.
+/// Ranges of indices, and for each the place of the index if looking at fewer of its values helps.
 type Ranges = Vec<(i64, i64, Places)>;
 
 /// Both halves of some ranges, the first half last.

@@ -4,9 +4,10 @@
 //! interpreter of loop nests counts; [`super::work::operations`] defines what counts as an
 //! operation.
 //!
-//! A load in a nest of loops runs as often as the extents' product says, or, where an extent is an affine
-//! expression of one outer index (`j < i + 1`), as the closed form of the sum. What runs under an `If` counts as if it
-//! always ran, and is *at most* that. Where data are an extent there is no polynomial.
+//! A load in a nest of loops runs as often as the product of the extents says. If an extent is an
+//! affine expression of one outer index (`j < i + 1`), the sum has a closed form. Statements under
+//! an `If` are counted as if they always ran, and the count is then an upper bound. If an extent
+//! comes from data, there is no polynomial.
 
 use std::collections::BTreeMap;
 
@@ -21,9 +22,9 @@ pub use super::predict::{predict, predict_kernel};
 /// A number of loads, stores or operations, exact or an upper bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Count<N> {
-    /// How many there are, or at most are; nothing if there is no telling.
+    /// The number, or an upper bound of it; `None` if there is no telling.
     pub elements: Option<N>,
-    /// Whether there are exactly so many.
+    /// Whether the number is exact.
     pub exact: bool,
 }
 
@@ -54,7 +55,7 @@ impl Count<Size> {
         Count { elements: Some(elements), exact: true }
     }
 
-    /// The count of something that happens `often` times for each of these.
+    /// The count of an event that happens `often` times for each of these.
     pub(super) fn times(&self, often: u64) -> Count<Size> {
         let often = i64::try_from(often).map_or_else(|_| Size::overflow(Size::default()), Size::constant);
         Count { elements: self.elements.as_ref().map(|n| n * &often), exact: self.exact }
@@ -67,8 +68,8 @@ impl Count<Size> {
     }
 }
 
-/// The counts of a kernel as polynomials. They hold for all sizes for which no extent is negative
-/// at its maximum.
+/// The counts of a kernel as polynomials. They hold for all sizes at which no extent has a negative
+/// maximum.
 pub fn polynomials(program: &Program, kernel: &Kernel) -> Counts<Size> {
     let accesses = Accesses::of(kernel);
     let trips: Vec<Count<Size>> = accesses.scopes.keys().map(|scope| trips(&accesses, scope, &[])).collect();
@@ -94,8 +95,8 @@ pub(super) fn trips(accesses: &Accesses<'_>, scope: ScopeId, apart: &[IndexId]) 
     Count { elements: exactly.or_else(|| bound(accesses, &dims)), exact }
 }
 
-/// The sum over all indices of 1, where it is a polynomial that is easy to come by: from the inside out, with a summand that stays
-/// affine.
+/// The sum of 1 over all indices, if it is a simple polynomial: from the inside out, with a summand
+/// that stays affine.
 fn closed_form(accesses: &Accesses<'_>, dims: &[&(IndexId, Extent)]) -> Option<Size> {
     let mut summand: Affine<IndexId> = Affine::constant(1);
     for (index, extent) in dims {
@@ -124,7 +125,7 @@ fn never_negative(accesses: &Accesses<'_>, extent: &Affine<IndexId>) -> bool {
         if slope.terms().iter().all(|(_, c)| *c >= 0) {
             continue;
         }
-        // It falls: it is least at the last iteration.
+        // It is decreasing, so the last iteration has the least value.
         let Some(Extent::Affine(outer)) = accesses.indices[*index].map(|bound| bound.extent) else { return false };
         let Some(outer) = outer.as_size() else { return false };
         least = &least + &(slope * &(outer - &Size::constant(1)));
@@ -132,7 +133,7 @@ fn never_negative(accesses: &Accesses<'_>, extent: &Affine<IndexId>) -> bool {
     least.terms().iter().all(|(_, c)| *c >= 0)
 }
 
-/// A bound on how often a block runs: every extent at its greatest.
+/// An upper bound on how often a block runs: every extent at its greatest.
 fn bound(accesses: &Accesses<'_>, dims: &[&(IndexId, Extent)]) -> Option<Size> {
     dims.iter().map(|(_, extent)| most(accesses, extent)).try_fold(Size::constant(1), |product, n| Some(&product * &n?))
 }

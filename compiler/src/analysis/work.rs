@@ -1,7 +1,8 @@
-//! The cost of scalar code: operations executed, weighted ([`ir::cost`]); code size; how many scalars are alive at once.
+//! The cost of scalar code: weighted operations ([`ir::cost`]), code size, and the number of
+//! simultaneously live scalars.
 //!
-//! Arithmetic on indices is counted as often as the indices change, since engines hoist what depends on outer indices alone out of
-//! the inner loops.
+//! Arithmetic on indices counts as often as the indices change, since engines hoist the parts that
+//! depend on outer indices alone out of inner loops.
 
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use ir::nest::{
@@ -10,13 +11,14 @@ use ir::nest::{
 };
 use ir::{Affine, Dtype, Size};
 
-/// What a piece of code costs.
+/// The cost of a piece of code.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Work {
-    /// Operations executed, by weight. Of an `If` the dearer branch counts; in a function the cheaper one, since the other is
-    /// a rare case that engines skip.
+    /// Operations executed, by weight. The more expensive branch of an `If` counts; in a function
+    /// the cheaper one, since the other is a rare case that engines skip.
     pub operations: f64,
-    /// Those of them that compute integers from indices, sizes and constants alone: what subscripts are made of.
+    /// The part of them that computes integers from indices, sizes and constants alone, as for
+    /// subscripts.
     pub indexing: f64,
     /// Operations executed, as counted by [`operations`], in the same branches.
     pub executed: f64,
@@ -24,7 +26,8 @@ pub struct Work {
     pub statements: u64,
     /// Statements in the text: a call counts as one.
     pub lines: u64,
-    /// An estimate of the most scalars alive at once. Constants and index arithmetic are not counted: they can be made anew.
+    /// An estimate of the maximum number of live scalars. Constants and index arithmetic are not
+    /// counted, because they can be rematerialized.
     pub live: u64,
 }
 
@@ -45,7 +48,8 @@ impl Functions {
     }
 }
 
-/// The work of a kernel, with lengths from `sizes`. What runs as often as the data say counts as [`super::cost::NOMINAL`].
+/// The work of a kernel, with lengths from `sizes`. A count that depends on data is taken as
+/// [`super::cost::NOMINAL`].
 pub fn kernel(functions: &Functions, kernel: &Kernel, sizes: &impl Fn(&Size) -> f64) -> Work {
     block(functions, kernel, &kernel.body, sizes)
 }
@@ -57,10 +61,10 @@ pub fn block(functions: &Functions, kernel: &Kernel, block: &[Statement], sizes:
     walk.finish()
 }
 
-/// The cost of taking one element into a reduction by a reducer.
+/// The cost of merging one element into a reduction by a reducer.
 fn merge(reducer: &Reducer) -> f64 {
     match reducer.law {
-        // The extreme is found first: an element takes a comparison and little more.
+        // The extreme is found first, so an element costs a comparison and little more.
         Law::First(_) => 3.0,
         Law::Ordered | Law::Free => {
             let none = Functions::default();
@@ -101,7 +105,7 @@ const TILE: f64 = 512.0;
 /// When a value is defined, and in how many loops.
 #[derive(Clone, Copy, Default)]
 struct Birth {
-    /// Counted in statements from 1; 0 for what is not counted.
+    /// Counted in statements from 1; 0 for values that are not counted.
     time: usize,
     depth: usize,
 }
@@ -111,7 +115,8 @@ struct Birth {
 struct Source {
     /// How often it changes.
     changes: f64,
-    /// Whether it is an `i64`, or a comparison of such, made of indices, sizes and constants alone.
+    /// Whether it is an `i64`, or a comparison of such, computed from indices, sizes and constants
+    /// alone.
     is_indexing: bool,
 }
 
@@ -127,8 +132,8 @@ impl<'s, S: Fn(&Size) -> f64> Trips<'s, S> {
         Trips { sizes, middles: SecondaryMap::new() }
     }
 
-    /// How often a body runs for each run of its loop, on average where an extent hangs on outer indices. To be asked from
-    /// the outside in.
+    /// How often a body runs for each run of its loop, on average if an extent depends on outer
+    /// indices. Must be asked from the outside in.
     pub fn of(&mut self, dims: &[(IndexId, Extent)]) -> f64 {
         let mut product = 1.0;
         for (index, extent) in dims {
@@ -159,11 +164,11 @@ struct Walk<'p, S> {
     changes: SecondaryMap<IndexId, Option<f64>>,
     sources: SecondaryMap<ValueId, Option<Source>>,
     born: SecondaryMap<ValueId, Birth>,
-    /// When each value is used for the last time.
+    /// The time of the last use of each value.
     died: SecondaryMap<ValueId, usize>,
-    /// For each loop around: values from outside that it uses, which are alive until it ends.
+    /// For each enclosing loop, the values from outside that it uses, which are live until it ends.
     kept: Vec<Vec<ValueId>>,
-    /// Times of calls, with what the function keeps alive.
+    /// The times of calls, with the number of scalars that the function keeps alive.
     calls: Vec<(usize, u64)>,
 }
 
@@ -249,7 +254,7 @@ impl<'p, S: Fn(&Size) -> f64> Walk<'p, S> {
         self.work.executed += executed * times;
     }
 
-    /// Where the result of an operation comes from, in a block that runs `times` times.
+    /// The origin of the result of an operation, in a block that runs `times` times.
     fn source(&self, op: &Op, times: f64) -> Source {
         let changes = if matches!(op, Op::Prefix(..)) { times } else { 1.0 };
         let mut source = Source { changes, is_indexing: op.effects().load.is_none() };
@@ -299,7 +304,7 @@ impl<'p, S: Fn(&Size) -> f64> Walk<'p, S> {
         self.defines(c.result);
         self.kept.push(vec![]);
         for side in [&c.left, &c.right] {
-            // A factor is computed as it is packed, anew for each tile of what it is multiplied with.
+            // A factor is computed as it is packed, once for each tile of the other factor.
             let own = ir::visit::free_indices(&side.body);
             let others = c.free.iter().filter(|(index, _)| !own.contains(index));
             let other: f64 = others.map(|dim| self.trips.of(std::slice::from_ref(dim))).product();
@@ -312,7 +317,7 @@ impl<'p, S: Fn(&Size) -> f64> Walk<'p, S> {
         self.leave();
     }
 
-    /// Ends a loop: what it uses from outside is alive until here.
+    /// Ends a loop: values from outside that it uses are live until here.
     fn leave(&mut self) {
         self.time += 1;
         for value in self.kept.pop().unwrap_or_default() {
@@ -337,13 +342,13 @@ impl<'p, S: Fn(&Size) -> f64> Walk<'p, S> {
         }
         self.died[value] = self.time;
         if depth < self.kept.len() {
-            // Once is enough, but looking for it costs more.
+            // Recording it once would be enough, but finding duplicates costs more.
             self.kept[depth].push(value);
         }
     }
 
     fn finish(mut self) -> Work {
-        // A value takes room from the statement after its definition to its last use.
+        // A value is live from the statement after its definition to its last use.
         let mut change = vec![0i64; self.time + 2];
         for value in self.values.keys() {
             let (from, to) = (self.born[value].time, self.died[value]);

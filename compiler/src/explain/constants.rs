@@ -1,5 +1,5 @@
 //! Integers and truth values of a kernel that are the same in every iteration. The readable loops
-//! leave them out: access rules produce conditions such as `0 < 1` and clamps of constants.
+//! leave them out, because access rules produce conditions such as `0 < 1` and clamps of constants.
 
 use cranelift_entity::SecondaryMap;
 use ir::nest::{Block, Kernel, Op, Statement, ValueId};

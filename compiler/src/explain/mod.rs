@@ -1,4 +1,4 @@
-//! What fusion made of a function, and why: a report as plain data, in terms of the source.
+//! The report on what fusion did with a function and why, as plain data in terms of the source.
 //!
 //! ```text
 //! names     what to call operations and sizes
@@ -37,7 +37,7 @@ pub use why::Why;
 use values::Formulas;
 use why::Words;
 
-/// What fusion made of a function.
+/// The report on a function.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// The function.
@@ -54,16 +54,17 @@ pub struct Report {
     pub before: Stage,
     /// The kernels that are launched.
     pub after: Stage,
-    /// What was decided on each two operations that could share a kernel.
+    /// The decision on each pair of operations that could share a kernel.
     pub pairs: Vec<Decided>,
-    /// How far the plan is from the best one, if that was asked for.
+    /// How far the plan is from the best one, if that was requested.
     pub best: Option<Best>,
 }
 
 /// The partition of the operations into kernels that moves the fewest bytes.
 #[derive(Clone, Debug)]
 pub enum Best {
-    /// Of more than [`fusion::MAX_OPERATIONS`] operations not all partitions are looked at.
+    /// The program has more than [`fusion::MAX_OPERATIONS`] operations, too many to try all
+    /// partitions.
     TooLarge,
     /// It was found.
     Partition {
@@ -71,11 +72,14 @@ pub enum Best {
         kernels: Vec<Vec<KernelId>>,
         /// The bytes that it moves.
         bytes: Amount,
-        /// How many times as many the plan moves, where each size is [`cost::NOMINAL`]. Below 1 for a plan that repeats work.
+        /// The bytes of the plan, relative to those of this partition, with each size at
+        /// [`cost::NOMINAL`]. Below 1 for a plan that repeats work.
         gap: f64,
-        /// How many times as long as the plan it takes by the cost model, there.
+        /// The time of this partition by the cost model, relative to that of the plan, at the same
+        /// sizes.
         time: f64,
-        /// The same as `gap`, held to the best of the partitions that take no longer than the plan.
+        /// The same as `gap`, compared with the best of the partitions that take no longer than the
+        /// plan.
         no_slower: f64,
     },
 }
@@ -91,33 +95,34 @@ pub struct Stage {
     pub peak: PeakMemory,
 }
 
-/// The memory that a call takes at most, arguments and results included.
+/// The peak memory of a call, including arguments and results.
 #[derive(Clone, Debug)]
 pub struct PeakMemory {
     /// All of it as a formula, in bytes.
     pub formula: String,
-    /// Bytes beside what each thread keeps for itself, if all sizes are given.
+    /// Bytes without the private memory of threads, if all sizes are given.
     pub value: Option<u64>,
-    /// Bytes that each thread keeps for itself, if all sizes are given.
+    /// Bytes of each thread's private memory, if all sizes are given.
     pub per_thread: Option<u64>,
 }
 
 /// A kernel.
 #[derive(Clone, Debug)]
 pub struct KernelReport {
-    /// What it stores, in words of the source.
+    /// The values that it stores, in words of the source.
     pub titles: Vec<String>,
     /// The operations that it computes, ascending.
     pub operations: Vec<KernelId>,
-    /// What it costs.
+    /// Its cost.
     pub figures: Figures,
-    /// An estimate of the most scalars alive at once.
+    /// An estimate of the maximum number of live scalars.
     pub live: u64,
     /// Bytes that each thread keeps for itself.
     pub scratch: Amount,
     /// Its loops, a line each.
     pub nest: Vec<String>,
-    /// The place of the first kernel before it that has the same loops and figures, and differs in names only.
+    /// The number of the first earlier kernel with the same loops and figures, which differs only
+    /// in names.
     pub like: Option<usize>,
 }
 
@@ -128,7 +133,7 @@ impl KernelReport {
     }
 }
 
-/// What kernels cost.
+/// The cost of kernels.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
     /// Bytes that must cross between memory and caches.
@@ -139,9 +144,9 @@ pub struct Figures {
     pub memory_loads: Amount,
     /// Elements that are stored to arrays.
     pub stores: Amount,
-    /// Elements that are loaded from what a thread keeps for itself.
+    /// Elements loaded from a thread's private memory.
     pub scratch_loads: Amount,
-    /// Elements that are stored to what a thread keeps for itself.
+    /// Elements stored to a thread's private memory.
     pub scratch_stores: Amount,
     /// Scalar operations; [`work::operations`] defines what counts as one.
     pub operations: Amount,
@@ -192,19 +197,22 @@ pub struct Amount {
     /// Its formula, with the sizes that are given substituted if the result does not overflow.
     /// `None` if it depends on data or the compiler keeps no formula.
     pub formula: Option<Size>,
-    /// Its value, where that depends on no size that is not given.
+    /// Its value, if that depends only on sizes that are given.
     pub value: Option<u64>,
-    /// Whether it is that much exactly, and not only at most: as where data decide whether something runs.
+    /// Whether the amount is exact rather than an upper bound, as when data decide whether
+    /// something runs.
     pub exact: bool,
     /// The formula in size names only.
     named: Option<Size>,
 }
 
-/// Arrays of fewer bytes, whatever the sizes, are a few scalars: nobody gains by moving them less.
+/// Arrays with at most this number of bytes, whatever the sizes, are a few scalars: moving them
+/// less gains nothing.
 const FEW: i64 = 64;
 
 impl Amount {
-    /// About how much it is, with [`cost::NOMINAL`] for sizes that are not given; `None` if it depends on data.
+    /// The approximate amount, with [`cost::NOMINAL`] for sizes that are not given; `None` if it
+    /// depends on data.
     pub fn nominal(&self) -> Option<f64> {
         match (self.value, &self.formula) {
             (Some(value), _) => Some(value as f64),
@@ -212,7 +220,7 @@ impl Amount {
         }
     }
 
-    /// Whether it is that of a few scalars, whatever the sizes are.
+    /// Whether it is the amount of a few scalars, whatever the sizes are.
     pub fn is_few(&self) -> bool {
         self.named.as_ref().and_then(Size::as_constant).is_some_and(|bytes| bytes <= FEW)
     }
@@ -265,23 +273,23 @@ impl Known<'_> {
     }
 }
 
-/// What became of two operations that could share a kernel.
+/// The decision on two operations that could share a kernel.
 #[derive(Clone, Debug)]
 pub struct Decided {
     /// Which two.
     pub pair: Pair,
-    /// The name of the array between them, or that both read.
+    /// The name of the array that flows between them, or that both read.
     pub array: String,
-    /// What they move through memory if they are apart.
+    /// The bytes that they move through memory if they are in separate kernels.
     pub bytes: Amount,
-    /// The pass that merged them, or why none did.
+    /// The pass that merged them, or the reason why none did.
     pub verdict: Verdict,
 }
 
 /// Whether two operations share a kernel.
 #[derive(Clone, Debug)]
 pub enum Verdict {
-    /// They do, by the work of a pass; of none where each was merged with a third.
+    /// They share a kernel because of this pass; of none if each was merged with a third operation.
     Fused(Option<FusionPass>),
     /// They do not.
     Apart(Reason, Why),
@@ -298,7 +306,8 @@ impl Decided {
 }
 
 impl Report {
-    /// Looks for the best partition of the program; `unfused` is the program with one kernel an operation.
+    /// Finds the best partition of the program. `unfused` is the program with one kernel for each
+    /// operation.
     pub fn find_best(&mut self, unfused: &Program, options: &Options) {
         let known = Known { sizes: &self.sizes, given: &self.given };
         let found = fusion::best(unfused, options);
@@ -307,7 +316,7 @@ impl Report {
         }));
     }
 
-    /// The pairs, those that move or save the most bytes first.
+    /// The pairs, with those that move or save the most bytes first.
     pub fn largest_first(&self) -> Vec<&Decided> {
         let mut pairs: Vec<&Decided> = self.pairs.iter().collect();
         let bytes = |decided: &Decided| decided.bytes.nominal().unwrap_or(0.0);
@@ -315,7 +324,7 @@ impl Report {
         pairs
     }
 
-    /// The pairs that stay apart, those that move the most bytes first.
+    /// The pairs in separate kernels, with those that move the most bytes first.
     pub fn apart(&self) -> impl Iterator<Item = (&Decided, &Why)> {
         self.largest_first().into_iter().filter_map(|decided| match &decided.verdict {
             Verdict::Apart(_, why) => Some((decided, why)),
@@ -324,8 +333,8 @@ impl Report {
     }
 }
 
-/// Explains a compiled function. `source` is the text that it was checked from, `given` the sizes that are known.
-/// Where guards and extents take arithmetic to tell how often something runs, it is done by `arithmetic`.
+/// Explains a compiled function. `source` is the text that it was checked from, `given` the known
+/// sizes. `arithmetic` evaluates guards and extents, which tell how often something runs.
 pub fn explain(
     checked: &Checked,
     compiled: &Compiled,
@@ -398,7 +407,7 @@ pub fn explain(
     }
 }
 
-/// What a kernel is called: the operations whose results it leaves in memory.
+/// The titles of a kernel: the operations with results that it leaves in memory.
 fn titles(
     program: &Program,
     kernel: &Kernel,
@@ -448,7 +457,7 @@ fn width(buffer: &Buffer) -> Size {
     Size::constant(i64::try_from(buffer.dtype.bytes()).unwrap_or(i64::MAX))
 }
 
-/// The memory that a call of a program takes.
+/// The peak memory of a call of a program.
 fn peak(program: &Program, known: &Known<'_>) -> PeakMemory {
     let peak = Peak::of(program);
     let all = program.symbols.keys().all(|s| known.value(s).is_some());

@@ -1,5 +1,5 @@
-//! What to call things in front of a user: operations by the name that a `let` gives them or by their text, sizes by their
-//! names in the source. Names that the compiler made up are not for sentences.
+//! Names for users: operations by the name that a `let` gives them or by their text, sizes by their
+//! names in the source. Names that the compiler made up must not appear in sentences.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::{Discriminant, discriminant};
@@ -12,12 +12,12 @@ use ir::{Origin, Size, SymbolId, visit};
 /// Longer texts of operations are cut.
 const LONGEST: usize = 48;
 
-/// An operation of the source: what one kernel computes before fusion.
+/// An operation of the source: the work of one kernel before fusion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation {
-    /// How sentences call it: a name or a piece of the source, between backquotes.
+    /// Its name in sentences: a name or a piece of the source, between backquotes.
     pub title: String,
-    /// The name that a `let` or the signature gives it, if one does.
+    /// The name that a `let` or the signature gives it, if there is one.
     pub name: Option<String>,
     /// Where it stands.
     pub origin: Origin,
@@ -33,16 +33,19 @@ pub fn operations(checked: &Checked, unfused: &Program, source: &str) -> Primary
             lets.entry(name).or_default().insert(expr.origin);
         }
     }
-    // A result without a name of its own is called `out`, or `out0` and so on: its text says more.
+    // A result without a name of its own is called `out`, `out0` and so on; its text is more
+    // helpful.
     let results = checked.results.iter().map(|(name, _)| name.as_str());
     let named: BTreeSet<&str> = results.filter(|name| !is_made_up(name)).collect();
-    // Several kernels may come of one piece of the source, as the sum and the quotient of a mean: the last is the whole.
+    // Several kernels may come from one piece of the source, such as the sum and the quotient of a
+    // mean. The last one is the whole.
     let mut part: SecondaryMap<KernelId, bool> = SecondaryMap::new();
     let mut writers: SecondaryMap<BufferId, Option<KernelId>> = SecondaryMap::new();
     for (id, kernel) in &unfused.kernels {
         for writer in visit::loads(&kernel.body).into_iter().filter_map(|buffer| writers[buffer]) {
             let other = &unfused.kernels[writer];
-            // A function that is applied to its own result repeats one piece of the source: each time is a whole.
+            // A function that is applied to its own result repeats one piece of the source; each
+            // repetition is a whole.
             let is_repeated = || shape(other) == shape(kernel);
             part[writer] |= origin(&other.origins) == origin(&kernel.origins) && !is_repeated();
         }
@@ -52,10 +55,12 @@ pub fn operations(checked: &Checked, unfused: &Program, source: &str) -> Primary
     let mut operations = PrimaryMap::new();
     for (id, kernel) in &unfused.kernels {
         let origin = origin(&kernel.origins);
-        // Functions are inlined: a name may stand for several operations, of which all but the first have numbers.
+        // Functions are inlined, so a name may stand for several operations. All but the first are
+        // numbered.
         let stem = stem(&kernel.name);
         let near = |at: &Origin| contains(at, &origin) || contains(&origin, at);
-        // One piece of the source may have several names, as in `let a = f(x)` and `let b = f(a)`: the kernel has its own.
+        // One piece of the source may have several names, as in `let a = f(x)` and `let b = f(a)`.
+        // The kernel has its own.
         let binds = |name: &&str| lets.get(name).is_some_and(|at| at.contains(&origin));
         let exact = [&*kernel.name, stem].into_iter().find(binds);
         let is_whole = !part[id] || exact.is_some_and(|name| name == kernel.name);
@@ -71,7 +76,8 @@ pub fn operations(checked: &Checked, unfused: &Program, source: &str) -> Primary
             None => format!("the {} in {text}", word(unfused, id)),
         };
         let title = match name {
-            // Another of that name, which its kernel does not have: as a result.
+            // Another operation of that name, which its kernel does not have: it gets the name as a
+            // result.
             Some(name) if titles.contains_key(&title) => {
                 let mut numbered = (1..).map(|k| format!("`{name}_{k}`"));
                 numbered.find(|title| !titles.contains_key(title)).unwrap_or(title)
@@ -104,7 +110,7 @@ fn is_made_up(name: &str) -> bool {
     name.strip_prefix("out").is_some_and(|rest| rest.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// A buffer's name without the number that tells it from others of that name.
+/// A buffer's name without the number that distinguishes it from others of that name.
 fn stem(buffer: &str) -> &str {
     match buffer.rsplit_once('_') {
         Some((stem, n)) if !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()) => stem,
@@ -149,7 +155,8 @@ fn unwrapped(text: &str) -> &str {
     inner
 }
 
-/// What a kernel that is a part of a piece of source does, in a word: its reduction, or the last thing it computes.
+/// The work of a kernel that is a part of a piece of source, in a word: its reduction, or the last
+/// thing it computes.
 fn word(unfused: &Program, id: KernelId) -> &str {
     let mut word = "part";
     visit::for_each_statement(&unfused.kernels[id].body, &mut |statement| match statement {
@@ -171,7 +178,8 @@ fn word(unfused: &Program, id: KernelId) -> &str {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sizes {
     names: PrimaryMap<SymbolId, String>,
-    /// Sizes without a name of their own, such as the second `d` of `x: f32[d], y: f32[d]`, by what they must equal.
+    /// Sizes without a name of their own, such as the second `d` of `x: f32[d], y: f32[d]`, by the
+    /// sizes that they must equal.
     equal: SecondaryMap<SymbolId, Option<Size>>,
 }
 
@@ -214,7 +222,7 @@ impl Sizes {
         self.names.iter().filter(|(id, name)| self.equal[*id].is_none() && !name.contains('(')).map(|(s, n)| (s, &**n))
     }
 
-    /// A size in terms of the sizes that have names, those that are given as numbers.
+    /// A size in terms of named sizes, with numbers for those that are given.
     pub fn known(&self, size: &Size, given: &BTreeMap<SymbolId, i64>) -> Size {
         let number = |s: SymbolId| given.get(&s).map_or_else(|| Size::symbol(s), |n| Size::constant(*n));
         let named = |s: SymbolId| self.equal[s].clone().unwrap_or_else(|| Size::symbol(s));

@@ -1,4 +1,5 @@
-//! Kernels as readable loop nests: in names of the source, an expression within the one that uses it.
+//! Kernels as readable loop nests: with names from the source, and subexpressions written where
+//! they are used.
 //!
 //! ```text
 //! for i < n in parallel:
@@ -10,7 +11,8 @@
 //!         out[i, j] = e[j] / sum
 //! ```
 //!
-//! It is for reading: a value that is used once in the block that computes it stands where it is used, and so do loads.
+//! A value that is used once, in the block that computes it, is written where it is used, and so
+//! are loads.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,10 +27,10 @@ use super::constants::{self, Constants};
 use super::names::Sizes;
 use super::uses::{self, Uses};
 
-/// An expression that is longer gets a line of its own.
+/// A longer expression gets a line of its own.
 const LONGEST: usize = 60;
 
-/// How tightly an expression holds together: what it is an operand of puts it in brackets if that binds more tightly.
+/// Precedence: an operand is put in brackets if its operator binds more tightly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Level {
     Choice,
@@ -63,7 +65,7 @@ impl Text {
     }
 }
 
-/// The lines of a kernel, indented. `names` has those of its values.
+/// The lines of a kernel, indented. `names` has the names of its values.
 pub fn lines(
     program: &Program,
     kernel: &Kernel,
@@ -74,7 +76,8 @@ pub fn lines(
     printed(program, kernel, sizes, Names::Source(names), arithmetic)
 }
 
-/// The lines with numbers and types instead of names: kernels that differ in names only have the same.
+/// The lines with numbers and types instead of names, which are the same for kernels that differ
+/// only in names.
 pub fn form(program: &Program, kernel: &Kernel, sizes: &Sizes, arithmetic: &Arithmetic) -> Vec<String> {
     let mut numbers = BTreeMap::new();
     for buffer in visit::loads(&kernel.body).into_iter().chain(visit::stores(&kernel.body)) {
@@ -112,9 +115,9 @@ fn printed(
 
 /// The names of arrays, values and indices.
 enum Names<'a> {
-    /// As the source calls them; values, where it does.
+    /// The names in the source, and for values only those.
     Source(&'a SecondaryMap<ValueId, Option<&'a str>>),
-    /// By numbers, in the order in which the kernel takes its arrays.
+    /// Numbers, in the order in which the kernel takes its arrays.
     Numbers(BTreeMap<BufferId, usize>),
 }
 
@@ -128,15 +131,15 @@ struct Printer<'a> {
     texts: SecondaryMap<ValueId, Text>,
     indices: BTreeMap<IndexId, String>,
     taken: BTreeSet<String>,
-    /// Stores that stand on the line that computes their value.
+    /// Stores that are on the line that computes their value.
     done: BTreeSet<(BufferId, ValueId)>,
     lines: Vec<String>,
     depth: usize,
 }
 
 impl Printer<'_> {
-    /// Indices keep their names; those that the source does not name get letters. Loops that are not in one another may share
-    /// a name.
+    /// Indices keep their names; those without a name in the source get letters. Loops that are not
+    /// nested in each other may share a name.
     fn name_indices(&mut self) {
         self.taken = self.sizes.names().map(|(_, name)| name.to_owned()).collect();
         let body = &self.kernel.body;
@@ -240,7 +243,8 @@ impl Printer<'_> {
         }
     }
 
-    /// Gives a value its text: the expression itself where that reads well, else the name on a line of its own.
+    /// Gives a value its text: the expression itself if that reads well, else the name on a line of
+    /// its own.
     fn define(&mut self, value: ValueId, text: Text, in_place: bool, rest: &[Statement]) {
         let uses = self.uses[value];
         let short = text.text.len() <= LONGEST;
@@ -254,7 +258,7 @@ impl Printer<'_> {
         self.texts[value] = target;
     }
 
-    /// What stands on the left of a value's line: the element that it is stored to, or a name.
+    /// The left side of a value's line: the element that it is stored to, or a name.
     fn target(&mut self, value: ValueId, rest: &[Statement]) -> Text {
         let stored = rest.iter().find_map(|s| {
             let Statement::Store { buffer, at, value: v } = s else { return None };
@@ -320,7 +324,7 @@ impl Printer<'_> {
         }
     }
 
-    /// What is printed inside, one step further in.
+    /// Prints nested lines, indented one step further.
     fn apart(&mut self, print: impl FnOnce(&mut Self)) -> Vec<String> {
         let before = std::mem::take(&mut self.lines);
         self.depth += 1;
@@ -456,8 +460,8 @@ impl Printer<'_> {
         format!("{array}[{}]", at.iter().map(subscript).collect::<Vec<_>>().join(", "))
     }
 
-    /// The operand that an operation leaves unchanged: `i * 1`, `i + 0`, a condition that is
-    /// constant.
+    /// The operand that an operation leaves unchanged (`i * 1`, `i + 0`), or the branch of a
+    /// constant condition.
     fn simpler(&self, op: &Op) -> Option<Text> {
         let is = |value: &ValueId, number| {
             self.constants[*value].is_some_and(|scalar| scalar == Scalar::from_bits(scalar.dtype(), number))
@@ -561,7 +565,7 @@ impl Printer<'_> {
             BinaryOp::Shr => return call("shift_right"),
             BinaryOp::Min | BinaryOp::Max => return call(op.name()),
         };
-        // Of floats even `a + (b + c)` is not `a + b + c`.
+        // For floats, even `a + (b + c)` differs from `a + b + c`.
         let left = self.texts[a].at(level);
         let right = &self.texts[b];
         let logical = associative && is_bool;

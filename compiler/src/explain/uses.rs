@@ -1,4 +1,5 @@
-//! How the values of a kernel are used, which decides whether `nests` writes them where they are used or on lines of their own.
+//! The uses of the values of a kernel, by which `nests` decides whether to write them where they
+//! are used or on lines of their own.
 
 use cranelift_entity::SecondaryMap;
 use ir::nest::{Block, Extent, IndexId, Reduction, Statement, Subscript, ValueId};
@@ -12,7 +13,7 @@ pub(super) struct Uses {
     home: usize,
     /// Whether it is used in another loop body.
     pub(super) abroad: bool,
-    /// Whether a use takes it as it is: a store, or a reduction.
+    /// Whether a use takes it unchanged: a store, or a reduction.
     pub(super) kept: bool,
 }
 

@@ -1,21 +1,22 @@
-//! Which scalars of a fused kernel are which values of the source. Fusion leaves scalars without names; one that is computed
-//! from the inputs by the same operations as an operation of the source is called like it.
+//! Relates the scalars of a fused kernel to values of the source. Fusion leaves scalars without
+//! names; one that is computed from the inputs by the same operations as an operation of the source
+//! gets its name.
 //!
-//! Every scalar of the unfused program gets a number by what it is computed from, down to the inputs, places aside: equal
-//! numbers mean equal formulas.
+//! Every scalar of the unfused program gets a number for the formula that computes it from the
+//! inputs, ignoring places in the source: equal numbers mean equal formulas.
 
 use std::collections::BTreeMap;
 
 use cranelift_entity::SecondaryMap;
 use ir::nest::{Block, Kernel, Op, Program, Statement, ValueId};
 
-/// What is known of all values: numbers by formula, and names by number.
+/// The known formulas: numbers by formula, and names by number.
 #[derive(Default)]
 pub struct Formulas<'p> {
     numbers: BTreeMap<(String, Vec<usize>), usize>,
-    /// The formula of what each buffer of the unfused program holds.
+    /// The formula of the contents of each buffer of the unfused program.
     buffers: BTreeMap<&'p str, usize>,
-    /// What operation has a formula.
+    /// The operation with each formula.
     names: BTreeMap<usize, &'p str>,
 }
 
@@ -35,7 +36,7 @@ impl<'p> Formulas<'p> {
         formulas
     }
 
-    /// The name of each value of a kernel that is an operation's.
+    /// The name of each value of a kernel that is the value of an operation.
     pub fn names(&mut self, program: &Program, kernel: &Kernel) -> SecondaryMap<ValueId, Option<&'p str>> {
         let mut walk = Walk { program, formulas: self, of: SecondaryMap::new(), stored: vec![] };
         walk.block(&kernel.body);

@@ -1,6 +1,8 @@
-//! Why two operations do not share a kernel, in words of the source, and the smallest change to it that would let them.
+//! Explains in words of the source why two operations do not share a kernel, and the smallest
+//! change that would let them.
 //!
-//! A change is suggested only where it can be made, and gives a better plan: `compiler/tests/all/helps.rs` makes each.
+//! A change is suggested only if it can be made and gives a better plan;
+//! `compiler/tests/all/helps.rs` makes each.
 
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use ir::decision::{Pair, Reason};
@@ -13,13 +15,13 @@ use crate::pipeline::Compiled;
 /// A refusal in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Why {
-    /// What stands in the way.
+    /// The obstacle, as a sentence.
     pub sentence: String,
-    /// What to write instead; none where nothing needs to be mended.
+    /// The change to make; `None` if nothing needs to be changed.
     pub suggestion: Option<String>,
 }
 
-/// What the words are made of.
+/// The names and sizes that sentences are made from.
 pub(super) struct Words<'a> {
     operations: &'a PrimaryMap<KernelId, Operation>,
     sizes: &'a Sizes,
@@ -52,14 +54,14 @@ impl<'a> Words<'a> {
         kernels.into_iter().any(|kernel| has(&kernel.body, kind))
     }
 
-    /// Whether two operations have come into one kernel, whatever was decided on the two alone.
+    /// Whether two operations are in one kernel, whatever was decided on this pair.
     pub fn share_a_kernel(&self, pair: Pair) -> bool {
         let (Pair::Flow { producer: a, consumer: b, .. } | Pair::Shared { first: a, second: b, .. }) = pair;
         self.homes[a].iter().any(|home| self.homes[b].contains(home))
     }
 
-    /// The reason that holds of the kernels as they are in the end: an operation that has become part of a matrix product's
-    /// kernel is apart because of that, whatever kept the two apart before.
+    /// The reason that applies to the final kernels: an operation that has become part of a matrix
+    /// product's kernel is separate because of that, whatever kept the two apart before.
     pub fn reason(&self, pair: Pair, reason: &Reason) -> Reason {
         match (reason, pair) {
             (Reason::OtherIterations, Pair::Flow { producer, .. }) if self.has(producer, is_product) => {
@@ -69,7 +71,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// The table of refusals: for each reason what stands in the way, and what to do about it.
+    /// The table of refusals: the obstacle for each reason, and the remedy.
     pub fn refusal(&self, pair: Pair, reason: &Reason) -> Why {
         let (first, second) = match pair {
             Pair::Flow { producer, consumer, .. } => (producer, consumer),
@@ -147,7 +149,7 @@ impl<'a> Words<'a> {
         Why { sentence, suggestion }
     }
 
-    /// Why an operation is not fused into a matrix product.
+    /// The reason why an operation is not fused into a matrix product.
     fn beside_a_product(&self, operation: KernelId, product: &str) -> String {
         let title = self.title(operation);
         let is_elementwise = self.kernel(operation).is_some_and(|kernel| !has(&kernel.body, is_reduction));
@@ -161,7 +163,7 @@ impl<'a> Words<'a> {
         format!("{title} cannot be fused into the matrix product {product}: {why}")
     }
 
-    /// A change after which the plan is better, for the refusals that have one.
+    /// A change that makes the plan better, for the refusals that have one.
     fn suggestion(&self, pair: Pair, reason: &Reason) -> Option<String> {
         let (first, second, buffer) = match pair {
             Pair::Flow { producer, consumer, buffer } => (producer, consumer, buffer),
@@ -211,7 +213,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// Whether one of some statements, or of those in them, is of some kind.
+/// Whether one of these statements, or one nested in them, is of some kind.
 fn has(block: &Block, kind: fn(&Statement) -> bool) -> bool {
     let mut has = false;
     visit::for_each_statement(block, &mut |statement| has |= kind(statement));
@@ -244,7 +246,8 @@ fn reduced(block: &Block) -> usize {
     most
 }
 
-/// Whether a kernel loads from an array at other places than its own indices: `x[n - 1 - i]`, `x[i + 1]`.
+/// Whether a kernel loads from an array at positions other than its own indices: `x[n - 1 - i]`,
+/// `x[i + 1]`.
 fn is_displaced(kernel: &Kernel, buffer: BufferId) -> bool {
     let mut displaced = false;
     visit::for_each_statement(&kernel.body, &mut |statement| {

@@ -1,10 +1,11 @@
-//! The inside of a kernel: scalar expressions to statements.
+//! Emits the inside of a kernel: from scalar expressions to statements.
 //!
-//! The emitter keeps the blocks that are open, and for each index of the checked program what it stands for here
-//! ([`Binding`]): a loop's index, or the subscript at which an array that could not stand apart is asked for an element
-//! (its body is emitted there, under that binding). A value goes to the outermost block where it may: where all its
-//! indices are bound and no guard of it is missing. Each block remembers its values by expression and
-//! bindings, so that nothing is emitted twice where the first is visible.
+//! The emitter keeps the open blocks, and for each index of the checked program its meaning in the
+//! kernel ([`Binding`]): a loop index, or the subscript at which an array that has no buffer of its
+//! own is read (its body is then emitted there, under that binding). A value is emitted in the
+//! outermost block where all its indices are bound and all its guards hold. Each block remembers
+//! its values by expression and bindings, so that nothing is emitted twice where the first value is
+//! visible.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +23,7 @@ use ir::{Affine, BinaryOp, CompareOp, Dtype, MathFn, Monoid, Order, Origin, Redu
 use super::operand::{Element, Operand, is_guarding, unchecked};
 use super::{Known, LowerError, MAX_STATEMENTS, Target};
 
-/// What an index of the checked program stands for.
+/// The meaning of an index of the checked program.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Binding {
     /// An affine expression of the kernel's indices.
@@ -31,8 +32,8 @@ enum Binding {
     Value(ValueId),
 }
 
-/// What an index stands for, and the outermost block in which it does: a loop's body, or the block of an access, whose
-/// subscripts may be inside only there.
+/// The meaning of an index, and the outermost block where it applies: the body of a loop, or the
+/// block of an access, because its subscripts may be in bounds only there.
 struct Bound {
     to: Binding,
     depth: usize,
@@ -42,11 +43,11 @@ struct Bound {
 struct Frame {
     /// Under which guard it runs.
     guard: GuardId,
-    /// What it holds already.
+    /// The values that it already contains.
     memo: BTreeMap<(ExprId, Vec<Binding>), ValueId>,
 }
 
-/// A reduction's elements as states, and which value of the last state is the result.
+/// The elements of a reduction as states, and which value of the last state is the result.
 pub(super) struct State {
     pub merge: Merge,
     pub inputs: Vec<Input>,
@@ -90,7 +91,7 @@ impl<'a> Emitter<'a> {
         self.builder.into_kernel(name, vec![origin])
     }
 
-    /// The outermost loop: `body` at each setting of indices that run over a box.
+    /// The outermost loop: emits `body` at each setting of indices that run over a box.
     pub fn parallel(
         &mut self,
         indices: &[IndexId],
@@ -108,19 +109,19 @@ impl<'a> Emitter<'a> {
         Ok(())
     }
 
-    /// Makes values go to no block outside those that are opened from now on.
+    /// Confines values to blocks that are opened from now on.
     pub fn stay_inside(&mut self) {
         self.floor = self.frames.len();
     }
 
-    /// Indices of the next block to be opened, as long as a box needs.
+    /// Indices of the next block to be opened, which run over a box.
     pub fn bind_box(&mut self, indices: &[IndexId]) -> Result<Dims, LowerError> {
         let size = |i: &IndexId| self.known.facts.size(*i).map(Extent::size);
         let extents = indices.iter().map(size).collect::<Result<Vec<_>, _>>()?;
         Ok(self.bind(indices, extents))
     }
 
-    /// Indices of the next block to be opened, as long as they say themselves.
+    /// Indices of the next block to be opened, with their own extents.
     fn bind_own(&mut self, indices: &[IndexId]) -> Result<Dims, LowerError> {
         let mut extents = vec![];
         for index in indices {
@@ -146,7 +147,7 @@ impl<'a> Emitter<'a> {
         dims
     }
 
-    /// Makes indices stand for the subscripts of an access that is computed in the innermost block.
+    /// Binds indices to the subscripts of an access that is computed in the innermost block.
     fn bind_to(&mut self, indices: &[IndexId], at: &[Binding]) {
         let depth = self.frames.len() - 1;
         for (index, to) in indices.iter().zip(at) {
@@ -175,7 +176,7 @@ impl<'a> Emitter<'a> {
         self.builder.push(statement);
     }
 
-    /// The builder, for statements of a form that only one kind of kernel has.
+    /// The builder, for statements that only one kind of kernel has.
     pub fn builder(&mut self) -> &mut Builder<'a> {
         &mut self.builder
     }
@@ -285,7 +286,7 @@ impl<'a> Emitter<'a> {
         Ok(value)
     }
 
-    /// Computes a scalar expression in the innermost block: loads it if it stands apart.
+    /// Computes a scalar expression in the innermost block: loads it if it has a buffer.
     pub fn compute(&mut self, id: ExprId) -> Result<ValueId, LowerError> {
         match &self.known.operands[id] {
             Some(operand @ Operand::Element(_)) => self.load(operand),
@@ -345,7 +346,7 @@ impl<'a> Emitter<'a> {
                 return self.element(*array, &at);
             }
             Kind::Reduce { op, over, body, order, prefix } => {
-                // The last prefix of a scan has the bits that the scan would give.
+                // The last prefix of a scan must have the bits that the scan gives.
                 let order = if prefix.is_some() { Order::Scan } else { *order };
                 return self.reduce(over, *op, order, |k| k.compute(*body));
             }
@@ -370,8 +371,8 @@ impl<'a> Emitter<'a> {
         Ok((self.close(), value))
     }
 
-    /// A reducing loop. Where the extent of an index depends on another index of the same reduction, what is
-    /// reduced is the reductions over the inner ones.
+    /// A reducing loop. If the extent of an index depends on another index of the same reduction,
+    /// it reduces the results of reductions over the inner indices.
     fn reduce(
         &mut self,
         over: &[IndexId],
@@ -398,7 +399,7 @@ impl<'a> Emitter<'a> {
         Ok(results[state.result])
     }
 
-    /// How the elements of a reduction become states and the last state the result.
+    /// How the elements of a reduction become states, and the last state the result.
     pub fn state(&mut self, op: ReduceOp, input: ValueId) -> Result<State, LowerError> {
         if let ReduceOp::Monoid(monoid) = op {
             return Ok(State { merge: Merge::Monoid(monoid), inputs: vec![Input::Value(input)], result: 0 });
@@ -417,7 +418,7 @@ impl<'a> Emitter<'a> {
         Ok(State { merge: Merge::Reducer(id), inputs: vec![Input::Value(input), Input::Number], result: 1 })
     }
 
-    /// How many of the indices, from the first, have extents that do not depend on those before them.
+    /// The number of leading indices with extents that do not depend on those before them.
     fn box_len(&self, over: &[IndexId]) -> usize {
         let depends = |k: usize| match &self.known.checked.indices[over[k]].extent {
             checked::Extent::Affine(extent) => extent.terms().iter().any(|(i, _)| over[..k].contains(i)),
@@ -437,7 +438,7 @@ impl<'a> Emitter<'a> {
         Ok(id)
     }
 
-    /// What the subscripts of an access are, checked where they must be.
+    /// The subscripts of an access, checked if they must be.
     fn subscripts(&mut self, array: ExprId, at: &[checked::Subscript]) -> Result<Vec<Binding>, LowerError> {
         let shape = &self.known.checked.exprs[array].ty.shape;
         let mut bindings = vec![];
@@ -468,7 +469,7 @@ impl<'a> Emitter<'a> {
         Ok(bindings)
     }
 
-    /// An element of an array expression: loaded if the array stands apart, else computed.
+    /// An element of an array expression: loaded if the array has a buffer, else computed.
     fn element(&mut self, array: ExprId, at: &[Binding]) -> Result<ValueId, LowerError> {
         let known = self.known;
         if let Some(lambda) = &known.lambdas[array] {

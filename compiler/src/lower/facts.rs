@@ -1,8 +1,10 @@
-//! What lowering asks about a checked program again and again, found in two sweeps over its expressions.
+//! Facts about a checked program that lowering needs again and again, found in two sweeps over its
+//! expressions.
 //!
-//! Operands come before their users. So a sweep from the last expression to the first meets every binder before what
-//! it binds, which ranks the indices from the outermost in; and a sweep from the first to the last finds free
-//! indices. Neither is recursive: a chain of ten thousand operations is no depth of stack.
+//! Operands come before their users. So a sweep from the last expression to the first visits every
+//! binder before the expressions inside, which ranks the indices from the outermost in; and a sweep
+//! from the first to the last finds free indices. Neither is recursive, so a chain of ten thousand
+//! operations does not need a deep stack.
 
 use std::rc::Rc;
 
@@ -12,19 +14,20 @@ use ir::{Affine, Size};
 
 use super::LowerError;
 
-/// An index as lowering sees it: one of the checked program's, or the axis of an array that has no index of its own.
+/// An index as lowering sees it: one of the checked program's, or the axis of an array without an
+/// index of its own.
 pub(super) struct Axis {
     /// A name for loops.
     pub name: String,
-    /// Its extent, if that needs no other index and no data.
+    /// Its extent, if that depends on no other index and no data.
     pub size: Option<Size>,
-    /// Not above the rank of any index bound within this one's binder.
+    /// At most the rank of any index bound within its binder.
     rank: usize,
 }
 
-/// What is known of an expression.
+/// The facts about an expression.
 struct Fact {
-    /// The indices that it mentions and does not bind, the outermost first.
+    /// Its free indices, the outermost first.
     free: Rc<[IndexId]>,
     /// See [`Facts::apart`].
     apart: bool,
@@ -32,7 +35,7 @@ struct Fact {
     reached: bool,
 }
 
-/// What is known of a checked program.
+/// The facts about a checked program.
 pub(super) struct Facts {
     axes: PrimaryMap<IndexId, Axis>,
     exprs: PrimaryMap<ExprId, Fact>,
@@ -63,7 +66,8 @@ impl Facts {
                 rank += 1;
             }
             match &expr.kind {
-                // A scan runs its index as far as the longest prefix goes, and where the bounding index runs.
+                // The index of a scan runs as far as the longest prefix, and where the bounding
+                // index runs.
                 Kind::Reduce { over, prefix: Some(Prefix { of, inclusive }), .. } => {
                     let Axis { size: longest, rank, .. } = &axes[*of];
                     let (longest, rank) = (longest.clone(), *rank);
@@ -140,23 +144,23 @@ impl Facts {
         *set = merged.into();
     }
 
-    /// The free indices of an expression, the outermost first.
+    /// The free indices of an expression (mentioned but not bound in it), the outermost first.
     pub fn free(&self, expr: ExprId) -> &Rc<[IndexId]> {
         &self.exprs[expr].free
     }
 
-    /// Whether an expression can be computed apart from what uses it: it stands under no guard, and the indices that
-    /// it mentions run over a box whatever the data are.
+    /// Whether an expression can be computed on its own, in a kernel separate from its users: it is
+    /// under no guard, and its indices run over a box that does not depend on data.
     pub fn apart(&self, expr: ExprId) -> bool {
         self.exprs[expr].apart
     }
 
-    /// Whether a result depends on the expression by other ways than an affine subscript.
+    /// Whether a result depends on the expression other than through an affine subscript.
     pub fn reached(&self, expr: ExprId) -> bool {
         self.exprs[expr].reached
     }
 
-    /// The named expression whose value this is, perhaps under indices.
+    /// The named expression with this value, perhaps under indices.
     pub fn named(&self, expr: ExprId) -> Option<ExprId> {
         self.named[expr]
     }
@@ -179,7 +183,8 @@ impl Facts {
     }
 }
 
-/// Calls `visit` on each expression whose value this one takes, except subscripts that are taken in their affine form.
+/// Calls `visit` on each operand of an expression, except subscripts that are used in their affine
+/// form.
 pub(super) fn for_each_operand(checked: &Checked, kind: &Kind, mut visit: impl FnMut(ExprId)) {
     match kind {
         Kind::Access { array, at } => {

@@ -1,23 +1,27 @@
-//! Lowering: a checked program becomes loop nests, one kernel for each operation on data.
+//! Lowering: turns a checked program into loop nests, one kernel for each operation on data.
 //!
-//! It is naive on purpose: the result is what an eager framework would launch, and the baseline
-//! that fusion is measured against. It follows four rules.
+//! It is deliberately naive: the result is what an eager framework would launch, and the baseline
+//! for measuring fusion. It follows four rules.
 //!
-//! 1. **An expression is an operand** (`operand::Operand`): an element of a buffer that exists, or something that
-//!    loads no data (indices, sizes, scalar parameters and arithmetic on them) and is computed anew wherever it is
-//!    used. Moving data makes no kernel: the element `x[j, i + 1]` of an array that is an operand at each of its
-//!    points is an operand again, by substitution. Every other operation gets a kernel: a parallel loop over its free
-//!    indices that loads its operands, does one thing and stores a temporary with an axis for each free index.
-//! 2. **Some expressions cannot stand apart** from what uses them (`facts::Facts::apart`): those under an `if` that
-//!    guards an access, and those that mention an index whose extent depends on another index or on data. They are
-//!    emitted within the kernel of the nearest operation around them that can.
-//! 3. **In a kernel, a statement goes to the outermost block** where its indices are bound and its guard holds
-//!    (`emit::Emitter`). So nothing is computed twice because it is used twice, in whichever blocks.
+//! 1. **An expression is an operand** (`operand::Operand`) if it is an element of an existing
+//!    buffer, or loads no data (indices, sizes, scalar parameters and arithmetic on them) and is
+//!    recomputed wherever it is used. Moving data makes no kernel: the element `x[j, i + 1]` of an
+//!    array that is an operand at each of its points is again an operand, by substitution. Every
+//!    other operation gets a kernel: a parallel loop over its free indices that loads its operands,
+//!    does one thing, and stores a temporary with an axis for each free index.
+//! 2. **Some expressions cannot be computed on their own** (`facts::Facts::apart`): those under an
+//!    `if` that guards an access, and those that mention an index with an extent that depends on
+//!    another index or on data. They are emitted within the kernel of the nearest enclosing
+//!    operation that can.
+//! 3. **A statement goes to the outermost block** of its kernel where its indices are bound and its
+//!    guard holds (`emit::Emitter`). So a value that is used twice is computed once, in whichever
+//!    blocks the uses are.
 //! 4. **Equal kernels are merged** (`Lowering::kernel`): an expression that the source repeats, as
 //!    in `(x - mean(x)) / sqrt(mean((x - mean(x)) ^ 2))`, is computed once.
 //!
-//! By rules 1 and 3 an expression is evaluated once for each setting of the indices that it mentions, whether or not
-//! other loops around it run at all: a check in it may fail although its value is never asked for.
+//! By rules 1 and 3 an expression is evaluated once for each setting of the indices that it
+//! mentions, whether or not the loops over other indices run at all: a check in it may fail
+//! although no result needs its value.
 //!
 //! ```text
 //! facts      what each expression mentions, what can stand apart
@@ -53,7 +57,7 @@ pub enum LowerError {
     TooLarge,
     /// Its `if`s and reductions nest deeper than [`ir::verify::MAX_DEPTH`].
     TooDeep,
-    /// The checked program breaks its own rules: a bug of ours.
+    /// The checked program violates its own rules, which is a bug.
     Malformed(&'static str),
 }
 
@@ -72,7 +76,7 @@ impl std::error::Error for LowerError {}
 /// Lowers a checked program to one kernel for each operation.
 pub fn lower(checked: &Checked) -> Result<Program, LowerError> {
     let mut lowering = Lowering::new(checked);
-    // Operands first: the kernels stand in the order in which the source computes.
+    // Operands come first, so the kernels are in the order in which the source computes.
     for (id, expr) in &checked.exprs {
         if lowering.known.facts.reached(id) && lowering.known.facts.apart(id) {
             if expr.ty.is_scalar() {
@@ -96,7 +100,7 @@ type Likeness = (Vec<BufferId>, usize);
 struct Lowering<'a> {
     known: Known<'a>,
     target: Target,
-    /// Names of buffers that are taken, each with a number that is free behind it.
+    /// The names of buffers that are taken, each with the next free number to append.
     names: BTreeMap<String, usize>,
     /// The buffers of array literals, by type, shape and bits.
     constants: BTreeMap<(Dtype, Vec<Size>, Vec<u64>), BufferId>,
@@ -106,17 +110,17 @@ struct Lowering<'a> {
     temporaries: BTreeMap<Likeness, Vec<(BufferId, KernelId)>>,
 }
 
-/// What there is to lower and what has become of it so far.
+/// The program to lower, and the results so far.
 struct Known<'a> {
     checked: &'a Checked,
     facts: Facts,
-    /// What scalars that can stand apart became.
+    /// The operands that scalars became, for those that can be computed on their own.
     operands: SecondaryMap<ExprId, Option<Operand>>,
-    /// What arrays that can stand apart became.
+    /// The arrays that array expressions became, for those that can be computed on their own.
     lambdas: SecondaryMap<ExprId, Option<Lambda>>,
 }
 
-/// What every kernel in the making adds to.
+/// The program that every kernel is added to.
 struct Target {
     program: Program,
     functions: BTreeMap<(MathFn, Dtype), FunctionId>,
@@ -163,7 +167,7 @@ impl<'a> Lowering<'a> {
         self.target.program.buffers.push(Buffer { name, dtype, shape, role })
     }
 
-    /// `name` if it is not taken, else with a number behind it.
+    /// `name` if it is free, else with a number appended.
     fn unique(&mut self, name: &str) -> String {
         let Some(next) = self.names.get_mut(name) else {
             self.names.insert(name.to_string(), 1);

@@ -1,4 +1,4 @@
-//! Expressions to operands, and the kernels that make them.
+//! Turns expressions into operands, and emits the kernels that compute them.
 
 use cranelift_entity::EntityRef;
 use ir::checked::{Checked, Expr, ExprId, IndexId, Kind, Subscript};
@@ -9,22 +9,24 @@ use ir::{Affine, Size};
 use super::emit::Emitter;
 use super::{Known, LowerError, Lowering};
 
-/// What loads no data is computed anew by each kernel that uses it, if it takes at most so many operations: else a
-/// chain of scalar operations that are all used by kernels would make their number quadratic.
+/// An expression that loads no data is recomputed by each kernel that uses it, up to this number of
+/// operations. Without a limit, a chain of scalar operations that kernels all use would make the
+/// total quadratic.
 const MAX_INLINE: usize = 64;
 
-/// From this weight on, an operand reads an element in passing: one of a storage type, widened to be computed with. Whatever
-/// uses it still gets a kernel.
+/// From this weight on, an operand also widens an element of a storage type on loading it. Its user
+/// still gets a kernel.
 const IN_PASSING: usize = MAX_INLINE + 1;
 
-/// A scalar that can stand apart, at any setting of its free indices.
+/// A scalar that can be computed on its own, at any setting of its free indices.
 #[derive(Clone, Debug)]
 pub(super) enum Operand {
-    /// Loads no data: arithmetic on indices, sizes, constants and scalar parameters. Or widens an element.
+    /// Loads no data: arithmetic on indices, sizes, constants and scalar parameters. Or widens an
+    /// element.
     Inline {
         /// The expression.
         expr: ExprId,
-        /// How many operations it takes, or more if it shares some.
+        /// Its number of operations, or more if it shares some.
         weight: usize,
     },
     /// An element of a buffer.
@@ -36,13 +38,14 @@ pub(super) enum Operand {
 pub(super) struct Element {
     /// The buffer.
     pub buffer: BufferId,
-    /// The shape that the subscripts see, if it is not the buffer's own.
+    /// The shape that the subscripts refer to, if it is not the buffer's own.
     pub view: Option<Vec<Size>>,
     /// The subscripts.
     pub at: Vec<Affine<IndexId>>,
 }
 
-/// An array that can stand apart: an operand that mentions, beside the array's free indices, an index for each axis.
+/// An array that can be computed on its own: an operand with an index for each axis, in addition to
+/// the array's free indices.
 #[derive(Clone, Debug)]
 pub(super) struct Lambda {
     /// The axes' indices, all different.
@@ -51,8 +54,8 @@ pub(super) struct Lambda {
     pub operand: Operand,
 }
 
-/// Whether an `if` guards an access in one of its branches, so that the branch must not be evaluated when it is not
-/// taken. (A branch that guards nothing has the guard of what is around it.)
+/// Whether an `if` guards an access in one of its branches, so that the branch must not be
+/// evaluated unless it is taken. (A branch that guards nothing has the guard of its surroundings.)
 pub(super) fn is_guarding(checked: &Checked, id: ExprId, then: ExprId, otherwise: ExprId) -> bool {
     let outer = checked.exprs[id].guard;
     [then, otherwise].iter().any(|branch| !checked.within(outer, checked.exprs[*branch].guard))
@@ -79,7 +82,7 @@ impl Known<'_> {
         self.operands[id].as_ref().or_else(|| self.lambdas[id].as_ref().map(|lambda| &lambda.operand))
     }
 
-    /// The element that an access looks at, if that takes no arithmetic but affine subscripts.
+    /// The element that an access refers to, if its subscripts are affine.
     fn looks_at(&self, array: ExprId, at: &[Subscript]) -> Option<Element> {
         let Some(Lambda { axes, operand: Operand::Element(element) }) = &self.lambdas[array] else { return None };
         let at = at.iter().map(unchecked).collect::<Option<Vec<_>>>()?;
@@ -91,8 +94,9 @@ impl Known<'_> {
         Some(Element { buffer: element.buffer, view: element.view.clone(), at })
     }
 
-    /// The weight of an element of a storage type, widened: reading that is part of the operation. Moves of such elements
-    /// are followed where they are read, so only so many may follow one another.
+    /// The weight of a widened element of a storage type, since widening it is part of the
+    /// operation. Moves of such elements are followed wherever they are read, so the length of
+    /// chains of moves is limited.
     fn widening(&self, expr: &Expr) -> Option<usize> {
         match &expr.kind {
             Kind::Cast(a) => {
@@ -108,7 +112,7 @@ impl Known<'_> {
         }
     }
 
-    /// How many operations an expression takes that loads no data; `None` if it does.
+    /// The number of operations of an expression that loads no data; `None` if it loads some.
     fn weight(&self, id: ExprId) -> Option<usize> {
         let kind = &self.checked.exprs[id].kind;
         let loads = match kind {
@@ -184,7 +188,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// A reshaped array: its elements where they lie, if they lie dense and in order, else a copy of them.
+    /// A reshaped array: its elements in place if they are dense and in order, else a copy of them.
     fn reshape(&mut self, id: ExprId, inner: ExprId) -> Result<Lambda, LowerError> {
         let old = &self.known.checked.exprs[inner].ty.shape;
         let lambda = self.known.array(inner)?.clone();
@@ -209,8 +213,8 @@ impl Lowering<'_> {
         Ok(Lambda { axes, operand: Operand::Element(Element { buffer: element.buffer, view: Some(shape), at }) })
     }
 
-    /// The buffer in which an array of the given shape is the whole of the last axes, in order, with the subscripts and
-    /// lengths of the axes before those.
+    /// The buffer of which an array of the given shape forms the last axes, complete and in order,
+    /// with the subscripts and lengths of the axes before those.
     fn whole(&self, lambda: &Lambda, shape: &[Size]) -> Option<(Element, Vec<Size>)> {
         let Operand::Element(element) = &lambda.operand else { return None };
         let seen = element.view.as_ref().unwrap_or(&self.target.program.buffers[element.buffer].shape);
@@ -223,7 +227,8 @@ impl Lowering<'_> {
         whole.then(|| (element, seen[..leading].to_vec()))
     }
 
-    /// An array literal: part of the program if it is constant, else a kernel that stores each element.
+    /// An array literal: part of the program if it is constant, else computed by a kernel that
+    /// stores each element.
     fn literal(&mut self, id: ExprId, expr: &Expr, elements: &[ExprId]) -> Result<Lambda, LowerError> {
         let (dtype, shape) = (expr.ty.dtype, expr.ty.shape.clone());
         let axes = self.known.facts.fresh(&shape);
@@ -328,7 +333,8 @@ impl Lowering<'_> {
         Ok(Buffer { name: self.name(id), dtype, shape, role: Role::Temp })
     }
 
-    /// What to call the value of an expression: by its name in the source, or by what it does.
+    /// A name for the value of an expression: its name in the source, or one that describes the
+    /// operation.
     fn name(&self, id: ExprId) -> String {
         let checked = self.known.checked;
         let named = self.known.facts.named(id).and_then(|named| checked.exprs[named].name.as_ref());

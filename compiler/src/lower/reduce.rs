@@ -1,4 +1,4 @@
-//! Scans and contractions: the operations whose kernels have a form of their own.
+//! Scans and contractions: the operations with a special form of kernel.
 
 use ir::checked::{Checked, ExprId, IndexId, Prefix};
 use ir::nest::{Buffer, BufferId, Loop, LoopKind, Op, Prologue, Statement};
@@ -8,9 +8,9 @@ use ir::{Affine, CompareOp, Dtype, Monoid, ReduceOp, Scalar, nest};
 use super::{LowerError, Lowering};
 
 impl Lowering<'_> {
-    /// All the prefixes of a row in one pass: the temporary has an axis for the index that bounds the prefix, and one
-    /// for each other free index. In an exclusive scan the element `k + 1` gets the prefix that ends with `k`, and the
-    /// first one the reduction of nothing.
+    /// All the prefixes of a row in one pass. The temporary has an axis for the index that bounds
+    /// the prefix, and one for each other free index. In an exclusive scan, element `k + 1` gets
+    /// the prefix that ends with `k`, and the first one the identity.
     pub fn scan(
         &mut self,
         id: ExprId,
@@ -54,7 +54,7 @@ impl Lowering<'_> {
         })
     }
 
-    /// A contraction kept whole: a prologue for each factor, the sum, a store.
+    /// A contraction kept as one statement: a prologue for each factor, the sum, a store.
     pub fn contraction(
         &mut self,
         id: ExprId,
@@ -79,7 +79,7 @@ impl Lowering<'_> {
     }
 }
 
-/// The reduction of nothing; the position of nothing is 0.
+/// The reduction of no elements; the position in no elements is 0.
 fn identity(op: ReduceOp, element: Dtype) -> Scalar {
     match op {
         ReduceOp::Monoid(Monoid::Prod) if sabotage::on(Bug::PrefixOfNothing) => Scalar::zero(element),

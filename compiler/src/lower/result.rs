@@ -1,4 +1,4 @@
-//! Results: the operands that are returned become output buffers.
+//! Results: turns the operands that are returned into output buffers.
 
 use ir::nest::{Buffer, Role};
 
@@ -6,8 +6,8 @@ use super::operand::{Element, Lambda, Operand};
 use super::{LowerError, Lowering};
 
 impl Lowering<'_> {
-    /// Gives a result its output: the temporary that holds it as it is wanted, unless that is another result already;
-    /// else a copy, as for parameters, views, broadcasts and constants.
+    /// Gives a result its output: the temporary that holds it, unless that is already another
+    /// result; else a copy, as for parameters, views, broadcasts and constants.
     pub fn result(&mut self, number: usize) -> Result<(), LowerError> {
         let (name, id) = &self.known.checked.results[number];
         let ty = &self.known.checked.exprs[*id].ty;

@@ -1,5 +1,5 @@
-//! Writes expansions so that they read like formulas: a [`Value`] is a handle with operators, and each
-//! operation on it appends a statement to the function being built.
+//! Lets expansions read like formulas: a [`Value`] is a handle with operators, and each operation
+//! on it appends a statement to the function being built.
 
 use std::cell::RefCell;
 use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Rem, Shl, Shr, Sub};
@@ -16,7 +16,7 @@ pub(super) enum Float {
 }
 
 impl Float {
-    /// The float type that `dtype` is, if functions are expanded for it.
+    /// The float type of `dtype`, if functions are expanded for it.
     pub(super) fn of(dtype: Dtype) -> Option<Float> {
         match dtype {
             Dtype::F32 => Some(Float::F32),
@@ -29,23 +29,23 @@ impl Float {
         PerFloat { f32: Dtype::F32, f64: Dtype::F64 }.of(self)
     }
 
-    /// The integers that its bits are handled as. In 64 bits they are unsigned, because 128-bit SIMD has no
-    /// arithmetic right shift there.
+    /// The integer type in which its bits are manipulated. In 64 bits it is unsigned, because
+    /// 128-bit SIMD has no arithmetic right shift there.
     fn bits_dtype(self) -> Dtype {
         PerFloat { f32: Dtype::I32, f64: Dtype::U64 }.of(self)
     }
 
-    /// Bits of the fraction: what an exponent is shifted by.
+    /// The number of bits of the fraction, by which an exponent is shifted.
     pub(super) fn fraction(self) -> u32 {
         PerFloat { f32: 23, f64: 52 }.of(self)
     }
 
-    /// What is added to an exponent in the bits.
+    /// The bias of the exponent.
     pub(super) fn bias(self) -> i64 {
         PerFloat { f32: 127, f64: 1023 }.of(self)
     }
 
-    /// 2^fraction: a float of that size has no bits behind the point.
+    /// 2^fraction: floats from this size on are integers.
     pub(super) fn integral(self) -> f64 {
         PerFloat { f32: 8_388_608.0, f64: 4_503_599_627_370_496.0 }.of(self)
     }
@@ -101,7 +101,8 @@ struct Open {
     constants: Vec<(Scalar, ValueId)>,
 }
 
-/// Builds the function that `body` computes from its parameters, all of type `dtype`, or `u64` if it is a random one.
+/// Builds a function by applying `body` to its parameters, all of type `dtype`, or `u64` if it is a
+/// random function.
 pub(super) fn build(math: MathFn, dtype: Dtype, body: impl for<'b> FnOnce(&[Value<'b>]) -> Value<'b>) -> Function {
     let float = Float::of(dtype).unwrap_or(Float::F64);
     let parameter = if math.is_random() { Dtype::U64 } else { dtype };
@@ -116,7 +117,7 @@ pub(super) fn build(math: MathFn, dtype: Dtype, body: impl for<'b> FnOnce(&[Valu
     Function { name: format!("{math}.{dtype}"), math, params, values, body, result }
 }
 
-/// Builds the reducer whose merge `body` computes from two states, of earlier and of later elements.
+/// Builds a reducer: `body` computes its merge from two states, of earlier and of later elements.
 pub(super) fn build_reducer(
     op: ReduceOp,
     dtype: Dtype,
@@ -174,7 +175,8 @@ pub(super) struct Value<'b> {
 }
 
 impl<'b> Value<'b> {
-    /// This value's float type, or that of which it holds the bits; the function's of any other.
+    /// The float type of this value, or the one that its bits belong to; for other values, that of
+    /// the function.
     pub(super) fn float(self) -> Float {
         match self.dtype {
             Dtype::F32 | Dtype::I32 => Float::F32,
@@ -283,7 +285,8 @@ impl<'b> Value<'b> {
         self.builder.define(then.dtype, Op::Select(self.id, then.id, otherwise.id))
     }
 
-    /// Where this `bool` is true the values of `then`, else those of `otherwise`; only one is evaluated.
+    /// The values of `then` where this `bool` is true, else those of `otherwise`. Only one of them
+    /// is evaluated.
     pub(super) fn branch<const N: usize>(
         self,
         then: impl FnOnce() -> [Value<'b>; N],
@@ -335,18 +338,19 @@ impl<'b> Value<'b> {
         steps.fold(last, |sum, &c| sum.fma(self, c))
     }
 
-    /// Where this is below `least`, a number but zero, `least`; NaN stays.
+    /// The greater of this and `least`, a nonzero number; NaN stays.
     pub(super) fn at_least(self, least: f64) -> Value<'b> {
         self.max(least)
     }
 
-    /// Where this is above `most`, a number but zero, `most`; NaN stays.
+    /// The lesser of this and `most`, a nonzero number; NaN stays.
     pub(super) fn at_most(self, most: f64) -> Value<'b> {
         self.min(most)
     }
 }
 
-/// What may stand beside a value: another, or a literal, which takes the type of its neighbour.
+/// The second operand of an operator: another value, or a literal, which takes the type of the
+/// first.
 pub(super) trait Operand<'b> {
     fn beside(self, neighbour: Value<'b>) -> Value<'b>;
 }

@@ -1,4 +1,4 @@
-//! The error function and what is made of it.
+//! The error function and functions based on it.
 
 use super::builder::{PerFloat, Value};
 use super::coefficients::{ERF, ERFC_LOG, NORMAL_TAIL, NORMAL_TAIL_C, NORMAL_TAIL_K};
@@ -7,7 +7,7 @@ use super::exp::{Fine, exp_normal, fine};
 /// From here on erf is 1.
 const ERF_LIMIT: PerFloat<f64> = PerFloat { f32: 4.0, f64: 6.0 };
 
-/// erf x: up to 1 an odd polynomial; beyond, 1 - e^-p(|x|) with a polynomial p, as N. Juffa does.
+/// erf x: up to 1 an odd polynomial; beyond, 1 - e^-p(|x|) with a polynomial p, after N. Juffa.
 pub(super) fn erf(x: Value) -> Value {
     let float = x.float();
     let a = x.abs().at_most(ERF_LIMIT.of(float));
@@ -16,24 +16,26 @@ pub(super) fn erf(x: Value) -> Value {
     a.lt(1.0).select(small, large).flip_sign(x.sign_bit())
 }
 
-/// From here on |x| P(X > |x|) is 0.
+/// From here on |x| P(X > |x|) rounds to 0.
 const TAIL_LIMIT: PerFloat<f64> = PerFloat { f32: 14.5, f64: 39.0 };
 
-/// gelu x = x P(X < x) for a normal X, which is max(x, 0) - a P(X > a) with a = |x|: nothing cancels.
+/// gelu x = x P(X < x) for a normal X. It is computed as max(x, 0) - a P(X > a) with a = |x|, which
+/// avoids cancellation.
 ///
-/// The tail is e^(-a^2 / 2) times a slow function of a, a polynomial in u = a / (1 + k a) (in that form Shepherd and
-/// Laframboise, "Chebyshev approximation of (1 + 2x) exp(x^2) erfc x", 1981). The square is exact in two parts, because e^x
-/// would magnify its rounding. At minus infinity the result is the limit, -0.
+/// The tail is e^(-a^2 / 2) times a slow function of a, a polynomial in u = a / (1 + k a) (in that
+/// form Shepherd and Laframboise, "Chebyshev approximation of (1 + 2x) exp(x^2) erfc x", 1981). The
+/// square is exact in two parts, because e^x would magnify its rounding. At minus infinity the
+/// result is the limit, -0.
 pub(super) fn gelu<'b>(x: Value<'b>) -> Value<'b> {
     let float = x.float();
     let a = x.abs().at_most(TAIL_LIMIT.of(float));
     let k = NORMAL_TAIL_K.of(float);
     let d = a.fma(k, 1.0);
     let u = a / d;
-    // What rounding took from d and u: 1 / d is 1 - k u.
+    // The rounding errors of d and u: 1 / d is 1 - k u.
     let d_lo = a.fma(k, x.real(1.0) - d);
     let u_lo = u.fma(-d_lo, u.fma(-d, a)) * u.fma(-k, 1.0);
-    // The last two steps of the polynomial, and what their rounding took.
+    // The last two steps of the polynomial, with their rounding errors.
     let v = u - NORMAL_TAIL_C.of(float);
     let step = |sum: Value<'b>, c: f64| {
         let next = v.fma(sum, c);
@@ -49,7 +51,7 @@ pub(super) fn gelu<'b>(x: Value<'b>) -> Value<'b> {
     let square = a * a;
     let square_lo = a.fma(a, -square);
     let Fine { r, bend, half, other_half } = fine(square * -0.5, Some(square_lo * -0.5));
-    // e^(-a^2 / 2) less 1, and what its rounding took.
+    // e^(-a^2 / 2) - 1, and its rounding error.
     let less_one = r + bend;
     let slow_lo = slow.fma((r - less_one) + bend, slow_lo);
     let tail = (slow + slow.fma(less_one, slow_lo)) * half * other_half;

@@ -1,9 +1,10 @@
 //! The exponential family.
 //!
-//! The classical reduction: x = k log 2 + r with |r| <= log 2 / 2, log 2 in two parts (Cody and Waite, "Software
-//! Manual for the Elementary Functions", 1980), e^r by a minimax polynomial, and 2^k put together from
-//! exponent bits. k comes from adding 1.5 * 2^fraction, which leaves the nearest integer in the low bits of
-//! the sum: no conversion to integer is needed, and 128-bit SIMD has none in 64 bits.
+//! The classical reduction: x = k log 2 + r with |r| <= log 2 / 2, where log 2 is in two parts
+//! (Cody and Waite, "Software Manual for the Elementary Functions", 1980); e^r by a minimax
+//! polynomial; and 2^k assembled from exponent bits. Adding 1.5 * 2^fraction leaves the nearest
+//! integer k in the low bits of the sum, without a conversion to integer, which 128-bit SIMD does
+//! not have in 64 bits.
 
 use super::builder::{Float, PerFloat, Value};
 use super::coefficients::{
@@ -11,11 +12,12 @@ use super::coefficients::{
     LOG2_E,
 };
 
-/// Arguments below give e^x = 0 and arguments above infinity.
+/// The argument below which e^x is 0, and the one above which it is infinity.
 const LEAST: PerFloat<f64> = PerFloat { f32: -104.0, f64: -746.0 };
 const MOST: PerFloat<f64> = PerFloat { f32: 89.0, f64: 710.0 };
 
-/// e^x. Half of k is rounded to an integer: a wider polynomial costs less than two factors that differ.
+/// e^x. Half of k is rounded to an integer: a wider polynomial costs less than two different
+/// factors.
 pub(super) fn exp(x: Value) -> Value {
     let float = x.float();
     let x = x.at_most(MOST.of(float)).at_least(LEAST.of(float));
@@ -23,19 +25,19 @@ pub(super) fn exp(x: Value) -> Value {
     let shifted = x.fma(0.5 * LOG2_E.of(float), magic);
     let half_k = shifted - magic;
     let r = half_k.fma(-2.0 * LN_2_LO.of(float), half_k.fma(-2.0 * LN_2.of(float), x));
-    // 2^k is this times itself, and may be out of range where e^x is not.
+    // 2^k is this squared; it may be out of range where e^x is not.
     let half = (shifted.bits() << i64::from(float.fraction())).as_float();
     let e = Exp { r, curve: r.polynomial(EXP_WIDE.of(float)) };
     e.whole() * half * half
 }
 
-/// e^x for x <= 0, within 0.9 units: for what rounds it further.
+/// e^x for x <= 0, within 0.9 units, for functions that round it further.
 pub(super) fn exp_finer(x: Value) -> Value {
     let Scaled { e, half, other_half } = scaled(x.at_least(LEAST.of(x.float())));
     e.whole() * half * other_half
 }
 
-/// 2^x: the reduction is exact, and so are integers.
+/// 2^x: the reduction is exact, and integers give exact results.
 pub(super) fn exp2(x: Value) -> Value {
     let float = x.float();
     let least = PerFloat { f32: -151.0, f64: -1076.0 }.of(float);
@@ -48,7 +50,7 @@ pub(super) fn exp2(x: Value) -> Value {
     r.polynomial(EXP2.of(float)).fma(r, 1.0) * half * other_half
 }
 
-/// e^x - 1 = 2^k (e^r - 1) + (2^k - 1), of which the second part is exact where it matters.
+/// e^x - 1 = 2^k (e^r - 1) + (2^k - 1). The second part is exact where it matters.
 pub(super) fn expm1(x: Value) -> Value {
     let float = x.float();
     // Below, the result is -1.
@@ -58,7 +60,7 @@ pub(super) fn expm1(x: Value) -> Value {
     let power = (bits << i64::from(float.fraction())).as_float();
     let e = exp_reduced(r);
     let far = power.fma(e.less_one(), power - 0.5) * 2.0;
-    // With k = 0, x is r but for the sign of a zero.
+    // With k = 0, x is r up to the sign of a zero.
     k.eq(0.0).select(e.slope() * x, far)
 }
 
@@ -69,24 +71,25 @@ pub(super) fn sigmoid(x: Value) -> Value {
     power / divisor
 }
 
-/// x / (1 + e^-x), at minus infinity the limit -0.
+/// x / (1 + e^-x); at minus infinity the limit, -0.
 pub(super) fn silu(x: Value) -> Value {
     let near = x.at_least(GATE_LEAST.of(x.float()));
     let Gate { power, divisor } = gate(near);
     x.gt(GATE_MOST.of(x.float())).select(x, near * power / divisor)
 }
 
-/// Below, x / (1 + e^-x) is -0, and above x.
+/// Below the first, x / (1 + e^-x) is -0; above the second, it is x.
 const GATE_LEAST: PerFloat<f64> = PerFloat { f32: -110.0, f64: -760.0 };
 const GATE_MOST: PerFloat<f64> = PerFloat { f32: 20.0, f64: 40.0 };
 
-/// Below, the result of [`gelu_tanh`] is -0, and above x.
+/// Below the first, [`gelu_tanh`] is -0; above the second, it is x.
 const GELU_LEAST: PerFloat<f64> = PerFloat { f32: -11.0, f64: -21.6 };
 const GELU_MOST: PerFloat<f64> = PerFloat { f32: 5.5, f64: 8.0 };
 
-/// x / (1 + e^-w) with w = 2 sqrt(2 / pi) (x + 0.044715 x^3), at minus infinity the limit -0: that is the tanh form of
-/// gelu without its cancellation. w needs about twice the precision, because e^x magnifies its rounding: here it is
-/// w / log 2 = x (linear + cubic x^2), so that the whole part of the exponent goes without rounding.
+/// x / (1 + e^-w) with w = 2 sqrt(2 / pi) (x + 0.044715 x^3), which is the tanh form of gelu
+/// without its cancellation; at minus infinity the limit, -0. w needs about twice the precision,
+/// because e^x magnifies its rounding error. It is computed as w / log 2 = x (linear + cubic x^2),
+/// so that the integral part of the exponent is not rounded.
 pub(super) fn gelu_tanh(x: Value) -> Value {
     let float = x.float();
     let near = x.at_least(GELU_LEAST.of(float));
@@ -101,7 +104,7 @@ pub(super) fn gelu_tanh(x: Value) -> Value {
     let shifted = near.fma(sum, magic);
     let whole = shifted - magic;
     let r = near.fma(sum_lo + rest, near.fma(sum, -whole));
-    // The first coefficient apart: one rounding less that matters.
+    // The first coefficient is kept separate, to avoid a rounding that matters.
     let (bend, slope) = (scaled_to_gate(float, EXP2.of(float)), -EXP2.of(float)[0] * gate_scale(float));
     let Gate { power, divisor } =
         gate_of(shifted.bits(), |lost| r.fma(slope, (r * r).fma(r.polynomial(&bend[1..]), lost)));
@@ -114,20 +117,21 @@ struct Gate<'b> {
     divisor: Value<'b>,
 }
 
-/// The binary logarithm of what [`Gate`]'s terms are multiplied by, so that the power is normal where the quotient is denormal.
+/// The binary logarithm of the scale of [`Gate`]'s terms, which keeps the power normal where the
+/// quotient is denormal.
 const GATE_SCALE: PerFloat<i32> = PerFloat { f32: 40, f64: 100 };
 
-/// What k is offset by.
+/// The offset of k.
 fn gate_offset(float: Float) -> i64 {
     i64::from(GATE_SCALE.of(float)) + float.bias()
 }
 
-/// What [`Gate`]'s terms are multiplied by.
+/// The scale of [`Gate`]'s terms.
 fn gate_scale(float: Float) -> f64 {
     2f64.powi(GATE_SCALE.of(float))
 }
 
-/// The coefficients of (e^-r - 1) / r in powers of r from those of (e^r - 1) / r, scaled.
+/// The scaled coefficients of (e^-r - 1) / r in powers of r, from those of (e^r - 1) / r.
 fn scaled_to_gate(float: Float, coefficients: &[f64]) -> Vec<f64> {
     let scale = gate_scale(float);
     coefficients.iter().zip(0..).map(|(c, i)| if i % 2 == 0 { -scale * c } else { scale * c }).collect()
@@ -141,8 +145,9 @@ fn gate(w: Value) -> Gate {
     gate_of(bits, |lost| r.polynomial(&slope).fma(r, lost))
 }
 
-/// The quotient times 2^k: 2^k / (2^k + e^-r), from k with an offset in the low bits of an integer, and what adds e^-r - 1, scaled,
-/// to a number. Of the divisor's three terms the least goes first, so that one rounding matters.
+/// The quotient 2^k / (2^k + e^-r), from k with an offset in the low bits of an integer, and a
+/// function that adds the scaled e^-r - 1 to a number. The least of the divisor's three terms is
+/// added first, so that only one rounding matters.
 fn gate_of<'b>(bits: Value<'b>, add_less_one: impl FnOnce(Value<'b>) -> Value<'b>) -> Gate<'b> {
     let float = bits.float();
     let scale = gate_scale(float);
@@ -159,7 +164,7 @@ pub(super) fn half_expm1_of_twice(a: Value) -> Value {
     let shifted = a.fma(2.0 * LOG2_E.of(float), magic);
     let k = shifted - magic;
     let r = k.fma(-0.5 * LN_2.of(float), a);
-    // What is left of log 2 weighs where k is small but not 0, and in `f32` it is nothing.
+    // The low part of log 2 matters where k is small but not 0; in `f32` it is negligible.
     let r = match float {
         Float::F32 => r,
         Float::F64 => k.fma(-0.5 * LN_2_LO.of(float), r),
@@ -170,7 +175,7 @@ pub(super) fn half_expm1_of_twice(a: Value) -> Value {
     power.fma(half_less_one, power.fma(0.5, -0.5))
 }
 
-/// e^x for x <= 0 whose e^x is normal.
+/// e^x for x <= 0 with a normal result.
 pub(super) fn exp_normal(x: Value) -> Value {
     let Reduced { r, bits, .. } = reduce(x, x.float().bias());
     exp_reduced(r).whole() * (bits << i64::from(x.float().fraction())).as_float()
@@ -179,19 +184,20 @@ pub(super) fn exp_normal(x: Value) -> Value {
 /// e^x = e half other_half.
 pub(super) struct Scaled<'b> {
     pub(super) e: Exp<'b>,
-    /// A factor of 2^k, and another: their product may be out of range where that of all is not.
+    /// A factor of 2^k, and another one. Their product may be out of range where the whole product
+    /// is not.
     pub(super) half: Value<'b>,
     pub(super) other_half: Value<'b>,
 }
 
-/// The parts of e^x for an x for which it is not far out of range.
+/// The parts of e^x, for an x where it is not far out of range.
 pub(super) fn scaled(x: Value) -> Scaled {
     let Reduced { r, bits, .. } = reduce(x, 2 * x.float().bias());
     let (half, other_half) = powers(bits);
     Scaled { e: exp_reduced(r), half, other_half }
 }
 
-/// e^x = (1 + r + bend) half other_half, of which nothing but r and bend is rounded.
+/// e^x = (1 + r + bend) half other_half, where only r and bend are rounded.
 pub(super) struct Fine<'b> {
     pub(super) r: Value<'b>,
     pub(super) bend: Value<'b>,
@@ -199,7 +205,8 @@ pub(super) struct Fine<'b> {
     pub(super) other_half: Value<'b>,
 }
 
-/// The parts of e^(x + `x_lo`), as [`scaled`], with the rounding of r kept in the lesser term.
+/// The parts of e^(x + `x_lo`), as in [`scaled`], with the rounding error of r kept in the lesser
+/// term.
 pub(super) fn fine<'b>(x: Value<'b>, x_lo: Option<Value<'b>>) -> Fine<'b> {
     let float = x.float();
     let Reduced { k, first, r: rounded, bits } = reduce(x, 2 * float.bias());
@@ -216,7 +223,8 @@ pub(super) fn fine<'b>(x: Value<'b>, x_lo: Option<Value<'b>>) -> Fine<'b> {
     Fine { r, bend: (r * r).fma(exp_reduced(r).curve, lo), half, other_half }
 }
 
-/// Two factors of 2^k from k + 2 bias in low bits: the first takes the floor of half of k, the second what is left.
+/// Two factors of 2^k from k + 2 bias in low bits: the first takes half of k rounded down, the
+/// second the rest.
 pub(super) fn powers(bits: Value) -> (Value, Value) {
     let fraction = i64::from(bits.float().fraction());
     let half = (bits >> 1) << fraction;
@@ -224,16 +232,17 @@ pub(super) fn powers(bits: Value) -> (Value, Value) {
     (half.as_float(), other_half.as_float())
 }
 
-/// Added to a number of moderate size, it leaves in the low bits the nearest integer plus `offset`.
+/// Added to a number of moderate size, this leaves the nearest integer plus `offset` in the low
+/// bits.
 #[expect(clippy::cast_precision_loss, reason = "offsets are small")]
 pub(super) fn magic(float: Float, offset: i64) -> f64 {
     1.5 * float.integral() + offset as f64
 }
 
-/// x = k log 2 + r, and an integer that is k and an offset in its low bits.
+/// x = k log 2 + r, and an integer with k and an offset in its low bits.
 struct Reduced<'b> {
     k: Value<'b>,
-    /// r by the first part of log 2 only: exact.
+    /// r using only the first part of log 2, which is exact.
     first: Value<'b>,
     r: Value<'b>,
     bits: Value<'b>,

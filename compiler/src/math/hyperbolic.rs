@@ -1,6 +1,7 @@
 //! The hyperbolic functions and their inverses.
 //!
-//! The inverses are odd polynomials near 0 and logarithms elsewhere, of a sum or a quotient whose rounding is kept.
+//! The inverses are odd polynomials near 0. Elsewhere they are logarithms of a sum or a quotient,
+//! with the rounding error taken into account.
 
 use super::builder::{PerFloat, Value};
 use super::coefficients::{ASINH, ATANH, SINH, TANH};
@@ -13,7 +14,8 @@ const TANH_SMALL: f64 = 0.3;
 /// From here on tanh is 1.
 const TANH_LIMIT: PerFloat<f64> = PerFloat { f32: 10.0, f64: 20.0 };
 
-/// tanh x = h / (h + 1) with h = (e^2|x| - 1) / 2. Both forms are evaluated for |x|; the sign is put back at the end, -0 included.
+/// tanh x = h / (h + 1) with h = (e^2|x| - 1) / 2. Both forms are evaluated for |x|; the sign is
+/// restored at the end, -0 included.
 pub(super) fn tanh(x: Value) -> Value {
     let float = x.float();
     let a = x.abs().at_most(TANH_LIMIT.of(float));
@@ -38,7 +40,7 @@ pub(super) fn sinh(x: Value) -> Value {
     a.lt(1.0).select(small, h - x.real(0.25) / h).flip_sign(x.sign_bit())
 }
 
-/// e^a / 2 for a >= 0, in range where it is.
+/// e^a / 2 for a >= 0, without overflowing earlier than the result does.
 fn half_exp(a: Value) -> Value {
     // Above, the result is infinite.
     let most = PerFloat { f32: 90.0, f64: 711.0 }.of(a.float());
@@ -46,10 +48,10 @@ fn half_exp(a: Value) -> Value {
     e.whole() * (half * 0.5) * other_half
 }
 
-/// From here on x^2 + 1 and x^2 - 1 are x^2.
+/// From here on x^2 + 1 and x^2 - 1 round to x^2.
 const SQUARES: PerFloat<f64> = PerFloat { f32: 16_777_216.0, f64: 9_007_199_254_740_992.0 };
 
-/// asinh x: up to a half an odd polynomial, beyond log(|x| + sqrt(x^2 + 1)).
+/// asinh x: up to a half an odd polynomial; beyond, log(|x| + sqrt(x^2 + 1)).
 pub(super) fn asinh(x: Value) -> Value {
     let a = x.abs();
     let square = a * a;
@@ -62,7 +64,7 @@ pub(super) fn acosh(x: Value) -> Value {
     x.lt(1.0).select(x.real(f64::NAN), log_with_root(x, -1.0))
 }
 
-/// log(a + sqrt(a^2 + `one`)) for a > 0, and log(2 a) where that is all.
+/// log(a + sqrt(a^2 + `one`)) for a > 0, and log(2 a) where that is the same.
 fn log_with_root(a: Value, one: f64) -> Value {
     let square = a * a;
     let square_lo = a.fma(a, -square);
@@ -71,10 +73,10 @@ fn log_with_root(a: Value, one: f64) -> Value {
     let second = sum - square;
     let sum_lo = (square - (sum - second)) + (second.real(one) - second) + square_lo;
     let root = sum.sqrt();
-    // The root may be 0, and is else far above the least number.
+    // The root may be 0; otherwise it is far above the least number.
     let root_lo = (root.fma(-root, sum) + sum_lo) * 0.5 / (root + a.float().least_normal());
     let u = a + root;
-    // The root is less than a if one is below 0, else greater.
+    // The root is less than a if `one` is negative, else greater.
     let (greater, lesser) = if one < 0.0 { (a, root) } else { (root, a) };
     let c = (greater - u) + lesser + root_lo;
     let large = a.gt(SQUARES.of(a.float()));
@@ -84,7 +86,7 @@ fn log_with_root(a: Value, one: f64) -> Value {
 /// Up to here atanh is an odd polynomial.
 const ATANH_SMALL: f64 = 0.1716;
 
-/// atanh x: an odd polynomial near 0, beyond log((1 + |x|) / (1 - |x|)) / 2.
+/// atanh x: an odd polynomial near 0; beyond, log((1 + |x|) / (1 - |x|)) / 2.
 pub(super) fn atanh(x: Value) -> Value {
     let a = x.abs();
     let square = a * a;

@@ -1,4 +1,5 @@
-//! The functions that integers have too. They are exact; like all arithmetic on integers they wrap.
+//! The functions that exist for integers too. They are exact and wrap, like all arithmetic on
+//! integers.
 
 use ir::MathFn;
 
@@ -6,7 +7,7 @@ use super::Body;
 use super::builder::Value;
 use super::random;
 
-/// What computes a function of integers; none if it is a function of floats.
+/// The body of a function of integers; `None` for functions of floats only.
 pub(super) fn body(math: MathFn) -> Option<Body> {
     Some(match math {
         MathFn::Sign => Body::One(sign),
@@ -23,7 +24,7 @@ fn sign(x: Value) -> Value {
     x.gt(0).select(x.integer(1), x.lt(0).select(x.integer(-1), x))
 }
 
-/// The remainder with the divisor's sign; 0 by zero.
+/// The remainder with the divisor's sign; 0 for a divisor of 0.
 fn modulo<'b>(a: Value<'b>, b: Value<'b>) -> Value<'b> {
     let r = a % b;
     if !a.is_signed() {
@@ -42,11 +43,11 @@ fn floor_div<'b>(a: Value<'b>, b: Value<'b>) -> Value<'b> {
     r.eq(0).select(q, (r ^ b).lt(0).select(q - 1, q))
 }
 
-/// Bits of an exponent that are looked at whatever it is: a greater one is rare.
+/// The number of low bits of an exponent that are always processed; larger exponents are rare.
 const COMMON: u32 = 6;
 
-/// By squaring, over the bits of the exponent. A negative one gives `1 / a ^ -e`, truncated: 0, but for 1 and -1 themselves,
-/// where the lowest bit decides alone.
+/// By squaring, over the bits of the exponent. A negative exponent gives `1 / a ^ -e`, truncated.
+/// That is 0 unless the base is 1 or -1, where the lowest bit alone decides.
 fn pow<'b>(a: Value<'b>, e: Value<'b>) -> Value<'b> {
     let mut square = a;
     let step = |k: u32, power: Value<'b>, square: &mut Value<'b>| {

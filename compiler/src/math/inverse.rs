@@ -3,8 +3,9 @@
 use super::builder::{PerFloat, Value};
 use super::coefficients::{ASIN, ATAN, FRAC_PI_2, FRAC_PI_2_LO};
 
-/// What both arc functions of |x| are made of. Up to a half asin |x| = s + `bend` with s = |x|; beyond,
-/// acos |x| = 2 asin(sqrt((1 - |x|) / 2)) is 2 (s + `bend`), with what rounding took from the root in `bend`.
+/// The common part of both arc functions of |x|. Up to a half, asin |x| = s + `bend` with s = |x|.
+/// Beyond, acos |x| = 2 asin(sqrt((1 - |x|) / 2)) is 2 (s + `bend`), where `bend` includes the
+/// rounding error of the root.
 struct Arc<'b> {
     large: Value<'b>,
     s: Value<'b>,
@@ -18,13 +19,13 @@ fn arc(x: Value) -> Arc {
     let half = a.fma(-0.5, 0.5);
     let square = large.select(half, a * a);
     let root = half.sqrt();
-    // The root may be 0, and is else far above the least number.
+    // The root may be 0; otherwise it is far above the least number.
     let root_lo = root.fma(-root, half) * 0.5 / (root + float.least_normal());
     let (s, s_lo) = (large.select(root, a), large.select(root_lo, a.real(0.0)));
     Arc { large, s, bend: (square * s).fma(square.polynomial(ASIN.of(float)), s_lo) }
 }
 
-/// asin x: an odd polynomial up to a half, beyond pi / 2 - acos |x|. NaN beyond 1, as the root.
+/// asin x: an odd polynomial up to a half; beyond, pi / 2 - acos |x|. NaN beyond 1, from the root.
 pub(super) fn asin(x: Value) -> Value {
     let float = x.float();
     let Arc { large, s, bend } = arc(x);
@@ -35,13 +36,14 @@ pub(super) fn asin(x: Value) -> Value {
     large.select(far, s + bend).flip_sign(x.sign_bit())
 }
 
-/// acos x: pi / 2 - asin x up to a half, beyond 2 asin(sqrt((1 - |x|) / 2)), which is taken from pi for a negative x.
+/// acos x: pi / 2 - asin x up to a half; beyond, 2 asin(sqrt((1 - |x|) / 2)), which is subtracted
+/// from pi for a negative x.
 pub(super) fn acos(x: Value) -> Value {
     let float = x.float();
     let Arc { large, s, bend } = arc(x);
     let (quarter, quarter_lo) = (x.real(FRAC_PI_2.of(float)), x.real(FRAC_PI_2_LO.of(float)));
     let sign = x.sign_bit();
-    // x, or the half of what is taken from pi.
+    // x, or half of the value that is subtracted from pi.
     let (s_signed, bend_signed) = (s.flip_sign(sign), bend.flip_sign(sign));
     let near = quarter - (s_signed - (quarter_lo - bend_signed));
     let far = x.lt(0.0).select(quarter + (s_signed + (bend_signed + quarter_lo)), s + bend);
@@ -86,8 +88,8 @@ pub(super) fn atan2<'b>(y: Value<'b>, x: Value<'b>) -> Value<'b> {
     quadrants(lesser, greater, &[(steep, 1.0), (left, 2.0)]).flip_sign(y.sign_bit())
 }
 
-/// The arc tangent of `lesser / greater`, at most 1, taken from each number of quarters of a turn whose condition holds,
-/// one after the other.
+/// The arc tangent of `lesser / greater`, at most 1, subtracted successively from each number of
+/// quarter turns for which the condition holds.
 fn quadrants<'b>(lesser: Value<'b>, greater: Value<'b>, from: &[(Value<'b>, f64)]) -> Value<'b> {
     let float = lesser.float();
     let t = lesser / greater;

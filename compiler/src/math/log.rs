@@ -1,8 +1,8 @@
 //! The logarithms.
 //!
-//! x = 2^e m with m about 1 and f = m - 1, exact; log(1 + f) = f + t with a small t, so that the sum of
-//! e log 2, f and t loses little. In `f32` t is a polynomial in f; in `f64` that would be long, and it is the series of
-//! 2 atanh(s) with s = f / (2 + f), as in FreeBSD's msun (`e_log.c`).
+//! x = 2^e m with m near 1 and f = m - 1, exact; log(1 + f) = f + t with a small t, so that the sum
+//! of e log 2, f and t loses little. In `f32` t is a polynomial in f. In `f64` that would be long,
+//! so t is the series of 2 atanh(s) with s = f / (2 + f), as in FreeBSD's msun (`e_log.c`).
 
 use super::builder::{Float, PerFloat, Value};
 use super::coefficients::{
@@ -18,7 +18,7 @@ pub(super) fn log(x: Value) -> Value {
     at_the_ends(x, y)
 }
 
-/// The logarithm to base 2: exact at powers of 2.
+/// The logarithm to base 2, exact at powers of 2.
 pub(super) fn log2(x: Value) -> Value {
     let float = x.float();
     let Parts { e, f, t } = parts(x);
@@ -35,16 +35,16 @@ pub(super) fn log10(x: Value) -> Value {
     at_the_ends(x, e.fma(LOG10_2.of(float), y))
 }
 
-/// log(1 + x) = log u + c / u with u = 1 + x as rounded and c what rounding took.
+/// log(1 + x) = log u + c / u with u = 1 + x rounded and c its rounding error.
 pub(super) fn log1p(x: Value) -> Value {
     let u = x + 1.0;
-    // Of 1 and x the lesser is exact behind the sum.
+    // The sum minus the greater of 1 and x is exact.
     let c = x.gt(1.0).select(-(u - x - 1.0), x - (u - 1.0));
-    // Where u is 1 the result is x, its sign included.
+    // If u is 1 the result is x, including its sign.
     u.eq(1.0).select(x, log_of_sum(u, c, None))
 }
 
-/// log(u + c) for a c that rounding took from u, and where `twice` is true log(2 u + 2 c).
+/// log(u + c), where c is the rounding error of u; or log(2 u + 2 c) where `twice` is true.
 pub(super) fn log_of_sum<'b>(u: Value<'b>, c: Value<'b>, twice: Option<Value<'b>>) -> Value<'b> {
     let float = u.float();
     let Parts { e, f, t } = parts(u);
@@ -84,14 +84,15 @@ fn parts(x: Value) -> Parts {
     Parts { e, f, t }
 }
 
-/// x = 2^e m with `least_m` <= m < 2 `least_m`, for a positive finite x; it may be denormal if `any`.
+/// x = 2^e m with `least_m` <= m < 2 `least_m`, for a positive finite x; it may be denormal if
+/// `any`.
 pub(super) fn split(x: Value, least_m: f64, any: bool) -> (Value, Value) {
     let float = x.float();
     let (fraction, integral) = (i64::from(float.fraction()), float.integral());
     #[expect(clippy::cast_precision_loss, reason = "exponents are small")]
     let zero = x.real(integral + float.bias() as f64);
     let (scaled, zero) = if any {
-        // A denormal is scaled to a normal number first.
+        // A denormal is first scaled to a normal number.
         let tiny = x.lt(float.least_normal());
         #[expect(clippy::cast_precision_loss, reason = "exponents are small")]
         let tiny_zero = integral + (float.bias() + fraction) as f64;
@@ -99,7 +100,8 @@ pub(super) fn split(x: Value, least_m: f64, any: bool) -> (Value, Value) {
     } else {
         (x, zero)
     };
-    // The exponent, biased, counts from `least_m`; as low bits of 2^fraction it becomes a float without a conversion.
+    // The biased exponent counts from `least_m`. Placed in the low bits of 2^fraction, it becomes a
+    // float without a conversion.
     let least = float.bits_of(least_m);
     let bits = scaled.bits() + (float.bits_of(1.0) - least);
     let e = ((bits >> fraction) | float.bits_of(integral)).as_float() - zero;

@@ -1,17 +1,21 @@
 //! The mathematics: each named function as one fixed sequence of primitives for each float type.
 //!
-//! The rules that every expansion keeps:
+//! Every expansion obeys these rules:
 //!
-//! - One sequence for all engines: the interpreter evaluates it, code generators compile it, so all have the same bits.
-//! - At most 2 units in the last place (ULP) from the correctly rounded result over the whole range: denormal
-//!   arguments and results, and arguments of any size.
-//! - Exact where it is due: exp(0), log(1), sin(0), signs of zero, infinities; NaN in gives NaN out, whatever its payload.
-//! - No `min` or `max` but with a constant, ordering of integers, conversion between floats and integers, or shift by a
-//!   variable amount outside an `If` (but for clamp, whose meaning `min` and `max` are): 128-bit SIMD has these in many
-//!   instructions or not at all. A rare and expensive case stands in an `If`, which engines skip when no lane needs it; the rest is straight-line.
+//! - One sequence for all engines: the interpreter evaluates it, code generators compile it, so all
+//!   have the same bits.
+//! - At most 2 units in the last place (ULP) from the correctly rounded result over the whole
+//!   range: denormal arguments and results, and arguments of any size.
+//! - Exact where it should be: exp(0), log(1), sin(0), signs of zero, infinities; a NaN argument
+//!   gives a NaN, whatever its payload.
+//! - Outside of an `If`, no `min` or `max` except with a constant, no ordering of integers, no
+//!   conversion between floats and integers, and no shift by a variable amount: 128-bit SIMD takes
+//!   many instructions for these or lacks them. (The exception is clamp, which is defined by `min`
+//!   and `max`.) Rare and expensive cases go into an `If`, which engines skip when no lane needs
+//!   it; the rest is straight-line code.
 //!
-//! How far each is from exact, `f32` over all 2^32 arguments and `f64` over a table, stands in the language reference;
-//! `tests/all/accuracy` and the program `sweep` of the tests measure it.
+//! The accuracy of each, for `f32` over all 2^32 arguments and for `f64` over a table, is stated in
+//! the language reference; `tests/all/accuracy` and the program `sweep` of the tests measure it.
 
 mod builder;
 mod coefficients;
@@ -32,15 +36,15 @@ use ir::nest::Function;
 use ir::{Dtype, MathFn};
 pub use reducers::define_reducer;
 
-/// What computes a function from its arguments, by how many they are.
+/// The body of a function, by its number of arguments.
 enum Body {
     One(for<'b> fn(Value<'b>) -> Value<'b>),
     Two(for<'b> fn(Value<'b>, Value<'b>) -> Value<'b>),
     Three(for<'b> fn(Value<'b>, Value<'b>, Value<'b>) -> Value<'b>),
 }
 
-/// The expansion of `math` for results of type `dtype` (which its arguments have too, but those of random functions), named
-/// such as `exp.f32`; `None` if the type has no such function.
+/// The expansion of `math` for results of type `dtype`, named such as `exp.f32`. Its arguments have
+/// the same type, except those of random functions. `None` if the type has no such function.
 pub fn define(math: MathFn, dtype: Dtype) -> Option<Function> {
     let body = match Float::of(dtype) {
         Some(_) => body(math)?,
@@ -51,7 +55,8 @@ pub fn define(math: MathFn, dtype: Dtype) -> Option<Function> {
         (Body::One(f), &[x, ..]) => f(x),
         (Body::Two(f), &[x, y, ..]) => f(x, y),
         (Body::Three(f), &[x, y, z, ..]) => f(x, y, z),
-        // No function has fewer arguments than its body takes: the table below and `MathFn::arity` agree.
+        // No function has fewer arguments than its body takes, because the table below agrees with
+        // `MathFn::arity`.
         _ => unreachable!("{math} takes {} arguments", math.arity()),
     }))
 }

@@ -1,8 +1,9 @@
 //! Powers and the cube root.
 //!
-//! x^y = 2^(y log2 |x|), with the sign and the special cases of C's annex F. The product magnifies the logarithm's
-//! error by up to the exponent's range, so that an `f32` power is computed in `f64`, and an `f64` one from a logarithm
-//! in two parts, each what rounding the other took: the series of atanh with its first terms so carried.
+//! x^y = 2^(y log2 |x|), with the sign and the special cases of C's annex F. The product magnifies
+//! the error of the logarithm by up to the range of the exponent. So an `f32` power is computed in
+//! `f64`, and an `f64` one from a logarithm in two parts, the second being the rounding error of
+//! the first: the series of atanh, with its first terms computed in this way.
 
 use ir::Dtype;
 
@@ -18,7 +19,8 @@ use super::log::{at_the_ends, split};
 pub(super) fn pow<'b>(x: Value<'b>, y: Value<'b>) -> Value<'b> {
     let float = x.float();
     let most = PerFloat { f32: f32::MAX.into(), f64: f64::MAX }.of(float);
-    // An infinite exponent is as good as the greatest, which times a logarithm of 0 is 0.
+    // The greatest finite exponent serves for an infinite one, and its product with a logarithm of
+    // 0 is 0.
     let finite = y.at_most(most).at_least(-most);
     let size = match float {
         Float::F32 => size_f32(x.abs(), finite),
@@ -77,7 +79,7 @@ fn size_f64<'b>(a: Value<'b>, y: Value<'b>) -> Value<'b> {
     (bend + 1.0) * half * other_half
 }
 
-/// log2(a) for a >= 0 in two parts; the second means nothing where the first is infinite.
+/// log2(a) for a >= 0 in two parts. The second is meaningless where the first is infinite.
 fn log2_twofold(a: Value) -> (Value, Value) {
     let (e, m) = split(a, std::f64::consts::FRAC_1_SQRT_2, true);
     // s = f / (2 + f)
@@ -98,7 +100,7 @@ fn log2_twofold(a: Value) -> (Value, Value) {
     (at_the_ends(a, log.hi), log.lo)
 }
 
-/// A number in two parts, the second less than the first's rounding or little more.
+/// A number in two parts. The second is at most a little more than the rounding error of the first.
 #[derive(Clone, Copy)]
 struct Twofold<'b> {
     hi: Value<'b>,
@@ -106,8 +108,8 @@ struct Twofold<'b> {
 }
 
 impl<'b> Twofold<'b> {
-    /// greater + lesser + lo, of which the last is small. (Fast2Sum: Dekker, "A floating-point technique for extending the
-    /// available precision", 1971.)
+    /// greater + lesser + lo, where lo is small. (Fast2Sum: Dekker, "A floating-point technique for
+    /// extending the available precision", 1971.)
     fn sum(greater: Value<'b>, lesser: Value<'b>, lo: Value<'b>) -> Twofold<'b> {
         let hi = greater + lesser;
         Twofold { hi, lo: (greater - hi) + lesser + lo }
@@ -120,8 +122,9 @@ impl<'b> Twofold<'b> {
     }
 }
 
-/// The cube root: with x = 2^3k v, 1 / cbrt(v) from a polynomial and a step of Newton's, the root from that, and a last step
-/// with what the cube's rounding takes. So cubes have exact roots.
+/// The cube root: with x = 2^3k v, 1 / cbrt(v) is computed by a polynomial and a Newton step, the
+/// root from that, and then a last step with the rounding error of the cube. So cubes have exact
+/// roots.
 pub(super) fn cbrt(x: Value) -> Value {
     let float = x.float();
     let a = x.abs();

@@ -1,15 +1,19 @@
-//! The random functions: Philox2x32-7, and what is made of its words.
+//! The random functions: Philox2x32-7, and functions of its words.
 //!
-//! Philox (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011) maps a counter of two words
-//! under a key of one to two random words: integer arithmetic alone, no state, the same on every machine. With 7 rounds it is
-//! reported to pass BigCrush, and a round is one wide multiplication and two exclusive ors: drawing keeps up with
-//! memory. (10 rounds, the authors' margin, cost half as much again; here no test sees a pattern from 5 rounds on.)
+//! Philox (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011)
+//! maps a counter of two words under a key of one to two random words. It needs only integer
+//! arithmetic and no state, and gives the same on every machine. With 7 rounds it is reported to
+//! pass BigCrush. A round is one wide multiplication and two exclusive ors, so drawing keeps up
+//! with memory. (10 rounds, the authors' safety margin, cost half as much again; our tests see no
+//! pattern from 5 rounds on.)
 //!
-//! A draw has a seed and two numbers `a` and `b`, all of 64 bits, in words (s, s'), (a, a') and (b, b'). The key is s + s'
-//! E and the counter (a + b' B, b + a' A + s' C), where + is exclusive or: each low word has a place of its own, and the
-//! high words, mostly zero, are multiplied by odd constants onto places that are not their own low word's. So within a seed
-//! no two `a` share a draw, no two `b` do, and pairs do with the odds of chance, one in 2^64. Of 32-bit arguments a draw is
-//! Philox as published. What the callers make of `a` and `b` is said in `check::random`.
+//! A draw has a seed and two numbers `a` and `b`, all of 64 bits, in words (s, s'), (a, a') and (b,
+//! b'). The key is s + s' E and the counter (a + b' B, b + a' A + s' C), where + is exclusive or:
+//! each low word has a place of its own, and the high words, mostly zero, are multiplied by odd
+//! constants and combined with places other than their own low word's. So within a seed no two `a`
+//! share a draw, nor do two `b`, and two pairs do with the probability of chance, one in 2^64. For
+//! 32-bit arguments a draw is Philox as published. `check::random` says how callers choose `a` and
+//! `b`.
 
 use ir::Dtype;
 
@@ -23,13 +27,14 @@ const ROUNDS: i64 = 7;
 const MULTIPLIER: i64 = 0xD256_D193;
 const KEY_STEP: i64 = 0x9E37_79B9;
 
-/// What high words are multiplied by: 32-bit primes of xxHash.
+/// The multipliers of high words: 32-bit primes of xxHash.
 const HIGH_A: i64 = 0x85EB_CA77;
 const HIGH_B: i64 = 0xC2B2_AE3D;
 const SEED_COUNTER: i64 = 0x27D4_EB2F;
 const SEED_KEY: i64 = 0x1656_67B1;
 
-/// sin(pi t) / t in powers of t^2 for |t| <= 1/2, by mpmath's `chebyfit`; relative error 2^-28 and 2^-62.
+/// sin(pi t) / t in powers of t^2 for |t| <= 1/2, by mpmath's `chebyfit`; relative error 2^-28 and
+/// 2^-62.
 #[expect(clippy::approx_constant, reason = "a fit, whose first coefficient is nearly pi")]
 const SIN_PI: PerFloat<&[f64]> = PerFloat {
     f32: &[3.141_592_6, -5.167_71, 2.550_077_4, -0.598_290_4, 0.077_655_91],
@@ -80,7 +85,8 @@ pub(super) fn subseed<'b>(seed: Value<'b>, a: Value<'b>, b: Value<'b>) -> Value<
     words.first.cast(Dtype::U64) | (words.second.cast(Dtype::U64) << 32)
 }
 
-/// The leading bits of the words as a number in [0, 1), as many as the type holds: `f32` gives what `f64` does, cut short.
+/// The leading bits of the words as a number in [0, 1), as many as the type holds. `f32` gives the
+/// result of `f64`, truncated.
 pub(super) fn uniform<'b>(seed: Value<'b>, a: Value<'b>, b: Value<'b>) -> Value<'b> {
     let words = draw(seed, a, b);
     match words.first.float() {
@@ -90,8 +96,9 @@ pub(super) fn uniform<'b>(seed: Value<'b>, a: Value<'b>, b: Value<'b>) -> Value<
     }
 }
 
-/// A normal number by the sines of Box and Muller (1958): a radius from one word or two, and the sine of an angle from
-/// others. The sine of an angle between -90 and 90 degrees has the distribution of that of any angle.
+/// A normal number by the method of Box and Muller (1958) with sines: a radius from one word or
+/// two, and the sine of an angle from others. The sine of an angle between -90 and 90 degrees has
+/// the distribution of that of any angle.
 pub(super) fn normal<'b>(seed: Value<'b>, a: Value<'b>, b: Value<'b>) -> Value<'b> {
     let words = draw(seed, a, b);
     let (u, turn) = match words.first.float() {
@@ -100,7 +107,7 @@ pub(super) fn normal<'b>(seed: Value<'b>, a: Value<'b>, b: Value<'b>) -> Value<'
             let turn = float_of(words.second).fma(2f64.powi(-32), 2f64.powi(-33));
             (u, turn)
         }
-        // The words are too few for two numbers of 53 bits, and are the counter of more.
+        // The words are too few for two numbers of 53 bits, so they serve as a counter for more.
         Float::F64 => {
             let u = fraction(&words) + 2f64.powi(-54);
             let more = philox(words.key, words.first, words.second);
@@ -119,7 +126,7 @@ fn float_of(word: Value) -> Value {
 /// The leading 53 bits of the words as an `f64` in [0, 1).
 fn fraction<'b>(words: &Words<'b>) -> Value<'b> {
     let whole = |word: Value<'b>| {
-        // As low bits of 2^52 a word becomes a float without a conversion.
+        // Placed in the low bits of 2^52, a word becomes a float without a conversion.
         let float = word.float();
         (word.cast(Dtype::U64) | float.bits_of(float.integral())).as_float() - float.integral()
     };

@@ -1,4 +1,4 @@
-//! The functions that are a few primitives.
+//! The functions that take only a few primitives.
 
 use super::builder::Value;
 
@@ -12,7 +12,8 @@ pub(super) fn clamp<'b>(x: Value<'b>, lo: Value<'b>, hi: Value<'b>) -> Value<'b>
     x.max(lo).min(hi)
 }
 
-/// max(x, +0): a comparison that NaN fails keeps NaN, and one that -0 meets makes it +0.
+/// max(x, +0): a comparison that is false for NaN keeps NaN, and one that is true for -0 makes it
+/// +0.
 pub(super) fn relu(x: Value) -> Value {
     x.le(0.0).select(x.real(0.0), x)
 }
@@ -22,14 +23,15 @@ pub(super) fn sign(x: Value) -> Value {
     x.gt(0.0).select(x.real(1.0), x.lt(0.0).select(x.real(-1.0), x))
 }
 
-/// The remainder with the divisor's sign, of a zero too, as Python's and NumPy's; NaN by zero.
+/// The remainder with the divisor's sign, for zeros too, as in Python and NumPy; NaN for a divisor
+/// of 0.
 pub(super) fn modulo<'b>(a: Value<'b>, b: Value<'b>) -> Value<'b> {
     let r = a % b;
     let zero = b.lt(0.0).select(a.real(-0.0), a.real(0.0));
     r.eq(0.0).select(zero, opposed(r, b).select(r + b, r))
 }
 
-/// The quotient rounded down, by the steps of NumPy's `npy_divmod`; `a / b` by zero.
+/// The quotient rounded down, by the steps of NumPy's `npy_divmod`; `a / b` for a divisor of 0.
 pub(super) fn floor_div<'b>(a: Value<'b>, b: Value<'b>) -> Value<'b> {
     let r = a % b;
     let exact = (a - r) / b;

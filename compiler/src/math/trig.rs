@@ -1,9 +1,11 @@
 //! The trigonometric functions.
 //!
 //! |x| is reduced by multiples of pi, of which sine and cosine need to know but whether they are odd (tangent: of pi / 2), and
-//! the rest goes into a polynomial. Up to a bound the rest comes from pi in three parts and fused steps (Cody and Waite): the first
-//! step is exact, the third below rounding. Beyond, x / (2 pi) is computed modulo 1 in integers, with as many bits of 1 / (2 pi) as the exponent
-//! asks for (Payne and Hanek, "Radian reduction for trigonometric functions", 1983), in an `If`.
+//! the remainder goes into a polynomial. Up to a bound, the remainder is computed with pi in three
+//! parts and fused steps (Cody and Waite): the first step is exact, and the third is below the
+//! rounding error. Beyond, in an `If`, x / (2 pi) is computed modulo 1 in integers, with as many
+//! bits of 1 / (2 pi) as the exponent requires (Payne and Hanek, "Radian reduction for
+//! trigonometric functions", 1983).
 
 use ir::Dtype;
 
@@ -16,7 +18,7 @@ use super::coefficients::{
 /// Up to here three parts of pi reach.
 const NEAR: PerFloat<f64> = PerFloat { f32: 131_072.0, f64: 1_099_511_627_776.0 };
 
-/// The leading zeros of `TURN`: they let the bit position of any argument beyond `NEAR` be positive.
+/// The leading zeros of `TURN`, which make the bit position of any argument beyond `NEAR` positive.
 const LEADING: i64 = 16;
 
 /// sin x = sin r or -sin r at |x| = n pi + r, with the sign of x.
@@ -70,8 +72,8 @@ fn alternating_sine<'b>(r: Value<'b>, n: Value<'b>, sign: Option<Value<'b>>) -> 
     sine.flip_sign(sign.map_or(odd, |sign| sign ^ odd))
 }
 
-/// tan x: the quotient of the two, the other way about and negative in odd quadrants. What rounding takes is kept
-/// beside each number, because here it would add up from three.
+/// tan x: the quotient of the two, inverted and negated in odd quadrants. The rounding error of
+/// each number is tracked, because here those of three numbers would add up.
 pub(super) fn tan(x: Value) -> Value {
     let float = x.float();
     let Reduced { r, r_lo, n } = reduce(x.abs());
@@ -113,7 +115,7 @@ fn reduce(a: Value) -> Reduced {
             let shifted = a.fma(FRAC_2_PI.of(float), magic);
             let n = shifted - magic;
             let first = n.fma(-FRAC_PI_2.of(float), a);
-            // The second step with all that rounding takes (Knuth's sum, an exact product).
+            // The second step, with its rounding errors (Knuth's sum, an exact product).
             let lo = FRAC_PI_2_LO.of(float);
             let product = n * lo;
             let second = first - product;
@@ -130,7 +132,8 @@ fn reduce(a: Value) -> Reduced {
 /// Half a turn in the units of [`turns`].
 const HALF_TURN: u64 = 1 << 63;
 
-/// What is left of an angle beyond [`NEAR`], and how many parts of a turn were taken from it, in low bits.
+/// The remainder of an angle beyond [`NEAR`], and the number of parts of a turn that were
+/// subtracted from it, in low bits.
 struct Far<'b> {
     r: Value<'b>,
     angle: Angle<'b>,
@@ -152,13 +155,15 @@ fn far(a: Value, part: u64, before: u64) -> Far {
     Far { r: angle.r + a * 0.0, angle, n }
 }
 
-/// a / (2 pi) modulo 1 for a beyond `NEAR`, as an integer in units of 2^-64; in `f64` another holds 64 more bits.
+/// a / (2 pi) modulo 1 for a beyond `NEAR`, as an integer in units of 2^-64; in `f64` another holds
+/// 64 more bits.
 fn turns(a: Value) -> (Value, Option<Value>) {
     let float = a.float();
     let fraction = i64::from(float.fraction());
     let bits = a.bits().cast(Dtype::U64);
     let m = (bits & ((1 << fraction) - 1)) | (1 << fraction);
-    // a = m 2^k: the product's bits above the point are those of 1 / (2 pi) above bit k, which are left out.
+    // a = m 2^k: the product's bits above the point come from the bits of 1 / (2 pi) above bit k,
+    // which are left out.
     let position = (bits >> fraction) + (LEADING - float.bias() - fraction);
     let (index, shift) = (position >> 6, position & 63);
     let (wanted, steps): (usize, &[usize]) = match float {
@@ -187,7 +192,7 @@ fn turns(a: Value) -> (Value, Option<Value>) {
     }
 }
 
-/// The high 64 bits of a 128-bit product, in pieces of 32 bits.
+/// The high 64 bits of a 128-bit product, from products of 32 bits.
 fn high_product<'b>(a: Value<'b>, b: Value<'b>) -> Value<'b> {
     let low = i64::from(u32::MAX);
     let (a1, a0, b1, b0) = (a >> 32, a & low, b >> 32, b & low);
@@ -196,8 +201,8 @@ fn high_product<'b>(a: Value<'b>, b: Value<'b>) -> Value<'b> {
     a1 * b1 + (middle >> 32) + (other_middle >> 32)
 }
 
-/// The angle in radians of a signed part of a turn in units of 2^-64, with 64 more bits in `rest`, before what
-/// [`Angle::lo`] adds.
+/// The angle in radians of a signed part of a turn in units of 2^-64, with 64 more bits in `rest`,
+/// before [`Angle::lo`] is added.
 fn angle<'b>(turn: Value<'b>, rest: Option<Value<'b>>) -> Angle<'b> {
     let unit = 2f64.powi(-64);
     let signed = |v: Value<'b>| v.bitcast(Dtype::I64).cast(Dtype::F64);
@@ -205,7 +210,7 @@ fn angle<'b>(turn: Value<'b>, rest: Option<Value<'b>>) -> Angle<'b> {
         let exact = signed(turn) * (TAU.f64 * unit);
         return Angle { r: exact.cast(Dtype::F32), exact: Exact::Wide(exact) };
     };
-    // Two exact parts, their sum and what it loses, times two parts of 2 pi.
+    // Two exact parts, their sum and its rounding error, times two parts of 2 pi.
     let high = signed(turn & !0x7ff);
     let low = (((turn & 0x7ff) << 53) | (rest >> 11)).cast(Dtype::F64) * 2f64.powi(-53);
     let sum = high + low;
@@ -230,7 +235,7 @@ enum Exact<'b> {
 }
 
 impl<'b> Angle<'b> {
-    /// What rounding took.
+    /// The rounding error.
     fn lo(&self) -> Value<'b> {
         match self.exact {
             Exact::Wide(exact) => (exact - self.r.cast(Dtype::F64)).cast(Dtype::F32),

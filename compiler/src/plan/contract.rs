@@ -1,10 +1,13 @@
-//! Contraction of arrays: what stays inside one kernel need not be kept for all of its iterations.
+//! Array contraction: a temporary that stays inside one kernel need not be kept for all of its
+//! iterations.
 //!
-//! A temporary that one kernel alone mentions, all inside the kernel's one outermost loop, loses each axis whose subscript
-//! is, at every access, the same expression of that loop's indices: it has one value throughout an iteration. It
-//! becomes scratch, of which every iteration has its own. (Iterations of parallel and reducing loops load only what they
-//! have stored themselves: so says the IR.) It is done whenever an axis goes: a row per thread takes the place of an
-//! array in memory. A temporary that loses no axis stays as it is: each thread would need all of it.
+//! Consider a temporary that only one kernel mentions, always inside its single outermost loop. It
+//! loses each axis with a subscript that is, at every access, the same expression of that loop's
+//! indices, because the axis has one value throughout an iteration. It becomes scratch, and every
+//! iteration has its own. (The IR guarantees that iterations of parallel and reducing loops load
+//! only elements that they have stored themselves.) This is done whenever an axis goes: a row per
+//! thread replaces an array in memory. A temporary that loses no axis stays as it is, because each
+//! thread would need all of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +16,7 @@ use ir::nest::{Block, Buffer, BufferId, IndexId, Kernel, KernelId, LoopKind, Op,
 use ir::sabotage::{self, Bug};
 use ir::{Affine, Size, effects, visit};
 
-/// Makes temporaries scratch where that takes an axis away.
+/// Makes temporaries scratch if that removes an axis.
 pub(super) fn contract(program: &mut Program) {
     let kernels: Vec<KernelId> = program.kernels.keys().collect();
     let shared = shared(program);
@@ -29,7 +32,8 @@ pub(super) fn contract(program: &mut Program) {
     }
 }
 
-/// The temporaries among those that are a kernel's own that become scratch, each with whether it loses each of its axes.
+/// The temporaries that become scratch, among those that belong to a kernel alone, each with
+/// whether it loses each of its axes.
 pub fn lost_axes(program: &Program, kernel: &Kernel, is_own: impl Fn(BufferId) -> bool) -> Vec<(BufferId, Vec<bool>)> {
     let lost = |(buffer, accesses): (BufferId, Vec<Access<'_>>)| {
         Some((buffer, losses(&program.buffers[buffer].shape, &accesses)?))
@@ -51,8 +55,8 @@ fn shared(program: &Program) -> BTreeSet<BufferId> {
     shared
 }
 
-/// One access: how the buffer is seen, its subscripts, each with its expression if that is one of the outermost loop's
-/// indices alone.
+/// One access: the view of the buffer and its subscripts, with the expression of each that uses
+/// only the outermost loop's indices.
 struct Access<'k> {
     view: Option<&'k [Size]>,
     at: Vec<Option<&'k Affine<IndexId>>>,
@@ -100,7 +104,8 @@ fn losses(shape: &[Size], accesses: &[Access<'_>]) -> Option<Vec<bool>> {
     lost.contains(&true).then_some(lost)
 }
 
-/// The axis of a view that is an axis of the buffer: where the axes on one side of it are the same.
+/// The axis of the buffer that corresponds to an axis of a view: the axes on one side of it must be
+/// the same.
 fn seen_axis(shape: &[Size], view: Option<&[Size]>, axis: usize) -> Option<usize> {
     let Some(view) = view else { return Some(axis) };
     let after = shape.len() - axis;

@@ -1,5 +1,6 @@
-//! Memory: which temporaries become scratch, which share a slot, and what a call takes at most. It changes where elements
-//! lie, never what is computed or how often; every program is planned, fused or not.
+//! Memory planning: which temporaries become scratch, which share a slot, and how much a call takes
+//! at its peak. It changes where elements lie, but not what is computed or how often. Every program
+//! is planned, fused or not.
 //!
 //! ```text
 //! contract   temporaries that stay inside one kernel lose the axes of its outermost loop and become scratch
@@ -22,7 +23,7 @@ pub fn plan(program: &mut Program) {
     program.slots = slots::slots(program);
 }
 
-/// Takes temporaries and constants that no kernel mentions out of the program.
+/// Removes temporaries and constants that no kernel mentions from the program.
 fn drop_unused(program: &mut Program) {
     let mut used = EntitySet::new();
     for kernel in program.kernels.values() {

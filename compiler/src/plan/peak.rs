@@ -1,6 +1,6 @@
-//! What a call takes at most: inputs, results and constants, the slots (which are there as long as the call), and what each
-//! thread keeps while it runs a kernel. As a number for given sizes and as a formula; the limit on memory and the
-//! reports use the same.
+//! The peak memory of a call: inputs, results and constants, the slots (which exist as long as the
+//! call), and the scratch of each thread during a kernel. It is computed as a number for given
+//! sizes and as a formula; the memory limit and the reports use the same computation.
 
 use std::collections::BTreeSet;
 
@@ -12,17 +12,17 @@ use ir::{Size, visit};
 pub struct Peak {
     /// Arrays that each have memory of their own.
     apart: Vec<Bytes>,
-    /// Slots, which take as much as the largest of their members.
+    /// Slots, each as large as the largest of its members.
     slots: Vec<Vec<Bytes>>,
-    /// The scratch of each kernel that has some: one at a time, once for each thread.
+    /// The scratch of each kernel that has some: one kernel at a time, once for each thread.
     scratch: Vec<Vec<Bytes>>,
 }
 
-/// The bytes of an array: the product of these, of which one below 0 counts as 0.
+/// The bytes of an array: the product of these, where a negative one counts as 0.
 type Bytes = Vec<Size>;
 
 impl Peak {
-    /// What calls of a program take.
+    /// The peak memory of a program's calls.
     pub fn of(program: &Program) -> Peak {
         let bytes = |buffer: &Buffer| -> Bytes {
             let width = Size::constant(i64::try_from(buffer.dtype.bytes()).unwrap_or(i64::MAX));
@@ -43,7 +43,7 @@ impl Peak {
         let mut slots = vec![];
         for members in program.slots.values() {
             members.iter().for_each(|id| _ = alone.remove(id));
-            // With a result among them, all lie in its memory.
+            // If a result is among them, they all lie in its memory.
             if members.iter().all(is_temp) {
                 slots.push(members.iter().copied().map(of).collect::<BTreeSet<Bytes>>().into_iter().collect());
             }
@@ -53,7 +53,7 @@ impl Peak {
         Peak { apart, slots, scratch }
     }
 
-    /// The bytes of a call with these sizes on so many threads.
+    /// The bytes of a call with these sizes and this number of threads.
     pub fn at(&self, size: &impl Fn(&Size) -> i64, threads: usize) -> u128 {
         let bytes = |factors: &Bytes| {
             let lengths = factors.iter().map(|factor| u128::from(size(factor).max(0).cast_unsigned()));
@@ -66,8 +66,8 @@ impl Peak {
         slots.fold(sum(&self.apart).saturating_add(scratch), u128::saturating_add)
     }
 
-    /// The bytes of a call as a formula, such as `8 * n * m + max(4 * n, 4 * m) + threads * 4 * m`, with sizes written by
-    /// `text`.
+    /// The bytes of a call as a formula, such as `8 * n * m + max(4 * n, 4 * m) + threads * 4 * m`,
+    /// with sizes written by `text`.
     pub fn formula(&self, text: &impl Fn(&Size) -> String) -> String {
         let product = |factors: &Bytes| factors.iter().fold(Size::constant(1), |product, factor| &product * factor);
         let sum = |all: &[Bytes]| all.iter().map(product).fold(Size::default(), |sum, bytes| &sum + &bytes);

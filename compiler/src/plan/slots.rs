@@ -1,14 +1,16 @@
-//! Slots: temporaries that are not needed at once share memory.
+//! Slots: temporaries that are not needed at the same time share memory.
 //!
-//! First, what can be computed in place of an operand that ends there is: both are one *group*. Then the groups
-//! go into slots, the largest first (at nominal sizes), so that a slot is made as large as it will be by its first
-//! one: "greedy by size" of Pisarchyk and Lee, Efficient Memory Management for Deep Neural Net Inference, 2020. Groups of one
-//! size go from the end of the program to its beginning: results, which stay to the end, are then slots like others, free before
-//! they begin, and there are no more slots than groups that live at once. Where none of its size is free, a group takes a
-//! gap in a larger slot.
+//! First, a buffer that can be computed in place of an operand whose lifetime ends there joins its
+//! *group*. Then the groups are assigned to slots, the largest first (at nominal sizes), so that
+//! the first group in a slot determines its size: "greedy by size" of Pisarchyk and Lee, Efficient
+//! Memory Management for Deep Neural Net Inference, 2020. Groups of one size are assigned from the
+//! end of the program to its beginning. So results, which live to the end, are then slots like
+//! others, free before they begin, and there are no more slots than groups that are live at once.
+//! If no slot of its size is free, a group takes a gap in a larger slot.
 //!
-//! Sizes are known at a call only, so a group may turn out larger than the one that opened its slot. A slot is as large as
-//! the largest in it: sharing never takes more than doing without.
+//! Sizes are known only at a call, so a group may turn out larger than the one that opened its
+//! slot. A slot is as large as its largest group, so sharing never takes more memory than no
+//! sharing.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -21,10 +23,10 @@ use ir::sabotage::{self, Bug};
 
 use crate::analysis::cost::nominal;
 
-/// How many slots of other sizes are looked at for one group: planning stays near-linear.
+/// How many slots of other sizes are tried for one group, which keeps planning near-linear.
 const TRIES: usize = 32;
 
-/// Buffers that have the same memory from the first to the last, each but the first in place of the one before.
+/// Buffers that share memory throughout, each but the first computed in place of the one before.
 struct Group {
     members: Vec<BufferId>,
     span: Span,
@@ -34,7 +36,7 @@ struct Group {
 /// A slot in the making.
 #[derive(Default)]
 struct Open {
-    /// The groups in it by their first kernels, and when each ends.
+    /// The groups in it by their first kernels, with the end of each.
     groups: BTreeMap<KernelId, (KernelId, Vec<BufferId>)>,
 }
 
@@ -48,7 +50,7 @@ impl Open {
     }
 }
 
-/// Slots of one size by the first kernel in which they are taken so far: free before it.
+/// Slots of one size, by the first kernel in which they are taken so far; before it they are free.
 type Free = BinaryHeap<(KernelId, usize)>;
 
 /// The slots of all temporaries of a program.
@@ -57,7 +59,8 @@ pub(super) fn slots(program: &Program) -> PrimaryMap<SlotId, Vec<BufferId>> {
     let (hosts, mut groups): (Vec<Group>, Vec<Group>) =
         groups(program).into_iter().partition(|group| group.members.last().is_some_and(is_output));
     let mut open: Vec<Open> = vec![];
-    // Results by what they can hold: elements of their width (the caller's memory may be aligned to no more).
+    // Results, by the temporaries that they can hold: those with elements of the same width,
+    // because the caller's memory may have no greater alignment.
     let mut results: BTreeMap<(Size, usize), Free> = BTreeMap::new();
     let width = |group: &Group| group.members.first().map_or(0, |id| program.buffers[*id].dtype.bytes());
     for group in hosts {
@@ -112,7 +115,7 @@ pub(super) fn slots(program: &Program) -> PrimaryMap<SlotId, Vec<BufferId>> {
     slots.into_iter().collect()
 }
 
-/// Temporaries and results with what is computed in place of them.
+/// Temporaries and results, each with the buffers computed in place of it.
 fn groups(program: &Program) -> Vec<Group> {
     let lives = Lives::of(program);
     let mut ends: SecondaryMap<KernelId, Vec<BufferId>> = SecondaryMap::new();
