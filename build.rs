@@ -1,4 +1,5 @@
-//! Lists the pages of `docs/errors`, so that the library carries them: one line for each file, nothing to keep in step.
+//! Lists the pages of `docs/errors` so that the library can include them, without a list to keep up
+//! to date.
 
 use std::fmt::Write;
 use std::path::Path;

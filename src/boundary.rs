@@ -16,7 +16,7 @@ pub(crate) fn enter<T, E>(fault: impl FnOnce(String) -> E, run: impl FnOnce() ->
     catch_unwind(AssertUnwindSafe(|| float_mode::standard(run))).unwrap_or_else(|panic| Err(fault(said(&*panic))))
 }
 
-/// The same for compiling, whose errors need no source.
+/// The same for compiling, where the errors need no source.
 pub(crate) fn compile<T>(run: impl FnOnce() -> Result<T, CompileError>) -> Result<T, CompileError> {
     enter(CompileError::fault, run)
 }

@@ -1,5 +1,6 @@
-//! What can go wrong behind the checker: when a function is compiled, and when it is called. Data first; the
-//! sentences are made here too, the drawing in [`crate::render`]. `context` puts what the engines report into the user's terms.
+//! The errors after checking: of compiling a function and of calling it. They are data, with their
+//! sentences; [`crate::render`] draws them. `context` translates the reports of the engines into
+//! the user's terms.
 
 mod context;
 
@@ -22,7 +23,8 @@ pub(crate) use context::Context;
 use crate::render::{Report, draw};
 use crate::{Source, Style};
 
-/// The codes of this room: E0200 to E0249 for calls, from E0250 for what the compiler and the engines do not take.
+/// The codes of this module: E0200 to E0249 for calls; from E0250 for programs that the compiler or
+/// the engines cannot handle.
 pub(crate) mod codes {
     grammar::codes! {
         ARGUMENT_COUNT = 200, "not as many arguments as parameters";
@@ -52,7 +54,8 @@ pub(crate) mod codes {
     }
 }
 
-/// Why a checked function could not be compiled: a stated limit, the function's own limit, or a fault of the compiler.
+/// The reason why a checked function could not be compiled: a stated limit, the function's own
+/// limit, or a bug in the compiler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompileError {
     report: Box<Report>,
@@ -64,7 +67,7 @@ impl CompileError {
         CompileError { report: Box::new(report), source: None }
     }
 
-    /// The error with the source that its labels are of.
+    /// The error, with the source that its labels refer to.
     pub(crate) fn at(self, source: &Arc<Source>) -> CompileError {
         CompileError { source: Some(Arc::clone(source)), ..self }
     }
@@ -84,7 +87,7 @@ impl CompileError {
         CompileError::new(report)
     }
 
-    /// Which kind of error.
+    /// The code of the error.
     pub fn code(&self) -> Code {
         self.report.code.unwrap_or(codes::FAULT)
     }
@@ -147,7 +150,7 @@ impl From<LoadError> for CompileError {
     }
 }
 
-/// The code of what went wrong with a GPU.
+/// The code of a GPU error.
 fn of_gpu(error: &GpuError) -> Code {
     match error {
         GpuError::NoDriver | GpuError::NoDevice(_) | GpuError::TooOld(..) => codes::NO_GPU,
@@ -166,7 +169,7 @@ impl fmt::Display for CompileError {
 
 impl std::error::Error for CompileError {}
 
-/// Why a call came to nothing. The caller's arrays are as they were.
+/// The reason why a call failed. The caller's arrays are unchanged.
 ///
 /// Its `Display` is one sentence; [`RunError::render`] adds the source and the reasons.
 #[derive(Clone, Debug)]
@@ -175,10 +178,10 @@ pub struct RunError {
     source: Arc<Source>,
 }
 
-/// What went wrong in a call.
+/// The kinds of failure of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunErrorKind {
-    /// Not as many arrays as parameters.
+    /// The number of arrays differs from the number of parameters.
     ArgumentCount {
         /// The parameters' names.
         params: Vec<String>,
@@ -212,24 +215,24 @@ pub enum RunErrorKind {
         /// Its length.
         found: usize,
     },
-    /// Two sizes that do not go together.
+    /// Two sizes that do not match.
     Sizes {
         /// One side.
         left: SizeSide,
-        /// How they should compare.
+        /// The required relation.
         relation: Relation,
         /// The other side.
         right: SizeSide,
-        /// What asks for it.
+        /// The origin of the requirement.
         purpose: Purpose,
         /// The size names of both sides.
         names: Vec<SizeName>,
-        /// The bytes of the source that ask for it.
+        /// The place in the source that the requirement comes from, in bytes.
         at: Range<usize>,
     },
-    /// A size that cannot be: negative, divided by zero or beyond 64 bits.
+    /// A size without a valid value: negative, divided by zero or beyond 64 bits.
     Size {
-        /// Which one, in the user's words.
+        /// The size, in the user's words.
         what: String,
         /// Its formula.
         formula: String,
@@ -237,14 +240,14 @@ pub enum RunErrorKind {
         value: Result<i64, SizeError>,
         /// The size names in it.
         names: Vec<SizeName>,
-        /// The bytes of the source that ask for it, if any do.
+        /// The place in the source that it comes from, in bytes, if there is one.
         at: Option<Range<usize>>,
     },
-    /// A subscript outside of the array.
+    /// A subscript that is out of bounds.
     Access {
         /// The array, in the user's words.
         array: String,
-        /// Which of its axes.
+        /// The axis.
         axis: usize,
         /// The subscript.
         index: i64,
@@ -253,21 +256,21 @@ pub enum RunErrorKind {
         /// The bytes of the source that access it.
         at: Range<usize>,
     },
-    /// `argmax` or `argmin` of nothing.
+    /// `argmax` or `argmin` of no elements.
     NoElement {
         /// The reducer.
         reducer: &'static str,
         /// The bytes of the source that reduce.
         at: Range<usize>,
     },
-    /// Not as many arrays to write to as results.
+    /// The number of output arrays differs from the number of results.
     OutputCount {
         /// The results' names.
         results: Vec<String>,
-        /// How many were given.
+        /// The number of arrays given.
         found: usize,
     },
-    /// An array to write to that does not fit the result.
+    /// An output array that does not fit the result.
     Output {
         /// The result.
         result: String,
@@ -276,16 +279,16 @@ pub enum RunErrorKind {
         /// The array's.
         found: (Dtype, Vec<usize>),
     },
-    /// The call's arrays would take more memory than allowed.
+    /// The arrays of the call would take more memory than the options allow.
     Memory {
         /// Bytes that all of them take.
         needed: u128,
         /// Bytes that the options allow.
         limit: u64,
     },
-    /// There was no memory for an array.
+    /// The memory for an array could not be allocated.
     Array(ArrayError),
-    /// The call would take more of the GPU's memory than there is, or than the options allow.
+    /// The call would take more GPU memory than is available or than the options allow.
     DeviceMemory {
         /// Bytes that it takes.
         needed: usize,
@@ -294,9 +297,9 @@ pub enum RunErrorKind {
     },
     /// The GPU failed.
     Gpu(GpuError),
-    /// The kernel is for another device than the arrays are on.
+    /// The kernel was compiled for another device than the one that holds the arrays.
     NotOnGpu,
-    /// Somebody asked for it.
+    /// The call was cancelled.
     Cancelled,
     /// A stated limit of the engine, or a fault in it.
     Engine(String),
@@ -305,7 +308,7 @@ pub enum RunErrorKind {
 /// One side of a condition on sizes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SizeSide {
-    /// What it is, in the user's words, such as "axis 0 of y".
+    /// The size in the user's words, such as "axis 0 of y".
     pub what: String,
     /// Its formula, such as `(m + 1) / 2`.
     pub formula: String,
@@ -325,12 +328,12 @@ pub struct SizeName {
 }
 
 impl RunError {
-    /// What went wrong.
+    /// The kind of failure.
     pub fn kind(&self) -> &RunErrorKind {
         &self.kind
     }
 
-    /// Which kind of error.
+    /// The code of the error.
     pub fn code(&self) -> Code {
         match &*self.kind {
             RunErrorKind::ArgumentCount { .. } => codes::ARGUMENT_COUNT,
@@ -416,13 +419,13 @@ impl RunError {
     }
 }
 
-/// A label, unless the place is nowhere.
+/// A label, unless the place is empty.
 fn place(at: &Range<usize>, text: &str) -> Vec<(Range<usize>, String)> {
     if at.end == 0 { vec![] } else { vec![(at.clone(), text.to_owned())] }
 }
 
 impl SizeSide {
-    /// Where its value came from, unless its name or its description says so already.
+    /// A note on the origin of the value, unless its name or its description says that already.
     fn note(&self, names: &[SizeName]) -> Option<String> {
         let alone = names.iter().find(|n| n.name == self.formula).is_some_and(|n| n.from == self.what.replace('`', ""));
         let said = alone || self.formula == self.value.to_string() || self.formula == self.what.replace('`', "");
@@ -455,7 +458,7 @@ impl fmt::Display for RunError {
             RunErrorKind::Sizes { left, relation, right, purpose, .. } => {
                 let (least, most) = (left.value, right.value);
                 let (left_is, right_is) = (&left.what, &right.what);
-                // What is asked to be at least a number that stands in no source.
+                // The left side must be at least a number that is in no source.
                 let bounds_below = left.formula == left.value.to_string();
                 match (relation, purpose) {
                     (_, Purpose::Declared) => write!(f, "{left_is} is {least}, {right_is} is {most}"),

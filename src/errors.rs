@@ -1,4 +1,5 @@
-//! The index of errors: each code with its title and the page that explains it, as `fuseloop help E0123` shows it.
+//! The index of errors: each code with its title and the page that explains it, as
+//! `fuseloop help E0123` shows it.
 //!
 //! ```
 //! let entry = fuseloop::errors::find("e115").unwrap();
@@ -17,16 +18,16 @@ use crate::error::codes;
 pub struct Entry {
     /// Its code.
     pub code: Code,
-    /// What it is, in a few words.
+    /// Its title, in a few words.
     pub title: &'static str,
-    /// What it means and how to mend it, in Markdown.
+    /// An explanation of the error and its fixes, in Markdown.
     pub page: &'static str,
 }
 
-/// A text that is no code.
+/// A text that is not a code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownCode {
-    /// What was asked for.
+    /// The text.
     pub text: String,
     /// The nearest code, if the text is a number close to one.
     pub nearest: Option<Entry>,
@@ -36,7 +37,7 @@ pub struct UnknownCode {
 const TABLES: &[&[(Code, &str)]] =
     &[grammar::codes::ALL, compiler::check::codes::ALL, codes::ALL, crate::files::codes::ALL];
 
-/// How far a number may be from a code to be taken for a misspelling of it.
+/// The distance within which a number is taken for a misspelling of a code.
 const NEAR: u16 = 9;
 
 /// Page by number.
@@ -55,7 +56,7 @@ pub fn pages() -> impl Iterator<Item = u16> {
     PAGES.iter().map(|(number, _)| *number)
 }
 
-/// The entry of a code as somebody types it: `E0123`, `e123`, `123`.
+/// The entry of a code in any common spelling: `E0123`, `e123`, `123`.
 pub fn find(text: &str) -> Result<Entry, UnknownCode> {
     let digits = text.strip_prefix(['E', 'e']).unwrap_or(text);
     let number: Option<u16> = digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().ok()).flatten();

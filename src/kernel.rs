@@ -1,4 +1,5 @@
-//! A compiled function: call it with arrays of any size, as often as you like, from any thread.
+//! A compiled function. It can be called with arrays of any size, any number of times, from any
+//! thread.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -21,7 +22,7 @@ use crate::error::Context;
 use crate::explain::limit;
 use crate::{CompileError, RunError, RunErrorKind, Signature, Source};
 
-/// How a function is compiled and run. None of it changes a result by a bit.
+/// How a function is compiled and run. No option changes a result by even a bit, except `math`.
 ///
 /// ```
 /// use fuseloop::{Device, Options};
@@ -31,26 +32,29 @@ use crate::{CompileError, RunError, RunErrorKind, Signature, Source};
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// What runs it.
+    /// The device that runs it.
     pub device: Device,
-    /// How many threads may work on a call; 0 stands for as many as the machine has.
+    /// The number of threads that may work on a call; 0 stands for all that the machine has.
     pub threads: usize,
-    /// Refuses calls whose arrays, inputs and intermediate ones included, take more bytes at once.
+    /// The limit on the bytes of a call's arrays, inputs and temporaries included. A call that
+    /// needs more at once is refused.
     pub max_memory: Option<u64>,
-    /// Refuses calls that take more of a GPU's memory; what it has not free is refused in any case.
+    /// The limit on a call's GPU memory. A call that needs more than is free is refused in any
+    /// case.
     pub max_device_memory: Option<u64>,
-    /// A folder in which a GPU's kernels are kept for the next time.
+    /// A folder in which assembled GPU kernels are cached.
     pub cache: Option<PathBuf>,
     /// The passes that may merge kernels.
     pub fuse: Passes,
-    /// How wide the vectors of [`Device::Cpu`] are.
+    /// The vector width of [`Device::Cpu`].
     pub simd: Simd,
-    /// What functions may give up for speed; one with `@fast` before it is [`Math::Fast`] whatever stands here.
+    /// Whether functions may give up exact bits for speed. A function marked `@fast` is always
+    /// [`Math::Fast`].
     pub math: Math,
 }
 
 impl Options {
-    /// What a function may give up.
+    /// Whether a function may give up exact bits.
     pub(crate) fn math(&self, checked: &Checked) -> Math {
         if checked.fast { Math::Fast } else { self.math }
     }
@@ -60,37 +64,39 @@ impl Options {
     }
 }
 
-/// The wish that something ends, shared by those who may have it and who runs something.
+/// A request to cancel, shared by those who may make it and the call that it ends.
 #[derive(Clone, Debug, Default)]
 pub struct Cancel(Arc<AtomicBool>);
 
 impl Cancel {
-    /// Has the wish.
+    /// Makes the request.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether somebody had it.
+    /// Whether the request was made.
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// What runs a kernel.
+/// The device that runs a kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Device {
     /// Machine code for this processor.
     #[default]
     Cpu,
-    /// Machine code for this machine's first CUDA device. [`Function::compile`](crate::Function::compile) says if there is none.
+    /// Machine code for this machine's first CUDA device.
+    /// [`Function::compile`](crate::Function::compile) returns an error if there is none.
     Gpu,
-    /// For each call whichever of the two is faster with its arrays, by the cost model; the CPU where there is no GPU.
+    /// For each call, the faster of the two for its arrays according to the cost model; the CPU if
+    /// there is no GPU.
     Auto,
-    /// The reference interpreter: slow, and the meaning of the program.
+    /// The reference interpreter, which is slow and defines the meaning of a program.
     Interp,
 }
 
-/// How long it took to get from text to something that can be called.
+/// The time that each stage from the text to a callable function took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
     /// Text to syntax tree.
@@ -152,7 +158,7 @@ impl Kernel {
         Ok(Kernel { source, signature, program, engine, threads, max_memory, peak, times })
     }
 
-    /// What the function takes and gives.
+    /// The parameters and results of the function.
     pub fn signature(&self) -> &Signature {
         &self.signature
     }
@@ -162,7 +168,8 @@ impl Kernel {
         self.times
     }
 
-    /// The shapes of the results for these inputs. (Values matter, not shapes alone: a size may be an argument.)
+    /// The shapes of the results for these inputs. They can depend on values, since a size may be
+    /// an argument.
     pub fn output_shapes(&self, inputs: &[ArrayRef<'_>]) -> Result<Vec<Vec<usize>>, RunError> {
         self.enter(|| self.shapes(&self.bind(inputs)?))
     }
@@ -172,8 +179,9 @@ impl Kernel {
         Ok(self.call_in_phases(inputs)?.0)
     }
 
-    /// Calls the function unless somebody cancels it, before or as it runs. On the CPU and in the interpreter it then ends within
-    /// milliseconds; a GPU ends what it has begun.
+    /// Calls the function unless it is cancelled, before or during the call. On the CPU and in the
+    /// interpreter a cancelled call ends within milliseconds; a GPU finishes the kernels that it
+    /// has begun.
     ///
     /// ```
     /// use fuseloop::{Cancel, Options, Program};
@@ -194,12 +202,13 @@ impl Kernel {
         Ok(self.enter(|| self.call_watched(inputs, Some(cancel)))?.0)
     }
 
-    /// Calls the function, and says how long a GPU took to get the inputs, to run the kernels and to give the results back, if one did.
+    /// Calls the function. If it runs on a GPU, also returns the times for copying the inputs,
+    /// running the kernels and copying the results.
     pub fn call_in_phases(&self, inputs: &[ArrayRef<'_>]) -> Result<(Vec<Array>, Option<Phases>), RunError> {
         self.enter(|| self.call_watched(inputs, None))
     }
 
-    /// Runs a request from outside, with panics turned into errors.
+    /// Runs a request from outside, turning panics into errors.
     fn enter<T>(&self, run: impl FnOnce() -> Result<T, RunError>) -> Result<T, RunError> {
         boundary::enter(|message| self.context().error(RunErrorKind::Engine(message)), run)
     }
@@ -222,8 +231,8 @@ impl Kernel {
         Ok((outputs, on_gpu.then_some(phases)))
     }
 
-    /// Calls the function and writes its results, in order, to arrays of the caller's. After an error these hold
-    /// what they held before.
+    /// Calls the function and writes its results to the caller's arrays, in order. After an error
+    /// these are unchanged.
     ///
     /// ```
     /// use fuseloop::{Array, ArrayMut, ArrayRef, Dtype, Options, Program};
@@ -238,8 +247,8 @@ impl Kernel {
     /// ```
     pub fn call_into(&self, inputs: &[ArrayRef<'_>], outputs: &mut [ArrayMut<'_>]) -> Result<(), RunError> {
         self.enter(|| {
-            // The compiling engine checks the arrays itself; checking them twice would take as long
-            // as a small call.
+            // The compiled code checks the arrays itself, and checking them twice would take as
+            // long as a small call.
             if self.max_memory.is_some() || matches!(self.engine, Engine::Interp) {
                 self.fit(inputs, outputs)?;
             }
@@ -247,7 +256,7 @@ impl Kernel {
         })
     }
 
-    /// Whether the arrays fit the function and each other.
+    /// Checks that the arrays fit the function and each other.
     fn fit(&self, inputs: &[ArrayRef<'_>], outputs: &[ArrayMut<'_>]) -> Result<(), RunError> {
         let shapes = self.shapes(&self.bind(inputs)?)?;
         let results = &self.signature.results;
@@ -265,7 +274,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Runs the function, and says whether a GPU did.
+    /// Runs the function and returns whether a GPU did it.
     fn run(
         &self,
         inputs: &[ArrayRef<'_>],
@@ -298,7 +307,7 @@ impl Kernel {
         };
         match done {
             Ok(()) => Ok(false),
-            // If the arrays do not fit, this says so in the terms of the source.
+            // If the arrays do not fit, this reports it in the terms of the source.
             Err(e) => Err(self.fit(inputs, outputs).err().unwrap_or_else(|| self.context().cpu(e, inputs))),
         }
     }
@@ -324,7 +333,7 @@ impl Kernel {
         outcome.map(|o| o.outputs).map_err(|e| self.context().interp(e, inputs))
     }
 
-    /// Calls the function as [`Kernel::call_into`] does, and adds to the n-th of `times` how long its n-th kernel took.
+    /// Like [`Kernel::call_into`], and adds the time of the n-th kernel to the n-th of `times`.
     pub(crate) fn call_timed(
         &self,
         inputs: &[ArrayRef<'_>],
@@ -345,12 +354,12 @@ impl Kernel {
         &self.program
     }
 
-    /// How many threads may work on a call.
+    /// The number of threads that may work on a call.
     pub(crate) fn threads(&self) -> usize {
         self.threads
     }
 
-    /// The sizes of a call, if its inputs fit and the memory is granted.
+    /// The sizes of a call, after checking that its inputs fit and that its memory is allowed.
     fn bind(&self, inputs: &[ArrayRef<'_>]) -> Result<Binding, RunError> {
         let context = self.context();
         let binding = Binding::new(&self.program, inputs).map_err(|e| context.bind(e, inputs))?;

@@ -93,7 +93,7 @@ struct Check {
     sites: Vec<String>,
 }
 
-/// Why the launches cannot be described.
+/// The reason why the launches cannot be described.
 #[derive(Debug)]
 pub enum LaunchError {
     /// A size is missing, unknown or invalid.

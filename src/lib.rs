@@ -1,4 +1,5 @@
-//! Fuseloop compiles programs of a tiny array language to machine code, and runs them on arrays of any size.
+//! Fuseloop compiles programs of a tiny array language to machine code, and runs them on arrays of
+//! any size.
 //!
 //! ```
 //! use fuseloop::{Array, Dtype, Options, Program, Scalar};
@@ -70,17 +71,17 @@ pub use program::{Emit, Errors, Function, Program, UnknownFunction, format};
 pub use render::{Part, Report, Source, Style};
 pub use session::{Outcome, Session, SessionError};
 
-/// An array of zeros that takes memory only as it is written to, where it is large in large pages.
+/// An array of zeros. Its memory is mapped only as it is written to, in large pages if it is large.
 fn zeros(dtype: Dtype, shape: &[usize]) -> Result<Array, ArrayError> {
     Array::zeros_in(dtype, shape, backends::zeroed_words)
 }
 
-/// The README's code is a test.
+/// Runs the README's code as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-/// And so is that of the page on GPUs.
+/// Runs the code of the page on GPUs as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../docs/gpu.md")]
 struct Gpus;

@@ -1,4 +1,5 @@
-//! Functions as an object file and its header, for programs in C or in whatever calls C.
+//! Compiles functions to an object file with a C header, for programs in C or any language that
+//! calls C.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use crate::boundary;
 use crate::error::{Context, named};
 use crate::{CompileError, Function, Options, Signature, Source};
 
-/// Objects do not tell the two apart.
+/// Objects do not distinguish these two causes.
 const NO_VALUE: &str = "has no value: it is beyond 64 bits, or divides by a number below 1";
 
 /// Functions compiled ahead of time.
@@ -34,7 +35,8 @@ pub struct Object {
 }
 
 impl Object {
-    /// Compiles functions of one program for a machine. Their symbols are their names behind `prefix`.
+    /// Compiles functions of one program for a target machine. Each symbol is `prefix` and the
+    /// function's name.
     pub fn new(
         functions: &[Function<'_>],
         options: &Options,
@@ -78,7 +80,7 @@ impl Object {
     }
 }
 
-/// A function on its way to an object.
+/// A function that is being compiled to an object.
 pub(crate) struct Lowered {
     pub(crate) source: Arc<Source>,
     pub(crate) signature: Signature,
@@ -94,7 +96,8 @@ impl Lowered {
         Ok(Lowered { source, signature, comment, program: function.lower(options)? })
     }
 
-    /// What a status means. The numbers that a call gives beside it are those that the words before `found` and `wanted` speak of.
+    /// The meaning of a status, in words. `found` and `wanted` stand for the two numbers that a
+    /// call returns with it.
     pub(crate) fn text(&self, status: Status) -> String {
         let context = Context { source: &self.source, program: &self.program, signature: &self.signature };
         let requires = &self.program.requires;
@@ -146,7 +149,7 @@ impl Lowered {
         }
     }
 
-    /// Where something stands in the source: `softmax.fl:3:5: `, nothing if it stands nowhere.
+    /// The place in the source, such as `softmax.fl:3:5: `, or nothing if there is none.
     fn place(&self, origin: Origin) -> String {
         let start = origin.start as usize;
         let Some(before) = self.source.text.get(..start).filter(|_| origin.end > 0) else { return String::new() };

@@ -36,7 +36,7 @@ pub struct Program {
 struct Entry {
     checked: Checked,
     signature: Signature,
-    /// Where it begins in the source, if it is there verbatim.
+    /// The start of its text, if the source contains it verbatim.
     start: Option<usize>,
 }
 
@@ -47,12 +47,13 @@ pub struct Errors {
     diagnostics: Vec<Diagnostic>,
 }
 
-/// That a program has no such function.
+/// The error that a program has no function of that name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownFunction {
-    /// What was asked for; `None` if nothing was, and the program has not just one function nor one called `main`.
+    /// The name that was asked for; `None` if there was none and the program has neither a single
+    /// function nor one called `main`.
     pub name: Option<String>,
-    /// The functions that there are.
+    /// The program's functions.
     pub known: Vec<String>,
 }
 
@@ -86,7 +87,7 @@ impl Program {
         Ok(Program::new(source, functions, (parsed - start, parsed.elapsed())))
     }
 
-    /// One checked function of a source; how long reading and checking it took.
+    /// One checked function of a source, with the times for reading and checking it.
     pub(crate) fn single(source: Arc<Source>, checked: Checked, (parse, check): (Duration, Duration)) -> Program {
         let only = Entry { signature: Signature::new(&checked), checked, start: None };
         Program::new(source, vec![only], (parse, check))
@@ -97,7 +98,7 @@ impl Program {
         Program { source, functions, names, parse, check }
     }
 
-    /// Its first function, of a program that has one.
+    /// The first function, for a program that has at least one.
     pub(crate) fn first(&self) -> Function<'_> {
         Function { program: self, entry: &self.functions[0] }
     }
@@ -121,7 +122,7 @@ impl Program {
         self.names.get(name).map(|at| &self.functions[*at])
     }
 
-    /// The function that a user means who names none: `main`, or the only one.
+    /// The function that is meant if none is named: `main`, or the only one.
     pub fn main(&self) -> Result<Function<'_>, UnknownFunction> {
         let only = match self.functions.as_slice() {
             [only] => Some(only),
@@ -138,7 +139,8 @@ impl Program {
     }
 }
 
-/// The source text in the one style, which changes nothing but its layout; its errors if it does not parse.
+/// The source text in the one style, which changes only its layout; or its errors if it does not
+/// parse.
 ///
 /// ```
 /// assert_eq!(fuseloop::format("fn f(x:f32[n])=x*2 # twice")?, "fn f(x: f32[n]) = x * 2  # twice\n");
@@ -157,7 +159,7 @@ pub struct Function<'a> {
 }
 
 impl<'a> Function<'a> {
-    /// What it takes and gives.
+    /// The parameters and results.
     pub fn signature(&self) -> &'a Signature {
         &self.entry.signature
     }
@@ -169,7 +171,7 @@ impl<'a> Function<'a> {
         boundary::compile(|| Kernel::new(source, &self.entry.checked, signature, options, times))
     }
 
-    /// The comment in the lines right above the function, without its `#`s.
+    /// The comment in the lines right above the function, without the `#`s.
     pub fn comment(&self) -> String {
         let before = self.entry.start.and_then(|start| self.program.source.text.get(..start)).unwrap_or_default();
         let above = before.rsplit('\n').skip(1).map(str::trim).take_while(|line| line.starts_with('#'));
@@ -187,13 +189,13 @@ impl<'a> Function<'a> {
         Ok(compiler::pipeline::compile(&self.entry.checked, &options.pipeline())?.program)
     }
 
-    /// Whether it takes no more kernels than its `@kernels(n)` allows, if it has one; the error says what keeps them apart.
-    /// [`Function::compile`] asks too.
+    /// Checks that the function takes no more kernels than its `@kernels(n)` allows, if it has one;
+    /// the error lists the reasons that keep them apart. [`Function::compile`] checks this too.
     pub fn hold_kernels(&self) -> Result<(), CompileError> {
         boundary::compile(|| limit::hold(&self.program.source, &self.entry.checked, None))
     }
 
-    /// It as text, at some stage behind the source.
+    /// The function as text, at a stage after the source.
     ///
     /// ```
     /// use fuseloop::{Emit, Options, Program};
@@ -249,7 +251,8 @@ impl<'a> Function<'a> {
         crate::launch::describe(self, options, sizes)
     }
 
-    /// Explains what fusion makes of it, with numbers where the sizes that they depend on are given by name.
+    /// Explains how fusion changes the function, with numbers wherever the sizes that they depend
+    /// on are given by name.
     ///
     /// ```
     /// use fuseloop::{Options, Program};
@@ -267,22 +270,22 @@ impl<'a> Function<'a> {
     }
 }
 
-/// What a function can be written as.
+/// A textual form of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Emit {
     /// Its loop nests, after fusion.
     Ir,
-    /// Cranelift's intermediate form, as this processor's code is made from it.
+    /// Cranelift's intermediate representation, for this processor.
     Clif,
     /// This processor's instructions.
     Asm,
-    /// PTX for NVIDIA's GPUs, with the lines of the source that each kernel computes as comments.
+    /// PTX for NVIDIA's GPUs, with the source lines that each kernel computes as comments.
     Ptx,
 }
 
 impl Function<'_> {
-    /// Measures it with fusion and without. A size name that has no size here gets one for which the arrays are large.
-    /// `progress` is told now and then how much is done, of 1.
+    /// Measures the function with and without fusion. A size name that is not given a size gets one
+    /// that makes the arrays large. `progress` is called with the finished fraction, from 0 to 1.
     pub fn bench(
         &self,
         options: &Options,
@@ -309,12 +312,12 @@ impl Errors {
         &self.source
     }
 
-    /// The errors, each ready to be drawn or written as JSON: as many as anybody reads.
+    /// The errors, each ready to be drawn or written as JSON, up to a limit.
     pub fn reports(&self) -> impl Iterator<Item = Report> {
         self.diagnostics.iter().take(grammar::MAX_ERRORS).map(Report::from)
     }
 
-    /// The errors drawn over the source, a blank line between them.
+    /// The errors drawn over the source, separated by blank lines.
     pub fn render(&self, style: Style) -> String {
         let mut drawn: Vec<String> = self.reports().map(|report| draw(&self.source, &report, style)).collect();
         if drawn.len() == grammar::MAX_ERRORS {

@@ -15,7 +15,7 @@ pub enum Kind {
     Whole,
     /// A reduction of many values to one.
     Reducer,
-    /// A type, whose name as a function converts to it.
+    /// A type. Its name, used as a function, converts to it.
     Conversion,
     /// A named constant.
     Constant,
@@ -33,13 +33,13 @@ impl Kind {
 /// An entry of the reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// Its syntax.
     pub signature: &'static str,
     /// The types that it takes; empty if there is no choice.
     pub types: &'static str,
-    /// What it does, in a sentence.
+    /// A description, in one sentence.
     pub about: &'static str,
     /// An example to enter at the prompt,
     pub example: &'static str,

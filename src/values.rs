@@ -1,4 +1,4 @@
-//! Arguments as text: what stands behind `NAME=` on the command line.
+//! Arguments as text: the part after `NAME=` on the command line.
 //!
 //! | text | is |
 //! |---|---|
@@ -9,8 +9,8 @@
 //! | `arange:4x3` | 0, 1, 2 and so on, row-major, as NumPy's `arange(12).reshape(4, 3)` |
 //! | `random:4x3` | drawn by a [`random`] generator: floats in [0, 1), integers 0 to 9, truth values |
 //!
-//! The element type is the parameter's. Reading an argument gives a [`Value`], which knows its shape before any
-//! element of it exists.
+//! The element type is that of the parameter. Reading an argument gives a [`Value`], which knows
+//! its shape before any of its elements exists.
 
 use std::fmt;
 
@@ -41,7 +41,7 @@ enum From {
     Generator(Generator),
 }
 
-/// A way to make an array up.
+/// A way to generate an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Generator {
     Zeros,
@@ -57,29 +57,29 @@ const GENERATORS: [(&str, Generator); 4] = [
     ("random:", Generator::Random),
 ];
 
-/// Why a text is no value for a parameter.
+/// The reason why a text is not a value for a parameter.
 ///
 /// Its `Display` is one sentence; [`ValueError::report`] adds the code and the remedy.
 #[derive(Debug)]
 pub struct ValueError {
-    /// None of all arguments together.
+    /// `None` if the error concerns all arguments together.
     param: Option<String>,
     kind: ValueErrorKind,
 }
 
-/// What is wrong with an argument.
+/// The kinds of errors in an argument.
 #[derive(Debug)]
 pub enum ValueErrorKind {
-    /// It is none of the forms that the parameter takes.
+    /// It has none of the forms that the parameter accepts.
     Form {
         /// The parameter's type as declared.
         declared: String,
         /// Whether it has axes.
         array: bool,
     },
-    /// A number or truth value that the type does not hold.
+    /// A number or truth value that the type cannot represent.
     Range {
-        /// What was given.
+        /// The text given.
         text: String,
         /// The parameter's type.
         dtype: Dtype,
@@ -100,13 +100,13 @@ pub enum ValueErrorKind {
         /// The file's.
         found: Dtype,
     },
-    /// The file is not there, or is not what it should be.
+    /// The file is missing or invalid.
     File(FileError),
-    /// The array cannot be.
+    /// The array cannot be created.
     Array(ArrayError),
-    /// Standard input can be read once.
+    /// Standard input can be read only once.
     StandardInput {
-        /// What reads it already.
+        /// The argument that already reads it.
         reader: String,
     },
     /// The arguments take more memory than they may.
@@ -123,22 +123,22 @@ impl ValueError {
         ValueError { param: Some(param.to_owned()), kind }
     }
 
-    /// That an argument cannot come from standard input, because something else does.
+    /// The error that an argument cannot come from standard input because something else reads it.
     pub fn standard_input(param: &str, reader: &str) -> ValueError {
         ValueError::of(param, ValueErrorKind::StandardInput { reader: reader.to_owned() })
     }
 
-    /// The parameter; none of an error of all arguments together.
+    /// The parameter; `None` if the error concerns all arguments together.
     pub fn param(&self) -> Option<&str> {
         self.param.as_deref()
     }
 
-    /// What is wrong.
+    /// The kind of error.
     pub fn kind(&self) -> &ValueErrorKind {
         &self.kind
     }
 
-    /// Which kind of error it is.
+    /// The code of the error.
     pub fn code(&self) -> Code {
         match &self.kind {
             ValueErrorKind::Form { .. } => codes::VALUE_FORM,
@@ -153,7 +153,7 @@ impl ValueError {
         }
     }
 
-    /// What to do about it, where that is not plain.
+    /// How to fix it, if that is not obvious.
     pub fn help(&self) -> Option<String> {
         Some(match &self.kind {
             ValueErrorKind::Form { array: true, .. } => {
@@ -179,7 +179,7 @@ impl ValueError {
         })
     }
 
-    /// Whether the text is at fault, and not what it leads to.
+    /// Whether the text itself is at fault, rather than the file that it names.
     pub fn is_misspelt(&self) -> bool {
         use ValueErrorKind as Kind;
         matches!(self.kind, Kind::Form { .. } | Kind::Range { .. } | Kind::Shape(_) | Kind::StandardInput { .. })
@@ -237,7 +237,7 @@ impl std::error::Error for ValueError {
 }
 
 impl Value {
-    /// Reads an argument. Of a file only the header is read.
+    /// Reads an argument. For a file, only the header is read.
     pub fn parse(text: &str, param: &Slot) -> Result<Value, ValueError> {
         let failed = |kind| ValueError::of(&param.name, kind);
         let (shape, from) = float_mode::standard(|| read(text, param)).map_err(failed)?;
@@ -258,7 +258,8 @@ impl Value {
         byte_len(self.dtype, &self.shape).unwrap_or(usize::MAX)
     }
 
-    /// The array itself. `seed` and `stream` matter to `random:` alone: each parameter has a stream of its own.
+    /// The array. `seed` and `stream` matter only to `random:`, where each parameter has its own
+    /// stream.
     pub fn load(self, seed: u64, stream: u64) -> Result<Array, ValueError> {
         let failed = |kind| ValueError::of(&self.param, kind);
         match self.from {
@@ -272,7 +273,8 @@ impl Value {
     }
 }
 
-/// The arrays of a call's arguments, if all of them take at most `limit` bytes: otherwise none is made.
+/// The arrays of a call's arguments. None is created if all of them together would exceed `limit`
+/// bytes.
 pub fn load(values: Vec<Value>, seed: u64, limit: Option<u64>) -> Result<Vec<Array>, ValueError> {
     let needed = values.iter().map(|value| value.bytes() as u128).sum();
     if let Some(limit) = limit.filter(|limit| needed > u128::from(*limit)) {
@@ -281,7 +283,7 @@ pub fn load(values: Vec<Value>, seed: u64, limit: Option<u64>) -> Result<Vec<Arr
     values.into_iter().zip(0..).map(|(value, stream)| value.load(seed, stream)).collect()
 }
 
-/// The shape of what a text gives, and where it comes from.
+/// The shape of the array that a text describes, and where its elements come from.
 fn read(text: &str, param: &Slot) -> Result<(Vec<usize>, From), ValueErrorKind> {
     if let Some((name, generator)) = GENERATORS.iter().find(|(name, _)| text.starts_with(name)) {
         return Ok((parse_shape(&text[name.len()..])?, From::Generator(*generator)));
@@ -318,12 +320,13 @@ impl Generator {
     }
 }
 
-/// The value with a number in a counter-based generator: a pure function of its arguments.
+/// Element `number` of a counter-based generator, as a pure function of the arguments.
 ///
-/// With `mix` the finalizer of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators",
-/// 2014), the bits are `mix(mix(mix(seed) + stream) + (number + 1) * 0x9e3779b97f4a7c15)`: SplitMix64 started at
-/// a key that hangs on seed and stream. Floats are the top bits, as many as the significand has, in [0, 1); integers are
-/// 0 to 9, so that they may serve as labels and subscripts.
+/// With `mix` the finalizer of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom
+/// number generators", 2014), the bits are `mix(mix(mix(seed) + stream) + (number + 1) *
+/// 0x9e3779b97f4a7c15)`: SplitMix64 started at a key that depends on seed and stream. Floats are
+/// the top bits, as many as the significand has, in [0, 1); integers are 0 to 9, so that they may
+/// serve as labels and subscripts.
 pub fn random(dtype: Dtype, seed: u64, stream: u64, number: u64) -> Scalar {
     const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
     fn mix(z: u64) -> u64 {
@@ -350,7 +353,7 @@ pub fn random(dtype: Dtype, seed: u64, stream: u64, number: u64) -> Scalar {
     float(dtype, unit)
 }
 
-/// The number as an element: integers wrap, `bool` is whether it is not 0.
+/// The number as an element: integers wrap, and a `bool` is whether it is nonzero.
 fn counted(dtype: Dtype, number: u64) -> Scalar {
     match dtype {
         Dtype::Bool => Scalar::Bool(number != 0),
@@ -360,7 +363,7 @@ fn counted(dtype: Dtype, number: u64) -> Scalar {
     }
 }
 
-/// A floating-point value, rounded to the type; zero of a type that is none.
+/// A floating-point value, rounded to the type; zero if the type is not a float.
 #[expect(clippy::cast_possible_truncation, reason = "rounding is the purpose")]
 fn float(dtype: Dtype, value: f64) -> Scalar {
     match dtype {
@@ -372,7 +375,7 @@ fn float(dtype: Dtype, value: f64) -> Scalar {
     }
 }
 
-/// `4096x1024`; nothing at all is the shape of a scalar.
+/// A shape such as `4096x1024`. The empty text is the shape of a scalar.
 fn parse_shape(text: &str) -> Result<Vec<usize>, ValueErrorKind> {
     if text.is_empty() {
         return Ok(vec![]);
@@ -385,12 +388,13 @@ fn parse_shape(text: &str) -> Result<Vec<usize>, ValueErrorKind> {
     lengths.ok_or_else(|| ValueErrorKind::Shape(text.to_owned()))
 }
 
-/// Whether somebody meant a number or a truth value, of whatever type.
+/// Whether the text looks like a number or truth value of some type.
 fn looks_like_a_scalar(text: &str) -> bool {
     matches!(text, "true" | "false") || text.parse::<f64>().is_ok()
 }
 
-/// The scalar that a text stands for. A number beyond a float type is none, though `inf` is.
+/// The scalar that a text stands for. A number too large for the float type is rejected, but `inf`
+/// is accepted.
 fn parse_scalar(text: &str, dtype: Dtype) -> Option<Scalar> {
     let infinite = |value: &Scalar| match value {
         Scalar::F16(v) => v.is_infinite(),
@@ -402,7 +406,7 @@ fn parse_scalar(text: &str, dtype: Dtype) -> Option<Scalar> {
     Scalar::parse(dtype, text).filter(|value| !(is_number(text) && infinite(value)))
 }
 
-/// Whether it is written in digits, not as a word.
+/// Whether it is written in digits rather than as a word.
 fn is_number(text: &str) -> bool {
     text.contains(|c: char| c.is_ascii_digit())
 }
@@ -420,7 +424,7 @@ fn limits(dtype: Dtype) -> Option<(i64, u64)> {
     })
 }
 
-/// What NumPy calls a type.
+/// NumPy's name for a type.
 fn numpy_name(dtype: Dtype) -> String {
     let text = dtype.to_string();
     match text.split_at(1) {
@@ -485,7 +489,7 @@ mod tests {
 
     #[test]
     fn draws_the_same_numbers_for_ever() {
-        // What SplitMix64 gives first from the seed 0.
+        // The first outputs of SplitMix64 from seed 0.
         for (number, bits) in [(0, 0xe220_a839_7b1d_cdaf_u64), (1, 0x6e78_9e6a_a1b9_65f4)] {
             let expected = (bits >> 11) as f64 / (1u64 << 53) as f64;
             assert_eq!(random(Dtype::F64, 0, 0, number), Scalar::F64(expected));
@@ -590,7 +594,7 @@ mod tests {
         fn any_text_is_a_value_or_an_error(text in "[-+0-9a-z.:x\\PC]{0,20}", ending in "|\\.npy|\\.npz:.{0,3}|x3") {
             let text = format!("{text}{ending}");
             for (dtype, shape) in [(Dtype::F16, &[][..]), (Dtype::I8, &[]), (Dtype::F32, &["n"])] {
-                // What is not there is not made: a shape may be anything.
+                // Arrays that are not read are not created, so a shape may be anything.
                 let _ = Value::parse(&text, &slot(dtype, shape)).map(|value| value.bytes());
                 let _ = Value::parse(&format!("random:{text}"), &slot(dtype, shape)).map(|value| value.bytes());
             }

@@ -1,4 +1,5 @@
-//! Softmax of the rows of a matrix, by a function of Fuseloop's. From the root of the repository:
+//! Computes the softmax of the rows of a matrix by a function of Fuseloop's. From the root of the
+//! repository:
 //!
 //! ```sh
 //! fuseloop build examples/softmax.fl --emit obj -o target/embed
@@ -6,7 +7,8 @@
 //! target/embed/embed-rust 3 5
 //! ```
 //!
-//! prints what `fuseloop run examples/softmax.fl --fn softmax_rows x=arange:3x5` computes, bit for bit.
+//! prints what `fuseloop run examples/softmax.fl --fn softmax_rows x=arange:3x5` computes, bit for
+//! bit.
 
 use std::ffi::{CStr, c_char, c_void};
 
@@ -50,7 +52,8 @@ fn softmax_rows(n: usize, x: &[f32]) -> Result<Vec<f32>, String> {
     let status = if status == 0 {
         out.resize((needs.out[0] * needs.out[1]) as usize, 0.0);
         let mut scratch = vec![0u8; needs.scratch as usize];
-        // SAFETY: `x` has `n * m` elements, `out` and `scratch` are as long as the query said, and none overlaps another.
+        // SAFETY: `x` has `n * m` elements, `out` and `scratch` are as long as the query said, and
+        // none overlaps another.
         unsafe {
             let memory = scratch.as_mut_ptr().cast();
             fl_softmax_rows(n as i64, m as i64, x.as_ptr(), out.as_mut_ptr(), memory, needs.scratch, &mut numbers)

@@ -1,4 +1,5 @@
-//! What the engines report, in the user's terms: names of parameters, formulas of sizes, places in the source.
+//! Translates the reports of the engines into the user's terms: names of parameters, formulas of
+//! sizes, places in the source.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use ir::{Origin, Scalar, Size, SymbolId};
 use super::{RunError, RunErrorKind, SizeName, SizeSide};
 use crate::{Signature, Source};
 
-/// Puts what the engines report into the user's terms.
+/// Translates the reports of the engines into the user's terms.
 pub(crate) struct Context<'a> {
     pub source: &'a Arc<Source>,
     pub program: &'a Program,
@@ -67,7 +68,7 @@ impl Context<'_> {
             E::Fault(fault) => self.fault(&fault),
             E::OutOfMemory { bytes } => self.array(ArrayError::OutOfMemory { bytes }),
             E::Cancelled => self.error(RunErrorKind::Cancelled),
-            // Said in other words by `Kernel::fit`.
+            // `Kernel::fit` has already reported these, in other words.
             e @ (E::OutputCount { .. } | E::OutputDtype { .. } | E::OutputShape { .. }) => {
                 self.error(RunErrorKind::Engine(e.to_string()))
             }
@@ -140,7 +141,8 @@ impl Context<'_> {
         RunErrorKind::Size { what, formula: self.text(size), value, names: self.names(&[size], inputs), at }
     }
 
-    /// The exact value of a size, with the arguments as given: the engines clamp a `u64` argument to `i64::MAX`.
+    /// The exact value of a size, with the arguments as given: the engines clamp a `u64` argument
+    /// to `i64::MAX`.
     fn exact(&self, size: &Size, inputs: &[impl Given]) -> Option<i128> {
         let atom = |atom: &Atom| match atom {
             Atom::Symbol(s) => Some(match self.program.symbols.get(*s)?.source {
@@ -170,7 +172,7 @@ impl Context<'_> {
         }
     }
 
-    /// The formula of a size. A length that the source has no name for is called by its place.
+    /// The formula of a size. A length that has no name in the source is described by its place.
     pub fn text(&self, size: &Size) -> String {
         let names: Vec<String> = self.program.symbols.keys().map(|s| self.symbol(s)).collect();
         size.display(&|s: SymbolId| names.get(s.as_u32() as usize).map_or("?", String::as_str)).to_string()
@@ -187,7 +189,7 @@ impl Context<'_> {
         symbol.name.clone()
     }
 
-    /// The size names of formulas, with their values and where these came from.
+    /// The size names in formulas, with their values and the origins of these.
     fn names(&self, sizes: &[&Size], inputs: &[impl Given]) -> Vec<SizeName> {
         let mut symbols = vec![];
         sizes.iter().for_each(|size| size.for_each_symbol(&mut |s| symbols.push(s)));

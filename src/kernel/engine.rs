@@ -1,5 +1,5 @@
-//! What runs a kernel: the device of the options, made ready. [`Device::Auto`] has the CPU's code at once, and the GPU's when calls have been
-//! worth it.
+//! The engine behind a kernel: the device of the options, ready to run. [`Device::Auto`] has the
+//! CPU's code from the start, and the GPU's once enough calls would have gained from it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -17,13 +17,14 @@ use super::{Device, Kernel, Options};
 use crate::error::Context;
 use crate::{CompileError, RunError, RunErrorKind};
 
-/// What runs a kernel.
+/// The engine that runs a kernel.
 pub(super) enum Engine {
     /// The CPU.
     Cpu(Box<cpu::Module>),
-    /// A GPU, and the options for the CPU, which says which of several faults is meant.
+    /// A GPU, with the options for the CPU, which is asked for the exact fault if there are
+    /// several.
     Gpu(Box<OnGpu>),
-    /// Whichever is faster.
+    /// Whichever of the two is faster.
     Auto(Box<Either>),
     /// The interpreter.
     Interp,
@@ -35,20 +36,20 @@ pub(super) struct OnGpu {
     cpu: cpu::Options,
 }
 
-/// A kernel that runs on the CPU, or on the GPU once that is worth it.
+/// A kernel that runs on the CPU, or on the GPU once that pays off.
 pub(super) struct Either {
     cpu: cpu::Module,
     options: Options,
-    /// The GPU, or that there is none.
+    /// The GPU; `None` inside if there is none.
     gpu: OnceLock<Option<OnGpu>>,
-    /// Nanoseconds that the GPU would have saved so far.
+    /// The nanoseconds that the GPU would have saved so far.
     lost: AtomicU64,
 }
 
-/// Nanoseconds to make a GPU ready, and to assemble a kernel for it.
+/// The cost in nanoseconds of initializing a GPU, and of assembling a kernel for it.
 const START: u64 = 300_000_000;
 const ASSEMBLE: u64 = 30_000_000;
-/// Bytes that go between the host and a GPU in a nanosecond, and nanoseconds for a call at least.
+/// The bytes per nanosecond between the host and a GPU, and the minimum nanoseconds of a call.
 const BUS: f64 = 20.0;
 const CALL: f64 = 30_000.0;
 
@@ -68,7 +69,7 @@ impl Engine {
         })
     }
 
-    /// The GPU that it runs on, if it is ready on one.
+    /// The GPU that it runs on, if one is ready.
     pub(super) fn on_gpu(&self) -> Option<&OnGpu> {
         match self {
             Engine::Gpu(gpu) => Some(gpu),
@@ -92,7 +93,8 @@ impl OnGpu {
         Ok(OnGpu { module: cuda::Module::new(&gpu, &scheduled, options.math, limit, cache.as_ref())?, cpu })
     }
 
-    /// Calls it. Which of several subscripts that are outside it finds first is chance: the CPU says which one it is.
+    /// Runs a call. A GPU finds subscripts out of bounds in no fixed order, so after a fault the
+    /// CPU repeats the call to find the first.
     pub(super) fn run(
         &self,
         context: &Context<'_>,
@@ -121,7 +123,7 @@ impl OnGpu {
 }
 
 impl Either {
-    /// What is to run a call of these sizes on so many threads.
+    /// The engine for a call of these sizes on this many threads.
     pub(super) fn choose(&self, program: &Program, binding: &Binding, bytes: u64, threads: usize) -> Option<&OnGpu> {
         let sizes = cost::given(|symbol| binding.symbol(symbol));
         let time = |machine: &cost::Machine, threads: f64| -> f64 {
@@ -136,7 +138,8 @@ impl Either {
         if let Some(gpu) = self.gpu.get() {
             return gpu.as_ref();
         }
-        // To make it ready takes longer than most calls. It is when calls have lost as much by waiting.
+        // Initializing the GPU takes longer than most calls do, so it waits until calls have lost
+        // as much time without it.
         let saved = (here - there) as u64;
         let lost = self.lost.fetch_add(saved, Ordering::Relaxed).saturating_add(saved);
         let ready = ASSEMBLE + if Gpu::is_ready(0) { 0 } else { START };
@@ -163,8 +166,8 @@ impl Kernel {
         self.engine.on_gpu().ok_or_else(|| self.context().error(RunErrorKind::NotOnGpu))
     }
 
-    /// Calls the function on arrays in the GPU's memory. Its kernels may still run when this returns: what is done with the results
-    /// waits for them.
+    /// Calls the function on arrays in the GPU's memory. Its kernels may still be running when this
+    /// returns; later uses of the results wait for them.
     pub fn call_on_gpu(&self, inputs: &[&DeviceArray]) -> Result<Vec<DeviceArray>, RunError> {
         self.enter(|| self.results_on_gpu(inputs))
     }
@@ -180,7 +183,8 @@ impl Kernel {
         Ok(outputs)
     }
 
-    /// Calls the function on arrays in the GPU's memory and writes its results to such arrays.
+    /// Calls the function on arrays in the GPU's memory and writes its results to other such
+    /// arrays.
     pub fn call_on_gpu_into(&self, inputs: &[&DeviceArray], outputs: &mut [&mut DeviceArray]) -> Result<(), RunError> {
         self.enter(|| self.on_gpu()?.module.enqueue(inputs, outputs).map_err(|e| self.context().gpu(e, inputs)))
     }
@@ -193,7 +197,7 @@ impl Kernel {
         arrays.iter().map(|a| upload(a).map_err(|e| self.context().gpu(e.into(), &none))).collect()
     }
 
-    /// As [`Kernel::call_on_gpu_into`], but waits and adds how long each kernel takes to its time.
+    /// Like [`Kernel::call_on_gpu_into`], but waits, and adds the time of each kernel to its entry.
     pub(crate) fn call_timed_on_gpu(
         &self,
         inputs: &[&DeviceArray],
@@ -203,7 +207,7 @@ impl Kernel {
         self.on_gpu()?.module.run_timed(inputs, outputs, times).map_err(|e| self.context().gpu(e, inputs))
     }
 
-    /// Prepares calls that are repeated together, each on inputs and results of its own.
+    /// Prepares calls that are replayed together, each on inputs and results of its own.
     pub fn record(&self, calls: Vec<(Vec<DeviceArray>, Vec<DeviceArray>)>) -> Result<Replay<'_>, RunError> {
         let none: [ArrayRef<'_>; 0] = [];
         self.on_gpu()?.module.record(calls).map_err(|e| self.context().gpu(e, &none))

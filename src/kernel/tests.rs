@@ -1,4 +1,4 @@
-//! Calls as a program's author makes them: every size, every device, every way to get it wrong.
+//! Calls from the point of view of a user: every size, every device, every kind of mistake.
 
 use ir::{Dtype, Scalar};
 
@@ -145,7 +145,7 @@ fn refuses_calls_beyond_the_memory_allowed() {
     }
 }
 
-/// Arrays that are not needed at once share memory, fused or not.
+/// Arrays that are not needed at the same time share memory, fused or not.
 #[test]
 fn takes_no_more_memory_than_is_needed_at_once() {
     let lines: Vec<String> = (1..100).map(|k| format!("    let y{k}[i < n] = y{}[n - i - 1] + 1\n", k - 1)).collect();
@@ -153,7 +153,7 @@ fn takes_no_more_memory_than_is_needed_at_once() {
     let program = Source::parse(source.as_str()).unwrap();
     let x = Array::zeros(Dtype::F32, &[100]).unwrap();
     for device in DEVICES {
-        // The argument, the result, and without fusion one array more.
+        // The argument, the result, and without fusion one more array.
         for (fuse, needed) in [(Passes::NONE, 1200), (Passes::ALL, 800)] {
             let call = |limit| {
                 let options = Options { device, fuse, max_memory: Some(limit), threads: 2, ..Options::default() };

@@ -1,7 +1,9 @@
-//! What is entered, read: with the functions that it calls behind it, so that one text holds all that its errors point at.
+//! Reads an entry, followed by the functions that it calls, so that one text holds everything that
+//! its errors point at.
 //!
-//! `load("a.npy")` is no part of the language, which knows no files. Before anything is read it becomes a name of as many bytes, and the array
-//! in the file a value of that name.
+//! `load("a.npy")` is not part of the language, which knows no files. Before the text is read, it
+//! is replaced by a name of the same number of bytes, and the array in the file becomes the value
+//! of that name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter;
@@ -18,17 +20,17 @@ use crate::files::Place;
 use crate::render::Part;
 use crate::{Errors, Signature, Source};
 
-/// What was entered.
+/// An entry that has been read.
 pub(super) struct Reading {
-    /// As it was written, the functions that it calls behind it.
+    /// The text as it was written, followed by the functions that it calls.
     pub(super) source: Arc<Source>,
-    /// Without the functions behind it.
+    /// The entry without these functions.
     pub(super) input: Input,
-    /// All of it: those functions that can be called, and every expression.
+    /// The whole text: the functions that can be called, and every expression.
     pub(super) file: File,
-    /// The files that it names, by the name that stands for each.
+    /// The files that it loads, by the name that stands for each.
     pub(super) loads: BTreeMap<String, Load>,
-    /// How long it took to read.
+    /// The time that reading took.
     pub(super) time: Duration,
 }
 
@@ -50,7 +52,7 @@ impl Reading {
         let mut whole = code;
         let mut called: BTreeSet<&str> = BTreeSet::new();
         let mut waiting: Vec<&str> = calls(input.exprs.values()).collect();
-        // A name alone may be meant as the function.
+        // A lone name may be meant as the function.
         waiting.extend(input.exprs.values().filter_map(word));
         let own = |name: &str| {
             input.entries.iter().any(|entry| matches!(entry, Entry::Function(function) if function.name.text == name))
@@ -79,8 +81,8 @@ impl Reading {
         Ok(Reading { source: Arc::new(source), input, file, loads, time: start.elapsed() })
     }
 
-    /// Checks a function of it and returns its signature. The inner error is for a function whose
-    /// only errors are that functions it calls are not defined yet.
+    /// Checks a function of the entry and returns its signature. The inner error means that the
+    /// only errors are calls of functions that are not defined yet.
     pub(super) fn check(&self, name: &str) -> Result<Result<Signature, Errors>, Errors> {
         let errors = match compiler::check::check(&self.file, name) {
             Ok(checked) => return Ok(Ok(Signature::new(&checked))),
@@ -106,7 +108,7 @@ impl Reading {
         error.code == UNKNOWN_FUNCTION && callee.is_some_and(|name| !bound(name))
     }
 
-    /// A function of it, checked.
+    /// A function of the entry, checked.
     pub(super) fn define(&self, function: &Function) -> Result<Definition, SessionError> {
         let signature = self.check(&function.name.text)?;
         let decorators = function.decorators.first().map_or(function.span.start, |first| first.span.start);
@@ -114,7 +116,8 @@ impl Reading {
         let within = |span: Span| start <= span.start && span.end <= function.span.end;
         let own = self.input.exprs.values().filter(|e| within(e.span));
         let before = &self.source.text[..start as usize];
-        // What was typed at a prompt has scrolled away: its functions are called by their names.
+        // Text typed at a prompt has scrolled away, so errors refer to its functions by their
+        // names.
         let typed = self.source.name == PROMPT;
         let lines = if typed { 0 } else { before.bytes().filter(|byte| *byte == b'\n').count() };
         Ok(Definition {
@@ -127,7 +130,7 @@ impl Reading {
     }
 }
 
-/// The text that an error is about.
+/// The text that an error refers to.
 pub(super) fn place<'s>(source: &'s Source, error: &Diagnostic) -> Option<&'s str> {
     let span = error.labels.first()?.span;
     source.text.get(span.start as usize..span.end as usize)
@@ -141,7 +144,7 @@ fn calls<'e>(exprs: impl Iterator<Item = &'e Expr>) -> impl Iterator<Item = &'e 
     })
 }
 
-/// The name that an expression is, if it is one.
+/// The name, if the expression is one.
 pub(super) fn word(expr: &Expr) -> Option<&str> {
     match &expr.kind {
         ExprKind::Name(name) => Some(name),
@@ -150,7 +153,7 @@ pub(super) fn word(expr: &Expr) -> Option<&str> {
     }
 }
 
-/// Whether a text is a name of the language.
+/// Whether a text is a valid name in the language.
 pub fn is_name(text: &str) -> bool {
     let whole = Span { start: 0, end: u32::try_from(text.len()).unwrap_or(u32::MAX) };
     tints(text) == [(whole, Tint::Name)]
@@ -193,7 +196,8 @@ impl Typed {
         self.lines.depth()
     }
 
-    /// Whether the text is complete. If it has errors, this only means that no bracket is open.
+    /// Whether the text is complete. For a text with errors, this only means that no bracket is
+    /// open.
     pub fn is_whole(&self) -> bool {
         let unfinished = || {
             let code = without_loads(&Source::new("", self.text.as_str()));
@@ -203,7 +207,7 @@ impl Typed {
     }
 }
 
-/// The names that a `let` binds, its indices included.
+/// The names that a `let` binds, including its indices.
 fn names(target: &Target) -> Vec<&str> {
     match target {
         Target::Name(name) => vec![&name.text],
@@ -214,7 +218,7 @@ fn names(target: &Target) -> Vec<&str> {
     }
 }
 
-/// The text with a name of as many bytes for each `load("...")`.
+/// The text with each `load("...")` replaced by a name of the same number of bytes.
 fn without_loads(source: &Source) -> Result<(String, BTreeMap<String, Load>), SessionError> {
     let text = source.text.as_str();
     let mut code = text.to_owned();
@@ -243,7 +247,8 @@ fn without_loads(source: &Source) -> Result<(String, BTreeMap<String, Load>), Se
         let whole = load.start..close.end;
         let plain = |byte: u8| if byte.is_ascii_alphanumeric() { char::from(byte) } else { '_' };
         let mut name: String = text[whole.clone()].bytes().map(plain).collect();
-        // Two paths may give one name: the last byte, a bracket, tells them apart.
+        // Two paths may yield the same name. The last byte, which was a bracket, is used to tell
+        // them apart.
         for last in "_0123456789".chars() {
             name.pop();
             name.push(last);

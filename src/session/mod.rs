@@ -1,4 +1,4 @@
-//! A session: functions and values by name, and text that is entered one piece after the other, as at a prompt.
+//! A session: named functions and values, and text that is entered piece by piece, as at a prompt.
 //!
 //! ```
 //! use fuseloop::{Outcome, Scalar, Session};
@@ -12,7 +12,8 @@
 //! # Ok::<(), fuseloop::SessionError>(())
 //! ```
 //!
-//! A session is cheap to copy: a copy can be entered into on another thread, and take the place of the first when all went well.
+//! A session is cheap to clone: text can be entered into a clone on another thread, which replaces
+//! the original if all goes well.
 
 mod input;
 mod subject;
@@ -32,16 +33,16 @@ use input::{Reading, place, word};
 pub use input::{Typed, is_name};
 pub use subject::Subject;
 
-/// The name that the last value has.
+/// The name of the last value.
 pub const LAST: &str = "_";
 
-/// What errors call that which was typed.
+/// The name that errors use for typed text.
 pub const PROMPT: &str = "<input>";
 
 /// Functions and values by name.
 #[derive(Clone, Debug, Default)]
 pub struct Session {
-    /// How what is entered is compiled and run.
+    /// How entries are compiled and run.
     pub options: Options,
     functions: BTreeMap<String, Arc<Definition>>,
     values: BTreeMap<String, Arc<Array>>,
@@ -51,21 +52,21 @@ pub struct Session {
 #[derive(Clone, Debug)]
 struct Definition {
     text: String,
-    /// Where it was entered, and in which line there.
+    /// The name of the text in which it was entered, and its line there.
     name: String,
     line: usize,
-    /// Its signature; or the errors about functions that it calls but that are not defined yet.
+    /// Its signature, or the errors about functions that it calls but that are not defined yet.
     signature: Result<Signature, Errors>,
-    /// What it calls by name.
+    /// The names of the functions that it calls.
     calls: Vec<String>,
 }
 
-/// What became of something that was entered.
+/// The result of an entry.
 #[derive(Clone, Debug)]
 pub enum Outcome {
     /// A function is defined.
     Defined {
-        /// What it takes and gives.
+        /// Its parameters and results.
         signature: Signature,
     },
     /// A function calls others that are not defined yet. It is checked once they are.
@@ -75,47 +76,47 @@ pub enum Outcome {
         /// The errors about the missing functions.
         errors: Errors,
     },
-    /// A function that waited for another does not fit it, and is forgotten.
+    /// A function that waited for another one does not fit it, and is dropped.
     Refused {
-        /// What is wrong.
+        /// The errors.
         errors: Errors,
     },
-    /// Values have names.
+    /// Values were bound to names.
     Bound {
         /// The names, each with its value.
         values: Vec<(String, Arc<Array>)>,
     },
-    /// An expression has a value, or several.
+    /// The entry is an expression with one value or several.
     Value {
-        /// The values; each has a name if they are several.
+        /// The values; several have a name each.
         results: Vec<(String, Arc<Array>)>,
     },
 }
 
-/// Why nothing came of what was entered. The session is as it was.
+/// The reason why an entry failed. The session is unchanged.
 #[derive(Debug)]
 pub enum SessionError {
-    /// What was entered has errors.
+    /// The entry has errors.
     Program(Errors),
-    /// It is beyond what can be compiled.
+    /// It exceeds a limit of the compiler.
     Compile(CompileError),
     /// It was run and failed.
     Run(RunError),
-    /// A file that it reads is not there, or is not what it should be.
+    /// A file that it loads is missing or invalid.
     Load {
-        /// What is wrong with the file.
+        /// The error in the file.
         error: FileError,
-        /// What was entered.
+        /// The entry.
         source: Source,
-        /// The bytes of it that name the file.
+        /// The place in it that names the file, in bytes.
         at: std::ops::Range<usize>,
     },
-    /// It is not what this takes.
+    /// It is not of the kind that is expected here.
     Subject(String),
 }
 
 impl Definition {
-    /// The functions that it calls itself and that are not defined.
+    /// The functions that it calls directly and that are not defined.
     fn missing<'d>(&'d self, session: &'d Session) -> impl Iterator<Item = &'d str> {
         let errors = self.signature.as_ref().err();
         let named =
@@ -135,13 +136,14 @@ impl Session {
         Session { options, ..Session::default() }
     }
 
-    /// Takes text: functions, `let`s and expressions, in any order, with newlines or `;` between them. After an error the session is as it
-    /// was.
+    /// Enters text: functions, `let`s and expressions, in any order, separated by newlines or `;`.
+    /// After an error the session is unchanged.
     pub fn enter(&mut self, text: &str) -> Result<Vec<Outcome>, SessionError> {
         self.enter_from(PROMPT, text, &Cancel::default())
     }
 
-    /// The same of a text whose errors are to call it something, such as the file that it was read from, unless somebody cancels it.
+    /// The same for a text with a name for errors to use, such as the file that it was read from.
+    /// `cancel` can end it.
     pub fn enter_from(&mut self, name: &str, text: &str, cancel: &Cancel) -> Result<Vec<Outcome>, SessionError> {
         let mut next = self.clone();
         let outcomes = boundary::enter(fault, || next.take(&Reading::new(self, name, text)?, cancel))?;
@@ -151,7 +153,7 @@ impl Session {
 
     fn take(&mut self, reading: &Reading, cancel: &Cancel) -> Result<Vec<Outcome>, SessionError> {
         let mut outcomes = vec![];
-        // Those of one text may stand in any order.
+        // The functions of one text may be in any order.
         for entry in &reading.input.entries {
             let Entry::Function(function) = entry else { continue };
             let definition = reading.define(function)?;
@@ -161,7 +163,7 @@ impl Session {
             });
             self.functions.insert(function.name.text.clone(), Arc::new(definition));
         }
-        // One that waits itself lets none of the others go on.
+        // A function that itself waits unblocks no other.
         if outcomes.iter().any(|outcome| matches!(outcome, Outcome::Defined { .. })) {
             outcomes.extend(self.check_waiting()?);
         }
@@ -215,7 +217,8 @@ impl Session {
         Ok(outcomes)
     }
 
-    /// The functions that wait, but for none that is not defined, and for none that does.
+    /// The waiting functions that are ready to be checked: none of the functions that they call is
+    /// undefined or itself waiting.
     fn ready(&self) -> Vec<String> {
         let waiting = self.functions.iter().filter(|(_, definition)| definition.signature.is_err());
         let (mut ready, mut callers) = (BTreeSet::new(), BTreeMap::<&str, Vec<&str>>::new());
@@ -235,7 +238,8 @@ impl Session {
         ready.into_iter().map(str::to_owned).collect()
     }
 
-    /// What a text would compile: a function of that name, or an expression with the values that it mentions.
+    /// The function that a text would compile: the one of that name, or an expression as a function
+    /// of the values that it mentions.
     pub fn subject(&self, text: &str) -> Result<Subject, SessionError> {
         boundary::enter(fault, || self.read_subject(text))
     }
@@ -254,24 +258,24 @@ impl Session {
         }
     }
 
-    /// What each function takes and gives, by name.
+    /// The signature of each function, by name.
     pub fn functions(&self) -> impl Iterator<Item = &Signature> {
         self.functions.values().filter_map(|definition| definition.signature.as_ref().ok())
     }
 
-    /// The functions that wait for others, called by them or by one that they call, to be defined.
+    /// The functions that wait for others to be defined, which they call directly or indirectly.
     pub fn waiting(&self) -> impl Iterator<Item = &str> {
         let all = self.functions.iter();
         all.filter(|(_, definition)| definition.signature.is_err()).map(|(name, _)| name.as_str())
     }
 
-    /// The errors about functions that are called, but not defined.
+    /// The errors about functions that are called but not defined.
     pub fn missing(&self) -> impl Iterator<Item = &Errors> {
         let called = self.functions.values().filter(|definition| definition.missing(self).next().is_some());
         called.filter_map(|definition| definition.signature.as_ref().err())
     }
 
-    /// The values by name; the last one's is [`LAST`].
+    /// The values by name. The name of the last value is [`LAST`].
     pub fn values(&self) -> impl Iterator<Item = (&str, &Arc<Array>)> {
         self.values.iter().map(|(name, value)| (name.as_str(), value))
     }
@@ -281,12 +285,12 @@ impl Session {
         self.values.get(name)
     }
 
-    /// Gives a value a name. It can be mentioned if [`is_name`].
+    /// Binds a value to a name. It can be mentioned if [`is_name`].
     pub fn set(&mut self, name: &str, value: Arc<Array>) {
         self.values.insert(name.to_owned(), value);
     }
 
-    /// Forgets the function and the value of a name; whether there was one.
+    /// Forgets the function and the value of a name, and returns whether there was one.
     pub fn forget(&mut self, name: &str) -> bool {
         let function = self.functions.remove(name);
         self.values.remove(name).is_some() || function.is_some()
@@ -306,7 +310,7 @@ impl Session {
 }
 
 impl SessionError {
-    /// The error with its reasons, drawn over what was entered where it has a place there.
+    /// The error with its reasons, drawn over the entry if it has a place there.
     pub fn render(&self, style: Style) -> String {
         match self {
             SessionError::Program(errors) => errors.render(style),

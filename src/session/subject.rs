@@ -1,5 +1,6 @@
-//! What an expression of a session is compiled as: a function whose parameters are the values that it mentions, each with the shape that it
-//! has. So what does not fit is found before anything runs, and drawn under what was typed.
+//! Compiles an expression of a session as a function. Its parameters are the values that the
+//! expression mentions, with their current shapes. So shapes that do not fit are found before
+//! anything runs, and drawn under the typed text.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,17 +13,17 @@ use super::input::{Reading, word};
 use super::{Session, SessionError};
 use crate::{Array, Cancel, Errors, Function, Options, Program, Signature, files};
 
-/// A function to be compiled, and the values that it is called with.
+/// A function to be compiled, and the values to call it with.
 #[derive(Debug)]
 pub struct Subject {
     program: Program,
-    /// None of a function by name: nothing says what to call it with.
+    /// `None` if a function was only named, so that its arguments are unknown.
     inputs: Option<Vec<Arc<Array>>>,
-    /// What the function that it calls names its results.
+    /// The names that the called function gives its results.
     names: Vec<Option<String>>,
 }
 
-/// What the function is called.
+/// The name of the function.
 const NAME: &str = "it";
 /// The hint for a `_` without a last value.
 const NO_LAST: &str =
@@ -44,7 +45,7 @@ impl Subject {
         };
         let within = |at: Span| span.start <= at.start && at.end <= span.end;
         let mut mentioned: Vec<Name> = vec![];
-        // What a `let` gives a name to is not yet mentioned by it.
+        // A `let` does not yet mention the names that it binds.
         let exprs = reading.input.exprs.values().filter(|e| within(e.span));
         for (text, at) in exprs.filter_map(|e| Some((word(e)?, e.span))) {
             if !mentioned.iter().any(|name| name.text == text) {
@@ -88,23 +89,23 @@ impl Subject {
         self.program.first()
     }
 
-    /// What the function takes and gives.
+    /// The parameters and results of the function.
     pub fn signature(&self) -> &Signature {
         self.function().signature()
     }
 
-    /// Whether nothing says what to call it with: it was named, not called.
+    /// Whether the arguments are unknown because the function was named but not called.
     pub fn is_function(&self) -> bool {
         self.inputs.is_none()
     }
 
-    /// The values that the function is called with; an error if nothing says what they are.
+    /// The values to call the function with; an error if they are unknown.
     pub fn inputs(&self) -> Result<&[Arc<Array>], SessionError> {
         let named = || SessionError::Subject(format!("`{}` is a function: call it", self.signature().name));
         self.inputs.as_deref().ok_or_else(named)
     }
 
-    /// Its values, each with the name of the result, unless somebody cancels the call.
+    /// Its values, each with the name of the result. `cancel` can end the call.
     pub fn run(&self, options: &Options, cancel: &Cancel) -> Result<Vec<(String, Arc<Array>)>, SessionError> {
         let inputs = self.inputs()?;
         let kernel = self.function().compile(options)?;
@@ -132,7 +133,7 @@ fn checked(
     Ok(Program::single(Arc::clone(&reading.source), checked, (reading.time, start.elapsed())))
 }
 
-/// The names of several results, where an expression is the call of a function that gives them names.
+/// The names of the results, if the expression is a call of a function with several named results.
 fn names(file: &File, result: ast::ExprId) -> Vec<Option<String>> {
     let ExprKind::Call { callee, .. } = &file.exprs[result].kind else { return vec![] };
     let called = file.functions.iter().find(|function| function.name.text == callee.text);
@@ -144,7 +145,7 @@ fn names(file: &File, result: ast::ExprId) -> Vec<Option<String>> {
     }
 }
 
-/// The type of a value, as a parameter would declare it.
+/// The type of a value, as a parameter declares it.
 fn type_of(file: &mut File, value: &Array, span: Span) -> Type {
     let name = value.dtype().name();
     let dtype = ast::Dtype::ALL.into_iter().find(|dtype| dtype.name() == name).unwrap_or(ast::Dtype::F32);
@@ -152,7 +153,7 @@ fn type_of(file: &mut File, value: &Array, span: Span) -> Type {
     Type { dtype, shape: shape.collect(), span }
 }
 
-/// What a `let` binds, as the result of a function.
+/// The names that a `let` binds, as the result of a function.
 fn result(file: &mut File, target: &Target) -> ast::ExprId {
     let mut name =
         |name: &Name| file.exprs.push(ast::Expr { kind: ExprKind::Name(name.text.clone()), span: name.span });

@@ -1,9 +1,9 @@
-//! Sessions: what persists, what errors leave, and where they are drawn.
+//! Sessions: what persists, what an error leaves unchanged, and where errors are drawn.
 
 use super::*;
 use crate::print::to_text;
 
-/// What is printed of each value.
+/// The printed form of each value.
 fn texts(session: &mut Session, text: &str) -> Vec<String> {
     let outcomes = session.enter(text).unwrap_or_else(|e| panic!("{text}\n{e}"));
     let text = |(name, value): &(String, Arc<Array>)| format!("{name} {}", to_text(value.as_ref().as_ref()));
@@ -33,7 +33,7 @@ fn values_and_functions_persist() {
     assert_eq!(texts(&mut session, "a; two(a)")[1..], ["out0 [ 4. 10.]", "out1 7.0"]);
     let error = session.enter("_").unwrap_err().to_string();
     assert!(error.contains("there is no last value") && error.contains("let (a, b) = f(x)"), "{error}");
-    // What calls a function that is defined anew calls the new one.
+    // A caller of a function that is defined again calls the new one.
     texts(&mut session, "fn g(x: f32[n]) = -x");
     assert_eq!(texts(&mut session, "two(a)")[0], "out0 [-2. -5.]");
 }
@@ -62,7 +62,8 @@ fn functions_may_be_entered_in_any_order() {
     let signature = |name| format!("fn {name}(x: f32[n]) -> f32[n]");
     assert_eq!(defined, ["h", "f", "g"].map(signature));
     assert_eq!(texts(&mut session, "f([1.0])"), ["out [4.]"]);
-    // Those that wait for one that waits are not tried before the last is there, and only the last is missing.
+    // Functions that wait for a waiting one are not tried until the last is defined, and only the
+    // last is reported as missing.
     for k in 0..300 {
         texts(&mut session, &format!("fn w{k}(x: f32[n]) = w{}(x)", k + 1));
     }
