@@ -1,4 +1,5 @@
-//! The forms of arguments that clap does not know: `@FILE`, `NAME=VALUE`, byte counts, source files.
+//! The forms of arguments that clap does not parse by itself: `@FILE`, `NAME=VALUE`, byte counts,
+//! source files.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -10,23 +11,24 @@ use fuseloop::{Device, Function, FusionPass, Math, Options, Passes, Program, Sim
 
 use crate::failure::Failure;
 
-/// Bytes that a file of arguments may have.
+/// The limit on the bytes of a file of arguments.
 const ARGUMENTS_LIMIT: u64 = 1 << 20;
 
-/// The arguments in a file: separated by white space, `#` begins a comment that runs to the end of the line.
+/// The arguments in a file, separated by white space. `#` begins a comment that runs to the end of
+/// the line.
 pub fn from_file(path: &str) -> Result<Vec<String>, Failure> {
     let text = read_text(Path::new(path), ARGUMENTS_LIMIT)?;
     let lines = text.lines().map(|line| line.split_once('#').map_or(line, |(before, _)| before));
     Ok(lines.flat_map(str::split_whitespace).map(str::to_owned).collect())
 }
 
-/// Parses and checks a program; `-` is the one on standard input.
+/// Parses and checks a program; `-` reads it from standard input.
 pub fn program(path: &Path) -> Result<Program, Failure> {
     let source = if path == Path::new("-") { stdin()? } else { source(path)? };
     Ok(Program::parse(source)?)
 }
 
-/// The function of that name; without one `main`, or the only one.
+/// The function of that name; if none is named, `main` or the only one.
 pub fn function<'p>(program: &'p Program, name: Option<&str>) -> Result<Function<'p>, Failure> {
     match name {
         Some(name) => program.function(name).map_err(Failure::usage),
@@ -56,7 +58,7 @@ fn read_text(path: &Path, limit: u64) -> Result<String, Failure> {
     read(file, &name, limit)
 }
 
-/// A text of at most `limit` bytes; of an endless one no more is read.
+/// Reads a text of at most `limit` bytes. Of an endless one, no more is read.
 fn read(from: impl Read, name: &str, limit: u64) -> Result<String, Failure> {
     let failed = |e: &dyn std::fmt::Display| Failure::Wrong(format!("{name}: {e}"));
     let mut bytes = vec![];
@@ -93,7 +95,7 @@ pub fn sizes(given: &[(String, i64)]) -> Result<Vec<(&str, i64)>, Failure> {
     Ok(sizes)
 }
 
-/// `all`, `none`, or passes with commas between them.
+/// Parses `all`, `none`, or passes separated by commas.
 pub fn passes(text: &str) -> Result<Passes, String> {
     text.parse().map_err(|name| {
         let names: Vec<&str> = passes_by_name().collect();
@@ -106,28 +108,29 @@ pub fn passes_by_name() -> impl Iterator<Item = &'static str> {
     FusionPass::ALL.iter().map(|pass| pass.name())
 }
 
-/// What runs functions, and how.
+/// The device that runs functions, and its settings.
 #[derive(Debug, clap::Args)]
 pub struct Engine {
-    /// What runs it
+    /// The device to run on
     #[arg(long, value_enum, default_value_t)]
     device: DeviceName,
-    /// How many threads may work on it [default: as many as the machine has]
+    /// The number of threads to use [default: as many as the machine has]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
-    /// How wide the CPU's vectors are, in bits
+    /// The width of the CPU's vectors in bits
     #[arg(long, value_enum, default_value_t)]
     simd: SimdName,
-    /// The passes that may merge kernels: all, none, or some of kloop, kinput, siblings, nest, koutput
+    /// The passes that may fuse kernels: all, none, or some of kloop, kinput, siblings, nest,
+    /// koutput
     #[arg(long, value_name = "PASSES", default_value_t, value_parser = passes)]
     fuse: Passes,
-    /// What may be given up for speed
+    /// The precision that may be given up for speed
     #[arg(long, value_enum, default_value_t)]
     math: MathName,
 }
 
 impl Engine {
-    /// The same as the library takes it.
+    /// The same as the library's options.
     pub fn options(&self) -> Result<Options, Failure> {
         let threads = self.threads.map_or(0, usize::from);
         let simd = self.simd.here()?;
@@ -142,7 +145,7 @@ impl Engine {
     }
 }
 
-/// What runs a function.
+/// A device that runs functions.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 pub enum DeviceName {
     /// Machine code for this processor
@@ -150,7 +153,7 @@ pub enum DeviceName {
     Cpu,
     /// This machine's first NVIDIA GPU
     Gpu,
-    /// The GPU if that is faster, by the cost model, and there is one; else the CPU
+    /// The GPU if there is one and the cost model takes it to be faster, else the CPU
     Auto,
     /// The reference interpreter
     Interp,
@@ -167,13 +170,13 @@ impl From<DeviceName> for Device {
     }
 }
 
-/// What a function may give up for speed.
+/// How exact results must be.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 pub enum MathName {
-    /// Nothing: the same bits everywhere
+    /// The same bits everywhere
     #[default]
     Exact,
-    /// On GPUs, the lower bits of the factors of contractions in f32
+    /// On GPUs, drop the lower bits of the factors of matrix products in f32
     Fast,
 }
 
@@ -186,7 +189,7 @@ impl From<MathName> for Math {
     }
 }
 
-/// A function, fused in some way, at some sizes.
+/// A function, the way in which it is fused, and its sizes.
 #[derive(Debug, clap::Args)]
 pub struct Subject {
     /// The program; - reads it from standard input
@@ -197,21 +200,22 @@ pub struct Subject {
     /// The function [default: main, or the only one]
     #[arg(long = "fn", value_name = "NAME")]
     pub function: Option<String>,
-    /// The passes that may merge kernels: all, none, or some of kloop, kinput, siblings, nest, koutput
+    /// The passes that may fuse kernels: all, none, or some of kloop, kinput, siblings, nest,
+    /// koutput
     #[arg(long, value_name = "PASSES", default_value_t, value_parser = passes)]
     pub fuse: Passes,
-    /// What may be given up for speed
+    /// The precision that may be given up for speed
     #[arg(long, value_enum, default_value_t)]
     pub math: MathName,
 }
 
-/// How wide vectors are.
+/// The width of vectors.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 pub enum SimdName {
-    /// As wide as this machine's
+    /// The widest that this machine has
     #[default]
     Auto,
-    /// What every machine has
+    /// Available on every machine
     #[value(name = "128")]
     W128,
     /// AVX2, on machines that have it
@@ -223,7 +227,7 @@ pub enum SimdName {
 }
 
 impl SimdName {
-    /// The width, if this machine has it.
+    /// The width, if this machine supports it.
     pub fn here(self) -> Result<Simd, Failure> {
         let simd = match self {
             SimdName::Auto => Simd::Auto,
@@ -239,7 +243,7 @@ impl SimdName {
     }
 }
 
-/// A count of bytes: `1000000`, `512M`, `4G`.
+/// Parses a count of bytes: `1000000`, `512M`, `4G`.
 pub fn bytes(text: &str) -> Result<u64, String> {
     let (digits, unit) = match text.find(|c: char| !c.is_ascii_digit()) {
         Some(at) => text.split_at(at),

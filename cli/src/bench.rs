@@ -1,4 +1,4 @@
-//! `fuseloop bench`: what fusion gains, measured.
+//! `fuseloop bench`: measures the gain from fusion.
 
 use std::io::Write;
 
@@ -20,21 +20,21 @@ Example: fuseloop bench examples/softmax.fl --fn softmax_rows n=4096 m=1000"
 pub struct Arguments {
     #[command(flatten)]
     subject: Subject,
-    /// Where it is measured
+    /// The device to measure on
     #[arg(long, value_enum, default_value_t)]
     device: DeviceName,
-    /// How wide the CPU's vectors are, in bits
+    /// The width of the CPU's vectors in bits
     #[arg(long, value_enum, default_value_t)]
     simd: SimdName,
-    /// How many threads may work on it [default: as many as the machine has]
+    /// The number of threads to use [default: as many as the machine has]
     #[arg(long, value_name = "N")]
     threads: Option<u16>,
-    /// For whom measurements are written
+    /// The format of the report
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
 
-/// For whom measurements are written.
+/// The format of the report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Format {
     /// For people
@@ -47,7 +47,7 @@ enum Format {
 }
 
 impl Arguments {
-    /// For whom errors are written.
+    /// The format of errors.
     pub fn errors(&self) -> failure::Format {
         match self.format {
             Format::Json => failure::Format::Json,
@@ -56,17 +56,17 @@ impl Arguments {
     }
 }
 
-/// Where a function is measured.
+/// A device to measure on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum DeviceName {
     /// This machine's processor
     #[default]
     Cpu,
-    /// This machine's first NVIDIA GPU, on arrays in its memory, by its clock
+    /// This machine's first NVIDIA GPU, on arrays in its memory, timed by its own clock
     Gpu,
 }
 
-/// Steps of the progress bar.
+/// The resolution of the progress bar.
 const STEPS: u64 = 1000;
 
 /// Runs the command.

@@ -1,5 +1,5 @@
-//! `fuseloop build`: writes functions to files for other tools: objects with C headers, PTX with a
-//! description of its launches, and text of the stages of compilation.
+//! `fuseloop build`: compiles functions to files for other tools: objects with C headers, PTX with
+//! a description of its launches, and the text of intermediate stages.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,8 @@ use fuseloop::{Emit, Function, LaunchError, Object, Options, Passes, Program, Si
 use crate::arguments;
 use crate::failure::{Failure, Format};
 
-/// Compiles functions ahead of time: as an object with a C header, as PTX for NVIDIA's GPUs, or as text of some stage between.
+/// Compiles functions ahead of time: to an object with a C header, to PTX for NVIDIA's GPUs, or to
+/// the text of an intermediate stage.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "An object and its header have all the functions asked for; of the rest each function has its own.
@@ -22,65 +23,70 @@ Example: fuseloop build examples/softmax.fl --emit obj,header -o out
 pub struct Arguments {
     /// The program; - reads it from standard input
     file: PathBuf,
-    /// Sizes, by their names in the source: what is written next to PTX says how to launch it for these
+    /// Sizes, by their names in the source: the description next to PTX is of launches for these
     #[arg(value_name = "SIZE=N", value_parser = arguments::name_and_size)]
     sizes: Vec<(String, i64)>,
-    /// A function, and so for each [default: all of them; on standard output of ptx, ir and clif main, or the only one]
+    /// A function; may be repeated [default: all functions; for ptx, ir and clif on standard
+    /// output, main or the only one]
     #[arg(long = "fn", value_name = "NAME")]
     functions: Vec<String>,
-    /// What is written
+    /// The kind of output
     #[arg(long, value_enum, value_delimiter = ',', required = true)]
     emit: Vec<EmitName>,
-    /// The file to write, where one is written and no folder of that name is there; else a folder for PROGRAM.o, .h and .s,
-    /// FUNCTION.ptx with .json, .ir and .clif [default: standard output]
+    /// The file to write, or a folder for PROGRAM.o, .h and .s, FUNCTION.ptx with .json, .ir and
+    /// .clif if there is one of that name or several files are written [default: standard output]
     #[arg(short, long = "output", value_name = "PATH")]
     output: Option<PathBuf>,
-    /// The machine that an object is for: x86_64, aarch64, or a triple of one with Linux [default: this one's]
+    /// The target machine of an object: x86_64, aarch64, or a Linux target triple of one of these
+    /// [default: this machine]
     #[arg(long, value_name = "MACHINE")]
     target: Option<String>,
-    /// What its processors have at least: x86-64-v2, x86-64-v3 (the default there), x86-64-v4, generic (aarch64), native
+    /// The oldest processor that the object must run on: x86-64-v2, x86-64-v3 (the default there),
+    /// x86-64-v4, generic (aarch64), native
     #[arg(long, value_name = "NAME")]
     cpu: Option<String>,
-    /// What the symbols of an object begin with
+    /// The prefix of the symbols of an object
     #[arg(long, value_name = "TEXT", default_value = "fl_", value_parser = prefix)]
     prefix: String,
-    /// The passes that may merge kernels: all, none, or some of kloop, kinput, siblings, nest, koutput
+    /// The passes that may fuse kernels: all, none, or some of kloop, kinput, siblings, nest,
+    /// koutput
     #[arg(long, value_name = "PASSES", default_value_t, value_parser = arguments::passes)]
     fuse: Passes,
-    /// What may be given up for speed
+    /// The precision that may be given up for speed
     #[arg(long, value_enum, default_value_t)]
     math: arguments::MathName,
-    /// For whom errors are written
+    /// The format of errors
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum EmitName {
-    /// A relocatable object file with a C function for each function
+    /// A relocatable object file, with a C function for each function
     Obj,
-    /// The C header of that
+    /// The C header of the object
     Header,
     /// The object as assembly
     Asm,
-    /// PTX, with the lines of the source that each kernel computes as comments, and a JSON file that says how to launch it
+    /// PTX, with the source lines that each kernel computes as comments, and a JSON file that
+    /// describes how to launch it
     Ptx,
     /// The loop nests, after fusion
     Ir,
-    /// This processor's code as Cranelift gets it
+    /// The input to Cranelift for this processor
     Clif,
 }
 
-/// What becomes a file.
+/// The contents of a file to write.
 struct Output {
     name: String,
     extension: &'static str,
     bytes: Vec<u8>,
-    /// The text of the file written next to it, with that file's extension.
+    /// The extension and the text of another file that is written next to it.
     companion: Option<(&'static str, String)>,
 }
 
-/// The beginning of a symbol in C.
+/// Checks the prefix of a C symbol.
 fn prefix(text: &str) -> Result<String, String> {
     let begins = text.chars().next().is_none_or(|c| c.is_ascii_alphabetic() || c == '_');
     let legal = text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
@@ -118,7 +124,7 @@ fn failed(path: &Path, error: &dyn std::fmt::Display) -> Failure {
 }
 
 impl Output {
-    /// Writes it to a file, with its companion next to it, but never over the program.
+    /// Writes it to a file, with its companion next to it. It never overwrites the program.
     fn write(&self, path: &Path, program: &Path) -> Result<(), Failure> {
         let same = std::fs::canonicalize(path).ok().zip(std::fs::canonicalize(program).ok());
         if same.is_some_and(|(path, program)| path == program) {
@@ -166,7 +172,7 @@ fn outputs(arguments: &Arguments, program: &Program) -> Result<Vec<Output>, Fail
     Ok(outputs)
 }
 
-/// A function at one stage; PTX that goes to a file comes with a description of its launches.
+/// A function at one stage. PTX that goes to a file comes with a description of its launches.
 fn text(
     arguments: &Arguments,
     function: &Function<'_>,
@@ -200,7 +206,7 @@ fn has_size(signature: &Signature, name: &str) -> bool {
     })
 }
 
-/// The object of the functions asked for.
+/// The object with the requested functions.
 fn object(arguments: &Arguments, program: &Program, options: &Options) -> Result<Object, Failure> {
     let target = Target::new(arguments.target.as_deref(), arguments.cpu.as_deref()).map_err(Failure::usage)?;
     Ok(Object::new(&functions(arguments, program)?, options, target, &arguments.prefix)?)
@@ -218,7 +224,7 @@ fn functions<'p>(arguments: &Arguments, program: &'p Program) -> Result<Vec<Func
     names.into_iter().map(|name| arguments::function(program, Some(name))).collect()
 }
 
-/// What files of a program are called.
+/// The name, without extension, of the files made from a program.
 fn stem(file: &Path) -> String {
     let stem = file.file_stem().filter(|stem| *stem != "-");
     stem.map_or_else(|| "program".to_owned(), |stem| stem.to_string_lossy().into_owned())

@@ -1,4 +1,4 @@
-//! `fuseloop check`: every error of a file, or what each of its functions takes and gives.
+//! `fuseloop check`: reports every error of a file, or the signature of each of its functions.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ pub struct Arguments {
     /// The programs; `-` is standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// For whom errors and signatures are written
+    /// The format of errors and signatures
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }

@@ -1,4 +1,4 @@
-//! `fuseloop completions`: what a shell needs to complete commands and options.
+//! `fuseloop completions`: writes the script with which a shell completes commands and options.
 
 use std::io::Write;
 
@@ -6,7 +6,7 @@ use clap::{CommandFactory, ValueEnum};
 
 use crate::failure::Failure;
 
-/// Writes what a shell needs to complete command lines.
+/// Writes a script with which a shell completes command lines.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Put it where the shell looks:
 
@@ -36,7 +36,7 @@ pub fn run<C: CommandFactory>(arguments: &Arguments, stdout: &mut impl Write) ->
         Shell::Zsh => clap_complete::Shell::Zsh,
         Shell::Fish => clap_complete::Shell::Fish,
     };
-    // Memory takes all that is written: a pipe may be closed.
+    // Writing to memory cannot fail, unlike to a pipe that may be closed.
     let mut script = vec![];
     clap_complete::generate(shell, &mut C::command(), "fuseloop", &mut script);
     Ok(stdout.write_all(&script)?)

@@ -1,4 +1,4 @@
-//! `fuseloop devices`: what `--device` can be on this machine.
+//! `fuseloop devices`: lists the values of `--device` on this machine.
 
 use std::io::Write;
 
@@ -6,11 +6,11 @@ use fuseloop::{Facts, Simd, json};
 
 use crate::failure::{Failure, Format};
 
-/// Lists what can run programs here.
+/// Lists the devices on this machine that can run programs.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: fuseloop devices --format json")]
 pub struct Arguments {
-    /// For whom the list is written
+    /// The format of the list
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }
@@ -31,7 +31,7 @@ pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure
     let many = if threads == 1 { "thread" } else { "threads" };
     writeln!(stdout, "cpu     {threads} {many}, vectors of {bits} bits")?;
     for Facts { number, name, capability: (major, minor), memory, multiprocessors, driver, .. } in &gpus {
-        // The others are reached by CUDA_VISIBLE_DEVICES.
+        // The other GPUs can be selected by CUDA_VISIBLE_DEVICES.
         let what = if *number == 0 { "gpu" } else { "" };
         let gibibytes = *memory as f64 / f64::from(1 << 30);
         let driver = format!("{}.{}", driver / 1000, driver % 1000 / 10);

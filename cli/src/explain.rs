@@ -1,4 +1,4 @@
-//! `fuseloop explain`: what fused, what did not and why.
+//! `fuseloop explain`: which operations were fused, which were not, and why.
 
 use std::io::{self, Write};
 
@@ -8,7 +8,7 @@ use fuseloop::{Device, ExplainError, Options};
 use crate::arguments::{self, Subject};
 use crate::failure::{self, Failure};
 
-/// Explains what fused, what did not, and why.
+/// Explains which operations were fused, which were not, and why.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Figures are formulas of the function's size names; of those that are given the numbers are put in.
@@ -18,31 +18,33 @@ Example: fuseloop explain examples/softmax.fl --fn softmax_rows n=4096 m=1000"
 pub struct Arguments {
     #[command(flatten)]
     subject: Subject,
-    /// Says too how long the kernels take there at least, by what the device's memory gives
+    /// The device to estimate the shortest possible time of each kernel for, from its memory
+    /// bandwidth
     #[arg(long, value_enum, default_value_t)]
     device: DeviceName,
-    /// Shows all of a large program, not just the two screens that matter most
+    /// Shows the whole report on a large program, not just the two screens that matter most
     #[arg(long)]
     all: bool,
-    /// Says too which partition of the operations into kernels would move the fewest bytes, of programs of up to 14 operations
+    /// Also finds the partition of the operations into kernels that moves the fewest bytes, for
+    /// programs of up to 14 operations
     #[arg(long)]
     best: bool,
-    /// For whom it is written
+    /// The format of the report
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
 
-/// Where the kernels are for.
+/// The device that the kernels are for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum DeviceName {
     /// This machine's processor
     #[default]
     Cpu,
-    /// This machine's first NVIDIA GPU; without one, what an H200 is known to do
+    /// This machine's first NVIDIA GPU; without one, the measured figures of an H200
     Gpu,
 }
 
-/// For whom an explanation is written.
+/// The format of the report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Format {
     /// For people
@@ -50,14 +52,15 @@ enum Format {
     Text,
     /// For programs: one JSON object (docs/json.md)
     Json,
-    /// For Graphviz: the operations before and after, as a graph
+    /// For Graphviz: the operations before and after fusion, as a graph
     Dot,
-    /// For a browser: one page, with the source, the loops, the graph, the decisions and the roofline
+    /// For a browser: one page, with the source, the loops, the graph, the decisions and the
+    /// roofline
     Html,
 }
 
 impl Arguments {
-    /// For whom errors are written.
+    /// The format of errors.
     pub fn errors(&self) -> failure::Format {
         match self.format {
             Format::Json => failure::Format::Json,

@@ -1,4 +1,4 @@
-//! What ends a command early, and the exit code that it gives.
+//! The failures that end a command early, and their exit codes.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -9,17 +9,17 @@ use fuseloop::render::{draw, visible};
 use fuseloop::values::ValueError;
 use fuseloop::{CompileError, Errors, Report, RunError, SessionError, Source, Style, json};
 
-/// For whom a command reports.
+/// The format of errors and results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
     /// For people
     #[default]
     Text,
-    /// For programs: on stdout, one JSON object a line (docs/json.md)
+    /// For programs: one JSON object per line on stdout (docs/json.md)
     Json,
 }
 
-/// Why a command came to nothing.
+/// The reason why a command failed.
 #[derive(Debug)]
 pub enum Failure {
     /// The command line is wrong: exit code 2.
@@ -28,23 +28,23 @@ pub enum Failure {
     Wrong(String),
     /// The program has errors.
     Program(Errors),
-    /// The function is beyond what can be compiled, or what it allows itself.
+    /// The function exceeds a limit of the compiler, or its own limit on kernels.
     Compile(CompileError),
-    /// An argument is not what it should be: exit code 2 if it is misspelt.
+    /// An argument is invalid: exit code 2 if it is misspelt.
     Value(ValueError),
-    /// A file cannot be written: exit code 2 if the command line asks for what cannot be.
+    /// A file cannot be written: exit code 2 if the request itself is invalid.
     File(FileError),
     /// The call failed.
     Run(RunError),
-    /// What was entered into a session came to nothing.
+    /// An entry of a session failed.
     Session(SessionError),
-    /// What went wrong has been said.
+    /// The failure has already been reported.
     Said,
-    /// Clap's own: help, version and usage errors, in its own words.
+    /// Clap's own help, version and usage errors, in its own words.
     Clap(clap::Error),
-    /// Several things are wrong, each with a program or its data.
+    /// Several programs or files failed.
     Several(Vec<Failure>),
-    /// Nobody reads the results any more.
+    /// The reader of the results has closed the pipe.
     BrokenPipe,
 }
 
@@ -54,7 +54,8 @@ impl Failure {
         Failure::Usage(what.to_string())
     }
 
-    /// Says so, and gives the exit code. (If the stream is gone too, nobody is left to tell.)
+    /// Reports the failure and returns the exit code. If even the error stream is closed, nothing
+    /// can be reported.
     pub fn report(self, format: Format, style: Style) -> ExitCode {
         let code = match &self {
             Failure::Usage(_) => 2,
@@ -71,7 +72,7 @@ impl Failure {
         ExitCode::from(code)
     }
 
-    /// On stdout: a line for each error.
+    /// On stdout: one line for each error.
     fn write_json(&self) -> io::Result<()> {
         let mut stdout = io::stdout().lock();
         let mut line =
@@ -85,13 +86,13 @@ impl Failure {
             Failure::File(e) => line(None, &e.report()),
             Failure::Run(e) => line(Some(e.source()), &e.report()),
             Failure::Several(all) => all.iter().try_for_each(Failure::write_json),
-            // Until the command line is read nobody has asked for JSON.
+            // Before the command line is parsed, nobody can have asked for JSON.
             Failure::Clap(_) | Failure::BrokenPipe | Failure::Said => Ok(()),
             Failure::Session(e) => line(None, &plain(&e.to_string())),
         }
     }
 
-    /// On stderr, as people read it.
+    /// On stderr, for people.
     pub fn print(&self, style: Style) -> io::Result<()> {
         let error = match style {
             Style::Plain => "error",
@@ -106,7 +107,7 @@ impl Failure {
             Failure::File(e) => writeln!(stderr, "{}", draw(&Source::from(""), &e.report(), style)),
             Failure::Run(e) => writeln!(stderr, "{}", e.render(style)),
             Failure::Clap(e) => match e.to_string() {
-                // Clap quotes the command line as it is.
+                // Clap quotes the command line verbatim, including control characters.
                 text if visible(&text) != text => write!(stderr, "{}", visible(&text)),
                 _ => e.print(),
             },
@@ -165,7 +166,7 @@ impl From<clap::Error> for Failure {
     }
 }
 
-/// Of writing to stdout: files are opened and read where their names are at hand for the message.
+/// An error from writing to stdout. Errors from files are handled where their names are known.
 impl From<io::Error> for Failure {
     fn from(e: io::Error) -> Failure {
         match e.kind() {

@@ -1,4 +1,4 @@
-//! `fuseloop fmt`: programs in the one style, in place.
+//! `fuseloop fmt`: formats programs in place.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use similar::TextDiff;
 
 use crate::failure::{Failure, Format};
 
-/// After this long a difference need not be the smallest.
+/// After this time a difference need no longer be minimal.
 const DIFF_TIME: Duration = Duration::from_secs(1);
 
-/// Formats programs in place; comments stay, and so does what a program means.
+/// Formats programs in place; keeps comments, and never changes the meaning of a program.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "A file with errors is left as it is.
 
@@ -22,15 +22,16 @@ pub struct Arguments {
     /// The programs; `-` is standard input, formatted to standard output
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Write nothing: show what would change, and exit with 1 if anything would
+    /// Writes nothing: shows the changes that formatting would make, and exits with 1 if there are
+    /// any
     #[arg(long)]
     check: bool,
-    /// How errors are reported; `json` shows no difference
+    /// The format of errors; `json` shows no difference
     #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
     pub format: Format,
 }
 
-/// Runs the command on each file, whatever becomes of the others.
+/// Formats each file, even if others have errors.
 pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure> {
     let mut failures = vec![];
     let mut unformatted = vec![];
@@ -49,7 +50,7 @@ pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure
     if failures.is_empty() { Ok(()) } else { Err(Failure::Several(failures)) }
 }
 
-/// Formats a file; whether that changes it.
+/// Formats a file and returns whether that changes it.
 fn one(file: &Path, arguments: &Arguments, stdout: &mut impl Write) -> Result<bool, Failure> {
     let stdin = file.as_os_str() == "-";
     let source = if stdin { crate::arguments::stdin()? } else { crate::arguments::source(file)? };

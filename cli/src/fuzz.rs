@@ -1,4 +1,5 @@
-//! `fuseloop fuzz`: random programs on every engine, held to their meaning; a failure is made small and saved.
+//! `fuseloop fuzz`: runs random programs on every engine and compares them with their meaning. A
+//! failure is reduced and saved.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -17,7 +18,8 @@ use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 use crate::arguments::SimdName;
 use crate::failure::{Failure, Format};
 
-/// Tests the compiler: random programs and data, every engine and every way to fuse against the interpreter, on bits.
+/// Tests the compiler: runs random programs and data on every engine, fused in every way, and
+/// compares the bits with the interpreter's.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "A failure ends it. It is made small and saved as a program, its data and what ran it; --replay runs that again.
@@ -25,34 +27,34 @@ use crate::failure::{Failure, Format};
 Example: fuseloop fuzz --cases 1000 --device cpu,emulator"
 )]
 pub struct Arguments {
-    /// How many programs
+    /// The number of programs
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     cases: u64,
-    /// The number of the first; each number is always the same program
+    /// The number of the first program; a number always gives the same program
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
-    /// Ends after so many seconds
+    /// Ends after this many seconds
     #[arg(long, alias = "seconds", value_name = "SECONDS")]
     time: Option<u64>,
-    /// What is tested, by turns
+    /// The devices to test, in turn
     #[arg(long, value_enum, value_delimiter = ',', default_value = "cpu,interp,emulator")]
     device: Vec<DeviceName>,
-    /// The widths of the CPU's vectors, by turns [default: all that this machine has]
+    /// The widths of the CPU's vectors, in turn [default: all that this machine has]
     #[arg(long, value_enum, value_delimiter = ',')]
     simd: Vec<SimdName>,
-    /// How many threads work on a call, by turns
+    /// The numbers of threads for a call, in turn
     #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1,2,4", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Vec<u16>,
-    /// Runs the failure in a folder again instead
+    /// Runs the failure saved in this folder again instead
     #[arg(long, value_name = "DIR")]
     replay: Option<PathBuf>,
-    /// Where a failure is saved
+    /// The folder to save a failure in
     #[arg(short, long = "output", value_name = "DIR", default_value = "fuzz-failures")]
     output: PathBuf,
-    /// How many seconds a failure may take to be made small
+    /// The limit on the seconds for reducing a failure
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     reduce: u64,
-    /// For whom the report is written
+    /// The format of the report
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
     /// Answers requests on standard input: the processes in which programs run
@@ -72,12 +74,12 @@ enum DeviceName {
     Gpu,
 }
 
-/// Turns that a GPU takes for one of each slower engine.
+/// How many turns a GPU gets for one of each slower engine.
 const GPU_TURNS: usize = 8;
-/// Turns that the emulator takes: of one kind, where processors are of many.
+/// How many turns the emulator gets. There is one kind of it but many of processors.
 const EMULATOR_TURNS: usize = 2;
 
-/// Lines of what is wrong.
+/// The maximum number of lines shown of a failure.
 const LINES: usize = 12;
 
 /// Runs the command.
@@ -152,7 +154,7 @@ fn rate(state: &ProgressState) -> String {
     }
 }
 
-/// The time left at that rate or until the time limit, whichever is less.
+/// The time left: at that rate or until the time limit, whichever is less.
 fn left(state: &ProgressState, time: Option<Duration>) -> String {
     let until_time = time.map(|time| time.saturating_sub(state.elapsed()));
     let until_done = (state.pos() > 0).then(|| state.eta());
@@ -160,7 +162,7 @@ fn left(state: &ProgressState, time: Option<Duration>) -> String {
     left.map_or_else(String::new, |left| format!(", {} left", HumanDuration(left)))
 }
 
-/// What takes turns.
+/// The engines that take turns.
 fn engines(arguments: &Arguments) -> Result<Vec<Engine>, Failure> {
     let mut widths = vec![];
     for simd in &arguments.simd {
@@ -197,7 +199,7 @@ fn write_text(report: &Report, stdout: &mut impl Write) -> io::Result<()> {
     let Some(failure) = failure else { return Ok(()) };
     let Found { seed, message, operations: [before, after], judged, fuse, merges, source, .. } = failure;
     writeln!(stdout, "\nprogram {seed}, from {before} operations to {after} by {judged} trials:\n\n{source}")?;
-    // Kernels may follow the first lines.
+    // The first lines may be followed by whole kernels.
     for line in message.lines().take(LINES) {
         writeln!(stdout, "{line}")?;
     }

@@ -1,4 +1,4 @@
-//! `fuseloop help`: of an error code its page, of `errors` the list of them; of a command what clap says.
+//! `fuseloop help`: the page of an error code, the list of all errors, or clap's help on a command.
 
 use std::io::Write;
 
@@ -7,7 +7,8 @@ use fuseloop::errors;
 
 use crate::failure::Failure;
 
-/// Explains an error (`help E0101`), lists them all (`help errors`), or describes a command (`help run`).
+/// Explains an error (`help E0101`), lists them all (`help errors`), or describes a command
+/// (`help run`).
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: fuseloop help E0115")]
 pub struct Arguments {
@@ -37,7 +38,7 @@ pub fn run<C: Parser>(arguments: &Arguments, stdout: &mut impl Write) -> Result<
     Ok(())
 }
 
-/// What clap says of a command: to it that is the end of parsing.
+/// Clap's help on a command, which clap reports as an error of parsing.
 fn describe<C: Parser>(line: &[&str]) -> Result<(), Failure> {
     C::try_parse_from(line)?;
     Ok(())

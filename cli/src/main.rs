@@ -1,7 +1,8 @@
-//! The command `fuseloop`: one file a command, over nothing but the library.
+//! The command `fuseloop`: one file for each subcommand, built on the library alone (except
+//! `fuzz`).
 //!
-//! Exit codes: 0; 1 if the program or its data is wrong; 2 if the command line is. Results go to stdout, everything
-//! else to stderr.
+//! Exit codes: 0; 1 if the program or its data is wrong; 2 if the command line is. Results go to
+//! stdout, everything else to stderr.
 
 #![forbid(unsafe_code)]
 
@@ -114,12 +115,12 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether a terminal takes nothing but lines of text.
+/// Whether a terminal can show only lines of text.
 fn is_dumb() -> bool {
     std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb")
 }
 
-/// The arguments, those in `@FILE`s included.
+/// The arguments, with each `@FILE` replaced by the arguments in the file.
 fn command_line() -> Result<Vec<OsString>, Failure> {
     let mut arguments = vec![];
     for argument in std::env::args_os() {
@@ -131,7 +132,7 @@ fn command_line() -> Result<Vec<OsString>, Failure> {
     Ok(arguments)
 }
 
-/// Colours only on a terminal that has them and whose user has not refused them.
+/// Colours are used only on a terminal that supports them and unless the user has disabled them.
 fn style(stream: &impl IsTerminal) -> Style {
     let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     if stream.is_terminal() && !refused && !is_dumb() { Style::Colored } else { Style::Plain }

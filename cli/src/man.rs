@@ -1,4 +1,4 @@
-//! `fuseloop man`: the manual, a page for the whole and one for each command.
+//! `fuseloop man`: the manual, with one page for the whole and one for each command.
 
 use std::io::Write;
 
@@ -13,14 +13,14 @@ use crate::failure::Failure;
 
 Example: fuseloop man > ~/.local/share/man/man1/fuseloop.1")]
 pub struct Arguments {
-    /// The command that it describes [default: all of them in short]
+    /// The command to describe [default: an overview of all]
     command: Option<String>,
 }
 
 /// Runs the command. `C` is the whole command line.
 pub fn run<C: CommandFactory>(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure> {
     let mut all = C::command();
-    // The names that pages refer to each other by.
+    // The names by which pages refer to each other.
     all.build();
     let page = match &arguments.command {
         None => all,

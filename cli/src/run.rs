@@ -1,4 +1,4 @@
-//! `fuseloop run`: compiles a function, calls it once, prints or saves its results.
+//! `fuseloop run`: compiles a function, calls it once, and prints or saves its results.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -31,27 +31,29 @@ pub struct Arguments {
     /// The function [default: main, or the only one]
     #[arg(long = "fn", value_name = "NAME")]
     function: Option<String>,
-    /// Saves a result to a file instead of printing it (an unnamed result is called out); without NAME, all others
+    /// Saves a result to a file instead of printing it (an unnamed result is called out); without
+    /// NAME, all others
     #[arg(short, long = "output", value_name = "[NAME=]PATH")]
     output: Vec<String>,
-    /// Compresses what goes into .npz files
+    /// Compresses the arrays in .npz files
     #[arg(long, requires = "output")]
     compress: bool,
     #[command(flatten)]
     engine: Engine,
-    /// Where random: begins
+    /// The seed of random:
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
-    /// Prints on stderr how long each stage took
+    /// Prints the time of each stage on stderr
     #[arg(long)]
     time: bool,
-    /// Refuses to run if the arrays would take more, such as 512M or 4G [default: 80 % of what is free]
+    /// Refuses to run if the arrays would take more memory, such as 512M or 4G [default: 80 % of
+    /// the free memory]
     #[arg(long, value_name = "BYTES", value_parser = arguments::bytes)]
     max_memory: Option<u64>,
-    /// Refuses to run if the arrays would take more of the GPU's memory [default: what is free]
+    /// Refuses to run if the arrays would take more of the GPU's memory [default: the free memory]
     #[arg(long, value_name = "BYTES", value_parser = arguments::bytes)]
     max_device_memory: Option<u64>,
-    /// For whom results, times and errors are written
+    /// The format of results, times and errors
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }
@@ -74,7 +76,7 @@ pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure
         eprint!("{}", table_of_times(times, call, phases));
     }
     if saved.iter().any(|(place, _)| place.path().is_none()) {
-        return Ok(()); // anything else on standard output would be taken for a part of the array
+        return Ok(()); // Anything else on standard output would be taken for a part of the array.
     }
     for ((slot, result), place) in signature.results.iter().zip(&results).zip(&places) {
         match (arguments.format, place) {
@@ -99,7 +101,7 @@ pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure
     Ok(())
 }
 
-/// Compiles, loads the arguments and calls.
+/// Compiles the function, loads its arguments and calls it.
 fn compute(
     function: &Function<'_>,
     options: &Options,
@@ -122,7 +124,7 @@ fn bind(signature: &Signature, given: &[(String, String)], program: &Path) -> Re
     let missing: Vec<&str> = names.iter().copied().filter(|name| !given.contains_key(name)).collect();
     if !missing.is_empty() {
         let named: Vec<String> = missing.iter().map(|name| format!("`{name}`")).collect();
-        // Sizes that the others have.
+        // The sizes that other arguments determine.
         let mut lengths: BTreeMap<&str, usize> = BTreeMap::new();
         for param in &signature.params {
             let text = given.get(param.name.as_str()).filter(|text| **text != "-");
@@ -151,7 +153,7 @@ fn bind(signature: &Signature, given: &[(String, String)], program: &Path) -> Re
     Ok(values)
 }
 
-/// An example of an argument for a parameter, where some sizes have these values.
+/// An example of an argument for a parameter, using these values for sizes.
 fn sample(slot: &Slot, sizes: &BTreeMap<&str, usize>) -> String {
     let value = match (slot.shape.as_slice(), slot.dtype) {
         ([], Dtype::Bool) => "true".to_owned(),
@@ -165,8 +167,8 @@ fn sample(slot: &Slot, sizes: &BTreeMap<&str, usize>) -> String {
     format!("{}={value}", slot.name)
 }
 
-/// Where to save each result, if anywhere. `NAME=PATH` is for that result, a path alone for all others; in a file of
-/// several a result is called as it is.
+/// Where to save each result, if anywhere. `NAME=PATH` is for the named result, a path alone for
+/// all others. In a file of several arrays, a result goes by its own name.
 fn outputs(signature: &Signature, given: &[String]) -> Result<Vec<Option<Place>>, Failure> {
     let names: Vec<&str> = signature.results.iter().map(|r| r.name.as_str()).collect();
     let (mut named, mut others) = (vec![], None);
@@ -189,7 +191,7 @@ fn outputs(signature: &Signature, given: &[String]) -> Result<Vec<Option<Place>>
     Ok(places)
 }
 
-/// What was given, by name; each name at most once and only those that there are.
+/// The given pairs by name. Each name must exist and may occur only once.
 fn by_name<'a>(
     what: &str,
     names: &[&str],
@@ -208,7 +210,7 @@ fn by_name<'a>(
     Ok(map)
 }
 
-/// How long each stage took, a line each.
+/// The time of each stage, one per line.
 pub fn table_of_times(times: Times, call: Duration, phases: Option<Phases>) -> String {
     let mut stages = vec![
         ("parse", times.parse),
@@ -225,14 +227,14 @@ pub fn table_of_times(times: Times, call: Duration, phases: Option<Phases>) -> S
     stages.iter().map(|(stage, time)| format!("{stage:>16} {:>10.3} ms\n", time.as_secs_f64() * 1e3)).collect()
 }
 
-/// The folder for what may be lost, as the system's users have it: kernels for a GPU are kept there.
+/// The user's cache folder, where assembled GPU kernels are kept.
 pub fn cache() -> Option<PathBuf> {
     let given = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let folder = given("XDG_CACHE_HOME").or_else(|| given("HOME").map(|home| home.join(".cache")))?;
     folder.is_absolute().then(|| folder.join("fuseloop"))
 }
 
-/// 80 % of the memory that is free, where the system says.
+/// 80 % of the free memory, if the system reports it.
 pub fn memory_to_use() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;

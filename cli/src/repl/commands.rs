@@ -1,4 +1,4 @@
-//! What begins with a `:`, as a table.
+//! The commands of the prompt, which begin with `:`, as a table.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::arguments;
 use crate::arguments::{DeviceName, MathName};
 use crate::failure::Failure;
 
-/// A command: its name, what follows it, and what it does. What it says is printed.
+/// A command: its name, its arguments, and a function that returns the text to print.
 pub struct Command {
     pub name: &'static str,
     pub takes: &'static str,
@@ -108,8 +108,8 @@ pub const COMMANDS: [Command; 18] = [
 /// Aliases of commands.
 const ALIASES: [(&str, &str); 3] = [("?", "help"), ("exit", "quit"), ("ls", "type")];
 
-/// The command that a text without a `:` means, with its argument, unless the session defines that
-/// name.
+/// The command that a text without a `:` stands for, with its argument, unless the session defines
+/// that name.
 pub fn meant(repl: &Repl, text: &str) -> Option<String> {
     let text = text.trim();
     let (word, rest) = match text.strip_prefix('?') {
@@ -133,13 +133,13 @@ impl Command {
         format!(":{} {}", self.name, self.takes)
     }
 
-    /// Whether all that follows it may be left out.
+    /// Whether its arguments are optional.
     fn may_stand_alone(&self) -> bool {
         self.takes.is_empty() || self.takes.starts_with('[') && self.takes.ends_with(']')
     }
 }
 
-/// Does what stands behind a `:`.
+/// Runs the text after a `:`.
 pub fn run(repl: &mut Repl, text: &str) -> Result<(Next, String), Failure> {
     let (name, argument) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     let name = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, name)| name);
@@ -162,10 +162,10 @@ pub fn run(repl: &mut Repl, text: &str) -> Result<(Next, String), Failure> {
     }
 }
 
-/// A line of text that a `String` takes.
+/// Appends a line to a `String`.
 macro_rules! say {
     ($to:expr, $($what:tt)*) => {
-        // A string takes any text.
+        // Writing to a string cannot fail.
         let _ = writeln!($to, $($what)*);
     };
 }
@@ -211,7 +211,7 @@ fn wrap(text: &str, indent: usize, width: usize) -> String {
     wrapped
 }
 
-/// Help on a name: a function of the session, something of the language, an error or a command.
+/// Help on a name: a function of the session, an item of the language, an error or a command.
 fn help_on(repl: &mut Repl, topic: &str) -> Result<String, Failure> {
     if let Some(function) = repl.session.functions().find(|function| function.name == topic) {
         return Ok(format!("{function}\n"));
@@ -286,7 +286,7 @@ fn of_type(repl: &mut Repl, text: &str) -> Result<String, Failure> {
     Ok(said)
 }
 
-/// An expression, and the sizes behind it.
+/// An expression, and the sizes given after it.
 fn with_sizes(text: &str) -> (String, Vec<(String, i64)>) {
     let (mut text, mut sizes) = (text.trim(), vec![]);
     while let Some((before, last)) = text.rsplit_once(char::is_whitespace)
@@ -299,7 +299,7 @@ fn with_sizes(text: &str) -> (String, Vec<(String, i64)>) {
 }
 
 fn explain(repl: &mut Repl, text: &str) -> Result<String, Failure> {
-    // Spaced so, it is no operator and a name.
+    // With these spaces it cannot be an operator and a name.
     let (text, all) = text.trim_end().strip_suffix(" --all").map_or((text, false), |text| (text, true));
     let ((text, sizes), style) = (with_sizes(text), repl.style);
     repl.work(move |session, _| {
@@ -357,7 +357,7 @@ fn load(repl: &mut Repl, text: &str) -> Result<String, Failure> {
     repl.load(text.trim_matches('"'))
 }
 
-/// The arrays of a file by their names; one without a name has the file's.
+/// The arrays of a file by name. An unnamed array gets the name of the file.
 pub fn load_arrays(mut session: Session, place: &Place, path: &str) -> Result<(Session, String), Failure> {
     let stem = place.path().and_then(|path| path.file_stem()).map(|stem| stem.to_string_lossy().into_owned());
     let named: Vec<(String, String)> = match (place.key(), place.format()) {
@@ -378,7 +378,7 @@ pub fn load_arrays(mut session: Session, place: &Place, path: &str) -> Result<(S
     Ok((session, said))
 }
 
-/// Writes values or functions to a file, atomically, and says how many.
+/// Writes values or functions to a file, atomically, and reports their number.
 fn save(repl: &mut Repl, text: &str, over: bool) -> Result<String, Failure> {
     let (names, path) = text.rsplit_once(char::is_whitespace).unwrap_or(("", text));
     let path = path.trim_matches('"');
@@ -437,13 +437,13 @@ fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// One of several, by its name.
+/// Parses one of several names.
 fn choose<T: ValueEnum>(text: &str, what: &str) -> Result<T, Failure> {
     let unknown = |_| Failure::usage(format!("there is no {what} `{text}`: expected {}", choices::<T>().join(", ")));
     T::from_str(text, false).map_err(unknown)
 }
 
-/// The name of what is chosen, on a line.
+/// The name of a choice, on a line.
 fn chosen<T: ValueEnum + Copy + Into<O>, O: PartialEq>(value: &O) -> String {
     let name = T::value_variants().iter().find(|name| (**name).into() == *value);
     name.and_then(ValueEnum::to_possible_value).map(|name| format!("{}\n", name.get_name())).unwrap_or_default()

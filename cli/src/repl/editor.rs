@@ -1,5 +1,5 @@
-//! A line editor for terminals: syntax colours, completion, history, and continuation lines until
-//! the input is complete.
+//! A line editor for terminals: syntax highlighting, completion, history, and continuation lines
+//! until the entry is complete.
 //!
 //! Input typed or pasted ahead is never lost: rustyline keeps the bytes that it has read beyond a
 //! line for the next one (its feature `buffer-redux`), and what it has not read stays in the
@@ -25,12 +25,12 @@ use super::lines::{Entered, Entry, GOES_ON, PROMPT};
 use crate::arguments::{DeviceName, MathName, passes_by_name};
 use crate::failure::Failure;
 
-/// Things entered that are kept for the next time.
+/// The number of entries that the history keeps.
 const HISTORY: usize = 10_000;
 /// The indentation of a line for each open bracket.
 const INDENT: &str = "    ";
 
-/// What tints look like: the signs that terminals take for a colour.
+/// The colours of classes of words, as terminal escapes.
 const COLOURS: [(Tint, &str); 6] = [
     (Tint::Keyword, "\x1b[35m"),
     (Tint::Type, "\x1b[36m"),
@@ -46,12 +46,12 @@ const TEXT: &str = "\x1b[32m";
 /// The editor.
 pub struct Editor {
     inner: rustyline::Editor<Words, FileHistory>,
-    /// Where the history is kept; none if there is no place for it.
+    /// The file of the history, or `None` if there is no place for it.
     history: Option<PathBuf>,
 }
 
 impl Editor {
-    /// An editor with the history of earlier sessions, if that can be read.
+    /// An editor with the history of earlier sessions, if it can be read.
     pub fn new(style: Style) -> rustyline::Result<Editor> {
         let config = Config::builder()
             .max_history_size(HISTORY)?
@@ -64,14 +64,14 @@ impl Editor {
         inner.set_helper(Some(Words { names: vec![], files: FilenameCompleter::new() }));
         let history = history();
         if let Some(path) = &history {
-            // There may be none yet, and a session is as good without.
+            // There may be none yet, and a session works without one.
             let _ = inner.load_history(path);
         }
         Ok(Editor { inner, history })
     }
 
-    /// Reads the next entry, of as many lines as it takes. Input typed ahead of its end is left for
-    /// the next call.
+    /// Reads the next entry, of any number of lines. Input typed ahead of its end is left for the
+    /// next call.
     pub fn read(&mut self, session: &Session) -> Result<Entered, Failure> {
         self.know(session);
         let mut entry = Entry::default();
@@ -126,11 +126,11 @@ impl Editor {
         Ok(())
     }
 
-    /// Keeps what was entered for the next time, if there is a place for it.
+    /// Saves the history, if there is a place for it.
     pub fn keep_history(&mut self) {
         if let Some(path) = &self.history {
             let folder = path.parent().map_or(Ok(()), std::fs::create_dir_all);
-            // Nobody's work is lost with it.
+            // If this fails, only the history is lost.
             let _ = folder.map(|()| self.inner.append_history(path));
         }
     }
@@ -149,22 +149,22 @@ fn indented(line: &str, indent: &str) -> String {
     }
 }
 
-/// The file for what is kept from session to session, as the system's users have it.
+/// The file for the history, in the user's state folder.
 fn history() -> Option<PathBuf> {
     let given = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let folder = given("XDG_STATE_HOME").or_else(|| given("HOME").map(|home| home.join(".local").join("state")))?;
     folder.is_absolute().then(|| folder.join("fuseloop").join("history"))
 }
 
-/// Words that begin something.
+/// Words that begin an entry.
 const KEYWORDS: [&str; 17] = [
     "fn", "let", "if", "then", "else", "load", "bool", "i8", "u8", "i32", "i64", "u32", "u64", "f16", "bf16", "f32",
     "f64",
 ];
 
-/// What is known of the words of a line.
+/// The names that completion and highlighting know.
 struct Words {
-    /// What a word may be completed to, in order.
+    /// The names that a word can be completed to, in order.
     names: Vec<String>,
     files: FilenameCompleter,
 }
@@ -195,7 +195,7 @@ impl Completer for Words {
             Some(Some(("math", _))) => candidates(start, &mut choices::<MathName>().into_iter()),
             Some(Some(("fuse", _))) => candidates(start, &mut passes_by_name().map(str::to_owned)),
             _ if in_quotes => self.files.complete_path(line, at)?,
-            // Nothing is offered before anything is typed: that would be all there is.
+            // Nothing is offered before anything is typed, because that would be the whole list.
             _ if start == at => (at, vec![]),
             _ => candidates(start, &mut self.names.iter().cloned()),
         })

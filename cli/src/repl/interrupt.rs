@@ -1,4 +1,5 @@
-//! Ctrl-C: what runs is told to stop, and if it does not within a moment it is left behind: it owns all that it works on.
+//! Handles Ctrl-C. The running work is told to stop. If it does not stop soon, it is abandoned,
+//! which is safe because it owns everything that it works on.
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -11,11 +12,11 @@ use fuseloop::Cancel;
 
 use crate::failure::Failure;
 
-/// How often somebody looks whether Ctrl-C was pressed.
+/// How often Ctrl-C is polled.
 const POLL: Duration = Duration::from_millis(10);
-/// How long what runs has to end by itself.
+/// How long the running work gets to stop by itself.
 const GRACE: Duration = Duration::from_millis(50);
-/// Checking and compiling recurse; so may what runs.
+/// Checking and compiling recurse, and so may the work.
 const STACK: usize = 16 << 20;
 
 /// Whether Ctrl-C was pressed.
@@ -24,14 +25,14 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
-    /// From now on Ctrl-C does not end the process.
+    /// Catches Ctrl-C, which then no longer ends the process.
     pub fn catch() -> std::io::Result<Interrupt> {
         let pressed = Arc::new(AtomicBool::new(false));
         signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&pressed))?;
         Ok(Interrupt { pressed })
     }
 
-    /// Does something that Ctrl-C ends.
+    /// Runs work that Ctrl-C can stop.
     pub fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Cancel) -> Result<T, Failure> + Send + 'static,
@@ -41,7 +42,7 @@ impl Interrupt {
         let cancel = Cancel::default();
         let wish = cancel.clone();
         let worker = thread::Builder::new().stack_size(STACK).spawn(move || {
-            // Nobody may be waiting any more.
+            // The receiver may have given up.
             let _ = sender.send(work(&wish));
         })?;
         loop {
@@ -49,7 +50,7 @@ impl Interrupt {
                 Ok(done) => return done,
                 Err(RecvTimeoutError::Timeout) if self.pressed.load(Ordering::Relaxed) => {
                     cancel.cancel();
-                    // What cannot be stopped is left behind.
+                    // Work that does not stop in time is abandoned.
                     let _ = receiver.recv_timeout(GRACE);
                     return Err(Failure::Wrong("interrupted".to_owned()));
                 }

@@ -7,17 +7,17 @@ use fuseloop::session::Typed;
 
 use crate::failure::Failure;
 
-/// Before what is entered, and before each line that goes on with it.
+/// The prompt for an entry, and the one for its continuation lines.
 pub const PROMPT: &str = "> ";
 pub const GOES_ON: &str = ". ";
 
-/// What came.
+/// The next input.
 pub enum Entered {
     /// Commands and text for the session, in order.
     Pieces(Vec<String>),
-    /// What was begun is not wanted.
+    /// Ctrl-C discarded the current entry.
     Interrupted,
-    /// There is no more.
+    /// The input has ended.
     End,
 }
 
@@ -77,12 +77,12 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// With prompts for a person.
+    /// Prompts are printed if a person types.
     pub fn new(prompts: bool) -> Lines {
         Lines { prompts }
     }
 
-    /// The next thing that is entered, of as many lines as it takes.
+    /// Reads the next entry, of any number of lines.
     pub fn read(&mut self, stdout: &mut impl Write) -> Result<Entered, Failure> {
         let mut entry = Entry::default();
         loop {

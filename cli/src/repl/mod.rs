@@ -1,7 +1,8 @@
 //! `fuseloop repl`: a session at a prompt, or read from a pipe.
 //!
-//! `lines` reads what is entered (on a terminal `editor` does), `commands` has what begins with a `:`, `show` words the results, and
-//! `interrupt` lets Ctrl-C end what runs. The session itself is the library's.
+//! `lines` reads entries (on most terminals `editor` does), `commands` runs those that begin with
+//! `:`, `show` formats results, and `interrupt` lets Ctrl-C stop the work. The session itself is
+//! part of the library.
 
 mod commands;
 mod editor;
@@ -25,7 +26,7 @@ use editor::Editor;
 use interrupt::Interrupt;
 use lines::{Entered, Lines};
 
-/// Evaluates what is typed, as it is typed.
+/// Evaluates each entry as it is typed.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Expressions are evaluated, functions and `let`s defined; :help lists the commands. On a pipe the results go to standard
@@ -34,7 +35,7 @@ output, and the exit code is 1 if anything failed.
 Example: echo 'sum(iota(10))' | fuseloop repl"
 )]
 pub struct Arguments {
-    /// What is defined at the beginning: programs, and arrays as .npy, .npz, .safetensors
+    /// Files to load at the start: programs, and arrays as .npy, .npz, .safetensors
     files: Vec<String>,
     #[command(flatten)]
     engine: Engine,
@@ -43,12 +44,12 @@ pub struct Arguments {
 /// The line width if the terminal's is unknown.
 const WIDTH: usize = 120;
 
-/// A session and how it is talked to.
+/// A session and its settings for input and output.
 struct Repl {
     session: Session,
-    /// Set on a terminal: elsewhere Ctrl-C ends the process.
+    /// Set on a terminal. Elsewhere Ctrl-C ends the process.
     interrupt: Option<Interrupt>,
-    /// Of results, and of errors.
+    /// The style of results, and that of errors.
     style: Style,
     error_style: Style,
     /// The line width for output.
@@ -57,13 +58,13 @@ struct Repl {
     files: BTreeSet<PathBuf>,
 }
 
-/// Where what is entered comes from.
+/// The source of entries.
 enum From {
     Terminal(Box<Editor>),
     Lines(Lines),
 }
 
-/// Whether to go on.
+/// Whether to continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     Read,
@@ -85,7 +86,7 @@ pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure
     for file in &arguments.files {
         repl.load(file)?;
     }
-    // A terminal that cannot move its cursor gets lines as a pipe does, with a prompt.
+    // A terminal that cannot move its cursor is read line by line, as a pipe is, with a prompt.
     let terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
     let mut from = if terminal && !crate::is_dumb() {
         From::Terminal(Box::new(Editor::new(style).map_err(|e| Failure::Wrong(format!("the terminal: {e}")))?))
@@ -128,7 +129,7 @@ pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure
     if let From::Terminal(editor) = &mut from {
         editor.keep_history();
     }
-    // On a terminal each failure has been seen.
+    // On a terminal the user has already seen each failure.
     if terminal {
         return Ok(());
     }
@@ -137,7 +138,7 @@ pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure
 }
 
 impl Repl {
-    /// Does what was entered.
+    /// Executes an entry.
     fn enter(&mut self, text: &str, stdout: &mut impl Write) -> Result<Next, Failure> {
         let text = text.trim_end();
         let command = text.trim_start().strip_prefix(':').map(str::to_owned);
@@ -163,7 +164,7 @@ impl Repl {
         Ok(Next::Read)
     }
 
-    /// Does something with a copy of the session, that Ctrl-C may end.
+    /// Runs work on a copy of the session, so that Ctrl-C can abandon it.
     fn work<T: Send + 'static>(
         &mut self,
         work: impl FnOnce(Session, &Cancel) -> Result<T, Failure> + Send + 'static,
@@ -176,7 +177,7 @@ impl Repl {
         }
     }
 
-    /// Defines what is in a file: the functions of a program, or arrays under their names.
+    /// Loads a file: the functions of a program, or arrays under their names.
     fn load(&mut self, path: &str) -> Result<String, Failure> {
         if let Ok(place) = fuseloop::files::Place::parse(path) {
             let file = place.path().map(Path::to_owned);
@@ -235,7 +236,7 @@ fn refused(outcomes: Vec<Outcome>) -> Result<(), Failure> {
     if errors.is_empty() { Ok(()) } else { Err(Failure::Several(errors)) }
 }
 
-/// The names that a choice may have, for messages and completion.
+/// The names of a choice, for messages and completion.
 fn choices<T: ValueEnum>() -> Vec<String> {
     let names = T::value_variants().iter().filter_map(T::to_possible_value);
     names.map(|value| value.get_name().to_owned()).collect()

@@ -5,7 +5,7 @@ use fuseloop::{Array, Outcome, Style, print};
 /// The maximum width of the lines of an array, however wide the terminal is.
 const LINE: usize = 75;
 
-/// What became of something that was entered, with a newline at the end.
+/// The text of an outcome, with a newline at the end.
 pub fn outcome(outcome: &Outcome, style: Style, width: usize) -> String {
     match outcome {
         Outcome::Defined { signature } => format!("{signature}\n"),
@@ -16,7 +16,7 @@ pub fn outcome(outcome: &Outcome, style: Style, width: usize) -> String {
             });
             missing.collect()
         }
-        // It is printed as an error.
+        // This is printed as an error.
         Outcome::Refused { .. } => String::new(),
         Outcome::Bound { values } => {
             values.iter().map(|(name, value)| format!("{name}: {}\n", type_of(value))).collect()

@@ -1,5 +1,5 @@
-//! `fuseloop build`, as one uses it: the examples that link its objects, by the commands that they give themselves, against the
-//! interpreter; and what the command line refuses.
+//! `fuseloop build` as a user runs it: examples that link its objects, built by the commands in
+//! their headers, are compared with the interpreter; and invalid command lines are refused.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -24,7 +24,8 @@ fn floats(text: &str) -> Vec<u32> {
     text.split_whitespace().map(|number| number.parse::<f32>().expect("a number").to_bits()).collect()
 }
 
-/// Runs the commands at the head of an example but the last, then that with these arguments; they work in a folder of the test's.
+/// Runs all commands at the head of an example except the last, then the last one with these
+/// arguments, in a folder of the test.
 fn example(path: &str, sizes: [&str; 2]) -> Vec<u32> {
     let folder = tempfile::tempdir().expect("a folder");
     let text = std::fs::read_to_string(root().join(path)).expect("the example is there");
@@ -40,7 +41,7 @@ fn example(path: &str, sizes: [&str; 2]) -> Vec<u32> {
     floats(&printed)
 }
 
-/// The same by the interpreter.
+/// The same with the interpreter.
 fn interpreted([n, m]: [&str; 2]) -> Vec<u32> {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("out.npy").display().to_string();
@@ -61,7 +62,7 @@ fn the_examples_give_the_bits_of_the_interpreter() {
     }
 }
 
-/// The program in the documentation, and what it says to print.
+/// The program in the documentation prints the output shown there.
 #[test]
 fn the_page_on_embedding_means_what_it_says() {
     let page = std::fs::read_to_string(root().join("docs/embedding.md")).expect("the page is there");
@@ -99,8 +100,8 @@ fn the_same_program_gives_the_same_object() {
     assert_eq!(&other.0[18..20], [183, 0], "EM_AARCH64");
 }
 
-/// Names that are reserved in C, and functions whose names clash with another's companions or with
-/// the object's own helpers.
+/// Names that are reserved in C, and functions with names that clash with another's companions or
+/// with the object's own helpers.
 #[test]
 fn names_make_way() {
     let folder = tempfile::tempdir().expect("a folder");

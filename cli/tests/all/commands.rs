@@ -1,4 +1,5 @@
-//! The command as a user meets it: exit codes, what is printed where, and what typical mistakes are told.
+//! The command as a user meets it: exit codes, what is printed where, and the messages for typical
+//! mistakes.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -21,7 +22,7 @@ impl Session {
         Session { folder }
     }
 
-    /// A session in whose folder `examples/` is to be found.
+    /// A session in a folder with `examples/`.
     #[cfg(unix)]
     fn beside_the_examples() -> Session {
         let s = Session::new(SOURCE);
@@ -40,7 +41,7 @@ impl Session {
         self.command(line).output().unwrap()
     }
 
-    /// What a command prints that succeeds.
+    /// The output of a command that must succeed.
     #[track_caller]
     fn prints(&self, line: &str) -> String {
         let output = self.run(line);
@@ -49,7 +50,7 @@ impl Session {
         text(&output.stdout)
     }
 
-    /// What a command says that fails with an exit code.
+    /// The error output of a command that must fail with an exit code.
     #[track_caller]
     fn fails(&self, code: i32, line: &str) -> String {
         let output = self.run(line);
@@ -116,7 +117,7 @@ fn saves_results_and_reads_them_back() {
     s.says(1, "run a.fl --fn scale x=ones:2 by=1 -o out=none/a.npy", &["none/a.npy: No such file"]);
 }
 
-/// What a command does whose standard input is a file.
+/// The output of a command with standard input from a file.
 fn fed(s: &Session, input: &str, line: &str) -> Output {
     s.command(line).stdin(std::fs::File::open(s.path(input)).unwrap()).output().unwrap()
 }
@@ -180,7 +181,7 @@ fn a_file_is_read_and_replaced_at_once() {
     s.prints("run a.fl --fn scale x=ones:3 by=1 -o x.npy");
     s.prints("run a.fl --fn scale x=x.npy by=3 -o x.npy");
     assert_eq!(s.prints("run a.fl --fn scale x=x.npy by=1"), "[3. 3. 3.]\n");
-    // A call that fails replaces nothing.
+    // A call that fails replaces no file.
     s.fails(1, "run a.fl --fn pick x=x.npy at=arange:9 -o x.npy");
     assert_eq!(s.prints("run a.fl --fn scale x=x.npy by=1"), "[3. 3. 3.]\n");
 }
@@ -327,7 +328,7 @@ fn reports_times() {
     }
 }
 
-/// What may be given up for speed is for the call to say, or for the function.
+/// The caller or the function can permit a loss of precision.
 #[test]
 fn fast_math() {
     let s =
@@ -409,7 +410,7 @@ fn does_not_mind_a_closed_pipe() {
     assert_eq!(status.code(), Some(0));
 }
 
-/// Each example checks, and each command that its header shows runs.
+/// Each example checks, and each command in its header runs.
 #[test]
 #[cfg(unix)]
 fn the_examples_run_as_they_say() {
@@ -434,7 +435,8 @@ fn the_examples_run_as_they_say() {
     assert!(count > 30);
 }
 
-/// The README's first command with what it shows; its sessions are played with those of the other pages.
+/// The README's first command prints the output shown there; its sessions are run with those of the
+/// other pages.
 #[test]
 #[cfg(unix)]
 fn the_readme_begins_right() {

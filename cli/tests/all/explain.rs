@@ -1,4 +1,5 @@
-//! `fuseloop explain`: what its forms say, that a large program fits two screens, that the documentation lists every field, and that `@kernels(n)` holds.
+//! `fuseloop explain`: the contents of its formats, that a large program fits on two screens, that
+//! the documentation lists every field, and that `@kernels(n)` is enforced.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -117,7 +118,8 @@ fn a_large_program_fits_two_screens() {
     let text = |line: &str| String::from_utf8(fuseloop(folder.path(), line).stdout).unwrap();
     let short = text("explain m.fl");
     assert!(short.lines().count() <= 100, "{short}");
-    // Kernels that differ in names only stand once, `let`s keep their names, decisions on one line of the source are one.
+    // Kernels that differ only in names are shown once, `let`s keep their names, and decisions on
+    // the same line of the source are merged.
     assert!(short.contains(", with other arrays: `a"), "{short}");
     assert!(!short.contains("the part in"), "{short}");
     assert!(short.contains("256 times") && short.contains("more lines (--all)"), "{short}");
@@ -126,7 +128,8 @@ fn a_large_program_fits_two_screens() {
     assert!(all.lines().count() > 5000 && !all.contains("(--all)"));
 }
 
-/// The notes on pairs that move the most come first, and those that move a few bytes only are counted.
+/// The notes on pairs that move the most come first, and those that move only a few bytes are
+/// counted.
 #[test]
 fn notes_are_sorted_and_ties_folded() {
     let source = "\
@@ -206,7 +209,7 @@ fn functions_are_held_to_their_kernels() {
         "check k.fl --format json",
         "run k.fl --fn shares x=ones:3",
         "run k.fl --fn shares x=ones:3 --fuse none",
-        // What is switched off to compare does not count.
+        // Passes that the user disables for comparison do not count.
         "run k.fl --fn chain x=ones:3 --fuse none",
     ];
     insta::assert_snapshot!(lines.iter().map(|line| session(folder.path(), line)).collect::<String>());
@@ -220,7 +223,8 @@ fn fields(page: &str, heading: &str) -> Vec<String> {
     lines.filter_map(|line| Some(line.strip_prefix("| `")?.split_once('`')?.0.to_owned())).collect()
 }
 
-/// Only with `--best`: how far the plan is from the partition that moves the fewest bytes, or that nobody looked.
+/// Only with `--best`: how far the plan is from the partition that moves the fewest bytes, or that
+/// the program is too large to search.
 #[test]
 fn the_best_partition_is_looked_for_where_it_is_asked_for() {
     let sum = format!("fn sums(x: f32[n]) = {}\n", vec!["x"; 20].join(" + "));

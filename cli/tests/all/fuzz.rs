@@ -30,12 +30,12 @@ fn random_programs_pass() {
     let done = fuzz(&["--cases", "6", "--seed", "1", "--device", "cpu", "--simd", "128", "--threads", "1"]);
     let found = text(&done.stdout);
     assert!(found.starts_with("6 programs, "), "{found}");
-    // Through whatever, all run on the one engine that is left.
+    // Whatever route it takes, everything runs on the one engine that is left.
     let runners = found.lines().find_map(|line| line.trim_start().strip_prefix("programs on: ")).expect("a line");
     assert!(runners.split(", ").all(|runner| runner.contains("cpu:1:128 ")), "{found}");
 }
 
-/// A case that a person wrote: what is replayed need not have been found.
+/// A case that a person wrote: a replayed case need not have been found by the fuzzer.
 #[test]
 fn a_saved_case_is_run_again() {
     let folder = tempfile::tempdir().expect("a folder");

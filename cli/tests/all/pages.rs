@@ -1,8 +1,9 @@
-//! `explain --format html` and `bench --format html`: whole pages, that ask for nothing and in which text from outside is text.
+//! `explain --format html` and `bench --format html`: complete pages that load nothing and in which
+//! text from outside is text.
 
 use std::process::{Command, Stdio};
 
-/// `a < b` and names that would be markup, were they not escaped.
+/// `a < b`, and names that would be markup if they were not escaped.
 const PROGRAM: &str = "\
 # <script>alert(1)</script> & more
 fn main(x: f32[n, m], bias: f32[m]) -> f32[n, m] {
@@ -14,7 +15,7 @@ fn main(x: f32[n, m], bias: f32[m]) -> f32[n, m] {
 }
 ";
 
-/// Elements that have no end.
+/// Elements without an end tag.
 const EMPTY: [&str; 3] = ["!DOCTYPE", "meta", "br"];
 
 fn page(line: &str) -> String {
@@ -30,7 +31,7 @@ fn page_of(program: &str, line: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Each element ends where it should, and nothing is fetched or run.
+/// Checks that each element ends where it should, and that the page fetches and runs nothing.
 fn hold(page: &str) {
     let mut open: Vec<&str> = vec![];
     for part in page.split('<').skip(1) {
@@ -58,15 +59,16 @@ fn explanations() {
     }
     assert!(whole.contains("&lt;script&gt;alert(1)&lt;/script&gt; &amp; more"));
     assert!(!whole.contains('`'));
-    // The line of the source, its marks aside.
+    // The line of the source without its marks.
     let text: String = whole.split('<').map(|part| part.split_once('>').map_or("", |(_, text)| text)).collect();
     assert!(text.contains("    let y = select(x &lt; 2, x * 2 + bias, x)\n"), "{text}");
-    // For a GPU nothing is measured where there is none, so the same input gives the same page.
+    // For a GPU that is not there nothing is measured, so the same input gives the same page.
     let line = "explain p.fl --format html --device gpu";
     assert_eq!(page(line), page(line));
 }
 
-/// A page stays as large as one reads, however large the program is, and names are no text between backquotes.
+/// A page stays readable, however large the program is, and names are not taken for code between
+/// backquotes.
 #[test]
 fn of_a_large_program() {
     let mut text = "fn main(x0: f32[n, m]) {\n".to_owned();
@@ -92,7 +94,7 @@ fn of_nothing() {
 
 #[test]
 fn measurements() {
-    // Large enough that what fusion saves is more than a call takes.
+    // Large enough that fusion saves more time than a call takes.
     let whole = page("bench p.fl --format html n=400 m=500");
     hold(&whole);
     assert!(whole.contains("times as fast") && whole.contains("Without fusion"));

@@ -1,5 +1,5 @@
-//! Reports: the pages of `fuseloop help`, all errors of a file at once, JSON whose fields stay, and nothing on a terminal
-//! that somebody hid in a source, a name or a file.
+//! Reports: the pages of `fuseloop help`, all errors of a file at once, JSON with stable fields,
+//! and no control characters on a terminal from a source, a name or a file.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// What a terminal might take for a command, or for a change of direction.
+/// Characters that a terminal might take for a command or for a change of direction.
 const HOSTILE: &str = "\x1b[2J\x1b]0;t\x07\u{9b}31m\x7f\u{202e}\u{2066}\u{200b}\u{e0041}";
 
 fn folder(files: &[(&str, &str)]) -> TempDir {
@@ -92,7 +92,7 @@ fn json_keeps_its_fields() {
     for line in text.lines().filter(|line| line.starts_with('{')) {
         assert!(line.starts_with(r#"{"type":""#) && line.ends_with('}'), "{line}");
     }
-    // How long it took is another number each time.
+    // Times differ from run to run.
     let times = |line: &str| line.starts_with(r#"{"type":"times","#);
     let stages = |line: &str| line.split(',').filter_map(|f| f.split(':').next()).collect::<Vec<_>>().join(", ");
     let text: Vec<String> = text.lines().map(|l| if times(l) { stages(l) } else { l.to_owned() }).collect();
@@ -149,7 +149,7 @@ fn nothing_hidden_in_text_reaches_the_terminal() {
     }
 }
 
-/// Nothing but text and line ends was printed.
+/// Asserts that only text and line ends were printed.
 #[track_caller]
 fn harmless(output: &Output) {
     for bytes in [&output.stdout, &output.stderr] {
@@ -200,7 +200,7 @@ fn documented(value: &Value, page: &str, line: &str) {
         Value::Object(fields) => {
             for (field, value) in fields {
                 assert!(page.contains(&format!("`{field}`")), "{line}: docs/json.md says nothing of `{field}`");
-                // Names of the program's own.
+                // These are names from the program.
                 if field != "sizes" {
                     documented(value, page, line);
                 }

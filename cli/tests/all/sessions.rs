@@ -1,5 +1,6 @@
-//! The sessions in the documentation: each command with what it prints. Those about files and their errors take place in a
-//! folder of good and bad ones, those of the README and about fusion beside the examples. `UPDATE_DOCS=1` writes what is printed now.
+//! The sessions in the documentation: each command with its output. Those about files and their
+//! errors run in a folder of good and bad files, the others next to the examples. `UPDATE_DOCS=1`
+//! rewrites the output.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -83,7 +84,7 @@ fn folder() -> TempDir {
     folder
 }
 
-/// What a shell shows for a command, line end included.
+/// The output of a command in a shell, with a line end.
 fn shown(folder: &Path, command: &str) -> String {
     let binaries = Path::new(env!("CARGO_BIN_EXE_fuseloop")).parent().unwrap();
     let path = format!("{}:{}", binaries.display(), std::env::var("PATH").unwrap_or_default());
@@ -93,7 +94,8 @@ fn shown(folder: &Path, command: &str) -> String {
     String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
 }
 
-/// The page with what each command of its sessions prints in a folder. A session is a block that begins with a command.
+/// The page with the output of each command of its sessions, run in a folder. A session is a block
+/// that begins with a command.
 fn played(page: &str, folder: &Path) -> String {
     let mut text = String::new();
     let mut lines = page.lines().peekable();
@@ -125,7 +127,7 @@ fn sessions_show_what_happens() {
         let page = std::fs::read_to_string(&path).unwrap();
         let played = played(&page, folder().path());
         if let Some(code) = path.file_stem().and_then(|s| s.to_str()).filter(|s| s.starts_with('E')) {
-            // The error, and then how to mend it.
+            // First the error, then its fix.
             let errors: Vec<_> = played.match_indices("\nerror").collect();
             let own = played.find(&format!("\nerror[{code}]: "));
             let mended = played.matches("\n```python\n").count() + played.matches("\n```text\n").count() == 2;

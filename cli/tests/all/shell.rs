@@ -1,4 +1,4 @@
-//! What stands around the commands: completions, the manual, help with examples, exit codes.
+//! The command line as a whole: completions, the manual, help with examples, exit codes.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -33,7 +33,7 @@ fn every_command_has_help_with_an_example() {
     }
 }
 
-/// A shell that is on this machine takes the script, and completes commands and options.
+/// A shell that is installed accepts the script, and completes commands and options.
 #[test]
 fn shells_complete_command_lines() {
     for shell in ["bash", "zsh", "fish"] {
@@ -59,7 +59,7 @@ fn the_manual_has_a_page_for_each_command() {
     assert_eq!(fuseloop(&["man", "none"]).status.code(), Some(2));
 }
 
-/// The table of the page: each command ends with the code that it says.
+/// The table of the page: each command ends with the exit code that it states.
 #[test]
 fn exit_codes_are_what_the_page_says() {
     let page = std::fs::read_to_string(root().join("docs/commands.md")).unwrap();

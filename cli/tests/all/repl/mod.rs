@@ -1,7 +1,7 @@
 //! The prompt: as a person types at a terminal, by transcripts, and on a pipe.
 //!
-//! A transcript is what is seen on a terminal that has only lines: `>` stands before what was entered, `.` before each line that goes on
-//! with it. `UPDATE_DOCS=1` writes what is seen now.
+//! A transcript is the text on a terminal that can show only lines: `>` stands before an entry, `.`
+//! before each continuation line. `UPDATE_DOCS=1` rewrites the transcripts.
 
 mod help;
 mod save;
@@ -134,7 +134,7 @@ fn what_is_open_is_one_entry() {
     assert_eq!(text(&pipe(folder.path(), &long).stdout), "100000  # i64\n");
 }
 
-/// What may be given up for speed is chosen as in a command's arguments.
+/// The precision that may be given up is chosen as in a command's arguments.
 #[test]
 fn fast_math() {
     let folder = tempfile::tempdir().unwrap();
@@ -194,7 +194,7 @@ fn one_types_is_completed_coloured_and_remembered() {
     t.shows("[4., 5.]  # f32[2]");
     t.keys("\u{4}");
     assert_eq!(t.ends(), Some(0));
-    // What was entered is there the next time.
+    // The history of earlier entries is still there.
     let mut t = Terminal::start(folder.path(), "xterm-256color", &[]);
     t.prompt();
     t.keys("\u{1b}[A");
@@ -221,7 +221,7 @@ fn ctrl_c_ends_what_runs_and_keeps_the_session() {
         let mut t = Terminal::start(folder.path(), term, &["--device", device]);
         t.prompt();
         t.enter("> ", "let n = 3000000");
-        // Hours of work.
+        // Work for hours.
         t.keys("sum[i < n, j < n](sin(f64(i * j)))");
         t.sees("> sum[i < n, j < n](sin(f64(i * j)))");
         t.keys("\r");
@@ -250,7 +250,7 @@ fn folder() -> TempDir {
     folder
 }
 
-/// What is seen when the same is entered again.
+/// The transcript that results from entering the same again.
 fn again(transcript: &str) -> String {
     let folder = folder();
     let mut t = Terminal::start(folder.path(), "dumb", &[]);
@@ -271,7 +271,7 @@ fn again(transcript: &str) -> String {
     seen.strip_suffix("> ").unwrap_or(&seen).to_owned()
 }
 
-/// Holds a text to what is seen, or writes it.
+/// Compares a text with the file, or updates the file.
 fn hold(path: &Path, text: &str, now: &str) {
     if std::env::var_os("UPDATE_DOCS").is_some() {
         fs::write(path, now).unwrap();

@@ -1,4 +1,4 @@
-//! A terminal as a person has it before them: keys go in, and what they see can be waited for.
+//! A terminal as its user sees it: tests send keys, and wait for what appears on the screen.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -13,7 +13,7 @@ use pty_process::Size;
 use pty_process::blocking::{Command, Pty, open};
 use vt100::Parser;
 
-/// As long as anybody waits.
+/// The longest that a test waits.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// `fuseloop repl` in a terminal.
@@ -22,15 +22,15 @@ pub struct Terminal {
     child: Child,
     bytes: Receiver<Vec<u8>>,
     screen: Parser,
-    /// All that came, as it came.
+    /// All output so far, as it came.
     pub log: String,
-    /// The lines of the log that have ended: where each begins, and its plain text.
+    /// The complete lines of the log: where each begins, and its plain text.
     ended: Vec<(usize, String)>,
-    /// Where the line begins that has not ended.
+    /// The start of the incomplete last line.
     open: usize,
 }
 
-/// A line without what moves the cursor or colours.
+/// A line without escape sequences for the cursor and colours.
 fn plain(line: &str) -> String {
     let mut text = String::new();
     let mut chars = line.chars().filter(|c| *c != '\r');
@@ -46,7 +46,7 @@ fn plain(line: &str) -> String {
 }
 
 impl Terminal {
-    /// Starts it in a folder, which is home too.
+    /// Starts it in a folder, which is also the home folder.
     pub fn start(folder: &Path, term: &str, arguments: &[&str]) -> Terminal {
         Terminal::start_sized(folder, term, arguments, (40, 120))
     }
@@ -90,7 +90,7 @@ impl Terminal {
     /// Whether a line was printed after position `from` of the log, by itself or after a prompt.
     pub fn printed(&self, from: usize, line: &str) -> bool {
         let is = |seen: &str| seen.trim_start_matches("> ").trim_start_matches(". ") == line;
-        // Of a line in whose middle `from` is, only what comes after it.
+        // If `from` is in the middle of a line, only the part after it counts.
         let begun = self.log[from..].split_once('\n').is_some_and(|(first, _)| is(&plain(first)));
         begun || self.ended.iter().rev().take_while(|(begin, _)| *begin > from).any(|(_, seen)| is(seen))
     }
@@ -101,7 +101,7 @@ impl Terminal {
         contents.lines().map(|line| line.trim_end().to_owned()).collect()
     }
 
-    /// Waits until what is seen is as wanted.
+    /// Waits until a condition on the screen holds.
     #[track_caller]
     pub fn wait(&mut self, what: &str, wanted: impl Fn(&Terminal) -> bool) {
         let end = Instant::now() + PATIENCE;
@@ -120,19 +120,19 @@ impl Terminal {
         }
     }
 
-    /// Waits until the last line is this.
+    /// Waits until this is the last line.
     #[track_caller]
     pub fn sees(&mut self, last: &str) {
         self.wait(last, |terminal| terminal.lines().last().is_some_and(|line| line == last.trim_end()));
     }
 
-    /// Waits until the prompt is there and nothing behind it.
+    /// Waits until there is an empty prompt.
     #[track_caller]
     pub fn prompt(&mut self) {
         self.sees(">");
     }
 
-    /// Types something behind what is in the last line, presses Enter and waits for the next prompt.
+    /// Types text after the contents of the last line, presses Enter and waits for the next prompt.
     #[track_caller]
     pub fn enter(&mut self, before: &str, typed: &str) {
         self.keys(typed);
@@ -141,18 +141,18 @@ impl Terminal {
         self.prompt();
     }
 
-    /// Whether there is such a line. (What a terminal shows behind `^C` is its own affair.)
+    /// Whether there is such a line. (Terminals differ in the text that they show after `^C`.)
     pub fn has(&self, line: &str) -> bool {
         self.lines().iter().any(|seen| seen.strip_prefix("^C").unwrap_or(seen) == line)
     }
 
-    /// Holds that there is such a line.
+    /// Asserts that there is such a line.
     #[track_caller]
     pub fn shows(&self, line: &str) {
         assert!(self.has(line), "{line}\n{}", self.lines().join("\n"));
     }
 
-    /// What is seen in the cell with this text, at its first place on the screen.
+    /// The colour of the first cell that shows this text.
     pub fn colour_of(&self, text: &str) -> vt100::Color {
         let screen = self.screen.screen();
         let lines: Vec<String> = screen.rows(0, 120).collect();
@@ -161,7 +161,7 @@ impl Terminal {
         screen.cell(row as u16, column as u16).unwrap().fgcolor()
     }
 
-    /// Waits for its end; the exit code.
+    /// Waits for the process to end and returns its exit code.
     pub fn ends(&mut self) -> Option<i32> {
         let end = Instant::now() + PATIENCE;
         while Instant::now() < end {
@@ -176,7 +176,7 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // It may have ended.
+        // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
