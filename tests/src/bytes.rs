@@ -1,4 +1,5 @@
-//! What any bytes must meet, for libFuzzer (`fuzz/`): each of these panics where something is wrong.
+//! Properties of arbitrary bytes, for libFuzzer (`fuzz/`): each function panics if its property
+//! fails.
 
 use std::path::Path;
 
@@ -26,7 +27,7 @@ pub fn source(bytes: &[u8]) {
         }
         Ok(all) => {
             for checked in all {
-                // What a limit refuses, it says.
+                // A program beyond a limit must be reported as such.
                 if let Ok(compiled) = compiler::pipeline::compile(&checked, &compiler::pipeline::Options::default()) {
                     verify(&compiled.program).unwrap_or_else(|error| panic!("{error}\n{}", compiled.program));
                 }
@@ -53,7 +54,7 @@ pub fn ir(bytes: &[u8]) {
     assert_eq!(verify(&program).is_ok(), verify(&again).is_ok(), "{printed}");
 }
 
-/// Files of arrays: read or refused, whatever they claim to be.
+/// Files of arrays are read or refused, whatever they claim to be.
 pub fn files(bytes: &[u8]) {
     let folder = tempfile::tempdir().expect("a folder for the file");
     for name in ["a.npy", "a.npz", "a.safetensors"] {
@@ -68,7 +69,7 @@ fn read(path: &Path) {
     let place = |text: &str| Place::parse(text).expect("the folder's name is plain");
     let whole = place(&path.display().to_string());
     let Ok(names) = files::names(&whole) else {
-        // What has no names has no array either, or one.
+        // Without names there is at most one array.
         let _ = files::read(&whole);
         return;
     };
@@ -77,7 +78,7 @@ fn read(path: &Path) {
     }
 }
 
-/// The choices that make a program: the same results on an engine that they choose.
+/// The choices that make a program also choose an engine, which must give the same results.
 pub fn pipeline(bytes: &[u8]) {
     let words: Vec<u16> = bytes.chunks_exact(2).map(|two| u16::from_le_bytes([two[0], two[1]])).collect();
     let seed = words.iter().take(4).fold(0, |seed, word| seed << 16 | u64::from(*word));

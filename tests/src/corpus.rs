@@ -1,4 +1,4 @@
-//! The corpus: programs with what they must give, one rule of the language a file.
+//! The corpus: programs with their expected results, one rule of the language per file.
 //!
 //! A case is a comment line of the program itself:
 //!
@@ -10,8 +10,8 @@
 //! #! error f E0124                           # does not compile, for this reason
 //! ```
 //!
-//! Elements are read as the parameter's (or result's) type; `AxB[]` is an empty array of that shape, `iota(3, 4)`
-//! counts from 0 and `fill(n, v)` repeats.
+//! Elements are read as the parameter's (or result's) type; `AxB[]` is an empty array of that
+//! shape, `iota(3, 4)` counts from 0 and `fill(n, v)` repeats.
 
 use ir::array::Array;
 use ir::bind::{BindError, Fault};
@@ -23,7 +23,7 @@ use crate::engines::{Engine, Outcome, Rejected, Shown, compile};
 /// A `#!` line.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// What follows `#!`.
+    /// The text after `#!`.
     pub text: String,
 }
 
@@ -109,7 +109,7 @@ fn arguments(head: &mut Reader<'_>, program: &Program) -> Result<Vec<Array>, Str
     Ok(inputs)
 }
 
-/// Holds what came out against the text behind `->`.
+/// Compares an outcome with the text after `->`.
 fn compare(outcome: &Outcome, names: &[&str], wanted: &str) -> Result<(), String> {
     let differs = || Err(format!("expected {wanted}, found {outcome:?}"));
     let mut reader = Reader { rest: wanted };
@@ -171,7 +171,7 @@ impl<'a> Reader<'a> {
         (!word.is_empty()).then_some(word)
     }
 
-    /// A name with `=` behind it, if that comes next.
+    /// A name followed by `=`, if that comes next.
     fn name(&mut self) -> Option<&'a str> {
         let before = self.rest;
         if let Some(word) = self.word()

@@ -1,5 +1,5 @@
-//! Functions that anybody may have written, called with what fits them: sizes are tried until they meet what the function
-//! asks of them.
+//! Calls arbitrary functions with suitable arguments: sizes are tried until they meet the
+//! function's requirements.
 
 use backends::cpu::MemoryRegime;
 use compiler::check::check_all;
@@ -19,14 +19,16 @@ use crate::ways;
 
 /// How often each function is called with results.
 const CALLS: usize = 3;
-/// So often it is called for that: some calls end in faults.
+/// How often suitable arguments are tried; some calls end in faults.
 const TRIES: usize = 100;
-/// How many times four small sizes the one is that may be larger, in each call of a function that is held alone.
+/// The size that may be larger, as a multiple of four small sizes, in each call of a function that
+/// is run on one engine alone.
 const LARGER: [i64; 4] = [1, 1, 40, 160];
 
-/// Runs every function of a source on every engine, fused in several ways, and holds the results to each other.
+/// Runs every function of a source on every engine, fused in several ways, and compares the
+/// results.
 ///
-/// Where a sum is left to a matrix library, in whatever order, its interpreters alone are held to the same bits.
+/// If a sum is left to a matrix library, in any order, only the interpreters are compared on bits.
 pub fn hold(source: &str) -> Result<(), String> {
     let file = grammar::parse(source).map_err(|errors| errors[0].message.clone())?;
     let all = check_all(&file).map_err(|errors| errors[0].message.clone())?;
@@ -56,8 +58,9 @@ fn function(checked: &Checked, seed: u64) -> Result<(), String> {
     }
 }
 
-/// Runs every function of a source on one engine, unfused and fused, and holds the results to what the source means (matrix products of
-/// floats about): small arrays, and such as have one size that is larger. Gives the number of calls.
+/// Runs every function of a source on one engine, unfused and fused, and compares the results with
+/// the meaning of the source (approximately for matrix products of floats). The arrays are small,
+/// or one of their sizes is larger. Returns the number of calls.
 pub fn hold_alone(source: &str, engine: Engine) -> Result<usize, String> {
     let file = grammar::parse(source).map_err(|errors| errors[0].message.clone())?;
     let all = check_all(&file).map_err(|errors| errors[0].message.clone())?;
@@ -102,7 +105,8 @@ pub fn fitting(program: &Program, random: &mut Random, larger: i64) -> Result<Ve
     { all }.find(takes).ok_or_else(|| format!("{}: no sizes fit", program.name))
 }
 
-/// Small sizes, of which one may be `larger` times four of them, and elements that subscripts may be made of.
+/// Small sizes, one of them possibly `larger` times four of these, and elements that can serve as
+/// subscripts.
 fn inputs(program: &Program, random: &mut Random, larger: i64) -> Vec<Array> {
     let mut sizes: Vec<i64> = program.symbols.keys().map(|_| 1 + random.below(7)).collect();
     let large = usize::try_from(random.below(2 * i64::try_from(sizes.len()).unwrap_or(0))).unwrap_or(0);

@@ -1,5 +1,5 @@
-//! Programs as objects: compiled ahead of time, linked into a C program that calls them through their header, and run there, on
-//! this machine or under an emulator of another one.
+//! Programs as objects: compiled ahead of time, linked into a C program that calls them through
+//! their header, and run there, on this machine or under an emulator of another one.
 
 use std::fmt::Write;
 use std::io::{Read, Seek};
@@ -25,7 +25,7 @@ pub struct Machine {
     /// Options for the compiler. With `-DMODE=...` the program sets its floating-point mode
     /// register to this value before any call.
     pub flags: &'static [&'static str],
-    /// What runs its programs, if this machine does not.
+    /// The command that runs its programs, if this machine cannot.
     pub runner: Option<&'static str>,
 }
 
@@ -94,7 +94,8 @@ impl Linked {
         Ok(Linked { folder, runner: machine.runner, programs, sizes })
     }
 
-    /// Makes calls, all in one process. What could not be said in C, since an argument has another shape than declared, gives nothing.
+    /// Makes calls, all in one process. A call that cannot be expressed in C, since an argument has
+    /// another shape than declared, gives `None`.
     pub fn call(&self, calls: &[Call<'_>]) -> Result<Vec<Option<Outcome>>, String> {
         let mut asked = vec![];
         let mut input = vec![];
@@ -135,7 +136,7 @@ impl Linked {
         Ok(format!("{status} {said}"))
     }
 
-    /// Writes what the C program reads for a call; nothing if the call cannot be said.
+    /// Writes the input of the C program for a call; `None` if the call cannot be expressed.
     fn say(&self, call: &Call<'_>, to: &mut Vec<u8>) -> bool {
         let program = &self.programs[call.program];
         if let Err(BindError::Requirement { requirement, .. }) = Binding::new(program, call.inputs)
@@ -161,7 +162,7 @@ impl Linked {
         true
     }
 
-    /// What a call came to.
+    /// The outcome of a call.
     fn outcome(&self, call: &Call<'_>, reply: &mut Reply<'_>) -> Option<Outcome> {
         let program = &self.programs[call.program];
         let asked = reply.numbers(3)?;
@@ -204,7 +205,7 @@ pub fn run(command: &mut Command) -> Result<String, String> {
     Err(format!("{command:?}: {}\n{said}", done.status))
 }
 
-/// What the C program has written.
+/// The output of the C program.
 struct Reply<'a> {
     rest: &'a [u8],
 }
@@ -264,7 +265,7 @@ impl Caller {
         })
     }
 
-    /// A function that makes a call as standard input says.
+    /// A function that makes a call described on standard input.
     fn source(&self, n: usize, program: &Program) -> String {
         let mut out = format!("\nstatic void call_{n}(void) {{\n");
         let (inputs, outputs) = (program.inputs(), program.outputs());

@@ -1,4 +1,4 @@
-//! The program blocks of documentation pages. The head of a block says what must come of it:
+//! The program blocks of documentation pages. The head of a block states its expected outcome:
 //!
 //! ````text
 //! ```fl                                  the program checks
@@ -65,7 +65,7 @@ impl Block {
         Some(self.arguments.remove(at).1)
     }
 
-    /// The program and the first error that comes of it.
+    /// The program and its first error.
     pub fn outcome(&self) -> (String, Option<Report>) {
         let mut block = self.clone();
         let times = block.option("repeat").and_then(|n| n.parse().ok()).unwrap_or(1);
@@ -101,7 +101,8 @@ impl Block {
         kernel.call_into(&inputs, &mut outputs).err().map(|e| e.report())
     }
 
-    /// What is wrong with the block, if anything: another error than it says, or a suggestion that does not mend it.
+    /// The failure of the block, if any: an error other than stated, or a suggestion that does not
+    /// fix it.
     pub fn fault(&self) -> Option<String> {
         let (source, report) = self.outcome();
         let found = report.as_ref().and_then(|r| r.code).as_ref().map(Code::to_string);
@@ -121,7 +122,7 @@ impl Block {
     }
 }
 
-/// An argument as text, for a parameter whose type and rank it need not have.
+/// An argument as text, for a parameter that may have another type and rank.
 fn argument(text: &str, param: &Slot) -> Array {
     let (dtype, text) = match text.split_once('/') {
         Some((dtype, text)) => (Dtype::from_name(dtype).expect("a type stands before the `/`"), text),
@@ -132,7 +133,7 @@ fn argument(text: &str, param: &Slot) -> Array {
     Value::parse(text, &slot).and_then(|value| value.load(0, 0)).expect("the page's arguments are well formed")
 }
 
-/// The text with so many copies of what stands between `«` and `»`.
+/// The text with `times` copies of the part between `«` and `»`.
 fn repeated(text: &str, times: usize) -> String {
     let mut parts = text.split('«');
     let mut all = parts.next().unwrap_or_default().to_owned();

@@ -1,5 +1,5 @@
-//! Every case of every file in `programs/` and `errors/`, and every function of every example and of the benchmark,
-//! through every engine, unfused and fused.
+//! Runs every case of every file in `programs/` and `errors/`, and every function of every example
+//! and of the benchmark, on every engine, unfused and fused.
 
 use std::path::{Path, PathBuf};
 

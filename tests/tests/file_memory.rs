@@ -1,5 +1,5 @@
-//! No file makes the reader panic or take memory that its size does not warrant. One test, because it counts the
-//! memory of the whole process.
+//! No file makes the reader panic or allocate more memory than its size justifies. A single test,
+//! because it measures the memory of the whole process.
 
 use std::path::Path;
 
@@ -11,12 +11,12 @@ use proptest::test_runner::{Config, TestRunner};
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
 
-/// What reading takes whatever the file: the decompressor's state, the names in a message.
+/// The memory for reading any file: the decompressor's state, and names in a message.
 const CONSTANT: usize = 1 << 18;
-/// What a byte of a file may cost: deflated, it may stand for 1,032.
+/// The maximum bytes of memory per byte of a file: a deflated one may stand for 1,032.
 const FACTOR: usize = 1032;
 
-/// Reads everything in a file, and says what that took beyond what there was before.
+/// Reads everything in a file and returns the additional memory that this took.
 fn read_all(path: &Path) -> usize {
     let before = MEMORY.current_usage();
     MEMORY.reset_peak_usage();

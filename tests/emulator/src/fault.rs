@@ -1,19 +1,21 @@
-//! What can go wrong as a kernel runs, and where.
+//! The faults of a running kernel, with their places.
 
 use std::fmt;
 
 use crate::types::Space;
 
-/// A kernel stopped: it does what PTX leaves undefined, or was launched in a way that it excludes.
+/// The reason why a kernel was stopped: PTX leaves its behaviour undefined, or it was launched in a
+/// way that it excludes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The kernel's name.
     pub kernel: String,
-    /// The line of the instruction in the module's text, or of the kernel if it did not get so far.
+    /// The line of the instruction in the module's text, or of the kernel if it did not get that
+    /// far.
     pub line: u32,
     /// The thread that came to it.
     pub thread: Thread,
-    /// What is wrong.
+    /// The problem.
     pub what: Problem,
 }
 
@@ -29,14 +31,14 @@ pub struct Thread {
 /// A kind of fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Problem {
-    /// An access to what belongs to no allocation or variable, or crosses the end of one.
+    /// An access outside of every allocation and variable, or across the end of one.
     OutOfBounds {
         /// The space of the access.
         space: Space,
         /// Its first byte.
         address: u64,
     },
-    /// An access whose address is no multiple of its size.
+    /// An access with an address that is not a multiple of its size.
     Misaligned {
         /// The space of the access.
         space: Space,
@@ -55,7 +57,7 @@ pub enum Problem {
         /// The first byte.
         address: u64,
     },
-    /// Two accesses, at least one of them a write, that nothing puts in an order.
+    /// Two unordered accesses, at least one of them a write.
     Race {
         /// The space of both.
         space: Space,
@@ -66,7 +68,8 @@ pub enum Problem {
         /// The line of its access.
         line: u32,
     },
-    /// Lanes that a mask names never come to the instruction, or a lane executes one whose mask leaves it out.
+    /// Lanes that a mask names never reach the instruction, or a lane executes one with a mask that
+    /// leaves it out.
     NotConverged {
         /// The mask.
         mask: u32,
@@ -80,7 +83,7 @@ pub enum Problem {
     },
     /// Threads of a warp wait at different aligned barriers.
     BarrierDivergence,
-    /// No thread can go on, or none has got anywhere for very long.
+    /// No thread can go on, or none has made progress for a very long time.
     Deadlock,
     /// The instruction `trap`.
     Trap,
@@ -90,14 +93,14 @@ pub enum Problem {
     DivisionByZero,
     /// The module has no such kernel.
     UnknownKernel,
-    /// The arguments are not as long as the parameters.
+    /// The arguments and the parameters differ in length.
     Arguments {
         /// Bytes of the parameters.
         expected: u32,
         /// Bytes of the arguments.
         found: usize,
     },
-    /// A shape that no device takes, or not the one that the kernel was declared for.
+    /// A shape that no device supports, or that contradicts the declaration of the kernel.
     Shape,
 }
 

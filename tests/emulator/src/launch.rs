@@ -1,5 +1,6 @@
-//! A launch: clusters of blocks take turns, a few at a time, within a cluster its blocks do, and within a block its warps. So a
-//! thread that waits for another block's flag in a loop lets that block get on, as on a device.
+//! A launch: clusters of blocks take turns, a few at a time, and so do the blocks of a cluster and
+//! the warps of a block. So a thread that spins on another block's flag lets that block make
+//! progress, as on a device.
 
 use crate::exec::{Grid, Shared, step};
 use crate::fault::{Fault, Problem};
@@ -21,7 +22,7 @@ pub struct Launch {
     pub block: [u32; 3],
     /// Bytes of shared memory behind the kernel's own variables.
     pub shared: u32,
-    /// The order in which blocks and warps take turns: 0 is the plain one. No result may depend on it.
+    /// The order in which blocks and warps take turns: 0 is ascending. No result may depend on it.
     pub seed: u64,
 }
 
@@ -32,12 +33,12 @@ impl Default for Launch {
     }
 }
 
-/// What a launch has done.
+/// Statistics of a launch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Instructions of warps, also where guards kept all lanes from taking part.
+    /// Instructions executed by warps, including those that a guard disables for all lanes.
     pub instructions: u64,
-    /// Bytes of global memory that threads have loaded, each for itself.
+    /// Bytes of global memory loaded, counted for each thread.
     pub loaded: u64,
     /// Bytes of global memory that threads have stored.
     pub stored: u64,
@@ -45,20 +46,21 @@ pub struct Stats {
     pub barriers: u64,
 }
 
-/// Blocks that run at the same time, and clusters of several that do.
+/// How many blocks run at the same time, or how many clusters of several blocks.
 const RESIDENT: usize = 8;
 const CLUSTERS: usize = 2;
 
 /// Shared memory of a block, at most: what an H100 has.
 const MOST_SHARED: u32 = 227 << 10;
 
-/// Jumps back without anything that another thread could see: what loops on, waits in vain.
+/// The limit on backward jumps without any change that another thread could see: a loop beyond it
+/// waits in vain.
 const PATIENCE: u64 = 1 << 20;
 
 /// Instructions of warps in a launch.
 const MOST_INSTRUCTIONS: u64 = u32::MAX as u64 - 1;
 
-/// Instructions that a warp runs before it is another's turn, in plain order.
+/// The instructions that a warp runs before the next one's turn, in the ascending order.
 const TURN: u64 = 256;
 
 /// A sequence of numbers (SplitMix64).
@@ -79,7 +81,7 @@ impl Random {
     }
 }
 
-/// Who takes the next turn, and for how long. Without a seed, all in order.
+/// The order and the length of turns. Without a seed, the order is ascending.
 struct Turns {
     random: Option<Random>,
 }
@@ -115,13 +117,15 @@ enum State {
 }
 
 impl Module {
-    /// Runs a kernel to its end. `arguments` are the bytes of its parameter space, each parameter aligned as its
-    /// declaration says.
+    /// Runs a kernel to its end. `arguments` are the bytes of its parameter space, with each
+    /// parameter aligned as declared.
     ///
-    /// `.global` variables start each launch anew: what a kernel leaves in them is gone.
+    /// `.global` variables are initialized for each launch; the contents that a kernel leaves in
+    /// them are lost.
     ///
     /// # Errors
-    /// The kernel does what PTX leaves undefined, does not end, or cannot be launched so.
+    /// An error if PTX leaves the kernel's behaviour undefined, if it does not end, or if it cannot
+    /// be launched in this way.
     pub fn launch(&self, memory: &mut Memory, name: &str, launch: Launch, arguments: &[u8]) -> Result<Stats, Fault> {
         let refuse = |line, what| Fault { kernel: name.to_owned(), line, thread: Default::default(), what };
         let Some(kernel) = self.kernels.iter().find(|k| k.name == name) else {
@@ -171,7 +175,7 @@ fn run(grid: &mut Grid<'_>, globals: &[u64], launch: Launch) -> Result<(), Fault
     let mut waiting: Vec<u32> = (0..grid.shape.blocks() as u32 / together).collect();
     turns.shuffle(&mut waiting);
     let mut waiting = waiting.into_iter();
-    // Dynamic memory lies behind the kernel's variables, apart from them by a gap.
+    // Dynamic memory follows the kernel's variables, after a gap.
     let mut behind = grid.kernel.shared.clone();
     let dynamic = behind.place(launch.shared, grid.kernel.dynamic.unwrap_or(1).max(16));
     let mut running: Vec<Vec<Block>> = vec![];
@@ -220,7 +224,7 @@ fn start(cluster: &mut [Block], grid: &Grid<'_>, number: u32) {
     }
 }
 
-/// All threads of a cluster that have not exited wait for each other.
+/// A barrier of all threads of a cluster that have not exited.
 fn meet(cluster: &mut [Block], grid: &mut Grid<'_>) {
     cluster.iter_mut().for_each(|block| block.go_on());
     let mut all = vec![];
@@ -250,7 +254,8 @@ impl Block {
         }
     }
 
-    /// Lets each warp run for a while. Others of its cluster find the block's memory from its first turn on, until it ends.
+    /// Runs each warp for a while. The block's memory is visible to others of its cluster from its
+    /// first turn until it ends.
     fn turn(&mut self, grid: &mut Grid<'_>, turns: &mut Turns, (dynamic, more): (u32, u32)) -> Result<State, Fault> {
         if !self.begun {
             grid.shared[self.shared.slot as usize].lay_out(&grid.kernel.shared, dynamic, more);
@@ -271,7 +276,7 @@ impl Block {
                 }
             }
         }
-        // It is the fault of a thread that runs, not of those that wait for it at a barrier.
+        // A running thread is blamed, not those that wait for it at a barrier.
         let runs = |group: &Group| group.wait == Wait::No;
         let tired = grid.idle > PATIENCE || grid.stats.instructions > MOST_INSTRUCTIONS;
         if tired && self.warps.iter().flat_map(|warp| &warp.groups).any(runs) {
@@ -287,7 +292,8 @@ impl Block {
         self.barrier(grid)
     }
 
-    /// Nobody can run: all threads that have not exited wait at barriers. If it is the same, they have met.
+    /// No thread can run: all that have not exited wait at barriers. If it is the same barrier, it
+    /// is complete.
     fn barrier(&mut self, grid: &mut Grid<'_>) -> Result<State, Fault> {
         let mut groups = self.warps.iter().flat_map(|warp| &warp.groups).map(|group| group.wait);
         let first = groups.next();
@@ -324,7 +330,7 @@ impl Block {
         self.shared.knowledge.barrier();
     }
 
-    /// A fault of the first group that stands where it should.
+    /// A fault at the first group that satisfies a condition.
     fn at_some_group(&self, grid: &Grid<'_>, here: impl Fn(&Group) -> bool, what: Problem) -> Fault {
         let mut groups = self.warps.iter().flat_map(|warp| warp.groups.iter().map(move |group| (warp.number, group)));
         match groups.find(|(_, group)| here(group)) {

@@ -1,9 +1,11 @@
-//! Runs the text of PTX kernels on the processor, so that what is emitted for a GPU is tested without one, and finds
-//! what a GPU hides: accesses outside of arrays, reads of memory that nobody wrote, races.
+//! Runs the text of PTX kernels on the CPU, so that the code for GPUs can be tested without one,
+//! and detects errors that a GPU hides: out-of-bounds accesses, reads of uninitialized memory,
+//! races.
 //!
-//! It is an independent reading of NVIDIA's PTX ISA and shares nothing with the emitter. What a kernel computes here
-//! are the bits that a GPU computes, but for the `.approx` functions, which are only near. Whatever the ISA leaves
-//! undefined is a `Fault` that names the line and the thread; whatever is not in the subset is a `ParseError`.
+//! It is an independent reading of NVIDIA's PTX ISA and shares nothing with the emitter. Its
+//! results have the same bits as those of a GPU, except for the `.approx` functions, which only
+//! come close. Behaviour that the ISA leaves undefined is a `Fault` that names the line and the
+//! thread; text outside of the subset is a `ParseError`.
 //!
 //! ```
 //! use emulator::{Launch, Memory, Module};
@@ -33,9 +35,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! `parse` reads the text, with `decode` for instructions; `op` is what they become. `lanes` computes on rows of 32
-//! lanes without state. `launch` lets clusters of blocks take turns, `warp` groups threads by where they are, `exec` executes one
-//! instruction for one group. `region` is memory, `shadow` who accessed it, `order` what happened before what.
+//! `parse` reads the text, with `decode` for instructions, into the operations of `op`. `lanes`
+//! computes on rows of 32 lanes without state. `launch` lets clusters of blocks take turns, `warp`
+//! groups threads by their position, `exec` executes one instruction for one group. `region` is
+//! memory, `shadow` records its last accesses, and `order` is the happens-before relation.
 
 #![forbid(unsafe_code)]
 

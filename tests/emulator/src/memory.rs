@@ -7,14 +7,15 @@ use crate::types::Space;
 /// Where the first allocation lies.
 const FIRST: u64 = 0x7f00_0000_0000;
 
-/// What lies between allocations: every access there is outside of all.
+/// The gap between allocations. Every access there is out of bounds.
 const GAP: u64 = 4096;
 
-/// Global memory: allocations that lie apart, so that no access past the end of one is within another.
+/// Global memory: allocations with gaps between them, so that an access past the end of one is
+/// never within another.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
     allocations: Vec<Allocation>,
-    /// The allocation that was accessed last: mostly it is the next too.
+    /// The allocation that was accessed last, since the next access is mostly to the same one.
     last: usize,
 }
 
@@ -31,7 +32,7 @@ impl Memory {
         Memory::default()
     }
 
-    /// The address of so many bytes more, aligned to 256 bytes, which nobody has written.
+    /// Allocates uninitialized bytes and returns their address, aligned to 256 bytes.
     pub fn allocate(&mut self, bytes: usize) -> u64 {
         let base = match self.allocations.last() {
             None => FIRST,
@@ -44,7 +45,7 @@ impl Memory {
     /// Writes bytes.
     ///
     /// # Panics
-    /// They lie outside of every allocation: the caller's mistake.
+    /// An error if they lie outside of every allocation, which is a mistake of the caller.
     pub fn write(&mut self, address: u64, bytes: &[u8]) {
         let written = self.find(address).map(|(region, at)| region.put(at, bytes));
         assert!(matches!(written, Some(Ok(_))), "write of {} bytes at {address:#x}, outside of memory", bytes.len());
@@ -53,7 +54,7 @@ impl Memory {
     /// Reads bytes.
     ///
     /// # Errors
-    /// They lie outside of every allocation, or one was never written.
+    /// An error if they lie outside of every allocation, or if one was never written.
     pub fn read(&self, address: u64, bytes: usize) -> Result<Vec<u8>, Problem> {
         let outside = Problem::OutOfBounds { space: Space::Global, address };
         let allocation = self.index(address).map(|index| &self.allocations[index]).ok_or(outside.clone())?;
@@ -63,10 +64,10 @@ impl Memory {
         })
     }
 
-    /// Reads bytes, of which those that were never written are zero.
+    /// Reads bytes, taking those that were never written for zero.
     ///
     /// # Panics
-    /// They lie outside of every allocation: the caller's mistake.
+    /// An error if they lie outside of every allocation, which is a mistake of the caller.
     #[must_use]
     pub fn read_any(&self, address: u64, bytes: usize) -> Vec<u8> {
         let found = self.index(address).map(|index| &self.allocations[index]);
@@ -81,7 +82,7 @@ impl Memory {
         self.allocations.partition_point(|a| a.base <= address).checked_sub(1)
     }
 
-    /// The region that an address may lie in, and the place there.
+    /// The region that an address may lie in, and the offset in it.
     pub(crate) fn find(&mut self, address: u64) -> Option<(&mut Region, u64)> {
         let lies = |a: &Allocation| address.checked_sub(a.base).is_some_and(|at| at < a.region.len() as u64);
         if !self.allocations.get(self.last).is_some_and(lies) {
@@ -91,7 +92,7 @@ impl Memory {
         Some((&mut allocation.region, address - allocation.base))
     }
 
-    /// Forgets who accessed what: a launch is about to start.
+    /// Forgets the recorded accesses before a launch.
     pub(crate) fn forget_accesses(&mut self) {
         for allocation in &mut self.allocations {
             allocation.region.shadow.clear();
@@ -102,7 +103,7 @@ impl Memory {
         self.allocations.len()
     }
 
-    /// Frees all allocations but the first so many.
+    /// Frees all allocations except the first `count`.
     pub(crate) fn free_behind(&mut self, count: usize) {
         self.allocations.truncate(count);
     }

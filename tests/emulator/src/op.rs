@@ -1,4 +1,5 @@
-//! Kernels, decoded once: a list of operations on numbered rows, and what stands in the rows as a thread starts.
+//! Kernels, decoded once: a list of operations on numbered rows, and the initial contents of the
+//! rows.
 
 use crate::lanes::convert::Conversion;
 use crate::lanes::{Compare, Map};
@@ -17,7 +18,7 @@ pub(crate) struct Kernel {
     pub(crate) preds: Vec<PredKind>,
     /// Bytes of the parameter space.
     pub(crate) parameters: u32,
-    /// `.maxntid`: the most threads of a block, in each dimension.
+    /// `.maxntid`: the maximum number of threads of a block in each dimension.
     pub(crate) most: Option<[u32; 3]>,
     /// `.reqntid`: the only shape of a block.
     pub(crate) required: Option<[u32; 3]>,
@@ -27,7 +28,7 @@ pub(crate) struct Kernel {
     pub(crate) local: Layout,
 }
 
-/// What a row holds as threads start.
+/// The initial contents of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum RowKind {
     /// Nothing: it is written by instructions.
@@ -40,7 +41,7 @@ pub(crate) enum RowKind {
     Dynamic,
 }
 
-/// What a predicate holds as threads start.
+/// The initial value of a predicate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum PredKind {
     Register,
@@ -56,7 +57,7 @@ pub(crate) enum Special {
     Blocks(u8),
     Lane,
     Warp,
-    /// Lanes whose number compares so with the thread's own.
+    /// Lanes with a number that compares in this way with the thread's own.
     LanesEqual,
     LanesBelow,
     LanesUpTo,
@@ -66,7 +67,7 @@ pub(crate) enum Special {
     Rank,
 }
 
-/// Where variables lie in a space: each an extent, with gaps between, which no access may touch.
+/// The positions of a space's variables. Between them lie gaps that no access may touch.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Layout {
     pub(crate) bytes: u32,
@@ -74,7 +75,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// Room for a variable. The gap before it is for accesses past the end of its neighbour to be found.
+    /// Allocates a variable. The gap before it reveals accesses past the end of its neighbour.
     pub(crate) fn place(&mut self, bytes: u32, align: u32) -> u32 {
         const GAP: u32 = 64;
         let start = if self.bytes == 0 { 0 } else { (self.bytes + GAP).next_multiple_of(align) };
@@ -100,13 +101,13 @@ pub(crate) struct Instruction {
 /// An operation.
 #[derive(Debug)]
 pub(crate) enum Op {
-    /// A function of rows. Sources that it does not take are a constant.
+    /// A function of rows. Sources that it does not need are a constant.
     Map {
         map: Map,
         d: Reg,
         from: [Reg; 4],
     },
-    /// Division: lanes where `b` is zero within the mask are faults.
+    /// Division. An active lane with zero in `b` is a fault.
     Divide {
         map: Map,
         d: Reg,
@@ -134,7 +135,7 @@ pub(crate) enum Op {
         b: Reg,
         combine: Option<(Logic, Condition)>,
     },
-    /// A comparison whose result is a number: `yes` or zero.
+    /// A comparison with a number as its result: `yes` or zero.
     Set {
         how: Compare,
         d: Reg,
@@ -155,7 +156,7 @@ pub(crate) enum Op {
         a: Condition,
         b: Condition,
     },
-    /// Rows of `bits` bits joined to one, the first lowest.
+    /// Rows of `bits` bits joined into one, the first lowest.
     Pack {
         d: Reg,
         parts: Vec<Reg>,
@@ -226,7 +227,7 @@ pub(crate) enum Op {
         a: Reg,
         mask: Reg,
     },
-    /// `mma`: the product of two matrices that lie in the registers of all lanes, added to a third.
+    /// `mma`: the product of two matrices that lie in the registers of all lanes, plus a third.
     Multiply {
         factors: Factors,
         d: Vec<Reg>,
@@ -235,7 +236,7 @@ pub(crate) enum Op {
         c: Vec<Reg>,
         mask: Reg,
     },
-    /// `ldmatrix`: matrices of 8 x 8 elements of 16 bits, a row at the address of each lane.
+    /// `ldmatrix`: matrices of 8 x 8 elements of 16 bits. Each lane holds the address of a row.
     LoadMatrices {
         into: Vec<Reg>,
         at: Address,
@@ -250,7 +251,8 @@ pub(crate) enum Op {
     },
     Exit,
     Trap,
-    /// Begins to copy bytes from global to shared memory: as many as `read` says, zeros behind them.
+    /// Begins to copy bytes from global to shared memory: as many as `read` says, followed by
+    /// zeros.
     Copy {
         to: Address,
         from: Address,
@@ -263,7 +265,7 @@ pub(crate) enum Op {
     AwaitCopies {
         but: Option<u32>,
     },
-    /// What has no effect here, such as `nanosleep`.
+    /// An instruction without effect here, such as `nanosleep`.
     Nothing,
 }
 
@@ -278,7 +280,7 @@ pub(crate) struct Address {
 /// How memory is accessed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Access {
-    /// None: a generic address says itself where it points.
+    /// `None` for a generic address, which determines the space itself.
     pub(crate) space: Option<Space>,
     /// Of an element.
     pub(crate) ty: Type,
@@ -287,7 +289,7 @@ pub(crate) struct Access {
     pub(crate) release: bool,
 }
 
-/// Which threads an access or a fence is made for.
+/// The threads that an access or a fence is ordered for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Scope {
     Block,
@@ -295,10 +297,10 @@ pub(crate) enum Scope {
     Device,
 }
 
-/// What an access promises to others that overlap in time.
+/// The guarantees of an access towards others that overlap in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Strength {
-    /// `ld.global.nc`: nobody writes there as long as the kernel runs.
+    /// `ld.global.nc`: the memory is not written while the kernel runs.
     Constant,
     Weak,
     Strong(Scope),
@@ -328,17 +330,17 @@ impl Logic {
     }
 }
 
-/// What an atomic operation, or a reduction of a warp, does.
+/// The function of an atomic operation, or of a reduction over a warp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[rustfmt::skip]
 pub(crate) enum Atomic { Add, Min, Max, And, Or, Xor, Exchange, CompareAndSwap, Increment, Decrement }
 
-/// What the factors of a product of matrices consist of.
+/// The element type of the factors of a matrix product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Factors {
     F16,
     Bf16,
-    /// An `f32` of which only the upper 19 bits count.
+    /// An `f32`, where only the upper 19 bits count.
     Tf32,
 }
 
@@ -347,7 +349,7 @@ pub(crate) enum Factors {
 #[rustfmt::skip]
 pub(crate) enum Shuffle { Up, Down, Butterfly, Index }
 
-/// What a vote asks, with the place of its answer.
+/// The question of a vote, with the destination of its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[rustfmt::skip]
 pub(crate) enum Vote { Any(Pred), All(Pred), Uniform(Pred), Ballot(Reg) }

@@ -1,8 +1,10 @@
-//! What happens before what. Two accesses are ordered if they are of one thread, if a barrier of their block or
-//! cluster or a `bar.warp.sync` of their lanes lies between, or if one thread released what another then acquired.
+//! The happens-before relation. Two accesses are ordered if they are by the same thread, if a
+//! barrier of their block or cluster or a `bar.warp.sync` of their lanes lies between them, or if
+//! one thread released a value that the other then acquired.
 //!
-//! Time is counted per block in *epochs*, which end at barriers, and per warp in *steps*, one an instruction. A clock
-//! says of each block which epochs are past, and of some warps how far each lane is known to have come.
+//! Time is counted per block in *epochs*, which end at barriers, and per warp in *steps*, one for
+//! each instruction. A clock records which epochs of each block are past, and for some warps how
+//! far each lane is known to have come.
 
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
@@ -17,7 +19,7 @@ pub(crate) struct Stamp {
     pub(crate) epoch: u32,
     pub(crate) step: u32,
     pub(crate) line: u32,
-    /// Who of the warp; nobody: there was no access.
+    /// The lanes of the warp; none if there was no access.
     pub(crate) lanes: u32,
     pub(crate) warp: u16,
     pub(crate) strength: Strength,
@@ -27,7 +29,8 @@ impl Stamp {
     pub(crate) const NONE: Stamp =
         Stamp { block: 0, epoch: 0, step: 0, line: 0, lanes: 0, warp: 0, strength: Strength::Weak };
 
-    /// Whether both may happen at the same time: each is strong, and in a scope that holds the other.
+    /// Whether both may happen at the same time: each is strong, with a scope that includes the
+    /// other.
     pub(crate) fn tolerates(&self, other: &Stamp) -> bool {
         match (self.strength, other.strength) {
             (Strength::Strong(a), Strength::Strong(b)) => {
@@ -38,12 +41,13 @@ impl Stamp {
     }
 }
 
-/// How far each lane of a warp has come, as each other lane knows.
+/// How far each lane of a warp has come, as far as each other lane knows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Meetings {
     /// The step when all lanes last met.
     all: u32,
-    /// By lane, the steps of the others; there once some have met without the rest.
+    /// For each lane, the steps of the others. Present once some lanes have synchronized without
+    /// the rest.
     some: Option<Box<[[u32; LANES]; LANES]>>,
 }
 
@@ -53,7 +57,7 @@ impl Meetings {
         self.some.as_ref().map_or(self.all, |some| some[by][of])
     }
 
-    /// The lanes of a mask meet, of a warp that has `members`.
+    /// The lanes of a mask synchronize, in a warp that has `members`.
     pub(crate) fn meet(&mut self, mask: u32, members: u32, step: u32) {
         if mask == members {
             *self = Meetings { all: step, some: None };
@@ -75,7 +79,7 @@ impl Meetings {
     }
 }
 
-/// What is past, by block.
+/// The past, by block.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Clock {
     blocks: BTreeMap<u32, Past>,
@@ -112,7 +116,7 @@ impl Clock {
     }
 }
 
-/// A clock on its way to whoever reads the value that carries it.
+/// A clock that is passed on to the readers of a value.
 #[derive(Clone, Debug)]
 struct Released {
     clock: Rc<Clock>,
@@ -126,7 +130,7 @@ impl Released {
     }
 }
 
-/// What a thread has acquired since the last barrier of its block.
+/// The clocks that a thread has acquired since the last barrier of its block.
 #[derive(Debug)]
 struct Acquired {
     warp: u16,
@@ -135,16 +139,16 @@ struct Acquired {
     clock: Rc<Clock>,
 }
 
-/// What fences of a thread, or to come, make of its relaxed accesses.
+/// The effect of fences on a thread's relaxed accesses.
 #[derive(Debug, Default)]
 struct Fenced {
-    /// What the last fence released, for the writes behind it.
+    /// The clock that the last fence released, for later writes.
     released: Option<Released>,
-    /// What the reads before the next fence have seen.
+    /// The clocks that reads before the next fence have seen.
     seen: Vec<Released>,
 }
 
-/// What the threads of a block know of others.
+/// The knowledge of a block's threads about others.
 #[derive(Debug, Default)]
 pub(crate) struct Knowledge {
     /// All of them, since the last barrier.
@@ -163,14 +167,15 @@ pub(crate) struct Now<'a> {
 }
 
 impl Knowledge {
-    /// All threads of the block have met: what one knows, all know.
+    /// All threads of the block have synchronized, so each knows what any of them knew.
     pub(crate) fn barrier(&mut self) {
         for acquired in self.acquired.drain(..) {
             self.common.join(&acquired.clock);
         }
     }
 
-    /// The threads of a cluster have met: what one knows, all know, and that what each did in its block's past epochs is past.
+    /// The threads of a cluster have synchronized: each knows what any of them knew, and that
+    /// everything in the past epochs of their blocks is past.
     pub(crate) fn meet(blocks: &mut [(u32, u32, &mut Knowledge)]) {
         let mut all = Clock::default();
         for (block, epoch, knowledge) in &*blocks {
@@ -181,7 +186,7 @@ impl Knowledge {
         blocks.iter_mut().for_each(|(.., knowledge)| knowledge.common = all.clone());
     }
 
-    /// Whether accesses of the past are before what a thread does now.
+    /// Whether the accesses of a past stamp happen before the present action of a thread.
     pub(crate) fn ordered(&self, past: &Stamp, now: &Now<'_>) -> bool {
         let mut who = past.lanes;
         if past.block == now.stamp.block {
@@ -199,7 +204,7 @@ impl Knowledge {
         self.common.covers(past, who) || acquired()
     }
 
-    /// All that is before what a thread does now, itself included.
+    /// Everything that happens before the present action of a thread, this action included.
     fn release(&self, now: &Now<'_>) -> Rc<Clock> {
         let mut clock = self.common.clone();
         for acquired in self.acquired.iter().filter(|a| visible(a, now)) {
@@ -225,7 +230,7 @@ impl Knowledge {
         }
     }
 
-    /// A thread executes a fence: what it read before is acquired, what it writes behind is released.
+    /// A thread executes a fence: its earlier reads are acquired, and its later writes release.
     pub(crate) fn fence(&mut self, scope: Scope, now: &Now<'_>) {
         let thread = (now.stamp.warp, now.lane);
         let block = now.stamp.block;
@@ -239,13 +244,13 @@ impl Knowledge {
     }
 }
 
-/// Whether what a thread acquired is known to another, or to itself later.
+/// Whether a clock that a thread acquired is known to another, or to itself later.
 fn visible(acquired: &Acquired, now: &Now<'_>) -> bool {
     acquired.warp == now.stamp.warp
         && (acquired.lane == now.lane || acquired.step <= now.meetings.known(now.lane, acquired.lane))
 }
 
-/// The place of a value that carries a clock: in global memory, or in that of a block.
+/// The location of a value that carries a clock: in global memory, or in that of a block.
 pub(crate) type Place = (Option<u32>, u64);
 
 /// Values that carry what their writers released.
@@ -275,7 +280,7 @@ impl Flags {
         }
     }
 
-    /// A thread writes a place; with `modify`, what the old value carried stays.
+    /// A thread writes a location. With `modify`, the clocks of the old value are kept.
     pub(crate) fn write(
         &mut self,
         place: Place,
@@ -287,7 +292,8 @@ impl Flags {
             Strength::Strong(scope) if release => {
                 Some(Released { clock: knowledge.release(now), scope, block: now.stamp.block })
             }
-            // A fence that reaches further than the write: who is out of the write's reach races with it already.
+            // A fence may reach further than the write, but threads out of the write's reach race
+            // with it already.
             Strength::Strong(_) => {
                 let fenced = knowledge.fences.get(&(now.stamp.warp, now.lane));
                 fenced.and_then(|f| f.released.clone())
@@ -306,7 +312,7 @@ impl Flags {
             return;
         };
         match carried.last_mut() {
-            // A chain of releases for the device is one clock.
+            // Consecutive releases to the device merge into one clock.
             Some(last) if last.scope == Scope::Device && fresh.scope == Scope::Device => {
                 Rc::make_mut(&mut last.clock).join(&fresh.clock);
             }

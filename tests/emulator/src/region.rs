@@ -1,9 +1,9 @@
-//! A stretch of memory: bytes, which of them were written, and who accessed them last.
+//! A region of memory: its bytes, which of them were written, and their last accesses.
 
 use crate::op::Layout;
 use crate::shadow::Shadow;
 
-/// What is known of a byte.
+/// The state of a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// It belongs to nobody.
@@ -12,7 +12,7 @@ enum State {
     Written,
 }
 
-/// Bytes with their states. Addresses within count from zero.
+/// Bytes with their states. Offsets count from zero.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Region {
     bytes: Vec<u8>,
@@ -34,7 +34,7 @@ impl Region {
         Region { bytes: vec![0; bytes], states: vec![State::Unwritten; bytes], shadow: Shadow::default() }
     }
 
-    /// Makes the region anew: the variables of a layout, and `more` bytes behind it, from `start` on.
+    /// Resets the region: from `start` on, the variables of a layout followed by `more` bytes.
     pub(crate) fn lay_out(&mut self, layout: &Layout, start: u32, more: u32) {
         self.shadow.clear();
         self.bytes.clear();

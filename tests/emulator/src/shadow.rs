@@ -1,8 +1,8 @@
-//! Who accessed each byte of a region last: the last writer, and the readers since. An access that conflicts with one
-//! of them, and does not come after it, is a race.
+//! Records the last accesses to each byte of a region: the last writer, and the readers since. An
+//! access that conflicts with one of them and is not ordered after it is a race.
 //!
-//! Bytes that are always accessed together share a cell. A region starts with cells as wide as the first access, and
-//! halves them for the first that is narrower.
+//! Bytes that are always accessed together share a cell. A region starts with cells as wide as the
+//! first access, and halves them for the first narrower one.
 
 use crate::op::Strength;
 use crate::order::{Knowledge, Now, Stamp};
@@ -13,7 +13,7 @@ use crate::types::mask_of;
 struct Cell {
     write: Stamp,
     read: Stamp,
-    /// The number of the list of further readers, from 1.
+    /// The number of the list of further readers, counted from 1.
     more: u32,
 }
 
@@ -22,7 +22,7 @@ const UNTOUCHED: Cell = Cell { write: Stamp::NONE, read: Stamp::NONE, more: 0 };
 /// The accesses of a region.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shadow {
-    /// Bytes of a cell, as a power of two.
+    /// The bytes of a cell, as a power of two.
     shift: u32,
     cells: Vec<Cell>,
     readers: Vec<Vec<Stamp>>,
@@ -74,7 +74,7 @@ impl Shadow {
             let cell = &mut self.cells[index];
             let me = now.stamp;
             let write = cell.write;
-            // What is read as constant is not to be written at all.
+            // Memory that is read as constant must not be written at all.
             let constant = me.strength == Strength::Constant;
             if write.lanes != 0 && (constant || !write.tolerates(&me) && !known.ordered(&write, now)) {
                 return Err(write);
@@ -118,7 +118,7 @@ impl Shadow {
                 if let Some(reader) = readers.iter().find(|r| !harmless(r)) {
                     return Err(culprits(reader, now, known));
                 }
-                // The list stays the cell's, for the readers to come.
+                // The list stays with the cell, for later readers.
                 readers.clear();
             }
             cell.write = me;
@@ -128,7 +128,8 @@ impl Shadow {
     }
 }
 
-/// Of several reads, those that are not before what a thread does now; all, if all are.
+/// Of several reads, those that do not happen before the present action of a thread; all of them if
+/// all do.
 fn culprits(read: &Stamp, now: &Now<'_>, known: &Knowledge) -> Stamp {
     match unordered(read, now, known) {
         0 => *read,
@@ -136,13 +137,13 @@ fn culprits(read: &Stamp, now: &Now<'_>, known: &Knowledge) -> Stamp {
     }
 }
 
-/// The lanes of a stamp whose access is not before what a thread does now.
+/// The lanes of a stamp with accesses that do not happen before the present action of a thread.
 fn unordered(stamp: &Stamp, now: &Now<'_>, known: &Knowledge) -> u32 {
     mask_of(stamp.lanes, |lane| !known.ordered(&Stamp { lanes: 1 << lane, ..*stamp }, now))
 }
 
-/// Adds a read to that of a stamp, if one stamp can tell of both: those before it need not be kept, since a write
-/// that comes after it comes after them.
+/// Adds a read to a stamp, if one stamp can represent both. Reads that happen before the new one
+/// need not be kept, because a write ordered after the new one is ordered after them.
 fn merge(read: &mut Stamp, now: &Now<'_>, known: &Knowledge) -> bool {
     let me = now.stamp;
     let same_warp = (read.block, read.warp, read.epoch) == (me.block, me.warp, me.epoch);
@@ -165,7 +166,8 @@ fn merge(read: &mut Stamp, now: &Now<'_>, known: &Knowledge) -> bool {
 
 /// Adds a read to a list of them.
 fn remember(readers: &mut Vec<Stamp>, now: &Now<'_>, known: &Knowledge) {
-    // Readers of the blocks that run now are near the end: a list that many blocks share is not walked in full.
+    // Readers in running blocks are near the end, so a list that many blocks share is not walked in
+    // full.
     const NEAR: usize = 512;
     let me = now.stamp;
     let mut near = readers.iter_mut().rev().take(NEAR).filter(|r| r.block == me.block);

@@ -1,4 +1,4 @@
-//! The shape of a launch: which threads there are, by number and by place.
+//! The shape of a launch: its threads, by number and by position.
 
 use crate::fault::Thread;
 use crate::types::LANES;
@@ -25,7 +25,8 @@ impl Shape {
         self.threads().div_ceil(LANES)
     }
 
-    /// The block of that rank in the cluster of a block, of which the numbers or the slots go on from a multiple of its size.
+    /// The block of this rank in the cluster of block `of`. The numbers, or slots, of a cluster's
+    /// blocks are consecutive and start at a multiple of its size.
     pub(crate) fn mate(&self, of: u32, rank: u32) -> u32 {
         of - of % self.cluster + rank
     }
@@ -42,7 +43,7 @@ impl Shape {
         Thread { block: self.block_at(block), thread: self.thread_at(number) }
     }
 
-    /// Whether a device has room for it, and we have the patience.
+    /// Whether a device has room for it, and an emulation can finish.
     pub(crate) fn possible(&self) -> bool {
         let [x, y, z] = self.block;
         let [gx, gy, gz] = self.grid;

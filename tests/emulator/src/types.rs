@@ -1,4 +1,5 @@
-//! The vocabulary that text and execution share: PTX's types, state spaces, rows of lanes and the ids of registers.
+//! The vocabulary that parsing and execution share: PTX's types, state spaces, rows of lanes and
+//! the ids of registers.
 
 /// One register of a warp: the bits of each lane, zero-extended.
 pub(crate) type Row = [u64; LANES];
@@ -62,12 +63,12 @@ pub enum Space {
     Constant,
 }
 
-/// A type of an operand. Packed pairs are bits as far as registers go.
+/// A type of an operand. Packed pairs count as plain bits in registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[rustfmt::skip]
 pub(crate) enum Type { Pred, B8, B16, B32, B64, U8, U16, U32, U64, S8, S16, S32, S64, F16, Bf16, F16x2, Bf16x2, F32, F64 }
 
-/// Families of types: within one, width alone decides whether an operand fits.
+/// Families of types. Within a family, width alone decides whether an operand fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
     Pred,
@@ -135,8 +136,8 @@ impl Type {
         mask(self.bits())
     }
 
-    /// Whether an instruction of this type takes a register of type `register`: the same width, and no float where
-    /// another float or an integer is meant.
+    /// Whether an instruction of this type accepts a register of type `register`: it has the same
+    /// width, and a float is not mixed with another float type or an integer.
     pub(crate) fn takes(self, register: Type) -> bool {
         let (a, b) = (self.class(), register.class());
         let kinds = a == b || a == Class::Bits || b == Class::Bits || self.integer() && register.integer();

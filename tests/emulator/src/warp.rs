@@ -1,7 +1,7 @@
-//! A warp: the registers of its threads, and where each of them stands.
+//! A warp: the registers of its threads, and the position of each.
 //!
-//! Threads have their own places in the program. Those at the same place form a group, and the group that is furthest
-//! behind runs: so paths that parted meet again.
+//! Threads have separate program counters. Those at the same position form a group, and the group
+//! that is furthest behind runs, so that diverged paths converge again.
 
 use crate::fault::Problem;
 use crate::op::{Kernel, PredKind, RowKind, Special};
@@ -9,18 +9,19 @@ use crate::order::Meetings;
 use crate::shape::Shape;
 use crate::types::{Condition, LANES, Pred, Reg, Row, lanes};
 
-/// Of so many steps, those in which the group that is furthest ahead runs instead: the one behind may wait for it.
+/// One in this many steps runs the group that is furthest ahead instead, since the one behind may
+/// wait for it.
 const PERIOD: u32 = 1024;
 const AHEAD: u32 = 32;
 
-/// What a group waits for.
+/// The reason why a group waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
     /// Nothing: it can run.
     No,
     /// The other lanes of a mask.
     Lanes,
-    /// The other threads of the block, at a barrier of this number.
+    /// For the other threads of the block, at the barrier of this number.
     Barrier(u32),
     /// The other threads of the cluster.
     Cluster,
@@ -34,7 +35,7 @@ pub(crate) struct Group {
     pub(crate) wait: Wait,
 }
 
-/// Why an instruction cannot be executed, and whose fault it is.
+/// The reason why an instruction cannot be executed, and the thread to blame.
 #[derive(Debug)]
 pub(crate) struct Stop {
     pub(crate) lane: usize,
@@ -51,7 +52,7 @@ pub(crate) struct Warp {
     preds_defined: Vec<u32>,
     pub(crate) carry: u32,
     pub(crate) carry_defined: u32,
-    /// The lanes that have a thread, and those whose thread has not exited.
+    /// The lanes that have a thread, and those with a thread that has not exited.
     pub(crate) members: u32,
     pub(crate) alive: u32,
     pub(crate) groups: Vec<Group>,
@@ -64,21 +65,21 @@ pub(crate) struct Warp {
     pub(crate) copy_groups: [u32; LANES],
 }
 
-/// A copy of a lane from global to shared memory.
+/// A lane's copy from global to shared memory.
 #[derive(Debug)]
 pub(crate) struct Transfer {
     pub(crate) lane: usize,
     pub(crate) to: u64,
     pub(crate) from: u64,
     pub(crate) bytes: usize,
-    /// So many of them are read, the others are zero.
+    /// The number of bytes that are read; the others are zero.
     pub(crate) read: usize,
     /// The number of its group, once it has one.
     pub(crate) group: Option<u32>,
 }
 
 impl Warp {
-    /// A warp for a kernel, not yet of any block.
+    /// A warp for a kernel, not yet part of a block.
     pub(crate) fn new(kernel: &Kernel, number: u16, globals: &[u64], dynamic: u32) -> Warp {
         let mut warp = Warp {
             number,
@@ -136,7 +137,7 @@ impl Warp {
         }
     }
 
-    /// The group to run next, after those that stand at its place have joined it.
+    /// The group to run next, after merging it with those at the same position.
     pub(crate) fn pick(&mut self) -> Option<usize> {
         if let [only] = self.groups.as_slice() {
             return (only.wait == Wait::No).then_some(0);
@@ -158,12 +159,12 @@ impl Warp {
     }
 
     /// # Errors
-    /// A lane of `active` has not written the register.
+    /// An error if a lane of `active` has not written the register.
     pub(crate) fn need(&self, reg: Reg, active: u32) -> Result<(), Stop> {
         undefined(active & !self.defined[reg.index()])
     }
 
-    /// The register of lanes that have all written it.
+    /// The register, which all these lanes must have written.
     pub(crate) fn read(&self, reg: Reg, active: u32) -> Result<&Row, Stop> {
         self.need(reg, active)?;
         Ok(&self.rows[reg.index()])
@@ -197,7 +198,7 @@ impl Warp {
         self.preds_defined[pred.index()] |= active;
     }
 
-    /// The copies of these lanes that are in no group yet become one, even if there are none.
+    /// The copies of these lanes that are not yet in a group form one, even if there are none.
     pub(crate) fn group_copies(&mut self, active: u32) {
         for copy in self.copies.iter_mut().filter(|copy| active >> copy.lane & 1 == 1 && copy.group.is_none()) {
             copy.group = Some(self.copy_groups[copy.lane]);
@@ -205,7 +206,7 @@ impl Warp {
         lanes(active).for_each(|lane| self.copy_groups[lane] += 1);
     }
 
-    /// Threads exit: those that wait for them need not.
+    /// Threads exit. Those that wait for them need no longer do so.
     pub(crate) fn exit(&mut self, who: u32) {
         self.alive &= !who;
         for group in &mut self.groups {

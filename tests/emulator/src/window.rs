@@ -1,4 +1,4 @@
-//! Generic addresses: each space but the global one is seen through a window far above global memory.
+//! Generic addresses: each space except the global one appears in a window far above global memory.
 
 use crate::types::Space;
 
@@ -8,7 +8,7 @@ const SIZE: u64 = 1 << 32;
 /// Where global memory ends for addresses.
 const FIRST: u64 = 1 << 60;
 
-/// The window of a space. Global addresses are generic as they are.
+/// The window of a space. Global addresses are generic addresses.
 pub(crate) fn base(space: Space) -> u64 {
     match space {
         Space::Global => 0,
@@ -18,18 +18,19 @@ pub(crate) fn base(space: Space) -> u64 {
     }
 }
 
-/// The address in a cluster of what lies at an address of one of its blocks.
+/// The cluster-wide address for an address in one of its blocks.
 pub(crate) fn in_cluster(address: u64, rank: u32) -> u64 {
     address + (u64::from(rank) + 1) * SIZE
 }
 
-/// The block of a cluster that such an address is of, unless it is one's own, and the address there.
+/// The block of the cluster that such an address belongs to, unless it is one's own, and the
+/// address there.
 pub(crate) fn of_cluster(address: u64) -> (Option<u32>, u64) {
-    // The whole part is below 2^32, since a window has so many addresses.
+    // The quotient is below 2^32, because a window has that many addresses.
     ((address / SIZE).checked_sub(1).map(|rank| rank as u32), address % SIZE)
 }
 
-/// The space that a generic address lies in, and the address there.
+/// The space that contains a generic address, and the address there.
 pub(crate) fn resolve(address: u64) -> (Space, u64) {
     let found = [Space::Shared, Space::Local, Space::Constant]
         .into_iter()

@@ -1,4 +1,5 @@
-//! A campaign: many cases on several workers, until there are enough, time is up, or something fails; then the failure made small.
+//! A campaign: runs cases on several workers until there are enough, time is up, or one fails; then
+//! reduces the failure.
 
 use std::io;
 use std::path::PathBuf;
@@ -17,22 +18,22 @@ use crate::syntax::operations;
 use crate::tally::Tally;
 use crate::worker::{Answer, Request};
 
-/// What is to be done.
+/// The extent of a campaign.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// So many programs.
+    /// The number of programs.
     pub cases: u64,
     /// For so long at most.
     pub time: Option<Duration>,
     /// The first number.
     pub seed: u64,
-    /// What runs the programs, by turns.
+    /// The engines, which take turns over the programs.
     pub engines: Vec<Engine>,
     /// How many workers.
     pub workers: usize,
     /// So long a failure may be made smaller.
     pub reduction: Duration,
-    /// So long one program may take; nearly all take some milliseconds.
+    /// The time limit for one program; nearly all take a few milliseconds.
     pub patience: Duration,
     /// Where failures are kept.
     pub folder: PathBuf,
@@ -43,21 +44,21 @@ pub struct Plan {
 pub struct Failure {
     /// The number of its case.
     pub seed: u64,
-    /// What is wrong.
+    /// The kind of failure.
     pub kind: Kind,
     /// More of it, of the small case.
     pub message: String,
     /// Seconds until it was found.
     pub found_after: f64,
-    /// Operations of the program that was drawn, and of the small one.
+    /// The operations of the drawn program and of the reduced one.
     pub operations: [usize; 2],
     /// Cases that were judged to make it small.
     pub judged: u64,
-    /// What runs it.
+    /// The engine, and how it is reached.
     pub engine: String,
-    /// What is fused.
+    /// The fusion options.
     pub fuse: String,
-    /// The least number of merges with which it fails, if it takes any.
+    /// The least number of merges with which it fails, if that depends on merges.
     pub merges: Option<u64>,
     /// The small program.
     pub source: String,
@@ -65,12 +66,12 @@ pub struct Failure {
     pub folder: PathBuf,
 }
 
-/// What came of a campaign.
+/// The result of a campaign.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// What came up.
+    /// The coverage.
     pub tally: Tally,
-    /// Seconds until the last case, without what made a failure small.
+    /// The seconds until the last case, without those for reducing a failure.
     pub seconds: f64,
     /// Programs in a second.
     pub rate: f64,
@@ -78,10 +79,10 @@ pub struct Report {
     pub failure: Option<Failure>,
 }
 
-/// So many cases a worker is asked for at once.
+/// The number of cases that a worker is asked for at once.
 const BATCH: u64 = 8;
 
-/// What workers share.
+/// The state that workers share.
 struct Shared<'p> {
     plan: &'p Plan,
     begin: Instant,
@@ -97,7 +98,7 @@ struct Found {
     failure: Option<(u64, Answer, Duration)>,
 }
 
-/// Runs a campaign; `progress` is told what has come up so far.
+/// Runs a campaign. `progress` is called with the coverage so far.
 pub fn run(plan: &Plan, start: Start<'_>, progress: &(dyn Fn(&Tally) + Sync)) -> io::Result<Report> {
     let shared = Shared {
         plan,
@@ -141,7 +142,8 @@ fn work(shared: &Shared<'_>, start: Start<'_>, progress: &(dyn Fn(&Tally) + Sync
             progress(&found.tally);
             if failed {
                 shared.stop.store(true, Ordering::Relaxed);
-                // The first number that fails is the one that is reported, whoever came to it first.
+                // The failure with the smallest number is reported, whichever worker found it
+                // first.
                 if found.failure.as_ref().is_none_or(|(other, ..)| n < *other) {
                     found.failure = Some((n, answer, shared.begin.elapsed()));
                 }
@@ -171,7 +173,7 @@ fn settle(plan: &Plan, start: Start<'_>, number: u64, answer: Answer, after: Dur
         }
     }
     let (case, kind, message) = failing.unwrap_or_else(|| {
-        // It fails only after others: kept as it was drawn.
+        // It fails only after other cases, so it is kept as it was drawn.
         let case = draw(seed, &plan.engines);
         let arguments = case.calls.into_iter().next().unwrap_or_default();
         (Case { setting: case.setting, arguments }, kind, format!("only after other cases: {message}"))

@@ -1,5 +1,5 @@
-//! A case: a function with arguments, an engine, and a way to fuse. It is drawn from a number, judged, made smaller, saved in a folder
-//! and read again.
+//! A case: a function with arguments, an engine, and a way to fuse. It is drawn from a number,
+//! judged, reduced, saved in a folder and read back.
 
 use std::fmt;
 use std::path::Path;
@@ -27,16 +27,17 @@ const SETTING: &str = "case.json";
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Through {
-    /// Directly: with any way to fuse, and with what only tests may ask of an engine.
+    /// Directly, with any way to fuse and with settings that only tests use.
     #[default]
     Backend,
     /// Through the public library, as a user's program does.
     Library,
-    /// Compiled ahead of time and opened as a shared library, on a processor that has the engine's vectors.
+    /// Compiled ahead of time and loaded as a shared library, on a processor that has the engine's
+    /// vectors.
     Object,
 }
 
-/// A function, how it is fused, and what runs it.
+/// A function, how it is fused, and the engine that runs it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setting {
     /// The source text.
@@ -45,20 +46,20 @@ pub struct Setting {
     pub entry: String,
     /// How it is fused.
     pub options: Options,
-    /// What runs it.
+    /// The engine.
     pub engine: Engine,
     /// How it gets there.
     pub through: Through,
     /// Whether threads on the CPU wait for each other before each kernel.
     pub meet: bool,
-    /// Which arrays the CPU takes to be beyond its caches.
+    /// Which arrays the CPU treats as larger than its caches.
     pub far: MemoryRegime,
     /// A change that must not change its results.
     pub twist: Option<Twist>,
 }
 
 impl Setting {
-    /// What runs it and how it gets there: `cpu:2:256`, `library interp`.
+    /// The engine and the route to it: `cpu:2:256`, `library interp`.
     pub fn runner(&self) -> String {
         match self.through {
             Through::Backend => self.engine.to_string(),
@@ -68,19 +69,19 @@ impl Setting {
     }
 }
 
-/// The arguments of a call: names and values, in the order of the parameters.
+/// The arguments of a call, as names and values in the order of the parameters.
 pub type Arguments = Vec<(String, Array)>;
 
 /// A setting with the arguments of one call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
-    /// What is run.
+    /// The function and its setting.
     pub setting: Setting,
     /// On what.
     pub arguments: Arguments,
 }
 
-/// What is not the program of a saved case, as JSON.
+/// Everything about a saved case except the program, as JSON.
 #[derive(Serialize, Deserialize)]
 struct Saved {
     entry: String,
@@ -88,7 +89,7 @@ struct Saved {
     #[serde(default)]
     through: Through,
     fuse: String,
-    /// The seed of the coin that decides instead of the cost model.
+    /// The seed of the coin that replaces the cost model.
     coin: Option<u64>,
     fuel: Option<u64>,
     #[serde(default)]
@@ -97,7 +98,7 @@ struct Saved {
     far: MemoryRegime,
     twist: Option<Twist>,
     arguments: Vec<String>,
-    /// The bits of each NaN that is not the one that files have: argument, element, bits.
+    /// The bits of each NaN that is not the canonical one of files: argument, element, bits.
     #[serde(default)]
     nans: Vec<(usize, usize, u64)>,
 }
@@ -123,18 +124,18 @@ impl fmt::Display for CaseError {
 
 impl std::error::Error for CaseError {}
 
-/// What is drawn from one number: a program, a setting for it, and calls.
+/// Everything that is drawn from one number: a program, a setting for it, and calls.
 pub struct Drawn {
     /// The program.
     pub program: Program,
-    /// What is done with it.
+    /// The setting.
     pub setting: Setting,
     /// Its calls.
     pub calls: Vec<Arguments>,
 }
 
-/// The case of a number. One of the engines runs it: configurations take turns over programs, since to compile a program for one of them costs more
-/// than to run it.
+/// The case of a number. One of the engines runs it: configurations take turns over programs, since
+/// compiling a program for one of them takes longer than running it.
 pub fn draw(seed: u64, engines: &[Engine]) -> Drawn {
     draw_with(&Recipe::drawn(seed), seed, engines)
 }
@@ -166,9 +167,9 @@ pub fn draw_with(recipe: &Recipe, seed: u64, engines: &[Engine]) -> Drawn {
         Through::Library => Options { fuse: options.fuse, ..Options::default() },
     };
     let twist = (below(4) == 0).then(|| Twist::drawn(seed));
-    // The first call is small. A long one takes the interpreter as long as many small programs take altogether.
+    // The first call is small: interpreting a long one takes as long as many small programs do.
     let mut numbers = vec![0];
-    // What chunks of a scan hand on shows in long ones only.
+    // Errors in passing state between the chunks of a scan show only in long scans.
     let scans = program.constructs.iter().any(|construct| construct.starts_with("prefix"));
     let once_in = if scans { SCANS_LONG_ONCE_IN } else { LONG_ONCE_IN };
     if below(once_in * if engine == Engine::Ptx { EMULATED_LONGER } else { 1 }) == 0 {
@@ -187,26 +188,28 @@ pub fn draw_with(recipe: &Recipe, seed: u64, engines: &[Engine]) -> Drawn {
     Drawn { program, setting, calls }
 }
 
-/// One program in so many, of those on engines that the public library has, goes through it: a tenth of all.
+/// One program in this many goes through the public library, if that has its engine: a tenth of
+/// all.
 const LIBRARY_ONCE_IN: usize = 8;
-/// Of the remaining programs for one CPU thread, one in this many is compiled to an object: linking
+/// One of this many of the remaining programs for one CPU thread is compiled to an object: linking
 /// is the slowest step of a case.
 const OBJECT_ONCE_IN: usize = 10;
-/// And of those that take integers by value, which are sizes in C.
+/// The same for those that take integers by value, which are sizes in C.
 const INTEGERS_OBJECT_ONCE_IN: usize = 3;
-/// Once it is linked, an object is called so many times more.
+/// A linked object is called this many more times.
 const OBJECT_CALLS: u64 = 8;
-/// One program in so many is called with long inputs too.
+/// One program in this many is also called with long inputs.
 const LONG_ONCE_IN: usize = 8;
 /// And of those with scans.
 const SCANS_LONG_ONCE_IN: usize = 2;
-/// So much more seldom where that takes longest.
+/// Long inputs are this many times rarer on the emulator, where they take longest.
 const EMULATED_LONGER: usize = 2;
-/// Of those on several threads one in so many has them meet before each kernel, which takes longer than all else.
+/// One in this many of the programs on several threads makes them wait for each other before each
+/// kernel, which is slower than anything else.
 const MEET_ONCE_IN: usize = 4;
 
 impl Case {
-    /// Writes the case to a folder, which is made.
+    /// Saves the case in a folder, which is created.
     pub fn save(&self, folder: &Path) -> Result<(), CaseError> {
         let failed = |what: &dyn fmt::Display| CaseError(format!("{}: {what}", folder.display()));
         std::fs::create_dir_all(folder).map_err(|e| failed(&e))?;

@@ -1,4 +1,5 @@
-//! Workers as processes: asked, waited for, and replaced when the code that they run ends them or keeps them.
+//! Workers as processes: they are asked, waited for, and replaced when the code that they run
+//! crashes or hangs.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -12,7 +13,7 @@ use crate::worker::{Answer, Request};
 /// How a worker is started: the command, complete.
 pub type Start<'a> = &'a (dyn Fn() -> Command + Sync);
 
-/// A worker, started when it is first asked, and again after its end.
+/// A worker. Its process is started when it is first asked, and again after its end.
 pub struct Worker<'a> {
     start: Start<'a>,
     running: Option<Running>,
@@ -29,7 +30,8 @@ struct Running {
 }
 
 impl Running {
-    /// For how long its first thread, which judges, has had a processor: tells an endless loop from a wait. Known on Linux.
+    /// The processor time of its first thread, which judges. It tells an endless loop from waiting.
+    /// Known only on Linux.
     fn computed(&self) -> Option<Duration> {
         let text = std::fs::read_to_string(format!("/proc/{}/schedstat", self.child.id())).ok()?;
         text.split(' ').next()?.parse().ok().map(Duration::from_nanos)
@@ -37,7 +39,7 @@ impl Running {
 }
 
 impl<'a> Worker<'a> {
-    /// A worker that is started so, of which each program may take so long.
+    /// A worker that `start` starts. Each program may take as long as `patience`.
     pub fn new(start: Start<'a>, patience: Duration) -> io::Result<Worker<'a>> {
         let folder = tempfile::tempdir()?;
         Ok(Worker { start, running: None, folder, patience })
@@ -64,14 +66,14 @@ impl<'a> Worker<'a> {
         let line = serde_json::to_string(request)? + "\n";
         let sent = self.running()?.requests.write_all(line.as_bytes());
         if sent.is_err() {
-            // It has ended since it answered: a fresh one.
+            // It has ended since its last answer, so a new one is started.
             self.stop();
             return self.running()?.requests.write_all(line.as_bytes());
         }
         Ok(())
     }
 
-    /// The next answer. A worker that ends, or takes too long, answers that.
+    /// The next answer. A crash and a timeout are answers too.
     pub fn answer(&mut self) -> io::Result<Answer> {
         let patience = self.patience;
         let failed = |kind: Kind, message: String| Answer {

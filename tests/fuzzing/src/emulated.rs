@@ -1,4 +1,4 @@
-//! A CUDA device that is none: the emulator behind the back end's trait [`Device`].
+//! An emulated CUDA device: the emulator behind the back end's trait [`Device`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use backends::ptx::{Device, Facts, Launch, Target};
 use emulator::{Memory, Module};
 
-/// Bytes of memory that a block may have of its own: as on the smaller devices that there are.
+/// The bytes of shared memory for a block, as on smaller devices.
 const SHARED: usize = 99 << 10;
 
 /// A program's kernels on the emulator.
@@ -19,7 +19,8 @@ pub struct Emulated {
 }
 
 impl Emulated {
-    /// The seed chooses the order in which blocks and warps take turns, and which device it is: an odd one has clusters.
+    /// The seed chooses the order in which blocks and warps take turns, and the kind of device: one
+    /// with an odd seed has clusters.
     pub fn new(seed: u64) -> Emulated {
         Emulated { kernels: BTreeMap::new(), memory: Memory::new(), seed }
     }
@@ -53,7 +54,7 @@ impl Device for Emulated {
         Ok(self.memory.allocate(bytes))
     }
 
-    /// What is freed stays until the run is over.
+    /// Freed memory stays until the run is over.
     fn free(&mut self, _: u64) {}
 
     fn upload(&mut self, to: u64, bytes: &[u8]) -> Result<(), String> {

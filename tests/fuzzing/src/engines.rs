@@ -1,4 +1,4 @@
-//! Text to results through each engine, under one name.
+//! Runs a source text on each engine, through one interface.
 
 use std::cell::{OnceCell, RefCell};
 use std::fmt;
@@ -28,9 +28,10 @@ use crate::emulated::Emulated;
 
 /// A function of a source, ready to run on every engine, fused in several ways.
 pub struct Compiled {
-    /// What it means.
+    /// Its checked form.
     pub checked: Checked,
-    /// Its loop nests: unfused, fused as the model judges, and fused in the ways that were asked for.
+    /// Its loop nests: unfused, fused as the cost model decides, and fused in the ways that were
+    /// asked for.
     pub forms: Vec<Form>,
 }
 
@@ -40,16 +41,16 @@ pub struct Form {
     pub options: Options,
     /// The loop nests.
     pub program: Program,
-    /// What was decided on each pair of operations.
+    /// The decision on each pair of operations.
     pub decisions: Vec<Decision>,
-    /// Whether threads on the CPU wait for each other before each kernel, however short, and give way between its pieces: then
-    /// they meet in every order, and a call takes many times as long.
+    /// Whether threads on the CPU wait for each other before each kernel, however short, and yield
+    /// between its pieces. Then they meet in every order, and a call takes many times as long.
     pub meet: bool,
-    /// Which arrays the CPU takes to be beyond its caches.
+    /// Which arrays the CPU treats as larger than its caches.
     pub far: MemoryRegime,
-    /// The same, compiled for the CPU when it is first run there, at each width.
+    /// The form compiled for the CPU at each width, when it is first run there.
     modules: [OnceCell<Result<cpu::Module, String>>; 4],
-    /// The same as PTX on the device, if it has run there.
+    /// The form as PTX on the device, if it has run there.
     loaded: RefCell<Option<Runner<Loaded>>>,
 }
 
@@ -69,7 +70,7 @@ pub enum Engine {
     Source,
     /// Its loop nests, interpreted.
     Nest,
-    /// Compiled code, on so many threads, with vectors so wide.
+    /// Compiled code, with this number of threads and this vector width.
     Cpu(usize, Simd),
     /// PTX on the emulator.
     Ptx,
@@ -78,7 +79,7 @@ pub enum Engine {
 }
 
 impl Engine {
-    /// Every engine; the first is what the others are held to.
+    /// Every engine. The others are compared with the first.
     pub const ALL: [Engine; 6] = [
         Engine::Source,
         Engine::Nest,
@@ -129,7 +130,7 @@ impl std::str::FromStr for Engine {
     }
 }
 
-/// What a call gives: results, or why there are none.
+/// The results of a call, or the reason why there are none.
 #[derive(Clone, PartialEq)]
 pub enum Outcome {
     /// The results, in order.
@@ -138,7 +139,8 @@ pub enum Outcome {
     Refused(BindError),
     /// A subscript was outside.
     Fault(Fault),
-    /// The interpreter of the source, which keeps every array, needs more memory than it may have.
+    /// The interpreter of the source, which keeps every array, would need more memory than it may
+    /// have.
     BeyondMemory,
     /// Anything else: always a failure of the test.
     Broken(String),
@@ -167,7 +169,7 @@ impl fmt::Debug for Outcome {
     }
 }
 
-/// The machine's first CUDA device, which who asks for it has.
+/// The machine's first CUDA device. The caller has checked that there is one.
 fn gpu() -> &'static Arc<Gpu> {
     static GPU: OnceLock<Arc<Gpu>> = OnceLock::new();
     GPU.get_or_init(|| Gpu::get(0).unwrap_or_else(|error| panic!("{error}")))
@@ -191,7 +193,7 @@ impl fmt::Debug for Shown<'_, Array> {
     }
 }
 
-/// A way to fuse, as an expression that gives it again.
+/// A way to fuse, as an expression that reproduces it.
 impl fmt::Display for Shown<'_, Options> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Options { fuse, policy, fuel } = self.0;
@@ -199,12 +201,13 @@ impl fmt::Display for Shown<'_, Options> {
     }
 }
 
-/// Compiles a function of a source, unfused and fused as the model judges.
+/// Compiles a function of a source, unfused and fused as the cost model decides.
 pub fn compile(source: &str, entry: &str) -> Result<Compiled, Rejected> {
     compile_in(source, entry, &[])
 }
 
-/// Compiles a function of a source, unfused, fused as the model judges, and fused in some ways more.
+/// Compiles a function of a source, unfused, fused as the cost model decides, and fused in some
+/// further ways.
 pub fn compile_in(source: &str, entry: &str, ways: &[Options]) -> Result<Compiled, Rejected> {
     let file = grammar::parse(source).map_err(Rejected::Source)?;
     let checked = compiler::check::check(&file, entry).map_err(Rejected::Source)?;
@@ -214,7 +217,8 @@ pub fn compile_in(source: &str, entry: &str, ways: &[Options]) -> Result<Compile
     Ok(Compiled { checked, forms: forms.map_err(Rejected::Compiler)? })
 }
 
-/// Whether a program has contractions: matrix products of floats, whose order of addition is free.
+/// Whether a program has contractions: matrix products of floats, where the order of addition is
+/// free.
 pub fn has_contractions(program: &Program) -> bool {
     let mut found = false;
     for kernel in program.kernels.values() {
@@ -300,7 +304,8 @@ impl Form {
                     Ok(runner) => loaded.insert(runner),
                     Err(error) => return Outcome::Broken(error),
                 };
-                // The first call launches the kernels one by one, the next ones may repeat what is recorded.
+                // The first call launches the kernels one by one; later ones may replay a
+                // recording.
                 let first = self.run_on(runner, inputs);
                 let again = [(); 2].map(|()| self.run_on(runner, inputs));
                 again.into_iter().find(|again| *again != first).unwrap_or(first)
@@ -308,7 +313,8 @@ impl Form {
         }
     }
 
-    /// The code for the CPU. Threads share the least work, and share it at once: results do not hang on it, and random programs are small.
+    /// The code for the CPU. Threads share even the least work, and at once, because results must
+    /// not depend on that and random programs are small.
     fn module(&self, simd: Simd) -> &Result<cpu::Module, String> {
         self.modules[simd as usize].get_or_init(|| {
             let (rendezvous, memory_regime) = (self.meet, self.far);
@@ -326,7 +332,7 @@ impl Form {
         })
     }
 
-    /// Runs compiled code on arrays beside which there is nothing.
+    /// Runs compiled code on arrays that are surrounded by unmapped memory.
     fn run_guarded(&self, module: &cpu::Module, threads: usize, inputs: &[ArrayRef<'_>]) -> Outcome {
         let elements = inputs.first().map_or(0, |input| input.bytes().len() / input.dtype().bytes());
         let edge = if elements.is_multiple_of(4) { Edge::Front } else { Edge::Back };
@@ -382,7 +388,7 @@ impl Form {
         }
     }
 
-    /// Memory for the results, filled with what no program leaves by chance.
+    /// Memory for the results, filled with a value that no program leaves by chance.
     fn outputs(&self, inputs: &[ArrayRef<'_>]) -> Result<Vec<Array>, BindError> {
         let binding = Binding::new(&self.program, inputs)?;
         let array = |id| {
@@ -401,7 +407,7 @@ impl Form {
 }
 
 impl Compiled {
-    /// The loop nests that users run: fused as the model judges.
+    /// The loop nests that users run: fused as the cost model decides.
     pub fn program(&self) -> &Program {
         &self.fused().program
     }
@@ -415,24 +421,25 @@ impl Compiled {
         self.fused().run(&self.checked, engine, inputs)
     }
 
-    /// Runs every form on every engine and [holds](hold) them to each other.
+    /// Runs every form on every engine and [compares](hold) them.
     pub fn hold(&self, inputs: &[ArrayRef<'_>]) -> Result<Outcome, String> {
         let forms: Vec<&Form> = self.forms.iter().collect();
         hold(&self.checked, &forms, inputs)
     }
 }
 
-/// Runs every form of a function on every engine and [holds](hold_on) them to each other.
+/// Runs every form of a function on every engine and [compares](hold_on) them.
 pub fn hold(checked: &Checked, forms: &[&Form], inputs: &[ArrayRef<'_>]) -> Result<Outcome, String> {
     hold_on(&Engine::ALL[1..], checked, forms, inputs)
 }
 
-/// Runs every form of a function on some engines and holds them to each other; gives what the source says. The first form
-/// is unfused.
+/// Runs every form of a function on some engines, compares them, and returns the outcome of the
+/// source. The first form is unfused.
 ///
-/// All give the same bits (any NaN as any NaN), or none gives results. An access that is outside and that a result needs is
-/// an error on all of them; which of several is reported, and whether one that no result needs is met at all, is open: a
-/// fused form computes less than an unfused one. Engines that run one form agree on that.
+/// Either all give the same bits (up to which NaN), or none gives results. A subscript that is out
+/// of bounds and that a result needs is an error on all of them. It is open which of several is
+/// reported, and whether one that no result needs is encountered, because a fused form computes
+/// less than an unfused one. Engines that run the same form agree even on that.
 pub fn hold_on(
     engines: &[Engine],
     checked: &Checked,
@@ -444,7 +451,8 @@ pub fn hold_on(
     for form in forms {
         let nest = form.run(checked, Engine::Nest, inputs);
         let unfused = unfused.get_or_insert_with(|| nest.clone());
-        // What the unfused loop nests say decides whether fused ones may meet a fault; and what those say, whether compiled code does.
+        // The unfused loop nests decide whether fused ones may encounter a fault, and these decide
+        // whether compiled code may.
         let holds = |engine, witness: &Outcome, found: &Outcome| {
             if agree(checked, inputs, &meant, found) && allows(witness, found, engine) {
                 return Ok(());
@@ -462,7 +470,7 @@ pub fn hold_on(
     Ok(meant)
 }
 
-/// Whether what an engine found is what the source means, or a fault that no result needs.
+/// Whether an engine's outcome is the meaning of the source, or a fault that no result needs.
 pub(crate) fn agree(checked: &Checked, inputs: &[ArrayRef<'_>], meant: &Outcome, found: &Outcome) -> bool {
     match (meant, found) {
         (Outcome::Results(_) | Outcome::Fault(_), Outcome::Fault(fault)) => {
@@ -477,8 +485,8 @@ pub(crate) fn agree(checked: &Checked, inputs: &[ArrayRef<'_>], meant: &Outcome,
     }
 }
 
-/// Whether an engine may meet a fault, or none, beside the witness: fused loop nests need not meet it, compiled code meets it
-/// as the loop nests do.
+/// Whether an engine may have this outcome, given that of the witness: fused loop nests need not
+/// encounter a fault, but compiled code encounters it exactly if its loop nests do.
 pub(crate) fn allows(witness: &Outcome, found: &Outcome, engine: Engine) -> bool {
     match (witness, found) {
         (Outcome::Fault(_), Outcome::Results(_)) => engine == Engine::Nest,

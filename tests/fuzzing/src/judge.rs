@@ -1,4 +1,5 @@
-//! What a case must meet: the engine gives, on bits, what the source means, or none of the two gives results.
+//! Judges a case: the engine must reproduce the bits that the source means, or neither of the two
+//! gives results.
 
 use std::cell::OnceCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,7 +18,7 @@ use crate::library::{self, Library};
 use crate::objects::Object;
 use crate::twist::Change;
 
-/// What came of a case.
+/// The verdict on a case.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verdict {
     /// As it must be.
@@ -27,7 +28,7 @@ pub enum Verdict {
     Invalid(String),
     /// Something is wrong.
     Failed {
-        /// What.
+        /// The kind of failure.
         kind: Kind,
         /// More of it.
         message: String,
@@ -36,13 +37,13 @@ pub enum Verdict {
     },
 }
 
-/// What can be wrong.
+/// The kind of failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// Other results, or results beside none.
+    /// Other results, or results where there should be none.
     Differs,
-    /// A program that breaks a rule, an engine that gives up.
+    /// A program that breaks a rule, or an engine that gives up.
     Broken,
     /// The checker reports an error in a program that has none.
     Refused,
@@ -71,19 +72,20 @@ impl Kind {
 /// How closely results are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Rigour {
-    /// On bits: programs are made such that matrix products are exact.
+    /// On bits: generated programs have exact matrix products.
     Bits,
-    /// Where there are matrix products of floats only what is far off counts: a program that was made smaller may have inexact ones.
+    /// If there are matrix products of floats, only large differences count: a reduced program may
+    /// have inexact ones.
     Products,
 }
 
-/// What a setting's calls came to.
+/// The verdict on a setting's calls.
 pub struct Judged {
     /// The verdict.
     pub verdict: Verdict,
     /// How each call that was judged ended.
     pub outcomes: Vec<&'static str>,
-    /// What fusion decided.
+    /// The decisions of fusion.
     pub decisions: Vec<Decision>,
 }
 
@@ -154,8 +156,8 @@ fn judge_in(setting: &Setting, calls: &[Arguments], rigour: Rigour, judged: &mut
             judged.outcomes.push("beyond memory");
             continue;
         }
-        // An error from the library, or an object's status, may stand for several outcomes: it is
-        // taken for the correct one if that is among them.
+        // An error from the library, or a status of an object, may stand for several outcomes. It
+        // is taken for the correct one if that is among them.
         let here = || match &twisted {
             Some(twisted) => form.run(twisted, Engine::Source, &inputs),
             None => meant.clone(),
@@ -182,7 +184,8 @@ fn judge_in(setting: &Setting, calls: &[Arguments], rigour: Rigour, judged: &mut
         if !same && !near {
             return Err(fail());
         }
-        // Whether a fault may be met, or missed, beside what less fused loop nests meet.
+        // Whether a fault may be encountered, or missed, given that less fused loop nests encounter
+        // one.
         if !form.program.sites.is_empty() && twisted.is_none() {
             let witness = match engine {
                 Engine::Nest => {
@@ -205,10 +208,11 @@ fn judge_in(setting: &Setting, calls: &[Arguments], rigour: Rigour, judged: &mut
     Ok(())
 }
 
-/// Whether a program that was changed gives what it meant before. Faults have other places in it.
+/// Whether a changed program means what it meant before. Faults have other places in it.
 ///
-/// A sum that is split has its terms under an `if`. What an access there needs is checked where its value is needed, not required of
-/// the call: the changed program may go on where the call was refused.
+/// A sum that is split has its terms under an `if`. There, an access is checked where its value is
+/// needed rather than required of the call, so the changed program may run where the original call
+/// was refused.
 fn agree_twisted(twisted: &Checked, change: Change, inputs: &[ArrayRef<'_>], meant: &Outcome, found: &Outcome) -> bool {
     match (meant, found) {
         (

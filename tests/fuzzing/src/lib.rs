@@ -1,7 +1,9 @@
-//! The differential tester as a library: random programs of the language with sizes and data, run by every engine and fused in
-//! every way, and held to what the source means, on bits. What fails is made small.
+//! The differential tester as a library: random programs of the language with sizes and data, run
+//! by every engine and fused in every way, are compared on bits with the meaning of the source.
+//! Failures are reduced.
 //!
-//! It looks into every stage, so it stands above the public library and beside it: the command `fuseloop fuzz` and the tests use it.
+//! It imports every stage, so it stands above the public library; the command `fuseloop fuzz` and
+//! the tests use it.
 //!
 //! | room | for |
 //! |---|---|

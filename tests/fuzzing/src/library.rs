@@ -1,8 +1,10 @@
-//! A case through the public library, as a program of a user's would call it: results, errors, limits, arrays of the caller's own,
-//! cancellation, calls of one kernel from several threads at once, and arguments that are written to files and read again.
+//! Runs a case through the public library, as a user's program would: results, errors, limits,
+//! arrays of the caller's own, cancellation, calls of one kernel from several threads at once, and
+//! arguments that are written to files and read back.
 //!
-//! A call must come to what the source means whichever way it is made. An error must be one that a user can make: a fault of
-//! Fuseloop itself (E0299) is a failure, and so is one that cannot be drawn.
+//! A call must give the meaning of the source whichever way it is made. An error must be one that a
+//! user can cause: a fault of Fuseloop itself (E0299) is a failure, and so is an error that cannot
+//! be drawn.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +21,7 @@ use crate::engines::{Engine, Outcome, poison};
 
 /// Threads that call one kernel at once.
 const CALLERS: usize = 3;
-/// A cancelled call is cancelled at once, or after so many microseconds.
+/// A cancelled call is cancelled at once, or after this many microseconds.
 const CANCELLED_AFTER: [u64; 3] = [0, 20, 200];
 
 /// A function compiled by the public library.
@@ -27,12 +29,12 @@ pub struct Library {
     kernel: Kernel,
     program: Program,
     entry: String,
-    /// How it is compiled to ask what memory a call takes: that does not depend on what runs it, and for the interpreter there is
-    /// nothing to compile.
+    /// The options for asking how much memory a call takes. That does not depend on the engine, and
+    /// the interpreter needs no compilation.
     limits: Options,
 }
 
-/// What a call gave.
+/// The result of a call.
 type Called = Result<Vec<Array>, RunError>;
 
 impl Library {
@@ -50,8 +52,9 @@ impl Library {
         Ok(Library { kernel, program, entry: entry.to_owned(), limits })
     }
 
-    /// Makes a call in every way that there is. They must agree; `program` has the requirements and places that errors speak of,
-    /// `meant` is what the source means, and `is_possible` tells which other faults are allowed.
+    /// Makes a call in every possible way; all must agree. `program` has the requirements and
+    /// places that errors refer to, `meant` is the meaning of the source, and `is_possible` tells
+    /// which other faults are allowed.
     pub fn call(
         &self,
         inputs: &[ArrayRef<'_>],
@@ -86,7 +89,7 @@ impl Library {
         all.iter().try_for_each(|other| alike("a call beside others", called, other))
     }
 
-    /// A call that writes to arrays of the caller's, beside which there is no memory.
+    /// A call that writes to arrays of the caller's own, surrounded by unmapped memory.
     fn write_to_own(&self, inputs: &[ArrayRef<'_>], called: &Called) -> Result<(), String> {
         let shapes = match self.kernel.output_shapes(inputs) {
             Ok(shapes) => shapes,
@@ -132,7 +135,7 @@ impl Library {
         Ok(())
     }
 
-    /// Calls with an argument less, one of another type, and one of another rank.
+    /// Calls with a missing argument, one of another type, and one of another rank.
     fn mistaken(&self, inputs: &[ArrayRef<'_>], called: &Called) -> Result<(), String> {
         let Some((last, before)) = inputs.split_last() else { return Ok(()) };
         let other = if last.dtype() == Dtype::F64 { Dtype::I32 } else { Dtype::F64 };
@@ -175,7 +178,7 @@ impl Library {
         Ok(())
     }
 
-    /// The memory that a call takes is granted, and one byte less is not.
+    /// The memory that a call needs is sufficient, and one byte less is not.
     fn limited(&self, inputs: &[ArrayRef<'_>], called: &Called) -> Result<(), String> {
         let with = |limit| -> Result<Option<u128>, String> {
             let options = Options { max_memory: Some(limit), ..self.limits.clone() };
@@ -220,7 +223,7 @@ fn compile(program: &Program, entry: &str, options: &Options) -> Result<Kernel, 
     function.compile(options).map_err(|e| format!("{} {}", e.code(), e.render(Style::Plain)))
 }
 
-/// Arrays come back from files of each format as they were written.
+/// Arrays written to files of each format are read back unchanged.
 fn through_files(arrays: &[ArrayRef<'_>]) -> Result<(), String> {
     let folder = tempfile::tempdir().map_err(|e| e.to_string())?;
     for format in ["npy", "npz", "safetensors"] {
@@ -249,7 +252,7 @@ fn through_files(arrays: &[ArrayRef<'_>]) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether an error can be drawn and is one that a user can make.
+/// Whether an error can be drawn and is one that a user can cause.
 fn drawn(error: &RunError) -> Result<(), String> {
     let text = error.render(Style::Plain);
     if error.code().to_string() == "E0299" || text.trim().is_empty() || error.to_string().is_empty() {
@@ -258,7 +261,8 @@ fn drawn(error: &RunError) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether a call that differs by a mistake is refused for it, or for what refuses it without the mistake.
+/// Whether a call with a mistake is refused for the mistake, or for the reason that refuses it
+/// without the mistake.
 fn expect_code(what: &str, found: Result<(), RunError>, called: &Called, code: &str) -> Result<(), String> {
     match (found, called) {
         (Err(error), _) if error.code().to_string() == code => drawn(&error),
@@ -267,7 +271,7 @@ fn expect_code(what: &str, found: Result<(), RunError>, called: &Called, code: &
     }
 }
 
-/// Whether two calls came to the same: of several accesses that are outside either may be reported.
+/// Whether two calls agree. If several subscripts are out of bounds, either may be reported.
 fn alike(what: &str, one: &Called, other: &Called) -> Result<(), String> {
     let is_fault =
         |error: &RunError| matches!(error.kind(), RunErrorKind::Access { .. } | RunErrorKind::NoElement { .. });
@@ -283,7 +287,7 @@ fn alike(what: &str, one: &Called, other: &Called) -> Result<(), String> {
     if same { Ok(()) } else { Err(format!("{what} differs: {:?} and {:?}", short(one), short(other))) }
 }
 
-/// What the library found, in the terms that engines speak in.
+/// The outcome of a call through the library, in the terms of engines.
 fn outcome(called: Called, program: &nest::Program, meant: &Outcome, is_possible: &dyn Fn(Fault) -> bool) -> Outcome {
     let error = match called {
         Ok(results) => return Outcome::Results(results),
@@ -309,7 +313,8 @@ fn outcome(called: Called, program: &nest::Program, meant: &Outcome, is_possible
             fault(at, *index, *bound, &named)
         }
         RunErrorKind::NoElement { reducer, at } => {
-            // The error has neither number. The check fails at -1 of 1 if there are no elements.
+            // The error contains neither number. The check fails at -1 of 1 if there are no
+            // elements.
             let named = |place: &Place| matches!(place, Place::Elements(op) if op.name() == *reducer);
             match meant {
                 Outcome::Fault(meant) if is_site(program, meant.site, at, &named) => Outcome::Fault(*meant),
@@ -325,7 +330,8 @@ fn outcome(called: Called, program: &nest::Program, meant: &Outcome, is_possible
                     && r.left_is == left.what
                     && r.right_is == right.what
             });
-            // Engines compute sizes in 64 bits with a sign: of a `u64` beyond them the greatest is left.
+            // Engines compute sizes as signed 64-bit numbers, so a larger `u64` is clamped to the
+            // greatest.
             let [left, right] = [left, right].map(|side| i64::try_from(side.value).unwrap_or(i64::MAX));
             let mut refused =
                 same.map(|(requirement, _)| Outcome::Refused(BindError::Requirement { requirement, left, right }));

@@ -25,7 +25,7 @@ impl Object {
     }
 
     /// Calls the function; `None` if the call cannot be expressed in C. A status may stand for
-    /// several outcomes: then it is taken for `meant`, if that is one of them.
+    /// several outcomes; it is then taken for `meant` if that is one of them.
     pub fn call(&self, inputs: &[ArrayRef<'_>], meant: &Outcome) -> Option<Outcome> {
         Some(match self.opened.call(inputs, poison) {
             Ok(None) => return None,
@@ -41,7 +41,7 @@ impl Object {
                     _ => None,
                 };
                 let is_same = requirement(&found).is_some() && requirement(&found) == requirement(meant);
-                // Nor which argument has an axis that is too long.
+                // Nor does it say which argument has an axis that is too long.
                 let is_long = status == "Size" && matches!(meant, Outcome::Refused(BindError::InputLength { .. }));
                 if is_same || is_long { meant.clone() } else { found }
             }

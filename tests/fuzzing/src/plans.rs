@@ -1,5 +1,5 @@
-//! Whether plans are good: none costs more than the plan of fewer passes or takes more memory without need, and few move more bytes than the
-//! best partition.
+//! The quality of plans: none should cost more than the plan of fewer passes or take more memory
+//! without need, and few should move more bytes than the best partition.
 
 use std::fmt;
 
@@ -25,13 +25,13 @@ pub fn functions(text: &str) -> Vec<Source> {
     file.functions.iter().map(|f| Source { text: text.to_owned(), entry: f.name.text.to_string() }).collect()
 }
 
-/// How far a plan is from the best partition.
+/// The distance of a plan from the best partition.
 pub struct Gap {
     /// How many times the bytes the plan moves.
     pub bytes: f64,
-    /// How many times as long the best partition takes.
+    /// The plan's time, relative to that of the best partition.
     pub time: f64,
-    /// How many times the bytes of the best partition of those that take no longer the plan moves.
+    /// The plan's bytes, relative to those of the best partition that takes no longer.
     pub no_slower: f64,
     /// The best partition and the plan.
     pub text: String,
@@ -42,7 +42,7 @@ pub struct Gap {
 pub struct Held {
     /// A plan of fewer passes that is better.
     pub complaint: Option<String>,
-    /// How far the plan is from the best partition, if the program is small.
+    /// The distance of the plan from the best partition, if the program is small.
     pub gap: Option<Gap>,
 }
 
@@ -84,7 +84,7 @@ fn lowered(source: &Source) -> Option<Program> {
     lower(&checked).ok()
 }
 
-/// How far plans are from the best partitions, and from the best of those that take no longer.
+/// The distances of plans from the best partitions, and from the best that take no longer.
 #[derive(Clone, Debug, Default)]
 pub struct Gaps(Vec<(f64, f64)>);
 

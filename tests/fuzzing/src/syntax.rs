@@ -1,4 +1,5 @@
-//! Programs as text that is edited by its syntax tree: what stands in an expression, and a text with a piece exchanged.
+//! Edits the text of programs by their syntax trees: lists the parts of an expression, and replaces
+//! a piece of the text.
 
 use grammar::ast::{Binder, Expr, ExprId, ExprKind, File, Function, Item, Span, Target};
 
@@ -13,7 +14,7 @@ pub fn replaced(source: &str, span: Span, by: &str) -> String {
     [before.unwrap_or_default(), by, after.unwrap_or_default()].concat()
 }
 
-/// The expressions that an expression is made of, in order.
+/// The direct subexpressions of an expression, in order.
 pub fn children(expr: &Expr) -> Vec<ExprId> {
     let ends = |binders: &[Binder]| -> Vec<ExprId> {
         binders.iter().filter_map(|binder| binder.bound.map(|bound| bound.limit)).collect()
@@ -39,7 +40,7 @@ pub fn children(expr: &Expr) -> Vec<ExprId> {
     }
 }
 
-/// The expressions of a function's body, bounds of indices included: those that stand in no other.
+/// The outermost expressions of a function's body, bounds of indices included.
 pub fn roots(function: &Function) -> Vec<ExprId> {
     let mut all = vec![];
     for statement in &function.lets {
@@ -62,7 +63,8 @@ pub fn expressions(file: &File, function: &Function) -> Vec<ExprId> {
     all
 }
 
-/// How many operations a program writes: operators, calls, conversions, reducers, choices and array literals.
+/// The number of operations in a program: operators, calls, conversions, reducers, choices and
+/// array literals.
 pub fn operations(source: &str) -> usize {
     let Ok(file) = grammar::parse(source) else { return usize::MAX };
     let counts = |id: &ExprId| {

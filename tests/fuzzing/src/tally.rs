@@ -1,4 +1,5 @@
-//! What many cases exercised: how often each construct, pass, refusal and change came up, and what engines ran.
+//! The coverage of many cases: how often each construct, pass, refusal and change occurred, and
+//! which engines ran.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,10 +11,10 @@ use serde::{Deserialize, Serialize};
 use crate::case::Drawn;
 use crate::judge::Judged;
 
-/// How often each of several things came up, by name.
+/// How often each of several things occurred, by name.
 pub type Counts = BTreeMap<String, u64>;
 
-/// What came up in cases.
+/// The coverage of some cases.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
     /// Programs that were drawn.
@@ -24,7 +25,7 @@ pub struct Tally {
     pub constructs: Counts,
     /// Pairs of operations that each pass fused.
     pub fused: Counts,
-    /// Pairs of operations that were refused for each reason.
+    /// The pairs of operations refused for each reason.
     pub refused: Counts,
     /// How the calls ended.
     pub outcomes: Counts,
@@ -35,7 +36,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// What came up in one program.
+    /// The coverage of one program.
     pub fn of(drawn: &Drawn, judged: &Judged) -> Tally {
         let mut tally = Tally { programs: 1, calls: judged.outcomes.len() as u64, ..Tally::default() };
         let mut add = |counts: fn(&mut Tally) -> &mut Counts, name: &str| {
@@ -47,7 +48,7 @@ impl Tally {
         if let Some(twist) = drawn.setting.twist {
             add(|t| &mut t.changes, twist.change.name());
         }
-        // What a coin or the fuel decided has no reason.
+        // Decisions by a coin or by the fuel have no reason.
         let options = &drawn.setting.options;
         let by_rule = options.policy == Policy::Model && options.fuel.is_none();
         for decision in &judged.decisions {

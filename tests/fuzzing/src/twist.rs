@@ -1,5 +1,6 @@
-//! Changes of a program that must not change its results: what a program means does not hang on code that nobody needs, on the order
-//! of statements that do not need each other, on an array being transposed and back, or on a sum of integers being taken in two.
+//! Changes of a program that must not change its results. The meaning of a program does not depend
+//! on dead code, on the order of independent statements, on transposing an array back and forth, or
+//! on splitting a sum of integers in two.
 
 use grammar::ast::{BinaryOp, ExprKind, File, Function, Span, Target};
 use serde::{Deserialize, Serialize};
@@ -8,25 +9,25 @@ use crate::generate::data::Random;
 use crate::judge::check;
 use crate::syntax::{bound, expressions, mentions, replaced, text};
 
-/// A change, and which of the places for it.
+/// A change, and the number of the place where it is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Twist {
-    /// What is changed.
+    /// The change.
     pub change: Change,
     /// Chooses the place.
     pub seed: u64,
 }
 
-/// What may be changed.
+/// The kinds of changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Change {
-    /// A statement twice, the second time under another name.
+    /// A statement is repeated under another name.
     DeadCode,
     /// Two neighbours that do not need each other.
     Order,
     /// A matrix, transposed twice.
     Transposed,
-    /// A sum of integers in two: over the even indices and over the odd ones, or of each term.
+    /// A sum of integers is split in two: over the even and the odd indices, or each term.
     Split,
 }
 
@@ -70,7 +71,7 @@ impl Twist {
     }
 }
 
-/// What must be a program for a change to be allowed, and the changed program.
+/// A text that must be a valid program for a change to be allowed, and the changed program.
 type Candidate = (String, String);
 
 fn alone(changed: String) -> Candidate {
@@ -118,7 +119,7 @@ fn split(source: &str, file: &File, function: &Function) -> Vec<Candidate> {
         let expr = &file.exprs[id];
         let ExprKind::Reduce { callee, binders, body } = &expr.kind else { continue };
         let Some(first) = binders.first() else { continue };
-        // What stands in an expression may tell where an index without a bound ends.
+        // The operand may determine where an index without a bound ends.
         if callee.text != "sum" || binders.iter().any(|binder| binder.bound.is_none()) {
             continue;
         }
@@ -127,7 +128,7 @@ fn split(source: &str, file: &File, function: &Function) -> Vec<Candidate> {
         let tail = text(source, Span { start: body.span.end, end: expr.span.end });
         let whole = text(source, expr.span);
         let term = text(source, body.span);
-        // Only integers have bits, and their sums wrap: any order gives the same.
+        // Only integers have bits. Their sums wrap, so that any order gives the same result.
         let probe = replaced(source, expr.span, &format!("bit_xor({whole}, 0)"));
         let has_type = |id| text(source, file.exprs[id].span).contains(char::is_alphabetic);
         let (even, odd) = match &body.kind {

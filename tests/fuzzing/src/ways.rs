@@ -1,4 +1,4 @@
-//! Ways to fuse a program: those that tests draw, and which merge of one is to blame for a failure.
+//! Ways to fuse a program: those that tests draw, and the merge that causes a failure.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -13,7 +13,7 @@ use ir::nest::Program;
 use crate::engines::{Form, Shown};
 use crate::generate::data::Random;
 
-/// Ways for one program: some of all legal merges at random, and one way of another kind.
+/// Ways for one program: some with random legal merges, and one of another kind.
 pub fn drawn(seed: u64) -> Vec<Options> {
     let mut random = Random::new(seed);
     let legal = Options { policy: Policy::Random(random.bits()), ..Options::default() };
@@ -32,7 +32,7 @@ pub fn drawn(seed: u64) -> Vec<Options> {
     vec![legal, other]
 }
 
-/// If something is wrong with a way to fuse, the first merge after which it is: the kernels before and after it.
+/// If a way to fuse is wrong, the kernels before and after the first merge that makes it wrong.
 pub fn blame(checked: &Checked, options: &Options, is_wrong: impl Fn(&Form) -> bool) -> Option<String> {
     let form = |fuel| {
         let options = Options { fuel, ..options.clone() };

@@ -1,5 +1,5 @@
-//! A process that judges: it reads a request a line and answers each with a line. It may be ended by the code that it runs, or hang in
-//! it: who asks lives elsewhere ([`crate::crew`]).
+//! A process that judges: it reads a request from each line and answers with a line. The code that
+//! it runs may crash it or hang, so the requests come from another process ([`crate::crew`]).
 
 use std::io::{self, BufRead, Write};
 use std::path::{Path, PathBuf};
@@ -11,10 +11,10 @@ use crate::engines::Engine;
 use crate::judge::{Kind, Rigour, Verdict, judge};
 use crate::tally::Tally;
 
-/// What a worker is asked.
+/// A request to a worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Request {
-    /// The cases of these numbers, an answer for each.
+    /// The cases of these numbers, with an answer for each.
     Draw {
         /// The first.
         from: u64,
@@ -30,18 +30,18 @@ pub enum Request {
     },
 }
 
-/// What it answers.
+/// The answer of a worker.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Answer {
-    /// What came of it.
+    /// The verdict.
     pub verdict: Verdict,
-    /// What came up.
+    /// The coverage.
     pub tally: Tally,
 }
 
 /// Answers requests until there are no more.
 pub fn serve(engines: &[Engine], input: impl BufRead, mut output: impl Write) -> io::Result<()> {
-    // What a panic says is in the answer.
+    // The answer contains the message of a panic.
     std::panic::set_hook(Box::new(|_| {}));
     for line in input.lines() {
         match serde_json::from_str::<Request>(&line?)? {

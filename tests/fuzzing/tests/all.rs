@@ -1,4 +1,5 @@
-//! The tester's own parts: cases that read back, changes that change nothing, workers that end.
+//! The tester's own parts: saved cases are read back, changes do not change results, and workers
+//! may crash.
 
 use std::process::Command;
 use std::time::Duration;
@@ -26,7 +27,7 @@ fn cases_read_back() {
         case.save(folder.path()).expect("room for a case");
         let again = Case::load(folder.path()).expect("what was saved");
         assert_eq!(again.setting, case.setting);
-        // Arrays are equal on bits but for which NaN: so are these.
+        // Arrays are equal on bits except for which NaN, and so are these.
         let shown = |case: &Case| -> Vec<_> {
             case.arguments.iter().map(|(name, a)| (name.clone(), a.shape().to_vec(), a.bytes().to_vec())).collect()
         };
@@ -115,7 +116,7 @@ fn programs_for_numpy_are_valid() {
     assert!(results > 120, "{results} of 150 have results");
 }
 
-/// What a worker that does such a thing answers.
+/// The answer of a worker that does this.
 fn answer(start: &(dyn Fn() -> Command + Sync)) -> Verdict {
     let mut worker = Worker::new(start, Duration::from_millis(300)).expect("a folder");
     worker.ask(&Request::Draw { from: 0, count: 1 }).expect("a process");

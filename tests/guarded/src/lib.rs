@@ -1,9 +1,10 @@
-//! Memory with a page on each side that nobody may touch, so that an access outside of an array ends the process instead of reading or
-//! overwriting what happens to lie there. The differential tester hands generated code nothing else.
+//! Memory between two inaccessible pages, so that an access outside of an array ends the process
+//! instead of reading or overwriting its neighbours. The differential tester gives generated code
+//! nothing else.
 //!
-//! A crate of its own: it is the one room of the tests that is unsafe.
+//! It is a crate of its own because it is the only unsafe part of the tests.
 
-/// At which of the two pages the bytes lie: their distance to the other is up to a page.
+/// The page that the bytes touch. Up to a page lies between them and the other one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Edge {
     /// They begin behind one.
@@ -17,7 +18,7 @@ pub enum Edge {
 pub struct Guarded(memory::Memory);
 
 impl Guarded {
-    /// A copy of some bytes; none if there is no memory.
+    /// A copy of some bytes; `None` if there is no memory.
     pub fn of(bytes: &[u8], edge: Edge) -> Option<Guarded> {
         let mut own = memory::Memory::new(bytes.len(), edge)?;
         own.bytes_mut().copy_from_slice(bytes);
@@ -39,7 +40,7 @@ impl Guarded {
 mod memory {
     use super::Edge;
 
-    /// Pages from the system: `first` is where the bytes are.
+    /// Pages from the system. `first` is the address of the bytes.
     #[derive(Debug)]
     pub struct Memory {
         mapped: *mut libc::c_void,
@@ -61,7 +62,7 @@ mod memory {
                 return None;
             }
             let from = mapped.wrapping_byte_add(page);
-            // What has no bytes lies where no byte may be touched.
+            // An empty array lies where no byte may be touched.
             let is_back = edge == Edge::Back || length == 0;
             let first = from.cast::<u8>().wrapping_add(if is_back { inner - length } else { 0 });
             let memory = Memory { mapped, all, first, length };
@@ -71,8 +72,8 @@ mod memory {
         }
 
         pub fn bytes(&self) -> &[u8] {
-            // SAFETY: `first..first + length` lies in pages that may be read, which live as long as `self` and are zero or what
-            // was written.
+            // SAFETY: `first..first + length` lies in pages that may be read, which live as long as
+            // `self` and are zero or what was written.
             unsafe { std::slice::from_raw_parts(self.first, self.length) }
         }
 
@@ -90,7 +91,7 @@ mod memory {
     }
 }
 
-/// Where no system can be asked for such pages: memory like any other.
+/// Plain memory, on systems without such pages.
 #[cfg(not(unix))]
 mod memory {
     use super::Edge;
@@ -132,7 +133,7 @@ mod tests {
         }
     }
 
-    /// What a stray read does, in a process of its own: this test, called again.
+    /// A stray read ends the process. This test calls itself again in a process of its own.
     #[test]
     #[cfg(unix)]
     fn a_stray_read_ends_the_process() {

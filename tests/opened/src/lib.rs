@@ -37,7 +37,7 @@ pub struct Opened {
 /// The outcome of a call.
 #[derive(Debug)]
 pub struct Reply {
-    /// The library's text of the status: [`Status`] as `{:?}` prints it; `None` on success.
+    /// The library's text for the status: [`Status`] as `{:?}` prints it; `None` on success.
     pub status: Option<String>,
     /// The number found and the one wanted.
     pub numbers: [i64; 2],
@@ -135,7 +135,8 @@ impl Opened {
         }
         words.extend(room.iter_mut().map(|room| room.bytes_mut().as_mut_ptr() as u64));
         words.extend([scratch.bytes_mut().as_mut_ptr() as u64, needs[0] as u64, numbers.as_mut_ptr() as u64]);
-        // SAFETY: inputs have the lengths that the sizes say, results and scratch memory those that the query says.
+        // SAFETY: inputs have the lengths that the sizes say, results and scratch memory those that
+        // the query says.
         let status = unsafe { self.compute.call(self.symbol(COMPUTE)?, &words) }?;
         for (result, room) in results.iter_mut().zip(&room) {
             result.bytes_mut().copy_from_slice(room.bytes());
@@ -158,7 +159,7 @@ impl Opened {
     }
 
     fn symbol(&self, name: &str) -> Result<*const u8, String> {
-        // SAFETY: the symbol is a function, whose address is a pointer; it is not called here.
+        // SAFETY: the symbol is a function, and its address is a pointer; it is not called here.
         let symbol = unsafe { self.shared.get::<*const u8>(name) }.map_err(|e| e.to_string())?;
         Ok(*symbol)
     }
@@ -255,7 +256,8 @@ impl Caller {
     ///
     /// # Safety
     ///
-    /// The function has the parameters that this was made for, and the words are arguments that it may be called with.
+    /// The function has the parameters that this was made for, and the words are arguments that it
+    /// may be called with.
     unsafe fn call(&self, function: *const u8, words: &[u64]) -> Result<i32, String> {
         if words.len() != self.params {
             return Err(format!("the header declares {} parameters, not {}", self.params, words.len()));

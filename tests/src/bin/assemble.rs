@@ -1,10 +1,11 @@
-//! NVIDIA's assembler and disassembler on the PTX of every program that there is: `assemble PTXAS NVDISASM [renew]`.
+//! Runs NVIDIA's assembler and disassembler on the PTX of every program in the repository:
+//! `assemble PTXAS NVDISASM [renew]`.
 //!
-//! Everything must assemble. Most is assembled for the newest devices that kernels are made for, whose text has all kernels, the examples
-//! for the oldest too. Code of kernels that neither fuse
-//! nor divide nor take roots must have no fused multiply-add: that would round once where the language rounds twice. `tests/registers.txt`
-//! keeps registers and spills of the examples: what has changed is shown, more spills are a fault, `renew` writes it anew and asks for
-//! nothing else.
+//! Everything must assemble. Most programs are assembled for the newest supported devices, where
+//! the text has all kernels; the examples also for the oldest. The code of kernels without `fma`,
+//! division and roots must have no fused multiply-add, which would round once where the language
+//! rounds twice. `tests/registers.txt` records the registers and spills of the examples: changes
+//! are printed, more spills are a failure, and `renew` rewrites the file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -19,7 +20,7 @@ use compiler::pipeline::Options;
 const FOLDERS: [&str; 4] = ["examples", "tests/programs", "bench", "bench/gpu"];
 const TARGETS: [Target; 2] = [Target::Sm80, Target::Sm90];
 const SNAPSHOT: &str = "tests/registers.txt";
-/// Instructions whose code may have fused multiply-adds.
+/// Instructions for which the assembler may emit fused multiply-adds.
 const FUSED: [&str; 3] = ["fma.rn", "div.rn", "sqrt.rn"];
 
 /// A function's kernels, fused as the model judges.
@@ -104,7 +105,7 @@ fn texts() -> Vec<Text> {
     texts
 }
 
-/// What of the snapshot is not so any more: for people to look at.
+/// The lines of the snapshot that have changed, for people to look at.
 fn changes(expected: &str, found: &str) -> Vec<String> {
     let expected: BTreeSet<&str> = expected.lines().collect();
     found.lines().filter(|line| !expected.contains(line)).map(|line| format!("  {line}")).collect()
@@ -129,7 +130,7 @@ struct Tools {
 }
 
 impl Tools {
-    /// What each text gives, in order: on as many threads as the machine has.
+    /// The results for each text, in order, computed on as many threads as the machine has.
     fn all(&self, texts: &[Text]) -> Vec<Result<Vec<String>, String>> {
         let next = AtomicUsize::new(0);
         let found = Mutex::new(BTreeMap::new());
@@ -180,7 +181,8 @@ impl Tools {
         if output.status.success() { Ok((log, to)) } else { Err(format!("{name}, {architecture}: {log}")) }
     }
 
-    /// A fused multiply-add in machine code that is more than a product or a sum alone: with a factor of one or without an addend it is those.
+    /// A fused multiply-add in machine code that is not merely a product or a sum (with an addend
+    /// of zero or a factor of one).
     fn contraction(&self, cubin: &Path) -> Result<Option<String>, String> {
         let output = Command::new(&self.nvdisasm).arg("-c").arg(cubin).output();
         let output = output.map_err(|error| format!("{}: {error}", self.nvdisasm.display()))?;
@@ -197,7 +199,7 @@ impl Tools {
         Ok(text.lines().filter(fused).find(|line| !alone(line)).map(|line| line.trim().to_owned()))
     }
 
-    /// Whether a contraction would be found: in code that leaves the rounding to the assembler.
+    /// Checks that a contraction would be found, on code that leaves the rounding to the assembler.
     fn finds_contraction(&self) -> Result<(), String> {
         let ptx = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry f(.param .b64 p) {\n.reg .b64 %p;\n.reg .f32 %x, %y;\n\
                    ld.param.b64 %p, [p];\nld.global.f32 %x, [%p];\nld.global.f32 %y, [%p+4];\nmul.f32 %y, %x, %y;\nadd.f32 %y, %y, %x;\n\
@@ -216,7 +218,7 @@ impl Tools {
     }
 }
 
-/// Of each kernel, what the assembler says of it.
+/// The assembler's figures for each kernel.
 fn figures(log: &str) -> Vec<(String, String)> {
     let number_before = |line: &str, what: &str| -> u32 {
         let before = line.split(what).next().unwrap_or_default().trim_end();

@@ -1,5 +1,6 @@
-//! Random programs on this machine's first CUDA device, or on the emulator, held to the interpreters: `gpu [emulated] [PROGRAMS] [SEED]`;
-//! or every function of some files: `gpu [emulated] examples/softmax.fl ...`. What fails is shown as it was drawn, and counted.
+//! Runs random programs on this machine's first CUDA device, or on the emulator, and compares them
+//! with the interpreters: `gpu [emulated] [PROGRAMS] [SEED]`; or runs every function of some files:
+//! `gpu [emulated] examples/softmax.fl ...`. Failures are shown as they were drawn, and counted.
 
 use std::time::Instant;
 
@@ -13,7 +14,7 @@ use tests::ways;
 
 /// How often each program is called.
 const CALLS: u64 = 3;
-/// So many failures are shown.
+/// The maximum number of failures shown.
 const SHOWN: usize = 5;
 
 fn main() {

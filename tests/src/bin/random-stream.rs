@@ -1,11 +1,13 @@
-//! Writes the words behind `uniform` to standard output without end, for a battery of tests of random numbers:
+//! Writes the words behind `uniform` to standard output without end, for a battery of tests of
+//! random numbers:
 //!
 //! ```text
 //! cargo run --release -p tests --bin random-stream -- --mode counters --seed 1 | dieharder -a -g 200
 //! ```
 //!
-//! A word is the leading 32 bits of an `f64` draw, which has 53; little-endian. `counters` draws along one index, `seeds` by
-//! consecutive seeds at one index, `axes` along the outermost of three indices, then the next.
+//! A word is the leading 32 bits of an `f64` draw, which has 53; little-endian. `counters` draws
+//! along one index, `seeds` by consecutive seeds at one index, `axes` along the outermost of three
+//! indices, then the next.
 
 use std::io::Write;
 use std::process::ExitCode;

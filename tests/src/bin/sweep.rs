@@ -1,10 +1,11 @@
-//! Visits every input of the functions of one argument and of the conversions, and says how far results are from exact, and
-//! whether they hang on the width of vectors.
+//! Visits every input of the functions of one argument and of the conversions, and reports how far
+//! results are from exact, and whether they depend on the width of vectors.
 //!
 //!     cargo run --release -p tests --bin sweep -- [NAME...] [--widths] [--stride N] [--threads N] [--json FILE]
 //!
-//! A name is that of a case, such as `exp` or `i8(f32)`, or `functions` or `conversions`. The exit status is 1 if something is
-//! more than two units in the last place off, a conversion wrong, or a width at odds with another.
+//! A name is that of a case, such as `exp` or `i8(f32)`, or `functions` or `conversions`. The exit
+//! status is 1 if a result is more than two units in the last place off, a conversion is wrong, or
+//! two widths disagree.
 
 #![forbid(unsafe_code)]
 
@@ -21,7 +22,7 @@ use tests::sweep::{Case, Finding, Group, Visit, cases};
 struct Arguments {
     /// Cases such as `exp` or `i8(f32)`, or `functions` or `conversions`; all if there is none
     names: Vec<String>,
-    /// Hold the widths of vectors against each other only, which is many times faster
+    /// Only compare the widths of vectors with each other, which is many times faster
     #[arg(long)]
     widths: bool,
     /// Visit every Nth input only
@@ -76,7 +77,7 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
         });
         found.push(json(case, &finding));
         if let Some(path) = &arguments.json {
-            // After each case, so that an interrupted run leaves what it found.
+            // After each case, so that an interrupted run leaves its results.
             let text = format!("{:#}\n", serde_json::Value::from(found.clone()));
             std::fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))?;
         }
@@ -86,7 +87,7 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
     Ok(holds)
 }
 
-/// What was found, for people.
+/// The findings, for people.
 fn line(case: &Case, visit: Visit, found: &Finding) -> String {
     let visited = found.inputs;
     match found.unrounded {
@@ -105,7 +106,7 @@ fn line(case: &Case, visit: Visit, found: &Finding) -> String {
     }
 }
 
-/// What was found, for programs; an infinity is null.
+/// The findings, for programs; an infinity is null.
 fn json(case: &Case, found: &Finding) -> serde_json::Value {
     serde_json::json!({
         "name": case.name,

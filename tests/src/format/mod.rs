@@ -1,5 +1,5 @@
-//! What formatting must keep of a program, and texts to try it on: programs of every form of the grammar, well typed or
-//! not, and programs made hard to lay out.
+//! Properties that formatting must keep, and programs to test them on: programs of every form of
+//! the grammar, well typed or not, and programs that are hard to lay out.
 
 mod noise;
 mod syntax;
@@ -7,8 +7,8 @@ mod syntax;
 pub use noise::noisy;
 pub use syntax::program;
 
-/// Holds what formatting promises of a program that parses: the same tree, tokens and comments, and that what is
-/// formatted stays as it is.
+/// Checks the properties of formatting for a program that parses: the same tree, tokens and
+/// comments, and a second formatting changes nothing.
 pub fn check(source: &str) -> Result<(), String> {
     let parse = |text: &str| grammar::parse(text).map_err(|errors| format!("{errors:?}\n{text}"));
     let file = parse(source)?;
@@ -37,7 +37,7 @@ fn comments(source: &str) -> String {
     comments.collect::<Vec<_>>().join("\n")
 }
 
-/// The tokens of a program in a row, but those that formatting may add or remove.
+/// The tokens of a program in a row, without those that formatting may add or remove.
 fn tokens(source: &str) -> String {
     let code = source.lines().map(|line| line.split('#').next().unwrap_or_default());
     code.flat_map(str::chars).filter(|c| !c.is_whitespace() && !";,()\u{feff}".contains(*c)).collect()

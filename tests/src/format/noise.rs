@@ -1,10 +1,10 @@
-//! Line ends, blank lines, comments and long names where a program may have them.
+//! Line ends, blank lines, comments and long names in every place where a program may have them.
 
 use std::fmt::Write;
 
 use crate::generate::Choices;
 
-/// What may stand between two tokens where a line may end; a `#` is numbered.
+/// White space and comments for a place between two tokens where a line may end. A `#` is numbered.
 const NOISE: &[(usize, &str)] = &[
     (60, ""),
     (2, "\n"),
@@ -18,7 +18,7 @@ const NOISE: &[(usize, &str)] = &[
 
 const WORDS: &[&str] = &["fn", "let", "if", "then", "else", "nan", "inf"];
 
-/// The program with line ends, comments and long names strewn in; its tree is another one only by the names.
+/// The program with line ends, comments and long names inserted. Its tree changes only in names.
 pub fn noisy(source: &str, words: &[u16]) -> String {
     let mut choices = Choices::new(words);
     let mut out = String::new();

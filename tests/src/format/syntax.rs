@@ -1,4 +1,4 @@
-//! Programs of every form that the grammar knows, whatever they may mean.
+//! Programs of every form in the grammar, whatever they mean.
 
 use crate::generate::Choices;
 
@@ -35,7 +35,7 @@ impl Writer<'_> {
         self.one_of(&["x", "y", "sum", "weight", "i", "_k2", "the_gain_of_the_layer"]);
     }
 
-    /// Up to three things, now and then a comma too many.
+    /// Up to three elements, occasionally with an extra comma.
     fn list(&mut self, least: usize, one: &mut dyn FnMut(&mut Self)) {
         let count = least + self.choices.below(4 - least);
         for n in 0..count {
@@ -153,7 +153,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Brackets keep apart what would not parse side by side.
+    /// Brackets separate expressions that would not parse next to each other.
     fn expr(&mut self, depth: usize) {
         if depth >= DEPTH {
             return self.atom();
@@ -231,7 +231,7 @@ impl Writer<'_> {
         }
     }
 
-    /// An operand of any operator: an atom, or something in brackets.
+    /// An operand of any operator: an atom, or an expression in brackets.
     fn operand(&mut self, depth: usize) {
         match self.choices.below(4) {
             0 => self.atom(),

@@ -1,4 +1,5 @@
-//! What there is to visit: the functions of one argument, and the conversion from each type to each other.
+//! The cases to visit: the functions of one argument, and the conversion from each type to each
+//! other.
 
 use compiler::math::define;
 use fuseloop::Dtype;
@@ -82,7 +83,7 @@ fn near(math: MathFn) -> Option<Case> {
     Some(case(name.into(), Group::Functions, &format!("{name}(x)"), (Dtype::F32, Dtype::F32), Box::new(judge)))
 }
 
-/// A function whose results must be these.
+/// A function that must reproduce the results of a Rust function exactly.
 fn exact<A: Number, B: Number>(name: &str, body: &str, function: fn(A) -> B) -> Case {
     case(name.into(), Group::Functions, body, (A::DTYPE, B::DTYPE), exactly(function))
 }

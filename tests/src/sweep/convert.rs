@@ -6,7 +6,7 @@ use half::{bf16, f16};
 /// A type of the language as Rust has it.
 pub(super) trait Number: Copy + Send + Sync + 'static {
     const DTYPE: Dtype;
-    /// From so many bytes as it takes.
+    /// Reads it from the bytes that it occupies.
     fn read(bytes: &[u8]) -> Self;
     /// The same bits, or both NaN.
     fn same(self, other: Self) -> bool;
@@ -88,8 +88,8 @@ macro_rules! primitive {
     };
 }
 
-/// Rounded to an `f32` towards zero, but for the last bit, which is set if that took anything: a second rounding then does
-/// what one would have done.
+/// Rounded to odd: to an `f32` towards zero, with the last bit set if that was inexact. A second
+/// rounding then has the effect of a single one.
 macro_rules! odd {
     ($v:expr, $exact:ty) => {{
         let (near, exact) = ($v as f32, $v as $exact);

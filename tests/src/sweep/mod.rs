@@ -1,8 +1,10 @@
-//! Every input of a function of one argument, through compiled code, against what the result should be.
+//! Runs compiled code on every input of a function of one argument, and compares it with the
+//! correct results.
 //!
-//! A [`Case`] is a program of one function and a judge of its results. Types of up to 32 bits are visited whole; of wider ones
-//! the upper half takes every value, the lower one a few that lie on rounding's edges. The code for each width of vectors that
-//! the machine has must give the same bits.
+//! A [`Case`] is a program of one function and a judge of its results. Types of up to 32 bits are
+//! visited completely. For wider ones, the upper half takes every value, and the lower half a few
+//! that are critical for rounding. The code for each width of vectors that the machine has must
+//! give the same bits.
 
 mod catalogue;
 mod convert;
@@ -15,17 +17,17 @@ use fuseloop::{Array, Dtype, Kernel, Options, Program, Scalar, Simd};
 
 pub use catalogue::{Group, cases};
 
-/// Units in the last place that a result may be from the exact one.
+/// The maximum error of a result, in units in the last place.
 pub const LIMIT: f64 = 2.0;
 
 /// Inputs of one call.
 const BLOCK: u64 = 1 << 16;
 
-/// A function of one argument and what its results are held against.
+/// A function of one argument and the judge of its results.
 pub struct Case {
-    /// What it is called by, such as `exp` or `i8(f32)`.
+    /// Its name, such as `exp` or `i8(f32)`.
     pub name: String,
-    /// What it belongs to.
+    /// Its group.
     pub group: Group,
     /// The program: one function.
     source: String,
@@ -34,32 +36,33 @@ pub struct Case {
     judge: Judge,
 }
 
-/// Adds what it finds in the bytes of some inputs and of their results.
+/// Adds its findings on the bytes of some inputs and their results.
 type Judge = Box<dyn Fn(&[u8], &[u8], &mut Finding) + Send + Sync>;
 
-/// What came of a case.
+/// The findings of a case.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Finding {
     /// Inputs visited.
     pub inputs: u64,
-    /// The greatest distance from the exact result in units in the last place; infinite for a wrong one.
+    /// The greatest distance from the exact result in units in the last place; infinite for a wrong
+    /// one.
     pub worst: f64,
     /// The bits of the input where it is.
     pub at: u64,
     /// Results that are not the correctly rounded ones.
     pub unrounded: u64,
-    /// Results that hang on the width of vectors.
+    /// Results that depend on the width of vectors.
     pub differing: u64,
 }
 
 /// Which inputs are visited, and what for.
 #[derive(Clone, Copy, Debug)]
 pub struct Visit {
-    /// Every so many-th input.
+    /// Only every `stride`-th input is visited.
     pub stride: u64,
     /// Threads that share the inputs.
     pub threads: usize,
-    /// Whether results are held against what they should be, or the widths of vectors against each other only.
+    /// Whether results are judged, or only compared between widths of vectors.
     pub judged: bool,
 }
 
@@ -89,7 +92,7 @@ impl Finding {
 }
 
 impl Case {
-    /// How many inputs there are when every `stride`th is visited; of a narrow type that is all.
+    /// How many inputs there are if every `stride`-th is visited; all of them for a narrow type.
     pub fn inputs(&self, stride: u64) -> u64 {
         match self.from.bytes() {
             _ if self.from == Dtype::Bool => 2,
@@ -98,7 +101,7 @@ impl Case {
         }
     }
 
-    /// Visits inputs; `progress` is told how many more are done.
+    /// Visits inputs. `progress` is called with the number of inputs done since the last call.
     pub fn run(&self, visit: Visit, progress: &(dyn Fn(u64) + Sync)) -> Result<Finding, String> {
         let program = Program::parse(self.source.as_str()).map_err(|e| e.to_string())?;
         let function = program.main().map_err(|e| e.to_string())?;
@@ -116,7 +119,7 @@ impl Case {
         })
     }
 
-    /// Takes one block after the other until none is left; the widest kernel comes first.
+    /// Processes one block after the other until none is left; the widest kernel comes first.
     fn work(
         &self,
         kernels: &[Kernel],
@@ -163,7 +166,7 @@ impl Case {
         }
     }
 
-    /// Writes the inputs from a number on; a number of bytes known here is what makes it fast.
+    /// Writes the inputs from a number on. A constant number of bytes makes this fast.
     fn fill<const BYTES: usize>(&self, to: &mut [u8], first: u64, stride: u64) {
         for (element, number) in to.chunks_exact_mut(BYTES).zip(first..) {
             element.copy_from_slice(&self.input(number, stride).to_le_bytes()[..BYTES]);
@@ -172,7 +175,8 @@ impl Case {
 
     /// The bits of an input, by its number.
     fn input(&self, number: u64, stride: u64) -> u64 {
-        /// Lower halves of wide inputs: about nothing, and a half of the places that a narrower type drops.
+        /// Lower halves of wide inputs: near 0, and near half of the bits that a narrower type
+        /// drops.
         const LOW: [u64; 8] = [0, 1, 0x1000_0000, 0x0fff_ffff, 0x1000_0001, 0x8000_0000, 0x3000_0000, 0xffff_ffff];
         let spread = number * stride;
         match self.from.bytes() {

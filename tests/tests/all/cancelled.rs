@@ -1,4 +1,4 @@
-//! A call that is cancelled ends, whatever loop it is in: each of these would take minutes.
+//! A cancelled call ends in whatever loop it is: each of these would take minutes.
 
 use std::sync::mpsc;
 use std::thread;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fuseloop::{Array, Cancel, Device, Options, Program, Scalar, Simd};
 
-/// Functions of a number `n` that take some `n * n` steps at least without giving anybody else a turn.
+/// Functions of a number `n` that take at least some `n * n` steps without yielding.
 const FUNCTIONS: &[&str] = &[
     "sum[i < n, j < n](sin(f64(i * j)))",
     "sum[i < n * n](sin(f64(i)))",

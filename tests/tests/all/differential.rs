@@ -1,5 +1,6 @@
-//! Random programs give the same bits, or end in an error, on every engine and however they are fused: as the source reads, as
-//! loop nests, and compiled at 1 and 2 threads; unfused, fused as the model judges, and by legal merges at random.
+//! Random programs give the same bits, or end in an error, on every engine and however they are
+//! fused: evaluated from the source, as loop nests, and compiled with 1 and 2 threads; unfused,
+//! fused as the cost model decides, and with random legal merges.
 //!
 //! It runs 50 programs, or `PROPTEST_CASES` (800 in `.ci/run`), the same ones each time unless
 //! `PROPTEST_RNG_SEED` is set. A failure shows the program, the call, the way to fuse, and the
@@ -18,10 +19,10 @@ use tests::engines::{Compiled, Form, Outcome, Rejected, compile_in, hold as hold
 use tests::generate::{Dim, Param, ParamRole, Program, recipes};
 use tests::ways;
 
-/// How often each program is called, with sizes and elements of its own.
+/// How often each program is called, each time with other sizes and elements.
 const CALLS: u64 = 4;
 
-/// What happened over all programs.
+/// Statistics over all programs.
 #[derive(Default)]
 struct Tally {
     programs: usize,
@@ -29,22 +30,22 @@ struct Tally {
     outcomes: BTreeMap<&'static str, usize>,
     constructs: BTreeMap<&'static str, usize>,
     rejections: BTreeMap<String, (usize, String)>,
-    /// Calls with an input beyond a chunk of a reduction.
+    /// Calls with an input longer than a chunk of a reduction.
     long: usize,
-    /// Calls whose results hold more than one value.
+    /// Calls with results of more than one value.
     telling: usize,
     /// Pairs of operations that each pass fused.
     fused: BTreeMap<&'static str, usize>,
     /// Pairs of operations that were refused for each reason.
     refused: BTreeMap<&'static str, usize>,
-    /// Kernels before and after fusion as the model judges.
+    /// Kernels before and after fusion as the cost model decides.
     kernels: (usize, usize),
 }
 
 impl Tally {
     fn decided(&mut self, compiled: &Compiled) {
         for form in &compiled.forms[1..] {
-            // What a coin or the fuel decided has no reason.
+            // Decisions by a coin or by the fuel have no reason.
             let judged = form.options.policy == Policy::Model && form.options.fuel.is_none();
             for decision in &form.decisions {
                 let (count, name) = match &decision.outcome {
@@ -132,7 +133,7 @@ fn accesses_that_never_happen_read_nothing() {
         let compiled = compile_in(&source, "main", &[]).unwrap_or_else(|error| panic!("{source}: {error:?}"));
         let x = Array::zeros(Dtype::I64, &[3, 0]).unwrap();
         compiled.hold(&[x.as_ref()]).unwrap_or_else(|error| panic!("{source}: {error}"));
-        // Where only a read outside memory could tell, the loads themselves do.
+        // If only a read outside of memory could tell, the loads themselves are checked.
         for form in &compiled.forms {
             let text = form.program.to_string();
             assert!(text.contains("check "), "{source}\n{text}");
@@ -140,7 +141,7 @@ fn accesses_that_never_happen_read_nothing() {
     }
 }
 
-/// Holds the engines to the first on some calls of the directed programs.
+/// Compares the engines with the first on some calls of the directed programs.
 fn hold_directed() -> Tally {
     let mut tally = Tally::default();
     for (name, source) in DIRECTED {
@@ -150,7 +151,7 @@ fn hold_directed() -> Tally {
     tally
 }
 
-/// Holds the engines to the first on some calls of a program.
+/// Compares the engines with the first on some calls of a program.
 fn hold(program: &Program, tally: &mut Tally) -> Result<(), String> {
     tally.programs += 1;
     let compiled = match compile_in(&program.source, program.entry, &ways::drawn(program.data)) {
@@ -203,10 +204,10 @@ fn blame(program: &Program) -> Option<String> {
     ways.find_map(|way| ways::blame(&checked, &way, is_wrong))
 }
 
-/// What a program is for, and its text.
+/// The purpose of a program, and its text.
 type Directed = (&'static str, fn() -> String);
 
-/// Programs for what random ones hardly reach: kernels at their limits.
+/// Programs for cases that random ones hardly reach: kernels at their limits.
 const DIRECTED: &[Directed] = &[
     ("more operations than a kernel may have", || {
         let lets: String = (0..400).map(|k| format!("    let y{} = sin(y{k} * 0.5) + x\n", k + 1)).collect();

@@ -1,5 +1,5 @@
-//! The documentation means what it says: its programs check or give the errors that they name, every error has its
-//! page, and what a page's error suggests mends its example.
+//! The documentation is correct: its programs check or give the errors that they name, every error
+//! has its page, and the suggestion of a page's error fixes its example.
 //!
 //! `UPDATE_DOCS=1` rewrites the generated list of errors.
 
@@ -10,10 +10,10 @@ use fuseloop::render::draw;
 use fuseloop::{Source, Style, errors};
 use tests::page::blocks;
 
-/// Codes whose page has no example: nothing that a user writes should give them, or only with a GPU.
+/// Codes with no example on their page: no user program should give them, or only with a GPU.
 const NO_EXAMPLE: &[u16] = &[242, 243, 260, 261, 299];
 
-/// Codes whose example is a session with files, which `cli/tests/sessions.rs` plays.
+/// Codes with a session with files as their example, which `cli/tests/sessions.rs` runs.
 const SESSIONS: Range<u16> = 300..400;
 
 fn assert_no_faults(faults: &[String]) {

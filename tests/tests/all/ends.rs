@@ -1,6 +1,6 @@
-//! Ends of indices with arguments for which an end is zero, negative or overflows 64 bits. The end
-//! of a reducer's index means what the same expression means elsewhere, on every engine, and a
-//! length without a value is an error that says so.
+//! Indices with ends that are zero, negative or overflow 64 bits for some arguments. The end of a
+//! reducer's index means the same as the expression elsewhere, on every engine, and a length
+//! without a value is reported as an error.
 
 use fuseloop::{Array, Device, Dtype, Options, Passes, Program, Scalar, Simd};
 
@@ -157,8 +157,9 @@ fn subscripts_wrap_on_the_way_to_an_element() {
     assert_eq!(get(source, &[3, 1]).unwrap(), [Scalar::I64(21)]);
 }
 
-/// A requirement of an access is void where the loops of the access have no iterations. Arrays that are read at a constant index, one by way of another, leave
-/// accesses without the index of such a loop: those stay in it.
+/// A requirement of an access does not apply if its loops have no iterations. Arrays that are read
+/// at a constant index, one by way of another, leave accesses without the index of such a loop,
+/// which must stay inside it.
 #[test]
 fn nothing_is_read_for_loops_without_iterations() {
     let zeros = |shape: &[usize]| {

@@ -1,4 +1,5 @@
-//! The files that NumPy and safetensors wrote into `tests/files`, and what `expected.txt` there says of them.
+//! The files that NumPy and safetensors wrote into `tests/files`, compared with `expected.txt`
+//! there.
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,5 @@
-//! Formatting changes no program: those of the repository, of the program generator and of the grammar, as they
-//! are and with line ends, comments and long names strewn in.
+//! Formatting changes no program: those of the repository, of the program generator and of the
+//! grammar, unmodified and with line ends, comments and long names inserted.
 
 use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,8 @@ use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
 use tests::format::{check, noisy, program};
 use tests::generate::recipes;
 
-/// Holds a property of so many cases, or as many as `PROPTEST_CASES` says; shows the program that breaks it.
+/// Checks a property on `cases` cases, or as many as `PROPTEST_CASES` says, and shows the program
+/// that violates it.
 fn hold<S: Strategy>(cases: u32, of: &S, property: impl Fn(&S::Value) -> Result<(), String>) {
     let mut config = Config { failure_persistence: None, max_shrink_iters: 3000, ..Config::default() };
     if std::env::var_os("PROPTEST_CASES").is_none() {
@@ -27,7 +28,7 @@ fn words(most: usize) -> impl Strategy<Value = Vec<u16>> {
     vec(any::<u16>(), 0..most)
 }
 
-/// Every program of the repository in a file or on a page, with where it stands.
+/// Every program of the repository in a file or on a page, with its place.
 fn programs() -> Vec<(PathBuf, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut found = vec![];

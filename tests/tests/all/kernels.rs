@@ -1,5 +1,6 @@
-//! Fusion, counted: what must become how many kernels, and what must not fuse, for which reason, as `explain --format json` says
-//! it. A test shows every row that comes out otherwise.
+//! Fusion, counted: the number of kernels that programs must become, and operations that must not
+//! fuse, with the reason, as `explain --format json` reports them. A test shows every row that
+//! differs.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -9,7 +10,7 @@ use ir::nest::{Program, Role};
 use ir::{Array, Passes};
 use serde_json::Value;
 
-/// A program, the kernels that it must become, and why.
+/// A program, its expected number of kernels, and the reason.
 struct Row {
     name: &'static str,
     text: Text,
@@ -17,7 +18,7 @@ struct Row {
     why: &'static str,
 }
 
-/// Where a program stands; the function is called `f`, or named.
+/// The source of a program. The function is called `f` unless it is named.
 enum Text {
     Here(&'static str),
     Example(&'static str, &'static str),
@@ -28,7 +29,7 @@ const fn row(name: &'static str, text: Text, kernels: u64, why: &'static str) ->
     Row { name, text, kernels, why }
 }
 
-/// What must fuse.
+/// Programs that must fuse completely.
 const FUSED: &[Row] = &[
     row("case_a", Example("chains", "case_a"), 1, "a chain is one loop"),
     row("case_b", Example("chains", "case_b"), 2, "every element waits for the sum of all"),
@@ -137,13 +138,13 @@ const FUSED: &[Row] = &[
     row("statistics of columns", Example("statistics", "statistics"), 1, "one read for four results"),
 ];
 
-/// What may take so many kernels, and no more.
+/// Programs that may take at most this number of kernels.
 const AT_MOST: &[Row] = &[
     row("attention", Example("attention", "attention"), 3, "two contractions with the softmax between"),
     row("attention of many heads", Example("attention", "multi_head"), 3, "the same for each head"),
 ];
 
-/// What must not fuse: the kernels that remain and the reason that some pair is refused for.
+/// Programs that must not fuse: the remaining kernels, and the reason why some pair is refused.
 const APART: &[(Row, &str)] = &[
     (
         row(
@@ -188,7 +189,7 @@ const APART: &[(Row, &str)] = &[
     ),
 ];
 
-/// Bytes loaded and stored, as the interpreter counts them: unfused, and at most so many fused.
+/// Bytes loaded and stored as the interpreter counts them: unfused, and the maximum when fused.
 const BYTES: &[(&str, Text, u64, u64)] = &[
     // For n = 1,000,000 that is 28 and 12 MB.
     ("relu(x * 2 + b)", Example("relu_axpb", "relu_axpb"), 28 * N, 12 * N),
@@ -206,7 +207,7 @@ const CHAIN: &str = "fn f(x: f32[n]) {\n let a = ((((((((x + 1) * 2 - 3) * 0.5 +
      let b = ((((((((a + 1) * 2 - 3) * 0.5 + x) * a - 1) / 3 + 2) * x + 1) - a) * 1.5 + 4) * x\n\
      relu((((((b - 1) * 2 + x) * 3 - 4) * 5 + a) * 6 - 7) * 8)\n}";
 
-/// What every size name counts as where bytes are counted.
+/// The value of every size name when bytes are counted.
 const N: u64 = 1000;
 
 impl Text {
@@ -221,7 +222,7 @@ impl Text {
         }
     }
 
-    /// What `fuseloop explain --format json` says.
+    /// The report of `fuseloop explain --format json`.
     fn explained(&self) -> Value {
         let (source, entry) = self.source();
         let program = fuseloop::Program::parse(source.as_str()).unwrap_or_else(|errors| panic!("{errors}"));
@@ -248,7 +249,7 @@ fn report(wrong: &[String]) {
     assert!(wrong.is_empty(), "{} rows come out otherwise:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// What came out, and why a program has more kernels than it should: each pair that is apart.
+/// The result, and the reasons for extra kernels: each pair that stays apart.
 fn mismatch(row: &Row, explained: &Value) -> String {
     let found = &explained["kernels"]["after"];
     let mut text = format!("{}: {found} kernels, not {} ({})\n", row.name, row.kernels, row.why);

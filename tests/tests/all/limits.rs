@@ -1,5 +1,6 @@
-//! The limits that the language reference states: each is there, what is just within it passes, and programs that double at
-//! each level stop at it. (What gives the errors themselves stands on their pages, which `docs` runs.)
+//! The limits that the language reference states: each is enforced, a program just within it
+//! passes, and programs that double at each level end at it. (The errors themselves are on their
+//! pages, which `docs` runs.)
 
 use std::fmt::Write;
 
@@ -94,8 +95,8 @@ fn calls_are_counted_before_they_are_inlined() {
     }
 }
 
-/// Programs whose proofs once took time that grew with the square, the cube or the power of their length: 20 times as
-/// large as these they are in the example `large`, which measures.
+/// Programs with proofs that once took quadratic, cubic or exponential time. The example `large`
+/// measures them at 20 times this size.
 #[test]
 fn long_programs_are_no_hard_proofs() {
     let lets = |value: &dyn Fn(usize) -> String| {
@@ -168,7 +169,7 @@ fn memory_is_counted_before_it_is_allocated() {
     let program = Program::parse("fn f(n: i64) { let y[i < n, j < n] = i * j\n (sum(y), y) }").unwrap();
     let options = Options { max_memory: Some(1 << 20), ..Options::default() };
     let kernel = program.main().unwrap().compile(&options).unwrap();
-    // 8 EiB: whoever allocates first does not come back with this error.
+    // 8 EiB: an attempt to allocate this first would not return with this error.
     let n = fuseloop::Array::scalar(fuseloop::Scalar::I64(1 << 30));
     let error = kernel.call(&[n.as_ref()]).unwrap_err();
     assert!(matches!(error.kind(), RunErrorKind::Memory { needed, .. } if *needed >= 1 << 63), "{error}");
@@ -183,7 +184,7 @@ fn statements(program: &ir::nest::Program) -> usize {
     count
 }
 
-/// Large programs fuse to kernels of bounded size, with no more code than they had.
+/// Large programs fuse to kernels of bounded size, without more code than before.
 #[test]
 fn large_programs_fuse_without_growing() {
     let lets = |count: usize, shape: &str, value: &dyn Fn(usize) -> String| {

@@ -1,5 +1,5 @@
-//! No program text is a panic: the programs of the examples, the corpus and the reference, with words taken out, put in
-//! or exchanged, are checked and lowered, or refused.
+//! No program text causes a panic: the programs of the examples, the corpus and the reference are
+//! checked and lowered, or refused, with words removed, inserted or exchanged.
 //!
 //! 1,000 mutants, or as many as `PROPTEST_CASES` says.
 
@@ -8,7 +8,7 @@ use std::path::Path;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
-/// Everything that mutants are made of: each program as its words, with the blanks behind them.
+/// The material for mutants: each program as its words, with the blanks after them.
 fn programs() -> Vec<Vec<String>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut found = vec![];
@@ -48,7 +48,7 @@ fn class(word: &str) -> u32 {
     }
 }
 
-/// What happens to a program: (which edit, where, from where).
+/// An edit of a program: (which edit, where, from where).
 type Edit = (u8, prop::sample::Index, prop::sample::Index, prop::sample::Index);
 
 fn mutate(programs: &[Vec<String>], which: usize, edits: &[Edit]) -> String {

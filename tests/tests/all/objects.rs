@@ -1,5 +1,5 @@
-//! Objects give what the interpreter gives, bit for bit: the calls of the corpus, and every function of the examples, through a C
-//! program that is linked with them.
+//! Objects give the same bits as the interpreter: the calls of the corpus, and every function of
+//! the examples, through a C program that is linked with them.
 
 use std::path::{Path, PathBuf};
 
@@ -156,8 +156,9 @@ impl Calls {
         all
     }
 
-    /// What objects have of their own, where vectors have no part in it: conversions of scalars, remainders, transpositions of elements of every
-    /// width, parameters on the stack, and results that a late check keeps back.
+    /// Code that only objects have and that does not depend on vectors: conversions of scalars,
+    /// remainders, transpositions of elements of every width, parameters on the stack, and results
+    /// that a late check holds back.
     fn of_helpers() -> Calls {
         const SOURCE: &str = "
             fn h_f64(x: f64) = f16(x)
@@ -267,7 +268,7 @@ impl Calls {
         all
     }
 
-    /// Products of matrices of whole numbers, larger and smaller than blocks and tiles are, in place and not.
+    /// Products of integer matrices, larger and smaller than blocks and tiles, packed and not.
     fn of_products() -> Calls {
         const SOURCE: &str = "
             fn plain(a: f32[n, k], b: f32[k, m]) = a @ b
@@ -320,7 +321,7 @@ impl Calls {
         all
     }
 
-    /// Functions whose results are denormal, depend on rounding, or are NaN.
+    /// Functions with results that are denormal, depend on the rounding mode, or are NaN.
     fn of_modes() -> Calls {
         const SOURCE: &str = "
             fn scaled(x: f32[n]) {
@@ -362,7 +363,7 @@ impl Calls {
         all
     }
 
-    /// Makes the calls on a machine, and holds what comes of them to what the interpreter says.
+    /// Makes the calls on a machine and compares the outcomes with the interpreter's.
     fn hold(&self, machine: &Machine) {
         let linked = Linked::new(self.programs.clone(), machine).unwrap_or_else(|error| panic!("{error}"));
         let borrowed: Vec<Vec<_>> =
@@ -387,7 +388,7 @@ impl Calls {
             held += 1;
             let same = match (&expected, &found) {
                 (Outcome::Refused(_), Outcome::Refused(_)) => true,
-                // The order of the sums in a matrix product is open; those of whole numbers are exact.
+                // The order of the sums in a matrix product is open; sums of integers are exact.
                 (Outcome::Results(these), Outcome::Results(others))
                     if has_contractions(&self.programs[*program]) && !these.iter().all(is_whole) =>
                 {
@@ -435,7 +436,7 @@ fn products_on_this_machine() {
     Calls::of_products().hold(&here("native"));
 }
 
-/// Tiles in registers of 256 bits, where the machine has wider ones too.
+/// Tiles in 256-bit registers, on machines that also have wider ones.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn products_in_half_as_wide_registers() {
@@ -460,7 +461,7 @@ fn every_floating_point_mode_of_a_caller() {
     }
 }
 
-/// Without wide leaves, and without instructions that the C library has to stand in for.
+/// Without wide vectors, and without instructions that the C library must replace.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn everything_for_the_least_of_processors() {

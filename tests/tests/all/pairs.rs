@@ -1,18 +1,19 @@
-//! Functions of several arguments: all pairs of special values, and random ones, have the same bits on every engine, and are
-//! what Rust gives where that defines them. How far `pow` and `atan2` are from exact, the compiler's own tests say.
+//! Functions of several arguments give the same bits on every engine, for all pairs of special
+//! values and random ones, and the same as Rust if it defines them. The accuracy of `pow` and
+//! `atan2` is tested in the compiler.
 
 use fuseloop::{Array, Dtype, Scalar};
 use proptest::prelude::Rng;
 use proptest::test_runner::{RngAlgorithm, TestRng};
 use tests::engines::{Outcome, compile};
 
-/// What a function gives, if Rust has it.
+/// The expected result of a function, if Rust defines it.
 type Expected = fn(Scalar, Scalar) -> Option<Scalar>;
 
 const FLOATS: &[Dtype] = &[Dtype::F32, Dtype::F64];
 const NUMBERS: &[Dtype] = &[Dtype::F32, Dtype::F64, Dtype::I32, Dtype::I64, Dtype::U32, Dtype::U64];
 
-/// A function of elements of `a` and `b`, and the types that have it.
+/// A function of elements of `a` and `b`, and its types.
 const CASES: &[(&str, &[Dtype], Expected)] = &[
     ("pow(a[i], b[j])", NUMBERS, power),
     ("a[i] ^ b[j]", NUMBERS, power),
@@ -29,7 +30,7 @@ const CASES: &[(&str, &[Dtype], Expected)] = &[
     ("fma(a[i], b[j], -1)", FLOATS, |_, _| None),
 ];
 
-/// The second: a result that may not look at its arguments.
+/// Returns the second: for a result that may not depend on its arguments.
 fn option<A, R>(_: A, result: Option<R>) -> Option<R> {
     result
 }
@@ -57,7 +58,7 @@ fn quotient(a: Scalar, b: Scalar) -> Option<Scalar> {
     by_type!(a, b, Some(a / b), Some(if b == 0 { 0 } else { a.wrapping_div(b) }), Some(a.checked_div(b).unwrap_or(0)))
 }
 
-/// Of integers; those of floats are NumPy's, in the corpus.
+/// For integers; those of floats are NumPy's, in the corpus.
 fn modulo(a: Scalar, b: Scalar) -> Option<Scalar> {
     by_type!(
         a,
@@ -104,7 +105,7 @@ fn least(a: Scalar, b: Scalar) -> Option<Scalar> {
     )
 }
 
-/// The one that a choice between two does not take; NaN if it gives that.
+/// The operand that a choice between two does not take; NaN if the choice gives that.
 fn swapped(choice: Expected, a: Scalar, b: Scalar) -> Option<Scalar> {
     let chosen = choice(a, b)?;
     Some(if chosen.is_nan() || chosen == b { if chosen.is_nan() { chosen } else { a } } else { b })
@@ -114,7 +115,7 @@ fn fused(a: Scalar, b: Scalar) -> Option<Scalar> {
     by_type!(a, b, Some(a.mul_add(b, a)), None, None)
 }
 
-/// Of integers, which wrap, with an exponent that Rust takes.
+/// For integers, which wrap, with an exponent that Rust accepts.
 fn power(a: Scalar, b: Scalar) -> Option<Scalar> {
     let exponent = |b: i128| u32::try_from(b).ok();
     by_type!(a, b, None, exponent(b.into()).map(|b| a.wrapping_pow(b)), exponent(b.into()).map(|b| a.wrapping_pow(b)))

@@ -1,10 +1,12 @@
-//! Plans of random programs, held to those of fewer passes and to the best partitions of their operations.
+//! Plans of random programs, compared with those of fewer passes and with the best partitions of
+//! their operations.
 
 use fuzzing::generate::Recipe;
 use fuzzing::plans::{Held, Source, held};
 
-/// How many programs: one in ten may have a plan that moves more bytes than the best partition, one in twenty more than the best of those that take no
-/// longer, and none a plan that costs more than that of fewer passes.
+/// How many programs. One in ten may have a plan that moves more bytes than the best partition, one
+/// in twenty more than the best of those that take no longer, and none may cost more than the plan
+/// of fewer passes.
 const PROGRAMS: u64 = 60;
 
 #[test]

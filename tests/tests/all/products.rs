@@ -1,4 +1,5 @@
-//! Matrix products by tensor units, on the emulator: exact ones on bits, others within the bound that their roundings give.
+//! Matrix products on tensor cores, emulated: exact ones are compared on bits, others within the
+//! bound of their roundings.
 
 use backends::ptx::{Math, Module, Runner, Target};
 use ir::array::Array;
@@ -7,7 +8,7 @@ use schedule::{Machine, schedule};
 use tests::emulated::Emulated;
 use tests::engines::{Engine, Form, Outcome, compile_in};
 
-/// A program's fused form with its checked source, of which the kernels multiply so.
+/// A program's fused form with its checked source. Its kernels must multiply with this instruction.
 fn compiled(source: &str, math: Math, instruction: &str) -> tests::engines::Compiled {
     let compiled = compile_in(source, "main", &[]).unwrap_or_else(|e| panic!("{source}: {e:?}"));
     let text = module(&compiled.forms[1], math).text(Target::Sm80);
@@ -40,7 +41,8 @@ fn whole(dtype: Dtype, shape: &[usize], special: &[(usize, f64)]) -> Array {
 
 const CALLS: &[(&str, &[&[&[usize]]])] = &[
     ("a: T[n, k], b: T[k, m]) { a @ b }", &[&[&[1, 1], &[1, 1]], &[&[3, 0], &[0, 4]], &[&[0, 3], &[3, 2]]]),
-    // Copied and not; of no whole tile, of several, and of more than are on their way.
+    // With and without asynchronous copies; less than a tile, several tiles, and more than are in
+    // flight.
     (
         "a: T[n, k], b: T[k, m]) { a @ b }",
         &[&[&[72, 40], &[40, 136]], &[&[130, 33], &[33, 67]], &[&[8, 200], &[200, 16]]],
@@ -64,7 +66,7 @@ const CALLS: &[(&str, &[&[&[usize]]])] = &[
     ),
 ];
 
-/// What 16-bit floats multiply is exact, and small integers add up exactly in any order.
+/// Products of 16-bit floats are exact, and sums of small integers are exact in any order.
 #[test]
 fn exact_products() {
     for (dtype, instruction) in [("bf16", "m16n8k16.row.col.f32.bf16"), ("f16", "m16n8k16.row.col.f32.f16")] {
@@ -74,7 +76,7 @@ fn exact_products() {
     }
 }
 
-/// So do they under fast math in `f32`: eleven bits hold them.
+/// Under fast math, small integers are exact in `f32` too: eleven bits hold them.
 #[test]
 fn fast_products_of_small_numbers() {
     for (rest, calls) in CALLS {
@@ -89,7 +91,8 @@ fn hold(source: &str, math: Math, instruction: &str, calls: &[&[&[usize]]]) {
     let form = &compiled.forms[1];
     let dtypes: Vec<Dtype> = form.program.inputs().into_iter().map(|id| form.program.buffers[id].dtype).collect();
     for shapes in calls {
-        // What is no number spreads as far as it should, and not from beyond the edges.
+        // A NaN or an infinity spreads exactly as far as it should, and none enters from beyond the
+        // edges.
         for special in [&[][..], &[(0, f64::NAN), (2, f64::INFINITY)]] {
             let inputs: Vec<Array> =
                 shapes.iter().zip(&dtypes).map(|(shape, dtype)| whole(*dtype, shape, special)).collect();

@@ -1,7 +1,9 @@
-//! Random programs as PTX, on the emulator, give the bits of the interpreters: unfused, fused as the model judges, and by legal merges at
-//! random; without races and without reads of what nobody wrote.
+//! Random programs as PTX, on the emulator, give the bits of the interpreters: unfused, fused as
+//! the cost model decides, and with random legal merges; without races and without reads of
+//! uninitialized memory.
 //!
-//! 20 programs, or as many as `PROPTEST_CASES` says (100 in `.ci/run`); the same ones each time unless `PROPTEST_RNG_SEED` is set.
+//! 20 programs, or as many as `PROPTEST_CASES` says (100 in `.ci/run`); the same ones each time
+//! unless `PROPTEST_RNG_SEED` is set.
 
 use backends::ptx::{Module, Phases, RunError, Runner, Target};
 use ir::array::Array;
@@ -13,7 +15,7 @@ use tests::engines::{Engine, Form, Outcome, Rejected, compile_in, hold_on};
 use tests::generate::{Program, recipes};
 use tests::ways;
 
-/// How often each program is called, with sizes and elements of its own.
+/// How often each program is called, each time with other sizes and elements.
 const CALLS: u64 = 3;
 
 /// A program's code for CUDA devices.
@@ -28,7 +30,7 @@ fn the_emulator_agrees() {
     held.unwrap_or_else(|error| panic!("{error}"));
 }
 
-/// A check before a loop is made though the loop is empty.
+/// A check before a loop is made even if the loop is empty.
 #[test]
 fn empty_loops_check() {
     let source = "fn main(z: i64[n], at: i64) { if z[clamp(at, 0, n - 1)] > 4 then z else z + 1 }";
@@ -39,8 +41,8 @@ fn empty_loops_check() {
     hold_on(&[Engine::Ptx], &compiled.checked, &forms, &inputs).unwrap();
 }
 
-/// A thread goes on behind a check that has failed, with a subscript that is inside if any is. Of what has no element and is computed where
-/// it is read, none is.
+/// After a failed check, a thread continues with a subscript that is in bounds if there is one. For
+/// an array without elements that is computed where it is read, there is none.
 #[test]
 fn nothing_is_read_behind_a_check_that_nothing_passes() {
     let source = "
@@ -59,7 +61,8 @@ fn nothing_is_read_behind_a_check_that_nothing_passes() {
     }
 }
 
-/// NVIDIA's assembler of CUDA 12.6 to 13.3 loses a negation in nested minima or maxima of signed 32-bit numbers, so that there are none.
+/// NVIDIA's assembler of CUDA 12.6 to 13.3 loses a negation in nested minima or maxima of signed
+/// 32-bit numbers, so that there are none.
 #[test]
 fn signed_minima_and_maxima_are_comparisons() {
     let source = "
@@ -82,7 +85,7 @@ fn signed_minima_and_maxima_are_comparisons() {
     hold_on(&[Engine::Ptx], &compiled.checked, &forms, &inputs).unwrap();
 }
 
-/// What an iteration stores it may load, where only a run tells which of it.
+/// An iteration may load elements that it stored itself, even if only a run tells which.
 #[test]
 fn an_iteration_loads_what_it_stored() {
     let source = "
@@ -99,8 +102,8 @@ fn an_iteration_loads_what_it_stored() {
     }
 }
 
-/// Rows of every length that a shape of launch begins or ends at: in the registers of a warp and of a block, by groups of its
-/// threads that take turns, in one chunk and two, and longer ones.
+/// Rows of every length at which a shape of launch begins or ends: in the registers of a warp and
+/// of a block, by groups of its threads that take turns, in one chunk and two, and longer ones.
 #[test]
 fn rows_of_any_length() {
     let source = "
@@ -139,7 +142,7 @@ fn long_rows() {
     hold_rows(LONG_ROWS, &[32_768, 32_769, 41_500, 66_000]);
 }
 
-/// Such rows where clusters of blocks have registers for them.
+/// Rows of this length if clusters of blocks have registers for them.
 #[test]
 fn rows_of_clusters() {
     let compiled = compile_in(LONG_ROWS, "main", &[]).unwrap();
@@ -162,7 +165,7 @@ fn rows_of_clusters() {
     }
 }
 
-/// Loads at several distances, of rows and columns that end inside of a thread's and a block's share.
+/// Loads at several distances, of rows and columns that end within a thread's and a block's part.
 #[test]
 fn stencils() {
     let source = "
@@ -188,8 +191,8 @@ fn stencils() {
     hold_rows(source, &[3, 4, 12, 261]);
 }
 
-/// Quotients and roots of each pair of what is special, among ordinary ones: a thread's elements are computed without branches, and anew
-/// where one of them does not allow it.
+/// Quotients and roots of each pair of special values among ordinary ones: a thread's elements are
+/// computed without branches, and again if one of them does not allow that.
 #[test]
 fn divisions() {
     let edges = [
@@ -249,7 +252,7 @@ fn divisions() {
     }
 }
 
-/// Full reductions over no chunk, a part of one, and many, and what joins them.
+/// Full reductions over no chunk, part of one, and many, and the kernels that combine them.
 #[test]
 fn chunks_of_any_number() {
     let source =
@@ -267,7 +270,7 @@ fn hold_rows(source: &str, lengths: &[usize]) {
     }
 }
 
-/// Three rows of so many elements, and one.
+/// Arrays of three rows of `k` elements, and of one.
 fn rows(k: usize, m: usize) -> [Array; 2] {
     let special = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -0.0, 1e-42, 3e38, -1e-40];
     let element = |n: usize| {
@@ -300,7 +303,7 @@ fn hold_shapes(source: &str, calls: &[&[&[usize]]]) {
     }
 }
 
-/// An array with some of what is special about its type here and there, and numbers whose sums round.
+/// An array with special values of its type here and there, and numbers with sums that round.
 fn special(dtype: Dtype, shape: &[usize]) -> Array {
     let mut array = Array::zeros(dtype, shape).unwrap();
     let mut state = 7u64;
@@ -325,7 +328,8 @@ fn special(dtype: Dtype, shape: &[usize]) -> Array {
     array
 }
 
-/// Reductions down columns: in blocks of rows, in strips, with rows of scratch, and of all that a state may be.
+/// Reductions down columns: in blocks of rows, in strips, with rows of scratch, and of all kinds of
+/// states.
 #[test]
 fn columns() {
     let shapes: &[&[&[usize]]] = &[&[&[0, 3]], &[&[3, 0]], &[&[1, 1]], &[&[255, 3]], &[&[257, 33]], &[&[1300, 9]]];
@@ -349,7 +353,8 @@ fn columns() {
     hold_shapes("fn main(x: f64[a, n, m]) { sum(sum(x, axis=0), axis=0) }", three);
 }
 
-/// More reductions and prefixes at once than a block has memory for: of whole arrays, of rows and of columns.
+/// More simultaneous reductions and prefixes than a block has memory for: of whole arrays, of rows
+/// and of columns.
 #[test]
 fn many_at_once() {
     let all = |one: &dyn Fn(usize) -> String| (1..=60).map(one).collect::<Vec<_>>().join(" + ");
@@ -365,7 +370,7 @@ fn many_at_once() {
     hold_shapes(&format!("fn main(x: f64[n]) {{ {prefixes} {c} }}"), &[&[&[3]], &[&[5000]]]);
 }
 
-/// Scans along one long array: of no chunk, of parts of one, and of several; in any order and in the one there is.
+/// Scans along one long array: less than a chunk, one and several; with free and with fixed order.
 #[test]
 fn long_scans() {
     let lengths: &[&[&[usize]]] = &[&[&[0]], &[&[1]], &[&[17]], &[&[4095]], &[&[4096]], &[&[4097]], &[&[9000]]];
@@ -382,7 +387,8 @@ fn long_scans() {
     }
 }
 
-/// Elements that make an array for themselves, of which only a run tells what they take: each thread has its own.
+/// Elements that compute an array of their own with a length known only at run time: each thread
+/// has its own.
 #[test]
 fn arrays_of_an_element() {
     let of_products = "
@@ -411,14 +417,14 @@ fn arrays_of_an_element() {
     }
 }
 
-/// What is the same for all elements has prefixes that are not.
+/// A value that is the same for all elements may have prefixes that are not.
 #[test]
 fn prefixes_of_what_is_the_same() {
     let shapes: &[&[&[usize]]] = &[&[&[3], &[20]], &[&[3], &[50]], &[&[2], &[300]], &[&[2], &[5000]]];
     hold_shapes("fn main(x: f32[n], y: f32[m]) { let c[i < n, j < m] = 2 * sum[k <= j](x[i]); c }", shapes);
 }
 
-/// Transpositions alone and inside of expressions, of elements of each width.
+/// Transpositions alone and inside expressions, of elements of each width.
 #[test]
 fn transpositions() {
     let square = |n: usize, m: usize| [vec![n, m], vec![m, n]];
@@ -437,7 +443,8 @@ fn transpositions() {
     hold_shapes("fn main(x: f32[b, n, m]) { let y[k, i, j] = exp(x[k, j, i]) + f32(i); y }", sizes);
 }
 
-/// Matrix products of small integers, which are exact: tiles that are whole and not, factors as they lie and computed, of each type.
+/// Matrix products of small integers, which are exact: whole and partial tiles, factors in place
+/// and computed, of each type.
 #[test]
 fn contractions() {
     let whole = |dtype: Dtype, shape: &[usize]| {
@@ -478,8 +485,8 @@ fn contractions() {
     }
 }
 
-/// Calls of the same sizes share their memory, and from the second on are repeated as they were recorded: all give what a first call gives.
-/// A fault is forgotten by the next call.
+/// Calls with the same sizes share their memory, and from the second on replay a recording; all
+/// give the results of a first call. The next call forgets a fault.
 #[test]
 fn calls_follow_one_another() {
     let source = "fn main(x: f32[n, m], at: i64[m]) -> (f32[n, m], f32[m]) {
@@ -520,7 +527,7 @@ fn calls_follow_one_another() {
     }
 }
 
-/// What a call takes is known before any of it is allocated.
+/// The memory of a call is known before any of it is allocated.
 #[test]
 fn memory_is_counted_before_it_is_taken() {
     let compiled = compile_in("fn main(x: f32[n]) = x - mean(x)", "main", &[]).unwrap();

@@ -1,11 +1,12 @@
-//! `uniform` and `normal`: the published values, a second implementation of the definition, and statistics. Each statistic is
-//! of fixed seeds, so that it passes always or never; its bound is that of one chance in a million or so.
+//! `uniform` and `normal`: the published values, a second implementation of the definition, and
+//! statistics. Each statistic has fixed seeds, so that it passes always or never; its bound would
+//! be exceeded by chance about once in a million.
 
 use ir::array::Array;
 use ir::{Dtype, Scalar};
 use tests::engines::{Engine, Outcome, compile};
 
-/// What a function of integer parameters gives, as `f64`.
+/// The result of a function of integer parameters, as `f64`.
 fn call(source: &str, arguments: &[i64]) -> Vec<f64> {
     call_on(Engine::Cpu(2, backends::cpu::Simd::Auto), source, arguments)
 }
@@ -57,7 +58,7 @@ fn words(seed: i64, indices: &[i64]) -> (u32, u32) {
     }
 }
 
-/// As the Random123 distribution lists them (`kat_vectors`): counter, key, words.
+/// Published in the Random123 distribution (`kat_vectors`): counter, key, words.
 #[test]
 fn published_values() {
     let cases: [([u32; 2], i64, [u32; 2]); 3] = [
@@ -103,7 +104,8 @@ fn as_defined() {
     }
 }
 
-/// Every way of going through draws: by index, by seed, along the first and the last of several indices, by high words.
+/// Every way of traversing draws: by index, by seed, along the first and the last of several
+/// indices, by high words.
 const WAYS: [(&str, &str); 9] = [
     ("counters", "uniform(seed, i)"),
     ("high words", "uniform(seed, shift_left(i, 32))"),
@@ -123,8 +125,8 @@ fn draws(expression: &str) -> Vec<f64> {
     call(&source, &[20_261_121, COUNT])
 }
 
-/// How far a chi-square statistic is from what chance gives, in standard deviations: by the cube root, which is all
-/// but normal (Wilson and Hilferty, 1931).
+/// The deviation of a chi-square statistic from its expectation, in standard deviations: its cube
+/// root is almost normal (Wilson and Hilferty, 1931).
 fn deviation(counts: &[u32]) -> f64 {
     let total: f64 = counts.iter().map(|c| f64::from(*c)).sum();
     let expected = total / counts.len() as f64;
@@ -142,7 +144,7 @@ fn uniform_alone_and_beside_its_neighbours() {
         let mut alone = vec![0; 1024];
         u.iter().for_each(|u| alone[(u * 1024.0) as usize] += 1);
         assert!(deviation(&alone).abs() < 5.0, "{name}: {}", deviation(&alone));
-        // The low bits, as the rest behind the first 32.
+        // The low bits: the rest after the first 32.
         let mut low = vec![0; 1024];
         u.iter().for_each(|u| low[((u * 2f64.powi(32)).fract() * 1024.0) as usize] += 1);
         assert!(deviation(&low).abs() < 5.0, "{name}, low bits: {}", deviation(&low));
@@ -184,12 +186,14 @@ fn different_calls_have_nothing_in_common() {
         let mut both: Vec<u64> = u.iter().chain(&v).map(|u| u.to_bits()).collect();
         both.sort_unstable();
         both.dedup();
-        // Half a million numbers of 53 bits: two are equal with a chance of one in sixty thousand.
+        // Half a million numbers of 53 bits: two are equal with a probability of one in sixty
+        // thousand.
         assert_eq!(both.len(), u.len() + v.len(), "{left} and {right}");
     }
 }
 
-/// Changing any bit of the seed or of an index changes each bit of the draw as often as not.
+/// Changing any bit of the seed or of an index changes each bit of the draw with probability one
+/// half.
 #[test]
 fn every_bit_matters() {
     let calls = [
@@ -246,7 +250,8 @@ fn normal_has_its_moments_and_its_shape() {
             let lag: f64 = z.iter().zip(&z[1..]).map(|(a, b)| a * b).sum::<f64>() / n.sqrt();
             assert!(lag.abs() < 5.0, "{dtype}, {way}: neighbours {lag}");
             assert!(z.iter().all(|z| z.abs() < tail), "{dtype}, {way}");
-            // Kolmogorov and Smirnov: sqrt(n) times the greatest distance is above 2.6 once in half a million.
+            // Kolmogorov and Smirnov: sqrt(n) times the greatest distance exceeds 2.6 with
+            // probability one in half a million.
             z.sort_unstable_by(f64::total_cmp);
             let distribution = |z: f64| 0.5 * libm::erfc(-z * std::f64::consts::FRAC_1_SQRT_2);
             let distance = z.iter().enumerate().map(|(k, z)| {

@@ -1,4 +1,5 @@
-//! Programs that the generator makes, to be read: `cargo test --test all samples:: -- --nocapture`.
+//! Prints programs of the generator, for people to read:
+//! `cargo test --test all samples:: -- --nocapture`.
 
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;

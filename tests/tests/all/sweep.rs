@@ -1,5 +1,5 @@
-//! A part of the sweep: every 65,537th input of each function and conversion. `cargo run --release -p tests --bin sweep`
-//! visits all of them.
+//! A part of the sweep: every 65,537th input of each function and conversion.
+//! `cargo run --release -p tests --bin sweep` visits all of them.
 
 use tests::sweep::{LIMIT, Visit, cases};
 

@@ -1,5 +1,6 @@
-//! What the compiler says a program loads and stores is what it loads and stores: random programs and the examples, as lowered, as
-//! fused, and fused by coin. Exact where that is said, and no less elsewhere.
+//! The compiler predicts the loads and stores of a program: checked on random programs and the
+//! examples, as lowered, as fused, and fused by a coin. Predictions marked as exact must be, and
+//! others must not be too low.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -18,10 +19,10 @@ use ir::nest::Program;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use tests::generate::recipes;
 
-/// How often each random program is called, with sizes and elements of its own.
+/// How often each random program is called, each time with other sizes and elements.
 const CALLS: u64 = 3;
 
-/// How many counts there were, and how many of them were said to be exact.
+/// The number of predictions, and of those marked as exact.
 #[derive(Debug, Default)]
 struct Tally {
     runs: usize,
@@ -33,7 +34,8 @@ struct Tally {
 }
 
 impl Tally {
-    /// Holds the predictions for a call to what the interpreter counts. A run that ends in an error has none.
+    /// Compares the predictions for a call with the interpreter's counts. A run that ends in an
+    /// error has none.
     fn hold(&mut self, program: &Program, inputs: &[ArrayRef<'_>]) -> Result<(), String> {
         let outcome = match run(program, inputs) {
             Ok(outcome) => outcome,
@@ -88,7 +90,7 @@ impl Tally {
         Ok(())
     }
 
-    /// Holds a program as lowered, as fused, and as fused by a coin.
+    /// Checks a program as lowered, as fused, and as fused by a coin.
     fn hold_all(&mut self, checked: &Checked, inputs: &[ArrayRef<'_>], seed: u64) -> Result<(), String> {
         let random = Options { policy: Policy::Random(seed), ..Options::default() };
         for (n, options) in [Options::default(), random].into_iter().enumerate() {
@@ -117,8 +119,9 @@ fn agree(number: Count<u64>, formula: Count<u64>) -> bool {
     }
 }
 
-/// Whether every extent of a kernel that is a size is none below 0: what polynomials presuppose. (No extent that hangs on
-/// indices is looked at: the generated ones all are lengths at their greatest.)
+/// Whether every extent of a kernel that is a size is nonnegative, which polynomials assume.
+/// (Extents that depend on indices are not checked: the generated ones are all lengths at their
+/// greatest.)
 fn extents_are_lengths(kernel: &ir::nest::Kernel, binding: &Binding) -> bool {
     let mut all = true;
     ir::visit::for_each_statement(&kernel.body, &mut |statement| {

@@ -7,7 +7,7 @@ use crate::lanes::{Map, float, integer};
 use crate::op::{Carry, Op};
 use crate::types::{Class, Type};
 
-/// The function that an operation is on a type, if it has it.
+/// Chooses the function of an operation for a type, if the operation supports the type.
 type Choice = fn(Type) -> Option<Map>;
 
 /// Integers of one type in and out.
@@ -40,7 +40,7 @@ fn sum(
     let ty = form.ty()?;
     brain(form, ty)?;
     let map = match (ty.class(), direction) {
-        // Without a direction it is to nearest, though an assembler may then contract.
+        // The default direction is to nearest, although an assembler may then contract.
         (Class::Float, direction) => float(ty, direction.unwrap_or(Direction::Nearest)),
         (_, None) => integer.0(ty),
         _ => return Err("integers are not rounded".into()),
@@ -209,7 +209,7 @@ pub(super) fn max(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
     extreme(form, integer::max, float::max)
 }
 
-/// What follows `.approx`.
+/// The part after `.approx`.
 fn approximate(form: &mut Form<'_, '_, '_>, function: Approximate) -> Result<Op, String> {
     // `tanh` alone has no form that flushes.
     let flush = !matches!(function, Approximate::Tanh) && form.flag("ftz");

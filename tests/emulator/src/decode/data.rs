@@ -52,7 +52,7 @@ pub(super) fn mov(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
     Ok(Op::Map { map, d, from: [a, zero, zero, zero] })
 }
 
-/// The registers of a vector that a value of type `ty` is made of, and the type of each.
+/// The registers of a vector that make up a value of type `ty`, and the type of each.
 fn split<'t>(form: &mut Form<'_, '_, 't>, ty: Type, parts: &[Operand<'t>]) -> Result<(Type, Vec<Reg>), String> {
     let part = match (ty, parts.len()) {
         (Type::B64, 2) => Type::B32,
@@ -99,7 +99,7 @@ fn special(form: &mut Form<'_, '_, '_>, name: &str, dimension: Option<&str>, ty:
     }
 }
 
-/// Addresses of a space to generic ones and back: an offset.
+/// Converts between the addresses of a space and generic ones: an offset.
 pub(super) fn cvta(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
     let to = form.flag("to");
     let space = form.choose(&[
@@ -165,7 +165,7 @@ pub(super) fn cvt(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
     Ok(Op::Convert { how, d, a })
 }
 
-/// Whether a conversion can leave the range of its result, and has a form that does not.
+/// Whether a conversion can leave the range of its result, and has a saturating form.
 fn may_saturate(to: Type, from: Type) -> bool {
     if !to.integer() || !from.integer() {
         return ![to, from].contains(&Type::Bf16);
@@ -178,15 +178,15 @@ fn may_saturate(to: Type, from: Type) -> bool {
     !contains
 }
 
-/// Whether a conversion has the rounding that it needs, and no other.
+/// Checks that a conversion has the rounding that it needs, and no other.
 fn check(to: Type, from: Type, integral: Option<Direction>, direction: Option<Direction>) -> Result<(), String> {
     let number = |ty: Type| ty.integer() || matches!(ty, Type::F16 | Type::Bf16 | Type::F32 | Type::F64);
     let brain_and_byte = [to, from].contains(&Type::Bf16) && (to.bytes() == 1 || from.bytes() == 1);
     if !number(to) || !number(from) || brain_and_byte {
         return Err(format!("not from `.{}` to `.{}`", from.name(), to.name()));
     }
-    // A float becomes integral as an integer or in its own type; it loses bits in a narrower one, or in the other of
-    // the two of 16 bits.
+    // A float is rounded to an integral value as an integer or in its own type. It loses bits in a
+    // narrower type, or in the other of the two 16-bit types.
     let narrow = |ty: Type| (ty.bytes(), ty.class() == Class::Float);
     let (needs_integral, may_integral, needs_direction) = match (from.class(), to.class()) {
         (Class::Float, Class::Float) => (false, from == to, narrow(to) < narrow(from) || from != to && to.bytes() == 2),

@@ -132,7 +132,7 @@ pub(super) fn lop3(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
     }
 }
 
-/// The comparison and the logic that `set` and `setp` begin with; the type stands behind.
+/// The comparison and the logic at the beginning of `set` and `setp`; the type follows.
 fn head<'t>(form: &mut Form<'_, '_, 't>) -> Result<(&'t str, Option<Logic>), String> {
     let name = form.modifier()?;
     Ok((name, form.pick(&[("and", Logic::And), ("or", Logic::Or), ("xor", Logic::Xor)])))

@@ -26,7 +26,7 @@ const SPACES: &[(&str, Target)] = &[
     ("const", Target::Space(Some(Space::Constant))),
 ];
 
-/// What an access promises.
+/// The memory ordering of an access.
 #[derive(Clone, Copy)]
 struct Promise {
     strength: Strength,
@@ -50,7 +50,7 @@ fn promise(form: &mut Form<'_, '_, '_>, ordered: &str) -> Result<Promise, String
     Ok(weak)
 }
 
-/// What a load or a store says of caches, which changes no result, and whether it reads constants.
+/// Cache hints of a load or store, which change no result, and whether it reads constants.
 fn hints(
     form: &mut Form<'_, '_, '_>,
     promise: Promise,
@@ -86,7 +86,7 @@ fn elements(form: &mut Form<'_, '_, '_>) -> Result<(usize, Type), String> {
     Ok((count, ty))
 }
 
-/// The registers of an access and the width of each; what is stored may be constants too.
+/// The registers of an access and the width of each. A store may have constants too.
 fn registers(form: &mut Form<'_, '_, '_>, count: usize, ty: Type, store: bool) -> Result<(Vec<Reg>, u32), String> {
     let operand = form.operand()?;
     let parts = match operand {
@@ -141,7 +141,8 @@ pub(super) fn ld(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
     Ok(Op::Load { into, at, access, register })
 }
 
-/// Copies from global to shared memory, made at some time before they are waited for. Past the first cache they are of 16 bytes.
+/// Copies from global to shared memory, made at some time before they are waited for. Those that
+/// bypass the L1 cache are of 16 bytes.
 pub(super) fn cp(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
     form.choose(&[("async", ())])?;
     if form.flag("wait_all") {
@@ -168,7 +169,7 @@ pub(super) fn cp(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
     Ok(Op::Copy { to, from, bytes, read })
 }
 
-/// The address in another block of the cluster of what lies at an address of one's own.
+/// The address, in another block of the cluster, that corresponds to an address in one's own.
 pub(super) fn mapa(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
     form.choose(&[("shared::cluster", ())])?;
     form.choose(&[("u64", ())])?;
@@ -189,7 +190,7 @@ pub(super) fn ldmatrix(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
     Ok(Op::LoadMatrices { into, at, transposed, mask: form.constant(u64::from(u32::MAX)) })
 }
 
-/// The place of a parameter: a part of one, aligned as its size.
+/// The position of a parameter or a part of one, aligned to its size.
 fn parameter(form: &mut Form<'_, '_, '_>, bytes: u32) -> Result<u32, String> {
     let Operand::Address(name, offset) = *form.operand()? else {
         return Err("the name of a parameter expected".into());
@@ -219,7 +220,7 @@ pub(super) fn st(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
     Ok(Op::Store { from, at, access })
 }
 
-/// What an atomic operation does, with the types it has.
+/// The atomic operations, with the types that each supports.
 const ATOMICS: &[(&str, Atomic, &[Type])] = &[
     ("add", Atomic::Add, &[Type::U32, Type::S32, Type::U64, Type::F32, Type::F64]),
     ("min", Atomic::Min, &[Type::U32, Type::S32, Type::U64, Type::S64]),
@@ -271,7 +272,7 @@ pub(super) fn red(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
     atomic(form, false)
 }
 
-/// Fences that are sequentially consistent order no less than the others; more is not modelled.
+/// Sequentially consistent fences order at least as much as the others; more is not modelled.
 pub(super) fn fence(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
     form.choose(&[("acq_rel", ()), ("sc", ())])?;
     Ok(Op::Fence { scope: form.choose(SCOPES)? })

@@ -1,5 +1,5 @@
-//! Instructions to operations. One table says which opcodes there are; each entry reads the modifiers and operands
-//! that its opcode has, in their order. What an entry leaves unread is an error.
+//! Decodes instructions to operations. One table lists the opcodes; each entry reads the modifiers
+//! and operands of its opcode, in order. Anything that an entry leaves unread is an error.
 
 mod arithmetic;
 mod data;
@@ -37,7 +37,7 @@ const TABLE: &[(&str, Decoder)] = &[
     ("ret", threads::exit), ("shfl", threads::shfl), ("trap", threads::trap), ("vote", threads::vote),
 ];
 
-/// The operation of an instruction, or why it is none of ours.
+/// The operation of an instruction, or the reason why it is not supported.
 pub(crate) fn decode<'t>(
     body: &mut Body<'_, 't>,
     opcode: &str,
@@ -56,25 +56,25 @@ pub(crate) fn decode<'t>(
     }
 }
 
-/// An instruction, of which the front has been read.
+/// An instruction that has been read in part.
 pub(crate) struct Form<'b, 'm, 't> {
     body: &'b mut Body<'m, 't>,
     modifiers: &'b [&'t str],
     operands: &'b [Operand<'t>],
 }
 
-/// Functions are chosen by type; none there means that the instruction has no such type.
+/// Functions are chosen by type; `None` means that the instruction does not exist for the type.
 pub(crate) fn known<T>(found: Option<T>, ty: Type) -> Result<T, String> {
     found.ok_or_else(|| format!("not for `.{}`", ty.name()))
 }
 
 impl<'b, 't> Form<'b, '_, 't> {
-    /// Whether the next modifier is this one, which then has been read.
+    /// Whether the next modifier is this one, which is then consumed.
     fn flag(&mut self, name: &str) -> bool {
         self.pick(&[(name, ())]).is_some()
     }
 
-    /// What the next modifier stands for, if it is one of these.
+    /// The value of the next modifier, if it is in the table.
     fn pick<T: Copy>(&mut self, table: &[(&str, T)]) -> Option<T> {
         let (first, rest) = self.modifiers.split_first()?;
         let (_, found) = table.iter().find(|(name, _)| name == first)?;
@@ -82,7 +82,7 @@ impl<'b, 't> Form<'b, '_, 't> {
         Some(*found)
     }
 
-    /// As `pick`, where one of them must be there.
+    /// Like `pick`, but one of them must be there.
     fn choose<T: Copy>(&mut self, table: &[(&str, T)]) -> Result<T, String> {
         self.pick(table).ok_or_else(|| {
             let names: Vec<String> = table.iter().map(|(name, _)| format!("`.{name}`")).collect();
@@ -143,7 +143,7 @@ impl<'b, 't> Form<'b, '_, 't> {
         Ok(self.body.row(RowKind::Constant(bits)))
     }
 
-    /// A register that may be wider than the type, where both are integers or bits. Also its type.
+    /// A register that may be wider than the type if both are integers or bits, with its type.
     fn wide(&mut self, operand: &Operand<'t>, ty: Type) -> Result<(Reg, Type), String> {
         let (reg, register) = self.named(operand)?;
         let wider = register.bytes() > ty.bytes() && register.class() != Class::Float && ty.class() != Class::Float;
@@ -162,7 +162,7 @@ impl<'b, 't> Form<'b, '_, 't> {
         }
     }
 
-    /// So many registers or constants of a type in braces.
+    /// `count` registers or constants of a type, in braces.
     fn vector(&mut self, count: usize, ty: Type) -> Result<Vec<Reg>, String> {
         let Operand::Vector(parts) = self.operand()? else { return Err("a vector expected".into()) };
         if parts.len() != count {
@@ -214,7 +214,7 @@ impl<'b, 't> Form<'b, '_, 't> {
     }
 
     /// # Errors
-    /// The module is for an architecture before this one, which has no such type there.
+    /// An error if the module is for an architecture older than this one, which lacks the type.
     fn since(&self, target: u32, ty: Type) -> Result<(), String> {
         if self.body.target() >= target { Ok(()) } else { Err(format!("`.{}` needs `sm_{target}` there", ty.name())) }
     }

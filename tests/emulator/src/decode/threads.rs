@@ -1,4 +1,4 @@
-//! Control flow, barriers and what warps do together.
+//! Control flow, barriers and operations of a whole warp.
 
 use crate::decode::Form;
 use crate::op::{Atomic, Factors, Op, Shuffle, Vote};
@@ -117,7 +117,7 @@ pub(super) fn redux(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
     Ok(Op::Reduce { how, ty, d: form.dest(ty)?, a: form.source(ty)?, mask: form.source(Type::B32)? })
 }
 
-/// Shapes of products of matrices, each with the types that its factors may have.
+/// Shapes of matrix products, with the types that the factors of each may have.
 const PRODUCTS: &[(&str, &[(&str, Factors)])] =
     &[("m16n8k16", &[("f16", Factors::F16), ("bf16", Factors::Bf16)]), ("m16n8k8", &[("tf32", Factors::Tf32)])];
 

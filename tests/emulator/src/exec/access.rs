@@ -1,4 +1,4 @@
-//! Loads and stores: each lane's address is found, checked, and noted as accessed.
+//! Loads and stores: the address of each lane is computed, checked, and recorded as accessed.
 
 use crate::exec::{Grid, Run, Shared, now};
 use crate::fault::Problem;
@@ -14,7 +14,7 @@ use crate::window;
 #[derive(Clone, Copy)]
 pub(super) struct Spot {
     pub(super) space: Space,
-    /// The block of the cluster whose memory it is, if that was said.
+    /// The block of the cluster that the memory belongs to, if it was named.
     rank: Option<u32>,
     pub(super) address: u64,
     pub(super) bytes: usize,
@@ -57,7 +57,7 @@ impl Spot {
         }
     }
 
-    /// The region that the address lies in, the place there, and what the block knows.
+    /// The region that contains the address, the offset in it, and the knowledge of the block.
     fn region<'s>(
         &self,
         grid: &'s mut Grid<'_>,
@@ -84,9 +84,9 @@ impl Spot {
         matches!(self.space, Space::Global | Space::Shared)
     }
 
-    /// The race with an access that was there before.
+    /// The race with an earlier access.
     fn race(&self, shape: &Shape, other: &Stamp, now: &Now<'_>) -> Problem {
-        // Of several readers, one that is not the thread itself, if there is one.
+        // Of several readers, one other than the thread itself, if there is one.
         let same_warp = (other.block, other.warp) == (now.stamp.block, now.stamp.warp);
         let others = if same_warp { other.lanes & !now.stamp.lanes } else { other.lanes };
         let lane = if others == 0 { now.lane } else { others.trailing_zeros() as usize };
@@ -180,7 +180,8 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// A copy that is made when it is waited for: whoever does not wait finds what was there before.
+    /// A copy that is made when it is waited for: a thread that does not wait finds the old
+    /// contents.
     pub(super) fn copy(
         &mut self,
         to: Address,

@@ -1,4 +1,4 @@
-//! Atomic operations, lane after lane.
+//! Atomic operations, lane by lane.
 
 use crate::exec::access::Spot;
 use crate::exec::{Run, now};

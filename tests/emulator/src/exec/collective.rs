@@ -1,7 +1,8 @@
-//! What lanes of a warp do together: shuffles, votes, reductions and `bar.warp.sync`. Each names the lanes that take
-//! part and waits until all of them, but those that have exited, are there.
+//! Operations of several lanes of a warp: shuffles, votes, reductions and `bar.warp.sync`. Each
+//! names the lanes that take part, and waits until all of them that have not exited have arrived.
 //!
-//! Only `bar.warp.sync` orders memory accesses: the others pass values between registers, and promise no more.
+//! Only `bar.warp.sync` orders memory accesses. The others pass values between registers and
+//! guarantee nothing more.
 
 use crate::exec::atomic::combine;
 use crate::exec::{Run, matrix};
@@ -23,7 +24,7 @@ fn mask_row(op: &Op) -> Option<Reg> {
     }
 }
 
-/// What is wrong with lanes that wait for others while nobody can run.
+/// The problem when lanes wait for others although no thread can run.
 pub(super) fn stuck(warp: &Warp, kernel: &Kernel, group: &Group) -> Stop {
     let lane = group.lanes.trailing_zeros() as usize;
     let mask = mask_row(&kernel.operations[group.at as usize].op).map_or(0, |mask| warp.row(mask)[lane] as u32);
@@ -31,7 +32,7 @@ pub(super) fn stuck(warp: &Warp, kernel: &Kernel, group: &Group) -> Stop {
 }
 
 impl Run<'_, '_> {
-    /// Executes the operation for each set of lanes that is complete; returns those lanes.
+    /// Executes the operation for each set of lanes that is complete, and returns these lanes.
     pub(super) fn collective(&mut self, op: &Op, active: u32) -> Result<u32, Stop> {
         let Some(mask) = mask_row(op) else {
             return Ok(active);
@@ -58,7 +59,7 @@ impl Run<'_, '_> {
     fn together(&mut self, op: &Op, who: u32, mask: u32) -> Result<(), Stop> {
         let warp = &mut *self.warp;
         match *op {
-            // Threads that have exited are no lanes of a matrix.
+            // A thread that has exited cannot contribute a part of a matrix.
             Op::Multiply { .. } | Op::LoadMatrices { .. } if who != u32::MAX => {
                 let lane = who.trailing_zeros() as usize;
                 return Err(Stop { lane, what: Problem::NotConverged { mask, came: who } });
@@ -114,7 +115,8 @@ fn all_or_none(all: bool) -> u32 {
     if all { u32::MAX } else { 0 }
 }
 
-/// The lane that a shuffle reads, and whether it is within the segment: if not, it is the lane itself.
+/// The lane that a shuffle reads, and whether it is within the segment: if not, it is the lane
+/// itself.
 fn source(mode: Shuffle, lane: u32, b: u32, c: u32) -> (u32, bool) {
     let (offset, clamp, segment) = (b & 31, c & 31, c >> 8 & 31);
     let most = lane & segment | clamp & !segment;

@@ -1,7 +1,8 @@
-//! Matrices that lie in the registers of a whole warp: `ldmatrix` and `mma`.
+//! Matrices held in the registers of a whole warp: `ldmatrix` and `mma`.
 //!
-//! The ISA leaves the order of a product's sums open. Here it is ascending, each product exact and each sum rounded to nearest: one
-//! order among those allowed, so what is exact in every order is what a GPU gives.
+//! The ISA leaves the order of a product's sums open. Here it is ascending, with each product exact
+//! and each sum rounded to nearest. That is one of the orders allowed, so if all orders give the
+//! same exact result, a GPU gives it too.
 
 use half::{bf16, f16};
 
@@ -21,14 +22,16 @@ fn elements(factors: Factors, register: u64) -> Vec<f32> {
     }
 }
 
-/// The first eight lanes' worth of a factor: row `line` of so many registers, each of four lanes side by side.
+/// The first eight lanes' part of a factor: row `line` of these registers, each of which holds four
+/// lanes side by side.
 fn line(factors: Factors, registers: &[&Row], line: usize) -> Vec<f32> {
     let parts = registers.iter().flat_map(|row| &row[4 * line..4 * line + 4]);
     parts.flat_map(|register| elements(factors, *register)).collect()
 }
 
-/// `c` and the product of `a` and `b`, of which each register holds eight rows (of `b`: columns) of 16 bytes: the left factor's
-/// first those of rows 0 to 7, the next those of rows 8 to 15, then both again behind these.
+/// `c` plus the product of `a` and `b`. Each register holds eight rows (for `b`, columns) of 16
+/// bytes. The first register of the left factor holds those of rows 0 to 7, the next those of rows
+/// 8 to 15, and so on again for the following 16 bytes.
 pub(super) fn multiply(warp: &Warp, factors: Factors, (a, b, c): (&[Reg], &[Reg], &[Reg])) -> Result<[Row; 4], Stop> {
     let read = |regs: &[Reg]| regs.iter().map(|reg| warp.read(*reg, u32::MAX)).collect::<Result<Vec<&Row>, Stop>>();
     let (a, b, c) = (read(a)?, read(b)?, read(c)?);
@@ -46,7 +49,8 @@ pub(super) fn multiply(warp: &Warp, factors: Factors, (a, b, c): (&[Reg], &[Reg]
 }
 
 impl Run<'_, '_> {
-    /// Lanes 0 to 7 say where the rows of the first matrix lie, the next eight those of the second.
+    /// Lanes 0 to 7 hold the addresses of the rows of the first matrix, the next eight those of the
+    /// second.
     pub(super) fn load_matrices(&mut self, into: &[Reg], at: Address, transposed: bool) -> Result<(), Stop> {
         let needed = u32::MAX >> (LANES - 8 * into.len());
         self.warp.need(at.base, needed)?;

@@ -1,4 +1,4 @@
-//! Running operations: one instruction of one group of a warp at a time.
+//! Executes operations: one instruction for one group of a warp at a time.
 
 mod access;
 mod atomic;
@@ -16,22 +16,22 @@ use crate::shape::Shape;
 use crate::types::{LANES, Reg, Row, lanes, mask};
 use crate::warp::{Group, Stop, Wait, Warp};
 
-/// What all blocks of a launch share.
+/// State that all blocks of a launch share.
 pub(crate) struct Grid<'a> {
     pub(crate) kernel: &'a Kernel,
     pub(crate) shape: Shape,
     pub(crate) arguments: &'a [u8],
     pub(crate) memory: &'a mut Memory,
     pub(crate) constants: Region,
-    /// The shared memory of blocks that run, by slot: those of a cluster lie side by side.
+    /// The shared memory of the running blocks, by slot; blocks of one cluster have adjacent slots.
     pub(crate) shared: Vec<Region>,
     pub(crate) flags: Flags,
     pub(crate) stats: Stats,
-    /// Jumps back since anything changed that another thread could see.
+    /// Backward jumps since the last change that another thread could see.
     pub(crate) idle: u64,
 }
 
-/// What the threads of a block share.
+/// State that the threads of a block share.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
     /// The block's number.
@@ -59,7 +59,7 @@ fn now<'w>(shared: &Shared, warp: &'w Warp, (lane, line): (usize, u32), strength
     Now { stamp, lane, meetings: &warp.meetings }
 }
 
-/// Runs the next instruction of a warp; says whether there was one.
+/// Runs the next instruction of a warp and returns whether there was one.
 pub(crate) fn step(grid: &mut Grid<'_>, shared: &mut Shared, warp: &mut Warp) -> Result<bool, (Stop, u32)> {
     let Some(index) = warp.pick() else {
         return match warp.groups.iter().find(|group| group.wait == Wait::Lanes) {
@@ -95,7 +95,7 @@ struct Run<'r, 'a> {
 }
 
 impl Run<'_, '_> {
-    /// Executes an operation for the lanes of `active`, and moves the group on.
+    /// Executes an operation for the lanes of `active`, and advances the group.
     fn execute(&mut self, op: &Op, index: usize, group: Group, active: u32) -> Result<(), Stop> {
         match *op {
             Op::Branch { target } => self.branch(index, group, (target, active)),
@@ -150,7 +150,7 @@ impl Run<'_, '_> {
         }
     }
 
-    /// Leaves lanes of a group waiting where they are; the others go on.
+    /// Leaves some lanes of a group waiting where they are; the others go on.
     fn leave(&mut self, index: usize, group: Group, waiting: u32, wait: Wait) {
         let on = Group { at: group.at + 1, lanes: group.lanes & !waiting, wait: Wait::No };
         let left = Group { lanes: waiting, wait, ..group };

@@ -75,7 +75,7 @@ pub(crate) fn brev(ty: Type) -> Option<Map> {
     by_type!(ty, T in [B32 = u32, B64 = u64] => map!(|a: T| a.reverse_bits()))
 }
 
-/// The place of the highest bit that is no copy of the sign, or all ones if there is none.
+/// The position of the highest bit that differs from the sign, or all ones if there is none.
 pub(crate) fn bfind(ty: Type) -> Option<Map> {
     by_type!(ty, T in [U32 = u32, U64 = u64, S32 = i32, S64 = i64] => map!(|a: T| {
         let magnitude = magnitude(a as i128);
@@ -83,7 +83,7 @@ pub(crate) fn bfind(ty: Type) -> Option<Map> {
     }))
 }
 
-/// How far left that bit is to be shifted to become the highest.
+/// The shift to the left that makes that bit the highest.
 pub(crate) fn bfind_shift(ty: Type) -> Option<Map> {
     by_type!(ty, T in [U32 = u32, U64 = u64, S32 = i32, S64 = i64] => map!(|a: T| {
         let magnitude = magnitude(a as i128);
@@ -122,7 +122,8 @@ pub(crate) fn bfi(ty: Type) -> Option<Map> {
     }))
 }
 
-/// Four bytes of `b:a`, each chosen by a digit of `c`, whose high bit says to copy the byte's sign over it.
+/// Four bytes of `b:a`, each chosen by a digit of `c`. The high bit of the digit replicates the
+/// byte's sign instead.
 pub(crate) fn prmt() -> Map {
     map!(|a: u32, b: u32, c: u32| {
         let bytes = join(b, a).to_le_bytes();
@@ -133,7 +134,7 @@ pub(crate) fn prmt() -> Map {
     })
 }
 
-/// Any function of three bits, by its table: bit `4a + 2b + c` of `d`.
+/// Any function of three bits, by its truth table: bit `4a + 2b + c` of `d`.
 pub(crate) fn lop3() -> Map {
     map!(|a: u32, b: u32, c: u32, d: u32| {
         let mut result = 0;

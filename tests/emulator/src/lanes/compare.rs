@@ -40,7 +40,7 @@ fn integer(name: &str, ty: Type) -> Option<Compare> {
             by_type!(ty, T in [B16 | U16 = u16, B32 | U32 = u32, B64 | U64 = u64, S16 = i16, S32 = i32, S64 = i64] => lanes!(T, |$a, $b| $e))
         };
     }
-    // The unsigned have names of their own beside the common ones.
+    // Unsigned types have further names in addition to the common ones.
     let unsigned = ty.class() == Class::Unsigned;
     match name {
         "eq" => of!(|a, b| a == b),

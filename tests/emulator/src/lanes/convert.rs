@@ -6,12 +6,12 @@ use crate::lanes::rounding::{self, Direction, Format};
 use crate::lanes::{Lane, Map, map};
 use crate::types::{Class, Type, mask};
 
-/// One conversion. Decoding has checked that the rounding is one that it takes.
+/// A conversion. Decoding has checked that the rounding is valid for it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Conversion {
     pub(crate) from: Type,
     pub(crate) to: Type,
-    /// How a float becomes narrower, or an integer a float.
+    /// The rounding of a float to a narrower one, or of an integer to a float.
     pub(crate) direction: Direction,
     /// How a float becomes integral, if it does.
     pub(crate) integral: Option<Direction>,
@@ -69,17 +69,17 @@ impl Conversion {
                     Some(direction) => integral(f, direction),
                     None => f,
                 };
-                // Saturation is to the unit interval, and takes a NaN to zero.
+                // Saturation clamps to the unit interval and turns a NaN into zero.
                 let f = if self.saturate { if f > 0.0 { f.min(1.0) } else { 0.0 } } else { f };
                 format.of(f, self.direction)
             }
         }
     }
 
-    /// Outside of the range, the end of the range.
+    /// A value out of range becomes the nearest end of the range.
     fn integer(&self, f: f64) -> i128 {
         if f.is_nan() {
-            // The hardware's conversions through 64 bits have a value of their own for "no number".
+            // In conversions through 64 bits, the hardware has a special result for a NaN.
             let wide = self.from == Type::F64 || self.to.bits() == 64;
             return if wide { 1 << (self.to.bits() - 1) } else { 0 };
         }
@@ -139,7 +139,7 @@ fn pair(high: u64, low: u64) -> u32 {
     (high << 16 | low) as u32
 }
 
-/// To the nearest number of eleven bits, ties away from zero; what is no number stays none.
+/// Rounds to the nearest number of eleven bits, ties away from zero. A NaN stays a NaN.
 pub(crate) fn to_tf32() -> Map {
     map!(|a: f32| if a.is_finite() { f32::from_bits((a.to_bits() + 0x1000) & !0x1fff) } else { a })
 }

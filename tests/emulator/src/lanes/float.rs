@@ -1,6 +1,7 @@
 //! Floating-point arithmetic. NaN results are canonical; denormals are kept.
 //!
-//! The `.approx` functions are computed in double precision and rounded: near the hardware's results, not its bits.
+//! The `.approx` functions are computed in double precision and rounded, so they come close to the
+//! hardware's results but do not reproduce its bits.
 
 use half::{bf16, f16};
 
@@ -28,7 +29,7 @@ fn single(value: f64, direction: Direction) -> f32 {
     f32::of(rounding::F32.of(value, direction))
 }
 
-/// The sum, rounded to odd; where it is exactly zero, with the sign of the direction.
+/// The sum, rounded to odd. An exact zero gets the sign that the direction implies.
 fn sum(a: f64, b: f64, direction: Direction) -> f64 {
     let sum = add_to_odd(a, b);
     let cancelled = sum == 0.0 && (a.is_sign_negative() || b.is_sign_negative());
@@ -40,7 +41,8 @@ fn fused(a: f32, b: f32, c: f32, direction: Direction) -> f64 {
     sum(f64::from(a) * f64::from(b), f64::from(c), direction)
 }
 
-/// In `f32` and `f64` of the host; 16-bit types through `f32`, which is wide enough to round twice without harm.
+/// Uses `f32` and `f64` of the host. 16-bit types go through `f32`, which is wide enough for double
+/// rounding to be harmless.
 macro_rules! arithmetic {
     ($ty:expr, |$($x:ident),*| $e:expr) => {
         match $ty {
@@ -139,7 +141,7 @@ pub(crate) fn copysign(ty: Type) -> Option<Map> {
     }
 }
 
-/// The lesser, -0 below +0. A NaN loses against a number; with `nan` it wins.
+/// The lesser, with -0 below +0. A number wins over a NaN, unless `nan` is set.
 pub(crate) fn min(ty: Type, nan: bool) -> Option<Map> {
     if nan {
         floats!(ty, T => map!(|a: T, b: T| if a.is_nan() || less(a, b) { a } else { b }))

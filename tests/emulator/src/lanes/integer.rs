@@ -1,4 +1,5 @@
-//! Integer arithmetic, modulo two to the width. Types of 16, 32 and 64 bits, as far as an instruction has them.
+//! Integer arithmetic, modulo two to the width. Types of 16, 32 and 64 bits, as far as an
+//! instruction has them.
 
 use crate::lanes::{Map, by_type, integers, map};
 use crate::types::Type;
@@ -63,7 +64,7 @@ pub(crate) fn mad_wide(ty: Type) -> Option<Map> {
     }
 }
 
-/// Towards zero. Lanes that divide by zero are faults before this is asked.
+/// Division towards zero. Lanes that divide by zero have already been reported as faults.
 pub(crate) fn div(ty: Type) -> Option<Map> {
     integers!(ty, T => map!(|a: T, b: T| if b == 0 { 0 } else { a.wrapping_div(b) }))
 }

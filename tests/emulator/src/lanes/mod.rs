@@ -1,8 +1,8 @@
-//! What instructions compute: functions from rows of lanes to a row, without state. One is chosen when text is
-//! decoded, by operation and type; running it is one loop over the lanes.
+//! The arithmetic of instructions: stateless functions from rows of lanes to a row. One is chosen
+//! by operation and type when the text is decoded; running it is one loop over the lanes.
 //!
-//! A function computes all 32 lanes, also of threads that take no part and of registers nobody wrote: none may panic,
-//! whatever the bits. The result is zero-extended, as rows are.
+//! A function computes all 32 lanes, including those of inactive threads and of registers that were
+//! never written, so none may panic on any bits. The result is zero-extended, as rows are.
 
 use half::{bf16, f16};
 
@@ -15,7 +15,7 @@ pub(crate) mod float;
 pub(crate) mod integer;
 pub(crate) mod rounding;
 
-/// A function of up to four rows; those that it does not take are ignored.
+/// A function of up to four rows. It ignores those that it does not need.
 pub(crate) type Map = fn(&mut Row, [&Row; 4]);
 
 /// A comparison of two rows: the mask of lanes where it holds.
@@ -89,7 +89,8 @@ macro_rules! map {
 }
 pub(crate) use map;
 
-/// `Some` of an expression in which `$T` is the Rust type of a PTX type, if that is among those listed.
+/// `Some` of an expression in which `$T` is the Rust type of a PTX type, if that is among those
+/// listed.
 macro_rules! by_type {
     ($ty:expr, $T:ident in [$($($variant:ident)|+ = $t:ty),* $(,)?] => $e:expr) => {
         match $ty {

@@ -1,5 +1,6 @@
-//! Rounding an exact number to a floating-point format, in each direction. Everything that is not an operation of the
-//! host's `f32` or `f64` goes through here: narrow formats, directed rounding, conversions of integers.
+//! Rounds an exact number to a floating-point format, in each direction. Everything that is not an
+//! operation of the host's `f32` or `f64` goes through here: narrow formats, directed rounding,
+//! conversions of integers.
 
 /// Which way to round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,13 +52,13 @@ impl Format {
         }
         let top = 127 - magnitude.leading_zeros() as i32 + exponent;
         let least = 1 - self.bias();
-        // The exponent of the last bit kept: below the smallest normal number it no longer falls.
+        // The exponent of the last bit kept. It is constant below the smallest normal number.
         let last = top.max(least) - self.fraction as i32;
         let shift = last - exponent;
         let (kept, rest, half) = match shift {
             ..=0 => (magnitude << -shift, 0, 1),
             1..=127 => (magnitude >> shift, magnitude & ((1 << shift) - 1), 1 << (shift - 1)),
-            // All of it is less than half of the last bit, or half at most.
+            // The whole number is at most half of the last bit.
             128 => (0, magnitude, 1 << 127),
             _ => (0, 1, 2),
         };
@@ -69,7 +70,7 @@ impl Format {
         };
         let kept = kept as u64 + u64::from(up);
         let implicit = 1u64 << self.fraction;
-        // A fraction that has carried into the next power of two increments the exponent by itself.
+        // A fraction that carries into the next power of two increments the exponent by itself.
         let bits = if kept < implicit {
             kept
         } else {
@@ -108,7 +109,8 @@ impl Format {
     }
 }
 
-/// `a + b` rounded to odd: rounding it again to a format of at most 51 bits is as rounding the exact sum once.
+/// `a + b` rounded to odd. Rounding that to a format of at most 51 bits is the same as rounding the
+/// exact sum once.
 pub(crate) fn add_to_odd(a: f64, b: f64) -> f64 {
     let sum = a + b;
     if !sum.is_finite() {
@@ -120,7 +122,8 @@ pub(crate) fn add_to_odd(a: f64, b: f64) -> f64 {
     if error == 0.0 || sum.to_bits() & 1 == 1 {
         return sum;
     }
-    // The exact sum lies between two doubles; the one that is odd is the neighbour on the error's side.
+    // The exact sum lies between two doubles; the odd one is the neighbour on the side of the
+    // error.
     let away = (error > 0.0) == (sum > 0.0);
     f64::from_bits(if away { sum.to_bits() + 1 } else { sum.to_bits() - 1 })
 }

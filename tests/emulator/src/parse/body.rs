@@ -1,4 +1,4 @@
-//! Bodies of kernels: declarations, labels and instructions, and the rows that names stand for.
+//! Bodies of kernels: declarations, labels and instructions, and the rows that names refer to.
 
 use std::collections::HashMap;
 
@@ -11,13 +11,13 @@ use crate::parse::module::{Module, Place, Variable, declared, place};
 use crate::parse::operand::Operand;
 use crate::types::{Condition, Pred, Reg, Space, Type};
 
-/// Bytes of a kernel's parameters, at most, as PTX has it.
+/// The maximum bytes of a kernel's parameters in PTX.
 const MOST_PARAMETERS: u32 = 4352;
 
-/// Bytes of a thread's own variables, at most, as GPUs have it.
+/// The maximum bytes of a thread's local variables on GPUs.
 const MOST_LOCAL: u32 = 512 << 10;
 
-/// What a register's name stands for.
+/// The meaning of a register's name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Slot {
     Row(Reg, Type),
@@ -27,7 +27,7 @@ pub(crate) enum Slot {
 /// The names that one pair of braces declares.
 #[derive(Default)]
 struct Scope<'t> {
-    /// `%r<10>`: rows are given to those that are used.
+    /// `%r<10>`: rows are allocated to the registers that are used.
     families: HashMap<&'t str, (u32, Type)>,
     registers: HashMap<&'t str, Slot>,
     variables: HashMap<&'t str, Variable>,
@@ -78,7 +78,7 @@ impl<'m, 't> Body<'m, 't> {
 
     /// Declares the next parameter.
     pub(crate) fn parameter(&mut self, name: &'t str, bytes: u32, align: u32) -> Result<(), String> {
-        // Parameters lie side by side: the caller lays the arguments out.
+        // Parameters follow each other without further gaps, as the caller lays the arguments out.
         let at = self.parameters.bytes.next_multiple_of(align);
         self.parameters.bytes = at + bytes;
         if self.parameters.bytes > MOST_PARAMETERS {
@@ -95,7 +95,7 @@ impl<'m, 't> Body<'m, 't> {
         self.parameter_names.get(name).copied()
     }
 
-    /// What follows `{`, up to the `}` of the kernel.
+    /// Reads from `{` to the `}` of the kernel.
     pub(crate) fn read(&mut self, cursor: &mut Cursor<'t>) -> Result<(), ParseError> {
         self.scopes.push(Scope::default());
         while !self.scopes.is_empty() {
@@ -161,7 +161,7 @@ impl<'m, 't> Body<'m, 't> {
         &mut self.scopes[last]
     }
 
-    /// What follows `.reg`.
+    /// Reads the rest of a `.reg` declaration.
     fn registers(&mut self, cursor: &mut Cursor<'t>) -> Result<(), ParseError> {
         let ty = cursor.ty()?;
         loop {
@@ -303,7 +303,7 @@ impl<'m, 't> Body<'m, 't> {
                 None => return Err(ParseError { line: branch.line, what: format!("no label `{label}`") }),
             }
         }
-        // A barrier of a cluster is two instructions, here one after the other.
+        // A barrier of a cluster consists of two instructions, executed here one after the other.
         let arrives =
             |i: Option<&Instruction>| i.is_some_and(|i| matches!(i.op, Op::ArriveInCluster) && i.guard.is_none());
         let awaits =

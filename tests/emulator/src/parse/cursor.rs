@@ -1,4 +1,4 @@
-//! A walk over tokens.
+//! A cursor over tokens.
 
 use crate::parse::ParseError;
 use crate::parse::lexer::{Kind, Token, tokens};
@@ -30,17 +30,17 @@ impl<'t> Cursor<'t> {
 
     pub(crate) fn next(&mut self) -> Token<'t> {
         let token = self.peek();
-        // The last token is the end, which is there however often it is asked for.
+        // The last token is the end, which can be read any number of times.
         self.at = (self.at + 1).min(self.tokens.len() - 1);
         token
     }
 
-    /// The next token, if it is of a kind.
+    /// Consumes the next token if it is of this kind.
     pub(crate) fn take(&mut self, kind: Kind) -> Option<Token<'t>> {
         (self.peek().kind == kind).then(|| self.next())
     }
 
-    /// Whether the next token was `.name`, which is then behind us.
+    /// Consumes `.name` if it is next, and returns whether it was.
     pub(crate) fn take_dot(&mut self, name: &str) -> bool {
         let found = self.peek().kind == Kind::Dot && &self.peek().text[1..] == name;
         if found {

@@ -1,4 +1,5 @@
-//! Text to tokens, each with its line. PTX is split at dots: `ld.global.f32` is a word and two modifiers.
+//! Text to tokens, each with its line. PTX is split at dots: `ld.global.f32` is a word and two
+//! modifiers.
 
 use logos::Logos;
 
@@ -44,7 +45,7 @@ pub(crate) struct Token<'t> {
     pub(crate) line: u32,
 }
 
-/// All tokens of a text, and one that says that it has ended.
+/// All tokens of a text, followed by an end token.
 pub(crate) fn tokens(text: &str) -> Result<Vec<Token<'_>>, ParseError> {
     let mut tokens = vec![];
     let (mut line, mut counted) = (1, 0);

@@ -1,8 +1,8 @@
-//! Text to kernels. What is not in the subset is an error that names its line: nothing is skipped but what
-//! debuggers read.
+//! Parses text to kernels. Anything outside of the subset is an error that names its line; only
+//! debugging information is skipped.
 //!
-//! `lexer` makes tokens, `cursor` walks them, this file reads what stands outside of kernels, `body` what stands within,
-//! and `decode` turns each instruction into an operation.
+//! `lexer` makes tokens, `cursor` walks them, `module` reads the text outside of kernels and `body`
+//! that inside, and `decode` turns each instruction into an operation.
 
 mod body;
 mod cursor;
@@ -17,12 +17,12 @@ pub(crate) use operand::Operand;
 
 use std::fmt;
 
-/// Why a text is no module of the subset.
+/// The reason why a text is not a module of the subset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseError {
     /// The line, from 1.
     pub line: u32,
-    /// What is wrong there.
+    /// The problem there.
     pub what: String,
 }
 

@@ -1,4 +1,4 @@
-//! What stands outside of kernels: versions, variables, and the heads of kernels.
+//! Reads the text outside of kernels: versions, variables, and the heads of kernels.
 
 use std::collections::HashMap;
 
@@ -10,13 +10,13 @@ use crate::parse::lexer::Kind;
 use crate::parse::operand::Operand;
 use crate::types::{Class, Space, Type};
 
-/// A module of PTX: kernels, decoded, and the variables they share.
+/// A PTX module: decoded kernels and the variables that they share.
 #[derive(Debug)]
 pub struct Module {
     pub(crate) kernels: Vec<Kernel>,
     /// Contents of `.global` variables as a launch starts.
     pub(crate) globals: Vec<Vec<u8>>,
-    /// Contents of the `.const` variables, and where they lie.
+    /// Contents of the `.const` variables, and their positions.
     pub(crate) constants: Vec<u8>,
     pub(crate) constant: Layout,
     /// The number of the architecture: 80 is `sm_80`.
@@ -26,7 +26,7 @@ pub struct Module {
     variables: HashMap<String, Variable>,
 }
 
-/// A variable, and the size of what a name stands for.
+/// A variable, and the size of the object that a name refers to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Variable {
     pub(crate) space: Space,
@@ -38,13 +38,13 @@ pub(crate) struct Variable {
 pub(crate) enum Place {
     /// In its space.
     At(u32),
-    /// Where a launch puts the global variable of this number.
+    /// The position that a launch gives to the global variable of this number.
     Global(u32),
     /// Behind all shared variables of the kernel.
     Dynamic,
 }
 
-/// What a declaration of a variable says.
+/// The declaration of a variable.
 pub(crate) struct Declared<'t> {
     pub(crate) name: &'t str,
     pub(crate) align: u32,
@@ -57,7 +57,7 @@ impl Module {
     /// Reads a module.
     ///
     /// # Errors
-    /// The text is no PTX, or uses what the emulator does not have.
+    /// An error if the text is not PTX or uses a feature that the emulator does not have.
     pub fn parse(text: &str) -> Result<Module, ParseError> {
         let mut cursor = Cursor::new(text)?;
         let mut module = Module {
@@ -157,7 +157,7 @@ impl Module {
         }
     }
 
-    /// A variable with the bytes it starts with: zeros, but for an initialiser.
+    /// A variable with its initial bytes: zeros unless there is an initializer.
     fn initialised<'t>(&self, cursor: &mut Cursor<'t>) -> Result<(Declared<'t>, Vec<u8>), ParseError> {
         let declared = declared(cursor)?;
         let mut contents = vec![];
@@ -184,7 +184,7 @@ impl Module {
         Ok((declared, contents))
     }
 
-    /// What follows `.entry`.
+    /// Reads the rest of an `.entry`.
     fn kernel(&mut self, cursor: &mut Cursor<'_>) -> Result<(), ParseError> {
         let line = cursor.line();
         let name = cursor.word()?;
@@ -235,13 +235,14 @@ impl Module {
         Ok(())
     }
 
-    /// Shared memory that every kernel starts with, and the alignment of what launches add.
+    /// The shared memory that every kernel starts with, and the alignment of the part that launches
+    /// add.
     pub(crate) fn shared(&self) -> (Layout, Option<u32>) {
         (self.shared.clone(), self.dynamic)
     }
 }
 
-/// One to three sizes; those left out are 1.
+/// One to three sizes; missing ones are 1.
 fn shape(cursor: &mut Cursor<'_>) -> Result<[u32; 3], ParseError> {
     let mut shape = [cursor.count()?, 1, 1];
     for size in &mut shape[1..] {
@@ -253,10 +254,11 @@ fn shape(cursor: &mut Cursor<'_>) -> Result<[u32; 3], ParseError> {
     Ok(shape)
 }
 
-/// Bytes of a variable, at most: more than any kernel has beside its arrays, which lie in memory that hosts allocate.
+/// The maximum bytes of a variable: more than any kernel has in addition to its arrays, which hosts
+/// allocate.
 const MOST_BYTES: u32 = 1 << 20;
 
-/// Bytes of shared memory that a kernel may declare: more is for its launch to ask for.
+/// The maximum bytes of shared memory that a kernel may declare; a launch must ask for more.
 const MOST_SHARED: u32 = 48 << 10;
 
 /// Bytes of all variables of a space, at most.

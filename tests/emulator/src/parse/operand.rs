@@ -1,4 +1,4 @@
-//! Operands as they are written. What a name means, and whether it fits, is for the instruction to say.
+//! Operands as they are written. The instruction decides what a name means and whether it fits.
 
 use crate::parse::ParseError;
 use crate::parse::cursor::Cursor;
@@ -80,10 +80,10 @@ impl<'t> Operand<'t> {
         }
     }
 
-    /// What follows `[`.
+    /// Reads the rest of an address, after `[`.
     fn address(cursor: &mut Cursor<'t>) -> Result<Operand<'t>, ParseError> {
         let base = cursor.word()?;
-        // The sign of a negative offset stands behind the plus.
+        // The sign of a negative offset follows the plus.
         let offset = if cursor.take(Kind::Plus).is_some() { cursor.integer()? } else { 0 };
         cursor.expect(Kind::CloseSquare, "`]`")?;
         match i64::try_from(offset) {

@@ -1,9 +1,10 @@
-//! Clusters: blocks that meet and write to each other's shared memory.
+//! Clusters: blocks that synchronize and write to each other's shared memory.
 
 use crate::common::{launch, put, read_words, run, words};
 use emulator::{Memory, Module, Problem, Space};
 
-/// Each thread hands its number to the next block of its cluster, `wait` stands between, and stores what it was handed.
+/// Each thread passes its number to the next block of its cluster, runs `wait`, and stores the
+/// number that it received.
 fn ring(first: &str, wait: &str, after: &str) -> String {
     format!(
         ".visible .entry k(.param .u64 out)
@@ -51,7 +52,7 @@ fn blocks_of_a_cluster_write_to_each_other() {
     }
 }
 
-/// What some order of turns finds.
+/// Whether some order of turns finds the problem.
 fn found(body: &str, is: impl Fn(&Problem) -> bool) -> bool {
     (0..40).any(|seed| {
         let mut memory = Memory::new();

@@ -1,4 +1,5 @@
-//! Kernels around what is tested: a head that every module needs, memory, and values that find mistakes.
+//! The environment of the tested code: the head that every module needs, memory, and values that
+//! reveal mistakes.
 
 use emulator::{Fault, Launch, Memory, Module, Stats};
 
@@ -8,7 +9,7 @@ pub fn module(body: &str) -> Module {
     Module::parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-/// The line of the text behind the head that `marker` stands in.
+/// The line of the text after the head that contains `marker`.
 pub fn line_of(body: &str, marker: &str) -> u32 {
     let line = body.lines().position(|line| line.contains(marker)).expect("the marker is there");
     line as u32 + 4

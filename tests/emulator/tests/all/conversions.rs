@@ -1,4 +1,4 @@
-//! `cvt` between all types, and what moves bits without computing.
+//! `cvt` between all types, and instructions that move bits without computing.
 
 use half::{bf16, f16};
 
@@ -38,9 +38,9 @@ fn range(ty: &str) -> (i128, i128) {
 fn integers_to_integers() {
     for from in INTEGERS {
         for to in INTEGERS {
-            // Registers have at least 16 bits, which an 8-bit result is extended to.
+            // Registers have at least 16 bits, and an 8-bit result is extended to them.
             let (held, load) = (to.replace('8', "16"), from.replace('8', "16"));
-            // There is no form that saturates where nothing can be out of range.
+            // There is no saturating form if nothing can be out of range.
             let ((least, most), (lower, upper)) = (range(from), range(to));
             let exceeds = least < lower || most > upper;
             for saturate in [false, true].into_iter().take(1 + usize::from(exceeds)) {
@@ -69,7 +69,7 @@ fn floats_to_integers() {
                     let Number::Float(value) = number(from, v[0]) else { unreachable!() };
                     let (least, most) = range(to);
                     if value.is_nan() {
-                        // As the manual says: zero, but for conversions that go through 64 bits.
+                        // As the manual says: zero, except for conversions that go through 64 bits.
                         return if from == "f64" || width(to) == 64 { 1 << (width(to) - 1) } else { 0 };
                     }
                     (round(value) as i128).clamp(least, most) as u64
@@ -88,7 +88,7 @@ fn integers_to_floats() {
         };
         holds(&format!("cvt.rn.f32.{from} %d, %a;"), "f32", &[from], |v| (value(v) as f32).to_bits().into());
         holds(&format!("cvt.rn.f64.{from} %d, %a;"), "f64", &[from], |v| (value(v) as f64).to_bits());
-        // Through a double, which for numbers that fit 16 bits rounds nothing away that matters.
+        // Through a double, which represents all numbers that fit into 16 bits well enough.
         holds(&format!("cvt.rn.f16.{from} %d, %a;"), "f16", &[from], |v| {
             f16::from_f64(value(v).clamp(-100_000, 100_000) as f64).to_bits().into()
         });
@@ -177,7 +177,7 @@ fn every_half_goes_there_and_back() {
 
 #[test]
 fn moves_keep_bits() {
-    // The payload of a NaN is none of a move's business.
+    // A move need not preserve the payload of a NaN.
     holds("mov.f32 %d, %a;", "f32", &["f32"], |v| v[0]);
     holds("mov.b64 %d, %a;", "f64", &["f64"], |v| v[0]);
     holds("{ .reg .b32 %l, %h; mov.b64 {%l, %h}, %a; mov.b64 %d, {%h, %l}; }", "b64", &["b64"], |v| {

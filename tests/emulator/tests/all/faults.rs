@@ -1,10 +1,11 @@
-//! Each kind of fault, provoked by a small kernel: it is found, at its line, in its thread.
+//! Each kind of fault, provoked by a small kernel: it is reported at its line and in its thread.
 
 use emulator::{Fault, Launch, Memory, Module, Problem, Space, Thread};
 
 use crate::common::{arguments, launch, line_of, module, put, run, words};
 
-/// A kernel that has the thread's number in `%t` and `4 * %t` in `%o`, and its two parameters in `%a` and `%b`.
+/// A kernel that has the thread's number in `%t` and `4 * %t` in `%o`, and its two parameters in
+/// `%a` and `%b`.
 fn kernel(code: &str) -> String {
     format!(
         ".visible .entry k(.param .u64 a, .param .u64 b)
@@ -26,7 +27,7 @@ ret;
     )
 }
 
-/// The fault of a kernel, which is on the line of `// here`.
+/// The fault of a kernel, which must be on the line of `// here`.
 fn fault(code: &str, shape: Launch, words_at_a: usize) -> Fault {
     let text = kernel(code);
     let mut memory = Memory::new();
@@ -38,7 +39,7 @@ fn fault(code: &str, shape: Launch, words_at_a: usize) -> Fault {
     fault
 }
 
-/// That a kernel is not at fault, whoever takes turns when.
+/// Asserts that a kernel has no fault in any order of turns.
 fn passes(code: &str, shape: Launch, words_at_a: usize) {
     for seed in 0..6 {
         let mut memory = Memory::new();
@@ -109,7 +110,7 @@ fn registers_before_they_are_written() {
     assert_eq!(found.what, Problem::UndefinedRegister);
     let found = fault("addc.u32 %x, %t, 1; // here", launch(1, 1, 0), 1);
     assert_eq!(found.what, Problem::UndefinedRegister);
-    // What a choice leaves is not read.
+    // The operand that a selection does not choose is not read.
     passes("setp.eq.u32 %p, %t, %t; selp.u32 %x, %t, %y, %p;", launch(1, 4, 0), 1);
     passes("setp.ne.u32 %p, %t, %t; @%p add.u32 %x, %y, 1;", launch(1, 4, 0), 1);
 }
@@ -131,11 +132,12 @@ fn traps() {
 
 #[test]
 fn races_within_a_block() {
-    // Two warps, a shared word each, then the other's.
+    // Two warps each write a shared word and then read the other's.
     let code = |between: &str| {
         format!(
             "mov.u32 %x, tile; add.u32 %x, %x, %o; st.shared.u32 [%x], %t; {between}
-            xor.b32 %y, %o, 128; mov.u32 %x, tile; add.u32 %x, %x, %y; ld.shared.u32 %r0, [%x]; // here"
+            // Here".
+            xor.b32 %y, %o, 128; mov.u32 %x, tile; add.u32 %x, %x, %y; ld.shared.u32 %r0, [%x];
         )
     };
     for seed in 0..4 {
@@ -146,7 +148,7 @@ fn races_within_a_block() {
         assert!(race, "{fault}");
     }
     passes(&code("bar.sync 0;"), launch(1, 64, 0), 1);
-    // A warp's own lanes are not in step for memory.
+    // The lanes of one warp are not synchronized for memory either.
     let own = |between: &str| code(between).replace("128", "4");
     let found = fault(&own(""), launch(1, 32, 0), 1);
     let line = line_of(&kernel(&own("")), "st.shared");
@@ -169,7 +171,7 @@ fn races_of_writes() {
     assert!(matches!(found.what, Problem::Race { other, .. } if other == thread(1)), "{found}");
     passes(&code.replace("[tile];\n", "[tile]; bar.sync 0;\n"), launch(1, 64, 0), 1);
     passes(&code.replace("[tile];\n", "[tile]; bar.warp.sync -1;\n"), launch(1, 32, 0), 1);
-    // Words that follow an access to four at once are not each other's.
+    // Words after an access to four at once belong to their own threads.
     passes(
         "add.u32 %x, %o, 64; mov.u32 %y, tile; add.u32 %x, %x, %y; setp.eq.u32 %p, %t, 0;
         @%p st.shared.v4.u32 [tile], {%t, %t, %t, %t}; st.shared.u32 [%x], %t;",
@@ -186,7 +188,7 @@ fn races_of_writes() {
 
 #[test]
 fn meetings_of_some_lanes_are_theirs() {
-    // Lanes 0 and 1 meet, then 1 and 2: what 0 wrote before, 2 may read.
+    // Lanes 0 and 1 synchronize, then 1 and 2: lane 2 may read what 0 wrote before.
     let code = |second: &str| {
         format!(
             "setp.eq.u32 %p, %t, 0; @%p st.shared.u32 [tile], %t;
@@ -198,7 +200,7 @@ fn meetings_of_some_lanes_are_theirs() {
     passes(&code("6"), launch(1, 3, 0), 1);
     let found = fault(&code("6").replace("@%p bar.warp.sync 3;", ""), launch(1, 3, 0), 1);
     assert!(matches!(found.what, Problem::Race { .. }), "{found}");
-    // Lanes 0 and 1 read, one after the other; 2 may write when it has met both.
+    // Lanes 0 and 1 read, one after the other; lane 2 may write when it has synchronized with both.
     let code = |mask: &str| {
         format!(
             "setp.eq.u32 %p, %t, 0; @%p st.shared.u32 [tile], %t; bar.sync 0;
@@ -216,7 +218,7 @@ fn meetings_of_some_lanes_are_theirs() {
 
 #[test]
 fn lanes_hand_over_by_flags() {
-    // Lane 0 waits for lane 1, which stands behind it in the text.
+    // Lane 0 waits for lane 1, which is behind it in the text.
     let code = |release: &str, acquire: &str| {
         format!(
             "setp.eq.u32 %p, %t, 0; @%p st.shared.u32 [tile], 0; bar.warp.sync -1;
@@ -240,7 +242,8 @@ fn races_between_blocks() {
     passes("st.relaxed.gpu.global.u32 [%b], %t;", launch(9, 1, 0), 1);
     passes("st.volatile.global.u32 [%b], %t;", launch(9, 1, 0), 1);
     passes("red.global.add.u32 [%a], 1;", launch(9, 40, 0), 1);
-    // An atomic operation of a block is none to others, and a plain read is none.
+    // An atomic operation with the scope of a block does not count for others, nor does a plain
+    // read.
     let found = fault("red.cta.global.add.u32 [%a], 1; // here", launch(2, 1, 0), 1);
     assert!(matches!(found.what, Problem::Race { .. }), "{found}");
     let found = fault("ld.global.u32 %x, [%a]; red.global.add.u32 [%a], 1; // here", launch(2, 1, 0), 1);
@@ -277,7 +280,7 @@ fn lanes_that_never_come() {
     );
     let late = "setp.lt.u32 %p, %t, 9; @%p bra $far; shfl.sync.idx.b32 %x, %t, 20, 31, -1; bra $end; $far: exit; $end:";
     passes(late, launch(1, 32, 0), 1);
-    // Those that come back to it from below are.
+    // A backward jump converges too.
     let back = "setp.lt.u32 %p, %t, 9; @!%p bra $far; $meet: shfl.sync.idx.b32 %x, %t, 20, 31, -1; bra $end;
         $far: bra $meet; $end:";
     passes(back, launch(1, 32, 0), 1);
@@ -313,7 +316,7 @@ fn deadlocks() {
         1,
     );
     assert_eq!(found.what, Problem::Deadlock);
-    // A flag that nobody raises; the others wait at a barrier.
+    // A flag that is never raised; the others wait at a barrier.
     let code = "setp.lt.u32 %p, %t, 32; @%p bra $wait;
         $spin: ld.acquire.gpu.global.u32 %x, [%a]; setp.ne.u32 %q, %x, 2; @%q bra $spin; // here
         $wait: bar.sync 0;";

@@ -1,4 +1,4 @@
-//! Instructions on floats, against plain Rust, at values where they go wrong and at random ones.
+//! Instructions on floats, compared with plain Rust at critical and at random values.
 
 use half::{bf16, f16};
 
@@ -40,7 +40,8 @@ fn floats_round_to_nearest() {
     holds("rcp.rn.f64 %d, %a;", "f64", a, f64s(|v| 1.0 / v[0]));
 }
 
-/// Every `f32` there is between two, as rounding in a direction sees them: the one below the exact value, or above.
+/// The `f32` next to an exact value in some direction of rounding, given a double below or above
+/// it.
 fn directed(exact: impl Fn(&[f64]) -> (f64, f64), up: Option<bool>) -> impl Fn(&[u64]) -> u64 {
     move |v| {
         let operands: Vec<f64> = v.iter().map(|b| f64::from(f32::from_bits(*b as u32))).collect();
@@ -63,7 +64,7 @@ fn directed(exact: impl Fn(&[f64]) -> (f64, f64), up: Option<bool>) -> impl Fn(&
     }
 }
 
-/// The sum and what it lacks of the exact one.
+/// The sum and its rounding error.
 fn two_sum(a: f64, b: f64) -> (f64, f64) {
     let sum = a + b;
     let part = sum - a;
@@ -74,7 +75,7 @@ fn two_sum(a: f64, b: f64) -> (f64, f64) {
 fn floats_round_in_directions() {
     for (name, up) in [("rz", None), ("rm", Some(false)), ("rp", Some(true))] {
         let two = &["f32", "f32"];
-        // A sum that cancels has a sign of its own, tested below.
+        // The sign of a sum that cancels is tested below.
         let rows = |types: &[&str]| -> Vec<_> {
             let nonzero = |row: &Vec<u64>| {
                 let [a, b] = [row[0], row[1]].map(|b| f32::from_bits(b as u32));
@@ -105,7 +106,8 @@ fn floats_round_in_directions() {
 fn narrow_floats_round_once() {
     let f16s = |v: &[u64]| v.iter().map(|b| f16::from_bits(*b as u16).to_f64()).collect::<Vec<_>>();
     let bf16s = |v: &[u64]| v.iter().map(|b| bf16::from_bits(*b as u16).to_f64()).collect::<Vec<_>>();
-    // Sums and products of 16-bit floats are exact in doubles, or nearly: their nearest neighbour is searched for.
+    // Sums and products of 16-bit floats are exact in doubles, or nearly, so their nearest
+    // neighbour is searched for.
     let half = |f: fn(&[f64]) -> f64| move |v: &[u64]| nearest(f(&f16s(v)), |b| f16::from_bits(b).to_f64());
     let brain = |f: fn(&[f64]) -> f64| move |v: &[u64]| nearest(f(&bf16s(v)), |b| bf16::from_bits(b).to_f64());
     let two = &["f16", "f16"];
@@ -114,13 +116,14 @@ fn narrow_floats_round_once() {
     holds("mul.rn.f16 %d, %a, %b;", "f16", two, half(|v| v[0] * v[1]));
     let two = &["bf16", "bf16"];
     holds("mul.rn.bf16 %d, %a, %b;", "bf16", two, brain(|v| v[0] * v[1]));
-    // A sum of three magnitudes far apart: the double is rounded already, so only where it is not.
+    // The double of a sum of three magnitudes far apart is already rounded, so only exact ones are
+    // compared.
     let exact = |v: &[f64]| two_sum(v[0] * v[1], v[2]).1 == 0.0;
     let rows: Vec<_> = inputs(&["f16"; 3]).into_iter().filter(|row| exact(&f16s(row))).collect();
     check("fma.rn.f16 %d, %a, %b, %c;", "f16", &["f16"; 3], &rows, half(|v| v[0] * v[1] + v[2]));
     let rows: Vec<_> = inputs(&["bf16"; 3]).into_iter().filter(|row| exact(&bf16s(row))).collect();
     check("fma.rn.bf16 %d, %a, %b, %c;", "bf16", &["bf16"; 3], &rows, brain(|v| v[0] * v[1] + v[2]));
-    // Half of a last place and a little more, which a double cannot tell from half of one.
+    // Slightly more than half of a last place, which a double cannot tell from half of one.
     let row = vec![0x3f80u64, 0x3b80, 0x3f80];
     let tie = results("fma.rn.bf16 %d, %a, %b, %c;", "bf16", &["bf16"; 3], &[row]);
     assert_eq!(tie, [0x3f80], "1 + 2^-8 is a tie, to even");
@@ -138,7 +141,7 @@ fn nearest(value: f64, of: impl Fn(u16) -> f64) -> u64 {
         return 0x7fff;
     }
     let magnitude = value.abs();
-    // The finite ones ascend with their bits; infinity stands where the next number would.
+    // The finite values ascend with their bits; infinity comes where the next number would.
     let infinity = (0..0x7fffu16).find(|b| of(*b).is_infinite()).expect("there is infinity");
     let next = of(infinity - 1) + (of(infinity - 1) - of(infinity - 2));
     let at = |b: u16| if b == infinity { next } else { of(b) };
@@ -177,7 +180,7 @@ fn signs_and_extremes() {
                     v[0]
                 }
             }
-            // The order of all numbers has -0 below +0.
+            // The total order puts -0 below +0.
             _ if v[0].total_cmp(&v[1]).is_lt() == less => v[0],
             _ => v[1],
         }

@@ -1,4 +1,4 @@
-//! Instructions on integers and bits, against plain Rust, at values where they go wrong and at random ones.
+//! Instructions on integers and bits, compared with plain Rust at critical and at random values.
 
 #![expect(clippy::unnecessary_cast, reason = "one body serves several types, of which `u64` is one")]
 
@@ -174,7 +174,7 @@ fn bytes_and_tables() {
     let words = ["b32", "b32", "b32"];
     holds("lop3.b32 %d, %a, %b, %c, 0x80;", "b32", &words, |v| v[0] & v[1] & v[2]);
     holds("lop3.b32 %d, %a, %b, %c, 0x96;", "b32", &words, |v| v[0] ^ v[1] ^ v[2]);
-    // The manual's way to a table: the operation on three constants.
+    // The manual's way to build a table: the operation on three constants.
     let table = |a: u64, b: u64, c: u64| (a & b | !c) & 0xff;
     let code = format!("lop3.b32 %d, %a, %b, %c, {};", table(0xf0, 0xcc, 0xaa));
     holds(&code, "b32", &words, |v| v[0] & v[1] | !v[2]);

@@ -1,4 +1,4 @@
-//! Products of matrices in the registers of a warp, and how they get there.
+//! Matrix products in the registers of a warp, and the loads into these.
 
 use emulator::{Memory, Module, Problem};
 use half::{bf16, f16};
@@ -15,7 +15,7 @@ fn bits(ty: &str, number: f32) -> u32 {
     }
 }
 
-/// What the threads of a warp have in their registers: element by element, where the ISA says that it lies.
+/// The register contents of a warp's threads, element by element, as the ISA places them.
 fn fragments(
     ty: &str,
     of: impl Fn(usize, usize, usize) -> (usize, usize),
@@ -36,7 +36,8 @@ fn fragments(
     all
 }
 
-/// A warp whose threads load what they have of `a`, `b` and `c`, multiply, and store what they have of the result.
+/// A warp whose threads load their parts of `a`, `b` and `c`, multiply, and store their parts of
+/// the result.
 fn program(ty: &str, guard: &str) -> String {
     let shape = if ty == "tf32" { "m16n8k8" } else { "m16n8k16" };
     format!(
@@ -55,14 +56,15 @@ fn program(ty: &str, guard: &str) -> String {
     )
 }
 
-/// The fragments of numbers, multiplied: the result by row and column.
+/// Multiplies fragments of numbers; the result by row and column.
 fn multiply(
     ty: &str,
     a: &dyn Fn(usize, usize) -> f32,
     b: &dyn Fn(usize, usize) -> f32,
     c: &dyn Fn(usize, usize) -> f32,
 ) -> Vec<Vec<f32>> {
-    // Of 16-bit elements there are eight of the left factor and four of the right one, of wide ones half as many.
+    // With 16-bit elements, a thread has eight of the left factor and four of the right one; with
+    // wide elements, half as many.
     let of_c = |group: usize, thread: usize, i: usize| (group + 8 * (i / 2), 2 * thread + i % 2);
     let a = match ty {
         "tf32" => fragments(ty, |group, thread, i| (group + 8 * (i % 2), thread + 4 * (i / 2)), 4, a),
@@ -99,7 +101,7 @@ fn products() {
                 assert_eq!(*found, exact, "{ty} {row} {column}");
             }
         }
-        // What is no number stays in its row and in its column.
+        // A NaN stays in its row and its column.
         let nan = |row: usize, column: usize| if (row, column) == (9, 5) { f32::NAN } else { 1.0 };
         let infinite = |row: usize, column: usize| if (row, column) == (2, 3) { f32::INFINITY } else { 1.0 };
         for (row, found) in multiply(ty, &nan, &infinite, &|_, _| 0.0).iter().enumerate() {
@@ -122,7 +124,7 @@ fn the_order_of_sums() {
     assert_eq!(found[0][0], 16_777_216.0);
     let last = |_: usize, k: usize| if k == 15 { 16_777_216.0 } else { 1.0 };
     assert_eq!(multiply("bf16", &last, &|_, _| 1.0, &|_, _| 0.0)[0][0], 16_777_232.0);
-    // The lower bits of a wide factor do not count.
+    // The lower bits of a wide factor are ignored.
     let fine = |_: usize, _: usize| f32::from_bits(0x3f80_1fff);
     assert_eq!(multiply("tf32", &fine, &|_, _| 1.0, &|_, _| 0.0)[0][0], 8.0);
 }
@@ -200,7 +202,7 @@ fn to_eleven_bits() {
         if exact.is_infinite() {
             return row[0];
         }
-        // Below the normal numbers the last bit no longer falls.
+        // Below the normal numbers the last bit no longer shrinks.
         let unit = if exact == 0.0 { 1.0 } else { 2f64.powi((exact.abs().log2().floor() as i32).max(-126) - 10) };
         let near = (exact / unit).round() * unit;
         u64::from((near as f32).to_bits())
@@ -226,7 +228,7 @@ fn copies_that_read_less() {
         ret;
         }";
     let mut memory = Memory::new();
-    // There are no bytes for the threads that read none.
+    // Threads that read nothing need no bytes.
     let from = put(&mut memory, &words(&(1..=20).collect::<Vec<u32>>()));
     let out = memory.allocate(512);
     module(text)
@@ -259,7 +261,7 @@ fn what_is_no_product_is_refused() {
     assert!(error.what.contains("4 elements"), "{error}");
 }
 
-/// Of two groups of copies the first has come when all but one are waited for, and the second has not.
+/// Of two groups of copies, waiting for all but one makes the first arrive but not the second.
 #[test]
 fn groups_of_copies() {
     let text = |but: u32| {

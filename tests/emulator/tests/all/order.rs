@@ -1,5 +1,5 @@
-//! What one thread has written and another may read: blocks hand a word over by a flag, in every way that orders it,
-//! and in ways that look as if they did.
+//! Visibility of writes to other threads: blocks pass a word by a flag, in every way that orders
+//! the accesses and in ways that only appear to.
 
 use emulator::{Launch, Memory, Problem, Space};
 
@@ -11,7 +11,7 @@ fn wait(load: &str, address: &str, value: u32) -> String {
     format!("{label}: ld.{load}.gpu.global.u32 %x, [{address}]; setp.ne.u32 %p, %x, {value}; @%p bra {label};\n")
 }
 
-/// A kernel whose blocks each do something of their own.
+/// A kernel in which each block runs its own code.
 fn kernel(blocks: &[String]) -> String {
     let mut text = String::from(
         ".visible .entry k(.param .u64 data, .param .u64 flag, .param .u64 turn)
@@ -28,7 +28,8 @@ fn kernel(blocks: &[String]) -> String {
     text + "ret;\n}\n"
 }
 
-/// Runs the blocks under several orders of turns: all are fine, or all race for the data.
+/// Runs the blocks under several orders of turns and returns whether all are free of races;
+/// otherwise all must race for the data.
 fn ordered(blocks: &[String], threads: u32) -> bool {
     let outcomes: Vec<bool> = (0..5)
         .map(|seed| {
@@ -54,7 +55,8 @@ fn ordered(blocks: &[String], threads: u32) -> bool {
 const WRITE: &str = "st.global.u32 [%data], 7;\n";
 const READ: &str = "ld.global.u32 %y, [%data];";
 
-/// Block 0 writes the data and raises the flag by `raise`; block 1 waits for it by `load`, does `then`, and reads.
+/// Block 0 writes the data and raises the flag by `raise`; block 1 waits for it by `load`, does
+/// `then`, and reads.
 fn handed_over(raise: &str, load: &str, then: &str) -> bool {
     ordered(&[format!("{WRITE}{raise}"), wait(load, "%flag", 1) + then + READ], 1)
 }
@@ -89,7 +91,7 @@ fn what_releases_nothing() {
     ] {
         assert!(!handed_over(raise, "acquire", ""), "{raise}");
     }
-    // What is written behind the fence, or behind the flag, is not released by them.
+    // Writes after the fence, or after the flag, are not released by them.
     let late =
         |code: &str| ordered(&[code.to_owned(), wait("acquire", "%flag", 1) + &wait("relaxed", "%turn", 1) + READ], 1);
     let turn = "st.relaxed.gpu.global.u32 [%turn], 1;";
@@ -98,8 +100,8 @@ fn what_releases_nothing() {
     assert!(late(&format!("{WRITE} membar.gl; st.relaxed.gpu.global.u32 [%flag], 1; {turn}")));
 }
 
-/// Block 0 writes and releases the flag at 1; block 1, when it is its turn, does `second` to the flag, without having
-/// seen what it was; block 2 acquires the flag then, and reads.
+/// Block 0 writes and releases the flag at 1. Block 1 waits for its turn and applies `second` to
+/// the flag without having read it. Block 2 then acquires the flag and reads.
 fn overwritten(second: &str) -> bool {
     let turn = |number: u32| format!("st.relaxed.gpu.global.u32 [%turn], {number};");
     let first = format!("{WRITE} red.release.gpu.global.add.u32 [%flag], 1; {}", turn(1));
@@ -110,7 +112,7 @@ fn overwritten(second: &str) -> bool {
 
 #[test]
 fn values_carry_what_was_released_with_them() {
-    // Who modifies a value passes on what it carries; who overwrites it does not.
+    // Modifying a value passes on the clock that it carries; overwriting it does not.
     assert!(overwritten("red.relaxed.gpu.global.add.u32 [%flag], 1;"));
     assert!(overwritten("red.release.gpu.global.add.u32 [%flag], 1;"));
     assert!(!overwritten("st.relaxed.gpu.global.u32 [%flag], 2;"));
@@ -157,7 +159,7 @@ fn reads_are_before_the_writes_that_follow() {
     let after = |raise: &str, load: &str| ordered(&[format!("{READ} {raise}"), wait(load, "%flag", 1) + WRITE], 1);
     assert!(after("st.release.gpu.global.u32 [%flag], 1;", "acquire"));
     assert!(!after("st.relaxed.gpu.global.u32 [%flag], 1;", "acquire"));
-    // Of many readers, each counts: all blocks but the last read, the last writes when all have.
+    // Each of many readers counts: all blocks but the last read, and the last writes after them.
     let readers = |release: &str, strict: bool| {
         let reader = format!("{READ} red.{release}.gpu.global.add.u32 [%flag], 1;");
         let sloppy = format!("{READ} red.relaxed.gpu.global.add.u32 [%flag], 1;");
@@ -174,8 +176,8 @@ fn reads_are_before_the_writes_that_follow() {
 
 #[test]
 fn parts_of_what_was_read_together_are_apart() {
-    // Two warps of block 0 read four words, and one thread overwrites the third, which it may. Block 1 may not
-    // overwrite the first.
+    // Two warps of block 0 read four words. One thread overwrites the third, which is allowed;
+    // block 1 may not overwrite the first.
     let read = "ld.global.v4.u32 {%x, %y, %x, %y}, [%data]; bar.sync 0; @%q st.global.u32 [%data+8], 1;";
     let first = format!("{read} @%q st.relaxed.gpu.global.u32 [%turn], 1;");
     assert!(!ordered(&[first.clone(), format!("@!%q exit; {}{WRITE}", wait("relaxed", "%turn", 1))], 64));

@@ -1,4 +1,4 @@
-//! Comparisons, and what is done with their results.
+//! Comparisons, and instructions that use their results.
 
 use half::{bf16, f16};
 
@@ -50,7 +50,7 @@ fn floats_compare() {
         match name {
             "num" => !nan,
             "nan" => nan,
-            // Those that end in `u` hold for a NaN, the others do not.
+            // Those that end in `u` are true for a NaN, the others are not.
             "equ" | "neu" | "ltu" | "leu" | "gtu" | "geu" => nan || by_name(&name[..2], a, b),
             _ if nan => false,
             "eq" => a == b,

@@ -1,11 +1,11 @@
-//! Kernels as an emitter writes them: tails, reductions, hand-overs between blocks. With their faults taken out they
-//! pass under every order of turns; with one put in, it is found.
+//! Kernels as an emitter writes them: tails, reductions, communication between blocks. Correct ones
+//! pass under every order of turns; an injected fault is found.
 
 use emulator::{Fault, Launch, Memory, Module, Problem, Stats};
 
 use crate::common::{Random, arguments, launch, module, put, read_words, words};
 
-/// Adds vectors of `n` elements, four a thread; the tail by predicates.
+/// Adds vectors of `n` elements, four in each thread, with predicates for the tail.
 const VECTOR_ADD: &str = "
 .visible .entry add(.param .u64 n, .param .u64 a, .param .u64 b, .param .u64 c)
 .maxntid 128, 1, 1
@@ -80,7 +80,7 @@ fn vectors_with_tails() {
     }
 }
 
-/// Sums 256 elements: within warps by shuffles, between them through shared memory.
+/// Sums 256 elements: within warps by shuffles, across them through shared memory.
 const BLOCK_SUM: &str = "
 .visible .entry sum(.param .u64 in, .param .u64 out)
 {
@@ -149,7 +149,7 @@ fn blocks_sum() {
 fn a_missing_barrier_is_found() {
     for seed in 0..8 {
         let fault = block_sum(&BLOCK_SUM.replace("    bar.sync 0;\n", ""), seed).expect_err("the barrier is missing");
-        // Who comes too early finds nothing, who comes late finds a race.
+        // A thread that is too early finds uninitialized memory, one that is late a race.
         let expected = matches!(fault.what, Problem::Race { .. } | Problem::Uninitialised { .. });
         assert!(expected, "{fault}");
     }
@@ -159,7 +159,7 @@ fn a_missing_barrier_is_found() {
     ));
 }
 
-/// Each block stores a part; the one that comes last adds them.
+/// Each block stores a part; the last one to finish adds them.
 const LAST_BLOCK: &str = "
 .visible .entry last(.param .u64 parts, .param .u64 counter, .param .u64 out)
 {
@@ -236,16 +236,16 @@ fn fences_that_are_missing_are_found() {
             assert!(matches!(fault.what, Problem::Race { .. }), "{missing}: {fault}");
         }
     }
-    // Without the barrier behind it, the others do not know what the first thread knows.
+    // Without the barrier after it, the others lack the knowledge of the first thread.
     let alone = LAST_BLOCK.replace("    bar.sync 0; // known\n", "");
     assert!(last_block(&alone, 3, 0).is_err());
-    // A fence for the block is none for the device.
+    // A fence for the block does not order accesses for the device.
     let near = last_block(&LAST_BLOCK.replace("membar.gl", "membar.cta"), 3, 0).expect_err("the fences reach too near");
     assert!(matches!(near.what, Problem::Race { .. }), "{near}");
 }
 
-/// Prefix sums of one element a block, by looking back: a block takes a ticket, waits for the sum of the one before,
-/// and publishes its own.
+/// A prefix sum with one element per block, by looking back: a block takes a ticket, waits for the
+/// sum of the previous one, and publishes its own.
 const LOOK_BACK: &str = "
 .visible .entry scan(.param .u64 in, .param .u64 sums, .param .u64 flags, .param .u64 ticket, .param .u64 out)
 {
@@ -313,14 +313,14 @@ fn blocks_look_back() {
             assert!(matches!(fault.what, Problem::Race { .. }), "{fault}");
         }
     }
-    // By number instead of by ticket, a block may wait for one that has no place to run.
+    // By number instead of by ticket, a block may wait for one that is not yet resident.
     let numbered = LOOK_BACK.replace("atom.global.add.u32 %r0, [%rd3], 1;", "mov.u32 %r0, %ctaid.x;");
     assert!(look_back(&numbered, 50, 0).is_ok());
     let fault = look_back(&numbered, 50, 1).expect_err("the order of blocks is not theirs to choose");
     assert_eq!(fault.what, Problem::Deadlock);
 }
 
-/// A tile is transposed through shared memory, padded, of a size that the launch says.
+/// Transposes a tile through padded shared memory of a size that the launch determines.
 const TRANSPOSE: &str = "
 .extern .shared .align 16 .b8 tile[];
 .visible .entry transpose(.param .u64 in, .param .u64 out)
@@ -362,7 +362,7 @@ fn tiles_transpose() {
     }
 }
 
-/// Each thread asks its warp a question of every kind.
+/// Each thread runs a vote of every kind.
 const WARP: &str = "
 .visible .entry warp(.param .u64 in, .param .u64 out)
 {
@@ -485,7 +485,7 @@ fn variables_lie_where_they_should() {
     let done = module(VARIABLES).launch(&mut memory, "variables", Launch::default(), &values);
     done.unwrap_or_else(|fault| panic!("{fault}"));
     let found = read_words(&memory, out, 12);
-    // What compare-and-swap, two increments and a decrement found.
+    // The old values found by compare-and-swap, two increments and a decrement.
     let last = ((10 * 100 + 10) * 100) * 100 + 1;
     let expected = [
         2,

@@ -1,5 +1,5 @@
-//! One instruction at a time: a kernel that applies it to rows of operands, a row a thread, and the values that find
-//! mistakes.
+//! Tests one instruction at a time: a kernel applies it to rows of operands, one in each thread,
+//! with values that reveal mistakes.
 
 use half::{bf16, f16};
 
@@ -68,7 +68,7 @@ pub fn ones(bits: usize) -> u64 {
     if bits == 64 { u64::MAX } else { (1 << bits) - 1 }
 }
 
-/// A random value: any bits, or few of them.
+/// A random value: any bits, or only a few of them set.
 fn random(ty: &str, random: &mut Random) -> u64 {
     let bits = random.next();
     let value = match bits % 4 {
@@ -105,7 +105,8 @@ fn stored(ty: &str) -> String {
     format!("b{}", width(ty))
 }
 
-/// Runs `code` on `%a`, `%b`, `%c`, `%e` of the types given, for each row of inputs: the value of `%d` of type `to`.
+/// Runs `code` on `%a`, `%b`, `%c`, `%e` of the types given, for each row of inputs: the value of
+/// `%d` of type `to`.
 pub fn results(code: &str, to: &str, types: &[&str], rows: &[Vec<u64>]) -> Vec<u64> {
     // Registers of packed and brain floats are bits.
     let register = |ty: &str| if ty.starts_with("bf") || ty.ends_with("x2") { stored(ty) } else { ty.to_owned() };
@@ -145,7 +146,7 @@ pub fn results(code: &str, to: &str, types: &[&str], rows: &[Vec<u64>]) -> Vec<u
     bytes.chunks_exact(width(to) / 8).map(word).collect()
 }
 
-/// Holds an instruction to a function of its operands' bits.
+/// Compares an instruction with a function of its operands' bits.
 pub fn holds(code: &str, to: &str, types: &[&str], expected: impl Fn(&[u64]) -> u64) {
     let rows = inputs(types);
     check(code, to, types, &rows, expected);

@@ -1,4 +1,4 @@
-//! Texts that are no modules of the subset: each is refused, at its line. And what surrounds instructions is read.
+//! Texts outside of the subset are refused at the right line. Syntax around instructions is read.
 
 use emulator::Module;
 
@@ -7,7 +7,8 @@ use crate::programs::programs;
 
 const HEAD: &str = ".version 8.0\n.target sm_90a\n.address_size 64\n";
 
-/// That the text behind the head is refused on the line of `// here`, for a reason that has `why` in it.
+/// Asserts that the text after the head is refused on the line of `// here`, for a reason that
+/// contains `why`.
 fn refused(text: &str, why: &str) {
     let error = Module::parse(&format!("{HEAD}{text}")).expect_err(text);
     assert!(error.what.contains(why), "{text}: {error}");

@@ -1,7 +1,8 @@
-//! Holds Fuseloop to NumPy on random programs of integers and elementwise floats.
+//! Compares Fuseloop with NumPy on random programs of integers and elementwise floats.
 //!
-//! `cargo run --release -p fuzzing --bin numpy -- [--python PATH] [--cases N] [--seed S]`: so many programs from that number on, with
-//! the Python that has NumPy. Prints those that differ, with both texts, and what was compared.
+//! `cargo run --release -p fuzzing --bin numpy -- [--python PATH] [--cases N] [--seed S]` runs N
+//! programs from number S on, with a Python that has NumPy. It prints those that differ, with both
+//! texts, and the number of programs compared.
 
 use std::io::Write;
 use std::process::{Command, ExitCode};

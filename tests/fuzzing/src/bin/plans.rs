@@ -1,8 +1,11 @@
-//! How good plans are: holds the plan of each program to those of every subset of the passes, and to the best partition of its operations.
+//! Measures the quality of plans: compares the plan of each program with those of every subset of
+//! the passes, and with the best partition of its operations.
 //!
-//! `cargo run --release -p fuzzing --bin plans -- [--cases N] [--seed S] [--page] [FILE...]`: N random programs from number S on, and every
-//! function of the files, else of the examples. Prints the programs whose plans are not the best; `--page` writes the table of `docs/fusion.md`. Fails
-//! if more than one plan in 5,000 is worse than that of fewer passes: what the search takes for the best plan possible may miss that another reads less.
+//! `cargo run --release -p fuzzing --bin plans -- [--cases N] [--seed S] [--page] [FILE...]` runs N
+//! random programs from number S on, and every function of the files, or else of the examples. It
+//! prints the programs that do not get the best plan; `--page` writes the table of
+//! `docs/fusion.md`. It fails if more than one plan in 5,000 is worse than one of fewer passes: the
+//! search may end at a plan that it takes for the best possible although another reads less.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -1,9 +1,11 @@
-//! Who tests the tester: switches each deliberate bug of `ir::sabotage` on, lets a campaign find it and make it small, and writes the
-//! table of `docs/fuzzing.md`.
+//! Tests the tester: switches on each deliberate bug of `ir::sabotage` in turn, lets a campaign
+//! find and reduce it, and writes the table of `docs/fuzzing.md`.
 //!
-//! `cargo run --release -p fuzzing --features sabotage --bin sabotage [--seconds N] [--seed S] [--seeds K] [--python PATH] [BUG or ROOM...]`:
-//! so many seconds for each, with the numbers from there on; with several seeds each figure is that of the search that took the median
-//! time. What no engine shows, since all stand on one front end, is looked for with NumPy. With names it only prints what came of these.
+//! `cargo run --release -p fuzzing --features sabotage --bin sabotage [--seconds N] [--seed S]
+//! [--seeds K] [--python PATH] [BUG or ROOM...]` spends N seconds on each, with the numbers from S
+//! on. With several seeds, each figure is from the search that took the median time. Bugs in the
+//! front end, which all engines share, are searched for with NumPy. If bugs are named, it only
+//! prints their results.
 
 use std::io;
 use std::path::PathBuf;
@@ -17,29 +19,31 @@ use fuzzing::numpy::Batch;
 use fuzzing::worker;
 use ir::sabotage::{self, Bug};
 
-/// Seconds until a bug counts as not found, unless told, and that a failure may take to be made small.
+/// The seconds after which a bug counts as not found, unless given, and the limit for reducing a
+/// failure.
 const SEARCH: u64 = 120;
 const REDUCTION: u64 = 40;
 /// Programs that are held to NumPy at once.
 const BATCH: u64 = 200;
-/// How far the numbers of several searches lie apart.
+/// The distance between the numbers of several searches.
 const SEED_STEP: u64 = 1_000_000_000;
 /// Operations that a small program has at most.
 const SMALL: usize = 5;
 /// Around the table in the page.
 const MARKS: [&str; 2] = ["<!-- the table of `sabotage` -->\n", "<!-- its end -->\n"];
 
-/// What came of one bug.
+/// The result for one bug.
 struct Row {
     bug: &'static (Bug, &'static str, &'static str),
     /// With each seed.
     searches: Vec<Search>,
 }
 
-/// What came of the search with one seed.
+/// The result of the search with one seed.
 struct Search {
     report: Report,
-    /// Which program, and after how many seconds, NumPy found it by, where no engine did.
+    /// If no engine found it: the number of the program by which NumPy did, and the seconds that
+    /// took.
     numpy: Option<(u64, f64)>,
 }
 
@@ -99,8 +103,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Looks for a bug that is common to all engines: in batches of programs that are written in NumPy too. Fuseloop's part runs in a
-/// process of its own, which a bug may end.
+/// Searches for a bug that all engines share, in batches of programs that are also written in
+/// NumPy. Fuseloop's part runs in a process of its own, since the bug may crash it.
 fn search_by_numpy(number: usize, python: &str, time: Duration, seed: u64) -> io::Result<Option<(u64, f64)>> {
     let begin = Instant::now();
     let program = std::env::current_exe()?;
@@ -125,7 +129,7 @@ fn search_by_numpy(number: usize, python: &str, time: Duration, seed: u64) -> io
     Ok(None)
 }
 
-/// What follows an option, which are taken out.
+/// Takes an option out of the arguments and returns its value.
 fn option(arguments: &mut Vec<String>, name: &str) -> Result<Option<String>, Box<dyn std::error::Error>> {
     let Some(at) = arguments.iter().position(|argument| argument == name) else { return Ok(None) };
     let value = arguments.get(at + 1).ok_or("an option without its value")?.clone();

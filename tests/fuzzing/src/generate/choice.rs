@@ -1,6 +1,6 @@
-//! Choices drawn from a list of numbers. A shorter list and smaller numbers make a simpler program, so that
-//! shrinking the list shrinks the program: 0 always stands for the simplest alternative, and a list that has
-//! run out gives 0 for ever.
+//! Choices drawn from a list of numbers. A shorter list and smaller numbers make a simpler program,
+//! so that shrinking the list shrinks the program: 0 always stands for the simplest alternative,
+//! and an exhausted list yields 0 forever.
 
 /// Draws choices from a list.
 #[derive(Clone, Debug)]
@@ -26,7 +26,7 @@ impl Choices<'_> {
         usize::from(*word).checked_rem(n).unwrap_or(0)
     }
 
-    /// True in so many cases of a hundred; false is the simpler.
+    /// True in this percentage of cases; false is the simpler choice.
     pub fn chance(&mut self, percent: usize) -> bool {
         self.below(100) >= 100 - percent
     }

@@ -66,7 +66,7 @@ impl Writer<'_> {
         Some(if_piece(&condition, &then, &otherwise, ty, &[]))
     }
 
-    /// Marks the indices of a condition; gives back which were not marked before.
+    /// Marks the indices of a condition as guarded and returns those that were not guarded before.
     pub fn guard(&mut self, names: &Names) -> Vec<usize> {
         let open = |(_, i): &(usize, &mut Index)| !i.guarded && names.contains(&i.name);
         let indices = self.scope.indices.iter_mut().enumerate();

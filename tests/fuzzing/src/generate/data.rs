@@ -1,5 +1,5 @@
-//! Inputs for a generated program: sizes that matter (0, 1, primes, the edges of chunks) within a budget of
-//! work, and elements that matter (NaN, infinities, -0, denormals, extremes).
+//! Inputs for a generated program: interesting sizes (0, 1, primes, the edges of chunks) within a
+//! budget of work, and interesting elements (NaN, infinities, -0, denormals, extremes).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,26 +8,27 @@ use ir::{Array, Dtype, Scalar};
 
 use super::{ParamRole, Program};
 
-/// Sizes worth trying: small ones, then the constants of the orders (`ir::order`) with the numbers beside them, groups of scans (16),
-/// lanes (128), blocks (256) and chunks (4,096).
+/// Sizes worth trying: small ones, then the constants of the orders (`ir::order`) and their
+/// neighbours: groups of scans (16), lanes (128), blocks (256) and chunks (4,096).
 const SIZES: [i64; 21] = [3, 5, 2, 7, 1, 16, 0, 17, 15, 31, 127, 128, 129, 255, 256, 257, 1031, 4095, 4096, 4097, 511];
 
 /// Sizes beyond the blocks and chunks of reductions, the longest first.
 const LONG: [i64; 10] = [12_345, 9000, 8193, 8192, 5000, 4097, 4096, 4095, 1031, 600];
 
-/// Values of scalars that bound loops after some arithmetic: what wraps, and what no array is as long as.
+/// Values of scalars that bound loops after some arithmetic: values that wrap, and values larger
+/// than any axis.
 const EXTREME_SCALARS: [i64; 12] = [2, 0, 1, -1, 3, 1 << 31, 1 << 48, 1 << 62, i64::MAX, i64::MIN, (1 << 31) - 1, 7];
 
-/// The number of the call from which on calls are small.
+/// The number of the call from which on calls are small again.
 pub const SMALL_AGAIN: u64 = 8;
 
-/// How many elements all loop nests of a call may go through.
+/// The budget of elements that all loop nests of a call may visit.
 const BUDGET: i64 = 30_000;
 
-/// The same where one size is beyond the blocks and chunks of reductions.
+/// The same for calls with one size beyond the blocks and chunks of reductions.
 const LONG_BUDGET: i64 = 200_000;
 
-/// The same, seldom, so that threads have something to do.
+/// The same for the rare calls that are large enough for several threads.
 const LARGE_BUDGET: i64 = 500_000;
 
 /// Random numbers from a seed (splitmix64).
@@ -88,14 +89,14 @@ impl fmt::Debug for Call {
 }
 
 impl Program {
-    /// The n-th call: its sizes and elements follow from the program's seed.
+    /// The n-th call. Its sizes and elements follow from the program's seed.
     pub fn call(&self, n: u64) -> Call {
         let mut random = Random::new(self.data.wrapping_add(n.wrapping_mul(0x1234_5678_9abc_def1)));
         let sizes = self.choose_sizes(&mut random, n);
         let inputs = self.params.iter().map(|param| {
             let shape: Vec<usize> = param.shape.iter().map(|dim| at(dim, &sizes)).collect();
             let count = if shape.contains(&0) { 0 } else { shape.iter().product() };
-            // Now and then an input that does not fit.
+            // Occasionally an input does not fit.
             let elements: Vec<Scalar> = match &param.role {
                 ParamRole::Size => vec![integer(param.ty, sizes[&param.name])],
                 ParamRole::Extreme => vec![extreme(param.ty, &mut random)],
@@ -125,8 +126,8 @@ impl Program {
         Call { sizes, inputs }
     }
 
-    /// Sizes at random. The first call is small, and so are those from [`SMALL_AGAIN`] on; of the others each has a long size if the work
-    /// allows, and a few have several.
+    /// Random sizes. The first call is small, and so are those from [`SMALL_AGAIN`] on. Each of the
+    /// others has one long size if the work allows, and a few have several.
     fn choose_sizes(&self, random: &mut Random, n: u64) -> Sizes {
         let mut sizes: Sizes = self.sizes.iter().map(|name| (name.clone(), small_size(random))).collect();
         let mut budget = BUDGET;
@@ -140,7 +141,7 @@ impl Program {
             let short: Sizes = sizes.keys().map(|name| (name.clone(), 1 + random.below(3))).collect();
             let first = usize::try_from(random.below(3)).unwrap_or(0);
             let names = sizes.keys().cycle().skip(first).take(sizes.len());
-            // Of those that the work allows the longest, along any axis.
+            // The longest size that the work allows, for any axis.
             let with = |(long, name): (&i64, &String)| {
                 let mut sizes = short.clone();
                 sizes.insert(name.clone(), *long);
@@ -152,12 +153,12 @@ impl Program {
                 budget = LONG_BUDGET;
             }
         }
-        // An integer scalar that bounds accesses should mostly keep them inside.
+        // An integer scalar that bounds accesses should keep most of them in bounds.
         if sizes.contains_key("count") && random.below(4) > 0 {
             let least = sizes.iter().filter(|(name, _)| *name != "count").map(|(_, n)| *n).min().unwrap_or(3);
             sizes.insert("count".into(), random.below(least + 1));
         }
-        // What a parameter of a narrow type cannot hold is no size of it.
+        // A value that a parameter of a narrow type cannot hold cannot be its size.
         if let Some(count) = sizes.get_mut("count") {
             *count = (*count).min(i8::MAX.into());
         }
@@ -181,7 +182,8 @@ impl Program {
         sizes
     }
 
-    /// Makes one of the sizes greater than an axis may be, if all arrays with such an axis are then without elements: nothing is computed.
+    /// Makes one of the sizes greater than an axis may be, if all arrays with such an axis are then
+    /// empty, so that nothing is computed.
     fn beyond_limit(&self, sizes: &mut Sizes) {
         let most = ir::bind::MAX_LENGTH as usize;
         let names: Vec<String> = sizes.keys().cloned().collect();
@@ -193,7 +195,8 @@ impl Program {
                 self.params.iter().map(|param| param.shape.iter().map(|dim| at(dim, &tried)).collect::<Vec<_>>());
             let shapes: Vec<Vec<usize>> = shapes.filter(|shape| shape.iter().any(|n| *n > most >> 16)).collect();
             let beyond = shapes.iter().flatten().any(|n| *n > most);
-            // An array has a number of bytes even if its axes of 0 were longer, and so has one with a further axis of 2.
+            // Both are counted: with axes of 0 made longer, and with a further axis of 2, the
+            // number of bytes must not overflow.
             let counted =
                 |shape: &[usize]| shape.iter().filter(|n| **n > 0).try_fold(16usize, |sum, n| sum.checked_mul(*n));
             if beyond && shapes.iter().all(|shape| shape.contains(&0) && counted(shape).is_some()) {
@@ -222,7 +225,7 @@ fn at(dim: &super::Dim, sizes: &Sizes) -> usize {
     usize::try_from(dim.value(&|name| sizes[name])).unwrap_or(0)
 }
 
-/// A whole number as an element; the nearest that the type has.
+/// An integer as an element, clamped to the range of the type.
 fn integer(ty: Dtype, value: i64) -> Scalar {
     let (least, greatest) = match ty {
         Dtype::I8 => (i8::MIN.into(), i8::MAX.into()),
@@ -275,7 +278,7 @@ const WILD: [f64; 16] = [
     0.5,
 ];
 
-/// An element; `wild` of a hundred are out of the ordinary.
+/// An element. `wild` percent of them are out of the ordinary.
 fn element(ty: Dtype, wild: i64, random: &mut Random) -> Scalar {
     let strange = random.below(100) < wild;
     if ty == Dtype::Bool {

@@ -1,16 +1,16 @@
-//! Lengths of axes as the generator knows them: polynomials over size names, and parts of them.
+//! Lengths of axes as the generator knows them: polynomials over size names and quotients.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What a polynomial multiplies.
+/// A factor of a polynomial's terms.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Atom {
     /// A size name.
     Name(String),
     /// `(d + k - 1) / k`: every k-th element of `d`.
     Every(i64, Dim),
-    /// `d / e`, which has no value where `e` is 0.
+    /// `d / e`, which has no value if `e` is 0.
     Over(Dim, Dim),
 }
 
@@ -94,7 +94,7 @@ impl Dim {
         }
     }
 
-    /// Whether some part is the quotient of two lengths, or of what may wrap.
+    /// Whether some part is the quotient of two lengths, or of numbers that may wrap.
     pub fn has_quotient(&self) -> bool {
         self.terms.keys().flatten().any(|atom| match atom {
             Atom::Name(_) => false,
@@ -108,7 +108,7 @@ impl Dim {
         self.terms.get(&vec![]).copied().unwrap_or(0)
     }
 
-    /// The least value for any sizes, if there is one: names stand for 0 or more.
+    /// The least value for any sizes, if there is one. Names stand for 0 or more.
     pub fn least(&self) -> Option<i64> {
         let falls = |atoms: &[Atom], c: i64| !atoms.is_empty() && c < 0;
         let unknown = self.terms.iter().any(|(atoms, c)| falls(atoms, *c));
@@ -120,7 +120,7 @@ impl Dim {
         self.value_with(size, i64::MIN)
     }
 
-    /// The value under given sizes, with each `d / e` taken as 1 at least; overflow saturates.
+    /// The value under given sizes, with each `d / e` counted as at least 1. Overflow saturates.
     pub fn work(&self, size: &dyn Fn(&str) -> i64) -> i64 {
         self.value_with(size, 1)
     }
@@ -161,7 +161,7 @@ impl Dim {
 
 impl fmt::Display for Dim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Names first, the constant last; a positive term first if there is one.
+        // Names first and the constant last, but a positive term first if there is one.
         let mut terms: Vec<_> = self.terms.iter().collect();
         terms.sort_by_key(|(atoms, c)| (atoms.is_empty(), **c < 0));
         if terms.is_empty() {

@@ -1,5 +1,6 @@
-//! Arrays that are computed and then read at other places than those where they were stored: turned round, from the first of an
-//! axis, with their neighbours, as prefixes, in another shape. And expressions so broad that few kernels have room for them.
+//! Arrays that are computed and then read at other positions than they were stored at: reversed, at
+//! the first element of an axis, at neighbours, as prefixes, in another shape. Also expressions so
+//! large that few kernels have room for them.
 
 use crate::syntax::mentions;
 
@@ -12,11 +13,12 @@ use super::scope::Value;
 /// How far neighbours reach, by weight.
 const REACHES: [(usize, i64); 5] = [(6, 1), (3, 2), (1, 4), (1, 6), (3, 8)];
 
-/// How many terms a broad expression has, by weight.
+/// The number of terms of a large expression, by weight.
 const TERMS: [(usize, usize); 4] = [(10, 6), (3, 20), (1, 60), (2, 150)];
 
 impl Writer<'_> {
-    /// Something computed of a value, itself read elsewhere or not, and what reads it elsewhere.
+    /// An array computed from a value, perhaps itself read elsewhere, and statements that read it
+    /// elsewhere.
     pub fn elsewhere(&mut self, mut value: Value) -> Vec<String> {
         self.count("read elsewhere");
         let mut lets = vec![match self.choices.chance(50) {
@@ -42,7 +44,7 @@ impl Writer<'_> {
         lets
     }
 
-    /// `let y[i, j] = exp(x[n - 1 - i, j])`: the value is then what came out.
+    /// `let y[i, j] = exp(x[n - 1 - i, j])`; the value is then `y`.
     fn turned(&mut self, value: &mut Value) -> String {
         let shape = value.shape.clone();
         let text = self.comprehension(&shape, |writer| {
@@ -95,8 +97,8 @@ impl Writer<'_> {
         }))
     }
 
-    /// `let y[i, j, l] = x[i, j]`, as often as some axis is long, and `let z[i] = sum[r](y[i, 0, r])`, or `let z[i, l] = y[i, 0, l]`: where
-    /// there is no `r`, no element is needed.
+    /// `let y[i, j, l] = x[i, j]`, repeated along some axis, and `let z[i] = sum[r](y[i, 0, r])` or
+    /// `let z[i, l] = y[i, 0, l]`: if there is no `r`, no element is needed.
     fn repeated(&mut self, value: &Value) -> [String; 2] {
         self.count("repeated");
         let rank = value.shape.len();
@@ -185,7 +187,8 @@ impl Writer<'_> {
         })
     }
 
-    /// `let y[i] = exp(x[i] * 1) - (exp(x[i] * 2) - ..)`, of more terms than are usual, and what uses it; or as many reductions.
+    /// `let y[i] = exp(x[i] * 1) - (exp(x[i] * 2) - ..)`, with unusually many terms, and a use of
+    /// it; or as many reductions.
     pub fn broad(&mut self, mut value: Value) -> Vec<String> {
         if !value.ty.is_float() {
             return self.elsewhere(value);
@@ -229,7 +232,7 @@ impl Writer<'_> {
         self.bind("", Piece { uses: value.uses.clone(), ..piece }, None)
     }
 
-    /// An element of a value, as what depends on the indices that its subscripts mention.
+    /// An element of a value. It depends on the indices in its subscripts.
     fn read(&self, value: &Value, at: &[String]) -> Piece {
         let mut piece = element(value, at);
         piece.uses.clone_from(&value.uses);
@@ -237,7 +240,7 @@ impl Writer<'_> {
         piece
     }
 
-    /// The indices as subscripts, one of them turned round or for the first element, or two exchanged.
+    /// The indices as subscripts, one of them reversed or replaced by 0, or two exchanged.
     fn turned_subscripts(&mut self, shape: &[Dim]) -> Vec<String> {
         let mut at = self.index_names();
         let axis = self.choices.below(shape.len());

@@ -1,4 +1,4 @@
-//! Expressions of a wanted type and shape.
+//! Expressions of a given type and shape.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use super::scope::Scope;
 pub struct Writer<'a> {
     /// Where the decisions come from.
     pub choices: Choices<'a>,
-    /// What can be seen.
+    /// Everything that is visible here.
     pub scope: Scope,
     /// The functions that may be called.
     pub helpers: &'a [Helper],
@@ -30,7 +30,7 @@ pub struct Writer<'a> {
     pub shadows: bool,
 }
 
-/// What an expression can be at its top.
+/// The form of an expression at its top.
 #[derive(Clone, Copy, Debug)]
 enum Form {
     Access,
@@ -55,10 +55,10 @@ enum Form {
     Picked,
 }
 
-/// What compares.
+/// The comparisons.
 pub const COMPARISONS: [&str; 6] = ["<", "<=", ">", ">=", "==", "!="];
 
-/// Exponents of a power, the commonest first; the last two of floats alone.
+/// Exponents of a power, the most common first; the last two only for floats.
 const EXPONENTS: [&str; 9] = ["2", "3", "1", "0", "4", "63", "70", "-1", "-2"];
 
 impl<'a> Writer<'a> {
@@ -85,7 +85,7 @@ impl<'a> Writer<'a> {
         }
         let scalar = shape.is_empty();
         let bool = ty == Dtype::Bool;
-        // Operations on a storage type give a wider one.
+        // Operations on a storage type give a wider type.
         let number = !bool && !ty.is_storage();
         let indexed = !self.scope.indices.is_empty();
         let when = |condition: bool, weight: usize| if condition { weight } else { 0 };
@@ -261,14 +261,14 @@ impl<'a> Writer<'a> {
         Piece::atom(format!("[{}]", text.join(", ")), ty, &[Dim::constant(length)]).using(&elements)
     }
 
-    /// What kind of float an operand is.
+    /// A property of a float, such as whether it is NaN.
     pub fn classified(&mut self, operand: &Piece) -> Piece {
         let name = *self.choices.pick(&["isnan", "isinf", "isfinite"]).unwrap_or(&"isnan");
         self.count(name);
         Piece::call(name, &[operand], Dtype::Bool, &operand.shape)
     }
 
-    /// `x ^ 2`, or a power with an exponent that is no number.
+    /// `x ^ 2`, or a power with an exponent that is not a literal.
     fn power(&mut self, ty: Dtype, shape: &[Dim], fuel: usize) -> Piece {
         self.count("^");
         let base = self.widened(ty, shape, fuel);
@@ -303,7 +303,7 @@ impl<'a> Writer<'a> {
         Piece::call(name, &operands, ty, shape)
     }
 
-    /// A random number, of a seed and an index or more of any integer types.
+    /// A random number, from a seed and one or more indices of any integer types.
     fn draw(&mut self, ty: Dtype, shape: &[Dim], fuel: usize) -> Piece {
         let name = *self.choices.pick(&["uniform", "normal"]).unwrap_or(&"uniform");
         self.count(name);
@@ -349,7 +349,7 @@ impl<'a> Writer<'a> {
         if self.choices.chance(30) { (other, exact) } else { (exact, other) }
     }
 
-    /// Something that goes with an operand of this shape in an operation in this type.
+    /// An operand that fits one of this shape in an operation in this type.
     pub fn loose(&mut self, ty: Dtype, shape: &[Dim], fuel: usize) -> Piece {
         match self.trailing(shape) {
             Some(from) => self.widened(ty, &shape[from..], fuel),
@@ -357,7 +357,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Something that goes with an expression of this type and shape: a literal, a trailing part, or the same.
+    /// An operand that fits an expression of this type and shape: a literal, one with only trailing
+    /// axes, or one of the same shape.
     pub fn operand(&mut self, ty: Dtype, shape: &[Dim], fuel: usize) -> Piece {
         match self.trailing(shape) {
             Some(from) => self.expr(ty, &shape[from..], fuel),
@@ -365,7 +366,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// From which axis on an operand has the axes of another; `None` for a literal.
+    /// The axis from which on an operand has the axes of another; `None` for a literal.
     fn trailing(&mut self, shape: &[Dim]) -> Option<usize> {
         if !self.choices.chance(60) {
             return None;

@@ -1,4 +1,4 @@
-//! Functions: their text, and what a caller needs to know of them.
+//! Functions: their text, and the facts that a caller needs.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub struct Helper {
     pub params: Vec<(String, Dtype, Vec<Dim>)>,
     /// Name (if it has one), type and axes of each result.
     pub results: Vec<(Option<String>, Dtype, Vec<Dim>)>,
-    /// How many elements each of its loop nests goes through.
+    /// The number of elements that each of its loop nests visits.
     pub work: Vec<Dim>,
     /// Whether its result is a product that a sum over it might turn into a contraction.
     pub may_contract: bool,
@@ -31,7 +31,7 @@ pub struct Helper {
 }
 
 impl Helper {
-    /// Whether it takes and gives scalars, so that it lifts over arrays.
+    /// Whether its parameters and results are scalars, so that it lifts over arrays.
     pub fn is_scalar(&self) -> bool {
         self.params.iter().all(|(_, _, axes)| axes.is_empty())
             && self.results.iter().all(|(_, _, axes)| axes.is_empty())
@@ -62,7 +62,7 @@ pub fn type_text(ty: Dtype, shape: &[Dim]) -> String {
     if sizes.is_empty() { ty.name().into() } else { format!("{}[{}]", ty.name(), sizes.join(", ")) }
 }
 
-/// A whole function as text: on one line where there are no statements.
+/// A whole function as text: on one line if it has no statements.
 pub fn function_text(name: &str, params: &[String], results: Option<&str>, lets: &[String], result: &str) -> String {
     let arrow = results.map(|r| format!(" -> {r}")).unwrap_or_default();
     let head = format!("fn {name}({}){arrow}", params.join(", "));
@@ -144,13 +144,13 @@ pub fn helper(words: &[u16], name: &str, helpers: &[Helper]) -> Helper {
     helper
 }
 
-/// A helper's parameter among the names that a value depends on.
+/// A helper's parameter, as a name that a value may depend on.
 fn parameter(name: &str) -> String {
     format!("parameter {name}")
 }
 
 impl Writer<'_> {
-    /// A `let` of what a helper gives, whole or for each row of something larger.
+    /// A `let` of a helper's result, whole or for each row of a larger array.
     pub fn helper_call(&mut self) -> Option<String> {
         let found: Vec<(Helper, Value)> = self
             .helpers
@@ -203,7 +203,7 @@ impl Writer<'_> {
                 (true, _) => self.operand(*ty, shape, fuel.min(1)),
                 (false, _) => self.expr(*ty, &axes, fuel.min(1)),
             };
-            // A product that the function sums is a contraction of its caller.
+            // A product that the function sums is a contraction in its caller.
             let contracts = adds && matches!(ty, Dtype::F32 | Dtype::F64) && argument.may_contract();
             arguments.push(if contracts { Piece::call("abs", &[&argument], *ty, shape) } else { argument });
         }
@@ -212,7 +212,7 @@ impl Writer<'_> {
             self.work.push(here);
         }
         let mut piece = Piece::call(&helper.name, &arguments.iter().collect::<Vec<_>>(), helper.results[0].1, shape);
-        // What the function does with nothing is no part of its value.
+        // A parameter that the function ignores is not part of its value.
         let mentioned =
             arguments.iter().zip(&helper.params).filter(|(_, (name, ..))| helper.mentions.contains(&parameter(name)));
         piece.uses = mentioned.flat_map(|(argument, _)| argument.uses.clone()).collect();

@@ -1,5 +1,6 @@
-//! What fusion is for: several `let`s that belong together. Rows that are reduced and then changed by what came out
-//! (softmax, layer norm and their kin, along any axis), results that share what they read, diamonds, windows of computed arrays.
+//! Patterns that fusion is made for, as several related `let`s: rows that are reduced and then
+//! combined with the result (softmax, layer norm and similar, along any axis), results that share
+//! inputs, diamonds, windows of computed arrays.
 
 use ir::Dtype;
 
@@ -31,7 +32,7 @@ impl Writer<'_> {
         lets
     }
 
-    /// Reduces along an axis and changes every element by what came out; up to three times.
+    /// Reduces along an axis and combines every element with the result; up to three times.
     fn rows(&mut self, mut value: Value) -> Vec<String> {
         self.count("rows");
         let axis = self.choices.below(value.shape.len());
@@ -67,7 +68,7 @@ impl Writer<'_> {
         (0..2 + self.choices.below(2)).map(|_| one(self)).collect()
     }
 
-    /// A value, something made of it, and something made of both.
+    /// A value, another one computed from it, and a third computed from both.
     fn diamond(&mut self, value: &Value) -> Vec<String> {
         self.count("diamond");
         let mut first = value.clone();
@@ -112,7 +113,7 @@ impl Writer<'_> {
         lets
     }
 
-    /// `let e = exp(x)`: the value is then what came out.
+    /// `let e = exp(x)`; the value is then `e`.
     pub fn apply(&mut self, value: &mut Value) -> String {
         let piece = self.changed(&whole(value));
         let text = self.bind("", piece, None);
@@ -155,7 +156,7 @@ impl Writer<'_> {
         Piece::call("select", &[&condition, &zero, operand], operand.ty, &operand.shape)
     }
 
-    /// `let s = sum(x, axis = 1)`, and what it defines.
+    /// `let s = sum(x, axis = 1)`, and the value that it defines.
     fn along(&mut self, value: &Value, axis: usize) -> (String, Value) {
         let reducer = self.reducer(value.ty);
         let text = format!("{reducer}({}, axis = {axis})", self.summable(value, reducer));
@@ -167,7 +168,7 @@ impl Writer<'_> {
         (text, self.latest(value))
     }
 
-    /// `let y[i, j] = x[i, j] - s[i]`: the value is then what came out.
+    /// `let y[i, j] = x[i, j] - s[i]`; the value is then `y`.
     fn spread(&mut self, value: &mut Value, reduced: &Value, axis: usize) -> String {
         let operator = *self.choices.pick(&["-", "/", "*", "+"]).unwrap_or(&"-");
         let function =
@@ -193,13 +194,14 @@ impl Writer<'_> {
         text
     }
 
-    /// A value as what is reduced: where that could be taken for a contraction, its magnitude.
+    /// A value as the operand of a reducer; its magnitude, if the sum could otherwise be taken for
+    /// a contraction.
     pub fn summable(&self, value: &Value, reducer: &str) -> String {
         let adds = matches!(reducer, "sum" | "mean") && value.ty.is_float();
         if adds && value.may_contract { format!("abs({})", value.name) } else { value.name.clone() }
     }
 
-    /// What was defined last.
+    /// The value that was defined last.
     pub fn latest(&self, otherwise: &Value) -> Value {
         self.scope.values.last().unwrap_or(otherwise).clone()
     }

@@ -1,4 +1,5 @@
-//! The leaves of expressions: literals, and values in sight, whole, subscripted or moved into a wanted shape.
+//! The leaves of expressions: literals, and visible values, whole, subscripted or moved into a
+//! given shape.
 
 use ir::{Dtype, Scalar};
 
@@ -42,7 +43,7 @@ impl Writer<'_> {
         }
         let all: &[&str] = if ty.is_float() { &FLOAT_LITERALS } else { &INT_LITERALS };
         let texts: Vec<&str> = all.iter().copied().filter(|text| in_range(ty, text)).collect();
-        // Infinities and NaN drown what is around them: seldom.
+        // Infinities and NaN mask everything around them, so they are rare.
         let last = if ty.is_float() && !self.choices.chance(10) { texts.len() - 2 } else { texts.len() };
         let text = *self.choices.pick(&texts[..last]).unwrap_or(&texts[0]);
         let piece = Piece { literal: true, small: SMALL_LITERALS.contains(&text), ..Piece::atom(text, ty, &[]) };
@@ -52,8 +53,8 @@ impl Writer<'_> {
         }
     }
 
-    /// The values that can have this shape here, the latest first; where there are indices, those that they
-    /// select from come before those that ignore them.
+    /// The values that can have this shape here, the latest first; where there are indices, those
+    /// that they select from come before those that ignore them.
     fn suited(&self, shape: &[Dim], wanted: impl Fn(&Value) -> bool) -> Vec<usize> {
         let suits = |value: &Value| {
             let leading = value.shape.len().checked_sub(shape.len());
@@ -144,7 +145,8 @@ impl Writer<'_> {
         Some(piece)
     }
 
-    /// Something of this type and shape where no value has it: another type's value if there is one.
+    /// An expression of this type and shape where no value has it, from a value of another type if
+    /// there is one.
     fn fallback(&mut self, ty: Dtype, shape: &[Dim]) -> Piece {
         let found = self.suited(shape, |value| value.ty != ty);
         let other = if self.choices.chance(80) { self.take(&found, shape) } else { None };

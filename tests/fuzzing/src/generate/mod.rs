@@ -1,8 +1,9 @@
-//! The program generator: well-typed programs of the language, as a person might write them, with inputs.
+//! The program generator: well-typed programs of the language, as a person might write them, with
+//! inputs.
 //!
-//! It knows the language's rules, and of the compiler the table of scalar functions. Decisions come from lists of numbers, one list for
-//! each helper function, each `let` and the result ([`Recipe`]): shrinking drops statements and simplifies what
-//! is left.
+//! It knows the rules of the language, and of the compiler only the table of scalar functions.
+//! Decisions come from lists of numbers, one list for each helper function, each `let` and the
+//! result ([`Recipe`]). So shrinking drops statements and simplifies the others.
 
 mod choice;
 mod condition;
@@ -56,11 +57,11 @@ pub struct Param {
     pub ty: Dtype,
     /// Its axes; none for a scalar.
     pub shape: Vec<Dim>,
-    /// What its elements are.
+    /// The role of its elements.
     pub role: ParamRole,
 }
 
-/// What a parameter's elements are.
+/// The role of a parameter's elements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ParamRole {
     /// Anything.
@@ -69,13 +70,13 @@ pub enum ParamRole {
     Small,
     /// Subscripts below this.
     Below(Dim),
-    /// A scalar that is a size of this name.
+    /// A scalar that is the size of this name.
     Size,
     /// An integer scalar, small or extreme.
     Extreme,
 }
 
-/// A program with what is needed to call it.
+/// A program with everything needed to call it.
 #[derive(Clone, Debug)]
 pub struct Program {
     /// The text.
@@ -97,7 +98,7 @@ pub struct Program {
 }
 
 impl fmt::Debug for Recipe {
-    /// The program, since that is what a reader of a failure wants to see; then the numbers that give it again.
+    /// The program first, for the reader of a failure; then the numbers that reproduce it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Recipe { header, helpers, lets, result, data } = self;
         writeln!(f, "\n{}", self.program().source)?;
@@ -210,7 +211,7 @@ impl Recipe {
     }
 }
 
-/// How many functions stand between a call and what it calls, where there are some.
+/// The length of the chain of calls, if there is one.
 const CHAINS: [usize; 4] = [1, 3, 20, 150];
 
 /// The numbers of callers in a wide call graph.
@@ -309,7 +310,8 @@ fn params(choices: &mut Choices<'_>) -> (Vec<Param>, Vec<String>) {
     (params, sizes)
 }
 
-/// An axis of a parameter: mostly a name, now and then a number or an expression of a name that is bound before.
+/// An axis of a parameter: mostly a name, now and then a number or an expression of a name that is
+/// bound before.
 fn axis(choices: &mut Choices<'_>, names: &[&str], bound: &[String]) -> Dim {
     let name = Dim::name(choices.pick(names).unwrap_or(&"n"));
     let known: Vec<Dim> = bound.iter().map(|name| Dim::name(name)).collect();

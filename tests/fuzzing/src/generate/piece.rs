@@ -1,5 +1,5 @@
-//! A piece of source text with what the generator knows of it: how tightly it binds, its type and shape, and
-//! what decides whether a sum over it is a contraction, whose order of addition is free.
+//! A piece of source text with the facts that the generator needs: its precedence, type and shape,
+//! and whether a sum over it may be a contraction, where the order of addition is free.
 
 use std::collections::BTreeSet;
 
@@ -37,7 +37,8 @@ pub enum Level {
     Atom,
 }
 
-/// Names of indices and of helpers' parameters: what two factors of a product may have apart.
+/// Names of indices and of helpers' parameters, by which the factors of a product can be told
+/// apart.
 pub type Names = BTreeSet<String>;
 
 /// An expression as text.
@@ -53,7 +54,8 @@ pub struct Piece {
     pub shape: Vec<Dim>,
     /// Whether it is made of literals alone, so that it has no type of its own.
     pub literal: bool,
-    /// Whether its elements are whole numbers of a few units (or NaN), so that sums of products are exact.
+    /// Whether its elements are whole numbers of a few units (or NaN), so that sums of products are
+    /// exact.
     pub small: bool,
     /// The indices and helpers' parameters it mentions.
     pub uses: Names,
@@ -76,7 +78,7 @@ impl Piece {
         }
     }
 
-    /// A call of a named function, or whatever else stands in brackets, over some operands.
+    /// A call of a named function, or other syntax with brackets, over some operands.
     pub fn call(head: &str, operands: &[&Piece], ty: Dtype, shape: &[Dim]) -> Piece {
         let arguments: Vec<&str> = operands.iter().map(|p| p.text.as_str()).collect();
         Piece::atom(format!("{head}({})", arguments.join(", ")), ty, shape).using(operands)
@@ -84,7 +86,7 @@ impl Piece {
 
     /// Two operands around an operator of the given level.
     pub fn binary(left: &Piece, operator: &str, right: &Piece, level: Level, ty: Dtype, shape: &[Dim]) -> Piece {
-        // Chains lean to the left; comparisons do not chain.
+        // Chains are left-associative; comparisons do not chain.
         let (low, high) = if level == Level::Compare { (Level::Add, Level::Add) } else { (level, next(level)) };
         let text = format!("{} {operator} {}", left.within(low), right.within(high));
         let mut piece = Piece { level, ..Piece::atom(text, ty, shape) }.using(&[left, right]);
@@ -103,12 +105,13 @@ impl Piece {
         self
     }
 
-    /// The text, in parentheses if it binds looser than its place asks.
+    /// The text, in parentheses if it binds looser than its context requires.
     pub fn within(&self, level: Level) -> String {
         if self.level < level { format!("({})", self.text) } else { self.text.clone() }
     }
 
-    /// Whether summing it may be a contraction: two of its factors have each a name that the other lacks.
+    /// Whether a sum over it may be a contraction: two of its factors each have a name that the
+    /// other lacks.
     pub fn may_contract(&self) -> bool {
         let apart = |a: &Names, b: &Names| a.difference(b).next().is_some();
         self.factors.iter().any(|a| self.factors.iter().any(|b| apart(a, b) && apart(b, a)))

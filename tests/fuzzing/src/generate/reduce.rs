@@ -11,7 +11,8 @@ use super::scope::{Index, Scope};
 const NAMES: [&str; 8] = ["r", "s", "t", "u", "v", "w", "r2", "s2"];
 
 impl Writer<'_> {
-    /// `sum[r, s < 3](e)`: over one or two fresh indices, or a triangle below an outer one. The body may be an array.
+    /// `sum[r, s < 3](e)`: over one or two fresh indices, or a triangle below an outer one. The
+    /// body may be an array.
     pub fn reduce(&mut self, reducer: &'static str, ty: Dtype, shape: &[Dim], fuel: usize) -> Piece {
         let extreme = reducer.starts_with("arg");
         if self.choices.chance(25)
@@ -34,7 +35,7 @@ impl Writer<'_> {
             return self.triangle(reducer, ty, shape, fuel, outer, inclusive);
         }
         self.count("reducer over indices");
-        // Mostly the last axes of something, seldom a window.
+        // Mostly the last axes of an array, rarely a window.
         let mut bounds = self.some_shape_of(ty);
         let count = if self.choices.chance(25) { 2 } else { 1 };
         bounds.drain(..bounds.len().saturating_sub(count));
@@ -58,7 +59,7 @@ impl Writer<'_> {
         self.reduce_over(reducer, ty, shape, fuel, count)
     }
 
-    /// An index that ends where data say: at an element that is below some size.
+    /// An index with a bound from data: an element that is less than some size.
     fn ragged(&mut self) -> Option<Index> {
         let values = self.scope.values.iter().enumerate();
         let ends: Vec<usize> =
@@ -73,14 +74,14 @@ impl Writer<'_> {
         Some(index)
     }
 
-    /// An index whose end is computed: a quotient of sizes, or a scalar brought near.
+    /// An index with a computed bound: a quotient of sizes, or a scalar brought into range.
     fn computed_end(&mut self) -> Index {
         self.count("computed end");
         let (mut dim, mut other) = (self.some_dim(), self.some_dim());
         if let (Some(a), Some(b)) = (dim.as_constant(), other.as_constant())
             && a < b
         {
-            // A quotient that is always 0 leaves no element, and `argmax` of none is refused.
+            // A quotient that is always 0 leaves no element, and `argmax` of none is an error.
             std::mem::swap(&mut dim, &mut other);
         }
         let [number, by] = [&dim, &other].map(|dim| self.scope.number(dim));
@@ -139,7 +140,7 @@ impl Writer<'_> {
         Piece::atom(text, ty.compute(), &shape).using(&[&body])
     }
 
-    /// A `let` that reduces along some axis of what is in sight, by name or by index.
+    /// A `let` that reduces a visible value along some axis, by name or by index.
     pub fn reduction(&mut self) -> Option<String> {
         let arrays = self.scope.values.iter().rev().filter(|v| !v.shape.is_empty());
         let arrays: Vec<(Dtype, Vec<Dim>)> = arrays.map(|v| (v.ty, v.shape.clone())).collect();
@@ -177,7 +178,7 @@ impl Writer<'_> {
         }
     }
 
-    /// `sum[r < i](e)` in a scope where `i` is one more than what is accessed.
+    /// `sum[r < i](e)` in a scope where `i` is one more than the accessed index.
     pub fn prefix(&mut self, ty: Dtype) -> Piece {
         let reducer = self.reducer(ty);
         match self.scope.indices.first().cloned() {
@@ -186,7 +187,7 @@ impl Writer<'_> {
         }
     }
 
-    /// `sum[r <= i](x[r])` as all of an element: a scan, which goes through its elements once.
+    /// `sum[r <= i](x[r])` as a whole element: a scan, which visits its elements once.
     fn scan(&mut self, reducer: &str, ty: Dtype, outer: &Index, inclusive: bool) -> Piece {
         let before = self.work.len();
         let piece = self.triangle(reducer, ty, &[], 0, outer, inclusive);
@@ -217,7 +218,7 @@ impl Writer<'_> {
         self.reduce_over(reducer, ty, shape, fuel, 1)
     }
 
-    /// Reduces over the last indices in scope, which go out of it.
+    /// Reduces over the last indices in scope, which then leave it.
     fn reduce_over(&mut self, reducer: &str, ty: Dtype, shape: &[Dim], fuel: usize, count: usize) -> Piece {
         self.loops(shape);
         let body = self.summand(reducer, ty, shape, fuel);
@@ -244,15 +245,15 @@ impl Writer<'_> {
         Index::new(name, bound)
     }
 
-    /// What a reducer reduces. Where a float sum may be taken for a contraction, whose order is free, it is
-    /// made something else.
+    /// The operand of a reducer. If a float sum over it could be taken for a contraction, which has
+    /// a free order, it is changed.
     pub fn summand(&mut self, reducer: &str, ty: Dtype, shape: &[Dim], fuel: usize) -> Piece {
         let body = self.widened(ty, shape, fuel);
         let adds = matches!(reducer, "sum" | "mean") && ty.is_float();
         if adds && body.may_contract() { Piece::call("abs", &[&body], ty.compute(), shape) } else { body }
     }
 
-    /// An expression whose elements are whole numbers of a few units.
+    /// An expression with small integers as elements.
     pub fn small(&mut self, ty: Dtype, shape: &[Dim]) -> Piece {
         let piece = self.small_atom(ty, shape);
         let wide = ty.compute();
@@ -275,7 +276,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The type and sizes of a matrix product of what is in sight, transposed if need be.
+    /// The type and sizes of a matrix product of visible values, transposed if necessary.
     pub fn factors(&mut self) -> Option<(Dtype, Dim, Dim, Dim)> {
         let matrices = self.scope.values.iter().rev().filter(|v| v.ty != Dtype::Bool && v.shape.len() == 2);
         let matrices: Vec<(Dtype, [Dim; 2])> =

@@ -1,4 +1,5 @@
-//! What a place in the program can see: values, indices, size names; and which accesses are inside there.
+//! The environment of a place in the program: visible values, indices and size names, and the
+//! accesses that are in bounds there.
 
 use ir::Dtype;
 
@@ -15,9 +16,9 @@ pub struct Value {
     pub ty: Dtype,
     /// Its axes.
     pub shape: Vec<Dim>,
-    /// Whether its elements are whole numbers of a few units.
+    /// Whether its elements are small integers.
     pub small: bool,
-    /// Set if its elements are subscripts: what they are below.
+    /// If its elements are subscripts, their bound.
     pub below: Option<Dim>,
     /// The helpers' parameters it depends on.
     pub uses: Names,
@@ -25,12 +26,12 @@ pub struct Value {
     pub may_contract: bool,
 }
 
-/// What an access says about how far an index runs.
+/// The range of an index, as far as an access implies it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Evidence {
     /// The index stands alone in a subscript: it stays below this.
     Alone(Dim),
-    /// The index shares a subscript with one whose bound is explicit: it stays below this.
+    /// The index shares a subscript with one that has an explicit bound: it stays below this.
     Shared(Dim),
     /// Anything else: the bound had better be written.
     Unclear,
@@ -41,17 +42,17 @@ enum Evidence {
 pub struct Index {
     /// Its name.
     pub name: String,
-    /// What it is below.
+    /// Its bound.
     pub bound: Dim,
-    /// What it is below here, under the guards around.
+    /// Its upper bound here, under the enclosing guards.
     pub upper: Dim,
-    /// What it is at least here, under the guards around.
+    /// Its lower bound here, under the enclosing guards.
     pub lower: i64,
-    /// Whether it stands in a condition around this place: then an access bounds nothing.
+    /// Whether it occurs in an enclosing condition: then an access does not bound it.
     pub guarded: bool,
-    /// How its bound is written where it is a prefix: `<= i`, with the outer index.
+    /// For a prefix, the way its bound is written (`<= i`), with the outer index.
     pub prefix: Option<(bool, String)>,
-    /// What its bound is where that is data: the text, and what it mentions.
+    /// If its bound is data: the text of the bound, and the names that it mentions.
     pub data: Option<(String, Names)>,
     evidence: Vec<Evidence>,
 }
@@ -68,7 +69,8 @@ impl Index {
         self.prefix.is_none() && self.data.is_none()
     }
 
-    /// Its binder, where ends are written so: the bound is left out where the accesses give it, if that is wanted.
+    /// Its binder, with bounds written by `end`. The bound is left out if the accesses imply it,
+    /// unless `explicit`.
     pub fn binder(&self, explicit: bool, end: impl Fn(&Dim) -> Dim) -> String {
         if let Some((end, _)) = &self.data {
             return format!("{} < {end}", self.name);
@@ -81,7 +83,7 @@ impl Index {
         }
     }
 
-    /// Whether the accesses seen give the index its bound.
+    /// Whether accesses imply the bound of the index.
     fn is_inferred(&self) -> bool {
         let mut alone = vec![];
         let mut shared = vec![];
@@ -92,7 +94,8 @@ impl Index {
                 Evidence::Unclear => return false,
             }
         }
-        // Alone, the least of bounds that differ by a constant over the same size name holds; others must agree.
+        // If it stands alone, the least of several bounds that differ by a constant over the same
+        // size name applies; other bounds must agree.
         let exceeds =
             |dim: &Dim| dim.as_constant().is_none() && dim.minus(&self.bound).as_constant().is_some_and(|d| d >= 0);
         let least = alone.iter().all(|dim| **dim == self.bound || exceeds(dim));
@@ -120,11 +123,11 @@ enum Way {
     Scalar(String),
     /// An element of an array of subscripts.
     Data(usize),
-    /// Any whole number, kept inside: `clamp(v, 0, d - 1)`.
+    /// Any integer, clamped: `clamp(v, 0, d - 1)`.
     Clamped(usize),
 }
 
-/// What a place can see.
+/// The environment of a place.
 #[derive(Clone, Debug, Default)]
 pub struct Scope {
     /// Values, the latest last.
@@ -139,7 +142,7 @@ pub struct Scope {
     pub extremes: Vec<(String, Dtype)>,
 }
 
-/// At least how much `axis` exceeds `upper`, for any sizes.
+/// A lower bound of how much `axis` exceeds `upper`, for any sizes.
 fn room(axis: &Dim, upper: &Dim) -> Option<i64> {
     axis.minus(upper).least().filter(|d| *d >= 0)
 }
@@ -152,8 +155,8 @@ impl Scope {
         self.values.push(value);
     }
 
-    /// The product of all indices' bounds: how often this place runs. An `n - 2` counts as `n`: where it is 0, what does not
-    /// mention the index may run all the same.
+    /// The product of all indices' bounds: how often this place runs. `n - 2` counts as `n`,
+    /// because even if it is 0, loop-invariant expressions may run.
     pub fn runs(&self) -> Dim {
         let length = |bound: &Dim| bound.offset(-bound.constant_part().min(0));
         self.indices.iter().fold(Dim::constant(1), |product, index| product.times(&length(&index.bound)))
@@ -206,7 +209,7 @@ impl Scope {
         ways
     }
 
-    /// Whether some access to the leading axes is inside here.
+    /// Whether some access to the leading axes is in bounds here.
     pub fn reaches(&self, leading: &[Dim]) -> bool {
         leading.iter().all(|axis| !self.ways(axis, true).is_empty())
     }
@@ -223,7 +226,8 @@ impl Scope {
         let scalar = choices.pick(&self.extremes).map(|(name, _)| Way::Scalar(name.clone()));
         for axis in &array.shape[..leading] {
             let ways = self.ways(axis, data);
-            // The plain subscript in half of the cases; data where there is some in many of the others.
+            // The plain subscript in half of the cases; in many of the others data, if there is
+            // some.
             let way = match choices.below(32) {
                 0..16 => ways.first(),
                 16..24 => ways.iter().find(|way| matches!(way, Way::Data(_))).or(ways.first()),
@@ -266,7 +270,7 @@ impl Scope {
             Way::Shared(n, r) => {
                 let (outer, inner) = (mention(&self.indices[n]), mention(&self.indices[r]));
                 let [bound, other] = [n, r].map(|n| self.indices[n].bound.clone());
-                // A quotient, as a reducer's end, is computed and no size.
+                // A quotient is computed as a reducer's end but cannot be a size.
                 self.note(n, if other.has_quotient() { Evidence::Unclear } else { Evidence::Shared(bound) });
                 self.note(r, Evidence::Unclear);
                 format!("{outer} + {inner}")
@@ -300,7 +304,8 @@ impl Scope {
         })
     }
 
-    /// An index alone in a subscript stays below `bound`; a prefix, though a guard mentions it, passes that on to the index it follows.
+    /// An index alone in a subscript stays below `bound`. A prefix, even if a guard mentions it,
+    /// passes that on to the index it follows.
     fn note_alone(&mut self, n: usize, bound: &Dim) {
         if let Some((inclusive, outer)) = self.indices[n].prefix.clone() {
             let bound = if inclusive { bound.clone() } else { bound.offset(1) };

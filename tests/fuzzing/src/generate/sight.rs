@@ -1,4 +1,4 @@
-//! What is in sight: sizes, shapes and types worth using.
+//! Sizes, shapes and types of visible values.
 
 use ir::Dtype;
 
@@ -23,13 +23,13 @@ impl Writer<'_> {
         self.choices.pick(&dims).cloned().unwrap_or_else(|| Dim::constant(3))
     }
 
-    /// The shape of some array in sight, or its last axes.
+    /// The shape of some visible array, or its last axes.
     pub fn some_shape(&mut self) -> Vec<Dim> {
         let shapes: Vec<Vec<Dim>> = self.scope.values.iter().rev().map(|v| v.shape.clone()).collect();
         self.one_shape(shapes)
     }
 
-    /// The shape of some array of this type in sight, or its last axes.
+    /// The shape of some visible array of this type, or its last axes.
     pub fn some_shape_of(&mut self, ty: Dtype) -> Vec<Dim> {
         let values = self.scope.values.iter().rev().filter(|v| v.ty == ty && !v.shape.is_empty());
         let shapes: Vec<Vec<Dim>> = values.map(|v| v.shape.clone()).collect();
@@ -47,7 +47,7 @@ impl Writer<'_> {
         }
     }
 
-    /// This shape with one axis more, as some value has it; seldom as none has.
+    /// This shape with one more axis, so that some value has it; rarely one that none has.
     pub fn with_axis(&mut self, ty: Dtype, shape: &[Dim]) -> Option<(usize, Vec<Dim>)> {
         let mut found = vec![];
         for value in self.scope.values.iter().rev().filter(|v| v.shape.len() == shape.len() + 1) {

@@ -13,7 +13,7 @@ const NAMES: [&str; 10] = ["a", "b", "c", "d", "e", "a2", "b2", "c2", "d2", "e2"
 /// Names of the indices of a `let`.
 const INDICES: [&str; 3] = ["i", "j", "l"];
 
-/// What a `let` can be.
+/// The form of a `let`.
 #[derive(Clone, Copy, Debug)]
 enum Form {
     Whole,
@@ -31,7 +31,7 @@ enum Form {
 }
 
 impl Writer<'_> {
-    /// A `let`, or several that belong together, whose values are visible from here on.
+    /// A `let`, or several related ones, whose values are visible from here on.
     pub fn statement(&mut self) -> Vec<String> {
         let forms = [
             (5, Form::Whole),
@@ -109,7 +109,7 @@ impl Writer<'_> {
         }
     }
 
-    /// A name that nothing has, or now and then one that is shadowed.
+    /// A new name, or occasionally one that is then shadowed.
     pub fn fresh_name(&mut self) -> String {
         let taken: Vec<String> = self.scope.values.iter().map(|v| v.name.clone()).collect();
         let protected = |name: &String| self.scope.sizes.contains(name);
@@ -125,7 +125,7 @@ impl Writer<'_> {
         free.map_or_else(|| format!("a{}", taken.len()), |name| (*name).to_owned())
     }
 
-    /// `let name[binders] = piece`, and the value comes in sight.
+    /// `let name[binders] = piece`, which makes the value visible.
     pub fn bind(&mut self, binders: &str, piece: Piece, below: Option<Dim>) -> String {
         let name = self.fresh_name();
         let text = format!("let {name}{binders} = {}", piece.text);

@@ -1,4 +1,5 @@
-//! Draws programs of integers and of elementwise floats, whose results NumPy has bit for bit: no functions like `exp` and no float sums.
+//! Draws programs of integers and elementwise floats that NumPy reproduces bit for bit, so without
+//! functions like `exp` and without float sums.
 
 use ir::{Array, Dtype, Scalar};
 
@@ -23,21 +24,22 @@ const TYPES: [Dtype; 12] = [
 /// Types to calculate with.
 pub(super) const WIDE: [Dtype; 6] = [Dtype::I64, Dtype::I32, Dtype::U32, Dtype::U64, Dtype::F32, Dtype::F64];
 const COMPARISONS: [&str; 6] = ["<", "<=", ">", ">=", "==", "!="];
-/// Values of integer scalars: small ones, and those at which sizes and products leave what they fit.
+/// Values of integer scalars: small ones, and those at which sizes and products overflow some type.
 const SCALARS: [i64; 12] = [2, 3, 0, 1, -1, 5, 7, 1 << 31, 1 << 48, 1 << 62, i64::MAX, i64::MIN];
-/// Sizes, the commonest first: about the widths of vectors and the lanes of reductions, and nothing.
+/// Sizes, the most common first: near the widths of vectors and the lanes of reductions, and 0.
 const SIZES: [i64; 12] = [3, 4, 5, 1, 8, 2, 7, 17, 33, 0, 127, 129];
-/// The length of an axis that is repeated where the other operand's is longer.
+/// The length of an axis that is repeated if the other operand's is longer.
 pub(super) const ONE: &str = "1";
-/// Settings of the indices that an expression may be computed at, and that a program may have in all.
+/// The limits on the index settings at which an expression is computed, and on those of a whole
+/// program.
 const MOST: i64 = 40_000;
 
-/// What is known of an array.
+/// The facts about an array.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
     pub(super) name: String,
     pub(super) ty: Dtype,
-    /// The length of each axis in the call, and its text where that is a size of the language.
+    /// The length of each axis in the call, and its text if it is a size of the language.
     pub(super) shape: Vec<(i64, Option<String>)>,
 }
 
@@ -45,12 +47,13 @@ pub(super) struct Known {
 #[derive(Clone, Debug)]
 struct Index {
     name: String,
-    /// What it is below in this call, and of which axis that is the length, if it is.
+    /// Its bound in this call, and the axis with that length, if there is one.
     length: i64,
     of: Option<Axis>,
     /// How far beyond itself it is used in a subscript of that axis.
     reach: i64,
-    /// Whether it ends at another index. In a subscript it stands for the greatest value it takes, guarded or not.
+    /// Whether it ends at another index. In a subscript it stands for its greatest value, guarded
+    /// or not.
     follows: bool,
 }
 
@@ -73,7 +76,8 @@ pub(super) struct Writer {
     /// Settings that the loops around run through.
     runs: i64,
     reducers: usize,
-    /// How many branches of `if`s, and reducers whose ends are data, stand around: an access there bounds no index.
+    /// The number of enclosing branches of `if`s and reducers with ends from data: an access there
+    /// bounds no index.
     branches: usize,
 }
 
@@ -156,7 +160,7 @@ impl Writer {
         (params, arguments)
     }
 
-    /// An element: mostly small, now and then an extreme or any bits.
+    /// An element: mostly small, occasionally an extreme or arbitrary bits.
     fn element(&mut self, ty: Dtype) -> Scalar {
         let strange = self.below(12);
         match (ty, strange) {
@@ -194,7 +198,8 @@ impl Writer {
             })
             .collect();
         self.runs = home.shape.iter().map(|(n, _)| n.max(&1)).product();
-        // The plain access says where the indices end, by itself or with those that reach further.
+        // The plain access determines where the indices end, by itself or with those that reach
+        // further.
         let ty = home.ty.compute();
         let here = self.indices.iter().map(|index| Expr::name(&index.name, Dtype::I64)).collect();
         let here = Expr { ty: home.ty, kind: Kind::Access(home.name.clone(), here) };
@@ -362,8 +367,8 @@ impl Writer {
         Expr { ty, kind: Kind::If(Box::new(condition), Box::new(then), Box::new(otherwise)) }
     }
 
-    /// `if i64(u32(i - 2)) < n then x[i64(u32(i - 2))] else e`: one comparison for both ends, since a conversion that changes the value
-    /// makes what is below 0 great.
+    /// `if i64(u32(i - 2)) < n then x[i64(u32(i - 2))] else e`: one comparison for both ends, since
+    /// the conversion turns negative numbers into large ones.
     fn narrowed(&mut self, ty: Dtype, fuel: usize) -> Expr {
         let suited = |known: &&Known| known.ty == ty && known.shape.len() == 1;
         let arrays: Vec<Known> = self.arrays.iter().filter(suited).cloned().collect();
@@ -398,7 +403,8 @@ impl Writer {
         Expr { ty, kind: Kind::If(Box::new(condition), Box::new(then), Box::new(otherwise)) }
     }
 
-    /// A reduction over an index of its own: to an axis's length, below an outer index, to a scalar or a quotient of sizes.
+    /// A reduction over its own index: up to an axis's length, an outer index, a scalar or a
+    /// quotient of sizes.
     fn reduction(&mut self, ty: Dtype, fuel: usize) -> Expr {
         let array = self.some_array();
         let axis = self.below(array.shape.len());
@@ -429,7 +435,7 @@ impl Writer {
             () => self.pick(&["sum", "sum", "prod", "max", "min"]),
         };
         let of = if arg { self.pick(&[Dtype::I32, Dtype::U64, Dtype::I64]).unwrap_or(ty) } else { ty };
-        // Whether something is computed in the body at all is not known of ends that are data.
+        // If an end comes from data, the body may not be computed at all.
         let counts = matches!(bound.kind, Kind::Length(_));
         self.branches += usize::from(!counts);
         let is_sure = self.branches == 0;
@@ -442,7 +448,7 @@ impl Writer {
         Expr { ty, kind }
     }
 
-    /// Where a reducer ends that ends soon whatever the sizes and scalars are.
+    /// An end of a reducer that is small whatever the sizes and scalars are.
     fn small_bound(&mut self) -> Expr {
         let number = |n: i64| Expr::number(Dtype::I64, n.to_string());
         let array = self.some_array();
@@ -487,7 +493,7 @@ impl Writer {
         for axis in 0..array.shape.len() {
             let (length, text) = array.shape[axis].clone();
             let here = Axis { array: array.name.clone(), axis };
-            // An index runs along the axis if that has the same size by name, or is the very axis.
+            // An index runs along the axis if it has the same size by name, or is the very axis.
             let along = |index: &Index, arrays: &[Known]| {
                 index.of.as_ref().is_some_and(|of| {
                     let known = arrays.iter().find(|known| known.name == of.array);
@@ -501,7 +507,8 @@ impl Writer {
                 Some(n) if self.chance(85) => {
                     let index = self.indices[n].clone();
                     let i = Expr::name(&index.name, Dtype::I64);
-                    // The axes of the array that is computed may end sooner, for a subscript that reaches further.
+                    // The axes of the computed array may end sooner, for a subscript that reaches
+                    // further.
                     let may_reach = self.branches == 0
                         && index.reach == 0
                         && matches!(index.name.as_str(), "i" | "j")

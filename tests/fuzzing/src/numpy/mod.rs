@@ -1,8 +1,10 @@
-//! A second oracle, which shares no front end: programs that are written twice, in the language and in NumPy, and compared on bits.
+//! A second oracle with a separate front end: programs that are written twice, in the language and
+//! in NumPy, and compared on bits.
 //!
-//! Every engine rests on one parser and one checker, so that what these take a program for wrongly is common to all. NumPy knows nothing
-//! of them. It has integers that wrap and exact float operations, so its programs are of these: operators, comparisons, conversions,
-//! choices, shifts, reductions of integers, slices, gathers, transposes; and not `exp`, nor sums of floats.
+//! Every engine relies on the same parser and checker, so all of them share the mistakes of these;
+//! NumPy does not. It has wrapping integers and exact float operations, so the programs consist of
+//! these: operators, comparisons, conversions, choices, shifts, reductions of integers, slices,
+//! gathers and transposes, but neither `exp` nor float sums.
 
 mod draw;
 mod tree;
@@ -18,11 +20,12 @@ pub use draw::{Drawn, drawn};
 /// The operations of the language in NumPy; a batch's programs and calls follow it.
 const PRELUDE: &str = include_str!("prelude.py");
 
-/// Programs with what Fuseloop gives for them, as a Python script that compares it with NumPy.
+/// Programs with Fuseloop's results, as a Python script that compares them with NumPy's.
 pub struct Batch {
-    /// The script. It prints a line for each program that differs, then how many were compared and how many have no results.
+    /// The script. It prints a line for each program that differs, then the number of programs
+    /// compared and of those without results.
     pub script: String,
-    /// What cannot be: programs that Fuseloop does not take, errors of its own.
+    /// Failures of Fuseloop: programs that it rejects, and internal errors.
     pub faults: Vec<String>,
 }
 
@@ -56,13 +59,14 @@ impl Batch {
     }
 }
 
-/// What Fuseloop gives for a program.
+/// Fuseloop's result for a program.
 enum Given {
     /// Results.
     Results(Vec<Array>),
-    /// None, and NumPy must have none: the sizes of the call, or any sizes, do not suit it, or an access is outside.
+    /// None, and NumPy must have none: the sizes of the call (or any sizes) do not fit, or a
+    /// subscript is out of bounds.
     Refused,
-    /// None, since a scalar is beyond what proofs are made for.
+    /// None, because a scalar exceeds the limit of proofs.
     Limited,
 }
 
@@ -70,13 +74,13 @@ enum Given {
 fn run(drawn: &Drawn, seed: u64) -> Result<Given, String> {
     let program = match Program::parse(drawn.source.as_str()) {
         Ok(program) => program,
-        // Sizes that can never be equal; an access that is outside whatever the sizes are.
+        // Sizes that can never be equal, or an access that is out of bounds for any sizes.
         Err(errors) if errors.diagnostics().iter().all(|e| matches!(&*e.code.to_string(), "E0115" | "E0124")) => {
             return Ok(Given::Refused);
         }
         Err(errors) => return Err(errors.to_string()),
     };
-    // To compile costs more than to interpret, and this is about the front end.
+    // Compiling takes longer than interpreting, and this test is about the front end.
     let device = if seed.is_multiple_of(4) { Device::Cpu } else { Device::Interp };
     let options = Options { device, threads: 1, simd: Simd::W128, ..Options::default() };
     let function = program.main().map_err(|e| e.to_string())?;

@@ -1,19 +1,20 @@
-//! The programs as trees, and the two texts of each: Fuseloop's and NumPy's. They share nothing but the tree.
+//! The programs as trees, with the two texts of each: Fuseloop's and NumPy's. The texts share only
+//! the tree.
 
 use std::fmt::Write;
 
 use ir::Dtype;
 
-/// An expression at one setting of the indices around it.
+/// An expression at one setting of the enclosing indices.
 #[derive(Clone, Debug)]
 pub struct Expr {
     /// Its type.
     pub ty: Dtype,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
 }
 
-/// What an expression is.
+/// The kinds of expressions.
 #[derive(Clone, Debug)]
 pub enum Kind {
     /// A number, as both languages write it.
@@ -36,7 +37,7 @@ pub enum Kind {
     Cast(Box<Expr>),
     /// `if c then a else b`
     If(Box<Expr>, Box<Expr>, Box<Expr>),
-    /// `sum[k < bound](body)`, with the names of the indices around it.
+    /// `sum[k < bound](body)`, with the names of the enclosing indices.
     Reduce {
         /// The reducer.
         op: &'static str,
@@ -44,11 +45,11 @@ pub enum Kind {
         index: String,
         /// Where that ends.
         bound: Box<Expr>,
-        /// What is reduced.
+        /// The operand.
         body: Box<Expr>,
         /// The indices around it.
         around: Vec<String>,
-        /// Whether it is computed wherever its statement is, and over as many elements as an axis has.
+        /// Whether it is computed wherever its statement is, and over the elements of a whole axis.
         is_sure: bool,
     },
 }
@@ -168,7 +169,7 @@ impl Expr {
     }
 }
 
-/// NumPy's name of a function, or that of the prelude.
+/// NumPy's name of a function, or its name in the prelude.
 fn function(name: &str) -> String {
     match name {
         "max" => "larger".to_owned(),
@@ -179,7 +180,7 @@ fn function(name: &str) -> String {
         "bit_or" => "np.bitwise_or".to_owned(),
         "bit_xor" => "np.bitwise_xor".to_owned(),
         "bit_not" => "np.invert".to_owned(),
-        // Of the same name: abs, floor, ceil, trunc, sqrt, isnan, isinf, isfinite.
+        // These have the same name: abs, floor, ceil, trunc, sqrt, isnan, isinf, isfinite.
         same => format!("np.{same}"),
     }
 }

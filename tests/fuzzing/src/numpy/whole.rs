@@ -1,4 +1,4 @@
-//! Statements about whole arrays: moved about, reduced along an axis, combined element by element.
+//! Statements about whole arrays: rearranged, reduced along an axis, combined elementwise.
 
 use ir::Dtype;
 
@@ -6,7 +6,7 @@ use super::draw::{Known, ONE, WIDE, Writer, call, cast, less};
 use super::tree::{Expr, Kind, Statement};
 
 impl Writer {
-    /// A whole array moved about, or reduced along an axis.
+    /// A whole array, rearranged or reduced along an axis.
     pub(super) fn moved(&mut self, name: &str) -> Option<Statement> {
         let array = self.some_array();
         let Known { name: from, ty, mut shape } = array;
@@ -68,8 +68,8 @@ impl Writer {
         Some(Statement { fuseloop: format!("let {name} = {fuseloop}"), numpy: format!("{name} = {numpy}") })
     }
 
-    /// `let v = x + y`, or more operands, of any shapes: axes are matched from the last backwards, and must be of one length unless that of
-    /// one is the literal 1.
+    /// `let v = x + y`, or more operands, of any shapes: axes are matched from the last backwards,
+    /// and must have the same length unless one has the literal length 1.
     pub(super) fn lifted(&mut self, name: &str) -> Statement {
         let ty = self.pick(&WIDE).unwrap_or(Dtype::I64);
         let mut operands: Vec<Known> = vec![];
@@ -107,7 +107,7 @@ impl Writer {
                 let of = |array: &Known| array.shape.len().checked_sub(back).map(|axis| array.shape[axis].clone());
                 let all: Vec<_> = operands.iter().filter_map(of).collect();
                 let mut long: Vec<_> = all.iter().filter(|axis| !is_one(axis)).cloned().collect();
-                // Two names of one length do not make an end where an index is used with both.
+                // Two names of the same length do not imply an end if an index is used with both.
                 let agreed = long.iter().all(|(_, text)| *text == long[0].1);
                 let (length, text) = if long.is_empty() { (1, Some(ONE.to_owned())) } else { long.swap_remove(0) };
                 (length, text.filter(|_| agreed))

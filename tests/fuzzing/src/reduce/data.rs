@@ -1,4 +1,4 @@
-//! Smaller sizes, plainer elements.
+//! Reduces data: smaller sizes, simpler elements.
 
 use std::io;
 
@@ -13,7 +13,8 @@ use crate::judge::check;
 
 /// Elements that take no explaining, the plainest first.
 const PLAIN: [i64; 3] = [0, 1, 2];
-/// So many parts the elements of an array are divided into, at most, to make them plain part by part.
+/// The maximum number of parts into which an array is divided to simplify its elements part by
+/// part.
 const MOST_PARTS: usize = 64;
 
 impl Reduction<'_, '_> {
@@ -35,7 +36,7 @@ impl Reduction<'_, '_> {
         let Some(now) = sizes(checked, &self.case.arguments).map(|binding| binding.symbol(symbol)) else {
             return Ok(false);
         };
-        // The least ones first, then halves, then one less.
+        // The least sizes first, then halves, then one less.
         let halves = std::iter::successors(Some(now / 2), |n| (*n + 1 < now).then(|| n.midpoint(now).max(n + 1)));
         for value in (0..5).chain(halves).filter(|value| *value < now) {
             let Some(arguments) = resized(checked, &self.case.arguments, symbol, value) else { continue };
@@ -46,7 +47,7 @@ impl Reduction<'_, '_> {
         Ok(false)
     }
 
-    /// Plain elements of an argument: all of them, or in as many parts as can be.
+    /// Simplifies the elements of an argument: all of them, or as many parts as possible.
     fn elements(&mut self, n: usize) -> io::Result<bool> {
         let array = &self.case.arguments[n].1;
         let count = array.len();
@@ -87,7 +88,7 @@ impl Reduction<'_, '_> {
     }
 }
 
-/// Whether a number is the same as an integer.
+/// An integer with the same value as a scalar, if there is one.
 fn whole(value: Scalar) -> bool {
     let back = interp::scalar::cast(value.dtype(), interp::scalar::cast(Dtype::I64, value));
     back == value
@@ -99,7 +100,7 @@ fn sizes(checked: &ir::checked::Checked, arguments: &Arguments) -> Option<Bindin
     Binding::of_call(&checked.symbols, &params, &[], &inputs).ok()
 }
 
-/// The arguments with another value of a size: elements stay at their places.
+/// The arguments with another value of a size. Elements keep their positions.
 fn resized(checked: &ir::checked::Checked, arguments: &Arguments, symbol: SymbolId, value: i64) -> Option<Arguments> {
     let binding = sizes(checked, arguments)?;
     let size = |s: SymbolId| if s == symbol { value } else { binding.symbol(s) };
@@ -118,7 +119,7 @@ fn resized(checked: &ir::checked::Checked, arguments: &Arguments, symbol: Symbol
     Some(resized)
 }
 
-/// The elements of an array within another shape; 0 where it has none.
+/// The elements of an array in another shape, filled up with 0.
 fn cropped(array: &Array, shape: &[usize]) -> Option<Array> {
     let mut new = Array::zeros(array.dtype(), shape).ok()?;
     for k in 0..new.len() {

@@ -1,7 +1,9 @@
-//! Smaller cases that fail alike. What is tried comes from four rooms: plainer settings (`setting`), less source (`source`), smaller
-//! sizes and plainer elements (`data`); here is what is kept: whatever still fails in the same way.
+//! Reduces failing cases. The candidates are simpler settings (`setting`), less source (`source`),
+//! and smaller sizes and simpler elements (`data`); a candidate is kept if it still fails in the
+//! same way.
 //!
-//! The candidates change the program as it is written, not the numbers that it was drawn from: a piece goes and all else stays.
+//! The candidates edit the program's text rather than the numbers that it was drawn from: one piece
+//! goes and everything else stays.
 
 mod data;
 mod setting;
@@ -19,11 +21,11 @@ use crate::judge::{Kind, Rigour, Verdict};
 pub struct Reduced {
     /// The case.
     pub case: Case,
-    /// What is wrong with it.
+    /// The failure.
     pub message: String,
     /// How many cases were judged for it.
     pub judged: u64,
-    /// The least number of merges with which it fails, if it takes any.
+    /// The least number of merges with which it fails, if that depends on merges.
     pub merges: Option<u64>,
 }
 
@@ -35,11 +37,11 @@ struct Reduction<'r, 'w> {
     worker: &'r mut Worker<'w>,
     until: Instant,
     judged: u64,
-    /// Sources that were tried in vain with the present setting.
+    /// Sources that have been tried in vain with the present setting.
     vain: BTreeSet<String>,
 }
 
-/// Makes a case smaller as long as it fails in the same way and there is time.
+/// Reduces a case as long as it fails in the same way and there is time.
 pub fn reduce(case: Case, kind: Kind, message: String, worker: &mut Worker<'_>, time: Duration) -> io::Result<Reduced> {
     let until = Instant::now() + time;
     let mut reduction = Reduction { case, kind, message, worker, until, judged: 0, vain: BTreeSet::new() };
@@ -57,7 +59,7 @@ pub fn reduce(case: Case, kind: Kind, message: String, worker: &mut Worker<'_>, 
         merges = reduction.fuel()?;
     }
     let Reduction { mut case, kind, message, judged, worker, .. } = reduction;
-    // In the one style, if it fails so too.
+    // In the one style, if it still fails.
     if let Ok(source) = fuseloop::format(case.setting.source.as_str()) {
         let tidy = Case { setting: Setting { source, ..case.setting.clone() }, arguments: case.arguments.clone() };
         if matches!(worker.judge(&tidy, Rigour::Products)?, Verdict::Failed { kind: k, .. } if k == kind) {
@@ -72,7 +74,7 @@ impl Reduction<'_, '_> {
         Instant::now() >= self.until
     }
 
-    /// Takes a case if it fails in the same way.
+    /// Keeps a case if it fails in the same way.
     fn accept(&mut self, candidate: Case) -> io::Result<bool> {
         if self.is_over() {
             return Ok(false);

@@ -1,4 +1,5 @@
-//! Plainer settings: no change of the program, arrays taken for as large as they are, a plainer engine, fewer passes, the model instead of a coin; at the end the least fuel.
+//! Reduces the setting: no change of the program, arrays treated as their size suggests, a simpler
+//! engine, fewer passes, the cost model instead of a coin, and at the end the least fuel.
 
 use std::io;
 
@@ -23,7 +24,7 @@ impl Reduction<'_, '_> {
     /// Plainer settings.
     pub(super) fn settings(&mut self) -> io::Result<bool> {
         let mut any = false;
-        // The text as it is after the change, instead of the change: then the change has nothing to do with it.
+        // The text after the change instead of the change, which is then irrelevant.
         if let Some(twist) = self.case.setting.twist {
             let now = self.case.setting.clone();
             if let Some(source) = twist.apply(&now.source, &now.entry) {
@@ -44,7 +45,8 @@ impl Reduction<'_, '_> {
                 break;
             }
             let Engine::Cpu(..) = self.case.setting.engine else {
-                // What only a GPU's code does wrong is its own; what its loop nests do too is not.
+                // A failure of GPU code may come from that code alone, but one that its loop nests
+                // share does not.
                 if engine == Engine::Nest && self.accept_setting(self.with_engine(engine))? {
                     any = true;
                 }
@@ -79,7 +81,7 @@ impl Reduction<'_, '_> {
         Setting { engine, ..self.case.setting.clone() }
     }
 
-    /// The least fuel with which it fails, by bisection: its last merge is the one to look at.
+    /// The least fuel with which it fails, by bisection. The last merge is then the one to look at.
     pub(super) fn fuel(&mut self) -> io::Result<Option<u64>> {
         let with = |fuel, now: &Setting| Setting {
             options: Options { fuel: Some(fuel), ..now.options.clone() },

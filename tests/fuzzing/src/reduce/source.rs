@@ -1,4 +1,5 @@
-//! Less source: functions, statements and parameters go, an expression becomes one of its parts, a number or a parameter.
+//! Reduces the source: drops functions, statements and parameters, and replaces an expression by
+//! one of its parts, a number or a parameter.
 
 use std::io;
 
@@ -9,7 +10,7 @@ use crate::case::{Arguments, Case, Setting};
 use crate::judge::check;
 use crate::syntax::{children, expressions, replaced, text};
 
-/// How deep below an expression the parts are that may stand for it.
+/// How deep below an expression the parts are that may replace it.
 const DEPTH: usize = 3;
 
 impl Reduction<'_, '_> {
@@ -22,7 +23,7 @@ impl Reduction<'_, '_> {
         Ok(any)
     }
 
-    /// Goes over the candidates once, the largest first; what is taken changes the places of the others.
+    /// Tries the candidates once, the largest first. Accepting one moves the places of the others.
     fn shorter(&mut self) -> io::Result<bool> {
         let (mut any, mut from) = (false, 0);
         loop {
@@ -86,7 +87,7 @@ fn candidates(case: &Case) -> Vec<Case> {
     edited.chain(cases).collect()
 }
 
-/// A span with the line break behind it and the blanks before it: what stands alone on its lines leaves none.
+/// A span, with its line break and indentation if it stands alone on its lines.
 fn with_line(source: &str, span: Span) -> Span {
     let (before, after) = (source.get(..span.start as usize), source.get(span.end as usize..));
     let blanks = before.map_or(0, |text| text.len() - text.trim_end_matches(' ').len());
@@ -95,7 +96,8 @@ fn with_line(source: &str, span: Span) -> Span {
     if line == 0 { span } else { Span { start: span.start - length(blanks), end: span.end + length(line) } }
 }
 
-/// Among texts of one length: numbers go before names, and 1 before other numbers.
+/// Whether `by` is simpler than a text of the same length: numbers come before names, and 1 before
+/// other numbers.
 fn is_plainer(now: &str, by: &str) -> bool {
     let rank = |text: &str| match text {
         "1" => 0,
@@ -105,7 +107,7 @@ fn is_plainer(now: &str, by: &str) -> bool {
     now.len() == by.len() && rank(by) < rank(now)
 }
 
-/// What may stand for an expression: its parts, parameters, numbers.
+/// The simpler replacements for an expression: its parts, parameters, numbers.
 fn plainer(source: &str, file: &File, function: &Function, id: ExprId) -> Vec<String> {
     let expr = &file.exprs[id];
     let mut found = vec![];
@@ -126,7 +128,8 @@ fn plainer(source: &str, file: &File, function: &Function, id: ExprId) -> Vec<St
     }
     found.extend(["1", "0", "1.5", "true"].map(str::to_owned));
     match &expr.kind {
-        // A call with one argument less, a tuple with one part less, brackets that nothing needs.
+        // A call without one of its arguments, a tuple without one of its parts, the inside of
+        // unnecessary brackets.
         ExprKind::Call { args, .. } if args.len() > 1 => {
             let last = &file.exprs[args[args.len() - 1].value];
             let before = &file.exprs[args[args.len() - 2].value];
@@ -161,7 +164,7 @@ fn in_brackets(source: &str, expr: &Expr) -> String {
     }
 }
 
-/// The value of the last statement as the function's result, where that is its name: without the statement.
+/// The value of the last statement in place of the function's result, if the result is its name.
 fn whole_body(source: &str, file: &File, function: &Function) -> Option<(Span, String)> {
     let last = function.lets.last()?;
     let (Target::Name(name), ExprKind::Name(result)) = (&last.target, &file.exprs[function.result].kind) else {
@@ -181,7 +184,7 @@ fn without_results(source: &str, function: &Function) -> Option<(Span, String)> 
     Some((Span { start: at(arrow), end: at(end) }, String::new()))
 }
 
-/// Fewer bounds, and a comprehension without one of its indices, where its value goes without.
+/// Fewer bounds, and a comprehension without one of its indices if its value does not need that.
 fn plainer_target(source: &str, file: &File, target: &Target) -> Vec<(Span, String)> {
     let Target::Indexed { name, binders } = target else { return vec![] };
     let mut found = vec![];
