@@ -1,8 +1,10 @@
-//! What the machine could do at best: streams through memory and fused multiply-adds, on so many threads.
+//! The machine's ceilings: streams through memory and fused multiply-adds, on a number of threads.
 //!
-//! Streams are measured with ordinary stores and with non-temporal ones, which write whole lines to memory without reading them
-//! first: faster for arrays beyond the caches, slower within. The better of the two is the ceiling. What is read from beyond the caches is read as
-//! Fuseloop does: on Intel's processors asked for ahead, of several pages at once, and on others, where nothing is stored, by one instruction.
+//! Streams are measured with ordinary stores and with non-temporal ones, which write whole lines to
+//! memory without reading them first. These are faster for arrays larger than the caches and slower
+//! within them; the better of the two is the ceiling. Arrays larger than the caches are read as
+//! Fuseloop reads them: on Intel's processors with prefetches in several pages at once, and on
+//! others, if nothing is stored, with one instruction.
 
 use std::hint::{black_box, spin_loop};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +14,7 @@ use serde::Deserialize;
 
 use crate::{Error, Task};
 
-/// What is done.
+/// The kind of work.
 #[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -26,7 +28,8 @@ pub enum Kind {
     TriadNt,
     /// Reads one array.
     Read,
-    /// Multiplies and adds in registers: a pass is 2^20 operations a thread, the "bytes" count for nothing.
+    /// Multiplies and adds in registers: a pass is 2^20 operations per thread, and the "bytes" do
+    /// not matter.
     Fma,
 }
 
@@ -45,7 +48,7 @@ pub struct Ceiling {
 }
 
 impl Ceiling {
-    /// Arrays of so many bytes in all.
+    /// Arrays of this many bytes in all.
     pub fn new(kind: Kind, bytes: usize, threads: usize) -> Ceiling {
         let (written, read) = match kind {
             Kind::Copy | Kind::CopyNt => (1, 1),
@@ -95,13 +98,13 @@ impl Task for Ceiling {
         Ok(())
     }
 
-    /// Long beside the time that it takes to start threads.
+    /// Long compared with the time for starting threads.
     fn shortest(&self) -> Duration {
         Duration::from_millis(4)
     }
 }
 
-/// What one thread works on.
+/// The part of one thread.
 struct Piece<'a> {
     to: &'a mut [Line],
     from: &'a [Line],
@@ -126,7 +129,7 @@ impl Piece<'_> {
         match kind {
             Kind::Copy | Kind::CopyNt => {
                 for (to, a) in self.to.iter_mut().zip(self.from) {
-                    *to = Line(a.0.map(|a| a * 3.0)); // a plain copy would become a call of memcpy
+                    *to = Line(a.0.map(|a| a * 3.0)); // A plain copy would become a call of memcpy.
                 }
             }
             Kind::Triad | Kind::TriadNt => {
@@ -163,7 +166,7 @@ mod wide {
 
     use super::Line;
 
-    /// Lines that are taken together, and pages that are read at once.
+    /// Lines that are read together, and pages that are read at once.
     const STEP: usize = 8;
     const PAGES: usize = 4;
     const PAGE: usize = 4096;
@@ -176,7 +179,7 @@ mod wide {
         [found.ebx, found.edx, found.ecx].map(u32::to_le_bytes).concat() == *b"GenuineIntel"
     });
 
-    /// Asks for as much as a step reads, of the pages behind those at hand.
+    /// Prefetches the next step's lines from each page.
     fn ahead(all: &[Line], step: &[Line]) {
         if all.len() <= NEAR || !*INTEL {
             return;
@@ -186,12 +189,13 @@ mod wide {
         let first = at.wrapping_sub(done).wrapping_add(PAGES * PAGE + done / PAGES);
         for line in 0..STEP {
             let bytes = line % PAGES * PAGE + line / PAGES * size_of::<Line>();
-            // SAFETY: every processor with AVX has the instruction, which reads nothing.
+            // SAFETY: every processor with AVX has this instruction, which accesses no memory.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(first.wrapping_add(bytes)) };
         }
     }
 
-    /// Passes with vectors of one width. The last arguments read a line at `{at}`, an instruction for each of its vectors.
+    /// Passes with vectors of one width. The last arguments read a line at `{at}`, an instruction
+    /// for each of its vectors.
     macro_rules! width {
         ($name:ident, $features:literal, $vector:ident, $set:ident, $load:ident, $store:ident, $stream:ident,
          $add:ident, $mul:ident, $fma:ident, $register:ident, $($read:literal),+) => {
@@ -217,7 +221,8 @@ mod wide {
                 #[target_feature(enable = $features)]
                 fn store<const STREAM: bool>(line: &mut Line, part: usize, value: $vector) {
                     let vector: &mut [f32] = &mut line.0[part * LANES..][..LANES];
-                    // SAFETY: a whole vector of a line, which is aligned to more than that; a fence comes before anyone else reads it.
+                    // SAFETY: a whole vector of a line, which is aligned to more than that; a fence
+                    // comes before anyone else reads it.
                     unsafe {
                         if STREAM { $stream(vector.as_mut_ptr(), value) } else { $store(vector.as_mut_ptr(), value) }
                     }
@@ -269,8 +274,9 @@ mod wide {
                     black_box(sums);
                 }
 
-                /// Reads line after line by the same instructions, in a loop that a compiler would unroll. A vector of 512 bits is a whole line: with
-                /// such vectors the assembly names the second sum in a comment only, because each operand must be named.
+                /// Reads line after line by the same instructions, in a loop that a compiler would
+                /// unroll. A vector of 512 bits is a whole line: with such vectors the assembly
+                /// names the second sum in a comment only, because each operand must be named.
                 #[target_feature(enable = $features)]
                 fn read_in_order(lines: &[Line]) {
                     let (mut sum, mut other) = ($set(0.0), $set(0.0));

@@ -1,4 +1,5 @@
-//! How long it takes from text to something that can be called, stage by stage: of a program for `run.py`, or of many as a report.
+//! Measures the time from text to a callable function, stage by stage: for a program for `run.py`,
+//! or for many as a report.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ use serde::Serialize;
 
 use crate::Error;
 
-/// How often the report compiles each function, unless it is told.
+/// How often the report compiles each function, by default.
 const ROUNDS: usize = 15;
 
 /// Functions that the report lists.
@@ -29,7 +30,7 @@ pub struct Compiled {
     code: f64,
 }
 
-/// Compiles each function of a program so often, from its text.
+/// Compiles each function of a program, from its text, this many times.
 pub fn functions(program: &Path, rounds: usize) -> Result<Vec<Compiled>, Error> {
     let mut functions = read(program)?;
     for _ in 0..rounds.max(1) {
@@ -38,8 +39,8 @@ pub fn functions(program: &Path, rounds: usize) -> Result<Vec<Compiled>, Error> 
     Ok(functions.into_iter().map(Timed::median).collect())
 }
 
-/// Prints how long compiling the functions of many programs takes: percentiles, and the slowest functions stage by stage. The
-/// arguments are files and folders of programs, and `--rounds N`.
+/// Prints how long compiling the functions of many programs takes: percentiles, and the slowest
+/// functions stage by stage. The arguments are files and folders of programs, and `--rounds N`.
 pub fn report(arguments: impl Iterator<Item = OsString>) -> Result<(), Error> {
     let mut arguments = arguments.peekable();
     let (mut rounds, mut functions) = (ROUNDS, vec![]);
@@ -56,7 +57,8 @@ pub fn report(arguments: impl Iterator<Item = OsString>) -> Result<(), Error> {
     if functions.is_empty() {
         return Err("no program is given".into());
     }
-    // Each round goes over all functions, so that a disturbance hits one round of many functions and not all rounds of one.
+    // Each round goes over all functions, so that a disturbance hits one round of many functions
+    // and not all rounds of one.
     for _ in 0..rounds {
         functions.iter_mut().try_for_each(Timed::compile)?;
     }

@@ -1,8 +1,9 @@
-//! Our side of the benchmark: a process that prepares one task (a workload, or one of the machine's ceilings) and times it
-//! when it is told to, and says how long compiling takes. `run.py` starts it beside a process for each peer, and lets them take turns.
+//! Our side of the benchmark: a process that prepares one task (a workload, or one of the machine's
+//! ceilings), times it on request, and reports the time for compiling. `run.py` starts it alongside
+//! a process for each peer, and lets them take turns.
 //!
-//! Requests are read from standard input and answered on standard output, one JSON object a line. `bench-worker compiling PATH...`
-//! instead prints how long compiling the programs there takes.
+//! Requests are read from standard input and answered on standard output, one JSON object a line.
+//! `bench-worker compiling PATH...` instead prints how long compiling the programs there takes.
 
 #![deny(unsafe_code)]
 
@@ -28,9 +29,9 @@ enum Request {
     Prepare { program: PathBuf, function: String, inputs: Vec<String>, threads: usize, fuse: bool, samples: PathBuf },
     /// Compiles each function of a program so often.
     Compile { program: PathBuf, rounds: usize },
-    /// Makes arrays of so many bytes in all for a ceiling.
+    /// Allocates arrays of this many bytes in all for a ceiling.
     Ceiling { kind: ceilings::Kind, bytes: usize, threads: usize },
-    /// Repeats the task for so long, at least once.
+    /// Repeats the task for this long, at least once.
     Time { seconds: f64 },
 }
 
@@ -44,7 +45,7 @@ enum Answer {
         result: Option<workload::Prepared>,
     },
     Timed {
-        /// How long each run took: the mean of some where a clock is too coarse for one.
+        /// The time of each run: the mean of several if the clock is too coarse for one.
         times: Vec<f64>,
     },
     Compiled {
@@ -55,16 +56,16 @@ enum Answer {
     },
 }
 
-/// What is timed.
+/// A task that is timed.
 trait Task {
     /// Repeats it.
     fn run(&mut self, times: usize) -> Result<(), Error>;
 
-    /// How long repetitions must take together to be timed as one.
+    /// The minimum time of repetitions that are timed as one.
     fn shortest(&self) -> Duration;
 }
 
-/// A task with how often it runs for one measurement.
+/// A task, and how often it runs for one measurement.
 struct Ready {
     task: Box<dyn Task>,
     times: usize,
@@ -88,7 +89,7 @@ impl Ready {
 
     fn time(&mut self, seconds: f64) -> Result<Vec<f64>, Error> {
         let begin = Instant::now();
-        // Others have had the caches meanwhile, and the threads may sleep.
+        // Meanwhile others have used the caches, and the threads may sleep.
         self.task.run(1)?;
         let mut found = vec![];
         while found.is_empty() || begin.elapsed().as_secs_f64() < seconds {

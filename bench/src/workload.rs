@@ -1,4 +1,5 @@
-//! A workload as a task: compiled once, called on the same arrays, into the same memory.
+//! A workload as a task: compiled once, and called on the same arrays with the same memory for
+//! results.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -9,7 +10,8 @@ use serde::Serialize;
 
 use crate::{Error, Task};
 
-/// Samples of each result that are compared: as `sample` in workloads.py takes them.
+/// The number of samples of each result that are compared, taken as `sample` in workloads.py takes
+/// them.
 const SAMPLES: usize = 1 << 17;
 
 /// A call.
@@ -19,10 +21,10 @@ pub struct Workload {
     outputs: Vec<Array>,
 }
 
-/// What the first call tells.
+/// The report on the first call.
 #[derive(Serialize)]
 pub struct Prepared {
-    /// Seconds from text to something that can be called.
+    /// Seconds from text to a callable function.
     compile: f64,
     /// Seconds from text to the first result.
     first: f64,
@@ -71,7 +73,7 @@ impl Workload {
         Ok((workload, Prepared { compile, first, outputs, digest: format!("{digest:016x}") }))
     }
 
-    /// Calls it into the memory of later calls, in which nothing of earlier ones is left, and hashes the results.
+    /// Calls it with the memory of later calls, cleared of earlier results, and hashes the results.
     fn run_anew(&mut self) -> Result<u64, Error> {
         self.outputs.iter_mut().for_each(|output| output.bytes_mut().fill(1));
         self.run(1)?;

@@ -1,4 +1,4 @@
-//! A program text: formatting keeps what it says.
+//! A program text: formatting preserves its tree, tokens and comments.
 
 #![no_main]
 

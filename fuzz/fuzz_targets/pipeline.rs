@@ -1,4 +1,4 @@
-//! The choices that make a program: the same results on every engine.
+//! The choices that make a program, which has the same results on every engine.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! What a call costs beside its kernels: launches from the library, the first call of a program, the same with its machine code in a
-//! folder, and transfers.
+//! The cost of a call in addition to its kernels: launches through the library, the first call of a
+//! program, the same with its machine code in the cache folder, and transfers.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ fn arrays(gpu: &Arc<Gpu>) -> Result<(DeviceArray, DeviceArray), Error> {
     Ok((DeviceArray::zeros(gpu, Dtype::F32, &[4096])?, DeviceArray::zeros(gpu, Dtype::F32, &[4096])?))
 }
 
-/// Calls that are not waited for: how fast they are submitted.
+/// Calls without waiting for each: the rate of submission.
 fn submitted(gpu: &Arc<Gpu>, kernel: &Kernel) -> Result<Duration, Error> {
     let (x, mut out) = arrays(gpu)?;
     let mut best = Duration::MAX;
@@ -81,7 +81,7 @@ fn waited(gpu: &Arc<Gpu>, kernel: &Kernel) -> Result<Duration, Error> {
     Ok(times[CALLS / 2])
 }
 
-/// The least of some calls on arrays of the host, with its parts.
+/// The fastest of some calls on arrays of the host, with its parts.
 fn host(kernel: &Kernel, elements: usize) -> Result<(Duration, fuseloop::Phases), Error> {
     let x = Array::zeros(Dtype::F32, &[elements])?;
     let mut out = Array::zeros(Dtype::F32, &[elements])?;
@@ -95,7 +95,8 @@ fn host(kernel: &Kernel, elements: usize) -> Result<(Duration, fuseloop::Phases)
     Ok((best, phases.ok_or("it runs on the GPU")?))
 }
 
-/// From text to the end of the first call, of a program that nobody has seen before; or, the n-th time, of one that is in the folder.
+/// From text to the end of the first call, for a new program; or, the n-th time, for one in the
+/// cache folder.
 fn first_call(gpu: &Arc<Gpu>, folder: &Path, nth: usize) -> Result<Duration, Error> {
     let (x, mut out) = arrays(gpu)?;
     let options = Options { device: Device::Gpu, cache: Some(folder.to_path_buf()), ..Options::default() };

@@ -1,8 +1,10 @@
-//! Fuseloop on a GPU: `bench-gpu [NAME...]` measures each workload (or those whose names contain one of these) in one run with the
-//! memory's ceilings, prints a table on standard error and a JSON document on standard output.
+//! Fuseloop on a GPU: `bench-gpu [NAME...]` measures each workload (or those whose names contain
+//! one of these) in one run with the memory's ceilings, and prints a table on standard error and a
+//! JSON document on standard output.
 //!
-//! Kernels are timed by the device's clock, as graphs of calls that take turns on arrays which together are larger than three times the
-//! second-level cache: nothing is in it that a call needs, and no launch from the host is counted. Latencies are the host's clock.
+//! Kernels are timed by the device's clock, as graphs of calls that take turns on arrays that
+//! together exceed three times the L2 cache. So no call finds its data in the cache, and no launch
+//! from the host is counted. Latencies are measured by the host's clock.
 
 #![forbid(unsafe_code)]
 
@@ -23,13 +25,13 @@ pub type Error = Box<dyn std::error::Error>;
 /// The programs of all workloads.
 pub const SOURCE: &str = concat!(include_str!("../../workloads.fl"), include_str!("../workloads.fl"));
 
-/// The arrays of all calls of a recording are so many times as large as the second-level cache.
+/// The arrays of all calls in a recording are this many times as large as the L2 cache.
 const CACHES: usize = 3;
-/// There are no more calls in a recording, and a sample takes at least so long.
+/// The maximum number of calls in a recording, and the minimum time of a sample.
 const MOST_CALLS: usize = 256;
 const SAMPLE: Duration = Duration::from_millis(10);
 const SAMPLES: usize = 7;
-/// Of what takes longer than this one sample is enough.
+/// One sample is enough for calls that take longer than this.
 const SLOW: Duration = Duration::from_millis(300);
 
 #[derive(Serialize)]
@@ -53,9 +55,9 @@ struct Row {
     bytes: usize,
     /// How many calls took turns.
     calls: usize,
-    /// Microseconds a call: the median of the samples, the least and the most.
+    /// Microseconds per call: the median of the samples, the minimum and the maximum.
     us: [f64; 3],
-    /// GB/s, or of products GFLOP/s, and what that is of the ceiling that it is held to.
+    /// GB/s, or for products GFLOP/s, and its share of the workload's ceiling.
     rate: f64,
     ceiling: &'static str,
     share: f64,

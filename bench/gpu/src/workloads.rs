@@ -1,4 +1,4 @@
-//! What is measured, at which sizes, held to which ceiling, and the share of it that is to be reached.
+//! The workloads, with their sizes, their ceilings, and the shares of these that they should reach.
 
 /// A function at some sizes.
 pub struct Workload {
@@ -11,7 +11,7 @@ pub struct Workload {
     goals: &'static [f64],
 }
 
-/// What inputs hold.
+/// The contents of inputs.
 #[derive(Clone, Copy)]
 pub enum Draw {
     /// Normal numbers.
@@ -23,11 +23,12 @@ pub enum Draw {
 /// The ceiling.
 #[derive(Clone, Copy)]
 pub enum Held {
-    /// What the memory gives to a copy.
+    /// The memory bandwidth of a copy.
     Copy,
-    /// What it gives to a read.
+    /// The memory bandwidth of a read.
     Read,
-    /// What cuBLAS gives to products of matrices of 8192 x 8192 on an H200, in operations a second.
+    /// The rate of cuBLAS for products of matrices of 8192 x 8192 on an H200, in operations per
+    /// second.
     Products(f64),
 }
 
@@ -61,7 +62,8 @@ const fn workload(
     Workload { name, function, sizes, draw, held, goals }
 }
 
-/// All of them. Goals beside a peer are the peer's best time over ours as a share of the ceiling.
+/// All of them. Where there is a peer, the goal is the peer's best time over ours, as a share of
+/// the ceiling.
 pub const WORKLOADS: &[Workload] = &[
     workload("relu_bias", "relu_bias", VECTORS, Draw::Normal, Held::Copy, &[0.94, 0.97]),
     workload("chain5", "chain5", VECTORS, Draw::Normal, Held::Copy, &[0.94, 0.97]),
