@@ -12,12 +12,14 @@ fn found(source: &str, options: &Options) -> Option<Best> {
     best(&lower(&checked).unwrap(), options)
 }
 
-/// A program, how many operations each kernel of its best partition has, and the bytes that this moves where each size is 10.
+/// A program, the number of operations in each kernel of its best partition, and the bytes that
+/// this moves with each size at 10.
 #[test]
 fn the_best_partitions() {
     let rows: &[(&str, &[usize], i64)] = &[
         ("fn f(x: f32[n]) = relu(x * 2 + 1)", &[3], 80),
-        // A row is read again while it is in the cache; a vector is read again from memory, but for its sum.
+        // A row is read again while it is in the cache; a vector is read again from memory, except
+        // for its sum.
         ("fn f(x: f32[n, m]) {\n let e[i] = exp(x[i] - max(x[i]))\n let y[i] = e[i] / sum(e[i])\n y }", &[5], 800),
         ("fn f(x: f32[n]) {\n let e[i] = exp(x[i] - max(x))\n let y[i] = e[i] / sum(e)\n y }", &[1, 3, 1], 216),
         ("fn f(y: f32[n, m]) {\n let w = abs(transpose(y) @ y)\n (w, sum(w)) }", &[2, 1], 1204),

@@ -1,4 +1,4 @@
-//! The guards of checked programs: which branches of `if` there are, and what stands in them.
+//! The guards of checked programs: their `if`s with two branches, and the expressions inside.
 
 use compiler::check::check;
 use ir::checked::{Checked, Kind};
@@ -22,7 +22,7 @@ fn every_if_has_two_branches_and_nothing_else_has_any() {
     }
 }
 
-/// Both sides are computed, so that nothing is true of the right side's accesses that is not true elsewhere.
+/// Both sides are computed, so that no fact holds for the accesses of the right side alone.
 #[test]
 fn an_operator_of_arrays_is_no_branch() {
     for source in [

@@ -1,4 +1,5 @@
-//! Calls of functions: how many there may be and how deep, what arguments fit, and how errors in functions that are called read.
+//! Calls of functions: the limits on their number and depth, the arguments that fit, and the
+//! wording of errors inside called functions.
 
 use std::fmt::Write;
 
@@ -17,7 +18,8 @@ fn errors(source: &str, entry: Option<&str>) -> Vec<Diagnostic> {
     checked.err().unwrap_or_default()
 }
 
-/// The errors of one function of a program, or of all of them: where, what, which other places, and what to do.
+/// The errors of one function of a program, or of all of them: the place, the message, the other
+/// places, and the help.
 fn told(source: &str, entry: Option<&str>) -> String {
     let mut text = String::new();
     let at = |span: grammar::ast::Span| &source[span.start as usize..span.end as usize];
@@ -36,7 +38,8 @@ fn told(source: &str, entry: Option<&str>) -> String {
     text.trim_end().to_owned()
 }
 
-/// A function that makes this many calls of others, with an argument that is a mistake, so that no call comes to be inlined.
+/// A function that makes this many calls of others, with an invalid argument, so that no call is
+/// ever inlined.
 fn calling(name: &str, calls: &[(usize, &str)]) -> String {
     let calls = calls.iter().flat_map(|(count, of)| vec![format!("{of}(x)"); *count]);
     format!("fn {name}(x: i64) {{ let x = absent\n ({}) }}\n", calls.collect::<Vec<_>>().join(", "))
@@ -105,7 +108,7 @@ fn all_functions_together_have_so_many_calls_and_no_more() {
     );
 }
 
-/// However small the stack is. Functions that are called twice are no cycle.
+/// Even on a small stack. Functions that are called twice are not a cycle.
 #[test]
 fn calls_in_one_another_are_so_deep_and_no_deeper() {
     let chain = |depth: usize| -> String {
@@ -140,7 +143,8 @@ fn operations_are_counted_with_every_call_inlined() {
     insta::assert_snapshot!(told(&program(999, 999), None), @"E0133 at `f`: the functions have more than 1000000 operations when their calls are inlined");
 }
 
-/// An error shows the three innermost calls that led to it, whether it is found at once or when all is known.
+/// An error shows the three innermost calls that led to it, whether it is found at once or at the
+/// end.
 #[test]
 fn errors_show_the_calls_that_led_to_them() {
     let nested = "fn a(x: i64) = y\nfn b(x: i64) = a(x + 1)\nfn c(x: i64) = b(x + 2)\nfn d(x: i64) = c(x + 3)\nfn f(x: i64) = d(x + 4)";
@@ -172,7 +176,7 @@ fn errors_show_the_calls_that_led_to_them() {
     ");
 }
 
-/// In a function that is called, sizes have the caller's names, and an edit with those would be wrong.
+/// In a called function, sizes have the caller's names, and an edit with those would be wrong.
 #[test]
 fn edits_are_proposed_in_the_names_of_their_function() {
     let declared = "fn g(x: f32[n]) -> f32 = x\nfn f(y: f32[m]) = g(y)";
@@ -204,7 +208,7 @@ fn edits_are_proposed_in_the_names_of_their_function() {
 fn an_error_is_told_once_and_no_more_errors_than_anybody_reads() {
     let twice = "fn g(x: f32) = y\nfn f(x: f32) = g(x) + g(x)";
     assert_eq!(errors(twice, None).len(), 1);
-    // However often it is called, what else is wrong is told too.
+    // However often it is called, other errors are reported too.
     let often = format!("fn g(x: f32) = y\nfn f(x: f32) = ({}z)", "g(x), ".repeat(150));
     let found: Vec<String> = errors(&often, Some("f")).into_iter().map(|e| e.message).collect();
     assert_eq!(found, ["there is no `y` here", "there is no `z` here"]);
@@ -220,7 +224,7 @@ fn arguments_fit_their_parameters_or_lift_them() {
         "fn g(x: f32[n], s: f32) = sum(x) * s\nfn f(x: f32[n], s: f32[m]) = g(x, s)",
         "fn g(x: f32, y: f32) = x * y\nfn f(x: f32[n, m], y: f32[m]) = (g(x, y), g(x, 2))",
         "fn g(x: f32[n], y: f32[n + 1]) = x\nfn f(x: f32[m], y: f32[k]) = g(x, y)",
-        // An index that ends nowhere is found out after a lifted call as before it.
+        // An index without an end is reported after a lifted call as it is before it.
         "fn sq(x: f32) = x * x\nfn f(x: f32[n]) { let y = sq(x)\n sum[k](1.5) }",
         "fn g(x: f32[m]) = x\nfn f(x: f64[n, n]) = g(x)",
         "fn g(x: f32[m]) = x\nfn f(x: f64[n]) = g(x)",
@@ -294,7 +298,7 @@ fn results_are_as_many_as_are_declared_or_named() {
         "fn f(x: f32) { let (a, b) = (x, x + 1)\n a * b }",
         "fn f(x: f32) { let (a, b) = (x, x, x)\n a }",
         "fn f(x: f32) { let (a, b) = x\n a }",
-        // A value that is discarded is not called `_` where it has another name.
+        // A discarded value is not called `_` if it has another name.
         "fn pair(x: f32[n]) = (x, x)\nfn f(x: f32[3], y: f32[5]) { let (_, d) = pair(x * 2)\n d + y }",
         "fn f(x: f32[3]) = (x + 1)[0, 0]",
     ]), @r"

@@ -1,4 +1,4 @@
-//! The checker against programs of one idea each: what it infers, and what it says is wrong.
+//! The checker on programs of one idea each: inferred types and errors.
 //!
 //! Each case is a program; the snapshot shows its signatures, its run-time checks and its errors.
 

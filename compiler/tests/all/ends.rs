@@ -1,11 +1,13 @@
-//! Where indices end, and what is said of subscripts that cannot be. The rows are those of `proofs`.
+//! The inferred ends of indices, and the errors for impossible subscripts. The rows are those of
+//! `proofs`.
 
 use super::proofs::expect;
 
 const NO_END: &str = "E0125 at `i`: nothing says where the index `i` ends; \
     help: give it a bound: `i < n`, or use it alone in a subscript: `x[i]`";
 
-/// A condition on an index, but for what it draws at random, keeps the accesses under its `if` from ending the index.
+/// A condition on an index, unless it depends on random numbers, keeps the accesses under its `if`
+/// from ending the index.
 #[test]
 fn an_access_under_an_if_on_an_index_does_not_end_it() {
     expect(&[
@@ -28,7 +30,7 @@ fn subscripts_of_an_index_alone_come_before_those_of_several() {
             "f32[m] where n >= m + 2 unless m == 0",
         ),
         ("fn f(x: f32[n]) { let y[i] = sum[k <= i](x[k - i]); y }", NO_END),
-        // The first of equal ends is the one that is named.
+        // Of equal ends, the first is named.
         (
             "fn f(x: f32[3], w: f32[3], z: f32[5]) { let y[i] = x[i] + w[i] + z[i]; y }",
             "E0115 at `i`: sizes differ: where `x` ends `i` is 3, where `z` ends `i` is 5",
@@ -36,7 +38,8 @@ fn subscripts_of_an_index_alone_come_before_those_of_several() {
     ]);
 }
 
-/// An index that another bounds stands for the greatest value it takes, and for 0 where it is subtracted from that other.
+/// An index that another one bounds stands for its greatest value, or for 0 where it is subtracted
+/// from that one.
 #[test]
 fn an_access_by_an_index_that_another_bounds_ends_that_one() {
     expect(&[
@@ -49,7 +52,8 @@ fn an_access_by_an_index_that_another_bounds_ends_that_one() {
         ("fn f(x: f32[n]) { let y[i] = sum[k <= i](x[n - 1 - i - k]); y }", "f32[(n + 1) / 2]"),
         ("fn f(x: f32[n]) { let y[i] = sum[k <= i](x[i - k]); y }", "f32[n]"),
         ("fn f(x: f32[n]) { let y[i] = sum[k <= i](x[i + k]); y }", "f32[(n + 1) / 2]"),
-        // That the subscript is not below 0 would end `i` at 1, which nobody means.
+        // The condition that the subscript is not negative would end `i` at 1, which is never
+        // intended.
         ("fn f(x: f32[n]) { let y[i] = sum[k <= i](x[k - i]); y }", NO_END),
         ("fn f(x: f32[n]) { let y[i] = sum[k <= i](x[n - 1 + k - i]); y }", NO_END),
     ]);

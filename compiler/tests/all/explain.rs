@@ -1,4 +1,4 @@
-//! Reports on programs that everybody knows: first what was decided, as data, then what it reads like.
+//! Reports on well-known programs: first the decisions, as data, then the text.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -87,7 +87,8 @@ fn loops_read_like_the_source() {
     for (source, function) in [(CHAIN, "case_a"), (SOFTMAX, "softmax_rows"), (STENCIL, "blur")] {
         all += &format!("{function}\n{}\n", nests(&report(source, function, Passes::ALL)));
     }
-    // What a loop nest may hold: conditions, scans, products, gathers, several reductions, brackets.
+    // Everything that a loop nest may contain: conditions, scans, products, gathers, several
+    // reductions, brackets.
     let zoo = "
 fn shift(x: f32[n]) {
     let y[i < n] = if i > 0 then x[i - 1] else 0
@@ -203,7 +204,7 @@ fn formulas_take_the_sizes_that_are_given() {
     assert_eq!(bytes(&[("n", 10), ("m", 3)]), ("252".to_owned(), Some(252)));
 }
 
-/// Kernels that differ in names only are found, however long the names are; others are not.
+/// Kernels that differ only in names are recognized, however long the names are; others are not.
 #[test]
 fn equal_kernels_are_one() {
     let source = "
@@ -222,7 +223,7 @@ fn steps(a_long_name_of_an_array: f32[h, w], a: f32) = step(step(step(a_long_nam
     assert_eq!(like(SHARES, "case_b"), [None, None]);
 }
 
-/// What loops the size of a sum's terms is told apart from what data decide.
+/// Loops whose length is the size of a sum's terms are distinguished from those that data decide.
 #[test]
 fn counts_are_exact_unless_data_decide() {
     let source = "

@@ -1,6 +1,6 @@
-//! The fusion passes on IR text: each file of `fusion/` is a program under a comment that names the passes to run and says
-//! what is to be seen. The snapshot shows what the passes made of it and what they decided; both programs give the
-//! same bits.
+//! The fusion passes on IR text. Each file of `fusion/` is a program, with a comment that names the
+//! passes to run and explains the expected outcome. The snapshot shows the resulting program and
+//! the decisions. Both programs give the same bits.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -52,7 +52,7 @@ fn outcome(compiled: &Compiled) -> String {
     text
 }
 
-/// Holds both programs to the same bits, for all sizes alike and for different ones.
+/// Checks that both programs give the same bits, with all sizes equal and with different ones.
 fn hold(name: &str, compiled: &Compiled) {
     let mut seed = 1;
     for lengths in [[0, 0, 0], [1, 1, 1], [3, 5, 2], [5, 3, 7], [4, 4, 4], [17, 2, 9]] {

@@ -1,4 +1,4 @@
-//! A report suggests a change only where it gives a better plan: each suggestion is followed here.
+//! A report suggests a change only if it gives a better plan: each suggestion is followed here.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ fn suggestions(report: &Report) -> Vec<(&'static str, &str)> {
     pairs.collect()
 }
 
-/// A program that is refused something, and the same with the suggestion followed.
+/// A program with a refusal, and the same with the suggestion followed.
 struct Row {
     reason: &'static str,
     before: &'static str,
@@ -102,7 +102,7 @@ fn who_follows_a_suggestion_gets_a_better_plan() {
     }
 }
 
-/// Nothing is suggested where no change to the program helps.
+/// Nothing is suggested if no change to the program helps.
 #[test]
 fn what_cannot_be_followed_is_not_suggested() {
     let programs = [

@@ -1,4 +1,5 @@
-//! How many kernels programs become, whoever spells them. A row is a program and the number of its kernels.
+//! The number of kernels that programs become, in any style of writing. A row is a program and that
+//! number.
 
 use std::fmt::Write;
 
@@ -19,7 +20,7 @@ fn both(source: &str) -> Compiled {
     compile(&checked, &Options::default()).unwrap()
 }
 
-/// Compares the number of kernels of programs with what it is to be, all at once.
+/// Compares the number of kernels of programs with the expected one, for all rows at once.
 fn expect(rows: &[(&str, usize)]) {
     let mut wrong = String::new();
     for (source, expected) in rows {
@@ -69,7 +70,7 @@ fn places_are_counted_by_the_range_of_subscripts() {
     ]);
 }
 
-/// What a product or a reduction gives is stored where a reshape or merged axes say.
+/// The result of a product or a reduction is stored where a reshape or merged axes put it.
 #[test]
 fn merged_axes_are_stored_in_place() {
     expect(&[
@@ -96,7 +97,8 @@ fn merged_axes_are_stored_in_place() {
     ]);
 }
 
-/// What one kernel stores along an axis, another loads by the digits of the place there: as several axes.
+/// An axis that one kernel stores is loaded by another as several axes, by the digits of the
+/// position.
 #[test]
 fn split_axes_are_computed_in_place() {
     expect(&[
@@ -111,7 +113,7 @@ fn split_axes_are_computed_in_place() {
              }",
             1,
         ),
-        // Some of the places, some of them twice, are others.
+        // Only some of the positions, or some of them twice, does not count.
         (
             "fn f(x: f32[b, t, k], w: f32[k, 64]) {
                 let p = x @ w
@@ -161,7 +163,7 @@ fn split_axes_are_computed_in_place() {
     ]);
 }
 
-/// A key that several heads share is read where it lies.
+/// A key that several heads share is read in place.
 #[test]
 fn repeated_heads_are_read_in_place() {
     expect(&[
@@ -182,7 +184,7 @@ fn repeated_heads_are_read_in_place() {
     ]);
 }
 
-/// A result is not stored a second time only to be scaled for a product.
+/// A result is not stored a second time just to be scaled for a product.
 #[test]
 fn factors_are_scaled_as_they_are_read() {
     for x in ["x: f64[n]", "x: f64[n, m]"] {
@@ -198,7 +200,8 @@ fn factors_are_scaled_as_they_are_read() {
     }
 }
 
-/// Loops are not turned inside out for the sake of a small array: what an iteration needs would no longer fit into a cache.
+/// Loops are not turned inside out for the sake of a small array, because the data of an iteration
+/// would no longer fit into a cache.
 #[test]
 fn rows_stay_rows() {
     let source = "fn f(m: f32[s, t], x: f32[b, s, t]) {
@@ -213,8 +216,9 @@ fn rows_stay_rows() {
     assert!(scratch.iter().all(|buffer| buffer.shape.len() == 1), "{program}");
 }
 
-/// Three rows are too few for all cores. The expensive elementwise work gets a loop of its own with enough iterations, unless the rows are so
-/// short that one core finishes before the others start. With more rows everything is one kernel.
+/// Three rows are too few for all cores. The expensive elementwise work gets a loop of its own with
+/// enough iterations, unless the rows are so short that one core finishes before the others start.
+/// With more rows everything is one kernel.
 #[test]
 fn no_loop_has_fewer_iterations_than_cores_without_need() {
     let softmax = |rows: &str, columns: &str| {
@@ -228,7 +232,7 @@ fn no_loop_has_fewer_iterations_than_cores_without_need() {
     let [few, short, many, some] =
         [("3", "m"), ("3", "100"), ("n", "m"), ("64", "m")].map(|(rows, columns)| softmax(rows, columns));
     expect(&[(&few, 4), (&short, 1), (&many, 1), (&some, 1)]);
-    // The five indices of an image in three parts: the outermost is not all that is shared.
+    // The five indices of an image in three parts: not only the outermost one is shared.
     expect(&[(
         "fn f(x: f32[3, n, m]) {
            let a[g, i, j] = exp(x[g, i, j])
@@ -239,7 +243,8 @@ fn no_loop_has_fewer_iterations_than_cores_without_need() {
     )]);
 }
 
-/// Passes take from one another what they could make more of: then they run in another order.
+/// If one pass takes operations from another that could make better use of them, the passes run in
+/// another order.
 #[test]
 fn the_cheapest_order_of_passes_is_taken() {
     expect(&[
@@ -255,7 +260,7 @@ fn the_cheapest_order_of_passes_is_taken() {
     ]);
 }
 
-/// Places at which nothing crosses are no better for a cut than none: here all arrays are empty.
+/// Places where nothing crosses are not better for a cut than none: here all arrays are empty.
 #[test]
 fn small_programs_are_not_cut() {
     let source = "fn f(x: f32[a, b, 0]) = sum[l < a * b](sum[k](x[l / b, l % b, k])) + sum(x * x)";
@@ -264,7 +269,7 @@ fn small_programs_are_not_cut() {
     }
 }
 
-/// A program that is larger than a kernel is cut between two steps, not across all of them.
+/// A program that is too large for a kernel is cut between two steps, not across all of them.
 #[test]
 fn steps_are_cut_where_little_crosses() {
     let steps = |count: usize| {
@@ -289,7 +294,8 @@ fn steps_are_cut_where_little_crosses() {
     }
 }
 
-/// Two passes over columns would compute less, because each thread keeps the result of the first. But they would read memory in narrow strips.
+/// Two passes over columns would compute less, because each thread keeps the result of the first.
+/// But they would read memory in narrow strips.
 #[test]
 fn a_blur_runs_along_its_rows() {
     let program = compiled(

@@ -1,4 +1,4 @@
-//! Literal expressions and functions of the language: which types they have, and what they are.
+//! Literal expressions and the functions of the language: their types and values.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +26,8 @@ fn value(expression: &str) -> String {
     }
 }
 
-/// It is a float if there is a decimal point, a named constant or a function of floats in it, however deep.
+/// It is a float if it contains a decimal point, a named constant or a function of floats, however
+/// deep.
 #[test]
 fn a_literal_expression_without_a_context_is_integer_or_f32() {
     let rows = [
@@ -55,7 +56,8 @@ fn a_literal_expression_without_a_context_is_integer_or_f32() {
     }
 }
 
-/// A number takes the type that it is converted to, and so is rounded once; what is a float cannot be that of an integer, and is an `f64`.
+/// A number takes the type that it is converted to, and so is rounded once. A float literal cannot
+/// take an integer type, and is an `f64`.
 #[test]
 fn a_conversion_is_a_context() {
     let rows = [
@@ -90,7 +92,7 @@ fn operators_and_tests_of_numbers() {
     }
 }
 
-/// `-0.5` is a number, not arithmetic: arithmetic would widen it.
+/// `-0.5` is a number rather than arithmetic, which would widen it.
 #[test]
 fn a_sign_belongs_to_its_number() {
     for dtype in [Dtype::F16, Dtype::Bf16, Dtype::F32, Dtype::F64] {
@@ -148,7 +150,8 @@ fn only_literal_expressions_take_the_type_of_their_context() {
     ");
 }
 
-/// Those that are listed for a type are all that take scalars of it alone and give one.
+/// The functions listed for a type are exactly those that take scalars of that type alone and
+/// return one.
 #[test]
 fn functions_that_keep_a_type() {
     // These take a value of any type.
@@ -168,7 +171,7 @@ fn functions_that_keep_a_type() {
     }
 }
 
-/// However small the stack is: the compiler may run on a thread of somebody else.
+/// Even on a small stack, because the compiler may run on a caller's thread.
 #[test]
 fn an_expression_may_be_as_deep_as_the_limit() {
     let most = grammar::MAX_DEPTH as usize - 1;

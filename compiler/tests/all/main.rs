@@ -1,5 +1,5 @@
-//! Tests of the compiler: what the checker infers and refuses, what programs lower to, what is told of kernels, what fuses, how reports
-//! read, and how near the elementary functions come.
+//! Tests of the compiler: what the checker infers and refuses, lowered programs, analyses of
+//! kernels, fusion, the wording of reports, and the accuracy of the elementary functions.
 
 mod accuracy;
 mod analysis;

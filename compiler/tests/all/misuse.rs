@@ -1,4 +1,4 @@
-//! Calls and operators that cannot be: what is said of them, and what is proposed.
+//! Invalid calls and operators: their errors and suggestions.
 
 use super::check::outcomes;
 
@@ -144,7 +144,8 @@ fn operands_of_other_types() {
     ");
 }
 
-/// A name that nothing is near to is not guessed, and a literal beside an error is not judged by a type that it may not have.
+/// A name that resembles no other is not guessed, and a literal in an erroneous expression is not
+/// judged by a type that it may not have.
 #[test]
 fn unknown_names() {
     insta::assert_snapshot!(outcomes(&[

@@ -1,4 +1,5 @@
-//! The plan of memory: which temporaries become scratch, which share a slot, and what calls then take.
+//! Memory planning: which temporaries become scratch, which share a slot, and the peak memory of
+//! calls.
 
 use std::fmt::Write;
 
@@ -15,7 +16,7 @@ fn parse(text: &str) -> Program {
     program
 }
 
-/// The program planned; it is right and gives the same bits.
+/// The planned program, checked to be valid and to give the same bits.
 fn planned(program: &Program) -> Program {
     let mut after = program.clone();
     plan(&mut after);
@@ -39,7 +40,7 @@ fn input(program: &Program, id: BufferId, lengths: [i64; 2]) -> Array {
     Array::from_scalars(Dtype::F32, &shape, &(0..shape.iter().product()).map(element).collect::<Vec<_>>()).unwrap()
 }
 
-/// Temporaries, scratch and slots, as the text shows them, and the peak as a formula.
+/// Temporaries, scratch and slots as text, and the peak as a formula.
 fn memory(program: &Program) -> String {
     let text = program.to_string();
     let mut lines: Vec<&str> = text.lines().map(str::trim).collect();
@@ -217,12 +218,13 @@ fn ten_thousand_operations_take_two_arrays() {
         program
     };
     let sizes = |size: &Size| size.eval(&|_| 1000).unwrap();
-    // In place, all lie in the result; else in the result and one array more.
+    // In place, all lie in the result; otherwise in the result and one more array.
     let peaks = ["i", "n - i - 1"].map(|at| Peak::of(&chain(at)).at(&sizes, 1));
     assert_eq!(peaks, [8000, 12_000]);
 }
 
-/// Random programs: kernels of random sizes that load some of what earlier ones have stored, here and there.
+/// Random programs: kernels of random sizes that load some of the elements stored by earlier ones,
+/// at various positions.
 #[test]
 fn random_programs_keep_their_bits() {
     let mut seed = 1u64;

@@ -1,7 +1,9 @@
-//! Which accesses are proved, which a call must make room for, which are checked as the program runs, and which are refused.
+//! Which accesses are proved, which become requirements of a call, which are checked at run time,
+//! and which are refused.
 //!
-//! A row is a program and what the checker says of its last function: its result; `where` there are conditions of a call; `exact` before a
-//! size that must not wrap; `checked` before what is checked as the program runs. Nothing of the three means that all is proved.
+//! A row is a program and the checker's verdict on its last function: its result; `where`, with the
+//! requirements of a call; `exact`, before a size that must not wrap; `checked`, before an
+//! expression that is checked at run time. If none of the three occurs, everything is proved.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -60,7 +62,7 @@ fn said(source: &str) -> String {
     said
 }
 
-/// Compares what is said of programs with what is to be said of them, all at once.
+/// Compares the verdicts on programs with the expected ones, for all rows at once.
 pub fn expect(rows: &[(&str, &str)]) {
     let mut wrong = String::new();
     for (source, expected) in rows {
@@ -72,8 +74,9 @@ pub fn expect(rows: &[(&str, &str)]) {
     assert!(wrong.is_empty(), "\n{wrong}");
 }
 
-/// The end of a reducer is an ordinary number. Above 2^63 it wraps to a lesser one, which no proof minds; one that might get below -2^63 has to
-/// be exact. What is small is a sum of few lengths.
+/// The end of a reducer is an ordinary number. Above 2^63 it wraps to a lesser one, which
+/// invalidates no proof; one that might fall below -2^63 has to be exact. A sum of few lengths is
+/// small.
 #[test]
 fn a_proof_relies_on_ends_that_do_not_wrap_to_greater_ones() {
     expect(&[
@@ -107,7 +110,8 @@ fn a_proof_relies_on_ends_that_do_not_wrap_to_greater_ones() {
     ]);
 }
 
-/// A quotient of an index by a length that divides its end, and the remainder, are digits of it; by what may be negative they are not.
+/// If a length divides the end of an index, the quotient and the remainder of the index by that
+/// length are digits. By a number that may be negative, they are not.
 #[test]
 fn digits_of_an_index_are_inside() {
     expect(&[
@@ -127,7 +131,8 @@ fn digits_of_an_index_are_inside() {
     ]);
 }
 
-/// Arithmetic that is not linear, or may wrap, says nothing: neither as a subscript nor as a condition.
+/// Arithmetic that is not linear, or may wrap, proves nothing, neither as a subscript nor as a
+/// condition.
 #[test]
 fn integers_are_followed_as_far_as_they_are_exact() {
     expect(&[
@@ -155,7 +160,7 @@ fn integers_are_followed_as_far_as_they_are_exact() {
             "fn at(x: f32[n], k: i32) = if k >= 0 && i64(k) < n then x[k] else 0\nfn f(x: f32[n], t: i32[m]) = at(x, t)",
             "f32[m]",
         ),
-        // A condition that may wrap can hold where it would not of exact numbers.
+        // A condition that may wrap can hold where it would not for exact numbers.
         (
             "fn at(x: f32[n], k: i64) = if k >= 0 && k + 1 < n then x[k + 1] else 0\nfn f(x: f32[n], t: i64[m]) = at(x, t)",
             "f32[m], checked: axis 0 of x",
@@ -173,7 +178,7 @@ fn integers_are_followed_as_far_as_they_are_exact() {
             "fn f(x: f32[n]) { let y[i < 100] = if i + 9223372036854775807 < n then x[i] else 0; y }",
             "f32[100], checked: axis 0 of x",
         ),
-        // Narrow arithmetic wraps at other places, and so may a conversion.
+        // Narrow arithmetic wraps elsewhere, and so may a conversion.
         (
             "fn at(x: f32[n], k: i32) = if k >= 0 && i64(k) < n - 1 then x[k + 1] else 0\nfn f(x: f32[n], t: i32[m]) = at(x, t)",
             "f32[m], checked: axis 0 of x",
@@ -193,7 +198,8 @@ fn integers_are_followed_as_far_as_they_are_exact() {
     ]);
 }
 
-/// Division and remainder by numbers above 0 are understood; by others they may be anything, and by 0 they are 0.
+/// Division and remainder by positive numbers are understood. By others they may be anything, and
+/// by 0 they are 0.
 #[test]
 fn quotients_are_followed_by_positive_numbers() {
     expect(&[
@@ -238,7 +244,7 @@ fn conditions_say_what_they_mean() {
              }",
             "f32[n], checked: axis 0 of x",
         ),
-        // Of floats, neither of two may be at most the other.
+        // For floats, it is possible that neither of two is at most the other.
         (
             "fn at(x: f32[9], a: f32, b: f32, k: i64) = if a <= b || b <= a then 0 else x[k]
              fn f(x: f32[9], a: f32[m], b: f32[m], k: i64[m]) = at(x, a, b, k)",
@@ -277,7 +283,7 @@ fn what_depends_on_sizes_alone_is_required_of_the_call() {
         // The sign of a difference is not known.
         ("fn f(x: f32[n], a: f32[p], b: f32[q]) { let y[i < 3] = x[(p - q) * i]; y }", "f32[3], checked: axis 0 of x"),
         ("fn f(x: f32[10], w: f32[n]) { let y[i < 3] = sum[k < n * i + 5](x[k]); y }", "f32[3] where 5 >= 2 * n"),
-        // A fact that holds only where an index runs does not serve elsewhere.
+        // A fact that holds only while an index runs does not help elsewhere.
         (
             "fn f(x: f32[n], m: i64) { let y[i < m] = x[i + 2] + x[i + 1]; y }",
             "f32[m] where m >= 0 and n >= m + 2 unless m == 0",
@@ -289,7 +295,8 @@ fn what_depends_on_sizes_alone_is_required_of_the_call() {
     ]);
 }
 
-/// An access is refused where it is outside at an index that is surely reached: what data may avoid is checked.
+/// An access is refused if it is out of bounds at an index that is certainly reached. One that data
+/// may avoid is checked.
 #[test]
 fn what_is_surely_outside_is_refused() {
     let narrow = "axis 0 of `x` starts at 0; help: narrow the condition of the `if` around it";
@@ -318,7 +325,8 @@ fn what_is_surely_outside_is_refused() {
     ]);
 }
 
-/// That there is an element is settled like a subscript, also where an index ends only when one around it does.
+/// The existence of an element is proved like a subscript, even if an index ends only when an
+/// enclosing one does.
 #[test]
 fn a_place_has_an_element_and_a_number() {
     expect(&[
@@ -348,7 +356,8 @@ fn a_place_has_an_element_and_a_number() {
     ]);
 }
 
-/// Where indices bound one another, a place is the least number of an element that is as great, or as small, as any.
+/// If indices bound one another, the position is the least number of an element that is as great,
+/// or as small, as any.
 #[test]
 fn places_among_elements_whose_indices_bound_one_another() {
     for (reducer, extreme) in [("argmax", ReduceOp::Monoid(Monoid::Max)), ("argmin", ReduceOp::Monoid(Monoid::Min))] {
@@ -384,8 +393,8 @@ fn what_only_may_be_negative_is_not_taken_to_be_positive() {
     ]);
 }
 
-/// An index that a scalar parameter ends is no smaller than the parameter: where its multiples must not wrap, the parameter is bounded. What
-/// only lowers it cannot wrap.
+/// An index that a scalar parameter ends has the parameter as its bound. If its multiples must not
+/// wrap, the parameter is bounded. A term that only lowers it cannot wrap.
 #[test]
 fn indices_are_as_large_as_what_ends_them() {
     let bounded = "p + 281474976710656 >= 0 and 281474976710656 >= p";
@@ -409,7 +418,8 @@ fn indices_are_as_large_as_what_ends_them() {
     }
 }
 
-/// However many terms there are, and wherever they stand: arithmetic of scalar parameters may wrap unless they are small enough together.
+/// However many terms there are, and wherever they occur, arithmetic on scalar parameters may wrap
+/// unless they are small enough together.
 #[test]
 fn scalar_parameters_are_exact_only_within_limits() {
     let names: Vec<String> = (0..16).map(|k| format!("k{k}")).collect();
@@ -442,12 +452,13 @@ fn scalar_parameters_are_exact_only_within_limits() {
     ]);
 }
 
-/// What proofs take grows with the subscripts that there are to prove, not with each pair or choice of them: a start that is clamped is
-/// proved from its own choices, whatever stands beside it.
+/// The effort of proofs grows with the subscripts to prove, not with each pair or choice of them: a
+/// clamped start is proved from its own choices, whatever the other terms are.
 #[test]
 fn many_starts_take_few_steps() {
     type Start<'s> = &'s dyn Fn(usize) -> String;
-    // So many starts in one access, each clamped; whether all are proved, and how many inequalities that took.
+    // This many starts in one access, each clamped; whether all are proved, and the number of
+    // inequalities that took.
     let starts = |count: usize, most: &str, start: Start| {
         let list = |text: &dyn Fn(usize) -> String| (0..count).map(text).collect::<Vec<_>>().join(", ");
         let (n, m, r) = (list(&|k| format!("n{k}")), list(&|k| format!("m{k}")), list(&|k| format!("r{k}")));

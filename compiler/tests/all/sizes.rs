@@ -1,5 +1,5 @@
-//! Sizes and the integers that are sizes: what is one, what only may be one as the program runs, and what the difference comes to.
-//! The rows are those of `proofs`.
+//! Sizes and the integers that are sizes: which expressions are sizes, which may be at run time,
+//! and the consequences. The rows are those of `proofs`.
 
 use compiler::check::check;
 use ir::array::ArrayRef;
@@ -10,7 +10,7 @@ use super::proofs::expect;
 const NO_SIZE: &str =
     "a size is made of numbers, size names and integer parameters; help: sizes are settled before anything runs";
 
-/// In a size division rounds down. One by a number that it cannot be divided by is no size.
+/// In a size, division rounds down. A quotient by a number that may not divide is not a size.
 #[test]
 fn a_size_is_made_of_sizes() {
     expect(&[
@@ -27,7 +27,8 @@ fn a_size_is_made_of_sizes() {
     ]);
 }
 
-/// In a size a parameter is the number that it holds, whatever its type: nothing wraps and nothing is to be converted.
+/// In a size, a parameter is the number that it holds, whatever its type: nothing wraps and nothing
+/// needs to be converted.
 #[test]
 fn a_parameter_of_any_integer_type_stands_in_a_size() {
     for ty in ["i8", "u8", "i32", "u32", "i64", "u64"] {
@@ -42,8 +43,8 @@ fn a_parameter_of_any_integer_type_stands_in_a_size() {
     }
 }
 
-/// A subscript that is a converted parameter is a condition on the call where the conversion keeps every value, and else is
-/// checked as the program runs.
+/// A converted parameter as a subscript is a requirement of the call if the conversion keeps every
+/// value, and is checked at run time otherwise.
 #[test]
 fn conversions_that_keep_every_value_are_seen_through() {
     let types = ["i8", "u8", "i32", "u32", "i64", "u64"];
@@ -65,7 +66,7 @@ fn conversions_that_keep_every_value_are_seen_through() {
     ");
 }
 
-/// Arithmetic of narrow integers may wrap where the subscript of a proof would not.
+/// Arithmetic on narrow integers may wrap where the subscript of a proof would not.
 #[test]
 fn subscripts_are_followed_through_arithmetic_of_wide_integers() {
     let outside = "k + 1 >= 0 and n >= k + 2";
@@ -104,7 +105,7 @@ fn arrays_have_sixteen_axes_and_no_more() {
     ]);
 }
 
-/// It goes with any length. Others must be equal.
+/// It fits any length. Other lengths must be equal.
 #[test]
 fn a_literal_one_is_stretched_on_either_side() {
     expect(&[
@@ -134,8 +135,8 @@ fn run(source: &str, inputs: &[ArrayRef<'_>]) -> Result<Vec<i64>, interp::source
     Ok((0..results[0].len()).map(element).collect())
 }
 
-/// The end of a reducer's index is an ordinary number: it truncates and wraps, and by zero it is 0. So it is a size only where a
-/// size would be the same number.
+/// The end of a reducer's index is an ordinary number: it truncates and wraps, and division by zero
+/// gives 0. So it is a size only if a size would be the same number.
 #[test]
 fn where_a_reducer_ends_is_an_ordinary_number() {
     for (source, length, scalar, expected) in [

@@ -1,6 +1,7 @@
-//! The expansions against the exact functions: `f32` over a sweep of all bit patterns and about every place where
-//! something changes, `f64` over a table of correctly rounded results, and the values that must be exact.
-//! The program `sweep` of the crate `tests` visits all 2^32 arguments of each `f32` function, through compiled code.
+//! Compares the expansions with the exact functions: `f32` over a sweep of bit patterns and around
+//! every place where something changes, `f64` over a table of correctly rounded results, and the
+//! values that must be exact. The program `sweep` of the crate `tests` visits all 2^32 arguments of
+//! each `f32` function, through compiled code.
 
 mod pairs;
 mod reference;
@@ -14,7 +15,7 @@ use reference::{reference, ulps_f32};
 /// Units from the exact result.
 const LIMIT: f64 = 2.0;
 
-/// The greatest error over some arguments, and where it is.
+/// The greatest error over some arguments, and the argument where it occurs.
 fn worst_f32(math: MathFn, arguments: impl Iterator<Item = u32>) -> Option<(f64, f32)> {
     let function = define(math, Dtype::F32)?;
     let mut evaluator = Evaluator::new(&function);
@@ -36,7 +37,8 @@ fn sweep() -> impl Iterator<Item = u32> {
     (0..=u32::MAX).step_by(4093)
 }
 
-/// Both signs of the neighbours of every power of two and of the places where an expansion changes its ways.
+/// Both signs of the neighbours of every power of two, and of the places where an expansion changes
+/// its method.
 fn neighbourhoods() -> impl Iterator<Item = u32> {
     let thresholds = [
         0.55f32,
@@ -108,7 +110,7 @@ fn f64_functions_are_within_two_units() {
     }
 }
 
-/// f(x) in both float types, for an `x` and a result that both hold.
+/// f(x) in both float types, for an `x` and a result that are exact in both.
 fn both(math: MathFn, arguments: &[f64]) -> (Scalar, Scalar) {
     let call = |dtype| {
         let function = define(math, dtype).expect("the function is expanded");
@@ -288,7 +290,7 @@ fn expansions_verify_and_use_all_that_they_compute() {
         for dtype in [Dtype::F32, Dtype::F64] {
             let Some(function) = define(math, dtype) else { continue };
             if math == MathFn::Uniform {
-                // A draw is two words, of which an `f32` takes one.
+                // A draw is two words, but an `f32` takes only one.
                 continue;
             }
             let used = used(&function.body, function.result);

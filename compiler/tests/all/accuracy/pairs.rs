@@ -1,5 +1,6 @@
-//! The functions of two arguments: every pair of special values against C's annex F, random and structured pairs against an
-//! `f64` of other origin. (`f64` results are in the table too.)
+//! The functions of two arguments: every pair of special values is compared with C's annex F,
+//! random and structured pairs with an independent `f64` function. (`f64` results are in the table
+//! too.)
 
 use compiler::math::define;
 use interp::scalar::Evaluator;
@@ -8,7 +9,8 @@ use ir::{Dtype, MathFn, Scalar};
 use super::LIMIT;
 use super::reference::{reference2, ulps_f32, ulps_f64};
 
-/// Zeros, ones, infinities, NaN, the edges of the types, integers about the sizes where parity ends, and what lies between.
+/// Zeros, ones, infinities, NaN, the edges of the types, integers around the sizes where parity
+/// ends, and values in between.
 fn specials(dtype: Dtype) -> Vec<f64> {
     let (digits, least, tiniest, most) = match dtype {
         Dtype::F32 => (24, f32::MIN_POSITIVE.into(), f64::from(f32::from_bits(1)), f64::from(f32::MAX)),
@@ -61,7 +63,7 @@ fn error(evaluator: &mut Evaluator, math: MathFn, dtype: Dtype, x: f64, y: f64) 
     match evaluator.call(&arguments) {
         Scalar::F32(z) => ulps_f32(z, exact),
         Scalar::F64(z) if z.is_nan() && exact.is_nan() => 0.0,
-        // The reference is itself rounded, in the last place.
+        // The reference itself is rounded in the last place.
         Scalar::F64(z) => (ulps_f64(z, exact, 0.0) - 1.0).max(0.0),
         other => panic!("{other:?} is no float"),
     }
@@ -117,7 +119,7 @@ fn random_pairs() {
             let x = random.float();
             let (x, y) = match (math, i % 4) {
                 (_, 0) => (x, random.float()),
-                // A power in range, a denormal one among them, of any base and of one near 1.
+                // A power in range, including a denormal one, of any base or of one near 1.
                 (MathFn::Pow, kind) => {
                     let base = match kind {
                         1 => x.abs(),
@@ -127,7 +129,7 @@ fn random_pairs() {
                     let base = single(base);
                     (base, single((random.part() * 280.0 - 150.0) / base.log2()))
                 }
-                // Points near each other's size, and near the diagonal.
+                // Coordinates of similar size, and points near the diagonal.
                 (_, 1) => (x, single(x * random.part() * 4.0)),
                 (_, 2) => (x, single(-x * random.part())),
                 _ => (x, single(x * (1.0 + random.part() * 1e-5))),

@@ -1,4 +1,4 @@
-//! What the expansions are held against, and the distance between the two.
+//! The exact functions that expansions are compared with, and the distance between the two.
 
 use ir::{MathFn, Scalar};
 
@@ -65,8 +65,8 @@ pub fn reference2(math: MathFn, x: f64, y: f64) -> f64 {
     }
 }
 
-/// The distance of `y` from `exact` in units in the last place of an `f32` of that size; infinite if only one is NaN, if
-/// only one is infinite once rounded, or if the sign of a zero differs.
+/// The distance of `y` from `exact` in units in the last place of an `f32` of that size; infinite
+/// if only one is NaN, if only one is infinite once rounded, or if the sign of a zero differs.
 pub fn ulps_f32(y: f32, exact: f64) -> f64 {
     #[expect(clippy::cast_possible_truncation, reason = "rounding is the purpose")]
     let rounded = exact as f32;
@@ -84,8 +84,8 @@ fn binade(x: f64) -> f64 {
     f64::from_bits(x.to_bits() & (0x7ff << 52))
 }
 
-/// The distance of `y` in units in the last place from an exact result, given as that rounded to nearest and
-/// what rounding took from it in such units.
+/// The distance of `y` from an exact result in units in the last place. The exact result is given
+/// as the nearest float and its rounding error in such units.
 pub fn ulps_f64(y: f64, rounded: f64, rest: f64) -> f64 {
     if y.to_bits() == rounded.to_bits() && (rounded.is_infinite() || rounded == 0.0) {
         return rest.abs();

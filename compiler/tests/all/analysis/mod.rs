@@ -1,4 +1,4 @@
-//! What is told of kernels, from source text and from IR text.
+//! The analyses of kernels, from source text and from IR text.
 
 mod operations;
 mod prices;

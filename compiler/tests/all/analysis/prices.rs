@@ -19,7 +19,7 @@ fn prices(program: &Program) -> Vec<Price> {
     program.kernels.values().map(|kernel| cost::nominally(program, &functions, kernel, |_| false)).collect()
 }
 
-/// A program of a matrix `x` and one kernel, with what else it needs.
+/// A program of a matrix `x` and one kernel, with the other buffers that it needs.
 fn matrix(buffers: &str, body: &str) -> Program {
     program(&format!(
         "program @p {{ symbol n = dim 0 of input 0 symbol m = dim 1 of input 0 input %x: f32[n, m] {buffers}
@@ -72,7 +72,7 @@ fn rows_and_columns_stay_in_the_cache() {
         parallel l < n { v5 = load %x[l, i] v6 = sub v5, v1 store %y[l, i], v6 } }";
     let columns = matrix("output %y: f32[n, m]", columns);
     assert_eq!(bytes(&columns), "8 * n * m");
-    // Rows that no cache holds are read three times.
+    // Rows that fit into no cache are read three times.
     let long = cost::given(|symbol| if symbol.as_u32() == 0 { 8 } else { 1 << 20 });
     let price = cost::price(&rows, rows.kernels.values().next().unwrap(), &long, &Machine::NOMINAL);
     assert_eq!(price.memory, 4.0 * 4.0 * f64::from(8 << 20));
@@ -124,7 +124,8 @@ fn other_accesses() {
     assert_eq!(bytes(&both), "8 * n + 8 * m");
     let ragged = lowered("fn f(x: i32[n, m], len: i64[n]) {\n let z[i] = sum[j < len[i]](x[i, j])\n z\n}");
     assert_eq!(bytes(&ragged), "12 * n + 4 * n * m");
-    // Memory comes in lines: of every other element all are fetched, of every hundredth 16 for each.
+    // Memory is transferred in lines: every other element costs all of them, every hundredth costs
+    // 16 for each.
     let strided = lowered("fn f(x: f32[n], z: f32[n]) = (x[::2], z[::100])");
     assert_eq!(bytes(&strided), "12 * ((n + 1) / 2) + 68 * ((n + 99) / 100) - 4");
 }

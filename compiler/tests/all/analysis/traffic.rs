@@ -1,4 +1,4 @@
-//! Counts of loads and stores: polynomials, and numbers beside what a run counts.
+//! Counts of loads and stores: polynomials, and numbers compared with the counts of a run.
 
 use interp::scalar::ARITHMETIC;
 use ir::nest::{Program, SymbolSource};
@@ -46,7 +46,8 @@ fn inputs(program: &Program, sizes: &[i64]) -> Vec<Array> {
     program.inputs().into_iter().enumerate().map(array).collect()
 }
 
-/// Holds predictions to a run's counts; gives how many there are and how many of them are exact.
+/// Compares predictions with a run's counts. Returns how many there are and how many of them are
+/// exact.
 fn held(program: &Program, sizes: &[i64]) -> (usize, usize) {
     let arrays = inputs(program, sizes);
     let borrowed: Vec<_> = arrays.iter().map(Array::as_ref).collect();
@@ -72,7 +73,7 @@ fn held(program: &Program, sizes: &[i64]) -> (usize, usize) {
     (all, exact)
 }
 
-/// Holds all counts of a program, each of them exact, to runs at several sizes.
+/// Compares all counts of a program, each of them exact, with runs at several sizes.
 fn exact(program: &Program, sizes: &[&[i64]]) {
     for sizes in sizes {
         let (all, exact) = held(program, sizes);
@@ -114,7 +115,7 @@ fn triangles() {
     let upper = lowered("fn f(x: f64[n, n]) {\n let z[i < n] = sum[j < n - i](x[i, j])\n z\n}");
     assert_eq!(counts(&upper), "x: n * n - (n * n - n) / 2 loads\nout: n stores");
     exact(&upper, &[&[1], &[2], &[9]]);
-    // The first extent is -1, which counts as 0: no polynomial.
+    // The first extent is -1, which counts as 0, so there is no polynomial.
     let strict = lowered("fn f(x: f64[n, n]) {\n let z[i < n] = sum[j < i - 1](x[i, j])\n z\n}");
     assert_eq!(counts(&strict), "x: at most n * n - 2 * n loads\nout: n stores");
     exact(&strict, &[&[2], &[3], &[9]]);
@@ -143,7 +144,7 @@ fn data_decide() {
     assert_eq!(held(&ragged, &[4, 3]), (6, 5));
     let predicted = &predict(&ragged, &|symbol| [4, 3][symbol.as_u32() as usize], &ARITHMETIC)[0].traffic;
     let x = predicted[&ragged.inputs()[0]].loads;
-    // A subscript that the run checks goes no further than the axis.
+    // A subscript that is checked at run time stays within the axis.
     assert_eq!(x, Count { elements: Some(12), exact: false });
     let chosen =
         lowered("fn f(x: f32[n], y: f32[n]) {\n let z[i < n] = if i > 0 && y[i] > 0 then x[i - 1] else 0\n z\n}");
@@ -151,7 +152,8 @@ fn data_decide() {
     assert_eq!(all - exact, 1);
 }
 
-/// A guard costs a few looks whatever the size, and a bound is all there is of what would take too many.
+/// A guard costs a few steps whatever the size, and counts that would take too many steps are only
+/// bounded.
 #[test]
 fn sizes_do_not_matter() {
     let shift =

@@ -1,4 +1,4 @@
-//! Lowered programs as text, and what they compute beside what the checked program means.
+//! Lowered programs as text, and their results compared with the meaning of the checked program.
 
 mod programs;
 mod random;
@@ -29,7 +29,7 @@ fn whole(dtype: Dtype, n: i64) -> Scalar {
     interp::scalar::cast(dtype, Scalar::I64(n))
 }
 
-/// Numbers that it does not, if they are floating.
+/// Numbers that are not integers, if the type is a float.
 fn fraction(dtype: Dtype, n: i64) -> Scalar {
     #[expect(clippy::cast_precision_loss, reason = "small numbers")]
     let third = Scalar::F64(n as f64 / 3.0);
@@ -43,7 +43,7 @@ fn numbers(dtype: Dtype, shape: &[usize], make: fn(Dtype, i64) -> Scalar) -> Arr
     Array::from_scalars(dtype, shape, &elements).unwrap()
 }
 
-/// Holds the lowered program equal to the checked one at several lengths of every size.
+/// Compares the lowered program with the checked one at several lengths of every size.
 fn agrees(checked: &Checked, make: fn(Dtype, i64) -> Scalar) -> usize {
     let program = lowered(checked);
     let mut compared = 0;
@@ -65,7 +65,7 @@ fn agrees(checked: &Checked, make: fn(Dtype, i64) -> Scalar) -> usize {
                 assert_eq!(Ok(outcome.outputs), meant, "{lengths:?}\n{program}");
                 compared += 1;
             }
-            // A subscript may be checked although its value is not needed.
+            // A subscript may be checked even if its value is not needed.
             Err(interp::nest::RunError::Fault(fault)) => {
                 let may = interp::source::may_fault(checked, &borrowed, &compiler::math::define, fault);
                 assert_eq!(may, Ok(true), "{fault:?} {lengths:?}\n{program}");
@@ -143,7 +143,7 @@ fn ragged_and_dynamic() {
     let x = s.param("x", Dtype::F64, &["n"]);
     let len = s.param("len", Dtype::I64, &["n"]);
     let b = s.over("b", "n");
-    // What each row is long is data, and the second index of the reduction ends where the first one is.
+    // The length of each row is data, and the second index of the reduction ends at the first one.
     let end = s.element(len, &[at(b)]);
     let k = s.index_to("k", Extent::Dynamic(end));
     let l = s.index("l", at(k));
@@ -231,7 +231,7 @@ fn a_long_chain_is_fast_and_no_depth_of_stack() {
     let program = lower(&s.checked).expect("lowers");
     assert!(start.elapsed() < std::time::Duration::from_secs(5), "{:?}", start.elapsed());
     assert!((5_000..=10_000).contains(&program.kernels.len()));
-    // Scalars are computed anew by their users, but not without end.
+    // Scalars are recomputed by their users, within limits.
     assert!(program.kernels.values().all(|k| k.values.len() < 100));
 }
 

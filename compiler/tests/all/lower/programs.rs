@@ -1,4 +1,4 @@
-//! Programs from source text: what they lower to, and that it means the same.
+//! Programs from source text: their lowered form, which must mean the same.
 
 use ir::checked::Checked;
 
@@ -10,7 +10,7 @@ fn checked(source: &str) -> Checked {
     compiler::check::check(&file, &name).unwrap_or_else(|errors| panic!("{errors:#?}"))
 }
 
-/// Shows the kernels of the last function of a program, and holds them to its meaning.
+/// Shows the kernels of the last function of a program, and compares them with its meaning.
 macro_rules! lowers {
     ($name:ident, $source:expr) => {
         #[test]
@@ -183,7 +183,7 @@ fn literals(x: f32[n]) {
     y
 }"
 );
-// Nothing may be loaded where an index that a subscript does not mention has no value.
+// Nothing may be loaded if an index that a subscript does not mention has no value.
 lowers!(
     mentioned,
     "
@@ -206,8 +206,8 @@ fn places(x: f32[n, m]) {
     (y, z)
 }"
 );
-// Repeated expressions become one kernel, also if a result stores it. A check at another place in
-// the source is not merged.
+// Repeated expressions become one kernel, even if a result stores one of them. A check at another
+// place in the source is not merged.
 lowers!(
     twice,
     "

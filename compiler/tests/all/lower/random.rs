@@ -1,5 +1,6 @@
-//! Random checked programs, with all that lowering must tell apart: shared nodes, guarded branches, triangular and
-//! data-dependent extents, prefixes, gathers, reshapes and literals. All axes are of one length.
+//! Random checked programs with everything that lowering must distinguish: shared nodes, guarded
+//! branches, triangular and data-dependent extents, prefixes, gathers, reshapes and literals. All
+//! axes have the same length.
 
 use ir::checked::{Checked, ExprId, Extent, GuardId, IndexId, Kind};
 use ir::{Affine, BinaryOp, CompareOp, Dtype, Monoid, ReduceOp, Scalar, UnaryOp};

@@ -1,4 +1,4 @@
-//! Checked programs written by hand: what the checker would make, and some things that it would not.
+//! Checked programs written by hand: such as the checker would make, and some that it would not.
 
 use ir::checked::{Checked, Expr, ExprId, Extent, GuardId, Index, IndexId, Kind, Param, Prefix, Subscript, Type};
 use ir::nest::{Place, Site, Symbol, SymbolSource};
@@ -24,7 +24,7 @@ impl Sample {
         Sample { checked, guard }
     }
 
-    /// An array parameter whose axes bind a size name each, or share one of that name.
+    /// An array parameter with axes that bind a size name each, or share one of that name.
     pub fn param(&mut self, name: &str, dtype: Dtype, axes: &[&str]) -> ExprId {
         let input = self.checked.params.len();
         let mut shape = vec![];
@@ -159,7 +159,7 @@ impl Sample {
         self.node(Kind::Reshape(array), Type { dtype, shape })
     }
 
-    /// What is made within stands in a branch of its own.
+    /// Makes a node in a branch of its own.
     pub fn guarded(&mut self, make: impl FnOnce(&mut Sample) -> ExprId) -> ExprId {
         let outer = self.guard;
         self.guard = self.checked.guards.push(outer);

@@ -1,6 +1,8 @@
-//! Programs that mean the same become the same, whoever spells them: each row of `programs` is one program in three styles, over whole
-//! arrays, in index notation, and in yet another way (functions, merged or kept axes, other names for the parts). All three become as many
-//! kernels with the same loops, which execute as many operations, load and store as many elements, and move as many bytes.
+//! Programs that mean the same become the same, however they are written. Each row of `programs` is
+//! one program in three styles: over whole arrays, in index notation, and in another way
+//! (functions, merged or kept axes, other names for the parts). All three become as many kernels
+//! with the same loops, which execute as many operations, load and store as many elements, and move
+//! as many bytes.
 
 mod programs;
 
@@ -54,7 +56,7 @@ fn made(program: &Program) -> Made {
     let length = |symbol: SymbolId| 3 + program.symbols[symbol].name.bytes().map(i64::from).sum::<i64>() % 11;
     let size = |size: &Size| size.eval(&length).unwrap();
     let counts = predict(program, &length, &ARITHMETIC);
-    // A scalar stays where it is computed with, wherever its load stands.
+    // A scalar stays where it is computed with, wherever its load is.
     let arrays = counts.iter().flat_map(|c| c.traffic.iter()).filter(|(b, _)| !program.buffers[**b].shape.is_empty());
     let traffic = arrays.flat_map(|(_, traffic)| [traffic.loads, traffic.stores]);
     let bytes = program.kernels.values().map(|kernel| {
@@ -71,7 +73,7 @@ fn made(program: &Program) -> Made {
     }
 }
 
-/// The loops of a block, in order: merged axes are as many iterations as the axes.
+/// The loops of a block, in order. Merged axes count as many iterations as the axes.
 fn outline(block: &Block, size: &impl Fn(&Size) -> i64) -> String {
     let times =
         |dims: &[(IndexId, Extent)]| -> i64 { dims.iter().filter_map(|(_, e)| e.as_size()).map(size).product() };

@@ -1,6 +1,6 @@
 //! The programs, each in three styles.
 
-/// A name, how many kernels, and a program in three styles.
+/// A name, the number of kernels, and a program in three styles.
 pub const PROGRAMS: &[(&str, usize, [&str; 3])] = &[
     (
         "a chain",
