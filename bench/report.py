@@ -174,11 +174,11 @@ def plot(results):
 
 
 def summary(results):
-    """On what machine and beside whom."""
+    """On what machine and compared with whom."""
     there = ", ".join(f"{name} {version}" for name, version in results["versions"].items() if version)
     absent = ", ".join(name for name, version in results["versions"].items() if not version)
     absent = f" Not there: {absent}." if absent else ""
-    return f"{results['machine']}, {results['date']}, {results['rounds']} rounds. Beside {there}.{absent}"
+    return f"{results['machine']}, {results['date']}, {results['rounds']} rounds. Compared with {there}.{absent}"
 
 
 #: What stands before the second table.

@@ -1,4 +1,4 @@
-"""Builds, checks results against NumPy in float64, and runs Fuseloop beside its peers.
+"""Builds, checks results against NumPy in float64, and compares Fuseloop with its peers.
 
     pip install -r bench/requirements.txt        # NumPy and SciPy; each further peer that is not there is skipped
     python bench/run.py                          # everything: an hour

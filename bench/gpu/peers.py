@@ -1,4 +1,4 @@
-"""PyTorch and JAX on the workloads of bench-gpu, where they are installed, beside its report.
+"""PyTorch and JAX on the workloads of bench-gpu, where they are installed, in addition to its report.
 
     cargo run --release -p bench-gpu >ours.json && python bench/gpu/peers.py ours.json >all.json
 
