@@ -1,5 +1,5 @@
-//! Affine expressions of loop indices with symbolic sizes as coefficients: the subscripts and bounds
-//! that the compiler reasons about.
+//! Affine expressions of loop indices with symbolic sizes as coefficients: the subscripts and
+//! bounds that the compiler reasons about.
 
 use smallvec::{SmallVec, smallvec};
 
@@ -49,7 +49,7 @@ impl<I: Copy + Ord> Affine<I> {
         &self.terms
     }
 
-    /// The coefficient of an index (zero where it does not occur).
+    /// The coefficient of an index (zero if it does not occur).
     pub fn coefficient(&self, index: I) -> Size {
         self.terms.iter().find(|(i, _)| *i == index).map_or_else(Size::default, |(_, c)| c.clone())
     }
@@ -107,7 +107,8 @@ impl<I: Copy + Ord> Affine<I> {
         }
     }
 
-    /// A quotient and a rest that add up to the expression: `quotient * by + rest`. What the divisor does not divide is left.
+    /// A quotient and a remainder that add up to the expression: `quotient * by + remainder`. The
+    /// remainder is the part that the divisor does not divide.
     pub fn split(&self, by: &Size) -> (Affine<I>, Affine<I>) {
         let divided = |size: &Size| match (size.as_constant(), by.as_constant()) {
             (Some(a), Some(b)) if b > 0 => (Size::constant(a.div_euclid(b)), Size::constant(a.rem_euclid(b))),

@@ -1,11 +1,11 @@
-//! Host arrays: what programs take and give. Dense, row-major, of any rank.
+//! Host arrays, the arguments and results of programs. Dense, row-major, of any rank.
 
 use std::fmt;
 
 use crate::{Dtype, Scalar};
 
-/// An array that owns its elements. The memory is aligned for every element type, and to lines of the cache unless it is shorter than one:
-/// a vector of such a length is then in one line, not in two.
+/// An array that owns its elements. The memory is aligned for every element type, and to cache
+/// lines if it is at least as long as one, so that a vector of that length never spans two lines.
 #[derive(Debug)]
 pub struct Array {
     dtype: Dtype,
@@ -43,10 +43,10 @@ pub enum ArrayError {
     TooLarge,
     /// There is no memory for it.
     OutOfMemory {
-        /// What was asked for.
+        /// The size of the failed allocation.
         bytes: usize,
     },
-    /// The bytes are not as many as the shape says.
+    /// The number of bytes does not match the shape.
     Length {
         /// Bytes that the shape needs.
         expected: usize,
@@ -93,8 +93,9 @@ impl fmt::Display for ArrayError {
 
 impl std::error::Error for ArrayError {}
 
-/// Bytes that an array of this type and shape takes, if that fits `isize` (so that addresses never wrap).
-/// The product of the non-zero lengths must fit too, so that no partial product of sizes overflows.
+/// Bytes that an array of this type and shape takes, if that fits `isize` (so that addresses never
+/// wrap). The product of the non-zero lengths must fit too, so that no partial product of sizes
+/// overflows.
 pub fn byte_len(dtype: Dtype, shape: &[usize]) -> Result<usize, ArrayError> {
     let mut bytes = dtype.bytes();
     for &n in shape.iter().filter(|n| **n != 0) {
@@ -117,7 +118,7 @@ fn check(dtype: Dtype, shape: &[usize], bytes: &[u8]) -> Result<(), ArrayError> 
     }
 }
 
-/// Replaces every NaN among elements in native byte order as [`Array::canonical_nan`] does.
+/// Replaces every NaN among elements in native byte order, as [`Array::canonical_nan`] does.
 pub fn canonical_nan(dtype: Dtype, bytes: &mut [u8]) {
     fn each<const N: usize>(bytes: &mut [u8], nan: [u8; N], is_nan: impl Fn([u8; N]) -> bool) {
         for element in bytes.as_chunks_mut().0 {
@@ -133,12 +134,12 @@ pub fn canonical_nan(dtype: Dtype, bytes: &mut [u8]) {
     }
 }
 
-/// Words for so many bytes, and those before the first line among them.
+/// The number of words for this many bytes, plus those before the first cache line.
 fn words_with_room(bytes: usize) -> usize {
     bytes.div_ceil(8) + if bytes < LINE { 0 } else { LINE_WORDS - 1 }
 }
 
-/// The word in such memory where so many bytes are to begin.
+/// The index of the word, in such memory, at which this many bytes begin.
 fn first_word(words: &[u64], bytes: usize) -> usize {
     if bytes < LINE { 0 } else { words.as_ptr().align_offset(LINE).min(LINE_WORDS - 1) }
 }
@@ -165,7 +166,7 @@ impl Array {
         })
     }
 
-    /// An array of zeros in memory of so many words as `allocate` is asked for.
+    /// An array of zeros. `allocate` is called with the number of words to allocate.
     pub fn zeros_in(
         dtype: Dtype,
         shape: &[usize],
@@ -259,7 +260,8 @@ impl Array {
         self.as_ref().get(number)
     }
 
-    /// Overwrites the element with a row-major number; `false` if there is none or the type is another.
+    /// Overwrites the element with a row-major number; `false` if there is none or it has another
+    /// type.
     pub fn set(&mut self, number: usize, value: Scalar) -> bool {
         let width = self.dtype.bytes();
         let start = number.saturating_mul(width);
@@ -293,7 +295,7 @@ impl Array {
     }
 }
 
-/// Equality of type, shape and elements, any NaN equal to any NaN.
+/// Equality of type, shape and elements, where any NaN equals any other.
 impl PartialEq for Array {
     fn eq(&self, other: &Array) -> bool {
         self.dtype == other.dtype

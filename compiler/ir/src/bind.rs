@@ -1,5 +1,6 @@
-//! Binding a call: the inputs' types and lengths against a program's parameters, the value of each size
-//! name, and the equations that the sizes must meet. All of it before anything runs.
+//! Binding a call: checks the inputs' types and lengths against a program's parameters, determines
+//! the value of each size name, and checks the equations that the sizes must meet. All of this
+//! happens before anything runs.
 
 use cranelift_entity::{EntityRef, PrimaryMap};
 use smallvec::SmallVec;
@@ -10,7 +11,8 @@ use crate::sabotage::{self, Bug};
 use crate::size::SizeError;
 use crate::{Dtype, Scalar, Size, SymbolId};
 
-/// The longest axis that an input may have. Proofs of accesses rely on it: arithmetic on lengths within it does not wrap.
+/// The longest axis that an input may have. Proofs of accesses rely on it: arithmetic on lengths
+/// within it does not wrap.
 pub const MAX_LENGTH: u64 = 1 << 48;
 
 /// The sizes of one call.
@@ -48,7 +50,8 @@ pub enum BindError {
         /// The input's rank.
         found: usize,
     },
-    /// An input with an axis longer than [`MAX_LENGTH`]: it has no elements, or there would be no memory for it.
+    /// An input with an axis longer than [`MAX_LENGTH`]. Such an array must be empty, since there
+    /// is not enough memory for any other.
     InputLength {
         /// Which input.
         input: usize,
@@ -84,7 +87,7 @@ pub enum BindError {
     },
 }
 
-/// What a call is given for a parameter, or to write to, wherever its elements are.
+/// An array that a call is given as an input or to write to, wherever its elements are.
 pub trait Given {
     /// The element type.
     fn dtype(&self) -> Dtype;
@@ -162,7 +165,8 @@ pub struct Fault {
 }
 
 impl Binding {
-    /// Binds the size names of a program to its inputs and checks types, ranks, requirements and lengths.
+    /// Binds the size names of a program to its inputs and checks types, ranks, requirements and
+    /// lengths.
     pub fn new(program: &Program, inputs: &[impl Given]) -> Result<Binding, BindError> {
         let params = program.inputs().into_iter().map(|id| &program.buffers[id]);
         let params: Vec<(Dtype, usize)> = params.map(|buffer| (buffer.dtype, buffer.shape.len())).collect();
@@ -176,7 +180,7 @@ impl Binding {
         program.buffers.keys().try_for_each(|buffer| self.lengths(program, buffer).try_for_each(|n| n.map(|_| ())))
     }
 
-    /// Binds size names to inputs and checks their types and ranks, and what the sizes must meet.
+    /// Binds size names to inputs, and checks types, ranks and the requirements on sizes.
     pub fn of_call(
         symbols: &PrimaryMap<SymbolId, Symbol>,
         params: &[(Dtype, usize)],
@@ -267,7 +271,7 @@ impl Binding {
     }
 }
 
-/// The value of an integer scalar as a size; 0 of anything else.
+/// The value of an integer scalar as a size; 0 for anything else.
 pub fn integer(value: Option<Scalar>) -> i64 {
     match value {
         Some(Scalar::I64(v)) => v,

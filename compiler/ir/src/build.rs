@@ -1,7 +1,8 @@
-//! Building kernels and scalar functions statement by statement: fresh values typed by their operation, fresh
-//! index names, and a stack of open blocks. [`op_dtype`] is the one table of result types.
+//! Building kernels and scalar functions statement by statement: fresh values typed by their
+//! operation, fresh index names, and a stack of open blocks. [`op_dtype`] is the one table of
+//! result types.
 //!
-//! A builder accepts anything; `verify` says whether it is right.
+//! A builder accepts anything; `verify` checks the result.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +18,8 @@ use crate::{Affine, BinaryOp, CompareOp, Dtype, MathFn, Monoid, Order, Origin, S
 /// The types of the values of a kernel or function.
 pub type Values = PrimaryMap<ValueId, Dtype>;
 
-/// The type of an operation's result, or `None` if it mentions something that is not there.
+/// The type of an operation's result, or `None` if the operation refers to something that does not
+/// exist.
 pub fn op_dtype(program: &Program, values: &Values, op: &Op) -> Option<Dtype> {
     match op {
         Op::Constant(scalar) => Some(scalar.dtype()),
@@ -34,8 +36,8 @@ pub fn op_dtype(program: &Program, values: &Values, op: &Op) -> Option<Dtype> {
     }
 }
 
-/// The type of a value of a reduction's state; `first` is the first input. `None` if that mentions
-/// something that is not there.
+/// The type of a value of a reduction's state; `first` is the first input. `None` if it refers to
+/// something that does not exist.
 pub fn field_dtype(
     program: &Program,
     values: &Values,
@@ -50,9 +52,10 @@ pub fn field_dtype(
     }
 }
 
-/// A kernel or function in the making. Statements go to the innermost open block.
+/// A kernel or function under construction. Statements go to the innermost open block.
 pub struct Builder<'a> {
-    /// The program that it will belong to. Buffers, functions and sites may be added meanwhile.
+    /// The program that it will belong to. Buffers, functions and sites may be added in the
+    /// meantime.
     pub program: &'a mut Program,
     indices: PrimaryMap<IndexId, Index>,
     names: BTreeSet<String>,
@@ -106,7 +109,8 @@ impl<'a> Builder<'a> {
         self.values[value]
     }
 
-    /// A value without a definition: a parameter of a function, or one that a statement is about to define.
+    /// A value without a definition: a parameter of a function, or one that the next statement will
+    /// define.
     pub fn value(&mut self, dtype: Dtype) -> ValueId {
         self.values.push(dtype)
     }
@@ -117,7 +121,7 @@ impl<'a> Builder<'a> {
         self.indices.push(Index { name })
     }
 
-    /// Opens a block; what is pushed goes there until [`Builder::end`].
+    /// Opens a block, which receives all statements until [`Builder::end`].
     pub fn begin(&mut self) {
         self.open.push(vec![]);
     }
@@ -127,8 +131,9 @@ impl<'a> Builder<'a> {
         self.open.pop().unwrap_or_default()
     }
 
-    /// Sets the open blocks beyond the first `depth` aside, so that statements go to an outer block, before the
-    /// statement that the inner ones will belong to; [`Builder::resume`] takes them back.
+    /// Sets the open blocks beyond the first `depth` aside, so that statements go to an outer
+    /// block, before the statement that the inner ones will belong to. [`Builder::resume`] restores
+    /// them.
     pub fn suspend(&mut self, depth: usize) -> Vec<Block> {
         self.open.split_off(depth.min(self.open.len()))
     }
@@ -145,7 +150,7 @@ impl<'a> Builder<'a> {
 
     /// Defines a value.
     pub fn op(&mut self, op: Op) -> ValueId {
-        // Of an operand that is not there the verifier will speak.
+        // The verifier will report an operand that does not exist.
         let dtype = op_dtype(self.program, &self.values, &op).unwrap_or(Dtype::Bool);
         let value = self.values.push(dtype);
         self.push(Statement::Let { value, op });
@@ -187,7 +192,7 @@ impl<'a> Builder<'a> {
         self.op(Op::Select(condition, then, otherwise))
     }
 
-    /// Conversion; a value of that type already stays as it is.
+    /// A conversion; a value that already has the type is returned unchanged.
     pub fn cast(&mut self, to: Dtype, a: ValueId) -> ValueId {
         if self.values[a] == to { a } else { self.op(Op::Cast(to, a)) }
     }
@@ -207,12 +212,12 @@ impl<'a> Builder<'a> {
         self.op(Op::Load { buffer, view: None, at })
     }
 
-    /// An element of a buffer seen under another shape.
+    /// An element of a buffer viewed under another shape.
     pub fn load_view(&mut self, buffer: BufferId, view: Vec<Size>, at: Vec<Subscript>) -> ValueId {
         self.op(Op::Load { buffer, view: Some(view), at })
     }
 
-    /// A subscript that is checked as the program runs.
+    /// A subscript that is checked at run time.
     pub fn check(&mut self, value: ValueId, bound: Size, site: SiteId) -> ValueId {
         self.op(Op::Check { value, bound, site })
     }
@@ -222,7 +227,7 @@ impl<'a> Builder<'a> {
         self.push(Statement::Store { buffer, at, value });
     }
 
-    /// A loop that is parallel, serial or a scan. Without dims its body simply follows.
+    /// A parallel, serial or scan loop. Without dims, only its body is emitted.
     pub fn loop_(&mut self, kind: LoopKind, dims: Vec<(IndexId, Extent)>, body: Block) {
         if dims.is_empty() {
             body.into_iter().for_each(|statement| self.push(statement));
@@ -243,7 +248,7 @@ impl<'a> Builder<'a> {
         self.reduce_states(dims, body, Merge::Monoid(monoid), order, vec![Input::Value(input)])[0]
     }
 
-    /// A reducing loop of one reduction, from the states that its elements are; returns the last state.
+    /// A reducing loop of one reduction over the states of its elements; returns the last state.
     pub fn reduce_states(
         &mut self,
         dims: Vec<(IndexId, Extent)>,
@@ -275,7 +280,7 @@ impl<'a> Builder<'a> {
         result
     }
 
-    /// A contraction; `epilogue` gets the sum and pushes what becomes of it.
+    /// A contraction. `epilogue` is called with the sum and emits its uses.
     pub fn contract(
         &mut self,
         free: Vec<(IndexId, Extent)>,
@@ -298,7 +303,7 @@ impl Extent {
         Extent::Affine(Affine::size(size))
     }
 
-    /// The size, if it is one: no index and no value takes part.
+    /// The size, if no index and no value occurs in it.
     pub fn as_size(&self) -> Option<&Size> {
         match self {
             Extent::Affine(affine) => affine.as_size(),

@@ -1,14 +1,17 @@
-//! The checked program: what the source means, after names, types and shapes are settled. The checker
-//! makes it, lowering turns it into loop nests, and the interpreter can evaluate it as it stands.
+//! The checked program: the meaning of the source after names, types and shapes are resolved. The
+//! checker makes it, lowering turns it into loop nests, and the interpreter can evaluate it
+//! directly.
 //!
-//! One function of the source, with every call inlined and every whole-array operation written out, so that
-//! little is left: **scalar** expressions, and four kinds of **array** expression ([`Kind::Param`] of rank 1 or
-//! more, [`Kind::Comprehension`], [`Kind::Reshape`], [`Kind::ArrayLiteral`]). `x * 2 + b` is two nested
-//! comprehensions, `transpose(x)` is one, `sum(x, axis = 1)` a comprehension over a reduction.
+//! It is one function of the source, with every call inlined and every whole-array operation
+//! written out, so that few forms remain: **scalar** expressions, and four kinds of **array**
+//! expression ([`Kind::Param`] of rank 1 or more, [`Kind::Comprehension`], [`Kind::Reshape`],
+//! [`Kind::ArrayLiteral`]). `x * 2 + b` is two nested comprehensions, `transpose(x)` is one,
+//! `sum(x, axis = 1)` a comprehension over a reduction.
 //!
-//! Expressions form a DAG: a name bound by `let` is not a node, its uses share the node of its value. The
-//! free indices of a node are those that it mentions and no node below it binds. An array expression
-//! is evaluated whole, once for each setting of its free indices, if one of its elements is needed.
+//! Expressions form a DAG: a name bound by `let` is not a node, but its uses share the node of its
+//! value. The free indices of a node are those that it mentions and no node below it binds. An
+//! array expression is evaluated as a whole, once for each setting of its free indices, if any of
+//! its elements is needed.
 
 use cranelift_entity::{PrimaryMap, entity_impl};
 
@@ -25,7 +28,8 @@ entity_impl!(ExprId, "e");
 pub struct IndexId(u32);
 entity_impl!(IndexId, "x");
 
-/// A branch of an `if` with an access in it that holds only there, or the function's top level ([`Checked::TOP`]).
+/// A branch of an `if` with an access that is in bounds only there, or the function's top level
+/// ([`Checked::TOP`]).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GuardId(u32);
 entity_impl!(GuardId, "guard");
@@ -41,21 +45,21 @@ pub struct Checked {
     pub params: Vec<Param>,
     /// All indices.
     pub indices: PrimaryMap<IndexId, Index>,
-    /// The branches of `if`: each with the branch it stands in (the top level stands in itself).
+    /// The branches of `if`s, each with its enclosing branch (the top level encloses itself).
     pub guards: PrimaryMap<GuardId, GuardId>,
     /// All expressions; operands come before their users.
     pub exprs: PrimaryMap<ExprId, Expr>,
     /// The results, in order: a name, unique among them, and the value.
     pub results: Vec<(String, ExprId)>,
-    /// What the sizes of a call must meet.
+    /// The requirements on the sizes of a call.
     pub requires: Vec<Requirement>,
-    /// The accesses that are checked as the program runs.
+    /// The accesses that are checked at run time.
     pub sites: PrimaryMap<SiteId, Site>,
-    /// From `@kernels(n)`: at most so many kernels.
+    /// The limit from `@kernels(n)`.
     pub max_kernels: Option<u64>,
     /// From `@fast`: speed before equal bits.
     pub fast: bool,
-    /// How many inequalities the proofs about it combined: what they took.
+    /// The effort of the proofs, as the number of inequalities that they combined.
     pub combined: usize,
 }
 
@@ -79,12 +83,12 @@ pub struct Type {
     pub shape: Vec<Size>,
 }
 
-/// An index: a name and how far it runs, from 0.
+/// An index: its name and extent, counted from 0.
 #[derive(Clone, Debug)]
 pub struct Index {
     /// The name in the source, or one made up for an unnamed axis.
     pub name: String,
-    /// How far it runs. Indices of a comprehension always have an extent without indices.
+    /// Its extent. An index of a comprehension always has one that depends on no other index.
     pub extent: Extent,
     /// Where it is bound.
     pub origin: Origin,
@@ -93,28 +97,28 @@ pub struct Index {
 /// How far an index runs.
 #[derive(Clone, Debug)]
 pub enum Extent {
-    /// An affine expression of sizes and outer indices; no element if it is below 1.
+    /// An affine expression of sizes and outer indices; there is no element if it is below 1.
     Affine(Affine<IndexId>),
-    /// An `i64` expression that depends on data; no element if it is below 1.
+    /// An `i64` expression that depends on data; there is no element if it is below 1.
     Dynamic(ExprId),
 }
 
 /// An expression.
 #[derive(Clone, Debug)]
 pub struct Expr {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// Its type.
     pub ty: Type,
     /// The source it came from.
     pub origin: Origin,
-    /// The innermost branch of `if` in which it was written.
+    /// The innermost branch of an `if` in which it was written.
     pub guard: GuardId,
     /// The name it was first bound to by `let`, for buffers and reports.
     pub name: Option<String>,
 }
 
-/// What an expression is. All but the four array kinds have a scalar type and scalar operands.
+/// The kinds of expressions. All but the four array kinds have a scalar type and scalar operands.
 #[derive(Clone, Debug)]
 pub enum Kind {
     /// A constant.
@@ -137,7 +141,7 @@ pub enum Kind {
     Cast(ExprId),
     /// A named scalar function at the expression's type.
     Math(MathFn, Vec<ExprId>),
-    /// One of two values; what is not taken is not evaluated.
+    /// One of two values; the branch that is not taken is not evaluated.
     If {
         /// A `bool`.
         condition: ExprId,
@@ -159,7 +163,7 @@ pub enum Kind {
         op: ReduceOp,
         /// Its indices.
         over: Vec<IndexId>,
-        /// What is reduced.
+        /// The operand.
         body: ExprId,
         /// The order, from the source alone.
         order: Order,
@@ -189,7 +193,7 @@ pub enum Kind {
     ArrayLiteral(Vec<ExprId>),
 }
 
-/// That a reduction is a prefix: over one index `k` with extent `of + 1` (inclusive) or `of`.
+/// Marks a reduction as a prefix: over one index `k` with extent `of + 1` (inclusive) or `of`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefix {
     /// The index that bounds it.
@@ -200,14 +204,15 @@ pub struct Prefix {
 
 /// One subscript of an access.
 ///
-/// An expression may be computed for every setting of the indices that it mentions, whether or not other loops
-/// around it run at all, and under no `if` but its guard. So a proof that an access is inside rests on the
-/// extents of indices that the access mentions, on its guard, and on requirements of the call: `x[0]` in the body of
-/// `sum[k < n]` needs `1 <= n` even though there is no `k` where `n` is 0.
+/// An expression may be computed for every setting of the indices that it mentions, whether or not
+/// other enclosing loops run at all, and under no `if` but its guard. So a proof that an access is
+/// in bounds relies on the extents of the indices that the access mentions, on its guard, and on
+/// requirements of the call: `x[0]` in the body of `sum[k < n]` needs `1 <= n` even though there is
+/// no `k` if `n` is 0.
 #[derive(Clone, Debug)]
 pub struct Subscript {
-    /// Its value, an integer scalar of any integer type, taken as an `i64`; a `u64` beyond that as the greatest one,
-    /// which is outside of every array.
+    /// Its value, an integer scalar of any integer type, taken as an `i64`; a `u64` beyond that as
+    /// the greatest one, which is outside of every array.
     pub value: ExprId,
     /// The same as an affine expression, where it is one.
     pub affine: Option<Affine<IndexId>>,
@@ -233,7 +238,8 @@ impl Checked {
         }
     }
 
-    /// Calls `visit` on each expression whose value one of this kind takes, those that end its indices first.
+    /// Calls `visit` on each operand of an expression of this kind, beginning with those that end
+    /// its indices.
     pub fn for_each_operand(&self, kind: &Kind, mut visit: impl FnMut(ExprId)) {
         for index in kind.bound() {
             if let Extent::Dynamic(extent) = &self.indices[*index].extent {

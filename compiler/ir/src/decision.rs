@@ -1,5 +1,6 @@
-//! What fusion decided, and why: for each pair of operations that could share a kernel, which pass merged them or
-//! which rule kept them apart. Data for reports; nothing here changes a program.
+//! The decisions of fusion and their reasons: for each pair of operations that could share a
+//! kernel, the pass that merged them or the rule that kept them apart. Data for reports; nothing
+//! here changes a program.
 //!
 //! An *operation* is a kernel of the unfused program, and all ids here are of that program.
 
@@ -23,7 +24,7 @@ macro_rules! passes {
                 match self { $(FusionPass::$variant => $name),* }
             }
 
-            /// What it is for, in a line.
+            /// Its purpose, in a line.
             pub fn purpose(self) -> &'static str {
                 match self { $(FusionPass::$variant => $purpose),* }
             }
@@ -129,14 +130,15 @@ impl std::str::FromStr for Passes {
     }
 }
 
-/// What became of one pair of operations.
+/// The decision on one pair of operations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
     /// Which two.
     pub pair: Pair,
     /// Whether they share a kernel.
     pub outcome: Outcome,
-    /// What the pair moves through memory if it is apart: the bytes saved, or the price of the refusal.
+    /// The bytes that the pair moves through memory if it is not merged: those saved, or the price
+    /// of the refusal.
     pub bytes: Size,
 }
 
@@ -149,7 +151,7 @@ pub enum Pair {
         producer: KernelId,
         /// Loads it.
         consumer: KernelId,
-        /// What flows.
+        /// The buffer that flows between them.
         buffer: BufferId,
     },
     /// Both load a buffer.
@@ -158,7 +160,7 @@ pub enum Pair {
         first: KernelId,
         /// The other.
         second: KernelId,
-        /// What both load.
+        /// The buffer that both load.
         buffer: BufferId,
     },
 }
@@ -175,20 +177,22 @@ pub enum Outcome {
 /// Why a pair does not share a kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The pass that would merge them is switched off.
+    /// The pass that would merge them is disabled.
     Disabled(FusionPass),
-    /// Every element of the consumer waits for the producer's reduction over all elements.
+    /// Every element of the consumer needs the result of the producer's reduction over all
+    /// elements.
     GlobalReduction,
-    /// An iteration of the consumer reads what other iterations of the producer compute.
+    /// An iteration of the consumer reads elements that other iterations of the producer compute.
     OtherIterations,
-    /// The producer would be computed several times an element, and costs more than reading it back.
+    /// The producer would be computed several times for each element, which costs more than reading
+    /// it back.
     WouldDuplicate {
         /// How often each element would be computed.
         copies: Size,
-        /// What computing one costs, in operations.
+        /// The cost of computing one element, in operations.
         operations: u64,
     },
-    /// The producer's code would be written out too often in one kernel.
+    /// The producer's code would be duplicated too often in one kernel.
     TooManyCopies {
         /// How often.
         copies: u64,
@@ -202,7 +206,7 @@ pub enum Reason {
         /// Of the second.
         second: Size,
     },
-    /// More scalars would be alive at once than registers can hold.
+    /// More scalars would be live at once than registers can hold.
     TooManyLiveValues {
         /// How many.
         live: u64,
@@ -216,7 +220,7 @@ pub enum Reason {
         /// The most there may be.
         limit: u64,
     },
-    /// The program is larger than a kernel may be, and is cut between the two.
+    /// The program is too large for one kernel, and is cut between the two.
     Cut {
         /// Its operations.
         operations: u64,
@@ -228,12 +232,14 @@ pub enum Reason {
         /// Nanoseconds lost, at nominal sizes.
         loss: u64,
     },
-    /// It would have too few iterations for all cores, and take longer than two kernels for that reason.
+    /// It would have too few iterations for all cores, and take longer than two kernels for that
+    /// reason.
     LessParallel {
         /// Nanoseconds lost, at nominal sizes.
         loss: u64,
     },
-    /// The producer must be in memory anyway, for an operation that it cannot be merged into.
+    /// The producer must be stored in memory anyway, for an operation that it cannot be merged
+    /// into.
     OtherConsumer {
         /// That operation.
         consumer: KernelId,
@@ -243,9 +249,9 @@ pub enum Reason {
         /// That operation.
         through: KernelId,
     },
-    /// A contraction takes elementwise work only, over just its own indices.
+    /// A contraction can only be merged with elementwise work over its own indices.
     Contraction,
-    /// They could share a kernel, but in the plan that costs least they do not.
+    /// They could share a kernel, but do not in the cheapest plan.
     OtherPlan,
 }
 
@@ -255,7 +261,7 @@ macro_rules! reason_names {
             /// The name of every kind of reason.
             pub const NAMES: &'static [&'static str] = &[$($name),*];
 
-            /// The name of its kind, as reports give it.
+            /// The name of the kind of reason, as reports show it.
             pub fn name(&self) -> &'static str {
                 match self { $($pattern => $name),* }
             }

@@ -9,7 +9,7 @@ use crate::nest::{BufferId, Op, Statement, Subscript};
 pub struct Access<'s> {
     /// The array.
     pub buffer: BufferId,
-    /// The shape that the subscripts see, if it is not the array's own.
+    /// The shape that the subscripts refer to, if it is not the array's own.
     pub view: Option<&'s [Size]>,
     /// Which element.
     pub at: &'s [Subscript],

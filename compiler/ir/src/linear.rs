@@ -36,8 +36,8 @@ impl Linear {
     }
 }
 
-/// Whether `outer` and `inner`, neighbours in one loop, may run as one index: each access has `outer` with the
-/// coefficient of `inner` times its extent, and nothing else mentions either.
+/// Whether `outer` and `inner`, neighbours in one loop, may run as one index: each access has
+/// `outer` with the coefficient of `inner` times its extent, and nothing else mentions either.
 pub fn mergeable(program: &Program, outer: IndexId, inner: IndexId, extent: &Extent, bodies: &[&Block]) -> bool {
     let Extent::Affine(extent) = extent else { return false };
     let Some(extent) = extent.as_size() else { return false };

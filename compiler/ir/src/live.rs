@@ -1,10 +1,11 @@
-//! How long the contents of buffers matter, in kernels: which of them may have the same memory one after another.
+//! The lifetimes of buffers, in kernels, which decide whether buffers may share memory.
 //!
-//! A temporary lives from the first kernel that mentions it to the last; an output, from the first to the end of the
-//! call. Where one ends in the kernel in which another begins, the second may still take over the first's memory *in
-//! place*: if iterations of parallel loops store it just where, in the same block, they have loaded the first, and nothing
-//! else there loads it. So no element is written before it was last read, however iterations are spread over vectors and
-//! threads: it is this iteration's alone.
+//! A temporary lives from the first kernel that mentions it to the last; an output, from the first
+//! to the end of the call. If one ends in the kernel in which another begins, the second may still
+//! take over the first's memory *in place*: iterations of parallel loops must store the second
+//! exactly where, in the same block, they have loaded the first, and nothing else there may load
+//! it. Then no element is overwritten before its last read, however iterations are distributed over
+//! vectors and threads, since only this iteration uses it.
 
 use std::collections::BTreeMap;
 
@@ -29,14 +30,14 @@ pub struct Lives<'p> {
     places: SecondaryMap<KernelId, Places<'p>>,
 }
 
-/// Where a kernel accesses buffers, if it does so at one place only.
+/// The place where a kernel accesses each buffer, if it does so in one place only.
 #[derive(Clone, Default)]
 struct Places<'p> {
     loads: BTreeMap<BufferId, Option<Place<'p>>>,
     stores: BTreeMap<BufferId, Option<Place<'p>>>,
 }
 
-/// A place in a block of a kernel around which all loops are parallel, of which there is at least one.
+/// A place in a block of a kernel, inside at least one loop and only parallel ones.
 #[derive(Clone, Copy)]
 struct Place<'p> {
     /// The block, in text order.
@@ -65,18 +66,19 @@ impl<'p> Lives<'p> {
         lives
     }
 
-    /// The life of a buffer, unless no kernel mentions it.
+    /// The lifetime of a buffer, unless no kernel mentions it.
     pub fn span(&self, buffer: BufferId) -> Option<Span> {
         self.spans[buffer]
     }
 
-    /// Whether a buffer may have memory that another had until then.
+    /// Whether a buffer may use the memory that another one had before.
     pub fn follows(&self, earlier: BufferId, later: BufferId) -> bool {
         let (Some(before), Some(after)) = (self.spans[earlier], self.spans[later]) else { return false };
         before.last < after.first || self.in_place(earlier, later)
     }
 
-    /// Whether a buffer begins in the kernel in which another ends and can take over its memory element by element.
+    /// Whether a buffer begins in the kernel in which another ends, and can take over its memory
+    /// element by element.
     pub fn in_place(&self, earlier: BufferId, later: BufferId) -> bool {
         let (Some(before), Some(after)) = (self.spans[earlier], self.spans[later]) else { return false };
         let [from, to] = [earlier, later].map(|id| &self.program.buffers[id]);
@@ -91,12 +93,13 @@ impl<'p> Lives<'p> {
     }
 }
 
-/// Whether elements with the same subscripts have the same bytes of their buffers.
+/// Whether elements with the same subscripts occupy the same bytes of their buffers.
 fn same_elements(a: &Buffer, b: &Buffer) -> bool {
     a.dtype.bytes() == b.dtype.bytes() && a.shape == b.shape
 }
 
-/// The bytes of a buffer. (Of a temporary whose length can be negative, at a call where it is not.)
+/// The bytes of a buffer. (For a temporary with a length that can be negative, at a call where it
+/// is not.)
 pub fn bytes(buffer: &Buffer) -> Size {
     let width = Size::constant(i64::try_from(buffer.dtype.bytes()).unwrap_or(i64::MAX));
     buffer.shape.iter().fold(width, |product, length| &product * length)
@@ -109,7 +112,8 @@ struct Walk<'p> {
 }
 
 impl<'p> Walk<'p> {
-    /// Looks at a block; `apart` says whether it is only inside parallel loops, `top` whether it is the kernel's.
+    /// Visits a block. `apart` says whether it is inside parallel loops only, `top` whether it is
+    /// the kernel's.
     fn block(&mut self, block: &'p Block, apart: bool, top: bool) {
         let number = self.blocks;
         self.blocks += 1;

@@ -1,9 +1,10 @@
-//! Loop nests: the one program form from lowering to code generation.
+//! Loop nests: the one form of programs from lowering to code generation.
 //!
-//! A [`Program`] is buffers, the equations that a call's sizes must meet, and an ordered list of
-//! [`Kernel`]s. A kernel is a tree: a [`Block`] is a list of statements, some of which hold blocks. Scalars
-//! are in SSA form, one [`ValueId`] a definition, visible from there to the end of the enclosing block and in
-//! the blocks inside. Loops bind [`IndexId`]s. All arrays are dense and row-major.
+//! A [`Program`] consists of buffers, the equations that a call's sizes must meet, and an ordered
+//! list of [`Kernel`]s. A kernel is a tree: a [`Block`] is a list of statements, and some
+//! statements contain blocks. Scalars are in SSA form, with one definition for each [`ValueId`],
+//! visible from there to the end of the enclosing block and in nested blocks. Loops bind
+//! [`IndexId`]s. All arrays are dense and row-major.
 //!
 //! The text form (`print`, `parse`) shows all of it; `verify` states the rules.
 
@@ -30,7 +31,7 @@ entity_impl!(KernelId, "k");
 pub struct FunctionId(u32);
 entity_impl!(FunctionId, "f");
 
-/// A place in the source whose subscript is checked as the program runs.
+/// A place in the source with a subscript that is checked at run time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SiteId(u32);
 entity_impl!(SiteId, "site");
@@ -57,7 +58,8 @@ pub struct Program {
     pub name: String,
     /// Size names, each bound by an input when the program is called.
     pub symbols: PrimaryMap<SymbolId, Symbol>,
-    /// Arrays. Inputs, in parameter order, and outputs, in result order, are found by their [`Role`].
+    /// Arrays. Inputs, in parameter order, and outputs, in result order, are found by their
+    /// [`Role`].
     pub buffers: PrimaryMap<BufferId, Buffer>,
     /// Scalar functions that the kernels call.
     pub functions: PrimaryMap<FunctionId, Function>,
@@ -65,11 +67,12 @@ pub struct Program {
     pub reducers: PrimaryMap<ReducerId, Reducer>,
     /// Places of run-time checks.
     pub sites: PrimaryMap<SiteId, Site>,
-    /// Memory for temporaries: the buffers that have it one after another, in the order of their lives (see
-    /// [`crate::live`]). At a call it has as many bytes as the largest of them. One of them may be an output, as large as each
-    /// of the others: then it is the caller's memory. A temporary that is in no slot has memory of its own.
+    /// Memory for temporaries. Each slot lists the buffers that use it one after another, in the
+    /// order of their lifetimes (see [`crate::live`]). At a call it has as many bytes as the
+    /// largest of them. One of them may be an output, if it is as large as each of the others; the
+    /// slot is then the caller's memory. A temporary in no slot has memory of its own.
     pub slots: PrimaryMap<SlotId, Vec<BufferId>>,
-    /// What the sizes of a call must meet, checked in this order before anything runs.
+    /// The requirements on the sizes of a call, checked in this order before anything runs.
     pub requires: Vec<Requirement>,
     /// The kernels, in the order they run.
     pub kernels: PrimaryMap<KernelId, Kernel>,
@@ -84,7 +87,7 @@ pub struct Symbol {
     pub source: SymbolSource,
 }
 
-/// What binds a size name at a call.
+/// The source of the value of a size name at a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SymbolSource {
     /// The length of an axis of an input, counted among the inputs.
@@ -123,12 +126,13 @@ pub enum Role {
     Output(usize),
     /// The program, for itself.
     Temp,
-    /// One kernel, for each iteration of its outermost loop: the only statement of the kernel's body that is a loop or
-    /// contraction (of which an iteration is a point of the free dims), beside nothing but `let`s. Each iteration
-    /// has the whole of it for its own, without contents as it begins: it loads only what it has stored itself, and
-    /// stores an element once. Engines keep one for each thread, so that it stays in a cache.
+    /// One kernel, for each iteration of its outermost loop. This loop or contraction (where an
+    /// iteration is a point of the free dims) must be the only one in the kernel's body, with
+    /// nothing but `let`s next to it. Each iteration has the whole buffer to itself, initially
+    /// without contents: it loads only elements that it has stored itself, and stores an element
+    /// once. Engines keep one for each thread, so that it stays in a cache.
     Scratch,
-    /// The program's text: an array literal's elements, row-major. Never stored to.
+    /// The program's text: the elements of an array literal, row-major. Never stored to.
     Constant(Vec<Scalar>),
 }
 
@@ -141,20 +145,20 @@ pub struct Requirement {
     pub relation: Relation,
     /// The right side.
     pub right: Size,
-    /// Sizes of which one below 1 makes the requirement void (nothing would be accessed): extents of indices that
-    /// the access itself mentions.
+    /// If one of these sizes is below 1, the requirement does not apply, because nothing is
+    /// accessed: they are the extents of indices that the access itself mentions.
     pub unless_empty: Vec<Size>,
-    /// What the left side is, in the user's words: "axis 0 of y".
+    /// A description of the left side, in the user's words: "axis 0 of y".
     pub left_is: String,
-    /// What the right side is, in the user's words.
+    /// A description of the right side, in the user's words.
     pub right_is: String,
-    /// What asks for it.
+    /// The origin of the requirement.
     pub purpose: Purpose,
     /// The source that asks for it.
     pub origin: Origin,
 }
 
-/// What asks for a [`Requirement`]: a call that does not meet it has made another mistake.
+/// The origin of a [`Requirement`]. It tells which mistake a call that violates it has made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Purpose {
     /// Lengths that go together.
@@ -162,17 +166,17 @@ pub enum Purpose {
     Lengths,
     /// A parameter's type.
     Declared,
-    /// A length that the program works out and that cannot be negative.
+    /// A length that the program computes and that cannot be negative.
     Length,
     /// The ends of a slice.
     Slice,
     /// The subscripts of an access.
     Access,
-    /// A reduction that has no answer for no element.
+    /// A reduction that has no result for no elements.
     Elements,
     /// A condition on a scalar parameter that must not wrap.
     Scalar,
-    /// A size that must have an exact value. It is both sides of the requirement.
+    /// A size that must have an exact value. It is on both sides of the requirement.
     Value,
 }
 
@@ -213,36 +217,37 @@ pub enum Relation {
     AtMost,
 }
 
-/// A place in the source whose subscript is checked as the program runs.
+/// A place in the source with a subscript that is checked at run time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Site {
-    /// What stands there in the source.
+    /// The text there in the source.
     pub origin: Origin,
-    /// What a subscript that is outside means.
+    /// The meaning of a failed check.
     pub what: Place,
 }
 
-/// What is checked at a [`Site`].
+/// The kind of check at a [`Site`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// A subscript of the source.
     Axis {
         /// The array's name, or a description of it, in the user's words.
         array: String,
-        /// Which of the array's axes the subscript selects from.
+        /// The axis that the subscript selects from.
         axis: usize,
     },
-    /// That `argmax` or `argmin` has an element to look at.
+    /// `argmax` or `argmin` must have an element.
     Elements(ReduceOp),
 }
 
-/// A straight-line scalar function: an expansion of a [`MathFn`] into primitives, written once for all engines.
-/// Its body holds `Let` and `If` statements only, without loads, indices, sizes, checks or calls.
+/// A straight-line scalar function: an expansion of a [`MathFn`] into primitives, written once for
+/// all engines. Its body has only `Let` and `If` statements, without loads, indices, sizes, checks
+/// or calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {
     /// The name in IR text, such as `exp.f32`.
     pub name: String,
-    /// What it computes.
+    /// The function that it computes.
     pub math: MathFn,
     /// The values that are its parameters, in order.
     pub params: Vec<ValueId>,
@@ -254,8 +259,8 @@ pub struct Function {
     pub result: ValueId,
 }
 
-/// One launch: a tree of loops over scalar code. Top-level loops run one after another: a later one may load what an
-/// earlier one has stored.
+/// One launch: a tree of loops over scalar code. Top-level loops run one after another, and a later
+/// one may load elements that an earlier one has stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kernel {
     /// A name for reports, unique in the program.
@@ -287,22 +292,22 @@ pub enum Statement {
     Let {
         /// The value defined.
         value: ValueId,
-        /// What it is.
+        /// The operation.
         op: Op,
     },
-    /// Writes an element. Over a whole kernel each element of an output or temporary is written at most once (of
-    /// [`Role::Scratch`], once an iteration of the outermost loop). A kernel loads from a buffer that it stores to
-    /// only what the same iteration of every parallel or reducing loop around, or a statement before such a loop, has
-    /// stored.
+    /// Writes an element. Over a whole kernel, each element of an output or temporary is written at
+    /// most once (for [`Role::Scratch`], once in each iteration of the outermost loop). A kernel
+    /// may load from a buffer that it stores to only those elements that the same iteration of
+    /// every enclosing parallel or reducing loop, or a statement before such a loop, has stored.
     Store {
         /// The array.
         buffer: BufferId,
         /// Which element.
         at: Vec<Subscript>,
-        /// What is written, of the buffer's type.
+        /// The value written, of the buffer's type.
         value: ValueId,
     },
-    /// Runs one of two blocks. Nothing of the other is evaluated.
+    /// Runs one of two blocks. Nothing in the other one is evaluated.
     If {
         /// A `bool`.
         condition: ValueId,
@@ -310,24 +315,25 @@ pub enum Statement {
         then: Block,
         /// Runs if it is false.
         otherwise: Block,
-        /// Values joined from both: (defined here, its value from `then`, its value from `otherwise`).
+        /// Values joined from both branches: (defined here, value from `then`, value from
+        /// `otherwise`).
         results: Vec<(ValueId, ValueId, ValueId)>,
     },
     /// Repeats a block.
     Loop(Loop),
-    /// A matrix product or convolution, kept whole for a tuned library or a tensor unit.
+    /// A matrix product or convolution, kept whole for a tuned library or a tensor core.
     Contract(Contraction),
 }
 
-/// A loop over one or several indices, the last running fastest.
+/// A loop over one or several indices; the last one varies fastest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loop {
-    /// The indices from the outermost in, each with its extent. An extent may depend on indices of outer
-    /// loops, not on those of this one. An extent below 1 means no iteration.
+    /// The indices from the outermost in, each with its extent. An extent may depend on indices of
+    /// outer loops, not on those of this one. An extent below 1 means no iteration.
     pub dims: Vec<(IndexId, Extent)>,
-    /// What the iterations have to do with each other.
+    /// The dependences between iterations.
     pub kind: LoopKind,
-    /// What is repeated.
+    /// The body.
     pub body: Block,
 }
 
@@ -340,25 +346,27 @@ pub enum Extent {
     Value(ValueId),
 }
 
-/// What the iterations of a loop have to do with each other.
+/// The dependences between the iterations of a loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LoopKind {
-    /// Nothing: they may run in any order, at once, or on other threads.
+    /// None: they may run in any order, simultaneously, or on different threads.
     Parallel,
     /// They run in ascending order.
     Serial,
-    /// Values of the body are reduced over all iterations, numbered row-major over the dims; the results are
-    /// visible after the loop. Reductions of one loop are independent of each other. The body may store; no
-    /// iteration loads what another has stored.
+    /// Values of the body are reduced over all iterations, numbered row-major over the dims; the
+    /// results are visible after the loop. Reductions of one loop are independent of each other.
+    /// The body may store; no iteration loads what another has stored.
     Reduce(Vec<Reduction>),
-    /// A loop over exactly one index that computes running reductions: in its body, [`Op::Prefix`] gives
-    /// the reduction over the iterations so far. The body never loads from a buffer that it stores to.
+    /// A loop over exactly one index that computes running reductions: in its body, [`Op::Prefix`]
+    /// gives the reduction over the iterations so far. The body never loads from a buffer that it
+    /// stores to.
     Scan,
 }
 
-/// `acc = sum over reduce of left * right`, for every point of the free dims; then the epilogue, once a point.
+/// `acc = sum over reduce of left * right`, for every point of the free dims; then the epilogue,
+/// once for each point.
 ///
-/// The order of the sum is free: the one place where engines may differ in bits, within
+/// The order of the sum is free. This is the one place where engines may differ in bits, within
 /// `|error| <= k * eps * sum |left * right|`. Integers wrap and are exact.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contraction {
@@ -372,11 +380,11 @@ pub struct Contraction {
     pub right: Prologue,
     /// The sum, visible in the epilogue; it has the type of the factors.
     pub result: ValueId,
-    /// Runs for each point of the free dims: at least stores the result somewhere.
+    /// Runs for each point of the free dims. At the least, it stores the result somewhere.
     pub epilogue: Block,
 }
 
-/// How a factor of a [`Contraction`] comes to be.
+/// The computation of a factor of a [`Contraction`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prologue {
     /// Statements: in the plain case a single load.
@@ -390,11 +398,12 @@ pub struct Prologue {
 pub enum Subscript {
     /// An affine expression of sizes and indices.
     Affine(Affine<IndexId>),
-    /// An `i64` value: data, or arithmetic that is not affine. Comes from [`Op::Check`] unless proved inside.
+    /// An `i64` value: data, or arithmetic that is not affine. It comes from [`Op::Check`] unless
+    /// it is proved to be in bounds.
     Value(ValueId),
 }
 
-/// What defines a scalar value.
+/// The operation that defines a scalar value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
     /// A constant.
@@ -409,35 +418,37 @@ pub enum Op {
     Compare(CompareOp, ValueId, ValueId),
     /// `a * b + c`, rounded once (floats).
     Fma(ValueId, ValueId, ValueId),
-    /// The second operand where the first (a `bool`) is true, else the third; both are evaluated.
+    /// The second operand if the first (a `bool`) is true, else the third; both are evaluated.
     Select(ValueId, ValueId, ValueId),
-    /// Conversion to a type: integers wrap, float to integer saturates with NaN to 0, narrowing floats round to
-    /// nearest even, to `bool` is `!= 0`.
+    /// Conversion to a type: integers wrap, float to integer saturates with NaN to 0, narrowing
+    /// floats round to nearest even, to `bool` is `!= 0`.
     Cast(Dtype, ValueId),
     /// The same bits as another type of the same width.
     Bitcast(Dtype, ValueId),
     /// A call of a scalar function of the program.
     Call(FunctionId, Vec<ValueId>),
-    /// An element of a buffer. Every subscript is inside, by proof or by check.
+    /// An element of a buffer. Every subscript is in bounds, by proof or by a check.
     Load {
         /// The array.
         buffer: BufferId,
-        /// The shape that the subscripts see, of as many elements as the buffer's; `None` is its own shape.
+        /// The shape that the subscripts refer to, with as many elements as the buffer; `None` is
+        /// its own shape.
         view: Option<Vec<Size>>,
         /// Which element.
         at: Vec<Subscript>,
     },
-    /// The operand (`i64`), if `0 <= operand < bound`; else the run ends with an error that names the site.
+    /// The operand (`i64`) if `0 <= operand < bound`; otherwise the run ends with an error that
+    /// names the site.
     Check {
         /// The subscript.
         value: ValueId,
         /// One past the greatest legal one.
         bound: Size,
-        /// What to name in the error.
+        /// The site that the error names.
         site: SiteId,
     },
-    /// In a loop of kind [`LoopKind::Scan`], directly in its body: the inclusive prefix of a state over the
-    /// iterations so far, in [`crate::Order::Scan`] where order matters.
+    /// In a loop of kind [`LoopKind::Scan`], directly in its body: the inclusive prefix of a state
+    /// over the iterations so far, in [`crate::Order::Scan`] if order matters.
     Prefix(Prefix),
 }
 
@@ -452,7 +463,7 @@ impl Program {
         self.by_role(|role| if let Role::Output(n) = role { Some(*n) } else { None })
     }
 
-    /// The name of a reduction for reports: that of a reducer is without the type.
+    /// The name of a reduction for reports; for a reducer, without the type.
     pub fn merge_name(&self, merge: Merge) -> &str {
         match merge {
             Merge::Monoid(monoid) => monoid.name(),
@@ -489,7 +500,7 @@ impl Op {
         }
     }
 
-    /// Calls `visit` on each value that the operation uses, to look at or to replace.
+    /// Calls `visit` on each value that the operation uses, which may replace it.
     pub fn for_each_operand_mut(&mut self, mut visit: impl FnMut(&mut ValueId)) {
         match self {
             Op::Constant(_) | Op::Affine(_) => {}

@@ -1,10 +1,11 @@
 //! The scalar operations: a few dozen primitives, and the named functions that expand into them.
 //!
 //! Every operation is total. Integers wrap; integer division and remainder by zero give 0; float to
-//! integer saturates, NaN to 0; a shift by the width or more (or by a negative amount) gives 0, or the
-//! sign for a signed right shift. Floating point is IEEE, rounded to nearest even, never contracted,
-//! denormals kept; `Min` and `Max` propagate NaN and order -0 below +0. The definition of each, as a
-//! table of cases, is `interp::scalar`; who works out values without importing it is handed an [`Arithmetic`].
+//! integer saturates, NaN to 0; a shift by the width or more (or by a negative amount) gives 0, or
+//! the sign for a signed right shift. Floating point is IEEE, rounded to nearest even, never
+//! contracted, with denormals kept; `Min` and `Max` propagate NaN and order -0 below +0. The
+//! definition of each, as a table of cases, is `interp::scalar`; code that evaluates operations
+//! without importing it is given an [`Arithmetic`].
 
 use crate::nest::Function;
 use crate::{Dtype, Scalar};
@@ -69,9 +70,9 @@ named_enum! {
         Div = "div",
         /// Remainder with the dividend's sign (C's `fmod` on floats); 0 for a zero integer divisor.
         Rem = "rem",
-        /// The lesser; NaN if either is, -0 below +0.
+        /// The lesser; NaN if either is one, -0 below +0.
         Min = "min",
-        /// The greater; NaN if either is, -0 below +0.
+        /// The greater; NaN if either is one, -0 below +0.
         Max = "max",
         /// Logical (`bool`) or bitwise and.
         And = "and",
@@ -87,7 +88,8 @@ named_enum! {
 }
 
 named_enum! {
-    /// Comparisons of two operands of one type, to `bool`. With a NaN all but `Ne` are false; `bool` orders false first.
+    /// Comparisons of two operands of one type, to `bool`. With a NaN all but `Ne` are false;
+    /// `bool` orders false first.
     CompareOp {
         /// Equal.
         Eq = "eq",
@@ -105,15 +107,15 @@ named_enum! {
 }
 
 named_enum! {
-    /// The reductions whose state is one element and that combine two with one primitive.
+    /// The reductions with a state of one element that merge two of them by one primitive.
     Monoid {
         /// Sum; 0 of nothing.
         Sum = "sum",
         /// Product; 1 of nothing.
         Prod = "prod",
-        /// Greatest; minus infinity or the type's least of nothing; NaN if one is there.
+        /// Greatest; minus infinity or the type's least value for no elements; NaN if there is one.
         Max = "max",
-        /// Least; plus infinity or the type's greatest of nothing; NaN if one is there.
+        /// Least; plus infinity or the type's greatest value for no elements; NaN if there is one.
         Min = "min",
         /// Whether one is true (`bool`).
         Any = "any",
@@ -173,14 +175,14 @@ impl Extreme {
     }
 }
 
-/// The reducers of the language, but for `mean`, which is a sum and a division. Lowering makes each a
-/// [`Monoid`] or a [`crate::nest::Reducer`].
+/// The reducers of the language, except for `mean`, which is a sum and a division. Lowering makes
+/// each a [`Monoid`] or a [`crate::nest::Reducer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ReduceOp {
     /// The elements combined.
     Monoid(Monoid),
-    /// `argmax` and `argmin`: the row-major number (`i64`) of the first greatest or least element, or of the first
-    /// NaN; 0 of nothing.
+    /// `argmax` and `argmin`: the row-major number (`i64`) of the first greatest or least element,
+    /// or of the first NaN; 0 for no elements.
     Position(Extreme),
 }
 
@@ -235,8 +237,9 @@ impl std::fmt::Display for ReduceOp {
 }
 
 named_enum! {
-    /// The named scalar functions. Each is one sequence of primitives for each float type (some for integers too), written
-    /// once in `compiler::math`; a program carries the ones it uses as [`crate::nest::Function`]s.
+    /// The named scalar functions. Each is one sequence of primitives for each float type (some for
+    /// integers too), written once in `compiler::math`; a program carries the ones it uses as
+    /// [`crate::nest::Function`]s.
     MathFn {
         /// e^x
         Exp = "exp",
@@ -325,14 +328,16 @@ impl MathFn {
         }
     }
 
-    /// Whether the function draws random numbers: its arguments are `u64`, whatever its result is.
+    /// Whether the function draws random numbers. Its arguments are then `u64`, whatever its result
+    /// is.
     pub fn is_random(self) -> bool {
         matches!(self, MathFn::Uniform | MathFn::Normal | MathFn::Subseed)
     }
 }
 
-/// How to compute the scalar operations. The interpreter, which defines them, has the one there is (`interp::scalar::ARITHMETIC`):
-/// whoever calls an analysis that works out values gives it, and no second definition comes about.
+/// Functions that evaluate the scalar operations. The only instance is the interpreter's, which
+/// defines them (`interp::scalar::ARITHMETIC`). Callers of an analysis that evaluates operations
+/// pass it in, so that there is no second definition.
 #[derive(Clone, Copy, Debug)]
 pub struct Arithmetic {
     /// A primitive of one operand.

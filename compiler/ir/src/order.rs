@@ -1,26 +1,31 @@
-//! The order of a reduction: part of the operation, decided by the source alone, so that no engine,
-//! vector width, thread count or fusion decision changes a bit.
+//! The order of a reduction. It is part of the operation and determined by the source alone, so
+//! that no engine, vector width, thread count or fusion decision changes a bit.
 //!
 //! The elements are numbered `0..n` along the reduced indices, row-major. Let `o` be the operation
 //! (`+` or `*`) and `e` its identity (`+0.0` or `1.0`).
 //!
-//! - **Lanes.** Elements fall into chunks of [`LANES_CHUNK`]. In a chunk, element `i` (counted within the
-//!   chunk) belongs to lane `i mod LANES`. Each lane starts at `e` and takes its elements in ascending
-//!   order: `lane = lane o x`. Then the lanes are folded in halves: for `h = LANES/2, ..., 2, 1`,
-//!   `lane[l] = lane[l] o lane[l + h]` for `l < h`. Lane 0 is the chunk's result.
-//! - **Blocks.** Elements fall into blocks of [`BLOCK`]; in a block they are taken in ascending order from `e`.
-//! - The results of chunks (or blocks) `c[0..k]` are joined by **pairwise levels**: while more than one is
-//!   left, `c[2i] o c[2i+1]` for each pair; an odd last one goes up as it is. None at all gives `e`.
-//! - **Scan.** Elements fall into chunks of [`SCAN_CHUNK`] and those into groups of [`SCAN_GROUP`]. In a group:
-//!   for `d = 1, 2, 4, ... < SCAN_GROUP`, simultaneously `p[i] = p[i - d] o p[i]` for `i >= d`. A group's
-//!   carry starts at `e` at the head of each chunk and grows by `carry = carry o p[last]` after each group; the
-//!   chunk's carry starts at `e` and grows by `chunk = chunk o carry` after each chunk.
-//!   The inclusive prefix at `i` is `chunk o (carry o p[i])`.
+//! - **Lanes.** Elements fall into chunks of [`LANES_CHUNK`]. In a chunk, element `i` (counted
+//!   within the chunk) belongs to lane `i mod LANES`. Each lane starts at `e` and takes its
+//!   elements in ascending order: `lane = lane o x`. Then the lanes are folded in halves: for
+//!   `h = LANES/2, ..., 2, 1`, `lane[l] = lane[l] o lane[l + h]` for `l < h`. Lane 0 is the chunk's
+//!   result.
+//! - **Blocks.** Elements fall into blocks of [`BLOCK`]; in a block they are taken in ascending
+//!   order from `e`.
+//! - The results of chunks (or blocks) `c[0..k]` are joined by **pairwise levels**: while more than
+//!   one is left, `c[2i] o c[2i+1]` for each pair; an odd last one goes to the next level
+//!   unchanged. If there are none, the result is `e`.
+//! - **Scan.** Elements fall into chunks of [`SCAN_CHUNK`] and those into groups of [`SCAN_GROUP`].
+//!   In a group: for `d = 1, 2, 4, ... < SCAN_GROUP`, simultaneously `p[i] = p[i - d] o p[i]` for
+//!   `i >= d`. A group's carry starts at `e` at the head of each chunk and grows by
+//!   `carry = carry o p[last]` after each group; the chunk's carry starts at `e` and grows by
+//!   `chunk = chunk o carry` after each chunk. The inclusive prefix at `i` is
+//!   `chunk o (carry o p[i])`.
 //!
-//! Because a sum starts at `+0.0`, it is never `-0.0`, and folding in lanes that got no element changes nothing:
-//! an engine may leave them out. (`e o x == x` for every partial result `x` that can occur.)
+//! Because a sum starts at `+0.0`, it is never `-0.0`, and folding in lanes without elements
+//! changes nothing, so an engine may leave them out. (`e o x == x` for every partial result `x`
+//! that can occur.)
 //!
-//! Operations whose result does not depend on order carry [`Order::Free`].
+//! Operations with a result that does not depend on order have [`Order::Free`].
 
 /// Lanes of a chunk: wide enough for AVX-512 and for a warp with 16-byte loads.
 pub const LANES: usize = 128;
@@ -33,7 +38,8 @@ pub const SCAN_GROUP: usize = 16;
 /// Elements of a chunk in a scan.
 pub const SCAN_CHUNK: usize = 4096;
 
-/// In which order a reduction takes its elements; see the module's page for the definitions.
+/// The order in which a reduction takes its elements; see the documentation of this module for the
+/// definitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Order {
     /// Any order gives the same bits.
@@ -42,7 +48,7 @@ pub enum Order {
     Lanes,
     /// By blocks: the elements run across memory.
     Blocks,
-    /// The last inclusive prefix of a scan over the elements (`e` of none).
+    /// The last inclusive prefix of a scan over the elements (`e` for none).
     Scan,
 }
 

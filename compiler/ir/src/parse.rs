@@ -1,6 +1,6 @@
-//! Reads the text form of a program, as `print` writes it. The result is well-formed text, no more: whether
-//! it is a right program is for `verify` to say. Any input ends in a program or an error; nesting, ids and
-//! the growth of sizes have limits.
+//! Reads the text form of a program, as `print` writes it. The result is well-formed text and
+//! nothing more: `verify` checks whether it is a valid program. Any input ends in a program or an
+//! error; nesting, ids and the growth of sizes have limits.
 
 mod body;
 mod sched;
@@ -22,7 +22,7 @@ use crate::verify::MAX_DEPTH;
 use crate::{Affine, Dtype, Origin, ReduceOp, Scalar, Size, SymbolId};
 use token::Token;
 
-/// How many atoms a size in the text may come to, multiplied out.
+/// The limit on the atoms of a size in the text, multiplied out.
 const MAX_ATOMS: usize = 4096;
 /// Values have numbers below this.
 const MAX_VALUE: u32 = 1 << 20;
@@ -34,7 +34,7 @@ pub struct ParseError {
     pub line: usize,
     /// The character in the line, from 1.
     pub column: usize,
-    /// What is wrong.
+    /// The error.
     pub message: String,
 }
 
@@ -69,7 +69,7 @@ struct Parser<'s> {
     buffers: BTreeMap<String, BufferId>,
     functions: BTreeMap<String, FunctionId>,
     reducers: BTreeMap<String, ReducerId>,
-    /// What the kernel being read has bound so far.
+    /// The indices that the kernel being read has bound so far.
     indices: BTreeMap<String, IndexId>,
 }
 
@@ -211,7 +211,7 @@ impl<'s> Parser<'s> {
         Ok(items)
     }
 
-    /// Items with commas between and brackets around; there may be none.
+    /// Items in brackets, separated by commas; there may be none.
     fn bracketed<T>(&mut self, open: &str, close: &str, item: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
         self.mark(open)?;
         if self.take_mark(close) {
@@ -453,7 +453,8 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// `*` and `/` over factors, from the left, then the sign. (Only of the least number it belongs to the digits.)
+    /// `*` and `/` over factors, from the left, followed by the sign. (Only for the least number
+    /// does the sign belong to the digits.)
     fn product(&mut self, minus: bool) -> Result<Affine<IndexId>> {
         let least = self.peek() == Some(Token::Int("9223372036854775808"));
         let mut product = self.factor(minus && least)?;
@@ -483,7 +484,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// Refuses an expression whose text would nest too deep here: quotients stand in brackets.
+    /// Refuses an expression with text that would nest too deeply, since quotients are in brackets.
     fn bounded(&self, a: &Affine<IndexId>) -> Result<()> {
         let deepest = a.terms().iter().map(|(_, c)| c).chain([a.constant_part()]).map(nesting).max().unwrap_or(0);
         if self.depth + deepest > MAX_DEPTH {
@@ -520,7 +521,7 @@ impl<'s> Parser<'s> {
     }
 }
 
-/// The atoms of an expression, those inside quotients too: products multiply them.
+/// The number of atoms of an expression, including those inside quotients. Products multiply them.
 fn weight(a: &Affine<IndexId>) -> usize {
     a.terms().iter().map(|(_, c)| c).chain([a.constant_part()]).map(size_weight).sum()
 }

@@ -1,7 +1,8 @@
-//! The text form of a program, which `parse` reads back. Tests are written in it and reports quote it.
+//! The text form of a program, which `parse` reads back. Tests are written in it and reports quote
+//! it.
 //!
-//! Everything that a program holds is there, but for ids that nothing mentions. The type of a value stands
-//! beside it only where it is not the one its definition gives (which `verify` would refuse).
+//! It contains everything in a program except ids that nothing mentions. A value is printed with
+//! its type only if that differs from the type of its definition (which `verify` would reject).
 
 mod sched;
 
@@ -39,7 +40,7 @@ pub fn headline(program: &Program, indices: &PrimaryMap<IndexId, Index>, values:
     printer.out.lines().next().unwrap_or_default().to_string()
 }
 
-/// The text of a scalar: decimal that reads back to the same bits, or the bits of an unusual NaN.
+/// The text of a scalar: a decimal that reads back to the same bits, or the bits of an unusual NaN.
 pub fn scalar(value: Scalar) -> String {
     let odd_nan = match value {
         Scalar::F16(v) => v.is_nan() && v.to_bits() != half::f16::NAN.to_bits(),
@@ -66,7 +67,8 @@ pub fn scalar(value: Scalar) -> String {
     }
 }
 
-/// The text of an affine expression, a positive term first if there is one: `2 * i + n - 1`.
+/// The text of an affine expression, beginning with a positive term if there is one:
+/// `2 * i + n - 1`.
 pub fn affine<I: Copy + Ord>(a: &Affine<I>, index: &impl Fn(I) -> String, size: &impl Fn(&Size) -> String) -> String {
     // Each part: whether it is subtracted, and its text.
     let signed = |text: String| match text.strip_prefix('-') {
@@ -109,7 +111,7 @@ fn float(value: impl fmt::Debug) -> String {
     format!("{value:?}").replace("NaN", "nan")
 }
 
-/// A name as it stands in the text: bare if it reads as one, else quoted.
+/// A name in the text: bare if it reads as one, else quoted.
 fn name(name: &str) -> String {
     let word = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
     let number = |rest: &str| rest.bytes().all(|b| b.is_ascii_digit());
@@ -150,7 +152,7 @@ fn params(params: &[ValueId], values: &Values) -> String {
     })
 }
 
-/// The state that an element is: a single value stands without brackets.
+/// The state that an element becomes. A single value has no brackets.
 fn inputs(inputs: &[Input]) -> String {
     let input = |input: &Input| match input {
         Input::Value(value) => value.to_string(),
@@ -159,7 +161,7 @@ fn inputs(inputs: &[Input]) -> String {
     if let [one] = inputs { input(one) } else { format!("({})", list(inputs, input)) }
 }
 
-/// What the statements of a kernel or function refer to.
+/// The declarations that the statements of a kernel or function refer to.
 struct Body<'a> {
     indices: &'a PrimaryMap<IndexId, Index>,
     values: &'a Values,
@@ -231,7 +233,7 @@ impl<'a> Printer<'a> {
         self.line("}");
     }
 
-    /// Inputs and outputs that stand in order need no number.
+    /// Inputs and outputs in order need no number.
     fn buffer(&self, buffer: &Buffer, inputs: &mut usize, outputs: &mut usize) -> String {
         let numbered = |word: &str, n: usize, next: &mut usize| {
             let text = if n == *next { word.to_string() } else { format!("{word} {n}") };
@@ -295,7 +297,7 @@ impl<'a> Printer<'a> {
     fn kernel(&mut self, k: &Kernel) {
         let body = Body { indices: &k.indices, values: &k.values };
         self.line(&format!("kernel @{}{} {{", name(&k.name), origins(&k.origins)));
-        // Indices are numbered as loops bind them; where they are not, their order is said first.
+        // Indices are numbered as loops bind them; if they are not, their order is listed first.
         if !k.indices.keys().eq(bound_indices(&k.body)) {
             self.depth += 1;
             let text = format!("indices {}", list(k.indices.values(), |i| name(&i.name)));
@@ -460,7 +462,7 @@ impl Body<'_> {
         self.indices.get(id).map_or_else(|| format!("?{id}"), |i| name(&i.name))
     }
 
-    /// A value where it is defined, with its type if that is not the one its definition gives.
+    /// A value at its definition, with its type if that is not the type of the definition.
     fn definition(&self, value: ValueId, given: Option<Dtype>) -> String {
         match self.values.get(value) {
             Some(dtype) if Some(*dtype) != given => format!("{value}: {dtype}"),

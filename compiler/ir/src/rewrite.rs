@@ -1,5 +1,5 @@
-//! Changing kernels. A pass decides what may be done; here is how it is done, a file for each way. All of them take
-//! time in proportion to the code they look at.
+//! Rewriting kernels. A pass decides what may be done; these modules do it, with a file for each
+//! kind of rewrite. All of them take time proportional to the code that they visit.
 
 mod copy;
 mod equal;

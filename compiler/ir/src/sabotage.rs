@@ -1,5 +1,6 @@
-//! Deliberate bugs, to test the differential tester with: a line each in one table, and a question at the place where each is planted.
-//! Without the feature `sabotage` the answer is the constant `false`, and nothing is left of them. `docs/fuzzing.md` says what finds them.
+//! Deliberate bugs for testing the differential tester: a line for each in one table, and a query
+//! at the place where it is planted. Without the feature `sabotage` the answer is the constant
+//! `false`, and nothing of them remains in the code. `docs/fuzzing.md` says which test finds each.
 
 macro_rules! bugs {
     ($($variant:ident = $room:literal, $what:literal;)*) => {
@@ -9,7 +10,7 @@ macro_rules! bugs {
         pub enum Bug { $($variant),* }
 
         impl Bug {
-            /// Every bug, with the room that it is planted in and what is wrong.
+            /// Every bug, with the part of the code that it is planted in and a description.
             pub const ALL: &'static [(Bug, &'static str, &'static str)] = &[$((Bug::$variant, $room, $what)),*];
         }
     };
@@ -133,7 +134,8 @@ bugs! {
 mod switch {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// The number of the bug that is on, from 1; 0 for none. Of the process: a run's threads have the bug of its compiler.
+    /// The number of the active bug, from 1; 0 for none. It is global to the process, so that all
+    /// threads of a run have the bug of its compiler.
     static ON: AtomicUsize = AtomicUsize::new(0);
 
     /// Whether a bug is on.
@@ -141,7 +143,7 @@ mod switch {
         ON.load(Ordering::Relaxed) == bug as usize + 1
     }
 
-    /// Switches the bug of a number in the table on, and any other off.
+    /// Activates the bug with a number in the table, and no other.
     pub fn set(bug: Option<usize>) {
         ON.store(bug.map_or(0, |n| n + 1), Ordering::Relaxed);
     }

@@ -83,7 +83,7 @@ impl Dtype {
         matches!(self, Dtype::F16 | Dtype::Bf16 | Dtype::F32 | Dtype::F64)
     }
 
-    /// Whether this is an integer type (`bool` is none).
+    /// Whether this is an integer type (`bool` is not).
     pub fn is_int(self) -> bool {
         !self.is_float() && self != Dtype::Bool
     }
@@ -93,12 +93,12 @@ impl Dtype {
         matches!(self, Dtype::I8 | Dtype::I32 | Dtype::I64)
     }
 
-    /// Whether values of this type only rest in memory and are widened before arithmetic.
+    /// Whether values of this type are only stored, and widened before arithmetic.
     pub fn is_storage(self) -> bool {
         self.compute() != self
     }
 
-    /// The type that arithmetic on this one happens in.
+    /// The type in which arithmetic on this one is done.
     pub fn compute(self) -> Dtype {
         match self {
             Dtype::I8 | Dtype::U8 => Dtype::I32,
@@ -176,7 +176,7 @@ impl Scalar {
         }
     }
 
-    /// The value of type `dtype` whose bits are the low ones of `bits`; a `bool` is their lowest bit.
+    /// The value of type `dtype` with the low bits of `bits`; a `bool` is their lowest bit.
     #[expect(clippy::cast_possible_truncation, reason = "keeping the low bits is the purpose")]
     pub fn from_bits(dtype: Dtype, bits: u64) -> Scalar {
         match dtype {
@@ -205,8 +205,9 @@ impl Scalar {
         }
     }
 
-    /// The value of a type nearest to a decimal (or `inf`, `-inf`, `nan`, `true`, `false`), rounded once; an integer
-    /// beyond the type is none. A decimal beyond a float type is infinite.
+    /// The value of a type nearest to a decimal (or `inf`, `-inf`, `nan`, `true`, `false`), rounded
+    /// once. `None` for an integer out of range; a decimal beyond the range of a float type is
+    /// infinite.
     pub fn parse(dtype: Dtype, text: &str) -> Option<Scalar> {
         Some(match dtype {
             Dtype::Bool => Scalar::Bool(text.parse().ok()?),
@@ -273,8 +274,8 @@ impl PartialEq for Scalar {
 
 impl Eq for Scalar {}
 
-/// A decimal rounded to odd: an inexact result is the neighbour with an odd last bit, which keeps the next rounding
-/// right (Boldo and Melquiond, "When double rounding is odd").
+/// A decimal rounded to odd: an inexact result is the neighbour with an odd last bit, which keeps
+/// the next rounding right (Boldo and Melquiond, "When double rounding is odd").
 fn odd(text: &str) -> Option<f32> {
     let near: f32 = text.parse().ok()?;
     if !near.is_finite() || near == 0.0 || near.to_bits() & 1 == 1 {
@@ -288,7 +289,8 @@ fn odd(text: &str) -> Option<f32> {
     }))
 }
 
-/// The magnitude of a decimal that is not 0, comparable: with `(e, d)` it is `0.d` times ten to the power `e`.
+/// The magnitude of a decimal that is not 0, comparable: with `(e, d)` it is `0.d` times ten to the
+/// power `e`.
 fn digits(text: &str) -> (i64, String) {
     let text = text.trim_start_matches(['+', '-']);
     let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
@@ -307,7 +309,8 @@ mod tests {
     #[test]
     fn decimals_are_rounded_once() {
         let bits = |dtype, text| Scalar::parse(dtype, text).map(Scalar::bits);
-        // 1 + 2^-11 lies half way between 1 and the next f16, 1 + 2^-8 half way in bf16: a trace above goes up.
+        // 1 + 2^-11 is the midpoint between 1 and the next f16, 1 + 2^-8 in bf16; anything above
+        // rounds up.
         assert_eq!(bits(Dtype::F16, "1.00048828125"), Some(0x3c00));
         assert_eq!(bits(Dtype::F16, "1.000488281250000000000000000000001"), Some(0x3c01));
         assert_eq!(bits(Dtype::F16, "1000488.281249999999999999999999999e-6"), Some(0x3c00));

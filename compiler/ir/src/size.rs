@@ -1,6 +1,6 @@
 //! Symbolic sizes: integer polynomials over the size names of a program, with floor division as an
-//! opaque atom. They are kept in one normal form, so equality of values is equality of structure for
-//! everything but identities of division.
+//! opaque atom. They are kept in a normal form, so that equal values have equal structure, except
+//! for identities of division.
 
 use std::fmt;
 use std::ops::{Add, Mul, Neg, Sub};
@@ -13,7 +13,7 @@ use smallvec::{SmallVec, smallvec};
 pub struct SymbolId(u32);
 entity_impl!(SymbolId, "s");
 
-/// What a polynomial multiplies.
+/// A factor of a polynomial's terms.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Atom {
     /// A size name.
@@ -28,11 +28,12 @@ pub enum Atom {
 /// Atoms that are multiplied, sorted: mostly one, in place.
 pub type Product = SmallVec<[Atom; 1]>;
 
-/// Products of atoms with their coefficients: mostly one, in place.
+/// Products of atoms with their coefficients: mostly one, stored inline.
 type Terms = SmallVec<[(Product, i64); 1]>;
 
 /// An integer-valued symbolic expression in normal form: a sum of `coefficient * product of atoms`.
-/// The term without atoms is the constant. Arithmetic never panics: overflow turns into [`Atom::Overflow`].
+/// The term without atoms is the constant. Arithmetic never panics: overflow turns into
+/// [`Atom::Overflow`].
 #[derive(Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Size {
     /// Products of atoms (sorted) with non-zero coefficients, sorted by product. Empty for zero.
@@ -48,7 +49,8 @@ pub enum SizeError {
     DivisionByZero,
 }
 
-/// A copy of few elements. (What `SmallVec` has for it takes several times as long, and sizes are copied all the time.)
+/// A copy of a few elements. (The function of `SmallVec` takes several times as long, and sizes are
+/// copied all the time.)
 pub(crate) fn copy_of<T>(elements: &SmallVec<[T; 1]>, copy: impl Fn(&T) -> T) -> SmallVec<[T; 1]> {
     match elements.as_slice() {
         [] => SmallVec::new(),
@@ -80,7 +82,7 @@ impl Size {
         Size { terms: smallvec![(smallvec![atom], 1)] }
     }
 
-    /// A size without an exact value, whose coefficients are those of `wrapped` modulo 2^64.
+    /// A size without an exact value, with the coefficients of `wrapped` modulo 2^64.
     pub fn overflow(wrapped: Size) -> Size {
         Size::atom(Atom::Overflow(Box::new(wrapped)))
     }
@@ -130,12 +132,14 @@ impl Size {
         self.terms.is_empty()
     }
 
-    /// Floor of `self / divisor`. A divisor that is a constant below 1 gives an error when evaluated.
+    /// Floor of `self / divisor`. A divisor that is a constant below 1 gives an error when
+    /// evaluated.
     pub fn floor_div(&self, divisor: &Size) -> Size {
         let apart = |size: Size| Size::atom(Atom::FloorDiv(Box::new(size), Box::new(divisor.clone())));
         let Some(by) = divisor.as_constant().filter(|by| *by > 0) else { return apart(self.clone()) };
-        // Terms that the divisor divides come out: `(2 * m + n) / 2` is `m + n / 2`. A constant comes out only if no size name is left with
-        // it, so that `(n - 1) / 2` stays as it was written.
+        // Terms that the divisor divides are extracted: `(2 * m + n) / 2` is `m + n / 2`. A
+        // constant is extracted only if no size name is left with it, so that `(n - 1) / 2` stays
+        // as it was written.
         let (mut whole, mut rest): (Terms, Terms) = self.terms.iter().cloned().partition(|(_, c)| c % by == 0);
         whole.iter_mut().for_each(|(_, c)| *c /= by);
         if rest.iter().any(|(product, _)| !product.is_empty()) {
@@ -202,8 +206,8 @@ impl Size {
         Ok(sum)
     }
 
-    /// The value modulo 2^64, as integer arithmetic gives it at run time; a quotient by a divisor
-    /// below 1 is 0. It equals [`Size::eval`] where that has a value.
+    /// The value modulo 2^64, as integer arithmetic computes it at run time; a quotient by a
+    /// divisor below 1 is 0. It equals [`Size::eval`] wherever that has a value.
     pub fn wrapping(&self, symbols: &impl Fn(SymbolId) -> i64) -> i64 {
         let mut sum = 0i64;
         for (product, coefficient) in &self.terms {
@@ -360,7 +364,7 @@ impl<'a, N: Fn(SymbolId) -> &'a str> fmt::Display for Display<'a, N> {
         if self.size.is_zero() {
             return f.write_str("0");
         }
-        // Names first, the constant last, as one writes it; a positive term first if there is one.
+        // Names first and the constant last, as usual, but a positive term first if there is one.
         let mut terms: Vec<_> = self.size.terms.iter().collect();
         terms.sort_by_key(|(product, c)| (product.is_empty(), *c < 0));
         for (k, (product, coefficient)) in terms.into_iter().enumerate() {
@@ -371,7 +375,7 @@ impl<'a, N: Fn(SymbolId) -> &'a str> fmt::Display for Display<'a, N> {
                 (_, false) => f.write_str(" + ")?,
             }
             let magnitude = coefficient.unsigned_abs();
-            // A quotient beside anything else, or behind a leading minus, needs parentheses of its own.
+            // A quotient within a larger expression, or behind a leading minus, needs parentheses.
             let alone = magnitude == 1 && product.len() == 1 && !(k == 0 && *coefficient < 0);
             let mut first = true;
             if magnitude != 1 || product.is_empty() {

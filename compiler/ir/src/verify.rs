@@ -1,9 +1,9 @@
-//! The rules that a program keeps from lowering to code generation, checked after every pass in tests and debug
-//! builds. Engines rely on them without looking again. The message is for whoever wrote the pass: it names the
-//! kernel, the statement and the rule.
+//! The rules that a program obeys from lowering to code generation, checked after every pass in
+//! tests and debug builds. Engines rely on them without further checks. The message is meant for
+//! the author of the pass: it names the kernel, the statement and the rule.
 //!
-//! What only a run can show (subscripts inside, elements stored once and before they are loaded, views of the
-//! same number of elements) the interpreter checks.
+//! Rules that only a run can check (subscripts are in bounds, elements are stored once and before
+//! they are loaded, views have the same number of elements) are enforced by the interpreter.
 
 mod ops;
 mod slots;
@@ -42,7 +42,7 @@ impl std::error::Error for VerifyError {}
 
 type Result<T = (), E = VerifyError> = std::result::Result<T, E>;
 
-/// Checks every rule, up to the first that is broken.
+/// Checks every rule, up to the first that is violated.
 pub fn verify(program: &Program) -> Result {
     names(program)?;
     declarations(program)?;
@@ -216,16 +216,16 @@ fn scratch(program: &Program) -> Result {
     Ok(())
 }
 
-/// What the place of a statement allows it.
+/// The statements that are allowed in a place.
 #[derive(Clone, Copy)]
 struct Context {
     /// Whether it may store, or why not.
     stores: Result<(), &'static str>,
-    /// Whether it stands directly in the body of a scan.
+    /// Whether the place is directly in the body of a scan.
     scan: bool,
 }
 
-/// The body of one kernel or function, and what is visible where the check has come to.
+/// The body of one kernel or function, and the names visible at the current position.
 struct Checker<'p> {
     program: &'p Program,
     place: String,
@@ -233,7 +233,8 @@ struct Checker<'p> {
     /// None in a function.
     indices: Option<&'p PrimaryMap<IndexId, Index>>,
     defined: Vec<bool>,
-    /// Of each value, whether it is visible; the stack holds those that are, in the order of their definitions.
+    /// For each value, whether it is visible. The stack holds the visible ones in the order of
+    /// their definitions.
     visible: Vec<bool>,
     stack: Vec<ValueId>,
     index_bound: Vec<bool>,
@@ -308,7 +309,7 @@ impl<'p> Checker<'p> {
         }
     }
 
-    /// A block, at whose end `yields` must be visible. What it defines is not visible after it.
+    /// A block, with `yields` visible at its end. Its definitions are not visible after it.
     fn block(&mut self, holder: Option<&Statement>, block: &Block, context: Context, yields: &[ValueId]) -> Result {
         if self.depth == MAX_DEPTH {
             return self.fail(holder, format!("blocks nest more than {MAX_DEPTH} deep"));

@@ -1,4 +1,4 @@
-//! Looking at blocks: everything inside, in text order.
+//! Visitors of blocks, which visit everything inside in text order.
 
 use std::collections::BTreeSet;
 
@@ -98,7 +98,7 @@ pub fn bound_indices(block: &Block) -> Vec<IndexId> {
     bound
 }
 
-/// The indices that a block mentions and does not bind.
+/// The indices that a block mentions but does not bind.
 pub fn free_indices(block: &Block) -> BTreeSet<IndexId> {
     let mut free = BTreeSet::new();
     for_each_affine(block, &mut |a| free.extend(a.terms().iter().map(|(i, _)| *i)));
@@ -108,7 +108,7 @@ pub fn free_indices(block: &Block) -> BTreeSet<IndexId> {
     free
 }
 
-/// The values that a block uses and does not define.
+/// The values that a block uses but does not define.
 pub fn free_values(block: &Block) -> BTreeSet<ValueId> {
     let (mut used, mut defined) = (BTreeSet::new(), BTreeSet::new());
     for_each_statement(block, &mut |statement| {
@@ -118,7 +118,7 @@ pub fn free_values(block: &Block) -> BTreeSet<ValueId> {
     &used - &defined
 }
 
-/// How often each buffer is loaded from in the text of a block, in text order.
+/// The buffer of each load in a block, in text order.
 pub fn loads(block: &Block) -> Vec<BufferId> {
     let mut loads = vec![];
     for_each_statement(block, &mut |statement| loads.extend(statement.effects().load.map(|load| load.buffer)));

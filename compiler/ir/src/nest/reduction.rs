@@ -1,6 +1,6 @@
-//! Reductions: the states that elements are, and how two states become one. A loop reduces
-//! ([`Reduction`]), or a scan does, prefix by prefix ([`Prefix`]); both merge by a primitive or by a [`Reducer`]
-//! of the program.
+//! Reductions: the states that elements become, and the merging of two states. A loop computes the
+//! last state ([`Reduction`]), a scan every prefix ([`Prefix`]). Both merge by a primitive or by a
+//! [`Reducer`] of the program.
 
 use cranelift_entity::{PrimaryMap, entity_impl};
 
@@ -12,12 +12,12 @@ use crate::{Dtype, Extreme, Monoid, Order, Scalar};
 pub struct ReducerId(u32);
 entity_impl!(ReducerId, "r");
 
-/// A reducer whose state is several values, or that merges two states with more than a primitive.
+/// A reducer with a state of several values, or with a merge that is more than a primitive.
 ///
-/// An element becomes a state in the body of the loop (the *lift*), and the last state becomes a result in
-/// the statements after the loop (the *finish*). Both are ordinary statements, so they fuse and vectorize like
-/// any other scalar code. The reducer itself is the rest: the state of no elements, and the merge of
-/// two states.
+/// An element becomes a state in the body of the loop (the *lift*), and the last state becomes a
+/// result in the statements after the loop (the *finish*). Both are ordinary statements, so they
+/// fuse and vectorize like any other scalar code. The reducer itself is the rest: the state of no
+/// elements, and the merge of two states.
 ///
 /// ```
 /// let program: ir::nest::Program = "program @mean {
@@ -45,12 +45,13 @@ entity_impl!(ReducerId, "r");
 pub struct Reducer {
     /// The name in IR text, such as `argmax.f32`.
     pub name: String,
-    /// The state of no elements. Engines merge it, on either side and any number of times, into the states of parts
-    /// of a reduction: the state of all elements must have the same bits with it and without.
+    /// The state of no elements. Engines may merge it, on either side and any number of times, into
+    /// the states of parts of a reduction; the state of all elements must have the same bits with
+    /// and without it.
     pub identity: Vec<Scalar>,
     /// Which orders of merging give the same bits.
     pub law: Law,
-    /// The parameters of the merge: a state of earlier elements, then one of later ones.
+    /// The parameters of the merge: a state of earlier elements, followed by one of later ones.
     pub params: Vec<ValueId>,
     /// The types of all values of the merge.
     pub values: PrimaryMap<ValueId, Dtype>,
@@ -74,9 +75,9 @@ pub enum Law {
     Ordered,
     /// Any order. The merge is associative and commutative.
     Free,
-    /// Any order, and the state is always that of a single element: among those whose first value equals
-    /// the greatest or least of all first values (0 and -0 are equal, and so are NaNs), the first one. So an
-    /// engine may find the extreme before it looks for the element.
+    /// Any order, and the state is always that of a single element: the first one among those with
+    /// a first value equal to the greatest or least of all first values (0 and -0 are equal, and so
+    /// are NaNs). So an engine may find the extreme before it looks for the element.
     First(Extreme),
 }
 
@@ -96,7 +97,7 @@ pub enum Merge {
     Reducer(ReducerId),
 }
 
-/// A value of the state that an element of a reduction is.
+/// A value of the state that an element becomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Input {
     /// A value that the body defines or sees.
@@ -132,7 +133,7 @@ pub struct Reduction {
     pub merge: Merge,
     /// The order of merging: part of the meaning.
     pub order: Order,
-    /// The state that the element of an iteration is, visible at the end of the body.
+    /// The state that the element of an iteration becomes, visible at the end of the body.
     pub inputs: Vec<Input>,
 }
 
@@ -147,7 +148,7 @@ impl Reduction {
         self.inputs.iter().filter_map(|input| input.value())
     }
 
-    /// The reduction as one of single values by a primitive, if it is that.
+    /// The reduction as one of single values by a primitive, if it is one.
     pub fn single(&self) -> Option<Single> {
         match (self.merge, self.inputs.as_slice(), self.results.as_slice()) {
             (Merge::Monoid(monoid), [Input::Value(input)], [result]) => {
@@ -176,14 +177,14 @@ pub struct Single {
 pub struct Prefix {
     /// How states are merged.
     pub merge: Merge,
-    /// The state that the element of an iteration is.
+    /// The state that the element of an iteration becomes.
     pub inputs: Vec<Input>,
-    /// Which value of the state so far it gives.
+    /// The number of the value that it selects from the state so far.
     pub field: usize,
 }
 
 impl Prefix {
-    /// The prefix as one of single values by a primitive, if it is that.
+    /// The prefix as one of single values by a primitive, if it is one.
     pub fn single(&self) -> Option<(Monoid, ValueId)> {
         match (self.merge, self.inputs.as_slice()) {
             (Merge::Monoid(monoid), [Input::Value(input)]) => Some((monoid, *input)),

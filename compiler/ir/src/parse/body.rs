@@ -1,4 +1,4 @@
-//! Kernels and functions.
+//! Parses kernels and functions.
 
 use cranelift_entity::{EntityRef, PrimaryMap};
 
@@ -11,12 +11,12 @@ use crate::nest::{
 };
 use crate::{BinaryOp, CompareOp, Dtype, Extreme, MathFn, Monoid, Order, UnaryOp};
 
-/// What a kernel or function has defined so far.
+/// The definitions of a kernel or function so far.
 #[derive(Default)]
 struct Scope {
     binds: Binds,
     indices: PrimaryMap<IndexId, Index>,
-    /// Values that the text skips or never defines are there too, as `bool`s.
+    /// Includes values that the text skips or never defines, as `bool`s.
     values: Values,
 }
 
@@ -26,7 +26,7 @@ enum Binds {
     /// New ones.
     #[default]
     New,
-    /// Those that the kernel says first, and no others.
+    /// Those that the kernel lists at its beginning, and no others.
     Listed,
     /// None: a function has no loops.
     None,
@@ -48,7 +48,7 @@ impl Scope {
     }
 }
 
-/// A value to be defined, with its type where the text says it.
+/// A value to be defined, with its type if the text states it.
 type Definition = (ValueId, Option<Dtype>);
 
 impl Parser<'_> {
@@ -271,7 +271,8 @@ impl Parser<'_> {
         id.map(|id| Merge::Reducer(*id)).ok_or_else(|| self.error_before(format!("there is no reducer @{name}")))
     }
 
-    /// The state that an element is; a single value needs no brackets, and there is at least one.
+    /// The state that an element becomes. A single value needs no brackets, and there is at least
+    /// one.
     fn inputs(&mut self, scope: &mut Scope) -> Result<Vec<Input>> {
         if !self.take_mark("(") {
             return Ok(vec![self.input(scope)?]);

@@ -2,7 +2,7 @@
 
 use logos::Logos;
 
-/// One token. White space and `#` comments stand between them.
+/// A token. White space and `#` comments separate tokens.
 #[derive(Logos, Clone, Copy, Debug, PartialEq, Eq)]
 #[logos(skip r"[ \t\r\n\f]+", skip(r"#[^\n]*", allow_greedy = true))]
 pub enum Token<'s> {

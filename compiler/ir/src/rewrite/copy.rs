@@ -12,8 +12,8 @@ use crate::nest::{
 };
 use crate::{Affine, BinaryOp, Dtype};
 
-/// Copies blocks of one kernel into another. Indices and values that the block binds become fresh ones;
-/// those from outside it become what they were mapped to, and stay themselves if they were not.
+/// Copies blocks of one kernel into another. Indices and values that the block binds become fresh
+/// ones; those from outside it become whatever they were mapped to, and stay the same otherwise.
 pub struct Copier<'a> {
     program: &'a Program,
     from: &'a Kernel,
@@ -25,14 +25,14 @@ pub struct Copier<'a> {
 }
 
 impl<'a> Copier<'a> {
-    /// A copier between kernels of a program (of which either may be set aside at the moment).
+    /// A copier between two kernels of a program; either may currently be taken out of it.
     pub fn new(program: &'a Program, from: &'a Kernel, to: &'a mut Kernel) -> Copier<'a> {
         let mut values = SecondaryMap::new();
         values.resize(from.values.len());
         Copier { program, from, to, names: None, indices: BTreeMap::new(), values }
     }
 
-    /// Says what an index becomes: an affine expression of the other kernel's indices, or a value there.
+    /// Maps an index to an affine expression of the other kernel's indices, or to a value there.
     pub fn map_index(&mut self, from: IndexId, to: Subscript) {
         self.indices.insert(from, to);
     }
@@ -47,7 +47,7 @@ impl<'a> Copier<'a> {
         self.to
     }
 
-    /// What a value has become.
+    /// The value that a value was mapped to.
     pub fn value(&self, from: ValueId) -> ValueId {
         self.values[from].expand().unwrap_or(from)
     }
@@ -127,7 +127,7 @@ impl<'a> Copier<'a> {
     }
 
     fn dims(&mut self, dims: &[(IndexId, Extent)], out: &mut Block) -> Vec<(IndexId, Extent)> {
-        // All extents stand outside of the loop: map them before its indices.
+        // Extents are evaluated outside of the loop, so map them before its indices.
         let extent = |(_, extent): &(IndexId, Extent)| match extent {
             Extent::Value(v) => Extent::Value(self.value(*v)),
             Extent::Affine(a) => match self.affine(a, out) {
@@ -157,7 +157,8 @@ impl<'a> Copier<'a> {
         at.iter().map(subscript).collect()
     }
 
-    /// An affine expression with its indices mapped: affine as long as all of them are, else computed in `out`.
+    /// An affine expression with its indices mapped: affine if all of them are, else computed in
+    /// `out`.
     fn affine(&mut self, a: &Affine<IndexId>, out: &mut Block) -> Subscript {
         let mut affine = Affine::size(a.constant_part().clone());
         let mut sum = None;
@@ -193,8 +194,8 @@ impl<'a> Copier<'a> {
     }
 }
 
-/// A name like `name` that is not among `names`, to which it is added: where it is taken, another number goes after
-/// the name without its own.
+/// A name like `name` that is not in `names`, to which it is added. If the name is taken, its
+/// number is replaced by another.
 pub fn fresh_name<S: Borrow<str> + From<String> + Ord>(names: &mut BTreeSet<S>, name: &str) -> String {
     let mut unique = name.to_string();
     let mut k = 0;
@@ -210,7 +211,8 @@ pub fn fresh_name<S: Borrow<str> + From<String> + Ord>(names: &mut BTreeSet<S>, 
     unique
 }
 
-/// The kernel with its indices and values numbered as its text names them, and none that nothing mentions.
+/// The kernel with its indices and values numbered as its text numbers them, without those that
+/// nothing mentions.
 pub fn renumber(program: &Program, kernel: &Kernel) -> Kernel {
     let mut to = Kernel { name: kernel.name.clone(), origins: kernel.origins.clone(), ..Kernel::default() };
     let mut body = vec![];

@@ -1,8 +1,9 @@
-//! When two operations, or two statements that hold blocks, compute the same: they are equal but for what they call
-//! the values and indices that they define themselves.
+//! Equality of two operations, or of two statements with blocks: they compute the same if they are
+//! equal up to the names of the values and indices that they define themselves.
 //!
-//! Only what computes and does nothing else is compared: operations, branches and reductions over them. Each element
-//! is stored once and loaded only after that, so equal loads give equal values wherever one is in reach of the other.
+//! Only pure computations are compared: operations, branches and reductions over them. Each element
+//! is stored once and loaded only after that, so equal loads give equal values wherever one is
+//! visible to the other.
 
 use std::hash::{Hash, Hasher};
 use std::mem::discriminant;
@@ -15,18 +16,18 @@ use crate::Affine;
 use crate::nest::{Block, Extent, IndexId, Input, Loop, LoopKind, Op, Statement, Subscript, ValueId};
 use crate::sabotage::{self, Bug};
 
-/// What a name that the compared statements define stands for: the how-manieth of its kind there. It means something
-/// until that comparison is over.
+/// The meaning of a name that the compared statements define: its position among the names of its
+/// kind. It is valid until the end of that comparison.
 #[derive(Clone, Copy, Default)]
 struct Local {
     comparison: u32,
     number: u32,
 }
 
-/// Which values are known to be equal, and what the statements under comparison define.
+/// The values known to be equal, and the definitions of the statements being compared.
 #[derive(Default)]
 pub(super) struct Equality {
-    /// Of each value, the one that it equals, unless that is itself.
+    /// For each value, the one that it equals, unless that is itself.
     equal: SecondaryMap<ValueId, PackedOption<ValueId>>,
     values: SecondaryMap<ValueId, Local>,
     indices: SecondaryMap<IndexId, Local>,
@@ -38,12 +39,12 @@ pub(super) struct Equality {
 }
 
 impl Equality {
-    /// The value that stands for all that equal `value`.
+    /// The value that represents all those equal to `value`.
     pub(super) fn of(&self, value: ValueId) -> ValueId {
         self.equal[value].expand().unwrap_or(value)
     }
 
-    /// Says that `value` equals `first`, which stands for itself.
+    /// Records that `value` equals `first`, which represents itself.
     pub(super) fn learn(&mut self, value: ValueId, first: ValueId) {
         self.equal[value] = first.into();
     }
@@ -55,7 +56,7 @@ impl Equality {
         hasher.finish()
     }
 
-    /// A hash of a branch or reduction without its results, unless it does more than to compute.
+    /// A hash of a branch or reduction without its results, unless it does more than compute.
     pub(super) fn hash_of(&mut self, statement: &Statement) -> Option<u64> {
         let mut hasher = FxHasher::default();
         let computes = self.hash_inside(statement, &mut hasher);
@@ -63,8 +64,8 @@ impl Equality {
         computes.map(|()| hasher.finish())
     }
 
-    /// Whether two branches or reductions that only compute are equal but for their results. If so, `then` learns
-    /// what the first calls each value that the second uses at its end.
+    /// Whether two branches or reductions that only compute are equal up to their results. If so,
+    /// `then` is told the first's name for each value that the second uses at its end.
     pub(super) fn compare(
         &mut self,
         first: &Statement,
@@ -82,14 +83,14 @@ impl Equality {
         same
     }
 
-    /// Ends a comparison: its names mean nothing any more.
+    /// Ends a comparison, which invalidates its names.
     fn end(&mut self) {
         self.over += 1;
         self.defined.clear();
         self.bound = 0;
     }
 
-    /// The next value that both statements define (one, where only one is looked at).
+    /// The next value that both statements define (one, if only one is examined).
     fn define(&mut self, first: ValueId, second: ValueId) {
         let local = Local { comparison: self.over + 1, number: self.defined.len() as u32 };
         (self.values[first], self.values[second]) = (local, local);
@@ -102,7 +103,7 @@ impl Equality {
         self.bound += 1;
     }
 
-    /// A number that names share which mean the same.
+    /// A number that names with the same meaning share.
     fn value(&self, value: ValueId) -> u64 {
         self.number(self.values[value], self.of(value).as_u32())
     }
@@ -170,7 +171,7 @@ impl Equality {
                 let same = at.len() == there.len() && at.iter().zip(there).all(subscript);
                 buffer == other && view == seen && (same || sabotage::on(Bug::SharedLoads))
             }
-            // Where the first passes so does the second, whatever it would say.
+            // Wherever the first check passes, the second one does, whatever its error would say.
             (Op::Check { value: a, bound, .. }, Op::Check { value: b, bound: other, .. }) => {
                 bound == other && same(&[a], &[b])
             }
@@ -178,7 +179,7 @@ impl Equality {
         }
     }
 
-    /// Without regard to the order of terms: it goes by ids.
+    /// Independent of the order of terms, which are sorted by ids.
     fn hash_affine(&self, a: &Affine<IndexId>, h: &mut FxHasher) {
         a.constant_part().hash(h);
         let mut terms = 0u64;

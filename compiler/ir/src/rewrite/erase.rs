@@ -1,4 +1,4 @@
-//! Erasing what has no effect.
+//! Erases code without effect.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use super::replace::replace;
 use crate::nest::{Block, BufferId, Contraction, Kernel, Loop, LoopKind, Op, Statement, ValueId};
 use crate::visit::for_each_use;
 
-/// Erases the stores to buffers that nothing loads from, and what is then unused.
+/// Erases the stores to buffers that nothing loads from, and the code that is then unused.
 pub fn erase_stores(kernel: &mut Kernel, buffers: &BTreeSet<BufferId>) {
     replace(&mut kernel.body, &mut |statement, out| {
         if !statement.effects().store.is_some_and(|store| buffers.contains(&store.buffer)) {
@@ -18,13 +18,14 @@ pub fn erase_stores(kernel: &mut Kernel, buffers: &BTreeSet<BufferId>) {
     erase_unused(&mut kernel.body);
 }
 
-/// Erases what has no effect: definitions that nothing uses, and loops, contractions and branches with nothing left
-/// in them. Stores and checks stay; a loop in which no reduction or prefix is left is a parallel one.
+/// Erases code without effect: unused definitions, and loops, contractions and branches with
+/// nothing left in them. Stores and checks stay. A scan or reducing loop without any prefix or
+/// reduction left becomes a parallel one.
 pub fn erase_unused(body: &mut Block) {
     erase_unused_but(body, &mut EntitySet::new());
 }
 
-/// `used` holds the values that are used after the block, and at the end those used in it too.
+/// `used` holds the values that are used after the block, and on return also those used in it.
 fn erase_unused_but(block: &mut Block, used: &mut EntitySet<ValueId>) {
     // From the end, so that uses come before definitions.
     let mut kept: Vec<bool> = block.iter_mut().rev().map(|statement| is_used(statement, used)).collect();
@@ -33,7 +34,7 @@ fn erase_unused_but(block: &mut Block, used: &mut EntitySet<ValueId>) {
     }
 }
 
-/// Whether a statement, without what is unused inside, still does something.
+/// Whether a statement, without its unused contents, still has an effect.
 fn is_used(statement: &mut Statement, used: &mut EntitySet<ValueId>) -> bool {
     match statement {
         Statement::Let { value, op } => {
@@ -47,7 +48,7 @@ fn is_used(statement: &mut Statement, used: &mut EntitySet<ValueId>) -> bool {
             reductions.retain(|r| r.results.iter().any(|v| used.contains(*v)));
         }
         Statement::Contract(c) => {
-            // The epilogue comes last, and without it nobody asks for the sum.
+            // The epilogue comes last, and without it the sum is unused.
             erase_unused_but(&mut c.epilogue, used);
             if c.epilogue.is_empty() {
                 *statement = factors(c);
@@ -56,7 +57,7 @@ fn is_used(statement: &mut Statement, used: &mut EntitySet<ValueId>) -> bool {
         Statement::Loop(_) => {}
     }
     for_each_use(statement, &mut |v| _ = used.insert(v));
-    // A block that runs once more after itself uses nothing of its last time: one walk is enough.
+    // An iteration of a block uses nothing from the previous one, so one walk is enough.
     if let Statement::Contract(c) = statement {
         erase_unused_but(&mut c.left.body, used);
         erase_unused_but(&mut c.right.body, used);
@@ -81,7 +82,8 @@ fn has_prefix(body: &Block) -> bool {
     body.iter().any(|statement| matches!(statement, Statement::Let { op: Op::Prefix(..), .. }))
 }
 
-/// What a contraction without an epilogue still does: compute its factors, which may hold checks.
+/// The remaining effect of a contraction without an epilogue: computing its factors, which may
+/// contain checks.
 fn factors(c: &mut Contraction) -> Statement {
     let mut dims = std::mem::take(&mut c.free);
     dims.append(&mut c.reduce);

@@ -1,4 +1,4 @@
-//! Taking a value from where it was computed instead of loading what was just stored.
+//! Store-to-load forwarding: uses the value that was stored instead of loading it.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,9 @@ use crate::nest::{Block, BufferId, Kernel, Op, Program, Statement, Subscript, Va
 use crate::sabotage::{self, Bug};
 use crate::visit;
 
-/// Replaces each load of an element that a statement before it in its block, or in a block around, has stored under
-/// the same subscripts by the value stored. Says how many there were.
+/// Replaces each load of an element that an earlier statement in its block, or in an enclosing
+/// block, has stored under the same subscripts by the stored value. Returns the number of loads
+/// replaced.
 pub fn forward(program: &Program, kernel: &mut Kernel) -> usize {
     let mut loaded = EntitySet::new();
     loaded.extend(visit::loads(&kernel.body));
@@ -27,11 +28,11 @@ pub fn forward(program: &Program, kernel: &mut Kernel) -> usize {
 struct Forwarder<'p> {
     program: &'p Program,
     loaded: EntitySet<BufferId>,
-    /// The stores in reach: an element is stored once, so the one found is the one.
+    /// The visible stores. An element is stored once, so a store that is found is the right one.
     stores: BTreeMap<BufferId, BTreeMap<Vec<Subscript>, ValueId>>,
     /// The same, in the order they came.
     reach: Vec<(BufferId, Vec<Subscript>)>,
-    /// What stands for a load.
+    /// The value that replaces each load.
     values: SecondaryMap<ValueId, PackedOption<ValueId>>,
     count: usize,
 }

@@ -1,4 +1,4 @@
-//! Moving code that does not change from iteration to iteration out of its loops.
+//! Hoists loop-invariant code out of its loops.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,15 @@ use crate::sabotage::{self, Bug};
 use crate::visit::{self, for_each_own_affine, for_each_use};
 use crate::{Affine, Dtype, Size, verify};
 
-/// Moves what only computes to the outermost block in which all that it mentions is visible: operations, loads from
-/// buffers that the kernel does not store to, and whole branches and reductions made of these. Nothing leaves a
-/// branch, and nothing but scalars (constants, sizes, elements of arrays without axes and what comes of them) leaves
-/// the kernel's outermost loop: iterations of that run apart. Checks stay. Says how many statements moved.
+/// Moves pure computations to the outermost block in which everything that they mention is visible:
+/// operations, loads from buffers that the kernel does not store to, and whole branches and
+/// reductions made of these. Nothing leaves a branch. Only scalars (constants, sizes, elements of
+/// arrays without axes, and computations on them) leave the kernel's outermost loop, since its
+/// iterations run separately. Checks stay. Returns the number of statements moved.
 ///
-/// A load so moved may run where the loops that it leaves do not, and before checks that fail. It leaves a loop that may have
-/// no iterations, and a block with a check before it, only if it is inside all the same, for what the program requires of
-/// its calls.
+/// A hoisted load may run even if the loops that it leaves do not, and before checks that fail. So
+/// it leaves a loop that may have no iterations, or a block with a check before it, only if it is
+/// in bounds even then, by the requirements of the program on its calls.
 pub fn hoist(program: &Program, kernel: &mut Kernel) -> usize {
     let mut stored = EntitySet::new();
     stored.extend(visit::stores(&kernel.body));
@@ -40,7 +41,7 @@ pub fn hoist(program: &Program, kernel: &mut Kernel) -> usize {
     hoister.moved
 }
 
-/// Blocks by their depth: bit `d` stands for the one that is `d` deep.
+/// Blocks by their depth: bit `d` stands for the block at depth `d`.
 pub(super) type Depths = u128;
 
 const _: () = assert!(verify::MAX_DEPTH < Depths::BITS as usize);
@@ -49,9 +50,9 @@ const _: () = assert!(verify::MAX_DEPTH < Depths::BITS as usize);
 #[derive(Default)]
 struct Open {
     statements: Block,
-    /// Where what its statements mention is defined or bound.
+    /// The depths at which the names in its statements are defined or bound.
     mentions: Depths,
-    /// Whether one of its statements does more than to compute.
+    /// Whether one of its statements does more than compute.
     acts: bool,
 }
 
@@ -60,12 +61,12 @@ struct Hoister<'a> {
     inside: Inside<'a>,
     dtypes: &'a PrimaryMap<ValueId, Dtype>,
     stored: EntitySet<BufferId>,
-    /// How deep the block is in which a value or index is visible.
+    /// The depth of the block in which a value or index is visible.
     values: SecondaryMap<ValueId, u8>,
-    /// Values that are not negative, each with a size that it is below.
+    /// Values that are not negative, each with an upper bound (exclusive) as a size.
     below: BTreeMap<ValueId, Size>,
     indices: SecondaryMap<IndexId, u8>,
-    /// The indices that the loops around bind, and the checks before, from the outermost in.
+    /// The indices that enclosing loops bind, and the checks before, from the outermost in.
     around: Vec<Around>,
     /// The blocks around, from the kernel's body in.
     open: Vec<Open>,
@@ -116,7 +117,7 @@ impl Hoister<'_> {
         }
         self.around.truncate(bound);
         mentions |= self.mentions(&statement) | self.needs(&statement);
-        // What is defined inside goes with it.
+        // A name that is defined inside moves along with it.
         mentions &= (2 << depth) - 1;
         let target = if acts {
             depth
@@ -142,7 +143,8 @@ impl Hoister<'_> {
         open.statements.insert(at, statement);
     }
 
-    /// Whether a statement, not counting its blocks, does more than to compute the same whenever it runs.
+    /// Whether a statement, without its blocks, does more than compute the same value whenever it
+    /// runs.
     fn acts(&self, statement: &Statement) -> bool {
         let may_differ = self.loads_stored(statement) && !sabotage::on(Bug::HoistedLoad);
         match statement {
@@ -158,7 +160,7 @@ impl Hoister<'_> {
         statement.effects().load.is_some_and(|load| self.stored.contains(load.buffer))
     }
 
-    /// Where the loops begin that a load, if this is one, must not leave.
+    /// The depths of the loops that a load must not leave.
     fn needs(&self, statement: &Statement) -> Depths {
         match statement.effects().load {
             Some(load) if !sabotage::on(Bug::HoistedOutside) => {
@@ -169,7 +171,8 @@ impl Hoister<'_> {
         }
     }
 
-    /// A size that the value of an operation is below, if it is known not to be negative either.
+    /// An exclusive upper bound of an operation's value as a size, if the value is also known not
+    /// to be negative.
     fn range(&self, op: &Op) -> Option<Size> {
         if let Op::Check { bound, .. } = op {
             return Some(bound.clone());

@@ -1,4 +1,5 @@
-//! Which of the loops around an access have to run, and which checks before it to pass, for it to be inside its array.
+//! Decides which of the loops around an access must run, and which earlier checks must pass, for it
+//! to be in bounds.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,10 +10,10 @@ use crate::nest::{BufferId, Extent, IndexId, Program, Relation, Statement, Subsc
 use crate::size::Atom;
 use crate::{Affine, Size};
 
-/// What has run where an access does: a loop around it, so that its extent is above 0, or a check before it, so that its
-/// bound is.
+/// A condition that holds wherever an access runs: an enclosing loop has an extent above 0, or an
+/// earlier check has a bound above 0.
 pub(super) struct Around {
-    /// How deep the block is, the loop's or that of the check.
+    /// The depth of the block of the loop or check.
     pub depth: usize,
     /// The index that the loop binds.
     pub index: Option<IndexId>,
@@ -26,13 +27,14 @@ impl Around {
     }
 }
 
-/// Proves accesses inside from what a program requires of its calls.
+/// Proves accesses in bounds from a program's requirements on its calls.
 pub struct Inside<'a> {
     program: &'a Program,
     rows: OnceCell<BTreeMap<Size, Vec<Row<'a>>>>,
 }
 
-/// By the size without its constant: the size is not below 0 with this constant, unless one of some sizes is below 1.
+/// Keyed by a size without its constant term: the size is not negative with this constant, unless
+/// one of some other sizes is below 1.
 struct Row<'a> {
     constant: i64,
     unless_empty: &'a [Size],
@@ -44,9 +46,10 @@ impl<'a> Inside<'a> {
         Inside { program, rows: OnceCell::new() }
     }
 
-    /// Of the loops around an access, outermost first, whose indices it does not mention, and of the checks before it: those
-    /// without which it may be outside, for the loops may have no iterations, the checks may fail, and nothing says that it
-    /// is inside even then. `below` has values that are not negative, each with a size that it is below.
+    /// Of the enclosing loops with indices that an access does not mention, outermost first, and of
+    /// the earlier checks: those that the access needs to be in bounds, because the loops may have
+    /// no iterations, the checks may fail, and nothing else proves it. `below` has values that are
+    /// not negative, each with an exclusive upper bound as a size.
     pub(super) fn needs(
         &self,
         lengths: &[Size],
@@ -98,8 +101,9 @@ impl<'a> Inside<'a> {
         needed
     }
 
-    /// Calls `found` with the subscripts of each load of a statement that may be outside where a check before it fails: nothing says
-    /// that it is inside for the loops around it that are the statement's own. A subscript that is a value is checked itself.
+    /// Calls `found` with the subscripts of each load of a statement that may be out of bounds if
+    /// an earlier check fails, because the statement's own loops do not prove otherwise. A
+    /// subscript that is a value has its own check.
     pub fn each_leaning<'s>(&self, statement: &'s Statement, found: &mut dyn FnMut(BufferId, &'s [Subscript])) {
         self.look(statement, &mut vec![], found);
     }
@@ -127,7 +131,8 @@ impl<'a> Inside<'a> {
         around.truncate(bound);
     }
 
-    /// The sizes that must not be negative for an access to be inside, without those that never are.
+    /// The sizes that must not be negative for an access to be in bounds, without those that never
+    /// are.
     fn goals(
         &self,
         lengths: &[Size],
@@ -138,7 +143,7 @@ impl<'a> Inside<'a> {
         let mut goals = vec![];
         for (subscript, length) in at.iter().zip(lengths) {
             match subscript {
-                // Most run over an axis from end to end.
+                // Most indices run over a whole axis.
                 Subscript::Affine(_) if runs_over(subscript, length, around) => {}
                 Subscript::Affine(a) => {
                     goals.push(self.extreme(a, around, false)?);
@@ -175,7 +180,7 @@ impl<'a> Inside<'a> {
         a.as_size().filter(|size| !size.is_overflow()).cloned()
     }
 
-    /// Whether a size is not negative where these sizes are above 0.
+    /// Whether a size cannot be negative if all of `run` are above 0.
     fn follows(&self, goal: &Size, run: &[&Size]) -> bool {
         let one = Size::constant(1);
         if run.iter().any(|extent| self.never_negative(&(goal - &(*extent - &one)))) {
@@ -201,7 +206,7 @@ impl<'a> Inside<'a> {
         })
     }
 
-    /// Whether a size is a sum of lengths, and quotients of such, with no coefficient below 0.
+    /// Whether a size is a sum of lengths, and quotients of lengths, with no negative coefficient.
     fn never_negative(&self, size: &Size) -> bool {
         let atom = |atom: &Atom| match atom {
             Atom::Symbol(s) => matches!(self.program.symbols[*s].source, SymbolSource::Dimension { .. }),
@@ -226,7 +231,7 @@ fn size(a: &Around) -> Option<&Size> {
     }
 }
 
-/// Whether a size is above 0 where these are.
+/// Whether a size is above 0 if all of `run` are.
 fn is_positive(size: &Size, run: &[&Size]) -> bool {
     run.contains(&size) || size.as_constant().is_some_and(|c| c > 0)
 }

@@ -1,4 +1,4 @@
-//! Putting code in place of statements and loads, and values in place of values.
+//! Replaces statements and loads by code, and values by other values.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,8 @@ use crate::nest::{Block, BufferId, Extent, IndexId, Input, Kernel, Op, Statement
 use crate::visit::affine_subscripts_mut;
 use crate::{Affine, Size};
 
-/// Puts in place of every statement what `with` pushes for it; the blocks inside come first.
+/// Replaces every statement by the statements that `with` pushes for it, beginning with those in
+/// nested blocks.
 pub fn replace(block: &mut Block, with: &mut impl FnMut(Statement, &mut Block)) {
     let old = std::mem::take(block);
     for mut statement in old {
@@ -17,8 +18,9 @@ pub fn replace(block: &mut Block, with: &mut impl FnMut(Statement, &mut Block)) 
     }
 }
 
-/// Puts code in place of the loads from a buffer. `with` gets the kernel (whose body is set aside), the load's view and
-/// subscripts and the block to append to, and gives the value that stands for the element. Says how many there were.
+/// Replaces the loads from a buffer by code. `with` is called with the kernel (without its body),
+/// the load's view and subscripts and the block to append to, and returns the value of the element.
+/// Returns the number of loads replaced.
 pub fn replace_loads(
     kernel: &mut Kernel,
     buffer: BufferId,
@@ -48,7 +50,7 @@ pub fn replace_loads(
     values.len()
 }
 
-/// Puts values in place of others wherever a block uses them.
+/// Replaces values wherever a block uses them.
 pub fn replace_values(block: &mut Block, values: &BTreeMap<ValueId, ValueId>) {
     for statement in block {
         for_each_use_mut(statement, &mut |v| *v = values.get(v).copied().unwrap_or(*v));
@@ -58,7 +60,7 @@ pub fn replace_values(block: &mut Block, values: &BTreeMap<ValueId, ValueId>) {
     }
 }
 
-/// Calls `visit` on every value that a statement itself uses, to replace it.
+/// Calls `visit` on every value that a statement itself uses, which may replace it.
 pub fn for_each_use_mut(statement: &mut Statement, visit: &mut impl FnMut(&mut ValueId)) {
     for (_, extent) in statement.dims_mut() {
         if let Extent::Value(v) = extent {

@@ -1,5 +1,5 @@
-//! Computing what is equal once: value numbering over a kernel, in which a definition stands for the equal ones
-//! after it in its block and in the blocks inside.
+//! Common subexpression elimination by value numbering over a kernel: a definition replaces equal
+//! ones later in its block and in nested blocks.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +11,10 @@ use crate::Order;
 use crate::nest::{Block, Input, Kernel, Loop, LoopKind, Merge, Op, Reduction, Statement, ValueId};
 use crate::visit::for_each_definition;
 
-/// Replaces each definition by an equal one that is in reach: operations, loads, checks, and branches and reductions
-/// that only compute. Of these, those that differ in nothing but their results become one with the results of
-/// all. Says how many definitions and statements went.
+/// Replaces each definition by an equal earlier one that is visible: operations, loads, checks, and
+/// branches and reductions that only compute. Branches or reductions that differ only in their
+/// results become one, with the results of all. Returns the number of definitions and statements
+/// removed.
 pub fn share(kernel: &mut Kernel) -> usize {
     let mut finder = Finder::default();
     finder.before.resize(kernel.values.len());
@@ -25,7 +26,7 @@ pub fn share(kernel: &mut Kernel) -> usize {
     count
 }
 
-/// What stands for others.
+/// A definition that represents others.
 #[derive(Clone, Copy)]
 enum First<'k> {
     Op(ValueId, &'k Op),
@@ -37,15 +38,15 @@ enum First<'k> {
 struct Kept<'k> {
     number: usize,
     statement: &'k Statement,
-    /// How many values were defined up to its end.
+    /// The number of values defined up to its end.
     end: u32,
 }
 
-/// How a result of a branch or reduction comes to be.
+/// How a result of a branch or reduction is computed.
 #[derive(Clone, PartialEq, Eq)]
 enum Gives {
     Joined(ValueId, ValueId),
-    /// A value of the state of a reduction. Those of one reduction stand side by side.
+    /// A value of the state of a reduction. Those of one reduction are consecutive.
     Reduced {
         merge: Merge,
         order: Order,
@@ -63,20 +64,21 @@ impl Gives {
     }
 }
 
-/// A branch or reduction that stays, with its results, or one that goes.
+/// A branch or reduction that stays, with its results, or one that is removed.
 type Inner = Option<Vec<(ValueId, Gives)>>;
 
 #[derive(Default)]
 struct Finder<'k> {
     equality: Equality,
-    /// What is in reach, by its hash. Of two different ones of a hash the first stays: the other is computed again.
+    /// The visible definitions, by hash. If two different ones collide, the first stays and the
+    /// other is computed again.
     table: BTreeMap<u64, First<'k>>,
-    /// The hashes in the table, in the order they came.
+    /// The hashes in the table, in the order of insertion.
     reach: Vec<u64>,
-    /// How many values have been defined so far, and of each how many had been before it.
+    /// The number of values defined so far, and for each value the number of those before it.
     defined: u32,
     before: SecondaryMap<ValueId, u32>,
-    /// The branches and reductions in the order of the text, but for those inside of what goes.
+    /// The branches and reductions in the order of the text, without those inside removed ones.
     inner: Vec<Inner>,
     count: usize,
 }
@@ -131,7 +133,7 @@ impl<'k> Finder<'k> {
         if let Some(First::Inner(first)) = hash.and_then(|hash| self.table.get(&hash)).copied() {
             let mut more = vec![];
             let same = self.equality.compare(first.statement, statement, |name| more = results(statement, name));
-            // What it gives must not come of what follows the first.
+            // Its results must not depend on statements after the first one.
             if same && more.iter().flat_map(|(_, gives)| gives.from()).all(|value| self.before[value] < first.end) {
                 self.count += 1;
                 return self.give(first.number, more);
@@ -151,7 +153,7 @@ impl<'k> Finder<'k> {
         self.reach.push(hash);
     }
 
-    /// Has a branch or reduction give results, each kind once.
+    /// Makes a branch or reduction produce results, each kind once.
     fn give(&mut self, number: usize, results: Vec<(ValueId, Gives)>) {
         let Some(given) = &mut self.inner[number] else { return };
         for (result, gives) in results {
@@ -166,7 +168,7 @@ impl<'k> Finder<'k> {
     }
 }
 
-/// The results of a branch or reduction, from values as `name` calls them.
+/// The results of a branch or reduction, computed from values as `name` maps them.
 fn results(statement: &Statement, name: &dyn Fn(ValueId) -> ValueId) -> Vec<(ValueId, Gives)> {
     match statement {
         Statement::If { results, .. } => {
@@ -184,7 +186,7 @@ fn results(statement: &Statement, name: &dyn Fn(ValueId) -> ValueId) -> Vec<(Val
     }
 }
 
-/// Writes what the finder found into the kernel, in the same order.
+/// Applies the finder's results to the kernel, in the same order.
 struct Rewriter {
     equality: Equality,
     inner: std::vec::IntoIter<Inner>,

@@ -1,13 +1,16 @@
-//! Arithmetic on indices, worked out as far as constant extents allow: `(3 * i + j) / 3` is `i` where `j < 3`.
+//! Simplifies arithmetic on indices as far as constant extents allow: `(3 * i + j) / 3` is `i` if
+//! `j < 3`.
 //!
-//! A value of 64 bits that is an affine expression of indices becomes one, wherever it is used, subscripts above all: so fusion and
-//! code generation see through reshapes that were written as quotients and remainders. Conditions between constants are decided, and
-//! the branch that is never taken goes.
+//! A 64-bit value that is an affine expression of indices is replaced by that expression wherever
+//! it is used, especially in subscripts. So fusion and code generation see through reshapes that
+//! were written as quotients and remainders. Conditions between constants are decided, and the
+//! branch that is never taken is removed.
 //!
-//! Sums, differences and products are the same modulo 2^64 in whatever order they are taken. Quotients are worked out only where all
-//! indices have constant extents and nothing wraps. (An index that so vanishes from an access runs over at least one value, so that
-//! the access rests on no more than before: see [`super::hoist`].) A condition that holds for every value of an index
-//! stays: an access under it may rest on that index having one.
+//! Sums, differences and products are the same modulo 2^64 in any order. Quotients are simplified
+//! only if all indices have constant extents and nothing wraps. (An index that vanishes from an
+//! access in this way has at least one value, so the access does not rely on more than before: see
+//! [`super::hoist`].) A condition that holds for every value of an index stays, because an access
+//! under it may rely on the index having a value.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +20,7 @@ use super::replace::for_each_use_mut;
 use crate::nest::{Block, IndexId, Kernel, Op, Statement, Subscript, ValueId};
 use crate::{Affine, BinaryOp, CompareOp, Dtype, Scalar, Size, UnaryOp};
 
-/// Works out what can be worked out; says whether anything changed.
+/// Simplifies a kernel and returns whether anything changed.
 pub fn simplify(kernel: &mut Kernel) -> bool {
     let body = std::mem::take(&mut kernel.body);
     let mut simplifier = Simplifier {
@@ -44,10 +47,10 @@ enum Known {
 
 struct Simplifier<'k> {
     kernel: &'k Kernel,
-    /// How many values an index runs over, where that is a constant above 0.
+    /// The number of values of an index, if that is a constant above 0.
     lengths: SecondaryMap<IndexId, Option<i64>>,
     known: SecondaryMap<ValueId, Option<Known>>,
-    /// Values in whose place others stand.
+    /// Values that are replaced by others.
     became: BTreeMap<ValueId, ValueId>,
     changed: bool,
 }

@@ -5,9 +5,10 @@ use crate::{Affine, Size};
 
 use super::{for_each_affine_mut, renumber};
 
-/// Takes indices that run over one value out of a kernel: it is 0 wherever they stood. So an axis of length 1 is no loop, whoever
-/// writes it. A reduction or scan keeps one of them where it has no other, and so do the indices that a contraction sums over.
-/// A view of a buffer with or without axes of length 1 is the buffer. Says how many indices and views went.
+/// Removes indices that have only one value, replacing them by 0. So an axis of length 1 needs no
+/// loop, in any style of writing. A reduction or scan keeps one of them if it has no other, and so
+/// do the indices that a contraction sums over. A view that differs from its buffer only in axes of
+/// length 1 becomes the buffer. Returns the number of indices and views removed.
 pub fn drop_units(program: &Program, kernel: &mut Kernel) -> usize {
     let mut views = 0;
     see_through(program, &mut kernel.body, &mut views);
@@ -52,7 +53,7 @@ fn see_through(program: &Program, block: &mut Block, views: &mut usize) {
     }
 }
 
-/// Takes them out of the loops of a block; those that are left without any become their bodies.
+/// Removes them from the loops of a block. A loop without any index left becomes its body.
 fn drop_in(block: &mut Block, units: &mut Vec<IndexId>) {
     for mut statement in std::mem::take(block) {
         statement.blocks_mut().for_each(|inner| drop_in(inner, units));
@@ -75,7 +76,8 @@ fn drop_in(block: &mut Block, units: &mut Vec<IndexId>) {
     }
 }
 
-/// Moves indices over one value from some dims to `units`, but for the last ones if fewer than `least` would be left.
+/// Moves indices with one value from some dims to `units`, except for the last ones if fewer than
+/// `least` would be left.
 fn take(dims: &mut Vec<(IndexId, Extent)>, least: usize, units: &mut Vec<IndexId>) {
     let is_unit = |extent: &Extent| extent.as_size().and_then(|size| size.as_constant()) == Some(1);
     let mut left = dims.len();

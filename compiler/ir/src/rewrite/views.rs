@@ -1,11 +1,13 @@
-//! Loads under the shape in which their subscripts are simplest.
+//! Chooses for each load the view in which its subscripts are simplest.
 //!
-//! Elements lie row-major, so neighbouring axes may be seen as one. Where `x` has `c` columns, `x[l / c, l % c]` is element `l` of all
-//! its elements in a row, and element `c * i + j` of these, where `j < c`, is `x[i, j]`. So reshapes come out the same, whoever spells
-//! them: no quotients are computed for their sake, and loops over the same axes are seen to be.
+//! Elements are stored row-major, so neighbouring axes may be viewed as one. If `x` has `c`
+//! columns, `x[l / c, l % c]` is element `l` of its elements in a row, and element `c * i + j` of
+//! these, with `j < c`, is `x[i, j]`. So reshapes are treated alike in any style of writing: no
+//! quotients are computed for them, and loops over the same axes are recognized.
 //!
-//! All that is asked of the numbers is that the load is inside its array. Then the lengths are positive and their product is
-//! no more than fits into memory; and a number whose quotient and remainder are not negative is not negative.
+//! Only one fact about the numbers is needed: the load is in bounds. Then the lengths are positive
+//! and their product fits into memory, and a number with a nonnegative quotient and remainder is
+//! nonnegative.
 
 use std::collections::BTreeMap;
 
@@ -14,12 +16,13 @@ use cranelift_entity::SecondaryMap;
 use crate::nest::{Block, BufferId, IndexId, Kernel, Op, Program, Statement, Subscript, ValueId};
 use crate::{Affine, BinaryOp, Scalar, Size};
 
-/// Rewrites the loads of a kernel; says whether any changed.
+/// Rewrites the loads of a kernel and returns whether any changed.
 pub fn see_axes(program: &Program, kernel: &mut Kernel) -> bool {
     see(program, kernel, None)
 }
 
-/// The same, but of one buffer all loads that can do so without quotients see it as it is, whatever that does to their subscripts.
+/// The same, but all loads from one buffer that can do so without quotients use its own shape,
+/// whatever their subscripts become.
 pub fn see_plainly(program: &Program, kernel: &mut Kernel, buffer: BufferId) -> bool {
     see(program, kernel, Some(buffer))
 }
@@ -30,8 +33,8 @@ fn see(program: &Program, kernel: &mut Kernel, plainly: Option<BufferId>) -> boo
     seer.changed
 }
 
-/// The indices of an expression that is a number of which they are the digits, from the last one on, each with its extent: the
-/// coefficient of each is the product of the extents behind it.
+/// The indices of an expression that is a number with these as its digits, from the last one on,
+/// each with its extent: the coefficient of each is the product of the extents after it.
 pub fn digits(number: &Affine<IndexId>, extents: &BTreeMap<IndexId, Size>) -> Option<Vec<(IndexId, Size)>> {
     let (mut found, mut step) = (vec![], Size::constant(1));
     while found.len() < number.terms().len() {
@@ -53,7 +56,7 @@ enum Term {
 
 struct Seer<'p> {
     program: &'p Program,
-    /// A buffer that is to be seen as it is.
+    /// A buffer to be loaded with its own shape.
     plainly: Option<BufferId>,
     terms: SecondaryMap<ValueId, Option<Term>>,
     extents: BTreeMap<IndexId, Size>,
@@ -116,7 +119,7 @@ impl Seer<'_> {
             }
     }
 
-    /// Sees axes as one where they are loaded at a quotient and a remainder.
+    /// Merges axes that are loaded at a quotient and a remainder.
     fn merge(&self, seen: &mut Vec<Size>, at: &mut Vec<Subscript>) -> bool {
         let before = at.len();
         let mut axis = 0;
@@ -136,8 +139,9 @@ impl Seer<'_> {
         at.len() < before
     }
 
-    /// The number whose quotient and remainder by the length of the second axis are the subscripts of two. The lengths are
-    /// those from the second axis on: the number itself may be a quotient by what is behind it.
+    /// The number with a quotient and remainder by the length of the second axis that are these two
+    /// subscripts. The lengths are those from the second axis on: the number itself may be a
+    /// quotient by the product of the later ones.
     fn number(&self, row: &Subscript, column: &Subscript, lengths: &[Size]) -> Option<ValueId> {
         let (Subscript::Value(row), Subscript::Value(column)) = (row, column) else { return None };
         let (Some(Term::Quotient(a, rows)), Some(Term::Remainder(b, columns))) =
@@ -162,8 +166,8 @@ impl Seer<'_> {
         (plain || of_quotient()).then_some(*b)
     }
 
-    /// Sees axes as those of the array that have as many elements, if these are more, or in any case, where the subscripts are numbers of
-    /// their indices.
+    /// Replaces axes by those of the array with as many elements, if these are more, or in any case
+    /// if the subscripts are numbers with their indices as digits.
     fn regroup(&self, (seen, at): (&mut Vec<Size>, &mut Vec<Subscript>), own: &[Size], always: bool) -> bool {
         let (mut axis, mut rest, mut changed) = (0, own, false);
         while axis < seen.len() {
@@ -184,7 +188,8 @@ impl Seer<'_> {
         changed
     }
 
-    /// The subscripts that a number stands for along axes, of which all but the first have these lengths.
+    /// The subscripts that a number stands for along axes; all axes but the first have these
+    /// lengths.
     fn places(&self, mut number: Affine<IndexId>, lengths: &[Size]) -> Option<Vec<Affine<IndexId>>> {
         let mut places = vec![];
         for length in lengths.iter().rev() {
@@ -200,7 +205,8 @@ impl Seer<'_> {
         Some(places)
     }
 
-    /// Whether an expression is a number from 0 up to a length: of digits, or for constant extents.
+    /// Whether an expression is a number from 0 up to a length, either by its digits or by constant
+    /// extents.
     fn is_below(&self, affine: &Affine<IndexId>, length: &Size) -> bool {
         let product =
             |digits: Vec<(IndexId, Size)>| digits.iter().fold(Size::constant(1), |n, (_, extent)| &n * extent);
@@ -225,7 +231,7 @@ fn number(at: &[Subscript], lengths: &[Size]) -> Option<Affine<IndexId>> {
     })
 }
 
-/// How many of the first axes of two shapes have as many elements together, the fewest that do.
+/// The least number of leading axes of two shapes that have the same number of elements.
 fn same_elements(first: &[Size], second: &[Size]) -> Option<(usize, usize)> {
     if first[0].as_constant() == Some(1) && second.first() != Some(&first[0]) {
         return Some((1, 0));

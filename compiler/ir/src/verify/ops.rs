@@ -1,4 +1,4 @@
-//! The rules of operations: which types they take, and where they may stand.
+//! The rules of operations: the types that they take, and the places where they may occur.
 
 use super::{Checker, Context, Result};
 use crate::build::op_dtype;
@@ -16,7 +16,7 @@ enum Takes {
 }
 
 impl Takes {
-    /// Storage types are in no family: values of them are only moved and cast.
+    /// Storage types belong to no family, because their values are only moved and cast.
     fn includes(self, dtype: Dtype) -> bool {
         let (int, float) = (dtype.is_int(), dtype.is_float());
         !dtype.is_storage()
@@ -167,8 +167,8 @@ impl Checker<'_> {
         self.fail(Some(statement), format!("{op} takes {}, {value} is {dtype}", family.name()))
     }
 
-    /// Whether a reduction takes states of these inputs, which need not be visible any more; returns whether the order of
-    /// its elements matters.
+    /// Checks that a reduction accepts states of these inputs, which need no longer be visible;
+    /// returns whether the order of its elements matters.
     pub(super) fn merges(&self, statement: &Statement, merge: Merge, inputs: &[Input]) -> Result<bool> {
         let s = Some(statement);
         match merge {
@@ -197,7 +197,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether a value has the type that a state has in its place.
+    /// Checks that a value has the type of a position in a state.
     pub(super) fn state_type(&self, statement: Option<&Statement>, value: ValueId, dtype: Dtype) -> Result {
         match self.values[value] {
             found if found == dtype => Ok(()),
@@ -205,7 +205,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether a contraction takes factors of the type of `value`.
+    /// Checks that a contraction accepts factors of the type of `value`.
     pub(super) fn contracts(&self, statement: &Statement, value: ValueId) -> Result {
         self.takes(statement, "a contraction", Takes::Numbers, value)
     }

@@ -1,4 +1,4 @@
-//! The rules of slots: buffers that share memory are never needed at once.
+//! The rules of slots: buffers that share memory are never needed at the same time.
 
 use cranelift_entity::{EntitySet, packed_option::ReservedValue};
 

@@ -1,4 +1,4 @@
-//! What a call is bound to: sizes from lengths and scalars, requirements, and the lengths of every buffer.
+//! Binding a call: sizes from lengths and scalars, requirements, and the lengths of every buffer.
 
 use ir::array::Array;
 use ir::bind::{BindError, Binding, MAX_LENGTH, integer};
@@ -57,7 +57,7 @@ fn a_requirement_is_void_where_a_size_is_empty() {
     };
     assert_eq!(bind(3, 3, 1), Ok(()));
     assert!(matches!(bind(3, 2, 1), Err(BindError::Requirement { .. })));
-    // Either of the two voids it, 0 alone is empty.
+    // Either of the two makes it void; 0 alone is empty.
     assert_eq!((bind(3, 2, 0), bind(0, 0, 1)), (Ok(()), Ok(())));
     assert!(matches!(bind(1, 0, 1), Err(BindError::Requirement { .. })));
 }

@@ -10,7 +10,7 @@ fn fresh_names_count_on() {
         (["i", "i", "i"], ["i", "i_1", "i_2"]),
         // The size has the name already.
         (["n", "n", "n_1"], ["n_1", "n_2", "n_3"]),
-        // A number that is there gives way to another.
+        // If a number is taken, another is chosen.
         (["i_1", "i_1", "i"], ["i_1", "i_2", "i"]),
         (["i_x", "i_x", "i_1"], ["i_x", "i_x_1", "i_1"]),
         (["_1", "_1", "_1"], ["_1", "_1_1", "_1_2"]),

@@ -1,4 +1,5 @@
-//! Random programs: what the builder makes, the verifier takes, and the text form keeps.
+//! Random programs: the builder makes them, the verifier accepts them, and the text form preserves
+//! them.
 
 use ir::build::Builder;
 use ir::nest::{
@@ -66,7 +67,7 @@ fn declare(c: &mut Choices<'_>) -> Program {
     program.buffers.push(input("q", 0, Dtype::I64));
     for (k, dtype) in Dtype::ALL.into_iter().enumerate() {
         let elements = vec![c.scalar(dtype), c.scalar(dtype)];
-        // The first is a temporary: there is always something to store to.
+        // The first is a temporary, so that there is always a buffer to store to.
         let (role, shape) = match if k == 0 { 0 } else { c.below(3) } {
             0 => (Role::Temp, vec![c.size(3), c.size(1)]),
             1 => (Role::Constant(elements), vec![Size::constant(2), Size::constant(1)]),
@@ -137,7 +138,8 @@ impl Maker<'_, '_> {
         (0..count).map(dim).collect()
     }
 
-    /// A block in which some more indices are bound; what it defines is forgotten, but for what `last` picks.
+    /// A block in which further indices are bound. Its definitions go out of scope, except for
+    /// those that `last` picks.
     fn block<T>(
         &mut self,
         dims: &[(IndexId, Extent)],
@@ -276,7 +278,7 @@ impl Maker<'_, '_> {
     }
 }
 
-/// A reducer whose state is an element and its number, and which keeps the latest.
+/// A reducer with an element and its number as its state. It keeps the latest.
 fn latest(program: &mut Program, dtype: Dtype) -> ReducerId {
     let name = format!("latest.{}.{dtype}", program.reducers.len());
     let mut b = Builder::new(program);

@@ -1,10 +1,11 @@
-//! The pieces that a fusion pass is made of, put together as one would.
+//! The rewrites that a fusion pass consists of, combined as in a pass.
 
 use ir::nest::{Kernel, LoopKind, Program, Statement};
 use ir::rewrite::{Copier, erase_unused, renumber, replace_loads};
 use ir::{print, verify, visit};
 
-/// Inlines the first kernel, one parallel loop that stores its iterations' elements, into the second.
+/// Inlines the first kernel, one parallel loop that stores its iterations' elements, into the
+/// second.
 fn fuse(text: &str) -> String {
     let program: Program = text.parse().unwrap();
     verify::verify(&program).unwrap();
@@ -112,7 +113,7 @@ fn gathered_subscripts_and_inner_loops() {
     ");
 }
 
-/// The first kernel of a program, without what has no effect.
+/// The first kernel of a program, without code that has no effect.
 fn without_unused(text: &str) -> String {
     let program: Program = text.parse().unwrap();
     let mut kernel = program.kernels.values().next().cloned().unwrap();
@@ -157,7 +158,7 @@ fn unused_code_is_erased_and_checks_stay() {
     ");
 }
 
-/// A scan in which no prefix is left gives each element by itself.
+/// A scan without any prefix left computes each element by itself.
 #[test]
 fn a_scan_without_a_prefix_is_a_parallel_loop() {
     let text = format!(
@@ -176,7 +177,7 @@ fn a_scan_without_a_prefix_is_a_parallel_loop() {
     ");
 }
 
-/// A branch goes when nothing is left in it, but not while its result is used.
+/// A branch is removed when nothing is left in it, but not while its result is used.
 #[test]
 fn empty_branches_are_erased() {
     let text = format!(

@@ -1,4 +1,4 @@
-//! Sizes and affine expressions against arithmetic, and as text.
+//! Sizes and affine expressions, compared with arithmetic, and as text.
 
 use ir::size::{Atom, SizeError};
 use ir::{Affine, Size, SymbolId};
@@ -61,7 +61,7 @@ fn what_overflows_has_no_value_and_a_wrapped_one() {
     assert!(wide.is_overflow());
     assert_eq!(wide.eval(&at(0, 0)), Err(SizeError::Overflow));
     assert_eq!(wide.wrapping(&at(3, 0)), i64::MAX.wrapping_mul(3).wrapping_add(3));
-    // Neither a later sum that does not overflow nor a quotient around it makes it exact.
+    // Neither a later sum that does not overflow nor an enclosing quotient makes it exact.
     assert!((&wide + &k(1)).is_overflow());
     assert!((&(&(&k(i64::MAX) * &n()) + &m()) + &(&n() + &m())).is_overflow());
     assert!(wide.floor_div(&m()).is_overflow() && m().floor_div(&wide).is_overflow());
@@ -109,7 +109,7 @@ fn products_of_expressions() {
     assert_eq!(size.mul(&i), Some(i.scale(&n())));
     assert_eq!(i.mul(&i), None);
     assert_eq!(i.scale(&k(0)), Affine::constant(0));
-    // Terms whose size becomes 0 go.
+    // Terms with size 0 are removed.
     let sum = i.scale(&n()).add(&Affine::index(1).scale(&m()));
     let gone = sum.map_sizes(&|size| if *size == n() { k(0) } else { size.clone() });
     assert_eq!(gone, Affine::index(1).scale(&m()));

@@ -1,4 +1,4 @@
-//! The text form: what is printed reads back, and no text makes the parser fail otherwise than by an error.
+//! The text form: printed programs are read back, and any text the parser fails on gives an error.
 
 use ir::nest::Program;
 use proptest::prelude::*;
@@ -148,7 +148,7 @@ fn numbers_and_sizes_have_limits() {
     }
 }
 
-/// Constants of every type, NaNs by their bits and characters that no text shows among them.
+/// Constants of every type, including NaNs by their bits, and unprintable characters.
 #[test]
 fn odd_values_and_names_read_back() {
     let program = "program @\"a \\u{7} \\u{1f600} \\\\ \\\"\" {
@@ -196,7 +196,7 @@ fn signs_bind_to_their_factors() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Cuts, copies and swaps of pieces of a real program: mostly wrong in deep places.
+    /// Cuts, copies and swaps of pieces of a real program, mostly invalid in deep places.
     #[test]
     fn no_text_is_too_odd(edits in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), 0..4usize), 1..6)) {
         let mut words: Vec<&str> = PROGRAM.split_inclusive([' ', '\n', '[', ']', ',']).collect();

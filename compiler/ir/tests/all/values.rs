@@ -1,4 +1,4 @@
-//! Scalars and arrays: what they are equal to, how decimals round, and what memory becomes an array.
+//! Scalars and arrays: equality, rounding of decimals, and arrays from memory.
 
 use ir::array::{Array, ArrayError, ArrayMut, ArrayRef};
 use ir::{Dtype, Scalar};
@@ -106,7 +106,8 @@ fn memory_that_is_no_array_is_refused() {
     assert!(Array::from_bytes(Dtype::Bool, &[3], &[0, 1, 1]).is_ok());
 }
 
-/// Decimals half way between neighbours, and just beside: two roundings would go the wrong way.
+/// Decimals halfway between neighbours, and very close to that: rounding twice would go the wrong
+/// way.
 #[test]
 fn decimals_round_once() {
     for bits in (0..0x7bff_u16).step_by(13) {
@@ -115,7 +116,7 @@ fn decimals_round_once() {
         let even = if bits % 2 == 0 { bits } else { bits + 1 };
         let exact = format!("{middle:.60e}");
         let (digits, exponent) = exact.split_once('e').unwrap();
-        // An `f32` to either side of the middle, seen from the middle: one more rounding would end there.
+        // An `f32` to either side of the midpoint. One more rounding would end at the midpoint.
         let (above, below) = ((middle as f32).next_up(), (middle as f32).next_down());
         let cases = [
             (exact.clone(), even),

@@ -1,4 +1,4 @@
-//! Every rule of the verifier, with IR that breaks it.
+//! Every rule of the verifier, with IR that violates it.
 
 use ir::nest::{Index, Program, Role};
 use ir::verify::verify;
@@ -76,7 +76,7 @@ fn declarations() {
     }
 }
 
-/// What text cannot say, since the parser finds things by their names.
+/// Programs that text cannot express, since the parser resolves names.
 #[test]
 fn declarations_that_text_cannot_say() {
     let program = || with_kernel("parallel i < n { parallel j < n { } }");
@@ -457,7 +457,7 @@ fn slots() {
     verify(&of("slot0 = %small, %u", &small, &next("x", "u"))).unwrap();
     let line = "parallel i < n { v0 = load %t[i] store %line[0, i], v0 }";
     verify(&of("slot0 = %line, %y", line, &next("x", "y"))).unwrap();
-    // A result is there until the call ends, whoever still reads it.
+    // A result lives until the call ends, whatever still reads it.
     let found = message(&of("slot0 = %y, %u", &next("x", "y"), &next("x", "u")));
     assert_eq!(found, "slot0: %u is there before the one ahead of it is done with");
     let not_in_place = [
@@ -496,6 +496,6 @@ fn depth() {
         }
     }
     assert!(message(&program).ends_with("blocks nest more than 100 deep"), "{}", message(&program));
-    // Blocks beside each other are no deeper than one.
+    // Consecutive blocks are no deeper than one.
     verify(&with_kernel(&format!("v0 = const bool true {}", "if v0 { if v0 { } } ".repeat(200)))).unwrap();
 }

@@ -1,4 +1,4 @@
-//! Arithmetic on indices is worked out where extents are constants.
+//! Arithmetic on indices is simplified if extents are constants.
 
 use ir::rewrite::{erase_unused, simplify};
 
@@ -14,7 +14,7 @@ fn simplified(body: &str) -> String {
     })
 }
 
-/// What a value of `i < 4`, `j < 3`, `s < n` and sizes is afterwards.
+/// The simplified value of an expression of `i < 4`, `j < 3`, `s < n` and sizes.
 fn value(expression: &str) -> String {
     let text = simplified(&format!(
         "parallel i < 4, j < 3, s < n {{
@@ -57,7 +57,8 @@ fn digits_are_taken_apart() {
     }
 }
 
-/// A condition on an index stays, whatever its extent: what stands under it may need that the index has a value.
+/// A condition on an index stays, whatever its extent, because statements under it may rely on the
+/// index having a value.
 #[test]
 fn conditions_between_constants_are_decided() {
     insta::assert_snapshot!(simplified(

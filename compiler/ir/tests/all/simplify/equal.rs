@@ -1,4 +1,4 @@
-//! What is equal is computed once.
+//! Equal expressions are computed once.
 
 use ir::rewrite::share;
 
@@ -218,7 +218,7 @@ fn equal_branches_are_one() {
     ");
 }
 
-/// Also where nothing else in the kernel is there twice.
+/// Even if nothing else in the kernel is repeated.
 #[test]
 fn equal_results_are_one() {
     insta::assert_snapshot!(shared(
@@ -265,7 +265,8 @@ fn equal_results_are_one() {
     ");
 }
 
-/// Names that stand for an outer value in one and for an inner one in the other do not mislead.
+/// Names that refer to an outer value in one and to an inner one in the other do not confuse the
+/// comparison.
 #[test]
 fn names_inside_and_outside_are_told_apart() {
     insta::assert_snapshot!(shared(
@@ -303,7 +304,7 @@ fn names_inside_and_outside_are_told_apart() {
     ");
 }
 
-/// An equal body is not enough where what is reduced comes of the first loop.
+/// An equal body is not enough if the operand of the reduction depends on the first loop.
 #[test]
 fn results_of_what_follows_need_a_loop_of_their_own() {
     insta::assert_snapshot!(shared(
@@ -332,8 +333,8 @@ fn results_of_what_follows_need_a_loop_of_their_own() {
     ");
 }
 
-/// Whether the second of two texts is computed by the first. `$0` to `$3` stand for values that a text defines, `$i` and
-/// `$k` for its indices.
+/// Whether the first of two texts computes the second. `$0` to `$3` stand for values that a text
+/// defines, `$i` and `$k` for its indices.
 fn is_shared(first: &str, second: &str) -> bool {
     let own = |text: &str, number: u32| {
         let named = (0..4).fold(text.to_owned(), |text, k| text.replace(&format!("${k}"), &format!("v{number}{k}")));
@@ -350,7 +351,8 @@ fn is_shared(first: &str, second: &str) -> bool {
     count > 0
 }
 
-/// The first text of each group is computed once if it stands there twice; none of the others is computed by it.
+/// The first text of each group is computed once if it occurs twice; none of the others is computed
+/// by it.
 #[test]
 fn what_is_equal_in_part_is_not_equal() {
     let texts: &[&[&str]] = &[
@@ -409,6 +411,6 @@ fn what_is_equal_in_part_is_not_equal() {
             assert_eq!(is_shared(group[0], other), k == 0, "{}\n{other}", group[0]);
         }
     }
-    // A check that passes where another did says the same, whatever it would have said.
+    // A check passes wherever an equal one did, whatever its error would say.
     assert!(is_shared("$0 = check v2 < n at site0", "$0 = check v2 < n at site1"));
 }

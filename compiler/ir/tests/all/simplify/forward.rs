@@ -1,4 +1,4 @@
-//! What was stored is not loaded, and what nobody needs is not stored.
+//! Stored elements are not loaded again, and elements that are never loaded are not stored.
 
 use std::collections::BTreeSet;
 
@@ -54,7 +54,8 @@ fn what_was_stored_is_not_loaded() {
       }
     }
     ");
-    // A subscript may itself have been stored, and a branch has stored nothing for what follows it.
+    // A subscript may itself have been stored, and a branch has stored nothing for later
+    // statements.
     insta::assert_snapshot!(forwarded(
         "parallel i < n {
            v0 = load %x[i, 0]

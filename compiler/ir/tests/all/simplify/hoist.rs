@@ -1,4 +1,4 @@
-//! What does not change leaves its loops.
+//! Invariant code is hoisted out of loops.
 
 use ir::rewrite::hoist;
 
@@ -94,7 +94,7 @@ fn whole_reductions_and_branches_leave_loops() {
     ");
 }
 
-/// Out of a branch nothing goes, a check stays, and so does what comes of it and what the kernel stores.
+/// Nothing leaves a branch. A check stays, and so do its uses and the kernel's stores.
 #[test]
 fn what_must_stay_stays() {
     insta::assert_snapshot!(hoisted(
@@ -173,7 +173,7 @@ fn what_must_stay_stays() {
     ");
 }
 
-/// A check fails only where its loops run: neither a branch nor a reduction takes it out of them.
+/// A check fails only if its loops run, so neither a branch nor a reduction is hoisted with it.
 #[test]
 fn what_holds_a_check_stays() {
     insta::assert_snapshot!(hoisted(
@@ -279,8 +279,9 @@ fn contractions_are_loops_too() {
     ");
 }
 
-/// A load that does not mention its loop's index leaves the loop if it is inside even where that has no iterations: for what the loops around say
-/// (`%k[0]` in one over `n`), for what the program requires always (`%b[1]`) or while loops around run (`%k[2]`), for its check, or its type.
+/// A load that does not mention its loop's index leaves the loop if it is in bounds even without
+/// iterations: because of the enclosing loops (`%k[0]` in one over `n`), the requirements of the
+/// program, always (`%b[1]`) or while enclosing loops run (`%k[2]`), its check, or its type.
 #[test]
 fn loads_stay_in_loops_that_may_be_empty() {
     insta::assert_snapshot!(hoisted(
@@ -362,7 +363,8 @@ fn loads_stay_in_loops_that_may_be_empty() {
     ");
 }
 
-/// A load that is inside only if a check passes (`%k[2]`, where `m - 5` is above 0) stays behind it, one that always is (`%b[1]`) does not.
+/// A load that is in bounds only if a check passes (`%k[2]`, where `m - 5` is above 0) stays after
+/// it; one that always is (`%b[1]`) does not.
 #[test]
 fn what_needs_a_check_stays_behind_it() {
     insta::assert_snapshot!(hoisted(

@@ -1,4 +1,4 @@
-//! Each way to simplify a kernel, before and after as IR text.
+//! Each way to simplify a kernel, with IR text before and after.
 
 mod arithmetic;
 mod equal;
@@ -28,7 +28,7 @@ const HEADER: &str = "program @p {
   function @tanh.f32 = tanh(v0: f32) { v1 = neg v0 yield v1 }
   function @cosh.f32 = cosh(v0: f32) { v1 = abs v0 yield v1 }";
 
-/// What a rewrite makes of a kernel's body.
+/// The kernel's body after a rewrite.
 fn after(body: &str, rewrite: impl FnOnce(&Program, &mut Kernel)) -> String {
     let mut program: Program = format!("{HEADER} kernel @k {{ {body} }} }}").parse().unwrap_or_else(|e| panic!("{e}"));
     verify::verify(&program).unwrap_or_else(|e| panic!("{e}"));

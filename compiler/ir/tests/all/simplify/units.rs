@@ -38,7 +38,8 @@ fn indices_of_one_value_are_zero() {
     ");
 }
 
-/// A kernel may be left without a loop; reductions, scans and the sums of contractions keep one index.
+/// A kernel may end up without a loop; reductions, scans and the sums of contractions keep one
+/// index.
 #[test]
 fn what_needs_an_index_keeps_one() {
     insta::assert_snapshot!(dropped(
@@ -103,7 +104,7 @@ fn what_needs_an_index_keeps_one() {
     ");
 }
 
-/// What is read may be on its way: a subscript along an axis of 1 is 0 in either shape.
+/// A subscript along an axis of length 1 is 0 in either shape.
 #[test]
 fn views_with_axes_of_one_are_their_buffers() {
     insta::assert_snapshot!(dropped(
