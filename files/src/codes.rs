@@ -1,4 +1,5 @@
-//! The errors of array files and of argument values, E0300 to E0399. A code never changes its meaning.
+//! The errors of array files and of argument values, E0300 to E0399. A code never changes its
+//! meaning.
 
 grammar::codes! {
     ACCESS = 300, "a file that cannot be read or written";

@@ -1,4 +1,4 @@
-//! What can be wrong with an array file, as data and as sentences.
+//! The errors of array files, as data and as sentences.
 
 use std::fmt;
 use std::io;
@@ -10,7 +10,7 @@ use ir::array::ArrayError;
 
 use crate::codes;
 
-/// Why an array could not be read from a file or written to one.
+/// The reason why an array could not be read from a file or written to one.
 ///
 /// Its `Display` is one sentence; [`FileError::report`] adds the code and the remedy.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub struct FileError {
     fault: Box<Fault>,
 }
 
-/// What is wrong with a file.
+/// The kinds of errors in a file.
 #[derive(Debug)]
 pub enum Fault {
     /// The system could not read or write it.
@@ -30,63 +30,63 @@ pub enum Fault {
     NotAFile,
     /// It does not begin as `.npy` files do.
     NotNpy,
-    /// It has a version of the `.npy` format that nobody has published.
+    /// It has an unpublished version of the `.npy` format.
     NpyVersion(u8, u8),
-    /// The `.npy` header is not what it should be.
+    /// The `.npy` header is malformed.
     NpyHeader(String),
     /// The header is longer than any array needs.
     HeaderTooLong {
         /// Its length.
         found: u64,
-        /// What is allowed.
+        /// The maximum.
         limit: u64,
     },
-    /// The elements have a type that the language does not have.
+    /// The elements have a type that does not exist in the language.
     Dtype {
         /// The type, in the words of the file's format.
         found: String,
-        /// What to do about it.
+        /// How to fix it.
         remedy: &'static str,
     },
-    /// There is more or less data than the header says.
+    /// The amount of data differs from the header.
     Length {
         /// Bytes that the header asks for.
         expected: u64,
         /// Bytes that there are.
         found: u64,
     },
-    /// There is less data than the header says, in a stream.
+    /// A stream ends before all the data that the header declares.
     EndsEarly {
         /// Bytes that the header asks for.
         expected: u64,
     },
-    /// There is more data than the header says, in a stream.
+    /// A stream continues after all the data that the header declares.
     GoesOn {
         /// Bytes that the header asks for.
         expected: u64,
     },
-    /// The array cannot be: too large, or a `bool` that is none.
+    /// The array is invalid: too large, or with a `bool` other than 0 and 1.
     Array(ArrayError),
-    /// The archive's structure is not what it should be.
+    /// The archive's structure is malformed.
     Zip(String),
-    /// A part of the archive is packed in a way that NumPy does not use.
+    /// A part of the archive is compressed in a way that NumPy does not use.
     ZipMethod(String),
-    /// What is compressed is no valid data, or not the data that was packed.
+    /// The compressed data is invalid, or differs from the data that was compressed.
     Damaged(String),
-    /// A part of the archive claims more bytes than its compressed ones can stand for.
+    /// A part of the archive claims more bytes than its compressed data can expand to.
     Ratio {
         /// Bytes that it claims.
         claimed: u64,
         /// Bytes that it takes in the archive.
         packed: u64,
     },
-    /// The `.safetensors` header is not what it should be.
+    /// The `.safetensors` header is malformed.
     Safetensors(String),
     /// A tensor does not lie where it should.
     Offsets {
         /// The tensor's name.
         name: String,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
     /// Two arrays have one name.
@@ -98,23 +98,23 @@ pub enum Fault {
         /// Those that there are.
         names: Vec<String>,
     },
-    /// There is not just one array, and none was named.
+    /// There is not exactly one array, and none was named.
     KeyNeeded(Vec<String>),
-    /// An array was named in a file that holds just one.
+    /// An array was named in a file with a single unnamed one.
     KeyUnused(String),
-    /// An array in a file cannot be called so; without a name it cannot be in a file of several.
+    /// The name is invalid for an array in a file; a file of several arrays needs one.
     KeyName(String),
     /// The format has no such type.
     UnwritableDtype(Dtype),
-    /// Two results go to one place: a file of one array, or one name in a file.
+    /// Two results have the same destination: a file of one array, or one name in a file.
     WrittenTwice(Option<String>),
 }
 
-/// How many names a message lists, and how much of each.
+/// The maximum number of names in a message, and of characters of each.
 const NAMES_SHOWN: usize = 12;
 const NAME_SHOWN: usize = 60;
 
-/// A name from a file or a command line, as messages show it: visible, and not endless.
+/// A name from a file or a command line for a message: printable, and shortened.
 pub fn shown(name: &str) -> String {
     match name.char_indices().nth(NAME_SHOWN) {
         Some((end, _)) => format!("`{}...`", one_line(&name[..end])),
@@ -142,17 +142,17 @@ impl FileError {
         &self.file
     }
 
-    /// What is wrong with it.
+    /// The fault.
     pub fn fault(&self) -> &Fault {
         &self.fault
     }
 
-    /// Which kind of error it is.
+    /// The code of the error.
     pub fn code(&self) -> Code {
         self.fault.code()
     }
 
-    /// What to do about it, where that is not plain.
+    /// How to fix it, if that is not obvious.
     pub fn help(&self) -> Option<String> {
         self.fault.help(&self.file)
     }
@@ -164,7 +164,7 @@ impl FileError {
 }
 
 impl Fault {
-    /// Which kind of error it is.
+    /// The code of the error.
     pub fn code(&self) -> Code {
         match self {
             Fault::Io(_) => codes::ACCESS,
@@ -194,7 +194,7 @@ impl Fault {
         }
     }
 
-    /// Whether the place as it was written is at fault, and not what is there.
+    /// Whether the place as it was written is at fault, rather than its contents.
     pub fn is_misspelt(&self) -> bool {
         matches!(
             self,
@@ -287,7 +287,7 @@ impl std::error::Error for FileError {
 impl From<io::Error> for Fault {
     fn from(e: io::Error) -> Fault {
         match e.kind() {
-            // Files never give it: it is the decompressor's and the checksum's.
+            // Reading a file never causes it; it comes from decompression and checksums.
             io::ErrorKind::InvalidData => Fault::Damaged(e.to_string()),
             _ => Fault::Io(e),
         }

@@ -1,8 +1,9 @@
 //! Array files: `.npy`, `.npz`, `.safetensors`, and `.npy` on standard input and output.
 //!
-//! Files are hostile until they have shown otherwise. Nothing in them is evaluated, and no memory is taken on their word alone: what
-//! is allocated is bounded by the file's size (of deflated data, 1,032 times its size), and [`Stored::bytes`] tells
-//! how much it will be. Each kind of error has a code, listed in [`codes`].
+//! Files are treated as hostile. Nothing in them is evaluated, and their claims alone allocate no
+//! memory: the allocations are bounded by the file's size (for deflated data, 1,032 times its
+//! size), and [`Stored::bytes`] tells how much memory an array will take. Each kind of error has a
+//! code, listed in [`codes`].
 
 #![forbid(unsafe_code)]
 
@@ -30,22 +31,22 @@ pub use zip::Packing;
 
 use npy::Layout;
 
-/// An array in a file: its type and shape are known, its elements still unread.
+/// An array in a file: its type and shape are known, its elements not yet read.
 pub struct Stored {
     place: Place,
     layout: Layout,
     bytes: usize,
-    /// Stands where the elements begin, and ends with the array.
+    /// Positioned at the first element; ends with the array.
     data: Box<dyn Read + Send>,
-    /// How many bytes there are. Of a stream nobody knows.
+    /// The number of bytes, which is unknown for a stream.
     length: Option<u64>,
     allocate: Allocate,
 }
 
-/// Gives that many words of zeros; `None` if there is no memory for them.
+/// Allocates this many words of zeros; `None` if there is no memory for them.
 pub type Allocate = fn(usize) -> Option<Vec<u64>>;
 
-/// Reads what a file says of an array, and no more. The array's memory will come from `allocate`.
+/// Reads the description of an array and nothing more. `allocate` will provide the array's memory.
 pub fn open(place: &Place, allocate: Allocate) -> Result<Stored, FileError> {
     let failed = |fault| FileError::new(place.file_name(), fault);
     let (layout, data, length) = find(place).map_err(failed)?;
@@ -56,7 +57,7 @@ pub fn open(place: &Place, allocate: Allocate) -> Result<Stored, FileError> {
     Ok(Stored { place: place.clone(), layout, bytes, data, length, allocate })
 }
 
-/// The names of the arrays in a `.npz` or `.safetensors` file; of a `.npy` file, none.
+/// The names of the arrays in a `.npz` or `.safetensors` file; none for a `.npy` file.
 pub fn names(place: &Place) -> Result<Vec<String>, FileError> {
     let names = || match (place.path(), place.format()) {
         (None, _) | (_, Format::Npy) => Ok(vec![]),
@@ -103,7 +104,7 @@ impl Stored {
             _ => e.into(),
         };
         if self.length.is_none() {
-            // A stream is believed as far as it goes.
+            // A stream determines its own length.
             let mut bytes = vec![];
             self.data.by_ref().take(expected).read_to_end(&mut bytes).map_err(ended)?;
             if (bytes.len() as u64) < expected {
@@ -139,7 +140,7 @@ impl fmt::Debug for Stored {
     }
 }
 
-/// Whether there is one more byte. At the end of a part of an archive this looks at its checksum.
+/// Whether there is one more byte. At the end of a part of an archive, this verifies the checksum.
 fn read_one(reader: &mut dyn Read) -> Result<bool, Fault> {
     loop {
         match reader.read(&mut [0]) {
@@ -150,7 +151,7 @@ fn read_one(reader: &mut dyn Read) -> Result<bool, Fault> {
     }
 }
 
-/// An array's layout, its elements, and how many bytes of those there are if that is known.
+/// An array's layout, a reader of its elements, and their number of bytes if that is known.
 type Found = (Layout, Box<dyn Read + Send>, Option<u64>);
 
 fn find(place: &Place) -> Result<Found, Fault> {
@@ -173,7 +174,7 @@ fn find(place: &Place) -> Result<Found, Fault> {
             let names = members(&directory);
             let name = choose(place.key(), &names)?;
             let part = |name: &str| directory.parts.iter().find(|part| part.name == name);
-            // As in NumPy, a name may be given as it stands in the archive.
+            // As in NumPy, a name may be given as it is in the archive.
             let part = part(name).filter(|part| is_array(&part.name)).or_else(|| part(&format!("{name}.npy")));
             let part = part.ok_or_else(|| Fault::UnknownKey { key: name.to_owned(), names: names.clone() })?;
             let mut data = directory.open(file, part)?;
@@ -202,7 +203,7 @@ fn choose<'a>(key: Option<&'a str>, names: &'a [String]) -> Result<&'a str, Faul
     }
 }
 
-/// The arrays of an archive, as NumPy names them. Other parts it may have are none of ours.
+/// The arrays of an archive, as NumPy names them. Other parts of it are ignored.
 fn members(directory: &zip::Directory) -> Vec<String> {
     let arrays = directory.parts.iter().filter_map(|part| part.name.strip_suffix(".npy"));
     arrays.map(str::to_owned).collect()
@@ -212,7 +213,8 @@ fn is_array(name: &str) -> bool {
     name.ends_with(".npy")
 }
 
-/// Opens a file of known length. A pipe could be endless, and opening one waits for a writer.
+/// Opens a file of known length. A pipe could be endless, and opening one blocks until it has a
+/// writer.
 fn regular(path: &Path) -> Result<(File, u64), Fault> {
     if !std::fs::metadata(path)?.is_file() {
         return Err(Fault::NotAFile);
@@ -222,12 +224,13 @@ fn regular(path: &Path) -> Result<(File, u64), Fault> {
     Ok((file, length))
 }
 
-/// Fills an array from elements that come with the first axis running fastest.
+/// Fills an array from elements in which the first axis varies fastest.
 fn read_column_major(from: &mut dyn Read, array: &mut Array) -> io::Result<()> {
     let (shape, width) = (array.shape().to_vec(), array.dtype().bytes());
     let mut strides = vec![width; shape.len()];
     for axis in (1..shape.len()).rev() {
-        strides[axis - 1] = strides[axis] * shape[axis]; // no overflow: the array exists, and is only read if it has elements
+        // No overflow: the array exists, and is only read if it has elements.
+        strides[axis - 1] = strides[axis] * shape[axis];
     }
     let bytes = array.bytes_mut();
     let mut piece = vec![0; bytes.len().min(PIECE)];
@@ -252,7 +255,7 @@ fn read_column_major(from: &mut dyn Read, array: &mut Array) -> io::Result<()> {
     Ok(())
 }
 
-/// How many bytes of an array are converted at a time: a multiple of every element size.
+/// The bytes of an array that are converted at a time: a multiple of every element size.
 const PIECE: usize = 1 << 16;
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
-//! `.npy`, NumPy's own format: <https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html>.
+//! `.npy`, NumPy's own format:
+//! <https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html>.
 //!
-//! Nothing is evaluated: the header is a Python literal, of which [`Parser`] takes the one form that an array has.
-//! Files are byte for byte what `numpy.save` writes of the same array with canonical NaNs.
+//! Nothing is evaluated: the header is a Python literal, and [`Parser`] accepts only the form that
+//! describes an array. Written files are byte for byte those that `numpy.save` writes for the same
+//! array with canonical NaNs.
 
 use std::io::{self, Read, Write};
 
@@ -13,19 +15,19 @@ use super::PIECE;
 use super::error::{Fault, shown};
 
 pub(super) const MAGIC: &[u8] = b"\x93NUMPY";
-/// A header of an array of numbers is one line; this is room for any rank that makes sense.
+/// The header of an array of numbers is one line. This leaves room for any reasonable rank.
 const HEADER_LIMIT: usize = 1 << 16;
 /// NumPy aligns the data so.
 pub(super) const ALIGN: usize = 64;
 
-/// What a header says of the data behind it.
+/// The description of the data, from the header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
     pub dtype: Dtype,
     pub shape: Vec<usize>,
     /// Whether the first axis runs fastest.
     pub fortran_order: bool,
-    /// Whether the elements' bytes are in the order that this machine does not use.
+    /// Whether the bytes of elements are in the opposite order of this machine's.
     pub swapped: bool,
 }
 
@@ -34,7 +36,7 @@ pub(super) fn is_swapped(dtype: Dtype, little: bool) -> bool {
     dtype.bytes() > 1 && little != cfg!(target_endian = "little")
 }
 
-/// Writes the elements as all formats have them: little-endian, with canonical NaNs.
+/// Writes the elements in the form common to all formats: little-endian, with canonical NaNs.
 pub(super) fn write_elements(array: &ArrayRef<'_>, to: &mut impl Write) -> io::Result<()> {
     let (dtype, swapped) = (array.dtype(), is_swapped(array.dtype(), true));
     if !dtype.is_float() && !swapped {
@@ -54,7 +56,7 @@ pub(super) fn write_elements(array: &ArrayRef<'_>, to: &mut impl Write) -> io::R
     Ok(())
 }
 
-/// Reads the header: what it says, and where the data starts.
+/// Reads the header, and returns the description and the offset of the data.
 pub(super) fn read_header(reader: &mut impl Read) -> Result<(Layout, u64), Fault> {
     let mut start = [0u8; 8];
     read_or(reader, &mut start, || Fault::NotNpy)?;
@@ -88,7 +90,7 @@ fn read_or(reader: &mut impl Read, into: &mut [u8], ended: impl Fn() -> Fault) -
     reader.read_exact(into).map_err(|e| if e.kind() == io::ErrorKind::UnexpectedEof { ended() } else { e.into() })
 }
 
-/// The letter and width that NumPy writes for a type; `bf16` has none.
+/// The letter and width that NumPy writes for a type; `None` for `bf16`.
 pub(super) fn descr(dtype: Dtype) -> Option<&'static str> {
     Some(match dtype {
         Dtype::Bool => "|b1",
@@ -124,7 +126,7 @@ pub(super) fn encode_header(dtype: Dtype, shape: &[usize]) -> Result<Vec<u8>, Fa
     Ok([MAGIC, &[1, 0], &length.to_le_bytes(), header.as_bytes()].concat())
 }
 
-/// The part of Python's literals that headers are written in.
+/// A parser for the subset of Python's literals that headers use.
 struct Parser<'a> {
     text: &'a [u8],
     at: usize,
@@ -258,7 +260,8 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// NumPy's types that the language does not have, by how their names begin: what they are, and the way out.
+/// NumPy types that do not exist in the language, by prefixes of their names, with descriptions and
+/// remedies.
 const FOREIGN: &[(&str, &str, &str)] = &[
     ("i2", "int16", "save array.astype(numpy.int32)"),
     ("u2", "uint16", "save array.astype(numpy.int32)"),
@@ -274,7 +277,7 @@ const FOREIGN: &[(&str, &str, &str)] = &[
     ("V", "raw bytes", "save numbers, such as array.view(numpy.uint8)"),
 ];
 
-/// That there is no such type, with the name as it stands in the header.
+/// The error for a type that does not exist, with its name from the header.
 fn foreign(name: &[u8], kind: &[u8]) -> Fault {
     let text = shown(&String::from_utf8_lossy(name));
     match FOREIGN.iter().find(|(start, ..)| kind.starts_with(start.as_bytes())) {

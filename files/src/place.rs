@@ -1,11 +1,12 @@
-//! Where an array is, as text: a file, a name within it, or a standard stream.
+//! The textual form of an array's location: a file, a name within it, or a standard stream.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::error::{Fault, FileError};
 
-/// An array in a file: `a.npy`, `a.npz:key`, `a.safetensors:key`; or `-`, `.npy` on standard input or output.
+/// An array in a file: `a.npy`, `a.npz:key`, `a.safetensors:key`; or `-`, `.npy` on standard input
+/// or output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// None for a standard stream.
@@ -14,7 +15,7 @@ pub struct Place {
     key: Option<String>,
 }
 
-/// The format of a file, which its name tells.
+/// The format of a file, determined by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// One array, as `numpy.save` writes it.
@@ -29,7 +30,8 @@ const ENDINGS: [(&str, Format); 3] =
     [(".npz", Format::Npz), (".safetensors", Format::Safetensors), (".npy", Format::Npy)];
 
 impl Place {
-    /// Reads a place. It is an error if the text tells no format. The first ending in it that tells a format ends the path.
+    /// Parses a place. The first ending in the text that is known as a format ends the path;
+    /// without any it is an error.
     ///
     /// ```
     /// use files::{Format, Place};
@@ -69,7 +71,7 @@ impl Place {
         self.key.as_deref()
     }
 
-    /// The place with a name for the array, where the format has names and the place has none.
+    /// The place with a name for the array, if the format has names and the place has none.
     #[must_use]
     pub fn or_key(mut self, name: &str) -> Place {
         if self.format != Format::Npy {

@@ -1,8 +1,10 @@
-//! `.safetensors`: <https://huggingface.co/docs/safetensors>. A length, a header in JSON, the tensors' bytes.
+//! `.safetensors`: <https://huggingface.co/docs/safetensors>. A length, a header in JSON, the
+//! tensors' bytes.
 //!
-//! The reader holds the header to all that the format promises (each tensor as many bytes as its shape says, one
-//! behind the other, no gap, the last one up to the end of the file) whichever tensor is asked for. Elements are copied, so a
-//! tensor may begin at any byte. What is written is byte for byte what the `safetensors` package writes.
+//! The reader checks everything that the format guarantees (each tensor has as many bytes as its
+//! shape says; they are contiguous and end with the file), whichever tensor is requested. Elements
+//! are copied, so a tensor may begin at any byte. Written files are byte for byte those of the
+//! `safetensors` package.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -19,13 +21,14 @@ use super::npy::write_elements;
 
 /// The format's own limit.
 const HEADER_LIMIT: u64 = 100_000_000;
-/// What the header's length is a multiple of.
+/// The header's length is padded to a multiple of this.
 const ALIGN: usize = 8;
 
-/// What stands under this name is no tensor.
+/// The entry of this name is not a tensor.
 pub(super) const METADATA: &str = "__metadata__";
 
-/// The names of the language's types, in the order in which the format's own writer puts tensors: its last ones first.
+/// The names of the language's types, in the order in which the format's own writer sorts tensors:
+/// from the last to the first.
 const NAMES: [(&str, Dtype); 11] = [
     ("BOOL", Dtype::Bool),
     ("U8", Dtype::U8),
@@ -40,14 +43,14 @@ const NAMES: [(&str, Dtype); 11] = [
     ("U64", Dtype::U64),
 ];
 
-/// The format's types that the language does not have, and the way out.
+/// Types of the format that do not exist in the language, with remedies.
 const FOREIGN: [(&str, &str); 3] = [
     ("I16", "save it as int32"),
     ("U16", "save it as int32"),
     ("C64", "save the real and the imaginary parts by themselves"),
 ];
 
-/// What the header says of a tensor.
+/// The description of a tensor, from the header.
 #[derive(Debug, serde::Deserialize)]
 pub(super) struct Tensor {
     dtype: String,
@@ -90,7 +93,7 @@ impl<'de> Deserialize<'de> for Header {
     }
 }
 
-/// Marks the one error of the visitor that has a code of its own.
+/// Marks the only error of the visitor with a code of its own.
 const DUPLICATE: &str = "duplicate tensor ";
 
 /// The tensors of a file.
@@ -134,7 +137,7 @@ impl Index {
         Ok(index)
     }
 
-    /// That the tensors fill the data, each the bytes that its shape says.
+    /// Checks that the tensors fill the data, each with as many bytes as its shape says.
     fn check(&self, data_len: u64) -> Result<(), Fault> {
         let mut sorted: Vec<_> = self.tensors.iter().collect();
         sorted.sort_by_key(|(_, tensor)| tensor.data_offsets);
@@ -169,7 +172,8 @@ impl Index {
         self.tensors.keys().map(String::as_str)
     }
 
-    /// The type and shape of a tensor that the index has, and its bytes in the file, at which `file` then stands.
+    /// The type and shape of a tensor in the index, and its range of bytes in the file; `file` is
+    /// positioned at its beginning.
     pub fn find(&self, file: &mut (impl Read + Seek), name: &str) -> Result<Option<(Dtype, Vec<usize>, u64)>, Fault> {
         let Some(tensor) = self.tensors.get(name) else { return Ok(None) };
         let Some(dtype) = dtype_of(&tensor.dtype) else {

@@ -1,5 +1,6 @@
-//! Results to files, all or none: each file is written under another name beside its place and takes its name
-//! when all are complete. So a failure leaves what was there, and a file may be read and written by one command.
+//! Saves results to files, all or none: each file is written under a temporary name in the same
+//! folder and renamed when all are complete. So a failure leaves the old files unchanged, and one
+//! command may read and write the same file.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, BufWriter, Write};
@@ -15,7 +16,7 @@ use super::zip::Packing;
 use super::{npy, safetensors, zip};
 
 /// Writes arrays to files, with NaNs as in [`Array::canonical_nan`](ir::Array::canonical_nan).
-/// Arrays for the same `.npz` or `.safetensors` file go into it together. Existing files are
+/// Arrays for the same `.npz` or `.safetensors` file are written to it together. Existing files are
 /// replaced. After an error every file is as it was.
 pub fn save(arrays: &[(Place, ArrayRef<'_>)], packing: Packing) -> Result<(), FileError> {
     let groups = group(arrays, |array| array.dtype())?;
@@ -36,15 +37,15 @@ pub fn save(arrays: &[(Place, ArrayRef<'_>)], packing: Packing) -> Result<(), Fi
         .try_for_each(|group| group.write(&mut io::stdout().lock(), packing).map_err(|fault| group.failed(fault)))
 }
 
-/// Puts a text in a file's place, whole or not at all.
+/// Replaces a file by a text, atomically.
 pub fn replace(path: &Path, text: &str) -> Result<(), FileError> {
     let staged = stage(path, |file| Ok(file.write_all(text.as_bytes())?));
     let done = staged.and_then(|staged| Ok(staged.commit()?));
     done.map_err(|fault| FileError::new(path.display().to_string(), fault))
 }
 
-/// Says what [`save`] would say of arrays of these types, before there are any: of their places, and of folders that
-/// are not there.
+/// Reports the errors that [`save`] would report for arrays of these types, before they exist: of
+/// their places, and of missing folders.
 pub fn check(arrays: &[(Place, Dtype)]) -> Result<(), FileError> {
     for group in group(arrays, |dtype| *dtype)? {
         if let Some(path) = &group.absolute {
@@ -59,10 +60,10 @@ fn folder(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// How many symbolic links are followed on the way to a file, as on Linux.
+/// The maximum number of symbolic links followed on the way to a file, as on Linux.
 const MOST_LINKS: usize = 40;
 
-/// The file that a path leads to through symbolic links, even if it does not exist yet: a link is
+/// The file that a path leads to through symbolic links, even if it does not exist yet. A link is
 /// kept, and its target is written.
 fn target(path: &Path) -> PathBuf {
     let mut path = path.to_owned();
@@ -76,7 +77,7 @@ fn target(path: &Path) -> PathBuf {
     in_folder.or_else(|| std::path::absolute(&path).ok()).unwrap_or(path)
 }
 
-/// What goes to one file.
+/// The arrays for one file.
 struct Group<'a, T> {
     place: &'a Place,
     /// The absolute path, with links resolved, so that different spellings of it compare equal.
@@ -97,7 +98,7 @@ fn group<'a, T>(arrays: &'a [(Place, T)], dtype: impl Fn(&T) -> Dtype) -> Result
             (Format::Npy, None) => "",
             (Format::Npy, Some(key)) => return failed(Fault::KeyUnused(key.to_owned())),
             (_, None) => return failed(Fault::KeyName(String::new())),
-            // As in NumPy, the array is called so, the part of the archive `key.npy`.
+            // As in NumPy, the array has this name, and the part of the archive is `key.npy`.
             (Format::Npz, Some(key)) => key.strip_suffix(".npy").unwrap_or(key),
             (Format::Safetensors, Some(safetensors::METADATA)) => {
                 return failed(Fault::KeyName(safetensors::METADATA.to_owned()));
@@ -153,7 +154,7 @@ impl Group<'_, ArrayRef<'_>> {
     }
 }
 
-/// A file that is complete and waits for its name.
+/// A complete file that waits to be renamed.
 struct Staged {
     file: NamedTempFile,
     path: PathBuf,
@@ -180,7 +181,8 @@ fn stage(path: &Path, write: impl FnOnce(&mut BufWriter<&File>) -> Result<(), Fa
     if let Some(permissions) = &permissions {
         builder.permissions(permissions.clone());
     }
-    let file = builder.prefix(".fuseloop-").tempfile_in(folder).map_err(|e| io::Error::from(e.kind()))?; // the name would say nothing
+    // The name would say nothing.
+    let file = builder.prefix(".fuseloop-").tempfile_in(folder).map_err(|e| io::Error::from(e.kind()))?;
     let mut buffered = BufWriter::with_capacity(1 << 16, file.as_file());
     write(&mut buffered)?;
     buffered.flush()?;
@@ -188,7 +190,7 @@ fn stage(path: &Path, write: impl FnOnce(&mut BufWriter<&File>) -> Result<(), Fa
     Ok(Staged { file, path })
 }
 
-/// Those of a new file, less what the user masks; a temporary one is private otherwise.
+/// The permissions of a new file under the user's mask; a temporary file is private otherwise.
 #[cfg(unix)]
 fn usual_permissions() -> Option<Permissions> {
     use std::os::unix::fs::PermissionsExt;

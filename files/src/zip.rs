@@ -1,10 +1,13 @@
-//! As much of ZIP as `.npz` needs: <https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT>.
+//! The subset of ZIP that `.npz` needs:
+//! <https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT>.
 //!
-//! A file is hostile until it has shown otherwise. The directory at its end must lie right before the end record, and
-//! is all that is believed; each part must lie before the directory and claim no more than its compressed bytes can stand for.
-//! The checksum is held while the part is read. Names are keys into the archive, never paths.
+//! A file is treated as hostile. Only the directory at its end is trusted, which must be right
+//! before the end record; each part must come before the directory and claim no more bytes than its
+//! compressed data can expand to. The checksum is verified while the part is read. Names are keys
+//! into the archive, never paths.
 //!
-//! What is written has 64-bit sizes throughout, as what NumPy writes; stored, it is byte for byte what `numpy.savez` writes.
+//! Archives are written with 64-bit sizes throughout, as NumPy does. Stored without compression,
+//! they are byte for byte those that `numpy.savez` writes.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -35,10 +38,11 @@ const LOCATOR_LEN: usize = 20;
 /// Bytes of a directory: of a million arrays.
 const DIRECTORY_LIMIT: u64 = 100_000_000;
 
-/// The most bytes that one of deflate can stand for: a length of 258 costs two bits at the least.
+/// The maximum number of bytes that one byte of deflate can expand to: a length of 258 takes at
+/// least two bits.
 const MOST: u64 = 1032;
 
-/// A part of an archive, as the directory has it.
+/// A part of an archive, from the directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Part {
     pub name: String,
@@ -63,7 +67,7 @@ fn bad<T>(what: impl Into<String>) -> Result<T, Fault> {
     Err(Fault::Zip(what.into()))
 }
 
-/// Numbers, the low byte first, from the front of a slice.
+/// Reads little-endian numbers from the front of a slice.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
@@ -107,7 +111,7 @@ impl Directory {
         if end.size > DIRECTORY_LIMIT {
             return Err(Fault::HeaderTooLong { found: end.size, limit: DIRECTORY_LIMIT });
         }
-        // As long as the file at most: `End` has seen to it.
+        // At most as long as the file: `End` has checked that.
         let mut bytes = vec![0; usize::try_from(end.size).unwrap_or(usize::MAX)];
         read_at(file, end.start, &mut bytes)?;
         let mut fields = Fields(&bytes);
@@ -126,7 +130,7 @@ impl Directory {
         }
     }
 
-    /// What a part holds, unpacked; reading to its end fails if the checksum is another.
+    /// The uncompressed contents of a part. Reading to the end fails if the checksum differs.
     pub fn open(&self, mut file: File, part: &Part) -> Result<Checked, Fault> {
         if part.flags & 1 != 0 {
             return Err(Fault::ZipMethod("it is encrypted".to_owned()));
@@ -256,7 +260,8 @@ impl Part {
     }
 }
 
-/// Those of the numbers that are all ones stand, with 64 bits, in the extra field of kind 1, in this order.
+/// The numbers that are all ones are found, with 64 bits, in the extra field of kind 1, in this
+/// order.
 fn wide(numbers: [u32; 3], extra: &[u8]) -> Result<[u64; 3], Fault> {
     let mut wide = numbers.map(u64::from);
     if !numbers.contains(&u32::MAX) {
@@ -275,7 +280,8 @@ fn wide(numbers: [u32; 3], extra: &[u8]) -> Result<[u64; 3], Fault> {
     }
 }
 
-/// A part's bytes. The end, which comes after as many as the directory says, is reached only with the right checksum.
+/// A part's bytes. The end, after as many bytes as the directory says, is reached only if the
+/// checksum is right.
 pub(super) struct Checked {
     data: io::Take<Box<dyn Read + Send>>,
     crc: Crc,
@@ -304,7 +310,7 @@ impl Read for Checked {
     }
 }
 
-/// A writer of archives. Each part's bytes are given whole, in pieces.
+/// A writer of archives. Each part's bytes are passed completely, in pieces.
 pub(super) struct Writer<W: Write> {
     to: W,
     at: u64,
@@ -314,7 +320,7 @@ pub(super) struct Writer<W: Write> {
     limit: u64,
 }
 
-/// How the arrays of a `.npz` file are kept.
+/// How the arrays of a `.npz` file are compressed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Packing {
     /// As they are, like `numpy.savez`.
@@ -324,15 +330,15 @@ pub enum Packing {
     Deflated,
 }
 
-/// Up to here NumPy's writer (Python's `zipfile`) uses 32-bit numbers in the directory.
+/// Up to this size, NumPy's writer (Python's `zipfile`) uses 32-bit numbers in the directory.
 pub(super) const LIMIT: u64 = (1 << 31) - 1;
 
-/// The length of an extra field: of three numbers at most.
+/// The length of an extra field, which has at most three numbers.
 fn short(length: usize) -> u16 {
     u16::try_from(length).unwrap_or(u16::MAX)
 }
 
-/// A writer that computes the checksum and the number of the bytes written.
+/// A writer that computes the checksum and counts the bytes written.
 struct Sum {
     crc: Crc,
     bytes: u64,
@@ -352,7 +358,7 @@ impl Write for Sum {
     }
 }
 
-/// 1 January 1980, midnight: the same data gives the same bytes.
+/// 1 January 1980, midnight, so that the same data gives the same bytes.
 const DATE: u32 = 0x0021_0000;
 
 impl<W: Write> Writer<W> {
@@ -360,13 +366,13 @@ impl<W: Write> Writer<W> {
         Writer { to, at: 0, central: vec![], count: 0, limit }
     }
 
-    /// The number, or the mark that it stands elsewhere with 64 bits.
+    /// The number, or the mark that its 64-bit value is elsewhere.
     fn narrow(&self, n: u64) -> u32 {
         u32::try_from(n).ok().filter(|_| n <= self.limit).unwrap_or(u32::MAX)
     }
 
-    /// Adds a part. The compressed form is made in memory, since its length comes first.
-    /// `content` writes the part's bytes, and is called twice: their checksum comes before them.
+    /// Adds a part. The compressed form is made in memory, since its length comes first. `content`
+    /// writes the part's bytes, and is called twice, because the checksum precedes them.
     pub fn add(
         &mut self,
         name: &str,

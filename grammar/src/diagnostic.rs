@@ -30,7 +30,7 @@ impl fmt::Display for Code {
 /// One error, in the user's terms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// Which kind of error.
+    /// The code of the error.
     pub code: Code,
     /// The error in a sentence without a full stop, stating what was expected and what was found.
     pub message: String,
@@ -106,20 +106,22 @@ impl Diagnostic {
     }
 }
 
-/// An error with all that is said of it, ready to be drawn or written as JSON.
+/// An error with everything said about it, ready to be drawn or written as JSON.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Which kind of error, if it has a code.
+    /// The code of the error, if it has one.
     pub code: Option<Code>,
-    /// What is wrong.
+    /// The error, in a sentence.
     pub message: String,
-    /// Bytes of the source, each with its part in the error; the first is the place itself.
+    /// Ranges of bytes in the source, each with its role in the error; the first is the place of
+    /// the error.
     pub labels: Vec<(Range<usize>, String)>,
-    /// What else helps to understand it.
+    /// Further facts that help to understand it.
     pub notes: Vec<String>,
-    /// What to do about it.
+    /// How to fix it.
     pub help: Option<String>,
-    /// The edits that do it, together: bytes of the source, and what to put there.
+    /// The edits that fix it, to be made together: ranges of bytes in the source with their
+    /// replacements.
     pub suggestion: Vec<(Range<usize>, String)>,
 }
 

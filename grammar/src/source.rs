@@ -1,30 +1,30 @@
 //! A source text with its name, and text made safe to show.
 //!
-//! What comes from outside (source text, file names, messages that quote them) may hold anything: spans are clamped
-//! to the text, and terminal escapes and bidirectional controls are written out.
+//! Text from outside (source text, file names, messages that quote them) may contain anything. So
+//! spans are clamped to the text, and terminal escapes and bidirectional controls are written out.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// A source text and the name that errors give it.
+/// A source text and the name that errors use for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Source {
-    /// Such as the path it was read from.
+    /// The name, such as the path it was read from.
     pub name: String,
     /// The text.
     pub text: String,
-    /// What of the text comes from elsewhere, in order. None of a text that is in one piece.
+    /// The parts that come from elsewhere, in order. Empty for a text in one piece.
     pub parts: Vec<Part>,
 }
 
-/// A part of a text that comes from elsewhere: it goes on up to the next one.
+/// A part of a text that comes from elsewhere. It extends to the next part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     /// The byte at which it begins.
     pub start: usize,
-    /// The name that errors give it.
+    /// The name that errors use for it.
     pub name: String,
-    /// The number of its first line there, from 1.
+    /// The number of its first line within its origin, from 1.
     pub line: usize,
 }
 
@@ -52,7 +52,7 @@ impl Source {
         Source { name: name.into(), text: text.into(), parts: vec![] }
     }
 
-    /// The part that a byte is in: its bytes, its name, and the number of its first line.
+    /// The part that contains a byte: its range, its name, and the number of its first line.
     pub fn part(&self, at: usize) -> (Range<usize>, &str, usize) {
         let number = self.parts.partition_point(|part| part.start <= at);
         let end = self.parts.get(number).map_or(self.text.len(), |next| next.start);
@@ -62,7 +62,7 @@ impl Source {
         }
     }
 
-    /// The lines in which bytes of the text stand, each once, as comments show them.
+    /// The lines that contain these bytes of the text, without repetition, for comments.
     pub fn lines_of(&self, bytes: impl IntoIterator<Item = usize>) -> Vec<String> {
         let begin = |at: usize| self.text[..at].rfind('\n').map_or(0, |newline| newline + 1);
         let inside = bytes.into_iter().filter(|at| self.text.is_char_boundary(*at));
@@ -90,13 +90,14 @@ pub fn clamp(text: &str, span: &Range<usize>) -> Range<usize> {
     start..boundary(span.end).max(start)
 }
 
-/// The text with control characters written out, for messages that go to a terminal undrawn. Line ends stay.
+/// The text with control characters written out, for messages that go to a terminal without being
+/// drawn. Line ends stay.
 pub fn visible(text: &str) -> String {
     let show = |c: char| if c != '\n' && unprintable(c) { written_out(c) } else { c.to_string() };
     text.chars().map(show).collect()
 }
 
-/// The same, line ends too: of names that somebody else chose.
+/// The same, with line ends written out too, for names from outside.
 pub fn one_line(text: &str) -> String {
     text.chars().map(|c| if unprintable(c) { written_out(c) } else { c.to_string() }).collect()
 }
@@ -105,7 +106,8 @@ fn written_out(c: char) -> String {
     if c.is_ascii() { c.escape_default().to_string() } else { c.escape_unicode().to_string() }
 }
 
-/// Whether a terminal takes a character for a command, or it changes how what stands around it is read.
+/// Whether a terminal may interpret a character as a command, or the character changes how the text
+/// around it is displayed.
 pub fn unprintable(c: char) -> bool {
     c.is_control()
         || matches!(c,

@@ -1,4 +1,5 @@
-//! Errors drawn over the source, as rustc draws them. The errors themselves are data and know nothing of this.
+//! Draws errors over the source, as rustc does. The errors themselves are data and independent of
+//! this module.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -7,7 +8,7 @@ use annotate_snippets::{AnnotationKind, Group, Level, Patch, Renderer, Snippet};
 use grammar::source::{clamp, one_line, unprintable, visible};
 use grammar::{Report, Source};
 
-/// Whether what is drawn carries colours.
+/// Whether the drawing is coloured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Style {
     /// Text alone.
@@ -22,7 +23,7 @@ pub fn draw(source: &Source, report: &Report, style: Style) -> String {
     draw_as(Level::ERROR, source, report, style)
 }
 
-/// The same of what is no error.
+/// The same for a note.
 pub fn draw_note(source: &Source, report: &Report, style: Style) -> String {
     draw_as(Level::NOTE, source, report, style)
 }
@@ -34,7 +35,7 @@ fn draw_as(level: Level<'_>, source: &Source, report: &Report, style: Style) -> 
         title = title.id(code.to_string());
     }
     let mut group = Group::with_title(title);
-    // The parts that labels are in, in their order.
+    // The parts that have labels, in order.
     let mut parts: Vec<(Range<usize>, &str, usize)> = vec![];
     let labels = report.labels.iter().map(|(span, label)| (clamp(&text, span), label));
     let labels: Vec<_> = labels.map(|(span, label)| (source.part(span.start), span, label)).collect();
@@ -77,7 +78,7 @@ fn draw_as(level: Level<'_>, source: &Source, report: &Report, style: Style) -> 
     renderer.render(&groups)
 }
 
-/// Whether an edit can be shown with the lines that it changes.
+/// Whether an edit is short enough to be shown with the lines that it changes.
 fn is_short(text: &str, (span, replacement): &(Range<usize>, String)) -> bool {
     const LONGEST: usize = 500;
     let Range { start, end } = clamp(text, span);
@@ -86,8 +87,8 @@ fn is_short(text: &str, (span, replacement): &(Range<usize>, String)) -> bool {
     last - first + replacement.len() <= LONGEST
 }
 
-/// The source text with a sign of the same number of bytes for each character that is not to reach a terminal: places
-/// stay where they are.
+/// The source text with each unprintable character replaced by a printable one of the same number
+/// of bytes, so that places do not move.
 fn printable(text: &str) -> Cow<'_, str> {
     let replace = |c: char| !matches!(c, '\n' | '\r' | '\t') && unprintable(c);
     if !text.contains(replace) {

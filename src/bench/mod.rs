@@ -141,7 +141,8 @@ impl Measured {
 }
 
 impl Benchmark {
-    /// Measures a function; a size name without a size gets one. `progress` is told how much is done, of 1.
+    /// Measures a function; a size name without a size gets one. `progress` is told how much is
+    /// done, of 1.
     pub(crate) fn new(
         function: &Function<'_>,
         options: &Options,
@@ -180,7 +181,8 @@ impl Benchmark {
         let mut rounds = 0;
         while rounds < ROUNDS.start || (rounds < ROUNDS.end && begin.elapsed() < ENOUGH) {
             for (form, _) in &mut forms {
-                // Once before, so that caches hold what its own call leaves there; the first time, memory is mapped and threads are made.
+                // Once before, so that caches hold what its own call leaves there; the first time,
+                // memory is mapped and threads are made.
                 form.measure(&mut arrays, false)?;
                 form.measure(&mut arrays, true)?;
             }
@@ -218,7 +220,8 @@ impl Benchmark {
         self.fused.total.time.as_secs_f64() / self.unfused.total.time.as_secs_f64().max(1e-9)
     }
 
-    /// The measurements as a page: one file of HTML that needs no other, with this machine's roofline.
+    /// The measurements as a page: one file of HTML that needs no other, with this machine's
+    /// roofline.
     pub fn to_html(&self) -> String {
         page::bench(self)
     }
@@ -298,7 +301,7 @@ pub enum BenchError {
     Explain(ExplainError),
     /// The call fails: the sizes do not fit, say.
     Run(RunError),
-    /// There is no memory for the arrays.
+    /// The memory for the arrays could not be allocated.
     Memory(ArrayError),
     /// The GPU failed.
     Gpu(GpuError),

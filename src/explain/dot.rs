@@ -1,5 +1,5 @@
-//! The report as a graph for Graphviz: the operations before fusion, and again after it, those of a kernel in a box. A dashed
-//! edge is a pair that stays apart, with the reason.
+//! The report as a graph for Graphviz: the operations before fusion, and again after it, those of a
+//! kernel in a box. A dashed edge is a pair that stays apart, with the reason.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ use crate::render::one_line;
 /// The graph.
 pub fn write(report: &Report) -> String {
     let mut out = String::new();
-    // A string takes any text.
+    // Writing to a string cannot fail.
     let _ = graph(&mut out, report);
     out
 }
@@ -35,7 +35,8 @@ fn graph(out: &mut String, report: &Report) -> std::fmt::Result {
     writeln!(out, "  }}")?;
     writeln!(out, "  subgraph cluster_after {{")?;
     writeln!(out, "    label={}", quoted(&format!("after: {after} kernels")))?;
-    // An operation that is computed in several kernels stands in each; its first place has its edges.
+    // An operation that is computed in several kernels stands in each; its first place has its
+    // edges.
     let mut places = vec![None; report.operations.len()];
     for (k, kernel) in report.after.kernels.iter().enumerate() {
         writeln!(out, "    subgraph cluster_{k} {{")?;

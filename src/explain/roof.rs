@@ -1,4 +1,5 @@
-//! What a device does at best: how long a kernel takes there at least, and what keeps it from being faster.
+//! What a device does at best: how long a kernel takes there at least, and what keeps it from being
+//! faster.
 
 use std::fmt::Write;
 use std::time::{Duration, Instant};
@@ -102,7 +103,7 @@ fn arithmetic() -> Option<(f64, usize)> {
     let mut text = "fn arithmetic(x: f32[n]) -> f32[n] = x".to_owned();
     for chain in 0..CHAINS {
         let links = (0..LINKS).fold("x".to_owned(), |sum, link| format!("fma({sum}, 0.5, {chain}.{link:02})"));
-        // A string takes any text.
+        // Writing to a string cannot fail.
         let _ = write!(text, " + {links}");
     }
     let kernel = Program::parse(text.as_str()).ok()?.main().ok()?.compile(&Options::default()).ok()?;

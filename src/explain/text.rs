@@ -1,5 +1,5 @@
-//! The report for people: kernels with their loops and figures, then every decision, those that keep operations apart drawn
-//! over the source.
+//! The report for people: kernels with their loops and figures, then every decision, those that
+//! keep operations apart drawn over the source.
 
 use std::fmt::Write;
 
@@ -63,7 +63,7 @@ pub fn render(source: &Source, report: &Report, roof: Option<&Roof>, style: Styl
     let mut text = String::new();
     for most in levels {
         let mut out = Text { out: String::new(), source, report, style, most: *most };
-        // A string takes any text.
+        // Writing to a string cannot fail.
         let _ = out.write(roof);
         text = out.out;
         text.truncate(text.trim_end().len());

@@ -1,5 +1,5 @@
-//! Files as other programs write them, hostile files, and round trips of all types (each NaN
-//! becomes the canonical one).
+//! Files written by other programs, hostile files, and round trips of all types (each NaN becomes
+//! the canonical one).
 
 use std::path::PathBuf;
 
@@ -21,7 +21,7 @@ fn read(place: &Place) -> Result<Array, FileError> {
     open(place)?.read()
 }
 
-/// A place for files that goes when the test ends.
+/// A folder for files that is deleted when the test ends.
 struct Folder(tempfile::TempDir);
 
 impl Folder {

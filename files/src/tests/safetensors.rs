@@ -1,4 +1,4 @@
-//! `.safetensors`: headers that lie.
+//! `.safetensors`: headers with false claims.
 
 use super::*;
 
@@ -18,7 +18,8 @@ fn files(tensors: &[String], data: &[u8]) -> Vec<u8> {
 #[test]
 fn reads_what_others_write() {
     let folder = Folder::new();
-    // A header of odd length: the tensors are not aligned. In any order, with fields of later versions.
+    // A header of odd length: the tensors are not aligned. In any order, with fields of later
+    // versions.
     let two = tensor("x", "I32", "2", 1, 9).replace("\"dtype\"", "\"later\":{\"a\":[1]},\"dtype\"");
     let tensors = [two, tensor("b", "BOOL", "", 0, 1), tensor("z", "F64", "0,7", 9, 9)];
     let header = format!("{{\"__metadata__\":{{\"a\":\"b\"}},{}}}  ", tensors.join(", "));

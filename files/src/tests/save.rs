@@ -1,4 +1,4 @@
-//! Writing: all or nothing, and nothing that a reader would refuse.
+//! Writing: all or nothing, and only files that a reader accepts.
 
 use super::*;
 

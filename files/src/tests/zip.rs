@@ -1,4 +1,4 @@
-//! `.npz`: archives that lie.
+//! `.npz`: archives with false claims.
 
 use std::io::Write;
 
@@ -8,7 +8,7 @@ use flate2::write::DeflateEncoder;
 use super::npy::file;
 use super::*;
 
-/// A part, with all that its records say of it.
+/// A part, with everything that its records claim.
 #[derive(Clone)]
 struct Raw {
     name: Vec<u8>,
@@ -208,7 +208,7 @@ fn reads_64_bit_records() {
         message(&archive(&[Raw { extra: extra(values), ..all.clone() }]));
     }
 
-    // The end record, with its numbers in the one before.
+    // The end record, with its numbers in the record before it.
     let end = good.len() - 22;
     let start = u64::from(u32::from_le_bytes(good[end + 16..end + 20].try_into().unwrap()));
     let build = |count: u64, size: u64, start: u64, at: u64| {
@@ -242,7 +242,7 @@ fn reads_64_bit_records() {
 
 #[test]
 fn writes_64_bit_records() {
-    // As it would be from 2 GiB on; Python's `zipfile` and NumPy read it too.
+    // The form of archives from 2 GiB on, which Python's `zipfile` and NumPy read too.
     for limit in [0, 200] {
         let mut writer = super::super::zip::Writer::new(vec![], limit);
         writer.add("x.npy", &|to| to.write_all(&three()), Packing::Stored).unwrap();
