@@ -59,7 +59,7 @@ pub use bench::{BenchError, Benchmark, Measured, Measurement};
 pub use compiler::check::{Signature, Slot, names as builtins};
 pub use error::{CompileError, RunError, RunErrorKind, SizeName, SizeSide};
 pub use explain::{ExplainError, Explanation};
-pub use grammar::{Code, Diagnostic, Edit, Label, MAX_SOURCE, Tint, tints};
+pub use grammar::{Code, Diagnostic, Edit, Highlight, Label, MAX_SOURCE, highlight};
 pub use ir::array::{ArrayError, ArrayMut, ArrayRef};
 pub use ir::decision::{FusionPass, Passes};
 pub use ir::nest::{Purpose, Relation};

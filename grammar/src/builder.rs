@@ -9,8 +9,8 @@ use crate::ast::{
 };
 use crate::codes;
 use crate::diagnostic::Diagnostic;
+use crate::hints;
 use crate::report::{Errors, quote};
-use crate::slips;
 use crate::{MAX_DEPTH, depth_error};
 
 /// A piece of source that the parser reads in one go.
@@ -314,9 +314,9 @@ impl<'s> Builder<'s> {
     pub(crate) fn unknown_type(&mut self, name: &Name, shape: Option<Vec<E>>, l: u32, r: u32) -> Type {
         let diagnostic =
             Diagnostic::new(codes::UNKNOWN_TYPE, name.span, format!("there is no type {}", quote(&name.text)));
-        self.errors.push(match slips::similar_type(&name.text) {
+        self.errors.push(match hints::similar_type(&name.text) {
             Some(dtype) => diagnostic.help(format!("write `{}`", dtype.name())).suggest(name.span, dtype.name()),
-            None if slips::ARRAYS.contains(&name.text.to_ascii_lowercase().as_str()) => {
+            None if hints::ARRAYS.contains(&name.text.to_ascii_lowercase().as_str()) => {
                 diagnostic.help("an array's type is that of its elements, its sizes behind it: `f32[n]`")
             }
             None => {

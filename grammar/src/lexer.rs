@@ -9,7 +9,7 @@ use logos::{FilterResult, Lexer as Scanner, Logos, SpannedIter};
 use crate::ast::{Dtype, Span};
 use crate::diagnostic::Diagnostic;
 use crate::report::quote;
-use crate::{codes, hidden, slips};
+use crate::{codes, hidden, hints};
 
 /// A kind of token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Logos)]
@@ -217,7 +217,7 @@ fn complaint(reason: Reason, source: &str, span: Span) -> Diagnostic {
             }
             let shown = if found.is_control() { format!("U+{:04X}", found as u32) } else { quote(text) };
             let diagnostic = Diagnostic::new(codes::CHARACTER, span, format!("unexpected character {shown}"));
-            match slips::CHARACTERS.iter().find(|(known, _)| *known == found) {
+            match hints::CHARACTERS.iter().find(|(known, _)| *known == found) {
                 Some((_, instead)) => diagnostic.help(format!("write `{instead}`")).suggest(span, *instead),
                 None if found.is_alphanumeric() => {
                     diagnostic.help("names are made of the letters a to z, digits and `_`")
@@ -231,7 +231,7 @@ fn complaint(reason: Reason, source: &str, span: Span) -> Diagnostic {
         Reason::Range => {
             let at = span.start + text.find("..").unwrap_or(0) as u32;
             let help = match before.trim_end().rsplit(|c: char| !c.is_ascii_alphanumeric()).next() {
-                Some("in") => slips::NO_LOOPS,
+                Some("in") => hints::NO_LOOPS,
                 _ => "a range is `0:n` in a slice, `i < n` for an index",
             };
             Diagnostic::new(codes::OPERATOR, Span { start: at, end: at + 2 }, "there is no `..`").help(help)
@@ -241,8 +241,8 @@ fn complaint(reason: Reason, source: &str, span: Span) -> Diagnostic {
             let mark = if text.starts_with("//") || text.starts_with("/*") { &text[..2] } else { text };
             let diagnostic = Diagnostic::new(codes::OPERATOR, span, format!("there is no `{mark}`"));
             let first_of_a_type = before.trim_end().ends_with([':', '>', '[']);
-            match (mark, slips::look_up(slips::OPERATORS, mark)) {
-                (".", _) => diagnostic.help(slips::dot(before, after)),
+            match (mark, hints::look_up(hints::OPERATORS, mark)) {
+                (".", _) => diagnostic.help(hints::dot(before, after)),
                 ("&", _) if first_of_a_type => diagnostic.help("there are no references: an array is `x: f32[n]`"),
                 ("?", _) if first_of_a_type => diagnostic.help("a size that the call decides is a name: `f32[n]`"),
                 (_, Some((help, Some(instead)))) => diagnostic.help(help).suggest(span, instead),

@@ -9,21 +9,21 @@ pub mod codes;
 pub mod diagnostic;
 mod format;
 mod hidden;
+mod highlight;
+mod hints;
 mod layout;
 mod lexer;
 pub mod print;
 mod read;
 mod report;
-mod slips;
 pub mod source;
-mod tint;
 
 pub use diagnostic::{Code, Diagnostic, Edit, Label, Report};
 pub use format::format;
+pub use highlight::{Highlight, highlight};
 pub use layout::Lines;
 pub use read::{is_unfinished, parse, parse_input};
 pub use source::{Part, Source};
-pub use tint::{Tint, tints};
 
 /// The limit on the depth of an expression, counted in operators, calls and parentheses. The stages
 /// after the parser may therefore recurse.

@@ -6,7 +6,7 @@ use lalrpop_util::ParseError;
 
 use crate::ast::Span;
 use crate::lexer::{Tok, Token};
-use crate::{Diagnostic, MAX_ERRORS, codes, slips};
+use crate::{Diagnostic, MAX_ERRORS, codes, hints};
 
 /// The errors found so far, up to a limit.
 #[derive(Default)]
@@ -186,9 +186,9 @@ fn open_brackets(tokens: &[Token]) -> i64 {
 }
 
 /// A keyword of another language, at the error or just before it.
-fn foreign_word(found: Token, previous: Option<&Token>, place: &Place<'_, '_>) -> Option<(Token, slips::Instead)> {
+fn foreign_word(found: Token, previous: Option<&Token>, place: &Place<'_, '_>) -> Option<(Token, hints::Instead)> {
     let word = |token: Token| match token.tok {
-        Tok::Name => Some((token, slips::look_up(slips::WORDS, text(token, place.source))?)),
+        Tok::Name => Some((token, hints::look_up(hints::WORDS, text(token, place.source))?)),
         _ => None,
     };
     word(found).or_else(|| previous.copied().and_then(word))

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use compiler::check::codes::UNKNOWN_FUNCTION;
 use grammar::ast::{Entry, Expr, ExprKind, File, Function, Input, Span, Target};
-use grammar::{Diagnostic, Tint, tints};
+use grammar::{Diagnostic, Highlight, highlight};
 
 use super::{Definition, PROMPT, Session, SessionError};
 use crate::files::Place;
@@ -156,7 +156,7 @@ pub(super) fn word(expr: &Expr) -> Option<&str> {
 /// Whether a text is a valid name in the language.
 pub fn is_name(text: &str) -> bool {
     let whole = Span { start: 0, end: u32::try_from(text.len()).unwrap_or(u32::MAX) };
-    tints(text) == [(whole, Tint::Name)]
+    highlight(text) == [(whole, Highlight::Name)]
 }
 
 /// Text typed at a prompt, line by line, until it is complete.
@@ -227,9 +227,16 @@ fn without_loads(source: &Source) -> Result<(String, BTreeMap<String, Load>), Se
         return Ok((code, loads));
     }
     let bytes = |span: Span| span.start as usize..span.end as usize;
-    let words: Vec<(Range<usize>, Tint)> = tints(text).into_iter().map(|(span, tint)| (bytes(span), tint)).collect();
+    let words: Vec<(Range<usize>, Highlight)> =
+        highlight(text).into_iter().map(|(span, class)| (bytes(span), class)).collect();
     for four in words.windows(4) {
-        let [(load, Tint::Name), (open, Tint::Bracket), (path, Tint::Wrong), (close, Tint::Bracket)] = four else {
+        let [
+            (load, Highlight::Name),
+            (open, Highlight::Bracket),
+            (path, Highlight::Wrong),
+            (close, Highlight::Bracket),
+        ] = four
+        else {
             continue;
         };
         let quoted = text[path.clone()].strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));

@@ -84,7 +84,7 @@ pub fn hold_alone(source: &str, engine: Engine) -> Result<usize, String> {
                 through: Through::Backend,
                 meet: true,
                 far: MemoryRegime::Auto,
-                twist: None,
+                variation: None,
             };
             if let Verdict::Failed { message, .. } = judge(&setting, &calls, Rigour::Products).verdict {
                 return Err(format!("{}: {message}", checked.name));

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 
 use fuseloop::session::LAST;
-use fuseloop::{Session, Style, Tint, builtins, tints};
+use fuseloop::{Highlight, Session, Style, builtins, highlight};
 use rustyline::completion::{Completer, FilenameCompleter, Pair};
 use rustyline::config::{BellStyle, ColorMode};
 use rustyline::error::ReadlineError;
@@ -31,13 +31,13 @@ const HISTORY: usize = 10_000;
 const INDENT: &str = "    ";
 
 /// The colours of classes of words, as terminal escapes.
-const COLOURS: [(Tint, &str); 6] = [
-    (Tint::Keyword, "\x1b[35m"),
-    (Tint::Type, "\x1b[36m"),
-    (Tint::Number, "\x1b[33m"),
-    (Tint::Comment, "\x1b[2m"),
-    (Tint::Wrong, "\x1b[31m"),
-    (Tint::Mark, "\x1b[34m"),
+const COLOURS: [(Highlight, &str); 6] = [
+    (Highlight::Keyword, "\x1b[35m"),
+    (Highlight::Type, "\x1b[36m"),
+    (Highlight::Number, "\x1b[33m"),
+    (Highlight::Comment, "\x1b[2m"),
+    (Highlight::Wrong, "\x1b[31m"),
+    (Highlight::Mark, "\x1b[34m"),
 ];
 const COMMAND: &str = "\x1b[1m";
 const PLAIN: &str = "\x1b[0m";
@@ -215,11 +215,11 @@ impl Highlighter for Words {
             painted.extend([COMMAND, &line[..end], PLAIN]);
         }
         let from = end;
-        for (span, tint) in tints(&line[from..]) {
+        for (span, class) in highlight(&line[from..]) {
             let (start, stop) = (from + span.start as usize, from + span.end as usize);
             let word = &line[start..stop];
-            let colour = match COLOURS.iter().find(|(known, _)| *known == tint) {
-                Some((Tint::Wrong, _)) if word.starts_with('"') || command => {
+            let colour = match COLOURS.iter().find(|(known, _)| *known == class) {
+                Some((Highlight::Wrong, _)) if word.starts_with('"') || command => {
                     Some(TEXT).filter(|_| word.starts_with('"'))
                 }
                 found => found.map(|(_, colour)| *colour),

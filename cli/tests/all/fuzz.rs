@@ -41,7 +41,7 @@ fn a_saved_case_is_run_again() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name);
     std::fs::write(path("program.fl"), "fn main(x: f32[n]) = sum(x)\n").expect("room");
-    let setting = r#"{"entry": "main", "engine": "cpu:1:128", "fuse": "all", "coin": null, "fuel": 1, "twist": null, "arguments": ["x"]}"#;
+    let setting = r#"{"entry": "main", "engine": "cpu:1:128", "fuse": "all", "coin": null, "fuel": 1, "variation": null, "arguments": ["x"]}"#;
     std::fs::write(path("case.json"), setting).expect("room");
     let name = folder.path().to_str().expect("a plain name");
     let missing = fuzz(&["--replay", name]);

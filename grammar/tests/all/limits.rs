@@ -171,6 +171,6 @@ fn a_source_beyond_the_limit_is_refused() {
     assert!(errors(" ".repeat(MAX_SOURCE)).is_empty());
     assert_eq!(codes_of(" ".repeat(MAX_SOURCE + 1)), [codes::SOURCE_TOO_LARGE]);
     let spaces = " ".repeat(MAX_SOURCE - 1);
-    assert_eq!(grammar::tints(&format!("{spaces}x")).len(), 1);
-    assert!(grammar::tints(&format!("{spaces}xx")).is_empty());
+    assert_eq!(grammar::highlight(&format!("{spaces}x")).len(), 1);
+    assert!(grammar::highlight(&format!("{spaces}xx")).is_empty());
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use grammar::{Lines, is_unfinished, tints};
+use grammar::{Lines, highlight, is_unfinished};
 
 /// After each line: whether it is to be continued, and how many brackets are open.
 #[test]
@@ -39,9 +39,9 @@ fn text_is_unfinished_where_only_another_line_can_mend_it() {
 fn every_word_has_its_tint() {
     let source = "# one\nfn f(x: f32[n]) {\n    let y = if x[0] >= 0.5 then _ else $1 # two\n    y; # three\n}";
     let mut words = String::new();
-    for (span, tint) in tints(source) {
+    for (span, class) in highlight(source) {
         let line = source[..span.start as usize].matches('\n').count() + 1;
-        writeln!(words, "{line} {tint:?} {}", &source[span.start as usize..span.end as usize]).unwrap();
+        writeln!(words, "{line} {class:?} {}", &source[span.start as usize..span.end as usize]).unwrap();
     }
     insta::assert_snapshot!(words, @r"
     1 Comment # one

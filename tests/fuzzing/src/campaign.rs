@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use crate::case::{Case, CaseError, draw};
-use crate::crew::{Start, Worker};
 use crate::engines::Engine;
 use crate::judge::{Kind, Rigour, Verdict};
 use crate::reduce::{Reduced, reduce};
+use crate::supervisor::{Start, Worker};
 use crate::syntax::operations;
 use crate::tally::Tally;
 use crate::worker::{Answer, Request};

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::engines::Engine;
 use crate::generate::data::{Random, SMALL_AGAIN};
 use crate::generate::{Program, Recipe};
-use crate::twist::Twist;
+use crate::variation::Variation;
 use crate::ways;
 
 /// The files of a saved case.
@@ -55,7 +55,7 @@ pub struct Setting {
     /// Which arrays the CPU treats as larger than its caches.
     pub far: MemoryRegime,
     /// A change that must not change its results.
-    pub twist: Option<Twist>,
+    pub variation: Option<Variation>,
 }
 
 impl Setting {
@@ -96,7 +96,7 @@ struct Saved {
     meet: bool,
     #[serde(default, with = "FarName")]
     far: MemoryRegime,
-    twist: Option<Twist>,
+    variation: Option<Variation>,
     arguments: Vec<String>,
     /// The bits of each NaN that is not the canonical one of files: argument, element, bits.
     #[serde(default)]
@@ -166,7 +166,7 @@ pub fn draw_with(recipe: &Recipe, seed: u64, engines: &[Engine]) -> Drawn {
         // A user chooses the passes alone.
         Through::Library => Options { fuse: options.fuse, ..Options::default() },
     };
-    let twist = (below(4) == 0).then(|| Twist::drawn(seed));
+    let variation = (below(4) == 0).then(|| Variation::drawn(seed));
     // The first call is small: interpreting a long one takes as long as many small programs do.
     let mut numbers = vec![0];
     // Errors in passing state between the chunks of a scan show only in long scans.
@@ -183,7 +183,7 @@ pub fn draw_with(recipe: &Recipe, seed: u64, engines: &[Engine]) -> Drawn {
     let far = [MemoryRegime::Auto, MemoryRegime::Auto, MemoryRegime::Pages, MemoryRegime::Streams]
         [if direct { below(4) } else { 0 }];
     let (source, entry) = (program.source.clone(), program.entry.to_owned());
-    let setting = Setting { source, entry, options, engine, through, meet, far, twist };
+    let setting = Setting { source, entry, options, engine, through, meet, far, variation };
     let calls = numbers.into_iter().map(|n| program.call(n).inputs).collect();
     Drawn { program, setting, calls }
 }
@@ -213,7 +213,7 @@ impl Case {
     pub fn save(&self, folder: &Path) -> Result<(), CaseError> {
         let failed = |what: &dyn fmt::Display| CaseError(format!("{}: {what}", folder.display()));
         std::fs::create_dir_all(folder).map_err(|e| failed(&e))?;
-        let Setting { source, entry, options, engine, through, meet, far, twist } = &self.setting;
+        let Setting { source, entry, options, engine, through, meet, far, variation } = &self.setting;
         let coin = if let Policy::Random(seed) = options.policy { Some(seed) } else { None };
         let saved = Saved {
             entry: entry.clone(),
@@ -224,7 +224,7 @@ impl Case {
             fuel: options.fuel,
             meet: *meet,
             far: *far,
-            twist: *twist,
+            variation: *variation,
             arguments: self.arguments.iter().map(|(name, _)| name.clone()).collect(),
             nans: self.nans(),
         };
@@ -275,7 +275,7 @@ impl Case {
             through: saved.through,
             meet: saved.meet,
             far: saved.far,
-            twist: saved.twist,
+            variation: saved.variation,
         };
         Ok(Case { setting, arguments })
     }

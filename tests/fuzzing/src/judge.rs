@@ -16,7 +16,7 @@ use crate::case::{Arguments, Setting, Through};
 use crate::engines::{Engine, Form, Outcome, agree, allows, has_contractions};
 use crate::library::{self, Library};
 use crate::objects::Object;
-use crate::twist::Change;
+use crate::variation::Change;
 
 /// The verdict on a case.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -121,15 +121,15 @@ pub fn check(source: &str, entry: &str) -> Result<Checked, String> {
 }
 
 fn judge_in(setting: &Setting, calls: &[Arguments], rigour: Rigour, judged: &mut Judged) -> Result<(), Stop> {
-    let Setting { source, entry, options, engine, through, meet, far, twist } = setting;
+    let Setting { source, entry, options, engine, through, meet, far, variation } = setting;
     let checked = check(source, entry).map_err(Stop::Invalid)?;
-    let twisted_text = twist.and_then(|twist| twist.apply(source, entry));
-    let twisted = match &twisted_text {
+    let varied_text = variation.and_then(|variation| variation.apply(source, entry));
+    let varied = match &varied_text {
         Some(text) => Some(check(text, entry).map_err(Stop::Invalid)?),
         None => None,
     };
     let broken = |message| Stop::Failed(Kind::Broken, message);
-    let run = twisted.as_ref().unwrap_or(&checked);
+    let run = varied.as_ref().unwrap_or(&checked);
     let mut form = Form::new(run, options).map_err(broken)?;
     (form.meet, form.far) = (*meet, *far);
     judged.decisions.clone_from(&form.decisions);
@@ -137,7 +137,7 @@ fn judge_in(setting: &Setting, calls: &[Arguments], rigour: Rigour, judged: &mut
     let (mut library, mut object) = (None, None);
     match (through, engine) {
         (Through::Library, _) => {
-            let text = twisted_text.as_deref().unwrap_or(source);
+            let text = varied_text.as_deref().unwrap_or(source);
             if options.fuse == Passes::ALL {
                 library::hold_kernels(text, entry, form.program.kernels.len()).map_err(broken)?;
             }
@@ -158,16 +158,16 @@ fn judge_in(setting: &Setting, calls: &[Arguments], rigour: Rigour, judged: &mut
         }
         // An error from the library, or a status of an object, may stand for several outcomes. It
         // is taken for the correct one if that is among them.
-        let here = || match &twisted {
-            Some(twisted) => form.run(twisted, Engine::Source, &inputs),
+        let here = || match &varied {
+            Some(varied) => form.run(varied, Engine::Source, &inputs),
             None => meant.clone(),
         };
         let is_possible = |fault| source::may_fault(run, &inputs, &compiler::math::define, fault) == Ok(true);
         let found = library.as_ref().map(|library| library.call(&inputs, &form.program, &here(), &is_possible));
         let found = found.or_else(|| object.as_ref()?.call(&inputs, &here()));
         let found = found.unwrap_or_else(|| form.run(run, *engine, &inputs));
-        let same = match (&twisted, twist) {
-            (Some(twisted), Some(twist)) => agree_twisted(twisted, twist.change, &inputs, &meant, &found),
+        let same = match (&varied, variation) {
+            (Some(varied), Some(variation)) => agree_varied(varied, variation.change, &inputs, &meant, &found),
             _ => agree(&checked, &inputs, &meant, &found),
         };
         let near = slack && are_near(&meant, &found);
@@ -186,7 +186,7 @@ fn judge_in(setting: &Setting, calls: &[Arguments], rigour: Rigour, judged: &mut
         }
         // Whether a fault may be encountered, or missed, given that less fused loop nests encounter
         // one.
-        if !form.program.sites.is_empty() && twisted.is_none() {
+        if !form.program.sites.is_empty() && varied.is_none() {
             let witness = match engine {
                 Engine::Nest => {
                     let options = Options { fuse: Passes::NONE, ..Options::default() };
@@ -213,7 +213,7 @@ fn judge_in(setting: &Setting, calls: &[Arguments], rigour: Rigour, judged: &mut
 /// A sum that is split has its terms under an `if`. There, an access is checked where its value is
 /// needed rather than required of the call, so the changed program may run where the original call
 /// was refused.
-fn agree_twisted(twisted: &Checked, change: Change, inputs: &[ArrayRef<'_>], meant: &Outcome, found: &Outcome) -> bool {
+fn agree_varied(varied: &Checked, change: Change, inputs: &[ArrayRef<'_>], meant: &Outcome, found: &Outcome) -> bool {
     match (meant, found) {
         (
             Outcome::Refused(BindError::Requirement { .. } | BindError::RequirementSize { .. }),
@@ -221,7 +221,7 @@ fn agree_twisted(twisted: &Checked, change: Change, inputs: &[ArrayRef<'_>], mea
         ) => change == Change::Split,
         (Outcome::Results(_), Outcome::Results(_)) => meant == found,
         (Outcome::Results(_) | Outcome::Fault(_), Outcome::Fault(fault)) => {
-            source::may_fault(twisted, inputs, &compiler::math::define, *fault) == Ok(true)
+            source::may_fault(varied, inputs, &compiler::math::define, *fault) == Ok(true)
         }
         (Outcome::Refused(_), Outcome::Refused(_)) => true,
         _ => false,

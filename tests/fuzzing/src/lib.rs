@@ -5,25 +5,24 @@
 //! It imports every stage, so it stands above the public library; the command `fuseloop fuzz` and
 //! the tests use it.
 //!
-//! | room | for |
+//! | module | purpose |
 //! |---|---|
-//! | [`generate`] | the programs and their data |
-//! | [`engines`], [`emulated`], [`ways`] | what runs them, and how they are fused |
+//! | [`generate`] | programs and their data |
+//! | [`engines`], [`emulated`], [`ways`] | the engines, and the ways to fuse |
 //! | [`library`] | calls through the public library |
-//! | [`objects`] | calls of what is compiled ahead of time |
-//! | [`numpy`] | programs that are held to NumPy instead |
-//! | [`case`] | one program, its data, an engine and a way: what is judged, saved and run again |
-//! | [`judge`] | what a case must meet |
-//! | [`twist`] | changes of a program that must not change its results |
-//! | [`worker`], [`crew`] | judging in processes of their own: generated code that is wrong may end one |
-//! | [`campaign`], [`tally`] | many cases, and what they exercised |
-//! | [`reduce`] | smaller cases that fail alike |
+//! | [`objects`] | calls of functions compiled ahead of time |
+//! | [`numpy`] | programs that are compared with NumPy instead |
+//! | [`case`] | one program, its data, an engine and a way to fuse: judged, saved and run again |
+//! | [`judge`] | the properties that a case must have |
+//! | [`variation`] | changes of a program that must not change its results (metamorphic tests) |
+//! | [`worker`], [`supervisor`] | judging in processes of their own, since wrong code may crash them |
+//! | [`campaign`], [`tally`] | many cases, and their coverage |
+//! | [`reduce`] | smaller cases that fail in the same way |
 
 #![forbid(unsafe_code)]
 
 pub mod campaign;
 pub mod case;
-pub mod crew;
 pub mod emulated;
 pub mod engines;
 pub mod generate;
@@ -33,8 +32,9 @@ pub mod numpy;
 pub mod objects;
 pub mod plans;
 pub mod reduce;
+pub mod supervisor;
 mod syntax;
 pub mod tally;
-pub mod twist;
+pub mod variation;
 pub mod ways;
 pub mod worker;

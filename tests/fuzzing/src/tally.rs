@@ -45,8 +45,8 @@ impl Tally {
         drawn.program.constructs.iter().for_each(|construct| add(|t| &mut t.constructs, construct));
         judged.outcomes.iter().for_each(|outcome| add(|t| &mut t.outcomes, outcome));
         add(|t| &mut t.engines, &drawn.setting.runner());
-        if let Some(twist) = drawn.setting.twist {
-            add(|t| &mut t.changes, twist.change.name());
+        if let Some(variation) = drawn.setting.variation {
+            add(|t| &mut t.changes, variation.change.name());
         }
         // Decisions by a coin or by the fuel have no reason.
         let options = &drawn.setting.options;

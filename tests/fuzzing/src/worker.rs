@@ -1,5 +1,5 @@
 //! A process that judges: it reads a request from each line and answers with a line. The code that
-//! it runs may crash it or hang, so the requests come from another process ([`crate::crew`]).
+//! it runs may crash it or hang, so the requests come from another process ([`crate::supervisor`]).
 
 use std::io::{self, BufRead, Write};
 use std::path::{Path, PathBuf};

@@ -7,11 +7,11 @@ use std::time::Duration;
 use backends::cpu::{MemoryRegime, Simd};
 use compiler::pipeline::Options;
 use fuzzing::case::{Case, Setting, Through, draw};
-use fuzzing::crew::Worker;
 use fuzzing::engines::Engine;
 use fuzzing::judge::{Kind, Rigour, Verdict, check, judge};
 use fuzzing::numpy::Batch;
-use fuzzing::twist::{Change, Twist};
+use fuzzing::supervisor::Worker;
+use fuzzing::variation::{Change, Variation};
 use fuzzing::worker::Request;
 use ir::{Array, Dtype};
 
@@ -64,10 +64,10 @@ fn most_programs_are_valid_and_changes_keep_them_so() {
             continue;
         }
         valid += 1;
-        if let Some(twisted) = Twist::drawn(seed).apply(source, entry) {
+        if let Some(varied) = Variation::drawn(seed).apply(source, entry) {
             changed += 1;
-            assert_ne!(twisted, *source);
-            check(&twisted, entry).unwrap_or_else(|why| panic!("{why}\n{twisted}"));
+            assert_ne!(varied, *source);
+            check(&varied, entry).unwrap_or_else(|why| panic!("{why}\n{varied}"));
         }
     }
     assert!(valid * 100 >= 95 * 300, "{valid} of 300");
@@ -97,11 +97,11 @@ fn what_is_refused_may_be_a_check_in_a_sum_that_is_split() {
         through: Through::Backend,
         meet: false,
         far: MemoryRegime::Auto,
-        twist: Some(Twist { change, seed: 0 }),
+        variation: Some(Variation { change, seed: 0 }),
     };
     for change in [Change::Split, Change::DeadCode] {
         let setting = setting(change);
-        assert!(Twist { change, seed: 0 }.apply(source, "main").is_some(), "{change:?}");
+        assert!(Variation { change, seed: 0 }.apply(source, "main").is_some(), "{change:?}");
         let judged = judge(&setting, std::slice::from_ref(&empty), Rigour::Bits);
         assert_eq!((judged.verdict, judged.outcomes), (Verdict::Passed, vec!["refused"]), "{change:?}");
     }

@@ -17,8 +17,8 @@ mod leaf;
 mod piece;
 mod reduce;
 mod scope;
-mod sight;
 mod statement;
+mod visible;
 
 use std::collections::BTreeSet;
 use std::fmt;

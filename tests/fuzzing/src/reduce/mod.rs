@@ -14,8 +14,8 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use crate::case::{Case, Setting, Through};
-use crate::crew::Worker;
 use crate::judge::{Kind, Rigour, Verdict};
+use crate::supervisor::Worker;
 
 /// A case made small.
 pub struct Reduced {

@@ -25,13 +25,13 @@ impl Reduction<'_, '_> {
     pub(super) fn settings(&mut self) -> io::Result<bool> {
         let mut any = false;
         // The text after the change instead of the change, which is then irrelevant.
-        if let Some(twist) = self.case.setting.twist {
+        if let Some(variation) = self.case.setting.variation {
             let now = self.case.setting.clone();
-            if let Some(source) = twist.apply(&now.source, &now.entry) {
-                any |= self.accept_setting(Setting { source, twist: None, ..now.clone() })?;
+            if let Some(source) = variation.apply(&now.source, &now.entry) {
+                any |= self.accept_setting(Setting { source, variation: None, ..now.clone() })?;
             }
-            if self.case.setting.twist.is_some() {
-                any |= self.accept_setting(Setting { twist: None, ..now })?;
+            if self.case.setting.variation.is_some() {
+                any |= self.accept_setting(Setting { variation: None, ..now })?;
             }
         }
         if self.case.setting.far != MemoryRegime::Auto {

@@ -7,7 +7,7 @@ use super::expr::Writer;
 use super::piece::TYPES;
 
 impl Writer<'_> {
-    /// The length of some axis in sight.
+    /// The length of some axis that is visible.
     pub fn some_dim(&mut self) -> Dim {
         let mut dims: Vec<Dim> = self.scope.sizes.iter().map(|name| Dim::name(name)).collect();
         for dim in self.scope.values.iter().flat_map(|v| &v.shape) {
@@ -72,7 +72,7 @@ impl Writer<'_> {
         Some((axis, over))
     }
 
-    /// A type, mostly that of something in sight.
+    /// A type, mostly that of something that is visible.
     pub fn some_type(&mut self) -> Dtype {
         let types: Vec<Dtype> = self.scope.values.iter().rev().map(|v| v.ty).collect();
         let from = if self.choices.chance(20) { &TYPES[..] } else { &types[..] };

@@ -11,7 +11,7 @@ use crate::syntax::{bound, expressions, mentions, replaced, text};
 
 /// A change, and the number of the place where it is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Twist {
+pub struct Variation {
     /// The change.
     pub change: Change,
     /// Chooses the place.
@@ -45,12 +45,12 @@ impl Change {
     }
 }
 
-impl Twist {
+impl Variation {
     /// A change at random.
-    pub fn drawn(seed: u64) -> Twist {
+    pub fn drawn(seed: u64) -> Variation {
         let mut random = Random::new(seed ^ 0x7157);
         let at = usize::try_from(random.below(4)).unwrap_or(0);
-        Twist { change: CHANGES[at], seed: random.bits() }
+        Variation { change: CHANGES[at], seed: random.bits() }
     }
 
     /// The changed source, if there is a place for the change.

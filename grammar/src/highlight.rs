@@ -5,7 +5,7 @@ use crate::lexer::{Lexer, Tok};
 
 /// The class of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tint {
+pub enum Highlight {
     /// `fn`, `let`, `if`, `then`, `else`.
     Keyword,
     /// `f32` and its like.
@@ -27,14 +27,14 @@ pub enum Tint {
 /// The words and comments of a text, in order. The text between them is white space.
 ///
 /// ```
-/// use grammar::{Tint, tints};
+/// use grammar::{Highlight, highlight};
 ///
-/// let words = tints("let y = 2 # twice");
-/// assert_eq!(words.iter().map(|(_, tint)| *tint).collect::<Vec<_>>(), [
-///     Tint::Keyword, Tint::Name, Tint::Mark, Tint::Number, Tint::Comment
+/// let words = highlight("let y = 2 # twice");
+/// assert_eq!(words.iter().map(|(_, class)| *class).collect::<Vec<_>>(), [
+///     Highlight::Keyword, Highlight::Name, Highlight::Mark, Highlight::Number, Highlight::Comment
 /// ]);
 /// ```
-pub fn tints(source: &str) -> Vec<(Span, Tint)> {
+pub fn highlight(source: &str) -> Vec<(Span, Highlight)> {
     let mut found = vec![];
     if source.len() > crate::MAX_SOURCE {
         return found;
@@ -44,29 +44,29 @@ pub fn tints(source: &str) -> Vec<(Span, Tint)> {
     while let Some((token, _)) = lexer.next() {
         comment(source, end..token.span.start as usize, &mut found);
         end = token.span.end as usize;
-        found.extend(tint(token.tok).map(|tint| (token.span, tint)));
+        found.extend(class(token.tok).map(|class| (token.span, class)));
     }
     comment(source, end..source.len(), &mut found);
     found
 }
 
 /// The lexer skips comments, so there is at most one between two tokens.
-fn comment(source: &str, gap: std::ops::Range<usize>, found: &mut Vec<(Span, Tint)>) {
+fn comment(source: &str, gap: std::ops::Range<usize>, found: &mut Vec<(Span, Highlight)>) {
     if let Some(hash) = source.get(gap.clone()).and_then(|text| text.find('#')) {
         let span = Span { start: (gap.start + hash) as u32, end: gap.end as u32 };
-        found.push((span, Tint::Comment));
+        found.push((span, Highlight::Comment));
     }
 }
 
-fn tint(tok: Tok) -> Option<Tint> {
+fn class(tok: Tok) -> Option<Highlight> {
     Some(match tok {
-        Tok::Fn | Tok::Let | Tok::If | Tok::Then | Tok::Else => Tint::Keyword,
-        Tok::Dtype(_) => Tint::Type,
-        Tok::Name | Tok::Hole => Tint::Name,
-        Tok::Number => Tint::Number,
-        Tok::Wrong => Tint::Wrong,
+        Tok::Fn | Tok::Let | Tok::If | Tok::Then | Tok::Else => Highlight::Keyword,
+        Tok::Dtype(_) => Highlight::Type,
+        Tok::Name | Tok::Hole => Highlight::Name,
+        Tok::Number => Highlight::Number,
+        Tok::Wrong => Highlight::Wrong,
         Tok::Newline | Tok::AsHeader | Tok::AsStatement | Tok::AsResult => return None,
-        tok if tok.closes() || tok.closed_by().is_some() => Tint::Bracket,
-        _ => Tint::Mark,
+        tok if tok.closes() || tok.closed_by().is_some() => Highlight::Bracket,
+        _ => Highlight::Mark,
     })
 }
