@@ -12,8 +12,8 @@ use crate::failure::{self, Failure};
 /// Measures a function with fusion and without, kernel by kernel.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Both are called in turn on the same drawn arrays, with copies of as many bytes between. A size that is not given is
-chosen so that inputs and results take up to 256 MB.
+    after_help = "Both are called in turn on the same random arrays, with copies of the same size in between. Sizes that are not given
+are chosen so that inputs and results take up to 256 MB.
 
 Example: fuseloop bench examples/softmax.fl --fn softmax_rows n=4096 m=1000"
 )]

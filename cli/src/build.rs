@@ -14,7 +14,7 @@ use crate::failure::{Failure, Format};
 /// the text of an intermediate stage.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "An object and its header have all the functions asked for; of the rest each function has its own.
+    after_help = "An object and its header contain all the requested functions; other outputs are one file per function.
 
 Example: fuseloop build examples/softmax.fl --emit obj,header -o out
          fuseloop build examples/softmax.fl --fn softmax --emit obj -o softmax.o

@@ -8,7 +8,7 @@ use crate::failure::Failure;
 
 /// Writes a script with which a shell completes command lines.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Put it where the shell looks:
+#[command(after_help = "Put it where the shell looks for completions:
 
   bash   fuseloop completions bash > ~/.local/share/bash-completion/completions/fuseloop
   zsh    fuseloop completions zsh > ~/.zfunc/_fuseloop      # with fpath+=~/.zfunc before compinit in ~/.zshrc

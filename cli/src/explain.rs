@@ -10,11 +10,9 @@ use crate::failure::{self, Failure};
 
 /// Explains which operations were fused, which were not, and why.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Figures are formulas of the function's size names; of those that are given the numbers are put in.
+#[command(after_help = "Figures are formulas of the function's size names, with numbers for the sizes that are given.
 
-Example: fuseloop explain examples/softmax.fl --fn softmax_rows n=4096 m=1000"
-)]
+Example: fuseloop explain examples/softmax.fl --fn softmax_rows n=4096 m=1000")]
 pub struct Arguments {
     #[command(flatten)]
     subject: Subject,

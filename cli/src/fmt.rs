@@ -15,7 +15,7 @@ const DIFF_TIME: Duration = Duration::from_secs(1);
 
 /// Formats programs in place; keeps comments, and never changes the meaning of a program.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "A file with errors is left as it is.
+#[command(after_help = "A file with errors is left unchanged.
 
 Example: fuseloop fmt --check examples/*.fl")]
 pub struct Arguments {

@@ -22,7 +22,7 @@ use crate::failure::{Failure, Format};
 /// compares the bits with the interpreter's.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "A failure ends it. It is made small and saved as a program, its data and what ran it; --replay runs that again.
+    after_help = "A failure ends the run. It is reduced and saved as a program with its data and settings; --replay runs it again.
 
 Example: fuseloop fuzz --cases 1000 --device cpu,emulator"
 )]

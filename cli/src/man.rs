@@ -9,7 +9,7 @@ use crate::failure::Failure;
 
 /// Writes a page of the manual, for `man`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "A page per command: fuseloop man run > fuseloop-run.1
+#[command(after_help = "For one command: fuseloop man run > fuseloop-run.1
 
 Example: fuseloop man > ~/.local/share/man/man1/fuseloop.1")]
 pub struct Arguments {

@@ -1,10 +1,10 @@
 //! The trigonometric functions.
 //!
-//! |x| is reduced by multiples of pi, of which sine and cosine need to know but whether they are odd (tangent: of pi / 2), and
-//! the remainder goes into a polynomial. Up to a bound, the remainder is computed with pi in three
-//! parts and fused steps (Cody and Waite): the first step is exact, and the third is below the
-//! rounding error. Beyond, in an `If`, x / (2 pi) is computed modulo 1 in integers, with as many
-//! bits of 1 / (2 pi) as the exponent requires (Payne and Hanek, "Radian reduction for
+//! |x| is reduced by multiples of pi (for the tangent, of pi / 2). Only the parity of the multiple
+//! matters, and the remainder goes into a polynomial. Up to a bound, the remainder is computed with
+//! pi in three parts and fused steps (Cody and Waite): the first step is exact, and the third is
+//! below the rounding error. Beyond, in an `If`, x / (2 pi) is computed modulo 1 in integers, with
+//! as many bits of 1 / (2 pi) as the exponent requires (Payne and Hanek, "Radian reduction for
 //! trigonometric functions", 1983).
 
 use ir::Dtype;
