@@ -17,16 +17,16 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! | room | for |
+//! | module | purpose |
 //! |---|---|
 //! | [`Program`], [`Function`], [`Kernel`] | source text, one of its functions, that function compiled |
-//! | [`Errors`], [`CompileError`], [`RunError`], [`render`] | what can go wrong, as data; the same, drawn |
+//! | [`Errors`], [`CompileError`], [`RunError`], [`render`] | errors as data, and drawn |
 //! | [`errors`] | every kind of error, with the page that explains it |
 //! | [`Explanation`], [`Benchmark`] | what fusion made of a function, and why; what it gains |
 //! | [`Object`], [`Target`] | functions compiled ahead of time, for callers in C |
-//! | [`Array`], [`ArrayRef`], [`ArrayMut`] | arrays that own their elements, that borrow them, that lend them to be overwritten |
-//! | [`Gpu`], [`DeviceArray`], [`Replay`] | a GPU, arrays in its memory, calls on them that are repeated |
-//! | [`Session`] | functions and values by name, and text that is entered piece by piece, as at a prompt |
+//! | [`Array`], [`ArrayRef`], [`ArrayMut`] | arrays that own their elements, that borrow them, and that may overwrite borrowed ones |
+//! | [`Gpu`], [`DeviceArray`], [`Replay`] | a GPU, arrays in its memory, and calls on them that are replayed |
+//! | [`Session`] | named functions and values, and text that is entered piece by piece, as at a prompt |
 //! | [`format()`] | source text in the one style |
 //! | [`json`] | reports for programs |
 //! | [`files`], [`values`], [`print`](mod@print) | array files, arguments as text, arrays as text |

@@ -1,6 +1,6 @@
 //! Arguments as text: the part after `NAME=` on the command line.
 //!
-//! | text | is |
+//! | text | meaning |
 //! |---|---|
 //! | `3`, `-1.5`, `1e-5`, `inf`, `nan`, `true` | a scalar, for a parameter without axes |
 //! | `path.npy`, `path.npz:key`, `path.safetensors:key` | the array in that file, see [`files`] |

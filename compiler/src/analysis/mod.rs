@@ -7,11 +7,11 @@
 //! traffic     the numbers of loads, stores and operations, as polynomials
 //! operations  the number of operations
 //! predict     the same in numbers, for the sizes of a call
-//! known       values as far as they are known without data: numbers, ranges
+//! known       knowledge about values without data: numbers, ranges
 //! footprint   how much of each buffer must cross from memory, and what caches spare
-//! work        what the scalar code costs: operations, code size, values alive at once
+//! work        the cost of scalar code: operations, code size, live values
 //! cost        the cost model: a machine's constants, and prices in time
-//! idle        what kernels lose that have too few iterations for all cores
+//! idle        the loss of kernels with too few iterations for all cores
 //! ```
 
 pub mod accesses;

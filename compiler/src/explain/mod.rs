@@ -1,9 +1,9 @@
 //! The report on what fusion did with a function and why, as plain data in terms of the source.
 //!
 //! ```text
-//! names     what to call operations and sizes
-//! why       refusals in words, and what to write instead
-//! values    which scalars of a fused kernel are values of the source
+//! names     the names of operations and sizes
+//! why       refusals in words, with suggestions
+//! values    the values of the source among the scalars of a fused kernel
 //! nests     kernels as readable loop nests
 //! constants values that are the same in every iteration, for `nests`
 //! uses      how often and where values are used, for `nests`

@@ -1,17 +1,21 @@
-//! The best partition of a small program: of all ways to part its operations among kernels the one that moves the fewest bytes. To hold
-//! the plan against that the passes make.
+//! Finds the best partition of a small program: of all ways to distribute its operations over
+//! kernels, the one that moves the fewest bytes. Plans are compared with it.
 //!
-//! Dynamic programming over the sets of operations that may be done at one time: next runs any group of operations that needs nothing else
-//! first. A group moves at least what it loads from outside and stores for others. Only groups on the cheapest way are merged for real, by
-//! every merge that is legal and repeats no expensive work, under each order of the passes; then the search goes on with what that gave:
-//! the bytes of the kernel, or that there is none. So the first way on which every group is a kernel is the best one, and most of the 2^n
+//! Dynamic programming over the sets of operations that may have run at some time: the next kernel
+//! is any group of operations that needs nothing else first. A group moves at least the elements
+//! that it loads from outside and stores for others. Only groups on the cheapest way are actually
+//! merged, by every merge that is legal and repeats no expensive work, under each order of the
+//! passes. Then the search continues with the result: the bytes of the kernel, or that there is
+//! none. So the first way on which every group is a kernel is the best one, and most of the 2^n
 //! groups are never merged.
 //!
-//! The partition that moves the fewest bytes may take longer than the plan: it repeats cheap work so often that moving bytes costs less, or has
-//! too little for all cores to do. So the search goes on for the best of those that take no longer, with every way to a set of operations that is
-//! not worse than another in both bytes and time.
+//! The partition that moves the fewest bytes may take longer than the plan, because it repeats
+//! cheap work so often that moving bytes costs less, or has too few iterations for all cores. So
+//! the search continues to the best of those that take no longer, with every way to a set of
+//! operations that is not worse than another in both bytes and time.
 //!
-//! In a partition every operation runs in one kernel. A plan that repeats cheap work in several may move less.
+//! In a partition every operation runs in one kernel. A plan that repeats cheap work in several
+//! kernels may move less.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -28,22 +32,24 @@ use crate::analysis::footprint;
 use crate::pipeline::Options;
 use crate::plan::plan;
 
-/// The most operations of a program whose partitions are all looked at.
+/// The maximum number of operations of a program for which all partitions are searched.
 pub const MAX_OPERATIONS: usize = 14;
 
-/// The best partition of a program, and the plan beside it.
+/// The best partition of a program, compared with the plan.
 #[derive(Clone, Debug)]
 pub struct Best {
     /// The operations of each kernel of the best partition, in an order in which they can run.
     pub kernels: Vec<Vec<KernelId>>,
     /// The bytes that it moves.
     pub bytes: Size,
-    /// The bytes that the plan moves for each that the best partition moves, where each size is [`NOMINAL`](crate::analysis::cost::NOMINAL).
-    /// Below 1 for a plan that repeats work.
+    /// The bytes of the plan relative to those of the best partition, with each size at
+    /// [`NOMINAL`](crate::analysis::cost::NOMINAL). Below 1 for a plan that repeats work.
     pub gap: f64,
-    /// How many times as long as the plan the best partition takes by the cost model: above 1 where fewer bytes would cost more than they save.
+    /// The time of the best partition relative to that of the plan, by the cost model: above 1 if
+    /// moving fewer bytes costs more than it saves.
     pub time: f64,
-    /// The bytes that the plan moves for each that the best partition moves of those that take no longer than the plan: 1 if none of them moves fewer.
+    /// The bytes of the plan relative to the fewest of all partitions that take no longer than the
+    /// plan: 1 if none of them moves fewer.
     pub no_slower: f64,
 }
 
@@ -55,7 +61,7 @@ type Set = usize;
 enum Weight {
     /// A lower bound on its cost.
     AtLeast(Cost),
-    /// Its cost; none if it cannot be one kernel.
+    /// Its cost; `None` if it cannot be one kernel.
     Exactly(Option<Cost>),
 }
 
@@ -68,7 +74,7 @@ impl Weight {
     }
 }
 
-/// The best partition of a program of at most [`MAX_OPERATIONS`] operations, if it has so few.
+/// The best partition of a program, unless it has more than [`MAX_OPERATIONS`] operations.
 pub fn best(unfused: &Program, options: &Options) -> Option<Best> {
     let operations: Vec<KernelId> = unfused.kernels.keys().collect();
     if operations.len() > MAX_OPERATIONS {
@@ -131,7 +137,8 @@ impl<'p> Groups<'p> {
         self.operations.iter().enumerate().filter(|(n, _)| set >> n & 1 != 0).map(|(_, id)| *id).collect()
     }
 
-    /// The first way that a search finds on which the cost of each group is known. The search is repeated as it becomes known.
+    /// The first way that a search finds on which the cost of each group is known. The search is
+    /// repeated as costs become known.
     fn known(&mut self, search: impl Fn(&Self) -> Vec<Set>) -> Vec<Set> {
         loop {
             let way = search(self);
@@ -146,7 +153,7 @@ impl<'p> Groups<'p> {
         }
     }
 
-    /// Which sets of operations can be all that has run at some time.
+    /// The sets of operations that can have run at some time.
     fn states(&self) -> Vec<bool> {
         let can_be_done = |set: Set| (0..self.operations.len()).all(|n| set >> n & 1 == 0 || self.needs[n] & !set == 0);
         (0..self.weights.len()).map(can_be_done).collect()
@@ -176,8 +183,9 @@ impl<'p> Groups<'p> {
         way
     }
 
-    /// The groups of the way to run everything that moves the fewest bytes of those that take no longer than a plan, as far as is known; none if no
-    /// such way moves fewer than the plan.
+    /// The groups of the way to run everything that moves the fewest bytes among those that take no
+    /// longer than a plan, as far as is known; `None` if no such way moves fewer bytes than the
+    /// plan.
     fn cheaper_than(&self, plan: &Cost) -> Vec<Set> {
         let all = self.weights.len() - 1;
         let states = self.states();
@@ -245,13 +253,13 @@ struct Way {
     before: usize,
 }
 
-/// All groups of some operations, but for that of none.
+/// All groups of some operations except the empty one.
 fn groups_of(operations: Set) -> impl Iterator<Item = Set> {
     let next = move |group: &Set| Some((group - 1) & operations).filter(|group| *group != 0);
     std::iter::successors(Some(operations).filter(|all| *all != 0), next)
 }
 
-/// Who touches a buffer, and how many bytes of it.
+/// The operations that access a buffer, and its bytes.
 struct Flow {
     writer: Set,
     readers: Set,
@@ -260,8 +268,9 @@ struct Flow {
     bytes: Vec<f64>,
 }
 
-/// The least that a group costs: it moves the bytes that it loads from others, each buffer once, and those that it stores for others. A group with a
-/// part that has nothing to do with the rest is as good as two.
+/// A lower bound on the cost of a group: it moves the bytes that it loads from others, each buffer
+/// once, and those that it stores for others. A group with a part unrelated to the rest is no
+/// better than two groups.
 fn least(buffers: &[Flow], set: Set) -> Weight {
     let (mut reached, mut bytes) = (set & set.wrapping_neg(), 0.0);
     for _ in 0..set.count_ones() {

@@ -1,8 +1,11 @@
-//! Cuts of programs that are larger than one kernel may be: along the order of their operations, where the fewest bytes cross.
+//! Cuts a program that is too large for one kernel along the order of its operations, where the
+//! fewest bytes cross.
 //!
-//! A cut between two operations costs what is written before and read behind it, both ways, and the arrays of the program that are read on
-//! both sides once more. The cheapest cuts that leave no part larger than a kernel are found by dynamic programming over the places
-//! where one may be, as lines of a paragraph are broken (Knuth and Plass, *Breaking paragraphs into lines*, 1981).
+//! A cut between two operations costs the bytes that are written before it and read after it, both
+//! ways, and a second read of the program's arrays that are read on both sides. The cheapest cuts
+//! that leave no part larger than a kernel are found by dynamic programming over the possible
+//! places, as lines of a paragraph are broken (Knuth and Plass, *Breaking paragraphs into lines*,
+//! 1981).
 
 use cranelift_entity::SecondaryMap;
 use ir::nest::{KernelId, Role};
@@ -11,7 +14,7 @@ use super::Graph;
 use super::legality::{MAX_LINES, MAX_SIZE};
 use super::profit;
 
-/// How much of the room of a kernel a part takes at most: merging adds lines.
+/// The fraction of a kernel's limit that a part may take, because merging adds lines.
 const ROOM: f64 = 0.9;
 
 /// Which operations may be in one kernel.
@@ -24,7 +27,7 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Some operations in a part, each of the others in one of its own.
+    /// Some operations in one part, and each of the others in one of its own.
     pub fn together(operations: &[KernelId], members: &[KernelId]) -> Parts {
         let mut parts = Parts::default();
         for (id, number) in operations.iter().zip(1..) {
@@ -38,7 +41,7 @@ impl Parts {
         self.lines.len() > 1
     }
 
-    /// Whether two operations may be in one kernel; else how long the whole program is.
+    /// Whether two operations may be in one kernel; if not, the length of the whole program.
     pub fn allow(&self, first: KernelId, second: KernelId) -> Result<(), u64> {
         if self.of[first] == self.of[second] { Ok(()) } else { Err(self.lines.iter().sum()) }
     }
@@ -48,7 +51,8 @@ impl Parts {
 pub(super) fn parts(graph: &Graph) -> Parts {
     let operations: Vec<KernelId> = graph.kernels().collect();
     let crossing = crossing(graph, &operations);
-    // Of the operations before each place: the least that cuts cost if the last one is there, and the place of the one before.
+    // For the operations before each place: the least cost of cuts with the last one there, and the
+    // place of the one before.
     let mut least = vec![(0.0, 0)];
     for end in 1..=operations.len() {
         let (mut lines, mut statements) = (0.0, 0.0);
@@ -79,13 +83,15 @@ pub(super) fn parts(graph: &Graph) -> Parts {
     parts
 }
 
-/// The lines of an operation that stay when it becomes part of a kernel: without its loop, its store and what it loads of others.
+/// The lines of an operation that remain when it becomes part of a kernel: without its loop, its
+/// store and its loads from others.
 fn own_lines(graph: &Graph, id: KernelId) -> f64 {
     let flows = graph.loads(id).iter().filter(|buffer| graph.writer(**buffer).is_some()).count();
     graph.price(id).lines.saturating_sub(2 + flows as u64) as f64
 }
 
-/// The bytes that cross each place, at nominal sizes: before the first operation, before the second, and so on.
+/// The bytes that cross each place, at nominal sizes: before the first operation, before the
+/// second, and so on.
 fn crossing(graph: &Graph, operations: &[KernelId]) -> Vec<f64> {
     let mut place: SecondaryMap<KernelId, usize> = SecondaryMap::new();
     operations.iter().enumerate().for_each(|(n, id)| place[*id] = n);

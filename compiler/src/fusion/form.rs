@@ -1,32 +1,34 @@
-//! What a kernel looks like from outside: which buffer it gives element by element, and where it loads another.
+//! The form of a kernel as seen from outside: the buffer that it computes element by element, and
+//! its loads from another one.
 
 use std::collections::BTreeMap;
 
 use ir::nest::{Block, BufferId, Extent, IndexId, Kernel, Loop, LoopKind, Op, Program, Statement, Subscript, ValueId};
 use ir::{Affine, Size, visit};
 
-/// A kernel that computes every element of one buffer by itself, so that its body can stand wherever an element is wanted.
+/// A kernel that computes every element of one buffer independently, so that its body can replace
+/// any load of an element.
 pub(super) struct Elementwise<'k> {
-    /// What is computed once.
+    /// The statements that are executed once.
     pub scalars: &'k [Statement],
-    /// The index that stands for each axis of the buffer; none for an axis of length 1.
+    /// The index for each axis of the buffer; `None` for an axis of length 1.
     pub axes: Vec<Option<IndexId>>,
-    /// What is computed for each element.
+    /// The statements that are executed for each element.
     pub body: &'k [Statement],
     /// The buffer.
     pub buffer: BufferId,
     /// The element's value, defined by the body.
     pub value: ValueId,
-    /// Whether the body reduces over extents that are no small numbers.
+    /// Whether the body reduces over extents that are not small constants.
     pub reduces: bool,
 }
 
-/// Reductions over at most so many elements count as straight-line code: a stencil.
+/// Reductions over at most this number of elements count as straight-line code: a stencil.
 const SMALL_REDUCTION: i64 = 64;
 
 impl<'k> Elementwise<'k> {
-    /// The kernel as one that computes elements, if it is: one parallel loop, or none, that ends in its only store, at its
-    /// own indices.
+    /// The kernel in this form, if it has it: one parallel loop, or none, that ends in its only
+    /// store, at its own indices.
     pub fn of(program: &Program, kernel: &'k Kernel) -> Option<Elementwise<'k>> {
         let (last, before) = kernel.body.split_last()?;
         let (scalars, dims, all): (&[Statement], &[_], &[Statement]) =
@@ -53,7 +55,7 @@ impl<'k> Elementwise<'k> {
     }
 }
 
-/// Whether a block only computes: it stores nothing and has no loops but reductions.
+/// Whether a block only computes: it stores nothing and its only loops are reductions.
 fn computes_only(block: &[Statement], reduces: &mut bool) -> bool {
     block.iter().all(|statement| match statement {
         Statement::Let { .. } => true,
@@ -71,7 +73,7 @@ fn computes_only(block: &[Statement], reduces: &mut bool) -> bool {
     })
 }
 
-/// What kind of place a load stands in.
+/// The kind of place of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Place {
     /// Parallel loops, small reductions at most.
@@ -93,10 +95,11 @@ pub(super) struct Load<'k> {
 }
 
 impl Load<'_> {
-    /// How often the load happens for each element that it can reach, about: the product of the extents of the loops around it, but
-    /// for those that move it along an axis of its own; where several do and meet, as often as they come to each place. A place that the
-    /// data name may be any: if an element is `dear`, a loop counts with as many iterations as there are for each element along the axis,
-    /// of which `shape` has the length.
+    /// The approximate number of loads of each element that is reached: the product of the extents
+    /// of the enclosing loops, except those that move the load along an axis of its own. If several
+    /// of these move it along one axis and coincide, they count as often as they reach each place.
+    /// A place given by data may be any: if an element is `dear`, a loop counts with as many
+    /// iterations as there are for each element along the axis, which has its length in `shape`.
     pub fn reuse(&self, shape: &[Size], dear: bool) -> Size {
         let (mut moving, mut times) = (vec![], Size::constant(1));
         for (subscript, length) in self.at.iter().zip(shape) {
@@ -111,7 +114,7 @@ impl Load<'_> {
                         moving.extend(own.iter().map(|run| run.index));
                         times = &times * &Size::constant(often);
                     } else {
-                        // The one that runs farthest moves it; the others run over a window.
+                        // The one with the largest extent moves it; the others run over a window.
                         moving
                             .extend(own.iter().max_by_key(|run| run.length().unwrap_or(i64::MAX)).map(|run| run.index));
                     }
@@ -138,7 +141,7 @@ struct Run<'k> {
     index: IndexId,
     /// How far at a time, whatever the direction.
     step: Size,
-    /// How often, if it is the same each time.
+    /// The number of times, if it is always the same.
     extent: Option<&'k Size>,
 }
 
@@ -155,8 +158,8 @@ impl<'k> Run<'k> {
     }
 }
 
-/// Whether indices that move along one axis together come to a different place each time, like the digits of a number: each steps at
-/// least as far as those below it reach.
+/// Whether indices that move along one axis together reach different places each time, like the
+/// digits of a number: the step of each is at least the range of those below it.
 fn are_apart(runs: &[Run<'_>]) -> bool {
     let mut left: Vec<&Run<'_>> = runs.iter().collect();
     left.sort_by_key(|run| run.step.as_constant().unwrap_or(i64::MAX));
@@ -175,7 +178,8 @@ fn are_apart(runs: &[Run<'_>]) -> bool {
     }
 }
 
-/// How often indices that move along one axis together come to each place, rounded up, where all is known.
+/// How often indices that move along one axis together reach each place, rounded up, if everything
+/// is known.
 fn meetings(runs: &[Run<'_>]) -> Option<i64> {
     let (mut points, mut span, mut unit) = (1i64, 0i64, 0i64);
     for run in runs {
@@ -250,8 +254,8 @@ impl<'k> Walk<'k> {
     }
 }
 
-/// The subscripts under one shape of the element that other subscripts reach under another shape of as many elements. New
-/// values go to `out`; `integer` makes them.
+/// The subscripts under one shape of the element that other subscripts reach under another shape
+/// with as many elements. New values are appended to `out`; `integer` creates them.
 pub(super) fn position(
     (at, seen): (&[Subscript], &[Size]),
     shape: &[Size],
@@ -288,7 +292,8 @@ pub(super) fn position(
     found.into_values().collect()
 }
 
-/// Whether a product has fewer factors to come before it can equal another: a guess that only orders the search.
+/// Whether a product has fewer factors and should grow first to equal the other: a guess that only
+/// orders the search.
 fn shorter(a: &Size, b: &Size) -> bool {
     let degree = |s: &Size| s.terms().iter().map(|(product, _)| product.len()).max().unwrap_or(0);
     let constant = |s: &Size| s.as_constant().unwrap_or(0);
@@ -337,7 +342,7 @@ fn value(subscript: &Subscript, integer: &mut impl FnMut(Op) -> ValueId) -> Valu
     }
 }
 
-/// The extents of the indices that statements bind, where they are sizes.
+/// The extents of the indices that statements bind, if they are sizes.
 pub(super) fn extents(block: &[Statement]) -> BTreeMap<IndexId, Size> {
     let mut extents = BTreeMap::new();
     visit::for_each_statement(block, &mut |statement| {

@@ -1,8 +1,9 @@
-//! The program between passes: its kernels, who stores and loads what, which operations each kernel computes, and the
-//! record of what was decided on each pair of operations.
+//! The program between passes: its kernels, which of them store and load each buffer, the
+//! operations that each kernel computes, and the decisions on pairs of operations.
 //!
-//! During a pass the kernels stand in no order and some are *gone* (merged into others); [`Graph::settle`] puts the rest
-//! in an order in which every buffer is stored before it is loaded. Every buffer is stored by one kernel.
+//! During a pass the kernels are in no order, and some are *gone* (merged into others);
+//! [`Graph::settle`] puts the rest in an order in which every buffer is stored before it is loaded.
+//! Every buffer is stored by one kernel.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -35,7 +36,7 @@ pub struct Graph {
     position: SecondaryMap<KernelId, u32>,
     /// The kernels that load each buffer in the unfused program, and the one that stores it.
     flows: Rc<SecondaryMap<BufferId, Edges>>,
-    /// What was decided, and by which pass.
+    /// The decisions, and the pass that made each.
     decisions: BTreeMap<Pair, (FusionPass, Outcome)>,
     /// The pass that runs.
     pass: FusionPass,
@@ -47,7 +48,8 @@ pub struct Graph {
 /// A kernel's place in the graph.
 #[derive(Clone, Default)]
 struct Node {
-    /// The operations that it computes, as kernels of the unfused program, ascending. None if it is gone.
+    /// The operations that it computes, as kernels of the unfused program, ascending. Empty if it
+    /// is gone.
     members: Vec<KernelId>,
     code: Rc<Code>,
 }
@@ -97,7 +99,7 @@ impl Graph {
         graph
     }
 
-    /// Cuts the program: only kernels of one part may become one. Gives the parts that there were before.
+    /// Cuts the program: only kernels of one part may be merged. Returns the previous parts.
     pub fn cut(&mut self, parts: Parts) -> Rc<Parts> {
         std::mem::replace(&mut self.parts, Rc::new(parts))
     }
@@ -144,19 +146,19 @@ impl Graph {
         self.nodes.keys().filter(|id| self.exists(*id))
     }
 
-    /// Whether a kernel is there: not merged into others.
+    /// Whether a kernel exists, that is, has not been merged into others.
     pub fn exists(&self, id: KernelId) -> bool {
         !self.nodes[id].members.is_empty()
     }
 
-    /// The numbers of the kernels that are there, ascending: the same for the same kernels.
+    /// The numbers of the existing kernels, ascending; equal kernels have equal numbers.
     pub(super) fn numbers(&self) -> Vec<u32> {
         let mut numbers: Vec<u32> = self.kernels().map(|id| self.nodes[id].code.number).collect();
         numbers.sort_unstable();
         numbers
     }
 
-    /// The lines of all kernels that were rewritten to merge them, in this graph and its clones.
+    /// The total lines of all kernels rewritten by merges, in this graph and its clones.
     pub(super) fn lines_rewritten(&self) -> u64 {
         self.memo.lines()
     }
@@ -187,17 +189,17 @@ impl Graph {
         &self.nodes[id].code.stores
     }
 
-    /// What a kernel costs.
+    /// The price of a kernel.
     pub fn price(&self, id: KernelId) -> &Price {
         &self.nodes[id].code.price
     }
 
-    /// Whether a buffer is a result, so that it has to be stored whoever loads it.
+    /// Whether a buffer is a result, so that it must be stored in any case.
     pub fn is_result(&self, buffer: BufferId) -> bool {
         matches!(self.frame.buffers[buffer].role, Role::Output(_))
     }
 
-    /// Says of a buffer whether it is a temporary that only these kernels mention.
+    /// Tells whether a buffer is a temporary that only these kernels mention.
     pub fn owned<'a>(&'a self, kernels: &'a [KernelId]) -> impl Fn(BufferId) -> bool + 'a {
         |buffer| {
             let Edges { writer, readers } = &self.edges[buffer];
@@ -217,7 +219,7 @@ impl Graph {
         self.stores(id).iter().flat_map(|buffer| self.readers(*buffer)).collect()
     }
 
-    /// A kernel through which data go from one kernel to another, so that the two cannot become one.
+    /// A kernel on a path of data from one kernel to another, which prevents merging the two.
     pub fn path_between(&self, from: KernelId, to: KernelId) -> Option<KernelId> {
         let behind = |id: &KernelId| self.position[*id] >= self.position[from];
         let mut seen = BTreeSet::from([to]);
@@ -235,7 +237,8 @@ impl Graph {
         None
     }
 
-    /// Puts a kernel in place of two between which no path goes: it is the second of them.
+    /// Replaces two kernels without a path between them by one, which takes the place of the
+    /// second.
     pub(super) fn unite(&mut self, (first, second): pairs::Pair, code: Rc<Code>) {
         self.reorder(first, second);
         self.adopt(second, first);
@@ -243,7 +246,8 @@ impl Graph {
         self.replace(second, code);
     }
 
-    /// The kernel that two become by a mechanic, or why they do not; `rewrite` makes it if no other plan has.
+    /// The kernel that two are merged to by a mechanism, or the reason why they are not. `rewrite`
+    /// makes it if no other plan has.
     pub(super) fn merged(
         &self,
         (first, second): pairs::Pair,
@@ -266,8 +270,9 @@ impl Graph {
         })
     }
 
-    /// Finds a position for two kernels that become one, the second: behind the producers of both and before their
-    /// consumers. Only what stands between the two and hangs on one of them moves (Pearce and Kelly, 2006).
+    /// Finds a position for the kernel that two are merged to: after the producers of both and
+    /// before their consumers. Only kernels between the two that depend on one of them move (Pearce
+    /// and Kelly, 2006).
     fn reorder(&mut self, first: KernelId, second: KernelId) {
         let (early, late) =
             if self.position[first] < self.position[second] { (first, second) } else { (second, first) };
@@ -311,7 +316,7 @@ impl Graph {
         self.enter(id);
     }
 
-    /// Says that a kernel now computes also what another one computes.
+    /// Records that a kernel now also computes the operations of another one.
     pub fn adopt(&mut self, id: KernelId, from: KernelId) {
         let more = self.nodes[from].members.clone();
         let members = &mut self.nodes[id].members;
@@ -320,7 +325,7 @@ impl Graph {
         members.dedup();
     }
 
-    /// Takes away a kernel whose work others do.
+    /// Removes a kernel after others have taken over its operations.
     pub fn remove(&mut self, id: KernelId) {
         self.leave(id);
         self.nodes[id] = Node::default();
@@ -340,8 +345,8 @@ impl Graph {
         }
     }
 
-    /// A merge stays; of refusals that of the first pass that looked at the pair, which knows best, and of its refusals the
-    /// last.
+    /// A recorded merge stays. Of refusals, those of the first pass that considered the pair count,
+    /// since it knows best, and among these the last.
     fn decide(&mut self, pair: Pair, outcome: Outcome) {
         let stands = match (self.decisions.get(&pair), &outcome) {
             (Some((_, Outcome::Fused(_))), _) => true,
@@ -353,7 +358,8 @@ impl Graph {
         }
     }
 
-    /// Records of each pair that another plan fuses and this one does not that this plan is better.
+    /// Records for each pair that another plan fuses and this one does not that this plan is
+    /// better.
     pub fn prefer_to(&mut self, other: &Graph) {
         for (pair, (_, outcome)) in &other.decisions {
             let own = self.decisions.get(pair).map(|(_, outcome)| outcome);
@@ -363,8 +369,8 @@ impl Graph {
         }
     }
 
-    /// Records what became of two kernels that load the same buffer: merged, or refused for a reason. A pair of kernels stands
-    /// for the first operations in them that load it.
+    /// Records the decision on two kernels that load the same buffer: merged, or refused for a
+    /// reason. A pair of kernels stands for the first operations in them that load it.
     pub fn shared(&mut self, buffer: BufferId, (first, second): (KernelId, KernelId), refused: Option<&Reason>) {
         let reader = |kernel| self.readers_within(buffer, kernel).into_iter().next();
         if let (Some(first), Some(second)) = (reader(first), reader(second))
@@ -375,7 +381,7 @@ impl Graph {
         }
     }
 
-    /// The operation that a refusal names for a kernel: the last that it computes.
+    /// The operation that represents a kernel in a refusal: the last that it computes.
     pub fn operation(&self, id: KernelId) -> KernelId {
         self.nodes[id].members.last().copied().unwrap_or(id)
     }
@@ -413,8 +419,8 @@ impl Graph {
         }
     }
 
-    /// Ends a pass: the kernels that are there, each after those whose results it loads, else in the order of their
-    /// operations.
+    /// Ends a pass: the existing kernels, each after those that it loads from, otherwise in the
+    /// order of their operations.
     pub fn settle(&mut self) {
         let mut waiting: SecondaryMap<KernelId, usize> = SecondaryMap::new();
         let mut ready = BTreeSet::new();
@@ -446,7 +452,8 @@ impl Graph {
         ids.into_iter().for_each(|id| self.enter(id));
     }
 
-    /// The fused program, the operations of each of its kernels, and what was decided on each pair of operations.
+    /// The fused program, the operations of each of its kernels, and the decision on each pair of
+    /// operations.
     pub fn finish(mut self) -> (Program, SecondaryMap<KernelId, Vec<KernelId>>, Vec<Decision>) {
         let mut decisions = vec![];
         for (buffer, edges) in self.flows.iter() {
@@ -472,14 +479,14 @@ impl Graph {
         (program, members, decisions)
     }
 
-    /// Why a pair that no pass looked at is apart: the pass that would have is off.
+    /// The reason for a pair that no pass considered: the pass that would have is disabled.
     fn not_tried(&self) -> Reason {
         let mut for_flows = FusionPass::ALL.iter().filter(|pass| **pass != FusionPass::Siblings);
         let off = for_flows.find(|pass| !self.options.fuse.contains(**pass));
         off.map_or(Reason::OtherIterations, |pass| Reason::Disabled(*pass))
     }
 
-    /// The bytes of a buffer, so many times.
+    /// The bytes of a buffer, times a factor.
     fn bytes(&self, buffer: BufferId, times: i64) -> Size {
         let buffer = &self.frame.buffers[buffer];
         let width = i64::try_from(buffer.dtype.bytes()).unwrap_or(0);

@@ -1,6 +1,7 @@
-//! Substitution: the producer's body in place of the consumer's loads, at the consumer's subscripts. So whatever moves
-//! elements about (slices, strides, transposes, broadcasts, reshapes, pads, concatenations, gathers) needs no rule of
-//! its own: it is in the subscripts.
+//! Substitution: replaces the consumer's loads by the producer's body, at the consumer's
+//! subscripts. So operations that rearrange elements (slices, strides, transposes, broadcasts,
+//! reshapes, pads, concatenations, gathers) need no rules of their own, because they are in the
+//! subscripts.
 
 use ir::Dtype;
 use ir::nest::{Block, IndexId, Kernel, Op, Program, Statement, Subscript, ValueId};
@@ -9,7 +10,7 @@ use ir::sabotage::{self, Bug};
 
 use super::form::{Elementwise, position, shape};
 
-/// The consumer with the producer's body in place of every load of the producer's buffer.
+/// The consumer, with every load of the producer's buffer replaced by the producer's body.
 pub(super) fn inline(program: &Program, consumer: &Kernel, producer: &Kernel, p: &Elementwise<'_>) -> Kernel {
     let mut kernel = consumer.clone();
     let own = shape(program, p.buffer);
@@ -28,7 +29,7 @@ pub(super) fn inline(program: &Program, consumer: &Kernel, producer: &Kernel, p:
         copier.copy(p.scalars, out);
         for statement in p.body {
             match (view, statement) {
-                // What lies like the buffer can be seen like it.
+                // An array with the layout of the buffer can be viewed in the same way.
                 (Some(view), Statement::Let { value, op: Op::Load { buffer, view: None, at } })
                     if shape(program, *buffer) == own
                         && (is_identity(at, &p.axes) || sabotage::on(Bug::InlinedView)) =>
@@ -49,8 +50,8 @@ pub(super) fn inline(program: &Program, consumer: &Kernel, producer: &Kernel, p:
     kernel
 }
 
-/// Undoes what merging leaves behind: what is computed in every iteration and need not be, what is computed twice, and what
-/// nobody uses.
+/// Cleans up after a merge: hoists loop-invariant code, removes common subexpressions and dead
+/// code.
 pub(super) fn tidy(program: &Program, kernel: &mut Kernel) {
     simplify(kernel);
     see_axes(program, kernel);

@@ -10,18 +10,19 @@ use ir::{Affine, Size};
 use super::legality::loops::{self, Joint, Matched};
 use super::outline::{Outline, is_check};
 
-/// What is joined besides loops that have something in common.
+/// Which loops are fused in addition to those that have something in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Also {
     /// Nothing.
     Nothing,
-    /// Of the outermost, loops over the same extents that have nothing in common.
+    /// Among outermost loops, those over the same extents that have nothing in common.
     SameExtents,
-    /// Contractions with elementwise loops over just their free indices, which go to their epilogues.
+    /// Contractions with elementwise loops over exactly their free indices, which become part of
+    /// their epilogues.
     Epilogues,
 }
 
-/// Joins the loops of a block, and of those inside. Says whether there were any.
+/// Fuses the loops of a block, and those inside. Returns whether any were fused.
 pub(super) fn join(program: &Program, block: &mut Block, also: Also) -> bool {
     let mut changed = false;
     if block.iter().filter(|s| s.repeats()).count() > 1 {
@@ -75,7 +76,7 @@ fn join_at(
     place
 }
 
-/// Puts what is `needed` before the rest, from one place up to another.
+/// Moves the `needed` items before the others, within a range.
 fn reorder<T>(items: &mut Vec<T>, (from, to): (usize, usize), needed: &BTreeSet<usize>) {
     let tail = items.split_off(to);
     let (front, rest): (Vec<_>, Vec<_>) =
@@ -128,7 +129,7 @@ fn rename_all(block: &mut Block, matched: &Matched) {
     }
 }
 
-/// A body under those of its indices that are not outside.
+/// A body inside loops over those of its indices that are not bound outside.
 fn inner(mut dims: Vec<(IndexId, Extent)>, body: Block, outside: &[(IndexId, Extent)]) -> Block {
     dims.retain(|(index, _)| !outside.iter().any(|(i, _)| i == index));
     if dims.is_empty() { body } else { vec![Statement::Loop(Loop { dims, kind: LoopKind::Parallel, body })] }

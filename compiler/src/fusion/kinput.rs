@@ -1,7 +1,9 @@
-//! Elementwise work goes into the input of the reduction or scan that takes it (`sum(x * x)`), and what becomes of a
-//! reduction's result into its end (`sqrt(sum(x * x))`). XLA's kInput: the root is a reduction.
+//! Fuses elementwise work into the input of the reduction or scan that uses it (`sum(x * x)`), and
+//! work on a reduction's result into its end (`sqrt(sum(x * x))`). XLA's kInput: the root is a
+//! reduction.
 //!
-//! A reduction moves only to where each of its results is wanted once, and not before a loop, all of which would wait for it.
+//! A reduction moves only to a kernel that uses each of its results once, and not before a loop,
+//! all of which would have to wait for it.
 
 use ir::Size;
 

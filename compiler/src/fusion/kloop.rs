@@ -1,8 +1,8 @@
-//! Elementwise work goes into the loops that use it: `relu(x * 2 + b)` is one loop, with nothing in memory between.
-//! XLA's kLoop.
+//! Fuses elementwise work into the loops that use it: `relu(x * 2 + b)` is one loop, without
+//! intermediate arrays in memory. XLA's kLoop.
 //!
-//! A producer goes into all of its consumers or into none, unless computing it again costs no more than reading it
-//! back; an expensive one is not computed again for each reuse.
+//! A producer is fused into all of its consumers or into none, unless recomputing it costs no more
+//! than reading it back. An expensive one is not recomputed for each use.
 
 use super::Graph;
 use super::form::Place;

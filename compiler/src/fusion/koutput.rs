@@ -1,7 +1,8 @@
-//! Elementwise work before and after a contraction: what becomes of a product, over just its own indices, is done to a
-//! tile of it while that is in cache, and what a factor is made from is computed as the factor is packed.
+//! Fuses elementwise work before and after a contraction: work on a product, over exactly its own
+//! indices, is applied to each tile while that is in cache, and the computation of a factor is done
+//! while the factor is packed.
 //!
-//! A reduction does not go into a factor, which is packed again for each tile.
+//! A reduction is not fused into a factor, because the factor is packed again for each tile.
 
 use ir::decision::Reason;
 
@@ -34,7 +35,7 @@ pub fn run(graph: &mut Graph, limit: TimeLimit) -> bool {
         &Rule { takes: |producer, uses| !producer.reduces && uses.iter().any(|u| u.place == Place::Factor) },
         limit,
     );
-    // What is left between a contraction and what comes before it is no elementwise work.
+    // The remaining work before and after a contraction is not elementwise.
     pairs::along_flows(graph, |graph, (_, consumer)| contracts(graph, consumer), |_, _, _| Err(Reason::Contraction));
     after || before
 }

@@ -31,7 +31,7 @@ const MAX_COPIES: u64 = 15;
 /// The most top-level loops of a kernel that read the same one after another.
 const MAX_PHASES: usize = 4;
 
-/// A producer may stand in place of a consumer's loads: no kernel grows beyond what compiles well.
+/// A producer may replace a consumer's loads if no kernel grows beyond the size that compiles well.
 pub(super) fn substitutes(producer: &Price, consumer: &Price, u: &Use) -> Result<(), Reason> {
     if u.sites > MAX_COPIES {
         return Err(Reason::TooManyCopies { copies: u.sites, limit: MAX_COPIES });
@@ -39,7 +39,8 @@ pub(super) fn substitutes(producer: &Price, consumer: &Price, u: &Use) -> Result
     fits(consumer.statements + u.sites * producer.statements, consumer.lines + u.sites * producer.lines)
 }
 
-/// Two kernels may become one if nothing has to run between them, and if the one is not too large to look at.
+/// Two kernels may be merged if nothing has to run between them, and neither is too large to
+/// analyse.
 pub(super) fn adjacent(graph: &Graph, (first, second): Pair) -> Result<(), Reason> {
     within_a_part(graph, (first, second))?;
     let (a, b) = (graph.price(first), graph.price(second));
@@ -50,7 +51,7 @@ pub(super) fn adjacent(graph: &Graph, (first, second): Pair) -> Result<(), Reaso
     }
 }
 
-/// Kernels on both sides of a cut stay apart.
+/// Kernels on both sides of a cut stay separate.
 pub(super) fn within_a_part(graph: &Graph, (first, second): Pair) -> Result<(), Reason> {
     let allowed = graph.parts().allow(graph.operation(first), graph.operation(second));
     allowed.map_err(|lines| Reason::Cut { operations: lines, limit: MAX_LINES })

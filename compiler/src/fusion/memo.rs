@@ -1,5 +1,6 @@
-//! Kernels as the passes see them, and what became of those that were merged before. The plans of a search differ in few merges: each pair
-//! of kernels is rewritten and priced once, whichever plans merge it.
+//! Kernels as the passes see them, and the results of earlier merges. The plans of a search differ
+//! in few merges, so each pair of kernels is rewritten and priced only once, whichever plans merge
+//! it.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +17,7 @@ use crate::analysis::cost::Price;
 /// A kernel and what passes ask of it.
 #[derive(Debug, Default)]
 pub(super) struct Code {
-    /// Its number: kernels of one number are as good as the same.
+    /// Its number; kernels with the same number are equivalent.
     pub number: u32,
     pub kernel: Kernel,
     pub loads: BTreeSet<BufferId>,
@@ -27,7 +28,8 @@ pub(super) struct Code {
 /// How two kernels become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Mechanic {
-    /// The first, which gives a buffer element by element, in place of the second's loads.
+    /// Substitutes the first kernel, which computes a buffer element by element, for the second's
+    /// loads.
     Inline,
     /// Their loops made one.
     Weave(Also),
@@ -43,8 +45,8 @@ struct Merge {
     own: Vec<BufferId>,
 }
 
-/// What kernels have in common that are as good as the same: they compute the same operations, move the same buffers and cost the same.
-/// Two ways of merging often differ in the order of statements alone.
+/// The features that equivalent kernels share: they compute the same operations, move the same
+/// buffers and cost the same. Two ways of merging often differ only in the order of statements.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Alike {
     origins: Vec<Origin>,
@@ -63,7 +65,7 @@ pub(super) struct Memo {
 }
 
 impl Memo {
-    /// A kernel, or the one that is known and as good as the same.
+    /// A kernel, or a known one that is equivalent.
     pub fn enter(&self, kernel: Kernel, price: Price) -> Rc<Code> {
         let loads: BTreeSet<BufferId> = visit::loads(&kernel.body).into_iter().collect();
         let stores: BTreeSet<BufferId> = visit::stores(&kernel.body).into_iter().collect();
@@ -79,7 +81,8 @@ impl Memo {
         self.lines.get()
     }
 
-    /// The kernel that two become, or why they do not; `merge` says so if it is not known.
+    /// The kernel that two are merged to, or the reason why they are not; `merge` determines it if
+    /// it is not known.
     pub fn merge(
         &self,
         (first, second): (&Code, &Code),

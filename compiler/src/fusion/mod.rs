@@ -1,8 +1,10 @@
-//! Fusion: kernels merged so that less moves through memory. No merge changes a bit of any result.
+//! Fusion: merges kernels so that less data moves through memory. No merge changes a bit of any
+//! result.
 //!
-//! A pass looks for candidates, asks `legality` whether a merge keeps the meaning and `profit` whether it pays, lets a
-//! mechanic rewrite the kernels and tells the [`Graph`], which keeps the books: who loads and stores what, which
-//! operations each kernel computes, and what was decided on each pair of operations.
+//! A pass looks for candidates, asks `legality` whether a merge keeps the meaning and `profit`
+//! whether it pays, lets a mechanism rewrite the kernels, and informs the [`Graph`], which records
+//! which kernels load and store each buffer, which operations each kernel computes, and the
+//! decision on each pair of operations.
 //!
 //! ```text
 //! graph      the program between passes, its edges, and the record of decisions
@@ -11,14 +13,14 @@
 //! kloop kinput siblings nest koutput     the passes, one file each
 //! legality   the rules for kernels, each a function that gives the reason of its refusal, and the rules for loops
 //! profit     the prices
-//! inline     mechanic: the producer's body in place of the consumer's loads
-//! weave      mechanic: two kernels' loops made one
-//! join       loops of a block made one, at every depth
-//! split      a loop over merged axes as one over the axes
+//! inline     mechanism: substitutes the producer's body for the consumer's loads
+//! weave      mechanism: fuses the loops of two kernels
+//! join       fuses the loops of a block, at every depth
+//! split      splits a loop over merged axes into one over the axes
 //! substitution, pairs    the searches of passes: over producers, over pairs of kernels
 //! search     the choice among plans: orders of passes, cuts of large programs
 //! best       the partition of a small program that moves the fewest bytes
-//! cut        where a program that is larger than a kernel is cut
+//! cut        cuts programs that are too large for one kernel
 //! ```
 
 mod best;

@@ -1,9 +1,10 @@
-//! Consecutive nests that agree on outer loops become one: reduce, then pointwise, then reduce within a row are one
-//! kernel, in which the row stays in cache. So softmax, layer norm and cross entropy are one kernel each, over any axis.
+//! Merges consecutive nests that agree on outer loops: a reduction, then pointwise work, then a
+//! reduction within a row become one kernel, where the row stays in cache. So softmax, layer norm
+//! and cross entropy are one kernel each, over any axis.
 //!
-//! A producer and a consumer agree on an index if what flows between them is stored with the producer's index and loaded
-//! with the consumer's alone on the same axis. A reduction over everything agrees on none: every element after it waits
-//! for all before it.
+//! A producer and a consumer agree on an index if the buffer between them is stored with the
+//! producer's index, and loaded with the consumer's index, alone on the same axis. They agree on
+//! none with a reduction over everything, because every later element has to wait for all of it.
 
 use super::join::Also;
 use super::legality::contracts;

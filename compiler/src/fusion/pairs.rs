@@ -1,6 +1,7 @@
-//! The search over pairs of kernels, which `siblings`, `nest` and `koutput` share: the pair that saves most bytes first, of equal
-//! savings the smaller kernels. When two become one, pairs with either stand for pairs with that one; of those that were
-//! refused only what may have changed is asked again.
+//! The search over pairs of kernels that `siblings`, `nest` and `koutput` share: the pair that
+//! saves the most bytes first, and smaller kernels first among equal savings. When two are merged,
+//! pairs with either become pairs with the result; of refused pairs, only those that may have
+//! changed are tried again.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,17 +15,18 @@ use super::{Graph, profit};
 
 pub(super) type Pair = (KernelId, KernelId);
 
-/// More bytes first, of those about as many less code: so that long chains merge like a tree.
+/// More bytes first, and among those with about the same, less code, so that long chains merge like
+/// a tree.
 type Key = (Reverse<u32>, u64, Pair);
 
 /// Pairs that wait to be looked at.
 #[derive(Default)]
 pub(super) struct Pairs {
     order: BTreeSet<Key>,
-    /// What a kernel that is gone has become.
+    /// The kernel that a merged one has become part of.
     became: SecondaryMap<KernelId, PackedOption<KernelId>>,
     refused: BTreeSet<Pair>,
-    /// Refused pairs with a kernel that may fare better when it changes.
+    /// Refused pairs with a kernel that may be accepted when it changes.
     again: BTreeMap<KernelId, Vec<Pair>>,
 }
 
@@ -73,7 +75,7 @@ impl Pairs {
         }
     }
 
-    /// Says that a pair has become its second kernel.
+    /// Records that a pair has been merged into its second kernel.
     pub fn merge(&mut self, graph: &Graph, (first, second): Pair) {
         self.became[first] = second.into();
         for kernel in [first, second] {
@@ -93,12 +95,13 @@ fn weigh(graph: &Graph, pair: Pair) -> Key {
     (Reverse(saved(graph, pair).ilog2()), graph.price(pair.0).statements + graph.price(pair.1).statements, pair)
 }
 
-/// What flows from the first kernel to the second.
+/// The buffers that flow from the first kernel to the second.
 pub(super) fn flows(graph: &Graph, (producer, consumer): Pair) -> Vec<BufferId> {
     graph.stores(producer).intersection(graph.loads(consumer)).copied().collect()
 }
 
-/// The bytes that a merge may save, and one: what flows is not read back, what both read is read once.
+/// The bytes that a merge may save, plus one: a buffer that flows is not read back, and one that
+/// both read is read once.
 pub(super) fn saved(graph: &Graph, (first, second): Pair) -> u64 {
     let flows = graph.stores(first).intersection(graph.loads(second));
     let common = graph.loads(first).intersection(graph.loads(second));
@@ -106,7 +109,8 @@ pub(super) fn saved(graph: &Graph, (first, second): Pair) -> u64 {
     ((flows.map(|b| 2.0 * bytes(b)).sum::<f64>() + common.map(bytes).sum::<f64>()) as u64).saturating_add(1)
 }
 
-/// Merges producers with consumers by the rules of `merge`, of those pairs that are `wanted`. Says whether it changed anything.
+/// Merges producers with consumers by `merge`, for those pairs that are `wanted`. Returns whether
+/// anything changed.
 pub(super) fn along_flows(
     graph: &mut Graph,
     wanted: impl Fn(&Graph, Pair) -> bool,
@@ -122,7 +126,7 @@ pub(super) fn along_flows(
     let mut changed = false;
     while let Some(pair) = pairs.pop(graph) {
         let flows = flows(graph, pair);
-        // Nothing may flow any more: the consumer turned out not to need it.
+        // The flow may have ended, because the consumer turned out not to need it.
         if flows.is_empty() || !wanted(graph, pair) {
             continue;
         }

@@ -22,12 +22,13 @@ pub(super) fn bytes(program: &Program, buffer: BufferId) -> f64 {
     buffer.shape.iter().map(|length| cost::nominal(length).max(0.0)).product::<f64>() * buffer.dtype.bytes() as f64
 }
 
-/// The buffers in memory that a kernel loads or stores, each with the bytes that this moves if each element moves once.
+/// The buffers in memory that a kernel loads or stores, each with the bytes that this moves if each
+/// element moves once.
 pub(super) fn touched<'p>(program: &'p Program, kernel: &Kernel) -> impl Iterator<Item = (BufferId, f64)> + use<'p> {
     moved(program, &Accesses::of(kernel))
 }
 
-/// The same, access by access: what any kernel moves that has one of these accesses.
+/// The same for each access: the bytes that any kernel with this access moves.
 pub(super) fn touched_by_each(program: &Program, kernel: &Kernel) -> Vec<(BufferId, f64)> {
     let accesses = Accesses::of(kernel);
     let mut buffers = BTreeSet::new();
@@ -56,16 +57,17 @@ pub(super) struct Repetition {
 }
 
 impl Repetition {
-    /// A producer of which each element is computed so many times.
+    /// A producer with each element computed this many times.
     pub fn new(graph: &Graph, (kernel, p): (&Kernel, &Elementwise<'_>), copies: Size) -> Repetition {
         let (program, functions) = (graph.frame(), graph.functions());
         let work = work::block(functions, kernel, p.body, &cost::nominal);
         Repetition { copies, work, width: program.buffers[p.buffer].dtype.bytes() as f64 }
     }
 
-    /// Whether computing an element again costs less than storing it and reading it back: known before anything is rewritten.
+    /// Whether recomputing an element costs less than storing it and reading it back, determined
+    /// before anything is rewritten.
     pub fn is_affordable(&self) -> Result<(), Reason> {
-        // Arithmetic for subscripts mostly goes away where it meets others.
+        // Arithmetic for subscripts mostly disappears when it is combined with other subscripts.
         let dear = Machine::NOMINAL.is_expensive(self.work.operations - self.work.indexing, self.width);
         if dear && self.copies != Size::constant(1) { Err(self.reason()) } else { Ok(()) }
     }
@@ -82,8 +84,8 @@ impl Repetition {
     }
 }
 
-/// How long the whole plan may take, in nanoseconds: within it, a merge that saves bytes may make the plan slower. Without a limit
-/// no merge may.
+/// How long the whole plan may take, in nanoseconds: within it, a merge that saves bytes may make
+/// the plan slower. Without a limit no merge may.
 pub(super) type TimeLimit = Option<f64>;
 
 /// Whether kernels of some prices, `before`, may become others, `after`.
@@ -108,7 +110,7 @@ pub(super) fn small(graph: &Graph, (first, second): (KernelId, KernelId)) -> Res
     if work > launch { Err(Reason::NotProfitable { loss: (work - launch) as u64 }) } else { Ok(()) }
 }
 
-/// Puts a kernel in place of two whose work it does, if it pays; `record` says so in the books.
+/// Replaces two kernels by one that does their work, if it pays; `record` records it in the graph.
 pub(super) fn merge(
     graph: &mut Graph,
     (first, second): (KernelId, KernelId),

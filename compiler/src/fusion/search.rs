@@ -1,14 +1,20 @@
-//! The choice among plans. A pass takes each edge that pays by itself, and what it takes is gone for the passes that follow. So one order of
-//! the passes is best for one program and another for another, and a pass may do more harm than good. The search follows the passes in every
-//! order from plan to plan, as long as compiling stays quick. Where two ways come to the same kernels it goes on from there once, and a
-//! pair of kernels is merged once, whichever plans merge it: so most plans cost little. The cost of a whole plan decides: its time by the cost model; among
-//! plans that are about as fast the bytes that it moves, and among those the memory that a call takes. In the end the passes run over the best plan once more,
-//! and may make it slower by as much as does not count, to move fewer bytes.
+//! The choice among plans. A pass takes each merge that pays by itself, which the later passes can
+//! then no longer use. So different orders of the passes are best for different programs, and a
+//! pass may do more harm than good. The search follows the passes in every order from plan to plan,
+//! as long as compiling stays quick. If two ways lead to the same kernels, it continues from there
+//! only once, and a pair of kernels is merged only once, whichever plans merge it, so most plans
+//! cost little. The cost of a whole plan decides: its time by the cost model; among plans that are
+//! about as fast, the bytes that it moves; and among those, the memory that a call takes. In the
+//! end the passes run over the best plan once more, and may make it insignificantly slower to move
+//! fewer bytes.
 //!
-//! The search ends early with a plan that cannot be better: nothing moves but each array of the caller once, and computing takes no time
-//! beside that, or is one loop that executes no more operations than the unfused program, and every operation depends on all indices of the loop.
+//! The search ends early with a plan that cannot be improved: only the arrays of the caller move,
+//! once each; and either computing takes no additional time, or the plan is one loop that executes
+//! no more operations than the unfused program, and every operation depends on all indices of the
+//! loop.
 //!
-//! A program that is larger than a kernel may be is first fused in parts, cut where the fewest bytes cross.
+//! A program that is too large for one kernel is first fused in parts, cut where the fewest bytes
+//! cross.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,8 +34,8 @@ use crate::pipeline::Options;
 use crate::plan::peak::Peak;
 use crate::plan::plan;
 
-/// The orders of passes that are tried before all others, the usual one first. Of all 325 orders of one to five passes these six hold the best plan of
-/// 1,874 of 1,884 random programs.
+/// The orders of passes that are tried before all others, the usual one first. Of all 325 orders of
+/// one to five passes, these six include the best one for 1,874 of 1,884 random programs.
 pub(super) const ORDERS: &[&[FusionPass]] = &[
     &[Kloop, Kinput, Siblings, Nest, Koutput],
     &[Koutput, Siblings, Nest, Kloop, Kinput],
@@ -42,26 +48,30 @@ pub(super) const ORDERS: &[&[FusionPass]] = &[
 /// Plans count as equally fast if none takes more than this many times as long as the fastest.
 const AS_FAST: f64 = 1.02;
 
-/// Bytes count as the same up to this, as prices are floating-point numbers.
+/// Bytes count as equal up to this factor, since prices are floating-point numbers.
 const SAME: f64 = 1.0 + 1e-9;
 
-/// A plan needs no more memory than the unfused program if that is at most this many times as much.
+/// A plan needs no more memory than the unfused program if it needs at most this many times as
+/// much.
 const AS_MUCH: f64 = 1.02;
 
-/// How much work the search does to follow orders of passes beyond the usual one, see [`Plans::work`]: compiling has to stay quick.
+/// The work that the search may do to follow orders of passes beyond the usual one, see
+/// [`Plans::work`]: compiling has to stay quick.
 const EFFORT: u64 = 20_000;
 
-/// Lines of a program, before fusion, up to which the search follows the usual order with each set of passes alone, whatever work that takes. That
-/// many are about 500 operations, and take a tenth of a second.
+/// For programs of up to this many lines before fusion, the search follows the usual order with
+/// each set of passes alone, whatever work that takes. This is about 500 operations, and takes a
+/// tenth of a second.
 const ALL_SETS: u64 = 2_500;
 
-/// How much it does to see what further passes make of the plans.
+/// The work that it may do to try further passes on the plans.
 const FURTHER_EFFORT: u64 = 3_000;
 
-/// The cheapest plan. `check` looks at the first plan after each pass that has changed it.
+/// The cheapest plan. `check` is called with the first plan after each pass that has changed it.
 ///
-/// Where only some passes may run, their plan is chosen among those that the search of all passes finds on its way. So no plan is worse than
-/// one of fewer passes, but for programs of hundreds of operations: of these the search does not follow all ways.
+/// If only some passes may run, their plan is chosen among those that the search of all passes
+/// finds on its way. So no plan is worse than one of fewer passes, except for programs of hundreds
+/// of operations, where the search does not follow all ways.
 pub fn search<E>(
     unfused: &Program,
     options: &Options,
@@ -98,14 +108,14 @@ pub fn search<E>(
     Ok(graph)
 }
 
-/// What makes one plan of another.
+/// A step from one plan to another.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
     /// A pass.
     Pass(FusionPass),
     /// A pass that may also make a plan slower, up to [`Plans::limit`], if that moves fewer bytes.
     Spend(FusionPass),
-    /// Kernels on both sides of a cut may be small enough now.
+    /// Lifts the cuts: kernels on both sides may be small enough now.
     Lift,
 }
 
@@ -122,7 +132,7 @@ impl Plan {
         *self.peak.get_or_init(|| peak(&self.graph))
     }
 
-    /// Whether there is one kernel, which keeps nothing for another.
+    /// Whether there is only one kernel, which stores nothing for another.
     fn is_one(&self) -> bool {
         self.graph.kernels().nth(1).is_none()
     }
@@ -141,7 +151,7 @@ impl Plan {
         self.cost.memory <= SAME * least.cost.memory && (takes_no_time || computes_nothing_twice())
     }
 
-    /// The loop, if there is one kernel and no other loop.
+    /// The loop, if there is one kernel with no other loop.
     fn one_loop(&self) -> Option<&Loop> {
         let mut loops = vec![];
         for id in self.graph.kernels() {
@@ -155,7 +165,8 @@ impl Plan {
     }
 }
 
-/// Whether every operation of a loop's body depends on all indices of the loop, so that no other loops execute it less often.
+/// Whether every operation of a loop's body depends on all indices of the loop, so that no other
+/// loops would execute it less often.
 fn depends_on_all(l: &Loop) -> bool {
     let mut along: BTreeMap<ValueId, BTreeSet<IndexId>> = BTreeMap::new();
     l.body.iter().all(|statement| match statement {
@@ -185,7 +196,7 @@ fn depends_on_all(l: &Loop) -> bool {
     })
 }
 
-/// The plans to which some steps lead from the unfused program, which is the first.
+/// The plans that some steps lead to from the unfused program, which is the first.
 struct Found {
     plans: Vec<usize>,
     /// The plan before each, and the steps from there; the last step makes the plan.
@@ -199,7 +210,7 @@ impl Default for Found {
 }
 
 impl Found {
-    /// Notes a plan and the way to it, unless another way to it is known.
+    /// Records a plan and the way to it, unless another way to it is known.
     fn note(&mut self, plan: usize, from: (usize, Vec<Step>)) {
         if plan != 0 && !self.from.contains_key(&plan) {
             self.plans.push(plan);
@@ -217,13 +228,14 @@ struct Plans {
     after: BTreeMap<(usize, Step), usize>,
     /// A lower bound on the cost of every plan.
     least: Option<Least>,
-    /// Whether a plan has been found that cannot be better.
+    /// Whether a plan has been found that cannot be improved.
     done: bool,
-    /// How long a plan may take to be about as fast as the fastest, once that has been found.
+    /// The longest time that a plan may take to be about as fast as the fastest, once that has been
+    /// found.
     limit: TimeLimit,
     /// How many lines have been gone over.
     lines: u64,
-    /// How much work may be done, if there is a limit.
+    /// The limit on the work, if there is one.
     end: Option<u64>,
 }
 
@@ -250,7 +262,8 @@ impl Plans {
         self.all.len() - 1
     }
 
-    /// The steps of an order, without the passes that are off: where there are cuts, first within the parts and then across.
+    /// The steps of an order, without disabled passes: if there are cuts, first within the parts
+    /// and then across.
     fn steps(&self, order: &[FusionPass], on: Passes) -> Vec<Step> {
         let passes = || order.iter().copied().filter(|pass| on.contains(*pass)).map(Step::Pass);
         if self.all[0].graph.parts().are_several() {
@@ -269,7 +282,8 @@ impl Plans {
         }
     }
 
-    /// The plan that a step makes of one, unless it is not known and finding it takes too much work.
+    /// The plan that a step makes of another one, unless it is not known and finding it takes too
+    /// much work.
     fn after(&mut self, plan: usize, step: Step) -> Option<usize> {
         if let Some(known) = self.after.get(&(plan, step)) {
             return Some(*known);
@@ -286,8 +300,8 @@ impl Plans {
         Some(next)
     }
 
-    /// Finds plans until there are no others, one cannot be better, or enough work is done: those that some orders make, and what further passes make
-    /// of these.
+    /// Finds plans until there are no others, one cannot be improved, or the work reaches its
+    /// limit: those of some orders, and those that further passes make of these.
     fn explore(&mut self) {
         let mut found = Found::default();
         self.follow(ORDERS[0], Passes::ALL, &mut found);
@@ -341,7 +355,7 @@ impl Plans {
         }
     }
 
-    /// Finds what some steps make of the plans that have been found, as far as that may be looked for.
+    /// Applies some steps to the plans that have been found, within the limits of the search.
     fn go_on(&mut self, on: Passes, steps: fn(FusionPass) -> Vec<Step>, found: &mut Found) {
         let passes = FusionPass::ALL.iter().copied().filter(|pass| on.contains(*pass));
         let steps: Vec<Step> = passes.flat_map(steps).chain([Step::Lift]).collect();
@@ -356,7 +370,7 @@ impl Plans {
         }
     }
 
-    /// A plan with what passes decide on a way to it, and what each says of it in the end.
+    /// A plan, with the decisions of the passes on a way to it, and the final ones.
     fn replayed(&self, plan: usize, found: &Found, on: Passes) -> Graph {
         let mut way: Vec<&(usize, Vec<Step>)> =
             std::iter::successors(found.from.get(&plan), |(before, _)| found.from.get(before)).collect();
@@ -364,7 +378,8 @@ impl Plans {
         let mut graph = self.all[0].graph.clone();
         way.into_iter().flat_map(|(_, steps)| steps).for_each(|step| _ = self.take(&mut graph, *step));
         if graph.numbers() != self.all[plan].graph.numbers() {
-            // Kernels that count as one may differ in the order of their statements, and a pass may make more of one than of the other.
+            // Equivalent kernels may differ in the order of their statements, and a pass may be
+            // able to do more with one than with the other.
             graph = self.all[plan].graph.clone();
         }
         for pass in FusionPass::ALL.iter().filter(|pass| on.contains(**pass)) {
@@ -382,13 +397,14 @@ impl Plans {
         graph.kernels().map(|id| graph.price(id).lines).sum()
     }
 
-    /// The work that has been done: lines gone over, where a line that is rewritten counts as three.
+    /// The work done: lines visited, where a rewritten line counts as three.
     fn work(&self) -> u64 {
         self.lines + 3 * self.all[0].graph.lines_rewritten()
     }
 
-    /// The best of some plans (the first is the unfused program): the cheapest, except that each byte by which it needs more memory than
-    /// the cheapest that needs no more than the unfused program counts as one that it moves.
+    /// The best of some plans (the first is the unfused program). It is the cheapest, except that
+    /// each byte of memory beyond the need of the cheapest plan that needs no more than the unfused
+    /// program counts as one that it moves.
     fn best(&self, mut found: Vec<usize>) -> usize {
         let unfused = found[0];
         let fits = |n: usize| self.all[n].peak() as f64 <= AS_MUCH * self.all[unfused].peak() as f64;
@@ -408,7 +424,8 @@ impl Plans {
         candidates.into_iter().min_by(|a, b| total(a).total_cmp(&total(b))).unwrap_or(unfused)
     }
 
-    /// The plan of some that moves the fewest bytes of those that are about as fast as the fastest; of several the one that takes the least memory.
+    /// Of some plans, the one that moves the fewest bytes among those that are about as fast as the
+    /// fastest; of several, the one that takes the least memory.
     fn cheapest(&self, of: &[usize]) -> usize {
         let fastest = of.iter().map(|n| self.all[*n].cost.time).fold(f64::INFINITY, f64::min);
         let fast = || of.iter().copied().filter(|n| self.all[*n].cost.time <= AS_FAST * fastest);
@@ -437,7 +454,7 @@ pub(super) fn run<E>(
     Ok(())
 }
 
-/// Runs a pass over a graph; says whether it changed anything.
+/// Runs a pass over a graph and returns whether it changed anything.
 fn apply(graph: &mut Graph, pass: FusionPass, limit: TimeLimit) -> bool {
     graph.begin(pass);
     let changed = of(pass)(graph, limit);
@@ -496,7 +513,8 @@ pub fn cost(graph: &Graph) -> Cost {
     graph.kernels().map(|id| Cost::of(graph.price(id))).fold(Cost::default(), Cost::add)
 }
 
-/// The bytes that a call of a plan takes at the most, at nominal sizes, with one thread's scratch: that of the others stays in caches too.
+/// The peak memory of a call of a plan, at nominal sizes, with one thread's scratch, since that of
+/// the others stays in caches too.
 pub fn peak(graph: &Graph) -> u128 {
     let mut program = graph.program();
     plan(&mut program);
@@ -505,13 +523,16 @@ pub fn peak(graph: &Graph) -> u128 {
 
 /// Lower bounds for all plans of a program.
 struct Least {
-    /// Each array of the caller moves once, and there is nothing to compute: loops can share work in ways that no operation shows alone.
+    /// Each array of the caller moves once, and nothing is computed, because loops can share work
+    /// in ways that no operation shows alone.
     cost: Cost,
-    /// The operations of the unfused program. Plans with nested loops may have fewer, if some depend on few indices.
+    /// The operations of the unfused program. Plans with nested loops may have fewer, if some
+    /// depend on few indices.
     operations: f64,
 }
 
-/// The least that any plan of a program costs. None if that has results of which not all is used: what computes these may compute less.
+/// A lower bound on the cost of any plan of a program. `None` if some result is not used
+/// completely, because it may be computed only in part.
 fn least(unfused: &Graph) -> Option<Least> {
     let mut moved: BTreeMap<BufferId, f64> = BTreeMap::new();
     let mut stored = vec![];

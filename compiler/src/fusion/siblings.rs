@@ -1,8 +1,9 @@
-//! Kernels without a path between them that read the same become one: sine and cosine of one `x`, sum and maximum, row
-//! sums and column sums each read `x` once. So do small kernels over the same indices, which cost little but their launch.
+//! Merges kernels without a path between them that read the same array: sine and cosine of one `x`,
+//! sum and maximum, row sums and column sums each read `x` once. It also merges small kernels over
+//! the same indices, which cost little except their launch.
 //!
-//! Of the kernels that load a buffer each is weighed with the few that follow it in the program: what is read
-//! together stands together.
+//! Each of the kernels that load a buffer is tried with the few that follow it in the program,
+//! since related reads are close together.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,7 @@ use super::profit::TimeLimit;
 use super::weave::weave;
 use super::{Graph, legality, profit};
 
-/// How many of the readers that follow one are weighed with it.
+/// How many of the following readers are tried with each.
 const NEAR: usize = 3;
 
 /// Runs the pass; says whether it changed anything.
@@ -32,7 +33,7 @@ pub fn run(graph: &mut Graph, limit: TimeLimit) -> bool {
     while let Some((first, second)) = pairs.pop(graph) {
         let pair = (first.min(second), first.max(second));
         if !(flows(graph, (first, second)).is_empty() && flows(graph, (second, first)).is_empty()) {
-            // What one makes of the other's results is no business of siblings.
+            // A flow between the two is the concern of other passes.
             continue;
         }
         let common: Vec<BufferId> = graph.loads(first).intersection(graph.loads(second)).copied().collect();
@@ -50,7 +51,8 @@ pub fn run(graph: &mut Graph, limit: TimeLimit) -> bool {
     changed
 }
 
-/// Kernels that may be siblings: the readers of each buffer, and the kernels of each iteration space.
+/// Kernels that may be siblings: the readers of each buffer, and the kernels of each iteration
+/// space.
 fn groups(graph: &Graph) -> Vec<Vec<KernelId>> {
     let mut readers: BTreeMap<BufferId, Vec<KernelId>> = BTreeMap::new();
     let mut spaces: BTreeMap<Vec<ir::Size>, Vec<KernelId>> = BTreeMap::new();

@@ -1,10 +1,13 @@
-//! Splitting: a loop over merged axes as a loop over the axes. `reshape(x @ y, n * m)` and the merged heads of attention,
-//! `z[i, l / 8, j, l % 8]`, load each element once and in another order than a loop of their own would say; over the indices of the
-//! producer they store at `m * i + j`, and the producer can do that itself. The other way round, what is loaded at `p[i, 8 * j + k]`,
-//! or as `reshape(p, n, 8, 8)`, the producer may as well store at the same places, over the indices of the consumer.
+//! Splits a loop over merged axes into a loop over the axes. `reshape(x @ y, n * m)` and the merged
+//! heads of attention, `z[i, l / 8, j, l % 8]`, load each element once, but in another order than a
+//! loop of their own would; over the indices of the producer they store at `m * i + j`, and the
+//! producer can do that itself. Conversely, a buffer that is loaded at `p[i, 8 * j + k]`, or as
+//! `reshape(p, n, 8, 8)`, can be stored by the producer at the same places, over the indices of the
+//! consumer.
 //!
-//! An index `l` becomes `c * i + j` where `j < c`, and its extent is a multiple of `c`. So a quotient `l / c` is `i`, and a remainder `l % c` is `j`.
-//! A reduction may go over them as well: its elements are numbered row-major.
+//! An index `l` becomes `c * i + j` with `j < c`, if its extent is a multiple of `c`. So a quotient
+//! `l / c` is `i`, and a remainder `l % c` is `j`. Reductions can be split too, since their
+//! elements are numbered row-major.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,8 +21,9 @@ use super::form::{extents, loads_of, shape};
 /// The lengths that an index is split into, from the outermost in.
 type Parts = BTreeMap<IndexId, Vec<Size>>;
 
-/// The second kernel with the indices split by which it loads a buffer through another shape, or at quotients and remainders, and the first
-/// likewise, or if it stores the buffer where the second loads at digits. None if there is nothing to split.
+/// The second kernel with those indices split by which it loads a buffer through another shape, or
+/// at quotients and remainders; and the first likewise, or if it stores the buffer where the second
+/// loads at digits. `None` if there is nothing to split.
 pub(super) fn split(
     program: &Program,
     (first, second): (&Kernel, &Kernel),
@@ -46,7 +50,8 @@ pub(super) fn split(
     any.then(|| (earlier.unwrap_or_else(|| first.clone()), later.unwrap_or_else(|| second.clone())))
 }
 
-/// The indices by which a kernel loads a buffer through another shape, or at quotients and remainders.
+/// The indices by which a kernel loads a buffer through another shape, or at quotients and
+/// remainders.
 fn merged_axes(program: &Program, kernel: &Kernel, buffer: BufferId) -> Parts {
     let shape = shape(program, buffer);
     let extents = splittable(program, kernel);
@@ -57,7 +62,7 @@ fn merged_axes(program: &Program, kernel: &Kernel, buffer: BufferId) -> Parts {
             parts.extend(grouped((at, view), shape, &extents).unwrap_or_default());
         }
     });
-    // By what may be below 0, a quotient runs the other way.
+    // A quotient by a negative number runs backwards.
     let is_length = |by: &Size| by.as_constant().is_some_and(|by| by > 0) || shape.contains(by);
     for load in loads_of(kernel, buffer) {
         for quotient in load.at.iter().filter_map(|s| quotients.get(&value(s)?)).filter(|q| is_length(&q.by)) {
@@ -69,7 +74,8 @@ fn merged_axes(program: &Program, kernel: &Kernel, buffer: BufferId) -> Parts {
     parts
 }
 
-/// The indices by which a kernel stores a buffer along whole axes on which the other loads it at the digits of a number.
+/// The indices by which a kernel stores a buffer along whole axes on which the other loads it at
+/// the digits of a number.
 fn split_axes(program: &Program, (producer, consumer): (&Kernel, &Kernel), buffer: BufferId) -> Parts {
     let (own, others) = (splittable(program, producer), extents(&consumer.body));
     let mut parts = Parts::new();
@@ -170,7 +176,8 @@ fn value(subscript: &Subscript) -> Option<ValueId> {
     if let Subscript::Value(v) = subscript { Some(*v) } else { None }
 }
 
-/// The lengths that each index of a load which sees another shape is made of: those of whole axes, or what divides both.
+/// The lengths that each index of a load through another shape consists of: those of whole axes, or
+/// a common divisor.
 fn grouped((at, view): (&[Subscript], &[Size]), shape: &[Size], extents: &BTreeMap<IndexId, Size>) -> Option<Parts> {
     let one = Size::constant(1);
     let (mut axes, mut axis) = (shape, one.clone());
@@ -203,7 +210,7 @@ fn grouped((at, view): (&[Subscript], &[Size]), shape: &[Size], extents: &BTreeM
     (axis == one && axes.iter().all(|length| *length == one)).then_some(parts)
 }
 
-/// How many of the first axes of a shape have so many elements together.
+/// The number of leading axes of a shape that have this many elements together.
 fn whole(elements: &Size, axes: &[Size]) -> Option<usize> {
     let mut product = Size::constant(1);
     let mut products = axes.iter().map(|axis| {

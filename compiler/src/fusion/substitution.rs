@@ -1,7 +1,9 @@
-//! The search that `kloop` and `kinput` share: elementwise producers, the most bytes saved first, each put into all of its
-//! consumers or into none. Those of one consumer go before those that would be computed in several: often those become one kernel
-//! in the meantime. After a merge only the neighbours are weighed anew (XLA's priority fusion). Of equal
-//! savings the smaller kernels go first, so that a chain merges like a tree and stays near-linear.
+//! The search that `kloop` and `kinput` share: elementwise producers, those that save the most
+//! bytes first, each substituted into all of its consumers or into none. Those with one consumer go
+//! before those that would be computed in several places, since these are often merged in the
+//! meantime. After a merge only the neighbours are priced again (XLA's priority fusion). Among
+//! equal savings, smaller kernels go first, so that a chain merges like a tree and the search stays
+//! near-linear.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -19,27 +21,27 @@ use super::legality;
 use super::memo::{Code, Mechanic};
 use super::profit::{self, Repetition, TimeLimit};
 
-/// What one of the passes takes on.
+/// The producers that one of the passes handles.
 pub(super) struct Rule {
-    /// Whether a producer that goes to such places is its business.
+    /// Whether it handles a producer with these uses.
     pub takes: fn(&Elementwise<'_>, &[Use]) -> bool,
 }
 
-/// What one consumer makes of a producer's buffer.
+/// A use of a producer's buffer by one consumer.
 pub(super) struct Use {
     /// The consumer.
     pub consumer: KernelId,
-    /// Where it loads the buffer: the place that asks most.
+    /// The most demanding place where it loads the buffer.
     pub place: Place,
     /// How many loads there are.
     pub sites: u64,
-    /// Whether loops of the kernel wait for a load.
+    /// Whether loops of the kernel have to wait for a load.
     pub before_loops: bool,
-    /// How often each element is computed there, all sites together.
+    /// How often each element is computed there, in all places together.
     pub copies: ir::Size,
 }
 
-/// What is computed in one place first, then more bytes, then less code.
+/// First those computed in one place, then those with more bytes, then those with less code.
 type Key = (bool, Reverse<u64>, u64, KernelId);
 
 /// Producers that wait to be looked at.
@@ -65,7 +67,7 @@ impl Queue {
     }
 }
 
-/// How much there is to gain from a producer, roughly.
+/// A rough estimate of the gain from a producer.
 fn weigh(graph: &Graph, id: KernelId) -> Option<Key> {
     let mut stores = graph.stores(id).iter();
     let (Some(buffer), None) = (stores.next(), stores.next()) else { return None };
@@ -120,7 +122,7 @@ struct Merge {
     pays: Result<(), Reason>,
 }
 
-/// The merge of a producer, if it is legal; else the refusals are on record.
+/// The merge of a producer, if it is legal; otherwise the refusals are recorded.
 fn propose(graph: &mut Graph, rule: &Rule, producer: KernelId, limit: TimeLimit) -> Option<Merge> {
     let p = Elementwise::of(graph.frame(), graph.kernel(producer))?;
     let buffer = p.buffer;

@@ -38,7 +38,7 @@ pub(super) fn weave(graph: &Graph, pair: Pair, also: Also) -> Result<Rc<Code>, R
     })
 }
 
-/// The kernel that does the work of a pair, of which the code is `a` and `b`.
+/// The kernel that does the work of a pair with the code `a` and `b`.
 fn rewrite(graph: &Graph, (first, second): Pair, (a, b): (&Kernel, &Kernel), also: Also) -> Result<Kernel, Reason> {
     let program = graph.frame();
     let flows = flows(graph, (first, second));
@@ -52,7 +52,7 @@ fn rewrite(graph: &Graph, (first, second): Pair, (a, b): (&Kernel, &Kernel), als
         forward(program, &mut kernel);
         hoist(program, &mut kernel);
         share(&mut kernel);
-        // Lengths that the data give are the same only where they have been found to be.
+        // Lengths from data are equal only where they have been found to be.
         joined = joined && join(program, &mut kernel.body, also);
         if !joined {
             break;

@@ -24,10 +24,10 @@
 //! although no result needs its value.
 //!
 //! ```text
-//! facts      what each expression mentions, what can stand apart
-//! operand    expressions to operands and the kernels that those need
+//! facts      the indices of each expression, and whether it can be computed on its own
+//! operand    expressions to operands, and the kernels that these need
 //! emit       the inside of a kernel
-//! reduce     scans and contractions: kernels of another form
+//! reduce     scans and contractions, which have a special form of kernel
 //! result     operands to output buffers
 //! ```
 

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! contract   temporaries that stay inside one kernel lose the axes of its outermost loop and become scratch
-//! slots      temporaries that are not needed at once share memory
+//! slots      temporaries that are not needed at the same time share memory
 //! peak       the bytes that a call takes
 //! ```
 
